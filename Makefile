@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# ljperf. The two commands to know: `make demo` and `make check` (see README.md).
+#
+# VARIANT=asan|clang|clang-asan builds beside the normal build, in build-VARIANT/.
+
+PREFIX  ?= /usr/local
+VARIANT ?=
+B       := build$(if $(VARIANT),-$(VARIANT))
+
+ifneq ($(findstring clang,$(VARIANT)),)
+CC := clang
+else ifeq ($(origin CC),default)
+CC := gcc
+endif
+
+OPT      := -O2 -g
+ifneq ($(findstring asan,$(VARIANT)),)
+OPT      := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
+LDFLAGS  += -fsanitize=address,undefined
+endif
+WARN     := -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes $(if $(CI),-Werror)
+LIBPERF  := deps/libperf
+LIBS_PKG := libtraceevent libelf libdw capstone libzstd liblzma
+CPPFLAGS += -D_GNU_SOURCE -I. -Isrc $(shell pkg-config --cflags $(LIBS_PKG) 2>/dev/null) \
+            $(shell src/build/libperf --cflags)
+CFLAGS   ?= $(OPT)
+ALL_CFLAGS = -std=gnu11 $(WARN) $(CFLAGS) -pthread
+LDLIBS   += $(shell src/build/libperf --libs) $(shell pkg-config --libs $(LIBS_PKG) 2>/dev/null) \
+            -l:libiberty.a -ldl -lm -pthread
+
+lib_srcs  = $(wildcard $(addsuffix /*.c,$(1)))
+objs      = $(patsubst %.c,$(B)/%.o,$(1))
+
+# One static library a room, in link order: users first.
+ROOMS         := src jitdump unwind perfdata base
+SRCS_src      := $(filter-out src/cmd/main.c,$(call lib_srcs,src/cmd src/output src/replay src/session src/symbols src/dso))
+SRCS_jitdump  := $(call lib_srcs,jitdump)
+SRCS_unwind   := $(call lib_srcs,unwind unwind/native)
+SRCS_perfdata := $(call lib_srcs,perfdata)
+SRCS_base     := $(call lib_srcs,src/base)
+LIBS          := $(foreach r,$(ROOMS),$(B)/lib$(r).a)
+ALL_SRCS      := $(foreach r,$(ROOMS),$(SRCS_$(r))) src/cmd/main.c
+
+TESTS   := $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))
+HELPERS := $(filter-out $(wildcard tests/unit/test_*.c),$(wildcard tests/unit/*.c))
+FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(wildcard bench/bench_*.c))
+
+all: $(B)/ljperf
+
+$(B)/ljperf: $(B)/src/cmd/main.o $(LIBS)
+	$(CC) $(LDFLAGS) -o $@ $< $(LIBS) $(LDLIBS)
+
+define room
+$(B)/lib$(1).a: $(call objs,$(SRCS_$(1)))
+	@rm -f $$@
+	$(AR) rcs $$@ $$^
+endef
+$(foreach r,$(ROOMS),$(eval $(call room,$(r))))
+
+$(B)/%.o: %.c | $(LIBPERF)/.built
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(LIBPERF)/.built:
+	src/build/libperf --build
+
+deps:
+	src/build/install-deps
+
+# ---- tests ---------------------------------------------------------------------------------
+$(B)/tests/%: $(B)/tests/unit/%.o $(call objs,$(HELPERS)) $(LIBS)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $< $(call objs,$(HELPERS)) $(LIBS) -lcmocka $(LDLIBS)
+
+tests: $(TESTS)
+
+check: deps
+	+tests/run
+
+asan:
+	$(MAKE) VARIANT=asan all tests
+
+# ---- fuzzing (clang's libFuzzer) and benchmarks --------------------------------------------
+FUZZ_SECONDS ?= 60
+$(B)/fuzz/%: $(B)/tests/fuzz/%.o $(LIBS)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $< $(LIBS) $(LDLIBS)
+
+fuzzers: $(FUZZERS)
+
+fuzz:
+	$(MAKE) VARIANT=clang-asan CFLAGS="$(OPT) -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined" \
+	    LDFLAGS=-fsanitize=address,undefined fuzzers
+	tests/fuzz/run build-clang-asan/fuzz $(FUZZ_SECONDS)
+
+$(B)/bench/%: $(B)/bench/%.o $(LIBS)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $< $(LIBS) $(LDLIBS)
+
+bench: deps all $(BENCHES)
+	bench/run
+
+demo: deps all
+	src/build/demo $(B)/ljperf
+
+# ---- the rest ------------------------------------------------------------------------------
+C_FILES = $(shell git ls-files '*.c' '*.h')
+format:
+	clang-format -i $(C_FILES)
+format-check:
+	clang-format --dry-run -Werror $(C_FILES)
+tidy: | $(LIBPERF)/.built
+	printf '%s\n' $(ALL_SRCS) | xargs -P 2 -n 4 -I{} clang-tidy --quiet {} -- -std=gnu11 $(CPPFLAGS)
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 755 $(B)/ljperf $(DESTDIR)$(PREFIX)/bin/ljperf
+	ln -sf ljperf $(DESTDIR)$(PREFIX)/bin/perf-lj
+	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
+
+clean:
+	rm -rf build build-*
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)
+
+.PHONY: all deps check tests asan fuzz fuzzers bench demo format format-check tidy install clean
+.SECONDARY:

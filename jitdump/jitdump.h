@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Names, code ranges, lines and unwind rules over time, from jitdump files and perf-PID.map
+ * files. A `jitcode` holds what one process's files say; it is immutable once loaded and may be
+ * asked from any thread.
+ */
+#ifndef JITDUMP_JITDUMP_H
+#define JITDUMP_JITDUMP_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct jitcode;
+
+/* One function's machine code at one time. */
+struct jit_function {
+    uint64_t start, size;      /* code range in the target */
+    uint64_t from, until;      /* alive in [from, until), ns of the recording's clock */
+    uint64_t index;            /* the dump's code index; 0 for perf maps */
+    const char *name;          /* inside the file's mapping */
+    const uint8_t *code;       /* machine code as loaded, `size` bytes; NULL: not recorded */
+    const void *lines;         /* private: DEBUG_INFO */
+    const uint8_t *eh_frame;   /* UNWINDING_INFO; NULL: none */
+    uint32_t eh_frame_size;
+    const uint8_t *eh_frame_hdr;
+    uint32_t eh_frame_hdr_size;
+    bool from_map; /* a perf map's entry: no times */
+};
+
+struct jitdump_options {
+    /* Map a dump's stamps to the recording's clock. NULL: CLOCK_MONOTONIC = recording's clock.
+     * Used for TSC-stamped dumps (flag bit 0). */
+    uint64_t (*to_clock)(const void *context, uint64_t stamp);
+    const void *context;
+    bool ignore_times; /* the clocks do not match: every function lives from time 0, later loads
+                          of the same range win */
+};
+
+/* What a load passed over; counts. */
+struct jit_loss {
+    uint64_t records_bad, records_unknown, bytes_cut;
+};
+
+/* Read a jitdump. A cut tail (its writer is still running) is no error; it is counted. */
+int jitdump_load(const char *path, const struct jitdump_options *options, struct jitcode **ret,
+                 struct error *err);
+/* Read a perf-PID.map; later lines win over earlier ones. */
+int perfmap_load(const char *path, struct jitcode **ret, struct error *err);
+void jitcode_free(struct jitcode *code);
+
+/* The pid the dump's header names (in the target's own pid namespace); 0 for maps. */
+uint32_t jitcode_pid(const struct jitcode *code);
+const struct jit_loss *jitcode_loss(const struct jitcode *code);
+size_t jitcode_count(const struct jitcode *code);
+/* True when any function's code range was announced with times later than `time`'s clock can be:
+ * first and last stamps, to detect clock mismatches. */
+void jitcode_time_range(const struct jitcode *code, uint64_t *first, uint64_t *last);
+
+/* The function that covered `address` at `time`; NULL: none. */
+const struct jit_function *jitcode_lookup(const struct jitcode *code, uint64_t address,
+                                          uint64_t time);
+
+/* Source position of an address inside `f`; false: no DEBUG_INFO covers it. `column` is the
+ * discriminator (V8 writes columns there). */
+struct jit_position {
+    const char *file;
+    uint32_t line, column;
+};
+bool jit_function_position(const struct jit_function *f, uint64_t address,
+                           struct jit_position *ret);
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void text_free(struct text *t)
+{
+    free(t->at);
+    *t = (struct text){0};
+}
+
+bool text_grow(struct text *t, size_t want)
+{
+    if (t->failed)
+        return false;
+    size_t cap = t->cap * 2 > t->size + want ? t->cap * 2 : t->size + want + 4096;
+    char *at = realloc(t->at, cap);
+    if (!at) {
+        t->failed = true;
+        return false;
+    }
+    t->at = at;
+    t->cap = cap;
+    return true;
+}
+
+static void number(struct text *t, const char *digits, size_t nr, unsigned width, char pad)
+{
+    size_t fill = nr < width ? width - nr : 0;
+    if (!text_room(t, fill + nr))
+        return;
+    memset(t->at + t->size, pad, fill);
+    memcpy(t->at + t->size + fill, digits, nr);
+    t->size += fill + nr;
+}
+
+void text_hex(struct text *t, uint64_t value, unsigned width)
+{
+    char digits[16];
+    char *p = digits + sizeof(digits);
+    do
+        *--p = "0123456789abcdef"[value & 15];
+    while (value >>= 4);
+    number(t, p, (size_t)(digits + sizeof(digits) - p), width, ' ');
+}
+
+static void decimal(struct text *t, uint64_t value, unsigned width, char pad)
+{
+    char digits[20];
+    char *p = digits + sizeof(digits);
+    do
+        *--p = (char)('0' + value % 10);
+    while (value /= 10);
+    number(t, p, (size_t)(digits + sizeof(digits) - p), width, pad);
+}
+
+void text_dec(struct text *t, uint64_t value, unsigned width)
+{
+    decimal(t, value, width, ' ');
+}
+
+void text_dec_zeros(struct text *t, uint64_t value, unsigned digits)
+{
+    decimal(t, value, digits, '0');
+}
+
+void text_printf(struct text *t, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    int size = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    if (size < 0 || !text_room(t, (size_t)size + 1))
+        return;
+    va_start(args, fmt);
+    vsnprintf(t->at + t->size, (size_t)size + 1, fmt, args);
+    va_end(args);
+    t->size += (size_t)size;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A growable array: `VEC(struct thing) things;` starts as all zeros, vec_push returns false
+ * when memory is out (the array is then unchanged), vec_free gives the memory back.
+ * Elements move when the array grows: keep indexes, not pointers.
+ */
+#ifndef BASE_VEC_H
+#define BASE_VEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#define VEC(type)                                                                                  \
+    struct {                                                                                       \
+        type *at;                                                                                  \
+        size_t nr;                                                                                 \
+        size_t cap;                                                                                \
+    }
+
+/* Make room for `want` elements in all. */
+#define vec_reserve(v, want)                                                                       \
+    ((want) <= (v)->cap || vec_grow_((void **)&(v)->at, &(v)->cap, (want), sizeof(*(v)->at)))
+
+#define vec_push(v, ...) (vec_reserve(v, (v)->nr + 1) && ((v)->at[(v)->nr++] = (__VA_ARGS__), true))
+
+#define vec_foreach(p, v) for (__typeof__((v)->at) p = (v)->at; p < (v)->at + (v)->nr; p++)
+
+#define vec_free(v)                                                                                \
+    do {                                                                                           \
+        free((v)->at);                                                                             \
+        (v)->at = NULL;                                                                            \
+        (v)->nr = (v)->cap = 0;                                                                    \
+    } while (0)
+
+static inline bool vec_grow_(void **at, size_t *cap, size_t want, size_t size)
+{
+    size_t to = *cap + *cap / 2 + 8;
+    if (to < want)
+        to = want;
+    void *p = reallocarray(*at, to, size);
+    if (!p)
+        return false;
+    *at = p;
+    *cap = to;
+    return true;
+}
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A DSO: one ELF file (or kernel, module, vdso, pseudo file) as a recording names it, and where
+ * its bytes are found today. Identity is (kind, name, build id); everything else is loaded at
+ * first use, once, under a lock of its own, and then immutable: all functions may be called
+ * from any thread.
+ */
+#ifndef DSO_DSO_H
+#define DSO_DSO_H
+
+#include "base/error.h"
+#include "base/intern.h"
+#include "perfdata/perfdata.h"
+#include "unwind/unwind.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum dso_kind {
+    DSO_FILE,    /* a path */
+    DSO_VDSO,    /* [vdso] */
+    DSO_KERNEL,  /* [kernel.kallsyms] */
+    DSO_KMODULE, /* a kernel module, by path or [name] */
+    DSO_PSEUDO,  /* //anon, [heap], [stack], anon_inode:..., memfd without a file: no bytes */
+};
+
+struct dso {
+    uint32_t id; /* from 1; names the dso in caches; also its cfi_id */
+    enum dso_kind kind;
+    const char *name;       /* as the recording writes it */
+    const char *short_name; /* after the last slash; as perf prints with --sort dso */
+    struct build_id build_id;
+};
+
+struct dso_options {
+    const char *symfs;      /* prefix of every path of the recording, NULL: none */
+    const char *kallsyms;   /* NULL: recorded cache entry by build id, then /proc/kallsyms */
+    const char *vmlinux;    /* NULL: none */
+    const char *debug_dir;  /* NULL: /usr/lib/debug */
+    const char *buildid_dir; /* NULL: ~/.debug */
+    bool no_debuginfod;     /* else asked when DEBUGINFOD_URLS is set */
+    bool force;             /* use files whose build id differs, too */
+};
+
+struct dsos;
+struct dsos *dsos_create(const struct dso_options *options);
+void dsos_free(struct dsos *all);
+
+/* The dso of that identity, made at first call. `build_id` NULL or size 0: any; a build id learned
+ * later (dsos_set_build_id) is attached. `root`: pid whose /proc/PID/root may resolve the path
+ * while it lives (other mount namespaces), 0: none. NULL when memory is out. */
+struct dso *dsos_get(struct dsos *all, enum dso_kind kind, const char *name,
+                     const struct build_id *build_id, uint32_t root);
+size_t dsos_count(const struct dsos *all);
+struct dso *dsos_at(struct dsos *all, size_t index);
+/* For dsos of that name that have no build id yet (BUILD_ID features and records). */
+void dsos_set_build_id(struct dsos *all, const char *name, const struct build_id *build_id);
+
+/* ---- ELF images -------------------------------------------------------------------------- */
+
+/* One ELF file, mapped. */
+struct elf_image {
+    const char *path;
+    const uint8_t *bytes;
+    size_t size;
+    void *elf; /* libelf's Elf *, not thread-safe: see dso_lock */
+    struct build_id build_id;
+    uint16_t machine, type;
+    bool is64, swapped;
+};
+
+struct elf_section {
+    const uint8_t *bytes; /* uncompressed; NULL: absent or NOBITS */
+    size_t size;
+    uint64_t address, offset, link;
+    uint32_t type, index;
+};
+/* A section by name, decompressed when SHF_COMPRESSED or .zdebug_. false: absent or damaged. */
+bool elf_image_section(const struct elf_image *image, const char *name, struct elf_section *ret);
+
+/* The file the code came from: mapped, its build id compared. NULL: not found (see dso_problem). */
+const struct elf_image *dso_image(struct dso *dso);
+/* The file with .symtab and DWARF: the image itself, its debug link / build-id / debuginfod file.
+ * Never NULL when dso_image is not. */
+const struct elf_image *dso_debug_image(struct dso *dso);
+/* Why there is no image, or which doubt it carries (replaced since, build id differs); NULL: none. */
+const char *dso_problem(const struct dso *dso);
+
+/* File offset (pc - mapping start + pgoff) to virtual address by PT_LOAD; false: in none. */
+bool dso_offset_to_vaddr(struct dso *dso, uint64_t offset, uint64_t *vaddr);
+/* Unwind rules; NULL: none. Damaged ones: NULL and dso_problem. */
+const struct cfi *dso_cfi(struct dso *dso);
+/* Bytes of a read-only, file-backed page at that file offset; false: not in the file, or the file is not
+ * proven (build id) to be the one that ran. */
+bool dso_read(struct dso *dso, uint64_t offset, void *to, size_t size);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Processes, threads, mappings over time, and what code stands where: the recording's world.
+ *
+ * session_apply() is called with every record that is not a sample, in time order, by one thread
+ * at a time; session_place() between them. What a place refers to is immutable and may be used
+ * by other threads until the place is released: an address space is copied on write, and only
+ * when it really changes (an equal map is no event).
+ */
+#ifndef SESSION_SESSION_H
+#define SESSION_SESSION_H
+
+#include "base/error.h"
+#include "dso/dso.h"
+#include "jitdump/jitdump.h"
+#include "perfdata/perfdata.h"
+#include "unwind/unwind.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One mapping; the token of its code (frame.code) unless the frame's kind is FRAME_JIT. */
+struct mapping {
+    uint64_t start, end, pgoff;
+    struct dso *dso;
+    uint32_t prot, flags;
+};
+
+struct session_options {
+    const char *const *jitdumps; /* extra files to load (--jitdump) */
+    size_t nr_jitdumps;
+    const char *tmp_dir;  /* where perf-PID.map files are; NULL: /tmp (under root and symfs) */
+    const char *symfs;
+    bool no_jit; /* neither jitdumps nor perf maps */
+};
+
+struct session;
+int session_create(const struct perfdata *pd, struct dsos *dsos,
+                   const struct session_options *options, struct session **ret,
+                   struct error *err);
+void session_free(struct session *s);
+
+int session_apply(struct session *s, const struct record *rec, struct error *err);
+
+/* Where a sample happened. */
+struct session_place {
+    uint32_t pid, tid;
+    const char *comm;      /* at that time; "" before any; ":TID" when never known */
+    struct address_space *space; /* counted reference */
+    const struct session *session;
+};
+int session_place(struct session *s, uint32_t pid, uint32_t tid, struct session_place *ret,
+                  struct error *err);
+void session_place_release(struct session_place *p);
+
+/* Code of the place's process, mappings and jit functions, for the unwinder. */
+struct codemap session_codemap(const struct session_place *p);
+/* Read-only file-backed pages of the place's process. */
+struct memory_layer session_memory(const struct session_place *p);
+/* The user mapping at `pc`; NULL: none. */
+const struct mapping *session_mapping(const struct session_place *p, uint64_t pc);
+/* The kernel, module or BPF mapping at `pc`; NULL: none. In a kernel dso the address to resolve
+ * symbols with is pc itself for DSO_KERNEL, pc - start + pgoff for DSO_KMODULE. Never changes
+ * once returned. */
+const struct mapping *session_kernel_mapping(const struct session *s, uint64_t pc, uint64_t time);
+
+/* What went wrong or deserves a line on stderr: e.g. a jitdump whose clock does not match. Index
+ * from 0; NULL: no more. */
+const char *session_warning(const struct session *s, size_t index);
+
+struct session_stats {
+    uint64_t processes, threads, maps, maps_equal, jit_functions, jit_files;
+};
+struct session_stats session_stats(const struct session *s);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Memory of a target at a time: the one seam between walkers and where bytes come from.
+ * A stack window in front (the sample's own copy, read in place), then layers, first match wins.
+ * A walker cannot tell a recording from a process, a core file or an array.
+ */
+#ifndef UNWIND_MEMORY_H
+#define UNWIND_MEMORY_H
+
+#include "unwind/frame.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* A source of bytes. `read` copies exactly `size` bytes that stood at `address` at `time`
+ * (ns of the recording's clock), sets the provenance, and returns true; false: not recorded. */
+struct memory_layer {
+    bool (*read)(void *context, uint64_t address, void *to, size_t size, uint64_t time,
+                 enum provenance *provenance);
+    void *context;
+};
+
+struct memory {
+    const uint8_t *stack; /* bytes that stood at stack_start, exact at `time`; may be unaligned */
+    uint64_t stack_start;
+    uint64_t stack_size; /* bytes; nothing behind it is ever read */
+    uint64_t time;
+    const struct memory_layer *layers;
+    size_t nr_layers;
+};
+
+/* Slow path of memory_read: the layers. */
+bool memory_read_layers(const struct memory *m, uint64_t address, void *to, size_t size,
+                        enum provenance *provenance);
+
+/* Read `size` bytes; false when not recorded (and `to` is unspecified, never zeros to believe).
+ * `provenance` is raised to the weakest source used, never lowered. */
+static inline bool memory_read(const struct memory *m, uint64_t address, void *to, size_t size,
+                               enum provenance *provenance)
+{
+    uint64_t at = address - m->stack_start;
+    if (at < m->stack_size && m->stack_size - at >= size) {
+        memcpy(to, m->stack + at, size);
+        return true;
+    }
+    return memory_read_layers(m, address, to, size, provenance);
+}
+
+static inline bool memory_read_u64(const struct memory *m, uint64_t address, uint64_t *to,
+                                   enum provenance *provenance)
+{
+    return memory_read(m, address, to, sizeof(*to), provenance);
+}
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Registers + memory + code map -> frames. This is the room's public header; frame.h, memory.h
+ * and codemap.h are its vocabulary.
+ *
+ * x86-64 only, so far: arch.h is the one place that knows register numbers.
+ */
+#ifndef UNWIND_UNWIND_H
+#define UNWIND_UNWIND_H
+
+#include "base/error.h"
+#include "base/vec.h"
+#include "unwind/codemap.h"
+#include "unwind/frame.h"
+#include "unwind/memory.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Registers in DWARF numbering of x86-64: 0 rax, 1 rdx, 2 rcx, 3 rbx, 4 rsi, 5 rdi, 6 rbp, 7 rsp,
+ * 8-15 r8-r15, 16 the return address column = rip. */
+enum { REG_RBX = 3, REG_RBP = 6, REG_RSP = 7, REG_R12 = 12, REG_R13, REG_R14, REG_R15, REG_RIP, REG_NR };
+
+struct registers {
+    uint64_t value[REG_NR];
+    uint32_t known; /* bit per register; a caller-saved register is unknown after one step */
+};
+
+/* ---- CFI of one module ------------------------------------------------------------------- */
+
+struct cfi_section {
+    const uint8_t *bytes; /* NULL: absent; must outlive the cfi */
+    size_t size;
+    uint64_t address; /* where it is loaded, in the module's own terms (vaddr) */
+};
+
+struct cfi_source {
+    const char *name; /* for errors; copied */
+    struct cfi_section eh_frame, eh_frame_hdr, debug_frame;
+    uint64_t text_address; /* base of DW_EH_PE_textrel, 0 when none */
+    uint64_t data_address; /* base of DW_EH_PE_datarel in .eh_frame, 0 when none */
+    bool swapped;          /* not in our byte order */
+    uint32_t id;           /* unique, not 0: names this module in rule caches */
+};
+
+/* Read what is needed to find FDEs fast (the header's table, or an index made by one walk of the
+ * section). Errors: damaged beyond use. */
+int cfi_create(const struct cfi_source *source, struct cfi **ret, struct error *err);
+void cfi_free(struct cfi *cfi);
+
+/* ---- walking ----------------------------------------------------------------------------- */
+
+struct unwind_input {
+    struct registers registers; /* at the sample: all that were recorded */
+    struct memory memory;
+    struct codemap code;
+    unsigned max_frames; /* more end the walk with STACK_LIMIT */
+};
+
+/* Result of a walk, innermost frame first. Reused from walk to walk. */
+struct unwind_stack {
+    VEC(struct frame) frames;
+    enum stack_end end;
+    uint64_t end_pc;      /* where the walk stopped (NO_CFI, NO_CODE, BAD_READ) */
+    uint64_t end_address; /* the address that could not be read (TRUNCATED, BAD_READ) */
+};
+
+/* One per thread of ours: holds the rule cache. */
+struct unwinder;
+struct unwinder *unwinder_create(void); /* NULL when memory is out */
+void unwinder_free(struct unwinder *u);
+
+/* Walk one stack; appends to ret->frames. Always ends, whatever the input. Returns -1 only when
+ * memory is out. */
+int unwind(struct unwinder *u, const struct unwind_input *input, struct unwind_stack *ret,
+           struct error *err);
+
+/* Hint that the next walk will read this stack: starts fetching the lines it will touch first. */
+void unwind_prefetch(const struct unwind_input *next);
+
+struct unwinder_stats {
+    uint64_t frames, rule_hits, rule_misses, guesses;
+};
+struct unwinder_stats unwinder_stats(const struct unwinder *u);
+
+#endif
