@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Naming one frame: what perf script would print for it, and more. */
+#include "replay/internal.h"
+
+#include <string.h>
+
+static const struct mapping *mapping_of(const struct frame *f)
+{
+    return f->kind == FRAME_JIT ? NULL : f->code;
+}
+
+/* What perf prints and looks symbols up with: file-relative for user code and modules (there only
+ * for looking up), the pc itself in the kernel. */
+static uint64_t dso_address(const struct mapping *m, uint64_t pc)
+{
+    return m->dso->kind == DSO_KERNEL ? pc : pc - m->start + m->pgoff;
+}
+
+/* Callers found by unwinding are shown by an address inside the call, as perf does; addresses of
+ * a kernel-made callchain are shown as they were given. */
+static uint64_t shown_pc(const struct replay_sample *s, const struct frame *f)
+{
+    bool walked = s->unwound && (f->kind == FRAME_NATIVE || f->kind == FRAME_JIT);
+    return walked ? frame_lookup_pc(f) : f->pc;
+}
+
+struct frame_key replay_frame_key(const struct frame *f)
+{
+    uint64_t lookup = frame_lookup_pc(f);
+    const struct mapping *m = mapping_of(f);
+    if (m)
+        return (struct frame_key){m->dso, dso_address(m, f->pc), dso_address(m, lookup)};
+    if (f->kind == FRAME_JIT && f->code) {
+        const struct jit_function *j = f->code;
+        return (struct frame_key){j, f->pc - j->start, lookup - j->start};
+    }
+    return (struct frame_key){NULL, f->pc, lookup};
+}
+
+static void name_jit(const struct replay_sample *s, const struct frame *f, struct named_frame *ret)
+{
+    const struct jit_function *j = f->code;
+    struct jit_position position;
+    ret->address = shown_pc(s, f);
+    ret->symbol = j->name;
+    ret->offset = ret->address - j->start;
+    ret->module = ret->short_module = j->from_map ? "[perf map]" : "[jit]";
+    if (jit_function_position(j, frame_lookup_pc(f), &position)) {
+        ret->file = position.file;
+        ret->line = position.line;
+        ret->column = position.column;
+    }
+}
+
+static int name_native(struct replay_worker *w, const struct replay_sample *s,
+                       const struct frame *f, struct named_frame *ret, struct error *err)
+{
+    const struct mapping *m = f->code;
+    uint64_t shown = dso_address(m, shown_pc(s, f));
+    ret->address = f->kind == FRAME_KERNEL ? f->pc : shown;
+    ret->module = m->dso->name;
+    ret->short_module = m->dso->short_name;
+    ret->dso = m->dso->id;
+    if (m->dso->kind == DSO_PSEUDO)
+        return 0;
+    ret->resolved =
+        symbols_resolve(w->symbols, m->dso, shown, dso_address(m, frame_lookup_pc(f)));
+    if (!ret->resolved)
+        return error_no_memory(err);
+    ret->symbol = ret->resolved->symbol;
+    ret->offset = ret->resolved->offset;
+    ret->file = ret->resolved->outer.file;
+    ret->line = ret->resolved->outer.line;
+    ret->column = ret->resolved->outer.column;
+    return 0;
+}
+
+int replay_name(struct replay_worker *w, const struct replay_sample *s, const struct frame *f,
+                struct named_frame *ret, struct error *err)
+{
+    *ret = (struct named_frame){.address = shown_pc(s, f)};
+    if (!f->code)
+        return 0;
+    if (f->kind == FRAME_JIT) {
+        name_jit(s, f, ret);
+        return 0;
+    }
+    return name_native(w, s, f, ret, err);
+}

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The run: threads, turns and batches. See replay.h for how they fit together. */
+#include "replay/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- creating ------------------------------------------------------------------------------ */
+
+static unsigned default_threads(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : n > REPLAY_MAX_THREADS ? REPLAY_MAX_THREADS : (unsigned)n;
+}
+
+/* unwind/ knows x86-64 only; a recording that does not name its machine is taken for ours. */
+static bool machine_is_known(const struct perfdata *pd)
+{
+    const char *arch = perfdata_arch(pd);
+    return !perfdata_swapped(pd) && (!arch || strcmp(arch, "x86_64") == 0);
+}
+
+static int open_parts(struct replay *r, struct error *err)
+{
+    const struct perfdata_options reading = {0};
+    const char *path = r->options.input ? r->options.input : "perf.data";
+    if (perfdata_open(path, &reading, &r->pd, err) < 0)
+        return -1;
+    r->dsos = dsos_create(&r->options.dso);
+    if (!r->dsos)
+        return error_no_memory(err);
+    if (session_create(r->pd, r->dsos, &r->options.session, &r->session, err) < 0)
+        return -1;
+    r->symbols = symbols_create(r->dsos, &r->options.symbols);
+    r->joins = join_table_create();
+    r->stops = stop_table_create();
+    if (!r->symbols || !r->joins || !r->stops)
+        return error_no_memory(err);
+    return 0;
+}
+
+int replay_create(const struct replay_options *options, struct replay **ret, struct error *err)
+{
+    struct replay *r = calloc(1, sizeof(*r));
+    if (!r)
+        return error_no_memory(err);
+    r->options = *options;
+    if (!r->options.max_stack)
+        r->options.max_stack = REPLAY_MAX_STACK;
+    r->nr_threads = options->threads ? options->threads : default_threads();
+    if (r->nr_threads > REPLAY_MAX_THREADS)
+        r->nr_threads = REPLAY_MAX_THREADS;
+    pthread_mutex_init(&r->read_lock, NULL);
+    pthread_mutex_init(&r->turn_lock, NULL);
+    pthread_cond_init(&r->turned, NULL);
+    if (open_parts(r, err) < 0) {
+        replay_free(r);
+        return -1;
+    }
+    *ret = r;
+    return 0;
+}
+
+void replay_free(struct replay *r)
+{
+    if (!r)
+        return;
+    symbols_free(r->symbols);
+    session_free(r->session);
+    dsos_free(r->dsos);
+    perfdata_close(r->pd);
+    join_table_free(r->joins);
+    stop_table_free(r->stops);
+    pthread_mutex_destroy(&r->read_lock);
+    pthread_mutex_destroy(&r->turn_lock);
+    pthread_cond_destroy(&r->turned);
+    free(r);
+}
+
+/* ---- reading: under the read lock ---------------------------------------------------------- */
+
+struct read_counts {
+    uint64_t samples, bad;
+};
+
+static int take_sample(struct replay *r, struct job *job, const struct record *rec,
+                       struct read_counts *counts, struct error *err)
+{
+    struct job_sample s = {.record = rec};
+    struct error bad;
+    counts->samples++;
+    if (perfdata_sample_head(r->pd, rec, &s.sample, &bad) < 0) {
+        counts->bad++;
+        return 0;
+    }
+    if (session_place(r->session, s.sample.pid, s.sample.tid, &s.place, err) < 0)
+        return -1;
+    if (!sample_passes(r, &s.sample, s.place.comm)) {
+        session_place_release(&s.place);
+        return 0;
+    }
+    if (vec_push(&job->samples, s))
+        return 0;
+    session_place_release(&s.place);
+    return error_no_memory(err);
+}
+
+static int sort_records(struct replay *r, struct job *job, struct read_counts *counts,
+                        struct error *err)
+{
+    for (size_t i = 0; i < job->batch.nr; i++) {
+        const struct record *rec = &job->batch.records[i];
+        int failed = rec->type == PERF_RECORD_SAMPLE ? take_sample(r, job, rec, counts, err)
+                                                     : session_apply(r->session, rec, err);
+        if (failed)
+            return -1;
+    }
+    return 0;
+}
+
+static void report_progress(const struct replay *r)
+{
+    uint64_t done = 0;
+    uint64_t total = 0;
+    if (!r->options.progress)
+        return;
+    perfdata_progress(r->pd, &done, &total);
+    r->options.progress(r->options.progress_context, done, total);
+}
+
+/* Read until a batch has samples to work on. Returns 1 with one, 0 at the end. */
+static int read_job(struct replay *r, struct job *job, struct read_counts *counts,
+                    struct error *err)
+{
+    while (!r->at_end) {
+        if (perfdata_read(r->pd, JOB_RECORDS, &job->batch, err) < 0)
+            return -1;
+        if (job->batch.nr == 0) {
+            r->at_end = true;
+            break;
+        }
+        if (sort_records(r, job, counts, err) < 0)
+            return -1;
+        report_progress(r);
+        if (job->samples.nr) {
+            job->turn = r->next_turn++;
+            return 1;
+        }
+        perfdata_release(r->pd, &job->batch);
+    }
+    return 0;
+}
+
+static void release_job(struct replay *r, struct job *job)
+{
+    vec_foreach(s, &job->samples) session_place_release(&s->place);
+    perfdata_release(r->pd, &job->batch);
+    job->samples.nr = 0;
+    job->frames.nr = 0;
+}
+
+/* ---- turns --------------------------------------------------------------------------------- */
+
+static void fail(struct replay *r, const struct error *err)
+{
+    pthread_mutex_lock(&r->turn_lock);
+    if (!r->failed)
+        r->error = *err;
+    r->failed = true;
+    pthread_cond_broadcast(&r->turned);
+    pthread_mutex_unlock(&r->turn_lock);
+}
+
+/* Wait until `*counter` comes to `turn`; false: the run has failed. Returns with the lock held. */
+static bool await_turn(struct replay *r, const uint64_t *counter, uint64_t turn)
+{
+    pthread_mutex_lock(&r->turn_lock);
+    while (*counter != turn && !r->failed)
+        pthread_cond_wait(&r->turned, &r->turn_lock);
+    return !r->failed;
+}
+
+static void end_turn(struct replay *r, uint64_t *counter)
+{
+    ++*counter;
+    pthread_cond_broadcast(&r->turned);
+    pthread_mutex_unlock(&r->turn_lock);
+}
+
+/* ---- what happens to a job ----------------------------------------------------------------- */
+
+static int walk_job(struct replay_worker *w, struct error *err)
+{
+    vec_foreach(s, &w->job.samples)
+    {
+        if (sample_walk(w, s, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static const struct mapping *end_mapping(const struct job_sample *s)
+{
+    return s->end == STACK_NO_REGS ? NULL : session_mapping(&s->place, s->end_pc);
+}
+
+static bool has_guess(const struct job *job, const struct job_sample *s)
+{
+    for (size_t i = 0; i < s->nr_frames; i++)
+        if (job->frames.at[s->first_frame + i].provenance == PROVENANCE_GUESS)
+            return true;
+    return false;
+}
+
+static int count_job(struct replay *r, const struct job *job, struct error *err)
+{
+    struct replay_stats *st = &r->stats;
+    vec_foreach(s, &job->samples)
+    {
+        st->bad += s->bad;
+        if (s->bad)
+            continue;
+        st->passed++;
+        st->stack_bytes += s->sample.stack_dyn_size;
+        st->unsupported_abi += !s->unwound && s->sample.stack && s->sample.user_abi != 0;
+        if (!s->unwound)
+            continue;
+        st->user++;
+        st->frames += s->nr_frames - s->nr_kernel;
+        st->ends[s->end]++;
+        st->guessed += has_guess(job, s);
+        if (s->end != STACK_COMPLETE &&
+            stop_table_add(r->stops, s->end, end_mapping(s), s->end_pc, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* The serial part in the middle: joining and counting, in the recording's order. */
+static int settle_job(struct replay *r, struct job *job, const struct read_counts *counts,
+                      struct error *err)
+{
+    if (!await_turn(r, &r->join_turn, job->turn)) {
+        pthread_mutex_unlock(&r->turn_lock);
+        return 0;
+    }
+    int failed = 0;
+    r->stats.samples += counts->samples;
+    r->stats.bad += counts->bad;
+    if (!r->options.no_join)
+        failed = join_job(r->joins, job, &r->stats.joined, err);
+    if (!failed)
+        failed = count_job(r, job, err);
+    end_turn(r, &r->join_turn);
+    return failed;
+}
+
+static int give_job(struct replay_worker *w, struct error *err)
+{
+    const struct job *job = &w->job;
+    vec_foreach(s, &job->samples)
+    {
+        if (s->bad)
+            continue;
+        struct replay_sample given = {
+            .sample = &s->sample,
+            .comm = s->place.comm,
+            .place = &s->place,
+            .frames = job->frames.at + s->first_frame,
+            .nr_frames = s->nr_frames,
+            .unwound = s->unwound,
+            .has_user = s->has_user,
+            .end = s->end,
+            .end_pc = s->end_pc,
+            .end_address = s->end_address,
+            .end_mapping = s->unwound && s->end != STACK_COMPLETE ? end_mapping(s) : NULL,
+        };
+        if (w->sink->sample(w->sink_worker, &given, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int flush_job(struct replay_worker *w, struct error *err)
+{
+    struct replay *r = w->replay;
+    int failed = 0;
+    bool mine = await_turn(r, &r->flush_turn, w->job.turn);
+    pthread_mutex_unlock(&r->turn_lock);
+    if (!mine)
+        return 0;
+    if (w->sink->flush)
+        failed = w->sink->flush(w->sink_worker, err);
+    pthread_mutex_lock(&r->turn_lock);
+    end_turn(r, &r->flush_turn);
+    return failed;
+}
+
+/* Returns 1 when a job was done, 0 at the end. */
+static int do_job(struct replay_worker *w, struct error *err)
+{
+    struct replay *r = w->replay;
+    struct read_counts counts = {0};
+    pthread_mutex_lock(&r->read_lock);
+    int got = r->failed ? 0 : read_job(r, &w->job, &counts, err);
+    if (got == 0) {
+        pthread_mutex_lock(&r->turn_lock);
+        r->stats.samples += counts.samples;
+        r->stats.bad += counts.bad;
+        pthread_mutex_unlock(&r->turn_lock);
+    }
+    pthread_mutex_unlock(&r->read_lock);
+    if (got > 0 && (walk_job(w, err) < 0 || settle_job(r, &w->job, &counts, err) < 0 ||
+                    give_job(w, err) < 0 || flush_job(w, err) < 0))
+        got = -1;
+    release_job(r, &w->job);
+    return got;
+}
+
+/* ---- threads ------------------------------------------------------------------------------- */
+
+static int worker_init(struct replay_worker *w, struct error *err)
+{
+    w->unwinder = unwinder_create();
+    w->symbols = symbol_cache_create(w->replay->symbols);
+    if (!w->unwinder || !w->symbols)
+        return error_no_memory(err);
+    if (w->sink->worker_create(w->sink->context, w, &w->sink_worker, err) < 0)
+        return -1;
+    w->sink_made = true;
+    return 0;
+}
+
+static void worker_deinit(struct replay_worker *w)
+{
+    if (w->sink_made && w->sink->worker_free)
+        w->sink->worker_free(w->sink_worker);
+    symbol_cache_free(w->symbols);
+    unwinder_free(w->unwinder);
+    vec_free(&w->stack.frames);
+    vec_free(&w->job.samples);
+    vec_free(&w->job.frames);
+    record_batch_free(&w->job.batch);
+}
+
+static void *worker_main(void *arg)
+{
+    struct replay_worker *w = arg;
+    struct error err = {0};
+    int got;
+    while ((got = do_job(w, &err)) > 0)
+        ;
+    if (got < 0)
+        fail(w->replay, &err);
+    return NULL;
+}
+
+static void run_threads(struct replay *r, struct replay_worker *workers)
+{
+    pthread_t threads[REPLAY_MAX_THREADS];
+    unsigned started = 1; /* worker 0 is this thread */
+    while (started < r->nr_threads &&
+           pthread_create(&threads[started], NULL, worker_main, &workers[started]) == 0)
+        started++;
+    worker_main(&workers[0]);
+    for (unsigned i = 1; i < started; i++)
+        pthread_join(threads[i], NULL);
+}
+
+int replay_run(struct replay *r, const struct replay_sink *sink, struct error *err)
+{
+    struct replay_worker *workers = calloc(r->nr_threads, sizeof(*workers));
+    if (!workers)
+        return error_no_memory(err);
+    int failed = 0;
+    for (unsigned i = 0; i < r->nr_threads && !failed; i++) {
+        workers[i].replay = r;
+        workers[i].sink = sink;
+        failed = worker_init(&workers[i], err);
+    }
+    if (!failed) {
+        run_threads(r, workers);
+        if (r->failed) {
+            if (err)
+                *err = r->error;
+            failed = -1;
+        }
+    }
+    for (unsigned i = 0; i < r->nr_threads; i++)
+        if (workers[i].replay)
+            worker_deinit(&workers[i]);
+    free(workers);
+    return failed;
+}
+
+/* ---- asking -------------------------------------------------------------------------------- */
+
+const struct perfdata *replay_perfdata(const struct replay *r)
+{
+    return r->pd;
+}
+
+const struct session *replay_session(const struct replay *r)
+{
+    return r->session;
+}
+
+struct dsos *replay_dsos(const struct replay *r)
+{
+    return r->dsos;
+}
+
+const struct replay_options *replay_options(const struct replay *r)
+{
+    return &r->options;
+}
+
+const struct replay_stats *replay_stats(const struct replay *r)
+{
+    return &r->stats;
+}
+
+const struct replay_stop *replay_stops(const struct replay *r, size_t *nr)
+{
+    return stop_table_sorted(r->stops, nr);
+}
+
+struct replay *replay_of(const struct replay_worker *w)
+{
+    return w->replay;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Runs a recording through everything: reads records in order, keeps the session, unwinds and
+ * joins samples, and hands finished samples to a sink.
+ *
+ * Threads: each takes the next batch under the read lock (where the session changes), unwinds it
+ * by itself, joins truncated stacks when its turn has come, gives each sample to its own sink
+ * worker, and flushes the worker when its turn has come. So a sink sees samples of one batch in
+ * order, flushes in the recording's order, and the result does not depend on the number of
+ * threads.
+ */
+#ifndef REPLAY_REPLAY_H
+#define REPLAY_REPLAY_H
+
+#include "base/error.h"
+#include "dso/dso.h"
+#include "perfdata/perfdata.h"
+#include "session/session.h"
+#include "symbols/symbols.h"
+#include "unwind/unwind.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Half open range of sample times, ns. */
+struct time_range {
+    uint64_t from, until;
+};
+
+struct replay_options {
+    const char *input; /* NULL: perf.data */
+    unsigned threads;  /* 0: as many as there are processors */
+    unsigned max_stack;
+    bool no_join;
+    /* Filters; an empty list passes everything. Samples that do not pass are not unwound. */
+    VEC(const char *) comms;
+    VEC(const char *) events;
+    VEC(uint32_t) pids;
+    VEC(uint32_t) tids;
+    VEC(uint32_t) cpus;
+    VEC(struct time_range) times;
+    struct dso_options dso;
+    struct symbols_options symbols;
+    struct session_options session;
+    /* Called now and then under the read lock; total 0: unknown. May be NULL. */
+    void (*progress)(void *context, uint64_t done, uint64_t total);
+    void *progress_context;
+};
+
+/* One sample with its whole stack. Valid during the call that gets it. */
+struct replay_sample {
+    const struct sample *sample;
+    const char *comm;
+    const struct session_place *place;
+    const struct frame *frames; /* kernel, then user; innermost first */
+    size_t nr_frames;
+    bool unwound;               /* user frames come from the stack copy, not from the callchain */
+    bool has_user;              /* there was a user stack to walk at all */
+    enum stack_end end;         /* of the user stack, when unwound */
+    uint64_t end_pc, end_address;
+    const struct mapping *end_mapping; /* module at end_pc; NULL: none */
+};
+
+struct replay_worker;
+
+/* What becomes of the samples. All functions return 0, or -1 which ends the run. */
+struct replay_sink {
+    void *context;
+    int (*worker_create)(void *context, struct replay_worker *w, void **ret, struct error *err);
+    void (*worker_free)(void *worker);
+    /* Parallel: take one sample. */
+    int (*sample)(void *worker, const struct replay_sample *s, struct error *err);
+    /* In order, one at a time: the batch given to this worker is whole. May be NULL. */
+    int (*flush)(void *worker, struct error *err);
+};
+
+/* How well it went; counts of samples unless said otherwise. */
+struct replay_stats {
+    uint64_t samples;  /* read, before filters */
+    uint64_t passed;   /* after filters */
+    uint64_t user;     /* with a user stack to walk */
+    uint64_t ends[STACK_NR_ENDS]; /* of those, by how they ended (after joining) */
+    uint64_t joined;   /* truncated stacks continued by an earlier one */
+    uint64_t guessed;  /* with at least one frame marked guess */
+    uint64_t bad;      /* samples whose record lies; passed over */
+    uint64_t unsupported_abi; /* 32-bit or foreign user registers: not unwound */
+    uint64_t frames;   /* user frames walked */
+    uint64_t stack_bytes;     /* dynamic size of the stack copies */
+};
+
+struct replay;
+int replay_create(const struct replay_options *options, struct replay **ret, struct error *err);
+void replay_free(struct replay *r);
+int replay_run(struct replay *r, const struct replay_sink *sink, struct error *err);
+
+const struct perfdata *replay_perfdata(const struct replay *r);
+const struct session *replay_session(const struct replay *r);
+struct dsos *replay_dsos(const struct replay *r);
+const struct replay_options *replay_options(const struct replay *r);
+/* After replay_run. */
+const struct replay_stats *replay_stats(const struct replay *r);
+
+/* Where stacks that did not reach their entry ended, most frequent first. */
+struct replay_stop {
+    enum stack_end end;
+    const char *module; /* NULL: no mapping */
+    uint64_t address;   /* file offset in module, or pc */
+    uint64_t count;
+};
+const struct replay_stop *replay_stops(const struct replay *r, size_t *nr);
+
+/* ---- naming a frame ----------------------------------------------------------------------- */
+
+struct named_frame {
+    uint64_t address;   /* as perf script prints it: in the file for user code, else the pc */
+    const char *symbol; /* NULL: unknown */
+    uint64_t offset;    /* of address from the symbol's start */
+    const char *module; /* path or name as perf prints it; NULL: no mapping */
+    const char *short_module; /* without directories; NULL likewise */
+    const struct resolved *resolved; /* inlined functions and lines; NULL: none known */
+    const char *file;   /* position executing in the outermost function; NULL: unknown */
+    uint32_t line, column;
+    uint32_t dso;       /* id of the dso; 0: none */
+};
+
+/* Name one frame of a sample, with the calling worker's cache. */
+int replay_name(struct replay_worker *w, const struct replay_sample *s, const struct frame *f,
+                struct named_frame *ret, struct error *err);
+/* What identifies a frame's code apart from its process: for caches of names. */
+struct frame_key {
+    const void *owner; /* a struct dso or struct jit_function; NULL: in no mapping */
+    uint64_t address;  /* replay_name's address (of jit code: offset in the function) */
+    uint64_t lookup;   /* where to look; address, or one less for a return address */
+};
+struct frame_key replay_frame_key(const struct frame *f);
+struct replay *replay_of(const struct replay_worker *w);
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* One sample: the kernel part of its callchain, then its user stack, as frames. */
+#include "base/cursor.h"
+#include "replay/internal.h"
+
+#include <fnmatch.h>
+#include <string.h>
+
+#define PASSES(list, matches)                                                                      \
+    ({                                                                                             \
+        bool any_ = (list)->nr == 0;                                                               \
+        vec_foreach(it, list)                                                                      \
+        {                                                                                          \
+            if (any_ |= (matches))                                                                 \
+                break;                                                                             \
+        }                                                                                          \
+        any_;                                                                                      \
+    })
+
+bool sample_passes(const struct replay *r, const struct sample *head, const char *comm)
+{
+    const struct replay_options *o = &r->options;
+    return PASSES(&o->pids, *it == head->pid) && PASSES(&o->tids, *it == head->tid) &&
+           PASSES(&o->cpus, *it == head->cpu) && PASSES(&o->comms, strcmp(*it, comm) == 0) &&
+           PASSES(&o->times, head->time >= it->from && head->time < it->until) &&
+           PASSES(&o->events, head->event && fnmatch(*it, head->event->name, 0) == 0);
+}
+
+/* perf's register numbers of x86 (linux: arch/x86 asm/perf_regs.h) to DWARF's; -1: not a
+ * register an unwinder knows. */
+static int dwarf_register(unsigned bit)
+{
+    static const signed char table[24] = {0,  3,  2,  1,  4,  5,  6,  7,  16, -1, -1, -1,
+                                          -1, -1, -1, -1, 8,  9,  10, 11, 12, 13, 14, 15};
+    return bit < 24 ? table[bit] : -1;
+}
+
+static void user_registers(const struct sample *s, struct registers *ret)
+{
+    *ret = (struct registers){0};
+    uint64_t mask = s->event->attr.sample_regs_user;
+    for (unsigned i = 0; mask; mask &= mask - 1, i++) {
+        int reg = dwarf_register((unsigned)__builtin_ctzll(mask));
+        if (reg < 0)
+            continue;
+        ret->value[reg] = load_u64(s->user_regs + 8 * (size_t)i, s->swapped);
+        ret->known |= 1U << reg;
+    }
+}
+
+static bool push_frame(struct job *job, struct frame f)
+{
+    return vec_push(&job->frames, f);
+}
+
+static enum frame_kind kind_of_context(uint64_t context)
+{
+    switch ((int64_t)context) {
+    case -32:
+        return FRAME_HYPERVISOR;
+    case -128:
+        return FRAME_KERNEL;
+    case -2048:
+    case -2176:
+        return FRAME_GUEST_KERNEL;
+    case -2560:
+        return FRAME_GUEST_USER;
+    default:
+        return FRAME_NATIVE;
+    }
+}
+
+static enum frame_kind kind_of_mode(uint16_t misc)
+{
+    switch (misc & PERF_RECORD_MISC_CPUMODE_MASK) {
+    case PERF_RECORD_MISC_KERNEL:
+        return FRAME_KERNEL;
+    case PERF_RECORD_MISC_HYPERVISOR:
+        return FRAME_HYPERVISOR;
+    case PERF_RECORD_MISC_GUEST_KERNEL:
+        return FRAME_GUEST_KERNEL;
+    case PERF_RECORD_MISC_GUEST_USER:
+        return FRAME_GUEST_USER;
+    default:
+        return FRAME_NATIVE;
+    }
+}
+
+/* A frame whose address came from the kernel, not from a walk of ours. */
+static int given_frame(struct replay_worker *w, struct job_sample *s, uint64_t pc,
+                       enum frame_kind kind, uint8_t flags, struct error *err)
+{
+    struct frame f = {.pc = pc, .kind = (uint8_t)kind, .flags = flags};
+    if (kind == FRAME_KERNEL) {
+        f.code = session_kernel_mapping(w->replay->session, pc, s->sample.time);
+    } else if (kind == FRAME_NATIVE) {
+        struct codemap map = session_codemap(&s->place);
+        struct code code;
+        if (codemap_lookup(&map, frame_lookup_pc(&f), s->sample.time, &code)) {
+            f.code = code.token;
+            if (code.owner == CODE_JIT)
+                f.kind = FRAME_JIT;
+        }
+    }
+    return push_frame(&w->job, f) ? 0 : error_no_memory(err);
+}
+
+/* The callchain; its user part only when no stack copy will give a better one. */
+static int walk_callchain(struct replay_worker *w, struct job_sample *s, bool user,
+                          struct error *err)
+{
+    enum frame_kind kind = kind_of_mode(s->sample.misc);
+    uint8_t flags = FRAME_LEAF;
+    for (uint64_t i = 0; i < s->sample.nr_callchain; i++) {
+        uint64_t pc = sample_callchain_at(&s->sample, i);
+        if (pc >= (uint64_t)PERF_CONTEXT_MAX) {
+            kind = kind_of_context(pc);
+            continue;
+        }
+        if (kind == FRAME_NATIVE && (!user || pc == 0))
+            continue;
+        if (w->job.frames.nr - s->first_frame >= w->replay->options.max_stack)
+            break;
+        if (given_frame(w, s, pc, kind, flags, err) < 0)
+            return -1;
+        flags = 0;
+    }
+    return 0;
+}
+
+static bool has_user_stack(const struct replay *r, const struct sample *s)
+{
+    return r->can_unwind && s->user_abi == PERF_SAMPLE_REGS_ABI_64 && s->stack && s->stack_size;
+}
+
+static int walk_user(struct replay_worker *w, struct job_sample *s, struct error *err)
+{
+    struct unwind_input input;
+    struct memory_layer layer = session_memory(&s->place);
+    size_t room = w->replay->options.max_stack;
+    user_registers(&s->sample, &input.registers);
+    input.memory = (struct memory){.stack = s->sample.stack,
+                                   .stack_start = input.registers.value[REG_RSP],
+                                   .stack_size = s->sample.stack_dyn_size,
+                                   .time = s->sample.time,
+                                   .layers = &layer,
+                                   .nr_layers = 1};
+    input.code = session_codemap(&s->place);
+    input.max_frames = (unsigned)(s->nr_kernel < room ? room - s->nr_kernel : 0);
+    w->stack.frames.nr = 0;
+    if (unwind(w->unwinder, &input, &w->stack, err) < 0)
+        return -1;
+    s->end = w->stack.end;
+    s->end_pc = w->stack.end_pc;
+    s->end_address = w->stack.end_address;
+    s->unwound = true;
+    size_t nr = w->stack.frames.nr;
+    if (nr == 0)
+        return 0;
+    if (!vec_reserve(&w->job.frames, w->job.frames.nr + nr))
+        return error_no_memory(err);
+    memcpy(w->job.frames.at + w->job.frames.nr, w->stack.frames.at, nr * sizeof(struct frame));
+    w->job.frames.nr += nr;
+    return 0;
+}
+
+int sample_walk(struct replay_worker *w, struct job_sample *s, struct error *err)
+{
+    s->first_frame = w->job.frames.nr;
+    struct error bad;
+    if (perfdata_sample(w->replay->pd, s->record, &s->sample, &bad) < 0) {
+        s->bad = true;
+        return 0;
+    }
+    bool unwinds = has_user_stack(w->replay, &s->sample);
+    bool chain = s->sample.present & PERF_SAMPLE_CALLCHAIN;
+    s->has_user = unwinds;
+    if (chain && walk_callchain(w, s, !unwinds, err) < 0)
+        return -1;
+    s->nr_kernel = w->job.frames.nr - s->first_frame;
+    if (unwinds && walk_user(w, s, err) < 0)
+        return -1;
+    if (w->job.frames.nr == s->first_frame && (s->sample.present & PERF_SAMPLE_IP) &&
+        given_frame(w, s, s->sample.ip, kind_of_mode(s->sample.misc), FRAME_LEAF, err) < 0)
+        return -1;
+    s->nr_frames = w->job.frames.nr - s->first_frame;
+    return 0;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The sink that collects stacks. Each worker grows a tree of its own; the trees are merged when
+ * the workers end. A frame's code is named once per worker: `expanded` remembers which functions
+ * (inlined ones included) stand at it.
+ */
+#include "base/hash.h"
+#include "stacks/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { GROUP_CACHE = 256 }; /* a power of two */
+
+/* The functions at one frame key: `nr` indexes from `first` in the worker's list, outermost first. */
+struct expansion {
+    struct frame_key key;
+    uint32_t first;
+    uint16_t nr; /* 0: free slot */
+    uint8_t kind, tier;
+};
+
+struct group_entry {
+    struct stack_group group;
+    uint32_t node; /* 0: free */
+};
+
+struct collector {
+    struct stacks *stacks;
+    struct replay_worker *worker;
+    struct stack_tree tree;
+    struct expansion *slots;
+    size_t nr, cap;
+    VEC(uint32_t) functions;
+    struct group_entry groups[GROUP_CACHE];
+};
+
+static uint64_t hash_key(const struct frame_key *k)
+{
+    return hash_combine((uintptr_t)k->owner, k->address * 2 + (k->address == k->lookup));
+}
+
+static struct expansion *find(struct expansion *slots, size_t cap, const struct frame_key *key,
+                              const struct frame *f)
+{
+    size_t at = hash_key(key) & (cap - 1);
+    for (; slots[at].nr; at = (at + 1) & (cap - 1)) {
+        const struct expansion *e = &slots[at];
+        if (e->key.address == key->address && e->key.owner == key->owner &&
+            e->key.lookup == key->lookup && e->kind == f->kind && e->tier == f->tier)
+            break;
+    }
+    return &slots[at];
+}
+
+static bool grow(struct collector *c)
+{
+    size_t cap = c->cap ? c->cap * 2 : 4096;
+    struct expansion *slots = calloc(cap, sizeof(*slots));
+    if (!slots)
+        return false;
+    for (size_t i = 0; i < c->cap; i++) {
+        const struct expansion *e = &c->slots[i];
+        struct frame f = {.kind = e->kind, .tier = e->tier};
+        if (e->nr)
+            *find(slots, cap, &e->key, &f) = *e;
+    }
+    free(c->slots);
+    c->slots = slots;
+    c->cap = cap;
+    return true;
+}
+
+static int push_function(struct collector *c, const struct function *f, struct error *err)
+{
+    uint32_t index = stacks_intern_function(c->stacks, f);
+    if (index == UINT32_MAX || !vec_push(&c->functions, index))
+        return error_no_memory(err);
+    return 0;
+}
+
+static int push_source(struct collector *c, const struct named_frame *n, const struct frame *f,
+                       const char *symbol, const char *file, uint32_t line, bool inlined,
+                       struct error *err)
+{
+    const struct stacks_options *o = &c->stacks->options;
+    struct function fn = {.symbol = symbol,
+                          .module = n->module,
+                          .kind = f->kind,
+                          .tier = f->tier,
+                          .inlined = inlined};
+    if (o->by_line) {
+        fn.file = file;
+        fn.line = line;
+    }
+    if (o->by_address && !symbol)
+        fn.address = n->address;
+    return push_function(c, &fn, err);
+}
+
+static int expand(struct collector *c, const struct replay_sample *s, const struct frame *f,
+                  struct expansion *e, const struct frame_key *key, struct error *err)
+{
+    struct named_frame n;
+    size_t first = c->functions.nr;
+    if (replay_name(c->worker, s, f, &n, err) < 0 ||
+        push_source(c, &n, f, n.symbol, n.file, n.line, false, err) < 0)
+        return -1;
+    uint32_t nr_inlined = n.resolved ? n.resolved->nr_inlined : 0;
+    for (uint32_t i = nr_inlined; i-- > 0;) {
+        const struct source_frame *in = &n.resolved->inlined[i];
+        if (push_source(c, &n, f, in->name, in->file, in->line, true, err) < 0)
+            return -1;
+    }
+    *e = (struct expansion){*key, (uint32_t)first, (uint16_t)(c->functions.nr - first), f->kind,
+                            f->tier};
+    c->nr++;
+    return 0;
+}
+
+static const struct expansion *expansion_of(struct collector *c, const struct replay_sample *s,
+                                            const struct frame *f, struct error *err)
+{
+    struct frame_key key = replay_frame_key(f);
+    if (c->nr * 2 >= c->cap && !grow(c)) {
+        error_no_memory(err);
+        return NULL;
+    }
+    struct expansion *e = find(c->slots, c->cap, &key, f);
+    if (!e->nr && expand(c, s, f, e, &key, err) < 0)
+        return NULL;
+    return e;
+}
+
+static uint32_t group_node(struct collector *c, const struct replay_sample *s)
+{
+    const struct stacks_options *o = &c->stacks->options;
+    struct stack_group g = {.comm = s->comm,
+                            .pid = o->by_pid || o->by_tid ? s->sample->pid : 0,
+                            .tid = o->by_tid ? s->sample->tid : 0,
+                            .cpu = o->by_cpu ? s->sample->cpu : 0,
+                            .event = s->sample->event ? (uint16_t)s->sample->event->index : 0};
+    uint64_t h = hash_combine((uintptr_t)g.comm, (uint64_t)g.pid << 32 | g.tid);
+    struct group_entry *e = &c->groups[hash_combine(h, g.cpu * 65536 + g.event) % GROUP_CACHE];
+    if (e->node && e->group.comm == g.comm && e->group.pid == g.pid && e->group.tid == g.tid &&
+        e->group.cpu == g.cpu && e->group.event == g.event)
+        return e->node;
+    uint32_t group = stacks_intern_group(c->stacks, &g);
+    if (group == UINT32_MAX)
+        return 0;
+    e->group = g;
+    return e->node = stack_tree_child(&c->tree, 0, group);
+}
+
+static int collect(void *worker, const struct replay_sample *s, struct error *err)
+{
+    struct collector *c = worker;
+    uint32_t node = group_node(c, s);
+    for (size_t i = s->nr_frames; node && i-- > 0;) {
+        const struct frame *f = &s->frames[i];
+        const struct expansion *e = expansion_of(c, s, f, err);
+        if (!e)
+            return -1;
+        for (uint16_t k = 0; node && k < e->nr; k++)
+            node = stack_tree_child(&c->tree, node, c->functions.at[e->first + k]);
+        if (node && c->tree.nodes.at[node].provenance < f->provenance)
+            c->tree.nodes.at[node].provenance = f->provenance;
+    }
+    if (!node)
+        return error_no_memory(err);
+    c->tree.nodes.at[node].samples++;
+    c->tree.nodes.at[node].period += s->sample->period;
+    return 0;
+}
+
+static int collector_create(void *context, struct replay_worker *w, void **ret, struct error *err)
+{
+    struct collector *c = calloc(1, sizeof(*c));
+    if (!c)
+        return error_no_memory(err);
+    c->stacks = context;
+    c->worker = w;
+    if (stack_tree_init(&c->tree) < 0) {
+        stack_tree_deinit(&c->tree);
+        free(c);
+        return error_no_memory(err);
+    }
+    *ret = c;
+    return 0;
+}
+
+static void collector_free(void *worker)
+{
+    struct collector *c = worker;
+    struct stacks *s = c->stacks;
+    if (s->error.kind == ERROR_NONE)
+        stack_tree_merge(&s->tree, &c->tree, &s->error);
+    stack_tree_deinit(&c->tree);
+    vec_free(&c->functions);
+    free(c->slots);
+    free(c);
+}
+
+struct replay_sink stacks_sink(struct stacks *s)
+{
+    return (struct replay_sink){.context = s,
+                                .worker_create = collector_create,
+                                .worker_free = collector_free,
+                                .sample = collect};
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The tree, and the tables of functions and groups that its nodes refer to. */
+#include "base/hash.h"
+#include "stacks/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- tree ---------------------------------------------------------------------------------- */
+
+int stack_tree_init(struct stack_tree *t)
+{
+    *t = (struct stack_tree){.nr_slots = 1024};
+    t->slots = calloc(t->nr_slots, sizeof(*t->slots));
+    return t->slots && vec_push(&t->nodes, (struct stack_node){0}) ? 0 : -1;
+}
+
+void stack_tree_deinit(struct stack_tree *t)
+{
+    vec_free(&t->nodes);
+    free(t->slots);
+    t->slots = NULL;
+}
+
+static size_t slot_of(const struct stack_tree *t, const uint32_t *slots, size_t nr_slots,
+                      uint32_t parent, uint32_t function)
+{
+    size_t at = hash_u64((uint64_t)parent << 32 | function) & (nr_slots - 1);
+    for (; slots[at]; at = (at + 1) & (nr_slots - 1)) {
+        const struct stack_node *n = &t->nodes.at[slots[at]];
+        if (n->parent == parent && n->function == function)
+            break;
+    }
+    return at;
+}
+
+static bool grow_slots(struct stack_tree *t)
+{
+    size_t nr = t->nr_slots * 2;
+    uint32_t *slots = calloc(nr, sizeof(*slots));
+    if (!slots)
+        return false;
+    for (uint32_t i = 1; i < t->nodes.nr; i++) {
+        const struct stack_node *n = &t->nodes.at[i];
+        slots[slot_of(t, slots, nr, n->parent, n->function)] = i;
+    }
+    free(t->slots);
+    t->slots = slots;
+    t->nr_slots = nr;
+    return true;
+}
+
+uint32_t stack_tree_child(struct stack_tree *t, uint32_t parent, uint32_t function)
+{
+    size_t at = slot_of(t, t->slots, t->nr_slots, parent, function);
+    if (t->slots[at])
+        return t->slots[at];
+    if (t->nodes.nr * 2 >= t->nr_slots) {
+        if (t->nodes.nr >= UINT32_MAX / 2 || !grow_slots(t))
+            return 0;
+        at = slot_of(t, t->slots, t->nr_slots, parent, function);
+    }
+    struct stack_node n = {
+        .parent = parent, .function = function, .depth = t->nodes.at[parent].depth + 1};
+    if (!vec_push(&t->nodes, n))
+        return 0;
+    t->slots[at] = (uint32_t)(t->nodes.nr - 1);
+    return t->slots[at];
+}
+
+int stack_tree_merge(struct stack_tree *to, const struct stack_tree *from, struct error *err)
+{
+    uint32_t *index = calloc(from->nodes.nr, sizeof(*index));
+    if (!index)
+        return error_no_memory(err);
+    for (size_t i = 1; i < from->nodes.nr; i++) {
+        const struct stack_node *n = &from->nodes.at[i];
+        index[i] = stack_tree_child(to, index[n->parent], n->function);
+        if (!index[i]) {
+            free(index);
+            return error_no_memory(err);
+        }
+        struct stack_node *m = &to->nodes.at[index[i]];
+        m->samples += n->samples;
+        m->period += n->period;
+        if (m->provenance < n->provenance)
+            m->provenance = n->provenance;
+    }
+    free(index);
+    return 0;
+}
+
+/* ---- functions and groups ------------------------------------------------------------------ */
+
+static bool same_function(const struct function *a, const struct function *b)
+{
+    return a->symbol == b->symbol && a->module == b->module && a->file == b->file &&
+           a->line == b->line && a->kind == b->kind && a->tier == b->tier &&
+           a->inlined == b->inlined && a->address == b->address;
+}
+
+static uint64_t hash_function(const struct function *f)
+{
+    uint64_t h = hash_combine((uintptr_t)f->symbol, (uintptr_t)f->module);
+    h = hash_combine(h, (uintptr_t)f->file ^ f->line);
+    h = hash_combine(h, f->address);
+    return hash_combine(h, (uint64_t)f->kind << 16 | (uint64_t)f->tier << 8 | f->inlined);
+}
+
+static size_t function_slot(const struct stacks *s, const uint32_t *slots, size_t nr_slots,
+                            const struct function *f)
+{
+    size_t at = hash_function(f) & (nr_slots - 1);
+    while (slots[at] && !same_function(&s->functions.at[slots[at] - 1], f))
+        at = (at + 1) & (nr_slots - 1);
+    return at;
+}
+
+static bool grow_functions(struct stacks *s)
+{
+    size_t nr = s->nr_function_slots ? s->nr_function_slots * 2 : 1024;
+    uint32_t *slots = calloc(nr, sizeof(*slots));
+    if (!slots)
+        return false;
+    for (uint32_t i = 0; i < s->functions.nr; i++)
+        slots[function_slot(s, slots, nr, &s->functions.at[i])] = i + 1;
+    free(s->function_slots);
+    s->function_slots = slots;
+    s->nr_function_slots = nr;
+    return true;
+}
+
+static const char *intern_or_null(struct intern *in, const char *text, bool *failed)
+{
+    const char *ret = text ? intern_string(in, text) : NULL;
+    *failed |= text && !ret;
+    return ret;
+}
+
+uint32_t stacks_intern_function(struct stacks *s, const struct function *f)
+{
+    bool failed = false;
+    struct function key = *f;
+    uint32_t ret = UINT32_MAX;
+    key.symbol = intern_or_null(s->strings, f->symbol, &failed);
+    key.module = intern_or_null(s->strings, f->module, &failed);
+    key.file = intern_or_null(s->strings, f->file, &failed);
+    pthread_mutex_lock(&s->lock);
+    if (!failed && (s->functions.nr * 2 < s->nr_function_slots || grow_functions(s))) {
+        size_t at = function_slot(s, s->function_slots, s->nr_function_slots, &key);
+        if (!s->function_slots[at] && vec_push(&s->functions, key))
+            s->function_slots[at] = (uint32_t)s->functions.nr;
+        ret = s->function_slots[at] - 1;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return ret;
+}
+
+/* Groups are few (threads, events): callers remember their last one. */
+uint32_t stacks_intern_group(struct stacks *s, const struct stack_group *g)
+{
+    struct stack_group key = *g;
+    uint32_t ret = UINT32_MAX;
+    key.comm = intern_string(s->strings, g->comm ? g->comm : "");
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = s->groups.nr; key.comm && i-- > 0 && ret == UINT32_MAX;) {
+        const struct stack_group *o = &s->groups.at[i];
+        if (o->comm == key.comm && o->pid == key.pid && o->tid == key.tid && o->cpu == key.cpu &&
+            o->event == key.event)
+            ret = (uint32_t)i;
+    }
+    if (ret == UINT32_MAX && key.comm && vec_push(&s->groups, key))
+        ret = (uint32_t)(s->groups.nr - 1);
+    pthread_mutex_unlock(&s->lock);
+    return ret;
+}
+
+/* ---- life and asking ----------------------------------------------------------------------- */
+
+struct stacks *stacks_create(const struct stacks_options *options)
+{
+    struct stacks *s = calloc(1, sizeof(*s));
+    if (!s)
+        return NULL;
+    s->options = *options;
+    pthread_mutex_init(&s->lock, NULL);
+    s->strings = intern_create();
+    if (stack_tree_init(&s->tree) < 0 || !s->strings) {
+        stacks_free(s);
+        return NULL;
+    }
+    return s;
+}
+
+void stacks_free(struct stacks *s)
+{
+    if (!s)
+        return;
+    stack_tree_deinit(&s->tree);
+    intern_free(s->strings);
+    vec_free(&s->functions);
+    vec_free(&s->groups);
+    free(s->function_slots);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+size_t stacks_nr_nodes(const struct stacks *s)
+{
+    return s->tree.nodes.nr;
+}
+
+const struct stack_node *stacks_node(const struct stacks *s, size_t index)
+{
+    return &s->tree.nodes.at[index];
+}
+
+size_t stacks_nr_functions(const struct stacks *s)
+{
+    return s->functions.nr;
+}
+
+const struct function *stacks_function(const struct stacks *s, size_t index)
+{
+    return &s->functions.at[index];
+}
+
+size_t stacks_nr_groups(const struct stacks *s)
+{
+    return s->groups.nr;
+}
+
+const struct stack_group *stacks_group(const struct stacks *s, size_t index)
+{
+    return &s->groups.at[index];
+}

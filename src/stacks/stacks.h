@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Stacks, interned: a tree of functions from the outermost inwards, with how often each was
+ * sampled. What fold, report and the flame graph are printed from.
+ */
+#ifndef STACKS_STACKS_H
+#define STACKS_STACKS_H
+
+#include "base/error.h"
+#include "replay/replay.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One function as users tell them apart. Strings are interned: compare pointers. */
+struct function {
+    const char *symbol; /* NULL: unknown */
+    const char *module; /* NULL: in no mapping */
+    const char *file;   /* with by_line: position; else NULL */
+    uint32_t line;
+    uint8_t kind;       /* enum frame_kind */
+    uint8_t tier;
+    bool inlined;
+    uint64_t address;   /* of an unknown function when by_address; else 0 */
+};
+
+/* What samples are kept apart by, beside their stack. */
+struct stack_group {
+    const char *comm; /* NULL: not kept apart */
+    uint32_t pid, tid;
+    uint32_t cpu;
+    uint16_t event;
+};
+
+struct stack_node {
+    uint32_t parent;   /* 0: child of the root */
+    uint32_t function; /* index; of a first-level node: of its group */
+    uint32_t depth;    /* 1: first level (group) */
+    uint64_t samples, period; /* of the stacks that end here */
+    uint8_t provenance;       /* weakest of the frames that became this node */
+};
+
+struct stacks_options {
+    bool by_pid, by_tid, by_cpu; /* keep these apart in groups; comm and event always are */
+    bool by_line;    /* functions at different lines are different */
+    bool by_address; /* unknown functions at different addresses are different */
+};
+
+struct stacks;
+struct stacks *stacks_create(const struct stacks_options *options);
+void stacks_free(struct stacks *s);
+
+/* The sink that collects into `s`; run it with replay_run, then read below. The order of indexes
+ * depends on threads: print sorted. */
+struct replay_sink stacks_sink(struct stacks *s);
+
+/* After the run. Node 0 is the root; parents stand before their children. */
+size_t stacks_nr_nodes(const struct stacks *s);
+const struct stack_node *stacks_node(const struct stacks *s, size_t index);
+size_t stacks_nr_functions(const struct stacks *s);
+const struct function *stacks_function(const struct stacks *s, size_t index);
+size_t stacks_nr_groups(const struct stacks *s);
+const struct stack_group *stacks_group(const struct stacks *s, size_t index);
+
+#endif
