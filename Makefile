@@ -33,7 +33,7 @@ objs      = $(patsubst %.c,$(B)/%.o,$(1))
 
 # One static library a room, in link order: users first.
 ROOMS         := src jitdump unwind perfdata base
-SRCS_src      := $(filter-out src/cmd/main.c,$(call lib_srcs,src/cmd src/output src/replay src/session src/symbols src/dso))
+SRCS_src      := $(filter-out src/cmd/main.c,$(call lib_srcs,src/cmd src/output src/replay src/stacks src/session src/symbols src/dso))
 SRCS_jitdump  := $(call lib_srcs,jitdump)
 SRCS_unwind   := $(call lib_srcs,unwind unwind/native)
 SRCS_perfdata := $(call lib_srcs,perfdata)

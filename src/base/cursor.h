@@ -70,17 +70,17 @@ static inline uint8_t cursor_u8(struct cursor *c)
     return p ? *p : 0;
 }
 
-#define CURSOR_READ(bits)                                                                          \
-    static inline uint##bits##_t load_u##bits(const void *p, bool swap)                            \
-    {                                                                                              \
-        uint##bits##_t v;                                                                          \
-        memcpy(&v, p, sizeof(v));                                                                  \
-        return swap ? bswap_##bits(v) : v;                                                         \
-    }                                                                                              \
-    static inline uint##bits##_t cursor_u##bits(struct cursor *c)                                  \
-    {                                                                                              \
-        const uint8_t *p = cursor_bytes(c, sizeof(uint##bits##_t));                                \
-        return p ? load_u##bits(p, c->swap) : 0;                                                   \
+#define CURSOR_READ(bits)                                               \
+    static inline uint##bits##_t load_u##bits(const void *p, bool swap) \
+    {                                                                   \
+        uint##bits##_t v;                                               \
+        memcpy(&v, p, sizeof(v));                                       \
+        return swap ? bswap_##bits(v) : v;                              \
+    }                                                                   \
+    static inline uint##bits##_t cursor_u##bits(struct cursor *c)       \
+    {                                                                   \
+        const uint8_t *p = cursor_bytes(c, sizeof(uint##bits##_t));     \
+        return p ? load_u##bits(p, c->swap) : 0;                        \
     }
 CURSOR_READ(16)
 CURSOR_READ(32)

@@ -11,26 +11,26 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#define VEC(type)                                                                                  \
-    struct {                                                                                       \
-        type *at;                                                                                  \
-        size_t nr;                                                                                 \
-        size_t cap;                                                                                \
+#define VEC(type)   \
+    struct {        \
+        type *at;   \
+        size_t nr;  \
+        size_t cap; \
     }
 
 /* Make room for `want` elements in all. */
-#define vec_reserve(v, want)                                                                       \
+#define vec_reserve(v, want) \
     ((want) <= (v)->cap || vec_grow_((void **)&(v)->at, &(v)->cap, (want), sizeof(*(v)->at)))
 
 #define vec_push(v, ...) (vec_reserve(v, (v)->nr + 1) && ((v)->at[(v)->nr++] = (__VA_ARGS__), true))
 
 #define vec_foreach(p, v) for (__typeof__((v)->at + 0) p = (v)->at; p < (v)->at + (v)->nr; p++)
 
-#define vec_free(v)                                                                                \
-    do {                                                                                           \
-        free((v)->at);                                                                             \
-        (v)->at = NULL;                                                                            \
-        (v)->nr = (v)->cap = 0;                                                                    \
+#define vec_free(v)             \
+    do {                        \
+        free((v)->at);          \
+        (v)->at = NULL;         \
+        (v)->nr = (v)->cap = 0; \
     } while (0)
 
 static inline bool vec_grow_(void **at, size_t *cap, size_t want, size_t size)

@@ -8,8 +8,8 @@
 #include <pthread.h>
 
 enum {
-    JOB_RECORDS = 256,         /* records read at once: bounds the memory a batch may hold */
-    REPLAY_MAX_STACK = 65536,  /* default of max_stack: no real stack is deeper */
+    JOB_RECORDS = 256,        /* records read at once: bounds the memory a batch may hold */
+    REPLAY_MAX_STACK = 65536, /* default of max_stack: no real stack is deeper */
     REPLAY_MAX_THREADS = 64,
 };
 

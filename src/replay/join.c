@@ -14,7 +14,7 @@
 
 /* The last complete stack of one thread, from its outermost kernel-free frame list. */
 struct known_stack {
-    uint64_t key;      /* pid and tid; 0: free slot */
+    uint64_t key;                   /* pid and tid; 0: free slot */
     const struct job_sample *fresh; /* in the current job; NULL: `frames` holds it */
     VEC(struct frame) frames;
 };
@@ -162,8 +162,7 @@ static int join_sample(const struct known_stack *k, struct job *job, struct job_
 /* Frames of this job go away with it: keep what later jobs may need. */
 static int keep_fresh(struct join_table *t, struct job *job, struct error *err)
 {
-    vec_foreach(key, &t->touched)
-    {
+    vec_foreach (key, &t->touched) {
         struct known_stack *k = find_slot(t->slots, t->cap, *key);
         const struct job_sample *s = k->fresh;
         size_t nr = s->nr_frames - s->nr_kernel;
@@ -180,8 +179,7 @@ static int keep_fresh(struct join_table *t, struct job *job, struct error *err)
 
 int join_job(struct join_table *t, struct job *job, uint64_t *nr_joined, struct error *err)
 {
-    vec_foreach(s, &job->samples)
-    {
+    vec_foreach (s, &job->samples) {
         if (!s->unwound || (s->end != STACK_COMPLETE && s->end != STACK_TRUNCATED))
             continue;
         struct known_stack *k = known_of(t, key_of(s));

@@ -63,8 +63,7 @@ static int name_native(struct replay_worker *w, const struct replay_sample *s,
     ret->dso = m->dso->id;
     if (m->dso->kind == DSO_PSEUDO)
         return 0;
-    ret->resolved =
-        symbols_resolve(w->symbols, m->dso, shown, dso_address(m, frame_lookup_pc(f)));
+    ret->resolved = symbols_resolve(w->symbols, m->dso, shown, dso_address(m, frame_lookup_pc(f)));
     if (!ret->resolved)
         return error_no_memory(err);
     ret->symbol = ret->resolved->symbol;

@@ -154,7 +154,8 @@ static int read_job(struct replay *r, struct job *job, struct read_counts *count
 
 static void release_job(struct replay *r, struct job *job)
 {
-    vec_foreach(s, &job->samples) session_place_release(&s->place);
+    vec_foreach (s, &job->samples)
+        session_place_release(&s->place);
     perfdata_release(r->pd, &job->batch);
     job->samples.nr = 0;
     job->frames.nr = 0;
@@ -192,8 +193,7 @@ static void end_turn(struct replay *r, uint64_t *counter)
 
 static int walk_job(struct replay_worker *w, struct error *err)
 {
-    vec_foreach(s, &w->job.samples)
-    {
+    vec_foreach (s, &w->job.samples) {
         if (sample_walk(w, s, err) < 0)
             return -1;
     }
@@ -216,8 +216,7 @@ static bool has_guess(const struct job *job, const struct job_sample *s)
 static int count_job(struct replay *r, const struct job *job, struct error *err)
 {
     struct replay_stats *st = &r->stats;
-    vec_foreach(s, &job->samples)
-    {
+    vec_foreach (s, &job->samples) {
         st->bad += s->bad;
         if (s->bad)
             continue;
@@ -259,8 +258,7 @@ static int settle_job(struct replay *r, struct job *job, const struct read_count
 static int give_job(struct replay_worker *w, struct error *err)
 {
     const struct job *job = &w->job;
-    vec_foreach(s, &job->samples)
-    {
+    vec_foreach (s, &job->samples) {
         if (s->bad)
             continue;
         struct replay_sample given = {
@@ -292,6 +290,12 @@ static int flush_job(struct replay_worker *w, struct error *err)
         return 0;
     if (w->sink->flush)
         failed = w->sink->flush(w->sink_worker, err);
+    if (failed > 0) {
+        pthread_mutex_lock(&r->read_lock);
+        r->at_end = true;
+        pthread_mutex_unlock(&r->read_lock);
+        failed = 0;
+    }
     pthread_mutex_lock(&r->turn_lock);
     end_turn(r, &r->flush_turn);
     return failed;

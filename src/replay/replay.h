@@ -28,17 +28,20 @@ struct time_range {
     uint64_t from, until;
 };
 
+typedef VEC(const char *) name_list;
+typedef VEC(uint32_t) number_list;
+
 struct replay_options {
     const char *input; /* NULL: perf.data */
     unsigned threads;  /* 0: as many as there are processors */
     unsigned max_stack;
     bool no_join;
     /* Filters; an empty list passes everything. Samples that do not pass are not unwound. */
-    VEC(const char *) comms;
-    VEC(const char *) events;
-    VEC(uint32_t) pids;
-    VEC(uint32_t) tids;
-    VEC(uint32_t) cpus;
+    name_list comms;
+    name_list events;
+    number_list pids;
+    number_list tids;
+    number_list cpus;
     VEC(struct time_range) times;
     struct dso_options dso;
     struct symbols_options symbols;
@@ -55,16 +58,17 @@ struct replay_sample {
     const struct session_place *place;
     const struct frame *frames; /* kernel, then user; innermost first */
     size_t nr_frames;
-    bool unwound;               /* user frames come from the stack copy, not from the callchain */
-    bool has_user;              /* there was a user stack to walk at all */
-    enum stack_end end;         /* of the user stack, when unwound */
+    bool unwound;       /* user frames come from the stack copy, not from the callchain */
+    bool has_user;      /* there was a user stack to walk at all */
+    enum stack_end end; /* of the user stack, when unwound */
     uint64_t end_pc, end_address;
     const struct mapping *end_mapping; /* module at end_pc; NULL: none */
 };
 
 struct replay_worker;
 
-/* What becomes of the samples. All functions return 0, or -1 which ends the run. */
+/* What becomes of the samples. All functions return 0, or -1 which ends the run with an error;
+ * flush may return 1: nobody wants more, end the run. */
 struct replay_sink {
     void *context;
     int (*worker_create)(void *context, struct replay_worker *w, void **ret, struct error *err);
@@ -77,16 +81,16 @@ struct replay_sink {
 
 /* How well it went; counts of samples unless said otherwise. */
 struct replay_stats {
-    uint64_t samples;  /* read, before filters */
-    uint64_t passed;   /* after filters */
-    uint64_t user;     /* with a user stack to walk */
+    uint64_t samples;             /* read, before filters */
+    uint64_t passed;              /* after filters */
+    uint64_t user;                /* with a user stack to walk */
     uint64_t ends[STACK_NR_ENDS]; /* of those, by how they ended (after joining) */
-    uint64_t joined;   /* truncated stacks continued by an earlier one */
-    uint64_t guessed;  /* with at least one frame marked guess */
-    uint64_t bad;      /* samples whose record lies; passed over */
-    uint64_t unsupported_abi; /* 32-bit or foreign user registers: not unwound */
-    uint64_t frames;   /* user frames walked */
-    uint64_t stack_bytes;     /* dynamic size of the stack copies */
+    uint64_t joined;              /* truncated stacks continued by an earlier one */
+    uint64_t guessed;             /* with at least one frame marked guess */
+    uint64_t bad;                 /* samples whose record lies; passed over */
+    uint64_t unsupported_abi;     /* 32-bit or foreign user registers: not unwound */
+    uint64_t frames;              /* user frames walked */
+    uint64_t stack_bytes;         /* dynamic size of the stack copies */
 };
 
 struct replay;
@@ -113,15 +117,15 @@ const struct replay_stop *replay_stops(const struct replay *r, size_t *nr);
 /* ---- naming a frame ----------------------------------------------------------------------- */
 
 struct named_frame {
-    uint64_t address;   /* as perf script prints it: in the file for user code, else the pc */
-    const char *symbol; /* NULL: unknown */
-    uint64_t offset;    /* of address from the symbol's start */
-    const char *module; /* path or name as perf prints it; NULL: no mapping */
+    uint64_t address;         /* as perf script prints it: in the file for user code, else the pc */
+    const char *symbol;       /* NULL: unknown */
+    uint64_t offset;          /* of address from the symbol's start */
+    const char *module;       /* path or name as perf prints it; NULL: no mapping */
     const char *short_module; /* without directories; NULL likewise */
     const struct resolved *resolved; /* inlined functions and lines; NULL: none known */
-    const char *file;   /* position executing in the outermost function; NULL: unknown */
+    const char *file; /* position executing in the outermost function; NULL: unknown */
     uint32_t line, column;
-    uint32_t dso;       /* id of the dso; 0: none */
+    uint32_t dso; /* id of the dso; 0: none */
 };
 
 /* Name one frame of a sample, with the calling worker's cache. */

@@ -6,15 +6,14 @@
 #include <fnmatch.h>
 #include <string.h>
 
-#define PASSES(list, matches)                                                                      \
-    ({                                                                                             \
-        bool any_ = (list)->nr == 0;                                                               \
-        vec_foreach(it, list)                                                                      \
-        {                                                                                          \
-            if (any_ |= (matches))                                                                 \
-                break;                                                                             \
-        }                                                                                          \
-        any_;                                                                                      \
+#define PASSES(list, matches)        \
+    ({                               \
+        bool any_ = (list)->nr == 0; \
+        vec_foreach (it, list) {     \
+            if (any_ |= (matches))   \
+                break;               \
+        }                            \
+        any_;                        \
     })
 
 bool sample_passes(const struct replay *r, const struct sample *head, const char *comm)
@@ -30,8 +29,8 @@ bool sample_passes(const struct replay *r, const struct sample *head, const char
  * register an unwinder knows. */
 static int dwarf_register(unsigned bit)
 {
-    static const signed char table[24] = {0,  3,  2,  1,  4,  5,  6,  7,  16, -1, -1, -1,
-                                          -1, -1, -1, -1, 8,  9,  10, 11, 12, 13, 14, 15};
+    static const signed char table[24] = {0,  3,  2,  1,  4, 5, 6,  7,  16, -1, -1, -1,
+                                          -1, -1, -1, -1, 8, 9, 10, 11, 12, 13, 14, 15};
     return bit < 24 ? table[bit] : -1;
 }
 

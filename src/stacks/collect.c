@@ -12,7 +12,8 @@
 
 enum { GROUP_CACHE = 256 }; /* a power of two */
 
-/* The functions at one frame key: `nr` indexes from `first` in the worker's list, outermost first. */
+/* The functions at one frame key: `nr` indexes from `first` in the worker's list, outermost first.
+ */
 struct expansion {
     struct frame_key key;
     uint32_t first;

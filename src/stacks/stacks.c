@@ -205,6 +205,15 @@ void stacks_free(struct stacks *s)
     free(s);
 }
 
+int stacks_finish(struct stacks *s, struct error *err)
+{
+    if (s->error.kind == ERROR_NONE)
+        return 0;
+    if (err)
+        *err = s->error;
+    return -1;
+}
+
 size_t stacks_nr_nodes(const struct stacks *s)
 {
     return s->tree.nodes.nr;

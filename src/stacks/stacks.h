@@ -19,10 +19,10 @@ struct function {
     const char *module; /* NULL: in no mapping */
     const char *file;   /* with by_line: position; else NULL */
     uint32_t line;
-    uint8_t kind;       /* enum frame_kind */
+    uint8_t kind; /* enum frame_kind */
     uint8_t tier;
     bool inlined;
-    uint64_t address;   /* of an unknown function when by_address; else 0 */
+    uint64_t address; /* of an unknown function when by_address; else 0 */
 };
 
 /* What samples are kept apart by, beside their stack. */
@@ -34,17 +34,17 @@ struct stack_group {
 };
 
 struct stack_node {
-    uint32_t parent;   /* 0: child of the root */
-    uint32_t function; /* index; of a first-level node: of its group */
-    uint32_t depth;    /* 1: first level (group) */
+    uint32_t parent;          /* 0: child of the root */
+    uint32_t function;        /* index; of a first-level node: of its group */
+    uint32_t depth;           /* 1: first level (group) */
     uint64_t samples, period; /* of the stacks that end here */
     uint8_t provenance;       /* weakest of the frames that became this node */
 };
 
 struct stacks_options {
     bool by_pid, by_tid, by_cpu; /* keep these apart in groups; comm and event always are */
-    bool by_line;    /* functions at different lines are different */
-    bool by_address; /* unknown functions at different addresses are different */
+    bool by_line;                /* functions at different lines are different */
+    bool by_address;             /* unknown functions at different addresses are different */
 };
 
 struct stacks;
@@ -55,7 +55,10 @@ void stacks_free(struct stacks *s);
  * depends on threads: print sorted. */
 struct replay_sink stacks_sink(struct stacks *s);
 
-/* After the run. Node 0 is the root; parents stand before their children. */
+/* After the run: -1 when collecting failed for want of memory. */
+int stacks_finish(struct stacks *s, struct error *err);
+
+/* After stacks_finish. Node 0 is the root; parents stand before their children. */
 size_t stacks_nr_nodes(const struct stacks *s);
 const struct stack_node *stacks_node(const struct stacks *s, size_t index);
 size_t stacks_nr_functions(const struct stacks *s);

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The commands, one file each. A command gets its own name as argv[0] and returns the exit
+ * status: 0 done, 1 bad input or nothing to show, 2 bad usage.
+ */
+#ifndef CMD_CMD_H
+#define CMD_CMD_H
+
+enum { EXIT_BAD_INPUT = 1, EXIT_BAD_USAGE = 2 };
+
+int cmd_script(int argc, char **argv);
+int cmd_fold(int argc, char **argv);
+int cmd_report(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
+int cmd_dump(int argc, char **argv);
+
+#endif

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Options, messages and the summary that every command over a recording shares. */
+#include "cmd/common.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char common_help[] =
+    "Common options:\n"
+    "  -i, --input FILE     recording to read (perf.data; - for standard input)\n"
+    "      --comm NAMES     only these commands (comma separated)\n"
+    "      --pid LIST       only these processes\n"
+    "      --tid LIST       only these threads\n"
+    "  -C, --cpu LIST       only these cpus (0,2-5)\n"
+    "      --time FROM,TO   only this time (seconds; either may be missing)\n"
+    "      --event NAMES    only these events (patterns allowed)\n"
+    "      --max-stack N    frames a stack may have (65536)\n"
+    "      --no-inline      do not show inlined functions\n"
+    "      --no-demangle    C++ and Rust names as they stand in the file\n"
+    "      --no-join        do not continue truncated stacks from earlier ones\n"
+    "      --symfs DIR      find the recording's files below DIR\n"
+    "      --debug-dir DIR  debug files (/usr/lib/debug)\n"
+    "  -k, --vmlinux FILE   kernel image\n"
+    "      --kallsyms FILE  kernel symbols\n"
+    "      --jitdump FILE   one more jitdump to read\n"
+    "      --no-jit         read no jitdumps and perf maps\n"
+    "      --no-debuginfod  do not ask debuginfod servers (DEBUGINFOD_URLS)\n"
+    "  -f, --force          use files whose owner or build id does not match\n"
+    "      --threads N      threads to work with (all processors)\n"
+    "      --quiet          no summary on stderr\n"
+    "  -v, --verbose        say more\n"
+    "  -h, --help           this text\n";
+
+int command_error(const char *name, const struct error *err, int status)
+{
+    fprintf(stderr, "ljperf %s: %s\n", name, err->text);
+    return status;
+}
+
+static void show_progress(void *context, uint64_t done, uint64_t total)
+{
+    struct common *c = context;
+    int percent = total ? (int)(done * 100 / total) : 0;
+    if (!total || percent == c->progress_percent)
+        return;
+    c->progress_percent = percent;
+    c->progress_shown = true;
+    char bar[41];
+    memset(bar, ' ', sizeof(bar) - 1);
+    memset(bar, '#', (size_t)(percent > 100 ? 100 : percent) * (sizeof(bar) - 1) / 100);
+    bar[sizeof(bar) - 1] = 0;
+    fprintf(stderr, "\r[%s] %3d%%", bar, percent);
+}
+
+static void end_progress(const struct common *c)
+{
+    if (c->progress_shown)
+        fputs("\r\033[K", stderr);
+}
+
+void common_init(struct common *c)
+{
+    *c = (struct common){.progress_percent = -1};
+    c->replay.symbols.inlines = true;
+    if (isatty(STDERR_FILENO)) {
+        c->replay.progress = show_progress;
+        c->replay.progress_context = c;
+    }
+}
+
+void common_free(struct common *c)
+{
+    vec_free(&c->replay.comms);
+    vec_free(&c->replay.events);
+    vec_free(&c->replay.pids);
+    vec_free(&c->replay.tids);
+    vec_free(&c->replay.cpus);
+    vec_free(&c->replay.times);
+    vec_free(&c->jitdumps);
+}
+
+/* ---- values -------------------------------------------------------------------------------- */
+
+static bool parse_u32(const char **text, uint32_t *ret)
+{
+    char *end;
+    if (**text < '0' || **text > '9')
+        return false;
+    errno = 0;
+    unsigned long value = strtoul(*text, &end, 10);
+    if (errno || value > UINT32_MAX)
+        return false;
+    *text = end;
+    *ret = (uint32_t)value;
+    return true;
+}
+
+/* Numbers separated by commas, with `ranges` also as 2-5. */
+static int parse_numbers(const char *text, const char *what, bool ranges, number_list *list,
+                         struct error *err)
+{
+    enum { RANGE_MAX = 1 << 16 };
+    const char *p = text;
+    do {
+        uint32_t from;
+        uint32_t to;
+        if (!parse_u32(&p, &from))
+            break;
+        to = from;
+        if (ranges && *p == '-' && (p++, !parse_u32(&p, &to)))
+            break;
+        if (to < from || to - from > RANGE_MAX)
+            break;
+        for (uint64_t v = from; v <= to; v++)
+            if (!vec_push(list, (uint32_t)v))
+                return error_no_memory(err);
+        if (*p == 0)
+            return 0;
+    } while (*p++ == ',');
+    return error_set(err, ERROR_FORMAT, "%s: '%s' is not a list of numbers (as 3,5%s)", what, text,
+                     ranges ? ",7-9" : "");
+}
+
+/* Split at commas; the pieces stand in a copy that lives as long as the process's arguments do:
+ * the argument itself, which getopt leaves to us. */
+static int parse_names(char *text, name_list *list, struct error *err)
+{
+    char *rest = text;
+    for (char *name; (name = strsep(&rest, ","));)
+        if (*name && !vec_push(list, name))
+            return error_no_memory(err);
+    return 0;
+}
+
+/* "SECONDS[.FRACTION]" to ns. */
+static bool parse_seconds(const char *text, const char *end, uint64_t *ret)
+{
+    uint64_t ns = 0;
+    uint64_t unit = 1000000000;
+    bool fraction = false;
+    if (text == end)
+        return false;
+    for (; text < end; text++) {
+        if (*text == '.' && !fraction) {
+            fraction = true;
+            continue;
+        }
+        if (*text < '0' || *text > '9')
+            return false;
+        uint64_t digit = (uint64_t)(*text - '0');
+        if (fraction) {
+            unit /= 10;
+            ns += digit * unit;
+        } else if (__builtin_mul_overflow(ns, 10, &ns) ||
+                   __builtin_add_overflow(ns, digit * 1000000000, &ns)) {
+            return false;
+        }
+    }
+    *ret = ns;
+    return true;
+}
+
+/* perf's "start,stop", either of which may be missing; several separated by blanks. */
+static int parse_times(const char *text, struct replay_options *o, struct error *err)
+{
+    while (*text) {
+        size_t size = strcspn(text, " ");
+        const char *end = text + size;
+        const char *comma = memchr(text, ',', size);
+        struct time_range range = {0, UINT64_MAX};
+        if (!comma || (comma != text && !parse_seconds(text, comma, &range.from)) ||
+            (comma + 1 != end && !parse_seconds(comma + 1, end, &range.until)))
+            return error_set(err, ERROR_FORMAT,
+                             "--time: '%s' is not FROM,TO in seconds (as 12.5,13 or 12.5,)", text);
+        if (range.until != UINT64_MAX)
+            range.until++; /* perf's stop is inclusive */
+        if (!vec_push(&o->times, range))
+            return error_no_memory(err);
+        text = end + strspn(end, " ");
+    }
+    return 0;
+}
+
+static int parse_one(const char *text, const char *what, unsigned *ret, struct error *err)
+{
+    uint32_t value;
+    const char *p = text;
+    if (!parse_u32(&p, &value) || *p || value == 0)
+        return error_set(err, ERROR_FORMAT, "%s: '%s' is not a number above 0", what, text);
+    *ret = value;
+    return 0;
+}
+
+/* ---- options ------------------------------------------------------------------------------- */
+
+static bool filter_option(struct common *c, int option, char *value, struct error *err)
+{
+    struct replay_options *o = &c->replay;
+    switch (option) {
+    case OPT_COMM:
+        return parse_names(value, &o->comms, err), true;
+    case OPT_EVENT:
+        return parse_names(value, &o->events, err), true;
+    case OPT_PID:
+        return parse_numbers(value, "--pid", false, &o->pids, err), true;
+    case OPT_TID:
+        return parse_numbers(value, "--tid", false, &o->tids, err), true;
+    case OPT_CPU:
+        return parse_numbers(value, "--cpu", true, &o->cpus, err), true;
+    case OPT_TIME:
+        return parse_times(value, o, err), true;
+    default:
+        return false;
+    }
+}
+
+static bool file_option(struct common *c, int option, const char *value)
+{
+    struct replay_options *o = &c->replay;
+    switch (option) {
+    case OPT_INPUT:
+        o->input = value;
+        return true;
+    case OPT_SYMFS:
+        o->dso.symfs = o->session.symfs = value;
+        return true;
+    case OPT_DEBUG_DIR:
+        o->dso.debug_dir = value;
+        return true;
+    case OPT_VMLINUX:
+        o->dso.vmlinux = value;
+        return true;
+    case OPT_KALLSYMS:
+        o->dso.kallsyms = value;
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool common_option(struct common *c, int option, const char *value, struct error *err)
+{
+    struct replay_options *o = &c->replay;
+    if (file_option(c, option, value) || filter_option(c, option, (char *)value, err))
+        return true;
+    switch (option) {
+    case OPT_FORCE:
+        o->dso.force = true;
+        return true;
+    case OPT_NO_INLINE:
+        o->symbols.inlines = false;
+        return true;
+    case OPT_INLINE:
+        o->symbols.inlines = true;
+        return true;
+    case OPT_NO_DEMANGLE:
+        o->symbols.no_demangle = true;
+        return true;
+    case OPT_MAX_STACK:
+        parse_one(value, "--max-stack", &o->max_stack, err);
+        return true;
+    case OPT_THREADS:
+        parse_one(value, "--threads", &o->threads, err);
+        return true;
+    case OPT_NO_JOIN:
+        o->no_join = true;
+        return true;
+    case OPT_NO_JIT:
+        o->session.no_jit = true;
+        return true;
+    case OPT_JITDUMP:
+        if (!vec_push(&c->jitdumps, value))
+            error_no_memory(err);
+        o->session.jitdumps = c->jitdumps.at;
+        o->session.nr_jitdumps = c->jitdumps.nr;
+        return true;
+    case OPT_NO_DEBUGINFOD:
+        o->dso.no_debuginfod = true;
+        return true;
+    case OPT_VERBOSE:
+        c->verbose = true;
+        return true;
+    case OPT_QUIET:
+        c->quiet = true;
+        o->progress = NULL;
+        return true;
+    default:
+        return false;
+    }
+}
+
+int common_parse(struct common *c, int argc, char **argv, const char *letters,
+                 const struct option *options, const char *usage,
+                 int (*own)(void *context, int option, const char *value, struct error *err),
+                 void *context)
+{
+    int option;
+    optind = 1;
+    while ((option = getopt_long(argc, argv, letters, options, NULL)) != -1) {
+        struct error err = {0};
+        if (option == OPT_HELP) {
+            printf("%s\n%s", usage, common_help);
+            return 0;
+        }
+        if (option == '?') {
+            fprintf(stderr, "ljperf %s: see: ljperf %s --help\n", argv[0], argv[0]);
+            return EXIT_BAD_USAGE;
+        }
+        if (!common_option(c, option, optarg, &err) && own)
+            own(context, option, optarg, &err);
+        if (err.kind != ERROR_NONE)
+            return command_error(argv[0], &err, EXIT_BAD_USAGE);
+    }
+    return -1;
+}
+
+/* ---- after the run ------------------------------------------------------------------------- */
+
+static void say_loss(const struct perfdata_loss *loss)
+{
+    if (loss->damage.kind != ERROR_NONE)
+        fprintf(stderr, "ljperf: %s; everything before it is shown\n", loss->damage.text);
+    if (loss->bytes_unread)
+        fprintf(stderr, "ljperf: %" PRIu64 " bytes after the damage were not read\n",
+                loss->bytes_unread);
+    if (loss->records_bad)
+        fprintf(stderr, "ljperf: %" PRIu64 " damaged records passed over\n", loss->records_bad);
+    if (loss->samples_no_event)
+        fprintf(stderr, "ljperf: %" PRIu64 " samples belong to no event of the file\n",
+                loss->samples_no_event);
+    if (loss->events_lost || loss->samples_lost)
+        fprintf(stderr,
+                "ljperf: perf lost %" PRIu64 " events and %" PRIu64
+                " samples while recording; record with a larger buffer (-m 16M) or lower -F\n",
+                loss->events_lost, loss->samples_lost);
+}
+
+static void say_stacks(const struct replay_stats *st, const char *input)
+{
+    uint64_t complete = st->ends[STACK_COMPLETE];
+    if (!st->user)
+        return;
+    fprintf(stderr, "ljperf: %" PRIu64 " samples, %" PRIu64 " user stacks: %.2f%% complete",
+            st->passed, st->user, 100.0 * (double)complete / (double)st->user);
+    static const char *const words[STACK_NR_ENDS] = {
+        [STACK_TRUNCATED] = "truncated at the copy's end",
+        [STACK_NO_CFI] = "no unwind information",
+        [STACK_NO_CODE] = "no code",
+        [STACK_BAD_READ] = "bad read",
+        [STACK_LOOP] = "loop",
+        [STACK_LIMIT] = "deeper than --max-stack",
+        [STACK_NO_REGS] = "no registers",
+    };
+    if (st->joined)
+        fprintf(stderr, " (%" PRIu64 " joined)", st->joined);
+    for (int end = 0; end < STACK_NR_ENDS; end++)
+        if (end != STACK_COMPLETE && st->ends[end])
+            fprintf(stderr, ", %" PRIu64 " %s", st->ends[end], words[end]);
+    if (st->guessed)
+        fprintf(stderr, ", %" PRIu64 " with guessed frames", st->guessed);
+    if (complete != st->user)
+        fprintf(stderr, " (why: ljperf doctor -i %s)", input);
+    fputc('\n', stderr);
+}
+
+void common_summary(const struct common *c, struct replay *r)
+{
+    const struct replay_stats *st = replay_stats(r);
+    end_progress(c);
+    const char *warning;
+    for (size_t i = 0; (warning = session_warning(replay_session(r), i)); i++)
+        fprintf(stderr, "ljperf: %s\n", warning);
+    say_loss(perfdata_loss(replay_perfdata(r)));
+    if (st->bad)
+        fprintf(stderr, "ljperf: %" PRIu64 " samples whose record lies were passed over\n",
+                st->bad);
+    if (st->unsupported_abi)
+        fprintf(stderr, "ljperf: %" PRIu64 " samples of 32-bit or foreign code were not unwound\n",
+                st->unsupported_abi);
+    if (!c->quiet)
+        say_stacks(st, perfdata_path(replay_perfdata(r)));
+}

@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * perf script's text. Lines of frames are made once per code address and worker and then copied:
+ * a recording has few addresses and many frames.
+ */
+#include "base/cursor.h"
+#include "base/hash.h"
+#include "output/output.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LINE_CACHE_BYTES = 8 << 20, /* text kept per worker; when it is full the cache starts anew */
+};
+
+static const struct {
+    const char *name;
+    uint32_t field;
+} field_names[] = {
+    {"comm", FIELD_COMM},
+    {"tid", FIELD_TID},
+    {"pid", FIELD_PID},
+    {"time", FIELD_TIME},
+    {"cpu", FIELD_CPU},
+    {"event", FIELD_EVENT},
+    {"trace", FIELD_TRACE},
+    {"ip", FIELD_IP},
+    {"sym", FIELD_SYM},
+    {"dso", FIELD_DSO},
+    {"addr", FIELD_ADDR},
+    {"symoff", FIELD_SYMOFF},
+    {"srcline", FIELD_SRCLINE},
+    {"period", FIELD_PERIOD},
+    {"weight", FIELD_WEIGHT},
+    {"misc", FIELD_MISC},
+    {"phys_addr", FIELD_PHYS_ADDR},
+    {"uregs", FIELD_UREGS},
+    {"unwind", FIELD_UNWIND},
+};
+
+uint32_t script_field(const char *name)
+{
+    for (size_t i = 0; i < sizeof(field_names) / sizeof(*field_names); i++)
+        if (strcmp(name, field_names[i].name) == 0)
+            return field_names[i].field;
+    return 0;
+}
+
+const char *script_field_names(void)
+{
+    return "comm,tid,pid,time,cpu,event,trace,ip,sym,dso,addr,symoff,srcline,period,weight,misc,"
+           "phys_addr,uregs,unwind";
+}
+
+/* ---- which fields an event shows ----------------------------------------------------------- */
+
+struct event_style {
+    uint32_t fields;
+    bool has_callchain;
+};
+
+struct script {
+    struct script_options options;
+    struct replay *replay;
+    struct event_style *styles; /* one an event, as many as there were at the start */
+    size_t nr_styles;
+    unsigned name_width;
+    bool closed; /* changed in flush turns only */
+};
+
+static uint32_t default_fields(const struct perfdata_event *e)
+{
+    const struct perf_event_attr *attr = &e->attr;
+    bool chain = attr->sample_type & PERF_SAMPLE_CALLCHAIN;
+    uint32_t fields = FIELD_COMM | FIELD_TID | FIELD_CPU | FIELD_TIME | FIELD_EVENT;
+    if (e->is_tracepoint)
+        return fields | FIELD_TRACE | (chain ? FIELD_CALLCHAIN_DEFAULTS : 0);
+    fields |= FIELD_CALLCHAIN_DEFAULTS | FIELD_PERIOD;
+    if (attr->type == PERF_TYPE_RAW)
+        fields |= FIELD_ADDR | FIELD_WEIGHT | FIELD_PHYS_ADDR;
+    return fields;
+}
+
+/* A field whose value was not recorded is not shown. */
+static uint32_t recorded_fields(const struct perf_event_attr *attr)
+{
+    static const struct {
+        uint64_t type;
+        uint32_t fields;
+    } need[] = {
+        {PERF_SAMPLE_TID, FIELD_TID | FIELD_PID},
+        {PERF_SAMPLE_TIME, FIELD_TIME},
+        {PERF_SAMPLE_CPU, FIELD_CPU},
+        {PERF_SAMPLE_ADDR, FIELD_ADDR},
+        {PERF_SAMPLE_WEIGHT_TYPE, FIELD_WEIGHT},
+        {PERF_SAMPLE_PHYS_ADDR, FIELD_PHYS_ADDR},
+        {PERF_SAMPLE_REGS_USER, FIELD_UREGS},
+    };
+    uint32_t fields = UINT32_MAX;
+    for (size_t i = 0; i < sizeof(need) / sizeof(*need); i++)
+        if (!(attr->sample_type & need[i].type))
+            fields &= ~need[i].fields;
+    return fields;
+}
+
+static struct event_style style_of(const struct script *s, const struct perfdata_event *e)
+{
+    const struct script_options *o = &s->options;
+    uint32_t fields = o->fields ? o->fields : default_fields(e);
+    fields = ((fields | o->add) & ~o->remove) & recorded_fields(&e->attr);
+    bool chain = !o->no_callchain && (e->attr.sample_type & PERF_SAMPLE_CALLCHAIN);
+    return (struct event_style){fields, chain};
+}
+
+/* Events may still be announced while a pipe is read: their style is made on the spot. */
+static struct event_style event_style(const struct script *s, const struct perfdata_event *e)
+{
+    return e->index < s->nr_styles ? s->styles[e->index] : style_of(s, e);
+}
+
+int script_create(const struct script_options *options, struct replay *r, struct script **ret,
+                  struct error *err)
+{
+    const struct perfdata *pd = replay_perfdata(r);
+    struct script *s = calloc(1, sizeof(*s));
+    if (!s)
+        return error_no_memory(err);
+    s->options = *options;
+    s->replay = r;
+    s->nr_styles = perfdata_nr_events(pd);
+    s->styles = calloc(s->nr_styles + 1, sizeof(*s->styles));
+    if (!s->styles) {
+        free(s);
+        return error_no_memory(err);
+    }
+    for (size_t i = 0; i < s->nr_styles; i++) {
+        const struct perfdata_event *e = perfdata_event(pd, i);
+        unsigned width = (unsigned)strlen(e->name);
+        s->styles[i] = style_of(s, e);
+        s->name_width = width > s->name_width ? width : s->name_width;
+    }
+    *ret = s;
+    return 0;
+}
+
+void script_free(struct script *s)
+{
+    if (!s)
+        return;
+    free(s->styles);
+    free(s);
+}
+
+/* ---- one worker: its text and its cache of frame lines ------------------------------------- */
+
+struct line {
+    struct frame_key key;
+    uint32_t at, size; /* in `lines`; size 0: free slot */
+    uint32_t fields;
+    uint8_t kind, tier, provenance, flags;
+};
+
+struct script_worker {
+    struct script *script;
+    struct replay_worker *worker;
+    struct text out;
+    struct text lines;
+    struct line *slots;
+    size_t nr, cap;
+};
+
+static bool same_line(const struct line *l, const struct frame_key *k, const struct frame *f,
+                      uint32_t fields)
+{
+    return l->key.address == k->address && l->key.owner == k->owner && l->key.lookup == k->lookup &&
+           l->fields == fields && l->kind == f->kind && l->tier == f->tier &&
+           l->provenance == f->provenance;
+}
+
+static struct line *find_line(const struct script_worker *w, const struct frame_key *k,
+                              const struct frame *f, uint32_t fields)
+{
+    uint64_t h = hash_combine((uintptr_t)k->owner, k->address * 2 + (k->address == k->lookup));
+    size_t at = h & (w->cap - 1);
+    while (w->slots[at].size && !same_line(&w->slots[at], k, f, fields))
+        at = (at + 1) & (w->cap - 1);
+    return &w->slots[at];
+}
+
+/* ---- frames -------------------------------------------------------------------------------- */
+
+static void put_symbol(struct text *t, const char *symbol, uint64_t offset, uint32_t fields)
+{
+    text_char(t, ' ');
+    if (!symbol) {
+        text_bytes(t, "[unknown]", 9);
+        return;
+    }
+    text_symbol(t, symbol);
+    if (fields & FIELD_SYMOFF) {
+        text_bytes(t, "+0x", 3);
+        text_hex(t, offset, 0);
+    }
+}
+
+static void put_module(struct text *t, const char *module)
+{
+    text_bytes(t, " (", 2);
+    text_string(t, module ? module : "[unknown]");
+    text_char(t, ')');
+}
+
+static void put_srcline(struct text *t, const struct named_frame *n, const char *file,
+                        uint32_t line)
+{
+    text_bytes(t, "\n  ", 3);
+    if (file) {
+        const char *slash = strrchr(file, '/');
+        text_string(t, slash ? slash + 1 : file);
+        text_char(t, ':');
+        text_dec(t, line, 0);
+    } else if (n->short_module) {
+        text_string(t, n->short_module);
+        text_char(t, '[');
+        text_hex(t, n->address, 0);
+        text_char(t, ']');
+    }
+}
+
+static void put_annotation(struct text *t, const struct frame *f)
+{
+    if (f->provenance == PROVENANCE_IMAGE)
+        text_bytes(t, " [image]", 8);
+    else if (f->provenance == PROVENANCE_GUESS)
+        text_bytes(t, " [guess]", 8);
+}
+
+static void put_address(struct text *t, uint64_t address, char lead)
+{
+    text_char(t, lead);
+    text_hex(t, address, 16);
+}
+
+static void put_inlined(struct text *t, const struct named_frame *n, const struct source_frame *in,
+                        uint32_t fields, char lead)
+{
+    if (fields & FIELD_IP)
+        put_address(t, n->address, lead);
+    if (fields & FIELD_SYM)
+        put_symbol(t, in->name, n->offset, fields);
+    if (fields & FIELD_SRCLINE)
+        put_srcline(t, n, in->file, in->line);
+    text_bytes(t, " (inlined)\n", 11);
+}
+
+static void put_frame(struct text *t, const struct named_frame *n, const struct frame *f,
+                      uint32_t fields, bool inlined)
+{
+    uint32_t nr_inlined = inlined && n->resolved ? n->resolved->nr_inlined : 0;
+    for (uint32_t i = 0; i < nr_inlined; i++)
+        put_inlined(t, n, &n->resolved->inlined[i], fields, '\t');
+    if (fields & FIELD_IP)
+        put_address(t, n->address, '\t');
+    if (fields & FIELD_SYM)
+        put_symbol(t, n->symbol, n->offset, fields);
+    if (fields & FIELD_DSO)
+        put_module(t, n->module);
+    put_annotation(t, f);
+    if (fields & FIELD_SRCLINE)
+        put_srcline(t, n, n->file, n->line);
+    text_char(t, '\n');
+}
+
+static bool grow_lines(struct script_worker *w)
+{
+    size_t cap = w->cap ? w->cap * 2 : 4096;
+    struct line *old = w->slots;
+    size_t nr_old = w->cap;
+    w->slots = calloc(cap, sizeof(*w->slots));
+    if (!w->slots) {
+        w->slots = old;
+        return false;
+    }
+    w->cap = cap;
+    for (size_t i = 0; i < nr_old; i++) {
+        struct frame f = {
+            .kind = old[i].kind, .tier = old[i].tier, .provenance = old[i].provenance};
+        if (old[i].size)
+            *find_line(w, &old[i].key, &f, old[i].fields) = old[i];
+    }
+    free(old);
+    return true;
+}
+
+static int make_line(struct script_worker *w, const struct replay_sample *s, const struct frame *f,
+                     uint32_t fields, const struct frame_key *key, struct line *l,
+                     struct error *err)
+{
+    struct named_frame n;
+    size_t at = w->lines.size;
+    if (replay_name(w->worker, s, f, &n, err) < 0)
+        return -1;
+    put_frame(&w->lines, &n, f, fields, w->script->options.show_inlined);
+    if (w->lines.failed)
+        return error_no_memory(err);
+    *l = (struct line){.key = *key,
+                       .at = (uint32_t)at,
+                       .size = (uint32_t)(w->lines.size - at),
+                       .fields = fields,
+                       .kind = f->kind,
+                       .tier = f->tier,
+                       .provenance = f->provenance};
+    w->nr++;
+    return 0;
+}
+
+static int add_frame(struct script_worker *w, const struct replay_sample *s, const struct frame *f,
+                     uint32_t fields, struct error *err)
+{
+    struct frame_key key = replay_frame_key(f);
+    if (w->lines.size > LINE_CACHE_BYTES) {
+        memset(w->slots, 0, w->cap * sizeof(*w->slots));
+        w->nr = w->lines.size = 0;
+    }
+    if (w->nr * 2 >= w->cap && !grow_lines(w))
+        return error_no_memory(err);
+    struct line *l = find_line(w, &key, f, fields);
+    if (!l->size && make_line(w, s, f, fields, &key, l, err) < 0)
+        return -1;
+    text_bytes(&w->out, w->lines.at + l->at, l->size);
+    return 0;
+}
+
+/* ---- the line above the frames ------------------------------------------------------------- */
+
+static void put_comm(struct text *t, const char *comm, bool padded)
+{
+    size_t size = strlen(comm);
+    for (size_t i = size; padded && i < 16; i++)
+        text_char(t, ' ');
+    text_bytes(t, comm, size);
+    text_char(t, ' ');
+}
+
+static void put_ids(struct text *t, const struct sample *s, uint32_t fields)
+{
+    if ((fields & FIELD_PID) && (fields & FIELD_TID)) {
+        size_t from;
+        text_dec(t, s->pid, 5);
+        text_char(t, '/');
+        from = t->size;
+        text_dec(t, s->tid, 0);
+        while (!t->failed && t->size - from < 5)
+            text_char(t, ' ');
+    } else if (fields & FIELD_PID) {
+        text_dec(t, s->pid, 5);
+    } else if (fields & FIELD_TID) {
+        text_dec(t, s->tid, 5);
+    } else {
+        return;
+    }
+    text_char(t, ' ');
+}
+
+static void put_misc(struct text *t, uint16_t misc)
+{
+    static const char modes[] = " KUHGg";
+    unsigned mode = misc & PERF_RECORD_MISC_CPUMODE_MASK;
+    text_char(t, mode && mode < sizeof(modes) - 1 ? modes[mode] : ' ');
+    text_bytes(t, "     ", 5);
+}
+
+static void put_time(struct text *t, uint64_t time, bool nanoseconds)
+{
+    if (nanoseconds) {
+        text_dec(t, time / 1000000000, 5);
+        text_char(t, '.');
+        text_dec_zeros(t, time % 1000000000, 9);
+    } else {
+        text_dec(t, time / 1000000000, 5);
+        text_char(t, '.');
+        text_dec_zeros(t, time % 1000000000 / 1000, 6);
+    }
+    text_bytes(t, ": ", 2);
+}
+
+static void put_event(struct text *t, const char *name, unsigned width)
+{
+    size_t size = strlen(name);
+    for (size_t i = size; i < width; i++)
+        text_char(t, ' ');
+    text_bytes(t, name, size);
+    text_bytes(t, ": ", 2);
+}
+
+static void put_uregs(struct text *t, const struct sample *s)
+{
+    static const char *const names[] = {"AX", "BX",    "CX",  "DX",  "SI",  "DI",  "BP",  "SP",
+                                        "IP", "FLAGS", "CS",  "SS",  "DS",  "ES",  "FS",  "GS",
+                                        "R8", "R9",    "R10", "R11", "R12", "R13", "R14", "R15"};
+    text_printf(t, " ABI:%" PRIu64 " ", s->user_abi);
+    for (unsigned i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        uint64_t value;
+        if (sample_user_reg(s, i, &value))
+            text_printf(t, "%5s:0x%" PRIx64 " ", names[i], value);
+    }
+}
+
+static void put_head(const struct script_worker *w, struct text *t, const struct replay_sample *rs,
+                     struct event_style style)
+{
+    const struct sample *s = rs->sample;
+    uint32_t fields = style.fields;
+    if (fields & FIELD_COMM)
+        put_comm(t, rs->comm, !((fields & FIELD_IP) && style.has_callchain));
+    put_ids(t, s, fields);
+    if (fields & FIELD_CPU) {
+        text_char(t, '[');
+        text_dec_zeros(t, s->cpu, 3);
+        text_bytes(t, "] ", 2);
+    }
+    if (fields & FIELD_MISC)
+        put_misc(t, s->misc);
+    if (fields & FIELD_TIME)
+        put_time(t, s->time, w->script->options.nanoseconds);
+    if (fields & FIELD_PERIOD) {
+        text_dec(t, s->period, 10);
+        text_char(t, ' ');
+    }
+    if (fields & FIELD_EVENT)
+        put_event(t, s->event->name, w->script->name_width);
+    if (fields & FIELD_TRACE)
+        perfdata_print_tracepoint(replay_perfdata(w->script->replay), s, t);
+    if (fields & FIELD_ADDR)
+        text_hex(t, s->addr, 16);
+    if (fields & FIELD_WEIGHT)
+        text_dec(t, s->weight, 16);
+}
+
+static const char *const end_names[STACK_NR_ENDS] = {
+    [STACK_COMPLETE] = "complete",
+    [STACK_TRUNCATED] = "truncated",
+    [STACK_NO_CFI] = "no unwind information",
+    [STACK_NO_CODE] = "no code",
+    [STACK_BAD_READ] = "bad read",
+    [STACK_LOOP] = "loop",
+    [STACK_LIMIT] = "limit",
+    [STACK_NO_REGS] = "no registers",
+};
+
+/* "# stack: truncated at 0x7ffc...; pc 0x1234 (/usr/bin/x)" */
+static void put_unwind(struct text *t, const struct replay_sample *s)
+{
+    if (!s->unwound) {
+        text_string(t, "# stack: not unwound\n");
+        return;
+    }
+    text_printf(t, "# stack: %s", end_names[s->end]);
+    if (s->end == STACK_TRUNCATED || s->end == STACK_BAD_READ)
+        text_printf(t, " at 0x%" PRIx64, s->end_address);
+    if (s->end != STACK_COMPLETE && s->end_mapping)
+        text_printf(t, "; pc 0x%" PRIx64 " (%s)",
+                    s->end_pc - s->end_mapping->start + s->end_mapping->pgoff,
+                    s->end_mapping->dso->name);
+    else if (s->end != STACK_COMPLETE)
+        text_printf(t, "; pc 0x%" PRIx64, s->end_pc);
+    text_char(t, '\n');
+}
+
+/* Without a callchain the one address stands behind the head, on its line. */
+static int put_single(struct script_worker *w, const struct replay_sample *s, uint32_t fields,
+                      struct error *err)
+{
+    struct named_frame n = {.address = s->sample->ip};
+    if (s->nr_frames && replay_name(w->worker, s, &s->frames[0], &n, err) < 0)
+        return -1;
+    put_address(&w->out, s->sample->ip, ' ');
+    if (fields & FIELD_SYM)
+        put_symbol(&w->out, n.symbol, n.offset, fields);
+    if (fields & FIELD_DSO)
+        put_module(&w->out, n.module);
+    if (fields & FIELD_SRCLINE)
+        put_srcline(&w->out, &n, n.file, n.line);
+    return 0;
+}
+
+static int script_sample(void *worker, const struct replay_sample *s, struct error *err)
+{
+    struct script_worker *w = worker;
+    struct event_style style = event_style(w->script, s->sample->event);
+    if (!style.fields)
+        return 0;
+    put_head(w, &w->out, s, style);
+    if ((style.fields & FIELD_IP) && style.has_callchain) {
+        text_char(&w->out, '\n');
+        if (style.fields & FIELD_UNWIND)
+            put_unwind(&w->out, s);
+        for (size_t i = 0; i < s->nr_frames; i++)
+            if (add_frame(w, s, &s->frames[i], style.fields, err) < 0)
+                return -1;
+    } else if ((style.fields & FIELD_IP) && put_single(w, s, style.fields, err) < 0) {
+        return -1;
+    }
+    if (style.fields & FIELD_UREGS)
+        put_uregs(&w->out, s->sample);
+    if (style.fields & FIELD_PHYS_ADDR)
+        text_hex(&w->out, s->sample->phys_addr, 16);
+    text_char(&w->out, '\n');
+    return 0;
+}
+
+static int script_flush(void *worker, struct error *err)
+{
+    struct script_worker *w = worker;
+    struct script *s = w->script;
+    if (s->closed)
+        return 1;
+    if (text_write(&w->out, s->options.fd, &s->closed, err) < 0)
+        return -1;
+    return s->closed;
+}
+
+static int script_worker_create(void *context, struct replay_worker *rw, void **ret,
+                                struct error *err)
+{
+    struct script_worker *w = calloc(1, sizeof(*w));
+    if (!w)
+        return error_no_memory(err);
+    w->script = context;
+    w->worker = rw;
+    *ret = w;
+    return 0;
+}
+
+static void script_worker_free(void *worker)
+{
+    struct script_worker *w = worker;
+    text_free(&w->out);
+    text_free(&w->lines);
+    free(w->slots);
+    free(w);
+}
+
+struct replay_sink script_sink(struct script *s)
+{
+    return (struct replay_sink){.context = s,
+                                .worker_create = script_worker_create,
+                                .worker_free = script_worker_free,
+                                .sample = script_sample,
+                                .flush = script_flush};
+}

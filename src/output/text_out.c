@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What several output formats need of text. */
+#include "output/output.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+int text_write(struct text *t, int fd, bool *closed, struct error *err)
+{
+    if (t->failed)
+        return error_no_memory(err);
+    size_t done = 0;
+    while (done < t->size) {
+        ssize_t n = write(fd, t->at + done, t->size - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EPIPE) {
+            *closed = true;
+            break;
+        }
+        if (n < 0)
+            return error_system(err, errno, "cannot write the output");
+        done += (size_t)n;
+    }
+    t->size = 0;
+    return 0;
+}
+
+static void escaped(struct text *t, unsigned char c)
+{
+    const char *digits = "0123456789ABCDEF";
+    const char code[3] = {'%', digits[c >> 4], digits[c & 15]};
+    text_bytes(t, code, sizeof(code));
+}
+
+void text_symbol(struct text *t, const char *symbol)
+{
+    const unsigned char *p = (const unsigned char *)symbol;
+    if (*p == '(')
+        escaped(t, *p++);
+    const unsigned char *run = p;
+    for (; *p; p++) {
+        if (*p >= ' ' && *p != 0x7f)
+            continue;
+        text_bytes(t, (const char *)run, (size_t)(p - run));
+        escaped(t, *p);
+        run = p + 1;
+    }
+    text_bytes(t, (const char *)run, (size_t)(p - run));
+}
