@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What everything stands on: the cursor, numbers as text, interned strings. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/cursor.h"
+#include "base/intern.h"
+#include "base/text.h"
+#include "base/vec.h"
+
+#include <stdio.h>
+
+static void cursor_reads_in_both_byte_orders(void **state)
+{
+    (void)state;
+    const uint8_t bytes[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    struct cursor c = cursor_make(bytes, sizeof(bytes), false, "f", "s", 0);
+    assert_int_equal(cursor_u16(&c), 0x0201);
+    assert_int_equal(cursor_u32(&c), 0x06050403);
+    c = cursor_make(bytes, sizeof(bytes), true, "f", "s", 0);
+    assert_int_equal(cursor_u64(&c), 0x0102030405060708);
+    assert_int_equal(cursor_left(&c), 0);
+}
+
+static void cursor_fails_for_good_at_the_end(void **state)
+{
+    (void)state;
+    const uint8_t bytes[] = {1, 2, 3};
+    struct cursor c = cursor_make(bytes, sizeof(bytes), false, "file", "part", 100);
+    struct error err;
+    assert_int_equal(cursor_u32(&c), 0);
+    assert_true(c.failed);
+    assert_int_equal(cursor_u8(&c), 0); /* although a byte is left */
+    assert_int_equal(cursor_error(&c, &err, "too short"), -1);
+    assert_int_equal(err.kind, ERROR_TRUNCATED);
+    assert_string_equal(err.text, "file: offset 0x64: part: too short");
+}
+
+static void cursor_string_needs_its_nul(void **state)
+{
+    (void)state;
+    struct cursor c = cursor_make("ab\0cd", 5, false, "f", "s", 0);
+    assert_string_equal(cursor_string(&c), "ab");
+    assert_null(cursor_string(&c));
+    assert_true(c.failed);
+}
+
+static void cursor_bytes_never_wraps(void **state)
+{
+    (void)state;
+    uint8_t bytes[8] = {0};
+    struct cursor c = cursor_make(bytes, sizeof(bytes), false, "f", "s", 0);
+    cursor_u8(&c);
+    assert_null(cursor_bytes(&c, UINT64_MAX));
+    assert_true(c.failed);
+}
+
+static void leb128_of_every_length(void **state)
+{
+    (void)state;
+    static const struct {
+        uint8_t bytes[11];
+        uint64_t u;
+        int64_t s;
+    } cases[] = {
+        {{0x02}, 2, 2},
+        {{0x7e}, 126, -2},
+        {{0xff, 0x00}, 127, 127},
+        {{0x80, 0x7f}, 16256, -128},
+        {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}, UINT64_MAX, -1},
+        {{0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x7f}, UINT64_C(1) << 63, INT64_MIN},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct cursor c = cursor_make(cases[i].bytes, 11, false, "f", "s", 0);
+        assert_true(cursor_uleb128(&c) == cases[i].u);
+        c = cursor_make(cases[i].bytes, 11, false, "f", "s", 0);
+        assert_true(cursor_sleb128(&c) == cases[i].s);
+        assert_false(c.failed);
+    }
+    const uint8_t endless[] = {0x80, 0x80, 0x80};
+    struct cursor c = cursor_make(endless, sizeof(endless), false, "f", "s", 0);
+    cursor_uleb128(&c);
+    assert_true(c.failed);
+}
+
+static void text_numbers_equal_printf(void **state)
+{
+    (void)state;
+    static const uint64_t values[] = {0, 9, 10, 15, 16, 12345, UINT32_MAX, UINT64_MAX};
+    for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
+        struct text t = {0};
+        char expect[128];
+        text_hex(&t, values[i], 16);
+        text_char(&t, '|');
+        text_dec(&t, values[i], 5);
+        text_char(&t, '|');
+        text_dec_zeros(&t, values[i], 6);
+        text_char(&t, 0);
+        snprintf(expect, sizeof(expect), "%16lx|%5lu|%06lu", values[i], values[i], values[i]);
+        assert_string_equal(t.at, expect);
+        text_free(&t);
+    }
+}
+
+static void text_printf_grows(void **state)
+{
+    (void)state;
+    struct text t = {0};
+    for (int i = 0; i < 5000; i++)
+        text_printf(&t, "%d,", i % 10);
+    assert_int_equal(t.size, 10000);
+    assert_memory_equal(t.at + 9996, "8,9,", 4);
+    text_free(&t);
+}
+
+static void interned_strings_are_one(void **state)
+{
+    (void)state;
+    struct intern *in = intern_create();
+    const char *first[2000];
+    char name[32];
+    for (int i = 0; i < 2000; i++) {
+        snprintf(name, sizeof(name), "name %d", i);
+        first[i] = intern_string(in, name);
+        assert_string_equal(first[i], name);
+    }
+    for (int i = 0; i < 2000; i++) {
+        snprintf(name, sizeof(name), "name %d and more", i);
+        assert_ptr_equal(intern_bytes(in, name, strlen(name) - 9), first[i]);
+    }
+    assert_ptr_not_equal(intern_bytes(in, "a\0b", 3), intern_bytes(in, "a\0c", 3));
+    intern_free(in);
+}
+
+static void vec_grows_and_keeps(void **state)
+{
+    (void)state;
+    VEC(int) v = {0};
+    for (int i = 0; i < 1000; i++)
+        assert_true(vec_push(&v, i));
+    int expect = 0;
+    vec_foreach(p, &v) assert_int_equal(*p, expect++);
+    assert_int_equal(expect, 1000);
+    vec_free(&v);
+    assert_null(v.at);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cursor_reads_in_both_byte_orders),
+        cmocka_unit_test(cursor_fails_for_good_at_the_end),
+        cmocka_unit_test(cursor_string_needs_its_nul),
+        cmocka_unit_test(cursor_bytes_never_wraps),
+        cmocka_unit_test(leb128_of_every_length),
+        cmocka_unit_test(text_numbers_equal_printf),
+        cmocka_unit_test(text_printf_grows),
+        cmocka_unit_test(interned_strings_are_one),
+        cmocka_unit_test(vec_grows_and_keeps),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
