@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# What truth tests in shell share: a scratch directory, recording, skipping.
+set -u
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+LJPERF=${LJPERF:-$here/../../build/ljperf}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+skip() { echo "$*"; exit 77; }
+fail() { echo "$*"; exit 1; }
+
+# record FILE [perf options --] COMMAND...: as the manual says to record.
+record() {
+    local out=$1 options=()
+    shift
+    while [ "$1" != -- ]; do options+=("$1"); shift; done
+    shift
+    perf record -q -e cpu-clock -F 1999 --call-graph=dwarf,65528 -k mono -m 16M "${options[@]}" \
+        -o "$out" "$@" >"$scratch/record.log" 2>&1 || skip "perf record does not work here: $(tail -n 1 "$scratch/record.log")"
+}
+
+# A C++ program with templates, a sort and a regular expression in it.
+write_cpp() {
+    cat >"$1" <<'EOF'
+#include <algorithm>
+#include <map>
+#include <regex>
+#include <string>
+#include <vector>
+template <int N> struct Level {
+    std::map<std::string, std::vector<int>> bins;
+    int run(int k) {
+        for (int i = 0; i < k; i++) bins[std::to_string(i * N % 97)].push_back(i);
+        int sum = 0;
+        for (auto &b : bins) {
+            std::sort(b.second.begin(), b.second.end(), [](int x, int y) { return x > y; });
+            sum += b.second[0];
+        }
+        if constexpr (N > 0) { Level<N - 1> next; return sum + next.run(k); }
+        return sum;
+    }
+};
+int main() {
+    long total = 0;
+    for (int i = 0; i < 12; i++) {
+        Level<12> l;
+        total += l.run(1500);
+        std::regex re("(a+)(b+)(c*)");
+        std::smatch m;
+        std::string s = "xxaaabbbccc";
+        for (int j = 0; j < 200; j++) total += std::regex_search(s, m, re);
+    }
+    return total == 0;
+}
+EOF
+}
+
+# Eight threads that recurse and call qsort with a callback.
+write_threads() {
+    cat >"$1" <<'EOF'
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+static int compare(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+__attribute__((noinline)) static long recurse(int depth, long x) {
+    char room[200];
+    memset(room, depth, sizeof(room));
+    if (!depth) {
+        int v[300];
+        for (int i = 0; i < 300; i++) v[i] = (x * i * 7919) % 1000;
+        qsort(v, 300, sizeof(*v), compare);
+        return v[0] + room[3];
+    }
+    return recurse(depth - 1, x + 1) + room[depth % 200];
+}
+static void *thread(void *a) {
+    long sum = 0;
+    for (int i = 0; i < 9000; i++) sum += recurse(i % 60, (long)a + i);
+    return (void *)sum;
+}
+int main(void) {
+    pthread_t t[8];
+    for (long i = 0; i < 8; i++) pthread_create(&t[i], 0, thread, (void *)i);
+    for (int i = 0; i < 8; i++) pthread_join(t[i], 0);
+    return 0;
+}
+EOF
+}
