@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """One translation unit of the benchmark program: many template instances, so that twelve of them
 make a program with some 60 MB of debug information. Usage: make_cpp.py NUMBER > unit.cc"""
+import sys
+
 k=int(sys.argv[1])
 print('#include <map>\n#include <unordered_map>\n#include <regex>\n#include <functional>\n#include <variant>\n#include <sstream>\n#include <memory>\n#include <algorithm>\n#include <set>\n#include <deque>\n#include <future>')
 print('namespace unit%d {'%k)
