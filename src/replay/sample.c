@@ -6,23 +6,36 @@
 #include <fnmatch.h>
 #include <string.h>
 
-#define PASSES(list, matches)        \
-    ({                               \
-        bool any_ = (list)->nr == 0; \
-        vec_foreach (it, list) {     \
-            if (any_ |= (matches))   \
-                break;               \
-        }                            \
-        any_;                        \
-    })
+static bool in_numbers(const number_list *list, uint32_t value)
+{
+    bool found = list->nr == 0;
+    for (size_t i = 0; i < list->nr && !found; i++)
+        found = list->at[i] == value;
+    return found;
+}
+
+static bool in_names(const name_list *patterns, const char *name)
+{
+    bool found = patterns->nr == 0;
+    for (size_t i = 0; i < patterns->nr && !found; i++)
+        found = fnmatch(patterns->at[i], name, 0) == 0;
+    return found;
+}
+
+static bool in_times(const struct replay_options *o, uint64_t time)
+{
+    bool found = o->times.nr == 0;
+    for (size_t i = 0; i < o->times.nr && !found; i++)
+        found = time >= o->times.at[i].from && time < o->times.at[i].until;
+    return found;
+}
 
 bool sample_passes(const struct replay *r, const struct sample *head, const char *comm)
 {
     const struct replay_options *o = &r->options;
-    return PASSES(&o->pids, *it == head->pid) && PASSES(&o->tids, *it == head->tid) &&
-           PASSES(&o->cpus, *it == head->cpu) && PASSES(&o->comms, strcmp(*it, comm) == 0) &&
-           PASSES(&o->times, head->time >= it->from && head->time < it->until) &&
-           PASSES(&o->events, head->event && fnmatch(*it, head->event->name, 0) == 0);
+    return in_numbers(&o->pids, head->pid) && in_numbers(&o->tids, head->tid) &&
+           in_numbers(&o->cpus, head->cpu) && in_names(&o->comms, comm) &&
+           in_times(o, head->time) && in_names(&o->events, head->event ? head->event->name : "");
 }
 
 /* perf's register numbers of x86 (linux: arch/x86 asm/perf_regs.h) to DWARF's; -1: not a
