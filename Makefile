@@ -65,6 +65,8 @@ $(B)/%.o: %.c | $(LIBPERF)/.built
 $(LIBPERF)/.built:
 	src/build/libperf --build
 
+libs: $(LIBS)
+
 deps:
 	src/build/install-deps
 
@@ -124,5 +126,5 @@ clean:
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 
-.PHONY: all deps check tests asan fuzz fuzzers bench demo format format-check tidy install clean
+.PHONY: all libs deps check tests asan fuzz fuzzers bench demo format format-check tidy install clean
 .SECONDARY:
