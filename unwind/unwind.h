@@ -18,11 +18,21 @@
 #include <stdint.h>
 
 /* Registers in DWARF numbering of x86-64: 0 rax, 1 rdx, 2 rcx, 3 rbx, 4 rsi, 5 rdi, 6 rbp, 7 rsp,
- * 8-15 r8-r15, 16 the return address column = rip. */
-enum { REG_RBX = 3, REG_RBP = 6, REG_RSP = 7, REG_R12 = 12, REG_R13, REG_R14, REG_R15, REG_RIP, REG_NR };
+ * 8-15 r8-r15, 16 the return address column = rip. (REG_RBX and so on are <signal.h>'s.) */
+enum {
+    DWARF_RBX = 3,
+    DWARF_RBP = 6,
+    DWARF_RSP = 7,
+    DWARF_R12 = 12,
+    DWARF_R13,
+    DWARF_R14,
+    DWARF_R15,
+    DWARF_RIP,
+    DWARF_NR
+};
 
 struct registers {
-    uint64_t value[REG_NR];
+    uint64_t value[DWARF_NR];
     uint32_t known; /* bit per register; a caller-saved register is unknown after one step */
 };
 
@@ -71,7 +81,13 @@ struct unwinder *unwinder_create(void); /* NULL when memory is out */
 void unwinder_free(struct unwinder *u);
 
 /* Walk one stack; appends to ret->frames. Always ends, whatever the input. Returns -1 only when
- * memory is out. */
+ * memory is out.
+ *
+ * frame.cfa is the DWARF canonical frame address of that very frame: the value of its caller's
+ * stack pointer once it has returned. Every frame that CFI could be applied to has one, be the
+ * stack complete or not: the last frame of a truncated stack has its own, too, and (pc, cfa)
+ * proves it the same activation as a frame of another sample of the thread. 0: a frame without
+ * CFI, or with a CFA that could not be computed. */
 int unwind(struct unwinder *u, const struct unwind_input *input, struct unwind_stack *ret,
            struct error *err);
 

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* x86-64 instruction patterns and the signal frame's layout. */
+#include "unwind/arch.h"
+
+/* Length of an indirect call (ff /2) with this ModRM byte and no prefix; 0: not a call. */
+static size_t indirect_call_size(const uint8_t *at, size_t left)
+{
+    if (left < 2 || at[0] != 0xff || (at[1] & 0x38) != 0x10)
+        return 0;
+    unsigned mod = at[1] >> 6, rm = at[1] & 7;
+    if (mod == 3)
+        return 2;
+    size_t size = 2 + (rm == 4); /* a SIB byte follows */
+    if (mod == 1)
+        return size + 1;
+    if (mod == 2 || rm == 5)
+        return size + 4;
+    if (rm == 4 && left > 2 && (at[2] & 7) == 5)
+        return size + 4;
+    return size;
+}
+
+bool arch_is_call(const uint8_t *end, size_t size)
+{
+    if (size >= 5 && end[-5] == 0xe8)
+        return true;
+    for (size_t n = 2; n <= ARCH_CALL_MAX && n <= size; n++) {
+        if (indirect_call_size(end - n, n) == n)
+            return true;
+    }
+    return false;
+}
+
+bool arch_is_sigreturn(const uint8_t code[ARCH_SIGRETURN_SIZE])
+{
+    static const uint8_t glibc[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+    static const uint8_t shorter[] = {0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05};
+    return !memcmp(code, glibc, sizeof(glibc)) || !memcmp(code, shorter, sizeof(shorter));
+}
+
+int arch_sigcontext_offset(unsigned reg)
+{
+    enum { GREGS = 40 };
+    static const uint8_t slot[DWARF_NR] = {
+        [0] = 13, [1] = 12, [2] = 14, [DWARF_RBX] = 11, [4] = 9, [5] = 8, [DWARF_RBP] = 10,
+        [DWARF_RSP] = 15, [8] = 0, [9] = 1, [10] = 2, [11] = 3, [DWARF_R12] = 4, [DWARF_R13] = 5,
+        [DWARF_R14] = 6, [DWARF_R15] = 7, [DWARF_RIP] = 16,
+    };
+    return reg < DWARF_NR ? GREGS + 8 * slot[reg] : -1;
+}
+
+enum arch_point arch_point(const uint8_t code[4], uint8_t before)
+{
+    static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+    bool move = code[0] == 0x48 &&
+                ((code[1] == 0x89 && code[2] == 0xe5) || (code[1] == 0x8b && code[2] == 0xec));
+    if (move && before == 0x55)
+        return ARCH_POINT_PUSHED;
+    bool push = code[0] == 0x55 && code[1] == 0x48;
+    bool ret = code[0] == 0xc3 || code[0] == 0xc2;
+    if (push || ret || !memcmp(code, endbr64, sizeof(endbr64)))
+        return ARCH_POINT_ENTRY;
+    return ARCH_POINT_BODY;
+}

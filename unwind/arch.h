@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the walk must know about the machine: x86-64, System V ABI and Linux. Register numbers
+ * are DWARF's (unwind.h).
+ */
+#ifndef UNWIND_ARCH_H
+#define UNWIND_ARCH_H
+
+#include "unwind/unwind.h"
+
+#define REG_BIT(r) (UINT32_C(1) << (r))
+
+enum {
+    ARCH_CALLEE_SAVED_NR = 6,
+    ARCH_CALLEE_SAVED = 1 << DWARF_RBX | 1 << DWARF_RBP | 1 << DWARF_R12 | 1 << DWARF_R13 | 1 << DWARF_R14 |
+                        1 << DWARF_R15,
+    /* What is known after a step out of an ordinary frame. */
+    ARCH_SURVIVES = ARCH_CALLEE_SAVED | 1 << DWARF_RSP | 1 << DWARF_RIP,
+    /* A thread's stack is not larger than this: a read at most so far behind the recorded part of
+     * a stack is taken to be in the part that was not recorded. */
+    ARCH_STACK_MAX = 1 << 30,
+};
+
+/* The callee-saved registers, in the order in which rules list them. */
+static const uint8_t arch_callee_saved[ARCH_CALLEE_SAVED_NR] = {DWARF_RBX, DWARF_RBP, DWARF_R12,
+                                                               DWARF_R13, DWARF_R14, DWARF_R15};
+
+/* Longest instruction sequence looked at before a return address. */
+enum { ARCH_CALL_MAX = 7 };
+
+/* Do the `size` bytes before a return address end in a call instruction? */
+bool arch_is_call(const uint8_t *end, size_t size);
+
+/* Is this code the signal return trampoline: the system call rt_sigreturn (15)? `offset` tells
+ * how far into it `pc` stands (0 or at its syscall instruction). */
+enum { ARCH_SIGRETURN_SIZE = 9 };
+bool arch_is_sigreturn(const uint8_t code[ARCH_SIGRETURN_SIZE]);
+
+/* Where the kernel saved a register, from the stack pointer in the trampoline: the offset of
+ * struct ucontext's uc_mcontext.gregs entry (asm/sigcontext.h), or -1. */
+int arch_sigcontext_offset(unsigned reg);
+
+/* What a function's first or last instructions say about where its return address is, for a
+ * frame without CFI whose pc is exact. */
+enum arch_point {
+    ARCH_POINT_BODY,   /* nothing can be said */
+    ARCH_POINT_ENTRY,  /* nothing pushed yet, or everything popped: return address at [rsp] */
+    ARCH_POINT_PUSHED, /* rbp was pushed, rsp not yet copied to rbp: return address at [rsp+8] */
+};
+/* `code`: bytes at pc, `before`: the byte before it. */
+enum arch_point arch_point(const uint8_t code[4], uint8_t before);
+
+#endif

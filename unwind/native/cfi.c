@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Creating a cfi, and finding the FDE of an address. */
+#include "unwind/native/cfi.h"
+
+#include "base/vec.h"
+
+#include <stdlib.h>
+
+/* ---- .eh_frame_hdr ------------------------------------------------------------------------- */
+
+static int32_t load_s32(const struct cfi *cfi, const uint8_t *at)
+{
+    return (int32_t)load_u32(at, cfi->swapped);
+}
+
+/* Is the table usable in place: sorted (else a search in it finds anything)? One pass. */
+static bool entries_sorted(const struct cfi *cfi, const uint8_t *entries, size_t nr)
+{
+    for (size_t i = 1; i < nr; i++) {
+        if (load_s32(cfi, entries + 8 * (i - 1)) > load_s32(cfi, entries + 8 * i))
+            return false;
+    }
+    return true;
+}
+
+/* Take the header's search table when it has the one form that linkers write: pairs of 4-byte
+ * offsets from the header. */
+static bool use_header(struct cfi *cfi, struct cfi_table *table, const struct cfi_section *header)
+{
+    if (!header->bytes)
+        return false;
+    struct cursor c = cursor_make(header->bytes, header->size, cfi->swapped, cfi->name,
+                                  ".eh_frame_hdr", 0);
+    uint8_t version = cursor_u8(&c), frame_encoding = cursor_u8(&c);
+    uint8_t count_encoding = cursor_u8(&c), table_encoding = cursor_u8(&c);
+    uint64_t frame, nr;
+    if (version != 1 || table_encoding != (PE_DATAREL | PE_SDATA4) || count_encoding == PE_OMIT ||
+        !cfi_read_pointer(cfi, &c, header->address, frame_encoding, 8, &frame) ||
+        !cfi_read_pointer(cfi, &c, header->address, count_encoding, 8, &nr))
+        return false;
+    if (nr == 0 || nr > cursor_left(&c) / 8 || !entries_sorted(cfi, c.at, nr))
+        return false;
+    table->entries = c.at;
+    table->nr = nr;
+    table->base = header->address;
+    return true;
+}
+
+/* ---- index --------------------------------------------------------------------------------- */
+
+void cfi_walk(const struct cfi *cfi, const struct cfi_table *table,
+              bool (*each)(void *context, const struct fde *fde, uint64_t offset), void *context)
+{
+    uint64_t next;
+    for (uint64_t offset = 0; offset < table->section.size; offset = next) {
+        struct fde fde;
+        if (cfi_read_fde(cfi, table, offset, &fde, &next) && fde.size > 0 &&
+            !each(context, &fde, offset))
+            return;
+    }
+}
+
+struct index_builder {
+    VEC(struct fde_place) places;
+    bool no_memory;
+};
+
+static bool index_add(void *context, const struct fde *fde, uint64_t offset)
+{
+    struct index_builder *b = context;
+    b->no_memory = !vec_push(&b->places, (struct fde_place){fde->begin, offset});
+    return !b->no_memory;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    const struct fde_place *x = a, *y = b;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static int build_index(struct cfi *cfi, struct cfi_table *table, struct error *err)
+{
+    struct index_builder b = {0};
+    cfi_walk(cfi, table, index_add, &b);
+    if (b.no_memory) {
+        vec_free(&b.places);
+        return error_no_memory(err);
+    }
+    if (b.places.nr > 0)
+        qsort(b.places.at, b.places.nr, sizeof(*b.places.at), compare_places);
+    table->index = b.places.at;
+    table->nr = b.places.nr;
+    return 0;
+}
+
+/* ---- create -------------------------------------------------------------------------------- */
+
+static uint64_t entry_begin(const struct cfi *cfi, const struct cfi_table *table, size_t i)
+{
+    if (table->entries)
+        return table->base + (uint64_t)(int64_t)load_s32(cfi, table->entries + 8 * i);
+    return table->index[i].begin;
+}
+
+static int add_table(struct cfi *cfi, const struct cfi_section *section, bool is_eh,
+                     const struct cfi_section *header, struct error *err)
+{
+    if (!section->bytes || section->size == 0)
+        return 0;
+    struct cfi_table *table = &cfi->tables[cfi->nr_tables];
+    *table = (struct cfi_table){.section = *section, .is_eh = is_eh};
+    if ((!header || !use_header(cfi, table, header)) && build_index(cfi, table, err))
+        return -1;
+    if (table->nr == 0) {
+        free(table->index);
+        return 0;
+    }
+    cfi->nr_tables++;
+    uint64_t low = entry_begin(cfi, table, 0);
+    if (low < cfi->low)
+        cfi->low = low;
+    return 0;
+}
+
+int cfi_create(const struct cfi_source *source, struct cfi **ret, struct error *err)
+{
+    struct cfi *cfi = calloc(1, sizeof(*cfi));
+    if (!cfi || !(cfi->name = strdup(source->name ? source->name : "?"))) {
+        free(cfi);
+        return error_no_memory(err);
+    }
+    cfi->text_address = source->text_address;
+    cfi->data_address = source->data_address;
+    cfi->swapped = source->swapped;
+    cfi->id = source->id;
+    cfi->low = UINT64_MAX;
+    if (add_table(cfi, &source->eh_frame, true, &source->eh_frame_hdr, err) ||
+        add_table(cfi, &source->debug_frame, false, NULL, err)) {
+        cfi_free(cfi);
+        return -1;
+    }
+    if (cfi->nr_tables == 0) {
+        error_set(err, ERROR_FORMAT, "%s: no usable call frame information", cfi->name);
+        cfi_free(cfi);
+        return -1;
+    }
+    *ret = cfi;
+    return 0;
+}
+
+void cfi_free(struct cfi *cfi)
+{
+    if (!cfi)
+        return;
+    for (unsigned i = 0; i < cfi->nr_tables; i++)
+        free(cfi->tables[i].index);
+    free(cfi->name);
+    free(cfi);
+}
+
+/* ---- find ---------------------------------------------------------------------------------- */
+
+/* Offset of the last FDE that begins at or below `address`; false: none does. */
+static bool find_place(const struct cfi *cfi, const struct cfi_table *table, uint64_t address,
+                       uint64_t *ret)
+{
+    size_t low = 0, nr = table->nr;
+    while (nr > 0) {
+        size_t half = nr / 2;
+        bool right = entry_begin(cfi, table, low + half) <= address;
+        low = right ? low + half + 1 : low;
+        nr = right ? nr - half - 1 : half;
+    }
+    if (low == 0)
+        return false;
+    if (!table->entries) {
+        *ret = table->index[low - 1].offset;
+        return true;
+    }
+    uint64_t at = table->base + (uint64_t)(int64_t)load_s32(cfi, table->entries + 8 * low - 4);
+    *ret = at - table->section.address;
+    return true;
+}
+
+bool cfi_row(const struct cfi *cfi, uint64_t address, struct cfi_row *ret)
+{
+    for (unsigned i = 0; i < cfi->nr_tables; i++) {
+        const struct cfi_table *table = &cfi->tables[i];
+        uint64_t offset;
+        struct fde fde;
+        if (!find_place(cfi, table, address, &offset) ||
+            !cfi_read_fde(cfi, table, offset, &fde, NULL) || address - fde.begin >= fde.size)
+            continue;
+        return fde.cie.ra_register == DWARF_RIP && cfi_run(cfi, table, &fde, address, ret);
+    }
+    return false;
+}

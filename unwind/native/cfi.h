@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Call frame information of one module, private to unwind/: finding the entry (FDE) of an
+ * address, and the row of rules its program gives for that address.
+ *
+ * Layouts: the LSB's ".eh_frame" and ".eh_frame_hdr", DWARF 5 section 6.4. A CIE's data is
+ * parsed again for each row that is wanted: it costs 40 ns, rows are kept by the rule cache, and a
+ * cfi stays immutable and so free of locks.
+ */
+#ifndef UNWIND_NATIVE_CFI_H
+#define UNWIND_NATIVE_CFI_H
+
+#include "base/cursor.h"
+#include "unwind/unwind.h"
+
+/* DW_EH_PE_*: how a pointer is written. */
+enum {
+    PE_ABSPTR = 0x00,
+    PE_ULEB128 = 0x01,
+    PE_UDATA2 = 0x02,
+    PE_UDATA4 = 0x03,
+    PE_UDATA8 = 0x04,
+    PE_SIGNED = 0x08,
+    PE_SLEB128 = 0x09,
+    PE_SDATA2 = 0x0a,
+    PE_SDATA4 = 0x0b,
+    PE_SDATA8 = 0x0c,
+    PE_FORMAT = 0x0f,
+    PE_PCREL = 0x10,
+    PE_TEXTREL = 0x20,
+    PE_DATAREL = 0x30,
+    PE_FUNCREL = 0x40,
+    PE_ALIGNED = 0x50,
+    PE_BASE = 0x70,
+    PE_INDIRECT = 0x80,
+    PE_OMIT = 0xff,
+};
+
+struct fde_place {
+    uint64_t begin;
+    uint64_t offset; /* in the section */
+};
+
+/* One section with a way to find the FDE of an address: the header's own table, or an index. */
+struct cfi_table {
+    struct cfi_section section;
+    bool is_eh;             /* .eh_frame, not .debug_frame */
+    const uint8_t *entries; /* .eh_frame_hdr: nr x (s32 begin, s32 FDE), relative to `base` */
+    uint64_t base;
+    struct fde_place *index; /* else: sorted by begin; NULL when `entries` is used */
+    size_t nr;
+};
+
+struct cfi {
+    struct cfi_table tables[2]; /* in the order in which they are asked */
+    unsigned nr_tables;
+    uint64_t low; /* no FDE begins below */
+    uint64_t text_address, data_address;
+    bool swapped;
+    uint32_t id;
+    char *name;
+};
+
+/* A stretch of bytes in a section: a program or an expression. */
+struct cfi_bytes {
+    const uint8_t *at;
+    size_t size;
+};
+
+struct cie {
+    uint64_t code_align;
+    int64_t data_align;
+    uint64_t ra_register;
+    uint8_t pointer_encoding;
+    uint8_t address_size;
+    bool has_augmentation; /* 'z': FDEs carry sized data */
+    bool signal_frame;     /* 'S' */
+    struct cfi_bytes program;
+};
+
+struct fde {
+    struct cie cie;
+    uint64_t begin, size;
+    struct cfi_bytes program;
+};
+
+/* How a register of the caller is found. */
+enum reg_rule_kind {
+    REG_UNSPECIFIED, /* the program says nothing: the ABI's default */
+    REG_UNDEFINED,
+    REG_SAME,
+    REG_OFFSET,     /* at CFA + offset */
+    REG_VAL_OFFSET, /* is CFA + offset */
+    REG_REGISTER,   /* in register `offset` of this frame */
+    REG_EXPRESSION, /* at the address the expression gives, the CFA being on its stack */
+    REG_VAL_EXPRESSION,
+};
+
+struct reg_rule {
+    enum reg_rule_kind kind;
+    int64_t offset;
+    struct cfi_bytes expression;
+};
+
+/* All that CFI says about one pc. */
+struct cfi_row {
+    bool cfa_is_expression;
+    uint64_t cfa_register;
+    int64_t cfa_offset;
+    struct cfi_bytes cfa_expression;
+    struct reg_rule regs[DWARF_NR];
+    bool signal_frame;
+};
+
+/* The row for `address` (in the module's terms); false: no FDE covers it, or a damaged one. */
+bool cfi_row(const struct cfi *cfi, uint64_t address, struct cfi_row *ret);
+
+/* Every FDE of a table in the order of the section, until `each` returns false (index, tests). */
+void cfi_walk(const struct cfi *cfi, const struct cfi_table *table,
+              bool (*each)(void *context, const struct fde *fde, uint64_t offset), void *context);
+
+/* cfi_entry.c: the FDE at `offset` of the section, with its CIE. false: damaged, or no FDE.
+ * `next` (may be NULL): offset of the entry behind it, when at least its length is sound (else
+ * the section's size). */
+bool cfi_read_fde(const struct cfi *cfi, const struct cfi_table *table, uint64_t offset,
+                  struct fde *ret, uint64_t *next);
+/* A pointer at the cursor, whose section is loaded at `address` (the cursor's start). */
+bool cfi_read_pointer(const struct cfi *cfi, struct cursor *c, uint64_t address, uint8_t encoding,
+                      unsigned address_size, uint64_t *ret);
+
+/* cfi_program.c: run both programs up to `address`. */
+bool cfi_run(const struct cfi *cfi, const struct cfi_table *table, const struct fde *fde,
+             uint64_t address, struct cfi_row *ret);
+/* The address at which the next row behind `address` begins, for tests: the end when none. */
+uint64_t cfi_next_row(const struct cfi *cfi, const struct cfi_table *table,
+                      const struct fde *fde, uint64_t address);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Unwind rules as a small closed type, and the cache of rules by address. Private to unwind/.
+ *
+ * Nearly every row of real CFI is "CFA = register + offset, some callee-saved registers and the
+ * return address in 8-byte slots below the CFA". Such a row is 16 bytes; a program's hundred
+ * thousand rows are a few thousand different ones, which stay in the first-level cache. Whatever
+ * does not fit is kept whole (struct cfi_row).
+ *
+ *     pc, cfi id --multiply--> set of 4 entries --> index --> struct rule [--> struct cfi_row]
+ *
+ * An entry is 8 bytes: what is left of the hashed key once its set is known, and the rule's
+ * index. The hash is a multiplication by an odd number, which loses nothing: equal entries mean
+ * equal keys, so that the cache cannot change a result. Keys are in the module's own terms: maps
+ * that come and go invalidate nothing.
+ */
+#ifndef UNWIND_NATIVE_RULE_H
+#define UNWIND_NATIVE_RULE_H
+
+#include "unwind/arch.h"
+#include "unwind/native/cfi.h"
+
+enum rule_kind {
+    RULE_ABSENT,  /* rule 0: not a rule */
+    RULE_NONE,    /* no CFI covers the address */
+    RULE_OFFSETS, /* CFA = cfa_register + cfa_offset */
+    RULE_PLT,     /* CFA = rsp + 8 + ((rip & 15) >= plt_from ? 8 : 0), return address below */
+    RULE_ROW,     /* all else: row `cfa_offset` of the cache */
+};
+
+struct rule {
+    int32_t cfa_offset;
+    uint8_t kind;
+    uint8_t cfa_register;
+    uint8_t ra; /* return address at CFA - 8 x ra */
+    bool ends;  /* the return address is undefined: the outermost frame */
+    uint8_t saved[ARCH_CALLEE_SAVED_NR]; /* at CFA - 8 x saved; 0: same value */
+    uint8_t deepest; /* the largest of `ra` and `saved` */
+    uint8_t plt_from;
+};
+_Static_assert(sizeof(struct rule) == 16, "four rules a cache line");
+
+/* Bits of a key: which cfi, and where from its first FDE. What does not fit is not cached. */
+enum { KEY_ID_BITS = 24, KEY_OFFSET_BITS = 36, KEY_BITS = KEY_ID_BITS + KEY_OFFSET_BITS };
+
+enum { CACHE_SET_BITS = 15, CACHE_WAYS = 4, CACHE_RULE_BITS = 64 - KEY_BITS + CACHE_SET_BITS };
+
+struct rule_cache {
+    uint64_t *entries; /* [1 << CACHE_SET_BITS][CACHE_WAYS], latest first */
+    VEC(struct rule) rules;  /* different ones */
+    VEC(struct cfi_row) rows; /* of RULE_ROW; 0: the latest that is not cached */
+    uint32_t *lookup; /* rules by content: open addressing, 0 is free */
+    size_t lookup_size;
+    uint64_t hits, misses;
+};
+
+bool rule_cache_init(struct rule_cache *c); /* false: memory is out */
+void rule_cache_destroy(struct rule_cache *c);
+
+/* Hashed key: set number in the high bits, zeros in the low (64 - KEY_BITS). */
+static inline uint64_t rule_key_hash(uint32_t id, uint64_t offset)
+{
+    return (((uint64_t)id << KEY_OFFSET_BITS | offset) << (64 - KEY_BITS)) *
+           UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static inline uint64_t *rule_set(const struct rule_cache *c, uint64_t hash)
+{
+    return c->entries + (hash >> (64 - CACHE_SET_BITS)) * CACHE_WAYS;
+}
+
+/* The rule of a key; its index is 0 when it is not cached. */
+static inline uint32_t rule_find(const struct rule_cache *c, uint64_t hash)
+{
+    const uint64_t *set = rule_set(c, hash);
+    uint64_t tag = hash << CACHE_SET_BITS;
+    for (unsigned way = 0; way < CACHE_WAYS; way++) {
+        if ((set[way] ^ tag) >> CACHE_RULE_BITS == 0)
+            return (uint32_t)(set[way] ^ tag);
+    }
+    return 0;
+}
+
+/* The rule of `address` (in the cfi's terms) by running the CFI; `hash` is the key to keep it
+ * under, 0: do not keep it. A RULE_ROW's row is valid until the next call. -1: memory is out. */
+int rule_miss(struct rule_cache *c, const struct cfi *cfi, uint64_t address, uint64_t hash,
+              struct rule *ret);
+
+/* The compact form of a row; kind RULE_ROW when it has none. */
+struct rule rule_lower(const struct cfi_row *row);
+
+#endif

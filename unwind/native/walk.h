@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* One walk under way, and the steps out of a frame that are not the common one. Private to unwind/. */
+#ifndef UNWIND_NATIVE_WALK_H
+#define UNWIND_NATIVE_WALK_H
+
+#include "unwind/native/rule.h"
+
+/* A codemap's answer, prepared: the key of an address is hashed from `address - key_base`. */
+struct walk_code {
+    struct code code;
+    uint64_t key_base;
+};
+
+enum { WALK_CODES = 8 };
+
+struct walk {
+    uint64_t value[DWARF_NR]; /* registers of the frame being looked at */
+    uint32_t known;
+    uint8_t flags; /* of that frame: FRAME_LEAF, FRAME_SIGNAL */
+    bool other_stack; /* a signal handler's stack was left */
+    bool done;
+    enum provenance provenance;
+    unsigned hops; /* signal frames after which the stack pointer went down */
+    unsigned frames_left;
+    const struct unwind_input *in;
+    struct unwind_stack *out;
+    /* Codemap answers are asked for by virtual call and differ from walk to walk: the last few. */
+    struct walk_code codes[WALK_CODES];
+    unsigned nr_codes, last_code, next_code;
+};
+
+/* What a step found. */
+enum step_result {
+    STEP_OK,
+    STEP_NO,   /* this way does not apply */
+    STEP_DONE, /* the walk ended; its end is set */
+};
+
+/* The code that owns `pc`. Valid until the next call. */
+const struct walk_code *walk_code_slow(struct walk *w, uint64_t pc);
+
+static inline const struct walk_code *walk_code(struct walk *w, uint64_t pc)
+{
+    const struct walk_code *c = &w->codes[w->last_code];
+    if (pc - c->code.start < c->code.end - c->code.start)
+        return c;
+    return walk_code_slow(w, pc);
+}
+
+enum step_result walk_end(struct walk *w, enum stack_end end, uint64_t address);
+/* The word at `address` was not to be had: truncated or bad. */
+enum step_result walk_unreadable(struct walk *w, uint64_t address);
+
+/* walk_step.c. CFI of any form: `cfa` is the frame's CFA once `walk_row_cfa` gave it. */
+enum step_result walk_row_cfa(struct walk *w, const struct cfi_row *row, const struct code *code,
+                              uint64_t *ret);
+enum step_result walk_row_registers(struct walk *w, const struct cfi_row *row,
+                                    const struct code *code, uint64_t cfa);
+/* The compact form, where not all slots are in the stack window. */
+enum step_result walk_offsets_slow(struct walk *w, const struct rule *rule, uint64_t cfa);
+
+/* walk_guess.c. No CFI: a signal trampoline (proven by its bytes), or a guess. */
+enum step_result walk_sigreturn(struct walk *w);
+enum step_result walk_guess(struct walk *w, const struct code *code);
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Frames without CFI: generated code, hand-written assembly, stripped files. What is found here is
+ * a guess, and so is all that follows from it; except the kernel's signal frame, whose trampoline
+ * is known by its bytes and whose layout is ABI.
+ */
+#include "unwind/native/walk.h"
+
+/* ---- signal trampolines -------------------------------------------------------------------- */
+
+/* Is a byte sequence of the trampoline at `pc`, or does pc stand at its system call? */
+static bool at_sigreturn(struct walk *w, uint64_t pc)
+{
+    static const uint8_t into[] = {0, 7, 5};
+    uint8_t code[ARCH_SIGRETURN_SIZE];
+    for (size_t i = 0; i < sizeof(into); i++) {
+        if (memory_read(&w->in->memory, pc - into[i], code, sizeof(code), &w->provenance) &&
+            arch_is_sigreturn(code))
+            return true;
+        if (!(w->flags & (FRAME_LEAF | FRAME_SIGNAL)))
+            return false; /* a return into it is a return to its first byte */
+    }
+    return false;
+}
+
+enum step_result walk_sigreturn(struct walk *w)
+{
+    enum provenance before = w->provenance;
+    if (!at_sigreturn(w, w->value[DWARF_RIP])) {
+        w->provenance = before;
+        return STEP_NO;
+    }
+    uint64_t value[DWARF_NR];
+    for (unsigned reg = 0; reg < DWARF_NR; reg++) {
+        uint64_t at = w->value[DWARF_RSP] + (uint64_t)arch_sigcontext_offset(reg);
+        if (!memory_read_u64(&w->in->memory, at, &value[reg], &w->provenance))
+            return walk_unreadable(w, at);
+    }
+    memcpy(w->value, value, sizeof(value));
+    w->known = REG_BIT(DWARF_NR) - 1;
+    return STEP_OK;
+}
+
+/* ---- return addresses ---------------------------------------------------------------------- */
+
+/* May `pc` be a return address: in executable code, behind a call instruction? Where the bytes
+ * are not to be had, being executable is enough unless `proof` is asked for. */
+static bool is_return_address(struct walk *w, uint64_t pc, bool proof)
+{
+    if (pc < 16 || !walk_code(w, pc - 1)->code.executable)
+        return false;
+    enum provenance ignored = PROVENANCE_EXACT;
+    uint8_t code[ARCH_CALL_MAX];
+    for (size_t size = ARCH_CALL_MAX; size >= 2; size--) { /* fewer: code that begins just before */
+        if (memory_read(&w->in->memory, pc - size, code, size, &ignored))
+            return arch_is_call(code + size, size);
+    }
+    return !proof;
+}
+
+/* Accept: the return address is at `slot`, rbp was saved below it if `rbp`. */
+static enum step_result accept(struct walk *w, uint64_t slot, bool saved_rbp, bool proof)
+{
+    const struct memory *m = &w->in->memory;
+    enum provenance ignored = PROVENANCE_EXACT;
+    uint64_t pc, rbp = w->value[DWARF_RBP];
+    if (slot + 8 <= w->value[DWARF_RSP] || !memory_read_u64(m, slot, &pc, &ignored) ||
+        (saved_rbp && !memory_read_u64(m, slot - 8, &rbp, &ignored)))
+        return STEP_NO;
+    if (pc != 0 && !is_return_address(w, pc, proof))
+        return STEP_NO;
+    if (pc == 0 && !saved_rbp)
+        return STEP_NO;
+    w->provenance = PROVENANCE_GUESS;
+    w->value[DWARF_RIP] = pc;
+    w->value[DWARF_RSP] = slot + 8;
+    w->value[DWARF_RBP] = rbp;
+    w->known &= ARCH_SURVIVES;
+    if (saved_rbp)
+        w->known |= REG_BIT(DWARF_RBP);
+    return STEP_OK;
+}
+
+/* ---- guesses ------------------------------------------------------------------------------- */
+
+/* pc is exact: its bytes, or its being a function's first, may tell where the frame stands. */
+static enum step_result guess_by_point(struct walk *w, const struct code *code)
+{
+    uint64_t pc = w->value[DWARF_RIP], sp = w->value[DWARF_RSP];
+    uint8_t bytes[5] = {0};
+    enum provenance ignored = PROVENANCE_EXACT;
+    enum arch_point point = ARCH_POINT_BODY;
+    if (memory_read(&w->in->memory, pc - 1, bytes, sizeof(bytes), &ignored))
+        point = arch_point(bytes + 1, bytes[0]);
+    if (code->owner == CODE_JIT && pc == code->start)
+        point = ARCH_POINT_ENTRY;
+    if (point == ARCH_POINT_ENTRY)
+        return accept(w, sp, false, false);
+    if (point == ARCH_POINT_PUSHED)
+        return accept(w, sp + 8, true, false);
+    return STEP_NO;
+}
+
+/* A frame pointer: above sp, in the recorded stack, and a return address above it. */
+static enum step_result guess_by_frame_pointer(struct walk *w)
+{
+    uint64_t rbp = w->value[DWARF_RBP], sp = w->value[DWARF_RSP];
+    if (!(w->known & REG_BIT(DWARF_RBP)) || rbp < sp || rbp % 8 != 0 || rbp > UINT64_MAX - 16)
+        return STEP_NO;
+    return accept(w, rbp + 8, true, false);
+}
+
+enum step_result walk_guess(struct walk *w, const struct code *code)
+{
+    bool exact_pc = w->flags & (FRAME_LEAF | FRAME_SIGNAL);
+    if (exact_pc && code->executable && guess_by_point(w, code) == STEP_OK)
+        return STEP_OK;
+    if (code->executable && guess_by_frame_pointer(w) == STEP_OK)
+        return STEP_OK;
+    /* A leaf that pushed nothing, or a jump to where no code is. */
+    if (exact_pc && accept(w, w->value[DWARF_RSP], false, true) == STEP_OK)
+        return STEP_OK;
+    /* _start and thread starts without CFI clear rbp, to mark the outermost frame. */
+    if (code->executable && w->known & REG_BIT(DWARF_RBP) && w->value[DWARF_RBP] == 0)
+        return walk_end(w, STACK_COMPLETE, 0);
+    return STEP_NO;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Steps by CFI that the walk loop does not do itself: whole rows, and slots outside the window. */
+#include "unwind/native/walk.h"
+
+#include "unwind/native/expression.h"
+
+static enum step_result evaluate(struct walk *w, struct cfi_bytes expression,
+                                 const struct code *code, const uint64_t *initial, uint64_t *ret)
+{
+    struct registers registers = {.known = w->known};
+    memcpy(registers.value, w->value, sizeof(registers.value));
+    const struct expression_input in = {&registers, &w->in->memory, code->bias,
+                                        code->cfi->swapped};
+    uint64_t failed_at;
+    switch (expression_evaluate(expression, &in, initial, ret, &failed_at, &w->provenance)) {
+    case EXPRESSION_OK:
+        return STEP_OK;
+    case EXPRESSION_BAD_READ:
+        return walk_unreadable(w, failed_at);
+    default:
+        return STEP_NO;
+    }
+}
+
+enum step_result walk_row_cfa(struct walk *w, const struct cfi_row *row, const struct code *code,
+                              uint64_t *ret)
+{
+    if (row->cfa_is_expression)
+        return evaluate(w, row->cfa_expression, code, NULL, ret);
+    if (row->cfa_register >= DWARF_NR || !(w->known & REG_BIT(row->cfa_register)))
+        return STEP_NO;
+    *ret = w->value[row->cfa_register] + (uint64_t)row->cfa_offset;
+    return STEP_OK;
+}
+
+/* One register of the caller. STEP_NO: it is not known there. */
+static enum step_result row_register(struct walk *w, const struct reg_rule *rule, unsigned reg,
+                                     const struct code *code, uint64_t cfa, uint64_t *ret)
+{
+    enum step_result got;
+    uint64_t address = cfa + (uint64_t)rule->offset;
+    uint64_t from = reg;
+    switch (rule->kind) {
+    case REG_UNSPECIFIED:
+        if (reg == DWARF_RSP) {
+            *ret = cfa;
+            return STEP_OK;
+        }
+        if (!(ARCH_SURVIVES & REG_BIT(reg)))
+            return STEP_NO;
+        break;
+    case REG_SAME:
+        break;
+    case REG_REGISTER:
+        from = (uint64_t)rule->offset;
+        break;
+    case REG_VAL_OFFSET:
+        *ret = address;
+        return STEP_OK;
+    case REG_VAL_EXPRESSION:
+        return evaluate(w, rule->expression, code, &cfa, ret);
+    case REG_EXPRESSION:
+        got = evaluate(w, rule->expression, code, &cfa, &address);
+        if (got != STEP_OK)
+            return got;
+        /* fall through */
+    case REG_OFFSET:
+        if (memory_read_u64(&w->in->memory, address, ret, &w->provenance))
+            return STEP_OK;
+        return walk_unreadable(w, address);
+    default:
+        return STEP_NO;
+    }
+    if (from >= DWARF_NR || !(w->known & REG_BIT(from)))
+        return STEP_NO;
+    *ret = w->value[from];
+    return STEP_OK;
+}
+
+enum step_result walk_row_registers(struct walk *w, const struct cfi_row *row,
+                                    const struct code *code, uint64_t cfa)
+{
+    uint64_t value[DWARF_NR] = {0};
+    uint32_t known = 0;
+    for (unsigned i = 0; i < DWARF_NR; i++) {
+        unsigned reg = DWARF_RIP - i; /* the return address first: its failure is the one to tell */
+        enum step_result got = row_register(w, &row->regs[reg], reg, code, cfa, &value[reg]);
+        if (got == STEP_OK)
+            known |= REG_BIT(reg);
+        else if (reg == DWARF_RIP || reg == DWARF_RSP)
+            return got;
+        else
+            w->done = false; /* a lost register is no end */
+    }
+    memcpy(w->value, value, sizeof(value));
+    w->known = known;
+    return STEP_OK;
+}
+
+enum step_result walk_offsets_slow(struct walk *w, const struct rule *rule, uint64_t cfa)
+{
+    const struct memory *m = &w->in->memory;
+    uint64_t address = cfa - 8 * (uint64_t)rule->ra;
+    uint64_t pc;
+    if (!memory_read_u64(m, address, &pc, &w->provenance))
+        return walk_unreadable(w, address);
+    for (unsigned i = 0; i < ARCH_CALLEE_SAVED_NR; i++) {
+        unsigned reg = arch_callee_saved[i];
+        if (rule->saved[i] == 0)
+            continue;
+        if (memory_read_u64(m, cfa - 8 * (uint64_t)rule->saved[i], &w->value[reg],
+                            &w->provenance))
+            w->known |= REG_BIT(reg);
+        else
+            w->known &= ~REG_BIT(reg);
+    }
+    w->value[DWARF_RSP] = cfa;
+    w->value[DWARF_RIP] = pc;
+    w->known &= ARCH_SURVIVES;
+    return STEP_OK;
+}

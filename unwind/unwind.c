@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The walk loop. A frame takes two halves, and between them memory has time to answer:
+ *
+ *   walk_frame   the frame's code and rule, its CFA; the frame is noted
+ *   walk_leave   the caller's registers are read from the stack
+ *
+ * The common frame (a rule in the cache, all slots in the stack window) runs without a call.
+ */
+#include "unwind/unwind.h"
+
+#include "unwind/native/walk.h"
+
+#include <stdlib.h>
+
+#define likely(x) __builtin_expect(!!(x), 1)
+
+enum { HOPS_MAX = 16 };
+
+struct unwinder {
+    struct rule_cache cache;
+    uint64_t frames, guesses;
+};
+
+struct unwinder *unwinder_create(void)
+{
+    struct unwinder *u = calloc(1, sizeof(*u));
+    if (u && rule_cache_init(&u->cache))
+        return u;
+    free(u);
+    return NULL;
+}
+
+void unwinder_free(struct unwinder *u)
+{
+    if (!u)
+        return;
+    rule_cache_destroy(&u->cache);
+    free(u);
+}
+
+struct unwinder_stats unwinder_stats(const struct unwinder *u)
+{
+    return (struct unwinder_stats){u->frames, u->cache.hits, u->cache.misses, u->guesses};
+}
+
+/* ---- ends ---------------------------------------------------------------------------------- */
+
+enum step_result walk_end(struct walk *w, enum stack_end end, uint64_t address)
+{
+    w->out->end = end;
+    w->out->end_pc = w->value[DWARF_RIP];
+    w->out->end_address = address;
+    w->done = true;
+    return STEP_DONE;
+}
+
+enum step_result walk_unreadable(struct walk *w, uint64_t address)
+{
+    const struct memory *m = &w->in->memory;
+    uint64_t stack_end = m->stack_start + m->stack_size;
+    bool behind = address + 7 >= stack_end && address + 7 - stack_end < ARCH_STACK_MAX;
+    return walk_end(w, behind || w->other_stack ? STACK_TRUNCATED : STACK_BAD_READ, address);
+}
+
+/* ---- code ---------------------------------------------------------------------------------- */
+
+static struct walk_code prepare_code(const struct code *code)
+{
+    struct walk_code c = {.code = *code};
+    if (code->cfi)
+        c.key_base = code->bias + code->cfi->low;
+    return c;
+}
+
+const struct walk_code *walk_code_slow(struct walk *w, uint64_t pc)
+{
+    for (unsigned i = 0; i < w->nr_codes; i++) {
+        const struct code *c = &w->codes[i].code;
+        if (pc - c->start < c->end - c->start) {
+            w->last_code = i;
+            return &w->codes[i];
+        }
+    }
+    struct code code = {0};
+    if (!codemap_lookup(&w->in->code, pc, w->in->memory.time, &code))
+        code = (struct code){.owner = CODE_NONE};
+    if (pc - code.start >= code.end - code.start) { /* no range: it holds for this pc alone */
+        code.start = pc;
+        code.end = pc + 1;
+    }
+    w->last_code = w->next_code;
+    w->next_code = (w->next_code + 1) % WALK_CODES;
+    if (w->nr_codes < WALK_CODES)
+        w->nr_codes++;
+    w->codes[w->last_code] = prepare_code(&code);
+    return &w->codes[w->last_code];
+}
+
+/* ---- one frame ----------------------------------------------------------------------------- */
+
+/* What walk_frame leaves for walk_leave. */
+struct leaving {
+    struct rule rule;
+    uint64_t cfa;
+    uint64_t sp; /* the stack pointer must move up from here */
+    bool applied; /* the registers are the caller's already */
+    bool signal;  /* the caller was interrupted */
+};
+
+static int find_rule(struct unwinder *u, const struct walk_code *c, uint64_t pc,
+                     struct rule *ret)
+{
+    uint64_t offset = pc - c->key_base;
+    const struct code *code = &c->code;
+    if (!likely(code->cfi != NULL)) {
+        *ret = (struct rule){.kind = RULE_NONE};
+        return 0;
+    }
+    uint64_t hash = 0;
+    if (likely(offset >> KEY_OFFSET_BITS == 0 && code->cfi_id >> KEY_ID_BITS == 0 &&
+               code->cfi_id != 0)) {
+        hash = rule_key_hash(code->cfi_id, offset);
+        uint32_t index = rule_find(&u->cache, hash);
+        if (likely(index != 0)) {
+            u->cache.hits++;
+            *ret = u->cache.rules.at[index];
+            return 0;
+        }
+    }
+    return rule_miss(&u->cache, code->cfi, pc - code->bias, hash, ret);
+}
+
+static bool push_frame(struct walk *w, const struct code *code, uint64_t cfa)
+{
+    struct frame frame = {
+        .pc = w->value[DWARF_RIP],
+        .cfa = cfa,
+        .code = code->token,
+        .kind = code->owner == CODE_JIT      ? FRAME_JIT
+                : code->owner == CODE_KERNEL ? FRAME_KERNEL
+                                             : FRAME_NATIVE,
+        .flags = w->flags,
+        .provenance = (uint8_t)w->provenance,
+    };
+    return vec_push(&w->out->frames, frame);
+}
+
+/* Without CFI (or with CFI that cannot be followed): by signal trampoline, else by guess. */
+static enum step_result step_without_cfi(struct unwinder *u, struct walk *w,
+                                         const struct code *code, struct leaving *l)
+{
+    const struct code held = *code; /* the guesses' look-ups may replace it */
+    enum step_result got = held.executable || held.owner == CODE_NONE ? walk_sigreturn(w) : STEP_NO;
+    l->signal = got == STEP_OK;
+    if (got == STEP_NO) {
+        got = walk_guess(w, &held);
+        u->guesses += got == STEP_OK;
+    }
+    l->applied = true;
+    if (got != STEP_NO)
+        return got;
+    return walk_end(w, held.owner == CODE_NONE ? STACK_NO_CODE : STACK_NO_CFI, 0);
+}
+
+/* The rest of walk_frame for rules that are not plain offsets. */
+static enum step_result step_by_row(struct unwinder *u, struct walk *w, const struct code *code,
+                                    struct leaving *l, size_t frame)
+{
+    const struct cfi_row *row = &u->cache.rows.at[l->rule.cfa_offset];
+    enum step_result got = walk_row_cfa(w, row, code, &l->cfa);
+    if (got == STEP_OK) {
+        w->out->frames.at[frame].cfa = l->cfa;
+        if (row->regs[DWARF_RIP].kind == REG_UNDEFINED)
+            return walk_end(w, STACK_COMPLETE, 0);
+        got = walk_row_registers(w, row, code, l->cfa);
+        l->applied = true;
+        l->signal = row->signal_frame;
+    }
+    return got == STEP_NO ? step_without_cfi(u, w, code, l) : got;
+}
+
+/* First half. STEP_DONE: the walk ended at this frame; -1 (as int): memory is out. */
+static int walk_frame(struct unwinder *u, struct walk *w, struct leaving *l)
+{
+    uint64_t pc = w->value[DWARF_RIP];
+    uint64_t lookup = pc - !(w->flags & (FRAME_LEAF | FRAME_SIGNAL));
+    const struct walk_code *c = walk_code(w, lookup);
+    if (find_rule(u, c, lookup, &l->rule))
+        return -1;
+    const struct code *code = &c->code;
+    const struct rule *rule = &l->rule;
+    bool reachable = w->known & REG_BIT(rule->cfa_register);
+    l->sp = w->value[DWARF_RSP];
+    l->cfa = w->value[rule->cfa_register] + (uint64_t)(int64_t)rule->cfa_offset;
+    l->applied = l->signal = false;
+    if (rule->kind == RULE_PLT)
+        l->cfa = l->sp + 8 + ((pc & 15) >= rule->plt_from ? 8 : 0);
+    bool plain = (rule->kind == RULE_OFFSETS && reachable) || rule->kind == RULE_PLT;
+
+    if (w->frames_left-- == 0)
+        return walk_end(w, STACK_LIMIT, 0);
+    size_t frame = w->out->frames.nr;
+    if (!push_frame(w, code, plain ? l->cfa : 0))
+        return -1;
+    u->frames++;
+    if (likely(plain))
+        return rule->ends ? walk_end(w, STACK_COMPLETE, 0) : STEP_OK;
+    if (rule->kind == RULE_ROW)
+        return step_by_row(u, w, code, l, frame);
+    return step_without_cfi(u, w, code, l);
+}
+
+/* Read the slots of a compact rule: the stack window holds them all in the common case. A register
+ * that was not saved is read from itself, which spares the branch. */
+static inline enum step_result leave_by_offsets(struct walk *w, const struct leaving *l)
+{
+    const struct memory *m = &w->in->memory;
+    const struct rule *rule = &l->rule;
+    uint64_t size = 8 * (uint64_t)rule->deepest;
+    uint64_t at = l->cfa - size - m->stack_start;
+    if (!likely(at < m->stack_size && m->stack_size - at >= size))
+        return walk_offsets_slow(w, rule, l->cfa);
+    const uint8_t *top = m->stack + at + size;
+    uint32_t saved = 0;
+    for (unsigned i = 0; i < ARCH_CALLEE_SAVED_NR; i++) {
+        unsigned reg = arch_callee_saved[i];
+        const uint8_t *in_frame = top - 8 * (size_t)rule->saved[i];
+        const uint8_t *in_place = (const uint8_t *)&w->value[reg];
+        memcpy(&w->value[reg], rule->saved[i] ? in_frame : in_place, 8);
+        saved |= (uint32_t)(rule->saved[i] != 0) << reg;
+    }
+    memcpy(&w->value[DWARF_RIP], top - 8 * (size_t)rule->ra, 8);
+    w->value[DWARF_RSP] = l->cfa;
+    w->known = (w->known | saved) & ARCH_SURVIVES;
+    return STEP_OK;
+}
+
+/* Second half: the caller's registers, and whether there may be a caller. */
+static enum step_result walk_leave(struct walk *w, const struct leaving *l)
+{
+    if (!l->applied && leave_by_offsets(w, l) != STEP_OK)
+        return STEP_DONE;
+    w->flags = l->signal ? FRAME_SIGNAL : 0;
+    if (!likely(w->value[DWARF_RSP] > l->sp)) {
+        if (!l->signal || w->hops++ == HOPS_MAX)
+            return walk_end(w, STACK_LOOP, 0);
+        w->other_stack = true; /* from an alternate signal stack above the interrupted one */
+    } else if (l->signal &&
+               w->value[DWARF_RSP] - w->in->memory.stack_start > w->in->memory.stack_size) {
+        w->other_stack = true;
+    }
+    return w->value[DWARF_RIP] == 0 ? walk_end(w, STACK_COMPLETE, 0) : STEP_OK;
+}
+
+/* ---- walks --------------------------------------------------------------------------------- */
+
+static void walk_begin(struct walk *w, const struct unwind_input *in, struct unwind_stack *out)
+{
+    const uint32_t needed = REG_BIT(DWARF_RIP) | REG_BIT(DWARF_RSP);
+    memcpy(w->value, in->registers.value, sizeof(w->value));
+    w->known = in->registers.known & (REG_BIT(DWARF_NR) - 1);
+    w->flags = FRAME_LEAF;
+    w->other_stack = w->done = false;
+    w->provenance = PROVENANCE_EXACT;
+    w->hops = 0;
+    w->frames_left = in->max_frames;
+    w->in = in;
+    w->out = out;
+    w->nr_codes = w->last_code = w->next_code = 0;
+    w->codes[0].code.start = w->codes[0].code.end = 0;
+    out->end_pc = out->end_address = 0;
+    if ((w->known & needed) != needed)
+        walk_end(w, STACK_NO_REGS, 0);
+}
+
+int unwind(struct unwinder *u, const struct unwind_input *input, struct unwind_stack *ret,
+           struct error *err)
+{
+    struct walk w;
+    struct leaving l;
+    walk_begin(&w, input, ret);
+    while (!w.done) {
+        int got = walk_frame(u, &w, &l);
+        if (got < 0)
+            return error_no_memory(err);
+        if (got == STEP_OK)
+            walk_leave(&w, &l);
+    }
+    return 0;
+}
+
+void unwind_prefetch(const struct unwind_input *next)
+{
+    enum { LINE = 64, LINES = 16 };
+    const struct memory *m = &next->memory;
+    uint64_t size = m->stack_size < LINE * LINES ? m->stack_size : LINE * LINES;
+    for (uint64_t at = 0; at < size; at += LINE)
+        __builtin_prefetch(m->stack + at);
+}
