@@ -152,7 +152,7 @@ static int walk_user(struct replay_worker *w, struct job_sample *s, struct error
     size_t room = w->replay->options.max_stack;
     user_registers(&s->sample, &input.registers);
     input.memory = (struct memory){.stack = s->sample.stack,
-                                   .stack_start = input.registers.value[REG_RSP],
+                                   .stack_start = input.registers.value[DWARF_RSP],
                                    .stack_size = s->sample.stack_dyn_size,
                                    .time = s->sample.time,
                                    .layers = &layer,
