@@ -51,6 +51,8 @@ enum step_result walk_end(struct walk *w, enum stack_end end, uint64_t address)
     w->out->end = end;
     w->out->end_pc = w->value[DWARF_RIP];
     w->out->end_address = address;
+    memcpy(w->out->registers.value, w->value, sizeof(w->value));
+    w->out->registers.known = w->known;
     w->done = true;
     return STEP_DONE;
 }

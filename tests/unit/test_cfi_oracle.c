@@ -135,7 +135,15 @@ static bool same_offset(int64_t offset, const Dwarf_Op *ops, size_t nr)
                   : offset == 0;
 }
 
-static bool same_register(struct reg_rule rule, unsigned reg, Dwarf_Frame *frame)
+/* A slot below rsp: its rule was replaced, the register being restored (rule.c). */
+static bool below_stack(const struct cfi_row *row, const Dwarf_Op *ops, size_t nr)
+{
+    return !row->cfa_is_expression && row->cfa_register == DWARF_RSP && nr == 2 &&
+           ops[1].atom == DW_OP_plus_uconst && -(int64_t)ops[1].number > row->cfa_offset;
+}
+
+static bool same_register(const struct cfi_row *row, struct reg_rule rule, unsigned reg,
+                          Dwarf_Frame *frame)
 {
     Dwarf_Op mem[3], *ops;
     size_t nr;
@@ -143,13 +151,14 @@ static bool same_register(struct reg_rule rule, unsigned reg, Dwarf_Frame *frame
         return false;
     bool same = nr == 0 && ops == NULL, undefined = nr == 0 && ops == mem;
     bool is_value = nr > 0 && ops[nr - 1].atom == DW_OP_stack_value;
+    bool popped = row->regs[reg].kind == REG_SAME && below_stack(row, ops, nr);
     switch (rule.kind) {
     case REG_UNSPECIFIED: /* libdw has defaults of its own; ours are the ABI's */
         return same || undefined || (reg == DWARF_RSP && is_value && same_offset(0, ops, nr - 1));
     case REG_UNDEFINED:
         return undefined;
     case REG_SAME:
-        return same;
+        return same || popped;
     case REG_OFFSET:
         return !is_value && same_offset(rule.offset, ops, nr);
     case REG_VAL_OFFSET:
@@ -170,7 +179,7 @@ static void check_address(struct file *f, const struct cfi *cfi, uint64_t addres
 {
     struct cfi_row row;
     Dwarf_Frame *frame = NULL;
-    bool found = cfi_row(cfi, address, &row);
+    bool found = rule_row(cfi, address, &row);
     bool wanted = dwarf_cfi_addrframe(f->oracle, address, &frame) == 0;
     Dwarf_Addr start, end;
     bool signal;
@@ -189,7 +198,7 @@ static void check_address(struct file *f, const struct cfi *cfi, uint64_t addres
         if (!same_cfa(&row, &rule, frame) || row.signal_frame != signal)
             fail_msg("%s: 0x%lx: CFA or signal flag differs", f->path, address);
         for (unsigned reg = 0; reg < DWARF_NR; reg++) {
-            if (!same_register(register_rule(&row, &rule, reg), reg, frame))
+            if (!same_register(&row, register_rule(&row, &rule, reg), reg, frame))
                 fail_msg("%s: 0x%lx: register %u differs", f->path, address, reg);
         }
     }

@@ -109,6 +109,8 @@ struct cfi_row {
     int64_t cfa_offset;
     struct cfi_bytes cfa_expression;
     struct reg_rule regs[DWARF_NR];
+    int64_t reach; /* how far below the CFA rsp has stood in earlier rows of the function;
+                      INT64_MAX when the CFA was not counted from rsp there */
     bool signal_frame;
 };
 

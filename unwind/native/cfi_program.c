@@ -51,6 +51,7 @@ struct program {
     const struct cfi_row *initial; /* what DW_CFA_restore goes back to; NULL in the CIE */
     struct cfi_row *remembered;
     unsigned depth;
+    int64_t reach;
 };
 
 static void set_rule(struct program *p, uint64_t reg, enum reg_rule_kind kind, int64_t offset)
@@ -236,6 +237,16 @@ static bool run_location_op(struct program *p, uint8_t op, uint64_t *ret)
     return true;
 }
 
+/* The row being built is complete, and there is another: note how deep the stack was in it. */
+static void leave_row(struct program *p)
+{
+    const struct cfi_row *row = p->row;
+    if (row->cfa_is_expression || row->cfa_register != DWARF_RSP)
+        p->reach = INT64_MAX;
+    else if (row->cfa_offset > p->reach)
+        p->reach = row->cfa_offset;
+}
+
 /* Run until the row that covers `address` is complete; `next`: where the row after it begins
  * (UINT64_MAX: the program ended). */
 static bool run(struct program *p, uint64_t address, uint64_t *next)
@@ -266,6 +277,7 @@ static bool run(struct program *p, uint64_t address, uint64_t *next)
             *next = to;
             break;
         }
+        leave_row(p);
         p->location = to;
     }
     return !c->failed;
@@ -293,8 +305,11 @@ static bool run_both(const struct cfi *cfi, const struct cfi_table *table, const
     p.initial = &initial;
     p.location = fde->begin;
     p.depth = 0;
+    p.reach = 0;
     p.c = program_cursor(cfi, table, fde->program);
-    return run(&p, address, next);
+    bool sound = run(&p, address, next);
+    ret->reach = p.reach;
+    return sound;
 }
 
 bool cfi_run(const struct cfi *cfi, const struct cfi_table *table, const struct fde *fde,

@@ -58,6 +58,30 @@ static bool lower_saved(const struct cfi_row *row, struct rule *rule)
     return true;
 }
 
+/* Compilers do not withdraw a register's rule when they pop its slot. Below rsp nothing is
+ * recorded; but once rsp stood below the slot and now stands above, the register was restored (or, in a
+ * prologue that stores before it moves rsp, not yet changed), and its caller's value is in it. A slot that rsp
+ * never reached is in the red zone: that rule stands. */
+static void settle_popped(struct cfi_row *row)
+{
+    if (row->cfa_is_expression || row->cfa_register != DWARF_RSP)
+        return;
+    for (unsigned i = 0; i < ARCH_CALLEE_SAVED_NR; i++) {
+        struct reg_rule *reg = &row->regs[arch_callee_saved[i]];
+        if (reg->kind == REG_OFFSET && reg->offset > -INT32_MAX &&
+            -reg->offset > row->cfa_offset && -reg->offset <= row->reach)
+            reg->kind = REG_SAME;
+    }
+}
+
+bool rule_row(const struct cfi *cfi, uint64_t address, struct cfi_row *ret)
+{
+    if (!cfi_row(cfi, address, ret))
+        return false;
+    settle_popped(ret);
+    return true;
+}
+
 struct rule rule_lower(const struct cfi_row *row)
 {
     const struct rule whole = {.kind = RULE_ROW};
@@ -159,7 +183,7 @@ int rule_miss(struct rule_cache *c, const struct cfi *cfi, uint64_t address, uin
 {
     struct cfi_row row;
     c->misses++;
-    *ret = cfi_row(cfi, address, &row) ? rule_lower(&row) : (struct rule){.kind = RULE_NONE};
+    *ret = rule_row(cfi, address, &row) ? rule_lower(&row) : (struct rule){.kind = RULE_NONE};
     if ((c->rules.nr == RULES_MAX || c->rows.nr == ROWS_MAX) && !cache_reset(c))
         return -1;
     if (ret->kind == RULE_ROW && hash == 0)

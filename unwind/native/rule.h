@@ -86,6 +86,9 @@ static inline uint32_t rule_find(const struct rule_cache *c, uint64_t hash)
 int rule_miss(struct rule_cache *c, const struct cfi *cfi, uint64_t address, uint64_t hash,
               struct rule *ret);
 
+/* The row of `address` as it is to be followed: without rules for slots that were popped. */
+bool rule_row(const struct cfi *cfi, uint64_t address, struct cfi_row *ret);
+
 /* The compact form of a row; kind RULE_ROW when it has none. */
 struct rule rule_lower(const struct cfi_row *row);
 

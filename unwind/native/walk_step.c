@@ -106,10 +106,10 @@ enum step_result walk_offsets_slow(struct walk *w, const struct rule *rule, uint
         return walk_unreadable(w, address);
     for (unsigned i = 0; i < ARCH_CALLEE_SAVED_NR; i++) {
         unsigned reg = arch_callee_saved[i];
+        uint64_t slot = cfa - 8 * (uint64_t)rule->saved[i];
         if (rule->saved[i] == 0)
             continue;
-        if (memory_read_u64(m, cfa - 8 * (uint64_t)rule->saved[i], &w->value[reg],
-                            &w->provenance))
+        if (memory_read_u64(m, slot, &w->value[reg], &w->provenance))
             w->known |= REG_BIT(reg);
         else
             w->known &= ~REG_BIT(reg);
