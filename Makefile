@@ -20,7 +20,7 @@ LDFLAGS  += -fsanitize=address,undefined
 endif
 WARN     := -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes $(if $(CI),-Werror)
 LIBPERF  := deps/libperf
-LIBS_PKG := libtraceevent libelf libdw capstone libzstd liblzma
+LIBS_PKG := libtraceevent libelf libdw capstone libzstd liblzma zlib
 CPPFLAGS += -D_GNU_SOURCE -I. -Isrc $(shell pkg-config --cflags $(LIBS_PKG) 2>/dev/null) \
             $(shell src/build/libperf --cflags)
 CFLAGS   ?= $(OPT)

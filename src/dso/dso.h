@@ -59,12 +59,12 @@ void dsos_set_build_id(struct dsos *all, const char *name, const struct build_id
 
 /* ---- ELF images -------------------------------------------------------------------------- */
 
-/* One ELF file, mapped. */
+/* One ELF file, mapped. Its headers are read by our own bounded reader; any thread. */
 struct elf_image {
     const char *path;
     const uint8_t *bytes;
     size_t size;
-    void *elf; /* libelf's Elf *, not thread-safe: see dso_lock */
+    struct elf_tables *tables; /* section and program headers, decompressed sections: elf_image.h */
     struct build_id build_id;
     uint16_t machine, type;
     bool is64, swapped;
@@ -84,6 +84,21 @@ const struct elf_image *dso_image(struct dso *dso);
 /* The file with .symtab and DWARF: the image itself, its debug link / build-id / debuginfod file.
  * Never NULL when dso_image is not. */
 const struct elf_image *dso_debug_image(struct dso *dso);
+/* The file of .gnu_debugaltlink (dwz) that the debug image refers to; NULL: none. */
+const struct elf_image *dso_alt_image(struct dso *dso);
+/* A split DWARF file that the debug image names (absolute, or relative to `comp_dir` or to the
+ * debug image's own folder); NULL: not found. The same file for the same names. */
+const struct elf_image *dso_dwo_image(struct dso *dso, const char *comp_dir, const char *name);
+/* The .dwp package beside the image or its debug file; NULL: none. */
+const struct elf_image *dso_dwp_image(struct dso *dso);
+/* DSO_KERNEL: the kallsyms file to use (option, build-id cache, /proc when the running kernel is
+ * the recorded one); NULL: none. */
+const char *dso_kallsyms(struct dso *dso);
+/* DSO_KERNEL: where the recording saw the symbol that tells the relocation (the name and pgoff of
+ * the kernel's MMAP, "_text" or "_stext"); needed with vmlinux or another boot's kallsyms. */
+void dso_set_reference(struct dso *dso, const char *symbol, uint64_t address);
+bool dso_reference(const struct dso *dso, const char **symbol, uint64_t *address);
+
 /* Why there is no image, or which doubt it carries (replaced since, build id differs); NULL: none. */
 const char *dso_problem(const struct dso *dso);
 

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The identity table, and what is loaded once for each dso. */
+#include "dso/dso.h"
+#include "base/hash.h"
+#include "base/cursor.h"
+#include "dso/internal.h"
+
+#include <elf.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- the table --------------------------------------------------------------------------- */
+
+static const char *keep(struct dsos *all, const char *s)
+{
+    return s && *s ? intern_string(all->strings, s) : NULL;
+}
+
+struct dsos *dsos_create(const struct dso_options *options)
+{
+    struct dsos *all = calloc(1, sizeof(*all));
+    if (!all)
+        return NULL;
+    all->strings = intern_create();
+    all->nr_slots = 256;
+    all->slots = calloc(all->nr_slots, sizeof(*all->slots));
+    if (!all->strings || !all->slots) {
+        intern_free(all->strings);
+        free(all->slots);
+        free(all);
+        return NULL;
+    }
+    pthread_mutex_init(&all->lock, NULL);
+    pthread_mutex_init(&all->debuginfod_lock, NULL);
+    struct dso_options o = options ? *options : (struct dso_options){0};
+    o.symfs = keep(all, o.symfs);
+    o.kallsyms = keep(all, o.kallsyms);
+    o.vmlinux = keep(all, o.vmlinux);
+    o.debug_dir = keep(all, o.debug_dir ? o.debug_dir : "/usr/lib/debug");
+    if (o.buildid_dir) {
+        o.buildid_dir = keep(all, o.buildid_dir);
+    } else if (getenv("HOME")) {
+        char path[4096];
+        snprintf(path, sizeof(path), "%s/.debug", getenv("HOME"));
+        o.buildid_dir = keep(all, path);
+    }
+    all->options = o;
+    return all;
+}
+
+static void entry_free(struct dso_entry *d)
+{
+    struct elf_image *image = d->image.value, *debug = d->debug.value;
+    cfi_free(d->cfi.value);
+    if (debug != image && debug != d->mini)
+        elf_image_free(debug);
+    elf_image_free(d->mini);
+    elf_image_free(d->alt.value);
+    elf_image_free(d->dwp.value);
+    elf_image_free(image);
+    vec_foreach (r, &d->related) {
+        elf_image_free(r->image);
+        free(r->path);
+    }
+    vec_free(&d->related);
+    pthread_mutex_destroy(&d->lock);
+    free(d);
+}
+
+void dsos_free(struct dsos *all)
+{
+    if (!all)
+        return;
+    vec_foreach (d, &all->entries)
+        entry_free(*d);
+    vec_free(&all->entries);
+    dso_debuginfod_free(all);
+    intern_free(all->strings);
+    pthread_mutex_destroy(&all->lock);
+    pthread_mutex_destroy(&all->debuginfod_lock);
+    free(all->slots);
+    free(all);
+}
+
+static uint64_t identity_hash(enum dso_kind kind, const char *name)
+{
+    return hash_combine(hash_bytes(name, strlen(name)), kind);
+}
+
+static bool slots_grow(struct dsos *all)
+{
+    size_t nr = all->nr_slots * 2;
+    uint32_t *slots = calloc(nr, sizeof(*slots));
+    if (!slots)
+        return false;
+    for (size_t i = 0; i < all->entries.nr; i++) {
+        const struct dso *d = &all->entries.at[i]->dso;
+        size_t at = identity_hash(d->kind, d->name) & (nr - 1);
+        while (slots[at])
+            at = (at + 1) & (nr - 1);
+        slots[at] = (uint32_t)i + 1;
+    }
+    free(all->slots);
+    all->slots = slots;
+    all->nr_slots = nr;
+    return true;
+}
+
+static const char *after_slash(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return slash && slash[1] ? slash + 1 : name;
+}
+
+static struct dso_entry *entry_add(struct dsos *all, size_t slot, enum dso_kind kind,
+                                   const char *name, const struct build_id *id, uint32_t root)
+{
+    struct dso_entry *d = calloc(1, sizeof(*d));
+    const char *kept = d ? intern_string(all->strings, name) : NULL;
+    if (!kept || !vec_push(&all->entries, d)) {
+        free(d);
+        return NULL;
+    }
+    d->dso = (struct dso){.id = (uint32_t)all->entries.nr, .kind = kind, .name = kept,
+                          .short_name = kind == DSO_PSEUDO ? kept : after_slash(kept)};
+    if (id)
+        d->dso.build_id = *id;
+    d->all = all;
+    d->root = root;
+    pthread_mutexattr_t recursive;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&d->lock, &recursive);
+    pthread_mutexattr_destroy(&recursive);
+    all->slots[slot] = d->dso.id;
+    return d;
+}
+
+/* Does an entry of the right kind and name serve? One without an id takes the first that comes. */
+static bool serves(struct dso_entry *d, const struct build_id *id, uint32_t root)
+{
+    if (d->root != root && d->dso.kind == DSO_FILE && !(id && id->size))
+        return false;
+    if (!id || !id->size)
+        return true;
+    if (!d->dso.build_id.size) {
+        if (d->frozen)
+            return false; /* already loaded as something unproven */
+        d->dso.build_id = *id;
+        return true;
+    }
+    return build_id_equal(&d->dso.build_id, id);
+}
+
+struct dso *dsos_get(struct dsos *all, enum dso_kind kind, const char *name,
+                     const struct build_id *build_id, uint32_t root)
+{
+    struct dso_entry *found = NULL;
+    pthread_mutex_lock(&all->lock);
+    if (all->entries.nr * 2 < all->nr_slots || slots_grow(all)) {
+        size_t at = identity_hash(kind, name) & (all->nr_slots - 1);
+        for (; !found && all->slots[at]; at = (at + 1) & (all->nr_slots - 1)) {
+            struct dso_entry *d = all->entries.at[all->slots[at] - 1];
+            if (d->dso.kind == kind && strcmp(d->dso.name, name) == 0 &&
+                serves(d, build_id, root))
+                found = d;
+        }
+        if (!found)
+            found = entry_add(all, at, kind, name, build_id, root);
+    }
+    pthread_mutex_unlock(&all->lock);
+    return found ? &found->dso : NULL;
+}
+
+size_t dsos_count(const struct dsos *all)
+{
+    return all->entries.nr;
+}
+
+struct dso *dsos_at(struct dsos *all, size_t index)
+{
+    return &all->entries.at[index]->dso;
+}
+
+void dsos_set_build_id(struct dsos *all, const char *name, const struct build_id *build_id)
+{
+    pthread_mutex_lock(&all->lock);
+    vec_foreach (d, &all->entries)
+        if (!(*d)->dso.build_id.size && !(*d)->frozen && strcmp((*d)->dso.name, name) == 0)
+            (*d)->dso.build_id = *build_id;
+    pthread_mutex_unlock(&all->lock);
+}
+
+void dso_set_problem(struct dso_entry *d, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    const char *none = NULL, *kept = intern_string(d->all->strings, text);
+    atomic_compare_exchange_strong(&d->problem, &none, kept);
+}
+
+const char *dso_problem(const struct dso *dso)
+{
+    return atomic_load(&dso_entry(dso)->problem);
+}
+
+void dso_set_reference(struct dso *dso, const char *symbol, uint64_t address)
+{
+    struct dso_entry *d = dso_entry(dso);
+    d->reference_symbol = intern_string(d->all->strings, symbol);
+    d->reference_address = address;
+}
+
+bool dso_reference(const struct dso *dso, const char **symbol, uint64_t *address)
+{
+    const struct dso_entry *d = dso_entry(dso);
+    *symbol = d->reference_symbol;
+    *address = d->reference_address;
+    return d->reference_symbol != NULL;
+}
+
+/* ---- loaded once ------------------------------------------------------------------------- */
+
+/* The value of `v`, made by `load` under the dso's lock at first use. */
+static void *once_get(struct dso_entry *d, struct once_value *v, void *(*load)(struct dso_entry *))
+{
+    if (atomic_load_explicit(&v->done, memory_order_acquire))
+        return v->value;
+    pthread_mutex_lock(&d->lock);
+    if (!atomic_load_explicit(&v->done, memory_order_relaxed)) {
+        v->value = load(d);
+        atomic_store_explicit(&v->done, true, memory_order_release);
+    }
+    pthread_mutex_unlock(&d->lock);
+    return v->value;
+}
+
+static void *load_image(struct dso_entry *d)
+{
+    pthread_mutex_lock(&d->all->lock);
+    d->frozen = true;
+    pthread_mutex_unlock(&d->all->lock);
+    return dso_find_image(d);
+}
+
+const struct elf_image *dso_image(struct dso *dso)
+{
+    struct dso_entry *d = dso_entry(dso);
+    return once_get(d, &d->image, load_image);
+}
+
+static void *load_debug(struct dso_entry *d)
+{
+    const struct elf_image *image = dso_image(&d->dso);
+    return image ? dso_find_debug_image(d, image) : NULL;
+}
+
+const struct elf_image *dso_debug_image(struct dso *dso)
+{
+    struct dso_entry *d = dso_entry(dso);
+    return once_get(d, &d->debug, load_debug);
+}
+
+static void *load_kallsyms(struct dso_entry *d)
+{
+    return (void *)dso_find_kallsyms(d);
+}
+
+const char *dso_kallsyms(struct dso *dso)
+{
+    struct dso_entry *d = dso_entry(dso);
+    return once_get(d, &d->kallsyms, load_kallsyms);
+}
+
+bool dso_offset_to_vaddr(struct dso *dso, uint64_t offset, uint64_t *vaddr)
+{
+    const struct elf_image *image = dso_image(dso);
+    return image && elf_image_offset_to_vaddr(image, offset, vaddr);
+}
+
+bool dso_read(struct dso *dso, uint64_t offset, void *to, size_t size)
+{
+    const struct elf_image *image = dso_image(dso);
+    if (!image || !dso_entry(dso)->proven)
+        return false;
+    const struct elf_tables *t = image->tables;
+    for (uint32_t i = 0; i < t->nr_segments; i++) {
+        const struct elf_phdr *p = &t->segments[i];
+        if (p->type != PT_LOAD || p->flags & PF_W || offset < p->offset ||
+            offset - p->offset > p->filesz || size > p->filesz - (offset - p->offset))
+            continue;
+        if (offset > image->size || size > image->size - offset)
+            return false;
+        memcpy(to, image->bytes + offset, size);
+        return true;
+    }
+    return false;
+}
+
+/* ---- unwind rules ------------------------------------------------------------------------ */
+
+static struct cfi_section cfi_section(const struct elf_image *e, const char *name)
+{
+    struct elf_section s;
+    if (!e || !elf_image_section(e, name, &s) || !s.bytes)
+        return (struct cfi_section){0};
+    return (struct cfi_section){s.bytes, s.size, s.address};
+}
+
+/* The bytes of the segment that holds `vaddr`, from there to the segment's end in the file. */
+static struct cfi_section segment_from(const struct elf_image *e, uint64_t vaddr)
+{
+    const struct elf_tables *t = e->tables;
+    for (uint32_t i = 0; i < t->nr_segments; i++) {
+        const struct elf_phdr *p = &t->segments[i];
+        if (p->type != PT_LOAD || vaddr < p->vaddr || vaddr - p->vaddr >= p->filesz ||
+            p->offset > e->size || p->filesz > e->size - p->offset)
+            continue;
+        uint64_t in = vaddr - p->vaddr;
+        return (struct cfi_section){e->bytes + p->offset + in, p->filesz - in, vaddr};
+    }
+    return (struct cfi_section){0};
+}
+
+/* Without section headers: PT_GNU_EH_FRAME gives the search table, whose first field (4 bytes,
+ * relative to itself: DW_EH_PE_pcrel|sdata4, the only form linkers write) gives .eh_frame. */
+static void eh_frame_by_segment(const struct elf_image *e, struct cfi_source *s)
+{
+    const struct elf_tables *t = e->tables;
+    for (uint32_t i = 0; i < t->nr_segments; i++) {
+        if (t->segments[i].type != PT_GNU_EH_FRAME)
+            continue;
+        struct cfi_section hdr = segment_from(e, t->segments[i].vaddr);
+        if (hdr.size > t->segments[i].filesz)
+            hdr.size = t->segments[i].filesz;
+        if (hdr.size < 8 || hdr.bytes[0] != 1 || hdr.bytes[1] != 0x1b)
+            return;
+        int32_t distance = (int32_t)load_u32(hdr.bytes + 4, e->swapped);
+        s->eh_frame_hdr = hdr;
+        s->eh_frame = segment_from(e, hdr.address + 4 + (uint64_t)(int64_t)distance);
+        return;
+    }
+}
+
+static void *load_cfi(struct dso_entry *d)
+{
+    const struct elf_image *e = dso_image(&d->dso);
+    if (!e)
+        return NULL;
+    struct cfi_source s = {.name = e->path, .swapped = e->swapped, .id = d->dso.id};
+    s.eh_frame = cfi_section(e, ".eh_frame");
+    s.eh_frame_hdr = cfi_section(e, ".eh_frame_hdr");
+    if (!s.eh_frame.bytes)
+        eh_frame_by_segment(e, &s);
+    s.debug_frame = cfi_section(e, ".debug_frame");
+    if (!s.debug_frame.bytes)
+        s.debug_frame = cfi_section(dso_debug_image(&d->dso), ".debug_frame");
+    s.text_address = cfi_section(e, ".text").address;
+    if (!s.eh_frame.bytes && !s.debug_frame.bytes)
+        return NULL;
+    struct cfi *cfi = NULL;
+    struct error err = {0};
+    if (cfi_create(&s, &cfi, &err)) {
+        dso_set_problem(d, "%s", err.text);
+        return NULL;
+    }
+    return cfi;
+}
+
+const struct cfi *dso_cfi(struct dso *dso)
+{
+    struct dso_entry *d = dso_entry(dso);
+    return once_get(d, &d->cfi, load_cfi);
+}

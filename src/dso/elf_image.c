@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* One ELF file: mapped, its headers read once and checked, sections handed out and inflated. */
+#include "dso/elf_image.h"
+#include "base/cursor.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <lzma.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+/* No compressor in use expands further; a section that claims more is damaged. */
+enum { MAX_RATIO = 1100 };
+
+static struct cursor cursor_at(const struct elf_image *e, uint64_t offset, const char *what)
+{
+    uint64_t at = offset < e->size ? offset : e->size;
+    return cursor_make(e->bytes + at, e->size - at, e->swapped, e->path, what, at);
+}
+
+static uint64_t word(struct cursor *c, bool is64)
+{
+    return is64 ? cursor_u64(c) : cursor_u32(c);
+}
+
+struct file_header {
+    uint64_t phoff, shoff, phnum, shnum, shstrndx;
+    uint16_t phentsize, shentsize;
+};
+
+static int read_file_header(struct elf_image *e, struct file_header *h, struct error *err)
+{
+    if (e->size < EI_NIDENT || memcmp(e->bytes, ELFMAG, SELFMAG) != 0)
+        return error_set(err, ERROR_FORMAT, "%s: not an ELF file", e->path);
+    uint8_t class = e->bytes[EI_CLASS], data = e->bytes[EI_DATA];
+    if ((class != ELFCLASS32 && class != ELFCLASS64) ||
+        (data != ELFDATA2LSB && data != ELFDATA2MSB))
+        return error_set(err, ERROR_FORMAT, "%s: ELF class %u, byte order %u: neither is known",
+                         e->path, class, data);
+    e->is64 = class == ELFCLASS64;
+    e->swapped = (data == ELFDATA2LSB) != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+    struct cursor c = cursor_at(e, EI_NIDENT, "ELF header");
+    e->type = cursor_u16(&c);
+    e->machine = cursor_u16(&c);
+    cursor_skip(&c, 4);
+    (void)word(&c, e->is64);
+    h->phoff = word(&c, e->is64);
+    h->shoff = word(&c, e->is64);
+    cursor_skip(&c, 6);
+    h->phentsize = cursor_u16(&c);
+    h->phnum = cursor_u16(&c);
+    h->shentsize = cursor_u16(&c);
+    h->shnum = cursor_u16(&c);
+    h->shstrndx = cursor_u16(&c);
+    return c.failed ? cursor_error(&c, err, "cut short") : 0;
+}
+
+/* One section header; `name` is its offset in the names. */
+static struct elf_shdr read_section(struct cursor *c, bool is64, uint32_t *name)
+{
+    struct elf_shdr s = {.name = ""};
+    *name = cursor_u32(c);
+    s.type = cursor_u32(c);
+    s.flags = word(c, is64);
+    s.addr = word(c, is64);
+    s.offset = word(c, is64);
+    s.size = word(c, is64);
+    s.link = cursor_u32(c);
+    s.info = cursor_u32(c);
+    (void)word(c, is64);
+    s.entsize = word(c, is64);
+    return s;
+}
+
+static struct elf_phdr read_segment(struct cursor *c, bool is64)
+{
+    struct elf_phdr p = {.type = cursor_u32(c)};
+    if (is64)
+        p.flags = cursor_u32(c);
+    p.offset = word(c, is64);
+    p.vaddr = word(c, is64);
+    (void)word(c, is64);
+    p.filesz = word(c, is64);
+    p.memsz = word(c, is64);
+    if (!is64)
+        p.flags = cursor_u32(c);
+    return p;
+}
+
+static bool in_file(const struct elf_image *e, uint64_t offset, uint64_t size)
+{
+    return offset <= e->size && size <= e->size - offset;
+}
+
+/* Headers that do not fit the file are dropped: the rest may still serve. */
+static uint64_t fitting(const struct elf_image *e, uint64_t offset, uint64_t nr, uint64_t entsize)
+{
+    if (offset == 0 || offset >= e->size || entsize == 0)
+        return 0;
+    uint64_t room = (e->size - offset) / entsize;
+    return nr < room ? nr : room;
+}
+
+/* Counts beyond 16 bits stand in the first section header. */
+static void extend_counts(const struct elf_image *e, struct file_header *h)
+{
+    if (fitting(e, h->shoff, 1, h->shentsize) == 0)
+        return;
+    uint32_t name;
+    struct cursor c = cursor_at(e, h->shoff, "section header");
+    struct elf_shdr first = read_section(&c, e->is64, &name);
+    if (c.failed)
+        return;
+    if (h->shnum == 0)
+        h->shnum = first.size;
+    if (h->shstrndx == SHN_XINDEX)
+        h->shstrndx = first.link;
+    if (h->phnum == PN_XNUM)
+        h->phnum = first.info;
+}
+
+static const char *section_name(const struct elf_image *e, const struct elf_shdr *names,
+                                uint32_t offset)
+{
+    if (!names || names->type == SHT_NOBITS || !in_file(e, names->offset, names->size) ||
+        offset >= names->size)
+        return "";
+    const char *s = (const char *)e->bytes + names->offset + offset;
+    return memchr(s, 0, names->size - offset) ? s : "";
+}
+
+static int read_sections(struct elf_image *e, const struct file_header *h)
+{
+    struct elf_tables *t = e->tables;
+    uint64_t nr = h->shentsize >= (e->is64 ? 64 : 40) ? fitting(e, h->shoff, h->shnum, h->shentsize) : 0;
+    if (nr > UINT32_MAX / 2)
+        nr = 0;
+    t->sections = calloc(nr + 1, sizeof(*t->sections));
+    t->inflated = calloc(nr + 1, sizeof(*t->inflated));
+    t->inflate_state = calloc(nr + 1, 1);
+    uint32_t *names = calloc(nr + 1, sizeof(*names));
+    if (!t->sections || !t->inflated || !t->inflate_state || !names) {
+        free(names);
+        return -1;
+    }
+    t->nr_sections = (uint32_t)nr;
+    for (uint32_t i = 0; i < nr; i++) {
+        struct cursor c = cursor_at(e, h->shoff + (uint64_t)i * h->shentsize, "section header");
+        t->sections[i] = read_section(&c, e->is64, &names[i]);
+    }
+    const struct elf_shdr *table = h->shstrndx < nr ? &t->sections[h->shstrndx] : NULL;
+    for (uint32_t i = 0; i < nr; i++)
+        t->sections[i].name = section_name(e, table, names[i]);
+    free(names);
+    return 0;
+}
+
+static int read_segments(struct elf_image *e, const struct file_header *h)
+{
+    struct elf_tables *t = e->tables;
+    uint64_t nr = h->phentsize >= (e->is64 ? 56 : 32) ? fitting(e, h->phoff, h->phnum, h->phentsize) : 0;
+    if (nr > UINT16_MAX)
+        nr = UINT16_MAX;
+    t->segments = calloc(nr + 1, sizeof(*t->segments));
+    if (!t->segments)
+        return -1;
+    t->nr_segments = (uint32_t)nr;
+    for (uint32_t i = 0; i < nr; i++) {
+        struct cursor c = cursor_at(e, h->phoff + (uint64_t)i * h->phentsize, "program header");
+        t->segments[i] = read_segment(&c, e->is64);
+    }
+    return 0;
+}
+
+/* ---- build ids --------------------------------------------------------------------------- */
+
+bool build_id_equal(const struct build_id *a, const struct build_id *b)
+{
+    /* A recording may hold an id padded with zeros to 20 bytes (old HEADER_BUILD_ID records). */
+    size_t size = a->size < b->size ? a->size : b->size;
+    const struct build_id *longer = a->size < b->size ? b : a;
+    if (size == 0 || memcmp(a->bytes, b->bytes, size) != 0)
+        return false;
+    for (size_t i = size; i < longer->size; i++)
+        if (longer->bytes[i])
+            return false;
+    return true;
+}
+
+static bool find_build_id_note(struct elf_image *e, uint64_t offset, uint64_t size)
+{
+    if (!in_file(e, offset, size))
+        return false;
+    struct cursor c = cursor_make(e->bytes + offset, size, e->swapped, e->path, "note", offset);
+    while (cursor_left(&c) >= 12) {
+        uint32_t namesz = cursor_u32(&c), descsz = cursor_u32(&c), type = cursor_u32(&c);
+        const uint8_t *name = cursor_bytes(&c, ((uint64_t)namesz + 3) & ~UINT64_C(3));
+        const uint8_t *desc = cursor_bytes(&c, descsz);
+        if (c.failed)
+            return false;
+        if (type == NT_GNU_BUILD_ID && namesz == 4 && memcmp(name, "GNU", 4) == 0 && descsz > 0) {
+            e->build_id.size = descsz < BUILD_ID_MAX ? (uint8_t)descsz : BUILD_ID_MAX;
+            memcpy(e->build_id.bytes, desc, e->build_id.size);
+            return true;
+        }
+        cursor_skip(&c, (4 - (descsz & 3)) & 3);
+    }
+    return false;
+}
+
+/* Sections first: in a separate debug file the program headers' offsets are not to be trusted. */
+static void read_build_id(struct elf_image *e)
+{
+    const struct elf_tables *t = e->tables;
+    for (uint32_t i = 0; i < t->nr_sections; i++)
+        if (t->sections[i].type == SHT_NOTE &&
+            find_build_id_note(e, t->sections[i].offset, t->sections[i].size))
+            return;
+    for (uint32_t i = 0; i < t->nr_segments; i++)
+        if (t->segments[i].type == PT_NOTE &&
+            find_build_id_note(e, t->segments[i].offset, t->segments[i].filesz))
+            return;
+}
+
+/* ---- opening ----------------------------------------------------------------------------- */
+
+static void release_bytes(uint8_t *bytes, size_t size, bool mapped)
+{
+    if (mapped)
+        munmap(bytes, size);
+    else
+        free(bytes);
+}
+
+static int image_make(const char *path, uint8_t *bytes, size_t size, bool mapped,
+                      struct elf_image **ret, struct error *err)
+{
+    struct elf_image *e = calloc(1, sizeof(*e));
+    struct elf_tables *t = calloc(1, sizeof(*t));
+    char *copy = strdup(path);
+    if (!e || !t || !copy) {
+        free(e);
+        free(t);
+        free(copy);
+        release_bytes(bytes, size, mapped);
+        return error_no_memory(err);
+    }
+    pthread_mutex_init(&t->lock, NULL);
+    t->mapped = mapped;
+    *e = (struct elf_image){.path = copy, .bytes = bytes, .size = size, .tables = t};
+    struct file_header h = {0};
+    int failed = read_file_header(e, &h, err);
+    if (!failed) {
+        extend_counts(e, &h);
+        if (read_sections(e, &h) || read_segments(e, &h))
+            failed = error_no_memory(err);
+    }
+    if (failed) {
+        elf_image_free(e);
+        return -1;
+    }
+    read_build_id(e);
+    *ret = e;
+    return 0;
+}
+
+int elf_image_open(const char *path, struct elf_image **ret, struct error *err)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return error_system(err, errno, "%s", path);
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size < EI_NIDENT) {
+        close(fd);
+        return error_set(err, ERROR_FORMAT, "%s: not an ELF file", path);
+    }
+    void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    int why = errno;
+    close(fd);
+    if (bytes == MAP_FAILED)
+        return error_system(err, why, "%s", path);
+    return image_make(path, bytes, (size_t)st.st_size, true, ret, err);
+}
+
+int elf_image_adopt(const char *path, uint8_t *bytes, size_t size, struct elf_image **ret,
+                    struct error *err)
+{
+    return image_make(path, bytes, size, false, ret, err);
+}
+
+void elf_image_free(struct elf_image *image)
+{
+    if (!image)
+        return;
+    struct elf_tables *t = image->tables;
+    for (uint32_t i = 0; t->inflated && i < t->nr_sections; i++)
+        free((void *)t->inflated[i].bytes);
+    free(t->inflated);
+    free(t->inflate_state);
+    free(t->sections);
+    free(t->segments);
+    pthread_mutex_destroy(&t->lock);
+    release_bytes((uint8_t *)image->bytes, image->size, t->mapped);
+    free(t);
+    free((void *)image->path);
+    free(image);
+}
+
+/* ---- sections ---------------------------------------------------------------------------- */
+
+static bool inflate_zlib(const uint8_t *from, size_t size, uint8_t *to, size_t to_size)
+{
+    z_stream z = {.next_in = (uint8_t *)from, .next_out = to};
+    if (inflateInit(&z) != Z_OK)
+        return false;
+    int status = Z_OK;
+    while (status == Z_OK) {
+        size_t in_left = size - (size_t)(z.next_in - from);
+        size_t out_left = to_size - (size_t)(z.next_out - to);
+        z.avail_in = in_left < UINT32_MAX ? (uInt)in_left : UINT32_MAX;
+        z.avail_out = out_left < UINT32_MAX ? (uInt)out_left : UINT32_MAX;
+        status = inflate(&z, Z_NO_FLUSH);
+    }
+    bool whole = status == Z_STREAM_END && z.next_out == to + to_size;
+    inflateEnd(&z);
+    return whole;
+}
+
+/* The bytes of a compressed section: SHF_COMPRESSED's header, or the older ".zdebug_" form
+ * ("ZLIB" and the size, big-endian). */
+static bool inflate_section(const struct elf_image *e, const struct elf_shdr *s,
+                            struct elf_section *ret)
+{
+    struct cursor c = cursor_make(e->bytes + s->offset, s->size, e->swapped, e->path, s->name, s->offset);
+    uint64_t size;
+    uint32_t type = ELFCOMPRESS_ZLIB;
+    if (s->flags & SHF_COMPRESSED) {
+        type = cursor_u32(&c);
+        if (e->is64)
+            cursor_skip(&c, 4);
+        size = word(&c, e->is64);
+        (void)word(&c, e->is64);
+    } else {
+        const uint8_t *magic = cursor_bytes(&c, 4);
+        if (!magic || memcmp(magic, "ZLIB", 4) != 0)
+            return false;
+        const uint8_t *p = cursor_bytes(&c, 8);
+        size = p ? load_u64(p, __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) : 0;
+    }
+    size_t left = cursor_left(&c);
+    if (c.failed || size == 0 || size / MAX_RATIO > left)
+        return false;
+    uint8_t *to = malloc(size);
+    if (!to)
+        return false;
+    bool ok = type == ELFCOMPRESS_ZLIB ? inflate_zlib(c.at, left, to, size)
+              : type == 2              ? ZSTD_decompress(to, size, c.at, left) == size
+                                       : false;
+    if (!ok) {
+        free(to);
+        return false;
+    }
+    ret->bytes = to;
+    ret->size = size;
+    return true;
+}
+
+static bool inflated(const struct elf_image *e, uint32_t index, struct elf_section *ret)
+{
+    struct elf_tables *t = e->tables;
+    pthread_mutex_lock(&t->lock);
+    if (!t->inflate_state[index])
+        t->inflate_state[index] =
+            inflate_section(e, &t->sections[index], &t->inflated[index]) ? 1 : 2;
+    bool ok = t->inflate_state[index] == 1;
+    if (ok) {
+        ret->bytes = t->inflated[index].bytes;
+        ret->size = t->inflated[index].size;
+    }
+    pthread_mutex_unlock(&t->lock);
+    return ok;
+}
+
+bool elf_image_section_at(const struct elf_image *image, uint32_t index, struct elf_section *ret)
+{
+    const struct elf_tables *t = image->tables;
+    if (index == 0 || index >= t->nr_sections)
+        return false;
+    const struct elf_shdr *s = &t->sections[index];
+    *ret = (struct elf_section){.size = s->size, .address = s->addr, .offset = s->offset,
+                                .link = s->link, .type = s->type, .index = index};
+    if (s->type == SHT_NOBITS)
+        return true;
+    if (!in_file(image, s->offset, s->size))
+        return false;
+    if (s->flags & SHF_COMPRESSED || strncmp(s->name, ".zdebug_", 8) == 0)
+        return inflated(image, index, ret);
+    ret->bytes = image->bytes + s->offset;
+    return true;
+}
+
+/* ".debug_x" is also found as ".zdebug_x". */
+static bool named(const struct elf_shdr *s, const char *name)
+{
+    return strcmp(s->name, name) == 0 ||
+           (strncmp(s->name, ".zdebug_", 8) == 0 && strncmp(name, ".debug_", 7) == 0 &&
+            strcmp(s->name + 8, name + 7) == 0);
+}
+
+bool elf_image_section(const struct elf_image *image, const char *name, struct elf_section *ret)
+{
+    const struct elf_tables *t = image->tables;
+    for (uint32_t i = 1; i < t->nr_sections; i++)
+        if (named(&t->sections[i], name))
+            return elf_image_section_at(image, i, ret);
+    return false;
+}
+
+/* Files without program headers (perf inject's one-function files): by section. */
+static bool section_offset_to_vaddr(const struct elf_tables *t, uint64_t offset, uint64_t *vaddr)
+{
+    for (uint32_t i = 1; i < t->nr_sections; i++) {
+        const struct elf_shdr *s = &t->sections[i];
+        if (s->flags & SHF_EXECINSTR && s->type != SHT_NOBITS && offset >= s->offset &&
+            offset - s->offset < s->size) {
+            *vaddr = offset - s->offset + s->addr;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool elf_image_offset_to_vaddr(const struct elf_image *image, uint64_t offset, uint64_t *vaddr)
+{
+    const struct elf_tables *t = image->tables;
+    if (t->nr_segments == 0)
+        return section_offset_to_vaddr(t, offset, vaddr);
+    bool found = false;
+    for (uint32_t i = 0; i < t->nr_segments; i++) {
+        const struct elf_phdr *p = &t->segments[i];
+        if (p->type != PT_LOAD || offset < p->offset || offset - p->offset >= p->filesz)
+            continue;
+        /* An executable segment wins where two share a file page. */
+        if (!found || p->flags & PF_X)
+            *vaddr = offset - p->offset + p->vaddr;
+        found = true;
+        if (p->flags & PF_X)
+            break;
+    }
+    return found;
+}
+
+/* ---- MiniDebugInfo ----------------------------------------------------------------------- */
+
+enum { MINI_MAX = 256 << 20 };
+
+struct elf_image *elf_image_minidebuginfo(const struct elf_image *image)
+{
+    struct elf_section s;
+    struct elf_image *mini = NULL;
+    if (!elf_image_section(image, ".gnu_debugdata", &s) || !s.bytes)
+        return NULL;
+    lzma_stream z = LZMA_STREAM_INIT;
+    uint8_t *to = NULL;
+    size_t size = 0, cap = 0;
+    lzma_ret status = lzma_stream_decoder(&z, 128 << 20, 0);
+    z.next_in = s.bytes;
+    z.avail_in = s.size;
+    while (status == LZMA_OK && cap < MINI_MAX) {
+        uint8_t *more = realloc(to, cap = cap ? cap * 2 : 64 * 1024 + s.size * 4);
+        if (!more)
+            break;
+        to = more;
+        z.next_out = to + size;
+        z.avail_out = cap - size;
+        while (status == LZMA_OK && z.avail_out)
+            status = lzma_code(&z, LZMA_FINISH);
+        size = cap - z.avail_out;
+    }
+    lzma_end(&z);
+    if (status != LZMA_STREAM_END || elf_image_adopt(image->path, to, size, &mini, NULL)) {
+        if (status != LZMA_STREAM_END)
+            free(to);
+        return NULL;
+    }
+    return mini;
+}

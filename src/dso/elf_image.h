@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* ELF images from the inside: opening them and reading their headers. */
+#ifndef DSO_ELF_IMAGE_H
+#define DSO_ELF_IMAGE_H
+
+#include "dso/dso.h"
+
+#include <pthread.h>
+
+/* A section header in our byte order, whatever the class. */
+struct elf_shdr {
+    const char *name; /* "" when the file has no usable names */
+    uint32_t type, link, info;
+    uint64_t flags, addr, offset, size, entsize;
+};
+
+struct elf_phdr {
+    uint32_t type, flags;
+    uint64_t offset, vaddr, filesz, memsz;
+};
+
+struct elf_tables {
+    struct elf_shdr *sections;
+    struct elf_phdr *segments;
+    uint32_t nr_sections, nr_segments;
+    pthread_mutex_t lock;           /* of `inflated` */
+    struct elf_section *inflated;   /* [nr_sections] decompressed copies, made at first use */
+    uint8_t *inflate_state;         /* [nr_sections] 0: not tried, 1: done, 2: damaged */
+    bool mapped;                    /* bytes: mmapped; else malloced */
+};
+
+/* Map a regular file and read its headers. */
+int elf_image_open(const char *path, struct elf_image **ret, struct error *err);
+/* The same over bytes in memory, which the image owns (malloced) from then on, also on failure. */
+int elf_image_adopt(const char *path, uint8_t *bytes, size_t size, struct elf_image **ret,
+                    struct error *err);
+void elf_image_free(struct elf_image *image);
+
+/* A section by index; as elf_image_section. */
+bool elf_image_section_at(const struct elf_image *image, uint32_t index, struct elf_section *ret);
+/* Virtual address of a file offset by PT_LOAD, and back; false: in none. */
+bool elf_image_offset_to_vaddr(const struct elf_image *image, uint64_t offset, uint64_t *vaddr);
+
+bool build_id_equal(const struct build_id *a, const struct build_id *b);
+
+/* .gnu_debugdata (an xz stream holding an ELF file with more symbols); NULL: none or damaged. */
+struct elf_image *elf_image_minidebuginfo(const struct elf_image *image);
+
+#endif

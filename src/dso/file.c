@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Finding the file that the code came from. In order: the recorded path (under --symfs, then
+ * under the process's root), perf's build-id cache, a debuginfod server. A file whose build id
+ * is not the recorded one is another file: it is passed over, and said, unless forced.
+ */
+#include "base/cursor.h"
+#include "dso/internal.h"
+
+#include <elf.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+void build_id_hex(const struct build_id *id, char hex[2 * BUILD_ID_MAX + 1])
+{
+    for (unsigned i = 0; i < id->size; i++)
+        snprintf(hex + 2 * i, 3, "%02x", id->bytes[i]);
+    hex[2 * id->size] = 0;
+}
+
+/* asprintf that is NULL on failure. */
+__attribute__((format(printf, 1, 2))) static char *path_make(const char *fmt, ...)
+{
+    char *s;
+    va_list args;
+    va_start(args, fmt);
+    int n = vasprintf(&s, fmt, args);
+    va_end(args);
+    return n < 0 ? NULL : s;
+}
+
+char *dso_symfs_path(struct dsos *all, const char *path)
+{
+    if (!all->options.symfs)
+        return strdup(path);
+    return path_make("%s/%s", all->options.symfs, path + (*path == '/'));
+}
+
+char *dso_cache_path(struct dsos *all, const struct build_id *id, const char *file)
+{
+    char hex[2 * BUILD_ID_MAX + 1];
+    if (!all->options.buildid_dir || id->size < 2)
+        return NULL;
+    build_id_hex(id, hex);
+    return path_make("%s/.build-id/%.2s/%s/%s", all->options.buildid_dir, hex, hex + 2, file);
+}
+
+/* What became of the candidates so far. */
+struct search {
+    struct dso_entry *d;
+    struct elf_image *found;
+    struct elf_image *other; /* exists, but is another file */
+};
+
+/* One candidate; frees `path`. */
+static void consider(struct search *s, char *path)
+{
+    struct elf_image *e = NULL;
+    struct error err = {0};
+    if (!path || s->found)
+        goto out;
+    if (access(path, F_OK) != 0 || elf_image_open(path, &e, &err)) {
+        if (err.text[0])
+            dso_set_problem(s->d, "%s", err.text);
+        goto out;
+    }
+    const struct build_id *want = &s->d->dso.build_id;
+    if (!want->size || build_id_equal(want, &e->build_id))
+        s->found = e;
+    else if (!s->other)
+        s->other = e;
+    else
+        elf_image_free(e);
+out:
+    free(path);
+}
+
+/* The name without " (deleted)"; `deleted` says whether it was there. To be freed. */
+static char *plain_name(const char *name, bool *deleted)
+{
+    static const char mark[] = " (deleted)";
+    size_t size = strlen(name), mark_size = sizeof(mark) - 1;
+    *deleted = size > mark_size && strcmp(name + size - mark_size, mark) == 0;
+    return strndup(name, *deleted ? size - mark_size : size);
+}
+
+static void consider_paths(struct search *s)
+{
+    struct dso_entry *d = s->d;
+    bool deleted;
+    char *name = plain_name(d->dso.name, &deleted);
+    if (!name || *name != '/') {
+        free(name);
+        return;
+    }
+    /* What stands today at a deleted file's path is the same file only if its id says so. */
+    if (!deleted || d->dso.build_id.size || d->all->options.force) {
+        /* Another mount namespace: our file of that path is a stranger. */
+        if (d->root && !d->all->options.symfs)
+            consider(s, path_make("/proc/%u/root%s", d->root, name));
+        consider(s, dso_symfs_path(d->all, name));
+    } else {
+        dso_set_problem(d, "%s: deleted, and no build id was recorded to know a copy by", name);
+    }
+    free(name);
+}
+
+static struct elf_image *settle(struct search *s)
+{
+    struct dso_entry *d = s->d;
+    if (s->other && !s->found) {
+        bool force = d->all->options.force;
+        dso_set_problem(d, "%s: replaced since the recording (its build id differs)%s",
+                        s->other->path, force ? "; used all the same" : "");
+        if (force) {
+            s->found = s->other;
+            s->other = NULL;
+        }
+    }
+    elf_image_free(s->other);
+    if (!s->found)
+        dso_set_problem(d, "%s: file not found", d->dso.name);
+    else
+        d->proven = d->dso.build_id.size && build_id_equal(&d->dso.build_id, &s->found->build_id);
+    return s->found;
+}
+
+/* ---- vdso -------------------------------------------------------------------------------- */
+
+/* A copy of the vdso of the running kernel. */
+static struct elf_image *live_vdso(void)
+{
+    const uint8_t *base = (const uint8_t *)getauxval(AT_SYSINFO_EHDR); // NOLINT: an address
+    struct elf_image *e = NULL;
+    if (!base || sizeof(void *) != 8)
+        return NULL;
+    Elf64_Ehdr h;
+    memcpy(&h, base, sizeof(h));
+    size_t size = h.e_shoff + (size_t)h.e_shnum * h.e_shentsize;
+    uint8_t *copy = size >= sizeof(h) && size < 1 << 20 ? malloc(size) : NULL;
+    if (!copy)
+        return NULL;
+    memcpy(copy, base, size);
+    return elf_image_adopt("[vdso]", copy, size, &e, NULL) ? NULL : e;
+}
+
+static void consider_live_vdso(struct search *s)
+{
+    const struct build_id *want = &s->d->dso.build_id;
+    if (s->found)
+        return;
+    struct elf_image *e = live_vdso();
+    if (e && (!want->size || build_id_equal(want, &e->build_id)))
+        s->found = e;
+    else
+        elf_image_free(e);
+}
+
+/* ---- the whole search -------------------------------------------------------------------- */
+
+struct elf_image *dso_find_image(struct dso_entry *d)
+{
+    struct search s = {.d = d};
+    struct dsos *all = d->all;
+    switch (d->dso.kind) {
+    case DSO_PSEUDO:
+        return NULL;
+    case DSO_KERNEL:
+        if (all->options.vmlinux)
+            consider(&s, strdup(all->options.vmlinux));
+        return s.found || s.other ? settle(&s) : NULL;
+    case DSO_VDSO:
+        consider(&s, dso_cache_path(all, &d->dso.build_id, "vdso"));
+        consider_live_vdso(&s);
+        return settle(&s);
+    case DSO_FILE:
+    case DSO_KMODULE:
+        break;
+    }
+    consider_paths(&s);
+    if (d->dso.build_id.size && !s.found) {
+        consider(&s, dso_cache_path(all, &d->dso.build_id, "elf"));
+        if (!s.found)
+            consider(&s, dso_debuginfod(all, &d->dso.build_id, DEBUGINFOD_EXECUTABLE));
+    }
+    return settle(&s);
+}
+
+/* ---- kallsyms ---------------------------------------------------------------------------- */
+
+/* Does the running kernel have that build id? Its notes say. */
+static bool kernel_is_running(const struct build_id *id)
+{
+    uint8_t notes[4096];
+    FILE *f = fopen("/sys/kernel/notes", "re");
+    if (!f)
+        return false;
+    size_t size = fread(notes, 1, sizeof(notes), f);
+    fclose(f);
+    /* note: name size, description size, type, name, description */
+    struct cursor c = cursor_make(notes, size, false, "/sys/kernel/notes", "note", 0);
+    while (cursor_left(&c) >= 12) {
+        uint32_t namesz = cursor_u32(&c), descsz = cursor_u32(&c), type = cursor_u32(&c);
+        cursor_skip(&c, ((uint64_t)namesz + 3) & ~UINT64_C(3));
+        const uint8_t *desc = cursor_bytes(&c, ((uint64_t)descsz + 3) & ~UINT64_C(3));
+        if (!c.failed && type == NT_GNU_BUILD_ID && namesz == 4) {
+            struct build_id have = {.size = descsz < BUILD_ID_MAX ? (uint8_t)descsz : BUILD_ID_MAX};
+            memcpy(have.bytes, desc, have.size);
+            return build_id_equal(&have, id);
+        }
+    }
+    return false;
+}
+
+static const char *keep_readable(struct dsos *all, char *path)
+{
+    const char *kept = path && access(path, R_OK) == 0 ? intern_string(all->strings, path) : NULL;
+    free(path);
+    return kept;
+}
+
+const char *dso_find_kallsyms(struct dso_entry *d)
+{
+    struct dsos *all = d->all;
+    if (d->dso.kind != DSO_KERNEL && d->dso.kind != DSO_KMODULE)
+        return NULL;
+    if (all->options.kallsyms)
+        return all->options.kallsyms;
+    const struct build_id *id = &d->dso.build_id;
+    const char *path = keep_readable(all, dso_cache_path(all, id, "kallsyms"));
+    if (path)
+        return path;
+    if (!id->size || kernel_is_running(id))
+        return "/proc/kallsyms";
+    dso_set_problem(d, "%s: not the running kernel, and no kallsyms of it in the build-id cache; "
+                       "use --kallsyms or --vmlinux", d->dso.name);
+    return NULL;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Stable sorting of many 64-bit keys. */
+#ifndef SYMBOLS_SORT_H
+#define SYMBOLS_SORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sort_key {
+    uint64_t key;
+    uint32_t index; /* of what the key belongs to */
+};
+
+/* Sort by key; equal keys keep their order. false when memory is out. */
+bool sort_keys(struct sort_key *keys, size_t nr);
+
+#endif

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The shared tables of all dsos, and each thread's cache of what it resolved. */
+#include "symbols/symbols.h"
+#include "base/hash.h"
+#include "base/intern.h"
+#include "base/vec.h"
+#include "symbols/symtab.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* The tables of one dso; immutable but for what is locked inside. */
+struct dso_tables {
+    struct symtab *symtab;
+};
+
+struct symbols {
+    struct symbols_options options;
+    struct intern *strings;
+    pthread_mutex_t lock; /* of `tables`, and of making one */
+    VEC(struct dso_tables *) tables; /* by dso id */
+};
+
+struct symbols *symbols_create(struct dsos *dsos, const struct symbols_options *options)
+{
+    (void)dsos;
+    struct symbols *s = calloc(1, sizeof(*s));
+    struct intern *strings = intern_create();
+    if (!s || !strings) {
+        free(s);
+        intern_free(strings);
+        return NULL;
+    }
+    s->strings = strings;
+    s->options = *options;
+    pthread_mutex_init(&s->lock, NULL);
+    return s;
+}
+
+static void tables_free(struct dso_tables *t)
+{
+    if (!t)
+        return;
+    symtab_free(t->symtab);
+    free(t);
+}
+
+void symbols_free(struct symbols *s)
+{
+    if (!s)
+        return;
+    vec_foreach (t, &s->tables)
+        tables_free(*t);
+    vec_free(&s->tables);
+    intern_free(s->strings);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+static struct dso_tables *tables_create(struct symbols *s, struct dso *dso)
+{
+    struct dso_tables *t = calloc(1, sizeof(*t));
+    if (!t)
+        return NULL;
+    t->symtab = symtab_create(dso, s->options.no_demangle);
+    if (!t->symtab) {
+        tables_free(t);
+        return NULL;
+    }
+    return t;
+}
+
+static struct dso_tables *tables_get(struct symbols *s, struct dso *dso)
+{
+    struct dso_tables *t = NULL;
+    pthread_mutex_lock(&s->lock);
+    while (s->tables.nr <= dso->id && vec_push(&s->tables, NULL))
+        ;
+    if (s->tables.nr > dso->id) {
+        if (!s->tables.at[dso->id])
+            s->tables.at[dso->id] = tables_create(s, dso);
+        t = s->tables.at[dso->id];
+    }
+    pthread_mutex_unlock(&s->lock);
+    return t;
+}
+
+/* ---- a thread's cache -------------------------------------------------------------------- */
+
+struct slot {
+    uint64_t address;
+    uint32_t dso, before; /* dso 0: free; before: address - lookup */
+    const struct resolved *resolved;
+};
+
+enum { ARENA_SIZE = 64 << 10, FIRST_SLOTS = 4096 };
+
+struct arena {
+    struct arena *next;
+    size_t used, size;
+    _Alignas(16) char bytes[];
+};
+
+struct symbol_cache {
+    struct symbols *symbols;
+    struct slot *slots;
+    size_t nr, nr_slots; /* nr_slots is a power of two */
+    struct arena *arena;
+    VEC(struct dso_tables *) tables; /* by dso id; ours, so without a lock */
+};
+
+struct symbol_cache *symbol_cache_create(struct symbols *s)
+{
+    struct symbol_cache *c = calloc(1, sizeof(*c));
+    struct slot *slots = calloc(FIRST_SLOTS, sizeof(*slots));
+    if (!c || !slots) {
+        free(c);
+        free(slots);
+        return NULL;
+    }
+    c->symbols = s;
+    c->slots = slots;
+    c->nr_slots = FIRST_SLOTS;
+    return c;
+}
+
+void symbol_cache_free(struct symbol_cache *c)
+{
+    if (!c)
+        return;
+    while (c->arena) {
+        struct arena *next = c->arena->next;
+        free(c->arena);
+        c->arena = next;
+    }
+    vec_free(&c->tables);
+    free(c->slots);
+    free(c);
+}
+
+static void *arena_get(struct symbol_cache *c, size_t size)
+{
+    size = (size + 15) & ~(size_t)15;
+    struct arena *a = c->arena;
+    if (!a || a->size - a->used < size) {
+        size_t room = size > ARENA_SIZE ? size : ARENA_SIZE;
+        a = malloc(sizeof(*a) + room);
+        if (!a)
+            return NULL;
+        *a = (struct arena){.next = c->arena, .size = room};
+        c->arena = a;
+    }
+    void *p = a->bytes + a->used;
+    a->used += size;
+    return p;
+}
+
+static size_t slot_hash(const struct slot *key)
+{
+    return hash_u64(key->address ^ (uint64_t)key->dso << 40 ^ (uint64_t)key->before << 60);
+}
+
+static bool slots_grow(struct symbol_cache *c)
+{
+    size_t nr = c->nr_slots * 2;
+    struct slot *slots = calloc(nr, sizeof(*slots));
+    if (!slots)
+        return false;
+    for (size_t i = 0; i < c->nr_slots; i++) {
+        if (!c->slots[i].dso)
+            continue;
+        size_t at = slot_hash(&c->slots[i]) & (nr - 1);
+        while (slots[at].dso)
+            at = (at + 1) & (nr - 1);
+        slots[at] = c->slots[i];
+    }
+    free(c->slots);
+    c->slots = slots;
+    c->nr_slots = nr;
+    return true;
+}
+
+static struct dso_tables *cached_tables(struct symbol_cache *c, struct dso *dso)
+{
+    while (c->tables.nr <= dso->id)
+        if (!vec_push(&c->tables, NULL))
+            return NULL;
+    if (!c->tables.at[dso->id])
+        c->tables.at[dso->id] = tables_get(c->symbols, dso);
+    return c->tables.at[dso->id];
+}
+
+static const struct resolved *resolve(struct symbol_cache *c, struct dso *dso, uint64_t address,
+                                      uint64_t lookup)
+{
+    struct dso_tables *t = cached_tables(c, dso);
+    struct resolved *r = t ? arena_get(c, sizeof(*r)) : NULL;
+    if (!r)
+        return NULL;
+    *r = (struct resolved){0};
+    struct symbol *s = symtab_find(t->symtab, lookup);
+    if (s) {
+        r->symbol = symtab_name(t->symtab, s, c->symbols->strings);
+        r->offset = address - s->start;
+        r->symbol_size = s->end - s->start;
+        if (!r->symbol)
+            return NULL;
+    }
+    return r;
+}
+
+const struct resolved *symbols_resolve(struct symbol_cache *c, struct dso *dso, uint64_t address,
+                                       uint64_t lookup)
+{
+    struct slot key = {address, dso->id, (uint32_t)(address - lookup), NULL};
+    size_t at = slot_hash(&key) & (c->nr_slots - 1);
+    for (; c->slots[at].dso; at = (at + 1) & (c->nr_slots - 1)) {
+        const struct slot *s = &c->slots[at];
+        if (s->address == address && s->dso == key.dso && s->before == key.before)
+            return s->resolved;
+    }
+    if ((c->nr + 1) * 2 > c->nr_slots) {
+        if (!slots_grow(c))
+            return NULL;
+        for (at = slot_hash(&key) & (c->nr_slots - 1); c->slots[at].dso;)
+            at = (at + 1) & (c->nr_slots - 1);
+    }
+    key.resolved = resolve(c, dso, address, lookup);
+    if (key.resolved) {
+        c->slots[at] = key;
+        c->nr++;
+    }
+    return key.resolved;
+}

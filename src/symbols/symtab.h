@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The symbols of one dso: which there are, how far each reaches and which of several at one
+ * address is taken follows perf 6.1, so that names compare equal. */
+#ifndef SYMBOLS_SYMTAB_H
+#define SYMBOLS_SYMTAB_H
+
+#include "base/intern.h"
+#include "dso/dso.h"
+
+#include <stdatomic.h>
+
+struct symbol {
+    uint64_t start, end; /* in the terms of symbols_resolve's address */
+    const char *name;    /* as the file has it */
+    _Atomic(const char *) shown; /* as printed; made at first need */
+    uint8_t binding;
+    bool plt;
+};
+
+struct symtab;
+
+/* Never fails for want of a file or a table: then it is empty. NULL when memory is out. */
+struct symtab *symtab_create(struct dso *dso, bool no_demangle);
+void symtab_free(struct symtab *t);
+size_t symtab_size(const struct symtab *t);
+
+/* The innermost symbol that covers the address; NULL: none. */
+struct symbol *symtab_find(const struct symtab *t, uint64_t address);
+/* Its name as printed, kept by `strings`; NULL when memory is out. */
+const char *symtab_name(const struct symtab *t, struct symbol *s, struct intern *strings);
+
+#endif
