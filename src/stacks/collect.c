@@ -96,6 +96,8 @@ static int push_source(struct collector *c, const struct named_frame *n, const s
     }
     if (o->by_address && !symbol)
         fn.address = n->address;
+    else if (o->by_start && symbol && !inlined && f->kind != FRAME_JIT)
+        fn.address = n->address - n->offset;
     return push_function(c, &fn, err);
 }
 

@@ -22,7 +22,8 @@ struct function {
     uint8_t kind; /* enum frame_kind */
     uint8_t tier;
     bool inlined;
-    uint64_t address; /* of an unknown function when by_address; else 0 */
+    uint64_t address; /* of an unknown function when by_address, a known one's start when by_start
+                         (generated code has none: it comes and goes); else 0 */
 };
 
 /* What samples are kept apart by, beside their stack. */
@@ -45,6 +46,7 @@ struct stacks_options {
     bool by_pid, by_tid, by_cpu; /* keep these apart in groups; comm and event always are */
     bool by_line;                /* functions at different lines are different */
     bool by_address;             /* unknown functions at different addresses are different */
+    bool by_start;               /* functions of one name and module at different addresses, too */
 };
 
 struct stacks;

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* ljperf report: where the time went, as perf report --stdio prints it. */
+#include "cmd/common.h"
+#include "output/output.h"
+#include "output/report.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char usage[] =
+    "Usage: ljperf report [options]\n"
+    "\n"
+    "Prints overhead by function, with call trees, in perf report's format.\n"
+    "\n"
+    "  -s, --sort KEYS      comm,dso,sym,pid,tid,cpu,srcline,srcfile (comm,dso,sym)\n"
+    "      --children       a function's share includes what it called (the default\n"
+    "                       where there are call chains)\n"
+    "      --no-children    only its own samples\n"
+    "  -g, --call-graph WORDS  graph, fractal or none; caller or callee; the least\n"
+    "                       percentage drawn (graph,0.5,caller with --children, else\n"
+    "                       callee)\n"
+    "  -G, --inverted       callers first: the same as -g caller\n"
+    "      --percent-limit N  leave smaller rows and branches out\n"
+    "      --percentage WHICH  absolute, or relative to the rows that are shown\n"
+    "  -n, --show-nr-samples  a column of sample counts\n"
+    "      --show-total-period  a column of periods\n"
+    "  -c, --comms NAMES    show only rows of these commands\n"
+    "  -d, --dsos NAMES     show only rows of these shared objects\n"
+    "  -S, --symbols NAMES  show only rows of these functions\n"
+    "  -U, --hide-unresolved  leave out functions without a name\n"
+    "  -t, --field-separator C  separate columns by C, without padding\n"
+    "      --header         print the recording's header first\n"
+    "      --header-only    print nothing but the header\n"
+    "  -q                   rows and trees only\n"
+    "      --stdio          accepted, and always so\n"
+    "  -o, --output FILE    write there instead of standard output\n";
+
+enum {
+    OPT_CHILDREN = OPT_COMMON_END,
+    OPT_NO_CHILDREN,
+    OPT_PERCENT_LIMIT,
+    OPT_PERCENTAGE,
+    OPT_TOTAL_PERIOD,
+    OPT_HEADER,
+    OPT_HEADER_ONLY,
+    OPT_STDIO,
+};
+
+/* --comms stands before the common options, which have one of that name that narrows the
+ * samples. */
+static const struct option options[] = {
+    {"comms", required_argument, NULL, 'c'},
+    COMMON_LONG,
+    {"sort", required_argument, NULL, 's'},
+    {"children", no_argument, NULL, OPT_CHILDREN},
+    {"no-children", no_argument, NULL, OPT_NO_CHILDREN},
+    {"call-graph", optional_argument, NULL, 'g'},
+    {"inverted", no_argument, NULL, 'G'},
+    {"percent-limit", required_argument, NULL, OPT_PERCENT_LIMIT},
+    {"percentage", required_argument, NULL, OPT_PERCENTAGE},
+    {"show-nr-samples", no_argument, NULL, 'n'},
+    {"show-total-period", no_argument, NULL, OPT_TOTAL_PERIOD},
+    {"dsos", required_argument, NULL, 'd'},
+    {"symbols", required_argument, NULL, 'S'},
+    {"hide-unresolved", no_argument, NULL, 'U'},
+    {"field-separator", required_argument, NULL, 't'},
+    {"header", no_argument, NULL, OPT_HEADER},
+    {"header-only", no_argument, NULL, OPT_HEADER_ONLY},
+    {"stdio", no_argument, NULL, OPT_STDIO},
+    {"output", required_argument, NULL, 'o'},
+    {0},
+};
+
+enum choice { CHOICE_DEFAULT, CHOICE_YES, CHOICE_NO };
+
+struct report_command {
+    struct report_options report;
+    char **argv;
+    enum choice children, callers_first;
+    bool header, header_only;
+    const char *output;
+};
+
+/* ---- values -------------------------------------------------------------------------------- */
+
+static bool parse_percent(const char *text, double *ret)
+{
+    char *end;
+    *ret = strtod(text, &end);
+    return end != text && (*end == 0 || strcmp(end, "%") == 0) && *ret >= 0 && *ret <= 100;
+}
+
+static int parse_sort(struct report_options *o, char *value, struct error *err)
+{
+    o->nr_keys = 0;
+    for (char *name; (name = strsep(&value, ","));) {
+        int key = report_key(name);
+        if (key < 0)
+            return error_set(err, ERROR_FORMAT, "--sort: no key is called '%s'; there are %s", name,
+                             report_key_names());
+        bool known = false;
+        for (unsigned i = 0; i < o->nr_keys; i++)
+            known |= o->keys[i] == (enum report_key)key;
+        if (!known)
+            o->keys[o->nr_keys++] = (enum report_key)key;
+    }
+    return 0;
+}
+
+static int graph_word(struct report_command *c, const char *word, struct error *err)
+{
+    struct report_options *o = &c->report;
+    double least;
+    if (strcmp(word, "graph") == 0)
+        o->graph = GRAPH_ABSOLUTE;
+    else if (strcmp(word, "fractal") == 0)
+        o->graph = GRAPH_FRACTAL;
+    else if (strcmp(word, "none") == 0 || strcmp(word, "no") == 0)
+        o->graph = GRAPH_NONE;
+    else if (strcmp(word, "caller") == 0)
+        c->callers_first = CHOICE_YES;
+    else if (strcmp(word, "callee") == 0)
+        c->callers_first = CHOICE_NO;
+    else if (parse_percent(word, &least))
+        o->graph_percent = least;
+    else if (strcmp(word, "function") != 0 && strcmp(word, "percent") != 0)
+        return error_set(err, ERROR_FORMAT,
+                         "-g: '%s' is none of graph, fractal, none, caller, callee, function, "
+                         "percent or a percentage",
+                         word);
+    return 0;
+}
+
+/* As with perf, the words may stand in an argument of their own. */
+static int parse_graph(struct report_command *c, const char *value, struct error *err)
+{
+    const char *next = c->argv[optind];
+    if (!value && next && next[0] != '-') {
+        value = next;
+        optind++;
+    }
+    c->report.graph = GRAPH_ABSOLUTE;
+    char *copy = strdup(value ? value : "graph");
+    if (!copy)
+        return error_no_memory(err);
+    char *rest = copy;
+    int failed = 0;
+    for (char *word; !failed && (word = strsep(&rest, ","));)
+        failed = *word ? graph_word(c, word, err) : 0;
+    free(copy);
+    return failed;
+}
+
+static int parse_limit(struct report_options *o, const char *value, struct error *err)
+{
+    if (!parse_percent(value, &o->percent_limit))
+        return error_set(err, ERROR_FORMAT, "--percent-limit: '%s' is not a percentage", value);
+    o->graph_percent = o->percent_limit;
+    return 0;
+}
+
+static int parse_percentage(struct report_options *o, const char *value, struct error *err)
+{
+    o->relative = strcmp(value, "relative") == 0;
+    if (o->relative || strcmp(value, "absolute") == 0)
+        return 0;
+    return error_set(err, ERROR_FORMAT, "--percentage: '%s' is neither absolute nor relative",
+                     value);
+}
+
+/* Names separated by commas, cut where they stand: a name with a comma cannot be given, as with
+ * perf. */
+static int parse_names(char *value, name_list *list, struct error *err)
+{
+    for (char *name; (name = strsep(&value, ","));)
+        if (*name && !vec_push(list, name))
+            return error_no_memory(err);
+    return 0;
+}
+
+static int flag_option(struct report_command *c, int option)
+{
+    struct report_options *o = &c->report;
+    switch (option) {
+    case OPT_CHILDREN:
+        c->children = CHOICE_YES;
+        break;
+    case OPT_NO_CHILDREN:
+        c->children = CHOICE_NO;
+        break;
+    case 'G':
+        c->callers_first = CHOICE_YES;
+        break;
+    case 'n':
+        o->show_samples = true;
+        break;
+    case OPT_TOTAL_PERIOD:
+        o->show_period = true;
+        break;
+    case 'U':
+        o->hide_unresolved = true;
+        break;
+    case 'q':
+        o->bare = true;
+        break;
+    case OPT_HEADER_ONLY:
+        c->header_only = true;
+        /* fall through */
+    case OPT_HEADER:
+        c->header = true;
+        break;
+    default:
+        break;
+    }
+    return 0;
+}
+
+static int own_option(void *context, int option, const char *value, struct error *err)
+{
+    struct report_command *c = context;
+    struct report_options *o = &c->report;
+    switch (option) {
+    case 's':
+        return parse_sort(o, (char *)value, err);
+    case 'g':
+        return parse_graph(c, value, err);
+    case OPT_PERCENT_LIMIT:
+        return parse_limit(o, value, err);
+    case OPT_PERCENTAGE:
+        return parse_percentage(o, value, err);
+    case 'c':
+        return parse_names((char *)value, &o->comms, err);
+    case 'd':
+        return parse_names((char *)value, &o->dsos, err);
+    case 'S':
+        return parse_names((char *)value, &o->symbols, err);
+    case 't':
+        if (!*value)
+            return error_set(err, ERROR_FORMAT, "-t: the separator is empty");
+        o->separator = value;
+        return 0;
+    case 'o':
+        c->output = value;
+        return 0;
+    default:
+        return flag_option(c, option);
+    }
+}
+
+/* ---- running ------------------------------------------------------------------------------- */
+
+static bool has_callchain(const struct perfdata *pd)
+{
+    for (size_t i = 0; i < perfdata_nr_events(pd); i++)
+        if (perfdata_event(pd, i)->attr.sample_type & PERF_SAMPLE_CALLCHAIN)
+            return true;
+    return false;
+}
+
+/* What was not asked for depends on what was recorded. */
+static void settle(struct report_command *c, const struct perfdata *pd)
+{
+    struct report_options *o = &c->report;
+    bool chains = has_callchain(pd);
+    o->children = chains && c->children != CHOICE_NO;
+    o->callers_first =
+        c->callers_first == CHOICE_DEFAULT ? o->children : c->callers_first == CHOICE_YES;
+    if (!chains)
+        o->graph = GRAPH_NONE;
+}
+
+static int print_stacks(const struct report_command *c, struct replay *r, const struct stacks *s,
+                        struct text *out, struct error *err)
+{
+    const struct perfdata *pd = replay_perfdata(r);
+    size_t nr = perfdata_nr_events(pd);
+    struct report_event *events = calloc(nr + 1, sizeof(*events));
+    if (!events)
+        return error_no_memory(err);
+    for (size_t i = 0; i < nr; i++) {
+        const struct perfdata_event *e = perfdata_event(pd, i);
+        bool chain = e->attr.sample_type & PERF_SAMPLE_CALLCHAIN;
+        events[i] = (struct report_event){e->name, chain};
+    }
+    int failed = report_print(s, &c->report, events, nr, perfdata_loss(pd)->samples_lost, out, err);
+    free(events);
+    return failed;
+}
+
+static int write_out(const struct report_command *c, struct text *out, struct error *err)
+{
+    bool closed = false;
+    FILE *file = c->output ? fopen(c->output, "w") : NULL;
+    if (c->output && !file)
+        return error_system(err, errno, "%s: cannot write", c->output);
+    int failed = text_write(out, file ? fileno(file) : STDOUT_FILENO, &closed, err);
+    if (file && fclose(file) != 0 && !failed)
+        failed = error_system(err, errno, "%s: cannot write", c->output);
+    return failed;
+}
+
+static int collect(struct common *c, struct report_command *rc, struct replay *r, struct error *err)
+{
+    settle(rc, replay_perfdata(r));
+    struct stacks_options kept = report_needs(&rc->report);
+    struct stacks *s = stacks_create(&kept);
+    struct text out = {0};
+    if (!s)
+        return error_no_memory(err);
+    struct replay_sink sink = stacks_sink(s);
+    int failed = replay_run(r, &sink, err) < 0 || stacks_finish(s, err) < 0;
+    common_summary(c, r);
+    if (!failed)
+        failed = print_stacks(rc, r, s, &out, err) < 0 || write_out(rc, &out, err) < 0;
+    text_free(&out);
+    stacks_free(s);
+    return failed ? -1 : 0;
+}
+
+static int run(struct common *c, struct report_command *rc, struct error *err)
+{
+    struct replay *r;
+    int failed = 0;
+    if (replay_create(&c->replay, &r, err) < 0)
+        return -1;
+    if (rc->header) {
+        failed = perfdata_print_header(replay_perfdata(r), stdout);
+        fflush(stdout);
+    }
+    if (!failed && !rc->header_only)
+        failed = collect(c, rc, r, err);
+    replay_free(r);
+    return failed;
+}
+
+int cmd_report(int argc, char **argv)
+{
+    struct common c;
+    struct report_command rc = {.argv = argv,
+                                .report = {.keys = {KEY_COMM, KEY_DSO, KEY_SYM},
+                                           .nr_keys = 3,
+                                           .graph = GRAPH_ABSOLUTE,
+                                           .graph_percent = 0.5}};
+    struct error err = {0};
+    common_init(&c);
+    int status = common_parse(&c, argc, argv, COMMON_LETTERS "s:g::Gnc:d:S:Ut:qo:", options, usage,
+                              own_option, &rc);
+    if (status < 0) {
+        bool lines = report_needs(&rc.report).by_line;
+        c.replay.symbols.lines = lines;
+        status = run(&c, &rc, &err) < 0 ? command_error("report", &err, EXIT_BAD_INPUT) : 0;
+    }
+    vec_free(&rc.report.comms);
+    vec_free(&rc.report.dsos);
+    vec_free(&rc.report.symbols);
+    common_free(&c);
+    return status;
+}

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A row's call tree, drawn as perf draws it. Branches are merged on the way down, and only where
+ * they are drawn: an item is a place in the tree of stacks with its share of the row's samples; a
+ * branch is a list of items whose functions look the same.
+ *
+ * Callees first: from each of the row's nodes up to its callers.
+ * Callers first, without children: from the outermost caller down to the row's nodes.
+ * Callers first, with children: samples that ended in the row as before; the others from the
+ * row's outermost node down.
+ */
+#include "output/report_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEVELS_MAX = 100 }; /* of branching: more do not fit any screen */
+
+enum item_kind {
+    ITEM_UP,     /* stacks of `node`, on the way to the root */
+    ITEM_DOWN,   /* stacks through `node` that did not end in the row, on the way down */
+    ITEM_TO_ROW, /* stacks through `node` that ended in the row, on the way down */
+};
+
+struct item {
+    uint32_t node;
+    uint32_t next; /* of the same branch: index + 1; 0: the last */
+    enum item_kind kind;
+    uint64_t weight;
+};
+
+struct branch {
+    uint32_t chain_class;
+    uint32_t items; /* index + 1 of the first */
+    uint64_t weight;
+};
+
+struct chains {
+    const struct report *report;
+    uint64_t *to_row; /* of each node: what ended in the row below it; zeros between rows */
+    VEC(uint32_t) touched;
+    uint32_t *branch_of; /* of each chain class: branch + 1 while gathering; zeros between */
+    VEC(struct item) items;
+    VEC(struct branch) branches;
+    struct text *out;
+    bool pipe[LEVELS_MAX + 1]; /* this level's line goes on */
+    uint64_t total;            /* 100 % in absolute mode */
+    bool failed;
+};
+
+struct chains *chains_create(const struct report *r)
+{
+    struct chains *c = calloc(1, sizeof(*c));
+    if (!c)
+        return NULL;
+    c->report = r;
+    c->to_row = calloc(r->nr_source, sizeof(*c->to_row));
+    c->branch_of = calloc(r->nr_functions + 1, sizeof(*c->branch_of));
+    if (c->to_row && c->branch_of)
+        return c;
+    chains_free(c);
+    return NULL;
+}
+
+void chains_free(struct chains *c)
+{
+    if (!c)
+        return;
+    free(c->to_row);
+    free(c->branch_of);
+    vec_free(&c->touched);
+    vec_free(&c->items);
+    vec_free(&c->branches);
+    free(c);
+}
+
+/* ---- gathering branches -------------------------------------------------------------------- */
+
+static const struct function *branch_function(const struct chains *c, const struct branch *b)
+{
+    return &c->report->stacks->functions.at[b->chain_class];
+}
+
+/* Add an item to its branch among those from `first` on. */
+static void add_item(struct chains *c, size_t first, uint32_t node, enum item_kind kind,
+                     uint64_t weight)
+{
+    uint32_t function = c->report->nodes[node].function;
+    if (!weight || function == FUNCTION_NONE || c->failed)
+        return;
+    uint32_t chain_class = c->report->chain_class[function];
+    uint32_t *branch = &c->branch_of[chain_class];
+    if (!*branch) {
+        struct branch b = {.chain_class = chain_class};
+        c->failed = !vec_push(&c->branches, b);
+        if (c->failed)
+            return;
+        *branch = (uint32_t)(c->branches.nr - first);
+    }
+    struct branch *b = &c->branches.at[first + *branch - 1];
+    struct item item = {node, b->items, kind, weight};
+    c->failed = !vec_push(&c->items, item);
+    if (c->failed)
+        return;
+    b->items = (uint32_t)c->items.nr;
+    b->weight += weight;
+}
+
+/* What follows an item. */
+static void add_next(struct chains *c, size_t first, const struct item *item)
+{
+    const struct report_node *nodes = c->report->nodes;
+    if (item->kind == ITEM_UP) {
+        add_item(c, first, nodes[item->node].parent, ITEM_UP, item->weight);
+        return;
+    }
+    for (uint32_t n = nodes[item->node].first_child; n; n = nodes[n].next) {
+        uint64_t to_row = c->to_row[n];
+        add_item(c, first, n, item->kind,
+                 item->kind == ITEM_TO_ROW ? to_row : nodes[n].total - to_row);
+    }
+}
+
+static void end_gathering(struct chains *c, size_t first)
+{
+    for (size_t i = first; i < c->branches.nr; i++)
+        c->branch_of[c->branches.at[i].chain_class] = 0;
+}
+
+/* Append the branches that follow branch `of`. */
+static void gather(struct chains *c, struct branch of)
+{
+    size_t first = c->branches.nr;
+    for (uint32_t i = of.items; i;) {
+        struct item item = c->items.at[i - 1];
+        add_next(c, first, &item);
+        i = item.next;
+    }
+    end_gathering(c, first);
+}
+
+/* ---- where a row's tree begins ------------------------------------------------------------- */
+
+static void touch(struct chains *c, uint32_t node, uint64_t weight)
+{
+    if (!c->to_row[node] && !vec_push(&c->touched, node))
+        c->failed = true;
+    else
+        c->to_row[node] += weight;
+}
+
+/* Mark the way from the outermost caller to every node of the row. */
+static void mark_to_row(struct chains *c, uint32_t row)
+{
+    const struct report *r = c->report;
+    for (uint32_t i = r->row_first[row]; i < r->row_first[row + 1] && !c->failed; i++) {
+        uint32_t node = r->row_nodes[i];
+        uint64_t weight = r->nodes[node].self;
+        for (; weight && node && !c->failed; node = r->nodes[node].parent)
+            touch(c, node, weight);
+    }
+}
+
+static void start_callers_first(struct chains *c, uint32_t row)
+{
+    const struct report *r = c->report;
+    mark_to_row(c, row);
+    for (size_t i = 0; i < c->touched.nr; i++) {
+        uint32_t node = c->touched.at[i];
+        uint32_t up = r->nodes[node].parent;
+        if (up && r->nodes[up].function == FUNCTION_NONE)
+            add_item(c, 0, node, ITEM_TO_ROW, c->to_row[node]);
+    }
+    for (uint32_t i = r->row_first[row]; r->options->children && i < r->row_first[row + 1]; i++) {
+        uint32_t node = r->row_nodes[i];
+        if (r->nodes[node].outermost)
+            add_item(c, 0, node, ITEM_DOWN, r->nodes[node].total - c->to_row[node]);
+    }
+}
+
+static void start_callees_first(struct chains *c, uint32_t row)
+{
+    const struct report *r = c->report;
+    for (uint32_t i = r->row_first[row]; i < r->row_first[row + 1]; i++) {
+        uint32_t node = r->row_nodes[i];
+        const struct report_node *n = &r->nodes[node];
+        add_item(c, 0, node, ITEM_UP, r->options->children ? n->inner : n->self);
+    }
+}
+
+static void forget_row(struct chains *c)
+{
+    vec_foreach (node, &c->touched)
+        c->to_row[*node] = 0;
+    c->touched.nr = c->items.nr = c->branches.nr = 0;
+}
+
+/* ---- drawing ------------------------------------------------------------------------------- */
+
+static void put_margin(struct chains *c, unsigned columns)
+{
+    for (unsigned i = 0; i < 12 + columns; i++)
+        text_char(c->out, ' ');
+}
+
+static void put_levels(struct chains *c, unsigned margin, unsigned levels)
+{
+    put_margin(c, margin);
+    for (unsigned i = 0; i < levels; i++)
+        text_string(c->out, c->pipe[i] ? "|          " : "           ");
+}
+
+static void put_separator(struct chains *c, unsigned margin, unsigned level)
+{
+    put_levels(c, margin, level);
+    text_char(c->out, '\n');
+}
+
+static void put_name(struct chains *c, const struct branch *b)
+{
+    report_put_function(c->out, branch_function(c, b), false);
+    text_char(c->out, '\n');
+}
+
+static void put_percent(struct chains *c, unsigned margin, unsigned level, double percent)
+{
+    put_levels(c, margin, level - 1);
+    text_printf(c->out, "%c--%.2f%%--", c->pipe[level - 1] ? '|' : ' ', percent);
+}
+
+/* When all of a branch goes one way, step on and return true; else what it splits into has been
+ * appended to the branches. */
+static bool follow(struct chains *c, struct branch *b)
+{
+    size_t first = c->branches.nr;
+    gather(c, *b);
+    if (c->failed || c->branches.nr - first != 1 || c->branches.at[first].weight != b->weight)
+        return false;
+    *b = c->branches.at[first];
+    c->branches.nr = first;
+    return true;
+}
+
+/* Compares branches through their functions: no order of indexes shows. */
+static int by_weight(const void *a, const void *b, void *context)
+{
+    const struct chains *c = context;
+    const struct branch *x = a;
+    const struct branch *y = b;
+    if (x->weight != y->weight)
+        return x->weight < y->weight ? 1 : -1;
+    return report_compare_functions(branch_function(c, x), branch_function(c, y));
+}
+
+/* Sort the branches from `first` on and forget those too small to draw. Returns what they all
+ * weigh, the forgotten ones included. */
+static uint64_t sort_branches(struct chains *c, size_t first)
+{
+    const struct report_options *o = c->report->options;
+    size_t nr = c->branches.nr - first;
+    uint64_t sum = 0;
+    for (size_t i = first; i < c->branches.nr; i++)
+        sum += c->branches.at[i].weight;
+    if (nr)
+        qsort_r(c->branches.at + first, nr, sizeof(*c->branches.at), by_weight, c);
+    double least = o->graph_percent / 100;
+    least = o->graph == GRAPH_FRACTAL ? ceil((double)sum * least) : floor((double)c->total * least);
+    while (c->branches.nr > first && (double)c->branches.at[c->branches.nr - 1].weight < least)
+        c->branches.nr--;
+    return sum;
+}
+
+static void draw_branches(struct chains *c, size_t first, uint64_t whole, unsigned margin,
+                          unsigned level);
+
+static void draw_branch(struct chains *c, struct branch b, uint64_t whole, unsigned margin,
+                        unsigned level)
+{
+    size_t first_item = c->items.nr;
+    size_t first = c->branches.nr;
+    put_percent(c, margin, level, 100.0 * (double)b.weight / (double)whole);
+    put_name(c, &b);
+    while (follow(c, &b)) {
+        put_levels(c, margin, level);
+        put_name(c, &b);
+    }
+    uint64_t sum = sort_branches(c, first);
+    if (level < LEVELS_MAX) {
+        c->pipe[level] = true;
+        uint64_t part = c->report->options->graph == GRAPH_FRACTAL ? sum : whole;
+        draw_branches(c, first, part, margin, level + 1);
+    } else if (c->branches.nr > first) {
+        put_levels(c, margin, level);
+        text_string(c->out, "[deeper]\n");
+    }
+    c->branches.nr = first;
+    c->items.nr = first_item;
+}
+
+/* Draw the branches from `first` on, sorted; `whole` is what 100 % is. */
+static void draw_branches(struct chains *c, size_t first, uint64_t whole, unsigned margin,
+                          unsigned level)
+{
+    size_t end = c->branches.nr;
+    bool fractal = c->report->options->graph == GRAPH_FRACTAL;
+    uint64_t left = whole;
+    for (size_t i = first; i < end && !c->failed; i++) {
+        struct branch b = c->branches.at[i];
+        left -= b.weight < left ? b.weight : left;
+        put_separator(c, margin, level);
+        /* the line of the last branch ends with it, unless a rest follows */
+        if (i + 1 == end && (!fractal || !left))
+            c->pipe[level - 1] = false;
+        draw_branch(c, b, whole, margin, level);
+    }
+    if (fractal && left && left != whole) {
+        c->pipe[level - 1] = false;
+        put_percent(c, margin, level, 100.0 * (double)left / (double)whole);
+        text_string(c->out, "[...]\n");
+    }
+}
+
+/* Where rows begin with the symbol, a tree that begins with it need not repeat it. */
+static bool repeats_row(const struct chains *c, const struct report_row *row,
+                        const struct branch *b)
+{
+    const struct report_options *o = c->report->options;
+    return o->nr_keys && o->keys[0] == KEY_SYM && row->function != FUNCTION_NONE &&
+           c->report->chain_class[row->function] == b->chain_class;
+}
+
+/* One branch that is all of the row needs no percentage: its names stand in a column. Returns how
+ * far what follows is moved to the right. */
+static unsigned draw_trunk(struct chains *c, const struct report_row *row, uint64_t row_weight)
+{
+    if (c->branches.nr != 1 || c->branches.at[0].weight != row_weight)
+        return 0;
+    struct branch b = c->branches.at[0];
+    bool skip = repeats_row(c, row, &b);
+    unsigned margin = 0;
+    c->branches.nr = 0;
+    do {
+        if (skip) {
+            skip = false;
+            continue;
+        }
+        if (!margin) {
+            put_margin(c, 0);
+            text_string(c->out, "|\n");
+        }
+        put_margin(c, margin);
+        text_string(c->out, margin ? "" : "---");
+        margin = 3;
+        put_name(c, &b);
+    } while (follow(c, &b));
+    sort_branches(c, 0);
+    return margin;
+}
+
+int chains_print(struct chains *c, uint32_t row, uint64_t total, struct text *out,
+                 struct error *err)
+{
+    const struct report_options *o = c->report->options;
+    const struct report_row *of = &c->report->rows.at[row];
+    uint64_t weight = o->children ? of->children : of->self;
+    size_t before = out->size;
+    c->out = out;
+    c->total = total;
+    c->pipe[0] = true;
+    if (o->callers_first)
+        start_callers_first(c, row);
+    else
+        start_callees_first(c, row);
+    end_gathering(c, 0);
+    sort_branches(c, 0);
+    unsigned margin = draw_trunk(c, of, weight);
+    draw_branches(c, 0, o->graph == GRAPH_FRACTAL ? weight : total, margin, 1);
+    if (out->size > before)
+        text_char(out, '\n');
+    forget_row(c);
+    return c->failed ? error_no_memory(err) : 0;
+}

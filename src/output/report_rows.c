@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The report's rows: which node of the tree belongs to which row, and how much of the samples a
+ * row and its callees had. One walk down the tree does it: while a row has a node open above,
+ * what lies below it has been counted already, so recursion counts a sample once.
+ */
+#include "base/hash.h"
+#include "output/output.h"
+#include "output/report_internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *report_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+bool report_has_key(const struct report_options *o, enum report_key key)
+{
+    for (unsigned i = 0; i < o->nr_keys; i++)
+        if (o->keys[i] == key)
+            return true;
+    return false;
+}
+
+uint16_t report_row_event(const struct report *r, const struct report_row *row)
+{
+    return r->stacks->groups.at[row->group].event;
+}
+
+static int compare_text(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) : (a != NULL) - (b != NULL);
+}
+
+int report_compare_functions(const struct function *a, const struct function *b)
+{
+    int order = compare_text(a->symbol, b->symbol);
+    order = order ? order : compare_text(a->module, b->module);
+    order = order ? order : (a->address > b->address) - (a->address < b->address);
+    order = order ? order : compare_text(a->file, b->file);
+    order = order ? order : (a->line > b->line) - (a->line < b->line);
+    return order ? order : a->inlined - b->inlined;
+}
+
+/* ---- classes: equal keys, equal number ----------------------------------------------------- */
+
+enum { CLASS_WORDS = 4 };
+
+struct class_key {
+    uint64_t word[CLASS_WORDS];
+};
+
+/* Number `nr` keys: ret[i] is the index of the first key equal to keys[i]. */
+static int number_classes(const struct class_key *keys, size_t nr, uint32_t *ret)
+{
+    size_t cap = 16;
+    while (cap < nr * 2)
+        cap *= 2;
+    uint32_t *slots = calloc(cap, sizeof(*slots));
+    if (!slots)
+        return -1;
+    for (size_t i = 0; i < nr; i++) {
+        size_t at = hash_bytes(&keys[i], sizeof(keys[i])) & (cap - 1);
+        while (slots[at] && memcmp(&keys[slots[at] - 1], &keys[i], sizeof(keys[i])) != 0)
+            at = (at + 1) & (cap - 1);
+        if (!slots[at])
+            slots[at] = (uint32_t)i + 1;
+        ret[i] = slots[at] - 1;
+    }
+    free(slots);
+    return 0;
+}
+
+static uint64_t word_of(const void *interned)
+{
+    return (uintptr_t)interned;
+}
+
+static int class_groups(struct report *r, struct class_key *keys)
+{
+    const struct report_options *o = r->options;
+    for (size_t i = 0; i < r->nr_groups; i++) {
+        const struct stack_group *g = &r->stacks->groups.at[i];
+        bool tid = report_has_key(o, KEY_TID);
+        bool comm = tid || report_has_key(o, KEY_COMM) || report_has_key(o, KEY_PID) || o->comms.nr;
+        keys[i] = (struct class_key){{
+            g->event | (report_has_key(o, KEY_CPU) ? (uint64_t)g->cpu << 32 : 0),
+            comm ? word_of(g->comm) : 0,
+            tid || report_has_key(o, KEY_PID) ? g->pid : 0,
+            tid ? g->tid : 0,
+        }};
+    }
+    return number_classes(keys, r->nr_groups, r->group_class);
+}
+
+/* Functions that a call tree shows as one: positions within do not matter. */
+static int class_chains(struct report *r, struct class_key *keys)
+{
+    for (size_t i = 0; i < r->nr_functions; i++) {
+        const struct function *f = &r->stacks->functions.at[i];
+        keys[i] =
+            (struct class_key){{word_of(f->symbol), word_of(f->module), f->address, f->inlined}};
+    }
+    return number_classes(keys, r->nr_functions, r->chain_class);
+}
+
+static int class_functions(struct report *r, struct class_key *keys)
+{
+    const struct report_options *o = r->options;
+    for (size_t i = 0; i < r->nr_functions; i++) {
+        const struct function *f = &r->stacks->functions.at[i];
+        bool line = report_has_key(o, KEY_SRCLINE);
+        const char *module = NULL;
+        if ((report_has_key(o, KEY_DSO) || o->dsos.nr) && f->module &&
+            !(module = intern_string(r->strings, report_base_name(f->module))))
+            return -1;
+        keys[i] = (struct class_key){{
+            word_of(module),
+            report_has_key(o, KEY_SYM) || o->symbols.nr ? r->chain_class[i] + 1 : 0,
+            line || report_has_key(o, KEY_SRCFILE) ? word_of(f->file) : 0,
+            line ? f->line : 0,
+        }};
+    }
+    keys[r->nr_functions] = (struct class_key){0}; /* of samples without any frame */
+    return number_classes(keys, r->nr_functions + 1, r->function_class);
+}
+
+static int make_classes(struct report *r)
+{
+    size_t nr = (r->nr_functions > r->nr_groups ? r->nr_functions : r->nr_groups) + 1;
+    struct class_key *keys = calloc(nr, sizeof(*keys));
+    r->group_class = calloc(r->nr_groups + 1, sizeof(*r->group_class));
+    r->function_class = calloc(r->nr_functions + 1, sizeof(*r->function_class));
+    r->chain_class = calloc(r->nr_functions + 1, sizeof(*r->chain_class));
+    int failed = !keys || !r->group_class || !r->function_class || !r->chain_class;
+    failed = failed || class_groups(r, keys) < 0 || class_chains(r, keys) < 0 ||
+             class_functions(r, keys) < 0;
+    free(keys);
+    return failed ? -1 : 0;
+}
+
+/* ---- the tree ------------------------------------------------------------------------------ */
+
+/* The tree without functions that have no name. A stack that ends in one is left out: there is no
+ * telling where its time went. */
+static int drop_unresolved(struct report *r)
+{
+    uint32_t *index = calloc(r->nr_source, sizeof(*index));
+    if (!index || stack_tree_init(&r->resolved) < 0) {
+        free(index);
+        return -1;
+    }
+    for (size_t i = 1; i < r->nr_source; i++) {
+        const struct stack_node *n = &r->source[i];
+        bool named = n->depth == 1 || r->stacks->functions.at[n->function].symbol;
+        index[i] = index[n->parent];
+        if (!named)
+            continue;
+        index[i] = stack_tree_child(&r->resolved, index[n->parent], n->function);
+        if (!index[i]) {
+            free(index);
+            return -1;
+        }
+        if (n->depth > 1) {
+            r->resolved.nodes.at[index[i]].samples += n->samples;
+            r->resolved.nodes.at[index[i]].period += n->period;
+        }
+    }
+    free(index);
+    r->source = r->resolved.nodes.at;
+    r->nr_source = r->resolved.nodes.nr;
+    return 0;
+}
+
+/* An event without periods is weighed by its samples. */
+static uint64_t weight_of(const struct stack_node *n)
+{
+    return n->period ? n->period : n->samples;
+}
+
+static int make_nodes(struct report *r)
+{
+    r->nodes = calloc(r->nr_source, sizeof(*r->nodes));
+    if (!r->nodes)
+        return -1;
+    for (size_t i = r->nr_source; i-- > 1;) {
+        const struct stack_node *s = &r->source[i];
+        struct report_node *n = &r->nodes[i];
+        struct report_node *up = &r->nodes[s->parent];
+        n->parent = s->parent;
+        n->function = s->depth > 1 ? s->function : FUNCTION_NONE;
+        n->row = ROW_NONE;
+        n->self = weight_of(s);
+        n->samples = s->samples;
+        n->total += n->self;
+        n->height++;
+        n->next = up->first_child;
+        up->first_child = (uint32_t)i;
+        up->total += n->total;
+        if (up->height < n->height)
+            up->height = n->height;
+    }
+    return 0;
+}
+
+/* ---- rows ---------------------------------------------------------------------------------- */
+
+static size_t row_slot(const struct report *r, uint32_t group_class, uint32_t function_class)
+{
+    size_t at = hash_u64((uint64_t)group_class << 32 | function_class) & (r->nr_row_slots - 1);
+    for (; r->row_slots[at]; at = (at + 1) & (r->nr_row_slots - 1)) {
+        const struct report_row *row = &r->rows.at[r->row_slots[at] - 1];
+        if (row->group_class == group_class && row->function_class == function_class)
+            break;
+    }
+    return at;
+}
+
+static bool grow_rows(struct report *r)
+{
+    size_t nr = r->nr_row_slots ? r->nr_row_slots * 2 : 1024;
+    uint32_t *slots = calloc(nr, sizeof(*slots));
+    if (!slots)
+        return false;
+    free(r->row_slots);
+    r->row_slots = slots;
+    r->nr_row_slots = nr;
+    for (uint32_t i = 0; i < r->rows.nr; i++) {
+        const struct report_row *row = &r->rows.at[i];
+        slots[row_slot(r, row->group_class, row->function_class)] = i + 1;
+    }
+    return true;
+}
+
+/* The row of a function in a group, made if new; ROW_NONE when memory is out. */
+static uint32_t row_get(struct report *r, uint32_t group, uint32_t function)
+{
+    uint32_t group_class = r->group_class[group];
+    uint32_t function_class =
+        r->function_class[function == FUNCTION_NONE ? r->nr_functions : function];
+    if (r->rows.nr * 2 >= r->nr_row_slots && !grow_rows(r))
+        return ROW_NONE;
+    size_t at = row_slot(r, group_class, function_class);
+    if (!r->row_slots[at]) {
+        struct report_row row = {.group_class = group_class,
+                                 .function_class = function_class,
+                                 .group = group,
+                                 .function = function};
+        if (!vec_push(&r->rows, row))
+            return ROW_NONE;
+        r->row_slots[at] = (uint32_t)r->rows.nr;
+    }
+    return r->row_slots[at] - 1;
+}
+
+/* The keys' text comes from the least function and group of the row, so that it does not depend
+ * on the order of indexes. */
+static void row_represent(struct report *r, struct report_row *row, uint32_t function)
+{
+    const struct function *all = r->stacks->functions.at;
+    if (row->function == function || function == FUNCTION_NONE)
+        return;
+    if (row->function == FUNCTION_NONE ||
+        report_compare_functions(&all[function], &all[row->function]) < 0)
+        row->function = function;
+}
+
+static int row_enter(struct report *r, uint32_t node, uint32_t group)
+{
+    struct report_node *n = &r->nodes[node];
+    n->row = row_get(r, group, n->function);
+    if (n->row == ROW_NONE)
+        return -1;
+    struct report_row *row = &r->rows.at[n->row];
+    row_represent(r, row, n->function);
+    row->self += n->self;
+    row->samples += n->samples;
+    if (row->height < n->height)
+        row->height = n->height;
+    n->inner = n->total;
+    n->outermost = row->open == 0;
+    if (n->outermost)
+        row->children += n->total;
+    else
+        r->nodes[row->open].inner -= n->total;
+    return 0;
+}
+
+/* Samples without any frame: a row of no function. */
+static int row_bare(struct report *r, uint32_t top)
+{
+    struct report_node *n = &r->nodes[top];
+    if (!n->self)
+        return 0;
+    uint32_t index = row_get(r, r->source[top].function, FUNCTION_NONE);
+    if (index == ROW_NONE)
+        return -1;
+    struct report_row *row = &r->rows.at[index];
+    row->self += n->self;
+    row->children += n->self;
+    row->samples += n->samples;
+    return 0;
+}
+
+/* Which node of a row was open before the one that is open now. */
+struct opened {
+    uint32_t row, before;
+};
+
+typedef VEC(struct opened) opened_list;
+
+/* The node after `at` on a walk below `top`, closing what the walk leaves; `top`: none. */
+static uint32_t walk_next(struct report *r, opened_list *open, uint32_t at, uint32_t top)
+{
+    if (r->nodes[at].first_child)
+        return r->nodes[at].first_child;
+    for (; at != top; at = r->nodes[at].parent) {
+        const struct opened *o = &open->at[--open->nr];
+        r->rows.at[o->row].open = o->before;
+        if (r->nodes[at].next)
+            return r->nodes[at].next;
+    }
+    return top;
+}
+
+/* Walk one group's stacks down and up again, without recursion: stacks may be deep. */
+static int walk_group(struct report *r, uint32_t top)
+{
+    opened_list open = {0};
+    uint32_t group = r->source[top].function;
+    uint32_t at = r->nodes[top].first_child;
+    int failed = row_bare(r, top);
+    while (at && at != top && !failed) {
+        failed = row_enter(r, at, group);
+        if (failed)
+            break;
+        struct report_row *row = &r->rows.at[r->nodes[at].row];
+        struct opened o = {r->nodes[at].row, row->open};
+        failed = vec_push(&open, o) ? 0 : -1;
+        row->open = at;
+        if (!failed)
+            at = walk_next(r, &open, at, top);
+    }
+    vec_free(&open);
+    return failed;
+}
+
+static int make_rows(struct report *r)
+{
+    for (uint32_t top = r->nodes[0].first_child; top; top = r->nodes[top].next)
+        if (walk_group(r, top) < 0)
+            return -1;
+    return 0;
+}
+
+/* Each row's nodes, next to each other. */
+static int list_row_nodes(struct report *r)
+{
+    r->row_first = calloc(r->rows.nr + 2, sizeof(*r->row_first));
+    r->row_nodes = calloc(r->nr_source, sizeof(*r->row_nodes));
+    if (!r->row_first || !r->row_nodes)
+        return -1;
+    for (size_t i = 1; i < r->nr_source; i++)
+        if (r->nodes[i].row != ROW_NONE)
+            r->row_first[r->nodes[i].row + 2]++;
+    for (size_t i = 2; i < r->rows.nr + 2; i++)
+        r->row_first[i] += r->row_first[i - 1];
+    for (uint32_t i = 1; i < r->nr_source; i++)
+        if (r->nodes[i].row != ROW_NONE)
+            r->row_nodes[r->row_first[r->nodes[i].row + 1]++] = i;
+    return 0;
+}
+
+/* ---- names --------------------------------------------------------------------------------- */
+
+static char level_of(const struct function *f)
+{
+    switch (f->kind) {
+    case FRAME_KERNEL:
+        return 'k';
+    case FRAME_GUEST_KERNEL:
+        return 'g';
+    case FRAME_GUEST_USER:
+        return 'u';
+    case FRAME_HYPERVISOR:
+        return 'H';
+    default:
+        return '.';
+    }
+}
+
+void report_put_function(struct text *t, const struct function *f, bool row)
+{
+    if (row)
+        text_printf(t, "[%c] ", f ? level_of(f) : '.');
+    if (f && f->symbol) {
+        text_symbol(t, f->symbol);
+        if (f->inlined)
+            text_string(t, " (inlined)");
+    } else {
+        text_printf(t, row ? "0x%016" PRIx64 : "0x%" PRIx64, f ? f->address : 0);
+    }
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+int report_create(const struct stacks *s, const struct report_options *options, struct report **ret,
+                  struct error *err)
+{
+    struct report *r = calloc(1, sizeof(*r));
+    if (!r)
+        return error_no_memory(err);
+    r->stacks = s;
+    r->options = options;
+    r->source = s->tree.nodes.at;
+    r->nr_source = s->tree.nodes.nr;
+    r->nr_functions = s->functions.nr;
+    r->nr_groups = s->groups.nr;
+    r->strings = intern_create();
+    if (!r->strings || make_classes(r) < 0 ||
+        (options->hide_unresolved && drop_unresolved(r) < 0) || make_nodes(r) < 0 ||
+        make_rows(r) < 0 || list_row_nodes(r) < 0) {
+        report_free(r);
+        return error_no_memory(err);
+    }
+    *ret = r;
+    return 0;
+}
+
+void report_free(struct report *r)
+{
+    if (!r)
+        return;
+    intern_free(r->strings);
+    stack_tree_deinit(&r->resolved);
+    free(r->nodes);
+    vec_free(&r->rows);
+    free(r->row_slots);
+    free(r->group_class);
+    free(r->function_class);
+    free(r->chain_class);
+    free(r->row_first);
+    free(r->row_nodes);
+    free(r);
+}

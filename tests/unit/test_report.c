@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The report's rows and trees, from stacks written down by hand. */
+#include "output/report.h"
+#include "stacks/internal.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct report_event cycles = {"cycles", true};
+
+static struct stacks *make(void)
+{
+    struct stacks_options options = {0};
+    struct stacks *s = stacks_create(&options);
+    assert_non_null(s);
+    return s;
+}
+
+/* "comm;outermost;...;leaf": functions of module /bin/prog, those that begin with k_ of the
+ * kernel, i_ inlined, "?N" unknown at address N. */
+static void add(struct stacks *s, const char *stack, uint64_t samples, uint64_t period)
+{
+    char *copy = strdup(stack);
+    char *rest = copy;
+    struct stack_group g = {.comm = strsep(&rest, ";"), .pid = 10, .tid = 11};
+    uint32_t node = stack_tree_child(&s->tree, 0, stacks_intern_group(s, &g));
+    for (char *name; (name = strsep(&rest, ";"));) {
+        bool kernel = strncmp(name, "k_", 2) == 0;
+        struct function f = {.symbol = name,
+                             .module = kernel ? "[kernel.kallsyms]" : "/bin/prog",
+                             .kind = kernel ? FRAME_KERNEL : FRAME_NATIVE,
+                             .inlined = strncmp(name, "i_", 2) == 0};
+        if (*name == '?') {
+            f.symbol = NULL;
+            f.address = strtoul(name + 1, NULL, 16);
+        }
+        node = stack_tree_child(&s->tree, node, stacks_intern_function(s, &f));
+    }
+    s->tree.nodes.at[node].samples += samples;
+    s->tree.nodes.at[node].period += period;
+    free(copy);
+}
+
+static struct report_options basic(void)
+{
+    return (struct report_options){
+        .keys = {KEY_SYM}, .nr_keys = 1, .bare = true, .graph_percent = 0.5};
+}
+
+static void expect(struct stacks *s, const struct report_options *o, const char *want)
+{
+    struct text out = {0};
+    struct error err = {0};
+    assert_int_equal(report_print(s, o, &cycles, 1, 3, &out, &err), 0);
+    text_char(&out, 0);
+    assert_string_equal(out.at, want);
+    text_free(&out);
+    stacks_free(s);
+}
+
+static void self_is_of_the_leaf(void **state)
+{
+    (void)state;
+    struct stacks *s = make();
+    add(s, "p;main;f", 3, 30);
+    add(s, "p;main;g;f", 1, 10);
+    add(s, "p;main", 1, 20);
+    add(s, "p;main;k_read", 4, 40);
+    struct report_options o = basic();
+    expect(s, &o,
+           "    40.00%  [.] f\n"
+           "    40.00%  [k] k_read\n"
+           "    20.00%  [.] main\n");
+}
+
+static void children_count_a_sample_once(void **state)
+{
+    (void)state;
+    struct stacks *s = make();
+    add(s, "p;main;f;g;f", 1, 50);
+    add(s, "p;main;f;f;f", 1, 25);
+    add(s, "p;main;g", 1, 25);
+    struct report_options o = basic();
+    o.children = o.callers_first = true;
+    expect(s, &o,
+           "   100.00%     0.00%  [.] main\n"
+           "    75.00%    75.00%  [.] f\n"
+           "    75.00%    25.00%  [.] g\n");
+}
+
+static void columns_and_head(void **state)
+{
+    (void)state;
+    struct stacks *s = make();
+    add(s, "p;main", 12345, 90);
+    add(s, "longer;main", 2, 10);
+    struct report_options o = basic();
+    o.keys[0] = KEY_COMM;
+    o.keys[1] = KEY_DSO;
+    o.keys[2] = KEY_SYM;
+    o.nr_keys = 3;
+    o.bare = false;
+    o.show_samples = o.show_period = true;
+    expect(s, &o,
+           "# To display the perf.data header info, please use --header/--header-only options.\n"
+           "#\n#\n# Total Lost Samples: 3\n#\n"
+           "# Samples: 12K of event 'cycles'\n"
+           "# Event count (approx.): 100\n#\n"
+           "# Overhead       Samples        Period  Command  Shared Object  Symbol\n"
+           "# ........  ............  ............  .......  .............  ........\n#\n"
+           "    90.00%         12345            90  p        prog           [.] main\n"
+           "    10.00%             2            10  longer   prog           [.] main\n"
+           "\n\n");
+}
+
+static void separator_pads_nothing(void **state)
+{
+    (void)state;
+    struct stacks *s = make();
+    add(s, "p;f(int, char)", 1, 1);
+    struct report_options o = basic();
+    o.children = true;
+    o.separator = ",";
+    expect(s, &o, "100.00%,100.00%,[.] f(int. char)\n");
+}
+
+static void callers_of_a_row(void **state)
+{
+    (void)state;
+    struct stacks *s = make();
+    add(s, "p;main;a;f", 6, 60);
+    add(s, "p;main;b;f", 4, 40);
+    struct report_options o = basic();
+    o.keys[0] = KEY_DSO;
+    o.graph = GRAPH_ABSOLUTE;
+    expect(s, &o,
+           "   100.00%  prog\n"
+           "            |\n"
+           "            ---f\n"
+           "               |          \n"
+           "               |--60.00%--a\n"
+           "               |          main\n"
+           "               |          \n"
+           "                --40.00%--b\n"
+           "                          main\n"
+           "\n");
+}
+
+static void callees_of_a_row(void **state)
+{
+    (void)state;
+    struct stacks *s = make();
+    add(s, "p;main;a;x", 6, 60);
+    add(s, "p;main;a;y", 3, 30);
+    add(s, "p;main;b", 1, 10);
+    struct report_options o = basic();
+    o.children = o.callers_first = true;
+    o.graph = GRAPH_ABSOLUTE;
+    o.symbols.nr = 0;
+    const char *only[] = {"main"};
+    o.symbols.at = only;
+    o.symbols.nr = 1;
+    expect(s, &o,
+           "   100.00%     0.00%  [.] main\n"
+           "            |          \n"
+           "            |--90.00%--a\n"
+           "            |          |          \n"
+           "            |          |--60.00%--x\n"
+           "            |          |          \n"
+           "            |           --30.00%--y\n"
+           "            |          \n"
+           "             --10.00%--b\n"
+           "\n");
+}
+
+/* Samples that end in the row show the whole way to it, the others what follows it. */
+static void a_row_that_is_leaf_and_caller(void **state)
+{
+    (void)state;
+    struct stacks *s = make();
+    add(s, "p;main;f", 3, 30);
+    add(s, "p;main;f;g", 6, 60);
+    add(s, "p;main;f;g;f", 1, 10);
+    struct report_options o = basic();
+    o.children = o.callers_first = true;
+    o.graph = GRAPH_ABSOLUTE;
+    const char *only[] = {"f"};
+    o.symbols.at = only;
+    o.symbols.nr = 1;
+    expect(s, &o,
+           "   100.00%    40.00%  [.] f\n"
+           "            |          \n"
+           "            |--60.00%--f\n"
+           "            |          g\n"
+           "            |          \n"
+           "             --40.00%--main\n"
+           "                       f\n"
+           "                       |          \n"
+           "                        --10.00%--g\n"
+           "                                  f\n"
+           "\n");
+}
+
+static void callers_with_children(void **state)
+{
+    (void)state;
+    struct stacks *s = make();
+    add(s, "p;main;f;g;f;h", 5, 50);
+    add(s, "p;main;f;h", 5, 50);
+    struct report_options o = basic();
+    o.children = true;
+    o.graph = GRAPH_ABSOLUTE;
+    o.keys[0] = KEY_DSO;
+    o.keys[1] = KEY_SYM;
+    o.nr_keys = 2;
+    const char *only[] = {"f"};
+    o.symbols.at = only;
+    o.symbols.nr = 1;
+    expect(s, &o,
+           "   100.00%     0.00%  prog           [.] f\n"
+           "            |\n"
+           "            ---f\n"
+           "               |          \n"
+           "               |--50.00%--g\n"
+           "               |          f\n"
+           "               |          main\n"
+           "               |          \n"
+           "                --50.00%--main\n"
+           "\n");
+}
+
+static void fractal_says_what_is_left_out(void **state)
+{
+    (void)state;
+    struct stacks *s = make();
+    add(s, "p;main;a;x", 50, 50);
+    add(s, "p;main;b;x", 40, 40);
+    add(s, "p;main;c;x", 10, 10);
+    add(s, "p;main;y", 100, 100);
+    struct report_options o = basic();
+    o.graph = GRAPH_FRACTAL;
+    o.graph_percent = 20;
+    const char *only[] = {"x"};
+    o.symbols.at = only;
+    o.symbols.nr = 1;
+    o.keys[0] = KEY_DSO;
+    o.keys[1] = KEY_SYM;
+    o.nr_keys = 2;
+    expect(s, &o,
+           "    50.00%  prog           [.] x\n"
+           "            |\n"
+           "            ---x\n"
+           "               |          \n"
+           "               |--50.00%--a\n"
+           "               |          main\n"
+           "               |          \n"
+           "               |--40.00%--b\n"
+           "               |          main\n"
+           "                --10.00%--[...]\n"
+           "\n");
+}
+
+static void limits_and_filters(void **state)
+{
+    (void)state;
+    struct stacks *s = make();
+    add(s, "p;main;f", 6, 60);
+    add(s, "p;main;g", 3, 30);
+    add(s, "q;main;f", 1, 10);
+    struct report_options o = basic();
+    const char *only[] = {"p"};
+    o.comms.at = only;
+    o.comms.nr = 1;
+    o.percent_limit = 50;
+    struct report_options relative = o;
+    struct text out = {0};
+    relative.relative = true;
+    assert_int_equal(report_print(s, &relative, &cycles, 1, 0, &out, NULL), 0);
+    text_char(&out, 0);
+    assert_string_equal(out.at, "    66.67%  [.] f\n");
+    text_free(&out);
+    expect(s, &o, "    60.00%  [.] f\n");
+}
+
+static void unresolved(void **state)
+{
+    (void)state;
+    struct stacks *s = make();
+    add(s, "p;main;?10;f", 1, 50);
+    add(s, "p;main;?10", 1, 25);
+    add(s, "p;main;?20", 1, 25);
+    struct report_options o = basic();
+    struct text out = {0};
+    assert_int_equal(report_print(s, &o, &cycles, 1, 0, &out, NULL), 0);
+    text_char(&out, 0);
+    assert_string_equal(out.at, "    50.00%  [.] f\n"
+                                "    25.00%  [.] 0x0000000000000010\n"
+                                "    25.00%  [.] 0x0000000000000020\n");
+    text_free(&out);
+    o.hide_unresolved = true;
+    o.children = o.callers_first = true;
+    o.graph = GRAPH_ABSOLUTE;
+    expect(s, &o,
+           "   100.00%     0.00%  [.] main\n"
+           "            |\n"
+           "            ---f\n"
+           "\n"
+           "   100.00%   100.00%  [.] f\n"
+           "            |\n"
+           "            ---main\n"
+           "               f\n"
+           "\n");
+}
+
+/* A sample without any frame still counts, and a stack of many frames is drawn without
+ * recursion. */
+static void no_frames_and_many(void **state)
+{
+    (void)state;
+    struct stacks *s = make();
+    add(s, "p", 1, 1);
+    struct text deep = {0};
+    text_string(&deep, "p");
+    for (int i = 0; i < 50000; i++)
+        text_printf(&deep, ";f%d", i % 7);
+    text_char(&deep, 0);
+    add(s, deep.at, 1, 1);
+    text_free(&deep);
+    struct report_options o = basic();
+    o.keys[0] = KEY_DSO;
+    expect(s, &o,
+           "    50.00%  [unknown]\n"
+           "    50.00%  prog\n");
+}
+
+static void inlined_functions_say_so(void **state)
+{
+    (void)state;
+    struct stacks *s = make();
+    add(s, "p;main;i_get", 1, 1);
+    struct report_options o = basic();
+    expect(s, &o, "   100.00%  [.] i_get (inlined)\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(self_is_of_the_leaf),
+        cmocka_unit_test(children_count_a_sample_once),
+        cmocka_unit_test(columns_and_head),
+        cmocka_unit_test(separator_pads_nothing),
+        cmocka_unit_test(callers_of_a_row),
+        cmocka_unit_test(callees_of_a_row),
+        cmocka_unit_test(a_row_that_is_leaf_and_caller),
+        cmocka_unit_test(callers_with_children),
+        cmocka_unit_test(fractal_says_what_is_left_out),
+        cmocka_unit_test(limits_and_filters),
+        cmocka_unit_test(unresolved),
+        cmocka_unit_test(no_frames_and_many),
+        cmocka_unit_test(inlined_functions_say_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
