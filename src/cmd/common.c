@@ -315,6 +315,11 @@ int common_parse(struct common *c, int argc, char **argv, const char *letters,
         if (err.kind != ERROR_NONE)
             return command_error(argv[0], &err, EXIT_BAD_USAGE);
     }
+    if (optind < argc) {
+        fprintf(stderr, "ljperf %s: '%s' is no option; a recording is given with -i\n", argv[0],
+                argv[optind]);
+        return EXIT_BAD_USAGE;
+    }
     return -1;
 }
 

@@ -18,6 +18,7 @@ static const struct command {
     {"script", cmd_script, "every sample with its stack, as perf script prints it"},
     {"report", cmd_report, "where the time went: overhead by function, call trees"},
     {"fold", cmd_fold, "folded stacks, for flame graph tools"},
+    {"flamegraph", cmd_flamegraph, "a picture of it all, as one SVG file"},
     {"dump", cmd_dump, "the records of a file, decoded"},
     {"doctor", cmd_doctor, "what this machine can record; how well a file unwinds"},
 };

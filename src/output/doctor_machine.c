@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Is this machine able to record? Settings are read only to explain: what counts is tried (events
+ * are opened, a ring is mapped, a program is loaded), since privileges, security modules and
+ * virtual machines make any deduction from settings wrong.
+ */
+#include "output/doctor.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/bpf.h>
+#include <linux/capability.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum verdict { OK, WARN, MISSING };
+
+struct examination {
+    struct text *out;
+    bool able;
+    uint64_t capabilities; /* effective, one bit each */
+};
+
+/* One line: the verdict, what was looked at, what was found, and the cure. */
+static void say(struct examination *x, enum verdict verdict, const char *what, const char *found,
+                const char *cure)
+{
+    static const char *const words[] = {"ok", "warn", "missing"};
+    text_printf(x->out, "%-8s %-16s %s\n", words[verdict], what, found);
+    if (verdict != OK && cure)
+        text_printf(x->out, "%-25s -> %s\n", "", cure);
+    x->able &= verdict != MISSING;
+}
+
+/* ---- reading settings ---------------------------------------------------------------------- */
+
+/* First line of a small file; false when it cannot be read. */
+static bool read_line(const char *path, char *to, size_t size)
+{
+    FILE *f = fopen(path, "re");
+    bool got = f && fgets(to, (int)size, f);
+    if (f)
+        fclose(f);
+    if (got)
+        to[strcspn(to, "\n")] = 0;
+    return got;
+}
+
+static bool read_number(const char *path, long *ret)
+{
+    char line[64];
+    if (!read_line(path, line, sizeof(line)))
+        return false;
+    char *end;
+    *ret = strtol(line, &end, 10);
+    return end != line;
+}
+
+static uint64_t read_capabilities(void)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {{0}, {0}};
+    if (syscall(SYS_capget, &head, data) < 0)
+        return 0;
+    return data[0].effective | (uint64_t)data[1].effective << 32;
+}
+
+static bool capable(const struct examination *x, unsigned capability)
+{
+    return x->capabilities >> capability & 1;
+}
+
+static bool may_perf(const struct examination *x)
+{
+    return capable(x, CAP_PERFMON) || capable(x, CAP_SYS_ADMIN);
+}
+
+/* ---- perf ---------------------------------------------------------------------------------- */
+
+static void check_perf(struct examination *x)
+{
+    char line[128] = "";
+    FILE *f = popen("perf --version 2>/dev/null", "re");
+    bool got = f && fgets(line, sizeof(line), f);
+    int status = f ? pclose(f) : -1;
+    line[strcspn(line, "\n")] = 0;
+    if (got && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        say(x, OK, "perf", line, NULL);
+    else
+        say(x, MISSING, "perf", "cannot be run",
+            "install it: linux-perf (Debian), linux-tools-$(uname -r) (Ubuntu), perf (Fedora, "
+            "Arch)");
+}
+
+/* ---- events -------------------------------------------------------------------------------- */
+
+/* User registers an unwinder wants; perf's numbering. */
+static uint64_t wanted_registers(void)
+{
+#if defined(__x86_64__)
+    return UINT64_C(0xff0fff); /* all but the segment registers ds, es, fs, gs */
+#elif defined(__aarch64__)
+    return (UINT64_C(1) << 33) - 1;
+#else
+    return 0;
+#endif
+}
+
+/* Open an event on ourselves the way perf record --call-graph=dwarf,65528 -k mono does. Returns
+ * its descriptor, or -errno. */
+static int open_event(uint32_t type, uint64_t config, bool user_only)
+{
+    struct perf_event_attr attr = {
+        .size = sizeof(attr),
+        .type = type,
+        .config = config,
+        .sample_freq = 999,
+        .freq = 1,
+        .disabled = 1,
+        .exclude_kernel = user_only,
+        .exclude_hv = user_only,
+        .exclude_callchain_user = 1,
+        .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN |
+                       PERF_SAMPLE_PERIOD | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
+        .sample_regs_user = wanted_registers(),
+        .sample_stack_user = 65528,
+        .use_clockid = 1,
+        .clockid = CLOCK_MONOTONIC,
+    };
+    long fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    return fd < 0 ? -errno : (int)fd;
+}
+
+static const char *const paranoid_cure =
+    "sysctl kernel.perf_event_paranoid=1, or run as root, or setcap cap_perfmon+ep on perf";
+
+/* Returns the event's descriptor, or -1. */
+static int check_event(struct examination *x, const char *what, uint32_t type, uint64_t config,
+                       enum verdict without, const char *cure)
+{
+    char found[160];
+    int fd = open_event(type, config, false);
+    if (fd >= 0) {
+        say(x, OK, what, "opens with user registers, 64 KiB of stack and the monotonic clock",
+            NULL);
+        return fd;
+    }
+    int why = -fd;
+    bool denied = why == EACCES || why == EPERM;
+    fd = denied ? open_event(type, config, true) : fd;
+    if (fd >= 0) {
+        say(x, WARN, what, "opens for user code only: stacks will have no kernel frames",
+            paranoid_cure);
+        return fd;
+    }
+    why = -fd;
+    denied = why == EACCES || why == EPERM;
+    snprintf(found, sizeof(found), "does not open: %s", strerror(why));
+    say(x, without, what, found, denied ? paranoid_cure : cure);
+    return -1;
+}
+
+static void check_ring(struct examination *x, int fd)
+{
+    enum { RING_MB = 16 };
+    size_t size = ((size_t)RING_MB << 20) + (size_t)sysconf(_SC_PAGESIZE);
+    char found[160];
+    struct rlimit locked = {0};
+    long kb = 0;
+    void *ring = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (ring != MAP_FAILED) {
+        munmap(ring, size);
+        say(x, OK, "buffers", "16 MiB a cpu can be had (perf record -m 16M)", NULL);
+        return;
+    }
+    getrlimit(RLIMIT_MEMLOCK, &locked);
+    read_number("/proc/sys/kernel/perf_event_mlock_kb", &kb);
+    snprintf(found, sizeof(found),
+             "16 MiB a cpu cannot be had (perf_event_mlock_kb %ld, locked memory %" PRIu64 " KiB)",
+             kb, (uint64_t)locked.rlim_cur / 1024);
+    say(x, WARN, "buffers", found,
+        "ulimit -l unlimited, or sysctl kernel.perf_event_mlock_kb=16896; else samples may be "
+        "lost");
+}
+
+static void check_events(struct examination *x)
+{
+    int cycles = check_event(x, "event cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, WARN,
+                             "no hardware counters here (a virtual machine?): record with "
+                             "-e cpu-clock");
+    int clock =
+        check_event(x, "event cpu-clock", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, MISSING,
+                    "this kernel has no perf events (CONFIG_PERF_EVENTS), or a "
+                    "container forbids them");
+    if (clock >= 0)
+        check_ring(x, clock);
+    if (clock >= 0)
+        close(clock);
+    if (cycles >= 0)
+        close(cycles);
+}
+
+static void check_paranoid(struct examination *x)
+{
+    char found[160];
+    long level;
+    if (!read_number("/proc/sys/kernel/perf_event_paranoid", &level)) {
+        say(x, MISSING, "perf_event_paranoid", "not there: this kernel has no perf events",
+            "a kernel with CONFIG_PERF_EVENTS");
+        return;
+    }
+    if (may_perf(x)) {
+        snprintf(found, sizeof(found), "%ld, which does not bind us (privileged)", level);
+        say(x, OK, "paranoid level", found, NULL);
+        return;
+    }
+    snprintf(found, sizeof(found), "%ld: %s", level,
+             level < 0   ? "everything is allowed"
+             : level < 1 ? "all processes, kernel included"
+             : level < 2 ? "own processes, kernel included"
+             : level < 3 ? "own processes, user code only"
+                         : "nothing is allowed");
+    say(x, level < 2 ? OK : level < 3 ? WARN : MISSING, "paranoid level", found, paranoid_cure);
+}
+
+static void check_rate(struct examination *x)
+{
+    char found[96];
+    long rate;
+    if (!read_number("/proc/sys/kernel/perf_event_max_sample_rate", &rate))
+        return;
+    snprintf(found, sizeof(found), "up to %ld samples a second", rate);
+    say(x, rate >= 1000 ? OK : WARN, "sample rate", found,
+        "sysctl kernel.perf_event_max_sample_rate=100000 (the kernel lowers it under load)");
+}
+
+/* ---- kernel names, memory of others, eBPF --------------------------------------------------- */
+
+static void check_kallsyms(struct examination *x)
+{
+    char line[256];
+    long restricted = 0;
+    char found[96];
+    read_number("/proc/sys/kernel/kptr_restrict", &restricted);
+    bool shown = read_line("/proc/kallsyms", line, sizeof(line)) && strtoull(line, NULL, 16) != 0;
+    snprintf(found, sizeof(found), "%s (kptr_restrict %ld)",
+             shown ? "addresses can be read" : "addresses are hidden: kernel frames get no names",
+             restricted);
+    say(x, shown ? OK : WARN, "kernel symbols", found,
+        "sysctl kernel.kptr_restrict=0 (and perf_event_paranoid at most 1), or record as root");
+}
+
+/* None is needed as such: what they would allow is tried by itself. */
+static void check_capabilities(struct examination *x)
+{
+    char found[96];
+    snprintf(found, sizeof(found), "%s%s%s%s%s", capable(x, CAP_PERFMON) ? "perfmon " : "",
+             capable(x, CAP_BPF) ? "bpf " : "", capable(x, CAP_SYS_PTRACE) ? "sys_ptrace " : "",
+             capable(x, CAP_SYS_ADMIN) ? "sys_admin " : "",
+             may_perf(x) ? "" : "(an ordinary user, to perf)");
+    size_t size = strlen(found);
+    if (size && found[size - 1] == ' ')
+        found[size - 1] = 0;
+    say(x, OK, "capabilities", found, NULL);
+}
+
+static void check_ptrace(struct examination *x)
+{
+    long scope = 0;
+    char found[128];
+    if (!read_number("/proc/sys/kernel/yama/ptrace_scope", &scope))
+        scope = 0;
+    bool any = capable(x, CAP_SYS_PTRACE);
+    snprintf(found, sizeof(found), "memory of %s can be read (ptrace_scope %ld)",
+             any          ? "every process"
+             : scope == 0 ? "own processes"
+             : scope == 1 ? "child processes"
+                          : "no process",
+             scope);
+    say(x, any || scope < 2 ? OK : WARN, "other processes", found,
+        "sysctl kernel.yama.ptrace_scope=1, or run as root");
+}
+
+/* Load a program that does nothing, of the kind that runs in a sampling interrupt. */
+static int load_program(void)
+{
+    struct bpf_insn code[] = {
+        {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0},
+        {.code = BPF_JMP | BPF_EXIT},
+    };
+    union bpf_attr attr = {.prog_type = BPF_PROG_TYPE_PERF_EVENT};
+    attr.insns = (uintptr_t)code;
+    attr.insn_cnt = sizeof(code) / sizeof(*code);
+    attr.license = (uintptr_t) "GPL";
+    long fd = syscall(SYS_bpf, BPF_PROG_LOAD, &attr, sizeof(attr));
+    return fd < 0 ? -errno : (int)fd;
+}
+
+static void check_bpf(struct examination *x)
+{
+    char found[192];
+    char lockdown[96] = "none";
+    bool types = access("/sys/kernel/btf/vmlinux", R_OK) == 0;
+    int fd = load_program();
+    read_line("/sys/kernel/security/lockdown", lockdown, sizeof(lockdown));
+    if (fd >= 0) {
+        close(fd);
+        snprintf(found, sizeof(found), "programs load; kernel types (BTF) %s",
+                 types ? "are there" : "are not there: samples taken in the kernel have less");
+        say(x, types ? OK : WARN, "eBPF", found, "a kernel with CONFIG_DEBUG_INFO_BTF");
+        return;
+    }
+    snprintf(found, sizeof(found), "programs do not load: %s (lockdown: %s)", strerror(-fd),
+             lockdown);
+    say(x, WARN, "eBPF", found,
+        "run as root or with cap_bpf and cap_perfmon; native stacks do not need it");
+}
+
+static void check_debuginfod(struct examination *x)
+{
+    const char *urls = getenv("DEBUGINFOD_URLS");
+    bool set = urls && *urls;
+    say(x, set ? OK : WARN, "debuginfod", set ? urls : "DEBUGINFOD_URLS is not set",
+        "names of stripped system libraries then need their debug packages installed");
+}
+
+void doctor_machine(struct text *out, bool *able)
+{
+    struct examination x = {.out = out, .able = true, .capabilities = read_capabilities()};
+    check_perf(&x);
+    check_capabilities(&x);
+    check_paranoid(&x);
+    check_events(&x);
+    check_rate(&x);
+    check_kallsyms(&x);
+    check_ptrace(&x);
+    check_bpf(&x);
+    check_debuginfod(&x);
+    text_string(out, x.able ? "\nRecording will work: perf record --call-graph=dwarf,65528 -k mono "
+                              "[-e cpu-clock] [-m 16M] COMMAND\n"
+                            : "\nRecording will not work until what is missing above is cured.\n");
+    *able = x.able;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* A flame graph: one self-contained SVG file, from interned stacks. */
+#ifndef OUTPUT_FLAMEGRAPH_H
+#define OUTPUT_FLAMEGRAPH_H
+
+#include "base/error.h"
+#include "base/text.h"
+#include "stacks/stacks.h"
+
+#include <stdbool.h>
+
+struct flamegraph_options {
+    const char *title;  /* NULL: "Flame graph" */
+    const char *unit;   /* what is counted, e.g. the event's name */
+    unsigned width;     /* of the picture, pixels */
+    double least_width; /* narrower frames are left out, pixels */
+    bool samples;       /* count samples, not periods */
+    bool inverted;      /* outermost function on top */
+    int event;          /* index; -1: the first event that was sampled */
+};
+
+/* Append the SVG. The same stacks give the same bytes. */
+int flamegraph_print(const struct stacks *s, const struct flamegraph_options *options,
+                     struct text *out, struct error *err);
+
+/* Text as XML character data or attribute value: what XML forbids, and what is not UTF-8, as %XX.
+ */
+void text_xml(struct text *t, const char *s);
+
+#endif
