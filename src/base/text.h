@@ -29,7 +29,7 @@ static inline bool text_room(struct text *t, size_t want)
 
 static inline void text_bytes(struct text *t, const char *bytes, size_t size)
 {
-    if (!text_room(t, size))
+    if (!size || !text_room(t, size))
         return;
     memcpy(t->at + t->size, bytes, size);
     t->size += size;
