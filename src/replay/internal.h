@@ -31,6 +31,7 @@ struct job {
     struct record_batch batch;
     VEC(struct job_sample) samples;
     VEC(struct frame) frames;
+    bool can_unwind; /* the recording's machine is one that unwind/ knows */
 };
 
 struct stop_table;
@@ -42,7 +43,6 @@ struct replay {
     struct dsos *dsos;
     struct session *session;
     struct symbols *symbols;
-    bool can_unwind; /* the recording's machine is one that unwind/ knows */
     unsigned nr_threads;
 
     pthread_mutex_t read_lock; /* reader, session, turns given out */

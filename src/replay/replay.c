@@ -145,6 +145,7 @@ static int read_job(struct replay *r, struct job *job, struct read_counts *count
         report_progress(r);
         if (job->samples.nr) {
             job->turn = r->next_turn++;
+            job->can_unwind = machine_is_known(r->pd); /* a pipe says it late */
             return 1;
         }
         perfdata_release(r->pd, &job->batch);

@@ -140,9 +140,9 @@ static int walk_callchain(struct replay_worker *w, struct job_sample *s, bool us
     return 0;
 }
 
-static bool has_user_stack(const struct replay *r, const struct sample *s)
+static bool has_user_stack(const struct job *job, const struct sample *s)
 {
-    return r->can_unwind && s->user_abi == PERF_SAMPLE_REGS_ABI_64 && s->stack && s->stack_size;
+    return job->can_unwind && s->user_abi == PERF_SAMPLE_REGS_ABI_64 && s->stack && s->stack_size;
 }
 
 static int walk_user(struct replay_worker *w, struct job_sample *s, struct error *err)
@@ -184,7 +184,7 @@ int sample_walk(struct replay_worker *w, struct job_sample *s, struct error *err
         s->bad = true;
         return 0;
     }
-    bool unwinds = has_user_stack(w->replay, &s->sample);
+    bool unwinds = has_user_stack(&w->job, &s->sample);
     bool chain = s->sample.present & PERF_SAMPLE_CALLCHAIN;
     s->has_user = unwinds;
     if (chain && walk_callchain(w, s, !unwinds, err) < 0)
