@@ -7,7 +7,7 @@ or a thread's start. Options: --min-equal PERCENT: fail below that share of samp
 frames (addresses) are equal where the peer's stack is complete; --show N: print differences."""
 import argparse, collections, itertools, json, re, sys
 
-ENTRY = re.compile(r'^(_start|__?clone3?|clone3?|start_thread|ret_from_fork\w*|_dl_start_user)(@|$)')
+ENTRY = re.compile(r'^(_start|__?clone3?|clone3?|ret_from_fork\w*|_dl_start_user)(@|$)')
 FRAME = re.compile(r'^\s+([0-9a-f]+) (.+) \((.*?)\)( \[.*\])?$')
 INLINED = re.compile(r'^\s+([0-9a-f]+) (.+) \(inlined\)$')
 
@@ -40,7 +40,11 @@ def parse(lines):
 
 
 def user(frames):
-    return [f for f in frames if not (f[0] >= 1 << 63)]
+    # perf ends some stacks it lost with an address of all ones, or one that is in no mapping
+    frames = [f for f in frames if not (f[0] >= 1 << 63)]
+    while frames and frames[-1][2] == '[unknown]':
+        frames = frames[:-1]
+    return frames
 
 
 def complete(frames):
