@@ -69,9 +69,15 @@ enum step_result walk_unreadable(struct walk *w, uint64_t address)
 
 static struct walk_code prepare_code(const struct code *code)
 {
-    struct walk_code c = {.code = *code};
-    if (code->cfi)
+    struct walk_code c = {.code = *code, .frame_kind = FRAME_NATIVE};
+    if (code->owner == CODE_JIT)
+        c.frame_kind = FRAME_JIT;
+    else if (code->owner == CODE_KERNEL)
+        c.frame_kind = FRAME_KERNEL;
+    if (code->cfi) {
         c.key_base = code->bias + code->cfi->low;
+        c.cached = code->cfi_id != 0 && code->cfi_id >> KEY_ID_BITS == 0;
+    }
     return c;
 }
 
@@ -103,49 +109,47 @@ const struct walk_code *walk_code_slow(struct walk *w, uint64_t pc)
 
 /* What walk_frame leaves for walk_leave. */
 struct leaving {
-    struct rule rule;
+    const struct rule *rule;
     uint64_t cfa;
     uint64_t sp; /* the stack pointer must move up from here */
     bool applied; /* the registers are the caller's already */
     bool signal;  /* the caller was interrupted */
 };
 
-static int find_rule(struct unwinder *u, const struct walk_code *c, uint64_t pc,
-                     struct rule *ret)
+static const struct rule rule_none = {.kind = RULE_NONE};
+
+/* The rule of `pc`; NULL: memory is out. */
+static inline const struct rule *find_rule(struct unwinder *u, const struct walk_code *c,
+                                           uint64_t pc)
 {
-    uint64_t offset = pc - c->key_base;
-    const struct code *code = &c->code;
-    if (!likely(code->cfi != NULL)) {
-        *ret = (struct rule){.kind = RULE_NONE};
-        return 0;
-    }
-    uint64_t hash = 0;
-    if (likely(offset >> KEY_OFFSET_BITS == 0 && code->cfi_id >> KEY_ID_BITS == 0 &&
-               code->cfi_id != 0)) {
-        hash = rule_key_hash(code->cfi_id, offset);
+    uint64_t offset = pc - c->key_base, hash = 0;
+    if (likely(c->cached && offset >> KEY_OFFSET_BITS == 0)) {
+        hash = rule_key_hash(c->code.cfi_id, offset);
         uint32_t index = rule_find(&u->cache, hash);
         if (likely(index != 0)) {
             u->cache.hits++;
-            *ret = u->cache.rules.at[index];
-            return 0;
+            return &u->cache.rules[index];
         }
     }
-    return rule_miss(&u->cache, code->cfi, pc - code->bias, hash, ret);
+    if (!c->code.cfi)
+        return &rule_none;
+    return rule_miss(&u->cache, c->code.cfi, pc - c->code.bias, hash);
 }
 
-static bool push_frame(struct walk *w, const struct code *code, uint64_t cfa)
+static inline bool push_frame(struct walk *w, const struct walk_code *c, uint64_t cfa)
 {
-    struct frame frame = {
+    __typeof__(w->out->frames) *frames = &w->out->frames;
+    if (!likely(vec_reserve(frames, frames->nr + 1)))
+        return false;
+    frames->at[frames->nr++] = (struct frame){
         .pc = w->value[DWARF_RIP],
         .cfa = cfa,
-        .code = code->token,
-        .kind = code->owner == CODE_JIT      ? FRAME_JIT
-                : code->owner == CODE_KERNEL ? FRAME_KERNEL
-                                             : FRAME_NATIVE,
+        .code = c->code.token,
+        .kind = c->frame_kind,
         .flags = w->flags,
         .provenance = (uint8_t)w->provenance,
     };
-    return vec_push(&w->out->frames, frame);
+    return true;
 }
 
 /* Without CFI (or with CFI that cannot be followed): by signal trampoline, else by guess. */
@@ -169,7 +173,7 @@ static enum step_result step_without_cfi(struct unwinder *u, struct walk *w,
 static enum step_result step_by_row(struct unwinder *u, struct walk *w, const struct code *code,
                                     struct leaving *l, size_t frame)
 {
-    const struct cfi_row *row = &u->cache.rows.at[l->rule.cfa_offset];
+    const struct cfi_row *row = &u->cache.rows.at[l->rule->cfa_offset];
     enum step_result got = walk_row_cfa(w, row, code, &l->cfa);
     if (got == STEP_OK) {
         w->out->frames.at[frame].cfa = l->cfa;
@@ -188,53 +192,64 @@ static int walk_frame(struct unwinder *u, struct walk *w, struct leaving *l)
     uint64_t pc = w->value[DWARF_RIP];
     uint64_t lookup = pc - !(w->flags & (FRAME_LEAF | FRAME_SIGNAL));
     const struct walk_code *c = walk_code(w, lookup);
-    if (find_rule(u, c, lookup, &l->rule))
+    const struct rule *rule = find_rule(u, c, lookup);
+    if (!rule)
         return -1;
-    const struct code *code = &c->code;
-    const struct rule *rule = &l->rule;
-    bool reachable = w->known & REG_BIT(rule->cfa_register);
+    l->rule = rule;
     l->sp = w->value[DWARF_RSP];
     l->cfa = w->value[rule->cfa_register] + (uint64_t)(int64_t)rule->cfa_offset;
     l->applied = l->signal = false;
-    if (rule->kind == RULE_PLT)
+    bool plain = rule->kind == RULE_OFFSETS && w->known >> rule->cfa_register & 1;
+    if (rule->kind == RULE_PLT) {
         l->cfa = l->sp + 8 + ((pc & 15) >= rule->plt_from ? 8 : 0);
-    bool plain = (rule->kind == RULE_OFFSETS && reachable) || rule->kind == RULE_PLT;
+        plain = true;
+    }
 
     if (w->frames_left-- == 0)
         return walk_end(w, STACK_LIMIT, 0);
     size_t frame = w->out->frames.nr;
-    if (!push_frame(w, code, plain ? l->cfa : 0))
+    if (!push_frame(w, c, plain ? l->cfa : 0))
         return -1;
     u->frames++;
     if (likely(plain))
         return rule->ends ? walk_end(w, STACK_COMPLETE, 0) : STEP_OK;
     if (rule->kind == RULE_ROW)
-        return step_by_row(u, w, code, l, frame);
-    return step_without_cfi(u, w, code, l);
+        return step_by_row(u, w, &c->code, l, frame);
+    return step_without_cfi(u, w, &c->code, l);
 }
 
-/* Read the slots of a compact rule: the stack window holds them all in the common case. A register
- * that was not saved is read from itself, which spares the branch. */
+/* A callee-saved register: from its slot, or from itself, which spares a branch that is hard to
+ * predict. */
+static inline void restore(struct walk *w, const struct rule *rule, const uint8_t *top, unsigned i)
+{
+    uint8_t *value = (uint8_t *)&w->value[arch_callee_saved[i]];
+    const uint8_t *slot = top - 8 * (size_t)rule->saved[i];
+    memcpy(value, rule->saved[i] ? slot : value, 8);
+}
+
+/* Read the slots of a compact rule: the stack window holds them all in the common case. */
 static inline enum step_result leave_by_offsets(struct walk *w, const struct leaving *l)
 {
     const struct memory *m = &w->in->memory;
-    const struct rule *rule = &l->rule;
+    const struct rule *rule = l->rule;
     uint64_t size = 8 * (uint64_t)rule->deepest;
     uint64_t at = l->cfa - size - m->stack_start;
     if (!likely(at < m->stack_size && m->stack_size - at >= size))
         return walk_offsets_slow(w, rule, l->cfa);
     const uint8_t *top = m->stack + at + size;
-    uint32_t saved = 0;
-    for (unsigned i = 0; i < ARCH_CALLEE_SAVED_NR; i++) {
-        unsigned reg = arch_callee_saved[i];
-        const uint8_t *in_frame = top - 8 * (size_t)rule->saved[i];
-        const uint8_t *in_place = (const uint8_t *)&w->value[reg];
-        memcpy(&w->value[reg], rule->saved[i] ? in_frame : in_place, 8);
-        saved |= (uint32_t)(rule->saved[i] != 0) << reg;
-    }
     memcpy(&w->value[DWARF_RIP], top - 8 * (size_t)rule->ra, 8);
     w->value[DWARF_RSP] = l->cfa;
-    w->known = (w->known | saved) & ARCH_SURVIVES;
+    restore(w, rule, top, 0);
+    restore(w, rule, top, 1);
+    restore(w, rule, top, 2);
+    restore(w, rule, top, 3);
+    restore(w, rule, top, 4);
+    restore(w, rule, top, 5);
+    w->known &= ARCH_SURVIVES;
+    if (!likely(w->known == ARCH_SURVIVES)) {
+        for (unsigned i = 0; i < ARCH_CALLEE_SAVED_NR; i++)
+            w->known |= (uint32_t)(rule->saved[i] != 0) << arch_callee_saved[i];
+    }
     return STEP_OK;
 }
 

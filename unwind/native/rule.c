@@ -103,6 +103,8 @@ enum {
     CACHE_BYTES = CACHE_ENTRIES * 8,
     RULES_MAX = 1 << 16, /* more: begin anew */
     ROWS_MAX = 1 << 13,
+    RULE_UNCACHED = 1,
+    RULES_RESERVED = 2,
 };
 _Static_assert(RULES_MAX <= 1 << CACHE_RULE_BITS, "an entry holds any rule's index");
 
@@ -115,8 +117,8 @@ static bool lookup_grow(struct rule_cache *c)
     free(c->lookup);
     c->lookup = lookup;
     c->lookup_size = size;
-    for (size_t i = 1; i < c->rules.nr; i++) {
-        size_t at = hash_bytes(&c->rules.at[i], sizeof(struct rule)) & (size - 1);
+    for (size_t i = RULES_RESERVED; i < c->nr_rules; i++) {
+        size_t at = hash_bytes(&c->rules[i], sizeof(struct rule)) & (size - 1);
         while (lookup[at])
             at = (at + 1) & (size - 1);
         lookup[at] = (uint32_t)i;
@@ -124,21 +126,22 @@ static bool lookup_grow(struct rule_cache *c)
     return true;
 }
 
-static bool cache_reset(struct rule_cache *c)
+static void cache_reset(struct rule_cache *c)
 {
     memset(c->entries, 0, CACHE_BYTES);
-    c->rules.nr = c->rows.nr = 0;
-    if (c->lookup)
-        memset(c->lookup, 0, c->lookup_size * sizeof(*c->lookup));
-    return vec_push(&c->rules, (struct rule){.kind = RULE_ABSENT}) &&
-           vec_push(&c->rows, (struct cfi_row){0});
+    memset(c->lookup, 0, c->lookup_size * sizeof(*c->lookup));
+    c->nr_rules = RULES_RESERVED;
+    c->rows.nr = 1;
 }
 
 bool rule_cache_init(struct rule_cache *c)
 {
-    *c = (struct rule_cache){.entries = aligned_alloc(64, CACHE_BYTES)};
-    if (c->entries && cache_reset(c) && lookup_grow(c))
+    *c = (struct rule_cache){.entries = aligned_alloc(64, CACHE_BYTES),
+                             .rules = calloc(RULES_MAX, sizeof(struct rule))};
+    if (c->entries && c->rules && lookup_grow(c) && vec_push(&c->rows, (struct cfi_row){0})) {
+        cache_reset(c);
         return true;
+    }
     rule_cache_destroy(c);
     return false;
 }
@@ -146,54 +149,63 @@ bool rule_cache_init(struct rule_cache *c)
 void rule_cache_destroy(struct rule_cache *c)
 {
     free(c->entries);
+    free(c->rules);
     free(c->lookup);
-    vec_free(&c->rules);
     vec_free(&c->rows);
 }
 
 /* Index of the one copy of `rule`; 0: memory is out. */
 static uint32_t intern_rule(struct rule_cache *c, const struct rule *rule)
 {
-    if (c->rules.nr * 2 > c->lookup_size && !lookup_grow(c))
+    if (c->nr_rules * 2 > c->lookup_size && !lookup_grow(c))
         return 0;
     size_t mask = c->lookup_size - 1;
     size_t at = hash_bytes(rule, sizeof(*rule)) & mask;
     for (; c->lookup[at]; at = (at + 1) & mask) {
-        if (!memcmp(&c->rules.at[c->lookup[at]], rule, sizeof(*rule)))
+        if (!memcmp(&c->rules[c->lookup[at]], rule, sizeof(*rule)))
             return c->lookup[at];
     }
-    if (!vec_push(&c->rules, *rule))
-        return 0;
-    return c->lookup[at] = (uint32_t)(c->rules.nr - 1);
+    c->rules[c->nr_rules] = *rule;
+    return c->lookup[at] = (uint32_t)c->nr_rules++;
 }
 
-static int cache_put(struct rule_cache *c, uint64_t hash, const struct rule *rule)
+/* Into the key's slot or a free one beside it; in a full set, over what stands in the key's. */
+static void cache_put(struct rule_cache *c, uint64_t hash, uint32_t index)
 {
-    uint32_t index = intern_rule(c, rule);
-    if (index == 0)
-        return -1;
-    uint64_t *set = rule_set(c, hash);
-    memmove(set + 1, set, (CACHE_WAYS - 1) * sizeof(*set));
-    set[0] = hash << CACHE_SET_BITS | index;
-    return 0;
+    size_t slot = rule_slot(hash), to = slot;
+    for (unsigned way = 0; way < CACHE_WAYS; way++) {
+        if (c->entries[slot ^ way] == 0) {
+            to = slot ^ way;
+            break;
+        }
+    }
+    c->entries[to] = hash << CACHE_SET_BITS | index;
 }
 
-int rule_miss(struct rule_cache *c, const struct cfi *cfi, uint64_t address, uint64_t hash,
-              struct rule *ret)
+const struct rule *rule_miss(struct rule_cache *c, const struct cfi *cfi, uint64_t address,
+                             uint64_t hash)
 {
     struct cfi_row row;
+    struct rule rule = {.kind = RULE_NONE};
     c->misses++;
-    *ret = rule_row(cfi, address, &row) ? rule_lower(&row) : (struct rule){.kind = RULE_NONE};
-    if ((c->rules.nr == RULES_MAX || c->rows.nr == ROWS_MAX) && !cache_reset(c))
-        return -1;
-    if (ret->kind == RULE_ROW && hash == 0)
-        c->rows.at[0] = row;
-    if (hash == 0)
-        return 0;
-    if (ret->kind == RULE_ROW) {
-        ret->cfa_offset = (int32_t)c->rows.nr;
-        if (!vec_push(&c->rows, row))
-            return -1;
+    if (rule_row(cfi, address, &row))
+        rule = rule_lower(&row);
+    if (hash == 0) {
+        if (rule.kind == RULE_ROW)
+            c->rows.at[0] = row;
+        c->rules[RULE_UNCACHED] = rule;
+        return &c->rules[RULE_UNCACHED];
     }
-    return cache_put(c, hash, ret);
+    if (c->nr_rules == RULES_MAX || c->rows.nr == ROWS_MAX)
+        cache_reset(c);
+    if (rule.kind == RULE_ROW) {
+        rule.cfa_offset = (int32_t)c->rows.nr;
+        if (!vec_push(&c->rows, row))
+            return NULL;
+    }
+    uint32_t index = intern_rule(c, &rule);
+    if (index == 0)
+        return NULL;
+    cache_put(c, hash, index);
+    return &c->rules[index];
 }

@@ -7,7 +7,7 @@
  * thousand rows are a few thousand different ones, which stay in the first-level cache. Whatever
  * does not fit is kept whole (struct cfi_row).
  *
- *     pc, cfi id --multiply--> set of 4 entries --> index --> struct rule [--> struct cfi_row]
+ *     pc, cfi id --multiply--> slot in a set of 4 --> index --> struct rule [--> struct cfi_row]
  *
  * An entry is 8 bytes: what is left of the hashed key once its set is known, and the rule's
  * index. The hash is a multiplication by an odd number, which loses nothing: equal entries mean
@@ -43,11 +43,17 @@ _Static_assert(sizeof(struct rule) == 16, "four rules a cache line");
 /* Bits of a key: which cfi, and where from its first FDE. What does not fit is not cached. */
 enum { KEY_ID_BITS = 24, KEY_OFFSET_BITS = 36, KEY_BITS = KEY_ID_BITS + KEY_OFFSET_BITS };
 
-enum { CACHE_SET_BITS = 15, CACHE_WAYS = 4, CACHE_RULE_BITS = 64 - KEY_BITS + CACHE_SET_BITS };
+enum {
+    CACHE_SET_BITS = 15,
+    CACHE_WAY_BITS = 2,
+    CACHE_WAYS = 1 << CACHE_WAY_BITS,
+    CACHE_RULE_BITS = 64 - KEY_BITS + CACHE_SET_BITS
+};
 
 struct rule_cache {
-    uint64_t *entries; /* [1 << CACHE_SET_BITS][CACHE_WAYS], latest first */
-    VEC(struct rule) rules;  /* different ones */
+    uint64_t *entries; /* [1 << CACHE_SET_BITS][CACHE_WAYS]; a key's slot, then the set's others */
+    struct rule *rules; /* different ones; 0: none, 1: the latest that is not cached */
+    size_t nr_rules;
     VEC(struct cfi_row) rows; /* of RULE_ROW; 0: the latest that is not cached */
     uint32_t *lookup; /* rules by content: open addressing, 0 is free */
     size_t lookup_size;
@@ -64,27 +70,28 @@ static inline uint64_t rule_key_hash(uint32_t id, uint64_t offset)
            UINT64_C(0x9e3779b97f4a7c15);
 }
 
-static inline uint64_t *rule_set(const struct rule_cache *c, uint64_t hash)
+static inline size_t rule_slot(uint64_t hash)
 {
-    return c->entries + (hash >> (64 - CACHE_SET_BITS)) * CACHE_WAYS;
+    return hash >> (64 - CACHE_SET_BITS - CACHE_WAY_BITS);
 }
 
 /* The rule of a key; its index is 0 when it is not cached. */
 static inline uint32_t rule_find(const struct rule_cache *c, uint64_t hash)
 {
-    const uint64_t *set = rule_set(c, hash);
+    size_t slot = rule_slot(hash);
     uint64_t tag = hash << CACHE_SET_BITS;
     for (unsigned way = 0; way < CACHE_WAYS; way++) {
-        if ((set[way] ^ tag) >> CACHE_RULE_BITS == 0)
-            return (uint32_t)(set[way] ^ tag);
+        uint64_t index = c->entries[slot ^ way] ^ tag;
+        if (index >> CACHE_RULE_BITS == 0)
+            return (uint32_t)index;
     }
     return 0;
 }
 
 /* The rule of `address` (in the cfi's terms) by running the CFI; `hash` is the key to keep it
- * under, 0: do not keep it. A RULE_ROW's row is valid until the next call. -1: memory is out. */
-int rule_miss(struct rule_cache *c, const struct cfi *cfi, uint64_t address, uint64_t hash,
-              struct rule *ret);
+ * under, 0: do not keep it. Valid until the next call, a RULE_ROW's row too. NULL: memory is out. */
+const struct rule *rule_miss(struct rule_cache *c, const struct cfi *cfi, uint64_t address,
+                             uint64_t hash);
 
 /* The row of `address` as it is to be followed: without rules for slots that were popped. */
 bool rule_row(const struct cfi *cfi, uint64_t address, struct cfi_row *ret);

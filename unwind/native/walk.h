@@ -9,6 +9,8 @@
 struct walk_code {
     struct code code;
     uint64_t key_base;
+    bool cached; /* there is CFI, and its id fits into a key */
+    uint8_t frame_kind;
 };
 
 enum { WALK_CODES = 8 };
