@@ -17,13 +17,13 @@ struct jitcode;
 
 /* One function's machine code at one time. */
 struct jit_function {
-    uint64_t start, size;      /* code range in the target */
-    uint64_t from, until;      /* alive in [from, until), ns of the recording's clock */
-    uint64_t index;            /* the dump's code index; 0 for perf maps */
-    const char *name;          /* inside the file's mapping */
-    const uint8_t *code;       /* machine code as loaded, `size` bytes; NULL: not recorded */
-    const void *lines;         /* private: DEBUG_INFO */
-    const uint8_t *eh_frame;   /* UNWINDING_INFO; NULL: none */
+    uint64_t start, size;    /* code range in the target */
+    uint64_t from, until;    /* alive in [from, until), ns of the recording's clock */
+    uint64_t index;          /* the dump's code index; 0 for perf maps */
+    const char *name;        /* inside the file's mapping */
+    const uint8_t *code;     /* machine code as loaded, `size` bytes; NULL: not recorded */
+    const void *lines;       /* private: DEBUG_INFO */
+    const uint8_t *eh_frame; /* UNWINDING_INFO; NULL: none */
     uint32_t eh_frame_size;
     const uint8_t *eh_frame_hdr;
     uint32_t eh_frame_hdr_size;
@@ -31,12 +31,14 @@ struct jit_function {
 };
 
 struct jitdump_options {
-    /* Map a dump's stamps to the recording's clock. NULL: CLOCK_MONOTONIC = recording's clock.
-     * Used for TSC-stamped dumps (flag bit 0). */
+    /* Maps the stamps of a TSC-stamped dump (flag bit 0) to the recording's clock; NULL: there is
+     * no way to, so the times of such a dump are ignored. Other dumps are stamped with
+     * CLOCK_MONOTONIC, which is taken to be the recording's clock. */
     uint64_t (*to_clock)(const void *context, uint64_t stamp);
     const void *context;
-    bool ignore_times; /* the clocks do not match: every function lives from time 0, later loads
-                          of the same range win */
+    bool ignore_times; /* the recording's clock is not CLOCK_MONOTONIC: ignore the times of dumps
+                          that are not TSC-stamped. Without times every function lives for ever,
+                          and at each address the last one loaded wins */
 };
 
 /* What a load passed over; counts. */
@@ -54,14 +56,29 @@ void jitcode_free(struct jitcode *code);
 /* The pid the dump's header names (in the target's own pid namespace); 0 for maps. */
 uint32_t jitcode_pid(const struct jitcode *code);
 const struct jit_loss *jitcode_loss(const struct jitcode *code);
+/* Functions are numbered from 0, in load order. */
 size_t jitcode_count(const struct jitcode *code);
-/* True when any function's code range was announced with times later than `time`'s clock can be:
- * first and last stamps, to detect clock mismatches. */
+const struct jit_function *jitcode_at(const struct jitcode *code, size_t index);
+size_t jitcode_index(const struct jitcode *code, const struct jit_function *f);
+/* The dump is TSC-stamped; its times were ignored (always so for maps). */
+bool jitcode_is_tsc(const struct jitcode *code);
+bool jitcode_is_timeless(const struct jitcode *code);
+bool jitcode_swapped(const struct jitcode *code); /* the dump's byte order is not ours */
+/* First and last load, on the recording's clock, whether or not times are ignored: to detect
+ * clock mismatches. Both 0 when there are none. */
 void jitcode_time_range(const struct jitcode *code, uint64_t *first, uint64_t *last);
 
-/* The function that covered `address` at `time`; NULL: none. */
+/* The function that covered `address` at `time` (0: not known; the last one that did); NULL: none.
+ */
 const struct jit_function *jitcode_lookup(const struct jitcode *code, uint64_t address,
                                           uint64_t time);
+/* The same, and the addresses [start, end) around for which it is the answer at that time: less
+ * than the function where, without times, a later one covers a part of it. */
+struct jit_span {
+    uint64_t start, end;
+};
+const struct jit_function *jitcode_lookup_span(const struct jitcode *code, uint64_t address,
+                                               uint64_t time, struct jit_span *ret);
 
 /* Source position of an address inside `f`; false: no DEBUG_INFO covers it. `column` is the
  * discriminator (V8 writes columns there). */

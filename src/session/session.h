@@ -20,33 +20,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One mapping; the token of its code (frame.code) unless the frame's kind is FRAME_JIT. */
+/* One mapping; the token of its code (frame.code) unless the frame's kind is FRAME_JIT. Later
+ * mappings may have cut it: pgoff belongs to start. Lives as long as the place it was asked of. */
 struct mapping {
     uint64_t start, end, pgoff;
     struct dso *dso;
     uint32_t prot, flags;
+    const char *symbol; /* the whole mapping is this one function (KSYMBOL); else NULL */
 };
 
 struct session_options {
     const char *const *jitdumps; /* extra files to load (--jitdump) */
     size_t nr_jitdumps;
-    const char *tmp_dir;  /* where perf-PID.map files are; NULL: /tmp (under root and symfs) */
+    const char *tmp_dir; /* where perf-PID.map files are; NULL: /tmp (under root and symfs) */
     const char *symfs;
     bool no_jit; /* neither jitdumps nor perf maps */
+    bool force;  /* use perf maps that belong to another user, too */
 };
 
 struct session;
 int session_create(const struct perfdata *pd, struct dsos *dsos,
-                   const struct session_options *options, struct session **ret,
-                   struct error *err);
+                   const struct session_options *options, struct session **ret, struct error *err);
 void session_free(struct session *s);
 
+/* Fails only when memory is out; a record that is damaged is counted and passed over. */
 int session_apply(struct session *s, const struct record *rec, struct error *err);
 
 /* Where a sample happened. */
 struct session_place {
     uint32_t pid, tid;
-    const char *comm;      /* at that time; "" before any; ":TID" when never known */
+    const char *comm;            /* at that time; "" before any; ":TID" when never known */
     struct address_space *space; /* counted reference */
     const struct session *session;
 };
@@ -64,13 +67,28 @@ const struct mapping *session_mapping(const struct session_place *p, uint64_t pc
  * symbols with is pc itself for DSO_KERNEL, pc - start + pgoff for DSO_KMODULE. Never changes
  * once returned. */
 const struct mapping *session_kernel_mapping(const struct session *s, uint64_t pc, uint64_t time);
+/* The same of the guests' kernels. */
+const struct mapping *session_guest_mapping(const struct session *s, uint64_t pc, uint64_t time);
+/* The symbol by which the recorder told where the kernel was loaded ("_text"), and its address
+ * then: subtract its address in a kallsyms or vmlinux to relocate that. False: not recorded. */
+bool session_kernel_reference(const struct session *s, const char **symbol, uint64_t *address);
+
+/* The jit function at `pc`, even inside an ELF file's mapping (V8 lists the builtins that stand in
+ * the node binary): a name where the ELF has none. NULL: none. */
+const struct jit_function *session_jit_function(const struct session_place *p, uint64_t pc,
+                                                uint64_t time);
 
 /* What went wrong or deserves a line on stderr: e.g. a jitdump whose clock does not match. Index
  * from 0; NULL: no more. */
 const char *session_warning(const struct session *s, size_t index);
 
 struct session_stats {
-    uint64_t processes, threads, maps, maps_equal, jit_functions, jit_files;
+    uint64_t processes, threads; /* seen in all */
+    uint64_t maps;               /* mappings that changed an address space */
+    uint64_t maps_equal;         /* mappings equal to what was there */
+    uint64_t jit_functions, jit_files;
+    uint64_t text_pokes;  /* PERF_RECORD_TEXT_POKE: counted, not applied */
+    uint64_t records_bad; /* damaged, passed over */
 };
 struct session_stats session_stats(const struct session *s);
 

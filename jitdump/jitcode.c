@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Which function stood at an address at a time.
+ *
+ * Functions are rectangles: addresses by times. Played in time order, a load ends every function
+ * that it overlaps, so rectangles never overlap, and a point lies in one at most. They go into a
+ * segment tree over the addresses: each into O(log n) nodes, each node sorted by time. A lookup
+ * finds the leaf by binary search and climbs; nearly all functions are found in the first nodes.
+ *
+ * Without times later loads only hide the parts they cover: the pieces that remain visible are
+ * rectangles that last for ever, and the rest is the same.
+ */
+#include "jitdump/jitcode.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- the live functions: a set of segment numbers ----------------------------------------- */
+
+enum { LEVELS = 6 }; /* 64^6 numbers */
+static const size_t NONE = SIZE_MAX;
+
+/* A bit a number; above, a bit for each word that is not zero; and so on. */
+struct bits {
+    uint64_t *level[LEVELS];
+    size_t words[LEVELS];
+};
+
+static bool bits_create(struct bits *b, size_t size)
+{
+    for (unsigned l = 0; l < LEVELS; l++) {
+        size = b->words[l] = size / 64 + 1;
+        b->level[l] = calloc(size, sizeof(uint64_t));
+        if (!b->level[l])
+            return false;
+    }
+    return true;
+}
+
+static void bits_free(struct bits *b)
+{
+    for (unsigned l = 0; l < LEVELS; l++)
+        free(b->level[l]);
+}
+
+static void bits_set(struct bits *b, size_t i)
+{
+    for (unsigned l = 0; l < LEVELS; l++, i >>= 6)
+        b->level[l][i >> 6] |= UINT64_C(1) << (i & 63);
+}
+
+static void bits_clear(struct bits *b, size_t i)
+{
+    for (unsigned l = 0; l < LEVELS; l++, i >>= 6)
+        if (b->level[l][i >> 6] &= ~(UINT64_C(1) << (i & 63)))
+            return;
+}
+
+/* The least number from i on; NONE. */
+static size_t bits_next(const struct bits *b, size_t i)
+{
+    for (unsigned l = 0; l < LEVELS && i >> 6 < b->words[l]; l++, i = (i >> 6) + 1) {
+        uint64_t word = b->level[l][i >> 6] >> (i & 63);
+        if (!word)
+            continue;
+        for (i += (size_t)__builtin_ctzll(word); l--;)
+            i = i << 6 | (size_t)__builtin_ctzll(b->level[l][i]);
+        return i;
+    }
+    return NONE;
+}
+
+/* The greatest number up to i; NONE. */
+static size_t bits_previous(const struct bits *b, size_t i)
+{
+    for (unsigned l = 0; l < LEVELS; l++, i = (i >> 6) - 1) {
+        uint64_t word = b->level[l][i >> 6] << (63 - (i & 63));
+        if (word) {
+            for (i -= (size_t)__builtin_clzll(word); l--;)
+                i = i << 6 | (size_t)(63 - __builtin_clzll(b->level[l][i]));
+            return i;
+        }
+        if (i >> 6 == 0)
+            return NONE;
+    }
+    return NONE;
+}
+
+/* ---- playing the loads ------------------------------------------------------------------- */
+
+struct live {
+    uint32_t function, hi;
+};
+
+struct player {
+    struct jitcode *code;
+    struct bits set;   /* first segments of live pieces */
+    struct live *live; /* by first segment */
+};
+
+/* The greatest bound that is at most `address`, by number; NONE. */
+static size_t bound_at(const struct jitcode *code, uint64_t address)
+{
+    const uint64_t *b = code->bounds;
+    size_t left = code->nr_segments + 1;
+    if (!b || address < b[0])
+        return NONE;
+    while (left > 1) {
+        size_t half = left / 2;
+        b += b[half] <= address ? half : 0;
+        left -= half;
+    }
+    return (size_t)(b - code->bounds);
+}
+
+static void piece_add(struct player *p, size_t lo, size_t hi, uint32_t function)
+{
+    p->live[lo] = (struct live){function, (uint32_t)hi};
+    bits_set(&p->set, lo);
+}
+
+/* End or hide what is live from `lo` up to `hi`. */
+static void overwrite(struct player *p, size_t lo, size_t hi, uint64_t time)
+{
+    size_t at = bits_previous(&p->set, lo);
+    if (at == NONE || p->live[at].hi <= lo)
+        at = bits_next(&p->set, lo);
+    for (; at != NONE && at < hi; at = bits_next(&p->set, at + 1)) {
+        struct live old = p->live[at];
+        bits_clear(&p->set, at);
+        if (!p->code->timeless) {
+            p->code->functions.at[old.function].until = time;
+            continue;
+        }
+        if (at < lo)
+            piece_add(p, at, lo, old.function);
+        if (old.hi > hi)
+            piece_add(p, hi, old.hi, old.function);
+    }
+}
+
+/* A moved function is what stood at its old place, which it leaves. */
+static bool take_over(struct player *p, const struct jit_load *load)
+{
+    struct jitcode *code = p->code;
+    size_t segment = bound_at(code, load->old);
+    size_t at = segment == NONE ? NONE : bits_previous(&p->set, segment);
+    if (at == NONE || p->live[at].hi <= segment)
+        return false;
+    struct jit_function *from = &code->functions.at[p->live[at].function];
+    struct jit_function *to = &code->functions.at[load->function];
+    if (from->start != load->old || from->size < to->size)
+        return false;
+    struct jit_function moved = *from;
+    moved.start = to->start;
+    moved.size = to->size;
+    moved.from = load->time;
+    *to = moved;
+    if (!code->timeless) {
+        from->until = load->time;
+        bits_clear(&p->set, at);
+    }
+    return true;
+}
+
+static void play(struct player *p, const struct jit_load *load)
+{
+    struct jit_function *f = &p->code->functions.at[load->function];
+    if (load->is_move && !take_over(p, load)) {
+        p->code->loss.records_bad++;
+        return;
+    }
+    f->from = p->code->timeless ? 0 : load->time;
+    f->until = UINT64_MAX;
+    size_t lo = bound_at(p->code, f->start);
+    size_t hi = bound_at(p->code, f->start + f->size);
+    overwrite(p, lo, hi, load->time);
+    piece_add(p, lo, hi, load->function);
+}
+
+/* ---- building the index ------------------------------------------------------------------ */
+
+static int by_time(const void *a, const void *b)
+{
+    const struct jit_load *x = a, *y = b;
+    if (x->time != y->time)
+        return x->time < y->time ? -1 : 1;
+    return x->function < y->function ? -1 : 1;
+}
+
+/* Writers stamp and write at slightly different moments. */
+static void sort_loads(struct jitcode *code)
+{
+    bool sorted = true;
+    for (size_t i = 1; i < code->loads.nr; i++)
+        sorted &= code->loads.at[i - 1].time <= code->loads.at[i].time;
+    if (!sorted && !code->timeless)
+        qsort(code->loads.at, code->loads.nr, sizeof(*code->loads.at), by_time);
+    vec_foreach (l, &code->loads) {
+        code->first = code->first && code->first < l->time ? code->first : l->time;
+        code->last = code->last > l->time ? code->last : l->time;
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static bool make_bounds(struct jitcode *code)
+{
+    size_t nr = 0, unique = 0;
+    code->bounds = calloc(code->functions.nr * 2, sizeof(*code->bounds));
+    if (!code->bounds)
+        return false;
+    vec_foreach (f, &code->functions) {
+        code->bounds[nr++] = f->start;
+        code->bounds[nr++] = f->start + f->size;
+    }
+    qsort(code->bounds, nr, sizeof(*code->bounds), by_value);
+    for (size_t i = 0; i < nr; i++)
+        if (i == 0 || code->bounds[i] != code->bounds[unique - 1])
+            code->bounds[unique++] = code->bounds[i];
+    code->nr_segments = unique - 1;
+    return true;
+}
+
+/* What is visible, ascending by time. */
+static bool collect_pieces(const struct player *p)
+{
+    struct jitcode *code = p->code;
+    if (code->timeless) {
+        for (size_t at = bits_next(&p->set, 0); at != NONE; at = bits_next(&p->set, at + 1)) {
+            struct live l = p->live[at];
+            if (!vec_push(&code->pieces,
+                          (struct jit_piece){0, UINT64_MAX, l.function, (uint32_t)at, l.hi}))
+                return false;
+        }
+        return true;
+    }
+    vec_foreach (l, &code->loads) {
+        const struct jit_function *f = &code->functions.at[l->function];
+        if (f->from >= f->until)
+            continue;
+        struct jit_piece piece = {f->from, f->until, l->function,
+                                  (uint32_t)bound_at(code, f->start),
+                                  (uint32_t)bound_at(code, f->start + f->size)};
+        if (!vec_push(&code->pieces, piece))
+            return false;
+    }
+    return true;
+}
+
+/* Visit the nodes that make up [lo, hi): count into, or fill up to, first_piece[node]. */
+static void place_piece(struct jitcode *code, const struct jit_piece *piece, bool count)
+{
+    uint32_t number = (uint32_t)(piece - code->pieces.at);
+    size_t l = piece->lo + code->nr_segments, r = piece->hi + code->nr_segments;
+    for (; l < r; l >>= 1, r >>= 1) {
+        size_t nodes[2] = {l & 1 ? l++ : 0, r & 1 ? --r : 0};
+        for (unsigned i = 0; i < 2; i++) {
+            if (!nodes[i])
+                continue;
+            if (count)
+                code->first_piece[nodes[i] + 1]++;
+            else
+                code->node_pieces[code->first_piece[nodes[i]]++] = number;
+        }
+    }
+}
+
+static bool make_tree(struct jitcode *code)
+{
+    size_t nodes = code->nr_segments * 2;
+    code->first_piece = calloc(nodes + 2, sizeof(*code->first_piece));
+    if (!code->first_piece)
+        return false;
+    vec_foreach (piece, &code->pieces)
+        place_piece(code, piece, true);
+    for (size_t i = 1; i <= nodes; i++)
+        code->first_piece[i] += code->first_piece[i - 1];
+    code->node_pieces = calloc((size_t)code->first_piece[nodes] + 1, sizeof(*code->node_pieces));
+    if (!code->node_pieces)
+        return false;
+    vec_foreach (piece, &code->pieces)
+        place_piece(code, piece, false);
+    /* Filling moved every start to its node's end, which is the next node's start. */
+    memmove(code->first_piece + 1, code->first_piece, nodes * sizeof(*code->first_piece));
+    code->first_piece[0] = 0;
+    return true;
+}
+
+int jitcode_index_build(struct jitcode *code, struct error *err)
+{
+    struct player p = {.code = code};
+    if (code->functions.nr == 0)
+        return 0;
+    sort_loads(code);
+    bool done = make_bounds(code) && bits_create(&p.set, code->nr_segments) &&
+                (p.live = calloc(code->nr_segments + 1, sizeof(*p.live)));
+    if (done)
+        vec_foreach (l, &code->loads)
+            play(&p, l);
+    done = done && collect_pieces(&p) && make_tree(code);
+    bits_free(&p.set);
+    free(p.live);
+    vec_free(&code->loads);
+    return done ? 0 : error_no_memory(err);
+}
+
+/* ---- looking up -------------------------------------------------------------------------- */
+
+/* The last of a node's pieces that began by `time`; NULL: none. */
+static const struct jit_piece *node_piece(const struct jitcode *code, size_t node, uint64_t time)
+{
+    const uint32_t *at = code->node_pieces + code->first_piece[node];
+    const struct jit_piece *pieces = code->pieces.at;
+    size_t left = code->first_piece[node + 1] - code->first_piece[node];
+    if (left == 0 || pieces[*at].from > time)
+        return NULL;
+    while (left > 1) {
+        size_t half = left / 2;
+        at += pieces[at[half]].from <= time ? half : 0;
+        left -= half;
+    }
+    return &pieces[*at];
+}
+
+static const struct jit_piece *find_piece(const struct jitcode *code, uint64_t address,
+                                          uint64_t time)
+{
+    size_t segment = bound_at(code, address);
+    const struct jit_piece *latest = NULL;
+    if (segment == NONE || segment >= code->nr_segments)
+        return NULL;
+    for (size_t node = segment + code->nr_segments; node; node >>= 1) {
+        const struct jit_piece *p = node_piece(code, node, time ? time : UINT64_MAX);
+        if (!p)
+            continue;
+        if (time && time < p->until)
+            return p;
+        if (!time && (!latest || p->from > latest->from))
+            latest = p;
+    }
+    return latest;
+}
+
+const struct jit_function *jitcode_lookup_span(const struct jitcode *code, uint64_t address,
+                                               uint64_t time, struct jit_span *ret)
+{
+    const struct jit_piece *p = find_piece(code, address, time);
+    if (!p)
+        return NULL;
+    *ret = (struct jit_span){code->bounds[p->lo], code->bounds[p->hi]};
+    return &code->functions.at[p->function];
+}
+
+const struct jit_function *jitcode_lookup(const struct jitcode *code, uint64_t address,
+                                          uint64_t time)
+{
+    const struct jit_piece *p = find_piece(code, address, time);
+    return p ? &code->functions.at[p->function] : NULL;
+}
+
+/* ---- the rest ---------------------------------------------------------------------------- */
+
+struct jitcode *jitcode_create(void)
+{
+    return calloc(1, sizeof(struct jitcode));
+}
+
+struct jit_function *jitcode_add(struct jitcode *code, uint64_t start, uint64_t size, uint64_t time,
+                                 struct error *err)
+{
+    size_t nr = code->functions.nr;
+    if (nr >= FUNCTIONS_MAX) {
+        error_set(err, ERROR_UNSUPPORTED, "more than %d functions", FUNCTIONS_MAX);
+        return NULL;
+    }
+    if (!vec_push(&code->functions, (struct jit_function){.start = start, .size = size}) ||
+        !vec_push(&code->loads, (struct jit_load){.time = time, .function = (uint32_t)nr})) {
+        error_no_memory(err);
+        return NULL;
+    }
+    return &code->functions.at[nr];
+}
+
+void jitcode_free(struct jitcode *code)
+{
+    if (!code)
+        return;
+    while (code->lines) {
+        struct jit_lines *next = code->lines->next;
+        jit_lines_free(code->lines);
+        code->lines = next;
+    }
+    vec_free(&code->functions);
+    vec_free(&code->loads);
+    free(code->names);
+    free(code->bounds);
+    free(code->first_piece);
+    free(code->node_pieces);
+    vec_free(&code->pieces);
+    if (code->map)
+        munmap(code->map, code->map_size);
+    free(code);
+}
+
+uint32_t jitcode_pid(const struct jitcode *code)
+{
+    return code->pid;
+}
+
+const struct jit_loss *jitcode_loss(const struct jitcode *code)
+{
+    return &code->loss;
+}
+
+size_t jitcode_count(const struct jitcode *code)
+{
+    return code->functions.nr;
+}
+
+const struct jit_function *jitcode_at(const struct jitcode *code, size_t index)
+{
+    return &code->functions.at[index];
+}
+
+size_t jitcode_index(const struct jitcode *code, const struct jit_function *f)
+{
+    return (size_t)(f - code->functions.at);
+}
+
+bool jitcode_is_tsc(const struct jitcode *code)
+{
+    return code->tsc;
+}
+
+bool jitcode_is_timeless(const struct jitcode *code)
+{
+    return code->timeless;
+}
+
+bool jitcode_swapped(const struct jitcode *code)
+{
+    return code->swapped;
+}
+
+void jitcode_time_range(const struct jitcode *code, uint64_t *first, uint64_t *last)
+{
+    *first = code->first;
+    *last = code->last;
+}
+
+/* Paths come from a recording: what is not a regular file is not opened for good (a FIFO would
+ * block). */
+int jit_file_map(const char *path, void **bytes, size_t *size, struct error *err)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return error_system(err, errno, "%s", path);
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+        close(fd);
+        return error_set(err, ERROR_FORMAT, "%s: not a regular file", path);
+    }
+    *size = (size_t)st.st_size;
+    *bytes = *size ? mmap(NULL, *size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+    int failed = *bytes == MAP_FAILED ? errno : 0;
+    close(fd);
+    return failed ? error_system(err, failed, "%s", path) : 0;
+}

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * jitdumps and perf maps: finding them, loading each once, and asking them.
+ *
+ * A runtime that writes a jitdump maps its first page executable: that mapping's name announces
+ * the file. A perf map is announced by nothing; it is looked for once in the life of a program,
+ * when that first makes memory executable that no file stands behind. Both are read from the
+ * process' own root where that can still be reached.
+ */
+#include "base/intern.h"
+#include "session/internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PATH_SIZE = 4096, USES_MAX = 64 };
+
+/* ---- sets of files ------------------------------------------------------------------------- */
+
+void jit_set_release(struct jit_set *set)
+{
+    if (set && atomic_fetch_sub_explicit(&set->refs, 1, memory_order_acq_rel) == 1)
+        free(set);
+}
+
+static struct jit_set *set_create(uint32_t nr)
+{
+    struct jit_set *set = malloc(sizeof(*set) + nr * sizeof(set->uses[0]));
+    if (!set)
+        return NULL;
+    atomic_init(&set->refs, 1);
+    set->nr = nr;
+    return set;
+}
+
+int jit_set_fork(struct jit_set *from, uint64_t time, struct jit_set **ret, struct error *err)
+{
+    *ret = NULL;
+    if (!from)
+        return 0;
+    struct jit_set *set = set_create(from->nr);
+    if (!set)
+        return error_no_memory(err);
+    for (uint32_t i = 0; i < set->nr; i++) {
+        set->uses[i] = from->uses[i];
+        if (time && time < set->uses[i].until)
+            set->uses[i].until = time;
+    }
+    *ret = set;
+    return 0;
+}
+
+/* Dumps are asked before maps, later ones before earlier ones. */
+static int process_use(struct session *s, struct process *p, struct jit_file *file,
+                       struct error *err)
+{
+    struct jit_set *old = p->space->jit;
+    uint32_t nr = old ? old->nr : 0;
+    for (uint32_t i = 0; i < nr; i++)
+        if (old->uses[i].file == file && old->uses[i].until == UINT64_MAX)
+            return 0;
+    if (nr >= USES_MAX)
+        return 0;
+    struct address_space *space = process_space(s, p);
+    struct jit_set *set = space ? set_create(nr + 1) : NULL;
+    if (!set)
+        return error_no_memory(err);
+    uint32_t at = file->from_map ? nr : 0;
+    for (uint32_t i = 0; i < nr; i++)
+        set->uses[i + (i >= at)] = space->jit->uses[i];
+    set->uses[at] = (struct jit_use){file, UINT64_MAX};
+    jit_set_release(space->jit);
+    space->jit = set;
+    return 0;
+}
+
+/* ---- loading ------------------------------------------------------------------------------ */
+
+static uint64_t tsc_to_clock(const void *context, uint64_t stamp)
+{
+    const struct perfdata_time_conv *t = context;
+    /* Layout and rule: PERF_RECORD_TIME_CONV; short counters are extended first. */
+    if (t->cap_short)
+        stamp = t->cycles + ((stamp - t->cycles) & t->mask);
+    uint64_t whole = t->shift < 64 ? stamp >> t->shift : 0;
+    uint64_t rest = t->shift < 64 ? stamp & ((UINT64_C(1) << t->shift) - 1) : stamp;
+    unsigned __int128 product = (unsigned __int128)rest * t->mult;
+    return t->zero + whole * t->mult + (uint64_t)(t->shift < 128 ? product >> t->shift : 0);
+}
+
+static int warn_once(struct session *s, const char *path, const char *what, struct error *err)
+{
+    const char *key = intern_string(s->names, path);
+    if (!key)
+        return error_no_memory(err);
+    if (table_get(&s->warned, (uintptr_t)key))
+        return 0;
+    if (!table_put(&s->warned, (uintptr_t)key, (void *)key))
+        return error_no_memory(err);
+    return session_warn(s, err, "%s: %s", path, what);
+}
+
+/* A writer that stamps with some other clock shows by stamps far from when it was announced. */
+static bool implausible(const struct jitcode *code, uint64_t announced)
+{
+    const uint64_t second = 1000000000, day = 86400 * second;
+    uint64_t first, last;
+    jitcode_time_range(code, &first, &last);
+    if (announced == 0 || last == 0 || jitcode_is_timeless(code))
+        return false;
+    return (first > announced && first - announced > 10 * day) ||
+           (last < announced && announced - last > 10 * second);
+}
+
+static int dump_read(struct session *s, const char *path, uint64_t announced, struct jitcode **ret,
+                     struct error *err)
+{
+    /* TIME_CONV leads to perf's own clock, which -k replaces. */
+    const struct perfdata_time_conv *conv =
+        s->clock_is_monotonic ? NULL : perfdata_time_conv(s->pd);
+    struct jitdump_options options = {.to_clock = conv ? tsc_to_clock : NULL,
+                                      .context = conv,
+                                      .ignore_times = !s->clock_is_monotonic};
+    if (jitdump_load(path, &options, ret, err) < 0)
+        return -1;
+    bool wrong = implausible(*ret, announced);
+    if (wrong) {
+        jitcode_free(*ret);
+        options = (struct jitdump_options){.ignore_times = true};
+        if (jitdump_load(path, &options, ret, err) < 0)
+            return -1;
+    }
+    if (!jitcode_is_timeless(*ret))
+        return 0;
+    const char *what =
+        wrong ? "its times are of another clock than the recording's; they are ignored, and names "
+                "of code whose place was reused may be wrong"
+        : jitcode_is_tsc(*ret)
+            ? "its times count the processor's time stamps, which the recording does not relate to "
+              "its clock; they are ignored, and names of code whose place was reused may be wrong"
+            : "its times cannot be matched, as the recording was not made with CLOCK_MONOTONIC; "
+              "names of code whose place was reused may be wrong: use perf record -k mono";
+    return warn_once(s, path, what, err);
+}
+
+static struct jit_file *file_loaded(struct session *s, const struct stat *st, bool from_map)
+{
+    vec_foreach (f, &s->jit_files)
+        if ((*f)->device == st->st_dev && (*f)->inode == st->st_ino && (*f)->from_map == from_map)
+            return *f;
+    return NULL;
+}
+
+static void jit_file_free(struct jit_file *f);
+
+/* Keeps `code` in any case. NULL when memory is out. */
+static struct jit_file *file_keep(struct session *s, struct jitcode *code, const struct stat *st,
+                                  bool from_map)
+{
+    struct jit_file *f = calloc(1, sizeof(*f));
+    if (!f) {
+        jitcode_free(code);
+        return NULL;
+    }
+    *f = (struct jit_file){code, st->st_dev, st->st_ino, from_map, false, NULL};
+    f->cfi = calloc(jitcode_count(code) + 1, sizeof(*f->cfi));
+    if (!f->cfi || !vec_push(&s->jit_files, f)) {
+        jit_file_free(f);
+        return NULL;
+    }
+    s->stats.jit_files++;
+    s->stats.jit_functions += jitcode_count(code);
+    return f;
+}
+
+/* The file at `path`, loaded now or before. *ret NULL: it cannot be used, which was said. */
+static int file_get(struct session *s, const char *path, const struct stat *st, bool from_map,
+                    uint64_t announced, struct jit_file **ret, struct error *err)
+{
+    struct error why;
+    struct jitcode *code;
+    *ret = file_loaded(s, st, from_map);
+    if (*ret)
+        return 0;
+    int failed =
+        from_map ? perfmap_load(path, &code, &why) : dump_read(s, path, announced, &code, &why);
+    if (failed && why.kind == ERROR_NO_MEMORY)
+        return error_no_memory(err);
+    if (failed)
+        return warn_once(s, path, why.text, err);
+    *ret = file_keep(s, code, st, from_map);
+    return *ret ? 0 : error_no_memory(err);
+}
+
+int jit_files_add_options(struct session *s, struct error *err)
+{
+    for (size_t i = 0; i < s->options.nr_jitdumps && !s->options.no_jit; i++) {
+        const char *path = s->options.jitdumps[i];
+        struct stat st;
+        struct jit_file *file;
+        if (stat(path, &st) < 0)
+            return error_system(err, errno, "%s", path);
+        if (file_get(s, path, &st, false, 0, &file, err) < 0)
+            return -1;
+        if (file)
+            file->added = true;
+    }
+    return 0;
+}
+
+/* ---- where files are ----------------------------------------------------------------------- */
+
+/* The path below `prefix`, without the mark of an unlinked file. False: too long, or not there. */
+static bool try_path(const char *prefix, const char *path, char to[PATH_SIZE], struct stat *st)
+{
+    static const char mark[] = " (deleted)";
+    size_t size = strlen(path);
+    if (size > sizeof(mark) && strcmp(path + size - (sizeof(mark) - 1), mark) == 0)
+        size -= sizeof(mark) - 1;
+    int used = snprintf(to, PATH_SIZE, "%s%.*s", prefix, (int)size, path);
+    return used > 0 && used < PATH_SIZE && stat(to, st) == 0;
+}
+
+/* From the most to the least particular: the user's copy, the process' root, our root. */
+static bool find_path(struct session *s, struct process *p, const char *path, char to[PATH_SIZE],
+                      struct stat *st)
+{
+    char root[48];
+    if (s->options.symfs && try_path(s->options.symfs, path, to, st))
+        return true;
+    snprintf(root, sizeof(root), "/proc/%" PRIu32 "/root", process_root(s, p));
+    if (process_root(s, p) && try_path(root, path, to, st))
+        return true;
+    return try_path("", path, to, st);
+}
+
+/* The pid in the process' own namespace: the last of NSpid, while it lives and (where that was
+ * recorded) if it is of that namespace still. */
+static uint32_t inner_pid(struct process *p)
+{
+    char path[64], line[256];
+    struct stat st;
+    if (p->inner_pid)
+        return p->inner_pid;
+    p->inner_pid = p->pid;
+    snprintf(path, sizeof(path), "/proc/%" PRIu32 "/ns/pid", p->pid);
+    if (p->pid_ns && (stat(path, &st) < 0 || st.st_ino != p->pid_ns))
+        return p->pid;
+    snprintf(path, sizeof(path), "/proc/%" PRIu32 "/status", p->pid);
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof(line), f)) {
+        const char *last = strncmp(line, "NSpid:", 6) == 0 ? strrchr(line, '\t') : NULL;
+        if (last)
+            p->inner_pid = (uint32_t)strtoul(last, NULL, 10);
+    }
+    if (f)
+        fclose(f);
+    return p->inner_pid;
+}
+
+/* ---- jitdumps ------------------------------------------------------------------------------ */
+
+/* "…/jit-PID.dump": PID, or 0 when the name is another. */
+static uint32_t announced_pid(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    uint32_t pid;
+    int used = 0;
+    if (!slash || sscanf(slash, "/jit-%" SCNu32 ".dump%n", &pid, &used) != 1 || used == 0)
+        return 0;
+    return slash[used] == 0 || strcmp(slash + used, " (deleted)") == 0 ? pid : 0;
+}
+
+/* A dump's name has the pid in the writer's own namespace. A process that has ended can no longer
+ * be asked for that: then it is enough that it was in another than the first. */
+static bool may_announce(struct process *p, uint32_t pid)
+{
+    const uint64_t first_pid_ns = 0xEFFFFFFC; /* linux/proc_ns.h: PROC_PID_INIT_INO */
+    if (pid == p->pid || pid == inner_pid(p))
+        return true;
+    return p->inner_pid == p->pid && p->pid_ns && p->pid_ns != first_pid_ns;
+}
+
+static struct jit_file *added_file(struct session *s, uint32_t pid)
+{
+    vec_foreach (f, &s->jit_files)
+        if ((*f)->added && jitcode_pid((*f)->code) == pid)
+            return *f;
+    return NULL;
+}
+
+static int dump_announced(struct session *s, struct process *p, const char *name, uint32_t pid,
+                          uint64_t time, struct error *err)
+{
+    char path[PATH_SIZE];
+    struct stat st;
+    struct jit_file *file = added_file(s, pid);
+    if (!may_announce(p, pid))
+        return 0;
+    p->inner_pid = pid;
+    if (file)
+        return process_use(s, p, file, err);
+    if (!find_path(s, p, name, path, &st))
+        return warn_once(s, name,
+                         "this jitdump is missing, so its functions have no names: give "
+                         "it by --jitdump, or its root by --symfs",
+                         err);
+    if (file_get(s, path, &st, false, time, &file, err) < 0)
+        return -1;
+    if (!file)
+        return 0;
+    if (jitcode_pid(file->code) != pid)
+        return warn_once(s, path, "this jitdump is of another process than its name says; ignored",
+                         err);
+    return process_use(s, p, file, err);
+}
+
+int jit_on_process(struct session *s, struct process *p, struct error *err)
+{
+    vec_foreach (f, &s->jit_files)
+        if ((*f)->added && jitcode_pid((*f)->code) == p->pid && process_use(s, p, *f, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* ---- perf maps ----------------------------------------------------------------------------- */
+
+static int perf_map_seek(struct session *s, struct process *p, struct error *err)
+{
+    char name[PATH_SIZE / 2], path[PATH_SIZE];
+    struct stat st;
+    struct jit_file *file;
+    if (p->perf_map_sought)
+        return 0;
+    p->perf_map_sought = true;
+    const char *dir = s->options.tmp_dir ? s->options.tmp_dir : "/tmp";
+    int used = snprintf(name, sizeof(name), "%s/perf-%" PRIu32 ".map", dir, inner_pid(p));
+    if (used < 0 || (size_t)used >= sizeof(name) || !find_path(s, p, name, path, &st))
+        return 0;
+    if (!s->options.force && st.st_uid != 0 && st.st_uid != geteuid())
+        return warn_once(s, path, "not used, as it belongs to another user (-f uses it)", err);
+    if (file_get(s, path, &st, true, 0, &file, err) < 0)
+        return -1;
+    return file ? process_use(s, p, file, err) : 0;
+}
+
+int jit_on_mapping(struct session *s, struct process *p, const struct record_mmap *mm,
+                   enum dso_kind kind, uint64_t time, struct error *err)
+{
+    if (s->options.no_jit)
+        return 0;
+    uint32_t pid = announced_pid(mm->filename);
+    if (pid && dump_announced(s, p, mm->filename, pid, time, err) < 0)
+        return -1;
+    bool kernels_own = strncmp(mm->filename, "[v", 2) == 0; /* [vvar], [vsyscall] */
+    return kind == DSO_PSEUDO && !kernels_own ? perf_map_seek(s, p, err) : 0;
+}
+
+/* ---- asking: any thread -------------------------------------------------------------------- */
+
+const struct jit_function *jit_set_lookup(const struct jit_set *set, uint64_t pc, uint64_t time,
+                                          struct jit_span *span, struct jit_file **file)
+{
+    for (uint32_t i = 0; set && i < set->nr; i++) {
+        const struct jit_use *use = &set->uses[i];
+        uint64_t at =
+            use->until != UINT64_MAX && (time == 0 || time > use->until) ? use->until : time;
+        const struct jit_function *f = jitcode_lookup_span(use->file->code, pc, at, span);
+        if (f) {
+            *file = use->file;
+            return f;
+        }
+    }
+    return NULL;
+}
+
+/* ---- unwind rules of single functions ------------------------------------------------------ */
+
+struct jit_cfi {
+    struct cfi *cfi; /* NULL: what the dump gave is no use */
+    uint32_t id;
+};
+
+enum { JIT_CFI_FIRST = 1 << 30 }; /* ids below are those of dsos */
+
+/* Writers lay the unwinding info out as perf inject does: .eh_frame behind the code, at the next
+ * multiple of 8, and .eh_frame_hdr behind that. Addresses count from the function's start. */
+static struct jit_cfi *jit_cfi_create(struct session *s, const struct jit_file *file,
+                                      const struct jit_function *f)
+{
+    struct jit_cfi *c = calloc(1, sizeof(*c));
+    if (!c)
+        return NULL;
+    uint64_t behind = (f->size + 7) & ~UINT64_C(7);
+    c->id = JIT_CFI_FIRST + atomic_fetch_add(&s->nr_jit_cfi, 1);
+    struct cfi_source source = {
+        .name = f->name,
+        .eh_frame = {f->eh_frame, f->eh_frame_size, behind},
+        .eh_frame_hdr = {f->eh_frame_hdr, f->eh_frame_hdr_size, behind + f->eh_frame_size},
+        .swapped = jitcode_swapped(file->code),
+        .id = c->id,
+    };
+    if (cfi_create(&source, &c->cfi, NULL) < 0)
+        c->cfi = NULL;
+    return c;
+}
+
+static void jit_cfi_free(struct jit_cfi *c)
+{
+    if (c && c->cfi)
+        cfi_free(c->cfi);
+    free(c);
+}
+
+const struct cfi *jit_file_cfi(struct session *s, struct jit_file *file,
+                               const struct jit_function *f, uint32_t *id)
+{
+    *id = 0;
+    if (!f->eh_frame)
+        return NULL;
+    _Atomic(struct jit_cfi *) *at = &file->cfi[jitcode_index(file->code, f)];
+    struct jit_cfi *c = atomic_load_explicit(at, memory_order_acquire);
+    if (!c) {
+        struct jit_cfi *made = jit_cfi_create(s, file, f);
+        if (!made)
+            return NULL;
+        if (atomic_compare_exchange_strong(at, &c, made))
+            c = made;
+        else
+            jit_cfi_free(made);
+    }
+    if (c->cfi)
+        *id = c->id;
+    return c->cfi;
+}
+
+static void jit_file_free(struct jit_file *f)
+{
+    for (size_t i = 0; f->cfi && i < jitcode_count(f->code); i++)
+        jit_cfi_free(atomic_load(&f->cfi[i]));
+    free(f->cfi);
+    jitcode_free(f->code);
+    free(f);
+}
+
+void jit_files_free(struct session *s)
+{
+    vec_foreach (f, &s->jit_files)
+        jit_file_free(*f);
+    vec_free(&s->jit_files);
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Mappings of user processes: what each name means, which of them change anything, and which
+ * file stands behind an address.
+ */
+#include "base/intern.h"
+#include "session/internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static bool begins(const char *s, const char *with)
+{
+    return strncmp(s, with, strlen(with)) == 0;
+}
+
+/* ---- names ------------------------------------------------------------------------------- */
+
+/* Memory without a file, of one process. */
+static bool is_anonymous(const struct record_mmap *mm)
+{
+    static const char *const names[] = {"//anon", "/dev/zero", "/anon_hugepage", "[heap]",
+                                        "[stack", "[anon:",    "/SYSV"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        if (begins(mm->filename, names[i]))
+            return true;
+    return mm->flags & MAP_HUGETLB;
+}
+
+static enum dso_kind kind_of(const struct record_mmap *mm, bool anonymous)
+{
+    const char *name = mm->filename;
+    if (strcmp(name, "[vdso]") == 0 || begins(name, "[vdso32]") || begins(name, "[vdsox32]"))
+        return DSO_VDSO;
+    /* "[aio]" and the like are kernel-made files whose names are written as paths. */
+    if (anonymous || name[0] != '/' || begins(name, "/memfd:") || begins(name, "/[") ||
+        begins(name, "/dev/") || begins(name, "/i915 ") || begins(name, "/drm "))
+        return DSO_PSEUDO;
+    return DSO_FILE;
+}
+
+/* Executable memory without a file is named after the perf map that may describe it, as perf
+ * does: that is what its report and script print. */
+static bool has_map_name(const struct region *r)
+{
+    return r->anonymous && (r->map.prot & PROT_EXEC) && !begins(r->name, "[anon:");
+}
+
+/* ---- build ids --------------------------------------------------------------------------- */
+
+const struct build_id *build_id_of(const struct session *s, const char *name)
+{
+    const struct build_id *id = table_get(&s->build_ids, (uintptr_t)name);
+    return id && id->size ? id : NULL;
+}
+
+/* Two files of one name: which mapping had which is not recorded, so neither is believed. */
+int build_id_add(struct session *s, const struct record_build_id *b, struct error *err)
+{
+    const char *name = intern_string(s->names, b->filename);
+    if (!name)
+        return error_no_memory(err);
+    struct build_id *id = table_get(&s->build_ids, (uintptr_t)name);
+    if (id) {
+        if (id->size != b->build_id.size || memcmp(id->bytes, b->build_id.bytes, id->size) != 0)
+            id->size = 0;
+        return 0;
+    }
+    id = malloc(sizeof(*id));
+    if (!id || !table_put(&s->build_ids, (uintptr_t)name, id)) {
+        free(id);
+        return error_no_memory(err);
+    }
+    *id = b->build_id;
+    dsos_set_build_id(s->dsos, name, id);
+    return 0;
+}
+
+/* ---- equal maps -------------------------------------------------------------------------- */
+
+static bool same_build_id(const struct region *r, const struct build_id *id)
+{
+    const struct build_id *have = &r->map.dso->build_id;
+    return id->size == 0 ||
+           (id->size == have->size && memcmp(id->bytes, have->bytes, id->size) == 0);
+}
+
+/* What stands in `r` is what `mm` maps, over the part they share. Anonymous memory may have been
+ * given less access than before: generated code is made writable and executable in turns, and
+ * what was once executable may hold return addresses. */
+static bool agrees(const struct region *r, const struct record_mmap *mm)
+{
+    if (strcmp(r->name, mm->filename) != 0)
+        return false;
+    if (r->anonymous)
+        return (mm->prot & ~r->map.prot) == 0;
+    return mm->prot == r->map.prot && mm->flags == r->map.flags && mm->ino == r->inode &&
+           mm->addr - r->map.start + r->map.pgoff == mm->pgoff && same_build_id(r, &mm->build_id);
+}
+
+/* Few pieces are looked at: where there are more, replacing them leaves one. */
+enum { PIECES_MAX = 8 };
+
+static bool changes_nothing(struct regions regions, const struct record_mmap *mm, uint64_t end)
+{
+    uint64_t at = mm->addr;
+    for (unsigned i = 0; at < end && i < PIECES_MAX; i++) {
+        const struct region_slot *slot = regions_find(regions, at);
+        if (!slot || !agrees(&slot->region, mm))
+            return false;
+        at = slot->region.map.end;
+        if (!slot->region.anonymous)
+            break;
+    }
+    return at >= end;
+}
+
+/* ---- what a mapping is put over ---------------------------------------------------------- */
+
+enum { HUGE_PAGE = 1 << 21 };
+
+/* Programs that move their text to huge pages (V8's --use-largepages, Intel's iodlr, ...) map
+ * anonymous memory over huge-page-aligned parts of it, copy it back, and make it executable. Memory
+ * that lies wholly inside one executable mapping of a file, aligned so, is remembered to have been
+ * that file's; if it becomes executable it is taken to be so still. */
+static void note_under(struct regions regions, struct region *r)
+{
+    const struct region_slot *slot = regions_find(regions, r->map.start);
+    if (!r->anonymous || !slot || slot->region.map.end < r->map.end)
+        return;
+    const struct region *below = &slot->region;
+    uint64_t offset = r->map.start - below->map.start;
+    if (below->under) {
+        r->under = below->under;
+        r->under_pgoff = below->under_pgoff + offset;
+    } else if (below->map.dso->kind == DSO_FILE && (below->map.prot & PROT_EXEC) &&
+               r->map.start % HUGE_PAGE == 0 && r->map.end % HUGE_PAGE == 0) {
+        r->under = below->map.dso;
+        r->under_pgoff = below->map.pgoff + offset;
+    }
+    if (!r->under || !(r->map.prot & PROT_EXEC))
+        return;
+    r->map.dso = r->under;
+    r->map.pgoff = r->under_pgoff;
+}
+
+/* Pages of a private file mapping that could be written before are no longer the file's: the
+ * loader relocates them, then takes the right to write away. */
+static void note_written(struct regions regions, struct region *r)
+{
+    const struct region_slot *slot = regions_find(regions, r->map.start);
+    if (!slot || r->map.dso->kind != DSO_FILE || strcmp(slot->region.name, r->name) != 0)
+        return;
+    const struct mapping *m = &slot->region.map;
+    r->written = (slot->region.written || (m->prot & PROT_WRITE)) &&
+                 r->map.start - m->start + m->pgoff == r->map.pgoff;
+}
+
+/* ---- applying ---------------------------------------------------------------------------- */
+
+static struct dso *dso_for(struct session *s, struct process *p, const struct record_mmap *mm,
+                           const char *name, enum dso_kind kind, bool map_name)
+{
+    char path[48];
+    if (map_name) {
+        snprintf(path, sizeof(path), "/tmp/perf-%" PRIu32 ".map", p->pid);
+        return dsos_get(s->dsos, DSO_PSEUDO, path, NULL, 0);
+    }
+    const struct build_id *id = mm->build_id.size ? &mm->build_id : build_id_of(s, name);
+    return dsos_get(s->dsos, kind, name, id, kind == DSO_FILE ? process_root(s, p) : 0);
+}
+
+static int region_put(struct session *s, struct process *p, const struct region *r,
+                      struct error *err)
+{
+    struct address_space *space = process_space(s, p);
+    if (!space || !regions_put(&space->regions, r))
+        return error_no_memory(err);
+    s->stats.maps++;
+    return 0;
+}
+
+/* An anonymous mapping in the very place of another: the rights add up. */
+static void add_rights(struct regions regions, struct region *r)
+{
+    const struct region_slot *slot = regions_find(regions, r->map.start);
+    if (r->anonymous && slot && slot->region.anonymous && slot->region.name == r->name &&
+        slot->region.map.start == r->map.start && slot->region.map.end == r->map.end)
+        r->map.prot |= slot->region.map.prot;
+}
+
+int maps_apply(struct session *s, struct machine *m, const struct record_mmap *mm, uint64_t time,
+               struct error *err)
+{
+    uint64_t end = mm->addr + mm->len;
+    if (mm->len == 0 || end <= mm->addr) {
+        s->stats.records_bad++;
+        return 0;
+    }
+    struct process *p = process_get(s, m, mm->pid);
+    if (!p)
+        return error_no_memory(err);
+    struct regions regions = p->space->regions;
+    if (changes_nothing(regions, mm, end)) {
+        s->stats.maps_equal++;
+        return 0;
+    }
+    bool anonymous = is_anonymous(mm);
+    enum dso_kind kind = kind_of(mm, anonymous);
+    const char *name = intern_string(s->names, mm->filename);
+    if (!name)
+        return error_no_memory(err);
+    struct region r = {.map = {mm->addr, end, mm->pgoff, NULL, mm->prot, mm->flags, NULL},
+                       .name = name,
+                       .inode = mm->ino,
+                       .anonymous = anonymous};
+    add_rights(regions, &r);
+    r.map.dso = dso_for(s, p, mm, name, kind, has_map_name(&r));
+    if (!r.map.dso)
+        return error_no_memory(err);
+    note_under(regions, &r);
+    note_written(regions, &r);
+    if (region_put(s, p, &r, err) < 0)
+        return -1;
+    return mm->prot & PROT_EXEC ? jit_on_mapping(s, p, mm, kind, time, err) : 0;
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Full nodes are split on the way down, so an insertion that runs out of memory leaves a sound
+ * tree. Nodes are not merged, only freed when they are empty: a node was filled by as many
+ * insertions as its half holds, which bounds their number by the input's.
+ */
+#include "session/regions.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FANOUT = 32, DEPTH_MAX = 24 };
+
+/* key[i] is at most the least start under child i; key[0] of an inner node is never looked at. */
+struct regions_node {
+    _Atomic uint32_t refs;
+    uint16_t nr;
+    bool leaf;
+    uint64_t key[FANOUT];
+};
+
+struct leaf {
+    struct regions_node node;
+    struct region_slot slot[FANOUT];
+};
+
+struct inner {
+    struct regions_node node;
+    struct regions_node *child[FANOUT];
+};
+
+static struct leaf *as_leaf(struct regions_node *n)
+{
+    return (struct leaf *)n;
+}
+
+static struct inner *as_inner(struct regions_node *n)
+{
+    return (struct inner *)n;
+}
+
+static struct regions_node *node_create(bool leaf)
+{
+    struct regions_node *n = malloc(leaf ? sizeof(struct leaf) : sizeof(struct inner));
+    if (!n)
+        return NULL;
+    atomic_init(&n->refs, 1);
+    n->nr = 0;
+    n->leaf = leaf;
+    return n;
+}
+
+static void node_release(struct regions_node *n)
+{
+    if (!n || atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    for (unsigned i = 0; !n->leaf && i < n->nr; i++)
+        node_release(as_inner(n)->child[i]);
+    free(n);
+}
+
+struct regions regions_share(struct regions r)
+{
+    if (r.root)
+        atomic_fetch_add_explicit(&r.root->refs, 1, memory_order_relaxed);
+    return r;
+}
+
+void regions_release(struct regions *r)
+{
+    node_release(r->root);
+    r->root = NULL;
+}
+
+/* Other threads may be filling the code of the slot that is copied. */
+static void slot_copy(struct region_slot *to, struct region_slot *from)
+{
+    uint32_t ready = atomic_load_explicit(&from->code.ready, memory_order_acquire);
+    to->region = from->region;
+    atomic_init(&to->code.ready, ready);
+    atomic_init(&to->code.bias, ready ? atomic_load(&from->code.bias) : 0);
+    atomic_init(&to->code.cfi, ready ? atomic_load(&from->code.cfi) : NULL);
+}
+
+static void slot_set(struct region_slot *to, const struct region *region)
+{
+    to->region = *region;
+    atomic_init(&to->code.ready, 0);
+    atomic_init(&to->code.bias, 0);
+    atomic_init(&to->code.cfi, NULL);
+}
+
+/* Children of the nodes' tail from `first` on become shared with `to`. */
+static void node_copy(struct regions_node *to, struct regions_node *from, unsigned first)
+{
+    to->nr = (uint16_t)(from->nr - first);
+    memcpy(to->key, from->key + first, to->nr * sizeof(to->key[0]));
+    for (unsigned i = 0; i < to->nr; i++) {
+        if (from->leaf)
+            slot_copy(&as_leaf(to)->slot[i], &as_leaf(from)->slot[first + i]);
+        else
+            as_inner(to)->child[i] = as_inner(from)->child[first + i];
+    }
+}
+
+/* Make *at a node that nobody else sees. */
+static bool node_own(struct regions_node **at)
+{
+    struct regions_node *n = *at;
+    if (atomic_load_explicit(&n->refs, memory_order_acquire) == 1)
+        return true;
+    struct regions_node *copy = node_create(n->leaf);
+    if (!copy)
+        return false;
+    node_copy(copy, n, 0);
+    for (unsigned i = 0; !n->leaf && i < n->nr; i++)
+        atomic_fetch_add_explicit(&as_inner(n)->child[i]->refs, 1, memory_order_relaxed);
+    *at = copy;
+    node_release(n);
+    return true;
+}
+
+/* Keys that are at most `address`. */
+static inline unsigned node_rank(const struct regions_node *n, uint64_t address)
+{
+    const uint64_t *base = n->key;
+    unsigned left = n->nr;
+    while (left > 1) {
+        unsigned half = left / 2;
+        base += base[half - 1] <= address ? half : 0;
+        left -= half;
+    }
+    return (unsigned)(base - n->key) + (left && *base <= address);
+}
+
+static inline unsigned child_index(const struct regions_node *n, uint64_t address)
+{
+    unsigned rank = node_rank(n, address);
+    return rank ? rank - 1 : 0;
+}
+
+struct region_slot *regions_find(struct regions r, uint64_t address)
+{
+    struct regions_node *n = r.root;
+    if (!n)
+        return NULL;
+    while (!n->leaf)
+        n = as_inner(n)->child[child_index(n, address)];
+    unsigned rank = node_rank(n, address);
+    if (rank == 0)
+        return NULL;
+    struct region_slot *s = &as_leaf(n)->slot[rank - 1];
+    return address < s->region.map.end ? s : NULL;
+}
+
+static struct region_slot *next_under(struct regions_node *n, uint64_t address)
+{
+    if (!n->leaf) {
+        struct region_slot *found = NULL;
+        for (unsigned i = child_index(n, address); !found && i < n->nr; i++)
+            found = next_under(as_inner(n)->child[i], address);
+        return found;
+    }
+    unsigned rank = node_rank(n, address);
+    if (rank && address < as_leaf(n)->slot[rank - 1].region.map.end)
+        return &as_leaf(n)->slot[rank - 1];
+    return rank < n->nr ? &as_leaf(n)->slot[rank] : NULL;
+}
+
+struct region_slot *regions_next(struct regions r, uint64_t address)
+{
+    return r.root ? next_under(r.root, address) : NULL;
+}
+
+static void child_insert(struct inner *in, unsigned at, struct regions_node *child)
+{
+    unsigned behind = in->node.nr - at;
+    memmove(&in->node.key[at + 1], &in->node.key[at], behind * sizeof(in->node.key[0]));
+    memmove(&in->child[at + 1], &in->child[at], behind * sizeof(in->child[0]));
+    in->node.key[at] = child->key[0];
+    in->child[at] = child;
+    in->node.nr++;
+}
+
+static void child_remove(struct inner *in, unsigned at)
+{
+    unsigned behind = --in->node.nr - at;
+    memmove(&in->node.key[at], &in->node.key[at + 1], behind * sizeof(in->node.key[0]));
+    memmove(&in->child[at], &in->child[at + 1], behind * sizeof(in->child[0]));
+}
+
+/* Both `in` and its full child `at` are ours, and `in` has room. */
+static bool child_split(struct inner *in, unsigned at)
+{
+    struct regions_node *left = in->child[at];
+    struct regions_node *right = node_create(left->leaf);
+    if (!right)
+        return false;
+    node_copy(right, left, FANOUT / 2);
+    left->nr = FANOUT / 2;
+    child_insert(in, at + 1, right);
+    return true;
+}
+
+static bool root_grow(struct regions *r)
+{
+    struct regions_node *root = node_create(false);
+    if (!root)
+        return false;
+    child_insert(as_inner(root), 0, r->root);
+    r->root = root;
+    return true;
+}
+
+/* The leaf where `start` goes, ours and with room. NULL when memory is out. */
+static struct leaf *leaf_for(struct regions *r, uint64_t start)
+{
+    if (!r->root && !(r->root = node_create(true)))
+        return NULL;
+    if (!node_own(&r->root) || (r->root->nr == FANOUT && !root_grow(r)))
+        return NULL;
+    struct regions_node *n = r->root;
+    while (!n->leaf) {
+        struct inner *in = as_inner(n);
+        unsigned at = child_index(n, start);
+        if (!node_own(&in->child[at]) || (in->child[at]->nr == FANOUT && !child_split(in, at)))
+            return NULL;
+        n = in->child[child_index(n, start)];
+    }
+    return as_leaf(n);
+}
+
+static bool insert(struct regions *r, const struct region *region)
+{
+    struct leaf *l = leaf_for(r, region->map.start);
+    if (!l)
+        return false;
+    unsigned at = node_rank(&l->node, region->map.start);
+    memmove(&l->node.key[at + 1], &l->node.key[at], (l->node.nr - at) * sizeof(l->node.key[0]));
+    for (unsigned i = l->node.nr; i > at; i--)
+        slot_copy(&l->slot[i], &l->slot[i - 1]);
+    l->node.key[at] = region->map.start;
+    slot_set(&l->slot[at], region);
+    l->node.nr++;
+    return true;
+}
+
+/* The way down to `start`, all ours. Returns its depth, 0 when memory is out. */
+static unsigned path_own(struct regions *r, uint64_t start, struct regions_node *path[DEPTH_MAX])
+{
+    unsigned depth = 0;
+    for (struct regions_node **at = &r->root;;) {
+        if (depth == DEPTH_MAX || !node_own(at))
+            return 0;
+        path[depth++] = *at;
+        if ((*at)->leaf)
+            return depth;
+        at = &as_inner(*at)->child[child_index(*at, start)];
+    }
+}
+
+static bool take_out(struct regions *r, uint64_t start)
+{
+    struct regions_node *path[DEPTH_MAX];
+    unsigned depth = path_own(r, start, path);
+    if (!depth)
+        return false;
+    struct leaf *l = as_leaf(path[depth - 1]);
+    unsigned at = node_rank(&l->node, start) - 1;
+    l->node.nr--;
+    memmove(&l->node.key[at], &l->node.key[at + 1], (l->node.nr - at) * sizeof(l->node.key[0]));
+    for (unsigned i = at; i < l->node.nr; i++)
+        slot_copy(&l->slot[i], &l->slot[i + 1]);
+    while (depth > 1 && path[depth - 1]->nr == 0) {
+        struct inner *parent = as_inner(path[depth - 2]);
+        child_remove(parent, child_index(&parent->node, start));
+        node_release(path[--depth]);
+    }
+    if (r->root->nr == 0)
+        regions_release(r);
+    return true;
+}
+
+struct region *regions_edit(struct regions *r, uint64_t start)
+{
+    struct regions_node *path[DEPTH_MAX];
+    unsigned depth = path_own(r, start, path);
+    if (!depth)
+        return NULL;
+    struct leaf *l = as_leaf(path[depth - 1]);
+    return &l->slot[node_rank(&l->node, start) - 1].region;
+}
+
+/* What is left of `old` from `start` on. */
+static struct region cut_front(const struct region *old, uint64_t start)
+{
+    struct region piece = *old;
+    piece.map.start = start;
+    piece.map.pgoff += start - old->map.start;
+    piece.under_pgoff += start - old->map.start;
+    return piece;
+}
+
+/* Cut one region that overlaps [start, end). */
+static bool cut(struct regions *r, const struct region *old, uint64_t start, uint64_t end)
+{
+    if (old->map.start < start) {
+        struct region *front = regions_edit(r, old->map.start);
+        if (!front)
+            return false;
+        front->map.end = start;
+    } else if (!take_out(r, old->map.start)) {
+        return false;
+    }
+    if (old->map.end <= end)
+        return true;
+    struct region back = cut_front(old, end);
+    return insert(r, &back);
+}
+
+bool regions_clear(struct regions *r, uint64_t start, uint64_t end)
+{
+    for (;;) {
+        struct region_slot *s = regions_next(*r, start);
+        if (!s || s->region.map.start >= end)
+            return true;
+        struct region old = s->region;
+        if (!cut(r, &old, start, end))
+            return false;
+    }
+}
+
+bool regions_put(struct regions *r, const struct region *region)
+{
+    return regions_clear(r, region->map.start, region->map.end) && insert(r, region);
+}
