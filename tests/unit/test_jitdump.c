@@ -1,0 +1,662 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* jitdumps: what is read, what stands where when, and what damage does. */
+#include "base/text.h"
+#include "base/vec.h"
+#include "jitdump/jitdump.h"
+
+#include <byteswap.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* ---- making dumps ------------------------------------------------------------------------ */
+
+struct dump {
+    struct text out;
+    bool swap;
+};
+
+static void u32(struct dump *d, uint32_t v)
+{
+    v = d->swap ? bswap_32(v) : v;
+    text_bytes(&d->out, (const char *)&v, sizeof(v));
+}
+
+static void u64(struct dump *d, uint64_t v)
+{
+    v = d->swap ? bswap_64(v) : v;
+    text_bytes(&d->out, (const char *)&v, sizeof(v));
+}
+
+static void string(struct dump *d, const char *s)
+{
+    text_bytes(&d->out, s, strlen(s) + 1);
+}
+
+static struct dump dump_begin(bool swap, uint32_t pad, uint64_t flags)
+{
+    struct dump d = {.swap = swap};
+    u32(&d, 0x4A695444);
+    u32(&d, 1);
+    u32(&d, 48); /* longer than what is known: the rest is skipped */
+    u32(&d, 62);
+    u32(&d, pad);
+    u32(&d, 4321);
+    u64(&d, 99);
+    u64(&d, flags);
+    u64(&d, 0x1122334455667788);
+    return d;
+}
+
+static void record(struct dump *d, uint32_t id, size_t body, uint64_t time)
+{
+    u32(d, id);
+    u32(d, (uint32_t)(16 + body));
+    u64(d, time);
+}
+
+static void load(struct dump *d, uint64_t time, uint64_t address, uint64_t size, const char *name)
+{
+    record(d, 0, 40 + strlen(name) + 1 + size, time);
+    u32(d, 4321);
+    u32(d, 4321);
+    u64(d, address);
+    u64(d, address);
+    u64(d, size);
+    u64(d, address >> 4);
+    string(d, name);
+    for (uint64_t i = 0; i < size; i++)
+        text_char(&d->out, (char)('a' + i % 26));
+}
+
+static void move(struct dump *d, uint64_t time, uint64_t from, uint64_t to, uint64_t size)
+{
+    record(d, 1, 48, time);
+    u32(d, 4321);
+    u32(d, 4321);
+    u64(d, to);
+    u64(d, from);
+    u64(d, to);
+    u64(d, size);
+    u64(d, 7);
+}
+
+static void unwinding(struct dump *d, const char *frame, size_t frame_size, size_t hdr_size)
+{
+    record(d, 4, 24 + frame_size + hdr_size + 3, 0);
+    u64(d, frame_size + hdr_size);
+    u64(d, hdr_size);
+    u64(d, 0);
+    text_bytes(&d->out, frame, frame_size);
+    for (size_t i = 0; i < hdr_size; i++)
+        text_char(&d->out, 'H');
+    text_bytes(&d->out, "pad", 3);
+}
+
+struct row {
+    uint64_t address;
+    uint32_t line, column;
+    const char *file;
+};
+
+static void debug_info(struct dump *d, uint64_t address, const struct row *rows, size_t nr)
+{
+    size_t body = 16;
+    for (size_t i = 0; i < nr; i++)
+        body += 16 + strlen(rows[i].file) + 1;
+    record(d, 2, body, 0);
+    u64(d, address);
+    u64(d, nr);
+    for (size_t i = 0; i < nr; i++) {
+        u64(d, rows[i].address);
+        u32(d, rows[i].line);
+        u32(d, rows[i].column);
+        string(d, rows[i].file);
+    }
+}
+
+static int write_and_load(struct dump *d, const struct jitdump_options *options,
+                          struct jitcode **ret, struct error *err)
+{
+    char path[] = "jitdump-test-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, d->out.at, d->out.size), d->out.size);
+    close(fd);
+    int status = jitdump_load(path, options, ret, err);
+    unlink(path);
+    return status;
+}
+
+static struct jitcode *finish_with(struct dump *d, const struct jitdump_options *options)
+{
+    struct jitcode *code = NULL;
+    struct error err;
+    assert_int_equal(write_and_load(d, options, &code, &err), 0);
+    text_free(&d->out);
+    return code;
+}
+
+static struct jitcode *finish(struct dump *d)
+{
+    return finish_with(d, NULL);
+}
+
+static const char *name_at(const struct jitcode *code, uint64_t address, uint64_t time)
+{
+    const struct jit_function *f = jitcode_lookup(code, address, time);
+    return f ? f->name : "-";
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+static void reads_functions_in_both_byte_orders(void **state)
+{
+    (void)state;
+    for (int swap = 0; swap < 2; swap++) {
+        struct dump d = dump_begin(swap, 0, 0);
+        load(&d, 100, 0x1000, 5, "one");
+        load(&d, 200, 0x2000, 64, "two words");
+        struct jitcode *code = finish(&d);
+        assert_int_equal(jitcode_pid(code), 4321);
+        assert_int_equal(jitcode_count(code), 2);
+        assert_int_equal(jitcode_swapped(code), swap);
+        assert_string_equal(name_at(code, 0x1000, 100), "one");
+        assert_string_equal(name_at(code, 0x1004, 1000), "one");
+        assert_string_equal(name_at(code, 0x1005, 1000), "-");
+        assert_string_equal(name_at(code, 0xfff, 1000), "-");
+        assert_string_equal(name_at(code, 0x1000, 99), "-");
+        const struct jit_function *f = jitcode_lookup(code, 0x2030, 200);
+        assert_string_equal(f->name, "two words");
+        assert_int_equal(f->start, 0x2000);
+        assert_int_equal(f->size, 64);
+        assert_int_equal(f->index, 0x200);
+        assert_memory_equal(f->code, "abcdefghij", 10);
+        assert_false(f->from_map);
+        assert_int_equal(jitcode_loss(code)->records_bad, 0);
+        assert_int_equal(jitcode_loss(code)->bytes_cut, 0);
+        jitcode_free(code);
+    }
+}
+
+static void an_empty_dump_has_no_functions(void **state)
+{
+    (void)state;
+    struct dump d = dump_begin(false, 0, 0);
+    struct jitcode *code = finish(&d);
+    assert_int_equal(jitcode_count(code), 0);
+    assert_null(jitcode_lookup(code, 0, 0));
+    assert_null(jitcode_lookup(code, UINT64_MAX, UINT64_MAX));
+    jitcode_free(code);
+}
+
+static void skips_unknown_records_and_counts_bad_ones(void **state)
+{
+    (void)state;
+    struct dump d = dump_begin(false, 0, 0);
+    record(&d, 77, 3, 1);
+    text_bytes(&d.out, "xyz", 3);
+    record(&d, 3, 0, 2); /* CLOSE */
+    record(&d, 0, 4, 3); /* a LOAD with no room for its fields */
+    u32(&d, 0);
+    load(&d, 4, UINT64_MAX - 2, 8, "wraps");
+    load(&d, 5, 0x1000, 8, "good");
+    struct jitcode *code = finish(&d);
+    assert_int_equal(jitcode_loss(code)->records_unknown, 1);
+    assert_int_equal(jitcode_loss(code)->records_bad, 2);
+    assert_int_equal(jitcode_count(code), 1);
+    assert_string_equal(name_at(code, 0x1001, 5), "good");
+    jitcode_free(code);
+}
+
+static void a_cut_tail_loses_only_itself(void **state)
+{
+    (void)state;
+    struct dump d = dump_begin(false, 0, 0);
+    load(&d, 1, 0x1000, 8, "whole");
+    size_t whole = d.out.size;
+    load(&d, 2, 0x2000, 8, "cut");
+    size_t all = d.out.size;
+    for (size_t size = whole; size < all; size++) {
+        struct jitcode *code;
+        d.out.size = size;
+        assert_int_equal(write_and_load(&d, NULL, &code, NULL), 0);
+        assert_int_equal(jitcode_count(code), 1);
+        assert_int_equal(jitcode_loss(code)->bytes_cut, size - whole);
+        jitcode_free(code);
+    }
+    text_free(&d.out);
+}
+
+static void a_record_smaller_than_its_header_ends_reading(void **state)
+{
+    (void)state;
+    struct dump d = dump_begin(false, 0, 0);
+    load(&d, 1, 0x1000, 8, "before");
+    for (int i = 0; i < 8; i++)
+        u32(&d, 0);
+    struct jitcode *code = finish(&d);
+    assert_int_equal(jitcode_count(code), 1);
+    assert_int_equal(jitcode_loss(code)->records_bad, 1);
+    assert_int_equal(jitcode_loss(code)->bytes_cut, 32);
+    jitcode_free(code);
+}
+
+static void refuses_what_is_no_jitdump(void **state)
+{
+    (void)state;
+    struct jitcode *code;
+    struct error err;
+    struct dump d = {0};
+    assert_int_equal(write_and_load(&d, NULL, &code, &err), -1);
+    text_bytes(&d.out, "#!/bin/sh\nexit 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n", 48);
+    assert_int_equal(write_and_load(&d, NULL, &code, &err), -1);
+    assert_int_equal(err.kind, ERROR_FORMAT);
+    text_free(&d.out);
+    assert_int_equal(jitdump_load("/dev/zero", NULL, &code, &err), -1);
+    assert_int_equal(err.kind, ERROR_FORMAT);
+    assert_int_equal(jitdump_load("no/such/file", NULL, &code, &err), -1);
+    assert_int_equal(err.kind, ERROR_SYSTEM);
+}
+
+/* ---- times ------------------------------------------------------------------------------- */
+
+static void a_later_load_ends_whatever_it_overlaps(void **state)
+{
+    (void)state;
+    struct dump d = dump_begin(false, 0, 0);
+    load(&d, 100, 0x1000, 0x100, "a");
+    load(&d, 100, 0x1100, 0x100, "b");
+    load(&d, 200, 0x10f0, 0x20, "c");
+    load(&d, 300, 0x1000, 0x80, "d");
+    struct jitcode *code = finish(&d);
+    assert_string_equal(name_at(code, 0x1000, 199), "a");
+    assert_string_equal(name_at(code, 0x1000, 200), "-");
+    assert_string_equal(name_at(code, 0x1000, 300), "d");
+    assert_string_equal(name_at(code, 0x10ff, 199), "a");
+    assert_string_equal(name_at(code, 0x10ff, 200), "c");
+    assert_string_equal(name_at(code, 0x1100, 199), "b");
+    assert_string_equal(name_at(code, 0x1100, 400), "c");
+    assert_string_equal(name_at(code, 0x1180, 200), "-");
+    assert_int_equal(jitcode_at(code, 0)->from, 100);
+    assert_int_equal(jitcode_at(code, 0)->until, 200);
+    assert_int_equal(jitcode_at(code, 2)->until, UINT64_MAX);
+    /* A time that is not known finds the last one. */
+    assert_string_equal(name_at(code, 0x1180, 0), "b");
+    assert_string_equal(name_at(code, 0x1000, 0), "d");
+    jitcode_free(code);
+}
+
+static void records_out_of_order_are_played_in_order(void **state)
+{
+    (void)state;
+    struct dump d = dump_begin(false, 0, 0);
+    load(&d, 300, 0x1000, 0x10, "third");
+    load(&d, 100, 0x1000, 0x10, "first");
+    load(&d, 200, 0x1000, 0x10, "second");
+    struct jitcode *code = finish(&d);
+    assert_string_equal(name_at(code, 0x1008, 150), "first");
+    assert_string_equal(name_at(code, 0x1008, 250), "second");
+    assert_string_equal(name_at(code, 0x1008, 350), "third");
+    uint64_t first, last;
+    jitcode_time_range(code, &first, &last);
+    assert_int_equal(first, 100);
+    assert_int_equal(last, 300);
+    jitcode_free(code);
+}
+
+static void a_move_ends_here_and_begins_there(void **state)
+{
+    (void)state;
+    struct dump d = dump_begin(false, 0, 0);
+    const struct row rows[] = {{0x1000, 7, 1, "f.js"}};
+    debug_info(&d, 0x1000, rows, 1);
+    unwinding(&d, "FRAME", 5, 4);
+    load(&d, 100, 0x1000, 0x40, "moved");
+    load(&d, 100, 0x5000, 0x40, "overwritten");
+    move(&d, 200, 0x1000, 0x5000, 0x40);
+    move(&d, 250, 0x9000, 0xa000, 0x40); /* of nothing */
+    struct jitcode *code = finish(&d);
+    assert_string_equal(name_at(code, 0x1000, 199), "moved");
+    assert_string_equal(name_at(code, 0x1000, 200), "-");
+    assert_string_equal(name_at(code, 0x5000, 199), "overwritten");
+    assert_string_equal(name_at(code, 0x503f, 200), "moved");
+    assert_string_equal(name_at(code, 0xa000, 300), "-");
+    assert_int_equal(jitcode_loss(code)->records_bad, 1);
+    const struct jit_function *f = jitcode_lookup(code, 0x5000, 200);
+    struct jit_position position;
+    assert_int_equal(f->start, 0x5000);
+    assert_int_equal(f->eh_frame_size, 5);
+    assert_memory_equal(f->code, "abcdef", 6);
+    assert_true(jit_function_position(f, 0x5004, &position));
+    assert_int_equal(position.line, 7);
+    jitcode_free(code);
+}
+
+static void without_times_the_last_load_wins_where_it_is(void **state)
+{
+    (void)state;
+    struct jitdump_options options = {.ignore_times = true};
+    struct dump d = dump_begin(false, 0, 0);
+    load(&d, 900, 0x1000, 0x100, "old");
+    load(&d, 500, 0x1040, 0x40, "new");
+    load(&d, 100, 0x3000, 0x10, "far");
+    struct jitcode *code = finish_with(&d, &options);
+    assert_true(jitcode_is_timeless(code));
+    for (uint64_t time = 0; time <= 1; time++) {
+        assert_string_equal(name_at(code, 0x103f, time), "old");
+        assert_string_equal(name_at(code, 0x1040, time), "new");
+        assert_string_equal(name_at(code, 0x107f, time), "new");
+        assert_string_equal(name_at(code, 0x1080, time), "old");
+        assert_string_equal(name_at(code, 0x3000, time), "far");
+    }
+    struct jit_span span;
+    assert_non_null(jitcode_lookup_span(code, 0x1090, 1, &span));
+    assert_int_equal(span.start, 0x1080);
+    assert_int_equal(span.end, 0x1100);
+    jitcode_free(code);
+}
+
+static uint64_t twice(const void *context, uint64_t stamp)
+{
+    return stamp * 2 + *(const uint64_t *)context;
+}
+
+static void tsc_stamps_are_converted_or_ignored(void **state)
+{
+    (void)state;
+    uint64_t zero = 10;
+    struct jitdump_options options = {.to_clock = twice, .context = &zero, .ignore_times = true};
+    struct dump d = dump_begin(false, 0, 1);
+    load(&d, 100, 0x1000, 0x10, "f");
+    struct jitcode *code;
+    assert_int_equal(write_and_load(&d, &options, &code, NULL), 0);
+    assert_true(jitcode_is_tsc(code));
+    assert_false(jitcode_is_timeless(code));
+    assert_string_equal(name_at(code, 0x1000, 209), "-");
+    assert_string_equal(name_at(code, 0x1000, 210), "f");
+    jitcode_free(code);
+    code = finish(&d);
+    assert_true(jitcode_is_timeless(code));
+    assert_string_equal(name_at(code, 0x1000, 1), "f");
+    jitcode_free(code);
+
+    d = dump_begin(false, 0, 0); /* not TSC: never converted */
+    load(&d, 100, 0x1000, 0x10, "f");
+    options.ignore_times = false;
+    code = finish_with(&d, &options);
+    assert_string_equal(name_at(code, 0x1000, 100), "f");
+    jitcode_free(code);
+}
+
+/* ---- unwinding information and lines ------------------------------------------------------- */
+
+static void unwinding_info_belongs_to_the_next_load(void **state)
+{
+    (void)state;
+    struct dump d = dump_begin(false, 0, 0);
+    unwinding(&d, "frame-bytes", 11, 6);
+    load(&d, 1, 0x1000, 8, "with");
+    load(&d, 1, 0x2000, 8, "without");
+    unwinding(&d, "", 0, 20); /* V8: an empty header alone */
+    load(&d, 1, 0x3000, 8, "frame pointer");
+    struct jitcode *code = finish(&d);
+    const struct jit_function *f = jitcode_at(code, 0);
+    assert_int_equal(f->eh_frame_size, 11);
+    assert_memory_equal(f->eh_frame, "frame-bytes", 11);
+    assert_int_equal(f->eh_frame_hdr_size, 6);
+    assert_memory_equal(f->eh_frame_hdr, "HHHHHH", 6);
+    for (size_t i = 1; i < 3; i++) {
+        assert_null(jitcode_at(code, i)->eh_frame);
+        assert_null(jitcode_at(code, i)->eh_frame_hdr);
+    }
+    jitcode_free(code);
+}
+
+static void unwinding_info_that_lies_is_not_used(void **state)
+{
+    (void)state;
+    struct dump d = dump_begin(false, 0, 0);
+    record(&d, 4, 32, 0);
+    u64(&d, UINT64_MAX);
+    u64(&d, 4);
+    u64(&d, 0);
+    u64(&d, 0);
+    record(&d, 4, 32, 0);
+    u64(&d, 8);
+    u64(&d, 9);
+    u64(&d, 0);
+    u64(&d, 0);
+    load(&d, 1, 0x1000, 8, "f");
+    struct jitcode *code = finish(&d);
+    assert_int_equal(jitcode_loss(code)->records_bad, 2);
+    assert_null(jitcode_at(code, 0)->eh_frame);
+    jitcode_free(code);
+}
+
+static void expect_position(const struct jit_function *f, uint64_t address, const char *file,
+                            uint32_t line, uint32_t column)
+{
+    struct jit_position p;
+    assert_true(jit_function_position(f, address, &p));
+    assert_string_equal(p.file, file);
+    assert_int_equal(p.line, line);
+    assert_int_equal(p.column, column);
+}
+
+static void positions_come_from_the_row_before(void **state)
+{
+    (void)state;
+    struct dump d = dump_begin(false, 0, 0);
+    const struct row rows[] = {
+        {0x1004, 10, 3, "a.js"}, {0x1020, 12, 5, "\xff"}, {0x1010, 11, 4, "b.js"}};
+    struct jit_position p;
+    debug_info(&d, 0x1000, rows, 3);
+    load(&d, 1, 0x1000, 0x40, "f");
+    debug_info(&d, 0x7777, rows, 3); /* of another function than the one that follows */
+    load(&d, 1, 0x2000, 0x40, "g");
+    struct jitcode *code = finish(&d);
+    const struct jit_function *f = jitcode_at(code, 0);
+    assert_false(jit_function_position(f, 0x1003, &p));
+    expect_position(f, 0x1004, "a.js", 10, 3);
+    expect_position(f, 0x100f, "a.js", 10, 3);
+    expect_position(f, 0x1010, "b.js", 11, 4);
+    /* "same as before" is the row before in the file, not by address. */
+    expect_position(f, 0x103f, "a.js", 12, 5);
+    assert_false(jit_function_position(f, 0x1040, &p));
+    assert_false(jit_function_position(jitcode_at(code, 1), 0x2000, &p));
+    jitcode_free(code);
+}
+
+static void v8_counts_rows_from_an_elf_header(void **state)
+{
+    (void)state;
+    struct dump d = dump_begin(false, 0xDEADBEEF, 0);
+    const struct row rows[] = {{0x1040, 1, 1, "a.js"}, {0x1050, 2, 1, "a.js"}};
+    debug_info(&d, 0x1000, rows, 2);
+    load(&d, 1, 0x1000, 0x40, "f");
+    struct jitcode *code = finish(&d);
+    expect_position(jitcode_at(code, 0), 0x1000, "a.js", 1, 1);
+    expect_position(jitcode_at(code, 0), 0x1010, "a.js", 2, 1);
+    jitcode_free(code);
+}
+
+static void a_row_count_that_lies_reads_what_is_there(void **state)
+{
+    (void)state;
+    struct dump d = dump_begin(false, 0, 0);
+    record(&d, 2, 16 + 18 + 9, 0);
+    u64(&d, 0x1000);
+    u64(&d, UINT64_MAX);
+    u64(&d, 0x1000);
+    u32(&d, 5);
+    u32(&d, 0);
+    string(&d, "f");
+    text_bytes(&d.out, "123456789", 9);
+    load(&d, 1, 0x1000, 0x40, "f");
+    struct jitcode *code = finish(&d);
+    expect_position(jitcode_at(code, 0), 0x1030, "f", 5, 0);
+    jitcode_free(code);
+}
+
+/* ---- against a naive model ----------------------------------------------------------------- */
+
+enum { MODEL_SIZE = 96, MODEL_TIMES = 160, MODEL_RUNS = 150 };
+
+struct model {
+    int owner[MODEL_SIZE]; /* number of the load; -1: none */
+    int start[MODEL_TIMES], size[MODEL_TIMES];
+};
+
+static void model_end(struct model *m, int function)
+{
+    for (int i = 0; i < MODEL_SIZE; i++)
+        if (m->owner[i] == function)
+            m->owner[i] = -1;
+}
+
+static void model_load(struct model *m, int number, int start, int size, bool timeless)
+{
+    for (int i = start; i < start + size; i++)
+        if (m->owner[i] >= 0 && !timeless)
+            model_end(m, m->owner[i]);
+    for (int i = start; i < start + size; i++)
+        m->owner[i] = number;
+    m->start[number] = start;
+    m->size[number] = size;
+}
+
+static void agrees_with_a_model(bool timeless)
+{
+    for (int run = 0; run < MODEL_RUNS; run++) {
+        static struct model at[MODEL_TIMES];
+        struct model m = {0};
+        struct jitdump_options options = {.ignore_times = timeless};
+        struct dump d = dump_begin(false, 0, 0);
+        memset(m.owner, -1, sizeof(m.owner));
+        for (int t = 0; t < MODEL_TIMES; t++) {
+            int size = 1 + rand() % (rand() % 4 ? 6 : 40);
+            int start = rand() % (MODEL_SIZE - size);
+            char name[16];
+            snprintf(name, sizeof(name), "%d", t);
+            load(&d, (uint64_t)t + 1, (uint64_t)(start + 1), (uint64_t)size, name);
+            model_load(&m, t, start, size, timeless);
+            at[t] = m;
+        }
+        struct jitcode *code = finish_with(&d, &options);
+        for (int t = 0; t < MODEL_TIMES; t++) {
+            const struct model *then = timeless ? &at[MODEL_TIMES - 1] : &at[t];
+            for (int i = 0; i < MODEL_SIZE; i++) {
+                char expected[16] = "-";
+                if (then->owner[i] >= 0)
+                    snprintf(expected, sizeof(expected), "%d", then->owner[i]);
+                assert_string_equal(name_at(code, (uint64_t)i + 1, (uint64_t)t + 1), expected);
+            }
+        }
+        jitcode_free(code);
+    }
+}
+
+static void random_loads_agree_with_a_model(void **state)
+{
+    (void)state;
+    srand(1);
+    agrees_with_a_model(false);
+    agrees_with_a_model(true);
+}
+
+/* Small functions and ones over all of them, in turn: a table by address would need n * n
+ * entries. */
+static void overlapping_loads_do_not_blow_up(void **state)
+{
+    (void)state;
+    struct dump d = dump_begin(false, 0, 0);
+    enum { NR = 20000 };
+    for (uint64_t i = 0; i < NR; i++) {
+        load(&d, 1, 0x100000 + i * 16, 16, "small");
+    }
+    for (uint64_t i = 0; i < NR; i++) {
+        record(&d, 0, 40 + 6, 2 + i); /* without its code */
+        u32(&d, 1);
+        u32(&d, 1);
+        u64(&d, 0x100000);
+        u64(&d, 0x100000 + i % 7);
+        u64(&d, NR * 16 - 7);
+        u64(&d, i);
+        string(&d, "large");
+    }
+    struct jitcode *code = finish(&d);
+    assert_int_equal(jitcode_count(code), 2 * NR);
+    assert_string_equal(name_at(code, 0x100000 + 8, 1), "small");
+    const struct jit_function *f = jitcode_lookup(code, 0x100000 + 8000, 2 + 1234);
+    assert_int_equal(f->index, 1234);
+    assert_null(f->code);
+    jitcode_free(code);
+}
+
+/* ---- threads ----------------------------------------------------------------------------- */
+
+static void *ask(void *context)
+{
+    const struct jitcode *code = context;
+    struct jit_position p;
+    for (size_t i = 0; i < jitcode_count(code); i++) {
+        const struct jit_function *f = jitcode_at(code, i);
+        if (jitcode_lookup(code, f->start, 2) != f || !jit_function_position(f, f->start, &p) ||
+            p.line != i)
+            return context;
+    }
+    return NULL;
+}
+
+static void threads_may_ask_at_once(void **state)
+{
+    (void)state;
+    struct dump d = dump_begin(false, 0, 0);
+    for (uint32_t i = 0; i < 2000; i++) {
+        struct row row = {0x1000 + 16 * i, i, 0, "f"};
+        debug_info(&d, row.address, &row, 1);
+        load(&d, 1, row.address, 16, "f");
+    }
+    struct jitcode *code = finish(&d);
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ask, code), 0);
+    for (int i = 0; i < 4; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    jitcode_free(code);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_functions_in_both_byte_orders),
+        cmocka_unit_test(an_empty_dump_has_no_functions),
+        cmocka_unit_test(skips_unknown_records_and_counts_bad_ones),
+        cmocka_unit_test(a_cut_tail_loses_only_itself),
+        cmocka_unit_test(a_record_smaller_than_its_header_ends_reading),
+        cmocka_unit_test(refuses_what_is_no_jitdump),
+        cmocka_unit_test(a_later_load_ends_whatever_it_overlaps),
+        cmocka_unit_test(records_out_of_order_are_played_in_order),
+        cmocka_unit_test(a_move_ends_here_and_begins_there),
+        cmocka_unit_test(without_times_the_last_load_wins_where_it_is),
+        cmocka_unit_test(tsc_stamps_are_converted_or_ignored),
+        cmocka_unit_test(unwinding_info_belongs_to_the_next_load),
+        cmocka_unit_test(unwinding_info_that_lies_is_not_used),
+        cmocka_unit_test(positions_come_from_the_row_before),
+        cmocka_unit_test(v8_counts_rows_from_an_elf_header),
+        cmocka_unit_test(a_row_count_that_lies_reads_what_is_there),
+        cmocka_unit_test(random_loads_agree_with_a_model),
+        cmocka_unit_test(overlapping_loads_do_not_blow_up),
+        cmocka_unit_test(threads_may_ask_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
