@@ -49,7 +49,8 @@ enum {
 };
 
 /* One record, as it stands in the recording. `data` points at its perf_event_header: unaligned,
- * in the producer's byte order, `size` bytes long. Valid until the batch that holds it is released. */
+ * in the producer's byte order, `size` bytes long. Valid until the batch that holds it is released.
+ */
 struct record {
     const uint8_t *data;
     uint64_t time;   /* ns of the recording's clock; 0: the record has none */
@@ -65,34 +66,34 @@ struct record {
 struct record_batch {
     struct record *records;
     size_t nr;
-    size_t cap;     /* private from here on */
-    void *chunks;
+    size_t cap; /* private */
 };
 
 /* Everything lost or passed over while reading; all counts. */
 struct perfdata_loss {
-    uint64_t bytes_unread;      /* bytes after the damage that ended reading */
-    uint64_t records_bad;       /* records whose length or fields lie, passed over */
-    uint64_t records_unknown;   /* types nobody here knows, passed over */
-    uint64_t records_late;      /* delivered although older than what had been delivered */
-    uint64_t samples_no_event;  /* samples whose id belongs to no event */
-    uint64_t events_lost;       /* sum of PERF_RECORD_LOST */
-    uint64_t samples_lost;      /* sum of PERF_RECORD_LOST_SAMPLES */
-    uint64_t throttled;         /* PERF_RECORD_THROTTLE records */
-    struct error damage;        /* kind ERROR_NONE, or what ended reading early */
+    uint64_t bytes_unread;     /* bytes after the damage that ended reading */
+    uint64_t records_bad;      /* records whose length or fields lie, passed over */
+    uint64_t records_unknown;  /* types nobody here knows, passed over */
+    uint64_t records_late;     /* delivered although older than what had been delivered */
+    uint64_t samples_no_event; /* samples whose id belongs to no event */
+    uint64_t events_lost;      /* sum of PERF_RECORD_LOST */
+    uint64_t samples_lost;     /* sum of PERF_RECORD_LOST_SAMPLES */
+    uint64_t throttled;        /* PERF_RECORD_THROTTLE records */
+    struct error damage;       /* kind ERROR_NONE, or what ended reading early */
 };
 
 struct perfdata_options {
-    bool unordered;         /* deliver in file order (`ljperf dump`) */
-    bool raw;               /* deliver COMPRESSED, FINISHED_ROUND and the like, too */
-    bool keep_whole;        /* do not trim stack copies of streamed samples */
+    bool unordered;  /* deliver in file order (`ljperf dump`) */
+    bool raw;        /* deliver COMPRESSED, FINISHED_ROUND and the like, too */
+    bool keep_whole; /* do not trim stack copies of streamed samples */
 };
 
 struct perfdata;
 
-/* Open `path` (a file, a directory, "-" for standard input). A file that a killed recorder left
- * (data size 0) is opened; features are then absent. Errors: not a perf.data (says what it looks
- * like), unreadable, unsupported by name. */
+/* Open `path` (a file, a FIFO, a directory, "-" for standard input). Files are mapped: one that is
+ * truncated by somebody else while it is read ends the process with SIGBUS, as any mapped file
+ * does. A file that a killed recorder left (data size 0) is opened; features are then absent.
+ * Errors: not a perf.data (says what it looks like), unreadable, unsupported by name. */
 int perfdata_open(const char *path, const struct perfdata_options *options, struct perfdata **ret,
                   struct error *err);
 void perfdata_close(struct perfdata *pd);
@@ -139,13 +140,13 @@ struct sample {
     const uint8_t *read; /* the READ block, laid out by attr.read_format */
     size_t read_size;
 
-    uint64_t user_abi;          /* PERF_SAMPLE_REGS_ABI_* */
-    const uint8_t *user_regs;   /* one u64 per bit of attr.sample_regs_user, ascending */
+    uint64_t user_abi;        /* PERF_SAMPLE_REGS_ABI_* */
+    const uint8_t *user_regs; /* one u64 per bit of attr.sample_regs_user, ascending */
     uint64_t intr_abi;
     const uint8_t *intr_regs;
-    const uint8_t *stack;       /* the stack copy from the user SP up; NULL: none */
-    uint64_t stack_size;        /* bytes that were requested and stand in the record */
-    uint64_t stack_dyn_size;    /* bytes that hold stack, <= stack_size: read no further */
+    const uint8_t *stack;    /* the stack copy from the user SP up; NULL: none */
+    uint64_t stack_size;     /* bytes that were requested and stand in the record */
+    uint64_t stack_dyn_size; /* bytes that hold stack, <= stack_size: read no further */
 };
 
 int perfdata_sample(const struct perfdata *pd, const struct record *rec, struct sample *ret,
@@ -267,8 +268,7 @@ int perfdata_print_header(const struct perfdata *pd, FILE *out);
  * appended to `out` without a newline; false when the sample's event is no tracepoint or its
  * format was not recorded. Any thread (serialised inside). */
 struct text;
-bool perfdata_print_tracepoint(const struct perfdata *pd, const struct sample *s,
-                               struct text *out);
+bool perfdata_print_tracepoint(const struct perfdata *pd, const struct sample *s, struct text *out);
 
 /* ---- writing ----------------------------------------------------------------------------- */
 

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Where records of pipes and compressed files are kept until their last reader is done: blocks
+ * with a count of the records in them. A sample is kept without the bytes behind dyn_size: they
+ * are stale ring memory, and most of a 64 KiB copy. The header's size stays what it was, so
+ * that size - rec->size says how many bytes are missing.
+ */
+#include "perfdata/internal.h"
+
+#include <stdlib.h>
+
+enum { FREE_CHUNKS = 32, CHUNK_HEAD = 64 };
+
+static struct chunk *chunk_of(const struct record *rec)
+{
+    return (struct chunk *)((uintptr_t)rec->data & ~(uintptr_t)(CHUNK_SIZE - 1));
+}
+
+static void chunk_unref(struct perfdata *pd, struct chunk *c, unsigned nr)
+{
+    if (atomic_fetch_sub_explicit(&c->refs, nr, memory_order_acq_rel) != nr)
+        return;
+    pthread_mutex_lock(&pd->chunk_lock);
+    bool keep = pd->nr_free_chunks < FREE_CHUNKS;
+    if (keep) {
+        c->next = pd->free_chunks;
+        pd->free_chunks = c;
+        pd->nr_free_chunks++;
+    }
+    pthread_mutex_unlock(&pd->chunk_lock);
+    if (!keep)
+        free(c);
+}
+
+static struct chunk *chunk_create(struct perfdata *pd)
+{
+    pthread_mutex_lock(&pd->chunk_lock);
+    struct chunk *c = pd->free_chunks;
+    if (c) {
+        pd->free_chunks = c->next;
+        pd->nr_free_chunks--;
+    }
+    pthread_mutex_unlock(&pd->chunk_lock);
+    if (!c)
+        c = aligned_alloc(CHUNK_SIZE, CHUNK_SIZE);
+    if (!c)
+        return NULL;
+    atomic_init(&c->refs, 1);
+    c->used = CHUNK_HEAD;
+    return c;
+}
+
+void chunks_free(struct perfdata *pd)
+{
+    if (pd->chunk)
+        chunk_unref(pd, pd->chunk, 1);
+    while (pd->free_chunks) {
+        struct chunk *c = pd->free_chunks;
+        pd->free_chunks = c->next;
+        free(c);
+    }
+}
+
+static uint8_t *chunk_room(struct perfdata *pd, size_t size, struct error *err)
+{
+    if (!pd->chunk || size > CHUNK_SIZE - pd->chunk->used) {
+        if (pd->chunk)
+            chunk_unref(pd, pd->chunk, 1);
+        pd->chunk = chunk_create(pd);
+        if (!pd->chunk) {
+            error_no_memory(err);
+            return NULL;
+        }
+    }
+    uint8_t *p = (uint8_t *)pd->chunk + pd->chunk->used;
+    pd->chunk->used += (uint32_t)((size + 7) & ~(size_t)7);
+    atomic_fetch_add_explicit(&pd->chunk->refs, 1, memory_order_relaxed);
+    return p;
+}
+
+/* The stale part of a sample's stack copy: [*start, *start + *size) of the record. */
+static void stale_part(const struct perfdata *pd, const struct record *rec, size_t *start,
+                       size_t *size)
+{
+    struct sample s;
+    *start = rec->size;
+    *size = 0;
+    if (rec->type != PERF_RECORD_SAMPLE || pd->options.keep_whole ||
+        perfdata_sample(pd, rec, &s, NULL) < 0 || !s.stack)
+        return;
+    *start = (size_t)(s.stack - rec->data) + s.stack_dyn_size;
+    *size = s.stack_size - s.stack_dyn_size;
+}
+
+int record_keep(struct perfdata *pd, struct record *rec, struct error *err)
+{
+    size_t start, stale;
+    if (rec->size > UINT16_MAX) /* a wrapped COMPRESSED2, delivered raw */
+        rec->size = UINT16_MAX;
+    stale_part(pd, rec, &start, &stale);
+    uint8_t *p = chunk_room(pd, rec->size - stale, err);
+    if (!p)
+        return -1;
+    memcpy(p, rec->data, start);
+    memcpy(p + start, rec->data + start + stale, rec->size - start - stale);
+    rec->data = p;
+    rec->size -= (uint32_t)stale;
+    atomic_store_explicit(&pd->kept, true, memory_order_relaxed);
+    return 0;
+}
+
+/* Whether the record's bytes stand in a chunk and not in a mapped file. */
+static bool in_chunk(const struct perfdata *pd, const struct record *rec)
+{
+    const struct stream *s = &pd->streams.at[rec->stream];
+    return s->fd >= 0 || !s->map || rec->data < s->map || rec->data >= s->map + s->map_size;
+}
+
+void records_drop(struct perfdata *pd, const struct record *records, size_t nr)
+{
+    struct chunk *last = NULL;
+    unsigned refs = 0;
+    if (!atomic_load_explicit(&pd->kept, memory_order_relaxed))
+        return;
+    for (size_t i = 0; i < nr; i++) {
+        if (!in_chunk(pd, &records[i]))
+            continue;
+        struct chunk *c = chunk_of(&records[i]);
+        if (c != last && last)
+            chunk_unref(pd, last, refs), refs = 0;
+        last = c;
+        refs++;
+    }
+    if (last)
+        chunk_unref(pd, last, refs);
+}

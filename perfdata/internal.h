@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the files of perfdata/ share: the open recording, its streams, events and features. */
+#ifndef PERFDATA_INTERNAL_H
+#define PERFDATA_INTERNAL_H
+
+#include "base/cursor.h"
+#include "base/vec.h"
+#include "perfdata/perfdata.h"
+
+#include <perf/event.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+    RECORD_HEADER = sizeof(struct perf_event_header),
+    RECORD_CALLCHAIN_DEFERRED = 22, /* kernels newer than this build's headers */
+    RECORD_COMPRESSED2 = PERFDATA_RECORD_COMPRESSED2,
+    RECORD_TYPES = 87, /* one past the last type known here */
+    SAMPLE_TYPE_KNOWN = (1 << 25) - 1,
+    FEATURES = 256, /* bits of the header's bitmap */
+    ATTR_MIN = PERF_ATTR_SIZE_VER0,
+    ID_ENTRY = 16, /* (offset, size) behind each attr of the file form */
+    EVENT_BLOCK = 256,
+    EVENT_BLOCKS = 256,
+    EVENTS_MAX = EVENT_BLOCK * EVENT_BLOCKS - 1, /* indexes fit a record's u16 */
+};
+
+/* Numbers of the feature sections (the kernel's tools/perf/util/header.h). */
+enum {
+    HEADER_TRACING_DATA = 1,
+    HEADER_BUILD_ID,
+    HEADER_HOSTNAME,
+    HEADER_OSRELEASE,
+    HEADER_VERSION,
+    HEADER_ARCH,
+    HEADER_NRCPUS,
+    HEADER_CPUDESC,
+    HEADER_CPUID,
+    HEADER_TOTAL_MEM,
+    HEADER_CMDLINE,
+    HEADER_EVENT_DESC,
+    HEADER_CPU_TOPOLOGY,
+    HEADER_NUMA_TOPOLOGY,
+    HEADER_BRANCH_STACK,
+    HEADER_PMU_MAPPINGS,
+    HEADER_GROUP_DESC,
+    HEADER_AUXTRACE,
+    HEADER_STAT,
+    HEADER_CACHE,
+    HEADER_SAMPLE_TIME,
+    HEADER_MEM_TOPOLOGY,
+    HEADER_CLOCKID,
+    HEADER_DIR_FORMAT,
+    HEADER_BPF_PROG_INFO,
+    HEADER_BPF_BTF,
+    HEADER_COMPRESSED,
+    HEADER_CPU_PMU_CAPS,
+    HEADER_CLOCK_DATA,
+    HEADER_HYBRID_TOPOLOGY,
+    HEADER_PMU_CAPS,
+    HEADER_CPU_DOMAIN_INFO,
+    HEADER_E_MACHINE,
+    HEADER_CLN_SIZE,
+};
+
+/* An event and where its records keep time and id. Offsets count from the start of a SAMPLE,
+ * or back from the end of any other kernel record; 0: not there. */
+struct event {
+    struct perfdata_event pub;
+    uint16_t time_at, id_at;
+    uint16_t time_back, id_back;
+    uint16_t trailer; /* bytes of sample_id_all */
+    char *name, *unit;
+    VEC(uint64_t) ids;
+};
+
+struct id_slot {
+    uint64_t id;
+    uint32_t event; /* index + 1; 0: free */
+};
+
+struct feature {
+    const uint8_t *bytes;
+    uint8_t *owned; /* what to free, of a HEADER_FEATURE record's copy */
+    uint64_t size, offset;
+    bool present;
+};
+
+/* Bytes read from a descriptor or a decompressor, not yet consumed: [at, end). */
+struct window {
+    uint8_t *bytes;
+    size_t at, end, cap;
+    uint64_t offset; /* of bytes[at] in the stream */
+};
+
+/* One sequence of records: a file's data section, a pipe, or a data.N. */
+struct stream {
+    struct perfdata *pd;
+    char *path;
+    uint16_t number;
+    bool ended;
+    bool killed; /* the recorder never wrote the data size: a cut end is expected */
+    bool cut;    /* the data section is said to be longer than the file is */
+    int fd;      /* -1: mapped */
+    const uint8_t *map;
+    uint64_t map_size;
+    bool map_owned;
+    uint64_t at, end; /* mapped: file offsets of the next record and of the records' end */
+    struct window in; /* not mapped */
+    uint64_t skip;    /* not mapped: bytes to drop before the next record */
+    struct inflate *inflate;
+    size_t queued, queued_bytes; /* of a directory's stream: records in the heap */
+};
+
+/* A refcounted block in which records of streams are kept. Aligned to its size, so that a record's
+ * chunk is found by masking its address. */
+enum { CHUNK_SIZE = 256 << 10 };
+struct chunk {
+    atomic_uint refs; /* records in it, and one while it is being filled */
+    uint32_t used;
+    struct chunk *next; /* in the free list */
+};
+
+typedef VEC(struct record) record_vec;
+
+/* Records waiting for their turn. records[0, ready) are in order and may go; the rest follows. */
+struct queue {
+    record_vec records, spare;
+    size_t at, ready;
+    uint64_t max, limit; /* greatest time so far; greatest at the last FINISHED_ROUND */
+    uint64_t delivered;  /* greatest time delivered */
+    uint64_t bytes;      /* of the copies that wait */
+    bool rounds;         /* a FINISHED_ROUND has been seen */
+};
+
+struct heap_entry {
+    struct record record;
+    uint64_t sequence;
+};
+
+struct tracing;
+
+struct perfdata {
+    char *path;
+    struct perfdata_options options;
+    bool swap, pipe, directory;
+    struct event *blocks[EVENT_BLOCKS];
+    size_t nr_events;
+    bool layouts_differ; /* the events' sample_types are not all the same */
+    bool no_time;        /* no event records time: file order */
+    bool backward;       /* an --overwrite ring: sort everything */
+    struct id_slot *id_slots;
+    size_t nr_ids, id_mask;
+    uint64_t last_id;
+    uint32_t last_event; /* index + 1 of last_id's event; 0: none yet */
+
+    VEC(struct stream) streams;
+    struct queue queue;
+    VEC(struct heap_entry) heap;
+    uint64_t heap_sequence;
+    size_t fill;      /* the stream to be read next for the heap */
+    bool filled_once; /* every stream has had its turn */
+    record_vec lead;  /* what opening has read already */
+    size_t lead_at;
+    bool started;        /* other threads may be decoding: events change no more */
+    struct chunk *chunk; /* being filled */
+    atomic_bool kept;    /* there are records in chunks */
+    struct chunk *free_chunks;
+    unsigned nr_free_chunks;
+    pthread_mutex_t chunk_lock;
+
+    struct perfdata_loss loss;
+    struct feature features[FEATURES];
+    uint64_t data_offset, data_size, feature_offset; /* as the header says */
+    uint64_t header_version;
+    char *hostname, *osrelease, *arch, *version, *cmdline;
+    VEC(struct record_build_id) build_ids;
+    struct perfdata_time_conv time_conv;
+    bool has_time_conv;
+    struct tracing *tracing;
+};
+
+static inline struct event *event_at(const struct perfdata *pd, size_t index)
+{
+    return &pd->blocks[index / EVENT_BLOCK][index % EVENT_BLOCK];
+}
+
+/* The section's or record's cursor, in the producer's order. */
+static inline struct cursor feature_cursor(const struct perfdata *pd, unsigned number,
+                                           const char *section)
+{
+    const struct feature *f = &pd->features[number];
+    return cursor_make(f->bytes, f->present ? f->size : 0, pd->swap, pd->path, section, f->offset);
+}
+
+struct cursor record_cursor(const struct perfdata *pd, const struct record *rec);
+/* "FILE: offset 0xN: TYPE record: text". -1. */
+int record_error(const struct perfdata *pd, const struct record *rec, struct error *err,
+                 const char *text);
+
+/* attr.c: an attr of `size` bytes (as far as attr.size and `size` go) in our byte order. */
+int attr_parse(struct cursor *c, size_t size, struct perf_event_attr *ret);
+/* The name perf gives an event nobody named. Allocated; NULL: no memory. */
+char *attr_name(const struct perf_event_attr *attr);
+
+/* events.c */
+struct event *event_add(struct perfdata *pd, const struct perf_event_attr *attr, struct error *err);
+int event_add_id(struct perfdata *pd, struct event *e, uint64_t id, struct error *err);
+int event_set_name(struct event *e, const char *name, size_t size, struct error *err);
+int events_settle(struct perfdata *pd, struct error *err); /* after all events are known */
+int events_name(struct perfdata *pd, struct error *err);   /* those nobody named */
+struct event *event_by_id(struct perfdata *pd, uint64_t id);
+/* Set rec->event and rec->time. */
+void record_locate(struct perfdata *pd, struct record *rec);
+void events_free(struct perfdata *pd);
+
+/* open.c; from memory or a descriptor (`stream`: as if it were a pipe), for tests. */
+int perfdata_open_memory(const void *bytes, size_t size, const struct perfdata_options *options,
+                         struct perfdata **ret, struct error *err);
+int perfdata_open_stream(int fd, const char *path, const struct perfdata_options *options,
+                         struct perfdata **ret, struct error *err);
+
+/* stream.c: the next record as it stands in a file, pipe or compressed record: 1, 0 at the end, -1
+ * when memory is out. *transient: its bytes are gone at the next call. */
+int stream_next(struct stream *s, struct record *ret, bool *transient, struct error *err);
+/* At least `want` bytes at the stream's position, and how many; NULL: fewer are left. */
+const uint8_t *stream_peek(struct stream *s, uint64_t want, uint64_t *ret);
+void stream_take(struct stream *s, uint64_t size);
+void stream_damage(struct stream *s, uint64_t offset, enum error_kind kind, const char *text);
+void stream_close(struct stream *s);
+uint64_t stream_offset(const struct stream *s);
+
+/* inflate.c: zstd streams inside COMPRESSED and COMPRESSED2 records. */
+int inflate_record(struct stream *s, const uint8_t *data, uint64_t size, uint64_t offset,
+                   struct error *err);
+int inflate_next(struct stream *s, struct record *ret, struct error *err);
+void inflate_free(struct inflate *z);
+size_t inflate_left(const struct inflate *z); /* bytes that are no whole record yet */
+
+/* chunk.c: keep a transient record's bytes; samples lose what is behind dyn_size. */
+int record_keep(struct perfdata *pd, struct record *rec, struct error *err);
+void records_drop(struct perfdata *pd, const struct record *records, size_t nr);
+void chunks_free(struct perfdata *pd);
+
+/* queue.c. The flushes are called when everything ready has been taken. */
+int queue_push(struct queue *q, const struct record *rec, struct error *err);
+int queue_round(struct queue *q, struct error *err);                 /* at a FINISHED_ROUND */
+int queue_flush(struct queue *q, uint64_t limit, struct error *err); /* all up to `limit` */
+int queue_flush_half(struct queue *q, struct error *err);            /* the older half */
+
+/* read.c: header records at the start, so that the events are known once a recording is open. */
+int lead_in_read(struct perfdata *pd, struct error *err);
+
+/* meta.c: take over what a record says about the recording; counts bad ones. */
+int meta_apply(struct perfdata *pd, struct record *rec, struct error *err);
+
+/* features.c */
+int features_find(struct perfdata *pd, const uint64_t bitmap[FEATURES / 64], const uint8_t *map,
+                  uint64_t size);
+int feature_add(struct perfdata *pd, unsigned number, const uint8_t *bytes, uint64_t size,
+                uint64_t offset, struct error *err);
+/* Take over what the sections say, once all are there. */
+int features_settle(struct perfdata *pd, struct error *err);
+void features_free(struct perfdata *pd);
+/* A u32 length and that many bytes with a NUL among them. */
+const char *feature_string(struct cursor *c);
+int build_id_parse(struct cursor *c, uint16_t misc, struct record_build_id *ret);
+
+/* tracing.c: the tracing data section; copies it. */
+int tracing_create(const uint8_t *bytes, uint64_t size, struct tracing **ret, struct error *err);
+void tracing_free(struct tracing *t);
+/* "system:name" of tracepoint `id`; allocated, NULL when not recorded. */
+char *tracing_event_name(const struct tracing *t, uint64_t id);
+
+#endif

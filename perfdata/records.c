@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Decodes the kernel's and perf's side-band records. Layouts: linux/perf_event.h, perf/event.h. */
+#include "perfdata/internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+const char *perfdata_record_name(uint32_t type)
+{
+    static const char *const NAMES[RECORD_TYPES] = {
+        [1] = "MMAP",
+        [2] = "LOST",
+        [3] = "COMM",
+        [4] = "EXIT",
+        [5] = "THROTTLE",
+        [6] = "UNTHROTTLE",
+        [7] = "FORK",
+        [8] = "READ",
+        [9] = "SAMPLE",
+        [10] = "MMAP2",
+        [11] = "AUX",
+        [12] = "ITRACE_START",
+        [13] = "LOST_SAMPLES",
+        [14] = "SWITCH",
+        [15] = "SWITCH_CPU_WIDE",
+        [16] = "NAMESPACES",
+        [17] = "KSYMBOL",
+        [18] = "BPF_EVENT",
+        [19] = "CGROUP",
+        [20] = "TEXT_POKE",
+        [21] = "AUX_OUTPUT_HW_ID",
+        [22] = "CALLCHAIN_DEFERRED",
+        [64] = "HEADER_ATTR",
+        [65] = "HEADER_EVENT_TYPE",
+        [66] = "HEADER_TRACING_DATA",
+        [67] = "HEADER_BUILD_ID",
+        [68] = "FINISHED_ROUND",
+        [69] = "ID_INDEX",
+        [70] = "AUXTRACE_INFO",
+        [71] = "AUXTRACE",
+        [72] = "AUXTRACE_ERROR",
+        [73] = "THREAD_MAP",
+        [74] = "CPU_MAP",
+        [75] = "STAT_CONFIG",
+        [76] = "STAT",
+        [77] = "STAT_ROUND",
+        [78] = "EVENT_UPDATE",
+        [79] = "TIME_CONV",
+        [80] = "HEADER_FEATURE",
+        [81] = "COMPRESSED",
+        [82] = "FINISHED_INIT",
+        [83] = "COMPRESSED2",
+        [84] = "BPF_METADATA",
+        [85] = "SCHEDSTAT_CPU",
+        [86] = "SCHEDSTAT_DOMAIN",
+    };
+    return type < RECORD_TYPES ? NAMES[type] : NULL;
+}
+
+struct cursor record_cursor(const struct perfdata *pd, const struct record *rec)
+{
+    const char *name = perfdata_record_name(rec->type);
+    struct cursor c =
+        cursor_make(rec->data, rec->size, pd->swap, pd->path, name ? name : "record", rec->offset);
+    cursor_skip(&c, RECORD_HEADER);
+    return c;
+}
+
+int record_error(const struct perfdata *pd, const struct record *rec, struct error *err,
+                 const char *text)
+{
+    const char *name = perfdata_record_name(rec->type);
+    return error_set(err, ERROR_FORMAT, "%s: offset 0x%" PRIx64 ": %s record: %s", pd->path,
+                     rec->offset, name ? name : "unknown", text);
+}
+
+static int finish(const struct perfdata *pd, const struct record *rec, const struct cursor *c,
+                  struct error *err)
+{
+    return c->failed ? record_error(pd, rec, err, "its fields run past its end") : 0;
+}
+
+static int wrong_type(const struct perfdata *pd, const struct record *rec, struct error *err)
+{
+    return record_error(pd, rec, err, "is of another type");
+}
+
+void perfdata_ids(const struct perfdata *pd, const struct record *rec, struct record_ids *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    if (rec->type >= PERF_RECORD_USER_TYPE_START || rec->type == PERF_RECORD_SAMPLE ||
+        !pd->nr_events)
+        return;
+    const struct event *e = event_at(pd, rec->event < pd->nr_events ? rec->event : 0);
+    uint64_t type = e->pub.attr.sample_type;
+    if (!e->trailer || rec->size < RECORD_HEADER + (uint32_t)e->trailer)
+        return;
+    struct cursor c = cursor_make(rec->data + rec->size - e->trailer, e->trailer, pd->swap,
+                                  pd->path, "trailer", rec->offset + rec->size - e->trailer);
+    if (type & PERF_SAMPLE_TID) {
+        ret->pid = cursor_u32(&c);
+        ret->tid = cursor_u32(&c);
+    }
+    if (type & PERF_SAMPLE_TIME)
+        ret->time = cursor_u64(&c);
+    if (type & PERF_SAMPLE_ID)
+        ret->id = cursor_u64(&c);
+    if (type & PERF_SAMPLE_STREAM_ID)
+        ret->stream_id = cursor_u64(&c);
+    if (type & PERF_SAMPLE_CPU) {
+        ret->cpu = cursor_u32(&c);
+        cursor_skip(&c, 4);
+    }
+    if (type & PERF_SAMPLE_IDENTIFIER)
+        ret->id = cursor_u64(&c);
+}
+
+/* The 24 bytes of MMAP2 that are either device and inode or a build id. */
+static void mmap2_file(struct cursor *c, uint16_t misc, struct record_mmap *ret)
+{
+    if (misc & PERF_RECORD_MISC_MMAP_BUILD_ID) {
+        uint8_t size = cursor_u8(c);
+        cursor_skip(c, 3);
+        const uint8_t *id = cursor_bytes(c, BUILD_ID_MAX);
+        if (id && size <= BUILD_ID_MAX) {
+            ret->build_id.size = size;
+            memcpy(ret->build_id.bytes, id, size);
+        }
+        return;
+    }
+    ret->maj = cursor_u32(c);
+    ret->min = cursor_u32(c);
+    ret->ino = cursor_u64(c);
+    ret->ino_generation = cursor_u64(c);
+}
+
+int perfdata_mmap(const struct perfdata *pd, const struct record *rec, struct record_mmap *ret,
+                  struct error *err)
+{
+    struct cursor c = record_cursor(pd, rec);
+    memset(ret, 0, sizeof(*ret));
+    if (rec->type != PERF_RECORD_MMAP && rec->type != PERF_RECORD_MMAP2)
+        return wrong_type(pd, rec, err);
+    ret->pid = cursor_u32(&c);
+    ret->tid = cursor_u32(&c);
+    ret->addr = cursor_u64(&c);
+    ret->len = cursor_u64(&c);
+    ret->pgoff = cursor_u64(&c);
+    ret->is_data = rec->misc & PERF_RECORD_MISC_MMAP_DATA;
+    if (rec->type == PERF_RECORD_MMAP2) {
+        mmap2_file(&c, rec->misc, ret);
+        ret->prot = cursor_u32(&c);
+        ret->flags = cursor_u32(&c);
+    } else {
+        ret->prot = ret->is_data ? PROT_READ : PROT_EXEC;
+        ret->flags = MAP_PRIVATE;
+    }
+    ret->filename = cursor_string(&c);
+    return finish(pd, rec, &c, err);
+}
+
+int perfdata_comm(const struct perfdata *pd, const struct record *rec, struct record_comm *ret,
+                  struct error *err)
+{
+    struct cursor c = record_cursor(pd, rec);
+    memset(ret, 0, sizeof(*ret));
+    if (rec->type != PERF_RECORD_COMM)
+        return wrong_type(pd, rec, err);
+    ret->pid = cursor_u32(&c);
+    ret->tid = cursor_u32(&c);
+    ret->exec = rec->misc & PERF_RECORD_MISC_COMM_EXEC;
+    ret->comm = cursor_string(&c);
+    return finish(pd, rec, &c, err);
+}
+
+int perfdata_task(const struct perfdata *pd, const struct record *rec, struct record_task *ret,
+                  struct error *err)
+{
+    struct cursor c = record_cursor(pd, rec);
+    memset(ret, 0, sizeof(*ret));
+    if (rec->type != PERF_RECORD_FORK && rec->type != PERF_RECORD_EXIT)
+        return wrong_type(pd, rec, err);
+    ret->pid = cursor_u32(&c);
+    ret->ppid = cursor_u32(&c);
+    ret->tid = cursor_u32(&c);
+    ret->ptid = cursor_u32(&c);
+    ret->time = cursor_u64(&c);
+    ret->synthesized =
+        rec->type == PERF_RECORD_FORK && (rec->misc & PERF_RECORD_MISC_FORK_EXEC) != 0;
+    return finish(pd, rec, &c, err);
+}
+
+int perfdata_namespaces(const struct perfdata *pd, const struct record *rec,
+                        struct record_namespaces *ret, struct error *err)
+{
+    struct cursor c = record_cursor(pd, rec);
+    memset(ret, 0, sizeof(*ret));
+    if (rec->type != PERF_RECORD_NAMESPACES)
+        return wrong_type(pd, rec, err);
+    ret->pid = cursor_u32(&c);
+    ret->tid = cursor_u32(&c);
+    ret->nr = cursor_u64(&c);
+    if (ret->nr > cursor_left(&c) / 16)
+        c.failed = true;
+    ret->entries = cursor_bytes(&c, ret->nr * 16);
+    return finish(pd, rec, &c, err);
+}
+
+int perfdata_ksymbol(const struct perfdata *pd, const struct record *rec,
+                     struct record_ksymbol *ret, struct error *err)
+{
+    struct cursor c = record_cursor(pd, rec);
+    memset(ret, 0, sizeof(*ret));
+    if (rec->type != PERF_RECORD_KSYMBOL)
+        return wrong_type(pd, rec, err);
+    ret->addr = cursor_u64(&c);
+    ret->len = cursor_u32(&c);
+    ret->type = cursor_u16(&c);
+    ret->flags = cursor_u16(&c);
+    ret->name = cursor_string(&c);
+    return finish(pd, rec, &c, err);
+}
+
+int perfdata_build_id(const struct perfdata *pd, const struct record *rec,
+                      struct record_build_id *ret, struct error *err)
+{
+    struct cursor c = record_cursor(pd, rec);
+    memset(ret, 0, sizeof(*ret));
+    if (rec->type != PERF_RECORD_HEADER_BUILD_ID)
+        return wrong_type(pd, rec, err);
+    if (build_id_parse(&c, rec->misc, ret) < 0)
+        return record_error(pd, rec, err, "its build id or name runs past its end");
+    return 0;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Decodes PERF_RECORD_SAMPLE: the fields stand in the order of the kernel's
+ * perf_output_sample(), each present when its bit of sample_type is set.
+ */
+#include "perfdata/internal.h"
+#include "perfdata/sample.h"
+
+#define READ_LOST (1u << 4)        /* PERF_FORMAT_LOST */
+#define HW_INDEX (1u << 17)        /* PERF_SAMPLE_BRANCH_HW_INDEX */
+#define BRANCH_COUNTERS (1u << 19) /* PERF_SAMPLE_BRANCH_COUNTERS */
+
+enum { BRANCH_ENTRY = 24 };
+
+/* An array of `nr` entries of `size` bytes; NULL and failed when it does not fit. */
+static const uint8_t *array_take(struct cursor *c, uint64_t nr, uint64_t size)
+{
+    if (nr > cursor_left(c) / size) {
+        c->failed = true;
+        return NULL;
+    }
+    return cursor_bytes(c, nr * size);
+}
+
+static void head_parse(struct cursor *c, uint64_t type, struct sample *s)
+{
+    if (type & PERF_SAMPLE_IDENTIFIER)
+        s->id = cursor_u64(c);
+    if (type & PERF_SAMPLE_IP)
+        s->ip = cursor_u64(c);
+    if (type & PERF_SAMPLE_TID) {
+        s->pid = cursor_u32(c);
+        s->tid = cursor_u32(c);
+    }
+    if (type & PERF_SAMPLE_TIME)
+        s->time = cursor_u64(c);
+    if (type & PERF_SAMPLE_ADDR)
+        s->addr = cursor_u64(c);
+    if (type & PERF_SAMPLE_ID)
+        s->id = cursor_u64(c);
+    if (type & PERF_SAMPLE_STREAM_ID)
+        s->stream_id = cursor_u64(c);
+    if (type & PERF_SAMPLE_CPU) {
+        s->cpu = cursor_u32(c);
+        cursor_skip(c, 4);
+    }
+    if (type & PERF_SAMPLE_PERIOD)
+        s->period = cursor_u64(c);
+}
+
+void read_block_take(struct cursor *c, uint64_t format, const uint8_t **ret, size_t *size)
+{
+    uint64_t each = 8 + (format & PERF_FORMAT_ID ? 8 : 0) + (format & READ_LOST ? 8 : 0);
+    uint64_t times = (format & PERF_FORMAT_TOTAL_TIME_ENABLED ? 8 : 0) +
+                     (format & PERF_FORMAT_TOTAL_TIME_RUNNING ? 8 : 0);
+    const uint8_t *start = c->at;
+    if (format & PERF_FORMAT_GROUP) {
+        uint64_t nr = cursor_u64(c);
+        cursor_skip(c, times);
+        array_take(c, nr, each);
+    } else {
+        cursor_skip(c, each + times);
+    }
+    *ret = c->failed ? NULL : start;
+    *size = (size_t)(c->at - start);
+}
+
+static void branches_parse(struct cursor *c, uint64_t branch_type, struct sample *s)
+{
+    s->nr_branches = cursor_u64(c);
+    if (branch_type & HW_INDEX)
+        cursor_skip(c, 8);
+    s->branches = array_take(c, s->nr_branches, BRANCH_ENTRY);
+    if (branch_type & BRANCH_COUNTERS)
+        array_take(c, s->nr_branches, 8);
+}
+
+static const uint8_t *regs_parse(struct cursor *c, uint64_t mask, uint64_t *abi)
+{
+    *abi = cursor_u64(c);
+    return *abi ? cursor_bytes(c, 8 * (uint64_t)__builtin_popcountll(mask)) : NULL;
+}
+
+/* `trimmed` bytes behind dyn_size were left out when the record was kept (chunk.c). */
+static void stack_parse(struct cursor *c, uint64_t trimmed, struct sample *s)
+{
+    s->stack_size = cursor_u64(c);
+    if (!s->stack_size)
+        return;
+    if (trimmed > s->stack_size) {
+        c->failed = true;
+        return;
+    }
+    s->stack = cursor_bytes(c, s->stack_size - trimmed);
+    s->stack_dyn_size = cursor_u64(c);
+    if (s->stack_dyn_size > s->stack_size - trimmed)
+        c->failed = true;
+}
+
+static void tail_parse(struct cursor *c, const struct perf_event_attr *attr, struct sample *s)
+{
+    uint64_t type = attr->sample_type;
+    if (type & (PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT))
+        s->weight = cursor_u64(c);
+    if (type & PERF_SAMPLE_DATA_SRC)
+        s->data_src = cursor_u64(c);
+    if (type & PERF_SAMPLE_TRANSACTION)
+        s->transaction = cursor_u64(c);
+    if (type & PERF_SAMPLE_REGS_INTR)
+        s->intr_regs = regs_parse(c, attr->sample_regs_intr, &s->intr_abi);
+    if (type & PERF_SAMPLE_PHYS_ADDR)
+        s->phys_addr = cursor_u64(c);
+    if (type & PERF_SAMPLE_CGROUP)
+        s->cgroup = cursor_u64(c);
+    if (type & PERF_SAMPLE_DATA_PAGE_SIZE)
+        s->data_page_size = cursor_u64(c);
+    if (type & PERF_SAMPLE_CODE_PAGE_SIZE)
+        s->code_page_size = cursor_u64(c);
+    if (type & PERF_SAMPLE_AUX)
+        cursor_skip(c, cursor_u64(c));
+}
+
+static void middle_parse(struct cursor *c, const struct perf_event_attr *attr, struct sample *s)
+{
+    uint64_t type = attr->sample_type;
+    if (type & PERF_SAMPLE_READ)
+        read_block_take(c, attr->read_format, &s->read, &s->read_size);
+    if (type & PERF_SAMPLE_CALLCHAIN) {
+        s->nr_callchain = cursor_u64(c);
+        s->callchain = array_take(c, s->nr_callchain, 8);
+    }
+    if (type & PERF_SAMPLE_RAW) {
+        s->raw_size = cursor_u32(c);
+        s->raw = cursor_bytes(c, s->raw_size);
+    }
+    if (type & PERF_SAMPLE_BRANCH_STACK)
+        branches_parse(c, attr->branch_sample_type, s);
+    if (type & PERF_SAMPLE_REGS_USER)
+        s->user_regs = regs_parse(c, attr->sample_regs_user, &s->user_abi);
+}
+
+static int sample_start(const struct perfdata *pd, const struct record *rec, struct cursor *c,
+                        struct sample *ret, struct error *err)
+{
+    memset(ret, 0, sizeof(*ret));
+    if (rec->type != PERF_RECORD_SAMPLE)
+        return record_error(pd, rec, err, "is no sample");
+    if (rec->event >= pd->nr_events)
+        return record_error(pd, rec, err, "its id belongs to no event");
+    ret->event = &event_at(pd, rec->event)->pub;
+    ret->present = ret->event->attr.sample_type;
+    ret->misc = rec->misc;
+    ret->swapped = pd->swap;
+    *c = record_cursor(pd, rec);
+    head_parse(c, ret->present, ret);
+    return 0;
+}
+
+int perfdata_sample_head(const struct perfdata *pd, const struct record *rec, struct sample *ret,
+                         struct error *err)
+{
+    struct cursor c;
+    if (sample_start(pd, rec, &c, ret, err) < 0)
+        return -1;
+    return c.failed ? record_error(pd, rec, err, "ends inside its fixed fields") : 0;
+}
+
+/* header.size is 16 bits and the kernel sizes the stack copy to fill it before it adds the
+ * interrupt registers: the sum wraps, and the ring holds what the wrapped size says. */
+static int overrun_error(const struct perfdata *pd, const struct record *rec,
+                         const struct sample *s, struct error *err)
+{
+    const uint64_t regs = PERF_SAMPLE_REGS_INTR | PERF_SAMPLE_STACK_USER;
+    if ((s->present & regs) != regs)
+        return record_error(pd, rec, err, "its fields run past its end");
+    int nr = __builtin_popcountll(s->event->attr.sample_regs_intr);
+    char text[144];
+    snprintf(text, sizeof(text),
+             "its stack copy was lost to a 16-bit size; record --intr-regs with "
+             "--call-graph=dwarf,%d or less",
+             (65528 - 8 * (nr + 2)) & ~7);
+    return record_error(pd, rec, err, text);
+}
+
+int perfdata_sample(const struct perfdata *pd, const struct record *rec, struct sample *ret,
+                    struct error *err)
+{
+    struct cursor c;
+    if (sample_start(pd, rec, &c, ret, err) < 0)
+        return -1;
+    middle_parse(&c, &ret->event->attr, ret);
+    uint64_t size = load_u16(rec->data + offsetof(struct perf_event_header, size), pd->swap);
+    if (ret->present & PERF_SAMPLE_STACK_USER)
+        stack_parse(&c, size > rec->size ? size - rec->size : 0, ret);
+    tail_parse(&c, &ret->event->attr, ret);
+    if (c.failed)
+        return overrun_error(pd, rec, ret, err);
+    if (cursor_left(&c) && !(ret->present & ~(uint64_t)SAMPLE_TYPE_KNOWN))
+        return record_error(pd, rec, err, "is longer than its fields");
+    return 0;
+}
+
+bool sample_user_reg(const struct sample *s, unsigned bit, uint64_t *ret)
+{
+    if (!s->user_regs || bit > 63)
+        return false;
+    uint64_t mask = s->event->attr.sample_regs_user;
+    if (!(mask >> bit & 1))
+        return false;
+    unsigned before = (unsigned)__builtin_popcountll(mask & ((UINT64_C(1) << bit) - 1));
+    *ret = load_u64(s->user_regs + 8 * before, s->swapped);
+    return true;
+}
+
+uint64_t sample_callchain_at(const struct sample *s, uint64_t i)
+{
+    return i < s->nr_callchain ? load_u64(s->callchain + 8 * i, s->swapped) : 0;
+}
