@@ -70,8 +70,11 @@ struct replay_worker {
     bool sink_made;
 };
 
-/* sample.c: decode a sample, and fill its frames (kernel part, user part). */
+/* sample.c: decode a sample, a little before its turn, and fill its frames (kernel part, user
+ * part). */
 bool sample_passes(const struct replay *r, const struct sample *head, const char *comm);
+/* sets s->bad where the record lies; starts fetching the stack copy. */
+void sample_decode(struct replay_worker *w, struct job_sample *s);
 int sample_walk(struct replay_worker *w, struct job_sample *s, struct error *err);
 
 /* join.c: remember complete stacks per thread; continue truncated ones. In turn. */

@@ -192,10 +192,15 @@ static void end_turn(struct replay *r, uint64_t *counter)
 
 /* ---- what happens to a job ----------------------------------------------------------------- */
 
+/* The next sample's stack is on its way from memory while this one is walked. */
 static int walk_job(struct replay_worker *w, struct error *err)
 {
-    vec_foreach (s, &w->job.samples) {
-        if (sample_walk(w, s, err) < 0)
+    struct job *job = &w->job;
+    for (size_t i = 0; i <= job->samples.nr; i++) {
+        if (i < job->samples.nr)
+            sample_decode(w, &job->samples.at[i]);
+        struct job_sample *s = i > 0 ? &job->samples.at[i - 1] : NULL;
+        if (s && !s->bad && sample_walk(w, s, err) < 0)
             return -1;
     }
     return 0;

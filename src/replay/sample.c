@@ -176,21 +176,28 @@ static int walk_user(struct replay_worker *w, struct job_sample *s, struct error
     return 0;
 }
 
-int sample_walk(struct replay_worker *w, struct job_sample *s, struct error *err)
+void sample_decode(struct replay_worker *w, struct job_sample *s)
 {
-    s->first_frame = w->job.frames.nr;
     struct error bad;
     if (perfdata_sample(w->replay->pd, s->record, &s->sample, &bad) < 0) {
         s->bad = true;
-        return 0;
+        return;
     }
-    bool unwinds = has_user_stack(&w->job, &s->sample);
+    s->has_user = has_user_stack(&w->job, &s->sample);
+    const struct unwind_input soon = {
+        .memory = {.stack = s->sample.stack, .stack_size = s->sample.stack_dyn_size}};
+    if (s->has_user)
+        unwind_prefetch(&soon);
+}
+
+int sample_walk(struct replay_worker *w, struct job_sample *s, struct error *err)
+{
+    s->first_frame = w->job.frames.nr;
     bool chain = s->sample.present & PERF_SAMPLE_CALLCHAIN;
-    s->has_user = unwinds;
-    if (chain && walk_callchain(w, s, !unwinds, err) < 0)
+    if (chain && walk_callchain(w, s, !s->has_user, err) < 0)
         return -1;
     s->nr_kernel = w->job.frames.nr - s->first_frame;
-    if (unwinds && walk_user(w, s, err) < 0)
+    if (s->has_user && walk_user(w, s, err) < 0)
         return -1;
     if (w->job.frames.nr == s->first_frame && (s->sample.present & PERF_SAMPLE_IP) &&
         given_frame(w, s, s->sample.ip, kind_of_mode(s->sample.misc), FRAME_LEAF, err) < 0)
