@@ -24,7 +24,8 @@
 
 #define vec_push(v, ...) (vec_reserve(v, (v)->nr + 1) && ((v)->at[(v)->nr++] = (__VA_ARGS__), true))
 
-#define vec_foreach(p, v) for (__typeof__((v)->at + 0) p = (v)->at; p < (v)->at + (v)->nr; p++)
+#define vec_foreach(p, v) \
+    for (__typeof__((v)->at + 0) p = (v)->at; (v)->nr && p < (v)->at + (v)->nr; p++)
 
 #define vec_free(v)             \
     do {                        \

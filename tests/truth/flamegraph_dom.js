@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Runs a flame graph's script in a DOM just large enough for it, clicks and searches, and checks
+// what a reader would see. Usage: node flamegraph_dom.js FILE.svg FUNCTION
+'use strict';
+const fs = require('fs'), vm = require('vm'), assert = require('assert');
+const svg = fs.readFileSync(process.argv[2], 'utf8'), wanted = process.argv[3];
+const plain = s => s.replace(/&lt;/g, '<').replace(/&gt;/g, '>').replace(/&quot;/g, '"').replace(/&amp;/g, '&');
+
+class Node {
+  constructor(tag, attributes, text) {
+    Object.assign(this, {tag, attributes: {}, textContent: text || '', children: [], on: {}});
+    for (const [, k, v] of (attributes || '').matchAll(/([\w-]+)="([^"]*)"/g)) this.attributes[k] = plain(v);
+    const classes = new Set((this.attributes.class || '').split(' ').filter(Boolean));
+    this.classList = {toggle: (c, on) => on ? classes.add(c) : classes.delete(c), contains: c => classes.has(c)};
+  }
+  getAttribute(k) { return k in this.attributes ? this.attributes[k] : null; }
+  setAttribute(k, v) { this.attributes[k] = String(v); }
+  appendChild(n) { this.children.push(n); }
+  querySelector(tag) { return this.children.find(c => c.tag === tag) || null; }
+  addEventListener(what, f) { this.on[what] = f; }
+}
+
+const root = new Node('svg', svg.match(/<svg ([^>]*)>/)[1]);
+const frames = [...svg.matchAll(/<g (data-f="[^"]*")>(.*?)<\/g>/gs)].map(([, attributes, inside]) => {
+  const g = new Node('g', attributes);
+  for (const [, tag, a, text] of inside.matchAll(/<(title|rect|text)([^>]*?)(?:\/>|>(.*?)<\/\1>)/gs))
+    g.appendChild(new Node(tag, a, plain(text || '')));
+  return g;
+});
+const named = {};
+for (const [, a] of svg.matchAll(/<text (id="[^>]*)>/g)) {
+  const n = new Node('text', a);
+  named[n.getAttribute('id')] = n;
+}
+const keys = {}, said = [];
+let answer = null;
+vm.runInNewContext(svg.match(/<!\[CDATA\[(.*)\]\]>/s)[1], {
+  document: {documentElement: root, getElementById: id => named[id],
+    querySelectorAll: () => frames, createElementNS: (ns, tag) => new Node(tag)},
+  window: {addEventListener: (what, f) => { keys[what] = f; }},
+  prompt: () => answer, alert: text => said.push(text),
+});
+
+const span = g => g.getAttribute('data-f').split(' ').map(Number);
+const name = g => g.querySelector('title').textContent.split('\n')[0];
+const hidden = g => g.classList.contains('hidden');
+const rect = g => ['x', 'width'].map(k => +g.querySelector('rect').getAttribute(k));
+const drawn = frames.map(g => rect(g).join());
+const full = +root.getAttribute('data-width') - 20;
+const target = frames.find(g => name(g) === wanted);
+assert(target, wanted + ' is not drawn');
+
+target.on.mouseover();
+assert(named.details.textContent.startsWith(wanted + '  '));
+target.on.click();
+const [start, weight] = span(target);
+assert(rect(target)[0] === 10 && Math.abs(rect(target)[1] - full) < 0.01);
+assert(!named.reset.classList.contains('hidden'));
+for (const g of frames) {
+  const [s, w] = span(g), beside = s + w <= start || s >= start + weight;
+  if (beside) assert(hidden(g), name(g) + ' stands beside what was zoomed to');
+  if (!hidden(g)) assert(rect(g)[0] >= 9.99 && rect(g)[0] + rect(g)[1] <= full + 10.01, name(g) + ' sticks out');
+}
+assert(frames.some(hidden) && frames.filter(g => !hidden(g)).length > 1);
+named.reset.on.click();
+assert(!frames.some(hidden) && named.reset.classList.contains('hidden'));
+frames.forEach((g, i) => rect(g).forEach((v, k) =>
+  assert(Math.abs(v - drawn[i].split(',')[k]) < 0.011, name(g) + ' does not come back to its place')));
+
+answer = '^' + wanted.replace(/[^\w ]/g, '\\$&') + '$';
+keys.keydown({ctrlKey: true, key: 'f', preventDefault() {}});
+const hits = frames.filter(g => g.classList.contains('found'));
+assert(hits.length && hits.every(g => name(g) === wanted));
+// the share: intervals of all hits, laid over each other
+let sum = 0, end = -1;
+for (const [s, w] of hits.map(span).sort((a, b) => a[0] - b[0] || b[1] - a[1])) {
+  if (s >= end) { sum += w; end = s + w; }
+}
+assert.strictEqual(named.found.textContent, 'Found: ' + (100 * sum / span(frames[0])[1]).toFixed(2) + '%');
+answer = '(';
+named.search.on.click();
+assert(said.length === 1, 'a bad pattern is not told');
+answer = '';
+named.search.on.click();
+assert(!frames.some(g => g.classList.contains('found')) && named.found.textContent === '');
