@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Folded stacks: "comm;outermost;...;leaf COUNT", sorted. With `tidy`, names are shortened by the
- * rules of FlameGraph's stackcollapse-perf.pl, so that both print the same lines.
+ * Folded stacks: "comm;outermost;...;leaf COUNT", functions in the order of their names. With
+ * `tidy`, names are shortened by the rules of FlameGraph's stackcollapse-perf.pl, so that both
+ * print the same lines.
  */
+#include "base/hash.h"
+#include "base/intern.h"
 #include "output/output.h"
 
 #include <inttypes.h>
@@ -12,8 +15,16 @@
 struct folder {
     const struct stacks *stacks;
     const struct fold_options *options;
-    const char **names; /* of functions, made once */
-    struct text scratch;
+    struct intern *strings;
+    const char **names; /* of functions, then of groups; interned */
+};
+
+/* The stacks as they print: functions of equal names are one, children stand in order. */
+struct name_node {
+    const char *name;
+    uint32_t parent;
+    uint32_t first_child, next; /* 0: none */
+    uint64_t count;             /* of stacks that end here */
 };
 
 static bool is_kernel(const struct function *f)
@@ -85,26 +96,6 @@ static void put_function(const struct folder *fo, struct text *t, const struct f
         text_bytes(t, "_[i]", 4);
 }
 
-static int make_names(struct folder *fo)
-{
-    size_t nr = stacks_nr_functions(fo->stacks);
-    size_t *at = calloc(nr + 1, sizeof(*at));
-    fo->names = calloc(nr + 1, sizeof(*fo->names));
-    if (!at || !fo->names) {
-        free(at);
-        return -1;
-    }
-    for (size_t i = 0; i < nr; i++) {
-        at[i] = fo->scratch.size;
-        put_function(fo, &fo->scratch, stacks_function(fo->stacks, i));
-        text_char(&fo->scratch, 0);
-    }
-    for (size_t i = 0; i < nr; i++)
-        fo->names[i] = fo->scratch.failed ? "" : fo->scratch.at + at[i];
-    free(at);
-    return fo->scratch.failed ? -1 : 0;
-}
-
 static void put_group(const struct fold_options *o, struct text *t, const struct stack_group *g)
 {
     for (const char *p = g->comm; *p; p++)
@@ -115,47 +106,39 @@ static void put_group(const struct fold_options *o, struct text *t, const struct
         text_printf(t, "-%" PRIu32, g->pid);
 }
 
-/* One folded line: where its text stands, and its count. */
-struct folded {
-    const char *text;
-    size_t size;
-    uint64_t count;
-};
-
-static int by_text(const void *a, const void *b)
+static const char *interned(struct folder *fo, struct text *t)
 {
-    const struct folded *x = a, *y = b;
-    size_t n = x->size < y->size ? x->size : y->size;
-    int order = memcmp(x->text, y->text, n);
-    if (order)
-        return order;
-    return x->size < y->size ? -1 : x->size > y->size;
+    const char *name = t->failed ? NULL : intern_bytes(fo->strings, t->at ? t->at : "", t->size);
+    t->size = 0;
+    return name;
 }
+
+static int make_names(struct folder *fo)
+{
+    size_t nr = stacks_nr_functions(fo->stacks);
+    size_t nr_groups = stacks_nr_groups(fo->stacks);
+    struct text t = {0};
+    bool failed = false;
+    fo->strings = intern_create();
+    fo->names = calloc(nr + nr_groups + 1, sizeof(*fo->names));
+    for (size_t i = 0; fo->strings && fo->names && !failed && i < nr + nr_groups; i++) {
+        if (i < nr)
+            put_function(fo, &t, stacks_function(fo->stacks, i));
+        else
+            put_group(fo->options, &t, stacks_group(fo->stacks, i - nr));
+        failed = !(fo->names[i] = interned(fo, &t));
+    }
+    text_free(&t);
+    return failed || !fo->strings || !fo->names ? -1 : 0;
+}
+
+/* ---- the tree of names --------------------------------------------------------------------- */
+
+typedef VEC(struct name_node) name_tree;
 
 static uint64_t weight(const struct fold_options *o, const struct stack_node *n)
 {
     return o->samples || !n->period ? n->samples : n->period;
-}
-
-static void put_stack(const struct folder *fo, struct text *t, size_t node, uint32_t *path)
-{
-    const struct stack_node *n = stacks_node(fo->stacks, node);
-    uint32_t depth = n->depth;
-    for (uint32_t d = depth; d-- > 0; n = stacks_node(fo->stacks, n->parent))
-        path[d] = n->function;
-    put_group(fo->options, t, stacks_group(fo->stacks, path[0]));
-    for (uint32_t d = 1; d < depth; d++) {
-        text_char(t, ';');
-        text_string(t, fo->names[path[d]]);
-    }
-}
-
-static uint16_t event_of(const struct stacks *s, size_t node)
-{
-    const struct stack_node *n = stacks_node(s, node);
-    while (n->parent)
-        n = stacks_node(s, n->parent);
-    return stacks_group(s, n->function)->event;
 }
 
 /* The event to print: the one asked for, or the lowest that was sampled. */
@@ -168,50 +151,118 @@ static int chosen_event(const struct stacks *s, const struct fold_options *o)
     return event;
 }
 
-static void print_sorted(struct folded *lines, size_t nr, FILE *out)
+static const char *name_of(const struct folder *fo, const struct stack_node *n)
 {
-    if (nr)
-        qsort(lines, nr, sizeof(*lines), by_text);
-    for (size_t i = 0; i < nr;) {
-        uint64_t count = 0;
-        size_t first = i;
-        do
-            count += lines[i++].count;
-        while (i < nr && by_text(&lines[first], &lines[i]) == 0);
-        fwrite(lines[first].text, 1, lines[first].size, out);
-        fprintf(out, " %" PRIu64 "\n", count);
-    }
+    size_t groups = stacks_nr_functions(fo->stacks);
+    return fo->names[n->depth == 1 ? groups + n->function : n->function];
 }
 
-static int print_stacks(const struct folder *fo, FILE *out)
+struct child_slots {
+    uint32_t *at; /* node index; 0: free */
+    size_t nr;    /* a power of two */
+};
+
+/* The child of `parent` of that name, made if new; 0: out of memory. */
+static uint32_t name_child(name_tree *tree, const struct child_slots *slots, uint32_t parent,
+                           const char *name)
 {
-    VEC(struct folded) lines = {0};
-    VEC(uint32_t) path = {0};
-    struct text t = {0};
-    int event = chosen_event(fo->stacks, fo->options);
-    bool failed = false;
-    for (size_t i = 1; i < stacks_nr_nodes(fo->stacks) && !failed; i++) {
-        const struct stack_node *n = stacks_node(fo->stacks, i);
-        /* a sample without any frame is no stack: stackcollapse-perf.pl has none either */
-        if (!n->samples || n->depth < 2 || event_of(fo->stacks, i) != event)
-            continue;
-        size_t from = t.size;
-        failed = !vec_reserve(&path, n->depth);
-        if (!failed) {
-            put_stack(fo, &t, i, path.at);
-            struct folded line = {NULL, t.size - from, weight(fo->options, n)};
-            failed = !vec_push(&lines, line);
-        }
+    size_t at = hash_combine(parent, (uintptr_t)name) & (slots->nr - 1);
+    for (; slots->at[at]; at = (at + 1) & (slots->nr - 1)) {
+        const struct name_node *n = &tree->at[slots->at[at]];
+        if (n->parent == parent && n->name == name)
+            return slots->at[at];
     }
-    failed |= t.failed;
-    const char *at = t.at;
-    for (size_t i = 0; i < lines.nr && !failed; at += lines.at[i++].size)
-        lines.at[i].text = at;
-    if (!failed)
-        print_sorted(lines.at, lines.nr, out);
-    vec_free(&lines);
-    vec_free(&path);
-    text_free(&t);
+    if (!vec_push(tree, (struct name_node){.name = name, .parent = parent}))
+        return 0;
+    return slots->at[at] = (uint32_t)(tree->nr - 1);
+}
+
+static int make_tree(const struct folder *fo, name_tree *tree)
+{
+    size_t nr = stacks_nr_nodes(fo->stacks);
+    int event = chosen_event(fo->stacks, fo->options);
+    struct child_slots slots = {.nr = 64};
+    while (slots.nr < nr * 2)
+        slots.nr *= 2;
+    slots.at = calloc(slots.nr, sizeof(*slots.at));
+    uint32_t *index = calloc(nr + 1, sizeof(*index)); /* 0: of another event */
+    bool failed = !slots.at || !index || !vec_push(tree, (struct name_node){0});
+    for (size_t i = 1; i < nr && !failed; i++) {
+        const struct stack_node *n = stacks_node(fo->stacks, i);
+        bool skip = n->depth == 1 ? stacks_group(fo->stacks, n->function)->event != event
+                                  : index[n->parent] == 0;
+        if (skip)
+            continue;
+        index[i] = name_child(tree, &slots, index[n->parent], name_of(fo, n));
+        failed = !index[i];
+        /* a sample without any frame is no stack: stackcollapse-perf.pl has none either */
+        if (!failed && n->depth > 1)
+            tree->at[index[i]].count += weight(fo->options, n);
+    }
+    free(slots.at);
+    free(index);
+    return failed ? -1 : 0;
+}
+
+struct ordered_node {
+    const char *name;
+    uint32_t node;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    const struct ordered_node *x = a, *y = b;
+    int order = x->name == y->name ? 0 : strcmp(x->name, y->name);
+    return order ? order : (x->node > y->node) - (x->node < y->node);
+}
+
+/* Link every node into its parent's list of children, in the order of names. */
+static int link_children(name_tree *tree)
+{
+    struct ordered_node *order = calloc(tree->nr, sizeof(*order));
+    if (!order)
+        return -1;
+    for (uint32_t i = 1; i < tree->nr; i++)
+        order[i - 1] = (struct ordered_node){tree->at[i].name, i};
+    qsort(order, tree->nr - 1, sizeof(*order), by_name);
+    for (size_t i = tree->nr - 1; i-- > 0;) {
+        struct name_node *n = &tree->at[order[i].node];
+        struct name_node *parent = &tree->at[n->parent];
+        n->next = parent->first_child;
+        parent->first_child = order[i].node;
+    }
+    free(order);
+    return 0;
+}
+
+/* Depth first; `line` always holds the path of the node at hand. */
+static int print_tree(const name_tree *tree, FILE *out)
+{
+    struct text line = {0};
+    uint32_t node = tree->at[0].first_child;
+    while (node && !line.failed) {
+        const struct name_node *n = &tree->at[node];
+        if (n->parent)
+            text_char(&line, ';');
+        text_string(&line, n->name);
+        if (n->count && !line.failed) {
+            fwrite(line.at, 1, line.size, out);
+            fprintf(out, " %" PRIu64 "\n", n->count);
+        }
+        if (n->first_child) {
+            node = n->first_child;
+            continue;
+        }
+        for (; node; node = n->parent) { /* up to a node with a sibling */
+            n = &tree->at[node];
+            line.size -= strlen(n->name) + (n->parent != 0);
+            if (n->next)
+                break;
+        }
+        node = node ? tree->at[node].next : 0;
+    }
+    bool failed = line.failed;
+    text_free(&line);
     return failed ? -1 : 0;
 }
 
@@ -219,8 +270,11 @@ int fold_print(const struct stacks *s, const struct fold_options *options, FILE 
                struct error *err)
 {
     struct folder fo = {.stacks = s, .options = options};
-    int failed = make_names(&fo) < 0 || print_stacks(&fo, out) < 0;
+    name_tree tree = {0};
+    bool failed = make_names(&fo) < 0 || make_tree(&fo, &tree) < 0 || link_children(&tree) < 0 ||
+                  print_tree(&tree, out) < 0;
+    vec_free(&tree);
     free(fo.names);
-    text_free(&fo.scratch);
+    intern_free(fo.strings);
     return failed ? error_no_memory(err) : 0;
 }
