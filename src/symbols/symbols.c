@@ -4,14 +4,17 @@
 #include "base/hash.h"
 #include "base/intern.h"
 #include "base/vec.h"
+#include "symbols/dwarf.h"
 #include "symbols/symtab.h"
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The tables of one dso; immutable but for what is locked inside. */
 struct dso_tables {
     struct symtab *symtab;
+    struct dwarf *dwarf; /* NULL: none, or not wanted */
 };
 
 struct symbols {
@@ -42,6 +45,7 @@ static void tables_free(struct dso_tables *t)
     if (!t)
         return;
     symtab_free(t->symtab);
+    dwarf_free(t->dwarf);
     free(t);
 }
 
@@ -67,6 +71,9 @@ static struct dso_tables *tables_create(struct symbols *s, struct dso *dso)
         tables_free(t);
         return NULL;
     }
+    bool user = dso->kind == DSO_FILE || dso->kind == DSO_VDSO;
+    if (user && (s->options.inlines || s->options.lines))
+        t->dwarf = dwarf_create(dso, s->strings, s->options.no_demangle);
     return t;
 }
 
@@ -190,6 +197,29 @@ static struct dso_tables *cached_tables(struct symbol_cache *c, struct dso *dso)
     return c->tables.at[dso->id];
 }
 
+/* Inlined functions and positions; false when memory is out. */
+static bool add_source(struct symbol_cache *c, struct dso_tables *t, struct dso *dso,
+                       uint64_t lookup, struct resolved *r)
+{
+    struct source_frame frames[DWARF_MAX_FRAMES];
+    uint64_t vaddr;
+    if (!dso_offset_to_vaddr(dso, lookup, &vaddr))
+        return true;
+    unsigned nr = dwarf_find(t->dwarf, vaddr, c->symbols->options.inlines, frames);
+    if (nr == 0)
+        return true;
+    r->outer = frames[nr - 1];
+    if (nr == 1)
+        return true;
+    struct source_frame *inlined = arena_get(c, (nr - 1) * sizeof(*inlined));
+    if (!inlined)
+        return false;
+    memcpy(inlined, frames, (nr - 1) * sizeof(*inlined));
+    r->inlined = inlined;
+    r->nr_inlined = nr - 1;
+    return true;
+}
+
 static const struct resolved *resolve(struct symbol_cache *c, struct dso *dso, uint64_t address,
                                       uint64_t lookup)
 {
@@ -206,6 +236,8 @@ static const struct resolved *resolve(struct symbol_cache *c, struct dso *dso, u
         if (!r->symbol)
             return NULL;
     }
+    if (t->dwarf && !add_source(c, t, dso, lookup, r))
+        return NULL;
     return r;
 }
 

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* From an address to its unit, the unit's index, and the frames there. */
+#include "symbols/dwarf.h"
+#include "base/text.h"
+#include "dso/elf_image.h"
+#include "symbols/demangle.h"
+#include "symbols/dwarf_index.h"
+#include "symbols/sort.h"
+
+#include <dwarf.h>
+#include <elf.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { NR_LOCKS = 16, MAX_ORIGINS = 16 };
+
+/* A .dwo file that some unit needed. */
+struct split_file {
+    const struct elf_image *image;
+    struct dwarf_file file;
+};
+
+struct dwarf {
+    struct dso *dso;
+    struct intern *strings;
+    bool demangle;
+    uint64_t low, high; /* where code can be */
+    struct dwarf_file file, alt;
+    VEC(uint64_t) starts;   /* segments of the address space... */
+    VEC(uint32_t) owners;   /* ...and the unit that each belongs to, or NO_NODE */
+    pthread_mutex_t locks[NR_LOCKS]; /* of making a unit's index, by the unit's number */
+    pthread_mutex_t split_lock;
+    VEC(struct split_file *) splits;
+};
+
+/* ---- units by address -------------------------------------------------------------------- */
+
+struct unit_range {
+    uint64_t low, high;
+    uint32_t unit;
+};
+
+struct collect {
+    VEC(struct unit_range) ranges;
+    const struct dwarf *d;
+    uint32_t unit;
+    size_t max;
+    bool no_memory;
+};
+
+static void add_range(void *context, uint64_t low, uint64_t high)
+{
+    struct collect *c = context;
+    if (low < c->d->low || low >= c->d->high || c->ranges.nr >= c->max)
+        return;
+    if (!vec_push(&c->ranges, (struct unit_range){low, high, c->unit}))
+        c->no_memory = true;
+}
+
+/* One set of .debug_aranges: for units whose root does not say where their code is. */
+static bool read_arange_set(struct dwarf *d, struct cursor *c, struct collect *to, const bool *known)
+{
+    unsigned offset_size = 4;
+    uint64_t set = cursor_offset(c), length = cursor_u32(c);
+    if (length == 0xffffffff) {
+        length = cursor_u64(c);
+        offset_size = 8;
+    }
+    if (c->failed || length > cursor_left(c))
+        return false;
+    struct cursor body = *c;
+    body.end = c->at + length;
+    cursor_skip(c, length);
+    cursor_skip(&body, 2);
+    uint64_t info = dwarf_offset(&body, offset_size);
+    unsigned size = cursor_u8(&body);
+    cursor_skip(&body, 1);
+    if (body.failed || (size != 4 && size != 8) || info > UINT64_MAX - 64)
+        return true;
+    /* Pairs are aligned to their own size from the set's start. */
+    cursor_skip(&body, (2 * size - (cursor_offset(&body) - set) % (2 * size)) % (2 * size));
+    struct dwarf_unit *u = NULL;
+    for (unsigned header = 11; header <= 40 && !u; header++)
+        u = dwarf_unit_at(&d->file, info + header);
+    if (!u || u->offset != info || known[u - d->file.units.at])
+        return true;
+    to->unit = (uint32_t)(u - d->file.units.at);
+    while (!body.failed && cursor_left(&body)) {
+        uint64_t low = dwarf_sized(&body, size), span = dwarf_sized(&body, size);
+        if (!body.failed && span && low + span > low)
+            add_range(to, low, low + span);
+    }
+    return true;
+}
+
+static bool collect_units(struct dwarf *d, struct collect *c)
+{
+    size_t nr = d->file.units.nr;
+    bool *known = calloc(nr + 1, sizeof(*known));
+    if (!known)
+        return false;
+    for (size_t i = 0; i < nr && !c->no_memory; i++) {
+        const struct dwarf_unit *u = &d->file.units.at[i];
+        struct dwarf_pcs pcs = {.high = u->high_pc, .ranges = u->ranges};
+        size_t before = c->ranges.nr;
+        c->unit = (uint32_t)i;
+        pcs.low = (struct dwarf_value){.form = u->has_low_pc ? DW_FORM_addr : 0, .number = u->low_pc};
+        dwarf_ranges(u, &pcs, add_range, c);
+        known[i] = c->ranges.nr > before;
+    }
+    struct cursor aranges = dwarf_section_cursor(&d->file, SEC_ARANGES, 0);
+    while (cursor_left(&aranges) && read_arange_set(d, &aranges, c, known))
+        ;
+    free(known);
+    return !c->no_memory;
+}
+
+static bool segment(struct dwarf *d, uint64_t start, uint32_t unit)
+{
+    size_t nr = d->starts.nr;
+    if (nr && d->starts.at[nr - 1] == start) {
+        d->owners.at[nr - 1] = unit;
+        return true;
+    }
+    return vec_push(&d->starts, start) && vec_push(&d->owners, unit);
+}
+
+/* Units do not overlap but in damaged files, where the one that begins later wins. */
+static bool make_segments(struct dwarf *d, const struct unit_range *ranges, size_t nr)
+{
+    struct sort_key *keys = malloc((nr + 1) * sizeof(*keys));
+    bool ok = keys != NULL;
+    uint64_t end = 0;
+    for (size_t i = 0; ok && i < nr; i++)
+        keys[i] = (struct sort_key){ranges[i].low, (uint32_t)i};
+    ok = ok && sort_keys(keys, nr);
+    for (size_t i = 0; ok && i < nr; i++) {
+        const struct unit_range *r = &ranges[keys[i].index];
+        if (i && end < r->low)
+            ok = segment(d, end, NO_NODE);
+        ok = ok && segment(d, r->low, r->unit);
+        end = r->high;
+    }
+    if (ok && nr)
+        ok = segment(d, end, NO_NODE);
+    free(keys);
+    return ok;
+}
+
+static bool index_units(struct dwarf *d)
+{
+    struct collect c = {.d = d};
+    c.max = 1024 + (d->file.sec[SEC_INFO].size + d->file.sec[SEC_RANGES].size +
+                    d->file.sec[SEC_RNGLISTS].size + d->file.sec[SEC_ARANGES].size) / 2;
+    bool ok = collect_units(d, &c) && make_segments(d, c.ranges.at, c.ranges.nr);
+    vec_free(&c.ranges);
+    return ok;
+}
+
+/* ---- creation ---------------------------------------------------------------------------- */
+
+/* Where code is loaded: what lies outside belongs to functions the linker dropped. */
+static void code_bounds(struct dwarf *d, const struct elf_image *image)
+{
+    const struct elf_tables *t = image->tables;
+    d->low = UINT64_MAX;
+    for (uint32_t i = 1; i < t->nr_sections; i++) {
+        const struct elf_shdr *s = &t->sections[i];
+        if (!(s->flags & SHF_EXECINSTR) || !(s->flags & SHF_ALLOC))
+            continue;
+        d->low = s->addr < d->low ? s->addr : d->low;
+        d->high = s->addr + s->size > d->high ? s->addr + s->size : d->high;
+    }
+    for (uint32_t i = 0; i < t->nr_segments && d->low > d->high; i++) {
+        const struct elf_phdr *p = &t->segments[i];
+        if (p->type == PT_LOAD && p->flags & PF_X) {
+            d->low = p->vaddr;
+            d->high = p->vaddr + p->memsz;
+        }
+    }
+}
+
+struct dwarf *dwarf_create(struct dso *dso, struct intern *strings, bool no_demangle)
+{
+    const struct elf_image *image = dso_image(dso), *debug = dso_debug_image(dso);
+    struct dwarf *d = image && debug ? calloc(1, sizeof(*d)) : NULL;
+    if (!d)
+        return NULL;
+    *d = (struct dwarf){.dso = dso, .strings = strings, .demangle = !no_demangle};
+    for (int i = 0; i < NR_LOCKS; i++)
+        pthread_mutex_init(&d->locks[i], NULL);
+    pthread_mutex_init(&d->split_lock, NULL);
+    code_bounds(d, image);
+    if (!dwarf_file_open(&d->file, debug, false)) {
+        dwarf_free(d);
+        return NULL;
+    }
+    const struct elf_image *alt = dso_alt_image(dso);
+    if (alt && dwarf_file_open(&d->alt, alt, false))
+        d->file.alt = &d->alt;
+    if (!index_units(d)) {
+        dwarf_free(d);
+        return NULL;
+    }
+    return d;
+}
+
+static void file_free(struct dwarf_file *f)
+{
+    vec_foreach (u, &f->units)
+        unit_index_free(atomic_load(&u->index));
+    dwarf_file_close(f);
+}
+
+void dwarf_free(struct dwarf *d)
+{
+    if (!d)
+        return;
+    file_free(&d->file);
+    file_free(&d->alt);
+    vec_foreach (s, &d->splits) {
+        file_free(&(*s)->file);
+        free(*s);
+    }
+    vec_free(&d->splits);
+    vec_free(&d->starts);
+    vec_free(&d->owners);
+    for (int i = 0; i < NR_LOCKS; i++)
+        pthread_mutex_destroy(&d->locks[i]);
+    pthread_mutex_destroy(&d->split_lock);
+    free(d);
+}
+
+/* ---- split DWARF ------------------------------------------------------------------------- */
+
+/* The file's units, read at first need; kept also when there are none. Under split_lock. */
+static struct split_file *split_open(struct dwarf *d, const struct elf_image *image)
+{
+    vec_foreach (s, &d->splits)
+        if ((*s)->image == image)
+            return *s;
+    struct split_file *s = calloc(1, sizeof(*s));
+    if (!s || !vec_push(&d->splits, s)) {
+        free(s);
+        return NULL;
+    }
+    s->image = image;
+    dwarf_file_open(&s->file, image, true);
+    return s;
+}
+
+static struct dwarf_unit *split_unit(struct dwarf *d, const struct dwarf_unit *skeleton)
+{
+    struct dwarf_unit *found = NULL;
+    pthread_mutex_lock(&d->split_lock);
+    const struct elf_image *image = dso_dwo_image(d->dso, skeleton->comp_dir, skeleton->dwo_name);
+    struct split_file *s = image ? split_open(d, image) : NULL;
+    for (size_t i = 0; s && !found && i < s->file.units.nr; i++) {
+        struct dwarf_unit *u = &s->file.units.at[i];
+        if (u->dwo_id == skeleton->dwo_id && (!u->skeleton || u->skeleton == skeleton))
+            found = u;
+    }
+    if (found && !found->skeleton)
+        found->skeleton = skeleton;
+    pthread_mutex_unlock(&d->split_lock);
+    return found;
+}
+
+/* ---- the index of a unit ----------------------------------------------------------------- */
+
+/* The unit whose entries describe the code: the unit itself, or the one it is a skeleton of. */
+static struct dwarf_unit *entries_unit(struct dwarf *d, struct dwarf_unit *u)
+{
+    struct dwarf_unit *split = u->dwo_name ? split_unit(d, u) : NULL;
+    return split ? split : u;
+}
+
+static struct unit_index *index_get(struct dwarf *d, struct dwarf_unit *u, struct dwarf_unit *entries)
+{
+    struct unit_index *x = atomic_load_explicit(&u->index, memory_order_acquire);
+    if (x)
+        return x;
+    pthread_mutex_t *lock = &d->locks[(size_t)(u - d->file.units.at) % NR_LOCKS];
+    pthread_mutex_lock(lock);
+    x = atomic_load_explicit(&u->index, memory_order_relaxed);
+    if (!x) {
+        x = unit_index_create(entries, u, true, d->low, d->high);
+        atomic_store_explicit(&u->index, x, memory_order_release);
+    }
+    pthread_mutex_unlock(lock);
+    return x;
+}
+
+/* ---- names ------------------------------------------------------------------------------- */
+
+/* The name attributes of one entry, and the entry that it is an instance or the definition of. */
+struct entry_names {
+    const char *name, *linkage;
+    struct dwarf_value origin;
+};
+
+static bool read_names(struct dwarf_unit *u, uint64_t die, struct entry_names *ret)
+{
+    const struct dwarf_abbrevs *all = dwarf_abbrevs(u);
+    struct cursor c = dwarf_cursor(u, die);
+    uint64_t code = cursor_uleb128(&c);
+    const struct dwarf_abbrev *a = all && !c.failed ? dwarf_abbrev_find(all, code) : NULL;
+    if (!a)
+        return false;
+    for (uint32_t i = 0; i < a->nr_attrs; i++) {
+        const struct dwarf_attr *attr = &all->attrs.at[a->first_attr + i];
+        struct dwarf_value v;
+        if (!dwarf_read_value(u, &c, attr, &v))
+            return false;
+        if (attr->name == DW_AT_name)
+            ret->name = dwarf_string(u, &v);
+        else if (attr->name == DW_AT_linkage_name || attr->name == DW_AT_MIPS_linkage_name)
+            ret->linkage = dwarf_string(u, &v);
+        else if (attr->name == DW_AT_abstract_origin || attr->name == DW_AT_specification)
+            ret->origin = v;
+    }
+    return true;
+}
+
+/* A linkage name found anywhere up the chain of origins is taken, else the first plain name. */
+static const char *find_name(struct dwarf_unit *u, uint64_t die)
+{
+    const char *name = NULL;
+    for (int i = 0; u && i < MAX_ORIGINS; i++) {
+        struct entry_names e = {0};
+        struct dwarf_file *file;
+        if (!read_names(u, die, &e))
+            break;
+        if (e.linkage)
+            return e.linkage;
+        if (!name)
+            name = e.name;
+        if (!e.origin.form || !dwarf_reference(u, &e.origin, &file, &die))
+            break;
+        u = dwarf_unit_at(file, die);
+    }
+    return name;
+}
+
+static const char *node_name(struct dwarf *d, struct dwarf_unit *u, struct function_node *n)
+{
+    const char *shown = atomic_load_explicit(&n->name, memory_order_acquire);
+    if (shown)
+        return shown;
+    const char *name = find_name(u, n->die);
+    if (!name)
+        return NULL;
+    struct text text = {0};
+    if (!d->demangle || !demangle(name, &text))
+        text_string(&text, name);
+    if (!text.failed)
+        shown = intern_bytes(d->strings, text.at, text.size);
+    text_free(&text);
+    if (shown)
+        atomic_store_explicit(&n->name, shown, memory_order_release);
+    return shown;
+}
+
+/* ---- the answer -------------------------------------------------------------------------- */
+
+static struct dwarf_unit *unit_of(struct dwarf *d, uint64_t vaddr)
+{
+    size_t low = 0, high = d->starts.nr;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (d->starts.at[middle] <= vaddr)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    uint32_t unit = low ? d->owners.at[low - 1] : NO_NODE;
+    return unit == NO_NODE ? NULL : &d->file.units.at[unit];
+}
+
+/* The functions around the address from inside out, each with where its callee stands in it. */
+static unsigned unroll(struct dwarf *d, struct dwarf_unit *u, struct dwarf_unit *entries,
+                       struct unit_index *x, uint64_t vaddr, struct source_frame *ret)
+{
+    unsigned nr = 0;
+    for (uint32_t at = unit_index_node(x, vaddr); at != NO_NODE && nr < DWARF_MAX_FRAMES;) {
+        struct function_node *n = &x->nodes.at[at];
+        ret[nr].name = node_name(d, entries, n);
+        nr++;
+        if (n->parent == NO_NODE || nr == DWARF_MAX_FRAMES)
+            break;
+        ret[nr] = (struct source_frame){
+            .file = line_table_path(&x->lines, u, n->call_file, d->strings),
+            .line = n->call_line, .column = n->call_column};
+        at = n->parent;
+    }
+    return nr;
+}
+
+unsigned dwarf_find(struct dwarf *d, uint64_t vaddr, bool inlines,
+                    struct source_frame ret[DWARF_MAX_FRAMES])
+{
+    struct dwarf_unit *u = unit_of(d, vaddr);
+    struct dwarf_unit *entries = u ? entries_unit(d, u) : NULL;
+    struct unit_index *x = u ? index_get(d, u, entries) : NULL;
+    if (!x)
+        return 0;
+    struct source_frame innermost = {0};
+    const struct line_row *row = unit_index_row(x, vaddr);
+    if (row) {
+        innermost.file = line_table_path(&x->lines, u, row->file, d->strings);
+        innermost.line = row->line;
+        innermost.column = row->column;
+    }
+    ret[0] = innermost;
+    unsigned nr = inlines ? unroll(d, u, entries, x, vaddr, ret) : 0;
+    return nr ? nr : row != NULL;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Units, abbreviations and attributes: how DWARF is written down. Nothing here outlives or
+ * copies the sections. */
+#ifndef SYMBOLS_DWARF_UNIT_H
+#define SYMBOLS_DWARF_UNIT_H
+
+#include "base/cursor.h"
+#include "base/vec.h"
+#include "dso/dso.h"
+
+#include <stdatomic.h>
+
+enum dwarf_section {
+    SEC_INFO, SEC_ABBREV, SEC_STR, SEC_LINE, SEC_LINE_STR, SEC_RANGES, SEC_RNGLISTS, SEC_ADDR,
+    SEC_STR_OFFSETS, SEC_ARANGES, SEC_NR,
+};
+
+struct dwarf_span {
+    const uint8_t *bytes;
+    size_t size;
+};
+
+/* One ELF file's debug sections: the debug file, dwz's alternate, a .dwo. */
+struct dwarf_file {
+    const struct elf_image *image;
+    struct dwarf_span sec[SEC_NR];
+    VEC(struct dwarf_unit) units; /* in file order; fixed once read */
+    struct dwarf_file *alt;       /* dwz; NULL: none */
+    bool dwo;
+};
+
+struct dwarf_value {
+    uint64_t number; /* or offset, index, address: as the form says */
+    const uint8_t *bytes; /* inline string or block */
+    uint16_t form; /* 0: absent */
+};
+
+struct dwarf_attr {
+    uint16_t name, form;
+    int64_t implicit;
+};
+
+struct dwarf_abbrev {
+    uint64_t code;
+    uint32_t first_attr, nr_attrs;
+    uint32_t fixed_size; /* of all attributes; NOT_FIXED: they must be read */
+    uint16_t tag;
+    bool children, has_sibling;
+};
+
+enum { NOT_FIXED = UINT32_MAX };
+
+struct dwarf_abbrevs {
+    VEC(struct dwarf_abbrev) entries; /* sorted by code */
+    VEC(struct dwarf_attr) attrs;
+    bool dense; /* entry i has code i + 1 */
+};
+
+struct unit_index; /* dwarf_index.h */
+
+struct dwarf_unit {
+    struct dwarf_file *file;
+    uint64_t offset, die, end; /* in SEC_INFO: header, root, first byte behind */
+    uint64_t abbrev_offset;
+    uint16_t version;
+    uint8_t address_size, offset_size, type;
+    _Atomic(struct dwarf_abbrevs *) abbrevs;
+    /* of the root: */
+    uint64_t low_pc, stmt_list, addr_base, str_offsets_base, rnglists_base, ranges_base, dwo_id;
+    struct dwarf_value high_pc, ranges;
+    bool has_low_pc, has_stmt_list;
+    const char *name, *comp_dir, *dwo_name;
+    const struct dwarf_unit *skeleton; /* of a split unit */
+    _Atomic(struct unit_index *) index;
+};
+
+/* Read the units of `image`; false: none (or memory is out). `file` is freed by the caller. */
+bool dwarf_file_open(struct dwarf_file *file, const struct elf_image *image, bool dwo);
+void dwarf_file_close(struct dwarf_file *file);
+/* The unit whose bytes hold that offset of SEC_INFO; NULL: none. */
+struct dwarf_unit *dwarf_unit_at(struct dwarf_file *file, uint64_t offset);
+
+/* The unit's abbreviations, read at first use; NULL: damaged. Any thread. */
+const struct dwarf_abbrevs *dwarf_abbrevs(struct dwarf_unit *u);
+void dwarf_unit_release(struct dwarf_unit *u);
+const struct dwarf_abbrev *dwarf_abbrev_find(const struct dwarf_abbrevs *a, uint64_t code);
+
+/* A cursor over the unit's DIEs from `offset` on; failed when it is outside. */
+struct cursor dwarf_cursor(const struct dwarf_unit *u, uint64_t offset);
+bool dwarf_read_value(const struct dwarf_unit *u, struct cursor *c, const struct dwarf_attr *a,
+                      struct dwarf_value *ret);
+/* Move over an entry's attributes. */
+void dwarf_skip(const struct dwarf_unit *u, struct cursor *c, const struct dwarf_abbrevs *all,
+                const struct dwarf_abbrev *a);
+
+const char *dwarf_string(const struct dwarf_unit *u, const struct dwarf_value *v); /* or NULL */
+bool dwarf_address(const struct dwarf_unit *u, const struct dwarf_value *v, uint64_t *ret);
+/* Where a reference points: a file and an offset in its SEC_INFO. */
+bool dwarf_reference(const struct dwarf_unit *u, const struct dwarf_value *v,
+                     struct dwarf_file **file, uint64_t *offset);
+
+/* Calls `each` for every [low, high) of an entry's low_pc/high_pc or ranges. */
+struct dwarf_pcs {
+    struct dwarf_value low, high, ranges;
+};
+typedef void dwarf_each_range(void *context, uint64_t low, uint64_t high);
+void dwarf_ranges(const struct dwarf_unit *u, const struct dwarf_pcs *pcs, dwarf_each_range *each,
+                  void *context);
+
+static inline struct cursor dwarf_section_cursor(const struct dwarf_file *f, enum dwarf_section s,
+                                                 uint64_t offset)
+{
+    const struct dwarf_span *span = &f->sec[s];
+    uint64_t at = offset < span->size ? offset : span->size;
+    struct cursor c = cursor_make(span->bytes ? span->bytes + at : NULL, span->bytes ? span->size - at : 0,
+                                  f->image->swapped, f->image->path, "DWARF", at);
+    c.failed = offset > span->size;
+    return c;
+}
+
+static inline uint64_t dwarf_offset(struct cursor *c, unsigned size)
+{
+    return size == 8 ? cursor_u64(c) : cursor_u32(c);
+}
+
+static inline uint64_t dwarf_sized(struct cursor *c, unsigned size)
+{
+    switch (size) {
+    case 1: return cursor_u8(c);
+    case 2: return cursor_u16(c);
+    case 4: return cursor_u32(c);
+    default: return cursor_u64(c);
+    }
+}
+
+#endif
