@@ -20,6 +20,7 @@ struct walk {
     VEC(uint32_t) parents; /* the node around each open entry */
     size_t max_ranges;
     uint32_t node; /* whose ranges are being read */
+    size_t function_depth; /* of `parents`, where the outermost open function stands; 0: in none */
     bool no_memory;
 };
 
@@ -56,7 +57,7 @@ static bool read_function(struct walk *w, struct cursor *c, const struct dwarf_a
         case DW_AT_call_line: f->call_line = (uint32_t)v.number; break;
         case DW_AT_call_column: f->call_column = (uint32_t)v.number; break;
         case DW_AT_sibling:
-            if (!dwarf_reference(w->u, &v, &file, &f->sibling) || file != w->u->file)
+            if (a->children && (!dwarf_reference(w->u, &v, &file, &f->sibling) || file != w->u->file))
                 f->sibling = 0;
             break;
         default: break;
@@ -113,12 +114,20 @@ static bool may_hold_code(uint16_t tag)
     }
 }
 
-/* Go on behind the entry's children, if that is forward. */
+/* Go on behind the entry's children: forward, and within the unit. */
 static void jump(struct walk *w, struct cursor *c, uint64_t sibling)
 {
-    const uint8_t *to = w->u->file->sec[SEC_INFO].bytes + sibling;
-    if (sibling < w->u->end && to > c->at)
-        c->at = to;
+    if (sibling > cursor_offset(c) && sibling < w->u->end)
+        c->at = w->u->file->sec[SEC_INFO].bytes + sibling;
+    else
+        c->failed = true;
+}
+
+static bool in_function(struct walk *w)
+{
+    if (w->parents.nr < w->function_depth)
+        w->function_depth = 0;
+    return w->function_depth > 0;
 }
 
 /* One entry with its attributes; false: the rest cannot be read. */
@@ -126,28 +135,26 @@ static bool visit(struct walk *w, struct cursor *c, uint64_t die, const struct d
 {
     uint32_t parent = w->parents.nr ? w->parents.at[w->parents.nr - 1] : NO_NODE, node = parent;
     uint64_t sibling = 0;
-    bool inlined = a->tag == DW_TAG_inlined_subroutine, descend = a->children;
+    bool inlined = a->tag == DW_TAG_inlined_subroutine, inside = in_function(w);
     if (inlined || a->tag == DW_TAG_subprogram) {
         struct function_attrs f;
         if (!read_function(w, c, a, &f))
             return false;
         node = add_function(w, die, inlined, parent, &f);
-        sibling = f.sibling;
-        /* A declaration or an abstract function: no code below. */
-        if (!inlined && node == parent && sibling)
-            descend = false;
-    } else if (may_hold_code(a->tag)) {
+        if (!inside && a->children)
+            w->function_depth = w->parents.nr + 1;
+    } else if (inside || may_hold_code(a->tag)) {
+        /* A class in a function (a lambda's) holds its methods' code, also where the function
+         * around it is abstract. */
         dwarf_skip(w->u, c, w->abbrevs, a);
-    } else {
-        if (!skip_entry(w, c, a, &sibling))
-            return false;
-        descend = a->children && !sibling;
+    } else if (!skip_entry(w, c, a, &sibling)) {
+        return false;
     }
     if (c->failed)
         return false;
-    if (!descend && a->children)
+    if (sibling)
         jump(w, c, sibling);
-    else if (descend && !vec_push(&w->parents, node))
+    else if (a->children && !vec_push(&w->parents, node))
         w->no_memory = true;
     return true;
 }
@@ -167,7 +174,7 @@ static void walk_unit(struct walk *w)
         const struct dwarf_abbrev *a = dwarf_abbrev_find(w->abbrevs, code);
         if (!a || !visit(w, &c, die, a))
             return;
-    } while (w->parents.nr && !w->no_memory && cursor_left(&c));
+    } while (!c.failed && w->parents.nr && !w->no_memory && cursor_left(&c));
 }
 
 /* ---- ranges to segments ------------------------------------------------------------------ */
