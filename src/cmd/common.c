@@ -249,7 +249,7 @@ bool common_option(struct common *c, int option, const char *value, struct error
         return true;
     switch (option) {
     case OPT_FORCE:
-        o->dso.force = true;
+        o->dso.force = o->session.force = true;
         return true;
     case OPT_NO_INLINE:
         o->symbols.inlines = false;

@@ -3,6 +3,7 @@
 #ifndef REPLAY_INTERNAL_H
 #define REPLAY_INTERNAL_H
 
+#include "base/intern.h"
 #include "replay/replay.h"
 
 #include <pthread.h>
@@ -43,6 +44,7 @@ struct replay {
     struct dsos *dsos;
     struct session *session;
     struct symbols *symbols;
+    struct intern *strings; /* module names of generated code */
     unsigned nr_threads;
 
     pthread_mutex_t read_lock; /* reader, session, turns given out */

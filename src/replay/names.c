@@ -2,7 +2,8 @@
 /* Naming one frame: what perf script would print for it, and more. */
 #include "replay/internal.h"
 
-#include <string.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 static const struct mapping *mapping_of(const struct frame *f)
 {
@@ -37,19 +38,43 @@ struct frame_key replay_frame_key(const struct frame *f)
     return (struct frame_key){NULL, f->pc, lookup};
 }
 
-static void name_jit(const struct replay_sample *s, const struct frame *f, struct named_frame *ret)
+/* perf shows generated code in the process's perf map; a jitdump has a file of its own. */
+static const char *jit_module(const struct replay_worker *w, const struct replay_sample *s,
+                              const struct jit_function *j)
+{
+    char name[48];
+    snprintf(name, sizeof(name), j->from_map ? "/tmp/perf-%" PRIu32 ".map" : "jit-%" PRIu32 ".dump",
+             s->place->pid);
+    return intern_string(w->replay->strings, name);
+}
+
+static int name_jit(const struct replay_worker *w, const struct replay_sample *s,
+                    const struct frame *f, struct named_frame *ret, struct error *err)
 {
     const struct jit_function *j = f->code;
     struct jit_position position;
     ret->address = shown_pc(s, f);
     ret->symbol = j->name;
     ret->offset = ret->address - j->start;
-    ret->module = ret->short_module = j->from_map ? "[perf map]" : "[jit]";
+    ret->module = ret->short_module = jit_module(w, s, j);
     if (jit_function_position(j, frame_lookup_pc(f), &position)) {
         ret->file = position.file;
         ret->line = position.line;
         ret->column = position.column;
     }
+    return ret->module ? 0 : error_no_memory(err);
+}
+
+/* Names of code in an ELF file that has none: V8 lists its builtins, which stand in node's. */
+static void name_from_jit(const struct replay_sample *s, const struct frame *f,
+                          struct named_frame *ret)
+{
+    const struct jit_function *j =
+        session_jit_function(s->place, frame_lookup_pc(f), s->sample->time);
+    if (!j)
+        return;
+    ret->symbol = j->name;
+    ret->offset = shown_pc(s, f) - j->start;
 }
 
 static int name_native(struct replay_worker *w, const struct replay_sample *s,
@@ -61,7 +86,11 @@ static int name_native(struct replay_worker *w, const struct replay_sample *s,
     ret->module = m->dso->name;
     ret->short_module = m->dso->short_name;
     ret->dso = m->dso->id;
-    if (m->dso->kind == DSO_PSEUDO)
+    if (m->symbol) {
+        ret->symbol = m->symbol;
+        ret->offset = f->pc - m->start;
+    }
+    if (m->symbol || m->dso->kind == DSO_PSEUDO)
         return 0;
     ret->resolved = symbols_resolve(w->symbols, m->dso, shown, dso_address(m, frame_lookup_pc(f)));
     if (!ret->resolved)
@@ -71,6 +100,8 @@ static int name_native(struct replay_worker *w, const struct replay_sample *s,
     ret->file = ret->resolved->outer.file;
     ret->line = ret->resolved->outer.line;
     ret->column = ret->resolved->outer.column;
+    if (!ret->symbol && f->kind == FRAME_NATIVE)
+        name_from_jit(s, f, ret);
     return 0;
 }
 
@@ -80,9 +111,7 @@ int replay_name(struct replay_worker *w, const struct replay_sample *s, const st
     *ret = (struct named_frame){.address = shown_pc(s, f)};
     if (!f->code)
         return 0;
-    if (f->kind == FRAME_JIT) {
-        name_jit(s, f, ret);
-        return 0;
-    }
+    if (f->kind == FRAME_JIT)
+        return name_jit(w, s, f, ret, err);
     return name_native(w, s, f, ret, err);
 }

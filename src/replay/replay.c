@@ -33,9 +33,10 @@ static int open_parts(struct replay *r, struct error *err)
     if (session_create(r->pd, r->dsos, &r->options.session, &r->session, err) < 0)
         return -1;
     r->symbols = symbols_create(r->dsos, &r->options.symbols);
+    r->strings = intern_create();
     r->joins = join_table_create();
     r->stops = stop_table_create();
-    if (!r->symbols || !r->joins || !r->stops)
+    if (!r->symbols || !r->strings || !r->joins || !r->stops)
         return error_no_memory(err);
     return 0;
 }
@@ -70,6 +71,7 @@ void replay_free(struct replay *r)
     session_free(r->session);
     dsos_free(r->dsos);
     perfdata_close(r->pd);
+    intern_free(r->strings);
     join_table_free(r->joins);
     stop_table_free(r->stops);
     pthread_mutex_destroy(&r->read_lock);

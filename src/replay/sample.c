@@ -105,6 +105,8 @@ static int given_frame(struct replay_worker *w, struct job_sample *s, uint64_t p
     struct frame f = {.pc = pc, .kind = (uint8_t)kind, .flags = flags};
     if (kind == FRAME_KERNEL) {
         f.code = session_kernel_mapping(w->replay->session, pc, s->sample.time);
+    } else if (kind == FRAME_GUEST_KERNEL) {
+        f.code = session_guest_mapping(w->replay->session, pc, s->sample.time);
     } else if (kind == FRAME_NATIVE) {
         struct codemap map = session_codemap(&s->place);
         struct code code;

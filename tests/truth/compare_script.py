@@ -4,7 +4,8 @@
 
 Prints a table of counts as JSON. A stack is complete when its outermost frame is an entry point
 or a thread's start. Options: --min-equal PERCENT: fail below that share of samples whose user
-frames (addresses) are equal where the peer's stack is complete; --show N: print differences."""
+frames (addresses) are equal where the peer's stack is complete, not counting those where the peer
+left frames out of the same path; --show N: print differences."""
 import argparse, collections, itertools, json, re, sys
 
 ENTRY = re.compile(r'^(_start|__?clone3?|clone3?|ret_from_fork\w*|_dl_start_user)(@|$)')
@@ -47,6 +48,11 @@ def user(frames):
     return frames
 
 
+def subsequence(a, b):
+    it = iter(b)
+    return all(x in it for x in a)
+
+
 def complete(frames):
     return bool(frames) and bool(ENTRY.match(frames[-1][1]))
 
@@ -76,6 +82,8 @@ def main():
         pa, oa = [f[0] for f in p], [f[0] for f in o]
         if pc:
             n['addresses_equal_where_complete'] += pa == oa
+            # perf skips a caller where it falls back to frame pointers, and stops at clone3
+            n['peer_left_frames_out'] += pa != oa and oc and subsequence(pa, oa)
         elif len(oa) < len(pa):
             n['ours_shorter_where_peer_incomplete'] += 1
         for x, y in zip(p, o):
@@ -101,12 +109,14 @@ def main():
     print(json.dumps(n, indent=1))
     for k, v in kinds.most_common(25 if a.show else 8):
         print('%7d %s' % (v, k))
+    explained = n['addresses_equal_where_complete'] + n['peer_left_frames_out']
     share = 100.0 * n['addresses_equal_where_complete'] / max(1, n['peer_complete'])
     print('equal where the peer is complete: %.3f%%; complete: peer %.2f%%, ours %.2f%%' % (
         share, 100.0 * n['peer_complete'] / max(1, n['samples']),
         100.0 * n['ours_complete'] / max(1, n['samples'])))
     if a.min_equal is not None:
-        ok = (share >= a.min_equal and n['ours_complete'] >= n['peer_complete']
+        ok = (100.0 * explained >= a.min_equal * n['peer_complete'] and
+              (share >= 99 or n['peer_complete'] < 200) and n['ours_complete'] >= n['peer_complete']
               and not n['heads_differ'] and not n['ours_shorter_where_peer_incomplete'])
         sys.exit(0 if ok else 1)
 
