@@ -8,8 +8,9 @@
  *   first sight   addresses never seen before: the rule by running the CFI
  *   libdwfl       the peer, on the same stacks
  *
- * Usage: bench_unwind PERF.DATA, recorded with `perf record --call-graph=dwarf,65528`; a plain file of this
- * machine. What it reads of it is just enough for that, so that nothing but unwind/ is measured.
+ * Usage: bench_unwind PERF.DATA, recorded with `perf record --call-graph=dwarf,65528`; a plain file
+ * of this machine. What it reads of it is just enough for that, so that nothing but unwind/ is
+ * measured.
  */
 #include "base/hash.h"
 #include "unwind/native/rule.h"
@@ -89,7 +90,7 @@ static struct cfi_section section(Elf *elf, const char *name)
 
 static struct module *module_get(struct data *d, const char *path)
 {
-    vec_foreach(m, &d->modules) {
+    vec_foreach (m, &d->modules) {
         if (!strcmp((*m)->path, path))
             return *m;
     }
@@ -102,7 +103,8 @@ static struct module *module_get(struct data *d, const char *path)
     m->elf = fd < 0 ? NULL : elf_begin(fd, ELF_C_READ_MMAP, NULL);
     if (!m->elf)
         return m;
-    const struct cfi_source source = {.name = path, .eh_frame = section(m->elf, ".eh_frame"),
+    const struct cfi_source source = {.name = path,
+                                      .eh_frame = section(m->elf, ".eh_frame"),
                                       .eh_frame_hdr = section(m->elf, ".eh_frame_hdr"),
                                       .id = m->id};
     double start = now();
@@ -128,7 +130,8 @@ static uint64_t module_vaddr(const struct module *m, uint64_t offset)
 
 static void add_map(struct data *d, const uint8_t *r)
 {
-    struct map map = {.pid = load_u32(r + 8, false), .start = load_u64(r + 16, false),
+    struct map map = {.pid = load_u32(r + 8, false),
+                      .start = load_u64(r + 16, false),
                       .pgoff = load_u64(r + 32, false)};
     map.end = map.start + load_u64(r + 24, false);
     map.module = module_get(d, (const char *)r + 72);
@@ -157,8 +160,8 @@ static bool lookup(void *context, uint64_t pc, uint64_t time, struct code *ret)
     const struct map *m = &p->maps.at[low];
     if (low == p->maps.nr || pc < m->start)
         return false;
-    *ret = (struct code){CODE_ELF, m->start, m->end, m->bias, m->module->cfi, m->module->id,
-                         true, m};
+    *ret =
+        (struct code){CODE_ELF, m->start, m->end, m->bias, m->module->cfi, m->module->id, true, m};
     return true;
 }
 
@@ -170,7 +173,7 @@ static int compare_maps(const void *a, const void *b)
 
 static struct process *process_get(struct data *d, uint32_t pid)
 {
-    vec_foreach(s, &d->stacks) {
+    vec_foreach (s, &d->stacks) {
         if (s->pid == pid)
             return s->input.code.context;
     }
@@ -183,8 +186,8 @@ static struct process *process_get(struct data *d, uint32_t pid)
 /* Values of `mask`'s registers, in ascending order of perf's numbers. */
 static struct registers read_registers(const uint8_t *at, uint64_t mask)
 {
-    static const uint8_t dwarf[24] = {0, 3, 2, 1, 4, 5, 6, 7, 16, 99, 99, 99, 99, 99, 99, 99,
-                                      8, 9, 10, 11, 12, 13, 14, 15};
+    static const uint8_t dwarf[24] = {0,  3,  2,  1,  4, 5, 6,  7,  16, 99, 99, 99,
+                                      99, 99, 99, 99, 8, 9, 10, 11, 12, 13, 14, 15};
     struct registers r = {0};
     for (unsigned bit = 0; bit < 24; bit++) {
         if (!(mask >> bit & 1))
@@ -201,14 +204,14 @@ static struct registers read_registers(const uint8_t *at, uint64_t mask)
 /* After reading: the last map of an address wins. */
 static void sort_maps(struct data *d)
 {
-    vec_foreach(s, &d->stacks) {
+    vec_foreach (s, &d->stacks) {
         struct process *p = s->input.code.context;
         if (p->maps.nr > 0)
             continue;
         for (size_t i = d->maps.nr; i-- > 0;) {
             const struct map *m = &d->maps.at[i];
             bool hidden = m->pid != s->pid;
-            vec_foreach(other, &p->maps)
+            vec_foreach (other, &p->maps)
                 hidden |= m->start < other->end && other->start < m->end;
             if (!hidden && !vec_push(&p->maps, *m))
                 die("out of memory");
@@ -231,8 +234,7 @@ static void add_sample(struct data *d, const uint8_t *r, uint32_t size)
     cursor_u32(&c);
     cursor_skip(&c, 8 * (uint64_t)__builtin_popcountll(
                             type & (PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | PERF_SAMPLE_ID |
-                                    PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU |
-                                    PERF_SAMPLE_PERIOD)));
+                                    PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD)));
     if (type & PERF_SAMPLE_CALLCHAIN)
         cursor_skip(&c, 8 * cursor_u64(&c));
     if (cursor_u64(&c) != PERF_SAMPLE_REGS_ABI_64)
@@ -245,8 +247,8 @@ static void add_sample(struct data *d, const uint8_t *r, uint32_t size)
     if (c.failed || dynamic > stack_size || dynamic == 0)
         return;
     s.input.registers = read_registers(registers, mask);
-    s.input.memory = (struct memory){.stack = stack, .stack_size = dynamic,
-                                     .stack_start = s.input.registers.value[DWARF_RSP]};
+    s.input.memory = (struct memory){
+        .stack = stack, .stack_size = dynamic, .stack_start = s.input.registers.value[DWARF_RSP]};
     s.input.code = (struct codemap){lookup, process_get(d, s.pid)};
     s.input.max_frames = MAX_FRAMES;
     if (!vec_push(&d->stacks, s))
@@ -337,7 +339,8 @@ static void report(const char *what, double *ns, uint64_t frames)
            ns[0] / frames, ns[RUNS - 1] / frames, frames);
 }
 
-static void measure_resident(struct unwinder *u, const struct data *d, const char *what, walker *walk)
+static void measure_resident(struct unwinder *u, const struct data *d, const char *what,
+                             walker *walk)
 {
     double ns[RUNS];
     uint64_t frames = 0;
@@ -379,10 +382,10 @@ static void measure_first_sight(struct unwinder *u, const struct data *d)
 {
     VEC(uint64_t) pcs = {0};
     struct unwind_stack out = {0};
-    vec_foreach(s, &d->stacks) {
+    vec_foreach (s, &d->stacks) {
         out.frames.nr = 0;
         unwind(u, &s->input, &out, NULL);
-        vec_foreach(f, &out.frames) {
+        vec_foreach (f, &out.frames) {
             const struct map *m = f->code;
             if (m && m->module->cfi)
                 vec_push(&pcs, (uint64_t)m->module->id << 48 | (frame_lookup_pc(f) - m->bias));
@@ -411,8 +414,7 @@ static void measure_first_sight(struct unwinder *u, const struct data *d)
             for (size_t i = 0; i < nr; i++) {
                 uint32_t id = (uint32_t)(pcs.at[i] >> 48);
                 uint64_t address = pcs.at[i] & 0xffffffffffff;
-                rule_miss(&cache, d->modules.at[id - 1]->cfi, address,
-                          rule_key_hash(id, address));
+                rule_miss(&cache, d->modules.at[id - 1]->cfi, address, rule_key_hash(id, address));
             }
             ns[run] = now() - start;
             if (run == 0 && !cold)
@@ -481,13 +483,20 @@ static void measure_peer(const struct data *d)
     uint32_t pid = d->stacks.at[d->stacks.nr / 2].pid;
     Dwfl *dwfl = dwfl_begin(&callbacks);
     dwfl_report_begin(dwfl);
-    vec_foreach(m, &d->maps) {
-        if (m->pid == pid && m->module->elf)
-            dwfl_report_elf(dwfl, m->module->path, m->module->path, -1, m->bias, false);
+    const struct process *process = d->stacks.at[d->stacks.nr / 2].input.code.context;
+    vec_foreach (m, &process->maps) {
+        bool again = false; /* libdwfl fails all when a module is reported twice */
+        for (const struct map *other = process->maps.at; other < m; other++)
+            again |= other->module == m->module;
+        if (!again && elf_kind(m->module->elf) == ELF_K_ELF)
+            dwfl_report_elf(dwfl, m->module->path, m->module->path, -1, m->bias, true);
     }
     dwfl_report_end(dwfl, NULL, NULL);
     struct peer p = {&d->stacks.at[d->stacks.nr / 2], 0};
-    if (!dwfl_attach_state(dwfl, d->modules.at[0]->elf, (pid_t)pid, &threads, &p)) {
+    Elf *any = NULL;
+    vec_foreach (m, &d->modules)
+        any = elf_kind((*m)->elf) == ELF_K_ELF ? (*m)->elf : any;
+    if (!dwfl_attach_state(dwfl, any, (pid_t)pid, &threads, &p)) {
         printf("libdwfl: %s\n", dwfl_errmsg(-1));
         dwfl_end(dwfl);
         return;
@@ -514,11 +523,11 @@ static void measure_peer(const struct data *d)
 
 static void print_ends(struct unwinder *u, const struct data *d)
 {
-    static const char *const names[STACK_NR_ENDS] = {"complete", "truncated", "no CFI", "no code",
-                                                     "bad read", "loop", "limit", "no registers"};
+    static const char *const names[STACK_NR_ENDS] = {
+        "complete", "truncated", "no CFI", "no code", "bad read", "loop", "limit", "no registers"};
     uint64_t ends[STACK_NR_ENDS] = {0};
     struct unwind_stack out = {0};
-    vec_foreach(s, &d->stacks) {
+    vec_foreach (s, &d->stacks) {
         out.frames.nr = 0;
         unwind(u, &s->input, &out, NULL);
         ends[out.end]++;

@@ -42,9 +42,10 @@ int arch_sigcontext_offset(unsigned reg)
 {
     enum { GREGS = 40 };
     static const uint8_t slot[DWARF_NR] = {
-        [0] = 13, [1] = 12, [2] = 14, [DWARF_RBX] = 11, [4] = 9, [5] = 8, [DWARF_RBP] = 10,
-        [DWARF_RSP] = 15, [8] = 0, [9] = 1, [10] = 2, [11] = 3, [DWARF_R12] = 4, [DWARF_R13] = 5,
-        [DWARF_R14] = 6, [DWARF_R15] = 7, [DWARF_RIP] = 16,
+        [0] = 13,        [1] = 12,         [2] = 14,         [DWARF_RBX] = 11, [4] = 9,
+        [5] = 8,         [DWARF_RBP] = 10, [DWARF_RSP] = 15, [8] = 0,          [9] = 1,
+        [10] = 2,        [11] = 3,         [DWARF_R12] = 4,  [DWARF_R13] = 5,  [DWARF_R14] = 6,
+        [DWARF_R15] = 7, [DWARF_RIP] = 16,
     };
     return reg < DWARF_NR ? GREGS + 8 * slot[reg] : -1;
 }

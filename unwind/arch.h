@@ -12,8 +12,8 @@
 
 enum {
     ARCH_CALLEE_SAVED_NR = 6,
-    ARCH_CALLEE_SAVED = 1 << DWARF_RBX | 1 << DWARF_RBP | 1 << DWARF_R12 | 1 << DWARF_R13 | 1 << DWARF_R14 |
-                        1 << DWARF_R15,
+    ARCH_CALLEE_SAVED = 1 << DWARF_RBX | 1 << DWARF_RBP | 1 << DWARF_R12 | 1 << DWARF_R13 |
+                        1 << DWARF_R14 | 1 << DWARF_R15,
     /* What is known after a step out of an ordinary frame. */
     ARCH_SURVIVES = ARCH_CALLEE_SAVED | 1 << DWARF_RSP | 1 << DWARF_RIP,
     /* A thread's stack is not larger than this: a read at most so far behind the recorded part of
@@ -23,7 +23,7 @@ enum {
 
 /* The callee-saved registers, in the order in which rules list them. */
 static const uint8_t arch_callee_saved[ARCH_CALLEE_SAVED_NR] = {DWARF_RBX, DWARF_RBP, DWARF_R12,
-                                                               DWARF_R13, DWARF_R14, DWARF_R15};
+                                                                DWARF_R13, DWARF_R14, DWARF_R15};
 
 /* Longest instruction sequence looked at before a return address. */
 enum { ARCH_CALL_MAX = 7 };

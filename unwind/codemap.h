@@ -12,10 +12,10 @@
 struct cfi;
 
 enum code_owner {
-    CODE_NONE,   /* in no mapping */
-    CODE_ELF,    /* an ELF file's mapping */
-    CODE_JIT,    /* a jitdump or perf-map entry */
-    CODE_ANON,   /* executable anonymous memory nobody described */
+    CODE_NONE, /* in no mapping */
+    CODE_ELF,  /* an ELF file's mapping */
+    CODE_JIT,  /* a jitdump or perf-map entry */
+    CODE_ANON, /* executable anonymous memory nobody described */
     CODE_KERNEL,
 };
 

@@ -31,8 +31,9 @@ enum frame_tier {
 
 enum frame_flags {
     FRAME_INLINED = 1,
-    FRAME_SIGNAL = 2, /* was interrupted by a signal (or is the leaf): pc is exact, not a return address */
-    FRAME_LEAF = 4,   /* the innermost frame */
+    FRAME_SIGNAL =
+        2, /* was interrupted by a signal (or is the leaf): pc is exact, not a return address */
+    FRAME_LEAF = 4, /* the innermost frame */
 };
 
 /* How far a frame's truth is proven (design, section 2). Greater is weaker. */
@@ -43,9 +44,9 @@ enum provenance {
 };
 
 struct frame {
-    uint64_t pc;  /* the executing instruction (leaf, signal) or the return address */
-    uint64_t cfa; /* canonical frame address, where a native walker knew it; else 0 */
-    const void *code; /* opaque: what the codemap says owns pc (codemap.h); NULL: unknown */
+    uint64_t pc;       /* the executing instruction (leaf, signal) or the return address */
+    uint64_t cfa;      /* canonical frame address, where a native walker knew it; else 0 */
+    const void *code;  /* opaque: what the codemap says owns pc (codemap.h); NULL: unknown */
     uint32_t function; /* guest function, interned by its walker; 0: none */
     uint32_t line;     /* guest position executing; 0: unknown */
     uint16_t column;
@@ -61,14 +62,14 @@ static inline uint64_t frame_lookup_pc(const struct frame *f)
 
 /* How a stack ended. */
 enum stack_end {
-    STACK_COMPLETE,   /* reached the entry point or a thread's start */
-    STACK_TRUNCATED,  /* the next frame lies beyond the recorded stack */
-    STACK_NO_CFI,     /* no unwind information at `pc`, and no guess stood the checks */
-    STACK_NO_CODE,    /* `pc` is in no mapping */
-    STACK_BAD_READ,   /* an address outside the stack and every known file */
-    STACK_LOOP,       /* the CFA did not move up */
-    STACK_LIMIT,      /* max_frames */
-    STACK_NO_REGS,    /* the sample has no user registers (kernel thread) */
+    STACK_COMPLETE,  /* reached the entry point or a thread's start */
+    STACK_TRUNCATED, /* the next frame lies beyond the recorded stack */
+    STACK_NO_CFI,    /* no unwind information at `pc`, and no guess stood the checks */
+    STACK_NO_CODE,   /* `pc` is in no mapping */
+    STACK_BAD_READ,  /* an address outside the stack and every known file */
+    STACK_LOOP,      /* the CFA did not move up */
+    STACK_LIMIT,     /* max_frames */
+    STACK_NO_REGS,   /* the sample has no user registers (kernel thread) */
     STACK_NR_ENDS,
 };
 

@@ -111,7 +111,7 @@ const struct walk_code *walk_code_slow(struct walk *w, uint64_t pc)
 struct leaving {
     const struct rule *rule;
     uint64_t cfa;
-    uint64_t sp; /* the stack pointer must move up from here */
+    uint64_t sp;  /* the stack pointer must move up from here */
     bool applied; /* the registers are the caller's already */
     bool signal;  /* the caller was interrupted */
 };

@@ -71,8 +71,8 @@ struct unwind_input {
 struct unwind_stack {
     VEC(struct frame) frames;
     enum stack_end end;
-    uint64_t end_pc;      /* where the walk stopped (NO_CFI, NO_CODE, BAD_READ) */
-    uint64_t end_address; /* the address that could not be read (TRUNCATED, BAD_READ) */
+    uint64_t end_pc;            /* where the walk stopped (NO_CFI, NO_CODE, BAD_READ) */
+    uint64_t end_address;       /* the address that could not be read (TRUNCATED, BAD_READ) */
     struct registers registers; /* of the frame behind the last in `frames`, or of the last where
                                    the walk could not step out of it */
 };

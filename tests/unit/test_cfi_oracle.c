@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Rules of real ELF files against libdw's: every FDE, at every row boundary (of large files, of
- * a part of the FDEs), and random addresses, also where no FDE is. What is compared is the lowered rule where there is
- * one, the row where not. Each file is read with its .eh_frame_hdr and without.
+ * a part of the FDEs), and random addresses, also where no FDE is. What is compared is the lowered
+ * rule where there is one, the row where not. Each file is read with its .eh_frame_hdr and without.
  */
 #include "unwind/native/expression.h"
 #include "unwind/native/rule.h"
@@ -42,8 +42,8 @@ static struct cfi_section section(Elf *elf, const char *name)
     while ((scn = elf_nextscn(elf, scn))) {
         gelf_getshdr(scn, &shdr);
         Elf_Data *data;
-        if (strcmp(elf_strptr(elf, names, shdr.sh_name), name) == 0 &&
-            shdr.sh_type != SHT_NOBITS && (data = elf_rawdata(scn, NULL)))
+        if (strcmp(elf_strptr(elf, names, shdr.sh_name), name) == 0 && shdr.sh_type != SHT_NOBITS &&
+            (data = elf_rawdata(scn, NULL)))
             return (struct cfi_section){data->d_buf, data->d_size, shdr.sh_addr};
     }
     return (struct cfi_section){0};
@@ -57,8 +57,10 @@ static bool open_file(struct file *f, const char *path)
     f->oracle = f->elf ? dwarf_getcfi_elf(f->elf) : NULL;
     if (!f->oracle)
         return false;
-    struct cfi_source source = {.name = path, .eh_frame = section(f->elf, ".eh_frame"),
-                                .eh_frame_hdr = section(f->elf, ".eh_frame_hdr"), .id = 1};
+    struct cfi_source source = {.name = path,
+                                .eh_frame = section(f->elf, ".eh_frame"),
+                                .eh_frame_hdr = section(f->elf, ".eh_frame_hdr"),
+                                .id = 1};
     f->end = source.eh_frame.address + source.eh_frame.size;
     assert_int_equal(cfi_create(&source, &f->with_header, NULL), 0);
     assert_non_null(f->with_header->tables[0].entries);
@@ -165,7 +167,7 @@ static bool same_register(const struct cfi_row *row, struct reg_rule rule, unsig
         return is_value && same_offset(rule.offset, ops, nr - 1);
     case REG_REGISTER:
         return nr == 1 && (ops[0].atom == DW_OP_regx ? (int64_t)ops[0].number == rule.offset
-                                                    : ops[0].atom == DW_OP_reg0 + rule.offset);
+                                                     : ops[0].atom == DW_OP_reg0 + rule.offset);
     case REG_EXPRESSION:
         return !is_value && nr > 1 && ops[0].atom == DW_OP_call_frame_cfa &&
                same_expression(rule.expression, ops + 1, nr - 1);

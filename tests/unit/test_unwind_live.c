@@ -60,9 +60,11 @@ static void walk_capture(struct walked *w, size_t cut, bool whole_memory)
     struct memory_layer layer = self_memory();
     struct unwind_input in = {
         .registers = cap.registers,
-        .memory = {.stack = cap.stack, .stack_start = cap.registers.value[DWARF_RSP],
+        .memory = {.stack = cap.stack,
+                   .stack_start = cap.registers.value[DWARF_RSP],
                    .stack_size = cut < cap.stack_size ? cut : cap.stack_size,
-                   .layers = &layer, .nr_layers = whole_memory},
+                   .layers = &layer,
+                   .nr_layers = whole_memory},
         .code = self_codemap(w->self),
         .max_frames = MAX,
     };
@@ -182,7 +184,8 @@ static void alternate_stack(void **state)
 {
     struct walked *w = *state;
     size_t size = 1 << 16;
-    uint8_t *alternate = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *alternate =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     stack_t ss = {.ss_sp = alternate, .ss_size = size}, off = {.ss_flags = SS_DISABLE};
     sigaltstack(&ss, NULL);
     catch_signal(SA_ONSTACK);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A child is single-stepped through real code (this file's, libc's, the dynamic linker's lazy binding and
- * its PLT), and before each instruction its stack is walked. The truth is a shadow stack kept
- * from the call and return instructions alone: return addresses, and the callee-saved registers at
- * each call. So every prologue and epilogue on the way is tried at each of its instructions.
+ * A child is single-stepped through real code (this file's, libc's, the dynamic linker's lazy
+ * binding and its PLT), and before each instruction its stack is walked. The truth is a shadow
+ * stack kept from the call and return instructions alone: return addresses, and the callee-saved
+ * registers at each call. So every prologue and epilogue on the way is tried at each of its
+ * instructions.
  */
 #include "unwind_self.h"
 
@@ -74,8 +75,8 @@ static bool read_child(void *context, uint64_t address, void *to, size_t size, u
 }
 
 /* What a recording has beside the stack copy: files, not the stack below its pointer. */
-static bool read_file_backed(void *context, uint64_t address, void *to, size_t size,
-                             uint64_t time, enum provenance *provenance)
+static bool read_file_backed(void *context, uint64_t address, void *to, size_t size, uint64_t time,
+                             enum provenance *provenance)
 {
     const struct stepper *s = context;
     enum { STACK_MAX = 8 << 20 };
@@ -127,8 +128,11 @@ static void check_stack(struct stepper *s, const struct registers *r)
     struct memory_layer layer = {read_file_backed, s};
     struct unwind_input in = {
         .registers = *r,
-        .memory = {.stack = copy, .stack_start = r->value[DWARF_RSP], .stack_size = (size_t)size,
-                   .layers = &layer, .nr_layers = 1},
+        .memory = {.stack = copy,
+                   .stack_start = r->value[DWARF_RSP],
+                   .stack_size = (size_t)size,
+                   .layers = &layer,
+                   .nr_layers = 1},
         .code = self_codemap(s->self),
         .max_frames = (unsigned)s->depth + 1,
     };

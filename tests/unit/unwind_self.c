@@ -32,7 +32,7 @@ static bool self_read(void *context, uint64_t address, void *to, size_t size, ui
 }
 
 /* The header names the section's address, nobody its size: up to the segment's end. */
-static struct cfi *load_cfi(const struct dl_phdr_info *info, const ElfW(Phdr) *hdr, uint32_t id)
+static struct cfi *load_cfi(const struct dl_phdr_info *info, const ElfW(Phdr) * hdr, uint32_t id)
 {
     const uint8_t *header = (const uint8_t *)info->dlpi_addr + hdr->p_vaddr;
     int32_t to_frame;
@@ -44,8 +44,8 @@ static struct cfi *load_cfi(const struct dl_phdr_info *info, const ElfW(Phdr) *h
             continue;
         const struct cfi_source source = {
             .name = info->dlpi_name,
-            .eh_frame = {(const uint8_t *)info->dlpi_addr + frame,
-                         p->p_vaddr + p->p_memsz - frame, frame},
+            .eh_frame = {(const uint8_t *)info->dlpi_addr + frame, p->p_vaddr + p->p_memsz - frame,
+                         frame},
             .eh_frame_hdr = {header, hdr->p_memsz, hdr->p_vaddr},
             .id = id,
         };
@@ -110,8 +110,8 @@ static bool self_lookup(void *context, uint64_t pc, uint64_t time, struct code *
         const struct part *p = &s->parts[i];
         if (pc - p->start >= p->end - p->start)
             continue;
-        *ret = (struct code){CODE_ELF, p->start, p->end, p->bias, p->cfi, p->id, p->executable,
-                             p->name};
+        *ret = (struct code){CODE_ELF, p->start, p->end,        p->bias,
+                             p->cfi,   p->id,    p->executable, p->name};
         return true;
     }
     *ret = (struct code){.owner = CODE_NONE};
@@ -131,7 +131,8 @@ struct memory_layer self_memory(void)
 /* DWARF's order in asm/sigcontext.h's. */
 struct registers self_registers(const ucontext_t *uc)
 {
-    static const uint8_t greg[DWARF_NR] = {13, 12, 14, 11, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7, 16};
+    static const uint8_t greg[DWARF_NR] = {13, 12, 14, 11, 9, 8, 10, 15, 0,
+                                           1,  2,  3,  4,  5, 6, 7,  16};
     struct registers r = {.known = (1u << DWARF_NR) - 1};
     for (unsigned i = 0; i < DWARF_NR; i++)
         r.value[i] = (uint64_t)uc->uc_mcontext.gregs[greg[i]];

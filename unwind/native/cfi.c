@@ -29,8 +29,8 @@ static bool use_header(struct cfi *cfi, struct cfi_table *table, const struct cf
 {
     if (!header->bytes)
         return false;
-    struct cursor c = cursor_make(header->bytes, header->size, cfi->swapped, cfi->name,
-                                  ".eh_frame_hdr", 0);
+    struct cursor c =
+        cursor_make(header->bytes, header->size, cfi->swapped, cfi->name, ".eh_frame_hdr", 0);
     uint8_t version = cursor_u8(&c), frame_encoding = cursor_u8(&c);
     uint8_t count_encoding = cursor_u8(&c), table_encoding = cursor_u8(&c);
     uint64_t frame, nr;

@@ -134,7 +134,7 @@ bool cfi_read_pointer(const struct cfi *cfi, struct cursor *c, uint64_t address,
 bool cfi_run(const struct cfi *cfi, const struct cfi_table *table, const struct fde *fde,
              uint64_t address, struct cfi_row *ret);
 /* The address at which the next row behind `address` begins, for tests: the end when none. */
-uint64_t cfi_next_row(const struct cfi *cfi, const struct cfi_table *table,
-                      const struct fde *fde, uint64_t address);
+uint64_t cfi_next_row(const struct cfi *cfi, const struct cfi_table *table, const struct fde *fde,
+                      uint64_t address);
 
 #endif

@@ -6,8 +6,8 @@ static struct cursor table_cursor(const struct cfi *cfi, const struct cfi_table 
                                   uint64_t offset)
 {
     const char *section = table->is_eh ? ".eh_frame" : ".debug_frame";
-    struct cursor c = cursor_make(table->section.bytes, table->section.size, cfi->swapped,
-                                  cfi->name, section, 0);
+    struct cursor c =
+        cursor_make(table->section.bytes, table->section.size, cfi->swapped, cfi->name, section, 0);
     cursor_skip(&c, offset);
     return c;
 }
@@ -208,8 +208,7 @@ bool cfi_read_fde(const struct cfi *cfi, const struct cfi_table *table, uint64_t
     uint8_t encoding = cie->pointer_encoding;
     if (encoding & PE_INDIRECT || encoding == PE_OMIT)
         return false;
-    if (!cfi_read_pointer(cfi, c, table->section.address, encoding, cie->address_size,
-                          &ret->begin))
+    if (!cfi_read_pointer(cfi, c, table->section.address, encoding, cie->address_size, &ret->begin))
         return false;
     ret->size = read_format(c, encoding & PE_FORMAT, cie->address_size);
     if (cie->has_augmentation)

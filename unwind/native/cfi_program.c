@@ -212,8 +212,8 @@ static bool run_location_op(struct program *p, uint8_t op, uint64_t *ret)
     case CFA_SET_LOC: {
         struct cursor field = *c;
         field.start = p->table->section.bytes;
-        if (!cfi_read_pointer(p->cfi, &field, p->table->section.address,
-                              p->cie->pointer_encoding, p->cie->address_size, ret))
+        if (!cfi_read_pointer(p->cfi, &field, p->table->section.address, p->cie->pointer_encoding,
+                              p->cie->address_size, ret))
             field.failed = true;
         *c = field;
         return true;
@@ -296,8 +296,13 @@ static bool run_both(const struct cfi *cfi, const struct cfi_table *table, const
     struct cfi_row remembered[REMEMBER_MAX];
     *ret = (struct cfi_row){.cfa_register = DWARF_NR, .signal_frame = fde->cie.signal_frame};
     struct program p = {
-        .cfi = cfi, .table = table, .cie = &fde->cie, .location = fde->begin, .row = ret,
-        .remembered = remembered, .c = program_cursor(cfi, table, fde->cie.program),
+        .cfi = cfi,
+        .table = table,
+        .cie = &fde->cie,
+        .location = fde->begin,
+        .row = ret,
+        .remembered = remembered,
+        .c = program_cursor(cfi, table, fde->cie.program),
     };
     if (!run(&p, UINT64_MAX, next))
         return false;
@@ -319,8 +324,8 @@ bool cfi_run(const struct cfi *cfi, const struct cfi_table *table, const struct 
     return run_both(cfi, table, fde, address, ret, &next);
 }
 
-uint64_t cfi_next_row(const struct cfi *cfi, const struct cfi_table *table,
-                      const struct fde *fde, uint64_t address)
+uint64_t cfi_next_row(const struct cfi *cfi, const struct cfi_table *table, const struct fde *fde,
+                      uint64_t address)
 {
     struct cfi_row row;
     uint64_t next, end = fde->begin + fde->size;

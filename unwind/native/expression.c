@@ -4,12 +4,54 @@
 
 /* DW_OP_* */
 enum {
-    OP_ADDR = 0x03, OP_DEREF = 0x06, OP_CONST1U = 0x08, OP_CONST1S, OP_CONST2U, OP_CONST2S,
-    OP_CONST4U, OP_CONST4S, OP_CONST8U, OP_CONST8S, OP_CONSTU, OP_CONSTS, OP_DUP, OP_DROP,
-    OP_OVER, OP_PICK, OP_SWAP, OP_ROT, OP_ABS = 0x19, OP_AND, OP_DIV, OP_MINUS, OP_MOD, OP_MUL,
-    OP_NEG, OP_NOT, OP_OR, OP_PLUS, OP_PLUS_UCONST, OP_SHL, OP_SHR, OP_SHRA, OP_XOR, OP_BRA,
-    OP_EQ, OP_GE, OP_GT, OP_LE, OP_LT, OP_NE, OP_SKIP, OP_LIT0 = 0x30, OP_LIT31 = 0x4f,
-    OP_BREG0 = 0x70, OP_BREG31 = 0x8f, OP_BREGX = 0x92, OP_DEREF_SIZE = 0x94, OP_NOP = 0x96,
+    OP_ADDR = 0x03,
+    OP_DEREF = 0x06,
+    OP_CONST1U = 0x08,
+    OP_CONST1S,
+    OP_CONST2U,
+    OP_CONST2S,
+    OP_CONST4U,
+    OP_CONST4S,
+    OP_CONST8U,
+    OP_CONST8S,
+    OP_CONSTU,
+    OP_CONSTS,
+    OP_DUP,
+    OP_DROP,
+    OP_OVER,
+    OP_PICK,
+    OP_SWAP,
+    OP_ROT,
+    OP_ABS = 0x19,
+    OP_AND,
+    OP_DIV,
+    OP_MINUS,
+    OP_MOD,
+    OP_MUL,
+    OP_NEG,
+    OP_NOT,
+    OP_OR,
+    OP_PLUS,
+    OP_PLUS_UCONST,
+    OP_SHL,
+    OP_SHR,
+    OP_SHRA,
+    OP_XOR,
+    OP_BRA,
+    OP_EQ,
+    OP_GE,
+    OP_GT,
+    OP_LE,
+    OP_LT,
+    OP_NE,
+    OP_SKIP,
+    OP_LIT0 = 0x30,
+    OP_LIT31 = 0x4f,
+    OP_BREG0 = 0x70,
+    OP_BREG31 = 0x8f,
+    OP_BREGX = 0x92,
+    OP_DEREF_SIZE = 0x94,
+    OP_NOP = 0x96,
 };
 
 enum { STACK_MAX = 64, STEPS_MAX = 1024 };
@@ -207,28 +249,61 @@ static void run_binary(struct machine *m, uint8_t op)
     uint64_t b = pop(m), a = pop(m);
     int64_t sa = (int64_t)a, sb = (int64_t)b;
     switch (op) {
-    case OP_AND: push(m, a & b); break;
-    case OP_DIV: push(m, divide(m, a, b)); break;
-    case OP_MINUS: push(m, a - b); break;
+    case OP_AND:
+        push(m, a & b);
+        break;
+    case OP_DIV:
+        push(m, divide(m, a, b));
+        break;
+    case OP_MINUS:
+        push(m, a - b);
+        break;
     case OP_MOD:
         if (b == 0)
             fail(m);
         push(m, b ? a % b : 0);
         break;
-    case OP_MUL: push(m, a * b); break;
-    case OP_OR: push(m, a | b); break;
-    case OP_PLUS: push(m, a + b); break;
-    case OP_SHL: push(m, b < 64 ? a << b : 0); break;
-    case OP_SHR: push(m, b < 64 ? a >> b : 0); break;
-    case OP_SHRA: push(m, shift_right_signed(a, b)); break;
-    case OP_XOR: push(m, a ^ b); break;
-    case OP_EQ: push(m, a == b); break;
-    case OP_GE: push(m, sa >= sb); break;
-    case OP_GT: push(m, sa > sb); break;
-    case OP_LE: push(m, sa <= sb); break;
-    case OP_LT: push(m, sa < sb); break;
-    case OP_NE: push(m, a != b); break;
-    default: fail(m);
+    case OP_MUL:
+        push(m, a * b);
+        break;
+    case OP_OR:
+        push(m, a | b);
+        break;
+    case OP_PLUS:
+        push(m, a + b);
+        break;
+    case OP_SHL:
+        push(m, b < 64 ? a << b : 0);
+        break;
+    case OP_SHR:
+        push(m, b < 64 ? a >> b : 0);
+        break;
+    case OP_SHRA:
+        push(m, shift_right_signed(a, b));
+        break;
+    case OP_XOR:
+        push(m, a ^ b);
+        break;
+    case OP_EQ:
+        push(m, a == b);
+        break;
+    case OP_GE:
+        push(m, sa >= sb);
+        break;
+    case OP_GT:
+        push(m, sa > sb);
+        break;
+    case OP_LE:
+        push(m, sa <= sb);
+        break;
+    case OP_LT:
+        push(m, sa < sb);
+        break;
+    case OP_NE:
+        push(m, a != b);
+        break;
+    default:
+        fail(m);
     }
 }
 

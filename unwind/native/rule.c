@@ -59,17 +59,17 @@ static bool lower_saved(const struct cfi_row *row, struct rule *rule)
 }
 
 /* Compilers do not withdraw a register's rule when they pop its slot. Below rsp nothing is
- * recorded; but once rsp stood below the slot and now stands above, the register was restored (or, in a
- * prologue that stores before it moves rsp, not yet changed), and its caller's value is in it. A slot that rsp
- * never reached is in the red zone: that rule stands. */
+ * recorded; but once rsp stood below the slot and now stands above, the register was restored (or,
+ * in a prologue that stores before it moves rsp, not yet changed), and its caller's value is in it.
+ * A slot that rsp never reached is in the red zone: that rule stands. */
 static void settle_popped(struct cfi_row *row)
 {
     if (row->cfa_is_expression || row->cfa_register != DWARF_RSP)
         return;
     for (unsigned i = 0; i < ARCH_CALLEE_SAVED_NR; i++) {
         struct reg_rule *reg = &row->regs[arch_callee_saved[i]];
-        if (reg->kind == REG_OFFSET && reg->offset > -INT32_MAX &&
-            -reg->offset > row->cfa_offset && -reg->offset <= row->reach)
+        if (reg->kind == REG_OFFSET && reg->offset > -INT32_MAX && -reg->offset > row->cfa_offset &&
+            -reg->offset <= row->reach)
             reg->kind = REG_SAME;
     }
 }

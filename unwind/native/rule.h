@@ -32,10 +32,10 @@ struct rule {
     int32_t cfa_offset;
     uint8_t kind;
     uint8_t cfa_register;
-    uint8_t ra; /* return address at CFA - 8 x ra */
-    bool ends;  /* the return address is undefined: the outermost frame */
+    uint8_t ra;                          /* return address at CFA - 8 x ra */
+    bool ends;                           /* the return address is undefined: the outermost frame */
     uint8_t saved[ARCH_CALLEE_SAVED_NR]; /* at CFA - 8 x saved; 0: same value */
-    uint8_t deepest; /* the largest of `ra` and `saved` */
+    uint8_t deepest;                     /* the largest of `ra` and `saved` */
     uint8_t plt_from;
 };
 _Static_assert(sizeof(struct rule) == 16, "four rules a cache line");
@@ -51,11 +51,11 @@ enum {
 };
 
 struct rule_cache {
-    uint64_t *entries; /* [1 << CACHE_SET_BITS][CACHE_WAYS]; a key's slot, then the set's others */
+    uint64_t *entries;  /* [1 << CACHE_SET_BITS][CACHE_WAYS]; a key's slot, then the set's others */
     struct rule *rules; /* different ones; 0: none, 1: the latest that is not cached */
     size_t nr_rules;
     VEC(struct cfi_row) rows; /* of RULE_ROW; 0: the latest that is not cached */
-    uint32_t *lookup; /* rules by content: open addressing, 0 is free */
+    uint32_t *lookup;         /* rules by content: open addressing, 0 is free */
     size_t lookup_size;
     uint64_t hits, misses;
 };
@@ -89,7 +89,8 @@ static inline uint32_t rule_find(const struct rule_cache *c, uint64_t hash)
 }
 
 /* The rule of `address` (in the cfi's terms) by running the CFI; `hash` is the key to keep it
- * under, 0: do not keep it. Valid until the next call, a RULE_ROW's row too. NULL: memory is out. */
+ * under, 0: do not keep it. Valid until the next call, a RULE_ROW's row too. NULL: memory is out.
+ */
 const struct rule *rule_miss(struct rule_cache *c, const struct cfi *cfi, uint64_t address,
                              uint64_t hash);
 

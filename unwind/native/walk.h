@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* One walk under way, and the steps out of a frame that are not the common one. Private to unwind/. */
+/* One walk under way, and the steps out of a frame that are not the common one. Private to unwind/.
+ */
 #ifndef UNWIND_NATIVE_WALK_H
 #define UNWIND_NATIVE_WALK_H
 
@@ -18,7 +19,7 @@ enum { WALK_CODES = 8 };
 struct walk {
     uint64_t value[DWARF_NR]; /* registers of the frame being looked at */
     uint32_t known;
-    uint8_t flags; /* of that frame: FRAME_LEAF, FRAME_SIGNAL */
+    uint8_t flags;    /* of that frame: FRAME_LEAF, FRAME_SIGNAL */
     bool other_stack; /* a signal handler's stack was left */
     bool done;
     enum provenance provenance;

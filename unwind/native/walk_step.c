@@ -9,8 +9,7 @@ static enum step_result evaluate(struct walk *w, struct cfi_bytes expression,
 {
     struct registers registers = {.known = w->known};
     memcpy(registers.value, w->value, sizeof(registers.value));
-    const struct expression_input in = {&registers, &w->in->memory, code->bias,
-                                        code->cfi->swapped};
+    const struct expression_input in = {&registers, &w->in->memory, code->bias, code->cfi->swapped};
     uint64_t failed_at;
     switch (expression_evaluate(expression, &in, initial, ret, &failed_at, &w->provenance)) {
     case EXPRESSION_OK:

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Walks of random stacks by random CFI. The input is cut into: choices, registers, a section
+ * (either raw, or programs put into a sound CIE and FDE, which reach deeper), a stack. Each input
+ * is walked from several random contexts, half of them with the registers pointing into stack and
+ * code, and each walk twice: the second time from the cache, and the cache may not change a result.
+ */
+#include "unwind/unwind.h"
+
+#include "base/cursor.h"
+#include "base/hash.h"
+
+#include <stdlib.h>
+
+enum { CODE = 0x10000, CODE_SIZE = 0x1000, STACK = 0x7f0000, CONTEXTS = 8, MAX_FRAMES = 64 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct target {
+    struct cfi *cfi;
+    uint32_t id;
+    uint8_t choices;
+};
+
+static bool lookup(void *context, uint64_t pc, uint64_t time, struct code *ret)
+{
+    (void)time;
+    const struct target *t = context;
+    *ret = (struct code){.owner = CODE_NONE};
+    if (pc - CODE >= CODE_SIZE)
+        return false;
+    *ret = (struct code){t->choices & 1 ? CODE_ELF : CODE_JIT,
+                         CODE,
+                         CODE + CODE_SIZE,
+                         0,
+                         t->cfi,
+                         t->cfi ? t->id : 0,
+                         true,
+                         NULL};
+    return true;
+}
+
+/* Code bytes: calls and trampolines, so that checks of return addresses come out both ways. */
+static bool read_code(void *context, uint64_t address, void *to, size_t size, uint64_t time,
+                      enum provenance *provenance)
+{
+    static const uint8_t pattern[16] = {0xe8, 0, 0, 0, 0,    0x48, 0xc7, 0xc0,
+                                        0x0f, 0, 0, 0, 0x0f, 0x05, 0xff, 0xd0};
+    (void)context, (void)time;
+    *provenance = PROVENANCE_IMAGE;
+    if (address - CODE >= CODE_SIZE || CODE + CODE_SIZE - address < size)
+        return false;
+    for (size_t i = 0; i < size; i++)
+        ((uint8_t *)to)[i] = pattern[(address + i) % sizeof(pattern)];
+    return true;
+}
+
+/* A CIE and an FDE around two programs: bytes of `section` (at most `room`), returns its size. */
+static size_t wrap_programs(const uint8_t *bytes, size_t size, uint8_t *section, size_t room)
+{
+    static const uint8_t cie[] = {0, 0, 0,    0,  0, 0, 0,    0, 1, 'z',  'R', 'S',
+                                  0, 1, 0x78, 16, 1, 0, 0x0c, 7, 8, 0x90, 1};
+    bool signal = size > 0 && bytes[0] % 8 == 0;
+    size_t head = sizeof(cie), first = size / 3, at = 0;
+    if (head + first + 32 + size - first > room)
+        return 0;
+    memcpy(section, cie, head);
+    if (!signal)
+        section[11] = 'B';
+    memcpy(section + head, bytes, first);
+    uint32_t length = (uint32_t)(head + first - 4);
+    memcpy(section, &length, 4);
+    at = head + first;
+    uint32_t back = (uint32_t)at + 4;
+    uint64_t range[2] = {CODE, CODE_SIZE};
+    length = (uint32_t)(4 + 16 + 1 + size - first);
+    memcpy(section + at, &length, 4);
+    memcpy(section + at + 4, &back, 4);
+    memcpy(section + at + 8, range, 16);
+    section[at + 24] = 0; /* no augmentation data */
+    memcpy(section + at + 25, bytes + first, size - first);
+    return at + 25 + size - first;
+}
+
+static struct registers random_registers(struct cursor *c, uint64_t seed, size_t stack_size)
+{
+    struct registers r = {.known = (1u << DWARF_NR) - 1};
+    for (unsigned i = 0; i < DWARF_NR; i++) {
+        uint64_t random = hash_u64(seed + i);
+        r.value[i] = random;
+        if (random & 1)
+            r.value[i] = STACK + (random >> 8) % (stack_size + 16);
+        if (random & 2)
+            r.value[i] &= -8ull;
+    }
+    if (seed & 1)
+        r.value[DWARF_RSP] = STACK;
+    if (seed & 6)
+        r.value[DWARF_RIP] = CODE + hash_u64(seed) % CODE_SIZE;
+    if (seed & 0xf00)
+        return r;
+    r.known = (uint32_t)hash_u64(seed ^ cursor_u8(c)) | (seed & 0x1000 ? 0 : r.known);
+    return r;
+}
+
+static void compare(const struct unwind_stack *a, const struct unwind_stack *b)
+{
+    if (a->end != b->end || a->frames.nr != b->frames.nr || a->end_pc != b->end_pc ||
+        a->end_address != b->end_address)
+        abort();
+    for (size_t i = 0; i < a->frames.nr; i++) {
+        if (memcmp(&a->frames.at[i], &b->frames.at[i], sizeof(struct frame)) != 0)
+            abort();
+    }
+}
+
+static void walk_contexts(struct target *t, struct cursor *c, const uint8_t *stack,
+                          size_t stack_size, uint64_t seed)
+{
+    static struct unwinder *u;
+    static struct unwind_stack first, second;
+    static uint32_t id; /* a cfi's id is never used again with the same unwinder */
+    if (!u || ++id >> 20) {
+        unwinder_free(u);
+        u = unwinder_create();
+        id = 1;
+        if (!u)
+            abort();
+    }
+    t->id = t->choices & 32 ? id | 1 << 25 : id; /* too large for a cache key */
+    struct memory_layer layer = {read_code, NULL};
+    for (unsigned i = 0; i < CONTEXTS; i++) {
+        struct unwind_input in = {
+            .registers = random_registers(c, hash_u64(seed + i), stack_size),
+            .memory = {.stack = stack,
+                       .stack_start = STACK,
+                       .stack_size = stack_size,
+                       .layers = &layer,
+                       .nr_layers = 1},
+            .code = {lookup, t},
+            .max_frames = MAX_FRAMES,
+        };
+        first.frames.nr = second.frames.nr = 0;
+        if (unwind(u, &in, &first, NULL) || unwind(u, &in, &second, NULL))
+            abort();
+        if (first.frames.nr > MAX_FRAMES)
+            abort();
+        compare(&first, &second);
+    }
+}
+
+/* The stack: a third of its words point into code, a third into the stack. */
+static uint8_t *make_stack(const uint8_t *bytes, size_t size)
+{
+    uint8_t *stack = malloc(size ? size : 1); /* of its very size, for ASan */
+    if (!stack)
+        abort();
+    memcpy(stack, bytes, size);
+    for (size_t i = 0; size - i >= 8; i += 8) {
+        uint64_t word = load_u64(bytes + i, false);
+        if (bytes[i] % 3 == 0)
+            word = CODE + (word >> 8) % CODE_SIZE;
+        else if (bytes[i] % 3 == 1)
+            word = STACK + (word >> 8) % (size + 16);
+        memcpy(stack + i, &word, 8);
+    }
+    return stack;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static uint8_t wrapped[8192];
+    struct cursor c = cursor_make(data, size, false, "input", "fuzz", 0);
+    struct target t = {.choices = cursor_u8(&c)};
+    uint64_t seed = cursor_u16(&c);
+    size_t section_size = cursor_u16(&c) % 1024;
+    if (section_size > cursor_left(&c))
+        section_size = cursor_left(&c);
+    const uint8_t *section = cursor_bytes(&c, section_size);
+    size_t stack_size = cursor_left(&c);
+    if (!section)
+        return 0;
+    uint8_t *stack = make_stack(c.at, stack_size);
+    if (t.choices & 2) {
+        section_size = wrap_programs(section, section_size, wrapped, sizeof(wrapped));
+        section = wrapped;
+    }
+    struct cfi_section frame = {section, section_size, 0x20000};
+    struct cfi_source source = {.name = "fuzz", .id = 1, .swapped = t.choices >> 7};
+    if (t.choices & 4)
+        source.debug_frame = frame;
+    else
+        source.eh_frame = frame;
+    if (t.choices & 8) /* a header that is itself random */
+        source.eh_frame_hdr = (struct cfi_section){stack, stack_size, 0x20000};
+    if (!(t.choices & 16) && cfi_create(&source, &t.cfi, NULL))
+        t.cfi = NULL;
+    walk_contexts(&t, &c, stack, stack_size, seed);
+    cfi_free(t.cfi);
+    free(stack);
+    return 0;
+}
