@@ -15,7 +15,7 @@ static const char usage[] =
     "\n"
     "Prints overhead by function, with call trees, in perf report's format.\n"
     "\n"
-    "  -s, --sort KEYS      comm,dso,sym,pid,tid,cpu,srcline,srcfile (comm,dso,sym)\n"
+    "  -s, --sort KEYS      comm,dso,sym,pid,tgid,cpu,srcline,srcfile (comm,dso,sym)\n"
     "      --children       a function's share includes what it called (the default\n"
     "                       where there are call chains)\n"
     "      --no-children    only its own samples\n"

@@ -237,9 +237,6 @@ static void advise_stacks(struct diagnosis *d)
     else if (st->ends[STACK_TRUNCATED])
         advise(d, "stacks are deeper than 64 KiB, the most that perf can copy: a higher -F gives "
                   "joining more whole stacks to join to");
-    if (st->ends[STACK_NO_CFI])
-        advise(d, "code without unwind information: build it with -fasynchronous-unwind-tables, or "
-                  "with -fno-omit-frame-pointer");
     if (st->ends[STACK_NO_CODE] || d->sum.unmapped_frames)
         advise(d, "code in memory that nothing describes: generated code needs a jitdump or a perf "
                   "map while it runs (node --perf-basic-prof)");
@@ -285,6 +282,18 @@ static struct dso *find_dso(struct dsos *all, const char *name)
     return NULL;
 }
 
+static void advise_stop(struct diagnosis *d, const struct replay_stop *stop, const struct dso *dso)
+{
+    if (stop->end != STACK_NO_CFI)
+        return;
+    if (dso && dso->kind == DSO_PSEUDO)
+        advise(d, "generated code keeps neither unwind information nor frame pointers: stacks end "
+                  "there (LuaJIT: luajit -joff shows what lies above its traces)");
+    else
+        advise(d, "code without unwind information: build it with -fasynchronous-unwind-tables, or "
+                  "with -fno-omit-frame-pointer");
+}
+
 static void put_stop(struct diagnosis *d, const struct replay_stop *stop,
                      struct symbol_cache *cache)
 {
@@ -294,6 +303,7 @@ static void put_stop(struct diagnosis *d, const struct replay_stop *stop,
         [STACK_NO_REGS] = "no registers"};
     struct dso *dso = find_dso(replay_dsos(d->replay), stop->module);
     const struct resolved *r = NULL;
+    advise_stop(d, stop, dso);
     if (dso && dso->kind != DSO_PSEUDO)
         r = symbols_resolve(cache, dso, stop->address, stop->address);
     text_printf(d->out, "  %10" PRIu64 "  %-11s ", stop->count,

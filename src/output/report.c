@@ -13,8 +13,8 @@ static const struct {
     [KEY_COMM] = {"comm", NULL, "Command"},
     [KEY_DSO] = {"dso", NULL, "Shared Object"},
     [KEY_SYM] = {"sym", "symbol", "Symbol"},
-    [KEY_PID] = {"pid", NULL, "    Pid:Command"},
-    [KEY_TID] = {"tid", NULL, "    Tid:Command"},
+    [KEY_THREAD] = {"pid", "tid", "    Pid:Command"},
+    [KEY_PROCESS] = {"tgid", NULL, "   Tgid:Command"},
     [KEY_CPU] = {"cpu", NULL, "CPU"},
     [KEY_SRCLINE] = {"srcline", NULL, "Source:Line"},
     [KEY_SRCFILE] = {"srcfile", "file", "Source File"},
@@ -30,14 +30,14 @@ int report_key(const char *name)
 
 const char *report_key_names(void)
 {
-    return "comm,dso,sym,pid,tid,cpu,srcline,srcfile";
+    return "comm,dso,sym,pid,tgid,cpu,srcline,srcfile";
 }
 
 struct stacks_options report_needs(const struct report_options *o)
 {
     return (struct stacks_options){
-        .by_pid = report_has_key(o, KEY_PID),
-        .by_tid = report_has_key(o, KEY_TID),
+        .by_pid = report_has_key(o, KEY_PROCESS),
+        .by_tid = report_has_key(o, KEY_THREAD),
         .by_cpu = report_has_key(o, KEY_CPU),
         .by_line = report_has_key(o, KEY_SRCLINE) || report_has_key(o, KEY_SRCFILE),
         .by_address = true,
@@ -83,9 +83,9 @@ static void put_key(struct text *t, const struct report *r, const struct report_
     case KEY_SYM:
         report_put_function(t, f, true);
         break;
-    case KEY_PID:
-    case KEY_TID:
-        text_printf(t, "%7" PRIu32 ":", key == KEY_PID ? g->pid : g->tid);
+    case KEY_THREAD:
+    case KEY_PROCESS:
+        text_printf(t, "%7" PRIu32 ":", key == KEY_THREAD ? g->tid : g->pid);
         text_symbol(t, g->comm);
         break;
     case KEY_CPU:

@@ -21,8 +21,8 @@ enum report_key {
     KEY_COMM,
     KEY_DSO,
     KEY_SYM,
-    KEY_PID,
-    KEY_TID,
+    KEY_THREAD,  /* perf calls it pid */
+    KEY_PROCESS, /* perf calls it tgid */
     KEY_CPU,
     KEY_SRCLINE,
     KEY_SRCFILE,

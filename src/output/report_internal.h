@@ -26,7 +26,8 @@ struct report_node {
 /* One line of the report: everything that shares the sort keys. */
 struct report_row {
     uint32_t group_class, function_class;
-    uint32_t group, function; /* of the first node seen, for the keys' text */
+    uint32_t group, function; /* for the keys' text */
+    uint64_t group_weight;    /* what the whole group had */
     uint32_t open;            /* innermost node of this row on the way down; 0: none */
     uint32_t height;
     uint64_t self, samples, children;

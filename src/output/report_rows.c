@@ -83,15 +83,17 @@ static uint64_t word_of(const void *interned)
 static int class_groups(struct report *r, struct class_key *keys)
 {
     const struct report_options *o = r->options;
+    bool comm = report_has_key(o, KEY_COMM) || o->comms.nr;
+    bool thread = report_has_key(o, KEY_THREAD);
+    bool process = report_has_key(o, KEY_PROCESS);
+    bool cpu = report_has_key(o, KEY_CPU);
     for (size_t i = 0; i < r->nr_groups; i++) {
         const struct stack_group *g = &r->stacks->groups.at[i];
-        bool tid = report_has_key(o, KEY_TID);
-        bool comm = tid || report_has_key(o, KEY_COMM) || report_has_key(o, KEY_PID) || o->comms.nr;
         keys[i] = (struct class_key){{
-            g->event | (report_has_key(o, KEY_CPU) ? (uint64_t)g->cpu << 32 : 0),
+            g->event | (cpu ? (uint64_t)g->cpu << 32 : 0),
             comm ? word_of(g->comm) : 0,
-            tid || report_has_key(o, KEY_PID) ? g->pid : 0,
-            tid ? g->tid : 0,
+            process ? g->pid : 0,
+            thread ? g->tid : 0,
         }};
     }
     return number_classes(keys, r->nr_groups, r->group_class);
@@ -257,8 +259,20 @@ static uint32_t row_get(struct report *r, uint32_t group, uint32_t function)
     return r->row_slots[at] - 1;
 }
 
-/* The keys' text comes from the least function and group of the row, so that it does not depend
- * on the order of indexes. */
+/* A thread that changed its name is called by the one it had for longest. Neither this nor the
+ * function depends on the order of indexes. */
+static void row_represent_group(struct report *r, struct report_row *row, uint32_t group,
+                                uint64_t weight)
+{
+    const struct stack_group *all = r->stacks->groups.at;
+    if (row->group_weight > weight ||
+        (row->group_weight == weight && strcmp(all[row->group].comm, all[group].comm) <= 0))
+        return;
+    row->group = group;
+    row->group_weight = weight;
+}
+
+/* The keys' text comes from the least function of the row. */
 static void row_represent(struct report *r, struct report_row *row, uint32_t function)
 {
     const struct function *all = r->stacks->functions.at;
@@ -269,14 +283,16 @@ static void row_represent(struct report *r, struct report_row *row, uint32_t fun
         row->function = function;
 }
 
-static int row_enter(struct report *r, uint32_t node, uint32_t group)
+static int row_enter(struct report *r, uint32_t node, uint32_t top)
 {
+    uint32_t group = r->source[top].function;
     struct report_node *n = &r->nodes[node];
     n->row = row_get(r, group, n->function);
     if (n->row == ROW_NONE)
         return -1;
     struct report_row *row = &r->rows.at[n->row];
     row_represent(r, row, n->function);
+    row_represent_group(r, row, group, r->nodes[top].total);
     row->self += n->self;
     row->samples += n->samples;
     if (row->height < n->height)
@@ -331,11 +347,10 @@ static uint32_t walk_next(struct report *r, opened_list *open, uint32_t at, uint
 static int walk_group(struct report *r, uint32_t top)
 {
     opened_list open = {0};
-    uint32_t group = r->source[top].function;
     uint32_t at = r->nodes[top].first_child;
     int failed = row_bare(r, top);
     while (at && at != top && !failed) {
-        failed = row_enter(r, at, group);
+        failed = row_enter(r, at, top);
         if (failed)
             break;
         struct report_row *row = &r->rows.at[r->nodes[at].row];

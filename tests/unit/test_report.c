@@ -339,6 +339,18 @@ static void no_frames_and_many(void **state)
            "    50.00%  prog\n");
 }
 
+/* perf's key pid is the thread; one that changed its name is called by the longer-held one. */
+static void a_thread_is_one_row(void **state)
+{
+    (void)state;
+    struct stacks *s = make();
+    add(s, "exec;main", 1, 10);
+    add(s, "worker;main", 1, 90);
+    struct report_options o = basic();
+    o.keys[0] = KEY_THREAD;
+    expect(s, &o, "   100.00%       11:worker\n");
+}
+
 static void inlined_functions_say_so(void **state)
 {
     (void)state;
@@ -363,6 +375,7 @@ int main(void)
         cmocka_unit_test(limits_and_filters),
         cmocka_unit_test(unresolved),
         cmocka_unit_test(no_frames_and_many),
+        cmocka_unit_test(a_thread_is_one_row),
         cmocka_unit_test(inlined_functions_say_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
