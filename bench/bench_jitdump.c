@@ -73,8 +73,8 @@ int main(int argc, char **argv)
     double median = times[runs / 2];
     printf("load %.2f ms (%.0f MB/s), lookup %.1f ns, %zu functions, found %zu of %d, "
            "bad %lu, unknown %lu, cut %lu\n",
-           median * 1e3, (double)st.st_size / 1e6 / median, lookup * 1e9, jitcode_count(code), found,
-           LOOKUPS, (unsigned long)loss->records_bad, (unsigned long)loss->records_unknown,
+           median * 1e3, (double)st.st_size / 1e6 / median, lookup * 1e9, jitcode_count(code),
+           found, LOOKUPS, (unsigned long)loss->records_bad, (unsigned long)loss->records_unknown,
            (unsigned long)loss->bytes_cut);
     jitcode_free(code);
     return 0;

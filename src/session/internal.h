@@ -134,8 +134,6 @@ struct kernel {
     struct kernel_map *all;
     struct kernel_map *ended[DEAD_MAX]; /* a ring, in order of `until` */
     uint64_t nr_ended;
-    const char *reference; /* interned; NULL: none */
-    uint64_t reference_address;
 };
 
 void kernel_init(struct kernel *k);

@@ -99,23 +99,13 @@ static size_t kernel_name(const char *name)
     return kernel && close ? (size_t)(close + 1 - name) : 0;
 }
 
-static int note_reference(struct session *s, struct kernel *k, const struct record_mmap *mm,
-                          const char *symbol, struct error *err)
-{
-    if (!*symbol || k->reference)
-        return 0;
-    k->reference = intern_string(s->names, symbol);
-    k->reference_address = mm->pgoff;
-    return k->reference ? 0 : error_no_memory(err);
-}
-
 int kernel_mmap(struct session *s, struct kernel *k, const struct record_mmap *mm,
                 struct error *err)
 {
     size_t bracket = kernel_name(mm->filename);
     const char *name = bracket ? intern_bytes(s->names, mm->filename, bracket)
                                : intern_string(s->names, mm->filename);
-    if (!name || (bracket && note_reference(s, k, mm, mm->filename + bracket, err) < 0))
+    if (!name)
         return error_no_memory(err);
     const struct build_id *id = mm->build_id.size ? &mm->build_id : build_id_of(s, name);
     /* The kernel's length is not always known; it then reaches to the end of memory. */
@@ -131,6 +121,10 @@ int kernel_mmap(struct session *s, struct kernel *k, const struct record_mmap *m
         s->stats.maps_equal++;
         return 0;
     }
+    const char *symbol;
+    uint64_t address;
+    if (bracket && mm->filename[bracket] && !dso_reference(map.dso, &symbol, &address))
+        dso_set_reference(map.dso, mm->filename + bracket, mm->pgoff);
     return map_add(s, k, &map, 0, err);
 }
 

@@ -11,7 +11,8 @@
 
 enum { FANOUT = 32, DEPTH_MAX = 24 };
 
-/* key[i] is at most the least start under child i; key[0] of an inner node is never looked at. */
+/* key[i] is the least start under child i. It must not be less: what ends behind key[i] could then
+ * stand under child i - 1. */
 struct regions_node {
     _Atomic uint32_t refs;
     uint16_t nr;
@@ -223,6 +224,8 @@ static struct leaf *leaf_for(struct regions *r, uint64_t start)
     while (!n->leaf) {
         struct inner *in = as_inner(n);
         unsigned at = child_index(n, start);
+        if (start < n->key[0])
+            n->key[0] = start;
         if (!node_own(&in->child[at]) || (in->child[at]->nr == FANOUT && !child_split(in, at)))
             return NULL;
         n = in->child[child_index(n, start)];
@@ -245,50 +248,63 @@ static bool insert(struct regions *r, const struct region *region)
     return true;
 }
 
-/* The way down to `start`, all ours. Returns its depth, 0 when memory is out. */
-static unsigned path_own(struct regions *r, uint64_t start, struct regions_node *path[DEPTH_MAX])
+/* The way down to a region, through nodes that are all ours. */
+struct path {
+    struct regions_node *node[DEPTH_MAX];
+    unsigned index[DEPTH_MAX]; /* of the child (in the leaf: the slot) that was taken */
+    unsigned depth;
+};
+
+static bool path_own(struct regions *r, uint64_t start, struct path *p)
 {
-    unsigned depth = 0;
+    p->depth = 0;
     for (struct regions_node **at = &r->root;;) {
-        if (depth == DEPTH_MAX || !node_own(at))
-            return 0;
-        path[depth++] = *at;
-        if ((*at)->leaf)
-            return depth;
-        at = &as_inner(*at)->child[child_index(*at, start)];
+        if (p->depth == DEPTH_MAX || !node_own(at))
+            return false;
+        struct regions_node *n = *at;
+        unsigned index = child_index(n, start);
+        p->node[p->depth] = n;
+        p->index[p->depth++] = index;
+        if (n->leaf)
+            return true;
+        at = &as_inner(n)->child[index];
     }
+}
+
+/* Free the nodes at the path's end that have become empty; tell those above their new keys. */
+static void path_settle(struct regions *r, struct path *p)
+{
+    while (p->depth > 1 && p->node[p->depth - 1]->nr == 0) {
+        node_release(p->node[--p->depth]);
+        child_remove(as_inner(p->node[p->depth - 1]), p->index[p->depth - 1]);
+    }
+    for (unsigned d = p->depth - 1; d > 0; d--)
+        p->node[d - 1]->key[p->index[d - 1]] = p->node[d]->key[0];
+    if (r->root->nr == 0)
+        regions_release(r);
 }
 
 static bool take_out(struct regions *r, uint64_t start)
 {
-    struct regions_node *path[DEPTH_MAX];
-    unsigned depth = path_own(r, start, path);
-    if (!depth)
+    struct path p;
+    if (!path_own(r, start, &p))
         return false;
-    struct leaf *l = as_leaf(path[depth - 1]);
-    unsigned at = node_rank(&l->node, start) - 1;
+    struct leaf *l = as_leaf(p.node[p.depth - 1]);
+    unsigned at = p.index[p.depth - 1];
     l->node.nr--;
     memmove(&l->node.key[at], &l->node.key[at + 1], (l->node.nr - at) * sizeof(l->node.key[0]));
     for (unsigned i = at; i < l->node.nr; i++)
         slot_copy(&l->slot[i], &l->slot[i + 1]);
-    while (depth > 1 && path[depth - 1]->nr == 0) {
-        struct inner *parent = as_inner(path[depth - 2]);
-        child_remove(parent, child_index(&parent->node, start));
-        node_release(path[--depth]);
-    }
-    if (r->root->nr == 0)
-        regions_release(r);
+    path_settle(r, &p);
     return true;
 }
 
 struct region *regions_edit(struct regions *r, uint64_t start)
 {
-    struct regions_node *path[DEPTH_MAX];
-    unsigned depth = path_own(r, start, path);
-    if (!depth)
+    struct path p;
+    if (!path_own(r, start, &p))
         return NULL;
-    struct leaf *l = as_leaf(path[depth - 1]);
-    return &l->slot[node_rank(&l->node, start) - 1].region;
+    return &as_leaf(p.node[p.depth - 1])->slot[p.index[p.depth - 1]].region;
 }
 
 /* What is left of `old` from `start` on. */

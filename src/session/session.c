@@ -239,13 +239,6 @@ const struct mapping *session_guest_mapping(const struct session *s, uint64_t pc
     return kernel_lookup((struct kernel *)&s->guest_kernel, pc, time);
 }
 
-bool session_kernel_reference(const struct session *s, const char **symbol, uint64_t *address)
-{
-    *symbol = s->kernel.reference;
-    *address = s->kernel.reference_address;
-    return s->kernel.reference != NULL;
-}
-
 int session_warn(struct session *s, struct error *err, const char *fmt, ...)
 {
     va_list args;

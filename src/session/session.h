@@ -69,10 +69,6 @@ const struct mapping *session_mapping(const struct session_place *p, uint64_t pc
 const struct mapping *session_kernel_mapping(const struct session *s, uint64_t pc, uint64_t time);
 /* The same of the guests' kernels. */
 const struct mapping *session_guest_mapping(const struct session *s, uint64_t pc, uint64_t time);
-/* The symbol by which the recorder told where the kernel was loaded ("_text"), and its address
- * then: subtract its address in a kallsyms or vmlinux to relocate that. False: not recorded. */
-bool session_kernel_reference(const struct session *s, const char **symbol, uint64_t *address);
-
 /* The jit function at `pc`, even inside an ELF file's mapping (V8 lists the builtins that stand in
  * the node binary): a name where the ELF has none. NULL: none. */
 const struct jit_function *session_jit_function(const struct session_place *p, uint64_t pc,
