@@ -59,13 +59,18 @@ static const struct stack_group *row_group(const struct report *r, const struct 
 
 static void put_position(struct text *t, const struct function *f, bool line)
 {
-    if (!f || !f->file) {
+    if (f && f->file) {
+        text_symbol(t, report_base_name(f->file));
+        if (line)
+            text_printf(t, ":%" PRIu32, f->line);
+    } else if (line && f && f->symbol) {
+        text_symbol(t, f->symbol);
+    } else if (line && f && f->module) {
+        text_symbol(t, report_base_name(f->module));
+        text_printf(t, "[%" PRIx64 "]", f->address);
+    } else {
         text_string(t, "??");
-        return;
     }
-    text_symbol(t, line ? report_base_name(f->file) : f->file);
-    if (line)
-        text_printf(t, ":%" PRIu32, f->line);
 }
 
 static void put_key(struct text *t, const struct report *r, const struct report_row *row,

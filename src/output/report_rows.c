@@ -120,9 +120,11 @@ static int class_functions(struct report *r, struct class_key *keys)
         if ((report_has_key(o, KEY_DSO) || o->dsos.nr) && f->module &&
             !(module = intern_string(r->strings, report_base_name(f->module))))
             return -1;
+        /* where no line is known the function stands for it */
+        bool symbol = report_has_key(o, KEY_SYM) || o->symbols.nr || (line && !f->file);
         keys[i] = (struct class_key){{
             word_of(module),
-            report_has_key(o, KEY_SYM) || o->symbols.nr ? r->chain_class[i] + 1 : 0,
+            symbol ? r->chain_class[i] + 1 : 0,
             line || report_has_key(o, KEY_SRCFILE) ? word_of(f->file) : 0,
             line ? f->line : 0,
         }};

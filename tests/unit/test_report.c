@@ -339,6 +339,34 @@ static void no_frames_and_many(void **state)
            "    50.00%  prog\n");
 }
 
+static void add_at(struct stacks *s, const char *symbol, const char *file, uint32_t line)
+{
+    struct stack_group g = {.comm = "p"};
+    struct function f = {.symbol = symbol, .module = "/bin/prog", .file = file, .line = line};
+    uint32_t node = stack_tree_child(&s->tree, 0, stacks_intern_group(s, &g));
+    node = stack_tree_child(&s->tree, node, stacks_intern_function(s, &f));
+    s->tree.nodes.at[node].samples++;
+}
+
+static void lines(void **state)
+{
+    (void)state;
+    struct stacks *s = make();
+    for (int i = 0; i < 3; i++)
+        add_at(s, "f", "/src/f.c", 12);
+    add_at(s, "g", "/src/f.c", 12);
+    add_at(s, "g", NULL, 0);
+    struct report_options o = basic();
+    struct text out = {0};
+    o.keys[0] = KEY_SRCFILE;
+    assert_int_equal(report_print(s, &o, &cycles, 1, 0, &out, NULL), 0);
+    text_char(&out, 0);
+    assert_string_equal(out.at, "    80.00%  f.c\n    20.00%  ??\n");
+    text_free(&out);
+    o.keys[0] = KEY_SRCLINE;
+    expect(s, &o, "    80.00%  f.c:12\n    20.00%  g\n");
+}
+
 /* perf's key pid is the thread; one that changed its name is called by the longer-held one. */
 static void a_thread_is_one_row(void **state)
 {
@@ -375,6 +403,7 @@ int main(void)
         cmocka_unit_test(limits_and_filters),
         cmocka_unit_test(unresolved),
         cmocka_unit_test(no_frames_and_many),
+        cmocka_unit_test(lines),
         cmocka_unit_test(a_thread_is_one_row),
         cmocka_unit_test(inlined_functions_say_so),
     };
