@@ -53,7 +53,7 @@ static int string_copy(const struct perfdata *pd, unsigned number, char **ret, s
     return text && !*ret ? error_no_memory(err) : 0;
 }
 
-/* The arguments, each followed by a blank, quoted where perf quotes (header.c's print_cmdline). */
+/* The arguments, each followed by a blank, as perf prints them: only quotes are escaped. */
 static int cmdline_copy(struct perfdata *pd, struct error *err)
 {
     struct cursor c = feature_cursor(pd, HEADER_CMDLINE, "command line");
@@ -65,14 +65,9 @@ static int cmdline_copy(struct perfdata *pd, struct error *err)
         const char *arg = feature_string(&c), *quote;
         if (!arg)
             break;
-        if (strchr(arg, ' ') == NULL && strchr(arg, '\'') == NULL) {
-            fprintf(out, "%s ", arg);
-            continue;
-        }
-        fputc('\'', out);
         for (; (quote = strchr(arg, '\'')); arg = quote + 1)
             fprintf(out, "%.*s\\'", (int)(quote - arg), arg);
-        fprintf(out, "%s' ", arg);
+        fprintf(out, "%s ", arg);
     }
     return fclose(out) ? error_no_memory(err) : 0;
 }

@@ -203,7 +203,7 @@ static int file_read(struct perfdata *pd, struct stream *s, struct error *err)
     s->cut = h.data.size > size - h.data.at;
     s->at = h.data.at;
     s->end = s->killed || s->cut ? size : h.data.at + h.data.size;
-    pd->header_version = 1;
+    pd->header_version = memcmp(s->map, MAGIC_OLD, 8) ? 1 : 0;
     pd->data_offset = h.data.at;
     pd->data_size = h.data.size;
     pd->feature_offset = h.data.at + h.data.size;

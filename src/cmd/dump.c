@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* ljperf dump: the records of a recording as they stand in the file, decoded; counts; the header.
+ */
+#include "base/vec.h"
+#include "cmd/cmd.h"
+#include "perfdata/perfdata.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "Usage: ljperf dump [options] [FILE]\n"
+    "\n"
+    "Prints each record of a recording: where it stands, its size, time, type and fields.\n"
+    "\n"
+    "  -i, --input FILE     the recording (default perf.data; - is standard input)\n"
+    "      --json           one JSON object a line\n"
+    "      --stats          only count: records and bytes by type, samples by event\n"
+    "      --header         only what `perf script --header-only` prints\n"
+    "      --raw            also the records that only serve the reader (COMPRESSED,\n"
+    "                       FINISHED_ROUND), and those of unknown type\n"
+    "  -h, --help           this text\n";
+
+enum { OPT_JSON = 0x1000, OPT_STATS, OPT_HEADER, OPT_RAW, BATCH = 256, COUNTED_TYPES = 128 };
+
+struct dump {
+    const char *input;
+    bool json, stats, header, raw;
+};
+
+struct count {
+    uint64_t records, bytes;
+};
+
+struct counts {
+    struct count types[COUNTED_TYPES + 1]; /* the last: all others */
+    struct count *events;
+    size_t nr_events;
+};
+
+static int fail(const struct error *err, int status)
+{
+    fprintf(stderr, "ljperf: dump: %s\n", err->text);
+    return status;
+}
+
+/* ---- --stats ------------------------------------------------------------------------------ */
+
+static void count_record(struct counts *c, const struct record *rec)
+{
+    uint32_t type = rec->type < COUNTED_TYPES ? rec->type : COUNTED_TYPES;
+    c->types[type].records++;
+    c->types[type].bytes += rec->size;
+    if (rec->type == PERF_RECORD_SAMPLE && rec->event < c->nr_events) {
+        c->events[rec->event].records++;
+        c->events[rec->event].bytes += rec->size;
+    }
+}
+
+static void print_count(const char *what, const char *name, struct count n, bool json,
+                        const char **between)
+{
+    if (!n.records)
+        return;
+    if (json)
+        printf("%s{\"%s\":\"%s\",\"records\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", *between, what,
+               name, n.records, n.bytes);
+    else
+        printf("%-28s %12" PRIu64 " %15" PRIu64 "\n", name, n.records, n.bytes);
+    *between = ",";
+}
+
+/* Event names may hold any byte; JSON wants some of them escaped. */
+static char *json_name(const char *name)
+{
+    char *copy = malloc(6 * strlen(name) + 1), *to = copy;
+    for (; copy && *name; name++) {
+        unsigned char b = (unsigned char)*name;
+        if (b < ' ' || b == '"' || b == '\\' || b >= 0x7f)
+            to += sprintf(to, "\\u%04x", b);
+        else
+            *to++ = (char)b;
+    }
+    if (copy)
+        *to = 0;
+    return copy;
+}
+
+static void print_events(const struct perfdata *pd, const struct counts *c, bool json)
+{
+    const char *between = "";
+    for (size_t i = 0; i < c->nr_events; i++) {
+        const char *name = perfdata_event(pd, i)->name;
+        char *escaped = json ? json_name(name) : NULL;
+        print_count("event", escaped ? escaped : name, c->events[i], json, &between);
+        free(escaped);
+    }
+}
+
+static void print_counts(const struct perfdata *pd, const struct counts *c, bool json)
+{
+    const char *between = "";
+    if (json)
+        fputs("{\"types\":[", stdout);
+    else
+        printf("%-28s %12s %15s\n", "type", "records", "bytes");
+    for (uint32_t i = 0; i <= COUNTED_TYPES; i++) {
+        char unknown[24];
+        const char *name = perfdata_record_name(i);
+        snprintf(unknown, sizeof(unknown), i < COUNTED_TYPES ? "TYPE_%u" : "TYPE_%u and above", i);
+        print_count("type", name ? name : unknown, c->types[i], json, &between);
+    }
+    if (json)
+        fputs("],\"events\":[", stdout);
+    else
+        printf("\n%-28s %12s %15s\n", "event", "samples", "bytes");
+    print_events(pd, c, json);
+    if (json)
+        puts("]}");
+}
+
+/* ---- what was lost ------------------------------------------------------------------------ */
+
+static int report_loss(const struct perfdata *pd)
+{
+    const struct perfdata_loss *l = perfdata_loss(pd);
+    const struct {
+        uint64_t nr;
+        const char *what;
+    } losses[] = {{l->records_bad, "records whose fields contradict were passed over"},
+                  {l->records_unknown, "records are of unknown types"},
+                  {l->samples_no_event, "samples belong to no event"},
+                  {l->events_lost, "events were lost while recording"},
+                  {l->samples_lost, "samples were lost while recording"}};
+    for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++)
+        if (losses[i].nr)
+            fprintf(stderr, "ljperf: dump: %" PRIu64 " %s\n", losses[i].nr, losses[i].what);
+    if (l->damage.kind == ERROR_NONE) {
+        if (l->bytes_unread)
+            fprintf(stderr,
+                    "ljperf: dump: the recorder was killed; %" PRIu64
+                    " bytes at the end are no whole record\n",
+                    l->bytes_unread);
+        return 0;
+    }
+    fprintf(stderr, "ljperf: dump: %s; %" PRIu64 " bytes were not read\n", l->damage.text,
+            l->bytes_unread);
+    return EXIT_BAD_INPUT;
+}
+
+/* ---- the run ------------------------------------------------------------------------------ */
+
+static int take_batch(struct perfdata *pd, const struct dump *d, const struct record_batch *batch,
+                      struct counts *counts)
+{
+    for (size_t i = 0; i < batch->nr; i++) {
+        if (d->stats)
+            count_record(counts, &batch->records[i]);
+        else if (perfdata_print_record(pd, &batch->records[i], d->json, stdout) < 0 ||
+                 putchar('\n') == EOF)
+            return -1;
+    }
+    return 0;
+}
+
+static int dump_records(struct perfdata *pd, const struct dump *d, struct error *err)
+{
+    struct record_batch batch = {0};
+    struct counts counts = {.nr_events = perfdata_nr_events(pd)};
+    int r = 0;
+    counts.events = calloc(counts.nr_events + 1, sizeof(*counts.events));
+    if (!counts.events)
+        return error_no_memory(err);
+    do {
+        r = perfdata_read(pd, BATCH, &batch, err);
+        if (r == 0 && take_batch(pd, d, &batch, &counts) < 0) {
+            /* A reader who has left, as `head` does, is not an error. */
+            r = errno == EPIPE ? 1 : error_system(err, errno, "cannot write the output");
+        }
+        if (r == 0 && !batch.nr)
+            break;
+        perfdata_release(pd, &batch);
+    } while (r == 0);
+    if (r == 0 && d->stats)
+        print_counts(pd, &counts, d->json);
+    free(counts.events);
+    record_batch_free(&batch);
+    return r < 0 ? -1 : 0;
+}
+
+static int run(const struct dump *d)
+{
+    const struct perfdata_options options = {.unordered = true, .raw = d->raw};
+    struct perfdata *pd;
+    struct error err = {0};
+    if (perfdata_open(d->input, &options, &pd, &err) < 0)
+        return fail(&err, EXIT_BAD_INPUT);
+    int r = d->header ? perfdata_print_header(pd, stdout) : dump_records(pd, d, &err);
+    int status = 0;
+    if (fflush(stdout) != 0 && errno != EPIPE && r == 0)
+        r = error_system(&err, errno, "cannot write the output");
+    if (r < 0)
+        status = fail(&err, EXIT_BAD_INPUT);
+    else
+        status = report_loss(pd);
+    perfdata_close(pd);
+    return status;
+}
+
+static int parse(struct dump *d, int argc, char **argv)
+{
+    static const struct option options[] = {{"input", required_argument, NULL, 'i'},
+                                            {"json", no_argument, NULL, OPT_JSON},
+                                            {"stats", no_argument, NULL, OPT_STATS},
+                                            {"header", no_argument, NULL, OPT_HEADER},
+                                            {"raw", no_argument, NULL, OPT_RAW},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {0}};
+    for (int o; (o = getopt_long(argc, argv, "i:h", options, NULL)) != -1;) {
+        switch (o) {
+        case 'i':
+            d->input = optarg;
+            break;
+        case OPT_JSON:
+            d->json = true;
+            break;
+        case OPT_STATS:
+            d->stats = true;
+            break;
+        case OPT_HEADER:
+            d->header = true;
+            break;
+        case OPT_RAW:
+            d->raw = true;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            return 0;
+        default:
+            fputs("ljperf: dump: see ljperf dump --help\n", stderr);
+            return EXIT_BAD_USAGE;
+        }
+    }
+    if (optind < argc)
+        d->input = argv[optind++];
+    if (optind < argc) {
+        fprintf(stderr, "ljperf: dump: '%s': one recording at a time\n", argv[optind]);
+        return EXIT_BAD_USAGE;
+    }
+    return -1;
+}
+
+int cmd_dump(int argc, char **argv)
+{
+    struct dump d = {.input = "perf.data"};
+    int status = parse(&d, argc, argv);
+    return status >= 0 ? status : run(&d);
+}
