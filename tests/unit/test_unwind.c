@@ -1,0 +1,617 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Walks of stacks that are small arrays, through code whose bytes and call frame information
+ * are written here. The address space:
+ *
+ *   10000  an ELF module; its functions, 0x100 bytes each, are the enum below
+ *   30000  generated code (jitdump), no CFI
+ *   40000  executable memory nobody described
+ *   50000  mapped, not executable
+ *   70000  the stack
+ */
+#include "unwind/native/rule.h"
+#include "unwind/unwind.h"
+
+#include "base/hash.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum {
+    MODULE = 0x10000,
+    JIT = 0x30000,
+    ANON = 0x40000,
+    DATA = 0x50000,
+    STACK = 0x70000,
+    REGION = 0x1000
+};
+
+enum {
+    START = MODULE + 0x100,    /* the outermost: return address undefined */
+    FRAMED = MODULE + 0x200,   /* push rbp; push rbx; sub $8,rsp */
+    LEAF = MODULE + 0x300,     /* nothing pushed */
+    PLT = MODULE + 0x400,      /* 16-byte slots, the second half after a push */
+    BY_RBP = MODULE + 0x500,   /* push rbp; mov rsp,rbp */
+    NO_FDE = MODULE + 0x600,   /* hand-written */
+    DOWN = MODULE + 0x700,     /* CFA below rsp: damaged CFI */
+    NORETURN = MODULE + 0x800, /* as FRAMED; ends in a call to abort() */
+    NEXT = MODULE + 0x900,     /* as LEAF; a return address into NORETURN's call is its start */
+    IN_RAX = MODULE + 0xa00,   /* return address in rax, r12 in rcx, rbx lost */
+    EMPTY_SLOT = 0,
+};
+
+/* ---- the module's CFI ---------------------------------------------------------------------- */
+
+struct bytes {
+    uint8_t *at;
+    size_t nr, cap;
+};
+
+static void put(struct bytes *b, const void *bytes, size_t size)
+{
+    if (b->cap - b->nr < size) {
+        b->cap = b->cap * 2 + size + 256;
+        b->at = realloc(b->at, b->cap);
+        assert_non_null(b->at);
+    }
+    memcpy(b->at + b->nr, bytes, size);
+    b->nr += size;
+}
+
+static void put_cie(struct bytes *b)
+{
+    /* version 1, no augmentation, alignments 1 and -8, return address 16; def_cfa r7+8, r16 c-8 */
+    static const uint8_t cie[] = {18,   0,  0,    0, 0, 0,    0, 0, 1, 0, 1,
+                                  0x78, 16, 0x0c, 7, 8, 0x90, 1, 0, 0, 0, 0};
+    put(b, cie, sizeof(cie));
+}
+
+static void put_fde(struct bytes *b, uint64_t begin, uint64_t size, const void *program,
+                    size_t program_size)
+{
+    uint32_t head[2] = {(uint32_t)(4 + 16 + program_size), (uint32_t)b->nr + 4};
+    uint64_t range[2] = {begin, size};
+    put(b, head, 8);
+    put(b, range, 16);
+    put(b, program, program_size);
+}
+
+#define FDE(b, function, program) put_fde(b, (function)-MODULE, 0x100, program, sizeof(program) - 1)
+
+static struct cfi *create_cfi(const struct bytes *b, uint32_t id)
+{
+    struct cfi_source source = {.name = "test", .id = id, .eh_frame = {b->at, b->nr, 0x800000}};
+    struct cfi *cfi = NULL;
+    assert_int_equal(cfi_create(&source, &cfi, NULL), 0);
+    return cfi;
+}
+
+static void put_functions(struct bytes *b)
+{
+    put_cie(b);
+    FDE(b, START, "\x07\x10");
+    FDE(b, FRAMED, "\x0e\x20\x86\x02\x83\x03");
+    FDE(b, LEAF, "");
+    FDE(b, PLT, "\x0f\x0b\x77\x08\x80\x00\x3f\x1a\x3b\x2a\x33\x24\x22");
+    FDE(b, BY_RBP, "\x0c\x06\x10\x86\x02");
+    FDE(b, DOWN, "\x13\x02");
+    FDE(b, NORETURN, "\x0e\x20\x86\x02\x83\x03");
+    FDE(b, NEXT, "");
+    FDE(b, IN_RAX, "\x09\x10\x00\x09\x0c\x02\x07\x03");
+}
+
+/* ---- the target ---------------------------------------------------------------------------- */
+
+struct target {
+    struct bytes section;
+    struct cfi *cfi;
+    struct unwinder *u;
+    struct unwind_stack out;
+    uint8_t code[4][REGION]; /* of MODULE, JIT, ANON, DATA */
+    uint64_t stack[64];
+    struct unwind_input in;
+    struct memory_layer layer;
+};
+
+static const uint64_t regions[4] = {MODULE, JIT, ANON, DATA};
+
+static bool lookup(void *context, uint64_t pc, uint64_t time, struct code *ret)
+{
+    const struct target *t = context;
+    static const enum code_owner owners[4] = {CODE_ELF, CODE_JIT, CODE_ANON, CODE_NONE};
+    (void)time;
+    for (int i = 0; i < 4; i++) {
+        if (pc - regions[i] >= REGION)
+            continue;
+        *ret = (struct code){.owner = owners[i],
+                             .start = regions[i],
+                             .end = regions[i] + REGION,
+                             .executable = regions[i] != DATA,
+                             .token = t->code[i]};
+        if (regions[i] == MODULE) {
+            ret->bias = MODULE;
+            ret->cfi = t->cfi;
+            ret->cfi_id = 1;
+        }
+        return true;
+    }
+    return false;
+}
+
+static bool read_code(void *context, uint64_t address, void *to, size_t size, uint64_t time,
+                      enum provenance *provenance)
+{
+    const struct target *t = context;
+    (void)time, (void)provenance;
+    for (int i = 0; i < 4; i++) {
+        if (address - regions[i] < REGION && regions[i] + REGION - address >= size) {
+            memcpy(to, t->code[i] + (address - regions[i]), size);
+            return true;
+        }
+    }
+    return false;
+}
+
+static int setup(void **state)
+{
+    struct target *t = calloc(1, sizeof(*t));
+    put_functions(&t->section);
+    t->cfi = create_cfi(&t->section, 1);
+    t->u = unwinder_create();
+    t->layer = (struct memory_layer){read_code, t};
+    t->in = (struct unwind_input){
+        .registers.known = (1u << DWARF_NR) - 1,
+        .registers.value[DWARF_RSP] = STACK,
+        .memory = {.stack = (const uint8_t *)t->stack,
+                   .stack_start = STACK,
+                   .stack_size = sizeof(t->stack),
+                   .layers = &t->layer,
+                   .nr_layers = 1},
+        .code = {lookup, t},
+        .max_frames = 32,
+    };
+    for (int i = 0; i < 4; i++)
+        memset(t->code[i], 0x90, REGION);
+    *state = t;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct target *t = *state;
+    vec_free(&t->out.frames);
+    unwinder_free(t->u);
+    cfi_free(t->cfi);
+    free(t->section.at);
+    free(t);
+    return 0;
+}
+
+/* Code: a call instruction that ends at `address`, which thereby is a return address. */
+static uint64_t called(struct target *t, uint64_t address)
+{
+    uint8_t *code = t->code[address >= ANON ? 2 : address >= JIT];
+    memcpy(code + (address & (REGION - 1)) - 5, "\xe8\0\0\0", 5);
+    return address;
+}
+
+static void walk(struct target *t, uint64_t pc)
+{
+    t->in.registers.value[DWARF_RIP] = pc;
+    t->out.frames.nr = 0;
+    assert_int_equal(unwind(t->u, &t->in, &t->out, NULL), 0);
+}
+
+static void expect_frames(const struct target *t, enum stack_end end, size_t nr, ...)
+{
+    va_list args;
+    va_start(args, nr);
+    for (size_t i = 0; i < nr && i < t->out.frames.nr; i++) {
+        uint64_t pc = va_arg(args, uint64_t);
+        if (t->out.frames.at[i].pc != pc)
+            fail_msg("frame %zu: 0x%lx, not 0x%lx", i, t->out.frames.at[i].pc, pc);
+    }
+    va_end(args);
+    assert_int_equal(t->out.frames.nr, nr);
+    assert_int_equal(t->out.end, end);
+}
+#define PC(x) ((uint64_t)(x))
+
+static uint64_t slot(unsigned i)
+{
+    return STACK + 8 * (uint64_t)i;
+}
+
+/* ---- by CFI -------------------------------------------------------------------------------- */
+
+/*  70000 return address of LEAF into FRAMED
+ *  70008 FRAMED: (8 bytes) rbx rbp, return address into START          CFA of FRAMED: 70028 */
+static void chain(void **state)
+{
+    struct target *t = *state;
+    uint64_t stack[] = {FRAMED + 9, 0, 0xbbb, 0xb99, START + 5};
+    memcpy(t->stack, stack, sizeof(stack));
+    t->in.registers.value[DWARF_R12] = 0x121212;
+    walk(t, LEAF + 3);
+    expect_frames(t, STACK_COMPLETE, 3, PC(LEAF + 3), PC(FRAMED + 9), PC(START + 5));
+    const struct frame *f = t->out.frames.at;
+    assert_int_equal(f[0].cfa, slot(1));
+    assert_int_equal(f[1].cfa, slot(5));
+    assert_int_equal(f[2].cfa, slot(6));
+    assert_int_equal(f[0].flags, FRAME_LEAF);
+    assert_int_equal(f[1].flags, 0);
+    assert_ptr_equal(f[1].code, t->code[0]);
+    assert_int_equal(f[2].provenance, PROVENANCE_EXACT);
+    /* in START: what FRAMED saved, what nobody touched, and nothing of what callers save */
+    const struct registers *r = &t->out.registers;
+    assert_int_equal(r->value[DWARF_RBX], 0xbbb);
+    assert_int_equal(r->value[DWARF_RBP], 0xb99);
+    assert_int_equal(r->value[DWARF_R12], 0x121212);
+    assert_int_equal(r->value[DWARF_RSP], slot(5));
+    assert_int_equal(r->known, ARCH_SURVIVES);
+}
+
+/* A register that was not recorded stays unknown until a frame has saved it. */
+static void unknown_registers(void **state)
+{
+    struct target *t = *state;
+    uint64_t stack[] = {FRAMED + 9, 0, 0xbbb, 0xb99, START + 5};
+    memcpy(t->stack, stack, sizeof(stack));
+    t->in.registers.known = REG_BIT(DWARF_RSP) | REG_BIT(DWARF_RIP);
+    walk(t, LEAF);
+    expect_frames(t, STACK_COMPLETE, 3, PC(LEAF), PC(FRAMED + 9), PC(START + 5));
+    assert_int_equal(t->out.registers.known, REG_BIT(DWARF_RSP) | REG_BIT(DWARF_RIP) |
+                                                 REG_BIT(DWARF_RBX) | REG_BIT(DWARF_RBP));
+    walk(t, BY_RBP + 9); /* its CFA needs rbp */
+    assert_int_equal(t->out.end, STACK_NO_CFI);
+    assert_int_equal(t->out.end_pc, BY_RBP + 9);
+    t->in.registers.known = REG_BIT(DWARF_RIP);
+    walk(t, LEAF);
+    expect_frames(t, STACK_NO_REGS, 0);
+}
+
+/* A call that does not return ends the function: its return address is the next function's. */
+static void noreturn_call(void **state)
+{
+    struct target *t = *state;
+    uint64_t stack[] = {NEXT, 0, 0xbbb, 0xb99, START + 5};
+    memcpy(t->stack, stack, sizeof(stack));
+    walk(t, LEAF);
+    expect_frames(t, STACK_COMPLETE, 3, PC(LEAF), PC(NEXT), PC(START + 5));
+    assert_int_equal(t->out.frames.at[1].cfa, slot(5));
+}
+
+/*  jmp *got; push $n (at 6); jmp plt0 (at 11): from there one word more is on the stack */
+static void plt(void **state)
+{
+    struct target *t = *state;
+    uint64_t stack[] = {START + 5, START + 7};
+    memcpy(t->stack, stack, sizeof(stack));
+    walk(t, PLT + 0x26);
+    expect_frames(t, STACK_COMPLETE, 2, PC(PLT + 0x26), PC(START + 5));
+    walk(t, PLT + 0x2b);
+    expect_frames(t, STACK_COMPLETE, 2, PC(PLT + 0x2b), PC(START + 7));
+    assert_int_equal(t->out.frames.at[0].cfa, slot(2));
+}
+
+/* The return address in a register, as hand-written helpers have it. */
+static void in_registers(void **state)
+{
+    struct target *t = *state;
+    t->in.registers.value[0] = START + 5;
+    t->in.registers.value[2] = 0xcc;
+    walk(t, IN_RAX + 1);
+    expect_frames(t, STACK_COMPLETE, 2, PC(IN_RAX + 1), PC(START + 5));
+    assert_int_equal(t->out.registers.value[DWARF_R12], 0xcc);
+    assert_false(t->out.registers.known & REG_BIT(DWARF_RBX));
+}
+
+static void null_return_address(void **state)
+{
+    struct target *t = *state;
+    walk(t, LEAF);
+    expect_frames(t, STACK_COMPLETE, 1, PC(LEAF));
+}
+
+/* ---- ends ---------------------------------------------------------------------------------- */
+
+static void truncated(void **state)
+{
+    struct target *t = *state;
+    uint64_t stack[] = {FRAMED + 9, 0, 0xbbb, 0xb99, START + 5};
+    memcpy(t->stack, stack, sizeof(stack));
+    for (unsigned size = 0; size < 40; size++) {
+        t->in.memory.stack_size = size;
+        walk(t, LEAF);
+        assert_int_equal(t->out.end, STACK_TRUNCATED);
+        assert_int_equal(t->out.frames.nr, size < 8 ? 1 : 2);
+        assert_int_equal(t->out.end_address, size < 8 ? slot(0) : slot(4));
+        if (size >= 8)
+            assert_int_equal(t->out.frames.at[1].cfa, slot(5)); /* what a join goes by */
+    }
+}
+
+static void bad_read(void **state)
+{
+    struct target *t = *state;
+    t->in.registers.value[DWARF_RBP] = 0x1000; /* below the stack */
+    walk(t, BY_RBP + 9);
+    expect_frames(t, STACK_BAD_READ, 1, PC(BY_RBP + 9));
+    assert_int_equal(t->out.end_address, 0x1008);
+    assert_int_equal(t->out.end_pc, BY_RBP + 9);
+    t->in.registers.value[DWARF_RBP] = UINT64_MAX - 8;
+    walk(t, BY_RBP + 9);
+    expect_frames(t, STACK_BAD_READ, 1, PC(BY_RBP + 9));
+}
+
+static void loop(void **state)
+{
+    struct target *t = *state;
+    t->in.registers.value[DWARF_RSP] = slot(8);
+    t->stack[5] = t->stack[6] = t->stack[7] = DOWN + 3;
+    walk(t, DOWN + 3); /* its CFA is rsp - 16 */
+    expect_frames(t, STACK_LOOP, 1, PC(DOWN + 3));
+}
+
+static void limit(void **state)
+{
+    struct target *t = *state;
+    for (int i = 0; i < 64; i++)
+        t->stack[i] = LEAF + 1;
+    walk(t, LEAF);
+    assert_int_equal(t->out.end, STACK_LIMIT);
+    assert_int_equal(t->out.frames.nr, 32);
+    t->in.max_frames = 0;
+    walk(t, LEAF);
+    expect_frames(t, STACK_LIMIT, 0);
+}
+
+static void no_code(void **state)
+{
+    struct target *t = *state;
+    t->stack[0] = 0xdead0000;
+    walk(t, LEAF);
+    expect_frames(t, STACK_NO_CODE, 2, PC(LEAF), PC(0xdead0000));
+    assert_null(t->out.frames.at[1].code);
+    assert_int_equal(t->out.end_pc, 0xdead0000);
+}
+
+/* ---- without CFI --------------------------------------------------------------------------- */
+
+/* A frame pointer whose return address stands behind a call: taken, and said to be a guess. */
+static void frame_pointer(void **state)
+{
+    struct target *t = *state;
+    uint64_t stack[] = {1, 2, slot(5), called(t, JIT + 0x80), 3, 0xb99, called(t, START + 5)};
+    memcpy(t->stack, stack, sizeof(stack));
+    t->in.registers.value[DWARF_RBP] = slot(2);
+    walk(t, JIT + 0x20);
+    expect_frames(t, STACK_COMPLETE, 3, PC(JIT + 0x20), PC(JIT + 0x80), PC(START + 5));
+    const struct frame *f = t->out.frames.at;
+    assert_int_equal(f[0].kind, FRAME_JIT);
+    assert_int_equal(f[0].provenance, PROVENANCE_EXACT);
+    assert_int_equal(f[1].provenance, PROVENANCE_GUESS);
+    assert_int_equal(f[2].provenance, PROVENANCE_GUESS);
+    assert_int_equal(f[0].cfa, 0);
+    assert_int_equal(t->out.registers.value[DWARF_RBP], 0xb99);
+    assert_int_equal(unwinder_stats(t->u).guesses, 2);
+}
+
+static void frame_pointer_refused(void **state)
+{
+    struct target *t = *state;
+    const uint64_t not_called = JIT + 0x80, beyond = slot(64);
+    const struct {
+        uint64_t rbp, return_address;
+    } cases[] = {
+        {slot(2), not_called},                /* no call before it */
+        {slot(2), DATA + 0x80},               /* not executable */
+        {slot(2), 0xdead0000},                /* nowhere */
+        {slot(2) + 1, called(t, JIT + 0x90)}, /* not aligned */
+        {STACK - 64, called(t, JIT + 0x90)},  /* below rsp */
+        {beyond, called(t, JIT + 0x90)},      /* not recorded */
+        {UINT64_MAX - 7, called(t, JIT + 0x90)},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        t->stack[3] = cases[i].return_address;
+        t->in.registers.value[DWARF_RBP] = cases[i].rbp;
+        walk(t, JIT + 0x20);
+        expect_frames(t, STACK_NO_CFI, 1, PC(JIT + 0x20));
+        assert_int_equal(t->out.end_pc, JIT + 0x20);
+    }
+}
+
+/* In a prologue or at a return rbp is the caller's: the return address is at the stack's top. */
+static void prologue(void **state)
+{
+    struct target *t = *state;
+    uint64_t stack[] = {called(t, START + 5), called(t, START + 0x15), slot(6),
+                        called(t, START + 0x25)};
+    memcpy(t->stack, stack, sizeof(stack));
+    t->in.registers.value[DWARF_RBP] = slot(2);
+    memcpy(t->code[1] + 0x1f, "\x90\x55\x48\x89\xe5\x90\xc3",
+           7); /* push rbp; mov rsp,rbp; nop; ret */
+    walk(t, JIT + 0x20);
+    expect_frames(t, STACK_COMPLETE, 2, PC(JIT + 0x20), PC(START + 5));
+    walk(t, JIT + 0x21);
+    expect_frames(t, STACK_COMPLETE, 2, PC(JIT + 0x21), PC(START + 0x15));
+    assert_int_equal(t->out.registers.value[DWARF_RBP], START + 5); /* what was pushed */
+    walk(t, JIT + 0x24);
+    expect_frames(t, STACK_COMPLETE, 2, PC(JIT + 0x24), PC(START + 0x25));
+    walk(t, JIT + 0x25);
+    expect_frames(t, STACK_COMPLETE, 2, PC(JIT + 0x25), PC(START + 5));
+    walk(t, JIT); /* the first instruction of a function */
+    expect_frames(t, STACK_COMPLETE, 2, PC(JIT), PC(START + 5));
+}
+
+/* A call through a null pointer; hand-written code without a frame. */
+static void leaf_without_frame(void **state)
+{
+    struct target *t = *state;
+    t->in.registers.value[DWARF_RBP] = 1;
+    t->stack[0] = called(t, START + 5);
+    walk(t, 0);
+    expect_frames(t, STACK_COMPLETE, 2, PC(0), PC(START + 5));
+    assert_int_equal(t->out.frames.at[1].provenance, PROVENANCE_GUESS);
+    walk(t, NO_FDE + 8);
+    expect_frames(t, STACK_COMPLETE, 2, PC(NO_FDE + 8), PC(START + 5));
+    t->stack[0] = START + 0x60; /* no call before it */
+    walk(t, NO_FDE + 8);
+    expect_frames(t, STACK_NO_CFI, 1, PC(NO_FDE + 8));
+}
+
+/* rbp 0 marks the outermost frame; not in a leaf that was called. */
+static void outermost_without_cfi(void **state)
+{
+    struct target *t = *state;
+    t->in.registers.value[DWARF_RBP] = 0;
+    walk(t, NO_FDE + 8);
+    expect_frames(t, STACK_COMPLETE, 1, PC(NO_FDE + 8));
+    t->stack[0] = called(t, START + 5);
+    walk(t, NO_FDE + 8);
+    expect_frames(t, STACK_COMPLETE, 2, PC(NO_FDE + 8), PC(START + 5));
+}
+
+/* ---- signals ------------------------------------------------------------------------------- */
+
+/* At `at` of the stack: struct ucontext; registers r8.. in the kernel's order from its word 5. */
+static void put_context(struct target *t, unsigned at, uint64_t rip, uint64_t rsp)
+{
+    for (unsigned i = 0; i < 17; i++)
+        t->stack[at + 5 + i] = 0x1000 + i;
+    t->stack[at + 5 + 15] = rsp;
+    t->stack[at + 5 + 16] = rip;
+}
+
+static const uint8_t trampoline[] = {0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05};
+
+/*  handler LEAF; its return address; ucontext; the interrupted leaf's stack at 30 */
+static void sigreturn_by_bytes(void **state)
+{
+    struct target *t = *state;
+    memcpy(t->code[0] + 0x640, trampoline, sizeof(trampoline));
+    t->stack[0] = NO_FDE + 0x40;
+    put_context(t, 1, LEAF, slot(30)); /* exactly the first instruction: pc - 1 is another's */
+    t->stack[30] = START + 5;
+    walk(t, LEAF + 1);
+    expect_frames(t, STACK_COMPLETE, 4, PC(LEAF + 1), PC(NO_FDE + 0x40), PC(LEAF), PC(START + 5));
+    const struct frame *f = t->out.frames.at;
+    assert_int_equal(f[2].flags, FRAME_SIGNAL);
+    assert_int_equal(f[2].provenance, PROVENANCE_EXACT);
+    assert_int_equal(f[3].flags, 0);
+    assert_int_equal(t->out.registers.value[DWARF_RBX], 0x1000 + 11);
+    assert_int_equal(t->out.registers.value[DWARF_R15], 0x1000 + 7);
+    /* interrupted in the trampoline itself, at its system call */
+    put_context(t, 0, LEAF, slot(30));
+    walk(t, NO_FDE + 0x47);
+    expect_frames(t, STACK_COMPLETE, 3, PC(NO_FDE + 0x47), PC(LEAF), PC(START + 5));
+}
+
+/* A signal frame that says it interrupted itself, for ever. */
+static void signal_loop(void **state)
+{
+    struct target *t = *state;
+    memcpy(t->code[0] + 0x640, trampoline, sizeof(trampoline));
+    put_context(t, 0, NO_FDE + 0x40, STACK);
+    walk(t, NO_FDE + 0x40);
+    assert_int_equal(t->out.end, STACK_LOOP);
+    assert_true(t->out.frames.nr < 20);
+}
+
+/* The interrupted stack is another, and was not recorded. */
+static void other_stack(void **state)
+{
+    struct target *t = *state;
+    memcpy(t->code[0] + 0x640, trampoline, sizeof(trampoline));
+    t->stack[0] = NO_FDE + 0x40;
+    put_context(t, 1, LEAF, 0x7fff12345000);
+    walk(t, LEAF + 1);
+    expect_frames(t, STACK_TRUNCATED, 3, PC(LEAF + 1), PC(NO_FDE + 0x40), PC(LEAF));
+    assert_int_equal(t->out.end_address, 0x7fff12345000);
+    put_context(t, 1, LEAF, 0x2000); /* below */
+    walk(t, LEAF + 1);
+    expect_frames(t, STACK_TRUNCATED, 3, PC(LEAF + 1), PC(NO_FDE + 0x40), PC(LEAF));
+}
+
+/* ---- the cache ----------------------------------------------------------------------------- */
+
+enum { MANY = 80000 };
+
+/* Each function has a CFA of its own; every hundredth a row that is kept whole. */
+static struct cfi *many_functions(struct bytes *b)
+{
+    put_cie(b);
+    for (uint32_t i = 0; i < MANY; i++) {
+        uint8_t program[] = {0x0e,           0x80 | (i & 0x7f),  0x80 | (i >> 7 & 0x7f),
+                             i >> 14 & 0x7f, i % 100 ? 0 : 0x82, i % 100 ? 0 : 2};
+        put_fde(b, 0x1000 + 16ul * i, 16, program, sizeof(program));
+    }
+    return create_cfi(b, 1);
+}
+
+/* More rules, rows and addresses than the cache holds, again and again: never another answer. */
+static void cache_is_exact(void **state)
+{
+    (void)state;
+    struct bytes section = {0};
+    struct cfi *cfi = many_functions(&section);
+    struct rule_cache cache;
+    assert_true(rule_cache_init(&cache));
+    size_t hits = 0;
+    for (uint64_t n = 0; n < 600000; n++) {
+        uint64_t random = hash_u64(n), i = random % (n & 1 ? 5000 : MANY);
+        uint32_t id = 1 + (random >> 32) % 3; /* the same under several names */
+        uint64_t address = 0x1000 + 16 * i + (random >> 40) % 16;
+        uint64_t hash = rule_key_hash(id, address - cfi->low);
+        uint32_t index = rule_find(&cache, hash);
+        hits += index != 0;
+        const struct rule *rule =
+            index ? &cache.rules[index] : rule_miss(&cache, cfi, address, hash);
+        assert_non_null(rule);
+        uint64_t offset = (uint64_t)rule->cfa_offset;
+        if (i % 100 == 0) {
+            assert_int_equal(rule->kind, RULE_ROW);
+            offset = (uint64_t)cache.rows.at[rule->cfa_offset].cfa_offset;
+        } else {
+            assert_int_equal(rule->kind, RULE_OFFSETS);
+        }
+        assert_int_equal(offset, i);
+    }
+    assert_true(hits > 50000);
+    rule_cache_destroy(&cache);
+    cfi_free(cfi);
+    free(section.at);
+}
+
+#define WALK(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WALK(chain),
+        WALK(unknown_registers),
+        WALK(noreturn_call),
+        WALK(plt),
+        WALK(in_registers),
+        WALK(null_return_address),
+        WALK(truncated),
+        WALK(bad_read),
+        WALK(loop),
+        WALK(limit),
+        WALK(no_code),
+        WALK(frame_pointer),
+        WALK(frame_pointer_refused),
+        WALK(prologue),
+        WALK(leaf_without_frame),
+        WALK(outermost_without_cfi),
+        WALK(sigreturn_by_bytes),
+        WALK(signal_loop),
+        WALK(other_stack),
+        cmocka_unit_test(cache_is_exact),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
