@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Identities, finding files and debug files, and damaged ELF files. */
+#include "dso/dso.h"
+#include "dso/elf_image.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+#include <elf.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[64];
+
+/* Run a shell command in the test's folder; it must succeed. */
+__attribute__((format(printf, 1, 2))) static void shell(const char *fmt, ...)
+{
+    char command[2048], body[1900];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(body, sizeof(body), fmt, args);
+    va_end(args);
+    snprintf(command, sizeof(command), "cd %s && { %s ; }", folder, body);
+    assert_int_equal(system(command), 0);
+}
+
+static const char *path(const char *name)
+{
+    static char text[4][256];
+    static int at;
+    at = (at + 1) % 4;
+    snprintf(text[at], sizeof(text[at]), "%s/%s", folder, name);
+    return text[at];
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof(folder), "/tmp/test_dso.XXXXXX");
+    if (!mkdtemp(folder))
+        return -1;
+    shell("printf 'static __attribute__((noinline)) int inner(int x) { return x * 3; }\\n"
+          "int outer(int x) { return inner(x) + 1; }\\nint main(int c, char **v) { (void)v; return outer(c); }\\n' > p.c");
+    shell("gcc -g -O1 -Wl,--build-id -o whole p.c");
+    shell("objcopy --only-keep-debug whole whole.debug && cp whole stripped && strip stripped && "
+          "cp stripped linked && objcopy --add-gnu-debuglink=whole.debug linked && "
+          "printf 'int main(void) { return 7; }\\n' > other.c && gcc -Wl,--build-id -o other other.c");
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    shell("rm -rf %s", folder);
+    return 0;
+}
+
+static struct dsos *table(const struct dso_options *more)
+{
+    struct dso_options o = more ? *more : (struct dso_options){0};
+    if (!o.buildid_dir)
+        o.buildid_dir = path("no-cache");
+    if (!o.debug_dir)
+        o.debug_dir = path("no-debug");
+    o.no_debuginfod = true;
+    struct dsos *all = dsos_create(&o);
+    assert_non_null(all);
+    return all;
+}
+
+static struct build_id id_of(const char *file)
+{
+    struct elf_image *e = NULL;
+    assert_int_equal(elf_image_open(file, &e, NULL), 0);
+    struct build_id id = e->build_id;
+    elf_image_free(e);
+    assert_int_equal(id.size, 20);
+    return id;
+}
+
+static void identity_is_kind_name_and_build_id(void **state)
+{
+    (void)state;
+    struct dsos *all = table(NULL);
+    struct build_id a = {.size = 20, .bytes = {1}}, b = {.size = 20, .bytes = {2}};
+    struct dso *x = dsos_get(all, DSO_FILE, "/bin/x", &a, 0);
+    assert_string_equal(x->short_name, "x");
+    assert_int_equal(x->id, 1);
+    assert_ptr_equal(dsos_get(all, DSO_FILE, "/bin/x", &a, 0), x);
+    assert_ptr_equal(dsos_get(all, DSO_FILE, "/bin/x", NULL, 0), x);
+    struct dso *replaced = dsos_get(all, DSO_FILE, "/bin/x", &b, 0);
+    assert_ptr_not_equal(replaced, x);
+    assert_ptr_not_equal(dsos_get(all, DSO_KMODULE, "/bin/x", &a, 0), x);
+    /* An id learned later belongs to the dso of that name that had none. */
+    struct dso *y = dsos_get(all, DSO_FILE, "/bin/y", NULL, 0);
+    dsos_set_build_id(all, "/bin/y", &a);
+    assert_true(build_id_equal(&y->build_id, &a));
+    assert_ptr_equal(dsos_get(all, DSO_FILE, "/bin/y", &a, 0), y);
+    for (int i = 0; i < 2000; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "/lib/%d", i);
+        assert_int_equal(dsos_get(all, DSO_FILE, name, NULL, 0)->id, i + 5);
+    }
+    assert_int_equal(dsos_count(all), 2004);
+    assert_string_equal(dsos_at(all, 4)->name, "/lib/0");
+    dsos_free(all);
+}
+
+static void a_file_is_mapped_and_read(void **state)
+{
+    (void)state;
+    struct dsos *all = table(NULL);
+    struct build_id id = id_of(path("whole"));
+    struct dso *d = dsos_get(all, DSO_FILE, path("whole"), &id, 0);
+    const struct elf_image *e = dso_image(d);
+    assert_non_null(e);
+    assert_null(dso_problem(d));
+    assert_int_equal(e->machine, EM_X86_64);
+    assert_ptr_equal(dso_debug_image(d), e);
+    struct elf_section text, bss;
+    assert_true(elf_image_section(e, ".text", &text));
+    assert_true(elf_image_section(e, ".bss", &bss));
+    assert_null(bss.bytes);
+    assert_false(elf_image_section(e, ".nothing", &text));
+    uint64_t vaddr;
+    assert_true(dso_offset_to_vaddr(d, text.offset, &vaddr));
+    assert_int_equal(vaddr, text.address);
+    assert_false(dso_offset_to_vaddr(d, 1 << 30, &vaddr));
+    uint8_t bytes[16];
+    assert_true(dso_read(d, text.offset, bytes, sizeof(bytes)));
+    assert_memory_equal(bytes, text.bytes, sizeof(bytes));
+    assert_false(dso_read(d, 1 << 30, bytes, sizeof(bytes)));
+    assert_false(dso_read(d, UINT64_MAX - 4, bytes, sizeof(bytes)));
+    assert_non_null(dso_cfi(d));
+    dsos_free(all);
+}
+
+static void bytes_of_an_unproven_file_are_not_read(void **state)
+{
+    (void)state;
+    struct dsos *all = table(NULL);
+    struct dso *d = dsos_get(all, DSO_FILE, path("whole"), NULL, 0);
+    uint8_t bytes[4];
+    assert_non_null(dso_image(d));
+    assert_false(dso_read(d, 0, bytes, sizeof(bytes)));
+    dsos_free(all);
+}
+
+static void a_replaced_file_is_not_used_unless_forced(void **state)
+{
+    (void)state;
+    struct build_id id = id_of(path("other"));
+    for (int force = 0; force < 2; force++) {
+        struct dso_options o = {.force = force};
+        struct dsos *all = table(&o);
+        struct dso *d = dsos_get(all, DSO_FILE, path("whole"), &id, 0);
+        assert_int_equal(dso_image(d) != NULL, force);
+        assert_non_null(strstr(dso_problem(d), "build id differs"));
+        uint8_t byte;
+        assert_false(dso_read(d, 0, &byte, 1));
+        dsos_free(all);
+    }
+}
+
+static void a_deleted_file_is_known_by_its_build_id_alone(void **state)
+{
+    (void)state;
+    struct build_id id = id_of(path("whole"));
+    struct dsos *all = table(NULL);
+    char name[300];
+    snprintf(name, sizeof(name), "%s (deleted)", path("whole"));
+    struct dso *unknown = dsos_get(all, DSO_FILE, name, NULL, 0);
+    assert_null(dso_image(unknown));
+    assert_non_null(strstr(dso_problem(unknown), "deleted"));
+    dsos_free(all);
+    all = table(NULL);
+    assert_non_null(dso_image(dsos_get(all, DSO_FILE, name, &id, 0)));
+    dsos_free(all);
+}
+
+static void build_id_text(const struct build_id *id, char *text)
+{
+    for (int i = 0; i < id->size; i++)
+        snprintf(text + 2 * i, 3, "%02x", id->bytes[i]);
+}
+
+static void the_build_id_cache_and_symfs_are_searched(void **state)
+{
+    (void)state;
+    struct build_id id = id_of(path("whole"));
+    char hex[48], rest[48];
+    build_id_text(&id, hex);
+    snprintf(rest, sizeof(rest), "%s", hex + 2);
+    hex[2] = 0;
+    shell("mkdir -p cache/.build-id/%s/%s && cp whole cache/.build-id/%s/%s/elf", hex, rest, hex, rest);
+    struct dso_options o = {.buildid_dir = path("cache")};
+    struct dsos *all = table(&o);
+    assert_non_null(dso_image(dsos_get(all, DSO_FILE, "/no/such/file", &id, 0)));
+    dsos_free(all);
+    shell("mkdir -p root/opt && cp whole root/opt/program");
+    o = (struct dso_options){.symfs = path("root")};
+    all = table(&o);
+    assert_non_null(dso_image(dsos_get(all, DSO_FILE, "/opt/program", &id, 0)));
+    struct dso *missing = dsos_get(all, DSO_FILE, path("whole"), &id, 0);
+    assert_null(dso_image(missing));
+    assert_non_null(strstr(dso_problem(missing), "not found"));
+    dsos_free(all);
+}
+
+static void debug_files_are_found_and_checked(void **state)
+{
+    (void)state;
+    struct dsos *all = table(NULL);
+    struct dso *linked = dsos_get(all, DSO_FILE, path("linked"), NULL, 0);
+    assert_string_equal(dso_debug_image(linked)->path, path("whole.debug"));
+    struct dso *stripped = dsos_get(all, DSO_FILE, path("stripped"), NULL, 0);
+    assert_ptr_equal(dso_debug_image(stripped), dso_image(stripped));
+    dsos_free(all);
+
+    struct build_id id = id_of(path("whole"));
+    char hex[48];
+    build_id_text(&id, hex);
+    shell("mkdir -p debug/.build-id/%.2s && cp whole.debug debug/.build-id/%.2s/%s.debug", hex, hex, hex + 2);
+    struct dso_options o = {.debug_dir = path("debug")};
+    all = table(&o);
+    stripped = dsos_get(all, DSO_FILE, path("stripped"), NULL, 0);
+    assert_ptr_not_equal(dso_debug_image(stripped), dso_image(stripped));
+    dsos_free(all);
+
+    /* Without a build id the checksum decides. */
+    shell("mkdir -p crc && gcc -g -Wl,--build-id=none -o crc/a p.c && objcopy --only-keep-debug crc/a crc/a.debug && "
+          "strip crc/a && objcopy --add-gnu-debuglink=crc/a.debug crc/a && cp crc/a crc/b && "
+          "mkdir -p bad && cp crc/a bad/a && gcc -g -O2 -Wl,--build-id=none -o bad/x other.c && cp bad/x bad/a.debug");
+    all = table(NULL);
+    assert_string_equal(dso_debug_image(dsos_get(all, DSO_FILE, path("crc/a"), NULL, 0))->path, path("crc/a.debug"));
+    assert_string_equal(dso_debug_image(dsos_get(all, DSO_FILE, path("bad/a"), NULL, 0))->path, path("bad/a"));
+    dsos_free(all);
+}
+
+static void compressed_sections_read_as_plain_ones(void **state)
+{
+    (void)state;
+    struct elf_image *plain = NULL, *other = NULL;
+    static const char *const forms[] = {"zlib-gabi", "zlib-gnu"};
+    assert_int_equal(elf_image_open(path("whole"), &plain, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        shell("objcopy --compress-debug-sections=%s whole packed", forms[i]);
+        assert_int_equal(elf_image_open(path("packed"), &other, NULL), 0);
+        struct elf_section a, b;
+        assert_true(elf_image_section(plain, ".debug_info", &a));
+        assert_true(elf_image_section(other, ".debug_info", &b));
+        assert_int_equal(a.size, b.size);
+        assert_memory_equal(a.bytes, b.bytes, a.size);
+        elf_image_free(other);
+    }
+    elf_image_free(plain);
+}
+
+static void minidebuginfo_is_unpacked(void **state)
+{
+    (void)state;
+    shell("objcopy --only-keep-debug --strip-debug whole mini && "
+          "xz -k -f mini && cp stripped small && objcopy --add-section .gnu_debugdata=mini.xz small");
+    struct dsos *all = table(NULL);
+    struct dso *d = dsos_get(all, DSO_FILE, path("small"), NULL, 0);
+    struct elf_section s;
+    assert_ptr_not_equal(dso_debug_image(d), dso_image(d));
+    assert_true(elf_image_section(dso_debug_image(d), ".symtab", &s));
+    dsos_free(all);
+}
+
+static void the_live_vdso_serves(void **state)
+{
+    (void)state;
+    struct dsos *all = table(NULL);
+    struct dso *d = dsos_get(all, DSO_VDSO, "[vdso]", NULL, 0);
+    struct elf_section s;
+    assert_non_null(dso_image(d));
+    assert_true(elf_image_section(dso_image(d), ".dynsym", &s));
+    assert_non_null(dso_cfi(d));
+    struct build_id wrong = {.size = 20, .bytes = {9, 9}};
+    dsos_free(all);
+    all = table(NULL);
+    assert_null(dso_image(dsos_get(all, DSO_VDSO, "[vdso]", &wrong, 0)));
+    dsos_free(all);
+}
+
+static void unwind_rules_are_found_without_section_headers(void **state)
+{
+    (void)state;
+    struct elf_image *e = NULL;
+    assert_int_equal(elf_image_open(path("whole"), &e, NULL), 0);
+    FILE *f = fopen(path("headless"), "w");
+    uint8_t *copy = malloc(e->size);
+    memcpy(copy, e->bytes, e->size);
+    Elf64_Ehdr h;
+    memcpy(&h, copy, sizeof(h));
+    h.e_shoff = h.e_shnum = h.e_shstrndx = 0;
+    memcpy(copy, &h, sizeof(h));
+    assert_int_equal(fwrite(copy, 1, e->size, f), e->size);
+    fclose(f);
+    free(copy);
+    elf_image_free(e);
+    struct dsos *all = table(NULL);
+    struct dso *d = dsos_get(all, DSO_FILE, path("headless"), NULL, 0);
+    assert_non_null(dso_image(d));
+    assert_int_equal(dso_image(d)->build_id.size, 20);
+    assert_non_null(dso_cfi(d));
+    dsos_free(all);
+}
+
+/* Every cut and many flips: an answer or an error, never a crash. */
+static void damaged_files_do_no_harm(void **state)
+{
+    (void)state;
+    struct elf_image *whole = NULL, *e;
+    assert_int_equal(elf_image_open(path("whole"), &whole, NULL), 0);
+    uint32_t random = 1;
+    unsigned opened = 0;
+    for (unsigned i = 0; i < 3000; i++) {
+        random = random * 1664525 + 1013904223;
+        size_t size = i % 2 ? whole->size : random % whole->size;
+        uint8_t *copy = malloc(size + 1);
+        memcpy(copy, whole->bytes, size);
+        for (int k = 0; k < 3 && i % 2; k++) {
+            random = random * 1664525 + 1013904223;
+            copy[(random >> 8) % (k ? size : 64)] ^= (uint8_t)(1 + (random >> 3));
+        }
+        if (elf_image_adopt("damaged", copy, size, &e, NULL))
+            continue;
+        struct elf_section s;
+        uint64_t vaddr;
+        opened++;
+        for (uint32_t k = 0; k < e->tables->nr_sections; k++)
+            if (elf_image_section_at(e, k, &s) && s.bytes)
+                assert_true(s.bytes >= e->bytes && s.size <= e->size);
+        (void)elf_image_offset_to_vaddr(e, random, &vaddr);
+        elf_image_free(e);
+    }
+    assert_true(opened > 1000);
+    elf_image_free(whole);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(identity_is_kind_name_and_build_id),
+        cmocka_unit_test(a_file_is_mapped_and_read),
+        cmocka_unit_test(bytes_of_an_unproven_file_are_not_read),
+        cmocka_unit_test(a_replaced_file_is_not_used_unless_forced),
+        cmocka_unit_test(a_deleted_file_is_known_by_its_build_id_alone),
+        cmocka_unit_test(the_build_id_cache_and_symfs_are_searched),
+        cmocka_unit_test(debug_files_are_found_and_checked),
+        cmocka_unit_test(compressed_sections_read_as_plain_ones),
+        cmocka_unit_test(minidebuginfo_is_unpacked),
+        cmocka_unit_test(the_live_vdso_serves),
+        cmocka_unit_test(unwind_rules_are_found_without_section_headers),
+        cmocka_unit_test(damaged_files_do_no_harm),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
