@@ -354,7 +354,7 @@ static const char *node_name(struct dwarf *d, struct dwarf_unit *u, struct funct
     if (!d->demangle || !demangle(name, &text))
         text_string(&text, name);
     if (!text.failed)
-        shown = intern_bytes(d->strings, text.at, text.size);
+        shown = intern_bytes(d->strings, text.at ? text.at : "", text.size);
     text_free(&text);
     if (shown)
         atomic_store_explicit(&n->name, shown, memory_order_release);

@@ -357,7 +357,7 @@ const char *line_table_path(struct line_table *t, const struct dwarf_unit *u, ui
         add_folder(&text, f->dir);
     text_string(&text, f->name);
     if (!text.failed)
-        path = intern_bytes(strings, text.at, text.size);
+        path = intern_bytes(strings, text.at ? text.at : "", text.size);
     text_free(&text);
     if (path)
         atomic_store_explicit(&f->path, path, memory_order_release);

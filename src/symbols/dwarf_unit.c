@@ -137,7 +137,7 @@ struct cursor dwarf_cursor(const struct dwarf_unit *u, uint64_t offset)
     struct cursor c = dwarf_section_cursor(u->file, SEC_INFO, offset);
     if (offset < u->die || offset >= u->end)
         c.failed = true;
-    else
+    if (!c.failed)
         c.end = u->file->sec[SEC_INFO].bytes + u->end;
     return c;
 }

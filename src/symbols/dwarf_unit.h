@@ -111,10 +111,12 @@ static inline struct cursor dwarf_section_cursor(const struct dwarf_file *f, enu
                                                  uint64_t offset)
 {
     const struct dwarf_span *span = &f->sec[s];
-    uint64_t at = offset < span->size ? offset : span->size;
-    struct cursor c = cursor_make(span->bytes ? span->bytes + at : NULL, span->bytes ? span->size - at : 0,
-                                  f->image->swapped, f->image->path, "DWARF", at);
-    c.failed = offset > span->size;
+    static const uint8_t nothing[1];
+    bool inside = span->bytes && offset <= span->size;
+    struct cursor c = cursor_make(inside ? span->bytes + offset : nothing,
+                                  inside ? span->size - offset : 0, f->image->swapped,
+                                  f->image->path, "DWARF", offset);
+    c.failed = !inside;
     return c;
 }
 

@@ -226,7 +226,7 @@ const char *symtab_name(const struct symtab *t, struct symbol *s, struct intern 
     if (s->plt)
         text_string(&text, "@plt");
     if (!text.failed)
-        shown = intern_bytes(strings, text.at, text.size);
+        shown = intern_bytes(strings, text.at ? text.at : "", text.size);
     text_free(&text);
     if (shown)
         atomic_store_explicit(&s->shown, shown, memory_order_release);

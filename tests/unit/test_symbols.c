@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Names, inlined functions and lines of programs compiled here. Oracles: nm for symbols, addr2line -i
+ * -f for inlined functions (it cannot read .dwo files: those builds have the same code as a
+ * build whose answers it gave).
+ */
+#include "dso/elf_image.h"
+#include "symbols/demangle.h"
+#include "symbols/dwarf.h"
+#include "symbols/sort.h"
+#include "symbols/symbols.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <pthread.h>
+#include <unistd.h>
+
+static char folder[64];
+
+static const char program[] = /* each line's functions inline into the next's */
+    "#include <cstdlib>\n"
+    "namespace deep { struct Base { virtual ~Base(); virtual int f(int x) = 0; };\n"
+    "Base::~Base() { }\n"
+    "template <int N> struct Sum : Base { int a[N];\n"
+    "  static inline int mix(int x) { return (x << 3) ^ (x >> 5); }\n"
+    "  int f(int x) override { int s = 0; for (int i = 0; i < N; i++) s += mix(a[i] + x) * i; return s; } };\n"
+    "static inline int pick(int x) { auto l = [x](int y) { return Sum<4>::mix(x * y); }; return l(3) + l(x); }\n"
+    "extern volatile int sink; volatile int sink; }\n"
+    /* A lambda of a function with linkage, out of line: its code stands in a class in a function. */
+    "template <class T> __attribute__((noinline)) int call(T k) { int s = 0;\n"
+    "  auto f = [&](T y) __attribute__((noinline)) { return deep::pick(y) * k; };\n"
+    "  for (T i = 0; i < 9; i++) s += f(i);\n"
+    "  return s; }\n"
+    "extern \"C\" int plain(int x) { return deep::pick(x) + 1; }\n"
+    "int main(int c, char **) { deep::Sum<3> three; deep::Sum<7> seven; for (int &v : three.a) v = c;\n"
+    "  for (int &v : seven.a) v = rand();\n"
+    "  deep::sink = call(c);\n"
+    "  return (three.f(c) + seven.f(deep::pick(c)) + plain(c)) & 1; }\n";
+
+__attribute__((format(printf, 1, 2))) static void shell(const char *fmt, ...)
+{
+    char command[2048], body[1900];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(body, sizeof(body), fmt, args);
+    va_end(args);
+    snprintf(command, sizeof(command), "cd %s && { %s ; }", folder, body);
+    assert_int_equal(system(command), 0);
+}
+
+static const char *path(const char *name)
+{
+    static char text[4][256];
+    static int at;
+    at = (at + 1) % 4;
+    snprintf(text[at], sizeof(text[at]), "%s/%s", folder, name);
+    return text[at];
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof(folder), "/tmp/test_symbols.XXXXXX");
+    if (!mkdtemp(folder))
+        return -1;
+    FILE *f = fopen(path("p.cc"), "w");
+    fputs(program, f);
+    fclose(f);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    shell("rm -rf %s", folder);
+    return 0;
+}
+
+/* A table, symbols and a cache over one file. */
+struct world {
+    struct dsos *dsos;
+    struct symbols *symbols;
+    struct symbol_cache *cache;
+    struct dso *dso;
+};
+
+static struct world world_open(const char *file, struct symbols_options so)
+{
+    struct dso_options o = {.buildid_dir = path("none"), .debug_dir = path("none"), .no_debuginfod = true};
+    struct world w = {.dsos = dsos_create(&o)};
+    w.symbols = symbols_create(w.dsos, &so);
+    w.cache = symbol_cache_create(w.symbols);
+    w.dso = dsos_get(w.dsos, DSO_FILE, file, NULL, 0);
+    assert_non_null(w.cache);
+    return w;
+}
+
+static void world_close(struct world *w)
+{
+    symbol_cache_free(w->cache);
+    symbols_free(w->symbols);
+    dsos_free(w->dsos);
+}
+
+/* File offset of a virtual address. */
+static uint64_t offset_of(const struct elf_image *e, uint64_t vaddr)
+{
+    for (uint32_t i = 0; i < e->tables->nr_segments; i++) {
+        const struct elf_phdr *p = &e->tables->segments[i];
+        if (p->type == 1 && vaddr - p->vaddr < p->filesz)
+            return vaddr - p->vaddr + p->offset;
+    }
+    fail();
+    return 0;
+}
+
+/* ---- symbols ----------------------------------------------------------------------------- */
+
+static void every_function_is_named_as_nm_names_it(void **state)
+{
+    (void)state;
+    shell("g++ -O1 -no-pie -o fixed p.cc && g++ -O1 -o pie p.cc && nm -S fixed > fixed.nm && nm -S pie > pie.nm");
+    for (int k = 0; k < 2; k++) {
+        struct world w = world_open(path(k ? "pie" : "fixed"), (struct symbols_options){.no_demangle = true});
+        FILE *f = fopen(path(k ? "pie.nm" : "fixed.nm"), "r");
+        uint64_t start, size;
+        char type, name[512];
+        char line[1024];
+        unsigned checked = 0;
+        while (fgets(line, sizeof(line), f)) {
+            if (sscanf(line, "%lx %lx %c %500s", &start, &size, &type, name) != 4 || !strchr("TtWw", type) ||
+                strstr(name, "D1Ev") || strstr(name, "D2Ev")) /* one address, two names */
+                continue;
+            uint64_t at = offset_of(dso_image(w.dso), start);
+            const struct resolved *r = symbols_resolve(w.cache, w.dso, at + size - 1, at + size - 1);
+            assert_string_equal(r->symbol, name);
+            assert_int_equal(r->offset, size - 1);
+            assert_int_equal(r->symbol_size, size);
+            /* A return address behind the last instruction is looked up inside the call. */
+            r = symbols_resolve(w.cache, w.dso, at + size, at + size - 1);
+            assert_string_equal(r->symbol, name);
+            assert_int_equal(r->offset, size);
+            checked++;
+        }
+        assert_true(checked >= 6);
+        fclose(f);
+        const struct resolved *none = symbols_resolve(w.cache, w.dso, 1u << 30, 1u << 30);
+        assert_null(none->symbol);
+        world_close(&w);
+    }
+}
+
+static void aliases_are_chosen_as_perf_does(void **state)
+{
+    (void)state;
+    FILE *f = fopen(path("a.s"), "w");
+    fputs(".text\n.macro fn name\n.globl \\name\n.type \\name,@function\n.endm\n"
+          /* global before local and weak; fewer underscores; longer */
+          ".weak weak_one\n.type weak_one,@function\nweak_one:\n.type local_one,@function\nlocal_one:\n"
+          "fn strong\nstrong:\n nop\n nop\n.size weak_one,2\n.size local_one,2\n.size strong,2\n"
+          "fn __under\n__under:\nfn _under\n_under:\n nop\n nop\n.size __under,2\n.size _under,2\n"
+          "fn ab\nab:\nfn abcd\nabcd:\n nop\n nop\n.size ab,2\n.size abcd,2\n"
+          /* one with a size before one without; without a size: to the next */
+          "fn sized\nsized:\nfn longer_unsized\nlonger_unsized:\n nop\n nop\n.size sized,2\n"
+          "fn reaches\nreaches:\n nop\n nop\n nop\n nop\n"
+          /* a hole belongs to nobody */
+          "fn last\nlast:\n nop\n.size last,1\n nop\n nop\n nop\n"
+          /* a symbol inside another: the inner one, then the outer one again */
+          "fn outer_\nouter_:\n nop\n nop\nfn inner_\ninner_:\n nop\n.size inner_,1\n nop\n.size outer_,4\n"
+          "fn end_\nend_:\n nop\n.size end_,1\n", f);
+    fclose(f);
+    shell("gcc -c -o a.o a.s && gcc -shared -nostdlib -o a.so a.o");
+    struct world w = world_open(path("a.so"), (struct symbols_options){0});
+    struct elf_section text;
+    assert_true(elf_image_section(dso_image(w.dso), ".text", &text));
+    static const struct { int at; const char *name; int offset; } want[] = {
+        {0, "strong", 0}, {1, "strong", 1}, {2, "_under", 0}, {4, "abcd", 0}, {6, "longer_unsized", 0},
+        {8, "reaches", 0}, {11, "reaches", 3}, {12, "last", 0}, {13, NULL, 0}, {15, NULL, 0},
+        {16, "outer_", 0}, {18, "inner_", 0}, {19, "outer_", 3}, {20, "end_", 0}, {21, NULL, 0}};
+    for (size_t i = 0; i < sizeof(want) / sizeof(*want); i++) {
+        uint64_t at = text.offset + (uint64_t)want[i].at;
+        const struct resolved *r = symbols_resolve(w.cache, w.dso, at, at);
+        if (!want[i].name) {
+            assert_null(r->symbol);
+            continue;
+        }
+        assert_non_null(r->symbol);
+        assert_string_equal(r->symbol, want[i].name);
+        assert_int_equal(r->offset, want[i].offset);
+    }
+    world_close(&w);
+}
+
+static void plt_entries_are_named(void **state)
+{
+    (void)state;
+    shell("printf '#include <stdio.h>\\nint main(void) { return putchar(65) + getchar(); }\\n' > q.c && "
+          "gcc -fcf-protection=none -fno-pie -no-pie -Wl,-z,lazy -o q q.c && objdump -d -j .plt q | "
+          "sed -n 's/^0*\\([0-9a-f]*\\) <\\(.*@plt\\)>:$/\\1 \\2/p' > q.plt && test -s q.plt");
+    struct world w = world_open(path("q"), (struct symbols_options){0});
+    FILE *f = fopen(path("q.plt"), "r");
+    uint64_t vaddr;
+    char name[256];
+    while (fscanf(f, "%lx %250s", &vaddr, name) == 2) {
+        uint64_t at = offset_of(dso_image(w.dso), vaddr) + 6;
+        const struct resolved *r = symbols_resolve(w.cache, w.dso, at, at);
+        assert_string_equal(r->symbol, name);
+        assert_int_equal(r->offset, 6);
+    }
+    fclose(f);
+    world_close(&w);
+}
+
+static void names_are_demangled_without_parameters(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"_ZN3foo3barEi", "foo::bar"},
+        {"_ZNSt6vectorIiSaIiEE9push_backERKi", "std::vector<int, std::allocator<int> >::push_back"},
+        {"_ZN3foo3barEv.constprop.0", "foo::bar"},
+        {"_ZN4core3ptr13drop_in_place17h0123456789abcdefE", "core::ptr::drop_in_place"},
+        {"_RNvCs1234_7mycrate3foo", "mycrate::foo"},
+        {"camlStdlib__List__map_12", "Stdlib.List.map_12"},
+    };
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
+        struct text t = {0};
+        assert_true(demangle(pairs[i][0], &t));
+        text_char(&t, 0);
+        assert_string_equal(t.at, pairs[i][1]);
+        text_free(&t);
+    }
+    static const char *const others[] = {"main", "_start", "", "_Z", "_ZN", "__libc_start_main@@GLIBC_2.34"};
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+        struct text t = {0};
+        assert_false(demangle(others[i], &t));
+        assert_int_equal(t.size, 0);
+        text_free(&t);
+    }
+}
+
+/* Each of these names doubles the one inside it: gigabytes, if one let it. */
+static void a_name_that_explodes_is_left_alone(void **state)
+{
+    (void)state;
+    char name[4096] = "_Z1fI1A";
+    size_t at = strlen(name);
+    strcpy(name, "_Z1fP1xS0_");
+    at = strlen(name);
+    for (int i = 0; i < 60; i++)
+        at += (size_t)sprintf(name + at, "N1a1bIS%c_S%c_EE", i < 10 ? '0' + i : 'A' + i % 26, i < 10 ? '0' + i : 'A' + i % 26);
+    struct text t = {0};
+    if (demangle(name, &t))
+        assert_true(t.size <= 300 << 10);
+    else
+        assert_int_equal(t.size, 0);
+    text_free(&t);
+}
+
+static void keys_sort_stably(void **state)
+{
+    (void)state;
+    enum { NR = 5000 };
+    struct sort_key *keys = calloc(NR, sizeof(*keys));
+    uint32_t random = 7;
+    for (uint32_t i = 0; i < NR; i++) {
+        random = random * 1664525 + 1013904223;
+        keys[i] = (struct sort_key){(uint64_t)(random >> 20) << (random % 3 * 20), i};
+    }
+    assert_true(sort_keys(keys, NR));
+    for (uint32_t i = 1; i < NR; i++)
+        assert_true(keys[i - 1].key < keys[i].key ||
+                    (keys[i - 1].key == keys[i].key && keys[i - 1].index < keys[i].index));
+    free(keys);
+}
+
+/* ---- inlined functions and lines --------------------------------------------------------- */
+
+static void write_frames(FILE *out, const struct resolved *r, uint64_t vaddr)
+{
+    fprintf(out, "0x%016lx\n", vaddr);
+    for (uint32_t i = 0; i <= r->nr_inlined; i++) {
+        const struct source_frame *f = i < r->nr_inlined ? &r->inlined[i] : &r->outer;
+        const char *name = f->name;
+        fprintf(out, "%s\n%s:%u\n", name ? name : "??", f->file ? f->file : "??", f->line);
+    }
+}
+
+/* Our answer for every third byte of the program's own functions, and those addresses. */
+static unsigned write_answers(const char *binary, const char *answers, const char *addresses)
+{
+    struct world w = world_open(path(binary), (struct symbols_options){.no_demangle = true, .inlines = true});
+    shell("nm -S %s | grep -iE ' [TW] ' | grep -E 'deep|plain|main$|call' | grep -v TV > functions", binary);
+    FILE *f = fopen(path("functions"), "r"), *to = fopen(path(answers), "w"), *list = fopen(path(addresses), "w");
+    uint64_t start, size;
+    unsigned inlined = 0;
+    char line[1024];
+    while (fgets(line, sizeof(line), f)) {
+        if (sscanf(line, "%lx %lx", &start, &size) != 2)
+            continue;
+        for (uint64_t at = start; at < start + size; at += 3) {
+            uint64_t offset = offset_of(dso_image(w.dso), at);
+            const struct resolved *r = symbols_resolve(w.cache, w.dso, offset, offset);
+            write_frames(to, r, at);
+            fprintf(list, "%lx\n", at);
+            inlined += r->nr_inlined;
+        }
+    }
+    fclose(f);
+    fclose(to);
+    fclose(list);
+    world_close(&w);
+    return inlined;
+}
+
+static void inlines_and_lines_equal_addr2line(void **state)
+{
+    (void)state;
+    /* addr2line is shown the same program without a split, where there is one. Its older
+     * versions cannot read clang's DWARF 5 range lists: llvm's is asked there. */
+    static const struct { const char *build, *reference, *tool; } builds[] = {
+        {"g++ -O2 -gdwarf-5", "g++ -O2 -gdwarf-5", "addr2line"},
+        {"g++ -O2 -gdwarf-4", "g++ -O2 -gdwarf-4", "addr2line"},
+        {"g++ -O2 -gdwarf-5 -gz", "g++ -O2 -gdwarf-5", "addr2line"},
+        {"g++ -O2 -gdwarf-4 -ffunction-sections -Wl,--gc-sections", "g++ -O2 -gdwarf-4 -ffunction-sections -Wl,--gc-sections", "addr2line"},
+        {"g++ -O2 -gdwarf-5 -gsplit-dwarf", "g++ -O2 -gdwarf-5", "addr2line"},
+        {"g++ -O2 -gdwarf-4 -gsplit-dwarf", "g++ -O2 -gdwarf-4", "addr2line"},
+        {"clang++ -O2 -gdwarf-4", "clang++ -O2 -gdwarf-4", "addr2line"},
+    };
+    for (size_t i = 0; i < sizeof(builds) / sizeof(*builds); i++) {
+        shell("%s -o built p.cc && %s -o reference p.cc", builds[i].build, builds[i].reference);
+        assert_true(write_answers("built", "ours", "addresses") > 20);
+        shell("%s -e reference -i -f -a < addresses | sed 's/ (discriminator.*//; s/:?$/:0/' > theirs",
+              builds[i].tool);
+        /* addr2line may call a function that has no linkage name by the symbol at the place. */
+        shell("test $(wc -l < ours) = $(wc -l < theirs)");
+        shell("paste ours theirs > both && ! awk -F'\\t' '$1 != $2 && $1 !~ /^(operator[(][)]|main|plain|pick)$/' both | grep .");
+    }
+}
+
+static void a_separate_debug_file_serves(void **state)
+{
+    (void)state;
+    shell("g++ -O2 -g -o reference p.cc && objcopy --only-keep-debug reference built.debug && "
+          "cp reference built && strip built && objcopy --add-gnu-debuglink=built.debug built");
+    assert_true(write_answers("reference", "ours", "addresses") > 20);
+    struct world w = world_open(path("built"), (struct symbols_options){.no_demangle = true, .inlines = true});
+    FILE *list = fopen(path("addresses"), "r"), *to = fopen(path("separate"), "w");
+    uint64_t at;
+    while (fscanf(list, "%lx", &at) == 1) {
+        uint64_t offset = offset_of(dso_image(w.dso), at);
+        write_frames(to, symbols_resolve(w.cache, w.dso, offset, offset), at);
+    }
+    fclose(list);
+    fclose(to);
+    world_close(&w);
+    shell("cmp ours separate");
+}
+
+static void lines_alone_give_the_innermost_position(void **state)
+{
+    (void)state;
+    shell("g++ -O2 -g -o built p.cc && nm built | sed -n 's/ T plain$//p' > at");
+    struct world lines = world_open(path("built"), (struct symbols_options){.lines = true});
+    struct world all = world_open(path("built"), (struct symbols_options){.inlines = true});
+    FILE *f = fopen(path("at"), "r");
+    uint64_t at;
+    assert_int_equal(fscanf(f, "%lx", &at), 1);
+    fclose(f);
+    uint64_t offset = offset_of(dso_image(lines.dso), at) + 4;
+    const struct resolved *a = symbols_resolve(lines.cache, lines.dso, offset, offset);
+    const struct resolved *b = symbols_resolve(all.cache, all.dso, offset, offset);
+    assert_int_equal(a->nr_inlined, 0);
+    assert_true(b->nr_inlined > 0);
+    assert_int_equal(a->outer.line, b->inlined[0].line);
+    assert_string_equal(a->outer.file, b->inlined[0].file);
+    assert_string_equal(b->outer.name, "plain");
+    /* The warm answer is the same object. */
+    assert_ptr_equal(symbols_resolve(all.cache, all.dso, offset, offset), b);
+    world_close(&lines);
+    world_close(&all);
+}
+
+/* ---- threads and damage ------------------------------------------------------------------ */
+
+struct job {
+    struct world *w;
+    uint64_t first, last, sum;
+};
+
+static void *resolve_all(void *context)
+{
+    struct job *j = context;
+    struct symbol_cache *c = symbol_cache_create(j->w->symbols);
+    for (uint64_t at = j->first; at < j->last; at++) {
+        const struct resolved *r = symbols_resolve(c, j->w->dso, at, at);
+        j->sum = j->sum * 31 + r->offset + r->nr_inlined + r->outer.line + (r->symbol ? strlen(r->symbol) : 0);
+    }
+    symbol_cache_free(c);
+    return NULL;
+}
+
+static void threads_get_the_same_answers(void **state)
+{
+    (void)state;
+    shell("g++ -O2 -g -gsplit-dwarf -o built p.cc");
+    struct world w = world_open(path("built"), (struct symbols_options){.inlines = true});
+    struct job jobs[4];
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) {
+        jobs[i] = (struct job){&w, 0x1000, 0x1800, 0};
+        assert_int_equal(pthread_create(&threads[i], NULL, resolve_all, &jobs[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(jobs[i].sum, jobs[0].sum);
+    }
+    assert_true(jobs[0].sum != 0);
+    world_close(&w);
+}
+
+/* Flips and cuts in a program with debug info: any answer will do. */
+static void damaged_debug_info_does_no_harm(void **state)
+{
+    (void)state;
+    shell("g++ -O2 -g -o built p.cc");
+    struct elf_image *e = NULL;
+    assert_int_equal(elf_image_open(path("built"), &e, NULL), 0);
+    uint8_t *bytes = malloc(e->size);
+    uint32_t random = 99;
+    for (int round = 0; round < 150; round++) {
+        memcpy(bytes, e->bytes, e->size);
+        size_t size = e->size;
+        for (int k = 0; k < 40; k++) {
+            random = random * 1664525 + 1013904223;
+            bytes[4096 + random % (size - 4096)] ^= (uint8_t)(1 << random % 8);
+        }
+        FILE *f = fopen(path("broken"), "w");
+        assert_int_equal(fwrite(bytes, 1, round % 5 ? size : size - random % (size / 2), f), round % 5 ? size : size - random % (size / 2));
+        fclose(f);
+        struct world w = world_open(path("broken"), (struct symbols_options){.inlines = true});
+        for (uint64_t at = 0x1000; at < 0x1800; at += 5)
+            assert_non_null(symbols_resolve(w.cache, w.dso, at, at));
+        world_close(&w);
+    }
+    free(bytes);
+    elf_image_free(e);
+}
+
+/* ---- kernel ------------------------------------------------------------------------------ */
+
+static void kallsyms_name_the_kernel(void **state)
+{
+    (void)state;
+    FILE *f = fopen(path("kallsyms"), "w");
+    fputs("ffffffff81000000 T _stext\nffffffff81000000 T _text\nffffffff81000100 T do_work\n"
+          "ffffffff81000200 t helper\nffffffff81000200 a absolute\nffffffff81000300 D data\n"
+          "ffffffffc0000000 t mod_init\t[mod]\nffffffffc0000080 T mod_exit\t[mod]\n", f);
+    fclose(f);
+    for (int moved = 0; moved < 2; moved++) {
+        struct dso_options o = {.kallsyms = path("kallsyms"), .buildid_dir = path("none")};
+        struct dsos *dsos = dsos_create(&o);
+        struct symbols_options so = {0};
+        struct symbols *s = symbols_create(dsos, &so);
+        struct symbol_cache *c = symbol_cache_create(s);
+        struct dso *kernel = dsos_get(dsos, DSO_KERNEL, "[kernel.kallsyms]", NULL, 0);
+        uint64_t bias = moved ? 0x200000 : 0;
+        if (moved)
+            dso_set_reference(kernel, "_text", 0xffffffff81000000 + bias);
+        uint64_t at = 0xffffffff81000150 + bias;
+        assert_string_equal(symbols_resolve(c, kernel, at, at)->symbol, "do_work");
+        assert_int_equal(symbols_resolve(c, kernel, at, at)->offset, 0x50);
+        at = 0xffffffff81000210 + bias;
+        assert_string_equal(symbols_resolve(c, kernel, at, at)->symbol, "helper");
+        at = 0xffffffff90000000;
+        assert_null(symbols_resolve(c, kernel, at, at)->symbol);
+        struct dso *module = dsos_get(dsos, DSO_KMODULE, "[mod]", NULL, 0);
+        assert_string_equal(symbols_resolve(c, module, 0x84, 0x84)->symbol, "mod_exit");
+        symbol_cache_free(c);
+        symbols_free(s);
+        dsos_free(dsos);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_function_is_named_as_nm_names_it),
+        cmocka_unit_test(aliases_are_chosen_as_perf_does),
+        cmocka_unit_test(plt_entries_are_named),
+        cmocka_unit_test(names_are_demangled_without_parameters),
+        cmocka_unit_test(a_name_that_explodes_is_left_alone),
+        cmocka_unit_test(keys_sort_stably),
+        cmocka_unit_test(inlines_and_lines_equal_addr2line),
+        cmocka_unit_test(a_separate_debug_file_serves),
+        cmocka_unit_test(lines_alone_give_the_innermost_position),
+        cmocka_unit_test(threads_get_the_same_answers),
+        cmocka_unit_test(damaged_debug_info_does_no_harm),
+        cmocka_unit_test(kallsyms_name_the_kernel),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
