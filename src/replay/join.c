@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Joining truncated stacks. A stack deeper than its copy ends in a frame whose return address
- * lies beyond the copy; its pc and CFA are known. When the thread's last complete stack holds a
- * frame with the same pc and the same CFA, the same activation is at the same call: its callers
- * are the same, unless it returned and was called again from the same place with the same
- * depth; hence `image`.
+ * Joining truncated stacks. A stack deeper than its copy ends in a frame whose return address lies
+ * beyond the copy; its pc and CFA are known. Where earlier complete stacks of the thread held a
+ * frame with the same pc and the same CFA, the same function was at the same call in the same
+ * place: its caller is taken to be the same, and so on to the entry, hence `image`. What has been
+ * seen with two different callers proves nothing and is not used.
+ *
+ * A thread's stacks are remembered from its first truncated one on (and those of the same batch
+ * before it): most threads never have one.
  */
 #include "base/hash.h"
 #include "replay/internal.h"
@@ -12,17 +15,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The last complete stack of one thread, from its outermost kernel-free frame list. */
-struct known_stack {
-    uint64_t key;                   /* pid and tid; 0: free slot */
-    const struct job_sample *fresh; /* in the current job; NULL: `frames` holds it */
-    VEC(struct frame) frames;
+enum {
+    CALLERS_MAX = 4096, /* known frames of a thread; more: it starts anew */
+    THREADS_MAX = 4096, /* likewise for threads */
+};
+
+/* A frame seen in a complete stack, and its caller. */
+struct known_frame {
+    uint64_t pc, cfa; /* cfa 0: free slot */
+    uint64_t caller_pc, caller_cfa;
+    uint8_t caller_flags;
+    bool outermost; /* there is no caller */
+    bool disputed;  /* seen with different callers */
+};
+
+struct known_thread {
+    uint64_t key;               /* 0: free slot */
+    struct known_frame *frames; /* NULL until the first truncated stack */
+    size_t nr, cap;
 };
 
 struct join_table {
-    struct known_stack *slots;
+    struct known_thread *slots;
     size_t nr, cap;
-    VEC(uint64_t) touched; /* keys whose stack stands in the current job */
+    VEC(struct frame) callers; /* scratch */
 };
 
 struct join_table *join_table_create(void)
@@ -30,7 +46,7 @@ struct join_table *join_table_create(void)
     struct join_table *t = calloc(1, sizeof(*t));
     if (!t)
         return NULL;
-    t->cap = 256;
+    t->cap = 2 * THREADS_MAX;
     t->slots = calloc(t->cap, sizeof(*t->slots));
     if (t->slots)
         return t;
@@ -38,90 +54,155 @@ struct join_table *join_table_create(void)
     return NULL;
 }
 
+static void forget_all(struct join_table *t)
+{
+    for (size_t i = 0; i < t->cap; i++)
+        free(t->slots[i].frames);
+    memset(t->slots, 0, t->cap * sizeof(*t->slots));
+    t->nr = 0;
+}
+
 void join_table_free(struct join_table *t)
 {
     if (!t)
         return;
-    for (size_t i = 0; i < t->cap; i++)
-        vec_free(&t->slots[i].frames);
+    forget_all(t);
     free(t->slots);
-    vec_free(&t->touched);
+    vec_free(&t->callers);
     free(t);
 }
 
-static struct known_stack *find_slot(struct known_stack *slots, size_t cap, uint64_t key)
+/* The thread, when it is remembered; with `add`, it is from now on (NULL: out of memory). */
+static struct known_thread *thread_of(struct join_table *t, const struct job_sample *s, bool add)
 {
-    size_t at = hash_u64(key) & (cap - 1);
-    while (slots[at].key && slots[at].key != key)
-        at = (at + 1) & (cap - 1);
-    return &slots[at];
-}
-
-static bool grow_table(struct join_table *t)
-{
-    size_t cap = t->cap * 2;
-    struct known_stack *slots = calloc(cap, sizeof(*slots));
-    if (!slots)
-        return false;
-    for (size_t i = 0; i < t->cap; i++)
-        if (t->slots[i].key)
-            *find_slot(slots, cap, t->slots[i].key) = t->slots[i];
-    free(t->slots);
-    t->slots = slots;
-    t->cap = cap;
-    return true;
-}
-
-static struct known_stack *known_of(struct join_table *t, uint64_t key)
-{
-    if (t->nr * 2 >= t->cap && !grow_table(t))
+    uint64_t key = ((uint64_t)s->place.pid << 32 | s->place.tid) + 1;
+    size_t at = hash_u64(key) & (t->cap - 1);
+    while (t->slots[at].key && t->slots[at].key != key)
+        at = (at + 1) & (t->cap - 1);
+    if (t->slots[at].key)
+        return &t->slots[at];
+    if (!add)
         return NULL;
-    struct known_stack *k = find_slot(t->slots, t->cap, key);
-    if (!k->key) {
-        k->key = key;
-        t->nr++;
+    if (t->nr == THREADS_MAX) {
+        forget_all(t);
+        at = hash_u64(key) & (t->cap - 1);
     }
+    struct known_frame *frames = calloc(2 * CALLERS_MAX, sizeof(*frames));
+    if (!frames)
+        return NULL;
+    t->slots[at] = (struct known_thread){.key = key, .frames = frames, .cap = 2 * CALLERS_MAX};
+    t->nr++;
+    return &t->slots[at];
+}
+
+static struct known_frame *find_frame(const struct known_thread *k, uint64_t pc, uint64_t cfa)
+{
+    size_t at = hash_combine(pc, cfa) & (k->cap - 1);
+    while (k->frames[at].cfa && (k->frames[at].pc != pc || k->frames[at].cfa != cfa))
+        at = (at + 1) & (k->cap - 1);
+    return &k->frames[at];
+}
+
+/* ---- remembering --------------------------------------------------------------------------- */
+
+static void learn_frame(struct known_thread *k, const struct frame *f, const struct frame *caller)
+{
+    struct known_frame *known = find_frame(k, f->pc, f->cfa);
+    struct known_frame now = {.pc = f->pc, .cfa = f->cfa, .outermost = !caller};
+    if (caller) {
+        now.caller_pc = caller->pc;
+        now.caller_cfa = caller->cfa;
+        now.caller_flags = caller->flags;
+    }
+    if (!known->cfa) {
+        *known = now;
+        k->nr++;
+    } else if (known->outermost != now.outermost || known->caller_pc != now.caller_pc ||
+               known->caller_cfa != now.caller_cfa) {
+        known->disputed = true;
+    }
+}
+
+/* Frames whose place is not known (cfa 0), and guesses, prove nothing about their callers. */
+static void learn_stack(struct known_thread *k, const struct job *job, const struct job_sample *s)
+{
+    const struct frame *frames = job->frames.at + s->first_frame + s->nr_kernel;
+    size_t nr = s->nr_frames - s->nr_kernel;
+    for (size_t i = nr; i-- > 0 && frames[i].cfa;) {
+        if (frames[i].provenance == PROVENANCE_GUESS)
+            break;
+        if (k->nr >= CALLERS_MAX) {
+            memset(k->frames, 0, k->cap * sizeof(*k->frames));
+            k->nr = 0;
+        }
+        learn_frame(k, &frames[i], i + 1 < nr ? &frames[i + 1] : NULL);
+    }
+}
+
+/* A thread's first truncated stack: what the batch held of the thread before it. */
+static struct known_thread *start_learning(struct join_table *t, const struct job *job,
+                                           const struct job_sample *until)
+{
+    struct known_thread *k = thread_of(t, until, true);
+    for (const struct job_sample *s = job->samples.at; k && s < until; s++)
+        if (s->unwound && s->end == STACK_COMPLETE && s->place.tid == until->place.tid &&
+            s->place.pid == until->place.pid)
+            learn_stack(k, job, s);
     return k;
 }
 
-static uint64_t key_of(const struct job_sample *s)
-{
-    return ((uint64_t)s->place.pid << 32 | s->place.tid) + 1;
-}
+/* ---- joining ------------------------------------------------------------------------------- */
 
-/* The frames above (outside of) the one that stands at (pc, cfa) in the known stack. */
-static const struct frame *callers_at(const struct frame *known, size_t nr, const struct frame *f,
-                                      size_t *ret)
+/* Collect the callers of `f` up to the entry; false: not all are known beyond dispute. */
+static bool find_callers(struct join_table *t, const struct known_thread *k, const struct frame *f,
+                         struct error *err)
 {
-    for (size_t i = 0; i < nr; i++) {
-        if (known[i].cfa != f->cfa || known[i].pc != f->pc)
-            continue;
-        *ret = nr - i - 1;
-        return known + i + 1;
+    uint64_t pc = f->pc;
+    uint64_t cfa = f->cfa;
+    t->callers.nr = 0;
+    while (cfa) {
+        const struct known_frame *known = find_frame(k, pc, cfa);
+        if (!known->cfa || known->disputed)
+            return false;
+        if (known->outermost)
+            return t->callers.nr > 0;
+        if (known->caller_cfa <= cfa) /* never down: this ends for certain */
+            return false;
+        struct frame caller = {.pc = known->caller_pc,
+                               .cfa = known->caller_cfa,
+                               .flags = known->caller_flags,
+                               .kind = FRAME_NATIVE,
+                               .provenance = PROVENANCE_IMAGE};
+        if (!vec_push(&t->callers, caller)) {
+            error_no_memory(err);
+            return false;
+        }
+        pc = caller.pc;
+        cfa = caller.cfa;
     }
-    return NULL;
+    return false;
 }
 
-/* Append `callers`, seen in an earlier sample, to the truncated stack `s`. Whether code still
- * stands at their addresses is asked anew: mappings of that time may be gone. */
-static int append_callers(struct job *job, struct job_sample *s, const struct frame *callers,
-                          size_t nr, struct error *err)
+/* Append the callers to the truncated stack `s`. What code stands at their addresses is asked
+ * anew: mappings of that time may be gone. */
+static int append_callers(struct join_table *t, struct job *job, struct job_sample *s,
+                          struct error *err)
 {
     struct codemap map = session_codemap(&s->place);
     size_t first = job->frames.nr;
     size_t own = s->nr_frames;
+    size_t nr = t->callers.nr;
     if (!vec_reserve(&job->frames, first + own + nr))
         return error_no_memory(err);
     memcpy(job->frames.at + first, job->frames.at + s->first_frame, own * sizeof(struct frame));
     struct frame *to = job->frames.at + first + own;
     for (size_t i = 0; i < nr; i++) {
         struct code code;
-        to[i] = callers[i];
-        to[i].code = NULL;
-        if (to[i].provenance < PROVENANCE_IMAGE)
-            to[i].provenance = PROVENANCE_IMAGE;
-        if (codemap_lookup(&map, frame_lookup_pc(&to[i]), s->sample.time, &code))
+        to[i] = t->callers.at[i];
+        if (codemap_lookup(&map, frame_lookup_pc(&to[i]), s->sample.time, &code)) {
             to[i].code = code.token;
+            to[i].kind = code.owner == CODE_JIT ? FRAME_JIT : FRAME_NATIVE;
+        }
     }
     job->frames.nr = first + own + nr;
     s->first_frame = first;
@@ -131,50 +212,21 @@ static int append_callers(struct job *job, struct job_sample *s, const struct fr
 }
 
 /* Returns 1 when the stack was continued. */
-static int join_sample(const struct known_stack *k, struct job *job, struct job_sample *s,
-                       struct error *err)
+static int join_sample(struct join_table *t, const struct known_thread *k, struct job *job,
+                       struct job_sample *s, struct error *err)
 {
-    const struct frame *known = k->frames.at;
-    size_t nr = k->frames.nr;
-    if (k->fresh) {
-        known = job->frames.at + k->fresh->first_frame + k->fresh->nr_kernel;
-        nr = k->fresh->nr_frames - k->fresh->nr_kernel;
-    }
+    struct error failed = {0};
     if (s->nr_frames == s->nr_kernel)
         return 0;
     const struct frame *last = job->frames.at + s->first_frame + s->nr_frames - 1;
     if (last->cfa == 0 || last->provenance == PROVENANCE_GUESS)
         return 0;
-    size_t nr_callers = 0;
-    const struct frame *callers = callers_at(known, nr, last, &nr_callers);
-    if (!callers)
-        return 0;
-    /* job->frames may move while appending: keep an own copy when the callers stand in it. */
-    struct frame *copy = malloc((nr_callers + 1) * sizeof(*copy));
-    if (!copy)
-        return error_no_memory(err);
-    memcpy(copy, callers, nr_callers * sizeof(*copy));
-    int failed = append_callers(job, s, copy, nr_callers, err);
-    free(copy);
-    return failed ? -1 : 1;
-}
-
-/* Frames of this job go away with it: keep what later jobs may need. */
-static int keep_fresh(struct join_table *t, struct job *job, struct error *err)
-{
-    vec_foreach (key, &t->touched) {
-        struct known_stack *k = find_slot(t->slots, t->cap, *key);
-        const struct job_sample *s = k->fresh;
-        size_t nr = s->nr_frames - s->nr_kernel;
-        k->fresh = NULL;
-        if (!vec_reserve(&k->frames, nr))
-            return error_no_memory(err);
-        memcpy(k->frames.at, job->frames.at + s->first_frame + s->nr_kernel,
-               nr * sizeof(struct frame));
-        k->frames.nr = nr;
+    if (!find_callers(t, k, last, &failed)) {
+        if (failed.kind != ERROR_NONE)
+            *err = failed;
+        return failed.kind != ERROR_NONE ? -1 : 0;
     }
-    t->touched.nr = 0;
-    return 0;
+    return append_callers(t, job, s, err) < 0 ? -1 : 1;
 }
 
 int join_job(struct join_table *t, struct job *job, uint64_t *nr_joined, struct error *err)
@@ -182,20 +234,17 @@ int join_job(struct join_table *t, struct job *job, uint64_t *nr_joined, struct 
     vec_foreach (s, &job->samples) {
         if (!s->unwound || (s->end != STACK_COMPLETE && s->end != STACK_TRUNCATED))
             continue;
-        struct known_stack *k = known_of(t, key_of(s));
-        if (!k)
-            return error_no_memory(err);
+        struct known_thread *k = thread_of(t, s, false);
         if (s->end == STACK_TRUNCATED) {
-            int joined = join_sample(k, job, s, err);
+            if (!k && !(k = start_learning(t, job, s)))
+                return error_no_memory(err);
+            int joined = join_sample(t, k, job, s, err);
             if (joined < 0)
                 return -1;
-            if (joined == 0)
-                continue;
-            ++*nr_joined;
+            *nr_joined += (uint64_t)joined;
         }
-        if (!k->fresh && !vec_push(&t->touched, k->key))
-            return error_no_memory(err);
-        k->fresh = s;
+        if (k && s->end == STACK_COMPLETE)
+            learn_stack(k, job, s);
     }
-    return keep_fresh(t, job, err);
+    return 0;
 }
