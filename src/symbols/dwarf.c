@@ -254,6 +254,8 @@ static struct dwarf_unit *split_unit(struct dwarf *d, const struct dwarf_unit *s
     struct dwarf_unit *found = NULL;
     pthread_mutex_lock(&d->split_lock);
     const struct elf_image *image = dso_dwo_image(d->dso, skeleton->comp_dir, skeleton->dwo_name);
+    if (!image)
+        image = dso_dwp_image(d->dso);
     struct split_file *s = image ? split_open(d, image) : NULL;
     for (size_t i = 0; s && !found && i < s->file.units.nr; i++) {
         struct dwarf_unit *u = &s->file.units.at[i];

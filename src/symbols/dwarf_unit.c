@@ -2,6 +2,7 @@
 /* Units, abbreviations, attributes (DWARF 2-5, GNU's split and alternate-file extensions). */
 #include "symbols/dwarf_unit.h"
 #include "dso/elf_image.h"
+#include "symbols/dwarf_package.h"
 
 #include <dwarf.h>
 #include <stdlib.h>
@@ -500,13 +501,19 @@ static bool read_header(struct dwarf_file *f, struct cursor *c, struct dwarf_uni
     return !c->failed;
 }
 
-/* A split unit's tables begin behind their headers. */
-static void dwo_bases(struct dwarf_unit *u)
+/* A split unit's tables begin behind their headers; in a package, in the unit's own parts. */
+static void dwo_bases(struct dwarf_unit *u, const struct dwarf_package *package)
 {
+    const struct dwarf_part *part = dwarf_package_find(package, u->offset);
+    if (part) {
+        u->abbrev_offset += part->abbrev;
+        u->str_offsets_base = part->str_offsets;
+        u->rnglists_base = part->rnglists;
+    }
     if (u->version < 5)
         return;
-    u->str_offsets_base = u->offset_size == 8 ? 16 : 8;
-    u->rnglists_base = u->offset_size == 8 ? 20 : 12;
+    u->str_offsets_base += u->offset_size == 8 ? 16 : 8;
+    u->rnglists_base += u->offset_size == 8 ? 20 : 12;
 }
 
 static bool is_readable(const struct dwarf_unit *u)
@@ -518,19 +525,23 @@ static bool is_readable(const struct dwarf_unit *u)
 static void read_units(struct dwarf_file *f)
 {
     struct dwarf_abbrevs scratch = {0};
+    struct dwarf_package package = {0};
     struct cursor c = dwarf_section_cursor(f, SEC_INFO, 0);
     struct dwarf_unit u;
     size_t budget = 4 << 20;
+    if (f->dwo)
+        dwarf_package_read(&package, f->image);
     while (cursor_left(&c) > 11 && read_header(f, &c, &u)) {
         bool wanted = is_readable(&u) && u.type != DW_UT_type && u.type != DW_UT_split_type;
         if (wanted && f->dwo)
-            dwo_bases(&u);
+            dwo_bases(&u, &package);
         if (wanted && read_root(&u, &scratch, &budget) && !vec_push(&f->units, u))
             break;
         c.at = f->sec[SEC_INFO].bytes + u.end;
     }
     vec_free(&scratch.entries);
     vec_free(&scratch.attrs);
+    vec_free(&package.parts);
 }
 
 bool dwarf_file_open(struct dwarf_file *f, const struct elf_image *image, bool dwo)

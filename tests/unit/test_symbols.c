@@ -342,6 +342,25 @@ static void inlines_and_lines_equal_addr2line(void **state)
     }
 }
 
+/* Two units in one package: each must be read by its own parts. */
+static void packages_serve_where_dwo_files_are_gone(void **state)
+{
+    (void)state;
+    shell("sed 's/deep/deeper/g; s/plain/second/g; s/call/recall/g; s/int main(/int other_main(/' p.cc > p2.cc");
+    static const char *const versions[] = {"-gdwarf-4", "-gdwarf-5"};
+    for (int i = 0; i < 2; i++) {
+        shell("g++ -O2 %s -o built p.cc p2.cc", versions[i]);
+        assert_true(write_answers("built", "whole", "addresses") > 40);
+        shell("rm -f *.dwo *.dwp; g++ -O2 -gsplit-dwarf %s -c p.cc p2.cc && g++ -o built p.o p2.o", versions[i]);
+        assert_true(write_answers("built", "loose", "addresses") > 40);
+        shell("cmp whole loose");
+        shell("llvm-dwp-14 -e built -o built.dwp 2>/dev/null || llvm-dwp -e built -o built.dwp 2>/dev/null || "
+              "dwp -e built -o built.dwp; rm -f *.dwo; test -s built.dwp");
+        assert_true(write_answers("built", "packed", "addresses") > 40);
+        shell("cmp whole packed; s=$?; rm -f built.dwp; exit $s");
+    }
+}
+
 static void a_separate_debug_file_serves(void **state)
 {
     (void)state;
@@ -496,6 +515,7 @@ int main(void)
         cmocka_unit_test(a_name_that_explodes_is_left_alone),
         cmocka_unit_test(keys_sort_stably),
         cmocka_unit_test(inlines_and_lines_equal_addr2line),
+        cmocka_unit_test(packages_serve_where_dwo_files_are_gone),
         cmocka_unit_test(a_separate_debug_file_serves),
         cmocka_unit_test(lines_alone_give_the_innermost_position),
         cmocka_unit_test(threads_get_the_same_answers),
