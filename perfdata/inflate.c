@@ -69,8 +69,8 @@ static bool chain_is_whole(const uint8_t *data, uint64_t at, uint64_t size, bool
     return at == size;
 }
 
-int inflate_record(struct stream *s, const uint8_t *data, uint64_t size, uint64_t offset,
-                   struct error *err)
+int inflate_record(struct stream *s, const uint8_t *data, uint64_t size, bool may_wrap,
+                   uint64_t offset, struct error *err)
 {
     if (!s->inflate)
         s->inflate = inflate_create();
@@ -78,7 +78,7 @@ int inflate_record(struct stream *s, const uint8_t *data, uint64_t size, uint64_
     if (!z)
         return error_no_memory(err);
     uint64_t first = size;
-    if (size > FIRST_PART) {
+    if (may_wrap && size > FIRST_PART) {
         if (!chain_is_whole(data, FIRST_PART, size, s->pd->swap)) {
             stream_damage(s, offset, ERROR_FORMAT, "a compressed record's parts do not add up");
             return 0;

@@ -231,8 +231,8 @@ void stream_close(struct stream *s);
 uint64_t stream_offset(const struct stream *s);
 
 /* inflate.c: zstd streams inside COMPRESSED and COMPRESSED2 records. */
-int inflate_record(struct stream *s, const uint8_t *data, uint64_t size, uint64_t offset,
-                   struct error *err);
+int inflate_record(struct stream *s, const uint8_t *data, uint64_t size, bool may_wrap,
+                   uint64_t offset, struct error *err);
 int inflate_next(struct stream *s, struct record *ret, struct error *err);
 void inflate_free(struct inflate *z);
 size_t inflate_left(const struct inflate *z); /* bytes that are no whole record yet */

@@ -225,7 +225,8 @@ static int inflate_start(struct stream *s, const struct record *rec, struct erro
         }
         size = data_size;
     }
-    return inflate_record(s, rec->data + head, size, rec->offset, err);
+    return inflate_record(s, rec->data + head, size, rec->type == RECORD_COMPRESSED2, rec->offset,
+                          err);
 }
 
 /* The end, perhaps within a compressed record's last record. */
