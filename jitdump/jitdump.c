@@ -229,7 +229,8 @@ int jitdump_load(const char *path, const struct jitdump_options *options, struct
         return -1;
     }
     struct reader r = {.code = code, .options = options ? options : &defaults};
-    struct cursor c = cursor_make(code->map, code->map_size, false, path, "jitdump", 0);
+    struct cursor c =
+        cursor_make(code->map ? code->map : "", code->map_size, false, path, "jitdump", 0);
     if (read_header(&r, &c, err) < 0 || read_records(&r, &c, err) < 0 ||
         jitcode_index_build(code, err) < 0) {
         jitcode_free(code);

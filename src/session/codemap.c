@@ -13,51 +13,99 @@
 
 /* ---- code -------------------------------------------------------------------------------- */
 
-/* Whether one bias holds for the whole of a mapping: its ends' addresses lie as far apart in the
- * file's view as in memory. (A mapping's last page may hold the start of the next segment.) */
-static bool same_bias(struct dso *dso, const struct mapping *m, uint64_t start, uint64_t end,
-                      uint64_t bias)
+enum { PAGE = 4096 };
+
+/* Whether the file's view of an address of the mapping is that far from it. */
+static bool has_bias(const struct mapping *m, uint64_t pc, uint64_t bias)
 {
-    uint64_t first, last;
-    return dso_offset_to_vaddr(dso, start - m->start + m->pgoff, &first) &&
-           dso_offset_to_vaddr(dso, end - 1 - m->start + m->pgoff, &last) &&
-           start - first == bias && end - 1 - last == bias;
+    uint64_t vaddr;
+    return dso_offset_to_vaddr(m->dso, pc - m->start + m->pgoff, &vaddr) && pc - vaddr == bias;
 }
 
-static bool elf_code_slow(struct region_slot *slot, uint64_t pc, struct code *ret)
+/* The end, below `limit`, of the addresses from `from` on (which has the bias) that have it. */
+static uint64_t bias_end(const struct mapping *m, uint64_t from, uint64_t limit, uint64_t bias)
 {
-    const struct mapping *m = &slot->region.map;
-    uint64_t vaddr;
-    if (!dso_offset_to_vaddr(m->dso, pc - m->start + m->pgoff, &vaddr))
-        return false;
-    ret->bias = pc - vaddr;
-    ret->cfi = dso_cfi(m->dso);
-    if (same_bias(m->dso, m, m->start, m->end, ret->bias)) {
-        atomic_store_explicit(&slot->code.bias, ret->bias, memory_order_relaxed);
-        atomic_store_explicit(&slot->code.cfi, ret->cfi, memory_order_relaxed);
-        atomic_store_explicit(&slot->code.ready, 1, memory_order_release);
-        return true;
+    while (limit - from > 1) {
+        uint64_t mid = from + (limit - from) / 2;
+        if (has_bias(m, mid, bias))
+            from = mid;
+        else
+            limit = mid;
     }
-    uint64_t page = pc & ~UINT64_C(4095);
-    uint64_t start = page > m->start ? page : m->start;
-    uint64_t end = page + 4095 < m->end - 1 ? page + 4096 : m->end;
-    bool whole = same_bias(m->dso, m, start, end, ret->bias);
-    ret->start = whole ? start : pc;
-    ret->end = whole ? end : pc + 1;
+    return limit;
+}
+
+static uint64_t bias_start(const struct mapping *m, uint64_t limit, uint64_t last, uint64_t bias)
+{
+    while (last > limit) {
+        uint64_t mid = limit + (last - limit) / 2;
+        if (has_bias(m, mid, bias))
+            last = mid;
+        else
+            limit = mid + 1;
+    }
+    return last;
+}
+
+/* A segment seldom fills its outer pages: the bytes before and behind are other segments' or
+ * nobody's. So the bias of `pc` is that of the whole mapping but for parts of these. False: not
+ * even so, the file is not laid out as linkers do. */
+static bool bias_range(const struct mapping *m, uint64_t pc, uint64_t bias, uint64_t *start,
+                       uint64_t *end)
+{
+    uint64_t first = m->start + PAGE < m->end ? m->start + PAGE - 1 : m->end - 1;
+    uint64_t last = m->end - m->start > PAGE ? m->end - PAGE : m->start;
+    first = first < pc ? first : pc;
+    last = last > pc ? last : pc;
+    if (!has_bias(m, first, bias) || !has_bias(m, last, bias))
+        return false;
+    *start = bias_start(m, m->start, first, bias);
+    *end = bias_end(m, last, m->end, bias);
     return true;
 }
 
-/* Code of a file. Without the file, or outside its segments, there is an owner but no rules. */
+static void code_keep(struct region_slot *slot, const struct code *c)
+{
+    uint32_t none = 0;
+    /* 2: being filled. Others go the slow way meanwhile. */
+    if (!atomic_compare_exchange_strong(&slot->code.ready, &none, 2))
+        return;
+    atomic_store_explicit(&slot->code.start, c->start, memory_order_relaxed);
+    atomic_store_explicit(&slot->code.end, c->end, memory_order_relaxed);
+    atomic_store_explicit(&slot->code.bias, c->bias, memory_order_relaxed);
+    atomic_store_explicit(&slot->code.cfi, c->cfi, memory_order_relaxed);
+    atomic_store_explicit(&slot->code.ready, 1, memory_order_release);
+}
+
+/* The first look: finds the rules and the bias, which may open the file. */
+static void elf_code_find(struct region_slot *slot, uint64_t pc, struct code *ret)
+{
+    const struct mapping *m = &slot->region.map;
+    uint64_t vaddr;
+    ret->start = pc;
+    ret->end = pc + 1;
+    if (!dso_offset_to_vaddr(m->dso, pc - m->start + m->pgoff, &vaddr))
+        return; /* without the file, or outside its segments: an owner, but no rules */
+    ret->bias = pc - vaddr;
+    ret->cfi = dso_cfi(m->dso);
+    if (bias_range(m, pc, ret->bias, &ret->start, &ret->end))
+        code_keep(slot, ret);
+}
+
 static void elf_code(struct region_slot *slot, uint64_t pc, struct code *ret)
 {
     ret->owner = CODE_ELF;
-    if (atomic_load_explicit(&slot->code.ready, memory_order_acquire)) {
+    bool ready = atomic_load_explicit(&slot->code.ready, memory_order_acquire) == 1;
+    if (ready) {
+        ret->start = atomic_load_explicit(&slot->code.start, memory_order_relaxed);
+        ret->end = atomic_load_explicit(&slot->code.end, memory_order_relaxed);
         ret->bias = atomic_load_explicit(&slot->code.bias, memory_order_relaxed);
         ret->cfi = atomic_load_explicit(&slot->code.cfi, memory_order_relaxed);
-    } else if (!elf_code_slow(slot, pc, ret)) {
+    }
+    if (!ready || pc < ret->start || pc >= ret->end) {
+        ret->cfi = NULL;
         ret->bias = slot->region.map.start - slot->region.map.pgoff;
-        ret->start = pc;
-        ret->end = pc + 1;
+        elf_code_find(slot, pc, ret);
     }
     if (ret->cfi)
         ret->cfi_id = slot->region.map.dso->id;
@@ -100,10 +148,23 @@ static bool jit_code(const struct address_space *space, const struct region_slot
     return true;
 }
 
+/* Stacks go through the same places over and over. */
+static struct region_slot *find_region(struct address_space *space, uint64_t pc)
+{
+    struct region_slot *_Atomic *found = &space->found[(pc >> 14 ^ pc >> 20) % FOUND_MAX];
+    struct region_slot *at = atomic_load_explicit(found, memory_order_relaxed);
+    if (at && pc >= at->region.map.start && pc < at->region.map.end)
+        return at;
+    at = regions_find(space->regions, pc);
+    if (at)
+        atomic_store_explicit(found, at, memory_order_relaxed);
+    return at;
+}
+
 static bool lookup(void *context, uint64_t pc, uint64_t time, struct code *ret)
 {
-    const struct address_space *space = context;
-    struct region_slot *at = regions_find(space->regions, pc);
+    struct address_space *space = context;
+    struct region_slot *at = find_region(space, pc);
     bool pseudo = !at || at->region.map.dso->kind == DSO_PSEUDO;
     if (pseudo && space->jit && jit_code(space, at, pc, time, ret))
         return true;
@@ -131,6 +192,12 @@ struct codemap session_codemap(const struct session_place *p)
 const struct mapping *session_mapping(const struct session_place *p, uint64_t pc)
 {
     const struct region_slot *at = regions_find(p->space->regions, pc);
+    return at ? &at->region.map : NULL;
+}
+
+const struct mapping *session_mapping_next(const struct session_place *p, uint64_t address)
+{
+    const struct region_slot *at = regions_next(p->space->regions, address);
     return at ? &at->region.map : NULL;
 }
 

@@ -53,10 +53,14 @@ const struct cfi *jit_file_cfi(struct session *s, struct jit_file *file,
 
 /* ---- processes and threads (tasks.c) ----------------------------------------------------- */
 
+enum { FOUND_MAX = 64 };
+
 /* Shared by its process and by places; the process changes it only while no place has it. */
 struct address_space {
     _Atomic uint32_t refs;
     struct regions regions;
+    /* Where code was found lately, by a hash of the address; emptied by a change. */
+    struct region_slot *_Atomic found[FOUND_MAX];
     struct jit_set *jit; /* NULL: none */
     struct session *session;
 };

@@ -73,22 +73,23 @@ void regions_release(struct regions *r)
     r->root = NULL;
 }
 
-/* Other threads may be filling the code of the slot that is copied. */
-static void slot_copy(struct region_slot *to, struct region_slot *from)
-{
-    uint32_t ready = atomic_load_explicit(&from->code.ready, memory_order_acquire);
-    to->region = from->region;
-    atomic_init(&to->code.ready, ready);
-    atomic_init(&to->code.bias, ready ? atomic_load(&from->code.bias) : 0);
-    atomic_init(&to->code.cfi, ready ? atomic_load(&from->code.cfi) : NULL);
-}
-
 static void slot_set(struct region_slot *to, const struct region *region)
 {
     to->region = *region;
     atomic_init(&to->code.ready, 0);
-    atomic_init(&to->code.bias, 0);
-    atomic_init(&to->code.cfi, NULL);
+}
+
+/* Other threads may be filling the code of the slot that is copied. */
+static void slot_copy(struct region_slot *to, struct region_slot *from)
+{
+    slot_set(to, &from->region);
+    if (atomic_load_explicit(&from->code.ready, memory_order_acquire) != 1)
+        return;
+    atomic_init(&to->code.start, atomic_load_explicit(&from->code.start, memory_order_relaxed));
+    atomic_init(&to->code.end, atomic_load_explicit(&from->code.end, memory_order_relaxed));
+    atomic_init(&to->code.bias, atomic_load_explicit(&from->code.bias, memory_order_relaxed));
+    atomic_init(&to->code.cfi, atomic_load_explicit(&from->code.cfi, memory_order_relaxed));
+    atomic_init(&to->code.ready, 1);
 }
 
 /* Children of the nodes' tail from `first` on become shared with `to`. */
@@ -304,7 +305,9 @@ struct region *regions_edit(struct regions *r, uint64_t start)
     struct path p;
     if (!path_own(r, start, &p))
         return NULL;
-    return &as_leaf(p.node[p.depth - 1])->slot[p.index[p.depth - 1]].region;
+    struct region_slot *slot = &as_leaf(p.node[p.depth - 1])->slot[p.index[p.depth - 1]];
+    atomic_init(&slot->code.ready, 0);
+    return &slot->region;
 }
 
 /* What is left of `old` from `start` on. */
@@ -324,7 +327,7 @@ static bool cut(struct regions *r, const struct region *old, uint64_t start, uin
         struct region *front = regions_edit(r, old->map.start);
         if (!front)
             return false;
-        front->map.end = start;
+        front->map.end = start; /* its code is looked up anew: see regions_edit */
     } else if (!take_out(r, old->map.start)) {
         return false;
     }

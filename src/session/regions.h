@@ -28,10 +28,11 @@ struct region {
     bool written; /* was writable before: its bytes need not be the file's (RELRO) */
 };
 
-/* What codemap lookups found out about a region, filled by whoever asks first. */
+/* What codemap lookups found out about a region, filled by whoever asks first: for [start, end),
+ * which is all of it but for the rest of its outer pages. */
 struct region_code {
     _Atomic uint32_t ready;
-    _Atomic uint64_t bias;
+    _Atomic uint64_t start, end, bias;
     const struct cfi *_Atomic cfi;
 };
 

@@ -63,6 +63,8 @@ struct codemap session_codemap(const struct session_place *p);
 struct memory_layer session_memory(const struct session_place *p);
 /* The user mapping at `pc`; NULL: none. */
 const struct mapping *session_mapping(const struct session_place *p, uint64_t pc);
+/* The first mapping that ends behind `address`; NULL: no more. */
+const struct mapping *session_mapping_next(const struct session_place *p, uint64_t address);
 /* The kernel, module or BPF mapping at `pc`; NULL: none. In a kernel dso the address to resolve
  * symbols with is pc itself for DSO_KERNEL, pc - start + pgoff for DSO_KMODULE. Never changes
  * once returned. */

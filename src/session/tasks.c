@@ -14,6 +14,12 @@
 
 /* ---- address spaces ---------------------------------------------------------------------- */
 
+static void space_forget(struct address_space *space)
+{
+    for (unsigned i = 0; i < FOUND_MAX; i++)
+        atomic_init(&space->found[i], NULL);
+}
+
 static struct address_space *space_create(struct session *s, struct regions regions,
                                           struct jit_set *jit)
 {
@@ -26,6 +32,7 @@ static struct address_space *space_create(struct session *s, struct regions regi
     if (jit)
         atomic_fetch_add_explicit(&jit->refs, 1, memory_order_relaxed);
     space->session = s;
+    space_forget(space);
     return space;
 }
 
@@ -40,8 +47,10 @@ void space_release(struct address_space *space)
 
 struct address_space *process_space(struct session *s, struct process *p)
 {
-    if (atomic_load_explicit(&p->space->refs, memory_order_acquire) == 1)
+    if (atomic_load_explicit(&p->space->refs, memory_order_acquire) == 1) {
+        space_forget(p->space);
         return p->space;
+    }
     struct address_space *copy = space_create(s, p->space->regions, p->space->jit);
     if (!copy)
         return NULL;
