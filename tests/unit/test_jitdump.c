@@ -504,6 +504,48 @@ static void a_row_count_that_lies_reads_what_is_there(void **state)
     jitcode_free(code);
 }
 
+/* ---- a live one -------------------------------------------------------------------------- */
+
+/* Everything that node writes is understood, to the last byte. */
+static void a_dump_of_nodes_is_read_whole(void **state)
+{
+    (void)state;
+    if (system("node --version >node-version 2>&1") != 0) {
+        unlink("node-version");
+        skip();
+    }
+    unlink("node-version");
+    char dir[] = "jitdump-node-XXXXXX", command[512], path[96];
+    assert_non_null(mkdtemp(dir));
+    snprintf(
+        command, sizeof(command),
+        "cd %s && node --perf-prof --perf-prof-unwinding-info -e 'function hot(n) { let s = 0; "
+        "for (let i = 0; i < n; i++) s += i %% 7; return s } for (let i = 0; i < 3000; i++) "
+        "hot(1000)' && mv jit-*.dump dump",
+        dir);
+    assert_int_equal(system(command), 0);
+    struct jitcode *code;
+    snprintf(path, sizeof(path), "%s/dump", dir);
+    assert_int_equal(jitdump_load(path, NULL, &code, NULL), 0);
+    const struct jit_loss *loss = jitcode_loss(code);
+    assert_int_equal(loss->records_bad + loss->records_unknown + loss->bytes_cut, 0);
+    bool hot = false, lines = false, rules = false;
+    for (size_t i = 0; i < jitcode_count(code); i++) {
+        const struct jit_function *f = jitcode_at(code, i);
+        struct jit_position p;
+        assert_ptr_equal(jitcode_lookup(code, f->start, f->from), f);
+        if (!strstr(f->name, "hot"))
+            continue;
+        hot = true;
+        rules |= f->eh_frame != NULL;
+        lines |= jit_function_position(f, f->start + f->size / 2, &p) && p.line == 1;
+    }
+    assert_true(hot && lines && rules);
+    jitcode_free(code);
+    snprintf(command, sizeof(command), "rm -r %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
 /* ---- against a naive model ----------------------------------------------------------------- */
 
 enum { MODEL_SIZE = 96, MODEL_TIMES = 160, MODEL_RUNS = 150 };
@@ -654,6 +696,7 @@ int main(void)
         cmocka_unit_test(positions_come_from_the_row_before),
         cmocka_unit_test(v8_counts_rows_from_an_elf_header),
         cmocka_unit_test(a_row_count_that_lies_reads_what_is_there),
+        cmocka_unit_test(a_dump_of_nodes_is_read_whole),
         cmocka_unit_test(random_loads_agree_with_a_model),
         cmocka_unit_test(overlapping_loads_do_not_blow_up),
         cmocka_unit_test(threads_may_ask_at_once),
