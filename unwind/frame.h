@@ -5,6 +5,7 @@
 #ifndef UNWIND_FRAME_H
 #define UNWIND_FRAME_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum frame_kind {
@@ -54,10 +55,15 @@ struct frame {
     uint8_t kind, tier, flags, provenance;
 };
 
-/* An address to look a frame up by: inside the call instruction for return addresses. */
+/* An address to look a frame up by: inside the call instruction for return addresses. Kernel
+ * frames are looked up by the address itself, as perf does: they may be interrupted code or
+ * pushed by a thunk (read_zero+0x0 above asm_sysvec_apic_timer_interrupt was measured), and
+ * nothing in a callchain tells which. */
 static inline uint64_t frame_lookup_pc(const struct frame *f)
 {
-    return f->flags & (FRAME_LEAF | FRAME_SIGNAL) || f->pc == 0 ? f->pc : f->pc - 1;
+    bool exact = f->flags & (FRAME_LEAF | FRAME_SIGNAL) || f->kind == FRAME_KERNEL ||
+                 f->kind == FRAME_GUEST_KERNEL;
+    return exact || f->pc == 0 ? f->pc : f->pc - 1;
 }
 
 /* How a stack ended. */
