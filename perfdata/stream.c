@@ -40,7 +40,8 @@ static bool window_fill(struct stream *s, size_t want)
 {
     struct window *w = &s->in;
     if (w->cap - w->at < want) {
-        memmove(w->bytes, w->bytes + w->at, w->end - w->at);
+        if (w->end > w->at)
+            memmove(w->bytes, w->bytes + w->at, w->end - w->at);
         w->end -= w->at;
         w->at = 0;
     }
