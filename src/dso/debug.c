@@ -211,8 +211,7 @@ struct elf_image *dso_find_debug_image(struct dso_entry *d, const struct elf_ima
     consider_by_path(&s, d->dso.name);
     if (!s.found)
         consider(&s, dso_debuginfod(d->all, &image->build_id, DEBUGINFOD_DEBUGINFO));
-    if (s.found && (has(s.found, ".debug_info") || !dwarf) &&
-        (has(s.found, ".symtab") || !symbols))
+    if (s.found && (has(s.found, ".debug_info") || !dwarf) && (has(s.found, ".symtab") || !symbols))
         return s.found;
     elf_image_free(s.found);
     if (!symbols && !dwarf && (d->mini = elf_image_minidebuginfo(image)))

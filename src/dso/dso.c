@@ -122,7 +122,9 @@ static struct dso_entry *entry_add(struct dsos *all, size_t slot, enum dso_kind 
         free(d);
         return NULL;
     }
-    d->dso = (struct dso){.id = (uint32_t)all->entries.nr, .kind = kind, .name = kept,
+    d->dso = (struct dso){.id = (uint32_t)all->entries.nr,
+                          .kind = kind,
+                          .name = kept,
                           .short_name = kind == DSO_PSEUDO ? kept : after_slash(kept)};
     if (id)
         d->dso.build_id = *id;
@@ -162,8 +164,7 @@ struct dso *dsos_get(struct dsos *all, enum dso_kind kind, const char *name,
         size_t at = identity_hash(kind, name) & (all->nr_slots - 1);
         for (; !found && all->slots[at]; at = (at + 1) & (all->nr_slots - 1)) {
             struct dso_entry *d = all->entries.at[all->slots[at] - 1];
-            if (d->dso.kind == kind && strcmp(d->dso.name, name) == 0 &&
-                serves(d, build_id, root))
+            if (d->dso.kind == kind && strcmp(d->dso.name, name) == 0 && serves(d, build_id, root))
                 found = d;
         }
         if (!found)

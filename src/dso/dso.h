@@ -34,13 +34,13 @@ struct dso {
 };
 
 struct dso_options {
-    const char *symfs;      /* prefix of every path of the recording, NULL: none */
-    const char *kallsyms;   /* NULL: recorded cache entry by build id, then /proc/kallsyms */
-    const char *vmlinux;    /* NULL: none */
-    const char *debug_dir;  /* NULL: /usr/lib/debug */
+    const char *symfs;       /* prefix of every path of the recording, NULL: none */
+    const char *kallsyms;    /* NULL: recorded cache entry by build id, then /proc/kallsyms */
+    const char *vmlinux;     /* NULL: none */
+    const char *debug_dir;   /* NULL: /usr/lib/debug */
     const char *buildid_dir; /* NULL: ~/.debug */
-    bool no_debuginfod;     /* else asked when DEBUGINFOD_URLS is set */
-    bool force;             /* use files whose build id differs, too */
+    bool no_debuginfod;      /* else asked when DEBUGINFOD_URLS is set */
+    bool force;              /* use files whose build id differs, too */
 };
 
 struct dsos;
@@ -99,15 +99,16 @@ const char *dso_kallsyms(struct dso *dso);
 void dso_set_reference(struct dso *dso, const char *symbol, uint64_t address);
 bool dso_reference(const struct dso *dso, const char **symbol, uint64_t *address);
 
-/* Why there is no image, or which doubt it carries (replaced since, build id differs); NULL: none. */
+/* Why there is no image, or which doubt it carries (replaced since, build id differs); NULL: none.
+ */
 const char *dso_problem(const struct dso *dso);
 
 /* File offset (pc - mapping start + pgoff) to virtual address by PT_LOAD; false: in none. */
 bool dso_offset_to_vaddr(struct dso *dso, uint64_t offset, uint64_t *vaddr);
 /* Unwind rules; NULL: none. Damaged ones: NULL and dso_problem. */
 const struct cfi *dso_cfi(struct dso *dso);
-/* Bytes of a read-only, file-backed page at that file offset; false: not in the file, or the file is not
- * proven (build id) to be the one that ran. */
+/* Bytes of a read-only, file-backed page at that file offset; false: not in the file, or the file
+ * is not proven (build id) to be the one that ran. */
 bool dso_read(struct dso *dso, uint64_t offset, void *to, size_t size);
 
 #endif

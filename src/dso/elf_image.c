@@ -137,7 +137,8 @@ static const char *section_name(const struct elf_image *e, const struct elf_shdr
 static int read_sections(struct elf_image *e, const struct file_header *h)
 {
     struct elf_tables *t = e->tables;
-    uint64_t nr = h->shentsize >= (e->is64 ? 64 : 40) ? fitting(e, h->shoff, h->shnum, h->shentsize) : 0;
+    uint64_t nr =
+        h->shentsize >= (e->is64 ? 64 : 40) ? fitting(e, h->shoff, h->shnum, h->shentsize) : 0;
     if (nr > UINT32_MAX / 2)
         nr = 0;
     t->sections = calloc(nr + 1, sizeof(*t->sections));
@@ -163,7 +164,8 @@ static int read_sections(struct elf_image *e, const struct file_header *h)
 static int read_segments(struct elf_image *e, const struct file_header *h)
 {
     struct elf_tables *t = e->tables;
-    uint64_t nr = h->phentsize >= (e->is64 ? 56 : 32) ? fitting(e, h->phoff, h->phnum, h->phentsize) : 0;
+    uint64_t nr =
+        h->phentsize >= (e->is64 ? 56 : 32) ? fitting(e, h->phoff, h->phnum, h->phentsize) : 0;
     if (nr > UINT16_MAX)
         nr = UINT16_MAX;
     t->segments = calloc(nr + 1, sizeof(*t->segments));
@@ -336,7 +338,8 @@ static bool inflate_zlib(const uint8_t *from, size_t size, uint8_t *to, size_t t
 static bool inflate_section(const struct elf_image *e, const struct elf_shdr *s,
                             struct elf_section *ret)
 {
-    struct cursor c = cursor_make(e->bytes + s->offset, s->size, e->swapped, e->path, s->name, s->offset);
+    struct cursor c =
+        cursor_make(e->bytes + s->offset, s->size, e->swapped, e->path, s->name, s->offset);
     uint64_t size;
     uint32_t type = ELFCOMPRESS_ZLIB;
     if (s->flags & SHF_COMPRESSED) {
@@ -392,8 +395,12 @@ bool elf_image_section_at(const struct elf_image *image, uint32_t index, struct 
     if (index == 0 || index >= t->nr_sections)
         return false;
     const struct elf_shdr *s = &t->sections[index];
-    *ret = (struct elf_section){.size = s->size, .address = s->addr, .offset = s->offset,
-                                .link = s->link, .type = s->type, .index = index};
+    *ret = (struct elf_section){.size = s->size,
+                                .address = s->addr,
+                                .offset = s->offset,
+                                .link = s->link,
+                                .type = s->type,
+                                .index = index};
     if (s->type == SHT_NOBITS)
         return true;
     if (!in_file(image, s->offset, s->size))

@@ -23,10 +23,10 @@ struct elf_tables {
     struct elf_shdr *sections;
     struct elf_phdr *segments;
     uint32_t nr_sections, nr_segments;
-    pthread_mutex_t lock;           /* of `inflated` */
-    struct elf_section *inflated;   /* [nr_sections] decompressed copies, made at first use */
-    uint8_t *inflate_state;         /* [nr_sections] 0: not tried, 1: done, 2: damaged */
-    bool mapped;                    /* bytes: mmapped; else malloced */
+    pthread_mutex_t lock;         /* of `inflated` */
+    struct elf_section *inflated; /* [nr_sections] decompressed copies, made at first use */
+    uint8_t *inflate_state;       /* [nr_sections] 0: not tried, 1: done, 2: damaged */
+    bool mapped;                  /* bytes: mmapped; else malloced */
 };
 
 /* Map a regular file and read its headers. */

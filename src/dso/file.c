@@ -235,7 +235,9 @@ const char *dso_find_kallsyms(struct dso_entry *d)
         return path;
     if (!id->size || kernel_is_running(id))
         return "/proc/kallsyms";
-    dso_set_problem(d, "%s: not the running kernel, and no kallsyms of it in the build-id cache; "
-                       "use --kallsyms or --vmlinux", d->dso.name);
+    dso_set_problem(d,
+                    "%s: not the running kernel, and no kallsyms of it in the build-id cache; "
+                    "use --kallsyms or --vmlinux",
+                    d->dso.name);
     return NULL;
 }

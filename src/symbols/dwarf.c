@@ -26,8 +26,8 @@ struct dwarf {
     bool demangle;
     uint64_t low, high; /* where code can be */
     struct dwarf_file file, alt;
-    VEC(uint64_t) starts;   /* segments of the address space... */
-    VEC(uint32_t) owners;   /* ...and the unit that each belongs to, or NO_NODE */
+    VEC(uint64_t) starts;            /* segments of the address space... */
+    VEC(uint32_t) owners;            /* ...and the unit that each belongs to, or NO_NODE */
     pthread_mutex_t locks[NR_LOCKS]; /* of making a unit's index, by the unit's number */
     pthread_mutex_t split_lock;
     VEC(struct split_file *) splits;
@@ -58,7 +58,8 @@ static void add_range(void *context, uint64_t low, uint64_t high)
 }
 
 /* One set of .debug_aranges: for units whose root does not say where their code is. */
-static bool read_arange_set(struct dwarf *d, struct cursor *c, struct collect *to, const bool *known)
+static bool read_arange_set(struct dwarf *d, struct cursor *c, struct collect *to,
+                            const bool *known)
 {
     unsigned offset_size = 4;
     uint64_t set = cursor_offset(c), length = cursor_u32(c);
@@ -104,7 +105,8 @@ static bool collect_units(struct dwarf *d, struct collect *c)
         struct dwarf_pcs pcs = {.high = u->high_pc, .ranges = u->ranges};
         size_t before = c->ranges.nr;
         c->unit = (uint32_t)i;
-        pcs.low = (struct dwarf_value){.form = u->has_low_pc ? DW_FORM_addr : 0, .number = u->low_pc};
+        pcs.low =
+            (struct dwarf_value){.form = u->has_low_pc ? DW_FORM_addr : 0, .number = u->low_pc};
         dwarf_ranges(u, &pcs, add_range, c);
         known[i] = c->ranges.nr > before;
     }
@@ -151,7 +153,8 @@ static bool index_units(struct dwarf *d)
 {
     struct collect c = {.d = d};
     c.max = 1024 + (d->file.sec[SEC_INFO].size + d->file.sec[SEC_RANGES].size +
-                    d->file.sec[SEC_RNGLISTS].size + d->file.sec[SEC_ARANGES].size) / 2;
+                    d->file.sec[SEC_RNGLISTS].size + d->file.sec[SEC_ARANGES].size) /
+                       2;
     bool ok = collect_units(d, &c) && make_segments(d, c.ranges.at, c.ranges.nr);
     vec_free(&c.ranges);
     return ok;
@@ -277,7 +280,8 @@ static struct dwarf_unit *entries_unit(struct dwarf *d, struct dwarf_unit *u)
     return split ? split : u;
 }
 
-static struct unit_index *index_get(struct dwarf *d, struct dwarf_unit *u, struct dwarf_unit *entries)
+static struct unit_index *index_get(struct dwarf *d, struct dwarf_unit *u,
+                                    struct dwarf_unit *entries)
 {
     struct unit_index *x = atomic_load_explicit(&u->index, memory_order_acquire);
     if (x)
@@ -390,9 +394,10 @@ static unsigned unroll(struct dwarf *d, struct dwarf_unit *u, struct dwarf_unit 
         nr++;
         if (n->parent == NO_NODE || nr == DWARF_MAX_FRAMES)
             break;
-        ret[nr] = (struct source_frame){
-            .file = line_table_path(&x->lines, u, n->call_file, d->strings),
-            .line = n->call_line, .column = n->call_column};
+        ret[nr] =
+            (struct source_frame){.file = line_table_path(&x->lines, u, n->call_file, d->strings),
+                                  .line = n->call_line,
+                                  .column = n->call_column};
         at = n->parent;
     }
     return nr;

@@ -19,7 +19,7 @@ struct walk {
     VEC(struct node_range) ranges;
     VEC(uint32_t) parents; /* the node around each open entry */
     size_t max_ranges;
-    uint32_t node; /* whose ranges are being read */
+    uint32_t node;         /* whose ranges are being read */
     size_t function_depth; /* of `parents`, where the outermost open function stands; 0: in none */
     bool no_memory;
 };
@@ -50,17 +50,31 @@ static bool read_function(struct walk *w, struct cursor *c, const struct dwarf_a
             return false;
         struct dwarf_file *file;
         switch (attr->name) {
-        case DW_AT_low_pc: f->pcs.low = v; break;
-        case DW_AT_high_pc: f->pcs.high = v; break;
-        case DW_AT_ranges: f->pcs.ranges = v; break;
-        case DW_AT_call_file: f->call_file = (uint32_t)v.number; break;
-        case DW_AT_call_line: f->call_line = (uint32_t)v.number; break;
-        case DW_AT_call_column: f->call_column = (uint32_t)v.number; break;
+        case DW_AT_low_pc:
+            f->pcs.low = v;
+            break;
+        case DW_AT_high_pc:
+            f->pcs.high = v;
+            break;
+        case DW_AT_ranges:
+            f->pcs.ranges = v;
+            break;
+        case DW_AT_call_file:
+            f->call_file = (uint32_t)v.number;
+            break;
+        case DW_AT_call_line:
+            f->call_line = (uint32_t)v.number;
+            break;
+        case DW_AT_call_column:
+            f->call_column = (uint32_t)v.number;
+            break;
         case DW_AT_sibling:
-            if (a->children && (!dwarf_reference(w->u, &v, &file, &f->sibling) || file != w->u->file))
+            if (a->children &&
+                (!dwarf_reference(w->u, &v, &file, &f->sibling) || file != w->u->file))
                 f->sibling = 0;
             break;
-        default: break;
+        default:
+            break;
         }
     }
     return true;
@@ -76,8 +90,11 @@ static uint32_t add_function(struct walk *w, uint64_t die, bool inlined, uint32_
     dwarf_ranges(w->u, &f->pcs, add_range, w);
     if (w->ranges.nr == before)
         return parent;
-    struct function_node n = {.parent = inlined ? parent : NO_NODE, .call_file = f->call_file,
-                              .call_line = f->call_line, .call_column = f->call_column, .die = die};
+    struct function_node n = {.parent = inlined ? parent : NO_NODE,
+                              .call_file = f->call_file,
+                              .call_line = f->call_line,
+                              .call_column = f->call_column,
+                              .die = die};
     if (nr == NO_NODE || !vec_push(&w->x->nodes, n)) {
         w->no_memory = true;
         return parent;
@@ -85,8 +102,8 @@ static uint32_t add_function(struct walk *w, uint64_t die, bool inlined, uint32_
     return nr;
 }
 
-/* Skips an entry's attributes; its sibling's offset when it is given (types and declarations: no code
- * stands below them). */
+/* Skips an entry's attributes; its sibling's offset when it is given (types and declarations: no
+ * code stands below them). */
 static bool skip_entry(struct walk *w, struct cursor *c, const struct dwarf_abbrev *a,
                        uint64_t *sibling)
 {
@@ -105,9 +122,15 @@ static bool skip_entry(struct walk *w, struct cursor *c, const struct dwarf_abbr
 static bool may_hold_code(uint16_t tag)
 {
     switch (tag) {
-    case DW_TAG_compile_unit: case DW_TAG_partial_unit: case DW_TAG_namespace: case DW_TAG_module:
-    case DW_TAG_lexical_block: case DW_TAG_try_block: case DW_TAG_catch_block:
-    case DW_TAG_with_stmt: case DW_TAG_common_block:
+    case DW_TAG_compile_unit:
+    case DW_TAG_partial_unit:
+    case DW_TAG_namespace:
+    case DW_TAG_module:
+    case DW_TAG_lexical_block:
+    case DW_TAG_try_block:
+    case DW_TAG_catch_block:
+    case DW_TAG_with_stmt:
+    case DW_TAG_common_block:
         return true;
     default:
         return false;
@@ -236,11 +259,12 @@ struct unit_index *unit_index_create(struct dwarf_unit *u, const struct dwarf_un
     if (!x)
         return NULL;
     bool ok = line_table_read(&x->lines, lines_of, low, high);
-    struct walk w = {.u = u, .x = x, .low = low, .high = high,
-                     .abbrevs = functions ? dwarf_abbrevs(u) : NULL};
+    struct walk w = {
+        .u = u, .x = x, .low = low, .high = high, .abbrevs = functions ? dwarf_abbrevs(u) : NULL};
     const struct dwarf_file *ranges_in = u->skeleton ? u->skeleton->file : u->file;
     w.max_ranges = 1024 + (u->end - u->offset + u->file->sec[SEC_RNGLISTS].size +
-                           ranges_in->sec[SEC_RANGES].size) / 2;
+                           ranges_in->sec[SEC_RANGES].size) /
+                              2;
     if (ok && w.abbrevs) {
         walk_unit(&w);
         make_segments(&w);

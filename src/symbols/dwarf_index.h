@@ -10,9 +10,9 @@ enum { NO_NODE = UINT32_MAX };
 
 /* A function or an inlined call of one. */
 struct function_node {
-    uint32_t parent;    /* what it is inlined into; NO_NODE: a real function */
+    uint32_t parent; /* what it is inlined into; NO_NODE: a real function */
     uint32_t call_file, call_line, call_column; /* where it is called, when inlined */
-    uint64_t die;       /* offset in SEC_INFO: its name is read when asked for */
+    uint64_t die; /* offset in SEC_INFO: its name is read when asked for */
     _Atomic(const char *) name;
 };
 

@@ -231,17 +231,31 @@ static void extended(struct line_program *p, struct machine *m)
 static void standard(struct line_program *p, struct machine *m, uint8_t opcode)
 {
     switch (opcode) {
-    case DW_LNS_copy: emit(m, false); break;
-    case DW_LNS_advance_pc: advance(p, m, cursor_uleb128(&p->c)); break;
-    case DW_LNS_advance_line: m->line += (uint32_t)cursor_sleb128(&p->c); break;
-    case DW_LNS_set_file: m->file = (uint32_t)cursor_uleb128(&p->c); break;
-    case DW_LNS_set_column: m->column = (uint32_t)cursor_uleb128(&p->c); break;
-    case DW_LNS_const_add_pc: advance(p, m, (255u - p->opcode_base) / p->line_range); break;
+    case DW_LNS_copy:
+        emit(m, false);
+        break;
+    case DW_LNS_advance_pc:
+        advance(p, m, cursor_uleb128(&p->c));
+        break;
+    case DW_LNS_advance_line:
+        m->line += (uint32_t)cursor_sleb128(&p->c);
+        break;
+    case DW_LNS_set_file:
+        m->file = (uint32_t)cursor_uleb128(&p->c);
+        break;
+    case DW_LNS_set_column:
+        m->column = (uint32_t)cursor_uleb128(&p->c);
+        break;
+    case DW_LNS_const_add_pc:
+        advance(p, m, (255u - p->opcode_base) / p->line_range);
+        break;
     case DW_LNS_fixed_advance_pc:
         m->address += cursor_u16(&p->c);
         m->op_index = 0;
         break;
-    case DW_LNS_negate_stmt: case DW_LNS_set_basic_block: case DW_LNS_set_prologue_end:
+    case DW_LNS_negate_stmt:
+    case DW_LNS_set_basic_block:
+    case DW_LNS_set_prologue_end:
     case DW_LNS_set_epilogue_begin:
         break;
     default:
@@ -302,7 +316,8 @@ static bool order_sequences(struct machine *m, struct line_table *t)
     ok = ok && sort_keys(keys, nr);
     for (size_t i = 0; ok && i < nr; i++) {
         const struct sequence *s = &m->sequences.at[keys[i].index];
-        /* Inside a sequence addresses ascend, or the file is odd; then all but the end is sorted. */
+        /* Inside a sequence addresses ascend, or the file is odd; then all but the end is sorted.
+         */
         ok = sort_rows(m->raw.rows.at + s->first, s->nr - 1);
         memcpy(t->rows.at + t->rows.nr, m->raw.rows.at + s->first, s->nr * sizeof(struct line_row));
         t->rows.nr += s->nr;

@@ -31,7 +31,8 @@ void dwarf_package_read(struct dwarf_package *p, const struct elf_image *image)
     struct elf_section s;
     if (!elf_image_section(image, ".debug_cu_index", &s) || !s.bytes)
         return;
-    struct cursor c = cursor_make(s.bytes, s.size, image->swapped, image->path, ".debug_cu_index", 0);
+    struct cursor c =
+        cursor_make(s.bytes, s.size, image->swapped, image->path, ".debug_cu_index", 0);
     /* Version 5's number has 16 bits and 16 bits of padding. */
     uint32_t version = s.size >= 4 && load_u16(s.bytes, image->swapped) == 5 ? 5 : 0;
     uint32_t word = cursor_u32(&c), nr_sections = cursor_u32(&c), nr_units = cursor_u32(&c),

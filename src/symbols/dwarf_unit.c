@@ -8,8 +8,12 @@
 #include <stdlib.h>
 
 /* Forms that <dwarf.h> has had under several names. */
-enum { FORM_REF_ALT = 0x1f20, FORM_STRP_ALT = 0x1f21, FORM_ADDR_INDEX = 0x1f01,
-       FORM_STR_INDEX = 0x1f02 };
+enum {
+    FORM_REF_ALT = 0x1f20,
+    FORM_STRP_ALT = 0x1f21,
+    FORM_ADDR_INDEX = 0x1f01,
+    FORM_STR_INDEX = 0x1f02
+};
 
 /* ---- abbreviations ----------------------------------------------------------------------- */
 
@@ -17,19 +21,33 @@ enum { FORM_REF_ALT = 0x1f20, FORM_STRP_ALT = 0x1f21, FORM_ADDR_INDEX = 0x1f01,
 static uint32_t form_size(const struct dwarf_unit *u, uint16_t form)
 {
     switch (form) {
-    case DW_FORM_implicit_const: case DW_FORM_flag_present:
+    case DW_FORM_implicit_const:
+    case DW_FORM_flag_present:
         return 0;
-    case DW_FORM_data1: case DW_FORM_ref1: case DW_FORM_flag: case DW_FORM_strx1:
+    case DW_FORM_data1:
+    case DW_FORM_ref1:
+    case DW_FORM_flag:
+    case DW_FORM_strx1:
     case DW_FORM_addrx1:
         return 1;
-    case DW_FORM_data2: case DW_FORM_ref2: case DW_FORM_strx2: case DW_FORM_addrx2:
+    case DW_FORM_data2:
+    case DW_FORM_ref2:
+    case DW_FORM_strx2:
+    case DW_FORM_addrx2:
         return 2;
-    case DW_FORM_strx3: case DW_FORM_addrx3:
+    case DW_FORM_strx3:
+    case DW_FORM_addrx3:
         return 3;
-    case DW_FORM_data4: case DW_FORM_ref4: case DW_FORM_strx4: case DW_FORM_addrx4:
+    case DW_FORM_data4:
+    case DW_FORM_ref4:
+    case DW_FORM_strx4:
+    case DW_FORM_addrx4:
     case DW_FORM_ref_sup4:
         return 4;
-    case DW_FORM_data8: case DW_FORM_ref8: case DW_FORM_ref_sig8: case DW_FORM_ref_sup8:
+    case DW_FORM_data8:
+    case DW_FORM_ref8:
+    case DW_FORM_ref_sig8:
+    case DW_FORM_ref_sup8:
         return 8;
     case DW_FORM_data16:
         return 16;
@@ -37,8 +55,12 @@ static uint32_t form_size(const struct dwarf_unit *u, uint16_t form)
         return u->address_size;
     case DW_FORM_ref_addr:
         return u->version <= 2 ? u->address_size : u->offset_size;
-    case DW_FORM_strp: case DW_FORM_line_strp: case DW_FORM_sec_offset: case DW_FORM_strp_sup:
-    case FORM_REF_ALT: case FORM_STRP_ALT:
+    case DW_FORM_strp:
+    case DW_FORM_line_strp:
+    case DW_FORM_sec_offset:
+    case DW_FORM_strp_sup:
+    case FORM_REF_ALT:
+    case FORM_STRP_ALT:
         return u->offset_size;
     default:
         return NOT_FIXED;
@@ -69,7 +91,8 @@ static bool read_abbrev(const struct dwarf_unit *u, struct cursor *c, struct dwa
         if (a.name == 0 && a.form == 0)
             break;
         uint32_t size = form_size(u, a.form);
-        e.fixed_size = size == NOT_FIXED || e.fixed_size > 1 << 20 ? NOT_FIXED : e.fixed_size + size;
+        e.fixed_size =
+            size == NOT_FIXED || e.fixed_size > 1 << 20 ? NOT_FIXED : e.fixed_size + size;
         e.has_sibling |= a.name == DW_AT_sibling;
         e.nr_attrs++;
         if (!vec_push(&all->attrs, a))
@@ -127,8 +150,7 @@ const struct dwarf_abbrev *dwarf_abbrev_find(const struct dwarf_abbrevs *a, uint
     if (a->dense)
         return code - 1 < a->entries.nr ? &a->entries.at[code - 1] : NULL;
     struct dwarf_abbrev key = {.code = code};
-    return a->entries.nr
-               ? bsearch(&key, a->entries.at, a->entries.nr, sizeof(key), by_code) : NULL;
+    return a->entries.nr ? bsearch(&key, a->entries.at, a->entries.nr, sizeof(key), by_code) : NULL;
 }
 
 /* ---- attributes -------------------------------------------------------------------------- */
@@ -178,14 +200,21 @@ bool dwarf_read_value(const struct dwarf_unit *u, struct cursor *c, const struct
     case DW_FORM_sdata:
         ret->number = (uint64_t)cursor_sleb128(c);
         break;
-    case DW_FORM_udata: case DW_FORM_ref_udata: case DW_FORM_strx: case DW_FORM_addrx:
-    case DW_FORM_loclistx: case DW_FORM_rnglistx: case FORM_ADDR_INDEX: case FORM_STR_INDEX:
+    case DW_FORM_udata:
+    case DW_FORM_ref_udata:
+    case DW_FORM_strx:
+    case DW_FORM_addrx:
+    case DW_FORM_loclistx:
+    case DW_FORM_rnglistx:
+    case FORM_ADDR_INDEX:
+    case FORM_STR_INDEX:
         ret->number = cursor_uleb128(c);
         break;
     case DW_FORM_string:
         ret->bytes = (const uint8_t *)cursor_string(c);
         break;
-    case DW_FORM_exprloc: case DW_FORM_block:
+    case DW_FORM_exprloc:
+    case DW_FORM_block:
         read_block(c, cursor_uleb128(c), ret);
         break;
     case DW_FORM_block1:
@@ -200,7 +229,8 @@ bool dwarf_read_value(const struct dwarf_unit *u, struct cursor *c, const struct
     case DW_FORM_data16:
         read_block(c, 16, ret);
         break;
-    case DW_FORM_strx3: case DW_FORM_addrx3:
+    case DW_FORM_strx3:
+    case DW_FORM_addrx3:
         ret->number = read_u24(u, c);
         break;
     default:
@@ -256,10 +286,15 @@ const char *dwarf_string(const struct dwarf_unit *u, const struct dwarf_value *v
         return string_at(u->file, SEC_STR, v->number);
     case DW_FORM_line_strp:
         return string_at(u->file, SEC_LINE_STR, v->number);
-    case DW_FORM_strp_sup: case FORM_STRP_ALT:
+    case DW_FORM_strp_sup:
+    case FORM_STRP_ALT:
         return u->file->alt ? string_at(u->file->alt, SEC_STR, v->number) : NULL;
-    case DW_FORM_strx: case DW_FORM_strx1: case DW_FORM_strx2: case DW_FORM_strx3:
-    case DW_FORM_strx4: case FORM_STR_INDEX:
+    case DW_FORM_strx:
+    case DW_FORM_strx1:
+    case DW_FORM_strx2:
+    case DW_FORM_strx3:
+    case DW_FORM_strx4:
+    case FORM_STR_INDEX:
         return indexed_string(u, v->number);
     default:
         return NULL;
@@ -272,8 +307,8 @@ static bool indexed_address(const struct dwarf_unit *u, uint64_t index, uint64_t
     const struct dwarf_unit *of = u->skeleton ? u->skeleton : u;
     if (index > UINT32_MAX)
         return false;
-    struct cursor c = dwarf_section_cursor(of->file, SEC_ADDR,
-                                           of->addr_base + index * of->address_size);
+    struct cursor c =
+        dwarf_section_cursor(of->file, SEC_ADDR, of->addr_base + index * of->address_size);
     *ret = dwarf_sized(&c, of->address_size);
     return !c.failed;
 }
@@ -284,8 +319,12 @@ bool dwarf_address(const struct dwarf_unit *u, const struct dwarf_value *v, uint
     case DW_FORM_addr:
         *ret = v->number;
         return true;
-    case DW_FORM_addrx: case DW_FORM_addrx1: case DW_FORM_addrx2: case DW_FORM_addrx3:
-    case DW_FORM_addrx4: case FORM_ADDR_INDEX:
+    case DW_FORM_addrx:
+    case DW_FORM_addrx1:
+    case DW_FORM_addrx2:
+    case DW_FORM_addrx3:
+    case DW_FORM_addrx4:
+    case FORM_ADDR_INDEX:
         return indexed_address(u, v->number, ret);
     default:
         return false;
@@ -298,13 +337,18 @@ bool dwarf_reference(const struct dwarf_unit *u, const struct dwarf_value *v,
     *file = u->file;
     *offset = v->number;
     switch (v->form) {
-    case DW_FORM_ref1: case DW_FORM_ref2: case DW_FORM_ref4: case DW_FORM_ref8:
+    case DW_FORM_ref1:
+    case DW_FORM_ref2:
+    case DW_FORM_ref4:
+    case DW_FORM_ref8:
     case DW_FORM_ref_udata:
         *offset += u->offset;
         return true;
     case DW_FORM_ref_addr:
         return true;
-    case DW_FORM_ref_sup4: case DW_FORM_ref_sup8: case FORM_REF_ALT:
+    case DW_FORM_ref_sup4:
+    case DW_FORM_ref_sup8:
+    case FORM_REF_ALT:
         *file = u->file->alt;
         return *file != NULL;
     default:
@@ -320,7 +364,8 @@ static void ranges_old(const struct dwarf_unit *u, uint64_t offset, dwarf_each_r
 {
     const struct dwarf_unit *of = u->skeleton ? u->skeleton : u;
     uint64_t base = of->low_pc, ones = of->address_size == 8 ? UINT64_MAX : UINT32_MAX;
-    struct cursor c = dwarf_section_cursor(of->file, SEC_RANGES, offset + (u->skeleton ? of->ranges_base : 0));
+    struct cursor c =
+        dwarf_section_cursor(of->file, SEC_RANGES, offset + (u->skeleton ? of->ranges_base : 0));
     for (;;) {
         uint64_t low = dwarf_sized(&c, of->address_size), high = dwarf_sized(&c, of->address_size);
         if (c.failed || (low == 0 && high == 0))
@@ -374,15 +419,15 @@ static bool range_entry(const struct dwarf_unit *u, struct cursor *c, uint64_t *
     return !c->failed;
 }
 
-static void ranges_5(const struct dwarf_unit *u, const struct dwarf_value *v, dwarf_each_range *each,
-                     void *context)
+static void ranges_5(const struct dwarf_unit *u, const struct dwarf_value *v,
+                     dwarf_each_range *each, void *context)
 {
     uint64_t at = v->number, base = u->skeleton ? u->skeleton->low_pc : u->low_pc;
     if (v->form == DW_FORM_rnglistx) {
         if (at > UINT32_MAX)
             return;
-        struct cursor table = dwarf_section_cursor(u->file, SEC_RNGLISTS,
-                                                   u->rnglists_base + at * u->offset_size);
+        struct cursor table =
+            dwarf_section_cursor(u->file, SEC_RNGLISTS, u->rnglists_base + at * u->offset_size);
         at = u->rnglists_base + dwarf_offset(&table, u->offset_size);
         if (table.failed)
             return;
@@ -421,19 +466,47 @@ static void root_attribute(struct dwarf_unit *u, uint16_t name, const struct dwa
                            struct root *r)
 {
     switch (name) {
-    case DW_AT_name: r->name = *v; break;
-    case DW_AT_comp_dir: r->comp_dir = *v; break;
-    case DW_AT_low_pc: r->low = *v; break;
-    case DW_AT_high_pc: u->high_pc = *v; break;
-    case DW_AT_ranges: u->ranges = *v; break;
-    case DW_AT_stmt_list: u->stmt_list = v->number; u->has_stmt_list = true; break;
-    case DW_AT_addr_base: case DW_AT_GNU_addr_base: u->addr_base = v->number; break;
-    case DW_AT_str_offsets_base: u->str_offsets_base = v->number; break;
-    case DW_AT_rnglists_base: u->rnglists_base = v->number; break;
-    case DW_AT_GNU_ranges_base: u->ranges_base = v->number; break;
-    case DW_AT_dwo_name: case DW_AT_GNU_dwo_name: r->dwo_name = *v; break;
-    case DW_AT_GNU_dwo_id: u->dwo_id = v->number; break;
-    default: break;
+    case DW_AT_name:
+        r->name = *v;
+        break;
+    case DW_AT_comp_dir:
+        r->comp_dir = *v;
+        break;
+    case DW_AT_low_pc:
+        r->low = *v;
+        break;
+    case DW_AT_high_pc:
+        u->high_pc = *v;
+        break;
+    case DW_AT_ranges:
+        u->ranges = *v;
+        break;
+    case DW_AT_stmt_list:
+        u->stmt_list = v->number;
+        u->has_stmt_list = true;
+        break;
+    case DW_AT_addr_base:
+    case DW_AT_GNU_addr_base:
+        u->addr_base = v->number;
+        break;
+    case DW_AT_str_offsets_base:
+        u->str_offsets_base = v->number;
+        break;
+    case DW_AT_rnglists_base:
+        u->rnglists_base = v->number;
+        break;
+    case DW_AT_GNU_ranges_base:
+        u->ranges_base = v->number;
+        break;
+    case DW_AT_dwo_name:
+    case DW_AT_GNU_dwo_name:
+        r->dwo_name = *v;
+        break;
+    case DW_AT_GNU_dwo_id:
+        u->dwo_id = v->number;
+        break;
+    default:
+        break;
     }
 }
 
@@ -477,7 +550,8 @@ static bool read_root(struct dwarf_unit *u, struct dwarf_abbrevs *scratch, size_
 /* A unit header; false when the section ends or cannot be followed further. */
 static bool read_header(struct dwarf_file *f, struct cursor *c, struct dwarf_unit *u)
 {
-    *u = (struct dwarf_unit){.file = f, .offset = cursor_offset(c), .offset_size = 4, .type = DW_UT_compile};
+    *u = (struct dwarf_unit){
+        .file = f, .offset = cursor_offset(c), .offset_size = 4, .type = DW_UT_compile};
     uint64_t length = cursor_u32(c);
     if (length == 0xffffffff) {
         length = cursor_u64(c);
@@ -547,7 +621,7 @@ static void read_units(struct dwarf_file *f)
 bool dwarf_file_open(struct dwarf_file *f, const struct elf_image *image, bool dwo)
 {
     static const char *const names[SEC_NR] = {
-        ".debug_info", ".debug_abbrev", ".debug_str", ".debug_line", ".debug_line_str",
+        ".debug_info",   ".debug_abbrev",   ".debug_str",  ".debug_line",        ".debug_line_str",
         ".debug_ranges", ".debug_rnglists", ".debug_addr", ".debug_str_offsets", ".debug_aranges"};
     *f = (struct dwarf_file){.image = image, .dwo = dwo};
     for (int i = 0; i < SEC_NR; i++) {

@@ -11,8 +11,17 @@
 #include <stdatomic.h>
 
 enum dwarf_section {
-    SEC_INFO, SEC_ABBREV, SEC_STR, SEC_LINE, SEC_LINE_STR, SEC_RANGES, SEC_RNGLISTS, SEC_ADDR,
-    SEC_STR_OFFSETS, SEC_ARANGES, SEC_NR,
+    SEC_INFO,
+    SEC_ABBREV,
+    SEC_STR,
+    SEC_LINE,
+    SEC_LINE_STR,
+    SEC_RANGES,
+    SEC_RNGLISTS,
+    SEC_ADDR,
+    SEC_STR_OFFSETS,
+    SEC_ARANGES,
+    SEC_NR,
 };
 
 struct dwarf_span {
@@ -30,9 +39,9 @@ struct dwarf_file {
 };
 
 struct dwarf_value {
-    uint64_t number; /* or offset, index, address: as the form says */
+    uint64_t number;      /* or offset, index, address: as the form says */
     const uint8_t *bytes; /* inline string or block */
-    uint16_t form; /* 0: absent */
+    uint16_t form;        /* 0: absent */
 };
 
 struct dwarf_attr {
@@ -113,9 +122,9 @@ static inline struct cursor dwarf_section_cursor(const struct dwarf_file *f, enu
     const struct dwarf_span *span = &f->sec[s];
     static const uint8_t nothing[1];
     bool inside = span->bytes && offset <= span->size;
-    struct cursor c = cursor_make(inside ? span->bytes + offset : nothing,
-                                  inside ? span->size - offset : 0, f->image->swapped,
-                                  f->image->path, "DWARF", offset);
+    struct cursor c =
+        cursor_make(inside ? span->bytes + offset : nothing, inside ? span->size - offset : 0,
+                    f->image->swapped, f->image->path, "DWARF", offset);
     c.failed = !inside;
     return c;
 }
@@ -128,10 +137,14 @@ static inline uint64_t dwarf_offset(struct cursor *c, unsigned size)
 static inline uint64_t dwarf_sized(struct cursor *c, unsigned size)
 {
     switch (size) {
-    case 1: return cursor_u8(c);
-    case 2: return cursor_u16(c);
-    case 4: return cursor_u32(c);
-    default: return cursor_u64(c);
+    case 1:
+        return cursor_u8(c);
+    case 2:
+        return cursor_u16(c);
+    case 4:
+        return cursor_u32(c);
+    default:
+        return cursor_u64(c);
     }
 }
 

@@ -20,7 +20,7 @@ struct dso_tables {
 struct symbols {
     struct symbols_options options;
     struct intern *strings;
-    pthread_mutex_t lock; /* of `tables`, and of making one */
+    pthread_mutex_t lock;            /* of `tables`, and of making one */
     VEC(struct dso_tables *) tables; /* by dso id */
 };
 

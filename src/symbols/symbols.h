@@ -28,8 +28,8 @@ struct source_frame {
 
 /* What stands at an address. */
 struct resolved {
-    const char *symbol;   /* demangled unless asked otherwise; NULL: none covers the address */
-    uint64_t offset;      /* from the symbol's start */
+    const char *symbol; /* demangled unless asked otherwise; NULL: none covers the address */
+    uint64_t offset;    /* from the symbol's start */
     uint64_t symbol_size;
     struct source_frame outer;          /* position in the outermost (real) function */
     const struct source_frame *inlined; /* innermost first; [nr_inlined] */
@@ -47,8 +47,8 @@ void symbol_cache_free(struct symbol_cache *c);
 
 /* Resolve `address`: the file offset (pc - mapping start + pgoff) of a user dso, the pc of
  * DSO_KERNEL, the mapping offset of DSO_KMODULE. `lookup` is where to look (for a return
- * address, address - 1); offset is counted from `address`. NULL only when memory is out. Valid until
- * the cache is freed. */
+ * address, address - 1); offset is counted from `address`. NULL only when memory is out. Valid
+ * until the cache is freed. */
 const struct resolved *symbols_resolve(struct symbol_cache *c, struct dso *dso, uint64_t address,
                                        uint64_t lookup);
 

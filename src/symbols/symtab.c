@@ -102,7 +102,7 @@ static bool first_name_is_better(const struct symtab *t, const char *a, const ch
     struct text text[2] = {0};
     const char *names[2] = {a, b};
     bool mangled = t->demangle && (demangle_may(a) || demangle_may(b));
-    if (mangled && differ_in_variant(a, b))
+    if (strcmp(a, b) == 0 || (mangled && differ_in_variant(a, b)))
         return true;
     for (int i = 0; mangled && i < 2; i++)
         if (demangle(names[i], &text[i])) {
@@ -111,9 +111,9 @@ static bool first_name_is_better(const struct symtab *t, const char *a, const ch
         }
     unsigned under_a = underscores(names[0]), under_b = underscores(names[1]);
     size_t size_a = strlen(names[0]), size_b = strlen(names[1]);
-    bool first = under_a != under_b   ? under_a < under_b
+    bool first = under_a != under_b ? under_a < under_b
                  : size_a != size_b ? size_a > size_b
-                                      : !is_cold_syscall(names[0]);
+                                    : !is_cold_syscall(names[0]);
     text_free(&text[0]);
     text_free(&text[1]);
     return first;
@@ -273,8 +273,7 @@ static struct elf_section string_table(const struct elf_image *e, uint64_t index
 /* Functions, indirect functions, objects; labels of text and data that are visible. */
 static bool is_label(const struct raw_symbol *s)
 {
-    return ELF64_ST_TYPE(s->info) == STT_NOTYPE &&
-           ELF64_ST_VISIBILITY(s->other) != STV_HIDDEN &&
+    return ELF64_ST_TYPE(s->info) == STT_NOTYPE && ELF64_ST_VISIBILITY(s->other) != STV_HIDDEN &&
            ELF64_ST_VISIBILITY(s->other) != STV_INTERNAL;
 }
 
@@ -397,18 +396,20 @@ static void add_plt(struct symtab *t, const struct elf_image *e)
     const struct elf_shdr *dyn = section_header(e, ".dynsym", &dynsym_index);
     bool rela = elf_image_section(e, ".rela.plt", &rel);
     if (!plt || !dyn || (!rela && !elf_image_section(e, ".rel.plt", &rel)) || !rel.bytes ||
-        rel.link != dynsym_index || !elf_image_section_at(e, dynsym_index, &dynsym) || !dynsym.bytes)
+        rel.link != dynsym_index || !elf_image_section_at(e, dynsym_index, &dynsym) ||
+        !dynsym.bytes)
         return;
     struct elf_section names = string_table(e, dynsym.link);
     uint64_t first, size;
     plt_sizes(e, plt, &first, &size);
-    size_t word = e->is64 ? 8 : 4, rel_size = rela ? 3 * word : 2 * word, sym_size = e->is64 ? 24 : 16;
+    size_t word = e->is64 ? 8 : 4, rel_size = rela ? 3 * word : 2 * word,
+           sym_size = e->is64 ? 24 : 16;
     if (size == 0 || size > 4096)
         return;
     for (size_t i = 0; i < rel.size / rel_size && !t->no_memory; i++) {
         const uint8_t *info_at = rel.bytes + i * rel_size + word;
-        uint64_t symbol = e->is64 ? load_u64(info_at, e->swapped) >> 32
-                                  : load_u32(info_at, e->swapped) >> 8;
+        uint64_t symbol =
+            e->is64 ? load_u64(info_at, e->swapped) >> 32 : load_u32(info_at, e->swapped) >> 8;
         if (symbol >= dynsym.size / sym_size)
             continue;
         uint32_t name = load_u32(dynsym.bytes + symbol * sym_size, e->swapped);

@@ -10,8 +10,8 @@
 #include <stdatomic.h>
 
 struct symbol {
-    uint64_t start, end; /* in the terms of symbols_resolve's address */
-    const char *name;    /* as the file has it */
+    uint64_t start, end;         /* in the terms of symbols_resolve's address */
+    const char *name;            /* as the file has it */
     _Atomic(const char *) shown; /* as printed; made at first need */
     uint8_t binding;
     bool plt;

@@ -2,6 +2,7 @@
 /* An ELF file of any bytes: opened, its symbols, inlined functions and lines asked for. The first
  * bytes of the input choose the addresses. */
 #include "dso/dso.h"
+#include "symbols/dwarf_unit.h"
 #include "symbols/symbols.h"
 
 #include <stdio.h>
@@ -22,7 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (write(fd, data + HEAD, size - HEAD) != (ssize_t)(size - HEAD))
         abort();
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    struct dso_options o = {.buildid_dir = "/nonexistent", .debug_dir = "/nonexistent", .no_debuginfod = true};
+    struct dso_options o = {
+        .buildid_dir = "/nonexistent", .debug_dir = "/nonexistent", .no_debuginfod = true};
     struct symbols_options so = {.inlines = true};
     struct dsos *all = dsos_create(&o);
     struct symbols *s = symbols_create(all, &so);
@@ -34,6 +36,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (uint64_t i = 0; i < 64; i++)
         if (!symbols_resolve(c, d, 0x1000 + i * (step + 1), 0x1000 + i * (step + 1)))
             abort();
+    /* The same bytes as a .dwo file or package, too. */
+    const struct elf_image *e = dso_image(d);
+    struct dwarf_file split = {0};
+    if (e && dwarf_file_open(&split, e, true))
+        (void)dwarf_abbrevs(&split.units.at[0]);
+    dwarf_file_close(&split);
     uint8_t bytes[16];
     (void)dso_read(d, step, bytes, sizeof(bytes));
     symbol_cache_free(c);

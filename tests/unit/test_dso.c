@@ -43,11 +43,13 @@ static int make_folder(void **state)
     if (!mkdtemp(folder))
         return -1;
     shell("printf 'static __attribute__((noinline)) int inner(int x) { return x * 3; }\\n"
-          "int outer(int x) { return inner(x) + 1; }\\nint main(int c, char **v) { (void)v; return outer(c); }\\n' > p.c");
+          "int outer(int x) { return inner(x) + 1; }\\nint main(int c, char **v) { (void)v; return "
+          "outer(c); }\\n' > p.c");
     shell("gcc -g -O1 -Wl,--build-id -o whole p.c");
     shell("objcopy --only-keep-debug whole whole.debug && cp whole stripped && strip stripped && "
           "cp stripped linked && objcopy --add-gnu-debuglink=whole.debug linked && "
-          "printf 'int main(void) { return 7; }\\n' > other.c && gcc -Wl,--build-id -o other other.c");
+          "printf 'int main(void) { return 7; }\\n' > other.c && gcc -Wl,--build-id -o other "
+          "other.c");
     return 0;
 }
 
@@ -195,7 +197,8 @@ static void the_build_id_cache_and_symfs_are_searched(void **state)
     build_id_text(&id, hex);
     snprintf(rest, sizeof(rest), "%s", hex + 2);
     hex[2] = 0;
-    shell("mkdir -p cache/.build-id/%s/%s && cp whole cache/.build-id/%s/%s/elf", hex, rest, hex, rest);
+    shell("mkdir -p cache/.build-id/%s/%s && cp whole cache/.build-id/%s/%s/elf", hex, rest, hex,
+          rest);
     struct dso_options o = {.buildid_dir = path("cache")};
     struct dsos *all = table(&o);
     assert_non_null(dso_image(dsos_get(all, DSO_FILE, "/no/such/file", &id, 0)));
@@ -223,7 +226,8 @@ static void debug_files_are_found_and_checked(void **state)
     struct build_id id = id_of(path("whole"));
     char hex[48];
     build_id_text(&id, hex);
-    shell("mkdir -p debug/.build-id/%.2s && cp whole.debug debug/.build-id/%.2s/%s.debug", hex, hex, hex + 2);
+    shell("mkdir -p debug/.build-id/%.2s && cp whole.debug debug/.build-id/%.2s/%s.debug", hex, hex,
+          hex + 2);
     struct dso_options o = {.debug_dir = path("debug")};
     all = table(&o);
     stripped = dsos_get(all, DSO_FILE, path("stripped"), NULL, 0);
@@ -231,12 +235,16 @@ static void debug_files_are_found_and_checked(void **state)
     dsos_free(all);
 
     /* Without a build id the checksum decides. */
-    shell("mkdir -p crc && gcc -g -Wl,--build-id=none -o crc/a p.c && objcopy --only-keep-debug crc/a crc/a.debug && "
+    shell("mkdir -p crc && gcc -g -Wl,--build-id=none -o crc/a p.c && objcopy --only-keep-debug "
+          "crc/a crc/a.debug && "
           "strip crc/a && objcopy --add-gnu-debuglink=crc/a.debug crc/a && cp crc/a crc/b && "
-          "mkdir -p bad && cp crc/a bad/a && gcc -g -O2 -Wl,--build-id=none -o bad/x other.c && cp bad/x bad/a.debug");
+          "mkdir -p bad && cp crc/a bad/a && gcc -g -O2 -Wl,--build-id=none -o bad/x other.c && cp "
+          "bad/x bad/a.debug");
     all = table(NULL);
-    assert_string_equal(dso_debug_image(dsos_get(all, DSO_FILE, path("crc/a"), NULL, 0))->path, path("crc/a.debug"));
-    assert_string_equal(dso_debug_image(dsos_get(all, DSO_FILE, path("bad/a"), NULL, 0))->path, path("bad/a"));
+    assert_string_equal(dso_debug_image(dsos_get(all, DSO_FILE, path("crc/a"), NULL, 0))->path,
+                        path("crc/a.debug"));
+    assert_string_equal(dso_debug_image(dsos_get(all, DSO_FILE, path("bad/a"), NULL, 0))->path,
+                        path("bad/a"));
     dsos_free(all);
 }
 
@@ -262,8 +270,9 @@ static void compressed_sections_read_as_plain_ones(void **state)
 static void minidebuginfo_is_unpacked(void **state)
 {
     (void)state;
-    shell("objcopy --only-keep-debug --strip-debug whole mini && "
-          "xz -k -f mini && cp stripped small && objcopy --add-section .gnu_debugdata=mini.xz small");
+    shell(
+        "objcopy --only-keep-debug --strip-debug whole mini && "
+        "xz -k -f mini && cp stripped small && objcopy --add-section .gnu_debugdata=mini.xz small");
     struct dsos *all = table(NULL);
     struct dso *d = dsos_get(all, DSO_FILE, path("small"), NULL, 0);
     struct elf_section s;

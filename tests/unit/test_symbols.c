@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Names, inlined functions and lines of programs compiled here. Oracles: nm for symbols, addr2line -i
- * -f for inlined functions (it cannot read .dwo files: those builds have the same code as a
+ * Names, inlined functions and lines of programs compiled here. Oracles: nm for symbols, addr2line
+ * -i -f for inlined functions (it cannot read .dwo files: those builds have the same code as a
  * build whose answers it gave).
  */
 #include "dso/elf_image.h"
@@ -28,16 +28,20 @@ static const char program[] = /* each line's functions inline into the next's */
     "Base::~Base() { }\n"
     "template <int N> struct Sum : Base { int a[N];\n"
     "  static inline int mix(int x) { return (x << 3) ^ (x >> 5); }\n"
-    "  int f(int x) override { int s = 0; for (int i = 0; i < N; i++) s += mix(a[i] + x) * i; return s; } };\n"
-    "static inline int pick(int x) { auto l = [x](int y) { return Sum<4>::mix(x * y); }; return l(3) + l(x); }\n"
+    "  int f(int x) override { int s = 0; for (int i = 0; i < N; i++) s += mix(a[i] + x) * i; "
+    "return s; } };\n"
+    "static inline int pick(int x) { auto l = [x](int y) { return Sum<4>::mix(x * y); }; return "
+    "l(3) + l(x); }\n"
     "extern volatile int sink; volatile int sink; }\n"
-    /* A lambda of a function with linkage, out of line: its code stands in a class in a function. */
+    /* A lambda of a function with linkage, out of line: its code stands in a class in a function.
+     */
     "template <class T> __attribute__((noinline)) int call(T k) { int s = 0;\n"
     "  auto f = [&](T y) __attribute__((noinline)) { return deep::pick(y) * k; };\n"
     "  for (T i = 0; i < 9; i++) s += f(i);\n"
     "  return s; }\n"
     "extern \"C\" int plain(int x) { return deep::pick(x) + 1; }\n"
-    "int main(int c, char **) { deep::Sum<3> three; deep::Sum<7> seven; for (int &v : three.a) v = c;\n"
+    "int main(int c, char **) { deep::Sum<3> three; deep::Sum<7> seven; for (int &v : three.a) v = "
+    "c;\n"
     "  for (int &v : seven.a) v = rand();\n"
     "  deep::sink = call(c);\n"
     "  return (three.f(c) + seven.f(deep::pick(c)) + plain(c)) & 1; }\n";
@@ -91,7 +95,8 @@ struct world {
 
 static struct world world_open(const char *file, struct symbols_options so)
 {
-    struct dso_options o = {.buildid_dir = path("none"), .debug_dir = path("none"), .no_debuginfod = true};
+    struct dso_options o = {
+        .buildid_dir = path("none"), .debug_dir = path("none"), .no_debuginfod = true};
     struct world w = {.dsos = dsos_create(&o)};
     w.symbols = symbols_create(w.dsos, &so);
     w.cache = symbol_cache_create(w.symbols);
@@ -124,20 +129,24 @@ static uint64_t offset_of(const struct elf_image *e, uint64_t vaddr)
 static void every_function_is_named_as_nm_names_it(void **state)
 {
     (void)state;
-    shell("g++ -O1 -no-pie -o fixed p.cc && g++ -O1 -o pie p.cc && nm -S fixed > fixed.nm && nm -S pie > pie.nm");
+    shell("g++ -O1 -no-pie -o fixed p.cc && g++ -O1 -o pie p.cc && nm -S fixed > fixed.nm && nm -S "
+          "pie > pie.nm");
     for (int k = 0; k < 2; k++) {
-        struct world w = world_open(path(k ? "pie" : "fixed"), (struct symbols_options){.no_demangle = true});
+        struct world w =
+            world_open(path(k ? "pie" : "fixed"), (struct symbols_options){.no_demangle = true});
         FILE *f = fopen(path(k ? "pie.nm" : "fixed.nm"), "r");
         uint64_t start, size;
         char type, name[512];
         char line[1024];
         unsigned checked = 0;
         while (fgets(line, sizeof(line), f)) {
-            if (sscanf(line, "%lx %lx %c %500s", &start, &size, &type, name) != 4 || !strchr("TtWw", type) ||
-                strstr(name, "D1Ev") || strstr(name, "D2Ev")) /* one address, two names */
+            if (sscanf(line, "%lx %lx %c %500s", &start, &size, &type, name) != 4 ||
+                !strchr("TtWw", type) || strstr(name, "D1Ev") ||
+                strstr(name, "D2Ev")) /* one address, two names */
                 continue;
             uint64_t at = offset_of(dso_image(w.dso), start);
-            const struct resolved *r = symbols_resolve(w.cache, w.dso, at + size - 1, at + size - 1);
+            const struct resolved *r =
+                symbols_resolve(w.cache, w.dso, at + size - 1, at + size - 1);
             assert_string_equal(r->symbol, name);
             assert_int_equal(r->offset, size - 1);
             assert_int_equal(r->symbol_size, size);
@@ -161,7 +170,8 @@ static void aliases_are_chosen_as_perf_does(void **state)
     FILE *f = fopen(path("a.s"), "w");
     fputs(".text\n.macro fn name\n.globl \\name\n.type \\name,@function\n.endm\n"
           /* global before local and weak; fewer underscores; longer */
-          ".weak weak_one\n.type weak_one,@function\nweak_one:\n.type local_one,@function\nlocal_one:\n"
+          ".weak weak_one\n.type weak_one,@function\nweak_one:\n.type "
+          "local_one,@function\nlocal_one:\n"
           "fn strong\nstrong:\n nop\n nop\n.size weak_one,2\n.size local_one,2\n.size strong,2\n"
           "fn __under\n__under:\nfn _under\n_under:\n nop\n nop\n.size __under,2\n.size _under,2\n"
           "fn ab\nab:\nfn abcd\nabcd:\n nop\n nop\n.size ab,2\n.size abcd,2\n"
@@ -171,17 +181,24 @@ static void aliases_are_chosen_as_perf_does(void **state)
           /* a hole belongs to nobody */
           "fn last\nlast:\n nop\n.size last,1\n nop\n nop\n nop\n"
           /* a symbol inside another: the inner one, then the outer one again */
-          "fn outer_\nouter_:\n nop\n nop\nfn inner_\ninner_:\n nop\n.size inner_,1\n nop\n.size outer_,4\n"
-          "fn end_\nend_:\n nop\n.size end_,1\n", f);
+          "fn outer_\nouter_:\n nop\n nop\nfn inner_\ninner_:\n nop\n.size inner_,1\n nop\n.size "
+          "outer_,4\n"
+          "fn end_\nend_:\n nop\n.size end_,1\n",
+          f);
     fclose(f);
     shell("gcc -c -o a.o a.s && gcc -shared -nostdlib -o a.so a.o");
     struct world w = world_open(path("a.so"), (struct symbols_options){0});
     struct elf_section text;
     assert_true(elf_image_section(dso_image(w.dso), ".text", &text));
-    static const struct { int at; const char *name; int offset; } want[] = {
-        {0, "strong", 0}, {1, "strong", 1}, {2, "_under", 0}, {4, "abcd", 0}, {6, "longer_unsized", 0},
-        {8, "reaches", 0}, {11, "reaches", 3}, {12, "last", 0}, {13, NULL, 0}, {15, NULL, 0},
-        {16, "outer_", 0}, {18, "inner_", 0}, {19, "outer_", 3}, {20, "end_", 0}, {21, NULL, 0}};
+    static const struct {
+        int at;
+        const char *name;
+        int offset;
+    } want[] = {{0, "strong", 0},   {1, "strong", 1},         {2, "_under", 0},
+                {4, "abcd", 0},     {6, "longer_unsized", 0}, {8, "reaches", 0},
+                {11, "reaches", 3}, {12, "last", 0},          {13, NULL, 0},
+                {15, NULL, 0},      {16, "outer_", 0},        {18, "inner_", 0},
+                {19, "outer_", 3},  {20, "end_", 0},          {21, NULL, 0}};
     for (size_t i = 0; i < sizeof(want) / sizeof(*want); i++) {
         uint64_t at = text.offset + (uint64_t)want[i].at;
         const struct resolved *r = symbols_resolve(w.cache, w.dso, at, at);
@@ -199,9 +216,11 @@ static void aliases_are_chosen_as_perf_does(void **state)
 static void plt_entries_are_named(void **state)
 {
     (void)state;
-    shell("printf '#include <stdio.h>\\nint main(void) { return putchar(65) + getchar(); }\\n' > q.c && "
-          "gcc -fcf-protection=none -fno-pie -no-pie -Wl,-z,lazy -o q q.c && objdump -d -j .plt q | "
-          "sed -n 's/^0*\\([0-9a-f]*\\) <\\(.*@plt\\)>:$/\\1 \\2/p' > q.plt && test -s q.plt");
+    shell(
+        "printf '#include <stdio.h>\\nint main(void) { return putchar(65) + getchar(); }\\n' > q.c "
+        "&& "
+        "gcc -fcf-protection=none -fno-pie -no-pie -Wl,-z,lazy -o q q.c && objdump -d -j .plt q | "
+        "sed -n 's/^0*\\([0-9a-f]*\\) <\\(.*@plt\\)>:$/\\1 \\2/p' > q.plt && test -s q.plt");
     struct world w = world_open(path("q"), (struct symbols_options){0});
     FILE *f = fopen(path("q.plt"), "r");
     uint64_t vaddr;
@@ -234,7 +253,8 @@ static void names_are_demangled_without_parameters(void **state)
         assert_string_equal(t.at, pairs[i][1]);
         text_free(&t);
     }
-    static const char *const others[] = {"main", "_start", "", "_Z", "_ZN", "__libc_start_main@@GLIBC_2.34"};
+    static const char *const others[] = {"main", "_start", "",
+                                         "_Z",   "_ZN",    "__libc_start_main@@GLIBC_2.34"};
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
         struct text t = {0};
         assert_false(demangle(others[i], &t));
@@ -252,7 +272,8 @@ static void a_name_that_explodes_is_left_alone(void **state)
     strcpy(name, "_Z1fP1xS0_");
     at = strlen(name);
     for (int i = 0; i < 60; i++)
-        at += (size_t)sprintf(name + at, "N1a1bIS%c_S%c_EE", i < 10 ? '0' + i : 'A' + i % 26, i < 10 ? '0' + i : 'A' + i % 26);
+        at += (size_t)sprintf(name + at, "N1a1bIS%c_S%c_EE", i < 10 ? '0' + i : 'A' + i % 26,
+                              i < 10 ? '0' + i : 'A' + i % 26);
     struct text t = {0};
     if (demangle(name, &t))
         assert_true(t.size <= 300 << 10);
@@ -293,9 +314,12 @@ static void write_frames(FILE *out, const struct resolved *r, uint64_t vaddr)
 /* Our answer for every third byte of the program's own functions, and those addresses. */
 static unsigned write_answers(const char *binary, const char *answers, const char *addresses)
 {
-    struct world w = world_open(path(binary), (struct symbols_options){.no_demangle = true, .inlines = true});
-    shell("nm -S %s | grep -iE ' [TW] ' | grep -E 'deep|plain|main$|call' | grep -v TV > functions", binary);
-    FILE *f = fopen(path("functions"), "r"), *to = fopen(path(answers), "w"), *list = fopen(path(addresses), "w");
+    struct world w =
+        world_open(path(binary), (struct symbols_options){.no_demangle = true, .inlines = true});
+    shell("nm -S %s | grep -iE ' [TW] ' | grep -E 'deep|plain|main$|call' | grep -v TV > functions",
+          binary);
+    FILE *f = fopen(path("functions"), "r"), *to = fopen(path(answers), "w"),
+         *list = fopen(path(addresses), "w");
     uint64_t start, size;
     unsigned inlined = 0;
     char line[1024];
@@ -322,11 +346,14 @@ static void inlines_and_lines_equal_addr2line(void **state)
     (void)state;
     /* addr2line is shown the same program without a split, where there is one. Its older
      * versions cannot read clang's DWARF 5 range lists: llvm's is asked there. */
-    static const struct { const char *build, *reference, *tool; } builds[] = {
+    static const struct {
+        const char *build, *reference, *tool;
+    } builds[] = {
         {"g++ -O2 -gdwarf-5", "g++ -O2 -gdwarf-5", "addr2line"},
         {"g++ -O2 -gdwarf-4", "g++ -O2 -gdwarf-4", "addr2line"},
         {"g++ -O2 -gdwarf-5 -gz", "g++ -O2 -gdwarf-5", "addr2line"},
-        {"g++ -O2 -gdwarf-4 -ffunction-sections -Wl,--gc-sections", "g++ -O2 -gdwarf-4 -ffunction-sections -Wl,--gc-sections", "addr2line"},
+        {"g++ -O2 -gdwarf-4 -ffunction-sections -Wl,--gc-sections",
+         "g++ -O2 -gdwarf-4 -ffunction-sections -Wl,--gc-sections", "addr2line"},
         {"g++ -O2 -gdwarf-5 -gsplit-dwarf", "g++ -O2 -gdwarf-5", "addr2line"},
         {"g++ -O2 -gdwarf-4 -gsplit-dwarf", "g++ -O2 -gdwarf-4", "addr2line"},
         {"clang++ -O2 -gdwarf-4", "clang++ -O2 -gdwarf-4", "addr2line"},
@@ -334,11 +361,13 @@ static void inlines_and_lines_equal_addr2line(void **state)
     for (size_t i = 0; i < sizeof(builds) / sizeof(*builds); i++) {
         shell("%s -o built p.cc && %s -o reference p.cc", builds[i].build, builds[i].reference);
         assert_true(write_answers("built", "ours", "addresses") > 20);
-        shell("%s -e reference -i -f -a < addresses | sed 's/ (discriminator.*//; s/:?$/:0/' > theirs",
+        shell("%s -e reference -i -f -a < addresses | sed 's/ (discriminator.*//; s/:?$/:0/' > "
+              "theirs",
               builds[i].tool);
         /* addr2line may call a function that has no linkage name by the symbol at the place. */
         shell("test $(wc -l < ours) = $(wc -l < theirs)");
-        shell("paste ours theirs > both && ! awk -F'\\t' '$1 != $2 && $1 !~ /^(operator[(][)]|main|plain|pick)$/' both | grep .");
+        shell("paste ours theirs > both && ! awk -F'\\t' '$1 != $2 && $1 !~ "
+              "/^(operator[(][)]|main|plain|pick)$/' both | grep .");
     }
 }
 
@@ -346,15 +375,18 @@ static void inlines_and_lines_equal_addr2line(void **state)
 static void packages_serve_where_dwo_files_are_gone(void **state)
 {
     (void)state;
-    shell("sed 's/deep/deeper/g; s/plain/second/g; s/call/recall/g; s/int main(/int other_main(/' p.cc > p2.cc");
+    shell("sed 's/deep/deeper/g; s/plain/second/g; s/call/recall/g; s/int main(/int other_main(/' "
+          "p.cc > p2.cc");
     static const char *const versions[] = {"-gdwarf-4", "-gdwarf-5"};
     for (int i = 0; i < 2; i++) {
         shell("g++ -O2 %s -o built p.cc p2.cc", versions[i]);
         assert_true(write_answers("built", "whole", "addresses") > 40);
-        shell("rm -f *.dwo *.dwp; g++ -O2 -gsplit-dwarf %s -c p.cc p2.cc && g++ -o built p.o p2.o", versions[i]);
+        shell("rm -f *.dwo *.dwp; g++ -O2 -gsplit-dwarf %s -c p.cc p2.cc && g++ -o built p.o p2.o",
+              versions[i]);
         assert_true(write_answers("built", "loose", "addresses") > 40);
         shell("cmp whole loose");
-        shell("llvm-dwp-14 -e built -o built.dwp 2>/dev/null || llvm-dwp -e built -o built.dwp 2>/dev/null || "
+        shell("llvm-dwp-14 -e built -o built.dwp 2>/dev/null || llvm-dwp -e built -o built.dwp "
+              "2>/dev/null || "
               "dwp -e built -o built.dwp; rm -f *.dwo; test -s built.dwp");
         assert_true(write_answers("built", "packed", "addresses") > 40);
         shell("cmp whole packed; s=$?; rm -f built.dwp; exit $s");
@@ -367,7 +399,8 @@ static void a_separate_debug_file_serves(void **state)
     shell("g++ -O2 -g -o reference p.cc && objcopy --only-keep-debug reference built.debug && "
           "cp reference built && strip built && objcopy --add-gnu-debuglink=built.debug built");
     assert_true(write_answers("reference", "ours", "addresses") > 20);
-    struct world w = world_open(path("built"), (struct symbols_options){.no_demangle = true, .inlines = true});
+    struct world w =
+        world_open(path("built"), (struct symbols_options){.no_demangle = true, .inlines = true});
     FILE *list = fopen(path("addresses"), "r"), *to = fopen(path("separate"), "w");
     uint64_t at;
     while (fscanf(list, "%lx", &at) == 1) {
@@ -417,7 +450,8 @@ static void *resolve_all(void *context)
     struct symbol_cache *c = symbol_cache_create(j->w->symbols);
     for (uint64_t at = j->first; at < j->last; at++) {
         const struct resolved *r = symbols_resolve(c, j->w->dso, at, at);
-        j->sum = j->sum * 31 + r->offset + r->nr_inlined + r->outer.line + (r->symbol ? strlen(r->symbol) : 0);
+        j->sum = j->sum * 31 + r->offset + r->nr_inlined + r->outer.line +
+                 (r->symbol ? strlen(r->symbol) : 0);
     }
     symbol_cache_free(c);
     return NULL;
@@ -459,7 +493,8 @@ static void damaged_debug_info_does_no_harm(void **state)
             bytes[4096 + random % (size - 4096)] ^= (uint8_t)(1 << random % 8);
         }
         FILE *f = fopen(path("broken"), "w");
-        assert_int_equal(fwrite(bytes, 1, round % 5 ? size : size - random % (size / 2), f), round % 5 ? size : size - random % (size / 2));
+        assert_int_equal(fwrite(bytes, 1, round % 5 ? size : size - random % (size / 2), f),
+                         round % 5 ? size : size - random % (size / 2));
         fclose(f);
         struct world w = world_open(path("broken"), (struct symbols_options){.inlines = true});
         for (uint64_t at = 0x1000; at < 0x1800; at += 5)
@@ -478,7 +513,8 @@ static void kallsyms_name_the_kernel(void **state)
     FILE *f = fopen(path("kallsyms"), "w");
     fputs("ffffffff81000000 T _stext\nffffffff81000000 T _text\nffffffff81000100 T do_work\n"
           "ffffffff81000200 t helper\nffffffff81000200 a absolute\nffffffff81000300 D data\n"
-          "ffffffffc0000000 t mod_init\t[mod]\nffffffffc0000080 T mod_exit\t[mod]\n", f);
+          "ffffffffc0000000 t mod_init\t[mod]\nffffffffc0000080 T mod_exit\t[mod]\n",
+          f);
     fclose(f);
     for (int moved = 0; moved < 2; moved++) {
         struct dso_options o = {.kallsyms = path("kallsyms"), .buildid_dir = path("none")};
