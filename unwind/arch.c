@@ -50,16 +50,19 @@ int arch_sigcontext_offset(unsigned reg)
     return reg < DWARF_NR ? GREGS + 8 * slot[reg] : -1;
 }
 
-enum arch_point arch_point(const uint8_t code[4], uint8_t before)
+enum arch_point arch_point(const uint8_t *pc)
 {
     static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
-    bool move = code[0] == 0x48 &&
-                ((code[1] == 0x89 && code[2] == 0xe5) || (code[1] == 0x8b && code[2] == 0xec));
-    if (move && before == 0x55)
+    bool move =
+        pc[0] == 0x48 && ((pc[1] == 0x89 && pc[2] == 0xe5) || (pc[1] == 0x8b && pc[2] == 0xec));
+    if (move && pc[-1] == 0x55)
         return ARCH_POINT_PUSHED;
-    bool push = code[0] == 0x55 && code[1] == 0x48;
-    bool ret = code[0] == 0xc3 || code[0] == 0xc2;
-    if (push || ret || !memcmp(code, endbr64, sizeof(endbr64)))
+    if (pc[0] == 0xe9 && pc[-5] == 0x68)
+        return ARCH_POINT_PLT;
+    bool push = pc[0] == 0x55 && pc[1] == 0x48;
+    bool ret = pc[0] == 0xc3 || pc[0] == 0xc2;
+    bool slot = (pc[0] == 0xff && pc[1] == 0x25) || (pc[0] == 0x68 && pc[5] == 0xe9);
+    if (push || ret || slot || !memcmp(pc, endbr64, sizeof(endbr64)))
         return ARCH_POINT_ENTRY;
     return ARCH_POINT_BODY;
 }

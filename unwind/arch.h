@@ -46,8 +46,11 @@ enum arch_point {
     ARCH_POINT_BODY,   /* nothing can be said */
     ARCH_POINT_ENTRY,  /* nothing pushed yet, or everything popped: return address at [rsp] */
     ARCH_POINT_PUSHED, /* rbp was pushed, rsp not yet copied to rbp: return address at [rsp+8] */
+    ARCH_POINT_PLT,    /* a PLT slot that pushed the relocation's number: the same, but no rbp */
 };
-/* `code`: bytes at pc, `before`: the byte before it. */
-enum arch_point arch_point(const uint8_t code[4], uint8_t before);
+/* `pc`: its instruction, with ARCH_POINT_BEFORE readable bytes before and ARCH_POINT_AFTER from
+ * there. */
+enum { ARCH_POINT_BEFORE = 5, ARCH_POINT_AFTER = 6 };
+enum arch_point arch_point(const uint8_t *pc);
 
 #endif

@@ -309,9 +309,9 @@ int unwind(struct unwinder *u, const struct unwind_input *input, struct unwind_s
 
 void unwind_prefetch(const struct unwind_input *next)
 {
-    enum { LINE = 64, LINES = 16 };
+    enum { LINE = 64, FETCHED = 16 * LINE };
     const struct memory *m = &next->memory;
-    uint64_t size = m->stack_size < LINE * LINES ? m->stack_size : LINE * LINES;
+    uint64_t size = m->stack_size < FETCHED ? m->stack_size : FETCHED;
     for (uint64_t at = 0; at < size; at += LINE)
         __builtin_prefetch(m->stack + at);
 }

@@ -448,6 +448,23 @@ static void prologue(void **state)
     expect_frames(t, STACK_COMPLETE, 2, PC(JIT), PC(START + 5));
 }
 
+/* A PLT that its linker gave no CFI (lld): jmp *got; push $n; jmp plt0. */
+static void plt_without_cfi(void **state)
+{
+    struct target *t = *state;
+    uint64_t stack[] = {called(t, START + 5), called(t, START + 0x15)};
+    memcpy(t->stack, stack, sizeof(stack));
+    t->in.registers.value[DWARF_RBP] = 0x1234;
+    memcpy(t->code[0] + 0x610, "\xff\x25\0\0\0\0\x68\0\0\0\0\xe9\0\0\0\0", 16);
+    walk(t, NO_FDE + 0x10);
+    expect_frames(t, STACK_COMPLETE, 2, PC(NO_FDE + 0x10), PC(START + 5));
+    walk(t, NO_FDE + 0x16);
+    expect_frames(t, STACK_COMPLETE, 2, PC(NO_FDE + 0x16), PC(START + 5));
+    walk(t, NO_FDE + 0x1b);
+    expect_frames(t, STACK_COMPLETE, 2, PC(NO_FDE + 0x1b), PC(START + 0x15));
+    assert_int_equal(t->out.registers.value[DWARF_RBP], 0x1234);
+}
+
 /* A call through a null pointer; hand-written code without a frame. */
 static void leaf_without_frame(void **state)
 {
@@ -606,6 +623,7 @@ int main(void)
         WALK(frame_pointer),
         WALK(frame_pointer_refused),
         WALK(prologue),
+        WALK(plt_without_cfi),
         WALK(leaf_without_frame),
         WALK(outermost_without_cfi),
         WALK(sigreturn_by_bytes),

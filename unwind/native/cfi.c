@@ -113,10 +113,8 @@ static int add_table(struct cfi *cfi, const struct cfi_section *section, bool is
     *table = (struct cfi_table){.section = *section, .is_eh = is_eh};
     if ((!header || !use_header(cfi, table, header)) && build_index(cfi, table, err))
         return -1;
-    if (table->nr == 0) {
-        free(table->index);
-        return 0;
-    }
+    if (!table->entries && !table->index)
+        return 0; /* no FDE */
     cfi->nr_tables++;
     uint64_t low = entry_begin(cfi, table, 0);
     if (low < cfi->low)

@@ -12,7 +12,8 @@
 /* `rule` as a slot number below the CFA: 1 to 255; 0: it is not that. */
 static uint8_t slot_of(const struct reg_rule *rule)
 {
-    if (rule->kind != REG_OFFSET || rule->offset >= 0 || rule->offset < -8 * 255 ||
+    const int64_t deepest = -8 * INT64_C(255);
+    if (rule->kind != REG_OFFSET || rule->offset >= 0 || rule->offset < deepest ||
         rule->offset % 8 != 0)
         return 0;
     return (uint8_t)(-rule->offset / 8);

@@ -87,15 +87,17 @@ static enum step_result accept(struct walk *w, uint64_t slot, bool saved_rbp, bo
 static enum step_result guess_by_point(struct walk *w, const struct code *code)
 {
     uint64_t pc = w->value[DWARF_RIP], sp = w->value[DWARF_RSP];
-    uint8_t bytes[5] = {0};
+    uint8_t bytes[ARCH_POINT_BEFORE + ARCH_POINT_AFTER];
     enum provenance ignored = PROVENANCE_EXACT;
     enum arch_point point = ARCH_POINT_BODY;
-    if (memory_read(&w->in->memory, pc - 1, bytes, sizeof(bytes), &ignored))
-        point = arch_point(bytes + 1, bytes[0]);
+    if (memory_read(&w->in->memory, pc - ARCH_POINT_BEFORE, bytes, sizeof(bytes), &ignored))
+        point = arch_point(bytes + ARCH_POINT_BEFORE);
     if (code->owner == CODE_JIT && pc == code->start)
         point = ARCH_POINT_ENTRY;
     if (point == ARCH_POINT_ENTRY)
         return accept(w, sp, false, false);
+    if (point == ARCH_POINT_PLT)
+        return accept(w, sp + 8, false, false);
     if (point == ARCH_POINT_PUSHED)
         return accept(w, sp + 8, true, false);
     return STEP_NO;
