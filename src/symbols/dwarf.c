@@ -5,7 +5,6 @@
 #include "dso/elf_image.h"
 #include "symbols/demangle.h"
 #include "symbols/dwarf_index.h"
-#include "symbols/sort.h"
 
 #include <dwarf.h>
 #include <elf.h>
@@ -26,8 +25,7 @@ struct dwarf {
     bool demangle;
     uint64_t low, high; /* where code can be */
     struct dwarf_file file, alt;
-    VEC(uint64_t) starts;            /* segments of the address space... */
-    VEC(uint32_t) owners;            /* ...and the unit that each belongs to, or NO_NODE */
+    struct segments segments;        /* of the address space, owned by numbers of units */
     pthread_mutex_t locks[NR_LOCKS]; /* of making a unit's index, by the unit's number */
     pthread_mutex_t split_lock;
     VEC(struct split_file *) splits;
@@ -35,13 +33,8 @@ struct dwarf {
 
 /* ---- units by address -------------------------------------------------------------------- */
 
-struct unit_range {
-    uint64_t low, high;
-    uint32_t unit;
-};
-
 struct collect {
-    VEC(struct unit_range) ranges;
+    VEC(struct segment_range) ranges;
     const struct dwarf *d;
     uint32_t unit;
     size_t max;
@@ -53,7 +46,7 @@ static void add_range(void *context, uint64_t low, uint64_t high)
     struct collect *c = context;
     if (low < c->d->low || low >= c->d->high || c->ranges.nr >= c->max)
         return;
-    if (!vec_push(&c->ranges, (struct unit_range){low, high, c->unit}))
+    if (!vec_push(&c->ranges, (struct segment_range){low, high, c->unit}))
         c->no_memory = true;
 }
 
@@ -117,45 +110,13 @@ static bool collect_units(struct dwarf *d, struct collect *c)
     return !c->no_memory;
 }
 
-static bool segment(struct dwarf *d, uint64_t start, uint32_t unit)
-{
-    size_t nr = d->starts.nr;
-    if (nr && d->starts.at[nr - 1] == start) {
-        d->owners.at[nr - 1] = unit;
-        return true;
-    }
-    return vec_push(&d->starts, start) && vec_push(&d->owners, unit);
-}
-
-/* Units do not overlap but in damaged files, where the one that begins later wins. */
-static bool make_segments(struct dwarf *d, const struct unit_range *ranges, size_t nr)
-{
-    struct sort_key *keys = malloc((nr + 1) * sizeof(*keys));
-    bool ok = keys != NULL;
-    uint64_t end = 0;
-    for (size_t i = 0; ok && i < nr; i++)
-        keys[i] = (struct sort_key){ranges[i].low, (uint32_t)i};
-    ok = ok && sort_keys(keys, nr);
-    for (size_t i = 0; ok && i < nr; i++) {
-        const struct unit_range *r = &ranges[keys[i].index];
-        if (i && end < r->low)
-            ok = segment(d, end, NO_NODE);
-        ok = ok && segment(d, r->low, r->unit);
-        end = r->high;
-    }
-    if (ok && nr)
-        ok = segment(d, end, NO_NODE);
-    free(keys);
-    return ok;
-}
-
 static bool index_units(struct dwarf *d)
 {
     struct collect c = {.d = d};
     c.max = 1024 + (d->file.sec[SEC_INFO].size + d->file.sec[SEC_RANGES].size +
                     d->file.sec[SEC_RNGLISTS].size + d->file.sec[SEC_ARANGES].size) /
                        2;
-    bool ok = collect_units(d, &c) && make_segments(d, c.ranges.at, c.ranges.nr);
+    bool ok = collect_units(d, &c) && segments_make(&d->segments, c.ranges.at, c.ranges.nr);
     vec_free(&c.ranges);
     return ok;
 }
@@ -226,8 +187,7 @@ void dwarf_free(struct dwarf *d)
         free(*s);
     }
     vec_free(&d->splits);
-    vec_free(&d->starts);
-    vec_free(&d->owners);
+    segments_free(&d->segments);
     for (int i = 0; i < NR_LOCKS; i++)
         pthread_mutex_destroy(&d->locks[i]);
     pthread_mutex_destroy(&d->split_lock);
@@ -371,15 +331,7 @@ static const char *node_name(struct dwarf *d, struct dwarf_unit *u, struct funct
 
 static struct dwarf_unit *unit_of(struct dwarf *d, uint64_t vaddr)
 {
-    size_t low = 0, high = d->starts.nr;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (d->starts.at[middle] <= vaddr)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    uint32_t unit = low ? d->owners.at[low - 1] : NO_NODE;
+    uint32_t unit = segments_find(&d->segments, vaddr);
     return unit == NO_NODE ? NULL : &d->file.units.at[unit];
 }
 
@@ -388,7 +340,8 @@ static unsigned unroll(struct dwarf *d, struct dwarf_unit *u, struct dwarf_unit 
                        struct unit_index *x, uint64_t vaddr, struct source_frame *ret)
 {
     unsigned nr = 0;
-    for (uint32_t at = unit_index_node(x, vaddr); at != NO_NODE && nr < DWARF_MAX_FRAMES;) {
+    for (uint32_t at = segments_find(&x->segments, vaddr);
+         at != NO_NODE && nr < DWARF_MAX_FRAMES;) {
         struct function_node *n = &x->nodes.at[at];
         ret[nr].name = node_name(d, entries, n);
         nr++;

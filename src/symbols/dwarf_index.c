@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Walks a unit's entries once and keeps its functions, their inlined calls and their ranges. */
 #include "symbols/dwarf_index.h"
-#include "symbols/sort.h"
 
 #include <dwarf.h>
 #include <stdlib.h>
-
-struct node_range {
-    uint64_t low, high;
-    uint32_t node;
-};
 
 struct walk {
     struct dwarf_unit *u;
     const struct dwarf_abbrevs *abbrevs;
     struct unit_index *x;
     uint64_t low, high; /* of code */
-    VEC(struct node_range) ranges;
+    VEC(struct segment_range) ranges;
     VEC(uint32_t) parents; /* the node around each open entry */
     size_t max_ranges;
     uint32_t node;         /* whose ranges are being read */
@@ -29,7 +23,7 @@ static void add_range(void *context, uint64_t low, uint64_t high)
     struct walk *w = context;
     if (low < w->low || low >= w->high || w->ranges.nr >= w->max_ranges)
         return;
-    if (!vec_push(&w->ranges, (struct node_range){low, high, w->node}))
+    if (!vec_push(&w->ranges, (struct segment_range){low, high, w->node}))
         w->no_memory = true;
 }
 
@@ -200,56 +194,6 @@ static void walk_unit(struct walk *w)
     } while (!c.failed && w->parents.nr && !w->no_memory && cursor_left(&c));
 }
 
-/* ---- ranges to segments ------------------------------------------------------------------ */
-
-static void segment(struct walk *w, uint64_t start, uint32_t node)
-{
-    struct unit_index *x = w->x;
-    if (x->starts.nr && x->starts.at[x->starts.nr - 1] == start) {
-        x->owners.at[x->starts.nr - 1] = node;
-        return;
-    }
-    if (!vec_push(&x->starts, start) || !vec_push(&x->owners, node))
-        w->no_memory = true;
-}
-
-typedef VEC(struct node_range) range_stack;
-
-static void close_until(struct walk *w, range_stack *open, uint64_t until)
-{
-    while (open->nr && open->at[open->nr - 1].high <= until) {
-        uint64_t end = open->at[--open->nr].high;
-        while (open->nr && open->at[open->nr - 1].high <= end)
-            open->nr--;
-        segment(w, end, open->nr ? open->at[open->nr - 1].node : NO_NODE);
-    }
-}
-
-/* Children follow their parents in `ranges`, and sorting keeps that order: the later of two that
- * hold an address is the inner one. */
-static void make_segments(struct walk *w)
-{
-    size_t nr = w->ranges.nr;
-    struct sort_key *keys = malloc((nr + 1) * sizeof(*keys));
-    range_stack open = {0};
-    for (size_t i = 0; keys && i < nr; i++)
-        keys[i] = (struct sort_key){w->ranges.at[i].low, (uint32_t)i};
-    if (!keys || !sort_keys(keys, nr)) {
-        w->no_memory = true;
-        nr = 0;
-    }
-    for (size_t i = 0; i < nr && !w->no_memory; i++) {
-        struct node_range r = w->ranges.at[keys[i].index];
-        close_until(w, &open, r.low);
-        if (!vec_push(&open, r))
-            w->no_memory = true;
-        segment(w, r.low, r.node);
-    }
-    close_until(w, &open, UINT64_MAX);
-    vec_free(&open);
-    free(keys);
-}
-
 /* ---- the index --------------------------------------------------------------------------- */
 
 struct unit_index *unit_index_create(struct dwarf_unit *u, const struct dwarf_unit *lines_of,
@@ -267,8 +211,8 @@ struct unit_index *unit_index_create(struct dwarf_unit *u, const struct dwarf_un
                               2;
     if (ok && w.abbrevs) {
         walk_unit(&w);
-        make_segments(&w);
-        ok = !w.no_memory;
+        /* Children follow their parents in `ranges`: the later of two is the inner one. */
+        ok = !w.no_memory && segments_make(&x->segments, w.ranges.at, w.ranges.nr);
     }
     vec_free(&w.ranges);
     vec_free(&w.parents);
@@ -284,23 +228,9 @@ void unit_index_free(struct unit_index *x)
     if (!x)
         return;
     vec_free(&x->nodes);
-    vec_free(&x->starts);
-    vec_free(&x->owners);
+    segments_free(&x->segments);
     line_table_free(&x->lines);
     free(x);
-}
-
-uint32_t unit_index_node(const struct unit_index *x, uint64_t address)
-{
-    size_t low = 0, high = x->starts.nr;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (x->starts.at[middle] <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low ? x->owners.at[low - 1] : NO_NODE;
 }
 
 const struct line_row *unit_index_row(const struct unit_index *x, uint64_t address)

@@ -5,8 +5,9 @@
 
 #include "base/intern.h"
 #include "symbols/dwarf_unit.h"
+#include "symbols/segments.h"
 
-enum { NO_NODE = UINT32_MAX };
+enum { NO_NODE = NO_OWNER };
 
 /* A function or an inlined call of one. */
 struct function_node {
@@ -37,8 +38,7 @@ struct line_table {
 
 struct unit_index {
     VEC(struct function_node) nodes;
-    VEC(uint64_t) starts;
-    VEC(uint32_t) owners; /* index of a node or NO_NODE */
+    struct segments segments; /* owned by indexes of nodes */
     struct line_table lines;
 };
 
@@ -48,8 +48,6 @@ struct unit_index *unit_index_create(struct dwarf_unit *u, const struct dwarf_un
                                      bool functions, uint64_t low, uint64_t high);
 void unit_index_free(struct unit_index *x);
 
-/* The innermost node at the address, or NO_NODE. */
-uint32_t unit_index_node(const struct unit_index *x, uint64_t address);
 /* The row that covers it; NULL: none. */
 const struct line_row *unit_index_row(const struct unit_index *x, uint64_t address);
 

@@ -10,6 +10,7 @@
 #include "base/vec.h"
 #include "dso/elf_image.h"
 #include "symbols/demangle.h"
+#include "symbols/segments.h"
 #include "symbols/sort.h"
 
 #include <elf.h>
@@ -17,12 +18,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { NO_SYMBOL = -1 };
-
 struct symtab {
     VEC(struct symbol) symbols; /* sorted by start */
-    VEC(uint64_t) starts;       /* of segments */
-    VEC(uint32_t) owners;       /* of segments: index of a symbol, or NO_SYMBOL */
+    struct segments segments;   /* owned by indexes of symbols */
     char *text;                 /* kallsyms, in which names stand */
     bool demangle;
     bool no_memory;
@@ -159,60 +157,21 @@ static void settle(struct symtab *t, bool kallsyms)
 
 /* ---- segments ---------------------------------------------------------------------------- */
 
-static void segment(struct symtab *t, uint64_t start, uint32_t owner)
-{
-    size_t nr = t->starts.nr;
-    if (nr && t->starts.at[nr - 1] == start) {
-        t->owners.at[nr - 1] = owner;
-        return;
-    }
-    if (!vec_push(&t->starts, start) || !vec_push(&t->owners, owner))
-        t->no_memory = true;
-}
-
-typedef VEC(uint32_t) index_stack;
-
-/* Close the symbols that end at or before `until`. */
-static void close_until(struct symtab *t, index_stack *open, uint64_t until)
-{
-    const struct symbol *s = t->symbols.at;
-    while (open->nr && s[open->at[open->nr - 1]].end <= until) {
-        uint64_t end = s[open->at[--open->nr]].end;
-        while (open->nr && s[open->at[open->nr - 1]].end <= end)
-            open->nr--;
-        segment(t, end, open->nr ? open->at[open->nr - 1] : (uint32_t)NO_SYMBOL);
-    }
-}
-
 static void make_segments(struct symtab *t)
 {
-    index_stack open = {0};
-    for (size_t i = 0; i < t->symbols.nr && !t->no_memory; i++) {
-        const struct symbol *s = &t->symbols.at[i];
-        if (s->end <= s->start)
-            continue;
-        close_until(t, &open, s->start);
-        if (!vec_push(&open, (uint32_t)i))
-            t->no_memory = true;
-        segment(t, s->start, (uint32_t)i);
-    }
-    close_until(t, &open, UINT64_MAX);
-    vec_free(&open);
+    struct segment_range *ranges = malloc((t->symbols.nr + 1) * sizeof(*ranges));
+    for (size_t i = 0; ranges && i < t->symbols.nr; i++)
+        ranges[i] =
+            (struct segment_range){t->symbols.at[i].start, t->symbols.at[i].end, (uint32_t)i};
+    if (!ranges || !segments_make(&t->segments, ranges, t->symbols.nr))
+        t->no_memory = true;
+    free(ranges);
 }
 
 struct symbol *symtab_find(const struct symtab *t, uint64_t address)
 {
-    const uint64_t *base = t->starts.at;
-    size_t nr = t->starts.nr;
-    if (nr == 0 || address < base[0])
-        return NULL;
-    while (nr > 1) {
-        size_t half = nr / 2;
-        base += address >= base[half] ? half : 0;
-        nr -= half;
-    }
-    uint32_t owner = t->owners.at[base - t->starts.at];
-    return owner == (uint32_t)NO_SYMBOL ? NULL : &t->symbols.at[owner];
+    uint32_t owner = segments_find(&t->segments, address);
+    return owner == NO_OWNER ? NULL : &t->symbols.at[owner];
 }
 
 const char *symtab_name(const struct symtab *t, struct symbol *s, struct intern *strings)
@@ -626,8 +585,7 @@ void symtab_free(struct symtab *t)
     if (!t)
         return;
     vec_free(&t->symbols);
-    vec_free(&t->starts);
-    vec_free(&t->owners);
+    segments_free(&t->segments);
     free(t->text);
     free(t);
 }

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Ranges that may lie in one another, cut into disjoint segments: one binary search a lookup. */
+#ifndef SYMBOLS_SEGMENTS_H
+#define SYMBOLS_SEGMENTS_H
+
+#include "base/vec.h"
+
+#include <stdint.h>
+
+enum { NO_OWNER = UINT32_MAX };
+
+struct segment_range {
+    uint64_t low, high; /* [low, high) */
+    uint32_t owner;
+};
+
+struct segments {
+    VEC(uint64_t) starts;
+    VEC(uint32_t) owners; /* NO_OWNER: a gap */
+};
+
+/* Fill `s` from ranges in any order. Where ranges overlap, the one that begins last has the
+ * place; of two that begin together, the later in the array. false when memory is out. */
+bool segments_make(struct segments *s, const struct segment_range *ranges, size_t nr);
+void segments_free(struct segments *s);
+
+/* The owner of the address, or NO_OWNER. */
+static inline uint32_t segments_find(const struct segments *s, uint64_t address)
+{
+    const uint64_t *base = s->starts.at;
+    size_t nr = s->starts.nr;
+    if (nr == 0 || address < base[0])
+        return NO_OWNER;
+    while (nr > 1) {
+        size_t half = nr / 2;
+        base += address >= base[half] ? half : 0;
+        nr -= half;
+    }
+    return s->owners.at[base - s->starts.at];
+}
+
+#endif
