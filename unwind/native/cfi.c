@@ -99,9 +99,9 @@ static int build_index(struct cfi *cfi, struct cfi_table *table, struct error *e
 
 static uint64_t entry_begin(const struct cfi *cfi, const struct cfi_table *table, size_t i)
 {
-    if (table->entries)
-        return table->base + (uint64_t)(int64_t)load_s32(cfi, table->entries + 8 * i);
-    return table->index[i].begin;
+    if (table->index)
+        return table->index[i].begin;
+    return table->base + (uint64_t)(int64_t)load_s32(cfi, table->entries + 8 * i);
 }
 
 static int add_table(struct cfi *cfi, const struct cfi_section *section, bool is_eh,
