@@ -12,13 +12,19 @@
 
 /* ---- jit files (jit.c) ------------------------------------------------------------------- */
 
+/* A function's own unwind rules, made at first use. */
+struct jit_cfi;
+struct jit_cfi_slot {
+    _Atomic(struct jit_cfi *) made;
+};
+
 /* One loaded jitdump or perf map; lives as long as the session. */
 struct jit_file {
     struct jitcode *code;
     uint64_t device, inode;
     bool from_map;
-    bool added;                     /* by --jitdump */
-    _Atomic(struct jit_cfi *) *cfi; /* one a function, made at first use */
+    bool added;               /* by --jitdump */
+    struct jit_cfi_slot *cfi; /* one a function */
 };
 
 /* The jit files of an address space; never changed once made. */

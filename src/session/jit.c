@@ -168,7 +168,7 @@ static struct jit_file *file_keep(struct session *s, struct jitcode *code, const
         return NULL;
     }
     *f = (struct jit_file){code, st->st_dev, st->st_ino, from_map, false, NULL};
-    f->cfi = calloc(jitcode_count(code) + 1, sizeof(*f->cfi));
+    f->cfi = calloc(jitcode_count(code) + 1, sizeof(struct jit_cfi_slot));
     if (!f->cfi || !vec_push(&s->jit_files, f)) {
         jit_file_free(f);
         return NULL;
@@ -423,7 +423,7 @@ const struct cfi *jit_file_cfi(struct session *s, struct jit_file *file,
     *id = 0;
     if (!f->eh_frame)
         return NULL;
-    _Atomic(struct jit_cfi *) *at = &file->cfi[jitcode_index(file->code, f)];
+    _Atomic(struct jit_cfi *) *at = &file->cfi[jitcode_index(file->code, f)].made;
     struct jit_cfi *c = atomic_load_explicit(at, memory_order_acquire);
     if (!c) {
         struct jit_cfi *made = jit_cfi_create(s, file, f);
@@ -442,7 +442,7 @@ const struct cfi *jit_file_cfi(struct session *s, struct jit_file *file,
 static void jit_file_free(struct jit_file *f)
 {
     for (size_t i = 0; f->cfi && i < jitcode_count(f->code); i++)
-        jit_cfi_free(atomic_load(&f->cfi[i]));
+        jit_cfi_free(atomic_load(&f->cfi[i].made));
     free(f->cfi);
     jitcode_free(f->code);
     free(f);

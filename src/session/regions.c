@@ -178,7 +178,8 @@ static void child_insert(struct inner *in, unsigned at, struct regions_node *chi
 {
     unsigned behind = in->node.nr - at;
     memmove(&in->node.key[at + 1], &in->node.key[at], behind * sizeof(in->node.key[0]));
-    memmove(&in->child[at + 1], &in->child[at], behind * sizeof(in->child[0]));
+    for (unsigned i = in->node.nr; i > at; i--)
+        in->child[i] = in->child[i - 1];
     in->node.key[at] = child->key[0];
     in->child[at] = child;
     in->node.nr++;
@@ -188,7 +189,8 @@ static void child_remove(struct inner *in, unsigned at)
 {
     unsigned behind = --in->node.nr - at;
     memmove(&in->node.key[at], &in->node.key[at + 1], behind * sizeof(in->node.key[0]));
-    memmove(&in->child[at], &in->child[at + 1], behind * sizeof(in->child[0]));
+    for (unsigned i = at; i < in->node.nr; i++)
+        in->child[i] = in->child[i + 1];
 }
 
 /* Both `in` and its full child `at` are ours, and `in` has room. */

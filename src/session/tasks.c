@@ -257,9 +257,9 @@ int tasks_namespaces(struct session *s, struct machine *m, const struct record_n
     if (!p)
         return error_no_memory(err);
     if (n->nr > NAMESPACE_PID)
-        p->pid_ns = load_u64(n->entries + NAMESPACE_PID * 16 + 8, swapped);
+        p->pid_ns = load_u64(n->entries + (size_t)NAMESPACE_PID * 16 + 8, swapped);
     if (n->nr > NAMESPACE_MNT)
-        p->mnt_ns = load_u64(n->entries + NAMESPACE_MNT * 16 + 8, swapped);
+        p->mnt_ns = load_u64(n->entries + (size_t)NAMESPACE_MNT * 16 + 8, swapped);
     p->root_known = false;
     return 0;
 }

@@ -591,6 +591,71 @@ static void damaged_mappings_are_counted(void **state)
     world_free(&w);
 }
 
+static void records_that_are_cut_are_counted(void **state)
+{
+    (void)state;
+    static const uint32_t types[] = {PERF_RECORD_MMAP, PERF_RECORD_MMAP2, PERF_RECORD_COMM,
+                                     PERF_RECORD_FORK, PERF_RECORD_EXIT,  PERF_RECORD_NAMESPACES};
+    struct world w = {.clock = CLOCK_MONOTONIC};
+    world_open(&w);
+    for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
+        struct perf_event_header h = {types[i], PERF_RECORD_MISC_USER, sizeof(h)};
+        struct record rec = {
+            .data = (const uint8_t *)&h, .size = h.size, .type = h.type, .misc = h.misc};
+        assert_int_equal(session_apply(w.s, &rec, NULL), 0);
+        assert_int_equal(session_stats(w.s).records_bad, i + 1);
+    }
+    struct text t = begin();
+    apply(&w, &t, PERF_RECORD_TEXT_POKE, 0, 1);
+    assert_int_equal(session_stats(w.s).text_pokes, 1);
+    world_free(&w);
+}
+
+static void build_id(struct world *w, const char *name, uint8_t first)
+{
+    struct text t = begin();
+    u32(&t, UINT32_MAX);
+    for (unsigned i = 0; i < 20; i++)
+        text_char(&t, (char)(first + i));
+    u32(&t, 20);
+    string(&t, name);
+    struct perf_event_header h = {PERF_RECORD_HEADER_BUILD_ID, PERF_RECORD_MISC_USER | (1U << 15),
+                                  (uint16_t)t.size};
+    memcpy(t.at, &h, sizeof(h));
+    struct record rec = {
+        .data = (const uint8_t *)t.at, .size = h.size, .type = h.type, .misc = h.misc};
+    assert_int_equal(session_apply(w->s, &rec, NULL), 0);
+    text_free(&t);
+}
+
+static const struct build_id *id_at(struct world *w, uint64_t pc)
+{
+    struct session_place p = place(w, 10, 10);
+    const struct build_id *id = &session_mapping(&p, pc)->dso->build_id;
+    session_place_release(&p);
+    return id;
+}
+
+static void build_ids_come_before_or_after_the_mapping(void **state)
+{
+    (void)state;
+    struct world w = {.clock = CLOCK_MONOTONIC};
+    world_open(&w);
+    build_id(&w, "/lib/before.so.1", 1);
+    build_id(&w, "/lib/two-of-them", 1);
+    build_id(&w, "/lib/two-of-them", 9); /* which one was mapped is not known */
+    MAP(10, 0x10000, 0x1000, 0, RX, "/lib/before.so.1");
+    MAP(10, 0x20000, 0x1000, 0, RX, "/lib/after.so.1");
+    MAP(10, 0x30000, 0x1000, 0, RX, "/lib/two-of-them");
+    build_id(&w, "/lib/after.so.1", 5);
+    assert_int_equal(id_at(&w, 0x10000)->size, 20);
+    assert_int_equal(id_at(&w, 0x10000)->bytes[19], 20);
+    assert_int_equal(id_at(&w, 0x20000)->size, 20);
+    assert_int_equal(id_at(&w, 0x20000)->bytes[0], 5);
+    assert_int_equal(id_at(&w, 0x30000)->size, 0);
+    world_free(&w);
+}
+
 /* ---- against a model that owns pages one by one -------------------------------------------- */
 
 enum { PAGES = 300, STEPS = 3000, KEPT = 40 };
@@ -1300,6 +1365,8 @@ int main(void)
         cmocka_unit_test(names_tell_what_a_mapping_is),
         cmocka_unit_test(text_moved_to_huge_pages_stays_its_files),
         cmocka_unit_test(damaged_mappings_are_counted),
+        cmocka_unit_test(records_that_are_cut_are_counted),
+        cmocka_unit_test(build_ids_come_before_or_after_the_mapping),
         cmocka_unit_test(random_mappings_agree_with_a_model),
         cmocka_unit_test(code_of_a_file_has_rules_and_a_bias),
         cmocka_unit_test(a_file_that_is_gone_still_owns_its_code),
