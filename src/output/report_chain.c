@@ -16,7 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEVELS_MAX = 100 }; /* of branching: more do not fit any screen */
+enum {
+    LEVELS_MAX = 100, /* of branching: more do not fit any screen */
+    RUN_MAX = 1000,   /* names in a column: a row a function and a line a caller are quadratic */
+};
 
 enum item_kind {
     ITEM_UP,     /* stacks of `node`, on the way to the root */
@@ -243,6 +246,13 @@ static bool follow(struct chains *c, struct branch *b)
     return true;
 }
 
+/* What is not drawn is said. */
+static void put_deeper(struct chains *c, unsigned margin, unsigned level)
+{
+    put_levels(c, margin, level);
+    text_string(c->out, "[deeper]\n");
+}
+
 /* Compares branches through their functions: no order of indexes shows. */
 static int by_weight(const void *a, const void *b, void *context)
 {
@@ -282,18 +292,21 @@ static void draw_branch(struct chains *c, struct branch b, uint64_t whole, unsig
     size_t first = c->branches.nr;
     put_percent(c, margin, level, 100.0 * (double)b.weight / (double)whole);
     put_name(c, &b);
-    while (follow(c, &b)) {
+    bool more = follow(c, &b);
+    for (unsigned run = 1; more && run < RUN_MAX; run++) {
         put_levels(c, margin, level);
         put_name(c, &b);
+        more = follow(c, &b);
     }
+    if (more)
+        put_deeper(c, margin, level);
     uint64_t sum = sort_branches(c, first);
     if (level < LEVELS_MAX) {
         c->pipe[level] = true;
         uint64_t part = c->report->options->graph == GRAPH_FRACTAL ? sum : whole;
         draw_branches(c, first, part, margin, level + 1);
     } else if (c->branches.nr > first) {
-        put_levels(c, margin, level);
-        text_string(c->out, "[deeper]\n");
+        put_deeper(c, margin, level);
     }
     c->branches.nr = first;
     c->items.nr = first_item;
@@ -338,23 +351,22 @@ static unsigned draw_trunk(struct chains *c, const struct report_row *row, uint6
     if (c->branches.nr != 1 || c->branches.at[0].weight != row_weight)
         return 0;
     struct branch b = c->branches.at[0];
-    bool skip = repeats_row(c, row, &b);
     unsigned margin = 0;
     c->branches.nr = 0;
-    do {
-        if (skip) {
-            skip = false;
-            continue;
-        }
-        if (!margin) {
+    bool more = !repeats_row(c, row, &b) || follow(c, &b);
+    for (unsigned run = 0; more && run < RUN_MAX; run++) {
+        put_margin(c, 0);
+        text_string(c->out, run ? "   " : "|\n");
+        if (!run) {
             put_margin(c, 0);
-            text_string(c->out, "|\n");
+            text_string(c->out, "---");
         }
-        put_margin(c, margin);
-        text_string(c->out, margin ? "" : "---");
         margin = 3;
         put_name(c, &b);
-    } while (follow(c, &b));
+        more = follow(c, &b);
+    }
+    if (more)
+        put_deeper(c, margin, 0);
     sort_branches(c, 0);
     return margin;
 }

@@ -379,6 +379,32 @@ static void a_thread_is_one_row(void **state)
     expect(s, &o, "   100.00%       11:worker\n");
 }
 
+/* A row for each function of a deep stack, a line for each caller: not without bound. */
+static void trees_have_an_end(void **state)
+{
+    (void)state;
+    struct stacks *s = make();
+    struct text deep = {0};
+    text_string(&deep, "p");
+    for (int i = 0; i < 8000; i++)
+        text_printf(&deep, ";f%d", i);
+    text_char(&deep, 0);
+    add(s, deep.at, 1, 1);
+    struct report_options o = basic();
+    o.children = true;
+    o.graph = GRAPH_ABSOLUTE;
+    for (int callers_first = 0; callers_first < 2; callers_first++) {
+        o.callers_first = callers_first;
+        deep.size = 0;
+        assert_int_equal(report_print(s, &o, &cycles, 1, 0, &deep, NULL), 0);
+        text_char(&deep, 0);
+        assert_true(deep.size < 8000 * 1000 * 24);
+        assert_non_null(strstr(deep.at, "               [deeper]\n"));
+    }
+    text_free(&deep);
+    stacks_free(s);
+}
+
 static void inlined_functions_say_so(void **state)
 {
     (void)state;
@@ -405,6 +431,7 @@ int main(void)
         cmocka_unit_test(no_frames_and_many),
         cmocka_unit_test(lines),
         cmocka_unit_test(a_thread_is_one_row),
+        cmocka_unit_test(trees_have_an_end),
         cmocka_unit_test(inlined_functions_say_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
