@@ -49,7 +49,7 @@ static const char *looks_like(const uint8_t *p, size_t size)
     for (size_t i = 0; i < sizeof(KNOWN) / sizeof(KNOWN[0]); i++)
         if (size >= strlen(KNOWN[i].magic) && !memcmp(p, KNOWN[i].magic, strlen(KNOWN[i].magic)))
             return KNOWN[i].what;
-    if (size < sizeof(MAGIC) - 1 && !memcmp(p, MAGIC, size))
+    if (!memcmp(p, MAGIC, size < 8 ? size : 8))
         return "the first bytes of one only";
     if (is_text(p, size))
         return "a text file";
