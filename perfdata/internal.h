@@ -190,7 +190,8 @@ static inline struct cursor feature_cursor(const struct perfdata *pd, unsigned n
                                            const char *section)
 {
     const struct feature *f = &pd->features[number];
-    return cursor_make(f->bytes, f->present ? f->size : 0, pd->swap, pd->path, section, f->offset);
+    return cursor_make(f->present ? (const void *)f->bytes : "", f->present ? f->size : 0, pd->swap,
+                       pd->path, section, f->offset);
 }
 
 struct cursor record_cursor(const struct perfdata *pd, const struct record *rec);

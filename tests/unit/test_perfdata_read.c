@@ -314,7 +314,7 @@ static void assert_mixed(struct perfdata *pd, bool trimmed)
             continue;
         if (perfdata_sample(pd, &b.records[i], &s, &err) < 0)
             fail_msg("%s", err.text);
-        uint64_t n = s.ip - 0x400000, sp, ip;
+        uint64_t n = s.ip - 0x400000, sp = 0, ip = 0;
         assert_true(s.time >= last);
         last = s.time;
         assert_int_equal(s.pid, 10);
