@@ -227,12 +227,15 @@ const char *dso_find_kallsyms(struct dso_entry *d)
     struct dsos *all = d->all;
     if (d->dso.kind != DSO_KERNEL && d->dso.kind != DSO_KMODULE)
         return NULL;
-    if (all->options.kallsyms)
+    bool guest = strncmp(d->dso.name, "[guest.", 7) == 0;
+    if (all->options.kallsyms && !guest)
         return all->options.kallsyms;
     const struct build_id *id = &d->dso.build_id;
     const char *path = keep_readable(all, dso_cache_path(all, id, "kallsyms"));
     if (path)
         return path;
+    if (guest) /* /proc/kallsyms is the host's */
+        return NULL;
     if (!id->size || kernel_is_running(id))
         return "/proc/kallsyms";
     dso_set_problem(d,

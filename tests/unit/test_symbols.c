@@ -531,6 +531,9 @@ static void kallsyms_name_the_kernel(void **state)
         assert_int_equal(symbols_resolve(c, kernel, at, at)->offset, 0x50);
         at = 0xffffffff81000210 + bias;
         assert_string_equal(symbols_resolve(c, kernel, at, at)->symbol, "helper");
+        /* A guest's kernel is another one. */
+        struct dso *guest = dsos_get(dsos, DSO_KERNEL, "[guest.kernel.kallsyms]", NULL, 0);
+        assert_null(symbols_resolve(c, guest, at, at)->symbol);
         at = 0xffffffff90000000;
         assert_null(symbols_resolve(c, kernel, at, at)->symbol);
         struct dso *module = dsos_get(dsos, DSO_KMODULE, "[mod]", NULL, 0);
