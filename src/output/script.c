@@ -221,6 +221,8 @@ static void put_srcline(struct text *t, const struct named_frame *n, const char 
         text_string(t, slash ? slash + 1 : file);
         text_char(t, ':');
         text_dec(t, line, 0);
+    } else if (n->short_module && n->kind != FRAME_KERNEL) {
+        text_bytes(t, "??:0", 4);
     } else if (n->short_module) {
         text_string(t, n->short_module);
         text_char(t, '[');

@@ -108,7 +108,7 @@ static int name_native(struct replay_worker *w, const struct replay_sample *s,
 int replay_name(struct replay_worker *w, const struct replay_sample *s, const struct frame *f,
                 struct named_frame *ret, struct error *err)
 {
-    *ret = (struct named_frame){.address = shown_pc(s, f)};
+    *ret = (struct named_frame){.address = shown_pc(s, f), .kind = f->kind};
     if (!f->code)
         return 0;
     if (f->kind == FRAME_JIT)

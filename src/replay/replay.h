@@ -126,6 +126,7 @@ struct named_frame {
     const char *file; /* position executing in the outermost function; NULL: unknown */
     uint32_t line, column;
     uint32_t dso; /* id of the dso; 0: none */
+    uint8_t kind; /* enum frame_kind */
 };
 
 /* Name one frame of a sample, with the calling worker's cache. */
