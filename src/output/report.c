@@ -262,7 +262,26 @@ static void put_titles(const struct section *s, struct text *t, bool dots)
     text_char(t, '\n');
 }
 
-static void put_head(const struct section *s, struct text *t)
+/* Numbers that rest on more than was seen say so. */
+static void put_doubts(const struct section *s, uint16_t event, struct text *t)
+{
+    const struct report *r = s->report;
+    struct report_doubt sum = {0};
+    for (size_t i = 0; i < r->nr_groups; i++) {
+        if (r->stacks->groups.at[i].event != event)
+            continue;
+        sum.joined += r->doubts[i].joined;
+        sum.guessed += r->doubts[i].guessed;
+    }
+    if (sum.joined)
+        text_printf(t, "# Stacks joined to earlier ones: %" PRIu64 " of %" PRIu64 "\n", sum.joined,
+                    s->samples);
+    if (sum.guessed)
+        text_printf(t, "# Stacks with guessed frames: %" PRIu64 " of %" PRIu64 "\n", sum.guessed,
+                    s->samples);
+}
+
+static void put_head(const struct section *s, uint16_t event, struct text *t)
 {
     const struct report_options *o = s->report->options;
     if (o->bare)
@@ -271,7 +290,9 @@ static void put_head(const struct section *s, struct text *t)
     put_count(t, s->samples);
     text_string(t, " of event '");
     text_symbol(t, s->event->name);
-    text_printf(t, "'\n# Event count (approx.): %" PRIu64 "\n#\n", s->period);
+    text_printf(t, "'\n# Event count (approx.): %" PRIu64 "\n", s->period);
+    put_doubts(s, event, t);
+    text_string(t, "#\n");
     put_titles(s, t, false);
     if (!o->separator) {
         put_titles(s, t, true);
@@ -337,7 +358,7 @@ static int put_section(struct section *s, uint16_t event, struct text *t, struct
     if (!s->samples)
         return 0;
     measure(s);
-    put_head(s, t);
+    put_head(s, event, t);
     vec_foreach (i, &s->rows) {
         if (put_row(s, *i, t, err) < 0)
             return -1;

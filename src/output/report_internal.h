@@ -33,6 +33,11 @@ struct report_row {
     uint64_t self, samples, children;
 };
 
+/* Samples of one group that have frames which are not exact. */
+struct report_doubt {
+    uint64_t joined, guessed;
+};
+
 struct report {
     const struct stacks *stacks;
     const struct report_options *options;
@@ -49,6 +54,7 @@ struct report {
     uint32_t *function_class; /* of each function, and behind the last: of no function */
     uint32_t *chain_class;    /* of each function: equal for those a call tree shows as one */
     size_t nr_functions, nr_groups;
+    struct report_doubt *doubts; /* of each group */
 
     uint32_t *row_first; /* nodes of row r: row_nodes[row_first[r]] .. [row_first[r + 1]] */
     uint32_t *row_nodes;

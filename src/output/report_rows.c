@@ -172,6 +172,8 @@ static int drop_unresolved(struct report *r)
         if (n->depth > 1) {
             r->resolved.nodes.at[index[i]].samples += n->samples;
             r->resolved.nodes.at[index[i]].period += n->period;
+            r->resolved.nodes.at[index[i]].joined += n->joined;
+            r->resolved.nodes.at[index[i]].guessed += n->guessed;
         }
     }
     free(index);
@@ -208,6 +210,25 @@ static int make_nodes(struct report *r)
         if (up->height < n->height)
             up->height = n->height;
     }
+    return 0;
+}
+
+/* What is not proven, group by group. */
+static int sum_doubts(struct report *r)
+{
+    uint32_t *group = calloc(r->nr_source, sizeof(*group));
+    r->doubts = calloc(r->nr_groups + 1, sizeof(*r->doubts));
+    if (!group || !r->doubts) {
+        free(group);
+        return -1;
+    }
+    for (size_t i = 1; i < r->nr_source; i++) {
+        const struct stack_node *n = &r->source[i];
+        group[i] = n->depth == 1 ? n->function : group[n->parent];
+        r->doubts[group[i]].joined += n->joined;
+        r->doubts[group[i]].guessed += n->guessed;
+    }
+    free(group);
     return 0;
 }
 
@@ -440,7 +461,7 @@ int report_create(const struct stacks *s, const struct report_options *options, 
     r->strings = intern_create();
     if (!r->strings || make_classes(r) < 0 ||
         (options->hide_unresolved && drop_unresolved(r) < 0) || make_nodes(r) < 0 ||
-        make_rows(r) < 0 || list_row_nodes(r) < 0) {
+        sum_doubts(r) < 0 || make_rows(r) < 0 || list_row_nodes(r) < 0) {
         report_free(r);
         return error_no_memory(err);
     }
@@ -462,5 +483,6 @@ void report_free(struct report *r)
     free(r->chain_class);
     free(r->row_first);
     free(r->row_nodes);
+    free(r->doubts);
     free(r);
 }

@@ -159,6 +159,7 @@ static int collect(void *worker, const struct replay_sample *s, struct error *er
 {
     struct collector *c = worker;
     uint32_t node = group_node(c, s);
+    uint8_t weakest = PROVENANCE_EXACT;
     for (size_t i = s->nr_frames; node && i-- > 0;) {
         const struct frame *f = &s->frames[i];
         const struct expansion *e = expansion_of(c, s, f, err);
@@ -168,11 +169,15 @@ static int collect(void *worker, const struct replay_sample *s, struct error *er
             node = stack_tree_child(&c->tree, node, c->functions.at[e->first + k]);
         if (node && c->tree.nodes.at[node].provenance < f->provenance)
             c->tree.nodes.at[node].provenance = f->provenance;
+        weakest = f->provenance > weakest ? f->provenance : weakest;
     }
     if (!node)
         return error_no_memory(err);
-    c->tree.nodes.at[node].samples++;
-    c->tree.nodes.at[node].period += s->sample->period;
+    struct stack_node *n = &c->tree.nodes.at[node];
+    n->samples++;
+    n->period += s->sample->period;
+    n->joined += weakest == PROVENANCE_IMAGE;
+    n->guessed += weakest == PROVENANCE_GUESS;
     return 0;
 }
 

@@ -83,6 +83,8 @@ int stack_tree_merge(struct stack_tree *to, const struct stack_tree *from, struc
         struct stack_node *m = &to->nodes.at[index[i]];
         m->samples += n->samples;
         m->period += n->period;
+        m->joined += n->joined;
+        m->guessed += n->guessed;
         if (m->provenance < n->provenance)
             m->provenance = n->provenance;
     }

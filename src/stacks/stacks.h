@@ -39,6 +39,7 @@ struct stack_node {
     uint32_t function;        /* index; of a first-level node: of its group */
     uint32_t depth;           /* 1: first level (group) */
     uint64_t samples, period; /* of the stacks that end here */
+    uint64_t joined, guessed; /* of those samples, where the weakest frame is one of these */
     uint8_t provenance;       /* weakest of the frames that became this node */
 };
 

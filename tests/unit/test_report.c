@@ -100,6 +100,9 @@ static void columns_and_head(void **state)
     struct stacks *s = make();
     add(s, "p;main", 12345, 90);
     add(s, "longer;main", 2, 10);
+    s->tree.nodes.at[2].guessed = 345;
+    s->tree.nodes.at[4].guessed = 1;
+    s->tree.nodes.at[4].joined = 1;
     struct report_options o = basic();
     o.keys[0] = KEY_COMM;
     o.keys[1] = KEY_DSO;
@@ -111,7 +114,9 @@ static void columns_and_head(void **state)
            "# To display the perf.data header info, please use --header/--header-only options.\n"
            "#\n#\n# Total Lost Samples: 3\n#\n"
            "# Samples: 12K of event 'cycles'\n"
-           "# Event count (approx.): 100\n#\n"
+           "# Event count (approx.): 100\n"
+           "# Stacks joined to earlier ones: 1 of 12347\n"
+           "# Stacks with guessed frames: 346 of 12347\n#\n"
            "# Overhead       Samples        Period  Command  Shared Object  Symbol\n"
            "# ........  ............  ............  .......  .............  ........\n#\n"
            "    90.00%         12345            90  p        prog           [.] main\n"
