@@ -304,7 +304,6 @@ static int write_out(const struct report_command *c, struct text *out, struct er
 
 static int collect(struct common *c, struct report_command *rc, struct replay *r, struct error *err)
 {
-    settle(rc, replay_perfdata(r));
     struct stacks_options kept = report_needs(&rc->report);
     struct stacks *s = stacks_create(&kept);
     struct text out = {0};
@@ -313,6 +312,7 @@ static int collect(struct common *c, struct report_command *rc, struct replay *r
     struct replay_sink sink = stacks_sink(s);
     int failed = replay_run(r, &sink, err) < 0 || stacks_finish(s, err) < 0;
     common_summary(c, r);
+    settle(rc, replay_perfdata(r)); /* a pipe may have announced its events on the way */
     if (!failed)
         failed = print_stacks(rc, r, s, &out, err) < 0 || write_out(rc, &out, err) < 0;
     text_free(&out);
