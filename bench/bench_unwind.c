@@ -304,6 +304,8 @@ static void evict(void)
 }
 
 /* What is measured: walks stacks [from, to), returns the number of frames. */
+enum { BATCH = 32 };
+
 typedef uint64_t walker(struct unwinder *u, const struct data *d, size_t from, size_t to);
 
 static uint64_t walk_single(struct unwinder *u, const struct data *d, size_t from, size_t to)
@@ -356,6 +358,25 @@ static void measure_resident(struct unwinder *u, const struct data *d, const cha
         }
     }
     report(what, ns, frames);
+}
+
+static uint64_t walk_batches(struct unwinder *u, const struct data *d, size_t from, size_t to)
+{
+    static struct unwind_stack out[BATCH];
+    struct unwind_input in[BATCH];
+    uint64_t frames = 0;
+    for (size_t i = from; i < to; i += BATCH) {
+        size_t nr = to - i < BATCH ? to - i : BATCH;
+        for (size_t k = 0; k < nr; k++) {
+            out[k].frames.nr = 0;
+            in[k] = d->stacks.at[i + k].input;
+            unwind_prefetch(&in[k]);
+        }
+        unwind_batch(u, in, out, nr, NULL);
+        for (size_t k = 0; k < nr; k++)
+            frames += out[k].frames.nr;
+    }
+    return frames;
 }
 
 static void measure_cold(struct unwinder *u, const struct data *d, const char *what, walker *walk)
@@ -556,6 +577,7 @@ int main(int argc, char **argv)
     measure_resident(u, &d, "resident", walk_single);
     measure_cold(u, &d, "cold", walk_single);
     measure_cold(u, &d, "cold, next prefetched", walk_prefetching);
+    measure_cold(u, &d, "cold, in batches", walk_batches);
     measure_first_sight(u, &d);
     measure_peer(&d);
     unwinder_free(u);

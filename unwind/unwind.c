@@ -307,6 +307,76 @@ int unwind(struct unwinder *u, const struct unwind_input *input, struct unwind_s
     return 0;
 }
 
+/* ---- batches ------------------------------------------------------------------------------- */
+
+/* Walks advance in turn, each by half a frame: while one waits for memory, others work. */
+struct lane {
+    struct walk walk;
+    struct leaving leaving;
+    struct rule rule; /* a copy: other lanes may change the cache */
+    bool in_frame;    /* walk_leave is due */
+};
+
+/* Start fetching the slots that walk_leave will read. */
+static void fetch_slots(const struct lane *l)
+{
+    const struct memory *m = &l->walk.in->memory;
+    uint64_t at = l->leaving.cfa - 8 - m->stack_start;
+    if (at >= m->stack_size)
+        return;
+    __builtin_prefetch(m->stack + at);
+    __builtin_prefetch(m->stack + at + 8 - 8 * (size_t)l->rule.deepest);
+}
+
+/* One half of a frame; -1: memory is out. */
+static int lane_advance(struct unwinder *u, struct lane *l)
+{
+    if (l->in_frame) {
+        l->in_frame = false;
+        walk_leave(&l->walk, &l->leaving);
+        return 0;
+    }
+    int got = walk_frame(u, &l->walk, &l->leaving);
+    if (got == STEP_OK) {
+        l->in_frame = true;
+        l->rule = *l->leaving.rule;
+        l->leaving.rule = &l->rule;
+        fetch_slots(l);
+    }
+    return got < 0 ? -1 : 0;
+}
+
+int unwind_batch(struct unwinder *u, const struct unwind_input *inputs, struct unwind_stack *ret,
+                 size_t nr, struct error *err)
+{
+    struct lane lanes[UNWIND_LANES];
+    unsigned nr_lanes = 0;
+    size_t next = 0;
+    while (nr_lanes < UNWIND_LANES && next < nr) {
+        lanes[nr_lanes].in_frame = false;
+        walk_begin(&lanes[nr_lanes++].walk, &inputs[next], &ret[next]);
+        next++;
+    }
+    while (nr_lanes) {
+        for (unsigned i = 0; i < nr_lanes;) {
+            struct lane *l = &lanes[i];
+            if (!l->walk.done) {
+                if (lane_advance(u, l) < 0)
+                    return error_no_memory(err);
+                i++;
+            } else if (next < nr) {
+                walk_begin(&l->walk, &inputs[next], &ret[next]);
+                next++;
+            } else if (&lanes[--nr_lanes] != l) {
+                *l = lanes[nr_lanes];
+                if (l->in_frame)
+                    l->leaving.rule = &l->rule;
+            }
+        }
+    }
+    return 0;
+}
+
 void unwind_prefetch(const struct unwind_input *next)
 {
     enum { LINE = 64, FETCHED = 16 * LINE };

@@ -93,6 +93,12 @@ void unwinder_free(struct unwinder *u);
 int unwind(struct unwinder *u, const struct unwind_input *input, struct unwind_stack *ret,
            struct error *err);
 
+/* The same for `nr` stacks, walked side by side so that one's memory is fetched while others
+ * work; ret[i] belongs to inputs[i]. The result is that of nr calls of unwind(). */
+enum { UNWIND_LANES = 16 };
+int unwind_batch(struct unwinder *u, const struct unwind_input *inputs, struct unwind_stack *ret,
+                 size_t nr, struct error *err);
+
 /* Hint that the next walk will read this stack: starts fetching the lines it will touch first. */
 void unwind_prefetch(const struct unwind_input *next);
 
