@@ -130,6 +130,8 @@ static uint64_t module_vaddr(const struct module *m, uint64_t offset)
 
 static void add_map(struct data *d, const uint8_t *r)
 {
+    if (!(load_u32(r + 64, false) & PROT_EXEC))
+        return; /* stacks and heaps grow over what they are not */
     struct map map = {.pid = load_u32(r + 8, false),
                       .start = load_u64(r + 16, false),
                       .pgoff = load_u64(r + 32, false)};
