@@ -9,8 +9,9 @@
 #include <pthread.h>
 
 enum {
-    JOB_RECORDS = 256,        /* records read at once: bounds the memory a batch may hold */
-    REPLAY_MAX_STACK = 65536, /* default of max_stack: no real stack is deeper */
+    WALK_GROUP = 2 * UNWIND_LANES, /* samples walked side by side */
+    JOB_RECORDS = 256,             /* records read at once: bounds the memory a batch may hold */
+    REPLAY_MAX_STACK = 65536,      /* default of max_stack: no real stack is deeper */
     REPLAY_MAX_THREADS = 64,
 };
 
@@ -67,17 +68,16 @@ struct replay_worker {
     void *sink_worker;
     struct unwinder *unwinder;
     struct symbol_cache *symbols;
-    struct unwind_stack stack;
+    struct unwind_stack stacks[WALK_GROUP];
     struct job job;
     bool sink_made;
 };
 
-/* sample.c: decode a sample, a little before its turn, and fill its frames (kernel part, user
- * part). */
+/* sample.c: decode up to WALK_GROUP samples and fill their frames (the kernel's part of the
+ * callchain, then the user stack); sets bad where the record lies. */
 bool sample_passes(const struct replay *r, const struct sample *head, const char *comm);
-/* sets s->bad where the record lies; starts fetching the stack copy. */
-void sample_decode(struct replay_worker *w, struct job_sample *s);
-int sample_walk(struct replay_worker *w, struct job_sample *s, struct error *err);
+int sample_walk_group(struct replay_worker *w, struct job_sample *group, size_t nr,
+                      struct error *err);
 
 /* join.c: remember complete stacks per thread; continue truncated ones. In turn. */
 struct join_table *join_table_create(void);

@@ -194,15 +194,13 @@ static void end_turn(struct replay *r, uint64_t *counter)
 
 /* ---- what happens to a job ----------------------------------------------------------------- */
 
-/* The next sample's stack is on its way from memory while this one is walked. */
 static int walk_job(struct replay_worker *w, struct error *err)
 {
     struct job *job = &w->job;
-    for (size_t i = 0; i <= job->samples.nr; i++) {
-        if (i < job->samples.nr)
-            sample_decode(w, &job->samples.at[i]);
-        struct job_sample *s = i > 0 ? &job->samples.at[i - 1] : NULL;
-        if (s && !s->bad && sample_walk(w, s, err) < 0)
+    for (size_t i = 0; i < job->samples.nr; i += WALK_GROUP) {
+        size_t left = job->samples.nr - i;
+        size_t nr = left < WALK_GROUP ? left : WALK_GROUP;
+        if (sample_walk_group(w, &job->samples.at[i], nr, err) < 0)
             return -1;
     }
     return 0;
@@ -350,7 +348,8 @@ static void worker_deinit(struct replay_worker *w)
         w->sink->worker_free(w->sink_worker);
     symbol_cache_free(w->symbols);
     unwinder_free(w->unwinder);
-    vec_free(&w->stack.frames);
+    for (size_t i = 0; i < WALK_GROUP; i++)
+        vec_free(&w->stacks[i].frames);
     vec_free(&w->job.samples);
     vec_free(&w->job.frames);
     record_batch_free(&w->job.batch);

@@ -147,63 +147,95 @@ static bool has_user_stack(const struct job *job, const struct sample *s)
     return job->can_unwind && s->user_abi == PERF_SAMPLE_REGS_ABI_64 && s->stack && s->stack_size;
 }
 
-static int walk_user(struct replay_worker *w, struct job_sample *s, struct error *err)
+static void user_input(const struct replay_worker *w, const struct job_sample *s,
+                       struct memory_layer *layer, struct unwind_input *ret)
 {
-    struct unwind_input input;
-    struct memory_layer layer = session_memory(&s->place);
-    size_t room = w->replay->options.max_stack;
-    user_registers(&s->sample, &input.registers);
-    input.memory = (struct memory){.stack = s->sample.stack,
-                                   .stack_start = input.registers.value[DWARF_RSP],
-                                   .stack_size = s->sample.stack_dyn_size,
-                                   .time = s->sample.time,
-                                   .layers = &layer,
-                                   .nr_layers = 1};
-    input.code = session_codemap(&s->place);
-    input.max_frames = (unsigned)(s->nr_kernel < room ? room - s->nr_kernel : 0);
-    w->stack.frames.nr = 0;
-    if (unwind(w->unwinder, &input, &w->stack, err) < 0)
-        return -1;
-    s->end = w->stack.end;
-    s->end_pc = w->stack.end_pc;
-    s->end_address = w->stack.end_address;
+    user_registers(&s->sample, &ret->registers);
+    *layer = session_memory(&s->place);
+    ret->memory = (struct memory){.stack = s->sample.stack,
+                                  .stack_start = ret->registers.value[DWARF_RSP],
+                                  .stack_size = s->sample.stack_dyn_size,
+                                  .time = s->sample.time,
+                                  .layers = layer,
+                                  .nr_layers = 1};
+    ret->code = session_codemap(&s->place);
+    ret->max_frames = w->replay->options.max_stack;
+}
+
+/* Decode a group, and walk its user stacks side by side; stacks[] follow the samples that have
+ * one. */
+static int walk_users(struct replay_worker *w, struct job_sample *group, size_t nr,
+                      struct error *err)
+{
+    struct unwind_input inputs[WALK_GROUP];
+    struct memory_layer layers[WALK_GROUP];
+    size_t nr_inputs = 0;
+    for (struct job_sample *s = group; s < group + nr; s++) {
+        struct error bad;
+        s->bad = perfdata_sample(w->replay->pd, s->record, &s->sample, &bad) < 0;
+        s->has_user = !s->bad && has_user_stack(&w->job, &s->sample);
+        if (!s->has_user)
+            continue;
+        user_input(w, s, &layers[nr_inputs], &inputs[nr_inputs]);
+        unwind_prefetch(&inputs[nr_inputs]);
+        w->stacks[nr_inputs++].frames.nr = 0;
+    }
+    return unwind_batch(w->unwinder, inputs, w->stacks, nr_inputs, err);
+}
+
+/* The user stack behind the kernel's frames, as far as max_stack allows. */
+static int append_user(struct replay_worker *w, struct job_sample *s,
+                       const struct unwind_stack *stack, struct error *err)
+{
+    struct job *job = &w->job;
+    size_t room = w->replay->options.max_stack - s->nr_kernel;
+    size_t nr = stack->frames.nr;
     s->unwound = true;
-    size_t nr = w->stack.frames.nr;
+    s->end = stack->end;
+    s->end_pc = stack->end_pc;
+    s->end_address = stack->end_address;
+    if (nr > room) {
+        s->end = STACK_LIMIT;
+        s->end_pc = stack->frames.at[room].pc;
+        nr = room;
+    }
     if (nr == 0)
         return 0;
-    if (!vec_reserve(&w->job.frames, w->job.frames.nr + nr))
+    if (!vec_reserve(&job->frames, job->frames.nr + nr))
         return error_no_memory(err);
-    memcpy(w->job.frames.at + w->job.frames.nr, w->stack.frames.at, nr * sizeof(struct frame));
-    w->job.frames.nr += nr;
+    memcpy(job->frames.at + job->frames.nr, stack->frames.at, nr * sizeof(struct frame));
+    job->frames.nr += nr;
     return 0;
 }
 
-void sample_decode(struct replay_worker *w, struct job_sample *s)
-{
-    struct error bad;
-    if (perfdata_sample(w->replay->pd, s->record, &s->sample, &bad) < 0) {
-        s->bad = true;
-        return;
-    }
-    s->has_user = has_user_stack(&w->job, &s->sample);
-    const struct unwind_input soon = {
-        .memory = {.stack = s->sample.stack, .stack_size = s->sample.stack_dyn_size}};
-    if (s->has_user)
-        unwind_prefetch(&soon);
-}
-
-int sample_walk(struct replay_worker *w, struct job_sample *s, struct error *err)
+/* Put a sample's frames together; `stack` is its user stack, when it has one. */
+static int finish_sample(struct replay_worker *w, struct job_sample *s,
+                         const struct unwind_stack *stack, struct error *err)
 {
     s->first_frame = w->job.frames.nr;
     bool chain = s->sample.present & PERF_SAMPLE_CALLCHAIN;
     if (chain && walk_callchain(w, s, !s->has_user, err) < 0)
         return -1;
     s->nr_kernel = w->job.frames.nr - s->first_frame;
-    if (s->has_user && walk_user(w, s, err) < 0)
+    if (s->has_user && append_user(w, s, stack, err) < 0)
         return -1;
     if (w->job.frames.nr == s->first_frame && (s->sample.present & PERF_SAMPLE_IP) &&
         given_frame(w, s, s->sample.ip, kind_of_mode(s->sample.misc), FRAME_LEAF, err) < 0)
         return -1;
     s->nr_frames = w->job.frames.nr - s->first_frame;
+    return 0;
+}
+
+int sample_walk_group(struct replay_worker *w, struct job_sample *group, size_t nr,
+                      struct error *err)
+{
+    const struct unwind_stack *stack = w->stacks;
+    if (walk_users(w, group, nr, err) < 0)
+        return -1;
+    for (struct job_sample *s = group; s < group + nr; s++) {
+        if (!s->bad && finish_sample(w, s, stack, err) < 0)
+            return -1;
+        stack += s->has_user;
+    }
     return 0;
 }
