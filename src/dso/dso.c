@@ -358,7 +358,8 @@ static void *load_cfi(struct dso_entry *d)
     if (!s.eh_frame.bytes)
         eh_frame_by_segment(e, &s);
     s.debug_frame = cfi_section(e, ".debug_frame");
-    if (!s.debug_frame.bytes)
+    /* A debug file's is mostly compressed, and says nothing that .eh_frame does not say. */
+    if (!s.debug_frame.bytes && !s.eh_frame.bytes)
         s.debug_frame = cfi_section(dso_debug_image(&d->dso), ".debug_frame");
     s.text_address = cfi_section(e, ".text").address;
     if (!s.eh_frame.bytes && !s.debug_frame.bytes)

@@ -162,6 +162,14 @@ struct line {
     uint8_t kind, tier, provenance, flags;
 };
 
+/* A frame of the sample before, and where its line stands in `out`. */
+struct printed {
+    uint64_t pc;
+    const void *code;
+    size_t at;
+    uint8_t kind, tier, flags, provenance;
+};
+
 struct script_worker {
     struct script *script;
     struct replay_worker *worker;
@@ -169,6 +177,12 @@ struct script_worker {
     struct text lines;
     struct line *slots;
     size_t nr, cap;
+    /* The last sample's frames, outermost last. The next one mostly shares its outer part, whose
+     * text is then copied whole. Good for one batch only: afterwards a frame's code pointer may
+     * mean something else. */
+    VEC(struct printed) printed;
+    size_t printed_end; /* of their text */
+    uint32_t printed_fields;
 };
 
 static bool same_line(const struct line *l, const struct frame_key *k, const struct frame *f,
@@ -332,6 +346,59 @@ static int add_frame(struct script_worker *w, const struct replay_sample *s, con
     if (!l->size && make_line(w, s, f, fields, &key, l, err) < 0)
         return -1;
     text_bytes(&w->out, w->lines.at + l->at, l->size);
+    return 0;
+}
+
+static bool same_printed(const struct printed *p, const struct frame *f)
+{
+    return p->pc == f->pc && p->code == f->code && p->kind == f->kind && p->tier == f->tier &&
+           p->flags == f->flags && p->provenance == f->provenance;
+}
+
+static size_t shared_frames(const struct script_worker *w, const struct replay_sample *s,
+                            uint32_t fields)
+{
+    size_t old = w->printed.nr;
+    size_t nr = 0;
+    if (w->printed_fields != fields)
+        return 0;
+    while (nr < old && nr < s->nr_frames &&
+           same_printed(&w->printed.at[old - 1 - nr], &s->frames[s->nr_frames - 1 - nr]))
+        nr++;
+    return nr;
+}
+
+static int add_frames(struct script_worker *w, const struct replay_sample *s, uint32_t fields,
+                      struct error *err)
+{
+    size_t shared = shared_frames(w, s, fields);
+    size_t own = s->nr_frames - shared;
+    size_t from = shared ? w->printed.at[w->printed.nr - shared].at : w->printed_end;
+    size_t size = w->printed_end - from;
+    if (!vec_reserve(&w->printed, s->nr_frames))
+        return error_no_memory(err);
+    memmove(w->printed.at + own, w->printed.at + w->printed.nr - shared,
+            shared * sizeof(struct printed));
+    for (size_t i = 0; i < own; i++) {
+        const struct frame *f = &s->frames[i];
+        w->printed.at[i] = (struct printed){.pc = f->pc,
+                                            .code = f->code,
+                                            .at = w->out.size,
+                                            .kind = f->kind,
+                                            .tier = f->tier,
+                                            .flags = f->flags,
+                                            .provenance = f->provenance};
+        if (add_frame(w, s, f, fields, err) < 0)
+            return -1;
+    }
+    size_t moved = w->out.size - from;
+    if (text_room(&w->out, size))
+        text_bytes(&w->out, w->out.at + from, size);
+    for (size_t i = own; i < s->nr_frames; i++)
+        w->printed.at[i].at += moved;
+    w->printed.nr = s->nr_frames;
+    w->printed_end = w->out.size;
+    w->printed_fields = fields;
     return 0;
 }
 
@@ -499,9 +566,8 @@ static int script_sample(void *worker, const struct replay_sample *s, struct err
         text_char(&w->out, '\n');
         if (style.fields & FIELD_UNWIND)
             put_unwind(&w->out, s);
-        for (size_t i = 0; i < s->nr_frames; i++)
-            if (add_frame(w, s, &s->frames[i], style.fields, err) < 0)
-                return -1;
+        if (add_frames(w, s, style.fields, err) < 0)
+            return -1;
     } else if ((style.fields & FIELD_IP) && put_single(w, s, style.fields, err) < 0) {
         return -1;
     }
@@ -517,6 +583,7 @@ static int script_flush(void *worker, struct error *err)
 {
     struct script_worker *w = worker;
     struct script *s = w->script;
+    w->printed.nr = w->printed_end = 0;
     if (s->closed)
         return 1;
     if (text_write(&w->out, s->options.fd, &s->closed, err) < 0)
@@ -541,6 +608,7 @@ static void script_worker_free(void *worker)
     struct script_worker *w = worker;
     text_free(&w->out);
     text_free(&w->lines);
+    vec_free(&w->printed);
     free(w->slots);
     free(w);
 }

@@ -26,6 +26,15 @@ struct group_entry {
     uint32_t node; /* 0: free */
 };
 
+/* One frame of the sample before, and where it led. */
+struct path_step {
+    uint64_t pc;
+    const void *code;
+    uint32_t node;
+    uint8_t kind, tier, flags, provenance;
+    uint8_t weakest; /* provenance so far, from the outermost frame on */
+};
+
 struct collector {
     struct stacks *stacks;
     struct replay_worker *worker;
@@ -34,6 +43,10 @@ struct collector {
     size_t nr, cap;
     VEC(uint32_t) functions;
     struct group_entry groups[GROUP_CACHE];
+    /* The last sample's path: the next one mostly shares its outer part. Good for one batch only:
+     * afterwards a frame's code pointer may mean something else. */
+    VEC(struct path_step) path;
+    uint32_t path_group;
 };
 
 static uint64_t hash_key(const struct frame_key *k)
@@ -155,29 +168,82 @@ static uint32_t group_node(struct collector *c, const struct replay_sample *s)
     return e->node = stack_tree_child(&c->tree, 0, group);
 }
 
+static bool same_step(const struct path_step *p, const struct frame *f)
+{
+    return p->pc == f->pc && p->code == f->code && p->kind == f->kind && p->tier == f->tier &&
+           p->flags == f->flags && p->provenance == f->provenance;
+}
+
+/* How many of the sample's outermost frames the path already holds. */
+static size_t shared_steps(const struct collector *c, const struct replay_sample *s, uint32_t group)
+{
+    size_t nr = 0;
+    size_t most = c->path.nr < s->nr_frames ? c->path.nr : s->nr_frames;
+    if (c->path_group != group)
+        return 0;
+    while (nr < most && same_step(&c->path.at[nr], &s->frames[s->nr_frames - 1 - nr]))
+        nr++;
+    return nr;
+}
+
+/* Go down by one frame; 0: failed, err is set. */
+static uint32_t take_step(struct collector *c, const struct replay_sample *s, const struct frame *f,
+                          uint32_t node, uint8_t weakest, struct error *err)
+{
+    const struct expansion *e = expansion_of(c, s, f, err);
+    if (!e)
+        return 0;
+    for (uint16_t k = 0; node && k < e->nr; k++)
+        node = stack_tree_child(&c->tree, node, c->functions.at[e->first + k]);
+    if (node && c->tree.nodes.at[node].provenance < f->provenance)
+        c->tree.nodes.at[node].provenance = f->provenance;
+    struct path_step step = {.pc = f->pc,
+                             .code = f->code,
+                             .node = node,
+                             .kind = f->kind,
+                             .tier = f->tier,
+                             .flags = f->flags,
+                             .provenance = f->provenance,
+                             .weakest = weakest > f->provenance ? weakest : f->provenance};
+    if (!node || !vec_push(&c->path, step)) {
+        error_no_memory(err);
+        return 0;
+    }
+    return node;
+}
+
 static int collect(void *worker, const struct replay_sample *s, struct error *err)
 {
     struct collector *c = worker;
     uint32_t node = group_node(c, s);
     uint8_t weakest = PROVENANCE_EXACT;
-    for (size_t i = s->nr_frames; node && i-- > 0;) {
-        const struct frame *f = &s->frames[i];
-        const struct expansion *e = expansion_of(c, s, f, err);
-        if (!e)
-            return -1;
-        for (uint16_t k = 0; node && k < e->nr; k++)
-            node = stack_tree_child(&c->tree, node, c->functions.at[e->first + k]);
-        if (node && c->tree.nodes.at[node].provenance < f->provenance)
-            c->tree.nodes.at[node].provenance = f->provenance;
-        weakest = f->provenance > weakest ? f->provenance : weakest;
-    }
     if (!node)
         return error_no_memory(err);
+    c->path.nr = shared_steps(c, s, node);
+    c->path_group = node;
+    for (;;) {
+        if (c->path.nr) {
+            node = c->path.at[c->path.nr - 1].node;
+            weakest = c->path.at[c->path.nr - 1].weakest;
+        }
+        if (c->path.nr == s->nr_frames)
+            break;
+        if (!take_step(c, s, &s->frames[s->nr_frames - 1 - c->path.nr], node, weakest, err))
+            return -1;
+    }
     struct stack_node *n = &c->tree.nodes.at[node];
     n->samples++;
     n->period += s->sample->period;
     n->joined += weakest == PROVENANCE_IMAGE;
     n->guessed += weakest == PROVENANCE_GUESS;
+    return 0;
+}
+
+static int collector_flush(void *worker, struct error *err)
+{
+    struct collector *c = worker;
+    (void)err;
+    c->path.nr = 0;
     return 0;
 }
 
@@ -205,6 +271,7 @@ static void collector_free(void *worker)
         stack_tree_merge(&s->tree, &c->tree, &s->error);
     stack_tree_deinit(&c->tree);
     vec_free(&c->functions);
+    vec_free(&c->path);
     free(c->slots);
     free(c);
 }
@@ -214,5 +281,6 @@ struct replay_sink stacks_sink(struct stacks *s)
     return (struct replay_sink){.context = s,
                                 .worker_create = collector_create,
                                 .worker_free = collector_free,
-                                .sample = collect};
+                                .sample = collect,
+                                .flush = collector_flush};
 }
