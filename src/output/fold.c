@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PIECES_MAX = 64 }; /* levels one name may make; no name that means something has as many */
+
 struct folder {
     const struct stacks *stacks;
     const struct fold_options *options;
@@ -38,46 +40,77 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+/* A name's bytes as a line may have them: ';' ends a function. */
+static void put_bytes(struct text *t, const char *name, size_t size, const char *dropped)
+{
+    for (size_t i = 0; i < size; i++) {
+        unsigned char c = (unsigned char)name[i];
+        if (c == ';')
+            text_char(t, ':');
+        else if (c < ' ' || c == 0x7f)
+            text_printf(t, "%%%02X", c);
+        else if (!strchr(dropped, c))
+            text_char(t, (char)c);
+    }
+}
+
 /* [module], [module <address>], [unknown] */
 static void put_unknown(struct text *t, const struct function *f, bool address)
 {
+    struct text module = {0};
+    text_module(&module, f->module ? base_name(f->module) : "unknown");
     text_char(t, '[');
-    text_string(t, f->module ? base_name(f->module) : "unknown");
+    put_bytes(t, module.at ? module.at : "", module.size, "");
     if (address) {
         text_bytes(t, " <", 2);
         text_hex(t, f->address, 0);
         text_char(t, '>');
     }
     text_char(t, ']');
+    t->failed |= module.failed;
+    text_free(&module);
+}
+
+static bool begins(const char *p, const char *end, const char *what)
+{
+    size_t size = strlen(what);
+    return (size_t)(end - p) >= size && memcmp(p, what, size) == 0;
 }
 
 /* Everything from the first parenthesis that opens no "(anonymous namespace)" is noise to
- * stackcollapse-perf.pl, unless it looks like a method of Go ("x.(*T).m"). */
-static size_t tidy_size(const char *symbol, size_t size)
+ * stackcollapse-perf.pl, unless it looks like a method of Go ("x.(*T).m"). One that a symbol begins
+ * with is no parenthesis in the text that program reads (text_symbol). */
+static size_t tidy_size(const char *piece, size_t size, bool first)
 {
-    static const char anonymous[] = "(anonymous namespace)";
-    const char *go = strstr(symbol, ".(");
-    if (go && strstr(go, ")."))
+    const char *end = piece + size;
+    const char *go = memmem(piece, size, ".(", 2);
+    if (go && memmem(go, (size_t)(end - go), ").", 2))
         return size;
-    for (const char *p = symbol; (p = strchr(p, '(')); p++)
-        if (strncmp(p, anonymous, sizeof(anonymous) - 1) != 0)
-            return (size_t)(p - symbol);
+    for (const char *p = piece + (first && size); p < end; p++)
+        if (*p == '(' && !begins(p, end, "(anonymous namespace)"))
+            return (size_t)(p - piece);
     return size;
 }
 
-static void put_symbol(struct text *t, const char *symbol, bool tidy)
+/* "a->b" is a function and one inlined in it to stackcollapse-perf.pl, as agents of some JITs write
+ * them (and C++'s operator-> is taken for the same). The ';' put here becomes a level of the tree.
+ */
+static void put_tidy(struct text *t, const char *symbol)
 {
-    size_t size = strlen(symbol);
-    if (tidy)
-        size = tidy_size(symbol, size);
-    for (size_t i = 0; i < size; i++) {
-        unsigned char c = (unsigned char)symbol[i];
-        if (c == ';')
-            text_char(t, ':');
-        else if (c < ' ' || c == 0x7f)
-            text_printf(t, "%%%02X", c);
-        else if (!tidy || (c != '"' && c != '\''))
-            text_char(t, (char)c);
+    const char *end = symbol + strlen(symbol);
+    while (end - symbol > 2 && begins(end - 2, end, "->"))
+        end -= 2; /* nothing behind it: no piece */
+    unsigned nr = 0;
+    for (const char *piece = symbol; piece; nr++) {
+        size_t left = (size_t)(end - piece);
+        const char *arrow = nr < PIECES_MAX ? memmem(piece, left, "->", 2) : NULL;
+        size_t size = (size_t)((arrow ? arrow : end) - piece);
+        if (nr)
+            text_char(t, ';');
+        put_bytes(t, piece, tidy_size(piece, size, nr == 0), "\"'");
+        if (nr)
+            text_bytes(t, "_[i]", 4);
+        piece = arrow ? arrow + 2 : NULL;
     }
 }
 
@@ -86,8 +119,10 @@ static void put_function(const struct folder *fo, struct text *t, const struct f
     const struct fold_options *o = fo->options;
     if (!f->symbol)
         put_unknown(t, f, o->addresses);
+    else if (o->tidy)
+        put_tidy(t, f->symbol);
     else
-        put_symbol(t, f->symbol, o->tidy);
+        put_bytes(t, f->symbol, strlen(f->symbol), "");
     if (o->kernel && is_kernel(f))
         text_bytes(t, "_[k]", 4);
     else if (o->jit && f->kind == FRAME_JIT)
@@ -98,8 +133,11 @@ static void put_function(const struct folder *fo, struct text *t, const struct f
 
 static void put_group(const struct fold_options *o, struct text *t, const struct stack_group *g)
 {
-    for (const char *p = g->comm; *p; p++)
-        text_char(t, *p == ' ' ? '_' : *p == ';' ? ':' : *p);
+    size_t from = t->size;
+    put_bytes(t, g->comm, strlen(g->comm), "");
+    for (size_t i = from; i < t->size; i++)
+        if (t->at[i] == ' ')
+            t->at[i] = '_';
     if (o->tid)
         text_printf(t, "-%" PRIu32 "/%" PRIu32, g->pid, g->tid);
     else if (o->pid)
@@ -159,41 +197,74 @@ static const char *name_of(const struct folder *fo, const struct stack_node *n)
 
 struct child_slots {
     uint32_t *at; /* node index; 0: free */
-    size_t nr;    /* a power of two */
+    size_t nr;    /* a power of two; at least twice the nodes */
 };
 
-/* The child of `parent` of that name, made if new; 0: out of memory. */
-static uint32_t name_child(name_tree *tree, const struct child_slots *slots, uint32_t parent,
-                           const char *name)
+static uint32_t *find_child(const name_tree *tree, const struct child_slots *slots, uint32_t parent,
+                            const char *name)
 {
     size_t at = hash_combine(parent, (uintptr_t)name) & (slots->nr - 1);
     for (; slots->at[at]; at = (at + 1) & (slots->nr - 1)) {
         const struct name_node *n = &tree->at[slots->at[at]];
         if (n->parent == parent && n->name == name)
-            return slots->at[at];
+            break;
     }
-    if (!vec_push(tree, (struct name_node){.name = name, .parent = parent}))
+    return &slots->at[at];
+}
+
+static bool grow_slots(const name_tree *tree, struct child_slots *slots)
+{
+    size_t nr = slots->nr ? slots->nr * 2 : 4096;
+    free(slots->at);
+    *slots = (struct child_slots){calloc(nr, sizeof(*slots->at)), nr};
+    for (uint32_t i = 1; slots->at && i < tree->nr; i++)
+        *find_child(tree, slots, tree->at[i].parent, tree->at[i].name) = i;
+    return slots->at != NULL;
+}
+
+/* The child of `parent` of that name, made if new; 0: out of memory. */
+static uint32_t name_child(name_tree *tree, struct child_slots *slots, uint32_t parent,
+                           const char *name)
+{
+    if (tree->nr * 2 >= slots->nr && !grow_slots(tree, slots))
         return 0;
-    return slots->at[at] = (uint32_t)(tree->nr - 1);
+    uint32_t *slot = find_child(tree, slots, parent, name);
+    if (!*slot && vec_push(tree, (struct name_node){.name = name, .parent = parent}))
+        *slot = (uint32_t)(tree->nr - 1);
+    return *slot;
+}
+
+/* The node at the end of `name`'s pieces; 0: out of memory. */
+static uint32_t name_path(const struct folder *fo, name_tree *tree, struct child_slots *slots,
+                          uint32_t parent, const char *name)
+{
+    const char *end = strchr(name, ';');
+    if (!end)
+        return name_child(tree, slots, parent, name);
+    for (; (end = strchr(name, ';')); name = end + 1) {
+        const char *piece = intern_bytes(fo->strings, name, (size_t)(end - name));
+        parent = piece ? name_child(tree, slots, parent, piece) : 0;
+        if (!parent)
+            return 0;
+    }
+    name = intern_string(fo->strings, name);
+    return name ? name_child(tree, slots, parent, name) : 0;
 }
 
 static int make_tree(const struct folder *fo, name_tree *tree)
 {
     size_t nr = stacks_nr_nodes(fo->stacks);
     int event = chosen_event(fo->stacks, fo->options);
-    struct child_slots slots = {.nr = 64};
-    while (slots.nr < nr * 2)
-        slots.nr *= 2;
-    slots.at = calloc(slots.nr, sizeof(*slots.at));
+    struct child_slots slots = {0};
     uint32_t *index = calloc(nr + 1, sizeof(*index)); /* 0: of another event */
-    bool failed = !slots.at || !index || !vec_push(tree, (struct name_node){0});
+    bool failed = !index || !vec_push(tree, (struct name_node){0});
     for (size_t i = 1; i < nr && !failed; i++) {
         const struct stack_node *n = stacks_node(fo->stacks, i);
         bool skip = n->depth == 1 ? stacks_group(fo->stacks, n->function)->event != event
                                   : index[n->parent] == 0;
         if (skip)
             continue;
-        index[i] = name_child(tree, &slots, index[n->parent], name_of(fo, n));
+        index[i] = name_path(fo, tree, &slots, index[n->parent], name_of(fo, n));
         failed = !index[i];
         /* a sample without any frame is no stack: stackcollapse-perf.pl has none either */
         if (!failed && n->depth > 1)

@@ -19,6 +19,11 @@ int text_write(struct text *t, int fd, bool *closed, struct error *err);
 /* A name as the output grammar has it: control characters, and an opening parenthesis at the
  * start (importers drop such lines), as %XX. */
 void text_symbol(struct text *t, const char *symbol);
+/* The same for what may begin with a parenthesis, a command. */
+void text_name(struct text *t, const char *name);
+/* The same for a module, in which blanks and parentheses are written so too: the module stands in
+ * parentheses, and importers look for the last of them without a blank in it. */
+void text_module(struct text *t, const char *module);
 
 /* ---- script.c: perf script's text ----------------------------------------------------------- */
 

@@ -222,7 +222,7 @@ static void put_symbol(struct text *t, const char *symbol, uint64_t offset, uint
 static void put_module(struct text *t, const char *module)
 {
     text_bytes(t, " (", 2);
-    text_string(t, module ? module : "[unknown]");
+    text_module(t, module ? module : "[unknown]");
     text_char(t, ')');
 }
 
@@ -409,7 +409,7 @@ static void put_comm(struct text *t, const char *comm, bool padded)
     size_t size = strlen(comm);
     for (size_t i = size; padded && i < 16; i++)
         text_char(t, ' ');
-    text_bytes(t, comm, size);
+    text_name(t, comm);
     text_char(t, ' ');
 }
 

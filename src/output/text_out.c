@@ -3,6 +3,7 @@
 #include "output/output.h"
 
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 int text_write(struct text *t, int fd, bool *closed, struct error *err)
@@ -33,18 +34,34 @@ static void escaped(struct text *t, unsigned char c)
     text_bytes(t, code, sizeof(code));
 }
 
-void text_symbol(struct text *t, const char *symbol)
+/* `text` with the bytes that `bad` names, and control characters, as %XX. */
+static void text_escaped(struct text *t, const char *text, const char *bad)
 {
-    const unsigned char *p = (const unsigned char *)symbol;
-    if (*p == '(')
-        escaped(t, *p++);
-    const unsigned char *run = p;
+    const unsigned char *run = (const unsigned char *)text;
+    const unsigned char *p = run;
     for (; *p; p++) {
-        if (*p >= ' ' && *p != 0x7f)
+        if (*p >= ' ' && *p != 0x7f && !strchr(bad, *p))
             continue;
         text_bytes(t, (const char *)run, (size_t)(p - run));
         escaped(t, *p);
         run = p + 1;
     }
     text_bytes(t, (const char *)run, (size_t)(p - run));
+}
+
+void text_symbol(struct text *t, const char *symbol)
+{
+    if (*symbol == '(')
+        escaped(t, (unsigned char)*symbol++);
+    text_name(t, symbol);
+}
+
+void text_name(struct text *t, const char *name)
+{
+    text_escaped(t, name, "");
+}
+
+void text_module(struct text *t, const char *module)
+{
+    text_escaped(t, module, " ()");
 }
