@@ -8,6 +8,7 @@
  * formats (u64 size, text); u32 systems: name NUL, u32 count, formats; u32 size of kallsyms; u32
  * size of printk formats; u64 size of saved command lines (from version 0.6 on).
  */
+#include "perfdata/format.h"
 #include "perfdata/internal.h"
 
 #include "base/text.h"
@@ -204,7 +205,8 @@ static void printk_register(struct tracing *t)
         char *format;
         unsigned long long address = strtoull(line, &format, 16);
         format = strchr(format, ':');
-        if (format && format[1])
+        /* libtraceevent looks at the last three characters of what stands in the quotes. */
+        if (format && strlen(format) > 6)
             tep_register_print_string(t->tep, format + 2, address);
     }
     free(copy);
@@ -220,7 +222,8 @@ static struct tep_event *event_find(struct tracing *t, uint64_t id)
         return NULL;
     f->tried = true;
     printk_register(t);
-    tep_parse_event(t->tep, f->text, f->size, f->system);
+    if (format_is_sound(f->text, f->size))
+        tep_parse_event(t->tep, f->text, f->size, f->system);
     return tep_find_event(t->tep, (int)id);
 }
 

@@ -2,6 +2,7 @@
 /* Decoding and printing: every sample bit, every record type, both byte orders; compressed records.
  */
 #include "base/text.h"
+#include "perfdata/format.h"
 #include "perfdata/internal.h"
 #include "perfdata_fixture.h"
 
@@ -474,6 +475,43 @@ static void test_strange_strings_print(void **state)
     close_fixture(f, &o);
 }
 
+/* ---- tracepoint formats -------------------------------------------------------------------- */
+
+#define FORMAT_HEAD                                                      \
+    "name: n\nID: 5\nformat:\n\tfield:unsigned short "                   \
+    "common_type;\toffset:0;\tsize:2;\tsigned:0;\n"                      \
+    "\n\tfield:__data_loc char[] name;\toffset:4;\tsize:4;\tsigned:0;\n" \
+    "\tfield:u8 mac[6];\toffset:8;\tsize:6;\tsigned:0;\n\nprint fmt: "
+
+static void test_only_sound_formats_are_parsed(void **state)
+{
+    (void)state;
+    static const char *const sound[] = {
+        FORMAT_HEAD "\"x\"\n",
+        FORMAT_HEAD "\"%s %d\" \" more\", __get_str(name), (int)REC->mac[0] + 1\n",
+        FORMAT_HEAD "\"%s\", __print_symbolic(REC->mac, { 1, \"a\" }, { 2, \"b\" })",
+        FORMAT_HEAD "\"%d\", REC->mac == 2 ? !REC->name : sizeof(struct x) >> 2",
+    };
+    static const char *const unsound[] = {
+        FORMAT_HEAD "\"%d\", REC->other\n",
+        FORMAT_HEAD "\"%d\", (REC->mac\n",
+        FORMAT_HEAD "\"%d\", REC->mac +\n",
+        FORMAT_HEAD "\"%d, REC->mac\n",
+        FORMAT_HEAD "\"%d\", ({ int x = 1; x; })\n",
+        FORMAT_HEAD "",
+        "name: n\nID: 5\nformat:\n\tfield:x;\toffset:0;\tsize:1;\tsigned:0;\n\nprint fmt: \"\"\n",
+        "name: n\nID: x\nformat:\nprint fmt: \"\"\n",
+    };
+    for (size_t i = 0; i < sizeof(sound) / sizeof(sound[0]); i++)
+        assert_true(format_is_sound(sound[i], strlen(sound[i])));
+    for (size_t i = 0; i < sizeof(unsound) / sizeof(unsound[0]); i++)
+        assert_false(format_is_sound(unsound[i], strlen(unsound[i])));
+    char deep[4096] = FORMAT_HEAD "\"%d\", ";
+    size_t n = strlen(deep);
+    memset(deep + n, '(', sizeof(deep) - n);
+    assert_false(format_is_sound(deep, sizeof(deep)));
+}
+
 /* ---- compressed records ------------------------------------------------------------------- */
 
 enum { FIRST_PART = 65519, STACK = 60000 };
@@ -616,6 +654,7 @@ int main(void)
         cmocka_unit_test(test_each_type_prints),
         cmocka_unit_test(test_each_type_cut),
         cmocka_unit_test(test_strange_strings_print),
+        cmocka_unit_test(test_only_sound_formats_are_parsed),
         cmocka_unit_test(test_compressed_records),
         cmocka_unit_test(test_wrapped_compressed2),
         cmocka_unit_test(test_compressed_damage),
