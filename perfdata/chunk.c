@@ -13,7 +13,7 @@ enum { FREE_CHUNKS = 32, CHUNK_HEAD = 64 };
 
 static struct chunk *chunk_of(const struct record *rec)
 {
-    return (struct chunk *)((uintptr_t)rec->data & ~(uintptr_t)(CHUNK_SIZE - 1));
+    return (struct chunk *)(rec->data - ((uintptr_t)rec->data & (CHUNK_SIZE - 1)));
 }
 
 static void chunk_unref(struct perfdata *pd, struct chunk *c, unsigned nr)

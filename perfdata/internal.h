@@ -143,12 +143,16 @@ struct tracing;
 struct perfdata {
     char *path;
     struct perfdata_options options;
-    bool swap, pipe, directory;
-    struct event *blocks[EVENT_BLOCKS];
-    size_t nr_events;
+    bool swap, pipe;
     bool layouts_differ; /* the events' sample_types are not all the same */
     bool no_time;        /* no event records time: file order */
     bool backward;       /* an --overwrite ring: sort everything */
+    bool filled_once;    /* each stream of a directory has had its turn */
+    bool started;        /* other threads may be decoding: events change no more */
+    bool has_time_conv;
+    atomic_bool kept; /* there are records in chunks */
+    struct event *blocks[EVENT_BLOCKS];
+    size_t nr_events;
     struct id_slot *id_slots;
     size_t nr_ids, id_mask;
     uint64_t last_id;
@@ -158,13 +162,10 @@ struct perfdata {
     struct queue queue;
     VEC(struct heap_entry) heap;
     uint64_t heap_sequence;
-    size_t fill;      /* the stream to be read next for the heap */
-    bool filled_once; /* every stream has had its turn */
-    record_vec lead;  /* what opening has read already */
+    size_t fill;     /* the stream to be read next for the heap */
+    record_vec lead; /* what opening has read already */
     size_t lead_at;
-    bool started;        /* other threads may be decoding: events change no more */
     struct chunk *chunk; /* being filled */
-    atomic_bool kept;    /* there are records in chunks */
     struct chunk *free_chunks;
     unsigned nr_free_chunks;
     pthread_mutex_t chunk_lock;
@@ -176,7 +177,6 @@ struct perfdata {
     char *hostname, *osrelease, *arch, *version, *cmdline;
     VEC(struct record_build_id) build_ids;
     struct perfdata_time_conv time_conv;
-    bool has_time_conv;
     struct tracing *tracing;
 };
 

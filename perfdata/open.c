@@ -203,7 +203,7 @@ static int file_read(struct perfdata *pd, struct stream *s, struct error *err)
     s->cut = h.data.size > size - h.data.at;
     s->at = h.data.at;
     s->end = s->killed || s->cut ? size : h.data.at + h.data.size;
-    pd->header_version = memcmp(s->map, MAGIC_OLD, 8) ? 1 : 0;
+    pd->header_version = memcmp(s->map, MAGIC_OLD, 8) != 0;
     pd->data_offset = h.data.at;
     pd->data_size = h.data.size;
     pd->feature_offset = h.data.at + h.data.size;
@@ -225,7 +225,7 @@ static int form_read(struct perfdata *pd, struct stream *s, struct error *err)
         return not_perfdata(pd, map, s->map_size, err);
     bool old = !memcmp(map, MAGIC_OLD, 8);
     pd->swap = !memcmp(map, MAGIC_SWAPPED, 8);
-    if (!old && !pd->swap && memcmp(map, MAGIC, 8))
+    if (!old && !pd->swap && memcmp(map, MAGIC, 8) != 0)
         return not_perfdata(pd, map, s->map_size, err);
     if (old && s->map_size >= HEADER_OLD)
         pd->swap = old_is_swapped(map);
@@ -256,7 +256,7 @@ static int pipe_read(struct perfdata *pd, struct stream *s, struct error *err)
     if (!p)
         return not_perfdata(pd, s->in.bytes + s->in.at, left, err);
     pd->swap = !memcmp(p, MAGIC_SWAPPED, 8);
-    if (!pd->swap && memcmp(p, MAGIC, 8))
+    if (!pd->swap && memcmp(p, MAGIC, 8) != 0)
         return not_perfdata(pd, p, left, err);
     if (load_u64(p + 8, pd->swap) != HEADER_PIPE)
         return error_set(err, ERROR_UNSUPPORTED,
@@ -348,7 +348,6 @@ static int directory_read_in(struct perfdata *pd, struct error *err)
     free(path);
     if (r < 0 || form_read(pd, &pd->streams.at[0], err) < 0)
         return -1;
-    pd->directory = true;
     return directory_parts(pd, err);
 }
 

@@ -144,9 +144,9 @@ static int sample_start(const struct perfdata *pd, const struct record *rec, str
 {
     memset(ret, 0, sizeof(*ret));
     if (rec->type != PERF_RECORD_SAMPLE)
-        return record_error(pd, rec, err, "is no sample");
+        return (void)record_error(pd, rec, err, "is no sample"), -1;
     if (rec->event >= pd->nr_events)
-        return record_error(pd, rec, err, "its id belongs to no event");
+        return (void)record_error(pd, rec, err, "its id belongs to no event"), -1;
     ret->event = &event_at(pd, rec->event)->pub;
     ret->present = ret->event->attr.sample_type;
     ret->misc = rec->misc;
@@ -208,7 +208,7 @@ bool sample_user_reg(const struct sample *s, unsigned bit, uint64_t *ret)
     if (!(mask >> bit & 1))
         return false;
     unsigned before = (unsigned)__builtin_popcountll(mask & ((UINT64_C(1) << bit) - 1));
-    *ret = load_u64(s->user_regs + 8 * before, s->swapped);
+    *ret = load_u64(s->user_regs + 8 * (size_t)before, s->swapped);
     return true;
 }
 

@@ -270,7 +270,7 @@ void stream_close(struct stream *s)
     free(s->in.bytes);
     free(s->path);
     if (s->map_owned)
-        munmap((void *)(uintptr_t)s->map, s->map_size);
+        munmap((void *)s->map, s->map_size);
     if (s->fd > STDIN_FILENO)
         close(s->fd);
 }

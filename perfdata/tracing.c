@@ -104,7 +104,7 @@ static bool head_read(struct tracing *t, struct cursor *c)
         if (!name || !text)
             return false;
         if (!i && size && size < FORMAT_MAX)
-            tep_parse_header_page(t->tep, (char *)(uintptr_t)text, size, longs == 4 ? 4 : 8);
+            tep_parse_header_page(t->tep, (char *)text, size, longs == 4 ? 4 : 8);
     }
     return true;
 }
@@ -260,7 +260,7 @@ bool perfdata_print_tracepoint(const struct perfdata *pd, const struct sample *s
     if (ok) {
         struct tep_record record = {.cpu = (int)s->cpu, .size = (int)s->raw_size};
         struct trace_seq seq;
-        record.data = (void *)(uintptr_t)s->raw;
+        record.data = (void *)s->raw;
         trace_seq_init(&seq);
         tep_print_event(t->tep, &seq, &record, "%s", TEP_PRINT_INFO);
         trace_seq_terminate(&seq);

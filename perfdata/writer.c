@@ -353,8 +353,10 @@ int perfdata_writer_create(const char *path, const struct perfdata_writer_option
     w->options = *options;
     w->path = strdup(path);
     w->events = calloc(nr_events + 1, sizeof(*w->events));
-    if (!w->path || !w->events)
-        r = error_no_memory(err);
+    if (!w->path || !w->events) {
+        perfdata_writer_destroy(w);
+        return error_no_memory(err);
+    }
     for (size_t i = 0; !r && i < nr_events; i++, w->nr_events++)
         if (event_copy(&w->events[i], &events[i]) < 0)
             r = error_no_memory(err);
