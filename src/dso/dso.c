@@ -283,11 +283,12 @@ bool dso_offset_to_vaddr(struct dso *dso, uint64_t offset, uint64_t *vaddr)
     return image && elf_image_offset_to_vaddr(image, offset, vaddr);
 }
 
-bool dso_read(struct dso *dso, uint64_t offset, void *to, size_t size)
+bool dso_read(struct dso *dso, uint64_t offset, void *to, size_t size, bool *proven)
 {
     const struct elf_image *image = dso_image(dso);
-    if (!image || !dso_entry(dso)->proven)
+    if (!image)
         return false;
+    *proven = dso_entry(dso)->proven;
     const struct elf_tables *t = image->tables;
     for (uint32_t i = 0; i < t->nr_segments; i++) {
         const struct elf_phdr *p = &t->segments[i];

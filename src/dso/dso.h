@@ -107,8 +107,8 @@ const char *dso_problem(const struct dso *dso);
 bool dso_offset_to_vaddr(struct dso *dso, uint64_t offset, uint64_t *vaddr);
 /* Unwind rules; NULL: none. Damaged ones: NULL and dso_problem. */
 const struct cfi *dso_cfi(struct dso *dso);
-/* Bytes of a read-only, file-backed page at that file offset; false: not in the file, or the file
- * is not proven (build id) to be the one that ran. */
-bool dso_read(struct dso *dso, uint64_t offset, void *to, size_t size);
+/* Bytes of a read-only, file-backed page at that file offset; false: not in the file. `proven` says
+ * whether a build id shows the file to be the one that ran; with perf's pipes none is recorded. */
+bool dso_read(struct dso *dso, uint64_t offset, void *to, size_t size, bool *proven);
 
 #endif

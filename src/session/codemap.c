@@ -223,20 +223,23 @@ static bool read_files(void *context, uint64_t address, void *to, size_t size, u
 {
     const struct address_space *space = context;
     uint8_t *out = to;
+    bool all_proven = true;
     (void)time;
     while (size) {
+        bool proven;
         const struct region_slot *at = regions_find(space->regions, address);
         if (!at || !holds_file(&at->region))
             return false;
         const struct mapping *m = &at->region.map;
         size_t part = m->end - address < size ? (size_t)(m->end - address) : size;
-        if (!dso_read(m->dso, address - m->start + m->pgoff, out, part))
+        if (!dso_read(m->dso, address - m->start + m->pgoff, out, part, &proven))
             return false;
+        all_proven &= proven;
         out += part;
         address += part;
         size -= part;
     }
-    *provenance = PROVENANCE_EXACT;
+    *provenance = all_proven ? PROVENANCE_EXACT : PROVENANCE_IMAGE;
     return true;
 }
 
