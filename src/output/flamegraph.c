@@ -4,6 +4,7 @@
  * the script only adds zooming (click), searching (Ctrl-F or the corner) and a line of details.
  * Siblings are in the order of their names.
  */
+#include "base/intern.h"
 #include "output/flamegraph.h"
 
 #include "base/hash.h"
@@ -158,6 +159,7 @@ struct drawing {
     const struct flamegraph_options *options;
     struct flame *flames; /* of each node of the stacks */
     size_t nr;
+    struct intern *strings; /* names of unknown functions */
     struct text *out;
     double scale; /* pixels per unit */
     uint32_t levels;
@@ -179,16 +181,23 @@ static int chosen_event(const struct stacks *s, int event)
     return first;
 }
 
+/* As fold writes it: an unknown function is "[module]". NULL when memory is out. */
 static const char *flame_name(const struct drawing *d, const struct stack_node *n)
 {
     if (n->depth == 1)
         return stacks_group(d->stacks, n->function)->comm;
     const struct function *f = stacks_function(d->stacks, n->function);
-    return f->symbol ? f->symbol : f->module ? base_name(f->module) : "[unknown]";
+    if (f->symbol || !f->module)
+        return f->symbol ? f->symbol : "[unknown]";
+    struct text t = {0};
+    text_printf(&t, "[%s]", base_name(f->module));
+    const char *name = t.failed ? NULL : intern_bytes(d->strings, t.at, t.size);
+    text_free(&t);
+    return name;
 }
 
 /* Fill weights from the leaves up; nodes of other events stay without. */
-static void weigh(struct drawing *d)
+static int weigh(struct drawing *d)
 {
     const struct flamegraph_options *o = d->options;
     int event = chosen_event(d->stacks, o->event);
@@ -198,6 +207,8 @@ static void weigh(struct drawing *d)
         f->parent = n->parent;
         f->weight += o->samples || !n->period ? n->samples : n->period;
         f->name = flame_name(d, n);
+        if (!f->name)
+            return -1;
         f->provenance = n->provenance;
         f->function = n->depth > 1 ? stacks_function(d->stacks, n->function) : NULL;
         if (n->depth == 1 && stacks_group(d->stacks, n->function)->event != event)
@@ -205,6 +216,7 @@ static void weigh(struct drawing *d)
         d->flames[n->parent].weight += f->weight;
     }
     d->flames[0].name = "all";
+    return 0;
 }
 
 static int compare(const struct flame *a, const struct flame *b)
@@ -381,13 +393,11 @@ int flamegraph_print(const struct stacks *s, const struct flamegraph_options *op
 {
     struct drawing d = {.stacks = s, .options = options, .out = out, .nr = stacks_nr_nodes(s)};
     d.flames = calloc(d.nr, sizeof(*d.flames));
-    if (!d.flames)
-        return error_no_memory(err);
-    weigh(&d);
-    int failed = 0;
-    if (!d.flames[0].weight) {
+    d.strings = intern_create();
+    int failed = d.flames && d.strings && weigh(&d) == 0 ? 0 : error_no_memory(err);
+    if (!failed && !d.flames[0].weight) {
         failed = error_set(err, ERROR_NOT_FOUND, "there are no samples to draw");
-    } else {
+    } else if (!failed) {
         d.scale = (double)(options->width - 2 * MARGIN) / (double)d.flames[0].weight;
         failed = link_siblings(&d) < 0 ? error_no_memory(err) : 0;
     }
@@ -400,5 +410,6 @@ int flamegraph_print(const struct stacks *s, const struct flamegraph_options *op
         failed = out->failed ? error_no_memory(err) : 0;
     }
     free(d.flames);
+    intern_free(d.strings);
     return failed;
 }
