@@ -13,6 +13,9 @@
 
 enum {
     LINE_CACHE_BYTES = 8 << 20, /* text kept per worker; when it is full the cache starts anew */
+    /* Beside the fields in a line's key: a walked caller is shown by an address inside its call,
+     * one of the kernel's own callchain as it was given. */
+    LINE_WALKED = 1 << 30,
 };
 
 static const struct {
@@ -566,7 +569,7 @@ static int script_sample(void *worker, const struct replay_sample *s, struct err
         text_char(&w->out, '\n');
         if (style.fields & FIELD_UNWIND)
             put_unwind(&w->out, s);
-        if (add_frames(w, s, style.fields, err) < 0)
+        if (add_frames(w, s, style.fields | (s->unwound ? LINE_WALKED : 0), err) < 0)
             return -1;
     } else if ((style.fields & FIELD_IP) && put_single(w, s, style.fields, err) < 0) {
         return -1;

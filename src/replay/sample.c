@@ -129,6 +129,7 @@ static int walk_callchain(struct replay_worker *w, struct job_sample *s, bool us
         uint64_t pc = sample_callchain_at(&s->sample, i);
         if (pc >= (uint64_t)PERF_CONTEXT_MAX) {
             kind = kind_of_context(pc);
+            flags = FRAME_LEAF; /* where the task entered the kernel is no return address */
             continue;
         }
         if (kind == FRAME_NATIVE && (!user || pc == 0))
