@@ -115,10 +115,20 @@ def main():
         share, 100.0 * n['peer_complete'] / max(1, n['samples']),
         100.0 * n['ours_complete'] / max(1, n['samples'])))
     if a.min_equal is not None:
-        ok = (100.0 * explained >= a.min_equal * n['peer_complete'] and
-              (share >= 99 or n['peer_complete'] < 200) and n['ours_complete'] >= n['peer_complete']
-              and not n['heads_differ'] and not n['ours_shorter_where_peer_incomplete'])
-        sys.exit(0 if ok else 1)
+        wrong = []
+        if 100.0 * explained < a.min_equal * n['peer_complete']:
+            wrong.append('too few equal stacks where the peer is complete')
+        if share < 99 and n['peer_complete'] >= 200:
+            wrong.append('the peer leaves frames out too often')
+        if n['ours_complete'] < n['peer_complete']:
+            wrong.append('fewer complete stacks than the peer')
+        if n['heads_differ']:
+            wrong.append('%d heads of samples differ' % n['heads_differ'])
+        if n['ours_shorter_where_peer_incomplete']:
+            wrong.append('%d stacks end earlier than the peer\'s' % n['ours_shorter_where_peer_incomplete'])
+        for w in wrong:
+            print('WRONG:', w)
+        sys.exit(1 if wrong else 0)
 
 
 main()

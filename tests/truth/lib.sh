@@ -41,7 +41,7 @@ template <int N> struct Level {
 };
 int main() {
     long total = 0;
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 150; i++) {
         Level<12> l;
         total += l.run(1500);
         std::regex re("(a+)(b+)(c*)");
