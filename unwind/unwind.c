@@ -258,11 +258,14 @@ static enum step_result walk_leave(struct walk *w, const struct leaving *l)
 {
     if (!l->applied && leave_by_offsets(w, l) != STEP_OK)
         return STEP_DONE;
+    bool was_leaf = w->flags & (FRAME_LEAF | FRAME_SIGNAL);
     w->flags = l->signal ? FRAME_SIGNAL : 0;
     if (!likely(w->value[DWARF_RSP] > l->sp)) {
-        if (!l->signal || w->hops++ == HOPS_MAX)
+        /* vfork keeps its return address in a register: its stack pointer is the caller's. */
+        bool in_register = was_leaf && !l->signal && w->value[DWARF_RSP] == l->sp;
+        if (!in_register && (!l->signal || w->hops++ == HOPS_MAX))
             return walk_end(w, STACK_LOOP, 0);
-        w->other_stack = true; /* from an alternate signal stack above the interrupted one */
+        w->other_stack |= l->signal; /* an alternate signal stack, above the interrupted one */
     } else if (l->signal &&
                w->value[DWARF_RSP] - w->in->memory.stack_start > w->in->memory.stack_size) {
         w->other_stack = true;

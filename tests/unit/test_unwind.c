@@ -41,6 +41,7 @@ enum {
     NORETURN = MODULE + 0x800, /* as FRAMED; ends in a call to abort() */
     NEXT = MODULE + 0x900,     /* as LEAF; a return address into NORETURN's call is its start */
     IN_RAX = MODULE + 0xa00,   /* return address in rax, r12 in rcx, rbx lost */
+    VFORK = MODULE + 0xb00,    /* pop rdi: the return address there, rsp already the caller's */
     EMPTY_SLOT = 0,
 };
 
@@ -102,6 +103,7 @@ static void put_functions(struct bytes *b)
     FDE(b, NORETURN, "\x0e\x20\x86\x02\x83\x03");
     FDE(b, NEXT, "");
     FDE(b, IN_RAX, "\x09\x10\x00\x09\x0c\x02\x07\x03");
+    FDE(b, VFORK, "\x0e\x00\x09\x10\x05");
 }
 
 /* ---- the target ---------------------------------------------------------------------------- */
@@ -308,6 +310,21 @@ static void in_registers(void **state)
     expect_frames(t, STACK_COMPLETE, 2, PC(IN_RAX + 1), PC(START + 5));
     assert_int_equal(t->out.registers.value[DWARF_R12], 0xcc);
     assert_false(t->out.registers.known & REG_BIT(DWARF_RBX));
+}
+
+/* glibc's vfork: the stack pointer does not move up, once, out of a leaf. */
+static void return_address_popped(void **state)
+{
+    struct target *t = *state;
+    t->in.registers.value[5] = LEAF + 5;
+    t->stack[0] = START + 5;
+    walk(t, VFORK + 2);
+    expect_frames(t, STACK_COMPLETE, 3, PC(VFORK + 2), PC(LEAF + 5), PC(START + 5));
+    t->stack[0] = VFORK + 2; /* called from there, rdi is not known: this is no way out */
+    t->in.registers.value[DWARF_RBP] = 0x1000;
+    walk(t, LEAF);
+    assert_int_not_equal(t->out.end, STACK_COMPLETE);
+    assert_int_equal(t->out.frames.nr, 2);
 }
 
 static void null_return_address(void **state)
@@ -604,6 +621,42 @@ static void cache_is_exact(void **state)
     free(section.at);
 }
 
+/* Many stacks side by side give what each gives alone. */
+static void batch_equals_single(void **state)
+{
+    enum { NR = 3 * UNWIND_LANES + 5, WORDS = 24 };
+    static const uint64_t pcs[] = {START + 5,  FRAMED + 9, LEAF,      PLT + 0x2b, BY_RBP + 9,
+                                   NO_FDE + 4, DOWN + 3,   VFORK + 2, IN_RAX + 1, NORETURN + 8};
+    struct target *t = *state;
+    uint64_t stacks[NR][WORDS];
+    struct unwind_input in[NR];
+    struct unwind_stack out[NR] = {0};
+    uint64_t seed = 1;
+    for (unsigned i = 0; i < NR; i++) {
+        for (unsigned k = 0; k < WORDS; k++) {
+            seed = hash_u64(seed + k);
+            stacks[i][k] = seed % 4 ? pcs[seed / 4 % 10] : STACK + seed % (8 * WORDS);
+        }
+        in[i] = t->in;
+        in[i].registers.value[DWARF_RIP] = pcs[seed % 10];
+        in[i].registers.value[DWARF_RBP] = slot(seed % WORDS);
+        in[i].registers.value[0] = in[i].registers.value[5] = pcs[seed / 16 % 10];
+        in[i].memory.stack = (const uint8_t *)stacks[i];
+        in[i].memory.stack_size = sizeof(stacks[i]);
+    }
+    assert_int_equal(unwind_batch(t->u, in, out, NR, NULL), 0);
+    for (unsigned i = 0; i < NR; i++) {
+        t->out.frames.nr = 0;
+        assert_int_equal(unwind(t->u, &in[i], &t->out, NULL), 0);
+        assert_int_equal(out[i].end, t->out.end);
+        assert_int_equal(out[i].end_pc, t->out.end_pc);
+        assert_int_equal(out[i].frames.nr, t->out.frames.nr);
+        assert_memory_equal(out[i].frames.at, t->out.frames.at,
+                            t->out.frames.nr * sizeof(struct frame));
+        vec_free(&out[i].frames);
+    }
+}
+
 #define WALK(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -629,6 +682,8 @@ int main(void)
         WALK(sigreturn_by_bytes),
         WALK(signal_loop),
         WALK(other_stack),
+        WALK(return_address_popped),
+        WALK(batch_equals_single),
         cmocka_unit_test(cache_is_exact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
