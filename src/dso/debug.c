@@ -78,12 +78,6 @@ void dso_debuginfod_free(struct dsos *all)
 
 /* ---- separate debug files ---------------------------------------------------------------- */
 
-static bool has(const struct elf_image *e, const char *name)
-{
-    struct elf_section s;
-    return elf_image_section(e, name, &s) && s.bytes && s.size;
-}
-
 struct debug_search {
     struct dsos *all;
     const struct elf_image *image;
@@ -120,7 +114,7 @@ static void consider(struct debug_search *s, char *path)
         return;
     }
     free(path);
-    if (belongs(s, e) && (has(e, ".symtab") || has(e, ".debug_info")))
+    if (belongs(s, e) && (elf_image_has(e, ".symtab") || elf_image_has(e, ".debug_info")))
         s->found = e;
     else
         elf_image_free(e);
@@ -196,7 +190,7 @@ static void consider_by_path(struct debug_search *s, const char *name)
 struct elf_image *dso_find_debug_image(struct dso_entry *d, const struct elf_image *image)
 {
     struct debug_search s = {.all = d->all, .image = image};
-    bool symbols = has(image, ".symtab"), dwarf = has(image, ".debug_info");
+    bool symbols = elf_image_has(image, ".symtab"), dwarf = elf_image_has(image, ".debug_info");
     if (symbols && dwarf)
         return (struct elf_image *)image;
     consider_build_id(&s);
@@ -211,7 +205,8 @@ struct elf_image *dso_find_debug_image(struct dso_entry *d, const struct elf_ima
     consider_by_path(&s, d->dso.name);
     if (!s.found)
         consider(&s, dso_debuginfod(d->all, &image->build_id, DEBUGINFOD_DEBUGINFO));
-    if (s.found && (has(s.found, ".debug_info") || !dwarf) && (has(s.found, ".symtab") || !symbols))
+    if (s.found && (elf_image_has(s.found, ".debug_info") || !dwarf) &&
+        (elf_image_has(s.found, ".symtab") || !symbols))
         return s.found;
     elf_image_free(s.found);
     if (!symbols && !dwarf && (d->mini = elf_image_minidebuginfo(image)))

@@ -428,6 +428,15 @@ bool elf_image_section(const struct elf_image *image, const char *name, struct e
     return false;
 }
 
+bool elf_image_has(const struct elf_image *image, const char *name)
+{
+    const struct elf_tables *t = image->tables;
+    for (uint32_t i = 1; i < t->nr_sections; i++)
+        if (named(&t->sections[i], name))
+            return t->sections[i].type != SHT_NOBITS && t->sections[i].size;
+    return false;
+}
+
 /* Files without program headers (perf inject's one-function files): by section. */
 static bool section_offset_to_vaddr(const struct elf_tables *t, uint64_t offset, uint64_t *vaddr)
 {

@@ -36,6 +36,8 @@ int elf_image_adopt(const char *path, uint8_t *bytes, size_t size, struct elf_im
                     struct error *err);
 void elf_image_free(struct elf_image *image);
 
+/* Whether there is a section of that name with bytes in it; nothing is decompressed for it. */
+bool elf_image_has(const struct elf_image *image, const char *name);
 /* A section by index; as elf_image_section. */
 bool elf_image_section_at(const struct elf_image *image, uint32_t index, struct elf_section *ret);
 /* Virtual address of a file offset by PT_LOAD, and back; false: in none. */
