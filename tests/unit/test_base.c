@@ -71,7 +71,9 @@ static void leb128_of_every_length(void **state)
         {{0xff, 0x00}, 127, 127},
         {{0x80, 0x7f}, 16256, -128},
         {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}, UINT64_MAX, -1},
-        {{0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x7f}, UINT64_C(1) << 63, INT64_MIN},
+        {{0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x7f},
+         UINT64_C(1) << 63,
+         INT64_MIN},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct cursor c = cursor_make(cases[i].bytes, 11, false, "f", "s", 0);
@@ -142,7 +144,8 @@ static void vec_grows_and_keeps(void **state)
     for (int i = 0; i < 1000; i++)
         assert_true(vec_push(&v, i));
     int expect = 0;
-    vec_foreach(p, &v) assert_int_equal(*p, expect++);
+    vec_foreach (p, &v)
+        assert_int_equal(*p, expect++);
     assert_int_equal(expect, 1000);
     vec_free(&v);
     assert_null(v.at);
