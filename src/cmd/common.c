@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Options, messages and the summary that every command over a recording shares. */
 #include "cmd/common.h"
+#include "output/output.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -388,4 +389,33 @@ void common_summary(const struct common *c, struct replay *r)
                 st->unsupported_abi);
     if (!c->quiet)
         say_stacks(st, perfdata_path(replay_perfdata(r)));
+}
+
+struct stacks *common_collect(const struct common *c, struct replay *r,
+                              const struct stacks_options *kept, struct error *err)
+{
+    struct stacks *s = stacks_create(kept);
+    if (!s) {
+        error_no_memory(err);
+        return NULL;
+    }
+    struct replay_sink sink = stacks_sink(s);
+    int failed = replay_run(r, &sink, err) < 0 || stacks_finish(s, err) < 0;
+    common_summary(c, r);
+    if (!failed)
+        return s;
+    stacks_free(s);
+    return NULL;
+}
+
+int common_write(const char *path, struct text *out, struct error *err)
+{
+    bool closed = false;
+    FILE *file = path ? fopen(path, "w") : NULL;
+    if (path && !file)
+        return error_system(err, errno, "%s: cannot write", path);
+    int failed = text_write(out, file ? fileno(file) : STDOUT_FILENO, &closed, err);
+    if (file && fclose(file) != 0 && !failed)
+        failed = error_system(err, errno, "%s: cannot write", path);
+    return failed;
 }

@@ -5,7 +5,9 @@
 
 #include "base/error.h"
 #include "cmd/cmd.h"
+#include "base/text.h"
 #include "replay/replay.h"
+#include "stacks/stacks.h"
 
 #include <getopt.h>
 #include <stdbool.h>
@@ -93,5 +95,11 @@ int common_parse(struct common *c, int argc, char **argv, const char *letters,
 
 /* After a run: losses, warnings and the summary of how stacks ended, on stderr. */
 void common_summary(const struct common *c, struct replay *r);
+
+/* Run the whole recording into stacks, and say the summary. NULL on failure. */
+struct stacks *common_collect(const struct common *c, struct replay *r,
+                              const struct stacks_options *kept, struct error *err);
+/* Write `out` to the file at `path`; NULL: to standard output. */
+int common_write(const char *path, struct text *out, struct error *err);
 
 #endif

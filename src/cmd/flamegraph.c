@@ -97,32 +97,17 @@ static const char *event_name(const struct replay *r, const struct stacks *s)
     return event < perfdata_nr_events(pd) ? perfdata_event(pd, event)->name : NULL;
 }
 
-static int write_out(const struct flamegraph_command *c, struct text *out, struct error *err)
-{
-    bool closed = false;
-    FILE *file = c->output ? fopen(c->output, "w") : NULL;
-    if (c->output && !file)
-        return error_system(err, errno, "%s: cannot write", c->output);
-    int failed = text_write(out, file ? fileno(file) : STDOUT_FILENO, &closed, err);
-    if (file && fclose(file) != 0 && !failed)
-        failed = error_system(err, errno, "%s: cannot write", c->output);
-    return failed;
-}
-
 static int collect(struct common *c, struct flamegraph_command *fc, struct replay *r,
                    struct error *err)
 {
     struct stacks_options kept = {0};
-    struct stacks *s = stacks_create(&kept);
     struct text out = {0};
+    struct stacks *s = common_collect(c, r, &kept, err);
     if (!s)
-        return error_no_memory(err);
-    struct replay_sink sink = stacks_sink(s);
-    int failed = replay_run(r, &sink, err) < 0 || stacks_finish(s, err) < 0;
-    common_summary(c, r);
+        return -1;
     fc->graph.unit = event_name(r, s);
-    if (!failed)
-        failed = flamegraph_print(s, &fc->graph, &out, err) < 0 || write_out(fc, &out, err) < 0;
+    int failed =
+        flamegraph_print(s, &fc->graph, &out, err) < 0 || common_write(fc->output, &out, err) < 0;
     text_free(&out);
     stacks_free(s);
     return failed ? -1 : 0;

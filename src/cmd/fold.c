@@ -118,15 +118,8 @@ static int run(struct common *c, const struct fold_command *fc, struct error *er
         .by_pid = fc->fold.pid, .by_tid = fc->fold.tid, .by_address = fc->fold.addresses};
     if (replay_create(&c->replay, &r, err) < 0)
         return -1;
-    struct stacks *s = stacks_create(&kept);
-    int failed = s ? 0 : error_no_memory(err);
-    if (!failed) {
-        struct replay_sink sink = stacks_sink(s);
-        failed = replay_run(r, &sink, err) < 0 || stacks_finish(s, err) < 0;
-        common_summary(c, r);
-    }
-    if (!failed)
-        failed = print(s, fc, err);
+    struct stacks *s = common_collect(c, r, &kept, err);
+    int failed = !s || print(s, fc, err) < 0;
     stacks_free(s);
     replay_free(r);
     return failed ? -1 : 0;

@@ -290,31 +290,14 @@ static int print_stacks(const struct report_command *c, struct replay *r, const 
     return failed;
 }
 
-static int write_out(const struct report_command *c, struct text *out, struct error *err)
-{
-    bool closed = false;
-    FILE *file = c->output ? fopen(c->output, "w") : NULL;
-    if (c->output && !file)
-        return error_system(err, errno, "%s: cannot write", c->output);
-    int failed = text_write(out, file ? fileno(file) : STDOUT_FILENO, &closed, err);
-    if (file && fclose(file) != 0 && !failed)
-        failed = error_system(err, errno, "%s: cannot write", c->output);
-    return failed;
-}
-
 static int collect(struct common *c, struct report_command *rc, struct replay *r, struct error *err)
 {
     struct stacks_options kept = report_needs(&rc->report);
-    struct stacks *s = stacks_create(&kept);
     struct text out = {0};
-    if (!s)
-        return error_no_memory(err);
-    struct replay_sink sink = stacks_sink(s);
-    int failed = replay_run(r, &sink, err) < 0 || stacks_finish(s, err) < 0;
-    common_summary(c, r);
+    struct stacks *s = common_collect(c, r, &kept, err);
     settle(rc, replay_perfdata(r)); /* a pipe may have announced its events on the way */
-    if (!failed)
-        failed = print_stacks(rc, r, s, &out, err) < 0 || write_out(rc, &out, err) < 0;
+    int failed =
+        !s || print_stacks(rc, r, s, &out, err) < 0 || common_write(rc->output, &out, err) < 0;
     text_free(&out);
     stacks_free(s);
     return failed ? -1 : 0;
