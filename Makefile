@@ -113,7 +113,7 @@ format:
 format-check:
 	clang-format --dry-run -Werror $(C_FILES)
 tidy: | $(LIBPERF)/.built
-	printf '%s\n' $(ALL_SRCS) | xargs -P 2 -n 4 -I{} clang-tidy --quiet {} -- -std=gnu11 $(CPPFLAGS)
+	printf '%s\n' $(ALL_SRCS) | xargs -P 2 -I{} clang-tidy --quiet {} -- -std=gnu11 $(CPPFLAGS)
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1

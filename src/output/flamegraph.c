@@ -394,10 +394,12 @@ int flamegraph_print(const struct stacks *s, const struct flamegraph_options *op
     struct drawing d = {.stacks = s, .options = options, .out = out, .nr = stacks_nr_nodes(s)};
     d.flames = calloc(d.nr, sizeof(*d.flames));
     d.strings = intern_create();
-    int failed = d.flames && d.strings && weigh(&d) == 0 ? 0 : error_no_memory(err);
-    if (!failed && !d.flames[0].weight) {
+    int failed = 0;
+    if (!d.flames || !d.strings || weigh(&d) < 0) {
+        failed = error_no_memory(err);
+    } else if (!d.flames[0].weight) {
         failed = error_set(err, ERROR_NOT_FOUND, "there are no samples to draw");
-    } else if (!failed) {
+    } else {
         d.scale = (double)(options->width - 2 * MARGIN) / (double)d.flames[0].weight;
         failed = link_siblings(&d) < 0 ? error_no_memory(err) : 0;
     }
