@@ -227,7 +227,6 @@ static int count_job(struct replay *r, const struct job *job, struct error *err)
         if (s->bad)
             continue;
         st->passed++;
-        st->stack_bytes += s->sample.stack_dyn_size;
         st->unsupported_abi += !s->unwound && s->sample.stack && s->sample.user_abi != 0;
         if (!s->unwound)
             continue;

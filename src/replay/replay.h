@@ -90,7 +90,6 @@ struct replay_stats {
     uint64_t bad;                 /* samples whose record lies; passed over */
     uint64_t unsupported_abi;     /* 32-bit or foreign user registers: not unwound */
     uint64_t frames;              /* user frames walked */
-    uint64_t stack_bytes;         /* dynamic size of the stack copies */
 };
 
 struct replay;

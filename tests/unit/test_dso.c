@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Identities, finding files and debug files, and damaged ELF files. */
+#include "scratch.h"
 #include "dso/dso.h"
 #include "dso/elf_image.h"
 
@@ -13,34 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static char folder[64];
-
 /* Run a shell command in the test's folder; it must succeed. */
-__attribute__((format(printf, 1, 2))) static void shell(const char *fmt, ...)
-{
-    char command[2048], body[1900];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(body, sizeof(body), fmt, args);
-    va_end(args);
-    snprintf(command, sizeof(command), "cd %s && { %s ; }", folder, body);
-    assert_int_equal(system(command), 0);
-}
-
-static const char *path(const char *name)
-{
-    static char text[4][256];
-    static int at;
-    at = (at + 1) % 4;
-    snprintf(text[at], sizeof(text[at]), "%s/%s", folder, name);
-    return text[at];
-}
-
 static int make_folder(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof(folder), "/tmp/test_dso.XXXXXX");
-    if (!mkdtemp(folder))
+    snprintf(scratch_folder, sizeof(scratch_folder), "/tmp/test_dso.XXXXXX");
+    if (!mkdtemp(scratch_folder))
         return -1;
     shell("printf 'static __attribute__((noinline)) int inner(int x) { return x * 3; }\\n"
           "int outer(int x) { return inner(x) + 1; }\\nint main(int c, char **v) { (void)v; return "
@@ -56,7 +35,7 @@ static int make_folder(void **state)
 static int remove_folder(void **state)
 {
     (void)state;
-    shell("rm -rf %s", folder);
+    shell("rm -rf %s", scratch_folder);
     return 0;
 }
 

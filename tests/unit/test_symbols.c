@@ -4,6 +4,7 @@
  * -i -f for inlined functions (it cannot read .dwo files: those builds have the same code as a
  * build whose answers it gave).
  */
+#include "scratch.h"
 #include "dso/elf_image.h"
 #include "symbols/demangle.h"
 #include "symbols/dwarf.h"
@@ -19,8 +20,6 @@
 #include <cmocka.h>
 #include <pthread.h>
 #include <unistd.h>
-
-static char folder[64];
 
 static const char program[] = /* each line's functions inline into the next's */
     "#include <cstdlib>\n"
@@ -46,31 +45,11 @@ static const char program[] = /* each line's functions inline into the next's */
     "  deep::sink = call(c);\n"
     "  return (three.f(c) + seven.f(deep::pick(c)) + plain(c)) & 1; }\n";
 
-__attribute__((format(printf, 1, 2))) static void shell(const char *fmt, ...)
-{
-    char command[2048], body[1900];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(body, sizeof(body), fmt, args);
-    va_end(args);
-    snprintf(command, sizeof(command), "cd %s && { %s ; }", folder, body);
-    assert_int_equal(system(command), 0);
-}
-
-static const char *path(const char *name)
-{
-    static char text[4][256];
-    static int at;
-    at = (at + 1) % 4;
-    snprintf(text[at], sizeof(text[at]), "%s/%s", folder, name);
-    return text[at];
-}
-
 static int make_folder(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof(folder), "/tmp/test_symbols.XXXXXX");
-    if (!mkdtemp(folder))
+    snprintf(scratch_folder, sizeof(scratch_folder), "/tmp/test_symbols.XXXXXX");
+    if (!mkdtemp(scratch_folder))
         return -1;
     FILE *f = fopen(path("p.cc"), "w");
     fputs(program, f);
@@ -81,7 +60,7 @@ static int make_folder(void **state)
 static int remove_folder(void **state)
 {
     (void)state;
-    shell("rm -rf %s", folder);
+    shell("rm -rf %s", scratch_folder);
     return 0;
 }
 
