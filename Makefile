@@ -20,7 +20,12 @@ LDFLAGS  += -fsanitize=address,undefined
 endif
 WARN     := -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes $(if $(CI),-Werror)
 LIBPERF  := deps/libperf
-LIBS_PKG := libtraceevent libelf libdw capstone libzstd liblzma zlib
+LIBS_PKG := libtraceevent libelf libdw capstone libbpf libzstd liblzma zlib
+# Inflates debug sections, which distributions compress, in less than half of zlib's time.
+ifeq ($(shell pkg-config --exists libdeflate && echo yes),yes)
+LIBS_PKG += libdeflate
+CPPFLAGS += -DHAVE_LIBDEFLATE
+endif
 CPPFLAGS += -D_GNU_SOURCE -I. -Isrc $(shell pkg-config --cflags $(LIBS_PKG) 2>/dev/null) \
             $(shell src/build/libperf --cflags)
 CFLAGS   ?= $(OPT)
@@ -33,11 +38,12 @@ objs      = $(patsubst %.c,$(B)/%.o,$(1))
 
 # One static library a room, in link order: users first.
 ROOMS         := src jitdump unwind perfdata base
-SRCS_src      := $(filter-out src/cmd/main.c,$(call lib_srcs,src/cmd src/output src/replay src/stacks src/session src/symbols src/dso))
+SRCS_src      := $(filter-out src/cmd/main.c %.bpf.c,$(call lib_srcs,src/cmd src/capture src/output src/replay src/stacks src/session src/symbols src/dso))
 SRCS_jitdump  := $(call lib_srcs,jitdump)
-SRCS_unwind   := $(call lib_srcs,unwind unwind/native)
+SRCS_unwind   := $(call lib_srcs,unwind unwind/native unwind/luajit unwind/v8)
 SRCS_perfdata := $(call lib_srcs,perfdata)
 SRCS_base     := $(call lib_srcs,src/base)
+OBJS_src      := $(B)/src/capture/vmstack_object.o
 LIBS          := $(foreach r,$(ROOMS),$(B)/lib$(r).a)
 ALL_SRCS      := $(foreach r,$(ROOMS),$(SRCS_$(r))) src/cmd/main.c
 
@@ -52,7 +58,7 @@ $(B)/ljperf: $(B)/src/cmd/main.o $(LIBS)
 	$(CC) $(LDFLAGS) -o $@ $< $(LIBS) $(LDLIBS)
 
 define room
-$(B)/lib$(1).a: $(call objs,$(SRCS_$(1)))
+$(B)/lib$(1).a: $(call objs,$(SRCS_$(1))) $(OBJS_$(1))
 	@rm -f $$@
 	$(AR) rcs $$@ $$^
 endef
@@ -61,6 +67,17 @@ $(foreach r,$(ROOMS),$(eval $(call room,$(r))))
 $(B)/%.o: %.c | $(LIBPERF)/.built
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+# The eBPF copier: compiled by clang whatever CC is, and embedded.
+BPF_CLANG ?= clang
+$(B)/src/capture/vmstack.bpf.o: src/capture/vmstack.bpf.c
+	@mkdir -p $(@D)
+	$(BPF_CLANG) -target bpf -mcpu=v3 -O2 -g -ffreestanding $(WARN) -I. \
+	    -idirafter /usr/include/$(shell uname -m)-linux-gnu -MMD -MP -c -o $@ $<
+	-@llvm-strip -g $@ 2>/dev/null
+
+$(B)/src/capture/vmstack_object.o: src/capture/vmstack_object.S $(B)/src/capture/vmstack.bpf.o
+	$(CC) -DVMSTACK_OBJECT='"$(B)/src/capture/vmstack.bpf.o"' -c -o $@ $<
 
 $(LIBPERF)/.built:
 	src/build/libperf --build
@@ -75,7 +92,13 @@ $(B)/tests/%: $(B)/tests/unit/%.o $(call objs,$(HELPERS)) $(LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $< $(call objs,$(HELPERS)) $(LIBS) -lcmocka $(LDLIBS)
 
-tests: $(TESTS)
+# Programs that truth tests run beside ljperf.
+TRUTHS  := $(B)/truth/luajit_images $(B)/truth/luajit_steps
+$(B)/truth/%: $(B)/tests/truth/%.o $(B)/tests/truth/luajit_tree.o $(LIBS)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $< $(B)/tests/truth/luajit_tree.o $(LIBS) $(LDLIBS)
+
+tests: $(TESTS) $(TRUTHS)
 
 check: deps
 	+tests/run
@@ -103,6 +126,9 @@ $(B)/bench/%: $(B)/bench/%.o $(LIBS)
 bench: deps all $(BENCHES)
 	bench/run
 
+bench-record: deps all
+	bench/record
+
 demo: deps all
 	src/build/demo $(B)/ljperf
 
@@ -116,15 +142,16 @@ tidy: | $(LIBPERF)/.built
 	printf '%s\n' $(ALL_SRCS) | xargs -P 2 -I{} clang-tidy --quiet {} -- -std=gnu11 $(CPPFLAGS)
 
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/ljperf/lua/jit
 	install -m 755 $(B)/ljperf $(DESTDIR)$(PREFIX)/bin/ljperf
 	ln -sf ljperf $(DESTDIR)$(PREFIX)/bin/perf-lj
 	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 jitdump/agent/ljdump.lua $(DESTDIR)$(PREFIX)/share/ljperf/lua/jit/ljdump.lua
 
 clean:
 	rm -rf build build-*
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 
-.PHONY: all libs deps check tests asan fuzz fuzzers bench demo format format-check tidy install clean
+.PHONY: all libs deps check tests asan fuzz fuzzers bench bench-record demo format format-check tidy install clean
 .SECONDARY:

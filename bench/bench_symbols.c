@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What names cost. Usage: bench_symbols ELF-FILE [addresses]. Addresses are spread evenly over the
- * file's code; each figure is the median of five runs with fresh tables (cold), or of all
- * addresses again (warm).
+ * What names cost. Usage: bench_symbols ELF-FILE [addresses [KALLSYMS-FILE]]. Addresses are spread
+ * evenly over the file's code; each figure is the median of five runs with fresh tables (cold), or
+ * of all addresses again (warm). Of kallsyms (/proc/kallsyms, or a copy of it, which the kernel
+ * need not write out first) it is the first name that costs.
  */
 #include "dso/dso.h"
 #include "symbols/symbols.h"
@@ -39,7 +40,7 @@ struct figures {
 
 static int run(const char *path, unsigned long nr, bool inlines, int at, struct figures *f)
 {
-    struct symbols_options so = {.inlines = inlines};
+    struct symbols_options so = {.inlines = inlines, .lines = inlines};
     double start = seconds();
     struct dsos *all = dsos_create(NULL);
     struct symbols *s = symbols_create(all, &so);
@@ -68,10 +69,28 @@ static int run(const char *path, unsigned long nr, bool inlines, int at, struct 
     return 0;
 }
 
+static int run_kernel(const char *kallsyms, double *ret)
+{
+    struct dso_options o = {.kallsyms = kallsyms};
+    struct symbols_options so = {0};
+    double start = seconds();
+    struct dsos *all = dsos_create(&o);
+    struct symbols *s = symbols_create(all, &so);
+    struct symbol_cache *c = symbol_cache_create(s);
+    struct dso *d = dsos_get(all, DSO_KERNEL, "[kernel.kallsyms]", NULL, 0);
+    uint64_t somewhere = 0xffffffff81001000;
+    bool named = symbols_resolve(c, d, somewhere, somewhere)->symbol;
+    *ret = seconds() - start;
+    symbol_cache_free(c);
+    symbols_free(s);
+    dsos_free(all);
+    return named ? 0 : -1;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) {
-        fputs("usage: bench_symbols ELF-FILE [addresses]\n", stderr);
+        fputs("usage: bench_symbols ELF-FILE [addresses [KALLSYMS-FILE]]\n", stderr);
         return 2;
     }
     unsigned long nr = argc > 2 ? strtoul(argv[2], NULL, 0) : 6000;
@@ -81,8 +100,16 @@ int main(int argc, char **argv)
             if (run(argv[1], nr, inlines, i, &f))
                 return 1;
         printf("%-20s %lu addresses, %lu frames: cold %.1f ms, warm %.1f ns each\n",
-               inlines ? "symbols and inlines:" : "symbols:", nr, f.frames, median(f.cold) * 1e3,
+               inlines ? "with inlines, lines:" : "symbols:", nr, f.frames, median(f.cold) * 1e3,
                median(f.warm) * 1e9 / (double)nr);
     }
+    double kernel[RUNS];
+    for (int i = 0; i < RUNS && argc > 3; i++)
+        if (run_kernel(argv[3], &kernel[i])) {
+            fprintf(stderr, "%s: does not name the kernel\n", argv[3]);
+            return 1;
+        }
+    if (argc > 3)
+        printf("kallsyms:            first name %.1f ms\n", median(kernel) * 1e3);
     return 0;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Makes a large recording from a small one: its samples again and again, each time later, until
-SIZE bytes. Usage: repeat.py IN OUT SIZE. Features are left out (as a killed recorder's file)."""
+"""Makes a large recording from a small one: its samples and rounds again and again, each time later,
+until SIZE bytes. Usage: repeat.py IN OUT SIZE. Features are left out (as a killed recorder's file)."""
 import struct, sys
 
 source, target, size = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -12,19 +12,22 @@ time_at = 8 + 8 * bin(sample_type & (1 << 16 | 1 | 2)).count('1')  # behind IDEN
 samples, others, at = [], [], start
 while at < start + length:
     kind, _, n = struct.unpack_from('<IHH', data, at)
-    (samples if kind == 9 else others).append((at, n))
+    (samples if kind in (9, 68) else others).append((at, n))
     at += n
-first, last = (struct.unpack_from('<Q', data, s[at][0] + time_at)[0] for s, at in ((samples, 0), (samples, -1)))
+times = [struct.unpack_from('<Q', data, a + time_at)[0] for a, n in samples if n > 8]
+first, last = min(times), max(times)
 with open(target, 'wb') as f:
     f.write(data[:start])
     for a, n in others:
-        if struct.unpack_from('<I', data, a)[0] != 68:  # FINISHED_ROUND
-            f.write(data[a:a + n])
+        f.write(data[a:a + n])
     turn = 0
     while f.tell() < size:
         turn += 1
         for a, n in samples:
             record = bytearray(data[a:a + n])
+            if n == 8:  # FINISHED_ROUND
+                f.write(record)
+                continue
             struct.pack_into('<Q', record, time_at, struct.unpack_from('<Q', record, time_at)[0] + turn * (last - first + 1000))
             f.write(record)
         f.write(struct.pack('<IHH', 68, 0, 8))

@@ -167,10 +167,23 @@ static bool take_over(struct player *p, const struct jit_load *load)
     return true;
 }
 
+static void flush(struct player *p, uint64_t time)
+{
+    for (size_t at = bits_next(&p->set, 0); at != NONE; at = bits_next(&p->set, at + 1)) {
+        bits_clear(&p->set, at);
+        p->code->functions.at[p->live[at].function].until = time;
+    }
+}
+
 static void play(struct player *p, const struct jit_load *load)
 {
+    if (load->event == JIT_FLUSH) {
+        if (!p->code->timeless)
+            flush(p, load->time);
+        return;
+    }
     struct jit_function *f = &p->code->functions.at[load->function];
-    if (load->is_move && !take_over(p, load)) {
+    if (load->event == JIT_MOVE && !take_over(p, load)) {
         p->code->loss.records_bad++;
         return;
     }
@@ -189,7 +202,9 @@ static int by_time(const void *a, const void *b)
     const struct jit_load *x = a, *y = b;
     if (x->time != y->time)
         return x->time < y->time ? -1 : 1;
-    return x->function < y->function ? -1 : 1;
+    if (x->function != y->function)
+        return x->function < y->function ? -1 : 1;
+    return (x->event != JIT_FLUSH) - (y->event != JIT_FLUSH);
 }
 
 /* Writers stamp and write at slightly different moments. */
@@ -201,6 +216,8 @@ static void sort_loads(struct jitcode *code)
     if (!sorted && !code->timeless)
         qsort(code->loads.at, code->loads.nr, sizeof(*code->loads.at), by_time);
     vec_foreach (l, &code->loads) {
+        if (l->event == JIT_FLUSH)
+            continue;
         code->first = code->first && code->first < l->time ? code->first : l->time;
         code->last = code->last > l->time ? code->last : l->time;
     }
@@ -244,6 +261,8 @@ static bool collect_pieces(const struct player *p)
         return true;
     }
     vec_foreach (l, &code->loads) {
+        if (l->event == JIT_FLUSH)
+            continue;
         const struct jit_function *f = &code->functions.at[l->function];
         if (f->from >= f->until)
             continue;
@@ -390,6 +409,13 @@ struct jit_function *jitcode_add(struct jitcode *code, uint64_t start, uint64_t 
     return &code->functions.at[nr];
 }
 
+int jitcode_flush(struct jitcode *code, uint64_t time, struct error *err)
+{
+    struct jit_load load = {
+        .time = time, .function = (uint32_t)code->functions.nr, .event = JIT_FLUSH};
+    return vec_push(&code->loads, load) ? 0 : error_no_memory(err);
+}
+
 void jitcode_free(struct jitcode *code)
 {
     if (!code)
@@ -406,6 +432,7 @@ void jitcode_free(struct jitcode *code)
     free(code->first_piece);
     free(code->node_pieces);
     vec_free(&code->pieces);
+    jit_lua_free(code->lua);
     if (code->map)
         munmap(code->map, code->map_size);
     free(code);

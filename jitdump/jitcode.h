@@ -22,13 +22,20 @@ struct jit_lines {
 };
 void jit_lines_free(struct jit_lines *l);
 
-/* A load, or a move: then the function is filled in when what stood at `old` is known. */
+/* What happens at a time: a load; a move, then the function is filled in when what stood at `old`
+ * is known; or all that is there ends, then `function` is the number the next load will have. */
+enum jit_event { JIT_LOAD, JIT_MOVE, JIT_FLUSH };
 struct jit_load {
     uint64_t time;
     uint64_t old;
     uint32_t function;
-    bool is_move;
+    enum jit_event event;
 };
+
+/* The LuaJIT agent's records (lua.c). */
+struct jit_lua;
+struct cursor;
+enum { LUA_LAYOUT = 0x4c4a00, LUA_FUNCTION, LUA_TRACE, LUA_STUBS, LUA_FLUSH };
 
 /* A piece of a function's code, over [from, until), between bounds lo and hi. */
 struct jit_piece {
@@ -43,6 +50,7 @@ struct jitcode {
     VEC(struct jit_function) functions;
     VEC(struct jit_load) loads;
     struct jit_lines *lines;
+    struct jit_lua *lua; /* NULL: there are no such records */
     struct jit_loss loss;
     uint64_t first, last;
     uint32_t pid;
@@ -63,9 +71,20 @@ struct jitcode *jitcode_create(void);
 enum { FUNCTIONS_MAX = 1 << 24 };
 struct jit_function *jitcode_add(struct jitcode *code, uint64_t start, uint64_t size, uint64_t time,
                                  struct error *err);
+/* Everything that stands ends at `time`. */
+int jitcode_flush(struct jitcode *code, uint64_t time, struct error *err);
 /* Order the loads in time, end what later ones overwrite, and build the index. Nothing may be
  * added afterwards. */
 int jitcode_index_build(struct jitcode *code, struct error *err);
+
+/* One record of ids LUA_LAYOUT to LUA_STUBS, behind its prefix; false in *ret_good: it lies. */
+int jit_lua_read(struct jitcode *code, uint32_t id, const struct cursor *record, bool *ret_good,
+                 struct error *err);
+/* The trace that was recorded last, if it is that of code `index`; NULL: it is not. */
+const void *jit_lua_take(struct jitcode *code, uint64_t index);
+/* All records are read. */
+int jit_lua_index(struct jitcode *code, struct error *err);
+void jit_lua_free(struct jit_lua *lua);
 
 /* Map a regular file for reading. */
 int jit_file_map(const char *path, void **bytes, size_t *size, struct error *err);

@@ -92,6 +92,7 @@ static int read_load(struct reader *r, struct cursor *c, uint64_t stamp, struct 
     f->index = index;
     f->name = name;
     f->code = bytes;
+    f->lua = jit_lua_take(r->code, index);
     take_lines(r, f);
     take_unwinding(r, f);
     return 0;
@@ -108,7 +109,7 @@ static int read_move(struct reader *r, struct cursor *c, uint64_t stamp, struct 
     if (!jitcode_add(r->code, address, size, to_clock(r, stamp), err))
         return -1;
     struct jit_load *load = &r->code->loads.at[r->code->loads.nr - 1];
-    load->is_move = true;
+    load->event = JIT_MOVE;
     load->old = old;
     return 0;
 }
@@ -151,6 +152,14 @@ static int read_unwinding_info(struct reader *r, struct cursor *c)
     return 0;
 }
 
+static int read_lua(struct reader *r, uint32_t id, const struct cursor *c, struct error *err)
+{
+    bool good;
+    if (jit_lua_read(r->code, id, c, &good, err) < 0)
+        return -1;
+    return good ? 0 : bad(r);
+}
+
 static int read_record(struct reader *r, uint32_t id, uint64_t stamp, struct cursor *c,
                        struct error *err)
 {
@@ -165,6 +174,13 @@ static int read_record(struct reader *r, uint32_t id, uint64_t stamp, struct cur
         return 0;
     case CODE_UNWINDING_INFO:
         return read_unwinding_info(r, c);
+    case LUA_LAYOUT:
+    case LUA_FUNCTION:
+    case LUA_TRACE:
+    case LUA_STUBS:
+        return read_lua(r, id, c, err);
+    case LUA_FLUSH:
+        return jitcode_flush(r->code, to_clock(r, stamp), err);
     default:
         r->code->loss.records_unknown++;
         return 0;
@@ -178,6 +194,9 @@ static int read_records(struct reader *r, struct cursor *c, struct error *err)
         uint32_t id = cursor_u32(&record);
         uint32_t size = cursor_u32(&record);
         uint64_t stamp = cursor_u64(&record);
+        /* A writer that maps its file has zeros behind the last record until it ends. */
+        if (id == 0 && size == 0 && stamp == 0)
+            return 0;
         if (size < RECORD_SIZE)
             bad(r);
         if (size < RECORD_SIZE || size > cursor_left(c))
@@ -232,7 +251,7 @@ int jitdump_load(const char *path, const struct jitdump_options *options, struct
     struct cursor c =
         cursor_make(code->map ? code->map : "", code->map_size, false, path, "jitdump", 0);
     if (read_header(&r, &c, err) < 0 || read_records(&r, &c, err) < 0 ||
-        jitcode_index_build(code, err) < 0) {
+        jitcode_index_build(code, err) < 0 || jit_lua_index(code, err) < 0) {
         jitcode_free(code);
         return -1;
     }

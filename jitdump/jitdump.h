@@ -23,6 +23,7 @@ struct jit_function {
     const char *name;        /* inside the file's mapping */
     const uint8_t *code;     /* machine code as loaded, `size` bytes; NULL: not recorded */
     const void *lines;       /* private: DEBUG_INFO */
+    const void *lua;         /* private: a LuaJIT trace, from the agent's records; NULL: none */
     const uint8_t *eh_frame; /* UNWINDING_INFO; NULL: none */
     uint32_t eh_frame_size;
     const uint8_t *eh_frame_hdr;
@@ -41,7 +42,7 @@ struct jitdump_options {
                           and at each address the last one loaded wins */
 };
 
-/* What a load passed over; counts. */
+/* What a load passed over; counts. Unknown are records of ids nobody here reads. */
 struct jit_loss {
     uint64_t records_bad, records_unknown, bytes_cut;
 };
@@ -88,5 +89,44 @@ struct jit_position {
 };
 bool jit_function_position(const struct jit_function *f, uint64_t address,
                            struct jit_position *ret);
+
+/* ---- LuaJIT traces, as the agent (agent/ljdump.lua) records them: docs/ljdump.md ------------ */
+
+/* A Lua function or builtin. Texts are inside the file's mapping, are not terminated, and may hold
+ * any byte. */
+struct jit_lua_function {
+    const char *name;  /* from where it is defined; size 0: not known */
+    const char *chunk; /* as the program named it: "@FILE", "=NAME" or source text, maybe cut */
+    uint32_t name_size, chunk_size;
+    uint32_t first_line; /* where it is defined; 0: a main chunk, or stripped */
+    uint32_t lines;      /* its last line - first_line; 0 and first_line 0: stripped */
+    bool is_builtin;     /* of LuaJIT itself: `name` says which; or, without one, a C function */
+    uint64_t bytecode;   /* private, like the rest: address of its first instruction */
+    uint32_t instructions, width;
+    const uint8_t *line_info;
+    bool swap;
+};
+
+struct jit_lua_frame {
+    const struct jit_lua_function *function; /* NULL: not known; lives as long as the jitcode */
+    uint32_t line;                           /* executing in it; 0: not known */
+    uint64_t pc; /* address of the bytecode instruction executing, or of a builtin; 0: not known */
+};
+
+enum { JIT_LUA_FRAMES_MAX = 130 }; /* a trace has 250 slots, a frame at least two */
+
+/* The Lua functions that a trace executes at an address: innermost first; the last is the one whose
+ * frame the trace runs in, the others are inlined. What called that one, no trace knows. */
+struct jit_lua_stack {
+    uint32_t trace, root, parent, exit; /* numbers; root, parent, exit 0: a root trace */
+    unsigned nr;
+    /* The frames need not be those of this very address: before March 2021 LuaJIT kept no addresses
+     * with snapshots, and the two that come into question differ. */
+    bool guess;
+    struct jit_lua_frame frames[JIT_LUA_FRAMES_MAX];
+};
+/* `address` lies inside the instruction in question (for a return address: one less). False: `f` is
+ * no trace of the agent's, or nothing is known at the address. Any thread. */
+bool jit_function_lua(const struct jit_function *f, uint64_t address, struct jit_lua_stack *ret);
 
 #endif

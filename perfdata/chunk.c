@@ -8,18 +8,20 @@
 #include "perfdata/internal.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
-enum { FREE_CHUNKS = 32, CHUNK_HEAD = 64 };
+enum { FREE_CHUNKS = 32 };
 
 static struct chunk *chunk_of(const struct record *rec)
 {
     return (struct chunk *)(rec->data - ((uintptr_t)rec->data & (CHUNK_SIZE - 1)));
 }
 
-static void chunk_unref(struct perfdata *pd, struct chunk *c, unsigned nr)
+void chunk_unref(struct perfdata *pd, struct chunk *c, unsigned nr)
 {
     if (atomic_fetch_sub_explicit(&c->refs, nr, memory_order_acq_rel) != nr)
         return;
+    atomic_fetch_sub_explicit(&pd->live_chunks, 1, memory_order_relaxed);
     pthread_mutex_lock(&pd->chunk_lock);
     bool keep = pd->nr_free_chunks < FREE_CHUNKS;
     if (keep) {
@@ -29,10 +31,31 @@ static void chunk_unref(struct perfdata *pd, struct chunk *c, unsigned nr)
     }
     pthread_mutex_unlock(&pd->chunk_lock);
     if (!keep)
-        free(c);
+        munmap(c, CHUNK_SIZE);
 }
 
-static struct chunk *chunk_create(struct perfdata *pd)
+void chunk_ref(struct perfdata *pd, struct chunk *c)
+{
+    atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
+    if (!atomic_load_explicit(&pd->kept, memory_order_relaxed))
+        atomic_store_explicit(&pd->kept, true, memory_order_relaxed);
+}
+
+/* By mmap: the allocator would leave holes between aligned blocks of this size, and keep them. */
+static struct chunk *chunk_map(void)
+{
+    uint8_t *p =
+        mmap(NULL, 2 * CHUNK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    size_t before = -(uintptr_t)p & (CHUNK_SIZE - 1);
+    if (before)
+        munmap(p, before);
+    munmap(p + before + CHUNK_SIZE, CHUNK_SIZE - before);
+    return (struct chunk *)(p + before);
+}
+
+struct chunk *chunk_create(struct perfdata *pd)
 {
     pthread_mutex_lock(&pd->chunk_lock);
     struct chunk *c = pd->free_chunks;
@@ -42,9 +65,10 @@ static struct chunk *chunk_create(struct perfdata *pd)
     }
     pthread_mutex_unlock(&pd->chunk_lock);
     if (!c)
-        c = aligned_alloc(CHUNK_SIZE, CHUNK_SIZE);
+        c = chunk_map();
     if (!c)
         return NULL;
+    atomic_fetch_add_explicit(&pd->live_chunks, 1, memory_order_relaxed);
     atomic_init(&c->refs, 1);
     c->used = CHUNK_HEAD;
     return c;
@@ -57,7 +81,7 @@ void chunks_free(struct perfdata *pd)
     while (pd->free_chunks) {
         struct chunk *c = pd->free_chunks;
         pd->free_chunks = c->next;
-        free(c);
+        munmap(c, CHUNK_SIZE);
     }
 }
 
@@ -109,8 +133,7 @@ int record_keep(struct perfdata *pd, struct record *rec, struct error *err)
     return 0;
 }
 
-/* Whether the record's bytes stand in a chunk and not in a mapped file. */
-static bool in_chunk(const struct perfdata *pd, const struct record *rec)
+bool record_in_chunk(const struct perfdata *pd, const struct record *rec)
 {
     const struct stream *s = &pd->streams.at[rec->stream];
     return s->fd >= 0 || !s->map || rec->data < s->map || rec->data >= s->map + s->map_size;
@@ -123,7 +146,7 @@ void records_drop(struct perfdata *pd, const struct record *records, size_t nr)
     if (!atomic_load_explicit(&pd->kept, memory_order_relaxed))
         return;
     for (size_t i = 0; i < nr; i++) {
-        if (!in_chunk(pd, &records[i]))
+        if (!record_in_chunk(pd, &records[i]))
             continue;
         struct chunk *c = chunk_of(&records[i]);
         if (c != last && last)

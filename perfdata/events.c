@@ -79,6 +79,12 @@ struct event *event_by_id(struct perfdata *pd, uint64_t id)
     return event_at(pd, slot->event - 1);
 }
 
+const struct perfdata_event *perfdata_event_by_id(const struct perfdata *pd, uint64_t id)
+{
+    const struct id_slot *slot = pd->id_slots ? id_find(pd, id) : NULL;
+    return slot && slot->event ? &event_at(pd, slot->event - 1)->pub : NULL;
+}
+
 int event_set_name(struct event *e, const char *name, size_t size, struct error *err)
 {
     char *copy = strndup(name, size);

@@ -93,6 +93,20 @@ struct window {
     uint64_t offset; /* of bytes[at] in the stream */
 };
 
+/* Reading a mapped file past the stale part of its samples (skim.c). */
+struct chunk;
+struct skim {
+    bool on;
+    int fd;
+    struct chunk *chunk; /* holds the window */
+    uint8_t *bytes;      /* the window: what stands at [offset, offset + size) of the file */
+    uint64_t offset;
+    size_t size, used; /* used: of the chunk */
+    size_t ahead;      /* bytes to read of a sample */
+    size_t wanted;     /* of them, of its stack; 0: nobody said */
+    size_t run;        /* bytes to read where records follow each other */
+};
+
 /* One sequence of records: a file's data section, a pipe, or a data.N. */
 struct stream {
     struct perfdata *pd;
@@ -106,6 +120,7 @@ struct stream {
     uint64_t map_size;
     bool map_owned;
     uint64_t at, end; /* mapped: file offsets of the next record and of the records' end */
+    struct skim skim;
     struct window in; /* not mapped */
     uint64_t skip;    /* not mapped: bytes to drop before the next record */
     struct inflate *inflate;
@@ -114,7 +129,7 @@ struct stream {
 
 /* A refcounted block in which records of streams are kept. Aligned to its size, so that a record's
  * chunk is found by masking its address. */
-enum { CHUNK_SIZE = 256 << 10 };
+enum { CHUNK_SIZE = 256 << 10, CHUNK_HEAD = 64 };
 struct chunk {
     atomic_uint refs; /* records in it, and one while it is being filled */
     uint32_t used;
@@ -138,6 +153,18 @@ struct heap_entry {
     uint64_t sequence;
 };
 
+/* A copy of a VM's stack that waits for its sample (copies.c); one a cpu. */
+struct held_copy {
+    struct record record;
+    uint32_t tid;
+    bool held;
+};
+
+struct copies {
+    VEC(struct held_copy) held; /* by cpu */
+    size_t nr;                  /* that are held */
+};
+
 struct tracing;
 
 struct perfdata {
@@ -150,7 +177,8 @@ struct perfdata {
     bool filled_once;    /* each stream of a directory has had its turn */
     bool started;        /* other threads may be decoding: events change no more */
     bool has_time_conv;
-    atomic_bool kept; /* there are records in chunks */
+    atomic_bool kept;        /* there are records in chunks */
+    atomic_uint live_chunks; /* in use */
     struct event *blocks[EVENT_BLOCKS];
     size_t nr_events;
     struct id_slot *id_slots;
@@ -162,7 +190,8 @@ struct perfdata {
     struct queue queue;
     VEC(struct heap_entry) heap;
     uint64_t heap_sequence;
-    size_t fill;     /* the stream to be read next for the heap */
+    size_t fill; /* the stream to be read next for the heap */
+    struct copies copies;
     record_vec lead; /* what opening has read already */
     size_t lead_at;
     struct chunk *chunk; /* being filled */
@@ -238,7 +267,25 @@ int inflate_next(struct stream *s, struct record *ret, struct error *err);
 void inflate_free(struct inflate *z);
 size_t inflate_left(const struct inflate *z); /* bytes that are no whole record yet */
 
-/* chunk.c: keep a transient record's bytes; samples lose what is behind dyn_size. */
+/* skim.c. Takes over `fd`. */
+void skim_start(struct stream *s, int fd);
+void skim_stop(struct stream *s);
+/* The record at the stream's position, its bytes in a chunk or in the mapping: 1; 0: none that
+ * can be had this way, and nothing taken. */
+int skim_next(struct stream *s, struct record *rec);
+
+/* sample.c: where a sample's stack copy begins in the record and its size as recorded, from the
+ * first `have` bytes. rec->event is set. false: it has none, or not within `have`. */
+bool sample_stack_at(const struct perfdata *pd, const struct record *rec, size_t have,
+                     size_t *ret_at, uint64_t *ret_size);
+
+/* chunk.c. A chunk is made with one reference; NULL: no memory. */
+struct chunk *chunk_create(struct perfdata *pd);
+void chunk_ref(struct perfdata *pd, struct chunk *c);
+void chunk_unref(struct perfdata *pd, struct chunk *c, unsigned nr);
+/* Whether the record's bytes stand in a chunk and not in a mapped file. */
+bool record_in_chunk(const struct perfdata *pd, const struct record *rec);
+/* Keep a transient record's bytes; samples lose what is behind dyn_size. */
 int record_keep(struct perfdata *pd, struct record *rec, struct error *err);
 void records_drop(struct perfdata *pd, const struct record *records, size_t nr);
 void chunks_free(struct perfdata *pd);
@@ -251,6 +298,12 @@ int queue_flush_half(struct queue *q, struct error *err);            /* the olde
 
 /* read.c: header records at the start, so that the events are known once a recording is open. */
 int lead_in_read(struct perfdata *pd, struct error *err);
+
+/* copies.c: a record on its way into the queue; copies of VMs' stacks wait for their samples. */
+typedef int (*copies_push)(struct perfdata *pd, const struct record *rec, struct error *err);
+int copies_pass(struct perfdata *pd, const struct record *rec, copies_push push, struct error *err);
+int copies_end(struct perfdata *pd, copies_push push, struct error *err); /* at the input's end */
+void copies_free(struct perfdata *pd);
 
 /* meta.c: take over what a record says about the recording; counts bad ones. */
 int meta_apply(struct perfdata *pd, struct record *rec, struct error *err);

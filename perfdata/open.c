@@ -395,6 +395,7 @@ void perfdata_close(struct perfdata *pd)
     vec_free(&pd->queue.spare);
     vec_free(&pd->heap);
     vec_free(&pd->lead);
+    copies_free(pd);
     chunks_free(pd);
     tracing_free(pd->tracing);
     features_free(pd);
@@ -433,7 +434,9 @@ static int descriptor_read(struct perfdata *pd, int fd, struct error *err)
     if (!seekable)
         return pipe_read(pd, s, err);
     int r = map_file(pd, s, fd, (uint64_t)st.st_size, err);
-    if (fd > STDIN_FILENO)
+    if (r == 0 && !pd->options.raw && !pd->options.keep_whole)
+        skim_start(s, fd);
+    else if (fd > STDIN_FILENO)
         close(fd);
     return r < 0 ? r : form_read(pd, s, err);
 }

@@ -86,6 +86,9 @@ struct perfdata_options {
     bool unordered;  /* deliver in file order (`ljperf dump`) */
     bool raw;        /* deliver COMPRESSED, FINISHED_ROUND and the like, too */
     bool keep_whole; /* do not trim stack copies of streamed samples */
+    /* A file's stack copies may stand in two pieces: what walks mostly need is read, the rest
+     * stays in the mapping. See perfdata_stack_used(). */
+    bool split_stacks;
 };
 
 struct perfdata;
@@ -107,6 +110,10 @@ void perfdata_release(struct perfdata *pd, struct record_batch *batch);
 /* Free what a batch holds, after its last release. */
 void record_batch_free(struct record_batch *batch);
 
+/* With split_stacks: how many bytes of their stacks nearly all samples need. A hint, for speed
+ * only. As perfdata_read(), one thread at a time. */
+void perfdata_stack_used(struct perfdata *pd, size_t bytes);
+
 const struct perfdata_loss *perfdata_loss(const struct perfdata *pd);
 const char *perfdata_path(const struct perfdata *pd);
 bool perfdata_is_pipe(const struct perfdata *pd);
@@ -115,6 +122,8 @@ bool perfdata_swapped(const struct perfdata *pd); /* the producer's byte order i
 void perfdata_progress(const struct perfdata *pd, uint64_t *done, uint64_t *total);
 
 size_t perfdata_nr_events(const struct perfdata *pd);
+/* The event whose counter has this id; NULL: none. Any thread, once reading has begun. */
+const struct perfdata_event *perfdata_event_by_id(const struct perfdata *pd, uint64_t id);
 const struct perfdata_event *perfdata_event(const struct perfdata *pd, size_t index);
 
 /* ---- decoding one record ----------------------------------------------------------------- */
@@ -147,6 +156,10 @@ struct sample {
     const uint8_t *stack;    /* the stack copy from the user SP up; NULL: none */
     uint64_t stack_size;     /* bytes that were requested and stand in the record */
     uint64_t stack_dyn_size; /* bytes that hold stack, <= stack_size: read no further */
+    /* With options.split_stacks the copy may stand in two pieces: stack_near bytes at `stack`, the
+     * rest of stack_dyn_size at `stack_far`. Else stack_near is stack_dyn_size. */
+    uint64_t stack_near;
+    const uint8_t *stack_far;
 };
 
 int perfdata_sample(const struct perfdata *pd, const struct record *rec, struct sample *ret,
@@ -155,9 +168,20 @@ int perfdata_sample(const struct perfdata *pd, const struct record *rec, struct 
 int perfdata_sample_head(const struct perfdata *pd, const struct record *rec, struct sample *ret,
                          struct error *err);
 
+/* A sample that stands in memory, in our byte order: `data` is its header, `size` the bytes that
+ * may be read (at least header.size of them), `event` what it is a sample of. ret points into it.
+ * -1: it ends inside its fields (the caller knows where it came from; `err` names no place). */
+int perfdata_sample_parse(const struct perfdata_event *event, const void *data, size_t size,
+                          struct sample *ret, struct error *err);
+
 /* Value of user register `bit` (numbering of attr.sample_regs_user); false: not recorded. */
 bool sample_user_reg(const struct sample *s, unsigned bit, uint64_t *ret);
 uint64_t sample_callchain_at(const struct sample *s, uint64_t i);
+/* Entry i of the READ block: a counter's value, and its id (0: not recorded). False: no more. */
+struct sample_value {
+    uint64_t value, id;
+};
+bool sample_value(const struct sample *s, size_t i, struct sample_value *ret);
 
 /* The trailer of a record that is not a sample (sample_id_all). Absent fields are 0. */
 struct record_ids {
@@ -286,9 +310,22 @@ int perfdata_writer_create(const char *path, const struct perfdata_writer_option
 /* Append one whole record (perf_event_header first, our byte order). */
 int perfdata_writer_record(struct perfdata_writer *w, const void *record, size_t size,
                            struct error *err);
+/* The same of a record that stands in pieces; the first holds the whole header. */
+struct iovec;
+int perfdata_writer_parts(struct perfdata_writer *w, const struct iovec *parts, int nr,
+                          struct error *err);
 /* Set a feature section's bytes (number: HEADER_*), written at the end (pipe: at once). */
 int perfdata_writer_feature(struct perfdata_writer *w, unsigned number, const void *bytes,
                             size_t size, struct error *err);
+/* Hand what has been appended to the file system, so that it outlives this process. */
+int perfdata_writer_flush(struct perfdata_writer *w, struct error *err);
+/* Bytes of records so far, as they stand in the file (compressed ones: without the last that still
+ * wait for their block). */
+uint64_t perfdata_writer_bytes(const struct perfdata_writer *w);
+/* After a call that could not write (disk full, file size limit): cut a file back to an earlier
+ * flush that leaves room for the features, and finish it there. *lost: bytes of records given up.
+ * -1: not even that; what stands there reads as a killed recorder's. */
+int perfdata_writer_salvage(struct perfdata_writer *w, uint64_t *lost, struct error *err);
 /* Write what is left (features, header) and close. A writer that is never finished leaves a file
  * that readers take as a killed recorder's. */
 int perfdata_writer_finish(struct perfdata_writer *w, struct error *err);

@@ -72,8 +72,11 @@ static int next_wanted(struct perfdata *pd, struct stream *s, struct record *rec
         bool round = rec->type == PERF_RECORD_FINISHED_ROUND;
         if (round && !pd->options.raw)
             return 1;
-        if (!is_wanted(pd, rec))
+        if (!is_wanted(pd, rec)) {
+            if (!transient)
+                records_drop(pd, rec, 1);
             continue;
+        }
         if (transient && record_keep(pd, rec, err) < 0)
             return -1;
         return 1;
@@ -124,6 +127,13 @@ static int more(int status)
     return status < 0 ? -1 : 1;
 }
 
+static int round_push(struct perfdata *pd, const struct record *rec, struct error *err)
+{
+    if (record_in_chunk(pd, rec))
+        pd->queue.bytes += rec->size;
+    return queue_push(&pd->queue, rec, err);
+}
+
 /* Read one record and find its place; 0 at the end of the input. */
 static int round_step(struct perfdata *pd, struct record_batch *b, struct error *err)
 {
@@ -133,7 +143,7 @@ static int round_step(struct perfdata *pd, struct record_batch *b, struct error 
     if (r < 0)
         return -1;
     if (!r)
-        return queue_flush(&pd->queue, UINT64_MAX, err);
+        return copies_end(pd, round_push, err) < 0 ? -1 : queue_flush(&pd->queue, UINT64_MAX, err);
     if (rec.type == PERF_RECORD_FINISHED_ROUND) {
         if (pd->options.raw && batch_add(b, &rec, err) < 0)
             return -1;
@@ -141,10 +151,8 @@ static int round_step(struct perfdata *pd, struct record_batch *b, struct error 
     }
     if (is_timeless(pd, &rec))
         return more(batch_add(b, &rec, err));
-    if (queue_push(&pd->queue, &rec, err) < 0)
+    if (copies_pass(pd, &rec, round_push, err) < 0)
         return -1;
-    if (atomic_load_explicit(&pd->kept, memory_order_relaxed))
-        pd->queue.bytes += rec.size;
     return more(queue_bound(pd, err));
 }
 
@@ -229,9 +237,9 @@ static int heap_fill(struct perfdata *pd, struct record_batch *b, struct error *
     if (is_timeless(pd, &rec))
         return batch_add(b, &rec, err);
     s->queued++;
-    if (atomic_load_explicit(&pd->kept, memory_order_relaxed))
+    if (record_in_chunk(pd, &rec))
         s->queued_bytes += rec.size;
-    return heap_push(pd, &rec, err);
+    return copies_pass(pd, &rec, heap_push, err);
 }
 
 static int directory_read(struct perfdata *pd, size_t max, struct record_batch *b,
@@ -243,6 +251,8 @@ static int directory_read(struct perfdata *pd, size_t max, struct record_batch *
                 return -1;
             continue;
         }
+        if (!pd->heap.nr && copies_end(pd, heap_push, err) < 0)
+            return -1;
         if (!pd->heap.nr)
             return 0;
         struct record rec = heap_pop(pd);
@@ -264,6 +274,12 @@ int perfdata_read(struct perfdata *pd, size_t max, struct record_batch *batch, s
     batch->nr = 0;
     return pd->streams.nr > 1 ? directory_read(pd, max, batch, err)
                               : rounds_read(pd, max, batch, err);
+}
+
+void perfdata_stack_used(struct perfdata *pd, size_t bytes)
+{
+    vec_foreach (s, &pd->streams)
+        s->skim.wanted = bytes;
 }
 
 void perfdata_release(struct perfdata *pd, struct record_batch *batch)

@@ -81,8 +81,21 @@ static const uint8_t *regs_parse(struct cursor *c, uint64_t mask, uint64_t *abi)
     return *abi ? cursor_bytes(c, 8 * (uint64_t)__builtin_popcountll(mask)) : NULL;
 }
 
-/* `trimmed` bytes behind dyn_size were left out when the record was kept (chunk.c). */
-static void stack_parse(struct cursor *c, uint64_t trimmed, struct sample *s)
+/* Where the file has the rest of a stack of which a record holds `near` bytes; NULL: nowhere. */
+static const uint8_t *stack_rest(const struct perfdata *pd, const struct record *rec,
+                                 const struct sample *s)
+{
+    const struct stream *from = &pd->streams.at[rec->stream];
+    uint64_t at = rec->offset + (uint64_t)(s->stack - rec->data) + s->stack_near;
+    uint64_t size = s->stack_dyn_size - s->stack_near;
+    if (!from->skim.on || at > from->map_size || from->map_size - at < size)
+        return NULL;
+    return from->map + at;
+}
+
+/* `trimmed` bytes of the copy's end were left out when the record was kept (chunk.c, skim.c). */
+static void stack_parse(const struct perfdata *pd, const struct record *rec, struct cursor *c,
+                        uint64_t trimmed, struct sample *s)
 {
     s->stack_size = cursor_u64(c);
     if (!s->stack_size)
@@ -92,9 +105,12 @@ static void stack_parse(struct cursor *c, uint64_t trimmed, struct sample *s)
         return;
     }
     s->stack = cursor_bytes(c, s->stack_size - trimmed);
-    s->stack_dyn_size = cursor_u64(c);
-    if (s->stack_dyn_size > s->stack_size - trimmed)
-        c->failed = true;
+    s->stack_dyn_size = s->stack_near = cursor_u64(c);
+    if (s->stack_dyn_size <= s->stack_size - trimmed || c->failed)
+        return;
+    s->stack_near = s->stack_size - trimmed;
+    s->stack_far = trimmed && s->stack_dyn_size <= s->stack_size ? stack_rest(pd, rec, s) : NULL;
+    c->failed = !s->stack_far;
 }
 
 static void tail_parse(struct cursor *c, const struct perf_event_attr *attr, struct sample *s)
@@ -191,13 +207,50 @@ int perfdata_sample(const struct perfdata *pd, const struct record *rec, struct 
     middle_parse(&c, &ret->event->attr, ret);
     uint64_t size = load_u16(rec->data + offsetof(struct perf_event_header, size), pd->swap);
     if (ret->present & PERF_SAMPLE_STACK_USER)
-        stack_parse(&c, size > rec->size ? size - rec->size : 0, ret);
+        stack_parse(pd, rec, &c, size > rec->size ? size - rec->size : 0, ret);
     tail_parse(&c, &ret->event->attr, ret);
     if (c.failed)
         return overrun_error(pd, rec, ret, err);
     if (cursor_left(&c) && !(ret->present & ~(uint64_t)SAMPLE_TYPE_KNOWN))
         return record_error(pd, rec, err, "is longer than its fields");
     return 0;
+}
+
+bool sample_stack_at(const struct perfdata *pd, const struct record *rec, size_t have,
+                     size_t *ret_at, uint64_t *ret_size)
+{
+    struct sample s;
+    struct cursor c;
+    struct record head = *rec;
+    head.size = (uint32_t)have;
+    if (rec->event == PERFDATA_NO_EVENT || sample_start(pd, &head, &c, &s, NULL) < 0 ||
+        !(s.present & PERF_SAMPLE_STACK_USER))
+        return false;
+    middle_parse(&c, &s.event->attr, &s);
+    *ret_size = cursor_u64(&c);
+    *ret_at = (size_t)(c.at - rec->data);
+    return !c.failed && *ret_size > 0;
+}
+
+int perfdata_sample_parse(const struct perfdata_event *event, const void *data, size_t size,
+                          struct sample *ret, struct error *err)
+{
+    struct cursor c = cursor_make(data, size, false, "sample", "sample", 0);
+    memset(ret, 0, sizeof(*ret));
+    ret->event = event;
+    ret->present = event->attr.sample_type;
+    cursor_skip(&c, offsetof(struct perf_event_header, misc));
+    ret->misc = cursor_u16(&c);
+    uint16_t whole = cursor_u16(&c);
+    if (c.failed || whole < RECORD_HEADER || whole > size)
+        return error_set(err, ERROR_FORMAT, "a sample's size is not its header's");
+    c.end = c.start + whole;
+    head_parse(&c, ret->present, ret);
+    middle_parse(&c, &event->attr, ret);
+    if (ret->present & PERF_SAMPLE_STACK_USER)
+        stack_parse(NULL, NULL, &c, 0, ret); /* it is whole: no file is asked for the rest */
+    tail_parse(&c, &event->attr, ret);
+    return c.failed ? error_set(err, ERROR_TRUNCATED, "a sample's fields run past its end") : 0;
 }
 
 bool sample_user_reg(const struct sample *s, unsigned bit, uint64_t *ret)
@@ -210,6 +263,27 @@ bool sample_user_reg(const struct sample *s, unsigned bit, uint64_t *ret)
     unsigned before = (unsigned)__builtin_popcountll(mask & ((UINT64_C(1) << bit) - 1));
     *ret = load_u64(s->user_regs + 8 * (size_t)before, s->swapped);
     return true;
+}
+
+bool sample_value(const struct sample *s, size_t i, struct sample_value *ret)
+{
+    uint64_t format = s->event->attr.read_format;
+    bool group = format & PERF_FORMAT_GROUP;
+    struct cursor c = cursor_make(s->read, s->read_size, s->swapped, "", "", 0);
+    uint64_t nr = group ? cursor_u64(&c) : 1;
+    uint64_t times = (format & PERF_FORMAT_TOTAL_TIME_ENABLED ? 8 : 0) +
+                     (format & PERF_FORMAT_TOTAL_TIME_RUNNING ? 8 : 0);
+    uint64_t each = 8 + (format & PERF_FORMAT_ID ? 8 : 0) + (format & READ_LOST ? 8 : 0);
+    if (i >= nr || i > s->read_size / 8)
+        return false;
+    if (group) { /* the times stand before the values, not behind the one */
+        cursor_skip(&c, times + i * each);
+        times = 0;
+    }
+    ret->value = cursor_u64(&c);
+    cursor_skip(&c, times);
+    ret->id = format & PERF_FORMAT_ID ? cursor_u64(&c) : 0;
+    return !c.failed;
 }
 
 uint64_t sample_callchain_at(const struct sample *s, uint64_t i)

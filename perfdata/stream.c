@@ -252,6 +252,8 @@ int stream_next(struct stream *s, struct record *ret, bool *transient, struct er
         if (r)
             return r;
         *transient = s->fd >= 0;
+        if (s->skim.on && !s->ended && skim_next(s, ret))
+            return 1;
         r = outer_next(s, ret);
         if (r <= 0)
             return stream_end(s);
@@ -267,6 +269,7 @@ int stream_next(struct stream *s, struct record *ret, bool *transient, struct er
 void stream_close(struct stream *s)
 {
     inflate_free(s->inflate);
+    skim_stop(s);
     free(s->in.bytes);
     free(s->path);
     if (s->map_owned)

@@ -10,7 +10,10 @@
 #include "perfdata/internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -23,6 +26,8 @@ enum {
     COLLECT = 128 << 10, /* bytes pushed at once */
     STRING_ALIGN = 64,
     NAME_RECORD = sizeof(struct perf_event_header) + 16,
+    BUFFER = 1 << 20,         /* bytes written at once */
+    SALVAGE_ROOM = 256 << 10, /* bytes that a full disk must give back for the features */
 };
 
 /* "PERFILE2", in this machine's byte order as everything else. */
@@ -54,6 +59,10 @@ struct perfdata_writer {
     ZSTD_CStream *zstd;
     byte_vec collected;
     uint64_t plain_bytes, compressed_bytes;
+    char *buffer;       /* of `out` */
+    uint64_t flushed;   /* data_size at the last flush, */
+    uint64_t mark;      /* at one before, */
+    uint64_t safe_size; /* and at one that is SALVAGE_ROOM before `mark` at least; 0: none */
 };
 
 static bool bytes_add(byte_vec *v, const void *p, size_t size)
@@ -126,11 +135,12 @@ static int compressed_feature(struct perfdata_writer *w, struct error *err)
     return perfdata_writer_feature(w, HEADER_COMPRESSED, words, sizeof(words), err);
 }
 
-static int compress_record(struct perfdata_writer *w, const void *record, size_t size,
+static int compress_record(struct perfdata_writer *w, const struct iovec *parts, int nr,
                            struct error *err)
 {
-    if (!bytes_add(&w->collected, record, size))
-        return error_no_memory(err);
+    for (int i = 0; i < nr; i++)
+        if (!bytes_add(&w->collected, parts[i].iov_base, parts[i].iov_len))
+            return error_no_memory(err);
     return w->collected.nr >= COLLECT ? compress_flush(w, err) : 0;
 }
 
@@ -215,6 +225,7 @@ static int file_start(struct perfdata_writer *w, struct error *err)
     return 0;
 }
 
+/* The feature table and the sections behind the records, then the header that tells of them. */
 static int file_finish(struct perfdata_writer *w, struct error *err)
 {
     uint64_t at = w->data_at + w->data_size;
@@ -326,13 +337,23 @@ static int writer_start(struct perfdata_writer *w, struct error *err)
 
 static int writer_open(struct perfdata_writer *w, struct error *err)
 {
-    int fd = strcmp(w->path, "-") == 0 ? dup(STDOUT_FILENO) : -1;
-    w->out = fd >= 0 ? fdopen(fd, "w") : fopen(w->path, "w");
-    if (!w->out)
-        return error_system(err, errno, "%s", w->path);
+    /* Nobody else's business: copies of stacks hold whatever the program had in hand. */
+    int fd = strcmp(w->path, "-") == 0
+                 ? dup(STDOUT_FILENO)
+                 : open(w->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    w->out = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (!w->out) {
+        int why = errno;
+        if (fd >= 0)
+            close(fd);
+        return error_system(err, why, "%s", w->path);
+    }
     if (!w->options.pipe && fseeko(w->out, 0, SEEK_CUR) < 0)
         return error_set(err, ERROR_UNSUPPORTED,
                          "%s: is no file; only the pipe form can be written there", w->path);
+    w->buffer = malloc(BUFFER);
+    if (w->buffer)
+        setvbuf(w->out, w->buffer, _IOFBF, BUFFER);
     if (w->options.zstd_level <= 0)
         return 0;
     w->zstd = ZSTD_createCStream();
@@ -372,19 +393,33 @@ int perfdata_writer_create(const char *path, const struct perfdata_writer_option
     return 0;
 }
 
-int perfdata_writer_record(struct perfdata_writer *w, const void *record, size_t size,
-                           struct error *err)
+int perfdata_writer_parts(struct perfdata_writer *w, const struct iovec *parts, int nr,
+                          struct error *err)
 {
-    uint32_t type = size >= RECORD_HEADER ? load_u32(record, false) : 0;
-    if (size < RECORD_HEADER || load_u16((const uint8_t *)record + 6, false) != size)
+    struct perf_event_header h = {0};
+    size_t size = 0;
+    for (int i = 0; i < nr; i++)
+        size += parts[i].iov_len;
+    if (nr && parts[0].iov_len >= sizeof(h))
+        memcpy(&h, parts[0].iov_base, sizeof(h));
+    if (size < RECORD_HEADER || h.size != size)
         return error_set(err, ERROR_FORMAT, "%s: a record's size is not its header's", w->path);
     if (writer_start(w, err) < 0)
         return -1;
-    if (w->zstd && type < PERF_RECORD_USER_TYPE_START)
-        return compress_record(w, record, size, err);
+    if (w->zstd && h.type < PERF_RECORD_USER_TYPE_START)
+        return compress_record(w, parts, nr, err);
     if (w->zstd && compress_flush(w, err) < 0)
         return -1;
-    return put_record(w, record, size, err);
+    for (int i = 0; i < nr; i++)
+        if (put_record(w, parts[i].iov_base, parts[i].iov_len, err) < 0)
+            return -1;
+    return 0;
+}
+
+int perfdata_writer_record(struct perfdata_writer *w, const void *record, size_t size,
+                           struct error *err)
+{
+    return perfdata_writer_parts(w, &(struct iovec){(void *)record, size}, 1, err);
 }
 
 int perfdata_writer_feature(struct perfdata_writer *w, unsigned number, const void *bytes,
@@ -404,6 +439,54 @@ int perfdata_writer_feature(struct perfdata_writer *w, unsigned number, const vo
                : 0;
 }
 
+int perfdata_writer_flush(struct perfdata_writer *w, struct error *err)
+{
+    if (fflush(w->out) != 0)
+        return error_system(err, errno, "%s: cannot be written", w->path);
+    if (w->data_size - w->mark >= SALVAGE_ROOM) {
+        w->safe_size = w->mark;
+        w->mark = w->data_size;
+    }
+    w->flushed = w->data_size;
+    return 0;
+}
+
+uint64_t perfdata_writer_bytes(const struct perfdata_writer *w)
+{
+    return w->data_size;
+}
+
+/* Everything is in the file but for what stdio may still hold of it. */
+static int writer_close(struct perfdata_writer *w, struct error *err)
+{
+    if (fflush(w->out) != 0)
+        return error_system(err, errno, "%s: cannot be written", w->path);
+    FILE *out = w->out;
+    w->out = NULL;
+    return fclose(out) ? error_system(err, errno, "%s: cannot be written", w->path) : 0;
+}
+
+int perfdata_writer_salvage(struct perfdata_writer *w, uint64_t *lost, struct error *err)
+{
+    uint64_t had = w->data_size;
+    if (w->options.pipe || !w->started || !w->out)
+        return error_set(err, ERROR_UNSUPPORTED, "%s: nothing can be saved", w->path);
+    __fpurge(w->out);
+    clearerr(w->out);
+    /* Without a place that leaves room: the records are worth more than the features. */
+    bool room = w->safe_size != 0;
+    w->data_size = room ? w->safe_size : w->flushed;
+    *lost = had - w->data_size;
+    if (!room)
+        memset(w->has_feature, 0, sizeof(w->has_feature));
+    else if (w->zstd && compressed_feature(w, err) < 0)
+        return -1;
+    if (ftruncate(fileno(w->out), (off_t)(w->data_at + w->data_size)) < 0 ||
+        fseeko(w->out, (off_t)(w->data_at + w->data_size), SEEK_SET) < 0)
+        return error_system(err, errno, "%s: cannot be cut back", w->path);
+    return file_finish(w, err) < 0 ? -1 : writer_close(w, err);
+}
+
 int perfdata_writer_finish(struct perfdata_writer *w, struct error *err)
 {
     if (writer_start(w, err) < 0 || (w->zstd && compress_flush(w, err) < 0))
@@ -412,9 +495,7 @@ int perfdata_writer_finish(struct perfdata_writer *w, struct error *err)
         return -1;
     if (!w->options.pipe && file_finish(w, err) < 0)
         return -1;
-    FILE *out = w->out;
-    w->out = NULL;
-    return fclose(out) ? error_system(err, errno, "%s: cannot be written", w->path) : 0;
+    return writer_close(w, err);
 }
 
 void perfdata_writer_destroy(struct perfdata_writer *w)
@@ -432,6 +513,7 @@ void perfdata_writer_destroy(struct perfdata_writer *w)
     free(w->events);
     free(w->path);
     vec_free(&w->collected);
+    free(w->buffer);
     ZSTD_freeCStream(w->zstd);
     free(w);
 }

@@ -1,11 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "unwind/memory.h"
 
+/* From the stack's second piece, or across the seam. */
+static bool read_stack(const struct memory *m, uint64_t address, void *to, size_t size)
+{
+    uint64_t at = address - m->stack_start, end = memory_stack_size(m);
+    if (!m->stack_far_size || at >= end || end - at < size)
+        return false;
+    size_t near = at < m->stack_size ? (size_t)(m->stack_size - at) : 0;
+    if (near)
+        memcpy(to, m->stack + at, near);
+    memcpy((uint8_t *)to + near, m->stack_far + (at + near - m->stack_size), size - near);
+    return true;
+}
+
 bool memory_read_layers(const struct memory *m, uint64_t address, void *to, size_t size,
                         enum provenance *provenance)
 {
     if (size > UINT64_MAX - address)
         return false;
+    if (read_stack(m, address, to, size))
+        return true;
     for (size_t i = 0; i < m->nr_layers; i++) {
         const struct memory_layer *layer = &m->layers[i];
         enum provenance source = PROVENANCE_EXACT;

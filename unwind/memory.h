@@ -26,12 +26,22 @@ struct memory {
     const uint8_t *stack; /* bytes that stood at stack_start, exact at `time`; may be unaligned */
     uint64_t stack_start;
     uint64_t stack_size; /* bytes; nothing behind it is ever read */
+    /* The copy goes on here, at stack_start + stack_size: it may stand in two pieces, of which the
+     * first is enough for most walks. */
+    const uint8_t *stack_far;
+    uint64_t stack_far_size;
     uint64_t time;
     const struct memory_layer *layers;
     size_t nr_layers;
 };
 
-/* Slow path of memory_read: the layers. */
+/* Bytes of the stack that were recorded. */
+static inline uint64_t memory_stack_size(const struct memory *m)
+{
+    return m->stack_size + m->stack_far_size;
+}
+
+/* Slow path of memory_read: the stack's second piece, and the layers. */
 bool memory_read_layers(const struct memory *m, uint64_t address, void *to, size_t size,
                         enum provenance *provenance);
 

@@ -19,7 +19,9 @@ enum { HOPS_MAX = 16 };
 
 struct unwinder {
     struct rule_cache cache;
+    struct code_facts facts;
     uint64_t frames, guesses;
+    struct guest_slot guests[UNWIND_LANES];
 };
 
 struct unwinder *unwinder_create(void)
@@ -36,6 +38,8 @@ void unwinder_free(struct unwinder *u)
     if (!u)
         return;
     rule_cache_destroy(&u->cache);
+    for (unsigned i = 0; i < UNWIND_LANES; i++)
+        free(u->guests[i].state);
     free(u);
 }
 
@@ -60,16 +64,17 @@ enum step_result walk_end(struct walk *w, enum stack_end end, uint64_t address)
 enum step_result walk_unreadable(struct walk *w, uint64_t address)
 {
     const struct memory *m = &w->in->memory;
-    uint64_t stack_end = m->stack_start + m->stack_size;
+    uint64_t stack_end = m->stack_start + memory_stack_size(m);
     bool behind = address + 7 >= stack_end && address + 7 - stack_end < ARCH_STACK_MAX;
     return walk_end(w, behind || w->other_stack ? STACK_TRUNCATED : STACK_BAD_READ, address);
 }
 
 /* ---- code ---------------------------------------------------------------------------------- */
 
-static struct walk_code prepare_code(const struct code *code)
+static struct walk_code prepare_code(const struct code *code, const struct walker *walker)
 {
     struct walk_code c = {.code = *code, .frame_kind = FRAME_NATIVE};
+    c.guest = walker && walker->wants(walker->context, code);
     if (code->owner == CODE_JIT)
         c.frame_kind = FRAME_JIT;
     else if (code->owner == CODE_KERNEL)
@@ -101,7 +106,7 @@ const struct walk_code *walk_code_slow(struct walk *w, uint64_t pc)
     w->next_code = (w->next_code + 1) % WALK_CODES;
     if (w->nr_codes < WALK_CODES)
         w->nr_codes++;
-    w->codes[w->last_code] = prepare_code(&code);
+    w->codes[w->last_code] = prepare_code(&code, w->in->walker);
     return &w->codes[w->last_code];
 }
 
@@ -157,7 +162,8 @@ static enum step_result step_without_cfi(struct unwinder *u, struct walk *w,
                                          const struct code *code, struct leaving *l)
 {
     const struct code held = *code; /* the guesses' look-ups may replace it */
-    enum step_result got = held.executable || held.owner == CODE_NONE ? walk_sigreturn(w) : STEP_NO;
+    enum step_result got =
+        held.executable || held.owner == CODE_NONE ? walk_sigreturn(w, &held) : STEP_NO;
     l->signal = got == STEP_OK;
     if (got == STEP_NO) {
         got = walk_guess(w, &held);
@@ -186,12 +192,60 @@ static enum step_result step_by_row(struct unwinder *u, struct walk *w, const st
     return got == STEP_NO ? step_without_cfi(u, w, code, l) : got;
 }
 
+/* Ask the walker. STEP_NO: the frame is native; -1 (as int): memory is out. */
+static int step_by_guest(struct walk *w, const struct walk_code *c, struct leaving *l)
+{
+    const struct walker *walker = w->in->walker;
+    struct guest_slot *slot = w->guest;
+    if (slot->size < walker->state_size) {
+        free(slot->state);
+        slot->size = 0;
+        slot->state = calloc(1, walker->state_size);
+        if (!slot->state)
+            return -1;
+        slot->size = walker->state_size;
+    }
+    if (!w->guest_begun)
+        slot->state->begun = false;
+    w->guest_begun = true;
+    struct walker_step step = {.input = w->in,
+                               .code = c->code,
+                               .value = w->value,
+                               .known = &w->known,
+                               .flags = w->flags,
+                               .provenance = &w->provenance,
+                               .frames_left = &w->frames_left,
+                               .out = w->out};
+    l->sp = w->value[DWARF_RSP];
+    switch (walker->step(walker->context, slot->state, &step)) {
+    case WALKER_NO:
+        return STEP_NO;
+    case WALKER_STEPPED:
+        break;
+    default:
+        return -1;
+    }
+    if (w->frames_left == 0)
+        return walk_end(w, STACK_LIMIT, 0);
+    l->rule = &rule_none;
+    l->cfa = w->value[DWARF_RSP];
+    l->applied = true;
+    l->signal = false;
+    return STEP_OK;
+}
+
 /* First half. STEP_DONE: the walk ended at this frame; -1 (as int): memory is out. */
 static int walk_frame(struct unwinder *u, struct walk *w, struct leaving *l)
 {
     uint64_t pc = w->value[DWARF_RIP];
     uint64_t lookup = pc - !(w->flags & (FRAME_LEAF | FRAME_SIGNAL));
     const struct walk_code *c = walk_code(w, lookup);
+    if (c->guest && w->frames_left) {
+        int got = step_by_guest(w, c, l);
+        if (got != STEP_NO)
+            return got;
+        c = walk_code(w, lookup);
+    }
     const struct rule *rule = find_rule(u, c, lookup);
     if (!rule)
         return -1;
@@ -266,8 +320,8 @@ static enum step_result walk_leave(struct walk *w, const struct leaving *l)
         if (!in_register && (!l->signal || w->hops++ == HOPS_MAX))
             return walk_end(w, STACK_LOOP, 0);
         w->other_stack |= l->signal; /* an alternate signal stack, above the interrupted one */
-    } else if (l->signal &&
-               w->value[DWARF_RSP] - w->in->memory.stack_start > w->in->memory.stack_size) {
+    } else if (l->signal && w->value[DWARF_RSP] - w->in->memory.stack_start >
+                                memory_stack_size(&w->in->memory)) {
         w->other_stack = true;
     }
     return w->value[DWARF_RIP] == 0 ? walk_end(w, STACK_COMPLETE, 0) : STEP_OK;
@@ -275,7 +329,8 @@ static enum step_result walk_leave(struct walk *w, const struct leaving *l)
 
 /* ---- walks --------------------------------------------------------------------------------- */
 
-static void walk_begin(struct walk *w, const struct unwind_input *in, struct unwind_stack *out)
+static void walk_begin(struct unwinder *u, struct walk *w, const struct unwind_input *in,
+                       struct unwind_stack *out)
 {
     const uint32_t needed = REG_BIT(DWARF_RIP) | REG_BIT(DWARF_RSP);
     memcpy(w->value, in->registers.value, sizeof(w->value));
@@ -283,10 +338,12 @@ static void walk_begin(struct walk *w, const struct unwind_input *in, struct unw
     w->flags = FRAME_LEAF;
     w->other_stack = w->done = false;
     w->provenance = PROVENANCE_EXACT;
+    w->guest_begun = false;
     w->hops = 0;
     w->frames_left = in->max_frames;
     w->in = in;
     w->out = out;
+    w->facts = &u->facts;
     w->nr_codes = w->last_code = w->next_code = 0;
     w->codes[0].code.start = w->codes[0].code.end = 0;
     out->end_pc = out->end_address = 0;
@@ -299,7 +356,8 @@ int unwind(struct unwinder *u, const struct unwind_input *input, struct unwind_s
 {
     struct walk w;
     struct leaving l;
-    walk_begin(&w, input, ret);
+    w.guest = &u->guests[0];
+    walk_begin(u, &w, input, ret);
     while (!w.done) {
         int got = walk_frame(u, &w, &l);
         if (got < 0)
@@ -357,7 +415,8 @@ int unwind_batch(struct unwinder *u, const struct unwind_input *inputs, struct u
     size_t next = 0;
     while (nr_lanes < UNWIND_LANES && next < nr) {
         lanes[nr_lanes].in_frame = false;
-        walk_begin(&lanes[nr_lanes++].walk, &inputs[next], &ret[next]);
+        lanes[nr_lanes].walk.guest = &u->guests[nr_lanes];
+        walk_begin(u, &lanes[nr_lanes++].walk, &inputs[next], &ret[next]);
         next++;
     }
     while (nr_lanes) {
@@ -368,7 +427,7 @@ int unwind_batch(struct unwinder *u, const struct unwind_input *inputs, struct u
                     return error_no_memory(err);
                 i++;
             } else if (next < nr) {
-                walk_begin(&l->walk, &inputs[next], &ret[next]);
+                walk_begin(u, &l->walk, &inputs[next], &ret[next]);
                 next++;
             } else if (&lanes[--nr_lanes] != l) {
                 *l = lanes[nr_lanes];

@@ -58,13 +58,30 @@ struct cfi_source {
 int cfi_create(const struct cfi_source *source, struct cfi **ret, struct error *err);
 void cfi_free(struct cfi *cfi);
 
+/* The LuaJIT in the module (luajit/layout.h), whose interpreter no CFI describes wholly. Set once,
+ * before others see the cfi; the layout is copied. -1: memory is out. */
+struct luajit_layout;
+int cfi_set_luajit(struct cfi *cfi, const struct luajit_layout *layout, struct error *err);
+/* NULL: there is none, or none whose layout is known. */
+const struct luajit_layout *cfi_luajit(const struct cfi *cfi);
+
+/* The V8 in the module (v8/layout.h), whose builtins no CFI describes. Set once, before others see
+ * the cfi, which owns the layout from then on. */
+struct v8_layout;
+void cfi_set_v8(struct cfi *cfi, struct v8_layout *layout);
+/* NULL: there is none, or none whose layout is known. */
+const struct v8_layout *cfi_v8(const struct cfi *cfi);
+
 /* ---- walking ----------------------------------------------------------------------------- */
 
+struct walker;
 struct unwind_input {
     struct registers registers; /* at the sample: all that were recorded */
     struct memory memory;
     struct codemap code;
     unsigned max_frames; /* more end the walk with STACK_LIMIT */
+    /* Asked first where code may be a VM's (walker.h); NULL: all frames are native. Any thread. */
+    const struct walker *walker;
 };
 
 /* Result of a walk, innermost frame first. Reused from walk to walk. */

@@ -3,36 +3,22 @@
 
 #include <inttypes.h>
 
-uint64_t cursor_uleb128(struct cursor *c)
+struct leb128 leb128_long(const uint8_t *at, const uint8_t *end, bool is_signed)
 {
     uint64_t value = 0;
-    for (unsigned shift = 0;; shift += 7) {
-        uint8_t byte = cursor_u8(c);
-        if (c->failed)
-            return 0;
+    unsigned shift = 0;
+    uint8_t byte = 0x80;
+    while (at < end && byte & 0x80) {
+        byte = *at++;
         if (shift < 64)
             value |= (uint64_t)(byte & 0x7f) << shift;
-        if (!(byte & 0x80))
-            return value;
+        shift = shift < 64 ? shift + 7 : shift;
     }
-}
-
-int64_t cursor_sleb128(struct cursor *c)
-{
-    uint64_t value = 0;
-    for (unsigned shift = 0;;) {
-        uint8_t byte = cursor_u8(c);
-        if (c->failed)
-            return 0;
-        if (shift < 64)
-            value |= (uint64_t)(byte & 0x7f) << shift;
-        shift += 7;
-        if (byte & 0x80)
-            continue;
-        if (shift < 64 && (byte & 0x40))
-            value |= ~UINT64_C(0) << shift;
-        return (int64_t)value;
-    }
+    if (byte & 0x80)
+        return (struct leb128){NULL, 0};
+    if (is_signed && shift < 64 && byte & 0x40)
+        value |= ~UINT64_C(0) << shift;
+    return (struct leb128){at, value};
 }
 
 int cursor_error(const struct cursor *c, struct error *err, const char *text)

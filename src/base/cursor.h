@@ -100,9 +100,41 @@ static inline const char *cursor_string(struct cursor *c)
     return s;
 }
 
-/* DWARF's LEB128 numbers; bits beyond the 64th are dropped. */
-uint64_t cursor_uleb128(struct cursor *c);
-int64_t cursor_sleb128(struct cursor *c);
+/* DWARF's LEB128 numbers; bits beyond the 64th are dropped. Nearly all take one byte. The first
+ * two are for loops that must keep the position in registers: `at` of the result is NULL when the
+ * number is cut short. */
+struct leb128 {
+    const uint8_t *at; /* behind the number */
+    uint64_t value;
+};
+struct leb128 leb128_long(const uint8_t *at, const uint8_t *end, bool is_signed);
+static inline struct leb128 leb128_unsigned(const uint8_t *at, const uint8_t *end)
+{
+    return at < end && *at < 0x80 ? (struct leb128){at + 1, *at} : leb128_long(at, end, false);
+}
+static inline struct leb128 leb128_signed(const uint8_t *at, const uint8_t *end)
+{
+    if (at >= end || *at >= 0x80)
+        return leb128_long(at, end, true);
+    return (struct leb128){at + 1, *at & 0x40 ? *at | ~UINT64_C(0x7f) : *at};
+}
+
+static inline uint64_t cursor_leb128_(struct cursor *c, struct leb128 v)
+{
+    c->failed |= !v.at;
+    if (c->failed)
+        return 0;
+    c->at = v.at;
+    return v.value;
+}
+static inline uint64_t cursor_uleb128(struct cursor *c)
+{
+    return cursor_leb128_(c, leb128_unsigned(c->at, c->end));
+}
+static inline int64_t cursor_sleb128(struct cursor *c)
+{
+    return (int64_t)cursor_leb128_(c, leb128_signed(c->at, c->end));
+}
 
 /* "SOURCE: offset 0xN: SECTION: text" as an ERROR_FORMAT (ERROR_TRUNCATED if failed). -1. */
 int cursor_error(const struct cursor *c, struct error *err, const char *text);

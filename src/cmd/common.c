@@ -345,6 +345,17 @@ static void say_loss(const struct perfdata_loss *loss)
                 loss->events_lost, loss->samples_lost);
 }
 
+/* A few are lost at a recording's ends; many mean that a ring was full. */
+static void say_copies(const struct replay_stats *st)
+{
+    if (100 * st->copies_unused > st->copies)
+        fprintf(stderr,
+                "ljperf: %" PRIu64 " of %" PRIu64
+                " copies of Lua stacks belong to no sample (lost while recording: -m 16M, or lower "
+                "-F)\n",
+                st->copies_unused, st->copies);
+}
+
 static void say_stacks(const struct replay_stats *st, const char *input)
 {
     uint64_t complete = st->ends[STACK_COMPLETE];
@@ -387,8 +398,10 @@ void common_summary(const struct common *c, struct replay *r)
     if (st->unsupported_abi)
         fprintf(stderr, "ljperf: %" PRIu64 " samples of 32-bit or foreign code were not unwound\n",
                 st->unsupported_abi);
-    if (!c->quiet)
+    if (!c->quiet) {
+        say_copies(st);
         say_stacks(st, perfdata_path(replay_perfdata(r)));
+    }
 }
 
 struct stacks *common_collect(const struct common *c, struct replay *r,

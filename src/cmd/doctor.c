@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* ljperf doctor: what this machine can record; with -i, how well a recording unwinds. */
+/* ljperf doctor: what this machine can record; with -i, how well a recording unwinds; with --vm,
+ * which Lua VMs there are. */
 #include "cmd/common.h"
 #include "output/doctor.h"
 #include "output/output.h"
@@ -12,9 +13,32 @@ static const char usage[] =
     "\n"
     "Without -i: is this machine able to record what is needed? One line each (ok, warn,\n"
     "missing) with the cure; exit status 1 when something is missing.\n"
-    "With -i FILE: how the recording's stacks ended, where and why, and what would help.\n";
+    "With -i FILE: how the recording's stacks ended, where and why, and what would help.\n"
+    "\n"
+    "      --vm TARGET      the LuaJIT VMs of a process, a core or an ELF file: the layout found,\n"
+    "                       the evidence for each value, and what each VM does; or why not\n";
 
-static const struct option options[] = {COMMON_LONG, {0}};
+enum { OPT_VM = OPT_COMMON_END };
+
+static const struct option options[] = {COMMON_LONG, {"vm", required_argument, NULL, OPT_VM}, {0}};
+
+static int own_option(void *context, int option, const char *value, struct error *err)
+{
+    const char **vm = context;
+    (void)err;
+    if (option == OPT_VM)
+        *vm = value;
+    return 0;
+}
+
+static int examine_vm(const struct common *c, const char *vm, struct text *out, struct error *err)
+{
+    bool closed = false, found;
+    if (doctor_vm(vm, &c->replay.dso, out, &found, err) < 0 ||
+        text_write(out, STDOUT_FILENO, &closed, err) < 0)
+        return command_error("doctor", err, EXIT_BAD_INPUT);
+    return found ? 0 : EXIT_BAD_INPUT;
+}
 
 static int examine_machine(struct text *out, struct error *err)
 {
@@ -47,8 +71,11 @@ int cmd_doctor(int argc, char **argv)
     struct text out = {0};
     common_init(&c);
     c.replay.symbols.inlines = false;
-    int status = common_parse(&c, argc, argv, COMMON_LETTERS, options, usage, NULL, NULL);
-    if (status < 0)
+    const char *vm = NULL;
+    int status = common_parse(&c, argc, argv, COMMON_LETTERS, options, usage, own_option, &vm);
+    if (status < 0 && vm)
+        status = examine_vm(&c, vm, &out, &err);
+    else if (status < 0)
         status = c.replay.input ? examine_file(&c, &out, &err) : examine_machine(&out, &err);
     text_free(&out);
     common_free(&c);

@@ -15,11 +15,13 @@ static const struct command {
     int (*run)(int argc, char **argv);
     const char *summary;
 } commands[] = {
+    {"record", cmd_record, "a recording, as perf record makes them, with trimmed stacks"},
     {"script", cmd_script, "every sample with its stack, as perf script prints it"},
     {"report", cmd_report, "where the time went: overhead by function, call trees"},
     {"fold", cmd_fold, "folded stacks, for flame graph tools"},
     {"flamegraph", cmd_flamegraph, "a picture of it all, as one SVG file"},
     {"dump", cmd_dump, "the records of a file, decoded"},
+    {"bt", cmd_bt, "the stacks of a live process or a core, now"},
     {"doctor", cmd_doctor, "what this machine can record; how well a file unwinds"},
 };
 
@@ -35,7 +37,8 @@ static void print_help(FILE *out)
     for (int i = 0; i < NR_COMMANDS; i++)
         fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
     fputs("\n"
-          "Record with: perf record --call-graph=dwarf,65528 -k mono COMMAND\n"
+          "Record with: ljperf record COMMAND\n"
+          "         or: perf record --call-graph=dwarf,65528 -k mono COMMAND\n"
           "More: ljperf COMMAND --help, man ljperf\n",
           out);
 }

@@ -15,7 +15,7 @@ static const char usage[] =
     "\n"
     "  -F, --fields LIST    what to print, or +FIELD,-FIELD to change the default:\n"
     "                       comm,tid,pid,time,cpu,event,trace,ip,sym,dso,addr,symoff,\n"
-    "                       srcline,period,weight,misc,phys_addr,uregs,unwind\n"
+    "                       srcline,period,weight,misc,phys_addr,uregs,unwind,callname\n"
     "  -G, --hide-call-graph  only the innermost address\n"
     "      --ns             times in nanoseconds\n"
     "      --header         print the recording's header first\n"

@@ -4,6 +4,8 @@
 #include "base/hash.h"
 #include "base/cursor.h"
 #include "dso/internal.h"
+#include "unwind/luajit/crosscheck.h"
+#include "unwind/luajit/names_builtins.h"
 
 #include <elf.h>
 #include <stdarg.h>
@@ -53,6 +55,7 @@ static void entry_free(struct dso_entry *d)
 {
     struct elf_image *image = d->image.value, *debug = d->debug.value;
     cfi_free(d->cfi.value);
+    luajit_builtins_free(d->builtins);
     if (debug != image && debug != d->mini)
         elf_image_free(debug);
     elf_image_free(d->mini);
@@ -348,6 +351,61 @@ static void eh_frame_by_segment(const struct elf_image *e, struct cfi_source *s)
     }
 }
 
+static const uint8_t *code_bytes(void *context, uint64_t address, size_t size)
+{
+    struct cfi_section s = segment_from(context, address);
+    return s.size >= size ? s.bytes : NULL;
+}
+
+/* Names of LuaJIT's library functions, from the bytes that cannot be written; kept by the dso. */
+/* A defined symbol of .dynsym, by one walk: some functions of one library are asked for. */
+static bool code_symbol(void *context, const char *name, uint64_t *address)
+{
+    struct elf_section symbols, strings;
+    const struct elf_image *e = context;
+    if (!elf_image_section(e, ".dynsym", &symbols) || !symbols.bytes ||
+        !elf_image_section(e, ".dynstr", &strings) || !strings.bytes)
+        return false;
+    size_t length = strlen(name) + 1;
+    for (size_t at = 0; at + sizeof(Elf64_Sym) <= symbols.size; at += sizeof(Elf64_Sym)) {
+        Elf64_Sym s;
+        memcpy(&s, symbols.bytes + at, sizeof(s));
+        if (s.st_shndx == SHN_UNDEF || s.st_name > strings.size ||
+            strings.size - s.st_name < length || memcmp(strings.bytes + s.st_name, name, length))
+            continue;
+        *address = s.st_value;
+        return true;
+    }
+    return false;
+}
+
+static const struct luajit_builtins *find_builtins(struct dso_entry *d, const struct elf_image *e)
+{
+    const struct elf_tables *t = e->tables;
+    d->builtins = luajit_builtins_create();
+    for (uint32_t i = 0; d->builtins && i < t->nr_segments; i++) {
+        const struct elf_phdr *p = &t->segments[i];
+        if (p->type == PT_LOAD && !(p->flags & PF_W) && p->offset <= e->size &&
+            p->filesz <= e->size - p->offset)
+            luajit_builtins_add(d->builtins, e->bytes + p->offset, p->filesz);
+    }
+    return d->builtins;
+}
+
+static void find_luajit(struct dso_entry *d, const struct elf_image *e, struct cfi *cfi)
+{
+    const struct luajit_image image = {e->path, cfi, code_bytes, code_symbol, (void *)e};
+    struct luajit_layout layout;
+    struct error err;
+    int found = luajit_discover(&image, &layout, &err);
+    if (found > 0) {
+        luajit_crosscheck(&image, &layout);
+        layout.builtins = find_builtins(d, e);
+    }
+    if (found < 0 || (found > 0 && cfi_set_luajit(cfi, &layout, &err)))
+        dso_set_problem(d, "%s", err.text);
+}
+
 static void *load_cfi(struct dso_entry *d)
 {
     const struct elf_image *e = dso_image(&d->dso);
@@ -370,6 +428,11 @@ static void *load_cfi(struct dso_entry *d)
     if (cfi_create(&s, &cfi, &err)) {
         dso_set_problem(d, "%s", err.text);
         return NULL;
+    }
+    if (e->machine == EM_X86_64 && e->is64) {
+        find_luajit(d, e, cfi);
+        if (!d->all->options.no_v8)
+            dso_find_v8(d, e, cfi);
     }
     return cfi;
 }

@@ -6,6 +6,9 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#ifdef HAVE_LIBDEFLATE
+#include <libdeflate.h>
+#endif
 #include <lzma.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -315,6 +318,16 @@ void elf_image_free(struct elf_image *image)
 
 /* ---- sections ---------------------------------------------------------------------------- */
 
+#ifdef HAVE_LIBDEFLATE
+/* All of it must be there, and fill `to`. */
+static bool inflate_zlib(const uint8_t *from, size_t size, uint8_t *to, size_t to_size)
+{
+    struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
+    bool whole = d && libdeflate_zlib_decompress(d, from, size, to, to_size, NULL) == 0;
+    libdeflate_free_decompressor(d);
+    return whole;
+}
+#else
 static bool inflate_zlib(const uint8_t *from, size_t size, uint8_t *to, size_t to_size)
 {
     z_stream z = {.next_in = (uint8_t *)from, .next_out = to};
@@ -332,6 +345,7 @@ static bool inflate_zlib(const uint8_t *from, size_t size, uint8_t *to, size_t t
     inflateEnd(&z);
     return whole;
 }
+#endif
 
 /* The bytes of a compressed section: SHF_COMPRESSED's header, or the older ".zdebug_" form
  * ("ZLIB" and the size, big-endian). */

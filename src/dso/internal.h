@@ -32,7 +32,8 @@ struct dso_entry {
     const char *reference_symbol;
     uint64_t reference_address;
     bool frozen; /* being loaded: its build id changes no more (under all->lock) */
-    bool proven; /* the image's build id is the recorded one */
+    struct luajit_builtins *builtins; /* of a LuaJIT in it; with the cfi */
+    bool proven;                      /* the image's build id is the recorded one */
     VEC(struct related) related;
 };
 
@@ -56,6 +57,9 @@ static inline struct dso_entry *dso_entry(const struct dso *dso)
 /* "Why not"; the text is kept by the dsos. The first doubt is kept. */
 void dso_set_problem(struct dso_entry *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* v8.c: the layout of a V8 in the file goes to the cfi. */
+void dso_find_v8(struct dso_entry *d, const struct elf_image *e, struct cfi *cfi);
 
 /* Under d->lock: find and open. */
 struct elf_image *dso_find_image(struct dso_entry *d);

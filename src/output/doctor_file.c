@@ -18,9 +18,18 @@ struct event_count {
     uint64_t with_stack;
 };
 
+/* Lua in the samples; all counts. */
+struct lua_count {
+    uint64_t samples;       /* that hold Lua frames */
+    uint64_t provenance[3]; /* of these, by the weakest Lua frame; */
+    uint64_t unrecorded;    /* those of which some or all was not recorded are not among them */
+    uint64_t frames, traced, inlined;
+};
+
 /* What the samples are made of; one per worker, then summed up. */
 struct tally {
     struct diagnosis *diagnosis;
+    struct lua_count lua;
     VEC(struct event_count) events;
     VEC(uint64_t) dso_frames; /* by dso id */
     uint64_t provenance[3];   /* user frames, by enum provenance */
@@ -57,6 +66,8 @@ static int count_frame(struct tally *t, const struct frame *f)
         t->jit_frames++;
         return 0;
     }
+    if (frame_is_guest(f))
+        return 0;
     const struct mapping *m = f->code;
     if (!m) {
         t->unmapped_frames += user;
@@ -67,6 +78,42 @@ static int count_frame(struct tally *t, const struct frame *f)
         return -1;
     ++*frames;
     return 0;
+}
+
+static void count_lua(struct lua_count *l, const struct replay_sample *s)
+{
+    uint64_t frames = 0;
+    unsigned weakest = PROVENANCE_EXACT;
+    bool unrecorded = false;
+    for (size_t i = 0; i < s->nr_frames; i++) {
+        const struct frame *f = &s->frames[i];
+        if (f->kind != FRAME_LUA)
+            continue;
+        frames++;
+        unrecorded |= f->function == 0;
+        weakest = f->provenance > weakest ? f->provenance : weakest;
+        l->traced += f->tier == TIER_TRACE;
+        l->inlined += (f->flags & FRAME_INLINED) != 0;
+    }
+    if (!frames)
+        return;
+    l->frames += frames;
+    l->samples++;
+    if (unrecorded)
+        l->unrecorded++;
+    else if (weakest <= PROVENANCE_GUESS)
+        l->provenance[weakest]++;
+}
+
+static void add_lua(struct lua_count *to, const struct lua_count *from)
+{
+    to->samples += from->samples;
+    for (int i = 0; i < 3; i++)
+        to->provenance[i] += from->provenance[i];
+    to->unrecorded += from->unrecorded;
+    to->frames += from->frames;
+    to->traced += from->traced;
+    to->inlined += from->inlined;
 }
 
 static int take_sample(void *worker, const struct replay_sample *s, struct error *err)
@@ -80,6 +127,7 @@ static int take_sample(void *worker, const struct replay_sample *s, struct error
         e->with_stack += s->sample->stack_size != 0;
     }
     t->full_copies += s->sample->stack_size && s->sample->stack_dyn_size == s->sample->stack_size;
+    count_lua(&t->lua, s);
     for (size_t i = 0; i < s->nr_frames; i++)
         if (count_frame(t, &s->frames[i]) < 0)
             return error_no_memory(err);
@@ -114,6 +162,7 @@ static bool tally_add(struct tally *to, const struct tally *from)
     }
     for (int i = 0; i < 3; i++)
         to->provenance[i] += from->provenance[i];
+    add_lua(&to->lua, &from->lua);
     to->jit_frames += from->jit_frames;
     to->unmapped_frames += from->unmapped_frames;
     to->full_copies += from->full_copies;
@@ -239,9 +288,35 @@ static void advise_stacks(struct diagnosis *d)
                   "joining more whole stacks to join to");
     if (st->ends[STACK_NO_CODE] || d->sum.unmapped_frames)
         advise(d, "code in memory that nothing describes: generated code needs a jitdump or a perf "
-                  "map while it runs (node --perf-basic-prof)");
+                  "map while it runs (node --perf-basic-prof, luajit -jljdump)");
     if (st->unsupported_abi)
         advise(d, "32-bit or foreign code is not unwound");
+}
+
+static void put_lua(struct diagnosis *d)
+{
+    const struct lua_count *l = &d->sum.lua;
+    const struct replay_stats *st = replay_stats(d->replay);
+    if (!l->samples)
+        return;
+    text_printf(d->out, "Lua: %" PRIu64 " samples hold Lua frames, which are\n", l->samples);
+    static const char *const words[] = {
+        "exact", "in part read at another moment, and found to agree", "in part guessed"};
+    for (int i = 0; i < 3; i++)
+        if (l->provenance[i])
+            text_printf(d->out, "  %10" PRIu64 "  %6.2f%%  %s\n", l->provenance[i],
+                        share(l->provenance[i], l->samples), words[i]);
+    if (l->unrecorded)
+        text_printf(d->out, "  %10" PRIu64 "  %6.2f%%  not recorded, or not all of them\n",
+                    l->unrecorded, share(l->unrecorded, l->samples));
+    text_printf(d->out,
+                "  %" PRIu64 " frames, %.2f%% executed by traces, %.2f%% inlined in them; %" PRIu64
+                " copies of Lua stacks came with samples, %" PRIu64 " unused\n",
+                l->frames, share(l->traced, l->frames), share(l->inlined, l->frames), st->copies,
+                st->copies_unused);
+    if (l->unrecorded && !st->copies)
+        advise(d, "the Lua functions were not recorded: record with ljperf record, as root (it "
+                  "copies the Lua stack with each sample)");
 }
 
 static void put_stacks(struct diagnosis *d)
@@ -261,14 +336,16 @@ static void put_stacks(struct diagnosis *d)
     if (st->bad)
         text_printf(d->out, "  %10" PRIu64 "           damaged samples, passed over\n", st->bad);
     text_printf(d->out,
-                "Frames: %" PRIu64 " of user code: %.2f%% exact, %.2f%% joined, %.2f%% guessed; "
+                "Frames: %" PRIu64 " of user code: %.2f%% exact, %.2f%% joined%s, %.2f%% guessed; "
                 "%.2f%% generated code\n",
                 frames, share(d->sum.provenance[PROVENANCE_EXACT], frames),
                 share(d->sum.provenance[PROVENANCE_IMAGE], frames),
+                d->sum.lua.samples ? " or read at another moment" : "",
                 share(d->sum.provenance[PROVENANCE_GUESS], frames),
                 share(d->sum.jit_frames, frames));
     if (d->sum.full_copies)
         text_printf(d->out, "Copies: %" PRIu64 " are full to the last byte\n", d->sum.full_copies);
+    put_lua(d);
     advise_stacks(d);
 }
 
@@ -288,7 +365,7 @@ static void advise_stop(struct diagnosis *d, const struct replay_stop *stop, con
         return;
     if (dso && dso->kind == DSO_PSEUDO)
         advise(d, "generated code keeps neither unwind information nor frame pointers: stacks end "
-                  "there (LuaJIT: luajit -joff shows what lies above its traces)");
+                  "there (LuaJIT: ljperf record, or luajit -jljdump, see man ljdump)");
     else
         advise(d, "code without unwind information: build it with -fasynchronous-unwind-tables, or "
                   "with -fno-omit-frame-pointer");

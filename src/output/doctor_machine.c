@@ -5,6 +5,7 @@
  * virtual machines make any deduction from settings wrong.
  */
 #include "output/doctor.h"
+#include "session/registers.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -94,24 +95,13 @@ static void check_perf(struct examination *x)
     if (got && WIFEXITED(status) && WEXITSTATUS(status) == 0)
         say(x, OK, "perf", line, NULL);
     else
-        say(x, MISSING, "perf", "cannot be run",
-            "install it: linux-perf (Debian), linux-tools-$(uname -r) (Ubuntu), perf (Fedora, "
+        say(x, WARN, "perf", "cannot be run",
+            "ljperf record does without; else install it: linux-perf (Debian), linux-tools-$(uname "
+            "-r) (Ubuntu), perf (Fedora, "
             "Arch)");
 }
 
 /* ---- events -------------------------------------------------------------------------------- */
-
-/* User registers an unwinder wants; perf's numbering. */
-static uint64_t wanted_registers(void)
-{
-#if defined(__x86_64__)
-    return UINT64_C(0xff0fff); /* all but the segment registers ds, es, fs, gs */
-#elif defined(__aarch64__)
-    return (UINT64_C(1) << 33) - 1;
-#else
-    return 0;
-#endif
-}
 
 /* Open an event on ourselves the way perf record --call-graph=dwarf,65528 -k mono does. Returns
  * its descriptor, or -errno. */
@@ -129,7 +119,7 @@ static int open_event(uint32_t type, uint64_t config, bool user_only)
         .exclude_callchain_user = 1,
         .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN |
                        PERF_SAMPLE_PERIOD | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
-        .sample_regs_user = wanted_registers(),
+        .sample_regs_user = wanted_user_registers(),
         .sample_stack_user = 65528,
         .use_clockid = 1,
         .clockid = CLOCK_MONOTONIC,
@@ -177,7 +167,7 @@ static void check_ring(struct examination *x, int fd)
     void *ring = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (ring != MAP_FAILED) {
         munmap(ring, size);
-        say(x, OK, "buffers", "16 MiB a cpu can be had (perf record -m 16M)", NULL);
+        say(x, OK, "buffers", "16 MiB a cpu can be had (-m 16M)", NULL);
         return;
     }
     getrlimit(RLIMIT_MEMLOCK, &locked);
@@ -343,8 +333,8 @@ void doctor_machine(struct text *out, bool *able)
     check_ptrace(&x);
     check_bpf(&x);
     check_debuginfod(&x);
-    text_string(out, x.able ? "\nRecording will work: perf record --call-graph=dwarf,65528 -k mono "
-                              "[-e cpu-clock] [-m 16M] COMMAND\n"
+    text_string(out, x.able ? "\nRecording will work: ljperf record COMMAND, or perf record "
+                              "--call-graph=dwarf,65528 -k mono [-e cpu-clock] [-m 16M] COMMAND\n"
                             : "\nRecording will not work until what is missing above is cured.\n");
     *able = x.able;
 }

@@ -271,14 +271,16 @@ static void put_color(struct text *t, const struct flame *f)
     unsigned noise = (unsigned)(hash_bytes(f->name, strlen(f->name)) >> 8) & 15;
     const struct function *fn = f->function;
     unsigned hue = 20; /* native: warm */
-    if (!fn || !fn->symbol) {
+    bool guest = fn && function_is_guest(fn);
+    if (!fn || !fn->symbol || (guest && *fn->symbol == '[')) {
         text_printf(t, "hsl(0,0%%,%u%%)", 78 + noise / 2);
         return;
     }
     if (fn->kind == FRAME_KERNEL || fn->kind == FRAME_GUEST_KERNEL)
         hue = 205;
-    else if (fn->kind == FRAME_JIT || fn->kind == FRAME_JS || fn->kind == FRAME_LUA ||
-             fn->kind == FRAME_WASM)
+    else if (fn->kind == FRAME_LUA)
+        hue = 250;
+    else if (fn->kind == FRAME_JIT || guest)
         hue = 105;
     else if (fn->inlined)
         hue = 50;
@@ -305,19 +307,23 @@ static void put_label(struct text *t, const struct flame *f, double x, double y,
 static void put_title(const struct drawing *d, const struct flame *f)
 {
     static const char *const doubts[] = {"", ", joined", ", guessed"};
+    bool guest = f->function && function_is_guest(f->function);
+    const char *doubt = f->provenance <= PROVENANCE_GUESS ? doubts[f->provenance] : "";
+    if (guest && f->provenance == PROVENANCE_IMAGE)
+        doubt = ", read at another moment";
     struct text *t = d->out;
     text_xml(t, f->name);
     text_char(t, '\n');
     if (f->function && f->function->inlined)
         text_string(t, "inlined, ");
     if (f->function && f->function->symbol && f->function->module) {
-        text_xml(t, base_name(f->function->module));
+        text_xml(t, function_is_guest(f->function) ? f->function->module
+                                                   : base_name(f->function->module));
         text_string(t, ", ");
     }
     text_printf(t, "%" PRIu64 " ", f->weight);
     text_xml(t, d->options->samples ? "samples" : d->options->unit ? d->options->unit : "units");
-    text_printf(t, ", %.2f%%%s", 100.0 * (double)f->weight / (double)d->flames[0].weight,
-                f->provenance <= PROVENANCE_GUESS ? doubts[f->provenance] : "");
+    text_printf(t, ", %.2f%%%s", 100.0 * (double)f->weight / (double)d->flames[0].weight, doubt);
 }
 
 static void put_flame(const struct drawing *d, const struct flame *f, uint32_t level)

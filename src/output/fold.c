@@ -40,17 +40,30 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* A name's bytes as a line may have them: ';' ends a function. */
-static void put_bytes(struct text *t, const char *name, size_t size, const char *dropped)
+/* What becomes of a name's bytes: most stand as they are, and whole runs of them are copied. */
+enum byte_fate { BYTE_KEPT, BYTE_CODED, BYTE_COLON, BYTE_QUOTE };
+static const uint8_t fates[256] = {
+    [0 ... ' ' - 1] = BYTE_CODED, [0x7f] = BYTE_CODED, [';'] = BYTE_COLON, /* it ends a function */
+    ['"'] = BYTE_QUOTE,           ['\''] = BYTE_QUOTE,
+};
+
+/* A name's bytes as a line may have them. */
+static void put_bytes(struct text *t, const char *name, size_t size, bool drop_quotes)
 {
-    for (size_t i = 0; i < size; i++) {
-        unsigned char c = (unsigned char)name[i];
-        if (c == ';')
+    size_t run = 0;
+    for (size_t i = 0; i <= size; i++) {
+        unsigned char c = i < size ? (unsigned char)name[i] : 0;
+        enum byte_fate fate = i < size ? fates[c] : BYTE_CODED;
+        if (fate == BYTE_KEPT || (fate == BYTE_QUOTE && !drop_quotes))
+            continue;
+        text_bytes(t, name + run, i - run);
+        run = i + 1;
+        if (i == size)
+            break;
+        if (fate == BYTE_COLON)
             text_char(t, ':');
-        else if (c < ' ' || c == 0x7f)
+        else if (fate == BYTE_CODED)
             text_printf(t, "%%%02X", c);
-        else if (!strchr(dropped, c))
-            text_char(t, (char)c);
     }
 }
 
@@ -60,7 +73,7 @@ static void put_unknown(struct text *t, const struct function *f, bool address)
     struct text module = {0};
     text_module(&module, f->module ? base_name(f->module) : "unknown");
     text_char(t, '[');
-    put_bytes(t, module.at ? module.at : "", module.size, "");
+    put_bytes(t, module.at ? module.at : "", module.size, false);
     if (address) {
         text_bytes(t, " <", 2);
         text_hex(t, f->address, 0);
@@ -107,11 +120,25 @@ static void put_tidy(struct text *t, const char *symbol)
         size_t size = (size_t)((arrow ? arrow : end) - piece);
         if (nr)
             text_char(t, ';');
-        put_bytes(t, piece, tidy_size(piece, size, nr == 0), "\"'");
+        put_bytes(t, piece, tidy_size(piece, size, nr == 0), true);
         if (nr)
             text_bytes(t, "_[i]", 4);
         piece = arrow ? arrow + 2 : NULL;
     }
+}
+
+/* As script's text has it, which stackcollapse-perf.pl reads. */
+static void put_guest(struct text *t, const char *symbol, bool tidy)
+{
+    struct text escaped = {0};
+    text_guest_symbol(&escaped, symbol);
+    text_char(&escaped, 0);
+    if (tidy && !escaped.failed)
+        put_tidy(t, escaped.at);
+    else if (!escaped.failed)
+        put_bytes(t, escaped.at, escaped.size - 1, false);
+    t->failed |= escaped.failed;
+    text_free(&escaped);
 }
 
 static void put_function(const struct folder *fo, struct text *t, const struct function *f)
@@ -119,13 +146,15 @@ static void put_function(const struct folder *fo, struct text *t, const struct f
     const struct fold_options *o = fo->options;
     if (!f->symbol)
         put_unknown(t, f, o->addresses);
+    else if (function_is_guest(f))
+        put_guest(t, f->symbol, o->tidy);
     else if (o->tidy)
         put_tidy(t, f->symbol);
     else
-        put_bytes(t, f->symbol, strlen(f->symbol), "");
+        put_bytes(t, f->symbol, strlen(f->symbol), false);
     if (o->kernel && is_kernel(f))
         text_bytes(t, "_[k]", 4);
-    else if (o->jit && f->kind == FRAME_JIT)
+    else if (o->jit && (f->kind == FRAME_JIT || function_is_guest(f)))
         text_bytes(t, "_[j]", 4);
     else if (o->inlined && f->inlined)
         text_bytes(t, "_[i]", 4);
@@ -134,7 +163,7 @@ static void put_function(const struct folder *fo, struct text *t, const struct f
 static void put_group(const struct fold_options *o, struct text *t, const struct stack_group *g)
 {
     size_t from = t->size;
-    put_bytes(t, g->comm, strlen(g->comm), "");
+    put_bytes(t, g->comm, strlen(g->comm), false);
     for (size_t i = from; i < t->size; i++)
         if (t->at[i] == ' ')
             t->at[i] = '_';
@@ -287,23 +316,38 @@ static int by_name(const void *a, const void *b)
     return order ? order : (x->node > y->node) - (x->node < y->node);
 }
 
+/* All nodes but the root, siblings side by side: those of parent p are [starts[p], starts[p + 1]).
+ */
+static void gather_siblings(const name_tree *tree, uint32_t *starts, struct ordered_node *order)
+{
+    for (size_t i = 1; i < tree->nr; i++)
+        starts[tree->at[i].parent]++;
+    for (size_t p = 1; p <= tree->nr; p++)
+        starts[p] += starts[p - 1]; /* where p's end: filled from there down */
+    for (size_t i = tree->nr; i-- > 1;)
+        order[--starts[tree->at[i].parent]] = (struct ordered_node){tree->at[i].name, (uint32_t)i};
+}
+
 /* Link every node into its parent's list of children, in the order of names. */
 static int link_children(name_tree *tree)
 {
     struct ordered_node *order = calloc(tree->nr, sizeof(*order));
-    if (!order)
-        return -1;
-    for (uint32_t i = 1; i < tree->nr; i++)
-        order[i - 1] = (struct ordered_node){tree->at[i].name, i};
-    qsort(order, tree->nr - 1, sizeof(*order), by_name);
-    for (size_t i = tree->nr - 1; i-- > 0;) {
-        struct name_node *n = &tree->at[order[i].node];
-        struct name_node *parent = &tree->at[n->parent];
-        n->next = parent->first_child;
-        parent->first_child = order[i].node;
+    uint32_t *starts = calloc(tree->nr + 1, sizeof(*starts));
+    if (order && starts)
+        gather_siblings(tree, starts, order);
+    for (size_t p = 0; order && starts && p < tree->nr; p++) {
+        uint32_t from = starts[p], end = starts[p + 1];
+        if (end - from > 1)
+            qsort(order + from, end - from, sizeof(*order), by_name);
+        for (uint32_t i = end; i-- > from;) {
+            tree->at[order[i].node].next = tree->at[p].first_child;
+            tree->at[p].first_child = order[i].node;
+        }
     }
+    bool failed = !order || !starts;
     free(order);
-    return 0;
+    free(starts);
+    return failed ? -1 : 0;
 }
 
 /* Depth first; `line` always holds the path of the node at hand. */

@@ -25,6 +25,11 @@ void text_name(struct text *t, const char *name);
  * parentheses, and importers look for the last of them without a blank in it. */
 void text_module(struct text *t, const char *module);
 
+/* A guest function's symbol: as text_symbol, and without any parenthesis. */
+void text_guest_symbol(struct text *t, const char *symbol);
+/* One word of a note: as a module. */
+void text_word(struct text *t, const char *word);
+
 /* ---- script.c: perf script's text ----------------------------------------------------------- */
 
 enum script_field {
@@ -46,7 +51,8 @@ enum script_field {
     FIELD_PHYS_ADDR = 1 << 15,
     FIELD_MISC = 1 << 16,
     FIELD_UREGS = 1 << 17,
-    FIELD_UNWIND = 1 << 18, /* ours: how the stack ended */
+    FIELD_UNWIND = 1 << 18,   /* ours: how the stack ended */
+    FIELD_CALLNAME = 1 << 19, /* ours: what the caller calls a guest function */
     FIELD_CALLCHAIN_DEFAULTS = FIELD_IP | FIELD_SYM | FIELD_SYMOFF | FIELD_DSO,
 };
 
@@ -69,6 +75,12 @@ int script_create(const struct script_options *options, struct replay *r, struct
                   struct error *err);
 void script_free(struct script *s);
 struct replay_sink script_sink(struct script *s);
+
+/* The parts of a sample for others that print stacks: a line for each frame, and the line that says
+ * how the stack ended. */
+int script_put_frames(struct text *t, struct replay_worker *w, const struct replay_sample *s,
+                      uint32_t fields, bool inlined, struct error *err);
+void script_put_end(struct text *t, const struct replay_sample *s);
 
 /* ---- fold.c: one line a stack ---------------------------------------------------------------- */
 

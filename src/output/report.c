@@ -83,7 +83,7 @@ static void put_key(struct text *t, const struct report *r, const struct report_
         text_symbol(t, g->comm);
         break;
     case KEY_DSO:
-        text_symbol(t, f && f->module ? report_base_name(f->module) : "[unknown]");
+        text_symbol(t, f && f->module ? report_module(f) : "[unknown]");
         break;
     case KEY_SYM:
         report_put_function(t, f, true);
@@ -123,7 +123,7 @@ static bool row_passes(const struct report *r, const struct report_row *row)
     const struct function *f = row_function(r, row);
     const char *module = f && f->module ? f->module : "[unknown]";
     return listed(&o->comms, row_group(r, row)->comm) &&
-           (listed(&o->dsos, module) || listed(&o->dsos, report_base_name(module))) &&
+           (listed(&o->dsos, module) || (f && f->module && listed(&o->dsos, report_module(f)))) &&
            listed(&o->symbols, f ? f->symbol : NULL);
 }
 
@@ -274,8 +274,10 @@ static void put_doubts(const struct section *s, uint16_t event, struct text *t)
         sum.guessed += r->doubts[i].guessed;
     }
     if (sum.joined)
-        text_printf(t, "# Stacks joined to earlier ones: %" PRIu64 " of %" PRIu64 "\n", sum.joined,
-                    s->samples);
+        text_printf(t,
+                    "# Stacks joined, or with frames read at another moment: %" PRIu64
+                    " of %" PRIu64 "\n",
+                    sum.joined, s->samples);
     if (sum.guessed)
         text_printf(t, "# Stacks with guessed frames: %" PRIu64 " of %" PRIu64 "\n", sum.guessed,
                     s->samples);

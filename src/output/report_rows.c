@@ -118,7 +118,7 @@ static int class_functions(struct report *r, struct class_key *keys)
         bool line = report_has_key(o, KEY_SRCLINE);
         const char *module = NULL;
         if ((report_has_key(o, KEY_DSO) || o->dsos.nr) && f->module &&
-            !(module = intern_string(r->strings, report_base_name(f->module))))
+            !(module = intern_string(r->strings, report_module(f))))
             return -1;
         /* where no line is known the function stands for it */
         bool symbol = report_has_key(o, KEY_SYM) || o->symbols.nr || (line && !f->file);
@@ -431,12 +431,20 @@ static char level_of(const struct function *f)
     }
 }
 
+const char *report_module(const struct function *f)
+{
+    return function_is_guest(f) ? f->module : report_base_name(f->module);
+}
+
 void report_put_function(struct text *t, const struct function *f, bool row)
 {
     if (row)
         text_printf(t, "[%c] ", f ? level_of(f) : '.');
     if (f && f->symbol) {
-        text_symbol(t, f->symbol);
+        if (function_is_guest(f))
+            text_guest_symbol(t, f->symbol);
+        else
+            text_symbol(t, f->symbol);
         if (f->inlined)
             text_string(t, " (inlined)");
     } else {

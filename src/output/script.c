@@ -41,6 +41,7 @@ static const struct {
     {"phys_addr", FIELD_PHYS_ADDR},
     {"uregs", FIELD_UREGS},
     {"unwind", FIELD_UNWIND},
+    {"callname", FIELD_CALLNAME},
 };
 
 uint32_t script_field(const char *name)
@@ -54,7 +55,7 @@ uint32_t script_field(const char *name)
 const char *script_field_names(void)
 {
     return "comm,tid,pid,time,cpu,event,trace,ip,sym,dso,addr,symoff,srcline,period,weight,misc,"
-           "phys_addr,uregs,unwind";
+           "phys_addr,uregs,unwind,callname";
 }
 
 /* ---- which fields an event shows ----------------------------------------------------------- */
@@ -158,19 +159,26 @@ void script_free(struct script *s)
 
 /* ---- one worker: its text and its cache of frame lines ------------------------------------- */
 
+/* What a guest's frame shows beside its key. Equal strings are one pointer. */
+struct guest_key {
+    uint64_t pc;
+    const char *name, *callname;
+    uint16_t trace;
+    bool inlined;
+};
+
 struct line {
     struct frame_key key;
-    uint32_t at, size; /* in `lines`; size 0: free slot */
+    struct guest_key guest; /* of a guest's frame; else zeros */
+    uint32_t at, size;      /* in `lines`; size 0: free slot */
     uint32_t fields;
     uint8_t kind, tier, provenance, flags;
 };
 
 /* A frame of the sample before, and where its line stands in `out`. */
 struct printed {
-    uint64_t pc;
-    const void *code;
+    struct frame frame;
     size_t at;
-    uint8_t kind, tier, flags, provenance;
 };
 
 struct script_worker {
@@ -188,20 +196,37 @@ struct script_worker {
     uint32_t printed_fields;
 };
 
-static bool same_line(const struct line *l, const struct frame_key *k, const struct frame *f,
-                      uint32_t fields)
+static struct guest_key guest_key(const struct script_worker *w, const struct replay_sample *s,
+                                  const struct frame *f)
 {
-    return l->key.address == k->address && l->key.owner == k->owner && l->key.lookup == k->lookup &&
-           l->fields == fields && l->kind == f->kind && l->tier == f->tier &&
-           l->provenance == f->provenance;
+    struct guest_function g;
+    if (!frame_is_guest(f))
+        return (struct guest_key){0};
+    replay_guest(w->worker, s, f, &g);
+    return (struct guest_key){.pc = f->pc,
+                              .name = g.name,
+                              .callname = f->callname,
+                              .trace = f->trace,
+                              .inlined = f->flags & FRAME_INLINED};
 }
 
-static struct line *find_line(const struct script_worker *w, const struct frame_key *k,
-                              const struct frame *f, uint32_t fields)
+/* Of a line to be made, or that was made: what must be equal for one text to serve both. */
+static bool same_line(const struct line *a, const struct line *b)
 {
-    uint64_t h = hash_combine((uintptr_t)k->owner, k->address * 2 + (k->address == k->lookup));
+    return a->key.address == b->key.address && a->key.owner == b->key.owner &&
+           a->key.lookup == b->key.lookup && a->fields == b->fields && a->kind == b->kind &&
+           a->tier == b->tier && a->provenance == b->provenance && a->guest.pc == b->guest.pc &&
+           a->guest.name == b->guest.name && a->guest.callname == b->guest.callname &&
+           a->guest.trace == b->guest.trace && a->guest.inlined == b->guest.inlined;
+}
+
+static struct line *find_line(const struct script_worker *w, const struct line *l)
+{
+    const struct frame_key *k = &l->key;
+    uint64_t h =
+        hash_combine((uintptr_t)k->owner ^ l->guest.pc, k->address * 2 + (k->address == k->lookup));
     size_t at = h & (w->cap - 1);
-    while (w->slots[at].size && !same_line(&w->slots[at], k, f, fields))
+    while (w->slots[at].size && !same_line(&w->slots[at], l))
         at = (at + 1) & (w->cap - 1);
     return &w->slots[at];
 }
@@ -220,6 +245,12 @@ static void put_symbol(struct text *t, const char *symbol, uint64_t offset, uint
         text_bytes(t, "+0x", 3);
         text_hex(t, offset, 0);
     }
+}
+
+static void put_guest_symbol(struct text *t, const char *symbol)
+{
+    text_char(t, ' ');
+    text_guest_symbol(t, symbol);
 }
 
 static void put_module(struct text *t, const char *module)
@@ -248,12 +279,53 @@ static void put_srcline(struct text *t, const struct named_frame *n, const char 
     }
 }
 
+static void put_doubt(struct text *t, const struct frame *f, const char *lead)
+{
+    static const char *const words[] = {NULL, "image", "guess"};
+    if (f->provenance > PROVENANCE_GUESS || !words[f->provenance])
+        return;
+    text_string(t, lead);
+    text_string(t, words[f->provenance]);
+}
+
 static void put_annotation(struct text *t, const struct frame *f)
 {
-    if (f->provenance == PROVENANCE_IMAGE)
-        text_bytes(t, " [image]", 8);
-    else if (f->provenance == PROVENANCE_GUESS)
-        text_bytes(t, " [guess]", 8);
+    put_doubt(t, f, " [");
+    if (f->provenance != PROVENANCE_EXACT)
+        text_char(t, ']');
+}
+
+static void put_tier(struct text *t, const struct frame *f)
+{
+    static const char *const tiers[] = {
+        [TIER_INTERP] = " interp",
+        [TIER_BASELINE] = " baseline",
+        [TIER_MAGLEV] = " maglev",
+        [TIER_TURBOFAN] = " turbofan",
+    };
+    if (f->tier == TIER_TRACE)
+        text_printf(t, " trace=%u", f->trace);
+    else if (f->tier < sizeof(tiers) / sizeof(*tiers) && tiers[f->tier])
+        text_string(t, tiers[f->tier]);
+}
+
+/* " [lua trace=17 line=12 inlined image]" */
+static void put_guest_note(struct text *t, const struct frame *f, uint32_t fields)
+{
+    text_string(t, f->kind == FRAME_LUA ? " [lua" : f->kind == FRAME_JS ? " [js" : " [wasm");
+    put_tier(t, f);
+    if (f->line)
+        text_printf(t, " line=%" PRIu32, f->line);
+    if (f->line && f->column)
+        text_printf(t, ":%u", f->column);
+    if ((fields & FIELD_CALLNAME) && f->callname) {
+        text_string(t, " call=");
+        text_word(t, f->callname);
+    }
+    if (f->flags & FRAME_INLINED)
+        text_string(t, " inlined");
+    put_doubt(t, f, " ");
+    text_char(t, ']');
 }
 
 static void put_address(struct text *t, uint64_t address, char lead)
@@ -278,18 +350,36 @@ static void put_frame(struct text *t, const struct named_frame *n, const struct 
                       uint32_t fields, bool inlined)
 {
     uint32_t nr_inlined = inlined && n->resolved ? n->resolved->nr_inlined : 0;
+    bool guest = frame_is_guest(f);
     for (uint32_t i = 0; i < nr_inlined; i++)
         put_inlined(t, n, &n->resolved->inlined[i], fields, '\t');
     if (fields & FIELD_IP)
         put_address(t, n->address, '\t');
-    if (fields & FIELD_SYM)
+    if ((fields & FIELD_SYM) && guest)
+        put_guest_symbol(t, n->symbol);
+    else if (fields & FIELD_SYM)
         put_symbol(t, n->symbol, n->offset, fields);
     if (fields & FIELD_DSO)
         put_module(t, n->module);
-    put_annotation(t, f);
+    if (guest)
+        put_guest_note(t, f, fields);
+    else
+        put_annotation(t, f);
     if (fields & FIELD_SRCLINE)
         put_srcline(t, n, n->file, n->line);
     text_char(t, '\n');
+}
+
+int script_put_frames(struct text *t, struct replay_worker *w, const struct replay_sample *s,
+                      uint32_t fields, bool inlined, struct error *err)
+{
+    for (size_t i = 0; i < s->nr_frames; i++) {
+        struct named_frame n;
+        if (replay_name(w, s, &s->frames[i], &n, err) < 0)
+            return -1;
+        put_frame(t, &n, &s->frames[i], fields, inlined);
+    }
+    return t->failed ? error_no_memory(err) : 0;
 }
 
 static bool grow_lines(struct script_worker *w)
@@ -304,33 +394,26 @@ static bool grow_lines(struct script_worker *w)
     }
     w->cap = cap;
     for (size_t i = 0; i < nr_old; i++) {
-        struct frame f = {
-            .kind = old[i].kind, .tier = old[i].tier, .provenance = old[i].provenance};
         if (old[i].size)
-            *find_line(w, &old[i].key, &f, old[i].fields) = old[i];
+            *find_line(w, &old[i]) = old[i];
     }
     free(old);
     return true;
 }
 
 static int make_line(struct script_worker *w, const struct replay_sample *s, const struct frame *f,
-                     uint32_t fields, const struct frame_key *key, struct line *l,
-                     struct error *err)
+                     const struct line *wanted, struct line *ret, struct error *err)
 {
     struct named_frame n;
     size_t at = w->lines.size;
     if (replay_name(w->worker, s, f, &n, err) < 0)
         return -1;
-    put_frame(&w->lines, &n, f, fields, w->script->options.show_inlined);
+    put_frame(&w->lines, &n, f, wanted->fields, w->script->options.show_inlined);
     if (w->lines.failed)
         return error_no_memory(err);
-    *l = (struct line){.key = *key,
-                       .at = (uint32_t)at,
-                       .size = (uint32_t)(w->lines.size - at),
-                       .fields = fields,
-                       .kind = f->kind,
-                       .tier = f->tier,
-                       .provenance = f->provenance};
+    *ret = *wanted;
+    ret->at = (uint32_t)at;
+    ret->size = (uint32_t)(w->lines.size - at);
     w->nr++;
     return 0;
 }
@@ -338,24 +421,31 @@ static int make_line(struct script_worker *w, const struct replay_sample *s, con
 static int add_frame(struct script_worker *w, const struct replay_sample *s, const struct frame *f,
                      uint32_t fields, struct error *err)
 {
-    struct frame_key key = replay_frame_key(f);
+    const struct line wanted = {.key = replay_frame_key(f),
+                                .guest = guest_key(w, s, f),
+                                .fields = fields,
+                                .kind = f->kind,
+                                .tier = f->tier,
+                                .provenance = f->provenance};
     if (w->lines.size > LINE_CACHE_BYTES) {
         memset(w->slots, 0, w->cap * sizeof(*w->slots));
         w->nr = w->lines.size = 0;
     }
     if (w->nr * 2 >= w->cap && !grow_lines(w))
         return error_no_memory(err);
-    struct line *l = find_line(w, &key, f, fields);
-    if (!l->size && make_line(w, s, f, fields, &key, l, err) < 0)
+    struct line *l = find_line(w, &wanted);
+    if (!l->size && make_line(w, s, f, &wanted, l, err) < 0)
         return -1;
     text_bytes(&w->out, w->lines.at + l->at, l->size);
     return 0;
 }
 
-static bool same_printed(const struct printed *p, const struct frame *f)
+static bool same_printed(const struct frame *p, const struct frame *f)
 {
     return p->pc == f->pc && p->code == f->code && p->kind == f->kind && p->tier == f->tier &&
-           p->flags == f->flags && p->provenance == f->provenance;
+           p->flags == f->flags && p->provenance == f->provenance && p->function == f->function &&
+           p->line == f->line && p->column == f->column && p->trace == f->trace &&
+           p->callname == f->callname;
 }
 
 static size_t shared_frames(const struct script_worker *w, const struct replay_sample *s,
@@ -366,7 +456,7 @@ static size_t shared_frames(const struct script_worker *w, const struct replay_s
     if (w->printed_fields != fields)
         return 0;
     while (nr < old && nr < s->nr_frames &&
-           same_printed(&w->printed.at[old - 1 - nr], &s->frames[s->nr_frames - 1 - nr]))
+           same_printed(&w->printed.at[old - 1 - nr].frame, &s->frames[s->nr_frames - 1 - nr]))
         nr++;
     return nr;
 }
@@ -384,13 +474,7 @@ static int add_frames(struct script_worker *w, const struct replay_sample *s, ui
             shared * sizeof(struct printed));
     for (size_t i = 0; i < own; i++) {
         const struct frame *f = &s->frames[i];
-        w->printed.at[i] = (struct printed){.pc = f->pc,
-                                            .code = f->code,
-                                            .at = w->out.size,
-                                            .kind = f->kind,
-                                            .tier = f->tier,
-                                            .flags = f->flags,
-                                            .provenance = f->provenance};
+        w->printed.at[i] = (struct printed){*f, w->out.size};
         if (add_frame(w, s, f, fields, err) < 0)
             return -1;
     }
@@ -523,7 +607,7 @@ static const char *const end_names[STACK_NR_ENDS] = {
 };
 
 /* "# stack: truncated at 0x7ffc...; pc 0x1234 (/usr/bin/x)" */
-static void put_unwind(struct text *t, const struct replay_sample *s)
+void script_put_end(struct text *t, const struct replay_sample *s)
 {
     if (!s->unwound) {
         text_string(t, "# stack: not unwound\n");
@@ -549,7 +633,9 @@ static int put_single(struct script_worker *w, const struct replay_sample *s, ui
     if (s->nr_frames && replay_name(w->worker, s, &s->frames[0], &n, err) < 0)
         return -1;
     put_address(&w->out, s->sample->ip, ' ');
-    if (fields & FIELD_SYM)
+    if ((fields & FIELD_SYM) && s->nr_frames && frame_is_guest(&s->frames[0]))
+        put_guest_symbol(&w->out, n.symbol);
+    else if (fields & FIELD_SYM)
         put_symbol(&w->out, n.symbol, n.offset, fields);
     if (fields & FIELD_DSO)
         put_module(&w->out, n.module);
@@ -568,7 +654,7 @@ static int script_sample(void *worker, const struct replay_sample *s, struct err
     if ((style.fields & FIELD_IP) && style.has_callchain) {
         text_char(&w->out, '\n');
         if (style.fields & FIELD_UNWIND)
-            put_unwind(&w->out, s);
+            script_put_end(&w->out, s);
         if (add_frames(w, s, style.fields | (s->unwound ? LINE_WALKED : 0), err) < 0)
             return -1;
     } else if ((style.fields & FIELD_IP) && put_single(w, s, style.fields, err) < 0) {

@@ -34,19 +34,30 @@ static void escaped(struct text *t, unsigned char c)
     text_bytes(t, code, sizeof(code));
 }
 
-/* `text` with the bytes that `bad` names, and control characters, as %XX. */
-static void text_escaped(struct text *t, const char *text, const char *bad)
+/* Bytes that are written as they are in a name; in a module; in a guest function's symbol. */
+enum { PLAIN_NAME = 1, PLAIN_MODULE = 2, PLAIN_GUEST = 4 };
+static const uint8_t plain[256] = {
+    [' '] = PLAIN_NAME | PLAIN_GUEST,
+    ['!' ... '\''] = PLAIN_NAME | PLAIN_MODULE | PLAIN_GUEST,
+    ['(' ... ')'] = PLAIN_NAME,
+    ['*' ... '~'] = PLAIN_NAME | PLAIN_MODULE | PLAIN_GUEST,
+    [0x80 ... 0xff] = PLAIN_NAME | PLAIN_MODULE | PLAIN_GUEST,
+};
+
+/* `text` with the bytes that are not plain as %XX. */
+static void text_escaped(struct text *t, const char *text, uint8_t how)
 {
     const unsigned char *run = (const unsigned char *)text;
     const unsigned char *p = run;
-    for (; *p; p++) {
-        if (*p >= ' ' && *p != 0x7f && !strchr(bad, *p))
+    for (;; p++) {
+        if (plain[*p] & how)
             continue;
         text_bytes(t, (const char *)run, (size_t)(p - run));
+        if (!*p)
+            return;
         escaped(t, *p);
         run = p + 1;
     }
-    text_bytes(t, (const char *)run, (size_t)(p - run));
 }
 
 void text_symbol(struct text *t, const char *symbol)
@@ -56,12 +67,22 @@ void text_symbol(struct text *t, const char *symbol)
     text_name(t, symbol);
 }
 
+void text_guest_symbol(struct text *t, const char *symbol)
+{
+    text_escaped(t, symbol, PLAIN_GUEST);
+}
+
+void text_word(struct text *t, const char *word)
+{
+    text_escaped(t, word, PLAIN_MODULE);
+}
+
 void text_name(struct text *t, const char *name)
 {
-    text_escaped(t, name, "");
+    text_escaped(t, name, PLAIN_NAME);
 }
 
 void text_module(struct text *t, const char *module)
 {
-    text_escaped(t, module, " ()");
+    text_escaped(t, module, PLAIN_MODULE);
 }

@@ -5,6 +5,10 @@
 
 #include "base/intern.h"
 #include "replay/replay.h"
+#include "session/vmmemory.h"
+#include "unwind/guest.h"
+#include "unwind/luajit/walk.h"
+#include "unwind/v8/walk.h"
 
 #include <pthread.h>
 
@@ -13,6 +17,20 @@ enum {
     JOB_RECORDS = 256,             /* records read at once: bounds the memory a batch may hold */
     REPLAY_MAX_STACK = 65536,      /* default of max_stack: no real stack is deeper */
     REPLAY_MAX_THREADS = 64,
+};
+
+/* A counter that a sample's READ block says moved. */
+enum { MEMBERS_MAX = 256 };
+struct member {
+    const struct perfdata_event *event;
+    uint64_t id, period;
+};
+
+/* The payload of the VM copy that came with a sample. */
+struct sample_copy {
+    const uint8_t *bytes; /* NULL: none */
+    uint32_t size;
+    bool owned; /* else it points into the job's batch */
 };
 
 /* A sample on its way through a job. */
@@ -24,7 +42,10 @@ struct job_sample {
     size_t nr_kernel;              /* of those, the callchain's part in front */
     enum stack_end end;
     uint64_t end_pc, end_address;
+    struct member member; /* whose sample it is; event NULL: the record's own */
+    struct sample_copy copy;
     bool bad, has_user, unwound;
+    bool copy_differs; /* the copy is of another moment of the thread: not used */
 };
 
 /* One batch of records and what became of its samples. */
@@ -38,6 +59,8 @@ struct job {
 
 struct stop_table;
 struct join_table;
+struct member_table;
+struct copy_table;
 
 struct replay {
     struct replay_options options;
@@ -45,10 +68,14 @@ struct replay {
     struct dsos *dsos;
     struct session *session;
     struct symbols *symbols;
-    struct intern *strings; /* module names of generated code */
+    struct intern *strings; /* module names of generated code, guests' symbols */
+    struct guests *guests;
     unsigned nr_threads;
 
     pthread_mutex_t read_lock; /* reader, session, turns given out */
+    struct member_table *members;
+    struct copy_table *copies;
+    struct vmlog *log; /* what the recorder read of processes; NULL: nothing */
     uint64_t next_turn;
     bool at_end;
 
@@ -62,6 +89,38 @@ struct replay {
     struct stop_table *stops;
 };
 
+/* The walker of one sample (lua.c). */
+struct sample_lua {
+    struct walker outer, inner;
+    struct luajit_process process;
+    const struct session_place *place;
+    struct replay_worker *worker;
+    const struct vm_copy *copy;        /* NULL: the sample has none */
+    struct luajit_vm vms[VM_COPY_VMS]; /* of the copy's */
+    bool asked;                        /* which LuaJITs are mapped */
+};
+
+/* The walker of one sample for all guest languages (js.c). */
+struct sample_js {
+    struct walker outer, inner;
+    const struct walker *lua;
+    struct v8_process process;
+    const struct session_place *place;
+    struct replay_worker *worker;
+    bool asked; /* which V8 is mapped */
+};
+
+struct luajit_names;
+struct v8_names;
+
+/* traces.c: a worker's frames of LuaJIT traces. */
+struct trace_name;
+struct trace_frames {
+    VEC(struct frame) frames; /* of the sample that is being given */
+    struct trace_name *names;
+    size_t nr, cap; /* of names */
+};
+
 struct replay_worker {
     struct replay *replay;
     const struct replay_sink *sink;
@@ -69,7 +128,14 @@ struct replay_worker {
     struct unwinder *unwinder;
     struct symbol_cache *symbols;
     struct unwind_stack stacks[WALK_GROUP];
+    struct vm_copy copies[WALK_GROUP]; /* of the group that is being walked */
+    struct sample_lua luas[WALK_GROUP];
+    struct sample_js jss[WALK_GROUP];
+    struct luajit_names *names;
+    struct v8_names *js_names;
+    struct trace_frames traces;
     struct job job;
+    size_t stack_used; /* bytes of stack that nearly all walks need, as learnt so far */
     bool sink_made;
 };
 
@@ -79,11 +145,59 @@ bool sample_passes(const struct replay *r, const struct sample *head, const char
 int sample_walk_group(struct replay_worker *w, struct job_sample *group, size_t nr,
                       struct error *err);
 
+/* lua.c: the walker for a sample's Lua; `place` and `ret` must stay until it has been walked. */
+const struct walker *sample_walker(struct replay_worker *w, const struct session_place *place,
+                                   struct sample_lua *ret);
+
+/* js.c: the walker for a sample's JavaScript, around that for its Lua; both must stay, as `place`.
+ */
+const struct walker *sample_js_walker(struct replay_worker *w, const struct session_place *place,
+                                      const struct walker *lua, struct sample_js *ret);
+
 /* join.c: remember complete stacks per thread; continue truncated ones. In turn. */
 struct join_table *join_table_create(void);
 void join_table_free(struct join_table *t);
 /* All samples of the job, in order; frames of joined stacks are appended to job->frames. */
 int join_job(struct join_table *t, struct job *job, uint64_t *nr_joined, struct error *err);
+
+/* members.c: samples with a READ block stand for a group's members. Under the read lock. */
+struct member_table *member_table_create(void);
+void member_table_free(struct member_table *t);
+/* Up to MEMBERS_MAX members. */
+int member_table_split(struct member_table *t, const struct perfdata *pd, const struct sample *s,
+                       struct member *ret, size_t *nr, struct error *err);
+
+/* What reading a job counts. */
+struct read_counts {
+    uint64_t samples, bad;
+    uint64_t copies, copies_lost;
+};
+
+/* copies.c: copies of VMs' stacks, as they wait for their samples. Under the read lock. */
+struct copy_table *copy_table_create(void);
+void copy_table_free(struct copy_table *t);
+/* 1: the record was no sample but something of ljperf's own; it may wait now. 0: it is a sample. */
+int copy_table_take(struct copy_table *t, const struct perfdata *pd, const struct record *rec,
+                    const struct perfdata_event *event, struct read_counts *counts,
+                    struct error *err);
+/* The sample's copy, if one waits. */
+void copy_table_give(struct copy_table *t, const struct sample *s, struct sample_copy *ret,
+                     struct read_counts *counts);
+/* The batch ends: what waits is kept beyond it. */
+int copy_table_keep(struct copy_table *t, struct error *err);
+/* The recording ends: drops what still waits, and returns how many. */
+uint64_t copy_table_end(struct copy_table *t);
+/* The same copy for another sample of the job. */
+int sample_copy_share(const struct sample_copy *c, struct sample_copy *ret, struct error *err);
+void sample_copy_release(struct sample_copy *c);
+
+/* Put the Lua functions of traces that a jitdump describes in the place of their machine code, in a
+ * sample that is about to be given; its frames then are the worker's, up to the next. */
+int trace_frames_expand(struct trace_frames *t, struct guests *guests, struct replay_sample *s,
+                        struct error *err);
+/* Whether those would be guesses. */
+bool trace_frame_is_guess(const struct frame *f);
+void trace_frames_free(struct trace_frames *t);
 
 /* stops.c: where stacks ended that did not reach their entry. In turn. */
 struct stop_table *stop_table_create(void);

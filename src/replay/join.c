@@ -123,13 +123,14 @@ static void learn_frame(struct known_thread *k, const struct frame *f, const str
     }
 }
 
-/* Frames whose place is not known (cfa 0), and guesses, prove nothing about their callers. */
+/* Frames whose place is not known (cfa 0), and guesses, prove nothing about their callers. A
+ * guest's frames may be others by the next sample, in the same native frame. */
 static void learn_stack(struct known_thread *k, const struct job *job, const struct job_sample *s)
 {
     const struct frame *frames = job->frames.at + s->first_frame + s->nr_kernel;
     size_t nr = s->nr_frames - s->nr_kernel;
     for (size_t i = nr; i-- > 0 && frames[i].cfa;) {
-        if (frames[i].provenance == PROVENANCE_GUESS)
+        if (frames[i].provenance == PROVENANCE_GUESS || frame_is_guest(&frames[i]))
             break;
         if (k->nr >= CALLERS_MAX) {
             memset(k->frames, 0, k->cap * sizeof(*k->frames));

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The run: threads, turns and batches. See replay.h for how they fit together. */
 #include "replay/internal.h"
+#include "unwind/luajit/names.h"
+#include "unwind/v8/names.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +25,11 @@ static bool machine_is_known(const struct perfdata *pd)
 
 static int open_parts(struct replay *r, struct error *err)
 {
-    const struct perfdata_options reading = {0};
+    const struct perfdata_options reading = {.split_stacks = true};
     const char *path = r->options.input ? r->options.input : "perf.data";
-    if (perfdata_open(path, &reading, &r->pd, err) < 0)
+    if (perfdata_open(path, &reading, &r->pd, err) < 0 || vmlog_read(r->pd, &r->log, err) < 0)
         return -1;
+    r->options.dso.no_v8 = !r->log; /* nobody will ask (sample.c) */
     r->dsos = dsos_create(&r->options.dso);
     if (!r->dsos)
         return error_no_memory(err);
@@ -34,9 +37,13 @@ static int open_parts(struct replay *r, struct error *err)
         return -1;
     r->symbols = symbols_create(r->dsos, &r->options.symbols);
     r->strings = intern_create();
+    r->guests = guests_create();
     r->joins = join_table_create();
+    r->copies = copy_table_create();
     r->stops = stop_table_create();
-    if (!r->symbols || !r->strings || !r->joins || !r->stops)
+    r->members = member_table_create();
+    if (!r->copies || !r->symbols || !r->strings || !r->guests || !r->joins || !r->stops ||
+        !r->members)
         return error_no_memory(err);
     return 0;
 }
@@ -68,12 +75,16 @@ void replay_free(struct replay *r)
     if (!r)
         return;
     symbols_free(r->symbols);
+    vmlog_free(r->log);
+    copy_table_free(r->copies);
     session_free(r->session);
     dsos_free(r->dsos);
     perfdata_close(r->pd);
     intern_free(r->strings);
+    guests_free(r->guests);
     join_table_free(r->joins);
     stop_table_free(r->stops);
+    member_table_free(r->members);
     pthread_mutex_destroy(&r->read_lock);
     pthread_mutex_destroy(&r->turn_lock);
     pthread_cond_destroy(&r->turned);
@@ -82,30 +93,71 @@ void replay_free(struct replay *r)
 
 /* ---- reading: under the read lock ---------------------------------------------------------- */
 
-struct read_counts {
-    uint64_t samples, bad;
-};
+static int take_member(struct replay *r, struct job *job, struct job_sample s, struct error *err)
+{
+    if (s.member.event)
+        s.sample.event = s.member.event;
+    if (session_place(r->session, s.sample.pid, s.sample.tid, &s.place, err) < 0) {
+        sample_copy_release(&s.copy);
+        return -1;
+    }
+    bool passes = sample_passes(r, &s.sample, s.place.comm);
+    if (passes && vec_push(&job->samples, s))
+        return 0;
+    session_place_release(&s.place);
+    sample_copy_release(&s.copy);
+    return passes ? error_no_memory(err) : 0;
+}
+
+/* A sample that carries the values of its group's counters. */
+static int take_group(struct replay *r, struct job *job, const struct job_sample *s,
+                      struct read_counts *counts, struct error *err)
+{
+    struct member members[MEMBERS_MAX];
+    struct sample whole;
+    struct error bad;
+    size_t nr;
+    if (perfdata_sample(r->pd, s->record, &whole, &bad) < 0) {
+        counts->samples++;
+        counts->bad++;
+        return 0;
+    }
+    if (member_table_split(r->members, r->pd, &whole, members, &nr, err) < 0)
+        return -1;
+    counts->samples += nr;
+    int failed = 0;
+    for (size_t i = 0; i < nr && !failed; i++) {
+        struct job_sample one = *s;
+        one.member = members[i];
+        failed = sample_copy_share(&s->copy, &one.copy, err);
+        if (!failed)
+            failed = take_member(r, job, one, err);
+    }
+    return failed;
+}
 
 static int take_sample(struct replay *r, struct job *job, const struct record *rec,
                        struct read_counts *counts, struct error *err)
 {
     struct job_sample s = {.record = rec};
     struct error bad;
-    counts->samples++;
     if (perfdata_sample_head(r->pd, rec, &s.sample, &bad) < 0) {
+        counts->samples++;
         counts->bad++;
         return 0;
     }
-    if (session_place(r->session, s.sample.pid, s.sample.tid, &s.place, err) < 0)
-        return -1;
-    if (!sample_passes(r, &s.sample, s.place.comm)) {
-        session_place_release(&s.place);
-        return 0;
+    int own = copy_table_take(r->copies, r->pd, rec, s.sample.event, counts, err);
+    if (own)
+        return own < 0 ? -1 : 0;
+    copy_table_give(r->copies, &s.sample, &s.copy, counts);
+    bool read = s.sample.present & PERF_SAMPLE_READ;
+    if (read && s.sample.event->attr.read_format & PERF_FORMAT_ID) {
+        int failed = take_group(r, job, &s, counts, err);
+        sample_copy_release(&s.copy);
+        return failed;
     }
-    if (vec_push(&job->samples, s))
-        return 0;
-    session_place_release(&s.place);
-    return error_no_memory(err);
+    counts->samples++;
+    return take_member(r, job, s, err);
 }
 
 static int sort_records(struct replay *r, struct job *job, struct read_counts *counts,
@@ -118,7 +170,7 @@ static int sort_records(struct replay *r, struct job *job, struct read_counts *c
         if (failed)
             return -1;
     }
-    return 0;
+    return copy_table_keep(r->copies, err);
 }
 
 static void report_progress(const struct replay *r)
@@ -157,8 +209,10 @@ static int read_job(struct replay *r, struct job *job, struct read_counts *count
 
 static void release_job(struct replay *r, struct job *job)
 {
-    vec_foreach (s, &job->samples)
+    vec_foreach (s, &job->samples) {
         session_place_release(&s->place);
+        sample_copy_release(&s->copy);
+    }
     perfdata_release(r->pd, &job->batch);
     job->samples.nr = 0;
     job->frames.nr = 0;
@@ -213,9 +267,11 @@ static const struct mapping *end_mapping(const struct job_sample *s)
 
 static bool has_guess(const struct job *job, const struct job_sample *s)
 {
-    for (size_t i = 0; i < s->nr_frames; i++)
-        if (job->frames.at[s->first_frame + i].provenance == PROVENANCE_GUESS)
+    for (size_t i = 0; i < s->nr_frames; i++) {
+        const struct frame *f = &job->frames.at[s->first_frame + i];
+        if (f->provenance == PROVENANCE_GUESS || trace_frame_is_guess(f))
             return true;
+    }
     return false;
 }
 
@@ -224,6 +280,7 @@ static int count_job(struct replay *r, const struct job *job, struct error *err)
     struct replay_stats *st = &r->stats;
     vec_foreach (s, &job->samples) {
         st->bad += s->bad;
+        st->copies_unused += s->copy_differs;
         if (s->bad)
             continue;
         st->passed++;
@@ -241,6 +298,14 @@ static int count_job(struct replay *r, const struct job *job, struct error *err)
     return 0;
 }
 
+static void add_counts(struct replay_stats *st, const struct read_counts *counts)
+{
+    st->samples += counts->samples;
+    st->bad += counts->bad;
+    st->copies += counts->copies;
+    st->copies_unused += counts->copies_lost;
+}
+
 /* The serial part in the middle: joining and counting, in the recording's order. */
 static int settle_job(struct replay *r, struct job *job, const struct read_counts *counts,
                       struct error *err)
@@ -250,8 +315,7 @@ static int settle_job(struct replay *r, struct job *job, const struct read_count
         return 0;
     }
     int failed = 0;
-    r->stats.samples += counts->samples;
-    r->stats.bad += counts->bad;
+    add_counts(&r->stats, counts);
     if (!r->options.no_join)
         failed = join_job(r->joins, job, &r->stats.joined, err);
     if (!failed)
@@ -278,8 +342,10 @@ static int give_job(struct replay_worker *w, struct error *err)
             .end_pc = s->end_pc,
             .end_address = s->end_address,
             .end_mapping = s->unwound && s->end != STACK_COMPLETE ? end_mapping(s) : NULL,
+            .turn = job->turn,
         };
-        if (w->sink->sample(w->sink_worker, &given, err) < 0)
+        if (trace_frames_expand(&w->traces, w->replay->guests, &given, err) < 0 ||
+            w->sink->sample(w->sink_worker, &given, err) < 0)
             return -1;
     }
     return 0;
@@ -312,11 +378,12 @@ static int do_job(struct replay_worker *w, struct error *err)
     struct replay *r = w->replay;
     struct read_counts counts = {0};
     pthread_mutex_lock(&r->read_lock);
+    perfdata_stack_used(r->pd, w->stack_used);
     int got = r->failed ? 0 : read_job(r, &w->job, &counts, err);
     if (got == 0) {
         pthread_mutex_lock(&r->turn_lock);
-        r->stats.samples += counts.samples;
-        r->stats.bad += counts.bad;
+        add_counts(&r->stats, &counts);
+        r->stats.copies_unused += copy_table_end(r->copies);
         pthread_mutex_unlock(&r->turn_lock);
     }
     pthread_mutex_unlock(&r->read_lock);
@@ -333,7 +400,9 @@ static int worker_init(struct replay_worker *w, struct error *err)
 {
     w->unwinder = unwinder_create();
     w->symbols = symbol_cache_create(w->replay->symbols);
-    if (!w->unwinder || !w->symbols)
+    w->names = luajit_names_create(w->replay->guests);
+    w->js_names = v8_names_create(w->replay->guests);
+    if (!w->unwinder || !w->symbols || !w->names || !w->js_names)
         return error_no_memory(err);
     if (w->sink->worker_create(w->sink->context, w, &w->sink_worker, err) < 0)
         return -1;
@@ -347,10 +416,13 @@ static void worker_deinit(struct replay_worker *w)
         w->sink->worker_free(w->sink_worker);
     symbol_cache_free(w->symbols);
     unwinder_free(w->unwinder);
+    luajit_names_free(w->names);
+    v8_names_free(w->js_names);
     for (size_t i = 0; i < WALK_GROUP; i++)
         vec_free(&w->stacks[i].frames);
     vec_free(&w->job.samples);
     vec_free(&w->job.frames);
+    trace_frames_free(&w->traces);
     record_batch_free(&w->job.batch);
 }
 
@@ -414,6 +486,11 @@ const struct perfdata *replay_perfdata(const struct replay *r)
 const struct session *replay_session(const struct replay *r)
 {
     return r->session;
+}
+
+struct guests *replay_guests(const struct replay *r)
+{
+    return r->guests;
 }
 
 struct dsos *replay_dsos(const struct replay *r)

@@ -2,6 +2,7 @@
 /* One sample: the kernel part of its callchain, then its user stack, as frames. */
 #include "base/cursor.h"
 #include "replay/internal.h"
+#include "session/registers.h"
 
 #include <fnmatch.h>
 #include <string.h>
@@ -38,27 +39,7 @@ bool sample_passes(const struct replay *r, const struct sample *head, const char
            in_times(o, head->time) && in_names(&o->events, head->event ? head->event->name : "");
 }
 
-/* perf's register numbers of x86 (linux: arch/x86 asm/perf_regs.h) to DWARF's; -1: not a
- * register an unwinder knows. */
-static int dwarf_register(unsigned bit)
-{
-    static const signed char table[24] = {0,  3,  2,  1,  4, 5, 6,  7,  16, -1, -1, -1,
-                                          -1, -1, -1, -1, 8, 9, 10, 11, 12, 13, 14, 15};
-    return bit < 24 ? table[bit] : -1;
-}
-
-static void user_registers(const struct sample *s, struct registers *ret)
-{
-    *ret = (struct registers){0};
-    uint64_t mask = s->event->attr.sample_regs_user;
-    for (unsigned i = 0; mask; mask &= mask - 1, i++) {
-        int reg = dwarf_register((unsigned)__builtin_ctzll(mask));
-        if (reg < 0)
-            continue;
-        ret->value[reg] = load_u64(s->user_regs + 8 * (size_t)i, s->swapped);
-        ret->known |= 1U << reg;
-    }
-}
+enum { PERF_REG_SP = 7 };
 
 static bool push_frame(struct job *job, struct frame f)
 {
@@ -148,19 +129,49 @@ static bool has_user_stack(const struct job *job, const struct sample *s)
     return job->can_unwind && s->user_abi == PERF_SAMPLE_REGS_ABI_64 && s->stack && s->stack_size;
 }
 
-static void user_input(const struct replay_worker *w, const struct job_sample *s,
-                       struct memory_layer *layer, struct unwind_input *ret)
+/* Where bytes come from behind the stack copy: the VM's stack as copied with the sample, what the
+ * recorder read of the process, files. */
+enum { LAYERS = 3 };
+struct sample_memory {
+    struct memory_layer layers[LAYERS];
+    struct vmlog_view view;
+};
+
+static size_t sample_layers(const struct replay_worker *w, struct job_sample *s,
+                            const struct registers *registers, struct vm_copy *copy,
+                            struct sample_memory *ret)
 {
-    user_registers(&s->sample, &ret->registers);
-    *layer = session_memory(&s->place);
-    ret->memory = (struct memory){.stack = s->sample.stack,
-                                  .stack_start = ret->registers.value[DWARF_RSP],
-                                  .stack_size = s->sample.stack_dyn_size,
-                                  .time = s->sample.time,
-                                  .layers = layer,
-                                  .nr_layers = 1};
+    size_t nr = 0;
+    if (s->copy.bytes) {
+        s->copy_differs = !vm_copy_open(copy, s->copy.bytes, s->copy.size, s->sample.tid,
+                                        registers->value[DWARF_RIP], registers->value[DWARF_RSP]);
+        if (!s->copy_differs && copy->nr)
+            ret->layers[nr++] = vm_copy_layer(copy);
+    }
+    if (w->replay->log) {
+        ret->view = (struct vmlog_view){.log = w->replay->log, .pid = s->sample.pid};
+        ret->layers[nr++] = vmlog_layer(&ret->view);
+    }
+    ret->layers[nr++] = session_memory(&s->place);
+    return nr;
+}
+
+/* The `at`th of its group. */
+static void user_input(struct replay_worker *w, struct job_sample *s, size_t at,
+                       struct sample_memory *memory, struct unwind_input *ret)
+{
+    sample_registers(&s->sample, &ret->registers);
+    size_t nr_layers = sample_layers(w, s, &ret->registers, &w->copies[at], memory);
+    ret->memory = sample_memory(&s->sample, ret->registers.value[DWARF_RSP]);
+    ret->memory.layers = memory->layers;
+    ret->memory.nr_layers = nr_layers;
     ret->code = session_codemap(&s->place);
     ret->max_frames = w->replay->options.max_stack;
+    ret->walker = sample_walker(w, &s->place, &w->luas[at]);
+    if (s->copy.bytes && !s->copy_differs)
+        w->luas[at].copy = &w->copies[at];
+    ret->walker = sample_js_walker(w, &s->place, ret->walker, &w->jss[at]);
+    w->jss[at].process.no_objects = !w->replay->log;
 }
 
 /* Decode a group, and walk its user stacks side by side; stacks[] follow the samples that have
@@ -169,7 +180,7 @@ static int walk_users(struct replay_worker *w, struct job_sample *group, size_t 
                       struct error *err)
 {
     struct unwind_input inputs[WALK_GROUP];
-    struct memory_layer layers[WALK_GROUP];
+    struct sample_memory memories[WALK_GROUP];
     size_t nr_inputs = 0;
     for (struct job_sample *s = group; s < group + nr; s++) {
         struct error bad;
@@ -177,11 +188,27 @@ static int walk_users(struct replay_worker *w, struct job_sample *group, size_t 
         s->has_user = !s->bad && has_user_stack(&w->job, &s->sample);
         if (!s->has_user)
             continue;
-        user_input(w, s, &layers[nr_inputs], &inputs[nr_inputs]);
+        user_input(w, s, nr_inputs, &memories[nr_inputs], &inputs[nr_inputs]);
         unwind_prefetch(&inputs[nr_inputs]);
         w->stacks[nr_inputs++].frames.nr = 0;
     }
     return unwind_batch(w->unwinder, inputs, w->stacks, nr_inputs, err);
+}
+
+/* How far up the walk came: quick to grow and slow to shrink, so that nearly all need no more. */
+static void learn_stack_used(struct replay_worker *w, const struct job_sample *s,
+                             const struct unwind_stack *stack)
+{
+    enum { GROW = 4, SHRINK = 512, LAST_FRAME = 64 };
+    uint64_t sp = 0;
+    sample_user_reg(&s->sample, PERF_REG_SP, &sp);
+    uint64_t used = stack->registers.value[DWARF_RSP] - sp + LAST_FRAME;
+    if (used > s->sample.stack_dyn_size)
+        used = s->sample.stack_dyn_size;
+    if (used > w->stack_used)
+        w->stack_used += (used - w->stack_used + GROW - 1) / GROW;
+    else
+        w->stack_used -= (w->stack_used - used) / SHRINK;
 }
 
 /* The user stack behind the kernel's frames, as far as max_stack allows. */
@@ -191,6 +218,7 @@ static int append_user(struct replay_worker *w, struct job_sample *s,
     struct job *job = &w->job;
     size_t room = w->replay->options.max_stack - s->nr_kernel;
     size_t nr = stack->frames.nr;
+    learn_stack_used(w, s, stack);
     s->unwound = true;
     s->end = stack->end;
     s->end_pc = stack->end_pc;
@@ -213,6 +241,11 @@ static int append_user(struct replay_worker *w, struct job_sample *s,
 static int finish_sample(struct replay_worker *w, struct job_sample *s,
                          const struct unwind_stack *stack, struct error *err)
 {
+    if (s->member.event) {
+        s->sample.event = s->member.event;
+        s->sample.id = s->member.id;
+        s->sample.period = s->member.period;
+    }
     s->first_frame = w->job.frames.nr;
     bool chain = s->sample.present & PERF_SAMPLE_CALLCHAIN;
     if (chain && walk_callchain(w, s, !s->has_user, err) < 0)

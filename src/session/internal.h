@@ -67,9 +67,19 @@ struct address_space {
     struct regions regions;
     /* Where code was found lately, by a hash of the address; emptied by a change. */
     struct region_slot *_Atomic found[FOUND_MAX];
-    struct jit_set *jit; /* NULL: none */
+    struct jit_set *jit;                 /* NULL: none */
+    struct space_luajit *_Atomic luajit; /* NULL: nobody asked yet */
     struct session *session;
 };
+
+/* luajit.c: the interpreters in a space, found at the first question. */
+enum { SPACE_LUAJIT_MAX = 8 };
+struct space_luajit {
+    size_t nr;
+    struct luajit_blob blobs[SPACE_LUAJIT_MAX];
+    const struct v8_layout *v8; /* of the first V8; NULL: none */
+};
+void space_luajit_forget(struct address_space *space);
 
 struct process {
     uint32_t pid;

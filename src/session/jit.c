@@ -18,7 +18,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_SIZE = 4096, USES_MAX = 64 };
+enum { PATH_SIZE = 4096, USES_MAX = 1024 };
+
+static int warn_once(struct session *s, const char *path, const char *what, struct error *err)
+{
+    const char *key = intern_string(s->names, path);
+    if (!key)
+        return error_no_memory(err);
+    if (table_get(&s->warned, (uintptr_t)key))
+        return 0;
+    if (!table_put(&s->warned, (uintptr_t)key, (void *)key))
+        return error_no_memory(err);
+    return session_warn(s, err, "%s: %s", path, what);
+}
 
 /* ---- sets of files ------------------------------------------------------------------------- */
 
@@ -64,8 +76,8 @@ static int process_use(struct session *s, struct process *p, struct jit_file *fi
     for (uint32_t i = 0; i < nr; i++)
         if (old->uses[i].file == file && old->uses[i].until == UINT64_MAX)
             return 0;
-    if (nr >= USES_MAX)
-        return 0;
+    if (nr >= USES_MAX) /* a host with a VM a request, say */
+        return warn_once(s, "jitdumps", "a process has more of them than are used (1024)", err);
     struct address_space *space = process_space(s, p);
     struct jit_set *set = space ? set_create(nr + 1) : NULL;
     if (!set)
@@ -91,18 +103,6 @@ static uint64_t tsc_to_clock(const void *context, uint64_t stamp)
     uint64_t rest = t->shift < 64 ? stamp & ((UINT64_C(1) << t->shift) - 1) : stamp;
     unsigned __int128 product = (unsigned __int128)rest * t->mult;
     return t->zero + whole * t->mult + (uint64_t)(t->shift < 128 ? product >> t->shift : 0);
-}
-
-static int warn_once(struct session *s, const char *path, const char *what, struct error *err)
-{
-    const char *key = intern_string(s->names, path);
-    if (!key)
-        return error_no_memory(err);
-    if (table_get(&s->warned, (uintptr_t)key))
-        return 0;
-    if (!table_put(&s->warned, (uintptr_t)key, (void *)key))
-        return error_no_memory(err);
-    return session_warn(s, err, "%s: %s", path, what);
 }
 
 /* A writer that stamps with some other clock shows by stamps far from when it was announced. */

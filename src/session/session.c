@@ -20,6 +20,8 @@
 static bool clock_is_monotonic(const struct perfdata *pd)
 {
     int clock;
+    if (!pd)
+        return true; /* of the live: all clocks are asked for */
     if (perfdata_clockid(pd, &clock))
         return clock == CLOCK_MONOTONIC;
     for (size_t i = 0; i < perfdata_nr_events(pd); i++) {
@@ -32,8 +34,8 @@ static bool clock_is_monotonic(const struct perfdata *pd)
 
 static int add_recorded_build_ids(struct session *s, struct error *err)
 {
-    size_t nr;
-    const struct record_build_id *ids = perfdata_build_ids(s->pd, &nr);
+    size_t nr = 0;
+    const struct record_build_id *ids = s->pd ? perfdata_build_ids(s->pd, &nr) : NULL;
     for (size_t i = 0; i < nr; i++)
         if (ids[i].build_id.size && build_id_add(s, &ids[i], err) < 0)
             return -1;
@@ -120,6 +122,11 @@ static int apply_mmap(struct session *s, const struct record *rec, struct error 
     if (is_kernel(rec))
         return kernel_mmap(s, is_guest(rec) ? &s->guest_kernel : &s->kernel, &mm, err);
     return maps_apply(s, machine_of(s, rec), &mm, rec->time, err);
+}
+
+int session_map(struct session *s, const struct record_mmap *mm, uint64_t time, struct error *err)
+{
+    return maps_apply(s, &s->host, mm, time, err);
 }
 
 static int apply_comm(struct session *s, const struct record *rec, struct error *err)

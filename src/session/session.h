@@ -14,6 +14,7 @@
 #include "dso/dso.h"
 #include "jitdump/jitdump.h"
 #include "perfdata/perfdata.h"
+#include "unwind/luajit/vm.h"
 #include "unwind/unwind.h"
 
 #include <stdbool.h>
@@ -39,12 +40,17 @@ struct session_options {
 };
 
 struct session;
+/* `pd`: where records come from that session_apply() is given, and what the recording says of its
+ * clock and build ids; NULL: there is none, mappings come through session_map(). */
 int session_create(const struct perfdata *pd, struct dsos *dsos,
                    const struct session_options *options, struct session **ret, struct error *err);
 void session_free(struct session *s);
 
 /* Fails only when memory is out; a record that is damaged is counted and passed over. */
 int session_apply(struct session *s, const struct record *rec, struct error *err);
+
+/* A mapping of a user process that no record told of: a core file's, a live process's. */
+int session_map(struct session *s, const struct record_mmap *mm, uint64_t time, struct error *err);
 
 /* Where a sample happened. */
 struct session_place {
@@ -59,6 +65,13 @@ void session_place_release(struct session_place *p);
 
 /* Code of the place's process, mappings and jit functions, for the unwinder. */
 struct codemap session_codemap(const struct session_place *p);
+/* LuaJIT's interpreters in the place's process, for its walker; none where no code is generated.
+ * Valid as long as the place. */
+const struct luajit_blob *session_luajit(const struct session_place *p, size_t *nr);
+/* The V8 whose generated code the place's process may run; NULL: none, or no code is generated. */
+const struct v8_layout *session_v8(const struct session_place *p);
+/* The interpreter that stands in a mapping; false: none. */
+bool session_luajit_in(const struct mapping *m, struct luajit_blob *ret);
 /* Read-only file-backed pages of the place's process. */
 struct memory_layer session_memory(const struct session_place *p);
 /* The user mapping at `pc`; NULL: none. */

@@ -25,8 +25,8 @@ void *table_get(const struct table *t, uint64_t key);
 bool table_put(struct table *t, uint64_t key, void *value);
 void table_remove(struct table *t, uint64_t key);
 
-#define table_foreach(s, t)                                                 \
-    for (struct table_slot *s = (t)->slots; s < (t)->slots + (t)->cap; s++) \
+#define table_foreach(s, t)                                                             \
+    for (struct table_slot *s = (t)->slots; (t)->cap && s < (t)->slots + (t)->cap; s++) \
         if (s->value)
 
 #endif

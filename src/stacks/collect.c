@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROUP_CACHE = 256 }; /* a power of two */
+enum { GROUP_CACHE = 256, FUNCTION_CACHE = 8192 }; /* powers of two */
 
 /* The functions at one frame key: `nr` indexes from `first` in the worker's list, outermost first.
  */
@@ -19,6 +19,14 @@ struct expansion {
     uint32_t first;
     uint16_t nr; /* 0: free slot */
     uint8_t kind, tier;
+};
+
+/* A function as it was given, and its index. The strings of a replay stay where they are: the same
+ * pointers are the same function, and most addresses are of functions that were seen before. */
+struct function_entry {
+    struct function given;
+    uint32_t index;
+    bool used;
 };
 
 struct group_entry {
@@ -31,6 +39,7 @@ struct path_step {
     uint64_t pc;
     const void *code;
     uint32_t node;
+    uint32_t function, line; /* of a guest's frame */
     uint8_t kind, tier, flags, provenance;
     uint8_t weakest; /* provenance so far, from the outermost frame on */
 };
@@ -43,6 +52,7 @@ struct collector {
     size_t nr, cap;
     VEC(uint32_t) functions;
     struct group_entry groups[GROUP_CACHE];
+    struct function_entry known[FUNCTION_CACHE];
     /* The last sample's path: the next one mostly shares its outer part. Good for one batch only:
      * afterwards a frame's code pointer may mean something else. */
     VEC(struct path_step) path;
@@ -87,10 +97,12 @@ static bool grow(struct collector *c)
 
 static int push_function(struct collector *c, const struct function *f, struct error *err)
 {
-    uint32_t index = stacks_intern_function(c->stacks, f);
-    if (index == UINT32_MAX || !vec_push(&c->functions, index))
-        return error_no_memory(err);
-    return 0;
+    struct function_entry *e = &c->known[function_hash(f) % FUNCTION_CACHE];
+    if (!e->used || !function_equal(&e->given, f)) {
+        *e = (struct function_entry){*f, stacks_intern_function(c->stacks, f), true};
+        e->used = e->index != UINT32_MAX;
+    }
+    return e->used && vec_push(&c->functions, e->index) ? 0 : error_no_memory(err);
 }
 
 static int push_source(struct collector *c, const struct named_frame *n, const struct frame *f,
@@ -114,11 +126,40 @@ static int push_source(struct collector *c, const struct named_frame *n, const s
     return push_function(c, &fn, err);
 }
 
+/* Its name is not final before the run's end. Whoever compiled it, and into what, it is one
+ * function. */
+static int push_guest(struct collector *c, const struct frame *f, struct error *err)
+{
+    struct function fn = {.kind = f->kind, .guest = f->function};
+    if (c->stacks->options.by_line)
+        fn.line = f->line;
+    if (!f->function) {
+        struct guest_function g;
+        guest_unrecorded(f->kind, &g);
+        fn.symbol = g.name;
+        fn.module = guest_module(&g);
+    }
+    return push_function(c, &fn, err);
+}
+
+static int expand_guest(struct collector *c, const struct frame *f, struct expansion *e,
+                        const struct frame_key *key, struct error *err)
+{
+    size_t first = c->functions.nr;
+    if (push_guest(c, f, err) < 0)
+        return -1;
+    *e = (struct expansion){*key, (uint32_t)first, 1, f->kind, f->tier};
+    c->nr++;
+    return 0;
+}
+
 static int expand(struct collector *c, const struct replay_sample *s, const struct frame *f,
                   struct expansion *e, const struct frame_key *key, struct error *err)
 {
     struct named_frame n;
     size_t first = c->functions.nr;
+    if (frame_is_guest(f))
+        return expand_guest(c, f, e, key, err);
     if (replay_name(c->worker, s, f, &n, err) < 0 ||
         push_source(c, &n, f, n.symbol, n.file, n.line, false, err) < 0)
         return -1;
@@ -171,7 +212,8 @@ static uint32_t group_node(struct collector *c, const struct replay_sample *s)
 static bool same_step(const struct path_step *p, const struct frame *f)
 {
     return p->pc == f->pc && p->code == f->code && p->kind == f->kind && p->tier == f->tier &&
-           p->flags == f->flags && p->provenance == f->provenance;
+           p->flags == f->flags && p->provenance == f->provenance && p->function == f->function &&
+           p->line == f->line;
 }
 
 /* How many of the sample's outermost frames the path already holds. */
@@ -199,6 +241,8 @@ static uint32_t take_step(struct collector *c, const struct replay_sample *s, co
         c->tree.nodes.at[node].provenance = f->provenance;
     struct path_step step = {.pc = f->pc,
                              .code = f->code,
+                             .function = f->function,
+                             .line = f->line,
                              .node = node,
                              .kind = f->kind,
                              .tier = f->tier,
@@ -253,6 +297,7 @@ static int collector_create(void *context, struct replay_worker *w, void **ret, 
     if (!c)
         return error_no_memory(err);
     c->stacks = context;
+    c->stacks->guests = replay_guests(replay_of(w));
     c->worker = w;
     if (stack_tree_init(&c->tree) < 0) {
         stack_tree_deinit(&c->tree);

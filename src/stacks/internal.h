@@ -30,8 +30,13 @@ struct stacks {
     uint32_t *function_slots; /* index + 1 */
     size_t nr_function_slots;
     struct stack_tree tree;
-    struct error error; /* of a merge */
+    const struct guests *guests; /* of the replay; NULL: nothing was collected */
+    struct error error;          /* of a merge */
 };
+
+/* By pointers, not by what the strings say. */
+bool function_equal(const struct function *a, const struct function *b);
+uint64_t function_hash(const struct function *f);
 
 /* Any thread; UINT32_MAX when memory is out. */
 uint32_t stacks_intern_function(struct stacks *s, const struct function *f);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The tree, and the tables of functions and groups that its nodes refer to. */
 #include "base/hash.h"
+#include "base/text.h"
 #include "stacks/internal.h"
 
 #include <stdlib.h>
@@ -94,26 +95,26 @@ int stack_tree_merge(struct stack_tree *to, const struct stack_tree *from, struc
 
 /* ---- functions and groups ------------------------------------------------------------------ */
 
-static bool same_function(const struct function *a, const struct function *b)
+bool function_equal(const struct function *a, const struct function *b)
 {
     return a->symbol == b->symbol && a->module == b->module && a->file == b->file &&
            a->line == b->line && a->kind == b->kind && a->tier == b->tier &&
-           a->inlined == b->inlined && a->address == b->address;
+           a->inlined == b->inlined && a->address == b->address && a->guest == b->guest;
 }
 
-static uint64_t hash_function(const struct function *f)
+uint64_t function_hash(const struct function *f)
 {
     uint64_t h = hash_combine((uintptr_t)f->symbol, (uintptr_t)f->module);
     h = hash_combine(h, (uintptr_t)f->file ^ f->line);
-    h = hash_combine(h, f->address);
+    h = hash_combine(h, f->address ^ (uint64_t)f->guest << 32);
     return hash_combine(h, (uint64_t)f->kind << 16 | (uint64_t)f->tier << 8 | f->inlined);
 }
 
 static size_t function_slot(const struct stacks *s, const uint32_t *slots, size_t nr_slots,
                             const struct function *f)
 {
-    size_t at = hash_function(f) & (nr_slots - 1);
-    while (slots[at] && !same_function(&s->functions.at[slots[at] - 1], f))
+    size_t at = function_hash(f) & (nr_slots - 1);
+    while (slots[at] && !function_equal(&s->functions.at[slots[at] - 1], f))
         at = (at + 1) & (nr_slots - 1);
     return at;
 }
@@ -207,10 +208,75 @@ void stacks_free(struct stacks *s)
     free(s);
 }
 
+/* ---- guest functions ----------------------------------------------------------------------- */
+
+/* A guest function with its final name; false: memory is out. */
+static bool name_guest(const struct stacks *s, struct function *f)
+{
+    struct guest_function g;
+    struct text symbol = {0};
+    bool failed = false;
+    if (!guest_get(s->guests, f->guest, UINT64_MAX, &g))
+        guest_unrecorded(f->kind, &g);
+    guest_symbol(&symbol, &g);
+    text_char(&symbol, 0);
+    f->guest = 0;
+    f->symbol = symbol.failed ? NULL : intern_string(s->strings, symbol.at);
+    f->module = intern_or_null(s->strings, guest_module(&g), &failed);
+    f->file = f->line ? intern_or_null(s->strings, g.file, &failed) : NULL;
+    text_free(&symbol);
+    return f->symbol && !failed;
+}
+
+/* Names for all, and for each the index of the function that it is now. */
+static int name_guests(struct stacks *s, uint32_t *index)
+{
+    size_t nr = s->functions.nr;
+    for (size_t i = 0; i < nr; i++)
+        if (s->functions.at[i].guest && !name_guest(s, &s->functions.at[i]))
+            return -1;
+    memset(s->function_slots, 0, s->nr_function_slots * sizeof(*s->function_slots));
+    for (uint32_t i = 0; i < nr; i++) {
+        size_t at = function_slot(s, s->function_slots, s->nr_function_slots, &s->functions.at[i]);
+        if (!s->function_slots[at])
+            s->function_slots[at] = i + 1;
+        index[i] = s->function_slots[at] - 1;
+    }
+    return 0;
+}
+
+static bool has_guests(const struct stacks *s)
+{
+    for (size_t i = 0; i < s->functions.nr; i++)
+        if (s->functions.at[i].guest)
+            return true;
+    return false;
+}
+
+static int finish_guests(struct stacks *s, struct error *err)
+{
+    if (!s->guests || !has_guests(s))
+        return 0;
+    struct stack_tree old = s->tree;
+    uint32_t *index = calloc(s->functions.nr, sizeof(*index));
+    if (!index || name_guests(s, index)) {
+        free(index);
+        return error_no_memory(err);
+    }
+    for (size_t i = 1; i < old.nodes.nr; i++)
+        if (old.nodes.at[i].depth > 1)
+            old.nodes.at[i].function = index[old.nodes.at[i].function];
+    int failed =
+        stack_tree_init(&s->tree) ? error_no_memory(err) : stack_tree_merge(&s->tree, &old, err);
+    stack_tree_deinit(&old);
+    free(index);
+    return failed;
+}
+
 int stacks_finish(struct stacks *s, struct error *err)
 {
     if (s->error.kind == ERROR_NONE)
-        return 0;
+        return finish_guests(s, err);
     if (err)
         *err = s->error;
     return -1;

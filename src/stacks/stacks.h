@@ -24,7 +24,15 @@ struct function {
     bool inlined;
     uint64_t address; /* of an unknown function when by_address, a known one's start when by_start
                          (generated code has none: it comes and goes); else 0 */
+    uint32_t guest;   /* until stacks_finish(): its id (guest.h), which then gave symbol and module;
+                         0 afterwards, and of native code */
 };
+
+/* Of a guest language: symbol and module are guest_symbol()'s and guest_module()'s. */
+static inline bool function_is_guest(const struct function *f)
+{
+    return f->kind == FRAME_LUA || f->kind == FRAME_JS || f->kind == FRAME_WASM;
+}
 
 /* What samples are kept apart by, beside their stack. */
 struct stack_group {
@@ -58,7 +66,8 @@ void stacks_free(struct stacks *s);
  * depends on threads: print sorted. */
 struct replay_sink stacks_sink(struct stacks *s);
 
-/* After the run: -1 when collecting failed for want of memory. */
+/* After the run, while the replay is alive: guest functions get their final names, and those that
+ * then are the same to users become one. -1 when memory was out, now or while collecting. */
 int stacks_finish(struct stacks *s, struct error *err);
 
 /* After stacks_finish. Node 0 is the root; parents stand before their children. */

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* From an address to its unit, the unit's index, and the frames there. */
 #include "symbols/dwarf.h"
-#include "base/text.h"
 #include "dso/elf_image.h"
-#include "symbols/demangle.h"
 #include "symbols/dwarf_index.h"
 
 #include <dwarf.h>
@@ -22,11 +20,12 @@ struct split_file {
 struct dwarf {
     struct dso *dso;
     struct intern *strings;
-    bool demangle;
+    struct shown *shown;
+    bool lines;
     uint64_t low, high; /* where code can be */
     struct dwarf_file file, alt;
     struct segments segments;        /* of the address space, owned by numbers of units */
-    pthread_mutex_t locks[NR_LOCKS]; /* of making a unit's index, by the unit's number */
+    pthread_mutex_t locks[NR_LOCKS]; /* of a unit's index, by the unit's number */
     pthread_mutex_t split_lock;
     VEC(struct split_file *) splits;
 };
@@ -144,23 +143,23 @@ static void code_bounds(struct dwarf *d, const struct elf_image *image)
     }
 }
 
-struct dwarf *dwarf_create(struct dso *dso, struct intern *strings, bool no_demangle)
+struct dwarf *dwarf_create(struct dso *dso, struct intern *strings, struct shown *shown, bool lines)
 {
     const struct elf_image *image = dso_image(dso), *debug = dso_debug_image(dso);
     struct dwarf *d = image && debug ? calloc(1, sizeof(*d)) : NULL;
     if (!d)
         return NULL;
-    *d = (struct dwarf){.dso = dso, .strings = strings, .demangle = !no_demangle};
+    *d = (struct dwarf){.dso = dso, .strings = strings, .shown = shown, .lines = lines};
     for (int i = 0; i < NR_LOCKS; i++)
         pthread_mutex_init(&d->locks[i], NULL);
     pthread_mutex_init(&d->split_lock, NULL);
     code_bounds(d, image);
-    if (!dwarf_file_open(&d->file, debug, false)) {
+    if (!dwarf_file_open(&d->file, debug, false, lines)) {
         dwarf_free(d);
         return NULL;
     }
     const struct elf_image *alt = dso_alt_image(dso);
-    if (alt && dwarf_file_open(&d->alt, alt, false))
+    if (alt && dwarf_file_open(&d->alt, alt, false, lines))
         d->file.alt = &d->alt;
     if (!index_units(d)) {
         dwarf_free(d);
@@ -172,7 +171,7 @@ struct dwarf *dwarf_create(struct dso *dso, struct intern *strings, bool no_dema
 static void file_free(struct dwarf_file *f)
 {
     vec_foreach (u, &f->units)
-        unit_index_free(atomic_load(&u->index));
+        unit_index_free(u->index);
     dwarf_file_close(f);
 }
 
@@ -208,7 +207,7 @@ static struct split_file *split_open(struct dwarf *d, const struct elf_image *im
         return NULL;
     }
     s->image = image;
-    dwarf_file_open(&s->file, image, true);
+    dwarf_file_open(&s->file, image, true, false);
     return s;
 }
 
@@ -240,29 +239,19 @@ static struct dwarf_unit *entries_unit(struct dwarf *d, struct dwarf_unit *u)
     return split ? split : u;
 }
 
-static struct unit_index *index_get(struct dwarf *d, struct dwarf_unit *u,
-                                    struct dwarf_unit *entries)
+/* Under the unit's lock. */
+static struct unit_index *index_get(struct dwarf *d, struct dwarf_unit *u)
 {
-    struct unit_index *x = atomic_load_explicit(&u->index, memory_order_acquire);
-    if (x)
-        return x;
-    pthread_mutex_t *lock = &d->locks[(size_t)(u - d->file.units.at) % NR_LOCKS];
-    pthread_mutex_lock(lock);
-    x = atomic_load_explicit(&u->index, memory_order_relaxed);
-    if (!x) {
-        x = unit_index_create(entries, u, true, d->low, d->high);
-        atomic_store_explicit(&u->index, x, memory_order_release);
-    }
-    pthread_mutex_unlock(lock);
-    return x;
+    if (!u->index)
+        u->index = unit_index_create(entries_unit(d, u), u, d->low, d->high);
+    return u->index;
 }
 
 /* ---- names ------------------------------------------------------------------------------- */
 
 /* The name attributes of one entry, and the entry that it is an instance or the definition of. */
 struct entry_names {
-    const char *name, *linkage;
-    struct dwarf_value origin;
+    struct dwarf_value name, linkage, origin;
 };
 
 static bool read_names(struct dwarf_unit *u, uint64_t die, struct entry_names *ret)
@@ -279,9 +268,9 @@ static bool read_names(struct dwarf_unit *u, uint64_t die, struct entry_names *r
         if (!dwarf_read_value(u, &c, attr, &v))
             return false;
         if (attr->name == DW_AT_name)
-            ret->name = dwarf_string(u, &v);
+            ret->name = v;
         else if (attr->name == DW_AT_linkage_name || attr->name == DW_AT_MIPS_linkage_name)
-            ret->linkage = dwarf_string(u, &v);
+            ret->linkage = v;
         else if (attr->name == DW_AT_abstract_origin || attr->name == DW_AT_specification)
             ret->origin = v;
     }
@@ -291,40 +280,34 @@ static bool read_names(struct dwarf_unit *u, uint64_t die, struct entry_names *r
 /* A linkage name found anywhere up the chain of origins is taken, else the first plain name. */
 static const char *find_name(struct dwarf_unit *u, uint64_t die)
 {
-    const char *name = NULL;
+    struct dwarf_value plain = {0};
+    const struct dwarf_unit *plain_in = NULL;
     for (int i = 0; u && i < MAX_ORIGINS; i++) {
         struct entry_names e = {0};
         struct dwarf_file *file;
         if (!read_names(u, die, &e))
             break;
-        if (e.linkage)
-            return e.linkage;
-        if (!name)
-            name = e.name;
+        const char *linkage = e.linkage.form ? dwarf_string(u, &e.linkage) : NULL;
+        if (linkage)
+            return linkage;
+        if (!plain_in && e.name.form) {
+            plain = e.name;
+            plain_in = u;
+        }
         if (!e.origin.form || !dwarf_reference(u, &e.origin, &file, &die))
             break;
         u = dwarf_unit_at(file, die);
     }
-    return name;
+    return plain_in ? dwarf_string(plain_in, &plain) : NULL;
 }
 
 static const char *node_name(struct dwarf *d, struct dwarf_unit *u, struct function_node *n)
 {
-    const char *shown = atomic_load_explicit(&n->name, memory_order_acquire);
-    if (shown)
-        return shown;
-    const char *name = find_name(u, n->die);
-    if (!name)
-        return NULL;
-    struct text text = {0};
-    if (!d->demangle || !demangle(name, &text))
-        text_string(&text, name);
-    if (!text.failed)
-        shown = intern_bytes(d->strings, text.at ? text.at : "", text.size);
-    text_free(&text);
-    if (shown)
-        atomic_store_explicit(&n->name, shown, memory_order_release);
-    return shown;
+    if (!n->name) {
+        const char *name = find_name(u, n->die);
+        n->name = name ? shown_name(d->shown, name) : NULL;
+    }
+    return n->name;
 }
 
 /* ---- the answer -------------------------------------------------------------------------- */
@@ -335,43 +318,60 @@ static struct dwarf_unit *unit_of(struct dwarf *d, uint64_t vaddr)
     return unit == NO_NODE ? NULL : &d->file.units.at[unit];
 }
 
-/* The functions around the address from inside out, each with where its callee stands in it. */
-static unsigned unroll(struct dwarf *d, struct dwarf_unit *u, struct dwarf_unit *entries,
-                       struct unit_index *x, uint64_t vaddr, struct source_frame *ret)
+/* The functions around the address from inside out. Where its callee stands in a function has been
+ * set in `ret`; NULL `lines`: is not wanted. */
+static unsigned unroll(struct dwarf *d, struct unit_index *x, struct line_table *lines,
+                       uint64_t vaddr, struct source_frame *ret)
 {
     unsigned nr = 0;
-    for (uint32_t at = segments_find(&x->segments, vaddr);
+    struct function_tree *tree = unit_index_tree(x, vaddr);
+    for (uint32_t at = tree ? segments_find(&tree->segments, vaddr) : (uint32_t)NO_NODE;
          at != NO_NODE && nr < DWARF_MAX_FRAMES;) {
-        struct function_node *n = &x->nodes.at[at];
-        ret[nr].name = node_name(d, entries, n);
+        struct function_node *n = &tree->nodes.at[at];
+        ret[nr].name = node_name(d, x->entries, n);
         nr++;
         if (n->parent == NO_NODE || nr == DWARF_MAX_FRAMES)
             break;
-        ret[nr] =
-            (struct source_frame){.file = line_table_path(&x->lines, u, n->call_file, d->strings),
-                                  .line = n->call_line,
-                                  .column = n->call_column};
+        ret[nr] = (struct source_frame){0};
+        if (lines) {
+            ret[nr].file = line_table_path(lines, x->lines_of, n->call_file, d->strings);
+            ret[nr].line = n->call_line;
+            ret[nr].column = n->call_column;
+        }
         at = n->parent;
     }
     return nr;
+}
+
+/* Under the unit's lock. */
+static unsigned find_in_unit(struct dwarf *d, struct dwarf_unit *u, uint64_t vaddr, bool inlines,
+                             struct source_frame *ret)
+{
+    struct unit_index *x = index_get(d, u);
+    if (!x)
+        return 0;
+    ret[0] = (struct source_frame){0};
+    struct line_table *lines = d->lines ? unit_index_lines(x) : NULL;
+    struct line_row row;
+    bool known = lines && line_table_row(lines, vaddr, &row);
+    if (known) {
+        ret[0].file = line_table_path(lines, u, row.file, d->strings);
+        ret[0].line = row.line;
+        ret[0].column = row.column;
+    }
+    unsigned nr = inlines ? unroll(d, x, lines, vaddr, ret) : 0;
+    return nr ? nr : known;
 }
 
 unsigned dwarf_find(struct dwarf *d, uint64_t vaddr, bool inlines,
                     struct source_frame ret[DWARF_MAX_FRAMES])
 {
     struct dwarf_unit *u = unit_of(d, vaddr);
-    struct dwarf_unit *entries = u ? entries_unit(d, u) : NULL;
-    struct unit_index *x = u ? index_get(d, u, entries) : NULL;
-    if (!x)
+    if (!u)
         return 0;
-    struct source_frame innermost = {0};
-    const struct line_row *row = unit_index_row(x, vaddr);
-    if (row) {
-        innermost.file = line_table_path(&x->lines, u, row->file, d->strings);
-        innermost.line = row->line;
-        innermost.column = row->column;
-    }
-    ret[0] = innermost;
-    unsigned nr = inlines ? unroll(d, u, entries, x, vaddr, ret) : 0;
-    return nr ? nr : row != NULL;
+    pthread_mutex_t *lock = &d->locks[(size_t)(u - d->file.units.at) % NR_LOCKS];
+    pthread_mutex_lock(lock);
+    unsigned nr = find_in_unit(d, u, vaddr, inlines, ret);
+    pthread_mutex_unlock(lock);
+    return nr;
 }

@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Line programs (DWARF 2-5): run once, rows kept in address order. */
+/* Line programs (DWARF 2-5): run once, keeping a row in many, and from there on again to the row
+ * that is asked for. */
 #include "base/text.h"
 #include "symbols/dwarf_index.h"
-#include "symbols/sort.h"
 
 #include <dwarf.h>
 #include <stdlib.h>
 
 /* ---- header ------------------------------------------------------------------------------ */
-
-struct line_program {
-    struct cursor c;         /* the program */
-    struct dwarf_unit forms; /* the unit, with the table's own sizes, to read forms by */
-    uint8_t min_length, max_ops, line_range, opcode_base;
-    int8_t line_base;
-    const uint8_t *opcode_lengths;
-};
 
 struct dirs {
     VEC(const char *) at;
@@ -62,10 +54,12 @@ static bool takes_room(const struct cursor *c, uint64_t nr, const struct entry_f
     return f->nr > 0 && nr <= cursor_left(c);
 }
 
+enum { MAX_FILES = 1 << 20 };
+
 static bool add_file(struct line_table *t, const struct dirs *dirs, const char *name, uint64_t dir)
 {
     struct line_file file = {.name = name, .dir = dir < dirs->at.nr ? dirs->at.at[dir] : NULL};
-    return t->files.nr >= ROW_END || vec_push(&t->files, file);
+    return t->files.nr >= MAX_FILES || vec_push(&t->files, file);
 }
 
 static bool read_lists_5(struct line_program *p, struct cursor *c, struct line_table *t,
@@ -143,6 +137,11 @@ static bool read_header(struct line_program *p, const struct dwarf_unit *u, stru
     p->opcode_lengths = cursor_bytes(&c, p->opcode_base ? p->opcode_base - 1u : 0);
     if (c.failed || p->line_range == 0 || p->opcode_base == 0)
         return false;
+    for (unsigned opcode = p->opcode_base; opcode < 256; opcode++) {
+        unsigned adjusted = opcode - p->opcode_base;
+        p->advance[opcode] = (uint8_t)(adjusted / p->line_range);
+        p->line_step[opcode] = (int16_t)(p->line_base + (int)(adjusted % p->line_range));
+    }
     t->from_zero = p->forms.version >= 5;
     struct dirs dirs = {0};
     bool ok = t->from_zero ? read_lists_5(p, &c, t, &dirs) : read_lists_old(&c, t, &dirs);
@@ -152,52 +151,15 @@ static bool read_header(struct line_program *p, const struct dwarf_unit *u, stru
 
 /* ---- program ----------------------------------------------------------------------------- */
 
-struct sequence {
-    uint64_t low;
-    size_t first, nr; /* rows */
-};
-
+/* The registers that tell rows apart. */
 struct machine {
-    struct line_table raw; /* rows in the program's order */
-    VEC(struct sequence) sequences;
-    uint64_t address, low, high;
+    uint64_t address;
     uint32_t line, file, column, op_index;
-    size_t first; /* row of the running sequence */
-    bool no_memory;
 };
 
-static void reset(struct machine *m)
-{
-    m->address = 0;
-    m->line = m->file = 1;
-    m->column = m->op_index = 0;
-    m->first = m->raw.rows.nr;
-}
+enum came { CAME_ROW, CAME_END, CAME_NOTHING }; /* what a run came to; nothing: the program ends */
 
-static void emit(struct machine *m, bool end)
-{
-    size_t nr = m->raw.rows.nr;
-    struct line_row r = {m->address, m->line, (uint16_t)(m->file < ROW_END ? m->file : ROW_END - 1),
-                         (uint16_t)(m->column <= UINT16_MAX ? m->column : 0)};
-    if (end)
-        r.file = ROW_END;
-    if (nr > m->first && m->raw.rows.at[nr - 1].address == r.address)
-        m->raw.rows.at[nr - 1] = r; /* the last row of an address counts */
-    else if (!vec_push(&m->raw.rows, r))
-        m->no_memory = true;
-    if (!end)
-        return;
-    /* Of code that the linker dropped only sequences at 0 or so are left. */
-    nr = m->raw.rows.nr;
-    uint64_t low = nr > m->first ? m->raw.rows.at[m->first].address : 0;
-    if (nr < m->first + 2 || low < m->low || low >= m->high)
-        m->raw.rows.nr = m->first;
-    else if (!vec_push(&m->sequences, (struct sequence){low, m->first, nr - m->first}))
-        m->no_memory = true;
-    reset(m);
-}
-
-static void advance(const struct line_program *p, struct machine *m, uint64_t operations)
+static inline void advance(const struct line_program *p, struct machine *m, uint64_t operations)
 {
     if (p->max_ops <= 1) {
         m->address += p->min_length * operations;
@@ -208,141 +170,216 @@ static void advance(const struct line_program *p, struct machine *m, uint64_t op
     m->op_index = (uint32_t)(ops % p->max_ops);
 }
 
-static void extended(struct line_program *p, struct machine *m)
+static bool extended(struct cursor *c, struct machine *m)
 {
-    uint64_t size = cursor_uleb128(&p->c);
-    const uint8_t *body = cursor_bytes(&p->c, size);
+    uint64_t size = cursor_uleb128(c);
+    const uint8_t *body = cursor_bytes(c, size);
     if (!body || size == 0)
-        return;
-    struct cursor c = cursor_make(body, size, p->c.swap, p->c.source, p->c.section, 0);
-    switch (cursor_u8(&c)) {
-    case DW_LNE_end_sequence:
-        emit(m, true);
-        break;
-    case DW_LNE_set_address:
-        m->address = dwarf_sized(&c, size - 1 == 4 ? 4 : 8);
+        return false;
+    struct cursor in = cursor_make(body, size, c->swap, c->source, c->section, 0);
+    uint8_t opcode = cursor_u8(&in);
+    if (opcode == DW_LNE_set_address) {
+        m->address = dwarf_sized(&in, size - 1 == 4 ? 4 : 8);
         m->op_index = 0;
-        break;
-    default:
-        break;
     }
+    return opcode == DW_LNE_end_sequence;
 }
 
-static void standard(struct line_program *p, struct machine *m, uint8_t opcode)
+/* The opcodes that stand seldom; next_row() does the rest. `at` is behind the opcode and moves on;
+ * NULL: cut short. Returns whether the sequence ends. */
+static bool seldom(const struct line_program *p, const uint8_t **at, struct machine *m,
+                   uint8_t opcode)
 {
-    switch (opcode) {
-    case DW_LNS_copy:
-        emit(m, false);
-        break;
-    case DW_LNS_advance_pc:
-        advance(p, m, cursor_uleb128(&p->c));
-        break;
-    case DW_LNS_advance_line:
-        m->line += (uint32_t)cursor_sleb128(&p->c);
-        break;
-    case DW_LNS_set_file:
-        m->file = (uint32_t)cursor_uleb128(&p->c);
-        break;
-    case DW_LNS_set_column:
-        m->column = (uint32_t)cursor_uleb128(&p->c);
-        break;
-    case DW_LNS_const_add_pc:
-        advance(p, m, (255u - p->opcode_base) / p->line_range);
-        break;
-    case DW_LNS_fixed_advance_pc:
-        m->address += cursor_u16(&p->c);
+    struct cursor c = p->c;
+    bool end = false;
+    c.at = *at;
+    if (opcode == 0) {
+        end = extended(&c, m);
+    } else if (opcode == DW_LNS_fixed_advance_pc) {
+        m->address += cursor_u16(&c);
         m->op_index = 0;
-        break;
-    case DW_LNS_negate_stmt:
-    case DW_LNS_set_basic_block:
-    case DW_LNS_set_prologue_end:
-    case DW_LNS_set_epilogue_begin:
-        break;
-    default:
+    } else {
         for (unsigned i = 0; i < p->opcode_lengths[opcode - 1]; i++)
-            (void)cursor_uleb128(&p->c);
+            (void)cursor_uleb128(&c);
     }
+    *at = c.failed ? NULL : c.at;
+    return end && !c.failed;
 }
 
-static void run(struct line_program *p, struct machine *m)
+/* Run from `*from` on to the next row or the sequence's end. All of every line program that is hit
+ * goes through this, byte by byte: what changes is to stay in registers. */
+static inline __attribute__((always_inline)) enum came
+next_row(const struct line_program *p, const uint8_t **from, struct machine *m)
 {
-    reset(m);
-    while (cursor_left(&p->c) && !p->c.failed && !m->no_memory) {
-        uint8_t opcode = cursor_u8(&p->c);
+    struct leb128 v = {*from, 0};
+    const uint8_t *const end = p->c.end;
+    enum came came = CAME_NOTHING;
+    while (came == CAME_NOTHING && v.at && v.at < end) {
+        uint8_t opcode = *v.at++;
         if (opcode >= p->opcode_base) {
-            unsigned adjusted = opcode - p->opcode_base;
-            advance(p, m, adjusted / p->line_range);
-            m->line += (uint32_t)(p->line_base + (int)(adjusted % p->line_range));
-            emit(m, false);
-        } else if (opcode == 0) {
-            extended(p, m);
-        } else {
-            standard(p, m, opcode);
+            advance(p, m, p->advance[opcode]);
+            m->line += (uint32_t)p->line_step[opcode];
+            came = CAME_ROW;
+            break;
+        }
+        switch (opcode) {
+        case DW_LNS_copy:
+            came = CAME_ROW;
+            break;
+        case DW_LNS_advance_pc:
+            v = leb128_unsigned(v.at, end);
+            advance(p, m, v.value);
+            break;
+        case DW_LNS_advance_line:
+            v = leb128_signed(v.at, end);
+            m->line += (uint32_t)v.value;
+            break;
+        case DW_LNS_set_file:
+            v = leb128_unsigned(v.at, end);
+            m->file = (uint32_t)v.value;
+            break;
+        case DW_LNS_set_column:
+            v = leb128_unsigned(v.at, end);
+            m->column = (uint32_t)v.value;
+            break;
+        case DW_LNS_const_add_pc:
+            advance(p, m, p->advance[255]);
+            break;
+        case DW_LNS_negate_stmt:
+        case DW_LNS_set_basic_block:
+        case DW_LNS_set_prologue_end:
+        case DW_LNS_set_epilogue_begin:
+            break;
+        default: {
+            struct machine copy = *m;
+            const uint8_t *at = v.at;
+            if (seldom(p, &at, &copy, opcode))
+                came = CAME_END;
+            *m = copy;
+            v.at = at;
+        }
         }
     }
+    *from = v.at ? v.at : end;
+    return v.at ? came : CAME_NOTHING;
 }
 
-/* ---- rows in order ----------------------------------------------------------------------- */
+/* ---- sequences --------------------------------------------------------------------------- */
 
-static bool sort_rows(struct line_row *rows, size_t nr)
+enum { MARK_EVERY = 48 }; /* rows */
+
+static bool add_mark(struct line_table *t, const struct machine *m, const uint8_t *at)
 {
-    size_t i = 1;
-    while (i < nr && rows[i].address >= rows[i - 1].address)
-        i++;
-    if (i >= nr)
-        return true;
-    struct sort_key *keys = malloc(nr * sizeof(*keys));
-    struct line_row *copy = malloc(nr * sizeof(*copy));
-    bool ok = keys && copy;
-    for (i = 0; ok && i < nr; i++)
-        keys[i] = (struct sort_key){rows[i].address, (uint32_t)i};
-    if (ok && (ok = sort_keys(keys, nr))) {
-        memcpy(copy, rows, nr * sizeof(*copy));
-        for (i = 0; i < nr; i++)
-            rows[i] = copy[keys[i].index];
-    }
-    free(keys);
-    free(copy);
-    return ok;
+    return vec_push(&t->marks, (struct line_mark){.address = m->address,
+                                                  .at = (uint64_t)(at - t->program.c.start),
+                                                  .line = m->line,
+                                                  .file = m->file,
+                                                  .column = m->column,
+                                                  .op_index = m->op_index});
 }
 
-static bool order_sequences(struct machine *m, struct line_table *t)
+/* What running through a sequence found. */
+struct found {
+    struct line_sequence sequence;
+    uint64_t low, high;
+    bool whole; /* has a row, and ends */
+    bool no_memory;
+};
+
+static struct found scan(struct line_table *t, const uint8_t **from)
 {
-    size_t nr = m->sequences.nr;
-    struct sort_key *keys = malloc((nr + 1) * sizeof(*keys));
-    bool ok = keys && m->raw.rows.nr < UINT32_MAX && vec_reserve(&t->rows, m->raw.rows.nr);
-    for (size_t i = 0; ok && i < nr; i++)
-        keys[i] = (struct sort_key){m->sequences.at[i].low, (uint32_t)i};
-    ok = ok && sort_keys(keys, nr);
-    for (size_t i = 0; ok && i < nr; i++) {
-        const struct sequence *s = &m->sequences.at[keys[i].index];
-        /* Inside a sequence addresses ascend, or the file is odd; then all but the end is sorted.
-         */
-        ok = sort_rows(m->raw.rows.at + s->first, s->nr - 1);
-        memcpy(t->rows.at + t->rows.nr, m->raw.rows.at + s->first, s->nr * sizeof(struct line_row));
-        t->rows.nr += s->nr;
+    struct machine m = {.line = 1, .file = 1};
+    struct found f = {.sequence = {.first = t->marks.nr, .ordered = true}};
+    const uint8_t *at = *from;
+    uint64_t last = 0;
+    unsigned to_mark = 0;
+    bool any = false;
+    enum came came;
+    while ((came = next_row(&t->program, &at, &m)) == CAME_ROW && !f.no_memory) {
+        if (!any)
+            f.low = m.address;
+        any = true;
+        f.sequence.ordered &= m.address >= last;
+        last = m.address;
+        if (to_mark == 0) {
+            f.no_memory = !add_mark(t, &m, at);
+            to_mark = MARK_EVERY;
+        }
+        to_mark--;
     }
-    free(keys);
-    /* Sequences that overlap (damaged files) still leave a table in order. */
-    return ok && sort_rows(t->rows.at, t->rows.nr);
+    *from = at;
+    f.high = m.address;
+    f.whole = any && came == CAME_END;
+    f.sequence.nr = t->marks.nr - f.sequence.first;
+    return f;
 }
 
 bool line_table_read(struct line_table *t, const struct dwarf_unit *u, uint64_t low, uint64_t high)
 {
-    struct line_program p = {0};
-    struct machine m = {.low = low, .high = high};
-    if (!u->has_stmt_list || !read_header(&p, u, t))
+    VEC(struct segment_range) ranges = {0};
+    if (!u->has_stmt_list || !read_header(&t->program, u, t))
         return true;
-    run(&p, &m);
-    bool ok = !m.no_memory && (m.sequences.nr == 0 || order_sequences(&m, t));
-    vec_free(&m.raw.rows);
-    vec_free(&m.sequences);
+    const uint8_t *at = t->program.c.at, *const end = t->program.c.end;
+    bool ok = true;
+    t->budget = 64 * (uint64_t)(end - at);
+    while (ok && at < end) {
+        struct found f = scan(t, &at);
+        /* Of code that the linker dropped only sequences at 0 or so are left. */
+        if (!f.whole || f.low < low || f.low >= high || f.high <= f.low ||
+            t->sequences.nr >= NO_OWNER) {
+            t->marks.nr = f.sequence.first;
+            ok = !f.no_memory;
+            continue;
+        }
+        uint32_t owner = (uint32_t)t->sequences.nr;
+        ok = !f.no_memory && vec_push(&t->sequences, f.sequence) &&
+             vec_push(&ranges, (struct segment_range){f.low, f.high, owner});
+    }
+    ok = ok && segments_make(&t->segments, ranges.at, ranges.nr);
+    vec_free(&ranges);
     return ok;
+}
+
+/* The last mark of the sequence that is not behind the address. */
+static const struct line_mark *find_mark(const struct line_table *t, const struct line_sequence *s,
+                                         uint64_t address)
+{
+    const struct line_mark *base = &t->marks.at[s->first];
+    for (size_t nr = s->ordered ? s->nr : 1; nr > 1;) {
+        size_t half = nr / 2;
+        base += base[half].address <= address ? half : 0;
+        nr -= half;
+    }
+    return base;
+}
+
+bool line_table_row(struct line_table *t, uint64_t address, struct line_row *ret)
+{
+    uint32_t owner = segments_find(&t->segments, address);
+    if (owner == NO_OWNER)
+        return false;
+    const struct line_sequence *s = &t->sequences.at[owner];
+    const struct line_mark *mark = find_mark(t, s, address);
+    const uint8_t *at = t->program.c.start + mark->at, *const from = at;
+    struct machine m = {mark->address, mark->line, mark->file, mark->column, mark->op_index};
+    struct machine best = m;
+    /* The last row of an address counts. Addresses ascend, or the file is odd: then the highest
+     * one is looked for in all the sequence, as long as there has not been too much of that. */
+    while (next_row(&t->program, &at, &m) == CAME_ROW && (!s->ordered || m.address <= address) &&
+           (s->ordered || (uint64_t)(at - from) <= t->budget))
+        if (m.address <= address && m.address >= best.address)
+            best = m;
+    if (!s->ordered)
+        t->budget -= (uint64_t)(at - from) < t->budget ? (uint64_t)(at - from) : t->budget;
+    *ret = (struct line_row){.line = best.line, .file = best.file, .column = best.column};
+    return true;
 }
 
 void line_table_free(struct line_table *t)
 {
-    vec_free(&t->rows);
+    vec_free(&t->sequences);
+    vec_free(&t->marks);
+    segments_free(&t->segments);
     vec_free(&t->files);
 }
 
@@ -361,9 +398,8 @@ const char *line_table_path(struct line_table *t, const struct dwarf_unit *u, ui
     if (index >= t->files.nr || !t->files.at[index].name)
         return NULL;
     struct line_file *f = &t->files.at[index];
-    const char *path = atomic_load_explicit(&f->path, memory_order_acquire);
-    if (path)
-        return path;
+    if (f->path)
+        return f->path;
     struct text text = {0};
     bool absolute = f->name[0] == '/', absolute_dir = f->dir && f->dir[0] == '/';
     if (!absolute && !absolute_dir && u->comp_dir)
@@ -372,9 +408,7 @@ const char *line_table_path(struct line_table *t, const struct dwarf_unit *u, ui
         add_folder(&text, f->dir);
     text_string(&text, f->name);
     if (!text.failed)
-        path = intern_bytes(strings, text.at ? text.at : "", text.size);
+        f->path = intern_bytes(strings, text.at ? text.at : "", text.size);
     text_free(&text);
-    if (path)
-        atomic_store_explicit(&f->path, path, memory_order_release);
-    return path;
+    return f->path;
 }

@@ -73,10 +73,31 @@ static int by_code(const void *a, const void *b)
     return x->code < y->code ? -1 : x->code > y->code;
 }
 
+static uint8_t slot_of(uint16_t name)
+{
+    switch (name) {
+    case DW_AT_low_pc:
+        return SLOT_LOW;
+    case DW_AT_high_pc:
+        return SLOT_HIGH;
+    case DW_AT_ranges:
+        return SLOT_RANGES;
+    case DW_AT_call_file:
+        return SLOT_CALL_FILE;
+    case DW_AT_call_line:
+        return SLOT_CALL_LINE;
+    case DW_AT_call_column:
+        return SLOT_CALL_COLUMN;
+    default:
+        return SLOT_NONE;
+    }
+}
+
 /* One declaration; false at the end of the table or of the section. */
 static bool read_abbrev(const struct dwarf_unit *u, struct cursor *c, struct dwarf_abbrevs *all)
 {
-    struct dwarf_abbrev e = {.code = cursor_uleb128(c), .first_attr = (uint32_t)all->attrs.nr};
+    struct dwarf_abbrev e = {
+        .code = cursor_uleb128(c), .first_attr = (uint32_t)all->attrs.nr, .sibling = NO_ATTR};
     if (c->failed || e.code == 0)
         return false;
     e.tag = (uint16_t)cursor_uleb128(c);
@@ -90,14 +111,19 @@ static bool read_abbrev(const struct dwarf_unit *u, struct cursor *c, struct dwa
             return false;
         if (a.name == 0 && a.form == 0)
             break;
-        uint32_t size = form_size(u, a.form);
+        a.size = form_size(u, a.form);
+        a.slot = slot_of(a.name);
         e.fixed_size =
-            size == NOT_FIXED || e.fixed_size > 1 << 20 ? NOT_FIXED : e.fixed_size + size;
-        e.has_sibling |= a.name == DW_AT_sibling;
+            a.size == NOT_FIXED || e.fixed_size > 1 << 20 ? NOT_FIXED : e.fixed_size + a.size;
+        if (a.name == DW_AT_sibling)
+            e.sibling = e.nr_attrs;
+        e.has_code |= a.slot == SLOT_LOW || a.slot == SLOT_RANGES;
         e.nr_attrs++;
         if (!vec_push(&all->attrs, a))
             return false;
     }
+    bool function = e.tag == DW_TAG_subprogram || e.tag == DW_TAG_inlined_subroutine;
+    e.is_leaf = !e.children && !(function && e.has_code);
     return vec_push(&all->entries, e);
 }
 
@@ -145,10 +171,8 @@ void dwarf_unit_release(struct dwarf_unit *u)
     abbrevs_free(atomic_exchange(&u->abbrevs, NULL));
 }
 
-const struct dwarf_abbrev *dwarf_abbrev_find(const struct dwarf_abbrevs *a, uint64_t code)
+const struct dwarf_abbrev *dwarf_abbrev_search(const struct dwarf_abbrevs *a, uint64_t code)
 {
-    if (a->dense)
-        return code - 1 < a->entries.nr ? &a->entries.at[code - 1] : NULL;
     struct dwarf_abbrev key = {.code = code};
     return a->entries.nr ? bsearch(&key, a->entries.at, a->entries.nr, sizeof(key), by_code) : NULL;
 }
@@ -243,20 +267,40 @@ bool dwarf_read_value(const struct dwarf_unit *u, struct cursor *c, const struct
     return !c->failed;
 }
 
-void dwarf_skip(const struct dwarf_unit *u, struct cursor *c, const struct dwarf_abbrevs *all,
-                const struct dwarf_abbrev *a)
+/* Forms of no fixed size; those that are common are skipped without making a value of them. */
+static bool skip_value(const struct dwarf_unit *u, struct cursor *c, const struct dwarf_attr *a)
 {
-    if (a->fixed_size != NOT_FIXED) {
-        cursor_skip(c, a->fixed_size);
-        return;
-    }
     struct dwarf_value ignored;
-    for (uint32_t i = 0; i < a->nr_attrs; i++) {
-        const struct dwarf_attr *attr = &all->attrs.at[a->first_attr + i];
-        uint32_t size = form_size(u, attr->form);
-        if (size != NOT_FIXED)
-            cursor_skip(c, size);
-        else if (!dwarf_read_value(u, c, attr, &ignored))
+    switch (a->form) {
+    case DW_FORM_exprloc:
+    case DW_FORM_block:
+        cursor_skip(c, cursor_uleb128(c));
+        return !c->failed;
+    case DW_FORM_block1:
+        cursor_skip(c, cursor_u8(c));
+        return !c->failed;
+    case DW_FORM_sdata:
+    case DW_FORM_udata:
+    case DW_FORM_ref_udata:
+    case DW_FORM_strx:
+    case DW_FORM_addrx:
+    case DW_FORM_loclistx:
+    case DW_FORM_rnglistx:
+        (void)cursor_uleb128(c);
+        return !c->failed;
+    default:
+        return dwarf_read_value(u, c, a, &ignored);
+    }
+}
+
+void dwarf_skip_some(const struct dwarf_unit *u, struct cursor *c, const struct dwarf_abbrevs *all,
+                     const struct dwarf_abbrev *a, uint32_t nr)
+{
+    const struct dwarf_attr *attr = all->attrs.at + a->first_attr;
+    for (uint32_t i = 0; i < nr; i++, attr++) {
+        if (attr->size != NOT_FIXED)
+            cursor_skip(c, attr->size);
+        else if (!skip_value(u, c, attr))
             return;
     }
 }
@@ -618,7 +662,7 @@ static void read_units(struct dwarf_file *f)
     vec_free(&package.parts);
 }
 
-bool dwarf_file_open(struct dwarf_file *f, const struct elf_image *image, bool dwo)
+bool dwarf_file_open(struct dwarf_file *f, const struct elf_image *image, bool dwo, bool lines)
 {
     static const char *const names[SEC_NR] = {
         ".debug_info",   ".debug_abbrev",   ".debug_str",  ".debug_line",        ".debug_line_str",
@@ -628,6 +672,8 @@ bool dwarf_file_open(struct dwarf_file *f, const struct elf_image *image, bool d
         char name[64];
         struct elf_section s;
         size_t size = strlen(names[i]);
+        if (i == SEC_LINE && !lines)
+            continue;
         memcpy(name, names[i], size + 1);
         if (dwo)
             memcpy(name + size, ".dwo", 5);

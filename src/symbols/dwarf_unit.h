@@ -44,8 +44,22 @@ struct dwarf_value {
     uint16_t form;        /* 0: absent */
 };
 
+/* The attributes that tell where a function's code is and where it is inlined. */
+enum dwarf_slot {
+    SLOT_NONE,
+    SLOT_LOW,
+    SLOT_HIGH,
+    SLOT_RANGES,
+    SLOT_CALL_FILE,
+    SLOT_CALL_LINE,
+    SLOT_CALL_COLUMN,
+    SLOT_NR,
+};
+
 struct dwarf_attr {
     uint16_t name, form;
+    uint32_t size; /* bytes it takes; NOT_FIXED: it must be read */
+    uint8_t slot;  /* enum dwarf_slot */
     int64_t implicit;
 };
 
@@ -53,11 +67,14 @@ struct dwarf_abbrev {
     uint64_t code;
     uint32_t first_attr, nr_attrs;
     uint32_t fixed_size; /* of all attributes; NOT_FIXED: they must be read */
+    uint32_t sibling;    /* number of the attribute that gives it; NO_ATTR: none */
     uint16_t tag;
-    bool children, has_sibling;
+    bool children;
+    bool has_code; /* low_pc or ranges */
+    bool is_leaf;  /* no children, and not a function or inlined call that has code */
 };
 
-enum { NOT_FIXED = UINT32_MAX };
+enum { NOT_FIXED = UINT32_MAX, NO_ATTR = UINT32_MAX };
 
 struct dwarf_abbrevs {
     VEC(struct dwarf_abbrev) entries; /* sorted by code */
@@ -80,11 +97,12 @@ struct dwarf_unit {
     bool has_low_pc, has_stmt_list;
     const char *name, *comp_dir, *dwo_name;
     const struct dwarf_unit *skeleton; /* of a split unit */
-    _Atomic(struct unit_index *) index;
+    struct unit_index *index;          /* under the lock of whoever made it */
 };
 
-/* Read the units of `image`; false: none (or memory is out). `file` is freed by the caller. */
-bool dwarf_file_open(struct dwarf_file *file, const struct elf_image *image, bool dwo);
+/* Read the units of `image`; false: none (or memory is out). `lines` false: line programs are not
+ * wanted (and not inflated). `file` is freed by the caller. */
+bool dwarf_file_open(struct dwarf_file *file, const struct elf_image *image, bool dwo, bool lines);
 void dwarf_file_close(struct dwarf_file *file);
 /* The unit whose bytes hold that offset of SEC_INFO; NULL: none. */
 struct dwarf_unit *dwarf_unit_at(struct dwarf_file *file, uint64_t offset);
@@ -92,15 +110,59 @@ struct dwarf_unit *dwarf_unit_at(struct dwarf_file *file, uint64_t offset);
 /* The unit's abbreviations, read at first use; NULL: damaged. Any thread. */
 const struct dwarf_abbrevs *dwarf_abbrevs(struct dwarf_unit *u);
 void dwarf_unit_release(struct dwarf_unit *u);
-const struct dwarf_abbrev *dwarf_abbrev_find(const struct dwarf_abbrevs *a, uint64_t code);
+const struct dwarf_abbrev *dwarf_abbrev_search(const struct dwarf_abbrevs *a, uint64_t code);
+static inline const struct dwarf_abbrev *dwarf_abbrev_find(const struct dwarf_abbrevs *a,
+                                                           uint64_t code)
+{
+    if (a->dense)
+        return code - 1 < a->entries.nr ? &a->entries.at[code - 1] : NULL;
+    return dwarf_abbrev_search(a, code);
+}
+
+static inline uint64_t dwarf_offset(struct cursor *c, unsigned size)
+{
+    return size == 8 ? cursor_u64(c) : cursor_u32(c);
+}
+
+static inline uint64_t dwarf_sized(struct cursor *c, unsigned size)
+{
+    switch (size) {
+    case 1:
+        return cursor_u8(c);
+    case 2:
+        return cursor_u16(c);
+    case 4:
+        return cursor_u32(c);
+    default:
+        return cursor_u64(c);
+    }
+}
 
 /* A cursor over the unit's DIEs from `offset` on; failed when it is outside. */
 struct cursor dwarf_cursor(const struct dwarf_unit *u, uint64_t offset);
 bool dwarf_read_value(const struct dwarf_unit *u, struct cursor *c, const struct dwarf_attr *a,
                       struct dwarf_value *ret);
-/* Move over an entry's attributes. */
-void dwarf_skip(const struct dwarf_unit *u, struct cursor *c, const struct dwarf_abbrevs *all,
-                const struct dwarf_abbrev *a);
+/* The same for an attribute of an abbreviation. */
+static inline bool dwarf_read_attr(const struct dwarf_unit *u, struct cursor *c,
+                                   const struct dwarf_attr *a, struct dwarf_value *ret)
+{
+    if (a->size == 0 || a->size > 8 || !(0x116 >> a->size & 1)) /* not 1, 2, 4, 8 */
+        return dwarf_read_value(u, c, a, ret);
+    ret->form = a->form;
+    ret->number = dwarf_sized(c, a->size);
+    return !c->failed;
+}
+/* Move over the first `nr` of an entry's attributes; over all. */
+void dwarf_skip_some(const struct dwarf_unit *u, struct cursor *c, const struct dwarf_abbrevs *all,
+                     const struct dwarf_abbrev *a, uint32_t nr);
+static inline void dwarf_skip(const struct dwarf_unit *u, struct cursor *c,
+                              const struct dwarf_abbrevs *all, const struct dwarf_abbrev *a)
+{
+    if (a->fixed_size != NOT_FIXED)
+        cursor_skip(c, a->fixed_size);
+    else
+        dwarf_skip_some(u, c, all, a, a->nr_attrs);
+}
 
 const char *dwarf_string(const struct dwarf_unit *u, const struct dwarf_value *v); /* or NULL */
 bool dwarf_address(const struct dwarf_unit *u, const struct dwarf_value *v, uint64_t *ret);
@@ -127,25 +189,6 @@ static inline struct cursor dwarf_section_cursor(const struct dwarf_file *f, enu
                     f->image->swapped, f->image->path, "DWARF", offset);
     c.failed = !inside;
     return c;
-}
-
-static inline uint64_t dwarf_offset(struct cursor *c, unsigned size)
-{
-    return size == 8 ? cursor_u64(c) : cursor_u32(c);
-}
-
-static inline uint64_t dwarf_sized(struct cursor *c, unsigned size)
-{
-    switch (size) {
-    case 1:
-        return cursor_u8(c);
-    case 2:
-        return cursor_u16(c);
-    case 4:
-        return cursor_u32(c);
-    default:
-        return cursor_u64(c);
-    }
 }
 
 #endif

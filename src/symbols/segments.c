@@ -51,8 +51,10 @@ bool segments_make(struct segments *s, const struct segment_range *ranges, size_
     if (!order)
         return false;
     for (size_t i = 0; i < nr; i++)
-        order[i] = (struct sort_key){ranges[i].low, (uint32_t)i};
-    bool ok = sort_keys(order, nr) && sweep(s, ranges, order, nr);
+        order[i] = (struct sort_key){.key = ranges[i].low, .index = (uint32_t)i};
+    /* Each range begins a segment and may end one. */
+    bool ok = vec_reserve(&s->starts, 2 * nr) && vec_reserve(&s->owners, 2 * nr) &&
+              sort_keys(order, nr) && sweep(s, ranges, order, nr);
     free(order);
     return ok;
 }

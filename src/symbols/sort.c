@@ -1,49 +1,77 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Radix sort, a byte at a time; bytes that are the same in all keys cost one look. */
+/* Radix sort of the part that is out of order, by the bits in which its keys differ. */
 #include "symbols/sort.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static bool sorted(const struct sort_key *keys, size_t nr)
+enum { DIGIT = 11, FEW = 32 };
+
+static void sort_few(struct sort_key *keys, size_t nr)
 {
-    for (size_t i = 1; i < nr; i++)
-        if (keys[i].key < keys[i - 1].key)
-            return false;
-    return true;
+    for (size_t i = 1; i < nr; i++) {
+        struct sort_key k = keys[i];
+        size_t at = i;
+        for (; at && keys[at - 1].key > k.key; at--)
+            keys[at] = keys[at - 1];
+        keys[at] = k;
+    }
 }
 
-static void pass(const struct sort_key *from, struct sort_key *to, size_t nr, unsigned shift,
-                 const uint32_t *count)
+/* How many keys from the first on are in order and not above any later one. */
+static size_t settled(const struct sort_key *keys, size_t nr)
 {
-    size_t at[256], sum = 0;
-    for (unsigned b = 0; b < 256; b++) {
-        at[b] = sum;
-        sum += count[b];
+    size_t ordered = 1;
+    while (ordered < nr && keys[ordered].key >= keys[ordered - 1].key)
+        ordered++;
+    if (ordered >= nr)
+        return nr;
+    uint64_t least = UINT64_MAX;
+    for (size_t i = ordered; i < nr; i++)
+        least = keys[i].key < least ? keys[i].key : least;
+    while (ordered && keys[ordered - 1].key > least)
+        ordered--;
+    return ordered;
+}
+
+static void pass(const struct sort_key *from, struct sort_key *to, size_t nr, unsigned shift)
+{
+    enum { MASK = (1 << DIGIT) - 1 };
+    uint32_t at[1 << DIGIT] = {0}, sum = 0;
+    for (size_t i = 0; i < nr; i++)
+        at[from[i].key >> shift & MASK]++;
+    for (unsigned d = 0; d <= MASK; d++) {
+        uint32_t count = at[d];
+        at[d] = sum;
+        sum += count;
     }
     for (size_t i = 0; i < nr; i++)
-        to[at[from[i].key >> shift & 255]++] = from[i];
+        to[at[from[i].key >> shift & MASK]++] = from[i];
 }
 
 bool sort_keys(struct sort_key *keys, size_t nr)
 {
-    if (sorted(keys, nr))
+    size_t done = settled(keys, nr);
+    if (done >= nr)
         return true;
-    struct sort_key *other = malloc(nr * sizeof(*other));
-    uint32_t(*count)[256] = calloc(8, sizeof(*count));
-    if (!other || !count) {
-        free(other);
-        free(count);
-        return false;
+    keys += done;
+    nr -= done;
+    if (nr <= FEW) {
+        sort_few(keys, nr);
+        return true;
     }
-    for (size_t i = 0; i < nr; i++)
-        for (unsigned b = 0; b < 8; b++)
-            count[b][keys[i].key >> 8 * b & 255]++;
+    struct sort_key *other = nr <= UINT32_MAX ? malloc(nr * sizeof(*other)) : NULL;
+    if (!other)
+        return false;
+    uint64_t differ = 0;
+    for (size_t i = 1; i < nr; i++)
+        differ |= keys[i].key ^ keys[0].key;
     struct sort_key *from = keys, *to = other;
-    for (unsigned b = 0; b < 8; b++) {
-        if (count[b][keys[0].key >> 8 * b & 255] == nr)
+    for (unsigned shift = (unsigned)__builtin_ctzll(differ); shift < 64 && differ >> shift;
+         shift += DIGIT) {
+        if (!(differ >> shift & ((1 << DIGIT) - 1)))
             continue;
-        pass(from, to, nr, 8 * b, count[b]);
+        pass(from, to, nr, shift);
         struct sort_key *swap = from;
         from = to;
         to = swap;
@@ -51,6 +79,5 @@ bool sort_keys(struct sort_key *keys, size_t nr)
     if (from != keys)
         memcpy(keys, from, nr * sizeof(*keys));
     free(other);
-    free(count);
     return true;
 }

@@ -10,9 +10,11 @@
 struct sort_key {
     uint64_t key;
     uint32_t index; /* of what the key belongs to */
+    uint32_t extra; /* goes along */
 };
 
-/* Sort by key; equal keys keep their order. false when memory is out. */
+/* Sort by key; equal keys keep their order. What stands in order already costs one look. false
+ * when memory is out. */
 bool sort_keys(struct sort_key *keys, size_t nr);
 
 #endif

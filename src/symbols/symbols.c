@@ -20,6 +20,8 @@ struct dso_tables {
 struct symbols {
     struct symbols_options options;
     struct intern *strings;
+    struct shown *shown;
+    struct kallsyms_files *kallsyms;
     pthread_mutex_t lock;            /* of `tables`, and of making one */
     VEC(struct dso_tables *) tables; /* by dso id */
 };
@@ -28,16 +30,17 @@ struct symbols *symbols_create(struct dsos *dsos, const struct symbols_options *
 {
     (void)dsos;
     struct symbols *s = calloc(1, sizeof(*s));
-    struct intern *strings = intern_create();
-    if (!s || !strings) {
-        free(s);
-        intern_free(strings);
+    if (!s)
         return NULL;
-    }
-    s->strings = strings;
-    s->options = *options;
     pthread_mutex_init(&s->lock, NULL);
-    return s;
+    s->options = *options;
+    s->strings = intern_create();
+    s->kallsyms = kallsyms_files_create();
+    s->shown = s->strings ? shown_create(s->strings, !options->no_demangle) : NULL;
+    if (s->shown && s->kallsyms)
+        return s;
+    symbols_free(s);
+    return NULL;
 }
 
 static void tables_free(struct dso_tables *t)
@@ -56,6 +59,8 @@ void symbols_free(struct symbols *s)
     vec_foreach (t, &s->tables)
         tables_free(*t);
     vec_free(&s->tables);
+    kallsyms_files_free(s->kallsyms);
+    shown_free(s->shown);
     intern_free(s->strings);
     pthread_mutex_destroy(&s->lock);
     free(s);
@@ -66,14 +71,14 @@ static struct dso_tables *tables_create(struct symbols *s, struct dso *dso)
     struct dso_tables *t = calloc(1, sizeof(*t));
     if (!t)
         return NULL;
-    t->symtab = symtab_create(dso, s->options.no_demangle);
+    t->symtab = symtab_create(dso, s->kallsyms, s->options.no_demangle);
     if (!t->symtab) {
         tables_free(t);
         return NULL;
     }
     bool user = dso->kind == DSO_FILE || dso->kind == DSO_VDSO;
     if (user && (s->options.inlines || s->options.lines))
-        t->dwarf = dwarf_create(dso, s->strings, s->options.no_demangle);
+        t->dwarf = dwarf_create(dso, s->strings, s->shown, s->options.lines);
     return t;
 }
 
@@ -230,7 +235,7 @@ static const struct resolved *resolve(struct symbol_cache *c, struct dso *dso, u
     *r = (struct resolved){0};
     struct symbol *s = symtab_find(t->symtab, lookup);
     if (s) {
-        r->symbol = symtab_name(t->symtab, s, c->symbols->strings);
+        r->symbol = symtab_name(t->symtab, s, c->symbols->strings, c->symbols->shown);
         r->offset = address - s->start;
         r->symbol_size = s->end - s->start;
         if (!r->symbol)

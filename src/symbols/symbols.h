@@ -15,8 +15,8 @@
 
 struct symbols_options {
     bool no_demangle;
-    bool inlines; /* resolve inlined functions and lines from DWARF */
-    bool lines;   /* file:line of the innermost function even without inlines */
+    bool inlines; /* resolve inlined functions from DWARF */
+    bool lines;   /* file and line of each function, or of the innermost one without `inlines` */
 };
 
 /* One function at a place in the source. Strings live as long as the symbols. */

@@ -1,77 +1,151 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Symbol tables. Built in perf's steps: take the file's .symtab, fix the sizes of symbols
- * without one, choose among those at one address; the same again with .dynsym added; then the
- * PLT. At the end ranges that overlap are cut into disjoint segments, each owned by its
- * innermost symbol, for one binary search a lookup.
+ * Symbol tables: order, sizes, and which symbol an address is in. perf takes the file's .symtab,
+ * lets symbols without a size reach to the next, and chooses one among those at one address; then
+ * the same again with .dynsym added; then the PLT. What all that comes to at one address is found
+ * out here when the address is asked for.
  */
-#include "symbols/symtab.h"
-#include "base/cursor.h"
-#include "base/vec.h"
-#include "dso/elf_image.h"
 #include "symbols/demangle.h"
-#include "symbols/segments.h"
-#include "symbols/sort.h"
+#include "symbols/symtab_internal.h"
 
 #include <elf.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <string.h>
 
-struct symtab {
-    VEC(struct symbol) symbols; /* sorted by start */
-    struct segments segments;   /* owned by indexes of symbols */
-    char *text;                 /* kallsyms, in which names stand */
-    bool demangle;
-    bool no_memory;
-};
+/* ---- sizes ------------------------------------------------------------------------------- */
 
-static void add(struct symtab *t, uint64_t start, uint64_t size, const char *name, uint8_t binding,
-                bool plt)
+/* How far the last symbol of all reaches: to the end of the next page. */
+static uint64_t size_of_last(uint64_t start)
 {
-    uint64_t end = start + size < start ? UINT64_MAX : start + size;
-    if (!vec_push(&t->symbols, (struct symbol){start, end, name, NULL, binding, plt}))
-        t->no_memory = true;
+    return ((start + 4095) & ~UINT64_C(4095)) + 4096 - start;
 }
 
-/* ---- order, sizes, duplicates ------------------------------------------------------------ */
-
-static void sort_symbols(struct symtab *t)
+static uint32_t small(uint64_t size)
 {
-    size_t nr = t->symbols.nr;
-    struct sort_key *keys = malloc((nr + 1) * sizeof(*keys));
-    struct symbol *to = malloc((nr + 1) * sizeof(*to));
-    bool ok = keys && to && nr < UINT32_MAX;
-    for (size_t i = 0; ok && i < nr; i++)
-        keys[i] = (struct sort_key){t->symbols.at[i].start, (uint32_t)i};
-    if (ok && sort_keys(keys, nr)) {
-        for (size_t i = 0; i < nr; i++)
-            to[i] = t->symbols.at[keys[i].index];
-        free(t->symbols.at);
-        t->symbols.at = to;
-        t->symbols.cap = nr + 1;
-    } else {
-        free(to);
-        t->no_memory = true;
-    }
-    free(keys);
+    return size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
 }
 
-/* A symbol without a size reaches to the next one; the last one to the end of the next page. In
- * kallsyms nothing reaches from the kernel into a module or from one to another. */
-static void fix_sizes(struct symtab *t, bool kallsyms)
+/* Sizes in ELF files, from the last symbol to the first. Of several at one address only the last
+ * of a table is followed by another one elsewhere. Those of .symtab are settled before .dynsym is
+ * looked at, and the PLT comes last. */
+static void settle_elf(struct symtab *t)
 {
-    struct symbol *s = t->symbols.at;
-    size_t nr = t->symbols.nr;
-    for (size_t i = 0; i + 1 < nr; i++) {
-        if (s[i].end != s[i].start)
+    struct sort_key *k = t->keys.at;
+    uint64_t next[2] = {0, 0}; /* where the next one of .symtab, of either table stands */
+    bool some[2] = {false, false}, seen[2] = {false, false};
+    for (size_t i = t->keys.nr; i-- > 0;) {
+        unsigned table = symtab_table(t, k[i].index);
+        bool first = i == 0 || k[i - 1].key != k[i].key;
+        if (table != TABLE_PLT) {
+            unsigned among = table == TABLE_SYMTAB ? 0 : 1;
+            bool last = !seen[among];
+            if (last && !k[i].extra)
+                k[i].extra = small(some[among] ? next[among] - k[i].key : size_of_last(k[i].key));
+            seen[0] |= table == TABLE_SYMTAB;
+            seen[1] |= table == TABLE_DYNSYM;
+        }
+        if (!first)
             continue;
-        bool border = kallsyms && !strchr(s[i].name, '[') != !strchr(s[i + 1].name, '[');
-        s[i].end = border ? (s[i].end + 4096 + 4095) & ~UINT64_C(4095) : s[i + 1].start;
+        for (unsigned among = 0; among < 2; among++)
+            if (seen[0] || (among == 1 && seen[1])) {
+                next[among] = k[i].key;
+                some[among] = true;
+            }
+        seen[0] = seen[1] = false;
     }
-    if (nr && s[nr - 1].end == s[nr - 1].start)
-        s[nr - 1].end = ((s[nr - 1].start + 4095) & ~UINT64_C(4095)) + 4096;
 }
+
+/* Sizes in kallsyms, where none has one. Nothing reaches from the kernel into a module or from one
+ * to another. */
+static void settle_kallsyms(struct symtab *t)
+{
+    struct sort_key *k = t->keys.at;
+    uint32_t of_module = 0;
+    for (size_t i = t->keys.nr; i-- > 0;) {
+        uint32_t mine = k[i].extra;
+        uint64_t start = k[i].key;
+        uint64_t size = i + 1 == t->keys.nr ? size_of_last(start)
+                        : mine != of_module ? ((start + 4096 + 4095) & ~UINT64_C(4095)) - start
+                                            : k[i + 1].key - start;
+        k[i].extra = small(size);
+        of_module = mine;
+    }
+}
+
+/* ---- nesting ----------------------------------------------------------------------------- */
+
+enum { BLOCK = 16 };
+
+static uint64_t end_of(const struct sort_key *k)
+{
+    uint64_t end = k->key + k->extra;
+    return k->extra == UINT32_MAX || end < k->key ? UINT64_MAX : end;
+}
+
+/* How far any symbol at the address of key `i` reaches; `*next`: the first key of another. */
+static uint64_t reach_of(const struct symtab *t, size_t i, size_t *next)
+{
+    uint64_t reach = 0;
+    size_t at = i;
+    for (; at < t->keys.nr && t->keys.at[at].key == t->keys.at[i].key; at++) {
+        uint64_t end = end_of(&t->keys.at[at]);
+        reach = end > reach ? end : reach;
+    }
+    *next = at;
+    return reach;
+}
+
+static bool is_nested(const struct symtab *t)
+{
+    for (size_t i = 0, next; i < t->keys.nr; i = next)
+        if (reach_of(t, i, &next) > (next < t->keys.nr ? t->keys.at[next].key : UINT64_MAX))
+            return true;
+    return false;
+}
+
+static bool make_tree(struct symtab *t)
+{
+    t->nr_leaves = 1;
+    while (t->nr_leaves * BLOCK < t->keys.nr)
+        t->nr_leaves *= 2;
+    t->reach = calloc(t->nr_leaves * 2, sizeof(*t->reach));
+    if (!t->reach)
+        return false;
+    for (size_t i = 0, next; i < t->keys.nr; i = next) {
+        uint64_t reach = reach_of(t, i, &next);
+        for (size_t b = i / BLOCK; b <= (next - 1) / BLOCK; b++)
+            if (t->reach[t->nr_leaves + b] < reach)
+                t->reach[t->nr_leaves + b] = reach;
+    }
+    for (size_t n = t->nr_leaves - 1; n > 0; n--) {
+        uint64_t left = t->reach[2 * n], right = t->reach[2 * n + 1];
+        t->reach[n] = left > right ? left : right;
+    }
+    return true;
+}
+
+/* The last key up to `at` in whose block something reaches beyond the address; NO_KEY: none. */
+enum { NO_KEY = -1 };
+static size_t back_to(const struct symtab *t, size_t at, uint64_t address)
+{
+    size_t node = t->nr_leaves + at / BLOCK;
+    if (t->reach[node] > address)
+        return at;
+    do {
+        while (node > 1 && !(node & 1))
+            node /= 2;
+        if (node <= 1)
+            return (size_t)NO_KEY;
+        node--;
+    } while (t->reach[node] <= address);
+    while (node < t->nr_leaves) {
+        node = 2 * node + 1;
+        node -= t->reach[node] <= address;
+    }
+    return (node - t->nr_leaves) * BLOCK + BLOCK - 1;
+}
+
+/* ---- choice ------------------------------------------------------------------------------ */
 
 static unsigned underscores(const char *name)
 {
@@ -132,448 +206,174 @@ static bool first_is_better(const struct symtab *t, const struct symbol *a, cons
     return first_name_is_better(t, a->name, b->name);
 }
 
-static void drop_duplicates(struct symtab *t)
+static bool read_symbol(struct symtab *t, const struct sort_key *k, struct symbol *ret)
 {
-    struct symbol *s = t->symbols.at;
-    size_t kept = 0;
-    for (size_t i = 1; i < t->symbols.nr; i++) {
-        if (s[kept].start != s[i].start)
-            s[++kept] = s[i];
-        else if (!first_is_better(t, &s[kept], &s[i]))
-            s[kept] = s[i];
+    return t->text.at ? symtab_kallsyms_symbol(t, k, ret) : symtab_elf_symbol(t, k, ret);
+}
+
+/* Where a symbol without a size ends whose next one is 4 GB away or more. */
+static uint64_t far_end(const struct symtab *t, size_t i)
+{
+    const struct sort_key *k = t->keys.at;
+    bool of_symtab = !t->text.at && symtab_table(t, k[i].index) == TABLE_SYMTAB;
+    for (size_t next = i + 1; next < t->keys.nr; next++) {
+        unsigned table = t->text.at ? (unsigned)TABLE_SYMTAB : symtab_table(t, k[next].index);
+        if (k[next].key != k[i].key && table <= (of_symtab ? TABLE_SYMTAB : TABLE_DYNSYM))
+            return k[next].key;
     }
-    if (t->symbols.nr)
-        t->symbols.nr = kept + 1;
+    return UINT64_MAX;
 }
 
-static void settle(struct symtab *t, bool kallsyms)
+/* The one symbol that stands for all at the address of key `at`, the last of them. */
+static bool choose(struct symtab *t, size_t at, struct symbol *best)
 {
-    sort_symbols(t);
-    if (t->no_memory)
-        return;
-    fix_sizes(t, kallsyms);
-    drop_duplicates(t);
-}
-
-/* ---- segments ---------------------------------------------------------------------------- */
-
-static void make_segments(struct symtab *t)
-{
-    struct segment_range *ranges = malloc((t->symbols.nr + 1) * sizeof(*ranges));
-    for (size_t i = 0; ranges && i < t->symbols.nr; i++)
-        ranges[i] =
-            (struct segment_range){t->symbols.at[i].start, t->symbols.at[i].end, (uint32_t)i};
-    if (!ranges || !segments_make(&t->segments, ranges, t->symbols.nr))
-        t->no_memory = true;
-    free(ranges);
-}
-
-struct symbol *symtab_find(const struct symtab *t, uint64_t address)
-{
-    uint32_t owner = segments_find(&t->segments, address);
-    return owner == NO_OWNER ? NULL : &t->symbols.at[owner];
-}
-
-const char *symtab_name(const struct symtab *t, struct symbol *s, struct intern *strings)
-{
-    const char *shown = atomic_load_explicit(&s->shown, memory_order_acquire);
-    if (shown)
-        return shown;
-    struct text text = {0};
-    if (!t->demangle || !demangle(s->name, &text))
-        text_string(&text, s->name);
-    if (s->plt)
-        text_string(&text, "@plt");
-    if (!text.failed)
-        shown = intern_bytes(strings, text.at ? text.at : "", text.size);
-    text_free(&text);
-    if (shown)
-        atomic_store_explicit(&s->shown, shown, memory_order_release);
-    return shown;
-}
-
-/* ---- ELF --------------------------------------------------------------------------------- */
-
-struct raw_symbol {
-    uint32_t name;
-    uint8_t info, other;
-    uint16_t section;
-    uint64_t value, size;
-};
-
-static struct raw_symbol read_symbol(struct cursor *c, bool is64)
-{
-    struct raw_symbol s = {.name = cursor_u32(c)};
-    if (!is64) {
-        s.value = cursor_u32(c);
-        s.size = cursor_u32(c);
+    const struct sort_key *k = t->keys.at;
+    size_t first = at;
+    while (first > 0 && k[first - 1].key == k[at].key)
+        first--;
+    bool any = false;
+    for (size_t i = first; i <= at; i++) {
+        struct symbol s;
+        if (!read_symbol(t, &k[i], &s))
+            continue;
+        if (s.end == s.start && k[i].extra)
+            s.end = far_end(t, i);
+        if (!any || !first_is_better(t, best, &s))
+            *best = s;
+        any = true;
     }
-    s.info = cursor_u8(c);
-    s.other = cursor_u8(c);
-    s.section = cursor_u16(c);
-    if (is64) {
-        s.value = cursor_u64(c);
-        s.size = cursor_u64(c);
-    }
-    return s;
+    best->first = first;
+    return any;
 }
 
-/* A string table that can be read without looking for ends: what follows its last NUL is cut. */
-static struct elf_section string_table(const struct elf_image *e, uint64_t index)
+static bool is_plt(const struct symtab *t, size_t at)
 {
-    struct elf_section s;
-    if (index > UINT32_MAX || !elf_image_section_at(e, (uint32_t)index, &s) || !s.bytes)
-        return (struct elf_section){0};
-    const uint8_t *nul = s.size ? memrchr(s.bytes, 0, s.size) : NULL;
-    s.size = nul ? (size_t)(nul - s.bytes) + 1 : 0;
-    return s;
+    return !t->text.at && symtab_table(t, t->keys.at[at].index) == TABLE_PLT;
 }
 
-/* Functions, indirect functions, objects; labels of text and data that are visible. */
-static bool is_label(const struct raw_symbol *s)
+/* Does key `at` stand for those at its address, or for itself (a PLT entry)? */
+static bool is_candidate(const struct symtab *t, size_t at)
 {
-    return ELF64_ST_TYPE(s->info) == STT_NOTYPE && ELF64_ST_VISIBILITY(s->other) != STV_HIDDEN &&
-           ELF64_ST_VISIBILITY(s->other) != STV_INTERNAL;
+    return at + 1 == t->keys.nr || t->keys.at[at + 1].key != t->keys.at[at].key ||
+           is_plt(t, at + 1) || is_plt(t, at);
 }
 
-static bool is_wanted(const struct raw_symbol *s)
+static struct symbol *make_symbol(struct symtab *t, size_t at)
 {
-    unsigned type = ELF64_ST_TYPE(s->info);
-    return type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_OBJECT || is_label(s);
-}
-
-static bool is_arm_mapping(const struct elf_image *e, const char *name)
-{
-    return (e->machine == EM_ARM || e->machine == EM_AARCH64) && name[0] == '$' && name[1] &&
-           strchr("adtx", name[1]) && (!name[2] || name[2] == '.');
-}
-
-/* Virtual address to file offset by the first segment that holds it, else by the section. */
-static uint64_t file_offset(const struct elf_image *runtime, uint64_t value,
-                            const struct elf_shdr *section)
-{
-    const struct elf_tables *t = runtime->tables;
-    for (uint32_t i = 0; i < t->nr_segments; i++) {
-        const struct elf_phdr *p = &t->segments[i];
-        uint64_t size = p->memsz > p->filesz ? p->memsz : p->filesz;
-        if (p->type == PT_LOAD && value >= p->vaddr && value - p->vaddr < size)
-            return value - p->vaddr + p->offset;
-    }
-    return value - section->addr + section->offset;
-}
-
-/* Where a table is read from and what its values mean. */
-struct source {
-    const struct elf_image *e;       /* has the table */
-    const struct elf_image *runtime; /* has the program headers; its sections have bytes */
-    bool kernel;                     /* values + `bias`, text only */
-    bool module;                     /* offsets in .text */
-    uint64_t bias;
-};
-
-static void add_elf_symbol(struct symtab *t, const struct source *src, const struct raw_symbol *s,
-                           const char *name)
-{
-    const struct elf_tables *tables = src->e->tables, *runtime = src->runtime->tables;
-    if (s->section == SHN_UNDEF || s->section >= tables->nr_sections || !is_wanted(s) || !*name ||
-        is_arm_mapping(src->e, name))
-        return;
-    const struct elf_shdr *section = &tables->sections[s->section];
-    if (!(section->flags & SHF_ALLOC))
-        return;
-    if (section->type == SHT_NOBITS && s->section < runtime->nr_sections)
-        section = &runtime->sections[s->section];
-    if (is_label(s) && !strstr(section->name, "text") && !strstr(section->name, "data"))
-        return;
-    uint64_t value = s->value;
-    if (src->e->machine == EM_ARM && ELF64_ST_TYPE(s->info) == STT_FUNC)
-        value &= ~UINT64_C(1);
-    if (src->kernel)
-        value += src->bias;
-    else if (src->module && strcmp(section->name, ".text") != 0)
-        return;
-    else if (!src->module)
-        value = file_offset(src->runtime, value, section);
-    add(t, value, s->size, name, ELF64_ST_BIND(s->info), false);
-}
-
-static void add_table(struct symtab *t, const struct source *src, const char *table, uint32_t type)
-{
-    struct elf_section s;
-    if (!elf_image_section(src->e, table, &s) || !s.bytes || s.type != type)
-        return;
-    struct elf_section names = string_table(src->e, s.link);
-    size_t entsize = src->e->is64 ? 24 : 16;
-    size_t nr = s.size / entsize, before = t->symbols.nr;
-    struct cursor c = cursor_make(s.bytes, s.size, src->e->swapped, src->e->path, table, s.offset);
-    for (size_t i = 0; i < nr && !t->no_memory; i++) {
-        struct raw_symbol raw = read_symbol(&c, src->e->is64);
-        if (raw.name && raw.name < names.size)
-            add_elf_symbol(t, src, &raw, (const char *)names.bytes + raw.name);
-    }
-    if (t->symbols.nr > before && !t->no_memory)
-        settle(t, false);
-}
-
-/* ---- PLT --------------------------------------------------------------------------------- */
-
-/* Sizes of the PLT's first and further entries. */
-static void plt_sizes(const struct elf_image *e, const struct elf_shdr *plt, uint64_t *first,
-                      uint64_t *entry)
-{
-    switch (e->machine) {
-    case EM_ARM:
-        *first = 20;
-        *entry = 12;
-        break;
-    case EM_AARCH64:
-        *first = 32;
-        *entry = 16;
-        break;
-    default:
-        *first = *entry = plt->entsize;
-    }
-}
-
-static const struct elf_shdr *section_header(const struct elf_image *e, const char *name,
-                                             uint32_t *index)
-{
-    for (uint32_t i = 1; i < e->tables->nr_sections; i++)
-        if (strcmp(e->tables->sections[i].name, name) == 0) {
-            *index = i;
-            return &e->tables->sections[i];
+    struct symbol s = {0}, *kept = NULL;
+    pthread_mutex_lock(&t->lock);
+    kept = atomic_load_explicit(&t->made[at], memory_order_relaxed);
+    if (!kept && (is_plt(t, at) ? read_symbol(t, &t->keys.at[at], &s) : choose(t, at, &s))) {
+        if (is_plt(t, at))
+            s.first = at;
+        kept = malloc(sizeof(*kept));
+        if (kept && !vec_push(&t->list, kept)) {
+            free(kept);
+            kept = NULL;
         }
+        if (kept) {
+            *kept = s;
+            atomic_store_explicit(&t->made[at], kept, memory_order_release);
+        }
+    }
+    pthread_mutex_unlock(&t->lock);
+    return kept;
+}
+
+/* The number of the last key that is not above the address; NO_KEY: none. */
+static size_t last_key(const struct symtab *t, uint64_t address)
+{
+    const struct sort_key *base = t->keys.at;
+    size_t nr = t->keys.nr;
+    if (nr == 0 || address < base[0].key)
+        return (size_t)NO_KEY;
+    while (nr > 1) {
+        size_t half = nr / 2;
+        base += address >= base[half].key ? half : 0;
+        nr -= half;
+    }
+    return (size_t)(base - t->keys.at);
+}
+
+struct symbol *symtab_find(struct symtab *t, uint64_t address)
+{
+    enum { MOST = 4096 }; /* symbols around an address: far beyond any true file */
+    size_t at = last_key(t, address);
+    for (int i = 0; at != (size_t)NO_KEY && i < MOST; i++) {
+        struct symbol *s = NULL;
+        uint64_t key = t->keys.at[at].key;
+        if (is_candidate(t, at)) {
+            s = atomic_load_explicit(&t->made[at], memory_order_acquire);
+            s = s ? s : make_symbol(t, at);
+        }
+        if (s && address < s->end)
+            return s;
+        at = s ? s->first : at;
+        if (at-- == 0)
+            return NULL;
+        if (t->keys.at[at].key == key)
+            continue;
+        if (!t->nested)
+            return NULL;
+        at = back_to(t, at, address);
+    }
     return NULL;
 }
 
-/* The symbols that the n-th entries of .rela.plt name stand at the n-th entries of .plt. */
-static void add_plt(struct symtab *t, const struct elf_image *e)
+const char *symtab_name(const struct symtab *t, struct symbol *s, struct intern *strings,
+                        struct shown *shown)
 {
-    uint32_t index, dynsym_index;
-    struct elf_section rel, dynsym;
-    const struct elf_shdr *plt = section_header(e, ".plt", &index);
-    const struct elf_shdr *dyn = section_header(e, ".dynsym", &dynsym_index);
-    bool rela = elf_image_section(e, ".rela.plt", &rel);
-    if (!plt || !dyn || (!rela && !elf_image_section(e, ".rel.plt", &rel)) || !rel.bytes ||
-        rel.link != dynsym_index || !elf_image_section_at(e, dynsym_index, &dynsym) ||
-        !dynsym.bytes)
-        return;
-    struct elf_section names = string_table(e, dynsym.link);
-    uint64_t first, size;
-    plt_sizes(e, plt, &first, &size);
-    size_t word = e->is64 ? 8 : 4, rel_size = rela ? 3 * word : 2 * word,
-           sym_size = e->is64 ? 24 : 16;
-    if (size == 0 || size > 4096)
-        return;
-    for (size_t i = 0; i < rel.size / rel_size && !t->no_memory; i++) {
-        const uint8_t *info_at = rel.bytes + i * rel_size + word;
-        uint64_t symbol =
-            e->is64 ? load_u64(info_at, e->swapped) >> 32 : load_u32(info_at, e->swapped) >> 8;
-        if (symbol >= dynsym.size / sym_size)
-            continue;
-        uint32_t name = load_u32(dynsym.bytes + symbol * sym_size, e->swapped);
-        add(t, plt->offset + first + i * size, size,
-            name < names.size ? (const char *)names.bytes + name : "", STB_GLOBAL, true);
+    const char *name = atomic_load_explicit(&s->shown, memory_order_acquire);
+    if (name)
+        return name;
+    name = t->demangle ? shown_name(shown, s->name) : intern_string(strings, s->name);
+    if (name && s->plt) {
+        struct text text = {0};
+        text_string(&text, name);
+        text_string(&text, "@plt");
+        name = text.failed ? NULL : intern_bytes(strings, text.at, text.size);
+        text_free(&text);
     }
-    if (!t->no_memory)
-        sort_symbols(t);
-}
-
-static bool has_table(const struct elf_image *e, const char *name, uint32_t type)
-{
-    struct elf_section s;
-    return elf_image_section(e, name, &s) && s.bytes && s.type == type;
-}
-
-static void load_user(struct symtab *t, struct dso *dso)
-{
-    const struct elf_image *image = dso_image(dso), *debug = dso_debug_image(dso);
-    if (!image)
-        return;
-    const struct elf_image *from = debug && has_table(debug, ".symtab", SHT_SYMTAB) ? debug : image;
-    struct source src = {.e = from, .runtime = image, .module = dso->kind == DSO_KMODULE};
-    add_table(t, &src, ".symtab", SHT_SYMTAB);
-    /* With a separate debug file perf takes no .dynsym (the debug file's has no bytes).
-     * MiniDebugInfo, whose path is its host's, leaves out what .dynsym has. */
-    if (strcmp(from->path, image->path) == 0) {
-        src.e = image;
-        add_table(t, &src, ".dynsym", SHT_DYNSYM);
-    }
-    if (t->symbols.nr && dso->kind != DSO_KMODULE)
-        add_plt(t, image);
-}
-
-/* ---- kernel ------------------------------------------------------------------------------ */
-
-/* A whole file of unknown size (/proc), with a NUL behind it; NULL: unreadable. */
-static char *read_whole(const char *path, size_t *size)
-{
-    enum { KALLSYMS_MAX = 256 << 20 };
-    char *text = NULL;
-    size_t cap = 0;
-    ssize_t got = 1;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    *size = 0;
-    while (fd >= 0 && got > 0 && *size < KALLSYMS_MAX) {
-        if (cap - *size < 65536) {
-            char *more = realloc(text, cap = cap * 2 + (8 << 20));
-            if (!more)
-                break;
-            text = more;
-        }
-        got = read(fd, text + *size, cap - *size - 1);
-        *size += got > 0 ? (size_t)got : 0;
-    }
-    if (fd >= 0)
-        close(fd);
-    if (!text || got != 0) {
-        free(text);
-        return NULL;
-    }
-    text[*size] = 0;
-    return text;
-}
-
-static uint64_t read_hex(const char **p)
-{
-    uint64_t v = 0;
-    for (;; (*p)++) {
-        unsigned c = (unsigned char)**p;
-        unsigned digit = c - '0' < 10 ? c - '0' : (c | 32) - 'a' < 6 ? (c | 32) - 'a' + 10 : 16;
-        if (digit > 15)
-            return v;
-        v = v << 4 | digit;
-    }
-}
-
-/* One line: address, type, name, and "\t[module]". Which of them are wanted: the kernel's (with all
- * modules', as perf sorts them together) or one module's. */
-static void add_kallsym(struct symtab *t, char *line, const char *module, uint64_t bias)
-{
-    const char *p = line;
-    uint64_t address = read_hex(&p);
-    if (p == line || p[0] != ' ' || !p[1] || p[2] != ' ' || !p[3] || p[3] == '$')
-        return;
-    char type = p[1];
-    bool upper = type >= 'A' && type <= 'Z';
-    if (!strchr("TWDB", upper ? type : type - 32))
-        return;
-    char *name = (char *)p + 3, *of = strchr(name, '\t');
-    if (module ? !of || strcmp(of + 1, module) != 0 : false)
-        return;
-    add(t, address + bias, 0, name, type == 'W' ? STB_WEAK : upper ? STB_GLOBAL : STB_LOCAL, false);
-}
-
-/* The address of a symbol in kallsyms' text; 0: none. */
-static uint64_t kallsyms_address(const char *text, const char *symbol)
-{
-    size_t size = strlen(symbol);
-    for (const char *line = text; line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
-        const char *p = line;
-        uint64_t address = read_hex(&p);
-        if (p != line && p[0] == ' ' && p[1] && p[2] == ' ' && strncmp(p + 3, symbol, size) == 0 &&
-            (p[3 + size] == '\n' || p[3 + size] == 0))
-            return address;
-    }
-    return 0;
-}
-
-static void load_kallsyms(struct symtab *t, struct dso *dso, const char *module)
-{
-    const char *path = dso_kallsyms(dso), *reference;
-    size_t size;
-    uint64_t bias = 0, recorded;
-    if (!path || !(t->text = read_whole(path, &size)))
-        return;
-    if (dso->kind == DSO_KERNEL && dso_reference(dso, &reference, &recorded)) {
-        uint64_t here = kallsyms_address(t->text, reference);
-        bias = here ? recorded - here : 0;
-    }
-    for (char *line = t->text, *end; line && *line; line = end) {
-        end = strchr(line, '\n');
-        if (end)
-            *end++ = 0;
-        add_kallsym(t, line, module, bias);
-    }
-    /* Hidden addresses (kptr_restrict) are all zero. */
-    settle(t, true);
-    if (t->symbols.nr && t->symbols.at[t->symbols.nr - 1].start == 0)
-        t->symbols.nr = 0;
-    /* What ended a name in the file's line ends the name. */
-    vec_foreach (s, &t->symbols) {
-        char *tab = strchr(s->name, '\t');
-        if (tab)
-            *tab = 0;
-    }
-}
-
-/* A module's symbols from kallsyms, made relative to the page where its text begins. */
-static void load_module_kallsyms(struct symtab *t, struct dso *dso)
-{
-    char module[256];
-    const char *name = dso->short_name;
-    size_t size = strcspn(name, ".]");
-    size_t skip = *name == '[';
-    if (size <= skip || size >= sizeof(module) - 2)
-        return;
-    size_t at = 0;
-    module[at++] = '[';
-    for (size_t i = skip; i < size; i++)
-        module[at++] = name[i] == '-' ? '_' : name[i];
-    module[at++] = ']';
-    module[at] = 0;
-    load_kallsyms(t, dso, module);
-    uint64_t base = t->symbols.nr ? t->symbols.at[0].start & ~UINT64_C(4095) : 0;
-    vec_foreach (s, &t->symbols) {
-        s->start -= base;
-        s->end -= base;
-    }
-}
-
-static void load_vmlinux(struct symtab *t, struct dso *dso, const struct elf_image *vmlinux)
-{
-    const char *reference;
-    uint64_t recorded;
-    struct source src = {.e = vmlinux, .runtime = vmlinux, .kernel = true};
-    add_table(t, &src, ".symtab", SHT_SYMTAB);
-    if (!dso_reference(dso, &reference, &recorded))
-        return;
-    uint64_t bias = 0;
-    vec_foreach (s, &t->symbols)
-        if (strcmp(s->name, reference) == 0)
-            bias = recorded - s->start;
-    vec_foreach (s, &t->symbols) {
-        s->start += bias;
-        s->end += bias;
-    }
-}
-
-static void load_kernel(struct symtab *t, struct dso *dso)
-{
-    const struct elf_image *vmlinux = dso_image(dso);
-    if (vmlinux)
-        load_vmlinux(t, dso, vmlinux);
-    if (!t->symbols.nr)
-        load_kallsyms(t, dso, NULL);
+    if (name)
+        atomic_store_explicit(&s->shown, name, memory_order_release);
+    return name;
 }
 
 /* ---- the table --------------------------------------------------------------------------- */
 
-struct symtab *symtab_create(struct dso *dso, bool no_demangle)
+static void load(struct symtab *t, struct dso *dso, struct kallsyms_files *kallsyms)
+{
+    const struct elf_image *vmlinux = dso->kind == DSO_KERNEL ? dso_image(dso) : NULL;
+    if (vmlinux)
+        symtab_load_vmlinux(t, dso, vmlinux);
+    else if (dso->kind != DSO_KERNEL && dso->kind != DSO_PSEUDO)
+        symtab_load_elf(t, dso);
+    if (!t->keys.nr && (dso->kind == DSO_KERNEL || dso->kind == DSO_KMODULE))
+        symtab_load_kallsyms(t, dso, kallsyms);
+}
+
+static bool settle(struct symtab *t)
+{
+    if (t->no_memory || t->keys.nr >= UINT32_MAX || !sort_keys(t->keys.at, t->keys.nr))
+        return false;
+    if (t->text.at)
+        settle_kallsyms(t);
+    else
+        settle_elf(t);
+    t->nested = is_nested(t);
+    t->made = calloc(t->keys.nr + 1, sizeof(*t->made));
+    return t->made && (!t->nested || make_tree(t));
+}
+
+struct symtab *symtab_create(struct dso *dso, struct kallsyms_files *kallsyms, bool no_demangle)
 {
     struct symtab *t = calloc(1, sizeof(*t));
     if (!t)
         return NULL;
+    pthread_mutex_init(&t->lock, NULL);
     t->demangle = !no_demangle && dso->kind != DSO_KERNEL && dso->kind != DSO_KMODULE;
-    if (dso->kind == DSO_KERNEL)
-        load_kernel(t, dso);
-    else if (dso->kind != DSO_PSEUDO)
-        load_user(t, dso);
-    if (dso->kind == DSO_KMODULE && !t->symbols.nr)
-        load_module_kallsyms(t, dso);
-    if (!t->no_memory)
-        make_segments(t);
-    if (t->no_memory) {
+    load(t, dso, kallsyms);
+    if (!settle(t)) {
         symtab_free(t);
         return NULL;
     }
@@ -584,13 +384,16 @@ void symtab_free(struct symtab *t)
 {
     if (!t)
         return;
-    vec_free(&t->symbols);
-    segments_free(&t->segments);
-    free(t->text);
+    vec_foreach (s, &t->list)
+        free(*s);
+    vec_foreach (c, &t->copies)
+        free(*c);
+    vec_free(&t->list);
+    vec_free(&t->copies);
+    vec_free(&t->plt);
+    vec_free(&t->keys);
+    free(t->made);
+    free(t->reach);
+    pthread_mutex_destroy(&t->lock);
     free(t);
-}
-
-size_t symtab_size(const struct symtab *t)
-{
-    return t->symbols.nr;
 }

@@ -35,6 +35,27 @@ static void check(const struct jitcode *code, uint64_t address, uint64_t time)
         abort();
 }
 
+static void use_lua(const struct jit_function *f)
+{
+    struct jit_lua_stack stack;
+    unsigned char sum = 0;
+    for (uint64_t at = 0; f->lua && at < f->size && at < 4096; at += 1 + at / 64) {
+        if (!jit_function_lua(f, f->start + at, &stack))
+            continue;
+        if (stack.nr == 0 || stack.nr > JIT_LUA_FRAMES_MAX)
+            abort();
+        for (unsigned i = 0; i < stack.nr; i++) {
+            const struct jit_lua_function *g = stack.frames[i].function;
+            for (uint32_t b = 0; g && b < g->name_size; b++)
+                sum ^= (unsigned char)g->name[b];
+            for (uint32_t b = 0; g && b < g->chunk_size; b++)
+                sum ^= (unsigned char)g->chunk[b];
+        }
+    }
+    if (sum == 1 && f->size == 0)
+        abort();
+}
+
 static void use_rules(const struct jit_function *f)
 {
     struct cfi_source source = {.name = f->name, .id = 1};
@@ -65,6 +86,7 @@ static void use(const struct jitcode *code)
         for (const char *c = f->name; c && *c; c++)
             sum ^= (unsigned char)*c;
         use_rules(f);
+        use_lua(f);
     }
     check(code, sum, 1);
 }

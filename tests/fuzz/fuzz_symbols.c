@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     struct dso_options o = {
         .buildid_dir = "/nonexistent", .debug_dir = "/nonexistent", .no_debuginfod = true};
-    struct symbols_options so = {.inlines = true};
+    struct symbols_options so = {.inlines = true, .lines = true};
     struct dsos *all = dsos_create(&o);
     struct symbols *s = symbols_create(all, &so);
     struct symbol_cache *c = symbol_cache_create(s);
@@ -39,11 +39,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* The same bytes as a .dwo file or package, too. */
     const struct elf_image *e = dso_image(d);
     struct dwarf_file split = {0};
-    if (e && dwarf_file_open(&split, e, true))
+    if (e && dwarf_file_open(&split, e, true, true))
         (void)dwarf_abbrevs(&split.units.at[0]);
     dwarf_file_close(&split);
     uint8_t bytes[16];
-    (void)dso_read(d, step, bytes, sizeof(bytes));
+    bool proven;
+    (void)dso_read(d, step, bytes, sizeof(bytes), &proven);
     symbol_cache_free(c);
     symbols_free(s);
     dsos_free(all);

@@ -85,3 +85,13 @@ int main(void) {
 }
 EOF
 }
+
+# Whether the V8 of a node binary, or of the libnode it is linked with, is one that is walked: builtins
+# without symbols (distributions' libnode) are refused by name.
+v8_is_walked() {
+    local f
+    for f in "$(readlink -f "$1")" $(ldd "$1" 2>/dev/null | grep -o '/[^ ]*libnode[^ ]*'); do
+        "$LJPERF" doctor --vm "$f" 2>/dev/null | grep -q ': V8 [0-9.]*, read as' && return 0
+    done
+    return 1
+}

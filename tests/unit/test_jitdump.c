@@ -239,11 +239,26 @@ static void a_record_smaller_than_its_header_ends_reading(void **state)
     struct dump d = dump_begin(false, 0, 0);
     load(&d, 1, 0x1000, 8, "before");
     for (int i = 0; i < 8; i++)
-        u32(&d, 0);
+        u32(&d, 1);
     struct jitcode *code = finish(&d);
     assert_int_equal(jitcode_count(code), 1);
     assert_int_equal(jitcode_loss(code)->records_bad, 1);
     assert_int_equal(jitcode_loss(code)->bytes_cut, 32);
+    jitcode_free(code);
+}
+
+/* A writer that maps the file, and was killed. */
+static void zeros_behind_the_last_record_are_no_loss(void **state)
+{
+    (void)state;
+    struct dump d = dump_begin(false, 0, 0);
+    load(&d, 1, 0x1000, 8, "before");
+    for (int i = 0; i < 1000; i++)
+        u32(&d, 0);
+    struct jitcode *code = finish(&d);
+    assert_int_equal(jitcode_count(code), 1);
+    assert_int_equal(jitcode_loss(code)->records_bad, 0);
+    assert_int_equal(jitcode_loss(code)->bytes_cut, 0);
     jitcode_free(code);
 }
 
@@ -504,6 +519,317 @@ static void a_row_count_that_lies_reads_what_is_there(void **state)
     jitcode_free(code);
 }
 
+/* ---- LuaJIT traces: offsets and encodings by the fact sheet, all values by hand -------------- */
+
+enum { LUA_LAYOUT = 0x4c4a00, LUA_FUNCTION, LUA_TRACE, LUA_STUBS, LUA_FLUSH };
+enum { MAIN = 0x10000, INNER = 0x20000, PCALL = 0x30000, FUNCTION_OBJECT = 0x40000 };
+
+/* GC64 and 32-bit references; the latter's layout is that without code offsets. */
+static const uint32_t wide_layout[] = {8,    0x78, 0x20, 0x28, 0x0a, 0x30, 0x38, 0x2c, 4, 0x40,
+                                       0x48, 0x66, 0x68, 0x6a, 0x6c, 12,   4,    6,    10};
+static const uint32_t narrow_layout[] = {4,    0x60, 0x10, 0x18, 0x1c, 0x20, 0x28, 0x1e, 2, 0x30,
+                                         0x34, 0x4e, 0x50, 0x52, 0x54, 8,    2,    0,    6};
+
+static void lua_layout(struct dump *d, const uint32_t *layout)
+{
+    record(d, LUA_LAYOUT, 19 * 4, 0);
+    for (int i = 0; i < 19; i++)
+        u32(d, layout[i]);
+}
+
+/* Line i of instruction i, counted from the function's first; 20 instructions. */
+static void lua_function(struct dump *d, uint64_t bytecode, uint32_t line, const char *name,
+                         const char *chunk)
+{
+    size_t body = 32 + strlen(name) + strlen(chunk) + 19;
+    record(d, LUA_FUNCTION, body, 0);
+    u64(d, bytecode);
+    u32(d, 20);
+    u32(d, line);
+    u32(d, 19);
+    u32(d, 1);
+    u32(d, (uint32_t)strlen(name));
+    u32(d, (uint32_t)strlen(chunk));
+    text_string(&d->out, name);
+    text_string(&d->out, chunk);
+    for (int i = 1; i < 20; i++)
+        text_char(&d->out, (char)i);
+}
+
+static void lua_builtin(struct dump *d, uint64_t object, const char *name)
+{
+    record(d, LUA_FUNCTION, 32 + strlen(name), 0);
+    u64(d, object);
+    for (int i = 0; i < 4; i++)
+        u32(d, 0);
+    u32(d, (uint32_t)strlen(name));
+    u32(d, 0);
+    text_string(&d->out, name);
+}
+
+static void lua_functions(struct dump *d)
+{
+    lua_function(d, MAIN, 0, "", "@main.lua");
+    lua_function(d, INNER, 100, "M.inner", "=(load)");
+    lua_builtin(d, PCALL, "pcall");
+}
+
+struct object {
+    const uint32_t *layout;
+    const uint64_t *constants;
+    const uint8_t *snaps;
+    const uint32_t *map;
+    uint32_t nr_constants, nr_snaps, nr_map;
+};
+
+static void put(uint8_t *to, uint64_t v, size_t size)
+{
+    memcpy(to, &v, size);
+}
+
+/* Trace 7, side trace of 3 from its exit 5. */
+static void lua_trace(struct dump *d, uint64_t index, const struct object *o)
+{
+    uint8_t head[0x78] = {0};
+    const uint32_t *l = o->layout;
+    uint64_t address = 0x500000, nk = 0x8000 - o->nr_constants;
+    uint64_t snap = address + l[1] + 8 * (o->nr_constants + 2);
+    put(head + l[2], address + l[1] - 8 * nk, 8);
+    put(head + l[3], nk, 4);
+    put(head + l[4], o->nr_snaps, 2);
+    put(head + l[5], snap, 8);
+    put(head + l[6], snap + (uint64_t)o->nr_snaps * l[15], 8);
+    put(head + l[7], o->nr_map, l[8]);
+    put(head + l[12], 7, 2);
+    put(head + l[14], 2, 2);
+    size_t size = l[1] + 8 * (o->nr_constants + 2) + o->nr_snaps * l[15] + o->nr_map * 4;
+    record(d, LUA_TRACE, 8 + size, 0);
+    u64(d, index);
+    text_bytes(&d->out, (const char *)head, l[1]);
+    text_bytes(&d->out, (const char *)o->constants, 8 * o->nr_constants);
+    u64(d, 3 | 5 << 16); /* the base instruction: parent and exit */
+    u64(d, 0);
+    text_bytes(&d->out, (const char *)o->snaps, o->nr_snaps * l[15]);
+    text_bytes(&d->out, (const char *)o->map, 4 * o->nr_map);
+}
+
+static const char *chain_at(const struct jitcode *code, uint64_t address, bool *guess)
+{
+    static char text[300];
+    struct jit_lua_stack stack;
+    size_t used = 0;
+    text[0] = 0;
+    if (!jit_function_lua(jitcode_at(code, 0), address, &stack))
+        return "-";
+    for (unsigned i = 0; i < stack.nr; i++) {
+        const struct jit_lua_function *f = stack.frames[i].function;
+        used +=
+            (size_t)snprintf(text + used, sizeof(text) - used, "%s%.*s:%u", i ? " " : "",
+                             f ? (int)f->name_size : 1, f ? f->name : "?", stack.frames[i].line);
+    }
+    assert_int_equal(stack.trace, 7);
+    assert_int_equal(stack.root, 2);
+    assert_int_equal(stack.parent, 3);
+    assert_int_equal(stack.exit, 5);
+    *guess = stack.guess;
+    return text;
+}
+
+#define SLOT(slot, flags, ref) ((uint32_t)(slot) << 24 | (flags) | (ref))
+#define FRAME 0x10000
+#define PC(pc, depth) (uint32_t)((uint64_t)(pc) << 8 | (depth)), (uint32_t)((uint64_t)(pc) >> 24)
+
+static const uint64_t wide_constants[] = {
+    0, FUNCTION_OBJECT | UINT64_C(0xfffb800000000000), /* 7ff6 */
+    0, MAIN + 4 * 6,                                   /* 7ff8: link of a call at 5 */
+    0, 16 | 6,                                         /* 7ffa: pcall's */
+    0, PCALL | UINT64_C(0xfffb800000000000),           /* 7ffc */
+    0, 24 | 3,                                         /* 7ffe: variable arguments */
+};
+/* mapofs, ref and code offset, slots, entries. */
+static const uint8_t wide_snaps[] = {
+    0,  0, 0, 0, 0, 0, 0x00, 0, 9, 9, 0, 0, /* in main */
+    2,  0, 0, 0, 0, 0, 0x10, 0, 9, 9, 3, 0, /* main calls inner */
+    7,  0, 0, 0, 0, 0, 0x20, 0, 9, 9, 4, 0, /* main calls pcall calls inner */
+    13, 0, 0, 0, 0, 0, 0x30, 0, 9, 9, 4, 0, /* main calls inner with variable arguments */
+    19, 0, 0, 0, 0, 0, 0x38, 0, 9, 9, 2, 0, /* a link that is no constant */
+};
+static const uint32_t wide_map[] = {
+    PC(MAIN + 4 * 3, 0),    SLOT(2, 0, 0x8001),     SLOT(4, 0, 0x7ff6),     SLOT(5, FRAME, 0x7ff8),
+    PC(INNER + 4 * 2, 4),   SLOT(4, 0, 0x7ffc),     SLOT(5, FRAME, 0x7ff8), SLOT(6, 0, 0x7ff6),
+    SLOT(7, FRAME, 0x7ffa), PC(INNER + 4 * 9, 6),   SLOT(4, 0, 0x7ff6),     SLOT(5, FRAME, 0x7ff8),
+    SLOT(7, 0, 0x7ff6),     SLOT(8, FRAME, 0x7ffe), PC(INNER + 4 * 4, 7),   SLOT(4, 0, 0x7ff6),
+    SLOT(5, FRAME, 0x8001), PC(INNER, 4),
+};
+static const struct object wide_object = {wide_layout, wide_constants, wide_snaps, wide_map, 10, 5,
+                                          23};
+
+static void inlined_lua_functions_come_from_snapshots(void **state)
+{
+    (void)state;
+    bool guess;
+    struct dump d = dump_begin(false, 0, 0);
+    lua_layout(&d, wide_layout);
+    lua_functions(&d);
+    lua_trace(&d, 0x100, &wide_object);
+    lua_function(&d, MAIN - 8, 50, "later", "@main.lua"); /* where main was */
+    load(&d, 1, 0x1000, 0x40, "TRACE_7");
+    struct jitcode *code = finish(&d);
+    assert_int_equal(jitcode_loss(code)->records_bad + jitcode_loss(code)->records_unknown, 0);
+    assert_string_equal(chain_at(code, 0x1000, &guess), ":3");
+    assert_string_equal(chain_at(code, 0x100f, &guess), ":3");
+    assert_string_equal(chain_at(code, 0x1010, &guess), "M.inner:102 :5");
+    assert_string_equal(chain_at(code, 0x1020, &guess), "M.inner:109 pcall:0 :5");
+    assert_string_equal(chain_at(code, 0x1030, &guess), "M.inner:104 :5");
+    assert_false(guess);
+    assert_string_equal(chain_at(code, 0x103f, &guess), "M.inner:100 ?:0");
+    assert_string_equal(chain_at(code, 0x1040, &guess), "-");
+    struct jit_lua_stack stack;
+    assert_true(jit_function_lua(jitcode_at(code, 0), 0x1000, &stack));
+    assert_memory_equal(stack.frames[0].function->chunk, "@main.lua", 9);
+    assert_int_equal(stack.frames[0].function->chunk_size, 9);
+    jitcode_free(code);
+}
+
+static void a_layout_beyond_the_object_is_not_used(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 19; i++) {
+        uint32_t layout[19];
+        struct dump d = dump_begin(false, 0, 0);
+        memcpy(layout, wide_layout, sizeof(layout));
+        layout[i] = UINT32_MAX - 4; /* wraps when a size is added */
+        lua_layout(&d, layout);
+        struct jitcode *code = finish(&d);
+        assert_int_equal(jitcode_loss(code)->records_bad, 1);
+        jitcode_free(code);
+    }
+}
+
+static void a_trace_belongs_to_the_load_of_its_index(void **state)
+{
+    (void)state;
+    bool guess;
+    struct dump d = dump_begin(false, 0, 0);
+    lua_trace(&d, 0x100, &wide_object); /* before its layout */
+    lua_layout(&d, wide_layout);
+    lua_trace(&d, 0x777, &wide_object);
+    load(&d, 1, 0x1000, 0x40, "TRACE_7");
+    struct jitcode *code = finish(&d);
+    assert_int_equal(jitcode_loss(code)->records_bad, 1);
+    assert_string_equal(chain_at(code, 0x1000, &guess), "-");
+    jitcode_free(code);
+}
+
+static const uint64_t narrow_constants[] = {FUNCTION_OBJECT, PCALL};
+static const uint8_t narrow_snaps[] = {
+    0, 0, 0, 0, 9, 9, 0, 0, /* mapofs, ref, slots, entries: in main */
+    1, 0, 0, 0, 9, 9, 1, 0, /* main calls inner */
+    4, 0, 0, 0, 9, 9, 2, 0, /* main calls pcall calls inner */
+    9, 0, 0, 0, 9, 9, 0, 0, /* in main */
+};
+static const uint32_t narrow_map[] = {
+    MAIN + 4 * 3,           SLOT(3, FRAME, 0x7ffe), INNER + 4 * 2, MAIN + 4 * 6,
+    SLOT(3, FRAME, 0x7fff), SLOT(4, FRAME, 0x7ffe), INNER + 4 * 9, 8 | 6,
+    MAIN + 4 * 6,           MAIN + 4 * 8,
+};
+
+/* A jump to the stub of `exit`, at `at` of the code at 0x1000; stubs stand at 0x9000. */
+static void guard(uint8_t *code, uint32_t at, uint32_t exit)
+{
+    code[at] = 0x0f;
+    code[at + 1] = 0x84;
+    put(code + at + 2, 0x9000 + 4 * exit - (0x1000 + at + 6), 4);
+}
+
+static void without_code_offsets_guards_tell_the_snapshot(void **state)
+{
+    (void)state;
+    static const struct object object = {
+        narrow_layout, narrow_constants, narrow_snaps, narrow_map, 2, 4, 10};
+    uint8_t bytes[0x40] = {0};
+    bool guess;
+    struct dump d = dump_begin(false, 0, 0);
+    lua_layout(&d, narrow_layout);
+    lua_functions(&d);
+    record(&d, LUA_STUBS, 16, 0);
+    u32(&d, 0);
+    u32(&d, 32);
+    u64(&d, 0x9000);
+    lua_trace(&d, 0x100, &object);
+    load(&d, 1, 0x1000, 0x40, "TRACE_7");
+    guard(bytes, 0x08, 0);
+    guard(bytes, 0x10, 1);
+    guard(bytes, 0x18, 1);
+    guard(bytes, 0x28, 2);
+    memcpy(d.out.at + d.out.size - 0x40, bytes, 0x40);
+    struct jitcode *code = finish(&d);
+    assert_string_equal(chain_at(code, 0x1000, &guess), ":3");
+    assert_false(guess);
+    assert_string_equal(chain_at(code, 0x1008, &guess), ":3");
+    assert_false(guess);
+    assert_string_equal(chain_at(code, 0x100e, &guess), "M.inner:102 :5");
+    assert_true(guess); /* behind snapshot 0's last guard, before 1's first */
+    assert_string_equal(chain_at(code, 0x1017, &guess), "M.inner:102 :5");
+    assert_false(guess);
+    assert_string_equal(chain_at(code, 0x1028, &guess), "M.inner:109 pcall:0 :5");
+    assert_string_equal(chain_at(code, 0x1030, &guess), ":8");
+    assert_true(guess);
+    jitcode_free(code);
+}
+
+static void a_flush_ends_everything(void **state)
+{
+    (void)state;
+    struct dump d = dump_begin(false, 0, 0);
+    load(&d, 100, 0x1000, 0x10, "a");
+    load(&d, 100, 0x2000, 0x10, "b");
+    record(&d, LUA_FLUSH, 0, 200);
+    load(&d, 200, 0x3000, 0x10, "c");
+    struct jitcode *code = finish(&d);
+    assert_string_equal(name_at(code, 0x1000, 199), "a");
+    assert_string_equal(name_at(code, 0x1000, 200), "-");
+    assert_string_equal(name_at(code, 0x2000, 300), "-");
+    assert_string_equal(name_at(code, 0x3000, 200), "c");
+    jitcode_free(code);
+
+    struct jitdump_options options = {.ignore_times = true};
+    d = dump_begin(false, 0, 0);
+    load(&d, 100, 0x1000, 0x10, "a");
+    record(&d, LUA_FLUSH, 0, 200);
+    code = finish_with(&d, &options);
+    assert_string_equal(name_at(code, 0x1000, 300), "a");
+    jitcode_free(code);
+}
+
+/* Any byte of the records changed: no matter what, as long as nothing breaks. */
+static void lua_records_that_lie_do_no_harm(void **state)
+{
+    (void)state;
+    srand(2);
+    for (int run = 0; run < 4000; run++) {
+        bool wide = run % 2;
+        static const struct object narrow = {
+            narrow_layout, narrow_constants, narrow_snaps, narrow_map, 2, 4, 10};
+        struct dump d = dump_begin(false, 0, 0);
+        struct jit_lua_stack stack;
+        lua_layout(&d, wide ? wide_layout : narrow_layout);
+        lua_functions(&d);
+        lua_trace(&d, 0x100, wide ? &wide_object : &narrow);
+        size_t end = d.out.size;
+        load(&d, 1, 0x1000, 0x40, "TRACE_7");
+        for (int i = 0; i < 1 + run % 4; i++)
+            d.out.at[48 + (size_t)rand() % (end - 48)] = (char)(rand() % 3 ? rand() : -1);
+        struct jitcode *code = finish(&d);
+        for (uint64_t at = 0; jitcode_count(code) && at < 0x40; at++) {
+            if (!jit_function_lua(jitcode_at(code, 0), 0x1000 + at, &stack))
+                continue;
+            assert_in_range(stack.nr, 1, JIT_LUA_FRAMES_MAX);
+        }
+        jitcode_free(code);
+    }
+}
+
 /* ---- a live one -------------------------------------------------------------------------- */
 
 /* Everything that node writes is understood, to the last byte. */
@@ -685,6 +1011,7 @@ int main(void)
         cmocka_unit_test(skips_unknown_records_and_counts_bad_ones),
         cmocka_unit_test(a_cut_tail_loses_only_itself),
         cmocka_unit_test(a_record_smaller_than_its_header_ends_reading),
+        cmocka_unit_test(zeros_behind_the_last_record_are_no_loss),
         cmocka_unit_test(refuses_what_is_no_jitdump),
         cmocka_unit_test(a_later_load_ends_whatever_it_overlaps),
         cmocka_unit_test(records_out_of_order_are_played_in_order),
@@ -696,6 +1023,12 @@ int main(void)
         cmocka_unit_test(positions_come_from_the_row_before),
         cmocka_unit_test(v8_counts_rows_from_an_elf_header),
         cmocka_unit_test(a_row_count_that_lies_reads_what_is_there),
+        cmocka_unit_test(inlined_lua_functions_come_from_snapshots),
+        cmocka_unit_test(a_layout_beyond_the_object_is_not_used),
+        cmocka_unit_test(a_trace_belongs_to_the_load_of_its_index),
+        cmocka_unit_test(without_code_offsets_guards_tell_the_snapshot),
+        cmocka_unit_test(a_flush_ends_everything),
+        cmocka_unit_test(lua_records_that_lie_do_no_harm),
         cmocka_unit_test(a_dump_of_nodes_is_read_whole),
         cmocka_unit_test(random_loads_agree_with_a_model),
         cmocka_unit_test(overlapping_loads_do_not_blow_up),

@@ -43,6 +43,9 @@ static void finish(struct perfdata *pd, struct record_batch *batch)
 {
     perfdata_release(pd, batch);
     record_batch_free(batch);
+    if (pd->queue.at ==
+        pd->queue.records.nr) /* no record waits: only blocks being filled are left */
+        assert_in_range(atomic_load(&pd->live_chunks), 0, 1 + pd->streams.nr);
     perfdata_close(pd);
 }
 
@@ -378,6 +381,130 @@ static void test_streams_keep_trimmed_copies(void **state)
     fixture_free(f);
 }
 
+/* A file of shallow and deep stacks, with other records between some of them. */
+static struct perfdata *open_stacks(bool swap, struct perfdata_options options)
+{
+    enum { COPY = 40000, NR = 600 };
+    const struct perf_event_attr attr = {
+        .size = sizeof(attr),
+        .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TIME |
+                       PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER |
+                       PERF_SAMPLE_PHYS_ADDR,
+        .sample_regs_user = 0x1ff,
+        .sample_stack_user = COPY,
+        .sample_id_all = 1,
+    };
+    const uint64_t id = 7, chain[40] = {1, 2, 3}, regs[9] = {9, 8, 7};
+    struct fixture *f = fixture_create(swap);
+    uint8_t *stack = malloc(COPY);
+    fixture_event(f, &attr, &id, 1);
+    srand(5);
+    for (uint64_t i = 0; i < NR; i++) {
+        uint64_t dyn = i % 50 == 9    ? COPY
+                       : i % 70 == 3  ? 0
+                       : i % 31 == 30 ? (uint64_t)rand() % COPY
+                                      : (uint64_t)rand() % 4000 & ~UINT64_C(7);
+        for (size_t k = 0; k < COPY; k++)
+            stack[k] = (uint8_t)(i * 31 + k * 7 + k / 256);
+        fixture_sample(f, &(struct fixture_sample){.id = id,
+                                                   .ip = i,
+                                                   .time = 1 + i,
+                                                   .callchain = chain,
+                                                   .nr_callchain = i % 41,
+                                                   .user_regs = regs,
+                                                   .stack = i % 90 == 80 ? NULL : stack,
+                                                   .stack_dyn_size = dyn,
+                                                   .other = i * 3});
+        for (uint64_t k = 0; k < (i % 100 == 60 ? 3000 : i % 7 == 0); k++)
+            fixture_comm(f, 1, 1, "name", 1 + i);
+        if (i % 40 == 0)
+            fixture_round(f);
+    }
+    char *path = fixture_write(f, false);
+    options.unordered = true;
+    struct perfdata *pd = open_path(path, &options);
+    unlink(path);
+    free(path);
+    free(stack);
+    fixture_free(f);
+    return pd;
+}
+
+static void assert_same_sample(struct perfdata *a, const struct record *ra, struct perfdata *b,
+                               const struct record *rb)
+{
+    struct sample sa, sb;
+    assert_int_equal(perfdata_sample(a, ra, &sa, NULL), 0);
+    assert_int_equal(perfdata_sample(b, rb, &sb, NULL), 0);
+    assert_int_equal(sa.ip, sb.ip);
+    assert_int_equal(sa.nr_callchain, sb.nr_callchain);
+    assert_int_equal(sa.phys_addr, sb.phys_addr);
+    assert_int_equal(sa.phys_addr, sa.ip * 3);
+    assert_int_equal(sa.stack_size, sb.stack_size);
+    assert_int_equal(sa.stack_dyn_size, sb.stack_dyn_size);
+    assert_int_equal(sb.stack_near, sb.stack_dyn_size);
+    if (sa.stack_near)
+        assert_memory_equal(sa.stack, sb.stack, sa.stack_near);
+    if (sa.stack_near < sa.stack_dyn_size)
+        assert_memory_equal(sa.stack_far, sb.stack + sa.stack_near,
+                            sa.stack_dyn_size - sa.stack_near);
+}
+
+struct seen {
+    size_t samples, in_chunks, split;
+};
+
+static struct seen compare_with_mapped(struct perfdata *a, struct perfdata *b, size_t used)
+{
+    struct record_batch ra = {0}, rb = {0};
+    struct seen seen = {0};
+    do {
+        perfdata_release(a, &ra);
+        perfdata_release(b, &rb);
+        perfdata_stack_used(a, used);
+        assert_int_equal(perfdata_read(a, 100, &ra, NULL), 0);
+        assert_int_equal(perfdata_read(b, 100, &rb, NULL), 0);
+        assert_int_equal(ra.nr, rb.nr);
+        for (size_t i = 0; i < ra.nr; i++) {
+            struct sample s;
+            assert_int_equal(ra.records[i].offset, rb.records[i].offset);
+            assert_int_equal(ra.records[i].type, rb.records[i].type);
+            if (ra.records[i].type != PERF_RECORD_SAMPLE)
+                continue;
+            assert_same_sample(a, &ra.records[i], b, &rb.records[i]);
+            perfdata_sample(a, &ra.records[i], &s, NULL);
+            seen.samples++;
+            seen.in_chunks += record_in_chunk(a, &ra.records[i]);
+            seen.split += s.stack_near < s.stack_dyn_size;
+        }
+    } while (ra.nr);
+    finish(a, &ra);
+    finish(b, &rb);
+    return seen;
+}
+
+/* A file's samples are the same whether they are read past their stale bytes, in one piece or
+ * two, or mapped whole; and most are not left to the mapping. */
+static void test_skimmed_samples_are_whole(void **state)
+{
+    (void)state;
+    const struct perfdata_options whole = {.keep_whole = true}, plain = {0},
+                                  split = {.split_stacks = true};
+    for (int swap = 0; swap < 2; swap++) {
+        struct seen seen =
+            compare_with_mapped(open_stacks(swap, plain), open_stacks(swap, whole), 0);
+        assert_int_equal(seen.samples, 600);
+        assert_in_range(seen.in_chunks, 500, 600);
+        assert_int_equal(seen.split, 0);
+        for (size_t used = 0; used <= 40000; used = used * 3 + 500) {
+            seen = compare_with_mapped(open_stacks(swap, split), open_stacks(swap, whole), used);
+            assert_int_equal(seen.samples, 600);
+            if (used == 500)
+                assert_in_range(seen.split, 200, 600);
+        }
+    }
+}
+
 static void test_file_form_in_a_pipe_is_refused(void **state)
 {
     (void)state;
@@ -486,6 +613,7 @@ static void test_no_marks_many_records(void **state)
     struct perfdata *pd = open_fixture(f, false);
     uint64_t nr = 0, last = 0;
     do {
+        perfdata_release(pd, &b);
         assert_int_equal(perfdata_read(pd, 1000, &b, NULL), 0);
         for (size_t i = 0; i < b.nr; i++, nr++) {
             assert_true(b.records[i].time > last);
@@ -723,6 +851,7 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_forms_and_byte_orders),
         cmocka_unit_test(test_streams_keep_trimmed_copies),
+        cmocka_unit_test(test_skimmed_samples_are_whole),
         cmocka_unit_test(test_file_form_in_a_pipe_is_refused),
         cmocka_unit_test(test_directory),
         cmocka_unit_test(test_unordered_and_raw),

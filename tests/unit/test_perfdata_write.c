@@ -2,9 +2,12 @@
 /* What the writer writes, our reader and perf itself read back. */
 #include "perfdata/internal.h"
 
+#include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -185,6 +188,61 @@ static void test_unfinished_is_a_killed_recording(void **state)
     unlink(path);
 }
 
+/* A file that met its limit is cut back to whole records, and closed as any other. */
+static void test_salvage(void **state)
+{
+    (void)state;
+    enum { LIMIT = 3 << 20, BIG = 32 << 10 };
+    char path[] = "/tmp/perfdata-write-XXXXXX";
+    struct perfdata_event event = make_event();
+    struct perfdata_writer *w;
+    struct error err = {0};
+    struct record_batch b = {0};
+    struct perfdata *pd;
+    struct rlimit old, limit;
+    uint64_t lost = 0, samples = 0;
+    uint8_t *big = calloc(1, BIG);
+    close(mkstemp(path));
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &old);
+    limit = old;
+    limit.rlim_cur = LIMIT;
+    assert_int_equal(
+        perfdata_writer_create(path, &(struct perfdata_writer_options){0}, &event, 1, &w, &err), 0);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    int r = 0;
+    for (uint64_t i = 0; !r && i < 1000; i++) {
+        struct sample_record s = {
+            .header = {PERF_RECORD_SAMPLE, 2, sizeof(s)}, .ip = i, .time = 2000 + i, .id = 42};
+        struct perf_event_header unknown = {PERF_RECORD_CGROUP, 0, BIG};
+        memcpy(big, &unknown, sizeof(unknown));
+        r = perfdata_writer_record(w, &s, sizeof(s), &err);
+        if (!r)
+            r = perfdata_writer_record(w, big, BIG, &err);
+        if (!r && i % 4 == 3)
+            r = perfdata_writer_flush(w, &err);
+    }
+    assert_int_equal(r, -1);
+    assert_int_equal(err.sys_errno, EFBIG);
+    assert_int_equal(perfdata_writer_salvage(w, &lost, &err), 0);
+    perfdata_writer_destroy(w);
+    setrlimit(RLIMIT_FSIZE, &old);
+    assert_true(lost > 0 && lost < LIMIT);
+    assert_int_equal(perfdata_open(path, NULL, &pd, &err), 0);
+    assert_string_equal(perfdata_event(pd, 0)->name, "my-clock"); /* the features are there */
+    while (perfdata_read(pd, 100, &b, &err) == 0 && b.nr) {
+        for (size_t i = 0; i < b.nr; i++)
+            samples += b.records[i].type == PERF_RECORD_SAMPLE;
+        perfdata_release(pd, &b);
+    }
+    assert_true(samples > 30);
+    assert_int_equal(perfdata_loss(pd)->damage.kind, ERROR_NONE);
+    record_batch_free(&b);
+    perfdata_close(pd);
+    free(big);
+    unlink(path);
+}
+
 static void test_bad_calls_are_errors(void **state)
 {
     (void)state;
@@ -211,6 +269,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_unfinished_is_a_killed_recording),
+        cmocka_unit_test(test_salvage),
         cmocka_unit_test(test_bad_calls_are_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The report's rows and trees, from stacks written down by hand. */
+#include "output/output.h"
 #include "output/report.h"
 #include "stacks/internal.h"
+#include "unwind/guest.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -115,7 +117,7 @@ static void columns_and_head(void **state)
            "#\n#\n# Total Lost Samples: 3\n#\n"
            "# Samples: 12K of event 'cycles'\n"
            "# Event count (approx.): 100\n"
-           "# Stacks joined to earlier ones: 1 of 12347\n"
+           "# Stacks joined, or with frames read at another moment: 1 of 12347\n"
            "# Stacks with guessed frames: 346 of 12347\n#\n"
            "# Overhead       Samples        Period  Command  Shared Object  Symbol\n"
            "# ........  ............  ............  .......  .............  ........\n#\n"
@@ -419,6 +421,84 @@ static void inlined_functions_say_so(void **state)
     expect(s, &o, "   100.00%  [.] i_get (inlined)\n");
 }
 
+/* ---- guest functions ------------------------------------------------------------------------- */
+
+static uint32_t guest(struct guests *g, const char *file, uint32_t line, uint64_t salt)
+{
+    const struct guest_identity i = {.kind = line ? GUEST_FUNCTION : GUEST_MAIN,
+                                     .language = FRAME_LUA,
+                                     .file = file,
+                                     .line = line,
+                                     .salt = salt};
+    return guest_intern(g, &i);
+}
+
+/* A stack of Lua functions below a native one, as the collector leaves it. */
+static void add_lua(struct stacks *s, const uint32_t *ids, unsigned nr, uint64_t samples)
+{
+    struct stack_group g = {.comm = "app"};
+    struct function native = {.symbol = "main", .module = "/bin/luajit", .kind = FRAME_NATIVE};
+    uint32_t node = stack_tree_child(&s->tree, 0, stacks_intern_group(s, &g));
+    node = stack_tree_child(&s->tree, node, stacks_intern_function(s, &native));
+    for (unsigned i = 0; i < nr; i++) {
+        struct function f = {.kind = FRAME_LUA, .guest = ids[i]};
+        node = stack_tree_child(&s->tree, node, stacks_intern_function(s, &f));
+    }
+    s->tree.nodes.at[node].samples += samples;
+    s->tree.nodes.at[node].period += samples;
+}
+
+static void expect_folded(const struct stacks *s, const char *want)
+{
+    char *text = NULL;
+    size_t size;
+    struct fold_options o = {.event = -1};
+    FILE *out = open_memstream(&text, &size);
+    assert_int_equal(fold_print(s, &o, out, NULL), 0);
+    fclose(out);
+    assert_string_equal(text, want);
+    free(text);
+}
+
+static void guest_functions_are_named_when_all_is_known(void **state)
+{
+    (void)state;
+    struct guests *g = guests_create();
+    struct stacks *s = make();
+    uint32_t chunk = guest(g, "app.lua", 0, 0), handler = guest(g, "lib/(x).lua", 12, 0);
+    /* Two functions of one line that nobody names; and one whose name comes late. */
+    uint32_t twin1 = guest(g, "lib/(x).lua", 30, 1), twin2 = guest(g, "lib/(x).lua", 30, 2);
+    s->guests = g;
+    add_lua(s, (uint32_t[]){chunk, handler, twin1}, 3, 5);
+    guest_propose(g, handler, GUEST_RANK_CALL, "h;1", 3);
+    add_lua(s, (uint32_t[]){chunk, handler, twin2}, 3, 3);
+    add_lua(s, (uint32_t[]){chunk, handler}, 2, 2);
+    assert_int_equal(stacks_finish(s, NULL), 0);
+    expect_folded(s, "app;main;main chunk app.lua;h:1 lib/%28x%29.lua:12 2\n"
+                     "app;main;main chunk app.lua;h:1 lib/%28x%29.lua:12;lib/%28x%29.lua:30 8\n");
+    struct report_options o = basic();
+    o.keys[0] = KEY_DSO;
+    o.keys[1] = KEY_SYM;
+    o.nr_keys = 2;
+    o.separator = "|";
+    expect(s, &o,
+           "80.00%|lib/(x).lua|[.] lib/%28x%29.lua:30\n"
+           "20.00%|lib/(x).lua|[.] h;1 lib/%28x%29.lua:12\n");
+    guests_free(g);
+}
+
+static void guest_symbols_are_escaped(void **state)
+{
+    (void)state;
+    struct text t = {0};
+    text_guest_symbol(&t, "(for generator) [string \"a\n\"]:3");
+    text_char(&t, ' ');
+    text_word(&t, "a (b)");
+    text_char(&t, 0);
+    assert_string_equal(t.at, "%28for generator%29 [string \"a%0A\"]:3 a%20%28b%29");
+    text_free(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -438,6 +518,8 @@ int main(void)
         cmocka_unit_test(a_thread_is_one_row),
         cmocka_unit_test(trees_have_an_end),
         cmocka_unit_test(inlined_functions_say_so),
+        cmocka_unit_test(guest_functions_are_named_when_all_is_known),
+        cmocka_unit_test(guest_symbols_are_escaped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -192,6 +192,46 @@ static void aliases_are_chosen_as_perf_does(void **state)
     world_close(&w);
 }
 
+/* A symbol with hundreds inside, some of which hold one, too: who has a byte is counted out. */
+static void the_innermost_of_many_is_found(void **state)
+{
+    (void)state;
+    enum { NR = 300, STEP = 16 };
+    FILE *f = fopen(path("b.s"), "w");
+    fputs(".text\n.globl outer\n.type outer,@function\nouter: .skip 16\n", f);
+    for (int i = 0; i < NR; i++) {
+        /* [0, 8) of each step is the inner one's, in each third [2, 4) one's inside it */
+        fprintf(f, ".globl in%d\n.type in%d,@function\nin%d: nop\n nop\n", i, i, i);
+        if (i % 3 == 0)
+            fprintf(f, ".globl deep%d\n.type deep%d,@function\ndeep%d: .size deep%d,2\n", i, i, i,
+                    i);
+        fprintf(f, " .skip 6\n.size in%d,8\n .skip 8\n", i);
+    }
+    fputs(".size outer,.-outer\n .skip 64\n", f);
+    fclose(f);
+    shell("gcc -c -o b.o b.s && gcc -shared -nostdlib -o b.so b.o");
+    struct world w = world_open(path("b.so"), (struct symbols_options){0});
+    struct elf_section text;
+    assert_true(elf_image_section(dso_image(w.dso), ".text", &text));
+    for (unsigned byte = 0; byte < STEP + NR * STEP + 32; byte++) {
+        char want[32] = "outer";
+        unsigned nr = byte / STEP - 1, in = byte % STEP, start = 0;
+        uint64_t at = text.offset + byte;
+        const struct resolved *r = symbols_resolve(w.cache, w.dso, at, at);
+        if (byte >= STEP + NR * STEP) {
+            assert_null(r->symbol);
+            continue;
+        }
+        if (byte >= STEP && in < 8) {
+            start = byte - in + (nr % 3 == 0 && in / 2 == 1 ? 2 : 0);
+            snprintf(want, sizeof(want), nr % 3 == 0 && in / 2 == 1 ? "deep%u" : "in%u", nr);
+        }
+        assert_string_equal(r->symbol, want);
+        assert_int_equal(r->offset, byte - start);
+    }
+    world_close(&w);
+}
+
 static void plt_entries_are_named(void **state)
 {
     (void)state;
@@ -261,21 +301,39 @@ static void a_name_that_explodes_is_left_alone(void **state)
     text_free(&t);
 }
 
+/* Out of order from key `from` on, where keys lie `above` the others or among them. */
+static void sort_and_check(uint32_t nr, uint32_t from, uint64_t above)
+{
+    struct sort_key *keys = calloc(nr, sizeof(*keys));
+    bool *seen = calloc(nr, 1);
+    uint32_t random = 7;
+    for (uint32_t i = 0; i < nr; i++) {
+        random = random * 1664525 + 1013904223;
+        uint64_t key = i < from ? i : above + ((uint64_t)(random >> 20) << (random % 3 * 20));
+        keys[i] = (struct sort_key){.key = key, .index = i, .extra = (uint32_t)key * 3};
+    }
+    assert_true(sort_keys(keys, nr));
+    for (uint32_t i = 0; i < nr; i++) {
+        assert_true(i == 0 || keys[i - 1].key < keys[i].key ||
+                    (keys[i - 1].key == keys[i].key && keys[i - 1].index < keys[i].index));
+        assert_int_equal(keys[i].extra, (uint32_t)keys[i].key * 3);
+        assert_false(seen[keys[i].index]);
+        seen[keys[i].index] = true;
+    }
+    free(keys);
+    free(seen);
+}
+
 static void keys_sort_stably(void **state)
 {
     (void)state;
-    enum { NR = 5000 };
-    struct sort_key *keys = calloc(NR, sizeof(*keys));
-    uint32_t random = 7;
-    for (uint32_t i = 0; i < NR; i++) {
-        random = random * 1664525 + 1013904223;
-        keys[i] = (struct sort_key){(uint64_t)(random >> 20) << (random % 3 * 20), i};
+    static const uint32_t sizes[] = {1, 2, 20, 40, 5000};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        sort_and_check(sizes[i], 0, 0);
+        sort_and_check(sizes[i], sizes[i] / 2, 0);
+        sort_and_check(sizes[i], sizes[i] / 2, sizes[i]);
+        sort_and_check(sizes[i], sizes[i], 0);
     }
-    assert_true(sort_keys(keys, NR));
-    for (uint32_t i = 1; i < NR; i++)
-        assert_true(keys[i - 1].key < keys[i].key ||
-                    (keys[i - 1].key == keys[i].key && keys[i - 1].index < keys[i].index));
-    free(keys);
 }
 
 /* ---- inlined functions and lines --------------------------------------------------------- */
@@ -294,7 +352,8 @@ static void write_frames(FILE *out, const struct resolved *r, uint64_t vaddr)
 static unsigned write_answers(const char *binary, const char *answers, const char *addresses)
 {
     struct world w =
-        world_open(path(binary), (struct symbols_options){.no_demangle = true, .inlines = true});
+        world_open(path(binary),
+                   (struct symbols_options){.no_demangle = true, .inlines = true, .lines = true});
     shell("nm -S %s | grep -iE ' [TW] ' | grep -E 'deep|plain|main$|call' | grep -v TV > functions",
           binary);
     FILE *f = fopen(path("functions"), "r"), *to = fopen(path(answers), "w"),
@@ -379,7 +438,8 @@ static void a_separate_debug_file_serves(void **state)
           "cp reference built && strip built && objcopy --add-gnu-debuglink=built.debug built");
     assert_true(write_answers("reference", "ours", "addresses") > 20);
     struct world w =
-        world_open(path("built"), (struct symbols_options){.no_demangle = true, .inlines = true});
+        world_open(path("built"),
+                   (struct symbols_options){.no_demangle = true, .inlines = true, .lines = true});
     FILE *list = fopen(path("addresses"), "r"), *to = fopen(path("separate"), "w");
     uint64_t at;
     while (fscanf(list, "%lx", &at) == 1) {
@@ -397,7 +457,8 @@ static void lines_alone_give_the_innermost_position(void **state)
     (void)state;
     shell("g++ -O2 -g -o built p.cc && nm built | sed -n 's/ T plain$//p' > at");
     struct world lines = world_open(path("built"), (struct symbols_options){.lines = true});
-    struct world all = world_open(path("built"), (struct symbols_options){.inlines = true});
+    struct world all =
+        world_open(path("built"), (struct symbols_options){.inlines = true, .lines = true});
     FILE *f = fopen(path("at"), "r");
     uint64_t at;
     assert_int_equal(fscanf(f, "%lx", &at), 1);
@@ -410,6 +471,18 @@ static void lines_alone_give_the_innermost_position(void **state)
     assert_int_equal(a->outer.line, b->inlined[0].line);
     assert_string_equal(a->outer.file, b->inlined[0].file);
     assert_string_equal(b->outer.name, "plain");
+    /* Functions without lines: the same names. */
+    struct world names = world_open(path("built"), (struct symbols_options){.inlines = true});
+    const struct resolved *n = symbols_resolve(names.cache, names.dso, offset, offset);
+    assert_int_equal(n->nr_inlined, b->nr_inlined);
+    for (uint32_t i = 0; i < n->nr_inlined; i++) {
+        assert_string_equal(n->inlined[i].name, b->inlined[i].name);
+        assert_null(n->inlined[i].file);
+        assert_int_equal(n->inlined[i].line, 0);
+    }
+    assert_string_equal(n->outer.name, "plain");
+    assert_null(n->outer.file);
+    world_close(&names);
     /* The warm answer is the same object. */
     assert_ptr_equal(symbols_resolve(all.cache, all.dso, offset, offset), b);
     world_close(&lines);
@@ -440,7 +513,8 @@ static void threads_get_the_same_answers(void **state)
 {
     (void)state;
     shell("g++ -O2 -g -gsplit-dwarf -o built p.cc");
-    struct world w = world_open(path("built"), (struct symbols_options){.inlines = true});
+    struct world w =
+        world_open(path("built"), (struct symbols_options){.inlines = true, .lines = true});
     struct job jobs[4];
     pthread_t threads[4];
     for (int i = 0; i < 4; i++) {
@@ -475,7 +549,8 @@ static void damaged_debug_info_does_no_harm(void **state)
         assert_int_equal(fwrite(bytes, 1, round % 5 ? size : size - random % (size / 2), f),
                          round % 5 ? size : size - random % (size / 2));
         fclose(f);
-        struct world w = world_open(path("broken"), (struct symbols_options){.inlines = true});
+        struct world w =
+            world_open(path("broken"), (struct symbols_options){.inlines = true, .lines = true});
         for (uint64_t at = 0x1000; at < 0x1800; at += 5)
             assert_non_null(symbols_resolve(w.cache, w.dso, at, at));
         world_close(&w);
@@ -523,11 +598,58 @@ static void kallsyms_name_the_kernel(void **state)
     }
 }
 
+static const char *kernel_name(const char *kallsyms, enum dso_kind kind, const char *name,
+                               uint64_t at, struct intern *keep)
+{
+    struct dso_options o = {.kallsyms = path(kallsyms), .buildid_dir = path("none")};
+    struct dsos *dsos = dsos_create(&o);
+    struct symbols *s = symbols_create(dsos, &(struct symbols_options){0});
+    struct symbol_cache *c = symbol_cache_create(s);
+    const char *found = symbols_resolve(c, dsos_get(dsos, kind, name, NULL, 0), at, at)->symbol;
+    found = found ? intern_string(keep, found) : NULL;
+    symbol_cache_free(c);
+    symbols_free(s);
+    dsos_free(dsos);
+    return found;
+}
+
+/* Modules stand in any order, and their symbols, too; lines that are none are passed over. */
+static void kallsyms_need_no_order(void **state)
+{
+    (void)state;
+    FILE *f = fopen(path("kallsyms"), "w");
+    fputs("0000000000000000 D per_cpu\nffffffff81000000 T _text\nffffffff81000100 T last\n"
+          "ffffffffc0009000 t y2\t[y_mod]\nffffffffc0008000 t y1\t[y_mod]\n"
+          "ffffffffc0003010 W weak\t[x]\nffffffffc0001000 t x0\t[x]\n"
+          "ffffffffc0003010 T strong\t[x]\nffffffffc0002000 t x1\t[x]\n"
+          "nonsense\n\nffffffff\nffffffffc0002800 t\n ffffffffc0002900 t no\n"
+          "ffffffffc0003010 t local\t[x]", /* no newline at the end */
+          f);
+    fclose(f);
+    f = fopen(path("hidden"), "w");
+    fputs("0000000000000000 T a\n0000000000000000 T b\n", f);
+    fclose(f);
+    struct intern *keep = intern_create();
+    const char *file = "kallsyms", *none = "hidden", *kernel = "[kernel.kallsyms]";
+    assert_string_equal(kernel_name(file, DSO_KERNEL, kernel, 0xffffffff81000180, keep), "last");
+    assert_string_equal(kernel_name(file, DSO_KERNEL, kernel, 0xffffffff80fffff0, keep), "per_cpu");
+    assert_null(kernel_name(file, DSO_KERNEL, kernel, 0xffffffff81002180, keep));
+    assert_string_equal(kernel_name(file, DSO_KERNEL, kernel, 0xffffffffc0002fff, keep), "x1");
+    /* Of those at one address all but the last have no size. */
+    assert_string_equal(kernel_name(file, DSO_KERNEL, kernel, 0xffffffffc0003010, keep), "local");
+    assert_string_equal(kernel_name(file, DSO_KMODULE, "[x]", 0x1004, keep), "x1");
+    assert_string_equal(kernel_name(file, DSO_KMODULE, "/lib/y-mod.ko", 0x10, keep), "y1");
+    assert_null(kernel_name(none, DSO_KERNEL, kernel, 0, keep));
+    assert_null(kernel_name("absent", DSO_KERNEL, kernel, 0xffffffff81000180, keep));
+    intern_free(keep);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_function_is_named_as_nm_names_it),
         cmocka_unit_test(aliases_are_chosen_as_perf_does),
+        cmocka_unit_test(the_innermost_of_many_is_found),
         cmocka_unit_test(plt_entries_are_named),
         cmocka_unit_test(names_are_demangled_without_parameters),
         cmocka_unit_test(a_name_that_explodes_is_left_alone),
@@ -539,6 +661,7 @@ int main(void)
         cmocka_unit_test(threads_get_the_same_answers),
         cmocka_unit_test(damaged_debug_info_does_no_harm),
         cmocka_unit_test(kallsyms_name_the_kernel),
+        cmocka_unit_test(kallsyms_need_no_order),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -352,6 +352,37 @@ static void truncated(void **state)
     }
 }
 
+/* Wherever a stack's copy falls into two pieces, the walk is the same, and so is its end. */
+static void two_pieces(void **state)
+{
+    struct target *t = *state;
+    uint64_t stack[] = {FRAMED + 9, 0, 0xbbb, 0xb99, START + 5, 7};
+    uint8_t far[sizeof(stack)];
+    memcpy(t->stack, stack, sizeof(stack));
+    for (unsigned near = 0; near <= sizeof(stack); near++) {
+        for (unsigned cut = 0; cut < 2; cut++) {
+            unsigned size = cut ? 36 : sizeof(stack);
+            if (near > size)
+                continue;
+            memset((uint8_t *)t->stack, 0xee, sizeof(stack));
+            memcpy(t->stack, stack, near);
+            memcpy(far, (const uint8_t *)stack + near, size - near);
+            t->in.memory.stack_size = near;
+            t->in.memory.stack_far = far;
+            t->in.memory.stack_far_size = size - near;
+            walk(t, LEAF + 3);
+            if (cut) {
+                assert_int_equal(t->out.end, STACK_TRUNCATED);
+                assert_int_equal(t->out.end_address, slot(4));
+                continue;
+            }
+            expect_frames(t, STACK_COMPLETE, 3, PC(LEAF + 3), PC(FRAMED + 9), PC(START + 5));
+            assert_int_equal(t->out.registers.value[DWARF_RBX], 0xbbb);
+            assert_int_equal(t->out.frames.at[2].provenance, PROVENANCE_EXACT);
+        }
+    }
+}
+
 static void bad_read(void **state)
 {
     struct target *t = *state;
@@ -669,6 +700,7 @@ int main(void)
         WALK(in_registers),
         WALK(null_return_address),
         WALK(truncated),
+        WALK(two_pieces),
         WALK(bad_read),
         WALK(loop),
         WALK(limit),

@@ -3,6 +3,8 @@
 #include "unwind/native/cfi.h"
 
 #include "base/vec.h"
+#include "unwind/luajit/layout.h"
+#include "unwind/v8/layout.h"
 
 #include <stdlib.h>
 
@@ -154,8 +156,37 @@ void cfi_free(struct cfi *cfi)
         return;
     for (unsigned i = 0; i < cfi->nr_tables; i++)
         free(cfi->tables[i].index);
+    free(cfi->luajit);
+    v8_layout_free(cfi->v8);
     free(cfi->name);
     free(cfi);
+}
+
+int cfi_set_luajit(struct cfi *cfi, const struct luajit_layout *layout, struct error *err)
+{
+    struct luajit_layout *copy = malloc(sizeof(*copy));
+    if (!copy)
+        return error_no_memory(err);
+    *copy = *layout;
+    free(cfi->luajit);
+    cfi->luajit = copy;
+    return 0;
+}
+
+const struct luajit_layout *cfi_luajit(const struct cfi *cfi)
+{
+    return cfi ? cfi->luajit : NULL;
+}
+
+void cfi_set_v8(struct cfi *cfi, struct v8_layout *layout)
+{
+    v8_layout_free(cfi->v8);
+    cfi->v8 = layout;
+}
+
+const struct v8_layout *cfi_v8(const struct cfi *cfi)
+{
+    return cfi ? cfi->v8 : NULL;
 }
 
 /* ---- find ---------------------------------------------------------------------------------- */

@@ -59,6 +59,8 @@ struct cfi {
     bool swapped;
     uint32_t id;
     char *name;
+    struct luajit_layout *luajit; /* NULL: none */
+    struct v8_layout *v8;         /* owned; NULL: none */
 };
 
 /* A stretch of bytes in a section: a program or an expression. */

@@ -5,16 +5,36 @@
 #define UNWIND_NATIVE_WALK_H
 
 #include "unwind/native/rule.h"
+#include "unwind/walker.h"
 
 /* A codemap's answer, prepared: the key of an address is hashed from `address - key_base`. */
 struct walk_code {
     struct code code;
     uint64_t key_base;
     bool cached; /* there is CFI, and its id fits into a key */
+    bool guest;  /* the input's walker is asked first */
     uint8_t frame_kind;
 };
 
 enum { WALK_CODES = 8 };
+
+/* What the bytes of modules say about addresses in them, learnt by reading: whether a call stands
+ * before a return address, whether a signal trampoline begins. A module's bytes never change: keyed
+ * as rules are, by the module's cfi and the address in it; an entry is a key and facts. */
+enum code_fact {
+    FACT_CALL = 1,         /* behind a call instruction */
+    FACT_NO_CALL = 2,      /* not */
+    FACT_NO_SIGRETURN = 4, /* no signal trampoline begins here */
+};
+enum { FACT_BITS = 12, FACT_MASK = 7 };
+struct code_facts {
+    uint64_t entries[1 << FACT_BITS]; /* key << 3 | facts; 0: free */
+};
+
+struct guest_slot {
+    struct walker_state *state;
+    size_t size;
+};
 
 struct walk {
     uint64_t value[DWARF_NR]; /* registers of the frame being looked at */
@@ -22,11 +42,14 @@ struct walk {
     uint8_t flags;    /* of that frame: FRAME_LEAF, FRAME_SIGNAL */
     bool other_stack; /* a signal handler's stack was left */
     bool done;
+    bool guest_begun; /* the walker's state is of this walk */
     enum provenance provenance;
     unsigned hops; /* signal frames after which the stack pointer went down */
     unsigned frames_left;
     const struct unwind_input *in;
     struct unwind_stack *out;
+    struct code_facts *facts;
+    struct guest_slot *guest; /* where the walker's state is kept */
     /* Codemap answers are asked for by virtual call and differ from walk to walk: the last few. */
     struct walk_code codes[WALK_CODES];
     unsigned nr_codes, last_code, next_code;
@@ -63,7 +86,7 @@ enum step_result walk_row_registers(struct walk *w, const struct cfi_row *row,
 enum step_result walk_offsets_slow(struct walk *w, const struct rule *rule, uint64_t cfa);
 
 /* walk_guess.c. No CFI: a signal trampoline (proven by its bytes), or a guess. */
-enum step_result walk_sigreturn(struct walk *w);
+enum step_result walk_sigreturn(struct walk *w, const struct code *code);
 enum step_result walk_guess(struct walk *w, const struct code *code);
 
 #endif

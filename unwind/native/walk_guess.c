@@ -6,6 +6,25 @@
  */
 #include "unwind/native/walk.h"
 
+#include "base/hash.h"
+
+/* ---- what the bytes of modules say --------------------------------------------------------- */
+
+/* The entry for `pc` of `code`, holding its facts or free for them; NULL: code whose bytes may
+ * change. */
+static uint64_t *fact_entry(struct walk *w, const struct code *code, uint64_t pc)
+{
+    uint64_t offset = pc - code->bias;
+    if (code->owner != CODE_ELF || !code->cfi_id || code->cfi_id >> KEY_ID_BITS ||
+        offset >> KEY_OFFSET_BITS)
+        return NULL;
+    uint64_t key = ((uint64_t)code->cfi_id << KEY_OFFSET_BITS | offset) << 3;
+    uint64_t *entry = &w->facts->entries[hash_u64(key) >> (64 - FACT_BITS)];
+    if ((*entry & ~(uint64_t)FACT_MASK) != key)
+        *entry = key;
+    return entry;
+}
+
 /* ---- signal trampolines -------------------------------------------------------------------- */
 
 /* Is a byte sequence of the trampoline at `pc`, or does pc stand at its system call? */
@@ -23,10 +42,16 @@ static bool at_sigreturn(struct walk *w, uint64_t pc)
     return false;
 }
 
-enum step_result walk_sigreturn(struct walk *w)
+enum step_result walk_sigreturn(struct walk *w, const struct code *code)
 {
     enum provenance before = w->provenance;
+    bool exact_pc = w->flags & (FRAME_LEAF | FRAME_SIGNAL);
+    uint64_t *fact = exact_pc ? NULL : fact_entry(w, code, w->value[DWARF_RIP]);
+    if (fact && *fact & FACT_NO_SIGRETURN)
+        return STEP_NO;
     if (!at_sigreturn(w, w->value[DWARF_RIP])) {
+        if (fact)
+            *fact |= FACT_NO_SIGRETURN;
         w->provenance = before;
         return STEP_NO;
     }
@@ -47,15 +72,29 @@ enum step_result walk_sigreturn(struct walk *w)
  * are not to be had, being executable is enough unless `proof` is asked for. */
 static bool is_return_address(struct walk *w, uint64_t pc, bool proof)
 {
-    if (pc < 16 || !walk_code(w, pc - 1)->code.executable)
+    if (pc < 16)
         return false;
+    const struct code *code = &walk_code(w, pc - 1)->code;
+    if (!code->executable)
+        return false;
+    uint64_t *fact = fact_entry(w, code, pc);
+    if (fact && *fact & (FACT_CALL | FACT_NO_CALL))
+        return *fact & FACT_CALL;
     enum provenance ignored = PROVENANCE_EXACT;
-    uint8_t code[ARCH_CALL_MAX];
-    for (size_t size = ARCH_CALL_MAX; size >= 2; size--) { /* fewer: code that begins just before */
-        if (memory_read(&w->in->memory, pc - size, code, size, &ignored))
-            return arch_is_call(code + size, size);
+    uint8_t bytes[ARCH_CALL_MAX];
+    const struct memory *m = &w->in->memory;
+    size_t size = ARCH_CALL_MAX;
+    if (!memory_read(m, pc - size, bytes, size, &ignored)) {
+        if (!memory_read(m, pc - 2, bytes, 2, &ignored))
+            return !proof;
+        do /* code that begins just before */
+            size--;
+        while (!memory_read(m, pc - size, bytes, size, &ignored));
     }
-    return !proof;
+    bool call = arch_is_call(bytes + size, size);
+    if (fact)
+        *fact |= call ? FACT_CALL : FACT_NO_CALL;
+    return call;
 }
 
 /* Accept: the return address is at `slot`, rbp was saved below it if `rbp`. */

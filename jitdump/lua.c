@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The LuaJIT agent's records (docs/ljdump.md): Lua functions by the addresses of their bytecode,
+ * and traces as LuaJIT's own objects, laid out as a LAYOUT record says. From a trace's snapshots
+ * come the Lua functions that are inlined at an address of its machine code.
+ *
+ * Each record counts as later than those before it: an address means what the last function record
+ * before the trace's says.
+ */
+#include "base/cursor.h"
+#include "jitdump/jitcode.h"
+
+#include <string.h>
+
+enum { REF_BASE = 0x8000 }; /* IR references below are constants (LuaJIT: lj_ir.h) */
+
+/* What stands where in a trace object; bytes. All of the object's own fields lie below `size`. */
+struct layout {
+    uint32_t pointer; /* size of a pointer to an object: 8 (and two-slot frames) or 4 */
+    uint32_t size, ir, nk, nsnap, snap, map, nmap, nmap_size, startpt, startpc, spadjust, number,
+        link, root;
+    uint32_t snap_size, mapofs_size, mcofs, nent; /* in a snapshot; mcofs 0: has none */
+};
+enum { LAYOUT_WORDS = sizeof(struct layout) / sizeof(uint32_t), STUB_GROUPS = 16 };
+
+/* Where exit stubs stand, by groups of 32; 0: not known. Shared by the traces up to a flush. */
+struct stubs {
+    struct stubs *next;
+    uint64_t group[STUB_GROUPS];
+};
+
+struct trace {
+    struct trace *next;
+    const struct jit_lua *lua;
+    const struct stubs *stubs;
+    struct layout layout;
+    uint64_t index;   /* the LOAD's */
+    uint32_t version; /* records before this one are what it refers to */
+    const uint8_t *snap, *map, *constants;
+    uint32_t nk, nsnap, nmap;
+    uint32_t number, root, parent, exit;
+    bool swap;
+};
+
+struct jit_lua {
+    VEC(struct jit_lua_function) functions;
+    struct jitcode *bytecode; /* whose bytecode stands where, by version instead of time */
+    struct trace *traces;     /* all, for freeing; the last first */
+    struct stubs *stubs;
+    struct trace *pending; /* waits for its LOAD */
+    struct layout layout;  /* size 0: none yet */
+    uint32_t version;
+};
+
+void jit_lua_free(struct jit_lua *lua)
+{
+    if (!lua)
+        return;
+    while (lua->traces) {
+        struct trace *next = lua->traces->next;
+        free(lua->traces);
+        lua->traces = next;
+    }
+    while (lua->stubs) {
+        struct stubs *next = lua->stubs->next;
+        free(lua->stubs);
+        lua->stubs = next;
+    }
+    vec_free(&lua->functions);
+    jitcode_free(lua->bytecode);
+    free(lua);
+}
+
+/* ---- reading records ----------------------------------------------------------------------- */
+
+/* False: a field lies outside of the object. */
+static bool layout_good(const struct layout *l)
+{
+    const uint64_t ends[] = {
+        l->ir + UINT64_C(8),      l->nk + UINT64_C(4),      l->nsnap + UINT64_C(2),
+        l->snap + UINT64_C(8),    l->map + UINT64_C(8),     (uint64_t)l->nmap + l->nmap_size,
+        l->startpt + UINT64_C(4), l->startpc + UINT64_C(4), l->spadjust + UINT64_C(2),
+        l->number + UINT64_C(2),  l->link + UINT64_C(2),    l->root + UINT64_C(2)};
+    bool good = (l->pointer == 4 || l->pointer == 8) && l->size >= 16 && l->size <= 4096 &&
+                (l->nmap_size == 2 || l->nmap_size == 4) && l->snap_size >= 8 &&
+                l->snap_size <= 64 && (l->mapofs_size == 2 || l->mapofs_size == 4) &&
+                l->mcofs <= l->snap_size - 2 && l->nent < l->snap_size;
+    for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
+        good = good && ends[i] <= l->size;
+    return good;
+}
+
+static bool read_layout(struct jit_lua *lua, struct cursor *c)
+{
+    uint32_t words[LAYOUT_WORDS];
+    for (size_t i = 0; i < LAYOUT_WORDS; i++)
+        words[i] = cursor_u32(c);
+    struct layout l;
+    memcpy(&l, words, sizeof(l));
+    if (c->failed || !layout_good(&l))
+        return false;
+    lua->layout = l;
+    return true;
+}
+
+/* Keeps the record's function and the range of its bytecode. */
+static int keep_function(struct jit_lua *lua, const struct jit_lua_function *f, struct error *err)
+{
+    uint64_t size = f->is_builtin ? 1 : (uint64_t)f->instructions * 4;
+    if (!jitcode_add(lua->bytecode, f->bytecode, size, lua->version, err))
+        return -1;
+    return vec_push(&lua->functions, *f) ? 0 : error_no_memory(err);
+}
+
+static int read_function(struct jit_lua *lua, struct cursor *c, bool *ret_good, struct error *err)
+{
+    struct jit_lua_function f = {.bytecode = cursor_u64(c), .swap = c->swap};
+    f.instructions = cursor_u32(c);
+    f.first_line = cursor_u32(c);
+    f.lines = cursor_u32(c);
+    f.width = cursor_u32(c);
+    f.name_size = cursor_u32(c);
+    f.chunk_size = cursor_u32(c);
+    f.name = (const char *)cursor_bytes(c, f.name_size);
+    f.chunk = (const char *)cursor_bytes(c, f.chunk_size);
+    f.is_builtin = f.instructions == 0;
+    uint64_t lines = f.is_builtin ? 0 : (uint64_t)f.width * (f.instructions - 1);
+    f.line_info = cursor_bytes(c, lines);
+    *ret_good = !c->failed && (f.width == 0 || f.width == 1 || f.width == 2 || f.width == 4) &&
+                f.bytecode < UINT64_MAX / 2 && f.instructions < 1 << 26;
+    return *ret_good ? keep_function(lua, &f, err) : 0;
+}
+
+static int read_stubs(struct jit_lua *lua, struct cursor *c, bool *ret_good, struct error *err)
+{
+    uint32_t first = cursor_u32(c);
+    uint32_t nr = cursor_u32(c);
+    uint64_t address = cursor_u64(c);
+    *ret_good = !c->failed && nr == 32 && first % 32 == 0 && first / 32 < STUB_GROUPS;
+    if (!*ret_good)
+        return 0;
+    if (first == 0 || !lua->stubs) { /* the first since a flush */
+        struct stubs *s = calloc(1, sizeof(*s));
+        if (!s)
+            return error_no_memory(err);
+        s->next = lua->stubs;
+        lua->stubs = s;
+    }
+    lua->stubs->group[first / 32] = address;
+    return 0;
+}
+
+static uint32_t number_at(const uint8_t *at, uint32_t size, bool swap)
+{
+    return size == 4 ? load_u32(at, swap) : load_u16(at, swap);
+}
+
+/* The parts of an object are one block: head, constants and instructions, snapshots, their map.
+ * The pointers in its head tell where each begins. */
+static bool split_object(struct trace *t, const uint8_t *object, uint64_t size)
+{
+    const struct layout *l = &t->layout;
+    if (size < l->size)
+        return false;
+    t->nk = load_u32(object + l->nk, t->swap);
+    t->nsnap = load_u16(object + l->nsnap, t->swap);
+    t->nmap = number_at(object + l->nmap, l->nmap_size, t->swap);
+    uint64_t ir = load_u64(object + l->ir, t->swap), snap = load_u64(object + l->snap, t->swap);
+    if (t->nk > REF_BASE)
+        return false;
+    uint64_t constants = (uint64_t)(REF_BASE - t->nk) * 8;
+    uint64_t before_snap = snap - (ir + (uint64_t)t->nk * 8);
+    uint64_t snapshots = (uint64_t)t->nsnap * l->snap_size;
+    uint64_t left = size - l->size;
+    if (before_snap > left || constants > before_snap || snapshots > left - before_snap ||
+        (uint64_t)t->nmap * 4 > left - before_snap - snapshots)
+        return false;
+    t->constants = object + l->size;
+    t->snap = t->constants + before_snap;
+    t->map = t->snap + snapshots;
+    t->number = load_u16(object + l->number, t->swap);
+    t->root = load_u16(object + l->root, t->swap);
+    if (t->root && before_snap - constants >= 8) { /* the first instruction names the parent */
+        t->parent = load_u16(t->constants + constants, t->swap);
+        t->exit = load_u16(t->constants + constants + 2, t->swap);
+    }
+    return true;
+}
+
+static int read_trace(struct jit_lua *lua, struct cursor *c, bool *ret_good, struct error *err)
+{
+    struct trace t = {.lua = lua,
+                      .layout = lua->layout,
+                      .stubs = lua->stubs,
+                      .version = lua->version,
+                      .swap = c->swap};
+    t.index = cursor_u64(c);
+    uint64_t size = cursor_left(c);
+    const uint8_t *object = cursor_bytes(c, size);
+    lua->pending = NULL;
+    *ret_good = !c->failed && lua->layout.size && split_object(&t, object, size);
+    if (!*ret_good)
+        return 0;
+    struct trace *kept = malloc(sizeof(*kept));
+    if (!kept)
+        return error_no_memory(err);
+    *kept = t;
+    kept->next = lua->traces;
+    lua->traces = lua->pending = kept;
+    return 0;
+}
+
+static struct jit_lua *lua_create(void)
+{
+    struct jit_lua *lua = calloc(1, sizeof(*lua));
+    if (!lua)
+        return NULL;
+    lua->bytecode = jitcode_create();
+    if (!lua->bytecode) {
+        free(lua);
+        return NULL;
+    }
+    return lua;
+}
+
+int jit_lua_read(struct jitcode *code, uint32_t id, const struct cursor *record, bool *ret_good,
+                 struct error *err)
+{
+    struct cursor c = *record;
+    if (!code->lua)
+        code->lua = lua_create();
+    if (!code->lua)
+        return error_no_memory(err);
+    code->lua->version++;
+    switch (id) {
+    case LUA_FUNCTION:
+        return read_function(code->lua, &c, ret_good, err);
+    case LUA_STUBS:
+        return read_stubs(code->lua, &c, ret_good, err);
+    case LUA_TRACE:
+        return read_trace(code->lua, &c, ret_good, err);
+    default:
+        *ret_good = read_layout(code->lua, &c);
+        return 0;
+    }
+}
+
+const void *jit_lua_take(struct jitcode *code, uint64_t index)
+{
+    struct trace *t = code->lua ? code->lua->pending : NULL;
+    if (!t || t->index != index)
+        return NULL;
+    code->lua->pending = NULL;
+    return t;
+}
+
+int jit_lua_index(struct jitcode *code, struct error *err)
+{
+    return code->lua ? jitcode_index_build(code->lua->bytecode, err) : 0;
+}
+
+/* ---- which snapshot ------------------------------------------------------------------------ */
+
+/* The exit whose stub stands at `target`; -1: no stub is there. */
+static int64_t stub_exit(const struct trace *t, uint64_t target)
+{
+    for (uint32_t i = 0; t->stubs && i < STUB_GROUPS; i++) {
+        uint64_t group = t->stubs->group[i];
+        /* 31 stubs of 4 bytes, the last of 2 (LuaJIT: asm_exitstub_gen). */
+        if (group && target >= group && target - group < 128 && (target - group) % 4 == 0)
+            return i * 32 + (int64_t)(target - group) / 4;
+    }
+    return -1;
+}
+
+/* Without addresses in the snapshots: a guard is a conditional jump to the stub whose number is its
+ * snapshot's. The code as it was loaded, before side traces were attached, has them all. So code
+ * belongs to the next guard's snapshot, or to that of the guard before; the number of guards in
+ * front tells whether there is one. */
+static void find_guards(const struct trace *t, const struct jit_function *f, uint64_t offset,
+                        int64_t *before, int64_t *after)
+{
+    *before = *after = -1;
+    for (uint64_t at = 0; f->code && at + 6 <= f->size; at++) {
+        const uint8_t *p = f->code + at;
+        if (p[0] != 0x0f || (p[1] & 0xf0) != 0x80)
+            continue;
+        int64_t to = (int32_t)load_u32(p + 2, false);
+        int64_t exit = stub_exit(t, f->start + at + 6 + (uint64_t)to);
+        if (exit < 0 || exit >= t->nsnap)
+            continue;
+        if (at + 6 > offset) { /* the guard itself, too, runs for its own snapshot */
+            *after = exit;
+            return;
+        }
+        *before = exit;
+    }
+}
+
+/* The last snapshot whose code begins at or before `offset`. */
+static uint32_t snapshot_at(const struct trace *t, uint64_t offset)
+{
+    const uint8_t *mcofs = t->snap + t->layout.mcofs;
+    uint32_t found = 0;
+    for (uint32_t i = 1; i < t->nsnap; i++)
+        if (load_u16(mcofs + (size_t)i * t->layout.snap_size, t->swap) <= offset)
+            found = i;
+    return found;
+}
+
+/* ---- what a snapshot says ------------------------------------------------------------------ */
+
+/* A snapshot entry: slot << 24 | flags | reference. */
+enum { ENTRY_FRAME = 0x10000 };
+/* The low bits of a frame's link (LuaJIT: lj_frame.h): a call by Lua code has the address of the
+ * next instruction, whose low two bits are 0; others have a type and a distance. */
+enum { LINK_TYPE = 7, LINK_CONT = 2, LINK_VARG = 3, LINK_PCALL = 6, LINK_PCALLH = 7 };
+
+struct walk {
+    const struct trace *t;
+    const uint8_t *entries; /* from the highest slot down: [left - 1] is next */
+    uint32_t left;
+    struct jit_lua_stack *to;
+};
+
+static uint32_t entry_at(const struct walk *w, uint32_t i)
+{
+    return load_u32(w->entries + (size_t)i * 4, w->t->swap);
+}
+
+/* A constant, an address or a link: the second of two places with 8-byte pointers. */
+static bool constant(const struct trace *t, uint32_t entry, uint64_t *ret)
+{
+    bool wide = t->layout.pointer == 8;
+    uint32_t ref = (entry & 0xffff) + wide;
+    if (ref < t->nk + wide || ref >= REF_BASE)
+        return false;
+    const uint8_t *at = t->constants + (size_t)(ref - t->nk) * 8;
+    *ret = wide ? load_u64(at, t->swap) : load_u32(at, t->swap);
+    return true;
+}
+
+static const struct jit_lua_function *function_at(const struct trace *t, uint64_t address)
+{
+    const struct jit_function *f = jitcode_lookup(t->lua->bytecode, address, t->version);
+    return f ? &t->lua->functions.at[jitcode_index(t->lua->bytecode, f)] : NULL;
+}
+
+/* The line of instruction `position`; lines are told for all but the first. */
+static uint32_t line_at(const struct jit_lua_function *f, uint64_t position)
+{
+    if (f->is_builtin || f->width == 0 || position >= f->instructions)
+        return 0;
+    if (position == 0)
+        return f->first_line;
+    const uint8_t *at = f->line_info + (position - 1) * f->width;
+    uint32_t line = f->width == 1 ? *at : number_at(at, f->width, f->swap);
+    return f->first_line + line;
+}
+
+/* One that is not known by name. */
+static const struct jit_lua_function c_function = {
+    .name = "", .chunk = "=[C]", .chunk_size = 4, .is_builtin = true};
+
+/* The frame whose next instruction is at `next`. Of a builtin or C function `object` is the
+ * address; a trace that ends in a call of one has its frame, and then `next` is nowhere in
+ * bytecode. Bytecode comes first: a closure may stand where a builtin's object did. */
+static void emit(struct walk *w, uint64_t next, uint64_t object)
+{
+    const struct jit_lua_function *builtin = object ? function_at(w->t, object) : NULL;
+    const struct jit_lua_function *lua = next ? function_at(w->t, next - 4) : NULL;
+    struct jit_lua_frame frame = {0};
+    if (w->to->nr == JIT_LUA_FRAMES_MAX)
+        return;
+    if (lua && !lua->is_builtin)
+        frame = (struct jit_lua_frame){
+            .function = lua, .line = line_at(lua, (next - 4 - lua->bytecode) / 4), .pc = next - 4};
+    else if (builtin && builtin->is_builtin && builtin->bytecode == object)
+        frame = (struct jit_lua_frame){.function = builtin, .pc = object};
+    else if (w->to->nr == 0) /* all Lua functions of a trace are known: it is none of them */
+        frame = (struct jit_lua_frame){.function = &c_function, .pc = object};
+    w->to->frames[w->to->nr++] = frame;
+}
+
+/* What goes on from here is not known. */
+static void emit_unknown(struct walk *w)
+{
+    if (w->to->nr < JIT_LUA_FRAMES_MAX)
+        w->to->frames[w->to->nr++] = (struct jit_lua_frame){0};
+}
+
+/* What a snapshot has of one frame. */
+struct links {
+    uint64_t link, object, resume; /* 0: not there */
+    uint32_t below;                /* base of the next frame, in slots */
+};
+
+/* The entries of the frame with this base; false: it has no link. */
+static bool take_links(struct walk *w, uint32_t base, struct links *ret)
+{
+    *ret = (struct links){0};
+    while (w->left && entry_at(w, w->left - 1) >> 24 >= base)
+        w->left--;
+    if (!w->left || entry_at(w, w->left - 1) >> 24 != base - 1 ||
+        !constant(w->t, entry_at(w, w->left - 1), &ret->link))
+        return false;
+    w->left--;
+    while (w->left && !(entry_at(w, w->left - 1) & ENTRY_FRAME)) {
+        uint32_t e = entry_at(w, --w->left);
+        if (e >> 24 == base - 2)
+            constant(w->t, e, &ret->object);
+        else if (e >> 24 == base - 3)
+            constant(w->t, e, &ret->resume);
+    }
+    ret->object &= UINT64_C(0x7fffffffffff); /* without the value's tag */
+    ret->below = w->left ? (entry_at(w, w->left - 1) >> 24) + 1 : 2;
+    ret->below = ret->below < 2 ? 2 : ret->below;
+    return true;
+}
+
+/* Two-slot frames: a frame is named by its base, in slots; below stand its link (marked), its
+ * function, and with a continuation that and an address. The start frame's base is 2. */
+static void walk_wide(struct walk *w, const uint8_t *end)
+{
+    uint64_t head = load_u64(end, w->t->swap);
+    uint64_t next = (head >> 8) + 4;
+    uint32_t base = (uint32_t)(head & 0xff) + 2;
+    while (base > 2) {
+        struct links at;
+        bool known = take_links(w, base, &at);
+        unsigned type = at.link & LINK_TYPE;
+        bool is_lua = (at.link & 3) == 0;
+        if (!known || is_lua || type != LINK_VARG)
+            emit(w, next, at.object);
+        if (!known || (!is_lua && (at.link & ~(uint64_t)LINK_TYPE) / 8 != base - at.below)) {
+            emit_unknown(w);
+            return;
+        }
+        if (is_lua)
+            next = at.link;
+        else if (type == LINK_CONT)
+            next = at.resume;
+        else if (type != LINK_VARG)
+            next = 0;
+        base = at.below;
+    }
+    emit(w, next, 0);
+}
+
+/* One-slot frames: behind the entries stand the next instruction's address and the links, innermost
+ * first; functions are marked entries. The start frame's is slot 0's and has no link. */
+static void walk_narrow(struct walk *w, const uint8_t *words, uint32_t nr)
+{
+    uint64_t next = (uint64_t)load_u32(words, w->t->swap) + 4;
+    for (uint32_t i = 1; i < nr; i++) {
+        uint32_t link = load_u32(words + (size_t)i * 4, w->t->swap);
+        uint64_t object = 0;
+        while (w->left && !(entry_at(w, w->left - 1) & ENTRY_FRAME))
+            w->left--;
+        if (w->left)
+            constant(w->t, entry_at(w, --w->left), &object);
+        bool is_lua = (link & 3) == 0;
+        unsigned type = link & LINK_TYPE;
+        if (type != LINK_VARG || is_lua)
+            emit(w, next, object);
+        if (is_lua)
+            next = link;
+        else if (type == LINK_CONT)
+            next = ++i < nr ? load_u32(words + (size_t)i * 4, w->t->swap) : 0;
+        else if (type != LINK_VARG)
+            next = 0;
+    }
+    emit(w, next, 0);
+}
+
+/* False: the snapshot lies. */
+static bool walk_snapshot(const struct trace *t, uint32_t number, struct jit_lua_stack *to)
+{
+    const struct layout *l = &t->layout;
+    const uint8_t *snap = t->snap + (size_t)number * l->snap_size;
+    uint64_t mapofs = number_at(snap, l->mapofs_size, t->swap), end = t->nmap;
+    uint32_t nent = snap[l->nent];
+    if (number + 1 < t->nsnap)
+        end = number_at(snap + l->snap_size, l->mapofs_size, t->swap);
+    to->nr = 0;
+    if (end > t->nmap || mapofs + nent + (l->pointer == 8 ? 2 : 1) > end)
+        return false;
+    struct walk w = {.t = t, .entries = t->map + mapofs * 4, .left = nent, .to = to};
+    const uint8_t *behind = w.entries + (size_t)nent * 4;
+    if (l->pointer == 8)
+        walk_wide(&w, behind);
+    else
+        walk_narrow(&w, behind, (uint32_t)(end - mapofs - nent));
+    return to->nr > 0;
+}
+
+static bool same_functions(const struct jit_lua_stack *a, const struct jit_lua_stack *b)
+{
+    bool same = a->nr == b->nr;
+    for (unsigned i = 0; same && i < a->nr; i++)
+        same = a->frames[i].function == b->frames[i].function;
+    return same;
+}
+
+static bool walk_guards(const struct trace *t, const struct jit_function *f, uint64_t offset,
+                        struct jit_lua_stack *ret)
+{
+    int64_t before, after;
+    struct jit_lua_stack other;
+    find_guards(t, f, offset, &before, &after);
+    if (before < 0 && after < 0)
+        before = after = t->nsnap - 1;
+    if (!walk_snapshot(t, (uint32_t)(after < 0 ? t->nsnap - 1 : after), ret))
+        return false;
+    ret->guess = !walk_snapshot(t, (uint32_t)(before < 0 ? 0 : before), &other) ||
+                 !same_functions(ret, &other);
+    return true;
+}
+
+bool jit_function_lua(const struct jit_function *f, uint64_t address, struct jit_lua_stack *ret)
+{
+    const struct trace *t = f->lua;
+    uint64_t offset = address - f->start;
+    if (!t || offset >= f->size || t->nsnap == 0)
+        return false;
+    ret->guess = false;
+    bool good = t->layout.mcofs ? walk_snapshot(t, snapshot_at(t, offset), ret)
+                                : walk_guards(t, f, offset, ret);
+    ret->trace = t->number;
+    ret->root = t->root;
+    ret->parent = t->parent;
+    ret->exit = t->exit;
+    return good;
+}

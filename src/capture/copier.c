@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Loading and wiring the eBPF copier. See copier.h. */
+#include "capture/copier.h"
+
+#include "base/vec.h"
+#include "perfdata/vmevent.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/capability.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+extern const char vmstack_object[], vmstack_object_end[];
+
+enum { FIRST_PID_NAMESPACE = 0xeffffffc }; /* the kernel's PROC_PID_INIT_INO */
+
+struct copier {
+    struct bpf_object *object;
+    int program, processes, outputs, counters;
+    unsigned nr_cpus;
+    const char *limit;
+    VEC(int) fds; /* of the copier's own events */
+    VEC(uint64_t) ids;
+};
+
+/* ---- loading ----------------------------------------------------------------------------- */
+
+static bool has_btf(void)
+{
+    return access("/sys/kernel/btf/vmlinux", R_OK) == 0;
+}
+
+/* The kernel's word in brackets is the mode that is on. */
+static bool is_locked_down(void)
+{
+    char text[128] = "";
+    FILE *f = fopen("/sys/kernel/security/lockdown", "re");
+    if (!f)
+        return false;
+    bool got = fgets(text, sizeof(text), f) != NULL;
+    fclose(f);
+    return got && !strstr(text, "[none]");
+}
+
+static bool has_capabilities(void)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {0};
+    if (syscall(SYS_capget, &head, data) < 0)
+        return true; /* whatever refused us, nothing says it was this */
+    uint64_t effective = data[0].effective | (uint64_t)data[1].effective << 32;
+    bool admin = effective >> CAP_SYS_ADMIN & 1;
+    return admin || ((effective >> CAP_BPF & 1) && (effective >> CAP_PERFMON & 1));
+}
+
+/* Why the kernel would not have it, and what would help. */
+static int refused(int failure, const char *what, struct error *err)
+{
+    if (failure == ENOMEM)
+        return error_system(err, failure,
+                            "eBPF: %s: out of memory, or of locked memory (ulimit -l unlimited)",
+                            what);
+    if (failure != EPERM && failure != EACCES)
+        return error_system(err, failure, "eBPF: %s", what);
+    if (!has_capabilities())
+        return error_system(err, failure,
+                            "eBPF: %s: needs the capabilities CAP_BPF and CAP_PERFMON "
+                            "(root, or setcap cap_bpf,cap_perfmon+ep ljperf)",
+                            what);
+    if (is_locked_down())
+        return error_system(err, failure,
+                            "eBPF: %s: the kernel is locked down "
+                            "(/sys/kernel/security/lockdown; boot with lockdown=none)",
+                            what);
+    return error_system(err, failure,
+                        "eBPF: %s: not permitted here; in a container, give it CAP_BPF and "
+                        "CAP_PERFMON; or locked memory is short (ulimit -l unlimited)",
+                        what);
+}
+
+/* The pid namespace of this program: process ids mean its own. */
+static int configure(struct bpf_object *object, unsigned nr_cpus, struct error *err)
+{
+    struct vmstack_config config = {.nr_cpus = nr_cpus};
+    struct stat ns;
+    struct bpf_map *map = bpf_object__find_map_by_name(object, ".rodata");
+    if (stat("/proc/self/ns/pid", &ns) == 0 && ns.st_ino != FIRST_PID_NAMESPACE) {
+        config.pidns_dev = ns.st_dev;
+        config.pidns_ino = ns.st_ino;
+    }
+    int failed = map ? bpf_map__set_initial_value(map, &config, sizeof(config)) : -ENOENT;
+    map = bpf_object__find_map_by_name(object, "scratches");
+    if (!failed)
+        failed = map ? bpf_map__set_max_entries(map, nr_cpus) : -ENOENT;
+    map = bpf_object__find_map_by_name(object, "outputs");
+    if (!failed)
+        failed = map ? bpf_map__set_max_entries(map, nr_cpus) : -ENOENT;
+    return failed ? error_system(err, -failed, "eBPF: the copier's own maps") : 0;
+}
+
+/* Only the program this kernel can run is loaded. */
+static struct bpf_program *choose(struct bpf_object *object, const char *name)
+{
+    struct bpf_program *p, *chosen = NULL;
+    bpf_object__for_each_program(p, object)
+    {
+        bool wanted = strcmp(bpf_program__name(p), name) == 0;
+        bpf_program__set_autoload(p, wanted);
+        if (wanted)
+            chosen = p;
+    }
+    return chosen;
+}
+
+static int load(struct copier *c, const char *name, struct error *err)
+{
+    LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = "vmstack");
+    size_t size = (size_t)(vmstack_object_end - vmstack_object);
+    c->object = bpf_object__open_mem(vmstack_object, size, &options);
+    if (!c->object)
+        return error_system(err, errno, "eBPF: the copier's program");
+    struct bpf_program *program = choose(c->object, name);
+    if (configure(c->object, c->nr_cpus, err) < 0)
+        return -1;
+    int failed = bpf_object__load(c->object);
+    if (failed)
+        return refused(-failed, "loading the copier", err);
+    c->program = bpf_program__fd(program);
+    c->processes = bpf_object__find_map_fd_by_name(c->object, "processes");
+    c->outputs = bpf_object__find_map_fd_by_name(c->object, "outputs");
+    c->counters = bpf_object__find_map_fd_by_name(c->object, "counters");
+    return 0;
+}
+
+/* Libraries do not print; what failed is told by its error. */
+static int no_print(enum libbpf_print_level level, const char *format, va_list arguments)
+{
+    (void)level;
+    (void)format;
+    (void)arguments;
+    return 0;
+}
+
+static int load_best(struct copier *c, struct error *err)
+{
+    if (has_btf()) {
+        if (load(c, "vmstack_task", err) == 0)
+            return 0;
+        if (err->sys_errno == EPERM || err->sys_errno == ENOMEM)
+            return -1;
+        bpf_object__close(c->object);
+        c->object = NULL;
+        c->limit = "samples taken in the kernel get no copy of the Lua stack: this kernel has no "
+                   "bpf_task_pt_regs (5.15 has)";
+    } else {
+        c->limit = "samples taken in the kernel get no copy of the Lua stack: the kernel has no "
+                   "BTF (/sys/kernel/btf/vmlinux; CONFIG_DEBUG_INFO_BTF=y)";
+    }
+    return load(c, "vmstack_plain", err);
+}
+
+int copier_create(struct copier **ret, struct error *err)
+{
+    struct copier *c = calloc(1, sizeof(*c));
+    struct error why = {0};
+    if (!c)
+        return error_no_memory(err);
+    int nr_cpus = libbpf_num_possible_cpus();
+    c->nr_cpus = nr_cpus > 0 ? (unsigned)nr_cpus : 1;
+    libbpf_print_fn_t before = libbpf_set_print(no_print);
+    int failed = load_best(c, &why);
+    libbpf_set_print(before);
+    if (failed) {
+        if (err)
+            *err = why;
+        copier_free(c);
+        return -1;
+    }
+    *ret = c;
+    return 0;
+}
+
+void copier_free(struct copier *c)
+{
+    if (!c)
+        return;
+    vec_foreach (fd, &c->fds)
+        close(*fd);
+    vec_free(&c->fds);
+    vec_free(&c->ids);
+    bpf_object__close(c->object);
+    free(c);
+}
+
+const char *copier_limit(const struct copier *c)
+{
+    return c->limit;
+}
+
+/* ---- events ------------------------------------------------------------------------------ */
+
+struct perf_event_attr copier_attr(bool use_clockid, int clockid)
+{
+    return (struct perf_event_attr){
+        .size = sizeof(struct perf_event_attr),
+        .type = PERF_TYPE_SOFTWARE,
+        .config = PERF_COUNT_SW_BPF_OUTPUT,
+        .sample_period = 1,
+        .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
+                       PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_RAW,
+        .sample_id_all = 1,
+        .use_clockid = use_clockid,
+        .clockid = clockid,
+    };
+}
+
+int copier_open_cpu(struct copier *c, int cpu, int ring_fd, const struct perf_event_attr *attr,
+                    struct error *err)
+{
+    struct perf_event_attr a = *attr;
+    uint64_t id;
+    if (cpu < 0 || (unsigned)cpu >= c->nr_cpus)
+        return error_set(err, ERROR_UNSUPPORTED, "eBPF: cpu %d is not one of %u", cpu, c->nr_cpus);
+    int fd = (int)syscall(SYS_perf_event_open, &a, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+    if (fd < 0)
+        return refused(errno, "the copier's event", err);
+    if (!vec_push(&c->fds, fd)) {
+        close(fd);
+        return error_no_memory(err);
+    }
+    if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring_fd) < 0)
+        return error_system(err, errno, "eBPF: cpu %d: the copier's event into the samples' ring",
+                            cpu);
+    if (ioctl(fd, PERF_EVENT_IOC_ID, &id) < 0)
+        return error_system(err, errno, "eBPF: cpu %d: the id of the copier's event", cpu);
+    if (!vec_push(&c->ids, id))
+        return error_no_memory(err);
+    uint32_t key = (uint32_t)cpu;
+    int failed = bpf_map_update_elem(c->outputs, &key, &fd, BPF_ANY);
+    return failed ? error_system(err, -failed, "eBPF: cpu %d: the copier's output", cpu) : 0;
+}
+
+const uint64_t *copier_ids(const struct copier *c, size_t *nr)
+{
+    *nr = c->ids.nr;
+    return c->ids.at;
+}
+
+int copier_attach(struct copier *c, int sampling_fd, struct error *err)
+{
+    if (ioctl(sampling_fd, PERF_EVENT_IOC_SET_BPF, c->program) < 0)
+        return refused(errno, "attaching the copier to a sampling event", err);
+    return 0;
+}
+
+/* ---- which VMs --------------------------------------------------------------------------- */
+
+/* An offset the program can hold: 0 where it is not known, which it takes for absent. */
+static uint16_t offset(int32_t value)
+{
+    return value > 0 && value <= UINT16_MAX ? (uint16_t)value : 0;
+}
+
+static int32_t highest(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint16_t at_most(int32_t value, int32_t most)
+{
+    return offset(value < most ? value : most);
+}
+
+static struct vmstack_vm describe(const struct vmscan_vm *from)
+{
+    const struct luajit_layout *l = from->vm.layout;
+    struct vmstack_vm vm = {.g = from->vm.g, .main_L = from->main_L, .blob = from->vm.blob};
+    vm.blob_end = vm.blob + l->blob_size;
+    vm.flags = l->gc64 ? VMSTACK_GC64 : 0;
+    if (l->cur_L > 0)
+        vm.flags |= VMSTACK_CUR_L;
+    if (l->trace > 0 && l->sizetrace > 0 && l->parent > 0 && l->J > 0)
+        vm.flags |= VMSTACK_JIT;
+    vm.cur_L = offset(l->cur_L);
+    vm.jit_base = offset(l->jit_base);
+    vm.vmstate = offset(l->vmstate);
+    vm.trace = offset(l->trace);
+    vm.sizetrace = offset(l->sizetrace);
+    vm.exit = offset(l->parent);
+    int32_t last = highest(highest(l->cur_L, l->jit_base), highest(l->vmstate, l->ctype_state));
+    vm.global_size = at_most(highest(last, l->jit_L) + 8, VMSTACK_GLOBAL);
+    vm.jit = offset(l->J);
+    vm.jit_size = at_most(l->sizetrace + 4 - l->J, VMSTACK_GLOBAL);
+    vm.L_glref = offset(l->L_glref);
+    vm.L_base = offset(l->L_base);
+    vm.L_top = offset(l->L_top);
+    vm.L_maxstack = offset(l->L_maxstack);
+    vm.L_stack = offset(l->L_stack);
+    vm.L_cframe = offset(l->L_cframe);
+    vm.L_size = at_most(l->L_used, VMSTACK_STATE);
+    vm.frame_L = offset(l->frame_L);
+    vm.frame_prev = offset(l->frame_prev);
+    vm.frame_size = offset(l->frame_size);
+    vm.function_size = at_most(l->func_c + 8, VMSTACK_STATE);
+    vm.gct = offset(l->gct);
+    vm.trace_size = at_most(l->trace_size, VMSTACK_TRACE);
+    return vm;
+}
+
+int copier_set(struct copier *c, pid_t pid, const struct vmscan_vm *vms, size_t nr,
+               size_t *ret_over, struct error *err)
+{
+    struct vmstack_process *p = calloc(1, sizeof(*p));
+    uint32_t key = (uint32_t)pid;
+    if (!p)
+        return error_no_memory(err);
+    p->nr = nr < VMSTACK_VMS ? (uint32_t)nr : VMSTACK_VMS;
+    if (ret_over)
+        *ret_over = nr - p->nr;
+    for (uint32_t i = 0; i < p->nr; i++)
+        p->vms[i] = describe(&vms[i]);
+    int failed = bpf_map_update_elem(c->processes, &key, p, BPF_ANY);
+    free(p);
+    if (failed == -E2BIG)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "eBPF: more than %d processes with Lua: the others are not copied",
+                         VMSTACK_PROCESSES);
+    return failed ? error_system(err, -failed, "eBPF: the VMs of process %d", pid) : 0;
+}
+
+void copier_drop(struct copier *c, pid_t pid)
+{
+    uint32_t key = (uint32_t)pid;
+    (void)bpf_map_delete_elem(c->processes, &key); /* it may never have been there */
+}
+
+struct vmstack_counters copier_counters(const struct copier *c)
+{
+    struct vmstack_counters sum = {0};
+    uint32_t zero = 0;
+    struct vmstack_counters *all = calloc(c->nr_cpus, sizeof(*all));
+    if (all && bpf_map_lookup_elem(c->counters, &zero, all) == 0)
+        for (unsigned cpu = 0; cpu < c->nr_cpus; cpu++)
+            for (unsigned i = 0; i < VMSTACK_NR_COUNTERS; i++)
+                sum.value[i] += all[cpu].value[i];
+    free(all);
+    return sum;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "capture/heap_view.h"
+
+struct heap_view heap_view_of(struct object_process *p, const struct sample *s, uint64_t sp,
+                              uint64_t reads)
+{
+    enum { BELOW = 256 << 10, STACK_MAX = 8 << 20 };
+    bool cut = s->stack_dyn_size + 8 >= s->stack_size;
+    return (struct heap_view){.process = p,
+                              .limit = object_process_stats(p).reads + reads,
+                              .objects = object_process_layer(p),
+                              .from = sp > BELOW ? sp - BELOW : 0,
+                              .to = sp + (cut ? STACK_MAX : s->stack_dyn_size)};
+}
+
+static bool read_heap(void *context, uint64_t address, void *to, size_t size, uint64_t time,
+                      enum provenance *provenance)
+{
+    const struct heap_view *v = context;
+    if ((address < v->to && address + size > v->from) ||
+        object_process_stats(v->process).reads > v->limit)
+        return false;
+    return v->objects.read(v->objects.context, address, to, size, time, provenance);
+}
+
+struct memory_layer heap_view_layer(const struct heap_view *view)
+{
+    return (struct memory_layer){.read = read_heap, .context = (void *)(uintptr_t)view};
+}

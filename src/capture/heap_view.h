@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* A live process's memory as a walk of one of its samples may see it. */
+#ifndef CAPTURE_HEAP_VIEW_H
+#define CAPTURE_HEAP_VIEW_H
+
+#include "capture/objects.h"
+#include "perfdata/perfdata.h"
+
+/* Everything but the native stack: below the sample's stack pointer it is garbage, and what the
+ * sample has not copied of it is not to be had, since it has changed. */
+struct heap_view {
+    const struct object_process *process;
+    struct memory_layer objects;
+    uint64_t from, to; /* the stack */
+    uint64_t limit;    /* of the process's readings: a walk that searches comes to an end */
+};
+
+/* `sp`: the sample's user stack pointer; `reads`: how many readings the walk may make. `p` must
+ * stay as long as the view. */
+struct heap_view heap_view_of(struct object_process *p, const struct sample *s, uint64_t sp,
+                              uint64_t reads);
+/* `view` must stay as long as the layer is used. */
+struct memory_layer heap_view_layer(const struct heap_view *view);
+
+#endif

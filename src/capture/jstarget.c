@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Live walks of JavaScript stacks. See jstarget.h. */
+#include "capture/jstarget.h"
+
+#include "capture/heap_view.h"
+#include "capture/vmscan.h"
+#include "session/registers.h"
+#include "session/session.h"
+#include "session/table.h"
+#include "unwind/v8/names.h"
+#include "unwind/v8/walk.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum {
+    MS = 1000000,
+    RETRY_FIRST = 20 * MS, /* between looks at the mappings; doubled each time in vain */
+    RETRY_LAST = 2000 * MS,
+    MAX_FRAMES = 4096,
+    AGAIN = 250 * MS,  /* after which names and sources are read again: they may have moved */
+    READS_MAX = 20000, /* of the process for one sample: a whole source, once */
+};
+
+struct js_target {
+    uint32_t pid;
+    struct session *session; /* its mappings; NULL: never looked at */
+    struct session_place place;
+    const struct v8_layout *layout;
+    struct object_process *objects;
+    uint64_t next_look, pause; /* ns */
+    struct table makers;       /* BytecodeArrays whose constants are read already */
+    bool failed;
+};
+
+struct js_targets {
+    struct dsos *dsos;
+    struct unwinder *unwinder;
+    struct object_sink sink;
+    struct guests *guests;
+    struct v8_names *names;
+    uint64_t forgot;      /* ns */
+    struct table targets; /* pid + 1 -> struct js_target */
+};
+
+/* ---- making -------------------------------------------------------------------------------- */
+
+static void forget_code(struct js_target *t)
+{
+    if (!t->session)
+        return;
+    session_place_release(&t->place);
+    session_free(t->session);
+    t->session = NULL;
+    t->layout = NULL;
+}
+
+static void target_free(struct js_target *t)
+{
+    forget_code(t);
+    table_free(&t->makers);
+    object_process_free(t->objects);
+    free(t);
+}
+
+struct js_targets *js_targets_create(struct dsos *dsos, struct unwinder *unwinder,
+                                     const struct object_sink *sink)
+{
+    struct js_targets *all = calloc(1, sizeof(*all));
+    if (!all)
+        return NULL;
+    all->dsos = dsos;
+    all->unwinder = unwinder;
+    all->sink = *sink;
+    all->guests = guests_create();
+    all->names = all->guests ? v8_names_create(all->guests) : NULL;
+    if (all->names)
+        return all;
+    js_targets_free(all);
+    return NULL;
+}
+
+void js_targets_free(struct js_targets *all)
+{
+    if (!all)
+        return;
+    table_foreach(slot, &all->targets) target_free(slot->value);
+    table_free(&all->targets);
+    v8_names_free(all->names);
+    guests_free(all->guests);
+    free(all);
+}
+
+static struct js_target *target_get(struct js_targets *all, uint32_t pid)
+{
+    struct js_target *t = table_get(&all->targets, (uint64_t)pid + 1);
+    if (t)
+        return t;
+    t = calloc(1, sizeof(*t));
+    if (!t)
+        return NULL;
+    t->pid = pid;
+    t->pause = RETRY_FIRST;
+    if (table_put(&all->targets, (uint64_t)pid + 1, t))
+        return t;
+    free(t);
+    return NULL;
+}
+
+/* ---- mappings ------------------------------------------------------------------------------ */
+
+/* Executable memory without a file, which all of V8's code ranges have. */
+static bool may_have_v8(const struct process_maps *maps)
+{
+    vec_foreach (map, &maps->maps) {
+        if (map->prot & PROT_EXEC && !map->path[0])
+            return true;
+    }
+    return false;
+}
+
+static int tell_maps(struct js_target *t, const struct process_maps *maps, struct error *err)
+{
+    vec_foreach (map, &maps->maps) {
+        const struct record_mmap mm = {.pid = t->pid,
+                                       .tid = t->pid,
+                                       .addr = map->start,
+                                       .len = map->end - map->start,
+                                       .pgoff = map->pgoff,
+                                       .prot = map->prot,
+                                       .flags = map->shared ? MAP_SHARED : MAP_PRIVATE,
+                                       .filename = map->path[0] ? map->path : "//anon"};
+        bool matters = map->prot & PROT_EXEC || map->path[0] == '/';
+        if (matters && session_map(t->session, &mm, 0, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int look_at_maps(struct js_targets *all, struct js_target *t, struct error *err)
+{
+    const struct session_options no_jit = {.no_jit = true};
+    struct process_maps maps;
+    struct error why;
+    forget_code(t);
+    if (process_maps_read((pid_t)t->pid, &maps, &why) < 0) {
+        t->failed = true;
+        return 0;
+    }
+    int failed = 0;
+    if (may_have_v8(&maps)) {
+        failed = session_create(NULL, all->dsos, &no_jit, &t->session, err);
+        if (!failed)
+            failed = tell_maps(t, &maps, err);
+        if (!failed)
+            failed = session_place(t->session, t->pid, t->pid, &t->place, err);
+        if (failed) {
+            session_free(t->session);
+            t->session = NULL;
+        }
+    }
+    process_maps_free(&maps);
+    if (t->session)
+        t->layout = session_v8(&t->place);
+    return failed;
+}
+
+/* Look at the mappings if it is time to. */
+static int look(struct js_targets *all, struct js_target *t, struct error *err)
+{
+    uint64_t now = all->sink.now(all->sink.context);
+    if (now < t->next_look)
+        return 0;
+    t->next_look = now + t->pause;
+    t->pause = t->pause < RETRY_LAST / 2 ? 2 * t->pause : RETRY_LAST;
+    if (look_at_maps(all, t, err) < 0)
+        return -1;
+    if (t->layout && !t->objects) {
+        struct process_memory *memory;
+        struct error why;
+        t->failed |=
+            process_memory_open((pid_t)t->pid, &memory, &why) < 0 ||
+            object_process_create((pid_t)t->pid, memory, &all->sink, &t->objects, &why) < 0;
+    }
+    return 0;
+}
+
+/* ---- walks --------------------------------------------------------------------------------- */
+
+struct naming {
+    struct js_targets *all;
+    struct js_target *target;
+};
+
+static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *sfi, int32_t offset,
+                       struct frame *ret)
+{
+    const struct naming *n = context;
+    struct v8_named named;
+    struct v8_sfi none;
+    (void)ret;
+    /* A later walk may have to find a closure by the function that makes it. */
+    if (sfi->bytecode && !table_get(&n->target->makers, sfi->bytecode)) {
+        (void)v8_constant_function(r, sfi->bytecode, 0, &none);
+        if (!table_put(&n->target->makers, sfi->bytecode, n->target))
+            return false;
+    }
+    return v8_names_function(n->all->names, r, n->target->pid, 0, sfi, offset, &named) == 0;
+}
+
+static int walk(struct js_targets *all, struct js_target *t, const struct sample *s,
+                enum stack_end *end, struct error *err)
+{
+    struct naming naming = {all, t};
+    const struct v8_process process = {
+        .layout = t->layout, .namer = {name_frame, &naming}, .thorough = true};
+    const struct walker walker = v8_walker(&process);
+    struct unwind_input in = {
+        .code = session_codemap(&t->place), .max_frames = MAX_FRAMES, .walker = &walker};
+    sample_registers(s, &in.registers);
+    uint64_t sp = in.registers.value[DWARF_RSP];
+    struct heap_view heap = heap_view_of(t->objects, s, sp, READS_MAX);
+    const struct memory_layer layers[] = {session_memory(&t->place), heap_view_layer(&heap)};
+    in.memory = sample_memory(s, sp);
+    in.memory.layers = layers;
+    in.memory.nr_layers = sizeof(layers) / sizeof(*layers);
+    struct unwind_stack stack = {0};
+    int failed = unwind(all->unwinder, &in, &stack, err);
+    *end = stack.end;
+    vec_free(&stack.frames);
+    return failed;
+}
+
+int js_targets_sample(struct js_targets *all, const struct sample *s, struct error *err)
+{
+    struct js_target *t = target_get(all, s->pid);
+    enum stack_end end;
+    if (!t)
+        return error_no_memory(err);
+    if (t->failed || !s->stack || s->user_abi != PERF_SAMPLE_REGS_ABI_64)
+        return 0;
+    if (!t->layout && look(all, t, err) < 0)
+        return -1;
+    if (!t->layout || !t->objects)
+        return 0;
+    if (walk(all, t, s, &end, err) < 0)
+        return -1;
+    if (end != STACK_NO_CODE && end != STACK_NO_CFI) {
+        t->pause = RETRY_FIRST;
+        return 0;
+    }
+    /* New code ranges have come since. */
+    uint64_t looked = t->next_look;
+    if (look(all, t, err) < 0)
+        return -1;
+    return looked != t->next_look && t->layout ? walk(all, t, s, &end, err) : 0;
+}
+
+/* ---- the log ------------------------------------------------------------------------------- */
+
+int js_targets_end(struct js_targets *all, uint32_t pid, struct error *err)
+{
+    struct js_target *t = table_get(&all->targets, (uint64_t)pid + 1);
+    if (!t)
+        return 0;
+    int failed = t->objects ? object_process_flush(t->objects, err) : 0;
+    table_remove(&all->targets, (uint64_t)pid + 1);
+    target_free(t);
+    return failed;
+}
+
+static void forget_makers(struct js_target *t)
+{
+    table_free(&t->makers);
+    t->makers = (struct table){0};
+}
+
+int js_targets_pass(struct js_targets *all, size_t budget, struct error *err)
+{
+    uint64_t now = all->sink.now(all->sink.context);
+    bool again = now - all->forgot >= AGAIN;
+    if (again) {
+        v8_names_forget(all->names);
+        all->forgot = now;
+    }
+    table_foreach(slot, &all->targets)
+    {
+        struct js_target *t = slot->value;
+        if (again)
+            forget_makers(t);
+        if (t->objects && object_process_pass(t->objects, budget, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int js_targets_flush(struct js_targets *all, struct error *err)
+{
+    table_foreach(slot, &all->targets)
+    {
+        struct js_target *t = slot->value;
+        if (t->objects && object_process_flush(t->objects, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+void js_targets_retell(struct js_targets *all)
+{
+    table_foreach(slot, &all->targets)
+    {
+        struct js_target *t = slot->value;
+        forget_makers(t);
+        if (t->objects)
+            object_process_retell(t->objects);
+    }
+}

@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The object log. See objects.h. */
+#include "capture/objects.h"
+
+#include "base/cursor.h"
+#include "base/hash.h"
+#include "capture/objects_size.h"
+#include "perfdata/vmevent.h"
+#include "session/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BAD_LINES = 4096, /* unmapped addresses that are remembered */
+    BAD_PASSES = 16,
+    LINE = 64,             /* of memory that is no known object */
+    PAGE = 4096,           /* what objects are found by */
+    PIECE = 32 << 10,      /* of an object in one entry */
+    OBJECTS_MAX = 1 << 16, /* known at once */
+    CACHED_MAX = 64 << 20, /* bytes of them */
+    CHANGES_MAX = 4,       /* of an object: bytecode and traces are patched now and then */
+    HEAD_MAX = 256,        /* who reads more at once does not read the head of an object */
+    CALM = 64,             /* equal readings that make up for a change */
+    RETIRED = 512,         /* passes that an address is not taken for an object again */
+    IDLE_BUDGET = 128,     /* objects not touched lately that are read in a pass */
+    LATELY = 64,           /* passes after which an object is not lately touched any more */
+};
+
+/* Marks are written so often, and seldomer the longer it goes on: a recorder may be killed, but a
+ * recording of hours is not to fill up with them. */
+static const uint64_t RETELL_NS = UINT64_C(5000000000), RETELL_MAX_NS = UINT64_C(120000000000);
+
+struct object {
+    uint64_t address;
+    uint8_t *bytes;
+    const struct luajit_layout *layout; /* by which it was recognised; NULL: plain memory */
+    uint64_t before, after;             /* of the last reading that gave `bytes` */
+    uint64_t told;                      /* `before` of the last reading that was told; 0: never */
+    uint32_t length;
+    uint32_t touched; /* pass of the last touch */
+    uint8_t kind;     /* enum vmentry_kind */
+    uint8_t changes;  /* readings that differed, as far as they are counted */
+    uint8_t calm;     /* readings that were equal since */
+    bool gone;
+    bool retired; /* it changes: no object that lives on unchanged, told by lines from now on */
+};
+
+/* The objects that have bytes in one page. */
+struct page {
+    VEC(uint32_t) objects; /* indexes */
+};
+
+/* Where nothing could be read in a pass; overwritten by others. */
+struct bad_line {
+    uint64_t line;
+    uint32_t pass;
+};
+
+struct object_process {
+    pid_t pid;
+    struct process_memory *memory;
+    struct object_sink sink;
+    VEC(const struct luajit_layout *) layouts;
+    VEC(struct object) objects;
+    struct table pages; /* address / PAGE -> struct page */
+    uint32_t pass;
+    size_t hand, late_hand;   /* where the sweeps go on */
+    uint64_t told_at, retell; /* ns: when all marks were written last, and how long that holds */
+    struct vmevent_writer writer;
+    bool writing; /* the writer has been begun */
+    uint64_t sequence;
+    struct object_stats stats;
+    bool failed;
+    struct error error;
+    struct bad_line bad[BAD_LINES];
+    uint8_t buffer[VMEVENT_MAX];
+};
+
+/* ---- making -------------------------------------------------------------------------------- */
+
+int object_process_create(pid_t pid, struct process_memory *memory, const struct object_sink *sink,
+                          struct object_process **ret, struct error *err)
+{
+    struct object_process *p = calloc(1, sizeof(*p));
+    if (!p) {
+        process_memory_close(memory);
+        return error_no_memory(err);
+    }
+    p->pid = pid;
+    p->memory = memory;
+    p->sink = *sink;
+    p->told_at = sink->now(sink->context);
+    p->retell = RETELL_NS;
+    *ret = p;
+    return 0;
+}
+
+static void forget_all(struct object_process *p)
+{
+    vec_foreach (o, &p->objects)
+        free(o->bytes);
+    p->objects.nr = 0;
+    table_foreach(slot, &p->pages)
+    {
+        struct page *page = slot->value;
+        vec_free(&page->objects);
+        free(page);
+    }
+    table_free(&p->pages);
+    p->pages = (struct table){0};
+    p->stats.objects = p->stats.cached = 0;
+    p->hand = p->late_hand = 0;
+}
+
+void object_process_free(struct object_process *p)
+{
+    if (!p)
+        return;
+    forget_all(p);
+    vec_free(&p->objects);
+    vec_free(&p->layouts);
+    process_memory_close(p->memory);
+    free(p);
+}
+
+int object_process_layout(struct object_process *p, const struct luajit_layout *layout,
+                          struct error *err)
+{
+    vec_foreach (l, &p->layouts) {
+        if (*l == layout)
+            return 0;
+    }
+    return vec_push(&p->layouts, layout) ? 0 : error_no_memory(err);
+}
+
+struct object_stats object_process_stats(const struct object_process *p)
+{
+    return p->stats;
+}
+
+static uint64_t now(const struct object_process *p)
+{
+    return p->sink.now(p->sink.context);
+}
+
+/* ---- telling ------------------------------------------------------------------------------- */
+
+static void send(struct object_process *p)
+{
+    struct error why;
+    if (!p->writing)
+        return;
+    p->writing = false;
+    size_t size = vmevent_end(&p->writer, now(p));
+    p->stats.bytes += size;
+    if (!p->failed && p->sink.write(p->sink.context, p->buffer, size, &why) < 0) {
+        p->failed = true;
+        p->error = why;
+    }
+}
+
+static void put(struct object_process *p, const struct vmevent_entry *entry)
+{
+    const struct vmevent_header head = {.kind = VMEVENT_MEM,
+                                        .pid = (uint32_t)p->pid,
+                                        .sequence = p->sequence,
+                                        .before = entry->before};
+    if (p->writing && vmevent_add(&p->writer, entry))
+        return;
+    send(p);
+    p->sequence++;
+    vmevent_begin(&p->writer, p->buffer, sizeof(p->buffer), &head);
+    p->writing = true;
+    vmevent_add(&p->writer, entry); /* a piece fits into an empty payload */
+}
+
+/* `flags`: VMENTRY_UNCHANGED for a mark. */
+static void tell(struct object_process *p, struct object *o, uint8_t flags)
+{
+    for (uint32_t at = 0; at < o->length; at += PIECE) {
+        const struct vmevent_entry entry = {
+            .address = o->address + at,
+            .length = o->length - at < PIECE ? o->length - at : PIECE,
+            .kind = o->kind,
+            .flags = flags | VMENTRY_TIMED,
+            .before = o->before,
+            .after = o->after,
+            .bytes = o->bytes + at,
+        };
+        put(p, &entry);
+    }
+    p->stats.told += !(flags & VMENTRY_UNCHANGED);
+    p->stats.marks += (flags & VMENTRY_UNCHANGED) != 0;
+    o->told = o->before;
+}
+
+/* A mark for the last reading that was equal, if it is not told yet. */
+static void tell_mark(struct object_process *p, struct object *o)
+{
+    if (o->told && o->told != o->before)
+        tell(p, o, VMENTRY_UNCHANGED);
+}
+
+int object_process_flush(struct object_process *p, struct error *err)
+{
+    vec_foreach (o, &p->objects)
+        tell_mark(p, o);
+    send(p);
+    p->told_at = now(p);
+    if (p->failed && err)
+        *err = p->error;
+    return p->failed ? -1 : 0;
+}
+
+void object_process_retell(struct object_process *p)
+{
+    p->writing = false;
+    forget_all(p);
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+static bool fetch(struct object_process *p, uint64_t address, void *to, size_t size)
+{
+    p->stats.reads++;
+    return process_memory_read(p->memory, address, to, size);
+}
+
+static bool is_same(const struct object *o, const uint8_t *bytes)
+{
+    return o->layout ? object_same(o->layout, o->bytes, bytes, o->length)
+                     : !memcmp(o->bytes, bytes, o->length);
+}
+
+/* Read a known object again. What was equal gets new times; what differs is told. */
+static void refresh(struct object_process *p, struct object *o, uint8_t *spare)
+{
+    uint64_t before = now(p);
+    if (!fetch(p, o->address, spare, o->length)) {
+        tell_mark(p, o);
+        p->stats.gone += !o->gone;
+        o->gone = true;
+        return;
+    }
+    o->gone = false;
+    if (is_same(o, spare)) {
+        o->before = before;
+        o->after = now(p);
+        o->calm = o->calm < CALM ? o->calm + 1 : 0;
+        o->changes -= o->changes && !o->calm;
+        return;
+    }
+    tell_mark(p, o);
+    memcpy(o->bytes, spare, o->length);
+    o->before = before;
+    o->after = now(p);
+    p->stats.changed++;
+    o->changes += o->changes <= CHANGES_MAX;
+    if (o->kind == VMENTRY_OBJECT && o->changes > CHANGES_MAX) {
+        o->retired = true;
+        o->touched = p->pass;
+        return;
+    }
+    tell(p, o, 0);
+}
+
+static bool refresh_one(struct object_process *p, struct object *o)
+{
+    uint8_t *spare = malloc(o->length);
+    if (!spare)
+        return false;
+    refresh(p, o, spare);
+    free(spare);
+    return !o->gone && !o->retired;
+}
+
+static struct page *page_of(struct object_process *p, uint64_t number)
+{
+    struct page *page = table_get(&p->pages, number + 1);
+    if (page)
+        return page;
+    page = calloc(1, sizeof(*page));
+    if (page && table_put(&p->pages, number + 1, page))
+        return page;
+    free(page);
+    return NULL;
+}
+
+static bool note_pages(struct object_process *p, const struct object *o, uint32_t index)
+{
+    for (uint64_t n = o->address / PAGE; n <= (o->address + o->length - 1) / PAGE; n++) {
+        struct page *page = page_of(p, n);
+        if (!page || !vec_push(&page->objects, index))
+            return false;
+    }
+    return true;
+}
+
+/* A range that is not known yet, read now; NULL: it cannot be read, or there is no room. */
+static struct object *learn(struct object_process *p, uint64_t address, uint32_t length,
+                            uint8_t kind)
+{
+    struct object o = {
+        .address = address, .length = length, .kind = kind, .touched = p->pass, .before = now(p)};
+    if (p->objects.nr >= OBJECTS_MAX || p->stats.cached + length > CACHED_MAX) {
+        p->stats.refused++;
+        return NULL;
+    }
+    o.bytes = malloc(length);
+    if (!o.bytes || !fetch(p, address, o.bytes, length)) {
+        free(o.bytes);
+        return NULL;
+    }
+    o.after = now(p);
+    if (!vec_push(&p->objects, o)) {
+        free(o.bytes);
+        return NULL;
+    }
+    struct object *known = &p->objects.at[p->objects.nr - 1];
+    (void)note_pages(p, known, (uint32_t)p->objects.nr - 1); /* else it is learnt again */
+    p->stats.objects++;
+    p->stats.cached += length;
+    tell(p, known, 0);
+    return known;
+}
+
+/* The known object that holds the whole range. */
+static struct object *find(const struct object_process *p, uint64_t address, size_t size)
+{
+    const struct page *page = table_get(&p->pages, address / PAGE + 1);
+    for (size_t i = page ? page->objects.nr : 0; i-- > 0;) {
+        struct object *o = &p->objects.at[page->objects.at[i]];
+        uint64_t into = address - o->address;
+        if (!o->retired && into < o->length && size <= o->length - into)
+            return o;
+    }
+    return NULL;
+}
+
+/* An object that begins there, and ends before what was asked for does. */
+static struct object *find_at(const struct object_process *p, uint64_t address)
+{
+    struct object *o = find(p, address, 1);
+    return o && o->kind == VMENTRY_OBJECT && o->address == address ? o : NULL;
+}
+
+static bool is_retired(const struct object_process *p, uint64_t address)
+{
+    const struct page *page = table_get(&p->pages, address / PAGE + 1);
+    for (size_t i = page ? page->objects.nr : 0; i-- > 0;) {
+        const struct object *o = &p->objects.at[page->objects.at[i]];
+        if (o->retired && o->address == address && p->pass - o->touched < RETIRED)
+            return true;
+    }
+    return false;
+}
+
+static struct object *learn_object(struct object_process *p, uint64_t address, size_t size)
+{
+    vec_foreach (layout, &p->layouts) {
+        const struct object_reader reader = {.memory = p->memory};
+        if (is_retired(p, address))
+            break;
+        uint64_t length = size <= HEAD_MAX ? object_size(&reader, *layout, address) : 0;
+        if (!length || length > OBJECT_MAX)
+            continue;
+        struct object *o = learn(p, address, (uint32_t)length, VMENTRY_OBJECT);
+        if (o)
+            o->layout = *layout;
+        struct object_extra extra;
+        if (o && object_extra(*layout, o->bytes, o->length, &extra) &&
+            !find(p, extra.address, extra.length)) {
+            size_t index = (size_t)(o - p->objects.at);
+            (void)learn(p, extra.address, extra.length, VMENTRY_OBJECT); /* a trace's code */
+            o = &p->objects.at[index];
+        }
+        if (o)
+            return o;
+    }
+    return NULL;
+}
+
+static struct object *learn_lines(struct object_process *p, uint64_t address, size_t size)
+{
+    uint64_t start = address & ~(uint64_t)(LINE - 1);
+    uint64_t end = (address + size + LINE - 1) & ~(uint64_t)(LINE - 1);
+    return end - start <= OBJECT_MAX ? learn(p, start, (uint32_t)(end - start), VMENTRY_BYTES)
+                                     : NULL;
+}
+
+/* Walks that search try the same unmapped addresses again and again. */
+static bool is_known_bad(const struct object_process *p, uint64_t address)
+{
+    uint64_t line = address / LINE;
+    const struct bad_line *b = &p->bad[hash_u64(line) % BAD_LINES];
+    return b->line == line && p->pass - b->pass < BAD_PASSES;
+}
+
+static void note_bad(struct object_process *p, uint64_t address)
+{
+    uint64_t line = address / LINE;
+    p->bad[hash_u64(line) % BAD_LINES] = (struct bad_line){line, p->pass};
+}
+
+static bool layer_read(void *context, uint64_t address, void *to, size_t size, uint64_t time,
+                       enum provenance *provenance)
+{
+    struct object_process *p = context;
+    *provenance = PROVENANCE_IMAGE;
+    if (!size || size > OBJECT_MAX || address > UINT64_MAX - OBJECT_MAX - LINE)
+        return false;
+    struct object *o = find(p, address, size);
+    if (o && (o->gone || o->before < time) && !refresh_one(p, o)) {
+        if (!o->retired)
+            return false;
+        o = NULL;
+    }
+    if (!o && size <= HEAD_MAX)
+        o = find_at(p, address);
+    if (!o && is_known_bad(p, address))
+        return false;
+    if (!o && size > sizeof(uint64_t)) /* who reads a word does not read an object's head */
+        o = learn_object(p, address, size);
+    if (!o)
+        o = learn_lines(p, address, size);
+    if (!o) { /* no room in the log: the walk may have it all the same */
+        bool there = fetch(p, address, to, size);
+        if (!there)
+            note_bad(p, address);
+        return there;
+    }
+    o->touched = p->pass;
+    if (size > o->length - (address - o->address))
+        return false; /* the object ends before: whoever reads a head that long tries a shorter */
+    memcpy(to, o->bytes + (address - o->address), size);
+    return true;
+}
+
+struct memory_layer object_process_layer(struct object_process *p)
+{
+    return (struct memory_layer){.read = layer_read, .context = p};
+}
+
+bool object_process_range(struct object_process *p, uint64_t address, size_t size, uint64_t time)
+{
+    if (!size || size > OBJECT_MAX || address > UINT64_MAX - OBJECT_MAX)
+        return false;
+    struct object *o = find(p, address, size);
+    if (!o)
+        return learn(p, address, (uint32_t)size, VMENTRY_STACK) != NULL;
+    o->touched = p->pass;
+    return o->before >= time || refresh_one(p, o);
+}
+
+/* ---- passes -------------------------------------------------------------------------------- */
+
+/* The tables are full: begin anew. What is in use will be learnt, and told, again. */
+static void make_room(struct object_process *p)
+{
+    if (p->objects.nr < OBJECTS_MAX && p->stats.cached + OBJECT_MAX < CACHED_MAX)
+        return;
+    vec_foreach (o, &p->objects)
+        tell_mark(p, o);
+    forget_all(p);
+}
+
+/* What changes all the time is read when a walk asks for it, only. */
+static bool is_steady(const struct object *o)
+{
+    return o->changes <= CHANGES_MAX && !o->retired;
+}
+
+static bool is_late(const struct object_process *p, const struct object *o)
+{
+    return p->pass - o->touched <= LATELY && !o->gone;
+}
+
+/* Read again what was touched lately (or what was not), going on where the last sweep ended;
+ * returns what is left of the budget. */
+static size_t sweep(struct object_process *p, bool late, size_t budget, size_t *hand,
+                    uint8_t *spare)
+{
+    for (size_t i = 0; i < p->objects.nr && budget; i++) {
+        *hand = *hand + 1 < p->objects.nr ? *hand + 1 : 0;
+        struct object *o = &p->objects.at[*hand];
+        if (!is_steady(o) || is_late(p, o) != late)
+            continue;
+        refresh(p, o, spare);
+        budget--;
+    }
+    return budget;
+}
+
+int object_process_pass(struct object_process *p, size_t budget, struct error *err)
+{
+    uint8_t *spare = malloc(OBJECT_MAX);
+    if (!spare)
+        return error_no_memory(err);
+    p->pass++;
+    make_room(p);
+    size_t left = sweep(p, true, budget, &p->late_hand, spare);
+    sweep(p, false, left < IDLE_BUDGET ? left : IDLE_BUDGET, &p->hand, spare);
+    free(spare);
+    if (now(p) - p->told_at > p->retell) {
+        p->retell = 2 * p->retell < RETELL_MAX_NS ? 2 * p->retell : RETELL_MAX_NS;
+        return object_process_flush(p, err);
+    }
+    send(p);
+    if (p->failed && err)
+        *err = p->error;
+    return p->failed ? -1 : 0;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "capture/objects_size.h"
+
+#include "base/cursor.h"
+
+#include <string.h>
+
+enum {
+    HEADER = 128, /* of every kind at most */
+    STRING_MAX = 1 << 16,
+    SHORT = 32, /* of a string or function at the end of what is mapped */
+    GCT_STRING = 4,
+    GCT_PROTO = 7,
+    GCT_FUNCTION = 8,
+    GCT_TRACE = 9,
+};
+
+/* Whether fields of up to 8 bytes at these offsets are in a header. */
+static bool in_header(const int32_t *offsets, size_t nr)
+{
+    for (size_t i = 0; i < nr; i++) {
+        if (offsets[i] < 0 || offsets[i] > HEADER - 8)
+            return false;
+    }
+    return true;
+}
+
+static bool is_usable(const struct luajit_layout *l)
+{
+    const int32_t offsets[] = {l->gct,          l->str_len,        l->proto_sizept,
+                               l->func_ffid,    l->func_nupvalues, l->trace_snapmap,
+                               l->trace_mcode,  l->trace_szmcode,  l->proto_k,
+                               l->proto_sizebc, l->trace_snap};
+    return in_header(offsets, sizeof(offsets) / sizeof(*offsets)) &&
+           (l->ref_size == 4 || l->ref_size == 8) && l->func_upvalues > 0 && l->func_c > 0 &&
+           l->str_size > 0 && l->proto_size > 0;
+}
+
+static uint64_t function_size(const struct luajit_layout *l, const uint8_t *header)
+{
+    uint64_t nr = header[l->func_nupvalues];
+    if (header[l->func_ffid] == 0)
+        return (uint64_t)l->func_upvalues + nr * (uint64_t)l->ref_size;
+    return (uint64_t)l->func_c + 8 + nr * 8;
+}
+
+/* A NUL stands behind the text. */
+static uint64_t string_size(const struct object_reader *r, const struct luajit_layout *l,
+                            uint64_t address, uint32_t length)
+{
+    uint64_t size = (uint64_t)l->str_size + length + 1;
+    uint8_t nul = 1;
+    return length < STRING_MAX && process_memory_read(r->memory, address + size - 1, &nul, 1) &&
+                   !nul
+               ? size
+               : 0;
+}
+
+static uint64_t ref(const struct luajit_layout *l, const uint8_t *at)
+{
+    return l->ref_size == 8 ? load_u64(at, false) : load_u32(at, false);
+}
+
+/* One block: its constants lie in it, behind the bytecode. */
+static uint64_t proto_size(const struct luajit_layout *l, uint64_t address, const uint8_t *h)
+{
+    uint64_t size = load_u32(h + l->proto_sizept, false), k = ref(l, h + l->proto_k) - address;
+    uint64_t code = (uint64_t)l->proto_size + 4 * (uint64_t)load_u32(h + l->proto_sizebc, false);
+    return code > (uint64_t)l->proto_size && code <= k && k <= size ? size : 0;
+}
+
+/* A trace's snapshots and their map, which stand last in it. The counts have their place since the
+ * form of snapshots has 12 bytes (2019; facts, GCtrace), the older one is 8 bytes. */
+struct snapshots {
+    uint64_t bytes, map_bytes;
+    uint32_t each; /* bytes of one; 0: no such trace */
+};
+
+static struct snapshots snapshots_of(const struct luajit_layout *l, const uint8_t *h)
+{
+    enum { FORM_2 = 12, FORM_1 = 8, FORM_1_MAP = 2 };
+    uint64_t bytes = load_u64(h + l->trace_snapmap, false) - load_u64(h + l->trace_snap, false);
+    const uint8_t *count = h + (l->gc64 ? 0xa : 6), *other = h + (l->gc64 ? 0x2c : 0x1c);
+    if (bytes && bytes == FORM_2 * (uint64_t)load_u16(count, false))
+        return (struct snapshots){bytes, 4 * (uint64_t)load_u32(other, false), FORM_2};
+    if (bytes && bytes == FORM_1 * (uint64_t)load_u16(other, false))
+        return (struct snapshots){bytes, 4 * (uint64_t)load_u16(other + FORM_1_MAP, false), FORM_1};
+    return (struct snapshots){0};
+}
+
+/* One block, too, in this order: head, instructions, snapshots, their map. */
+static uint64_t trace_size(const struct luajit_layout *l, uint64_t address, const uint8_t *h)
+{
+    uint64_t snap = load_u64(h + l->trace_snap, false) - address;
+    struct snapshots s = snapshots_of(l, h);
+    return s.each && snap >= HEADER / 2 && snap <= OBJECT_MAX ? snap + s.bytes + s.map_bytes : 0;
+}
+
+uint64_t object_size(const struct object_reader *r, const struct luajit_layout *l, uint64_t address)
+{
+    uint8_t h[HEADER] = {0};
+    if (address & 7 || !is_usable(l))
+        return 0;
+    if (!process_memory_read(r->memory, address, h, HEADER) &&
+        !process_memory_read(r->memory, address, h, SHORT))
+        return 0;
+    switch (h[l->gct]) {
+    case GCT_STRING:
+        return string_size(r, l, address, load_u32(h + l->str_len, false));
+    case GCT_PROTO:
+        return proto_size(l, address, h);
+    case GCT_FUNCTION:
+        return function_size(l, h);
+    case GCT_TRACE:
+        return trace_size(l, address, h);
+    default:
+        return 0;
+    }
+}
+
+/* Where an object hangs in the collector's list of objects still to be traversed: the reference
+ * before the named field (strings are in none). Layouts: lj_obj.h; GCproto of GC64 builds has four
+ * unused bytes before it. */
+static uint32_t gray_list_end(const struct luajit_layout *l, uint8_t gct)
+{
+    switch (gct) {
+    case GCT_PROTO:
+        return (uint32_t)l->proto_k;
+    case GCT_FUNCTION:
+        return (uint32_t)l->func_pc;
+    default:
+        return 0;
+    }
+}
+
+/* What a running VM counts and links in objects: the closures that a prototype has had and its
+ * first trace, how often a snapshot was exited through (facts: GCproto, SnapShot). */
+static bool is_counter(const struct luajit_layout *l, uint8_t gct, const struct snapshots *snaps,
+                       size_t from, size_t at)
+{
+    enum { COUNT_IN_12 = 9 }; /* of the form without code offsets; else a count is the last byte */
+    if (gct == GCT_PROTO)
+        return at == (size_t)l->proto_flags || at - (size_t)l->proto_trace < 2;
+    if (!snaps->each || at < from || at - from >= snaps->bytes)
+        return false;
+    size_t in = (at - from) % snaps->each;
+    return in + 1 == snaps->each || (snaps->each == 12 && in == COUNT_IN_12);
+}
+
+static bool same_but_counters(const struct luajit_layout *l, const uint8_t *a, const uint8_t *b,
+                              size_t from, size_t end)
+{
+    struct snapshots snaps = {0};
+    uint8_t gct = a[l->gct];
+    if (from >= end || !memcmp(a + from, b + from, end - from))
+        return true;
+    if (gct == GCT_TRACE && end >= HEADER / 2 && is_usable(l))
+        snaps = snapshots_of(l, a);
+    else if (gct != GCT_PROTO)
+        return false;
+    if (snaps.bytes + snaps.map_bytes > end)
+        return false;
+    size_t first = end - (size_t)(snaps.bytes + snaps.map_bytes);
+    for (size_t i = from; i < end; i++) {
+        if (a[i] != b[i] && !is_counter(l, gct, &snaps, first, i))
+            return false;
+    }
+    return true;
+}
+
+/* A trace is built once, but counts its exits and learns its side traces later. Where its code,
+ * instructions and snapshots stand, its number and its start tell it from any other (a flush sets
+ * the number to 0). */
+static bool same_trace(const struct luajit_layout *l, const uint8_t *a, const uint8_t *b,
+                       size_t size)
+{
+    const int32_t pairs[] = {l->trace_spadjust, l->trace_traceno, l->trace_root};
+    size_t from = (size_t)l->trace_ir, to = (size_t)l->trace_mcloop;
+    if (size < HEADER || from >= to || to > HEADER || memcmp(a + from, b + from, to - from))
+        return false;
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
+        if (pairs[i] < 0 || pairs[i] > HEADER - 2 || memcmp(a + pairs[i], b + pairs[i], 2))
+            return false;
+    }
+    return true;
+}
+
+bool object_same(const struct luajit_layout *l, const uint8_t *a, const uint8_t *b, size_t size)
+{
+    size_t from = (size_t)l->gct; /* nextgc and marked stand before it */
+    if (size <= from || a[from] != b[from])
+        return false;
+    if (a[from] == GCT_TRACE)
+        return same_trace(l, a, b, size);
+    size_t end = gray_list_end(l, a[from]), list = end - (size_t)l->ref_size;
+    if (end > size || end < from + (size_t)l->ref_size)
+        return same_but_counters(l, a, b, from, size);
+    return !memcmp(a + from, b + from, list - from) && same_but_counters(l, a, b, end, size);
+}
+
+bool object_extra(const struct luajit_layout *l, const uint8_t *bytes, size_t size,
+                  struct object_extra *ret)
+{
+    if (size < HEADER || !is_usable(l) || bytes[l->gct] != GCT_TRACE)
+        return false;
+    ret->address = load_u64(bytes + l->trace_mcode, false);
+    ret->length = load_u32(bytes + l->trace_szmcode, false);
+    return ret->address && ret->length && ret->length <= OBJECT_MAX &&
+           ret->address < UINT64_MAX - OBJECT_MAX;
+}

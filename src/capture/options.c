@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* perf record's options and habits; what differs (the default call graph, the clock) is this
+ * program's purpose. */
+#include "capture/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    DEFAULT_FREQUENCY = 4000, /* perf's */
+    DEFAULT_ZSTD = 1,         /* perf's */
+    ZSTD_MAX = 22,
+    RING_MAX_SHIFT = 30,
+    PIDS_MAX = 1 << 20,
+};
+
+const char record_usage[] =
+    "Usage: ljperf record [options] [--] COMMAND [arguments]\n"
+    "       ljperf record [options] -p PID | -t TID | -u USER | -a [-- COMMAND]\n"
+    "\n"
+    "Records samples with their stacks into a perf.data, which perf reads as well.\n"
+    "\n"
+    "What to record:\n"
+    "  -e, --event LIST     events, as perf list names them (cycles, else cpu-clock)\n"
+    "  -F, --freq HZ        samples a second, or max (4000)\n"
+    "  -c, --count N        one sample every N events instead\n"
+    "  -g                   call graphs, as --call-graph=dwarf (the default)\n"
+    "      --call-graph HOW dwarf[,BYTES] of stack (65528), fp, or none\n"
+    "      --all-user       user code only\n"
+    "      --all-kernel     kernel code only\n"
+    "  -k, --clockid CLOCK  clock of the samples (mono)\n"
+    "Whom:\n"
+    "  -p, --pid LIST       these processes\n"
+    "  -t, --tid LIST       these threads\n"
+    "  -u, --uid USER       this user's processes\n"
+    "  -a, --all-cpus       everything\n"
+    "  -C, --cpu LIST       everything on these cpus (0,2-5)\n"
+    "  -i, --no-inherit     not the children and new threads\n"
+    "      --exclude-perf   not ljperf itself\n"
+    "  -D, --delay MS       begin so many ms after the start\n"
+    "Where to:\n"
+    "  -o, --output FILE    recording to write (perf.data; - for a pipe)\n"
+    "  -z, --compression-level LEVEL  compress with zstd; -z alone is level 1\n"
+    "  -m, --mmap-pages SIZE  ring of each cpu, in pages or as 16M (up to 16M)\n"
+    "      --max-size SIZE  stop when the file is that large\n"
+    "      --switch-output WHEN  begin a new file: signal (SIGUSR2), a size (100M) or a time "
+    "(30s)\n"
+    "Other:\n"
+    "      --no-vm          no copies of Lua stacks and objects\n"
+    "  -q, --quiet          say nothing but errors\n"
+    "  -v, --verbose        say more\n"
+    "  -h, --help           this text\n";
+
+/* ---- values -------------------------------------------------------------------------------- */
+
+int size_parse(const char *text, uint64_t *ret, bool *unit)
+{
+    static const struct {
+        char letter;
+        unsigned shift;
+    } units[] = {{'B', 0}, {'K', 10}, {'M', 20}, {'G', 30}};
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || errno)
+        return -1;
+    *unit = *end != 0;
+    for (size_t i = 0; *end && i < sizeof(units) / sizeof(*units); i++)
+        if ((*end & ~0x20) == units[i].letter && !end[1]) {
+            *ret = value << units[i].shift;
+            return *ret >> units[i].shift == value ? 0 : -1;
+        }
+    *ret = value;
+    return *end ? -1 : 0;
+}
+
+int ring_size_parse(const char *text, uint64_t page, uint64_t *ret, struct error *err)
+{
+    uint64_t value;
+    bool unit;
+    if (size_parse(text, &value, &unit) < 0 || !value ||
+        value > (UINT64_C(1) << RING_MAX_SHIFT) / (unit ? 1 : page))
+        return error_set(err, ERROR_FORMAT,
+                         "-m: '%s' is no ring size (pages, or bytes as 512K, 16M; 1G at most)",
+                         text);
+    if (!unit)
+        value *= page;
+    *ret = page;
+    while (*ret < value) /* perf rounds up, too */
+        *ret *= 2;
+    return 0;
+}
+
+static int number_parse(const char *text, const char *what, uint64_t *ret, struct error *err)
+{
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || errno)
+        return error_set(err, ERROR_FORMAT, "%s: '%s' is no number", what, text);
+    *ret = value;
+    return 0;
+}
+
+static int pids_parse(const char *text, const char *what, pid_vec *to, struct error *err)
+{
+    const char *p = text;
+    while (*p >= '0' && *p <= '9' && to->nr < PIDS_MAX) {
+        char *end;
+        unsigned long value = strtoul(p, &end, 10);
+        if (!value || value > INT32_MAX)
+            break;
+        if (!vec_push(to, (pid_t)value))
+            return error_no_memory(err);
+        if (!*end)
+            return 0;
+        if (*end != ',')
+            break;
+        p = end + 1;
+    }
+    return error_set(err, ERROR_FORMAT, "%s: '%s' is not a list of numbers (as 12,34)", what, text);
+}
+
+static int clock_parse(const char *text, struct record_options *o, struct error *err)
+{
+    static const struct {
+        const char *name;
+        int id;
+    } clocks[] = {{"mono", CLOCK_MONOTONIC},
+                  {"monotonic", CLOCK_MONOTONIC},
+                  {"raw", CLOCK_MONOTONIC_RAW},
+                  {"monotonic_raw", CLOCK_MONOTONIC_RAW},
+                  {"real", CLOCK_REALTIME},
+                  {"realtime", CLOCK_REALTIME},
+                  {"boot", CLOCK_BOOTTIME},
+                  {"boottime", CLOCK_BOOTTIME},
+                  {"tai", CLOCK_TAI}};
+    if (strncasecmp(text, "CLOCK_", 6) == 0)
+        text += 6;
+    o->use_clockid = true;
+    for (size_t i = 0; i < sizeof(clocks) / sizeof(*clocks); i++)
+        if (strcasecmp(text, clocks[i].name) == 0) {
+            o->clockid = clocks[i].id;
+            return 0;
+        }
+    return error_set(err, ERROR_FORMAT,
+                     "-k: '%s' is no clock (mono, mono_raw, real, boot, tai are: as monotonic)",
+                     text);
+}
+
+static int callgraph_parse(const char *text, struct record_options *o, struct error *err)
+{
+    uint64_t size = STACK_MAX;
+    if (strcmp(text, "fp") == 0 || strcmp(text, "none") == 0 || strcmp(text, "no") == 0) {
+        o->callgraph = *text == 'f' ? CALLGRAPH_FP : CALLGRAPH_NONE;
+        return 0;
+    }
+    if (strncmp(text, "dwarf", 5) != 0 || (text[5] && text[5] != ','))
+        return error_set(err, ERROR_FORMAT,
+                         "--call-graph: '%s' is not known (dwarf[,BYTES], fp or none are)", text);
+    if (text[5] && number_parse(text + 6, "--call-graph", &size, err) < 0)
+        return -1;
+    size = (size + 7) & ~UINT64_C(7);
+    if (!size || size > STACK_MAX)
+        return error_set(err, ERROR_FORMAT, "--call-graph: a stack copy has 8 to %d bytes, not %s",
+                         STACK_MAX, text + 6);
+    o->callgraph = CALLGRAPH_DWARF;
+    o->stack_size = (uint32_t)size;
+    return 0;
+}
+
+/* perf's: signal, a size with a unit, or a time with s, m, h, d. */
+static int switch_parse(const char *text, struct record_options *o, struct error *err)
+{
+    static const struct {
+        char letter;
+        uint64_t seconds;
+    } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+    char *end;
+    bool unit;
+    if (strcmp(text, "signal") == 0) {
+        o->switch_mode = SWITCH_SIGNAL;
+        return 0;
+    }
+    /* "1m" is a minute and "1M" a megabyte: perf's words. */
+    uint64_t value = strtoull(text, &end, 10);
+    for (size_t i = 0; end > text && *end && i < sizeof(units) / sizeof(*units); i++)
+        if (*end == units[i].letter && !end[1] && value && value < 1000000) {
+            o->switch_mode = SWITCH_TIME;
+            o->switch_ns = value * units[i].seconds * 1000000000;
+            return 0;
+        }
+    if (size_parse(text, &o->switch_size, &unit) == 0 && unit && o->switch_size) {
+        o->switch_mode = SWITCH_SIZE;
+        return 0;
+    }
+    return error_set(err, ERROR_FORMAT,
+                     "--switch-output: '%s' is neither signal, a size (100M) nor a time (30s)",
+                     text);
+}
+
+static int frequency_parse(const char *text, struct record_options *o, struct error *err)
+{
+    o->user_frequency = true;
+    o->max_frequency = strcmp(text, "max") == 0;
+    if (o->max_frequency)
+        return 0;
+    if (number_parse(text, "-F", &o->frequency, err) < 0)
+        return -1;
+    return o->frequency ? 0 : error_set(err, ERROR_FORMAT, "-F: 0 samples a second are none");
+}
+
+static int zstd_parse(const char *text, struct record_options *o, struct error *err)
+{
+    uint64_t level = DEFAULT_ZSTD;
+    if (text && number_parse(text, "-z", &level, err) < 0)
+        return -1;
+    if (level > ZSTD_MAX)
+        return error_set(err, ERROR_FORMAT, "-z: levels go from 1 to %d (0: do not compress)",
+                         ZSTD_MAX);
+    o->zstd_level = (int)level;
+    return 0;
+}
+
+static int max_size_parse(const char *text, struct record_options *o, struct error *err)
+{
+    bool unit;
+    if (size_parse(text, &o->max_size, &unit) < 0 || !o->max_size)
+        return error_set(err, ERROR_FORMAT, "--max-size: '%s' is no size (as 500M)", text);
+    return 0;
+}
+
+/* ---- the command line ---------------------------------------------------------------------- */
+
+enum {
+    OPT_CALL_GRAPH = 0x100,
+    OPT_MAX_SIZE,
+    OPT_SWITCH_OUTPUT,
+    OPT_ALL_USER,
+    OPT_ALL_KERNEL,
+    OPT_EXCLUDE_PERF,
+    OPT_NO_VM,
+    OPT_INHERIT,
+};
+
+static const struct option long_options[] = {
+    {"event", required_argument, NULL, 'e'},
+    {"freq", required_argument, NULL, 'F'},
+    {"count", required_argument, NULL, 'c'},
+    {"pid", required_argument, NULL, 'p'},
+    {"tid", required_argument, NULL, 't'},
+    {"uid", required_argument, NULL, 'u'},
+    {"all-cpus", no_argument, NULL, 'a'},
+    {"cpu", required_argument, NULL, 'C'},
+    {"call-graph", required_argument, NULL, OPT_CALL_GRAPH},
+    {"clockid", required_argument, NULL, 'k'},
+    {"compression-level", optional_argument, NULL, 'z'},
+    {"output", required_argument, NULL, 'o'},
+    {"mmap-pages", required_argument, NULL, 'm'},
+    {"delay", required_argument, NULL, 'D'},
+    {"no-inherit", no_argument, NULL, 'i'},
+    {"inherit", no_argument, NULL, OPT_INHERIT},
+    {"max-size", required_argument, NULL, OPT_MAX_SIZE},
+    {"switch-output", optional_argument, NULL, OPT_SWITCH_OUTPUT},
+    {"all-user", no_argument, NULL, OPT_ALL_USER},
+    {"all-kernel", no_argument, NULL, OPT_ALL_KERNEL},
+    {"exclude-perf", no_argument, NULL, OPT_EXCLUDE_PERF},
+    {"no-vm", no_argument, NULL, OPT_NO_VM},
+    {"quiet", no_argument, NULL, 'q'},
+    {"verbose", no_argument, NULL, 'v'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+static int what_option(int option, char *value, struct record_options *o, struct error *err)
+{
+    switch (option) {
+    case 'e':
+        return event_specs_parse(value, &o->events, err);
+    case 'F':
+        return frequency_parse(value, o, err);
+    case 'c':
+        return number_parse(value, "-c", &o->period, err);
+    case 'g':
+        o->callgraph = CALLGRAPH_DWARF;
+        return 0;
+    case OPT_CALL_GRAPH:
+        return callgraph_parse(value, o, err);
+    case 'k':
+        return clock_parse(value, o, err);
+    case OPT_ALL_USER:
+        o->all_user = true;
+        return 0;
+    case OPT_ALL_KERNEL:
+        o->all_kernel = true;
+        return 0;
+    default:
+        return 1;
+    }
+}
+
+static int whom_option(int option, char *value, struct record_options *o, struct error *err)
+{
+    switch (option) {
+    case 'p':
+        return pids_parse(value, "-p", &o->pids, err);
+    case 't':
+        return pids_parse(value, "-t", &o->tids, err);
+    case 'u':
+        o->uid = value;
+        return 0;
+    case 'a':
+        o->all_cpus = true;
+        return 0;
+    case 'C':
+        o->cpus = value;
+        return 0;
+    case 'i':
+    case OPT_INHERIT:
+        o->no_inherit = option == 'i';
+        return 0;
+    case OPT_EXCLUDE_PERF:
+        o->exclude_self = true;
+        return 0;
+    case 'D':
+        return number_parse(value, "-D", &o->delay_ms, err);
+    default:
+        return 1;
+    }
+}
+
+static int other_option(int option, char *value, struct record_options *o, struct error *err)
+{
+    switch (option) {
+    case 'o':
+        o->output = value;
+        return 0;
+    case 'z':
+        return zstd_parse(value, o, err);
+    case 'm':
+        return ring_size_parse(value, (uint64_t)sysconf(_SC_PAGESIZE), &o->ring_bytes, err);
+    case OPT_MAX_SIZE:
+        return max_size_parse(value, o, err);
+    case OPT_SWITCH_OUTPUT:
+        return switch_parse(value ? value : "signal", o, err);
+    case OPT_NO_VM:
+        o->no_vm = true;
+        return 0;
+    case 'q':
+        o->quiet = true;
+        return 0;
+    case 'v':
+        o->verbose = true;
+        return 0;
+    default:
+        o->help = option == 'h';
+        return o->help ? 0 : 1;
+    }
+}
+
+static int check(struct record_options *o, struct error *err)
+{
+    bool tasks = o->pids.nr || o->tids.nr || o->uid;
+    if (o->help)
+        return 0;
+    if (!tasks && !o->all_cpus && !o->cpus && !o->command)
+        return error_set(err, ERROR_FORMAT, "name a command, -p PID or -a (see --help)");
+    if (tasks && (o->all_cpus || o->cpus))
+        return error_set(err, ERROR_FORMAT,
+                         "-p, -t and -u name tasks, -a and -C processors: not both");
+    if ((o->pids.nr != 0) + (o->tids.nr != 0) + (o->uid != NULL) > 1)
+        return error_set(err, ERROR_FORMAT, "only one of -p, -t and -u");
+    if (o->all_user && o->all_kernel)
+        return error_set(err, ERROR_FORMAT, "--all-user and --all-kernel leave nothing");
+    if (o->switch_mode != SWITCH_NEVER && o->output && strcmp(o->output, "-") == 0)
+        return error_set(err, ERROR_FORMAT, "--switch-output needs a file to write (-o)");
+    if (!o->events.nr)
+        return event_specs_default(&o->events, err);
+    return 0;
+}
+
+int record_options_parse(int argc, char **argv, struct record_options *ret, struct error *err)
+{
+    *ret = (struct record_options){.frequency = DEFAULT_FREQUENCY,
+                                   .callgraph = CALLGRAPH_DWARF,
+                                   .stack_size = STACK_MAX,
+                                   .use_clockid = true,
+                                   .clockid = CLOCK_MONOTONIC,
+                                   .argc = argc,
+                                   .argv = argv};
+    int option;
+    optind = 0; /* glibc: from the start; '+': the command's options are its own */
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, "+:e:F:c:gp:t:u:aC:k:z::o:m:D:iqvh", long_options,
+                                 NULL)) != -1) {
+        if (option == ':' || option == '?')
+            return error_set(err, ERROR_FORMAT,
+                             option == ':' ? "%s needs a value" : "%s: there is no such option",
+                             argv[optind - 1]);
+        int r = what_option(option, optarg, ret, err);
+        if (r > 0)
+            r = whom_option(option, optarg, ret, err);
+        if (r > 0)
+            r = other_option(option, optarg, ret, err);
+        if (r < 0)
+            return -1;
+    }
+    if (optind < argc)
+        ret->command = argv + optind;
+    return check(ret, err);
+}
+
+void record_options_free(struct record_options *o)
+{
+    event_specs_free(&o->events);
+    vec_free(&o->pids);
+    vec_free(&o->tids);
+}

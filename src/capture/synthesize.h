@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Records for what stood before the recording began: the kernel and its modules, processes with
+ * their threads and maps, and the lists that perf writes along. All have time 0. Layouts:
+ * linux/perf_event.h and libperf's perf/event.h.
+ */
+#ifndef CAPTURE_SYNTHESIZE_H
+#define CAPTURE_SYNTHESIZE_H
+
+#include "base/error.h"
+#include "capture/events.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Where the records go, and what is wanted in them. */
+struct synthesis {
+    int (*put)(void *context, const void *record, size_t size, struct error *err);
+    void *context;
+    bool data_maps; /* maps that are not executable, too */
+    bool build_ids; /* in MMAP2 records */
+    struct id_cache *cache;
+};
+
+struct id_cache *id_cache_create(void); /* NULL: no memory */
+void id_cache_free(struct id_cache *c);
+
+/* [kernel.kallsyms] and the modules; nothing where the kernel hides its addresses (*hidden). */
+int synthesize_kernel(const struct synthesis *s, bool *hidden, struct error *err);
+/* One process: its threads (FORK, COMM) and its maps. A process that is gone is no error. */
+int synthesize_process(const struct synthesis *s, pid_t pid, struct error *err);
+/* Only the name of a process. */
+int synthesize_comm(const struct synthesis *s, pid_t pid, struct error *err);
+/* Every process. */
+int synthesize_all(const struct synthesis *s, struct error *err);
+/* ID_INDEX, THREAD_MAP, CPU_MAP. `tids` NULL: everything. */
+int synthesize_lists(const struct synthesis *s, const struct events *e, const pid_t *tids,
+                     size_t nr_tids, struct error *err);
+
+#endif

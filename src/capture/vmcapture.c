@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The recorder's hooks for guest code. See vmcapture.h. */
+#include "capture/vmcapture.h"
+
+#include "capture/copier.h"
+#include "capture/jstarget.h"
+#include "capture/vmtarget.h"
+#include "dso/dso.h"
+#include "perfdata/vmevent.h"
+#include "session/table.h"
+#include "unwind/unwind.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    MS = 1000000,     /* ns */
+    SOON = 1,         /* ms between the rings' readings while VMs are expected */
+    SETTLED = 10,     /* and later */
+    PASS = 10 * MS,   /* ns between readings of what is known */
+    BUDGET = 1024,    /* objects of one process read again in a pass */
+    NEW = 200 * MS,   /* ns that a process is new for */
+    LATE = 1000 * MS, /* ns after which a sample is not looked at any more */
+    CPUS_MAX = 1 << 16,
+};
+
+/* Ids above 2^63 are nobody's of the kernel's. */
+static const uint64_t MEM_ID = UINT64_C(0xa000000000000001);
+
+/* The copy that the ring of a cpu gave last. */
+struct cpu_copy {
+    uint8_t *bytes;
+    size_t size, cap; /* size 0: none */
+    uint32_t tid;
+};
+
+struct vm_capture {
+    struct capture_hooks hooks;
+    struct vm_capture_options options;
+    vm_capture_say say;
+    void *say_context;
+    struct capture *capture; /* in a hook */
+    struct copier *copier;   /* NULL: refused, or not wanted */
+    struct vm_tools tools;
+    struct table targets; /* pid -> struct vm_target */
+    struct js_targets *js;
+    VEC(struct cpu_copy) cpus;
+    struct vm_copy copy; /* of the sample that is looked at */
+    uint64_t last_pass, last_new;
+    bool logs;                     /* the recording's clock can be read: reads have times */
+    bool told_full;                /* that the copier's table is full */
+    struct vm_capture_stats stats; /* of targets that are gone */
+    uint8_t record[1 << 16];
+};
+
+static void say(const struct vm_capture *vc, bool detail, const char *line)
+{
+    if (vc->say && line)
+        vc->say(vc->say_context, detail, line);
+}
+
+static uint64_t monotonic(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* ---- the log's events ---------------------------------------------------------------------- */
+
+static uint64_t log_now(void *context)
+{
+    const struct vm_capture *vc = context;
+    return vc->capture ? capture_now(vc->capture) : 0;
+}
+
+/* One payload as a sample of ljperf:mem: copier_attr()'s fields. */
+static int log_write(void *context, const void *payload, size_t size, struct error *err)
+{
+    struct vm_capture *vc = context;
+    struct vmevent_header head;
+    memcpy(&head, payload, sizeof(head));
+    uint32_t raw = (uint32_t)((size + 4 + 7) & ~(size_t)7) - 4;
+    const struct {
+        struct perf_event_header header;
+        uint64_t id, ip;
+        uint32_t pid, tid;
+        uint64_t time;
+        uint32_t cpu, reserved;
+        uint32_t raw_size;
+    } __attribute__((packed)) start = {
+        .header = {.type = PERF_RECORD_SAMPLE,
+                   .misc = PERF_RECORD_MISC_USER,
+                   .size = (uint16_t)(sizeof(start) + raw)},
+        .id = MEM_ID,
+        .pid = head.pid,
+        .tid = head.pid,
+        .time = log_now(vc),
+        .raw_size = raw,
+    };
+    if (sizeof(start) + raw > sizeof(vc->record))
+        return error_set(err, ERROR_UNSUPPORTED, "ljperf:mem: %zu bytes do not fit a record", size);
+    memcpy(vc->record, &start, sizeof(start));
+    memcpy(vc->record + sizeof(start), payload, size);
+    memset(vc->record + sizeof(start) + size, 0, raw - size);
+    return capture_write(vc->capture, vc->record, sizeof(start) + raw, err);
+}
+
+/* ---- targets ------------------------------------------------------------------------------- */
+
+static void add_log(struct vm_capture_stats *s, const struct vm_target *t)
+{
+    struct vm_target_stats of = vm_target_stats(t);
+    size_t nr;
+    (void)vm_target_vms(t, &nr);
+    s->processes += vm_target_has_lua(t);
+    s->vms += nr;
+    s->walks += of.walks;
+    s->scans += of.scans;
+    s->log_bytes += of.log.bytes;
+    s->log_contents += of.log.told;
+    s->log_marks += of.log.marks;
+    s->refused += of.log.refused;
+}
+
+static struct vm_target *target_find(const struct vm_capture *vc, pid_t pid)
+{
+    return table_get(&vc->targets, (uint64_t)(uint32_t)pid + 1);
+}
+
+/* Write what waits of it, and forget it. */
+static int target_end(struct vm_capture *vc, pid_t pid, struct error *err)
+{
+    struct vm_target *t = target_find(vc, pid);
+    if (js_targets_end(vc->js, (uint32_t)pid, err) < 0)
+        return -1;
+    if (!t)
+        return 0;
+    int failed = vm_target_flush(t, err);
+    add_log(&vc->stats, t);
+    if (vc->copier)
+        copier_drop(vc->copier, pid);
+    table_remove(&vc->targets, (uint64_t)(uint32_t)pid + 1);
+    vm_target_free(t);
+    return failed;
+}
+
+static struct vm_target *target_begin(struct vm_capture *vc, pid_t pid, struct error *err)
+{
+    struct vm_target *t = vm_target_create(pid, &vc->tools);
+    if (t && table_put(&vc->targets, (uint64_t)(uint32_t)pid + 1, t)) {
+        vc->last_new = monotonic();
+        return t;
+    }
+    vm_target_free(t);
+    error_no_memory(err);
+    return NULL;
+}
+
+/* Tell the copier. What it cannot take in is said, and is no failure. */
+static void tell_vms(struct vm_capture *vc, const struct vm_target *t)
+{
+    struct error err = {0};
+    size_t nr, over = 0;
+    const struct vmscan_vm *vms = vm_target_vms(t, &nr);
+    if (!vc->copier || !vm_target_has_lua(t))
+        return;
+    int failed = copier_set(vc->copier, vm_target_pid(t), vms, nr, &over, &err);
+    if ((!failed && !over) || vc->told_full)
+        return;
+    vc->told_full = true;
+    if (!failed)
+        snprintf(err.text, sizeof(err.text),
+                 "process %d has %zu Lua VMs: %zu of them are not copied with samples",
+                 vm_target_pid(t), nr, over);
+    say(vc, false, err.text);
+}
+
+static int target_scan(struct vm_capture *vc, struct vm_target *t, struct error *err)
+{
+    bool had = vm_target_has_lua(t);
+    int changed = vm_target_scan(t, monotonic(), err);
+    if (changed < 0)
+        return -1;
+    if (changed || had != vm_target_has_lua(t))
+        tell_vms(vc, t);
+    for (const char *line; (line = vmscan_problem(vc->tools.scan));)
+        say(vc, false, line);
+    return 0;
+}
+
+static int target_from_start(struct vm_capture *vc, pid_t pid, struct error *err)
+{
+    struct vm_target *t = target_begin(vc, pid, err);
+    return t ? target_scan(vc, t, err) : -1;
+}
+
+static int scan_all_processes(struct vm_capture *vc, struct error *err)
+{
+    DIR *dir = opendir("/proc");
+    int failed = 0;
+    for (struct dirent *e; dir && !failed && (e = readdir(dir));) {
+        if (isdigit((unsigned char)e->d_name[0]))
+            failed = target_from_start(vc, (pid_t)atoi(e->d_name), err);
+    }
+    if (dir)
+        closedir(dir);
+    return failed;
+}
+
+/* ---- opened -------------------------------------------------------------------------------- */
+
+static int wire_copier(struct vm_capture *vc, const struct capture_plan *plan,
+                       const struct perf_event_attr *attr, struct error *err)
+{
+    if (copier_create(&vc->copier, err) < 0)
+        return -1;
+    for (size_t i = 0; i < plan->nr_rings; i++) {
+        const struct capture_ring *r = &plan->rings[i];
+        if (copier_open_cpu(vc->copier, r->cpu, r->fd, attr, err) < 0)
+            return -1;
+    }
+    for (size_t i = 0; i < plan->nr_sampling_fds; i++) {
+        if (copier_attach(vc->copier, plan->sampling_fds[i], err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static void try_copier(struct vm_capture *vc, const struct capture_plan *plan,
+                       const struct perf_event_attr *attr)
+{
+    struct error why = {0};
+    char line[400];
+    if (vc->options.no_copier)
+        return;
+    if (wire_copier(vc, plan, attr, &why) == 0) {
+        say(vc, false, copier_limit(vc->copier));
+        return;
+    }
+    copier_free(vc->copier);
+    vc->copier = NULL;
+    snprintf(line, sizeof(line), "Lua stacks are read after the samples, not with them: %s",
+             why.text);
+    say(vc, false, line);
+}
+
+static int push_events(struct vm_capture *vc, const struct perf_event_attr *attr,
+                       perfdata_event_vec *more, struct error *err)
+{
+    struct perfdata_event e = {.attr = *attr, .name = VMEVENT_STACK_NAME, .scale = 1};
+    if (vc->copier) {
+        e.ids = copier_ids(vc->copier, &e.nr_ids);
+        if (!vec_push(more, e))
+            return error_no_memory(err);
+    }
+    e.name = VMEVENT_MEM_NAME;
+    e.ids = &MEM_ID;
+    e.nr_ids = 1;
+    return !vc->logs || vec_push(more, e) ? 0 : error_no_memory(err);
+}
+
+static int opened(void *context, const struct capture_plan *plan, perfdata_event_vec *more,
+                  struct error *err)
+{
+    struct vm_capture *vc = context;
+    const struct perf_event_attr attr = copier_attr(plan->use_clockid, plan->clockid);
+    int failed = 0;
+    vc->logs = plan->use_clockid;
+    if (!vc->logs)
+        say(vc, false,
+            "what Lua code is called is not recorded: the samples' clock cannot be read (-k mono)");
+    try_copier(vc, plan, &attr);
+    if (push_events(vc, &attr, more, err) < 0)
+        return -1;
+    for (size_t i = 0; i < plan->nr_pids && !plan->command && !failed; i++)
+        failed = target_from_start(vc, plan->pids[i], err);
+    if (plan->system_wide && !failed)
+        failed = scan_all_processes(vc, err);
+    return failed;
+}
+
+static int started(void *context, struct capture *c, struct error *err)
+{
+    struct vm_capture *vc = context;
+    (void)err;
+    vc->capture = c;
+    vc->last_new = monotonic(); /* the command will be executed now */
+    table_foreach(slot, &vc->targets) vm_target_retell(slot->value);
+    js_targets_retell(vc->js);
+    return 0;
+}
+
+/* ---- samples ------------------------------------------------------------------------------- */
+
+static int keep_copy(struct vm_capture *vc, const struct sample *s, struct error *err)
+{
+    size_t nr = vc->cpus.nr;
+    if (s->cpu >= CPUS_MAX)
+        return 0;
+    if (s->cpu >= nr) {
+        if (!vec_reserve(&vc->cpus, (size_t)s->cpu + 1))
+            return error_no_memory(err);
+        memset(vc->cpus.at + nr, 0, (s->cpu + 1 - nr) * sizeof(*vc->cpus.at));
+        vc->cpus.nr = (size_t)s->cpu + 1;
+    }
+    struct cpu_copy *c = &vc->cpus.at[s->cpu];
+    if (s->raw_size > c->cap) {
+        uint8_t *more = realloc(c->bytes, s->raw_size);
+        if (!more)
+            return error_no_memory(err);
+        c->bytes = more;
+        c->cap = s->raw_size;
+    }
+    memcpy(c->bytes, s->raw, s->raw_size);
+    c->size = s->raw_size;
+    c->tid = s->tid;
+    return 0;
+}
+
+/* The copy that stood before this sample in its ring, if it holds a VM. */
+static const struct vm_copy *copy_of(struct vm_capture *vc, const struct sample *s)
+{
+    uint64_t ip, sp;
+    struct cpu_copy *c = s->cpu < vc->cpus.nr ? &vc->cpus.at[s->cpu] : NULL;
+    if (!c || !c->size)
+        return NULL;
+    bool is_it = c->tid == s->tid && sample_user_reg(s, 8, &ip) && sample_user_reg(s, 7, &sp) &&
+                 vm_copy_open(&vc->copy, c->bytes, c->size, s->tid, ip, sp);
+    c->size = 0;
+    return is_it && vc->copy.reason == VMEVENT_MATCHED ? &vc->copy : NULL;
+}
+
+static int sample(void *context, struct capture *c, const struct sample *s, struct error *err)
+{
+    struct vm_capture *vc = context;
+    struct vmevent e;
+    vc->capture = c;
+    if (vmmemory_payload(s, &e))
+        return e.head.kind == VMEVENT_STACK ? keep_copy(vc, s, err) : 0;
+    const struct vm_copy *copy = copy_of(vc, s);
+    if (s->user_abi != PERF_SAMPLE_REGS_ABI_64)
+        return 0;
+    struct vm_target *t = target_find(vc, (pid_t)s->pid);
+    if (!t && !(t = target_begin(vc, (pid_t)s->pid, err)))
+        return -1;
+    /* what is that late has changed, and would make the next ones late, too */
+    if (!vc->logs || monotonic() > s->time + LATE)
+        return 0;
+    if (js_targets_sample(vc->js, s, err) < 0)
+        return -1;
+    int met = vm_target_walk(t, s, copy, vc->copier != NULL, err);
+    if (met > 0)
+        tell_vms(vc, t);
+    return met < 0 ? -1 : 0;
+}
+
+/* ---- other records ------------------------------------------------------------------------- */
+
+static int forked(struct vm_capture *vc, pid_t parent, pid_t pid, struct error *err)
+{
+    const struct vm_target *from = target_find(vc, parent);
+    if (!from)
+        return 0;
+    if (target_end(vc, pid, err) < 0)
+        return -1;
+    struct vm_target *t = target_begin(vc, pid, err);
+    if (!t || vm_target_inherit(t, from, err) < 0)
+        return -1;
+    tell_vms(vc, t);
+    return 0;
+}
+
+static int executed(struct vm_capture *vc, pid_t pid, struct error *err)
+{
+    if (target_end(vc, pid, err) < 0)
+        return -1;
+    return target_begin(vc, pid, err) ? 0 : -1;
+}
+
+/* Layouts: linux/perf_event.h. */
+static int record(void *context, struct capture *c, const struct perf_event_header *h,
+                  struct error *err)
+{
+    enum { MMAP2_PROT = 8 + 3 * 8 + 24 };
+    struct vm_capture *vc = context;
+    const uint8_t *body = (const uint8_t *)(h + 1);
+    vc->capture = c;
+    if (h->size < sizeof(*h) + 16)
+        return 0;
+    pid_t pid = (pid_t)load_u32(body, false);
+    pid_t other = (pid_t)load_u32(body + 4, false); /* COMM: tid; FORK, EXIT: ppid */
+    if (h->type == PERF_RECORD_COMM && h->misc & PERF_RECORD_MISC_COMM_EXEC)
+        return executed(vc, pid, err);
+    if (h->type == PERF_RECORD_FORK && pid != other)
+        return forked(vc, other, pid, err);
+    if (h->type == PERF_RECORD_EXIT && (pid_t)load_u32(body + 8, false) == pid)
+        return target_end(vc, pid, err);
+    struct vm_target *t = h->type == PERF_RECORD_MMAP2 ? target_find(vc, pid) : NULL;
+    if (t && h->size > sizeof(*h) + MMAP2_PROT + 8 && body[MMAP2_PROT + 8] == '/')
+        vm_target_mapped(t);
+    return 0;
+}
+
+/* ---- passes -------------------------------------------------------------------------------- */
+
+static int tick(void *context, struct capture *c, struct error *err)
+{
+    struct vm_capture *vc = context;
+    uint64_t now = monotonic();
+    bool young = now - vc->last_new < NEW, pass = now - vc->last_pass >= PASS;
+    vc->capture = c;
+    table_foreach(slot, &vc->targets)
+    {
+        struct vm_target *t = slot->value;
+        if (target_scan(vc, t, err) < 0 || (pass && vm_target_pass(t, BUDGET, err) < 0))
+            return -1;
+        young |= vm_target_is_young(t, now);
+    }
+    if (pass && js_targets_pass(vc->js, BUDGET, err) < 0)
+        return -1;
+    if (pass)
+        vc->last_pass = now;
+    vc->hooks.interval_ms = young ? SOON : SETTLED;
+    return 0;
+}
+
+/* Everything known is read once more, and told. */
+static int ending(void *context, struct capture *c, struct error *err)
+{
+    struct vm_capture *vc = context;
+    vc->capture = c;
+    table_foreach(slot, &vc->targets)
+    {
+        struct vm_target *t = slot->value;
+        if (vm_target_pass(t, SIZE_MAX, err) < 0 || vm_target_flush(t, err) < 0)
+            return -1;
+    }
+    if (js_targets_pass(vc->js, SIZE_MAX, err) < 0)
+        return -1;
+    return js_targets_flush(vc->js, err);
+}
+
+/* What the copier could not do, for the user. */
+static void say_counters(const struct vm_capture *vc)
+{
+    char line[200];
+    struct vmstack_counters c = {0};
+    if (vc->copier)
+        c = copier_counters(vc->copier);
+    const uint64_t *v = c.value;
+    if (v[VMSTACK_LOST]) {
+        snprintf(
+            line, sizeof(line),
+            "%llu of %llu copies of Lua stacks lost: the rings were full (-m 16M, or lower -F)",
+            (unsigned long long)v[VMSTACK_LOST],
+            (unsigned long long)(v[VMSTACK_COPIED] + v[VMSTACK_NONE]));
+        say(vc, false, line);
+    }
+    snprintf(line, sizeof(line),
+             "copier: %llu samples, %llu with VMs (%llu ns each), %llu without, %llu in other "
+             "processes; %llu stacks cut, %llu in pieces, %llu records full, %llu nested",
+             (unsigned long long)v[VMSTACK_SAMPLES], (unsigned long long)v[VMSTACK_COPIED],
+             (unsigned long long)(v[VMSTACK_COPIED] ? v[VMSTACK_TIME] / v[VMSTACK_COPIED] : 0),
+             (unsigned long long)v[VMSTACK_NONE], (unsigned long long)v[VMSTACK_UNKNOWN],
+             (unsigned long long)v[VMSTACK_CUT], (unsigned long long)v[VMSTACK_FAILED],
+             (unsigned long long)v[VMSTACK_WHOLE], (unsigned long long)v[VMSTACK_BUSY]);
+    if (vc->copier)
+        say(vc, true, line);
+}
+
+/* What the log could not take in, and what it took. */
+static void say_log(struct vm_capture *vc)
+{
+    char line[200];
+    struct vm_capture_stats s = vm_capture_stats(vc);
+    snprintf(line, sizeof(line),
+             "log: %llu processes with Lua, %llu VMs, %llu scans, %llu walks, %llu contents and "
+             "%llu marks in %llu bytes",
+             (unsigned long long)s.processes, (unsigned long long)s.vms,
+             (unsigned long long)s.scans, (unsigned long long)s.walks,
+             (unsigned long long)s.log_contents, (unsigned long long)s.log_marks,
+             (unsigned long long)s.log_bytes);
+    say(vc, true, line);
+    if (!s.refused)
+        return;
+    snprintf(line, sizeof(line),
+             "%llu readings of Lua objects were not logged: more objects than are kept",
+             (unsigned long long)s.refused);
+    say(vc, false, line);
+}
+
+static int finish(void *context, struct capture *c, struct error *err)
+{
+    struct vm_capture *vc = context;
+    const char *problem = NULL;
+    if (ending(context, c, err) < 0)
+        return -1;
+    table_foreach(slot, &vc->targets)
+    {
+        const struct vm_target *t = slot->value;
+        if (vm_target_has_lua(t) && !problem)
+            problem = vm_target_problem(t);
+    }
+    say(vc, false, problem);
+    say_counters(vc);
+    say_log(vc);
+    return 0;
+}
+
+/* ---- making -------------------------------------------------------------------------------- */
+
+struct vm_capture *vm_capture_create(const struct vm_capture_options *options, vm_capture_say say_,
+                                     void *say_context)
+{
+    static const struct dso_options no_options = {.no_debuginfod = true};
+    struct vm_capture *vc = calloc(1, sizeof(*vc));
+    if (!vc)
+        return NULL;
+    vc->options = *options;
+    vc->say = say_;
+    vc->say_context = say_context;
+    vc->hooks = (struct capture_hooks){.context = vc,
+                                       .interval_ms = SOON,
+                                       .opened = opened,
+                                       .started = started,
+                                       .ending = ending,
+                                       .sample = sample,
+                                       .record = record,
+                                       .tick = tick,
+                                       .finish = finish};
+    struct vm_tools *t = &vc->tools;
+    t->sink = (struct object_sink){.write = log_write, .now = log_now, .context = vc};
+    t->scan = vmscan_create();
+    t->dsos = dsos_create(&no_options);
+    t->unwinder = unwinder_create();
+    t->guests = guests_create();
+    t->names = t->guests ? luajit_names_create(t->guests) : NULL;
+    if (t->dsos && t->unwinder)
+        vc->js = js_targets_create(t->dsos, t->unwinder, &t->sink);
+    if (t->scan && t->dsos && t->unwinder && t->names && vc->js)
+        return vc;
+    vm_capture_free(vc);
+    return NULL;
+}
+
+const struct capture_hooks *vm_capture_hooks(struct vm_capture *vc)
+{
+    return &vc->hooks;
+}
+
+void vm_capture_free(struct vm_capture *vc)
+{
+    if (!vc)
+        return;
+    table_foreach(slot, &vc->targets) vm_target_free(slot->value);
+    table_free(&vc->targets);
+    vec_foreach (c, &vc->cpus)
+        free(c->bytes);
+    vec_free(&vc->cpus);
+    copier_free(vc->copier);
+    luajit_names_free(vc->tools.names);
+    guests_free(vc->tools.guests);
+    js_targets_free(vc->js);
+    unwinder_free(vc->tools.unwinder);
+    dsos_free(vc->tools.dsos);
+    vmscan_free(vc->tools.scan);
+    free(vc);
+}
+
+struct vm_capture_stats vm_capture_stats(const struct vm_capture *vc)
+{
+    struct vm_capture_stats s = vc->stats;
+    table_foreach(slot, &vc->targets) add_log(&s, slot->value);
+    s.has_copier = vc->copier != NULL;
+    if (vc->copier)
+        s.copier = copier_counters(vc->copier);
+    return s;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a recording needs beside samples to show guest code: works along with the recorder through
+ * its hooks.
+ *
+ *     opened   the copier's events, redirected into the rings; VMs of processes that run already
+ *     record   exec, fork, exit and mappings: which processes have a LuaJIT, and where its VMs are
+ *     sample   the same walk as offline, over the process's memory: what it reads is logged
+ *     tick     what is known is read again; the log is written as `ljperf:mem` events
+ *
+ * Where the copier is refused, Lua stacks are read by the recorder itself, after the samples.
+ */
+#ifndef CAPTURE_VMCAPTURE_H
+#define CAPTURE_VMCAPTURE_H
+
+#include "capture/record.h"
+#include "capture/vmstack.h"
+
+struct vm_capture;
+
+struct vm_capture_options {
+    bool no_copier; /* do not even try eBPF */
+};
+
+/* A line for the user, once each. */
+typedef void (*vm_capture_say)(void *context, bool detail, const char *line);
+
+/* NULL when memory is out. */
+struct vm_capture *vm_capture_create(const struct vm_capture_options *options, vm_capture_say say,
+                                     void *say_context);
+/* To be given to record_run(); live as long as the vm_capture. */
+const struct capture_hooks *vm_capture_hooks(struct vm_capture *vc);
+void vm_capture_free(struct vm_capture *vc);
+
+struct vm_capture_stats {
+    struct vmstack_counters copier; /* zeros without it */
+    bool has_copier;
+    uint64_t processes; /* with a LuaJIT */
+    uint64_t vms;
+    uint64_t walks; /* of samples, live */
+    uint64_t scans;
+    uint64_t log_bytes, log_contents, log_marks;
+    uint64_t refused; /* objects beyond the log's limits */
+};
+struct vm_capture_stats vm_capture_stats(const struct vm_capture *vc);
+
+#endif

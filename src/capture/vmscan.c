@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Finding the Lua VMs of a live process. See vmscan.h. */
+#include "capture/vmscan.h"
+
+#include "dso/elf_image.h"
+#include "unwind/luajit/discover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+enum { MAPS_MAX = 64 << 20 }; /* bytes of a /proc/PID/maps that are read */
+
+/* ---- reading a process ------------------------------------------------------------------- */
+
+struct process_memory {
+    int fd;
+};
+
+int process_memory_open(pid_t pid, struct process_memory **ret, struct error *err)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && (errno == EACCES || errno == EPERM))
+        return error_system(err, errno,
+                            "%s: reading the process needs its user, and CAP_SYS_PTRACE where "
+                            "kernel.yama.ptrace_scope is not 0",
+                            path);
+    if (fd < 0)
+        return error_system(err, errno, "%s", path);
+    struct process_memory *p = malloc(sizeof(*p));
+    if (!p) {
+        close(fd);
+        return error_no_memory(err);
+    }
+    p->fd = fd;
+    *ret = p;
+    return 0;
+}
+
+void process_memory_close(struct process_memory *p)
+{
+    if (!p)
+        return;
+    close(p->fd);
+    free(p);
+}
+
+bool process_memory_read(const struct process_memory *p, uint64_t address, void *to, size_t size)
+{
+    char *at = to;
+    if (size > INT64_MAX || address > INT64_MAX - size)
+        return false;
+    while (size) {
+        ssize_t n = pread(p->fd, at, size, (off_t)address);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += n;
+        address += (uint64_t)n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+static bool layer_read(void *context, uint64_t address, void *to, size_t size, uint64_t time,
+                       enum provenance *provenance)
+{
+    (void)time;
+    *provenance = PROVENANCE_IMAGE;
+    return process_memory_read(context, address, to, size);
+}
+
+struct memory_layer process_memory_layer(struct process_memory *p)
+{
+    return (struct memory_layer){.read = layer_read, .context = p};
+}
+
+/* ---- mappings ---------------------------------------------------------------------------- */
+
+static int read_all(const char *path, char **ret, struct error *err)
+{
+    size_t size = 0, cap = 64 << 10;
+    char *text = malloc(cap + 1);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = -1;
+    if (fd < 0 || !text) {
+        free(text);
+        if (fd < 0)
+            return error_system(err, errno, "%s", path);
+        close(fd);
+        return error_no_memory(err);
+    }
+    while ((n = read(fd, text + size, cap - size)) > 0) {
+        size += (size_t)n;
+        if (size < cap || cap >= MAPS_MAX)
+            continue;
+        char *more = realloc(text, 2 * cap + 1);
+        if (!more)
+            break;
+        text = more;
+        cap *= 2;
+    }
+    close(fd);
+    text[size] = 0;
+    *ret = text;
+    return 0;
+}
+
+/* One line, "START-END rwxp OFFSET MAJ:MIN INODE   PATH". */
+static bool parse_map(char *line, struct process_map *ret)
+{
+    char prot[5];
+    int path = 0;
+    *ret = (struct process_map){0};
+    if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %n", &ret->start, &ret->end, prot, &ret->pgoff,
+               &ret->major, &ret->minor, &ret->inode, &path) < 7 ||
+        strlen(prot) != 4 || ret->start >= ret->end)
+        return false;
+    ret->prot = (prot[0] == 'r' ? PROT_READ : 0) | (prot[1] == 'w' ? PROT_WRITE : 0) |
+                (prot[2] == 'x' ? PROT_EXEC : 0);
+    ret->shared = prot[3] == 's';
+    ret->path = path ? line + path : "";
+    return true;
+}
+
+int process_maps_read(pid_t pid, struct process_maps *ret, struct error *err)
+{
+    char path[64], *save = NULL;
+    struct process_map map;
+    *ret = (struct process_maps){0};
+    snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+    if (read_all(path, &ret->text, err) < 0)
+        return -1;
+    for (char *line = strtok_r(ret->text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        if (parse_map(line, &map) && !vec_push(&ret->maps, map)) {
+            process_maps_free(ret);
+            return error_no_memory(err);
+        }
+    }
+    return 0;
+}
+
+void process_maps_free(struct process_maps *maps)
+{
+    vec_free(&maps->maps);
+    free(maps->text);
+    maps->text = NULL;
+}
+
+/* ---- files ------------------------------------------------------------------------------- */
+
+/* A file that was looked into. */
+struct known_file {
+    uint64_t inode;
+    uint32_t major, minor;
+    bool has_luajit;
+    bool told;
+    char *problem;                /* its LuaJIT could not be understood; NULL: none */
+    struct luajit_layout *layout; /* NULL: none */
+    uint64_t blob_offset;         /* of the blob in the file */
+};
+
+struct vmscan {
+    VEC(struct known_file) files;
+};
+
+struct vmscan *vmscan_create(void)
+{
+    return calloc(1, sizeof(struct vmscan));
+}
+
+void vmscan_free(struct vmscan *s)
+{
+    if (!s)
+        return;
+    vec_foreach (f, &s->files) {
+        free(f->layout);
+        free(f->problem);
+    }
+    vec_free(&s->files);
+    free(s);
+}
+
+static const uint8_t *image_bytes(void *context, uint64_t address, size_t size)
+{
+    const struct elf_image *image = context;
+    const struct elf_tables *t = image->tables;
+    for (uint32_t i = 0; i < t->nr_segments; i++) {
+        const struct elf_phdr *p = &t->segments[i];
+        uint64_t at = address - p->vaddr;
+        if (p->type != 1 /* PT_LOAD */ || address < p->vaddr || at >= p->filesz)
+            continue;
+        bool inside = size <= p->filesz - at && p->offset + at >= p->offset &&
+                      p->offset + at <= image->size && size <= image->size - (p->offset + at);
+        return inside ? image->bytes + p->offset + at : NULL;
+    }
+    return NULL;
+}
+
+static struct cfi_section section(const struct elf_image *image, const char *name)
+{
+    struct elf_section s;
+    if (!elf_image_section(image, name, &s))
+        return (struct cfi_section){0};
+    return (struct cfi_section){s.bytes, s.size, s.address};
+}
+
+/* File offset of an address; false: in no segment. */
+static bool offset_of(const struct elf_image *image, uint64_t address, uint64_t *ret)
+{
+    const uint8_t *at = image_bytes((void *)(uintptr_t)image, address, 1);
+    if (at)
+        *ret = (uint64_t)(at - image->bytes);
+    return at != NULL;
+}
+
+static int discover(const struct elf_image *image, struct known_file *f, struct error *err)
+{
+    struct luajit_layout layout;
+    struct error why = {0};
+    struct cfi *cfi = NULL;
+    const struct cfi_source source = {.name = image->path,
+                                      .eh_frame = section(image, ".eh_frame"),
+                                      .eh_frame_hdr = section(image, ".eh_frame_hdr"),
+                                      .debug_frame = section(image, ".debug_frame"),
+                                      .id = 1};
+    const struct luajit_image view = {
+        .name = image->path, .bytes = image_bytes, .context = (void *)(uintptr_t)image};
+    if (cfi_create(&source, &cfi, NULL) < 0)
+        return 0; /* no unwind entries: nothing can be told of it */
+    struct luajit_image with_rules = view;
+    with_rules.cfi = cfi;
+    int got = luajit_discover(&with_rules, &layout, &why);
+    cfi_free(cfi);
+    if (got < 0)
+        f->problem = strdup(why.text);
+    if (got <= 0 || !offset_of(image, layout.blob, &f->blob_offset))
+        return 0;
+    f->layout = malloc(sizeof(layout));
+    if (!f->layout)
+        return error_no_memory(err);
+    *f->layout = layout;
+    return 0;
+}
+
+/* Open the file that is mapped there, whatever its name leads to today. */
+static int look_into(pid_t pid, const struct process_map *map, struct known_file *f,
+                     struct error *err)
+{
+    char path[128];
+    struct elf_image *image;
+    snprintf(path, sizeof(path), "/proc/%d/map_files/%lx-%lx", pid, map->start, map->end);
+    int failed = elf_image_open(path, &image, NULL);
+    if (failed) { /* map_files needs a capability; the name is the next best */
+        char by_name[4200];
+        snprintf(by_name, sizeof(by_name), "/proc/%d/root%s", pid, map->path);
+        failed = elf_image_open(by_name, &image, NULL);
+    }
+    if (failed)
+        return 0;
+    if (image->machine == 62 /* EM_X86_64 */ && !image->swapped)
+        failed = discover(image, f, err);
+    elf_image_free(image);
+    return failed;
+}
+
+/* The file's entry; NULL when memory is out. */
+static struct known_file *file_of(struct vmscan *s, pid_t pid, const struct process_map *map,
+                                  struct error *err)
+{
+    struct known_file f = {.inode = map->inode, .major = map->major, .minor = map->minor};
+    vec_foreach (known, &s->files) {
+        if (known->inode == f.inode && known->major == f.major && known->minor == f.minor)
+            return known;
+    }
+    if (look_into(pid, map, &f, err) < 0)
+        return NULL;
+    if (vec_push(&s->files, f))
+        return &s->files.at[s->files.nr - 1];
+    free(f.layout);
+    free(f.problem);
+    error_no_memory(err);
+    return NULL;
+}
+
+static int blobs_of(struct vmscan *s, pid_t pid, const struct process_maps *maps,
+                    vmscan_blob_list *ret, struct error *err)
+{
+    vec_foreach (map, &maps->maps) {
+        if (!(map->prot & PROT_EXEC) || !map->inode || map->path[0] != '/')
+            continue;
+        const struct known_file *f = file_of(s, pid, map, err);
+        if (!f)
+            return -1;
+        uint64_t into = f->blob_offset - map->pgoff;
+        if (!f->layout || f->blob_offset < map->pgoff || into >= map->end - map->start)
+            continue;
+        if (!vec_push(ret, (struct luajit_blob){f->layout, map->start + into}))
+            return error_no_memory(err);
+    }
+    return 0;
+}
+
+int vmscan_blobs(struct vmscan *s, pid_t pid, vmscan_blob_list *ret, struct error *err)
+{
+    struct process_maps maps;
+    if (process_maps_read(pid, &maps, err) < 0)
+        return -1;
+    int failed = blobs_of(s, pid, &maps, ret, err);
+    process_maps_free(&maps);
+    return failed;
+}
+
+const char *vmscan_problem(struct vmscan *s)
+{
+    vec_foreach (f, &s->files) {
+        if (!f->problem || f->told)
+            continue;
+        f->told = true;
+        return f->problem;
+    }
+    return NULL;
+}
+
+/* ---- VMs --------------------------------------------------------------------------------- */
+
+/* How long it is differs between forks. */
+uint64_t vmscan_main_state(const struct memory *m, const struct luajit_vm *vm)
+{
+    enum { STATE_MAX = 0x100 };
+    enum provenance ignored = PROVENANCE_EXACT;
+    for (uint64_t size = (uint64_t)vm->layout->L_used; size <= STATE_MAX; size += 8) {
+        if (luajit_state_check(m, vm, vm->g - size, &ignored))
+            return vm->g - size;
+    }
+    return 0;
+}
+
+struct vmscan_job {
+    struct process_memory *memory; /* NULL: the process has no LuaJIT */
+    vmscan_blob_list blobs;
+    VEC(struct memory_range) ranges;
+    size_t at; /* next range */
+    luajit_vm_list found;
+};
+
+enum {
+    PAGE = 4096,
+    OVERLAP = 2 * PAGE, /* a dispatch table is shorter: none is missed between two pieces */
+    PIECE = 2 << 20,    /* of a range that is looked at in one go */
+    PAGEMAP_AT_ONCE = 512,
+};
+
+/* A run of pages that are there, cut into pieces. */
+static bool push_run(struct vmscan_job *job, uint64_t start, uint64_t end)
+{
+    for (; end - start > PIECE + OVERLAP; start += PIECE) {
+        if (!vec_push(&job->ranges, (struct memory_range){start, start + PIECE + OVERLAP}))
+            return false;
+    }
+    return start == end || vec_push(&job->ranges, (struct memory_range){start, end});
+}
+
+/* The pages of a mapping that were ever written: present or swapped out, says
+ * Documentation/admin-guide/mm/pagemap.rst (bits 63 and 62). Reading the others would only make
+ * the kernel show zeros, and of threads' stacks that is nearly all. */
+static bool push_mapping(struct vmscan_job *job, const struct process_map *map, int pagemap)
+{
+    uint64_t entries[PAGEMAP_AT_ONCE], run = 0;
+    for (uint64_t page = map->start; page < map->end;) {
+        size_t nr =
+            (map->end - page) / PAGE < PAGEMAP_AT_ONCE ? (map->end - page) / PAGE : PAGEMAP_AT_ONCE;
+        if (pagemap < 0 ||
+            pread(pagemap, entries, nr * 8, (off_t)(page / PAGE * 8)) != (ssize_t)(nr * 8))
+            return push_run(job, run ? run : page, map->end);
+        for (size_t i = 0; i < nr; i++, page += PAGE) {
+            bool there = entries[i] >> 62;
+            if (there && !run)
+                run = page;
+            if (there || !run)
+                continue;
+            if (!push_run(job, run, page))
+                return false;
+            run = 0;
+        }
+    }
+    return !run || push_run(job, run, map->end);
+}
+
+/* Heaps, anonymous mappings and data: what a VM can stand in. Shared memory and files that are
+ * not private are none. */
+static int find_ranges(struct vmscan_job *job, pid_t pid, const struct process_maps *maps,
+                       struct error *err)
+{
+    char path[64];
+    bool ok = true;
+    snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
+    int pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    vec_foreach (map, &maps->maps) {
+        bool is_candidate = (map->prot & (PROT_READ | PROT_WRITE)) == (PROT_READ | PROT_WRITE) &&
+                            !map->shared && map->path[0] != '[';
+        bool is_heap = strcmp(map->path, "[heap]") == 0 || strncmp(map->path, "[anon", 5) == 0;
+        if (ok && (is_candidate || is_heap))
+            ok = push_mapping(job, map, pagemap);
+    }
+    if (pagemap >= 0)
+        close(pagemap);
+    return ok ? 0 : error_no_memory(err);
+}
+
+int vmscan_begin(struct vmscan *s, pid_t pid, struct vmscan_job **ret, struct error *err)
+{
+    struct process_maps maps;
+    struct vmscan_job *job = calloc(1, sizeof(*job));
+    if (!job)
+        return error_no_memory(err);
+    if (process_maps_read(pid, &maps, err) < 0) {
+        free(job);
+        return -1;
+    }
+    int failed = blobs_of(s, pid, &maps, &job->blobs, err);
+    if (!failed && job->blobs.nr)
+        failed = process_memory_open(pid, &job->memory, err);
+    if (!failed && job->blobs.nr)
+        failed = find_ranges(job, pid, &maps, err);
+    process_maps_free(&maps);
+    if (failed) {
+        vmscan_end(job);
+        return -1;
+    }
+    *ret = job;
+    return 0;
+}
+
+void vmscan_end(struct vmscan_job *job)
+{
+    if (!job)
+        return;
+    process_memory_close(job->memory);
+    vec_free(&job->blobs);
+    vec_free(&job->ranges);
+    vec_free(&job->found);
+    free(job);
+}
+
+int vmscan_step(struct vmscan_job *job, uint64_t budget, vmscan_vm_list *ret, struct error *err)
+{
+    const struct memory_layer layer = process_memory_layer(job->memory);
+    const struct memory m = {.layers = &layer, .nr_layers = 1};
+    size_t from = job->at, known = job->found.nr;
+    for (uint64_t bytes = 0; job->at < job->ranges.nr && bytes < budget; job->at++)
+        bytes += job->ranges.at[job->at].end - job->ranges.at[job->at].start;
+    if (luajit_vms_find(&m, job->ranges.at + from, job->at - from, job->blobs.at, job->blobs.nr,
+                        &job->found, err) < 0)
+        return -1;
+    for (size_t i = known; i < job->found.nr; i++) {
+        const struct luajit_vm *vm = &job->found.at[i];
+        if (!vec_push(ret, (struct vmscan_vm){*vm, vmscan_main_state(&m, vm)}))
+            return error_no_memory(err);
+    }
+    return job->at < job->ranges.nr;
+}
+
+int vmscan_process(struct vmscan *s, pid_t pid, vmscan_vm_list *ret, struct error *err)
+{
+    struct vmscan_job *job;
+    if (vmscan_begin(s, pid, &job, err) < 0)
+        return -1;
+    int failed = vmscan_step(job, UINT64_MAX, ret, err);
+    vmscan_end(job);
+    return failed;
+}

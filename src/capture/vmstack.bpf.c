@@ -1,0 +1,705 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The copier: runs in the interrupt of a sample, on perf events, and copies the bytes of the Lua
+ * stacks of this thread into one bpf-output record before the sample itself is written. It
+ * copies only; which VM, which frame and what they mean is decided offline.
+ *
+ * A VM runs on this thread when the C frame its running lua_State was entered by lies between
+ * the user's stack pointer and the end of the thread's stack. The lowest such C frame is the
+ * innermost VM's. A coroutine's resumer is found by the C frame right above its own, when the
+ * return address lies in the interpreter.
+ *
+ * Every address comes from the target and may be anything: reads fail, they do not fault. Loops
+ * are bounded. Needs no vmlinux.h: the few kernel fields used are declared and relocated.
+ */
+#include <linux/bpf.h>
+#include <linux/bpf_perf_event.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "perfdata/vmevent_layout.h"
+#include "src/capture/vmstack.h"
+
+int vmstack_task(struct bpf_perf_event_data *ctx);
+int vmstack_plain(struct bpf_perf_event_data *ctx);
+int copy(uint64_t address, uint64_t length, uint32_t what);
+int copy_pages(uint64_t from, uint64_t to, uint32_t what);
+int copy_function(uint64_t slot, uint32_t level);
+int copy_functions(uint32_t at, uint32_t nr, uint32_t level);
+int copy_state(uint64_t L, uint32_t level);
+uint64_t resume_frame(uint64_t L);
+int copy_outer(uint64_t L);
+uint64_t innermost_state(uint64_t sp);
+int copy_trace(int32_t n);
+int copy_vm(uint64_t L);
+int find_candidates(uint64_t sp, uint64_t end);
+int find_lowest(uint32_t nr, uint64_t from);
+
+/* ---- the kernel's fields (relocated by libbpf through BTF) ------------------------------------
+ */
+
+#define RELOCATED __attribute__((preserve_access_index))
+
+struct thread_struct {
+    unsigned long fsbase;
+} RELOCATED;
+
+struct mm_struct {
+    unsigned long start_stack;
+} RELOCATED;
+
+struct task_struct {
+    int tgid;
+    struct mm_struct *mm;
+    struct task_struct *real_parent;
+    struct thread_struct thread;
+} RELOCATED;
+
+/* ---- maps ------------------------------------------------------------------------------------ */
+
+/* Where a cpu's interrupt works. The functions below that are not inlined are verified by
+ * themselves, with nothing known of their arguments: so they take numbers, and find this. */
+struct scratch {
+    uint64_t cframe[VMSTACK_VMS];
+    uint64_t state[VMSTACK_VMS];
+    uint32_t busy, best;
+    uint32_t process;       /* key of the process whose VMs are asked for */
+    uint32_t size;          /* of the payload so far */
+    uint32_t bad;           /* VMs whose words could not be read */
+    uint32_t nr;            /* place of the VM that is being copied */
+    uint64_t jit_base, rdx; /* what else may be a base of the state being copied; 0: nothing */
+    struct vmstack_vm vm;   /* that is being looked at */
+    uint64_t functions[4];  /* copied last: recursion names the same over and over */
+    uint32_t nr_functions;  /* copied of this state */
+    uint32_t reserved;
+    uint8_t payload[VMEVENT_MAX];
+    uint8_t room[VMSTACK_BYTES + 64]; /* so that a copy's bounds are plain to the verifier */
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1); /* set to the number of cpus at load */
+    __type(key, uint32_t);
+    __type(value, struct scratch);
+} scratches SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, VMSTACK_PROCESSES);
+    __type(key, uint32_t);
+    __type(value, struct vmstack_process);
+} processes SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+    __uint(key_size, sizeof(uint32_t));
+    __uint(value_size, sizeof(uint32_t));
+} outputs SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, uint32_t);
+    __type(value, struct vmstack_counters);
+} counters SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, uint32_t);
+    __type(value, uint64_t);
+} sequences SEC(".maps");
+
+const volatile struct vmstack_config config = {0};
+
+char license_text[] SEC("license") = "GPL";
+
+/* ---- small things ---------------------------------------------------------------------------- */
+
+static __always_inline struct scratch *scratch_get(void)
+{
+    uint32_t cpu = bpf_get_smp_processor_id();
+    return bpf_map_lookup_elem(&scratches, &cpu);
+}
+
+static __always_inline void count(enum vmstack_counter which, uint64_t by)
+{
+    uint32_t zero = 0;
+    struct vmstack_counters *c = bpf_map_lookup_elem(&counters, &zero);
+    if (c)
+        c->value[which] += by;
+}
+
+static __always_inline uint64_t read_u64(uint64_t address)
+{
+    uint64_t value = 0;
+    bpf_probe_read_user(&value, sizeof(value), (const void *)address);
+    return value;
+}
+
+static __always_inline uint64_t read_ref(uint64_t address, uint32_t flags)
+{
+    uint32_t value = 0;
+    if (flags & VMSTACK_GC64)
+        return read_u64(address);
+    bpf_probe_read_user(&value, sizeof(value), (const void *)address);
+    return value;
+}
+
+static __always_inline struct vmevent_header *head_of(struct scratch *s)
+{
+    return (struct vmevent_header *)s->payload;
+}
+
+enum { COPY_FAILED = -1, COPY_FULL = 1 };
+
+/* Add an entry of `length` bytes at `address`; `what`: kind, flags and level, a byte each. 0, or
+ * why not. */
+__noinline int copy(uint64_t address, uint64_t length, uint32_t what)
+{
+    struct scratch *s = scratch_get();
+    if (!s)
+        return COPY_FAILED;
+    uint32_t at = s->size;
+    uint32_t n = length > VMSTACK_BYTES ? VMSTACK_BYTES : (uint32_t)length;
+    if (!address || !n)
+        return COPY_FAILED;
+    if (at > VMEVENT_MAX - sizeof(struct vmevent_entry_header) ||
+        at + sizeof(struct vmevent_entry_header) + ((n + 7) & ~7u) > VMEVENT_MAX) {
+        head_of(s)->flags |= VMEVENT_FULL;
+        return COPY_FULL;
+    }
+    struct vmevent_entry_header *e = (struct vmevent_entry_header *)(s->payload + at);
+    if (bpf_probe_read_user(e + 1, n, (const void *)address))
+        return COPY_FAILED;
+    e->address = address;
+    e->length = n;
+    e->kind = (uint8_t)what;
+    e->flags = (uint8_t)(what >> 8);
+    e->vm = (uint8_t)s->nr;
+    e->level = (uint8_t)(what >> 16);
+    s->size = at + sizeof(*e) + ((n + 7) & ~7u);
+    head_of(s)->nr_entries++;
+    return 0;
+}
+
+/* ---- a lua_State ----------------------------------------------------------------------------- */
+
+/* The part of a Lua stack that may be in use: up to the highest base plus the largest frame. */
+struct span {
+    uint64_t from, base, to;
+};
+
+static __always_inline uint64_t higher(uint64_t to, uint64_t candidate, uint64_t from, uint64_t end)
+{
+    return candidate >= from && candidate < end && candidate > to ? candidate : to;
+}
+
+static __always_inline int stack_span(const struct scratch *s, uint64_t L, struct span *ret)
+{
+    const struct vmstack_vm *vm = &s->vm;
+    uint64_t stack = read_ref(L + vm->L_stack, vm->flags);
+    uint64_t end = read_ref(L + vm->L_maxstack, vm->flags) + 8 * VMSTACK_EXTRA;
+    if (!stack || end <= stack || end - stack > 1 << 20)
+        return -1;
+    uint64_t to = higher(stack, read_u64(L + vm->L_base), stack, end);
+    to = higher(to, s->jit_base, stack, end);
+    to = higher(to, s->rdx, stack, end);
+    ret->base = to;
+    to = higher(to, read_u64(L + vm->L_top), stack, end);
+    to += 8 * VMSTACK_SLOTS_ABOVE;
+    ret->from = stack;
+    ret->to = to < end ? to : end;
+    return 0;
+}
+
+/* A stack that cannot be read in one piece (a page is swapped out): page by page, newest first. */
+__noinline int copy_pages(uint64_t from, uint64_t to, uint32_t what)
+{
+    enum { PAGE = 4096, PAGES = VMSTACK_BYTES / PAGE + 1 };
+    count(VMSTACK_FAILED, 1);
+    for (int i = 0; i < PAGES; i++) {
+        if (to <= from)
+            break;
+        uint64_t start = (to - 1) & ~(uint64_t)(PAGE - 1);
+        if (start < from)
+            start = from;
+        copy(start, to - start, what | VMENTRY_CUT << 8);
+        to = start;
+    }
+    return 0;
+}
+
+enum {
+    TAG_SHIFT = 47,
+    TAG_FUNCTION = 0x1fff7, /* of a slot in a GC64 build: ~8 */
+    TAGS = 0xfff00000,      /* upper halves from here up are tags in other builds */
+    GCT_FUNCTION = 8,
+};
+
+/* Could the slot name a function: by its tag in a GC64 build; in others, where a frame's slot has a
+ * link in its upper half, because that is no tag. */
+static __always_inline int may_be_function(const struct vmstack_vm *vm, uint64_t slot)
+{
+    if (vm->flags & VMSTACK_GC64)
+        return slot >> TAG_SHIFT == TAG_FUNCTION;
+    return (uint32_t)slot && !(slot & 7) && slot >> 32 && slot >> 32 < TAGS;
+}
+
+/* Copy the function a slot names, if it is one and was not the last but few. 1: enough of them. */
+__noinline int copy_function(uint64_t slot, uint32_t level)
+{
+    struct scratch *s = scratch_get();
+    uint8_t type = 0;
+    if (!s || s->nr_functions >= VMSTACK_FUNCTIONS)
+        return 1;
+    uint64_t function =
+        s->vm.flags & VMSTACK_GC64 ? slot & ((1ull << TAG_SHIFT) - 1) : (uint32_t)slot;
+    if (function == s->functions[0] || function == s->functions[1] || function == s->functions[2] ||
+        function == s->functions[3])
+        return 0;
+    if (!(s->vm.flags & VMSTACK_GC64)) {
+        bpf_probe_read_user(&type, sizeof(type), (const void *)(function + s->vm.gct));
+        if (type != GCT_FUNCTION)
+            return 0;
+    }
+    s->functions[s->nr_functions++ & 3] = function;
+    return copy(function, s->vm.function_size, VMENTRY_FUNCTION | level << 16) == COPY_FULL;
+}
+
+/* The functions that the copied slots name, newest first: they say which prototypes run, and may
+ * be dead and their memory another's by the time a recorder can look. `at`: the slots in the
+ * payload. */
+__noinline int copy_functions(uint32_t at, uint32_t nr, uint32_t level)
+{
+    struct scratch *s = scratch_get();
+    if (!s)
+        return 0;
+    s->functions[0] = s->functions[1] = s->functions[2] = s->functions[3] = 0;
+    s->nr_functions = 0;
+    for (uint32_t i = 0; i < VMSTACK_SCANNED; i++) {
+        if (i >= nr)
+            break;
+        uint32_t slot = at + 8 * (nr - 1 - i);
+        if (slot > VMEVENT_MAX - 8)
+            break;
+        uint64_t value = *(uint64_t *)(s->payload + slot);
+        if (may_be_function(&s->vm, value) && copy_function(value, level))
+            break;
+    }
+    return 0;
+}
+
+/* The state itself and its stack; newest slots only when it is larger than a record may be. */
+__noinline int copy_state(uint64_t L, uint32_t level)
+{
+    struct scratch *s = scratch_get();
+    struct span span;
+    uint32_t what = VMENTRY_STACK | level << 16;
+    if (!s || copy(L, s->vm.L_size, VMENTRY_STATE | level << 16) || stack_span(s, L, &span))
+        return -1;
+    uint64_t room = VMEVENT_MAX - 512;
+    room = s->size < room ? room - s->size : 0;
+    if (room > VMSTACK_BYTES)
+        room = VMSTACK_BYTES;
+    if (span.to - span.from > room) {
+        count(VMSTACK_CUT, 1);
+        /* the bottom slots prove whose stack it is */
+        copy(span.from, 16, what | VMENTRY_CUT << 8);
+        what |= VMENTRY_CUT << 8;
+        span.from = span.to - (room & ~7ull);
+    }
+    uint32_t at = s->size + sizeof(struct vmevent_entry_header);
+    if (copy(span.from, span.to - span.from, what)) {
+        copy_pages(span.from, span.to, what);
+        return 0;
+    }
+    /* frames' functions stand below their bases */
+    uint64_t used = span.base > span.from ? (span.base - span.from) / 8 : 0;
+    copy_functions(at, (uint32_t)used, level);
+    /* Handlers that call what cannot fail (pow) do not store L->base, and rdx is gone in there: the
+     * newest frames stand above. */
+    uint64_t above = (span.to - span.from) / 8;
+    above = above > used ? above - used : 0;
+    if (level == 0 && above)
+        copy_functions(at + 8 * (uint32_t)used,
+                       above > VMSTACK_ABOVE ? VMSTACK_ABOVE : (uint32_t)above, level);
+    return 0;
+}
+
+/* ---- who resumed whom ------------------------------------------------------------------------ */
+
+static __always_inline int in_blob(const struct vmstack_vm *vm, uint64_t pc)
+{
+    return pc >= vm->blob && pc < vm->blob_end;
+}
+
+/* The C frame right above the resume frame `cf`, when the interpreter itself resumed: the
+ * resumer's. Returns its lua_State, 0 when it cannot be told. */
+static __always_inline uint64_t resumer(const struct vmstack_vm *vm, uint64_t cf)
+{
+    uint64_t outer = cf + vm->frame_size;
+    if (!in_blob(vm, read_u64(outer - 8)))
+        return 0;
+    uint64_t L = read_ref(outer + vm->frame_L, vm->flags);
+    if (!L || read_ref(L + vm->L_glref, vm->flags) != vm->g)
+        return 0;
+    return (read_u64(L + vm->L_cframe) & ~3ull) == outer ? L : 0;
+}
+
+/* The C frame by which this lua_State was resumed; 0: it was not, a host's call entered it. */
+__noinline uint64_t resume_frame(uint64_t L)
+{
+    struct scratch *s = scratch_get();
+    if (!s)
+        return 0;
+    uint64_t link = read_u64(L + s->vm.L_cframe);
+    for (int i = 0; i < VMSTACK_CHAIN; i++) {
+        uint64_t cf = link & ~3ull, next = 0;
+        if (!cf || bpf_probe_read_user(&next, sizeof(next), (const void *)(cf + s->vm.frame_prev)))
+            return 0;
+        if (!next)
+            return link & 1 ? cf : 0;
+        link = next;
+    }
+    return 0;
+}
+
+/* Outward from L: the states that resumed it. */
+__noinline int copy_outer(uint64_t L)
+{
+    struct scratch *s = scratch_get();
+    if (!s)
+        return 0;
+    for (uint32_t level = 1; level <= VMSTACK_LEVELS; level++) {
+        uint64_t cf = resume_frame(L);
+        if (!cf)
+            break;
+        L = resumer(&s->vm, cf);
+        if (!L || level == VMSTACK_LEVELS) {
+            head_of(s)->flags |= L ? VMEVENT_MORE_LEVELS : VMEVENT_BROKEN_LINKS;
+            break;
+        }
+        s->jit_base = s->rdx = 0;
+        copy_state(L, level);
+    }
+    return 0;
+}
+
+/* 2.0 has no cur_L: from the main state inward, by the same rule backward. */
+__noinline uint64_t innermost_state(uint64_t sp)
+{
+    struct scratch *s = scratch_get();
+    if (!s)
+        return 0;
+    uint64_t L = s->vm.main_L;
+    for (int i = 0; i < VMSTACK_LEVELS; i++) {
+        uint64_t outer = read_u64(L + s->vm.L_cframe) & ~3ull;
+        uint64_t inner = outer - s->vm.frame_size;
+        if (inner < sp || inner > outer || !in_blob(&s->vm, read_u64(outer - 8)))
+            break;
+        uint64_t next = read_ref(inner + s->vm.frame_L, s->vm.flags);
+        uint64_t cf = read_u64(next + s->vm.L_cframe) & ~3ull;
+        if (!next || next == L || read_ref(next + s->vm.L_glref, s->vm.flags) != s->vm.g ||
+            cf < sp || cf > inner)
+            break;
+        L = next;
+    }
+    return L;
+}
+
+/* ---- a VM ------------------------------------------------------------------------------------ */
+
+/* The trace that runs: where the array says its GCtrace is, and that object's head. */
+__noinline int copy_trace(int32_t n)
+{
+    struct scratch *s = scratch_get();
+    uint32_t size = 0;
+    if (!s)
+        return -1;
+    const struct vmstack_vm *vm = &s->vm;
+    uint32_t ref = vm->flags & VMSTACK_GC64 ? 8 : 4;
+    uint64_t array = read_u64(vm->g + vm->trace);
+    bpf_probe_read_user(&size, sizeof(size), (const void *)(vm->g + vm->sizetrace));
+    if (n <= 0 || (uint32_t)n >= size)
+        return -1;
+    uint64_t slot = array + (uint64_t)(uint32_t)n * ref;
+    copy(slot, ref, VMENTRY_TRACE);
+    copy(read_ref(slot, vm->flags), vm->trace_size, VMENTRY_TRACE);
+    return 0;
+}
+
+/* s->vm, on s->state `L`. */
+__noinline int copy_vm(uint64_t L)
+{
+    struct scratch *s = scratch_get();
+    int32_t state = -1;
+    if (!s)
+        return -1;
+    const struct vmstack_vm *vm = &s->vm;
+    copy(vm->g, vm->global_size, VMENTRY_GLOBAL);
+    s->jit_base = read_ref(vm->g + vm->jit_base, vm->flags);
+    bpf_probe_read_user(&state, sizeof(state), (const void *)(vm->g + vm->vmstate));
+    copy_state(L, 0);
+    if (vm->flags & VMSTACK_JIT) {
+        copy(vm->g + vm->trace, 16, VMENTRY_JIT);
+        copy(vm->g + vm->exit, 8, VMENTRY_JIT);
+        if (state < ~2) /* leaving, recording, optimizing, assembling: not interpreter, C or GC */
+            copy(vm->g + vm->jit, vm->jit_size, VMENTRY_JIT);
+        if (state > 0)
+            copy_trace(state);
+    }
+    copy_outer(L);
+    return 0;
+}
+
+/* ---- which VMs ------------------------------------------------------------------------------- */
+
+/* Fill cframe[] of the VMs that have one in [sp, end); 0 for the others. */
+__noinline int find_candidates(uint64_t sp, uint64_t end)
+{
+    struct scratch *s = scratch_get();
+    if (!s)
+        return 0;
+    const struct vmstack_process *p = bpf_map_lookup_elem(&processes, &s->process);
+    if (!p)
+        return 0;
+    s->bad = 0;
+    for (uint32_t i = 0; i < VMSTACK_VMS; i++) {
+        const struct vmstack_vm *vm = &p->vms[i];
+        uint64_t L, link = 0;
+        if (i >= p->nr)
+            break;
+        if (vm->flags & VMSTACK_CUR_L) {
+            L = read_ref(vm->g + vm->cur_L, vm->flags);
+        } else {
+            s->vm = *vm;
+            L = innermost_state(sp);
+        }
+        s->cframe[i] = 0;
+        if (!L)
+            continue;
+        if (bpf_probe_read_user(&link, sizeof(link), (const void *)(L + vm->L_cframe)))
+            s->bad++;
+        link &= ~3ull;
+        if (link >= sp && link < end) {
+            s->cframe[i] = link;
+            s->state[i] = L;
+        }
+    }
+    return 0;
+}
+
+/* The VM with the lowest C frame at or above `from`, in s->best; VMSTACK_VMS: none. */
+__noinline int find_lowest(uint32_t nr, uint64_t from)
+{
+    struct scratch *s = scratch_get();
+    if (!s)
+        return 0;
+    uint64_t lowest = ~0ull;
+    s->best = VMSTACK_VMS;
+    for (uint32_t i = 0; i < VMSTACK_VMS; i++) {
+        if (i >= nr)
+            break;
+        uint64_t cf = s->cframe[i];
+        if (cf && cf >= from && cf < lowest) {
+            lowest = cf;
+            s->best = i;
+        }
+    }
+    return 0;
+}
+
+static __always_inline uint32_t copy_vms(struct scratch *s, const struct vmstack_process *p,
+                                         uint64_t rdx)
+{
+    uint64_t from = 1;
+    uint32_t nr = 0;
+    for (; nr < VMSTACK_NESTED; nr++) {
+        find_lowest(p->nr, from);
+        uint32_t best = s->best;
+        if (best >= VMSTACK_VMS)
+            break;
+        from = s->cframe[best] + 1;
+        s->vm = p->vms[best];
+        s->nr = nr;
+        s->rdx = nr ? 0 : rdx;
+        copy_vm(s->state[best]);
+    }
+    return nr;
+}
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+/* A thread as the interrupt met it. */
+struct here {
+    uint32_t pid, tid, parent;
+    uint32_t process; /* whose VMs it has: its own, or the parent's */
+    uint64_t ip, sp, dx, end;
+    uint32_t flags, reason;
+};
+
+static __always_inline int who(struct here *h)
+{
+    uint64_t id = bpf_get_current_pid_tgid();
+    if (config.pidns_ino) {
+        struct bpf_pidns_info ns = {0};
+        if (bpf_get_ns_current_pid_tgid(config.pidns_dev, config.pidns_ino, &ns, sizeof(ns)))
+            return -1;
+        id = (uint64_t)ns.tgid << 32 | ns.pid;
+    }
+    h->pid = id >> 32;
+    h->tid = (uint32_t)id;
+    return h->pid ? 0 : -1;
+}
+
+static __always_inline void begin(struct scratch *s, const struct here *h, uint64_t now)
+{
+    uint32_t zero = 0;
+    uint64_t *sequence = bpf_map_lookup_elem(&sequences, &zero);
+    struct vmevent_header *head = head_of(s);
+    __builtin_memset(head, 0, sizeof(*head));
+    head->magic = VMEVENT_MAGIC;
+    head->version = VMEVENT_VERSION;
+    head->order = VMEVENT_LITTLE;
+    head->word_size = 8;
+    head->kind = VMEVENT_STACK;
+    head->cpu = bpf_get_smp_processor_id();
+    head->flags = h->flags;
+    head->pid = h->pid;
+    head->tid = h->tid;
+    head->sequence = sequence ? ++*sequence : 0;
+    head->user_ip = h->ip;
+    head->user_sp = h->sp;
+    head->before = now;
+    s->size = sizeof(*head);
+    s->process = h->process;
+}
+
+static __always_inline uint32_t fill(struct scratch *s, const struct vmstack_process *p,
+                                     const struct here *h)
+{
+    if (h->reason)
+        return h->reason;
+    if (!p->nr)
+        return VMEVENT_NO_VM;
+    find_candidates(h->sp, h->end);
+    if (copy_vms(s, p, h->dx))
+        return VMEVENT_MATCHED;
+    return s->bad == p->nr ? VMEVENT_BAD_READ : VMEVENT_ELSEWHERE;
+}
+
+static __always_inline void emit(struct bpf_perf_event_data *ctx, struct scratch *s,
+                                 const struct vmstack_process *p, const struct here *h)
+{
+    uint64_t now = bpf_ktime_get_ns();
+    begin(s, h, now);
+    uint32_t reason = fill(s, p, h);
+    uint32_t size = s->size;
+    uint64_t end = bpf_ktime_get_ns();
+    struct vmevent_header *head = head_of(s);
+    head->reason = (uint16_t)reason;
+    head->size = size;
+    head->after = end;
+    count(reason ? VMSTACK_NONE : VMSTACK_COPIED, 1);
+    if (!reason)
+        count(VMSTACK_TIME, end - now);
+    if (head->flags & VMEVENT_FULL)
+        count(VMSTACK_WHOLE, 1);
+    if (size > VMEVENT_MAX)
+        return;
+    if (bpf_perf_event_output(ctx, &outputs, BPF_F_CURRENT_CPU, s->payload, size))
+        count(VMSTACK_LOST, 1);
+}
+
+static __always_inline void run(struct bpf_perf_event_data *ctx, struct here *h)
+{
+    h->process = h->pid;
+    const struct vmstack_process *p = bpf_map_lookup_elem(&processes, &h->process);
+    count(VMSTACK_SAMPLES, 1);
+    /* A child that the recorder has not yet heard of has what its parent had. */
+    if (!p && h->parent) {
+        h->process = h->parent;
+        p = bpf_map_lookup_elem(&processes, &h->process);
+    }
+    if (!p) {
+        count(VMSTACK_UNKNOWN, 1);
+        return;
+    }
+    struct scratch *s = scratch_get();
+    if (!s)
+        return;
+    if (__sync_fetch_and_add(&s->busy, 1) == 0)
+        emit(ctx, s, p, h);
+    else
+        count(VMSTACK_BUSY, 1);
+    __sync_fetch_and_add(&s->busy, -1);
+}
+
+enum {
+    USER_CODE = 3,         /* low bits of cs in user mode */
+    STACK_MAX = 8 << 20,   /* of a thread whose stack's end is not known */
+    STACK_LIMIT = 1 << 30, /* what lies further up is no stack of this thread */
+};
+
+static __always_inline int user_mode(struct bpf_perf_event_data *ctx, struct here *h)
+{
+    if ((ctx->regs.cs & USER_CODE) != USER_CODE)
+        return 0;
+    h->ip = ctx->regs.rip;
+    h->sp = ctx->regs.rsp;
+    h->dx = ctx->regs.rdx;
+    h->end = h->sp + STACK_MAX;
+    return 1;
+}
+
+/* A thread of glibc has its control block, which fs points to, on top of its stack; the first
+ * thread's stack ends where the kernel put the arguments. */
+static __always_inline uint64_t stack_end(struct task_struct *task, uint64_t sp)
+{
+    uint64_t fs = task->thread.fsbase;
+    struct mm_struct *mm = task->mm;
+    uint64_t top = mm ? mm->start_stack : 0;
+    if (top > sp && top - sp < STACK_LIMIT)
+        return top;
+    if (fs > sp && fs - sp < STACK_LIMIT)
+        return fs;
+    return sp + STACK_MAX;
+}
+
+/* With the kernel's types known (BTF). */
+SEC("perf_event")
+int vmstack_task(struct bpf_perf_event_data *ctx)
+{
+    struct here h = {0};
+    struct task_struct *task = bpf_get_current_task_btf();
+    if (who(&h) || !task->mm)
+        return 1;
+    if (!user_mode(ctx, &h)) {
+        struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+        h.ip = regs->rip;
+        h.sp = regs->rsp;
+        h.dx = regs->rdx; /* an interrupt saved it, a system call leaves it */
+        h.flags = VMEVENT_KERNEL_MODE;
+    }
+    h.end = stack_end(task, h.sp);
+    if (!config.pidns_ino)
+        h.parent = task->real_parent->tgid;
+    run(ctx, &h);
+    return 1;
+}
+
+/* Without: samples taken in kernel mode have no user registers. */
+SEC("perf_event")
+int vmstack_plain(struct bpf_perf_event_data *ctx)
+{
+    struct here h = {0};
+    if (who(&h))
+        return 1;
+    if (!user_mode(ctx, &h)) {
+        h.flags = VMEVENT_KERNEL_MODE;
+        h.reason = VMEVENT_NO_USER_REGS;
+    }
+    run(ctx, &h);
+    return 1;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the eBPF copier and its loader share: the values of its maps. Structures and constants
+ * only; nothing but <stdint.h>.
+ */
+#ifndef CAPTURE_VMSTACK_H
+#define CAPTURE_VMSTACK_H
+
+#include <stdint.h>
+
+enum {
+    VMSTACK_VMS = 64,          /* VMs of one process that are looked at in an interrupt */
+    VMSTACK_NESTED = 4,        /* VMs on one thread that are copied, innermost first */
+    VMSTACK_LEVELS = 4,        /* coroutines in coroutines that are followed outward */
+    VMSTACK_CHAIN = 32,        /* C frames of one lua_State that are followed */
+    VMSTACK_BYTES = 48 << 10,  /* of one Lua stack at most */
+    VMSTACK_GLOBAL = 512,      /* words of global_State and jit_State at most, each */
+    VMSTACK_STATE = 128,       /* of a lua_State */
+    VMSTACK_TRACE = 192,       /* of a GCtrace */
+    VMSTACK_SLOTS_ABOVE = 256, /* slots above the base: a frame's size is a byte (sheet of facts:
+                                  GCproto.framesize) */
+    VMSTACK_EXTRA = 9,         /* slots behind maxstack at most, and the one it points to */
+    VMSTACK_SCANNED = 1024,    /* slots below the newest base that are looked at for functions */
+    VMSTACK_ABOVE = 96,        /* and above it, where it may be stale */
+    VMSTACK_FUNCTIONS = 48,    /* functions of one stack that are copied */
+    VMSTACK_PROCESSES = 1024,
+};
+
+/* Bits of vmstack_vm.flags. */
+enum {
+    VMSTACK_GC64 = 1,  /* references have 8 bytes, else 4 */
+    VMSTACK_CUR_L = 2, /* global_State has cur_L; else `main_L` and the C frames tell (2.0) */
+    VMSTACK_JIT = 4,   /* the offsets into jit_State are known */
+};
+
+/* One VM. Offsets in bytes; from g unless said otherwise. */
+struct vmstack_vm {
+    uint64_t g;
+    uint64_t main_L;
+    uint64_t blob, blob_end; /* addresses of the interpreter's code */
+    uint32_t flags;
+    uint16_t cur_L, jit_base, vmstate, trace, sizetrace;
+    uint16_t global_size;   /* bytes from g on */
+    uint16_t jit, jit_size; /* of jit_State, when a trace is recorded or left */
+    uint16_t exit;          /* parent and exitno: 8 bytes */
+    uint16_t L_glref, L_base, L_top, L_maxstack, L_stack, L_cframe, L_size; /* in lua_State */
+    uint16_t frame_L, frame_prev, frame_size;                               /* in the C frame */
+    uint16_t trace_size;                                                    /* of GCtrace */
+    uint16_t function_size; /* of a GCfunc: up to the C function, or its pc */
+    uint16_t gct;           /* type byte of any object */
+    uint16_t reserved[3];
+};
+
+struct vmstack_process {
+    uint32_t nr;
+    uint32_t reserved;
+    struct vmstack_vm vms[VMSTACK_VMS];
+};
+
+/* Counted per cpu. */
+enum vmstack_counter {
+    VMSTACK_SAMPLES, /* times the program ran for a user task */
+    VMSTACK_UNKNOWN, /* of those, in processes that are not in the table */
+    VMSTACK_COPIED,  /* records with at least one VM */
+    VMSTACK_NONE,    /* records that say why there is none */
+    VMSTACK_LOST,    /* records that did not fit into the ring */
+    VMSTACK_BUSY,    /* an interrupt in an interrupt */
+    VMSTACK_CUT,     /* Lua stacks cut */
+    VMSTACK_FAILED,  /* Lua stacks that could not be read whole */
+    VMSTACK_WHOLE,   /* records that were filled up */
+    VMSTACK_TIME,    /* ns spent on records with a VM */
+    VMSTACK_NR_COUNTERS,
+};
+
+struct vmstack_counters {
+    uint64_t value[VMSTACK_NR_COUNTERS];
+};
+
+/* The settings, in the program's read-only data. */
+struct vmstack_config {
+    uint64_t pidns_dev, pidns_ino; /* the recorder's pid namespace; 0: the first one */
+    uint32_t nr_cpus;
+    uint32_t reserved;
+};
+
+#endif

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* A recorded process while it runs. See vmtarget.h. */
+#include "capture/vmtarget.h"
+
+#include "capture/heap_view.h"
+#include "session/registers.h"
+#include "session/session.h"
+#include "unwind/luajit/walk.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum {
+    MS = 1000000,              /* ns */
+    YOUNG = MS,                /* between the first scans */
+    SELDOM = 500 * MS,         /* and between later ones */
+    WITHOUT_VM = 2000,         /* ms that a LuaJIT may be without a VM before scans become seldom */
+    MAX_FRAMES = 4096,         /* of a live walk */
+    STACK_SLOTS_ABOVE = 256,   /* a Lua frame is not larger */
+    STACK_BYTES_MAX = 1 << 20, /* of a Lua stack: LuaJIT's limit is half of it */
+};
+
+struct vm_target {
+    pid_t pid;
+    const struct vm_tools *tools;
+    struct session *session; /* its mappings; NULL: to be read (again) */
+    struct session_place place;
+    struct object_process *objects; /* NULL: not opened yet */
+    vmscan_blob_list blobs;
+    vmscan_vm_list vms;
+    struct vmscan_job *job;           /* a search that is under way; NULL: none */
+    vmscan_vm_list found;             /* by it */
+    uint64_t next_scan, began, pause; /* ns; began: when a LuaJIT was seen first */
+    uint64_t took;                    /* ns, by the search that is under way */
+    bool mapped;                      /* something new is mapped since the last look */
+    bool wanted;                      /* a walk met a LuaJIT's code without a VM that is known */
+    bool failed;                      /* it cannot be read: the problem says why */
+    struct error problem;
+    struct vm_target_stats stats;
+};
+
+struct vm_target *vm_target_create(pid_t pid, const struct vm_tools *tools)
+{
+    struct vm_target *t = calloc(1, sizeof(*t));
+    if (!t)
+        return NULL;
+    t->pid = pid;
+    t->tools = tools;
+    t->mapped = true;
+    return t;
+}
+
+static void forget_code(struct vm_target *t)
+{
+    if (!t->session)
+        return;
+    session_place_release(&t->place);
+    session_free(t->session);
+    t->session = NULL;
+}
+
+void vm_target_free(struct vm_target *t)
+{
+    if (!t)
+        return;
+    forget_code(t);
+    object_process_free(t->objects);
+    vmscan_end(t->job);
+    vec_free(&t->found);
+    vec_free(&t->blobs);
+    vec_free(&t->vms);
+    free(t);
+}
+
+pid_t vm_target_pid(const struct vm_target *t)
+{
+    return t->pid;
+}
+
+void vm_target_mapped(struct vm_target *t)
+{
+    t->mapped = true;
+}
+
+const struct vmscan_vm *vm_target_vms(const struct vm_target *t, size_t *nr)
+{
+    *nr = t->vms.nr;
+    return t->vms.at;
+}
+
+int vm_target_inherit(struct vm_target *t, const struct vm_target *parent, struct error *err)
+{
+    vec_foreach (vm, &parent->vms) {
+        if (!vec_push(&t->vms, *vm))
+            return error_no_memory(err);
+    }
+    vec_foreach (blob, &parent->blobs) {
+        if (!vec_push(&t->blobs, *blob))
+            return error_no_memory(err);
+    }
+    return 0;
+}
+
+bool vm_target_has_lua(const struct vm_target *t)
+{
+    return t->blobs.nr != 0;
+}
+
+const char *vm_target_problem(const struct vm_target *t)
+{
+    return t->failed ? t->problem.text : NULL;
+}
+
+struct vm_target_stats vm_target_stats(const struct vm_target *t)
+{
+    struct vm_target_stats s = t->stats;
+    if (t->objects)
+        s.log = object_process_stats(t->objects);
+    return s;
+}
+
+/* ---- looking for VMs ----------------------------------------------------------------------- */
+
+static int open_objects(struct vm_target *t)
+{
+    struct process_memory *memory;
+    struct error *why = &t->problem;
+    if (t->objects)
+        return 0;
+    if (process_memory_open(t->pid, &memory, why) < 0 ||
+        object_process_create(t->pid, memory, &t->tools->sink, &t->objects, why) < 0) {
+        t->failed = true;
+        return -1;
+    }
+    return 0;
+}
+
+static int note_layouts(struct vm_target *t, struct error *err)
+{
+    vec_foreach (blob, &t->blobs) {
+        if (object_process_layout(t->objects, blob->layout, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static bool is_same(const vmscan_vm_list *a, const vmscan_vm_list *b)
+{
+    bool same = a->nr == b->nr;
+    for (size_t i = 0; i < a->nr && same; i++)
+        same = a->at[i].vm.g == b->at[i].vm.g && a->at[i].vm.blob == b->at[i].vm.blob;
+    return same;
+}
+
+/* Its LuaJITs, if mappings came. Of a process that is gone or not ours to read nothing is known. */
+static int look_at_files(struct vm_target *t, uint64_t now, struct error *err)
+{
+    if (!t->mapped)
+        return 0;
+    t->mapped = false;
+    forget_code(t);
+    t->blobs.nr = 0;
+    if (vmscan_blobs(t->tools->scan, t->pid, &t->blobs, &t->problem) < 0) {
+        t->failed = true;
+        return 0;
+    }
+    if (t->blobs.nr && !t->began) {
+        t->began = now;
+        t->pause = YOUNG;
+    }
+    if (!t->blobs.nr || open_objects(t) < 0)
+        return 0;
+    return note_layouts(t, err);
+}
+
+bool vm_target_is_young(const struct vm_target *t, uint64_t now)
+{
+    return t->began && !t->vms.nr && !t->failed && now - t->began < (uint64_t)WITHOUT_VM * MS;
+}
+
+static uint64_t monotonic(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static bool is_known_vm(const struct vm_target *t, uint64_t g)
+{
+    vec_foreach (vm, &t->vms) {
+        if (vm->vm.g == g)
+            return true;
+    }
+    return false;
+}
+
+/* What a search has found so far is told at once; what it has not found in the end is gone. */
+static int take_found(struct vm_target *t, bool ended, struct error *err)
+{
+    int changed = 0;
+    if (ended && !is_same(&t->found, &t->vms)) {
+        vec_free(&t->vms);
+        t->vms = t->found;
+        memset(&t->found, 0, sizeof(t->found));
+        return 1;
+    }
+    vec_foreach (vm, &t->found) {
+        if (ended || is_known_vm(t, vm->vm.g))
+            continue;
+        if (!vec_push(&t->vms, *vm))
+            return error_no_memory(err);
+        changed = 1;
+    }
+    return changed;
+}
+
+/* A step of a search. Searches take a twentieth of the time at most, but for a third while a VM is
+ * expected: each ms without it is samples without Lua. */
+static int scan_step(struct vm_target *t, uint64_t now, struct error *err)
+{
+    enum { STEP = 4 << 20 };
+    if (!t->job) {
+        t->stats.scans++;
+        t->wanted = false;
+        t->found.nr = 0;
+        t->took = 0;
+        if (vmscan_begin(t->tools->scan, t->pid, &t->job, &t->problem) < 0) {
+            t->failed = true;
+            return t->problem.kind == ERROR_NO_MEMORY ? error_no_memory(err) : 0;
+        }
+    }
+    int more = vmscan_step(t->job, STEP, &t->found, err);
+    int changed = more < 0 ? -1 : take_found(t, more == 0, err);
+    t->took += monotonic() - now;
+    if (more > 0 && changed >= 0) {
+        t->next_scan = now;
+        return changed;
+    }
+    vmscan_end(t->job);
+    t->job = NULL;
+    bool young = vm_target_is_young(t, now);
+    t->pause = young ? YOUNG : 2 * t->pause < SELDOM ? 2 * t->pause : SELDOM;
+    uint64_t share = (young ? 2 : 20) * t->took;
+    t->next_scan = now + (t->pause > share ? t->pause : share);
+    return changed;
+}
+
+int vm_target_scan(struct vm_target *t, uint64_t now, struct error *err)
+{
+    bool mapped = t->mapped;
+    if (look_at_files(t, now, err) < 0)
+        return -1;
+    if (!t->blobs.nr || t->failed)
+        return 0;
+    bool due = t->job || mapped || !t->vms.nr || t->wanted;
+    return due && now >= t->next_scan ? scan_step(t, now, err) : 0;
+}
+
+/* ---- its code ------------------------------------------------------------------------------ */
+
+static bool other_root(pid_t pid)
+{
+    char path[64];
+    struct stat theirs, ours;
+    snprintf(path, sizeof(path), "/proc/%d/ns/mnt", pid);
+    return stat(path, &theirs) == 0 && stat("/proc/self/ns/mnt", &ours) == 0 &&
+           theirs.st_ino != ours.st_ino;
+}
+
+static int tell_map(struct vm_target *t, const struct process_map *map, bool by_root,
+                    struct error *err)
+{
+    char path[PATH_MAX + 64];
+    struct record_mmap mm = {.pid = (uint32_t)t->pid,
+                             .tid = (uint32_t)t->pid,
+                             .addr = map->start,
+                             .len = map->end - map->start,
+                             .pgoff = map->pgoff,
+                             .prot = map->prot,
+                             .flags = map->shared ? MAP_SHARED : MAP_PRIVATE,
+                             .filename = map->path[0] ? map->path : "//anon"};
+    if (by_root && map->path[0] == '/') {
+        snprintf(path, sizeof(path), "/proc/%d/root%s", t->pid, map->path);
+        mm.filename = path;
+    }
+    return session_map(t->session, &mm, 0, err);
+}
+
+/* The process's mappings as a session: what the code map and file pages come from. */
+static int learn_code(struct vm_target *t, struct error *err)
+{
+    const struct session_options no_jit = {.no_jit = true};
+    struct process_maps maps;
+    if (t->session)
+        return 0;
+    if (process_maps_read(t->pid, &maps, &t->problem) < 0) {
+        t->failed = true;
+        return 0;
+    }
+    bool by_root = other_root(t->pid);
+    int failed = session_create(NULL, t->tools->dsos, &no_jit, &t->session, err);
+    vec_foreach (map, &maps.maps) {
+        if (!failed && (map->prot & PROT_EXEC || map->path[0] == '/'))
+            failed = tell_map(t, map, by_root, err);
+    }
+    if (!failed)
+        failed = session_place(t->session, (uint32_t)t->pid, (uint32_t)t->pid, &t->place, err);
+    if (failed) {
+        session_free(t->session);
+        t->session = NULL;
+    }
+    process_maps_free(&maps);
+    return failed;
+}
+
+/* ---- walking ------------------------------------------------------------------------------- */
+
+/* DISPATCH stands in r14 in the interpreter, in its helpers as a rule, and in traces: a VM that no
+ * scan has found yet. */
+static int meet_vm(struct vm_target *t, const struct registers *r, const struct memory *m,
+                   struct error *err)
+{
+    if (!(r->known >> DWARF_R14 & 1))
+        return 0;
+    vec_foreach (blob, &t->blobs) {
+        const struct luajit_vm vm = {
+            .g = r->value[DWARF_R14] - (uint64_t)blob->layout->g2disp,
+            .blob = blob->address,
+            .layout = blob->layout,
+        };
+        enum provenance ignored = PROVENANCE_EXACT;
+        if (is_known_vm(t, vm.g) || !luajit_vm_check(m, &vm, &ignored))
+            continue;
+        if (!vec_push(&t->vms, (struct vmscan_vm){vm, vmscan_main_state(m, &vm)}))
+            return error_no_memory(err);
+        return 1;
+    }
+    return 0;
+}
+
+static uint64_t load_ref(const uint8_t *at, const struct luajit_layout *l)
+{
+    return l->ref_size == 8 ? load_u64(at, false) : load_u32(at, false);
+}
+
+/* Without a copy: a VM's running state and its stack as they are now, in one reading each, so that
+ * they fit together as well as can be. */
+static void read_vm(struct vm_target *t, const struct vmscan_vm *v, uint64_t time)
+{
+    enum { STATE_MAX = 256 };
+    const struct luajit_layout *l = v->vm.layout;
+    struct memory_layer layer = object_process_layer(t->objects);
+    const struct memory m = {.layers = &layer, .nr_layers = 1, .time = time};
+    enum provenance ignored = PROVENANCE_EXACT;
+    uint8_t ref[8], state[STATE_MAX];
+    uint64_t L = v->main_L;
+    if (l->cur_L > 0) {
+        if (!memory_read(&m, v->vm.g + (uint64_t)l->cur_L, ref, (size_t)l->ref_size, &ignored))
+            return;
+        L = load_ref(ref, l);
+    }
+    (void)object_process_range(t->objects, L, (size_t)l->L_used, time);
+    if (!luajit_state_check(&m, &v->vm, L, &ignored) || (size_t)l->L_used > sizeof(state) ||
+        !memory_read(&m, L, state, (size_t)l->L_used, &ignored))
+        return;
+    uint64_t stack = load_ref(state + l->L_stack, l), top = load_u64(state + l->L_top, false);
+    uint64_t end = load_ref(state + l->L_maxstack, l);
+    top = (top > stack && top < end ? top : stack) + 8 * STACK_SLOTS_ABOVE;
+    end = top < end ? top : end;
+    if (end > stack && end - stack <= STACK_BYTES_MAX)
+        (void)object_process_range(t->objects, stack, end - stack, time);
+}
+
+static bool name_frame(void *context, const struct memory *m, const struct luajit_vm *vm,
+                       const struct luajit_frame *frame, struct frame *ret)
+{
+    const struct vm_target *t = context;
+    const struct luajit_names_source source = {
+        .memory = m, .vm = vm, .space = (uint32_t)t->pid, .turn = 0};
+    struct luajit_named named;
+    (void)ret;
+    return luajit_names_frame(t->tools->names, &source, frame, &named, NULL) == 0;
+}
+
+static int walk(struct vm_target *t, const struct registers *registers, const struct memory *memory,
+                bool *met_lua, struct error *err)
+{
+    struct luajit_vm vms[VM_COPY_ENTRIES];
+    size_t nr = 0;
+    for (; nr < t->vms.nr && nr < VM_COPY_ENTRIES; nr++)
+        vms[nr] = t->vms.at[nr].vm;
+    const struct luajit_process process = {.vms = vms,
+                                           .nr_vms = nr,
+                                           .blobs = t->blobs.at,
+                                           .nr_blobs = t->blobs.nr,
+                                           .namer = {.name = name_frame, .context = t}};
+    const struct walker walker = luajit_walker(&process);
+    const struct unwind_input input = {.registers = *registers,
+                                       .memory = *memory,
+                                       .code = session_codemap(&t->place),
+                                       .max_frames = MAX_FRAMES,
+                                       .walker = &walker};
+    struct unwind_stack stack = {0};
+    t->stats.walks++;
+    int failed = unwind(t->tools->unwinder, &input, &stack, err);
+    *met_lua = false;
+    vec_foreach (f, &stack.frames)
+        *met_lua |= f->kind == FRAME_LUA;
+    vec_free(&stack.frames);
+    return failed;
+}
+
+static bool is_in_blob(const struct vm_target *t, uint64_t pc)
+{
+    vec_foreach (blob, &t->blobs) {
+        if (pc - blob->address < blob->layout->blob_size)
+            return true;
+    }
+    return false;
+}
+
+int vm_target_walk(struct vm_target *t, const struct sample *s, const struct vm_copy *copy,
+                   bool copies, struct error *err)
+{
+    enum { READS = 300 };
+    struct memory_layer layers[3];
+    struct registers registers;
+    size_t nr = 0;
+    if (!t->blobs.nr || t->failed || !t->objects || !s->stack ||
+        s->user_abi != PERF_SAMPLE_REGS_ABI_64)
+        return 0;
+    if (learn_code(t, err) < 0)
+        return -1;
+    if (!t->session)
+        return 0;
+    sample_registers(s, &registers);
+    if (copy)
+        layers[nr++] = vm_copy_layer(copy);
+    layers[nr++] = session_memory(&t->place);
+    struct heap_view heap = heap_view_of(t->objects, s, registers.value[DWARF_RSP], READS);
+    layers[nr++] = heap_view_layer(&heap);
+    struct memory memory = sample_memory(s, registers.value[DWARF_RSP]);
+    memory.layers = layers;
+    memory.nr_layers = nr;
+    bool met_lua;
+    int met = copy ? 0 : meet_vm(t, &registers, &memory, err);
+    if (copies && !copy) { /* what runs was not copied: a walk would only guess at it */
+        t->wanted |= is_in_blob(t, registers.value[DWARF_RIP]);
+        return met;
+    }
+    for (size_t i = 0; !copy && i < t->vms.nr && i < VM_COPY_ENTRIES; i++)
+        read_vm(t, &t->vms.at[i], s->time);
+    if (met < 0 || walk(t, &registers, &memory, &met_lua, err) < 0)
+        return -1;
+    t->wanted |= met_lua && !copy;
+    return met;
+}
+
+/* ---- the log ------------------------------------------------------------------------------- */
+
+int vm_target_pass(struct vm_target *t, size_t budget, struct error *err)
+{
+    return t->objects ? object_process_pass(t->objects, budget, err) : 0;
+}
+
+int vm_target_flush(struct vm_target *t, struct error *err)
+{
+    return t->objects ? object_process_flush(t->objects, err) : 0;
+}
+
+void vm_target_retell(struct vm_target *t)
+{
+    if (t->objects)
+        object_process_retell(t->objects);
+}

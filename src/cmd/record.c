@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* ljperf record: perf record with stacks trimmed, and what generated code needs beside them. */
+#include "cmd/cmd.h"
+#include "capture/options.h"
+#include "capture/record.h"
+#include "capture/vmcapture.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { EXIT_NOT_FOUND = 127, EXIT_NOT_EXECUTABLE = 126 };
+
+static void say(void *context, bool detail, const char *line)
+{
+    const struct record_options *o = context;
+    if (o->quiet || (detail && !o->verbose))
+        return;
+    fprintf(stderr, *line == '[' ? "%s\n" : "ljperf record: %s\n", line);
+}
+
+static double seconds(const struct timeval *t)
+{
+    return (double)t->tv_sec + (double)t->tv_usec / 1e6;
+}
+
+/* perf's closing lines, and what was lost with its cure. */
+static void print_outcome(const struct record_options *o, const struct record_outcome *r)
+{
+    if (o->quiet || !r->path)
+        return;
+    fprintf(stderr, "[ ljperf record: Woken up %" PRIu64 " times to write data ]\n", r->woken);
+    fprintf(stderr, "[ ljperf record: Captured and wrote %.3f MB %s (%" PRIu64 " samples) ]\n",
+            (double)r->bytes / 1024.0 / 1024.0, r->path, r->samples);
+    struct rusage used;
+    if (o->verbose && getrusage(RUSAGE_SELF, &used) == 0)
+        fprintf(stderr,
+                "ljperf record: used %.3f s of processor time itself, %.3f s of it in the kernel\n",
+                seconds(&used.ru_utime) + seconds(&used.ru_stime), seconds(&used.ru_stime));
+    if (r->given_up)
+        fprintf(stderr,
+                "ljperf record: the last %" PRIu64 " KB were given up so that %s is whole up to "
+                "there\n",
+                (r->given_up + 1023) >> 10, r->path);
+}
+
+static void print_losses(const struct record_options *o, const struct record_outcome *r)
+{
+    if (r->lost)
+        fprintf(stderr,
+                "ljperf record: %" PRIu64 " of %" PRIu64 " samples lost: the rings (%" PRIu64
+                " KiB a cpu) were full; larger ones (-m %" PRIu64
+                "M) or fewer samples (-F 999) keep them\n",
+                r->lost, r->lost + r->samples, r->ring_bytes >> 10,
+                r->ring_bytes >> 19 ? r->ring_bytes >> 19 : 1);
+    if (r->throttled && !o->quiet)
+        fprintf(stderr,
+                "ljperf record: throttled %" PRIu64 " times by the kernel (sysctl "
+                "kernel.perf_cpu_time_max_percent and perf_event_max_sample_rate)\n",
+                r->throttled);
+    if (r->bad)
+        fprintf(stderr, "ljperf record: %" PRIu64 " samples do not have the layout asked for\n",
+                r->bad);
+}
+
+/* As perf does: the command's status, or end by the signal that ended it or us. */
+static int exit_like(const struct record_outcome *r)
+{
+    int number = r->signal;
+    if (!number && r->child_told) /* a limit was reached, as asked for: not the command's failure */
+        return 0;
+    if (!number && r->has_child && WIFSIGNALED(r->child_status))
+        number = WTERMSIG(r->child_status);
+    if (number) {
+        fflush(NULL);
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    return r->has_child && WIFEXITED(r->child_status) ? WEXITSTATUS(r->child_status) : 0;
+}
+
+/* Record, with what guest code needs beside samples unless that is not wanted. */
+static int run(struct record_options *o, struct record_outcome *r, struct error *err)
+{
+    const struct vm_capture_options options = {0};
+    struct vm_capture *vc = o->no_vm ? NULL : vm_capture_create(&options, say, o);
+    if (!vc && !o->no_vm)
+        return error_no_memory(err);
+    int failed = record_run(o, vc ? vm_capture_hooks(vc) : NULL, say, o, r, err);
+    vm_capture_free(vc);
+    return failed;
+}
+
+int cmd_record(int argc, char **argv)
+{
+    struct record_options o;
+    struct record_outcome r = {0};
+    struct error err = {0};
+    int status;
+    if (record_options_parse(argc, argv, &o, &err) < 0) {
+        fprintf(stderr, "ljperf record: %s\n", err.text);
+        record_options_free(&o);
+        return EXIT_BAD_USAGE;
+    }
+    if (o.help) {
+        fputs(record_usage, stdout);
+        record_options_free(&o);
+        return 0;
+    }
+    int failed = run(&o, &r, &err);
+    if (failed)
+        fprintf(stderr, "ljperf record: %s\n", err.text);
+    print_outcome(&o, &r);
+    print_losses(&o, &r);
+    if (!failed)
+        status = exit_like(&r);
+    else if (r.exec_errno)
+        status = r.exec_errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+    else
+        status = EXIT_BAD_INPUT;
+    record_outcome_free(&r);
+    record_options_free(&o);
+    return status;
+}

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Core files: notes into threads and mappings, segments into memory. */
+#include "dso/core.h"
+#include "base/cursor.h"
+#include "base/vec.h"
+#include "dso/elf_image.h"
+
+#include <elf.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* A piece of memory that stands in the file. */
+struct load {
+    uint64_t start, end; /* of what the file holds */
+    uint64_t mem_end;
+    uint32_t prot;
+    const uint8_t *bytes;
+};
+
+struct core {
+    struct elf_image *image;
+    uint32_t pid;
+    uint64_t vdso; /* AT_SYSINFO_EHDR; 0: not told */
+    VEC(struct load) loads;
+    VEC(struct core_thread) threads;
+    VEC(struct core_mapping) mappings;
+};
+
+enum {
+    /* More than any process has; bounds what a lying note can make us allocate. */
+    THREADS_MAX = 1 << 20,
+    MAPPINGS_MAX = 1 << 20,
+};
+
+/* ---- segments ------------------------------------------------------------------------------ */
+
+static uint32_t prot_of(uint32_t flags)
+{
+    return (flags & PF_R ? PROT_READ : 0) | (flags & PF_W ? PROT_WRITE : 0) |
+           (flags & PF_X ? PROT_EXEC : 0);
+}
+
+static int compare_loads(const void *a, const void *b)
+{
+    const struct load *x = a, *y = b;
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* A core that was cut short holds less than it says: what is there serves. */
+static int read_loads(struct core *core, struct error *err)
+{
+    const struct elf_image *e = core->image;
+    for (uint32_t i = 0; i < e->tables->nr_segments; i++) {
+        const struct elf_phdr *p = &e->tables->segments[i];
+        if (p->type != PT_LOAD || p->memsz == 0 || p->vaddr + p->memsz < p->vaddr)
+            continue;
+        uint64_t size = p->filesz < p->memsz ? p->filesz : p->memsz;
+        uint64_t there = p->offset < e->size ? e->size - p->offset : 0;
+        size = size < there ? size : there;
+        struct load l = {p->vaddr, p->vaddr + size, p->vaddr + p->memsz, prot_of(p->flags), NULL};
+        l.bytes = size ? e->bytes + p->offset : NULL;
+        if (!vec_push(&core->loads, l))
+            return error_no_memory(err);
+    }
+    if (core->loads.nr)
+        qsort(core->loads.at, core->loads.nr, sizeof(*core->loads.at), compare_loads);
+    return 0;
+}
+
+/* The last segment that starts at or below the address. */
+static const struct load *find_load(const struct core *core, uint64_t address)
+{
+    size_t low = 0, high = core->loads.nr;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (core->loads.at[mid].start <= address)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low && address < core->loads.at[low - 1].mem_end ? &core->loads.at[low - 1] : NULL;
+}
+
+static bool read_core(void *context, uint64_t address, void *to, size_t size, uint64_t time,
+                      enum provenance *provenance)
+{
+    const struct core *core = context;
+    uint8_t *out = to;
+    (void)time;
+    while (size) {
+        const struct load *l = find_load(core, address);
+        if (!l || address >= l->end)
+            return false;
+        size_t part = l->end - address < size ? (size_t)(l->end - address) : size;
+        memcpy(out, l->bytes + (address - l->start), part);
+        out += part;
+        address += part;
+        size -= part;
+    }
+    *provenance = PROVENANCE_EXACT;
+    return true;
+}
+
+struct memory_layer core_memory(const struct core *core)
+{
+    return (struct memory_layer){.read = read_core, .context = (void *)core};
+}
+
+/* ---- notes --------------------------------------------------------------------------------- */
+
+/* struct elf_prstatus of x86-64 (linux/elfcore.h): where its fields are. The registers are struct
+ * user_regs_struct's, in its order. */
+enum { PRSTATUS_SIGNAL = 12, PRSTATUS_PID = 32, PRSTATUS_REGS = 112, PRSTATUS_NR_REGS = 27 };
+
+/* DWARF number of each register of struct user_regs_struct (sys/user.h); -1: has none. */
+static const int8_t dwarf_of[PRSTATUS_NR_REGS] = {
+    DWARF_R15, DWARF_R14, DWARF_R13, DWARF_R12, DWARF_RBP, DWARF_RBX, 11, 10, 9,  8,  0,  2,  1, 4,
+    5,         -1,        DWARF_RIP, -1,        -1,        DWARF_RSP, -1, -1, -1, -1, -1, -1, -1};
+
+void core_registers(const uint8_t *user_regs, struct registers *ret)
+{
+    *ret = (struct registers){0};
+    for (unsigned i = 0; i < PRSTATUS_NR_REGS; i++) {
+        if (dwarf_of[i] < 0)
+            continue;
+        ret->value[dwarf_of[i]] = load_u64(user_regs + 8 * i, false);
+        ret->known |= UINT32_C(1) << dwarf_of[i];
+    }
+}
+
+static int add_thread(struct core *core, struct cursor *c, struct error *err)
+{
+    struct core_thread t = {0};
+    const uint8_t *status = cursor_bytes(c, PRSTATUS_REGS + 8 * PRSTATUS_NR_REGS);
+    if (!status || core->threads.nr >= THREADS_MAX)
+        return 0;
+    t.signal = load_u16(status + PRSTATUS_SIGNAL, c->swap);
+    t.tid = load_u32(status + PRSTATUS_PID, c->swap);
+    core_registers(status + PRSTATUS_REGS, &t.registers);
+    return vec_push(&core->threads, t) ? 0 : error_no_memory(err);
+}
+
+/* NT_FILE: count, page size, then (start, end, page offset) each, then the names. */
+static int add_files(struct core *core, struct cursor *c, struct error *err)
+{
+    uint64_t nr = cursor_u64(c), page = cursor_u64(c);
+    if (nr > MAPPINGS_MAX || nr > cursor_left(c) / 24)
+        return 0;
+    const uint8_t *ranges = cursor_bytes(c, 24 * nr);
+    for (uint64_t i = 0; ranges && i < nr; i++, ranges += 24) {
+        struct core_mapping m = {.start = load_u64(ranges, c->swap),
+                                 .end = load_u64(ranges + 8, c->swap),
+                                 .pgoff = load_u64(ranges + 16, c->swap) * page,
+                                 .prot = CORE_PROT_UNKNOWN,
+                                 .file = cursor_string(c)};
+        if (!m.file || m.end <= m.start)
+            continue;
+        if (!vec_push(&core->mappings, m))
+            return error_no_memory(err);
+    }
+    return 0;
+}
+
+static void read_auxv(struct core *core, struct cursor *c)
+{
+    while (cursor_left(c) >= 16) {
+        uint64_t type = cursor_u64(c), value = cursor_u64(c);
+        if (type == AT_SYSINFO_EHDR)
+            core->vdso = value;
+    }
+}
+
+/* pr_pid of struct elf_prpsinfo. */
+enum { PRPSINFO_PID = 24 };
+
+static int read_note(struct core *core, uint32_t type, struct cursor *c, struct error *err)
+{
+    switch (type) {
+    case NT_PRSTATUS:
+        return add_thread(core, c, err);
+    case NT_FILE:
+        return add_files(core, c, err);
+    case NT_AUXV:
+        read_auxv(core, c);
+        return 0;
+    case NT_PRPSINFO:
+        cursor_skip(c, PRPSINFO_PID);
+        core->pid = cursor_u32(c);
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+static int read_notes(struct core *core, struct error *err)
+{
+    const struct elf_image *e = core->image;
+    for (uint32_t i = 0; i < e->tables->nr_segments; i++) {
+        const struct elf_phdr *p = &e->tables->segments[i];
+        if (p->type != PT_NOTE || p->offset >= e->size)
+            continue;
+        uint64_t there = e->size - p->offset;
+        struct cursor c = cursor_make(e->bytes + p->offset, p->filesz < there ? p->filesz : there,
+                                      e->swapped, e->path, "note", p->offset);
+        while (cursor_left(&c) >= 12) {
+            uint32_t namesz = cursor_u32(&c), descsz = cursor_u32(&c), type = cursor_u32(&c);
+            const uint8_t *name = cursor_bytes(&c, ((uint64_t)namesz + 3) & ~UINT64_C(3));
+            const uint8_t *desc = cursor_bytes(&c, descsz);
+            if (c.failed)
+                break;
+            struct cursor d = cursor_make(desc, descsz, e->swapped, e->path, "note",
+                                          p->offset + (uint64_t)(desc - (e->bytes + p->offset)));
+            if (namesz == 5 && memcmp(name, "CORE", 5) == 0 && read_note(core, type, &d, err))
+                return -1;
+            cursor_skip(&c, (4 - (descsz & 3)) & 3);
+        }
+    }
+    return 0;
+}
+
+/* ---- mappings ------------------------------------------------------------------------------ */
+
+static int compare_mappings(const void *a, const void *b)
+{
+    const struct core_mapping *x = a, *y = b;
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+static void sort_mappings(struct core *core)
+{
+    if (core->mappings.nr)
+        qsort(core->mappings.at, core->mappings.nr, sizeof(*core->mappings.at), compare_mappings);
+}
+
+/* Of those that overlap the first stays: no kernel writes such a list. */
+static void drop_overlaps(struct core *core)
+{
+    size_t kept = 0;
+    vec_foreach (m, &core->mappings)
+        if (!kept || core->mappings.at[kept - 1].end <= m->start)
+            core->mappings.at[kept++] = *m;
+    core->mappings.nr = kept;
+}
+
+/* Add the segments no file was mapped at, and take the others' rights. */
+static int merge_mappings(struct core *core, struct error *err)
+{
+    sort_mappings(core);
+    drop_overlaps(core);
+    size_t nr_files = core->mappings.nr, at = 0;
+    vec_foreach (l, &core->loads) {
+        while (at < nr_files && core->mappings.at[at].end <= l->start)
+            at++;
+        bool named = at < nr_files && core->mappings.at[at].start < l->mem_end;
+        for (size_t i = at; i < nr_files && core->mappings.at[i].start < l->mem_end; i++)
+            core->mappings.at[i].prot = l->prot;
+        bool vdso = core->vdso && core->vdso >= l->start && core->vdso < l->mem_end;
+        struct core_mapping m = {l->start, l->mem_end, 0, l->prot, vdso ? "[vdso]" : NULL};
+        if (!named && !vec_push(&core->mappings, m))
+            return error_no_memory(err);
+    }
+    sort_mappings(core);
+    drop_overlaps(core);
+    return 0;
+}
+
+/* ---- the whole ----------------------------------------------------------------------------- */
+
+int core_open(const char *path, struct core **ret, struct error *err)
+{
+    struct core *core = calloc(1, sizeof(*core));
+    if (!core)
+        return error_no_memory(err);
+    if (elf_image_open(path, &core->image, err)) {
+        free(core);
+        return -1;
+    }
+    const struct elf_image *e = core->image;
+    int failed = 0;
+    if (e->type != ET_CORE)
+        failed = error_set(err, ERROR_FORMAT, "%s: an ELF file, but not a core file", path);
+    else if (e->machine != EM_X86_64 || !e->is64)
+        failed = error_set(err, ERROR_UNSUPPORTED, "%s: a core of machine %u: only x86-64 is known",
+                           path, e->machine);
+    if (failed || read_loads(core, err) || read_notes(core, err) || merge_mappings(core, err)) {
+        core_free(core);
+        return -1;
+    }
+    *ret = core;
+    return 0;
+}
+
+void core_free(struct core *core)
+{
+    if (!core)
+        return;
+    elf_image_free(core->image);
+    vec_free(&core->loads);
+    vec_free(&core->threads);
+    vec_free(&core->mappings);
+    free(core);
+}
+
+uint32_t core_pid(const struct core *core)
+{
+    return core->pid;
+}
+
+size_t core_nr_threads(const struct core *core)
+{
+    return core->threads.nr;
+}
+
+const struct core_thread *core_thread(const struct core *core, size_t index)
+{
+    return &core->threads.at[index];
+}
+
+size_t core_nr_mappings(const struct core *core)
+{
+    return core->mappings.nr;
+}
+
+const struct core_mapping *core_mapping(const struct core *core, size_t index)
+{
+    return &core->mappings.at[index];
+}
+
+/* ---- build ids ----------------------------------------------------------------------------- */
+
+enum { HEADERS_MAX = 64, NOTE_MAX = 1024 };
+
+static bool read_at(const struct core *core, uint64_t address, void *to, size_t size)
+{
+    enum provenance ignored;
+    return read_core((void *)core, address, to, size, 0, &ignored);
+}
+
+static bool note_build_id(const struct core *core, uint64_t address, uint64_t size,
+                          struct build_id *ret)
+{
+    uint8_t bytes[NOTE_MAX];
+    size = size < NOTE_MAX ? size : NOTE_MAX;
+    if (!read_at(core, address, bytes, size))
+        return false;
+    struct cursor c = cursor_make(bytes, size, false, "core", "note", 0);
+    while (cursor_left(&c) >= 12) {
+        uint32_t namesz = cursor_u32(&c), descsz = cursor_u32(&c), type = cursor_u32(&c);
+        const uint8_t *name = cursor_bytes(&c, ((uint64_t)namesz + 3) & ~UINT64_C(3));
+        const uint8_t *desc = cursor_bytes(&c, ((uint64_t)descsz + 3) & ~UINT64_C(3));
+        if (c.failed)
+            return false;
+        if (type != NT_GNU_BUILD_ID || namesz != 4 || memcmp(name, "GNU", 4) != 0 || !descsz)
+            continue;
+        ret->size = descsz < BUILD_ID_MAX ? (uint8_t)descsz : BUILD_ID_MAX;
+        memcpy(ret->bytes, desc, ret->size);
+        return true;
+    }
+    return false;
+}
+
+bool core_build_id(const struct core *core, uint64_t start, struct build_id *ret)
+{
+    Elf64_Ehdr h;
+    Elf64_Phdr p[HEADERS_MAX] = {0};
+    *ret = (struct build_id){0};
+    if (!read_at(core, start, &h, sizeof(h)) || memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 ||
+        h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_ident[EI_DATA] != ELFDATA2LSB ||
+        h.e_phentsize != sizeof(p[0]) || h.e_phnum == 0 || h.e_phnum > HEADERS_MAX ||
+        !read_at(core, start + h.e_phoff, p, h.e_phnum * sizeof(p[0])))
+        return false;
+    for (unsigned i = 0; i < h.e_phnum; i++)
+        /* The first page holds the file's beginning: offsets are distances from there. */
+        if (p[i].p_type == PT_NOTE &&
+            note_build_id(core, start + p[i].p_offset, p[i].p_filesz, ret))
+            return true;
+    return false;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The V8 in an ELF file: hands its symbols and bytes to unwind/v8. */
+#include "base/cursor.h"
+#include "dso/internal.h"
+#include "unwind/v8/layout.h"
+
+#include <elf.h>
+#include <string.h>
+
+/* Symbol tables that are looked into: the file's own two, and its debug file's. */
+enum { TABLES = 3 };
+struct table {
+    struct elf_section symbols, strings;
+    size_t nr;
+};
+struct source {
+    const struct elf_image *image;
+    struct table tables[TABLES];
+};
+
+static void open_table(const struct elf_image *e, const char *name, const char *strings,
+                       struct table *ret)
+{
+    *ret = (struct table){0};
+    if (elf_image_section(e, name, &ret->symbols) && ret->symbols.bytes &&
+        elf_image_section(e, strings, &ret->strings) && ret->strings.bytes && ret->strings.size &&
+        ret->strings.bytes[ret->strings.size - 1] == 0)
+        ret->nr = ret->symbols.size / sizeof(Elf64_Sym);
+}
+
+static bool symbol_at(void *context, size_t index, struct v8_symbol *ret)
+{
+    const struct source *s = context;
+    for (size_t i = 0; i < TABLES; i++) {
+        const struct table *t = &s->tables[i];
+        if (index >= t->nr) {
+            index -= t->nr;
+            continue;
+        }
+        const uint8_t *at = t->symbols.bytes + index * sizeof(Elf64_Sym);
+        uint32_t name = load_u32(at, false);
+        bool there = name < t->strings.size && (at[6] || at[7]); /* st_shndx */
+        *ret = (struct v8_symbol){there ? (const char *)t->strings.bytes + name : "",
+                                  load_u64(at + 8, false), load_u64(at + 16, false)};
+        return true;
+    }
+    return false;
+}
+
+static const uint8_t *bytes_at(void *context, uint64_t address, size_t size)
+{
+    const struct elf_image *e = ((const struct source *)context)->image;
+    for (uint32_t i = 0; i < e->tables->nr_segments; i++) {
+        const struct elf_phdr *p = &e->tables->segments[i];
+        uint64_t at = address - p->vaddr;
+        if (p->type == PT_LOAD && at < p->filesz && p->filesz - at >= size &&
+            p->offset <= e->size && p->filesz <= e->size - p->offset)
+            return e->bytes + p->offset + at;
+    }
+    return NULL;
+}
+
+/* Every V8 since 2010 exports this one. */
+static bool has_metadata(const struct table *t)
+{
+    static const char name[] = "v8dbg_frametype_EntryFrame";
+    return t->nr && memmem(t->strings.bytes, t->strings.size, name, sizeof(name));
+}
+
+void dso_find_v8(struct dso_entry *d, const struct elf_image *e, struct cfi *cfi)
+{
+    struct source s = {.image = e};
+    struct v8_layout *layout = NULL;
+    struct error err;
+    open_table(e, ".dynsym", ".dynstr", &s.tables[0]);
+    if (!has_metadata(&s.tables[0]))
+        return;
+    open_table(e, ".symtab", ".strtab", &s.tables[1]);
+    const struct elf_image *debug = s.tables[1].nr ? e : dso_debug_image(&d->dso);
+    if (debug && debug != e && debug->machine == e->machine && debug->is64)
+        open_table(debug, ".symtab", ".strtab", &s.tables[2]);
+    const struct v8_image image = {e->path, symbol_at, bytes_at, &s};
+    int found = v8_layout_create(&image, &layout, &err);
+    if (found > 0)
+        cfi_set_v8(cfi, layout);
+    else if (found < 0)
+        dso_set_problem(d, "%s", err.text);
+}

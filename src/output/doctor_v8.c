@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The V8 in a file: its version, its layout, and what told each value. */
+#include "output/doctor.h"
+#include "output/output.h"
+#include "unwind/v8/layout.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static void put_field(struct text *out, const struct v8_layout *l, enum v8_field field)
+{
+    struct v8_field_view f = v8_layout_field(l, field);
+    char told[96];
+    if (f.value == V8_UNKNOWN) {
+        text_printf(out, "  %-22s %6s  %-48s  %s\n", f.name, "-", "", f.text);
+        return;
+    }
+    snprintf(told, sizeof(told), f.metadata ? "v8dbg_%s" : "table: Node %s",
+             f.metadata ? f.symbol : l->node);
+    text_printf(out, "  %-22s %6" PRId32 "  %-48s  %s\n", f.name, f.value, told, f.text);
+}
+
+void doctor_put_v8(struct text *out, const char *file, const struct v8_layout *l)
+{
+    unsigned told = 0;
+    text_symbol(out, file);
+    text_printf(out, ": V8 %" PRId32 ".%" PRId32 ".%" PRId32 ".%" PRId32 ", read as %sNode %s's\n",
+                l->version[0], l->version[1], l->version[2], l->version[3],
+                l->verified ? "" : "the next older one that is known, ", l->node);
+    text_printf(
+        out, "  %zu builtins at 0x%" PRIx64 ", %" PRIu64 " bytes; sizes of %" PRIu32 " bytecodes\n",
+        l->nr_builtins, l->blob, l->blob_size, l->nr_bytecodes);
+    text_printf(out, "  %-22s %6s  %-48s  %s\n", "value", "", "told by", "which is");
+    for (int i = 0; i < V8_NR_FIELDS; i++) {
+        told += v8_layout_field(l, (enum v8_field)i).metadata;
+        put_field(out, l, (enum v8_field)i);
+    }
+    text_printf(out, "  %u of %d values told by the file's own metadata\n\n", told, V8_NR_FIELDS);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Copies of VMs' stacks find their samples: a copy belongs to the next sample of its cpu, when
+ * that is of the same thread (and, as sample.c checks, has the same user registers). On a full
+ * ring copies and samples are lost independently.
+ */
+#include "replay/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CPUS_MAX = 1 << 16 };
+
+/* The last copy of a cpu, while it waits. */
+struct waiting {
+    struct sample_copy copy;
+    uint32_t tid;
+};
+
+struct copy_table {
+    VEC(struct waiting) cpus;
+    size_t nr; /* that wait */
+};
+
+void sample_copy_release(struct sample_copy *c)
+{
+    if (c->owned)
+        free((void *)(uintptr_t)c->bytes);
+    *c = (struct sample_copy){0};
+}
+
+int sample_copy_share(const struct sample_copy *c, struct sample_copy *ret, struct error *err)
+{
+    *ret = *c;
+    if (!c->owned)
+        return 0;
+    uint8_t *own = malloc(c->size);
+    if (!own)
+        return error_no_memory(err);
+    memcpy(own, c->bytes, c->size);
+    ret->bytes = own;
+    return 0;
+}
+
+struct copy_table *copy_table_create(void)
+{
+    return calloc(1, sizeof(struct copy_table));
+}
+
+void copy_table_free(struct copy_table *t)
+{
+    if (!t)
+        return;
+    vec_foreach (w, &t->cpus)
+        sample_copy_release(&w->copy);
+    vec_free(&t->cpus);
+    free(t);
+}
+
+static int hold(struct copy_table *t, const struct sample *s, struct read_counts *counts,
+                struct error *err)
+{
+    size_t nr = t->cpus.nr;
+    if (s->cpu >= CPUS_MAX) {
+        counts->copies_lost++;
+        return 0;
+    }
+    if (s->cpu >= nr) {
+        if (!vec_reserve(&t->cpus, (size_t)s->cpu + 1))
+            return error_no_memory(err);
+        memset(t->cpus.at + nr, 0, (s->cpu + 1 - nr) * sizeof(*t->cpus.at));
+        t->cpus.nr = (size_t)s->cpu + 1;
+    }
+    struct waiting *w = &t->cpus.at[s->cpu];
+    counts->copies_lost += w->copy.bytes != NULL;
+    t->nr += w->copy.bytes == NULL;
+    sample_copy_release(&w->copy);
+    w->copy = (struct sample_copy){.bytes = s->raw, .size = s->raw_size};
+    w->tid = s->tid;
+    return 0;
+}
+
+int copy_table_take(struct copy_table *t, const struct perfdata *pd, const struct record *rec,
+                    const struct perfdata_event *event, struct read_counts *counts,
+                    struct error *err)
+{
+    struct sample s;
+    struct vmevent e;
+    struct error ignored;
+    if (event->attr.type != PERF_TYPE_SOFTWARE || event->attr.config != PERF_COUNT_SW_BPF_OUTPUT)
+        return 0;
+    if (perfdata_sample(pd, rec, &s, &ignored) < 0 || !vmmemory_payload(&s, &e))
+        return 0;
+    if (e.head.kind != VMEVENT_STACK)
+        return 1; /* the log has it */
+    counts->copies++;
+    if (!(s.present & PERF_SAMPLE_CPU)) {
+        counts->copies_lost++;
+        return 1;
+    }
+    return hold(t, &s, counts, err) < 0 ? -1 : 1;
+}
+
+void copy_table_give(struct copy_table *t, const struct sample *s, struct sample_copy *ret,
+                     struct read_counts *counts)
+{
+    if (!t->nr || !(s->present & PERF_SAMPLE_CPU) || s->cpu >= t->cpus.nr ||
+        !t->cpus.at[s->cpu].copy.bytes)
+        return;
+    struct waiting *w = &t->cpus.at[s->cpu];
+    t->nr--;
+    if (w->tid == s->tid) {
+        *ret = w->copy;
+        w->copy = (struct sample_copy){0};
+        return;
+    }
+    counts->copies_lost++;
+    sample_copy_release(&w->copy);
+}
+
+int copy_table_keep(struct copy_table *t, struct error *err)
+{
+    for (size_t i = 0; i < t->cpus.nr && t->nr; i++) {
+        struct sample_copy *c = &t->cpus.at[i].copy;
+        if (!c->bytes || c->owned)
+            continue;
+        uint8_t *own = malloc(c->size);
+        if (!own)
+            return error_no_memory(err);
+        memcpy(own, c->bytes, c->size);
+        c->bytes = own;
+        c->owned = true;
+    }
+    return 0;
+}
+
+uint64_t copy_table_end(struct copy_table *t)
+{
+    uint64_t nr = t->nr;
+    vec_foreach (w, &t->cpus)
+        sample_copy_release(&w->copy);
+    t->nr = 0;
+    return nr;
+}

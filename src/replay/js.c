@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * JavaScript in a sample's stack: hands the walk to unwind/v8, and its frames to the namer of the
+ * worker. A walk may meet both Lua and JavaScript: this walker asks Lua's first.
+ */
+#include "replay/internal.h"
+#include "unwind/v8/names.h"
+
+static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *sfi, int32_t offset,
+                       struct frame *ret)
+{
+    struct sample_js *js = context;
+    struct v8_named named;
+    if (v8_names_function(js->worker->js_names, r, js->place->pid, js->worker->job.turn, sfi,
+                          offset, &named) < 0)
+        return false;
+    ret->function = named.function;
+    ret->line = named.line;
+    ret->column = named.column;
+    return true;
+}
+
+/* Both walkers' states, one behind the other. */
+struct js_state {
+    struct walker_state head;
+    _Alignas(16) uint8_t states[];
+};
+
+static size_t aligned(size_t size)
+{
+    return (size + 15) & ~(size_t)15;
+}
+
+static bool wants(const void *context, const struct code *code)
+{
+    struct sample_js *js = (void *)(uintptr_t)context;
+    if (code->owner != CODE_ELF && code->owner != CODE_KERNEL && !js->asked) {
+        js->process.layout = session_v8(js->place);
+        js->asked = true;
+    }
+    return js->lua->wants(js->lua->context, code) || js->inner.wants(js->inner.context, code);
+}
+
+static enum walker_result step(const void *context, struct walker_state *state,
+                               struct walker_step *s)
+{
+    const struct sample_js *js = context;
+    struct js_state *both = (struct js_state *)state;
+    struct walker_state *lua = (struct walker_state *)both->states;
+    struct walker_state *v8 = (struct walker_state *)(both->states + aligned(js->lua->state_size));
+    if (!both->head.begun)
+        lua->begun = v8->begun = false;
+    both->head.begun = true;
+    if (js->lua->wants(js->lua->context, &s->code)) {
+        enum walker_result got = js->lua->step(js->lua->context, lua, s);
+        if (got != WALKER_NO)
+            return got;
+    }
+    if (!js->inner.wants(js->inner.context, &s->code))
+        return WALKER_NO;
+    return js->inner.step(js->inner.context, v8, s);
+}
+
+const struct walker *sample_js_walker(struct replay_worker *w, const struct session_place *place,
+                                      const struct walker *lua, struct sample_js *ret)
+{
+    ret->worker = w;
+    ret->place = place;
+    ret->asked = false;
+    ret->lua = lua;
+    ret->process = (struct v8_process){.namer = {.name = name_frame, .context = ret}};
+    ret->inner = v8_walker(&ret->process);
+    ret->outer = (struct walker){.wants = wants,
+                                 .step = step,
+                                 .state_size = sizeof(struct js_state) + aligned(lua->state_size) +
+                                               ret->inner.state_size,
+                                 .context = ret};
+    return &ret->outer;
+}

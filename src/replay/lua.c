@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Lua in a sample's stack: hands the walk to unwind/luajit, and its frames to the namer of the
+ * worker. What LuaJITs a process has mapped is asked only when a walk comes into memory that no
+ * file owns: it opens all of its files.
+ */
+#include "replay/internal.h"
+#include "unwind/luajit/names.h"
+
+static bool name_frame(void *context, const struct memory *m, const struct luajit_vm *vm,
+                       const struct luajit_frame *frame, struct frame *ret)
+{
+    struct sample_lua *lua = context;
+    const struct luajit_names_source source = {.memory = m,
+                                               .vm = vm,
+                                               .space = lua->place->pid,
+                                               .provenance = ret->provenance,
+                                               .turn = lua->worker->job.turn};
+    struct luajit_named named;
+    if (luajit_names_frame(lua->worker->names, &source, frame, &named, NULL) < 0)
+        return false;
+    ret->function = named.function;
+    ret->line = named.line;
+    ret->callname = named.callname;
+    if (named.provenance > ret->provenance)
+        ret->provenance = (uint8_t)named.provenance;
+    return true;
+}
+
+/* The VMs that were copied with the sample: where references have 32 bits no register of a trace
+ * says whose it is. */
+static void use_copied_vms(struct sample_lua *lua)
+{
+    size_t nr = 0;
+    for (size_t i = 0; i < lua->process.nr_blobs; i++) {
+        const struct luajit_blob *b = &lua->process.blobs[i];
+        for (uint32_t k = 0; !b->layout->gc64 && k < lua->copy->nr_vms && nr < VM_COPY_VMS; k++)
+            lua->vms[nr++] =
+                (struct luajit_vm){.g = lua->copy->g[k], .blob = b->address, .layout = b->layout};
+    }
+    lua->process.vms = lua->vms;
+    lua->process.nr_vms = nr;
+}
+
+static bool wants(const void *context, const struct code *code)
+{
+    struct sample_lua *lua = (void *)(uintptr_t)context;
+    if (code->owner != CODE_ELF && code->owner != CODE_KERNEL && !lua->asked) {
+        lua->process.blobs = session_luajit(lua->place, &lua->process.nr_blobs);
+        lua->asked = true;
+        if (lua->copy && !lua->process.nr_vms)
+            use_copied_vms(lua);
+    }
+    return lua->inner.wants(lua->inner.context, code);
+}
+
+static enum walker_result step(const void *context, struct walker_state *state,
+                               struct walker_step *s)
+{
+    const struct sample_lua *lua = context;
+    return lua->inner.step(lua->inner.context, state, s);
+}
+
+const struct walker *sample_walker(struct replay_worker *w, const struct session_place *place,
+                                   struct sample_lua *ret)
+{
+    ret->worker = w;
+    ret->place = place;
+    ret->asked = false;
+    ret->copy = NULL;
+    ret->process = (struct luajit_process){.namer = {.name = name_frame, .context = ret}};
+    ret->inner = luajit_walker(&ret->process);
+    ret->outer = (struct walker){
+        .wants = wants, .step = step, .state_size = ret->inner.state_size, .context = ret};
+    return &ret->outer;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Stacks of what stands still, walked and named as samples are. */
+#include "replay/internal.h"
+#include "unwind/luajit/names.h"
+#include "unwind/v8/names.h"
+
+#include <stdlib.h>
+
+int replay_still_create(struct dsos *dsos, const struct symbols_options *options,
+                        struct replay_worker **ret, struct error *err)
+{
+    struct replay *r = calloc(1, sizeof(*r));
+    struct replay_worker *w = calloc(1, sizeof(*w));
+    if (!r || !w) {
+        free(r);
+        free(w);
+        return error_no_memory(err);
+    }
+    w->replay = r;
+    r->dsos = dsos;
+    r->symbols = symbols_create(dsos, options);
+    r->strings = intern_create();
+    r->guests = guests_create();
+    if (r->symbols)
+        w->symbols = symbol_cache_create(r->symbols);
+    if (r->guests)
+        w->names = luajit_names_create(r->guests);
+    if (r->guests)
+        w->js_names = v8_names_create(r->guests);
+    w->unwinder = unwinder_create();
+    if (r->strings && w->symbols && w->names && w->js_names && w->unwinder) {
+        *ret = w;
+        return 0;
+    }
+    replay_still_free(w);
+    return error_no_memory(err);
+}
+
+void replay_still_free(struct replay_worker *w)
+{
+    if (!w)
+        return;
+    struct replay *r = w->replay;
+    symbol_cache_free(w->symbols);
+    unwinder_free(w->unwinder);
+    luajit_names_free(w->names);
+    v8_names_free(w->js_names);
+    for (size_t i = 0; i < WALK_GROUP; i++)
+        vec_free(&w->stacks[i].frames);
+    symbols_free(r->symbols);
+    intern_free(r->strings);
+    guests_free(r->guests);
+    free(r);
+    free(w);
+}
+
+int replay_still_walk(struct replay_worker *w, const struct session_place *place,
+                      const struct unwind_input *input, const luajit_vm_list *vms,
+                      const struct sample *sample, struct replay_sample *ret, struct error *err)
+{
+    struct unwind_input in = *input;
+    struct unwind_stack *stack = &w->stacks[0];
+    stack->frames.nr = 0;
+    in.walker = sample_js_walker(w, place, sample_walker(w, place, &w->luas[0]), &w->jss[0]);
+    w->luas[0].process.vms = vms->at;
+    w->luas[0].process.nr_vms = vms->nr;
+    if (unwind(w->unwinder, &in, stack, err))
+        return -1;
+    bool whole = stack->end == STACK_COMPLETE || stack->end == STACK_NO_REGS;
+    *ret = (struct replay_sample){
+        .sample = sample,
+        .comm = place->comm,
+        .place = place,
+        .frames = stack->frames.at,
+        .nr_frames = stack->frames.nr,
+        .unwound = true,
+        .has_user = true,
+        .end = stack->end,
+        .end_pc = stack->end_pc,
+        .end_address = stack->end_address,
+        .end_mapping = whole ? NULL : session_mapping(place, stack->end_pc),
+        .turn = UINT64_MAX,
+    };
+    return 0;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Machine code of LuaJIT traces that the agent's jitdump describes: in place of its frame stand the
+ * Lua functions that it executes. Below the outermost of them the Lua stack goes on in memory that
+ * was not recorded, which one frame says.
+ */
+#include "base/hash.h"
+#include "jitdump/jitdump.h"
+#include "replay/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- functions ----------------------------------------------------------------------------- */
+
+/* Guest ids of a dump's functions, as they are met; by open addressing. */
+struct trace_name {
+    const struct jit_lua_function *function; /* NULL: free */
+    uint32_t id;
+};
+
+static struct trace_name *slot_of(struct trace_name *slots, size_t cap,
+                                  const struct jit_lua_function *f)
+{
+    size_t at = hash_u64((uintptr_t)f) & (cap - 1);
+    while (slots[at].function && slots[at].function != f)
+        at = (at + 1) & (cap - 1);
+    return &slots[at];
+}
+
+static bool grow_names(struct trace_frames *t)
+{
+    size_t cap = t->cap ? t->cap * 2 : 256;
+    struct trace_name *slots = calloc(cap, sizeof(*slots));
+    if (!slots)
+        return false;
+    for (size_t i = 0; i < t->cap; i++)
+        if (t->names[i].function)
+            *slot_of(slots, cap, t->names[i].function) = t->names[i];
+    free(t->names);
+    t->names = slots;
+    t->cap = cap;
+    return true;
+}
+
+enum { FILE_MAX = 1024, NAME_MAX_SIZE = 512 };
+
+/* LuaJIT's rule for chunks that are source text (LUA_IDSIZE 60): up to the first control character
+ * or 48 bytes; if that was not all, at most 45 of them and three dots. */
+static void file_of(const struct jit_lua_function *f, char out[FILE_MAX])
+{
+    int size = f->chunk_size < FILE_MAX - 32 ? (int)f->chunk_size : FILE_MAX - 32;
+    int shown = 0;
+    if (size && (*f->chunk == '@' || *f->chunk == '=')) {
+        snprintf(out, FILE_MAX, "%.*s", size - 1, f->chunk + 1);
+        return;
+    }
+    while (shown < size && shown < 48 && (unsigned char)f->chunk[shown] >= ' ')
+        shown++;
+    bool whole = shown == (int)f->chunk_size;
+    shown = whole || shown < 45 ? shown : 45;
+    snprintf(out, FILE_MAX, "[%s%.*s%s]", f->first_line == UINT32_MAX ? "builtin:" : "string \"",
+             shown, f->chunk,
+             f->first_line == UINT32_MAX ? ""
+             : whole                     ? "\""
+                                         : "...\"");
+}
+
+/* What is the same in all of a function's records: of two functions on a line, too. With the name:
+ * it is then one, whichever record is met first. */
+static uint64_t salt_of(const struct jit_lua_function *f)
+{
+    uint64_t hash = hash_bytes(f->name, f->name_size);
+    if (f->is_builtin)
+        return hash;
+    hash = hash_combine(hash, f->instructions);
+    return hash_combine(hash, hash_bytes(f->line_info, (size_t)f->width * (f->instructions - 1)));
+}
+
+/* 0: memory is out. */
+static uint32_t intern_function(struct guests *guests, const struct jit_lua_function *f)
+{
+    char file[FILE_MAX], name[NAME_MAX_SIZE];
+    snprintf(name, sizeof(name), "%.*s",
+             (int)(f->name_size < NAME_MAX_SIZE ? f->name_size : NAME_MAX_SIZE - 1), f->name);
+    file_of(f, file);
+    struct guest_identity i = {.kind = GUEST_FUNCTION, .language = FRAME_LUA, .file = file};
+    if (f->is_builtin || f->first_line == UINT32_MAX) { /* C's, or in Lua but part of LuaJIT */
+        i.kind = GUEST_BUILTIN;
+        if (!f->is_builtin)
+            snprintf(name, sizeof(name), "%.*s", (int)(f->chunk_size < 64 ? f->chunk_size : 64),
+                     f->chunk);
+        i.name = name;
+        i.file = f->is_builtin ? NULL : file;
+    } else {
+        i.salt = salt_of(f);
+        i.line = f->first_line;
+        i.kind = f->first_line == 0 && f->lines ? GUEST_MAIN : GUEST_FUNCTION;
+    }
+    uint32_t id = guest_intern(guests, &i);
+    if (id && i.kind == GUEST_FUNCTION && *name &&
+        guest_propose(guests, id, GUEST_RANK_DEFINED, name, 0) < 0)
+        return 0;
+    return id;
+}
+
+static uint32_t unknown_function(struct guests *guests)
+{
+    const struct guest_identity i = {.kind = GUEST_UNKNOWN, .language = FRAME_LUA};
+    return guest_intern(guests, &i);
+}
+
+static uint32_t function_id(struct trace_frames *t, struct guests *guests,
+                            const struct jit_lua_function *f)
+{
+    if (!f)
+        return unknown_function(guests);
+    if (t->nr * 2 >= t->cap && !grow_names(t))
+        return 0;
+    struct trace_name *slot = slot_of(t->names, t->cap, f);
+    if (!slot->function) {
+        *slot = (struct trace_name){f, intern_function(guests, f)};
+        t->nr++;
+    }
+    return slot->id;
+}
+
+/* ---- frames -------------------------------------------------------------------------------- */
+
+/* The trace that the frame is machine code of. */
+static bool lua_stack(const struct frame *f, struct jit_lua_stack *ret)
+{
+    const struct jit_function *j = f->code;
+    return f->kind == FRAME_JIT && j && j->lua && jit_function_lua(j, frame_lookup_pc(f), ret);
+}
+
+bool trace_frame_is_guess(const struct frame *f)
+{
+    struct jit_lua_stack stack;
+    return lua_stack(f, &stack) && stack.guess;
+}
+
+static bool is_trace(const struct frame *f)
+{
+    return f->kind == FRAME_JIT && f->code && ((const struct jit_function *)f->code)->lua;
+}
+
+/* A C function that the trace goes on to call: not yet a frame, and then one of its own. */
+static bool is_pending_call(const struct jit_lua_stack *stack, unsigned i)
+{
+    const struct jit_lua_function *f = stack->frames[i].function;
+    return i == 0 && stack->nr > 1 && f && f->is_builtin;
+}
+
+/* The innermost stands for the machine code: it has its address, its place, and its flags. */
+static bool push_frames(struct trace_frames *t, struct guests *guests, const struct frame *f,
+                        const struct jit_lua_stack *stack)
+{
+    unsigned first = is_pending_call(stack, 0) ? 1 : 0;
+    for (unsigned i = first; i < stack->nr; i++) {
+        const struct jit_lua_frame *at = &stack->frames[i];
+        struct frame to = {.pc = at->pc,
+                           .function = function_id(t, guests, at->function),
+                           .line = at->line,
+                           .trace = (uint16_t)stack->trace,
+                           .kind = FRAME_LUA,
+                           .tier = TIER_TRACE,
+                           .provenance = f->provenance};
+        if (i == first) {
+            to.pc = f->pc;
+            to.cfa = f->cfa;
+            to.flags = f->flags;
+        }
+        if (i + 1 < stack->nr)
+            to.flags |= FRAME_INLINED;
+        if (stack->guess)
+            to.provenance = PROVENANCE_GUESS;
+        if (!to.function || !vec_push(&t->frames, to))
+            return false;
+    }
+    return vec_push(&t->frames, (struct frame){.kind = FRAME_LUA, .provenance = f->provenance});
+}
+
+int trace_frames_expand(struct trace_frames *t, struct guests *guests, struct replay_sample *s,
+                        struct error *err)
+{
+    size_t i = 0;
+    while (i < s->nr_frames && !is_trace(&s->frames[i]))
+        i++;
+    if (i == s->nr_frames)
+        return 0;
+    t->frames.nr = 0;
+    for (i = 0; i < s->nr_frames; i++) {
+        const struct frame *f = &s->frames[i];
+        struct jit_lua_stack stack;
+        bool good =
+            lua_stack(f, &stack) ? push_frames(t, guests, f, &stack) : vec_push(&t->frames, *f);
+        if (!good)
+            return error_no_memory(err);
+    }
+    s->frames = t->frames.at;
+    s->nr_frames = t->frames.nr;
+    return 0;
+}
+
+void trace_frames_free(struct trace_frames *t)
+{
+    vec_free(&t->frames);
+    free(t->names);
+    *t = (struct trace_frames){0};
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A process in a core file, with the files it had mapped: what the unwinder needs of it. Pages
+ * that the core leaves out (gcore leaves out what equals the file) are read from the files; a file
+ * whose build id differs from the one in the core is not used.
+ */
+#ifndef SESSION_CORE_PROCESS_H
+#define SESSION_CORE_PROCESS_H
+
+#include "dso/core.h"
+#include "session/session.h"
+
+/* Paths in the core that begin with `from` are looked up with `to` in its place. */
+struct path_replacement {
+    const char *from, *to;
+};
+
+struct core_process_options {
+    const struct path_replacement *replace; /* the first that fits */
+    size_t nr_replace;
+    const struct dso_options *dso; /* NULL: none */
+};
+
+struct core_process {
+    struct core *core;
+    struct dsos *dsos;
+    struct session *session;
+    struct session_place place;
+    struct memory_layer layers[2]; /* the core's memory, then the files */
+    struct codemap code;
+};
+
+/* The process is owned by the caller and freed with core_process_free(); it does not move (layers
+ * point into what it owns, not into it, so the struct itself may be copied). */
+int core_process_open(const char *path, const struct core_process_options *options,
+                      struct core_process *ret, struct error *err);
+void core_process_free(struct core_process *p);
+
+/* What one thread's walk starts from; `max_frames` is left for the caller. The memory refers to
+ * the process. */
+struct unwind_input core_process_input(const struct core_process *p,
+                                       const struct core_thread *thread);
+
+#endif

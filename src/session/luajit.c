@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * LuaJIT's interpreters, and V8, in an address space. Files are looked into only where there is
+ * executable memory without a file, which is what traces and callbacks run in: everywhere else the
+ * code map's answer says by itself whether a frame is an interpreter's.
+ */
+#include "session/internal.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+static bool is_generated(const struct region *r)
+{
+    return r->anonymous && r->map.prot & PROT_EXEC;
+}
+
+static bool has_generated_code(const struct address_space *space)
+{
+    const struct region_slot *at = regions_next(space->regions, 0);
+    for (; at; at = regions_next(space->regions, at->region.map.end)) {
+        if (is_generated(&at->region))
+            return true;
+        if (at->region.map.end == UINT64_MAX)
+            break;
+    }
+    return false;
+}
+
+bool session_luajit_in(const struct mapping *m, struct luajit_blob *ret)
+{
+    uint64_t vaddr;
+    if (m->dso->kind != DSO_FILE || !(m->prot & PROT_EXEC) ||
+        !dso_offset_to_vaddr(m->dso, m->pgoff, &vaddr))
+        return false;
+    const struct luajit_layout *l = cfi_luajit(dso_cfi(m->dso));
+    if (!l || l->blob - vaddr >= m->end - m->start)
+        return false;
+    *ret = (struct luajit_blob){.layout = l, .address = m->start + (l->blob - vaddr)};
+    return true;
+}
+
+static struct space_luajit *find_blobs(const struct address_space *space)
+{
+    struct space_luajit *found = calloc(1, sizeof(*found));
+    if (!found || !has_generated_code(space))
+        return found;
+    const struct region_slot *at = regions_next(space->regions, 0);
+    for (; at && found->nr < SPACE_LUAJIT_MAX;
+         at = regions_next(space->regions, at->region.map.end)) {
+        const struct mapping *m = &at->region.map;
+        if (session_luajit_in(m, &found->blobs[found->nr]))
+            found->nr++;
+        if (!found->v8 && m->dso->kind == DSO_FILE && m->prot & PROT_EXEC)
+            found->v8 = cfi_v8(dso_cfi(m->dso));
+        if (at->region.map.end == UINT64_MAX)
+            break;
+    }
+    return found;
+}
+
+void space_luajit_forget(struct address_space *space)
+{
+    free(atomic_exchange(&space->luajit, NULL));
+}
+
+static const struct space_luajit *space_guests(const struct session_place *p)
+{
+    struct address_space *space = p->space;
+    struct space_luajit *found = atomic_load_explicit(&space->luajit, memory_order_acquire);
+    if (!found) {
+        struct space_luajit *none = NULL;
+        found = find_blobs(space);
+        if (found && !atomic_compare_exchange_strong(&space->luajit, &none, found)) {
+            free(found);
+            found = none; /* somebody else's, and equal */
+        }
+    }
+    return found;
+}
+
+const struct luajit_blob *session_luajit(const struct session_place *p, size_t *nr)
+{
+    const struct space_luajit *found = space_guests(p);
+    *nr = found ? found->nr : 0;
+    return found ? found->blobs : NULL;
+}
+
+const struct v8_layout *session_v8(const struct session_place *p)
+{
+    const struct space_luajit *found = space_guests(p);
+    return found ? found->v8 : NULL;
+}

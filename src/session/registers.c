@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "session/registers.h"
+
+#include "base/cursor.h"
+
+/* perf's register numbers of x86 (linux: arch/x86 asm/perf_regs.h) to DWARF's; -1: not a
+ * register an unwinder knows. */
+static int dwarf_register(unsigned bit)
+{
+    static const signed char table[24] = {0,  3,  2,  1,  4, 5, 6,  7,  16, -1, -1, -1,
+                                          -1, -1, -1, -1, 8, 9, 10, 11, 12, 13, 14, 15};
+    return bit < 24 ? table[bit] : -1;
+}
+
+void sample_registers(const struct sample *s, struct registers *ret)
+{
+    *ret = (struct registers){0};
+    uint64_t mask = s->event->attr.sample_regs_user;
+    for (unsigned i = 0; mask; mask &= mask - 1, i++) {
+        int reg = dwarf_register((unsigned)__builtin_ctzll(mask));
+        if (reg < 0)
+            continue;
+        ret->value[reg] = load_u64(s->user_regs + 8 * (size_t)i, s->swapped);
+        ret->known |= 1U << reg;
+    }
+}
+
+struct memory sample_memory(const struct sample *s, uint64_t sp)
+{
+    return (struct memory){.stack = s->stack,
+                           .stack_start = sp,
+                           .stack_size = s->stack_near,
+                           .stack_far = s->stack_far,
+                           .stack_far_size = s->stack_dyn_size - s->stack_near,
+                           .time = s->time};
+}
+
+uint64_t wanted_user_registers(void)
+{
+#if defined(__x86_64__)
+    return UINT64_C(0xff0fff); /* all but the segment registers ds, es, fs, gs */
+#elif defined(__aarch64__)
+    return (UINT64_C(1) << 33) - 1;
+#else
+    return 0;
+#endif
+}

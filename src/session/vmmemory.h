@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a recording holds of a process's memory besides the samples' own stacks, as layers of a
+ * struct memory: the copy of the VM's stack that belongs to one sample, and the log of what the
+ * recorder read at other times. perfdata/vmevent.h is how both stand in the recording.
+ */
+#ifndef SESSION_VMMEMORY_H
+#define SESSION_VMMEMORY_H
+
+#include "base/error.h"
+#include "perfdata/perfdata.h"
+#include "perfdata/vmevent.h"
+#include "unwind/memory.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A payload of ljperf's in a bpf-output sample; false: it is something else's. */
+bool vmmemory_payload(const struct sample *s, struct vmevent *ret);
+
+/* ---- the copy of one sample --------------------------------------------------------------- */
+
+enum { VM_COPY_ENTRIES = 512, VM_COPY_VMS = 4 }; /* more are passed over */
+
+/* The entries of one VMEVENT_STACK, by address; they point into its payload. */
+struct vm_copy_entry {
+    uint64_t address;
+    const uint8_t *bytes;
+    uint32_t length;
+};
+struct vm_copy {
+    struct vm_copy_entry entries[VM_COPY_ENTRIES];
+    uint32_t nr;
+    uint32_t reason; /* enum vmevent_reason */
+    uint32_t flags;  /* VMEVENT_FULL, ... */
+    uint32_t nr_vms;
+    uint64_t g[VM_COPY_VMS]; /* global_States of the VMs on the thread, innermost first */
+};
+
+/* Read the payload of a copy. False: it is not that of this sample (its thread, user IP and SP
+ * differ), or it lies. */
+bool vm_copy_open(struct vm_copy *copy, const uint8_t *payload, size_t size, uint32_t tid,
+                  uint64_t user_ip, uint64_t user_sp);
+
+/* The layer over it: exact. `copy` must stay as long as the layer is used. */
+struct memory_layer vm_copy_layer(const struct vm_copy *copy);
+
+/* ---- the log ------------------------------------------------------------------------------ */
+
+/*
+ * Versions of memory, by process and time. What was read equal before and after a moment is exact
+ * at it; what was read after it only, `image`; what was read before it only, `guess`. An object
+ * that does not change while it lives (VMENTRY_OBJECT) is exact when it was read within 0.2 s
+ * after, and `image` else: walkers ask for it because the sample's stack names it, so it lived, and
+ * check what they get. A running Lua stack (VMENTRY_STACK) is never more than `image`: a program
+ * comes to the same place again and again. A fork's child has what its parent had, as `image`; an
+ * exec begins anew.
+ *
+ * First everything is added, then the log is settled, then it is read by any thread.
+ */
+struct vmlog;
+
+struct vmlog_stats {
+    uint64_t entries;  /* ranges with bytes */
+    uint64_t marks;    /* ranges told to be unchanged */
+    uint64_t versions; /* different contents kept */
+    uint64_t bytes;    /* of them */
+    uint64_t orphans;  /* marks whose range was never told: passed over */
+    uint64_t over;     /* versions beyond what is kept: passed over */
+    uint64_t bad;      /* payloads that lie, as far as they do */
+};
+
+/* Contents are kept in an unnamed temporary file. */
+int vmlog_create(struct vmlog **ret, struct error *err);
+void vmlog_free(struct vmlog *log);
+
+/* Take over a VMEVENT_MEM or VMEVENT_CLOSE (others are passed over). */
+int vmlog_add(struct vmlog *log, struct vmevent *e, struct error *err);
+/* A process became another at `time` (ns of the recording's clock): exec, or forked by
+ * `parent`. Any order. */
+int vmlog_exec(struct vmlog *log, uint32_t pid, uint64_t time, struct error *err);
+int vmlog_fork(struct vmlog *log, uint32_t parent, uint32_t pid, uint64_t time, struct error *err);
+int vmlog_settle(struct vmlog *log, struct error *err);
+
+/* Everything of a recording: reads it once from the start to the end. NULL: there is no event that
+ * could hold a log, and nothing was read. */
+int vmlog_read(const struct perfdata *pd, struct vmlog **ret, struct error *err);
+
+struct vmlog_stats vmlog_stats(const struct vmlog *log);
+
+/* The log as a process had it at the time that is asked for. */
+struct vmlog_view {
+    const struct vmlog *log;
+    uint32_t pid;
+};
+/* `view` must stay as long as the layer is used. */
+struct memory_layer vmlog_layer(const struct vmlog_view *view);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The copy of the VM's stack that belongs to one sample. */
+#include "session/vmmemory.h"
+
+bool vmmemory_payload(const struct sample *s, struct vmevent *ret)
+{
+    struct error ignored;
+    const struct perf_event_attr *a = s->event ? &s->event->attr : NULL;
+    return a && a->type == PERF_TYPE_SOFTWARE && a->config == PERF_COUNT_SW_BPF_OUTPUT && s->raw &&
+           vmevent_open(s->raw, s->raw_size, ret, &ignored) == 0;
+}
+
+/* Keep the entries in order. Of those that begin at one address the longest is enough: all are of
+ * one instant. */
+static void insert(struct vm_copy *copy, const struct vmevent_entry *e)
+{
+    uint32_t at = copy->nr;
+    if (!e->bytes || !e->length || copy->nr == VM_COPY_ENTRIES)
+        return;
+    while (at && copy->entries[at - 1].address > e->address)
+        at--;
+    const struct vm_copy_entry entry = {e->address, e->bytes, e->length};
+    if (at && copy->entries[at - 1].address == e->address) {
+        if (copy->entries[at - 1].length < e->length)
+            copy->entries[at - 1] = entry;
+        return;
+    }
+    memmove(copy->entries + at + 1, copy->entries + at, (copy->nr - at) * sizeof(entry));
+    copy->entries[at] = entry;
+    copy->nr++;
+}
+
+bool vm_copy_open(struct vm_copy *copy, const uint8_t *payload, size_t size, uint32_t tid,
+                  uint64_t user_ip, uint64_t user_sp)
+{
+    struct vmevent e;
+    struct vmevent_entry entry;
+    struct error ignored;
+    int got;
+    copy->nr = copy->nr_vms = 0;
+    if (vmevent_open(payload, size, &e, &ignored) < 0 || e.head.kind != VMEVENT_STACK ||
+        e.head.tid != tid || e.head.user_ip != user_ip || e.head.user_sp != user_sp)
+        return false;
+    copy->reason = e.head.reason;
+    copy->flags = e.head.flags;
+    while ((got = vmevent_next(&e, &entry, &ignored)) > 0) {
+        if (entry.kind == VMENTRY_GLOBAL && copy->nr_vms < VM_COPY_VMS)
+            copy->g[copy->nr_vms++] = entry.address;
+        insert(copy, &entry);
+    }
+    return got >= 0;
+}
+
+/* The entry that has most to say from `address` on: how many bytes, and where. Entries overlap
+ * only where something is told twice: a few steps back are enough. */
+static uint64_t longest(const struct vm_copy *copy, uint64_t address, const uint8_t **ret)
+{
+    enum { BACK = 4 };
+    uint64_t most = 0;
+    uint32_t low = 0, high = copy->nr;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (copy->entries[mid].address <= address)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (uint32_t i = 0; i < BACK && low; i++) {
+        const struct vm_copy_entry *e = &copy->entries[--low];
+        uint64_t into = address - e->address;
+        if (into >= e->length || e->length - into <= most)
+            continue;
+        most = e->length - into;
+        *ret = e->bytes + into;
+    }
+    return most;
+}
+
+/* A stack that was copied page by page is read across its entries. */
+static bool copy_read(void *context, uint64_t address, void *to, size_t size, uint64_t time,
+                      enum provenance *provenance)
+{
+    uint8_t *out = to;
+    (void)time;
+    while (size) {
+        const uint8_t *bytes = NULL;
+        uint64_t there = longest(context, address, &bytes);
+        size_t part = there < size ? (size_t)there : size;
+        if (!part)
+            return false;
+        memcpy(out, bytes, part);
+        out += part;
+        address += part;
+        size -= part;
+    }
+    *provenance = PROVENANCE_EXACT;
+    return true;
+}
+
+struct memory_layer vm_copy_layer(const struct vm_copy *copy)
+{
+    return (struct memory_layer){.read = copy_read, .context = (void *)(uintptr_t)copy};
+}

@@ -1,0 +1,602 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The log of what was read of processes' memory: versions by address and time. */
+#include "base/hash.h"
+#include "base/vec.h"
+#include "session/table.h"
+#include "session/vmmemory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    VERSIONS_MAX = 1 << 20, /* 64 MiB of index */
+    BUFFER_SIZE = 256 << 10,
+    FORKS_MAX = 16, /* parents of parents that are asked */
+};
+
+/* One content of one range, seen at least once and unchanged up to the last time. */
+struct version {
+    uint64_t address;
+    uint64_t content; /* offset in the file */
+    uint64_t first_before, first_after, last_before, last_after;
+    uint32_t length;
+    uint32_t life;
+    uint8_t kind; /* enum vmentry_kind */
+};
+
+/* A process from its start (or an exec) on. */
+struct life {
+    uint32_t pid;
+    uint32_t parent; /* the life it was forked from, + 1; 0: none */
+    uint64_t from;
+    size_t first, nr; /* its versions, once settled */
+};
+
+struct lives {
+    VEC(uint32_t) at; /* in order of `from` */
+};
+
+struct vmlog {
+    VEC(struct version) versions;
+    VEC(struct life) lives;
+    struct table processes; /* pid -> struct lives */
+    uint32_t *slots;        /* newest version of a range: index + 1 */
+    size_t nr_slots;
+    uint64_t *ends; /* settled: greatest end of the versions of the same life up to this one */
+    int fd;
+    uint8_t *buffer;
+    uint64_t written; /* bytes in the file; the buffer's follow */
+    size_t buffered;
+    const uint8_t *contents; /* settled: the file, mapped */
+    size_t contents_size;
+    struct vmlog_stats stats;
+};
+
+/* ---- making -------------------------------------------------------------------------------- */
+
+static int unnamed_file(void)
+{
+    const char *dir = getenv("TMPDIR");
+    dir = dir && dir[0] == '/' ? dir : "/tmp";
+    int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    return fd < 0 ? memfd_create("ljperf-memory", MFD_CLOEXEC) : fd;
+}
+
+int vmlog_create(struct vmlog **ret, struct error *err)
+{
+    struct vmlog *log = calloc(1, sizeof(*log));
+    if (!log)
+        return error_no_memory(err);
+    log->fd = unnamed_file();
+    log->buffer = malloc(BUFFER_SIZE);
+    if (log->fd < 0 || !log->buffer) {
+        int failed = log->fd < 0 ? error_system(err, errno, "a temporary file for objects")
+                                 : error_no_memory(err);
+        vmlog_free(log);
+        return failed;
+    }
+    *ret = log;
+    return 0;
+}
+
+void vmlog_free(struct vmlog *log)
+{
+    if (!log)
+        return;
+    table_foreach(slot, &log->processes)
+    {
+        struct lives *l = slot->value;
+        vec_free(&l->at);
+        free(l);
+    }
+    table_free(&log->processes);
+    if (log->contents)
+        munmap((void *)(uintptr_t)log->contents, log->contents_size);
+    if (log->fd >= 0)
+        close(log->fd);
+    vec_free(&log->versions);
+    vec_free(&log->lives);
+    free(log->slots);
+    free(log->ends);
+    free(log->buffer);
+    free(log);
+}
+
+/* ---- contents ------------------------------------------------------------------------------ */
+
+static int contents_flush(struct vmlog *log, struct error *err)
+{
+    for (size_t done = 0; done < log->buffered;) {
+        ssize_t n =
+            pwrite(log->fd, log->buffer + done, log->buffered - done, (off_t)(log->written + done));
+        if (n < 0 && errno != EINTR)
+            return error_system(err, errno, "the temporary file of objects (TMPDIR)");
+        done += n > 0 ? (size_t)n : 0;
+    }
+    log->written += log->buffered;
+    log->buffered = 0;
+    return 0;
+}
+
+static int contents_add(struct vmlog *log, const uint8_t *bytes, uint32_t size, uint64_t *ret,
+                        struct error *err)
+{
+    if (log->buffered + size > BUFFER_SIZE && contents_flush(log, err) < 0)
+        return -1;
+    *ret = log->written + log->buffered;
+    memcpy(log->buffer + log->buffered, bytes, size); /* entries are less than a record */
+    log->buffered += size;
+    return 0;
+}
+
+/* Are these the bytes of that version? */
+static bool contents_equal(const struct vmlog *log, const struct version *v, const uint8_t *bytes)
+{
+    uint8_t there[VMEVENT_MAX];
+    if (v->content >= log->written)
+        return !memcmp(log->buffer + (v->content - log->written), bytes, v->length);
+    return v->length <= sizeof(there) &&
+           pread(log->fd, there, v->length, (off_t)v->content) == (ssize_t)v->length &&
+           !memcmp(there, bytes, v->length);
+}
+
+/* ---- lives --------------------------------------------------------------------------------- */
+
+static struct lives *lives_of(struct vmlog *log, uint32_t pid, struct error *err)
+{
+    struct lives *l = table_get(&log->processes, pid);
+    if (l)
+        return l;
+    l = calloc(1, sizeof(*l));
+    if (!l || !table_put(&log->processes, pid, l)) {
+        free(l);
+        error_no_memory(err);
+        return NULL;
+    }
+    return l;
+}
+
+static int life_begin(struct vmlog *log, uint32_t pid, uint64_t from, uint32_t parent,
+                      struct error *err)
+{
+    struct lives *l = lives_of(log, pid, err);
+    const struct life life = {.pid = pid, .parent = parent, .from = from};
+    if (!l)
+        return -1;
+    if (log->lives.nr >= VERSIONS_MAX)
+        return 0;
+    if (!vec_push(&log->lives, life) || !vec_push(&l->at, (uint32_t)log->lives.nr - 1))
+        return error_no_memory(err);
+    for (size_t i = l->at.nr - 1; i && log->lives.at[l->at.at[i - 1]].from > from; i--) {
+        uint32_t swap = l->at.at[i];
+        l->at.at[i] = l->at.at[i - 1];
+        l->at.at[i - 1] = swap;
+    }
+    return 0;
+}
+
+/* The life of a process at a time: index + 1, 0: nothing is known of it. What was before the first
+ * that is known is taken for that one. */
+static uint32_t life_at(const struct vmlog *log, uint32_t pid, uint64_t time)
+{
+    const struct lives *l = table_get(&log->processes, pid);
+    size_t i = l ? l->at.nr : 0;
+    if (!i)
+        return 0;
+    while (i > 1 && log->lives.at[l->at.at[i - 1]].from > time)
+        i--;
+    return l->at.at[i - 1] + 1;
+}
+
+int vmlog_exec(struct vmlog *log, uint32_t pid, uint64_t time, struct error *err)
+{
+    return life_begin(log, pid, time, 0, err);
+}
+
+int vmlog_fork(struct vmlog *log, uint32_t parent, uint32_t pid, uint64_t time, struct error *err)
+{
+    return life_begin(log, pid, time, life_at(log, parent, time), err);
+}
+
+/* ---- adding -------------------------------------------------------------------------------- */
+
+static uint64_t range_hash(uint32_t life, uint64_t address, uint32_t length)
+{
+    return hash_combine(hash_u64(address), (uint64_t)life << 32 | length);
+}
+
+/* Where the newest version of a range is noted, or is to be. */
+static uint32_t *slot_of(const struct vmlog *log, uint32_t life, uint64_t address, uint32_t length)
+{
+    size_t mask = log->nr_slots - 1;
+    size_t at = range_hash(life, address, length) & mask;
+    for (;; at = (at + 1) & mask) {
+        uint32_t v = log->slots[at];
+        const struct version *there = v ? &log->versions.at[v - 1] : NULL;
+        if (!there || (there->life == life && there->address == address && there->length == length))
+            return &log->slots[at];
+    }
+}
+
+static int slots_grow(struct vmlog *log, struct error *err)
+{
+    size_t nr = log->nr_slots ? 2 * log->nr_slots : 4096;
+    uint32_t *before = log->slots;
+    if (2 * log->versions.nr < log->nr_slots)
+        return 0;
+    log->slots = calloc(nr, sizeof(*log->slots));
+    if (!log->slots) {
+        log->slots = before;
+        return error_no_memory(err);
+    }
+    log->nr_slots = nr;
+    for (uint32_t i = 0; i < log->versions.nr; i++) {
+        const struct version *v = &log->versions.at[i];
+        *slot_of(log, v->life, v->address, v->length) = i + 1; /* later ones replace earlier ones */
+    }
+    free(before);
+    return 0;
+}
+
+/* The same content was seen once more. */
+static void extend(struct version *v, const struct vmevent_entry *e)
+{
+    if (e->before < v->first_before) {
+        v->first_before = e->before;
+        v->first_after = e->after;
+    }
+    if (e->before > v->last_before) {
+        v->last_before = e->before;
+        v->last_after = e->after;
+    }
+}
+
+static int add_version(struct vmlog *log, uint32_t life, const struct vmevent_entry *e,
+                       uint32_t *slot, struct error *err)
+{
+    struct version v = {.address = e->address,
+                        .length = e->length,
+                        .life = life,
+                        .kind = e->kind,
+                        .first_before = e->before,
+                        .first_after = e->after,
+                        .last_before = e->before,
+                        .last_after = e->after};
+    if (log->versions.nr >= VERSIONS_MAX) {
+        log->stats.over++;
+        return 0;
+    }
+    if (contents_add(log, e->bytes, e->length, &v.content, err) < 0)
+        return -1;
+    if (!vec_push(&log->versions, v))
+        return error_no_memory(err);
+    *slot = (uint32_t)log->versions.nr;
+    log->stats.bytes += e->length;
+    return 0;
+}
+
+static int add_entry(struct vmlog *log, uint32_t pid, const struct vmevent_entry *e,
+                     struct error *err)
+{
+    uint32_t life = life_at(log, pid, e->before);
+    if (e->after < e->before || !e->length || e->flags & VMENTRY_FAILED) {
+        log->stats.bad += e->after < e->before;
+        return 0;
+    }
+    if (!life && life_begin(log, pid, 0, 0, err) < 0)
+        return -1;
+    if (!life && !(life = life_at(log, pid, e->before)))
+        return 0;
+    if (slots_grow(log, err) < 0)
+        return -1;
+    uint32_t *slot = slot_of(log, life - 1, e->address, e->length);
+    struct version *v = *slot ? &log->versions.at[*slot - 1] : NULL;
+    log->stats.marks += !e->bytes;
+    log->stats.entries += e->bytes != NULL;
+    if (!e->bytes && !v)
+        log->stats.orphans++;
+    else if (!e->bytes || (v && contents_equal(log, v, e->bytes)))
+        extend(v, e);
+    else
+        return add_version(log, life - 1, e, slot, err);
+    return 0;
+}
+
+static int add_close(struct vmlog *log, const struct vmevent_header *h, struct error *err)
+{
+    if (h->reason == VMEVENT_CLOSE_FORK)
+        return vmlog_fork(log, h->pid, h->other, h->before, err);
+    return vmlog_exec(log, h->pid, h->before, err);
+}
+
+int vmlog_add(struct vmlog *log, struct vmevent *e, struct error *err)
+{
+    struct vmevent_entry entry;
+    struct error ignored;
+    int got;
+    if (e->head.kind == VMEVENT_CLOSE)
+        return add_close(log, &e->head, err);
+    if (e->head.kind != VMEVENT_MEM)
+        return 0;
+    while ((got = vmevent_next(e, &entry, &ignored)) > 0) {
+        if (add_entry(log, e->head.pid, &entry, err) < 0)
+            return -1;
+    }
+    log->stats.bad += got < 0;
+    return 0;
+}
+
+/* ---- settling ------------------------------------------------------------------------------ */
+
+static int by_address(const void *a, const void *b)
+{
+    const struct version *x = a, *y = b;
+    if (x->life != y->life)
+        return x->life < y->life ? -1 : 1;
+    if (x->address != y->address)
+        return x->address < y->address ? -1 : 1;
+    return x->first_before < y->first_before ? -1 : x->first_before > y->first_before;
+}
+
+static int map_contents(struct vmlog *log, struct error *err)
+{
+    if (contents_flush(log, err) < 0)
+        return -1;
+    log->contents_size = log->written;
+    if (!log->written)
+        return 0;
+    void *map = mmap(NULL, log->contents_size, PROT_READ, MAP_SHARED, log->fd, 0);
+    if (map == MAP_FAILED)
+        return error_system(err, errno, "the temporary file of objects");
+    log->contents = map;
+    return 0;
+}
+
+int vmlog_settle(struct vmlog *log, struct error *err)
+{
+    size_t nr = log->versions.nr;
+    free(log->slots);
+    log->slots = NULL;
+    log->nr_slots = 0;
+    log->stats.versions = nr;
+    if (nr)
+        qsort(log->versions.at, nr, sizeof(*log->versions.at), by_address);
+    log->ends = calloc(nr + 1, sizeof(*log->ends));
+    if (!log->ends)
+        return error_no_memory(err);
+    for (size_t i = 0; i < nr; i++) {
+        const struct version *v = &log->versions.at[i];
+        struct life *life = &log->lives.at[v->life];
+        uint64_t end = v->address + v->length;
+        if (!life->nr++)
+            life->first = i;
+        else if (log->ends[i - 1] > end)
+            end = log->ends[i - 1];
+        log->ends[i] = end;
+    }
+    return map_contents(log, err);
+}
+
+struct vmlog_stats vmlog_stats(const struct vmlog *log)
+{
+    return log->stats;
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+/* The versions that have a byte, by how they stand to the time that is asked for. */
+struct found {
+    const struct version *around; /* equal before and after it */
+    const struct version *after;  /* first read at or after it */
+    const struct version *before; /* last read before it */
+};
+
+static uint64_t from_on(const struct version *v, uint64_t address)
+{
+    return v->address + v->length - address;
+}
+
+static void consider(struct found *f, const struct version *v, uint64_t address, uint64_t time)
+{
+    if (v->first_after <= time && v->last_before >= time) {
+        if (!f->around || from_on(v, address) > from_on(f->around, address))
+            f->around = v;
+    } else if (v->last_after > time) {
+        if (!f->after || v->first_before < f->after->first_before ||
+            (v->first_before == f->after->first_before &&
+             from_on(v, address) > from_on(f->after, address)))
+            f->after = v;
+    } else if (!f->before || v->last_after > f->before->last_after) {
+        f->before = v;
+    }
+}
+
+/* Versions are sorted by address; `ends` tells where no earlier one reaches the byte any more. */
+static struct found find(const struct vmlog *log, const struct life *life, uint64_t address,
+                         uint64_t time)
+{
+    struct found f = {0};
+    size_t low = life->first, high = life->first + life->nr;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (log->versions.at[mid].address <= address)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    while (low-- > life->first && log->ends[low] > address) {
+        const struct version *v = &log->versions.at[low];
+        if (address - v->address < v->length)
+            consider(&f, v, address, time);
+    }
+    return f;
+}
+
+static const uint8_t *bytes_at(const struct vmlog *log, const struct version *v, uint64_t address)
+{
+    return log->contents + v->content + (address - v->address);
+}
+
+/* What only one reading tells. An object that does not change while it lives, read soon after, is
+ * the one the sample had, if the sample kept it alive and it is of the kind that is looked for: the
+ * walker asks for objects that the stack names, and checks them. */
+static enum provenance one_sided(const struct version *v, bool after, uint64_t time)
+{
+    const uint64_t SOON = 200000000; /* ns */
+    if (v->kind != VMENTRY_OBJECT)
+        return after ? PROVENANCE_IMAGE : PROVENANCE_GUESS;
+    return after && v->first_before - time <= SOON ? PROVENANCE_EXACT : PROVENANCE_IMAGE;
+}
+
+/* Some bytes from `address` on; returns how many (0: none), where, and how far they are proven. */
+static uint64_t piece(const struct vmlog *log, const struct life *life, uint64_t address,
+                      uint64_t want, uint64_t time, const uint8_t **ret,
+                      enum provenance *provenance)
+{
+    struct found f = find(log, life, address, time);
+    const struct version *v = f.around ? f.around : f.after ? f.after : f.before;
+    if (!v)
+        return 0;
+    uint64_t there = from_on(v, address) < want ? from_on(v, address) : want;
+    *ret = bytes_at(log, v, address);
+    /* A running stack that is equal before and after may have been another in between. */
+    *provenance = v->kind == VMENTRY_STACK ? PROVENANCE_IMAGE : PROVENANCE_EXACT;
+    if (f.around)
+        return there;
+    *provenance = one_sided(v, f.after != NULL, time);
+    if (v->kind != VMENTRY_STACK && f.after && f.before && from_on(f.before, address) >= there &&
+        !memcmp(*ret, bytes_at(log, f.before, address), there))
+        *provenance = PROVENANCE_EXACT; /* told at other lengths, but the same */
+    return there;
+}
+
+static uint64_t piece_of_family(const struct vmlog *log, uint32_t life, uint64_t address,
+                                uint64_t want, uint64_t time, const uint8_t **ret,
+                                enum provenance *provenance)
+{
+    for (int i = 0; life && i < FORKS_MAX; i++) {
+        const struct life *l = &log->lives.at[life - 1];
+        uint64_t there = piece(log, l, address, want, time, ret, provenance);
+        if (there) {
+            if (i && *provenance == PROVENANCE_EXACT)
+                *provenance = PROVENANCE_IMAGE; /* the child may have changed it since */
+            return there;
+        }
+        if (time > l->from)
+            time = l->from;
+        life = l->parent;
+    }
+    return 0;
+}
+
+static bool log_read(void *context, uint64_t address, void *to, size_t size, uint64_t time,
+                     enum provenance *provenance)
+{
+    const struct vmlog_view *view = context;
+    uint32_t life = life_at(view->log, view->pid, time);
+    uint8_t *out = to;
+    *provenance = PROVENANCE_EXACT;
+    while (size) {
+        const uint8_t *bytes;
+        enum provenance p;
+        uint64_t part = piece_of_family(view->log, life, address, size, time, &bytes, &p);
+        if (!part)
+            return false;
+        memcpy(out, bytes, part);
+        *provenance = p > *provenance ? p : *provenance;
+        out += part;
+        address += part;
+        size -= part;
+    }
+    return true;
+}
+
+struct memory_layer vmlog_layer(const struct vmlog_view *view)
+{
+    return (struct memory_layer){.read = log_read, .context = (void *)(uintptr_t)view};
+}
+
+/* ---- a recording's ------------------------------------------------------------------------- */
+
+static bool may_hold_log(const struct perfdata *pd)
+{
+    for (size_t i = 0; i < perfdata_nr_events(pd); i++) {
+        const struct perf_event_attr *a = &perfdata_event(pd, i)->attr;
+        if (a->type == PERF_TYPE_SOFTWARE && a->config == PERF_COUNT_SW_BPF_OUTPUT &&
+            a->sample_type & PERF_SAMPLE_RAW)
+            return true;
+    }
+    return false;
+}
+
+static int take_sample(struct vmlog *log, const struct perfdata *pd, const struct record *rec,
+                       struct error *err)
+{
+    const struct perf_event_attr *a = &perfdata_event(pd, rec->event)->attr;
+    struct sample s;
+    struct vmevent e;
+    struct error ignored;
+    if (a->type != PERF_TYPE_SOFTWARE || a->config != PERF_COUNT_SW_BPF_OUTPUT)
+        return 0;
+    if (perfdata_sample(pd, rec, &s, &ignored) < 0 || !vmmemory_payload(&s, &e))
+        return 0;
+    return vmlog_add(log, &e, err);
+}
+
+static int take_record(struct vmlog *log, const struct perfdata *pd, const struct record *rec,
+                       struct error *err)
+{
+    struct record_comm comm;
+    struct record_task task;
+    struct error ignored;
+    if (rec->type == PERF_RECORD_SAMPLE)
+        return rec->event == PERFDATA_NO_EVENT ? 0 : take_sample(log, pd, rec, err);
+    if (rec->type == PERF_RECORD_COMM && perfdata_comm(pd, rec, &comm, &ignored) == 0 && comm.exec)
+        return vmlog_exec(log, comm.pid, rec->time, err);
+    if (rec->type == PERF_RECORD_FORK && perfdata_task(pd, rec, &task, &ignored) == 0 &&
+        task.pid != task.ppid && !task.synthesized)
+        return vmlog_fork(log, task.ppid, task.pid, rec->time, err);
+    return 0;
+}
+
+static int take_all(struct vmlog *log, struct perfdata *pd, struct error *err)
+{
+    enum { AT_ONCE = 256 };
+    struct record_batch batch = {0};
+    int failed = 0;
+    for (size_t nr = 1; nr && !failed;) {
+        failed = perfdata_read(pd, AT_ONCE, &batch, err);
+        nr = batch.nr;
+        for (size_t i = 0; i < nr && !failed; i++)
+            failed = take_record(log, pd, &batch.records[i], err);
+        perfdata_release(pd, &batch);
+    }
+    record_batch_free(&batch);
+    return failed;
+}
+
+int vmlog_read(const struct perfdata *pd, struct vmlog **ret, struct error *err)
+{
+    const struct perfdata_options options = {.unordered = true};
+    struct perfdata *again = NULL;
+    *ret = NULL;
+    if (perfdata_is_pipe(pd) || !may_hold_log(pd))
+        return 0;
+    if (vmlog_create(ret, err) < 0)
+        return -1;
+    int failed = perfdata_open(perfdata_path(pd), &options, &again, err);
+    if (!failed)
+        failed = take_all(*ret, again, err);
+    if (!failed)
+        failed = vmlog_settle(*ret, err);
+    perfdata_close(again);
+    if (failed) {
+        vmlog_free(*ret);
+        *ret = NULL;
+    }
+    return failed;
+}

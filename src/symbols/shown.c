@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* A table from mangled names to what they stand for. */
+#include "symbols/shown.h"
+#include "base/hash.h"
+#include "symbols/demangle.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct slot {
+    uint64_t hash;
+    const char *mangled; /* NULL: free */
+    const char *shown;
+};
+
+struct shown {
+    struct intern *strings;
+    bool demangle;
+    pthread_mutex_t lock;
+    struct slot *slots;
+    size_t nr, cap; /* cap is a power of two */
+};
+
+struct shown *shown_create(struct intern *strings, bool demangle)
+{
+    struct shown *s = calloc(1, sizeof(*s));
+    if (!s)
+        return NULL;
+    s->strings = strings;
+    s->demangle = demangle;
+    s->cap = 1024;
+    s->slots = calloc(s->cap, sizeof(*s->slots));
+    if (!s->slots) {
+        free(s);
+        return NULL;
+    }
+    pthread_mutex_init(&s->lock, NULL);
+    return s;
+}
+
+void shown_free(struct shown *s)
+{
+    if (!s)
+        return;
+    pthread_mutex_destroy(&s->lock);
+    free(s->slots);
+    free(s);
+}
+
+static struct slot *find(struct slot *slots, size_t cap, uint64_t hash, const char *name)
+{
+    size_t at = hash & (cap - 1);
+    while (slots[at].mangled && (slots[at].hash != hash || strcmp(slots[at].mangled, name) != 0))
+        at = (at + 1) & (cap - 1);
+    return &slots[at];
+}
+
+static bool grow(struct shown *s)
+{
+    size_t cap = s->cap * 2;
+    struct slot *slots = calloc(cap, sizeof(*slots));
+    if (!slots)
+        return false;
+    for (size_t i = 0; i < s->cap; i++)
+        if (s->slots[i].mangled)
+            *find(slots, cap, s->slots[i].hash, s->slots[i].mangled) = s->slots[i];
+    free(s->slots);
+    s->slots = slots;
+    s->cap = cap;
+    return true;
+}
+
+static const char *demangled(struct shown *s, const char *name)
+{
+    struct text text = {0};
+    const char *shown = NULL;
+    if (!demangle(name, &text))
+        text_string(&text, name);
+    if (!text.failed)
+        shown = intern_bytes(s->strings, text.at ? text.at : "", text.size);
+    text_free(&text);
+    return shown;
+}
+
+const char *shown_name(struct shown *s, const char *name)
+{
+    if (!s->demangle || !demangle_may(name))
+        return intern_string(s->strings, name);
+    uint64_t hash = hash_bytes(name, strlen(name));
+    const char *shown = NULL;
+    pthread_mutex_lock(&s->lock);
+    shown = find(s->slots, s->cap, hash, name)->shown;
+    pthread_mutex_unlock(&s->lock);
+    if (shown)
+        return shown;
+    /* Two threads may do the same at once; the result is one. */
+    shown = demangled(s, name);
+    pthread_mutex_lock(&s->lock);
+    if (shown && (s->nr * 2 < s->cap || grow(s))) {
+        struct slot *slot = find(s->slots, s->cap, hash, name);
+        s->nr += !slot->mangled;
+        *slot = (struct slot){hash, name, shown};
+    }
+    pthread_mutex_unlock(&s->lock);
+    return shown;
+}

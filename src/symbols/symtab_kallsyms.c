@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Symbols of the kernel and its modules out of kallsyms. */
+#include "symbols/symtab_internal.h"
+
+#include <elf.h>
+#include <string.h>
+
+static bool is_wanted(const struct kallsyms_line *l)
+{
+    switch (l->type | 0x20) {
+    case 't':
+    case 'w':
+    case 'd':
+    case 'b':
+        return *l->name != '$';
+    default:
+        return false;
+    }
+}
+
+/* The kernel's (with all modules', as perf sorts them together), or one module's. */
+static void add_lines(struct symtab *t, const char *module, uint64_t bias)
+{
+    size_t module_size = module ? strlen(module) : 0;
+    const char *at = t->text.at;
+    enum { USUAL_LINE = 40 };
+    if (!module && !vec_reserve(&t->keys, (size_t)(t->text.end - at) / USUAL_LINE))
+        t->no_memory = true;
+    struct kallsyms_line l = {0};
+    while (at < t->text.end && !t->no_memory) {
+        const char *line = at;
+        if (!kallsyms_line_read(&at, t->text.end, &l) || !is_wanted(&l))
+            continue;
+        if (module && (!l.module || (size_t)(l.module_end - l.module) != module_size ||
+                       memcmp(l.module, module, module_size) != 0))
+            continue;
+        symtab_add(t, l.address + bias, (size_t)(line - t->text.at), l.module != NULL);
+    }
+}
+
+bool symtab_kallsyms_symbol(struct symtab *t, const struct sort_key *k, struct symbol *ret)
+{
+    struct kallsyms_line l = {0};
+    const char *at = t->text.at + k->index;
+    char *name = NULL;
+    if (kallsyms_line_read(&at, t->text.end, &l))
+        name = strndup(l.name, (size_t)(l.name_end - l.name));
+    if (!name || !vec_push(&t->copies, name)) {
+        free(name);
+        return false;
+    }
+    uint32_t size = k->extra == UINT32_MAX ? 0 : k->extra;
+    *ret = (struct symbol){.start = k->key, .end = k->key + size, .name = name};
+    if (ret->end < ret->start)
+        ret->end = UINT64_MAX;
+    bool upper = l.type >= 'A' && l.type <= 'Z';
+    ret->binding = l.type == 'W' ? STB_WEAK : upper ? STB_GLOBAL : STB_LOCAL;
+    return true;
+}
+
+/* A module's name as kallsyms writes it: "[name]"; false: it cannot be one. */
+static bool module_name(const struct dso *dso, char *to, size_t room)
+{
+    const char *name = dso->short_name;
+    size_t size = strcspn(name, ".]"), skip = *name == '[', at = 0;
+    if (size <= skip || size + 3 > room)
+        return false;
+    to[at++] = '[';
+    for (size_t i = skip; i < size; i++)
+        to[at++] = name[i] == '-' ? '_' : name[i];
+    to[at++] = ']';
+    to[at] = 0;
+    return true;
+}
+
+void symtab_load_kallsyms(struct symtab *t, struct dso *dso, struct kallsyms_files *files)
+{
+    char module[256];
+    const char *path = dso_kallsyms(dso), *reference;
+    uint64_t bias = 0, recorded, most = 0, least = UINT64_MAX;
+    bool kernel = dso->kind == DSO_KERNEL;
+    if (!path || (!kernel && !module_name(dso, module, sizeof(module))))
+        return;
+    t->text = kallsyms_files_text(files, path);
+    if (kernel && dso_reference(dso, &reference, &recorded)) {
+        uint64_t here = kallsyms_address(t->text, reference);
+        bias = here ? recorded - here : 0;
+    }
+    add_lines(t, kernel ? NULL : module, bias);
+    vec_foreach (k, &t->keys) {
+        most = k->key > most ? k->key : most;
+        least = k->key < least ? k->key : least;
+    }
+    /* Hidden addresses (kptr_restrict) are all zero. */
+    if (most == 0)
+        t->keys.nr = 0;
+    /* A module's are made relative to the page where its text begins. */
+    vec_foreach (k, &t->keys)
+        k->key -= kernel ? 0 : least & ~UINT64_C(4095);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Walks over the memory of real LuaJIT processes that is no longer what it was: words are replaced
+ * as the input says (by other pointers, neighbours, zeros, noise), registers too. Every walk must
+ * end, the same twice, and the same in a batch. The images are those of the version matrix beside
+ * the repository; without them, or without what unpacks them, there is nothing to do.
+ *
+ * An input is: image, thread, rate and seed of the damage; then pairs of a register and a word.
+ */
+#include "base/hash.h"
+#include "session/core_process.h"
+#include "unwind/luajit/walk.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { IMAGES_MAX = 32, CONTEXTS = 16, MAX_FRAMES = 300, POINTERS = 512 };
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct image {
+    struct core_process process;
+    struct luajit_blob blob;
+    luajit_vm_list vms;
+    uint64_t pointers[POINTERS]; /* that stand in its memory, to be put elsewhere */
+};
+
+static struct image images[IMAGES_MAX];
+static unsigned nr_images;
+
+/* ---- images -------------------------------------------------------------------------------- */
+
+static void note_blob(struct image *image, const struct core_mapping *m)
+{
+    struct code code;
+    if (!m->file || !codemap_lookup(&image->process.code, m->start, 0, &code) ||
+        !cfi_luajit(code.cfi))
+        return;
+    const struct luajit_layout *l = cfi_luajit(code.cfi);
+    image->blob = (struct luajit_blob){l, l->blob + code.bias};
+}
+
+static void note_memory(struct image *image, const struct core_mapping *m)
+{
+    struct memory memory = {.layers = image->process.layers, .nr_layers = 2};
+    const struct memory_range range = {m->start, m->end};
+    enum provenance ignored = PROVENANCE_EXACT;
+    if (m->file)
+        return;
+    luajit_vms_find(&memory, &range, 1, &image->blob, 1, &image->vms, NULL);
+    for (unsigned i = 0; i < POINTERS / 8; i++) {
+        uint64_t word, at = m->start + hash_u64(i) % (m->end - m->start) / 8 * 8;
+        if (memory_read_u64(&memory, at, &word, &ignored) && word)
+            image->pointers[hash_u64(at) % POINTERS] = i % 4 ? word : at;
+    }
+}
+
+static void add_image(const char *folder, const char *build, const char *core)
+{
+    char path[4096], to[2048], lib[2048];
+    struct image *image = &images[nr_images];
+    snprintf(path, sizeof(path), "%s/%s/%s", folder, build, core);
+    snprintf(to, sizeof(to), "%s/", folder);
+    snprintf(lib, sizeof(lib), "%s/lib/", folder);
+    const struct path_replacement replace[] = {{"/opt/ljt/", to},
+                                               {"/usr/lib/x86_64-linux-gnu/", lib}};
+    const struct core_process_options options = {replace, 2, NULL};
+    if (core_process_open(path, &options, &image->process, NULL))
+        return;
+    const struct core *c = image->process.core;
+    for (size_t i = 0; i < core_nr_mappings(c); i++)
+        note_blob(image, core_mapping(c, i));
+    for (size_t i = 0; i < core_nr_mappings(c) && image->blob.layout; i++)
+        note_memory(image, core_mapping(c, i));
+    if (image->vms.nr)
+        nr_images++;
+    else
+        core_process_free(&image->process);
+}
+
+static bool unpack(const char *folder, const char *name)
+{
+    char command[8192];
+    snprintf(command, sizeof(command),
+             "tar --zstd --sparse -xf ../shared/testdata/luajit/%s.tar.zst -C %s 2>/dev/null", name,
+             folder);
+    return system(command) == 0;
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    static const char *const builds[] = {"2.0.5", "2.1b3", "2.1-2308", "2.1-2608"};
+    static const char *const kinds[] = {"interp.1.core", "jit.3.core",   "mixed.2.core",
+                                        "mixed.5.core",  "mixed.7.core", "mixedoff.2.core"};
+    char folder[] = "/tmp/fuzz_luajit.XXXXXX", command[64];
+    (void)argc, (void)argv;
+    if (!mkdtemp(folder) || !unpack(folder, "lib"))
+        return 0;
+    for (size_t b = 0; b < sizeof(builds) / sizeof(*builds); b++) {
+        for (size_t k = 0; unpack(folder, builds[b]) && k < sizeof(kinds) / sizeof(*kinds); k++)
+            add_image(folder, builds[b], kinds[k]);
+    }
+    snprintf(command, sizeof(command), "rm -rf %s", folder);
+    if (nr_images == 0 || system(command) != 0)
+        fprintf(stderr, "fuzz_luajit: no images\n");
+    return 0;
+}
+
+/* ---- damaged memory ------------------------------------------------------------------------ */
+
+struct damage {
+    const struct image *image;
+    uint64_t seed;
+    unsigned rate; /* one word in 1 << rate is damaged; 0: none */
+};
+
+static bool is_damaged(const struct damage *d, uint64_t hash)
+{
+    return d->rate != 0 && (hash & ((UINT64_C(1) << d->rate) - 1)) == 0;
+}
+
+static uint64_t damaged_word(const struct damage *d, uint64_t address, uint64_t word, uint64_t h)
+{
+    uint64_t other = d->image->pointers[(h >> 16) % POINTERS];
+    switch (h >> 60) {
+    case 0:
+        return 0;
+    case 1:
+        return UINT64_MAX;
+    case 2:
+    case 3:
+        return word + 8 * ((h >> 20 & 0xff) - 128);
+    case 4:
+        return word ^ UINT64_C(1) << (h >> 20 & 63);
+    case 5:
+        return h;
+    case 6:
+        return other << 32 | (uint32_t)word;
+    case 7:
+        return address; /* of itself */
+    case 8:
+        return (word & ~UINT64_C(0xff)) | (h >> 20 & 0xff);
+    default:
+        return other;
+    }
+}
+
+static bool read_layers(const struct damage *d, uint64_t address, void *to, size_t size,
+                        enum provenance *provenance)
+{
+    const struct memory_layer *layers = d->image->process.layers;
+    return layers[0].read(layers[0].context, address, to, size, 0, provenance) ||
+           layers[1].read(layers[1].context, address, to, size, 0, provenance);
+}
+
+/* A word is damaged or not whoever reads it, and with whatever size. */
+static bool read_damaged(void *context, uint64_t address, void *to, size_t size, uint64_t time,
+                         enum provenance *provenance)
+{
+    const struct damage *d = context;
+    (void)time;
+    if (!read_layers(d, address, to, size, provenance))
+        return false;
+    for (uint64_t at = address & ~UINT64_C(7); at < address + size; at += 8) {
+        uint64_t h = hash_combine(d->seed, at), word = 0;
+        if (!is_damaged(d, h))
+            continue;
+        read_layers(d, at, &word, 8, provenance);
+        word = damaged_word(d, at, word, h);
+        uint64_t from = at < address ? address : at;
+        uint64_t end = at + 8 < address + size ? at + 8 : address + size;
+        memcpy((uint8_t *)to + (from - address), (uint8_t *)&word + (from - at), end - from);
+    }
+    return true;
+}
+
+/* ---- one input ----------------------------------------------------------------------------- */
+
+static bool same(const struct unwind_stack *a, const struct unwind_stack *b)
+{
+    if (a->end != b->end || a->frames.nr != b->frames.nr || a->end_pc != b->end_pc)
+        return false;
+    for (size_t i = 0; i < a->frames.nr; i++) {
+        const struct frame *x = &a->frames.at[i], *y = &b->frames.at[i];
+        if (x->pc != y->pc || x->cfa != y->cfa || x->kind != y->kind || x->trace != y->trace ||
+            x->flags != y->flags || x->provenance != y->provenance || x->function != y->function)
+            return false;
+    }
+    return true;
+}
+
+/* Reads what a namer would read first, and puts something of the frame into the result. */
+static bool name(void *context, const struct memory *m, const struct luajit_vm *vm,
+                 const struct luajit_frame *frame, struct frame *ret)
+{
+    enum provenance provenance = PROVENANCE_EXACT;
+    uint64_t word;
+    (void)context;
+    if (frame->proto && memory_read_u64(m, frame->proto + (uint64_t)vm->layout->proto_chunkname,
+                                        &word, &provenance))
+        ret->line = (uint32_t)word;
+    ret->function = (uint32_t)hash_combine(frame->func, (uint64_t)(int64_t)frame->position) | 1;
+    return true;
+}
+
+struct context {
+    struct damage damage;
+    struct memory_layer layer;
+    struct unwind_input input;
+};
+
+static void make_context(struct context *c, const struct image *image, const uint8_t *data,
+                         size_t size, uint64_t seed, const struct walker *walker)
+{
+    size_t nr_threads = core_nr_threads(image->process.core);
+    const struct core_thread *thread =
+        core_thread(image->process.core, (size > 1 ? data[1] : 0) % nr_threads);
+    c->damage = (struct damage){image, seed, size > 2 ? data[2] % 12 : 6};
+    c->layer = (struct memory_layer){read_damaged, &c->damage};
+    c->input = (struct unwind_input){.registers = thread->registers,
+                                     .memory = {.layers = &c->layer, .nr_layers = 1},
+                                     .code = image->process.code,
+                                     .max_frames = MAX_FRAMES,
+                                     .walker = walker};
+    for (size_t at = 4; at + 3 <= size; at += 3) {
+        unsigned reg = data[at] % DWARF_NR;
+        uint64_t *value = &c->input.registers.value[reg];
+        uint64_t h = hash_combine(seed, at);
+        if (data[at] & 0x80)
+            *value = image->pointers[(data[at + 1] | data[at + 2] << 8) % POINTERS];
+        else if (data[at] & 0x40)
+            *value += (uint64_t)(int64_t)((int8_t)data[at + 1] * 8);
+        else if (data[at] & 0x20)
+            *value = image->blob.address + h % image->blob.layout->blob_size;
+        else
+            *value = h;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct unwinder *u;
+    static struct unwind_stack stacks[CONTEXTS], single;
+    struct context contexts[CONTEXTS];
+    struct unwind_input inputs[CONTEXTS];
+    if (nr_images == 0 || size < 4)
+        return 0;
+    if (!u)
+        u = unwinder_create();
+    const struct image *image = &images[data[0] % nr_images];
+    const struct luajit_process process = {
+        image->vms.at, data[3] & 1 ? image->vms.nr : 0, &image->blob, 1, {name, NULL}};
+    const struct walker walker = luajit_walker(&process);
+    uint64_t seed = hash_bytes(data, size);
+    for (unsigned i = 0; i < CONTEXTS; i++) {
+        make_context(&contexts[i], image, data, size, hash_combine(seed, i), &walker);
+        inputs[i] = contexts[i].input;
+        stacks[i].frames.nr = 0;
+    }
+    if (unwind_batch(u, inputs, stacks, CONTEXTS, NULL))
+        return 0;
+    for (unsigned i = 0; i < CONTEXTS; i += 4) {
+        single.frames.nr = 0;
+        if (stacks[i].frames.nr > MAX_FRAMES || unwind(u, &inputs[i], &single, NULL) ||
+            !same(&stacks[i], &single))
+            abort();
+    }
+    return 0;
+}

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""JavaScript frames of `ljperf bt` against node's own stack trace of the same path.
+
+v8_frames.py STACK BT [TIER...]: every frame of the trace that has a place must be there, in order,
+with its name, file, line and column. Frames of Maglev's have neither line nor column, unless they
+are innermost; of the innermost one the name and file are compared only, since node prints at one
+line and stops at another. TIER: a tier that must occur. Prints how many frames were compared.
+"""
+import re
+import sys
+
+
+def want(path):
+    for text in open(path, encoding='utf-8'):
+        at = re.match(r'\s+at (.*)$', text)
+        if not at:
+            continue
+        text = at.group(1)
+        m = re.match(r'(.*?) ?\(?(?:eval at .*\), )?([^ ()]*):(\d+):(\d+)\)?$', text)
+        if not m:
+            continue  # Array.map (<anonymous>)
+        name, file, line, column = m.groups()
+        name = re.sub(r'^(new|async) | \[as .*\]$|^async ', '', name)
+        evaled = 'eval at ' in text
+        name = '' if name in ('eval', 'Object.<anonymous>', '<anonymous>') else name
+        yield name, '<eval>' if evaled else file, int(line), int(column)
+
+
+def got(path):
+    for text in open(path, encoding='utf-8'):
+        m = re.match(r'\t *[0-9a-f]+ (.*) \(([^ ]*)\) \[js ([^\]]*)\]$', text)
+        if not m:
+            if ' [js' in text:
+                yield '?', text.strip(), 0, 0, ''
+            continue
+        symbol, file, words = m.groups()
+        at = re.search(r'line=(\d+):(\d+)', words)
+        name = re.sub(r' ?[^ ]*$', '', symbol)
+        if re.search(r'\b(guess|image)\b', words):
+            name = 'unproven ' + name
+        yield (name, '<eval>' if file.endswith('<eval>') else file,
+               int(at.group(1)) if at else 0, int(at.group(2)) if at else 0, words.split()[0])
+
+
+wanted, frames = list(want(sys.argv[1])), list(got(sys.argv[2]))
+for i, w in enumerate(wanted):
+    g = frames[i] if i < len(frames) else ('none', '', 0, 0, '')
+    names = g[0] == w[0] or (g[0] and w[0].endswith('.' + g[0]))
+    place = g[2:4] == w[2:4] or (g[4] == 'maglev' and g[2] == 0)
+    if not names or g[1] != w[1] or (i and not place):
+        sys.exit(f'frame {i}: {g}, but node says {w}')
+if len(frames) != len(wanted) or not wanted:
+    sys.exit(f'{len(frames)} frames, but node says {len(wanted)}')
+for tier in sys.argv[3:]:
+    if tier not in [g[4] for g in frames]:
+        sys.exit(f'no frame is {tier}')
+print(len(frames))

@@ -1,0 +1,621 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Names and lines of Lua functions against what LuaJIT itself says of them. luajit_names.lua calls
+ * functions in every form; at the bottom of each it prints debug.getinfo's account of the stack and
+ * waits. The same stack is then walked from outside (by a walk of the test's own, which knows the
+ * interpreter's frames only) and named. Runs with the luajit of this machine, those of the test
+ * data, and those that the environment variable LUAJITS lists.
+ */
+#include "scratch.h"
+#include "base/cursor.h"
+#include "capture/vmscan.h"
+#include "unwind/frame.h"
+#include "unwind/luajit/names.h"
+#include "unwind/luajit/names_builtins.h"
+#include "unwind/luajit/names_scan.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { FRAMES_MAX = 64, LINES_MAX = 512 };
+
+/* One frame as the program told it. */
+struct told {
+    char what[8], kind[16], name[128], source[512], library[64];
+    int line, defined;
+};
+
+/* The program under test, and what reads it. */
+struct target {
+    pid_t pid;
+    FILE *from, *to;
+    struct process_memory *process;
+    struct memory_layer layer;
+    struct memory memory;
+    struct vmscan *scan;
+    vmscan_vm_list vms;
+    struct luajit_layout layout;
+    struct luajit_vm vm;
+    uint64_t main_L;
+    struct luajit_builtins builtins;
+    struct guests *guests;
+    struct luajit_names *names;
+    unsigned frames; /* compared */
+    unsigned library_names;
+    char *builtin[BUILTINS_MAX]; /* told: names by number */
+};
+
+static char source_path[PATH_MAX];
+static char *marker[LINES_MAX]; /* by line: the display name wanted there */
+static char *binaries[32];
+static unsigned nr_binaries;
+
+/* ---- reading the target ---------------------------------------------------------------------- */
+
+static uint64_t ref(const struct target *t, uint64_t address)
+{
+    uint64_t v = 0;
+    enum provenance ignored = PROVENANCE_EXACT;
+    assert_true(memory_read(&t->memory, address, &v, (size_t)t->layout.ref_size, &ignored));
+    return v;
+}
+
+static uint64_t word(const struct target *t, uint64_t address, size_t size)
+{
+    uint64_t v = 0;
+    enum provenance ignored = PROVENANCE_EXACT;
+    assert_true(memory_read(&t->memory, address, &v, size, &ignored));
+    return v;
+}
+
+/* Function and link of the frame at `base`. */
+static uint64_t frame_func(const struct target *t, uint64_t base)
+{
+    return t->layout.gc64 ? word(t, base - 16, 8) & UINT64_C(0x7fffffffffff) : word(t, base - 8, 4);
+}
+
+static uint64_t frame_link(const struct target *t, uint64_t base)
+{
+    return t->layout.gc64 ? word(t, base - 8, 8) : word(t, base - 4, 4);
+}
+
+static uint64_t continuation_pc(const struct target *t, uint64_t base)
+{
+    return t->layout.gc64 ? word(t, base - 24, 8) : word(t, base - 12, 4);
+}
+
+static uint64_t proto_of(const struct target *t, uint64_t func)
+{
+    if (word(t, func + (uint64_t)t->layout.gct, 1) != 8 ||
+        word(t, func + (uint64_t)t->layout.func_ffid, 1) != 0)
+        return 0;
+    return ref(t, func + (uint64_t)t->layout.func_pc) - (uint64_t)t->layout.proto_size;
+}
+
+static struct luajit_frame frame_at(const struct target *t, uint64_t L, uint64_t func, uint64_t pc)
+{
+    struct luajit_frame f = {.g = t->vm.g, .L = L, .func = func, .position = -1};
+    f.ffid = (uint8_t)word(t, func + (uint64_t)t->layout.func_ffid, 1);
+    f.kind = f.ffid == 0 ? LUAJIT_FRAME_LUA : f.ffid == 1 ? LUAJIT_FRAME_C : LUAJIT_FRAME_BUILTIN;
+    f.proto = proto_of(t, func);
+    if (f.proto && pc)
+        f.position = (int32_t)((pc - f.proto - (uint64_t)t->layout.proto_size) / 4) - 1;
+    return f;
+}
+
+/* The frames of a lua_State that waits in a C function, that function's first. */
+static unsigned walk(const struct target *t, uint64_t L, struct luajit_frame *frames)
+{
+    const uint64_t slots = (uint64_t)t->layout.frame_slots;
+    uint64_t bottom = ref(t, L + (uint64_t)t->layout.L_stack) + 8 * slots;
+    uint64_t base = word(t, L + (uint64_t)t->layout.L_base, 8), pc = 0;
+    unsigned nr = 0;
+    while (base > bottom && nr < FRAMES_MAX) {
+        uint64_t func = frame_func(t, base), link = frame_link(t, base);
+        if (word(t, func + (uint64_t)t->layout.gct, 1) == 8)
+            frames[nr++] = frame_at(t, L, func, pc);
+        if ((link & 7) == 3) {
+            base -= link & ~UINT64_C(7);
+            link = frame_link(t, base);
+        }
+        bool call = (link & 3) == 0, continuation = (link & 7) == 2;
+        pc = call ? link : continuation ? continuation_pc(t, base) : 0;
+        uint64_t delta = call ? 8 * (slots + (word(t, link - 4, 4) >> 8 & 0xff)) : link & ~7ULL;
+        base -= delta;
+        uint64_t caller = pc && base > bottom ? proto_of(t, frame_func(t, base)) : 0;
+        if (caller && nr) {
+            frames[nr - 1].caller_proto = caller;
+            frames[nr - 1].caller_pc = pc;
+        }
+    }
+    return nr;
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+static void put_escaped(char *out, size_t size, const char *s)
+{
+    size_t n = 0;
+    for (; *s && n + 4 < size; s++) {
+        bool plain = (unsigned char)*s >= ' ' && *s != 0x7f && *s != '|' && *s != '%';
+        n += (size_t)snprintf(out + n, size - n, plain ? "%c" : "%%%02X", (unsigned char)*s);
+    }
+    out[n] = 0;
+}
+
+/* LuaJIT's short form keeps a path's last bytes, or a name's first. */
+static bool same_source(const char *file, const char *told)
+{
+    char cut[80], escaped[512];
+    size_t size = strlen(file);
+    put_escaped(escaped, sizeof(escaped), file);
+    if (strcmp(escaped, told) == 0)
+        return true;
+    if (size < 60)
+        return false;
+    snprintf(cut, sizeof(cut), "...%s", file + size - 56);
+    put_escaped(escaped, sizeof(escaped), cut);
+    if (strcmp(escaped, told) == 0)
+        return true;
+    snprintf(cut, sizeof(cut), "%.59s", file);
+    put_escaped(escaped, sizeof(escaped), cut);
+    return strcmp(escaped, told) == 0;
+}
+
+#define EXPECT(condition, ...)                                 \
+    do {                                                       \
+        if (!(condition)) {                                    \
+            print_message("%s, frame %u: ", case_name, index); \
+            print_message(__VA_ARGS__);                        \
+            print_message("\n");                               \
+            failures++;                                        \
+        }                                                      \
+    } while (0)
+
+/* The display name that the program's text asks for at the line of definition. Only when all frames
+ * of the stack were named: the main chunk, which defines most, is the last. */
+static unsigned compare_display(const struct target *t, const char *case_name, unsigned index,
+                                uint32_t function)
+{
+    unsigned failures = 0;
+    struct guest_function f = {0};
+    const char *base =
+        guest_get(t->guests, function, UINT64_MAX, &f) && f.file ? strrchr(f.file, '/') : NULL;
+    if (!base || strcmp(base, "/luajit_names.lua") != 0 || f.line >= LINES_MAX || !marker[f.line])
+        return 0;
+    const char *want = marker[f.line];
+    if (strcmp(want, "-") == 0)
+        EXPECT(f.rank < GUEST_RANK_DEFINED, "named %s where it is defined", f.name);
+    else
+        EXPECT(f.rank == GUEST_RANK_DEFINED && strcmp(f.name, want) == 0, "display name %s, not %s",
+               f.name ? f.name : "(none)", want);
+    return failures;
+}
+
+static unsigned compare_frame(struct target *t, const char *case_name, unsigned index,
+                              const struct luajit_frame *frame, const struct told *told,
+                              uint32_t *function)
+{
+    unsigned failures = 0;
+    struct luajit_named named;
+    struct guest_function f = {0};
+    struct luajit_names_source source = {.memory = &t->memory, .vm = &t->vm, .space = 1};
+    assert_int_equal(luajit_names_frame(t->names, &source, frame, &named, NULL), 0);
+    bool lua = frame->kind == LUAJIT_FRAME_LUA;
+    *function = named.function;
+    EXPECT(lua == (strcmp(told->what, "C") != 0), "kind %u, told %s", frame->kind, told->what);
+    EXPECT(strcmp(named.callname ? named.callname : "", told->name) == 0, "called %s, told %s",
+           named.callname ? named.callname : "-", told->name);
+    /* Of an upvalue whose name was stripped LuaJIT tells the kind, and an empty name. */
+    EXPECT(!*told->name || strcmp(luajit_name_kind_text(named.callkind), told->kind) == 0,
+           "call of kind %s, told %s", luajit_name_kind_text(named.callkind), told->kind);
+    t->frames++;
+    if (frame->kind == LUAJIT_FRAME_C)
+        return failures;
+    assert_true(guest_get(t->guests, named.function, UINT64_MAX, &f));
+    if (*told->library) {
+        EXPECT(f.name && strcmp(f.name, told->library) == 0, "library function %s, told %s", f.name,
+               told->library);
+        t->library_names++;
+    }
+    if (!lua)
+        return failures;
+    EXPECT(same_source(f.file, told->source), "source %s, told %s", f.file, told->source);
+    EXPECT((f.kind == GUEST_MAIN) == (strcmp(told->what, "main") == 0),
+           "kind of function %u, told %s", f.kind, told->what);
+    EXPECT((int)f.line == (told->defined > 0 ? told->defined : 0), "defined on %u, told %d", f.line,
+           told->defined);
+    EXPECT((int)named.line == (told->line > 0 ? told->line : 0), "line %u, told %d", named.line,
+           told->line);
+    EXPECT(named.provenance == PROVENANCE_IMAGE, "provenance %u", named.provenance);
+    return failures;
+}
+
+static unsigned compare_case(struct target *t, const char *case_name, const struct told *told,
+                             unsigned nr_told)
+{
+    struct luajit_frame frames[FRAMES_MAX];
+    uint32_t functions[FRAMES_MAX];
+    unsigned failures = 0, index = 0;
+    uint64_t L =
+        t->layout.cur_L == LUAJIT_UNKNOWN ? t->main_L : ref(t, t->vm.g + (uint64_t)t->layout.cur_L);
+    t->memory.time++;
+    unsigned nr = walk(t, L, frames);
+    EXPECT(nr == nr_told + 1, "%u frames, told %u", nr, nr_told);
+    for (index = 0; index < nr_told && index + 1 < nr; index++)
+        failures +=
+            compare_frame(t, case_name, index, &frames[index + 1], &told[index], &functions[index]);
+    for (unsigned i = index; i-- > 0;)
+        failures += compare_display(t, case_name, i, functions[i]);
+    return failures;
+}
+
+/* ---- the target's life ----------------------------------------------------------------------- */
+
+static void start(struct target *t, const char *binary)
+{
+    int in[2], out[2];
+    assert_int_equal(pipe(in), 0);
+    assert_int_equal(pipe(out), 0);
+    t->pid = fork();
+    if (t->pid == 0) {
+        dup2(in[0], 0);
+        dup2(out[1], 1);
+        close(in[1]);
+        close(out[0]);
+        execl(binary, "luajit", "-joff", source_path, (char *)NULL);
+        _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    t->to = fdopen(in[1], "w");
+    t->from = fdopen(out[0], "r");
+}
+
+static void read_builtins(struct target *t, const char *binary)
+{
+    FILE *f = fopen(binary, "r");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, 0, SEEK_END), 0);
+    long size = ftell(f);
+    rewind(f);
+    uint8_t *bytes = malloc((size_t)size);
+    assert_int_equal(fread(bytes, 1, (size_t)size, f), size);
+    fclose(f);
+    luajit_builtins_scan(&t->builtins, bytes, (size_t)size);
+    free(bytes);
+}
+
+/* Once the program waits for the first time. */
+static void attach(struct target *t, const char *binary)
+{
+    struct error err = {0};
+    if (process_memory_open(t->pid, &t->process, &err))
+        fail_msg("%s", err.text);
+    t->layer = process_memory_layer(t->process);
+    t->memory = (struct memory){.layers = &t->layer, .nr_layers = 1, .time = 1};
+    t->scan = vmscan_create();
+    if (vmscan_process(t->scan, t->pid, &t->vms, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(t->vms.nr, 1);
+    t->vm = t->vms.at[0].vm;
+    t->main_L = t->vms.at[0].main_L;
+    t->layout = *t->vm.layout;
+    read_builtins(t, binary);
+    t->layout.builtins = &t->builtins;
+    t->vm.layout = &t->layout;
+    t->guests = guests_create();
+    t->names = luajit_names_create(t->guests);
+}
+
+static void stop(struct target *t)
+{
+    fclose(t->from);
+    fclose(t->to);
+    kill(t->pid, SIGKILL);
+    waitpid(t->pid, NULL, 0);
+    luajit_names_free(t->names);
+    guests_free(t->guests);
+    process_memory_close(t->process);
+    vec_free(&t->vms);
+    vmscan_free(t->scan);
+}
+
+/* Until the program has come from printing to waiting. */
+static void await_sleep(pid_t pid)
+{
+    char name[32], state = 0;
+    snprintf(name, sizeof(name), "/proc/%d/stat", (int)pid);
+    for (unsigned i = 0; state != 'S' && i < 20000; i++) {
+        FILE *f = fopen(name, "r");
+        assert_non_null(f);
+        if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+            state = 0;
+        fclose(f);
+        if (state != 'S')
+            usleep(500);
+    }
+    assert_int_equal(state, 'S');
+}
+
+static char *field(char **at)
+{
+    char *s = strsep(at, "|\n");
+    return s ? s : "";
+}
+
+static void parse_frame(char *line, struct told *ret)
+{
+    char *at = line + strlen("frame|");
+    snprintf(ret->what, sizeof(ret->what), "%s", field(&at));
+    snprintf(ret->kind, sizeof(ret->kind), "%s", field(&at));
+    snprintf(ret->name, sizeof(ret->name), "%s", field(&at));
+    snprintf(ret->source, sizeof(ret->source), "%s", field(&at));
+    ret->line = atoi(field(&at));
+    ret->defined = atoi(field(&at));
+    snprintf(ret->library, sizeof(ret->library), "%s", field(&at));
+}
+
+static void parse_builtin(struct target *t, char *line)
+{
+    char *at = line + strlen("builtin|");
+    int number = atoi(field(&at));
+    assert_in_range(number, 2, BUILTINS_MAX - 1);
+    free(t->builtin[number]);
+    t->builtin[number] = strdup(field(&at));
+}
+
+/* Names under which a function is there for the sake of older programs. */
+static const char *without_alias(const char *name)
+{
+    static const char *const alias[][2] = {{"math.mod", "math.fmod"},
+                                           {"string.gfind", "string.gmatch"}};
+    for (size_t i = 0; i < sizeof(alias) / sizeof(*alias); i++)
+        if (strcmp(name, alias[i][0]) == 0)
+            return alias[i][1];
+    return name;
+}
+
+/* The binary's own list against the live functions. */
+static unsigned compare_builtins(struct target *t)
+{
+    unsigned failures = 0, told = 0;
+    for (unsigned i = 0; i < BUILTINS_MAX; i++) {
+        if (!t->builtin[i])
+            continue;
+        told++;
+        if (strcmp(t->builtins.name[i], without_alias(t->builtin[i])) != 0) {
+            print_message("function %u: %s, told %s\n", i, t->builtins.name[i], t->builtin[i]);
+            failures++;
+        }
+        free(t->builtin[i]);
+    }
+    print_message("%u library functions by number, %u told\n", t->builtins.nr, told);
+    assert_true(told > 120);
+    return failures;
+}
+
+/* Without g->cur_L (2.0) coroutines cannot be found by this test. */
+static bool run_cases(struct target *t, const char *binary, unsigned *cases, unsigned *failures)
+{
+    struct told told[FRAMES_MAX];
+    unsigned nr = 0;
+    char line[2048];
+    while (fgets(line, sizeof(line), t->from)) {
+        if (strncmp(line, "frame|", 6) == 0 && nr < FRAMES_MAX)
+            parse_frame(line, &told[nr++]);
+        if (strncmp(line, "builtin|", 8) == 0)
+            parse_builtin(t, line);
+        if (strcmp(line, "end\n") == 0)
+            return true;
+        if (strcmp(line, "coroutines\n") == 0 && t->layout.cur_L == LUAJIT_UNKNOWN)
+            return true;
+        if (strncmp(line, "case|", 5) != 0)
+            continue;
+        line[strcspn(line, "\n")] = 0;
+        await_sleep(t->pid);
+        if (!t->process)
+            attach(t, binary);
+        *failures += compare_case(t, line + 5, told, nr);
+        ++*cases;
+        nr = 0;
+        fputc('\n', t->to);
+        fflush(t->to);
+    }
+    return false;
+}
+
+static void names_are_those_that_luajit_tells(void **state)
+{
+    (void)state;
+    unsigned all = 0;
+    for (unsigned i = 0; i < nr_binaries; i++) {
+        struct target t = {0};
+        unsigned cases = 0, failures = 0;
+        start(&t, binaries[i]);
+        bool ended = run_cases(&t, binaries[i], &cases, &failures);
+        print_message("%s: %u cases, %u frames, %u library functions, %u failures\n", binaries[i],
+                      cases, t.frames, t.library_names, failures);
+        failures += compare_builtins(&t);
+        assert_true(ended && cases >= 60 && t.library_names >= 8);
+        all += failures;
+        stop(&t);
+    }
+    assert_int_equal(all, 0);
+}
+
+/* ---- hostile objects ------------------------------------------------------------------------- */
+
+/* Reads through to the target, and turns over some of what it got. */
+struct liar {
+    struct memory_layer under;
+    uint64_t random;
+    unsigned one_in; /* bytes */
+};
+
+static uint64_t next_random(uint64_t *r)
+{
+    *r ^= *r << 13;
+    *r ^= *r >> 7;
+    return *r ^= *r << 17;
+}
+
+static bool lie(void *context, uint64_t address, void *to, size_t size, uint64_t time,
+                enum provenance *provenance)
+{
+    struct liar *l = context;
+    if (!l->under.read(l->under.context, address, to, size, time, provenance))
+        return false;
+    size_t lies = next_random(&l->random) % (size / l->one_in + 2);
+    for (size_t i = 0; i < lies; i++) {
+        static const uint8_t favourite[] = {0, 1, 0x7f, 0x80, 0xff};
+        uint64_t r = next_random(&l->random);
+        uint8_t *byte = (uint8_t *)to + r % size;
+        *byte = r >> 60 < 8 ? (uint8_t)(r >> 32) : favourite[(r >> 32) % sizeof(favourite)];
+    }
+    return true;
+}
+
+static void name_lies(struct target *t, unsigned rounds)
+{
+    struct luajit_frame frames[FRAMES_MAX];
+    uint64_t L = ref(t, t->vm.g + (uint64_t)t->layout.cur_L);
+    unsigned nr = walk(t, L, frames);
+    struct liar liar = {t->layer, 0x9e3779b97f4a7c15, 64};
+    struct memory_layer layer = {lie, &liar};
+    struct memory memory = {.layers = &layer, .nr_layers = 1, .time = 1000};
+    struct luajit_names_source source = {.memory = &memory, .vm = &t->vm, .space = 2};
+    for (unsigned i = 0; i < rounds; i++) {
+        struct luajit_named named;
+        struct guest_function f;
+        struct luajit_frame frame = frames[i % nr];
+        memory.time++;
+        liar.one_in = 16u << i % 8;
+        if (i % 16 == 0)
+            frame.position = (int32_t)next_random(&liar.random);
+        if (i % 16 == 1)
+            frame.caller_pc = next_random(&liar.random);
+        assert_int_equal(luajit_names_frame(t->names, &source, &frame, &named, NULL), 0);
+        if (frame.kind != LUAJIT_FRAME_C)
+            assert_true(guest_get(t->guests, named.function, UINT64_MAX, &f));
+    }
+}
+
+static void lying_objects_are_refused_or_named_in_vain(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < nr_binaries; i++) {
+        struct target t = {0};
+        char line[2048];
+        start(&t, binaries[i]);
+        while (fgets(line, sizeof(line), t.from) && strncmp(line, "case|nested field", 17) != 0)
+            if (strncmp(line, "case|", 5) == 0) {
+                fputc('\n', t.to);
+                fflush(t.to);
+            }
+        await_sleep(t.pid);
+        attach(&t, binaries[i]);
+        if (t.layout.cur_L != LUAJIT_UNKNOWN)
+            name_lies(&t, 3000);
+        stop(&t);
+    }
+}
+
+/* ---- what there is to test with ----------------------------------------------------------------
+ */
+
+static void add_binary(const char *file)
+{
+    if (nr_binaries < sizeof(binaries) / sizeof(*binaries) && access(file, X_OK) == 0)
+        binaries[nr_binaries++] = strdup(file);
+}
+
+static void read_markers(void)
+{
+    char line[1024];
+    FILE *f = fopen(source_path, "r");
+    assert_non_null(f);
+    for (unsigned n = 1; n < LINES_MAX && fgets(line, sizeof(line), f); n++) {
+        char *at = strstr(line, "--@ ");
+        line[strcspn(line, "\n")] = 0;
+        if (at)
+            marker[n] = strdup(at + 4);
+    }
+    fclose(f);
+}
+
+static void find_archives(const char *root)
+{
+    static const char *const builds[] = {"2.0.5",    "2.1b3",           "2.1b3-gc64",
+                                         "2.1-2308", "2.1-2203-nogc64", "2.1-2608",
+                                         "or-1905",  "2.1-2608-nogc64", "or-2403"};
+    char file[PATH_MAX + 64];
+    for (size_t i = 0; i < sizeof(builds) / sizeof(*builds); i++) {
+        snprintf(file, sizeof(file), "%s/../shared/testdata/luajit/%s.tar.zst", root, builds[i]);
+        if (access(file, R_OK))
+            continue;
+        shell("tar --zstd -xf %s %s/luajit", file, builds[i]);
+        snprintf(file, sizeof(file), "%s/%s/luajit", scratch_folder, builds[i]);
+        add_binary(file);
+    }
+}
+
+static int prepare(void **state)
+{
+    (void)state;
+    char root[PATH_MAX];
+    ssize_t size = readlink("/proc/self/exe", root, sizeof(root) - 1);
+    if (size < 0)
+        return -1;
+    root[size] = 0;
+    for (unsigned up = 0; up < 3; up++) /* build/tests/test_... */
+        dirname(root);
+    snprintf(source_path, sizeof(source_path), "%.*s/tests/unit/luajit_names.lua", PATH_MAX - 64,
+             root);
+    snprintf(scratch_folder, sizeof(scratch_folder), "/tmp/test_luajit_names.XXXXXX");
+    if (!mkdtemp(scratch_folder))
+        return -1;
+    read_markers();
+    add_binary("/usr/bin/luajit");
+    find_archives(root);
+    char *list = getenv("LUAJITS") ? strdup(getenv("LUAJITS")) : NULL, *at = list;
+    for (char *file; at && (file = strsep(&at, ":"));)
+        add_binary(file);
+    free(list);
+    return 0;
+}
+
+static int clean(void **state)
+{
+    (void)state;
+    shell("rm -rf %s", scratch_folder);
+    for (unsigned i = 0; i < nr_binaries; i++)
+        free(binaries[i]);
+    for (unsigned i = 0; i < LINES_MAX; i++)
+        free(marker[i]);
+    return 0;
+}
+
+int main(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_are_those_that_luajit_tells),
+        cmocka_unit_test(lying_objects_are_refused_or_named_in_vain),
+    };
+    int failed = cmocka_run_group_tests(tests, prepare, clean);
+    if (!nr_binaries)
+        puts("no luajit here, and no test data");
+    return failed || nr_binaries ? failed : 77;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The object log over this very process: what is told, when, and what is given to a walk. */
+#include "capture/objects.h"
+#include "perfdata/vmevent.h"
+#include "session/vmmemory.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* What was written, as a recording's reader takes it; and a clock that is set by hand. */
+struct log {
+    struct vmlog *log;
+    uint64_t time;
+    unsigned contents, marks;
+    uint32_t longest;
+};
+
+static uint64_t clock_of(void *context)
+{
+    struct log *l = context;
+    return ++l->time;
+}
+
+static int take(void *context, const void *payload, size_t size, struct error *err)
+{
+    struct log *l = context;
+    struct vmevent e;
+    struct vmevent_entry entry;
+    assert_int_equal(vmevent_open(payload, size, &e, err), 0);
+    while (vmevent_next(&e, &entry, err) > 0) {
+        l->contents += entry.bytes != NULL;
+        l->marks += entry.bytes == NULL;
+        if (entry.length > l->longest)
+            l->longest = entry.length;
+    }
+    assert_int_equal(vmevent_open(payload, size, &e, err), 0);
+    return vmlog_add(l->log, &e, err);
+}
+
+static struct object_process *begin(struct log *l)
+{
+    struct object_process *p;
+    struct process_memory *memory;
+    const struct object_sink sink = {.write = take, .now = clock_of, .context = l};
+    memset(l, 0, sizeof(*l));
+    assert_int_equal(vmlog_create(&l->log, NULL), 0);
+    assert_int_equal(process_memory_open(getpid(), &memory, NULL), 0);
+    assert_int_equal(object_process_create(getpid(), memory, &sink, &p, NULL), 0);
+    return p;
+}
+
+static bool read_at(struct object_process *p, const void *address, void *to, size_t size,
+                    uint64_t time)
+{
+    enum provenance how = PROVENANCE_EXACT;
+    struct memory_layer layer = object_process_layer(p);
+    bool ok = layer.read(layer.context, (uint64_t)(uintptr_t)address, to, size, time, &how);
+    if (ok)
+        assert_int_equal(how, PROVENANCE_IMAGE);
+    return ok;
+}
+
+static void end(struct object_process *p, struct log *l)
+{
+    object_process_free(p);
+    vmlog_free(l->log);
+}
+
+static void memory_is_told_once(void **state)
+{
+    (void)state;
+    struct log l;
+    struct object_process *p = begin(&l);
+    _Alignas(64) char cell[64] = "first";
+    char got[8];
+    assert_true(read_at(p, cell, got, 6, 0));
+    assert_string_equal(got, "first");
+    assert_true(read_at(p, cell + 10, got, 6, 0)); /* the same line */
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(object_process_pass(p, 100, NULL), 0);
+    assert_int_equal(l.contents, 1);
+    assert_int_equal(l.marks, 0);
+    uint64_t equal_at = l.time;
+    assert_int_equal(object_process_pass(p, 100, NULL), 0);
+    strcpy(cell, "other");
+    assert_true(read_at(p, cell, got, 6, l.time)); /* a sample that is newer than the reading */
+    assert_string_equal(got, "other");
+    assert_int_equal(object_process_flush(p, NULL), 0);
+    assert_int_equal(l.contents, 2);
+    assert_int_equal(l.marks, 1); /* the last reading that was equal */
+    assert_int_equal(vmlog_settle(l.log, NULL), 0);
+    const struct vmlog_view view = {l.log, (uint32_t)getpid()};
+    struct memory_layer layer = vmlog_layer(&view);
+    enum provenance how;
+    assert_true(layer.read(layer.context, (uint64_t)(uintptr_t)cell, got, 6, equal_at, &how));
+    assert_string_equal(got, "first");
+    assert_int_equal(how, PROVENANCE_EXACT);
+    end(p, &l);
+}
+
+/* What was read in a pass that began after the sample is good for it. */
+static void readings_are_not_older_than_the_sample(void **state)
+{
+    (void)state;
+    struct log l;
+    struct object_process *p = begin(&l);
+    _Alignas(64) char cell[64] = "one";
+    char got[8];
+    l.time = 1000;
+    assert_true(read_at(p, cell, got, 4, 500));
+    uint64_t reads = object_process_stats(p).reads;
+    strcpy(cell, "two");
+    assert_true(read_at(p, cell, got, 4, 900));
+    assert_string_equal(got, "one"); /* read after the moment 900: as near as can be */
+    assert_int_equal(object_process_stats(p).reads, reads);
+    assert_true(read_at(p, cell, got, 4, 5000));
+    assert_string_equal(got, "two");
+    end(p, &l);
+}
+
+static void large_ranges_come_in_pieces(void **state)
+{
+    (void)state;
+    struct log l;
+    struct object_process *p = begin(&l);
+    size_t size = 200000;
+    char *big = malloc(size), *got = malloc(size);
+    assert_non_null(big);
+    assert_non_null(got);
+    memset(big, 'x', size);
+    big[100000] = 'y';
+    assert_true(object_process_range(p, (uint64_t)(uintptr_t)big, size, 0));
+    assert_int_equal(object_process_flush(p, NULL), 0);
+    assert_true(l.contents > 3);
+    assert_true(l.longest <= VMEVENT_MAX);
+    assert_int_equal(vmlog_settle(l.log, NULL), 0);
+    const struct vmlog_view view = {l.log, (uint32_t)getpid()};
+    struct memory_layer layer = vmlog_layer(&view);
+    enum provenance how;
+    assert_true(layer.read(layer.context, (uint64_t)(uintptr_t)big, got, size, 0, &how));
+    assert_memory_equal(got, big, size);
+    free(big);
+    free(got);
+    end(p, &l);
+}
+
+/* A string's header says how long it is: touched anywhere at its start, it is told whole. */
+static void objects_are_told_whole(void **state)
+{
+    (void)state;
+    struct log l;
+    struct object_process *p = begin(&l);
+    struct luajit_layout layout = {.gct = 9,
+                                   .ref_size = 8,
+                                   .str_len = 20,
+                                   .str_size = 24,
+                                   .proto_size = 0x68,
+                                   .proto_sizept = 0x30,
+                                   .func_ffid = 10,
+                                   .func_nupvalues = 11,
+                                   .func_upvalues = 0x28,
+                                   .func_c = 0x28,
+                                   .trace_snap = 0x30,
+                                   .trace_snapmap = 0x38,
+                                   .trace_mcode = 0x58,
+                                   .trace_szmcode = 0x54};
+    _Alignas(64) uint8_t string[24 + 301] = {0};
+    uint32_t length = 300;
+    uint8_t got[301];
+    string[9] = 4;
+    memcpy(string + 20, &length, 4);
+    memset(string + 24, 'z', 300);
+    assert_int_equal(object_process_layout(p, &layout, NULL), 0);
+    assert_true(read_at(p, string, got, 24, 0));
+    uint64_t reads = object_process_stats(p).reads;
+    assert_true(read_at(p, string + 24, got, 301, 0));
+    assert_memory_equal(got, string + 24, 301);
+    assert_int_equal(object_process_stats(p).reads, reads);
+    /* a length that lies is not believed beyond the limit */
+    length = UINT32_MAX;
+    memcpy(string + 20, &length, 4);
+    object_process_retell(p);
+    assert_true(read_at(p, string, got, 24, 0));
+    assert_true(object_process_stats(p).cached <= 192);
+    end(p, &l);
+}
+
+static void what_is_unmapped_is_gone(void **state)
+{
+    (void)state;
+    struct log l;
+    struct object_process *p = begin(&l);
+    char got[8];
+    char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(page != MAP_FAILED);
+    strcpy(page, "there");
+    assert_true(read_at(p, page, got, 6, 0));
+    munmap(page, 4096);
+    assert_int_equal(object_process_pass(p, 10, NULL), 0);
+    assert_false(read_at(p, page, got, 6, l.time));
+    assert_int_equal(object_process_stats(p).gone, 1);
+    assert_false(read_at(p, (void *)8, got, 6, 0));
+    assert_false(read_at(p, (void *)(UINTPTR_MAX - 7), got, 6, 0));
+    end(p, &l);
+}
+
+/* However much is touched, what is kept has a bound. */
+static void memory_is_bounded(void **state)
+{
+    (void)state;
+    struct log l;
+    struct object_process *p = begin(&l);
+    size_t size = 96 << 20;
+    char got[8];
+    char *big = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(big != MAP_FAILED);
+    for (size_t at = 0; at + 4096 <= size; at += 640) {
+        assert_true(read_at(p, big + at, got, 8, 0));
+        if (at % 6400 == 0)
+            assert_int_equal(object_process_pass(p, 1, NULL), 0);
+    }
+    assert_true(object_process_stats(p).objects <= 1 << 16);
+    munmap(big, size);
+    end(p, &l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_is_told_once),
+        cmocka_unit_test(readings_are_not_older_than_the_sample),
+        cmocka_unit_test(large_ranges_come_in_pieces),
+        cmocka_unit_test(objects_are_told_whole),
+        cmocka_unit_test(what_is_unmapped_is_gone),
+        cmocka_unit_test(memory_is_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The recorder's parts that need no kernel: options, event names, trimming, rings. */
+#include "base/cursor.h"
+#include "capture/options.h"
+#include "capture/rings.h"
+#include "capture/trim.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <time.h>
+#include <cmocka.h>
+
+/* ---- options ------------------------------------------------------------------------------- */
+
+static int parse(struct record_options *o, struct error *err, char **argv)
+{
+    int argc = 0;
+    while (argv[argc])
+        argc++;
+    *err = (struct error){0};
+    return record_options_parse(argc, argv, o, err);
+}
+
+#define PARSE(...) parse(&o, &err, (char *[]){"record", __VA_ARGS__, NULL})
+
+static void assert_refused(const char *said, char **argv)
+{
+    struct record_options o;
+    struct error err;
+    assert_int_equal(parse(&o, &err, argv), -1);
+    if (!strstr(err.text, said))
+        fail_msg("'%s' does not say '%s'", err.text, said);
+    record_options_free(&o);
+}
+
+#define REFUSED(said, ...) assert_refused(said, (char *[]){"record", __VA_ARGS__, NULL})
+
+static void test_defaults(void **state)
+{
+    (void)state;
+    struct record_options o;
+    struct error err;
+    assert_int_equal(PARSE("ls", "-F", "7"), 0);
+    assert_string_equal(o.command[0], "ls"); /* what follows the command is its own */
+    assert_string_equal(o.command[1], "-F");
+    assert_int_equal(o.frequency, 4000);
+    assert_int_equal(o.callgraph, CALLGRAPH_DWARF);
+    assert_int_equal(o.stack_size, 65528);
+    assert_true(o.use_clockid);
+    assert_int_equal(o.clockid, CLOCK_MONOTONIC);
+    assert_int_equal(o.events.nr, 1);
+    assert_true(o.events.at[0].by_default);
+    assert_string_equal(o.events.at[0].name, "cycles");
+    assert_false(o.no_inherit);
+    record_options_free(&o);
+}
+
+static void test_values(void **state)
+{
+    (void)state;
+    struct record_options o;
+    struct error err;
+    assert_int_equal(PARSE("-e", "cpu-clock:u,task-clock", "-e", "r1a3:k", "-F", "max", "-p",
+                           "3,44", "--call-graph", "dwarf,1001", "-k", "CLOCK_BOOTTIME", "-z7",
+                           "-m", "16M", "-o", "x", "-D", "20", "-i", "-q", "--no-vm", "--", "sleep",
+                           "1"),
+                     0);
+    assert_int_equal(o.events.nr, 3);
+    assert_true(o.events.at[0].attr.exclude_kernel && !o.events.at[0].attr.exclude_user);
+    assert_int_equal(o.events.at[1].attr.config, PERF_COUNT_SW_TASK_CLOCK);
+    assert_int_equal(o.events.at[2].attr.type, PERF_TYPE_RAW);
+    assert_int_equal(o.events.at[2].attr.config, 0x1a3);
+    assert_true(o.events.at[2].attr.exclude_user && !o.events.at[2].attr.exclude_kernel);
+    assert_true(o.max_frequency);
+    assert_int_equal(o.pids.nr, 2);
+    assert_int_equal(o.pids.at[1], 44);
+    assert_int_equal(o.stack_size, 1008); /* perf rounds up to a multiple of 8, too */
+    assert_int_equal(o.clockid, CLOCK_BOOTTIME);
+    assert_int_equal(o.zstd_level, 7);
+    assert_int_equal(o.ring_bytes, 16 << 20);
+    assert_int_equal(o.delay_ms, 20);
+    assert_true(o.no_inherit && o.quiet && o.no_vm);
+    assert_string_equal(o.command[0], "sleep");
+    record_options_free(&o);
+    assert_int_equal(PARSE("-z", "-a", "--call-graph=fp", "--switch-output=2m", "--max-size", "3G"),
+                     0);
+    assert_int_equal(o.zstd_level, 1);
+    assert_int_equal(o.callgraph, CALLGRAPH_FP);
+    assert_int_equal(o.switch_mode, SWITCH_TIME);
+    assert_true(o.switch_ns == UINT64_C(120000000000));
+    assert_true(o.max_size == UINT64_C(3) << 30);
+    record_options_free(&o);
+    assert_int_equal(PARSE("-a", "--switch-output=2M"), 0);
+    assert_int_equal(o.switch_mode, SWITCH_SIZE);
+    assert_int_equal(o.switch_size, 2 << 20);
+    record_options_free(&o);
+    assert_int_equal(PARSE("-a", "--switch-output"), 0);
+    assert_int_equal(o.switch_mode, SWITCH_SIGNAL);
+    record_options_free(&o);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    assert_refused("name a command", (char *[]){"record", NULL});
+    REFUSED("-p", "-p", "12,x");
+    REFUSED("-p", "-p", "0");
+    REFUSED("-t", "-t", "99999999999");
+    REFUSED("not both", "-p", "1", "-a");
+    REFUSED("8 to 65528", "--call-graph=dwarf,70000", "ls");
+    REFUSED("lbr", "--call-graph=lbr", "ls");
+    REFUSED("is no clock", "-k", "sundial", "ls");
+    REFUSED("is no ring size", "-m", "2G", "ls");
+    REFUSED("is no ring size", "-m", "0", "ls");
+    REFUSED("levels go", "-z99", "ls");
+    REFUSED("--switch-output", "--switch-output=often", "ls");
+    REFUSED("no such event", "-e", "cylces", "ls");
+    REFUSED("no such event", "-e", "r", "ls");
+    REFUSED("cycles:pppp", "-e", "cycles:pppp", "ls");
+    REFUSED("groups", "-e", "{cycles,instructions}", "ls");
+    REFUSED("no list", "-e", "cycles,,", "ls");
+    REFUSED("no PMU", "-e", "nothing/event=1/", "ls");
+    REFUSED("needs a value", "-F");
+    REFUSED("leave nothing", "--all-user", "--all-kernel", "ls");
+}
+
+static void test_ring_sizes(void **state)
+{
+    (void)state;
+    struct error err;
+    uint64_t bytes;
+    assert_int_equal(ring_size_parse("3", 4096, &bytes, &err), 0);
+    assert_int_equal(bytes, 4 * 4096); /* pages, rounded up to a power of two */
+    assert_int_equal(ring_size_parse("1000K", 4096, &bytes, &err), 0);
+    assert_int_equal(bytes, 1 << 20);
+    assert_int_equal(ring_size_parse("1B", 4096, &bytes, &err), 0);
+    assert_int_equal(bytes, 4096);
+    assert_int_equal(ring_size_parse("1T", 4096, &bytes, &err), -1);
+    assert_int_equal(ring_size_parse("99999999999999999999", 4096, &bytes, &err), -1);
+}
+
+static void test_cache_events(void **state)
+{
+    (void)state;
+    event_spec_vec specs = {0};
+    struct error err;
+    assert_int_equal(event_specs_parse("L1-dcache-load-misses,LLC-stores", &specs, &err), 0);
+    assert_int_equal(specs.at[0].attr.type, PERF_TYPE_HW_CACHE);
+    assert_int_equal(specs.at[0].attr.config, 0x10000);
+    assert_int_equal(specs.at[1].attr.config, 0x102);
+    assert_int_equal(event_spec_to_clock(&specs.at[0], &err), 0);
+    assert_string_equal(specs.at[0].name, "cpu-clock");
+    event_specs_free(&specs);
+}
+
+/* ---- trimming ------------------------------------------------------------------------------ */
+
+enum { NR_REGS = 3, CHAIN = 2, COPY = 4096 };
+
+struct test_sample {
+    struct perf_event_header header;
+    uint64_t id, ip;
+    uint32_t pid, tid;
+    uint64_t time, nr_chain, chain[CHAIN], abi, regs[NR_REGS], stack_size;
+    uint8_t stack[COPY];
+    uint64_t dyn_size, weight;
+};
+
+static const struct perfdata_event event = {
+    .attr = {.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
+                            PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER |
+                            PERF_SAMPLE_STACK_USER | PERF_SAMPLE_WEIGHT,
+             .sample_regs_user = 0x7,
+             .sample_stack_user = COPY}};
+
+static void make_sample(struct test_sample *s, uint64_t dyn_size)
+{
+    *s = (struct test_sample){.header = {PERF_RECORD_SAMPLE, 2, sizeof(*s)},
+                              .id = 9,
+                              .ip = 0x1234,
+                              .pid = 5,
+                              .tid = 6,
+                              .time = 77,
+                              .nr_chain = CHAIN,
+                              .chain = {1, 2},
+                              .abi = 2,
+                              .regs = {10, 11, 12},
+                              .stack_size = COPY,
+                              .dyn_size = dyn_size,
+                              .weight = 4711};
+    for (size_t i = 0; i < COPY; i++)
+        s->stack[i] = (uint8_t)(i < dyn_size ? i * 7 + 1 : 0xee);
+}
+
+/* Trim, put together, and parse again. */
+static size_t trim(const struct test_sample *from, uint8_t *out, struct sample *ret)
+{
+    struct error err = {0};
+    struct sample s;
+    struct trimmed t;
+    size_t size = 0;
+    assert_int_equal(perfdata_sample_parse(&event, from, sizeof(*from), &s, &err), 0);
+    sample_trim(&from->header, &s, &t);
+    assert_true(t.nr <= TRIM_PARTS);
+    for (int i = 0; i < t.nr; i++) {
+        memcpy(out + size, t.parts[i].iov_base, t.parts[i].iov_len);
+        size += t.parts[i].iov_len;
+    }
+    assert_int_equal(((struct perf_event_header *)out)->size, size);
+    if (perfdata_sample_parse(&event, out, size, ret, &err) < 0)
+        fail_msg("%s", err.text);
+    return size;
+}
+
+static void test_trim(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[] = {0, 1, 7, 8, 9, 800, COPY - 16, COPY - 9, COPY - 8, COPY};
+    struct test_sample *s = malloc(sizeof(*s));
+    uint8_t *out = malloc(sizeof(*s));
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        struct sample r;
+        uint64_t dyn = sizes[i];
+        make_sample(s, dyn);
+        size_t size = trim(s, out, &r);
+        assert_int_equal(size % 8, 0);
+        assert_true(r.stack_dyn_size == dyn);
+        assert_true(size <= sizeof(*s) - COPY + dyn + 8);
+        /* Whether the stack ended before the copy did still shows. */
+        assert_int_equal(r.stack_dyn_size < r.stack_size, dyn < COPY);
+        assert_memory_equal(r.stack, s->stack, dyn);
+        for (uint64_t j = dyn; dyn < COPY - 8 && j < r.stack_size; j++)
+            assert_int_equal(r.stack[j], 0); /* no byte of somebody else's */
+        assert_int_equal(r.weight, 4711);
+        assert_int_equal(r.time, 77);
+        assert_int_equal(sample_callchain_at(&r, 1), 2);
+        uint64_t reg;
+        assert_true(sample_user_reg(&r, 2, &reg) && reg == 12);
+    }
+    free(out);
+    free(s);
+}
+
+static void test_parse_checks_lengths(void **state)
+{
+    (void)state;
+    struct test_sample *s = malloc(sizeof(*s));
+    struct error err;
+    struct sample r;
+    make_sample(s, 100);
+    for (size_t size = 0; size < sizeof(*s); size += 8) {
+        s->header.size = (uint16_t)size;
+        assert_int_equal(perfdata_sample_parse(&event, s, sizeof(*s), &r, &err), -1);
+    }
+    s->header.size = sizeof(*s);
+    assert_int_equal(perfdata_sample_parse(&event, s, sizeof(*s) - 1, &r, &err), -1);
+    s->dyn_size = COPY + 1;
+    assert_int_equal(perfdata_sample_parse(&event, s, sizeof(*s), &r, &err), -1);
+    s->dyn_size = 8;
+    s->nr_chain = UINT64_MAX / 8;
+    assert_int_equal(perfdata_sample_parse(&event, s, sizeof(*s), &r, &err), -1);
+    free(s);
+}
+
+/* ---- rings --------------------------------------------------------------------------------- */
+
+enum { RING = 1 << 16 };
+
+struct seen {
+    uint64_t next; /* number of the record expected */
+    unsigned records, stop_at;
+};
+
+/* Records are numbered, and filled with their number. */
+static int check_record(void *context, int cpu, const struct perf_event_header *h,
+                        struct error *err)
+{
+    struct seen *seen = context;
+    assert_int_equal(cpu, 3);
+    for (size_t i = sizeof(*h); i < h->size; i++)
+        assert_int_equal(((const uint8_t *)h)[i], (uint8_t)seen->next);
+    seen->next++;
+    if (++seen->records == seen->stop_at)
+        return error_set(err, ERROR_FORMAT, "enough");
+    return 0;
+}
+
+static void ring_put(struct ring *r, uint64_t number, uint16_t size)
+{
+    struct perf_event_header h = {PERF_RECORD_SAMPLE, 0, size};
+    uint8_t bytes[RING];
+    memset(bytes, (uint8_t)number, size);
+    memcpy(bytes, &h, sizeof(h));
+    for (uint16_t i = 0; i < size; i++)
+        r->data[(r->page->data_head + i) & (r->size - 1)] = bytes[i];
+    r->page->data_head += size;
+}
+
+static void test_ring(void **state)
+{
+    (void)state;
+    struct perf_event_mmap_page page = {0};
+    struct ring r = {
+        .cpu = 3, .page = &page, .data = malloc(RING), .size = RING, .wrapped = malloc(1 << 16)};
+    struct seen seen = {0};
+    struct error err;
+    bool any = false;
+    uint64_t put = 0;
+    assert_int_equal(ring_read(&r, check_record, &seen, &any, &err), 0);
+    assert_false(any);
+    /* Records of 20 KB, three at a time: most passes have one that wraps. */
+    for (int i = 0; i < 50; i++) {
+        for (int j = 0; j < 3; j++, put++)
+            ring_put(&r, put, (uint16_t)(20000 + 8 * j + 8 * i));
+        assert_int_equal(ring_read(&r, check_record, &seen, &any, &err), 0);
+        assert_true(any);
+        assert_int_equal(seen.next, put);
+        assert_true(page.data_tail == page.data_head);
+    }
+    ring_put(&r, put, 64);
+    ring_put(&r, put + 1, 64);
+    seen.stop_at = seen.records + 1;
+    assert_int_equal(ring_read(&r, check_record, &seen, &any, &err), -1);
+    assert_string_equal(err.text, "enough");
+    /* What is no record ends the reading, not the program. */
+    seen.stop_at = 0;
+    page.data_tail = page.data_head;
+    memset(r.data, 0, RING);
+    page.data_head += 64;
+    assert_int_equal(ring_read(&r, check_record, &seen, &any, &err), -1);
+    free(r.data);
+    free(r.wrapped);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_ring_sizes),
+        cmocka_unit_test(test_cache_events),
+        cmocka_unit_test(test_trim),
+        cmocka_unit_test(test_parse_checks_lengths),
+        cmocka_unit_test(test_ring),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* V8's heap objects in a small heap that is made here: strings of all kinds, functions, tables of
+ * positions, and the same with damage. And where callers are in machine code. */
+#include "unwind/v8/builtin.h"
+#include "unwind/v8/object.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { HEAP = 0x10000, SIZE = 0x4000, TYPE_MAP = 255, TYPE_BYTES = 190, TYPE_ARRAY = 175 };
+
+struct heap {
+    uint8_t bytes[SIZE];
+    uint64_t used;
+    uint64_t maps[512];
+    struct v8_layout layout;
+    struct memory_layer layer;
+    struct memory memory;
+    struct v8_reader r;
+};
+
+static bool read_heap(void *context, uint64_t address, void *to, size_t size, uint64_t time,
+                      enum provenance *provenance)
+{
+    const struct heap *h = context;
+    (void)time;
+    (void)provenance;
+    uint64_t at = address - HEAP;
+    if (at >= SIZE || SIZE - at < size)
+        return false;
+    memcpy(to, h->bytes + at, size);
+    return true;
+}
+
+static void put(struct heap *h, uint64_t object, int offset, uint64_t value, size_t size)
+{
+    memcpy(h->bytes + (object & ~UINT64_C(3)) - HEAP + offset, &value, size);
+}
+
+static uint64_t room(struct heap *h, size_t size)
+{
+    uint64_t at = HEAP + h->used;
+    h->used += (size + 7) & ~(size_t)7;
+    assert_true(h->used <= SIZE);
+    return at | 1;
+}
+
+static uint64_t smi(int32_t value)
+{
+    return (uint64_t)(uint32_t)value << 32;
+}
+
+/* An object of a type, with a map of its own; the map's map is one whose map it is itself. */
+static uint64_t make(struct heap *h, unsigned type, size_t size)
+{
+    if (!h->maps[type]) {
+        h->maps[type] = room(h, 16);
+        put(h, h->maps[type], 12, type, 2);
+        put(h, h->maps[type], 0, h->maps[TYPE_MAP] ? h->maps[TYPE_MAP] : h->maps[type], 8);
+    }
+    uint64_t object = room(h, size);
+    put(h, object, 0, h->maps[type], 8);
+    return object;
+}
+
+static uint64_t make_text(struct heap *h, const void *characters, size_t nr, bool wide)
+{
+    uint64_t s = make(h, wide ? 0x20 : 0x28, 16 + nr * (wide ? 2 : 1));
+    put(h, s, 12, nr, 4);
+    memcpy(h->bytes + (s & ~UINT64_C(3)) - HEAP + 16, characters, nr * (wide ? 2 : 1));
+    return s;
+}
+
+static uint64_t make_string(struct heap *h, unsigned type, size_t nr, uint64_t a, uint64_t b)
+{
+    uint64_t s = make(h, type, 32);
+    put(h, s, 12, nr, 4);
+    put(h, s, 16, a, 8);
+    put(h, s, 24, b, 8);
+    return s;
+}
+
+static uint64_t make_table(struct heap *h, const uint8_t *bytes, size_t nr)
+{
+    uint64_t t = make(h, TYPE_BYTES, 16 + nr);
+    put(h, t, 8, smi((int32_t)nr), 8);
+    memcpy(h->bytes + (t & ~UINT64_C(3)) - HEAP + 16, bytes, nr);
+    return t;
+}
+
+static int setup(void **state)
+{
+    struct heap *h = calloc(1, sizeof(*h));
+    assert_non_null(h);
+    h->layout = (struct v8_layout){.map_type = 12,
+                                   .array_length = 8,
+                                   .array_data = 16,
+                                   .string_length = 12,
+                                   .nonstring = 128,
+                                   .type_map = TYPE_MAP,
+                                   .type_bytes = TYPE_BYTES,
+                                   .type_trusted_bytes = V8_UNKNOWN,
+                                   .type_array = TYPE_ARRAY,
+                                   .scope_data = 8,
+                                   .scope_first = 3,
+                                   .scope_function = 12,
+                                   .scope_inferred = 14,
+                                   .scope_saved_class = 10,
+                                   .scope_receiver = V8_UNKNOWN,
+                                   .scope_names_max = 75,
+                                   .scope_module = V8_UNKNOWN,
+                                   .positions_first = -1};
+    h->layer = (struct memory_layer){read_heap, h};
+    h->memory = (struct memory){.layers = &h->layer, .nr_layers = 1};
+    h->r = (struct v8_reader){.memory = &h->memory, .layout = &h->layout};
+    h->used = 64;
+    (void)make(h, TYPE_MAP, 16);
+    *state = h;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    free(*state);
+    return 0;
+}
+
+static void assert_text(struct heap *h, uint64_t string, const char *want)
+{
+    struct text t = {0};
+    assert_true(v8_string(&h->r, string, 1000, &t));
+    assert_int_equal(t.size, strlen(want));
+    assert_memory_equal(t.at, want, t.size);
+    text_free(&t);
+}
+
+static void test_strings(void **state)
+{
+    struct heap *h = *state;
+    const uint16_t wide[] = {0x434, 0xd83d, 0xde00, 0xd800, 'x'};
+    uint64_t one = make_text(h, "caf\xe9", 4, false);
+    uint64_t two = make_text(h, wide, 5, true);
+    assert_text(h, one, "caf\xc3\xa9");
+    assert_text(h, two, "\xd0\xb4\xf0\x9f\x98\x80\xef\xbf\xbdx");
+    uint64_t cons = make_string(h, 0x21, 9, one, two);
+    assert_text(h, cons, "caf\xc3\xa9\xd0\xb4\xf0\x9f\x98\x80\xef\xbf\xbdx");
+    assert_text(h, make_string(h, 0x25, 9, cons, 0),
+                "caf\xc3\xa9\xd0\xb4\xf0\x9f\x98\x80\xef\xbf\xbdx");
+    assert_text(h, make_string(h, 0x23, 3, cons, smi(2)), "f\xc3\xa9\xd0\xb4");
+    uint64_t data = room(h, 8);
+    memcpy(h->bytes + data - 1 - HEAP, "external", 8);
+    assert_text(h, make_string(h, 0x2a, 8, 0, data - 1), "external");
+}
+
+static void test_strings_that_lie(void **state)
+{
+    struct heap *h = *state;
+    struct text t = {0};
+    uint64_t one = make_text(h, "abc", 3, false);
+    /* made of itself; longer than its parts; a slice behind its parent's end; no string at all */
+    uint64_t self = make_string(h, 0x21, 6, 0, 0);
+    put(h, self, 16, self, 8);
+    put(h, self, 24, self, 8);
+    assert_false(v8_string(&h->r, self, 1000, &t));
+    assert_false(v8_string(&h->r, make_string(h, 0x21, 9, one, one), 1000, &t));
+    assert_false(v8_string(&h->r, make_string(h, 0x23, 3, one, smi(1)), 1000, &t));
+    assert_false(v8_string(&h->r, make_string(h, 0x23, 3, one, smi(-1)), 1000, &t));
+    assert_false(v8_string(&h->r, make_string(h, 0x3a, 3, 0, one), 1000, &t));
+    assert_false(v8_string(&h->r, make(h, TYPE_BYTES, 32), 1000, &t));
+    assert_false(v8_string(&h->r, HEAP + SIZE - 7, 1000, &t));
+    uint64_t thin = make_string(h, 0x25, 3, 0, 0);
+    put(h, thin, 16, thin, 8);
+    assert_false(v8_string(&h->r, thin, 1000, &t));
+    text_free(&t);
+}
+
+static void test_positions(void **state)
+{
+    struct heap *h = *state;
+    /* zig-zag: offset 3 -> raw 20, offset 10 -> raw 12, as an expression: -(7 + 1) */
+    const uint8_t old[] = {8, 40, 15, 15};
+    const uint8_t two_bits[] = {4 << 2 | 2, 40, 7 << 2 | 3, 15};
+    uint64_t raw, table = make_table(h, old, sizeof(old));
+    for (unsigned i = 0; i < 2; i++) {
+        assert_false(v8_position_find(&h->r, table, 2, &raw));
+        assert_true(v8_position_find(&h->r, table, 3, &raw));
+        assert_int_equal(raw, 20);
+        assert_int_equal(v8_position_offset(raw), 9);
+        assert_int_equal(v8_position_inlining(raw), -1);
+        assert_true(v8_position_find(&h->r, table, 9, &raw));
+        assert_int_equal(raw, 20);
+        assert_true(v8_position_find(&h->r, table, 10, &raw));
+        assert_int_equal(raw, 12);
+        h->layout.positions_kind = 1;
+        table = make_table(h, two_bits, sizeof(two_bits));
+    }
+    const uint8_t endless[] = {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80};
+    assert_false(v8_position_find(&h->r, make_table(h, endless, sizeof(endless)), 2, &raw));
+    uint64_t beyond = make_table(h, old, sizeof(old));
+    put(h, beyond, 8, smi(1 << 30), 8);
+    assert_false(v8_position_find(&h->r, beyond, INT64_MAX, &raw));
+}
+
+static void test_scope(void **state)
+{
+    struct heap *h = *state;
+    struct v8_scope s;
+    uint64_t name = make_text(h, "f", 1, false), inferred = make_text(h, "o.f", 3, false);
+    uint64_t scope = make(h, TYPE_ARRAY, 200);
+    put(h, scope, 8, smi(1 << 12 | 1 << 14), 8); /* flags: a name, an inferred name */
+    put(h, scope, 24, smi(2), 8);                /* two variables of the context */
+    put(h, scope, 8 + 8 * 7, name, 8);
+    put(h, scope, 8 + 8 * 9, inferred, 8);
+    put(h, scope, 8 + 8 * 10, smi(17), 8);
+    put(h, scope, 8 + 8 * 11, smi(99), 8);
+    assert_true(v8_scope_read(&h->r, scope, &s));
+    assert_int_equal(s.name, name);
+    assert_int_equal(s.inferred, inferred);
+    assert_int_equal(s.start, 17);
+    assert_int_equal(s.end, 99);
+    put(h, scope, 24, smi(-2), 8);
+    assert_false(v8_scope_read(&h->r, scope, &s));
+    put(h, scope, 24, smi(1 << 19), 8);
+    assert_false(v8_scope_read(&h->r, scope, &s));
+}
+
+/* Any bytes: it always ends, and reads nothing that is not there (the sanitizers say). */
+static void test_random(void **state)
+{
+    struct heap *h = *state;
+    uint64_t x = 88172645463325252u, raw;
+    struct text t = {0};
+    struct v8_scope scope;
+    struct v8_code code;
+    h->layout.type_stream = 3;
+    h->layout.type_code = 4;
+    h->layout.stream_code = 8;
+    h->layout.stream_first = 32;
+    h->layout.code_first = V8_UNKNOWN;
+    for (unsigned round = 0; round < 2000; round++) {
+        for (size_t i = 64; i + 8 <= SIZE; i += 8) {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            /* half of the words are pointers into the heap, types are small */
+            uint64_t word =
+                x & 1 ? HEAP + ((x >> 8 & (SIZE - 1)) & ~UINT64_C(7)) + 1 : (x >> 8) % 256 << 32;
+            memcpy(h->bytes + i, &word, 8);
+        }
+        for (uint64_t object = HEAP + 65; object < HEAP + SIZE; object += 1024) {
+            t.size = 0;
+            (void)v8_string(&h->r, object, 1000, &t);
+            (void)v8_scope_read(&h->r, object, &scope);
+            (void)v8_position_find(&h->r, object, 1000, &raw);
+            (void)v8_code_find(&h->r, object + 40, HEAP, &code);
+        }
+    }
+    text_free(&t);
+}
+
+/* ---- machine code -------------------------------------------------------------------------- */
+
+static void assert_state(const uint8_t *code, size_t size, size_t at, enum v8_state_kind kind,
+                         int offset)
+{
+    struct v8_state s = v8_code_state(code, size, at);
+    assert_int_equal(s.kind, kind);
+    if (kind != V8_STATE_UNKNOWN && kind != V8_STATE_FRAMED)
+        assert_int_equal(s.offset, offset);
+}
+
+static void test_code(void **state)
+{
+    (void)state;
+    const uint8_t framed[] = {
+        0x55,                   /*  0 push rbp */
+        0x48, 0x89, 0xe5,       /*  1 mov rbp, rsp */
+        0x56,                   /*  4 push rsi */
+        0x74, 0x03,             /*  5 je 10 */
+        0x48, 0xff, 0xc0,       /*  7 inc rax */
+        0x48, 0x8b, 0xe5,       /* 10 mov rsp, rbp */
+        0x5d,                   /* 13 pop rbp */
+        0x59,                   /* 14 pop rcx */
+        0x48, 0x83, 0xc4, 0x10, /* 15 add rsp, 16 */
+        0x51,                   /* 19 push rcx */
+        0xc3,                   /* 20 ret */
+        0x90,                   /* 21 never reached */
+    };
+    assert_state(framed, sizeof(framed), 0, V8_STATE_RSP, 8);
+    assert_state(framed, sizeof(framed), 1, V8_STATE_PUSHED, 16);
+    assert_state(framed, sizeof(framed), 4, V8_STATE_FRAMED, 0);
+    assert_state(framed, sizeof(framed), 10, V8_STATE_FRAMED, 0);
+    assert_state(framed, sizeof(framed), 14, V8_STATE_RSP, 8);
+    assert_state(framed, sizeof(framed), 15, V8_STATE_RSP, 0);
+    assert_int_equal(v8_code_state(framed, sizeof(framed), 15).return_register, 2);
+    assert_state(framed, sizeof(framed), 21, V8_STATE_UNKNOWN, 0);
+    assert_state(framed, sizeof(framed), sizeof(framed), V8_STATE_UNKNOWN, 0);
+    const uint8_t pushes[] = {0x50, 0x48, 0x83, 0xec, 0x18, 0x90,
+                              0x48, 0x83, 0xc4, 0x18, 0x58, 0xc3};
+    assert_state(pushes, sizeof(pushes), 1, V8_STATE_RSP, 16);
+    assert_state(pushes, sizeof(pushes), 5, V8_STATE_RSP, 40);
+    assert_state(pushes, sizeof(pushes), 10, V8_STATE_RSP, 16);
+    assert_state(pushes, sizeof(pushes), 11, V8_STATE_RSP, 8);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_strings, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_strings_that_lie, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_positions, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_scope, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_random, setup, teardown),
+        cmocka_unit_test(test_code),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What a recording holds of memory: copies with their samples, and the log's versions in time. */
+#include "perfdata_fixture.h"
+#include "replay/replay.h"
+#include "session/vmmemory.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* ---- copies -------------------------------------------------------------------------------- */
+
+static size_t write_copy(uint8_t *buffer, size_t cap, uint32_t tid, uint64_t ip, uint64_t sp)
+{
+    struct vmevent_writer w;
+    vmevent_begin(
+        &w, buffer, cap,
+        &(struct vmevent_header){.kind = VMEVENT_STACK, .tid = tid, .user_ip = ip, .user_sp = sp});
+    assert_true(vmevent_add(&w, &(struct vmevent_entry){.address = 0x1008,
+                                                        .length = 8,
+                                                        .bytes = (const uint8_t *)"89abcdef"}));
+    assert_true(vmevent_add(&w, &(struct vmevent_entry){.address = 0x1000,
+                                                        .length = 8,
+                                                        .bytes = (const uint8_t *)"01234567"}));
+    assert_true(vmevent_add(
+        &w, &(struct vmevent_entry){.address = 0x2000, .length = 8, .flags = VMENTRY_FAILED}));
+    return vmevent_end(&w, 0);
+}
+
+static bool read_layer(struct memory_layer layer, uint64_t address, size_t size, uint64_t time,
+                       char *to, enum provenance *provenance)
+{
+    memset(to, 0, 16);
+    *provenance = PROVENANCE_EXACT;
+    return layer.read(layer.context, address, to, size, time, provenance);
+}
+
+static void a_copy_is_read_across_its_entries(void **state)
+{
+    (void)state;
+    uint8_t payload[256];
+    char got[16];
+    enum provenance p;
+    struct vm_copy copy;
+    size_t size = write_copy(payload, sizeof(payload), 5, 0x10, 0x20);
+    assert_true(vm_copy_open(&copy, payload, size, 5, 0x10, 0x20));
+    struct memory_layer layer = vm_copy_layer(&copy);
+    assert_true(read_layer(layer, 0x1006, 4, 0, got, &p));
+    assert_string_equal(got, "6789");
+    assert_int_equal(p, PROVENANCE_EXACT);
+    assert_false(read_layer(layer, 0x100e, 4, 0, got, &p)); /* beyond the end */
+    assert_false(read_layer(layer, 0xfff, 4, 0, got, &p));
+    assert_false(read_layer(layer, 0x2000, 4, 0, got, &p)); /* could not be read */
+}
+
+static void a_copy_of_another_moment_is_not_used(void **state)
+{
+    (void)state;
+    uint8_t payload[256];
+    struct vm_copy copy;
+    size_t size = write_copy(payload, sizeof(payload), 5, 0x10, 0x20);
+    assert_false(vm_copy_open(&copy, payload, size, 6, 0x10, 0x20));
+    assert_false(vm_copy_open(&copy, payload, size, 5, 0x11, 0x20));
+    assert_false(vm_copy_open(&copy, payload, size, 5, 0x10, 0x28));
+    assert_false(vm_copy_open(&copy, payload, size - 1, 5, 0x10, 0x20));
+}
+
+/* ---- the log ------------------------------------------------------------------------------- */
+
+static void add_kind(struct vmlog *log, uint32_t pid, uint64_t address, const char *text,
+                     uint64_t before, uint64_t after, uint8_t kind)
+{
+    uint8_t buffer[512];
+    struct vmevent_writer w;
+    struct vmevent e;
+    bool mark = text[0] == '=';
+    vmevent_begin(&w, buffer, sizeof(buffer),
+                  &(struct vmevent_header){.kind = VMEVENT_MEM, .pid = pid});
+    assert_true(vmevent_add(
+        &w, &(struct vmevent_entry){.address = address,
+                                    .length = (uint32_t)strlen(text),
+                                    .kind = kind,
+                                    .flags = VMENTRY_TIMED | (mark ? VMENTRY_UNCHANGED : 0),
+                                    .before = before,
+                                    .after = after,
+                                    .bytes = (const uint8_t *)text}));
+    assert_int_equal(vmevent_open(buffer, vmevent_end(&w, 0), &e, NULL), 0);
+    assert_int_equal(vmlog_add(log, &e, NULL), 0);
+}
+
+static void add(struct vmlog *log, uint32_t pid, uint64_t address, const char *text,
+                uint64_t before, uint64_t after)
+{
+    add_kind(log, pid, address, text, before, after, VMENTRY_BYTES);
+}
+
+static struct vmlog *begin(void)
+{
+    struct vmlog *log;
+    assert_int_equal(vmlog_create(&log, NULL), 0);
+    return log;
+}
+
+static void check(const struct vmlog *log, uint32_t pid, uint64_t address, uint64_t time,
+                  const char *want, enum provenance how)
+{
+    const struct vmlog_view view = {log, pid};
+    char got[16];
+    enum provenance p;
+    size_t size = strlen(want);
+    assert_true(read_layer(vmlog_layer(&view), address, size, time, got, &p));
+    assert_string_equal(got, want);
+    assert_int_equal(p, how);
+}
+
+static void check_none(const struct vmlog *log, uint32_t pid, uint64_t address, uint64_t time)
+{
+    const struct vmlog_view view = {log, pid};
+    char got[16];
+    enum provenance p;
+    assert_false(read_layer(vmlog_layer(&view), address, 1, time, got, &p));
+}
+
+static void what_was_read_equal_before_and_after_is_exact(void **state)
+{
+    (void)state;
+    struct vmlog *log = begin();
+    add(log, 1, 0x1000, "first", 100, 110);
+    add(log, 1, 0x1000, "=====", 200, 210); /* unchanged */
+    add(log, 1, 0x1000, "other", 300, 310);
+    add(log, 1, 0x1000, "other", 400, 410); /* the same, told whole */
+    assert_int_equal(vmlog_settle(log, NULL), 0);
+    check(log, 1, 0x1000, 50, "first", PROVENANCE_IMAGE);  /* read after it only */
+    check(log, 1, 0x1000, 105, "first", PROVENANCE_IMAGE); /* while it was read */
+    check(log, 1, 0x1000, 110, "first", PROVENANCE_EXACT);
+    check(log, 1, 0x1000, 200, "first", PROVENANCE_EXACT);
+    check(log, 1, 0x1000, 250, "other", PROVENANCE_IMAGE); /* it changed somewhere here */
+    check(log, 1, 0x1000, 350, "other", PROVENANCE_EXACT);
+    check(log, 1, 0x1000, 500, "other", PROVENANCE_GUESS); /* never read again */
+    check(log, 1, 0x1002, 150, "rst", PROVENANCE_EXACT);
+    check_none(log, 1, 0x1005, 150);
+    check_none(log, 1, 0xfff, 150);
+    check_none(log, 2, 0x1000, 150);
+    assert_int_equal(vmlog_stats(log).versions, 2);
+    vmlog_free(log);
+}
+
+/* Equal bytes prove each other whatever the ranges they were told in. */
+static void other_lengths(void **state)
+{
+    (void)state;
+    struct vmlog *log = begin();
+    add(log, 1, 0x1000, "abcdefgh", 100, 110);
+    add(log, 1, 0x1004, "efgh", 200, 210);
+    add(log, 1, 0x1000, "abcX", 220, 230);
+    add(log, 1, 0x1008, "ij", 240, 250);
+    assert_int_equal(vmlog_settle(log, NULL), 0);
+    check(log, 1, 0x1004, 150, "efgh", PROVENANCE_EXACT);
+    check(log, 1, 0x1000, 150, "abcX", PROVENANCE_IMAGE);
+    check(log, 1, 0x1006, 220, "ghij", PROVENANCE_GUESS); /* two pieces: the weaker counts */
+    vmlog_free(log);
+}
+
+static void marks_without_a_range_say_nothing(void **state)
+{
+    (void)state;
+    struct vmlog *log = begin();
+    add(log, 1, 0x1000, "=====", 100, 110);
+    add(log, 1, 0x2000, "xyz", 200, 100); /* time runs backward */
+    assert_int_equal(vmlog_settle(log, NULL), 0);
+    check_none(log, 1, 0x1000, 105);
+    check_none(log, 1, 0x2000, 105);
+    assert_int_equal(vmlog_stats(log).orphans, 1);
+    assert_int_equal(vmlog_stats(log).bad, 1);
+    vmlog_free(log);
+}
+
+static void processes_begin_and_end(void **state)
+{
+    (void)state;
+    struct vmlog *log = begin();
+    add(log, 1, 0x1000, "parent", 100, 110);
+    add(log, 1, 0x1000, "======", 290, 300);
+    assert_int_equal(vmlog_fork(log, 1, 2, 200, NULL), 0);
+    add(log, 2, 0x3000, "own", 210, 220);
+    assert_int_equal(vmlog_exec(log, 1, 400, NULL), 0);
+    add(log, 1, 0x2000, "new", 410, 420);
+    assert_int_equal(vmlog_settle(log, NULL), 0);
+    check(log, 2, 0x1000, 250, "parent", PROVENANCE_IMAGE); /* inherited */
+    check(log, 2, 0x3000, 250, "own", PROVENANCE_GUESS);
+    check_none(log, 1, 0x3000, 250);
+    check(log, 1, 0x1000, 250, "parent", PROVENANCE_EXACT);
+    check_none(log, 1, 0x1000, 405); /* another program since */
+    check(log, 1, 0x2000, 405, "new", PROVENANCE_IMAGE);
+    check_none(log, 1, 0x2000, 250);
+    vmlog_free(log);
+}
+
+/* What does not change while it lives needs one reading, soon. */
+static void objects(void **state)
+{
+    (void)state;
+    const uint64_t second = 1000000000;
+    struct vmlog *log = begin();
+    add_kind(log, 1, 0x1000, "proto", 10 * second, 10 * second + 1, VMENTRY_OBJECT);
+    add_kind(log, 1, 0x1000, "PROTO", 11 * second, 11 * second + 1, VMENTRY_OBJECT);
+    assert_int_equal(vmlog_settle(log, NULL), 0);
+    check(log, 1, 0x1000, 10 * second - second / 10, "proto", PROVENANCE_EXACT);
+    check(log, 1, 0x1000, 9 * second, "proto", PROVENANCE_IMAGE);
+    check(log, 1, 0x1000, 11 * second - second / 2, "PROTO", PROVENANCE_IMAGE);
+    check(log, 1, 0x1000, 12 * second, "PROTO", PROVENANCE_IMAGE);
+    vmlog_free(log);
+}
+
+/* Against a plain model: random reads of a memory that changes, asked at every time. */
+static void many_versions(void **state)
+{
+    (void)state;
+    enum { TIMES = 200, CELLS = 16 };
+    char model[TIMES][CELLS], now[CELLS + 1] = "aaaaaaaaaaaaaaaa";
+    bool seen[TIMES][CELLS] = {0};
+    struct vmlog *log = begin();
+    unsigned random = 1;
+    for (int t = 0; t < TIMES; t++) {
+        random = random * 1103515245 + 12345;
+        unsigned at = random >> 8 & 15, n = 1 + (random >> 16 & 7), cell = random >> 20 & 15;
+        if (random >> 28 < 4)
+            now[cell] = (char)('a' + t % 26);
+        memcpy(model[t], now, CELLS);
+        if (at + n > CELLS)
+            n = CELLS - at;
+        char text[CELLS + 1] = {0};
+        memcpy(text, now + at, n);
+        add(log, 1, 0x1000 + at, text, (uint64_t)t * 10, (uint64_t)t * 10 + 1);
+        memset(&seen[t][at], 1, n);
+    }
+    assert_int_equal(vmlog_settle(log, NULL), 0);
+    const struct vmlog_view view = {log, 1};
+    for (int t = 0; t < TIMES; t++) {
+        for (int c = 0; c < CELLS; c++) {
+            char got[16];
+            enum provenance p;
+            bool ever = false;
+            for (int i = 0; i < TIMES; i++)
+                ever |= seen[i][c];
+            assert_int_equal(read_layer(vmlog_layer(&view), 0x1000 + (uint64_t)c, 1,
+                                        (uint64_t)t * 10 + 5, got, &p),
+                             ever);
+            /* Exact may be wrong only where the cell changed and changed back unseen. */
+            int last = t, next = t + 1;
+            while (last >= 0 && !seen[last][c])
+                last--;
+            while (next < TIMES && !seen[next][c])
+                next++;
+            if (last >= 0 && next < TIMES && model[last][c] != model[next][c])
+                assert_int_not_equal(p, PROVENANCE_EXACT);
+            if (ever && next < TIMES && p != PROVENANCE_EXACT)
+                assert_int_equal(got[0], model[next][c]);
+        }
+    }
+    vmlog_free(log);
+}
+
+/* ---- in a recording ------------------------------------------------------------------------ */
+
+enum { SAMPLED, OWN };
+
+static void add_events(struct fixture *f)
+{
+    const uint64_t ids[2] = {1, 2};
+    struct perf_event_attr a = {.type = PERF_TYPE_SOFTWARE,
+                                .config = PERF_COUNT_SW_CPU_CLOCK,
+                                .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP |
+                                               PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
+                                               PERF_SAMPLE_CPU | PERF_SAMPLE_REGS_USER |
+                                               PERF_SAMPLE_STACK_USER,
+                                .sample_regs_user = 1 << 7 | 1 << 8,
+                                .sample_stack_user = 64,
+                                .sample_id_all = 1};
+    fixture_event(f, &a, &ids[0], 1);
+    a = (struct perf_event_attr){.type = PERF_TYPE_SOFTWARE,
+                                 .config = PERF_COUNT_SW_BPF_OUTPUT,
+                                 .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID |
+                                                PERF_SAMPLE_TIME | PERF_SAMPLE_CPU |
+                                                PERF_SAMPLE_RAW,
+                                 .sample_id_all = 1};
+    fixture_event(f, &a, &ids[1], 1);
+}
+
+static void add_copy(struct fixture *f, uint32_t tid, uint64_t sp, uint64_t time)
+{
+    uint8_t payload[256];
+    size_t size = write_copy(payload, sizeof(payload), tid, 0x10, sp);
+    payload[size] = payload[size + 1] = payload[size + 2] = payload[size + 3] = 0;
+    fixture_sample(f, &(struct fixture_sample){.event = OWN,
+                                               .id = 2,
+                                               .time = time,
+                                               .pid = tid,
+                                               .tid = tid,
+                                               .raw = payload,
+                                               .raw_size = (uint32_t)size + 4});
+}
+
+static void add_sample(struct fixture *f, uint32_t tid, uint64_t sp, uint64_t time)
+{
+    static const uint8_t stack[64];
+    const uint64_t registers[2] = {sp, 0x10};
+    fixture_sample(f, &(struct fixture_sample){.event = SAMPLED,
+                                               .id = 1,
+                                               .ip = 0x10,
+                                               .time = time,
+                                               .pid = tid,
+                                               .tid = tid,
+                                               .user_regs = registers,
+                                               .stack = stack,
+                                               .stack_dyn_size = sizeof(stack)});
+}
+
+static int worker_create(void *context, struct replay_worker *w, void **ret, struct error *err)
+{
+    (void)w;
+    (void)err;
+    *ret = context;
+    return 0;
+}
+
+static int count_sample(void *worker, const struct replay_sample *s, struct error *err)
+{
+    (void)err;
+    assert_int_equal(s->sample->event->attr.config, PERF_COUNT_SW_CPU_CLOCK);
+    ++*(_Atomic unsigned *)worker;
+    return 0;
+}
+
+/* 600 pairs, so that batches end between a copy and its sample; then copies that have none. */
+static void pairs_are_found(void **state)
+{
+    (void)state;
+    _Atomic unsigned seen = 0;
+    struct replay *r;
+    struct fixture *f = fixture_create(false);
+    add_events(f);
+    add_sample(f, 7, 0x100, 10); /* makes the pairs straddle batches */
+    for (uint64_t i = 0; i < 600; i++) {
+        add_copy(f, 7, 0x100, 1000 + 10 * i);
+        add_sample(f, 7, 0x100, 1000 + 10 * i);
+    }
+    add_copy(f, 7, 0x100, 20000);
+    add_sample(f, 7, 0x108, 20001); /* another stack pointer */
+    add_copy(f, 7, 0x100, 20010);
+    add_sample(f, 8, 0x100, 20011); /* another thread */
+    add_copy(f, 7, 0x100, 20020);   /* no sample at all */
+    char *path = fixture_write(f, false);
+    const struct replay_options options = {.input = path, .threads = 2};
+    const struct replay_sink sink = {
+        .context = &seen, .worker_create = worker_create, .sample = count_sample};
+    assert_int_equal(replay_create(&options, &r, NULL), 0);
+    assert_int_equal(replay_run(r, &sink, NULL), 0);
+    const struct replay_stats *st = replay_stats(r);
+    assert_int_equal(seen, 603);
+    assert_int_equal(st->samples, 603);
+    assert_int_equal(st->copies, 603);
+    assert_int_equal(st->copies_unused, 3);
+    replay_free(r);
+    unlink(path);
+    free(path);
+    fixture_free(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_copy_is_read_across_its_entries),
+        cmocka_unit_test(a_copy_of_another_moment_is_not_used),
+        cmocka_unit_test(what_was_read_equal_before_and_after_is_exact),
+        cmocka_unit_test(other_lengths),
+        cmocka_unit_test(marks_without_a_range_say_nothing),
+        cmocka_unit_test(processes_begin_and_end),
+        cmocka_unit_test(objects),
+        cmocka_unit_test(many_versions),
+        cmocka_unit_test(pairs_are_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

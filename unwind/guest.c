@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Functions stand in pages that never move, a name is replaced as a whole: readers take no lock,
+ * writers do. Of each rank one name is enough, the earliest: whatever turn is asked about, either
+ * it was known by then, or none of its rank was.
+ */
+#include "unwind/guest.h"
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/intern.h"
+#include "unwind/frame.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGE_SIZE = 1024, PAGES_MAX = 4096, NR_RANKS = GUEST_RANK_DEFINED + 1 };
+
+struct name {
+    struct name *before; /* what it replaced: readers may still look at that */
+    const char *text;
+    uint64_t turn; /* the first that showed it */
+};
+
+struct entry {
+    struct guest_identity identity; /* strings interned */
+    uint64_t hash;
+    struct name *_Atomic names[NR_RANKS];
+};
+
+struct guests {
+    struct intern *strings;
+    pthread_mutex_t lock;
+    struct entry *_Atomic pages[PAGES_MAX];
+    _Atomic uint32_t nr;
+    uint32_t *slots; /* ids; 0: free */
+    size_t nr_slots;
+};
+
+struct guests *guests_create(void)
+{
+    struct guests *g = calloc(1, sizeof(*g));
+    if (!g)
+        return NULL;
+    g->strings = intern_create();
+    g->nr_slots = 256;
+    g->slots = calloc(g->nr_slots, sizeof(*g->slots));
+    if (!g->strings || !g->slots) {
+        intern_free(g->strings);
+        free(g->slots);
+        free(g);
+        return NULL;
+    }
+    pthread_mutex_init(&g->lock, NULL);
+    return g;
+}
+
+static struct entry *entry_at(const struct guests *g, uint32_t id)
+{
+    struct entry *page =
+        atomic_load_explicit(&g->pages[(id - 1) / PAGE_SIZE], memory_order_acquire);
+    return &page[(id - 1) % PAGE_SIZE];
+}
+
+static void names_free(struct name *n)
+{
+    while (n) {
+        struct name *before = n->before;
+        free(n);
+        n = before;
+    }
+}
+
+void guests_free(struct guests *g)
+{
+    if (!g)
+        return;
+    for (uint32_t id = 1; id <= g->nr; id++) {
+        for (unsigned rank = 0; rank < NR_RANKS; rank++)
+            names_free(entry_at(g, id)->names[rank]);
+    }
+    for (size_t i = 0; i < PAGES_MAX; i++)
+        free(g->pages[i]);
+    pthread_mutex_destroy(&g->lock);
+    intern_free(g->strings);
+    free(g->slots);
+    free(g);
+}
+
+/* ---- identities ---------------------------------------------------------------------------- */
+
+static uint64_t identity_hash(const struct guest_identity *i)
+{
+    uint64_t h = hash_combine((uintptr_t)i->file, (uintptr_t)i->name);
+    h = hash_combine(h, (uint64_t)i->line << 32 | i->column);
+    return hash_combine(h, i->salt ^ (uint64_t)i->kind << 56 ^ (uint64_t)i->language << 48);
+}
+
+/* Strings are interned. */
+static bool identity_equal(const struct guest_identity *a, const struct guest_identity *b)
+{
+    return a->kind == b->kind && a->language == b->language && a->file == b->file &&
+           a->line == b->line && a->column == b->column && a->salt == b->salt && a->name == b->name;
+}
+
+static bool slots_grow(struct guests *g)
+{
+    size_t nr = g->nr_slots * 2;
+    uint32_t *slots = calloc(nr, sizeof(*slots));
+    if (!slots)
+        return false;
+    for (uint32_t id = 1; id <= g->nr; id++) {
+        size_t at = entry_at(g, id)->hash & (nr - 1);
+        while (slots[at])
+            at = (at + 1) & (nr - 1);
+        slots[at] = id;
+    }
+    free(g->slots);
+    g->slots = slots;
+    g->nr_slots = nr;
+    return true;
+}
+
+static uint32_t entry_add(struct guests *g, const struct guest_identity *identity, uint64_t hash)
+{
+    uint32_t at = g->nr;
+    if (at / PAGE_SIZE >= PAGES_MAX)
+        return 0;
+    if (at % PAGE_SIZE == 0) {
+        struct entry *page = calloc(PAGE_SIZE, sizeof(*page));
+        if (!page)
+            return 0;
+        atomic_store_explicit(&g->pages[at / PAGE_SIZE], page, memory_order_release);
+    }
+    struct entry *e = entry_at(g, at + 1);
+    e->identity = *identity;
+    e->hash = hash;
+    atomic_store_explicit(&g->nr, at + 1, memory_order_release);
+    return at + 1;
+}
+
+static uint32_t intern_locked(struct guests *g, const struct guest_identity *identity)
+{
+    if ((size_t)g->nr * 2 >= g->nr_slots && !slots_grow(g))
+        return 0;
+    uint64_t hash = identity_hash(identity);
+    size_t at = hash & (g->nr_slots - 1);
+    for (; g->slots[at]; at = (at + 1) & (g->nr_slots - 1)) {
+        const struct entry *e = entry_at(g, g->slots[at]);
+        if (e->hash == hash && identity_equal(&e->identity, identity))
+            return g->slots[at];
+    }
+    return g->slots[at] = entry_add(g, identity, hash);
+}
+
+uint32_t guest_intern(struct guests *g, const struct guest_identity *identity)
+{
+    struct guest_identity i = *identity;
+    if (i.file)
+        i.file = intern_string(g->strings, i.file);
+    if (i.name)
+        i.name = intern_string(g->strings, i.name);
+    if ((identity->file && !i.file) || (identity->name && !i.name))
+        return 0;
+    pthread_mutex_lock(&g->lock);
+    uint32_t id = intern_locked(g, &i);
+    pthread_mutex_unlock(&g->lock);
+    return id;
+}
+
+/* ---- names --------------------------------------------------------------------------------- */
+
+static int propose_locked(struct entry *e, enum guest_rank rank, const char *text, uint64_t turn)
+{
+    struct name *have = atomic_load_explicit(&e->names[rank], memory_order_relaxed);
+    if (have && (have->turn < turn || (have->turn == turn && strcmp(have->text, text) <= 0)))
+        return 0;
+    struct name *n = malloc(sizeof(*n));
+    if (!n)
+        return -1;
+    *n = (struct name){have, text, turn};
+    atomic_store_explicit(&e->names[rank], n, memory_order_release);
+    return 0;
+}
+
+int guest_propose(struct guests *g, uint32_t id, enum guest_rank rank, const char *name,
+                  uint64_t turn)
+{
+    if (id == 0 || id > atomic_load_explicit(&g->nr, memory_order_acquire) ||
+        (int)rank >= NR_RANKS || (!*name && rank != GUEST_RANK_NAMELESS))
+        return 0;
+    const char *text = intern_string(g->strings, name);
+    if (!text)
+        return -1;
+    pthread_mutex_lock(&g->lock);
+    int failed = propose_locked(entry_at(g, id), rank, text, turn);
+    pthread_mutex_unlock(&g->lock);
+    return failed;
+}
+
+bool guest_get(const struct guests *g, uint32_t id, uint64_t turn, struct guest_function *ret)
+{
+    if (id == 0 || id > atomic_load_explicit(&g->nr, memory_order_acquire))
+        return false;
+    struct entry *e = entry_at(g, id);
+    const struct guest_identity *i = &e->identity;
+    const struct name *best = NULL;
+    unsigned rank = NR_RANKS;
+    while (!best && rank-- > 0) {
+        const struct name *n = atomic_load_explicit(&e->names[rank], memory_order_acquire);
+        best = n && n->turn <= turn ? n : NULL;
+    }
+    *ret = (struct guest_function){.kind = i->kind,
+                                   .language = i->language,
+                                   .rank = best ? (uint8_t)rank : GUEST_RANK_NONE,
+                                   .name = i->name               ? i->name
+                                           : best && *best->text ? best->text
+                                                                 : NULL,
+                                   .file = i->file,
+                                   .line = i->line,
+                                   .column = i->column};
+    return true;
+}
+
+const char *guest_string(struct guests *g, const char *bytes, size_t size)
+{
+    return intern_bytes(g->strings, bytes, size);
+}
+
+void guest_unrecorded(uint8_t language, struct guest_function *ret)
+{
+    *ret = (struct guest_function){.kind = GUEST_UNKNOWN,
+                                   .language = language,
+                                   .name = language == FRAME_LUA  ? "[lua: not recorded]"
+                                           : language == FRAME_JS ? "[js: not recorded]"
+                                                                  : "[wasm: not recorded]"};
+}
+
+const char *guest_module(const struct guest_function *f)
+{
+    if (f->file)
+        return f->file;
+    return f->language == FRAME_LUA ? "[lua]" : f->language == FRAME_JS ? "[js]" : "[wasm]";
+}
+
+void guest_symbol(struct text *t, const struct guest_function *f)
+{
+    const char *name = f->kind == GUEST_MAIN && !f->name ? "main chunk" : f->name;
+    if (!name && !f->file)
+        name = "?";
+    if (name)
+        text_string(t, name);
+    if (!f->file || f->kind == GUEST_BUILTIN)
+        return;
+    if (name)
+        text_char(t, ' ');
+    text_string(t, f->file);
+    if (f->line)
+        text_printf(t, ":%u", f->line);
+    if (f->line && f->column)
+        text_printf(t, ":%u", f->column);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Functions of guest languages (Lua, JavaScript), interned: a frame refers to one by its id
+ * (frame.function). A function's identity is its source and the place where it is defined; its
+ * display name is chosen among what was proposed for it, by a rule that does not depend on the
+ * order in which threads propose: the better rank wins, then what was proposed for an earlier part
+ * of the recording, then the lesser string. Ids do depend on that order: never print or sort by
+ * them.
+ *
+ * All functions may be called from any thread.
+ */
+#ifndef UNWIND_GUEST_H
+#define UNWIND_GUEST_H
+
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum guest_kind {
+    GUEST_FUNCTION, /* written by the program */
+    GUEST_MAIN,     /* a source file's or chunk's own code */
+    GUEST_BUILTIN,  /* part of the VM: has a name of its own and no place in a source */
+    GUEST_UNKNOWN,  /* a function, but what it is could not be read or did not stand the checks */
+};
+
+/* Two functions are the same when all of this is equal. */
+struct guest_identity {
+    uint8_t kind;     /* enum guest_kind */
+    uint8_t language; /* enum frame_kind: FRAME_LUA, FRAME_JS, FRAME_WASM */
+    const char *file; /* as the program named it; NULL: none */
+    uint32_t line;    /* where it is defined; 0: not known, or the whole file */
+    uint32_t column;  /* from 1; 0: not known */
+    uint64_t salt;    /* tells apart what shares a place: a hash of the function's code */
+    const char *name; /* of a builtin; NULL: others are named by guest_propose() */
+};
+
+/* How a name came about; greater is better. */
+enum guest_rank {
+    GUEST_RANK_NONE,
+    /* As the two below, of frames that are not exact: when the caller was read, an address may have
+     * been given to another function. */
+    GUEST_RANK_DOUBTFUL_WEAK,
+    GUEST_RANK_DOUBTFUL,
+    GUEST_RANK_NAMELESS,  /* where it is defined it gets no name: proposed with "" */
+    GUEST_RANK_CALL_WEAK, /* at a call: of a local variable, an upvalue, a metamethod */
+    GUEST_RANK_CALL,      /* at a call: of a global, a method, a field */
+    GUEST_RANK_DEFINED,   /* where the function is defined and stored */
+};
+
+/* What output needs. Strings live as long as the table; equal ones are the same pointer. */
+struct guest_function {
+    uint8_t kind, language;
+    uint8_t rank;     /* of the name */
+    const char *name; /* NULL: none */
+    const char *file; /* NULL: none */
+    uint32_t line, column;
+};
+
+struct guests;
+/* NULL when memory is out. */
+struct guests *guests_create(void);
+void guests_free(struct guests *g);
+
+/* Ids are from 1; 0 when memory is out, or with more than 4 million functions. */
+uint32_t guest_intern(struct guests *g, const struct guest_identity *identity);
+
+/* `turn`: the part of the recording that shows the name, in order of time (replay: the batch's
+ * number; 0: known from the start). -1 when memory is out. */
+int guest_propose(struct guests *g, uint32_t id, enum guest_rank rank, const char *name,
+                  uint64_t turn);
+
+/* The function as far as names up to and with `turn` go: the same answer whenever all proposals of
+ * these turns were made. UINT64_MAX: all that is known. false: no such id. */
+bool guest_get(const struct guests *g, uint32_t id, uint64_t turn, struct guest_function *ret);
+
+/* One copy of a string for the table's life; NULL when memory is out. */
+const char *guest_string(struct guests *g, const char *bytes, size_t size);
+
+/* What stands for the function of a frame that has none, because what would tell was not recorded.
+ * `language`: enum frame_kind. */
+void guest_unrecorded(uint8_t language, struct guest_function *ret);
+
+/* Where the function is from, for sorting and for the place where native code shows its file: the
+ * file as the program named it, else the language in brackets. */
+const char *guest_module(const struct guest_function *f);
+
+/* The function as one symbol: `NAME FILE:LINE[:COL]`, without what is not known; raw bytes, to be
+ * escaped by whoever prints. A function without a name is `FILE:LINE`, one without both "?". */
+void guest_symbol(struct text *t, const struct guest_function *f);
+
+#endif

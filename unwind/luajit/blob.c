@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Frames of the interpreter. One C frame ("block") stands for each entry into the VM; its unwind
+ * entry is right at every bytecode handler and every call of C, and wrong in the entries' first and
+ * last instructions, in the leaf helpers, around traces and in the exit handler.
+ */
+#include "unwind/luajit/walk_internal.h"
+
+/* ---- native registers ---------------------------------------------------------------------- */
+
+static bool read_stack(struct luajit_walk *w, uint64_t address, uint64_t *ret)
+{
+    return memory_read_u64(&w->step->input->memory, address, ret, w->step->provenance);
+}
+
+bool walk_leave_partial(struct luajit_walk *w, uint64_t cfa, uint64_t saved)
+{
+    /* In the order in which the entries push them. */
+    static const uint8_t pushed[] = {DWARF_RIP, DWARF_RBP, DWARF_RBX, DWARF_R15, DWARF_R14};
+    uint64_t value[sizeof(pushed)];
+    unsigned nr = 0;
+    for (; nr < sizeof(pushed) && 8 * (nr + 1) <= saved; nr++) {
+        if (!read_stack(w, cfa - 8 * (uint64_t)(nr + 1), &value[nr]))
+            return false;
+    }
+    for (unsigned i = 0; i < nr; i++) {
+        w->step->value[pushed[i]] = value[i];
+        *w->step->known |= REG_BIT(pushed[i]);
+    }
+    w->step->value[DWARF_RSP] = cfa;
+    *w->step->known &= ARCH_SURVIVES;
+    return nr > 0;
+}
+
+bool walk_leave_block(struct luajit_walk *w, uint64_t si)
+{
+    return walk_leave_partial(w, si + (uint64_t)w->vm.layout->frame_size, UINT64_MAX);
+}
+
+/* ---- segments ------------------------------------------------------------------------------ */
+
+struct segment *segment_find(struct luajit_walk *w, uint64_t L)
+{
+    for (unsigned i = w->nr_segments; i-- > 0;) {
+        if (w->segments[i].L == L)
+            return &w->segments[i];
+    }
+    return NULL;
+}
+
+struct segment *segment_get(struct luajit_walk *w, uint64_t L, uint64_t si)
+{
+    struct segment *s = segment_find(w, L);
+    if (s || w->nr_segments == SEGMENTS_MAX)
+        return s;
+    s = &w->segments[w->nr_segments++];
+    *s = (struct segment){.L = L, .si = si};
+    return s;
+}
+
+void segment_pass(struct luajit_walk *w, struct segment *s, uint64_t si)
+{
+    uint64_t previous;
+    enum provenance ignored = PROVENANCE_EXACT;
+    if (memory_read_u64(&w->step->input->memory, si + (uint64_t)w->vm.layout->frame_prev, &previous,
+                        &ignored))
+        s->si = previous & ~UINT64_C(3);
+    else
+        s->si = 0;
+}
+
+/* ---- frames with a segment ----------------------------------------------------------------- */
+
+static uint64_t read_L(struct luajit_walk *w, uint64_t si)
+{
+    uint64_t L = 0;
+    uint32_t half;
+    enum provenance ignored = PROVENANCE_EXACT;
+    const struct memory *m = &w->step->input->memory;
+    uint64_t address = si + (uint64_t)w->vm.layout->frame_L;
+    if (w->vm.layout->gc64)
+        return memory_read_u64(m, address, &L, &ignored) ? L : 0;
+    return memory_read(m, address, &half, sizeof(half), &ignored) ? half : 0;
+}
+
+/* An address that may well be a lua_State's, and of which nothing is recorded. */
+static bool is_unrecorded(struct luajit_walk *w, uint64_t L)
+{
+    enum { LOWEST = 1 << 16 };
+    const uint64_t end = UINT64_C(1) << 47;
+    uint8_t byte;
+    enum provenance ignored = PROVENANCE_EXACT;
+    if (L != 0 && L == w->unrecorded)
+        return true;
+    return L >= LOWEST && L < end && L % 4 == 0 &&
+           !memory_read(&w->step->input->memory, L, &byte, sizeof(byte), &ignored);
+}
+
+/* SAVE_L of the C frame at si, when it is a lua_State of a VM with this blob. */
+static bool block_state(struct luajit_walk *w, uint64_t si, struct luajit_state *ret)
+{
+    uint64_t L = read_L(w, si);
+    if (L == 0 || L == w->unrecorded)
+        return false;
+    if (luajit_read_state(&w->r, L, ret))
+        return walk_use_vm(w, ret->g, w->vm.layout, w->vm.blob);
+    if (is_unrecorded(w, L))
+        w->unrecorded = L;
+    return false;
+}
+
+/* In lv_vm_cpcall as long as its C function runs: negative. */
+static bool has_no_frames_yet(struct luajit_walk *w, uint64_t si, uint64_t o)
+{
+    const struct luajit_layout *l = w->vm.layout;
+    int32_t nres = 0;
+    enum provenance ignored = PROVENANCE_EXACT;
+    memory_read(&w->step->input->memory, si + (uint64_t)l->frame_nres, &nres, sizeof(nres),
+                &ignored);
+    bool inside = o >= (uint64_t)l->cpcall && o <= (uint64_t)l->cpcall_return;
+    return inside && nres < 0;
+}
+
+/* The code that returns to C has taken the frame away already, or the one that is called by C has
+ * not made it yet. `next`: the frame below. */
+static bool is_between(struct luajit_walk *w, const struct luajit_state *L, uint64_t o,
+                       struct luajit_place *next)
+{
+    const struct luajit_layout *l = w->vm.layout;
+    enum { XOR_BEFORE = 0x20, DISTANCE_MAX = 1 << 20, LAST_STEP = 3 };
+    uint64_t rbx = vm_register(w, DWARF_RBX), rdx = vm_register(w, DWARF_RDX);
+    *next = (struct luajit_place){L->base, 0};
+    if (walk_is_exact(w) && o >= (uint64_t)l->call_linked && o < (uint64_t)l->call_entered) {
+        /* Called by C: the new frame is not whole yet. pcall's and the like have another link. */
+        unsigned type = luajit_link_type(rbx);
+        return o < (uint64_t)l->call_dispatch ||
+               (rbx < DISTANCE_MAX && (type == LUAJIT_LINK_C || type == LUAJIT_LINK_CP));
+    }
+    if (o >= (uint64_t)l->return_c_end || o + XOR_BEFORE < (uint64_t)l->return_c)
+        return false;
+    if (o >= (uint64_t)l->return_c_stored)
+        return true;
+    if (!walk_knows(w, DWARF_RBX))
+        return false;
+    if (o >= (uint64_t)l->return_c_base)
+        next->base = rbx;
+    else if (o + LAST_STEP >= (uint64_t)l->return_c_base && o < (uint64_t)l->return_c_base &&
+             rbx > DISTANCE_MAX)
+        next->base = l->gc64 ? -rbx : (uint32_t)-rbx;
+    else if (rbx < DISTANCE_MAX && (rbx & 3) <= 1 && walk_knows(w, DWARF_RDX))
+        /* A link of C's (1, 5), or what is left of it behind the exclusive or (0, 4): the same code
+         * returns to pcall (6), which is no way out. */
+        next->base = rdx - (rbx & ~UINT64_C(7));
+    else
+        return false;
+    return next->base >= L->stack && next->base <= L->end;
+}
+
+/* The innermost segment: the first place whose whole segment holds. */
+static enum luajit_segment_end walk_top(struct luajit_walk *w, const struct luajit_state *L,
+                                        uint64_t si, uint64_t o, struct emitter *e,
+                                        struct luajit_place *next)
+{
+    struct place_search search;
+    struct luajit_place at;
+    enum provenance before = w->r.provenance;
+    places_begin(w, L, si, o, &search);
+    while (places_next(&search, &at)) {
+        struct luajit_sink sink = emit_sink(e);
+        bool omit = e->omit_c;
+        w->r.provenance = before;
+        e->weakest = search.weak ? PROVENANCE_GUESS : PROVENANCE_EXACT;
+        enum luajit_segment_end end = luajit_segment_walk(&w->r, L, at, NULL, &sink, next);
+        if (end != LUAJIT_SEGMENT_BAD)
+            return end;
+        emit_undo(e);
+        e->omit_c = omit;
+    }
+    return LUAJIT_SEGMENT_BAD;
+}
+
+static enum luajit_segment_end walk_segment(struct luajit_walk *w, const struct luajit_state *L,
+                                            struct segment *s, uint64_t si, uint64_t o,
+                                            struct emitter *e, struct luajit_place *next)
+{
+    if (!s->begun)
+        return walk_top(w, L, si, o, e, next);
+    struct luajit_sink sink = emit_sink(e);
+    struct luajit_place at = s->next;
+    at.pc = place_pc(w, L, at.base, si);
+    return luajit_segment_walk(&w->r, L, at, NULL, &sink, next);
+}
+
+/* A C frame that is linked into L's chain: its segment's frames, or that they cannot be told. */
+static bool emit_segment(struct luajit_walk *w, const struct luajit_state *L, struct segment *s,
+                         uint64_t si, uint64_t o)
+{
+    struct emitter e;
+    struct luajit_place next;
+    uint64_t cfa = si + (uint64_t)w->vm.layout->frame_size;
+    emit_begin(&e, w, L->address, cfa);
+    e.omit_c = !walk_is_exact(w);
+    if (!s->begun && is_between(w, L, o, &next)) {
+        s->begun = true;
+        s->next = next;
+        return emit_native(w, cfa);
+    }
+    enum luajit_segment_end end = walk_segment(w, L, s, si, o, &e, &next);
+    s->begun = true;
+    s->next = next;
+    if (end == LUAJIT_SEGMENT_BAD) {
+        emit_undo(&e);
+        s->lost = true;
+        return emit_unknown(w, cfa);
+    }
+    if (!emit_end(&e))
+        return false;
+    if (end == LUAJIT_SEGMENT_UNREAD) {
+        s->lost = true;
+        return emit_unknown(w, cfa);
+    }
+    /* Nothing but a C function: the host called it through the VM. */
+    return w->step->out->frames.nr > e.first || emit_native(w, cfa);
+}
+
+uint64_t next_block(struct luajit_walk *w, const struct luajit_state *L)
+{
+    const struct segment *s = segment_find(w, L->address);
+    return s ? s->si : L->cframe & ~UINT64_C(3);
+}
+
+uint64_t find_linked_block(struct luajit_walk *w, uint64_t from, struct luajit_state *L)
+{
+    enum { STEP = 16, TRIES = 1 << 12 };
+    const struct memory *m = &w->step->input->memory;
+    uint64_t si = from & ~(uint64_t)(STEP - 1), last = 0;
+    for (unsigned i = 0; i < TRIES && luajit_spend(&w->r); i++, si += STEP) {
+        if (m->stack_size && si - m->stack_start >= memory_stack_size(m))
+            break; /* nothing further is recorded */
+        uint64_t address = read_L(w, si);
+        if (address == 0 || address == last || address % 4 != 0 ||
+            address - from < (uint64_t)STEP * TRIES)
+            continue;
+        last = luajit_read_state(&w->r, address, L) ? 0 : address;
+        if (!last && next_block(w, L) == si && walk_use_vm(w, L->g, w->vm.layout, w->vm.blob))
+            return si;
+    }
+    return 0;
+}
+
+/* May `pc` be a return address? Machine code areas are not executable while they are written to:
+ * `mcode` allows for that. */
+static bool is_executable(struct luajit_walk *w, uint64_t pc, bool mcode)
+{
+    struct code code;
+    const struct unwind_input *in = w->step->input;
+    return pc > 1 && codemap_lookup(&in->code, pc - 1, in->memory.time, &code) &&
+           (code.executable || (mcode && code.owner == CODE_ANON));
+}
+
+/* A native rule has led to where no block is: its lua_State or its return address is none. */
+static bool is_no_block(struct luajit_walk *w, uint64_t si, uint64_t o, uint64_t ra)
+{
+    const struct luajit_layout *l = w->vm.layout;
+    struct luajit_state L;
+    if (o == (uint64_t)l->callback_return || o == (uint64_t)l->cpcall_return)
+        return false;
+    w->r.provenance = PROVENANCE_EXACT;
+    if (!is_executable(w, ra, false))
+        return true;
+    return !block_state(w, si, &L) && !is_unrecorded(w, read_L(w, si));
+}
+
+/* The Lua side of the C frame at si. */
+static bool emit_block(struct luajit_walk *w, uint64_t si, uint64_t o)
+{
+    struct luajit_state L;
+    uint64_t cfa = si + (uint64_t)w->vm.layout->frame_size;
+    w->r.provenance = PROVENANCE_EXACT;
+    if (!block_state(w, si, &L)) {
+        /* lj_ccallback_enter has not stored it yet. */
+        bool none = o == (uint64_t)w->vm.layout->callback_return || has_no_frames_yet(w, si, o);
+        return none ? emit_native(w, cfa) : emit_unknown(w, cfa);
+    }
+    struct segment *s = segment_get(w, L.address, L.cframe & ~UINT64_C(3));
+    if (!s)
+        return emit_unknown(w, cfa);
+    const struct luajit_layout *l = w->vm.layout;
+    bool left = walk_is_exact(w) && !s->begun && o >= (uint64_t)l->return_c_stored &&
+                o < (uint64_t)l->return_c_end;
+    if (si != s->si && left)
+        return emit_native(w, cfa); /* returning to C, out of the chain already */
+    /* coroutine.yield ends the chain some instructions before it leaves. */
+    if (walk_is_exact(w) && !s->begun && s->si == 0)
+        return emit_segment(w, &L, s, si, o);
+    if (si != s->si) {
+        /* Not linked yet or any more (an error is unwinding it): no Lua frames are its own. But a
+         * chain that was lost, or memory of another moment, tells nothing. */
+        bool passed = !s->begun && s->si > si && w->r.provenance == PROVENANCE_EXACT;
+        return passed ? emit_native(w, cfa) : emit_unknown(w, cfa);
+    }
+    segment_pass(w, s, si);
+    if (has_no_frames_yet(w, si, o))
+        return emit_native(w, cfa);
+    if (s->lost)
+        return emit_unknown(w, cfa);
+    return emit_segment(w, &L, s, si, o);
+}
+
+/* ---- places where the unwind entry lies ---------------------------------------------------- */
+
+/* Bytes from rsp to the CFA in an entry's or exit's instructions, and how many of them below the
+ * CFA hold registers; false: the block is whole there. */
+static bool partial_frame(const struct luajit_layout *l, uint64_t o, uint64_t *distance)
+{
+    /* push rbp, rbx, r15, r14; sub. The callback's rbp was pushed by its slot. */
+    static const uint8_t entry[10] = {8, 16, 24, 24, 32, 32, 40, 40, 40, 40};
+    static const uint8_t callback[9] = {16, 24, 24, 32, 32, 40, 40, 40, 40};
+    /* add; pop r14, r15, rbx, rbp; ret */
+    static const uint8_t leave[7] = {40, 40, 32, 32, 24, 16, 8};
+    const int32_t entries[] = {l->resume, l->pcall, l->call, l->cpcall};
+    for (unsigned i = 0; i < 4; i++) {
+        if (o - (uint64_t)entries[i] < sizeof(entry)) {
+            *distance = entry[o - (uint64_t)entries[i]];
+            return true;
+        }
+    }
+    if (l->callback != LUAJIT_UNKNOWN && o - (uint64_t)l->callback < sizeof(callback)) {
+        *distance = callback[o - (uint64_t)l->callback];
+        return true;
+    }
+    const int32_t leaves[] = {l->leave, l->rethrow};
+    for (unsigned i = 0; i < 2; i++) {
+        if (leaves[i] != LUAJIT_UNKNOWN && o - (uint64_t)leaves[i] - 4 < sizeof(leave)) {
+            *distance = leave[o - (uint64_t)leaves[i] - 4];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The block is whole, but not yet or no more a C frame of its lua_State's. */
+static bool is_unlinked(const struct luajit_layout *l, uint64_t o)
+{
+    const int32_t ranges[][2] = {{l->resume, l->resume_linked}, {l->pcall, l->call_linked},
+                                 {l->cpcall, l->cpcall_linked}, {l->callback, l->callback_return},
+                                 {l->leave, l->leave + 11},     {l->rethrow, l->rethrow + 15}};
+    for (size_t i = 0; i < sizeof(ranges) / sizeof(*ranges); i++) {
+        if (ranges[i][0] >= 0 && o >= (uint64_t)ranges[i][0] && o < (uint64_t)ranges[i][1])
+            return true;
+    }
+    return false;
+}
+
+/* A leaf helper: nothing pushed (or one register, in cpuid). All registers stay, so that the
+ * interpreter's can be seen in the frame that called it. */
+static enum walker_result step_leaf_helper(struct luajit_walk *w)
+{
+    uint64_t sp = walk_register(w, DWARF_RSP), pc;
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t slot = sp + 8 * i;
+        if (!read_stack(w, slot, &pc) || !is_executable(w, pc, true))
+            continue;
+        if (!emit_native(w, slot + 8))
+            return WALKER_NO_MEMORY;
+        w->step->value[DWARF_RIP] = pc;
+        w->step->value[DWARF_RSP] = slot + 8;
+        return WALKER_STEPPED;
+    }
+    return WALKER_NO;
+}
+
+/* A leaf's rsp that is not the block's: BC_JLOOP makes room for a trace, lj_fff_gcstep is called
+ * from within the block. */
+static uint64_t leaf_block(struct luajit_walk *w, uint64_t o)
+{
+    const struct luajit_layout *l = w->vm.layout;
+    uint64_t sp = walk_register(w, DWARF_RSP);
+    struct luajit_state L;
+    if (l->jloop_sub != LUAJIT_UNKNOWN && o >= (uint64_t)l->jloop_sub && o < (uint64_t)l->jloop_end)
+        return sp + 16;
+    enum provenance before = w->r.provenance;
+    bool here = is_unlinked(l, o) || block_state(w, sp, &L);
+    bool above = !here && block_state(w, sp + 8, &L) && (L.cframe & ~UINT64_C(3)) == sp + 8;
+    w->r.provenance = before;
+    return above ? sp + 8 : sp;
+}
+
+/* ---- the exit handler ---------------------------------------------------------------------- */
+
+/* rsp on the trace that exits (5.4 of the facts): from the handler's pushes, or as it saved it. */
+static bool exit_state(struct luajit_walk *w, uint64_t o, uint64_t *S)
+{
+    const struct luajit_layout *l = w->vm.layout;
+    /* Offsets of the handler's pushes, behind two by the stub. */
+    static const uint8_t pushes[] = {2,   4,   6,    8,    0xa,  0xc,  0xd,
+                                     0xe, 0xf, 0x15, 0x16, 0x17, 0x18, 0x19};
+    uint64_t sp = walk_register(w, DWARF_RSP), saved;
+    enum { EXIT_STATE = 0x100, SAVED_RSP = 0xa0 };
+    if (walk_is_exact(w) && o < (uint64_t)l->exit_sub) {
+        unsigned done = 2;
+        for (unsigned i = 0; i < sizeof(pushes); i++)
+            done += o - (uint64_t)l->exit_handler >= pushes[i];
+        *S = sp + 8 * (uint64_t)done;
+        return true;
+    }
+    *S = sp + EXIT_STATE;
+    return read_stack(w, sp + SAVED_RSP, &saved) && saved == *S;
+}
+
+static bool in_exit(const struct luajit_layout *l, uint64_t o)
+{
+    return l->exit_handler != LUAJIT_UNKNOWN && o >= (uint64_t)l->exit_handler &&
+           o < (uint64_t)l->exit_settled;
+}
+
+/* lj_vm_exit_handler up to where rsp is the block's again; false: it is there. */
+static bool exit_block(struct luajit_walk *w, uint64_t o, enum walker_result *ret)
+{
+    const struct luajit_layout *l = w->vm.layout;
+    uint64_t S;
+    if (walk_is_exact(w) && o == (uint64_t)l->exit_interp) { /* from a trace's end */
+        *ret = step_exit(w, walk_register(w, DWARF_RSP), true);
+        return true;
+    }
+    if (!exit_state(w, o, &S)) {
+        if (!walk_is_exact(w) || o <= (uint64_t)l->exit_return)
+            return false;
+        if (l->gc64 && o > (uint64_t)l->exit_interp && walk_knows(w, DWARF_RCX))
+            S = walk_register(w, DWARF_RCX) - 16; /* si is in rcx */
+        else
+            return false;
+    }
+    *ret = step_exit(w, S, walk_is_exact(w));
+    return true;
+}
+
+/* ---- one step ------------------------------------------------------------------------------ */
+
+enum walker_result step_blob(struct luajit_walk *w, uint64_t o)
+{
+    const struct luajit_layout *l = w->vm.layout;
+    bool exact = walk_is_exact(w);
+    uint64_t sp = walk_register(w, DWARF_RSP), distance;
+    enum walker_result result;
+    if (exact && l->leaf_start != LUAJIT_UNKNOWN && o >= (uint64_t)l->leaf_start &&
+        (l->callback == LUAJIT_UNKNOWN || o < (uint64_t)l->callback))
+        return step_leaf_helper(w);
+    if (exact && partial_frame(l, o, &distance)) {
+        if (!emit_native(w, sp + distance))
+            return WALKER_NO_MEMORY;
+        return walk_leave_partial(w, sp + distance, distance) ? WALKER_STEPPED : WALKER_NO;
+    }
+    if (in_exit(l, o) && exit_block(w, o, &result))
+        return result;
+    uint64_t si = exact ? leaf_block(w, o) : sp;
+    uint64_t ra = 0, caught = 0;
+    struct luajit_state L;
+    bool recorded = read_stack(w, si + (uint64_t)l->frame_size - 8, &ra);
+    /* In the second phase of an exception libgcc has put the catching frame's registers into its
+     * own frame, and native rules lead astray: to a block that is none. The lua_State's chain
+     * begins at the catching block by then, which is the next linked one on the stack. */
+    if (!exact && is_no_block(w, si, o, ra) &&
+        (caught = find_linked_block(w, sp - (uint64_t)l->frame_size, &L)) != 0) {
+        *w->step->provenance = PROVENANCE_GUESS;
+        si = caught;
+    } else if (!recorded) {
+        return WALKER_NO; /* beyond the recorded stack: the native walk says so */
+    }
+    bool unlinked = exact && is_unlinked(l, o);
+    if (!(unlinked ? emit_native(w, si + (uint64_t)l->frame_size) : emit_block(w, si, o)))
+        return WALKER_NO_MEMORY;
+    return walk_leave_block(w, si) ? WALKER_STEPPED : WALKER_NO;
+}

@@ -1,0 +1,599 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The blob, and what its instructions say. Byte sequences were compared on 27 binaries from 2.0.5
+ * to August 2026; what they yield was compared with DWARF on 15 of them.
+ */
+#include "unwind/luajit/discover.h"
+
+#include "unwind/native/cfi.h"
+
+#include <string.h>
+
+enum { BLOB_MIN = 8192, BLOB_MAX = 1 << 16 };
+
+/* ---- the blob ------------------------------------------------------------------------------ */
+
+/* The FDE's program: CFA = rsp + N, rbp at CFA-16, rbx -24, r15 -32, r14 -40. */
+static const uint8_t fde_tail[] = {0x86, 2, 0x83, 3, 0x8f, 4, 0x8e, 5};
+/* lj_vm_ffi_call's, right behind the blob: CFA = rsp+16, rbp -16, CFA by rbp, rbx -24. */
+static const uint8_t ffi_call_program[] = {0x0e, 0x10, 0x86, 2, 0x0d, 6, 0x83, 3};
+
+static bool is_padding(const uint8_t *at, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (at[i] != 0)
+            return false;
+    }
+    return true;
+}
+
+struct blob_search {
+    uint64_t start, size, ffi_call, ffi_call_size;
+};
+
+static bool note_fde(void *context, const struct fde *fde, uint64_t offset)
+{
+    struct blob_search *s = context;
+    const struct cfi_bytes *p = &fde->program;
+    (void)offset;
+    if (p->size >= 2 + sizeof(fde_tail) && p->at[0] == 0x0e && p->at[1] < 0x80 &&
+        !memcmp(p->at + 2, fde_tail, sizeof(fde_tail)) &&
+        is_padding(p->at + 2 + sizeof(fde_tail), p->size - 2 - sizeof(fde_tail)) &&
+        fde->size >= BLOB_MIN && fde->size <= BLOB_MAX && s->size == 0) {
+        s->start = fde->begin;
+        s->size = fde->size;
+    }
+    if (s->size && fde->begin == s->start + s->size && p->size >= sizeof(ffi_call_program) &&
+        !memcmp(p->at, ffi_call_program, sizeof(ffi_call_program))) {
+        s->ffi_call = fde->begin;
+        s->ffi_call_size = fde->size;
+    }
+    return s->ffi_call == 0;
+}
+
+/* Walks over all entries take a while in large images: only where the bytes occur at all. */
+static bool find_blob(const struct cfi *cfi, struct blob_search *ret)
+{
+    *ret = (struct blob_search){0};
+    for (unsigned i = 0; cfi && i < cfi->nr_tables && ret->size == 0; i++) {
+        const struct cfi_section *section = &cfi->tables[i].section;
+        if (memmem(section->bytes, section->size, fde_tail, sizeof(fde_tail)))
+            cfi_walk(cfi, &cfi->tables[i], note_fde, ret);
+    }
+    return ret->size != 0;
+}
+
+/* ---- byte patterns ------------------------------------------------------------------------- */
+
+/* Looking for instructions in the blob. Patterns are hexadecimal bytes; ?? is any byte, bb a byte
+ * and DD four bytes (little endian, signed) to capture, in order. */
+struct finder {
+    const uint8_t *blob;
+    uint32_t size;
+    struct luajit_layout *l;
+};
+
+enum { CAPTURES = 4 };
+
+struct match {
+    uint32_t at, end; /* offsets of the first byte and behind the last */
+    int32_t value[CAPTURES];
+};
+
+static int hex_digit(char c)
+{
+    return c <= '9' ? c - '0' : c - 'a' + 10;
+}
+
+static bool match_at(const struct finder *f, const char *pattern, uint32_t at, struct match *ret)
+{
+    unsigned captures = 0;
+    ret->at = at;
+    for (const char *p = pattern; *p; p += 2) {
+        p += *p == ' ';
+        uint32_t size = p[0] == 'D' ? 4 : 1;
+        if (f->size - at < size || at > f->size)
+            return false;
+        if (p[0] == 'D') {
+            int32_t value;
+            memcpy(&value, f->blob + at, 4);
+            ret->value[captures++] = value;
+        } else if (p[0] == 'b' && p[1] == 'b') {
+            ret->value[captures++] = (int8_t)f->blob[at];
+        } else if (p[0] != '?' && f->blob[at] != (hex_digit(p[0]) << 4 | hex_digit(p[1]))) {
+            return false;
+        }
+        at += size;
+    }
+    ret->end = at;
+    return true;
+}
+
+/* The first match that begins in [from, from + span). */
+static bool find(const struct finder *f, const char *pattern, uint32_t from, uint32_t span,
+                 struct match *ret)
+{
+    for (uint32_t at = from; at < f->size && at - from < span; at++) {
+        if (match_at(f, pattern, at, ret))
+            return true;
+    }
+    return false;
+}
+
+/* Note a value and the instruction that told it. */
+#define TOLD(f, field, told, place) \
+    ((f)->l->field = (told), (f)->l->evidence[LUAJIT_F_##field] = (place) + 1)
+
+/* The pattern for the mode at hand. */
+static const char *by_mode(const struct finder *f, const char *gc64, const char *gc32)
+{
+    return f->l->gc64 ? gc64 : gc32;
+}
+
+/* A field of g, from an operand [r14 + displacement]. */
+static int32_t of_g(const struct finder *f, int32_t displacement)
+{
+    return f->l->g2disp + displacement;
+}
+
+/* ---- entries ------------------------------------------------------------------------------- */
+
+enum { ENTRY = 0x80 }; /* no entry is longer */
+
+/* The four entries begin alike, in this order in every version. */
+static bool find_entries(struct finder *f)
+{
+    struct match m;
+    uint32_t at[4], from = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        if (!find(f, "55 53 41 57 41 56 48 83 ec bb", from, f->size, &m))
+            return false;
+        at[i] = m.at;
+        from = m.end;
+    }
+    TOLD(f, frame_size, m.value[0] + 5 * 8, m.at);
+    TOLD(f, resume, (int32_t)at[0], at[0]);
+    TOLD(f, pcall, (int32_t)at[1], at[1]);
+    TOLD(f, call, (int32_t)at[2], at[2]);
+    TOLD(f, cpcall, (int32_t)at[3], at[3]);
+    return at[3] - at[0] < 4 * ENTRY + 0x100;
+}
+
+/* lj_vm_call: the mode, glref, C frame, DISPATCH. */
+static bool read_call_frame(struct finder *f)
+{
+    struct match m;
+    uint32_t call = (uint32_t)f->l->call;
+    if (find(f, "49 81 c6 DD", call, ENTRY, &m))
+        f->l->gc64 = true;
+    else if (!find(f, "41 81 c6 DD", call, ENTRY, &m))
+        return false;
+    TOLD(f, g2disp, m.value[0], m.at);
+    if (!find(f, by_mode(f, "4c 8b 75 bb", "44 8b 75 bb"), call, ENTRY, &m))
+        return false;
+    TOLD(f, L_glref, m.value[0], m.at);
+    if (!find(f, "48 89 65 bb", call, ENTRY, &m))
+        return false;
+    TOLD(f, L_cframe, m.value[0], m.at);
+    TOLD(f, call_linked, (int32_t)m.end, m.at);
+    if (!find(f, by_mode(f, "48 89 7c 24 bb", "89 7c 24 bb"), call, ENTRY, &m))
+        return false;
+    TOLD(f, frame_L, m.value[0], m.at);
+    if (!find(f, by_mode(f, "48 89 6c 24 bb", "89 6c 24 bb"), call, ENTRY, &m))
+        return false;
+    TOLD(f, frame_pc, m.value[0], m.at);
+    if (!find(f, "4c 8b 7d bb", call, ENTRY, &m) || m.value[0] != f->l->L_cframe ||
+        !find(f, "4c 89 7c 24 bb", m.end, 32, &m))
+        return false;
+    TOLD(f, frame_prev, m.value[0], m.at);
+    if (!find(f, "89 54 24 bb", call, ENTRY, &m))
+        return false;
+    TOLD(f, frame_nres, m.value[0], m.at);
+    if (!find(f, "89 4c 24 bb", (uint32_t)f->l->pcall, ENTRY, &m))
+        return false;
+    TOLD(f, frame_errf, m.value[0], m.at);
+    return true;
+}
+
+/* lj_vm_call's second part: cur_L (2.0 has none), vmstate, base and top. */
+static bool read_call_state(struct finder *f)
+{
+    struct match m, base;
+    uint32_t from = (uint32_t)f->l->call;
+    if (!find(f, "41 c7 86 DD ff ff ff ff", from, ENTRY, &m))
+        return false;
+    TOLD(f, vmstate, of_g(f, m.value[0]), m.at);
+    if (!find(f, by_mode(f, "48 8b 55 bb", "8b 55 bb"), m.end, 32, &base))
+        return false;
+    TOLD(f, L_base, base.value[0], base.at);
+    if (!find(f, by_mode(f, "48 8b 45 bb", "8b 45 bb"), base.end, 32, &base))
+        return false;
+    TOLD(f, L_top, base.value[0], base.at);
+    if (!find(f, by_mode(f, "48 8b 69 f0", "8b 69 f8"), base.end, ENTRY, &base))
+        return false;
+    TOLD(f, call_dispatch, (int32_t)base.at, base.at);
+    if (!find(f, by_mode(f, "48 89 5a f8", "89 5a fc"), base.end, ENTRY, &base))
+        return false;
+    TOLD(f, call_entered, (int32_t)base.end, base.at);
+    if (find(f, by_mode(f, "49 89 ae DD", "41 89 ae DD"), from, m.at - from, &m))
+        TOLD(f, cur_L, of_g(f, m.value[0]), m.at);
+    return true;
+}
+
+static bool read_other_entries(struct finder *f)
+{
+    struct match m;
+    uint32_t resume = (uint32_t)f->l->resume, cpcall = (uint32_t)f->l->cpcall;
+    if (!find(f, "38 45 bb", resume, ENTRY, &m))
+        return false;
+    TOLD(f, L_status, m.value[0], m.at);
+    if (!find(f, "4c 89 7d bb", resume, ENTRY, &m) || m.value[0] != f->l->L_cframe)
+        return false;
+    TOLD(f, resume_linked, (int32_t)m.end, m.at);
+    if (!find(f, by_mode(f, "4c 8b 7d bb 4c 2b 7d bb", "44 8b 7d bb 44 2b 7d bb"), cpcall, ENTRY,
+              &m) ||
+        m.value[1] != f->l->L_top)
+        return false;
+    TOLD(f, L_stack, m.value[0], m.at);
+    if (!find(f, "48 89 65 bb", cpcall, ENTRY, &m) || m.value[0] != f->l->L_cframe)
+        return false;
+    TOLD(f, cpcall_linked, (int32_t)m.end, m.at);
+    if (!find(f, "ff d1", m.end, 32, &m))
+        return false;
+    TOLD(f, cpcall_return, (int32_t)m.end, m.at);
+    return true;
+}
+
+/* ---- calls, growth, epilogues -------------------------------------------------------------- */
+
+static bool read_functions(struct finder *f)
+{
+    struct match m, next;
+    uint32_t entries = (uint32_t)f->l->resume;
+    if (!find(f, by_mode(f, "48 8d 88 a0 00 00 00 48 3b 4d bb", "8d 88 a0 00 00 00 3b 4d bb"), 0,
+              entries, &m))
+        return false;
+    TOLD(f, L_maxstack, m.value[0], m.at);
+    if (m.at < 48 || !find(f, "4c 8b 7d bb", m.at - 48, 48, &next))
+        return false;
+    TOLD(f, func_c, next.value[0], next.at);
+    if (!find(f, "41 ff d7", m.end, 48, &next))
+        return false;
+    TOLD(f, funcc_return, (int32_t)next.end, next.at);
+    if (find(f, "41 ff 96 DD", next.end, 0x100, &next))
+        TOLD(f, funccw_return, (int32_t)next.end, next.at);
+    /* Growing the stack for a Lua function: framesize, from behind the header instruction. */
+    if (!find(f, by_mode(f, "0f b6 4b bb 48 83 c3 04 48 89 55", "0f b6 4b bb 83 c3 04 89 55"), 0,
+              f->size, &m))
+        return false;
+    int32_t size = f->l->gc64 ? 0x68 : 0x40;
+    TOLD(f, proto_framesize, m.value[0] + 4 + size, m.at);
+    return true;
+}
+
+static bool read_epilogues(struct finder *f)
+{
+    struct match m;
+    if (!find(f, "48 83 c4 bb 41 5e 41 5f 5b 5d c3", 0, f->size, &m) ||
+        m.value[0] + 5 * 8 != f->l->frame_size)
+        return false;
+    TOLD(f, leave, (int32_t)m.at, m.at);
+    if (find(f, "48 83 c4 bb 41 5e 41 5f 5b 5d e9", 0, f->size, &m) &&
+        m.value[0] + 5 * 8 == f->l->frame_size)
+        TOLD(f, rethrow, (int32_t)m.at, m.at);
+    return true;
+}
+
+/* Returning to C: the distance is taken off the base, the result goes to L->base. */
+static bool read_return(struct finder *f)
+{
+    struct match m, next;
+    if (!find(f, by_mode(f, "48 83 e3 f8 48 29 d3 48 f7 db", "83 e3 f8 29 d3 f7 db"), 0, f->size,
+              &m))
+        return false;
+    TOLD(f, return_c, (int32_t)m.at, m.at);
+    TOLD(f, return_c_base, (int32_t)m.end, m.at);
+    if (!find(f, by_mode(f, "48 89 5d bb", "89 5d bb"), m.end, 0x40, &next) ||
+        next.value[0] != f->l->L_base)
+        return false;
+    TOLD(f, return_c_stored, (int32_t)next.end, next.at);
+    if (!find(f, "89 f0 48 89 fc", (uint32_t)f->l->leave, 0x80, &next))
+        return false;
+    TOLD(f, return_c_end, (int32_t)next.at, next.at);
+    return true;
+}
+
+/* Collector's totals: the test before a fast function allocates. */
+static void read_globals(struct finder *f)
+{
+    struct match m;
+    if (find(f, by_mode(f, "49 8b ae DD 49 3b ae DD 72 05 e8", "41 8b ae DD 41 3b ae DD 72 05 e8"),
+             0, f->size, &m)) {
+        TOLD(f, gc_total, of_g(f, m.value[0]), m.at);
+        TOLD(f, gc_root, f->l->gc_total + (f->l->gc64 ? 0x18 : 0x10), m.at);
+    }
+    if (find(f, "41 0f b6 86 DD a8", 0, f->size, &m))
+        TOLD(f, hookmask, of_g(f, m.value[0]), m.at);
+    /* The # operator's and string functions' loads of a string's length as a number. */
+    if (find(f, by_mode(f, "f2 0f 2a 45 bb", "f2 0f 2a 40 bb"), 0, f->size, &m) ||
+        find(f, by_mode(f, "f2 0f 2a 40 bb", "f2 0f 2a 45 bb"), 0, f->size, &m))
+        TOLD(f, str_len, m.value[0], m.at);
+}
+
+/* ---- traces -------------------------------------------------------------------------------- */
+
+static bool read_trace_entry(struct finder *f)
+{
+    struct match m, next;
+    if (!find(f,
+              by_mode(f, "49 8b 8e DD 48 8b 04 c1 48 8b 40 bb", "41 8b 8e DD 8b 04 81 48 8b 40 bb"),
+              0, f->size, &m))
+        return true; /* built without the JIT compiler */
+    TOLD(f, trace, of_g(f, m.value[0]), m.at);
+    TOLD(f, trace_mcode, m.value[1], m.at);
+    if (!find(f, by_mode(f, "49 89 96 DD", "41 89 96 DD"), m.end, 32, &next))
+        return false;
+    TOLD(f, jit_base, of_g(f, next.value[0]), next.at);
+    if (f->l->cur_L == LUAJIT_UNKNOWN && find(f, "41 89 ae DD", next.end, 16, &next))
+        TOLD(f, jit_L, of_g(f, next.value[0]), next.at);
+    if (!find(f, "48 83 ec 10", m.end, 64, &next))
+        return false;
+    TOLD(f, jloop_sub, (int32_t)next.end, next.at);
+    if (!find(f, "ff e0", next.end, 16, &next))
+        return false;
+    TOLD(f, jloop_end, (int32_t)next.end, next.at);
+    return true;
+}
+
+static bool read_exit_handler(struct finder *f)
+{
+    struct match m, next;
+    if (!find(f, "41 55 41 54 41 53 41 52 41 51 41 50 57 56 55 48 8d 6c 24 58", 0, f->size, &m))
+        return f->l->trace == LUAJIT_UNKNOWN;
+    TOLD(f, exit_handler, (int32_t)m.at, m.at);
+    if (!find(f, "48 81 ec 80 00 00 00", m.end, 0x60, &next))
+        return false;
+    TOLD(f, exit_sub, (int32_t)next.end, next.at);
+    if (!find(f, "41 89 86 DD 41 89 8e DD", m.end, 0x60, &m))
+        return false;
+    TOLD(f, exitno, of_g(f, m.value[0]), m.at);
+    TOLD(f, parent, of_g(f, m.value[1]), m.at);
+    if (!find(f,
+              by_mode(f, "49 8b ae DD 49 8b 96 DD 49 89 ae DD",
+                      "41 8b ae DD 41 8b 96 DD 49 89 ae DD"),
+              next.end, 0x80, &m) ||
+        of_g(f, m.value[1]) != f->l->jit_base)
+        return false;
+    int32_t running = f->l->cur_L != LUAJIT_UNKNOWN ? f->l->cur_L : f->l->jit_L;
+    if (of_g(f, m.value[0]) != running)
+        return false;
+    TOLD(f, J_L, of_g(f, m.value[2]), m.at);
+    if (!find(f, by_mode(f, "49 8d be DD", "41 8d be DD"), m.end, 0x30, &next))
+        return false;
+    TOLD(f, J, of_g(f, next.value[0]), next.at);
+    /* The call of lj_trace_exit, and what the return value is met by. */
+    if (!find(f, "e8 ?? ?? ?? ?? 48 8b 4d bb 48 83 e1 fc", m.end, 0x40, &next) ||
+        next.value[0] != f->l->L_cframe)
+        return false;
+    TOLD(f, exit_return, (int32_t)next.at + 5, next.at);
+    return true;
+}
+
+static bool read_exit_interp(struct finder *f)
+{
+    struct match m;
+    if (f->l->exit_return == LUAJIT_UNKNOWN)
+        return true;
+    uint32_t from = (uint32_t)f->l->exit_return;
+    if (f->l->gc64 ? !find(f, "48 8d 4c 24 10", from, 0x30, &m)
+                   : !find(f, "48 83 c4 10", from, 0x30, &m))
+        return false;
+    TOLD(f, exit_interp, (int32_t)m.at, m.at);
+    if (f->l->gc64 && !find(f, "48 89 cc", m.end, 16, &m))
+        return false;
+    TOLD(f, exit_settled, (int32_t)m.end, m.at);
+    if (!find(f, by_mode(f, "4d 8b 7f bb 4d 8b 7f bb", "45 8b 7f bb 45 8b 7f bb"), m.end, 0x40, &m))
+        return false;
+    TOLD(f, func_pc, m.value[0], m.at);
+    TOLD(f, proto_k, (f->l->gc64 ? 0x20 : 0x10), m.at);
+    TOLD(f, proto_size, f->l->proto_k - m.value[1], m.at);
+    if (!find(f, "83 fd bb 72 ?? 83 fd bb 73", m.end, 0x60, &m) &&
+        !find(f, "83 fd bb 72", m.end, 0x60, &m))
+        return false;
+    TOLD(f, op_funcf, m.value[0], m.at);
+    return true;
+}
+
+/* ---- callbacks, leaf helpers --------------------------------------------------------------- */
+
+static void read_helpers(struct finder *f)
+{
+    struct match m, next;
+    uint32_t from = f->l->exit_handler > 0 ? (uint32_t)f->l->exit_handler : 0;
+    if (find(f, "48 b8 ff ff ff ff ff ff ff 7f 66 48 0f 6e d0", from, f->size, &m))
+        TOLD(f, leaf_start, (int32_t)m.at, m.at);
+    for (; find(f, "53 41 57 41 56 48 83 ec bb", from, f->size, &m); from = m.end) {
+        if (m.at && f->blob[m.at - 1] == 0x55)
+            continue;
+        if (!find(f, by_mode(f, "4c 8d b5 DD", "44 8d b5 DD"), m.end, 8, &next) ||
+            next.value[0] != f->l->g2disp)
+            continue;
+        TOLD(f, callback, (int32_t)m.at, m.at);
+        if (find(f, by_mode(f, "48 8b 9d DD", "8b 9d DD"), next.end, 8, &next))
+            TOLD(f, ctype_state, next.value[0], next.at);
+        if (find(f, "e8 ?? ?? ?? ?? 41 c7 86", next.end, 0x100, &next) ||
+            find(f, "e8 ?? ?? ?? ??", next.end, 0x100, &next))
+            TOLD(f, callback_return, (int32_t)next.at + 5, next.at);
+        if (find(f, "e8 ?? ?? ?? ??", next.end, 0x100, &next))
+            TOLD(f, callback_leave_return, (int32_t)next.at + 5, next.at);
+        return;
+    }
+}
+
+/* lj_vm_ffi_call ends in pop rbx (or a load of it), leave, ret. */
+static void read_ffi_call(const struct luajit_image *image, struct luajit_layout *l)
+{
+    const uint8_t *code = NULL;
+    if (l->ffi_call && l->ffi_call_size <= BLOB_MIN)
+        code = image->bytes(image->context, l->ffi_call, l->ffi_call_size);
+    for (uint64_t i = 1; code && i < l->ffi_call_size; i++) {
+        if (code[i - 1] == 0xc9 && code[i] == 0xc3)
+            l->ffi_call_ret = l->ffi_call + i;
+    }
+}
+
+/* ---- what follows from the mode ------------------------------------------------------------ */
+
+static void by_gc64(struct luajit_layout *l)
+{
+    l->L_gct = l->gct = 9;
+    l->L_stacksize = 0x58, l->L_used = 0x60;
+    l->ref_size = 8, l->frame_slots = 2;
+    l->func_ffid = 0xa, l->func_nupvalues = 0xb, l->func_upvalues = 0x28;
+    l->proto_numparams = 0xa, l->proto_sizebc = 0xc;
+    l->proto_sizekgc = 0x30, l->proto_sizekn = 0x34, l->proto_sizept = 0x38;
+    l->proto_sizeuv = 0x3c, l->proto_flags = 0x3d, l->proto_trace = 0x3e;
+    l->proto_chunkname = 0x40, l->proto_firstline = 0x48, l->proto_numline = 0x4c;
+    l->proto_lineinfo = 0x50, l->proto_uvinfo = 0x58, l->proto_varinfo = 0x60;
+    l->str_size = 0x18;
+    l->upval_v = 0x20, l->tab_array = 0x10, l->tab_asize = 0x30;
+    l->tab_node = 0x28, l->tab_hmask = 0x34;
+    l->trace_size = 0x78, l->trace_nins = 0xc, l->trace_ir = 0x20, l->trace_nk = 0x28;
+    l->trace_snap = 0x30, l->trace_snapmap = 0x38, l->trace_startpt = 0x40;
+    l->trace_startpc = 0x48, l->trace_startins = 0x50, l->trace_szmcode = 0x54;
+    l->trace_mcloop = 0x60, l->trace_spadjust = 0x66, l->trace_traceno = 0x68;
+    l->trace_link = 0x6a, l->trace_root = 0x6c;
+}
+
+static void by_gc32(struct luajit_layout *l)
+{
+    l->L_gct = l->gct = 5;
+    l->L_stacksize = 0x38, l->L_used = 0x40;
+    l->ref_size = 4, l->frame_slots = 1;
+    l->func_ffid = 6, l->func_nupvalues = 7, l->func_upvalues = 0x18;
+    l->proto_numparams = 6, l->proto_sizebc = 8;
+    l->proto_sizekgc = 0x18, l->proto_sizekn = 0x1c, l->proto_sizept = 0x20;
+    l->proto_sizeuv = 0x24, l->proto_flags = 0x25, l->proto_trace = 0x26;
+    l->proto_chunkname = 0x28, l->proto_firstline = 0x2c, l->proto_numline = 0x30;
+    l->proto_lineinfo = 0x34, l->proto_uvinfo = 0x38, l->proto_varinfo = 0x3c;
+    l->str_size = l->str_len == 0xc ? 0x10 : 0x14;
+    l->upval_v = 0x10, l->tab_array = 8, l->tab_asize = 0x18;
+    l->tab_node = 0x14, l->tab_hmask = 0x1c;
+    l->trace_size = 0x60, l->trace_nins = 8, l->trace_ir = 0x10, l->trace_nk = 0x18;
+    l->trace_snap = 0x20, l->trace_snapmap = 0x28, l->trace_startpt = 0x30;
+    l->trace_startpc = 0x34, l->trace_startins = 0x38, l->trace_szmcode = 0x3c;
+    l->trace_mcloop = 0x48, l->trace_spadjust = 0x4e, l->trace_traceno = 0x50;
+    l->trace_link = 0x52, l->trace_root = 0x54;
+}
+
+/* Values that stand in a fixed distance from others in every version. */
+static void derive(struct luajit_layout *l)
+{
+    int32_t running = l->cur_L != LUAJIT_UNKNOWN ? l->cur_L : l->jit_L;
+    if (running != LUAJIT_UNKNOWN) {
+        l->bc_cfunc_int = running - 8;
+        l->bc_cfunc_ext = running - 4;
+    }
+    if (l->trace != LUAJIT_UNKNOWN) {
+        bool is_20 = l->cur_L == LUAJIT_UNKNOWN;
+        l->sizetrace = l->trace + 0xc;
+        l->exitstubgroup = l->trace + (l->gc64 ? 0x520 : is_20 ? 0x500 : 0x518);
+    }
+    if (l->func_pc == LUAJIT_UNKNOWN) { /* no JIT compiler: nobody told */
+        l->func_pc = l->gc64 ? 0x20 : 0x10;
+        l->proto_k = l->func_pc;
+        l->proto_size = l->gc64 ? 0x68 : 0x40;
+    }
+    if (l->gc64)
+        by_gc64(l);
+    else
+        by_gc32(l);
+}
+
+/* FUNCC stands six behind FUNCF; the calls by their distance from JLOOP's family. */
+static bool read_opcodes(struct luajit_layout *l)
+{
+    static const struct {
+        uint8_t funcf, callm, call, iterc, itern, jloop;
+        enum luajit_bytecode which;
+    } known[] = {
+        {0x55, 0x3d, 0x3e, 0x41, 0x42, 0x53, LUAJIT_BC_20},
+        {0x59, 0x41, 0x42, 0x45, 0x46, 0x57, LUAJIT_BC_21},
+        {0x60, 0x41, 0x42, 0x45, 0x46, 0x57, LUAJIT_BC_2607},
+    };
+    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
+        if (l->op_funcf != known[i].funcf)
+            continue;
+        l->op_funcc = l->op_funcf + 6;
+        l->op_callm = known[i].callm;
+        l->op_call = known[i].call;
+        l->op_iterc = known[i].iterc;
+        l->op_itern = known[i].itern;
+        l->op_jloop = known[i].jloop;
+        l->bytecode = known[i].which;
+        return true;
+    }
+    return false;
+}
+
+/* What the modes fix must be what was extracted. */
+static bool is_consistent(const struct luajit_layout *l)
+{
+    bool state = l->gc64 ? l->L_glref == 0x10 && l->L_base == 0x20 && l->L_stack == 0x38 &&
+                               l->L_cframe == 0x50 && l->L_status == 0xb
+                         : l->L_glref == 8 && l->L_base == 0x10 && l->L_stack == 0x24 &&
+                               l->L_cframe == 0x30 && l->L_status == 7;
+    bool objects = l->func_pc == (l->gc64 ? 0x20 : 0x10) && l->func_c == l->func_pc + 8 &&
+                   l->proto_size == (l->gc64 ? 0x68 : 0x40) && l->proto_framesize == l->L_status;
+    return state && objects && l->g2disp > 0 && l->g2disp < 1 << 16;
+}
+
+/* ---- all of it ----------------------------------------------------------------------------- */
+
+int luajit_discover(const struct luajit_image *image, struct luajit_layout *ret, struct error *err)
+{
+    static const struct {
+        bool (*read)(struct finder *f);
+        const char *what;
+    } steps[] = {
+        {find_entries, "the entries"},
+        {read_call_frame, "lj_vm_call's C frame"},
+        {read_call_state, "lj_vm_call's state"},
+        {read_other_entries, "lj_vm_resume and cpcall"},
+        {read_functions, "function headers"},
+        {read_epilogues, "the epilogue"},
+        {read_return, "vm_return"},
+        {read_trace_entry, "BC_JLOOP"},
+        {read_exit_handler, "lj_vm_exit_handler"},
+        {read_exit_interp, "lj_vm_exit_interp"},
+    };
+    struct blob_search s;
+    memset(ret, 0, sizeof(*ret));
+#define X(name, text) ret->name = LUAJIT_UNKNOWN;
+    LUAJIT_FIELDS(X)
+#undef X
+    if (!find_blob(image->cfi, &s))
+        return 0;
+    ret->blob = s.start;
+    ret->blob_size = s.size;
+    ret->ffi_call = s.ffi_call;
+    ret->ffi_call_size = s.ffi_call_size;
+    struct finder f = {image->bytes(image->context, s.start, s.size), (uint32_t)s.size, ret};
+    if (!f.blob)
+        return error_set(err, ERROR_FORMAT, "%s: LuaJIT's interpreter is not in the file",
+                         image->name);
+    for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
+        if (!steps[i].read(&f))
+            return error_set(err, ERROR_UNSUPPORTED,
+                             "%s: an unknown LuaJIT: %s not as known (interpreter at 0x%llx)",
+                             image->name, steps[i].what, (unsigned long long)s.start);
+    }
+    read_globals(&f);
+    read_helpers(&f);
+    read_ffi_call(image, ret);
+    derive(ret);
+    if (!is_consistent(ret) || !read_opcodes(ret))
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "%s: an unknown LuaJIT: its values contradict each other", image->name);
+    return 1;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Lua frames to struct frame. Each waits for the one below it, its caller. */
+#include "unwind/luajit/walk_internal.h"
+
+static bool push(struct luajit_walk *w, const struct frame *f)
+{
+    __typeof__(w->step->out->frames) *frames = &w->step->out->frames;
+    if (*w->step->frames_left == 0)
+        return true;
+    (*w->step->frames_left)--;
+    return vec_push(frames, *f);
+}
+
+/* ---- native and unknown frames ------------------------------------------------------------- */
+
+bool emit_native(struct luajit_walk *w, uint64_t cfa)
+{
+    const struct code *c = &w->step->code;
+    struct frame f = {.pc = walk_register(w, DWARF_RIP),
+                      .cfa = cfa,
+                      .code = c->token,
+                      .kind = c->owner == CODE_JIT ? FRAME_JIT : FRAME_NATIVE,
+                      .flags = w->step->flags,
+                      .provenance = (uint8_t)*w->step->provenance};
+    return push(w, &f);
+}
+
+bool emit_unknown(struct luajit_walk *w, uint64_t cfa)
+{
+    struct frame f = {.pc = walk_register(w, DWARF_RIP),
+                      .cfa = cfa,
+                      .code = w->step->code.token,
+                      .kind = FRAME_LUA,
+                      .flags = w->step->flags,
+                      .provenance = (uint8_t)*w->step->provenance};
+    return push(w, &f);
+}
+
+/* ---- Lua frames ---------------------------------------------------------------------------- */
+
+void emit_begin(struct emitter *e, struct luajit_walk *w, uint64_t L, uint64_t cfa)
+{
+    *e = (struct emitter){.w = w,
+                          .L = L,
+                          .pc = walk_register(w, DWARF_RIP),
+                          .cfa = cfa,
+                          .first = w->step->out->frames.nr,
+                          .left = *w->step->frames_left};
+}
+
+static bool flush(struct emitter *e)
+{
+    struct luajit_walk *w = e->w;
+    bool stands_for = w->step->out->frames.nr == e->first && !e->omitted;
+    enum provenance provenance = *w->step->provenance;
+    provenance = provenance > w->r.provenance ? provenance : w->r.provenance;
+    provenance = provenance > e->weakest ? provenance : e->weakest;
+    struct frame f = {.pc = stands_for ? e->pc : e->pending_code,
+                      .cfa = stands_for ? e->cfa : 0,
+                      .code = stands_for ? w->step->code.token : NULL,
+                      .kind = FRAME_LUA,
+                      .tier = e->pending.trace ? TIER_TRACE : TIER_INTERP,
+                      .trace = e->pending.trace,
+                      .flags = stands_for ? w->step->flags : 0,
+                      .provenance = (uint8_t)provenance};
+    if (e->pending.inlined)
+        f.flags |= FRAME_INLINED;
+    e->has_pending = false;
+    const struct luajit_namer *namer = &w->process->namer;
+    if (namer->name &&
+        !namer->name(namer->context, &w->step->input->memory, &w->vm, &e->pending, &f))
+        e->no_memory = true;
+    if (!e->no_memory && !push(w, &f))
+        e->no_memory = true;
+    return !e->no_memory && *w->step->frames_left > 0;
+}
+
+bool emit_function(struct emitter *e, const struct luajit_function *f, uint64_t pc)
+{
+    if (e->has_pending) {
+        if (f->lua && pc) {
+            e->pending.caller_pc = pc;
+            e->pending.caller_proto = f->proto;
+        }
+        if (!flush(e))
+            return false;
+    }
+    if (e->omit_c && emit_nothing(e) && f->ffid == 1 && !f->lua && !f->unread) {
+        e->omit_c = false;
+        e->omitted = true;
+        return true;
+    }
+    e->omit_c = false;
+    e->pending = (struct luajit_frame){.g = e->w->vm.g,
+                                       .L = e->L,
+                                       .func = f->address,
+                                       .proto = f->proto,
+                                       .position = -1,
+                                       .ffid = f->ffid,
+                                       .kind = LUAJIT_FRAME_BUILTIN,
+                                       .inlined = e->inlined,
+                                       .trace = e->trace};
+    if (f->unread)
+        e->pending.kind = LUAJIT_FRAME_UNKNOWN;
+    else if (f->lua)
+        e->pending.kind = LUAJIT_FRAME_LUA;
+    else if (f->ffid == 1)
+        e->pending.kind = LUAJIT_FRAME_C;
+    e->pending_code = f->lua ? 0 : f->code;
+    if (f->lua && luajit_pc_inside(f, pc)) {
+        e->pending.position = pc == f->code ? 0 : (int32_t)((pc - f->code) / 4 - 1);
+        e->pending_code = f->code + 4 * (uint64_t)e->pending.position;
+    }
+    e->has_pending = true;
+    if (e->trace_once)
+        e->trace = 0;
+    return true;
+}
+
+static bool take(void *context, const struct luajit_function *f, uint64_t pc)
+{
+    return emit_function(context, f, pc);
+}
+
+struct luajit_sink emit_sink(struct emitter *e)
+{
+    return (struct luajit_sink){take, e};
+}
+
+bool emit_end(struct emitter *e)
+{
+    if (e->has_pending)
+        flush(e);
+    return !e->no_memory;
+}
+
+void emit_undo(struct emitter *e)
+{
+    e->w->step->out->frames.nr = e->first;
+    *e->w->step->frames_left = e->left;
+    e->has_pending = e->omitted = e->trace_once = e->inlined = false;
+    e->trace = 0;
+}

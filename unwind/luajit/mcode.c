@@ -1,0 +1,663 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Code that LuaJIT has generated: traces, exit stubs, callback slots; and the exit handler, whose
+ * frame lies on top of the trace's. A trace runs in the block of the entry it was started from,
+ * with room for its spill slots below: si = rsp + 16 + spadjust of that very trace, also for a side
+ * trace. Its first and last instructions have another room; the lua_State's own chain of C
+ * frames tells which.
+ */
+#include "unwind/luajit/walk_internal.h"
+
+#include "base/cursor.h"
+
+enum { GG_MAX = 0x4000 }; /* GG_State, which holds C functions' and builtins' bytecode, is less */
+
+/* ---- the block of a trace ------------------------------------------------------------------ */
+
+static bool read_native(struct luajit_walk *w, uint64_t address, uint64_t *ret)
+{
+    return memory_read_u64(&w->step->input->memory, address, ret, w->step->provenance);
+}
+
+static uint64_t block_L(struct luajit_walk *w, uint64_t si)
+{
+    uint64_t L = 0;
+    enum provenance ignored = PROVENANCE_EXACT;
+    memory_read(&w->step->input->memory, si + (uint64_t)w->vm.layout->frame_L, &L,
+                w->vm.layout->gc64 ? 8 : 4, &ignored);
+    return L;
+}
+
+/* BC_JLOOP saves the caller's r12 and r13 where traces may use them. */
+static bool leave_trace_block(struct luajit_walk *w, uint64_t si)
+{
+    uint64_t r12, r13;
+    if (!read_native(w, si, &r12) || !read_native(w, w->vm.layout->gc64 ? si - 8 : si + 8, &r13) ||
+        !walk_leave_block(w, si))
+        return false;
+    w->step->value[DWARF_R12] = r12;
+    w->step->value[DWARF_R13] = r13;
+    *w->step->known |= REG_BIT(DWARF_R12) | REG_BIT(DWARF_R13);
+    return true;
+}
+
+/* The lua_State that runs the VM's trace. */
+static bool running_state(struct luajit_walk *w, int32_t field, struct luajit_state *ret)
+{
+    uint64_t L;
+    if (field == LUAJIT_UNKNOWN || !luajit_read_ref(&w->r, w->vm.g + (uint64_t)field, &L))
+        return false;
+    return luajit_read_state(&w->r, L, ret) && ret->g == w->vm.g;
+}
+
+static int32_t running_field(const struct luajit_layout *l)
+{
+    return l->cur_L != LUAJIT_UNKNOWN ? l->cur_L : l->jit_L;
+}
+
+static bool is_entry(const struct luajit_layout *l, uint64_t o)
+{
+    return o == (uint64_t)l->resume || o == (uint64_t)l->pcall || o == (uint64_t)l->call ||
+           o == (uint64_t)l->cpcall;
+}
+
+static uint64_t jump_target(uint64_t next, const uint8_t *distance)
+{
+    return next + (uint64_t)(int64_t)(int32_t)load_u32(distance, false);
+}
+
+/* Does the block's return address stand behind a call of one of the blob's entries, or of a
+ * function that ends in a jump to one (lua_call)? */
+static bool entered_by_call(const struct memory *m, const struct luajit_layout *l, uint64_t blob,
+                            uint64_t ra)
+{
+    enum { CALL = 5, CALL_OPCODE = 0xe8, JUMP_OPCODE = 0xe9, WRAPPER = 96 };
+    enum provenance ignored = PROVENANCE_EXACT;
+    uint8_t code[CALL], wrapper[WRAPPER];
+    if (ra < CALL || !memory_read(m, ra - CALL, code, CALL, &ignored) || code[0] != CALL_OPCODE)
+        return false;
+    uint64_t target = jump_target(ra, code + 1);
+    if (is_entry(l, target - blob))
+        return true;
+    if (!memory_read(m, target, wrapper, sizeof(wrapper), &ignored))
+        return false;
+    for (unsigned i = 0; i + CALL <= WRAPPER; i++) {
+        if (wrapper[i] == JUMP_OPCODE &&
+            is_entry(l, jump_target(target + i + CALL, wrapper + i + 1) - blob))
+            return true;
+    }
+    return false;
+}
+
+/* What the block's fields say where the call is not to be seen: a callback's (indirect; no results
+ * wanted, the error handler inherited, an outer block), lj_vm_resume's (lua_resume jumps to it; all
+ * zero). */
+static bool entered_otherwise(const struct memory *m, const struct luajit_layout *l, uint64_t si,
+                              uint64_t ra)
+{
+    enum { OUTER_MAX = 1 << 24 };
+    enum provenance ignored = PROVENANCE_EXACT;
+    uint8_t code[ARCH_CALL_MAX];
+    int32_t nres, errf;
+    uint64_t previous, pc = 0;
+    if (!memory_read(m, si + (uint64_t)l->frame_nres, &nres, sizeof(nres), &ignored) ||
+        !memory_read(m, si + (uint64_t)l->frame_errf, &errf, sizeof(errf), &ignored) ||
+        !memory_read(m, si + (uint64_t)l->frame_pc, &pc, (size_t)l->ref_size, &ignored) ||
+        !memory_read_u64(m, si + (uint64_t)l->frame_prev, &previous, &ignored))
+        return false;
+    bool callback = nres == 0 && errf == -1 && previous > si && previous - si < OUTER_MAX;
+    bool resume = nres == 0 && errf == 0 && previous == 0;
+    return (callback || resume) && ra > ARCH_CALL_MAX &&
+           memory_read(m, ra - ARCH_CALL_MAX, code, sizeof(code), &ignored) &&
+           arch_is_call(code + sizeof(code), sizeof(code));
+}
+
+uint64_t find_block(struct luajit_walk *w, const struct luajit_layout *l, uint64_t blob,
+                    uint64_t from)
+{
+    enum { STEP = 16, TRIES = 256 };
+    const struct memory *m = &w->step->input->memory;
+    enum provenance ignored = PROVENANCE_EXACT;
+    uint64_t si = (from + STEP - 1) & ~(uint64_t)(STEP - 1);
+    for (unsigned i = 0; i < TRIES && luajit_spend(&w->r); i++, si += STEP) {
+        uint64_t ra;
+        if (!memory_read_u64(m, si + (uint64_t)l->frame_size - 8, &ra, &ignored))
+            return 0;
+        if (entered_by_call(m, l, blob, ra) || entered_otherwise(m, l, si, ra))
+            return si;
+    }
+    return 0;
+}
+
+/* No memory of the VM's: the block is searched for, and what is found is a guess. */
+static enum walker_result step_searched(struct luajit_walk *w, const struct luajit_layout *l,
+                                        uint64_t blob, uint64_t from)
+{
+    uint64_t si = find_block(w, l, blob, from);
+    if (!si)
+        return WALKER_NO;
+    w->vm = (struct luajit_vm){.blob = blob, .layout = l};
+    *w->step->provenance = PROVENANCE_GUESS;
+    if (!emit_unknown(w, si + (uint64_t)l->frame_size))
+        return WALKER_NO_MEMORY;
+    return leave_trace_block(w, si) ? WALKER_STEPPED : WALKER_NO;
+}
+
+/* ---- Lua frames of a trace ----------------------------------------------------------------- */
+
+/* A way to read a trace's frames: a snapshot, and where its start frame's base is. */
+struct reading {
+    struct luajit_inlined in;
+    uint64_t base;
+    struct luajit_function start; /* address 0: as the Lua stack says */
+};
+
+/* Do snapshot and Lua stack agree: is the start frame's pc inside its function? `replaced`: a tail
+ * call in the trace has put another function there, which the snapshot names. */
+static bool read_start(struct luajit_walk *w, const struct luajit_state *L, uint64_t base,
+                       bool replaced, struct reading *ret)
+{
+    ret->base = base;
+    ret->start = (struct luajit_function){0};
+    if (base <= luajit_bottom(&w->r, L) || base > L->end)
+        return false;
+    if (replaced) {
+        if (ret->in.start_func)
+            ret->start = *luajit_function_read(&w->r, ret->in.start_func);
+        return luajit_pc_inside(&ret->start, ret->in.start_pc);
+    }
+    const struct luajit_function *f = luajit_function_at(&w->r, L, base, NULL);
+    /* A start frame that a builtin of the trace has called back needs no pc. */
+    return luajit_pc_inside(f, ret->in.start_pc) || (ret->in.start_pc == 0 && !f->lua);
+}
+
+/* Start frame at `base`; or the end of a trace has stored the base of the next one there already,
+ * which begins at the innermost frame. */
+static bool find_start(struct luajit_walk *w, const struct luajit_state *L, uint64_t base,
+                       bool at_end, struct reading *ret)
+{
+    uint64_t moved = base - 8 * (uint64_t)ret->in.depth;
+    bool has_moved = ret->in.depth != 0;
+    if (read_start(w, L, base, false, ret) ||
+        (at_end && has_moved && read_start(w, L, moved, false, ret)))
+        return true;
+    return read_start(w, L, base, true, ret) ||
+           (has_moved &&
+            (read_start(w, L, moved, false, ret) || read_start(w, L, moved, true, ret)));
+}
+
+/* Ways in the order of how often they are the right one: the covering snapshot; the next one, when
+ * the base has moved down already; then neighbours, of builds where the snapshot's number is a
+ * guess. */
+static bool find_reading(struct luajit_walk *w, const struct luajit_state *L,
+                         const struct luajit_trace *t, uint32_t number, uint64_t base,
+                         struct reading *ret, bool *weak)
+{
+    enum { END = 64 }; /* bytes of code that hold all adjustments before a trace's last jump */
+    static const int8_t neighbours[] = {0, 1, -1, 2};
+    bool at_end = walk_register(w, DWARF_RIP) - t->mcode + END >= t->szmcode;
+    for (unsigned i = 0; i < sizeof(neighbours); i++) {
+        uint32_t n = number + (uint32_t)neighbours[i];
+        *weak = i > 1;
+        if (n < t->nsnap && luajit_snapshot_frames(&w->r, t, n, &ret->in) &&
+            find_start(w, L, base, at_end, ret))
+            return true;
+    }
+    return false;
+}
+
+/* The prototype that has `pc` in its bytecode: of the functions around (recursion), of the trace's
+ * own constants, or of the traces' that it branched off, where the call was specialized. */
+static uint64_t proto_of(struct luajit_walk *w, const struct luajit_state *L,
+                         const struct luajit_trace *t, const struct reading *reading, uint64_t pc)
+{
+    enum { PARENTS = 32 };
+    const struct luajit_function *f = luajit_function_at(&w->r, L, reading->base, NULL);
+    struct luajit_trace side = *t;
+    if (luajit_pc_inside(f, pc))
+        return f->proto;
+    if (luajit_pc_inside(&reading->start, pc))
+        return reading->start.proto;
+    for (unsigned i = 0; i < PARENTS; i++) {
+        uint16_t parent, exitno;
+        uint64_t proto = luajit_trace_proto_of(&w->r, &side, pc);
+        if (proto || !luajit_trace_parent(&w->r, &side, &parent, &exitno) ||
+            !luajit_trace_read(&w->r, w->vm.g, parent, &side))
+            return proto;
+    }
+    return 0;
+}
+
+/* An inlined frame's function: a constant of the trace; else, when prototypes have many closures,
+ * as it stands in the Lua stack, or at least its prototype. */
+static struct luajit_function inlined_function(struct luajit_walk *w, const struct luajit_state *L,
+                                               const struct luajit_trace *t,
+                                               const struct reading *reading, unsigned i)
+{
+    uint64_t pc = reading->in.frames[i].pc, func = reading->in.frames[i].func;
+    struct luajit_function f = {0};
+    if (func)
+        f = *luajit_function_read(&w->r, func);
+    if (f.address && (!f.lua || luajit_pc_inside(&f, pc)))
+        return f;
+    f = *luajit_function_at(&w->r, L, reading->base + 8 * (uint64_t)reading->in.frames[i].base_slot,
+                            NULL);
+    if (luajit_pc_inside(&f, pc))
+        return f;
+    f = (struct luajit_function){.unread = true};
+    f.proto = pc ? proto_of(w, L, t, reading, pc) : 0;
+    if (f.proto && luajit_code_read(&w->r, f.proto, &f.code, &f.sizebc)) {
+        f.lua = true;
+        f.unread = false;
+    }
+    return f;
+}
+
+static enum luajit_segment_end emit_reading(struct luajit_walk *w, const struct luajit_state *L,
+                                            const struct luajit_trace *t,
+                                            const struct reading *reading, struct emitter *e,
+                                            struct luajit_place *next)
+{
+    struct luajit_sink sink = emit_sink(e);
+    e->trace = t->number;
+    e->inlined = true;
+    for (unsigned i = 0; i < reading->in.nr; i++) {
+        struct luajit_function f = inlined_function(w, L, t, reading, i);
+        /* A call of C or a builtin is being prepared, of which is not known yet. */
+        if (i == 0 && f.unread && reading->in.frames[i].pc - w->vm.g < GG_MAX)
+            continue;
+        if (!emit_function(e, &f, reading->in.frames[i].pc))
+            return LUAJIT_SEGMENT_FULL;
+    }
+    e->inlined = false;
+    e->trace_once = true;
+    struct luajit_place at = {reading->base, reading->in.start_pc};
+    const struct luajit_function *start = reading->start.address ? &reading->start : NULL;
+    return luajit_segment_walk(&w->r, L, at, start, &sink, next);
+}
+
+/* The segment's result into the walk's account, and out. */
+static enum walker_result finish_segment(struct luajit_walk *w, struct segment *s,
+                                         struct emitter *e, enum luajit_segment_end end,
+                                         struct luajit_place next)
+{
+    s->begun = true;
+    s->next = next;
+    if (end == LUAJIT_SEGMENT_BAD)
+        emit_undo(e);
+    if (!emit_end(e))
+        return WALKER_NO_MEMORY;
+    bool nothing = w->step->out->frames.nr == e->first;
+    s->lost = end == LUAJIT_SEGMENT_BAD || end == LUAJIT_SEGMENT_UNREAD;
+    if (s->lost || nothing)
+        return emit_unknown(w, e->cfa) ? WALKER_STEPPED : WALKER_NO_MEMORY;
+    return WALKER_STEPPED;
+}
+
+/* Where a build does not say which snapshot covers the code, the one of the next guard may be one
+ * too late: are the functions the same in the one before? */
+static bool same_functions_before(struct luajit_walk *w, const struct luajit_trace *t,
+                                  uint32_t number)
+{
+    struct luajit_inlined in, before;
+    if (number == 0)
+        return true;
+    if (!luajit_snapshot_frames(&w->r, t, number, &in) ||
+        !luajit_snapshot_frames(&w->r, t, number - 1, &before) || in.nr != before.nr ||
+        in.start_func != before.start_func)
+        return false;
+    for (unsigned i = 0; i < in.nr; i++) {
+        if (in.frames[i].func != before.frames[i].func ||
+            in.frames[i].base_slot != before.frames[i].base_slot)
+            return false;
+    }
+    return true;
+}
+
+/* The trace's frames with `number` as covering snapshot, from `base`; without any that fits, the
+ * function that stands at `base`. */
+static enum luajit_segment_end emit_trace(struct luajit_walk *w, const struct luajit_state *L,
+                                          const struct luajit_trace *t, bool has_snapshot,
+                                          uint32_t number, uint64_t base, struct emitter *e,
+                                          struct luajit_place *next)
+{
+    struct reading reading;
+    bool weak = false;
+    if (has_snapshot && find_reading(w, L, t, number, base, &reading, &weak)) {
+        if (weak)
+            e->weakest = PROVENANCE_GUESS;
+        enum luajit_segment_end end = emit_reading(w, L, t, &reading, e, next);
+        if (end != LUAJIT_SEGMENT_BAD)
+            return end;
+        emit_undo(e);
+    }
+    e->weakest = PROVENANCE_GUESS;
+    e->trace = t->number;
+    e->inlined = false;
+    e->trace_once = true;
+    struct luajit_sink sink = emit_sink(e);
+    return luajit_segment_walk(&w->r, L, (struct luajit_place){base, 0}, NULL, &sink, next);
+}
+
+/* ---- a frame in a trace -------------------------------------------------------------------- */
+
+/* Where the block of a trace's frame is: by L's chain, when that fits the trace. */
+static bool trace_block(struct luajit_walk *w, const struct luajit_trace *t,
+                        const struct luajit_state *L, uint64_t pushed, uint64_t *si)
+{
+    uint64_t sp = walk_register(w, DWARF_RSP) + pushed + 16, room;
+    struct luajit_trace parent;
+    uint16_t number, exitno;
+    *si = next_block(w, L);
+    room = *si - sp;
+    if (block_L(w, *si) != L->address)
+        return false;
+    if (room == t->spadjust)
+        return true;
+    /* Before the first, behind the last adjustment of rsp. */
+    if (!walk_is_exact(w))
+        return false;
+    return room == 0 ||
+           (luajit_trace_parent(&w->r, t, &number, &exitno) &&
+            luajit_trace_read(&w->r, w->vm.g, number, &parent) && room == parent.spadjust);
+}
+
+/* The VM's memory does not fit the stack (it is of another moment): only the native side, as far as
+ * the trace's own frame size goes. */
+static enum walker_result step_unfitting(struct luajit_walk *w, const struct luajit_trace *t)
+{
+    struct luajit_state L;
+    uint64_t si = walk_register(w, DWARF_RSP) + 16 + t->spadjust;
+    uint64_t cfa = si + (uint64_t)w->vm.layout->frame_size;
+    if (!luajit_read_state(&w->r, block_L(w, si), &L) || L.g != w->vm.g)
+        return step_searched(w, w->vm.layout, w->vm.blob, walk_register(w, DWARF_RSP) + 16);
+    if (*w->step->provenance < PROVENANCE_IMAGE)
+        *w->step->provenance = PROVENANCE_IMAGE;
+    struct segment *s = segment_get(w, L.address, 0);
+    if (s)
+        s->lost = true;
+    if (!emit_unknown(w, cfa))
+        return WALKER_NO_MEMORY;
+    return leave_trace_block(w, si) ? WALKER_STEPPED : WALKER_NO;
+}
+
+/* What the step rests on becomes the walk's: the native frames above stand on it. */
+static void rest_on_reads(struct luajit_walk *w)
+{
+    if (w->r.provenance > *w->step->provenance)
+        *w->step->provenance = w->r.provenance;
+}
+
+/* A frame in trace `t`; or, when `exitno` is not UINT32_MAX, in a stub of its exits. */
+static enum walker_result step_trace(struct luajit_walk *w, const struct luajit_trace *t,
+                                     uint32_t exitno, uint64_t pushed)
+{
+    struct luajit_state L;
+    uint64_t si, base = 0;
+    if (!running_state(w, running_field(w->vm.layout), &L) || !trace_block(w, t, &L, pushed, &si))
+        return step_unfitting(w, t);
+    rest_on_reads(w);
+    struct emitter e;
+    struct luajit_place next;
+    struct segment *s = segment_get(w, L.address, si);
+    emit_begin(&e, w, L.address, si + (uint64_t)w->vm.layout->frame_size);
+    if (!s || s->lost || s->begun)
+        return emit_unknown(w, e.cfa) && leave_trace_block(w, si) ? WALKER_STEPPED : WALKER_NO;
+    segment_pass(w, s, si);
+    luajit_read_ref(&w->r, w->vm.g + (uint64_t)w->vm.layout->jit_base, &base);
+    bool guess = false, found = exitno != UINT32_MAX;
+    if (!found)
+        found = luajit_snapshot_at(
+            &w->r, w->vm.g, t,
+            (uint32_t)(walk_register(w, DWARF_RIP) - !walk_is_exact(w) - t->mcode), &exitno,
+            &guess);
+    if (found && guess && !same_functions_before(w, t, exitno))
+        e.weakest = PROVENANCE_GUESS;
+    enum luajit_segment_end end =
+        emit_trace(w, &L, t, found, exitno, base ? base : L.base, &e, &next);
+    enum walker_result got = finish_segment(w, s, &e, end, next);
+    if (got != WALKER_STEPPED)
+        return got;
+    return leave_trace_block(w, si) ? WALKER_STEPPED : WALKER_NO;
+}
+
+/* ---- exits --------------------------------------------------------------------------------- */
+
+/* The block below an exiting trace, and its L. */
+static bool exit_block_state(struct luajit_walk *w, uint64_t S, struct luajit_state *L,
+                             uint64_t *si)
+{
+    enum { ROOM_MAX = 1 << 16 };
+    const struct luajit_layout *l = w->vm.layout;
+    const int32_t fields[] = {running_field(l), l->J_L};
+    uint64_t dispatch[2] = {vm_register(w, DWARF_R14), 0};
+    enum provenance ignored = PROVENANCE_EXACT;
+    if (!l->gc64) /* the stub has stored it there */
+        memory_read(&w->step->input->memory, S, &dispatch[1], 4, &ignored);
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t g = dispatch[i / 2] - (uint64_t)l->g2disp;
+        uint64_t pointer;
+        if (dispatch[i / 2] == 0 || !walk_use_vm(w, g, l, w->vm.blob))
+            continue;
+        if (i % 2 == 0 ? !running_state(w, fields[0], L)
+                       : !luajit_read_u64(&w->r, g + (uint64_t)fields[1], &pointer) ||
+                             !luajit_read_state(&w->r, pointer, L) || L->g != g)
+            continue;
+        *si = next_block(w, L);
+        if (*si - S >= 16 && *si - S <= ROOM_MAX && block_L(w, *si) == L->address)
+            return true;
+    }
+    /* A finalizer that runs on a lua_State of its own. */
+    *si = find_linked_block(w, S + 16, L);
+    return *si != 0;
+}
+
+/* Trace and exit number, for a pc in the handler. */
+static bool exiting_trace(struct luajit_walk *w, uint64_t S, bool exact, struct luajit_trace *t,
+                          uint32_t *exitno)
+{
+    enum { NUMBER_LOADED = 0x20, STORES = 14 };
+    const struct luajit_layout *l = w->vm.layout;
+    uint64_t o = walk_register(w, DWARF_RIP) - w->vm.blob, in = o - (uint64_t)l->exit_handler;
+    uint32_t parent, number;
+    if (!exact || o >= (uint64_t)l->evidence[LUAJIT_F_exitno] - 1 + STORES)
+        return luajit_read_u32(&w->r, w->vm.g + (uint64_t)l->parent, &parent) &&
+               luajit_read_u32(&w->r, w->vm.g + (uint64_t)l->exitno, exitno) &&
+               luajit_trace_read(&w->r, w->vm.g, parent, t);
+    if (!luajit_read_u32(&w->r, w->vm.g + (uint64_t)l->vmstate, &parent))
+        return false;
+    if ((int32_t)parent <= 0)
+        parent = (uint32_t)walk_register(w, DWARF_RCX);
+    uint8_t bytes[16];
+    enum provenance ignored = PROVENANCE_EXACT;
+    number = (uint32_t)walk_register(w, 0) & 0xffff;
+    if (in < NUMBER_LOADED) {
+        if (!memory_read(&w->step->input->memory, S - 16, bytes, 16, &ignored))
+            return false;
+        number = bytes[8] | (uint32_t)bytes[0] << 8;
+    }
+    *exitno = number;
+    return luajit_trace_read(&w->r, w->vm.g, parent, t);
+}
+
+/* Where the interpreter goes on after an exit: SAVE_PC is at the instruction, not behind it. */
+static struct luajit_place resumed_place(struct luajit_walk *w, const struct luajit_state *L,
+                                         uint64_t base, uint64_t si)
+{
+    const struct luajit_function *f = luajit_function_at(&w->r, L, base, NULL);
+    uint64_t pc = read_saved_pc(w, si);
+    if (!luajit_pc_inside(f, pc))
+        pc = 0;
+    else if (luajit_pc_inside(f, pc + 4))
+        pc += 4;
+    return (struct luajit_place){base, pc};
+}
+
+/* Has lj_snap_restore written the exit's frames, and moved L->base to the innermost of them? */
+static bool is_restored(struct luajit_walk *w, const struct luajit_state *L,
+                        const struct luajit_inlined *in)
+{
+    if (in->depth == 0 || in->nr == 0)
+        return false;
+    const struct luajit_function *top = luajit_function_at(&w->r, L, L->base, NULL);
+    if (!top->address || (in->frames[0].func && top->address != in->frames[0].func) ||
+        (in->frames[0].pc && !luajit_pc_inside(top, in->frames[0].pc)))
+        return false;
+    uint64_t base = L->base - 8 * (uint64_t)in->depth;
+    if (base <= luajit_bottom(&w->r, L) || base > L->end)
+        return false;
+    return luajit_pc_inside(luajit_function_at(&w->r, L, base, NULL), in->start_pc);
+}
+
+/* The segment of a trace that is being left. */
+static enum luajit_segment_end walk_exit(struct luajit_walk *w, const struct luajit_state *L,
+                                         uint64_t S, uint64_t si, bool exact, struct emitter *e,
+                                         struct luajit_place *next)
+{
+    const struct luajit_layout *l = w->vm.layout;
+    uint64_t o = walk_register(w, DWARF_RIP) - w->vm.blob, base = 0;
+    struct luajit_trace t;
+    struct luajit_inlined in;
+    struct luajit_sink sink = emit_sink(e);
+    struct luajit_place at = {0};
+    uint32_t exitno;
+    bool handler = !exact || o < (uint64_t)l->exit_return;
+    if (handler && exiting_trace(w, S, exact, &t, &exitno) && exitno < t.nsnap) {
+        luajit_read_ref(&w->r, w->vm.g + (uint64_t)l->jit_base, &base);
+        if (!exact || base == 0)
+            base = L->base;
+        bool restored =
+            !exact && luajit_snapshot_frames(&w->r, &t, exitno, &in) && is_restored(w, L, &in);
+        struct reading reading = {.base = base};
+        if (restored)
+            at = (struct luajit_place){L->base, in.frames[0].pc};
+        else if (luajit_snapshot_frames(&w->r, &t, exitno, &reading.in) &&
+                 (read_start(w, L, base, true, &reading) ||
+                  read_start(w, L, base, false, &reading)))
+            return emit_reading(w, L, &t, &reading, e, next);
+    } else if (!handler && walk_knows(w, DWARF_RDX)) {
+        uint64_t rdx = vm_register(w, DWARF_RDX), rbx = vm_register(w, DWARF_RBX);
+        const struct luajit_function *f = luajit_function_at(&w->r, L, rdx, NULL);
+        if (luajit_pc_inside(f, rbx + 4))
+            at = (struct luajit_place){rdx, rbx + 4};
+        else if (f->address && !f->lua && !f->dummy && rbx - w->vm.g < GG_MAX)
+            at = (struct luajit_place){rdx, 0}; /* goes on with a call of C */
+    }
+    if (!at.base)
+        at = resumed_place(w, L, L->base, si);
+    return luajit_segment_walk(&w->r, L, at, NULL, &sink, next);
+}
+
+enum walker_result step_exit(struct luajit_walk *w, uint64_t S, bool exact)
+{
+    struct luajit_state L;
+    struct emitter e;
+    struct luajit_place next;
+    uint64_t si;
+    w->r.provenance = PROVENANCE_EXACT;
+    if (!exit_block_state(w, S, &L, &si))
+        return step_searched(w, w->vm.layout, w->vm.blob, S + 16);
+    rest_on_reads(w);
+    struct segment *s = segment_get(w, L.address, si);
+    emit_begin(&e, w, L.address, si + (uint64_t)w->vm.layout->frame_size);
+    enum walker_result got = WALKER_STEPPED;
+    if (s)
+        segment_pass(w, s, si);
+    if (!s || s->lost) {
+        got = emit_unknown(w, e.cfa) ? WALKER_STEPPED : WALKER_NO_MEMORY;
+    } else if (s->begun) {
+        struct luajit_sink sink = emit_sink(&e);
+        struct luajit_place at = resumed_place(w, &L, s->next.base, si);
+        got =
+            finish_segment(w, s, &e, luajit_segment_walk(&w->r, &L, at, NULL, &sink, &next), next);
+    } else {
+        enum luajit_segment_end end = walk_exit(w, &L, S, si, exact, &e, &next);
+        got = finish_segment(w, s, &e, end, next);
+    }
+    if (got != WALKER_STEPPED)
+        return got;
+    return leave_trace_block(w, si) ? WALKER_STEPPED : WALKER_NO;
+}
+
+/* ---- callback slots ------------------------------------------------------------------------ */
+
+/* A page of slots: a pointer to lj_vm_ffi_callback, then "mov al, slot; jmp" and at a group's end
+ * "push rbp; mov ah, group; mov rbp, g; jmp [page]". Nothing or rbp is pushed. */
+static enum walker_result step_callback(struct luajit_walk *w, const struct luajit_blob *blob)
+{
+    enum { PAGE = 4096, TAIL = 20, BACK = 13 };
+    uint64_t pc = walk_register(w, DWARF_RIP), page = pc & ~(uint64_t)(PAGE - 1), pointer;
+    const struct memory *m = &w->step->input->memory;
+    uint8_t code[BACK + 2] = {0};
+    enum provenance provenance = PROVENANCE_EXACT;
+    if (!walk_is_exact(w) || blob->layout->callback == LUAJIT_UNKNOWN ||
+        !memory_read_u64(m, page, &pointer, &provenance) ||
+        pointer != blob->address + (uint64_t)blob->layout->callback || pc < page + 8 ||
+        (pc - page >= BACK && !memory_read(m, pc - BACK, code, sizeof(code), &provenance)))
+        return WALKER_NO;
+    bool pushed = false;
+    static const uint8_t behind[] = {1, 3, 8, 13}; /* instructions of the tail behind the push */
+    for (unsigned i = 0; i < sizeof(behind); i++)
+        pushed |= code[BACK - behind[i]] == 0x55 && code[BACK - behind[i] + 1] == 0xb4;
+    uint64_t cfa = walk_register(w, DWARF_RSP) + (pushed ? 16 : 8);
+    if (!emit_native(w, cfa))
+        return WALKER_NO_MEMORY;
+    return walk_leave_partial(w, cfa, pushed ? 16 : 8) ? WALKER_STEPPED : WALKER_NO;
+}
+
+/* ---- whose code ---------------------------------------------------------------------------- */
+
+static enum walker_result step_in_vm(struct luajit_walk *w, uint64_t g,
+                                     const struct luajit_layout *layout, uint64_t blob)
+{
+    struct luajit_trace t;
+    uint32_t vmstate, exitno;
+    unsigned pushes;
+    uint64_t pc = walk_register(w, DWARF_RIP);
+    if (layout->trace == LUAJIT_UNKNOWN)
+        return WALKER_NO;
+    luajit_reader_use(&w->r, layout);
+    w->r.provenance = PROVENANCE_EXACT;
+    if (!walk_use_vm(w, g, layout, blob) ||
+        !luajit_read_u32(&w->r, g + (uint64_t)layout->vmstate, &vmstate))
+        return WALKER_NO;
+    uint32_t running = (int32_t)vmstate > 0 ? vmstate : 0;
+    if (luajit_trace_find(&w->r, g, pc - !walk_is_exact(w), running, &t))
+        return step_trace(w, &t, UINT32_MAX, 0);
+    if (!walk_is_exact(w) || !luajit_exit_stub(&w->r, g, pc, &exitno, &pushes) ||
+        !luajit_trace_read(&w->r, g, running, &t))
+        return WALKER_NO;
+    if (exitno == UINT32_MAX) { /* behind the first push: on the stack */
+        uint8_t numbers[16] = {0};
+        uint64_t sp = walk_register(w, DWARF_RSP);
+        enum provenance ignored = PROVENANCE_EXACT;
+        if (!memory_read(&w->step->input->memory, sp, numbers, pushes * 8, &ignored))
+            return WALKER_NO;
+        exitno = pushes == 2 ? numbers[8] | (uint32_t)numbers[0] << 8 : numbers[0];
+    }
+    return step_trace(w, &t, exitno, 8 * (uint64_t)pushes);
+}
+
+enum walker_result step_mcode(struct luajit_walk *w)
+{
+    const struct luajit_process *p = w->process;
+    enum walker_result got = WALKER_NO;
+    for (size_t i = 0; i < p->nr_blobs && got == WALKER_NO; i++) {
+        const struct luajit_blob *b = &p->blobs[i];
+        got = step_callback(w, b);
+        if (got == WALKER_NO && b->layout->gc64 && walk_knows(w, DWARF_R14))
+            got = step_in_vm(w, walk_register(w, DWARF_R14) - (uint64_t)b->layout->g2disp,
+                             b->layout, b->address);
+    }
+    for (size_t i = 0; i < p->nr_vms && got == WALKER_NO; i++)
+        got = step_in_vm(w, p->vms[i].g, p->vms[i].layout, p->vms[i].blob);
+    for (unsigned i = 0; i < w->nr_vms && got == WALKER_NO; i++)
+        got = step_in_vm(w, w->vms[i].g, w->vms[i].layout, w->vms[i].blob);
+    if (got != WALKER_NO || w->step->code.cfi || w->step->code.owner == CODE_NONE ||
+        !w->step->code.executable)
+        return got;
+    for (size_t i = 0; i < p->nr_blobs && got == WALKER_NO; i++)
+        got = step_searched(w, p->blobs[i].layout, p->blobs[i].address,
+                            walk_register(w, DWARF_RSP) + 16);
+    return got;
+}

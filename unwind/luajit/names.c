@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The cache of prototypes, and what is proposed to the table of guest functions.
+ *
+ * Which turns of a recording a thread has seen before is a matter of chance, and must not show. So
+ * a turn's results are those that an empty cache at its beginning would give: what is known from
+ * other turns is compared whole with what memory holds now, and all names are proposed again.
+ */
+#include "unwind/luajit/names.h"
+
+#include "base/hash.h"
+#include "base/vec.h"
+#include "unwind/frame.h"
+#include "unwind/luajit/names_builtins.h"
+#include "unwind/luajit/names_scan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    CACHE_BYTES_MAX = 64 << 20, /* of prototypes kept; then all are forgotten */
+    CALLS = 4096,               /* call sites kept: a power of two */
+    LEARN_MAX = 1 << 16,        /* prototypes taken at once, from one; ... */
+    LEARN_TURN = 1 << 10,   /* ... in turns that are no powers of two, so many, others each turn */
+    LEARN_BUDGET = 1 << 24, /* and what they may cost: luajit_definition_name() */
+};
+
+/* A prototype that was read. */
+struct known {
+    struct known *next; /* of its hash chain, or of the dead */
+    struct luajit_proto proto;
+    const char *file;   /* from its chunk's name; interned. NULL: it could not be read */
+    uint32_t *children; /* positions of the instructions that make closures */
+    uint32_t nr_children;
+    uint64_t g;
+    uint64_t turn;    /* in which it was compared whole last */
+    uint64_t learned; /* 1 + the turn in which its children's names were taken last */
+    uint64_t serial;  /* never used twice */
+    uint64_t time;    /* of the memory it was compared with last */
+    uint32_t space;
+    uint32_t function;  /* guest function */
+    uint8_t provenance; /* of that comparison: the same whether it was read now or was known, so
+                           that results do not depend on what a thread has seen before */
+};
+
+/* What a call instruction calls its function. */
+struct call {
+    uint64_t caller; /* serial of its prototype; 0: free */
+    uint64_t turn;
+    uint32_t position;
+    uint32_t function; /* to which it was proposed last, */
+    uint8_t rank;      /* and how well */
+    const char *name;  /* NULL: nothing */
+    uint8_t kind;
+};
+
+struct luajit_names {
+    struct guests *guests;
+    struct known **chains;
+    size_t nr_chains; /* a power of two */
+    size_t nr, bytes;
+    uint64_t last_serial;
+    struct known *dead; /* out of the cache, but perhaps still in use by this very call */
+    uint8_t *scratch;   /* PROTO_MAX bytes, made at first need */
+    uint64_t turn;      /* that is under way */
+    struct call *calls;
+    struct {
+        const void *names;               /* of which binary */
+        uint32_t function[BUILTINS_MAX]; /* guest functions by ffid; 0: not asked for yet */
+    } builtins;
+    uint32_t unknown; /* the function that could not be read */
+    uint32_t c;       /* a C function that has no native frame to name it by */
+    VEC(struct known *) queue;
+};
+
+struct luajit_names *luajit_names_create(struct guests *guests)
+{
+    struct luajit_names *n = calloc(1, sizeof(*n));
+    if (!n)
+        return NULL;
+    n->guests = guests;
+    n->nr_chains = 1024;
+    n->chains = calloc(n->nr_chains, sizeof(struct known *));
+    n->calls = calloc(CALLS, sizeof(*n->calls));
+    const struct guest_identity none = {.kind = GUEST_UNKNOWN, .language = FRAME_LUA};
+    const struct guest_identity c = {
+        .kind = GUEST_BUILTIN, .language = FRAME_LUA, .file = "[C]", .name = "[C]"};
+    n->unknown = guest_intern(guests, &none);
+    n->c = guest_intern(guests, &c);
+    if (n->chains && n->calls && n->unknown && n->c)
+        return n;
+    luajit_names_free(n);
+    return NULL;
+}
+
+static void known_free(struct known *k)
+{
+    luajit_proto_free(&k->proto);
+    free(k->children);
+    free(k);
+}
+
+static void bury_dead(struct luajit_names *n)
+{
+    while (n->dead) {
+        struct known *k = n->dead;
+        n->dead = k->next;
+        known_free(k);
+    }
+}
+
+static void forget_all(struct luajit_names *n)
+{
+    for (size_t i = 0; n->chains && i < n->nr_chains; i++)
+        while (n->chains[i]) {
+            struct known *k = n->chains[i];
+            n->chains[i] = k->next;
+            known_free(k);
+        }
+    n->nr = n->bytes = 0;
+}
+
+/* Between frames, when nobody holds one: give back what is not needed. Only between turns may
+ * something be forgotten that this turn would not read again as it was. */
+static void tidy(struct luajit_names *n, uint64_t turn)
+{
+    bury_dead(n);
+    if (n->bytes > CACHE_BYTES_MAX && turn != n->turn)
+        forget_all(n);
+    n->turn = turn;
+}
+
+void luajit_names_free(struct luajit_names *n)
+{
+    if (!n)
+        return;
+    bury_dead(n);
+    forget_all(n);
+    vec_free(&n->queue);
+    free(n->scratch);
+    free(n->chains);
+    free(n->calls);
+    free(n);
+}
+
+/* ---- prototypes ---------------------------------------------------------------------------- */
+
+static uint64_t known_hash(uint32_t space, uint64_t g, uint64_t address)
+{
+    return hash_combine(hash_combine(address, g), space);
+}
+
+static void chains_grow(struct luajit_names *n)
+{
+    size_t nr = n->nr_chains * 4;
+    struct known **chains = calloc(nr, sizeof(struct known *));
+    if (!chains)
+        return; /* longer chains serve as well */
+    for (size_t i = 0; i < n->nr_chains; i++)
+        while (n->chains[i]) {
+            struct known *k = n->chains[i];
+            n->chains[i] = k->next;
+            struct known **to = &chains[known_hash(k->space, k->g, k->proto.address) & (nr - 1)];
+            k->next = *to;
+            *to = k;
+        }
+    free(n->chains);
+    n->chains = chains;
+    n->nr_chains = nr;
+}
+
+/* The name of a Lua function that is part of LuaJIT: the chunk's name, with its library's where
+ * there is only one function of that name. */
+static void builtin_lua_name(const struct luajit_builtins *b, const char *file, char *out)
+{
+    static const char head[] = "[builtin:";
+    char bare[BUILTIN_NAME_MAX];
+    size_t size = strlen(file), skip = sizeof(head) - 1;
+    snprintf(bare, sizeof(bare), "%.*s", (int)(size > skip ? size - skip - 1 : 0), file + skip);
+    snprintf(out, PROTO_NAME_MAX, "%s", bare);
+    const char *whole = NULL;
+    for (unsigned i = 0; b && i < b->nr_lua; i++) {
+        if (strcmp(b->lua[i].bare, bare) != 0)
+            continue;
+        if (whole)
+            return;
+        whole = b->lua[i].whole;
+    }
+    if (whole)
+        snprintf(out, PROTO_NAME_MAX, "%s", whole);
+}
+
+/* The chunk's file; NULL: it cannot be read (*failed: memory is out). */
+static const char *file_of(struct luajit_names *n, const struct luajit_names_source *s,
+                           const struct luajit_proto *p, bool *failed)
+{
+    char file[PROTO_FILE_MAX];
+    enum provenance ignored = PROVENANCE_EXACT; /* the string's head counts, as p->head's part */
+    if (!luajit_proto_file(p, s->memory, file, &ignored))
+        return NULL;
+    const char *kept = guest_string(n->guests, file, strlen(file));
+    *failed |= !kept;
+    return kept;
+}
+
+/* Who this prototype is. 0: memory is out, or there are too many; n->unknown: no chunk name. */
+static uint32_t identify(struct luajit_names *n, const struct luajit_names_source *s,
+                         const struct luajit_proto *p, const char *file)
+{
+    char name[PROTO_NAME_MAX];
+    const struct luajit_proto_head *h = &p->head;
+    if (!file)
+        return n->unknown;
+    struct guest_identity i = {
+        .kind = GUEST_FUNCTION, .language = FRAME_LUA, .file = file, .salt = luajit_proto_hash(p)};
+    if (h->firstline > 0)
+        i.line = (uint32_t)h->firstline;
+    if (h->firstline == 0 && h->numline > 0)
+        i.kind = GUEST_MAIN;
+    if (h->firstline == -1) {
+        builtin_lua_name(luajit_builtins_get(s->vm->layout->builtins), file, name);
+        i.kind = GUEST_BUILTIN;
+        i.name = name;
+    }
+    return guest_intern(n->guests, &i);
+}
+
+/* Note where closures are made. */
+static bool find_children(struct known *k, const struct luajit_proto *p)
+{
+    uint32_t nr = 0;
+    for (uint32_t at = 1; p->copy && at < p->head.sizebc; at++)
+        nr += luajit_proto_bc(p, at).op == BC_FNEW;
+    k->children = nr ? calloc(nr, sizeof(*k->children)) : NULL;
+    if (nr && !k->children)
+        return false;
+    for (uint32_t at = 1; nr && at < p->head.sizebc; at++)
+        if (luajit_proto_bc(p, at).op == BC_FNEW)
+            k->children[k->nr_children++] = at;
+    return true;
+}
+
+/* Read one that is not in the cache; NULL: it is none (*failed: memory is out). */
+static struct known *known_read(struct luajit_names *n, const struct luajit_names_source *s,
+                                uint64_t address, bool *failed)
+{
+    struct luajit_proto p;
+    if (!luajit_proto_read(s->memory, s->vm->layout, address, &p))
+        return NULL;
+    struct known *k = calloc(1, sizeof(*k));
+    if (n->nr >= n->nr_chains)
+        chains_grow(n);
+    const char *file = file_of(n, s, &p, failed);
+    uint32_t function = k && !*failed ? identify(n, s, &p, file) : 0;
+    if (!function || !find_children(k, &p)) {
+        *failed = true;
+        luajit_proto_free(&p);
+        free(k);
+        return NULL;
+    }
+    struct known **chain = &n->chains[known_hash(s->space, s->vm->g, address) & (n->nr_chains - 1)];
+    *k = (struct known){.next = *chain,
+                        .proto = p,
+                        .file = file,
+                        .children = k->children,
+                        .nr_children = k->nr_children,
+                        .turn = s->turn,
+                        .g = s->vm->g,
+                        .serial = ++n->last_serial,
+                        .time = s->memory->time,
+                        .provenance = (uint8_t)p.provenance,
+                        .space = s->space,
+                        .function = function};
+    *chain = k;
+    n->nr++;
+    n->bytes += sizeof(*k) + (p.copy ? p.head.sizept : 0);
+    return k;
+}
+
+static void known_remove(struct luajit_names *n, struct known **link)
+{
+    struct known *k = *link;
+    *link = k->next;
+    n->nr--;
+    n->bytes -= sizeof(*k) + (k->proto.copy ? k->proto.head.sizept : 0);
+    k->next = n->dead;
+    n->dead = k;
+}
+
+/* Is all of it what a new reading would give? But for the header, which holds what changes. */
+static bool known_equals(struct luajit_names *n, const struct luajit_names_source *s,
+                         const struct known *k, bool *failed)
+{
+    size_t from = (size_t)s->vm->layout->proto_size, size = k->proto.head.sizept - from;
+    enum provenance ignored = PROVENANCE_EXACT;
+    if (!n->scratch)
+        n->scratch = malloc(PROTO_MAX);
+    *failed |= !n->scratch;
+    return n->scratch && k->proto.copy &&
+           memory_read(s->memory, k->proto.address + from, n->scratch, size, &ignored) &&
+           memcmp(n->scratch, k->proto.copy + from, size) == 0 &&
+           file_of(n, s, &k->proto, failed) == k->file;
+}
+
+/* Is it still what stands there? At one time it is asked once; in each turn once thoroughly. */
+static bool known_check(struct luajit_names *n, const struct luajit_names_source *s,
+                        struct known *k, bool *failed)
+{
+    struct luajit_proto_head now;
+    enum provenance provenance = PROVENANCE_EXACT;
+    if (k->turn == s->turn && k->time == s->memory->time)
+        return true;
+    if (!luajit_proto_head_read(s->memory, s->vm->layout, k->proto.address, &now, &provenance) ||
+        !luajit_proto_head_equal(&now, &k->proto.head))
+        return false;
+    if (k->turn != s->turn && !known_equals(n, s, k, failed))
+        return false;
+    k->turn = s->turn;
+    k->time = s->memory->time;
+    k->provenance = (uint8_t)provenance;
+    return true;
+}
+
+/* The prototype at an address, as it is at the source's time: known ones are compared with what
+ * stands there. NULL: there is none. `provenance` is raised to the weakest source. */
+static struct known *known_get(struct luajit_names *n, const struct luajit_names_source *s,
+                               uint64_t address, enum provenance *provenance, bool *failed)
+{
+    struct known **link = &n->chains[known_hash(s->space, s->vm->g, address) & (n->nr_chains - 1)];
+    while (*link && ((*link)->proto.address != address || (*link)->g != s->vm->g ||
+                     (*link)->space != s->space))
+        link = &(*link)->next;
+    struct known *k = *link;
+    if (k && !known_check(n, s, k, failed)) {
+        known_remove(n, link);
+        k = NULL;
+    }
+    if (!k)
+        k = known_read(n, s, address, failed);
+    if (k && k->provenance > *provenance)
+        *provenance = k->provenance;
+    return k;
+}
+
+/* ---- names from definitions ------------------------------------------------------------------ */
+
+static bool is_method_function(const struct luajit_proto *p)
+{
+    char name[PROTO_NAME_MAX];
+    uint32_t budget = 1;
+    const char *first =
+        p->head.numparams && p->head.sizebc > 1 ? luajit_proto_local(p, 0, 1, name, &budget) : NULL;
+    return first && strcmp(first, "self") == 0;
+}
+
+/* Was the child made with the parent? The parent may be dead, and the child's address given to
+ * another since. */
+static bool is_child(const struct luajit_proto_head *parent, const struct luajit_proto_head *child)
+{
+    bool inside =
+        child->firstline >= parent->firstline &&
+        (int64_t)child->firstline + child->numline <= (int64_t)parent->firstline + parent->numline;
+    return child->chunkname == parent->chunkname && inside;
+}
+
+/* Take the name that a prototype gives to the function it makes at `at`; that one goes to the
+ * queue. */
+static int learn_child(struct luajit_names *n, const struct luajit_names_source *s,
+                       const struct known *k, uint32_t at, uint32_t *budget)
+{
+    char name[LUAJIT_DEFINED_MAX];
+    bool failed = false;
+    struct bc bc = luajit_proto_bc(&k->proto, at);
+    uint64_t address = luajit_proto_constant(&k->proto, bc.d);
+    enum provenance ignored = PROVENANCE_EXACT;
+    enum guest_rank rank = GUEST_RANK_DEFINED;
+    struct known *child = address ? known_get(n, s, address, &ignored, &failed) : NULL;
+    if (failed)
+        return -1;
+    if (!child || child == k || !is_child(&k->proto.head, &child->proto.head))
+        return 0;
+    if (!luajit_definition_name(&k->proto, s->memory, at, is_method_function(&child->proto), budget,
+                                name)) {
+        rank = GUEST_RANK_NAMELESS;
+        *name = 0;
+    }
+    if (guest_propose(n->guests, child->function, rank, name, s->turn))
+        return -1;
+    return child->learned == s->turn + 1 || vec_push(&n->queue, child) ? 0 : -1;
+}
+
+/* The names that one prototype gives, `limit` of them at most. */
+static int learn_one(struct luajit_names *n, const struct luajit_names_source *s, struct known *k,
+                     size_t limit, uint32_t *budget)
+{
+    uint32_t nr = k->nr_children;
+    uint64_t first = nr > LEARN_TURN && limit < LEARN_MAX ? s->turn * LEARN_TURN % nr : 0;
+    k->learned = s->turn + 1;
+    for (uint32_t i = 0; i < nr && i < limit; i++)
+        if (learn_child(n, s, k, k->children[(first + i) % nr], budget))
+            return -1;
+    return 0;
+}
+
+/* The same for all that are defined in it. A program's main chunk may define thousands: not all of
+ * them are named anew in each turn. */
+static int learn(struct luajit_names *n, const struct luajit_names_source *s, struct known *k)
+{
+    if (k->learned == s->turn + 1)
+        return 0;
+    uint32_t budget = LEARN_BUDGET;
+    size_t limit = s->turn & (s->turn - 1) ? LEARN_TURN : LEARN_MAX;
+    n->queue.nr = 0;
+    int failed = learn_one(n, s, k, limit, &budget);
+    for (size_t i = 0; i < n->queue.nr && i < limit && !failed; i++)
+        if (n->queue.at[i]->learned != s->turn + 1)
+            failed = learn_one(n, s, n->queue.at[i], limit - i, &budget);
+    return failed;
+}
+
+int luajit_names_learn(struct luajit_names *n, const struct luajit_names_source *source,
+                       uint64_t proto, struct error *err)
+{
+    enum provenance ignored = PROVENANCE_EXACT;
+    bool failed = false;
+    tidy(n, source->turn);
+    struct known *k = known_get(n, source, proto, &ignored, &failed);
+    if (failed || (k && learn(n, source, k)))
+        return error_no_memory(err);
+    return 0;
+}
+
+/* ---- names from calls ------------------------------------------------------------------------ */
+
+/* What the instruction calls its function, from the cache of call sites or read now. */
+static struct call *call_get(struct luajit_names *n, const struct luajit_names_source *s,
+                             const struct known *caller, uint32_t position, bool *failed)
+{
+    struct call *c = &n->calls[hash_combine(caller->serial, position) & (CALLS - 1)];
+    if (c->caller == caller->serial && c->position == position && c->turn == s->turn)
+        return c;
+    char name[PROTO_NAME_MAX];
+    *c = (struct call){.caller = caller->serial, .turn = s->turn, .position = position};
+    c->kind = (uint8_t)luajit_call_name(&caller->proto, s->memory, position, name);
+    if (c->kind == LUAJIT_NAME_NONE)
+        return c;
+    c->name = guest_string(n->guests, name, strlen(name));
+    *failed = !c->name;
+    return c;
+}
+
+static enum guest_rank rank_of(const struct call *c, enum provenance provenance)
+{
+    bool exact = provenance == PROVENANCE_EXACT;
+    /* A loop's hidden variable, "(for generator)", is nobody's name. */
+    if (provenance == PROVENANCE_GUESS || *c->name == '(')
+        return GUEST_RANK_NONE;
+    switch (c->kind) {
+    case LUAJIT_NAME_GLOBAL:
+    case LUAJIT_NAME_METHOD:
+    case LUAJIT_NAME_FIELD:
+        return exact ? GUEST_RANK_CALL : GUEST_RANK_DOUBTFUL;
+    default:
+        return exact ? GUEST_RANK_CALL_WEAK : GUEST_RANK_DOUBTFUL_WEAK;
+    }
+}
+
+static int name_from_call(struct luajit_names *n, const struct luajit_names_source *s,
+                          const struct luajit_frame *f, struct luajit_named *ret)
+{
+    bool failed = false;
+    uint64_t code = f->caller_proto + (uint64_t)s->vm->layout->proto_size;
+    if (!f->caller_proto || f->caller_pc <= code || (f->caller_pc - code) % 4)
+        return 0;
+    enum provenance ignored = PROVENANCE_EXACT;
+    struct known *caller = known_get(n, s, f->caller_proto, &ignored, &failed);
+    uint64_t position = (f->caller_pc - code) / 4 - 1;
+    if (failed || (caller && learn(n, s, caller)))
+        return -1;
+    if (!caller || position >= caller->proto.head.sizebc)
+        return 0;
+    struct call *c = call_get(n, s, caller, (uint32_t)position, &failed);
+    if (failed)
+        return -1;
+    ret->callname = c->name;
+    ret->callkind = c->kind;
+    if (!c->name || f->kind != LUAJIT_FRAME_LUA)
+        return 0;
+    enum provenance weakest = s->provenance > ret->provenance ? s->provenance : ret->provenance;
+    enum guest_rank rank = rank_of(c, weakest);
+    if (c->function == ret->function && c->rank >= rank)
+        return 0;
+    c->function = ret->function;
+    c->rank = (uint8_t)rank;
+    return rank ? guest_propose(n->guests, ret->function, rank, c->name, s->turn) : 0;
+}
+
+/* ---- frames -------------------------------------------------------------------------------- */
+
+static int name_lua(struct luajit_names *n, const struct luajit_names_source *s,
+                    const struct luajit_frame *f, struct luajit_named *ret)
+{
+    bool failed = false;
+    struct known *k = f->proto ? known_get(n, s, f->proto, &ret->provenance, &failed) : NULL;
+    if (failed)
+        return -1;
+    if (!k || k->function == n->unknown) {
+        ret->function = n->unknown;
+        ret->provenance = PROVENANCE_GUESS;
+        return 0;
+    }
+    ret->function = k->function;
+    if (f->position >= 0)
+        ret->line = luajit_proto_line(&k->proto, s->memory, (uint32_t)f->position);
+    return learn(n, s, k);
+}
+
+static int name_builtin(struct luajit_names *n, const struct luajit_names_source *s,
+                        const struct luajit_frame *f, struct luajit_named *ret)
+{
+    const struct luajit_builtins *b = luajit_builtins_get(s->vm->layout->builtins);
+    char number[32];
+    if (n->builtins.names != b) {
+        memset(&n->builtins, 0, sizeof(n->builtins));
+        n->builtins.names = b;
+    }
+    uint32_t *function = &n->builtins.function[f->ffid];
+    if (!*function) {
+        snprintf(number, sizeof(number), "builtin#%u", f->ffid);
+        const struct guest_identity i = {.kind = GUEST_BUILTIN,
+                                         .language = FRAME_LUA,
+                                         .file = "[builtin]",
+                                         .name =
+                                             b && *b->name[f->ffid] ? b->name[f->ffid] : number};
+        *function = guest_intern(n->guests, &i);
+    }
+    ret->function = *function;
+    return ret->function ? 0 : -1;
+}
+
+int luajit_names_frame(struct luajit_names *n, const struct luajit_names_source *source,
+                       const struct luajit_frame *frame, struct luajit_named *ret,
+                       struct error *err)
+{
+    *ret = (struct luajit_named){0};
+    int failed = 0;
+    tidy(n, source->turn);
+    if (frame->kind == LUAJIT_FRAME_LUA)
+        failed = name_lua(n, source, frame, ret);
+    else if (frame->kind == LUAJIT_FRAME_BUILTIN)
+        failed = name_builtin(n, source, frame, ret);
+    else if (frame->kind == LUAJIT_FRAME_C)
+        ret->function = n->c;
+    else
+        *ret = (struct luajit_named){.function = n->unknown, .provenance = PROVENANCE_GUESS};
+    if (!failed)
+        failed = name_from_call(n, source, frame, ret);
+    return failed ? error_no_memory(err) : 0;
+}

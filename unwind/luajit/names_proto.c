@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Reading prototypes: every offset is checked against the block before it is followed. */
+#include "unwind/luajit/names_proto.h"
+
+#include "base/cursor.h"
+#include "base/hash.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { HEAD_MAX = 0x80, SIZEBC_MAX = 1 << 26, GCT_STR = 4, GCT_PROTO = 7 };
+
+static uint64_t load_ref(const struct luajit_layout *l, const uint8_t *at)
+{
+    return l->ref_size == 8 ? load_u64(at, false) : load_u32(at, false);
+}
+
+static bool inside(uint64_t at, uint64_t start, uint64_t end)
+{
+    return at >= start && at <= end;
+}
+
+/* ---- strings ------------------------------------------------------------------------------- */
+
+/* GCstr: the hash stands right before the length in 2.0 to June 2020, and 8 bytes before it since
+ * (hash, then the algorithm's byte): both words are taken, either way. */
+static bool string_head(const struct memory *m, const struct luajit_layout *l, uint64_t address,
+                        uint32_t *hash, uint32_t *len, enum provenance *provenance)
+{
+    uint8_t head[HEAD_MAX];
+    if (address == 0 || l->str_size > HEAD_MAX || l->str_len < 8 || l->str_len + 4 > l->str_size ||
+        !memory_read(m, address, head, (size_t)l->str_size, provenance) || head[l->gct] != GCT_STR)
+        return false;
+    *len = load_u32(head + l->str_len, false);
+    *hash = (uint32_t)hash_u64(load_u64(head + l->str_len - 8, false) & ~UINT64_C(0xff));
+    return true;
+}
+
+bool luajit_string_read(const struct memory *m, const struct luajit_layout *l, uint64_t address,
+                        char *buffer, size_t cap, uint32_t *length, enum provenance *provenance)
+{
+    uint32_t hash;
+    if (!string_head(m, l, address, &hash, length, provenance))
+        return false;
+    size_t size = *length < cap - 1 ? *length : cap - 1;
+    buffer[size] = 0;
+    return size == 0 || memory_read(m, address + (uint64_t)l->str_size, buffer, size, provenance);
+}
+
+/* ---- the header ---------------------------------------------------------------------------- */
+
+static bool head_fits(const struct luajit_proto_head *h, const struct luajit_layout *l,
+                      uint64_t address)
+{
+    uint64_t end = address + h->sizept;
+    uint64_t code_end = address + (uint64_t)l->proto_size + 4 * (uint64_t)h->sizebc;
+    if (h->sizebc == 0 || h->sizebc > SIZEBC_MAX || code_end < address || end < code_end)
+        return false;
+    if (!inside(h->k, code_end, end) ||
+        h->k - code_end < (uint64_t)h->sizekgc * (uint64_t)l->ref_size)
+        return false;
+    uint64_t from = code_end;
+    const uint64_t parts[] = {h->lineinfo, h->uvinfo, h->varinfo};
+    for (unsigned i = 0; i < 3; i++) { /* in this order, as far as they are there */
+        if (parts[i] && !inside(parts[i], from, end))
+            return false;
+        from = parts[i] ? parts[i] : from;
+    }
+    return h->firstline >= -1 && h->numline >= 0;
+}
+
+bool luajit_proto_head_read(const struct memory *m, const struct luajit_layout *l, uint64_t address,
+                            struct luajit_proto_head *ret, enum provenance *provenance)
+{
+    uint8_t b[HEAD_MAX];
+    if (l->proto_size > HEAD_MAX || address & 3 ||
+        !memory_read(m, address, b, (size_t)l->proto_size, provenance) || b[l->gct] != GCT_PROTO)
+        return false;
+    *ret = (struct luajit_proto_head){
+        .k = load_ref(l, b + l->proto_k),
+        .chunkname = load_ref(l, b + l->proto_chunkname),
+        .lineinfo = load_ref(l, b + l->proto_lineinfo),
+        .uvinfo = load_ref(l, b + l->proto_uvinfo),
+        .varinfo = load_ref(l, b + l->proto_varinfo),
+        .sizebc = load_u32(b + l->proto_sizebc, false),
+        .sizekgc = load_u32(b + l->proto_sizekgc, false),
+        .sizekn = load_u32(b + l->proto_sizekn, false),
+        .sizept = load_u32(b + l->proto_sizept, false),
+        .firstline = (int32_t)load_u32(b + l->proto_firstline, false),
+        .numline = (int32_t)load_u32(b + l->proto_numline, false),
+        .numparams = b[l->proto_numparams],
+        .sizeuv = b[l->proto_sizeuv],
+    };
+    return head_fits(ret, l, address) &&
+           string_head(m, l, ret->chunkname, &ret->chunk_hash, &ret->chunk_len, provenance);
+}
+
+bool luajit_proto_head_equal(const struct luajit_proto_head *a, const struct luajit_proto_head *b)
+{
+    return a->k == b->k && a->chunkname == b->chunkname && a->lineinfo == b->lineinfo &&
+           a->uvinfo == b->uvinfo && a->varinfo == b->varinfo && a->sizebc == b->sizebc &&
+           a->sizekgc == b->sizekgc && a->sizekn == b->sizekn && a->sizept == b->sizept &&
+           a->firstline == b->firstline && a->numline == b->numline &&
+           a->chunk_hash == b->chunk_hash && a->chunk_len == b->chunk_len &&
+           a->numparams == b->numparams && a->sizeuv == b->sizeuv;
+}
+
+bool luajit_proto_read(const struct memory *m, const struct luajit_layout *l, uint64_t address,
+                       struct luajit_proto *ret)
+{
+    *ret = (struct luajit_proto){.address = address, .layout = l};
+    if (!luajit_proto_head_read(m, l, address, &ret->head, &ret->provenance))
+        return false;
+    if (ret->head.sizept > PROTO_MAX)
+        return true;
+    enum provenance ignored = PROVENANCE_EXACT;
+    ret->copy = malloc(ret->head.sizept);
+    if (ret->copy && !memory_read(m, address, ret->copy, ret->head.sizept, &ignored)) {
+        free(ret->copy);
+        ret->copy = NULL;
+    }
+    return true;
+}
+
+void luajit_proto_free(struct luajit_proto *p)
+{
+    free(p->copy);
+    p->copy = NULL;
+}
+
+/* ---- code and lines ------------------------------------------------------------------------ */
+
+struct bc luajit_proto_bc(const struct luajit_proto *p, uint32_t position)
+{
+    if (!p->copy || position >= p->head.sizebc)
+        return (struct bc){.op = BC_NONE};
+    const uint8_t *code = p->copy + p->layout->proto_size;
+    return bc_decode(load_u32(code + 4 * (size_t)position, false), p->layout->bytecode);
+}
+
+uint32_t luajit_proto_line(const struct luajit_proto *p, const struct memory *m, uint32_t position)
+{
+    const struct luajit_proto_head *h = &p->head;
+    if (!h->lineinfo || h->firstline < 0 || position > h->sizebc)
+        return 0;
+    if (position == 0)
+        return (uint32_t)h->firstline;
+    if (position == h->sizebc)
+        return (uint32_t)h->firstline + (uint32_t)h->numline;
+    unsigned width = h->numline < 1 << 8 ? 1 : h->numline < 1 << 16 ? 2 : 4;
+    uint64_t at = h->lineinfo + (uint64_t)width * (position - 1);
+    if (at + width > p->address + h->sizept)
+        return 0;
+    uint8_t bytes[4] = {0};
+    enum provenance ignored = PROVENANCE_EXACT;
+    if (p->copy)
+        memcpy(bytes, p->copy + (at - p->address), width);
+    else if (!memory_read(m, at, bytes, width, &ignored))
+        return 0;
+    uint32_t line = load_u32(bytes, false);
+    return line <= (uint32_t)h->numline ? (uint32_t)h->firstline + line : 0;
+}
+
+/* What instructions the JIT compiler and the interpreter patch in place: loops and function
+ * headers, returns, and the generic loop over next. */
+static bool may_be_patched(uint8_t op)
+{
+    return op == BC_ITERC || op == BC_ITERN || op == BC_ISNEXT || (op > BC_RETM && op <= BC_JFUNCV);
+}
+
+uint64_t luajit_proto_hash(const struct luajit_proto *p)
+{
+    uint64_t h = hash_combine(p->head.sizebc, (uint32_t)p->head.numline);
+    h = hash_combine(h, (uint64_t)p->head.sizekgc << 32 | p->head.sizekn);
+    for (uint32_t i = 0; p->copy && i < p->head.sizebc; i++) {
+        struct bc bc = luajit_proto_bc(p, i);
+        uint64_t word = bc.op | (uint64_t)bc.a << 8 | (uint64_t)bc.d << 16;
+        h = hash_combine(h, may_be_patched(bc.op) ? BC_NONE : word);
+    }
+    return h;
+}
+
+/* ---- constants ----------------------------------------------------------------------------- */
+
+uint64_t luajit_proto_constant(const struct luajit_proto *p, uint32_t index)
+{
+    if (!p->copy || index >= p->head.sizekgc)
+        return 0;
+    uint64_t offset = p->head.k - p->address - (uint64_t)(index + 1) * p->layout->ref_size;
+    return load_ref(p->layout, p->copy + offset);
+}
+
+/* A name is text: no control characters, no more than a line. */
+static const char *as_name(const char *s, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if ((unsigned char)s[i] < ' ' || s[i] == 0x7f)
+            return NULL;
+    return size ? s : NULL;
+}
+
+const char *luajit_proto_string(const struct luajit_proto *p, const struct memory *m,
+                                uint32_t index, char *buffer)
+{
+    uint32_t length;
+    enum provenance ignored = PROVENANCE_EXACT;
+    uint64_t address = luajit_proto_constant(p, index);
+    if (!luajit_string_read(m, p->layout, address, buffer, PROTO_NAME_MAX, &length, &ignored) ||
+        length >= PROTO_NAME_MAX)
+        return NULL;
+    return as_name(buffer, length);
+}
+
+/* ---- names of variables -------------------------------------------------------------------- */
+
+/* The bytes from a part of the debug information to the block's end. */
+static struct cursor part(const struct luajit_proto *p, uint64_t start)
+{
+    if (!p->copy || !start)
+        return cursor_make("", 0, false, "", "", 0);
+    size_t offset = (size_t)(start - p->address);
+    return cursor_make(p->copy + offset, p->head.sizept - offset, false, "", "debug info", 0);
+}
+
+static const char *copy_name(const char *s, char *buffer)
+{
+    size_t size = strlen(s);
+    if (size >= PROTO_NAME_MAX)
+        return NULL;
+    memcpy(buffer, s, size + 1);
+    return as_name(buffer, size);
+}
+
+/* Entries in order of where they begin: a name, or one byte for a loop's hidden variables, then two
+ * numbers: how far behind the previous entry's beginning, and for how many instructions. The n-th
+ * of those that are alive stands in slot n. */
+const char *luajit_proto_local(const struct luajit_proto *p, uint32_t slot, uint32_t position,
+                               char *buffer, uint32_t *budget)
+{
+    static const char *const hidden[] = {"(for index)",     "(for limit)", "(for step)",
+                                         "(for generator)", "(for state)", "(for control)"};
+    struct cursor c = part(p, p->head.varinfo);
+    uint64_t start = 0;
+    while (cursor_left(&c) && *budget) {
+        const char *name = NULL;
+        --*budget;
+        uint8_t first = *c.at;
+        if (first == 0)
+            return NULL;
+        if (first <= sizeof(hidden) / sizeof(*hidden)) {
+            name = hidden[first - 1];
+            cursor_skip(&c, 1);
+        } else {
+            name = cursor_string(&c);
+        }
+        start += cursor_uleb128(&c);
+        uint64_t length = cursor_uleb128(&c);
+        if (c.failed || start > position)
+            return NULL;
+        if (position - start < length && slot-- == 0)
+            return copy_name(name, buffer);
+    }
+    return NULL;
+}
+
+const char *luajit_proto_upvalue(const struct luajit_proto *p, uint32_t index, char *buffer)
+{
+    struct cursor c = part(p, p->head.uvinfo);
+    const char *name = NULL;
+    if (index >= p->head.sizeuv)
+        return NULL;
+    for (uint32_t i = 0; i <= index; i++)
+        name = cursor_string(&c);
+    return name ? copy_name(name, buffer) : NULL;
+}
+
+/* ---- chunk names --------------------------------------------------------------------------- */
+
+/* LuaJIT's rule for source text (LUA_IDSIZE 60): up to the first control character or 48 bytes; if
+ * that was not all, at most 45 of them and three dots. */
+static void source_text(const char *name, uint32_t length, bool builtin, char *out)
+{
+    enum { WHOLE = 48, CUT = 45 };
+    uint32_t n = 0;
+    while (n < WHOLE && n < length && (unsigned char)name[n] >= ' ')
+        n++;
+    const char *dots = "";
+    if (n < length && name[n] != 0) {
+        n = n < CUT ? n : CUT;
+        dots = "...";
+    }
+    snprintf(out, PROTO_FILE_MAX, "%s%.*s%s%s", builtin ? "[builtin:" : "[string \"", (int)n, name,
+             dots, builtin ? "]" : "\"]");
+}
+
+bool luajit_proto_file(const struct luajit_proto *p, const struct memory *m, char *buffer,
+                       enum provenance *provenance)
+{
+    char name[PROTO_FILE_MAX - 4];
+    uint32_t length;
+    bool builtin = p->head.firstline == -1;
+    if (!luajit_string_read(m, p->layout, p->head.chunkname, name, sizeof(name), &length,
+                            provenance))
+        return false;
+    if (builtin || (*name != '@' && *name != '='))
+        source_text(name, length, builtin, buffer);
+    else /* a NUL inside ends it, as in LuaJIT's messages */
+        snprintf(buffer, PROTO_FILE_MAX, "%s%s", name + 1, length >= sizeof(name) ? "..." : "");
+    return true;
+}

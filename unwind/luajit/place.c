@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Where the innermost segment of a Lua stack begins: the running frame's base and program counter.
+ * In the interpreter base is rdx and the next instruction rbx; C helpers keep rbx (callee-saved)
+ * and lose rdx, but L->base was stored before they were called. Between instructions, in calls,
+ * returns and fast functions, both are on the move: then places are tried in an order that was
+ * found by single steps through eight builds, and the first whose whole segment holds is taken.
+ */
+#include "unwind/luajit/walk_internal.h"
+
+uint64_t vm_register(const struct luajit_walk *w, unsigned reg)
+{
+    uint64_t value = walk_register(w, reg);
+    return w->vm.layout->gc64 ? value : (uint32_t)value;
+}
+
+uint64_t read_saved_pc(struct luajit_walk *w, uint64_t si)
+{
+    uint64_t pc;
+    enum provenance ignored = PROVENANCE_EXACT;
+    uint64_t address = si + (uint64_t)w->vm.layout->frame_pc;
+    const struct memory *m = &w->step->input->memory;
+    if (w->vm.layout->gc64)
+        return memory_read_u64(m, address, &pc, &ignored) ? pc : 0;
+    uint32_t half;
+    return memory_read(m, address, &half, sizeof(half), &ignored) ? half : 0;
+}
+
+uint64_t place_pc(struct luajit_walk *w, const struct luajit_state *L, uint64_t base, uint64_t si)
+{
+    const struct luajit_function *f = luajit_function_at(&w->r, L, base, NULL);
+    if (!f->lua)
+        return 0;
+    if (walk_knows(w, DWARF_RBX) && luajit_pc_inside(f, vm_register(w, DWARF_RBX)))
+        return vm_register(w, DWARF_RBX);
+    uint64_t saved = read_saved_pc(w, si);
+    return luajit_pc_inside(f, saved) ? saved : 0;
+}
+
+enum { STAGES_DONE = 100 };
+
+static void add(struct place_search *s, uint64_t base, uint64_t pc)
+{
+    for (unsigned i = 0; i < s->nr; i++) {
+        if (s->at[i].base == base && s->at[i].pc == pc)
+            return;
+    }
+    if (s->nr < PLACES_MAX)
+        s->at[s->nr++] = (struct luajit_place){base, pc};
+}
+
+static const struct luajit_function *function_at(struct place_search *s, uint64_t base,
+                                                 uint64_t *link)
+{
+    *link = 0;
+    if (base % 8 != 0 || base <= luajit_bottom(&s->w->r, s->L) || base > s->L->end) {
+        static const struct luajit_function none;
+        return &none;
+    }
+    return luajit_function_at(&s->w->r, s->L, base, link);
+}
+
+/* The frame that called by the instruction before `pc`, where the one at `base` is set up or torn
+ * down: a Lua function with `pc` in it. */
+static void add_caller(struct place_search *s, uint64_t base, uint64_t pc)
+{
+    uint64_t link, caller = luajit_caller_base(&s->w->r, base, pc);
+    if (!caller)
+        return;
+    const struct luajit_function *f = function_at(s, caller, &link);
+    if (luajit_pc_inside(f, pc))
+        add(s, caller, pc);
+}
+
+/* Tries 1 and 2: a whole frame at a base, with rbx in its function, or a function that needs no
+ * program counter. */
+static void add_whole_frame(struct place_search *s, uint64_t base)
+{
+    uint64_t link;
+    struct luajit_function f = *function_at(s, base, &link);
+    if (f.address == 0 || f.dummy || f.unread || !luajit_link_sane(&s->w->r, s->L, base, link))
+        return;
+    if (!f.lua)
+        add(s, base, 0);
+    else if (luajit_pc_inside(&f, s->rbx))
+        add(s, base, s->rbx);
+}
+
+/* Try 3: the frame at rdx is being overwritten by results, or not whole yet. */
+static void add_overwritten(struct place_search *s)
+{
+    enum { DISTANCE_MAX = 1 << 20 };
+    uint64_t link, below = s->bases[0] - (s->rbx & ~UINT64_C(7));
+    unsigned type = luajit_link_type(s->rbx);
+    function_at(s, s->bases[0], &link);
+    /* pcall and the like call by a link that is in rbx, and not in the frame yet. */
+    if (s->rbx < DISTANCE_MAX && s->rbx > 7 && link != s->rbx &&
+        (type == LUAJIT_LINK_PCALL || type == LUAJIT_LINK_PCALLH)) {
+        const struct luajit_function *f = function_at(s, below, &link);
+        if (f->address && !f->lua && !f->unread && !f->dummy)
+            add(s, below, 0);
+    }
+    function_at(s, s->bases[0], &link);
+    if (luajit_link_sane(&s->w->r, s->L, s->bases[0], link))
+        return;
+    add_caller(s, s->bases[0], s->rbx);
+    add_caller(s, s->bases[0], s->saved_pc);
+}
+
+/* Try 4: a frame is returning. Try 5: one is being called. */
+static void add_moving(struct place_search *s, uint64_t base)
+{
+    uint64_t link;
+    const struct luajit_function *f = function_at(s, base, &link);
+    if (f->lua && link == s->rbx)
+        add_caller(s, base, s->rbx);
+    add_caller(s, base, s->rbx);
+}
+
+/* Functions that are not recorded, in frames that are else in order. */
+static void add_unread(struct place_search *s)
+{
+    for (unsigned i = 0; i < s->nr_bases; i++) {
+        uint64_t link;
+        const struct luajit_function *f = function_at(s, s->bases[i], &link);
+        if (f->unread && luajit_link_sane(&s->w->r, s->L, s->bases[i], link))
+            add(s, s->bases[i], 0);
+    }
+}
+
+/* Tries 7 to 10: SAVE_PC, then any caller, then a function without position. */
+static void add_weaker(struct place_search *s)
+{
+    uint64_t link;
+    for (unsigned i = s->nr_bases; i-- > 0;) {
+        const struct luajit_function *f = function_at(s, s->bases[i], &link);
+        if (luajit_pc_inside(f, s->saved_pc))
+            add(s, s->bases[i], s->saved_pc);
+    }
+    for (unsigned i = 0; i < s->nr_bases; i++)
+        add_caller(s, s->bases[i], s->saved_pc);
+    for (unsigned i = 0; i < s->nr_bases; i++) {
+        const struct luajit_function *f = function_at(s, s->bases[i], &link);
+        if (f->lua)
+            add(s, s->bases[i], 0);
+    }
+    add(s, s->L->base, 0);
+}
+
+/* The blob calls a C function of Lua's: L->base is its frame, rbx points into GG_State. */
+static bool calls_c_function(const struct luajit_walk *w, uint64_t o)
+{
+    const struct luajit_layout *l = w->vm.layout;
+    return !walk_is_exact(w) && (o == (uint64_t)l->funcc_return || o == (uint64_t)l->funccw_return);
+}
+
+void places_begin(struct luajit_walk *w, const struct luajit_state *L, uint64_t si, uint64_t o,
+                  struct place_search *s)
+{
+    *s = (struct place_search){.w = w, .L = L, .saved_pc = read_saved_pc(w, si)};
+    if (calls_c_function(w, o)) {
+        s->stage = STAGES_DONE;
+        add(s, L->base, 0);
+        return;
+    }
+    if (walk_knows(w, DWARF_RBX))
+        s->rbx = vm_register(w, DWARF_RBX);
+    s->has_rdx = walk_knows(w, DWARF_RDX);
+    if (s->has_rdx)
+        s->bases[s->nr_bases++] = vm_register(w, DWARF_RDX);
+    bool rbp = walk_knows(w, DWARF_RBP);
+    bool rbp_first = s->has_rdx || o == (uint64_t)w->vm.layout->callback_leave_return;
+    if (rbp && rbp_first)
+        s->bases[s->nr_bases++] = vm_register(w, DWARF_RBP);
+    s->bases[s->nr_bases++] = L->base;
+    if (rbp && !rbp_first)
+        s->bases[s->nr_bases++] = vm_register(w, DWARF_RBP);
+}
+
+/* One stage of tries; false: there are no more. */
+static bool run_stage(struct place_search *s)
+{
+    unsigned stage = s->stage++;
+    if (stage < s->nr_bases) {
+        /* L->base is stale in a leaf: what is moving at rdx comes first. */
+        if (s->has_rdx && stage == s->nr_bases - 1) {
+            add_overwritten(s);
+            add_moving(s, s->bases[0]);
+        }
+        add_whole_frame(s, s->bases[stage]);
+    } else if (stage == s->nr_bases) {
+        for (unsigned i = 0; i < s->nr_bases; i++)
+            add_moving(s, s->bases[i]);
+    } else if (stage == s->nr_bases + 1) {
+        add_unread(s);
+        s->weak = s->has_rdx;
+        add_weaker(s);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+bool places_next(struct place_search *s, struct luajit_place *ret)
+{
+    while (s->next == s->nr) {
+        if (s->stage >= STAGES_DONE || !run_stage(s))
+            return false;
+    }
+    *ret = s->at[s->next++];
+    return true;
+}

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Finding traces and their snapshots. */
+#include "unwind/luajit/trace.h"
+
+#include "base/cursor.h"
+
+enum {
+    REF_BIAS = 0x8000, /* IR references below are constants */
+    STUB_GROUPS = 16,
+    STUBS_IN_GROUP = 32,
+    STUB_TAIL = 126, /* of a group: push of the number's high part */
+    STUB_GROUP_SIZE = 144,
+    SZMCODE_MAX = 1 << 26,
+};
+
+/* ---- the object ---------------------------------------------------------------------------- */
+
+static bool counts_fit(struct luajit_trace *t, uint32_t nsnap, uint32_t nsnapmap, uint16_t size)
+{
+    if (nsnap == 0 || t->snapmap - t->snap != (uint64_t)nsnap * size)
+        return false;
+    t->nsnap = nsnap;
+    t->nsnapmap = nsnapmap;
+    t->snap_size = size;
+    return true;
+}
+
+/* Where nsnap and nsnapmap are, and the form of snapshots: 8 bytes up to January 2019, then 12,
+ * with the machine code's offset since March 2021 (0 in the first snapshot; the older form has
+ * nslots and topslot in these bytes, which are not 0 both). */
+static bool read_counts(struct luajit_reader *r, const uint8_t *bytes, struct luajit_trace *t)
+{
+    bool gc64 = r->layout->gc64;
+    const uint8_t *old = bytes + (gc64 ? 0x2c : 0x1c);
+    const uint8_t *nsnap = bytes + (gc64 ? 0xa : 6);
+    uint16_t mcofs;
+    if (!counts_fit(t, load_u16(nsnap, false), load_u32(old, false), 12))
+        return counts_fit(t, load_u16(old, false), load_u16(old + 2, false), 8);
+    if (!luajit_read(r, t->snap + 6, &mcofs, sizeof(mcofs)))
+        return false;
+    t->has_mcofs = mcofs == 0;
+    return true;
+}
+
+static bool read_object(struct luajit_reader *r, uint64_t address, uint32_t number,
+                        struct luajit_trace *t)
+{
+    const struct luajit_layout *l = r->layout;
+    uint8_t bytes[0x78];
+    if (address == 0 || address & 3 || !luajit_read(r, address, bytes, (size_t)l->trace_size) ||
+        bytes[l->gct] != LUAJIT_GCT_TRACE || load_u16(bytes + l->trace_traceno, false) != number)
+        return false;
+    *t = (struct luajit_trace){
+        .address = address,
+        .mcode = load_u64(bytes + l->trace_mcode, false),
+        .ir = load_u64(bytes + l->trace_ir, false),
+        .snap = load_u64(bytes + l->trace_snap, false),
+        .snapmap = load_u64(bytes + l->trace_snapmap, false),
+        .startpt = luajit_load_ref(l, bytes + l->trace_startpt),
+        .startpc = luajit_load_ref(l, bytes + l->trace_startpc),
+        .szmcode = load_u32(bytes + l->trace_szmcode, false),
+        .nins = load_u32(bytes + l->trace_nins, false),
+        .nk = load_u32(bytes + l->trace_nk, false),
+        .number = (uint16_t)number,
+        .root = load_u16(bytes + l->trace_root, false),
+        .spadjust = load_u16(bytes + l->trace_spadjust, false),
+    };
+    return t->szmcode <= SZMCODE_MAX && t->nk <= REF_BIAS && t->nins >= REF_BIAS &&
+           t->nins < 2 * REF_BIAS && read_counts(r, bytes, t);
+}
+
+/* J->trace and J->sizetrace. */
+static bool read_array(struct luajit_reader *r, uint64_t g, uint64_t *array, uint32_t *nr)
+{
+    const struct luajit_layout *l = r->layout;
+    return l->trace != LUAJIT_UNKNOWN && luajit_read_u64(r, g + (uint64_t)l->trace, array) &&
+           luajit_read_u32(r, g + (uint64_t)l->sizetrace, nr) && *nr <= LUAJIT_TRACES_MAX;
+}
+
+bool luajit_trace_read(struct luajit_reader *r, uint64_t g, uint32_t number,
+                       struct luajit_trace *ret)
+{
+    uint64_t array, address;
+    uint32_t nr;
+    return number != 0 && read_array(r, g, &array, &nr) && number < nr &&
+           luajit_read_ref(r, array + (uint64_t)r->layout->ref_size * number, &address) &&
+           read_object(r, address, number, ret);
+}
+
+static bool holds(const struct luajit_trace *t, uint64_t pc)
+{
+    return pc - t->mcode < t->szmcode;
+}
+
+bool luajit_trace_find(struct luajit_reader *r, uint64_t g, uint64_t pc, uint32_t hint,
+                       struct luajit_trace *ret)
+{
+    uint64_t array;
+    uint32_t nr;
+    if (hint && luajit_trace_read(r, g, hint, ret) && holds(ret, pc))
+        return true;
+    if (!read_array(r, g, &array, &nr))
+        return false;
+    /* Only what is found says anything: what was read on the way proves nothing. */
+    enum provenance before = r->provenance;
+    for (uint32_t i = 1; i < nr && luajit_spend(r); i++) {
+        uint64_t address;
+        r->provenance = before;
+        if (luajit_read_ref(r, array + (uint64_t)r->layout->ref_size * i, &address) && address &&
+            read_object(r, address, i, ret) && holds(ret, pc))
+            return true;
+    }
+    r->provenance = before;
+    return false;
+}
+
+bool luajit_trace_parent(struct luajit_reader *r, const struct luajit_trace *t, uint16_t *parent,
+                         uint16_t *exitno)
+{
+    uint16_t ops[2]; /* of the first instruction, REF_BASE */
+    if (t->root == 0 || !luajit_read(r, t->ir + 8 * (uint64_t)REF_BIAS, ops, sizeof(ops)))
+        return false;
+    *parent = ops[0];
+    *exitno = ops[1];
+    return true;
+}
+
+/* ---- exit stubs ---------------------------------------------------------------------------- */
+
+/* The group of exit stubs an address is in: its number and start. */
+static bool find_stub_group(struct luajit_reader *r, uint64_t g, uint64_t pc, uint32_t *group,
+                            uint64_t *start)
+{
+    uint64_t groups[STUB_GROUPS];
+    if (r->layout->exitstubgroup == LUAJIT_UNKNOWN ||
+        !luajit_read(r, g + (uint64_t)r->layout->exitstubgroup, groups, sizeof(groups)))
+        return false;
+    for (uint32_t i = 0; i < STUB_GROUPS; i++) {
+        if (groups[i] != 0 && pc - groups[i] < STUB_GROUP_SIZE) {
+            *group = i;
+            *start = groups[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A group is 32 times "push low byte" with jumps to the tail between, then the tail: "push high
+ * byte", in 32 bit builds a store of DISPATCH, and a jump to lj_vm_exit_handler. */
+bool luajit_exit_stub(struct luajit_reader *r, uint64_t g, uint64_t pc, uint32_t *exitno,
+                      unsigned *pushes)
+{
+    uint64_t start;
+    uint32_t group;
+    uint8_t bytes[2];
+    if (!find_stub_group(r, g, pc, &group, &start) || !luajit_read(r, start, bytes, 2) ||
+        bytes[0] != 0x6a)
+        return false;
+    uint64_t at = pc - start;
+    *pushes = at > STUB_TAIL ? 2 : at < STUB_TAIL && at % 4 == 0 ? 0 : 1;
+    *exitno = at < STUB_TAIL ? STUBS_IN_GROUP * group + (uint32_t)at / 4 : UINT32_MAX;
+    return true;
+}
+
+/* ---- snapshots by offset ------------------------------------------------------------------- */
+
+/* Machine code that tells: the last snapshot that begins at or before `offset`. */
+static bool snapshot_by_mcofs(struct luajit_reader *r, const struct luajit_trace *t,
+                              uint32_t offset, uint32_t *ret)
+{
+    enum { PIECE = 64 };
+    uint8_t bytes[12 * PIECE];
+    *ret = 0;
+    for (uint32_t from = 0; from < t->nsnap; from += PIECE) {
+        uint32_t nr = t->nsnap - from < PIECE ? t->nsnap - from : PIECE;
+        if (!luajit_read(r, t->snap + 12 * (uint64_t)from, bytes, 12 * (size_t)nr))
+            return false;
+        for (uint32_t i = 0; i < nr; i++) {
+            if (load_u16(bytes + 12 * (size_t)i + 6, false) > offset)
+                return true;
+            *ret = from + i;
+        }
+    }
+    return true;
+}
+
+/* The exit that a guard's jump leads to: a stub's number, or the side trace that stands for it. */
+static bool exit_of_target(struct luajit_reader *r, uint64_t g, const struct luajit_trace *t,
+                           uint64_t target, uint32_t *ret)
+{
+    uint64_t start;
+    uint32_t group;
+    struct luajit_trace side;
+    uint16_t parent, exitno;
+    if (target - t->mcode < t->szmcode)
+        return false; /* a jump within the trace */
+    if (find_stub_group(r, g, target, &group, &start)) {
+        *ret = STUBS_IN_GROUP * group + (uint32_t)(target - start) / 4;
+        return (target - start) % 4 == 0 && target - start < STUB_TAIL;
+    }
+    if (!luajit_trace_find(r, g, target, 0, &side) || side.mcode != target ||
+        !luajit_trace_parent(r, &side, &parent, &exitno) || parent != t->number)
+        return false;
+    *ret = exitno;
+    return true;
+}
+
+/* Older builds: the next guard behind `offset` names the snapshot it would exit to. */
+static bool snapshot_by_guard(struct luajit_reader *r, uint64_t g, const struct luajit_trace *t,
+                              uint32_t offset, uint32_t *ret)
+{
+    enum { PIECE = 512, JCC = 6 };
+    uint8_t code[PIECE];
+    unsigned tried = 0;
+    for (uint32_t from = offset; from < t->szmcode; from += PIECE - JCC) {
+        uint32_t size = t->szmcode - from < PIECE ? t->szmcode - from : PIECE;
+        if (!luajit_read(r, t->mcode + from, code, size))
+            return false;
+        for (uint32_t i = 0; i + JCC <= size && i < PIECE - JCC; i++) {
+            if (code[i] != 0x0f || (code[i + 1] & 0xf0) != 0x80)
+                continue;
+            uint64_t target = t->mcode + from + i + JCC +
+                              (uint64_t)(int64_t)(int32_t)load_u32(code + i + 2, false);
+            if (exit_of_target(r, g, t, target, ret) && *ret < t->nsnap)
+                return true;
+            if (++tried == 64)
+                return false;
+        }
+    }
+    *ret = t->nsnap - 1;
+    return true;
+}
+
+bool luajit_snapshot_at(struct luajit_reader *r, uint64_t g, const struct luajit_trace *t,
+                        uint32_t offset, uint32_t *ret, bool *guess)
+{
+    *guess = !t->has_mcofs;
+    if (t->has_mcofs)
+        return snapshot_by_mcofs(r, t, offset, ret);
+    return snapshot_by_guard(r, g, t, offset, ret);
+}
+
+/* ---- constants ----------------------------------------------------------------------------- */
+
+static bool is_constant(const struct luajit_trace *t, uint32_t ref)
+{
+    return ref < REF_BIAS && ref >= t->nk;
+}
+
+/* A constant's value: GC64 builds keep it in the slot behind the instruction. */
+static bool read_constant(struct luajit_reader *r, const struct luajit_trace *t, uint32_t ref,
+                          uint64_t *ret)
+{
+    if (!is_constant(t, ref))
+        return false;
+    if (r->layout->gc64)
+        return luajit_read_u64(r, t->ir + 8 * ((uint64_t)ref + 1), ret);
+    return luajit_read_ref(r, t->ir + 8 * (uint64_t)ref, ret);
+}
+
+uint64_t luajit_trace_proto_of(struct luajit_reader *r, const struct luajit_trace *t, uint64_t pc)
+{
+    enum { LOOKED_AT = 4096 };
+    for (uint32_t i = 0, ref = t->nk; ref < REF_BIAS && i < LOOKED_AT && luajit_spend(r);
+         ref++, i++) {
+        uint64_t value, code;
+        uint32_t sizebc;
+        if (i == 0 && pc - t->startpt < 4 * LUAJIT_SIZEBC_MAX &&
+            luajit_code_read(r, t->startpt, &code, &sizebc) && pc >= code &&
+            pc - code <= 4 * (uint64_t)sizebc)
+            return t->startpt;
+        if (read_constant(r, t, ref, &value) && value < pc && pc - value < 4 * LUAJIT_SIZEBC_MAX &&
+            luajit_code_read(r, value, &code, &sizebc) && pc >= code &&
+            pc - code <= 4 * (uint64_t)sizebc)
+            return value;
+    }
+    return 0;
+}
+
+/* ---- a snapshot's frames ------------------------------------------------------------------- */
+
+enum {
+    ENTRY_FRAME = 0x10000,
+    ENTRY_CONT = 0x20000,
+    ENTRIES_MAX = 256,
+    LINKS_MAX = 2 * LUAJIT_INLINED_MAX,
+};
+
+struct snapshot {
+    uint32_t entries[ENTRIES_MAX + LINKS_MAX]; /* slot << 24 | flags | ref; then frame data */
+    uint32_t nent, nlinks;
+};
+
+static uint32_t entry_slot(uint32_t entry)
+{
+    return entry >> 24;
+}
+
+/* Where a snapshot's map begins, and its number of entries. */
+static bool read_head(struct luajit_reader *r, const struct luajit_trace *t, uint32_t number,
+                      uint32_t *mapofs, uint32_t *nent)
+{
+    uint8_t bytes[12];
+    if (number >= t->nsnap ||
+        !luajit_read(r, t->snap + (uint64_t)t->snap_size * number, bytes, t->snap_size))
+        return false;
+    *mapofs = t->snap_size == 8 ? load_u16(bytes, false) : load_u32(bytes, false);
+    *nent = bytes[t->snap_size == 8 ? 6 : t->has_mcofs ? 0xa : 8];
+    return *mapofs < t->nsnapmap;
+}
+
+static bool read_snapshot(struct luajit_reader *r, const struct luajit_trace *t, uint32_t number,
+                          struct snapshot *ret)
+{
+    uint32_t mapofs, end = t->nsnapmap, ignored;
+    if (!read_head(r, t, number, &mapofs, &ret->nent))
+        return false;
+    if (number + 1 < t->nsnap && !read_head(r, t, number + 1, &end, &ignored))
+        return false;
+    if (end > t->nsnapmap || end < mapofs || end - mapofs < ret->nent + 1 ||
+        end - mapofs - ret->nent > LINKS_MAX)
+        return false;
+    ret->nlinks = end - mapofs - ret->nent;
+    return luajit_read(r, t->snapmap + 4 * (uint64_t)mapofs, ret->entries,
+                       4 * (size_t)(end - mapofs));
+}
+
+static const uint32_t *find_entry(const struct snapshot *s, uint32_t slot)
+{
+    for (uint32_t i = 0; i < s->nent; i++) {
+        if (entry_slot(s->entries[i]) == slot)
+            return &s->entries[i];
+    }
+    return NULL;
+}
+
+static bool entry_value(struct luajit_reader *r, const struct luajit_trace *t,
+                        const struct snapshot *s, uint32_t slot, uint64_t *ret)
+{
+    const uint32_t *entry = find_entry(s, slot);
+    return entry && read_constant(r, t, *entry & 0xffff, ret);
+}
+
+static bool add_frame(struct luajit_inlined *in, uint64_t func, uint64_t pc, uint32_t slot)
+{
+    if (in->nr == LUAJIT_INLINED_MAX)
+        return false;
+    in->frames[in->nr].func = func;
+    in->frames[in->nr].pc = pc;
+    in->frames[in->nr++].base_slot = slot;
+    return true;
+}
+
+static uint32_t call_distance(struct luajit_reader *r, uint64_t pc)
+{
+    const uint64_t anywhere = UINT64_C(1) << 40;
+    uint64_t base = luajit_caller_base(r, anywhere, pc);
+    return base ? (uint32_t)((anywhere - base) / 8) : 0;
+}
+
+enum { GC64_REF_MASK_BITS = 47 };
+
+/* FR2: slots 0 and 1 are the start frame's header; each frame's function and link are in the
+ * entries of its own two slots. The pc and the depth follow the entries. */
+static bool frames_fr2(struct luajit_reader *r, const struct luajit_trace *t,
+                       const struct snapshot *s, struct luajit_inlined *ret)
+{
+    uint64_t last;
+    if (s->nlinks < 2)
+        return false;
+    memcpy(&last, s->entries + s->nent, sizeof(last));
+    uint64_t pc = (last >> 8) + 4; /* it is at its instruction, not behind */
+    uint32_t cur = (uint32_t)(last & 0xff) + 2;
+    ret->depth = cur - 2;
+    while (cur > 2) {
+        uint64_t link, func = 0;
+        if (!entry_value(r, t, s, cur - 1, &link))
+            return false;
+        if (entry_value(r, t, s, cur - 2, &func))
+            func &= (UINT64_C(1) << GC64_REF_MASK_BITS) - 1;
+        unsigned type = luajit_link_type(link);
+        if (type != LUAJIT_LINK_VARG && !add_frame(ret, func, pc, cur - 2))
+            return false;
+        uint32_t step = type == LUAJIT_LINK_LUA ? call_distance(r, link) : (uint32_t)link / 8;
+        if (type == LUAJIT_LINK_LUA)
+            pc = link;
+        else if (type == LUAJIT_LINK_CONT && !(cur >= 3 && entry_value(r, t, s, cur - 3, &pc)))
+            return false;
+        else if (type != LUAJIT_LINK_CONT && type != LUAJIT_LINK_VARG)
+            pc = 0;
+        if (step == 0 || step > cur - 2)
+            return false;
+        cur -= step;
+    }
+    ret->start_pc = pc;
+    if (entry_value(r, t, s, 0, &ret->start_func))
+        ret->start_func &= (UINT64_C(1) << GC64_REF_MASK_BITS) - 1;
+    return true;
+}
+
+/* One slot a frame: functions are in the entries, links follow the pc, innermost first. */
+static bool frames_fr1(struct luajit_reader *r, const struct luajit_trace *t,
+                       const struct snapshot *s, struct luajit_inlined *ret)
+{
+    const uint32_t *links = s->entries + s->nent + 1;
+    uint32_t left = s->nlinks - 1, next = 0;
+    uint64_t pc = (uint64_t)s->entries[s->nent] + 4;
+    for (uint32_t i = s->nent; i-- > 0;) {
+        uint32_t entry = s->entries[i], slot = entry_slot(entry);
+        uint64_t func = 0;
+        if (!(entry & ENTRY_FRAME) || slot == 0)
+            continue;
+        if (next == left)
+            return false;
+        uint32_t link = links[next++];
+        unsigned type = luajit_link_type(link);
+        if (ret->depth == 0)
+            ret->depth = slot;
+        read_constant(r, t, entry & 0xffff, &func);
+        if (type != LUAJIT_LINK_VARG && !add_frame(ret, func, pc, slot))
+            return false;
+        if (type == LUAJIT_LINK_LUA) {
+            pc = link;
+        } else if (type == LUAJIT_LINK_CONT) {
+            if (next == left)
+                return false;
+            pc = links[next++];
+        } else if (type != LUAJIT_LINK_VARG) {
+            pc = 0;
+        }
+    }
+    ret->start_pc = pc;
+    entry_value(r, t, s, 0, &ret->start_func);
+    return true;
+}
+
+bool luajit_snapshot_frames(struct luajit_reader *r, const struct luajit_trace *t, uint32_t number,
+                            struct luajit_inlined *ret)
+{
+    struct snapshot s;
+    ret->nr = 0;
+    ret->start_pc = ret->start_func = 0;
+    ret->depth = 0;
+    if (!read_snapshot(r, t, number, &s))
+        return false;
+    return r->layout->gc64 ? frames_fr2(r, t, &s, ret) : frames_fr1(r, t, &s, ret);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Traces: which one an address belongs to, which snapshot covers it, and which Lua frames that
+ * snapshot says are inlined there. Private to unwind/luajit.
+ *
+ * GCtrace's fields from snap to nextside stand where the layout says in every version; nsnap and
+ * nsnapmap have moved, and SnapShot has had three forms. Each object tells which: snapmap stands
+ * right behind the nsnap snapshots.
+ */
+#ifndef UNWIND_LUAJIT_TRACE_H
+#define UNWIND_LUAJIT_TRACE_H
+
+#include "unwind/luajit/stack.h"
+
+struct luajit_trace {
+    uint64_t address; /* GCtrace; 0: none */
+    uint64_t mcode, ir, snap, snapmap, startpt, startpc;
+    uint32_t szmcode, nsnap, nsnapmap, nins, nk;
+    uint16_t number, root, spadjust;
+    uint16_t snap_size; /* 8 or 12 bytes */
+    bool has_mcofs;     /* snapshots say where their code begins */
+};
+
+enum { LUAJIT_TRACES_MAX = 1 << 16 };
+
+/* Trace `number` of the VM at g; false: there is none, or none that holds together. */
+bool luajit_trace_read(struct luajit_reader *r, uint64_t g, uint32_t number,
+                       struct luajit_trace *ret);
+/* The trace whose machine code `pc` is in. `hint`: a number to try first, 0: none. */
+bool luajit_trace_find(struct luajit_reader *r, uint64_t g, uint64_t pc, uint32_t hint,
+                       struct luajit_trace *ret);
+/* The parent of a side trace; false: it is a root trace, or unknown. */
+bool luajit_trace_parent(struct luajit_reader *r, const struct luajit_trace *t, uint16_t *parent,
+                         uint16_t *exitno);
+/* Is `pc` in an exit stub? Its exit number, and how much the stub has pushed there. */
+bool luajit_exit_stub(struct luajit_reader *r, uint64_t g, uint64_t pc, uint32_t *exitno,
+                      unsigned *pushes);
+
+/* The snapshot that covers an offset of the machine code; false: none can be told. `guess`: this
+ * build does not say, the next guard's did. */
+bool luajit_snapshot_at(struct luajit_reader *r, uint64_t g, const struct luajit_trace *t,
+                        uint32_t offset, uint32_t *ret, bool *guess);
+
+/* What a snapshot says: frames innermost first, down to the trace's start frame. */
+enum { LUAJIT_INLINED_MAX = 128 };
+struct luajit_inlined {
+    struct {
+        uint64_t func;      /* GCfunc; 0: no constant, to be found by pc */
+        uint64_t pc;        /* next instruction; 0: not needed */
+        uint32_t base_slot; /* of its base, from the start frame's */
+    } frames[LUAJIT_INLINED_MAX];
+    unsigned nr;
+    uint64_t start_pc;   /* of the start frame */
+    uint64_t start_func; /* which a tail call has put in its place; 0: as in the Lua stack */
+    uint32_t depth;      /* slots from the start frame's base to the innermost's */
+};
+bool luajit_snapshot_frames(struct luajit_reader *r, const struct luajit_trace *t, uint32_t number,
+                            struct luajit_inlined *ret);
+
+/* The prototype with `pc` in its bytecode among the trace's constants; 0: none. */
+uint64_t luajit_trace_proto_of(struct luajit_reader *r, const struct luajit_trace *t, uint64_t pc);
+
+#endif

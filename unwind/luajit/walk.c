@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The walker's entry: whose code a frame's pc is in. */
+#include "unwind/luajit/walk_internal.h"
+
+bool walk_use_vm(struct luajit_walk *w, uint64_t g, const struct luajit_layout *layout,
+                 uint64_t blob)
+{
+    for (unsigned i = 0; i < w->nr_vms; i++) {
+        if (w->vms[i].g == g && w->vms[i].blob == blob) {
+            w->vm = w->vms[i];
+            return true;
+        }
+    }
+    if (!luajit_check_g(&w->r, g, blob))
+        return false;
+    w->vm = (struct luajit_vm){.g = g, .blob = blob, .layout = layout};
+    if (w->nr_vms < KNOWN_VMS)
+        w->vms[w->nr_vms++] = w->vm;
+    return true;
+}
+
+/* lj_vm_ffi_call has an unwind entry of its own, which holds from behind "push rbp; mov rbp, rsp"
+ * up to "leave". */
+static enum walker_result step_ffi_call(struct luajit_walk *w, uint64_t at)
+{
+    const struct luajit_layout *l = w->vm.layout;
+    uint64_t o = at - l->ffi_call, pushed;
+    if (!walk_is_exact(w) || (o > 3 && at != l->ffi_call_ret))
+        return WALKER_NO;
+    pushed = o == 0 || at == l->ffi_call_ret ? 8 : 16;
+    uint64_t cfa = walk_register(w, DWARF_RSP) + pushed;
+    if (!emit_native(w, cfa))
+        return WALKER_NO_MEMORY;
+    return walk_leave_partial(w, cfa, pushed) ? WALKER_STEPPED : WALKER_NO;
+}
+
+static bool wants(const void *context, const struct code *code)
+{
+    const struct luajit_process *p = context;
+    if (code->owner == CODE_ELF)
+        return cfi_luajit(code->cfi) != NULL;
+    return code->owner != CODE_KERNEL && p->nr_blobs + p->nr_vms != 0;
+}
+
+static void begin(struct luajit_walk *w, const struct luajit_process *p,
+                  const struct walker_step *step)
+{
+    w->head.begun = true;
+    w->process = p;
+    w->nr_segments = w->nr_vms = 0;
+    w->unrecorded = 0;
+    luajit_reader_begin(&w->r, &step->input->memory);
+}
+
+static enum walker_result step_code(struct luajit_walk *w)
+{
+    const struct code *c = &w->step->code;
+    const struct luajit_layout *l = cfi_luajit(c->cfi);
+    if (c->owner != CODE_ELF)
+        return step_mcode(w);
+    if (!l)
+        return WALKER_NO;
+    uint64_t at = walk_register(w, DWARF_RIP) - c->bias, lookup = at - !walk_is_exact(w);
+    w->vm = (struct luajit_vm){.blob = l->blob + c->bias, .layout = l};
+    luajit_reader_use(&w->r, l);
+    w->r.provenance = PROVENANCE_EXACT;
+    if (lookup - l->blob < l->blob_size)
+        return step_blob(w, at - l->blob);
+    if (l->ffi_call && lookup - l->ffi_call < l->ffi_call_size)
+        return step_ffi_call(w, at);
+    return WALKER_NO;
+}
+
+static enum walker_result step(const void *context, struct walker_state *state,
+                               struct walker_step *s)
+{
+    struct luajit_walk *w = (struct luajit_walk *)state;
+    if (!w->head.begun)
+        begin(w, context, s);
+    w->step = s;
+    size_t frames = s->out->frames.nr;
+    unsigned left = *s->frames_left;
+    enum provenance provenance = *s->provenance;
+    enum walker_result got = step_code(w);
+    if (got == WALKER_NO) { /* whatever came out is taken back: native rules say what it is */
+        s->out->frames.nr = frames;
+        *s->frames_left = left;
+        *s->provenance = provenance;
+    }
+    return got;
+}
+
+struct walker luajit_walker(const struct luajit_process *process)
+{
+    return (struct walker){
+        .wants = wants, .step = step, .state_size = sizeof(struct luajit_walk), .context = process};
+}

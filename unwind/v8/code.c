@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Machine code: which object a pc is in, and what its tables say. */
+#include "base/cursor.h"
+#include "unwind/v8/object.h"
+
+enum { CODE_MAX = 1 << 20, ALIGNMENT = 32 };
+
+static enum v8_code_kind kind_of(const struct v8_layout *l, uint32_t flags)
+{
+    int32_t kind = (int32_t)(flags & (uint32_t)l->kind_mask) >> l->kind_shift;
+    if (kind == l->kind_turbofan)
+        return V8_CODE_TURBOFAN;
+    if (kind == l->kind_maglev)
+        return V8_CODE_MAGLEV;
+    if (kind == l->kind_baseline)
+        return V8_CODE_BASELINE;
+    return kind == l->kind_interpreted ? V8_CODE_INTERPRETED : V8_CODE_OTHER;
+}
+
+static bool read_code(struct v8_reader *r, uint64_t code, struct v8_code *ret)
+{
+    const struct v8_layout *l = r->layout;
+    uint32_t flags, size;
+    *ret = (struct v8_code){.code = code};
+    if (!v8_is(r, code, l->type_code) ||
+        !memory_read(r->memory, v8_address(code) + (uint64_t)l->code_flags, &flags, 4,
+                     &r->provenance) ||
+        !memory_read(r->memory, v8_address(code) + (uint64_t)l->code_size, &size, 4,
+                     &r->provenance) ||
+        !v8_slot(r, code, l->code_deopt, &ret->deopt) ||
+        !v8_slot(r, code, l->code_positions, &ret->positions))
+        return false;
+    ret->start = v8_address(code) + (uint64_t)l->code_first;
+    if (l->code_first == V8_UNKNOWN && !v8_slot(r, code, l->code_start, &ret->start))
+        return false;
+    ret->size = size;
+    ret->kind = kind_of(l, flags);
+    return true;
+}
+
+/* Is there code at `header` whose instructions hold the pc? `map` is its first word. */
+static bool check_header(struct v8_reader *r, uint64_t header, uint64_t pc, struct v8_code *ret)
+{
+    const struct v8_layout *l = r->layout;
+    uint64_t object = header | 1, code = object;
+    int32_t first = l->code_first;
+    if (first == V8_UNKNOWN) {
+        first = l->stream_first;
+        if (!v8_is(r, object, l->type_stream) || !v8_slot(r, object, l->stream_code, &code))
+            return false;
+    }
+    return read_code(r, code, ret) && ret->start == header + (uint64_t)first &&
+           pc - ret->start < ret->size && ret->size <= CODE_MAX;
+}
+
+bool v8_code_find(struct v8_reader *r, uint64_t pc, uint64_t low, struct v8_code *ret)
+{
+    enum { PIECE = 4096 };
+    const struct v8_layout *l = r->layout;
+    int32_t first = l->code_first == V8_UNKNOWN ? l->stream_first : l->code_first;
+    uint8_t bytes[PIECE];
+    uint64_t have = 0; /* address of bytes; 0: none */
+    uint64_t start = pc & ~(uint64_t)(ALIGNMENT - 1);
+    if (pc - low > CODE_MAX)
+        low = pc - CODE_MAX;
+    for (; start >= low + (uint64_t)first; start -= ALIGNMENT) {
+        uint64_t header = start - (uint64_t)first, page = header & ~(uint64_t)(PIECE - 1);
+        enum provenance ignored = PROVENANCE_EXACT;
+        if (page != have) {
+            if (!memory_read(r->memory, page, bytes, PIECE, &ignored))
+                return false;
+            have = page;
+        }
+        uint64_t map = load_u64(bytes + (header - page), false);
+        if ((map & 3) != 1 || map >> 47)
+            continue;
+        enum provenance provenance = r->provenance;
+        if (check_header(r, header, pc, ret))
+            return true;
+        r->provenance = provenance;
+    }
+    return false;
+}
+
+/* ---- deoptimization data ------------------------------------------------------------------- */
+
+static bool is_array(struct v8_reader *r, uint64_t object)
+{
+    const struct v8_layout *l = r->layout;
+    const int32_t types[] = {l->type_array, l->type_trusted_array, l->type_protected_array,
+                             l->type_weak_array, l->type_trusted_weak_array};
+    int32_t type = v8_type(r, object);
+    for (size_t i = 0; type >= 0 && i < sizeof(types) / sizeof(*types); i++) {
+        if (type == types[i])
+            return true;
+    }
+    return false;
+}
+
+static bool array_element(struct v8_reader *r, uint64_t array, int32_t index, uint64_t *ret)
+{
+    const struct v8_layout *l = r->layout;
+    uint64_t length;
+    return is_array(r, array) && v8_slot(r, array, l->array_length, &length) && v8_is_smi(length) &&
+           index >= 0 && index < v8_smi(length) &&
+           v8_slot(r, array, l->array_data + 8 * index, ret);
+}
+
+bool v8_deopt_element(struct v8_reader *r, const struct v8_code *c, int32_t index, uint64_t *ret)
+{
+    return array_element(r, c->deopt, index, ret);
+}
+
+uint64_t v8_code_sfi(struct v8_reader *r, const struct v8_code *c)
+{
+    const struct v8_layout *l = r->layout;
+    uint64_t sfi;
+    if (!v8_deopt_element(r, c, l->deopt_sfi, &sfi))
+        return 0;
+    if (v8_is(r, sfi, l->type_wrapper) && !v8_slot(r, sfi, l->wrapper_sfi, &sfi))
+        return 0;
+    return v8_is(r, sfi, l->type_sfi) ? sfi : 0;
+}
+
+/* Entry `id` of the inlining positions: where it was called, and who. */
+static bool inlining(struct v8_reader *r, const struct v8_code *c, int32_t id, uint64_t *raw,
+                     uint64_t *sfi)
+{
+    enum { ENTRY = 16 };
+    const struct v8_layout *l = r->layout;
+    uint64_t table, length, word, literals;
+    if (!v8_deopt_element(r, c, l->deopt_inlining, &table) ||
+        (!v8_is(r, table, l->type_bytes) && !v8_is(r, table, l->type_trusted_bytes)) ||
+        !v8_slot(r, table, l->array_length, &length) || !v8_is_smi(length) || id < 0 ||
+        v8_smi(length) / ENTRY <= id || !v8_slot(r, table, l->array_data + ENTRY * id, raw) ||
+        !v8_slot(r, table, l->array_data + ENTRY * id + 8, &word))
+        return false;
+    int32_t function = (int32_t)(uint32_t)word;
+    if (function == -1) {
+        *sfi = v8_code_sfi(r, c);
+        return *sfi != 0;
+    }
+    return v8_deopt_element(r, c, l->deopt_literals, &literals) &&
+           array_element(r, literals, function, sfi) && v8_is(r, *sfi, l->type_sfi);
+}
+
+unsigned v8_code_inlined(struct v8_reader *r, const struct v8_code *c, uint64_t raw,
+                         struct v8_inlined ret[V8_INLINED_MAX])
+{
+    for (unsigned nr = 0; nr < V8_INLINED_MAX; nr++) {
+        int32_t id = v8_position_inlining(raw);
+        struct v8_inlined *f = &ret[nr];
+        *f = (struct v8_inlined){.offset = v8_position_offset(raw), .inlined = id >= 0};
+        if (id < 0) {
+            f->sfi = v8_code_sfi(r, c);
+            return f->sfi ? nr + 1 : 0;
+        }
+        if (!inlining(r, c, id, &raw, &f->sfi))
+            return 0;
+    }
+    return 0;
+}
+
+bool v8_constant_function(struct v8_reader *r, uint64_t maker, uint64_t bytecode,
+                          struct v8_sfi *ret)
+{
+    enum { CONSTANTS_MAX = 1024 };
+    const struct v8_layout *l = r->layout;
+    uint64_t constants, element;
+    if (!v8_slot(r, maker, l->bytecode_constants, &constants))
+        return false;
+    for (int32_t i = 0; i < CONSTANTS_MAX && array_element(r, constants, i, &element); i++) {
+        if (v8_is_pointer(element) && v8_is(r, element, l->type_sfi) &&
+            v8_sfi_read(r, element, ret) && ret->bytecode == bytecode)
+            return true;
+    }
+    return false;
+}

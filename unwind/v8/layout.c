@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Filling a layout from symbols and the table by version. */
+#include "unwind/v8/layout.h"
+
+#include "base/cursor.h"
+#include "base/vec.h"
+#include "unwind/v8/builtin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the table ----------------------------------------------------------------------------- */
+
+enum { COLUMNS = 11 };
+
+static const struct {
+    int32_t major, minor;
+    const char *node;
+} columns[COLUMNS] = {
+    {7, 8, "12"},  {8, 4, "14"},  {9, 4, "16"},  {10, 2, "18"}, {11, 3, "20"}, {11, 8, "21"},
+    {12, 4, "22"}, {12, 9, "23"}, {13, 6, "24"}, {14, 1, "25"}, {14, 6, "26"},
+};
+
+static const struct {
+    const char *name, *symbol;
+    int32_t values[COLUMNS];
+    const char *text;
+} fields[V8_NR_FIELDS] = {
+#define X(name, symbol, a, b, c, d, e, f, g, h, i, j, k, text) \
+    {#name, symbol, {a, b, c, d, e, f, g, h, i, j, k}, text},
+    V8_FIELDS(X, V8_UNKNOWN)
+#undef X
+};
+
+static int32_t *field_of(struct v8_layout *l, size_t i)
+{
+    int32_t *const at[V8_NR_FIELDS] = {
+#define X(name, ...) &l->name,
+        V8_FIELDS(X, 0)
+#undef X
+    };
+    return at[i];
+}
+
+struct v8_field_view v8_layout_field(const struct v8_layout *l, enum v8_field field)
+{
+    return (struct v8_field_view){
+        .name = fields[field].name,
+        .symbol = fields[field].symbol,
+        .text = fields[field].text,
+        .value = *field_of((struct v8_layout *)l, field),
+        .metadata = l->metadata[field / 64] >> (field % 64) & 1,
+    };
+}
+
+/* The newest column that is not newer than the version. */
+static bool use_table(struct v8_layout *l)
+{
+    int column = -1;
+    for (int i = 0; i < COLUMNS; i++) {
+        bool newer = columns[i].major > l->version[0] ||
+                     (columns[i].major == l->version[0] && columns[i].minor > l->version[1]);
+        column = newer ? column : i;
+    }
+    if (column < 0)
+        return false;
+    l->node = columns[column].node;
+    l->verified = columns[column].major == l->version[0] && columns[column].minor == l->version[1];
+    for (size_t i = 0; i < V8_NR_FIELDS; i++)
+        *field_of(l, i) = fields[i].values[column];
+    return true;
+}
+
+/* ---- symbols ------------------------------------------------------------------------------- */
+
+struct found_symbol {
+    const char *name;
+    uint64_t address, size;
+};
+
+struct found {
+    VEC(struct found_symbol) metadata; /* after "v8dbg_" */
+    VEC(struct found_symbol) builtins; /* after "Builtins_" */
+    uint64_t version[4];
+    unsigned nr_version;
+    struct found_symbol sizes; /* of bytecodes */
+};
+
+static bool take_symbol(struct found *f, const struct v8_symbol *s)
+{
+    static const char *const versions[] = {
+        "_ZN2v88internal7Version6major_E", "_ZN2v88internal7Version6minor_E",
+        "_ZN2v88internal7Version6build_E", "_ZN2v88internal7Version6patch_E"};
+    if (strncmp(s->name, "v8dbg_", 6) == 0)
+        return vec_push(&f->metadata, (struct found_symbol){s->name + 6, s->address, s->size});
+    if (strncmp(s->name, "Builtins_", 9) == 0)
+        return vec_push(&f->builtins, (struct found_symbol){s->name + 9, s->address, s->size});
+    if (strcmp(s->name, "_ZN2v88internal11interpreter9Bytecodes14kBytecodeSizesE") == 0)
+        f->sizes = (struct found_symbol){s->name, s->address, s->size};
+    for (size_t i = 0; strncmp(s->name, "_ZN2v88internal7V", 17) == 0 && i < 4; i++) {
+        if (strcmp(s->name, versions[i]) != 0)
+            continue;
+        f->nr_version += !f->version[i];
+        f->version[i] = s->address;
+    }
+    return true;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    const struct found_symbol *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+static int compare_addresses(const void *a, const void *b)
+{
+    const struct found_symbol *x = a, *y = b;
+    return (x->address > y->address) - (x->address < y->address);
+}
+
+static int32_t value_at(const struct v8_image *image, uint64_t address)
+{
+    const uint8_t *bytes = image->bytes(image->context, address, 4);
+    return bytes ? (int32_t)load_u32(bytes, false) : 0;
+}
+
+/* The first symbol that begins with the prefix: the trailing type differs between versions. */
+static const struct found_symbol *find_metadata(const struct found *f, const char *prefix)
+{
+    size_t low = 0, high = f->metadata.nr, length = strlen(prefix);
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (strcmp(f->metadata.at[mid].name, prefix) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low == f->metadata.nr || strncmp(f->metadata.at[low].name, prefix, length) != 0)
+        return NULL;
+    char next = f->metadata.at[low].name[length];
+    /* A whole name, the part before its type, or a field whose name grew at its end. */
+    return !next || next == '_' || prefix[length - 1] == '_' ? &f->metadata.at[low] : NULL;
+}
+
+static void use_metadata(struct v8_layout *l, const struct v8_image *image, const struct found *f)
+{
+    for (size_t i = 0; i < V8_NR_FIELDS; i++) {
+        const struct found_symbol *s =
+            *fields[i].symbol ? find_metadata(f, fields[i].symbol) : NULL;
+        if (!s)
+            continue;
+        *field_of(l, i) = value_at(image, s->address);
+        l->metadata[i / 64] |= UINT64_C(1) << (i % 64);
+    }
+    if (l->code_first != V8_UNKNOWN) /* the metadata's name is then that of the object's part */
+        l->code_start = V8_UNKNOWN;
+}
+
+/* ---- builtins ------------------------------------------------------------------------------ */
+
+static bool ends_with(const char *name, const char *end)
+{
+    size_t a = strlen(name), b = strlen(end);
+    return a >= b && strcmp(name + a - b, end) == 0;
+}
+
+static enum v8_builtin_class classify(const char *name)
+{
+    static const char *const interpreter[] = {"InterpreterEntryTrampoline", "InterpreterEnterAt",
+                                              "BaselineOrInterpreterEnterAt"};
+    for (size_t i = 0; i < sizeof(interpreter) / sizeof(*interpreter); i++) {
+        if (strncmp(name, interpreter[i], strlen(interpreter[i])) == 0)
+            return V8_BUILTIN_INTERPRETER;
+    }
+    if (ends_with(name, "Handler"))
+        return V8_BUILTIN_HANDLER;
+    if (strcmp(name, "JSEntry") == 0 || strcmp(name, "JSConstructEntry") == 0 ||
+        strcmp(name, "JSRunMicrotasksEntry") == 0)
+        return V8_BUILTIN_ENTRY;
+    if (strcmp(name, "BaselineOutOfLinePrologue") == 0)
+        return V8_BUILTIN_PROLOGUE;
+    return strcmp(name, "BaselineLeaveFrame") == 0 ? V8_BUILTIN_LEAVE : V8_BUILTIN_OTHER;
+}
+
+/* Builtins by address; without sizes (V8 7.8) each reaches up to the next. */
+static bool use_builtins(struct v8_layout *l, const struct v8_image *image, struct found *f)
+{
+    enum { BUILTIN_MAX = 1 << 20, LAST_SIZE = 64 };
+    if (!f->builtins.nr)
+        return true;
+    qsort(f->builtins.at, f->builtins.nr, sizeof(*f->builtins.at), compare_addresses);
+    l->builtins = calloc(f->builtins.nr, sizeof(*l->builtins));
+    if (!l->builtins)
+        return false;
+    vec_foreach (s, &f->builtins) {
+        const struct found_symbol *next = s + 1;
+        bool last = next == f->builtins.at + f->builtins.nr;
+        if (!last && next->address == s->address && next->size >= s->size)
+            continue;
+        uint64_t size = s->size ? s->size : last ? LAST_SIZE : next->address - s->address;
+        if (size > BUILTIN_MAX ||
+            (!last && size > next->address - s->address && next->address != s->address))
+            continue;
+        struct v8_builtin *b = &l->builtins[l->nr_builtins++];
+        b->start = s->address;
+        b->size = (uint32_t)size;
+        b->name = s->name;
+        b->class = (uint8_t)classify(s->name);
+    }
+    if (!l->nr_builtins)
+        return true;
+    const struct v8_builtin *end = &l->builtins[l->nr_builtins - 1];
+    l->blob = l->builtins[0].start;
+    l->blob_size = end->start + end->size - l->blob;
+    l->code = image->bytes(image->context, l->blob, l->blob_size);
+    return true;
+}
+
+struct v8_builtin *v8_builtin_find(const struct v8_layout *l, uint64_t vaddr)
+{
+    size_t low = 0, high = l->nr_builtins;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (l->builtins[mid].start <= vaddr)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low == 0 || vaddr - l->builtins[low - 1].start >= l->builtins[low - 1].size)
+        return NULL;
+    return &l->builtins[low - 1];
+}
+
+/* V8 8.4 and older have numbers of four bytes. */
+static void use_bytecodes(struct v8_layout *l, const struct v8_image *image, const struct found *f)
+{
+    enum { BYTECODES_MAX = 256 };
+    uint64_t width = l->version[0] < 9 ? 4 : 1, nr = f->sizes.size / (3 * width);
+    if (!f->sizes.name || nr == 0 || nr > BYTECODES_MAX || f->sizes.size % (3 * width))
+        return;
+    l->bytecode_sizes = image->bytes(image->context, f->sizes.address, f->sizes.size);
+    l->nr_bytecodes = l->bytecode_sizes ? (uint32_t)nr : 0;
+    l->bytecode_width = (uint32_t)width;
+}
+
+/* ---- all of it ----------------------------------------------------------------------------- */
+
+/* What must be known for anything to be read. */
+static int check(const struct v8_layout *l, const struct v8_image *image, struct error *err)
+{
+    const int32_t types[] = {l->type_function, l->type_sfi,   l->type_scope, l->type_script,
+                             l->type_bytecode, l->type_code,  l->type_map,   l->type_array,
+                             l->type_bytes,    l->frame_entry};
+    if (l->smi_shift != 31)
+        return error_set(err, ERROR_FORMAT,
+                         "%s: V8 %d.%d with compressed pointers: its frames are not walked",
+                         image->name, l->version[0], l->version[1]);
+    for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
+        if (types[i] == V8_UNKNOWN)
+            return error_set(err, ERROR_FORMAT,
+                             "%s: V8 %d.%d without the metadata (v8dbg_*) that tells its types",
+                             image->name, l->version[0], l->version[1]);
+    }
+    if (!l->code)
+        return error_set(err, ERROR_FORMAT,
+                         "%s: V8 %d.%d whose builtins have no symbols: its frames are not walked",
+                         image->name, l->version[0], l->version[1]);
+    return 0;
+}
+
+static int fill(struct v8_layout *l, const struct v8_image *image, struct found *f,
+                struct error *err)
+{
+    for (size_t i = 0; i < 4; i++)
+        l->version[i] = value_at(image, f->version[i]);
+    if (!use_table(l))
+        return error_set(err, ERROR_FORMAT, "%s: V8 %d.%d is older than what is understood (7.8)",
+                         image->name, l->version[0], l->version[1]);
+    qsort(f->metadata.at, f->metadata.nr, sizeof(*f->metadata.at), compare_names);
+    use_metadata(l, image, f);
+    use_bytecodes(l, image, f);
+    if (!use_builtins(l, image, f))
+        return error_no_memory(err);
+    return check(l, image, err);
+}
+
+int v8_layout_create(const struct v8_image *image, struct v8_layout **ret, struct error *err)
+{
+    enum { METADATA_MIN = 100 };
+    struct found f = {0};
+    struct v8_symbol s;
+    int got = 0;
+    for (size_t i = 0; got == 0 && image->symbol(image->context, i, &s); i++)
+        got = take_symbol(&f, &s) ? 0 : error_no_memory(err);
+    if (!got && f.metadata.nr >= METADATA_MIN && f.nr_version == 4) {
+        struct v8_layout *l = calloc(1, sizeof(*l));
+        got = l ? fill(l, image, &f, err) : error_no_memory(err);
+        if (got)
+            v8_layout_free(l);
+        else
+            *ret = l;
+        got = got ? -1 : 1;
+    }
+    vec_free(&f.metadata);
+    vec_free(&f.builtins);
+    return got;
+}
+
+void v8_layout_free(struct v8_layout *l)
+{
+    if (!l)
+        return;
+    for (size_t i = 0; i < l->nr_builtins; i++)
+        v8_states_free(l->builtins[i].states);
+    free(l->builtins);
+    free(l);
+}

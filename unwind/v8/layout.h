@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a V8 of one binary looks like. Values come from its own metadata (`v8dbg_*`, symbols of four
+ * bytes each that V8 exports for debuggers) where they exist, else from a table by V8 version;
+ * builtins from their symbols. Objects are checked (a map, an instance type, pointers that lead
+ * back) before anything that rests on a value is believed.
+ *
+ * Words: a tagged word is a Smi (bit 0 clear; here the value is the upper half) or a pointer to a
+ * heap object plus 1 (weak: plus 3). Offsets below are from the object's start, untagged.
+ * "Frame slots" are at rbp plus the value.
+ */
+#ifndef UNWIND_V8_LAYOUT_H
+#define UNWIND_V8_LAYOUT_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { V8_UNKNOWN = INT32_MIN };
+
+/*
+ * Every value: name, prefix of its metadata symbol after "v8dbg_" ("": there is none), and by V8
+ * version 7.8, 8.4, 9.4, 10.2, 11.3, 11.8, 12.4, 12.9, 13.6, 14.1, 14.6 (Node 12, 14, 16, 18, 20,
+ * 21, 22, 23, 24, 25, 26), read from the binaries of these and from V8's sources; U: not in that
+ * version, or only in metadata.
+ */
+/* clang-format off */
+#define V8_FIELDS(X, U)                                                                             \
+    X(fp_bytecode_array, "off_fp_bytecode_array", -24, -24, -32, -32, -32, -32, -32, -32, -32, -32, -32, "frame slot: BytecodeArray") \
+    X(fp_bytecode_offset, "off_fp_bytecode_offset", -32, -32, -40, -40, -40, -40, -40, -40, -40, -40, -40, "frame slot: bytecode offset") \
+    X(fp_function, "off_fp_function", -16, -16, -16, -16, -16, -16, -16, -16, -16, -16, -16, "frame slot: JSFunction") \
+    X(fp_feedback, "", U, U, -40, -40, -40, -40, -48, -48, -48, -48, -48, "frame slot: FeedbackVector, of baseline code up to 11.8") \
+    X(array_register, "", 14, 14, 12, 12, 12, 12, 12, 12, 12, 12, 12, "register that holds the BytecodeArray") \
+    X(map_type, "class_Map__instance_type", 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, "Map: instance type, u16") \
+    X(fn_shared, "class_JSFunction__shared", 24, 24, 24, 24, 24, 32, 32, 32, 32, 32, 32, "JSFunction: SharedFunctionInfo") \
+    X(sfi_data, "class_SharedFunctionInfo__function_data", 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, "SharedFunctionInfo: bytecode, or what is in its place") \
+    X(sfi_untrusted, "", U, U, U, U, U, U, U, 16, 16, 16, 16, "SharedFunctionInfo: the same, when not trusted") \
+    X(sfi_name, "class_SharedFunctionInfo__name_or_scope_info", 16, 16, 16, 16, 16, 16, 16, 24, 24, 24, 24, "SharedFunctionInfo: name or ScopeInfo") \
+    X(sfi_script, "class_SharedFunctionInfo__script", 32, 32, 32, 32, 32, 32, 32, 40, 40, 40, 40, "SharedFunctionInfo: Script") \
+    X(script_source, "class_Script__source", 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, "Script: source") \
+    X(script_name, "class_Script__name", 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, "Script: name") \
+    X(script_line, "", 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, "Script: line offset") \
+    X(script_column, "", 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, "Script: column offset") \
+    X(script_line_ends, "class_Script__line_ends", 56, 56, 56, 56, 56, 56, 56, 56, 56, 56, 56, "Script: line ends") \
+    X(script_id, "class_Script__id", 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, "Script: id") \
+    X(script_eval_from, "class_Script__eval_from_shared", 72, 72, 72, 72, 72, 72, 72, 72, 72, 72, 72, "Script: who called eval") \
+    X(script_url, "", 104, 104, 104, 104, 112, 112, 112, 112, 112, 112, 112, "Script: sourceURL") \
+    X(string_length, "class_String__length", 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, "String: length, i32") \
+    X(array_length, "", 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, "FixedArray, ByteArray, BytecodeArray: length") \
+    X(array_data, "", 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, "FixedArray, ByteArray: first element") \
+    X(bytecode_data, "class_BytecodeArray__data", 54, 54, 54, 56, 54, 52, 64, 64, 64, 64, 64, "BytecodeArray: first bytecode") \
+    X(bytecode_positions, "class_BytecodeArray__source_position_table", 32, 32, 32, 32, 32, 32, 24, 24, 24, 24, 24, "BytecodeArray: source positions") \
+    X(bytecode_constants, "", 16, 16, 16, 16, 16, 16, 40, 40, 40, 40, 40, "BytecodeArray: constants, functions that it makes among them") \
+    X(scope_data, "", 16, 16, 8, 8, 8, 8, 8, 8, 8, 8, 8, "ScopeInfo: first element") \
+    X(scope_first, "scopeinfo_idx_first_vars", 3, 3, 3, 3, 3, 3, 3, 5, 5, 5, 5, "ScopeInfo: index behind the fixed elements") \
+    X(scope_function, "", 11, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, "ScopeInfo flags: bit of the function variable") \
+    X(scope_inferred, "", 13, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, "ScopeInfo flags: bit of the inferred name") \
+    X(scope_saved_class, "", U, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, "ScopeInfo flags: bit of the saved class variable") \
+    X(scope_receiver, "", 7, 7, 7, U, U, U, U, U, U, U, U, "ScopeInfo flags: bits of a receiver that has an element") \
+    X(scope_names_max, "", U, U, U, 75, 75, 75, 75, 75, 75, 75, 75, "ScopeInfo: from so many names on they are in a table") \
+    X(scope_module, "", U, U, U, U, U, U, 3, 3, 5, 5, 5, "ScopeInfo: scope type of modules, which have one more element") \
+    X(code_deopt, "class_Code__deoptimization_data", 16, 16, 16, 16, 16, 8, 8, 8, 8, 8, 8, "Code: deoptimization data, or of baseline code its bytecode") \
+    X(code_positions, "class_Code__source_position_table", 24, 24, 24, 24, 24, 16, 16, 16, 16, 16, 16, "Code: source positions, or of baseline code bytecode offsets") \
+    X(code_start, "class_Code__instruction_start", U, U, U, U, 40, 32, 40, 40, 40, 40, 40, "Code: where its instructions are") \
+    X(code_first, "", 64, 96, 96, 128, U, U, U, U, U, U, U, "Code: first instruction in the object itself") \
+    X(code_flags, "class_Code__flags", 44, 44, 48, 48, 48, 40, 48, 48, 52, 52, 52, "Code: flags, u32") \
+    X(code_size, "class_Code__instruction_size", 40, 40, 40, 40, 56, 44, 52, 52, 56, 56, 56, "Code: bytes of instructions, u32") \
+    X(stream_code, "", U, U, U, U, 8, 8, 8, 8, 8, 8, 8, "InstructionStream: Code") \
+    X(stream_first, "", U, U, U, U, 16, 32, 32, 32, 32, 32, 32, "InstructionStream: first instruction") \
+    X(kind_shift, "CodeKindFieldShift", 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, "Code flags: shift of the kind") \
+    X(kind_mask, "CodeKindFieldMask", 62, 62, 15, 15, 15, 15, 15, 15, 15, 15, 15, "Code flags: mask of the kind") \
+    X(kind_interpreted, "CodeKindInterpretedFunction", U, U, 10, 10, 10, 10, 9, 9, 9, 9, 10, "kind of interpreted functions") \
+    X(kind_baseline, "CodeKindBaseline", U, U, 11, 11, 11, 11, 10, 10, 10, 10, 11, "kind of baseline code") \
+    X(kind_maglev, "", U, U, U, 12, 12, 12, 11, 11, 11, 11, 12, "kind of Maglev code") \
+    X(kind_turbofan, "", 0, 0, 13, 13, 13, 13, 12, 12, 12, 12, 13, "kind of optimized code") \
+    X(deopt_literals, "DeoptimizationDataLiteralArrayIndex", 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, "deoptimization data: literals") \
+    X(deopt_sfi, "DeoptimizationDataSharedFunctionInfoIndex", 6, 6, 6, 6, 6, 6, 6, 6, 7, 7, 7, "deoptimization data: the outer function") \
+    X(deopt_inlining, "DeoptimizationDataInliningPositionsIndex", 7, 7, 7, 7, 7, 7, 7, 7, 8, 8, 8, "deoptimization data: inlining positions") \
+    X(wrapper_sfi, "class_SharedFunctionInfoWrapper__shared_info", U, U, U, U, U, U, 8, 8, 8, 8, 8, "SharedFunctionInfoWrapper: SharedFunctionInfo") \
+    X(positions_first, "", 0, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, "source positions: offset they count from") \
+    X(positions_kind, "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, "source positions: 0 zig-zag, 1 two flag bits") \
+    X(nonstring, "FirstNonstringType", 64, 64, 64, 128, 128, 128, 128, 128, 128, 128, 128, "types: first that is no string") \
+    X(type_function, "type_JSFunction__", U, U, U, U, U, U, U, U, U, U, U, "type of JSFunction") \
+    X(type_function_last, "LastJSFunctionType", 1105, 1092, 1073, 2080, 2081, 2081, 2082, 2081, 2081, 2081, 2082, "last type of functions") \
+    X(type_sfi, "type_SharedFunctionInfo__", U, U, U, U, U, U, U, U, U, U, U, "type of SharedFunctionInfo") \
+    X(type_scope, "type_ScopeInfo__", U, U, U, U, U, U, U, U, U, U, U, "type of ScopeInfo") \
+    X(type_script, "type_Script__", U, U, U, U, U, U, U, U, U, U, U, "type of Script") \
+    X(type_bytecode, "type_BytecodeArray__", U, U, U, U, U, U, U, U, U, U, U, "type of BytecodeArray") \
+    X(type_code, "type_Code__", U, U, U, U, U, U, U, U, U, U, U, "type of Code") \
+    X(type_stream, "type_InstructionStream__", U, U, U, U, U, U, U, U, U, U, U, "type of InstructionStream") \
+    X(type_map, "type_Map__", U, U, U, U, U, U, U, U, U, U, U, "type of Map") \
+    X(type_array, "type_FixedArray__", U, U, U, U, U, U, U, U, U, U, U, "type of FixedArray") \
+    X(type_bytes, "type_ByteArray__", U, U, U, U, U, U, U, U, U, U, U, "type of ByteArray") \
+    X(type_trusted_bytes, "type_TrustedByteArray__", U, U, U, U, U, U, U, U, U, U, U, "type of TrustedByteArray") \
+    X(type_trusted_array, "type_TrustedFixedArray__", U, U, U, U, U, U, U, U, U, U, U, "type of TrustedFixedArray") \
+    X(type_protected_array, "type_ProtectedFixedArray__", U, U, U, U, U, U, U, U, U, U, U, "type of ProtectedFixedArray") \
+    X(type_weak_array, "type_WeakFixedArray__", U, U, U, U, U, U, U, U, U, U, U, "type of WeakFixedArray") \
+    X(type_trusted_weak_array, "type_TrustedWeakFixedArray__", U, U, U, U, U, U, U, U, U, U, U, "type of TrustedWeakFixedArray") \
+    X(type_interpreter_data, "type_InterpreterData__", U, U, U, U, U, U, U, U, U, U, U, "type of InterpreterData") \
+    X(type_baseline_data, "type_BaselineData__", U, U, U, U, U, U, U, U, U, U, U, "type of BaselineData") \
+    X(type_wrapper, "type_SharedFunctionInfoWrapper__", U, U, U, U, U, U, U, U, U, U, U, "type of SharedFunctionInfoWrapper") \
+    X(frame_entry, "frametype_EntryFrame", 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, "frame type: C++ calls JavaScript") \
+    X(frame_construct_entry, "frametype_ConstructEntryFrame", 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, "frame type: C++ constructs") \
+    X(frame_exit, "frametype_ExitFrame", 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, "frame type: JavaScript calls C++") \
+    X(frame_wasm, "frametype_WasmFrame", 5, 5, 4, 4, 4, 4, 4, 4, 4, 4, 24, "frame type: WebAssembly") \
+    X(frame_builtin_exit, "frametype_BuiltinExitFrame", 21, 21, 21, 22, 25, 26, 26, 26, 27, 27, 17, "frame type: a builtin in C++") \
+    X(frame_construct, "frametype_ConstructFrame", 18, 18, 19, 20, 23, 23, 23, 23, 24, 24, 14, "frame type: a constructor is called") \
+    X(smi_shift, "SmiShiftSize", 31, 31, 31, 31, 31, 31, 31, 31, 31, 31, 31, "31: full words; 0: compressed pointers")
+/* clang-format on */
+
+enum v8_field {
+#define X(name, ...) V8_F_##name,
+    V8_FIELDS(X, 0)
+#undef X
+        V8_NR_FIELDS
+};
+
+enum v8_builtin_class {
+    V8_BUILTIN_OTHER,
+    V8_BUILTIN_INTERPRETER, /* a frame with its pc here is an interpreted function's */
+    V8_BUILTIN_HANDLER,     /* of a bytecode: runs in the interpreted function's frame */
+    V8_BUILTIN_ENTRY,       /* C++ calls JavaScript */
+    V8_BUILTIN_PROLOGUE,    /* BaselineOutOfLinePrologue: makes its caller's frame */
+    V8_BUILTIN_LEAVE,       /* BaselineLeaveFrame: jumped to with the frame still standing */
+};
+
+/* Where caller's registers are at an instruction (builtin.h). */
+struct v8_states;
+
+struct v8_builtin {
+    uint64_t start; /* vaddr */
+    uint32_t size;
+    uint8_t class;
+    const char *name;                 /* without "Builtins_"; lives as long as the image */
+    struct v8_states *_Atomic states; /* made at first need */
+};
+
+struct v8_layout {
+#define X(name, ...) int32_t name;
+    V8_FIELDS(X, 0)
+#undef X
+    int32_t version[4]; /* major, minor, build, patch */
+    const char *node;   /* of the table's column that was used */
+    bool verified;      /* that very minor version was looked at; else the next lower */
+    uint64_t metadata[(V8_NR_FIELDS + 63) / 64]; /* bit: told by metadata, not by the table */
+    uint64_t blob, blob_size;                    /* embedded builtins, vaddr */
+    const uint8_t *code;                         /* its bytes; live as long as the image */
+    struct v8_builtin *builtins; /* by address; NULL: their names and limits are not known */
+    size_t nr_builtins;
+    /* Sizes of bytecodes (with operands): three tables, of single, double and quadruple operands,
+     * of `nr_bytecodes` numbers of `bytecode_width` bytes each; NULL: not known. */
+    const uint8_t *bytecode_sizes;
+    uint32_t nr_bytecodes, bytecode_width;
+};
+
+/* Bytes of a bytecode without its prefix; `table` 0 to 2; 0: there is none. */
+static inline int32_t v8_bytecode_size(const struct v8_layout *l, unsigned table, uint8_t op)
+{
+    return op < l->nr_bytecodes
+               ? l->bytecode_sizes[(size_t)(table * l->nr_bytecodes + op) * l->bytecode_width]
+               : 0;
+}
+
+/* What discovery sees of an image; addresses are the module's own (vaddr). Names and bytes must
+ * outlive the layout. */
+struct v8_symbol {
+    const char *name;
+    uint64_t address, size;
+};
+struct v8_image {
+    const char *name; /* for errors */
+    /* The index-th symbol, in any order, some perhaps twice; false: no more. */
+    bool (*symbol)(void *context, size_t index, struct v8_symbol *ret);
+    /* NULL: not in the file (which for metadata means 0: such symbols are in .bss). */
+    const uint8_t *(*bytes)(void *context, uint64_t address, size_t size);
+    void *context;
+};
+
+/* Returns 1 and the layout (to be freed with v8_layout_free), 0 when there is no V8 in the image,
+ * -1 when there is one that is not understood: too old, compressed pointers, without metadata; the
+ * error says which. */
+int v8_layout_create(const struct v8_image *image, struct v8_layout **ret, struct error *err);
+void v8_layout_free(struct v8_layout *l);
+
+/* The builtin at a vaddr; NULL: none. */
+struct v8_builtin *v8_builtin_find(const struct v8_layout *l, uint64_t vaddr);
+
+struct v8_field_view {
+    const char *name, *symbol, *text;
+    int32_t value;
+    bool metadata; /* told by the symbol */
+};
+struct v8_field_view v8_layout_field(const struct v8_layout *l, enum v8_field field);
+
+#endif

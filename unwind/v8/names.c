@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Scripts with their lines, functions with their names; both in tables that only grow, to a limit
+ * at which they begin anew. */
+#include "unwind/v8/names.h"
+
+#include "base/cursor.h"
+#include "base/hash.h"
+#include "base/vec.h"
+
+#include <stdlib.h>
+
+enum {
+    NAME_MAX_CHARACTERS = 1024,
+    SOURCE_MAX = 1 << 28, /* characters of a source whose lines are counted */
+    ENTRIES_MAX = 1 << 16,
+    TRIES_MAX = 16,
+};
+
+struct script {
+    uint64_t space, address, source;
+    uint64_t id;          /* the tagged word */
+    const char *file;     /* kept by guests; NULL: it has no name */
+    int32_t line, column; /* where the source begins in the file */
+    VEC(int32_t) ends;    /* of lines */
+    bool lines_known;
+    uint8_t tries; /* to read them: it may be recorded at other times only */
+};
+
+struct function {
+    uint64_t space, sfi, name, script; /* words */
+    uint32_t id, script_index;
+};
+
+struct v8_names {
+    struct guests *guests;
+    VEC(struct script) scripts;
+    VEC(struct function) functions;
+    uint32_t *slots; /* index + 1 of functions by hash; twice ENTRIES_MAX */
+};
+
+struct v8_names *v8_names_create(struct guests *guests)
+{
+    struct v8_names *n = calloc(1, sizeof(*n));
+    if (!n)
+        return NULL;
+    n->guests = guests;
+    n->slots = calloc(2 * ENTRIES_MAX, sizeof(*n->slots));
+    if (n->slots)
+        return n;
+    free(n);
+    return NULL;
+}
+
+void v8_names_forget(struct v8_names *n)
+{
+    vec_foreach (s, &n->scripts)
+        vec_free(&s->ends);
+    n->scripts.nr = n->functions.nr = 0;
+    memset(n->slots, 0, 2 * ENTRIES_MAX * sizeof(*n->slots));
+}
+
+void v8_names_free(struct v8_names *n)
+{
+    if (!n)
+        return;
+    v8_names_forget(n);
+    vec_free(&n->scripts);
+    vec_free(&n->functions);
+    free(n->slots);
+    free(n);
+}
+
+/* ---- lines --------------------------------------------------------------------------------- */
+
+/* Characters of a source as they pass. */
+struct line_counter {
+    struct script *script;
+    int32_t at;
+    bool carriage; /* the last one was a carriage return: a line, unless a line feed follows */
+    bool failed;
+};
+
+static void end_line(struct line_counter *c, int32_t at)
+{
+    c->failed |= !vec_push(&c->script->ends, at);
+}
+
+static bool take_lines(void *context, const uint8_t *bytes, size_t nr, bool wide)
+{
+    struct line_counter *c = context;
+    for (size_t i = 0; i < nr; i++, c->at++) {
+        uint32_t u = wide ? load_u16(bytes + 2 * i, false) : bytes[i];
+        if (c->carriage && u != '\n')
+            end_line(c, c->at - 1);
+        c->carriage = u == '\r';
+        if (u == '\n' || u == 0x2028 || u == 0x2029)
+            end_line(c, c->at);
+    }
+    return !c->failed;
+}
+
+/* From the source, which V8 itself does when it needs them. */
+static bool count_lines(struct v8_reader *r, struct script *s)
+{
+    struct line_counter c = {.script = s};
+    const struct v8_characters to = {take_lines, &c};
+    s->ends.nr = 0;
+    if (!v8_string_each(r, s->source, SOURCE_MAX, &to))
+        return false;
+    if (c.carriage)
+        end_line(&c, c.at - 1);
+    end_line(&c, c.at);
+    return !c.failed;
+}
+
+/* From the array that V8 has made already. */
+static bool read_lines(struct v8_reader *r, struct script *s)
+{
+    enum { LINES_MAX = 1 << 24 };
+    const struct v8_layout *l = r->layout;
+    uint64_t array, length, word;
+    if (!v8_slot(r, s->address, l->script_line_ends, &array) || !v8_is(r, array, l->type_array) ||
+        !v8_slot(r, array, l->array_length, &length) || !v8_is_smi(length) || v8_smi(length) <= 0 ||
+        v8_smi(length) > LINES_MAX)
+        return false;
+    int32_t last = -1;
+    s->ends.nr = 0;
+    for (int32_t i = 0; i < v8_smi(length); i++) {
+        if (!v8_slot(r, array, l->array_data + 8 * i, &word) || !v8_is_smi(word) ||
+            v8_smi(word) <= last || !vec_push(&s->ends, v8_smi(word)))
+            return false;
+        last = v8_smi(word);
+    }
+    return true;
+}
+
+/* Line and column, both from 1, of a place in the source; false: not to be told. */
+static bool find_line(struct v8_reader *r, struct script *s, int32_t offset, uint32_t *line,
+                      uint32_t *column)
+{
+    if (!s->lines_known && s->tries < TRIES_MAX) {
+        s->lines_known = read_lines(r, s) || count_lines(r, s);
+        s->ends.nr = s->lines_known ? s->ends.nr : 0;
+        s->tries++;
+    }
+    size_t low = 0, high = s->ends.nr;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (s->ends.at[mid] < offset)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (offset < 0 || low == s->ends.nr)
+        return false;
+    int64_t in_line = offset - (low ? s->ends.at[low - 1] + 1 : 0);
+    *line = (uint32_t)((int64_t)low + 1 + s->line);
+    *column = (uint32_t)(in_line + 1 + (low ? 0 : s->column));
+    return true;
+}
+
+/* ---- scripts ------------------------------------------------------------------------------- */
+
+static int32_t smi_slot(struct v8_reader *r, uint64_t object, int32_t offset)
+{
+    uint64_t word;
+    bool is = v8_slot(r, object, offset, &word) && v8_is_smi(word) && v8_smi(word) > 0;
+    return is ? v8_smi(word) : 0;
+}
+
+static bool string_slot(struct v8_reader *r, uint64_t object, int32_t offset, struct text *t)
+{
+    uint64_t word;
+    size_t before = t->size;
+    return v8_slot(r, object, offset, &word) && v8_string(r, word, NAME_MAX_CHARACTERS, t) &&
+           t->size > before;
+}
+
+/* The script's own name, or what a comment in it gives it. `lost`: it may have one, which is not
+ * recorded. */
+static bool own_name(struct v8_reader *r, uint64_t script, struct text *t, bool *lost)
+{
+    const int32_t offsets[] = {r->layout->script_name, r->layout->script_url};
+    uint64_t word;
+    for (size_t i = 0; i < sizeof(offsets) / sizeof(*offsets) && !*lost; i++) {
+        if (string_slot(r, script, offsets[i], t))
+            return true;
+        t->size = 0;
+        if (!v8_slot(r, script, offsets[i], &word))
+            *lost = true;
+        int32_t type = *lost || v8_is_smi(word) ? r->layout->nonstring : v8_type(r, word);
+        *lost |= type < 0 || (type < r->layout->nonstring && v8_string_length(r, word) != 0);
+    }
+    return false;
+}
+
+/* Code that eval made is named by the file in which eval was called. */
+static bool script_name(struct v8_reader *r, uint64_t script, struct text *t)
+{
+    enum { NESTED_MAX = 8 };
+    const struct v8_layout *l = r->layout;
+    struct v8_sfi caller;
+    uint64_t from = 0;
+    bool lost = false;
+    for (unsigned i = 0; i < NESTED_MAX; i++) {
+        if (own_name(r, script, t, &lost)) {
+            if (i)
+                text_string(t, ":<eval>");
+            return true;
+        }
+        if (lost || !v8_slot(r, script, l->script_eval_from, &from) ||
+            (!v8_is_smi(from) && v8_type(r, from) < 0))
+            return false;
+        if (!v8_is(r, from, l->type_sfi))
+            break;
+        if (!v8_sfi_read(r, from, &caller))
+            return false;
+        if (!caller.script)
+            break;
+        script = caller.script;
+    }
+    text_string(t, "<anonymous>");
+    return true;
+}
+
+static bool script_new(struct v8_names *n, struct v8_reader *r, struct script *s)
+{
+    struct text name = {0};
+    s->line = smi_slot(r, s->address, r->layout->script_line);
+    s->column = smi_slot(r, s->address, r->layout->script_column);
+    if (script_name(r, s->address, &name) && !name.failed)
+        s->file = guest_string(n->guests, name.at, name.size);
+    text_free(&name);
+    return s->file && vec_push(&n->scripts, *s);
+}
+
+/* NULL: it cannot be read (or memory is out). */
+static struct script *script_get(struct v8_names *n, struct v8_reader *r, uint64_t space,
+                                 uint64_t script)
+{
+    const struct v8_layout *l = r->layout;
+    struct script s = {.space = space, .address = script};
+    if (!script || !v8_slot(r, script, l->script_source, &s.source) ||
+        !v8_slot(r, script, l->script_id, &s.id))
+        return NULL;
+    for (size_t i = n->scripts.nr; i-- > 0;) {
+        struct script *known = &n->scripts.at[i];
+        if (known->address == script && known->space == space && known->source == s.source &&
+            known->id == s.id)
+            return known;
+    }
+    return script_new(n, r, &s) ? &n->scripts.at[n->scripts.nr - 1] : NULL;
+}
+
+/* ---- functions ----------------------------------------------------------------------------- */
+
+/* Its name; false: it has one that is not recorded. */
+static bool read_name(struct v8_reader *r, const struct v8_sfi *sfi, const struct v8_scope *scope,
+                      struct text *ret)
+{
+    const uint64_t names[] = {sfi->name, scope->name, scope->inferred};
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        ret->size = 0;
+        if (!v8_is_pointer(names[i]))
+            continue;
+        int32_t type = v8_type(r, names[i]);
+        if (type >= r->layout->nonstring)
+            continue;
+        if (type < 0 || !v8_string(r, names[i], NAME_MAX_CHARACTERS, ret))
+            return false;
+        if (ret->size)
+            return true;
+    }
+    return true;
+}
+
+/* What is not recorded leaves the id 0: another time it may be. */
+static int function_new(struct v8_names *n, struct v8_reader *r, uint64_t turn,
+                        const struct v8_sfi *sfi, struct function *f)
+{
+    struct script *script = script_get(n, r, f->space, sfi->script);
+    struct v8_scope scope = {.start = -1};
+    struct guest_identity identity = {.kind = GUEST_FUNCTION, .language = FRAME_JS};
+    struct text name = {0};
+    f->script_index = UINT32_MAX;
+    if ((sfi->script && !script) || (sfi->scope && !v8_scope_read(r, sfi->scope, &scope)))
+        return 0;
+    if (script) {
+        identity.file = script->file;
+        f->script_index = (uint32_t)(script - n->scripts.at);
+        if (!find_line(r, script, scope.start, &identity.line, &identity.column) &&
+            scope.start >= 0 && !script->lines_known && script->tries < TRIES_MAX)
+            return 0;
+    }
+    if (!identity.line) /* several such in a file are several */
+        identity.salt = hash_combine(f->space, sfi->sfi);
+    int failed = 0;
+    if (read_name(r, sfi, &scope, &name)) {
+        bool has = name.size != 0;
+        text_char(&name, 0);
+        f->id = guest_intern(n->guests, &identity);
+        failed = !f->id || name.failed ||
+                 (has && guest_propose(n->guests, f->id, GUEST_RANK_DEFINED, name.at, turn));
+    }
+    text_free(&name);
+    return failed ? -1 : 0;
+}
+
+static int function_get(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t turn,
+                        const struct v8_sfi *sfi, struct function **ret)
+{
+    struct function f = {.space = space,
+                         .sfi = sfi->sfi,
+                         .name = sfi->scope ? sfi->scope : sfi->name,
+                         .script = sfi->script};
+    if (n->functions.nr == ENTRIES_MAX || n->scripts.nr == ENTRIES_MAX)
+        v8_names_forget(n);
+    uint64_t hash = hash_combine(hash_combine(f.sfi, f.name), hash_combine(f.script, space));
+    size_t at = hash >> 8 & (2 * ENTRIES_MAX - 1);
+    for (; n->slots[at]; at = (at + 1) & (2 * ENTRIES_MAX - 1)) {
+        struct function *known = &n->functions.at[n->slots[at] - 1];
+        if (known->sfi == f.sfi && known->name == f.name && known->script == f.script &&
+            known->space == space) {
+            *ret = known;
+            return 0;
+        }
+    }
+    *ret = NULL;
+    if (function_new(n, r, turn, sfi, &f))
+        return -1;
+    if (!f.id)
+        return 0;
+    if (!vec_push(&n->functions, f))
+        return -1;
+    n->slots[at] = (uint32_t)n->functions.nr;
+    *ret = &n->functions.at[n->functions.nr - 1];
+    return 0;
+}
+
+static int name_function(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t turn,
+                         const struct v8_sfi *sfi, int32_t offset, struct v8_named *ret)
+{
+    struct function *f;
+    uint32_t column = 0;
+    *ret = (struct v8_named){0};
+    if (function_get(n, r, space, turn, sfi, &f))
+        return -1;
+    if (!f)
+        return 0;
+    ret->function = f->id;
+    if (offset < 0 || f->script_index == UINT32_MAX)
+        return 0;
+    struct script *s = &n->scripts.at[f->script_index];
+    if (find_line(r, s, offset, &ret->line, &column))
+        ret->column = column <= UINT16_MAX ? (uint16_t)column : 0;
+    return 0;
+}
+
+/* What is read here never changes as long as the function lives, which its frame proves, and is
+ * read when somebody is first to ask: its provenance must not depend on who that was. */
+int v8_names_function(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t turn,
+                      const struct v8_sfi *sfi, int32_t offset, struct v8_named *ret)
+{
+    enum provenance provenance = r->provenance;
+    int failed = name_function(n, r, space, turn, sfi, offset, ret);
+    r->provenance = provenance;
+    return failed;
+}

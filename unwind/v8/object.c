@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Words, types, strings, functions. */
+#include "unwind/v8/object.h"
+
+#include "base/cursor.h"
+
+bool v8_word(struct v8_reader *r, uint64_t address, uint64_t *ret)
+{
+    return memory_read_u64(r->memory, address, ret, &r->provenance);
+}
+
+bool v8_slot(struct v8_reader *r, uint64_t object, int32_t offset, uint64_t *ret)
+{
+    return v8_word(r, v8_address(object) + (uint64_t)(int64_t)offset, ret);
+}
+
+static bool read_u32(struct v8_reader *r, uint64_t object, int32_t offset, uint32_t *ret)
+{
+    return memory_read(r->memory, v8_address(object) + (uint64_t)(int64_t)offset, ret, sizeof(*ret),
+                       &r->provenance);
+}
+
+static bool map_type(struct v8_reader *r, uint64_t map, uint16_t *ret)
+{
+    return (map & 3) == 1 && v8_is_pointer(map) &&
+           memory_read(r->memory, v8_address(map) + (uint64_t)r->layout->map_type, ret,
+                       sizeof(*ret), &r->provenance);
+}
+
+int32_t v8_type(struct v8_reader *r, uint64_t object)
+{
+    uint64_t map, meta;
+    uint16_t type, map_of_map;
+    if (!v8_is_pointer(object) || !v8_slot(r, object, 0, &map) || !map_type(r, map, &type) ||
+        !v8_slot(r, map, 0, &meta) || !map_type(r, meta, &map_of_map) ||
+        map_of_map != r->layout->type_map)
+        return -1;
+    return type;
+}
+
+/* Length of an array, in elements or bytes; -1: no such array. */
+static int32_t array_length(struct v8_reader *r, uint64_t array)
+{
+    uint64_t word;
+    if (!v8_slot(r, array, r->layout->array_length, &word) || !v8_is_smi(word) || v8_smi(word) < 0)
+        return -1;
+    return v8_smi(word);
+}
+
+/* ---- strings ------------------------------------------------------------------------------- */
+
+/* Bits of the instance type of a string; the same in all versions. */
+enum {
+    STRING_REPRESENTATION = 7,
+    STRING_SEQUENTIAL = 0,
+    STRING_CONS = 1,
+    STRING_EXTERNAL = 2,
+    STRING_SLICED = 3,
+    STRING_THIN = 5,
+    STRING_ONE_BYTE = 8,
+    STRING_UNCACHED = 0x10,
+    STRING_DATA = 16, /* payload, or the first field of the other kinds */
+    STRING_SECOND = 24,
+};
+
+/* A part of a string that is still to be given. */
+struct piece {
+    uint64_t string;
+    size_t from, nr;
+};
+enum { PIECES_MAX = 64, STEPS_MAX = 4096 };
+
+int64_t v8_string_length(struct v8_reader *r, uint64_t string)
+{
+    uint32_t length;
+    int32_t type = v8_type(r, string);
+    if (type < 0 || type >= r->layout->nonstring ||
+        !read_u32(r, string, r->layout->string_length, &length) || length > INT32_MAX)
+        return -1;
+    return length;
+}
+
+static bool give_bytes(struct v8_reader *r, uint64_t address, size_t nr, bool wide,
+                       const struct v8_characters *to)
+{
+    uint8_t bytes[2048];
+    size_t width = wide ? 2 : 1;
+    while (nr) {
+        size_t part = nr < sizeof(bytes) / width ? nr : sizeof(bytes) / width;
+        if (!memory_read(r->memory, address, bytes, part * width, &r->provenance) ||
+            !to->take(to->context, bytes, part, wide))
+            return false;
+        address += part * width;
+        nr -= part;
+    }
+    return true;
+}
+
+/* One step into a piece: its characters are given, or the pieces that it is made of replace it. */
+static bool give_piece(struct v8_reader *r, struct piece *stack, unsigned *nr,
+                       const struct v8_characters *to)
+{
+    struct piece p = stack[--*nr];
+    int64_t length = v8_string_length(r, p.string), first;
+    int32_t type = v8_type(r, p.string);
+    bool wide = !(type & STRING_ONE_BYTE);
+    uint64_t a, b = 0;
+    if (length < 0 || p.from > (size_t)length || p.nr > (size_t)length - p.from)
+        return false;
+    uint64_t skip = p.from * (wide ? 2 : 1);
+    if ((type & STRING_REPRESENTATION) == STRING_SEQUENTIAL)
+        return give_bytes(r, v8_address(p.string) + STRING_DATA + skip, p.nr, wide, to);
+    if (!v8_slot(r, p.string, STRING_DATA, &a))
+        return false;
+    if ((type & STRING_REPRESENTATION) != STRING_THIN && !v8_slot(r, p.string, STRING_SECOND, &b))
+        return false;
+    switch (type & STRING_REPRESENTATION) {
+    case STRING_EXTERNAL:
+        return !(type & STRING_UNCACHED) && give_bytes(r, b + skip, p.nr, wide, to);
+    case STRING_THIN:
+        stack[(*nr)++] = (struct piece){a, p.from, p.nr};
+        return true;
+    case STRING_SLICED:
+        if (!v8_is_smi(b) || v8_smi(b) < 0)
+            return false;
+        stack[(*nr)++] = (struct piece){a, p.from + (size_t)v8_smi(b), p.nr};
+        return true;
+    case STRING_CONS:
+        first = v8_string_length(r, a);
+        if (first < 0 || *nr + 2 > PIECES_MAX)
+            return false;
+        if (p.from + p.nr > (size_t)first) {
+            size_t from = p.from > (size_t)first ? p.from - (size_t)first : 0;
+            stack[(*nr)++] = (struct piece){b, from, p.from + p.nr - (size_t)first - from};
+        }
+        if (p.from < (size_t)first) {
+            size_t left = (size_t)first - p.from;
+            stack[(*nr)++] = (struct piece){a, p.from, p.nr < left ? p.nr : left};
+        }
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool v8_string_each(struct v8_reader *r, uint64_t string, size_t max,
+                    const struct v8_characters *to)
+{
+    struct piece stack[PIECES_MAX];
+    unsigned nr = 1;
+    int64_t length = v8_string_length(r, string);
+    if (length < 0)
+        return false;
+    stack[0] = (struct piece){string, 0, (size_t)length < max ? (size_t)length : max};
+    for (unsigned step = 0; nr; step++) {
+        if (step == STEPS_MAX || !give_piece(r, stack, &nr, to))
+            return false;
+    }
+    return true;
+}
+
+struct utf8 {
+    struct text *to;
+    uint32_t high; /* the first half of a surrogate pair; 0: none */
+};
+
+static void put_utf8(struct text *t, uint32_t c)
+{
+    if (c < 0x80) {
+        text_char(t, (char)c);
+        return;
+    }
+    if (c < 0x800) {
+        text_char(t, (char)(0xc0 | c >> 6));
+    } else {
+        if (c < 0x10000) {
+            text_char(t, (char)(0xe0 | c >> 12));
+        } else {
+            text_char(t, (char)(0xf0 | c >> 18));
+            text_char(t, (char)(0x80 | (c >> 12 & 63)));
+        }
+        text_char(t, (char)(0x80 | (c >> 6 & 63)));
+    }
+    text_char(t, (char)(0x80 | (c & 63)));
+}
+
+/* A lone surrogate becomes U+FFFD, as in V8's own output. */
+static bool take_utf8(void *context, const uint8_t *bytes, size_t nr, bool wide)
+{
+    enum { REPLACEMENT = 0xfffd };
+    struct utf8 *u = context;
+    for (size_t i = 0; i < nr; i++) {
+        uint32_t c = wide ? load_u16(bytes + 2 * i, false) : bytes[i];
+        if (u->high && c >> 10 == 0x37) {
+            put_utf8(u->to, 0x10000 + ((u->high & 0x3ff) << 10) + (c & 0x3ff));
+            u->high = 0;
+            continue;
+        }
+        if (u->high)
+            put_utf8(u->to, REPLACEMENT);
+        u->high = c >> 10 == 0x36 ? c : 0;
+        if (!u->high)
+            put_utf8(u->to, c >> 10 == 0x37 ? REPLACEMENT : c);
+    }
+    return true;
+}
+
+bool v8_string(struct v8_reader *r, uint64_t string, size_t max, struct text *ret)
+{
+    struct utf8 u = {.to = ret};
+    const struct v8_characters to = {take_utf8, &u};
+    return v8_string_each(r, string, max, &to) && !ret->failed;
+}
+
+/* ---- functions ----------------------------------------------------------------------------- */
+
+/* BytecodeArray behind what stands for a function's code. */
+static uint64_t bytecode_of(struct v8_reader *r, uint64_t data)
+{
+    enum { INTERPRETER_DATA_BYTECODE = 8, BASELINE_DATA_BYTECODE = 16, DEPTH = 3 };
+    const struct v8_layout *l = r->layout;
+    for (unsigned i = 0; i < DEPTH; i++) {
+        int32_t type = v8_type(r, data);
+        if (type < 0)
+            return 0;
+        if (type == l->type_bytecode)
+            return data;
+        int32_t offset;
+        if (type == l->type_code)
+            offset = l->code_deopt;
+        else if (type == l->type_interpreter_data)
+            offset = INTERPRETER_DATA_BYTECODE;
+        else if (type == l->type_baseline_data)
+            offset = BASELINE_DATA_BYTECODE;
+        else
+            return 0;
+        if (!v8_slot(r, data, offset, &data))
+            return 0;
+    }
+    return 0;
+}
+
+bool v8_sfi_read(struct v8_reader *r, uint64_t sfi, struct v8_sfi *ret)
+{
+    const struct v8_layout *l = r->layout;
+    uint64_t name, data;
+    *ret = (struct v8_sfi){.sfi = sfi};
+    if (!v8_is(r, sfi, l->type_sfi) || !v8_slot(r, sfi, l->sfi_name, &name) ||
+        !v8_slot(r, sfi, l->sfi_script, &ret->script) || !v8_slot(r, sfi, l->sfi_data, &data))
+        return false;
+    ret->bytecode = bytecode_of(r, data);
+    if (!ret->bytecode && l->sfi_untrusted != V8_UNKNOWN &&
+        v8_slot(r, sfi, l->sfi_untrusted, &data))
+        ret->bytecode = bytecode_of(r, data);
+    int32_t type = v8_type(r, ret->script);
+    if (type < 0) /* what has no script has "undefined" there */
+        return false;
+    if (type != l->type_script)
+        ret->script = 0;
+    type = v8_is_smi(name) ? -1 : v8_type(r, name);
+    if (type < 0 && !v8_is_smi(name))
+        return false;
+    if (type == l->type_scope)
+        ret->scope = name;
+    else if (type >= 0 && type < l->nonstring)
+        ret->name = name;
+    return true;
+}
+
+uint64_t v8_function_sfi(struct v8_reader *r, uint64_t function)
+{
+    const struct v8_layout *l = r->layout;
+    uint64_t sfi;
+    int32_t type = v8_type(r, function);
+    if (type < l->type_function || type > l->type_function_last ||
+        !v8_slot(r, function, l->fn_shared, &sfi) || !v8_is(r, sfi, l->type_sfi))
+        return 0;
+    return sfi;
+}
+
+static bool scope_element(struct v8_reader *r, uint64_t scope, int32_t i, uint64_t *ret)
+{
+    return v8_slot(r, scope, r->layout->scope_data + 8 * i, ret);
+}
+
+/* Index of what follows the fixed elements, the context's names and their infos. */
+static int32_t scope_tail(const struct v8_layout *l, uint32_t flags, int32_t names)
+{
+    int32_t i = l->scope_first;
+    if (l->scope_module != V8_UNKNOWN && (int32_t)(flags & 15) == l->scope_module)
+        i++;
+    i += l->scope_names_max != V8_UNKNOWN && names >= l->scope_names_max ? 1 : names;
+    i += names;
+    if (l->scope_saved_class != V8_UNKNOWN && flags >> l->scope_saved_class & 1)
+        i++;
+    uint32_t receiver = l->scope_receiver != V8_UNKNOWN ? flags >> l->scope_receiver & 3 : 0;
+    return i + (receiver == 1 || receiver == 2);
+}
+
+bool v8_scope_read(struct v8_reader *r, uint64_t scope, struct v8_scope *ret)
+{
+    enum { NAMES_MAX = 1 << 20, POSITIONS_FIXED = 5 };
+    const struct v8_layout *l = r->layout;
+    uint64_t word, names, start, end;
+    *ret = (struct v8_scope){.start = -1, .end = -1};
+    if (!scope_element(r, scope, 0, &word) || !scope_element(r, scope, 2, &names) ||
+        !v8_is_smi(names) || v8_smi(names) < 0 || v8_smi(names) > NAMES_MAX)
+        return false;
+    uint32_t flags = word >> 32 ? (uint32_t)(word >> 32) : (uint32_t)word;
+    int32_t i = scope_tail(l, flags, v8_smi(names));
+    if (flags >> l->scope_function & 3) {
+        if (!scope_element(r, scope, i, &ret->name))
+            return false;
+        i += 2;
+    }
+    if (flags >> l->scope_inferred & 1 && !scope_element(r, scope, i++, &ret->inferred))
+        return false;
+    int32_t at = l->scope_first == POSITIONS_FIXED ? 3 : i;
+    if (!scope_element(r, scope, at, &start) || !scope_element(r, scope, at + 1, &end))
+        return false;
+    if (v8_is_smi(start) && v8_is_smi(end) && v8_smi(start) >= 0 && v8_smi(end) >= v8_smi(start)) {
+        ret->start = v8_smi(start);
+        ret->end = v8_smi(end);
+    }
+    return true;
+}
+
+/* ---- positions ----------------------------------------------------------------------------- */
+
+/* Bytes of a table, a piece at a time. */
+struct stream {
+    struct v8_reader *r;
+    uint64_t at, end;
+    uint8_t piece[256];
+    uint64_t piece_at;
+    size_t piece_size;
+};
+
+static bool stream_open(struct v8_reader *r, uint64_t table, struct stream *ret)
+{
+    int32_t type = v8_type(r, table), length;
+    if (type < 0 || (type != r->layout->type_bytes && type != r->layout->type_trusted_bytes))
+        return false;
+    length = array_length(r, table);
+    if (length < 0)
+        return false;
+    uint64_t at = v8_address(table) + (uint64_t)r->layout->array_data;
+    *ret = (struct stream){.r = r, .at = at, .end = at + (uint64_t)length};
+    return true;
+}
+
+static bool stream_byte(struct stream *s, uint8_t *ret)
+{
+    if (s->at - s->piece_at >= s->piece_size) {
+        uint64_t left = s->end - s->at;
+        s->piece_size = left < sizeof(s->piece) ? left : sizeof(s->piece);
+        s->piece_at = s->at;
+        if (!s->piece_size ||
+            !memory_read(s->r->memory, s->at, s->piece, s->piece_size, &s->r->provenance)) {
+            s->piece_size = 0;
+            return false;
+        }
+    }
+    *ret = s->piece[s->at++ - s->piece_at];
+    return true;
+}
+
+static bool stream_vlq(struct stream *s, uint64_t *ret)
+{
+    uint8_t byte;
+    *ret = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        if (!stream_byte(s, &byte))
+            return false;
+        *ret |= (uint64_t)(byte & 0x7f) << shift;
+        if (!(byte & 0x80))
+            return true;
+    }
+    return false;
+}
+
+static int64_t zigzag(uint64_t u)
+{
+    return (int64_t)(u >> 1) ^ -(int64_t)(u & 1);
+}
+
+bool v8_position_find(struct v8_reader *r, uint64_t table, int64_t offset, uint64_t *raw)
+{
+    struct stream s;
+    uint64_t first, second, position = 0;
+    int64_t at = r->layout->positions_first;
+    bool found = false;
+    if (!stream_open(r, table, &s))
+        return false;
+    while (s.at < s.end) {
+        if (!stream_vlq(&s, &first) || !stream_vlq(&s, &second))
+            return false;
+        int64_t delta = r->layout->positions_kind ? (int64_t)(first >> 2) : zigzag(first);
+        at += delta < 0 ? -(delta + 1) : delta;
+        if (at > offset)
+            break;
+        position += (uint64_t)zigzag(second);
+        *raw = position;
+        found = true;
+    }
+    return found;
+}
+
+bool v8_baseline_offset(struct v8_reader *r, const struct v8_code *c, uint64_t bytecode,
+                        uint64_t pc, int32_t *ret)
+{
+    const struct v8_layout *l = r->layout;
+    struct stream deltas, codes;
+    uint64_t delta, end = c->start;
+    int32_t length = array_length(r, bytecode), offset = 0;
+    uint8_t op;
+    if (!l->bytecode_sizes || length < 0 || pc <= c->start ||
+        !stream_open(r, c->positions, &deltas))
+        return false;
+    uint64_t first = v8_address(bytecode) + (uint64_t)l->bytecode_data;
+    codes = (struct stream){.r = r, .at = first, .end = first + (uint64_t)length};
+    if (!stream_vlq(&deltas, &delta))
+        return false;
+    end += delta;
+    if (pc <= end) {
+        *ret = -1;
+        return true;
+    }
+    while (stream_vlq(&deltas, &delta)) {
+        end += delta;
+        if (!stream_byte(&codes, &op))
+            return false;
+        if (pc <= end) {
+            *ret = offset;
+            return true;
+        }
+        int32_t size = v8_bytecode_size(l, 0, op);
+        if (op < 4) { /* Wide, ExtraWide, and their forms for debuggers */
+            uint8_t wide = op;
+            if (!stream_byte(&codes, &op))
+                return false;
+            size = 1 + v8_bytecode_size(l, wide & 1 ? 2 : 1, op);
+        }
+        offset += size;
+        if (size < 1 || offset >= length)
+            return false;
+        codes.at = first + (uint64_t)offset;
+    }
+    return false;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * V8's heap objects, read through struct memory and checked: an object is what its map says, and
+ * a map is what its own map says. All loops are bounded; what cannot be read, or is not what it
+ * should be, is false.
+ */
+#ifndef UNWIND_V8_OBJECT_H
+#define UNWIND_V8_OBJECT_H
+
+#include "base/text.h"
+#include "unwind/memory.h"
+#include "unwind/v8/layout.h"
+
+struct v8_reader {
+    const struct memory *memory;
+    const struct v8_layout *layout;
+    enum provenance provenance; /* the weakest of what was read */
+};
+
+static inline bool v8_is_smi(uint64_t word)
+{
+    return (uint32_t)word == 0;
+}
+static inline int32_t v8_smi(uint64_t word)
+{
+    return (int32_t)(word >> 32);
+}
+/* A strong or weak pointer; a cleared weak one is none. */
+static inline bool v8_is_pointer(uint64_t word)
+{
+    return word & 1 && word >> 12 != 0;
+}
+static inline uint64_t v8_address(uint64_t word)
+{
+    return word & ~UINT64_C(3);
+}
+
+bool v8_word(struct v8_reader *r, uint64_t address, uint64_t *ret);
+/* The word at `offset` of an object (a tagged word). */
+bool v8_slot(struct v8_reader *r, uint64_t object, int32_t offset, uint64_t *ret);
+/* The instance type; -1: that is no object. */
+int32_t v8_type(struct v8_reader *r, uint64_t object);
+static inline bool v8_is(struct v8_reader *r, uint64_t object, int32_t type)
+{
+    return type != V8_UNKNOWN && v8_type(r, object) == type;
+}
+
+/* ---- strings ------------------------------------------------------------------------------- */
+
+/* Characters of a string, in pieces; `wide`: UTF-16 code units, else Latin-1. False ends it. */
+struct v8_characters {
+    bool (*take)(void *context, const uint8_t *bytes, size_t nr, bool wide);
+    void *context;
+};
+/* All kinds of strings, flattened; only the first `max` characters. False: some could not be read.
+ */
+bool v8_string_each(struct v8_reader *r, uint64_t string, size_t max,
+                    const struct v8_characters *to);
+/* Appends as UTF-8. */
+bool v8_string(struct v8_reader *r, uint64_t string, size_t max, struct text *ret);
+/* -1: no string. */
+int64_t v8_string_length(struct v8_reader *r, uint64_t string);
+
+/* ---- functions ----------------------------------------------------------------------------- */
+
+/* A SharedFunctionInfo. Tagged words; 0: none. */
+struct v8_sfi {
+    uint64_t sfi, script;
+    uint64_t scope;    /* ScopeInfo */
+    uint64_t name;     /* String, when there is no ScopeInfo */
+    uint64_t bytecode; /* BytecodeArray */
+};
+bool v8_sfi_read(struct v8_reader *r, uint64_t sfi, struct v8_sfi *ret);
+/* The SharedFunctionInfo of a JSFunction; 0: that is none. */
+uint64_t v8_function_sfi(struct v8_reader *r, uint64_t function);
+
+/* What a ScopeInfo says of its function. */
+struct v8_scope {
+    uint64_t name, inferred; /* tagged; 0: none */
+    int32_t start, end;      /* in the source; -1: not known */
+};
+bool v8_scope_read(struct v8_reader *r, uint64_t scope, struct v8_scope *ret);
+
+/* Of the functions that code with this BytecodeArray makes, the one with that `bytecode`. */
+bool v8_constant_function(struct v8_reader *r, uint64_t maker, uint64_t bytecode,
+                          struct v8_sfi *ret);
+
+/* ---- code ---------------------------------------------------------------------------------- */
+
+enum v8_code_kind {
+    V8_CODE_OTHER,
+    V8_CODE_INTERPRETED, /* a copy of the interpreter's trampoline */
+    V8_CODE_BASELINE,
+    V8_CODE_MAGLEV,
+    V8_CODE_TURBOFAN,
+};
+
+struct v8_code {
+    uint64_t code;        /* tagged */
+    uint64_t start, size; /* of the instructions */
+    uint64_t deopt, positions;
+    enum v8_code_kind kind;
+};
+/* The object whose instructions `pc` is in; searched for from `low` on (the mapping's start). */
+bool v8_code_find(struct v8_reader *r, uint64_t pc, uint64_t low, struct v8_code *ret);
+
+/* Element of the code's deoptimization data. */
+bool v8_deopt_element(struct v8_reader *r, const struct v8_code *c, int32_t index, uint64_t *ret);
+/* The function that the code is of (optimized code). */
+uint64_t v8_code_sfi(struct v8_reader *r, const struct v8_code *c);
+
+/* ---- positions ----------------------------------------------------------------------------- */
+
+/* A position in a source, as V8 packs it. */
+static inline int32_t v8_position_offset(uint64_t raw) /* -1: unknown */
+{
+    return raw & 1 ? -1 : (int32_t)(raw >> 1 & 0x3fffffff) - 1;
+}
+static inline int32_t v8_position_inlining(uint64_t raw) /* -1: not inlined */
+{
+    return (int32_t)(raw >> 31 & 0xffff) - 1;
+}
+/* The entry of a source position table for `offset`; false: there is no table, or none for it. */
+bool v8_position_find(struct v8_reader *r, uint64_t table, int64_t offset, uint64_t *raw);
+
+struct v8_inlined {
+    uint64_t sfi;   /* tagged: whose position it is */
+    int32_t offset; /* in its source */
+    bool inlined;   /* false: the outer function, the last one */
+};
+enum { V8_INLINED_MAX = 64 };
+/* The functions at `raw` of optimized code, innermost first; 0: they cannot be told. */
+unsigned v8_code_inlined(struct v8_reader *r, const struct v8_code *c, uint64_t raw,
+                         struct v8_inlined ret[V8_INLINED_MAX]);
+
+/* Bytecode offset at a return address (or pc) of baseline code; false: not to be told. */
+bool v8_baseline_offset(struct v8_reader *r, const struct v8_code *c, uint64_t bytecode,
+                        uint64_t pc, int32_t *ret);
+
+#endif

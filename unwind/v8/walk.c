@@ -1,0 +1,677 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* One frame at a time: whose code it is, what it stands for, where its caller is. */
+#include "unwind/v8/walk.h"
+
+#include "unwind/arch.h"
+#include "unwind/v8/builtin.h"
+
+#include <stdlib.h>
+
+enum { DWARF_RDI = 5, DWARF_R9 = 9, MARKER_MAX = 128, CODE_BYTES_MAX = 1 << 16 };
+
+/* A function that is not known yet: one of its callers may have made it. */
+struct unmade {
+    size_t frame; /* index of the frame out */
+    uint64_t bytecode;
+    int32_t offset; /* of the bytecode that executes, -1: unknown */
+};
+enum { UNMADE_MAX = 16 };
+
+struct v8_walk {
+    struct walker_state head;
+    const struct v8_process *process;
+    struct walker_step *step;
+    const struct v8_layout *layout;
+    struct v8_reader r;
+    bool frameless; /* the next frame has not made its frame yet: its return address is at rsp */
+    bool failed;    /* memory is out */
+    struct unmade unmade[UNMADE_MAX];
+    unsigned nr_unmade;
+};
+
+static bool is_exact(const struct v8_walk *w)
+{
+    return w->step->flags & (FRAME_LEAF | FRAME_SIGNAL);
+}
+
+static uint64_t reg(const struct v8_walk *w, unsigned i)
+{
+    return w->step->value[i];
+}
+
+static bool knows(const struct v8_walk *w, unsigned i)
+{
+    return *w->step->known >> i & 1;
+}
+
+/* A word of the stack; the step's own provenance. */
+static bool stack_word(struct v8_walk *w, uint64_t address, uint64_t *ret)
+{
+    return memory_read_u64(&w->step->input->memory, address, ret, w->step->provenance);
+}
+
+/* ---- frames out ---------------------------------------------------------------------------- */
+
+static void push(struct v8_walk *w, const struct frame *f)
+{
+    __typeof__(w->step->out->frames) *frames = &w->step->out->frames;
+    if (*w->step->frames_left == 0)
+        return;
+    (*w->step->frames_left)--;
+    w->failed |= !vec_push(frames, *f);
+}
+
+/* The frame at hand, of no function. */
+static struct frame frame_here(const struct v8_walk *w, enum frame_kind kind, uint64_t cfa)
+{
+    return (struct frame){.pc = reg(w, DWARF_RIP),
+                          .cfa = cfa,
+                          .code = w->step->code.token,
+                          .kind = (uint8_t)kind,
+                          .flags = w->step->flags,
+                          .provenance = (uint8_t)*w->step->provenance};
+}
+
+static void emit_native(struct v8_walk *w, uint64_t cfa, bool doubtful)
+{
+    struct frame f = frame_here(w, w->step->code.owner == CODE_JIT ? FRAME_JIT : FRAME_NATIVE, cfa);
+    if (doubtful)
+        f.provenance = PROVENANCE_GUESS;
+    push(w, &f);
+}
+
+/* A function whose name cannot be told. */
+static void emit_unknown(struct v8_walk *w, uint64_t cfa, enum frame_tier tier, bool doubtful)
+{
+    if (w->step->code.owner == CODE_JIT || w->process->no_objects) {
+        emit_native(w, cfa, doubtful);
+        return;
+    }
+    struct frame f = frame_here(w, FRAME_JS, cfa);
+    f.tier = (uint8_t)tier;
+    if (doubtful)
+        f.provenance = PROVENANCE_GUESS;
+    push(w, &f);
+}
+
+/* The interpreted function at `fp` as a perf map lists it: by its bytecode's address. */
+static bool emit_described(struct v8_walk *w, uint64_t fp, bool doubtful)
+{
+    const struct unwind_input *in = w->step->input;
+    const struct v8_layout *l = w->layout;
+    uint64_t bytecode;
+    struct code code;
+    if (!stack_word(w, fp + (uint64_t)(int64_t)l->fp_bytecode_array, &bytecode) ||
+        (bytecode & 3) != 1)
+        return false;
+    uint64_t first = v8_address(bytecode) + (uint64_t)l->bytecode_data;
+    if (!codemap_lookup(&in->code, first, in->memory.time, &code) || code.owner != CODE_JIT ||
+        code.bias != first)
+        return false;
+    struct frame f = frame_here(w, FRAME_JIT, fp + 16);
+    f.pc = first + !is_exact(w); /* a return address is looked up by the byte before */
+    f.code = code.token;
+    if (doubtful)
+        f.provenance = PROVENANCE_GUESS;
+    push(w, &f);
+    return true;
+}
+
+/* Position in the source of a bytecode; -1: unknown. */
+static int32_t source_offset(struct v8_walk *w, uint64_t bytecode, int32_t offset)
+{
+    uint64_t table, raw;
+    if (offset < 0 || !v8_slot(&w->r, bytecode, w->layout->bytecode_positions, &table) ||
+        !v8_position_find(&w->r, table, offset, &raw))
+        return -1;
+    return v8_position_offset(raw);
+}
+
+/* Callees that nobody could tell, whose closures a collection has moved: those that this function
+ * makes, by their bytecode. */
+static void find_made(struct v8_walk *w, const struct v8_sfi *maker)
+{
+    const struct v8_namer *namer = &w->process->namer;
+    struct v8_reader before = w->r;
+    for (unsigned i = 0; i < w->nr_unmade;) {
+        const struct unmade u = w->unmade[i];
+        struct frame *f = &w->step->out->frames.at[u.frame];
+        struct v8_sfi sfi;
+        w->r.provenance = PROVENANCE_EXACT;
+        if (!v8_constant_function(&w->r, maker->bytecode, u.bytecode, &sfi)) {
+            i++;
+            continue;
+        }
+        int32_t offset = source_offset(w, u.bytecode, u.offset);
+        if (namer->name && !namer->name(namer->context, &w->r, &sfi, offset, f))
+            w->failed = true;
+        if (w->r.provenance > f->provenance)
+            f->provenance = (uint8_t)w->r.provenance;
+        if (!w->layout->verified)
+            f->provenance = PROVENANCE_GUESS;
+        w->unmade[i] = w->unmade[--w->nr_unmade];
+    }
+    w->r = before;
+}
+
+/* The bytecode array in the frame; 0: none. */
+static uint64_t frame_bytecode(struct v8_walk *w, uint64_t fp)
+{
+    uint64_t bytecode;
+    bool is = stack_word(w, fp + (uint64_t)(int64_t)w->layout->fp_bytecode_array, &bytecode) &&
+              v8_is(&w->r, bytecode, w->layout->type_bytecode);
+    return is ? bytecode : 0;
+}
+
+/* A function that cannot be told from its frame; kept in mind for its callers. `offset`: of the
+ * bytecode that executes, -1: unknown. */
+static void emit_unmade(struct v8_walk *w, uint64_t fp, enum frame_tier tier, int32_t offset,
+                        bool doubtful)
+{
+    uint64_t bytecode;
+    size_t frame = w->step->out->frames.nr;
+    emit_unknown(w, fp + 16, tier, doubtful);
+    if (w->process->no_objects || w->nr_unmade == UNMADE_MAX ||
+        w->step->out->frames.nr != frame + 1 || w->step->out->frames.at[frame].kind != FRAME_JS ||
+        !(bytecode = frame_bytecode(w, fp)))
+        return;
+    w->unmade[w->nr_unmade++] = (struct unmade){frame, bytecode, offset};
+}
+
+/* What is common to the functions of one frame. */
+struct emission {
+    uint64_t cfa;
+    enum frame_tier tier;
+    bool doubtful, second; /* not the first one out */
+};
+
+static void emit_function(struct v8_walk *w, struct emission *e, const struct v8_sfi *sfi,
+                          int32_t offset, bool inlined)
+{
+    struct frame f = frame_here(w, FRAME_JS, e->cfa);
+    const struct v8_namer *namer = &w->process->namer;
+    if (e->second) {
+        f.cfa = 0;
+        f.code = NULL;
+        f.flags = 0;
+    }
+    f.tier = (uint8_t)e->tier;
+    f.flags |= inlined ? FRAME_INLINED : 0;
+    if (namer->name && !namer->name(namer->context, &w->r, sfi, offset, &f))
+        w->failed = true;
+    if (w->r.provenance > f.provenance)
+        f.provenance = (uint8_t)w->r.provenance;
+    if (e->doubtful || !w->layout->verified)
+        f.provenance = PROVENANCE_GUESS;
+    e->second = true;
+    push(w, &f);
+    if (w->nr_unmade && sfi->bytecode)
+        find_made(w, sfi);
+}
+
+/* ---- leaving a frame ----------------------------------------------------------------------- */
+
+enum { KEPT = 1u << DWARF_RIP | 1u << DWARF_RSP | 1u << DWARF_RBP | 1u << DWARF_R13 };
+
+static enum walker_result leave(struct v8_walk *w, uint64_t pc, uint64_t sp, uint64_t fp)
+{
+    if (w->failed)
+        return WALKER_NO_MEMORY;
+    w->step->value[DWARF_RIP] = pc;
+    w->step->value[DWARF_RSP] = sp;
+    w->step->value[DWARF_RBP] = fp;
+    *w->step->known &= KEPT;
+    *w->step->known |= 1u << DWARF_RBP;
+    return WALKER_STEPPED;
+}
+
+/* By the frame at `fp`. */
+static enum walker_result leave_frame(struct v8_walk *w, uint64_t fp)
+{
+    uint64_t pc, caller;
+    if (!stack_word(w, fp + 8, &pc) || !stack_word(w, fp, &caller))
+        return WALKER_NO;
+    return leave(w, pc, fp + 16, caller);
+}
+
+static uint64_t state_cfa(const struct v8_walk *w, const struct v8_state *s)
+{
+    return s->kind == V8_STATE_FRAMED ? reg(w, DWARF_RBP) + 16
+                                      : reg(w, DWARF_RSP) + (uint64_t)(int64_t)s->offset;
+}
+
+/* By what the machine code says. */
+static enum walker_result leave_state(struct v8_walk *w, const struct v8_state *s)
+{
+    uint64_t cfa = state_cfa(w, s), pc, fp = reg(w, DWARF_RBP);
+    if (s->kind == V8_STATE_FRAMED)
+        return leave_frame(w, fp);
+    if (s->return_register != V8_RETURN_ON_STACK && s->offset == 0)
+        pc = reg(w, s->return_register);
+    else if (!stack_word(w, cfa - 8, &pc))
+        return WALKER_NO;
+    if (s->kind == V8_STATE_PUSHED && !stack_word(w, cfa - 16, &fp))
+        return WALKER_NO;
+    return leave(w, pc, cfa, fp);
+}
+
+/* C++ called JavaScript: its registers were saved below the frame. */
+static enum walker_result leave_entry(struct v8_walk *w, uint64_t fp)
+{
+    static const uint8_t saved[] = {DWARF_R12, DWARF_R13, DWARF_R14, DWARF_R15, DWARF_RBX};
+    enum { FIRST = 24 };
+    uint64_t values[sizeof(saved)];
+    for (size_t i = 0; i < sizeof(saved); i++) {
+        if (!stack_word(w, fp - FIRST - 8 * i, &values[i]))
+            return WALKER_NO;
+    }
+    enum walker_result got = leave_frame(w, fp);
+    for (size_t i = 0; got == WALKER_STEPPED && i < sizeof(saved); i++) {
+        w->step->value[saved[i]] = values[i];
+        *w->step->known |= 1u << saved[i];
+    }
+    return got;
+}
+
+/* ---- JavaScript frames --------------------------------------------------------------------- */
+
+/* Does the word at rbp - 8 say what type of frame this is; 0: a function's. -1: neither. */
+static int32_t frame_type(struct v8_walk *w, uint64_t fp)
+{
+    uint64_t word;
+    if (!stack_word(w, fp - 8, &word))
+        return -1;
+    if (word < MARKER_MAX && !(word & 1) && word)
+        return (int32_t)(word >> 1);
+    return (word & 3) == 1 && v8_is_pointer(word) ? 0 : -1;
+}
+
+/* The function as its feedback tells, which is old and stays where it is, when a collection has
+ * moved the closure meanwhile. One of the vector's first words refers to it. */
+static bool read_by_feedback(struct v8_walk *w, uint64_t fp, uint64_t bytecode, struct v8_sfi *ret)
+{
+    enum { FIRST = 16, LAST = 48 };
+    const struct v8_layout *l = w->layout;
+    uint64_t vector, sfi;
+    if (l->fp_feedback == V8_UNKNOWN ||
+        !stack_word(w, fp + (uint64_t)(int64_t)l->fp_feedback, &vector) || (vector & 3) != 1)
+        return false;
+    for (int32_t at = FIRST; at <= LAST; at += 8) {
+        if (v8_slot(&w->r, vector, at, &sfi) && v8_is_pointer(sfi) &&
+            v8_sfi_read(&w->r, sfi, ret) && ret->bytecode == bytecode)
+            return true;
+    }
+    return false;
+}
+
+/* The function of the frame at `fp` whose bytecode is there, too: both must agree. Where the
+ * function's own is not recorded the frame's is taken, and `doubtful` set. */
+static bool read_function(struct v8_walk *w, uint64_t fp, struct v8_sfi *ret, bool *doubtful)
+{
+    const struct v8_layout *l = w->layout;
+    uint64_t bytecode, function;
+    if (!stack_word(w, fp + (uint64_t)(int64_t)l->fp_function, &function) ||
+        !stack_word(w, fp + (uint64_t)(int64_t)l->fp_bytecode_array, &bytecode) ||
+        !v8_is_pointer(bytecode))
+        return false;
+    struct v8_sfi other;
+    if (w->process->thorough)
+        (void)read_by_feedback(w, fp, bytecode, &other);
+    bool read = v8_sfi_read(&w->r, v8_function_sfi(&w->r, function), ret);
+    if (read && ret->bytecode == bytecode)
+        return true;
+    if (read_by_feedback(w, fp, bytecode, &other)) {
+        *ret = other;
+        return true;
+    }
+    if (!read || ret->bytecode || !v8_is(&w->r, bytecode, l->type_bytecode))
+        return false;
+    *doubtful = true;
+    ret->bytecode = bytecode;
+    return true;
+}
+
+/* The function that is being entered, and has no frame yet. */
+static bool read_entered(struct v8_walk *w, struct v8_sfi *ret)
+{
+    return knows(w, DWARF_RDI) &&
+           v8_sfi_read(&w->r, v8_function_sfi(&w->r, reg(w, DWARF_RDI)), ret) && ret->bytecode;
+}
+
+/* Offset of the bytecode that executes: from its register in the innermost frame, else from the
+ * slot, which is written before calls only. */
+static int32_t bytecode_offset(struct v8_walk *w, uint64_t fp, uint64_t bytecode)
+{
+    const struct v8_layout *l = w->layout;
+    uint64_t length, slot;
+    if (!v8_slot(&w->r, bytecode, l->array_length, &length) || !v8_is_smi(length))
+        return -1;
+    uint64_t first = (uint64_t)l->bytecode_data - 1, at = reg(w, DWARF_R9) - first;
+    if (is_exact(w) && knows(w, DWARF_R9) && reg(w, (unsigned)l->array_register) == bytecode &&
+        at < (uint64_t)v8_smi(length))
+        return (int32_t)at;
+    if (!stack_word(w, fp + (uint64_t)(int64_t)l->fp_bytecode_offset, &slot) || !v8_is_smi(slot))
+        return -1;
+    at = (uint64_t)(int64_t)v8_smi(slot) - first;
+    return at < (uint64_t)v8_smi(length) ? (int32_t)at : -1;
+}
+
+static enum walker_result step_interpreted(struct v8_walk *w, uint64_t fp, bool doubtful)
+{
+    struct v8_sfi sfi;
+    struct emission e = {.cfa = fp + 16, .tier = TIER_INTERP, .doubtful = doubtful};
+    if (read_function(w, fp, &sfi, &e.doubtful))
+        emit_function(w, &e, &sfi,
+                      source_offset(w, sfi.bytecode, bytecode_offset(w, fp, sfi.bytecode)), false);
+    else if (!emit_described(w, fp, doubtful))
+        emit_unmade(w, fp, TIER_INTERP, bytecode_offset(w, fp, frame_bytecode(w, fp)), doubtful);
+    return leave_frame(w, fp);
+}
+
+static void emit_baseline(struct v8_walk *w, const struct v8_code *c, uint64_t fp,
+                          struct emission *e)
+{
+    struct v8_sfi sfi;
+    int32_t offset = -1;
+    if (fp ? !read_function(w, fp, &sfi, &e->doubtful) : !read_entered(w, &sfi)) {
+        if (!fp || !v8_baseline_offset(&w->r, c, frame_bytecode(w, fp),
+                                       reg(w, DWARF_RIP) + is_exact(w), &offset))
+            offset = -1;
+        if (fp)
+            emit_unmade(w, fp, TIER_BASELINE, offset, e->doubtful);
+        else
+            emit_unknown(w, e->cfa, TIER_BASELINE, e->doubtful);
+        return;
+    }
+    if (!fp ||
+        !v8_baseline_offset(&w->r, c, sfi.bytecode, reg(w, DWARF_RIP) + is_exact(w), &offset))
+        offset = -1;
+    emit_function(w, e, &sfi, source_offset(w, sfi.bytecode, offset), false);
+}
+
+/* Optimized code: what is inlined at the pc, and the function itself. */
+static void emit_optimized(struct v8_walk *w, const struct v8_code *c, struct emission *e)
+{
+    struct v8_inlined functions[V8_INLINED_MAX];
+    struct v8_sfi sfi;
+    uint64_t raw, at = reg(w, DWARF_RIP) - c->start - !is_exact(w);
+    unsigned nr = 0;
+    if (v8_position_find(&w->r, c->positions, (int64_t)at, &raw))
+        nr = v8_code_inlined(&w->r, c, raw, functions);
+    if (nr == 0) /* without a table: the function alone, and no line */
+        functions[nr++] = (struct v8_inlined){.sfi = v8_code_sfi(&w->r, c), .offset = -1};
+    for (unsigned i = 0; i < nr; i++) {
+        /* Maglev's table has the statement around a call, now and then, not the call. */
+        if (c->kind == V8_CODE_MAGLEV && (i || !is_exact(w)))
+            functions[i].offset = -1;
+        if (v8_sfi_read(&w->r, functions[i].sfi, &sfi)) {
+            emit_function(w, e, &sfi, functions[i].offset, functions[i].inlined);
+            continue;
+        }
+        emit_unknown(w, e->second ? 0 : e->cfa, e->tier, e->doubtful);
+        e->second = true;
+    }
+}
+
+static void emit_code(struct v8_walk *w, const struct v8_code *c, uint64_t fp, uint64_t cfa,
+                      bool doubtful)
+{
+    struct emission e = {.cfa = cfa, .doubtful = doubtful};
+    switch (c->kind) {
+    case V8_CODE_BASELINE:
+        e.tier = TIER_BASELINE;
+        emit_baseline(w, c, fp, &e);
+        return;
+    case V8_CODE_MAGLEV:
+        e.tier = TIER_MAGLEV;
+        emit_optimized(w, c, &e);
+        return;
+    case V8_CODE_TURBOFAN:
+        e.tier = TIER_TURBOFAN;
+        emit_optimized(w, c, &e);
+        return;
+    default:
+        emit_native(w, cfa, doubtful);
+    }
+}
+
+/* ---- builtins ------------------------------------------------------------------------------ */
+
+/* Inside BaselineOutOfLinePrologue, which makes the frame of the baseline code that called it. */
+static enum walker_result step_prologue(struct v8_walk *w, const struct v8_state *s)
+{
+    uint64_t pc;
+    if (!is_exact(w) || s->kind != V8_STATE_RSP || s->offset != 8 ||
+        s->return_register != V8_RETURN_ON_STACK) {
+        emit_native(w, reg(w, DWARF_RBP) + 16, true);
+        return leave_frame(w, reg(w, DWARF_RBP));
+    }
+    emit_native(w, reg(w, DWARF_RSP) + 8, s->doubtful);
+    if (!stack_word(w, reg(w, DWARF_RSP), &pc))
+        return WALKER_NO;
+    w->frameless = true;
+    return leave(w, pc, reg(w, DWARF_RSP) + 8, reg(w, DWARF_RBP));
+}
+
+/* The innermost frame is in a builtin. */
+static enum walker_result step_leaf_builtin(struct v8_walk *w, struct v8_builtin *b, uint64_t vaddr)
+{
+    struct v8_state s = v8_builtin_state(w->layout, b, vaddr);
+    uint64_t fp = reg(w, DWARF_RBP);
+    bool doubtful = s.doubtful || s.kind == V8_STATE_UNKNOWN;
+    if (s.kind == V8_STATE_UNKNOWN)
+        s = (struct v8_state){0, V8_STATE_FRAMED, V8_RETURN_ON_STACK, true};
+    if (b->class == V8_BUILTIN_PROLOGUE)
+        return step_prologue(w, &s);
+    if (b->class == V8_BUILTIN_HANDLER) {
+        bool own = doubtful ? frame_type(w, fp) > 0 : s.kind == V8_STATE_FRAMED;
+        if (!own && s.kind != V8_STATE_PUSHED)
+            return step_interpreted(w, fp, doubtful && frame_type(w, fp) != 0);
+    }
+    if (b->class == V8_BUILTIN_INTERPRETER && s.kind == V8_STATE_FRAMED)
+        return step_interpreted(w, fp, doubtful);
+    if (b->class == V8_BUILTIN_ENTRY && s.kind == V8_STATE_FRAMED) {
+        emit_native(w, fp + 16, true); /* registers may not be saved yet, or be restored already */
+        return leave_entry(w, fp);
+    }
+    emit_native(w, state_cfa(w, &s), doubtful);
+    return leave_state(w, &s);
+}
+
+static bool is_entry(const struct v8_walk *w, int32_t type)
+{
+    return type == w->layout->frame_entry || type == w->layout->frame_construct_entry;
+}
+
+/* The builtin that a frame is in. The deoptimizer makes frames that will go on at the very start of
+ * a builtin; behind a call there is always more of the same one, or padding. */
+static struct v8_builtin *builtin_at(const struct v8_walk *w, uint64_t vaddr)
+{
+    struct v8_builtin *b = v8_builtin_find(w->layout, vaddr);
+    if (is_exact(w))
+        return b;
+    struct v8_builtin *next = v8_builtin_find(w->layout, vaddr + 1);
+    bool begins = next && next->start == vaddr + 1;
+    return begins && (!b || next->class == V8_BUILTIN_INTERPRETER) ? next : b;
+}
+
+static enum walker_result step_builtin(struct v8_walk *w, uint64_t vaddr)
+{
+    struct v8_builtin *b = builtin_at(w, vaddr);
+    uint64_t fp = reg(w, DWARF_RBP);
+    if (!knows(w, DWARF_RBP))
+        return WALKER_NO;
+    if (b && is_exact(w))
+        return step_leaf_builtin(w, b, vaddr);
+    if (b && b->class == V8_BUILTIN_INTERPRETER)
+        return step_interpreted(w, fp, false);
+    bool frame_known = frame_type(w, fp) >= 0;
+    emit_native(w, fp + 16, !b || !frame_known);
+    if (is_entry(w, frame_type(w, fp)))
+        return leave_entry(w, fp);
+    return leave_frame(w, fp);
+}
+
+/* ---- generated code ------------------------------------------------------------------------ */
+
+/* Baseline code has its frame made by the first builtin it calls, behind the load of its
+ * BytecodeArray into r12. */
+static struct v8_state baseline_state(const uint8_t *code, size_t size, size_t at)
+{
+    enum { HEAD = 64, LOAD = 10 };
+    struct v8_state s = {8, V8_STATE_RSP, V8_RETURN_ON_STACK, false};
+    for (size_t i = 0; i < HEAD && i + LOAD + 7 <= size; i++) {
+        if (code[i] != 0x49 || code[i + 1] != 0xbc)
+            continue;
+        const uint8_t *call = code + i + LOAD;
+        size_t length = call[0] == 0xe8 ? 5 : call[0] == 0x41 && call[1] == 0xff ? 7 : 0;
+        if (length && at >= i + LOAD + length)
+            s.kind = V8_STATE_FRAMED;
+        s.doubtful = !length;
+        return s;
+    }
+    s.kind = V8_STATE_FRAMED;
+    s.doubtful = true;
+    return s;
+}
+
+/* The state at the pc of the innermost frame, in code that was found. */
+static struct v8_state code_state(struct v8_walk *w, const struct v8_code *c)
+{
+    struct v8_state s = {0, V8_STATE_FRAMED, V8_RETURN_ON_STACK, true};
+    size_t size = c->size < CODE_BYTES_MAX ? c->size : CODE_BYTES_MAX;
+    size_t at = reg(w, DWARF_RIP) - c->start;
+    uint8_t *code = malloc(size);
+    if (code && memory_read(w->r.memory, c->start, code, size, &w->r.provenance)) {
+        struct v8_state got = c->kind == V8_CODE_BASELINE ? baseline_state(code, size, at)
+                                                          : v8_code_state(code, size, at);
+        if (got.kind != V8_STATE_UNKNOWN)
+            s = got;
+    }
+    free(code);
+    return s;
+}
+
+/* Without the code's bytes: a frame is taken for granted, and said to be a guess. */
+static enum walker_result step_undescribed(struct v8_walk *w)
+{
+    uint64_t fp = reg(w, DWARF_RBP);
+    int32_t type = frame_type(w, fp);
+    bool doubtful = is_exact(w);
+    if (type < 0)
+        return WALKER_NO;
+    if (type == w->layout->frame_wasm) {
+        struct frame f =
+            frame_here(w, w->step->code.owner == CODE_JIT ? FRAME_JIT : FRAME_WASM, fp + 16);
+        f.provenance = doubtful ? PROVENANCE_GUESS : f.provenance;
+        push(w, &f);
+    } else if (type == 0) {
+        emit_unknown(w, fp + 16, TIER_NONE, doubtful);
+    } else {
+        emit_native(w, fp + 16, doubtful);
+    }
+    if (is_entry(w, type))
+        return leave_entry(w, fp);
+    return leave_frame(w, fp);
+}
+
+static enum walker_result step_frameless(struct v8_walk *w, const struct v8_code *c,
+                                         const struct v8_state *s)
+{
+    emit_code(w, c, 0, state_cfa(w, s), s->doubtful);
+    return leave_state(w, s);
+}
+
+/* Whether the frame at `fp` is of that optimized code, as its function says: code that is entered
+ * in the midst of a loop takes over a frame, which its instructions do not tell. */
+static bool has_frame(struct v8_walk *w, const struct v8_code *c, uint64_t fp)
+{
+    uint64_t function, sfi;
+    if ((c->kind != V8_CODE_MAGLEV && c->kind != V8_CODE_TURBOFAN) || frame_type(w, fp) != 0 ||
+        !stack_word(w, fp + (uint64_t)(int64_t)w->layout->fp_function, &function))
+        return false;
+    sfi = v8_function_sfi(&w->r, function);
+    return sfi && sfi == v8_code_sfi(&w->r, c);
+}
+
+static enum walker_result step_generated(struct v8_walk *w)
+{
+    const struct code *owner = &w->step->code;
+    struct v8_code c;
+    uint64_t pc = reg(w, DWARF_RIP) - !is_exact(w), fp = reg(w, DWARF_RBP);
+    struct v8_state s = {8, V8_STATE_RSP, V8_RETURN_ON_STACK, false};
+    bool frameless = w->frameless;
+    w->frameless = false;
+    if (!owner->executable || !knows(w, DWARF_RBP))
+        return WALKER_NO;
+    bool found = v8_code_find(&w->r, pc, owner->owner == CODE_JIT ? 0 : owner->start, &c);
+    if (!found)
+        return step_undescribed(w);
+    if (is_exact(w))
+        s = code_state(w, &c);
+    if ((is_exact(w) || frameless) && s.kind != V8_STATE_FRAMED)
+        return step_frameless(w, &c, &s);
+    bool doubtful = is_exact(w) && s.doubtful && !has_frame(w, &c, fp);
+    int32_t type = frame_type(w, fp);
+    if (type < 0 && !is_exact(w))
+        return WALKER_NO;
+    if (type == 0 && (c.kind == V8_CODE_INTERPRETED || c.kind == V8_CODE_OTHER)) {
+        struct v8_sfi sfi; /* a copy of the interpreter's trampoline? */
+        bool unsure = false;
+        if (read_function(w, fp, &sfi, &unsure) && !unsure)
+            return step_interpreted(w, fp, doubtful);
+    }
+    emit_code(w, &c, fp, fp + 16, doubtful);
+    return leave_frame(w, fp);
+}
+
+/* ---- the walker ---------------------------------------------------------------------------- */
+
+static bool wants(const void *context, const struct code *code)
+{
+    const struct v8_process *p = context;
+    if (code->owner == CODE_ELF)
+        return cfi_v8(code->cfi) != NULL;
+    return code->owner != CODE_KERNEL && code->owner != CODE_NONE && p->layout;
+}
+
+static enum walker_result step_code(struct v8_walk *w)
+{
+    const struct code *c = &w->step->code;
+    if (c->owner != CODE_ELF) {
+        w->layout = w->process->layout;
+        w->r.layout = w->layout;
+        return step_generated(w);
+    }
+    w->layout = w->r.layout = cfi_v8(c->cfi);
+    uint64_t vaddr = reg(w, DWARF_RIP) - c->bias - !is_exact(w);
+    if (!w->layout || vaddr - w->layout->blob >= w->layout->blob_size)
+        return WALKER_NO;
+    return step_builtin(w, vaddr);
+}
+
+static enum walker_result step(const void *context, struct walker_state *state,
+                               struct walker_step *s)
+{
+    struct v8_walk *w = (struct v8_walk *)state;
+    if (!w->head.begun)
+        *w = (struct v8_walk){.head = {.begun = true}, .process = context};
+    w->step = s;
+    w->r = (struct v8_reader){.memory = &s->input->memory};
+    size_t frames = s->out->frames.nr;
+    unsigned left = *s->frames_left;
+    enum provenance provenance = *s->provenance;
+    enum walker_result got = step_code(w);
+    if (got == WALKER_NO) {
+        s->out->frames.nr = frames;
+        *s->frames_left = left;
+        *s->provenance = provenance;
+    }
+    return got;
+}
+
+struct walker v8_walker(const struct v8_process *process)
+{
+    return (struct walker){
+        .wants = wants, .step = step, .state_size = sizeof(struct v8_walk), .context = process};
+}
