@@ -19,6 +19,7 @@ struct expansion {
     uint32_t first;
     uint16_t nr; /* 0: free slot */
     uint8_t kind, tier;
+    bool inlined; /* a guest's frame */
 };
 
 /* A function as it was given, and its index. The strings of a replay stay where they are: the same
@@ -57,7 +58,13 @@ struct collector {
      * afterwards a frame's code pointer may mean something else. */
     VEC(struct path_step) path;
     uint32_t path_group;
+    uint64_t first_time;
 };
+
+static bool frame_is_inlined(const struct frame *f)
+{
+    return f->flags & FRAME_INLINED;
+}
 
 static uint64_t hash_key(const struct frame_key *k)
 {
@@ -71,7 +78,8 @@ static struct expansion *find(struct expansion *slots, size_t cap, const struct 
     for (; slots[at].nr; at = (at + 1) & (cap - 1)) {
         const struct expansion *e = &slots[at];
         if (e->key.address == key->address && e->key.owner == key->owner &&
-            e->key.lookup == key->lookup && e->kind == f->kind && e->tier == f->tier)
+            e->key.lookup == key->lookup && e->kind == f->kind && e->tier == f->tier &&
+            e->inlined == frame_is_inlined(f))
             break;
     }
     return &slots[at];
@@ -85,7 +93,8 @@ static bool grow(struct collector *c)
         return false;
     for (size_t i = 0; i < c->cap; i++) {
         const struct expansion *e = &c->slots[i];
-        struct frame f = {.kind = e->kind, .tier = e->tier};
+        struct frame f = {
+            .kind = e->kind, .tier = e->tier, .flags = e->inlined ? FRAME_INLINED : 0};
         if (e->nr)
             *find(slots, cap, &e->key, &f) = *e;
     }
@@ -127,12 +136,16 @@ static int push_source(struct collector *c, const struct named_frame *n, const s
 }
 
 /* Its name is not final before the run's end. Whoever compiled it, and into what, it is one
- * function. */
+ * function, unless asked to tell that apart. */
 static int push_guest(struct collector *c, const struct frame *f, struct error *err)
 {
     struct function fn = {.kind = f->kind, .guest = f->function};
     if (c->stacks->options.by_line)
         fn.line = f->line;
+    if (c->stacks->options.by_tier) {
+        fn.tier = f->tier;
+        fn.inlined = frame_is_inlined(f);
+    }
     if (!f->function) {
         struct guest_function g;
         guest_unrecorded(f->kind, &g);
@@ -148,7 +161,7 @@ static int expand_guest(struct collector *c, const struct frame *f, struct expan
     size_t first = c->functions.nr;
     if (push_guest(c, f, err) < 0)
         return -1;
-    *e = (struct expansion){*key, (uint32_t)first, 1, f->kind, f->tier};
+    *e = (struct expansion){*key, (uint32_t)first, 1, f->kind, f->tier, frame_is_inlined(f)};
     c->nr++;
     return 0;
 }
@@ -169,8 +182,8 @@ static int expand(struct collector *c, const struct replay_sample *s, const stru
         if (push_source(c, &n, f, in->name, in->file, in->line, true, err) < 0)
             return -1;
     }
-    *e = (struct expansion){*key, (uint32_t)first, (uint16_t)(c->functions.nr - first), f->kind,
-                            f->tier};
+    *e = (struct expansion){*key,    (uint32_t)first, (uint16_t)(c->functions.nr - first),
+                            f->kind, f->tier,         frame_is_inlined(f)};
     c->nr++;
     return 0;
 }
@@ -192,15 +205,17 @@ static const struct expansion *expansion_of(struct collector *c, const struct re
 static uint32_t group_node(struct collector *c, const struct replay_sample *s)
 {
     const struct stacks_options *o = &c->stacks->options;
-    struct stack_group g = {.comm = s->comm,
-                            .pid = o->by_pid || o->by_tid ? s->sample->pid : 0,
-                            .tid = o->by_tid ? s->sample->tid : 0,
-                            .cpu = o->by_cpu ? s->sample->cpu : 0,
-                            .event = s->sample->event ? (uint16_t)s->sample->event->index : 0};
-    uint64_t h = hash_combine((uintptr_t)g.comm, (uint64_t)g.pid << 32 | g.tid);
+    struct stack_group g = {
+        .comm = s->comm,
+        .pid = o->by_pid || o->by_tid ? s->sample->pid : 0,
+        .tid = o->by_tid ? s->sample->tid : 0,
+        .cpu = o->by_cpu ? s->sample->cpu : 0,
+        .block = o->slice_ns ? (uint32_t)(s->sample->time / o->slice_ns % STACKS_BLOCKS) : 0,
+        .event = s->sample->event ? (uint16_t)s->sample->event->index : 0};
+    uint64_t h = hash_combine((uintptr_t)g.comm, (uint64_t)g.pid << 32 | g.tid) + g.block;
     struct group_entry *e = &c->groups[hash_combine(h, g.cpu * 65536 + g.event) % GROUP_CACHE];
     if (e->node && e->group.comm == g.comm && e->group.pid == g.pid && e->group.tid == g.tid &&
-        e->group.cpu == g.cpu && e->group.event == g.event)
+        e->group.cpu == g.cpu && e->group.block == g.block && e->group.event == g.event)
         return e->node;
     uint32_t group = stacks_intern_group(c->stacks, &g);
     if (group == UINT32_MAX)
@@ -263,6 +278,8 @@ static int collect(void *worker, const struct replay_sample *s, struct error *er
     uint8_t weakest = PROVENANCE_EXACT;
     if (!node)
         return error_no_memory(err);
+    if (s->sample->time < c->first_time)
+        c->first_time = s->sample->time;
     c->path.nr = shared_steps(c, s, node);
     c->path_group = node;
     for (;;) {
@@ -299,6 +316,7 @@ static int collector_create(void *context, struct replay_worker *w, void **ret, 
     c->stacks = context;
     c->stacks->guests = replay_guests(replay_of(w));
     c->worker = w;
+    c->first_time = UINT64_MAX;
     if (stack_tree_init(&c->tree) < 0) {
         stack_tree_deinit(&c->tree);
         free(c);
@@ -314,6 +332,8 @@ static void collector_free(void *worker)
     struct stacks *s = c->stacks;
     if (s->error.kind == ERROR_NONE)
         stack_tree_merge(&s->tree, &c->tree, &s->error);
+    if (c->first_time < s->first_time)
+        s->first_time = c->first_time;
     stack_tree_deinit(&c->tree);
     vec_free(&c->functions);
     vec_free(&c->path);

@@ -169,7 +169,7 @@ uint32_t stacks_intern_group(struct stacks *s, const struct stack_group *g)
     for (size_t i = s->groups.nr; key.comm && i-- > 0 && ret == UINT32_MAX;) {
         const struct stack_group *o = &s->groups.at[i];
         if (o->comm == key.comm && o->pid == key.pid && o->tid == key.tid && o->cpu == key.cpu &&
-            o->event == key.event)
+            o->block == key.block && o->event == key.event)
             ret = (uint32_t)i;
     }
     if (ret == UINT32_MAX && key.comm && vec_push(&s->groups, key))
@@ -186,6 +186,7 @@ struct stacks *stacks_create(const struct stacks_options *options)
     if (!s)
         return NULL;
     s->options = *options;
+    s->first_time = UINT64_MAX;
     pthread_mutex_init(&s->lock, NULL);
     s->strings = intern_create();
     if (stack_tree_init(&s->tree) < 0 || !s->strings) {
@@ -310,4 +311,9 @@ size_t stacks_nr_groups(const struct stacks *s)
 const struct stack_group *stacks_group(const struct stacks *s, size_t index)
 {
     return &s->groups.at[index];
+}
+
+uint64_t stacks_first_time(const struct stacks *s)
+{
+    return s->first_time;
 }

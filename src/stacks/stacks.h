@@ -19,9 +19,9 @@ struct function {
     const char *module; /* NULL: in no mapping */
     const char *file;   /* with by_line: position; else NULL */
     uint32_t line;
-    uint8_t kind; /* enum frame_kind */
-    uint8_t tier;
-    bool inlined;
+    uint8_t kind;     /* enum frame_kind */
+    uint8_t tier;     /* enum frame_tier; of guests only with by_tier, else 0 */
+    bool inlined;     /* likewise */
     uint64_t address; /* of an unknown function when by_address, a known one's start when by_start
                          (generated code has none: it comes and goes); else 0 */
     uint32_t guest;   /* until stacks_finish(): its id (guest.h), which then gave symbol and module;
@@ -39,6 +39,7 @@ struct stack_group {
     const char *comm; /* NULL: not kept apart */
     uint32_t pid, tid;
     uint32_t cpu;
+    uint32_t block; /* with slice_ns; else 0 */
     uint16_t event;
 };
 
@@ -56,7 +57,12 @@ struct stacks_options {
     bool by_line;                /* functions at different lines are different */
     bool by_address;             /* unknown functions at different addresses are different */
     bool by_start;               /* functions of one name and module at different addresses, too */
+    bool by_tier;                /* guest functions that ran in different ways are different */
+    uint64_t slice_ns; /* time is cut into slices of this length, and slice N is kept in group block
+                          N modulo STACKS_BLOCKS; 0: not kept apart */
 };
+
+enum { STACKS_BLOCKS = 32 };
 
 struct stacks;
 struct stacks *stacks_create(const struct stacks_options *options);
@@ -77,5 +83,7 @@ size_t stacks_nr_functions(const struct stacks *s);
 const struct function *stacks_function(const struct stacks *s, size_t index);
 size_t stacks_nr_groups(const struct stacks *s);
 const struct stack_group *stacks_group(const struct stacks *s, size_t index);
+/* Time of the earliest sample, ns; UINT64_MAX: there was none. */
+uint64_t stacks_first_time(const struct stacks *s);
 
 #endif
