@@ -93,8 +93,8 @@ FUNCTION size_t print_numbers(int n)
 FUNCTION size_t round_of_work(unsigned seed, int slow)
 {
     size_t sum = 0;
-    for (int i = 0; i < (slow ? 10 : 8); i++)
-        sum += checksum(text + i, TEXT / 4);
+    for (int i = 0; i < (slow ? 23 : 16); i++)
+        sum += checksum(text + i, TEXT / 16);
     for (int i = 0; i < 3; i++)
         sum += count_words(text, TEXT);
     sum += (size_t)sort_items(seed) + (size_t)multiply(seed) + chain(700) + print_numbers(180);

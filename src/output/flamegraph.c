@@ -172,15 +172,6 @@ static const char *base_name(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-static int chosen_event(const struct stacks *s, int event)
-{
-    int first = event;
-    for (size_t i = 0; event < 0 && i < stacks_nr_groups(s); i++)
-        if (first < 0 || stacks_group(s, i)->event < first)
-            first = stacks_group(s, i)->event;
-    return first;
-}
-
 /* As fold writes it: an unknown function is "[module]". NULL when memory is out. */
 static const char *flame_name(const struct drawing *d, const struct stack_node *n)
 {
@@ -200,7 +191,7 @@ static const char *flame_name(const struct drawing *d, const struct stack_node *
 static int weigh(struct drawing *d)
 {
     const struct flamegraph_options *o = d->options;
-    int event = chosen_event(d->stacks, o->event);
+    int event = stacks_event(d->stacks, o->event);
     for (size_t i = d->nr; i-- > 1;) {
         const struct stack_node *n = stacks_node(d->stacks, i);
         struct flame *f = &d->flames[i];

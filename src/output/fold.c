@@ -209,15 +209,6 @@ static uint64_t weight(const struct fold_options *o, const struct stack_node *n)
 }
 
 /* The event to print: the one asked for, or the lowest that was sampled. */
-static int chosen_event(const struct stacks *s, const struct fold_options *o)
-{
-    int event = o->event;
-    for (size_t i = 0; o->event < 0 && i < stacks_nr_groups(s); i++)
-        if (event < 0 || stacks_group(s, i)->event < event)
-            event = stacks_group(s, i)->event;
-    return event;
-}
-
 static const char *name_of(const struct folder *fo, const struct stack_node *n)
 {
     size_t groups = stacks_nr_functions(fo->stacks);
@@ -283,7 +274,7 @@ static uint32_t name_path(const struct folder *fo, name_tree *tree, struct child
 static int make_tree(const struct folder *fo, name_tree *tree)
 {
     size_t nr = stacks_nr_nodes(fo->stacks);
-    int event = chosen_event(fo->stacks, fo->options);
+    int event = stacks_event(fo->stacks, fo->options->event);
     struct child_slots slots = {0};
     uint32_t *index = calloc(nr + 1, sizeof(*index)); /* 0: of another event */
     bool failed = !index || !vec_push(tree, (struct name_node){0});

@@ -58,7 +58,6 @@ struct collector {
      * afterwards a frame's code pointer may mean something else. */
     VEC(struct path_step) path;
     uint32_t path_group;
-    uint64_t first_time;
 };
 
 static bool frame_is_inlined(const struct frame *f)
@@ -278,8 +277,6 @@ static int collect(void *worker, const struct replay_sample *s, struct error *er
     uint8_t weakest = PROVENANCE_EXACT;
     if (!node)
         return error_no_memory(err);
-    if (s->sample->time < c->first_time)
-        c->first_time = s->sample->time;
     c->path.nr = shared_steps(c, s, node);
     c->path_group = node;
     for (;;) {
@@ -316,7 +313,6 @@ static int collector_create(void *context, struct replay_worker *w, void **ret, 
     c->stacks = context;
     c->stacks->guests = replay_guests(replay_of(w));
     c->worker = w;
-    c->first_time = UINT64_MAX;
     if (stack_tree_init(&c->tree) < 0) {
         stack_tree_deinit(&c->tree);
         free(c);
@@ -332,8 +328,6 @@ static void collector_free(void *worker)
     struct stacks *s = c->stacks;
     if (s->error.kind == ERROR_NONE)
         stack_tree_merge(&s->tree, &c->tree, &s->error);
-    if (c->first_time < s->first_time)
-        s->first_time = c->first_time;
     stack_tree_deinit(&c->tree);
     vec_free(&c->functions);
     vec_free(&c->path);

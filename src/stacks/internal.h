@@ -30,7 +30,6 @@ struct stacks {
     uint32_t *function_slots; /* index + 1 */
     size_t nr_function_slots;
     struct stack_tree tree;
-    uint64_t first_time;
     const struct guests *guests; /* of the replay; NULL: nothing was collected */
     struct error error;          /* of a merge */
 };

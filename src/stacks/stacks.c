@@ -186,7 +186,6 @@ struct stacks *stacks_create(const struct stacks_options *options)
     if (!s)
         return NULL;
     s->options = *options;
-    s->first_time = UINT64_MAX;
     pthread_mutex_init(&s->lock, NULL);
     s->strings = intern_create();
     if (stack_tree_init(&s->tree) < 0 || !s->strings) {
@@ -313,7 +312,11 @@ const struct stack_group *stacks_group(const struct stacks *s, size_t index)
     return &s->groups.at[index];
 }
 
-uint64_t stacks_first_time(const struct stacks *s)
+int stacks_event(const struct stacks *s, int event)
 {
-    return s->first_time;
+    int first = event;
+    for (size_t i = 0; event < 0 && i < s->groups.nr; i++)
+        if (first < 0 || s->groups.at[i].event < first)
+            first = s->groups.at[i].event;
+    return first;
 }

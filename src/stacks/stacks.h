@@ -83,7 +83,7 @@ size_t stacks_nr_functions(const struct stacks *s);
 const struct function *stacks_function(const struct stacks *s, size_t index);
 size_t stacks_nr_groups(const struct stacks *s);
 const struct stack_group *stacks_group(const struct stacks *s, size_t index);
-/* Time of the earliest sample, ns; UINT64_MAX: there was none. */
-uint64_t stacks_first_time(const struct stacks *s);
+/* `event`, or of -1 the first event that was sampled. */
+int stacks_event(const struct stacks *s, int event);
 
 #endif
