@@ -280,6 +280,12 @@ const char *dso_kallsyms(struct dso *dso)
     return once_get(d, &d->kallsyms, load_kallsyms);
 }
 
+bool dso_kallsyms_in_order(struct dso *dso)
+{
+    const char *given = dso_entry(dso)->all->options.kallsyms, *path = dso_kallsyms(dso);
+    return path && (!given || strcmp(path, given) != 0);
+}
+
 bool dso_offset_to_vaddr(struct dso *dso, uint64_t offset, uint64_t *vaddr)
 {
     const struct elf_image *image = dso_image(dso);

@@ -95,6 +95,9 @@ const struct elf_image *dso_dwp_image(struct dso *dso);
 /* DSO_KERNEL: the kallsyms file to use (option, build-id cache, /proc when the running kernel is
  * the recorded one); NULL: none. */
 const char *dso_kallsyms(struct dso *dso);
+/* Whether that file is the kernel's own or a copy of it, not one that was given: sorted by address
+ * up to the first module's line. */
+bool dso_kallsyms_in_order(struct dso *dso);
 /* DSO_KERNEL: where the recording saw the symbol that tells the relocation (the name and pgoff of
  * the kernel's MMAP, "_text" or "_stext"); needed with vmlinux or another boot's kallsyms. */
 void dso_set_reference(struct dso *dso, const char *symbol, uint64_t address);

@@ -77,7 +77,7 @@ static void file_read(struct kallsyms_file *f)
     if (fd < 0)
         return;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 && st.st_size < KALLSYMS_MAX) {
-        f->text = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+        f->text = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         f->mapped = f->text != MAP_FAILED;
         f->text = f->mapped ? f->text : NULL;
         f->size = f->mapped ? (size_t)st.st_size : 0;

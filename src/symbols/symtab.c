@@ -295,7 +295,7 @@ static size_t last_key(const struct symtab *t, uint64_t address)
     return (size_t)(base - t->keys.at);
 }
 
-struct symbol *symtab_find(struct symtab *t, uint64_t address)
+static struct symbol *loaded_find(struct symtab *t, uint64_t address)
 {
     enum { MOST = 4096 }; /* symbols around an address: far beyond any true file */
     size_t at = last_key(t, address);
@@ -341,7 +341,7 @@ const char *symtab_name(const struct symtab *t, struct symbol *s, struct intern 
 
 /* ---- the table --------------------------------------------------------------------------- */
 
-static void load(struct symtab *t, struct dso *dso, struct kallsyms_files *kallsyms)
+static void load(struct symtab *t, struct dso *dso, struct kallsyms_files *kallsyms, bool in_order)
 {
     const struct elf_image *vmlinux = dso->kind == DSO_KERNEL ? dso_image(dso) : NULL;
     if (vmlinux)
@@ -349,7 +349,7 @@ static void load(struct symtab *t, struct dso *dso, struct kallsyms_files *kalls
     else if (dso->kind != DSO_KERNEL && dso->kind != DSO_PSEUDO)
         symtab_load_elf(t, dso);
     if (!t->keys.nr && (dso->kind == DSO_KERNEL || dso->kind == DSO_KMODULE))
-        symtab_load_kallsyms(t, dso, kallsyms);
+        symtab_load_kallsyms(t, dso, kallsyms, in_order);
 }
 
 static bool settle(struct symtab *t)
@@ -365,14 +365,17 @@ static bool settle(struct symtab *t)
     return t->made && (!t->nested || make_tree(t));
 }
 
-struct symtab *symtab_create(struct dso *dso, struct kallsyms_files *kallsyms, bool no_demangle)
+static struct symtab *create(struct dso *dso, struct kallsyms_files *kallsyms, bool no_demangle,
+                             bool in_order)
 {
     struct symtab *t = calloc(1, sizeof(*t));
     if (!t)
         return NULL;
     pthread_mutex_init(&t->lock, NULL);
     t->demangle = !no_demangle && dso->kind != DSO_KERNEL && dso->kind != DSO_KMODULE;
-    load(t, dso, kallsyms);
+    t->dso = dso;
+    t->files = kallsyms;
+    load(t, dso, kallsyms, in_order);
     if (!settle(t)) {
         symtab_free(t);
         return NULL;
@@ -380,10 +383,40 @@ struct symtab *symtab_create(struct dso *dso, struct kallsyms_files *kallsyms, b
     return t;
 }
 
+struct symtab *symtab_create(struct dso *dso, struct kallsyms_files *kallsyms, bool no_demangle)
+{
+    return create(dso, kallsyms, no_demangle, true);
+}
+
+/* All symbols of a kernel of which only some were looked up. NULL: memory is out. */
+static struct symtab *whole_table(struct symtab *t)
+{
+    pthread_mutex_lock(&t->lock);
+    struct symtab *whole = atomic_load_explicit(&t->whole, memory_order_relaxed);
+    if (!whole) {
+        whole = create(t->dso, t->files, !t->demangle, false);
+        atomic_store_explicit(&t->whole, whole, memory_order_release);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return whole;
+}
+
+struct symbol *symtab_find(struct symtab *t, uint64_t address)
+{
+    struct symbol *found;
+    if (!t->core.at)
+        return loaded_find(t, address);
+    if (symtab_ordered_find(t, address, &found))
+        return found;
+    struct symtab *whole = whole_table(t);
+    return whole ? loaded_find(whole, address) : NULL;
+}
+
 void symtab_free(struct symtab *t)
 {
     if (!t)
         return;
+    symtab_free(atomic_load_explicit(&t->whole, memory_order_relaxed));
     vec_foreach (s, &t->list)
         free(*s);
     vec_foreach (c, &t->copies)

@@ -35,6 +35,13 @@ struct symtab {
     _Atomic(struct symbol *) *made; /* [keys.nr] made at first need */
     VEC(struct symbol *) list;
     VEC(char *) copies; /* of kallsyms' names */
+    /* The kernel's own lines of a text that stands in order: symbols are looked up in it, there are
+     * no keys, and `list` is sorted by start. Empty: all keys are loaded. */
+    struct kallsyms_text core;
+    uint64_t bias;                  /* added to the core's addresses */
+    _Atomic(struct symtab *) whole; /* for what the core does not tell; made at first need */
+    struct dso *dso;                /* to make it */
+    struct kallsyms_files *files;
     bool demangle;
     bool no_memory;
 };
@@ -61,9 +68,17 @@ void symtab_load_vmlinux(struct symtab *t, struct dso *dso, const struct elf_ima
  * its start where only the next symbol can tell. */
 bool symtab_elf_symbol(const struct symtab *t, const struct sort_key *k, struct symbol *ret);
 
-/* symtab_kallsyms.c */
-void symtab_load_kallsyms(struct symtab *t, struct dso *dso, struct kallsyms_files *files);
+/* symtab_kallsyms.c. With `in_order` a kernel's text that stands in order is not loaded. */
+void symtab_load_kallsyms(struct symtab *t, struct dso *dso, struct kallsyms_files *files,
+                          bool in_order);
+/* Whether the line is a symbol that counts. */
+bool symtab_kallsyms_wanted(const struct kallsyms_line *l);
 /* The name is copied: under the lock. */
 bool symtab_kallsyms_symbol(struct symtab *t, const struct sort_key *k, struct symbol *ret);
+
+/* symtab_ordered.c: symbols are to be looked up in the text; false: it cannot be. */
+bool symtab_order_kallsyms(struct symtab *t, uint64_t bias);
+/* The symbol that covers the address (NULL: memory is out); false: the whole table must tell. */
+bool symtab_ordered_find(struct symtab *t, uint64_t address, struct symbol **ret);
 
 #endif

@@ -5,7 +5,7 @@
 #include <elf.h>
 #include <string.h>
 
-static bool is_wanted(const struct kallsyms_line *l)
+bool symtab_kallsyms_wanted(const struct kallsyms_line *l)
 {
     switch (l->type | 0x20) {
     case 't':
@@ -29,7 +29,7 @@ static void add_lines(struct symtab *t, const char *module, uint64_t bias)
     struct kallsyms_line l = {0};
     while (at < t->text.end && !t->no_memory) {
         const char *line = at;
-        if (!kallsyms_line_read(&at, t->text.end, &l) || !is_wanted(&l))
+        if (!kallsyms_line_read(&at, t->text.end, &l) || !symtab_kallsyms_wanted(&l))
             continue;
         if (module && (!l.module || (size_t)(l.module_end - l.module) != module_size ||
                        memcmp(l.module, module, module_size) != 0))
@@ -73,7 +73,8 @@ static bool module_name(const struct dso *dso, char *to, size_t room)
     return true;
 }
 
-void symtab_load_kallsyms(struct symtab *t, struct dso *dso, struct kallsyms_files *files)
+void symtab_load_kallsyms(struct symtab *t, struct dso *dso, struct kallsyms_files *files,
+                          bool in_order)
 {
     char module[256];
     const char *path = dso_kallsyms(dso), *reference;
@@ -86,6 +87,8 @@ void symtab_load_kallsyms(struct symtab *t, struct dso *dso, struct kallsyms_fil
         uint64_t here = kallsyms_address(t->text, reference);
         bias = here ? recorded - here : 0;
     }
+    if (kernel && in_order && dso_kallsyms_in_order(dso) && symtab_order_kallsyms(t, bias))
+        return;
     add_lines(t, kernel ? NULL : module, bias);
     vec_foreach (k, &t->keys) {
         most = k->key > most ? k->key : most;

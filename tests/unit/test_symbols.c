@@ -19,6 +19,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char program[] = /* each line's functions inline into the next's */
@@ -644,6 +645,63 @@ static void kallsyms_need_no_order(void **state)
     intern_free(keep);
 }
 
+/* A kernel's own text is searched where it lies; the oracle is the same text given as an option,
+ * which is loaded whole. Also of a text that is not what the kernel writes. */
+static void the_kernels_own_kallsyms_is_searched(void **state)
+{
+    (void)state;
+    static const char in_order[] =
+        "0000000000000000 A fixed\n0000000000001000 D per_cpu\n0000000000001000 A end\n"
+        "ffffffff81000000 T _stext\nffffffff81000000 T _text\nffffffff81000000 A mark\n"
+        "ffffffff81000100 T one\nffffffff81000140 R no_symbol\nffffffff81000180 t $d\n"
+        "ffffffff81000200 t two\nffffffff81000200 T twin\nffffffff81000400 W three\n"
+        "ffffffff81000500 T last\nffffffff81000600 A _end\n";
+    static const char *const rest[] = {
+        "", "ffffffffc0002000 t m2\t[m]\nffffffffc0001000 t m1\t[m]\n",
+        "ffffffff81000300 T late\nffffffff81000080 T later\n", "nonsense\n\nffffffff\n"};
+    struct build_id id = {.size = 3, .bytes = {0xab, 0xcd, 0xef}};
+    mkdir(path("cache"), 0700);
+    mkdir(path("cache/.build-id"), 0700);
+    mkdir(path("cache/.build-id/ab"), 0700);
+    mkdir(path("cache/.build-id/ab/cdef"), 0700);
+    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++) {
+        FILE *f = fopen(path("cache/.build-id/ab/cdef/kallsyms"), "w");
+        fprintf(f, "%s%s", in_order, rest[i]);
+        fclose(f);
+        struct symbol_cache *caches[2];
+        struct symbols *symbols[2];
+        struct dsos *dsos[2];
+        struct dso *kernels[2];
+        for (int given = 0; given < 2; given++) {
+            struct dso_options o = {.buildid_dir = path("cache")};
+            if (given)
+                o.kallsyms = path("cache/.build-id/ab/cdef/kallsyms");
+            dsos[given] = dsos_create(&o);
+            kernels[given] = dsos_get(dsos[given], DSO_KERNEL, "[kernel.kallsyms]", &id, 0);
+            dso_set_reference(kernels[given], "_text", 0xffffffff81200000);
+            symbols[given] = symbols_create(dsos[given], &(struct symbols_options){0});
+            caches[given] = symbol_cache_create(symbols[given]);
+        }
+        for (uint64_t at = 0xffffffff811fff00; at < 0xffffffff81203000; at += 16) {
+            const struct resolved *own = symbols_resolve(caches[0], kernels[0], at, at);
+            const struct resolved *whole = symbols_resolve(caches[1], kernels[1], at, at);
+            assert_int_equal(!own->symbol, !whole->symbol);
+            if (i != 2 && own->symbol) { /* 2: out of order, where nobody could tell */
+                assert_string_equal(own->symbol, whole->symbol);
+                assert_int_equal(own->offset, whole->offset);
+                assert_int_equal(own->symbol_size, whole->symbol_size);
+            }
+        }
+        uint64_t module = 0xffffffffc0201010;
+        assert_int_equal(!symbols_resolve(caches[0], kernels[0], module, module)->symbol, i != 1);
+        for (int given = 0; given < 2; given++) {
+            symbol_cache_free(caches[given]);
+            symbols_free(symbols[given]);
+            dsos_free(dsos[given]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -662,6 +720,7 @@ int main(void)
         cmocka_unit_test(damaged_debug_info_does_no_harm),
         cmocka_unit_test(kallsyms_name_the_kernel),
         cmocka_unit_test(kallsyms_need_no_order),
+        cmocka_unit_test(the_kernels_own_kallsyms_is_searched),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
