@@ -121,6 +121,13 @@ struct trace_frames {
     size_t nr, cap; /* of names */
 };
 
+/* How many walks needed how much of their stack, lately (sample.c). */
+enum { USE_STEP = 256, USE_STEPS = 48 };
+struct stack_use {
+    uint32_t walks[USE_STEPS + 1]; /* by steps of bytes, the last: more */
+    uint32_t nr;
+};
+
 struct replay_worker {
     struct replay *replay;
     const struct replay_sink *sink;
@@ -135,13 +142,15 @@ struct replay_worker {
     struct v8_names *js_names;
     struct trace_frames traces;
     struct job job;
-    size_t stack_used; /* bytes of stack that nearly all walks need, as learnt so far */
+    struct stack_use use;
     bool sink_made;
 };
 
 /* sample.c: decode up to WALK_GROUP samples and fill their frames (the kernel's part of the
  * callchain, then the user stack); sets bad where the record lies. */
 bool sample_passes(const struct replay *r, const struct sample *head, const char *comm);
+/* How many bytes of a stack are worth reading before it is walked; 0: nothing is known yet. */
+size_t stack_use_choose(struct stack_use *u);
 int sample_walk_group(struct replay_worker *w, struct job_sample *group, size_t nr,
                       struct error *err);
 

@@ -378,7 +378,7 @@ static int do_job(struct replay_worker *w, struct error *err)
     struct replay *r = w->replay;
     struct read_counts counts = {0};
     pthread_mutex_lock(&r->read_lock);
-    perfdata_stack_used(r->pd, w->stack_used);
+    perfdata_stack_used(r->pd, stack_use_choose(&w->use));
     int got = r->failed ? 0 : read_job(r, &w->job, &counts, err);
     if (got == 0) {
         pthread_mutex_lock(&r->turn_lock);
