@@ -33,5 +33,6 @@ end
 emit("t", 0)
 local f = assert(loadstring(table.concat(out, "\n"), "=tree"))
 f()
+io.stdout:flush()
 local t0 = os.clock()
 while os.clock() - t0 < seconds do for i = 1, 10 do t(i) end end
