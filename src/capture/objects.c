@@ -16,7 +16,6 @@ enum {
     BAD_PASSES = 16,
     LINE = 64,             /* of memory that is no known object */
     PAGE = 4096,           /* what objects are found by */
-    PIECE = 32 << 10,      /* of an object in one entry */
     OBJECTS_MAX = 1 << 16, /* known at once */
     CACHED_MAX = 64 << 20, /* bytes of them */
     CHANGES_MAX = 4,       /* of an object: bytecode and traces are patched now and then */
@@ -58,23 +57,16 @@ struct bad_line {
 };
 
 struct object_process {
-    pid_t pid;
     struct process_memory *memory;
-    struct object_sink sink;
     VEC(const struct luajit_layout *) layouts;
     VEC(struct object) objects;
     struct table pages; /* address / PAGE -> struct page */
     uint32_t pass;
     size_t hand, late_hand;   /* where the sweeps go on */
     uint64_t told_at, retell; /* ns: when all marks were written last, and how long that holds */
-    struct vmevent_writer writer;
-    bool writing; /* the writer has been begun */
-    uint64_t sequence;
     struct object_stats stats;
-    bool failed;
-    struct error error;
     struct bad_line bad[BAD_LINES];
-    uint8_t buffer[VMEVENT_MAX];
+    struct payload out;
 };
 
 /* ---- making -------------------------------------------------------------------------------- */
@@ -87,9 +79,9 @@ int object_process_create(pid_t pid, struct process_memory *memory, const struct
         process_memory_close(memory);
         return error_no_memory(err);
     }
-    p->pid = pid;
+    p->out.pid = pid;
+    p->out.sink = *sink;
     p->memory = memory;
-    p->sink = *sink;
     p->told_at = sink->now(sink->context);
     p->retell = RETELL_NS;
     *ret = p;
@@ -136,60 +128,29 @@ int object_process_layout(struct object_process *p, const struct luajit_layout *
 
 struct object_stats object_process_stats(const struct object_process *p)
 {
-    return p->stats;
+    struct object_stats stats = p->stats;
+    stats.bytes = p->out.bytes;
+    return stats;
 }
 
 static uint64_t now(const struct object_process *p)
 {
-    return p->sink.now(p->sink.context);
+    return payload_now(&p->out);
 }
 
 /* ---- telling ------------------------------------------------------------------------------- */
 
-static void send(struct object_process *p)
-{
-    struct error why;
-    if (!p->writing)
-        return;
-    p->writing = false;
-    size_t size = vmevent_end(&p->writer, now(p));
-    p->stats.bytes += size;
-    if (!p->failed && p->sink.write(p->sink.context, p->buffer, size, &why) < 0) {
-        p->failed = true;
-        p->error = why;
-    }
-}
-
-static void put(struct object_process *p, const struct vmevent_entry *entry)
-{
-    const struct vmevent_header head = {.kind = VMEVENT_MEM,
-                                        .pid = (uint32_t)p->pid,
-                                        .sequence = p->sequence,
-                                        .before = entry->before};
-    if (p->writing && vmevent_add(&p->writer, entry))
-        return;
-    send(p);
-    p->sequence++;
-    vmevent_begin(&p->writer, p->buffer, sizeof(p->buffer), &head);
-    p->writing = true;
-    vmevent_add(&p->writer, entry); /* a piece fits into an empty payload */
-}
-
 /* `flags`: VMENTRY_UNCHANGED for a mark. */
 static void tell(struct object_process *p, struct object *o, uint8_t flags)
 {
-    for (uint32_t at = 0; at < o->length; at += PIECE) {
-        const struct vmevent_entry entry = {
-            .address = o->address + at,
-            .length = o->length - at < PIECE ? o->length - at : PIECE,
-            .kind = o->kind,
-            .flags = flags | VMENTRY_TIMED,
-            .before = o->before,
-            .after = o->after,
-            .bytes = o->bytes + at,
-        };
-        put(p, &entry);
-    }
+    const struct vmevent_entry entry = {.address = o->address,
+                                        .length = o->length,
+                                        .kind = o->kind,
+                                        .flags = flags,
+                                        .before = o->before,
+                                        .after = o->after,
+                                        .bytes = o->bytes};
+    payload_put(&p->out, &entry);
     p->stats.told += !(flags & VMENTRY_UNCHANGED);
     p->stats.marks += (flags & VMENTRY_UNCHANGED) != 0;
     o->told = o->before;
@@ -206,16 +167,13 @@ int object_process_flush(struct object_process *p, struct error *err)
 {
     vec_foreach (o, &p->objects)
         tell_mark(p, o);
-    send(p);
     p->told_at = now(p);
-    if (p->failed && err)
-        *err = p->error;
-    return p->failed ? -1 : 0;
+    return payload_send(&p->out, err);
 }
 
 void object_process_retell(struct object_process *p)
 {
-    p->writing = false;
+    payload_drop(&p->out);
     forget_all(p);
 }
 
@@ -506,8 +464,5 @@ int object_process_pass(struct object_process *p, size_t budget, struct error *e
         p->retell = 2 * p->retell < RETELL_MAX_NS ? 2 * p->retell : RETELL_MAX_NS;
         return object_process_flush(p, err);
     }
-    send(p);
-    if (p->failed && err)
-        *err = p->error;
-    return p->failed ? -1 : 0;
+    return payload_send(&p->out, err);
 }

@@ -12,6 +12,7 @@
 #define CAPTURE_OBJECTS_H
 
 #include "base/error.h"
+#include "capture/payload.h"
 #include "capture/vmscan.h"
 #include "unwind/luajit/layout.h"
 #include "unwind/memory.h"
@@ -20,14 +21,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-
-/* Where the log goes, and the clock of the recording. */
-struct object_sink {
-    /* One payload (perfdata/vmevent.h), no larger than VMEVENT_MAX. */
-    int (*write)(void *context, const void *payload, size_t size, struct error *err);
-    uint64_t (*now)(void *context); /* ns */
-    void *context;
-};
 
 /* Counts since the process was begun. */
 struct object_stats {

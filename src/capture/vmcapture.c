@@ -54,7 +54,7 @@ struct vm_capture {
     bool logs;                     /* the recording's clock can be read: reads have times */
     bool told_full;                /* that the copier's table is full */
     struct vm_capture_stats stats; /* of targets that are gone */
-    uint8_t record[1 << 16];
+    uint8_t record[PAYLOAD_RECORD_MAX];
 };
 
 static void say(const struct vm_capture *vc, bool detail, const char *line)
@@ -78,36 +78,13 @@ static uint64_t log_now(void *context)
     return vc->capture ? capture_now(vc->capture) : 0;
 }
 
-/* One payload as a sample of ljperf:mem: copier_attr()'s fields. */
 static int log_write(void *context, const void *payload, size_t size, struct error *err)
 {
     struct vm_capture *vc = context;
-    struct vmevent_header head;
-    memcpy(&head, payload, sizeof(head));
-    uint32_t raw = (uint32_t)((size + 4 + 7) & ~(size_t)7) - 4;
-    const struct {
-        struct perf_event_header header;
-        uint64_t id, ip;
-        uint32_t pid, tid;
-        uint64_t time;
-        uint32_t cpu, reserved;
-        uint32_t raw_size;
-    } __attribute__((packed)) start = {
-        .header = {.type = PERF_RECORD_SAMPLE,
-                   .misc = PERF_RECORD_MISC_USER,
-                   .size = (uint16_t)(sizeof(start) + raw)},
-        .id = MEM_ID,
-        .pid = head.pid,
-        .tid = head.pid,
-        .time = log_now(vc),
-        .raw_size = raw,
-    };
-    if (sizeof(start) + raw > sizeof(vc->record))
+    size_t record = payload_record(payload, size, MEM_ID, log_now(vc), vc->record);
+    if (!record)
         return error_set(err, ERROR_UNSUPPORTED, "ljperf:mem: %zu bytes do not fit a record", size);
-    memcpy(vc->record, &start, sizeof(start));
-    memcpy(vc->record + sizeof(start), payload, size);
-    memset(vc->record + sizeof(start) + size, 0, raw - size);
-    return capture_write(vc->capture, vc->record, sizeof(start) + raw, err);
+    return capture_write(vc->capture, vc->record, record, err);
 }
 
 /* ---- targets ------------------------------------------------------------------------------- */

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What is read of a process on its way into a recording: entries are put into payloads
+ * (perfdata/vmevent.h) as long as they fit, payloads into samples of `ljperf:mem`. */
+#ifndef CAPTURE_PAYLOAD_H
+#define CAPTURE_PAYLOAD_H
+
+#include "base/error.h"
+#include "perfdata/vmevent.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Where the log goes, and the clock of the recording. */
+struct object_sink {
+    /* One payload (perfdata/vmevent.h), no larger than VMEVENT_MAX. */
+    int (*write)(void *context, const void *payload, size_t size, struct error *err);
+    uint64_t (*now)(void *context); /* ns */
+    void *context;
+};
+
+/* The entries of one process. `pid` and `sink` are set by its owner, the rest is zero. */
+struct payload {
+    pid_t pid;
+    struct object_sink sink;
+    struct vmevent_writer writer;
+    bool writing; /* the writer has been begun */
+    uint64_t sequence;
+    uint64_t bytes; /* of payloads written */
+    bool failed;    /* one could not be written: nothing more is */
+    struct error error;
+    uint8_t buffer[VMEVENT_MAX];
+};
+
+uint64_t payload_now(const struct payload *p);
+/* Add an entry of any length: in pieces, with its times. */
+void payload_put(struct payload *p, const struct vmevent_entry *entry);
+/* Write what waits. -1: that, or something before, could not be written. */
+int payload_send(struct payload *p, struct error *err);
+/* Forget what waits. */
+void payload_drop(struct payload *p);
+
+/* A payload as one sample of `ljperf:mem` (copier_attr()'s fields) in `record`; its size, 0: it is
+ * too large. */
+enum { PAYLOAD_RECORD_MAX = 1 << 16 };
+size_t payload_record(const void *payload, size_t size, uint64_t id, uint64_t time,
+                      uint8_t record[PAYLOAD_RECORD_MAX]);
+
+#endif
