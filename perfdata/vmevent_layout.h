@@ -87,6 +87,8 @@ enum vmentry_kind {
     VMENTRY_OBJECT,   /* VMEVENT_MEM: a whole object that does not change while it lives (string,
                          prototype, function, trace, machine code), recognised by its header */
     VMENTRY_FUNCTION, /* VMEVENT_STACK: the head of a function that a slot of the stack names */
+    VMENTRY_INDEX,    /* VMEVENT_MEM: no memory (address 0), but two u64 that belong together: V8's
+                         tagged BytecodeArray, and the SharedFunctionInfo it is of */
 };
 
 /* Bits of vmevent_entry_header.flags. */

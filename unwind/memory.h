@@ -22,6 +22,10 @@ struct memory_layer {
     void *context;
 };
 
+struct memory_range {
+    uint64_t start, end; /* end is not in it */
+};
+
 struct memory {
     const uint8_t *stack; /* bytes that stood at stack_start, exact at `time`; may be unaligned */
     uint64_t stack_start;

@@ -28,7 +28,7 @@ struct copier {
     int program, processes, outputs, counters;
     unsigned nr_cpus;
     const char *limit;
-    VEC(int) fds; /* of the copier's own events */
+    VEC(int) fds; /* of the copier's own events, and links to others' */
     VEC(uint64_t) ids;
 };
 
@@ -244,6 +244,11 @@ int copier_open_cpu(struct copier *c, int cpu, int ring_fd, const struct perf_ev
         return error_system(err, errno, "eBPF: cpu %d: the id of the copier's event", cpu);
     if (!vec_push(&c->ids, id))
         return error_no_memory(err);
+    return copier_use_output(c, cpu, fd, err);
+}
+
+int copier_use_output(struct copier *c, int cpu, int fd, struct error *err)
+{
     uint32_t key = (uint32_t)cpu;
     int failed = bpf_map_update_elem(c->outputs, &key, &fd, BPF_ANY);
     return failed ? error_system(err, -failed, "eBPF: cpu %d: the copier's output", cpu) : 0;
@@ -260,6 +265,17 @@ int copier_attach(struct copier *c, int sampling_fd, struct error *err)
     if (ioctl(sampling_fd, PERF_EVENT_IOC_SET_BPF, c->program) < 0)
         return refused(errno, "attaching the copier to a sampling event", err);
     return 0;
+}
+
+int copier_link(struct copier *c, int sampling_fd, struct error *err)
+{
+    int link = bpf_link_create(c->program, sampling_fd, BPF_PERF_EVENT, NULL);
+    if (link < 0)
+        return refused(-link, "linking the copier to a sampling event (Linux 5.15)", err);
+    if (vec_push(&c->fds, link))
+        return 0;
+    close(link);
+    return error_no_memory(err);
 }
 
 /* ---- which VMs --------------------------------------------------------------------------- */

@@ -347,7 +347,7 @@ uint64_t vmscan_main_state(const struct memory *m, const struct luajit_vm *vm)
 struct vmscan_job {
     struct process_memory *memory; /* NULL: the process has no LuaJIT */
     vmscan_blob_list blobs;
-    VEC(struct memory_range) ranges;
+    vmscan_range_list ranges;
     size_t at; /* next range */
     luajit_vm_list found;
 };
@@ -360,19 +360,19 @@ enum {
 };
 
 /* A run of pages that are there, cut into pieces. */
-static bool push_run(struct vmscan_job *job, uint64_t start, uint64_t end)
+static bool push_run(vmscan_range_list *ranges, uint64_t start, uint64_t end)
 {
     for (; end - start > PIECE + OVERLAP; start += PIECE) {
-        if (!vec_push(&job->ranges, (struct memory_range){start, start + PIECE + OVERLAP}))
+        if (!vec_push(ranges, (struct memory_range){start, start + PIECE + OVERLAP}))
             return false;
     }
-    return start == end || vec_push(&job->ranges, (struct memory_range){start, end});
+    return start == end || vec_push(ranges, (struct memory_range){start, end});
 }
 
 /* The pages of a mapping that were ever written: present or swapped out, says
  * Documentation/admin-guide/mm/pagemap.rst (bits 63 and 62). Reading the others would only make
  * the kernel show zeros, and of threads' stacks that is nearly all. */
-static bool push_mapping(struct vmscan_job *job, const struct process_map *map, int pagemap)
+static bool push_mapping(vmscan_range_list *ranges, const struct process_map *map, int pagemap)
 {
     uint64_t entries[PAGEMAP_AT_ONCE], run = 0;
     for (uint64_t page = map->start; page < map->end;) {
@@ -380,19 +380,26 @@ static bool push_mapping(struct vmscan_job *job, const struct process_map *map, 
             (map->end - page) / PAGE < PAGEMAP_AT_ONCE ? (map->end - page) / PAGE : PAGEMAP_AT_ONCE;
         if (pagemap < 0 ||
             pread(pagemap, entries, nr * 8, (off_t)(page / PAGE * 8)) != (ssize_t)(nr * 8))
-            return push_run(job, run ? run : page, map->end);
+            return push_run(ranges, run ? run : page, map->end);
         for (size_t i = 0; i < nr; i++, page += PAGE) {
             bool there = entries[i] >> 62;
             if (there && !run)
                 run = page;
             if (there || !run)
                 continue;
-            if (!push_run(job, run, page))
+            if (!push_run(ranges, run, page))
                 return false;
             run = 0;
         }
     }
-    return !run || push_run(job, run, map->end);
+    return !run || push_run(ranges, run, map->end);
+}
+
+static int pagemap_open(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
+    return open(path, O_RDONLY | O_CLOEXEC);
 }
 
 /* Heaps, anonymous mappings and data: what a VM can stand in. Shared memory and files that are
@@ -400,19 +407,36 @@ static bool push_mapping(struct vmscan_job *job, const struct process_map *map, 
 static int find_ranges(struct vmscan_job *job, pid_t pid, const struct process_maps *maps,
                        struct error *err)
 {
-    char path[64];
     bool ok = true;
-    snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
-    int pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    int pagemap = pagemap_open(pid);
     vec_foreach (map, &maps->maps) {
         bool is_candidate = (map->prot & (PROT_READ | PROT_WRITE)) == (PROT_READ | PROT_WRITE) &&
                             !map->shared && map->path[0] != '[';
         bool is_heap = strcmp(map->path, "[heap]") == 0 || strncmp(map->path, "[anon", 5) == 0;
         if (ok && (is_candidate || is_heap))
-            ok = push_mapping(job, map, pagemap);
+            ok = push_mapping(&job->ranges, map, pagemap);
     }
     if (pagemap >= 0)
         close(pagemap);
+    return ok ? 0 : error_no_memory(err);
+}
+
+int vmscan_ranges(pid_t pid, vmscan_range_list *ret, struct error *err)
+{
+    struct process_maps maps;
+    bool ok = true;
+    if (process_maps_read(pid, &maps, err) < 0)
+        return -1;
+    int pagemap = pagemap_open(pid);
+    vec_foreach (map, &maps.maps) {
+        bool is_candidate = map->prot & PROT_READ && !map->shared &&
+                            (!map->path[0] || strncmp(map->path, "[anon", 5) == 0);
+        if (ok && is_candidate)
+            ok = push_mapping(ret, map, pagemap);
+    }
+    if (pagemap >= 0)
+        close(pagemap);
+    process_maps_free(&maps);
     return ok ? 0 : error_no_memory(err);
 }
 

@@ -61,6 +61,11 @@ struct vmscan_vm {
 
 typedef VEC(struct vmscan_vm) vmscan_vm_list;
 typedef VEC(struct luajit_blob) vmscan_blob_list;
+typedef VEC(struct memory_range) vmscan_range_list;
+
+/* Append all private memory of a process that is no file's and was ever written, read-only memory
+ * and code included, in pieces of some MiB that overlap. Errors: as process_maps_read. */
+int vmscan_ranges(pid_t pid, vmscan_range_list *ret, struct error *err);
 
 /* Knows files it has looked into already, for all processes. */
 struct vmscan;

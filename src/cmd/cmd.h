@@ -13,6 +13,7 @@ int cmd_fold(int argc, char **argv);
 int cmd_flamegraph(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_snapshot(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_bt(int argc, char **argv);
 int cmd_dump(int argc, char **argv);

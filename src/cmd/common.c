@@ -28,6 +28,7 @@ const char common_help[] =
     "  -k, --vmlinux FILE   kernel image\n"
     "      --kallsyms FILE  kernel symbols\n"
     "      --jitdump FILE   one more jitdump to read\n"
+    "      --snapshot FILE  memory of recorded processes (of ljperf snapshot, or a core)\n"
     "      --no-jit         read no jitdumps and perf maps\n"
     "      --no-debuginfod  do not ask debuginfod servers (DEBUGINFOD_URLS)\n"
     "  -f, --force          use files whose owner or build id does not match\n"
@@ -82,6 +83,7 @@ void common_free(struct common *c)
     vec_free(&c->replay.cpus);
     vec_free(&c->replay.times);
     vec_free(&c->jitdumps);
+    vec_free(&c->snapshots);
 }
 
 /* ---- values -------------------------------------------------------------------------------- */
@@ -279,6 +281,12 @@ bool common_option(struct common *c, int option, const char *value, struct error
         o->session.jitdumps = c->jitdumps.at;
         o->session.nr_jitdumps = c->jitdumps.nr;
         return true;
+    case OPT_SNAPSHOT:
+        if (!vec_push(&c->snapshots, value))
+            error_no_memory(err);
+        o->snapshots = c->snapshots.at;
+        o->nr_snapshots = c->snapshots.nr;
+        return true;
     case OPT_NO_DEBUGINFOD:
         o->dso.no_debuginfod = true;
         return true;
@@ -390,6 +398,8 @@ void common_summary(const struct common *c, struct replay *r)
     end_progress(c);
     const char *warning;
     for (size_t i = 0; (warning = session_warning(replay_session(r), i)); i++)
+        fprintf(stderr, "ljperf: %s\n", warning);
+    for (size_t i = 0; (warning = replay_warning(r, i)); i++)
         fprintf(stderr, "ljperf: %s\n", warning);
     say_loss(perfdata_loss(replay_perfdata(r)));
     if (st->bad)

@@ -38,6 +38,7 @@ enum common_option {
     OPT_THREADS,
     OPT_QUIET,
     OPT_NO_DEBUGINFOD,
+    OPT_SNAPSHOT,
     OPT_COMMON_END, /* a command's own long options start here */
 };
 
@@ -62,6 +63,7 @@ enum common_option {
         {"no-jit", no_argument, NULL, OPT_NO_JIT},                                                 \
         {"threads", required_argument, NULL, OPT_THREADS},                                         \
         {"no-debuginfod", no_argument, NULL, OPT_NO_DEBUGINFOD},                                   \
+        {"snapshot", required_argument, NULL, OPT_SNAPSHOT},                                       \
         {"quiet", no_argument, NULL, OPT_QUIET},                                                   \
     {                                                                                              \
         "help", no_argument, NULL, OPT_HELP                                                        \
@@ -72,7 +74,7 @@ extern const char common_help[];
 
 struct common {
     struct replay_options replay;
-    name_list jitdumps;
+    name_list jitdumps, snapshots;
     bool verbose, quiet;
     bool progress_shown;
     int progress_percent;

@@ -16,6 +16,7 @@ static const struct command {
     const char *summary;
 } commands[] = {
     {"record", cmd_record, "a recording, as perf record makes them, with trimmed stacks"},
+    {"snapshot", cmd_snapshot, "what perf record lacks of LuaJIT and V8, read beside it"},
     {"script", cmd_script, "every sample with its stack, as perf script prints it"},
     {"report", cmd_report, "where the time went: overhead by function, call trees"},
     {"fold", cmd_fold, "folded stacks, for flame graph tools"},

@@ -5,6 +5,7 @@
 
 #include "base/intern.h"
 #include "replay/replay.h"
+#include "session/snapshots.h"
 #include "session/vmmemory.h"
 #include "unwind/guest.h"
 #include "unwind/luajit/walk.h"
@@ -76,6 +77,7 @@ struct replay {
     struct member_table *members;
     struct copy_table *copies;
     struct vmlog *log; /* what the recorder read of processes; NULL: nothing */
+    struct snapshots *snapshots; /* the same, of others; NULL: none */
     uint64_t next_turn;
     bool at_end;
 

@@ -20,6 +20,13 @@ static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *
     return true;
 }
 
+/* Of a snapshot: by the BytecodeArray, which stays where it is while closures come and go. */
+static size_t find_functions(void *context, uint64_t bytecode, uint64_t *ret, size_t max)
+{
+    const struct sample_js *js = context;
+    return snapshots_functions(js->worker->replay->snapshots, js->place->pid, bytecode, ret, max);
+}
+
 /* Both walkers' states, one behind the other. */
 struct js_state {
     struct walker_state head;
@@ -69,6 +76,8 @@ const struct walker *sample_js_walker(struct replay_worker *w, const struct sess
     ret->asked = false;
     ret->lua = lua;
     ret->process = (struct v8_process){.namer = {.name = name_frame, .context = ret}};
+    if (w->replay->snapshots)
+        ret->process.functions = find_functions;
     ret->inner = v8_walker(&ret->process);
     ret->outer = (struct walker){.wants = wants,
                                  .step = step,

@@ -27,16 +27,21 @@ static bool name_frame(void *context, const struct memory *m, const struct luaji
     return true;
 }
 
-/* The VMs that were copied with the sample: where references have 32 bits no register of a trace
- * says whose it is. */
-static void use_copied_vms(struct sample_lua *lua)
+/* The VMs that were copied with the sample, or found by a snapshot: where references have 32 bits no
+ * register of a trace says whose it is. */
+static void use_known_vms(struct sample_lua *lua)
 {
-    size_t nr = 0;
+    uint64_t gs[VM_COPY_VMS];
+    size_t nr = 0, nr_gs = lua->copy ? lua->copy->nr_vms : 0;
+    if (lua->copy)
+        memcpy(gs, lua->copy->g, nr_gs * sizeof(*gs));
+    else
+        nr_gs = snapshots_globals(lua->worker->replay->snapshots, lua->place->pid, gs, VM_COPY_VMS);
     for (size_t i = 0; i < lua->process.nr_blobs; i++) {
         const struct luajit_blob *b = &lua->process.blobs[i];
-        for (uint32_t k = 0; !b->layout->gc64 && k < lua->copy->nr_vms && nr < VM_COPY_VMS; k++)
+        for (uint32_t k = 0; !b->layout->gc64 && k < nr_gs && nr < VM_COPY_VMS; k++)
             lua->vms[nr++] =
-                (struct luajit_vm){.g = lua->copy->g[k], .blob = b->address, .layout = b->layout};
+                (struct luajit_vm){.g = gs[k], .blob = b->address, .layout = b->layout};
     }
     lua->process.vms = lua->vms;
     lua->process.nr_vms = nr;
@@ -48,8 +53,8 @@ static bool wants(const void *context, const struct code *code)
     if (code->owner != CODE_ELF && code->owner != CODE_KERNEL && !lua->asked) {
         lua->process.blobs = session_luajit(lua->place, &lua->process.nr_blobs);
         lua->asked = true;
-        if (lua->copy && !lua->process.nr_vms)
-            use_copied_vms(lua);
+        if ((lua->copy || lua->worker->replay->snapshots) && !lua->process.nr_vms)
+            use_known_vms(lua);
     }
     return lua->inner.wants(lua->inner.context, code);
 }

@@ -29,10 +29,14 @@ static int open_parts(struct replay *r, struct error *err)
     const char *path = r->options.input ? r->options.input : "perf.data";
     if (perfdata_open(path, &reading, &r->pd, err) < 0 || vmlog_read(r->pd, &r->log, err) < 0)
         return -1;
-    r->options.dso.no_v8 = !r->log; /* nobody will ask (sample.c) */
+    r->options.dso.no_v8 = !r->log && !r->options.nr_snapshots; /* nobody will ask (sample.c) */
     r->dsos = dsos_create(&r->options.dso);
     if (!r->dsos)
         return error_no_memory(err);
+    if (r->options.nr_snapshots &&
+        snapshots_open(r->options.snapshots, r->options.nr_snapshots, r->pd, r->dsos,
+                       &r->options.dso, &r->snapshots, err) < 0)
+        return -1;
     if (session_create(r->pd, r->dsos, &r->options.session, &r->session, err) < 0)
         return -1;
     r->symbols = symbols_create(r->dsos, &r->options.symbols);
@@ -76,6 +80,7 @@ void replay_free(struct replay *r)
         return;
     symbols_free(r->symbols);
     vmlog_free(r->log);
+    snapshots_free(r->snapshots);
     copy_table_free(r->copies);
     session_free(r->session);
     dsos_free(r->dsos);
@@ -477,6 +482,11 @@ int replay_run(struct replay *r, const struct replay_sink *sink, struct error *e
 }
 
 /* ---- asking -------------------------------------------------------------------------------- */
+
+const char *replay_warning(const struct replay *r, size_t index)
+{
+    return snapshots_warning(r->snapshots, index);
+}
 
 const struct perfdata *replay_perfdata(const struct replay *r)
 {

@@ -47,6 +47,8 @@ struct replay_options {
     struct dso_options dso;
     struct symbols_options symbols;
     struct session_options session;
+    const char *const *snapshots; /* memory read beside the recording (session/snapshots.h) */
+    size_t nr_snapshots;
     /* Called now and then under the read lock; total 0: unknown. May be NULL. */
     void (*progress)(void *context, uint64_t done, uint64_t total);
     void *progress_context;
@@ -103,6 +105,8 @@ int replay_run(struct replay *r, const struct replay_sink *sink, struct error *e
 
 const struct perfdata *replay_perfdata(const struct replay *r);
 const struct session *replay_session(const struct replay *r);
+/* What deserves a line on stderr, of snapshots and of what was not recorded; NULL: no more. */
+const char *replay_warning(const struct replay *r, size_t index);
 struct dsos *replay_dsos(const struct replay *r);
 /* Functions of guest languages that frames refer to. */
 struct guests *replay_guests(const struct replay *r);

@@ -131,10 +131,11 @@ static bool has_user_stack(const struct job *job, const struct sample *s)
 
 /* Where bytes come from behind the stack copy: the VM's stack as copied with the sample, what the
  * recorder read of the process, files. */
-enum { LAYERS = 3 };
+enum { LAYERS = 3 + SNAPSHOT_LAYERS };
 struct sample_memory {
     struct memory_layer layers[LAYERS];
     struct vmlog_view view;
+    struct snapshot_layers snapshots;
 };
 
 static size_t sample_layers(const struct replay_worker *w, struct job_sample *s,
@@ -152,6 +153,9 @@ static size_t sample_layers(const struct replay_worker *w, struct job_sample *s,
         ret->view = (struct vmlog_view){.log = w->replay->log, .pid = s->sample.pid};
         ret->layers[nr++] = vmlog_layer(&ret->view);
     }
+    snapshots_layers(w->replay->snapshots, s->sample.pid, &ret->snapshots);
+    for (size_t i = 0; i < ret->snapshots.nr; i++)
+        ret->layers[nr++] = ret->snapshots.at[i];
     ret->layers[nr++] = session_memory(&s->place);
     return nr;
 }
@@ -171,7 +175,7 @@ static void user_input(struct replay_worker *w, struct job_sample *s, size_t at,
     if (s->copy.bytes && !s->copy_differs)
         w->luas[at].copy = &w->copies[at];
     ret->walker = sample_js_walker(w, &s->place, ret->walker, &w->jss[at]);
-    w->jss[at].process.no_objects = !w->replay->log;
+    w->jss[at].process.no_objects = !w->replay->log && !w->replay->snapshots;
 }
 
 /* Decode a group, and walk its user stacks side by side; stacks[] follow the samples that have

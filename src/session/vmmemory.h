@@ -71,8 +71,17 @@ struct vmlog_stats {
     uint64_t bad;      /* payloads that lie, as far as they do */
 };
 
-/* Contents are kept in an unnamed temporary file. */
+/* How its times stand to those of the samples. */
+enum vmlog_order {
+    VMLOG_RECORDED, /* with the samples, by the rules above */
+    VMLOG_BESIDE,   /* on the same clock, but not for these samples: only what was read equal before
+                       and   after is exact, the rest `image` */
+    VMLOG_APART,    /* on another clock: the newest is taken, all is `image` */
+};
+
+/* Contents are kept in an unnamed temporary file. VMLOG_RECORDED, until that is set. */
 int vmlog_create(struct vmlog **ret, struct error *err);
+void vmlog_set_order(struct vmlog *log, enum vmlog_order order);
 void vmlog_free(struct vmlog *log);
 
 /* Take over a VMEVENT_MEM or VMEVENT_CLOSE (others are passed over). */
@@ -81,6 +90,8 @@ int vmlog_add(struct vmlog *log, struct vmevent *e, struct error *err);
  * `parent`. Any order. */
 int vmlog_exec(struct vmlog *log, uint32_t pid, uint64_t time, struct error *err);
 int vmlog_fork(struct vmlog *log, uint32_t parent, uint32_t pid, uint64_t time, struct error *err);
+/* Every payload of a recording, and its execs and forks. `pd` is read to its end. */
+int vmlog_add_all(struct vmlog *log, struct perfdata *pd, struct error *err);
 int vmlog_settle(struct vmlog *log, struct error *err);
 
 /* Everything of a recording: reads it once from the start to the end. NULL: there is no event that
@@ -88,6 +99,16 @@ int vmlog_settle(struct vmlog *log, struct error *err);
 int vmlog_read(const struct perfdata *pd, struct vmlog **ret, struct error *err);
 
 struct vmlog_stats vmlog_stats(const struct vmlog *log);
+
+/* What else was noted of a process, once settled: global_States of its Lua VMs; and of V8 what
+ * function a BytecodeArray may be of (both tagged). How many there are; as many as `max` are told.
+ */
+size_t vmlog_globals(const struct vmlog *log, uint32_t pid, uint64_t *ret, size_t max);
+size_t vmlog_functions(const struct vmlog *log, uint32_t pid, uint64_t bytecode, uint64_t *ret,
+                       size_t max);
+/* Note one of the latter. */
+int vmlog_add_function(struct vmlog *log, uint32_t pid, uint64_t bytecode, uint64_t function,
+                       struct error *err);
 
 /* The log as a process had it at the time that is asked for. */
 struct vmlog_view {

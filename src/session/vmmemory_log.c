@@ -36,6 +36,13 @@ struct life {
     size_t first, nr; /* its versions, once settled */
 };
 
+/* Two words that belong together: of V8 (VMENTRY_INDEX), or a VM's address and 0. */
+struct note {
+    uint64_t from, to;
+    uint32_t pid;
+    uint8_t kind; /* enum vmentry_kind */
+};
+
 struct lives {
     VEC(uint32_t) at; /* in order of `from` */
 };
@@ -43,6 +50,8 @@ struct lives {
 struct vmlog {
     VEC(struct version) versions;
     VEC(struct life) lives;
+    VEC(struct note) notes; /* settled: sorted, each once */
+    enum vmlog_order order;
     struct table processes; /* pid -> struct lives */
     uint32_t *slots;        /* newest version of a range: index + 1 */
     size_t nr_slots;
@@ -83,6 +92,11 @@ int vmlog_create(struct vmlog **ret, struct error *err)
     return 0;
 }
 
+void vmlog_set_order(struct vmlog *log, enum vmlog_order order)
+{
+    log->order = order;
+}
+
 void vmlog_free(struct vmlog *log)
 {
     if (!log)
@@ -100,6 +114,7 @@ void vmlog_free(struct vmlog *log)
         close(log->fd);
     vec_free(&log->versions);
     vec_free(&log->lives);
+    vec_free(&log->notes);
     free(log->slots);
     free(log->ends);
     free(log->buffer);
@@ -255,6 +270,102 @@ static void extend(struct version *v, const struct vmevent_entry *e)
     }
 }
 
+/* ---- notes --------------------------------------------------------------------------------- */
+
+static int note_add(struct vmlog *log, struct note note, struct error *err)
+{
+    if (log->notes.nr >= VERSIONS_MAX) {
+        log->stats.over++;
+        return 0;
+    }
+    return vec_push(&log->notes, note) ? 0 : error_no_memory(err);
+}
+
+int vmlog_add_function(struct vmlog *log, uint32_t pid, uint64_t bytecode, uint64_t function,
+                       struct error *err)
+{
+    return note_add(log, (struct note){bytecode, function, pid, VMENTRY_INDEX}, err);
+}
+
+/* An address range that is none. */
+static int add_index(struct vmlog *log, uint32_t pid, const struct vmevent_entry *e,
+                     struct error *err)
+{
+    uint64_t pair[2];
+    if (e->length != sizeof(pair) || !e->bytes)
+        return 0;
+    memcpy(pair, e->bytes, sizeof(pair));
+    return vmlog_add_function(log, pid, pair[0], pair[1], err);
+}
+
+static int by_note(const void *a, const void *b)
+{
+    const struct note *x = a, *y = b;
+    if (x->pid != y->pid)
+        return x->pid < y->pid ? -1 : 1;
+    if (x->kind != y->kind)
+        return x->kind < y->kind ? -1 : 1;
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    return x->to < y->to ? -1 : x->to > y->to;
+}
+
+static void settle_notes(struct vmlog *log)
+{
+    size_t nr = 0;
+    if (log->notes.nr)
+        qsort(log->notes.at, log->notes.nr, sizeof(*log->notes.at), by_note);
+    for (size_t i = 0; i < log->notes.nr; i++)
+        if (!nr || by_note(&log->notes.at[nr - 1], &log->notes.at[i]) != 0)
+            log->notes.at[nr++] = log->notes.at[i];
+    log->notes.nr = nr;
+}
+
+/* Index of the first that is not before `like`. */
+static size_t note_from(const struct vmlog *log, struct note like)
+{
+    size_t low = 0, high = log->notes.nr;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (by_note(&log->notes.at[mid], &like) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+size_t vmlog_functions(const struct vmlog *log, uint32_t pid, uint64_t bytecode, uint64_t *ret,
+                       size_t max)
+{
+    const struct note like = {.from = bytecode, .pid = pid, .kind = VMENTRY_INDEX};
+    size_t nr = 0;
+    for (size_t i = note_from(log, like); i < log->notes.nr; i++) {
+        const struct note *n = &log->notes.at[i];
+        if (n->pid != pid || n->kind != VMENTRY_INDEX || n->from != bytecode)
+            break;
+        if (nr++ < max)
+            ret[nr - 1] = n->to;
+    }
+    return nr;
+}
+
+size_t vmlog_globals(const struct vmlog *log, uint32_t pid, uint64_t *ret, size_t max)
+{
+    const struct note like = {.pid = pid, .kind = VMENTRY_GLOBAL};
+    size_t nr = 0;
+    for (size_t i = note_from(log, like); i < log->notes.nr; i++) {
+        const struct note *n = &log->notes.at[i];
+        if (n->pid != pid || n->kind != VMENTRY_GLOBAL)
+            break;
+        if (nr++ < max)
+            ret[nr - 1] = n->from;
+    }
+    return nr;
+}
+
+/* ---- versions ------------------------------------------------------------------------------ */
+
 static int add_version(struct vmlog *log, uint32_t life, const struct vmevent_entry *e,
                        uint32_t *slot, struct error *err)
 {
@@ -276,13 +387,18 @@ static int add_version(struct vmlog *log, uint32_t life, const struct vmevent_en
         return error_no_memory(err);
     *slot = (uint32_t)log->versions.nr;
     log->stats.bytes += e->length;
-    return 0;
+    const struct note vm = {.from = e->address, .pid = log->lives.at[life].pid, .kind = e->kind};
+    return e->kind == VMENTRY_GLOBAL ? note_add(log, vm, err) : 0;
 }
+
+/* ---- entries ------------------------------------------------------------------------------- */
 
 static int add_entry(struct vmlog *log, uint32_t pid, const struct vmevent_entry *e,
                      struct error *err)
 {
     uint32_t life = life_at(log, pid, e->before);
+    if (e->kind == VMENTRY_INDEX)
+        return add_index(log, pid, e, err);
     if (e->after < e->before || !e->length || e->flags & VMENTRY_FAILED) {
         log->stats.bad += e->after < e->before;
         return 0;
@@ -363,6 +479,7 @@ int vmlog_settle(struct vmlog *log, struct error *err)
     log->slots = NULL;
     log->nr_slots = 0;
     log->stats.versions = nr;
+    settle_notes(log);
     if (nr)
         qsort(log->versions.at, nr, sizeof(*log->versions.at), by_address);
     log->ends = calloc(nr + 1, sizeof(*log->ends));
@@ -441,12 +558,22 @@ static const uint8_t *bytes_at(const struct vmlog *log, const struct version *v,
     return log->contents + v->content + (address - v->address);
 }
 
+/* What the program writes as it runs: the same before and after is not the same all the time. */
+static bool is_moving(const struct version *v)
+{
+    return v->kind == VMENTRY_STACK || v->kind == VMENTRY_STATE || v->kind == VMENTRY_GLOBAL ||
+           v->kind == VMENTRY_JIT;
+}
+
 /* What only one reading tells. An object that does not change while it lives, read soon after, is
  * the one the sample had, if the sample kept it alive and it is of the kind that is looked for: the
  * walker asks for objects that the stack names, and checks them. */
-static enum provenance one_sided(const struct version *v, bool after, uint64_t time)
+static enum provenance one_sided(const struct vmlog *log, const struct version *v, bool after,
+                                 uint64_t time)
 {
     const uint64_t SOON = 200000000; /* ns */
+    if (log->order != VMLOG_RECORDED)
+        return PROVENANCE_IMAGE;
     if (v->kind != VMENTRY_OBJECT)
         return after ? PROVENANCE_IMAGE : PROVENANCE_GUESS;
     return after && v->first_before - time <= SOON ? PROVENANCE_EXACT : PROVENANCE_IMAGE;
@@ -463,12 +590,11 @@ static uint64_t piece(const struct vmlog *log, const struct life *life, uint64_t
         return 0;
     uint64_t there = from_on(v, address) < want ? from_on(v, address) : want;
     *ret = bytes_at(log, v, address);
-    /* A running stack that is equal before and after may have been another in between. */
-    *provenance = v->kind == VMENTRY_STACK ? PROVENANCE_IMAGE : PROVENANCE_EXACT;
+    *provenance = is_moving(v) ? PROVENANCE_IMAGE : PROVENANCE_EXACT;
     if (f.around)
         return there;
-    *provenance = one_sided(v, f.after != NULL, time);
-    if (v->kind != VMENTRY_STACK && f.after && f.before && from_on(f.before, address) >= there &&
+    *provenance = one_sided(log, v, f.after != NULL, time);
+    if (!is_moving(v) && f.after && f.before && from_on(f.before, address) >= there &&
         !memcmp(*ret, bytes_at(log, f.before, address), there))
         *provenance = PROVENANCE_EXACT; /* told at other lengths, but the same */
     return there;
@@ -497,9 +623,12 @@ static bool log_read(void *context, uint64_t address, void *to, size_t size, uin
                      enum provenance *provenance)
 {
     const struct vmlog_view *view = context;
-    uint32_t life = life_at(view->log, view->pid, time);
+    bool apart = view->log->order == VMLOG_APART;
     uint8_t *out = to;
-    *provenance = PROVENANCE_EXACT;
+    *provenance = apart ? PROVENANCE_IMAGE : PROVENANCE_EXACT;
+    if (apart)
+        time = UINT64_MAX;
+    uint32_t life = life_at(view->log, view->pid, time);
     while (size) {
         const uint8_t *bytes;
         enum provenance p;
@@ -563,7 +692,7 @@ static int take_record(struct vmlog *log, const struct perfdata *pd, const struc
     return 0;
 }
 
-static int take_all(struct vmlog *log, struct perfdata *pd, struct error *err)
+int vmlog_add_all(struct vmlog *log, struct perfdata *pd, struct error *err)
 {
     enum { AT_ONCE = 256 };
     struct record_batch batch = {0};
@@ -590,7 +719,7 @@ int vmlog_read(const struct perfdata *pd, struct vmlog **ret, struct error *err)
         return -1;
     int failed = perfdata_open(perfdata_path(pd), &options, &again, err);
     if (!failed)
-        failed = take_all(*ret, again, err);
+        failed = vmlog_add_all(*ret, again, err);
     if (!failed)
         failed = vmlog_settle(*ret, err);
     perfdata_close(again);

@@ -11,10 +11,6 @@
 #include "unwind/luajit/layout.h"
 #include "unwind/memory.h"
 
-struct memory_range {
-    uint64_t start, end; /* end is not in it */
-};
-
 /* A blob of the process: layout and where it is loaded. */
 struct luajit_blob {
     const struct luajit_layout *layout;

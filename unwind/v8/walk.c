@@ -304,6 +304,19 @@ static bool read_by_feedback(struct v8_walk *w, uint64_t fp, uint64_t bytecode, 
     return false;
 }
 
+/* The function as a list of all tells, by its bytecode. */
+static bool read_by_list(struct v8_walk *w, uint64_t bytecode, struct v8_sfi *ret)
+{
+    enum { MAX = 8 };
+    const struct v8_process *p = w->process;
+    uint64_t sfis[MAX];
+    size_t nr = p->functions ? p->functions(p->namer.context, bytecode, sfis, MAX) : 0;
+    for (size_t i = 0; i < nr && i < MAX; i++)
+        if (v8_sfi_read(&w->r, sfis[i], ret) && ret->bytecode == bytecode)
+            return true;
+    return false;
+}
+
 /* The function of the frame at `fp` whose bytecode is there, too: both must agree. Where the
  * function's own is not recorded the frame's is taken, and `doubtful` set. */
 static bool read_function(struct v8_walk *w, uint64_t fp, struct v8_sfi *ret, bool *doubtful)
@@ -321,6 +334,10 @@ static bool read_function(struct v8_walk *w, uint64_t fp, struct v8_sfi *ret, bo
     if (read && ret->bytecode == bytecode)
         return true;
     if (read_by_feedback(w, fp, bytecode, &other)) {
+        *ret = other;
+        return true;
+    }
+    if (read_by_list(w, bytecode, &other)) {
         *ret = other;
         return true;
     }

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The run of a snapshot: its processes, its file, its clock. */
+#include "capture/snapshot.h"
+
+#include "base/text.h"
+#include "capture/copier.h"
+#include "capture/header.h"
+#include "capture/output.h"
+#include "capture/picture.h"
+#include "capture/snapshot_lua.h"
+#include "capture/snapshot_perf.h"
+#include "capture/snapshot_v8.h"
+#include "capture/still.h"
+#include "capture/synthesize.h"
+#include "capture/target.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { GRAIN_LUA = 8, GRAIN_V8 = 64, SHARE = 20 };
+static const uint64_t SECOND = 1000000000;
+static const uint64_t MEM_ID = UINT64_C(0xa000000000000001); /* nobody's of the kernel's */
+
+/* One process. */
+struct subject {
+    pid_t pid;
+    int pidfd; /* readable when it has ended */
+    struct still still;
+    const struct v8_layout *v8; /* NULL: none */
+    struct picture *picture;
+    struct snapshot_lua *lua; /* NULL: it has no LuaJIT */
+    struct snapshot_v8_stats v8_stats;
+    uint64_t next_objects; /* CLOCK_MONOTONIC ns */
+    bool gone;
+};
+
+struct snapshot {
+    const struct snapshot_options *o;
+    snapshot_say say;
+    void *say_context;
+    struct snapshot_outcome *out;
+    struct perfdata_writer *w;
+    struct id_cache *ids;
+    struct vmscan *scan;
+    struct snapshot_perf *perf;
+    VEC(struct subject *) subjects;
+    struct child child;
+    int signals; /* signalfd; -1 */
+    sigset_t old_mask;
+    uint64_t end;  /* CLOCK_MONOTONIC ns */
+    uint64_t tick; /* the same, of the next reading of stacks */
+    uint8_t record[PAYLOAD_RECORD_MAX];
+};
+
+static uint64_t monotonic(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t sink_now(void *context)
+{
+    (void)context;
+    return monotonic();
+}
+
+static int sink_write(void *context, const void *payload, size_t size, struct error *err)
+{
+    struct snapshot *s = context;
+    size_t record = payload_record(payload, size, MEM_ID, monotonic(), s->record);
+    return perfdata_writer_record(s->w, s->record, record, err);
+}
+
+static int put_record(void *context, const void *record, size_t size, struct error *err)
+{
+    struct snapshot *s = context;
+    return perfdata_writer_record(s->w, record, size, err);
+}
+
+static void say(const struct snapshot *s, bool detail, const char *line)
+{
+    s->say(s->say_context, detail, line);
+}
+
+/* ---- processes ----------------------------------------------------------------------------- */
+
+static void subject_free(struct subject *t)
+{
+    if (!t)
+        return;
+    snapshot_lua_free(t->lua);
+    picture_free(t->picture);
+    still_close(&t->still);
+    if (t->pidfd >= 0)
+        close(t->pidfd);
+    free(t);
+}
+
+/* Read-only pages of files are read from the files. */
+static int skip_files(struct subject *t, struct error *err)
+{
+    const struct mapping *m = session_mapping_next(&t->still.place, 0);
+    for (; m; m = session_mapping_next(&t->still.place, m->end)) {
+        bool is_file = m->dso->kind == DSO_FILE && !(m->prot & PROT_WRITE);
+        if (is_file && !picture_skip(t->picture, m->start, m->end))
+            return error_no_memory(err);
+        if (m->end == UINT64_MAX)
+            break;
+    }
+    return 0;
+}
+
+/* What runs in it: LuaJIT, V8, both; neither is an error. */
+static int look_inside(struct snapshot *s, struct subject *t, struct error *err)
+{
+    const struct object_sink sink = {.write = sink_write, .now = sink_now, .context = s};
+    vmscan_blob_list blobs = {0};
+    struct process_memory *memory;
+    if (vmscan_blobs(s->scan, t->pid, &blobs, err) < 0)
+        return -1;
+    bool lua = blobs.nr != 0;
+    vec_free(&blobs);
+    t->v8 = session_v8(&t->still.place);
+    for (const char *line; (line = vmscan_problem(s->scan));)
+        say(s, false, line);
+    if (!lua && !t->v8)
+        return error_set(err, ERROR_NOT_FOUND,
+                         "process %d has no LuaJIT and no V8 that is known (ljperf doctor --vm %d)",
+                         (int)t->pid, (int)t->pid);
+    if (process_memory_open(t->pid, &memory, err) < 0 ||
+        picture_create(t->pid, memory, lua ? GRAIN_LUA : GRAIN_V8, &sink, &t->picture, err) < 0 ||
+        skip_files(t, err) < 0)
+        return -1;
+    if (lua && !(t->lua = snapshot_lua_create(t->pid, s->scan, t->picture)))
+        return error_no_memory(err);
+    return 0;
+}
+
+static int subject_add(struct snapshot *s, pid_t pid, struct error *err)
+{
+    static const struct dso_options options = {.no_debuginfod = true};
+    char target[16];
+    struct subject *t = calloc(1, sizeof(*t));
+    if (!t)
+        return error_no_memory(err);
+    snprintf(target, sizeof(target), "%d", (int)pid);
+    t->pid = pid;
+    t->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (still_open(target, &options, &t->still, err) < 0 || look_inside(s, t, err) < 0 ||
+        !vec_push(&s->subjects, t)) {
+        subject_free(t);
+        return -1;
+    }
+    return 0;
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+/* All objects; the next time when this has taken its share. */
+static int take_objects(struct snapshot *s, struct subject *t, struct error *err)
+{
+    struct error why;
+    uint64_t began = monotonic();
+    picture_begin(t->picture);
+    if (t->lua) {
+        t->gone = snapshot_lua_scan(t->lua, &why) < 0;
+        snapshot_lua_objects(t->lua);
+        snapshot_perf_vms(s->perf, t->pid, snapshot_lua_list(t->lua));
+    }
+    if (t->v8 && snapshot_v8(t->pid, t->v8, t->picture, &t->v8_stats, &why) < 0)
+        t->gone = true;
+    s->out->rounds++;
+    uint64_t took = monotonic() - began;
+    t->next_objects = began + took + (SHARE * took > SECOND ? SHARE * took : SECOND);
+    return picture_end(t->picture, err);
+}
+
+static int take_stacks(struct snapshot *s, struct subject *t, struct error *err)
+{
+    if (!t->lua)
+        return 0;
+    picture_begin(t->picture);
+    snapshot_lua_stacks(t->lua);
+    s->out->ticks++;
+    return picture_end(t->picture, err);
+}
+
+static bool has_ended(const struct subject *t)
+{
+    struct pollfd p = {.fd = t->pidfd, .events = POLLIN};
+    return t->gone || (t->pidfd >= 0 && poll(&p, 1, 0) > 0);
+}
+
+static int take_tick(struct snapshot *s, bool *any, struct error *err)
+{
+    uint64_t now = monotonic();
+    *any = false;
+    vec_foreach (at, &s->subjects) {
+        struct subject *t = *at;
+        if (t->gone || (t->gone = has_ended(t)))
+            continue;
+        *any = true;
+        if (now >= t->next_objects && take_objects(s, t, err) < 0)
+            return -1;
+        if (s->o->every_ns && take_stacks(s, t, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Everything once more, as far as it still stands, and what has stayed as it was. */
+static int take_last(struct snapshot *s, bool once, struct error *err)
+{
+    vec_foreach (at, &s->subjects) {
+        struct subject *t = *at;
+        if (!once && !has_ended(t) && take_objects(s, t, err) < 0)
+            return -1;
+        if (picture_flush(t->picture, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- the file ------------------------------------------------------------------------------ */
+
+static int put_mappings(struct snapshot *s, struct error *err)
+{
+    const struct synthesis synthesis = {
+        .put = put_record, .context = s, .data_maps = true, .build_ids = true, .cache = s->ids};
+    vec_foreach (t, &s->subjects)
+        if (synthesize_process(&synthesis, (*t)->pid, err) < 0)
+            return -1;
+    return 0;
+}
+
+static int file_begin(struct snapshot *s, struct error *err)
+{
+    const struct perfdata_writer_options plain = {0};
+    const struct record_options about = {
+        .use_clockid = true, .clockid = CLOCK_MONOTONIC, .argc = s->o->argc, .argv = s->o->argv};
+    const struct perfdata_event event = {.attr = copier_attr(true, CLOCK_MONOTONIC),
+                                         .name = VMEVENT_MEM_NAME,
+                                         .ids = &MEM_ID,
+                                         .nr_ids = 1,
+                                         .scale = 1};
+    s->ids = id_cache_create();
+    if (!s->ids)
+        return error_no_memory(err);
+    if (output_keep_old(s->o->output, err) < 0 ||
+        perfdata_writer_create(s->o->output, &plain, &event, 1, &s->w, err) < 0)
+        return -1;
+    s->out->begun = true;
+    return header_write_start(s->w, &about, err) < 0 || put_mappings(s, err) < 0 ? -1 : 0;
+}
+
+/* ---- waiting ------------------------------------------------------------------------------- */
+
+static int begin_signals(struct snapshot *s, struct error *err)
+{
+    sigset_t mask;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGINT);
+    sigaddset(&mask, SIGTERM);
+    sigaddset(&mask, SIGHUP);
+    sigaddset(&mask, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &mask, &s->old_mask);
+    s->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    return s->signals < 0 ? error_system(err, errno, "signalfd") : 0;
+}
+
+/* Whether one of those that end us has come. */
+static bool is_told_to_end(struct snapshot *s)
+{
+    struct signalfd_siginfo info;
+    bool told = false;
+    while (read(s->signals, &info, sizeof(info)) == sizeof(info))
+        told |= info.ssi_signo != SIGCHLD;
+    return told;
+}
+
+static bool is_over(struct snapshot *s)
+{
+    if (s->child.pid) {
+        child_reap(&s->child, false);
+        if (s->child.ended)
+            return true;
+    }
+    return is_told_to_end(s) || monotonic() >= s->end || snapshot_perf_ended(s->perf);
+}
+
+/* Until the next tick, or something that ends us. */
+static void wait_tick(struct snapshot *s)
+{
+    uint64_t every = s->o->every_ns ? s->o->every_ns : SECOND / 10, now = monotonic();
+    s->tick = s->tick + every > now ? s->tick + every : now;
+    uint64_t until = s->tick < s->end ? s->tick : s->end;
+    uint64_t left = until > now ? until - now : 0;
+    const struct timespec timeout = {(time_t)(left / SECOND), (long)(left % SECOND)};
+    struct pollfd p = {.fd = s->signals, .events = POLLIN};
+    (void)ppoll(&p, 1, &timeout, NULL);
+}
+
+static int start_command(struct snapshot *s, struct error *err)
+{
+    if (!s->o->command)
+        return 0;
+    if (child_fork(s->o->command, &s->child, err) < 0)
+        return -1;
+    s->out->has_child = true;
+    s->out->exec_errno = child_start(&s->child);
+    if (s->out->exec_errno)
+        return error_system(err, s->out->exec_errno, "%s", s->o->command[0]);
+    return 0;
+}
+
+static int run(struct snapshot *s, struct error *err)
+{
+    bool any = true, once = s->o->has_duration && !s->o->duration_ns;
+    s->tick = monotonic();
+    s->end = s->o->has_duration ? s->tick + s->o->duration_ns : UINT64_MAX;
+    if (take_tick(s, &any, err) < 0 || start_command(s, err) < 0)
+        return -1;
+    while (any && !is_over(s)) {
+        wait_tick(s);
+        if (take_tick(s, &any, err) < 0)
+            return -1;
+    }
+    return take_last(s, once, err);
+}
+
+/* ---- all of it ----------------------------------------------------------------------------- */
+
+static int begin(struct snapshot *s, struct error *err)
+{
+    s->scan = vmscan_create();
+    if (!s->scan)
+        return error_no_memory(err);
+    vec_foreach (pid, &s->o->pids)
+        if (subject_add(s, *pid, err) < 0)
+            return -1;
+    if (begin_signals(s, err) < 0)
+        return -1;
+    if (s->o->perf && snapshot_perf_begin(s->o->perf, &s->perf, err) < 0)
+        return -1;
+    if (s->perf && snapshot_perf_limit(s->perf))
+        say(s, false, snapshot_perf_limit(s->perf));
+    return file_begin(s, err);
+}
+
+static void add_up(struct snapshot *s)
+{
+    vec_foreach (at, &s->subjects) {
+        const struct subject *t = *at;
+        struct picture_stats stats = picture_stats(t->picture);
+        size_t vms = t->lua ? snapshot_lua_vms(t->lua) : 0;
+        s->out->vms += vms;
+        s->out->functions += t->v8_stats.functions;
+        s->out->code += t->v8_stats.code;
+        s->out->refused += stats.refused;
+        s->out->processes += vms || t->v8_stats.functions;
+    }
+    if (s->w)
+        s->out->bytes = perfdata_writer_bytes(s->w);
+    s->out->child_status = s->child.status;
+    snapshot_perf_counts(s->perf, &s->out->copies, &s->out->copies_of);
+}
+
+static void end(struct snapshot *s)
+{
+    snapshot_perf_end(s->perf);
+    if (s->child.pid && !s->child.ended)
+        (void)child_end(&s->child);
+    vec_foreach (t, &s->subjects)
+        subject_free(*t);
+    vec_free(&s->subjects);
+    if (s->signals >= 0) {
+        (void)is_told_to_end(s);
+        close(s->signals);
+        sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+    }
+    perfdata_writer_destroy(s->w);
+    vmscan_free(s->scan);
+    id_cache_free(s->ids);
+    free(s);
+}
+
+int snapshot_run(const struct snapshot_options *o, snapshot_say say_, void *say_context,
+                 struct snapshot_outcome *ret, struct error *err)
+{
+    struct snapshot *s = calloc(1, sizeof(*s));
+    *ret = (struct snapshot_outcome){0};
+    if (!s)
+        return error_no_memory(err);
+    s->o = o;
+    s->say = say_;
+    s->say_context = say_context;
+    s->out = ret;
+    s->signals = -1;
+    int failed = begin(s, err);
+    if (!failed)
+        failed = run(s, err);
+    add_up(s);
+    if (!failed)
+        failed = perfdata_writer_finish(s->w, err);
+    end(s);
+    return failed;
+}

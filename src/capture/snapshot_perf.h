@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The eBPF copier in a system-wide `perf record` that runs: perf's own descriptors are duplicated
+ * (pidfd_getfd), the copier is attached to its sampling events and writes through its bpf-output
+ * event, so that perf's own file holds the copies. It is detached when this ends.
+ */
+#ifndef CAPTURE_SNAPSHOT_PERF_H
+#define CAPTURE_SNAPSHOT_PERF_H
+
+#include "base/error.h"
+#include "capture/vmscan.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct snapshot_perf;
+
+/* Errors say what perf lacks, and the command line that has it. */
+int snapshot_perf_begin(pid_t perf, struct snapshot_perf **ret, struct error *err);
+/* Of the following NULL is nobody. */
+void snapshot_perf_end(struct snapshot_perf *p);
+/* The VMs of a process. */
+void snapshot_perf_vms(struct snapshot_perf *p, pid_t pid, const vmscan_vm_list *vms);
+/* perf is gone. */
+bool snapshot_perf_ended(const struct snapshot_perf *p);
+/* What the copier cannot do here; NULL: nothing. */
+const char *snapshot_perf_limit(const struct snapshot_perf *p);
+/* Samples that got a copy of a VM, and all that were seen. */
+void snapshot_perf_counts(const struct snapshot_perf *p, uint64_t *copies, uint64_t *of);
+
+#endif

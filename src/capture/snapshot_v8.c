@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "capture/snapshot_v8.h"
+
+#include "unwind/v8/heap.h"
+#include "unwind/v8/names.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+    TABLE_MAX = 1 << 24,    /* bytes of a table of positions, or of bytecode */
+    ELEMENTS_MAX = 1 << 16, /* of an array of references */
+    PAGE = 4096,
+};
+
+struct taking {
+    struct v8_reader r; /* what it reads is kept */
+    struct picture *picture;
+    struct v8_names *names;
+    struct snapshot_v8_stats stats;
+    bool no_memory;
+};
+
+/* An array of bytes; `each`: bytes of an element. */
+static void keep_array(struct taking *t, uint64_t array, uint64_t each)
+{
+    uint64_t length;
+    if (!v8_is_pointer(array) || v8_type(&t->r, array) < 0 ||
+        !v8_slot(&t->r, array, t->r.layout->array_length, &length) || !v8_is_smi(length) ||
+        v8_smi(length) <= 0 || (uint64_t)v8_smi(length) > TABLE_MAX / each)
+        return;
+    (void)picture_keep(t->picture, v8_address(array) + (uint64_t)t->r.layout->array_data,
+                       each * (uint64_t)v8_smi(length));
+}
+
+/* The bytecode, which tells where baseline code is, and its table of positions. */
+static void keep_bytecode(struct taking *t, uint64_t bytecode)
+{
+    const struct v8_layout *l = t->r.layout;
+    uint64_t length, positions;
+    if (!v8_slot(&t->r, bytecode, l->array_length, &length) || !v8_is_smi(length) ||
+        v8_smi(length) <= 0 || v8_smi(length) > TABLE_MAX)
+        return;
+    (void)picture_keep(t->picture, v8_address(bytecode) + (uint64_t)l->bytecode_data,
+                       (uint64_t)v8_smi(length));
+    if (v8_slot(&t->r, bytecode, l->bytecode_positions, &positions))
+        keep_array(t, positions, 1);
+}
+
+static bool take_function(void *context, uint64_t tagged)
+{
+    struct taking *t = context;
+    struct v8_sfi sfi;
+    struct v8_named named;
+    if (!v8_sfi_read(&t->r, tagged, &sfi))
+        return true;
+    t->stats.functions++;
+    if (v8_names_function(t->names, &t->r, 0, 0, &sfi, 0, &named) < 0) {
+        t->no_memory = true;
+        return false;
+    }
+    if (!sfi.bytecode)
+        return true;
+    keep_bytecode(t, sfi.bytecode);
+    picture_index(t->picture, sfi.bytecode, sfi.sfi);
+    return true;
+}
+
+/* Elements of the deoptimization data that refer to other tables. */
+static void keep_deopt(struct taking *t, const struct v8_code *c)
+{
+    const struct v8_layout *l = t->r.layout;
+    uint64_t element;
+    (void)v8_code_sfi(&t->r, c);
+    if (v8_deopt_element(&t->r, c, l->deopt_literals, &element))
+        keep_array(t, element, 8);
+    if (v8_deopt_element(&t->r, c, l->deopt_inlining, &element))
+        keep_array(t, element, 1);
+}
+
+/* Who looks for the head of code reads whole pages. */
+static bool take_code(void *context, uint64_t pc, uint64_t low)
+{
+    struct taking *t = context;
+    struct v8_code c;
+    if (!v8_code_find(&t->r, pc, low, &c))
+        return true;
+    t->stats.code++;
+    uint64_t start = low & ~(uint64_t)(PAGE - 1);
+    uint64_t end = (c.start + c.size + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+    (void)picture_keep(t->picture, start, end - start);
+    keep_array(t, c.positions, 1);
+    if (c.kind == V8_CODE_MAGLEV || c.kind == V8_CODE_TURBOFAN)
+        keep_deopt(t, &c);
+    return true;
+}
+
+static int take_all(struct taking *t, const vmscan_range_list *ranges, struct error *err)
+{
+    const struct memory_layer peek = picture_peek(t->picture);
+    const struct memory m = {.layers = &peek, .nr_layers = 1};
+    const struct v8_heap_visitor visitor = {take_function, take_code, t};
+    if (v8_heap_scan(&m, t->r.layout, ranges->at, ranges->nr, &visitor, err) < 0)
+        return -1;
+    return t->no_memory ? error_no_memory(err) : 0;
+}
+
+int snapshot_v8(pid_t pid, const struct v8_layout *layout, struct picture *picture,
+                struct snapshot_v8_stats *ret, struct error *err)
+{
+    const struct memory_layer kept = picture_layer(picture);
+    const struct memory m = {.layers = &kept, .nr_layers = 1};
+    struct taking t = {.r = {.memory = &m, .layout = layout}, .picture = picture};
+    vmscan_range_list ranges = {0};
+    struct guests *guests = guests_create();
+    t.names = guests ? v8_names_create(guests) : NULL;
+    int failed = t.names ? vmscan_ranges(pid, &ranges, err) : error_no_memory(err);
+    if (!failed)
+        failed = take_all(&t, &ranges, err);
+    v8_names_free(t.names);
+    guests_free(guests);
+    vec_free(&ranges);
+    *ret = t.stats;
+    return failed;
+}

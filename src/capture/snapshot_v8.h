@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * V8's part of a snapshot: every function with what names it and tells its lines (scope, script,
+ * source, bytecode with its tables), all generated code with its tables, and which function a
+ * BytecodeArray is of.
+ */
+#ifndef CAPTURE_SNAPSHOT_V8_H
+#define CAPTURE_SNAPSHOT_V8_H
+
+#include "capture/picture.h"
+#include "unwind/v8/layout.h"
+
+struct snapshot_v8_stats {
+    uint64_t functions, code; /* found in this round */
+};
+
+/* In a round of the picture. -1: memory is out, or the process is gone. */
+int snapshot_v8(pid_t pid, const struct v8_layout *layout, struct picture *picture,
+                struct snapshot_v8_stats *ret, struct error *err);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Memory of recorded processes that was read beside the recording: files of `ljperf snapshot`, and
+ * ELF cores. Each must be of a process that was recorded, with the same files in the same places.
+ */
+#ifndef SESSION_SNAPSHOTS_H
+#define SESSION_SNAPSHOTS_H
+
+#include "session/session.h"
+#include "session/vmmemory.h"
+
+struct snapshots;
+
+/* Read `paths` and the recording's mappings (once, from the start to the end). Errors: a file that
+ * is neither; a process that was not recorded, or was another program; files that differ. */
+int snapshots_open(const char *const *paths, size_t nr, const struct perfdata *pd,
+                   struct dsos *dsos, const struct dso_options *options, struct snapshots **ret,
+                   struct error *err);
+void snapshots_free(struct snapshots *s);
+
+/* What deserves a line on stderr; NULL: no more. */
+const char *snapshots_warning(const struct snapshots *s, size_t index);
+
+/* ---- asking: any thread ------------------------------------------------------------------- */
+
+enum { SNAPSHOT_LAYERS = 6 }; /* of a process */
+struct snapshot_layers {
+    struct vmlog_view views[2];
+    struct memory_layer at[SNAPSHOT_LAYERS];
+    size_t nr;
+};
+/* What there is of a process. `ret` must stay as long as its layers. */
+void snapshots_layers(const struct snapshots *s, uint32_t pid, struct snapshot_layers *ret);
+
+/* As vmlog_globals() and vmlog_functions(). */
+size_t snapshots_globals(const struct snapshots *s, uint32_t pid, uint64_t *ret, size_t max);
+size_t snapshots_functions(const struct snapshots *s, uint32_t pid, uint64_t bytecode,
+                           uint64_t *ret, size_t max);
+
+#endif
