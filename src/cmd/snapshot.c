@@ -29,9 +29,8 @@ static const char usage[] =
     "      --every TIME     between readings of Lua stacks: 10ms, 500us, 1s; 0: none (10ms)\n"
     "      --duration S     seconds; 0: everything once\n"
     "      --perf PID       a running perf record -a: copies of Lua stacks with each of its\n"
-    "                       samples, in its own file. It must have a bpf-output event:\n"
-    "                       perf record -a -k mono --call-graph=dwarf,65528 -e cpu-clock \\\n"
-    "                         -e bpf-output/no-inherit=1,call-graph=no,name=ljperf/\n"
+    "                       samples, in its own file. It must have been started with\n"
+    "                       '-e bpf-output/no-inherit=1,call-graph=no,name=ljperf/'\n"
     "  -q, --quiet          only errors\n"
     "  -v, --verbose        say more\n"
     "  -h, --help           this text\n";
