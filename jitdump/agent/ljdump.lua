@@ -392,7 +392,7 @@ local function write_proto(proto, at, print)
   local sizebc, first = cast(u32p, at + vm.p_sizebc)[0], cast(u32p, at + vm.p_first)[0]
   local lines, lineinfo = cast(u32p, at + vm.p_lines)[0], pointer_at(at + vm.p_lineinfo)
   local width = lineinfo == 0 and 0 or lines < 256 and 1 or lines < 65536 and 2 or 4
-  local f = { chunk = chunk, bytecode = proto + vm.p_bc, first = first, width = width, name = vm.names[print], print = print,
+  local f = { chunk = chunk, bytecode = proto + vm.p_bc, last = sizebc - 2, first = first, width = width, name = vm.names[print], print = print,
     at = at + vm.p_chunk, lineinfo = cast(width < 2 and u8p or width == 2 and "uint16_t *" or u32p, lineinfo) }
   write_function(f.bytecode, sizebc, first, lines, width, f.lineinfo, f.name or "", chunk)
   if out.cached > CACHE_MAX then out.functions, out.cached = {}, 0 end
@@ -410,7 +410,7 @@ end
 
 local function line_of(f, pc)
   local at = (pc - f.bytecode) / 4 - 1
-  if f.width == 0 or at < 0 then return f.first > 0 and f.first < 0xffffffff and f.first or 0 end
+  if f.width == 0 or at < 0 or at > f.last then return f.first > 0 and f.first < 0xffffffff and f.first or 0 end
   return f.first + f.lineinfo[at]
 end
 
@@ -812,12 +812,14 @@ local function on_stop(tr)
   if t then trace_write(tr, t) end
 end
 
--- Everything that was loaded ends here.
+-- Everything that was loaded ends here. Each record before it has left room for one.
 local function write_flush()
+  if out.at == out.flushed then return end -- jit.flush() in a loop: nothing was loaded since
   local p = cast(u32p, out.bytes + (out.at - out.base))
   cast("uint64_t *", p)[1] = now()
   p[0], p[1] = RECORD.FLUSH, 16
   out.at, out.stubs = out.at + 16, 0
+  out.flushed = out.at
 end
 
 local function on_flush()
