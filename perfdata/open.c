@@ -180,16 +180,18 @@ static struct stream *stream_add(struct perfdata *pd, const char *path, int fd, 
     return &pd->streams.at[pd->streams.nr - 1];
 }
 
-/* A recorder that was killed leaves data size 0, and feature bits without a table. An empty data
- * section is told by its table: the first section follows it. */
+/* A killed perf leaves data size 0, and feature bits without a table; a killed ljperf the size of
+ * its last flush, and no feature. An empty data section is told by its table: the first section
+ * follows it. */
 static bool was_killed(const struct perfdata *pd, const struct header *h, const uint8_t *map,
                        uint64_t size)
 {
-    if (h->data.size || size < h->data.at + ID_ENTRY)
-        return !h->data.size;
     uint64_t bits = 0;
     for (unsigned i = 0; i < FEATURES / 64; i++)
         bits += (uint64_t)__builtin_popcountll(h->bitmap[i]);
+    if (h->data.size || size < h->data.at + ID_ENTRY)
+        return !h->data.size ||
+               (!bits && h->size >= HEADER_FILE && h->data.size <= size - h->data.at);
     return !bits || load_u64(map + h->data.at, pd->swap) != h->data.at + ID_ENTRY * bits;
 }
 

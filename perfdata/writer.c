@@ -19,6 +19,7 @@
 
 enum {
     FILE_HEADER = 104,
+    DATA_SIZE_AT = 48, /* in it: see file_header() */
     ATTR_ENTRY = sizeof(struct perf_event_attr) + ID_ENTRY,
     FEATURE_HEAD = sizeof(struct perf_record_header_feature),
     LAST_FEATURE = HEADER_PMU_CAPS + 1, /* the mark behind the last feature of a pipe */
@@ -178,8 +179,8 @@ static int event_copy(struct writer_event *to, const struct perfdata_event *from
 
 /* ---- the file form's frame ---------------------------------------------------------------- */
 
-/* Data size 0 until the end: what a reader finds if the writer dies. */
-static int file_header(struct perfdata_writer *w, uint64_t attrs_at, uint64_t data_size,
+/* Until it is finished: no features, and the size of the last flush (see tell_size()). */
+static int file_header(struct perfdata_writer *w, uint64_t attrs_at, bool finished,
                        struct error *err)
 {
     struct {
@@ -190,9 +191,9 @@ static int file_header(struct perfdata_writer *w, uint64_t attrs_at, uint64_t da
            .size = FILE_HEADER,
            .attr_size = ATTR_ENTRY,
            .attrs = {attrs_at, w->nr_events * ATTR_ENTRY},
-           .data = {w->data_at, data_size}};
+           .data = {w->data_at, finished ? w->data_size : 0}};
     _Static_assert(sizeof(h) == FILE_HEADER, "the layout of perf_file_header");
-    for (unsigned i = 0; i < FEATURES; i++)
+    for (unsigned i = 0; finished && i < FEATURES; i++) /* they stand behind the records */
         if (w->has_feature[i])
             h.bitmap[i / 64] |= UINT64_C(1) << (i % 64);
     return put(w, &h, sizeof(h), err);
@@ -210,7 +211,7 @@ static int file_start(struct perfdata_writer *w, struct error *err)
 {
     uint64_t at = FILE_HEADER, attrs_at = FILE_HEADER + ids_bytes(w);
     w->data_at = attrs_at + w->nr_events * ATTR_ENTRY;
-    if (file_header(w, attrs_at, 0, err) < 0)
+    if (file_header(w, attrs_at, false, err) < 0)
         return -1;
     for (size_t i = 0; i < w->nr_events; i++)
         if (put(w, w->events[i].ids, w->events[i].nr_ids * sizeof(uint64_t), err) < 0)
@@ -242,7 +243,7 @@ static int file_finish(struct perfdata_writer *w, struct error *err)
             return -1;
     if (fseeko(w->out, 0, SEEK_SET) < 0)
         return error_system(err, errno, "%s: cannot be written", w->path);
-    return file_header(w, FILE_HEADER + ids_bytes(w), w->data_size, err);
+    return file_header(w, FILE_HEADER + ids_bytes(w), true, err);
 }
 
 /* ---- the pipe form's frame ---------------------------------------------------------------- */
@@ -439,10 +440,26 @@ int perfdata_writer_feature(struct perfdata_writer *w, unsigned number, const vo
                : 0;
 }
 
+/* Tell readers of a file whose recorder is killed how far its records are whole: perf reads none
+ * without it. */
+static int tell_size(const struct perfdata_writer *w, struct error *err)
+{
+    const uint64_t size = w->data_size;
+    if (w->options.pipe || !w->started)
+        return 0;
+    return pwrite(fileno(w->out), &size, sizeof(size), DATA_SIZE_AT) == sizeof(size)
+               ? 0
+               : error_system(err, errno, "%s: cannot be written", w->path);
+}
+
 int perfdata_writer_flush(struct perfdata_writer *w, struct error *err)
 {
+    if (w->zstd && compress_flush(w, err) < 0)
+        return -1;
     if (fflush(w->out) != 0)
         return error_system(err, errno, "%s: cannot be written", w->path);
+    if (tell_size(w, err) < 0)
+        return -1;
     if (w->data_size - w->mark >= SALVAGE_ROOM) {
         w->safe_size = w->mark;
         w->mark = w->data_size;
