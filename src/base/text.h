@@ -53,6 +53,12 @@ void text_dec(struct text *t, uint64_t value, unsigned width);
 /* A decimal number of at least `digits` digits, padded with zeros. */
 void text_dec_zeros(struct text *t, uint64_t value, unsigned digits);
 
+/* Bytes of the UTF-8 sequence at `s` (NUL-terminated text) that XML and JSON may hold; 0: there is
+ * none, or it is a control character. */
+unsigned text_utf8_size(const unsigned char *s);
+/* `s` as valid UTF-8 without control characters: any other byte as %XX. */
+void text_clean(struct text *t, const char *s);
+
 void text_printf(struct text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

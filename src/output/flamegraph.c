@@ -101,27 +101,11 @@ static const char script[] =
 
 /* ---- XML ----------------------------------------------------------------------------------- */
 
-/* Bytes of the UTF-8 sequence at `s` that XML may hold; 0: none. */
-static unsigned utf8_size(const unsigned char *s)
-{
-    unsigned size = *s < 0x80 ? 1 : *s >> 5 == 6 ? 2 : *s >> 4 == 14 ? 3 : *s >> 3 == 30 ? 4 : 0;
-    uint32_t code = size > 1 ? *s & (0x7fU >> size) : *s;
-    for (unsigned i = 1; i < size; i++) {
-        if (s[i] >> 6 != 2)
-            return 0;
-        code = code << 6 | (s[i] & 0x3f);
-    }
-    static const uint32_t least[] = {0, 0x20, 0x80, 0x800, 0x10000};
-    bool allowed = size && code >= least[size] && code <= 0x10ffff && code != 0x7f &&
-                   (code < 0xd800 || code > 0xdfff) && code != 0xfffe && code != 0xffff;
-    return allowed ? size : 0;
-}
-
 static void put_xml(struct text *t, const char *s, size_t size)
 {
     const unsigned char *p = (const unsigned char *)s;
     for (const unsigned char *end = p + size; p < end;) {
-        unsigned n = utf8_size(p);
+        unsigned n = text_utf8_size(p);
         if (!n)
             text_printf(t, "%%%02X", *p);
         else if (*p == '&')
