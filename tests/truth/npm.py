@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Programs that tests take from npm; a test that cannot get them is skipped (exit 78)."""
+import glob, shutil, subprocess, sys
+
+SPEEDSCOPE = 'speedscope@1.25.0'
+
+
+def skip(why):
+    print(why)
+    sys.exit(78)
+
+
+def speedscope(scratch):
+    """The path of speedscope's program for browsers."""
+    if not shutil.which('npm') or not shutil.which('node'):
+        skip('npm and node are needed to run speedscope')
+    p = subprocess.run(['npm', 'install', '--prefix', scratch, '--no-audit', '--no-fund', '--ignore-scripts', SPEEDSCOPE],
+                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
+    found = glob.glob(scratch + '/node_modules/speedscope/dist/release/speedscope-*.js')
+    if p.returncode or not found:
+        skip('npm cannot fetch %s: %s' % (SPEEDSCOPE, p.stdout.decode().strip().split('\n')[-1]))
+    return found[0]
