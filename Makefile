@@ -20,13 +20,13 @@ LDFLAGS  += -fsanitize=address,undefined
 endif
 WARN     := -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes $(if $(CI),-Werror)
 LIBPERF  := deps/libperf
-LIBS_PKG := libtraceevent libelf libdw capstone libbpf libzstd liblzma zlib
+LIBS_PKG := libtraceevent libelf libdw capstone libbpf libzstd liblzma zlib libprotobuf-c yajl
 # Inflates debug sections, which distributions compress, in less than half of zlib's time.
 ifeq ($(shell pkg-config --exists libdeflate && echo yes),yes)
 LIBS_PKG += libdeflate
 CPPFLAGS += -DHAVE_LIBDEFLATE
 endif
-CPPFLAGS += -D_GNU_SOURCE -I. -Isrc $(shell pkg-config --cflags $(LIBS_PKG) 2>/dev/null) \
+CPPFLAGS += -D_GNU_SOURCE -I. -Isrc -I$(B)/generated $(shell pkg-config --cflags $(LIBS_PKG) 2>/dev/null) \
             $(shell src/build/libperf --cflags)
 CFLAGS   ?= $(OPT)
 ALL_CFLAGS = -std=gnu11 $(WARN) $(CFLAGS) -pthread
@@ -43,7 +43,7 @@ SRCS_jitdump  := $(call lib_srcs,jitdump)
 SRCS_unwind   := $(call lib_srcs,unwind unwind/native unwind/luajit unwind/v8)
 SRCS_perfdata := $(call lib_srcs,perfdata)
 SRCS_base     := $(call lib_srcs,src/base)
-OBJS_src      := $(B)/src/capture/vmstack_object.o
+OBJS_src      := $(B)/src/capture/vmstack_object.o $(B)/generated/pprof.pb-c.o
 LIBS          := $(foreach r,$(ROOMS),$(B)/lib$(r).a)
 ALL_SRCS      := $(foreach r,$(ROOMS),$(SRCS_$(r))) src/cmd/main.c
 
@@ -78,6 +78,16 @@ $(B)/src/capture/vmstack.bpf.o: src/capture/vmstack.bpf.c
 
 $(B)/src/capture/vmstack_object.o: src/capture/vmstack_object.S $(B)/src/capture/vmstack.bpf.o
 	$(CC) -DVMSTACK_OBJECT='"$(B)/src/capture/vmstack.bpf.o"' -c -o $@ $<
+
+# pprof's messages, packed by protobuf-c.
+PROTOC_C ?= protoc-c
+$(B)/generated/pprof.pb-c.c: src/output/pprof.proto
+	@mkdir -p $(@D)
+	$(PROTOC_C) --proto_path=$(<D) --c_out=$(@D) $<
+$(B)/generated/pprof.pb-c.h: $(B)/generated/pprof.pb-c.c ;
+$(B)/generated/%.o: $(B)/generated/%.c
+	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+$(B)/src/output/pprof.o: | $(B)/generated/pprof.pb-c.h
 
 $(LIBPERF)/.built:
 	src/build/libperf --build
@@ -138,7 +148,7 @@ format:
 	clang-format -i $(C_FILES)
 format-check:
 	clang-format --dry-run -Werror $(C_FILES)
-tidy: | $(LIBPERF)/.built
+tidy: | $(LIBPERF)/.built $(B)/generated/pprof.pb-c.h
 	printf '%s\n' $(ALL_SRCS) | xargs -P 2 -I{} clang-tidy --quiet {} -- -std=gnu11 $(CPPFLAGS)
 
 install: all

@@ -11,6 +11,7 @@ enum { EXIT_BAD_INPUT = 1, EXIT_BAD_USAGE = 2 };
 int cmd_script(int argc, char **argv);
 int cmd_fold(int argc, char **argv);
 int cmd_flamegraph(int argc, char **argv);
+int cmd_export(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_snapshot(int argc, char **argv);

@@ -58,6 +58,9 @@ struct dso *dsos_at(struct dsos *all, size_t index);
 /* For dsos of that name that have no build id yet (BUILD_ID features and records). */
 void dsos_set_build_id(struct dsos *all, const char *name, const struct build_id *build_id);
 
+/* "" of a build id that is not known. */
+void build_id_hex(const struct build_id *id, char hex[2 * BUILD_ID_MAX + 1]);
+
 /* ---- ELF images -------------------------------------------------------------------------- */
 
 /* One ELF file, mapped. Its headers are read by our own bounded reader; any thread. */

@@ -70,7 +70,6 @@ const char *dso_find_kallsyms(struct dso_entry *d);
 char *dso_cache_path(struct dsos *all, const struct build_id *id, const char *file);
 /* A path of the recording under --symfs. To be freed. */
 char *dso_symfs_path(struct dsos *all, const char *path);
-void build_id_hex(const struct build_id *id, char hex[2 * BUILD_ID_MAX + 1]);
 
 /* Path of a file that a debuginfod server has for the id; NULL: none. To be freed. */
 enum debuginfod_what { DEBUGINFOD_EXECUTABLE, DEBUGINFOD_DEBUGINFO };

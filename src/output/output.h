@@ -81,6 +81,8 @@ struct replay_sink script_sink(struct script *s);
 int script_put_frames(struct text *t, struct replay_worker *w, const struct replay_sample *s,
                       uint32_t fields, bool inlined, struct error *err);
 void script_put_end(struct text *t, const struct replay_sample *s);
+/* The word of that line for how a stack ended. */
+const char *script_end_word(enum stack_end end);
 
 /* ---- fold.c: one line a stack ---------------------------------------------------------------- */
 

@@ -606,6 +606,11 @@ static const char *const end_names[STACK_NR_ENDS] = {
     [STACK_NO_REGS] = "no registers",
 };
 
+const char *script_end_word(enum stack_end end)
+{
+    return end_names[end];
+}
+
 /* "# stack: truncated at 0x7ffc...; pc 0x1234 (/usr/bin/x)" */
 void script_put_end(struct text *t, const struct replay_sample *s)
 {

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* ljperf export: a recording as the file of another profile viewer. */
+#include "cmd/common.h"
+#include "output/export.h"
+#include "output/output.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+static const char usage[] =
+    "Usage: ljperf export --format FORMAT [options]\n"
+    "\n"
+    "Writes a recording as a file that other programs read:\n"
+    "  pprof        profile.pb.gz            go tool pprof and services that read its files\n"
+    "  speedscope   profile.speedscope.json  speedscope.app\n"
+    "  firefox      profile.firefox.json     profiler.firefox.com\n"
+    "  chrome       profile.cpuprofile       Chrome's developer tools, VS Code\n"
+    "  callgrind    callgrind.out.ljperf     KCachegrind, callgrind_annotate\n"
+    "  json         profile.jsonl            one object a sample, one sample a line\n"
+    "  folded       profile.folded           as ljperf fold\n"
+    "\n"
+    "      --format FORMAT  one of these; without it the output's name tells\n"
+    "  -o, --output FILE    write there (- for standard output); FILE.gz is compressed\n"
+    "      --samples        count samples, not periods\n";
+
+enum {
+    OPT_FORMAT = OPT_COMMON_END,
+    OPT_SAMPLES,
+};
+
+static const struct option options[] = {
+    COMMON_LONG,
+    {"format", required_argument, NULL, OPT_FORMAT},
+    {"output", required_argument, NULL, 'o'},
+    {"samples", no_argument, NULL, OPT_SAMPLES},
+    {0},
+};
+
+struct format {
+    const char *name, *file; /* what it is called when nobody says */
+    const char *ending;      /* of names that mean it, without .gz; NULL: `file` begins so */
+    int (*write)(const struct export *e, FILE *out, struct error *err); /* NULL: folded */
+    bool lines;                                                         /* has places for lines */
+    bool gzip;                                                          /* is always compressed */
+    bool one_event; /* has room for one event only */
+};
+
+static const struct format formats[] = {
+    {"pprof", "profile.pb.gz", ".pb", export_pprof, true, true, false},
+    {"speedscope", "profile.speedscope.json", ".speedscope.json", export_speedscope, false, false,
+     false},
+    {"firefox", "profile.firefox.json", ".firefox.json", export_firefox, true, false, true},
+    {"chrome", "profile.cpuprofile", ".cpuprofile", export_chrome, true, false, true},
+    {"callgrind", "callgrind.out.ljperf", "callgrind.out", export_callgrind, true, false, true},
+    {"json", "profile.jsonl", ".jsonl", export_json, true, false, false},
+    {"folded", "profile.folded", ".folded", NULL, false, false, true},
+};
+
+enum { NR_FORMATS = sizeof(formats) / sizeof(*formats) };
+
+struct export_command {
+    const struct format *format;
+    const char *output;
+    bool samples;
+};
+
+/* ---- options ------------------------------------------------------------------------------- */
+
+static int parse_format(const char *name, const struct format **ret, struct error *err)
+{
+    struct text known = {0};
+    for (int i = 0; i < NR_FORMATS; i++) {
+        if (strcmp(formats[i].name, name) == 0) {
+            *ret = &formats[i];
+            text_free(&known);
+            return 0;
+        }
+        text_printf(&known, "%s%s", i ? ", " : "", formats[i].name);
+    }
+    text_char(&known, 0);
+    error_set(err, ERROR_FORMAT, "--format: '%s' is none of %s", name,
+              known.failed ? "the known ones" : known.at);
+    text_free(&known);
+    return -1;
+}
+
+static bool ends_with(const char *name, size_t size, const char *ending)
+{
+    size_t n = strlen(ending);
+    return size > n && memcmp(name + size - n, ending, n) == 0;
+}
+
+static bool is_gzip_name(const char *name)
+{
+    return ends_with(name, strlen(name), ".gz");
+}
+
+/* The format that a file's name means; NULL: none. */
+static const struct format *format_of_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    size_t size = strlen(name) - (is_gzip_name(name) ? 3 : 0);
+    for (int i = 0; i < NR_FORMATS; i++)
+        if (ends_with(name, size, formats[i].ending) ||
+            (*formats[i].ending != '.' && strncmp(name, formats[i].ending, 13) == 0))
+            return &formats[i];
+    return NULL;
+}
+
+static int own_option(void *context, int option, const char *value, struct error *err)
+{
+    struct export_command *c = context;
+    switch (option) {
+    case OPT_FORMAT:
+        return parse_format(value, &c->format, err);
+    case OPT_SAMPLES:
+        c->samples = true;
+        return 0;
+    case 'o':
+        c->output = value;
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+/* 0, or the status to exit with. */
+static int settle_options(struct export_command *c)
+{
+    if (!c->format && c->output)
+        c->format = format_of_name(c->output);
+    if (!c->format) {
+        fputs("ljperf export: which format? see: ljperf export --help\n", stderr);
+        return EXIT_BAD_USAGE;
+    }
+    if (!c->output)
+        c->output = c->format->file;
+    if (strcmp(c->output, "-") == 0)
+        c->output = NULL;
+    if (!c->output && c->format->gzip && isatty(STDOUT_FILENO)) {
+        fputs("ljperf export: this format is no text for a terminal; use -o FILE\n", stderr);
+        return EXIT_BAD_USAGE;
+    }
+    return 0;
+}
+
+/* ---- the file ------------------------------------------------------------------------------ */
+
+static ssize_t gzip_write(void *file, const char *bytes, size_t size)
+{
+    unsigned most = size < 1 << 30 ? (unsigned)size : 1 << 30;
+    return gzwrite(file, bytes, most);
+}
+
+static int gzip_close(void *file)
+{
+    return gzclose(file) == Z_OK ? 0 : EOF;
+}
+
+/* A stream that compresses what goes to `fd`, which is closed with it. */
+static FILE *open_gzip(int fd)
+{
+    gzFile file = fd < 0 ? NULL : gzdopen(fd, "wb");
+    FILE *out = file
+                    ? fopencookie(file, "w",
+                                  (cookie_io_functions_t){.write = gzip_write, .close = gzip_close})
+                    : NULL;
+    if (file && !out)
+        gzclose(file);
+    else if (!file && fd >= 0)
+        close(fd);
+    return out;
+}
+
+static FILE *open_output(const struct export_command *c)
+{
+    bool gzip = c->format->gzip || (c->output && is_gzip_name(c->output));
+    FILE *plain = c->output ? fopen(c->output, "we") : NULL;
+    if (c->output && !plain)
+        return NULL;
+    if (!gzip && plain)
+        return plain;
+    int fd = dup(plain ? fileno(plain) : STDOUT_FILENO);
+    if (plain)
+        fclose(plain);
+    if (gzip)
+        return open_gzip(fd);
+    FILE *out = fdopen(fd, "w");
+    if (!out)
+        close(fd);
+    return out;
+}
+
+/* ---- the work ------------------------------------------------------------------------------ */
+
+/* The event that a format with room for one shows, as fold does: the first that was sampled. What
+ * it leaves out is said. */
+static unsigned choose_event(const struct profile *p, const struct export_command *c,
+                             const struct replay *r)
+{
+    unsigned event = UINT16_MAX;
+    uint64_t others = 0, without = 0;
+    vec_foreach (s, &p->samples)
+        event = s->event < event ? s->event : event;
+    vec_foreach (s, &p->samples) {
+        others += s->event != event;
+        without += !s->node;
+    }
+    if (others && c->format->one_event)
+        fprintf(stderr,
+                "ljperf: of several events only %s is written: %" PRIu64
+                " samples of others are left out; choose with --event\n",
+                export_event(&(struct export){.replay = r}, event), others);
+    if (without && c->format->write != export_json)
+        fprintf(stderr, "ljperf: %" PRIu64 " samples without a stack are left out\n", without);
+    return event;
+}
+
+static int write_profile(struct profile *p, const struct export_command *c, struct replay *r,
+                         FILE *out, struct error *err)
+{
+    struct export e = {.profile = p, .replay = r, .samples = c->samples};
+    e.event = choose_event(p, c, r);
+    return c->format->write(&e, out, err);
+}
+
+static int collect_profile(struct common *common, const struct export_command *c, struct replay *r,
+                           FILE *out, struct error *err)
+{
+    struct profile *p = profile_create();
+    if (!p)
+        return error_no_memory(err);
+    struct replay_sink sink = profile_sink(p);
+    int failed = replay_run(r, &sink, err) < 0 || profile_finish(p, err) < 0;
+    common_summary(common, r);
+    if (!failed)
+        failed = write_profile(p, c, r, out, err);
+    profile_free(p);
+    return failed ? -1 : 0;
+}
+
+static int collect_folded(struct common *common, const struct export_command *c, struct replay *r,
+                          FILE *out, struct error *err)
+{
+    struct stacks_options kept = {0};
+    struct fold_options fold = {.event = -1, .samples = c->samples};
+    struct stacks *s = common_collect(common, r, &kept, err);
+    int failed = !s || fold_print(s, &fold, out, err) < 0;
+    stacks_free(s);
+    return failed ? -1 : 0;
+}
+
+enum { OUTPUT_BUFFER = 256 << 10 };
+
+static int run(struct common *common, const struct export_command *c, struct error *err)
+{
+    struct replay *r;
+    const char *name = c->output ? c->output : "standard output";
+    if (replay_create(&common->replay, &r, err) < 0)
+        return -1;
+    FILE *out = open_output(c);
+    int failed;
+    if (out) {
+        setvbuf(out, NULL, _IOFBF, OUTPUT_BUFFER);
+        failed = c->format->write ? collect_profile(common, c, r, out, err)
+                                  : collect_folded(common, c, r, out, err);
+        bool bad = ferror(out);
+        bad |= fclose(out) != 0;
+        if (!failed && bad && errno != EPIPE)
+            failed = error_system(err, errno, "%s: cannot write", name);
+    } else {
+        failed = error_system(err, errno, "%s: cannot write", name);
+    }
+    replay_free(r);
+    if (!failed && c->output && !common->quiet)
+        fprintf(stderr, "ljperf: wrote %s\n", c->output);
+    return failed;
+}
+
+int cmd_export(int argc, char **argv)
+{
+    struct common common;
+    struct export_command c = {0};
+    struct error err = {0};
+    common_init(&common);
+    int status =
+        common_parse(&common, argc, argv, COMMON_LETTERS "o:", options, usage, own_option, &c);
+    if (status < 0)
+        status = settle_options(&c);
+    else
+        goto out;
+    common.replay.symbols.lines = !status && c.format->lines;
+    if (!status && run(&common, &c, &err) < 0)
+        status = command_error("export", &err, EXIT_BAD_INPUT);
+out:
+    common_free(&common);
+    return status;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the writers of exports share. */
+#include "output/export.h"
+
+#include "base/hash.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *export_event(const struct export *e, unsigned event)
+{
+    const struct perfdata *pd = replay_perfdata(e->replay);
+    return event < perfdata_nr_events(pd) ? perfdata_event(pd, event)->name : "samples";
+}
+
+bool export_is_time(const struct export *e, unsigned event)
+{
+    const struct perfdata *pd = replay_perfdata(e->replay);
+    if (event >= perfdata_nr_events(pd))
+        return false;
+    const struct perf_event_attr *a = &perfdata_event(pd, event)->attr;
+    return a->type == PERF_TYPE_SOFTWARE &&
+           (a->config == PERF_COUNT_SW_CPU_CLOCK || a->config == PERF_COUNT_SW_TASK_CLOCK);
+}
+
+uint64_t export_weight(const struct export *e, const struct profile_sample *s)
+{
+    return e->samples || !s->period ? 1 : s->period;
+}
+
+bool export_wants(const struct export *e, const struct profile_sample *s)
+{
+    return s->event == e->event && s->node;
+}
+
+void export_build_id(const struct export *e, uint32_t dso, char hex[2 * BUILD_ID_MAX + 1])
+{
+    *hex = 0;
+    if (dso)
+        build_id_hex(&dsos_at(replay_dsos(e->replay), dso - 1)->build_id, hex);
+}
+
+uint64_t export_wall_clock(const struct export *e, uint64_t time)
+{
+    uint64_t wall, clock;
+    if (!perfdata_clock_data(replay_perfdata(e->replay), &wall, &clock))
+        return 0;
+    return wall + (time - clock); /* before it, too: numbers wrap */
+}
+
+const char *export_kind(uint8_t kind)
+{
+    static const char *const words[] = {
+        [FRAME_NATIVE] = "native",
+        [FRAME_KERNEL] = "kernel",
+        [FRAME_GUEST_KERNEL] = "guest-kernel",
+        [FRAME_GUEST_USER] = "guest-user",
+        [FRAME_HYPERVISOR] = "hypervisor",
+        [FRAME_JIT] = "jit",
+        [FRAME_LUA] = "lua",
+        [FRAME_JS] = "js",
+        [FRAME_WASM] = "wasm",
+        [FRAME_STUB] = "stub",
+    };
+    return kind < sizeof(words) / sizeof(*words) ? words[kind] : "native";
+}
+
+const char *export_tier(uint8_t tier)
+{
+    static const char *const words[] = {
+        [TIER_NONE] = NULL,     [TIER_INTERP] = "interp", [TIER_BASELINE] = "baseline",
+        [TIER_TRACE] = "trace", [TIER_MAGLEV] = "maglev", [TIER_TURBOFAN] = "turbofan",
+    };
+    return tier < sizeof(words) / sizeof(*words) ? words[tier] : NULL;
+}
+
+const char *export_provenance(uint8_t provenance)
+{
+    return provenance == PROVENANCE_EXACT   ? "exact"
+           : provenance == PROVENANCE_IMAGE ? "image"
+                                            : "guess";
+}
+
+const char *export_stack_tier(const struct profile *p, uint32_t node)
+{
+    for (; node; node = p->nodes.at[node].parent) {
+        const struct profile_location *l = &p->locations.at[p->nodes.at[node].location];
+        if (profile_is_guest(l->kind))
+            return export_tier(l->tier);
+    }
+    return NULL;
+}
+
+bool export_path(const struct profile *p, uint32_t node, node_path *ret)
+{
+    ret->nr = 0;
+    for (; node; node = p->nodes.at[node].parent)
+        if (!vec_push(ret, node)) {
+            ret->nr = 0;
+            return false;
+        }
+    for (size_t i = 0; i < ret->nr / 2; i++) {
+        uint32_t other = ret->at[i];
+        ret->at[i] = ret->at[ret->nr - 1 - i];
+        ret->at[ret->nr - 1 - i] = other;
+    }
+    return true;
+}
+
+bool thread_samples_make(const struct export *e, struct thread_samples *ret)
+{
+    const struct profile *p = e->profile;
+    size_t nr = p->threads.nr;
+    ret->starts = calloc(nr + 1, sizeof(*ret->starts));
+    ret->order = calloc(p->samples.nr + 1, sizeof(*ret->order));
+    if (!ret->starts || !ret->order)
+        return false;
+    vec_foreach (s, &p->samples)
+        ret->starts[s->thread] += export_wants(e, s);
+    for (size_t i = 1; i <= nr; i++)
+        ret->starts[i] += ret->starts[i - 1]; /* where each ends: filled from there down */
+    for (size_t i = p->samples.nr; i-- > 0;)
+        if (export_wants(e, &p->samples.at[i]))
+            ret->order[--ret->starts[p->samples.at[i].thread]] = (uint32_t)i;
+    return true;
+}
+
+void thread_samples_free(struct thread_samples *t)
+{
+    free(t->starts);
+    free(t->order);
+}
+
+/* ---- numbers for strings ------------------------------------------------------------------- */
+
+static uint32_t *find_string(const struct string_numbers *n, const char *s)
+{
+    size_t at = hash_u64((uintptr_t)s) & (n->nr_slots - 1);
+    while (n->slots[at] && n->strings.at[n->slots[at] - 1] != s)
+        at = (at + 1) & (n->nr_slots - 1);
+    return &n->slots[at];
+}
+
+static bool grow_strings(struct string_numbers *n)
+{
+    size_t nr = n->nr_slots ? n->nr_slots * 2 : 1024;
+    free(n->slots);
+    n->slots = calloc(nr, sizeof(*n->slots));
+    n->nr_slots = n->slots ? nr : 0;
+    for (uint32_t i = 0; n->slots && i < n->strings.nr; i++)
+        *find_string(n, n->strings.at[i]) = i + 1;
+    return n->slots != NULL;
+}
+
+uint32_t string_number(struct string_numbers *n, const char *interned)
+{
+    if (n->failed || (n->strings.nr * 2 >= n->nr_slots && !grow_strings(n))) {
+        n->failed = true;
+        return 0;
+    }
+    uint32_t *slot = find_string(n, interned);
+    if (!*slot && vec_push(&n->strings, interned))
+        *slot = (uint32_t)n->strings.nr;
+    n->failed |= !*slot;
+    return *slot ? *slot - 1 : 0;
+}
+
+uint32_t string_number_of(struct string_numbers *n, const struct export *e, const char *text)
+{
+    struct text t = {0};
+    text_clean(&t, text);
+    const char *kept =
+        t.failed ? NULL : intern_bytes(e->profile->strings, t.at ? t.at : "", t.size);
+    text_free(&t);
+    n->failed |= !kept;
+    return kept ? string_number(n, kept) : 0;
+}
+
+void string_numbers_free(struct string_numbers *n)
+{
+    vec_free(&n->strings);
+    free(n->slots);
+}

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * pprof's profile.proto. Samples of equal stacks and labels are one. The message is written in
+ * pieces: to protobuf, messages behind one another are one message with the fields of all.
+ *
+ * Addresses are those in the files: every file's mapping starts at its first byte, so that one file
+ * is one mapping, whichever processes mapped it where.
+ */
+#include "output/export.h"
+#include "output/output.h"
+
+#include "base/hash.h"
+#include "pprof.pb-c.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGE = 4096, LABELS_MAX = 8 };
+
+/* Samples that differ in nothing that is written. */
+struct row {
+    uint32_t node, thread;
+    uint8_t end;
+    bool unwound;
+};
+
+/* A file that has frames; of generated code, its perf map or jitdump. */
+struct file {
+    const char *module;
+    uint32_t dso;
+    uint64_t low, high; /* addresses seen */
+    bool kernel, lines, inlines;
+};
+
+struct writer {
+    const struct export *e;
+    FILE *out;
+    struct string_numbers strings;
+    VEC(struct row) rows;
+    VEC(int64_t) values; /* nr_types of each row */
+    uint32_t *slots;     /* row + 1 */
+    size_t nr_slots;
+    VEC(struct file) files;
+    VEC(uint32_t) file_of; /* of each location: file + 1; 0: none */
+    VEC(unsigned) events;  /* that were sampled, ascending */
+    size_t nr_types;       /* sample types: a count and a period of each event */
+    VEC(uint8_t) packed;
+    bool failed;
+};
+
+static int64_t number(struct writer *w, const char *interned)
+{
+    return interned ? string_number(&w->strings, interned) : 0;
+}
+
+static int64_t number_of(struct writer *w, const char *text)
+{
+    return string_number_of(&w->strings, w->e, text);
+}
+
+/* A part of the whole message. */
+static void put(struct writer *w, const Pprof__Profile *part)
+{
+    size_t size = pprof__profile__get_packed_size(part);
+    if (!vec_reserve(&w->packed, size)) {
+        w->failed = true;
+        return;
+    }
+    pprof__profile__pack(part, w->packed.at);
+    fwrite(w->packed.at, 1, size, w->out);
+}
+
+/* ---- rows ---------------------------------------------------------------------------------- */
+
+static bool same_row(const struct row *a, const struct row *b)
+{
+    return a->node == b->node && a->thread == b->thread && a->end == b->end &&
+           a->unwound == b->unwound;
+}
+
+static uint32_t *find_row(const struct writer *w, const struct row *r)
+{
+    uint64_t h = hash_combine((uint64_t)r->node << 32 | r->thread, r->end * 2U + r->unwound);
+    size_t at = h & (w->nr_slots - 1);
+    while (w->slots[at] && !same_row(&w->rows.at[w->slots[at] - 1], r))
+        at = (at + 1) & (w->nr_slots - 1);
+    return &w->slots[at];
+}
+
+static bool grow_rows(struct writer *w)
+{
+    size_t nr = w->nr_slots ? w->nr_slots * 2 : 4096;
+    free(w->slots);
+    w->slots = calloc(nr, sizeof(*w->slots));
+    w->nr_slots = w->slots ? nr : 0;
+    for (uint32_t i = 0; w->slots && i < w->rows.nr; i++)
+        *find_row(w, &w->rows.at[i]) = i + 1;
+    return w->slots != NULL;
+}
+
+/* The row's values, made if new; NULL: memory is out. */
+static int64_t *row_values(struct writer *w, const struct profile_sample *s)
+{
+    struct row r = {.node = s->node, .thread = s->thread, .unwound = s->unwound};
+    if (s->unwound)
+        r.end = s->end;
+    if (w->rows.nr * 2 >= w->nr_slots && !grow_rows(w))
+        return NULL;
+    uint32_t *slot = find_row(w, &r);
+    if (!*slot) {
+        size_t nr = w->values.nr + w->nr_types;
+        if (!vec_reserve(&w->values, nr) || !vec_push(&w->rows, r))
+            return NULL;
+        memset(w->values.at + w->values.nr, 0, w->nr_types * sizeof(*w->values.at));
+        w->values.nr = nr;
+        *slot = (uint32_t)w->rows.nr;
+    }
+    return w->values.at + (*slot - 1) * w->nr_types;
+}
+
+static size_t event_place(const struct writer *w, unsigned event)
+{
+    size_t i = 0;
+    while (i < w->events.nr && w->events.at[i] < event)
+        i++;
+    return i;
+}
+
+static bool find_events(struct writer *w)
+{
+    vec_foreach (s, &w->e->profile->samples) {
+        size_t at = event_place(w, s->event);
+        if (at < w->events.nr && w->events.at[at] == s->event)
+            continue;
+        if (!vec_push(&w->events, 0))
+            return false;
+        memmove(w->events.at + at + 1, w->events.at + at,
+                (w->events.nr - 1 - at) * sizeof(*w->events.at));
+        w->events.at[at] = s->event;
+    }
+    w->nr_types = 2 * w->events.nr;
+    return true;
+}
+
+static bool gather_rows(struct writer *w)
+{
+    vec_foreach (s, &w->e->profile->samples) {
+        int64_t *values = s->node ? row_values(w, s) : NULL;
+        if (s->node && !values)
+            return false;
+        size_t at = 2 * event_place(w, s->event);
+        if (values) {
+            values[at]++;
+            values[at + 1] += (int64_t)(s->period ? s->period : 1);
+        }
+    }
+    return true;
+}
+
+/* ---- files --------------------------------------------------------------------------------- */
+
+static uint32_t file_index(struct writer *w, const struct profile_location *l, const char *module)
+{
+    for (size_t i = w->files.nr; i-- > 0;)
+        if (w->files.at[i].module == module && w->files.at[i].dso == l->dso)
+            return (uint32_t)i;
+    struct file f = {.module = module,
+                     .dso = l->dso,
+                     .low = UINT64_MAX,
+                     .kernel = l->kind == FRAME_KERNEL || l->kind == FRAME_GUEST_KERNEL};
+    return vec_push(&w->files, f) ? (uint32_t)w->files.nr - 1 : UINT32_MAX;
+}
+
+/* Guests' functions stand in no file that has addresses. */
+static bool gather_files(struct writer *w)
+{
+    const struct profile *p = w->e->profile;
+    for (size_t i = 0; i < p->locations.nr; i++) {
+        const struct profile_location *l = &p->locations.at[i];
+        const struct profile_line *line = &p->lines.at[l->first_line + l->nr_lines - 1];
+        const char *module = p->functions.at[line->function].module;
+        uint32_t at = UINT32_MAX;
+        if (!module || profile_is_guest(l->kind)) {
+            if (!vec_push(&w->file_of, 0))
+                return false;
+            continue;
+        }
+        if ((at = file_index(w, l, module)) == UINT32_MAX || !vec_push(&w->file_of, at + 1))
+            return false;
+        struct file *f = &w->files.at[at];
+        f->low = l->address < f->low ? l->address : f->low;
+        f->high = l->address > f->high ? l->address : f->high;
+        f->lines |= line->line != 0;
+        f->inlines |= l->nr_lines > 1;
+    }
+    return true;
+}
+
+static void put_file(struct writer *w, uint64_t id, const struct file *f)
+{
+    char hex[2 * BUILD_ID_MAX + 1];
+    Pprof__Mapping m = PPROF__MAPPING__INIT;
+    export_build_id(w->e, f->dso, hex);
+    m.id = id;
+    m.memory_start = m.file_offset = f->kernel ? f->low & -(uint64_t)PAGE : 0;
+    m.memory_limit = (f->high | (PAGE - 1)) + 1;
+    m.filename = number(w, f->module);
+    m.build_id = number_of(w, hex);
+    m.has_functions = true;
+    m.has_filenames = m.has_line_numbers = f->lines;
+    m.has_inline_frames = f->inlines;
+    Pprof__Profile part = PPROF__PROFILE__INIT;
+    part.n_mapping = 1;
+    part.mapping = &(Pprof__Mapping *){&m};
+    put(w, &part);
+}
+
+/* By pprof's habit the first mapping is the program: the file that a process is called by. */
+static bool is_program(const struct writer *w, const struct file *f)
+{
+    const char *slash = strrchr(f->module, '/');
+    vec_foreach (t, &w->e->profile->threads)
+        if (f->dso && slash && t->pid == t->tid && *t->comm &&
+            strncmp(slash + 1, t->comm, strlen(t->comm)) == 0)
+            return true;
+    return false;
+}
+
+static void put_files(struct writer *w)
+{
+    size_t nr = w->files.nr, first = 0;
+    for (size_t i = nr; i-- > 0;)
+        if (is_program(w, &w->files.at[i]))
+            first = i;
+    for (size_t i = first; i < first + nr; i++)
+        put_file(w, i % nr + 1, &w->files.at[i % nr]);
+}
+
+/* ---- locations, functions ------------------------------------------------------------------ */
+
+static void put_location(struct writer *w, size_t index)
+{
+    const struct profile *p = w->e->profile;
+    const struct profile_location *l = &p->locations.at[index];
+    Pprof__Line *lines = calloc(l->nr_lines, sizeof(*lines));
+    Pprof__Line **list = calloc(l->nr_lines, sizeof(*list));
+    Pprof__Location m = PPROF__LOCATION__INIT;
+    for (uint32_t i = 0; lines && list && i < l->nr_lines; i++) {
+        const struct profile_line *from = &p->lines.at[l->first_line + i];
+        pprof__line__init(&lines[i]);
+        lines[i].function_id = from->function + 1;
+        lines[i].line = from->line;
+        list[i] = &lines[i];
+    }
+    m.id = index + 1;
+    m.mapping_id = w->file_of.at[index];
+    m.address = m.mapping_id ? l->address : 0;
+    m.n_line = l->nr_lines;
+    m.line = list;
+    Pprof__Profile part = PPROF__PROFILE__INIT;
+    part.n_location = 1;
+    part.location = &(Pprof__Location *){&m};
+    if (lines && list)
+        put(w, &part);
+    w->failed |= !lines || !list;
+    free(lines);
+    free(list);
+}
+
+static void put_function(struct writer *w, size_t index)
+{
+    const struct profile_function *f = &w->e->profile->functions.at[index];
+    Pprof__Function m = PPROF__FUNCTION__INIT;
+    m.id = index + 1;
+    m.name = m.system_name = number(w, f->name);
+    m.filename = number(w, f->file);
+    m.start_line = f->line;
+    Pprof__Profile part = PPROF__PROFILE__INIT;
+    part.n_function = 1;
+    part.function = &(Pprof__Function *){&m};
+    put(w, &part);
+}
+
+/* ---- samples ------------------------------------------------------------------------------- */
+
+struct labels {
+    Pprof__Label at[LABELS_MAX], *list[LABELS_MAX];
+    size_t nr;
+};
+
+static Pprof__Label *add_label(struct writer *w, struct labels *l, const char *key)
+{
+    Pprof__Label *label = &l->at[l->nr];
+    pprof__label__init(label);
+    label->key = number_of(w, key);
+    l->list[l->nr++] = label;
+    return label;
+}
+
+static void label_text(struct writer *w, struct labels *l, const char *key, const char *text)
+{
+    if (text)
+        add_label(w, l, key)->str = number_of(w, text);
+}
+
+static void make_labels(struct writer *w, const struct row *r, struct labels *l)
+{
+    const struct profile *p = w->e->profile;
+    const struct profile_thread *t = &p->threads.at[r->thread];
+    uint8_t weakest = p->nodes.at[r->node].weakest;
+    label_text(w, l, "thread", t->comm);
+    add_label(w, l, "pid")->num = t->pid;
+    add_label(w, l, "tid")->num = t->tid;
+    label_text(w, l, "tier", export_stack_tier(p, r->node));
+    if (weakest != PROVENANCE_EXACT)
+        label_text(w, l, "provenance", export_provenance(weakest));
+    if (!r->unwound)
+        label_text(w, l, "stack", "not unwound");
+    else if (r->end != STACK_COMPLETE)
+        label_text(w, l, "stack", script_end_word(r->end));
+}
+
+static void put_row(struct writer *w, size_t index, node_path *path)
+{
+    const struct row *r = &w->rows.at[index];
+    const struct profile *p = w->e->profile;
+    struct labels labels = {.nr = 0};
+    VEC(uint64_t) ids = {0};
+    make_labels(w, r, &labels);
+    w->failed |= !export_path(p, r->node, path);
+    for (size_t i = path->nr; i-- > 0 && !w->failed;)
+        w->failed = !vec_push(&ids, p->nodes.at[path->at[i]].location + 1);
+    Pprof__Sample m = PPROF__SAMPLE__INIT;
+    m.n_location_id = ids.nr;
+    m.location_id = ids.at;
+    m.n_value = w->nr_types;
+    m.value = w->values.at + index * w->nr_types;
+    m.n_label = labels.nr;
+    m.label = labels.list;
+    Pprof__Profile part = PPROF__PROFILE__INIT;
+    part.n_sample = 1;
+    part.sample = &(Pprof__Sample *){&m};
+    put(w, &part);
+    vec_free(&ids);
+}
+
+/* ---- the whole ----------------------------------------------------------------------------- */
+
+static void put_type(struct writer *w, const char *type, const char *unit)
+{
+    Pprof__ValueType m = PPROF__VALUE_TYPE__INIT;
+    m.type = number_of(w, type);
+    m.unit = number_of(w, unit);
+    Pprof__Profile part = PPROF__PROFILE__INIT;
+    part.n_sample_type = 1;
+    part.sample_type = &(Pprof__ValueType *){&m};
+    put(w, &part);
+}
+
+static const char *unit_of(const struct writer *w, unsigned event)
+{
+    return export_is_time(w->e, event) ? "nanoseconds" : "count";
+}
+
+/* Of one event "samples" and its name; of several "NAME:samples" and NAME. */
+static void put_types(struct writer *w)
+{
+    vec_foreach (event, &w->events) {
+        struct text t = {0};
+        const char *name = export_event(w->e, *event);
+        if (w->events.nr > 1)
+            text_printf(&t, "%s:", name);
+        text_printf(&t, "samples%c", 0);
+        w->failed |= t.failed;
+        put_type(w, t.failed ? "" : t.at, "count");
+        put_type(w, name, unit_of(w, *event));
+        text_free(&t);
+    }
+}
+
+static void put_facts(struct writer *w)
+{
+    const struct profile *p = w->e->profile;
+    Pprof__Profile part = PPROF__PROFILE__INIT;
+    Pprof__ValueType period = PPROF__VALUE_TYPE__INIT;
+    const char *command = perfdata_cmdline(replay_perfdata(w->e->replay));
+    int64_t comment = command ? number_of(w, command) : 0;
+    if (p->samples.nr) {
+        uint64_t first = p->samples.at[0].time;
+        uint64_t wall = export_wall_clock(w->e, first);
+        part.time_nanos = (int64_t)wall;
+        part.duration_nanos = (int64_t)(p->samples.at[p->samples.nr - 1].time - first);
+    }
+    const char *name = export_event(w->e, w->e->event);
+    part.default_sample_type = number_of(w, name);
+    if (w->e->samples)
+        part.default_sample_type = w->events.nr > 1 ? 0 : number_of(w, "samples");
+    period.type = number_of(w, name);
+    period.unit = number_of(w, unit_of(w, w->e->event));
+    part.period_type = &period;
+    part.period = p->samples.nr ? (int64_t)p->samples.at[0].period : 0;
+    part.n_comment = command != NULL;
+    part.comment = &comment;
+    put(w, &part);
+}
+
+static void put_strings(struct writer *w)
+{
+    for (size_t i = 0; i < w->strings.strings.nr; i++) {
+        Pprof__Profile part = PPROF__PROFILE__INIT;
+        char *s = (char *)w->strings.strings.at[i];
+        part.n_string_table = 1;
+        part.string_table = &s;
+        put(w, &part);
+    }
+}
+
+static void put_all(struct writer *w)
+{
+    const struct profile *p = w->e->profile;
+    node_path path = {0};
+    number_of(w, ""); /* is the first string */
+    put_types(w);
+    for (size_t i = 0; i < w->rows.nr && !w->failed; i++)
+        put_row(w, i, &path);
+    put_files(w);
+    for (size_t i = 0; i < p->locations.nr; i++)
+        put_location(w, i);
+    for (size_t i = 0; i < p->functions.nr; i++)
+        put_function(w, i);
+    put_facts(w);
+    put_strings(w);
+    vec_free(&path);
+}
+
+int export_pprof(const struct export *e, FILE *out, struct error *err)
+{
+    struct writer w = {.e = e, .out = out};
+    w.failed = !find_events(&w) || !gather_rows(&w) || !gather_files(&w);
+    if (!w.failed)
+        put_all(&w);
+    bool failed = w.failed || w.strings.failed;
+    string_numbers_free(&w.strings);
+    vec_free(&w.rows);
+    vec_free(&w.values);
+    vec_free(&w.files);
+    vec_free(&w.file_of);
+    vec_free(&w.events);
+    vec_free(&w.packed);
+    free(w.slots);
+    return failed ? error_no_memory(err) : 0;
+}
