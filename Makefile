@@ -30,7 +30,9 @@ CPPFLAGS += -D_GNU_SOURCE -I. -Isrc -I$(B)/generated $(shell pkg-config --cflags
             $(shell src/build/libperf --cflags)
 CFLAGS   ?= $(OPT)
 ALL_CFLAGS = -std=gnu11 $(WARN) $(CFLAGS) -pthread
-LDLIBS   += $(shell src/build/libperf --libs) $(shell pkg-config --libs $(LIBS_PKG) 2>/dev/null) \
+# Capstone is loaded when it is needed (unwind/disassembler.c).
+LDLIBS   += $(shell src/build/libperf --libs) \
+            $(shell pkg-config --libs $(filter-out capstone,$(LIBS_PKG)) 2>/dev/null) \
             -l:libiberty.a -ldl -lm -pthread
 
 lib_srcs  = $(wildcard $(addsuffix /*.c,$(1)))

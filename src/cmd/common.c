@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Options, messages and the summary that every command over a recording shares. */
 #include "cmd/common.h"
+#include "base/heap.h"
 #include "output/output.h"
 
 #include <errno.h>
@@ -67,6 +68,7 @@ static void end_progress(const struct common *c)
 void common_init(struct common *c)
 {
     *c = (struct common){.progress_percent = -1};
+    heap_prepare();
     c->replay.symbols.inlines = true;
     if (isatty(STDERR_FILENO)) {
         c->replay.progress = show_progress;

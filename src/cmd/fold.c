@@ -98,14 +98,11 @@ static int own_option(void *context, int option, const char *value, struct error
     return 0;
 }
 
-enum { OUTPUT_BUFFER = 256 << 10 };
-
 static int print(const struct stacks *s, const struct fold_command *fc, struct error *err)
 {
     FILE *out = fc->output ? fopen(fc->output, "w") : stdout;
     if (!out)
         return error_system(err, errno, "%s: cannot write", fc->output);
-    setvbuf(out, NULL, _IOFBF, OUTPUT_BUFFER); /* lines are long and many */
     int failed = fold_print(s, &fc->fold, out, err);
     if (fflush(out) != 0 && errno != EPIPE && !failed)
         failed = error_system(err, errno, "cannot write the output");

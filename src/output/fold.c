@@ -341,19 +341,26 @@ static int link_children(name_tree *tree)
     return failed ? -1 : 0;
 }
 
-/* Depth first; `line` always holds the path of the node at hand. */
+/* Depth first; `path` always holds the path of the node at hand. */
 static int print_tree(const name_tree *tree, FILE *out)
 {
-    struct text line = {0};
+    enum { OUTPUT_AT_ONCE = 64 << 10 };
+    struct text path = {0}, lines = {0};
     uint32_t node = tree->at[0].first_child;
-    while (node && !line.failed) {
+    while (node && !path.failed && !lines.failed) {
         const struct name_node *n = &tree->at[node];
         if (n->parent)
-            text_char(&line, ';');
-        text_string(&line, n->name);
-        if (n->count && !line.failed) {
-            fwrite(line.at, 1, line.size, out);
-            fprintf(out, " %" PRIu64 "\n", n->count);
+            text_char(&path, ';');
+        text_string(&path, n->name);
+        if (n->count && !path.failed) {
+            text_bytes(&lines, path.at, path.size);
+            text_char(&lines, ' ');
+            text_dec(&lines, n->count, 0);
+            text_char(&lines, '\n');
+        }
+        if (lines.size >= OUTPUT_AT_ONCE) {
+            fwrite(lines.at, 1, lines.size, out);
+            lines.size = 0;
         }
         if (n->first_child) {
             node = n->first_child;
@@ -361,14 +368,17 @@ static int print_tree(const name_tree *tree, FILE *out)
         }
         for (; node; node = n->parent) { /* up to a node with a sibling */
             n = &tree->at[node];
-            line.size -= strlen(n->name) + (n->parent != 0);
+            path.size -= strlen(n->name) + (n->parent != 0);
             if (n->next)
                 break;
         }
         node = node ? tree->at[node].next : 0;
     }
-    bool failed = line.failed;
-    text_free(&line);
+    if (lines.size)
+        fwrite(lines.at, 1, lines.size, out);
+    bool failed = path.failed || lines.failed;
+    text_free(&path);
+    text_free(&lines);
     return failed ? -1 : 0;
 }
 

@@ -3,6 +3,8 @@
 
 #include "base/cursor.h"
 
+#include <string.h>
+
 /* perf's register numbers of x86 (linux: arch/x86 asm/perf_regs.h) to DWARF's; -1: not a
  * register an unwinder knows. */
 static int dwarf_register(unsigned bit)
@@ -12,10 +14,26 @@ static int dwarf_register(unsigned bit)
     return bit < 24 ? table[bit] : -1;
 }
 
+/* What perf asks for on x86-64 is all but four segment registers: no look-ups then. */
+enum { USUAL_MASK = 0xff0fff };
+static void usual_registers(const uint8_t *from, struct registers *ret)
+{
+    enum { BEHIND = 12 }; /* rax to rip, flags, cs, ss; then r8 to r15 */
+    static const uint8_t first[9] = {0, 3, 2, 1, 4, 5, 6, 7, 16};
+    for (unsigned i = 0; i < 9; i++)
+        memcpy(&ret->value[first[i]], from + (size_t)8 * i, 8);
+    memcpy(&ret->value[8], from + (size_t)8 * BEHIND, 8 * sizeof(uint64_t));
+    ret->known = (1U << 17) - 1;
+}
+
 void sample_registers(const struct sample *s, struct registers *ret)
 {
     *ret = (struct registers){0};
     uint64_t mask = s->event->attr.sample_regs_user;
+    if (mask == USUAL_MASK && !s->swapped) {
+        usual_registers(s->user_regs, ret);
+        return;
+    }
     for (unsigned i = 0; mask; mask &= mask - 1, i++) {
         int reg = dwarf_register((unsigned)__builtin_ctzll(mask));
         if (reg < 0)

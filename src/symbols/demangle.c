@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <libiberty/demangle.h>
 #include <setjmp.h>
+#include <string.h>
 
 enum { MANGLED_MAX = 64 << 10, DEMANGLED_MAX = 256 << 10 };
 
@@ -25,11 +26,17 @@ static void add(const char *bytes, size_t size, void *context)
         longjmp(s->too_long, 1);
 }
 
+/* Rust's older names are C++'s but for a hash, "17h" and 16 digits, that ends them. */
+static bool may_be_rust(const char *name)
+{
+    return name[1] == 'R' || strstr(name, "17h");
+}
+
 static bool demangle_iberty(const char *name, struct text *ret)
 {
     struct sink s = {.text = ret, .start = ret->size};
     if (setjmp(s.too_long) == 0) {
-        if (rust_demangle_callback(name, DMGL_NO_OPTS, add, &s))
+        if (may_be_rust(name) && rust_demangle_callback(name, DMGL_NO_OPTS, add, &s))
             return true;
         ret->size = s.start;
         if (cplus_demangle_v3_callback(name, DMGL_NO_OPTS, add, &s))

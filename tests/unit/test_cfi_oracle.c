@@ -31,6 +31,7 @@ struct file {
     uint64_t end; /* of the addresses */
     size_t fdes, rows, skip, checked;
     uint64_t seed;
+    struct rule_cache cache;
 };
 
 static struct cfi_section section(Elf *elf, const char *name)
@@ -65,8 +66,10 @@ static bool open_file(struct file *f, const char *path)
     assert_int_equal(cfi_create(&source, &f->with_header, NULL), 0);
     assert_non_null(f->with_header->tables[0].entries);
     source.eh_frame_hdr = (struct cfi_section){0};
+    source.id = 2;
     assert_int_equal(cfi_create(&source, &f->without, NULL), 0);
     assert_non_null(f->without->tables[0].index);
+    assert_true(rule_cache_init(&f->cache));
     return true;
 }
 
@@ -74,6 +77,7 @@ static void close_file(struct file *f)
 {
     cfi_free(f->with_header);
     cfi_free(f->without);
+    rule_cache_destroy(&f->cache);
     if (f->oracle)
         dwarf_cfi_end(f->oracle);
     elf_end(f->elf);
@@ -177,6 +181,18 @@ static bool same_register(const struct cfi_row *row, struct reg_rule rule, unsig
     return false;
 }
 
+/* What is kept of whole FDEs is what the program run up to the address gives. */
+static void check_kept(struct file *f, const struct cfi *cfi, uint64_t address,
+                       const struct rule *rule)
+{
+    uint64_t hash = rule_key_hash(cfi->id, address - cfi->low);
+    const struct rule *kept = rule_miss(&f->cache, cfi, address, hash);
+    assert_non_null(kept);
+    if (kept->kind != rule->kind ||
+        (rule->kind != RULE_ROW && memcmp(kept, rule, sizeof(*rule)) != 0))
+        fail_msg("%s: 0x%lx: the kept rule differs", f->path, address);
+}
+
 static void check_address(struct file *f, const struct cfi *cfi, uint64_t address)
 {
     struct cfi_row row;
@@ -196,6 +212,8 @@ static void check_address(struct file *f, const struct cfi *cfi, uint64_t addres
         return;
     }
     struct rule rule = rule_lower(&row);
+    if (address >= cfi->low)
+        check_kept(f, cfi, address, &rule);
     if (rule.kind != RULE_NONE) {
         if (!same_cfa(&row, &rule, frame) || row.signal_frame != signal)
             fail_msg("%s: 0x%lx: CFA or signal flag differs", f->path, address);

@@ -191,9 +191,8 @@ const struct v8_layout *cfi_v8(const struct cfi *cfi)
 
 /* ---- find ---------------------------------------------------------------------------------- */
 
-/* Offset of the last FDE that begins at or below `address`; false: none does. */
-static bool find_place(const struct cfi *cfi, const struct cfi_table *table, uint64_t address,
-                       uint64_t *ret)
+bool cfi_fde_at(const struct cfi *cfi, const struct cfi_table *table, uint64_t address,
+                uint64_t *ret)
 {
     size_t low = 0, nr = table->nr;
     while (nr > 0) {
@@ -219,7 +218,7 @@ bool cfi_row(const struct cfi *cfi, uint64_t address, struct cfi_row *ret)
         const struct cfi_table *table = &cfi->tables[i];
         uint64_t offset;
         struct fde fde;
-        if (!find_place(cfi, table, address, &offset) ||
+        if (!cfi_fde_at(cfi, table, address, &offset) ||
             !cfi_read_fde(cfi, table, offset, &fde, NULL) || address - fde.begin >= fde.size)
             continue;
         return fde.cie.ra_register == DWARF_RIP && cfi_run(cfi, table, &fde, address, ret);

@@ -112,9 +112,15 @@ struct cfi_row {
     int64_t cfa_offset;
     struct cfi_bytes cfa_expression;
     struct reg_rule regs[DWARF_NR];
+    uint32_t told; /* bits of registers that are not REG_UNSPECIFIED, and perhaps of others */
     int64_t reach; /* how far below the CFA rsp has stood in earlier rows of the function;
                       INT64_MAX when the CFA was not counted from rsp there */
 };
+
+/* Offset in its section of the FDE of that table which may cover `address`: the last that begins at
+ * or below it. false: none does. */
+bool cfi_fde_at(const struct cfi *cfi, const struct cfi_table *table, uint64_t address,
+                uint64_t *ret);
 
 /* The row for `address` (in the module's terms); false: no FDE covers it, or a damaged one. */
 bool cfi_row(const struct cfi *cfi, uint64_t address, struct cfi_row *ret);
@@ -135,6 +141,12 @@ bool cfi_read_pointer(const struct cfi *cfi, struct cursor *c, uint64_t address,
 /* cfi_program.c: run both programs up to `address`. */
 bool cfi_run(const struct cfi *cfi, const struct cfi_table *table, const struct fde *fde,
              uint64_t address, struct cfi_row *ret);
+/* All rows, as cfi_run gives them for the addresses from the row before's `end` (at first the
+ * FDE's begin) up to `end`; UINT64_MAX: up to the FDE's end. Where the program is damaged they
+ * cease, and false is returned. */
+typedef void (*cfi_each_row)(void *context, const struct cfi_row *row, uint64_t end);
+bool cfi_run_all(const struct cfi *cfi, const struct cfi_table *table, const struct fde *fde,
+                 cfi_each_row each, void *context);
 /* The address at which the next row behind `address` begins, for tests: the end when none. */
 uint64_t cfi_next_row(const struct cfi *cfi, const struct cfi_table *table, const struct fde *fde,
                       uint64_t address);

