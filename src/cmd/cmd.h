@@ -10,6 +10,7 @@ enum { EXIT_BAD_INPUT = 1, EXIT_BAD_USAGE = 2 };
 
 int cmd_script(int argc, char **argv);
 int cmd_fold(int argc, char **argv);
+int cmd_diff(int argc, char **argv);
 int cmd_flamegraph(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_report(int argc, char **argv);

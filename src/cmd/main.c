@@ -22,6 +22,7 @@ static const struct command {
     {"fold", cmd_fold, "folded stacks, for flame graph tools"},
     {"flamegraph", cmd_flamegraph, "a picture of it all, as one SVG file"},
     {"export", cmd_export, "a file for pprof, speedscope, Firefox, Chrome, KCachegrind, or JSON"},
+    {"diff", cmd_diff, "what a new version takes more time for; for CI: gates and verdicts"},
     {"dump", cmd_dump, "the records of a file, decoded"},
     {"bt", cmd_bt, "the stacks of a live process or a core, now"},
     {"doctor", cmd_doctor, "what this machine can record; how well a file unwinds"},

@@ -208,7 +208,6 @@ static uint64_t weight(const struct fold_options *o, const struct stack_node *n)
     return o->samples || !n->period ? n->samples : n->period;
 }
 
-/* The event to print: the one asked for, or the lowest that was sampled. */
 static const char *name_of(const struct folder *fo, const struct stack_node *n)
 {
     size_t groups = stacks_nr_functions(fo->stacks);

@@ -114,7 +114,6 @@ struct sample_js {
 
 struct luajit_names;
 struct v8_names;
-struct v8_seen;
 
 /* traces.c: a worker's frames of LuaJIT traces. */
 struct trace_name;
@@ -143,8 +142,6 @@ struct replay_worker {
     struct sample_js jss[WALK_GROUP];
     struct luajit_names *names;
     struct v8_names *js_names;
-    struct v8_seen *js_seen;
-    struct vmlog_recent *recent;
     struct trace_frames traces;
     struct job job;
     struct stack_use use;

@@ -27,8 +27,8 @@ static bool name_frame(void *context, const struct memory *m, const struct luaji
     return true;
 }
 
-/* The VMs that were copied with the sample, or found by a snapshot: where references have 32 bits
- * no register of a trace says whose it is. */
+/* The VMs that were copied with the sample, or found by a snapshot: where references have 32 bits no
+ * register of a trace says whose it is. */
 static void use_known_vms(struct sample_lua *lua)
 {
     uint64_t gs[VM_COPY_VMS];

@@ -45,7 +45,7 @@ static void use_log(struct vmlog *log, const uint8_t *payload, size_t size)
     struct vmevent_entry entry;
     if (vmevent_open(payload, size, &e, NULL) < 0)
         return;
-    const struct vmlog_view view = {.log = log, .pid = e.head.pid};
+    const struct vmlog_view view = {log, e.head.pid};
     while (vmevent_next(&e, &entry, NULL) > 0) {
         read_around(vmlog_layer(&view), entry.address, entry.before);
         read_around(vmlog_layer(&view), entry.address, entry.after + 1);

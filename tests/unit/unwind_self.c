@@ -125,7 +125,7 @@ struct codemap self_codemap(struct self *s)
 
 struct memory_layer self_memory(void)
 {
-    return (struct memory_layer){.read = self_read};
+    return (struct memory_layer){self_read, NULL};
 }
 
 /* DWARF's order in asm/sigcontext.h's. */

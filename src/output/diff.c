@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * From stacks to shares, recording by recording, and from shares to rows. Each stack counts once
+ * for each name that is on it.
+ */
+#include "output/diff.h"
+#include "stacks/state.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *diff_level_name(enum diff_level level)
+{
+    static const char *const names[DIFF_LEVELS] = {"function", "file", "module", "state"};
+    return names[level];
+}
+
+int diff_init(struct diff *d, const struct diff_options *options, struct error *err)
+{
+    *d = (struct diff){.options = options, .strings = intern_create()};
+    return d->strings ? 0 : error_no_memory(err);
+}
+
+void diff_free(struct diff *d)
+{
+    vec_foreach (shares, &d->shares)
+        free(*shares);
+    vec_free(&d->shares);
+    vec_free(&d->nr_shares);
+    vec_free(&d->recordings);
+    vec_free(&d->names);
+    vec_free(&d->rows);
+    free(d->slots);
+    free(d->row_shares);
+    intern_free(d->strings);
+}
+
+/* Slices of time within which samples may depend on each other. */
+static const uint64_t SLICE_NS = 50000000;
+
+struct stacks_options diff_stacks_options(enum diff_level level)
+{
+    return (struct stacks_options){
+        .by_tier = level == DIFF_STATE, .by_line = level == DIFF_FILE, .slice_ns = SLICE_NS};
+}
+
+/* ---- one recording -------------------------------------------------------------------------- */
+
+/* Weight of a name in each block of time. */
+struct tally {
+    double weight[DIFF_METRICS][STACKS_BLOCKS];
+    double doubtful; /* of the total */
+    uint32_t on_path;
+};
+
+struct tree_links {
+    uint32_t first_child, next;
+    double below, doubtful; /* weight of itself and below */
+};
+
+struct counter {
+    const struct diff *d;
+    const struct stacks *stacks;
+    uint32_t *names; /* of functions; of nodes for states */
+    struct tree_links *links;
+    struct tally *tallies; /* of names */
+    double blocks[STACKS_BLOCKS];
+    uint32_t block; /* of the node at hand */
+    int event;
+};
+
+static double node_weight(const struct counter *c, const struct stack_node *n)
+{
+    return (double)(c->d->options->samples || !n->period ? n->samples : n->period);
+}
+
+/* Children of a node, and the weight below it; only of the event that is compared. */
+static void link_tree(struct counter *c)
+{
+    for (size_t i = stacks_nr_nodes(c->stacks); i-- > 1;) {
+        const struct stack_node *n = stacks_node(c->stacks, i);
+        struct tree_links *l = &c->links[i];
+        struct tree_links *up = &c->links[n->parent];
+        if (n->depth == 1 && stacks_group(c->stacks, n->function)->event != c->event)
+            continue;
+        double weight = node_weight(c, n);
+        l->below += weight;
+        if (n->samples)
+            l->doubtful += weight * (double)(n->joined + n->guessed) / (double)n->samples;
+        up->below += l->below;
+        up->doubtful += l->doubtful;
+        l->next = up->first_child;
+        up->first_child = (uint32_t)i;
+    }
+}
+
+static uint32_t name_of(const struct counter *c, uint32_t node)
+{
+    const struct stack_node *n = stacks_node(c->stacks, node);
+    return c->names[c->d->options->level == DIFF_STATE ? node : n->function];
+}
+
+/* A node is entered: its name's first time on this path counts all that is below. */
+static void enter(struct counter *c, uint32_t node)
+{
+    const struct stack_node *n = stacks_node(c->stacks, node);
+    if (n->depth == 1) {
+        c->block = stacks_group(c->stacks, n->function)->block;
+        c->blocks[c->block] += c->links[node].below;
+        return;
+    }
+    struct tally *t = &c->tallies[name_of(c, node)];
+    t->weight[DIFF_SELF][c->block] += node_weight(c, n);
+    if (c->d->options->level == DIFF_STATE) { /* of a stack, not of a frame */
+        t->weight[DIFF_TOTAL][c->block] += node_weight(c, n);
+    } else if (!t->on_path++) {
+        t->weight[DIFF_TOTAL][c->block] += c->links[node].below;
+        t->doubtful += c->links[node].doubtful;
+    }
+}
+
+static void leave(struct counter *c, uint32_t node)
+{
+    if (stacks_node(c->stacks, node)->depth > 1 && c->d->options->level != DIFF_STATE)
+        c->tallies[name_of(c, node)].on_path--;
+}
+
+/* Depth first, without recursion: stacks may be deep. */
+static void count_tree(struct counter *c)
+{
+    for (uint32_t at = c->links[0].first_child; at;) {
+        enter(c, at);
+        if (c->links[at].first_child) {
+            at = c->links[at].first_child;
+            continue;
+        }
+        leave(c, at);
+        while (at && !c->links[at].next) {
+            at = stacks_node(c->stacks, at)->parent;
+            if (at)
+                leave(c, at);
+        }
+        at = at ? c->links[at].next : 0;
+    }
+}
+
+/* Share in all blocks, and its variance by how it differs between them. */
+static void share_of(const struct counter *c, const struct tally *t, enum diff_metric m,
+                     struct diff_share *ret)
+{
+    double total = c->links[0].below;
+    double sum = 0;
+    double squares = 0;
+    unsigned nr = 0;
+    for (int i = 0; i < STACKS_BLOCKS; i++)
+        sum += t->weight[m][i];
+    double share = total > 0 ? sum / total : 0;
+    for (int i = 0; i < STACKS_BLOCKS; i++) {
+        double off = total > 0 ? (t->weight[m][i] - share * c->blocks[i]) / total : 0;
+        squares += off * off;
+        nr += c->blocks[i] > 0;
+    }
+    ret->share[m] = share;
+    ret->variance[m] = nr > 1 ? squares * nr / (nr - 1) : 0;
+}
+
+static int keep_shares(struct diff *d, const struct counter *c, uint8_t side)
+{
+    struct diff_share *shares = calloc(d->names.nr + 1, sizeof(*shares));
+    if (!shares || !vec_push(&d->nr_shares, (uint32_t)d->names.nr) ||
+        !vec_push(&d->shares, shares)) {
+        free(shares);
+        return -1;
+    }
+    for (size_t i = 0; i < d->names.nr; i++) {
+        const struct tally *t = &c->tallies[i];
+        for (int m = 0; m < DIFF_METRICS; m++)
+            share_of(c, t, m, &shares[i]);
+        if (c->links[0].below > 0)
+            shares[i].doubtful = t->doubtful / c->links[0].below;
+        d->names.at[i].in[side] |= shares[i].share[DIFF_TOTAL] > 0;
+    }
+    return 0;
+}
+
+static uint32_t name_of_function(struct diff *d, const struct function *f)
+{
+    switch (d->options->level) {
+    case DIFF_FILE:
+        if (f->file || (f->module && function_is_guest(f)))
+            return diff_name_plain(d, f->file ? f->file : f->module, NULL);
+        __attribute__((fallthrough)); /* nothing better is known */
+    case DIFF_MODULE:
+        return diff_name_plain(d, f->module ? f->module : "[unknown]", NULL);
+    default:
+        return diff_name_function(d, f);
+    }
+}
+
+/* The name of each function, or of each node's state. */
+static int make_names(struct diff *d, struct counter *c)
+{
+    bool states = d->options->level == DIFF_STATE;
+    size_t nr = states ? stacks_nr_nodes(c->stacks) : stacks_nr_functions(c->stacks);
+    c->names = calloc(nr + 1, sizeof(*c->names));
+    if (!c->names)
+        return -1;
+    for (size_t i = 0; i < nr; i++) {
+        c->names[i] = states ? diff_name_plain(d, stack_state_name(stack_state(c->stacks, i)), NULL)
+                             : name_of_function(d, stacks_function(c->stacks, i));
+        if (c->names[i] == UINT32_MAX)
+            return -1;
+    }
+    return 0;
+}
+
+int diff_add(struct diff *d, const struct diff_recording *r, const struct stacks *s,
+             struct error *err)
+{
+    struct counter c = {.d = d, .stacks = s, .event = stacks_event(s, -1)};
+    c.links = calloc(stacks_nr_nodes(s), sizeof(*c.links));
+    bool failed = !c.links || make_names(d, &c) < 0 || !vec_push(&d->recordings, *r);
+    c.tallies = failed ? NULL : calloc(d->names.nr + 1, sizeof(*c.tallies));
+    failed = failed || !c.tallies;
+    if (!failed) {
+        link_tree(&c);
+        count_tree(&c);
+        failed = keep_shares(d, &c, r->side) < 0;
+        d->nr[r->side]++;
+    }
+    free(c.links);
+    free(c.names);
+    free(c.tallies);
+    return failed ? error_no_memory(err) : 0;
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static void describe_row(struct diff *d, const struct diff_name *n, int side)
+{
+    struct diff_row *row = &d->rows.at[n->row[side]];
+    row->name = *n->name ? n->name : "[anonymous]";
+    row->source = n->source;
+    row->line = (uint32_t)(n->place >> 32);
+}
+
+/* The new side's last: its places are those that the sources have now. */
+static int make_rows(struct diff *d, uint32_t nr)
+{
+    size_t width = d->recordings.nr;
+    d->row_shares = calloc((size_t)nr * width + 1, sizeof(*d->row_shares));
+    if (!d->row_shares || !vec_reserve(&d->rows, (size_t)nr + 1))
+        return -1;
+    d->rows.nr = nr;
+    for (uint32_t i = 0; i < nr; i++)
+        d->rows.at[i] = (struct diff_row){.shares = &d->row_shares[i * width]};
+    for (int side = 0; side < DIFF_SIDES; side++)
+        vec_foreach (n, &d->names)
+            if (n->in[side])
+                describe_row(d, n, side);
+    for (size_t r = 0; r < width; r++)
+        for (uint32_t i = 0; i < d->nr_shares.at[r]; i++) {
+            int side = d->recordings.at[r].side;
+            const struct diff_name *n = &d->names.at[i];
+            if (n->in[side])
+                d->rows.at[n->row[side]].shares[r] = d->shares.at[r][i];
+        }
+    return 0;
+}
+
+static void find_doubtful(struct diff *d)
+{
+    vec_foreach (row, &d->rows) {
+        double sums[DIFF_SIDES] = {0};
+        for (size_t i = 0; i < d->recordings.nr; i++)
+            sums[d->recordings.at[i].side] += row->shares[i].doubtful;
+        row->doubtful = fmax(sums[DIFF_BASE] / d->nr[DIFF_BASE], sums[DIFF_NEW] / d->nr[DIFF_NEW]);
+    }
+}
+
+static double largest_change(const struct diff_row *row)
+{
+    return fmax(fabs(row->test[DIFF_SELF].change), fabs(row->test[DIFF_TOTAL].change));
+}
+
+static int verdict_of(const struct diff_row *row)
+{
+    int self = row->test[DIFF_SELF].verdict;
+    int total = row->test[DIFF_TOTAL].verdict;
+    return self > total ? self : total;
+}
+
+/* Regressions first; then by change of self, of all, and by name. */
+static int by_interest(const void *a, const void *b)
+{
+    const struct diff_row *x = a;
+    const struct diff_row *y = b;
+    int order = (verdict_of(y) == DIFF_REGRESSION) - (verdict_of(x) == DIFF_REGRESSION);
+    double p = fabs(x->test[DIFF_SELF].change);
+    double q = fabs(y->test[DIFF_SELF].change);
+    order = order ? order : p < q ? 1 : -(p > q);
+    p = largest_change(x);
+    q = largest_change(y);
+    order = order ? order : p < q ? 1 : -(p > q);
+    order = order ? order : strcmp(x->name, y->name);
+    order = order ? order : strcmp(x->source ? x->source : "", y->source ? y->source : "");
+    return order ? order : x->line < y->line ? -1 : x->line > y->line;
+}
+
+/* All recordings must have sampled the same thing. */
+static int check_recordings(const struct diff *d, struct error *err)
+{
+    const struct diff_recording *first = d->recordings.at;
+    vec_foreach (r, &d->recordings) {
+        if (!r->samples)
+            return error_set(err, ERROR_NOT_FOUND, "%s: there are no samples to compare", r->path);
+        if (strcmp(r->event, first->event) != 0)
+            return error_set(err, ERROR_FORMAT,
+                             "%s has samples of %s, %s of %s: choose what both have with --event",
+                             first->path, first->event, r->path, r->event);
+    }
+    return 0;
+}
+
+int diff_finish(struct diff *d, struct error *err)
+{
+    if (check_recordings(d, err) < 0)
+        return -1;
+    uint32_t nr = diff_match(d);
+    if (nr == UINT32_MAX || make_rows(d, nr) < 0 || diff_test_rows(d) < 0)
+        return error_no_memory(err);
+    find_doubtful(d);
+    if (d->rows.nr)
+        qsort(d->rows.at, d->rows.nr, sizeof(*d->rows.at), by_interest);
+    return 0;
+}

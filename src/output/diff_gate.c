@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Gates: how they are written, and which of them a change breaks. */
+#include "output/diff.h"
+
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *skip_word(const char *s, const char *word)
+{
+    size_t size = strlen(word);
+    return strncmp(s, word, size) == 0 ? s + size : NULL;
+}
+
+static const char *skip_blanks(const char *s)
+{
+    return s + strspn(s, " \t");
+}
+
+/* "> +2%" and so on, behind the metric. */
+static bool parse_limit(const char *s, struct diff_gate *g)
+{
+    char *end;
+    s = skip_blanks(s);
+    if (*s++ != '>')
+        return false;
+    g->or_equal = *s == '=';
+    s = skip_blanks(s + g->or_equal);
+    s += *s == '+';
+    if (*s < '0' || *s > '9')
+        return false;
+    g->limit = strtod(s, &end) / 100;
+    if (*end++ != '%' || !(g->limit <= 1000))
+        return false;
+    end = (char *)skip_blanks(end);
+    g->relative = strcmp(end, "rel") == 0;
+    return g->relative || !*end;
+}
+
+int diff_gate_parse(const char *text, struct diff_gate *ret, struct error *err)
+{
+    static const char *const metrics[] = {"self", "total"};
+    *ret = (struct diff_gate){.text = text};
+    const char *sign = strrchr(text, '>');
+    const char *start = sign; /* of the metric's word: a pattern may hold colons */
+    while (start && start > text && start[-1] != ':')
+        start--;
+    for (int m = 0; start && m < DIFF_METRICS; m++) {
+        const char *rest = skip_word(skip_blanks(start), metrics[m]);
+        ret->metric = (uint8_t)m;
+        if (!rest || !parse_limit(rest, ret))
+            continue;
+        if (start > text && !(ret->pattern = strndup(text, (size_t)(start - text) - 1)))
+            return error_no_memory(err);
+        return 0;
+    }
+    return error_set(err, ERROR_FORMAT,
+                     "'%s' is no gate; it is written [PATTERN:]self>+2%%, total>=+5%% or, of what "
+                     "the function had, self>+20%%rel",
+                     text);
+}
+
+void diff_gate_free(struct diff_gate *g)
+{
+    free(g->pattern);
+    g->pattern = NULL;
+}
+
+/* A pattern is matched with the name, and with the name and its source as they are printed. */
+static bool matches(const char *pattern, const struct diff_row *row)
+{
+    if (fnmatch(pattern, row->name, 0) == 0)
+        return true;
+    if (!row->source)
+        return false;
+    struct text t = {0};
+    text_printf(&t, "%s %s%c", row->name, row->source, 0);
+    bool ret = !t.failed && fnmatch(pattern, t.at, 0) == 0;
+    text_free(&t);
+    return ret;
+}
+
+static bool applies(const struct diff_gate *g, const struct diff_row *row, enum diff_metric m)
+{
+    return g->metric == m && (!g->pattern || matches(g->pattern, row));
+}
+
+static double limit_of(const struct diff_gate *g, const struct diff_row *row)
+{
+    return g->relative ? g->limit * row->test[g->metric].mean[DIFF_BASE] : g->limit;
+}
+
+double diff_gate_limit(const struct diff *d, const struct diff_row *row, enum diff_metric m)
+{
+    double least = -1;
+    vec_foreach (g, &d->options->gates)
+        if (applies(g, row, m) && (least < 0 || limit_of(g, row) < least))
+            least = limit_of(g, row);
+    return least;
+}
+
+bool diff_is_allowed(const struct diff *d, const struct diff_row *row)
+{
+    vec_foreach (pattern, &d->options->allowed)
+        if (matches(*pattern, row))
+            return true;
+    return false;
+}
+
+int diff_broken_gate(const struct diff *d, const struct diff_row *row, enum diff_metric m)
+{
+    const struct diff_test *t = &row->test[m];
+    for (size_t i = 0; i < d->options->gates.nr; i++) {
+        const struct diff_gate *g = &d->options->gates.at[i];
+        double limit = limit_of(g, row);
+        if (applies(g, row, m) && (g->or_equal ? t->change >= limit : t->change > limit))
+            return (int)i;
+    }
+    return -1;
+}

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a function is known by, and which functions of the two sides are the same. The same
+ * function may stand at another line, in a file in another folder, and may have been compiled
+ * otherwise: none of these makes it new.
+ */
+#include "base/hash.h"
+#include "output/diff.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+static size_t name_slot(const struct diff *d, const struct diff_name *n)
+{
+    uint64_t h = hash_combine((uintptr_t)n->name, (uintptr_t)n->source);
+    size_t at = hash_combine(h, n->place) & (d->nr_slots - 1);
+    for (; d->slots[at]; at = (at + 1) & (d->nr_slots - 1)) {
+        const struct diff_name *o = &d->names.at[d->slots[at] - 1];
+        if (o->name == n->name && o->source == n->source && o->place == n->place)
+            break;
+    }
+    return at;
+}
+
+static bool grow_slots(struct diff *d)
+{
+    size_t nr = d->nr_slots ? d->nr_slots * 2 : 1024;
+    uint32_t *slots = calloc(nr, sizeof(*slots));
+    if (!slots)
+        return false;
+    free(d->slots);
+    d->slots = slots;
+    d->nr_slots = nr;
+    for (uint32_t i = 0; i < d->names.nr; i++)
+        slots[name_slot(d, &d->names.at[i])] = i + 1;
+    return true;
+}
+
+/* `name` and `source` are interned. */
+static uint32_t add_name(struct diff *d, const char *name, const char *source, uint64_t place)
+{
+    struct diff_name n = {.name = name, .source = source, .place = place};
+    if (!name || (d->names.nr * 2 >= d->nr_slots && !grow_slots(d)))
+        return UINT32_MAX;
+    size_t at = name_slot(d, &n);
+    if (!d->slots[at]) {
+        if (!vec_push(&d->names, n))
+            return UINT32_MAX;
+        d->slots[at] = (uint32_t)d->names.nr;
+    }
+    return d->slots[at] - 1;
+}
+
+uint32_t diff_name_plain(struct diff *d, const char *name, const char *source)
+{
+    const char *from = source ? intern_string(d->strings, source) : NULL;
+    return source && !from ? UINT32_MAX : add_name(d, intern_string(d->strings, name), from, 0);
+}
+
+/* ":LINE" or ":LINE:COLUMN" up to the end; 0: it is neither. */
+static uint64_t parse_place(const char *s)
+{
+    char *end;
+    if (*s != ':' || !isdigit((unsigned char)s[1]))
+        return 0;
+    uint64_t place = (uint64_t)strtoul(s + 1, &end, 10) << 32;
+    if (*end == ':' && isdigit((unsigned char)end[1]))
+        place |= (uint32_t)strtoul(end + 1, &end, 10);
+    return *end ? 0 : place;
+}
+
+/* A guest's symbol is `NAME FILE:LINE[:COLUMN]` or without the name (guest.h): how many of its
+ * bytes are the name. */
+static size_t split_guest(const char *symbol, const char *file, uint64_t *place)
+{
+    size_t size = file ? strlen(file) : 0;
+    for (const char *at = symbol; size && (at = strstr(at, file)); at++) {
+        bool starts = at == symbol || at[-1] == ' ';
+        *place = parse_place(at + size);
+        if (starts && (*place || !at[size]))
+            return at == symbol ? 0 : (size_t)(at - symbol) - 1;
+    }
+    *place = 0;
+    return strlen(symbol);
+}
+
+/* Names that V8's perf maps give: how a function was compiled stands before it. */
+static const char *skip_tier(const char *symbol)
+{
+    static const char *const kinds[] = {"JS:", "LazyCompile:", "Function:", "Script:", "Eval:"};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        size_t size = strlen(kinds[i]);
+        if (strncmp(symbol, kinds[i], size) == 0)
+            return symbol + size + strspn(symbol + size, "*~^+'");
+    }
+    return symbol;
+}
+
+/* Bytes of a native name without what compilers add to copies of a function. */
+static size_t without_clone(const char *symbol, size_t size)
+{
+    static const char *const marks[] = {".constprop.", ".isra.", ".part.",  ".cold",
+                                        ".lto_priv.",  ".llvm.", " [clone "};
+    for (size_t i = 0; i < sizeof(marks) / sizeof(*marks); i++) {
+        const char *at = memmem(symbol, size, marks[i], strlen(marks[i]));
+        if (at && at > symbol)
+            size = (size_t)(at - symbol);
+    }
+    return size;
+}
+
+static uint32_t name_unknown(struct diff *d, const struct function *f)
+{
+    struct text t = {0};
+    text_printf(&t, "[%s]%c", f->module ? base_name(f->module) : "unknown", 0);
+    uint32_t ret = t.failed ? UINT32_MAX : diff_name_plain(d, t.at, f->module);
+    text_free(&t);
+    return ret;
+}
+
+uint32_t diff_name_function(struct diff *d, const struct function *f)
+{
+    const char *source = f->module ? intern_string(d->strings, f->module) : NULL;
+    const char *symbol = f->symbol;
+    uint64_t place = 0;
+    if (f->module && !source)
+        return UINT32_MAX;
+    if (!symbol)
+        return name_unknown(d, f);
+    size_t size = strlen(symbol);
+    if (function_is_guest(f)) {
+        size = split_guest(symbol, f->module, &place);
+    } else if (f->kind == FRAME_JIT) {
+        symbol = skip_tier(symbol);
+        size = strlen(symbol);
+    } else {
+        size = without_clone(symbol, size);
+    }
+    return add_name(d, intern_bytes(d->strings, symbol, size), source, place);
+}
+
+/* ---- groups: names of one function name and source ------------------------------------------- */
+
+/* Names are sorted by group; a group is a run of them. */
+struct group {
+    uint32_t first, nr;
+    uint32_t in[DIFF_SIDES]; /* names of it on each side */
+    uint32_t peer; /* group of the other side's, index + 1; its own when on both; 0: none */
+};
+
+/* A function that both sides have once, by name: tells how far lines moved around it. */
+struct anchor {
+    const char *source; /* the base side's */
+    uint64_t from, to;  /* places */
+};
+
+struct matcher {
+    struct diff *d;
+    uint32_t *order; /* names */
+    VEC(struct group) groups;
+    VEC(struct anchor) anchors;
+    uint32_t nr_rows;
+};
+
+static int by_text(const char *a, const char *b)
+{
+    return a == b ? 0 : strcmp(a ? a : "", b ? b : "");
+}
+
+static int by_name(const void *a, const void *b, void *context)
+{
+    const struct diff *d = context;
+    const struct diff_name *x = &d->names.at[*(const uint32_t *)a];
+    const struct diff_name *y = &d->names.at[*(const uint32_t *)b];
+    int order = by_text(x->source, y->source);
+    order = order ? order : by_text(x->name, y->name);
+    return order ? order : x->place < y->place ? -1 : x->place > y->place;
+}
+
+static int make_groups(struct matcher *m)
+{
+    struct diff *d = m->d;
+    for (uint32_t i = 0; i < d->names.nr; i++)
+        m->order[i] = i;
+    qsort_r(m->order, d->names.nr, sizeof(*m->order), by_name, d);
+    for (uint32_t i = 0; i < d->names.nr; i++) {
+        struct diff_name *n = &d->names.at[m->order[i]];
+        const struct diff_name *before = i ? &d->names.at[m->order[i - 1]] : NULL;
+        bool same = before && before->name == n->name && before->source == n->source;
+        if (!same && !vec_push(&m->groups, (struct group){.first = i}))
+            return -1;
+        struct group *g = &m->groups.at[m->groups.nr - 1];
+        g->nr++;
+        for (int side = 0; side < DIFF_SIDES; side++)
+            g->in[side] += n->in[side];
+    }
+    for (uint32_t i = 0; i < m->groups.nr; i++)
+        if (m->groups.at[i].in[DIFF_BASE] && m->groups.at[i].in[DIFF_NEW])
+            m->groups.at[i].peer = i + 1;
+    return 0;
+}
+
+static const struct diff_name *group_name(const struct matcher *m, uint32_t group)
+{
+    return &m->d->names.at[m->order[m->groups.at[group].first]];
+}
+
+/* Bytes of a source's base name without a library's version: libfoo.so.1.2 is libfoo.so. */
+static size_t plain_size(const char *base)
+{
+    const char *so = strstr(base, ".so.");
+    return so ? (size_t)(so - base) + 3 : strlen(base);
+}
+
+/* By name and the source's base name. */
+static int compare_moved(const struct matcher *m, uint32_t a, uint32_t b)
+{
+    const struct diff_name *x = group_name(m, a);
+    const struct diff_name *y = group_name(m, b);
+    const char *p = x->source ? base_name(x->source) : "";
+    const char *q = y->source ? base_name(y->source) : "";
+    size_t size = plain_size(p);
+    int order = by_text(x->name, y->name);
+    if (order)
+        return order;
+    order = strncmp(p, q, size < plain_size(q) ? size : plain_size(q));
+    return order ? order : size < plain_size(q) ? -1 : size > plain_size(q);
+}
+
+static int by_moved(const void *a, const void *b, void *context)
+{
+    return compare_moved(context, *(const uint32_t *)a, *(const uint32_t *)b);
+}
+
+/* Groups that one side only has: when just one of each side has this name in a source of this base
+ * name, they are the same. */
+static int pair_moved_groups(struct matcher *m)
+{
+    VEC(uint32_t) lone = {0};
+    for (uint32_t i = 0; i < m->groups.nr; i++)
+        if (!m->groups.at[i].peer && !vec_push(&lone, i)) {
+            vec_free(&lone);
+            return -1;
+        }
+    if (lone.nr)
+        qsort_r(lone.at, lone.nr, sizeof(*lone.at), by_moved, m);
+    for (size_t from = 0, end; from < lone.nr; from = end) {
+        for (end = from + 1; end < lone.nr && !compare_moved(m, lone.at[from], lone.at[end]);)
+            end++;
+        struct group *g = &m->groups.at[lone.at[from]];
+        struct group *h = &m->groups.at[lone.at[end - 1]];
+        if (end - from == 2 && !g->in[DIFF_BASE] != !h->in[DIFF_BASE]) {
+            g->peer = lone.at[end - 1] + 1;
+            h->peer = lone.at[from] + 1;
+        }
+    }
+    vec_free(&lone);
+    return 0;
+}
+
+/* ---- places within a group ------------------------------------------------------------------- */
+
+/* The names of `side` among a group's. */
+static size_t names_of_side(const struct matcher *m, uint32_t group, int side, uint32_t *ret)
+{
+    const struct group *g = &m->groups.at[group];
+    size_t nr = 0;
+    for (uint32_t i = 0; i < g->nr; i++)
+        if (m->d->names.at[m->order[g->first + i]].in[side])
+            ret[nr++] = m->order[g->first + i];
+    return nr;
+}
+
+static const uint32_t UNMATCHED = UINT32_MAX;
+
+static void make_row(struct matcher *m, uint32_t base, uint32_t new)
+{
+    m->d->names.at[base].row[DIFF_BASE] = m->d->names.at[new].row[DIFF_NEW] = m->nr_rows++;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct anchor *x = a;
+    const struct anchor *y = b;
+    int order = by_text(x->source, y->source);
+    return order ? order : x->from < y->from ? -1 : x->from > y->from;
+}
+
+/* Where code that stood at `place` of the base's source would now stand, by how far the nearest
+ * anchor before it (else the first one after it) moved. */
+static uint64_t moved_place(const struct matcher *m, const char *source, uint64_t place)
+{
+    uint64_t lines = 0;
+    for (size_t i = 0; i < m->anchors.nr; i++) {
+        const struct anchor *a = &m->anchors.at[i];
+        if (a->source != source)
+            continue;
+        if (a->from > place && lines)
+            break;
+        lines = (a->to >> 32) - (a->from >> 32);
+        if (a->from > place)
+            break;
+    }
+    return place + (lines << 32);
+}
+
+/* Names at several places: first those that stand where the code around them says, then, when as
+ * many are left on both sides, in their order. One column more or less is no other line. */
+static void match_places(struct matcher *m, uint32_t *base, size_t nr_base, uint32_t *new,
+                         size_t nr_new)
+{
+    struct diff_name *names = m->d->names.at;
+    size_t left = nr_base;
+    size_t left_new = nr_new;
+    for (size_t i = 0; i < nr_base; i++) {
+        uint64_t to = moved_place(m, names[base[i]].source, names[base[i]].place);
+        for (size_t j = 0; j < nr_new; j++)
+            if (new[j] != UNMATCHED && names[new[j]].place == to) {
+                make_row(m, base[i], new[j]);
+                base[i] = new[j] = UNMATCHED;
+                left--;
+                left_new--;
+                break;
+            }
+    }
+    for (size_t i = 0, j = 0; left == left_new && i < nr_base; i++) {
+        if (base[i] == UNMATCHED)
+            continue;
+        while (new[j] == UNMATCHED)
+            j++;
+        make_row(m, base[i], new[j]);
+        base[i] = new[j] = UNMATCHED;
+    }
+}
+
+/* What is left has a row of its own. */
+static void own_rows(struct matcher *m, const uint32_t *names, size_t nr, int side)
+{
+    for (size_t i = 0; i < nr; i++)
+        if (names[i] != UNMATCHED)
+            m->d->names.at[names[i]].row[side] = m->nr_rows++;
+}
+
+/* Groups with one name a side; they are anchors for the others. */
+static int match_single(struct matcher *m, uint32_t base_group, uint32_t new_group)
+{
+    uint32_t base;
+    uint32_t new;
+    if (m->groups.at[base_group].in[DIFF_BASE] != 1 || m->groups.at[new_group].in[DIFF_NEW] != 1)
+        return 0;
+    names_of_side(m, base_group, DIFF_BASE, &base);
+    names_of_side(m, new_group, DIFF_NEW, &new);
+    const struct diff_name *n = &m->d->names.at[base];
+    struct anchor a = {n->source, n->place, m->d->names.at[new].place};
+    if (a.from && a.to && *n->name && !vec_push(&m->anchors, a))
+        return -1;
+    return 0;
+}
+
+static int match_group(struct matcher *m, uint32_t group)
+{
+    const struct group *g = &m->groups.at[group];
+    uint32_t other = g->peer ? g->peer - 1 : group;
+    if (other != group && !g->in[DIFF_BASE])
+        return 0; /* the base side's group does both */
+    uint32_t *base = calloc(g->nr + m->groups.at[other].nr, sizeof(*base));
+    if (!base)
+        return -1;
+    size_t nr_base = names_of_side(m, group, DIFF_BASE, base);
+    uint32_t *new = base + nr_base;
+    size_t nr_new = names_of_side(m, other, DIFF_NEW, new);
+    if (nr_base == 1 && nr_new == 1) {
+        make_row(m, *base, *new);
+    } else {
+        match_places(m, base, nr_base, new, nr_new);
+        own_rows(m, base, nr_base, DIFF_BASE);
+        own_rows(m, new, nr_new, DIFF_NEW);
+    }
+    free(base);
+    return 0;
+}
+
+static int find_anchors(struct matcher *m)
+{
+    for (uint32_t i = 0; i < m->groups.nr; i++) {
+        const struct group *g = &m->groups.at[i];
+        if (g->peer && g->in[DIFF_BASE] && match_single(m, i, g->peer - 1) < 0)
+            return -1;
+    }
+    if (m->anchors.nr)
+        qsort(m->anchors.at, m->anchors.nr, sizeof(*m->anchors.at), by_place);
+    return 0;
+}
+
+uint32_t diff_match(struct diff *d)
+{
+    struct matcher m = {.d = d, .order = calloc(d->names.nr + 1, sizeof(*m.order))};
+    bool failed =
+        !m.order || make_groups(&m) < 0 || pair_moved_groups(&m) < 0 || find_anchors(&m) < 0;
+    for (uint32_t i = 0; !failed && i < m.groups.nr; i++)
+        failed = match_group(&m, i) < 0;
+    free(m.order);
+    vec_free(&m.groups);
+    vec_free(&m.anchors);
+    return failed ? UINT32_MAX : m.nr_rows;
+}

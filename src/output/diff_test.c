@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Is a difference more than noise? The unit is the recording: what is sampled within one is not
+ * independent, and two runs of one program differ by more than their samples' luck.
+ *
+ * The variance of a row's share m between runs is estimated from two sources:
+ *   - the recordings: s2, around each side's mean, with d = N - 2 degrees of freedom for N of them;
+ *   - what is known before, v, which counts as PRIOR_FREEDOM degrees. It is the variance that
+ *     independent samples would have, times how much more blocks of time within the recordings
+ *     vary (their median over all rows), and what follows for a share when the time of each row
+ *     varies from run to run by what is assumed (options.noise, of the kernel KERNEL_NOISE):
+ *     m^2 * ((1 - m)^2 c^2 + the sum over other rows of m_j^2 c_j^2).
+ *     Where the recordings vary more than v says (the median row), v is raised accordingly.
+ * Their mean, weighted by degrees of freedom, gives the standard error e of the difference of the
+ * sides' means; difference / e is taken as Student's t with the sum of the degrees.
+ *
+ * A gate is broken when the difference passes its limit and the chance that any of the tested rows
+ * would pass its own limit with as large a t, if nothing had changed, is at most alpha: the sum
+ * over rows of P(T > max(t, limit_j / e_j)). So rows too light to pass their limit by chance do not
+ * weaken the test of the others. Other changes are told by Holm's method.
+ */
+#include "output/diff.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Student's t ---------------------------------------------------------------------------- */
+
+/* The continued fraction of the incomplete beta function (Lentz's method). */
+static double beta_fraction(double a, double b, double x)
+{
+    enum { STEPS = 500 };
+    static const double least = 1e-300;
+    double c = 1;
+    double d = 1 / fmax(1 - (a + b) * x / (a + 1), least);
+    double h = d;
+    for (int m = 1; m <= STEPS; m++) {
+        double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
+        double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
+        double steps[] = {even, odd};
+        double factor = 1;
+        for (int i = 0; i < 2; i++) {
+            d = 1 + steps[i] * d;
+            c = 1 + steps[i] / c;
+            d = 1 / (fabs(d) < least ? least : d);
+            c = fabs(c) < least ? least : c;
+            factor = c * d;
+            h *= factor;
+        }
+        if (fabs(factor - 1) < 1e-14)
+            break;
+    }
+    return h;
+}
+
+/* The regularized incomplete beta function. */
+static double beta_below(double a, double b, double x)
+{
+    if (x <= 0 || x >= 1)
+        return x > 0;
+    double front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
+    return x < (a + 1) / (a + b + 2) ? front * beta_fraction(a, b, x) / a
+                                     : 1 - front * beta_fraction(b, a, 1 - x) / b;
+}
+
+double student_above(double t, double freedom)
+{
+    double tail = beta_below(freedom / 2, 0.5, freedom / (freedom + t * t)) / 2;
+    return t > 0 ? tail : 1 - tail;
+}
+
+double student_quantile(double p, double freedom)
+{
+    double low = 0;
+    double high = 1;
+    while (student_above(high, freedom) > p && high < 1e9)
+        high *= 2;
+    for (int i = 0; i < 200 && high - low > 1e-12 * high; i++) {
+        double middle = (low + high) / 2;
+        if (student_above(middle, freedom) > p)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high;
+}
+
+/* ---- variances ------------------------------------------------------------------------------ */
+
+static const double PRIOR_FREEDOM = 12;
+/* Where no two recordings are of one side, nothing says whether it is right. */
+static const double PRIOR_FREEDOM_ALONE = 6;
+/* Kernel time depends on what else the machine does: interrupts, switches, memory. */
+static const double KERNEL_NOISE = 0.5;
+
+/* What is known of a row before its own recordings are asked how they differ. */
+struct variances {
+    double between;     /* s2 */
+    double independent; /* of independent samples */
+    double blocks;      /* as blocks of time show it */
+    double assumed;     /* of the runs */
+};
+
+/* Over all rows. */
+struct scales {
+    double clustering; /* blocks to independent samples; at least 1 */
+    double runs;       /* recordings to what is known before; at least 1 */
+    double noise;      /* sum of (m c)^2 */
+};
+
+static double square(double x)
+{
+    return x * x;
+}
+
+static void take_means(const struct diff *d, struct diff_row *row, enum diff_metric m)
+{
+    struct diff_test *t = &row->test[m];
+    for (size_t i = 0; i < d->recordings.nr; i++)
+        t->mean[d->recordings.at[i].side] += row->shares[i].share[m];
+    for (int side = 0; side < DIFF_SIDES; side++)
+        t->mean[side] /= d->nr[side];
+    t->change = t->mean[DIFF_NEW] - t->mean[DIFF_BASE];
+}
+
+/* Both sides': exchanged sides must give the same. */
+static double row_mean(const struct diff_row *row, enum diff_metric m)
+{
+    return (row->test[m].mean[DIFF_BASE] + row->test[m].mean[DIFF_NEW]) / 2;
+}
+
+static double row_noise(const struct diff *d, const struct diff_row *row)
+{
+    bool kernel = row->source
+                      ? strncmp(row->source, "[kernel", 7) == 0 ||
+                            strncmp(row->source, "[guest.kernel", 13) == 0
+                      : strncmp(row->name, "[kernel", 7) == 0 || strcmp(row->name, "kernel") == 0;
+    return kernel ? fmax(KERNEL_NOISE, d->options->noise) : d->options->noise;
+}
+
+static struct variances row_variances(const struct diff *d, const struct diff_row *row,
+                                      enum diff_metric m, const struct scales *scales)
+{
+    const struct diff_test *t = &row->test[m];
+    size_t nr = d->recordings.nr;
+    struct variances v = {0};
+    double mean = row_mean(row, m);
+    for (size_t i = 0; i < nr; i++) {
+        const struct diff_recording *r = &d->recordings.at[i];
+        double samples = (double)r->samples;
+        v.between += square(row->shares[i].share[m] - t->mean[r->side]);
+        v.independent += fmax(mean * (1 - mean), 1 / samples) / samples / (double)nr;
+        v.blocks += row->shares[i].variance[m] / (double)nr;
+    }
+    v.between = nr > DIFF_SIDES ? v.between / (double)(nr - DIFF_SIDES) : 0;
+    double noise = square(row_noise(d, row));
+    v.assumed = square(mean) * (square(1 - mean) * noise +
+                                fmax(0, scales->noise - square(row_mean(row, DIFF_SELF)) * noise));
+    return v;
+}
+
+static double prior(const struct variances *v, const struct scales *s)
+{
+    return (v->independent * s->clustering + v->assumed) * s->runs;
+}
+
+static bool is_heavy(const struct diff *d, const struct diff_row *row, enum diff_metric m)
+{
+    return fmax(row->test[m].mean[DIFF_BASE], row->test[m].mean[DIFF_NEW]) >=
+           d->options->least_weight;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double median(double *values, size_t nr)
+{
+    if (!nr)
+        return 0;
+    qsort(values, nr, sizeof(*values), by_size);
+    return nr % 2 ? values[nr / 2] : (values[nr / 2 - 1] + values[nr / 2]) / 2;
+}
+
+/* `values`: room for one a row. */
+static struct scales find_scales(const struct diff *d, double *values)
+{
+    struct scales s = {.clustering = 1, .runs = 1};
+    double own = (double)(d->recordings.nr - DIFF_SIDES);
+    vec_foreach (row, &d->rows)
+        s.noise += square(row_mean(row, DIFF_SELF) * row_noise(d, row));
+    size_t nr = 0;
+    vec_foreach (row, &d->rows) {
+        struct variances v = row_variances(d, row, DIFF_SELF, &s);
+        if (is_heavy(d, row, DIFF_SELF))
+            values[nr++] = v.blocks / v.independent;
+    }
+    s.clustering = fmax(1, median(values, nr));
+    nr = 0;
+    vec_foreach (row, &d->rows) {
+        struct variances v = row_variances(d, row, DIFF_SELF, &s);
+        if (own > 0 && is_heavy(d, row, DIFF_SELF))
+            values[nr++] = v.between / prior(&v, &s);
+    }
+    /* the median of chi-square with d degrees, by its degrees, is (1 - 2 / 9d)^3 */
+    s.runs = own > 0 ? fmax(1, median(values, nr) / pow(1 - 2 / (9 * own), 3)) : 1;
+    return s;
+}
+
+/* ---- tests ---------------------------------------------------------------------------------- */
+
+/* Samples of which nothing better is known are no code that could have become slower. */
+static bool is_code(const struct diff_row *row)
+{
+    size_t size = strlen(row->name);
+    static const char end[] = ": not recorded]";
+    return size < sizeof(end) || strcmp(row->name + size - (sizeof(end) - 1), end) != 0;
+}
+
+static void test_row(const struct diff *d, struct diff_row *row, enum diff_metric m,
+                     const struct scales *scales)
+{
+    struct diff_test *t = &row->test[m];
+    struct variances v = row_variances(d, row, m, scales);
+    double own = (double)(d->recordings.nr - DIFF_SIDES);
+    double mixed = ((d->freedom - own) * prior(&v, scales) + own * v.between) / d->freedom;
+    t->error = sqrt(mixed * (1.0 / d->nr[DIFF_BASE] + 1.0 / d->nr[DIFF_NEW]));
+    t->margin = t->error * student_quantile(0.025, d->freedom);
+    t->p = student_above(fabs(t->change) / t->error, d->freedom);
+    t->adjusted = 1;
+    t->limit = diff_gate_limit(d, row, m);
+    /* What may grow is not tested: it would make the others weaker. */
+    t->tested = is_heavy(d, row, m) && t->limit >= 0 && is_code(row) && !diff_is_allowed(d, row);
+}
+
+static int by_chance(const void *a, const void *b)
+{
+    const struct diff_test *x = *(struct diff_test *const *)a;
+    const struct diff_test *y = *(struct diff_test *const *)b;
+    return x->p < y->p ? -1 : x->p > y->p;
+}
+
+/* Holm: the smallest of n chances counts n times, the next n - 1 times, and so on. What went the
+ * other way is part of the family, with chances above 1/2. */
+static void adjust(struct diff_test **tests, size_t nr, size_t family)
+{
+    double worst = 0;
+    qsort(tests, nr, sizeof(struct diff_test *), by_chance);
+    for (size_t i = 0; i < nr; i++) {
+        worst = fmax(worst, fmin(1, tests[i]->p * (double)(family - i)));
+        tests[i]->adjusted = worst;
+    }
+}
+
+/* The tests whose rows grew, or those whose rows did not. */
+static size_t tests_in_direction(const struct diff *d, bool grown, struct diff_test **ret)
+{
+    size_t nr = 0;
+    vec_foreach (row, &d->rows)
+        for (int m = 0; m < DIFF_METRICS; m++)
+            if (row->test[m].tested && (row->test[m].change > 0) == grown)
+                ret[nr++] = &row->test[m];
+    return nr;
+}
+
+/* That any row passes its limit with so large a t, when nothing changed. */
+static double alarm_chance(const struct diff *d, double t)
+{
+    double sum = 0;
+    vec_foreach (row, &d->rows)
+        for (int m = 0; m < DIFF_METRICS; m++)
+            if (row->test[m].tested)
+                sum += student_above(fmax(t, row->test[m].limit / row->test[m].error), d->freedom);
+    return fmin(1, sum);
+}
+
+static void judge(struct diff *d, struct diff_row *row, enum diff_metric m)
+{
+    struct diff_test *t = &row->test[m];
+    if (!t->tested) {
+        bool grew = t->change > 0 && is_heavy(d, row, m) && t->p <= d->options->alpha;
+        t->verdict = grew && diff_is_allowed(d, row) ? DIFF_ALLOWED : DIFF_SAME;
+        return;
+    }
+    int gate = t->change > 0 ? diff_broken_gate(d, row, m) : -1;
+    if (gate >= 0)
+        t->adjusted = alarm_chance(d, t->change / t->error);
+    if (t->adjusted > d->options->alpha)
+        return;
+    t->verdict = gate >= 0 ? DIFF_REGRESSION : t->change > 0 ? DIFF_GROWN : DIFF_SHRUNK;
+    t->gate = gate >= 0 ? (uint16_t)gate : 0;
+    d->nr_regressions += gate >= 0;
+}
+
+static void test_all(struct diff *d, double *values, struct diff_test **tests)
+{
+    vec_foreach (row, &d->rows)
+        for (int m = 0; m < DIFF_METRICS; m++)
+            take_means(d, row, m);
+    size_t own = d->recordings.nr - DIFF_SIDES;
+    d->freedom = own ? PRIOR_FREEDOM + (double)own : PRIOR_FREEDOM_ALONE;
+    struct scales scales = find_scales(d, values);
+    vec_foreach (row, &d->rows)
+        for (int m = 0; m < DIFF_METRICS; m++) {
+            test_row(d, row, m, &scales);
+            d->nr_tests += row->test[m].tested;
+        }
+    for (int grown = 0; grown < 2; grown++)
+        adjust(tests, tests_in_direction(d, grown, tests), d->nr_tests);
+    vec_foreach (row, &d->rows)
+        for (int m = 0; m < DIFF_METRICS; m++)
+            judge(d, row, m);
+}
+
+int diff_test_rows(struct diff *d)
+{
+    double *values = calloc(d->rows.nr + 1, sizeof(*values));
+    struct diff_test **tests = calloc(d->rows.nr * DIFF_METRICS + 1, sizeof(struct diff_test *));
+    if (values && tests)
+        test_all(d, values, tests);
+    free(values);
+    free(tests);
+    return values && tests ? 0 : -1;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What a program was at when it was sampled, as far as its stack's frames tell. */
+#ifndef STACKS_STATE_H
+#define STACKS_STATE_H
+
+#include "stacks/stacks.h"
+
+enum stack_state {
+    STATE_UNKNOWN, /* no frame */
+    STATE_KERNEL,
+    STATE_NATIVE, /* no VM on the stack */
+    STATE_LUA_INTERP,
+    STATE_LUA_TRACE,
+    STATE_LUA_GC,
+    STATE_LUA_COMPILE,
+    STATE_LUA_EXIT, /* leaving a trace */
+    STATE_LUA_C,    /* C that Lua called: its library, FFI */
+    STATE_JS_INTERP,
+    STATE_JS_BASELINE,
+    STATE_JS_MAGLEV,
+    STATE_JS_TURBOFAN,
+    STATE_JS_GC,
+    STATE_JS_COMPILE,
+    STATE_JS_C, /* builtins, the runtime, C++ that JavaScript called */
+    STATE_WASM,
+    STATE_GENERATED, /* other generated code */
+    STATE_NR,
+};
+
+const char *stack_state_name(enum stack_state state);
+
+/* The state of the stack that ends at `node`; the stacks were collected with by_tier. Garbage
+ * collection, compilation and exits show by names of the VM's own functions, where it has symbols:
+ * else they are C that was called. */
+enum stack_state stack_state(const struct stacks *s, size_t node);
+
+#endif

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Comparison of recordings: what is the same function, what is counted, tests and gates. */
+#include "output/diff.h"
+#include "stacks/internal.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- Student's t: values of printed tables ----------------------------------------------------
+ */
+
+static void student_is_that_of_tables(void **state)
+{
+    (void)state;
+    static const struct {
+        double t, freedom, above;
+    } table[] = {{12.706, 1, 0.025},    {2.776, 4, 0.025},  {2.228, 10, 0.025}, {3.055, 12, 0.005},
+                 {3.852, 14, 0.000879}, {1.645, 1e6, 0.05}, {0, 5, 0.5}};
+    for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++) {
+        double above = student_above(table[i].t, table[i].freedom);
+        assert_true(fabs(above - table[i].above) < 0.001 * table[i].above + 3e-5);
+        assert_true(fabs(student_above(-table[i].t, table[i].freedom) - (1 - above)) < 1e-12);
+        assert_true(table[i].t < 1 ||
+                    fabs(student_quantile(above, table[i].freedom) - table[i].t) < 1e-6);
+    }
+    assert_true(student_above(1e6, 12) > 0 && student_above(1e6, 12) < 1e-30);
+}
+
+/* ---- gates ------------------------------------------------------------------------------------
+ */
+
+static void gates_are_read(void **state)
+{
+    (void)state;
+    struct diff_gate g;
+    struct error err;
+    assert_int_equal(diff_gate_parse("self>+2%", &g, &err), 0);
+    assert_true(!g.pattern && g.metric == DIFF_SELF && !g.relative && !g.or_equal);
+    assert_true(fabs(g.limit - 0.02) < 1e-12);
+    assert_int_equal(diff_gate_parse("ns::f(int)*: total >= 50% rel", &g, &err), 0);
+    assert_string_equal(g.pattern, "ns::f(int)*");
+    assert_true(g.metric == DIFF_TOTAL && g.relative && g.or_equal && fabs(g.limit - 0.5) < 1e-12);
+    diff_gate_free(&g);
+    assert_int_equal(diff_gate_parse("operator>:self>1%", &g, &err), 0);
+    assert_string_equal(g.pattern, "operator>");
+    diff_gate_free(&g);
+    static const char *const bad[] = {"",        "self",      "self>",    "self>2",    "self<2%",
+                                      "own>+2%", "self>+-2%", "self>2%x", "f self>2%", "self>nan%"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+        assert_int_equal(diff_gate_parse(bad[i], &g, &err), -1);
+}
+
+/* ---- comparisons of stacks written down by hand ------------------------------------------------
+ */
+
+struct fixture {
+    struct diff_options options;
+    struct diff diff;
+};
+
+static void set_up(struct fixture *f)
+{
+    *f = (struct fixture){
+        .options = {.alpha = 0.05, .least_weight = 0.005, .noise = 0.08, .samples = true}};
+    struct diff_gate gate;
+    struct error err;
+    assert_int_equal(diff_gate_parse("self>+1%", &gate, &err), 0);
+    assert_true(vec_push(&f->options.gates, gate));
+    assert_int_equal(diff_init(&f->diff, &f->options, &err), 0);
+}
+
+static void tear_down(struct fixture *f)
+{
+    diff_free(&f->diff);
+    vec_free(&f->options.gates);
+}
+
+/* "SAMPLES outermost;...;leaf" a line; a function is SYMBOL@MODULE, of Lua when its module ends so.
+ * The samples are spread over ten blocks. */
+static void add(struct fixture *f, enum diff_side side, const char *text)
+{
+    struct stacks_options options = {0};
+    struct stacks *s = stacks_create(&options);
+    struct diff_recording r = {.path = "a file", .event = "cycles", .side = side, .complete = 1};
+    char *copy = strdup(text);
+    char *lines = copy;
+    struct error err = {0};
+    for (char *line; (line = strsep(&lines, "\n"));) {
+        uint64_t samples = strtoul(line, &line, 10);
+        for (uint32_t block = 0; block < 10; block++) {
+            struct stack_group g = {.comm = "p", .block = block};
+            uint32_t node = stack_tree_child(&s->tree, 0, stacks_intern_group(s, &g));
+            char *stack = strdup(line + 1);
+            char *rest = stack;
+            for (char *name; (name = strsep(&rest, ";"));) {
+                char *module = strchr(name, '@');
+                *module++ = 0;
+                size_t size = strlen(module);
+                bool lua = size > 4 && strcmp(module + size - 4, ".lua") == 0;
+                struct function fn = {
+                    .symbol = name, .module = module, .kind = lua ? FRAME_LUA : FRAME_NATIVE};
+                node = stack_tree_child(&s->tree, node, stacks_intern_function(s, &fn));
+            }
+            s->tree.nodes.at[node].samples += samples / 10;
+            r.samples += samples / 10;
+            free(stack);
+        }
+    }
+    assert_int_equal(diff_add(&f->diff, &r, s, &err), 0);
+    stacks_free(s);
+    free(copy);
+}
+
+static void finish(struct fixture *f)
+{
+    struct error err = {0};
+    assert_int_equal(diff_finish(&f->diff, &err), 0);
+}
+
+static const struct diff_row *find(const struct fixture *f, const char *name, uint32_t line)
+{
+    const struct diff_row *found = NULL;
+    vec_foreach (row, &f->diff.rows)
+        if (strcmp(row->name, name) == 0 && (!line || row->line == line)) {
+            assert_null(found);
+            found = row;
+        }
+    assert_non_null(found);
+    return found;
+}
+
+static void expect(const struct diff_row *row, double base, double new)
+{
+    assert_true(fabs(row->test[DIFF_SELF].mean[DIFF_BASE] - base) < 1e-9);
+    assert_true(fabs(row->test[DIFF_SELF].mean[DIFF_NEW] - new) < 1e-9);
+}
+
+static void a_sample_counts_once_for_a_function(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f);
+    add(&f, DIFF_BASE, "600 main@p;f@p;g@p;f@p\n400 main@p;g@p");
+    add(&f, DIFF_NEW, "500 main@p;f@p\n500 main@p;g@p");
+    finish(&f);
+    const struct diff_row *row = find(&f, "f", 0);
+    expect(row, 0.6, 0.5);
+    assert_true(fabs(row->test[DIFF_TOTAL].mean[DIFF_BASE] - 0.6) < 1e-9);
+    assert_true(fabs(find(&f, "g", 0)->test[DIFF_TOTAL].mean[DIFF_BASE] - 1) < 1e-9);
+    assert_true(fabs(find(&f, "main", 0)->test[DIFF_TOTAL].mean[DIFF_NEW] - 1) < 1e-9);
+    tear_down(&f);
+}
+
+static void copies_of_a_function_are_the_function(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f);
+    add(&f, DIFF_BASE, "600 f.constprop.0@/old/p\n400 g(int) [clone .isra.0]@/usr/lib/libx.so.1.2");
+    add(&f, DIFF_NEW, "500 f@/new/p\n300 g(int)@/usr/lib/libx.so.1.3\n200 f.part.0.cold@/new/p");
+    finish(&f);
+    assert_int_equal(f.diff.rows.nr, 2);
+    expect(find(&f, "f", 0), 0.6, 0.7);
+    expect(find(&f, "g(int)", 0), 0.4, 0.3);
+    tear_down(&f);
+}
+
+static void one_name_in_two_sources_is_two_functions(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f);
+    add(&f, DIFF_BASE, "600 f@/a/p\n400 f@/b/p");
+    add(&f, DIFF_NEW,
+        "500 f@/a/p\n300 f@/c/p\n200 f@/d/p"); /* which of these is b's nobody knows */
+    finish(&f);
+    assert_int_equal(f.diff.rows.nr, 4);
+    tear_down(&f);
+}
+
+static void moved_lines_are_the_same_functions(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f);
+    /* three lines were put in before `b`; line 23 of the new text is not line 23 of the old */
+    add(&f, DIFF_BASE,
+        "100 a x.lua:2@x.lua\n100 b x.lua:10@x.lua\n300 x.lua:20@x.lua\n500 x.lua:23@x.lua");
+    add(&f, DIFF_NEW,
+        "100 a x.lua:2@x.lua\n100 b x.lua:13@x.lua\n310 x.lua:23@x.lua\n"
+        "480 x.lua:26@x.lua\n10 x.lua:30@x.lua");
+    finish(&f);
+    expect(find(&f, "b", 13), 0.1, 0.1);
+    expect(find(&f, "[anonymous]", 23), 0.3, 0.31);
+    expect(find(&f, "[anonymous]", 26), 0.5, 0.48);
+    expect(find(&f, "[anonymous]", 30), 0, 0.01);
+    assert_int_equal(f.diff.rows.nr, 5);
+    tear_down(&f);
+}
+
+static void as_many_of_a_name_are_matched_in_order(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f);
+    add(&f, DIFF_BASE, "300 h /w1/x.lua:20@/w1/x.lua\n700 h /w1/x.lua:40@/w1/x.lua");
+    add(&f, DIFF_NEW, "400 h /w2/x.lua:21@/w2/x.lua\n600 h /w2/x.lua:44@/w2/x.lua");
+    finish(&f);
+    expect(find(&f, "h", 21), 0.3, 0.4);
+    expect(find(&f, "h", 44), 0.7, 0.6);
+    tear_down(&f);
+}
+
+static void growth_beyond_noise_is_a_regression(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f);
+    for (int i = 0; i < 3; i++) {
+        static const char *const base[] = {"1000 f@p\n9000 g@p", "1040 f@p\n8960 g@p",
+                                           "980 f@p\n9020 g@p"};
+        static const char *const new[] = {"2000 f@p\n8000 g@p", "1900 f@p\n8100 g@p",
+                                          "2050 f@p\n7950 g@p"};
+        add(&f, DIFF_BASE, base[i]);
+        add(&f, DIFF_NEW, new[i]);
+    }
+    finish(&f);
+    assert_int_equal(f.diff.nr_regressions, 1);
+    assert_int_equal(find(&f, "f", 0)->test[DIFF_SELF].verdict, DIFF_REGRESSION);
+    assert_int_equal(find(&f, "g", 0)->test[DIFF_SELF].verdict, DIFF_SHRUNK);
+    tear_down(&f);
+}
+
+/* The same means, but runs of one side differ by as much. */
+static void growth_within_noise_is_none(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f);
+    for (int i = 0; i < 3; i++) {
+        static const char *const base[] = {"100 f@p\n9900 g@p", "2500 f@p\n7500 g@p",
+                                           "420 f@p\n9580 g@p"};
+        static const char *const new[] = {"4000 f@p\n6000 g@p", "400 f@p\n9600 g@p",
+                                          "1550 f@p\n8450 g@p"};
+        add(&f, DIFF_BASE, base[i]);
+        add(&f, DIFF_NEW, new[i]);
+    }
+    finish(&f);
+    assert_int_equal(f.diff.nr_regressions, 0);
+    assert_int_equal(find(&f, "f", 0)->test[DIFF_SELF].verdict, DIFF_SAME);
+    tear_down(&f);
+}
+
+static void what_was_not_recorded_is_no_regression(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f);
+    for (int i = 0; i < 3; i++) {
+        add(&f, DIFF_BASE, "100 [lua: not recorded]@[lua]\n9900 g@p");
+        add(&f, DIFF_NEW, "3000 [lua: not recorded]@[lua]\n7000 g@p");
+    }
+    finish(&f);
+    assert_int_equal(f.diff.nr_regressions, 0);
+    tear_down(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(student_is_that_of_tables),
+        cmocka_unit_test(gates_are_read),
+        cmocka_unit_test(a_sample_counts_once_for_a_function),
+        cmocka_unit_test(copies_of_a_function_are_the_function),
+        cmocka_unit_test(one_name_in_two_sources_is_two_functions),
+        cmocka_unit_test(moved_lines_are_the_same_functions),
+        cmocka_unit_test(as_many_of_a_name_are_matched_in_order),
+        cmocka_unit_test(growth_beyond_noise_is_a_regression),
+        cmocka_unit_test(growth_within_noise_is_none),
+        cmocka_unit_test(what_was_not_recorded_is_no_regression),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
