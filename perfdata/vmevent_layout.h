@@ -89,6 +89,8 @@ enum vmentry_kind {
     VMENTRY_FUNCTION, /* VMEVENT_STACK: the head of a function that a slot of the stack names */
     VMENTRY_INDEX,    /* VMEVENT_MEM: no memory (address 0), but two u64 that belong together: V8's
                          tagged BytecodeArray, and the SharedFunctionInfo it is of */
+    VMENTRY_HEAD,     /* VMEVENT_STACK: the head of an object that is needed whole: of a function's
+                         prototype, of the string that names its chunk */
 };
 
 /* Bits of vmevent_entry_header.flags. */

@@ -329,6 +329,12 @@ static struct vmstack_vm describe(const struct vmscan_vm *from)
     vm.function_size = at_most(l->func_c + 8, VMSTACK_STATE);
     vm.gct = offset(l->gct);
     vm.trace_size = at_most(l->trace_size, VMSTACK_TRACE);
+    vm.func_ffid = offset(l->func_ffid);
+    vm.func_pc = offset(l->func_pc);
+    vm.proto_size = at_most(l->proto_size, VMSTACK_STATE);
+    vm.proto_chunkname = offset(l->proto_chunkname);
+    vm.str_size = at_most(l->str_size, VMSTACK_STATE);
+    vm.stubs = offset(l->exitstubgroup);
     return vm;
 }
 

@@ -13,6 +13,12 @@ struct heap_view heap_view_of(struct object_process *p, const struct sample *s, 
                               .to = sp + (cut ? STACK_MAX : s->stack_dyn_size)};
 }
 
+uint64_t heap_view_left(const struct heap_view *view)
+{
+    uint64_t reads = object_process_stats(view->process).reads;
+    return reads < view->limit ? view->limit - reads : 0;
+}
+
 static bool read_heap(void *context, uint64_t address, void *to, size_t size, uint64_t time,
                       enum provenance *provenance)
 {

@@ -19,6 +19,8 @@ struct heap_view {
  * stay as long as the view. */
 struct heap_view heap_view_of(struct object_process *p, const struct sample *s, uint64_t sp,
                               uint64_t reads);
+/* Readings that it may make yet. */
+uint64_t heap_view_left(const struct heap_view *view);
 /* `view` must stay as long as the layer is used. */
 struct memory_layer heap_view_layer(const struct heap_view *view);
 

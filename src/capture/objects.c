@@ -400,6 +400,17 @@ struct memory_layer object_process_layer(struct object_process *p)
     return (struct memory_layer){.read = layer_read, .context = p};
 }
 
+void object_process_object(struct object_process *p, uint64_t address, uint64_t time)
+{
+    struct object *o = find_at(p, address);
+    if (!o)
+        o = is_known_bad(p, address) ? NULL : learn_object(p, address, HEAD_MAX);
+    else if (o->before < time)
+        (void)refresh_one(p, o); /* what has changed is told */
+    if (o)
+        o->touched = p->pass;
+}
+
 bool object_process_range(struct object_process *p, uint64_t address, size_t size, uint64_t time)
 {
     if (!size || size > OBJECT_MAX || address > UINT64_MAX - OBJECT_MAX)

@@ -50,6 +50,9 @@ int object_process_layout(struct object_process *p, const struct luajit_layout *
  * PROVENANCE_IMAGE. Errors of writing are kept for the next pass. */
 struct memory_layer object_process_layer(struct object_process *p);
 
+/* Note the object that begins there, whole, read after `time`. */
+void object_process_object(struct object_process *p, uint64_t address, uint64_t time);
+
 /* Note a range as one piece (a Lua stack), read after `time`. False: it cannot be read. */
 bool object_process_range(struct object_process *p, uint64_t address, size_t size, uint64_t time);
 

@@ -3,6 +3,7 @@
 
 #include "base/cursor.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -147,6 +148,26 @@ static bool is_counter(const struct luajit_layout *l, uint8_t gct, const struct 
     return in + 1 == snaps->each || (snaps->each == 12 && in == COUNT_IN_12);
 }
 
+/* What the compiler patches in bytecode: a loop's or function's head becomes its I or J form and
+ * back, which stand next to each other, with a trace's number in place of a jump; a return or an
+ * ITERN becomes JLOOP (lj_trace.c: trace_stop, trace_unpatch). Order of opcodes, in every version:
+ * FORI JFORI FORL IFORL JFORL ITERL IITERL JITERL LOOP ILOOP JLOOP JMP FUNCF IFUNCF JFUNCF FUNCV
+ * IFUNCV JFUNCV. */
+static bool is_patched(const struct luajit_layout *l, const uint8_t *a, const uint8_t *b, size_t at)
+{
+    const int32_t jloop = l->op_jloop, fori = jloop - 10, jfuncv = jloop + 7;
+    size_t in = at - (size_t)l->proto_size, end = 4 * (size_t)load_u32(a + l->proto_sizebc, false);
+    if (at < (size_t)l->proto_size || in >= end || fori < 0)
+        return false;
+    const uint8_t *x = a + (at - in % 4), *y = b + (at - in % 4); /* opcode, operand A, D */
+    if (x[0] == jloop || y[0] == jloop)
+        return true;
+    bool heads = x[0] >= fori && x[0] <= jfuncv && y[0] >= fori && y[0] <= jfuncv;
+    bool traces = x[0] == y[0] &&
+                  (x[0] == jloop - 6 || x[0] == jloop - 3 || x[0] == jloop + 4 || x[0] == jfuncv);
+    return heads && x[1] == y[1] && (traces || (x[0] != y[0] && abs(x[0] - y[0]) <= 2));
+}
+
 static bool same_but_counters(const struct luajit_layout *l, const uint8_t *a, const uint8_t *b,
                               size_t from, size_t end)
 {
@@ -162,7 +183,8 @@ static bool same_but_counters(const struct luajit_layout *l, const uint8_t *a, c
         return false;
     size_t first = end - (size_t)(snaps.bytes + snaps.map_bytes);
     for (size_t i = from; i < end; i++) {
-        if (a[i] != b[i] && !is_counter(l, gct, &snaps, first, i))
+        if (a[i] != b[i] && !is_counter(l, gct, &snaps, first, i) &&
+            !(gct == GCT_PROTO && is_patched(l, a, b, i)))
             return false;
     }
     return true;

@@ -25,6 +25,8 @@ int vmstack_plain(struct bpf_perf_event_data *ctx);
 int copy(uint64_t address, uint64_t length, uint32_t what);
 int copy_pages(uint64_t from, uint64_t to, uint32_t what);
 int copy_function(uint64_t slot, uint32_t level);
+int copy_proto(uint64_t function, uint32_t level);
+int copy_call(uint64_t link, uint32_t level);
 int copy_functions(uint32_t at, uint32_t nr, uint32_t level);
 int copy_state(uint64_t L, uint32_t level);
 uint64_t resume_frame(uint64_t L);
@@ -34,6 +36,7 @@ int copy_trace(int32_t n);
 int copy_vm(uint64_t L);
 int find_candidates(uint64_t sp, uint64_t end);
 int find_lowest(uint32_t nr, uint64_t from);
+int copy_native(uint64_t sp, uint64_t end);
 
 /* ---- the kernel's fields (relocated by libbpf through BTF) ------------------------------------
  */
@@ -70,8 +73,10 @@ struct scratch {
     uint64_t jit_base, rdx; /* what else may be a base of the state being copied; 0: nothing */
     struct vmstack_vm vm;   /* that is being looked at */
     uint64_t functions[4];  /* copied last: recursion names the same over and over */
+    uint64_t calls[2];      /* likewise */
+    uint64_t chunk;         /* likewise: the string that names it */
     uint32_t nr_functions;  /* copied of this state */
-    uint32_t reserved;
+    uint32_t nr_calls;
     uint8_t payload[VMEVENT_MAX];
     uint8_t room[VMSTACK_BYTES + 64]; /* so that a copy's bounds are plain to the verifier */
 };
@@ -246,6 +251,41 @@ static __always_inline int may_be_function(const struct vmstack_vm *vm, uint64_t
     return (uint32_t)slot && !(slot & 7) && slot >> 32 && slot >> 32 < TAGS;
 }
 
+/* What tells a Lua function's prototype from any other that may stand there later: its head, and
+ * that of its chunk's name. */
+__noinline int copy_proto(uint64_t function, uint32_t level)
+{
+    struct scratch *s = scratch_get();
+    uint8_t ffid = 1;
+    if (!s)
+        return 0;
+    const struct vmstack_vm *vm = &s->vm;
+    bpf_probe_read_user(&ffid, sizeof(ffid), (const void *)(function + vm->func_ffid));
+    if (ffid) /* in C */
+        return 0;
+    uint64_t proto = read_ref(function + vm->func_pc, vm->flags) - vm->proto_size;
+    if (copy(proto, vm->proto_size, VMENTRY_HEAD | level << 16))
+        return 0;
+    uint64_t chunk = read_ref(proto + vm->proto_chunkname, vm->flags);
+    if (chunk != s->chunk)
+        copy(chunk, vm->str_size, VMENTRY_HEAD | level << 16);
+    s->chunk = chunk;
+    return 0;
+}
+
+/* The instruction that called a frame, of whose header `link` is: it tells where the caller's frame
+ * begins. */
+__noinline int copy_call(uint64_t link, uint32_t level)
+{
+    struct scratch *s = scratch_get();
+    if (!s || link & 3 || !link || link >> TAG_SHIFT || s->nr_calls >= VMSTACK_CALLS)
+        return 0;
+    if (link == s->calls[0] || link == s->calls[1])
+        return 0;
+    s->calls[s->nr_calls++ & 1] = link;
+    return copy(link - 4, 4, VMENTRY_BYTES | level << 16);
+}
+
 /* Copy the function a slot names, if it is one and was not the last but few. 1: enough of them. */
 __noinline int copy_function(uint64_t slot, uint32_t level)
 {
@@ -264,7 +304,10 @@ __noinline int copy_function(uint64_t slot, uint32_t level)
             return 0;
     }
     s->functions[s->nr_functions++ & 3] = function;
-    return copy(function, s->vm.function_size, VMENTRY_FUNCTION | level << 16) == COPY_FULL;
+    if (copy(function, s->vm.function_size, VMENTRY_FUNCTION | level << 16) == COPY_FULL)
+        return 1;
+    copy_proto(function, level);
+    return 0;
 }
 
 /* The functions that the copied slots name, newest first: they say which prototypes run, and may
@@ -276,15 +319,20 @@ __noinline int copy_functions(uint32_t at, uint32_t nr, uint32_t level)
     if (!s)
         return 0;
     s->functions[0] = s->functions[1] = s->functions[2] = s->functions[3] = 0;
-    s->nr_functions = 0;
+    s->calls[0] = s->calls[1] = 0;
+    s->nr_functions = s->nr_calls = 0;
     for (uint32_t i = 0; i < VMSTACK_SCANNED; i++) {
         if (i >= nr)
             break;
         uint32_t slot = at + 8 * (nr - 1 - i);
-        if (slot > VMEVENT_MAX - 8)
+        if (slot > VMEVENT_MAX - 16)
             break;
         uint64_t value = *(uint64_t *)(s->payload + slot);
-        if (may_be_function(&s->vm, value) && copy_function(value, level))
+        if (!may_be_function(&s->vm, value))
+            continue;
+        uint64_t next = *(uint64_t *)(s->payload + slot + 8);
+        copy_call(s->vm.flags & VMSTACK_GC64 ? next : value >> 32, level);
+        if (copy_function(value, level))
             break;
     }
     return 0;
@@ -446,6 +494,8 @@ __noinline int copy_vm(uint64_t L)
         copy(vm->g + vm->exit, 8, VMENTRY_JIT);
         if (state < ~2) /* leaving, recording, optimizing, assembling: not interpreter, C or GC */
             copy(vm->g + vm->jit, vm->jit_size, VMENTRY_JIT);
+        if (vm->stubs && (state > 0 || state < ~2))
+            copy(vm->g + vm->stubs, VMSTACK_STUBS, VMENTRY_JIT);
         if (state > 0)
             copy_trace(state);
     }
@@ -529,6 +579,28 @@ static __always_inline uint32_t copy_vms(struct scratch *s, const struct vmstack
     return nr;
 }
 
+/* ---- the native stack ------------------------------------------------------------------------ */
+
+/* The kernel's copy of the stack ends at the first page that is not there: in the middle of a large
+ * buffer that was never filled (string.gsub has one of 8 KiB). What stands behind such pages, up to
+ * where the kernel's copy would have gone. */
+__noinline int copy_native(uint64_t sp, uint64_t end)
+{
+    enum { PAGE = 4096, PAGES = VMSTACK_NATIVE / PAGE };
+    uint64_t page = (sp & ~(uint64_t)(PAGE - 1)) + PAGE;
+    int missing = 0;
+    for (int i = 0; i < PAGES; i++, page += PAGE) {
+        uint64_t word;
+        if (page >= end)
+            break;
+        if (bpf_probe_read_user(&word, sizeof(word), (const void *)page))
+            missing = 1;
+        else if (missing)
+            copy(page, end - page < PAGE ? end - page : PAGE, VMENTRY_BYTES);
+    }
+    return 0;
+}
+
 /* ---- the program ----------------------------------------------------------------------------- */
 
 /* A thread as the interrupt met it. */
@@ -574,6 +646,7 @@ static __always_inline void begin(struct scratch *s, const struct here *h, uint6
     head->before = now;
     s->size = sizeof(*head);
     s->process = h->process;
+    s->chunk = 0;
 }
 
 static __always_inline uint32_t fill(struct scratch *s, const struct vmstack_process *p,
@@ -584,8 +657,10 @@ static __always_inline uint32_t fill(struct scratch *s, const struct vmstack_pro
     if (!p->nr)
         return VMEVENT_NO_VM;
     find_candidates(h->sp, h->end);
-    if (copy_vms(s, p, h->dx))
+    if (copy_vms(s, p, h->dx)) {
+        copy_native(h->sp, h->end);
         return VMEVENT_MATCHED;
+    }
     return s->bad == p->nr ? VMEVENT_BAD_READ : VMEVENT_ELSEWHERE;
 }
 

@@ -17,12 +17,15 @@ enum {
     VMSTACK_GLOBAL = 512,      /* words of global_State and jit_State at most, each */
     VMSTACK_STATE = 128,       /* of a lua_State */
     VMSTACK_TRACE = 192,       /* of a GCtrace */
+    VMSTACK_STUBS = 16 * 8,    /* addresses of groups of exit stubs */
     VMSTACK_SLOTS_ABOVE = 256, /* slots above the base: a frame's size is a byte (sheet of facts:
                                   GCproto.framesize) */
     VMSTACK_EXTRA = 9,         /* slots behind maxstack at most, and the one it points to */
     VMSTACK_SCANNED = 1024,    /* slots below the newest base that are looked at for functions */
     VMSTACK_ABOVE = 96,        /* and above it, where it may be stale */
     VMSTACK_FUNCTIONS = 48,    /* functions of one stack that are copied */
+    VMSTACK_CALLS = 96,        /* and calls */
+    VMSTACK_NATIVE = 64 << 10, /* of the native stack that is looked through for missing pages */
     VMSTACK_PROCESSES = 1024,
 };
 
@@ -48,7 +51,10 @@ struct vmstack_vm {
     uint16_t trace_size;                                                    /* of GCtrace */
     uint16_t function_size; /* of a GCfunc: up to the C function, or its pc */
     uint16_t gct;           /* type byte of any object */
-    uint16_t reserved[3];
+    uint16_t func_ffid, func_pc;
+    uint16_t proto_size, proto_chunkname; /* of a GCproto: its head */
+    uint16_t str_size;                    /* of a GCstr: its head */
+    uint16_t stubs;                       /* exit stub groups: VMSTACK_STUBS bytes */
 };
 
 struct vmstack_process {

@@ -21,6 +21,7 @@ enum {
     SELDOM = 500 * MS,         /* and between later ones */
     WITHOUT_VM = 2000,         /* ms that a LuaJIT may be without a VM before scans become seldom */
     MAX_FRAMES = 4096,         /* of a live walk */
+    READS_FIRST = 1 << 14,     /* of memory, by the first walks */
     STACK_SLOTS_ABOVE = 256,   /* a Lua frame is not larger */
     STACK_BYTES_MAX = 1 << 20, /* of a Lua stack: LuaJIT's limit is half of it */
 };
@@ -41,6 +42,7 @@ struct vm_target {
     bool wanted;                      /* a walk met a LuaJIT's code without a VM that is known */
     bool failed;                      /* it cannot be read: the problem says why */
     struct error problem;
+    uint64_t reads; /* of memory that walks may make yet */
     struct vm_target_stats stats;
 };
 
@@ -52,6 +54,7 @@ struct vm_target *vm_target_create(pid_t pid, const struct vm_tools *tools)
     t->pid = pid;
     t->tools = tools;
     t->mapped = true;
+    t->reads = READS_FIRST;
     return t;
 }
 
@@ -424,10 +427,32 @@ static bool is_in_blob(const struct vm_target *t, uint64_t pc)
     return false;
 }
 
+/* Walks read the heads of objects in the copy: the objects themselves are what is to be had later.
+ */
+static void note_objects(struct vm_target *t, const struct vm_copy *copy, uint64_t time)
+{
+    for (uint32_t i = 0; i < copy->nr; i++) {
+        const struct vm_copy_entry *e = &copy->entries[i];
+        bool is_head =
+            e->kind == VMENTRY_HEAD ||
+            (e->kind == VMENTRY_TRACE && e->length > sizeof(uint64_t)); /* else its slot */
+        if (is_head)
+            object_process_object(t->objects, e->address, time);
+    }
+}
+
+/* What a walk finds of a VM that is new takes thousands of readings, later ones a few hundred:
+ * those that were not needed may be used up at once. */
+static uint64_t reads_for_walk(struct vm_target *t)
+{
+    enum { READS = 300, READS_SAVED = 1 << 14 };
+    uint64_t all = t->reads + READS;
+    return all < READS_SAVED ? all : READS_SAVED;
+}
+
 int vm_target_walk(struct vm_target *t, const struct sample *s, const struct vm_copy *copy,
                    bool copies, struct error *err)
 {
-    enum { READS = 300 };
     struct memory_layer layers[3];
     struct registers registers;
     size_t nr = 0;
@@ -439,10 +464,13 @@ int vm_target_walk(struct vm_target *t, const struct sample *s, const struct vm_
     if (!t->session)
         return 0;
     sample_registers(s, &registers);
-    if (copy)
+    if (copy) {
+        note_objects(t, copy, s->time);
         layers[nr++] = vm_copy_layer(copy);
+    }
     layers[nr++] = session_memory(&t->place);
-    struct heap_view heap = heap_view_of(t->objects, s, registers.value[DWARF_RSP], READS);
+    struct heap_view heap =
+        heap_view_of(t->objects, s, registers.value[DWARF_RSP], reads_for_walk(t));
     layers[nr++] = heap_view_layer(&heap);
     struct memory memory = sample_memory(s, registers.value[DWARF_RSP]);
     memory.layers = layers;
@@ -458,6 +486,7 @@ int vm_target_walk(struct vm_target *t, const struct sample *s, const struct vm_
     if (met < 0 || walk(t, &registers, &memory, &met_lua, err) < 0)
         return -1;
     t->wanted |= met_lua && !copy;
+    t->reads = heap_view_left(&heap);
     return met;
 }
 

@@ -21,13 +21,14 @@ bool vmmemory_payload(const struct sample *s, struct vmevent *ret);
 
 /* ---- the copy of one sample --------------------------------------------------------------- */
 
-enum { VM_COPY_ENTRIES = 512, VM_COPY_VMS = 4 }; /* more are passed over */
+enum { VM_COPY_ENTRIES = 1024, VM_COPY_VMS = 4 }; /* more are passed over */
 
 /* The entries of one VMEVENT_STACK, by address; they point into its payload. */
 struct vm_copy_entry {
     uint64_t address;
     const uint8_t *bytes;
     uint32_t length;
+    uint8_t kind; /* enum vmentry_kind */
 };
 struct vm_copy {
     struct vm_copy_entry entries[VM_COPY_ENTRIES];

@@ -19,7 +19,7 @@ static void insert(struct vm_copy *copy, const struct vmevent_entry *e)
         return;
     while (at && copy->entries[at - 1].address > e->address)
         at--;
-    const struct vm_copy_entry entry = {e->address, e->bytes, e->length};
+    const struct vm_copy_entry entry = {e->address, e->bytes, e->length, e->kind};
     if (at && copy->entries[at - 1].address == e->address) {
         if (copy->entries[at - 1].length < e->length)
             copy->entries[at - 1] = entry;

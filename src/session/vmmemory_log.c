@@ -510,11 +510,19 @@ struct found {
     const struct version *around; /* equal before and after it */
     const struct version *after;  /* first read at or after it */
     const struct version *before; /* last read before it */
+    const struct version *object; /* like after, the first that is a whole object */
 };
 
 static uint64_t from_on(const struct version *v, uint64_t address)
 {
     return v->address + v->length - address;
+}
+
+/* Is `v` the first reading of two, or, of the same instant, the one that has more? */
+static bool is_sooner(const struct version *v, const struct version *than, uint64_t address)
+{
+    return !than || v->first_before < than->first_before ||
+           (v->first_before == than->first_before && from_on(v, address) > from_on(than, address));
 }
 
 static void consider(struct found *f, const struct version *v, uint64_t address, uint64_t time)
@@ -523,10 +531,10 @@ static void consider(struct found *f, const struct version *v, uint64_t address,
         if (!f->around || from_on(v, address) > from_on(f->around, address))
             f->around = v;
     } else if (v->last_after > time) {
-        if (!f->after || v->first_before < f->after->first_before ||
-            (v->first_before == f->after->first_before &&
-             from_on(v, address) > from_on(f->after, address)))
+        if (is_sooner(v, f->after, address))
             f->after = v;
+        if (v->kind == VMENTRY_OBJECT && is_sooner(v, f->object, address))
+            f->object = v;
     } else if (!f->before || v->last_after > f->before->last_after) {
         f->before = v;
     }
@@ -579,6 +587,13 @@ static enum provenance one_sided(const struct vmlog *log, const struct version *
     return after && v->first_before - time <= SOON ? PROVENANCE_EXACT : PROVENANCE_IMAGE;
 }
 
+static bool is_same_piece(const struct vmlog *log, const struct version *a, const struct version *b,
+                          uint64_t address, uint64_t size)
+{
+    return a && b && from_on(a, address) >= size && from_on(b, address) >= size &&
+           !memcmp(bytes_at(log, a, address), bytes_at(log, b, address), size);
+}
+
 /* Some bytes from `address` on; returns how many (0: none), where, and how far they are proven. */
 static uint64_t piece(const struct vmlog *log, const struct life *life, uint64_t address,
                       uint64_t want, uint64_t time, const uint8_t **ret,
@@ -593,9 +608,11 @@ static uint64_t piece(const struct vmlog *log, const struct life *life, uint64_t
     *provenance = is_moving(v) ? PROVENANCE_IMAGE : PROVENANCE_EXACT;
     if (f.around)
         return there;
-    *provenance = one_sided(log, v, f.after != NULL, time);
-    if (!is_moving(v) && f.after && f.before && from_on(f.before, address) >= there &&
-        !memcmp(*ret, bytes_at(log, f.before, address), there))
+    /* A word of bytecode is asked for before it is known whose it is: the line it was read in was
+     * followed by the object, which says the same. */
+    bool of_object = !is_moving(v) && is_same_piece(log, v, f.object, address, there);
+    *provenance = one_sided(log, of_object ? f.object : v, f.after != NULL, time);
+    if (!is_moving(v) && f.after && is_same_piece(log, v, f.before, address, there))
         *provenance = PROVENANCE_EXACT; /* told at other lengths, but the same */
     return there;
 }

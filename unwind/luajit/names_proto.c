@@ -69,14 +69,9 @@ static bool head_fits(const struct luajit_proto_head *h, const struct luajit_lay
     return h->firstline >= -1 && h->numline >= 0;
 }
 
-bool luajit_proto_head_read(const struct memory *m, const struct luajit_layout *l, uint64_t address,
-                            struct luajit_proto_head *ret, enum provenance *provenance)
+static struct luajit_proto_head head_of(const struct luajit_layout *l, const uint8_t *b)
 {
-    uint8_t b[HEAD_MAX];
-    if (l->proto_size > HEAD_MAX || address & 3 ||
-        !memory_read(m, address, b, (size_t)l->proto_size, provenance) || b[l->gct] != GCT_PROTO)
-        return false;
-    *ret = (struct luajit_proto_head){
+    return (struct luajit_proto_head){
         .k = load_ref(l, b + l->proto_k),
         .chunkname = load_ref(l, b + l->proto_chunkname),
         .lineinfo = load_ref(l, b + l->proto_lineinfo),
@@ -91,6 +86,16 @@ bool luajit_proto_head_read(const struct memory *m, const struct luajit_layout *
         .numparams = b[l->proto_numparams],
         .sizeuv = b[l->proto_sizeuv],
     };
+}
+
+bool luajit_proto_head_read(const struct memory *m, const struct luajit_layout *l, uint64_t address,
+                            struct luajit_proto_head *ret, enum provenance *provenance)
+{
+    uint8_t b[HEAD_MAX];
+    if (l->proto_size > HEAD_MAX || address & 3 ||
+        !memory_read(m, address, b, (size_t)l->proto_size, provenance) || b[l->gct] != GCT_PROTO)
+        return false;
+    *ret = head_of(l, b);
     return head_fits(ret, l, address) &&
            string_head(m, l, ret->chunkname, &ret->chunk_hash, &ret->chunk_len, provenance);
 }
@@ -105,6 +110,16 @@ bool luajit_proto_head_equal(const struct luajit_proto_head *a, const struct lua
            a->numparams == b->numparams && a->sizeuv == b->sizeuv;
 }
 
+/* The block is read at another time than its head, when that was copied with the sample: it must
+ * begin with that very head. */
+static bool is_block_of(const struct luajit_proto *p)
+{
+    struct luajit_proto_head head = head_of(p->layout, p->copy);
+    head.chunk_hash = p->head.chunk_hash;
+    head.chunk_len = p->head.chunk_len;
+    return luajit_proto_head_equal(&head, &p->head);
+}
+
 bool luajit_proto_read(const struct memory *m, const struct luajit_layout *l, uint64_t address,
                        struct luajit_proto *ret)
 {
@@ -115,7 +130,8 @@ bool luajit_proto_read(const struct memory *m, const struct luajit_layout *l, ui
         return true;
     enum provenance ignored = PROVENANCE_EXACT;
     ret->copy = malloc(ret->head.sizept);
-    if (ret->copy && !memory_read(m, address, ret->copy, ret->head.sizept, &ignored)) {
+    if (ret->copy &&
+        (!memory_read(m, address, ret->copy, ret->head.sizept, &ignored) || !is_block_of(ret))) {
         free(ret->copy);
         ret->copy = NULL;
     }
