@@ -494,7 +494,7 @@ __noinline int copy_vm(uint64_t L)
         copy(vm->g + vm->exit, 8, VMENTRY_JIT);
         if (state < ~2) /* leaving, recording, optimizing, assembling: not interpreter, C or GC */
             copy(vm->g + vm->jit, vm->jit_size, VMENTRY_JIT);
-        if (vm->stubs && (state > 0 || state < ~2))
+        if (vm->stubs)
             copy(vm->g + vm->stubs, VMSTACK_STUBS, VMENTRY_JIT);
         if (state > 0)
             copy_trace(state);
