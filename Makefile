@@ -20,7 +20,7 @@ LDFLAGS  += -fsanitize=address,undefined
 endif
 WARN     := -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes $(if $(CI),-Werror)
 LIBPERF  := deps/libperf
-LIBS_PKG := libtraceevent libelf libdw capstone libbpf libzstd liblzma zlib libprotobuf-c yajl
+LIBS_PKG := libtraceevent libelf libdw capstone libbpf libzstd liblzma zlib libprotobuf-c yajl libarchive
 # Inflates debug sections, which distributions compress, in less than half of zlib's time.
 ifeq ($(shell pkg-config --exists libdeflate && echo yes),yes)
 LIBS_PKG += libdeflate
@@ -30,9 +30,9 @@ CPPFLAGS += -D_GNU_SOURCE -I. -Isrc -I$(B)/generated $(shell pkg-config --cflags
             $(shell src/build/libperf --cflags)
 CFLAGS   ?= $(OPT)
 ALL_CFLAGS = -std=gnu11 $(WARN) $(CFLAGS) -pthread
-# Capstone is loaded when it is needed (unwind/disassembler.c).
+# Two are loaded when they are needed (unwind/disassembler.c, src/output/tar.c).
 LDLIBS   += $(shell src/build/libperf --libs) \
-            $(shell pkg-config --libs $(filter-out capstone,$(LIBS_PKG)) 2>/dev/null) \
+            $(shell pkg-config --libs $(filter-out capstone libarchive,$(LIBS_PKG)) 2>/dev/null) \
             -l:libiberty.a -ldl -lm -pthread
 
 lib_srcs  = $(wildcard $(addsuffix /*.c,$(1)))

@@ -11,12 +11,28 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* ---- the table --------------------------------------------------------------------------- */
 
 static const char *keep(struct dsos *all, const char *s)
 {
     return s && *s ? intern_string(all->strings, s) : NULL;
+}
+
+/* Where perf's build-id cache is; NULL: nowhere. An unpacked archive brings its own. */
+static const char *find_buildid_dir(struct dsos *all, const struct dso_options *o)
+{
+    char path[4096];
+    if (o->buildid_dir)
+        return keep(all, o->buildid_dir);
+    int n = o->symfs ? snprintf(path, sizeof(path), "%s/.debug", o->symfs) : 0;
+    if (n > 0 && (size_t)n < sizeof(path) && access(path, X_OK) == 0)
+        return keep(all, path);
+    if (!getenv("HOME"))
+        return NULL;
+    snprintf(path, sizeof(path), "%s/.debug", getenv("HOME"));
+    return keep(all, path);
 }
 
 struct dsos *dsos_create(const struct dso_options *options)
@@ -40,13 +56,7 @@ struct dsos *dsos_create(const struct dso_options *options)
     o.kallsyms = keep(all, o.kallsyms);
     o.vmlinux = keep(all, o.vmlinux);
     o.debug_dir = keep(all, o.debug_dir ? o.debug_dir : "/usr/lib/debug");
-    if (o.buildid_dir) {
-        o.buildid_dir = keep(all, o.buildid_dir);
-    } else if (getenv("HOME")) {
-        char path[4096];
-        snprintf(path, sizeof(path), "%s/.debug", getenv("HOME"));
-        o.buildid_dir = keep(all, path);
-    }
+    o.buildid_dir = find_buildid_dir(all, &o);
     all->options = o;
     return all;
 }
@@ -284,6 +294,50 @@ bool dso_kallsyms_in_order(struct dso *dso)
 {
     const char *given = dso_entry(dso)->all->options.kallsyms, *path = dso_kallsyms(dso);
     return path && (!given || strcmp(path, given) != 0);
+}
+
+static bool is_done(const struct once_value *v)
+{
+    return atomic_load_explicit(&v->done, memory_order_acquire);
+}
+
+static const struct elf_image *opened(const struct once_value *v)
+{
+    return is_done(v) ? v->value : NULL;
+}
+
+const struct elf_image *dso_opened(const struct dso *dso, enum dso_part part, size_t index)
+{
+    const struct dso_entry *d = dso_entry(dso);
+    const struct elf_image *image = opened(&d->image), *debug = opened(&d->debug);
+    switch (part) {
+    case DSO_PART_IMAGE:
+        return image;
+    case DSO_PART_DEBUG:
+        return debug != image && debug != d->mini ? debug : NULL;
+    case DSO_PART_ALT:
+        return opened(&d->alt);
+    case DSO_PART_DWP:
+        return opened(&d->dwp);
+    case DSO_PART_DWO:
+        return index < d->related.nr ? d->related.at[index].image : NULL;
+    }
+    return NULL;
+}
+
+size_t dso_nr_dwos(const struct dso *dso)
+{
+    return dso_entry(dso)->related.nr;
+}
+
+bool dso_was_asked(const struct dso *dso)
+{
+    return is_done(&dso_entry(dso)->image);
+}
+
+bool dso_kallsyms_was_asked(const struct dso *dso)
+{
+    return is_done(&dso_entry(dso)->kallsyms);
 }
 
 bool dso_offset_to_vaddr(struct dso *dso, uint64_t offset, uint64_t *vaddr)

@@ -38,7 +38,7 @@ struct dso_options {
     const char *kallsyms;    /* NULL: recorded cache entry by build id, then /proc/kallsyms */
     const char *vmlinux;     /* NULL: none */
     const char *debug_dir;   /* NULL: /usr/lib/debug */
-    const char *buildid_dir; /* NULL: ~/.debug */
+    const char *buildid_dir; /* NULL: .debug below symfs when it is there, else ~/.debug */
     bool no_debuginfod;      /* else asked when DEBUGINFOD_URLS is set */
     bool no_v8;              /* do not look for V8's layout */
     bool force;              /* use files whose build id differs, too */
@@ -105,6 +105,21 @@ bool dso_kallsyms_in_order(struct dso *dso);
  * the kernel's MMAP, "_text" or "_stext"); needed with vmlinux or another boot's kallsyms. */
 void dso_set_reference(struct dso *dso, const char *symbol, uint64_t address);
 bool dso_reference(const struct dso *dso, const char **symbol, uint64_t *address);
+
+/* What has been opened of a dso so far, while no thread asks for more. */
+enum dso_part {
+    DSO_PART_IMAGE,
+    DSO_PART_DEBUG, /* when it is another file than the image */
+    DSO_PART_ALT,
+    DSO_PART_DWP,
+    DSO_PART_DWO, /* several: `index` counts them, found or not */
+};
+/* NULL: not asked for, or not found. */
+const struct elf_image *dso_opened(const struct dso *dso, enum dso_part part, size_t index);
+size_t dso_nr_dwos(const struct dso *dso);
+/* Its image, or its kallsyms, were asked for. */
+bool dso_was_asked(const struct dso *dso);
+bool dso_kallsyms_was_asked(const struct dso *dso);
 
 /* Why there is no image, or which doubt it carries (replaced since, build id differs); NULL: none.
  */

@@ -174,6 +174,8 @@ struct elf_image *dso_find_image(struct dso_entry *d)
         return s.found || s.other ? settle(&s) : NULL;
     case DSO_VDSO:
         consider(&s, dso_cache_path(all, &d->dso.build_id, "vdso"));
+        if (all->options.symfs) /* an archive's, of a recording without its build id */
+            consider(&s, dso_symfs_path(all, d->dso.name));
         consider_live_vdso(&s);
         return settle(&s);
     case DSO_FILE:

@@ -24,6 +24,7 @@ struct jit_file {
     uint64_t device, inode;
     bool from_map;
     bool added;               /* by --jitdump */
+    const char *path, *name;  /* session_jit_file()'s */
     struct jit_cfi_slot *cfi; /* one a function */
 };
 

@@ -160,16 +160,19 @@ static void jit_file_free(struct jit_file *f);
 
 /* Keeps `code` in any case. NULL when memory is out. */
 static struct jit_file *file_keep(struct session *s, struct jitcode *code, const struct stat *st,
-                                  bool from_map)
+                                  const struct session_jit_file *from)
 {
     struct jit_file *f = calloc(1, sizeof(*f));
     if (!f) {
         jitcode_free(code);
         return NULL;
     }
-    *f = (struct jit_file){code, st->st_dev, st->st_ino, from_map, false, NULL};
+    *f = (struct jit_file){
+        .code = code, .device = st->st_dev, .inode = st->st_ino, .from_map = from->from_map};
+    f->path = intern_string(s->names, from->path);
+    f->name = intern_string(s->names, from->name);
     f->cfi = calloc(jitcode_count(code) + 1, sizeof(struct jit_cfi_slot));
-    if (!f->cfi || !vec_push(&s->jit_files, f)) {
+    if (!f->path || !f->name || !f->cfi || !vec_push(&s->jit_files, f)) {
         jit_file_free(f);
         return NULL;
     }
@@ -178,12 +181,14 @@ static struct jit_file *file_keep(struct session *s, struct jitcode *code, const
     return f;
 }
 
-/* The file at `path`, loaded now or before. *ret NULL: it cannot be used, which was said. */
-static int file_get(struct session *s, const char *path, const struct stat *st, bool from_map,
+/* The file, loaded now or before. *ret NULL: it cannot be used, which was said. */
+static int file_get(struct session *s, const struct session_jit_file *from, const struct stat *st,
                     uint64_t announced, struct jit_file **ret, struct error *err)
 {
     struct error why;
     struct jitcode *code;
+    const char *path = from->path;
+    bool from_map = from->from_map;
     *ret = file_loaded(s, st, from_map);
     if (*ret)
         return 0;
@@ -193,7 +198,7 @@ static int file_get(struct session *s, const char *path, const struct stat *st, 
         return error_no_memory(err);
     if (failed)
         return warn_once(s, path, why.text, err);
-    *ret = file_keep(s, code, st, from_map);
+    *ret = file_keep(s, code, st, from);
     return *ret ? 0 : error_no_memory(err);
 }
 
@@ -205,7 +210,7 @@ int jit_files_add_options(struct session *s, struct error *err)
         struct jit_file *file;
         if (stat(path, &st) < 0)
             return error_system(err, errno, "%s", path);
-        if (file_get(s, path, &st, false, 0, &file, err) < 0)
+        if (file_get(s, &(struct session_jit_file){path, path, false}, &st, 0, &file, err) < 0)
             return -1;
         if (file)
             file->added = true;
@@ -310,7 +315,7 @@ static int dump_announced(struct session *s, struct process *p, const char *name
                          "this jitdump is missing, so its functions have no names: give "
                          "it by --jitdump, or its root by --symfs",
                          err);
-    if (file_get(s, path, &st, false, time, &file, err) < 0)
+    if (file_get(s, &(struct session_jit_file){path, name, false}, &st, time, &file, err) < 0)
         return -1;
     if (!file)
         return 0;
@@ -344,7 +349,9 @@ static int perf_map_seek(struct session *s, struct process *p, struct error *err
         return 0;
     if (!s->options.force && st.st_uid != 0 && st.st_uid != geteuid())
         return warn_once(s, path, "not used, as it belongs to another user (-f uses it)", err);
-    if (file_get(s, path, &st, true, 0, &file, err) < 0)
+    /* elsewhere nobody can be asked for a pid in another namespace */
+    snprintf(name, sizeof(name), "%s/perf-%" PRIu32 ".map", dir, p->pid);
+    if (file_get(s, &(struct session_jit_file){path, name, true}, &st, 0, &file, err) < 0)
         return -1;
     return file ? process_use(s, p, file, err) : 0;
 }
@@ -446,6 +453,15 @@ static void jit_file_free(struct jit_file *f)
     free(f->cfi);
     jitcode_free(f->code);
     free(f);
+}
+
+bool session_jit_file(const struct session *s, size_t index, struct session_jit_file *ret)
+{
+    if (index >= s->jit_files.nr)
+        return false;
+    const struct jit_file *f = s->jit_files.at[index];
+    *ret = (struct session_jit_file){f->path, f->name, f->from_map};
+    return true;
 }
 
 void jit_files_free(struct session *s)

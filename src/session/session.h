@@ -89,6 +89,14 @@ const struct mapping *session_guest_mapping(const struct session *s, uint64_t pc
 const struct jit_function *session_jit_function(const struct session_place *p, uint64_t pc,
                                                 uint64_t time);
 
+/* A jitdump or perf map that was loaded; index from 0. False: no more. */
+struct session_jit_file {
+    const char *path; /* where it was found */
+    const char *name; /* where the recording says it is; of an added one the path */
+    bool from_map;
+};
+bool session_jit_file(const struct session *s, size_t index, struct session_jit_file *ret);
+
 /* What went wrong or deserves a line on stderr: e.g. a jitdump whose clock does not match. Index
  * from 0; NULL: no more. */
 const char *session_warning(const struct session *s, size_t index);

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* ljperf archive: what a recording needs to be read on another machine, as one tar. */
+#include "cmd/common.h"
+#include "output/archive.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char usage[] =
+    "Usage: ljperf archive [options]\n"
+    "\n"
+    "Writes the programs, libraries, debug files, kernel symbols, jitdumps and perf maps that a\n"
+    "recording needs into one tar. On another machine:\n"
+    "  mkdir DIR && tar -C DIR -xf perf.data.tar.zst && ljperf report --symfs DIR\n"
+    "\n"
+    "  -o, --output FILE    write there (- for standard output); the name's ending says how it is\n"
+    "                       compressed: .tar.zst, .tar.gz, .tgz, .tar.xz, .tar\n"
+    "      --all            the recording, too\n";
+
+enum { OPT_WHOLE = OPT_COMMON_END };
+
+static const struct option options[] = {
+    COMMON_LONG,
+    {"output", required_argument, NULL, 'o'},
+    {"all", no_argument, NULL, OPT_WHOLE},
+    {0},
+};
+
+struct archive_command {
+    const char *output;
+    bool whole;
+};
+
+static int own_option(void *context, int option, const char *value, struct error *err)
+{
+    struct archive_command *c = context;
+    (void)err;
+    if (option == 'o')
+        c->output = value;
+    else if (option == OPT_WHOLE)
+        c->whole = true;
+    return 0;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+/* Where it goes when nobody says: beside the recording. To be freed. */
+static char *default_output(const char *input)
+{
+    char *path;
+    if (strcmp(input, "-") == 0)
+        input = "perf.data";
+    return asprintf(&path, "%s.tar.zst", input) < 0 ? NULL : path;
+}
+
+static void say_line(const char *line)
+{
+    fprintf(stderr, "ljperf: %s\n", line);
+}
+
+static int fill(struct common *common, const struct archive_command *c, struct replay *r,
+                struct tar *tar, struct error *err)
+{
+    const char *input = perfdata_path(replay_perfdata(r));
+    struct replay_sink sink = archive_sink();
+    struct archive_result result;
+    int failed = replay_run(r, &sink, err) < 0;
+    common_summary(common, r);
+    if (failed || archive_write(tar, r, say_line, &result, err) < 0)
+        return -1;
+    if (c->whole) {
+        uint64_t size;
+        if (tar_add_file(tar, base_name(input), input, &size, err) < 0)
+            return -1;
+        result.files++;
+        result.bytes += size;
+    }
+    if (common->quiet)
+        return 0;
+    const uint64_t mega = 1000000;
+    fprintf(stderr, "ljperf: %" PRIu64 " files of %" PRIu64 ".%" PRIu64 " MB%s%s\n", result.files,
+            result.bytes / mega, result.bytes % mega / (mega / 10), c->output ? " in " : "",
+            c->output ? c->output : "");
+    return 0;
+}
+
+static int run(struct common *common, const struct archive_command *c, struct error *err)
+{
+    struct replay *r;
+    struct tar *tar;
+    if (replay_create(&common->replay, &r, err) < 0)
+        return -1;
+    if (c->whole && perfdata_is_pipe(replay_perfdata(r))) {
+        replay_free(r);
+        return error_set(err, ERROR_UNSUPPORTED, "--all: a recording from a pipe cannot be put in");
+    }
+    int failed = tar_create(c->output, &tar, err);
+    if (!failed) {
+        failed = fill(common, c, r, tar, err);
+        if (failed)
+            tar_free(tar);
+        else
+            failed = tar_close(tar, err);
+    }
+    replay_free(r);
+    return failed;
+}
+
+int cmd_archive(int argc, char **argv)
+{
+    struct common common;
+    struct archive_command c = {0};
+    struct error err = {0};
+    char *made = NULL;
+    common_init(&common);
+    int status =
+        common_parse(&common, argc, argv, COMMON_LETTERS "o:", options, usage, own_option, &c);
+    if (status >= 0)
+        goto out;
+    const char *input = common.replay.input ? common.replay.input : "perf.data";
+    if (!c.output)
+        c.output = made = default_output(input);
+    else if (strcmp(c.output, "-") == 0)
+        c.output = NULL;
+    if (!c.output && isatty(STDOUT_FILENO)) {
+        fputs("ljperf archive: a tar is no text for a terminal; use -o FILE\n", stderr);
+        status = EXIT_BAD_USAGE;
+        goto out;
+    }
+    common.replay.symbols.lines = common.replay.symbols.inlines = true;
+    status = run(&common, &c, &err) < 0 ? command_error("archive", &err, EXIT_BAD_INPUT) : 0;
+out:
+    free(made);
+    common_free(&common);
+    return status;
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * libarchive is loaded when a tar is written: it brings a dozen libraries along, which would cost
+ * every start of the program some milliseconds.
+ */
+#include "output/tar.h"
+
+#include "base/text.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FUNCTIONS(X)                           \
+    X(archive_write_new)                       \
+    X(archive_write_free)                      \
+    X(archive_write_fail)                      \
+    X(archive_write_close)                     \
+    X(archive_write_header)                    \
+    X(archive_write_data)                      \
+    X(archive_write_open_fd)                   \
+    X(archive_write_set_format_pax_restricted) \
+    X(archive_error_string)                    \
+    X(archive_entry_new)                       \
+    X(archive_entry_free)                      \
+    X(archive_entry_clear)                     \
+    X(archive_entry_set_pathname)              \
+    X(archive_entry_set_size)                  \
+    X(archive_entry_set_filetype)              \
+    X(archive_entry_set_perm)                  \
+    X(archive_entry_set_mtime)
+
+#define POINTER(name) __typeof__(name) *name;
+#define LOAD(name)                                                        \
+    lib->name = (__typeof__(name) *)(uintptr_t)dlsym(lib->handle, #name); \
+    whole &= lib->name != NULL;
+
+/* libarchive's functions, by their names there. */
+struct library {
+    void *handle;
+    FUNCTIONS(POINTER)
+};
+
+struct tar {
+    struct library lib;
+    struct archive *archive;
+    struct archive_entry *entry;
+    const char *path;
+    int fd;
+    bool is_path; /* and not standard output */
+};
+
+static const struct {
+    const char *ending, *function; /* of libarchive, that adds the filter */
+} filters[] = {
+    {".tar.zst", "archive_write_add_filter_zstd"}, {".tzst", "archive_write_add_filter_zstd"},
+    {".tar.gz", "archive_write_add_filter_gzip"},  {".tgz", "archive_write_add_filter_gzip"},
+    {".tar.xz", "archive_write_add_filter_xz"},    {".tar", "archive_write_add_filter_none"},
+};
+
+static int load(struct library *lib, struct error *err)
+{
+    bool whole = true;
+    lib->handle = dlopen("libarchive.so.13", RTLD_NOW | RTLD_LOCAL);
+    if (!lib->handle)
+        return error_set(err, ERROR_UNSUPPORTED, "libarchive is needed, and is not there: %s",
+                         dlerror());
+    FUNCTIONS(LOAD)
+    return whole ? 0 : error_set(err, ERROR_UNSUPPORTED, "libarchive is too old");
+}
+
+static int failed(const struct tar *t, struct error *err)
+{
+    return error_set(err, ERROR_SYSTEM, "%s: cannot write: %s", t->path,
+                     t->lib.archive_error_string(t->archive)
+                         ? t->lib.archive_error_string(t->archive)
+                         : strerror(errno));
+}
+
+static int add_filter(struct tar *t, const char *path, struct error *err)
+{
+    size_t size = strlen(path);
+    for (size_t i = 0; i < sizeof(filters) / sizeof(*filters); i++) {
+        size_t n = strlen(filters[i].ending);
+        if (size > n && strcmp(path + size - n, filters[i].ending) == 0) {
+            int (*add)(struct archive *) =
+                (int (*)(struct archive *))(uintptr_t)dlsym(t->lib.handle, filters[i].function);
+            return add && add(t->archive) == ARCHIVE_OK
+                       ? 0
+                       : error_set(err, ERROR_UNSUPPORTED, "%s: libarchive cannot write %s", path,
+                                   filters[i].ending);
+        }
+    }
+    return error_set(err, ERROR_UNSUPPORTED,
+                     "%s: the name must end in .tar.zst, .tar.gz, .tgz, .tar.xz or .tar", path);
+}
+
+int tar_create(const char *path, struct tar **ret, struct error *err)
+{
+    struct tar *t = calloc(1, sizeof(*t));
+    if (!t)
+        return error_no_memory(err);
+    *t = (struct tar){.path = path ? path : "standard output", .fd = -1, .is_path = path};
+    if (load(&t->lib, err) < 0) {
+        tar_free(t);
+        return -1;
+    }
+    t->archive = t->lib.archive_write_new();
+    t->entry = t->lib.archive_entry_new();
+    if (!t->archive || !t->entry) {
+        tar_free(t);
+        return error_no_memory(err);
+    }
+    if (add_filter(t, path ? path : "-.tar.zst", err) < 0) {
+        tar_free(t);
+        return -1;
+    }
+    t->lib.archive_write_set_format_pax_restricted(t->archive);
+    t->fd = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : dup(STDOUT_FILENO);
+    if (t->fd < 0 || t->lib.archive_write_open_fd(t->archive, t->fd) != ARCHIVE_OK) {
+        failed(t, err);
+        tar_free(t);
+        return -1;
+    }
+    *ret = t;
+    return 0;
+}
+
+void tar_free(struct tar *t)
+{
+    struct stat st;
+    if (t->fd >= 0 && t->is_path && fstat(t->fd, &st) == 0 && S_ISREG(st.st_mode))
+        unlink(t->path);
+    if (t->archive) {
+        t->lib.archive_write_fail(t->archive);
+        t->lib.archive_write_free(t->archive);
+    }
+    if (t->entry)
+        t->lib.archive_entry_free(t->entry);
+    if (t->fd >= 0)
+        close(t->fd);
+    if (t->lib.handle)
+        dlclose(t->lib.handle);
+    free(t);
+}
+
+int tar_close(struct tar *t, struct error *err)
+{
+    int ret = t->lib.archive_write_close(t->archive) == ARCHIVE_OK ? 0 : failed(t, err);
+    if (close(t->fd) < 0 && !ret)
+        ret = error_system(err, errno, "%s: cannot write", t->path);
+    t->fd = -1; /* nothing of it is taken back */
+    tar_free(t);
+    return ret;
+}
+
+static int begin(struct tar *t, const char *name, uint64_t size, struct error *err)
+{
+    t->lib.archive_entry_clear(t->entry);
+    t->lib.archive_entry_set_pathname(t->entry, name);
+    t->lib.archive_entry_set_size(t->entry, (int64_t)size);
+    t->lib.archive_entry_set_filetype(t->entry, AE_IFREG);
+    t->lib.archive_entry_set_perm(t->entry, 0644);
+    t->lib.archive_entry_set_mtime(t->entry, time(NULL), 0);
+    return t->lib.archive_write_header(t->archive, t->entry) == ARCHIVE_OK ? 0 : failed(t, err);
+}
+
+static int put(struct tar *t, const void *bytes, size_t size, struct error *err)
+{
+    const char *at = bytes;
+    while (size) {
+        ssize_t n = t->lib.archive_write_data(t->archive, at, size);
+        if (n <= 0)
+            return failed(t, err);
+        at += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
+int tar_add(struct tar *t, const char *name, const void *bytes, size_t size, struct error *err)
+{
+    return begin(t, name, size, err) < 0 || put(t, bytes, size, err) < 0 ? -1 : 0;
+}
+
+enum { CHUNK = 256 << 10 };
+
+/* A file whose size is known. One that has become shorter is filled up with zeros, as tar does. */
+static int put_file(struct tar *t, int fd, uint64_t size, struct error *err)
+{
+    char *chunk = calloc(1, CHUNK);
+    int ret = chunk ? 0 : error_no_memory(err);
+    bool at_end = false;
+    while (size && !ret) {
+        size_t want = size < CHUNK ? (size_t)size : CHUNK;
+        ssize_t n = at_end ? 0 : read(fd, chunk, want);
+        if (n < 0)
+            ret = error_system(err, errno, "cannot read");
+        at_end |= n == 0;
+        if (at_end) {
+            memset(chunk, 0, want);
+            n = (ssize_t)want;
+        }
+        if (!ret)
+            ret = put(t, chunk, (size_t)n, err);
+        size -= ret ? 0 : (uint64_t)n;
+    }
+    free(chunk);
+    return ret;
+}
+
+/* Files of /proc do not say how long they are. */
+static int add_unsized(struct tar *t, const char *name, int fd, uint64_t *ret_size,
+                       struct error *err)
+{
+    struct text all = {0};
+    ssize_t n = 1;
+    while (n > 0 && text_room(&all, CHUNK))
+        if ((n = read(fd, all.at + all.size, CHUNK)) > 0)
+            all.size += (size_t)n;
+    int ret = all.failed ? error_no_memory(err)
+              : n < 0    ? error_system(err, errno, "cannot read")
+                         : tar_add(t, name, all.at, all.size, err);
+    *ret_size = all.size;
+    text_free(&all);
+    return ret;
+}
+
+int tar_add_file(struct tar *t, const char *name, const char *path, uint64_t *ret_size,
+                 struct error *err)
+{
+    struct stat st;
+    uint64_t size = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        if (fd >= 0)
+            close(fd);
+        return error_system(err, errno, "%s", path);
+    }
+    int ret;
+    if (S_ISDIR(st.st_mode)) {
+        ret = error_set(err, ERROR_UNSUPPORTED, "%s: is a directory", path);
+    } else if (S_ISREG(st.st_mode) && st.st_size) {
+        size = (uint64_t)st.st_size;
+        ret = begin(t, name, size, err) < 0 ? -1 : put_file(t, fd, size, err);
+    } else {
+        ret = add_unsized(t, name, fd, &size, err);
+    }
+    close(fd);
+    if (ret_size)
+        *ret_size = size;
+    return ret;
+}
