@@ -61,6 +61,15 @@ int attr_parse(struct cursor *c, size_t size, struct perf_event_attr *ret)
     return 0;
 }
 
+int attr_parse_own(struct cursor *c, struct perf_event_attr *ret)
+{
+    size_t left = cursor_left(c);
+    uint32_t size = left >= ATTR_MIN ? load_u32(c->at + 4, c->swap) : 0;
+    if (size < ATTR_MIN || size > left)
+        size = left >= ATTR_MIN ? ATTR_MIN : 0;
+    return attr_parse(c, size, ret);
+}
+
 /* ---- names ------------------------------------------------------------------------------- */
 
 static const char *const HARDWARE[] = {

@@ -169,6 +169,8 @@ struct tracing;
 
 struct perfdata {
     char *path;
+    char *spool_path; /* of the file that a pipe was put into; NULL: none */
+    int spool_fd;     /* where spool_path is not NULL */
     struct perfdata_options options;
     bool swap, pipe;
     bool layouts_differ; /* the events' sample_types are not all the same */
@@ -230,6 +232,8 @@ int record_error(const struct perfdata *pd, const struct record *rec, struct err
 
 /* attr.c: an attr of `size` bytes (as far as attr.size and `size` go) in our byte order. */
 int attr_parse(struct cursor *c, size_t size, struct perf_event_attr *ret);
+/* The same of a record's, which ids may follow: its own size is the attr's. */
+int attr_parse_own(struct cursor *c, struct perf_event_attr *ret);
 /* The name perf gives an event nobody named. Allocated; NULL: no memory. */
 char *attr_name(const struct perf_event_attr *attr);
 
@@ -258,6 +262,12 @@ const uint8_t *stream_peek(struct stream *s, uint64_t want, uint64_t *ret);
 void stream_take(struct stream *s, uint64_t size);
 void stream_damage(struct stream *s, uint64_t offset, enum error_kind kind, const char *text);
 void stream_close(struct stream *s);
+
+/* spool.c: a pipe that announces events of VM memory is read to its end into an unnamed file:
+ * `head`, what has been peeked at, and the rest. *ret: the file's descriptor, or -1: it announces
+ * none. */
+int stream_spool(struct stream *s, const uint8_t *head, size_t head_size, int *ret,
+                 struct error *err);
 uint64_t stream_offset(const struct stream *s);
 
 /* inflate.c: zstd streams inside COMPRESSED and COMPRESSED2 records. */

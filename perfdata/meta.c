@@ -18,11 +18,7 @@ static int attr_apply(struct perfdata *pd, const struct record *rec, struct erro
     struct perf_event_attr attr;
     if (!pd->pipe || pd->started)
         return 0; /* a file's attrs stand in its header */
-    size_t left = cursor_left(&c);
-    uint32_t size = left >= ATTR_MIN ? load_u32(c.at + 4, c.swap) : 0;
-    if (size < ATTR_MIN || size > left)
-        size = left >= ATTR_MIN ? ATTR_MIN : 0;
-    if (attr_parse(&c, size, &attr) < 0)
+    if (attr_parse_own(&c, &attr) < 0)
         return bad(pd);
     struct event *e = event_add(pd, &attr, err);
     if (!e)

@@ -270,6 +270,37 @@ static int pipe_read(struct perfdata *pd, struct stream *s, struct error *err)
     return 0;
 }
 
+/* From now on the pipe's copy is read. */
+static int pipe_spool(struct perfdata *pd, struct stream *s, struct error *err)
+{
+    uint8_t head[HEADER_PIPE] = {0};
+    struct stat st;
+    int fd;
+    memcpy(head, pd->swap ? MAGIC_SWAPPED : MAGIC, 8);
+    head[pd->swap ? HEADER_PIPE - 1 : 8] = HEADER_PIPE;
+    if (stream_spool(s, head, sizeof(head), &fd, err) < 0)
+        return -1;
+    if (fd < 0)
+        return 0;
+    pd->spool_fd = fd;
+    if (asprintf(&pd->spool_path, "/proc/self/fd/%d", fd) < 0) {
+        pd->spool_path = NULL;
+        close(fd);
+        return error_no_memory(err);
+    }
+    if (fstat(fd, &st) < 0)
+        return error_system(err, errno, "%s", pd->spool_path);
+    if (s->fd > STDIN_FILENO)
+        close(s->fd);
+    s->fd = -1;
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* the skimmer's */
+    if (map_file(pd, s, fd, (uint64_t)st.st_size, err) < 0)
+        return -1;
+    if (own >= 0)
+        skim_start(s, own);
+    return form_read(pd, s, err);
+}
+
 /* ---- directories -------------------------------------------------------------------------- */
 
 static int compare_numbers(const void *a, const void *b)
@@ -403,6 +434,9 @@ void perfdata_close(struct perfdata *pd)
     features_free(pd);
     events_free(pd);
     pthread_mutex_destroy(&pd->chunk_lock);
+    if (pd->spool_path)
+        close(pd->spool_fd);
+    free(pd->spool_path);
     free(pd->path);
     free(pd);
 }
@@ -433,8 +467,10 @@ static int descriptor_read(struct perfdata *pd, int fd, struct error *err)
     struct stream *s = stream_add(pd, pd->path, seekable ? -1 : fd, err);
     if (!s)
         return -1;
-    if (!seekable)
-        return pipe_read(pd, s, err);
+    if (!seekable) {
+        int r = pipe_read(pd, s, err);
+        return r == 0 && pd->options.spool_logs ? pipe_spool(pd, s, err) : r;
+    }
     int r = map_file(pd, s, fd, (uint64_t)st.st_size, err);
     if (r == 0 && !pd->options.raw && !pd->options.keep_whole)
         skim_start(s, fd);
@@ -489,6 +525,13 @@ int perfdata_open_stream(int fd, const char *path, const struct perfdata_options
 const char *perfdata_path(const struct perfdata *pd)
 {
     return pd->path;
+}
+
+const char *perfdata_again(const struct perfdata *pd)
+{
+    if (pd->spool_path)
+        return pd->spool_path;
+    return pd->streams.at[0].fd < 0 ? pd->path : NULL;
 }
 
 bool perfdata_is_pipe(const struct perfdata *pd)

@@ -89,6 +89,8 @@ struct perfdata_options {
     /* A file's stack copies may stand in two pieces: what walks mostly need is read, the rest
      * stays in the mapping. See perfdata_stack_used(). */
     bool split_stacks;
+    /* A pipe with a log of VM memory is put into a temporary file first: see perfdata_again(). */
+    bool spool_logs;
 };
 
 struct perfdata;
@@ -116,6 +118,9 @@ void perfdata_stack_used(struct perfdata *pd, size_t bytes);
 
 const struct perfdata_loss *perfdata_loss(const struct perfdata *pd);
 const char *perfdata_path(const struct perfdata *pd);
+/* The path by which the same recording can be opened once more while this one is open; NULL: it is
+ * a pipe that was not put into a file. */
+const char *perfdata_again(const struct perfdata *pd);
 bool perfdata_is_pipe(const struct perfdata *pd);
 bool perfdata_swapped(const struct perfdata *pd); /* the producer's byte order is not ours */
 /* Bytes of input in all and consumed so far (for a progress bar); total 0 when not known. */

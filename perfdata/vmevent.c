@@ -4,6 +4,12 @@
 _Static_assert(sizeof(struct vmevent_header) == 80, "read field by field in vmevent_open");
 _Static_assert(sizeof(struct vmevent_entry_header) == 16, "read field by field in vmevent_next");
 
+bool vmevent_may_be(const struct perf_event_attr *attr)
+{
+    return attr->type == PERF_TYPE_SOFTWARE && attr->config == PERF_COUNT_SW_BPF_OUTPUT &&
+           attr->sample_type & PERF_SAMPLE_RAW;
+}
+
 /* ---- reading ----------------------------------------------------------------------------- */
 
 static void read_head(struct cursor *c, struct vmevent_header *h)

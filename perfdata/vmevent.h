@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "perfdata/vmevent_layout.h"
 
+#include <linux/perf_event.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -33,6 +34,9 @@ struct vmevent {
     struct cursor cursor;       /* the entries not yet taken */
     uint32_t taken;
 };
+
+/* Whether samples of such an event may be payloads. */
+bool vmevent_may_be(const struct perf_event_attr *attr);
 
 /* Begin to read a payload of `size` bytes, which must stay until the last entry was used.
  * Errors: not such a payload, a version or word size that is not known, a size that lies. */

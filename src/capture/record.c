@@ -305,7 +305,8 @@ static int record_all(struct capture *c, struct error *err)
 {
     if (block_signals(c, err) < 0)
         return -1;
-    if (c->o->command && child_fork(c->o->command, &c->child, err) < 0)
+    bool piped = strcmp(c->path, "-") == 0; /* standard output is the recording's, then */
+    if (c->o->command && child_fork(c->o->command, piped, &c->child, err) < 0)
         return -1;
     come_first();
     if (open_events(c, err) < 0)

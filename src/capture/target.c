@@ -19,7 +19,7 @@ enum { TASKS_MAX = 1 << 20 };
 /* ---- the command --------------------------------------------------------------------------- */
 
 /* In the child: wait for the word, then become the command. */
-static void child_run(char **command, int go, int failed)
+static void child_run(char **command, bool to_stderr, int go, int failed)
 {
     char word;
     sigset_t none;
@@ -30,12 +30,14 @@ static void child_run(char **command, int go, int failed)
     signal(SIGXFSZ, SIG_DFL);
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    if (to_stderr)
+        dup2(STDERR_FILENO, STDOUT_FILENO);
     execvp(command[0], command);
     int why = errno;
     _exit(write(failed, &why, sizeof(why)) == sizeof(why) ? 127 : 126);
 }
 
-int child_fork(char **command, struct child *ret, struct error *err)
+int child_fork(char **command, bool to_stderr, struct child *ret, struct error *err)
 {
     int go[2], failed[2];
     *ret = (struct child){0};
@@ -51,7 +53,7 @@ int child_fork(char **command, struct child *ret, struct error *err)
     if (ret->pid == 0) {
         close(go[1]);
         close(failed[0]);
-        child_run(command, go[0], failed[1]);
+        child_run(command, to_stderr, go[0], failed[1]);
     }
     int why = errno;
     close(go[0]);

@@ -14,7 +14,9 @@ struct child {
     bool ended;
 };
 
-int child_fork(char **command, struct child *ret, struct error *err);
+/* The process that will execute `command` and waits for it. `to_stderr`: its standard output goes
+ * to standard error. */
+int child_fork(char **command, bool to_stderr, struct child *ret, struct error *err);
 /* Let it execute. 0, or the errno with which exec failed. */
 int child_start(struct child *c);
 /* Reap it if it has ended (`block`: wait for it). */

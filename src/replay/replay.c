@@ -25,7 +25,7 @@ static bool machine_is_known(const struct perfdata *pd)
 
 static int open_parts(struct replay *r, struct error *err)
 {
-    const struct perfdata_options reading = {.split_stacks = true};
+    const struct perfdata_options reading = {.split_stacks = true, .spool_logs = true};
     const char *path = r->options.input ? r->options.input : "perf.data";
     if (perfdata_open(path, &reading, &r->pd, err) < 0 || vmlog_read(r->pd, &r->log, err) < 0)
         return -1;

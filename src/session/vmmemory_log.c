@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The log of what was read of processes' memory: versions by address and time. */
 #include "base/hash.h"
+#include "base/unnamed_file.h"
 #include "base/vec.h"
+#include "perfdata/vmevent.h"
+#include "session/renewals.h"
 #include "session/table.h"
 #include "session/vmmemory.h"
 
@@ -51,6 +54,7 @@ struct vmlog {
     VEC(struct version) versions;
     VEC(struct life) lives;
     VEC(struct note) notes; /* settled: sorted, each once */
+    struct renewals renewals;
     enum vmlog_order order;
     struct table processes; /* pid -> struct lives */
     uint32_t *slots;        /* newest version of a range: index + 1 */
@@ -67,20 +71,12 @@ struct vmlog {
 
 /* ---- making -------------------------------------------------------------------------------- */
 
-static int unnamed_file(void)
-{
-    const char *dir = getenv("TMPDIR");
-    dir = dir && dir[0] == '/' ? dir : "/tmp";
-    int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    return fd < 0 ? memfd_create("ljperf-memory", MFD_CLOEXEC) : fd;
-}
-
 int vmlog_create(struct vmlog **ret, struct error *err)
 {
     struct vmlog *log = calloc(1, sizeof(*log));
     if (!log)
         return error_no_memory(err);
-    log->fd = unnamed_file();
+    log->fd = unnamed_file("ljperf-memory");
     log->buffer = malloc(BUFFER_SIZE);
     if (log->fd < 0 || !log->buffer) {
         int failed = log->fd < 0 ? error_system(err, errno, "a temporary file for objects")
@@ -115,6 +111,7 @@ void vmlog_free(struct vmlog *log)
     vec_free(&log->versions);
     vec_free(&log->lives);
     vec_free(&log->notes);
+    renewals_free(&log->renewals);
     free(log->slots);
     free(log->ends);
     free(log->buffer);
@@ -480,6 +477,7 @@ int vmlog_settle(struct vmlog *log, struct error *err)
     log->nr_slots = 0;
     log->stats.versions = nr;
     settle_notes(log);
+    renewals_settle(&log->renewals);
     if (nr)
         qsort(log->versions.at, nr, sizeof(*log->versions.at), by_address);
     log->ends = calloc(nr + 1, sizeof(*log->ends));
@@ -576,15 +574,20 @@ static bool is_moving(const struct version *v)
 /* What only one reading tells. An object that does not change while it lives, read soon after, is
  * the one the sample had, if the sample kept it alive and it is of the kind that is looked for: the
  * walker asks for objects that the stack names, and checks them. */
-static enum provenance one_sided(const struct vmlog *log, const struct version *v, bool after,
-                                 uint64_t time)
+static enum provenance one_sided(const struct vmlog *log, uint32_t pid, const struct version *v,
+                                 bool after, uint64_t time)
 {
     const uint64_t SOON = 200000000; /* ns */
     if (log->order != VMLOG_RECORDED)
         return PROVENANCE_IMAGE;
     if (v->kind != VMENTRY_OBJECT)
         return after ? PROVENANCE_IMAGE : PROVENANCE_GUESS;
-    return after && v->first_before - time <= SOON ? PROVENANCE_EXACT : PROVENANCE_IMAGE;
+    if (!after || v->first_before - time > SOON)
+        return PROVENANCE_IMAGE;
+    return renewals_between(&log->renewals, pid, v->address, v->address + v->length, time,
+                            v->first_before)
+               ? PROVENANCE_IMAGE /* another's that came into its place */
+               : PROVENANCE_EXACT;
 }
 
 static bool is_same_piece(const struct vmlog *log, const struct version *a, const struct version *b,
@@ -611,7 +614,7 @@ static uint64_t piece(const struct vmlog *log, const struct life *life, uint64_t
     /* A word of bytecode is asked for before it is known whose it is: the line it was read in was
      * followed by the object, which says the same. */
     bool of_object = !is_moving(v) && is_same_piece(log, v, f.object, address, there);
-    *provenance = one_sided(log, of_object ? f.object : v, f.after != NULL, time);
+    *provenance = one_sided(log, life->pid, of_object ? f.object : v, f.after != NULL, time);
     if (!is_moving(v) && f.after && is_same_piece(log, v, f.before, address, there))
         *provenance = PROVENANCE_EXACT; /* told at other lengths, but the same */
     return there;
@@ -671,9 +674,7 @@ struct memory_layer vmlog_layer(const struct vmlog_view *view)
 static bool may_hold_log(const struct perfdata *pd)
 {
     for (size_t i = 0; i < perfdata_nr_events(pd); i++) {
-        const struct perf_event_attr *a = &perfdata_event(pd, i)->attr;
-        if (a->type == PERF_TYPE_SOFTWARE && a->config == PERF_COUNT_SW_BPF_OUTPUT &&
-            a->sample_type & PERF_SAMPLE_RAW)
+        if (vmevent_may_be(&perfdata_event(pd, i)->attr))
             return true;
     }
     return false;
@@ -693,6 +694,18 @@ static int take_sample(struct vmlog *log, const struct perfdata *pd, const struc
     return vmlog_add(log, &e, err);
 }
 
+static int take_mapping(struct vmlog *log, const struct perfdata *pd, const struct record *rec,
+                        struct error *err)
+{
+    struct record_mmap map;
+    struct error ignored;
+    if (perfdata_mmap(pd, rec, &map, &ignored) < 0 || strcmp(map.filename, "//anon") != 0)
+        return 0;
+    const struct renewal n = {
+        .time = rec->time, .from = map.addr, .to = map.addr + map.len, .pid = map.pid};
+    return renewals_add(&log->renewals, &n, !map.is_data) ? 0 : error_no_memory(err);
+}
+
 static int take_record(struct vmlog *log, const struct perfdata *pd, const struct record *rec,
                        struct error *err)
 {
@@ -706,6 +719,8 @@ static int take_record(struct vmlog *log, const struct perfdata *pd, const struc
     if (rec->type == PERF_RECORD_FORK && perfdata_task(pd, rec, &task, &ignored) == 0 &&
         task.pid != task.ppid && !task.synthesized)
         return vmlog_fork(log, task.ppid, task.pid, rec->time, err);
+    if (rec->type == PERF_RECORD_MMAP2)
+        return take_mapping(log, pd, rec, err);
     return 0;
 }
 
@@ -730,11 +745,11 @@ int vmlog_read(const struct perfdata *pd, struct vmlog **ret, struct error *err)
     const struct perfdata_options options = {.unordered = true};
     struct perfdata *again = NULL;
     *ret = NULL;
-    if (perfdata_is_pipe(pd) || !may_hold_log(pd))
+    if (!may_hold_log(pd) || !perfdata_again(pd))
         return 0;
     if (vmlog_create(ret, err) < 0)
         return -1;
-    int failed = perfdata_open(perfdata_path(pd), &options, &again, err);
+    int failed = perfdata_open(perfdata_again(pd), &options, &again, err);
     if (!failed)
         failed = vmlog_add_all(*ret, again, err);
     if (!failed)

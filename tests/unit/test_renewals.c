@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What was mapped anew between two moments. */
+#include "session/renewals.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+static void add(struct renewals *r, uint32_t pid, uint64_t time, uint64_t from, bool executable)
+{
+    const struct renewal n = {.time = time, .from = from, .to = from + 0x1000, .pid = pid};
+    assert_true(renewals_add(r, &n, executable));
+}
+
+static void test_between(void **state)
+{
+    (void)state;
+    struct renewals r = {0};
+    add(&r, 7, 300, 0x1000, false);
+    add(&r, 7, 100, 0x1000, false);
+    add(&r, 8, 200, 0x1000, false);
+    add(&r, 7, 200, 0x5000, false);
+    renewals_settle(&r);
+    assert_true(renewals_between(&r, 7, 0x1ff8, 0x2008, 50, 100));
+    assert_false(renewals_between(&r, 7, 0x1ff8, 0x2008, 100, 299)); /* 8's, and another place */
+    assert_true(renewals_between(&r, 7, 0x1000, 0x1008, 100, 300));
+    assert_false(renewals_between(&r, 7, 0x2000, 0x3000, 0, 1000)); /* right behind it */
+    assert_false(renewals_between(&r, 7, 0xff8, 0x1000, 0, 1000));
+    assert_false(renewals_between(&r, 9, 0x1000, 0x2000, 0, 1000));
+    renewals_free(&r);
+}
+
+/* Places of generated code become writable and executable again by mprotect, which looks the same.
+ */
+static void test_code(void **state)
+{
+    (void)state;
+    struct renewals r = {0};
+    add(&r, 7, 100, 0x1000, false);
+    add(&r, 7, 110, 0x1000, true);
+    add(&r, 7, 200, 0x1000, false);
+    add(&r, 8, 200, 0x1000, false);
+    renewals_settle(&r);
+    assert_true(renewals_between(&r, 7, 0x1000, 0x1008, 50, 150));
+    assert_false(renewals_between(&r, 7, 0x1000, 0x1008, 150, 250));
+    assert_true(renewals_between(&r, 8, 0x1000, 0x1008, 150, 250));
+    renewals_free(&r);
+}
+
+/* Who maps all the time is not followed: what is not known counts as mapped. */
+static void test_many(void **state)
+{
+    (void)state;
+    struct renewals r = {0};
+    for (uint64_t i = 0; i < 10000; i++)
+        add(&r, 7, 100 + i, 0x100000 + i * 0x1000, false);
+    renewals_settle(&r);
+    assert_false(renewals_between(&r, 7, 0x1000, 0x2000, 100, 200));
+    assert_true(renewals_between(&r, 7, 0x1000, 0x2000, 100, 20000));
+    renewals_free(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_between),
+        cmocka_unit_test(test_code),
+        cmocka_unit_test(test_many),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
