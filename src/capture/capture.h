@@ -31,6 +31,7 @@ struct capture {
     bool begun;            /* a file of ours stands at `path` */
     bool write_failed;     /* the file is full or broken: nothing more is written */
     struct id_cache *ids;  /* build ids of mapped files */
+    VEC(char *) parts;     /* with --switch-max-files: those that stand, oldest first */
     pid_vec live;          /* with switch_output: processes to synthesize again */
     uint64_t file_began;   /* CLOCK_MONOTONIC ns */
     uint64_t flushed;      /* the same, of the last flush */
@@ -59,6 +60,8 @@ int capture_begin_file(struct capture *c, struct error *err);
 int capture_end_file(struct capture *c, struct error *err);
 /* End this one, which gets a time stamp in its name, and begin the next. */
 int capture_switch_file(struct capture *c, struct error *err);
+/* One more file is finished (`path` is copied): of more than --switch-max-files the oldest goes. */
+int capture_keep_few(struct capture *c, const char *path, struct error *err);
 int capture_put(void *capture, const void *record, size_t size, struct error *err);
 
 /* record_take.c: one record of a ring. */

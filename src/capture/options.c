@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,7 @@ const char record_usage[] =
     "  -C, --cpu LIST       everything on these cpus (0,2-5)\n"
     "  -i, --no-inherit     not the children and new threads\n"
     "      --exclude-perf   not ljperf itself\n"
+    "      --strict-freq    fail if -F is more than the machine allows\n"
     "  -D, --delay MS       begin so many ms after the start\n"
     "Where to:\n"
     "  -o, --output FILE    recording to write (perf.data; - for a pipe)\n"
@@ -50,11 +52,25 @@ const char record_usage[] =
     "      --max-size SIZE  stop when the file is that large\n"
     "      --switch-output WHEN  begin a new file: signal (SIGUSR2), a size (100M) or a time "
     "(30s)\n"
+    "      --switch-max-files N  keep so many of the last files only\n"
+    "      --timestamp-filename  the file's name ends in the time\n"
     "Other:\n"
+    "  -r, --realtime PRIO  record with this SCHED_FIFO priority\n"
+    "      --dry-run        check the options, and no more\n"
     "      --no-vm          no copies of Lua stacks and objects\n"
     "  -q, --quiet          say nothing but errors\n"
     "  -v, --verbose        say more\n"
-    "  -h, --help           this text\n";
+    "  -h, --help           this text\n"
+    "perf's, always so:\n"
+    "  -T, --timestamp           times\n"
+    "  -P, --period              periods\n"
+    "  -R, --raw-samples         what tracepoints say\n"
+    "  -N, --no-buildid-cache    no copies of files are kept\n"
+    "      --sample-cpu          processors\n"
+    "      --sample-identifier   ids\n"
+    "      --timestamp-boundary  times of the first and last sample\n"
+    "      --buildid-all         build ids of all files\n"
+    "      --buildid-mmap        build ids in map records\n";
 
 /* ---- values -------------------------------------------------------------------------------- */
 
@@ -235,6 +251,25 @@ static int max_size_parse(const char *text, struct record_options *o, struct err
     return 0;
 }
 
+static int count_parse(const char *text, const char *what, uint64_t most, uint64_t *ret,
+                       struct error *err)
+{
+    if (number_parse(text, what, ret, err) < 0)
+        return -1;
+    return *ret && *ret <= most ? 0
+                                : error_set(err, ERROR_FORMAT, "%s: '%s' is not from 1 to %" PRIu64,
+                                            what, text, most);
+}
+
+static int realtime_parse(const char *text, struct record_options *o, struct error *err)
+{
+    uint64_t priority;
+    if (count_parse(text, "-r", 99, &priority, err) < 0)
+        return -1;
+    o->realtime = (int)priority;
+    return 0;
+}
+
 /* ---- the command line ---------------------------------------------------------------------- */
 
 enum {
@@ -246,6 +281,11 @@ enum {
     OPT_EXCLUDE_PERF,
     OPT_NO_VM,
     OPT_INHERIT,
+    OPT_SWITCH_FILES,
+    OPT_TIMESTAMP_NAME,
+    OPT_STRICT_FREQ,
+    OPT_DRY_RUN,
+    OPT_ALWAYS, /* what is done anyway */
 };
 
 static const struct option long_options[] = {
@@ -271,6 +311,20 @@ static const struct option long_options[] = {
     {"all-kernel", no_argument, NULL, OPT_ALL_KERNEL},
     {"exclude-perf", no_argument, NULL, OPT_EXCLUDE_PERF},
     {"no-vm", no_argument, NULL, OPT_NO_VM},
+    {"switch-max-files", required_argument, NULL, OPT_SWITCH_FILES},
+    {"timestamp-filename", no_argument, NULL, OPT_TIMESTAMP_NAME},
+    {"strict-freq", no_argument, NULL, OPT_STRICT_FREQ},
+    {"realtime", required_argument, NULL, 'r'},
+    {"dry-run", no_argument, NULL, OPT_DRY_RUN},
+    {"timestamp", no_argument, NULL, OPT_ALWAYS},
+    {"period", no_argument, NULL, OPT_ALWAYS},
+    {"raw-samples", no_argument, NULL, OPT_ALWAYS},
+    {"sample-cpu", no_argument, NULL, OPT_ALWAYS},
+    {"sample-identifier", no_argument, NULL, OPT_ALWAYS},
+    {"timestamp-boundary", no_argument, NULL, OPT_ALWAYS},
+    {"buildid-all", no_argument, NULL, OPT_ALWAYS},
+    {"buildid-mmap", no_argument, NULL, OPT_ALWAYS},
+    {"no-buildid-cache", no_argument, NULL, OPT_ALWAYS},
     {"quiet", no_argument, NULL, 'q'},
     {"verbose", no_argument, NULL, 'v'},
     {"help", no_argument, NULL, 'h'},
@@ -298,6 +352,15 @@ static int what_option(int option, char *value, struct record_options *o, struct
         return 0;
     case OPT_ALL_KERNEL:
         o->all_kernel = true;
+        return 0;
+    case OPT_STRICT_FREQ:
+        o->strict_frequency = true;
+        return 0;
+    case OPT_ALWAYS:
+    case 'T':
+    case 'P':
+    case 'R':
+    case 'N':
         return 0;
     default:
         return 1;
@@ -328,6 +391,9 @@ static int whom_option(int option, char *value, struct record_options *o, struct
         o->exclude_self = true;
         return 0;
     case 'D':
+        if (strcmp(value, "-1") == 0)
+            return error_set(err, ERROR_FORMAT,
+                             "-D -1 waits for perf's --control, which is not here; name the ms");
         return number_parse(value, "-D", &o->delay_ms, err);
     default:
         return 1;
@@ -348,6 +414,16 @@ static int other_option(int option, char *value, struct record_options *o, struc
         return max_size_parse(value, o, err);
     case OPT_SWITCH_OUTPUT:
         return switch_parse(value ? value : "signal", o, err);
+    case OPT_SWITCH_FILES:
+        return count_parse(value, "--switch-max-files", INT32_MAX, &o->switch_files, err);
+    case OPT_TIMESTAMP_NAME:
+        o->timestamp_name = true;
+        return 0;
+    case 'r':
+        return realtime_parse(value, o, err);
+    case OPT_DRY_RUN:
+        o->dry_run = true;
+        return 0;
     case OPT_NO_VM:
         o->no_vm = true;
         return 0;
@@ -363,6 +439,33 @@ static int other_option(int option, char *value, struct record_options *o, struc
     }
 }
 
+/* As perf has it: who is named counts more than where, a process more than its user. */
+static void override(struct record_options *o, bool tasks)
+{
+    bool named = o->pids.nr || o->tids.nr;
+    if (named && o->uid) {
+        o->overridden = "-u is not followed: -p or -t name tasks";
+        o->uid = NULL;
+    }
+    if (tasks && (o->all_cpus || o->cpus)) {
+        o->overridden = "-a and -C are not followed: -p, -t or -u name tasks";
+        o->all_cpus = false;
+        o->cpus = NULL;
+    }
+}
+
+static int unknown_option(int option, const char *argument, struct error *err)
+{
+    char name[3] = {'-', (char)option, 0};
+    const char *shown = option && strncmp(argument, "--", 2) != 0 ? name : argument;
+    if (perf_record_option(shown))
+        return error_set(err, ERROR_FORMAT,
+                         "%s: perf record has that option, ljperf record does not: leave it out, "
+                         "or record with perf, whose files are read as well",
+                         shown);
+    return error_set(err, ERROR_FORMAT, "%s: there is no such option (--help lists them)", shown);
+}
+
 static int check(struct record_options *o, struct error *err)
 {
     bool tasks = o->pids.nr || o->tids.nr || o->uid;
@@ -370,15 +473,13 @@ static int check(struct record_options *o, struct error *err)
         return 0;
     if (!tasks && !o->all_cpus && !o->cpus && !o->command)
         return error_set(err, ERROR_FORMAT, "name a command, -p PID or -a (see --help)");
-    if (tasks && (o->all_cpus || o->cpus))
-        return error_set(err, ERROR_FORMAT,
-                         "-p, -t and -u name tasks, -a and -C processors: not both");
-    if ((o->pids.nr != 0) + (o->tids.nr != 0) + (o->uid != NULL) > 1)
-        return error_set(err, ERROR_FORMAT, "only one of -p, -t and -u");
+    override(o, tasks);
     if (o->all_user && o->all_kernel)
         return error_set(err, ERROR_FORMAT, "--all-user and --all-kernel leave nothing");
-    if (o->switch_mode != SWITCH_NEVER && o->output && strcmp(o->output, "-") == 0)
-        return error_set(err, ERROR_FORMAT, "--switch-output needs a file to write (-o)");
+    bool names = o->switch_mode != SWITCH_NEVER || o->timestamp_name;
+    if (names && o->output && strcmp(o->output, "-") == 0)
+        return error_set(err, ERROR_FORMAT, "%s needs a file to write (-o)",
+                         o->timestamp_name ? "--timestamp-filename" : "--switch-output");
     if (!o->events.nr)
         return event_specs_default(&o->events, err);
     return 0;
@@ -396,12 +497,12 @@ int record_options_parse(int argc, char **argv, struct record_options *ret, stru
     int option;
     optind = 0; /* glibc: from the start; '+': the command's options are its own */
     opterr = 0;
-    while ((option = getopt_long(argc, argv, "+:e:F:c:gp:t:u:aC:k:z::o:m:D:iqvh", long_options,
-                                 NULL)) != -1) {
-        if (option == ':' || option == '?')
-            return error_set(err, ERROR_FORMAT,
-                             option == ':' ? "%s needs a value" : "%s: there is no such option",
-                             argv[optind - 1]);
+    while ((option = getopt_long(argc, argv, "+:e:F:c:gp:t:u:aC:k:z::o:m:D:ir:qvhTPRN",
+                                 long_options, NULL)) != -1) {
+        if (option == ':')
+            return error_set(err, ERROR_FORMAT, "%s needs a value", argv[optind - 1]);
+        if (option == '?')
+            return unknown_option(optopt, argv[optind - 1], err);
         int r = what_option(option, optarg, ret, err);
         if (r > 0)
             r = whom_option(option, optarg, ret, err);

@@ -38,6 +38,12 @@ struct record_options {
     enum switch_mode switch_mode;
     uint64_t switch_size; /* bytes */
     uint64_t switch_ns;
+    uint64_t switch_files; /* so many of the last are kept; 0: all */
+    bool timestamp_name;   /* the file's name ends in the time of its end */
+    bool strict_frequency; /* one that the machine does not allow is an error */
+    int realtime;          /* SCHED_FIFO priority of the recorder; 0: none */
+    bool dry_run;
+    const char *overridden; /* what is not followed, and why, as perf says it; NULL: nothing */
     uint64_t max_size; /* bytes; 0: no limit */
     bool quiet, verbose;
     bool all_user, all_kernel;
@@ -54,6 +60,9 @@ int record_options_parse(int argc, char **argv, struct record_options *ret, stru
 void record_options_free(struct record_options *o);
 
 extern const char record_usage[];
+
+/* Whether perf record has an option of that name (as "-b" or "--aio=3") that is not here. */
+bool perf_record_option(const char *name);
 
 /* Values: also for tests. */
 

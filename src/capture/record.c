@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <perf/event.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,9 +56,16 @@ void capture_say(struct capture *c, bool detail, const char *fmt, ...)
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
+static bool frequency_cut(const struct capture *c)
+{
+    return !c->o->max_frequency && !c->o->period && c->events.frequency < c->o->frequency;
+}
+
 static void say_fallbacks(struct capture *c)
 {
     const struct events *e = &c->events;
+    if (c->o->overridden)
+        capture_say(c, false, "%s", c->o->overridden);
     if (e->to_clock)
         capture_say(c, true, "no hardware counter for cycles here: recording cpu-clock");
     if (e->user_only)
@@ -70,13 +78,30 @@ static void say_fallbacks(struct capture *c)
                     " KiB a cpu are all that may be locked: samples may be lost "
                     "(ulimit -l unlimited, or sysctl kernel.perf_event_mlock_kb=16896)",
                     e->ring_bytes >> 10);
-    if (!c->o->max_frequency && e->frequency < c->o->frequency && !c->o->period)
+    if (frequency_cut(c) && !c->o->strict_frequency)
         capture_say(c, false,
                     "%" PRIu64 " samples a second are more than the machine allows: %" PRIu64
                     " (sysctl kernel.perf_event_max_sample_rate)",
                     c->o->frequency, e->frequency);
     if (!e->build_ids)
         capture_say(c, true, "this kernel puts no build ids into its map records");
+}
+
+static int check_frequency(const struct capture *c, struct error *err)
+{
+    if (!c->o->strict_frequency || !frequency_cut(c))
+        return 0;
+    return error_set(err, ERROR_UNSUPPORTED,
+                     "--strict-freq: %" PRIu64 " samples a second are more than the machine allows",
+                     c->o->frequency);
+}
+
+static int be_realtime(const struct capture *c, struct error *err)
+{
+    const struct sched_param p = {.sched_priority = c->o->realtime};
+    if (!c->o->realtime || sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &p) == 0)
+        return 0;
+    return error_system(err, errno, "-r %d (needs CAP_SYS_NICE)", c->o->realtime);
 }
 
 /* Tasks may end while they are listed: then they are listed anew. */
@@ -312,6 +337,8 @@ static int record_all(struct capture *c, struct error *err)
     if (open_events(c, err) < 0)
         return -1;
     say_fallbacks(c);
+    if (check_frequency(c, err) < 0 || be_realtime(c, err) < 0)
+        return -1;
     c->polls = calloc(c->events.rings.nr + 1, sizeof(*c->polls));
     if (!c->polls)
         return error_no_memory(err);
@@ -341,11 +368,12 @@ static void finish_file(struct capture *c, int *r, struct error *err)
         if (c->begun && strcmp(c->path, "-") != 0)
             unlink(c->path);
         c->begun = false;
-    } else if (*r == 0 && c->o->switch_mode != SWITCH_NEVER) {
+    } else if (*r == 0 && (c->o->switch_mode != SWITCH_NEVER || c->o->timestamp_name)) {
         *r = output_stamp(c->path, &stamped, err);
         if (*r == 0) {
             free(c->path);
             c->path = stamped;
+            *r = capture_keep_few(c, stamped, err);
         }
     }
     if (!c->begun) /* nothing of ours stands there */
@@ -366,6 +394,9 @@ static void capture_free(struct capture *c)
     vec_free(&c->tids);
     vec_free(&c->pids);
     vec_free(&c->live);
+    vec_foreach (part, &c->parts)
+        free(*part);
+    vec_free(&c->parts);
     id_cache_free(c->ids);
     free(c->polls);
     free(c->path);

@@ -9,6 +9,7 @@
 #include <perf/event.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int capture_put(void *capture, const void *record, size_t size, struct error *err)
 {
@@ -163,6 +164,24 @@ int capture_end_file(struct capture *c, struct error *err)
     return r;
 }
 
+int capture_keep_few(struct capture *c, const char *path, struct error *err)
+{
+    if (!c->o->switch_files)
+        return 0;
+    char *copy = strdup(path);
+    if (!copy || !vec_push(&c->parts, copy)) {
+        free(copy);
+        return error_no_memory(err);
+    }
+    if (c->parts.nr <= c->o->switch_files)
+        return 0;
+    unlink(c->parts.at[0]);
+    free(c->parts.at[0]);
+    c->parts.nr--;
+    memmove(c->parts.at, c->parts.at + 1, c->parts.nr * sizeof(*c->parts.at));
+    return 0;
+}
+
 int capture_switch_file(struct capture *c, struct error *err)
 {
     struct text start = {0};
@@ -176,10 +195,12 @@ int capture_switch_file(struct capture *c, struct error *err)
         r = output_stamp(c->path, &stamped, err);
     if (!r) {
         capture_say(c, false, "[ ljperf record: Dump %s ]", stamped);
-        free(stamped);
         c->begun = false;
-        r = begin_file(c, &start, err);
+        r = capture_keep_few(c, stamped, err);
+        free(stamped);
     }
+    if (!r)
+        r = begin_file(c, &start, err);
     text_free(&start);
     return r;
 }

@@ -113,6 +113,10 @@ int cmd_record(int argc, char **argv)
         record_options_free(&o);
         return 0;
     }
+    if (o.dry_run) {
+        record_options_free(&o);
+        return 0;
+    }
     int failed = run(&o, &r, &err);
     if (failed)
         fprintf(stderr, "ljperf record: %s\n", err.text);

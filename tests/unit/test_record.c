@@ -107,7 +107,11 @@ static void test_refusals(void **state)
     REFUSED("-p", "-p", "12,x");
     REFUSED("-p", "-p", "0");
     REFUSED("-t", "-t", "99999999999");
-    REFUSED("not both", "-p", "1", "-a");
+    REFUSED("perf record has that option", "-b", "ls");
+    REFUSED("perf record has that option", "--aio=3", "ls");
+    REFUSED("-X: there is no such option", "-qX", "ls");
+    REFUSED("from 1 to 99", "-r", "100", "ls");
+    REFUSED("needs a file", "--timestamp-filename", "-o", "-", "ls");
     REFUSED("8 to 65528", "--call-graph=dwarf,70000", "ls");
     REFUSED("lbr", "--call-graph=lbr", "ls");
     REFUSED("is no clock", "-k", "sundial", "ls");
