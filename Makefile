@@ -45,7 +45,7 @@ SRCS_jitdump  := $(call lib_srcs,jitdump)
 SRCS_unwind   := $(call lib_srcs,unwind unwind/native unwind/luajit unwind/v8)
 SRCS_perfdata := $(call lib_srcs,perfdata)
 SRCS_base     := $(call lib_srcs,src/base)
-OBJS_src      := $(B)/src/capture/vmstack_object.o $(B)/generated/pprof.pb-c.o
+OBJS_src      := $(B)/src/capture/vmstack_object.o $(B)/src/output/flamegraph_script.o $(B)/generated/pprof.pb-c.o
 LIBS          := $(foreach r,$(ROOMS),$(B)/lib$(r).a)
 ALL_SRCS      := $(foreach r,$(ROOMS),$(SRCS_$(r))) src/cmd/main.c
 
@@ -90,6 +90,10 @@ $(B)/generated/pprof.pb-c.h: $(B)/generated/pprof.pb-c.c ;
 $(B)/generated/%.o: $(B)/generated/%.c
 	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 $(B)/src/output/pprof.o: | $(B)/generated/pprof.pb-c.h
+
+$(B)/src/output/flamegraph_script.o: src/output/flamegraph_script.S src/output/flamegraph.js
+	@mkdir -p $(@D)
+	$(CC) -c -o $@ $<
 
 $(LIBPERF)/.built:
 	src/build/libperf --build

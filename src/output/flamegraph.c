@@ -1,103 +1,56 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The flame graph's SVG. Frames stand at their final places, so that any viewer shows the picture;
- * the script only adds zooming (click), searching (Ctrl-F or the corner) and a line of details.
- * Siblings are in the order of their names.
+ * the script (flamegraph.js) only adds zooming, searching and a line of details. Siblings are in
+ * the order of their names.
  */
-#include "base/intern.h"
 #include "output/flamegraph.h"
-
 #include "base/hash.h"
+#include "output/flamegraph_tree.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     FRAME_HEIGHT = 16,
     MARGIN = 10,
-    HEAD = 40,
+    HEAD = 60,
     FOOT = 24,
     FONT = 12,
+    SHADES = 4,
+    FILE_MOST = 4 << 20, /* bytes that a file should have where nobody asked for more */
 };
-static const double CHAR_WIDTH = 7.0; /* of the monospaced font, pixels */
+static const double DOUBT_MARKED = 0.01; /* what is less doubtful says so in its details only */
+static const double CHAR_WIDTH = 7.25;   /* of the monospaced font, pixels */
 
 static const char style[] =
-    "text{font:12px monospace;pointer-events:none}#title{font-size:17px;text-anchor:middle}"
-    ".button{pointer-events:all;cursor:pointer}#frames g{cursor:pointer}"
-    "#frames g:hover rect{stroke:#000;stroke-width:.7}.above{opacity:.5}.hidden{display:none}"
-    ".found rect{fill:#e600e6}";
+    "svg{background:#fafafa}text{font:12px monospace;pointer-events:none}"
+    ".page{fill:#222}#title{font-size:17px;text-anchor:middle}.end{text-anchor:end}"
+    ".button{pointer-events:all;cursor:pointer}.button:hover,.typing{text-decoration:underline}"
+    "#frames g{cursor:pointer}#frames g:hover rect{stroke:#000;stroke-width:.7}"
+    "#frames .above{opacity:.5}.hidden{display:none}#frames .found rect{fill:#e600e6}"
+    ".q rect{stroke:#444;stroke-width:.8;stroke-dasharray:3 2}"
+    "@media(prefers-color-scheme:dark){svg{background:#1e1e1e}.page{fill:#ddd}"
+    "#frames g:hover rect{stroke:#fff}.q rect{stroke:#eee}}\n";
 
-/* Every frame's <g> carries data-f="start weight" in the total's units; the first line of its
- * <title> is the function's name. */
-static const char script[] =
-    "'use strict';\n"
-    "(function () {\n"
-    "var svg = document.documentElement, M = 10, C = 7, W = +svg.getAttribute('data-width') - 2 * "
-    "M;\n"
-    "var dir = +svg.getAttribute('data-direction');\n"
-    "function el(id) { return document.getElementById(id); }\n"
-    "var all = Array.from(document.querySelectorAll('#frames g')).map(function (g) {\n"
-    "  var v = g.getAttribute('data-f').split(' '), r = g.querySelector('rect');\n"
-    "  var lines = g.querySelector('title').textContent.split('\\n');\n"
-    "  return {g: g, r: r, t: g.querySelector('text'), s: +v[0], w: +v[1],\n"
-    "          y: +r.getAttribute('y'), name: lines[0], says: lines.join('  ')};\n"
-    "});\n"
-    "var root = all[0];\n"
-    "function place(f, x, w) {\n"
-    "  var n = Math.floor((w - 6) / C);\n"
-    "  f.r.setAttribute('x', x);\n"
-    "  f.r.setAttribute('width', w);\n"
-    "  if (!f.t) {\n"
-    "    f.t = document.createElementNS('http://www.w3.org/2000/svg', 'text');\n"
-    "    f.t.setAttribute('y', f.y + 12);\n"
-    "    f.g.appendChild(f.t);\n"
-    "  }\n"
-    "  f.t.setAttribute('x', x + 3);\n"
-    "  f.t.textContent = n < 3 ? '' : f.name.length <= n ? f.name : f.name.slice(0, n - 2) + "
-    "'..';\n"
-    "}\n"
-    "function zoom(z) {\n"
-    "  var e = z.w * 1e-9, k = W / z.w;\n"
-    "  all.forEach(function (f) {\n"
-    "    var deeper = (f.y - z.y) * dir >= 0;\n"
-    "    var inside = deeper && f.s >= z.s - e && f.s + f.w <= z.s + z.w + e;\n"
-    "    var above = !deeper && f.s <= z.s + e && f.s + f.w >= z.s + z.w - e;\n"
-    "    f.g.classList.toggle('hidden', !inside && !above);\n"
-    "    f.g.classList.toggle('above', above);\n"
-    "    if (above) place(f, M, W);\n"
-    "    else if (inside) place(f, M + (f.s - z.s) * k, f.w * k);\n"
-    "  });\n"
-    "  el('reset').classList.toggle('hidden', z === root);\n"
-    "}\n"
-    "function find(pattern) {\n"
-    "  var re = pattern ? new RegExp(pattern) : null, end = -1, sum = 0;\n"
-    "  all.filter(function (f) {\n"
-    "    var hit = re !== null && f !== root && re.test(f.name);\n"
-    "    f.g.classList.toggle('found', hit);\n"
-    "    return hit;\n"
-    "  }).sort(function (a, b) { return a.s - b.s || b.w - a.w; }).forEach(function (f) {\n"
-    "    var from = Math.max(f.s, end), to = f.s + f.w;\n"
-    "    if (to > from) { sum += to - from; end = to; }\n"
-    "  });\n"
-    "  el('found').textContent = re ? 'Found: ' + (100 * sum / root.w).toFixed(2) + '%' : '';\n"
-    "}\n"
-    "function search() {\n"
-    "  var pattern = prompt('Find functions (a regular expression):', '');\n"
-    "  if (pattern === null) return;\n"
-    "  try { find(pattern); } catch (error) { alert(error.message); }\n"
-    "}\n"
-    "all.forEach(function (f) {\n"
-    "  f.g.addEventListener('click', function () { zoom(f); });\n"
-    "  f.g.addEventListener('mouseover', function () { el('details').textContent = f.says; });\n"
-    "  f.g.addEventListener('mouseout', function () { el('details').textContent = ''; });\n"
-    "});\n"
-    "el('reset').addEventListener('click', function () { zoom(root); });\n"
-    "el('search').addEventListener('click', search);\n"
-    "window.addEventListener('keydown', function (e) {\n"
-    "  if ((e.ctrlKey || e.metaKey) && e.key === 'f') { e.preventDefault(); search(); }\n"
-    "});\n"
-    "})();\n";
+/* The script's text, from flamegraph.js (flamegraph_script.S). */
+extern const char flamegraph_script[];
+extern const char flamegraph_script_end[];
+
+struct drawing {
+    const struct flamegraph_options *options;
+    struct flame_tree *tree;
+    struct text *out;
+    bool comparing;
+    double scale; /* pixels per unit */
+    double cut;   /* narrower frames are left out, pixels */
+    uint32_t levels;
+    unsigned height;
+    uint32_t looks; /* bit of each look that is drawn */
+    bool doubts;
+};
 
 /* ---- XML ----------------------------------------------------------------------------------- */
 
@@ -127,28 +80,240 @@ void text_xml(struct text *t, const char *s)
     put_xml(t, s, strlen(s));
 }
 
-/* ---- the tree of what is shown -------------------------------------------------------------- */
+/* ---- looks: what kind of code a frame is, by colour -------------------------------------------
+ */
 
-struct flame {
-    uint32_t parent, first_child, next;
-    uint64_t start;  /* where it begins, in units of weight from the left */
-    uint64_t weight; /* itself and everything below */
-    const char *name;
-    const struct function *function; /* NULL: the root or a command */
-    uint8_t provenance;
+enum look {
+    LOOK_GROUP,
+    LOOK_UNKNOWN,
+    LOOK_KERNEL,
+    LOOK_NATIVE,
+    LOOK_INLINED,
+    LOOK_LUA_INTERP,
+    LOOK_LUA_TRACE,
+    LOOK_JS_INTERP,
+    LOOK_JS_BASELINE,
+    LOOK_JS_MAGLEV,
+    LOOK_JS_TURBOFAN,
+    LOOK_WASM,
+    LOOK_GENERATED,
+    NR_LOOKS,
 };
 
-struct drawing {
-    const struct stacks *stacks;
-    const struct flamegraph_options *options;
-    struct flame *flames; /* of each node of the stacks */
-    size_t nr;
-    struct intern *strings; /* names of unknown functions */
-    struct text *out;
-    double scale; /* pixels per unit */
-    uint32_t levels;
-    unsigned height;
+static const struct {
+    const char *word;
+    uint16_t hue;
+    uint8_t saturation, lightness;
+} looks[NR_LOOKS] = {
+    [LOOK_GROUP] = {"process", 0, 0, 78},
+    [LOOK_UNKNOWN] = {"no name", 0, 0, 68},
+    [LOOK_KERNEL] = {"kernel", 208, 75, 68},
+    [LOOK_NATIVE] = {"native", 18, 85, 66},
+    [LOOK_INLINED] = {"inlined", 48, 85, 66},
+    [LOOK_LUA_INTERP] = {"Lua interpreter", 255, 70, 76},
+    [LOOK_LUA_TRACE] = {"Lua trace", 285, 65, 68},
+    [LOOK_JS_INTERP] = {"JS interpreter", 160, 35, 70},
+    [LOOK_JS_BASELINE] = {"JS baseline", 150, 50, 62},
+    [LOOK_JS_MAGLEV] = {"JS Maglev", 125, 50, 62},
+    [LOOK_JS_TURBOFAN] = {"JS TurboFan", 95, 60, 56},
+    [LOOK_WASM] = {"WebAssembly", 185, 55, 62},
+    [LOOK_GENERATED] = {"generated", 75, 50, 62},
 };
+
+/* In a comparison: how much larger or smaller the share became. */
+enum { CHANGE_STEPS = 5 };
+
+static const char *const tier_words[FLAME_TIERS] = {
+    [TIER_NONE] = "unknown how", [TIER_INTERP] = "interpreted", [TIER_BASELINE] = "baseline",
+    [TIER_TRACE] = "in traces",  [TIER_MAGLEV] = "Maglev",      [TIER_TURBOFAN] = "TurboFan",
+};
+
+static const struct flame_weights *weights_of(const struct drawing *d, const struct flame *f)
+{
+    return f->tiers ? &d->tree->tiers.at[f->tiers] : NULL;
+}
+
+/* The tier in which most of the time went. */
+static int main_tier(const struct flame_weights *w)
+{
+    int main = TIER_NONE;
+    for (int i = 1; i < FLAME_TIERS; i++)
+        if (w->of[i] > w->of[main])
+            main = i;
+    return main;
+}
+
+static enum look guest_look(const struct drawing *d, const struct flame *f)
+{
+    static const uint8_t js[FLAME_TIERS] = {
+        [TIER_NONE] = LOOK_JS_INTERP,       [TIER_INTERP] = LOOK_JS_INTERP,
+        [TIER_BASELINE] = LOOK_JS_BASELINE, [TIER_TRACE] = LOOK_GENERATED,
+        [TIER_MAGLEV] = LOOK_JS_MAGLEV,     [TIER_TURBOFAN] = LOOK_JS_TURBOFAN,
+    };
+    int tier = main_tier(weights_of(d, f));
+    if (*f->name == '[')
+        return LOOK_UNKNOWN;
+    if (f->function->kind == FRAME_WASM)
+        return LOOK_WASM;
+    if (f->function->kind == FRAME_LUA)
+        return tier == TIER_TRACE ? LOOK_LUA_TRACE : LOOK_LUA_INTERP;
+    return js[tier];
+}
+
+static enum look look_of(const struct drawing *d, const struct flame *f)
+{
+    const struct function *fn = f->function;
+    if (!fn)
+        return LOOK_GROUP;
+    if (!fn->symbol)
+        return LOOK_UNKNOWN;
+    if (function_is_guest(fn))
+        return guest_look(d, f);
+    if (fn->kind == FRAME_KERNEL || fn->kind == FRAME_GUEST_KERNEL)
+        return LOOK_KERNEL;
+    if (fn->kind == FRAME_JIT)
+        return LOOK_GENERATED;
+    return fn->inlined ? LOOK_INLINED : LOOK_NATIVE;
+}
+
+static double share(uint64_t weight, uint64_t all)
+{
+    return all ? (double)weight / (double)all : 0;
+}
+
+/* Steps of growth of a frame's share against the base: by how much it changed relative to the
+ * larger one, 0 when samples' luck explains it (two standard deviations). */
+static int change_of(const struct drawing *d, const struct flame *f)
+{
+    const struct flame_tree *t = d->tree;
+    double now = share(f->weight, t->flames.at[0].weight);
+    double was = share(f->base_weight, t->flames.at[0].base_weight);
+    double mean = (now + was) / 2;
+    double luck = sqrt(mean * (1 - mean) *
+                       (1 / fmax(1, (double)t->samples) + 1 / fmax(1, (double)t->base_samples)));
+    if (!(fabs(now - was) > 2 * luck))
+        return 0;
+    double relative = (now - was) / fmax(now, was);
+    return (int)(relative < 0 ? floor(relative * CHANGE_STEPS) : ceil(relative * CHANGE_STEPS));
+}
+
+/* How much of a frame that is not always exact is in stacks that are not. */
+static double doubt(const struct flame *f)
+{
+    return f->provenance == PROVENANCE_EXACT ? 0 : share(f->doubtful, f->weight);
+}
+
+static void put_class(struct drawing *d, const struct flame *f)
+{
+    unsigned shade = (unsigned)(hash_bytes(f->name, strlen(f->name)) >> 8) % SHADES;
+    enum look look = look_of(d, f);
+    if (d->comparing) {
+        int change = f->function ? change_of(d, f) : 0;
+        text_printf(d->out, "%c%d", change < 0 ? 'm' : 'p', abs(change));
+    } else {
+        text_printf(d->out, "%c%u", 'a' + (char)look, shade);
+    }
+    d->looks |= 1U << look;
+    if (doubt(f) >= DOUBT_MARKED) {
+        text_string(d->out, " q");
+        d->doubts = true;
+    }
+}
+
+static void put_fill(struct text *t, char letter, unsigned number, unsigned hue,
+                     unsigned saturation, unsigned lightness)
+{
+    text_printf(t, ".%c%u rect,rect.%c%u{fill:hsl(%u,%u%%,%u%%)}", letter, number, letter, number,
+                hue, saturation, lightness);
+}
+
+static void put_style(const struct drawing *d, struct text *t)
+{
+    text_string(t, style);
+    if (d->comparing) {
+        for (unsigned i = 0; i <= CHANGE_STEPS; i++) {
+            put_fill(t, 'p', i, 0, i ? 60 + 6 * i : 0, 92 - 7 * i);
+            put_fill(t, 'm', i, 215, i ? 60 + 6 * i : 0, 92 - 7 * i);
+        }
+    } else {
+        for (unsigned look = 0; look < NR_LOOKS; look++)
+            for (unsigned i = 0; i < SHADES; i++)
+                put_fill(t, (char)('a' + look), i, looks[look].hue + 3 * i, looks[look].saturation,
+                         looks[look].lightness + 3 * i);
+    }
+}
+
+/* ---- one frame ------------------------------------------------------------------------------- */
+
+/* Columns of the character at `s`: those of East Asia and emoji are two wide. As flamegraph.js. */
+static unsigned columns(const unsigned char *s)
+{
+    if (*s < 0xe1)
+        return 1;
+    uint32_t code = *s < 0xf0 ? (uint32_t)(*s & 15) << 12 | (s[1] & 0x3f) << 6 | (s[2] & 0x3f)
+                              : (uint32_t)(*s & 7) << 18 | (s[1] & 0x3f) << 12 |
+                                    (s[2] & 0x3f) << 6 | (s[3] & 0x3f);
+    return (code >= 0x2e80 && code < 0x1f000) || code >= 0x1f300 ||
+                   (code >= 0x1100 && code < 0x1160)
+               ? 2
+               : 1;
+}
+
+/* Bytes of `name` that fit into `room` columns, and in *ret how many columns all of it has. */
+static size_t fitting(const char *name, size_t room, size_t *ret)
+{
+    const unsigned char *p = (const unsigned char *)name;
+    size_t used = 0;
+    size_t fit = 0;
+    while (*p) {
+        unsigned n = text_utf8_size(p);
+        used += n ? columns(p) : 3; /* %XX */
+        p += n ? n : 1;
+        if (used <= room)
+            fit = (size_t)(p - (const unsigned char *)name);
+    }
+    *ret = used;
+    return fit;
+}
+
+/* As much of the name as fits; nothing when that is too little to read. */
+static void put_label(struct text *t, const struct flame *f, double x, double y, double width)
+{
+    size_t room = width > 6 ? (size_t)((width - 6) / CHAR_WIDTH) : 0;
+    size_t all;
+    if (room < 3 || !*f->name)
+        return;
+    size_t size = fitting(f->name, room - 2, &all);
+    bool whole = all <= room;
+    text_printf(t, "<text x=\"%.2f\" y=\"%.0f\">", x + 3, y + FONT);
+    put_xml(t, f->name, whole ? strlen(f->name) : size);
+    text_string(t, whole ? "</text>" : "..</text>");
+}
+
+static void put_tiers(struct text *t, const struct flame *f, const struct flame_weights *w)
+{
+    for (int i = 1; w && i < FLAME_TIERS; i++) {
+        double part = 100 * share(w->of[i], f->weight);
+        if (part >= 99.5)
+            text_printf(t, ", %s", tier_words[i]);
+        else if (part >= 0.5)
+            text_printf(t, ", %.0f%% %s", part, tier_words[i]);
+    }
+}
+
+static void put_doubt(struct text *t, const struct flame *f)
+{
+    bool guest = f->function && function_is_guest(f->function);
+    double part = 100 * doubt(f);
+    if (part <= 0)
+        return;
+    text_string(t, ", ");
+    if (part < 99.5)
+        text_printf(t, "%.1f%% ", part);
+    text_string(t, f->provenance == PROVENANCE_GUESS ? "guessed"
+                   : guest                           ? "read at another moment"
+                                                     : "joined");
+}
 
 static const char *base_name(const char *path)
 {
@@ -156,164 +321,42 @@ static const char *base_name(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* As fold writes it: an unknown function is "[module]". NULL when memory is out. */
-static const char *flame_name(const struct drawing *d, const struct stack_node *n)
-{
-    if (n->depth == 1)
-        return stacks_group(d->stacks, n->function)->comm;
-    const struct function *f = stacks_function(d->stacks, n->function);
-    if (f->symbol || !f->module)
-        return f->symbol ? f->symbol : "[unknown]";
-    struct text t = {0};
-    text_printf(&t, "[%s]", base_name(f->module));
-    const char *name = t.failed ? NULL : intern_bytes(d->strings, t.at, t.size);
-    text_free(&t);
-    return name;
-}
-
-/* Fill weights from the leaves up; nodes of other events stay without. */
-static int weigh(struct drawing *d)
-{
-    const struct flamegraph_options *o = d->options;
-    int event = stacks_event(d->stacks, o->event);
-    for (size_t i = d->nr; i-- > 1;) {
-        const struct stack_node *n = stacks_node(d->stacks, i);
-        struct flame *f = &d->flames[i];
-        f->parent = n->parent;
-        f->weight += o->samples || !n->period ? n->samples : n->period;
-        f->name = flame_name(d, n);
-        if (!f->name)
-            return -1;
-        f->provenance = n->provenance;
-        f->function = n->depth > 1 ? stacks_function(d->stacks, n->function) : NULL;
-        if (n->depth == 1 && stacks_group(d->stacks, n->function)->event != event)
-            f->weight = 0;
-        d->flames[n->parent].weight += f->weight;
-    }
-    d->flames[0].name = "all";
-    return 0;
-}
-
-static int compare(const struct flame *a, const struct flame *b)
-{
-    int order = strcmp(a->name, b->name);
-    if (order || !a->function || !b->function)
-        return order;
-    const struct function *f = a->function;
-    const struct function *g = b->function;
-    order = strcmp(f->module ? f->module : "", g->module ? g->module : "");
-    order = order ? order : f->kind - g->kind;
-    order = order ? order : f->tier - g->tier;
-    return order ? order : f->inlined - g->inlined;
-}
-
-static int by_parent_and_name(const void *a, const void *b, void *context)
-{
-    const struct drawing *d = context;
-    const struct flame *x = &d->flames[*(const uint32_t *)a];
-    const struct flame *y = &d->flames[*(const uint32_t *)b];
-    if (x->parent != y->parent)
-        return x->parent < y->parent ? -1 : 1;
-    return compare(x, y);
-}
-
-/* Link siblings in the order of their names. */
-static int link_siblings(struct drawing *d)
-{
-    uint32_t *order = calloc(d->nr, sizeof(*order));
-    size_t nr = 0;
-    if (!order)
-        return -1;
-    for (uint32_t i = 1; i < d->nr; i++)
-        if ((double)d->flames[i].weight * d->scale >= d->options->least_width &&
-            d->flames[i].weight)
-            order[nr++] = i;
-    qsort_r(order, nr, sizeof(*order), by_parent_and_name, d);
-    for (size_t i = nr; i-- > 0;) {
-        struct flame *up = &d->flames[d->flames[order[i]].parent];
-        d->flames[order[i]].next = up->first_child;
-        up->first_child = order[i];
-    }
-    free(order);
-    return 0;
-}
-
-/* ---- drawing ------------------------------------------------------------------------------- */
-
-/* Hue and lightness say the kind of code; a little noise by name tells neighbours apart. */
-static void put_color(struct text *t, const struct flame *f)
-{
-    unsigned noise = (unsigned)(hash_bytes(f->name, strlen(f->name)) >> 8) & 15;
-    const struct function *fn = f->function;
-    unsigned hue = 20; /* native: warm */
-    bool guest = fn && function_is_guest(fn);
-    if (!fn || !fn->symbol || (guest && *fn->symbol == '[')) {
-        text_printf(t, "hsl(0,0%%,%u%%)", 78 + noise / 2);
-        return;
-    }
-    if (fn->kind == FRAME_KERNEL || fn->kind == FRAME_GUEST_KERNEL)
-        hue = 205;
-    else if (fn->kind == FRAME_LUA)
-        hue = 250;
-    else if (fn->kind == FRAME_JIT || guest)
-        hue = 105;
-    else if (fn->inlined)
-        hue = 50;
-    text_printf(t, "hsl(%u,%u%%,%u%%)", hue + noise, 75 + noise, 62 + noise / 2);
-}
-
-/* As much of the name as fits; nothing when that is too little to read. */
-static void put_label(struct text *t, const struct flame *f, double x, double y, double width)
-{
-    size_t room = width > 6 ? (size_t)((width - 6) / CHAR_WIDTH) : 0;
-    size_t size = strlen(f->name);
-    bool whole = size <= room;
-    if (room < 3 || !size)
-        return;
-    size = whole ? size : room - 2;
-    while (!whole && size && ((unsigned char)f->name[size] & 0xc0) == 0x80)
-        size--; /* not inside a character */
-    text_printf(t, "<text x=\"%.1f\" y=\"%.0f\">", x + 3, y + FONT);
-    put_xml(t, f->name, size);
-    text_string(t, whole ? "</text>" : "..</text>");
-}
-
 /* The name, and on a line of its own what there is to say about it. */
 static void put_title(const struct drawing *d, const struct flame *f)
 {
-    static const char *const doubts[] = {"", ", joined", ", guessed"};
-    bool guest = f->function && function_is_guest(f->function);
-    const char *doubt = f->provenance <= PROVENANCE_GUESS ? doubts[f->provenance] : "";
-    if (guest && f->provenance == PROVENANCE_IMAGE)
-        doubt = ", read at another moment";
     struct text *t = d->out;
+    const struct flame *root = d->tree->flames.at;
+    bool guest = f->function && function_is_guest(f->function);
     text_xml(t, f->name);
     text_char(t, '\n');
-    if (f->function && f->function->inlined)
+    if (f->function && f->function->inlined && !guest)
         text_string(t, "inlined, ");
     if (f->function && f->function->symbol && f->function->module) {
-        text_xml(t, function_is_guest(f->function) ? f->function->module
-                                                   : base_name(f->function->module));
+        text_xml(t, guest ? f->function->module : base_name(f->function->module));
         text_string(t, ", ");
     }
     text_printf(t, "%" PRIu64 " ", f->weight);
     text_xml(t, d->options->samples ? "samples" : d->options->unit ? d->options->unit : "units");
-    text_printf(t, ", %.2f%%%s", 100.0 * (double)f->weight / (double)d->flames[0].weight, doubt);
+    text_printf(t, ", %.2f%%", 100 * share(f->weight, root->weight));
+    if (d->comparing)
+        text_printf(t, ", was %.2f%%", 100 * share(f->base_weight, root->base_weight));
+    put_tiers(t, f, weights_of(d, f));
+    put_doubt(t, f);
 }
 
-static void put_flame(const struct drawing *d, const struct flame *f, uint32_t level)
+static void put_flame(struct drawing *d, const struct flame *f, uint32_t level)
 {
     struct text *t = d->out;
     double x = MARGIN + (double)f->start * d->scale;
     double width = (double)f->weight * d->scale;
     double y = d->options->inverted ? HEAD + (double)level * FRAME_HEIGHT
                                     : (double)d->height - FOOT - (level + 1.0) * FRAME_HEIGHT;
-    text_printf(t, "<g data-f=\"%" PRIu64 " %" PRIu64 "\"><title>", f->start, f->weight);
+    text_string(t, "<g class=\"");
+    put_class(d, f);
+    text_printf(t, "\" data-f=\"%" PRIu64 " %" PRIu64 "\"><title>", f->start, f->weight);
     put_title(d, f);
-    text_printf(t, "</title><rect x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%d\" fill=\"", x, y,
+    text_printf(t, "</title><rect x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%d\"/>", x, y,
                 width, FRAME_HEIGHT - 1);
-    put_color(t, f);
-    text_string(t, "\"/>");
     put_label(t, f, x, y, width);
     text_string(t, "</g>\n");
 }
@@ -322,28 +365,77 @@ static void put_flame(const struct drawing *d, const struct flame *f, uint32_t l
  * may be deep. */
 static void walk(struct drawing *d, bool put)
 {
+    struct flame *flames = d->tree->flames.at;
     uint32_t level = 0;
     for (uint32_t at = 0;;) {
-        const struct flame *f = &d->flames[at];
+        const struct flame *f = &flames[at];
         if (put)
             put_flame(d, f, level);
         if (level >= d->levels)
             d->levels = level + 1;
         if (f->first_child) {
-            d->flames[f->first_child].start = f->start;
+            flames[f->first_child].start = f->start;
             at = f->first_child;
             level++;
             continue;
         }
-        for (; at && !d->flames[at].next; level--)
-            at = d->flames[at].parent;
+        for (; at && !flames[at].next; level--)
+            at = flames[at].parent;
         if (!at)
             return;
-        f = &d->flames[at];
-        d->flames[f->next].start = f->start + f->weight;
+        f = &flames[at];
+        flames[f->next].start = f->start + f->weight;
         at = f->next;
     }
 }
+
+/* ---- which frames are drawn --------------------------------------------------------------------
+ */
+
+static int by_weight(const void *a, const void *b, void *context)
+{
+    const struct flame *flames = context;
+    uint64_t x = flames[*(const uint32_t *)a].weight;
+    uint64_t y = flames[*(const uint32_t *)b].weight;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* About what a frame takes in the file. */
+static size_t flame_size(const struct flame *f)
+{
+    size_t fixed = 190;
+    size_t module = f->function && f->function->module ? strlen(base_name(f->function->module)) : 0;
+    return fixed + module + strlen(f->name) * 5 / 4;
+}
+
+/* The least weight that is drawn; without a width asked for, the heaviest flames that make a file
+ * of a size that browsers like. -1: memory is out. */
+static double choose_cut(const struct drawing *d)
+{
+    double asked = d->options->least_width;
+    double least = (asked < 0 ? FLAMEGRAPH_LEAST_WIDTH : asked) / d->scale;
+    size_t nr = 0;
+    size_t size = 0;
+    uint32_t *order = calloc(d->tree->flames.nr + 1, sizeof(*order));
+    if (!order)
+        return -1;
+    for (uint32_t i = 0; i < d->tree->flames.nr; i++)
+        if ((double)d->tree->flames.at[i].weight >= least)
+            order[nr++] = i;
+    if (asked < 0 && nr > FILE_MOST / 1000) {
+        qsort_r(order, nr, sizeof(*order), by_weight, d->tree->flames.at);
+        for (size_t i = 0; i < nr && size <= FILE_MOST; i++) {
+            size += flame_size(&d->tree->flames.at[order[i]]);
+            if (size > FILE_MOST)
+                least = (double)d->tree->flames.at[order[i]].weight + 1;
+        }
+    }
+    free(order);
+    return least;
+}
+
+/* ---- around the frames -------------------------------------------------------------------------
+ */
 
 static void put_head(const struct drawing *d)
 {
@@ -353,46 +445,87 @@ static void put_head(const struct drawing *d)
                 "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" width=\"%u\" "
                 "height=\"%u\" viewBox=\"0 0 %u %u\" data-width=\"%u\" data-direction=\"%d\">\n"
-                "<style>%s</style>\n"
-                "<rect width=\"100%%\" height=\"100%%\" fill=\"#f8f8f8\"/>\n"
-                "<text id=\"title\" x=\"%u\" y=\"24\">",
-                o->width, d->height, o->width, d->height, o->width, o->inverted ? 1 : -1, style,
-                o->width / 2);
-    text_xml(t, o->title ? o->title : "Flame graph");
-    text_printf(
-        t,
-        "</text>\n<text id=\"reset\" class=\"button hidden\" x=\"%d\" y=\"24\">Reset "
-        "zoom</text>\n<text id=\"search\" class=\"button\" x=\"%u\" y=\"24\" "
-        "text-anchor=\"end\">Search</text>\n<text id=\"details\" x=\"%d\" y=\"%u\"></text>\n"
-        "<text id=\"found\" x=\"%u\" y=\"%u\" text-anchor=\"end\"></text>\n"
-        "<g id=\"frames\">\n",
-        MARGIN, o->width - MARGIN, MARGIN, d->height - 8, o->width - MARGIN, d->height - 8);
+                "<style>",
+                o->width, d->height, o->width, d->height, o->width, o->inverted ? 1 : -1);
+    put_style(d, t);
+    text_printf(t, "</style>\n<text id=\"title\" class=\"page\" x=\"%u\" y=\"24\">", o->width / 2);
+    text_xml(t, o->title ? o->title : d->comparing ? "Differential flame graph" : "Flame graph");
+    text_printf(t,
+                "</text>\n<text id=\"reset\" class=\"page button hidden\" x=\"%d\" y=\"24\">Reset "
+                "zoom</text>\n<text id=\"search\" class=\"page button end\" x=\"%u\" "
+                "y=\"24\">Search</text>\n<text id=\"details\" class=\"page\" x=\"%d\" "
+                "y=\"%u\"></text>\n<text id=\"found\" class=\"page end\" x=\"%u\" "
+                "y=\"%u\"></text>\n<g id=\"frames\">\n",
+                MARGIN, o->width - MARGIN, MARGIN, d->height - 8, o->width - MARGIN, d->height - 8);
 }
 
-int flamegraph_print(const struct stacks *s, const struct flamegraph_options *options,
-                     struct text *out, struct error *err)
+static double put_word(struct text *t, double x, const char *class, const char *word)
 {
-    struct drawing d = {.stacks = s, .options = options, .out = out, .nr = stacks_nr_nodes(s)};
-    d.flames = calloc(d.nr, sizeof(*d.flames));
-    d.strings = intern_create();
-    int failed = 0;
-    if (!d.flames || !d.strings || weigh(&d) < 0) {
-        failed = error_no_memory(err);
-    } else if (!d.flames[0].weight) {
-        failed = error_set(err, ERROR_NOT_FOUND, "there are no samples to draw");
-    } else {
-        d.scale = (double)(options->width - 2 * MARGIN) / (double)d.flames[0].weight;
-        failed = link_siblings(&d) < 0 ? error_no_memory(err) : 0;
+    if (*class)
+        text_printf(t, "<g class=\"%s\"><rect x=\"%.0f\" y=\"37\" width=\"12\" height=\"12\"/></g>",
+                    class, x);
+    x += *class ? 16 : 0;
+    text_printf(t, "<text class=\"page\" x=\"%.0f\" y=\"47\">%s</text>\n", x, word);
+    return x + (double)strlen(word) * CHAR_WIDTH + 14;
+}
+
+/* What the colours mean, of those that are there, and what was left out. */
+static void put_legend(const struct drawing *d)
+{
+    struct text *t = d->out;
+    double x = MARGIN;
+    char class[8] = {0};
+    char word[64];
+    text_string(t, "<g id=\"legend\">\n");
+    if (d->comparing) {
+        x = put_word(t, x, "p5", "larger share than before");
+        x = put_word(t, x, "m5", "smaller");
+        x = put_word(t, x, "p0", "the same, or no more than chance");
     }
-    if (!failed) {
-        walk(&d, false);
-        d.height = HEAD + FOOT + d.levels * FRAME_HEIGHT;
-        put_head(&d);
-        walk(&d, true);
-        text_printf(out, "</g>\n<script><![CDATA[\n%s]]></script>\n</svg>\n", script);
-        failed = out->failed ? error_no_memory(err) : 0;
+    for (int look = LOOK_UNKNOWN; look < NR_LOOKS && !d->comparing; look++) {
+        class[0] = (char)('a' + look);
+        class[1] = '0';
+        if (d->looks >> look & 1)
+            x = put_word(t, x, class, looks[look].word);
     }
-    free(d.flames);
-    intern_free(d.strings);
+    if (d->doubts)
+        x = put_word(t, x, d->comparing ? "p0 q" : "a0 q", "not exact");
+    snprintf(word, sizeof(word), "narrower than %.2f px left out", d->cut);
+    if (d->cut > FLAMEGRAPH_LEAST_WIDTH * 1.01)
+        put_word(t, x, "", word);
+    text_string(t, "</g>\n");
+}
+
+static int draw(struct drawing *d, struct error *err)
+{
+    const struct flame *root = d->tree->flames.at;
+    if (!root->weight)
+        return error_set(err, ERROR_NOT_FOUND, "there are no samples to draw");
+    d->scale = (double)(d->options->width - 2 * MARGIN) / (double)root->weight;
+    double least = choose_cut(d);
+    if (least < 0 || flame_tree_link(d->tree, least) < 0)
+        return error_no_memory(err);
+    d->cut = least * d->scale;
+    walk(d, false);
+    d->height = HEAD + FOOT + d->levels * FRAME_HEIGHT;
+    put_head(d);
+    walk(d, true);
+    text_string(d->out, "</g>\n");
+    put_legend(d);
+    text_string(d->out, "<script><![CDATA[\n");
+    text_bytes(d->out, flamegraph_script, (size_t)(flamegraph_script_end - flamegraph_script));
+    text_string(d->out, "]]></script>\n</svg>\n");
+    return d->out->failed ? error_no_memory(err) : 0;
+}
+
+int flamegraph_print(const struct stacks *s, const struct stacks *base,
+                     const struct flamegraph_options *options, struct text *out, struct error *err)
+{
+    struct flame_tree tree;
+    struct drawing d = {.options = options, .tree = &tree, .out = out, .comparing = base != NULL};
+    int failed = flame_tree_init(&tree, s, base, options, err);
+    if (!failed)
+        failed = draw(&d, err);
+    flame_tree_free(&tree);
     return failed;
 }

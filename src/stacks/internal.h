@@ -4,22 +4,9 @@
 
 #include "base/intern.h"
 #include "stacks/stacks.h"
+#include "stacks/tree.h"
 
 #include <pthread.h>
-
-/* A tree with a hash over (parent, function). Node 0 is the root. */
-struct stack_tree {
-    VEC(struct stack_node) nodes;
-    uint32_t *slots; /* node index; 0: free */
-    size_t nr_slots;
-};
-
-int stack_tree_init(struct stack_tree *t);
-void stack_tree_deinit(struct stack_tree *t);
-/* The child of `parent` for `function`, made if new; 0 when memory is out. */
-uint32_t stack_tree_child(struct stack_tree *t, uint32_t parent, uint32_t function);
-/* Add all of `from` to `to`. */
-int stack_tree_merge(struct stack_tree *to, const struct stack_tree *from, struct error *err);
 
 struct stacks {
     struct stacks_options options;

@@ -21,7 +21,7 @@ class Node {
 }
 
 const root = new Node('svg', svg.match(/<svg ([^>]*)>/)[1]);
-const frames = [...svg.matchAll(/<g (data-f="[^"]*")>(.*?)<\/g>/gs)].map(([, attributes, inside]) => {
+const frames = [...svg.matchAll(/<g (class="[^"]*" data-f="[^"]*")>(.*?)<\/g>/gs)].map(([, attributes, inside]) => {
   const g = new Node('g', attributes);
   for (const [, tag, a, text] of inside.matchAll(/<(title|rect|text)([^>]*?)(?:\/>|>(.*?)<\/\1>)/gs))
     g.appendChild(new Node(tag, a, plain(text || '')));
@@ -32,13 +32,11 @@ for (const [, a] of svg.matchAll(/<text (id="[^>]*)>/g)) {
   const n = new Node('text', a);
   named[n.getAttribute('id')] = n;
 }
-const keys = {}, said = [];
-let answer = null;
+const keys = {};
 vm.runInNewContext(svg.match(/<!\[CDATA\[(.*)\]\]>/s)[1], {
   document: {documentElement: root, getElementById: id => named[id],
     querySelectorAll: () => frames, createElementNS: (ns, tag) => new Node(tag)},
   window: {addEventListener: (what, f) => { keys[what] = f; }},
-  prompt: () => answer, alert: text => said.push(text),
 });
 
 const span = g => g.getAttribute('data-f').split(' ').map(Number);
@@ -67,8 +65,10 @@ assert(!frames.some(hidden) && named.reset.classList.contains('hidden'));
 frames.forEach((g, i) => rect(g).forEach((v, k) =>
   assert(Math.abs(v - drawn[i].split(',')[k]) < 0.011, name(g) + ' does not come back to its place')));
 
-answer = '^' + wanted.replace(/[^\w ]/g, '\\$&') + '$';
-keys.keydown({ctrlKey: true, key: 'f', preventDefault() {}});
+const press = (key, more) => keys.keydown(Object.assign({key, preventDefault() {}}, more));
+const type = text => { for (const c of text) press(c); press('Enter'); };
+press('f', {ctrlKey: true});
+type('^' + wanted.replace(/[^\w ]/g, '\\$&') + '$');
 const hits = frames.filter(g => g.classList.contains('found'));
 assert(hits.length && hits.every(g => name(g) === wanted));
 // the share: intervals of all hits, laid over each other
@@ -77,9 +77,14 @@ for (const [s, w] of hits.map(span).sort((a, b) => a[0] - b[0] || b[1] - a[1])) 
   if (s >= end) { sum += w; end = s + w; }
 }
 assert.strictEqual(named.found.textContent, 'Found: ' + (100 * sum / span(frames[0])[1]).toFixed(2) + '%');
-answer = '(';
-named.search.on.click();
-assert(said.length === 1, 'a bad pattern is not told');
-answer = '';
-named.search.on.click();
+assert(named.search.textContent.startsWith('Search: ^'));
+press('/');
+type('(');
+assert(named.found.textContent.startsWith('not a regular expression'), 'a bad pattern is not told');
+press('Escape');
 assert(!frames.some(g => g.classList.contains('found')) && named.found.textContent === '');
+assert.strictEqual(named.search.textContent, 'Search');
+target.on.click();
+assert(frames.some(hidden));
+press('Escape');
+assert(!frames.some(hidden), 'Escape does not reset the zoom');

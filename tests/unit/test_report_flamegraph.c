@@ -38,7 +38,7 @@ static char *draw(struct stacks *s, const struct flamegraph_options *o)
 {
     struct text out = {0};
     struct error err;
-    assert_int_equal(flamegraph_print(s, o, &out, &err), 0);
+    assert_int_equal(flamegraph_print(s, NULL, o, &out, &err), 0);
     text_char(&out, 0);
     assert_false(out.failed);
     stacks_free(s);
@@ -71,22 +71,22 @@ static void frames_stand_where_they_belong(void **state)
     struct flamegraph_options o = basic();
     char *svg = draw(s, &o);
     static const char *const places[] = {
-        "data-f=\"0 10\"><title>all\n10 samples, 100.00%</title><rect x=\"10.00\" y=\"104\" "
+        "data-f=\"0 10\"><title>all\n10 samples, 100.00%</title><rect x=\"10.00\" y=\"124\" "
         "width=\"1000.00\"",
-        "data-f=\"0 1\"><title>o\n1 samples, 10.00%</title><rect x=\"10.00\" y=\"88\" "
+        "data-f=\"0 1\"><title>o\n1 samples, 10.00%</title><rect x=\"10.00\" y=\"108\" "
         "width=\"100.00\"",
-        "data-f=\"1 9\"><title>p\n9 samples, 90.00%</title><rect x=\"110.00\" y=\"88\" "
+        "data-f=\"1 9\"><title>p\n9 samples, 90.00%</title><rect x=\"110.00\" y=\"108\" "
         "width=\"900.00\"",
-        "data-f=\"1 9\"><title>main\nprog, 9 samples, 90.00%</title><rect x=\"110.00\" y=\"72\"",
-        "data-f=\"1 3\"><title>a\nprog, 3 samples, 30.00%</title><rect x=\"110.00\" y=\"56\" "
+        "data-f=\"1 9\"><title>main\nprog, 9 samples, 90.00%</title><rect x=\"110.00\" y=\"92\"",
+        "data-f=\"1 3\"><title>a\nprog, 3 samples, 30.00%</title><rect x=\"110.00\" y=\"76\" "
         "width=\"300.00\"",
-        "data-f=\"4 4\"><title>b\nprog, 4 samples, 40.00%</title><rect x=\"410.00\" y=\"56\" "
+        "data-f=\"4 4\"><title>b\nprog, 4 samples, 40.00%</title><rect x=\"410.00\" y=\"76\" "
         "width=\"400.00\"",
-        "data-f=\"4 4\"><title>c\nprog, 4 samples, 40.00%</title><rect x=\"410.00\" y=\"40\"",
+        "data-f=\"4 4\"><title>c\nprog, 4 samples, 40.00%</title><rect x=\"410.00\" y=\"60\"",
     };
     for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++)
         assert_non_null(strstr(svg, places[i]));
-    assert_int_equal(count(svg, "<g data-f="), 8);
+    assert_int_equal(count(svg, " data-f="), 8);
     free(svg);
 }
 
@@ -99,7 +99,7 @@ static void narrow_frames_are_left_out(void **state)
     struct flamegraph_options o = basic();
     char *svg = draw(s, &o);
     assert_null(strstr(svg, "rare"));
-    assert_int_equal(count(svg, "<g data-f="), 3);
+    assert_int_equal(count(svg, " data-f="), 3);
     free(svg);
 }
 
@@ -125,9 +125,9 @@ static void inverted_grows_down(void **state)
     struct flamegraph_options o = basic();
     o.inverted = true;
     char *svg = draw(s, &o);
-    assert_non_null(strstr(svg, ">all\n1 samples, 100.00%</title><rect x=\"10.00\" y=\"40\""));
+    assert_non_null(strstr(svg, ">all\n1 samples, 100.00%</title><rect x=\"10.00\" y=\"60\""));
     assert_non_null(
-        strstr(svg, ">main\nprog, 1 samples, 100.00%</title><rect x=\"10.00\" y=\"72\""));
+        strstr(svg, ">main\nprog, 1 samples, 100.00%</title><rect x=\"10.00\" y=\"92\""));
     free(svg);
 }
 
@@ -142,22 +142,22 @@ static void xml_is_safe(void **state)
     text_free(&t);
 }
 
-/* Cut inside a two-byte character: the cut moves before it. */
+/* Room is counted in columns, not in bytes. */
 static void labels_are_cut_between_characters(void **state)
 {
     (void)state;
     struct stacks *s = make();
-    add(s, 0, "p;\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9", 5);
+    add(s, 0, "p;\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9", 5);
     add(s, 0, "p;x", 95);
     struct flamegraph_options o = basic();
-    char *svg = draw(s, &o); /* 50 pixels: 6 bytes, two of them for the dots */
-    assert_non_null(strstr(svg, ">\xc3\xa9\xc3\xa9..</text>"));
+    char *svg = draw(s, &o); /* 50 pixels: 6 columns, two of them for the dots */
+    assert_non_null(strstr(svg, ">\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9..</text>"));
     free(svg);
     s = make();
-    add(s, 0, "p;a\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9", 5);
+    add(s, 0, "p;a\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9", 5);
     add(s, 0, "p;x", 95);
     svg = draw(s, &o);
-    assert_non_null(strstr(svg, ">a\xc3\xa9..</text>"));
+    assert_non_null(strstr(svg, ">a\xc3\xa9\xc3\xa9\xc3\xa9..</text>"));
     free(svg);
 }
 
@@ -168,7 +168,7 @@ static void nothing_to_draw_is_said(void **state)
     struct flamegraph_options o = basic();
     struct text out = {0};
     struct error err = {0};
-    assert_int_equal(flamegraph_print(s, &o, &out, &err), -1);
+    assert_int_equal(flamegraph_print(s, NULL, &o, &out, &err), -1);
     assert_string_equal(err.text, "there are no samples to draw");
     text_free(&out);
     stacks_free(s);
@@ -187,8 +187,110 @@ static void deep_stacks_are_drawn(void **state)
     text_free(&deep);
     struct flamegraph_options o = basic();
     char *svg = draw(s, &o);
-    assert_int_equal(count(svg, "<g data-f="), 40002);
+    assert_int_equal(count(svg, " data-f="), 40002);
     free(svg);
+}
+
+static void wide_characters_take_two_columns(void **state)
+{
+    (void)state;
+    struct stacks *s = make();
+    add(s, 0, "p;\xe6\xbc\xa2\xe5\xad\x97\xe6\xbc\xa2\xe5\xad\x97", 5);
+    add(s, 0, "p;x", 95);
+    struct flamegraph_options o = basic();
+    char *svg = draw(s, &o);
+    assert_non_null(strstr(svg, ">\xe6\xbc\xa2\xe5\xad\x97..</text>"));
+    free(svg);
+}
+
+/* c is where the time went, and b called it for three of four samples. */
+static void reverse_begins_at_the_innermost(void **state)
+{
+    (void)state;
+    struct stacks *s = make();
+    add(s, 0, "p;main;b;c", 3);
+    add(s, 0, "p;main;c", 1);
+    struct flamegraph_options o = basic();
+    o.reverse = true;
+    char *svg = draw(s, &o);
+    assert_non_null(strstr(svg, "data-f=\"0 4\"><title>c\nprog, 4 samples, 100.00%</title><rect "
+                                "x=\"10.00\" y=\"108\""));
+    assert_non_null(strstr(svg, "data-f=\"0 3\"><title>b\n"));
+    assert_non_null(strstr(svg, "data-f=\"0 3\"><title>main\n"));
+    assert_non_null(strstr(svg, "data-f=\"3 1\"><title>main\n"));
+    free(svg);
+}
+
+/* One function, however it ran; its colour is that of the larger part. */
+static void tiers_are_one_frame(void **state)
+{
+    (void)state;
+    struct stacks *s = make();
+    struct stack_group g = {.comm = "p"};
+    uint32_t group = stack_tree_child(&s->tree, 0, stacks_intern_group(s, &g));
+    for (int i = 0; i < 2; i++) {
+        struct function f = {.symbol = "f x.lua:1",
+                             .module = "x.lua",
+                             .kind = FRAME_LUA,
+                             .tier = i ? TIER_TRACE : TIER_INTERP};
+        uint32_t node = stack_tree_child(&s->tree, group, stacks_intern_function(s, &f));
+        s->tree.nodes.at[node].samples = i ? 3 : 1;
+    }
+    struct flamegraph_options o = basic();
+    char *svg = draw(s, &o);
+    assert_int_equal(count(svg, " data-f="), 3);
+    assert_non_null(strstr(svg, "x.lua, 4 samples, 100.00%, 25% interpreted, 75% in traces<"));
+    assert_non_null(strstr(svg, ">Lua trace<"));
+    assert_null(strstr(svg, ">Lua interpreter<"));
+    free(svg);
+}
+
+static void a_comparison_says_what_was(void **state)
+{
+    (void)state;
+    struct stacks *base = make();
+    struct stacks *s = make();
+    add(base, 0, "p;main;f", 1000);
+    add(base, 0, "p;main;g.cold", 8000);
+    add(base, 0, "p;main;h", 1010);
+    add(s, 0, "p;main;f", 4000);
+    add(s, 0, "p;main;g", 5000);
+    add(s, 0, "p;main;h", 1000);
+    struct flamegraph_options o = basic();
+    struct text out = {0};
+    struct error err;
+    assert_int_equal(flamegraph_print(s, base, &o, &out, &err), 0);
+    text_char(&out, 0);
+    assert_non_null(strstr(out.at, "<g class=\"p4\" data-f=\"0 4000\"><title>f\nprog, 4000 "
+                                   "samples, 40.00%, was 9.99%<"));
+    assert_non_null(strstr(out.at, "<g class=\"m2\" data-f=\"4000 5000\"><title>g\nprog, 5000 "
+                                   "samples, 50.00%, was 79.92%<"));
+    assert_non_null(strstr(out.at, "<g class=\"p0\" data-f=\"9000 1000\"><title>h\n"));
+    text_free(&out);
+    stacks_free(s);
+    stacks_free(base);
+}
+
+/* 5000 names of 3000 bytes make 15 MB: without a width asked for, the widest are drawn. */
+static void a_file_does_not_grow_without_end(void **state)
+{
+    (void)state;
+    struct flamegraph_options o = basic();
+    for (int asked = 0; asked < 2; asked++) {
+        struct stacks *s = make();
+        for (int i = 0; i < 5000; i++) {
+            struct text stack = {0};
+            text_printf(&stack, "p;%0*d%c", 3000, i, 0);
+            add(s, 0, stack.at, (uint64_t)(10000 - i));
+            text_free(&stack);
+        }
+        o.least_width = asked ? 0.01 : -1;
+        char *svg = draw(s, &o);
+        assert_true(asked ? strlen(svg) > 15000000 : strlen(svg) < 5000000);
+        assert_true((strstr(svg, " px left out") != NULL) == !asked);
+        assert_non_null(strstr(svg, "data-f=\"0 10000\"><title>000"));
+        free(svg);
+    }
 }
 
 int main(void)
@@ -200,6 +302,11 @@ int main(void)
         cmocka_unit_test(inverted_grows_down),
         cmocka_unit_test(xml_is_safe),
         cmocka_unit_test(labels_are_cut_between_characters),
+        cmocka_unit_test(wide_characters_take_two_columns),
+        cmocka_unit_test(reverse_begins_at_the_innermost),
+        cmocka_unit_test(tiers_are_one_frame),
+        cmocka_unit_test(a_comparison_says_what_was),
+        cmocka_unit_test(a_file_does_not_grow_without_end),
         cmocka_unit_test(nothing_to_draw_is_said),
         cmocka_unit_test(deep_stacks_are_drawn),
     };
