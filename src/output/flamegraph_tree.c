@@ -15,6 +15,7 @@ struct merge {
     const struct flamegraph_options *options;
     const struct stacks *stacks;
     bool base;
+    bool distinct; /* no two functions or groups look the same: each node is a flame */
     int event;
     uint32_t *function_keys; /* of functions */
     uint32_t *group_keys;    /* of groups */
@@ -56,11 +57,13 @@ static int look_keys(struct merge *m)
     for (uint32_t i = 0; i < nr; i++)
         order[i] = i;
     qsort_r(order, nr, sizeof(*order), by_look, (void *)m->stacks);
-    for (uint32_t i = 0, key = 0; i < nr; i++) {
+    uint32_t key = 0;
+    for (uint32_t i = 0; i < nr; i++) {
         if (!i || by_look(&order[i - 1], &order[i], (void *)m->stacks))
             key++;
         m->function_keys[order[i]] = key;
     }
+    m->distinct = key == nr && !m->options->reverse;
     free(order);
     return 0;
 }
@@ -129,7 +132,7 @@ static uint32_t child(struct merge *m, uint32_t parent, uint32_t key, const stru
                       const char *name)
 {
     struct flame_tree *t = m->tree;
-    uint32_t at = stack_tree_child(&t->index, parent, key);
+    uint32_t at = m->distinct ? (uint32_t)t->flames.nr : stack_tree_child(&t->index, parent, key);
     if (!at || at < t->flames.nr)
         return at;
     struct flame flame = {.parent = parent, .function = f, .name = name};
@@ -242,6 +245,7 @@ static int make_group_keys(struct merge *m, const char **names, size_t *nr_names
             names[(*nr_names)++] = name;
         m->group_keys[i] = FIRST + (uint32_t)at;
     }
+    m->distinct &= *nr_names == stacks_nr_groups(m->stacks);
     return 0;
 }
 

@@ -23,27 +23,52 @@ void stack_tree_deinit(struct stack_tree *t)
     t->slots = NULL;
 }
 
-static size_t slot_of(const struct stack_tree *t, const uint32_t *slots, size_t nr_slots,
+static uint64_t child_hash(uint32_t parent, uint32_t function)
+{
+    return hash_u64((uint64_t)parent << 32 | function);
+}
+
+static uint64_t make_slot(uint64_t hash, uint32_t node)
+{
+    return (hash & ~(uint64_t)UINT32_MAX) | node;
+}
+
+/* The hash's upper half in the slot spares most looks at nodes, each a cache miss in a large tree.
+ */
+static size_t slot_of(const struct stack_tree *t, const uint64_t *slots, size_t nr_slots,
                       uint32_t parent, uint32_t function)
 {
-    size_t at = hash_u64((uint64_t)parent << 32 | function) & (nr_slots - 1);
+    uint64_t hash = child_hash(parent, function);
+    size_t at = hash & (nr_slots - 1);
     for (; slots[at]; at = (at + 1) & (nr_slots - 1)) {
-        const struct stack_node *n = &t->nodes.at[slots[at]];
+        if ((slots[at] ^ hash) >> 32)
+            continue;
+        const struct stack_node *n = &t->nodes.at[(uint32_t)slots[at]];
         if (n->parent == parent && n->function == function)
             break;
     }
     return at;
 }
 
+/* A free slot: of a node that the table does not hold. */
+static size_t free_slot(const uint64_t *slots, size_t nr_slots, uint64_t hash)
+{
+    size_t at = hash & (nr_slots - 1);
+    while (slots[at])
+        at = (at + 1) & (nr_slots - 1);
+    return at;
+}
+
 static bool grow_slots(struct stack_tree *t)
 {
     size_t nr = t->nr_slots * 2;
-    uint32_t *slots = calloc(nr, sizeof(*slots));
+    uint64_t *slots = calloc(nr, sizeof(*slots));
     if (!slots)
         return false;
     for (uint32_t i = 1; i < t->nodes.nr; i++) {
         const struct stack_node *n = &t->nodes.at[i];
-        slots[slot_of(t, slots, nr, n->parent, n->function)] = i;
+        uint64_t hash = child_hash(n->parent, n->function);
+        slots[free_slot(slots, nr, hash)] = make_slot(hash, i);
     }
     free(t->slots);
     t->slots = slots;
@@ -55,7 +80,7 @@ uint32_t stack_tree_child(struct stack_tree *t, uint32_t parent, uint32_t functi
 {
     size_t at = slot_of(t, t->slots, t->nr_slots, parent, function);
     if (t->slots[at])
-        return t->slots[at];
+        return (uint32_t)t->slots[at];
     if (t->nodes.nr * 2 >= t->nr_slots) {
         if (t->nodes.nr >= UINT32_MAX / 2 || !grow_slots(t))
             return 0;
@@ -65,8 +90,8 @@ uint32_t stack_tree_child(struct stack_tree *t, uint32_t parent, uint32_t functi
         .parent = parent, .function = function, .depth = t->nodes.at[parent].depth + 1};
     if (!vec_push(&t->nodes, n))
         return 0;
-    t->slots[at] = (uint32_t)(t->nodes.nr - 1);
-    return t->slots[at];
+    t->slots[at] = make_slot(child_hash(parent, function), (uint32_t)(t->nodes.nr - 1));
+    return (uint32_t)(t->nodes.nr - 1);
 }
 
 int stack_tree_merge(struct stack_tree *to, const struct stack_tree *from, struct error *err)

@@ -9,7 +9,7 @@
 /* A tree with a hash over (parent, function). Node 0 is the root. */
 struct stack_tree {
     VEC(struct stack_node) nodes;
-    uint32_t *slots; /* node index; 0: free */
+    uint64_t *slots; /* node index, and in the upper half that of its hash; 0: free */
     size_t nr_slots;
 };
 
