@@ -198,10 +198,11 @@ static bool same_trace(const struct luajit_layout *l, const uint8_t *a, const ui
 {
     const int32_t pairs[] = {l->trace_spadjust, l->trace_traceno, l->trace_root};
     size_t from = (size_t)l->trace_ir, to = (size_t)l->trace_mcloop;
-    if (size < HEADER || from >= to || to > HEADER || memcmp(a + from, b + from, to - from))
+    size_t head = size < HEADER ? size : HEADER;
+    if (head < 2 || from >= to || to > head || memcmp(a + from, b + from, to - from))
         return false;
     for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
-        if (pairs[i] < 0 || pairs[i] > HEADER - 2 || memcmp(a + pairs[i], b + pairs[i], 2))
+        if (pairs[i] < 0 || (size_t)pairs[i] > head - 2 || memcmp(a + pairs[i], b + pairs[i], 2))
             return false;
     }
     return true;

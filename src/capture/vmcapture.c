@@ -22,7 +22,7 @@ enum {
     SOON = 1,         /* ms between the rings' readings while VMs are expected */
     SETTLED = 10,     /* and later */
     PASS = 10 * MS,   /* ns between readings of what is known */
-    BUDGET = 1024,    /* objects of one process read again in a pass */
+    BUDGET = 512,     /* objects of one process read again in a pass */
     NEW = 200 * MS,   /* ns that a process is new for */
     LATE = 1000 * MS, /* ns after which a sample is not looked at any more */
     CPUS_MAX = 1 << 16,

@@ -458,7 +458,7 @@ __noinline uint64_t innermost_state(uint64_t sp)
 
 /* ---- a VM ------------------------------------------------------------------------------------ */
 
-/* The trace that runs: where the array says its GCtrace is, and that object's head. */
+/* The trace that runs, or was left: where the array says its GCtrace is, and that object's head. */
 __noinline int copy_trace(int32_t n)
 {
     struct scratch *s = scratch_get();
@@ -492,8 +492,12 @@ __noinline int copy_vm(uint64_t L)
     if (vm->flags & VMSTACK_JIT) {
         copy(vm->g + vm->trace, 16, VMENTRY_JIT);
         copy(vm->g + vm->exit, 8, VMENTRY_JIT);
-        if (state < ~2) /* leaving, recording, optimizing, assembling: not interpreter, C or GC */
+        if (state < ~2) { /* leaving, recording, optimizing, assembling: not interpreter, C or GC */
+            int32_t left = 0;
             copy(vm->g + vm->jit, vm->jit_size, VMENTRY_JIT);
+            bpf_probe_read_user(&left, sizeof(left), (const void *)(vm->g + vm->exit));
+            copy_trace(left);
+        }
         if (vm->stubs)
             copy(vm->g + vm->stubs, VMSTACK_STUBS, VMENTRY_JIT);
         if (state > 0)

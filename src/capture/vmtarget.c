@@ -437,7 +437,7 @@ static void note_objects(struct vm_target *t, const struct vm_copy *copy, uint64
             e->kind == VMENTRY_HEAD ||
             (e->kind == VMENTRY_TRACE && e->length > sizeof(uint64_t)); /* else its slot */
         if (is_head)
-            object_process_object(t->objects, e->address, time);
+            object_process_object(t->objects, e->address, e->bytes, e->length, time);
     }
 }
 
