@@ -19,6 +19,7 @@ enum {
     MS = 1000000,              /* ns */
     YOUNG = MS,                /* between the first scans */
     SELDOM = 500 * MS,         /* and between later ones */
+    PROBE = MS,                /* between walks that look for a VM that is not known */
     WITHOUT_VM = 2000,         /* ms that a LuaJIT may be without a VM before scans become seldom */
     MAX_FRAMES = 4096,         /* of a live walk */
     READS_FIRST = 1 << 14,     /* of memory, by the first walks */
@@ -42,7 +43,8 @@ struct vm_target {
     bool wanted;                      /* a walk met a LuaJIT's code without a VM that is known */
     bool failed;                      /* it cannot be read: the problem says why */
     struct error problem;
-    uint64_t reads; /* of memory that walks may make yet */
+    uint64_t reads;  /* of memory that walks may make yet */
+    uint64_t probed; /* time of the last sample without a copy that was walked */
     struct vm_target_stats stats;
 };
 
@@ -379,12 +381,21 @@ static void read_vm(struct vm_target *t, const struct vmscan_vm *v, uint64_t tim
         (void)object_process_range(t->objects, stack, end - stack, time);
 }
 
+/* A VM that a walk has found by DISPATCH, as the native frames restored it. Without memory for it the
+ * next scan finds it. */
+static void note_vm(struct vm_target *t, const struct luajit_vm *vm, const struct memory *m)
+{
+    if (!is_known_vm(t, vm->g))
+        (void)vec_push(&t->vms, (struct vmscan_vm){*vm, vmscan_main_state(m, vm)});
+}
+
 static bool name_frame(void *context, const struct memory *m, const struct luajit_vm *vm,
                        const struct luajit_frame *frame, struct frame *ret)
 {
-    const struct vm_target *t = context;
+    struct vm_target *t = context;
     const struct luajit_names_source source = {
         .memory = m, .vm = vm, .space = (uint32_t)t->pid, .turn = 0};
+    note_vm(t, vm, m);
     struct luajit_named named;
     (void)ret;
     return luajit_names_frame(t->tools->names, &source, frame, &named, NULL) == 0;
@@ -476,10 +487,14 @@ int vm_target_walk(struct vm_target *t, const struct sample *s, const struct vm_
     memory.layers = layers;
     memory.nr_layers = nr;
     bool met_lua;
+    size_t known = t->vms.nr;
     int met = copy ? 0 : meet_vm(t, &registers, &memory, err);
-    if (copies && !copy) { /* what runs was not copied: a walk would only guess at it */
+    if (copies && !copy) { /* what runs was not copied: a walk can only tell which VM it is of */
         t->wanted |= is_in_blob(t, registers.value[DWARF_RIP]);
-        return met;
+        if (met || s->time - t->probed < PROBE)
+            return met;
+        t->probed = s->time;
+        return walk(t, &registers, &memory, &met_lua, err) < 0 ? -1 : t->vms.nr != known;
     }
     for (size_t i = 0; !copy && i < t->vms.nr && i < VM_COPY_ENTRIES; i++)
         read_vm(t, &t->vms.at[i], s->time);
@@ -487,7 +502,7 @@ int vm_target_walk(struct vm_target *t, const struct sample *s, const struct vm_
         return -1;
     t->wanted |= met_lua && !copy;
     t->reads = heap_view_left(&heap);
-    return met;
+    return met || t->vms.nr != known;
 }
 
 /* ---- the log ------------------------------------------------------------------------------- */
