@@ -88,7 +88,8 @@ enum vmentry_kind {
                          prototype, function, trace, machine code), recognised by its header */
     VMENTRY_FUNCTION, /* VMEVENT_STACK: the head of a function that a slot of the stack names */
     VMENTRY_INDEX,    /* VMEVENT_MEM: no memory (address 0), but two u64 that belong together: V8's
-                         tagged BytecodeArray, and the SharedFunctionInfo it is of */
+                         tagged BytecodeArray, and the SharedFunctionInfo it is of; or the address
+                         of a LuaJIT prototype, and its bytes */
     VMENTRY_HEAD,     /* VMEVENT_STACK: the head of an object that is needed whole: of a function's
                          prototype, of the string that names its chunk */
 };

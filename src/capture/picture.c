@@ -17,6 +17,7 @@ enum {
     PAGES_MAX = 1 << 18,   /* that something is kept of: 1 GiB */
     PENDING_MAX = 1 << 13, /* pages of a round that wait to be told */
     RANGE_MAX = 1 << 20,
+    RANGES_MAX = 1 << 20,
 };
 
 /* A part of a page that was told as one. */
@@ -36,9 +37,10 @@ struct page {
     VEC(struct unit) units;
 };
 
-/* What was told by picture_range(). */
+/* What was told by picture_range() and picture_object(). */
 struct range {
     uint64_t address, hash, before, after;
+    uint8_t *bytes; /* of an object; NULL: none */
     uint32_t size;
     uint8_t kind;
     bool marked;
@@ -57,8 +59,9 @@ struct span {
 struct picture {
     struct process_memory *memory;
     unsigned grain;
-    uint64_t serial;
+    uint64_t serial, began; /* of the round */
     struct table pages, ranges; /* page number + 1 -> struct page; address -> struct range */
+    struct table indexed;       /* hash of what picture_index() told */
     VEC(struct page *) pending;
     VEC(struct span) skipped;
     struct picture_stats stats;
@@ -94,9 +97,15 @@ void picture_free(struct picture *p)
         free(page->bytes);
         free(page);
     }
-    table_foreach(slot, &p->ranges) free(slot->value);
+    table_foreach(slot, &p->ranges)
+    {
+        struct range *r = slot->value;
+        free(r->bytes);
+        free(r);
+    }
     table_free(&p->pages);
     table_free(&p->ranges);
+    table_free(&p->indexed);
     vec_free(&p->pending);
     vec_free(&p->skipped);
     process_memory_close(p->memory);
@@ -253,7 +262,9 @@ int picture_flush(struct picture *p, struct error *err)
 
 void picture_index(struct picture *p, uint64_t from, uint64_t to)
 {
-    const uint64_t pair[] = {from, to};
+    const uint64_t pair[] = {from, to}, hash = hash_combine(hash_u64(from), to);
+    if (table_get(&p->indexed, hash) || !table_put(&p->indexed, hash, p))
+        return;
     const struct vmevent_entry entry = {.length = sizeof(pair),
                                         .kind = VMENTRY_INDEX,
                                         .before = payload_now(&p->out),
@@ -267,6 +278,7 @@ void picture_index(struct picture *p, uint64_t from, uint64_t to)
 void picture_begin(struct picture *p)
 {
     p->serial++;
+    p->began = payload_now(&p->out);
 }
 
 /* A page as of this round; NULL: it is not there. */
@@ -404,6 +416,10 @@ static struct range *range_get(struct picture *p, uint64_t address)
     struct range *r = table_get(&p->ranges, address);
     if (r)
         return r;
+    if (p->ranges.nr >= RANGES_MAX) {
+        p->stats.refused++;
+        return NULL;
+    }
     r = calloc(1, sizeof(*r));
     if (r && table_put(&p->ranges, address, r)) {
         r->address = address;
@@ -426,6 +442,7 @@ bool picture_range(struct picture *p, uint64_t address, uint64_t size, uint8_t k
         bool same = r->size == size && r->kind == kind && r->hash == hash;
         if (r->size && !same)
             tell_range(p, r, NULL);
+        free(r->bytes);
         *r = (struct range){.address = address,
                             .hash = hash,
                             .before = before,
@@ -437,4 +454,49 @@ bool picture_range(struct picture *p, uint64_t address, uint64_t size, uint8_t k
     }
     free(bytes);
     return r;
+}
+
+/* ---- objects ------------------------------------------------------------------------------- */
+
+/* A reading of the object that differs from the last. Takes over `bytes`. */
+static void object_changed(struct picture *p, struct range *r, uint8_t *bytes, uint64_t size)
+{
+    if (r->size)
+        tell_range(p, r, NULL);
+    free(r->bytes);
+    *r = (struct range){.address = r->address,
+                        .bytes = bytes,
+                        .before = p->began,
+                        .after = payload_now(&p->out),
+                        .size = (uint32_t)size,
+                        .kind = VMENTRY_OBJECT};
+    tell_range(p, r, bytes);
+}
+
+bool picture_object(struct picture *p, uint64_t address, uint64_t size,
+                    bool (*same)(const void *context, const uint8_t *a, const uint8_t *b,
+                                 size_t size),
+                    const void *context)
+{
+    enum provenance ignored;
+    if (!address || !size || size > RANGE_MAX)
+        return false;
+    uint8_t *bytes = malloc(size);
+    bool read = bytes && peek(p, address, bytes, size, 0, &ignored);
+    struct range *r = read ? range_get(p, address) : NULL;
+    if (!r) {
+        free(bytes);
+        return false;
+    }
+    bool equal = r->bytes && r->size == size &&
+                 (same ? same(context, r->bytes, bytes, size) : !memcmp(r->bytes, bytes, size));
+    if (!equal) {
+        object_changed(p, r, bytes, size);
+        return true;
+    }
+    r->before = p->began;
+    r->after = payload_now(&p->out);
+    r->marked = false;
+    free(bytes);
+    return true;
 }

@@ -32,7 +32,12 @@ bool picture_keep(struct picture *p, uint64_t address, uint64_t size);
 /* A range that changes as the program runs, read now as one piece; `kind`: enum vmentry_kind.
  * False: it cannot be read. */
 bool picture_range(struct picture *p, uint64_t address, uint64_t size, uint8_t kind);
-/* Two words that belong together, of no memory: VMENTRY_INDEX. */
+/* An object that does not change while it lives, but for what `same` leaves out (NULL: nothing). */
+bool picture_object(struct picture *p, uint64_t address, uint64_t size,
+                    bool (*same)(const void *context, const uint8_t *a, const uint8_t *b,
+                                 size_t size),
+                    const void *context);
+/* Two words that belong together, of no memory: VMENTRY_INDEX. Told once. */
 void picture_index(struct picture *p, uint64_t from, uint64_t to);
 /* The round is over: what is new or differs is told. -1: it cannot be written. */
 int picture_end(struct picture *p, struct error *err);

@@ -181,7 +181,7 @@ static int take_objects(struct snapshot *s, struct subject *t, struct error *err
         t->gone = true;
     s->out->rounds++;
     uint64_t took = monotonic() - began;
-    t->next_objects = began + took + (SHARE * took > SECOND ? SHARE * took : SECOND);
+    t->next_objects = began + took + (SHARE * took > SECOND / 4 ? SHARE * took : SECOND / 4);
     return picture_end(t->picture, err);
 }
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 enum {
+    GCT_STRING = 4,
     GCT_STATE = 6,
     GCT_PROTO = 7,
     GCT_FUNCTION = 8,
@@ -126,26 +127,43 @@ static uint64_t peek_ref(const struct snapshot_lua *s, const struct luajit_layou
     return peek(s, address, bytes, (size_t)l->ref_size) ? load_ref(bytes, l) : 0;
 }
 
+static bool is_same_object(const void *layout, const uint8_t *a, const uint8_t *b, size_t size)
+{
+    return object_same(layout, a, b, size);
+}
+
 static uint64_t keep_object(struct snapshot_lua *s, const struct luajit_layout *l, uint64_t address)
 {
     uint64_t size = object_size(&s->sizes, l, address);
-    bool kept = size && size <= OBJECT_MAX && picture_keep(s->picture, address, size);
+    bool kept = size && size <= OBJECT_MAX &&
+                picture_object(s->picture, address, size, is_same_object, l);
     return kept ? size : 0;
+}
+
+/* A string that is no longer. */
+static void keep_string(struct snapshot_lua *s, const struct luajit_layout *l, uint64_t address,
+                        uint32_t longest)
+{
+    uint8_t head[HEAD];
+    uint32_t length;
+    if (address && peek(s, address, head, sizeof(head)) && head[l->gct] == GCT_STRING &&
+        peek(s, address + (uint64_t)l->str_len, &length, sizeof(length)) && length <= longest)
+        (void)keep_object(s, l, address);
 }
 
 /* A prototype, and the strings among its constants: names of fields, globals and methods. */
 static void keep_proto(struct snapshot_lua *s, const struct luajit_layout *l, uint64_t address)
 {
-    const struct memory_layer layer = picture_layer(s->picture);
+    const struct memory_layer layer = picture_peek(s->picture);
     const struct memory m = {.layers = &layer, .nr_layers = 1};
     struct luajit_proto p;
-    char file[PROTO_FILE_MAX], name[PROTO_NAME_MAX];
-    enum provenance ignored = PROVENANCE_EXACT;
-    if (!keep_object(s, l, address) || !luajit_proto_read(&m, l, address, &p))
+    uint64_t size = keep_object(s, l, address);
+    if (!size || !luajit_proto_read(&m, l, address, &p))
         return;
-    (void)luajit_proto_file(&p, &m, file, &ignored);
+    picture_index(s->picture, address, size);
+    keep_string(s, l, p.head.chunkname, OBJECT_MAX);
     for (uint32_t i = 0; i < p.head.sizekgc && i < CONSTANTS_MAX; i++)
-        (void)luajit_proto_string(&p, &m, i, name);
+        keep_string(s, l, luajit_proto_constant(&p, i), PROTO_NAME_MAX);
     luajit_proto_free(&p);
     (void)table_put(&s->protos, address, s);
 }
@@ -175,7 +193,7 @@ static void keep_trace(struct snapshot_lua *s, const struct luajit_layout *l, ui
     uint8_t head[TRACE_HEAD];
     if (keep_object(s, l, address) && peek(s, address, head, sizeof(head)) &&
         object_extra(l, head, sizeof(head), &extra))
-        (void)picture_keep(s->picture, extra.address, extra.length);
+        (void)picture_object(s->picture, extra.address, extra.length, NULL, NULL);
 }
 
 /* The array of traces, as it is; those that are new there, or all. */
@@ -187,7 +205,7 @@ static void keep_traces(struct snapshot_lua *s, struct vm *vm, bool all)
     if (l->trace == LUAJIT_UNKNOWN || l->sizetrace == LUAJIT_UNKNOWN ||
         !(array = peek_ref(s, l, g + (uint64_t)l->trace)) ||
         !peek(s, g + (uint64_t)l->sizetrace, &nr, sizeof(nr)) || !nr || nr > LUAJIT_TRACES_MAX ||
-        !picture_range(s->picture, array, nr * ref, VMENTRY_JIT) || !vec_reserve(&vm->traces, nr))
+        !picture_range(s->picture, array, nr * ref, VMENTRY_TRACE) || !vec_reserve(&vm->traces, nr))
         return;
     while (vm->traces.nr < nr)
         vm->traces.at[vm->traces.nr++] = 0;

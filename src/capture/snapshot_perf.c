@@ -21,7 +21,7 @@
 
 #define PERF_LINE                                                   \
     "perf record -a -k mono --call-graph=dwarf,65528 -e cpu-clock " \
-    "-e bpf-output/no-inherit=1,call-graph=no,name=ljperf/"
+    "-e bpf-output/no-inherit=1,call-graph=no,period=1,name=ljperf/"
 
 /* A descriptor of perf's, ours now. */
 struct perf_fd {

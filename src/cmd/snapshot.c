@@ -30,7 +30,7 @@ static const char usage[] =
     "      --duration S     seconds; 0: everything once\n"
     "      --perf PID       a running perf record -a: copies of Lua stacks with each of its\n"
     "                       samples, in its own file. It must have been started with\n"
-    "                       '-e bpf-output/no-inherit=1,call-graph=no,name=ljperf/'\n"
+    "                       '-e bpf-output/no-inherit=1,call-graph=no,period=1,name=ljperf/'\n"
     "  -q, --quiet          only errors\n"
     "  -v, --verbose        say more\n"
     "  -h, --help           this text\n";

@@ -27,6 +27,13 @@ static bool name_frame(void *context, const struct memory *m, const struct luaji
     return true;
 }
 
+/* Of a snapshot: by an address in its bytecode. */
+static uint64_t find_prototype(void *context, uint64_t address)
+{
+    const struct sample_lua *lua = context;
+    return snapshots_prototype(lua->worker->replay->snapshots, lua->place->pid, address);
+}
+
 /* The VMs that were copied with the sample, or found by a snapshot: where references have 32 bits no
  * register of a trace says whose it is. */
 static void use_known_vms(struct sample_lua *lua)
@@ -74,6 +81,8 @@ const struct walker *sample_walker(struct replay_worker *w, const struct session
     ret->asked = false;
     ret->copy = NULL;
     ret->process = (struct luajit_process){.namer = {.name = name_frame, .context = ret}};
+    if (w->replay->snapshots)
+        ret->process.prototype = find_prototype;
     ret->inner = luajit_walker(&ret->process);
     ret->outer = (struct walker){
         .wants = wants, .step = step, .state_size = ret->inner.state_size, .context = ret};

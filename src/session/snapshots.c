@@ -511,3 +511,9 @@ size_t snapshots_functions(const struct snapshots *s, uint32_t pid, uint64_t byt
         nr += min(max - nr, vmlog_functions(s->apart, pid, bytecode, ret + nr, max - nr));
     return nr;
 }
+
+uint64_t snapshots_prototype(const struct snapshots *s, uint32_t pid, uint64_t address)
+{
+    uint64_t found = s && s->beside ? vmlog_prototype(s->beside, pid, address) : 0;
+    return found || !s || !s->apart ? found : vmlog_prototype(s->apart, pid, address);
+}

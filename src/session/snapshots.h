@@ -32,7 +32,8 @@ struct snapshot_layers {
 /* What there is of a process. `ret` must stay as long as its layers. */
 void snapshots_layers(const struct snapshots *s, uint32_t pid, struct snapshot_layers *ret);
 
-/* As vmlog_globals() and vmlog_functions(). */
+/* As vmlog_globals(), vmlog_functions() and vmlog_prototype(). */
+uint64_t snapshots_prototype(const struct snapshots *s, uint32_t pid, uint64_t address);
 size_t snapshots_globals(const struct snapshots *s, uint32_t pid, uint64_t *ret, size_t max);
 size_t snapshots_functions(const struct snapshots *s, uint32_t pid, uint64_t bytecode,
                            uint64_t *ret, size_t max);

@@ -110,6 +110,8 @@ size_t vmlog_functions(const struct vmlog *log, uint32_t pid, uint64_t bytecode,
 /* Note one of the latter. */
 int vmlog_add_function(struct vmlog *log, uint32_t pid, uint64_t bytecode, uint64_t function,
                        struct error *err);
+/* The LuaJIT prototype that has this address in its block; 0: none was noted. */
+uint64_t vmlog_prototype(const struct vmlog *log, uint32_t pid, uint64_t address);
 
 /* The log as a process had it at the time that is asked for. */
 struct vmlog_view {

@@ -39,7 +39,8 @@ struct life {
     size_t first, nr; /* its versions, once settled */
 };
 
-/* Two words that belong together: of V8 (VMENTRY_INDEX), or a VM's address and 0. */
+/* Two words that belong together: of V8 (VMENTRY_INDEX), a prototype's address and bytes
+ * (VMENTRY_OBJECT), or a VM's address and 0 (VMENTRY_GLOBAL). */
 struct note {
     uint64_t from, to;
     uint32_t pid;
@@ -292,7 +293,9 @@ static int add_index(struct vmlog *log, uint32_t pid, const struct vmevent_entry
     if (e->length != sizeof(pair) || !e->bytes)
         return 0;
     memcpy(pair, e->bytes, sizeof(pair));
-    return vmlog_add_function(log, pid, pair[0], pair[1], err);
+    if (pair[0] & 1)
+        return vmlog_add_function(log, pid, pair[0], pair[1], err);
+    return note_add(log, (struct note){pair[0], pair[1], pid, VMENTRY_OBJECT}, err);
 }
 
 static int by_note(const void *a, const void *b)
@@ -345,6 +348,22 @@ size_t vmlog_functions(const struct vmlog *log, uint32_t pid, uint64_t bytecode,
             ret[nr - 1] = n->to;
     }
     return nr;
+}
+
+uint64_t vmlog_prototype(const struct vmlog *log, uint32_t pid, uint64_t address)
+{
+    enum { BACK = 8 }; /* of several that stood at one place, each has its size */
+    const struct note like = {
+        .from = address, .to = UINT64_MAX, .pid = pid, .kind = VMENTRY_OBJECT};
+    size_t at = note_from(log, like);
+    for (unsigned i = 0; i < BACK && at-- > 0; i++) {
+        const struct note *n = &log->notes.at[at];
+        if (n->pid != pid || n->kind != VMENTRY_OBJECT)
+            break;
+        if (address - n->from < n->to)
+            return n->from;
+    }
+    return 0;
 }
 
 size_t vmlog_globals(const struct vmlog *log, uint32_t pid, uint64_t *ret, size_t max)

@@ -15,6 +15,7 @@ Who is right:
 All samples of the program's main loop count. One of:
   exact       every frame right and unmarked, to the entry
   marked      right, some frames marked as not exact
+  leaf        the innermost function is right, the stack says that its callers are missing
   marked-wrong, wrong   a frame is wrong; from the leaf to it one is marked, or none
   missing     Lua is missing, and the stack says so or shows none
   incomplete  the stack does not reach the entry
@@ -29,7 +30,7 @@ import sys
 
 FRAME = re.compile(r'^\t *([0-9a-f]+) (.*) \(([^ ]*)\)(?: \[(.*)\])?$')
 HEAD = re.compile(r'^(.*?) +(\d+) .*?(\d+)\.(\d{9}): +\d+ +\S')
-VERDICTS = ['exact', 'marked', 'missing', 'incomplete', 'marked-wrong', 'wrong']
+VERDICTS = ['exact', 'marked', 'leaf', 'missing', 'incomplete', 'marked-wrong', 'wrong']
 INTERPRETER_BYTES_MIN = 8192
 
 
@@ -333,6 +334,18 @@ def check_leaf(lua, top, sample, facts, interpreter, truth):
     return ''
 
 
+def judge_leaf(sample, lua, unknown, facts, interpreter, truth):
+    """The same of a stack with an unknown frame: what stands above it counts, too."""
+    lua = lua[:lua.index(unknown)]
+    top = leading(lua)
+    if top is None:
+        return 'missing', unknown.name, ''
+    try:
+        return 'leaf', '', check_leaf(lua, top, sample, facts, interpreter, truth)
+    except Wrong as e:
+        return ('marked-wrong' if any(f.marked for f in lua) else 'wrong'), 'leaf: ' + e.args[0], ''
+
+
 def judge(sample, facts, interpreter, truth):
     """(verdict, why, how the leaf was told)."""
     lua = [f for f in sample.frames if f.lua]
@@ -342,7 +355,7 @@ def judge(sample, facts, interpreter, truth):
         return 'missing', 'no Lua frames', ''
     unknown = [f for f in lua if f.unknown]
     if unknown:
-        return 'missing', unknown[0].name, ''
+        return judge_leaf(sample, lua, unknown[0], facts, interpreter, truth)
     marked = any(f.marked for f in sample.frames)
     told = ''
     try:
@@ -391,7 +404,7 @@ def main():
         verdict, why, told = judge(sample, facts, interpreter, truth)
         counts[verdict] += 1
         tolds[told or 'nobody'] += 1
-        if verdict not in ('exact', 'marked'):
+        if verdict not in ('exact', 'marked', 'leaf'):
             key = verdict + ': ' + re.sub(r'0x[0-9a-f]+|\d+|\{.*', '#', why)
             whys[key] += 1
         elif verdict == 'marked' or told in ('no line', 'trace, another line', 'builtin'):

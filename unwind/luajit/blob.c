@@ -211,7 +211,7 @@ static bool emit_segment(struct luajit_walk *w, const struct luajit_state *L, st
     if (end == LUAJIT_SEGMENT_BAD) {
         emit_undo(&e);
         s->lost = true;
-        return emit_unknown(w, cfa);
+        return emit_alone(w, cfa);
     }
     if (!emit_end(&e))
         return false;
@@ -280,7 +280,7 @@ static bool emit_block(struct luajit_walk *w, uint64_t si, uint64_t o)
     if (!block_state(w, si, &L)) {
         /* lj_ccallback_enter has not stored it yet. */
         bool none = o == (uint64_t)w->vm.layout->callback_return || has_no_frames_yet(w, si, o);
-        return none ? emit_native(w, cfa) : emit_unknown(w, cfa);
+        return none ? emit_native(w, cfa) : emit_alone(w, cfa);
     }
     struct segment *s = segment_get(w, L.address, L.cframe & ~UINT64_C(3));
     if (!s)
@@ -297,13 +297,13 @@ static bool emit_block(struct luajit_walk *w, uint64_t si, uint64_t o)
         /* Not linked yet or any more (an error is unwinding it): no Lua frames are its own. But a
          * chain that was lost, or memory of another moment, tells nothing. */
         bool passed = !s->begun && s->si > si && w->r.provenance == PROVENANCE_EXACT;
-        return passed ? emit_native(w, cfa) : emit_unknown(w, cfa);
+        return passed ? emit_native(w, cfa) : emit_alone(w, cfa);
     }
     segment_pass(w, s, si);
     if (has_no_frames_yet(w, si, o))
         return emit_native(w, cfa);
     if (s->lost)
-        return emit_unknown(w, cfa);
+        return emit_alone(w, cfa);
     return emit_segment(w, &L, s, si, o);
 }
 

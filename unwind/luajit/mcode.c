@@ -294,9 +294,7 @@ static enum walker_result finish_segment(struct luajit_walk *w, struct segment *
     return WALKER_STEPPED;
 }
 
-/* Where a build does not say which snapshot covers the code, the one of the next guard may be one
- * too late: are the functions the same in the one before? */
-static bool same_functions_before(struct luajit_walk *w, const struct luajit_trace *t,
+bool same_functions_before(struct luajit_walk *w, const struct luajit_trace *t,
                                   uint32_t number)
 {
     struct luajit_inlined in, before;
@@ -331,6 +329,8 @@ static enum luajit_segment_end emit_trace(struct luajit_walk *w, const struct lu
             return end;
         emit_undo(e);
     }
+    if (w->process->prototype) /* what stands at `base` now says less than the trace itself */
+        return LUAJIT_SEGMENT_BAD;
     e->weakest = PROVENANCE_GUESS;
     e->trace = t->number;
     e->inlined = false;
@@ -364,7 +364,8 @@ static bool trace_block(struct luajit_walk *w, const struct luajit_trace *t,
 
 /* The VM's memory does not fit the stack (it is of another moment): only the native side, as far as
  * the trace's own frame size goes. */
-static enum walker_result step_unfitting(struct luajit_walk *w, const struct luajit_trace *t)
+static enum walker_result step_unfitting(struct luajit_walk *w, const struct luajit_trace *t,
+                                         uint32_t exitno)
 {
     struct luajit_state L;
     uint64_t si = walk_register(w, DWARF_RSP) + 16 + t->spadjust;
@@ -376,7 +377,7 @@ static enum walker_result step_unfitting(struct luajit_walk *w, const struct lua
     struct segment *s = segment_get(w, L.address, 0);
     if (s)
         s->lost = true;
-    if (!emit_unknown(w, cfa))
+    if (!emit_trace_alone(w, t, exitno, cfa))
         return WALKER_NO_MEMORY;
     return leave_trace_block(w, si) ? WALKER_STEPPED : WALKER_NO;
 }
@@ -395,14 +396,16 @@ static enum walker_result step_trace(struct luajit_walk *w, const struct luajit_
     struct luajit_state L;
     uint64_t si, base = 0;
     if (!running_state(w, running_field(w->vm.layout), &L) || !trace_block(w, t, &L, pushed, &si))
-        return step_unfitting(w, t);
+        return step_unfitting(w, t, exitno);
     rest_on_reads(w);
     struct emitter e;
+    const uint32_t exit = exitno;
     struct luajit_place next;
     struct segment *s = segment_get(w, L.address, si);
     emit_begin(&e, w, L.address, si + (uint64_t)w->vm.layout->frame_size);
     if (!s || s->lost || s->begun)
-        return emit_unknown(w, e.cfa) && leave_trace_block(w, si) ? WALKER_STEPPED : WALKER_NO;
+        return emit_trace_alone(w, t, exit, e.cfa) && leave_trace_block(w, si) ? WALKER_STEPPED
+                                                                               : WALKER_NO;
     segment_pass(w, s, si);
     luajit_read_ref(&w->r, w->vm.g + (uint64_t)w->vm.layout->jit_base, &base);
     bool guess = false, found = exitno != UINT32_MAX;
@@ -415,7 +418,14 @@ static enum walker_result step_trace(struct luajit_walk *w, const struct luajit_
         e.weakest = PROVENANCE_GUESS;
     enum luajit_segment_end end =
         emit_trace(w, &L, t, found, exitno, base ? base : L.base, &e, &next);
-    enum walker_result got = finish_segment(w, s, &e, end, next);
+    enum walker_result got;
+    if (end == LUAJIT_SEGMENT_BAD && w->process->prototype) {
+        emit_undo(&e);
+        s->begun = s->lost = true;
+        got = emit_trace_alone(w, t, exit, e.cfa) ? WALKER_STEPPED : WALKER_NO_MEMORY;
+    } else {
+        got = finish_segment(w, s, &e, end, next);
+    }
     if (got != WALKER_STEPPED)
         return got;
     return leave_trace_block(w, si) ? WALKER_STEPPED : WALKER_NO;

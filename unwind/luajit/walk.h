@@ -17,6 +17,9 @@
  *    has no name in a stripped file;
  *  - helpers of the VM that hold no Lua frame (entry and exit of an entry, lj_vm_cpcall, the leaf
  *    helpers, exit stubs, callback slots) stay native frames;
+ *  - a segment of which no Lua stack of this moment is known, but a list of all prototypes is: the
+ *    function that the program counter is in, and what a trace has inlined (image), with such a
+ *    frame below;
  *  - a segment that cannot be told (VM memory not recorded, of another moment, or damaged) is one
  *    frame of kind FRAME_LUA with function 0. Native frames go on behind it: the C frame's
  *    place does not depend on the VM's memory, but for traces, where it is then searched for and
@@ -48,6 +51,10 @@ struct luajit_process {
     const struct luajit_blob *blobs; /* interpreters that are mapped */
     size_t nr_blobs;
     struct luajit_namer namer;
+    /* The prototype that a list of all has with this address in its block, 0: none; called with the
+     * namer's context. Where Lua stacks of other moments only are known, the function that runs is
+     * then told by registers alone. NULL: there is no list. */
+    uint64_t (*prototype)(void *context, uint64_t address);
 };
 
 /* The walker of a process, for unwind_input. */

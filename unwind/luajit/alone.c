@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What registers and traces tell without a Lua stack: the interpreter's program counter is in the
+ * bytecode of one prototype, and so are those of a trace's snapshots. Who called is not known.
+ */
+#include "unwind/luajit/walk_internal.h"
+
+enum { GG_MAX = 1 << 16 }; /* no larger is GG_State: what points into it is no bytecode */
+
+/* `pc`: of the next instruction. */
+static bool listed_function(struct luajit_walk *w, uint64_t pc, struct luajit_function *ret)
+{
+    const struct luajit_process *p = w->process;
+    uint64_t proto = p->prototype && pc ? p->prototype(p->namer.context, pc - 1) : 0;
+    *ret = (struct luajit_function){.address = proto, .proto = proto, .lua = true};
+    return proto && luajit_code_read(&w->r, proto, &ret->code, &ret->sizebc) &&
+           luajit_pc_inside(ret, pc);
+}
+
+/* The callers. */
+static bool emit_callers(struct luajit_walk *w, enum provenance provenance)
+{
+    const struct frame f = {.kind = FRAME_LUA, .provenance = (uint8_t)provenance};
+    if (*w->step->frames_left == 0)
+        return true;
+    (*w->step->frames_left)--;
+    return vec_push(&w->step->out->frames, f);
+}
+
+bool emit_alone(struct luajit_walk *w, uint64_t cfa)
+{
+    struct luajit_function f;
+    struct emitter e;
+    uint64_t pc = walk_knows(w, DWARF_RBX) ? vm_register(w, DWARF_RBX) : 0;
+    w->r.provenance = PROVENANCE_EXACT;
+    if (!listed_function(w, pc, &f))
+        return emit_unknown(w, cfa);
+    emit_begin(&e, w, 0, cfa);
+    e.weakest = PROVENANCE_IMAGE;
+    emit_function(&e, &f, pc);
+    return emit_end(&e) && emit_callers(w, PROVENANCE_IMAGE);
+}
+
+/* An inlined frame's function: a constant of the trace, or by its place in the list. */
+static struct luajit_function inlined(struct luajit_walk *w, uint64_t func, uint64_t pc)
+{
+    struct luajit_function f = {0};
+    if (func)
+        f = *luajit_function_read(&w->r, func);
+    if ((f.address && (!f.lua || luajit_pc_inside(&f, pc))) || listed_function(w, pc, &f))
+        return f;
+    return (struct luajit_function){.unread = true};
+}
+
+bool emit_trace_alone(struct luajit_walk *w, const struct luajit_trace *t, uint32_t number,
+                      uint64_t cfa)
+{
+    struct luajit_inlined in;
+    struct luajit_function start;
+    struct emitter e;
+    bool guess = false;
+    uint64_t at = walk_register(w, DWARF_RIP) - !walk_is_exact(w) - t->mcode;
+    if (!w->process->prototype ||
+        (number == UINT32_MAX &&
+         !luajit_snapshot_at(&w->r, w->vm.g, t, (uint32_t)at, &number, &guess)) ||
+        !luajit_snapshot_frames(&w->r, t, number, &in) ||
+        !listed_function(w, in.start_pc, &start))
+        return emit_unknown(w, cfa);
+    emit_begin(&e, w, 0, cfa);
+    e.weakest = guess && !same_functions_before(w, t, number) ? PROVENANCE_GUESS : PROVENANCE_IMAGE;
+    e.trace = t->number;
+    e.inlined = true;
+    for (unsigned i = 0; i < in.nr; i++) {
+        struct luajit_function f = inlined(w, in.frames[i].func, in.frames[i].pc);
+        /* A call of C or a builtin is being prepared, of which is not known yet. */
+        if (i == 0 && f.unread && in.frames[i].pc - w->vm.g < GG_MAX)
+            continue;
+        if (!emit_function(&e, &f, in.frames[i].pc))
+            break;
+    }
+    e.inlined = false;
+    emit_function(&e, &start, in.start_pc);
+    return emit_end(&e) && emit_callers(w, PROVENANCE_IMAGE);
+}
