@@ -160,6 +160,9 @@ int sample_walk_group(struct replay_worker *w, struct job_sample *group, size_t 
 const struct walker *sample_walker(struct replay_worker *w, const struct session_place *place,
                                    struct sample_lua *ret);
 
+/* lua.c: a copy of the VM came with the sample; it must stay as well. */
+void sample_use_copy(struct sample_lua *lua, const struct vm_copy *copy);
+
 /* js.c: the walker for a sample's JavaScript, around that for its Lua; both must stay, as `place`.
  */
 const struct walker *sample_js_walker(struct replay_worker *w, const struct session_place *place,

@@ -83,8 +83,15 @@ const struct walker *sample_walker(struct replay_worker *w, const struct session
     ret->process = (struct luajit_process){.namer = {.name = name_frame, .context = ret}};
     if (w->replay->snapshots)
         ret->process.prototype = find_prototype;
+    ret->process.apart = w->replay->snapshots;
     ret->inner = luajit_walker(&ret->process);
     ret->outer = (struct walker){
         .wants = wants, .step = step, .state_size = ret->inner.state_size, .context = ret};
     return &ret->outer;
+}
+
+void sample_use_copy(struct sample_lua *lua, const struct vm_copy *copy)
+{
+    lua->copy = copy;
+    lua->process.apart &= copy->reason != VMEVENT_MATCHED;
 }

@@ -173,7 +173,7 @@ static void user_input(struct replay_worker *w, struct job_sample *s, size_t at,
     ret->max_frames = w->replay->options.max_stack;
     ret->walker = sample_walker(w, &s->place, &w->luas[at]);
     if (s->copy.bytes && !s->copy_differs)
-        w->luas[at].copy = &w->copies[at];
+        sample_use_copy(&w->luas[at], &w->copies[at]);
     ret->walker = sample_js_walker(w, &s->place, ret->walker, &w->jss[at]);
     w->jss[at].process.no_objects = !w->replay->log && !w->replay->snapshots;
 }

@@ -268,6 +268,8 @@ static bool is_no_block(struct luajit_walk *w, uint64_t si, uint64_t o, uint64_t
     w->r.provenance = PROVENANCE_EXACT;
     if (!is_executable(w, ra, false))
         return true;
+    if (w->process->apart)
+        return false;
     return !block_state(w, si, &L) && !is_unrecorded(w, read_L(w, si));
 }
 

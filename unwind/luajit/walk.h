@@ -55,6 +55,9 @@ struct luajit_process {
      * namer's context. Where Lua stacks of other moments only are known, the function that runs is
      * then told by registers alone. NULL: there is no list. */
     uint64_t (*prototype)(void *context, uint64_t address);
+    /* What is known of Lua's memory is of other moments: where native frames stand does not rest on
+     * it as long as their own words say. */
+    bool apart;
 };
 
 /* The walker of a process, for unwind_input. */
