@@ -47,8 +47,8 @@ const uint64_t *copier_ids(const struct copier *c, size_t *nr);
 /* Run on this sampling event and on what it is inherited by. */
 int copier_attach(struct copier *c, int sampling_fd, struct error *err);
 
-/* For events that another program has opened: write through its bpf-output event of that cpu; run on
- * its sampling event, until copier_free() (Linux 5.15). The descriptors stay the caller's. */
+/* For events that another program has opened: write through its bpf-output event of that cpu; run
+ * on its sampling event, until copier_free() (Linux 5.15). The descriptors stay the caller's. */
 int copier_use_output(struct copier *c, int cpu, int fd, struct error *err);
 int copier_link(struct copier *c, int sampling_fd, struct error *err);
 

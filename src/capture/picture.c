@@ -59,7 +59,7 @@ struct span {
 struct picture {
     struct process_memory *memory;
     unsigned grain;
-    uint64_t serial, began; /* of the round */
+    uint64_t serial, began;     /* of the round */
     struct table pages, ranges; /* page number + 1 -> struct page; address -> struct range */
     struct table indexed;       /* hash of what picture_index() told */
     VEC(struct page *) pending;

@@ -135,8 +135,8 @@ static bool is_same_object(const void *layout, const uint8_t *a, const uint8_t *
 static uint64_t keep_object(struct snapshot_lua *s, const struct luajit_layout *l, uint64_t address)
 {
     uint64_t size = object_size(&s->sizes, l, address);
-    bool kept = size && size <= OBJECT_MAX &&
-                picture_object(s->picture, address, size, is_same_object, l);
+    bool kept =
+        size && size <= OBJECT_MAX && picture_object(s->picture, address, size, is_same_object, l);
     return kept ? size : 0;
 }
 

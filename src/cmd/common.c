@@ -366,6 +366,22 @@ static void say_copies(const struct replay_stats *st)
                 st->copies_unused, st->copies);
 }
 
+/* What would have recorded what is missing. */
+static void say_untold(const struct replay_stats *st)
+{
+    static const char *const advice = "record with: ljperf record; or beside perf record: ljperf "
+                                      "snapshot -p PID, then --snapshot";
+    if (st->lua_untold)
+        fprintf(stderr,
+                "ljperf: the Lua functions of %" PRIu64 " samples are not in the recording (%s)\n",
+                st->lua_untold, advice);
+    if (st->js_untold)
+        fprintf(stderr,
+                "ljperf: JavaScript functions of %" PRIu64
+                " samples are not in the recording (%s; or node --perf-basic-prof)\n",
+                st->js_untold, advice);
+}
+
 static void say_stacks(const struct replay_stats *st, const char *input)
 {
     uint64_t complete = st->ends[STACK_COMPLETE];
@@ -412,6 +428,7 @@ void common_summary(const struct common *c, struct replay *r)
                 st->unsupported_abi);
     if (!c->quiet) {
         say_copies(st);
+        say_untold(st);
         say_stacks(st, perfdata_path(replay_perfdata(r)));
     }
 }

@@ -76,7 +76,7 @@ struct replay {
     pthread_mutex_t read_lock; /* reader, session, turns given out */
     struct member_table *members;
     struct copy_table *copies;
-    struct vmlog *log; /* what the recorder read of processes; NULL: nothing */
+    struct vmlog *log;           /* what the recorder read of processes; NULL: nothing */
     struct snapshots *snapshots; /* the same, of others; NULL: none */
     uint64_t next_turn;
     bool at_end;

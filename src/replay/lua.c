@@ -34,8 +34,8 @@ static uint64_t find_prototype(void *context, uint64_t address)
     return snapshots_prototype(lua->worker->replay->snapshots, lua->place->pid, address);
 }
 
-/* The VMs that were copied with the sample, or found by a snapshot: where references have 32 bits no
- * register of a trace says whose it is. */
+/* The VMs that were copied with the sample, or found by a snapshot: where references have 32 bits
+ * no register of a trace says whose it is. */
 static void use_known_vms(struct sample_lua *lua)
 {
     uint64_t gs[VM_COPY_VMS];

@@ -280,6 +280,32 @@ static bool has_guess(const struct job *job, const struct job_sample *s)
     return false;
 }
 
+/* Generated code that no perf map or jitdump describes, in a process that runs node. */
+static bool is_untold_js(const struct job *job, const struct job_sample *s)
+{
+    bool generated = false, node = false;
+    for (size_t i = s->nr_kernel; i < s->nr_frames; i++) {
+        const struct frame *f = &job->frames.at[s->first_frame + i];
+        const struct mapping *m = f->kind == FRAME_NATIVE ? f->code : NULL;
+        if (!m)
+            continue;
+        generated |= m->dso->kind == DSO_PSEUDO;
+        node |= strncmp(m->dso->short_name, "node", 4) == 0 ||
+                strncmp(m->dso->short_name, "libnode", 7) == 0;
+    }
+    return generated && node;
+}
+
+static bool is_untold_lua(const struct job *job, const struct job_sample *s)
+{
+    for (size_t i = s->nr_kernel; i < s->nr_frames; i++) {
+        const struct frame *f = &job->frames.at[s->first_frame + i];
+        if (f->kind == FRAME_LUA && !f->function)
+            return true;
+    }
+    return false;
+}
+
 static int count_job(struct replay *r, const struct job *job, struct error *err)
 {
     struct replay_stats *st = &r->stats;
@@ -296,6 +322,10 @@ static int count_job(struct replay *r, const struct job *job, struct error *err)
         st->frames += s->nr_frames - s->nr_kernel;
         st->ends[s->end]++;
         st->guessed += has_guess(job, s);
+        if (!r->log && !r->snapshots) {
+            st->lua_untold += is_untold_lua(job, s);
+            st->js_untold += is_untold_js(job, s);
+        }
         if (s->end != STACK_COMPLETE &&
             stop_table_add(r->stops, s->end, end_mapping(s), s->end_pc, err) < 0)
             return -1;

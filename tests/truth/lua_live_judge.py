@@ -389,6 +389,7 @@ def main():
     parser.add_argument('--truth', action='append', required=True)
     parser.add_argument('--facts', action='append', required=True)
     parser.add_argument('--exact-min', type=float, default=99.5, help='percent')
+    parser.add_argument('--told-min', type=float, default=0, help='percent that are exact, marked or leaf')
     parser.add_argument('--wrong-max', type=float, default=0.05, help='percent')
     parser.add_argument('--missing-max', type=float, default=0.5, help='percent')
     parser.add_argument('--incomplete-max', type=float, default=0.5, help='percent')
@@ -431,6 +432,9 @@ def report(options, counts, whys, tolds):
     missed = []
     if share['exact'] < options.exact_min:
         missed.append('exact %.3f %% < %g %%' % (share['exact'], options.exact_min))
+    told = share['exact'] + share['marked'] + share['leaf']
+    if told < options.told_min:
+        missed.append('told %.3f %% < %g %%' % (told, options.told_min))
     if share['wrong'] > options.wrong_max:
         missed.append('wrong %.3f %% > %g %%' % (share['wrong'], options.wrong_max))
     if share['missing'] > options.missing_max:

@@ -17,6 +17,16 @@ static bool listed_function(struct luajit_walk *w, uint64_t pc, struct luajit_fu
            luajit_pc_inside(ret, pc);
 }
 
+bool pc_is_listed(struct luajit_walk *w)
+{
+    struct luajit_function ignored;
+    enum provenance before = w->r.provenance;
+    bool listed =
+        walk_knows(w, DWARF_RBX) && listed_function(w, vm_register(w, DWARF_RBX), &ignored);
+    w->r.provenance = before;
+    return listed;
+}
+
 /* The callers. */
 static bool emit_callers(struct luajit_walk *w, enum provenance provenance)
 {
@@ -63,8 +73,7 @@ bool emit_trace_alone(struct luajit_walk *w, const struct luajit_trace *t, uint3
     if (!w->process->prototype ||
         (number == UINT32_MAX &&
          !luajit_snapshot_at(&w->r, w->vm.g, t, (uint32_t)at, &number, &guess)) ||
-        !luajit_snapshot_frames(&w->r, t, number, &in) ||
-        !listed_function(w, in.start_pc, &start))
+        !luajit_snapshot_frames(&w->r, t, number, &in) || !listed_function(w, in.start_pc, &start))
         return emit_unknown(w, cfa);
     emit_begin(&e, w, 0, cfa);
     e.weakest = guess && !same_functions_before(w, t, number) ? PROVENANCE_GUESS : PROVENANCE_IMAGE;

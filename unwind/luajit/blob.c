@@ -164,8 +164,12 @@ static enum luajit_segment_end walk_top(struct luajit_walk *w, const struct luaj
     struct place_search search;
     struct luajit_place at;
     enum provenance before = w->r.provenance;
+    /* A stack of another moment is believed where the program counter is in its newest frame. */
+    bool must_run = w->process->apart && pc_is_listed(w);
     places_begin(w, L, si, o, &search);
     while (places_next(&search, &at)) {
+        if (must_run && at.pc != search.rbx)
+            continue;
         struct luajit_sink sink = emit_sink(e);
         bool omit = e->omit_c;
         w->r.provenance = before;

@@ -294,8 +294,7 @@ static enum walker_result finish_segment(struct luajit_walk *w, struct segment *
     return WALKER_STEPPED;
 }
 
-bool same_functions_before(struct luajit_walk *w, const struct luajit_trace *t,
-                                  uint32_t number)
+bool same_functions_before(struct luajit_walk *w, const struct luajit_trace *t, uint32_t number)
 {
     struct luajit_inlined in, before;
     if (number == 0)

@@ -97,8 +97,10 @@ bool emit_unknown(struct luajit_walk *w, uint64_t cfa);
 
 /* ---- alone.c: without a Lua stack of this moment -------------------------------------------- */
 
-/* The function whose bytecode the program counter is in, if a list of prototypes tells; and then, or
- * else, a frame nobody can tell. false: memory is out. */
+/* Whether a list of prototypes knows the interpreter's program counter. */
+bool pc_is_listed(struct luajit_walk *w);
+/* The function whose bytecode the program counter is in, if a list of prototypes tells; and then,
+ * or else, a frame nobody can tell. false: memory is out. */
 bool emit_alone(struct luajit_walk *w, uint64_t cfa);
 /* The same of trace `t`, at its exit `number`, or (UINT32_MAX) where the frame executes it. */
 bool emit_trace_alone(struct luajit_walk *w, const struct luajit_trace *t, uint32_t number,
@@ -155,8 +157,8 @@ uint64_t next_block(struct luajit_walk *w, const struct luajit_state *L);
 /* blob.c: the next C frame on the stack, from `from` on and near it, whose lua_State's chain goes
  * on with it; 0: none. */
 uint64_t find_linked_block(struct luajit_walk *w, uint64_t from, struct luajit_state *L);
-/* mcode.c: where the builds do not say which snapshot covers the code, the one of the next guard may
- * be one too late: are the functions the same in the one before? */
+/* mcode.c: where the builds do not say which snapshot covers the code, the one of the next guard
+ * may be one too late: are the functions the same in the one before? */
 bool same_functions_before(struct luajit_walk *w, const struct luajit_trace *t, uint32_t number);
 /* mcode.c: a frame at or below the exit handler, whose state on the trace was at S. */
 enum walker_result step_exit(struct luajit_walk *w, uint64_t S, bool exact);

@@ -40,8 +40,8 @@ struct v8_process {
     struct v8_namer namer;
     /* Nothing of the heap was recorded: functions stay the native frames that they are. */
     bool no_objects;
-    /* Functions (tagged) that code with this BytecodeArray (tagged) may be of, `max` at most; called
-     * with the namer's context. NULL: nobody knows. */
+    /* Functions (tagged) that code with this BytecodeArray (tagged) may be of, `max` at most;
+     * called with the namer's context. NULL: nobody knows. */
     size_t (*functions)(void *context, uint64_t bytecode, uint64_t *ret, size_t max);
     /* All ways to a function are read, though one is enough: another walk may need them. */
     bool thorough;
