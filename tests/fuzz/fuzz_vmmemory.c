@@ -39,6 +39,21 @@ static void use_copy(const uint8_t *payload, size_t size, const struct vmevent *
     }
 }
 
+/* What snapshots note: never more than there is room for, and blocks hold what they were asked for.
+ */
+static void use_notes(const struct vmlog *log, uint32_t pid, const struct vmevent_entry *entry)
+{
+    enum { MAX = 2 };
+    uint64_t found[MAX + 1] = {[MAX] = 1}, words[2] = {entry->address, entry->length};
+    if (entry->bytes && entry->length >= sizeof(words))
+        memcpy(words, entry->bytes, sizeof(words));
+    (void)vmlog_globals(log, pid, found, MAX);
+    (void)vmlog_functions(log, pid, words[0], found, MAX);
+    uint64_t proto = vmlog_prototype(log, pid, words[0] + words[1] / 2);
+    if (found[MAX] != 1 || proto > words[0] + words[1] / 2)
+        abort();
+}
+
 static void use_log(struct vmlog *log, const uint8_t *payload, size_t size)
 {
     struct vmevent e;
@@ -47,6 +62,7 @@ static void use_log(struct vmlog *log, const uint8_t *payload, size_t size)
         return;
     const struct vmlog_view view = {log, e.head.pid};
     while (vmevent_next(&e, &entry, NULL) > 0) {
+        use_notes(log, e.head.pid, &entry);
         read_around(vmlog_layer(&view), entry.address, entry.before);
         read_around(vmlog_layer(&view), entry.address, entry.after + 1);
     }
@@ -60,6 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     struct vmlog *log;
     if (vmlog_create(&log, NULL) < 0)
         abort();
+    vmlog_set_order(log, size ? (enum vmlog_order)(bytes[size - 1] % 3) : VMLOG_RECORDED);
     for (size_t at = 0; nr < PAYLOADS && at + 2 + sizeof(struct vmevent_header) <= size; nr++) {
         struct vmevent_header h;
         size_t n = bytes[at] | (size_t)(bytes[at + 1] & 0xf) << 8;
