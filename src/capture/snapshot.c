@@ -153,6 +153,10 @@ static int subject_add(struct snapshot *s, pid_t pid, struct error *err)
     struct subject *t = calloc(1, sizeof(*t));
     if (!t)
         return error_no_memory(err);
+    if (kill(pid, 0) < 0 && errno == ESRCH) {
+        free(t);
+        return error_set(err, ERROR_NOT_FOUND, "process %d: there is no such process", (int)pid);
+    }
     snprintf(target, sizeof(target), "%d", (int)pid);
     t->pid = pid;
     t->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
