@@ -146,9 +146,24 @@ static int look_inside(struct snapshot *s, struct subject *t, struct error *err)
     return 0;
 }
 
-static int subject_add(struct snapshot *s, pid_t pid, struct error *err)
+/* Its mappings; of a process that has just begun, once it has code of its own. */
+static int await_code(const char *target, struct still *ret, struct error *err)
 {
     static const struct dso_options options = {.no_debuginfod = true};
+    enum { TRIES = 20, STEP_US = 50000 };
+    for (int i = 0;; i++) {
+        size_t nr;
+        if (still_open(target, &options, ret, err) < 0)
+            return -1;
+        if (session_v8(&ret->place) || (session_luajit(&ret->place, &nr) && nr) || i == TRIES)
+            return 0;
+        still_close(ret);
+        usleep(STEP_US);
+    }
+}
+
+static int subject_add(struct snapshot *s, pid_t pid, struct error *err)
+{
     char target[16];
     struct subject *t = calloc(1, sizeof(*t));
     if (!t)
@@ -160,7 +175,7 @@ static int subject_add(struct snapshot *s, pid_t pid, struct error *err)
     snprintf(target, sizeof(target), "%d", (int)pid);
     t->pid = pid;
     t->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (still_open(target, &options, &t->still, err) < 0 || look_inside(s, t, err) < 0 ||
+    if (await_code(target, &t->still, err) < 0 || look_inside(s, t, err) < 0 ||
         !vec_push(&s->subjects, t)) {
         subject_free(t);
         return -1;

@@ -252,8 +252,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!u)
         u = unwinder_create();
     const struct image *image = &images[data[0] % nr_images];
-    const struct luajit_process process = {
-        image->vms.at, data[3] & 1 ? image->vms.nr : 0, &image->blob, 1, {name, NULL}};
+    const struct luajit_process process = {.vms = image->vms.at,
+                                           .nr_vms = data[3] & 1 ? image->vms.nr : 0,
+                                           .blobs = &image->blob,
+                                           .nr_blobs = 1,
+                                           .namer = {name, NULL}};
     const struct walker walker = luajit_walker(&process);
     uint64_t seed = hash_bytes(data, size);
     for (unsigned i = 0; i < CONTEXTS; i++) {

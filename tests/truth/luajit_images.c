@@ -192,7 +192,11 @@ static void walk_image(const char *path, const char *name,
         die(name, "no LuaJIT found");
     check_layout(name, blobs[0].layout);
     find_vms(&p, blobs, nr_blobs, &vms);
-    struct luajit_process process = {vms.at, vms.nr, blobs, nr_blobs, tree_namer()};
+    struct luajit_process process = {.vms = vms.at,
+                                     .nr_vms = vms.nr,
+                                     .blobs = blobs,
+                                     .nr_blobs = nr_blobs,
+                                     .namer = tree_namer()};
     struct walker walker = luajit_walker(&process);
     struct unwinder *u = unwinder_create();
     for (size_t i = 0; i < core_nr_threads(p.core); i++)

@@ -130,8 +130,11 @@ struct totals {
 static void walk(struct unwinder *u, struct totals *t)
 {
     static struct judge j;
-    struct luajit_process process = {target.vms.at, target.vms.nr, target.blobs, target.nr_blobs,
-                                     tree_namer()};
+    struct luajit_process process = {.vms = target.vms.at,
+                                     .nr_vms = target.vms.nr,
+                                     .blobs = target.blobs,
+                                     .nr_blobs = target.nr_blobs,
+                                     .namer = tree_namer()};
     struct walker walker = luajit_walker(&process);
     struct unwind_input in = {.memory = {.layers = &process_layer, .nr_layers = 1},
                               .code = {lookup, NULL},
