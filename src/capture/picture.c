@@ -86,6 +86,18 @@ int picture_create(pid_t pid, struct process_memory *memory, unsigned grain,
     return 0;
 }
 
+static void forget_ranges(struct picture *p)
+{
+    table_foreach(slot, &p->ranges)
+    {
+        struct range *r = slot->value;
+        free(r->bytes);
+        free(r);
+    }
+    table_free(&p->ranges);
+    p->ranges = (struct table){0};
+}
+
 void picture_free(struct picture *p)
 {
     if (!p)
@@ -97,14 +109,8 @@ void picture_free(struct picture *p)
         free(page->bytes);
         free(page);
     }
-    table_foreach(slot, &p->ranges)
-    {
-        struct range *r = slot->value;
-        free(r->bytes);
-        free(r);
-    }
+    forget_ranges(p);
     table_free(&p->pages);
-    table_free(&p->ranges);
     table_free(&p->indexed);
     vec_free(&p->pending);
     vec_free(&p->skipped);
@@ -416,9 +422,9 @@ static struct range *range_get(struct picture *p, uint64_t address)
     struct range *r = table_get(&p->ranges, address);
     if (r)
         return r;
-    if (p->ranges.nr >= RANGES_MAX) {
-        p->stats.refused++;
-        return NULL;
+    if (p->ranges.nr >= RANGES_MAX) { /* most are gone: what is not will be told again */
+        table_foreach(slot, &p->ranges) tell_range(p, slot->value, NULL);
+        forget_ranges(p);
     }
     r = calloc(1, sizeof(*r));
     if (r && table_put(&p->ranges, address, r)) {
