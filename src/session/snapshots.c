@@ -313,7 +313,7 @@ static int core_files(const struct core *core, code_file_list *files, struct err
                                     .pgoff = m->pgoff,
                                     .name = (char *)(uintptr_t)m->file,
                                     .id = id};
-        if (m->prot != CORE_PROT_UNKNOWN && m->prot & PROT_EXEC && note_file(files, &f, err) < 0)
+        if ((m->prot == CORE_PROT_UNKNOWN || m->prot & PROT_EXEC) && note_file(files, &f, err) < 0)
             return -1;
     }
     return 0;
@@ -355,7 +355,7 @@ static bool pass_code(void *context, uint64_t pc, uint64_t low)
 }
 
 /* Which function a BytecodeArray of the core is of. */
-static int index_core(struct vmlog *log, const struct core_view *c, struct error *err)
+static int index_v8(struct vmlog *log, const struct core_view *c, struct error *err)
 {
     const struct memory m = {.layers = c->process.layers, .nr_layers = 2};
     const struct v8_layout *layout = session_v8(&c->process.place);
@@ -374,6 +374,63 @@ static int index_core(struct vmlog *log, const struct core_view *c, struct error
         failed = v8_heap_scan(&m, layout, ranges.at, ranges.nr, &visitor, err);
     vec_free(&ranges);
     return failed ? failed : i.failed;
+}
+
+/* The prototypes in the collector's list of all objects. */
+static int index_vm(struct vmlog *log, uint32_t pid, const struct memory *m,
+                    const struct luajit_vm *vm, struct error *err)
+{
+    enum { OBJECTS_MAX = 1 << 22, HEAD = 16, GCT_PROTO = 7 };
+    const struct luajit_layout *l = vm->layout;
+    enum provenance ignored = PROVENANCE_EXACT;
+    uint64_t o = 0;
+    uint32_t size;
+    uint8_t head[HEAD];
+    if (vmlog_add_global(log, pid, vm->g, err) < 0)
+        return -1;
+    if (l->gc_root == LUAJIT_UNKNOWN || l->gct < 0 || l->gct >= HEAD || l->ref_size > 8 ||
+        !memory_read(m, vm->g + (uint64_t)l->gc_root, &o, (size_t)l->ref_size, &ignored))
+        return 0;
+    for (uint32_t i = 0; o && !(o & 7) && i < OBJECTS_MAX; i++) {
+        if (!memory_read(m, o, head, sizeof(head), &ignored))
+            return 0;
+        if (head[l->gct] == GCT_PROTO &&
+            memory_read(m, o + (uint64_t)l->proto_sizept, &size, sizeof(size), &ignored) &&
+            vmlog_add_prototype(log, pid, o, size, err) < 0)
+            return -1;
+        o = 0;
+        memcpy(&o, head, (size_t)l->ref_size);
+    }
+    return 0;
+}
+
+/* The Lua VMs of a core. */
+static int index_lua(struct vmlog *log, const struct core_view *c, struct error *err)
+{
+    const struct memory m = {.layers = c->process.layers, .nr_layers = 2};
+    VEC(struct luajit_blob) blobs = {0};
+    VEC(struct memory_range) ranges = {0};
+    luajit_vm_list vms = {0};
+    struct luajit_blob blob;
+    bool ok = true;
+    const struct mapping *at = session_mapping_next(&c->process.place, 0);
+    for (; ok && at; at = session_mapping_next(&c->process.place, at->end)) {
+        if (session_luajit_in(at, &blob))
+            ok = vec_push(&blobs, blob);
+        else if (at->prot & PROT_WRITE)
+            ok = vec_push(&ranges, (struct memory_range){at->start, at->end});
+        if (at->end == UINT64_MAX)
+            break;
+    }
+    int failed = ok ? 0 : error_no_memory(err);
+    if (!failed && blobs.nr)
+        failed = luajit_vms_find(&m, ranges.at, ranges.nr, blobs.at, blobs.nr, &vms, err);
+    for (size_t i = 0; i < vms.nr && !failed; i++)
+        failed = index_vm(log, c->pid, &m, &vms.at[i], err);
+    vec_free(&blobs);
+    vec_free(&ranges);
+    vec_free(&vms);
+    return failed;
 }
 
 static int add_core(struct snapshots *s, const char *path, const struct dso_options *options,
@@ -410,7 +467,9 @@ static int add_core(struct snapshots *s, const char *path, const struct dso_opti
     log = s->apart;
     if (!failed)
         failed = warn(s, line, err);
-    return failed ? failed : index_core(log, c, err);
+    if (!failed)
+        failed = index_lua(log, c, err);
+    return failed ? failed : index_v8(log, c, err);
 }
 
 /* ---- opening ------------------------------------------------------------------------------- */

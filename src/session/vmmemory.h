@@ -107,9 +107,12 @@ struct vmlog_stats vmlog_stats(const struct vmlog *log);
 size_t vmlog_globals(const struct vmlog *log, uint32_t pid, uint64_t *ret, size_t max);
 size_t vmlog_functions(const struct vmlog *log, uint32_t pid, uint64_t bytecode, uint64_t *ret,
                        size_t max);
-/* Note one of the latter. */
+/* Note one of the latter; a Lua VM; a LuaJIT prototype's block. */
 int vmlog_add_function(struct vmlog *log, uint32_t pid, uint64_t bytecode, uint64_t function,
                        struct error *err);
+int vmlog_add_global(struct vmlog *log, uint32_t pid, uint64_t g, struct error *err);
+int vmlog_add_prototype(struct vmlog *log, uint32_t pid, uint64_t address, uint64_t size,
+                        struct error *err);
 /* The LuaJIT prototype that has this address in its block; 0: none was noted. */
 uint64_t vmlog_prototype(const struct vmlog *log, uint32_t pid, uint64_t address);
 

@@ -285,6 +285,17 @@ int vmlog_add_function(struct vmlog *log, uint32_t pid, uint64_t bytecode, uint6
     return note_add(log, (struct note){bytecode, function, pid, VMENTRY_INDEX}, err);
 }
 
+int vmlog_add_global(struct vmlog *log, uint32_t pid, uint64_t g, struct error *err)
+{
+    return note_add(log, (struct note){.from = g, .pid = pid, .kind = VMENTRY_GLOBAL}, err);
+}
+
+int vmlog_add_prototype(struct vmlog *log, uint32_t pid, uint64_t address, uint64_t size,
+                        struct error *err)
+{
+    return note_add(log, (struct note){address, size, pid, VMENTRY_OBJECT}, err);
+}
+
 /* An address range that is none. */
 static int add_index(struct vmlog *log, uint32_t pid, const struct vmevent_entry *e,
                      struct error *err)
@@ -295,7 +306,7 @@ static int add_index(struct vmlog *log, uint32_t pid, const struct vmevent_entry
     memcpy(pair, e->bytes, sizeof(pair));
     if (pair[0] & 1)
         return vmlog_add_function(log, pid, pair[0], pair[1], err);
-    return note_add(log, (struct note){pair[0], pair[1], pid, VMENTRY_OBJECT}, err);
+    return vmlog_add_prototype(log, pid, pair[0], pair[1], err);
 }
 
 static int by_note(const void *a, const void *b)
@@ -403,8 +414,9 @@ static int add_version(struct vmlog *log, uint32_t life, const struct vmevent_en
         return error_no_memory(err);
     *slot = (uint32_t)log->versions.nr;
     log->stats.bytes += e->length;
-    const struct note vm = {.from = e->address, .pid = log->lives.at[life].pid, .kind = e->kind};
-    return e->kind == VMENTRY_GLOBAL ? note_add(log, vm, err) : 0;
+    return e->kind == VMENTRY_GLOBAL
+               ? vmlog_add_global(log, log->lives.at[life].pid, e->address, err)
+               : 0;
 }
 
 /* ---- entries ------------------------------------------------------------------------------- */
