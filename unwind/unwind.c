@@ -162,8 +162,9 @@ static enum step_result step_without_cfi(struct unwinder *u, struct walk *w,
                                          const struct code *code, struct leaving *l)
 {
     const struct code held = *code; /* the guesses' look-ups may replace it */
-    enum step_result got =
-        held.executable || held.owner == CODE_NONE ? walk_sigreturn(w, &held) : STEP_NO;
+    /* No compiler of a VM makes a trampoline: it stands in a file, the vdso, or nameless memory. */
+    bool may_trampoline = (held.executable && held.owner != CODE_JIT) || held.owner == CODE_NONE;
+    enum step_result got = may_trampoline ? walk_sigreturn(w, &held) : STEP_NO;
     l->signal = got == STEP_OK;
     if (got == STEP_NO) {
         got = walk_guess(w, &held);

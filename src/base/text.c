@@ -68,16 +68,21 @@ void text_dec_zeros(struct text *t, uint64_t value, unsigned digits)
 
 void text_printf(struct text *t, const char *fmt, ...)
 {
-    va_list args;
-    va_start(args, fmt);
-    int size = vsnprintf(NULL, 0, fmt, args);
-    va_end(args);
-    if (size < 0 || !text_room(t, (size_t)size + 1))
-        return;
-    va_start(args, fmt);
-    vsnprintf(t->at + t->size, (size_t)size + 1, fmt, args);
-    va_end(args);
-    t->size += (size_t)size;
+    enum { USUAL = 128 };
+    size_t room = text_room(t, USUAL) ? t->cap - t->size : 0;
+    for (int tries = 0; room && tries < 2; tries++) {
+        va_list args;
+        va_start(args, fmt);
+        int size = vsnprintf(t->at + t->size, room, fmt, args);
+        va_end(args);
+        if (size < 0)
+            return;
+        if ((size_t)size < room) {
+            t->size += (size_t)size;
+            return;
+        }
+        room = text_room(t, (size_t)size + 1) ? t->cap - t->size : 0;
+    }
 }
 
 unsigned text_utf8_size(const unsigned char *s)

@@ -68,6 +68,8 @@ struct source {
     bool kernel;                     /* values are addresses */
     bool module;                     /* offsets in .text */
     struct section_use *sections;    /* [e's nr_sections] */
+    /* The segment of the last symbol: mostly the next one's, too. */
+    uint64_t from, size, to_offset;
 };
 
 static bool read_sections(struct source *src)
@@ -88,18 +90,45 @@ static bool read_sections(struct source *src)
     return src->sections != NULL;
 }
 
-/* Virtual address to file offset by the first segment that holds it, else by the section. */
-static uint64_t file_offset(const struct elf_image *runtime, uint64_t value,
-                            const struct section_use *section)
+static uint64_t segment_size(const struct elf_phdr *p)
 {
-    const struct elf_tables *t = runtime->tables;
+    return p->memsz > p->filesz ? p->memsz : p->filesz;
+}
+
+/* Whether no segment before segment `i` holds one of its addresses. */
+static bool is_first(const struct elf_tables *t, uint32_t i)
+{
+    const struct elf_phdr *p = &t->segments[i];
+    for (uint32_t k = 0; k < i; k++) {
+        const struct elf_phdr *o = &t->segments[k];
+        if (o->type == PT_LOAD &&
+            (p->vaddr - o->vaddr < segment_size(o) || o->vaddr - p->vaddr < segment_size(p)))
+            return false;
+    }
+    return true;
+}
+
+/* Virtual address to file offset by the first segment that holds it, else by the section. */
+static uint64_t find_offset(struct source *src, uint64_t value, const struct section_use *section)
+{
+    const struct elf_tables *t = src->runtime->tables;
     for (uint32_t i = 0; i < t->nr_segments; i++) {
         const struct elf_phdr *p = &t->segments[i];
-        uint64_t size = p->memsz > p->filesz ? p->memsz : p->filesz;
-        if (p->type == PT_LOAD && value >= p->vaddr && value - p->vaddr < size)
-            return value - p->vaddr + p->offset;
+        if (p->type != PT_LOAD || value - p->vaddr >= segment_size(p))
+            continue;
+        src->from = p->vaddr;
+        src->size = is_first(t, i) ? segment_size(p) : 0;
+        src->to_offset = p->offset - p->vaddr;
+        return value + src->to_offset;
     }
     return value + section->to_offset;
+}
+
+static inline uint64_t file_offset(struct source *src, uint64_t value,
+                                   const struct section_use *section)
+{
+    return value - src->from < src->size ? value + src->to_offset
+                                         : find_offset(src, value, section);
 }
 
 /* ---- tables ------------------------------------------------------------------------------ */
@@ -134,14 +163,14 @@ static bool is_wanted(const struct source *src, const struct elf_symbols *from,
     return !arm || !is_arm_mapping(src->e, (const char *)from->names.bytes + s->name);
 }
 
-static void add_symbol(struct symtab *t, const struct source *src, const struct raw_symbol *s,
+static void add_symbol(struct symtab *t, struct source *src, const struct raw_symbol *s,
                        size_t index)
 {
     uint64_t value = s->value;
     if (src->e->machine == EM_ARM && ELF64_ST_TYPE(s->info) == STT_FUNC)
         value &= ~UINT64_C(1);
     if (!src->kernel && !src->module)
-        value = file_offset(src->runtime, value, &src->sections[s->section]);
+        value = file_offset(src, value, &src->sections[s->section]);
     symtab_add(t, value, index, s->size);
 }
 

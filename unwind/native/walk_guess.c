@@ -84,13 +84,11 @@ static bool is_return_address(struct walk *w, uint64_t pc, bool proof)
     uint8_t bytes[ARCH_CALL_MAX];
     const struct memory *m = &w->in->memory;
     size_t size = ARCH_CALL_MAX;
-    if (!memory_read(m, pc - size, bytes, size, &ignored)) {
-        if (!memory_read(m, pc - 2, bytes, 2, &ignored))
-            return !proof;
-        do /* code that begins just before */
-            size--;
-        while (!memory_read(m, pc - size, bytes, size, &ignored));
-    }
+    /* Of generated code mostly nothing is recorded: that is seen first. */
+    if (!memory_read(m, pc - 2, bytes, 2, &ignored))
+        return !proof;
+    while (!memory_read(m, pc - size, bytes, size, &ignored))
+        size--; /* code that begins just before */
     bool call = arch_is_call(bytes + size, size);
     if (fact)
         *fact |= call ? FACT_CALL : FACT_NO_CALL;
