@@ -71,7 +71,7 @@ struct script {
     struct event_style *styles; /* one an event, as many as there were at the start */
     size_t nr_styles;
     unsigned name_width;
-    bool closed; /* changed in flush turns only */
+    bool closed; /* changed by script_write only */
 };
 
 static uint32_t default_fields(const struct perfdata_event *e)
@@ -673,14 +673,23 @@ static int script_sample(void *worker, const struct replay_sample *s, struct err
     return 0;
 }
 
-static int script_flush(void *worker, struct error *err)
+static int script_flush(void *worker, struct text *text, struct error *err)
 {
     struct script_worker *w = worker;
-    struct script *s = w->script;
+    struct text whole = w->out;
+    (void)err;
     w->printed.nr = w->printed_end = 0;
+    w->out = *text;
+    *text = whole;
+    return 0;
+}
+
+static int script_write(void *context, struct text *text, struct error *err)
+{
+    struct script *s = context;
     if (s->closed)
         return 1;
-    if (text_write(&w->out, s->options.fd, &s->closed, err) < 0)
+    if (text_write(text, s->options.fd, &s->closed, err) < 0)
         return -1;
     return s->closed;
 }
@@ -713,5 +722,6 @@ struct replay_sink script_sink(struct script *s)
                                 .worker_create = script_worker_create,
                                 .worker_free = script_worker_free,
                                 .sample = script_sample,
-                                .flush = script_flush};
+                                .flush = script_flush,
+                                .write = script_write};
 }

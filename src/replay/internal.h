@@ -15,6 +15,8 @@
 
 enum {
     WALK_GROUP = 2 * UNWIND_LANES, /* samples walked side by side */
+    JOBS_AHEAD = 4,                /* jobs that a thread walks before one must be settled */
+    OUTPUTS_AHEAD = 16,            /* texts that may wait to be written */
     JOB_RECORDS = 256,             /* records read at once: bounds the memory a batch may hold */
     REPLAY_MAX_STACK = 65536,      /* default of max_stack: no real stack is deeper */
     REPLAY_MAX_THREADS = 64,
@@ -49,8 +51,15 @@ struct job_sample {
     bool copy_differs; /* the copy is of another moment of the thread: not used */
 };
 
+/* What reading a job counts. */
+struct read_counts {
+    uint64_t samples, bad;
+    uint64_t copies, copies_lost;
+};
+
 /* One batch of records and what became of its samples. */
 struct job {
+    struct read_counts counts;
     uint64_t turn; /* its place in the recording */
     struct record_batch batch;
     VEC(struct job_sample) samples;
@@ -62,6 +71,12 @@ struct stop_table;
 struct join_table;
 struct member_table;
 struct copy_table;
+
+/* A job's text that waits until it is its turn to be written. */
+struct output {
+    struct text text;
+    bool ready;
+};
 
 struct replay {
     struct replay_options options;
@@ -83,7 +98,9 @@ struct replay {
 
     pthread_mutex_t turn_lock; /* everything below */
     pthread_cond_t turned;
-    uint64_t join_turn, flush_turn;
+    uint64_t join_turn, write_turn;
+    struct output outputs[OUTPUTS_AHEAD]; /* of turn t at t % OUTPUTS_AHEAD */
+    bool writing;
     _Atomic bool failed;
     struct error error;
     struct replay_stats stats; /* changed in the join turn */
@@ -143,7 +160,10 @@ struct replay_worker {
     struct luajit_names *names;
     struct v8_names *js_names;
     struct trace_frames traces;
-    struct job job;
+    /* Jobs that were walked and wait for their turn, the oldest at `first`, and the one at hand. */
+    struct job jobs[JOBS_AHEAD];
+    unsigned first, nr_jobs;
+    struct job *job;
     struct stack_use use;
     bool sink_made;
 };
@@ -180,12 +200,6 @@ void member_table_free(struct member_table *t);
 /* Up to MEMBERS_MAX members. */
 int member_table_split(struct member_table *t, const struct perfdata *pd, const struct sample *s,
                        struct member *ret, size_t *nr, struct error *err);
-
-/* What reading a job counts. */
-struct read_counts {
-    uint64_t samples, bad;
-    uint64_t copies, copies_lost;
-};
 
 /* copies.c: copies of VMs' stacks, as they wait for their samples. Under the read lock. */
 struct copy_table *copy_table_create(void);

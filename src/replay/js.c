@@ -11,7 +11,7 @@ static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *
 {
     struct sample_js *js = context;
     struct v8_named named;
-    if (v8_names_function(js->worker->js_names, r, js->place->pid, js->worker->job.turn, sfi,
+    if (v8_names_function(js->worker->js_names, r, js->place->pid, js->worker->job->turn, sfi,
                           offset, &named) < 0)
         return false;
     ret->function = named.function;

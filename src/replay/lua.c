@@ -15,7 +15,7 @@ static bool name_frame(void *context, const struct memory *m, const struct luaji
                                                .vm = vm,
                                                .space = lua->place->pid,
                                                .provenance = ret->provenance,
-                                               .turn = lua->worker->job.turn};
+                                               .turn = lua->worker->job->turn};
     struct luajit_named named;
     if (luajit_names_frame(lua->worker->names, &source, frame, &named, NULL) < 0)
         return false;

@@ -90,6 +90,8 @@ void replay_free(struct replay *r)
     join_table_free(r->joins);
     stop_table_free(r->stops);
     member_table_free(r->members);
+    for (size_t i = 0; i < OUTPUTS_AHEAD; i++)
+        text_free(&r->outputs[i].text);
     pthread_mutex_destroy(&r->read_lock);
     pthread_mutex_destroy(&r->turn_lock);
     pthread_cond_destroy(&r->turned);
@@ -255,7 +257,7 @@ static void end_turn(struct replay *r, uint64_t *counter)
 
 static int walk_job(struct replay_worker *w, struct error *err)
 {
-    struct job *job = &w->job;
+    struct job *job = w->job;
     for (size_t i = 0; i < job->samples.nr; i += WALK_GROUP) {
         size_t left = job->samples.nr - i;
         size_t nr = left < WALK_GROUP ? left : WALK_GROUP;
@@ -342,15 +344,14 @@ static void add_counts(struct replay_stats *st, const struct read_counts *counts
 }
 
 /* The serial part in the middle: joining and counting, in the recording's order. */
-static int settle_job(struct replay *r, struct job *job, const struct read_counts *counts,
-                      struct error *err)
+static int settle_job(struct replay *r, struct job *job, struct error *err)
 {
     if (!await_turn(r, &r->join_turn, job->turn)) {
         pthread_mutex_unlock(&r->turn_lock);
         return 0;
     }
     int failed = 0;
-    add_counts(&r->stats, counts);
+    add_counts(&r->stats, &job->counts);
     if (!r->options.no_join)
         failed = join_job(r->joins, job, &r->stats.joined, err);
     if (!failed)
@@ -359,9 +360,8 @@ static int settle_job(struct replay *r, struct job *job, const struct read_count
     return failed;
 }
 
-static int give_job(struct replay_worker *w, struct error *err)
+static int give_job(struct replay_worker *w, const struct job *job, struct error *err)
 {
-    const struct job *job = &w->job;
     vec_foreach (s, &job->samples) {
         if (s->bad)
             continue;
@@ -386,47 +386,105 @@ static int give_job(struct replay_worker *w, struct error *err)
     return 0;
 }
 
-static int flush_job(struct replay_worker *w, struct error *err)
+/* Under the turn lock: write what is ready, in order. Other threads go on meanwhile, and leave what
+ * they have to the one that writes. Returns 1 when nobody wants more. */
+static int write_outputs(struct replay_worker *w, struct error *err)
 {
     struct replay *r = w->replay;
-    int failed = 0;
-    bool mine = await_turn(r, &r->flush_turn, w->job.turn);
-    pthread_mutex_unlock(&r->turn_lock);
-    if (!mine)
-        return 0;
-    if (w->sink->flush)
-        failed = w->sink->flush(w->sink_worker, err);
-    if (failed > 0) {
-        pthread_mutex_lock(&r->read_lock);
-        r->at_end = true;
-        pthread_mutex_unlock(&r->read_lock);
-        failed = 0;
+    int status = 0;
+    r->writing = true;
+    struct output *next;
+    while (status == 0 && (next = &r->outputs[r->write_turn % OUTPUTS_AHEAD])->ready) {
+        pthread_mutex_unlock(&r->turn_lock);
+        status = w->sink->write(w->sink->context, &next->text, err);
+        pthread_mutex_lock(&r->turn_lock);
+        next->text.size = 0;
+        next->ready = false;
+        r->write_turn++;
+        pthread_cond_broadcast(&r->turned);
     }
-    pthread_mutex_lock(&r->turn_lock);
-    end_turn(r, &r->flush_turn);
-    return failed;
+    r->writing = false;
+    return status;
 }
 
-/* Returns 1 when a job was done, 0 at the end. */
-static int do_job(struct replay_worker *w, struct error *err)
+/* The batch's text goes to where it waits for its turn. */
+static int flush_text(struct replay_worker *w, uint64_t turn, struct error *err)
 {
     struct replay *r = w->replay;
-    struct read_counts counts = {0};
+    struct output *mine = &r->outputs[turn % OUTPUTS_AHEAD];
+    int status = 0;
+    pthread_mutex_lock(&r->turn_lock);
+    while (turn >= r->write_turn + OUTPUTS_AHEAD && !r->failed)
+        pthread_cond_wait(&r->turned, &r->turn_lock);
+    if (!r->failed)
+        status = w->sink->flush(w->sink_worker, &mine->text, err);
+    if (!r->failed && status == 0) {
+        mine->ready = true;
+        status = r->writing ? 0 : write_outputs(w, err);
+    }
+    pthread_mutex_unlock(&r->turn_lock);
+    return status;
+}
+
+static int flush_job(struct replay_worker *w, uint64_t turn, struct error *err)
+{
+    struct replay *r = w->replay;
+    if (!w->sink->flush)
+        return 0;
+    if (!w->sink->write)
+        return w->sink->flush(w->sink_worker, NULL, err);
+    int status = flush_text(w, turn, err);
+    if (status <= 0)
+        return status;
+    pthread_mutex_lock(&r->read_lock);
+    r->at_end = true;
+    pthread_mutex_unlock(&r->read_lock);
+    return 0;
+}
+
+/* Read and walk a job. Returns 0 at the end. */
+static int begin_job(struct replay_worker *w, struct error *err)
+{
+    struct replay *r = w->replay;
+    struct job *job = &w->jobs[(w->first + w->nr_jobs) % JOBS_AHEAD];
+    w->job = job;
+    job->counts = (struct read_counts){0};
     pthread_mutex_lock(&r->read_lock);
     perfdata_stack_used(r->pd, stack_use_choose(&w->use));
-    int got = r->failed ? 0 : read_job(r, &w->job, &counts, err);
+    int got = r->failed ? 0 : read_job(r, job, &job->counts, err);
     if (got == 0) {
         pthread_mutex_lock(&r->turn_lock);
-        add_counts(&r->stats, &counts);
+        add_counts(&r->stats, &job->counts);
         r->stats.copies_unused += copy_table_end(r->copies);
         pthread_mutex_unlock(&r->turn_lock);
     }
     pthread_mutex_unlock(&r->read_lock);
-    if (got > 0 && (walk_job(w, err) < 0 || settle_job(r, &w->job, &counts, err) < 0 ||
-                    give_job(w, err) < 0 || flush_job(w, err) < 0))
-        got = -1;
-    release_job(r, &w->job);
-    return got;
+    w->nr_jobs += got > 0;
+    if (got <= 0)
+        release_job(r, job);
+    return got > 0 && walk_job(w, err) < 0 ? -1 : got;
+}
+
+/* Bring the oldest job to its end, when its turn comes. */
+static int end_job(struct replay_worker *w, struct error *err)
+{
+    struct replay *r = w->replay;
+    struct job *job = &w->jobs[w->first];
+    int failed = settle_job(r, job, err) < 0 || give_job(w, job, err) < 0 ||
+                 flush_job(w, job->turn, err) < 0;
+    release_job(r, job);
+    w->first = (w->first + 1) % JOBS_AHEAD;
+    w->nr_jobs--;
+    return failed ? -1 : 0;
+}
+
+static bool is_turn(struct replay_worker *w)
+{
+    struct replay *r = w->replay;
+    pthread_mutex_lock(&r->turn_lock);
+    bool is = r->join_turn == w->jobs[w->first].turn;
+    pthread_mutex_unlock(&r->turn_lock);
+    return is;
 }
 
 /* ---- threads ------------------------------------------------------------------------------- */
@@ -455,21 +513,37 @@ static void worker_deinit(struct replay_worker *w)
     v8_names_free(w->js_names);
     for (size_t i = 0; i < WALK_GROUP; i++)
         vec_free(&w->stacks[i].frames);
-    vec_free(&w->job.samples);
-    vec_free(&w->job.frames);
+    for (size_t i = 0; i < JOBS_AHEAD; i++) {
+        vec_free(&w->jobs[i].samples);
+        vec_free(&w->jobs[i].frames);
+        record_batch_free(&w->jobs[i].batch);
+    }
     trace_frames_free(&w->traces);
-    record_batch_free(&w->job.batch);
+}
+
+/* A thread whose oldest job must wait for another's goes on with the next: so that none sleeps only
+ * because another one's processor was taken away. */
+static int work(struct replay_worker *w, struct error *err)
+{
+    int got = 1;
+    while (got > 0 || w->nr_jobs) {
+        bool end = w->nr_jobs && (got == 0 || w->nr_jobs == JOBS_AHEAD || is_turn(w));
+        if (end && end_job(w, err) < 0)
+            return -1;
+        if (!end && (got = begin_job(w, err)) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 static void *worker_main(void *arg)
 {
     struct replay_worker *w = arg;
     struct error err = {0};
-    int got;
-    while ((got = do_job(w, &err)) > 0)
-        ;
-    if (got < 0)
+    if (work(w, &err) < 0)
         fail(w->replay, &err);
+    for (; w->nr_jobs; w->nr_jobs--, w->first = (w->first + 1) % JOBS_AHEAD)
+        release_job(w->replay, &w->jobs[w->first]);
     return NULL;
 }
 

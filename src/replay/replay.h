@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "dso/dso.h"
+#include "base/text.h"
 #include "perfdata/perfdata.h"
 #include "session/session.h"
 #include "symbols/symbols.h"
@@ -72,15 +73,18 @@ struct replay_sample {
 struct replay_worker;
 
 /* What becomes of the samples. All functions return 0, or -1 which ends the run with an error;
- * flush may return 1: nobody wants more, end the run. */
+ * write may return 1: nobody wants more, end the run. */
 struct replay_sink {
     void *context;
     int (*worker_create)(void *context, struct replay_worker *w, void **ret, struct error *err);
     void (*worker_free)(void *worker);
     /* Parallel: take one sample. */
     int (*sample)(void *worker, const struct replay_sample *s, struct error *err);
-    /* In order, one at a time: the batch given to this worker is whole. May be NULL. */
-    int (*flush)(void *worker, struct error *err);
+    /* Parallel: the batch given to this worker is whole. With `write`, its text is exchanged for
+     * the empty one in `text` (else NULL). May be NULL. */
+    int (*flush)(void *worker, struct text *text, struct error *err);
+    /* In order, one at a time, by any thread: a batch's text, to be emptied. May be NULL. */
+    int (*write)(void *context, struct text *text, struct error *err);
 };
 
 /* How well it went; counts of samples unless said otherwise. */

@@ -97,7 +97,7 @@ static int given_frame(struct replay_worker *w, struct job_sample *s, uint64_t p
                 f.kind = FRAME_JIT;
         }
     }
-    return push_frame(&w->job, f) ? 0 : error_no_memory(err);
+    return push_frame(w->job, f) ? 0 : error_no_memory(err);
 }
 
 /* The callchain; its user part only when no stack copy will give a better one. */
@@ -115,7 +115,7 @@ static int walk_callchain(struct replay_worker *w, struct job_sample *s, bool us
         }
         if (kind == FRAME_NATIVE && (!user || pc == 0))
             continue;
-        if (w->job.frames.nr - s->first_frame >= w->replay->options.max_stack)
+        if (w->job->frames.nr - s->first_frame >= w->replay->options.max_stack)
             break;
         if (given_frame(w, s, pc, kind, flags, err) < 0)
             return -1;
@@ -189,7 +189,7 @@ static int walk_users(struct replay_worker *w, struct job_sample *group, size_t 
     for (struct job_sample *s = group; s < group + nr; s++) {
         struct error bad;
         s->bad = perfdata_sample(w->replay->pd, s->record, &s->sample, &bad) < 0;
-        s->has_user = !s->bad && has_user_stack(&w->job, &s->sample);
+        s->has_user = !s->bad && has_user_stack(w->job, &s->sample);
         if (!s->has_user)
             continue;
         user_input(w, s, nr_inputs, &memories[nr_inputs], &inputs[nr_inputs]);
@@ -243,7 +243,7 @@ size_t stack_use_choose(struct stack_use *u)
 static int append_user(struct replay_worker *w, struct job_sample *s,
                        const struct unwind_stack *stack, struct error *err)
 {
-    struct job *job = &w->job;
+    struct job *job = w->job;
     size_t room = w->replay->options.max_stack - s->nr_kernel;
     size_t nr = stack->frames.nr;
     learn_stack_use(w, s, stack);
@@ -274,17 +274,17 @@ static int finish_sample(struct replay_worker *w, struct job_sample *s,
         s->sample.id = s->member.id;
         s->sample.period = s->member.period;
     }
-    s->first_frame = w->job.frames.nr;
+    s->first_frame = w->job->frames.nr;
     bool chain = s->sample.present & PERF_SAMPLE_CALLCHAIN;
     if (chain && walk_callchain(w, s, !s->has_user, err) < 0)
         return -1;
-    s->nr_kernel = w->job.frames.nr - s->first_frame;
+    s->nr_kernel = w->job->frames.nr - s->first_frame;
     if (s->has_user && append_user(w, s, stack, err) < 0)
         return -1;
-    if (w->job.frames.nr == s->first_frame && (s->sample.present & PERF_SAMPLE_IP) &&
+    if (w->job->frames.nr == s->first_frame && (s->sample.present & PERF_SAMPLE_IP) &&
         given_frame(w, s, s->sample.ip, kind_of_mode(s->sample.misc), FRAME_LEAF, err) < 0)
         return -1;
-    s->nr_frames = w->job.frames.nr - s->first_frame;
+    s->nr_frames = w->job->frames.nr - s->first_frame;
     return 0;
 }
 

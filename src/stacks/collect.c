@@ -297,10 +297,10 @@ static int collect(void *worker, const struct replay_sample *s, struct error *er
     return 0;
 }
 
-static int collector_flush(void *worker, struct error *err)
+static int collector_flush(void *worker, struct text *text, struct error *err)
 {
     struct collector *c = worker;
-    (void)err;
+    (void)text, (void)err;
     c->path.nr = 0;
     return 0;
 }

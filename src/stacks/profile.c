@@ -189,17 +189,25 @@ static int profile_take(void *worker, const struct replay_sample *s, struct erro
     return sample.thread == UINT32_MAX || !vec_push(&w->samples, sample) ? error_no_memory(err) : 0;
 }
 
-/* In order: the batch's samples follow those of earlier ones. */
-static int profile_flush(void *worker, struct error *err)
+/* The batch's samples, as bytes: they wait for their turn. */
+static int profile_flush(void *worker, struct text *text, struct error *err)
 {
     struct profile_worker *w = worker;
-    struct profile *p = w->profile;
-    size_t nr = p->samples.nr + w->samples.nr;
-    if (!vec_reserve(&p->samples, nr))
-        return error_no_memory(err);
-    vec_foreach (s, &w->samples)
-        p->samples.at[p->samples.nr++] = *s;
+    text_bytes(text, (const char *)w->samples.at, w->samples.nr * sizeof(*w->samples.at));
     w->samples.nr = 0;
+    return text->failed ? error_no_memory(err) : 0;
+}
+
+/* A batch's samples, in the recording's order. */
+static int profile_write(void *context, struct text *text, struct error *err)
+{
+    struct profile *p = context;
+    size_t nr = text->size / sizeof(*p->samples.at);
+    if (!vec_reserve(&p->samples, p->samples.nr + nr))
+        return error_no_memory(err);
+    if (nr)
+        memcpy(p->samples.at + p->samples.nr, text->at, text->size);
+    p->samples.nr += nr;
     return 0;
 }
 
@@ -239,7 +247,8 @@ struct replay_sink profile_sink(struct profile *p)
     return (struct replay_sink){.context = p,
                                 .worker_create = profile_worker_create,
                                 .sample = profile_take,
-                                .flush = profile_flush};
+                                .flush = profile_flush,
+                                .write = profile_write};
 }
 
 /* ---- numbering ----------------------------------------------------------------------------- */
