@@ -101,10 +101,11 @@ struct skim {
     struct chunk *chunk; /* holds the window */
     uint8_t *bytes;      /* the window: what stands at [offset, offset + size) of the file */
     uint64_t offset;
-    size_t size, used; /* used: of the chunk */
-    size_t ahead;      /* bytes to read of a sample */
-    size_t wanted;     /* of them, of its stack; 0: nobody said */
-    size_t run;        /* bytes to read where records follow each other */
+    size_t size, used;             /* used: of the chunk */
+    size_t ahead;                  /* bytes to read of a sample */
+    size_t wanted;                 /* of them, of its stack; 0: nobody said */
+    size_t run;                    /* bytes to read where records follow each other */
+    uint64_t advised_end, advised; /* what the disk was asked for last: its end and size */
 };
 
 /* One sequence of records: a file's data section, a pipe, or a data.N. */

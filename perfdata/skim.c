@@ -25,9 +25,10 @@ enum {
     HEAD_ROOM = 1 << 10,  /* a sample whose head may be longer is not skimmed */
     TAIL_MAX = 256,       /* dyn_size and the fields behind it */
     WINDOW_MAX = CHUNK_SIZE - CHUNK_HEAD - TAIL_MAX - 8,
-    WILL_NEED = 8 << 20, /* asked of a disk at once */
-    CHUNKS_MAX = 48,     /* with more in use (records that wait for their turn) all is left to the
-                            mapping: an order that needs half of the file to wait takes no memory */
+    WILL_NEED_MIN = 256 << 10, /* asked of a disk at once: where single pages have gone ... */
+    WILL_NEED_MAX = 8 << 20,   /* ... and where all have */
+    CHUNKS_MAX = 48, /* with more in use (records that wait for their turn) all is left to the
+                        mapping: an order that needs half of the file to wait takes no memory */
 };
 
 void skim_start(struct stream *s, int fd)
@@ -47,15 +48,33 @@ void skim_stop(struct stream *s)
     *k = (struct skim){0};
 }
 
-/* Read without waiting where the page cache has it; else let the disk bring the surroundings. */
-static ssize_t read_at(const struct skim *k, void *to, size_t size, uint64_t offset)
+/* Let the disk bring the surroundings of what the page cache has not: the more of them, the more
+ * was missed in a row. Asking costs, too, where nearly all is there (8 MiB: 0.15 ms). */
+static void advise(struct skim *k, uint64_t offset)
+{
+    uint64_t end = k->advised_end, start = offset;
+    bool on_its_way = offset < end && end - offset <= k->advised;
+    if (on_its_way && end - offset > k->advised / 2)
+        return;
+    if (on_its_way || (k->advised && offset - end < WILL_NEED_MIN)) {
+        start = end;
+        k->advised = k->advised < WILL_NEED_MAX ? k->advised * 2 : WILL_NEED_MAX;
+    } else {
+        k->advised = WILL_NEED_MIN;
+    }
+    k->advised_end = start + k->advised;
+    posix_fadvise(k->fd, (off_t)start, (off_t)k->advised, POSIX_FADV_WILLNEED);
+}
+
+/* Read without waiting where the page cache has it. */
+static ssize_t read_at(struct skim *k, void *to, size_t size, uint64_t offset)
 {
     struct iovec v = {to, size};
     ssize_t n = preadv2(k->fd, &v, 1, (off_t)offset, RWF_NOWAIT);
     if (n == (ssize_t)size)
         return n;
     if (n >= 0 || errno == EAGAIN) /* else the file system knows no RWF_NOWAIT */
-        posix_fadvise(k->fd, (off_t)offset, WILL_NEED, POSIX_FADV_WILLNEED);
+        advise(k, offset);
     for (size_t got = 0;; got += (size_t)n) {
         n = pread(k->fd, (char *)to + got, size - got, (off_t)(offset + got));
         if (n <= 0 || got + (size_t)n == size)
