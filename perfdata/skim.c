@@ -19,10 +19,11 @@
 #include <unistd.h>
 
 enum {
-    AHEAD_MIN = 2 << 10,  /* of a record and what follows: its head fits */
+    AHEAD_MIN = 1 << 10,  /* of a record and what follows: its head fits */
     AHEAD_MAX = 12 << 10, /* a sample with more live bytes stays in the mapping */
     AHEAD_DECAY = 64,     /* what is read ahead shrinks by so small a part of the excess */
-    HEAD_ROOM = 1 << 10,  /* a sample whose head may be longer is not skimmed */
+    HEAD_ROOM = 512,      /* a sample whose head may be longer is not skimmed */
+    LONG_HEAD = 2 << 10,  /* registers and the longest callchain */
     TAIL_MAX = 256,       /* dyn_size and the fields behind it */
     WINDOW_MAX = CHUNK_SIZE - CHUNK_HEAD - TAIL_MAX - 8,
     WILL_NEED_MIN = 256 << 10, /* asked of a disk at once: where single pages have gone ... */
@@ -147,8 +148,10 @@ static bool sample_skim(struct stream *s, struct record *rec, uint8_t *p, size_t
     struct skim *k = &s->skim;
     size_t stack_at;
     uint64_t stack_size, dyn;
-    if (have < HEAD_ROOM || !sample_stack_at(s->pd, rec, have, &stack_at, &stack_size))
+    if (have < HEAD_ROOM || !sample_stack_at(s->pd, rec, have, &stack_at, &stack_size)) {
+        k->ahead = k->ahead < LONG_HEAD ? LONG_HEAD : k->ahead; /* a long callchain, perhaps */
         return false;
+    }
     if (stack_size > rec->size || stack_at + stack_size + 8 > rec->size)
         return false;
     size_t tail = rec->size - stack_at - (size_t)stack_size;
