@@ -134,7 +134,7 @@ int main(int argc, char **argv)
     printf("%lu records: %.2f ms\n", (unsigned long)b.nr_records, b.apply * 1e3);
     if (b.repeated.data)
         printf("%d equal mappings: %.1f ms\n", REPEATS, repeat(&b, &err) * 1e3);
-    uint64_t known;
+    uint64_t known = 0;
     double lookup = look_up(&b, &known);
     printf("a lookup: %.1f ns (%lu known)\n", lookup * 1e9, (unsigned long)known);
     session_free(b.s);
