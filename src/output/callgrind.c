@@ -112,11 +112,11 @@ static uint32_t vertex_inside(struct writer *w, uint32_t function, uint32_t oute
 {
     if (outer == NOBODY)
         return function;
-    const struct vertex *v = &w->vertices.at[outer];
-    if (v->deeper)
-        return v->deeper;
+    const struct vertex above = w->vertices.at[outer]; /* they move when one is added */
+    if (above.deeper)
+        return above.deeper;
     uint32_t new = (uint32_t)w->vertices.nr;
-    if (!vec_push(&w->vertices, (struct vertex){function, v->level + 1, 0}))
+    if (!vec_push(&w->vertices, (struct vertex){function, above.level + 1, 0}))
         return NOBODY;
     w->vertices.at[outer].deeper = new;
     return new;

@@ -92,6 +92,42 @@ const char *export_stack_tier(const struct profile *p, uint32_t node)
     return NULL;
 }
 
+/* NULL: the function is of no part of LuaJIT that is told apart. */
+static const char *luajit_part(const char *symbol)
+{
+    static const struct {
+        const char *begins, *state;
+    } parts[] = {
+        {"lj_gc_", "gc"},          {"lj_trace_exit", "exit"}, {"lj_record_", "record"},
+        {"lj_ffrecord", "record"}, {"lj_opt_", "opt"},        {"lj_asm_", "asm"},
+    };
+    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+        if (strncmp(symbol, parts[i].begins, strlen(parts[i].begins)) == 0)
+            return parts[i].state;
+    return NULL;
+}
+
+const char *export_vm_state(const struct profile *p, uint32_t node)
+{
+    const char *part = NULL;
+    bool inside = false, known = true;
+    for (; node; node = p->nodes.at[node].parent) {
+        const struct profile_location *l = &p->locations.at[p->nodes.at[node].location];
+        if (l->kind == FRAME_LUA && inside)
+            return part ? part : known ? "c" : NULL;
+        if (l->kind == FRAME_LUA)
+            return l->tier == TIER_TRACE ? "jit" : l->tier == TIER_INTERP ? "interp" : NULL;
+        for (uint32_t i = 0; i < l->nr_lines; i++) {
+            const char *symbol = p->functions.at[p->lines.at[l->first_line + i].function].symbol;
+            known &= symbol != NULL;
+            if (symbol && !part)
+                part = luajit_part(symbol);
+        }
+        inside = true;
+    }
+    return NULL;
+}
+
 bool export_path(const struct profile *p, uint32_t node, node_path *ret)
 {
     ret->nr = 0;

@@ -61,6 +61,8 @@ static void put_sample(struct json *j, const struct export *e, const struct prof
     json_key_string(j, "event", export_event(e, s->event));
     json_key_uint(j, "period", s->period);
     json_key_string(j, "stack", s->unwound ? script_end_word(s->end) : "not unwound");
+    if (export_vm_state(p, s->node))
+        json_key_string(j, "vm_state", export_vm_state(p, s->node));
     json_key(j, "frames");
     json_array(j);
     for (uint32_t n = s->node; n; n = p->nodes.at[n].parent) {

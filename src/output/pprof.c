@@ -151,7 +151,7 @@ static bool gather_rows(struct writer *w)
         size_t at = 2 * event_place(w, s->event);
         if (values) {
             values[at]++;
-            values[at + 1] += (int64_t)(s->period ? s->period : 1);
+            values[at + 1] = (int64_t)((uint64_t)values[at + 1] + (s->period ? s->period : 1));
         }
     }
     return true;
@@ -312,6 +312,7 @@ static void make_labels(struct writer *w, const struct row *r, struct labels *l)
     add_label(w, l, "pid")->num = t->pid;
     add_label(w, l, "tid")->num = t->tid;
     label_text(w, l, "tier", export_stack_tier(p, r->node));
+    label_text(w, l, "vm_state", export_vm_state(p, r->node));
     if (weakest != PROVENANCE_EXACT)
         label_text(w, l, "provenance", export_provenance(weakest));
     if (!r->unwound)
