@@ -345,8 +345,6 @@ static int add_stacks(struct diff *d, struct replay *r, const struct stacks *s, 
                                        .side = side,
                                        .lost = perfdata_loss(pd)->samples_lost,
                                        .complete = complete_share(replay_stats(r))};
-    for (size_t i = 1; i < stacks_nr_nodes(s); i++)
-        recording.samples += stacks_node(s, i)->samples;
     return diff_add(d, &recording, s, err);
 }
 

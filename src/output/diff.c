@@ -67,6 +67,7 @@ struct counter {
     struct tally *tallies; /* of names */
     double blocks[STACKS_BLOCKS];
     uint32_t block; /* of the node at hand */
+    uint64_t samples;
     int event;
 };
 
@@ -105,6 +106,7 @@ static uint32_t name_of(const struct counter *c, uint32_t node)
 static void enter(struct counter *c, uint32_t node)
 {
     const struct stack_node *n = stacks_node(c->stacks, node);
+    c->samples += n->samples;
     if (n->depth == 1) {
         c->block = stacks_group(c->stacks, n->function)->block;
         c->blocks[c->block] += c->links[node].below;
@@ -228,6 +230,7 @@ int diff_add(struct diff *d, const struct diff_recording *r, const struct stacks
         count_tree(&c);
         failed = keep_shares(d, &c, r->side) < 0;
         d->nr[r->side]++;
+        d->recordings.at[d->recordings.nr - 1].samples = c.samples;
     }
     free(c.links);
     free(c.names);

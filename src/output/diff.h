@@ -51,7 +51,8 @@ struct diff_options {
 struct diff_recording {
     const char *path, *event;
     uint8_t side;
-    uint64_t samples, lost;
+    uint64_t samples; /* of the event; diff_add() counts them */
+    uint64_t lost;
     double complete; /* share of the user stacks; of none: 1 */
 };
 
@@ -112,7 +113,7 @@ void diff_free(struct diff *d);
 
 /* What stacks must be kept apart by, for diff_add(). */
 struct stacks_options diff_stacks_options(enum diff_level level);
-/* Take one recording. */
+/* Take one recording, of the first event that was sampled. */
 int diff_add(struct diff *d, const struct diff_recording *r, const struct stacks *s,
              struct error *err);
 /* Match, test, judge. */

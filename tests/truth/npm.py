@@ -3,6 +3,7 @@
 import glob, shutil, subprocess, sys
 
 SPEEDSCOPE = 'speedscope@1.25.0'
+PLAYWRIGHT = 'playwright-core@1.65.1'
 
 
 def skip(why):
@@ -10,13 +11,23 @@ def skip(why):
     sys.exit(78)
 
 
+def install(scratch, package, wanted):
+    """The path of what the package has at `wanted`, a pattern."""
+    if not shutil.which('npm') or not shutil.which('node'):
+        skip('npm and node are needed to run %s' % package)
+    p = subprocess.run(['npm', 'install', '--prefix', scratch, '--no-audit', '--no-fund', '--ignore-scripts', package],
+                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
+    found = glob.glob('%s/node_modules/%s' % (scratch, wanted))
+    if p.returncode or not found:
+        skip('npm cannot fetch %s: %s' % (package, p.stdout.decode().strip().split('\n')[-1]))
+    return found[0]
+
+
 def speedscope(scratch):
     """The path of speedscope's program for browsers."""
-    if not shutil.which('npm') or not shutil.which('node'):
-        skip('npm and node are needed to run speedscope')
-    p = subprocess.run(['npm', 'install', '--prefix', scratch, '--no-audit', '--no-fund', '--ignore-scripts', SPEEDSCOPE],
-                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
-    found = glob.glob(scratch + '/node_modules/speedscope/dist/release/speedscope-*.js')
-    if p.returncode or not found:
-        skip('npm cannot fetch %s: %s' % (SPEEDSCOPE, p.stdout.decode().strip().split('\n')[-1]))
-    return found[0]
+    return install(scratch, SPEEDSCOPE, 'speedscope/dist/release/speedscope-*.js')
+
+
+def playwright(scratch):
+    """The path of playwright's module; it brings no browser along."""
+    return install(scratch, PLAYWRIGHT, 'playwright-core')

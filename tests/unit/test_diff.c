@@ -109,7 +109,6 @@ static void add(struct fixture *f, enum diff_side side, const char *text)
                 node = stack_tree_child(&s->tree, node, stacks_intern_function(s, &fn));
             }
             s->tree.nodes.at[node].samples += samples / 10;
-            r.samples += samples / 10;
             free(stack);
         }
     }
@@ -155,6 +154,33 @@ static void a_sample_counts_once_for_a_function(void **state)
     assert_true(fabs(row->test[DIFF_TOTAL].mean[DIFF_BASE] - 0.6) < 1e-9);
     assert_true(fabs(find(&f, "g", 0)->test[DIFF_TOTAL].mean[DIFF_BASE] - 1) < 1e-9);
     assert_true(fabs(find(&f, "main", 0)->test[DIFF_TOTAL].mean[DIFF_NEW] - 1) < 1e-9);
+    tear_down(&f);
+}
+
+/* Another event of the recording counts for nothing. */
+static void one_event_is_compared(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f);
+    for (int side = 0; side < DIFF_SIDES; side++) {
+        struct stacks_options options = {0};
+        struct stacks *s = stacks_create(&options);
+        struct diff_recording r = {.path = "a", .event = "e", .side = (uint8_t)side, .complete = 1};
+        struct error err;
+        for (uint16_t event = 0; event < 2; event++) {
+            struct stack_group g = {.comm = "p", .event = event};
+            struct function fn = {.symbol = event ? "other" : "f", .module = "p"};
+            uint32_t node = stack_tree_child(&s->tree, 0, stacks_intern_group(s, &g));
+            node = stack_tree_child(&s->tree, node, stacks_intern_function(s, &fn));
+            s->tree.nodes.at[node].samples = event ? 500 : 10;
+        }
+        assert_int_equal(diff_add(&f.diff, &r, s, &err), 0);
+        assert_int_equal(f.diff.recordings.at[side].samples, 10);
+        stacks_free(s);
+    }
+    finish(&f);
+    expect(find(&f, "f", 0), 1, 1);
     tear_down(&f);
 }
 
@@ -278,6 +304,7 @@ int main(void)
         cmocka_unit_test(student_is_that_of_tables),
         cmocka_unit_test(gates_are_read),
         cmocka_unit_test(a_sample_counts_once_for_a_function),
+        cmocka_unit_test(one_event_is_compared),
         cmocka_unit_test(copies_of_a_function_are_the_function),
         cmocka_unit_test(one_name_in_two_sources_is_two_functions),
         cmocka_unit_test(moved_lines_are_the_same_functions),
