@@ -26,6 +26,8 @@ bool memory_read_layers(const struct memory *m, uint64_t address, void *to, size
         enum provenance source = PROVENANCE_EXACT;
         if (!layer->read(layer->context, address, to, size, m->time, &source))
             continue;
+        if (m->span && !layer->keeps_span)
+            *m->span = (struct memory_span){1, 0};
         if (source > *provenance)
             *provenance = source;
         return true;

@@ -20,6 +20,12 @@ struct memory_layer {
     bool (*read)(void *context, uint64_t address, void *to, size_t size, uint64_t time,
                  enum provenance *provenance);
     void *context;
+    bool keeps_span; /* it narrows the span of the memory that it is asked for, by itself */
+};
+
+/* Times between which readings give the same; empty: from > to. */
+struct memory_span {
+    uint64_t from, to; /* ns, both included */
 };
 
 struct memory_range {
@@ -37,6 +43,7 @@ struct memory {
     uint64_t time;
     const struct memory_layer *layers;
     size_t nr_layers;
+    struct memory_span *span; /* narrowed by each reading of a layer; NULL: nobody asks */
 };
 
 /* Bytes of the stack that were recorded. */

@@ -19,6 +19,8 @@ enum {
     RETRY_LAST = 2000 * MS,
     MAX_FRAMES = 4096,
     AGAIN = 250 * MS,  /* after which names and sources are read again: they may have moved */
+    KEEP = 250 * MS,   /* for which a frame that was read need not be read again */
+    MAKE = 2000 * MS,  /* after which the functions that a function makes are read again */
     READS_MAX = 20000, /* of the process for one sample: a whole source, once */
 };
 
@@ -30,6 +32,8 @@ struct js_target {
     struct object_process *objects;
     uint64_t next_look, pause; /* ns */
     struct table makers;       /* BytecodeArrays whose constants are read already */
+    struct v8_seen *seen;      /* frames that were read a moment ago */
+    uint64_t known;            /* objects in its log at the last pass */
     bool failed;
 };
 
@@ -39,8 +43,8 @@ struct js_targets {
     struct object_sink sink;
     struct guests *guests;
     struct v8_names *names;
-    uint64_t forgot;      /* ns */
-    struct table targets; /* pid + 1 -> struct js_target */
+    uint64_t forgot, forgot_makers; /* ns */
+    struct table targets;           /* pid + 1 -> struct js_target */
 };
 
 /* ---- making -------------------------------------------------------------------------------- */
@@ -59,6 +63,7 @@ static void target_free(struct js_target *t)
 {
     forget_code(t);
     table_free(&t->makers);
+    v8_seen_free(t->seen);
     object_process_free(t->objects);
     free(t);
 }
@@ -101,8 +106,10 @@ static struct js_target *target_get(struct js_targets *all, uint32_t pid)
         return NULL;
     t->pid = pid;
     t->pause = RETRY_FIRST;
-    if (table_put(&all->targets, (uint64_t)pid + 1, t))
+    t->seen = v8_seen_create(KEEP);
+    if (t->seen && table_put(&all->targets, (uint64_t)pid + 1, t))
         return t;
+    v8_seen_free(t->seen);
     free(t);
     return NULL;
 }
@@ -198,22 +205,27 @@ static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *
     const struct naming *n = context;
     struct v8_named named;
     struct v8_sfi none;
-    (void)ret;
     /* A later walk may have to find a closure by the function that makes it. */
     if (sfi->bytecode && !table_get(&n->target->makers, sfi->bytecode)) {
         (void)v8_constant_function(r, sfi->bytecode, 0, &none);
         if (!table_put(&n->target->makers, sfi->bytecode, n->target))
             return false;
     }
-    return v8_names_function(n->all->names, r, n->target->pid, 0, sfi, offset, &named) == 0;
+    if (v8_names_function(n->all->names, r, n->target->pid, 0, sfi, offset, &named) < 0)
+        return false;
+    ret->function = named.function;
+    return true;
 }
 
 static int walk(struct js_targets *all, struct js_target *t, const struct sample *s,
                 enum stack_end *end, struct error *err)
 {
     struct naming naming = {all, t};
-    const struct v8_process process = {
-        .layout = t->layout, .namer = {name_frame, &naming}, .thorough = true};
+    const struct v8_process process = {.layout = t->layout,
+                                       .namer = {name_frame, &naming},
+                                       .thorough = true,
+                                       .seen = t->seen,
+                                       .space = t->pid};
     const struct walker walker = v8_walker(&process);
     struct unwind_input in = {
         .code = session_codemap(&t->place), .max_frames = MAX_FRAMES, .walker = &walker};
@@ -275,22 +287,49 @@ static void forget_makers(struct js_target *t)
     t->makers = (struct table){0};
 }
 
+/* Every way to a function is read anew. */
+static void forget_frames(struct js_target *t)
+{
+    forget_makers(t);
+    v8_seen_forget(t->seen);
+}
+
+/* *emptied is set when the log has begun anew: everything is to be told again. */
+static int target_pass(struct js_target *t, size_t budget, bool *emptied, struct error *err)
+{
+    if (!t->objects)
+        return 0;
+    if (object_process_pass(t->objects, budget, err) < 0)
+        return -1;
+    uint64_t known = object_process_stats(t->objects).objects;
+    if (known < t->known) {
+        forget_frames(t);
+        *emptied = true;
+    }
+    t->known = known;
+    return 0;
+}
+
 int js_targets_pass(struct js_targets *all, size_t budget, struct error *err)
 {
     uint64_t now = all->sink.now(all->sink.context);
-    bool again = now - all->forgot >= AGAIN;
-    if (again) {
-        v8_names_forget(all->names);
+    bool makers = now - all->forgot_makers >= MAKE, emptied = false;
+    if (now - all->forgot >= AGAIN) {
+        v8_names_again(all->names);
         all->forgot = now;
     }
     table_foreach(slot, &all->targets)
     {
         struct js_target *t = slot->value;
-        if (again)
-            forget_makers(t);
-        if (t->objects && object_process_pass(t->objects, budget, err) < 0)
+        if (target_pass(t, budget, &emptied, err) < 0)
             return -1;
+        if (makers)
+            forget_makers(t);
     }
+    if (makers)
+        all->forgot_makers = now;
+    if (emptied)
+        v8_names_forget(all->names);
     return 0;
 }
 
@@ -307,10 +346,11 @@ int js_targets_flush(struct js_targets *all, struct error *err)
 
 void js_targets_retell(struct js_targets *all)
 {
+    v8_names_forget(all->names);
     table_foreach(slot, &all->targets)
     {
         struct js_target *t = slot->value;
-        forget_makers(t);
+        forget_frames(t);
         if (t->objects)
             object_process_retell(t->objects);
     }

@@ -15,14 +15,16 @@ enum {
     BAD_LINES = 4096, /* unmapped addresses that are remembered */
     BAD_PASSES = 16,
     LINE = 64,             /* of memory that is no known object */
-    PAGE = 4096,           /* what objects are found by */
+    PAGE = 4096,           /* what objects are found by, and read by */
+    COPIES = 512,          /* pages that are kept as they were read */
     OBJECTS_MAX = 1 << 16, /* known at once */
     CACHED_MAX = 64 << 20, /* bytes of them */
     CHANGES_MAX = 4,       /* of an object: bytecode and traces are patched now and then */
     HEAD_MAX = 256,        /* who reads more at once does not read the head of an object */
     CALM = 64,             /* equal readings that make up for a change */
     RETIRED = 512,         /* passes that an address is not taken for an object again */
-    IDLE_BUDGET = 128,     /* objects not touched lately that are read in a pass */
+    IDLE_BUDGET = 64,      /* objects not touched lately that are read in a pass */
+    COST = 1024,           /* bytes of an object that count as another object in a budget */
     LATELY = 64,           /* passes after which an object is not lately touched any more */
 };
 
@@ -50,6 +52,15 @@ struct object {
 /* The objects that have bytes in one page. */
 struct page {
     VEC(uint32_t) objects; /* indexes */
+    /* Index + 1 of the newest one in a line, if it holds all of the line; else 0. */
+    uint32_t newest[PAGE / LINE];
+};
+
+/* A page of the process as it was read: many small objects stand in few pages. */
+struct copied_page {
+    uint64_t number; /* address / PAGE + 1; 0: none */
+    uint64_t before, after;
+    uint8_t bytes[PAGE];
 };
 
 /* Where nothing could be read in a pass; overwritten by others. */
@@ -69,6 +80,7 @@ struct object_process {
     uint64_t told_at, retell; /* ns: when all marks were written last, and how long that holds */
     struct object_stats stats;
     struct bad_line bad[BAD_LINES];
+    struct copied_page copies[COPIES]; /* by number */
     struct payload out;
 };
 
@@ -182,10 +194,47 @@ void object_process_retell(struct object_process *p)
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-static bool fetch(struct object_process *p, uint64_t address, void *to, size_t size)
+/* The page, as it was at `since` or later; NULL: it cannot be read. */
+static const struct copied_page *copy_page(struct object_process *p, uint64_t number,
+                                           uint64_t since)
 {
+    struct copied_page *c = &p->copies[number % COPIES];
+    if (c->number == number + 1 && c->before >= since)
+        return c;
+    c->number = 0;
+    c->before = now(p);
     p->stats.reads++;
-    return process_memory_read(p->memory, address, to, size);
+    if (!process_memory_read(p->memory, number * PAGE, c->bytes, PAGE))
+        return NULL;
+    c->after = now(p);
+    c->number = number + 1;
+    return c;
+}
+
+/* A reading of the process, at `since` or later. */
+struct reading {
+    uint64_t since;
+    uint64_t before, after; /* when it was */
+};
+
+static bool fetch(struct object_process *p, uint64_t address, void *to, size_t size,
+                  struct reading *r)
+{
+    uint64_t number = address / PAGE;
+    if (size <= PAGE / 2 && (address + size - 1) / PAGE == number) {
+        const struct copied_page *c = copy_page(p, number, r->since);
+        if (!c)
+            return false;
+        memcpy(to, c->bytes + address % PAGE, size);
+        r->before = c->before;
+        r->after = c->after;
+        return true;
+    }
+    p->stats.reads++;
+    r->before = now(p);
+    bool got = process_memory_read(p->memory, address, to, size);
+    r->after = now(p);
+    return got;
 }
 
 static bool is_same(const struct object *o, const uint8_t *bytes)
@@ -194,11 +243,12 @@ static bool is_same(const struct object *o, const uint8_t *bytes)
                      : !memcmp(o->bytes, bytes, o->length);
 }
 
-/* Read a known object again. What was equal gets new times; what differs is told. */
-static void refresh(struct object_process *p, struct object *o, uint8_t *spare)
+/* Read a known object again, as it was at `since` or later. What was equal gets new times; what
+ * differs is told. */
+static void refresh(struct object_process *p, struct object *o, uint64_t since, uint8_t *spare)
 {
-    uint64_t before = now(p);
-    if (!fetch(p, o->address, spare, o->length)) {
+    struct reading r = {.since = since};
+    if (!fetch(p, o->address, spare, o->length, &r)) {
         tell_mark(p, o);
         p->stats.gone += !o->gone;
         o->gone = true;
@@ -206,16 +256,16 @@ static void refresh(struct object_process *p, struct object *o, uint8_t *spare)
     }
     o->gone = false;
     if (is_same(o, spare)) {
-        o->before = before;
-        o->after = now(p);
+        o->before = r.before;
+        o->after = r.after;
         o->calm = o->calm < CALM ? o->calm + 1 : 0;
         o->changes -= o->changes && !o->calm;
         return;
     }
     tell_mark(p, o);
     memcpy(o->bytes, spare, o->length);
-    o->before = before;
-    o->after = now(p);
+    o->before = r.before;
+    o->after = r.after;
     p->stats.changed++;
     o->changes += o->changes <= CHANGES_MAX;
     if (o->kind == VMENTRY_OBJECT && o->changes > CHANGES_MAX) {
@@ -226,12 +276,12 @@ static void refresh(struct object_process *p, struct object *o, uint8_t *spare)
     tell(p, o, 0);
 }
 
-static bool refresh_one(struct object_process *p, struct object *o)
+static bool refresh_one(struct object_process *p, struct object *o, uint64_t since)
 {
     uint8_t *spare = malloc(o->length);
     if (!spare)
         return false;
-    refresh(p, o, spare);
+    refresh(p, o, since, spare);
     free(spare);
     return !o->gone && !o->retired;
 }
@@ -248,32 +298,45 @@ static struct page *page_of(struct object_process *p, uint64_t number)
     return NULL;
 }
 
+static void note_lines(struct page *page, uint64_t start, const struct object *o, uint32_t index)
+{
+    uint64_t end = o->address + o->length;
+    for (uint64_t at = start; at < start + PAGE; at += LINE) {
+        if (at >= o->address && at + LINE <= end)
+            page->newest[(at - start) / LINE] = index + 1;
+        else if (at < end && at + LINE > o->address)
+            page->newest[(at - start) / LINE] = 0;
+    }
+}
+
 static bool note_pages(struct object_process *p, const struct object *o, uint32_t index)
 {
     for (uint64_t n = o->address / PAGE; n <= (o->address + o->length - 1) / PAGE; n++) {
         struct page *page = page_of(p, n);
         if (!page || !vec_push(&page->objects, index))
             return false;
+        note_lines(page, n * PAGE, o, index);
     }
     return true;
 }
 
 /* A range that is not known yet, read now; NULL: it cannot be read, or there is no room. */
 static struct object *learn(struct object_process *p, uint64_t address, uint32_t length,
-                            uint8_t kind)
+                            uint8_t kind, uint64_t since)
 {
-    struct object o = {
-        .address = address, .length = length, .kind = kind, .touched = p->pass, .before = now(p)};
+    struct reading r = {.since = since};
+    struct object o = {.address = address, .length = length, .kind = kind, .touched = p->pass};
     if (p->objects.nr >= OBJECTS_MAX || p->stats.cached + length > CACHED_MAX) {
         p->stats.refused++;
         return NULL;
     }
     o.bytes = malloc(length);
-    if (!o.bytes || !fetch(p, address, o.bytes, length)) {
+    if (!o.bytes || !fetch(p, address, o.bytes, length, &r)) {
         free(o.bytes);
         return NULL;
     }
-    o.after = now(p);
+    o.before = r.before;
+    o.after = r.after;
     if (!vec_push(&p->objects, o)) {
         free(o.bytes);
         return NULL;
@@ -290,6 +353,9 @@ static struct object *learn(struct object_process *p, uint64_t address, uint32_t
 static struct object *find(const struct object_process *p, uint64_t address, size_t size)
 {
     const struct page *page = table_get(&p->pages, address / PAGE + 1);
+    uint32_t newest = page ? page->newest[address % PAGE / LINE] : 0;
+    if (newest && address % LINE + size <= LINE && !p->objects.at[newest - 1].retired)
+        return &p->objects.at[newest - 1];
     for (size_t i = page ? page->objects.nr : 0; i-- > 0;) {
         struct object *o = &p->objects.at[page->objects.at[i]];
         uint64_t into = address - o->address;
@@ -317,7 +383,8 @@ static bool is_retired(const struct object_process *p, uint64_t address)
     return false;
 }
 
-static struct object *learn_object(struct object_process *p, uint64_t address, size_t size)
+static struct object *learn_object(struct object_process *p, uint64_t address, size_t size,
+                                   uint64_t since)
 {
     vec_foreach (layout, &p->layouts) {
         const struct object_reader reader = {.memory = p->memory};
@@ -326,14 +393,14 @@ static struct object *learn_object(struct object_process *p, uint64_t address, s
         uint64_t length = size <= HEAD_MAX ? object_size(&reader, *layout, address) : 0;
         if (!length || length > OBJECT_MAX)
             continue;
-        struct object *o = learn(p, address, (uint32_t)length, VMENTRY_OBJECT);
+        struct object *o = learn(p, address, (uint32_t)length, VMENTRY_OBJECT, since);
         if (o)
             o->layout = *layout;
         struct object_extra extra;
         if (o && object_extra(*layout, o->bytes, o->length, &extra) &&
             !find(p, extra.address, extra.length)) {
             size_t index = (size_t)(o - p->objects.at);
-            (void)learn(p, extra.address, extra.length, VMENTRY_OBJECT); /* a trace's code */
+            (void)learn(p, extra.address, extra.length, VMENTRY_OBJECT, since); /* a trace's code */
             o = &p->objects.at[index];
         }
         if (o)
@@ -342,12 +409,14 @@ static struct object *learn_object(struct object_process *p, uint64_t address, s
     return NULL;
 }
 
-static struct object *learn_lines(struct object_process *p, uint64_t address, size_t size)
+static struct object *learn_lines(struct object_process *p, uint64_t address, size_t size,
+                                  uint64_t since)
 {
     uint64_t start = address & ~(uint64_t)(LINE - 1);
     uint64_t end = (address + size + LINE - 1) & ~(uint64_t)(LINE - 1);
-    return end - start <= OBJECT_MAX ? learn(p, start, (uint32_t)(end - start), VMENTRY_BYTES)
-                                     : NULL;
+    return end - start <= OBJECT_MAX
+               ? learn(p, start, (uint32_t)(end - start), VMENTRY_BYTES, since)
+               : NULL;
 }
 
 /* Walks that search try the same unmapped addresses again and again. */
@@ -373,7 +442,7 @@ static bool layer_read(void *context, uint64_t address, void *to, size_t size, u
         return false;
     struct object *o = find(p, address, size);
     bool late = o && o->before < time && o->vouched < time;
-    if (o && (o->gone || late) && !refresh_one(p, o)) {
+    if (o && (o->gone || late) && !refresh_one(p, o, time)) {
         if (!o->retired)
             return false;
         o = NULL;
@@ -383,11 +452,12 @@ static bool layer_read(void *context, uint64_t address, void *to, size_t size, u
     if (!o && is_known_bad(p, address))
         return false;
     if (!o && size > sizeof(uint64_t)) /* who reads a word does not read an object's head */
-        o = learn_object(p, address, size);
+        o = learn_object(p, address, size, time);
     if (!o)
-        o = learn_lines(p, address, size);
+        o = learn_lines(p, address, size, time);
     if (!o) { /* no room in the log: the walk may have it all the same */
-        bool there = fetch(p, address, to, size);
+        struct reading r = {.since = time};
+        bool there = fetch(p, address, to, size, &r);
         if (!there)
             note_bad(p, address);
         return there;
@@ -409,11 +479,11 @@ void object_process_object(struct object_process *p, uint64_t address, const uin
 {
     struct object *o = find_at(p, address);
     if (!o)
-        o = is_known_bad(p, address) ? NULL : learn_object(p, address, HEAD_MAX);
+        o = is_known_bad(p, address) ? NULL : learn_object(p, address, HEAD_MAX, time);
     else if (o->layout && size <= o->length && object_same(o->layout, o->bytes, head, size))
         o->vouched = p->vouched = time;
     else if (o->before < time)
-        (void)refresh_one(p, o); /* what has changed is told */
+        (void)refresh_one(p, o, time); /* what has changed is told */
     if (o)
         o->touched = p->pass;
 }
@@ -424,9 +494,9 @@ bool object_process_range(struct object_process *p, uint64_t address, size_t siz
         return false;
     struct object *o = find(p, address, size);
     if (!o)
-        return learn(p, address, (uint32_t)size, VMENTRY_STACK) != NULL;
+        return learn(p, address, (uint32_t)size, VMENTRY_STACK, time) != NULL;
     o->touched = p->pass;
-    return o->before >= time || refresh_one(p, o);
+    return o->before >= time || refresh_one(p, o, time);
 }
 
 /* ---- passes -------------------------------------------------------------------------------- */
@@ -460,16 +530,18 @@ static bool is_vouched(const struct object_process *p, const struct object *o)
 
 /* Read again what was touched lately (or what was not), going on where the last sweep ended;
  * returns what is left of the budget. */
-static size_t sweep(struct object_process *p, bool late, size_t budget, size_t *hand,
-                    uint8_t *spare)
+static size_t sweep(struct object_process *p, bool late, size_t budget, uint64_t since,
+                    size_t *hand, uint8_t *spare)
 {
     for (size_t i = 0; i < p->objects.nr && budget; i++) {
         *hand = *hand + 1 < p->objects.nr ? *hand + 1 : 0;
         struct object *o = &p->objects.at[*hand];
-        if (!is_steady(o) || is_late(p, o) != late || (late && is_vouched(p, o)))
+        if (!is_steady(o) || is_late(p, o) != late || o->before >= since ||
+            (late && is_vouched(p, o)))
             continue;
-        refresh(p, o, spare);
-        budget--;
+        refresh(p, o, since, spare);
+        size_t cost = 1 + o->length / COST;
+        budget -= cost < budget ? cost : budget;
     }
     return budget;
 }
@@ -481,8 +553,10 @@ int object_process_pass(struct object_process *p, size_t budget, struct error *e
         return error_no_memory(err);
     p->pass++;
     make_room(p);
-    size_t left = sweep(p, true, budget, &p->late_hand, spare);
-    sweep(p, false, left < IDLE_BUDGET ? left : IDLE_BUDGET, &p->hand, spare);
+    uint64_t since = now(p);
+    size_t left = sweep(p, true, budget, since, &p->late_hand, spare);
+    size_t idle = budget == SIZE_MAX || left < IDLE_BUDGET ? left : IDLE_BUDGET;
+    sweep(p, false, idle, since, &p->hand, spare);
     free(spare);
     if (now(p) - p->told_at > p->retell) {
         p->retell = 2 * p->retell < RETELL_MAX_NS ? 2 * p->retell : RETELL_MAX_NS;

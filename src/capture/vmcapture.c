@@ -24,9 +24,12 @@ enum {
     PASS = 10 * MS,   /* ns between readings of what is known */
     BUDGET = 512,     /* objects of one process read again in a pass */
     NEW = 200 * MS,   /* ns that a process is new for */
-    LATE = 1000 * MS, /* ns after which a sample is not looked at any more */
+    LATE = 1000 * MS, /* ns after which a sample's Lua is not looked at any more */
     CPUS_MAX = 1 << 16,
 };
+
+/* The same for JavaScript: its stack comes with the sample, and what that refers to stays. */
+static const uint64_t LATE_JS = UINT64_C(10) * 1000 * MS;
 
 /* Ids above 2^63 are nobody's of the kernel's. */
 static const uint64_t MEM_ID = UINT64_C(0xa000000000000001);
@@ -325,11 +328,12 @@ static int sample(void *context, struct capture *c, const struct sample *s, stru
     struct vm_target *t = target_find(vc, (pid_t)s->pid);
     if (!t && !(t = target_begin(vc, (pid_t)s->pid, err)))
         return -1;
-    /* what is that late has changed, and would make the next ones late, too */
-    if (!vc->logs || monotonic() > s->time + LATE)
-        return 0;
-    if (js_targets_sample(vc->js, s, err) < 0)
+    uint64_t now = monotonic(), age = now > s->time ? now - s->time : 0;
+    if (vc->logs && age <= LATE_JS && js_targets_sample(vc->js, s, err) < 0)
         return -1;
+    /* what is that late has changed, and would make the next ones late, too */
+    if (!vc->logs || age > LATE)
+        return 0;
     int met = vm_target_walk(t, s, copy, vc->copier != NULL, err);
     if (met > 0)
         tell_vms(vc, t);
@@ -398,7 +402,7 @@ static int tick(void *context, struct capture *c, struct error *err)
             return -1;
         young |= vm_target_is_young(t, now);
     }
-    if (pass && js_targets_pass(vc->js, BUDGET, err) < 0)
+    if (pass && js_targets_pass(vc->js, BUDGET / 2, err) < 0)
         return -1;
     if (pass)
         vc->last_pass = now;

@@ -131,6 +131,7 @@ struct sample_js {
 
 struct luajit_names;
 struct v8_names;
+struct v8_seen;
 
 /* traces.c: a worker's frames of LuaJIT traces. */
 struct trace_name;
@@ -159,6 +160,8 @@ struct replay_worker {
     struct sample_js jss[WALK_GROUP];
     struct luajit_names *names;
     struct v8_names *js_names;
+    struct v8_seen *js_seen;
+    struct vmlog_recent *recent;
     struct trace_frames traces;
     /* Jobs that were walked and wait for their turn, the oldest at `first`, and the one at hand. */
     struct job jobs[JOBS_AHEAD];

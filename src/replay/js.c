@@ -75,7 +75,8 @@ const struct walker *sample_js_walker(struct replay_worker *w, const struct sess
     ret->place = place;
     ret->asked = false;
     ret->lua = lua;
-    ret->process = (struct v8_process){.namer = {.name = name_frame, .context = ret}};
+    ret->process =
+        (struct v8_process){.namer = {.name = name_frame, .context = ret}, .space = place->pid};
     if (w->replay->snapshots)
         ret->process.functions = find_functions;
     ret->inner = v8_walker(&ret->process);

@@ -3,6 +3,7 @@
 #include "replay/internal.h"
 #include "unwind/luajit/names.h"
 #include "unwind/v8/names.h"
+#include "unwind/v8/seen.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -495,7 +496,9 @@ static int worker_init(struct replay_worker *w, struct error *err)
     w->symbols = symbol_cache_create(w->replay->symbols);
     w->names = luajit_names_create(w->replay->guests);
     w->js_names = v8_names_create(w->replay->guests);
-    if (!w->unwinder || !w->symbols || !w->names || !w->js_names)
+    w->js_seen = v8_seen_create(0);
+    w->recent = calloc(VMLOG_RECENT, sizeof(*w->recent));
+    if (!w->unwinder || !w->symbols || !w->names || !w->js_names || !w->js_seen || !w->recent)
         return error_no_memory(err);
     if (w->sink->worker_create(w->sink->context, w, &w->sink_worker, err) < 0)
         return -1;
@@ -511,6 +514,8 @@ static void worker_deinit(struct replay_worker *w)
     unwinder_free(w->unwinder);
     luajit_names_free(w->names);
     v8_names_free(w->js_names);
+    v8_seen_free(w->js_seen);
+    free(w->recent);
     for (size_t i = 0; i < WALK_GROUP; i++)
         vec_free(&w->stacks[i].frames);
     for (size_t i = 0; i < JOBS_AHEAD; i++) {

@@ -136,6 +136,7 @@ struct sample_memory {
     struct memory_layer layers[LAYERS];
     struct vmlog_view view;
     struct snapshot_layers snapshots;
+    struct memory_span span;
 };
 
 static size_t sample_layers(const struct replay_worker *w, struct job_sample *s,
@@ -150,7 +151,13 @@ static size_t sample_layers(const struct replay_worker *w, struct job_sample *s,
             ret->layers[nr++] = vm_copy_layer(copy);
     }
     if (w->replay->log) {
-        ret->view = (struct vmlog_view){.log = w->replay->log, .pid = s->sample.pid};
+        ret->view = (struct vmlog_view){
+
+            .log = w->replay->log,
+            .pid = s->sample.pid,
+            .recent = w->recent,
+            .span = &ret->span,
+        };
         ret->layers[nr++] = vmlog_layer(&ret->view);
     }
     snapshots_layers(w->replay->snapshots, s->sample.pid, &ret->snapshots);
@@ -176,6 +183,10 @@ static void user_input(struct replay_worker *w, struct job_sample *s, size_t at,
         sample_use_copy(&w->luas[at], &w->copies[at]);
     ret->walker = sample_js_walker(w, &s->place, ret->walker, &w->jss[at]);
     w->jss[at].process.no_objects = !w->replay->log && !w->replay->snapshots;
+    if (w->replay->log) {
+        ret->memory.span = &memory->span;
+        w->jss[at].process.seen = w->js_seen;
+    }
 }
 
 /* Decode a group, and walk its user stacks side by side; stacks[] follow the samples that have

@@ -540,7 +540,7 @@ void snapshots_layers(const struct snapshots *s, uint32_t pid, struct snapshot_l
     for (size_t i = 0; i < 2; i++) {
         if (!logs[i])
             continue;
-        ret->views[i] = (struct vmlog_view){logs[i], pid};
+        ret->views[i] = (struct vmlog_view){.log = logs[i], .pid = pid};
         ret->at[ret->nr++] = vmlog_layer(&ret->views[i]);
     }
     for (size_t i = 0; s && i < s->cores.nr && ret->nr < SNAPSHOT_LAYERS; i++)

@@ -116,10 +116,20 @@ int vmlog_add_prototype(struct vmlog *log, uint32_t pid, uint64_t address, uint6
 /* The LuaJIT prototype that has this address in its block; 0: none was noted. */
 uint64_t vmlog_prototype(const struct vmlog *log, uint32_t pid, uint64_t address);
 
+/* Where one thread's readings of a log found their bytes: a place for each hash of an address. */
+enum { VMLOG_RECENT = 4096 };
+struct vmlog_recent {
+    uint64_t address;
+    uint32_t pid;
+    uint32_t version; /* index + 1; 0: free */
+};
+
 /* The log as a process had it at the time that is asked for. */
 struct vmlog_view {
     const struct vmlog *log;
     uint32_t pid;
+    struct vmlog_recent *recent; /* VMLOG_RECENT of them, zero at first; NULL: none */
+    struct memory_span *span;    /* narrowed by each reading; NULL: nobody asks */
 };
 /* `view` must stay as long as the layer is used. */
 struct memory_layer vmlog_layer(const struct vmlog_view *view);

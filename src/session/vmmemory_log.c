@@ -192,6 +192,13 @@ static int life_begin(struct vmlog *log, uint32_t pid, uint64_t from, uint32_t p
     return 0;
 }
 
+/* A process has had only one life, from its start: the same one at any time. */
+static bool has_one_life(const struct vmlog *log, uint32_t pid)
+{
+    const struct lives *l = table_get(&log->processes, pid);
+    return l && l->at.nr == 1 && !log->lives.at[l->at.at[0]].parent;
+}
+
 /* The life of a process at a time: index + 1, 0: nothing is known of it. What was before the first
  * that is known is taken for that one. */
 static uint32_t life_at(const struct vmlog *log, uint32_t pid, uint64_t time)
@@ -628,39 +635,52 @@ static bool is_same_piece(const struct vmlog *log, const struct version *a, cons
            !memcmp(bytes_at(log, a, address), bytes_at(log, b, address), size);
 }
 
+/* Where bytes were found. */
+struct hit {
+    const uint8_t *bytes;
+    enum provenance provenance;
+    const struct version *around; /* equal before and after the time asked for; NULL: not so */
+};
+
+/* A running stack that is equal before and after may have been another in between. */
+static enum provenance around_provenance(const struct version *v)
+{
+    return is_moving(v) ? PROVENANCE_IMAGE : PROVENANCE_EXACT;
+}
+
 /* Some bytes from `address` on; returns how many (0: none), where, and how far they are proven. */
 static uint64_t piece(const struct vmlog *log, const struct life *life, uint64_t address,
-                      uint64_t want, uint64_t time, const uint8_t **ret,
-                      enum provenance *provenance)
+                      uint64_t want, uint64_t time, struct hit *ret)
 {
     struct found f = find(log, life, address, time);
     const struct version *v = f.around ? f.around : f.after ? f.after : f.before;
     if (!v)
         return 0;
     uint64_t there = from_on(v, address) < want ? from_on(v, address) : want;
-    *ret = bytes_at(log, v, address);
-    *provenance = is_moving(v) ? PROVENANCE_IMAGE : PROVENANCE_EXACT;
+    *ret = (struct hit){bytes_at(log, v, address), around_provenance(v), f.around};
     if (f.around)
         return there;
     /* A word of bytecode is asked for before it is known whose it is: the line it was read in was
      * followed by the object, which says the same. */
     bool of_object = !is_moving(v) && is_same_piece(log, v, f.object, address, there);
-    *provenance = one_sided(log, life->pid, of_object ? f.object : v, f.after != NULL, time);
+    ret->provenance =
+        one_sided(log, life->pid, of_object ? f.object : v, f.after != NULL, time);
     if (!is_moving(v) && f.after && is_same_piece(log, v, f.before, address, there))
-        *provenance = PROVENANCE_EXACT; /* told at other lengths, but the same */
+        ret->provenance = PROVENANCE_EXACT; /* told at other lengths, but the same */
     return there;
 }
 
 static uint64_t piece_of_family(const struct vmlog *log, uint32_t life, uint64_t address,
-                                uint64_t want, uint64_t time, const uint8_t **ret,
-                                enum provenance *provenance)
+                                uint64_t want, uint64_t time, struct hit *ret)
 {
     for (int i = 0; life && i < FORKS_MAX; i++) {
         const struct life *l = &log->lives.at[life - 1];
-        uint64_t there = piece(log, l, address, want, time, ret, provenance);
+        uint64_t there = piece(log, l, address, want, time, ret);
         if (there) {
-            if (i && *provenance == PROVENANCE_EXACT)
-                *provenance = PROVENANCE_IMAGE; /* the child may have changed it since */
+            if (i && ret->provenance == PROVENANCE_EXACT)
+                ret->provenance = PROVENANCE_IMAGE; /* the child may have changed it since */
+            if (i)
+                ret->around = NULL;
             return there;
         }
         if (time > l->from)
@@ -670,24 +690,71 @@ static uint64_t piece_of_family(const struct vmlog *log, uint32_t life, uint64_t
     return 0;
 }
 
+/* As long as this was equal the reading is the same. */
+static void span_narrow(struct memory_span *span, const struct version *around)
+{
+    if (!span)
+        return;
+    if (!around)
+        *span = (struct memory_span){1, 0};
+    else if (around->first_after > span->from)
+        span->from = around->first_after;
+    if (around && around->last_before < span->to)
+        span->to = around->last_before;
+}
+
+static size_t recent_place(uint64_t address)
+{
+    return hash_u64(address) % VMLOG_RECENT;
+}
+
+/* Found at an earlier reading, and equal before and after this time, too. */
+static bool read_recent(const struct vmlog_view *view, uint64_t address, void *to, size_t size,
+                        uint64_t time, enum provenance *provenance)
+{
+    const struct vmlog_recent *r = view->recent ? &view->recent[recent_place(address)] : NULL;
+    if (!r || !r->version || r->address != address || r->pid != view->pid)
+        return false;
+    const struct version *v = &view->log->versions.at[r->version - 1];
+    if (v->first_after > time || v->last_before < time || from_on(v, address) < size)
+        return false;
+    memcpy(to, bytes_at(view->log, v, address), size);
+    *provenance = around_provenance(v);
+    span_narrow(view->span, v);
+    return true;
+}
+
+static void note_recent(const struct vmlog_view *view, uint64_t address, const struct version *v)
+{
+    if (view->recent && v)
+        view->recent[recent_place(address)] =
+            (struct vmlog_recent){address, view->pid, (uint32_t)(v - view->log->versions.at) + 1};
+}
+
 static bool log_read(void *context, uint64_t address, void *to, size_t size, uint64_t time,
                      enum provenance *provenance)
 {
     const struct vmlog_view *view = context;
     bool apart = view->log->order == VMLOG_APART;
     uint8_t *out = to;
+    if (read_recent(view, address, to, size, time, provenance))
+        return true;
     *provenance = apart ? PROVENANCE_IMAGE : PROVENANCE_EXACT;
     if (apart)
         time = UINT64_MAX;
     uint32_t life = life_at(view->log, view->pid, time);
+    if (!has_one_life(view->log, view->pid)) /* what is not known in one may be in another */
+        span_narrow(view->span, NULL);
     while (size) {
-        const uint8_t *bytes;
-        enum provenance p;
-        uint64_t part = piece_of_family(view->log, life, address, size, time, &bytes, &p);
+        struct hit hit;
+        uint64_t part = piece_of_family(view->log, life, address, size, time, &hit);
         if (!part)
             return false;
-        memcpy(out, bytes, part);
-        *provenance = p > *provenance ? p : *provenance;
+        memcpy(out, hit.bytes, part);
+        *provenance = hit.provenance > *provenance ? hit.provenance : *provenance;
+        span_narrow(view->span, hit.around);
+        if (part == size && out == to)
+            note_recent(view, address, hit.around);
         out += part;
         address += part;
         size -= part;
@@ -697,7 +764,8 @@ static bool log_read(void *context, uint64_t address, void *to, size_t size, uin
 
 struct memory_layer vmlog_layer(const struct vmlog_view *view)
 {
-    return (struct memory_layer){.read = log_read, .context = (void *)(uintptr_t)view};
+    return (struct memory_layer){
+        .read = log_read, .context = (void *)(uintptr_t)view, .keeps_span = view->span != NULL};
 }
 
 /* ---- a recording's ------------------------------------------------------------------------- */

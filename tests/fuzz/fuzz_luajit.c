@@ -220,7 +220,7 @@ static void make_context(struct context *c, const struct image *image, const uin
     const struct core_thread *thread =
         core_thread(image->process.core, (size > 1 ? data[1] : 0) % nr_threads);
     c->damage = (struct damage){image, seed, size > 2 ? data[2] % 12 : 6};
-    c->layer = (struct memory_layer){read_damaged, &c->damage};
+    c->layer = (struct memory_layer){.read = read_damaged, .context = &c->damage};
     c->input = (struct unwind_input){.registers = thread->registers,
                                      .memory = {.layers = &c->layer, .nr_layers = 1},
                                      .code = image->process.code,

@@ -96,7 +96,7 @@ static void put_likely(struct heap *h, const struct luajit_layout *l)
 static void name_frames(struct luajit_names *n, const struct heap *h, const struct luajit_layout *l,
                         const uint8_t *choice)
 {
-    const struct memory_layer layer = {read_heap, (void *)h};
+    const struct memory_layer layer = {.read = read_heap, .context = (void *)h};
     struct memory memory = {.layers = &layer, .nr_layers = 1};
     const struct luajit_vm vm = {.g = 1, .layout = l};
     for (unsigned i = 0; i < FRAMES; i++) {

@@ -128,7 +128,7 @@ static void walk_contexts(struct target *t, struct cursor *c, const uint8_t *sta
             abort();
     }
     t->id = t->choices & 32 ? id | 1 << 25 : id; /* too large for a cache key */
-    struct memory_layer layer = {read_code, NULL};
+    struct memory_layer layer = {.read = read_code};
     for (unsigned i = 0; i < CONTEXTS; i++) {
         struct unwind_input in = {
             .registers = random_registers(c, hash_u64(seed + i), stack_size),

@@ -60,7 +60,7 @@ static void use_log(struct vmlog *log, const uint8_t *payload, size_t size)
     struct vmevent_entry entry;
     if (vmevent_open(payload, size, &e, NULL) < 0)
         return;
-    const struct vmlog_view view = {log, e.head.pid};
+    const struct vmlog_view view = {.log = log, .pid = e.head.pid};
     while (vmevent_next(&e, &entry, NULL) > 0) {
         use_notes(log, e.head.pid, &entry);
         read_around(vmlog_layer(&view), entry.address, entry.before);

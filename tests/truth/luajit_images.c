@@ -136,7 +136,7 @@ static bool walk_bare(const struct core_process *p, struct unwind_input in, stru
         if (sp >= m->start && sp < m->end)
             b.start = sp, b.end = m->end;
     }
-    struct memory_layer layer = {read_bare, &b};
+    struct memory_layer layer = {.read = read_bare, .context = &b};
     in.memory = (struct memory){.layers = &layer, .nr_layers = 1};
     struct unwind_stack stack = {0};
     if (unwind(u, &in, &stack, NULL))

@@ -46,7 +46,7 @@ static bool read_process(void *context, uint64_t address, void *to, size_t size,
     return process_vm_readv(target.pid, &local, 1, &remote, 1, 0) == (ssize_t)size;
 }
 
-static const struct memory_layer process_layer = {read_process, NULL};
+static const struct memory_layer process_layer = {.read = read_process};
 
 static void read_maps(void)
 {

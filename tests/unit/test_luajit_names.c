@@ -493,7 +493,7 @@ static void name_lies(struct target *t, unsigned rounds)
     uint64_t L = ref(t, t->vm.g + (uint64_t)t->layout.cur_L);
     unsigned nr = walk(t, L, frames);
     struct liar liar = {t->layer, 0x9e3779b97f4a7c15, 64};
-    struct memory_layer layer = {lie, &liar};
+    struct memory_layer layer = {.read = lie, .context = &liar};
     struct memory memory = {.layers = &layer, .nr_layers = 1, .time = 1000};
     struct luajit_names_source source = {.memory = &memory, .vm = &t->vm, .space = 2};
     for (unsigned i = 0; i < rounds; i++) {

@@ -82,7 +82,7 @@ static struct fixture *make(bool gc64)
     struct fixture *f = calloc(1, sizeof(*f));
     assert_non_null(f);
     f->l = layout(gc64);
-    f->layer = (struct memory_layer){read_fixture, f};
+    f->layer = (struct memory_layer){.read = read_fixture, .context = f};
     f->memory = (struct memory){.layers = &f->layer, .nr_layers = 1};
     for (unsigned i = 0; i < FUNCTIONS; i++)
         add_function(f, i, i == 3 ? 1 : 0);

@@ -96,7 +96,7 @@ static void memory_is_told_once(void **state)
     assert_int_equal(l.contents, 2);
     assert_int_equal(l.marks, 1); /* the last reading that was equal */
     assert_int_equal(vmlog_settle(l.log, NULL), 0);
-    const struct vmlog_view view = {l.log, (uint32_t)getpid()};
+    const struct vmlog_view view = {.log = l.log, .pid = (uint32_t)getpid()};
     struct memory_layer layer = vmlog_layer(&view);
     enum provenance how;
     assert_true(layer.read(layer.context, (uint64_t)(uintptr_t)cell, got, 6, equal_at, &how));
@@ -141,7 +141,7 @@ static void large_ranges_come_in_pieces(void **state)
     assert_true(l.contents > 3);
     assert_true(l.longest <= VMEVENT_MAX);
     assert_int_equal(vmlog_settle(l.log, NULL), 0);
-    const struct vmlog_view view = {l.log, (uint32_t)getpid()};
+    const struct vmlog_view view = {.log = l.log, .pid = (uint32_t)getpid()};
     struct memory_layer layer = vmlog_layer(&view);
     enum provenance how;
     assert_true(layer.read(layer.context, (uint64_t)(uintptr_t)big, got, size, 0, &how));

@@ -164,7 +164,7 @@ static int setup(void **state)
     put_functions(&t->section);
     t->cfi = create_cfi(&t->section, 1);
     t->u = unwinder_create();
-    t->layer = (struct memory_layer){read_code, t};
+    t->layer = (struct memory_layer){.read = read_code, .context = t};
     t->in = (struct unwind_input){
         .registers.known = (1u << DWARF_NR) - 1,
         .registers.value[DWARF_RSP] = STACK,

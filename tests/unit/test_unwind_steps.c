@@ -125,7 +125,7 @@ static void check_stack(struct stepper *s, const struct registers *r)
     ssize_t size = process_vm_readv(s->child, &local, 1, &remote, 1, 0);
     assert_true(size > 0);
     s->sp = r->value[DWARF_RSP];
-    struct memory_layer layer = {read_file_backed, s};
+    struct memory_layer layer = {.read = read_file_backed, .context = s};
     struct unwind_input in = {
         .registers = *r,
         .memory = {.stack = copy,

@@ -114,7 +114,7 @@ static int setup(void **state)
                                    .scope_names_max = 75,
                                    .scope_module = V8_UNKNOWN,
                                    .positions_first = -1};
-    h->layer = (struct memory_layer){read_heap, h};
+    h->layer = (struct memory_layer){.read = read_heap, .context = h};
     h->memory = (struct memory){.layers = &h->layer, .nr_layers = 1};
     h->r = (struct v8_reader){.memory = &h->memory, .layout = &h->layout};
     h->used = 64;
@@ -271,6 +271,13 @@ static void assert_state(const uint8_t *code, size_t size, size_t at, enum v8_st
     assert_int_equal(s.kind, kind);
     if (kind != V8_STATE_UNKNOWN && kind != V8_STATE_FRAMED)
         assert_int_equal(s.offset, offset);
+    struct v8_code_states *known = v8_code_states_create();
+    for (int i = 0; i < 2; i++) { /* followed, and known */
+        struct v8_state again = v8_code_states_get(known, code, size, at);
+        assert_int_equal(again.kind, s.kind);
+        assert_int_equal(again.offset, s.offset);
+    }
+    v8_code_states_free(known);
 }
 
 static void test_code(void **state)

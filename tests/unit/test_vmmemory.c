@@ -108,18 +108,22 @@ static struct vmlog *begin(void)
 static void check(const struct vmlog *log, uint32_t pid, uint64_t address, uint64_t time,
                   const char *want, enum provenance how)
 {
-    const struct vmlog_view view = {log, pid};
+    struct vmlog_recent *recent = calloc(VMLOG_RECENT, sizeof(*recent));
+    const struct vmlog_view view = {.log = log, .pid = pid, .recent = recent};
     char got[16];
     enum provenance p;
     size_t size = strlen(want);
-    assert_true(read_layer(vmlog_layer(&view), address, size, time, got, &p));
-    assert_string_equal(got, want);
-    assert_int_equal(p, how);
+    for (int i = 0; i < 2; i++) { /* as found, and as found before */
+        assert_true(read_layer(vmlog_layer(&view), address, size, time, got, &p));
+        assert_string_equal(got, want);
+        assert_int_equal(p, how);
+    }
+    free(recent);
 }
 
 static void check_none(const struct vmlog *log, uint32_t pid, uint64_t address, uint64_t time)
 {
-    const struct vmlog_view view = {log, pid};
+    const struct vmlog_view view = {.log = log, .pid = pid};
     char got[16];
     enum provenance p;
     assert_false(read_layer(vmlog_layer(&view), address, 1, time, got, &p));
@@ -146,6 +150,32 @@ static void what_was_read_equal_before_and_after_is_exact(void **state)
     check_none(log, 1, 0xfff, 150);
     check_none(log, 2, 0x1000, 150);
     assert_int_equal(vmlog_stats(log).versions, 2);
+    vmlog_free(log);
+}
+
+/* The times for which a reading holds: as long as its bytes are known to be equal. */
+static void span_of_readings(void **state)
+{
+    (void)state;
+    struct vmlog *log = begin();
+    add(log, 1, 0x1000, "first", 100, 110);
+    add(log, 1, 0x1000, "=====", 400, 410);
+    add(log, 1, 0x2000, "second", 200, 210);
+    add(log, 1, 0x2000, "======", 300, 310);
+    assert_int_equal(vmlog_settle(log, NULL), 0);
+    struct memory_span span = {0, UINT64_MAX};
+    const struct vmlog_view view = {.log = log, .pid = 1, .span = &span};
+    const struct memory_layer layers[] = {vmlog_layer(&view)};
+    const struct memory m = {.layers = layers, .nr_layers = 1, .time = 250, .span = &span};
+    enum provenance p = PROVENANCE_EXACT;
+    char got[8];
+    assert_true(memory_read(&m, 0x1000, got, 5, &p));
+    assert_true(span.from == 110 && span.to == 400);
+    assert_true(memory_read(&m, 0x2000, got, 6, &p));
+    assert_true(span.from == 210 && span.to == 300);
+    const struct memory late = {.layers = layers, .nr_layers = 1, .time = 350, .span = &span};
+    assert_true(memory_read(&late, 0x2000, got, 6, &p)); /* read before only */
+    assert_true(span.from > span.to);
     vmlog_free(log);
 }
 
@@ -239,7 +269,8 @@ static void many_versions(void **state)
         memset(&seen[t][at], 1, n);
     }
     assert_int_equal(vmlog_settle(log, NULL), 0);
-    const struct vmlog_view view = {log, 1};
+    struct vmlog_recent *recent = calloc(VMLOG_RECENT, sizeof(*recent));
+    const struct vmlog_view view = {.log = log, .pid = 1, .recent = recent};
     for (int t = 0; t < TIMES; t++) {
         for (int c = 0; c < CELLS; c++) {
             char got[16];
@@ -262,6 +293,7 @@ static void many_versions(void **state)
                 assert_int_equal(got[0], model[next][c]);
         }
     }
+    free(recent);
     vmlog_free(log);
 }
 
@@ -376,6 +408,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_copy_is_read_across_its_entries),
         cmocka_unit_test(a_copy_of_another_moment_is_not_used),
+        cmocka_unit_test(span_of_readings),
         cmocka_unit_test(what_was_read_equal_before_and_after_is_exact),
         cmocka_unit_test(other_lengths),
         cmocka_unit_test(marks_without_a_range_say_nothing),

@@ -125,7 +125,7 @@ struct codemap self_codemap(struct self *s)
 
 struct memory_layer self_memory(void)
 {
-    return (struct memory_layer){self_read, NULL};
+    return (struct memory_layer){.read = self_read};
 }
 
 /* DWARF's order in asm/sigcontext.h's. */

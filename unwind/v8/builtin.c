@@ -2,6 +2,7 @@
 /* Following rsp, rbp and the return address through machine code. */
 #include "unwind/v8/builtin.h"
 
+#include "base/hash.h"
 #include "base/vec.h"
 #include "unwind/unwind.h"
 
@@ -290,4 +291,59 @@ struct v8_state v8_code_state(const uint8_t *code, size_t size, size_t at)
 void v8_states_free(struct v8_states *s)
 {
     free(s);
+}
+
+/* ---- code that was followed ---------------------------------------------------------------- */
+
+enum { PLACES = 1024, KNOWN_MAX = 2 << 20 }; /* bytes of code, each of which takes a state */
+
+struct v8_code_states {
+    size_t bytes;
+    struct {
+        uint64_t hash;
+        struct v8_states *states; /* NULL: free */
+    } place[PLACES];
+};
+
+struct v8_code_states *v8_code_states_create(void)
+{
+    return calloc(1, sizeof(struct v8_code_states));
+}
+
+static void forget_states(struct v8_code_states *c)
+{
+    for (size_t i = 0; i < PLACES; i++) {
+        free(c->place[i].states);
+        c->place[i].states = NULL;
+    }
+    c->bytes = 0;
+}
+
+void v8_code_states_free(struct v8_code_states *c)
+{
+    if (!c)
+        return;
+    forget_states(c);
+    free(c);
+}
+
+struct v8_state v8_code_states_get(struct v8_code_states *c, const uint8_t *code, size_t size,
+                                   size_t at)
+{
+    uint64_t hash = hash_bytes(code, size);
+    size_t place = hash % PLACES;
+    struct v8_states *s = c->place[place].states;
+    if (!s || c->place[place].hash != hash || s->size != size) {
+        if (c->bytes + size > KNOWN_MAX)
+            forget_states(c);
+        s = follow_all(code, size, frameless);
+        if (!s)
+            return (struct v8_state){0, V8_STATE_UNKNOWN, V8_RETURN_ON_STACK, false};
+        free(c->place[place].states);
+        c->place[place].states = s;
+        c->place[place].hash = hash;
+        c->bytes += size;
+    }
+    return at < s->size ? s->at[at]
+                        : (struct v8_state){0, V8_STATE_UNKNOWN, V8_RETURN_ON_STACK, false};
 }

@@ -35,4 +35,12 @@ void v8_states_free(struct v8_states *s);
  * instruction on. */
 struct v8_state v8_code_state(const uint8_t *code, size_t size, size_t at);
 
+/* Code that was followed already, by its bytes. One thread's; NULL when memory is out. */
+struct v8_code_states;
+struct v8_code_states *v8_code_states_create(void);
+void v8_code_states_free(struct v8_code_states *c);
+/* v8_code_state(), from there if it is known. */
+struct v8_state v8_code_states_get(struct v8_code_states *c, const uint8_t *code, size_t size,
+                                   size_t at);
+
 #endif

@@ -23,6 +23,7 @@ struct script {
     int32_t line, column; /* where the source begins in the file */
     VEC(int32_t) ends;    /* of lines */
     bool lines_known;
+    bool again;    /* its name is to be read once more */
     uint8_t tries; /* to read them: it may be recorded at other times only */
 };
 
@@ -51,12 +52,25 @@ struct v8_names *v8_names_create(struct guests *guests)
     return NULL;
 }
 
+static void forget_functions(struct v8_names *n)
+{
+    n->functions.nr = 0;
+    memset(n->slots, 0, 2 * ENTRIES_MAX * sizeof(*n->slots));
+}
+
 void v8_names_forget(struct v8_names *n)
 {
     vec_foreach (s, &n->scripts)
         vec_free(&s->ends);
-    n->scripts.nr = n->functions.nr = 0;
-    memset(n->slots, 0, 2 * ENTRIES_MAX * sizeof(*n->slots));
+    n->scripts.nr = 0;
+    forget_functions(n);
+}
+
+void v8_names_again(struct v8_names *n)
+{
+    vec_foreach (s, &n->scripts)
+        s->again = true;
+    forget_functions(n);
 }
 
 void v8_names_free(struct v8_names *n)
@@ -223,15 +237,17 @@ static bool script_name(struct v8_reader *r, uint64_t script, struct text *t)
     return true;
 }
 
-static bool script_new(struct v8_names *n, struct v8_reader *r, struct script *s)
+static bool script_read(struct v8_names *n, struct v8_reader *r, struct script *s)
 {
     struct text name = {0};
+    s->again = false;
+    s->file = NULL;
     s->line = smi_slot(r, s->address, r->layout->script_line);
     s->column = smi_slot(r, s->address, r->layout->script_column);
     if (script_name(r, s->address, &name) && !name.failed)
         s->file = guest_string(n->guests, name.at, name.size);
     text_free(&name);
-    return s->file && vec_push(&n->scripts, *s);
+    return s->file;
 }
 
 /* NULL: it cannot be read (or memory is out). */
@@ -246,10 +262,11 @@ static struct script *script_get(struct v8_names *n, struct v8_reader *r, uint64
     for (size_t i = n->scripts.nr; i-- > 0;) {
         struct script *known = &n->scripts.at[i];
         if (known->address == script && known->space == space && known->source == s.source &&
-            known->id == s.id)
+            known->id == s.id && (!known->again || script_read(n, r, known)))
             return known;
     }
-    return script_new(n, r, &s) ? &n->scripts.at[n->scripts.nr - 1] : NULL;
+    bool added = script_read(n, r, &s) && vec_push(&n->scripts, s);
+    return added ? &n->scripts.at[n->scripts.nr - 1] : NULL;
 }
 
 /* ---- functions ----------------------------------------------------------------------------- */

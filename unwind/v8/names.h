@@ -19,6 +19,8 @@ struct v8_names *v8_names_create(struct guests *guests);
 void v8_names_free(struct v8_names *n);
 /* Everything is read again when it is asked for: collections move objects. */
 void v8_names_forget(struct v8_names *n);
+/* The same, but for the lines of scripts that are still the same: their sources are long. */
+void v8_names_again(struct v8_names *n);
 
 struct v8_named {
     uint32_t function; /* guest.h; 0: could not be told */

@@ -3,6 +3,7 @@
 #include "unwind/v8/object.h"
 
 #include "base/cursor.h"
+#include "base/hash.h"
 
 bool v8_word(struct v8_reader *r, uint64_t address, uint64_t *ret)
 {
@@ -27,15 +28,36 @@ static bool map_type(struct v8_reader *r, uint64_t map, uint16_t *ret)
                        sizeof(*ret), &r->provenance);
 }
 
+/* The type that a map gives, if it is a map. */
+static bool map_read(struct v8_reader *r, uint64_t map, struct v8_map *ret)
+{
+    uint64_t meta;
+    uint16_t map_of_map;
+    enum provenance before = r->provenance;
+    r->provenance = PROVENANCE_EXACT;
+    bool is = map_type(r, map, &ret->type) && v8_slot(r, map, 0, &meta) &&
+              map_type(r, meta, &map_of_map) && map_of_map == r->layout->type_map;
+    ret->map = map;
+    ret->provenance = (uint8_t)r->provenance;
+    r->provenance = is || before > r->provenance ? before : r->provenance;
+    return is;
+}
+
 int32_t v8_type(struct v8_reader *r, uint64_t object)
 {
-    uint64_t map, meta;
-    uint16_t type, map_of_map;
-    if (!v8_is_pointer(object) || !v8_slot(r, object, 0, &map) || !map_type(r, map, &type) ||
-        !v8_slot(r, map, 0, &meta) || !map_type(r, meta, &map_of_map) ||
-        map_of_map != r->layout->type_map)
+    uint64_t map;
+    struct v8_map got;
+    if (!v8_is_pointer(object) || !v8_slot(r, object, 0, &map))
         return -1;
-    return type;
+    struct v8_map *known = &r->maps[hash_u64(map) % (sizeof(r->maps) / sizeof(*r->maps))];
+    if (!map || known->map != map) {
+        if (!map_read(r, map, &got))
+            return -1;
+        *known = got;
+    }
+    if (known->provenance > r->provenance)
+        r->provenance = (enum provenance)known->provenance;
+    return known->type;
 }
 
 /* Length of an array, in elements or bytes; -1: no such array. */

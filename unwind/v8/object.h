@@ -11,10 +11,16 @@
 #include "unwind/memory.h"
 #include "unwind/v8/layout.h"
 
+/* Of one frame at one time. */
 struct v8_reader {
     const struct memory *memory;
     const struct v8_layout *layout;
     enum provenance provenance; /* the weakest of what was read */
+    struct v8_map {
+        uint64_t map; /* tagged; 0: free */
+        uint16_t type;
+        uint8_t provenance; /* of what tells the type */
+    } maps[8];              /* that objects had: most have one of a few */
 };
 
 static inline bool v8_is_smi(uint64_t word)

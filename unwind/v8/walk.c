@@ -2,6 +2,7 @@
 /* One frame at a time: whose code it is, what it stands for, where its caller is. */
 #include "unwind/v8/walk.h"
 
+#include "base/hash.h"
 #include "unwind/arch.h"
 #include "unwind/v8/builtin.h"
 
@@ -273,6 +274,59 @@ static enum walker_result leave_entry(struct v8_walk *w, uint64_t fp)
     return got;
 }
 
+/* ---- frames known from earlier walks -------------------------------------------------------- */
+
+/* The words at two places of the frame, and another. All zero: they cannot be read. */
+static struct v8_seen_key seen_key(struct v8_walk *w, uint64_t fp, int32_t first, int32_t second,
+                                   uint64_t third)
+{
+    struct v8_seen_key key = {.word = {[2] = third, [3] = w->process->space}};
+    if (!w->process->seen || *w->step->provenance != PROVENANCE_EXACT ||
+        !stack_word(w, fp + (uint64_t)(int64_t)first, &key.word[0]) || !key.word[0] ||
+        !stack_word(w, fp + (uint64_t)(int64_t)second, &key.word[1]))
+        return (struct v8_seen_key){0};
+    if (w->r.memory->span)
+        *w->r.memory->span = (struct memory_span){0, UINT64_MAX};
+    return key;
+}
+
+/* Puts out what is known; false: nothing is. A callee that is not known yet has to be looked for in
+ * every frame. */
+static bool emit_seen(struct v8_walk *w, const struct v8_seen_key *key, uint64_t cfa)
+{
+    size_t nr;
+    const struct frame *frames =
+        !key->word[0] || w->nr_unmade
+            ? NULL
+            : v8_seen_recall(w->process->seen, key, w->r.memory->time, &nr);
+    for (size_t i = 0; frames && i < nr; i++) {
+        struct frame f = frames[i];
+        f.pc = reg(w, DWARF_RIP);
+        f.cfa = i ? 0 : cfa;
+        f.code = i ? NULL : w->step->code.token;
+        f.flags = (uint8_t)((f.flags & FRAME_INLINED) | (i ? 0 : w->step->flags));
+        push(w, &f);
+    }
+    return frames;
+}
+
+/* The frames out from `first` on are what was read of it, if all of it could be told. */
+static void note_seen(struct v8_walk *w, const struct v8_seen_key *key, size_t first)
+{
+    const __typeof__(w->step->out->frames) *out = &w->step->out->frames;
+    const struct memory_span *span = w->r.memory->span;
+    uint64_t time = w->r.memory->time;
+    if (!key->word[0] || *w->step->provenance != PROVENANCE_EXACT || !*w->step->frames_left)
+        return;
+    for (size_t i = first; i < out->nr; i++) {
+        if (out->at[i].kind != FRAME_NATIVE &&
+            (out->at[i].kind != FRAME_JS || !out->at[i].function))
+            return;
+    }
+    v8_seen_note(w->process->seen, key, span ? span->from : time, span ? span->to : time,
+                 out->at + first, out->nr - first);
+}
+
 /* ---- JavaScript frames --------------------------------------------------------------------- */
 
 /* Does the word at rbp - 8 say what type of frame this is; 0: a function's. -1: neither. */
@@ -373,15 +427,37 @@ static int32_t bytecode_offset(struct v8_walk *w, uint64_t fp, uint64_t bytecode
     return at < (uint64_t)v8_smi(length) ? (int32_t)at : -1;
 }
 
+/* All that reading an interpreted frame goes by. */
+static struct v8_seen_key interpreted_key(struct v8_walk *w, uint64_t fp)
+{
+    const struct v8_layout *l = w->layout;
+    const int32_t slots[] = {l->fp_bytecode_offset, l->fp_feedback};
+    uint64_t offset = is_exact(w) && knows(w, DWARF_R9) ? reg(w, DWARF_R9) : 0, word;
+    if (!w->process->seen)
+        return (struct v8_seen_key){0};
+    if (offset) /* it counts if this register holds the bytecode */
+        offset = hash_combine(offset, reg(w, (unsigned)l->array_register));
+    for (size_t i = 0; i < sizeof(slots) / sizeof(*slots); i++) {
+        if (slots[i] != V8_UNKNOWN && stack_word(w, fp + (uint64_t)(int64_t)slots[i], &word))
+            offset = hash_combine(offset, word);
+    }
+    return seen_key(w, fp, l->fp_function, l->fp_bytecode_array, offset);
+}
+
 static enum walker_result step_interpreted(struct v8_walk *w, uint64_t fp, bool doubtful)
 {
     struct v8_sfi sfi;
     struct emission e = {.cfa = fp + 16, .tier = TIER_INTERP, .doubtful = doubtful};
+    struct v8_seen_key key = interpreted_key(w, fp);
+    size_t first = w->step->out->frames.nr;
+    if (emit_seen(w, &key, fp + 16))
+        return leave_frame(w, fp);
     if (read_function(w, fp, &sfi, &e.doubtful))
         emit_function(w, &e, &sfi,
                       source_offset(w, sfi.bytecode, bytecode_offset(w, fp, sfi.bytecode)), false);
     else if (!emit_described(w, fp, doubtful))
         emit_unmade(w, fp, TIER_INTERP, bytecode_offset(w, fp, frame_bytecode(w, fp)), doubtful);
+    note_seen(w, &key, first);
     return leave_frame(w, fp);
 }
 
@@ -467,7 +543,11 @@ static enum walker_result step_prologue(struct v8_walk *w, const struct v8_state
     if (!stack_word(w, reg(w, DWARF_RSP), &pc))
         return WALKER_NO;
     w->frameless = true;
-    return leave(w, pc, reg(w, DWARF_RSP) + 8, reg(w, DWARF_RBP));
+    uint32_t function =
+        *w->step->known & 1u << DWARF_RDI; /* until the frame is made (read_entered) */
+    enum walker_result got = leave(w, pc, reg(w, DWARF_RSP) + 8, reg(w, DWARF_RBP));
+    *w->step->known |= function;
+    return got;
 }
 
 /* The innermost frame is in a builtin. */
@@ -560,8 +640,10 @@ static struct v8_state code_state(struct v8_walk *w, const struct v8_code *c)
     size_t at = reg(w, DWARF_RIP) - c->start;
     uint8_t *code = malloc(size);
     if (code && memory_read(w->r.memory, c->start, code, size, &w->r.provenance)) {
+        const struct v8_seen *seen = w->process->seen;
         struct v8_state got = c->kind == V8_CODE_BASELINE ? baseline_state(code, size, at)
-                                                          : v8_code_state(code, size, at);
+                              : seen ? v8_code_states_get(v8_seen_states(seen), code, size, at)
+                                     : v8_code_state(code, size, at);
         if (got.kind != V8_STATE_UNKNOWN)
             s = got;
     }
@@ -621,6 +703,11 @@ static enum walker_result step_generated(struct v8_walk *w)
     w->frameless = false;
     if (!owner->executable || !knows(w, DWARF_RBP))
         return WALKER_NO;
+    int32_t function = w->layout->fp_function;
+    struct v8_seen_key key = seen_key(w, fp, function, -8, pc << 1 | is_exact(w));
+    size_t first = w->step->out->frames.nr;
+    if (!frameless && emit_seen(w, &key, fp + 16))
+        return leave_frame(w, fp);
     bool found = v8_code_find(&w->r, pc, owner->owner == CODE_JIT ? 0 : owner->start, &c);
     if (!found)
         return step_undescribed(w);
@@ -639,6 +726,7 @@ static enum walker_result step_generated(struct v8_walk *w)
             return step_interpreted(w, fp, doubtful);
     }
     emit_code(w, &c, fp, fp + 16, doubtful);
+    note_seen(w, &key, first);
     return leave_frame(w, fp);
 }
 

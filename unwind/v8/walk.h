@@ -24,6 +24,7 @@
 #define UNWIND_V8_WALK_H
 
 #include "unwind/v8/object.h"
+#include "unwind/v8/seen.h"
 #include "unwind/walker.h"
 
 /* Gives a frame its function and the position executing. `offset`: in the source, -1: unknown. What
@@ -45,6 +46,9 @@ struct v8_process {
     size_t (*functions)(void *context, uint64_t bytecode, uint64_t *ret, size_t max);
     /* All ways to a function are read, though one is enough: another walk may need them. */
     bool thorough;
+    /* Frames known from earlier walks, of this process (`space` tells it). NULL: none. */
+    struct v8_seen *seen;
+    uint64_t space;
 };
 
 /* The walker of a process, for unwind_input. */

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* One place a hash: of two frames that share it, the later one is known. */
+#include "unwind/v8/seen.h"
+
+#include "base/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLACES = 1 << 13, FRAMES_MAX = 4 };
+
+struct place {
+    struct v8_seen_key key;
+    uint64_t from, to;
+    uint32_t nr;
+    struct frame frames[FRAMES_MAX];
+};
+
+struct v8_seen {
+    uint64_t keep;
+    struct v8_code_states *states;
+    struct place places[PLACES];
+};
+
+struct v8_seen *v8_seen_create(uint64_t keep)
+{
+    struct v8_seen *s = calloc(1, sizeof(*s));
+    if (!s)
+        return NULL;
+    s->keep = keep;
+    s->states = v8_code_states_create();
+    if (s->states)
+        return s;
+    free(s);
+    return NULL;
+}
+
+void v8_seen_free(struct v8_seen *s)
+{
+    if (!s)
+        return;
+    v8_code_states_free(s->states);
+    free(s);
+}
+
+struct v8_code_states *v8_seen_states(const struct v8_seen *s)
+{
+    return s->states;
+}
+
+void v8_seen_forget(struct v8_seen *s)
+{
+    for (size_t i = 0; i < PLACES; i++)
+        s->places[i].key = (struct v8_seen_key){0};
+}
+
+static size_t place_of(const struct v8_seen_key *key)
+{
+    uint64_t h = key->word[0];
+    for (size_t i = 1; i < sizeof(key->word) / sizeof(*key->word); i++)
+        h = hash_combine(h, key->word[i]);
+    return (size_t)(h % PLACES);
+}
+
+const struct frame *v8_seen_recall(const struct v8_seen *s, const struct v8_seen_key *key,
+                                   uint64_t time, size_t *nr)
+{
+    const struct place *p = &s->places[place_of(key)];
+    if (memcmp(&p->key, key, sizeof(*key)) != 0 || time < p->from || time > p->to)
+        return NULL;
+    *nr = p->nr;
+    return p->frames;
+}
+
+void v8_seen_note(struct v8_seen *s, const struct v8_seen_key *key, uint64_t from, uint64_t to,
+                  const struct frame *frames, size_t nr)
+{
+    struct place *p = &s->places[place_of(key)];
+    if (nr > FRAMES_MAX && !s->keep)
+        return;
+    p->key = *key;
+    p->from = from;
+    p->to = s->keep ? from + s->keep : to;
+    p->nr = nr > FRAMES_MAX ? FRAMES_MAX : (uint32_t)nr; /* whoever keeps reads no frames */
+    memcpy(p->frames, frames, p->nr * sizeof(*frames));
+}

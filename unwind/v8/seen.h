@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Frames that were read before. A frame at the same place of the same code, with the same function,
+ * reads the same memory: as long as that is known to be unchanged, its frames out are the same,
+ * too.
+ */
+#ifndef UNWIND_V8_SEEN_H
+#define UNWIND_V8_SEEN_H
+
+#include "unwind/frame.h"
+#include "unwind/v8/builtin.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct v8_seen;
+
+/* What tells a frame: words of the stack and registers, and the process. All zero: nothing does. */
+struct v8_seen_key {
+    uint64_t word[4];
+};
+
+/* `keep` ns: a frame holds for so long, whatever becomes of the memory (a recorder's walk is made
+ * for what it reads, and need not read it again and again). 0: as long as note() was told.
+ * One thread's. NULL when memory is out. */
+struct v8_seen *v8_seen_create(uint64_t keep);
+void v8_seen_free(struct v8_seen *s);
+void v8_seen_forget(struct v8_seen *s);
+
+/* The frames out, innermost first, and how many; NULL: it is not known for `time`. Until the next
+ * call for this table. */
+const struct frame *v8_seen_recall(const struct v8_seen *s, const struct v8_seen_key *key,
+                                   uint64_t time, size_t *nr);
+/* These frames come out of it; memory is the same from `from` to `to`. */
+void v8_seen_note(struct v8_seen *s, const struct v8_seen_key *key, uint64_t from, uint64_t to,
+                  const struct frame *frames, size_t nr);
+
+/* The states of code that was followed. */
+struct v8_code_states *v8_seen_states(const struct v8_seen *s);
+
+#endif
