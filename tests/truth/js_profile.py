@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Functions of a program by self time: node's own profiler (a .cpuprofile) against `ljperf script`'s
+text, of two runs of the same work.
+
+Usage: js_profile.py PROFILE SCRIPT [N]. Prints the N (20) functions of JavaScript with most self time
+of each side with their shares of the time in JavaScript, and last "AGREE a of n, largest difference
+d": how many of node's n largest (of 1 % at least) are among ours with a share within 3 percent points
+and a third, and the farthest. What a function's callees in C++ and builtins take is its own, as with
+node's profiler.
+"""
+import collections
+import json
+import re
+import sys
+
+FRAME = re.compile(r'\t *[0-9a-f]+ (.*) \((\S*)\) \[js ?([^\]]*)\]$')
+PLACE = re.compile(r'(?:(.*) )?([^ ]*):(\d+):(\d+)$')
+
+
+def file_name(path):
+    return re.sub(r'^file://', '', path).rsplit('/', 1)[-1]
+
+
+def of_node(path):
+    """{(file, line): (share, name)}; lines from 1."""
+    with open(path, encoding='utf-8') as f:
+        profile = json.load(f)
+    nodes = {n['id']: n['callFrame'] for n in profile['nodes']}
+    times = collections.Counter()
+    for node, delta in zip(profile['samples'], profile['timeDeltas']):
+        times[node] += max(delta, 0)
+    got, names = collections.Counter(), {}
+    for node, time in times.items():
+        frame = nodes[node]
+        if not frame['url']: # (program), (idle), (garbage collector): not JavaScript
+            continue
+        key = file_name(frame['url']), frame['lineNumber'] + 1
+        got[key] += time
+        names[key] = frame['functionName']
+    total = sum(got.values()) or 1
+    return {k: (t / total, names[k]) for k, t in got.items()}
+
+
+def of_script(path):
+    got, names, js, unnamed = collections.Counter(), {}, 0, 0
+    with open(path, encoding='utf-8', errors='replace') as f:
+        for block in f.read().split('\n\n'):
+            frames = [m.groups() for m in map(FRAME.match, block.split('\n')) if m]
+            if not frames or 'GarbageCollect' in block.split('\t', 2)[-1] or '::Heap::' in block:
+                continue
+            js += 1
+            place = PLACE.match(frames[0][0])
+            if not place:
+                unnamed += 1
+                continue
+            key = file_name(place.group(2)), int(place.group(3))
+            got[key] += 1
+            names[key] = place.group(1) or ''
+    total = sum(got.values()) or 1
+    return {k: (n / total, names[k]) for k, n in got.items()}, js, unnamed
+
+
+def main():
+    top = int(sys.argv[3]) if len(sys.argv) > 3 else 20
+    theirs = of_node(sys.argv[1])
+    ours, js, unnamed = of_script(sys.argv[2])
+    order = lambda of: sorted(of, key=lambda k: -of[k][0])[:top]
+    a, b = order(theirs), order(ours)
+    print('%-52s %6s %6s' % ('by node --cpu-prof', 'node', 'here'))
+    for k in a:
+        print('%-52s %5.1f%% %5.1f%%' % ('%s %s:%d' % (theirs[k][1] or '?', *k), 100 * theirs[k][0],
+                                         100 * ours.get(k, (0,))[0]))
+    print('\n%-52s %6s %6s' % ('by ljperf', 'node', 'here'))
+    for k in b:
+        print('%-52s %5.1f%% %5.1f%%' % ('%s %s:%d' % (ours[k][1] or '?', *k),
+                                         100 * theirs.get(k, (0,))[0], 100 * ours[k][0]))
+    large = [k for k in a if theirs[k][0] >= 0.01]
+    far = {k: abs(theirs[k][0] - ours.get(k, (0,))[0]) for k in large}
+    agree = [k for k in large if far[k] <= 0.03 + theirs[k][0] / 3]
+    print('\n%d samples in JavaScript, %d of no known function; %d of the %d in both lists' %
+          (js, unnamed, len(set(a) & set(b)), top))
+    print('AGREE %d of %d, largest difference %.1f' %
+          (len(agree), len(large), 100 * max(far.values(), default=0)))
+
+
+main()
