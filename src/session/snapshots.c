@@ -70,10 +70,11 @@ static void forget_files(code_file_list *files)
     vec_free(files);
 }
 
-static int note_file(code_file_list *files, const struct code_file *file, struct error *err)
+static int note_file(code_file_list *files, const char *name, const struct code_file *file,
+                     struct error *err)
 {
     struct code_file f = *file;
-    f.name = strdup(file->name);
+    f.name = strdup(name);
     if (f.name && vec_push(files, f))
         return 0;
     free(f.name);
@@ -203,12 +204,9 @@ static int take_maps(struct perfdata *pd, code_file_list *files, struct error *e
             if (rec->type != PERF_RECORD_MMAP2 || perfdata_mmap(pd, rec, &mm, NULL) < 0 ||
                 !(mm.prot & PROT_EXEC) || mm.filename[0] != '/')
                 continue;
-            const struct code_file f = {.pid = mm.pid,
-                                        .start = mm.addr,
-                                        .pgoff = mm.pgoff,
-                                        .name = (char *)(uintptr_t)mm.filename,
-                                        .id = mm.build_id};
-            failed = note_file(files, &f, err);
+            const struct code_file f = {
+                .pid = mm.pid, .start = mm.addr, .pgoff = mm.pgoff, .id = mm.build_id};
+            failed = note_file(files, mm.filename, &f, err);
         }
         perfdata_release(pd, &batch);
     }
@@ -308,12 +306,10 @@ static int core_files(const struct core *core, code_file_list *files, struct err
         last = m->file;
         if (m->pgoff == 0)
             (void)core_build_id(core, m->start, &id);
-        const struct code_file f = {.pid = core_pid(core),
-                                    .start = m->start,
-                                    .pgoff = m->pgoff,
-                                    .name = (char *)(uintptr_t)m->file,
-                                    .id = id};
-        if ((m->prot == CORE_PROT_UNKNOWN || m->prot & PROT_EXEC) && note_file(files, &f, err) < 0)
+        const struct code_file f = {
+            .pid = core_pid(core), .start = m->start, .pgoff = m->pgoff, .id = id};
+        if ((m->prot == CORE_PROT_UNKNOWN || m->prot & PROT_EXEC) &&
+            note_file(files, m->file, &f, err) < 0)
             return -1;
     }
     return 0;
