@@ -576,21 +576,54 @@ static void consider(struct found *f, const struct version *v, uint64_t address,
     }
 }
 
+/* The first version of [low, high) that begins above `address`, or (`at` true) that begins at it
+ * and was read after `time`; `high`: none. */
+static size_t version_behind(const struct vmlog *log, size_t low, size_t high, uint64_t address,
+                             bool at, uint64_t time)
+{
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        const struct version *v = &log->versions.at[mid];
+        if (v->address < address || (v->address == address && (!at || v->first_before <= time)))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+enum { NEAR = 64 };
+
+/* A stack that was read each few ms has thousands of versions at one address, in order of time:
+ * those around that time are enough. Returns the first of the run that ends before `end`. */
+static size_t consider_run(struct found *f, const struct vmlog *log, size_t first, size_t end,
+                           uint64_t address, uint64_t time)
+{
+    uint64_t start = log->versions.at[end - 1].address;
+    size_t begin = start ? version_behind(log, first, end, start - 1, false, 0) : first;
+    size_t at = version_behind(log, begin, end, start, true, time);
+    size_t low = at - begin > NEAR ? at - NEAR : begin, high = end - at > NEAR ? at + NEAR : end;
+    for (size_t i = high; i-- > low;) {
+        const struct version *v = &log->versions.at[i];
+        if (address - v->address < v->length)
+            consider(f, v, address, time);
+    }
+    return begin;
+}
+
 /* Versions are sorted by address; `ends` tells where no earlier one reaches the byte any more. */
 static struct found find(const struct vmlog *log, const struct life *life, uint64_t address,
                          uint64_t time)
 {
     struct found f = {0};
-    size_t low = life->first, high = life->first + life->nr;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (log->versions.at[mid].address <= address)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    while (low-- > life->first && log->ends[low] > address) {
+    size_t first = life->first;
+    size_t low = version_behind(log, first, first + life->nr, address, false, 0);
+    while (low-- > first && log->ends[low] > address) {
         const struct version *v = &log->versions.at[low];
+        if (low - first > 2 * NEAR && (v - 2 * NEAR)->address == v->address) {
+            low = consider_run(&f, log, first, low + 1, address, time);
+            continue;
+        }
         if (address - v->address < v->length)
             consider(&f, v, address, time);
     }
@@ -663,8 +696,7 @@ static uint64_t piece(const struct vmlog *log, const struct life *life, uint64_t
     /* A word of bytecode is asked for before it is known whose it is: the line it was read in was
      * followed by the object, which says the same. */
     bool of_object = !is_moving(v) && is_same_piece(log, v, f.object, address, there);
-    ret->provenance =
-        one_sided(log, life->pid, of_object ? f.object : v, f.after != NULL, time);
+    ret->provenance = one_sided(log, life->pid, of_object ? f.object : v, f.after != NULL, time);
     if (!is_moving(v) && f.after && is_same_piece(log, v, f.before, address, there))
         ret->provenance = PROVENANCE_EXACT; /* told at other lengths, but the same */
     return there;

@@ -142,6 +142,33 @@ static void stacks_are_never_proven(void **state)
     leave(&s);
 }
 
+static void of_thousands_of_readings_the_next_is_found(void **state)
+{
+    enum { ROUNDS = 3000, EACH = 500 };
+    static uint64_t stack[4];
+    static uint64_t times[ROUNDS];
+    struct scene s;
+    uint64_t got;
+    enum provenance p;
+    (void)state;
+    begin(8, &s);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        stack[0] = stack[3] = i;
+        times[i] = ++s.now;
+        picture_begin(s.picture);
+        assert_true(picture_range(s.picture, (uintptr_t)stack, i % 7 ? 32 : 8, VMENTRY_STACK));
+    }
+    end(&s);
+    for (unsigned i = 0; i < ROUNDS; i += EACH) {
+        assert_true(read_back(&s, stack, 8, times[i], (char *)&got, &p));
+        assert_int_equal(got, i);
+        assert_int_equal(p, PROVENANCE_IMAGE);
+        assert_true(read_back(&s, stack + 3, 8, times[i], (char *)&got, &p));
+        assert_int_equal(got, i % 7 ? i : i + 1); /* the shorter readings do not have it */
+    }
+    leave(&s);
+}
+
 /* The first byte does not count. */
 static bool same_behind(const void *context, const uint8_t *a, const uint8_t *b, size_t size)
 {
@@ -239,6 +266,7 @@ int main(void)
         cmocka_unit_test(what_stays_is_told_once_and_proven_between),
         cmocka_unit_test(what_changes_has_both_contents),
         cmocka_unit_test(stacks_are_never_proven),
+        cmocka_unit_test(of_thousands_of_readings_the_next_is_found),
         cmocka_unit_test(an_object_is_the_same_where_its_owner_says),
         cmocka_unit_test(what_is_not_there_is_not_kept),
         cmocka_unit_test(words_are_found_again),
