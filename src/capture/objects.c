@@ -270,6 +270,7 @@ static void refresh(struct object_process *p, struct object *o, uint64_t since, 
     o->changes += o->changes <= CHANGES_MAX;
     if (o->kind == VMENTRY_OBJECT && o->changes > CHANGES_MAX) {
         o->retired = true;
+        o->told = 0; /* what stands there now is not told: no mark may say that it is as before */
         o->touched = p->pass;
         return;
     }
