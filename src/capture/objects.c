@@ -30,7 +30,6 @@ enum {
 
 /* Marks are written so often, and seldomer the longer it goes on: a recorder may be killed, but a
  * recording of hours is not to fill up with them. */
-static const uint64_t VOUCHED = UINT64_C(100000000); /* ns */
 static const uint64_t RETELL_NS = UINT64_C(5000000000), RETELL_MAX_NS = UINT64_C(120000000000);
 
 struct object {
@@ -38,7 +37,6 @@ struct object {
     uint8_t *bytes;
     const struct luajit_layout *layout; /* by which it was recognised; NULL: plain memory */
     uint64_t before, after;             /* of the last reading that gave `bytes` */
-    uint64_t vouched;                   /* time of a copy that had the same head */
     uint64_t told;                      /* `before` of the last reading that was told; 0: never */
     uint32_t length;
     uint32_t touched; /* pass of the last touch */
@@ -76,7 +74,6 @@ struct object_process {
     struct table pages; /* address / PAGE -> struct page */
     uint32_t pass;
     size_t hand, late_hand;   /* where the sweeps go on */
-    uint64_t vouched;         /* time of the last copy that vouched for an object */
     uint64_t told_at, retell; /* ns: when all marks were written last, and how long that holds */
     struct object_stats stats;
     struct bad_line bad[BAD_LINES];
@@ -442,8 +439,7 @@ static bool layer_read(void *context, uint64_t address, void *to, size_t size, u
     if (!size || size > OBJECT_MAX || address > UINT64_MAX - OBJECT_MAX - LINE)
         return false;
     struct object *o = find(p, address, size);
-    bool late = o && o->before < time && o->vouched < time;
-    if (o && (o->gone || late) && !refresh_one(p, o, time)) {
+    if (o && (o->gone || o->before < time) && !refresh_one(p, o, time)) {
         if (!o->retired)
             return false;
         o = NULL;
@@ -475,14 +471,11 @@ struct memory_layer object_process_layer(struct object_process *p)
     return (struct memory_layer){.read = layer_read, .context = p};
 }
 
-void object_process_object(struct object_process *p, uint64_t address, const uint8_t *head,
-                           size_t size, uint64_t time)
+void object_process_object(struct object_process *p, uint64_t address, uint64_t time)
 {
     struct object *o = find_at(p, address);
     if (!o)
         o = is_known_bad(p, address) ? NULL : learn_object(p, address, HEAD_MAX, time);
-    else if (o->layout && size <= o->length && object_same(o->layout, o->bytes, head, size))
-        o->vouched = p->vouched = time;
     else if (o->before < time)
         (void)refresh_one(p, o, time); /* what has changed is told */
     if (o)
@@ -523,12 +516,6 @@ static bool is_late(const struct object_process *p, const struct object *o)
     return p->pass - o->touched <= LATELY && !o->gone;
 }
 
-/* Copies vouch for it, all the time: nobody waits for another reading. */
-static bool is_vouched(const struct object_process *p, const struct object *o)
-{
-    return o->vouched && p->vouched - o->vouched < VOUCHED;
-}
-
 /* Read again what was touched lately (or what was not), going on where the last sweep ended;
  * returns what is left of the budget. */
 static size_t sweep(struct object_process *p, bool late, size_t budget, uint64_t since,
@@ -537,8 +524,7 @@ static size_t sweep(struct object_process *p, bool late, size_t budget, uint64_t
     for (size_t i = 0; i < p->objects.nr && budget; i++) {
         *hand = *hand + 1 < p->objects.nr ? *hand + 1 : 0;
         struct object *o = &p->objects.at[*hand];
-        if (!is_steady(o) || is_late(p, o) != late || o->before >= since ||
-            (late && is_vouched(p, o)))
+        if (!is_steady(o) || is_late(p, o) != late || o->before >= since)
             continue;
         refresh(p, o, since, spare);
         size_t cost = 1 + o->length / COST;

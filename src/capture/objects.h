@@ -50,10 +50,8 @@ int object_process_layout(struct object_process *p, const struct luajit_layout *
  * PROVENANCE_IMAGE. Errors of writing are kept for the next pass. */
 struct memory_layer object_process_layer(struct object_process *p);
 
-/* Note the object that begins there, whole. Its head, the first bytes, was copied at `time`: as long as what
- * is known has the same it is not read again, for walks of that time neither. */
-void object_process_object(struct object_process *p, uint64_t address, const uint8_t *head,
-                           size_t size, uint64_t time);
+/* Note the object that begins there, whole, read after `time`. */
+void object_process_object(struct object_process *p, uint64_t address, uint64_t time);
 
 /* Note a range as one piece (a Lua stack), read after `time`. False: it cannot be read. */
 bool object_process_range(struct object_process *p, uint64_t address, size_t size, uint64_t time);

@@ -381,8 +381,8 @@ static void read_vm(struct vm_target *t, const struct vmscan_vm *v, uint64_t tim
         (void)object_process_range(t->objects, stack, end - stack, time);
 }
 
-/* A VM that a walk has found by DISPATCH, as the native frames restored it. Without memory for it the
- * next scan finds it. */
+/* A VM that a walk has found by DISPATCH, as the native frames restored it. Without memory for it
+ * the next scan finds it. */
 static void note_vm(struct vm_target *t, const struct luajit_vm *vm, const struct memory *m)
 {
     if (!is_known_vm(t, vm->g))
@@ -448,7 +448,7 @@ static void note_objects(struct vm_target *t, const struct vm_copy *copy, uint64
             e->kind == VMENTRY_HEAD ||
             (e->kind == VMENTRY_TRACE && e->length > sizeof(uint64_t)); /* else its slot */
         if (is_head)
-            object_process_object(t->objects, e->address, e->bytes, e->length, time);
+            object_process_object(t->objects, e->address, time);
     }
 }
 
