@@ -27,7 +27,7 @@ int copy_pages(uint64_t from, uint64_t to, uint32_t what);
 int copy_function(uint64_t slot, uint32_t level);
 int copy_proto(uint64_t function, uint32_t level);
 int copy_call(uint64_t link, uint32_t level);
-int copy_functions(uint32_t at, uint32_t nr, uint32_t level);
+int copy_functions(uint32_t at, uint32_t nr, uint32_t level, uint32_t upward);
 int copy_state(uint64_t L, uint32_t level);
 uint64_t resume_frame(uint64_t L);
 int copy_outer(uint64_t L);
@@ -310,21 +310,22 @@ __noinline int copy_function(uint64_t slot, uint32_t level)
     return 0;
 }
 
-/* The functions that the copied slots name, newest first: they say which prototypes run, and may
+/* The functions that the copied slots name, newest first, or from the lowest on: they say which prototypes run, and may
  * be dead and their memory another's by the time a recorder can look. `at`: the slots in the
  * payload. */
-__noinline int copy_functions(uint32_t at, uint32_t nr, uint32_t level)
+__noinline int copy_functions(uint32_t at, uint32_t nr, uint32_t level, uint32_t upward)
 {
     struct scratch *s = scratch_get();
     if (!s)
         return 0;
     s->functions[0] = s->functions[1] = s->functions[2] = s->functions[3] = 0;
     s->calls[0] = s->calls[1] = 0;
-    s->nr_functions = s->nr_calls = 0;
+    s->nr_calls = 0;
+    s->nr_functions = upward ? VMSTACK_FUNCTIONS - VMSTACK_UPWARD : 0;
     for (uint32_t i = 0; i < VMSTACK_SCANNED; i++) {
         if (i >= nr)
             break;
-        uint32_t slot = at + 8 * (nr - 1 - i);
+        uint32_t slot = at + 8 * (upward ? i : nr - 1 - i);
         if (slot > VMEVENT_MAX - 16)
             break;
         uint64_t value = *(uint64_t *)(s->payload + slot);
@@ -364,14 +365,14 @@ __noinline int copy_state(uint64_t L, uint32_t level)
     }
     /* frames' functions stand below their bases */
     uint64_t used = span.base > span.from ? (span.base - span.from) / 8 : 0;
-    copy_functions(at, (uint32_t)used, level);
+    copy_functions(at, (uint32_t)used, level, 0);
     /* Handlers that call what cannot fail (pow) do not store L->base, and rdx is gone in there: the
-     * newest frames stand above. */
+     * newest frames stand above, up to where the stack is stale. */
     uint64_t above = (span.to - span.from) / 8;
     above = above > used ? above - used : 0;
     if (level == 0 && above)
         copy_functions(at + 8 * (uint32_t)used,
-                       above > VMSTACK_ABOVE ? VMSTACK_ABOVE : (uint32_t)above, level);
+                       above > VMSTACK_ABOVE ? VMSTACK_ABOVE : (uint32_t)above, level, 1);
     return 0;
 }
 

@@ -22,7 +22,8 @@ enum {
                                   GCproto.framesize) */
     VMSTACK_EXTRA = 9,         /* slots behind maxstack at most, and the one it points to */
     VMSTACK_SCANNED = 1024,    /* slots below the newest base that are looked at for functions */
-    VMSTACK_ABOVE = 96,        /* and above it, where it may be stale */
+    VMSTACK_ABOVE = 256,       /* and above it, where it may be stale; */
+    VMSTACK_UPWARD = 16,       /* functions there */
     VMSTACK_FUNCTIONS = 48,    /* functions of one stack that are copied */
     VMSTACK_CALLS = 96,        /* and calls */
     VMSTACK_NATIVE = 64 << 10, /* of the native stack that is looked through for missing pages */
