@@ -2,7 +2,8 @@
 """Functions of a program by self time: node's own profiler (a .cpuprofile) against `ljperf script`'s
 text, of two runs of the same work.
 
-Usage: js_profile.py PROFILE SCRIPT [N]. Prints the N (20) functions of JavaScript with most self time
+Usage: js_profile.py PROFILE SCRIPT [N [FILE [NAME:LOW:HIGH]...]]: of functions of FILE only, and of ours
+those named have to have a share between LOW and HIGH percent. Prints the N (20) functions of JavaScript with most self time
 of each side with their shares of the time in JavaScript, and last "AGREE a of n, largest difference
 d": how many of node's n largest (of 1 % at least) are among ours with a share within 3 percent points
 and a third, and the farthest. What a function's callees in C++ and builtins take is its own, as with
@@ -21,7 +22,7 @@ def file_name(path):
     return re.sub(r'^file://', '', path).rsplit('/', 1)[-1]
 
 
-def of_node(path):
+def of_node(path, only):
     """{(file, line): (share, name)}; lines from 1."""
     with open(path, encoding='utf-8') as f:
         profile = json.load(f)
@@ -35,13 +36,15 @@ def of_node(path):
         if not frame['url']: # (program), (idle), (garbage collector): not JavaScript
             continue
         key = file_name(frame['url']), frame['lineNumber'] + 1
+        if only and key[0] != only:
+            continue
         got[key] += time
         names[key] = frame['functionName']
     total = sum(got.values()) or 1
     return {k: (t / total, names[k]) for k, t in got.items()}
 
 
-def of_script(path):
+def of_script(path, only):
     got, names, js, unnamed = collections.Counter(), {}, 0, 0
     with open(path, encoding='utf-8', errors='replace') as f:
         for block in f.read().split('\n\n'):
@@ -54,6 +57,8 @@ def of_script(path):
                 unnamed += 1
                 continue
             key = file_name(place.group(2)), int(place.group(3))
+            if only and key[0] != only:
+                continue
             got[key] += 1
             names[key] = place.group(1) or ''
     total = sum(got.values()) or 1
@@ -62,8 +67,9 @@ def of_script(path):
 
 def main():
     top = int(sys.argv[3]) if len(sys.argv) > 3 else 20
-    theirs = of_node(sys.argv[1])
-    ours, js, unnamed = of_script(sys.argv[2])
+    only = sys.argv[4] if len(sys.argv) > 4 else None
+    theirs = of_node(sys.argv[1], only)
+    ours, js, unnamed = of_script(sys.argv[2], only)
     order = lambda of: sorted(of, key=lambda k: -of[k][0])[:top]
     a, b = order(theirs), order(ours)
     print('%-52s %6s %6s' % ('by node --cpu-prof', 'node', 'here'))
@@ -81,6 +87,10 @@ def main():
           (js, unnamed, len(set(a) & set(b)), top))
     print('AGREE %d of %d, largest difference %.1f' %
           (len(agree), len(large), 100 * max(far.values(), default=0)))
+    for name, low, high in (want.split(':') for want in sys.argv[5:]):
+        share = 100 * sum(s for s, n in ours.values() if n == name)
+        if not int(low) <= share <= int(high):
+            sys.exit('%s has %.1f %%, not %s to %s' % (name, share, low, high))
 
 
 main()
