@@ -95,14 +95,16 @@ static uint64_t identity_hash(const struct guest_identity *i)
 {
     uint64_t h = hash_combine((uintptr_t)i->file, (uintptr_t)i->name);
     h = hash_combine(h, (uint64_t)i->line << 32 | i->column);
-    return hash_combine(h, i->salt ^ (uint64_t)i->kind << 56 ^ (uint64_t)i->language << 48);
+    return hash_combine(h,
+                        i->salt ^ i->index ^ (uint64_t)i->kind << 56 ^ (uint64_t)i->language << 48);
 }
 
 /* Strings are interned. */
 static bool identity_equal(const struct guest_identity *a, const struct guest_identity *b)
 {
     return a->kind == b->kind && a->language == b->language && a->file == b->file &&
-           a->line == b->line && a->column == b->column && a->salt == b->salt && a->name == b->name;
+           a->line == b->line && a->column == b->column && a->index == b->index &&
+           a->salt == b->salt && a->name == b->name;
 }
 
 static bool slots_grow(struct guests *g)
@@ -220,7 +222,8 @@ bool guest_get(const struct guests *g, uint32_t id, uint64_t turn, struct guest_
                                                                  : NULL,
                                    .file = i->file,
                                    .line = i->line,
-                                   .column = i->column};
+                                   .column = i->column,
+                                   .index = i->index};
     return true;
 }
 
@@ -257,6 +260,8 @@ void guest_symbol(struct text *t, const struct guest_function *f)
     if (name)
         text_char(t, ' ');
     text_string(t, f->file);
+    if (f->index)
+        text_printf(t, ":wasm-function[%u]", f->index - 1);
     if (f->line)
         text_printf(t, ":%u", f->line);
     if (f->line && f->column)

@@ -32,6 +32,7 @@ struct guest_identity {
     const char *file; /* as the program named it; NULL: none */
     uint32_t line;    /* where it is defined; 0: not known, or the whole file */
     uint32_t column;  /* from 1; 0: not known */
+    uint32_t index;   /* of WebAssembly: the function's number + 1; else 0 */
     uint64_t salt;    /* tells apart what shares a place: a hash of the function's code */
     const char *name; /* of a builtin; NULL: others are named by guest_propose() */
 };
@@ -55,7 +56,7 @@ struct guest_function {
     uint8_t rank;     /* of the name */
     const char *name; /* NULL: none */
     const char *file; /* NULL: none */
-    uint32_t line, column;
+    uint32_t line, column, index;
 };
 
 struct guests;
@@ -86,8 +87,9 @@ void guest_unrecorded(uint8_t language, struct guest_function *ret);
  * file as the program named it, else the language in brackets. */
 const char *guest_module(const struct guest_function *f);
 
-/* The function as one symbol: `NAME FILE:LINE[:COL]`, without what is not known; raw bytes, to be
- * escaped by whoever prints. A function without a name is `FILE:LINE`, one without both "?". */
+/* The function as one symbol: `NAME FILE:LINE[:COL]` (WebAssembly: `NAME FILE:wasm-function[N]`), without
+ * what is not known; raw bytes, to be escaped by whoever prints. A function without a name is
+ * `FILE:LINE`, one without both "?". */
 void guest_symbol(struct text *t, const struct guest_function *f);
 
 #endif

@@ -217,15 +217,27 @@ static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *
     return true;
 }
 
+static bool name_wasm(void *context, struct v8_reader *r, const struct v8_wasm *wasm,
+                      struct frame *ret)
+{
+    const struct naming *n = context;
+    struct v8_named named;
+    if (v8_names_wasm(n->all->names, r, n->target->pid, 0, wasm, &named) < 0)
+        return false;
+    ret->function = named.function;
+    return true;
+}
+
 static int walk(struct js_targets *all, struct js_target *t, const struct sample *s,
                 enum stack_end *end, struct error *err)
 {
     struct naming naming = {all, t};
-    const struct v8_process process = {.layout = t->layout,
-                                       .namer = {name_frame, &naming},
-                                       .thorough = true,
-                                       .seen = t->seen,
-                                       .space = t->pid};
+    const struct v8_process process = {
+        .layout = t->layout,
+        .namer = {.name = name_frame, .wasm = name_wasm, .context = &naming},
+        .thorough = true,
+        .seen = t->seen,
+        .space = t->pid};
     const struct walker walker = v8_walker(&process);
     struct unwind_input in = {
         .code = session_codemap(&t->place), .max_frames = MAX_FRAMES, .walker = &walker};

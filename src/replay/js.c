@@ -27,6 +27,18 @@ static size_t find_functions(void *context, uint64_t bytecode, uint64_t *ret, si
     return snapshots_functions(js->worker->replay->snapshots, js->place->pid, bytecode, ret, max);
 }
 
+static bool name_wasm(void *context, struct v8_reader *r, const struct v8_wasm *wasm,
+                      struct frame *ret)
+{
+    struct sample_js *js = context;
+    struct v8_named named;
+    if (v8_names_wasm(js->worker->js_names, r, js->place->pid, js->worker->job.turn, wasm, &named) <
+        0)
+        return false;
+    ret->function = named.function;
+    return true;
+}
+
 /* Both walkers' states, one behind the other. */
 struct js_state {
     struct walker_state head;
@@ -75,8 +87,8 @@ const struct walker *sample_js_walker(struct replay_worker *w, const struct sess
     ret->place = place;
     ret->asked = false;
     ret->lua = lua;
-    ret->process =
-        (struct v8_process){.namer = {.name = name_frame, .context = ret}, .space = place->pid};
+    ret->process = (struct v8_process){
+        .namer = {.name = name_frame, .wasm = name_wasm, .context = ret}, .space = place->pid};
     if (w->replay->snapshots)
         ret->process.functions = find_functions;
     ret->inner = v8_walker(&ret->process);

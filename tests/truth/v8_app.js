@@ -28,6 +28,26 @@ function applied(f) { Reflect.apply(f, null, []); }
 function evaled(f) { return eval('(function inEval() { f(); })()'); }
 function generated(f) { const g = gen(f); g.next(); g.next(); }
 async function asynced(f) { await null; f(); }
+// WebAssembly: `outer` is exported and calls function 2, that an unnamed one, that the import.
+const leb = (n) => n < 128 ? [n] : [n & 127 | 128, ...leb(n >> 7)];
+const string = (s) => [...leb(Buffer.byteLength(s)), ...Buffer.from(s)];
+const section = (id, bytes) => [id, ...leb(bytes.length), ...bytes];
+const vector = (items) => [...leb(items.length), ...items.flat()];
+const body = (called) => [6, 0, 0x20, 0, 0x10, called, 0x0b];
+const code = Uint8Array.from([0, 97, 115, 109, 1, 0, 0, 0, ...section(1, [1, 0x60, 1, 0x7f, 1, 0x7f]),
+  ...section(2, vector([[...string('env'), ...string('call'), 0, 0]])),
+  ...section(3, vector([[0], [0], [0]])), ...section(7, vector([[...string('run'), 0, 1]])),
+  ...section(10, vector([body(2), body(3), body(0)])),
+  ...section(0, [...string('name'), ...section(0, string('demo')),
+    ...section(1, vector([[1, ...string('outer')], [2, ...string('inner ünï')]]))])]);
+function wasmed(f) {
+  let call = () => 0;
+  const module = new WebAssembly.Module(code);
+  const { run } = new WebAssembly.Instance(module, { env: { call: (x) => call(x) } }).exports;
+  if (hot) for (let i = 0; i < 1000000; i++) run(i);
+  call = () => { f(); return 0; };
+  run(0);
+}
 // Functions that optimizing compilers inline into each other, around a call that they cannot.
 const stops = [() => 1, () => 2, () => 3, () => block()];
 const adder = { third(i) { return stops[i](i) + 1; } };
@@ -47,10 +67,10 @@ asynced(() => {
   evaled(() => {
     sorted(() => {
       json(() => replaced(() => mapped(() => proxied(() => applied(() => generated(() => Derived.make(
-        () => obj.method(() => obj['with space'](() => añadirДва(() => {
+        () => obj.method(() => obj['with space'](() => wasmed(() => añadirДва(() => {
           if (hot) warm(60000);
           else new Derived(() => 0).viaPrivate(() => { new Derived(() => 0).getter; });
-        })))
+        }))))
       )))))));
     });
   });

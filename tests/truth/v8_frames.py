@@ -2,7 +2,7 @@
 """JavaScript frames of `ljperf bt` against node's own stack trace of the same path.
 
 v8_frames.py STACK BT [TIER...]: every frame of the trace that has a place must be there, in order,
-with its name, file, line and column. Frames of Maglev's have neither line nor column, unless they
+with its name, file, line and column (of WebAssembly: the function's number). Frames of Maglev's have neither line nor column, unless they
 are innermost; of the innermost one the name and file are compared only, since node prints at one
 line and stops at another. TIER: a tier that must occur. Prints how many frames were compared.
 """
@@ -16,6 +16,10 @@ def want(path):
         if not at:
             continue
         text = at.group(1)
+        m = re.match(r'(?:(.*) )?\(?(wasm:[^ ]*):wasm-function\[(\d+)\]:0x', text)
+        if m:
+            yield m.group(1) or '', m.group(2), int(m.group(3)), 0
+            continue
         m = re.match(r'(.*?) ?\(?(?:eval at .*\), )?([^ ()]*):(\d+):(\d+)\)?$', text)
         if not m:
             continue  # Array.map (<anonymous>)
@@ -28,6 +32,14 @@ def want(path):
 
 def got(path):
     for text in open(path, encoding='utf-8'):
+        m = re.match(r'\t *[0-9a-f]+ (.*) \(([^ ]*)\) \[wasm ?([^\]]*)\]$', text)
+        if m:
+            symbol, file, words = m.groups()
+            at = re.match(r'(?:(.*) )?([^ ]*):wasm-function\[(\d+)\]$', symbol)
+            exact = not re.search(r'\b(guess|image)\b', words)
+            yield ((at.group(1) or '' if exact else 'unproven') if at else '?', file,
+                   int(at.group(3)) if at else 0, 0, 'wasm')
+            continue
         m = re.match(r'\t *[0-9a-f]+ (.*) \(([^ ]*)\) \[js ([^\]]*)\]$', text)
         if not m:
             if ' [js' in text:

@@ -47,6 +47,18 @@ enum { V8_UNKNOWN = INT32_MIN };
     X(script_id, "class_Script__id", 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, "Script: id") \
     X(script_eval_from, "class_Script__eval_from_shared", 72, 72, 72, 72, 72, 72, 72, 72, 72, 72, 72, "Script: who called eval") \
     X(script_url, "", 104, 104, 104, 104, 112, 112, 112, 112, 112, 112, 112, "Script: sourceURL") \
+    X(script_native, "class_Script__wasm_managed_native_module", U, U, U, 80, 80, 80, 80, 80, 80, 80, 80, "Script of WebAssembly: Foreign of its NativeModule") \
+    X(wasm_instance, "", U, U, U, 208, 208, U, 160, 152, 152, 152, 104, "a WebAssembly frame's instance: its module object (to V8 11.3), or the object that has it") \
+    X(wasm_module, "", U, U, U, U, U, U, 32, 32, 32, 32, 32, "WasmInstanceObject: WasmModuleObject") \
+    X(wasm_script, "", U, U, U, 40, 32, U, 32, 32, 32, 32, 32, "WasmModuleObject: Script") \
+    X(native_wire, "", U, U, U, 312, 200, U, 200, 240, 240, 240, 232, "NativeModule: bytes of the module") \
+    X(native_codes, "", U, U, U, 416, 304, U, 392, 432, 312, 312, 304, "NativeModule: its code, a std::map by address") \
+    X(native_new, "", U, U, U, 464, 352, U, 440, 480, 360, 360, 352, "NativeModule: code that is not in the map yet, a std::vector") \
+    X(wasm_code_size, "", U, U, U, 32, 24, U, 24, 24, 32, 32, 32, "WasmCode: bytes of instructions, i32") \
+    X(wasm_code_tables, "", U, U, U, U, U, U, 16, 16, 24, 24, 24, "WasmCode: its tables, one behind the other, where functions are inlined") \
+    X(wasm_code_index, "", U, U, U, 48, 44, U, 44, 48, 56, 56, 56, "WasmCode: number of the function, i32") \
+    X(wasm_code_flags, "", U, U, U, 16, 80, U, 80, 88, 96, 100, 120, "WasmCode: kind and tier, u8") \
+    X(wasm_tier_shift, "", U, U, U, 2, 2, U, 2, 2, 2, 3, 3, "WasmCode flags: shift of the tier, behind the kind") \
     X(string_length, "class_String__length", 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, "String: length, i32") \
     X(array_length, "", 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, "FixedArray, ByteArray, BytecodeArray: length") \
     X(array_data, "", 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, "FixedArray, ByteArray: first element") \
@@ -90,6 +102,7 @@ enum { V8_UNKNOWN = INT32_MIN };
     X(type_bytecode, "type_BytecodeArray__", U, U, U, U, U, U, U, U, U, U, U, "type of BytecodeArray") \
     X(type_code, "type_Code__", U, U, U, U, U, U, U, U, U, U, U, "type of Code") \
     X(type_stream, "type_InstructionStream__", U, U, U, U, U, U, U, U, U, U, U, "type of InstructionStream") \
+    X(type_wasm_module, "type_WasmModuleObject__", U, U, U, U, U, U, U, U, U, U, U, "type of WasmModuleObject") \
     X(type_map, "type_Map__", U, U, U, U, U, U, U, U, U, U, U, "type of Map") \
     X(type_array, "type_FixedArray__", U, U, U, U, U, U, U, U, U, U, U, "type of FixedArray") \
     X(type_bytes, "type_ByteArray__", U, U, U, U, U, U, U, U, U, U, U, "type of ByteArray") \

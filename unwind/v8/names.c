@@ -323,6 +323,31 @@ static int function_new(struct v8_names *n, struct v8_reader *r, uint64_t turn,
     return failed ? -1 : 0;
 }
 
+/* The entry of what `f` refers to; NULL: none. `slot`: where it is, or belongs. */
+static struct function *function_find(struct v8_names *n, const struct function *f, size_t *slot)
+{
+    if (n->functions.nr == ENTRIES_MAX || n->scripts.nr == ENTRIES_MAX)
+        v8_names_forget(n);
+    uint64_t hash = hash_combine(hash_combine(f->sfi, f->name), hash_combine(f->script, f->space));
+    size_t at = hash >> 8 & (2 * ENTRIES_MAX - 1);
+    for (; n->slots[at]; at = (at + 1) & (2 * ENTRIES_MAX - 1)) {
+        struct function *known = &n->functions.at[n->slots[at] - 1];
+        if (known->sfi == f->sfi && known->name == f->name && known->script == f->script &&
+            known->space == f->space)
+            return known;
+    }
+    *slot = at;
+    return NULL;
+}
+
+static struct function *function_add(struct v8_names *n, const struct function *f, size_t slot)
+{
+    if (!vec_push(&n->functions, *f))
+        return NULL;
+    n->slots[slot] = (uint32_t)n->functions.nr;
+    return &n->functions.at[n->functions.nr - 1];
+}
+
 static int function_get(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t turn,
                         const struct v8_sfi *sfi, struct function **ret)
 {
@@ -330,28 +355,16 @@ static int function_get(struct v8_names *n, struct v8_reader *r, uint64_t space,
                          .sfi = sfi->sfi,
                          .name = sfi->scope ? sfi->scope : sfi->name,
                          .script = sfi->script};
-    if (n->functions.nr == ENTRIES_MAX || n->scripts.nr == ENTRIES_MAX)
-        v8_names_forget(n);
-    uint64_t hash = hash_combine(hash_combine(f.sfi, f.name), hash_combine(f.script, space));
-    size_t at = hash >> 8 & (2 * ENTRIES_MAX - 1);
-    for (; n->slots[at]; at = (at + 1) & (2 * ENTRIES_MAX - 1)) {
-        struct function *known = &n->functions.at[n->slots[at] - 1];
-        if (known->sfi == f.sfi && known->name == f.name && known->script == f.script &&
-            known->space == space) {
-            *ret = known;
-            return 0;
-        }
-    }
-    *ret = NULL;
+    size_t slot;
+    *ret = function_find(n, &f, &slot);
+    if (*ret)
+        return 0;
     if (function_new(n, r, turn, sfi, &f))
         return -1;
     if (!f.id)
         return 0;
-    if (!vec_push(&n->functions, f))
-        return -1;
-    n->slots[at] = (uint32_t)n->functions.nr;
-    *ret = &n->functions.at[n->functions.nr - 1];
-    return 0;
+    *ret = function_add(n, &f, slot);
+    return *ret ? 0 : -1;
 }
 
 static int name_function(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t turn,
@@ -382,4 +395,46 @@ int v8_names_function(struct v8_names *n, struct v8_reader *r, uint64_t space, u
     int failed = name_function(n, r, space, turn, sfi, offset, ret);
     r->provenance = provenance;
     return failed;
+}
+
+/* ---- WebAssembly --------------------------------------------------------------------------- */
+
+static int wasm_new(struct v8_names *n, struct v8_reader *r, uint64_t turn, const struct v8_wasm *w,
+                    struct function *f)
+{
+    const struct script *script = script_get(n, r, f->space, w->script);
+    struct text name = {0};
+    int failed = 0;
+    if (script && v8_wasm_name(r, w, &name)) {
+        const struct guest_identity identity = {.kind = GUEST_FUNCTION,
+                                                .language = FRAME_WASM,
+                                                .file = script->file,
+                                                .index = (uint32_t)w->index + 1};
+        bool has = name.size != 0;
+        text_char(&name, 0);
+        f->id = guest_intern(n->guests, &identity);
+        failed = !f->id || name.failed ||
+                 (has && guest_propose(n->guests, f->id, GUEST_RANK_DEFINED, name.at, turn));
+    }
+    text_free(&name);
+    return failed ? -1 : 0;
+}
+
+int v8_names_wasm(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t turn,
+                  const struct v8_wasm *w, struct v8_named *ret)
+{
+    enum provenance provenance = r->provenance;
+    struct function f = {.space = space,
+                         .sfi = w->native,
+                         .name = (uint64_t)w->index + 1,
+                         .script = w->script,
+                         .script_index = UINT32_MAX};
+    size_t slot;
+    const struct function *known = function_find(n, &f, &slot);
+    int failed = known ? 0 : wasm_new(n, r, turn, w, &f);
+    r->provenance = provenance;
+    *ret = (struct v8_named){.function = known ? known->id : f.id};
+    if (failed || known || !f.id)
+        return failed;
+    return function_add(n, &f, slot) ? 0 : -1;
 }

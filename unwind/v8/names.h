@@ -12,6 +12,7 @@
 
 #include "unwind/guest.h"
 #include "unwind/v8/object.h"
+#include "unwind/v8/wasm.h"
 
 struct v8_names;
 /* NULL when memory is out. `guests` takes the functions; any number of tables may share it. */
@@ -33,5 +34,9 @@ struct v8_named {
  */
 int v8_names_function(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t turn,
                       const struct v8_sfi *sfi, int32_t offset, struct v8_named *ret);
+
+/* The same for a function of WebAssembly: it has a number, perhaps a name, no line. */
+int v8_names_wasm(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t turn,
+                  const struct v8_wasm *w, struct v8_named *ret);
 
 #endif

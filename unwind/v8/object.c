@@ -406,18 +406,16 @@ static int64_t zigzag(uint64_t u)
     return (int64_t)(u >> 1) ^ -(int64_t)(u & 1);
 }
 
-bool v8_position_find(struct v8_reader *r, uint64_t table, int64_t offset, uint64_t *raw)
+static bool find_position(struct stream *s, int64_t offset, uint64_t *raw)
 {
-    struct stream s;
+    const struct v8_layout *l = s->r->layout;
     uint64_t first, second, position = 0;
-    int64_t at = r->layout->positions_first;
+    int64_t at = l->positions_first;
     bool found = false;
-    if (!stream_open(r, table, &s))
-        return false;
-    while (s.at < s.end) {
-        if (!stream_vlq(&s, &first) || !stream_vlq(&s, &second))
+    while (s->at < s->end) {
+        if (!stream_vlq(s, &first) || !stream_vlq(s, &second))
             return false;
-        int64_t delta = r->layout->positions_kind ? (int64_t)(first >> 2) : zigzag(first);
+        int64_t delta = l->positions_kind ? (int64_t)(first >> 2) : zigzag(first);
         at += delta < 0 ? -(delta + 1) : delta;
         if (at > offset)
             break;
@@ -426,6 +424,19 @@ bool v8_position_find(struct v8_reader *r, uint64_t table, int64_t offset, uint6
         found = true;
     }
     return found;
+}
+
+bool v8_position_find(struct v8_reader *r, uint64_t table, int64_t offset, uint64_t *raw)
+{
+    struct stream s;
+    return stream_open(r, table, &s) && find_position(&s, offset, raw);
+}
+
+bool v8_position_find_at(struct v8_reader *r, uint64_t address, uint64_t size, int64_t offset,
+                         uint64_t *raw)
+{
+    struct stream s = {.r = r, .at = address, .end = address + size};
+    return find_position(&s, offset, raw);
 }
 
 bool v8_baseline_offset(struct v8_reader *r, const struct v8_code *c, uint64_t bytecode,

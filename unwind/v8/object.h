@@ -129,6 +129,10 @@ static inline int32_t v8_position_inlining(uint64_t raw) /* -1: not inlined */
 /* The entry of a source position table for `offset`; false: there is no table, or none for it. */
 bool v8_position_find(struct v8_reader *r, uint64_t table, int64_t offset, uint64_t *raw);
 
+/* The same of a table's bytes, wherever they stand. */
+bool v8_position_find_at(struct v8_reader *r, uint64_t address, uint64_t size, int64_t offset,
+                         uint64_t *raw);
+
 struct v8_inlined {
     uint64_t sfi;   /* tagged: whose position it is */
     int32_t offset; /* in its source */

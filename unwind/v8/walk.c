@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-enum { DWARF_RDI = 5, DWARF_R9 = 9, MARKER_MAX = 128, CODE_BYTES_MAX = 1 << 16 };
+enum { DWARF_RSI = 4, DWARF_RDI = 5, DWARF_R9 = 9, MARKER_MAX = 128, CODE_BYTES_MAX = 1 << 16 };
 
 /* A function that is not known yet: one of its callers may have made it. */
 struct unmade {
@@ -186,16 +186,21 @@ struct emission {
     bool doubtful, second; /* not the first one out */
 };
 
+/* Only the first function out stands for the machine's frame. */
+static void set_second(struct frame *f)
+{
+    f->cfa = 0;
+    f->code = NULL;
+    f->flags = 0;
+}
+
 static void emit_function(struct v8_walk *w, struct emission *e, const struct v8_sfi *sfi,
                           int32_t offset, bool inlined)
 {
     struct frame f = frame_here(w, FRAME_JS, e->cfa);
     const struct v8_namer *namer = &w->process->namer;
-    if (e->second) {
-        f.cfa = 0;
-        f.code = NULL;
-        f.flags = 0;
-    }
+    if (e->second)
+        set_second(&f);
     f.tier = (uint8_t)e->tier;
     f.flags |= inlined ? FRAME_INLINED : 0;
     if (namer->name && !namer->name(namer->context, &w->r, sfi, offset, &f))
@@ -528,6 +533,130 @@ static void emit_code(struct v8_walk *w, const struct v8_code *c, uint64_t fp, u
     }
 }
 
+/* ---- the state of generated code ----------------------------------------------------------- */
+
+/* Baseline code has its frame made by the first builtin it calls, behind the load of its
+ * BytecodeArray into r12. */
+static struct v8_state baseline_state(const uint8_t *code, size_t size, size_t at)
+{
+    enum { HEAD = 64, LOAD = 10 };
+    struct v8_state s = {8, V8_STATE_RSP, V8_RETURN_ON_STACK, false};
+    for (size_t i = 0; i < HEAD && i + LOAD + 7 <= size; i++) {
+        if (code[i] != 0x49 || code[i + 1] != 0xbc)
+            continue;
+        const uint8_t *call = code + i + LOAD;
+        size_t length = call[0] == 0xe8 ? 5 : call[0] == 0x41 && call[1] == 0xff ? 7 : 0;
+        if (length && at >= i + LOAD + length)
+            s.kind = V8_STATE_FRAMED;
+        s.doubtful = !length;
+        return s;
+    }
+    s.kind = V8_STATE_FRAMED;
+    s.doubtful = true;
+    return s;
+}
+
+/* The state at the pc of the innermost frame, in code whose place is known. */
+static struct v8_state bytes_state(struct v8_walk *w, uint64_t start, uint64_t bytes, bool baseline)
+{
+    struct v8_state s = {0, V8_STATE_FRAMED, V8_RETURN_ON_STACK, true};
+    size_t size = bytes < CODE_BYTES_MAX ? bytes : CODE_BYTES_MAX;
+    size_t at = reg(w, DWARF_RIP) - start;
+    uint8_t *code = malloc(size);
+    if (code && memory_read(w->r.memory, start, code, size, &w->r.provenance)) {
+        const struct v8_seen *seen = w->process->seen;
+        struct v8_state got = baseline ? baseline_state(code, size, at)
+                              : seen   ? v8_code_states_get(v8_seen_states(seen), code, size, at)
+                                       : v8_code_state(code, size, at);
+        if (got.kind != V8_STATE_UNKNOWN)
+            s = got;
+    }
+    free(code);
+    return s;
+}
+
+/* ---- WebAssembly --------------------------------------------------------------------------- */
+
+/* One function of code of WebAssembly; `c` NULL: whose it is cannot be told. */
+static void emit_wasm_function(struct v8_walk *w, const struct v8_wasm *c, struct emission *e,
+                               bool inlined)
+{
+    const struct v8_namer *namer = &w->process->namer;
+    struct frame f = frame_here(w, FRAME_WASM, e->cfa);
+    if (e->second)
+        set_second(&f);
+    f.flags |= inlined ? FRAME_INLINED : 0;
+    f.tier = (uint8_t)e->tier;
+    if (c && namer->wasm && !namer->wasm(namer->context, &w->r, c, &f))
+        w->failed = true;
+    if (w->r.provenance > f.provenance)
+        f.provenance = (uint8_t)w->r.provenance;
+    if (e->doubtful || !w->layout->verified)
+        f.provenance = PROVENANCE_GUESS;
+    e->second = true;
+    push(w, &f);
+}
+
+static void emit_wasm_unknown(struct v8_walk *w, uint64_t cfa, bool doubtful)
+{
+    struct emission e = {.cfa = cfa, .doubtful = doubtful};
+    if (w->step->code.owner == CODE_JIT || w->process->no_objects)
+        emit_native(w, cfa, doubtful);
+    else
+        emit_wasm_function(w, NULL, &e, false);
+}
+
+static void emit_wasm(struct v8_walk *w, const struct v8_wasm *c, uint64_t cfa, bool doubtful)
+{
+    struct emission e = {.cfa = cfa, .tier = c->tier, .doubtful = doubtful};
+    int32_t functions[V8_WASM_INLINED_MAX];
+    if (c->index < 0) {
+        emit_native(w, cfa, doubtful);
+        return;
+    }
+    unsigned nr = v8_wasm_inlined(&w->r, c, reg(w, DWARF_RIP) - !is_exact(w), functions);
+    for (unsigned i = 0; i < nr; i++) {
+        struct v8_wasm one = *c;
+        one.index = functions[i];
+        emit_wasm_function(w, &one, &e, i + 1 < nr);
+    }
+    if (!nr)
+        emit_wasm_unknown(w, cfa, doubtful);
+}
+
+/* The code that the pc is in: of the module whose instance the frame at `fp` has, or, before there
+ * is a frame, the register by which V8 hands it over. */
+static bool find_wasm(struct v8_walk *w, uint64_t fp, int32_t type, struct v8_wasm *ret)
+{
+    enum { FRAME_INSTANCE = -16 };
+    const struct v8_reader before = w->r;
+    uint64_t pc = reg(w, DWARF_RIP) - !is_exact(w), instance;
+    if (is_exact(w) && knows(w, DWARF_RSI) && v8_wasm_find(&w->r, reg(w, DWARF_RSI), pc, ret))
+        return true;
+    w->r = before;
+    if (type == w->layout->frame_wasm && stack_word(w, fp + (uint64_t)FRAME_INSTANCE, &instance) &&
+        v8_wasm_find(&w->r, instance, pc, ret))
+        return true;
+    w->r = before;
+    return false;
+}
+
+static struct v8_state wasm_state(struct v8_walk *w, const struct v8_wasm *c)
+{
+    if (!is_exact(w))
+        return (struct v8_state){0, V8_STATE_FRAMED, V8_RETURN_ON_STACK, false};
+    if (c->index < 0) /* jump tables */
+        return (struct v8_state){8, V8_STATE_RSP, V8_RETURN_ON_STACK, false};
+    return bytes_state(w, c->start, c->size, false);
+}
+
+static enum walker_result step_wasm(struct v8_walk *w, const struct v8_wasm *c, uint64_t fp)
+{
+    struct v8_state s = wasm_state(w, c);
+    emit_wasm(w, c, state_cfa(w, &s), s.doubtful);
+    return s.kind == V8_STATE_FRAMED ? leave_frame(w, fp) : leave_state(w, &s);
+}
+
 /* ---- builtins ------------------------------------------------------------------------------ */
 
 /* Inside BaselineOutOfLinePrologue, which makes the frame of the baseline code that called it. */
@@ -611,46 +740,6 @@ static enum walker_result step_builtin(struct v8_walk *w, uint64_t vaddr)
 
 /* ---- generated code ------------------------------------------------------------------------ */
 
-/* Baseline code has its frame made by the first builtin it calls, behind the load of its
- * BytecodeArray into r12. */
-static struct v8_state baseline_state(const uint8_t *code, size_t size, size_t at)
-{
-    enum { HEAD = 64, LOAD = 10 };
-    struct v8_state s = {8, V8_STATE_RSP, V8_RETURN_ON_STACK, false};
-    for (size_t i = 0; i < HEAD && i + LOAD + 7 <= size; i++) {
-        if (code[i] != 0x49 || code[i + 1] != 0xbc)
-            continue;
-        const uint8_t *call = code + i + LOAD;
-        size_t length = call[0] == 0xe8 ? 5 : call[0] == 0x41 && call[1] == 0xff ? 7 : 0;
-        if (length && at >= i + LOAD + length)
-            s.kind = V8_STATE_FRAMED;
-        s.doubtful = !length;
-        return s;
-    }
-    s.kind = V8_STATE_FRAMED;
-    s.doubtful = true;
-    return s;
-}
-
-/* The state at the pc of the innermost frame, in code that was found. */
-static struct v8_state code_state(struct v8_walk *w, const struct v8_code *c)
-{
-    struct v8_state s = {0, V8_STATE_FRAMED, V8_RETURN_ON_STACK, true};
-    size_t size = c->size < CODE_BYTES_MAX ? c->size : CODE_BYTES_MAX;
-    size_t at = reg(w, DWARF_RIP) - c->start;
-    uint8_t *code = malloc(size);
-    if (code && memory_read(w->r.memory, c->start, code, size, &w->r.provenance)) {
-        const struct v8_seen *seen = w->process->seen;
-        struct v8_state got = c->kind == V8_CODE_BASELINE ? baseline_state(code, size, at)
-                              : seen ? v8_code_states_get(v8_seen_states(seen), code, size, at)
-                                     : v8_code_state(code, size, at);
-        if (got.kind != V8_STATE_UNKNOWN)
-            s = got;
-    }
-    free(code);
-    return s;
-}
-
 /* Without the code's bytes: a frame is taken for granted, and said to be a guess. */
 static enum walker_result step_undescribed(struct v8_walk *w)
 {
@@ -659,16 +748,12 @@ static enum walker_result step_undescribed(struct v8_walk *w)
     bool doubtful = is_exact(w);
     if (type < 0)
         return WALKER_NO;
-    if (type == w->layout->frame_wasm) {
-        struct frame f =
-            frame_here(w, w->step->code.owner == CODE_JIT ? FRAME_JIT : FRAME_WASM, fp + 16);
-        f.provenance = doubtful ? PROVENANCE_GUESS : f.provenance;
-        push(w, &f);
-    } else if (type == 0) {
+    if (type == w->layout->frame_wasm)
+        emit_wasm_unknown(w, fp + 16, doubtful);
+    else if (type == 0)
         emit_unknown(w, fp + 16, TIER_NONE, doubtful);
-    } else {
+    else
         emit_native(w, fp + 16, doubtful);
-    }
     if (is_entry(w, type))
         return leave_entry(w, fp);
     return leave_frame(w, fp);
@@ -708,15 +793,21 @@ static enum walker_result step_generated(struct v8_walk *w)
     size_t first = w->step->out->frames.nr;
     if (!frameless && emit_seen(w, &key, fp + 16))
         return leave_frame(w, fp);
+    int32_t type = frame_type(w, fp);
+    struct v8_wasm wasm;
+    if (!frameless && (is_exact(w) || type == w->layout->frame_wasm) &&
+        find_wasm(w, fp, type, &wasm))
+        return step_wasm(w, &wasm, fp);
+    if (!is_exact(w) && type == w->layout->frame_wasm)
+        return step_undescribed(w);
     bool found = v8_code_find(&w->r, pc, owner->owner == CODE_JIT ? 0 : owner->start, &c);
     if (!found)
         return step_undescribed(w);
     if (is_exact(w))
-        s = code_state(w, &c);
+        s = bytes_state(w, c.start, c.size, c.kind == V8_CODE_BASELINE);
     if ((is_exact(w) || frameless) && s.kind != V8_STATE_FRAMED)
         return step_frameless(w, &c, &s);
     bool doubtful = is_exact(w) && s.doubtful && !has_frame(w, &c, fp);
-    int32_t type = frame_type(w, fp);
     if (type < 0 && !is_exact(w))
         return WALKER_NO;
     if (type == 0 && (c.kind == V8_CODE_INTERPRETED || c.kind == V8_CODE_OTHER)) {

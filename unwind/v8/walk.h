@@ -9,6 +9,8 @@
  *    handler without a frame of its own is that function, too, and keeps its pc;
  *  - in place of generated code its function; what is inlined in it stands before it, marked
  *    FRAME_INLINED;
+ *  - WebAssembly's code is a frame of kind FRAME_WASM, its function, and what is inlined in it,
+ * told by its module's tables;
  *  - builtins, stubs and entries stay native frames: their symbols name them;
  *  - a function that cannot be told (memory not recorded, or objects that disagree) is one frame of
  *    kind FRAME_JS with function 0; where a jitdump or perf map describes generated code, a frame
@@ -25,6 +27,7 @@
 
 #include "unwind/v8/object.h"
 #include "unwind/v8/seen.h"
+#include "unwind/v8/wasm.h"
 #include "unwind/walker.h"
 
 /* Gives a frame its function and the position executing. `offset`: in the source, -1: unknown. What
@@ -32,7 +35,8 @@
 struct v8_namer {
     bool (*name)(void *context, struct v8_reader *r, const struct v8_sfi *sfi, int32_t offset,
                  struct frame *ret);
-    void *context; /* NULL name: ids stay 0 */
+    bool (*wasm)(void *context, struct v8_reader *r, const struct v8_wasm *w, struct frame *ret);
+    void *context; /* NULL name, NULL wasm: ids stay 0 */
 };
 
 /* What is known of a process. Referred to by its walker; not to be changed meanwhile. */
