@@ -97,7 +97,7 @@ static bool is_array(struct v8_reader *r, uint64_t object)
     return false;
 }
 
-static bool array_element(struct v8_reader *r, uint64_t array, int32_t index, uint64_t *ret)
+bool v8_array_element(struct v8_reader *r, uint64_t array, int32_t index, uint64_t *ret)
 {
     const struct v8_layout *l = r->layout;
     uint64_t length;
@@ -108,7 +108,7 @@ static bool array_element(struct v8_reader *r, uint64_t array, int32_t index, ui
 
 bool v8_deopt_element(struct v8_reader *r, const struct v8_code *c, int32_t index, uint64_t *ret)
 {
-    return array_element(r, c->deopt, index, ret);
+    return v8_array_element(r, c->deopt, index, ret);
 }
 
 uint64_t v8_code_sfi(struct v8_reader *r, const struct v8_code *c)
@@ -141,7 +141,7 @@ static bool inlining(struct v8_reader *r, const struct v8_code *c, int32_t id, u
         return *sfi != 0;
     }
     return v8_deopt_element(r, c, l->deopt_literals, &literals) &&
-           array_element(r, literals, function, sfi) && v8_is(r, *sfi, l->type_sfi);
+           v8_array_element(r, literals, function, sfi) && v8_is(r, *sfi, l->type_sfi);
 }
 
 unsigned v8_code_inlined(struct v8_reader *r, const struct v8_code *c, uint64_t raw,
@@ -169,7 +169,7 @@ bool v8_constant_function(struct v8_reader *r, uint64_t maker, uint64_t bytecode
     uint64_t constants, element;
     if (!v8_slot(r, maker, l->bytecode_constants, &constants))
         return false;
-    for (int32_t i = 0; i < CONSTANTS_MAX && array_element(r, constants, i, &element); i++) {
+    for (int32_t i = 0; i < CONSTANTS_MAX && v8_array_element(r, constants, i, &element); i++) {
         if (v8_is_pointer(element) && v8_is(r, element, l->type_sfi) &&
             v8_sfi_read(r, element, ret) && ret->bytecode == bytecode)
             return true;

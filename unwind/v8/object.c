@@ -349,16 +349,7 @@ bool v8_scope_read(struct v8_reader *r, uint64_t scope, struct v8_scope *ret)
 
 /* ---- positions ----------------------------------------------------------------------------- */
 
-/* Bytes of a table, a piece at a time. */
-struct stream {
-    struct v8_reader *r;
-    uint64_t at, end;
-    uint8_t piece[256];
-    uint64_t piece_at;
-    size_t piece_size;
-};
-
-static bool stream_open(struct v8_reader *r, uint64_t table, struct stream *ret)
+bool v8_stream_open(struct v8_reader *r, uint64_t table, struct v8_stream *ret)
 {
     int32_t type = v8_type(r, table), length;
     if (type < 0 || (type != r->layout->type_bytes && type != r->layout->type_trusted_bytes))
@@ -367,11 +358,11 @@ static bool stream_open(struct v8_reader *r, uint64_t table, struct stream *ret)
     if (length < 0)
         return false;
     uint64_t at = v8_address(table) + (uint64_t)r->layout->array_data;
-    *ret = (struct stream){.r = r, .at = at, .end = at + (uint64_t)length};
+    *ret = (struct v8_stream){.r = r, .at = at, .end = at + (uint64_t)length};
     return true;
 }
 
-static bool stream_byte(struct stream *s, uint8_t *ret)
+bool v8_stream_byte(struct v8_stream *s, uint8_t *ret)
 {
     if (s->at - s->piece_at >= s->piece_size) {
         uint64_t left = s->end - s->at;
@@ -387,12 +378,12 @@ static bool stream_byte(struct stream *s, uint8_t *ret)
     return true;
 }
 
-static bool stream_vlq(struct stream *s, uint64_t *ret)
+bool v8_stream_vlq(struct v8_stream *s, uint64_t *ret)
 {
     uint8_t byte;
     *ret = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
-        if (!stream_byte(s, &byte))
+        if (!v8_stream_byte(s, &byte))
             return false;
         *ret |= (uint64_t)(byte & 0x7f) << shift;
         if (!(byte & 0x80))
@@ -406,14 +397,14 @@ static int64_t zigzag(uint64_t u)
     return (int64_t)(u >> 1) ^ -(int64_t)(u & 1);
 }
 
-static bool find_position(struct stream *s, int64_t offset, uint64_t *raw)
+static bool find_position(struct v8_stream *s, int64_t offset, uint64_t *raw)
 {
     const struct v8_layout *l = s->r->layout;
     uint64_t first, second, position = 0;
     int64_t at = l->positions_first;
     bool found = false;
     while (s->at < s->end) {
-        if (!stream_vlq(s, &first) || !stream_vlq(s, &second))
+        if (!v8_stream_vlq(s, &first) || !v8_stream_vlq(s, &second))
             return false;
         int64_t delta = l->positions_kind ? (int64_t)(first >> 2) : zigzag(first);
         at += delta < 0 ? -(delta + 1) : delta;
@@ -428,14 +419,14 @@ static bool find_position(struct stream *s, int64_t offset, uint64_t *raw)
 
 bool v8_position_find(struct v8_reader *r, uint64_t table, int64_t offset, uint64_t *raw)
 {
-    struct stream s;
-    return stream_open(r, table, &s) && find_position(&s, offset, raw);
+    struct v8_stream s;
+    return v8_stream_open(r, table, &s) && find_position(&s, offset, raw);
 }
 
 bool v8_position_find_at(struct v8_reader *r, uint64_t address, uint64_t size, int64_t offset,
                          uint64_t *raw)
 {
-    struct stream s = {.r = r, .at = address, .end = address + size};
+    struct v8_stream s = {.r = r, .at = address, .end = address + size};
     return find_position(&s, offset, raw);
 }
 
@@ -443,25 +434,25 @@ bool v8_baseline_offset(struct v8_reader *r, const struct v8_code *c, uint64_t b
                         uint64_t pc, int32_t *ret)
 {
     const struct v8_layout *l = r->layout;
-    struct stream deltas, codes;
+    struct v8_stream deltas, codes;
     uint64_t delta, end = c->start;
     int32_t length = array_length(r, bytecode), offset = 0;
     uint8_t op;
     if (!l->bytecode_sizes || length < 0 || pc <= c->start ||
-        !stream_open(r, c->positions, &deltas))
+        !v8_stream_open(r, c->positions, &deltas))
         return false;
     uint64_t first = v8_address(bytecode) + (uint64_t)l->bytecode_data;
-    codes = (struct stream){.r = r, .at = first, .end = first + (uint64_t)length};
-    if (!stream_vlq(&deltas, &delta))
+    codes = (struct v8_stream){.r = r, .at = first, .end = first + (uint64_t)length};
+    if (!v8_stream_vlq(&deltas, &delta))
         return false;
     end += delta;
     if (pc <= end) {
         *ret = -1;
         return true;
     }
-    while (stream_vlq(&deltas, &delta)) {
+    while (v8_stream_vlq(&deltas, &delta)) {
         end += delta;
-        if (!stream_byte(&codes, &op))
+        if (!v8_stream_byte(&codes, &op))
             return false;
         if (pc <= end) {
             *ret = offset;
@@ -470,7 +461,7 @@ bool v8_baseline_offset(struct v8_reader *r, const struct v8_code *c, uint64_t b
         int32_t size = v8_bytecode_size(l, 0, op);
         if (op < 4) { /* Wide, ExtraWide, and their forms for debuggers */
             uint8_t wide = op;
-            if (!stream_byte(&codes, &op))
+            if (!v8_stream_byte(&codes, &op))
                 return false;
             size = 1 + v8_bytecode_size(l, wide & 1 ? 2 : 1, op);
         }

@@ -115,6 +115,22 @@ bool v8_deopt_element(struct v8_reader *r, const struct v8_code *c, int32_t inde
 /* The function that the code is of (optimized code). */
 uint64_t v8_code_sfi(struct v8_reader *r, const struct v8_code *c);
 
+/* Element of an array of any kind. */
+bool v8_array_element(struct v8_reader *r, uint64_t array, int32_t index, uint64_t *ret);
+
+/* Bytes of a table (a ByteArray), a piece at a time. */
+struct v8_stream {
+    struct v8_reader *r;
+    uint64_t at, end;
+    uint8_t piece[256];
+    uint64_t piece_at;
+    size_t piece_size;
+};
+bool v8_stream_open(struct v8_reader *r, uint64_t table, struct v8_stream *ret);
+bool v8_stream_byte(struct v8_stream *s, uint8_t *ret);
+/* Seven bits a byte, the low ones first. */
+bool v8_stream_vlq(struct v8_stream *s, uint64_t *ret);
+
 /* ---- positions ----------------------------------------------------------------------------- */
 
 /* A position in a source, as V8 packs it. */
@@ -142,6 +158,14 @@ enum { V8_INLINED_MAX = 64 };
 /* The functions at `raw` of optimized code, innermost first; 0: they cannot be told. */
 unsigned v8_code_inlined(struct v8_reader *r, const struct v8_code *c, uint64_t raw,
                          struct v8_inlined ret[V8_INLINED_MAX]);
+
+/* The bytecodes that execute in the functions of Maglev's code at a return address, as
+ * deoptimization there would restore them: offsets for `nr` functions as v8_code_inlined() gave
+ * them. Its table of positions is wrong in loops that it peeled. false: not to be told, or other
+ * functions. */
+bool v8_maglev_offsets(struct v8_reader *r, const struct v8_code *c, uint64_t pc,
+                       const struct v8_inlined *functions, unsigned nr,
+                       int32_t ret[V8_INLINED_MAX]);
 
 /* Bytecode offset at a return address (or pc) of baseline code; false: not to be told. */
 bool v8_baseline_offset(struct v8_reader *r, const struct v8_code *c, uint64_t bytecode,

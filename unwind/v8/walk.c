@@ -487,6 +487,22 @@ static void emit_baseline(struct v8_walk *w, const struct v8_code *c, uint64_t f
     emit_function(w, e, &sfi, source_offset(w, sfi.bytecode, offset), false);
 }
 
+/* Where the functions of Maglev's code are at a call: its table of positions cannot be trusted with
+ * that (maglev.c). */
+static void place_maglev(struct v8_walk *w, const struct v8_code *c, struct v8_inlined *functions,
+                         unsigned nr)
+{
+    int32_t offsets[V8_INLINED_MAX];
+    bool known =
+        !is_exact(w) && v8_maglev_offsets(&w->r, c, reg(w, DWARF_RIP), functions, nr, offsets);
+    for (unsigned i = is_exact(w); i < nr; i++) {
+        struct v8_sfi sfi;
+        functions[i].offset = -1;
+        if (known && v8_sfi_read(&w->r, functions[i].sfi, &sfi) && sfi.bytecode)
+            functions[i].offset = source_offset(w, sfi.bytecode, offsets[i]);
+    }
+}
+
 /* Optimized code: what is inlined at the pc, and the function itself. */
 static void emit_optimized(struct v8_walk *w, const struct v8_code *c, struct emission *e)
 {
@@ -498,10 +514,9 @@ static void emit_optimized(struct v8_walk *w, const struct v8_code *c, struct em
         nr = v8_code_inlined(&w->r, c, raw, functions);
     if (nr == 0) /* without a table: the function alone, and no line */
         functions[nr++] = (struct v8_inlined){.sfi = v8_code_sfi(&w->r, c), .offset = -1};
+    if (c->kind == V8_CODE_MAGLEV)
+        place_maglev(w, c, functions, nr);
     for (unsigned i = 0; i < nr; i++) {
-        /* Maglev's table has the statement around a call, now and then, not the call. */
-        if (c->kind == V8_CODE_MAGLEV && (i || !is_exact(w)))
-            functions[i].offset = -1;
         if (v8_sfi_read(&w->r, functions[i].sfi, &sfi)) {
             emit_function(w, e, &sfi, functions[i].offset, functions[i].inlined);
             continue;

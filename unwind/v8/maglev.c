@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Where Maglev's code is at a call: the safepoint table has the return address and the number of
+ * the place for deoptimization, which has a translation: the frames that would be made, each with
+ * its function and bytecode offset. Layouts: facts of V8 13.6; 14.1 and 14.6 have the same, as the
+ * names of the operations in their binaries and the stacks of their processes say.
+ */
+#include "unwind/v8/object.h"
+
+/* ---- the safepoint table ------------------------------------------------------------------- */
+
+static bool read_number(struct v8_reader *r, uint64_t address, unsigned size, uint32_t *ret)
+{
+    *ret = 0;
+    return size <= sizeof(*ret) &&
+           (size == 0 || memory_read(r->memory, address, ret, size, &r->provenance));
+}
+
+/* Number of the place for deoptimization behind the call that returns to `at`. */
+static bool find_place(struct v8_reader *r, const struct v8_code *c, uint32_t at, int32_t *ret)
+{
+    enum { CONFIGURATION = 4, ENTRIES_MAX = 1 << 16, SPILLS = 1 };
+    const struct v8_layout *l = r->layout;
+    uint64_t table = c->start + c->size + (uint64_t)l->safepoints;
+    uint32_t nr, configuration, pc, place;
+    if (!read_number(r, table, 4, &nr) || nr > ENTRIES_MAX ||
+        !read_number(r, table + CONFIGURATION, 4, &configuration) || !(configuration & 1))
+        return false;
+    unsigned registers = configuration >> 1 & 7, pc_size = configuration >> 4 & 7;
+    unsigned place_size = configuration >> 7 & 7;
+    uint64_t entry = table + (uint64_t)l->safepoints_first;
+    for (uint32_t i = 0; i < nr; i++, entry += 2 * pc_size + place_size + SPILLS + registers) {
+        if (!read_number(r, entry, pc_size, &pc))
+            return false;
+        if (pc != at)
+            continue;
+        if (!read_number(r, entry + pc_size, place_size, &place) || place == 0)
+            return false;
+        *ret = (int32_t)place - 1;
+        return true;
+    }
+    return false;
+}
+
+/* ---- translations -------------------------------------------------------------------------- */
+
+/* Operations of a translation by number: how many operands they have. */
+enum { OP_INTERPRETED_LAST = 1, OP_BEGIN_FIRST = 14, OP_BEGIN_LAST = 15, OP_MATCH = 44, NR_OPS };
+static const uint8_t nr_operands[NR_OPS] = {
+    6, 4, 3, 3, 2, 1, 3, 4, 3, 3, 3, 1, 0, 0, 3, 3, 1, 1, 1, 0, 1, 1, 1,
+    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 2, 1,
+};
+enum { OPERANDS_KEPT = 2 };
+
+struct translation {
+    struct v8_stream own, basis; /* operations may be those of an earlier translation */
+    uint64_t repeat;             /* so many from there are next */
+    bool has_basis;
+};
+
+static int64_t signed_number(uint64_t u)
+{
+    return u & 1 ? -(int64_t)(u >> 1) : (int64_t)(u >> 1);
+}
+
+static bool take_operation(struct v8_stream *s, uint8_t *op, uint64_t operands[OPERANDS_KEPT])
+{
+    uint64_t value;
+    if (!v8_stream_byte(s, op))
+        return false;
+    for (unsigned i = 0; *op < NR_OPS && i < nr_operands[*op]; i++) {
+        if (!v8_stream_vlq(s, &value))
+            return false;
+        if (i < OPERANDS_KEPT)
+            operands[i] = value;
+    }
+    return true;
+}
+
+static bool next_operation(struct translation *t, uint8_t *op, uint64_t operands[OPERANDS_KEPT])
+{
+    uint64_t skipped[OPERANDS_KEPT];
+    uint8_t other;
+    if (!t->repeat) {
+        if (!take_operation(&t->own, op, operands))
+            return false;
+        if (*op < OP_MATCH)
+            return !t->has_basis || take_operation(&t->basis, &other, skipped);
+        t->repeat = *op == OP_MATCH ? operands[0] : *op - (uint64_t)NR_OPS;
+    }
+    if (!t->has_basis || !t->repeat)
+        return false;
+    t->repeat--;
+    return take_operation(&t->basis, op, operands) && *op < OP_MATCH;
+}
+
+/* Its first operation says where an earlier one is that it repeats parts of. */
+static bool open_translation(struct v8_reader *r, const struct v8_code *c, uint64_t at,
+                             struct translation *t)
+{
+    uint64_t table, operands[OPERANDS_KEPT], skipped[OPERANDS_KEPT];
+    uint8_t op;
+    *t = (struct translation){0};
+    if (!v8_deopt_element(r, c, 0, &table) || !v8_stream_open(r, table, &t->own) ||
+        at >= t->own.end - t->own.at)
+        return false;
+    t->basis = t->own;
+    t->own.at += at;
+    if (!take_operation(&t->own, &op, operands) || op < OP_BEGIN_FIRST || op > OP_BEGIN_LAST ||
+        operands[0] > at)
+        return false;
+    t->has_basis = operands[0] != 0;
+    t->basis.at += at - operands[0];
+    return !t->has_basis || take_operation(&t->basis, &op, skipped);
+}
+
+static uint64_t literal_sfi(struct v8_reader *r, const struct v8_code *c, uint64_t operand)
+{
+    const struct v8_layout *l = r->layout;
+    int64_t index = signed_number(operand);
+    uint64_t literals, sfi;
+    bool is = index >= 0 && index <= INT32_MAX &&
+              v8_deopt_element(r, c, l->deopt_literals, &literals) &&
+              v8_array_element(r, literals, (int32_t)index, &sfi) && v8_is(r, sfi, l->type_sfi);
+    return is ? v8_address(sfi) : 0;
+}
+
+/* Frames come outermost first; those of builtins that would go on are passed over. */
+static bool read_frames(struct v8_reader *r, const struct v8_code *c, uint64_t at,
+                        const struct v8_inlined *functions, unsigned nr,
+                        int32_t ret[V8_INLINED_MAX])
+{
+    enum { OPERATIONS_MAX = 1 << 14 };
+    uint64_t operands[OPERANDS_KEPT];
+    struct translation t;
+    uint8_t op;
+    if (!open_translation(r, c, at, &t))
+        return false;
+    unsigned left = nr;
+    for (unsigned i = 0; left && i < OPERATIONS_MAX; i++) {
+        if (!next_operation(&t, &op, operands) || (op >= OP_BEGIN_FIRST && op <= OP_BEGIN_LAST))
+            return false;
+        if (op > OP_INTERPRETED_LAST)
+            continue;
+        int64_t offset = signed_number(operands[0]);
+        if (literal_sfi(r, c, operands[1]) != v8_address(functions[--left].sfi))
+            return false;
+        ret[left] = offset >= 0 && offset <= INT32_MAX ? (int32_t)offset : -1;
+    }
+    return left == 0;
+}
+
+bool v8_maglev_offsets(struct v8_reader *r, const struct v8_code *c, uint64_t pc,
+                       const struct v8_inlined *functions, unsigned nr, int32_t ret[V8_INLINED_MAX])
+{
+    enum { PER_PLACE = 3, TRANSLATION = 1, PLACES_MAX = 1 << 20 };
+    const struct v8_layout *l = r->layout;
+    int32_t place;
+    uint64_t word;
+    return l->safepoints != V8_UNKNOWN && c->kind == V8_CODE_MAGLEV &&
+           find_place(r, c, (uint32_t)(pc - c->start), &place) && place < PLACES_MAX &&
+           v8_deopt_element(r, c, l->deopt_entries + PER_PLACE * place + TRANSLATION, &word) &&
+           v8_is_smi(word) && v8_smi(word) >= 0 &&
+           read_frames(r, c, (uint64_t)v8_smi(word), functions, nr, ret);
+}
