@@ -2,9 +2,8 @@
 """JavaScript frames of `ljperf bt` against node's own stack trace of the same path.
 
 v8_frames.py STACK BT [TIER...]: every frame of the trace that has a place must be there, in order,
-with its name, file, line and column (of WebAssembly: the function's number). Frames of Maglev's have neither line nor column, unless they
-are innermost; of the innermost one the name and file are compared only, since node prints at one
-line and stops at another. TIER: a tier that must occur. Prints how many frames were compared.
+with its name, file, line and column (of WebAssembly: the function's number). Of the innermost one the name and file are
+compared only, since node prints at one line and stops at another. TIER: a tier that must occur. Prints how many frames were compared.
 """
 import re
 import sys
@@ -58,8 +57,7 @@ wanted, frames = list(want(sys.argv[1])), list(got(sys.argv[2]))
 for i, w in enumerate(wanted):
     g = frames[i] if i < len(frames) else ('none', '', 0, 0, '')
     names = g[0] == w[0] or (g[0] and w[0].endswith('.' + g[0]))
-    place = g[2:4] == w[2:4] or (g[4] == 'maglev' and g[2] == 0)
-    if not names or g[1] != w[1] or (i and not place):
+    if not names or g[1] != w[1] or (i and g[2:4] != w[2:4]):
         sys.exit(f'frame {i}: {g}, but node says {w}')
 if len(frames) != len(wanted) or not wanted:
     sys.exit(f'{len(frames)} frames, but node says {len(wanted)}')
