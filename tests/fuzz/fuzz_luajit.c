@@ -7,8 +7,7 @@
  *
  * An input is: image, thread, rate and seed of the damage; then pairs of a register and a word.
  */
-#include "base/hash.h"
-#include "session/core_process.h"
+#include "tests/fuzz/damage.h"
 #include "unwind/luajit/walk.h"
 
 #include <dirent.h>
@@ -17,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { IMAGES_MAX = 32, CONTEXTS = 16, MAX_FRAMES = 300, POINTERS = 512 };
+enum { IMAGES_MAX = 32, CONTEXTS = 16, MAX_FRAMES = 300 };
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -26,7 +25,7 @@ struct image {
     struct core_process process;
     struct luajit_blob blob;
     luajit_vm_list vms;
-    uint64_t pointers[POINTERS]; /* that stand in its memory, to be put elsewhere */
+    uint64_t pointers[DAMAGE_POINTERS]; /* that stand in its memory, to be put elsewhere */
 };
 
 static struct image images[IMAGES_MAX];
@@ -52,10 +51,10 @@ static void note_memory(struct image *image, const struct core_mapping *m)
     if (m->file)
         return;
     luajit_vms_find(&memory, &range, 1, &image->blob, 1, &image->vms, NULL);
-    for (unsigned i = 0; i < POINTERS / 8; i++) {
+    for (unsigned i = 0; i < DAMAGE_POINTERS / 8; i++) {
         uint64_t word, at = m->start + hash_u64(i) % (m->end - m->start) / 8 * 8;
         if (memory_read_u64(&memory, at, &word, &ignored) && word)
-            image->pointers[hash_u64(at) % POINTERS] = i % 4 ? word : at;
+            image->pointers[hash_u64(at) % DAMAGE_POINTERS] = i % 4 ? word : at;
     }
 }
 
@@ -110,88 +109,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return 0;
 }
 
-/* ---- damaged memory ------------------------------------------------------------------------ */
-
-struct damage {
-    const struct image *image;
-    uint64_t seed;
-    unsigned rate; /* one word in 1 << rate is damaged; 0: none */
-};
-
-static bool is_damaged(const struct damage *d, uint64_t hash)
-{
-    return d->rate != 0 && (hash & ((UINT64_C(1) << d->rate) - 1)) == 0;
-}
-
-static uint64_t damaged_word(const struct damage *d, uint64_t address, uint64_t word, uint64_t h)
-{
-    uint64_t other = d->image->pointers[(h >> 16) % POINTERS];
-    switch (h >> 60) {
-    case 0:
-        return 0;
-    case 1:
-        return UINT64_MAX;
-    case 2:
-    case 3:
-        return word + 8 * ((h >> 20 & 0xff) - 128);
-    case 4:
-        return word ^ UINT64_C(1) << (h >> 20 & 63);
-    case 5:
-        return h;
-    case 6:
-        return other << 32 | (uint32_t)word;
-    case 7:
-        return address; /* of itself */
-    case 8:
-        return (word & ~UINT64_C(0xff)) | (h >> 20 & 0xff);
-    default:
-        return other;
-    }
-}
-
-static bool read_layers(const struct damage *d, uint64_t address, void *to, size_t size,
-                        enum provenance *provenance)
-{
-    const struct memory_layer *layers = d->image->process.layers;
-    return layers[0].read(layers[0].context, address, to, size, 0, provenance) ||
-           layers[1].read(layers[1].context, address, to, size, 0, provenance);
-}
-
-/* A word is damaged or not whoever reads it, and with whatever size. */
-static bool read_damaged(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                         enum provenance *provenance)
-{
-    const struct damage *d = context;
-    (void)time;
-    if (!read_layers(d, address, to, size, provenance))
-        return false;
-    for (uint64_t at = address & ~UINT64_C(7); at < address + size; at += 8) {
-        uint64_t h = hash_combine(d->seed, at), word = 0;
-        if (!is_damaged(d, h))
-            continue;
-        read_layers(d, at, &word, 8, provenance);
-        word = damaged_word(d, at, word, h);
-        uint64_t from = at < address ? address : at;
-        uint64_t end = at + 8 < address + size ? at + 8 : address + size;
-        memcpy((uint8_t *)to + (from - address), (uint8_t *)&word + (from - at), end - from);
-    }
-    return true;
-}
-
 /* ---- one input ----------------------------------------------------------------------------- */
-
-static bool same(const struct unwind_stack *a, const struct unwind_stack *b)
-{
-    if (a->end != b->end || a->frames.nr != b->frames.nr || a->end_pc != b->end_pc)
-        return false;
-    for (size_t i = 0; i < a->frames.nr; i++) {
-        const struct frame *x = &a->frames.at[i], *y = &b->frames.at[i];
-        if (x->pc != y->pc || x->cfa != y->cfa || x->kind != y->kind || x->trace != y->trace ||
-            x->flags != y->flags || x->provenance != y->provenance || x->function != y->function)
-            return false;
-    }
-    return true;
-}
 
 /* Reads what a namer would read first, and puts something of the frame into the result. */
 static bool name(void *context, const struct memory *m, const struct luajit_vm *vm,
@@ -219,8 +137,9 @@ static void make_context(struct context *c, const struct image *image, const uin
     size_t nr_threads = core_nr_threads(image->process.core);
     const struct core_thread *thread =
         core_thread(image->process.core, (size > 1 ? data[1] : 0) % nr_threads);
-    c->damage = (struct damage){image, seed, size > 2 ? data[2] % 12 : 6};
-    c->layer = (struct memory_layer){.read = read_damaged, .context = &c->damage};
+    c->damage =
+        (struct damage){&image->process, image->pointers, seed, size > 2 ? data[2] % 12 : 6};
+    c->layer = (struct memory_layer){.read = damage_read, .context = &c->damage};
     c->input = (struct unwind_input){.registers = thread->registers,
                                      .memory = {.layers = &c->layer, .nr_layers = 1},
                                      .code = image->process.code,
@@ -231,7 +150,7 @@ static void make_context(struct context *c, const struct image *image, const uin
         uint64_t *value = &c->input.registers.value[reg];
         uint64_t h = hash_combine(seed, at);
         if (data[at] & 0x80)
-            *value = image->pointers[(data[at + 1] | data[at + 2] << 8) % POINTERS];
+            *value = image->pointers[(data[at + 1] | data[at + 2] << 8) % DAMAGE_POINTERS];
         else if (data[at] & 0x40)
             *value += (uint64_t)(int64_t)((int8_t)data[at + 1] * 8);
         else if (data[at] & 0x20)
@@ -269,7 +188,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (unsigned i = 0; i < CONTEXTS; i += 4) {
         single.frames.nr = 0;
         if (stacks[i].frames.nr > MAX_FRAMES || unwind(u, &inputs[i], &single, NULL) ||
-            !same(&stacks[i], &single))
+            !stacks_equal(&stacks[i], &single, true))
             abort();
     }
     return 0;

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Memory of a core that is no longer what it was, for fuzz targets of walkers. */
+#ifndef FUZZ_DAMAGE_H
+#define FUZZ_DAMAGE_H
+
+#include "base/hash.h"
+#include "session/core_process.h"
+
+#include <string.h>
+
+enum { DAMAGE_POINTERS = 512 };
+
+struct damage {
+    const struct core_process *process;
+    const uint64_t *pointers; /* DAMAGE_POINTERS that stand in its memory, to be put elsewhere */
+    uint64_t seed;
+    unsigned rate; /* one word in 1 << rate is damaged; 0: none */
+};
+
+static inline bool damage_is_at(const struct damage *d, uint64_t hash)
+{
+    return d->rate != 0 && (hash & ((UINT64_C(1) << d->rate) - 1)) == 0;
+}
+
+static inline uint64_t damage_word(const struct damage *d, uint64_t address, uint64_t word,
+                                   uint64_t h)
+{
+    uint64_t other = d->pointers[(h >> 16) % DAMAGE_POINTERS];
+    switch (h >> 60) {
+    case 0:
+        return 0;
+    case 1:
+        return UINT64_MAX;
+    case 2:
+    case 3:
+        return word + 8 * ((h >> 20 & 0xff) - 128);
+    case 4:
+        return word ^ UINT64_C(1) << (h >> 20 & 63);
+    case 5:
+        return h;
+    case 6:
+        return other << 32 | (uint32_t)word;
+    case 7:
+        return address; /* of itself */
+    case 8:
+        return (word & ~UINT64_C(0xff)) | (h >> 20 & 0xff);
+    default:
+        return other;
+    }
+}
+
+static inline bool damage_read_whole(const struct damage *d, uint64_t address, void *to,
+                                     size_t size, enum provenance *provenance)
+{
+    const struct memory_layer *layers = d->process->layers;
+    return layers[0].read(layers[0].context, address, to, size, 0, provenance) ||
+           layers[1].read(layers[1].context, address, to, size, 0, provenance);
+}
+
+/* A word is damaged or not whoever reads it, and with whatever size. */
+static inline bool damage_read(void *context, uint64_t address, void *to, size_t size,
+                               uint64_t time, enum provenance *provenance)
+{
+    const struct damage *d = context;
+    (void)time;
+    if (!damage_read_whole(d, address, to, size, provenance))
+        return false;
+    for (uint64_t at = address & ~UINT64_C(7); at < address + size; at += 8) {
+        uint64_t h = hash_combine(d->seed, at), word = 0;
+        if (!damage_is_at(d, h))
+            continue;
+        damage_read_whole(d, at, &word, 8, provenance);
+        word = damage_word(d, at, word, h);
+        uint64_t from = at < address ? address : at;
+        uint64_t end = at + 8 < address + size ? at + 8 : address + size;
+        memcpy((uint8_t *)to + (from - address), (uint8_t *)&word + (from - at), end - from);
+    }
+    return true;
+}
+
+/* Equal stacks, with the same names where `names` says that these are to be compared. */
+static inline bool stacks_equal(const struct unwind_stack *a, const struct unwind_stack *b,
+                                bool names)
+{
+    if (a->end != b->end || a->frames.nr != b->frames.nr || a->end_pc != b->end_pc)
+        return false;
+    for (size_t i = 0; i < a->frames.nr; i++) {
+        const struct frame *x = &a->frames.at[i], *y = &b->frames.at[i];
+        if (x->pc != y->pc || x->cfa != y->cfa || x->kind != y->kind || x->trace != y->trace ||
+            x->flags != y->flags ||
+            (names && (x->provenance != y->provenance || x->function != y->function)))
+            return false;
+    }
+    return true;
+}
+
+#endif

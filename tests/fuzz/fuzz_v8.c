@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Walks over the memory of real node processes that is no longer what it was: words are replaced as
+ * the input says (by other pointers, neighbours, zeros, noise), registers too. Every walk must end,
+ * and the same in a batch. The processes are those of tests/truth/v8_app.js in several tiers, of
+ * the node in the path or of those that FUZZ_NODES names; without node or gcore there is nothing to
+ * do.
+ *
+ * An input is: image, thread, rate of the damage, whether objects were recorded; then triples of a
+ * register and what becomes of it.
+ */
+#include "tests/fuzz/damage.h"
+#include "unwind/v8/names.h"
+#include "unwind/v8/walk.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { IMAGES_MAX = 32, CONTEXTS = 16, MAX_FRAMES = 300 };
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct image {
+    struct core_process process;
+    const struct v8_layout *layout;
+    uint64_t pointers[DAMAGE_POINTERS]; /* that stand in its stack and heap */
+};
+
+static struct image images[IMAGES_MAX];
+static unsigned nr_images;
+
+/* ---- images -------------------------------------------------------------------------------- */
+
+/* Words of the stacks, where return addresses, functions and bytecode are, and of the heap. */
+static void note_pointers(struct image *image)
+{
+    const struct core *c = image->process.core;
+    struct memory memory = {.layers = image->process.layers, .nr_layers = 2};
+    enum provenance ignored = PROVENANCE_EXACT;
+    for (unsigned i = 0; i < DAMAGE_POINTERS; i++) {
+        uint64_t sp = core_thread(c, 0)->registers.value[DWARF_RSP], word = 0;
+        const struct core_mapping *m = core_mapping(c, hash_u64(i) % core_nr_mappings(c));
+        uint64_t at =
+            i % 4 ? sp + 8 * (i * 3) : m->start + hash_u64(i) % (m->end - m->start) / 8 * 8;
+        if (!memory_read_u64(&memory, at, &word, &ignored) || !word)
+            word = at;
+        image->pointers[i] = word;
+    }
+}
+
+static void add_image(const char *path)
+{
+    struct image *image = &images[nr_images];
+    const struct core_process_options options = {0};
+    if (nr_images == IMAGES_MAX || core_process_open(path, &options, &image->process, NULL))
+        return;
+    image->layout = session_v8(&image->process.place);
+    if (!image->layout || core_nr_threads(image->process.core) == 0) {
+        core_process_free(&image->process);
+        return;
+    }
+    note_pointers(image);
+    nr_images++;
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    static const char make[] =
+        "for n in ${FUZZ_NODES:-node}; do "
+        "for a in 'v8_app.js stop' '--always-sparkplug v8_app.js stop' 'v8_app.js stop hot'; do "
+        "i=$((i+1)); $n $a >$D/out 2>&1 & p=$!; "
+        "for t in $(seq 300); do grep -q ready $D/out && break; sleep 0.1; done; "
+        "gcore -o $D/core$i $p >/dev/null 2>&1; kill -9 $p; mv $D/core$i.$p $D/core$i; done; done";
+    char folder[] = "/tmp/fuzz_v8.XXXXXX", command[sizeof(make) + 128], path[64];
+    (void)argc, (void)argv;
+    if (!mkdtemp(folder))
+        return 0;
+    snprintf(command, sizeof(command), "D=%s; cd tests/truth && { %s; }", folder, make);
+    int made = system(command);
+    for (unsigned i = 1; i <= IMAGES_MAX; i++) {
+        snprintf(path, sizeof(path), "%s/core%u", folder, i);
+        add_image(path);
+    }
+    snprintf(command, sizeof(command), "rm -rf %s", folder);
+    if (made || nr_images == 0 || system(command) != 0)
+        fprintf(stderr, "fuzz_v8: %u images\n", nr_images);
+    return 0;
+}
+
+/* ---- one input ----------------------------------------------------------------------------- */
+
+struct namer {
+    struct guests *guests;
+    struct v8_names *names;
+    uint64_t space;
+};
+
+static bool name(void *context, struct v8_reader *r, const struct v8_sfi *sfi, int32_t offset,
+                 struct frame *ret)
+{
+    const struct namer *n = context;
+    struct v8_named named;
+    if (v8_names_function(n->names, r, n->space, 0, sfi, offset, &named))
+        return false;
+    ret->function = named.function;
+    return true;
+}
+
+static bool name_wasm(void *context, struct v8_reader *r, const struct v8_wasm *w,
+                      struct frame *ret)
+{
+    const struct namer *n = context;
+    struct v8_named named;
+    if (v8_names_wasm(n->names, r, n->space, 0, w, &named))
+        return false;
+    ret->function = named.function;
+    return true;
+}
+
+/* Names are kept for some inputs, and then begun anew: damaged ones have no end. */
+static struct namer *namer_get(void)
+{
+    enum { INPUTS = 256 };
+    static struct namer n;
+    if (n.names && n.space++ % INPUTS)
+        return &n;
+    v8_names_free(n.names);
+    guests_free(n.guests);
+    n.guests = guests_create();
+    n.names = v8_names_create(n.guests);
+    n.space = 1;
+    return &n;
+}
+
+struct context {
+    struct damage damage;
+    struct memory_layer layer;
+    struct unwind_input input;
+};
+
+static uint64_t damaged_register(const struct image *image, const uint8_t *data, uint64_t value,
+                                 uint64_t h)
+{
+    if (data[0] & 0x80)
+        return image->pointers[(data[1] | data[2] << 8) % DAMAGE_POINTERS];
+    if (data[0] & 0x40)
+        return value + (uint64_t)(int64_t)((int8_t)data[1] * 8);
+    if (data[0] & 0x20)
+        return image->layout->blob + h % image->layout->blob_size;
+    return h;
+}
+
+static void make_context(struct context *c, const struct image *image, const uint8_t *data,
+                         size_t size, uint64_t seed, const struct walker *walker)
+{
+    size_t nr_threads = core_nr_threads(image->process.core);
+    const struct core_thread *thread =
+        core_thread(image->process.core, data[1] & 7 ? 0 : (data[1] >> 3) % nr_threads);
+    c->damage = (struct damage){&image->process, image->pointers, seed, data[2] % 12};
+    c->layer = (struct memory_layer){.read = damage_read, .context = &c->damage};
+    c->input = (struct unwind_input){.registers = thread->registers,
+                                     .memory = {.layers = &c->layer, .nr_layers = 1},
+                                     .code = image->process.code,
+                                     .max_frames = MAX_FRAMES,
+                                     .walker = walker};
+    for (size_t at = 4; at + 3 <= size; at += 3) {
+        uint64_t *value = &c->input.registers.value[data[at] % DWARF_NR];
+        *value = damaged_register(image, data + at, *value, hash_combine(seed, at));
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct unwinder *u;
+    static struct unwind_stack stacks[CONTEXTS], single;
+    struct context contexts[CONTEXTS];
+    struct unwind_input inputs[CONTEXTS];
+    if (nr_images == 0 || size < 4)
+        return 0;
+    if (!u)
+        u = unwinder_create();
+    const struct image *image = &images[data[0] % nr_images];
+    struct namer *namer = namer_get();
+    const struct v8_process process = {.layout = image->layout,
+                                       .namer = {name, name_wasm, namer},
+                                       .no_objects = (data[3] & 7) == 0,
+                                       .thorough = data[3] & 8,
+                                       .space = namer->space};
+    const struct walker walker = v8_walker(&process);
+    uint64_t seed = hash_bytes(data, size);
+    for (unsigned i = 0; i < CONTEXTS; i++) {
+        make_context(&contexts[i], image, data, size, hash_combine(seed, i), &walker);
+        inputs[i] = contexts[i].input;
+        stacks[i].frames.nr = 0;
+    }
+    if (unwind_batch(u, inputs, stacks, CONTEXTS, NULL))
+        return 0;
+    for (unsigned i = 0; i < CONTEXTS; i += 4) {
+        single.frames.nr = 0;
+        if (stacks[i].frames.nr > MAX_FRAMES || unwind(u, &inputs[i], &single, NULL) ||
+            !stacks_equal(&stacks[i], &single, false))
+            abort();
+    }
+    return 0;
+}
