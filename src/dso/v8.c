@@ -16,6 +16,7 @@ struct table {
 struct source {
     const struct elf_image *image;
     struct table tables[TABLES];
+    struct elf_section relocations; /* .rela.dyn: of relative ones first, by address */
 };
 
 static void open_table(const struct elf_image *e, const char *name, const char *strings,
@@ -60,6 +61,49 @@ static const uint8_t *bytes_at(void *context, uint64_t address, size_t size)
     return NULL;
 }
 
+/* The relocation that the loader applies to the word there: the addend of a relative one. */
+static bool relocated(const struct source *s, uint64_t address, uint64_t *ret)
+{
+    size_t low = 0, high = s->relocations.bytes ? s->relocations.size / sizeof(Elf64_Rela) : 0;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        const uint8_t *at = s->relocations.bytes + mid * sizeof(Elf64_Rela);
+        bool relative = ELF64_R_TYPE(load_u64(at + 8, false)) == R_X86_64_RELATIVE;
+        uint64_t offset = load_u64(at, false);
+        if (relative && offset == address) {
+            *ret = load_u64(at + 16, false);
+            return true;
+        }
+        if (relative && offset < address)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return false;
+}
+
+static uint64_t word_at(void *context, uint64_t address)
+{
+    uint64_t word;
+    if (relocated(context, address, &word))
+        return word;
+    const uint8_t *bytes = bytes_at(context, address, sizeof(word));
+    return bytes ? load_u64(bytes, false) : 0;
+}
+
+static bool segment_at(void *context, size_t index, struct v8_segment *ret)
+{
+    const struct elf_image *e = ((const struct source *)context)->image;
+    for (uint32_t i = 0; i < e->tables->nr_segments; i++) {
+        const struct elf_phdr *p = &e->tables->segments[i];
+        if (p->type != PT_LOAD || index--)
+            continue;
+        *ret = (struct v8_segment){p->vaddr, p->filesz, p->flags & PF_X, p->flags & PF_W};
+        return true;
+    }
+    return false;
+}
+
 /* Every V8 since 2010 exports this one. */
 static bool has_metadata(const struct table *t)
 {
@@ -79,7 +123,9 @@ void dso_find_v8(struct dso_entry *d, const struct elf_image *e, struct cfi *cfi
     const struct elf_image *debug = s.tables[1].nr ? e : dso_debug_image(&d->dso);
     if (debug && debug != e && debug->machine == e->machine && debug->is64)
         open_table(debug, ".symtab", ".strtab", &s.tables[2]);
-    const struct v8_image image = {e->path, symbol_at, bytes_at, &s};
+    if (!elf_image_section(e, ".rela.dyn", &s.relocations))
+        s.relocations = (struct elf_section){0};
+    const struct v8_image image = {e->path, symbol_at, bytes_at, word_at, segment_at, &s};
     int found = v8_layout_create(&image, &layout, &err);
     if (found > 0)
         cfi_set_v8(cfi, layout);

@@ -4,6 +4,7 @@
 
 #include "base/cursor.h"
 #include "base/vec.h"
+#include "unwind/v8/blob.h"
 #include "unwind/v8/builtin.h"
 
 #include <stdlib.h>
@@ -182,10 +183,18 @@ static enum v8_builtin_class classify(const char *name)
     return strcmp(name, "BaselineLeaveFrame") == 0 ? V8_BUILTIN_LEAVE : V8_BUILTIN_OTHER;
 }
 
+static bool take_builtin(void *context, const struct v8_found_builtin *b)
+{
+    struct found *f = context;
+    return vec_push(&f->builtins, (struct found_symbol){b->name, b->address, b->size});
+}
+
 /* Builtins by address; without sizes (V8 7.8) each reaches up to the next. */
 static bool use_builtins(struct v8_layout *l, const struct v8_image *image, struct found *f)
 {
     enum { BUILTIN_MAX = 1 << 20, LAST_SIZE = 64 };
+    if (!f->builtins.nr && v8_blob_find(image, l, take_builtin, f) < 0)
+        return false;
     if (!f->builtins.nr)
         return true;
     qsort(f->builtins.at, f->builtins.nr, sizeof(*f->builtins.at), compare_addresses);
@@ -262,9 +271,11 @@ static int check(const struct v8_layout *l, const struct v8_image *image, struct
                              image->name, l->version[0], l->version[1]);
     }
     if (!l->code)
-        return error_set(err, ERROR_FORMAT,
-                         "%s: V8 %d.%d whose builtins have no symbols: its frames are not walked",
-                         image->name, l->version[0], l->version[1]);
+        return error_set(
+            err, ERROR_FORMAT,
+            "%s: V8 %d.%d whose builtins have no symbols and were not found: its frames "
+            "are not walked",
+            image->name, l->version[0], l->version[1]);
     return 0;
 }
 

@@ -185,12 +185,21 @@ struct v8_symbol {
     const char *name;
     uint64_t address, size;
 };
+struct v8_segment {
+    uint64_t address, size;
+    bool executable, writable;
+};
 struct v8_image {
     const char *name; /* for errors */
     /* The index-th symbol, in any order, some perhaps twice; false: no more. */
     bool (*symbol)(void *context, size_t index, struct v8_symbol *ret);
     /* NULL: not in the file (which for metadata means 0: such symbols are in .bss). */
     const uint8_t *(*bytes)(void *context, uint64_t address, size_t size);
+    /* Both NULL: builtins without symbols are not looked for. The word at an address as the loader
+     * leaves it (relocated); 0: there is none. */
+    uint64_t (*word)(void *context, uint64_t address);
+    /* The index-th loaded segment, as far as its bytes are in the file. False: no more. */
+    bool (*segment)(void *context, size_t index, struct v8_segment *ret);
     void *context;
 };
 
