@@ -58,19 +58,27 @@ static bool read_names(struct search *s, uint64_t table)
     return true;
 }
 
-/* Tables of pointers that are relocated stand in writable segments, else anywhere. */
+static bool find_names_in(struct search *s, const struct v8_segment *g)
+{
+    for (uint64_t at = (g->address + 7) & ~UINT64_C(7);
+         s->names.nr < BUILTINS_MIN && at + 8 <= g->address + g->size; at += 8) {
+        if (!read_names(s, at))
+            return false;
+    }
+    return true;
+}
+
+/* The likely places first: the table is relocated, or constant, or constants stand with the code.
+ */
 static bool find_names(struct search *s)
 {
+    enum { RELOCATED, CONSTANT, WITH_CODE, NR };
     struct v8_segment g;
-    for (int writable = 1; writable >= 0; writable--) {
+    for (int where = RELOCATED; where < NR; where++) {
         for (size_t i = 0; s->image->segment(s->image->context, i, &g); i++) {
-            if (g.executable || g.writable != writable)
-                continue;
-            uint64_t at = (g.address + 7) & ~UINT64_C(7);
-            for (; s->names.nr < BUILTINS_MIN && at + 8 <= g.address + g.size; at += 8) {
-                if (!read_names(s, at))
-                    return false;
-            }
+            int is = g.writable ? RELOCATED : g.executable ? WITH_CODE : CONSTANT;
+            if (is == where && !find_names_in(s, &g))
+                return false;
         }
     }
     return true;
@@ -210,5 +218,46 @@ int v8_blob_find(const struct v8_image *image, const struct v8_layout *l,
     vec_free(&s.names);
     free(s.places);
     free(s.ordered);
+    return found;
+}
+
+/* ---- bytecodes ----------------------------------------------------------------------------- */
+
+/* How many there are in a version; 0: nobody has looked. */
+static uint32_t nr_bytecodes(const struct v8_layout *l)
+{
+    static const struct {
+        int32_t major, minor;
+        uint32_t nr;
+    } known[] = {{9, 4, 197},  {10, 2, 198}, {11, 3, 198}, {11, 8, 199}, {12, 4, 203},
+                 {12, 9, 204}, {13, 6, 208}, {14, 1, 212}, {14, 6, 212}};
+    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
+        if (known[i].major == l->version[0] && known[i].minor == l->version[1])
+            return known[i].nr;
+    }
+    return 0;
+}
+
+const uint8_t *v8_blob_bytecodes(const struct v8_image *image, const struct v8_layout *l,
+                                 uint32_t *ret)
+{
+    static const uint8_t first[] = {1, 1, 1, 1, 1, 2, 3, 4, 5, 5, 6,
+                                    2, 1, 2, 1, 1, 1, 1, 1, 2, 4, 4};
+    const uint8_t *found = NULL;
+    struct v8_segment g;
+    *ret = nr_bytecodes(l);
+    if (!*ret || !image->segment)
+        return NULL;
+    for (size_t i = 0; image->segment(image->context, i, &g); i++) {
+        const uint8_t *at = image->bytes(image->context, g.address, g.size), *end;
+        for (end = at ? at + g.size : NULL; at && (size_t)(end - at) >= 3 * (size_t)*ret; at++) {
+            at = memmem(at, (size_t)(end - at), first, sizeof(first));
+            if (!at || (size_t)(end - at) < 3 * (size_t)*ret)
+                break;
+            if (found)
+                return NULL;
+            found = at;
+        }
+    }
     return found;
 }

@@ -22,4 +22,9 @@ struct v8_found_builtin {
 int v8_blob_find(const struct v8_image *image, const struct v8_layout *l,
                  bool (*take)(void *context, const struct v8_found_builtin *b), void *context);
 
+/* V8's table of the bytecodes' sizes (three of `ret` numbers each, of a byte), by how it begins;
+ * NULL: not found. */
+const uint8_t *v8_blob_bytecodes(const struct v8_image *image, const struct v8_layout *l,
+                                 uint32_t *ret);
+
 #endif

@@ -245,7 +245,13 @@ static void use_bytecodes(struct v8_layout *l, const struct v8_image *image, con
 {
     enum { BYTECODES_MAX = 256 };
     uint64_t width = l->version[0] < 9 ? 4 : 1, nr = f->sizes.size / (3 * width);
-    if (!f->sizes.name || nr == 0 || nr > BYTECODES_MAX || f->sizes.size % (3 * width))
+    if (!f->sizes.name) {
+        l->bytecode_sizes = v8_blob_bytecodes(image, l, &l->nr_bytecodes);
+        l->nr_bytecodes = l->bytecode_sizes ? l->nr_bytecodes : 0;
+        l->bytecode_width = 1;
+        return;
+    }
+    if (nr == 0 || nr > BYTECODES_MAX || f->sizes.size % (3 * width))
         return;
     l->bytecode_sizes = image->bytes(image->context, f->sizes.address, f->sizes.size);
     l->nr_bytecodes = l->bytecode_sizes ? (uint32_t)nr : 0;
