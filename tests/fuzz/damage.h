@@ -14,12 +14,12 @@ struct damage {
     const struct core_process *process;
     const uint64_t *pointers; /* DAMAGE_POINTERS that stand in its memory, to be put elsewhere */
     uint64_t seed;
-    unsigned rate; /* one word in 1 << rate is damaged; 0: none */
+    unsigned rate; /* in one line of 64 bytes in 1 << (rate - 1) a word is damaged; 0: none */
 };
 
 static inline bool damage_is_at(const struct damage *d, uint64_t hash)
 {
-    return d->rate != 0 && (hash & ((UINT64_C(1) << d->rate) - 1)) == 0;
+    return d->rate != 0 && (hash & ((UINT64_C(1) << (d->rate - 1)) - 1)) == 0;
 }
 
 static inline uint64_t damage_word(const struct damage *d, uint64_t address, uint64_t word,
@@ -57,23 +57,33 @@ static inline bool damage_read_whole(const struct damage *d, uint64_t address, v
            layers[1].read(layers[1].context, address, to, size, 0, provenance);
 }
 
-/* A word is damaged or not whoever reads it, and with whatever size. */
+static inline void damage_put(const struct damage *d, uint64_t at, uint64_t h, uint64_t address,
+                              void *to, size_t size, enum provenance *provenance)
+{
+    uint64_t word = 0, from = at < address ? address : at;
+    uint64_t end = at + 8 < address + size ? at + 8 : address + size;
+    if (from >= end)
+        return;
+    damage_read_whole(d, at, &word, 8, provenance);
+    word = damage_word(d, at, word, h);
+    memcpy((uint8_t *)to + (from - address), (uint8_t *)&word + (from - at), end - from);
+}
+
+/* A word is damaged or not whoever reads it, and with whatever size: at most one of a line, which
+ * is soon told of the pages that are searched. */
 static inline bool damage_read(void *context, uint64_t address, void *to, size_t size,
                                uint64_t time, enum provenance *provenance)
 {
+    enum { LINE = 64 };
     const struct damage *d = context;
     (void)time;
     if (!damage_read_whole(d, address, to, size, provenance))
         return false;
-    for (uint64_t at = address & ~UINT64_C(7); at < address + size; at += 8) {
-        uint64_t h = hash_combine(d->seed, at), word = 0;
-        if (!damage_is_at(d, h))
-            continue;
-        damage_read_whole(d, at, &word, 8, provenance);
-        word = damage_word(d, at, word, h);
-        uint64_t from = at < address ? address : at;
-        uint64_t end = at + 8 < address + size ? at + 8 : address + size;
-        memcpy((uint8_t *)to + (from - address), (uint8_t *)&word + (from - at), end - from);
+    for (uint64_t line = address & ~(uint64_t)(LINE - 1); d->rate && line < address + size;
+         line += LINE) {
+        uint64_t h = hash_combine(d->seed, line);
+        if (damage_is_at(d, h))
+            damage_put(d, line + (h >> 50 & 7) * 8, hash_u64(h), address, to, size, provenance);
     }
     return true;
 }
