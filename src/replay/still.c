@@ -17,6 +17,7 @@ int replay_still_create(struct dsos *dsos, const struct symbols_options *options
         return error_no_memory(err);
     }
     w->replay = r;
+    w->job = &w->jobs[0]; /* of turn 0 */
     r->dsos = dsos;
     r->symbols = symbols_create(dsos, options);
     r->strings = intern_create();
