@@ -51,9 +51,9 @@ const char *export_provenance(uint8_t provenance);
 /* Tier of the innermost guest frame from the node outwards; NULL: there is none. */
 const char *export_stack_tier(const struct profile *p, uint32_t node);
 
-/* What the LuaJIT VM that the stack is in was doing, told by what stands inside of the innermost Lua
- * frame: "interp", "jit" (nothing), "gc", "exit", "record", "opt", "asm" (LuaJIT's functions for it),
- * "c" (only other functions). NULL: in no such VM, or a function inside has no name. */
+/* What the LuaJIT VM that the stack is in was doing, told by what stands inside of the innermost
+ * Lua frame: "interp", "jit" (nothing), "gc", "exit", "record", "opt", "asm" (LuaJIT's functions
+ * for it), "c" (only other functions). NULL: in no such VM, or a function inside has no name. */
 const char *export_vm_state(const struct profile *p, uint32_t node);
 
 /* The nodes from the outermost to `node`. False: memory is out, and the path empty. */

@@ -460,13 +460,13 @@ static void put_subcategories(struct writer *w)
 {
     json_key(w->j, "subcategories");
     json_array(w->j);
-    for (uint8_t tier = 0; tier < TIERS; tier++)
-        for (uint8_t doubt = 0; doubt < DOUBTS; doubt++) {
+    for (unsigned tier = 0; tier < TIERS; tier++)
+        for (unsigned doubt = 0; doubt < DOUBTS; doubt++) {
             struct text t = {0};
-            const char *word = export_tier(tier);
+            const char *word = export_tier((uint8_t)tier);
             if (doubt)
                 text_printf(&t, "%s%s%s", word ? word : "", word ? ", " : "",
-                            export_provenance(doubt));
+                            export_provenance((uint8_t)doubt));
             else
                 text_string(&t, word ? word : "Other");
             text_char(&t, 0);
@@ -491,7 +491,7 @@ static void put_categories(struct writer *w)
     json_array_end(w->j);
 }
 
-/* Mean distance of the samples of the thread that has most, ns. */
+/* Time from sample to sample as it was asked for, ns; a millisecond where that is no time. */
 static uint64_t interval(const struct writer *w)
 {
     const struct perfdata *pd = replay_perfdata(w->e->replay);

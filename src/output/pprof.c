@@ -111,8 +111,8 @@ static int64_t *row_values(struct writer *w, const struct profile_sample *s)
         size_t nr = w->values.nr + w->nr_types;
         if (!vec_reserve(&w->values, nr) || !vec_push(&w->rows, r))
             return NULL;
-        memset(w->values.at + w->values.nr, 0, w->nr_types * sizeof(*w->values.at));
-        w->values.nr = nr;
+        while (w->values.nr < nr)
+            w->values.at[w->values.nr++] = 0;
         *slot = (uint32_t)w->rows.nr;
     }
     return w->values.at + (*slot - 1) * w->nr_types;

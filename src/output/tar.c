@@ -39,8 +39,8 @@
     X(archive_entry_set_mtime)
 
 #define POINTER(name) __typeof__(name) *name;
-#define LOAD(name)                                                        \
-    lib->name = (__typeof__(name) *)(uintptr_t)dlsym(lib->handle, #name); \
+#define LOAD(name)                                    \
+    *(void **)&lib->name = dlsym(lib->handle, #name); \
     whole &= lib->name != NULL;
 
 /* libarchive's functions, by their names there. */
@@ -91,8 +91,8 @@ static int add_filter(struct tar *t, const char *path, struct error *err)
     for (size_t i = 0; i < sizeof(filters) / sizeof(*filters); i++) {
         size_t n = strlen(filters[i].ending);
         if (size > n && strcmp(path + size - n, filters[i].ending) == 0) {
-            int (*add)(struct archive *) =
-                (int (*)(struct archive *))(uintptr_t)dlsym(t->lib.handle, filters[i].function);
+            int (*add)(struct archive *);
+            *(void **)&add = dlsym(t->lib.handle, filters[i].function);
             return add && add(t->archive) == ARCHIVE_OK
                        ? 0
                        : error_set(err, ERROR_UNSUPPORTED, "%s: libarchive cannot write %s", path,
@@ -205,7 +205,7 @@ static int put_file(struct tar *t, int fd, uint64_t size, struct error *err)
         if (n < 0)
             ret = error_system(err, errno, "cannot read");
         at_end |= n == 0;
-        if (at_end) {
+        if (at_end && !ret) {
             memset(chunk, 0, want);
             n = (ssize_t)want;
         }
