@@ -70,7 +70,8 @@ def main():
         nodes = {int(line.split()[0]): line.split()[1] for line in f}
     n = collections.Counter()
     for lines, frames in samples(a.text):
-        if not any(s.startswith('lua_pcall') for s, _, _ in frames):
+        # (a stack that ends early does not reach lua_pcall, and counts all the same)
+        if not any(s.startswith('lua_pcall') or (note or '').startswith('lua') for s, _, note in frames):
             continue  # the interpreter starts or ends
         what = judge(frames, nodes, a.host)
         if what == 'none':
