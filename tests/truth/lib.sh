@@ -86,8 +86,8 @@ int main(void) {
 EOF
 }
 
-# Whether the V8 of a node binary, or of the libnode it is linked with, is one that is walked: builtins
-# without symbols (distributions' libnode) are refused by name.
+# Whether the V8 of a node binary, or of the libnode it is linked with, is one that is walked: others
+# are refused by name.
 v8_is_walked() {
     local f
     for f in "$(readlink -f "$1")" $(ldd "$1" 2>/dev/null | grep -o '/[^ ]*libnode[^ ]*'); do

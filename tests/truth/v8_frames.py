@@ -2,8 +2,9 @@
 """JavaScript frames of `ljperf bt` against node's own stack trace of the same path.
 
 v8_frames.py STACK BT [TIER...]: every frame of the trace that has a place must be there, in order,
-with its name, file, line and column (of WebAssembly: the function's number). Of the innermost one the name and file are
-compared only, since node prints at one line and stops at another. TIER: a tier that must occur. Prints how many frames were compared.
+with its name, file, line and column (of WebAssembly: the function's number). Of the innermost one
+the name and file are compared only, since node prints at one line and stops at another. TIER: a
+tier that must occur. Prints how many frames were compared.
 """
 import re
 import sys
