@@ -28,7 +28,7 @@ enum {
     WINDOW_MAX = CHUNK_SIZE - CHUNK_HEAD - TAIL_MAX - 8,
     WILL_NEED_MIN = 256 << 10, /* asked of a disk at once: where single pages have gone ... */
     WILL_NEED_MAX = 8 << 20,   /* ... and where all have */
-    CHUNKS_MAX = 48, /* with more in use (records that wait for their turn) all is left to the
+    CHUNKS_MAX = 32, /* with more in use (records that wait for their turn) all is left to the
                         mapping: an order that needs half of the file to wait takes no memory */
 };
 

@@ -11,15 +11,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { HEAP_STEP = 32 << 20, HUGE_PAGE = 2 << 20 };
+/* Blocks from LARGE on are the system's, as ever: they grow without a copy and go when freed. */
+enum { HEAP_STEP = 32 << 20, LARGE = 512 << 10, HUGE_PAGE = 2 << 20 };
 
 void heap_prepare(void)
 {
 #ifdef __GLIBC__
-    mallopt(M_MMAP_THRESHOLD, HEAP_STEP);
+    mallopt(M_ARENA_MAX, 1); /* what one thread frees serves the others */
+    mallopt(M_MMAP_THRESHOLD, LARGE);
     mallopt(M_TRIM_THRESHOLD, INT32_MAX);
     mallopt(M_TOP_PAD, HEAP_STEP);
-    void *grow = malloc(HEAP_STEP / 2);
+    void *grow = malloc(LARGE / 2);
     uintptr_t end = (uintptr_t)sbrk(0), start = (uintptr_t)grow;
     /* Not another allocator's (a sanitizer's), which has its pages elsewhere. */
     if (grow && start < end && end - start <= 2 * (uintptr_t)HEAP_STEP) {

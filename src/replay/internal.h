@@ -15,11 +15,11 @@
 
 enum {
     WALK_GROUP = 2 * UNWIND_LANES, /* samples walked side by side */
-    JOBS_AHEAD = 4,                /* jobs that a thread walks before one must be settled */
-    OUTPUTS_AHEAD = 16,            /* texts that may wait to be written */
-    JOB_RECORDS = 256,             /* records read at once: bounds the memory a batch may hold */
+    JOBS_AHEAD = 3,                /* jobs that a thread walks before one must be settled */
+    JOB_RECORDS = 128,             /* records read at once: bounds the memory a batch may hold */
     REPLAY_MAX_STACK = 65536,      /* default of max_stack: no real stack is deeper */
     REPLAY_MAX_THREADS = 64,
+    OUTPUTS_SPARE = 2, /* texts that may wait to be written, beside one a thread */
 };
 
 /* A counter that a sample's READ block says moved. */
@@ -99,7 +99,9 @@ struct replay {
     pthread_mutex_t turn_lock; /* everything below */
     pthread_cond_t turned;
     uint64_t join_turn, write_turn;
-    struct output outputs[OUTPUTS_AHEAD]; /* of turn t at t % OUTPUTS_AHEAD */
+    /* Of turn t at t % nr_outputs. */
+    struct output outputs[REPLAY_MAX_THREADS + OUTPUTS_SPARE];
+    unsigned nr_outputs;
     bool writing;
     _Atomic bool failed;
     struct error error;

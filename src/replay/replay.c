@@ -64,6 +64,7 @@ int replay_create(const struct replay_options *options, struct replay **ret, str
     r->nr_threads = options->threads ? options->threads : default_threads();
     if (r->nr_threads > REPLAY_MAX_THREADS)
         r->nr_threads = REPLAY_MAX_THREADS;
+    r->nr_outputs = r->nr_threads + OUTPUTS_SPARE;
     pthread_mutex_init(&r->read_lock, NULL);
     pthread_mutex_init(&r->turn_lock, NULL);
     pthread_cond_init(&r->turned, NULL);
@@ -91,7 +92,7 @@ void replay_free(struct replay *r)
     join_table_free(r->joins);
     stop_table_free(r->stops);
     member_table_free(r->members);
-    for (size_t i = 0; i < OUTPUTS_AHEAD; i++)
+    for (size_t i = 0; i < r->nr_outputs; i++)
         text_free(&r->outputs[i].text);
     pthread_mutex_destroy(&r->read_lock);
     pthread_mutex_destroy(&r->turn_lock);
@@ -395,7 +396,7 @@ static int write_outputs(struct replay_worker *w, struct error *err)
     int status = 0;
     r->writing = true;
     struct output *next;
-    while (status == 0 && (next = &r->outputs[r->write_turn % OUTPUTS_AHEAD])->ready) {
+    while (status == 0 && (next = &r->outputs[r->write_turn % r->nr_outputs])->ready) {
         pthread_mutex_unlock(&r->turn_lock);
         status = w->sink->write(w->sink->context, &next->text, err);
         pthread_mutex_lock(&r->turn_lock);
@@ -412,10 +413,10 @@ static int write_outputs(struct replay_worker *w, struct error *err)
 static int flush_text(struct replay_worker *w, uint64_t turn, struct error *err)
 {
     struct replay *r = w->replay;
-    struct output *mine = &r->outputs[turn % OUTPUTS_AHEAD];
+    struct output *mine = &r->outputs[turn % r->nr_outputs];
     int status = 0;
     pthread_mutex_lock(&r->turn_lock);
-    while (turn >= r->write_turn + OUTPUTS_AHEAD && !r->failed)
+    while (turn >= r->write_turn + r->nr_outputs && !r->failed)
         pthread_cond_wait(&r->turned, &r->turn_lock);
     if (!r->failed)
         status = w->sink->flush(w->sink_worker, &mine->text, err);
@@ -474,8 +475,8 @@ static int end_job(struct replay_worker *w, struct error *err)
     int failed = settle_job(r, job, err) < 0 || give_job(w, job, err) < 0 ||
                  flush_job(w, job->turn, err) < 0;
     release_job(r, job);
-    w->first = (w->first + 1) % JOBS_AHEAD;
     w->nr_jobs--;
+    w->first = w->nr_jobs ? (w->first + 1) % JOBS_AHEAD : 0; /* one that is enough stays one */
     return failed ? -1 : 0;
 }
 
