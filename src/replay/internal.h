@@ -15,8 +15,8 @@
 
 enum {
     WALK_GROUP = 2 * UNWIND_LANES, /* samples walked side by side */
-    JOBS_AHEAD = 3,                /* jobs that a thread walks before one must be settled */
-    JOB_RECORDS = 128,             /* records read at once: bounds the memory a batch may hold */
+    JOBS_AHEAD = 2,                /* jobs that a thread walks before one must be settled */
+    JOB_RECORDS = 256,             /* records read at once: bounds the memory a batch may hold */
     REPLAY_MAX_STACK = 65536,      /* default of max_stack: no real stack is deeper */
     REPLAY_MAX_THREADS = 64,
     OUTPUTS_SPARE = 2, /* texts that may wait to be written, beside one a thread */
