@@ -39,6 +39,7 @@ struct known {
     uint64_t time;    /* of the memory it was compared with last */
     uint32_t space;
     uint32_t function;  /* guest function */
+    bool sound;         /* luajit_proto_is_sound() */
     uint8_t provenance; /* of that comparison: the same whether it was read now or was known, so
                            that results do not depend on what a thread has seen before */
 };
@@ -270,7 +271,8 @@ static struct known *known_read(struct luajit_names *n, const struct luajit_name
                         .time = s->memory->time,
                         .provenance = (uint8_t)p.provenance,
                         .space = s->space,
-                        .function = function};
+                        .function = function,
+                        .sound = luajit_proto_is_sound(&p)};
     *chain = k;
     n->nr++;
     n->bytes += sizeof(*k) + (p.copy ? p.head.sizept : 0);
@@ -302,7 +304,9 @@ static bool known_equals(struct luajit_names *n, const struct luajit_names_sourc
            file_of(n, s, &k->proto, failed) == k->file;
 }
 
-/* Is it still what stands there? At one time it is asked once; in each turn once thoroughly. */
+/* Is it still what stands there? At one time it is asked once; at another everything is: functions
+ * that are loaded again have the same headers at the same places, and what is left of dead ones,
+ * too. */
 static bool known_check(struct luajit_names *n, const struct luajit_names_source *s,
                         struct known *k, bool *failed)
 {
@@ -311,10 +315,10 @@ static bool known_check(struct luajit_names *n, const struct luajit_names_source
     if (k->turn == s->turn && k->time == s->memory->time)
         return true;
     if (!luajit_proto_head_read(s->memory, s->vm->layout, k->proto.address, &now, &provenance) ||
-        !luajit_proto_head_equal(&now, &k->proto.head))
+        !luajit_proto_head_equal(&now, &k->proto.head) || !known_equals(n, s, k, failed))
         return false;
-    if (k->turn != s->turn && !known_equals(n, s, k, failed))
-        return false;
+    if (provenance == PROVENANCE_EXACT && !k->sound)
+        provenance = PROVENANCE_IMAGE;
     k->turn = s->turn;
     k->time = s->memory->time;
     k->provenance = (uint8_t)provenance;

@@ -135,6 +135,8 @@ bool luajit_proto_read(const struct memory *m, const struct luajit_layout *l, ui
         free(ret->copy);
         ret->copy = NULL;
     }
+    if (ret->provenance == PROVENANCE_EXACT && !luajit_proto_is_sound(ret))
+        ret->provenance = PROVENANCE_IMAGE;
     return true;
 }
 
@@ -154,6 +156,12 @@ struct bc luajit_proto_bc(const struct luajit_proto *p, uint32_t position)
     return bc_decode(load_u32(code + 4 * (size_t)position, false), p->layout->bytecode);
 }
 
+/* The width of a line in lineinfo: as the function's own lines need. */
+static unsigned line_width(const struct luajit_proto_head *h)
+{
+    return h->numline < 1 << 8 ? 1 : h->numline < 1 << 16 ? 2 : 4;
+}
+
 uint32_t luajit_proto_line(const struct luajit_proto *p, const struct memory *m, uint32_t position)
 {
     const struct luajit_proto_head *h = &p->head;
@@ -163,7 +171,7 @@ uint32_t luajit_proto_line(const struct luajit_proto *p, const struct memory *m,
         return (uint32_t)h->firstline;
     if (position == h->sizebc)
         return (uint32_t)h->firstline + (uint32_t)h->numline;
-    unsigned width = h->numline < 1 << 8 ? 1 : h->numline < 1 << 16 ? 2 : 4;
+    unsigned width = line_width(h);
     uint64_t at = h->lineinfo + (uint64_t)width * (position - 1);
     if (at + width > p->address + h->sizept)
         return 0;
@@ -171,10 +179,35 @@ uint32_t luajit_proto_line(const struct luajit_proto *p, const struct memory *m,
     enum provenance ignored = PROVENANCE_EXACT;
     if (p->copy)
         memcpy(bytes, p->copy + (at - p->address), width);
-    else if (!memory_read(m, at, bytes, width, &ignored))
+    else if (h->sizept <= PROTO_MAX || !memory_read(m, at, bytes, width, &ignored))
         return 0;
     uint32_t line = load_u32(bytes, false);
     return line <= (uint32_t)h->numline ? (uint32_t)h->firstline + line : 0;
+}
+
+bool luajit_proto_is_sound(const struct luajit_proto *p)
+{
+    const struct luajit_proto_head *h = &p->head;
+    if (!p->copy)
+        return h->sizept > PROTO_MAX;
+    uint8_t first = luajit_proto_bc(p, 0).op;
+    if (first < BC_FUNCF || first > BC_JFUNCV)
+        return false;
+    for (uint32_t at = 1; at < h->sizebc; at++) {
+        uint8_t op = luajit_proto_bc(p, at).op;
+        if (op >= BC_FUNCF && op <= BC_FUNCCW)
+            return false;
+        if (op == BC_NONE)
+            return false;
+    }
+    uint64_t lines = h->lineinfo - p->address, bytes = (uint64_t)line_width(h) * (h->sizebc - 1);
+    if (!h->lineinfo || lines > h->sizept || h->sizept - lines < bytes)
+        return true;
+    for (uint32_t at = 1; at < h->sizebc; at++) {
+        if (!luajit_proto_line(p, NULL, at))
+            return false;
+    }
+    return true;
 }
 
 /* What instructions the JIT compiler and the interpreter patch in place: loops and function

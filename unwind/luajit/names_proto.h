@@ -36,8 +36,9 @@ struct luajit_proto {
     const struct luajit_layout *layout;
     struct luajit_proto_head head;
     uint8_t *copy;              /* the block, head.sizept bytes; NULL: not recorded, or too large */
-    enum provenance provenance; /* of the header at the time of reading. The rest never changes
-                                   while the header stays: when it was read is no matter */
+    enum provenance provenance; /* of the header at the time of reading; `image` at best when the
+                                   block is not sound or could not be had. Else when it was read is
+                                   no matter: it does not change while the header stays */
 };
 
 /* Read and check a header. `provenance` as memory_read. */
@@ -51,12 +52,17 @@ bool luajit_proto_read(const struct memory *m, const struct luajit_layout *l, ui
                        struct luajit_proto *ret);
 void luajit_proto_free(struct luajit_proto *p);
 
+/* Is the block what the bytecode compiler makes: a header instruction first, only known ones after
+ * it, no line beyond the function's? What is left of a dead function often keeps its header only.
+ * Without a copy: is it too large to be copied? */
+bool luajit_proto_is_sound(const struct luajit_proto *p);
+
 /* One instruction, opcode in the numbering of names_bytecode.h (BC_NONE behind the end, or without
  * a copy). */
 struct bc luajit_proto_bc(const struct luajit_proto *p, uint32_t position);
 
 /* The line of a bytecode position (0: the function's header; sizebc: behind its end); 0: not
- * known. Reads from memory when there is no copy. */
+ * known. Reads from memory when there is no copy because it is too large. */
 uint32_t luajit_proto_line(const struct luajit_proto *p, const struct memory *m, uint32_t position);
 
 /* Name of the local variable in a slot at a position, or NULL. `buffer` holds PROTO_NAME_MAX.
