@@ -6,8 +6,8 @@
  * place: its caller is taken to be the same, and so on to the entry, hence `image`. What has been
  * seen with two different callers proves nothing and is not used.
  *
- * A thread's stacks are remembered from its first truncated one on (and those of the same batch
- * before it): most threads never have one.
+ * A thread's stacks are remembered from its first truncated one on: most threads never have one.
+ * Nothing goes by where batches end, which differs between a file and a pipe of the same data.
  */
 #include "base/hash.h"
 #include "replay/internal.h"
@@ -140,18 +140,6 @@ static void learn_stack(struct known_thread *k, const struct job *job, const str
     }
 }
 
-/* A thread's first truncated stack: what the batch held of the thread before it. */
-static struct known_thread *start_learning(struct join_table *t, const struct job *job,
-                                           const struct job_sample *until)
-{
-    struct known_thread *k = thread_of(t, until, true);
-    for (const struct job_sample *s = job->samples.at; k && s < until; s++)
-        if (s->unwound && s->end == STACK_COMPLETE && s->place.tid == until->place.tid &&
-            s->place.pid == until->place.pid)
-            learn_stack(k, job, s);
-    return k;
-}
-
 /* ---- joining ------------------------------------------------------------------------------- */
 
 /* Collect the callers of `f` up to the entry; false: not all are known beyond dispute. */
@@ -237,7 +225,7 @@ int join_job(struct join_table *t, struct job *job, uint64_t *nr_joined, struct 
             continue;
         struct known_thread *k = thread_of(t, s, false);
         if (s->end == STACK_TRUNCATED) {
-            if (!k && !(k = start_learning(t, job, s)))
+            if (!k && !(k = thread_of(t, s, true)))
                 return error_no_memory(err);
             int joined = join_sample(t, k, job, s, err);
             if (joined < 0)

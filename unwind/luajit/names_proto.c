@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { HEAD_MAX = 0x80, SIZEBC_MAX = 1 << 26, GCT_STR = 4, GCT_PROTO = 7 };
+enum { STRING_MAX = 4096, HEAD_MAX = 0x80, SIZEBC_MAX = 1 << 26, GCT_STR = 4, GCT_PROTO = 7 };
 
 static uint64_t load_ref(const struct luajit_layout *l, const uint8_t *at)
 {
@@ -24,27 +24,43 @@ static bool inside(uint64_t at, uint64_t start, uint64_t end)
 
 /* GCstr: the hash stands right before the length in 2.0 to June 2020, and 8 bytes before it since
  * (hash, then the algorithm's byte): both words are taken, either way. */
+static bool string_head_of(const struct luajit_layout *l, const uint8_t *head, uint32_t *hash,
+                           uint32_t *len)
+{
+    *len = load_u32(head + l->str_len, false);
+    *hash = (uint32_t)hash_u64(load_u64(head + l->str_len - 8, false) & ~UINT64_C(0xff));
+    return head[l->gct] == GCT_STR;
+}
+
 static bool string_head(const struct memory *m, const struct luajit_layout *l, uint64_t address,
                         uint32_t *hash, uint32_t *len, enum provenance *provenance)
 {
     uint8_t head[HEAD_MAX];
-    if (address == 0 || l->str_size > HEAD_MAX || l->str_len < 8 || l->str_len + 4 > l->str_size ||
-        !memory_read(m, address, head, (size_t)l->str_size, provenance) || head[l->gct] != GCT_STR)
-        return false;
-    *len = load_u32(head + l->str_len, false);
-    *hash = (uint32_t)hash_u64(load_u64(head + l->str_len - 8, false) & ~UINT64_C(0xff));
-    return true;
+    return address && l->str_size <= HEAD_MAX && l->str_len >= 8 && l->str_len + 4 <= l->str_size &&
+           memory_read(m, address, head, (size_t)l->str_size, provenance) &&
+           string_head_of(l, head, hash, len);
 }
 
+/* The characters may be of another reading than the head, which comes with the sample: they count
+ * if that same head stood before them. */
 bool luajit_string_read(const struct memory *m, const struct luajit_layout *l, uint64_t address,
                         char *buffer, size_t cap, uint32_t *length, enum provenance *provenance)
 {
-    uint32_t hash;
+    uint8_t block[HEAD_MAX + STRING_MAX];
+    uint32_t hash, block_hash, block_length;
     if (!string_head(m, l, address, &hash, length, provenance))
         return false;
-    size_t size = *length < cap - 1 ? *length : cap - 1;
+    size_t size = *length < cap - 1 ? *length : cap - 1, head = (size_t)l->str_size;
+    size = size < STRING_MAX ? size : STRING_MAX;
     buffer[size] = 0;
-    return size == 0 || memory_read(m, address + (uint64_t)l->str_size, buffer, size, provenance);
+    if (size == 0)
+        return true;
+    if (!memory_read(m, address, block, head + size, provenance) ||
+        !string_head_of(l, block, &block_hash, &block_length) || block_hash != hash ||
+        block_length != *length)
+        return false;
+    memcpy(buffer, block + head, size);
+    return true;
 }
 
 /* ---- the header ---------------------------------------------------------------------------- */
