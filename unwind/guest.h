@@ -87,9 +87,9 @@ void guest_unrecorded(uint8_t language, struct guest_function *ret);
  * file as the program named it, else the language in brackets. */
 const char *guest_module(const struct guest_function *f);
 
-/* The function as one symbol: `NAME FILE:LINE[:COL]` (WebAssembly: `NAME FILE:wasm-function[N]`), without
- * what is not known; raw bytes, to be escaped by whoever prints. A function without a name is
- * `FILE:LINE`, one without both "?". */
+/* The function as one symbol: `NAME FILE:LINE[:COL]` (WebAssembly: `NAME FILE:wasm-function[N]`),
+ * without what is not known; raw bytes, to be escaped by whoever prints. A function without a name
+ * is `FILE:LINE`, one without both "?". */
 void guest_symbol(struct text *t, const struct guest_function *f);
 
 #endif

@@ -24,8 +24,8 @@ uint64_t object_size(const struct object_reader *r, const struct luajit_layout *
                      uint64_t address);
 
 /* Whether two readings of an object are of the same contents: the collector's own fields (the lists
- * an object hangs in, its mark), a trace's counters and what is patched in bytecode do not count. Both
- * have `size` bytes: object_size()'s, or those of its head. */
+ * an object hangs in, its mark), a trace's counters and what is patched in bytecode do not count.
+ * Both have `size` bytes: object_size()'s, or those of its head. */
 bool object_same(const struct luajit_layout *layout, const uint8_t *a, const uint8_t *b,
                  size_t size);
 

@@ -44,7 +44,7 @@ struct record_options {
     int realtime;          /* SCHED_FIFO priority of the recorder; 0: none */
     bool dry_run;
     const char *overridden; /* what is not followed, and why, as perf says it; NULL: nothing */
-    uint64_t max_size; /* bytes; 0: no limit */
+    uint64_t max_size;      /* bytes; 0: no limit */
     bool quiet, verbose;
     bool all_user, all_kernel;
     bool exclude_self;

@@ -310,9 +310,9 @@ __noinline int copy_function(uint64_t slot, uint32_t level)
     return 0;
 }
 
-/* The functions that the copied slots name, newest first, or from the lowest on: they say which prototypes run, and may
- * be dead and their memory another's by the time a recorder can look. `at`: the slots in the
- * payload. */
+/* The functions that the copied slots name, newest first, or from the lowest on: they say which
+ * prototypes run, and may be dead and their memory another's by the time a recorder can look. `at`:
+ * the slots in the payload. */
 __noinline int copy_functions(uint32_t at, uint32_t nr, uint32_t level, uint32_t upward)
 {
     struct scratch *s = scratch_get();

@@ -32,8 +32,8 @@ static bool name_wasm(void *context, struct v8_reader *r, const struct v8_wasm *
 {
     struct sample_js *js = context;
     struct v8_named named;
-    if (v8_names_wasm(js->worker->js_names, r, js->place->pid, js->worker->job->turn, wasm, &named) <
-        0)
+    if (v8_names_wasm(js->worker->js_names, r, js->place->pid, js->worker->job->turn, wasm,
+                      &named) < 0)
         return false;
     ret->function = named.function;
     return true;

@@ -113,8 +113,8 @@ static void add_moving(struct place_search *s, uint64_t base)
     uint64_t link;
     const struct luajit_function *f = function_at(s, base, &link);
     bool at_rbx = f->lua && link == s->rbx;
-    /* By a tail call, or a return, in what pcall, a resume or C has called: rbx is the link already,
-     * and no instruction's address. */
+    /* By a tail call, or a return, in what pcall, a resume or C has called: rbx is the link
+     * already, and no instruction's address. */
     if (at_rbx && s->has_rdx && base == s->bases[0] && luajit_link_type(link) != LUAJIT_LINK_LUA &&
         luajit_link_sane(&s->w->r, s->L, base, link))
         add(s, base, 0);
