@@ -366,6 +366,19 @@ static void say_copies(const struct replay_stats *st)
                 st->copies_unused, st->copies);
 }
 
+static void say_readings(const struct replay_stats *st)
+{
+    if (st->readings_over)
+        fprintf(stderr,
+                "ljperf: %" PRIu64
+                " readings of VM memory are more than are kept; frames that need them are marked "
+                "or missing (record for a shorter time, or with a lower -F)\n",
+                st->readings_over);
+    if (st->readings_bad)
+        fprintf(stderr, "ljperf: %" PRIu64 " damaged readings of VM memory passed over\n",
+                st->readings_bad);
+}
+
 /* What would have recorded what is missing. */
 static void say_untold(const struct replay_stats *st)
 {
@@ -428,6 +441,7 @@ void common_summary(const struct common *c, struct replay *r)
                 st->unsupported_abi);
     if (!c->quiet) {
         say_copies(st);
+        say_readings(st);
         say_untold(st);
         say_stacks(st, perfdata_path(replay_perfdata(r)));
     }

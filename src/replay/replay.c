@@ -30,6 +30,10 @@ static int open_parts(struct replay *r, struct error *err)
     const char *path = r->options.input ? r->options.input : "perf.data";
     if (perfdata_open(path, &reading, &r->pd, err) < 0 || vmlog_read(r->pd, &r->log, err) < 0)
         return -1;
+    if (r->log) {
+        r->stats.readings_over = vmlog_stats(r->log).over;
+        r->stats.readings_bad = vmlog_stats(r->log).bad;
+    }
     r->options.dso.no_v8 = !r->log && !r->options.nr_snapshots; /* nobody will ask (sample.c) */
     r->dsos = dsos_create(&r->options.dso);
     if (!r->dsos)

@@ -100,6 +100,8 @@ struct replay_stats {
     uint64_t frames;              /* user frames walked */
     uint64_t copies;              /* of VMs' stacks, that came with samples */
     uint64_t copies_unused;       /* of those, without their sample or not equal to it */
+    uint64_t readings_over;       /* of VMs' memory: more than are kept, passed over */
+    uint64_t readings_bad;        /* that lie; passed over */
     /* Where neither a log nor a snapshot was there to tell: */
     uint64_t lua_untold; /* samples with Lua in between of which nothing is known */
     uint64_t js_untold;  /* samples of V8's with generated code that nothing describes */
