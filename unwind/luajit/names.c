@@ -289,18 +289,17 @@ static void known_remove(struct luajit_names *n, struct known **link)
     n->dead = k;
 }
 
-/* Is all of it what a new reading would give? But for the header, which holds what changes. */
+/* Is all of it what a new reading would give? */
 static bool known_equals(struct luajit_names *n, const struct luajit_names_source *s,
                          const struct known *k, bool *failed)
 {
-    size_t from = (size_t)s->vm->layout->proto_size, size = k->proto.head.sizept - from;
     enum provenance ignored = PROVENANCE_EXACT;
     if (!n->scratch)
         n->scratch = malloc(PROTO_MAX);
     *failed |= !n->scratch;
     return n->scratch && k->proto.copy &&
-           memory_read(s->memory, k->proto.address + from, n->scratch, size, &ignored) &&
-           memcmp(n->scratch, k->proto.copy + from, size) == 0 &&
+           memory_read(s->memory, k->proto.address, n->scratch, k->proto.head.sizept, &ignored) &&
+           luajit_proto_block_equal(&k->proto, n->scratch) &&
            file_of(n, s, &k->proto, failed) == k->file;
 }
 

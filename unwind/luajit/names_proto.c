@@ -128,12 +128,19 @@ bool luajit_proto_head_equal(const struct luajit_proto_head *a, const struct lua
 
 /* The block is read at another time than its head, when that was copied with the sample: it must
  * begin with that very head. */
-static bool is_block_of(const struct luajit_proto *p)
+static bool is_block_of(const struct luajit_proto *p, const uint8_t *block)
 {
-    struct luajit_proto_head head = head_of(p->layout, p->copy);
+    struct luajit_proto_head head = head_of(p->layout, block);
     head.chunk_hash = p->head.chunk_hash;
     head.chunk_len = p->head.chunk_len;
     return luajit_proto_head_equal(&head, &p->head);
+}
+
+bool luajit_proto_block_equal(const struct luajit_proto *p, const uint8_t *block)
+{
+    size_t from = (size_t)p->layout->proto_size;
+    return p->copy && is_block_of(p, block) &&
+           memcmp(block + from, p->copy + from, p->head.sizept - from) == 0;
 }
 
 bool luajit_proto_read(const struct memory *m, const struct luajit_layout *l, uint64_t address,
@@ -146,8 +153,8 @@ bool luajit_proto_read(const struct memory *m, const struct luajit_layout *l, ui
         return true;
     enum provenance ignored = PROVENANCE_EXACT;
     ret->copy = malloc(ret->head.sizept);
-    if (ret->copy &&
-        (!memory_read(m, address, ret->copy, ret->head.sizept, &ignored) || !is_block_of(ret))) {
+    if (ret->copy && (!memory_read(m, address, ret->copy, ret->head.sizept, &ignored) ||
+                      !is_block_of(ret, ret->copy))) {
         free(ret->copy);
         ret->copy = NULL;
     }

@@ -51,6 +51,9 @@ bool luajit_proto_head_equal(const struct luajit_proto_head *a, const struct lua
 bool luajit_proto_read(const struct memory *m, const struct luajit_layout *l, uint64_t address,
                        struct luajit_proto *ret);
 void luajit_proto_free(struct luajit_proto *p);
+/* Would reading these head.sizept bytes anew give the same copy? The header's changing parts do not
+ * count. false without a copy. */
+bool luajit_proto_block_equal(const struct luajit_proto *p, const uint8_t *block);
 
 /* Is the block what the bytecode compiler makes: a header instruction first, only known ones after
  * it, no line beyond the function's? What is left of a dead function often keeps its header only.
