@@ -699,6 +699,9 @@ static uint64_t piece(const struct vmlog *log, const struct life *life, uint64_t
     ret->provenance = one_sided(log, life->pid, of_object ? f.object : v, f.after != NULL, time);
     if (!is_moving(v) && f.after && is_same_piece(log, v, f.before, address, there))
         ret->provenance = PROVENANCE_EXACT; /* told at other lengths, but the same */
+    else if (f.after && f.before && from_on(f.before, address) >= there &&
+             ret->provenance == PROVENANCE_EXACT)
+        ret->provenance = PROVENANCE_IMAGE; /* it changed: whether by then is not known */
     return there;
 }
 

@@ -39,7 +39,6 @@ struct known {
     uint64_t time;    /* of the memory it was compared with last */
     uint32_t space;
     uint32_t function;  /* guest function */
-    bool sound;         /* luajit_proto_is_sound() */
     uint8_t provenance; /* of that comparison: the same whether it was read now or was known, so
                            that results do not depend on what a thread has seen before */
 };
@@ -271,8 +270,7 @@ static struct known *known_read(struct luajit_names *n, const struct luajit_name
                         .time = s->memory->time,
                         .provenance = (uint8_t)p.provenance,
                         .space = s->space,
-                        .function = function,
-                        .sound = luajit_proto_is_sound(&p)};
+                        .function = function};
     *chain = k;
     n->nr++;
     n->bytes += sizeof(*k) + (p.copy ? p.head.sizept : 0);
@@ -289,16 +287,15 @@ static void known_remove(struct luajit_names *n, struct known **link)
     n->dead = k;
 }
 
-/* Is all of it what a new reading would give? */
+/* Is all of it what a new reading would give? `provenance` is raised to that reading's. */
 static bool known_equals(struct luajit_names *n, const struct luajit_names_source *s,
-                         const struct known *k, bool *failed)
+                         const struct known *k, enum provenance *provenance, bool *failed)
 {
-    enum provenance ignored = PROVENANCE_EXACT;
     if (!n->scratch)
         n->scratch = malloc(PROTO_MAX);
     *failed |= !n->scratch;
     return n->scratch && k->proto.copy &&
-           memory_read(s->memory, k->proto.address, n->scratch, k->proto.head.sizept, &ignored) &&
+           memory_read(s->memory, k->proto.address, n->scratch, k->proto.head.sizept, provenance) &&
            luajit_proto_block_equal(&k->proto, n->scratch) &&
            file_of(n, s, &k->proto, failed) == k->file;
 }
@@ -314,9 +311,10 @@ static bool known_check(struct luajit_names *n, const struct luajit_names_source
     if (k->turn == s->turn && k->time == s->memory->time)
         return true;
     if (!luajit_proto_head_read(s->memory, s->vm->layout, k->proto.address, &now, &provenance) ||
-        !luajit_proto_head_equal(&now, &k->proto.head) || !known_equals(n, s, k, failed))
+        !luajit_proto_head_equal(&now, &k->proto.head) ||
+        !known_equals(n, s, k, &provenance, failed))
         return false;
-    if (provenance == PROVENANCE_EXACT && !k->sound)
+    if (provenance == PROVENANCE_EXACT && !k->proto.sound)
         provenance = PROVENANCE_IMAGE;
     k->turn = s->turn;
     k->time = s->memory->time;

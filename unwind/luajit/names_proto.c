@@ -143,6 +143,11 @@ bool luajit_proto_block_equal(const struct luajit_proto *p, const uint8_t *block
            memcmp(block + from, p->copy + from, p->head.sizept - from) == 0;
 }
 
+/* Is the block what the bytecode compiler makes: a header instruction first, only known ones after
+ * it, no line beyond the function's? What is left of a dead function often keeps its header only.
+ * Without a copy: is it too large to be copied? */
+static bool is_sound(const struct luajit_proto *p);
+
 bool luajit_proto_read(const struct memory *m, const struct luajit_layout *l, uint64_t address,
                        struct luajit_proto *ret)
 {
@@ -151,14 +156,14 @@ bool luajit_proto_read(const struct memory *m, const struct luajit_layout *l, ui
         return false;
     if (ret->head.sizept > PROTO_MAX)
         return true;
-    enum provenance ignored = PROVENANCE_EXACT;
     ret->copy = malloc(ret->head.sizept);
-    if (ret->copy && (!memory_read(m, address, ret->copy, ret->head.sizept, &ignored) ||
+    if (ret->copy && (!memory_read(m, address, ret->copy, ret->head.sizept, &ret->provenance) ||
                       !is_block_of(ret, ret->copy))) {
         free(ret->copy);
         ret->copy = NULL;
     }
-    if (ret->provenance == PROVENANCE_EXACT && !luajit_proto_is_sound(ret))
+    ret->sound = is_sound(ret);
+    if (ret->provenance == PROVENANCE_EXACT && !ret->sound)
         ret->provenance = PROVENANCE_IMAGE;
     return true;
 }
@@ -208,7 +213,7 @@ uint32_t luajit_proto_line(const struct luajit_proto *p, const struct memory *m,
     return line <= (uint32_t)h->numline ? (uint32_t)h->firstline + line : 0;
 }
 
-bool luajit_proto_is_sound(const struct luajit_proto *p)
+static bool is_sound(const struct luajit_proto *p)
 {
     const struct luajit_proto_head *h = &p->head;
     if (!p->copy)

@@ -36,9 +36,10 @@ struct luajit_proto {
     const struct luajit_layout *layout;
     struct luajit_proto_head head;
     uint8_t *copy;              /* the block, head.sizept bytes; NULL: not recorded, or too large */
-    enum provenance provenance; /* of the header at the time of reading; `image` at best when the
-                                   block is not sound or could not be had. Else when it was read is
-                                   no matter: it does not change while the header stays */
+    bool sound;                 /* the block is what the bytecode compiler makes */
+    enum provenance provenance; /* of all of it, at the time of reading: code that is made anew may
+                                   have the same header at the same place, and other lines. `image`
+                                   at best when it is not sound or could not be had */
 };
 
 /* Read and check a header. `provenance` as memory_read. */
@@ -54,11 +55,6 @@ void luajit_proto_free(struct luajit_proto *p);
 /* Would reading these head.sizept bytes anew give the same copy? The header's changing parts do not
  * count. false without a copy. */
 bool luajit_proto_block_equal(const struct luajit_proto *p, const uint8_t *block);
-
-/* Is the block what the bytecode compiler makes: a header instruction first, only known ones after
- * it, no line beyond the function's? What is left of a dead function often keeps its header only.
- * Without a copy: is it too large to be copied? */
-bool luajit_proto_is_sound(const struct luajit_proto *p);
 
 /* One instruction, opcode in the numbering of names_bytecode.h (BC_NONE behind the end, or without
  * a copy). */
