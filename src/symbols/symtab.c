@@ -297,7 +297,8 @@ static size_t last_key(const struct symtab *t, uint64_t address)
 
 static struct symbol *loaded_find(struct symtab *t, uint64_t address)
 {
-    enum { MOST = 4096 }; /* symbols around an address: far beyond any true file */
+    enum { MOST = 4096 };        /* symbols around an address: far beyond any true file */
+    struct symbol *label = NULL; /* the innermost one; the function around it is asked for */
     size_t at = last_key(t, address);
     for (int i = 0; at != (size_t)NO_KEY && i < MOST; i++) {
         struct symbol *s = NULL;
@@ -306,18 +307,21 @@ static struct symbol *loaded_find(struct symtab *t, uint64_t address)
             s = atomic_load_explicit(&t->made[at], memory_order_acquire);
             s = s ? s : make_symbol(t, at);
         }
-        if (s && address < s->end)
-            return s;
+        if (s && address < s->end) {
+            if (!s->label || !t->nested)
+                return s;
+            label = label ? label : s;
+        }
         at = s ? s->first : at;
         if (at-- == 0)
-            return NULL;
+            break;
         if (t->keys.at[at].key == key)
             continue;
         if (!t->nested)
-            return NULL;
+            break;
         at = back_to(t, at, address);
     }
-    return NULL;
+    return label;
 }
 
 const char *symtab_name(const struct symtab *t, struct symbol *s, struct intern *strings,

@@ -21,6 +21,7 @@ struct symbol {
     size_t first;                /* number of the first of all symbols at its address */
     uint8_t binding;
     bool plt;
+    bool label; /* has neither type nor size */
 };
 
 struct symtab;
@@ -29,8 +30,8 @@ struct symtab;
 struct symtab *symtab_create(struct dso *dso, struct kallsyms_files *kallsyms, bool no_demangle);
 void symtab_free(struct symtab *t);
 
-/* The innermost symbol that covers the address; NULL: none, or memory is out. It lives as long
- * as the table. Any thread. */
+/* The innermost symbol that covers the address, a label only where nothing else does (of the two
+ * perf takes either); NULL: none, or memory is out. It lives as long as the table. Any thread. */
 struct symbol *symtab_find(struct symtab *t, uint64_t address);
 /* Its name as printed, kept by `strings`; NULL when memory is out. `shown` is for those that may be
  * mangled. */

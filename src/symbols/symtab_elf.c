@@ -211,6 +211,7 @@ bool symtab_elf_symbol(const struct symtab *t, const struct sort_key *k, struct 
         struct raw_symbol raw = raw_symbol(from, index - (table ? t->tables[0].nr : 0));
         ret->name = (const char *)from->names.bytes + raw.name;
         ret->binding = ELF64_ST_BIND(raw.info);
+        ret->label = ELF64_ST_TYPE(raw.info) == STT_NOTYPE && !raw.size;
         if (k->extra == UINT32_MAX)
             ret->end = k->key + raw.size;
     }

@@ -163,7 +163,10 @@ static void aliases_are_chosen_as_perf_does(void **state)
           /* a symbol inside another: the inner one, then the outer one again */
           "fn outer_\nouter_:\n nop\n nop\nfn inner_\ninner_:\n nop\n.size inner_,1\n nop\n.size "
           "outer_,4\n"
-          "fn end_\nend_:\n nop\n.size end_,1\n",
+          "fn end_\nend_:\n nop\n.size end_,1\n nop\n"
+          /* a label's code is the function's that it stands in, else its own */
+          "fn has_label\nhas_label:\n nop\nin_it:\n nop\n nop\n.size has_label,3\n"
+          "alone:\n nop\nfn behind\nbehind:\n nop\n.size behind,1\n",
           f);
     fclose(f);
     shell("gcc -c -o a.o a.s && gcc -shared -nostdlib -o a.so a.o");
@@ -174,11 +177,13 @@ static void aliases_are_chosen_as_perf_does(void **state)
         int at;
         const char *name;
         int offset;
-    } want[] = {{0, "strong", 0},   {1, "strong", 1},         {2, "_under", 0},
-                {4, "abcd", 0},     {6, "longer_unsized", 0}, {8, "reaches", 0},
-                {11, "reaches", 3}, {12, "last", 0},          {13, NULL, 0},
-                {15, NULL, 0},      {16, "outer_", 0},        {18, "inner_", 0},
-                {19, "outer_", 3},  {20, "end_", 0},          {21, NULL, 0}};
+    } want[] = {{0, "strong", 0},     {1, "strong", 1},         {2, "_under", 0},
+                {4, "abcd", 0},       {6, "longer_unsized", 0}, {8, "reaches", 0},
+                {11, "reaches", 3},   {12, "last", 0},          {13, NULL, 0},
+                {15, NULL, 0},        {16, "outer_", 0},        {18, "inner_", 0},
+                {19, "outer_", 3},    {20, "end_", 0},          {21, NULL, 0},
+                {22, "has_label", 0}, {23, "has_label", 1},     {24, "has_label", 2},
+                {25, "alone", 0},     {26, "behind", 0},        {27, NULL, 0}};
     for (size_t i = 0; i < sizeof(want) / sizeof(*want); i++) {
         uint64_t at = text.offset + (uint64_t)want[i].at;
         const struct resolved *r = symbols_resolve(w.cache, w.dso, at, at);
