@@ -15,7 +15,11 @@ static const char usage[] =
     "\n"
     "Prints overhead by function, with call trees, in perf report's format.\n"
     "\n"
-    "  -s, --sort KEYS      comm,dso,sym,pid,tgid,cpu,srcline,srcfile (comm,dso,sym)\n"
+    "  -s, --sort KEYS      comm,dso,sym,pid,tgid,cpu,srcline,srcfile,state,trace,time,parent\n"
+    "                       (comm,dso,sym); those before the word overhead order the rows\n"
+    "      --time-quantum N  slices of key time: a number with s, ms, us or ns (100ms)\n"
+    "  -p, --parent REGEX   what key parent shows: the nearest function that matches\n"
+    "  -x, --exclude-other  leave samples out in which none does\n"
     "      --children       a function's share includes what it called (the default\n"
     "                       where there are call chains)\n"
     "      --no-children    only its own samples\n"
@@ -23,6 +27,8 @@ static const char usage[] =
     "                       percentage drawn (graph,0.5,caller with --children, else\n"
     "                       callee)\n"
     "  -G, --inverted       callers first: the same as -g caller\n"
+    "      --callers NAME   only this function, with the trees of its callers\n"
+    "      --callees NAME   only this function, with the trees of what it called\n"
     "      --percent-limit N  leave smaller rows and branches out\n"
     "      --percentage WHICH  absolute, or relative to the rows that are shown\n"
     "  -n, --show-nr-samples  a column of sample counts\n"
@@ -30,6 +36,7 @@ static const char usage[] =
     "  -c, --comms NAMES    show only rows of these commands\n"
     "  -d, --dsos NAMES     show only rows of these shared objects\n"
     "  -S, --symbols NAMES  show only rows of these functions\n"
+    "      --symbol-filter TEXT  show only rows whose function's name contains TEXT\n"
     "  -U, --hide-unresolved  leave out functions without a name\n"
     "  -t, --field-separator C  separate columns by C, without padding\n"
     "      --header         print the recording's header first\n"
@@ -47,6 +54,10 @@ enum {
     OPT_HEADER,
     OPT_HEADER_ONLY,
     OPT_STDIO,
+    OPT_QUANTUM,
+    OPT_CALLERS,
+    OPT_CALLEES,
+    OPT_FILTER,
 };
 
 /* --comms stands before the common options, which have one of that name that narrows the
@@ -55,6 +66,12 @@ static const struct option options[] = {
     {"comms", required_argument, NULL, 'c'},
     COMMON_LONG,
     {"sort", required_argument, NULL, 's'},
+    {"time-quantum", required_argument, NULL, OPT_QUANTUM},
+    {"parent", required_argument, NULL, 'p'},
+    {"exclude-other", no_argument, NULL, 'x'},
+    {"callers", required_argument, NULL, OPT_CALLERS},
+    {"callees", required_argument, NULL, OPT_CALLEES},
+    {"symbol-filter", required_argument, NULL, OPT_FILTER},
     {"children", no_argument, NULL, OPT_CHILDREN},
     {"no-children", no_argument, NULL, OPT_NO_CHILDREN},
     {"call-graph", optional_argument, NULL, 'g'},
@@ -81,6 +98,8 @@ struct report_command {
     char **argv;
     enum choice children, callers_first;
     bool header, header_only;
+    regex_t parent;
+    bool has_parent;
     const char *output;
 };
 
@@ -95,9 +114,13 @@ static bool parse_percent(const char *text, double *ret)
 
 static int parse_sort(struct report_options *o, char *value, struct error *err)
 {
-    o->nr_keys = 0;
+    o->nr_keys = o->nr_before = 0;
     for (char *name; (name = strsep(&value, ","));) {
         int key = report_key(name);
+        if (strcmp(name, "overhead") == 0) {
+            o->nr_before = o->nr_keys;
+            continue;
+        }
         if (key < 0)
             return error_set(err, ERROR_FORMAT, "--sort: no key is called '%s'; there are %s", name,
                              report_key_names());
@@ -107,7 +130,51 @@ static int parse_sort(struct report_options *o, char *value, struct error *err)
         if (!known)
             o->keys[o->nr_keys++] = (enum report_key)key;
     }
+    if (!o->nr_keys)
+        return error_set(err, ERROR_FORMAT, "--sort: overhead alone is no key");
     return 0;
+}
+
+/* perf's default pattern is what enters the kernel; here the key has none. */
+static int parse_parent(struct report_command *c, const char *value, struct error *err)
+{
+    if (c->has_parent)
+        regfree(&c->parent);
+    int failed = regcomp(&c->parent, value, REG_EXTENDED | REG_NOSUB);
+    c->has_parent = !failed;
+    if (!failed)
+        return 0;
+    char reason[128];
+    regerror(failed, &c->parent, reason, sizeof(reason));
+    return error_set(err, ERROR_FORMAT, "-p: '%s': %s", value, reason);
+}
+
+/* As with perf: a number and s, ms, us or ns. */
+static int parse_quantum(struct report_options *o, const char *value, struct error *err)
+{
+    static const struct {
+        const char *name;
+        double ns;
+    } units[] = {{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}};
+    char *end;
+    double number = strtod(value, &end);
+    for (size_t i = 0; end != value && i < sizeof(units) / sizeof(*units); i++) {
+        double ns = number * units[i].ns;
+        if (strcmp(end, units[i].name) != 0 || !(ns >= 1 && ns <= 1e18))
+            continue;
+        o->quantum = (uint64_t)ns;
+        return 0;
+    }
+    return error_set(err, ERROR_FORMAT,
+                     "--time-quantum: '%s' is no time; one is 100ms, with s, ms, us or ns", value);
+}
+
+/* A view of one function. */
+static int parse_focus(struct report_command *c, const char *name, bool callers, struct error *err)
+{
+    c->children = CHOICE_YES;
+    c->callers_first = callers ? CHOICE_NO : CHOICE_YES;
+    return vec_push(&c->report.symbols, name) ? 0 : error_no_memory(err);
 }
 
 static int graph_word(struct report_command *c, const char *word, struct error *err)
@@ -200,6 +267,9 @@ static int flag_option(struct report_command *c, int option)
     case OPT_TOTAL_PERIOD:
         o->show_period = true;
         break;
+    case 'x':
+        o->exclude_other = true;
+        break;
     case 'U':
         o->hide_unresolved = true;
         break;
@@ -244,6 +314,16 @@ static int own_option(void *context, int option, const char *value, struct error
         return 0;
     case 'o':
         c->output = value;
+        return 0;
+    case 'p':
+        return parse_parent(c, value, err);
+    case OPT_QUANTUM:
+        return parse_quantum(o, value, err);
+    case OPT_CALLERS:
+    case OPT_CALLEES:
+        return parse_focus(c, value, option == OPT_CALLERS, err);
+    case OPT_FILTER:
+        o->symbol_filter = value;
         return 0;
     default:
         return flag_option(c, option);
@@ -319,23 +399,44 @@ static int run(struct common *c, struct report_command *rc, struct error *err)
     return failed;
 }
 
+/* What the options mean together. As with perf, -p adds its key. */
+static int complete(struct report_command *c, struct error *err)
+{
+    struct report_options *o = &c->report;
+    bool key = report_has_key(o, KEY_PARENT);
+    if (!c->has_parent && (key || o->exclude_other))
+        return error_set(err, ERROR_FORMAT, "%s needs a pattern: -p REGEX",
+                         key ? "key parent" : "-x");
+    if (c->has_parent) {
+        o->parent = &c->parent;
+        if (!key)
+            o->keys[o->nr_keys++] = KEY_PARENT;
+    }
+    return 0;
+}
+
 int cmd_report(int argc, char **argv)
 {
     struct common c;
     struct report_command rc = {.argv = argv,
                                 .report = {.keys = {KEY_COMM, KEY_DSO, KEY_SYM},
                                            .nr_keys = 3,
+                                           .quantum = 100000000,
                                            .graph = GRAPH_ABSOLUTE,
                                            .graph_percent = 0.5}};
     struct error err = {0};
     common_init(&c);
-    int status = common_parse(&c, argc, argv, COMMON_LETTERS "s:g::Gnc:d:S:Ut:qo:", options, usage,
-                              own_option, &rc);
+    int status = common_parse(&c, argc, argv, COMMON_LETTERS "s:g::Gnc:d:S:Ut:qo:p:x", options,
+                              usage, own_option, &rc);
+    if (status < 0 && complete(&rc, &err) < 0)
+        status = command_error("report", &err, EXIT_BAD_USAGE);
     if (status < 0) {
         bool lines = report_needs(&rc.report).by_line;
         c.replay.symbols.lines = lines;
         status = run(&c, &rc, &err) < 0 ? command_error("report", &err, EXIT_BAD_INPUT) : 0;
     }
+    if (rc.has_parent)
+        regfree(&rc.parent);
     vec_free(&rc.report.comms);
     vec_free(&rc.report.dsos);
     vec_free(&rc.report.symbols);

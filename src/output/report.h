@@ -3,8 +3,9 @@
  * perf report's text, from interned stacks: overhead by any of perf's sort keys, with and without
  * callees, and call trees.
  *
- * report_rows.c adds up the rows, report_chain.c draws a row's call tree, report.c lays out the
- * page.
+ * report_groups.c keeps apart what is one sample's (its VM's state, its trace), report_rows.c adds
+ * up the rows, report_keys.c says what their keys are, report_chain.c draws a row's call tree,
+ * report.c lays out the page.
  */
 #ifndef OUTPUT_REPORT_H
 #define OUTPUT_REPORT_H
@@ -13,6 +14,7 @@
 #include "base/text.h"
 #include "stacks/stacks.h"
 
+#include <regex.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,6 +28,10 @@ enum report_key {
     KEY_CPU,
     KEY_SRCLINE,
     KEY_SRCFILE,
+    KEY_STATE,  /* what the program was at (stacks/state.h) */
+    KEY_TRACE,  /* the trace that ran, or called what ran */
+    KEY_TIME,   /* slices of `quantum` */
+    KEY_PARENT, /* the innermost function that `parent` matches */
     KEY_NR,
 };
 
@@ -38,7 +44,11 @@ enum report_graph {
 struct report_options {
     enum report_key keys[KEY_NR];
     unsigned nr_keys;
-    bool children; /* a function's share includes what it called */
+    unsigned nr_before; /* so many of them order the rows, before their weight */
+    uint64_t quantum;   /* ns, for KEY_TIME */
+    const regex_t *parent;
+    bool exclude_other; /* no rows of samples without such a function */
+    bool children;      /* a function's share includes what it called */
     enum report_graph graph;
     bool callers_first;   /* trees grow from callers to callees */
     double graph_percent; /* smaller branches are not drawn */
@@ -49,12 +59,17 @@ struct report_options {
     bool relative;                  /* percentages of the rows that pass the filters */
     bool bare;                      /* rows and trees only, no comment lines */
     const char *separator;          /* between columns, which then are not padded; NULL: aligned */
+    bool modules;                   /* name the modules in trees */
     name_list comms, dsos, symbols; /* rows to print; an empty list: all */
+    const char *symbol_filter;      /* rows whose symbol contains it; NULL: all */
+    bool one_thread;                /* rows of this thread, of stacks that keep threads apart */
+    uint32_t thread;
 };
 
 /* perf's name of a sort key; -1: there is no such key. */
 int report_key(const char *name);
 const char *report_key_names(void);
+bool report_has_key(const struct report_options *o, enum report_key key);
 /* What the stacks must keep apart for these keys. */
 struct stacks_options report_needs(const struct report_options *options);
 

@@ -23,6 +23,15 @@ struct report_node {
     bool outermost; /* no node above has the same row */
 };
 
+/* What samples are kept apart by, beside their stack. */
+struct report_group {
+    struct stack_group of;
+    uint32_t parent; /* function + 1; 0: none matches */
+    uint16_t trace;  /* 0: none */
+    uint8_t state;   /* enum stack_state */
+    bool passes;     /* the filters */
+};
+
 /* One line of the report: everything that shares the sort keys. */
 struct report_row {
     uint32_t group_class, function_class;
@@ -42,9 +51,10 @@ struct report {
     const struct stacks *stacks;
     const struct report_options *options;
     struct intern *strings;
-    const struct stack_node *source; /* the tree: the stacks' own, or `resolved` */
+    const struct stack_node *source; /* the tree: the stacks' own, or one of the next two */
     size_t nr_source;
-    struct stack_tree resolved;
+    struct stack_tree regrouped, resolved;
+    VEC(struct report_group) groups;
 
     struct report_node *nodes;
     VEC(struct report_row) rows;
@@ -53,7 +63,8 @@ struct report {
     uint32_t *group_class;    /* of each group: equal for equal keys */
     uint32_t *function_class; /* of each function, and behind the last: of no function */
     uint32_t *chain_class;    /* of each function: equal for those a call tree shows as one */
-    size_t nr_functions, nr_groups;
+    bool *function_passes;    /* of each function, and behind the last: of no function */
+    size_t nr_functions;
     struct report_doubt *doubts; /* of each group */
 
     uint32_t *row_first; /* nodes of row r: row_nodes[row_first[r]] .. [row_first[r + 1]] */
@@ -64,8 +75,9 @@ struct report {
 int report_create(const struct stacks *s, const struct report_options *options, struct report **ret,
                   struct error *err);
 void report_free(struct report *r);
+/* What a row counts for in the order. */
+uint64_t report_row_weight(const struct report *r, const struct report_row *row);
 uint16_t report_row_event(const struct report *r, const struct report_row *row);
-bool report_has_key(const struct report_options *o, enum report_key key);
 const char *report_base_name(const char *path);
 /* A function's module as rows show it: the file's name; of a guest's the whole path, since file
  * names (init.lua) say little there. */
@@ -74,6 +86,45 @@ const char *report_module(const struct function *f);
 void report_put_function(struct text *t, const struct function *f, bool row);
 /* By name, module and address: the order of ties. */
 int report_compare_functions(const struct function *a, const struct function *b);
+
+/* report_groups.c: the groups, and a tree of its own where samples of one group are kept apart. -1:
+ * memory is out. After chain_class. */
+int report_make_groups(struct report *r);
+
+/* report_keys.c */
+const struct function *report_row_function(const struct report *r, const struct report_row *row);
+const struct report_group *report_row_group(const struct report *r, const struct report_row *row);
+const char *report_key_title(enum report_key key);
+/* The key's text in its column. */
+void report_put_key(struct text *t, const struct report *r, const struct report_row *row,
+                    enum report_key key);
+int report_compare_key(const struct report *r, const struct report_row *a,
+                       const struct report_row *b, enum report_key key);
+/* By everything that may differ between rows: the order of ties. */
+int report_compare_rows(const struct report *r, const struct report_row *a,
+                        const struct report_row *b);
+/* Whether the filters let a function's (NULL: no frame's) or a group's rows through. */
+bool report_function_passes(const struct report_options *o, const struct function *f);
+bool report_group_passes(const struct report_options *o, const struct report_group *g);
+
+/* report.c: one event's rows, in order, with their columns. */
+struct report_section {
+    struct report *report;
+    const struct report_event *event;
+    VEC(uint32_t) rows; /* to print, in order */
+    uint64_t samples, period;
+    uint64_t total; /* 100 % */
+    unsigned widths[KEY_NR];
+    struct text cell;
+};
+int report_section_init(struct report_section *s, struct report *r, uint16_t event,
+                        const struct report_event *about, struct error *err);
+void report_section_deinit(struct report_section *s);
+double report_percent(const struct report_section *s, uint64_t weight);
+/* The columns' titles, with `dots` the line below them; ends with a line feed. */
+void report_put_titles(const struct report_section *s, struct text *t, bool dots);
+/* A row's columns, without a line feed. */
+void report_put_row(struct report_section *s, uint32_t row, struct text *t);
 
 /* report_chain.c */
 struct chains;

@@ -28,7 +28,7 @@ bool report_has_key(const struct report_options *o, enum report_key key)
 
 uint16_t report_row_event(const struct report *r, const struct report_row *row)
 {
-    return r->stacks->groups.at[row->group].event;
+    return r->groups.at[row->group].of.event;
 }
 
 static int compare_text(const char *a, const char *b)
@@ -48,7 +48,7 @@ int report_compare_functions(const struct function *a, const struct function *b)
 
 /* ---- classes: equal keys, equal number ----------------------------------------------------- */
 
-enum { CLASS_WORDS = 4 };
+enum { CLASS_WORDS = 5 };
 
 struct class_key {
     uint64_t word[CLASS_WORDS];
@@ -83,20 +83,24 @@ static uint64_t word_of(const void *interned)
 static int class_groups(struct report *r, struct class_key *keys)
 {
     const struct report_options *o = r->options;
-    bool comm = report_has_key(o, KEY_COMM) || o->comms.nr;
+    bool comm = report_has_key(o, KEY_COMM);
+    bool trace = report_has_key(o, KEY_TRACE);
     bool thread = report_has_key(o, KEY_THREAD);
     bool process = report_has_key(o, KEY_PROCESS);
     bool cpu = report_has_key(o, KEY_CPU);
-    for (size_t i = 0; i < r->nr_groups; i++) {
-        const struct stack_group *g = &r->stacks->groups.at[i];
+    bool time = report_has_key(o, KEY_TIME);
+    for (size_t i = 0; i < r->groups.nr; i++) {
+        const struct report_group *group = &r->groups.at[i];
+        const struct stack_group *g = &group->of;
         keys[i] = (struct class_key){{
-            g->event | (cpu ? (uint64_t)g->cpu << 32 : 0),
+            g->event | (uint64_t)group->passes << 16 | (cpu ? (uint64_t)g->cpu << 32 : 0),
             comm ? word_of(g->comm) : 0,
-            process ? g->pid : 0,
-            thread ? g->tid : 0,
+            (process || trace ? g->pid : 0) | (thread ? (uint64_t)g->tid << 32 : 0),
+            time ? g->block : 0,
+            group->state | (uint64_t)group->trace << 16 | (uint64_t)group->parent << 32,
         }};
     }
-    return number_classes(keys, r->nr_groups, r->group_class);
+    return number_classes(keys, r->groups.nr, r->group_class);
 }
 
 /* Functions that a call tree shows as one: positions within do not matter. */
@@ -104,8 +108,8 @@ static int class_chains(struct report *r, struct class_key *keys)
 {
     for (size_t i = 0; i < r->nr_functions; i++) {
         const struct function *f = &r->stacks->functions.at[i];
-        keys[i] =
-            (struct class_key){{word_of(f->symbol), word_of(f->module), f->address, f->inlined}};
+        bool inlined = f->inlined && !function_is_guest(f);
+        keys[i] = (struct class_key){{word_of(f->symbol), word_of(f->module), f->address, inlined}};
     }
     return number_classes(keys, r->nr_functions, r->chain_class);
 }
@@ -117,32 +121,43 @@ static int class_functions(struct report *r, struct class_key *keys)
         const struct function *f = &r->stacks->functions.at[i];
         bool line = report_has_key(o, KEY_SRCLINE);
         const char *module = NULL;
-        if ((report_has_key(o, KEY_DSO) || o->dsos.nr) && f->module &&
+        if (report_has_key(o, KEY_DSO) && f->module &&
             !(module = intern_string(r->strings, report_module(f))))
             return -1;
         /* where no line is known the function stands for it */
-        bool symbol = report_has_key(o, KEY_SYM) || o->symbols.nr || (line && !f->file);
+        bool symbol = report_has_key(o, KEY_SYM) || (line && !f->file);
         keys[i] = (struct class_key){{
             word_of(module),
             symbol ? r->chain_class[i] + 1 : 0,
             line || report_has_key(o, KEY_SRCFILE) ? word_of(f->file) : 0,
             line ? f->line : 0,
+            r->function_passes[i] = report_function_passes(o, f),
         }};
     }
-    keys[r->nr_functions] = (struct class_key){0}; /* of samples without any frame */
+    r->function_passes[r->nr_functions] = report_function_passes(o, NULL);
+    keys[r->nr_functions] = (struct class_key){{0, 0, 0, 0, r->function_passes[r->nr_functions]}};
     return number_classes(keys, r->nr_functions + 1, r->function_class);
 }
 
 static int make_classes(struct report *r)
 {
-    size_t nr = (r->nr_functions > r->nr_groups ? r->nr_functions : r->nr_groups) + 1;
-    struct class_key *keys = calloc(nr, sizeof(*keys));
-    r->group_class = calloc(r->nr_groups + 1, sizeof(*r->group_class));
+    struct class_key *keys = calloc(r->nr_functions + 1, sizeof(*keys));
+    r->function_passes = calloc(r->nr_functions + 1, sizeof(*r->function_passes));
     r->function_class = calloc(r->nr_functions + 1, sizeof(*r->function_class));
     r->chain_class = calloc(r->nr_functions + 1, sizeof(*r->chain_class));
-    int failed = !keys || !r->group_class || !r->function_class || !r->chain_class;
-    failed = failed || class_groups(r, keys) < 0 || class_chains(r, keys) < 0 ||
-             class_functions(r, keys) < 0;
+    int failed = !keys || !r->function_passes || !r->function_class || !r->chain_class;
+    failed = failed || class_chains(r, keys) < 0 || class_functions(r, keys) < 0;
+    free(keys);
+    return failed ? -1 : 0;
+}
+
+static int make_groups(struct report *r)
+{
+    if (report_make_groups(r) < 0)
+        return -1;
+    struct class_key *keys = calloc(r->groups.nr + 1, sizeof(*keys));
+    r->group_class = calloc(r->groups.nr + 1, sizeof(*r->group_class));
+    int failed = !keys || !r->group_class || class_groups(r, keys) < 0;
     free(keys);
     return failed ? -1 : 0;
 }
@@ -217,7 +232,7 @@ static int make_nodes(struct report *r)
 static int sum_doubts(struct report *r)
 {
     uint32_t *group = calloc(r->nr_source, sizeof(*group));
-    r->doubts = calloc(r->nr_groups + 1, sizeof(*r->doubts));
+    r->doubts = calloc(r->groups.nr + 1, sizeof(*r->doubts));
     if (!group || !r->doubts) {
         free(group);
         return -1;
@@ -287,9 +302,9 @@ static uint32_t row_get(struct report *r, uint32_t group, uint32_t function)
 static void row_represent_group(struct report *r, struct report_row *row, uint32_t group,
                                 uint64_t weight)
 {
-    const struct stack_group *all = r->stacks->groups.at;
+    const struct report_group *all = r->groups.at;
     if (row->group_weight > weight ||
-        (row->group_weight == weight && strcmp(all[row->group].comm, all[group].comm) <= 0))
+        (row->group_weight == weight && strcmp(all[row->group].of.comm, all[group].of.comm) <= 0))
         return;
     row->group = group;
     row->group_weight = weight;
@@ -445,7 +460,7 @@ void report_put_function(struct text *t, const struct function *f, bool row)
             text_guest_symbol(t, f->symbol);
         else
             text_symbol(t, f->symbol);
-        if (f->inlined)
+        if (f->inlined && !function_is_guest(f))
             text_string(t, " (inlined)");
     } else {
         text_printf(t, row ? "0x%016" PRIx64 : "0x%" PRIx64, f ? f->address : 0);
@@ -465,9 +480,8 @@ int report_create(const struct stacks *s, const struct report_options *options, 
     r->source = s->tree.nodes.at;
     r->nr_source = s->tree.nodes.nr;
     r->nr_functions = s->functions.nr;
-    r->nr_groups = s->groups.nr;
     r->strings = intern_create();
-    if (!r->strings || make_classes(r) < 0 ||
+    if (!r->strings || make_classes(r) < 0 || make_groups(r) < 0 ||
         (options->hide_unresolved && drop_unresolved(r) < 0) || make_nodes(r) < 0 ||
         sum_doubts(r) < 0 || make_rows(r) < 0 || list_row_nodes(r) < 0) {
         report_free(r);
@@ -482,13 +496,16 @@ void report_free(struct report *r)
     if (!r)
         return;
     intern_free(r->strings);
+    stack_tree_deinit(&r->regrouped);
     stack_tree_deinit(&r->resolved);
+    vec_free(&r->groups);
     free(r->nodes);
     vec_free(&r->rows);
     free(r->row_slots);
     free(r->group_class);
     free(r->function_class);
     free(r->chain_class);
+    free(r->function_passes);
     free(r->row_first);
     free(r->row_nodes);
     free(r->doubts);

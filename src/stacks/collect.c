@@ -17,7 +17,8 @@ enum { GROUP_CACHE = 256, FUNCTION_CACHE = 8192 }; /* powers of two */
 struct expansion {
     struct frame_key key;
     uint32_t first;
-    uint16_t nr; /* 0: free slot */
+    uint16_t nr;    /* 0: free slot */
+    uint16_t trace; /* with by_trace */
     uint8_t kind, tier;
     bool inlined; /* a guest's frame */
 };
@@ -41,6 +42,7 @@ struct path_step {
     const void *code;
     uint32_t node;
     uint32_t function, line; /* of a guest's frame */
+    uint16_t trace;
     uint8_t kind, tier, flags, provenance;
     uint8_t weakest; /* provenance so far, from the outermost frame on */
 };
@@ -65,20 +67,25 @@ static bool frame_is_inlined(const struct frame *f)
     return f->flags & FRAME_INLINED;
 }
 
+static uint16_t trace_of(const struct collector *c, const struct frame *f)
+{
+    return c->stacks->options.by_trace ? f->trace : 0;
+}
+
 static uint64_t hash_key(const struct frame_key *k)
 {
     return hash_combine((uintptr_t)k->owner, k->address * 2 + (k->address == k->lookup));
 }
 
 static struct expansion *find(struct expansion *slots, size_t cap, const struct frame_key *key,
-                              const struct frame *f)
+                              const struct frame *f, uint16_t trace)
 {
     size_t at = hash_key(key) & (cap - 1);
     for (; slots[at].nr; at = (at + 1) & (cap - 1)) {
         const struct expansion *e = &slots[at];
         if (e->key.address == key->address && e->key.owner == key->owner &&
             e->key.lookup == key->lookup && e->kind == f->kind && e->tier == f->tier &&
-            e->inlined == frame_is_inlined(f))
+            e->trace == trace && e->inlined == frame_is_inlined(f))
             break;
     }
     return &slots[at];
@@ -95,7 +102,7 @@ static bool grow(struct collector *c)
         struct frame f = {
             .kind = e->kind, .tier = e->tier, .flags = e->inlined ? FRAME_INLINED : 0};
         if (e->nr)
-            *find(slots, cap, &e->key, &f) = *e;
+            *find(slots, cap, &e->key, &f, e->trace) = *e;
     }
     free(c->slots);
     c->slots = slots;
@@ -145,6 +152,7 @@ static int push_guest(struct collector *c, const struct frame *f, struct error *
         fn.tier = f->tier;
         fn.inlined = frame_is_inlined(f);
     }
+    fn.trace = trace_of(c, f);
     if (!f->function) {
         struct guest_function g;
         guest_unrecorded(f->kind, &g);
@@ -160,7 +168,13 @@ static int expand_guest(struct collector *c, const struct frame *f, struct expan
     size_t first = c->functions.nr;
     if (push_guest(c, f, err) < 0)
         return -1;
-    *e = (struct expansion){*key, (uint32_t)first, 1, f->kind, f->tier, frame_is_inlined(f)};
+    *e = (struct expansion){.key = *key,
+                            .first = (uint32_t)first,
+                            .nr = 1,
+                            .trace = trace_of(c, f),
+                            .kind = f->kind,
+                            .tier = f->tier,
+                            .inlined = frame_is_inlined(f)};
     c->nr++;
     return 0;
 }
@@ -181,8 +195,13 @@ static int expand(struct collector *c, const struct replay_sample *s, const stru
         if (push_source(c, &n, f, in->name, in->file, in->line, true, err) < 0)
             return -1;
     }
-    *e = (struct expansion){*key,    (uint32_t)first, (uint16_t)(c->functions.nr - first),
-                            f->kind, f->tier,         frame_is_inlined(f)};
+    *e = (struct expansion){.key = *key,
+                            .first = (uint32_t)first,
+                            .nr = (uint16_t)(c->functions.nr - first),
+                            .trace = trace_of(c, f),
+                            .kind = f->kind,
+                            .tier = f->tier,
+                            .inlined = frame_is_inlined(f)};
     c->nr++;
     return 0;
 }
@@ -195,22 +214,28 @@ static const struct expansion *expansion_of(struct collector *c, const struct re
         error_no_memory(err);
         return NULL;
     }
-    struct expansion *e = find(c->slots, c->cap, &key, f);
+    struct expansion *e = find(c->slots, c->cap, &key, f, trace_of(c, f));
     if (!e->nr && expand(c, s, f, e, &key, err) < 0)
         return NULL;
     return e;
 }
 
+static uint64_t slice_of(const struct stacks_options *o, uint64_t time)
+{
+    if (!o->slice_ns)
+        return 0;
+    return o->all_slices ? time / o->slice_ns : time / o->slice_ns % STACKS_BLOCKS;
+}
+
 static uint32_t group_node(struct collector *c, const struct replay_sample *s)
 {
     const struct stacks_options *o = &c->stacks->options;
-    struct stack_group g = {
-        .comm = s->comm,
-        .pid = o->by_pid || o->by_tid ? s->sample->pid : 0,
-        .tid = o->by_tid ? s->sample->tid : 0,
-        .cpu = o->by_cpu ? s->sample->cpu : 0,
-        .block = o->slice_ns ? (uint32_t)(s->sample->time / o->slice_ns % STACKS_BLOCKS) : 0,
-        .event = s->sample->event ? (uint16_t)s->sample->event->index : 0};
+    struct stack_group g = {.comm = s->comm,
+                            .pid = o->by_pid || o->by_tid ? s->sample->pid : 0,
+                            .tid = o->by_tid ? s->sample->tid : 0,
+                            .cpu = o->by_cpu ? s->sample->cpu : 0,
+                            .block = slice_of(o, s->sample->time),
+                            .event = s->sample->event ? (uint16_t)s->sample->event->index : 0};
     uint64_t h = hash_combine((uintptr_t)g.comm, (uint64_t)g.pid << 32 | g.tid) + g.block;
     struct group_entry *e = &c->groups[hash_combine(h, g.cpu * 65536 + g.event) % GROUP_CACHE];
     if (e->node && e->group.comm == g.comm && e->group.pid == g.pid && e->group.tid == g.tid &&
@@ -226,8 +251,8 @@ static uint32_t group_node(struct collector *c, const struct replay_sample *s)
 static bool same_step(const struct path_step *p, const struct frame *f)
 {
     return p->pc == f->pc && p->code == f->code && p->kind == f->kind && p->tier == f->tier &&
-           p->flags == f->flags && p->provenance == f->provenance && p->function == f->function &&
-           p->line == f->line;
+           p->trace == f->trace && p->flags == f->flags && p->provenance == f->provenance &&
+           p->function == f->function && p->line == f->line;
 }
 
 /* How many of the sample's outermost frames the path already holds. */
@@ -258,6 +283,7 @@ static uint32_t take_step(struct collector *c, const struct replay_sample *s, co
                              .function = f->function,
                              .line = f->line,
                              .node = node,
+                             .trace = f->trace,
                              .kind = f->kind,
                              .tier = f->tier,
                              .flags = f->flags,

@@ -16,6 +16,8 @@ struct stacks {
     VEC(struct stack_group) groups;
     uint32_t *function_slots; /* index + 1 */
     size_t nr_function_slots;
+    uint32_t *group_slots; /* likewise */
+    size_t nr_group_slots;
     struct stack_tree tree;
     const struct guests *guests; /* of the replay; NULL: nothing was collected */
     struct error error;          /* of a merge */

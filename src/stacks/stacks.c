@@ -124,7 +124,8 @@ bool function_equal(const struct function *a, const struct function *b)
 {
     return a->symbol == b->symbol && a->module == b->module && a->file == b->file &&
            a->line == b->line && a->kind == b->kind && a->tier == b->tier &&
-           a->inlined == b->inlined && a->address == b->address && a->guest == b->guest;
+           a->inlined == b->inlined && a->trace == b->trace && a->address == b->address &&
+           a->guest == b->guest;
 }
 
 uint64_t function_hash(const struct function *f)
@@ -132,7 +133,8 @@ uint64_t function_hash(const struct function *f)
     uint64_t h = hash_combine((uintptr_t)f->symbol, (uintptr_t)f->module);
     h = hash_combine(h, (uintptr_t)f->file ^ f->line);
     h = hash_combine(h, f->address ^ (uint64_t)f->guest << 32);
-    return hash_combine(h, (uint64_t)f->kind << 16 | (uint64_t)f->tier << 8 | f->inlined);
+    return hash_combine(h, (uint64_t)f->trace << 32 | (uint64_t)f->kind << 16 |
+                               (uint64_t)f->tier << 8 | f->inlined);
 }
 
 static size_t function_slot(const struct stacks *s, const uint32_t *slots, size_t nr_slots,
@@ -184,21 +186,49 @@ uint32_t stacks_intern_function(struct stacks *s, const struct function *f)
     return ret;
 }
 
-/* Groups are few (threads, events): callers remember their last one. */
+static bool group_equal(const struct stack_group *a, const struct stack_group *b)
+{
+    return a->comm == b->comm && a->pid == b->pid && a->tid == b->tid && a->cpu == b->cpu &&
+           a->block == b->block && a->event == b->event;
+}
+
+static size_t group_slot(const struct stacks *s, const uint32_t *slots, size_t nr_slots,
+                         const struct stack_group *g)
+{
+    uint64_t h = hash_combine((uintptr_t)g->comm, (uint64_t)g->pid << 32 | g->tid);
+    h = hash_combine(h, (uint64_t)g->cpu << 16 | g->event);
+    size_t at = hash_combine(h, g->block) & (nr_slots - 1);
+    while (slots[at] && !group_equal(&s->groups.at[slots[at] - 1], g))
+        at = (at + 1) & (nr_slots - 1);
+    return at;
+}
+
+static bool grow_groups(struct stacks *s)
+{
+    size_t nr = s->nr_group_slots ? s->nr_group_slots * 2 : 64;
+    uint32_t *slots = calloc(nr, sizeof(*slots));
+    if (!slots)
+        return false;
+    for (uint32_t i = 0; i < s->groups.nr; i++)
+        slots[group_slot(s, slots, nr, &s->groups.at[i])] = i + 1;
+    free(s->group_slots);
+    s->group_slots = slots;
+    s->nr_group_slots = nr;
+    return true;
+}
+
 uint32_t stacks_intern_group(struct stacks *s, const struct stack_group *g)
 {
     struct stack_group key = *g;
     uint32_t ret = UINT32_MAX;
     key.comm = intern_string(s->strings, g->comm ? g->comm : "");
     pthread_mutex_lock(&s->lock);
-    for (size_t i = s->groups.nr; key.comm && i-- > 0 && ret == UINT32_MAX;) {
-        const struct stack_group *o = &s->groups.at[i];
-        if (o->comm == key.comm && o->pid == key.pid && o->tid == key.tid && o->cpu == key.cpu &&
-            o->block == key.block && o->event == key.event)
-            ret = (uint32_t)i;
+    if (key.comm && (s->groups.nr * 2 < s->nr_group_slots || grow_groups(s))) {
+        size_t at = group_slot(s, s->group_slots, s->nr_group_slots, &key);
+        if (!s->group_slots[at] && vec_push(&s->groups, key))
+            s->group_slots[at] = (uint32_t)s->groups.nr;
+        ret = s->group_slots[at] - 1;
     }
-    if (ret == UINT32_MAX && key.comm && vec_push(&s->groups, key))
-        ret = (uint32_t)(s->groups.nr - 1);
     pthread_mutex_unlock(&s->lock);
     return ret;
 }
@@ -229,6 +259,7 @@ void stacks_free(struct stacks *s)
     vec_free(&s->functions);
     vec_free(&s->groups);
     free(s->function_slots);
+    free(s->group_slots);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -335,6 +366,11 @@ size_t stacks_nr_groups(const struct stacks *s)
 const struct stack_group *stacks_group(const struct stacks *s, size_t index)
 {
     return &s->groups.at[index];
+}
+
+const struct stacks_options *stacks_kept(const struct stacks *s)
+{
+    return &s->options;
 }
 
 int stacks_event(const struct stacks *s, int event)

@@ -22,6 +22,7 @@ struct function {
     uint8_t kind;     /* enum frame_kind */
     uint8_t tier;     /* enum frame_tier; of guests only with by_tier, else 0 */
     bool inlined;     /* likewise */
+    uint16_t trace;   /* LuaJIT's number of the trace it ran in, with by_trace; else 0 */
     uint64_t address; /* of an unknown function when by_address, a known one's start when by_start
                          (generated code has none: it comes and goes); else 0 */
     uint32_t guest;   /* until stacks_finish(): its id (guest.h), which then gave symbol and module;
@@ -39,7 +40,7 @@ struct stack_group {
     const char *comm; /* NULL: not kept apart */
     uint32_t pid, tid;
     uint32_t cpu;
-    uint32_t block; /* with slice_ns; else 0 */
+    uint64_t block; /* with slice_ns; else 0 */
     uint16_t event;
 };
 
@@ -58,8 +59,10 @@ struct stacks_options {
     bool by_address;             /* unknown functions at different addresses are different */
     bool by_start;               /* functions of one name and module at different addresses, too */
     bool by_tier;                /* guest functions that ran in different ways are different */
+    bool by_trace;               /* functions that ran in different traces are different */
     uint64_t slice_ns; /* time is cut into slices of this length, and slice N is kept in group block
                           N modulo STACKS_BLOCKS; 0: not kept apart */
+    bool all_slices;   /* slice N is kept in group block N */
 };
 
 enum { STACKS_BLOCKS = 32 };
@@ -83,6 +86,8 @@ size_t stacks_nr_functions(const struct stacks *s);
 const struct function *stacks_function(const struct stacks *s, size_t index);
 size_t stacks_nr_groups(const struct stacks *s);
 const struct stack_group *stacks_group(const struct stacks *s, size_t index);
+/* What was kept apart. */
+const struct stacks_options *stacks_kept(const struct stacks *s);
 /* `event`, or of -1 the first event that was sampled. */
 int stacks_event(const struct stacks *s, int event);
 

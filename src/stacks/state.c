@@ -15,6 +15,7 @@ const char *stack_state_name(enum stack_state state)
         [STATE_LUA_GC] = "lua garbage collection",
         [STATE_LUA_COMPILE] = "lua trace compiler",
         [STATE_LUA_EXIT] = "lua trace exit",
+        [STATE_LUA_FFI] = "lua FFI call",
         [STATE_LUA_C] = "C called by lua",
         [STATE_JS_INTERP] = "js interpreter",
         [STATE_JS_BASELINE] = "js baseline",
@@ -35,6 +36,8 @@ static const struct {
     uint8_t state;
 } known[] = {
     {"lj_gc_", STATE_LUA_GC},
+    {"lj_ccall_", STATE_LUA_FFI},
+    {"lj_vm_ffi_call", STATE_LUA_FFI},
     {"lj_trace_exit", STATE_LUA_EXIT},
     {"lj_snap_restore", STATE_LUA_EXIT},
     {"lj_vm_exit", STATE_LUA_EXIT},

@@ -14,7 +14,8 @@ enum stack_state {
     STATE_LUA_GC,
     STATE_LUA_COMPILE,
     STATE_LUA_EXIT, /* leaving a trace */
-    STATE_LUA_C,    /* C that Lua called: its library, FFI */
+    STATE_LUA_FFI,  /* an FFI call of the interpreter; those of traces are C that Lua called */
+    STATE_LUA_C,    /* C that Lua called */
     STATE_JS_INTERP,
     STATE_JS_BASELINE,
     STATE_JS_MAGLEV,

@@ -487,6 +487,157 @@ static void guest_functions_are_named_when_all_is_known(void **state)
     guests_free(g);
 }
 
+/* ---- what is one sample's -------------------------------------------------------------------- */
+
+/* "outermost;...;leaf" at a time: "L17:f" is Lua function f in trace 17, "L:f" interpreted. */
+static void add_at_time(struct stacks *s, const char *stack, uint64_t block, uint64_t period)
+{
+    char *copy = strdup(stack);
+    char *rest = copy;
+    struct stack_group g = {.comm = "p", .pid = 10, .tid = 11, .block = block};
+    uint32_t node = stack_tree_child(&s->tree, 0, stacks_intern_group(s, &g));
+    for (char *name; (name = strsep(&rest, ";"));) {
+        struct function f = {.symbol = name, .module = "/bin/prog", .kind = FRAME_NATIVE};
+        if (*name == 'L') {
+            f = (struct function){.kind = FRAME_LUA, .module = "a.lua", .tier = TIER_INTERP};
+            f.trace = (uint16_t)strtoul(name + 1, &name, 10);
+            f.symbol = name + 1;
+            f.inlined = f.trace;
+            f.tier = f.trace ? TIER_TRACE : TIER_INTERP;
+        }
+        node = stack_tree_child(&s->tree, node, stacks_intern_function(s, &f));
+    }
+    s->tree.nodes.at[node].samples++;
+    s->tree.nodes.at[node].period += period;
+    free(copy);
+}
+
+/* Samples of a program with everything: the trace of what C is called from, too. */
+static struct stacks *make_lua(void)
+{
+    struct stacks *s = make();
+    add_at_time(s, "main;L:m;L3:f a.lua:1", 50, 40);
+    add_at_time(s, "main;L:m;L4:f a.lua:1;memcpy", 51, 20);
+    add_at_time(s, "main;L:m;L:g a.lua:9;lj_ccall_func;abs", 51, 16);
+    add_at_time(s, "main;L:m;L:g a.lua:9", 50, 10);
+    add_at_time(s, "main;L:m;lj_gc_step;propagate", 52, 6);
+    add_at_time(s, "main;L:m;L3:f a.lua:1;lj_trace_exit;x", 52, 4);
+    add_at_time(s, "main;L:m;lj_trace_hot", 52, 3);
+    add_at_time(s, "main", 52, 1);
+    return s;
+}
+
+static void states_of_samples(void **state)
+{
+    (void)state;
+    struct report_options o = basic();
+    o.keys[0] = KEY_STATE;
+    expect(make_lua(), &o,
+           "    40.00%  lua trace\n"
+           "    20.00%  C called by lua\n"
+           "    16.00%  lua FFI call\n"
+           "    10.00%  lua interpreter\n"
+           "     6.00%  lua garbage collection\n"
+           "     4.00%  lua trace exit\n"
+           "     3.00%  lua trace compiler\n"
+           "     1.00%  native\n");
+}
+
+static void traces_and_what_they_call(void **state)
+{
+    (void)state;
+    struct report_options o = basic();
+    o.keys[0] = KEY_TRACE;
+    expect(make_lua(), &o,
+           "    44.00%       10:3\n"
+           "    36.00%       10:[no trace]\n"
+           "    20.00%       10:4\n");
+}
+
+/* A function is one row whatever trace it ran in, and its callees one tree. */
+static void traces_do_not_split_functions(void **state)
+{
+    (void)state;
+    struct report_options o = basic();
+    const char *only[] = {"f"};
+    o.symbols.at = only;
+    o.symbols.nr = 1;
+    o.children = o.callers_first = true;
+    o.graph = GRAPH_ABSOLUTE;
+    expect(make_lua(), &o,
+           "    64.00%    40.00%  [.] f a.lua:1\n"
+           "            |          \n"
+           "            |--40.00%--main\n"
+           "            |          m\n"
+           "            |          f a.lua:1\n"
+           "            |          \n"
+           "             --24.00%--f a.lua:1\n"
+           "                       |          \n"
+           "                       |--20.00%--memcpy\n"
+           "                       |          \n"
+           "                        --4.00%--lj_trace_exit\n"
+           "                                  x\n"
+           "\n");
+}
+
+static void slices_in_order(void **state)
+{
+    (void)state;
+    struct report_options o = basic();
+    o.keys[0] = KEY_TIME;
+    o.quantum = 100000000;
+    struct stacks *s = make_lua();
+    struct text out = {0};
+    assert_int_equal(report_print(s, &o, &cycles, 1, 0, &out, NULL), 0);
+    text_char(&out, 0);
+    assert_string_equal(out.at,
+                        "    50.00%  5.000000\n    36.00%  5.100000\n    14.00%  5.200000\n");
+    text_free(&out);
+    o.nr_before = 1;
+    o.quantum = 101;
+    o.percent_limit = 20;
+    o.keys[1] = KEY_STATE;
+    o.nr_keys = 2;
+    expect(s, &o,
+           "    40.00%  0.000005050  lua trace\n"
+           "    20.00%  0.000005151  C called by lua\n");
+}
+
+static void parents_by_pattern(void **state)
+{
+    (void)state;
+    regex_t pattern;
+    assert_int_equal(regcomp(&pattern, "^(f|g) |^m$", REG_EXTENDED | REG_NOSUB), 0);
+    struct report_options o = basic();
+    o.keys[0] = KEY_PARENT;
+    o.parent = &pattern;
+    struct stacks *s = make_lua();
+    struct text out = {0};
+    assert_int_equal(report_print(s, &o, &cycles, 1, 0, &out, NULL), 0);
+    text_char(&out, 0);
+    assert_string_equal(out.at, "    64.00%  f a.lua:1\n    26.00%  g a.lua:9\n"
+                                "     9.00%  m\n     1.00%  [other]\n");
+    text_free(&out);
+    o.exclude_other = o.relative = true;
+    o.percent_limit = 20;
+    expect(s, &o, "    64.65%  f a.lua:1\n    26.26%  g a.lua:9\n");
+    regfree(&pattern);
+}
+
+static void filters_do_not_split_rows(void **state)
+{
+    (void)state;
+    struct report_options o = basic();
+    o.keys[0] = KEY_STATE;
+    o.symbol_filter = "a.lua";
+    expect(make_lua(), &o, "    40.00%  lua trace\n    10.00%  lua interpreter\n");
+    o.symbol_filter = NULL;
+    o.keys[0] = KEY_SYM;
+    o.one_thread = true;
+    o.thread = 12;
+    expect(make_lua(), &o, "");
+}
+
 static void guest_symbols_are_escaped(void **state)
 {
     (void)state;
@@ -520,6 +671,12 @@ int main(void)
         cmocka_unit_test(inlined_functions_say_so),
         cmocka_unit_test(guest_functions_are_named_when_all_is_known),
         cmocka_unit_test(guest_symbols_are_escaped),
+        cmocka_unit_test(states_of_samples),
+        cmocka_unit_test(traces_and_what_they_call),
+        cmocka_unit_test(traces_do_not_split_functions),
+        cmocka_unit_test(slices_in_order),
+        cmocka_unit_test(parents_by_pattern),
+        cmocka_unit_test(filters_do_not_split_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

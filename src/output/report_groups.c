@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What is one sample's and not one function's: the state of its VM, the trace it ran in, the
+ * function that -p matches. Samples that differ in these are kept apart as those of different
+ * threads are: by a group of their own at the top of the tree.
+ */
+#include "base/hash.h"
+#include "output/report_internal.h"
+#include "stacks/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* While regrouping. */
+struct regrouping {
+    struct report *report;
+    uint32_t *slots; /* of groups: index + 1 */
+    size_t nr_slots;
+    VEC(uint32_t) tops; /* of each group: the stacks' own that it is a part of */
+    bool *matches;      /* of each function: -p matches it; NULL: not asked */
+    VEC(uint32_t) path;
+};
+
+static bool push_group(struct report *r, struct report_group g)
+{
+    g.passes = report_group_passes(r->options, &g);
+    return vec_push(&r->groups, g);
+}
+
+/* ---- a sample's own ------------------------------------------------------------------------ */
+
+/* The trace of the innermost Lua frame: what stands above it in C was called from there. */
+static uint16_t trace_of(const struct report *r, const struct stack_node *n)
+{
+    for (; n->depth > 1; n = &r->source[n->parent]) {
+        const struct function *f = &r->stacks->functions.at[n->function];
+        if (function_is_guest(f))
+            return f->kind == FRAME_LUA && f->tier == TIER_TRACE ? f->trace : 0;
+    }
+    return 0;
+}
+
+static uint32_t parent_of(const struct regrouping *g, const struct stack_node *n)
+{
+    for (; n->depth > 1; n = &g->report->source[n->parent])
+        if (g->matches[n->function])
+            return g->report->chain_class[n->function] + 1;
+    return 0;
+}
+
+/* The part of group `top` for samples that end at node `i`. */
+static struct report_group group_of(const struct regrouping *g, uint32_t top, size_t i)
+{
+    const struct report *r = g->report;
+    const struct stack_node *n = &r->source[i];
+    return (struct report_group){
+        .of = r->stacks->groups.at[top],
+        .parent = g->matches ? parent_of(g, n) : 0,
+        .trace = report_has_key(r->options, KEY_TRACE) ? trace_of(r, n) : 0,
+        .state = report_has_key(r->options, KEY_STATE) ? (uint8_t)stack_state(r->stacks, i) : 0,
+    };
+}
+
+/* ---- groups, found by what they are --------------------------------------------------------- */
+
+static size_t group_slot(const struct regrouping *g, const uint32_t *slots, size_t nr_slots,
+                         uint32_t top, const struct report_group *want)
+{
+    uint64_t h =
+        hash_combine((uint64_t)top << 32 | want->parent, (uint64_t)want->trace << 8 | want->state);
+    size_t at = h & (nr_slots - 1);
+    for (; slots[at]; at = (at + 1) & (nr_slots - 1)) {
+        const struct report_group *o = &g->report->groups.at[slots[at] - 1];
+        if (g->tops.at[slots[at] - 1] == top && o->parent == want->parent &&
+            o->trace == want->trace && o->state == want->state)
+            break;
+    }
+    return at;
+}
+
+static bool grow_slots(struct regrouping *g)
+{
+    size_t nr = g->nr_slots ? g->nr_slots * 2 : 256;
+    uint32_t *slots = calloc(nr, sizeof(*slots));
+    if (!slots)
+        return false;
+    for (uint32_t i = 0; i < g->tops.nr; i++)
+        slots[group_slot(g, slots, nr, g->tops.at[i], &g->report->groups.at[i])] = i + 1;
+    free(g->slots);
+    g->slots = slots;
+    g->nr_slots = nr;
+    return true;
+}
+
+/* UINT32_MAX: memory is out. */
+static uint32_t group_get(struct regrouping *g, uint32_t top, const struct report_group *want)
+{
+    struct report *r = g->report;
+    if (g->tops.nr * 2 >= g->nr_slots && !grow_slots(g))
+        return UINT32_MAX;
+    size_t at = group_slot(g, g->slots, g->nr_slots, top, want);
+    if (!g->slots[at]) {
+        if (!vec_push(&g->tops, top) || !push_group(r, *want))
+            return UINT32_MAX;
+        g->slots[at] = (uint32_t)r->groups.nr;
+    }
+    return g->slots[at] - 1;
+}
+
+/* ---- the tree ------------------------------------------------------------------------------ */
+
+/* Put the samples that end at node `i` below their group's own copy of the way there. */
+static int move_node(struct regrouping *g, size_t i)
+{
+    struct report *r = g->report;
+    const struct stack_node *from = &r->source[i];
+    const struct stack_node *n = from;
+    g->path.nr = 0;
+    for (; n->depth > 1; n = &r->source[n->parent])
+        if (!vec_push(&g->path, n->function))
+            return -1;
+    struct report_group want = group_of(g, n->function, i);
+    uint32_t group = group_get(g, n->function, &want);
+    if (group == UINT32_MAX)
+        return -1;
+    uint32_t to = stack_tree_child(&r->regrouped, 0, group);
+    for (size_t k = g->path.nr; to && k-- > 0;)
+        to = stack_tree_child(&r->regrouped, to, g->path.at[k]);
+    if (!to)
+        return -1;
+    struct stack_node *into = &r->regrouped.nodes.at[to];
+    into->samples += from->samples;
+    into->period += from->period;
+    into->joined += from->joined;
+    into->guessed += from->guessed;
+    return 0;
+}
+
+static int find_matches(struct regrouping *g)
+{
+    const struct report *r = g->report;
+    if (!r->options->parent)
+        return 0;
+    g->matches = calloc(r->nr_functions + 1, sizeof(*g->matches));
+    if (!g->matches)
+        return -1;
+    for (size_t i = 0; i < r->nr_functions; i++) {
+        const char *symbol = r->stacks->functions.at[i].symbol;
+        g->matches[i] = symbol && regexec(r->options->parent, symbol, 0, NULL, 0) == 0;
+    }
+    return 0;
+}
+
+static int regroup(struct report *r)
+{
+    struct regrouping g = {.report = r};
+    int failed = stack_tree_init(&r->regrouped) < 0 || find_matches(&g) < 0 ? -1 : 0;
+    for (size_t i = 1; i < r->nr_source && !failed; i++)
+        if (r->source[i].samples || r->source[i].period)
+            failed = move_node(&g, i);
+    vec_free(&g.tops);
+    vec_free(&g.path);
+    free(g.matches);
+    free(g.slots);
+    r->source = r->regrouped.nodes.at;
+    r->nr_source = r->regrouped.nodes.nr;
+    return failed;
+}
+
+int report_make_groups(struct report *r)
+{
+    const struct report_options *o = r->options;
+    if (report_has_key(o, KEY_STATE) || report_has_key(o, KEY_TRACE) || o->parent)
+        return regroup(r);
+    for (size_t i = 0; i < r->stacks->groups.nr; i++)
+        if (!push_group(r, (struct report_group){.of = r->stacks->groups.at[i]}))
+            return -1;
+    return 0;
+}
