@@ -10,7 +10,12 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { FREE_CHUNKS = 32 };
+enum { FREE_CHUNKS = 32, HUGE_PAGE = 2 << 20, SLAB_SIZE = 2 * HUGE_PAGE };
+
+static bool is_of_slab(const struct perfdata *pd, const struct chunk *c)
+{
+    return (uintptr_t)c - (uintptr_t)pd->slab < SLAB_SIZE;
+}
 
 static struct chunk *chunk_of(const struct record *rec)
 {
@@ -23,7 +28,7 @@ void chunk_unref(struct perfdata *pd, struct chunk *c, unsigned nr)
         return;
     atomic_fetch_sub_explicit(&pd->live_chunks, 1, memory_order_relaxed);
     pthread_mutex_lock(&pd->chunk_lock);
-    bool keep = pd->nr_free_chunks < FREE_CHUNKS;
+    bool keep = pd->nr_free_chunks < FREE_CHUNKS || is_of_slab(pd, c);
     if (keep) {
         c->next = pd->free_chunks;
         pd->free_chunks = c;
@@ -41,18 +46,35 @@ void chunk_ref(struct perfdata *pd, struct chunk *c)
         atomic_store_explicit(&pd->kept, true, memory_order_relaxed);
 }
 
-/* By mmap: the allocator would leave holes between aligned blocks of this size, and keep them. */
-static struct chunk *chunk_map(void)
+/* By mmap: the allocator would leave holes between aligned blocks, and keep them. `size` is a power
+ * of two, and what the block is aligned to. */
+static uint8_t *map_aligned(size_t size)
 {
-    uint8_t *p =
-        mmap(NULL, 2 * CHUNK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *p = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
-    size_t before = -(uintptr_t)p & (CHUNK_SIZE - 1);
+    size_t before = -(uintptr_t)p & (size - 1);
     if (before)
         munmap(p, before);
-    munmap(p + before + CHUNK_SIZE, CHUNK_SIZE - before);
-    return (struct chunk *)(p + before);
+    munmap(p + before + size, size - before);
+    return p + before;
+}
+
+/* The first chunks, which mostly are all, come from few large pages: touching a small one for the
+ * first time costs 1 to 3 us, as much as reading a sample. Under the lock. */
+static struct chunk *chunk_map(struct perfdata *pd)
+{
+    if (!pd->slab && !pd->slab_used) {
+        pd->slab = map_aligned(SLAB_SIZE);
+        if (pd->slab)
+            madvise(pd->slab, SLAB_SIZE, MADV_HUGEPAGE); /* a hint: it may fail */
+        else
+            pd->slab_used = SLAB_SIZE;
+    }
+    if (pd->slab_used == SLAB_SIZE)
+        return (struct chunk *)map_aligned(CHUNK_SIZE);
+    pd->slab_used += CHUNK_SIZE;
+    return (struct chunk *)(pd->slab + pd->slab_used - CHUNK_SIZE);
 }
 
 struct chunk *chunk_create(struct perfdata *pd)
@@ -62,10 +84,10 @@ struct chunk *chunk_create(struct perfdata *pd)
     if (c) {
         pd->free_chunks = c->next;
         pd->nr_free_chunks--;
+    } else {
+        c = chunk_map(pd);
     }
     pthread_mutex_unlock(&pd->chunk_lock);
-    if (!c)
-        c = chunk_map();
     if (!c)
         return NULL;
     atomic_fetch_add_explicit(&pd->live_chunks, 1, memory_order_relaxed);
@@ -81,8 +103,11 @@ void chunks_free(struct perfdata *pd)
     while (pd->free_chunks) {
         struct chunk *c = pd->free_chunks;
         pd->free_chunks = c->next;
-        munmap(c, CHUNK_SIZE);
+        if (!is_of_slab(pd, c))
+            munmap(c, CHUNK_SIZE);
     }
+    if (pd->slab)
+        munmap(pd->slab, SLAB_SIZE);
 }
 
 static uint8_t *chunk_room(struct perfdata *pd, size_t size, struct error *err)

@@ -198,6 +198,8 @@ struct perfdata {
     record_vec lead; /* what opening has read already */
     size_t lead_at;
     struct chunk *chunk; /* being filled */
+    uint8_t *slab; /* the first chunks; NULL: not yet, or it could not be mapped */
+    size_t slab_used;
     struct chunk *free_chunks;
     unsigned nr_free_chunks;
     pthread_mutex_t chunk_lock;

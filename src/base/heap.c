@@ -6,6 +6,7 @@
 #include "base/heap.h"
 
 #include <malloc.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -13,6 +14,17 @@
 
 /* Blocks from LARGE on are the system's, as ever: they grow without a copy and go when freed. */
 enum { HEAP_STEP = 32 << 20, LARGE = 512 << 10, HUGE_PAGE = 2 << 20 };
+
+/* Take so much from the top of the heap, in blocks that are not the system's own. */
+static void leave_out(size_t size)
+{
+    while (size > 4096) {
+        size_t block = size < LARGE / 2 ? size : LARGE / 2;
+        if (!malloc(block - 64))
+            return;
+        size -= block;
+    }
+}
 
 void heap_prepare(void)
 {
@@ -24,10 +36,13 @@ void heap_prepare(void)
     void *grow = malloc(LARGE / 2);
     uintptr_t end = (uintptr_t)sbrk(0), start = (uintptr_t)grow;
     /* Not another allocator's (a sanitizer's), which has its pages elsewhere. */
-    if (grow && start < end && end - start <= 2 * (uintptr_t)HEAP_STEP) {
-        start = (start + HUGE_PAGE - 1) & ~((uintptr_t)HUGE_PAGE - 1);
-        madvise((void *)start, end - start, MADV_HUGEPAGE); /* a hint: it may fail */
-    }
+    bool ours = grow && start < end && end - start <= 2 * (uintptr_t)HEAP_STEP;
     free(grow);
+    if (!ours)
+        return;
+    uintptr_t huge = (start + HUGE_PAGE - 1) & ~((uintptr_t)HUGE_PAGE - 1);
+    madvise((void *)huge, end - huge, MADV_HUGEPAGE); /* a hint: it may fail */
+    /* What lies before it would come in small pages: never used, it costs nothing. */
+    leave_out(huge - start);
 #endif
 }

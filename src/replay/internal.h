@@ -105,7 +105,7 @@ struct replay {
     bool writing;
     _Atomic bool failed;
     struct error error;
-    struct replay_stats stats; /* changed in the join turn */
+    struct replay_stats stats; /* of reading and joining; the workers' at the end */
     struct join_table *joins;
     struct stop_table *stops;
 };
@@ -170,6 +170,7 @@ struct replay_worker {
     unsigned first, nr_jobs;
     struct job *job;
     struct stack_use use;
+    struct replay_stats stats; /* of the jobs that it brought to their end */
     bool sink_made;
 };
 

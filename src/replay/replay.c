@@ -278,45 +278,45 @@ static const struct mapping *end_mapping(const struct job_sample *s)
     return s->end == STACK_NO_REGS ? NULL : session_mapping(&s->place, s->end_pc);
 }
 
-static bool has_guess(const struct job *job, const struct job_sample *s)
+/* What a sample's frames tell together. */
+struct seen {
+    bool guess;
+    bool lua_untold; /* a Lua frame of an unknown function */
+    bool generated;  /* code that no perf map or jitdump describes */
+};
+
+static struct seen see_frames(const struct job *job, const struct job_sample *s)
 {
+    struct seen seen = {0};
     for (size_t i = 0; i < s->nr_frames; i++) {
         const struct frame *f = &job->frames.at[s->first_frame + i];
-        if (f->provenance == PROVENANCE_GUESS || trace_frame_is_guess(f))
-            return true;
+        seen.guess |= f->provenance == PROVENANCE_GUESS ||
+                      (f->kind == FRAME_JIT && trace_frame_is_guess(f));
+        if (f->kind == FRAME_LUA)
+            seen.lua_untold |= !f->function;
+        if (f->kind == FRAME_NATIVE && f->code && i >= s->nr_kernel)
+            seen.generated |= ((const struct mapping *)f->code)->dso->kind == DSO_PSEUDO;
     }
-    return false;
+    return seen;
 }
 
-/* Generated code that no perf map or jitdump describes, in a process that runs node. */
-static bool is_untold_js(const struct job *job, const struct job_sample *s)
+static bool runs_node(const struct job *job, const struct job_sample *s)
 {
-    bool generated = false, node = false;
     for (size_t i = s->nr_kernel; i < s->nr_frames; i++) {
         const struct frame *f = &job->frames.at[s->first_frame + i];
         const struct mapping *m = f->kind == FRAME_NATIVE ? f->code : NULL;
-        if (!m)
-            continue;
-        generated |= m->dso->kind == DSO_PSEUDO;
-        node |= strncmp(m->dso->short_name, "node", 4) == 0 ||
-                strncmp(m->dso->short_name, "libnode", 7) == 0;
-    }
-    return generated && node;
-}
-
-static bool is_untold_lua(const struct job *job, const struct job_sample *s)
-{
-    for (size_t i = s->nr_kernel; i < s->nr_frames; i++) {
-        const struct frame *f = &job->frames.at[s->first_frame + i];
-        if (f->kind == FRAME_LUA && !f->function)
+        if (m && (strncmp(m->dso->short_name, "node", 4) == 0 ||
+                  strncmp(m->dso->short_name, "libnode", 7) == 0))
             return true;
     }
     return false;
 }
 
-static int count_job(struct replay *r, const struct job *job, struct error *err)
+/* Parallel; after joining. */
+static void count_job(struct replay_worker *w, const struct job *job)
 {
-    struct replay_stats *st = &r->stats;
+    struct replay_stats *st = &w->stats;
+    bool untold = !w->replay->log && !w->replay->snapshots;
     vec_foreach (s, &job->samples) {
         st->bad += s->bad;
         st->copies_unused += s->copy_differs;
@@ -326,19 +326,40 @@ static int count_job(struct replay *r, const struct job *job, struct error *err)
         st->unsupported_abi += !s->unwound && s->sample.stack && s->sample.user_abi != 0;
         if (!s->unwound)
             continue;
+        struct seen seen = see_frames(job, s);
         st->user++;
         st->frames += s->nr_frames - s->nr_kernel;
         st->ends[s->end]++;
-        st->guessed += has_guess(job, s);
-        if (!r->log && !r->snapshots) {
-            st->lua_untold += is_untold_lua(job, s);
-            st->js_untold += is_untold_js(job, s);
-        }
-        if (s->end != STACK_COMPLETE &&
+        st->guessed += seen.guess;
+        st->lua_untold += untold && seen.lua_untold;
+        st->js_untold += untold && seen.generated && runs_node(job, s);
+    }
+}
+
+/* In turn: where stacks ended. */
+static int count_stops(struct replay *r, const struct job *job, struct error *err)
+{
+    vec_foreach (s, &job->samples)
+        if (s->unwound && s->end != STACK_COMPLETE &&
             stop_table_add(r->stops, s->end, end_mapping(s), s->end_pc, err) < 0)
             return -1;
-    }
     return 0;
+}
+
+/* What a worker counted, when its thread has ended. */
+static void add_stats(struct replay_stats *to, const struct replay_stats *st)
+{
+    to->passed += st->passed;
+    to->user += st->user;
+    to->guessed += st->guessed;
+    to->bad += st->bad;
+    to->unsupported_abi += st->unsupported_abi;
+    to->frames += st->frames;
+    to->copies_unused += st->copies_unused;
+    to->lua_untold += st->lua_untold;
+    to->js_untold += st->js_untold;
+    for (size_t i = 0; i < STACK_NR_ENDS; i++)
+        to->ends[i] += st->ends[i];
 }
 
 static void add_counts(struct replay_stats *st, const struct read_counts *counts)
@@ -349,7 +370,7 @@ static void add_counts(struct replay_stats *st, const struct read_counts *counts
     st->copies_unused += counts->copies_lost;
 }
 
-/* The serial part in the middle: joining and counting, in the recording's order. */
+/* The serial part in the middle: joining, in the recording's order. */
 static int settle_job(struct replay *r, struct job *job, struct error *err)
 {
     if (!await_turn(r, &r->join_turn, job->turn)) {
@@ -361,7 +382,7 @@ static int settle_job(struct replay *r, struct job *job, struct error *err)
     if (!r->options.no_join)
         failed = join_job(r->joins, job, &r->stats.joined, err);
     if (!failed)
-        failed = count_job(r, job, err);
+        failed = count_stops(r, job, err);
     end_turn(r, &r->join_turn);
     return failed;
 }
@@ -476,8 +497,11 @@ static int end_job(struct replay_worker *w, struct error *err)
 {
     struct replay *r = w->replay;
     struct job *job = &w->jobs[w->first];
-    int failed = settle_job(r, job, err) < 0 || give_job(w, job, err) < 0 ||
-                 flush_job(w, job->turn, err) < 0;
+    int failed = settle_job(r, job, err) < 0;
+    if (!failed) {
+        count_job(w, job);
+        failed = give_job(w, job, err) < 0 || flush_job(w, job->turn, err) < 0;
+    }
     release_job(r, job);
     w->nr_jobs--;
     w->first = w->nr_jobs ? (w->first + 1) % JOBS_AHEAD : 0; /* one that is enough stays one */
@@ -589,8 +613,10 @@ int replay_run(struct replay *r, const struct replay_sink *sink, struct error *e
         }
     }
     for (unsigned i = 0; i < r->nr_threads; i++)
-        if (workers[i].replay)
+        if (workers[i].replay) {
+            add_stats(&r->stats, &workers[i].stats);
             worker_deinit(&workers[i]);
+        }
     free(workers);
     return failed;
 }
