@@ -17,6 +17,8 @@ class Derived extends Base {
   get getter() { block(); return 1; }
 }
 const obj = { method(f) { f(); }, 'with space': function (f) { f(); } };
+function fielded(f) { class Fields { static other = 1; field = f(); } return new Fields(); }
+function statics(f) { class Statics { other = 1; static field = f(); } return Statics; }
 function *gen(f) { yield 1; f(); yield 2; }
 const añadirДва = (f) => f();
 function sorted(f) { [2, 1].sort((a, b) => { f(); return a - b; }); }
@@ -66,12 +68,12 @@ function warm(last) {
 asynced(() => {
   evaled(() => {
     sorted(() => {
-      json(() => replaced(() => mapped(() => proxied(() => applied(() => generated(() => Derived.make(
+      json(() => replaced(() => mapped(() => proxied(() => applied(() => generated(() => fielded(() => statics(() => Derived.make(
         () => obj.method(() => obj['with space'](() => wasmed(() => añadirДва(() => {
           if (hot) warm(60000);
           else new Derived(() => 0).viaPrivate(() => { new Derived(() => 0).getter; });
         }))))
-      )))))));
+      )))))))));
     });
   });
 });

@@ -9,7 +9,7 @@ above 0.05 %.
 import re
 import sys
 
-PATHS = [['Base', 'Derived', 'viaClass'], ['method', 'viaClass'], ['compare', 'viaSort'],
+PATHS = [['new Base', 'new Derived', 'viaClass'], ['Derived.method', 'viaClass'], ['compare', 'viaSort'],
          ['each', 'viaMap'], ['swap', 'viaReplace'], ['reviver', 'viaJson'],
          ['get value', 'viaGetter'], ['numbers', 'viaGenerator'], ['viaДва']]
 PATHS = [p + ['main'] for p in PATHS] + [['viaAsync']]
@@ -32,7 +32,7 @@ for block in sys.stdin.read().split('\n\n'):
     samples += 1
     names = [f[0] for f in own[1:]]
     marked = any(w in ('guess', 'image') for f in own for w in f[3])
-    lines = all(f[1] == LINES[f[0]] for f in own if f[0] in LINES)
+    lines = all(f[1] == LINES[f[0]] for f in [(re.sub('^new ', '', f[0]), f[1]) for f in own] if f[0] in LINES)
     # after its first await main goes on without a caller, as viaAsync does
     if lines and any(names[:len(p)] == p for p in PATHS):
         whole += 1

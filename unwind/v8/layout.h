@@ -73,6 +73,9 @@ enum { V8_UNKNOWN = INT32_MIN };
     X(scope_receiver, "", 7, 7, 7, U, U, U, U, U, U, U, U, "ScopeInfo flags: bits of a receiver that has an element") \
     X(scope_names_max, "", U, U, U, 75, 75, 75, 75, 75, 75, 75, 75, "ScopeInfo: from so many names on they are in a table") \
     X(scope_module, "", U, U, U, U, U, U, 3, 3, 5, 5, 5, "ScopeInfo: scope type of modules, which have one more element") \
+    X(scope_kind, "", U, U, U, U, U, 17, 17, 17, 17, 17, 17, "ScopeInfo flags: first bit of the kind of function") \
+    X(scope_members, "", U, U, U, U, U, 24, 24, 24, 24, 24, 24, "kinds from here on: functions that set the fields of instances; before V8 11.8 they had names") \
+    X(scope_statics, "", U, U, U, U, U, 25, 25, 25, 25, 25, 26, "kinds from here on, as many: the static ones") \
     X(code_deopt, "class_Code__deoptimization_data", 16, 16, 16, 16, 16, 8, 8, 8, 8, 8, 8, "Code: deoptimization data, or of baseline code its bytecode") \
     X(code_positions, "class_Code__source_position_table", 24, 24, 24, 24, 24, 16, 16, 16, 16, 16, 16, "Code: source positions, or of baseline code bytecode offsets") \
     X(code_start, "class_Code__instruction_start", U, U, U, U, 40, 32, 40, 40, 40, 40, 40, "Code: where its instructions are") \

@@ -6,8 +6,10 @@
 #include "base/cursor.h"
 #include "base/hash.h"
 #include "base/vec.h"
+#include "unwind/v8/source.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     NAME_MAX_CHARACTERS = 1024,
@@ -18,10 +20,11 @@ enum {
 
 struct script {
     uint64_t space, address, source;
-    uint64_t id;          /* the tagged word */
-    const char *file;     /* kept by guests; NULL: it has no name */
-    int32_t line, column; /* where the source begins in the file */
-    VEC(int32_t) ends;    /* of lines */
+    uint64_t id;            /* the tagged word */
+    const char *file;       /* kept by guests; NULL: it has no name */
+    int32_t line, column;   /* where the source begins in the file */
+    VEC(int32_t) ends;      /* of lines */
+    struct v8_source *text; /* NULL: not read, yet */
     bool lines_known;
     bool again;    /* its name is to be read once more */
     uint8_t tries; /* to read them: it may be recorded at other times only */
@@ -60,8 +63,10 @@ static void forget_functions(struct v8_names *n)
 
 void v8_names_forget(struct v8_names *n)
 {
-    vec_foreach (s, &n->scripts)
+    vec_foreach (s, &n->scripts) {
         vec_free(&s->ends);
+        v8_source_free(s->text);
+    }
     n->scripts.nr = 0;
     forget_functions(n);
 }
@@ -110,24 +115,29 @@ static bool take_lines(void *context, const uint8_t *bytes, size_t nr, bool wide
         if (u == '\n' || u == 0x2028 || u == 0x2029)
             end_line(c, c->at);
     }
-    return !c->failed;
+    return !c->failed && v8_source_take(c->script->text, bytes, nr, wide);
 }
 
-/* From the source, which V8 itself does when it needs them. */
-static bool count_lines(struct v8_reader *r, struct script *s)
+/* From the source, which tells of classes, too. */
+static bool read_source(struct v8_reader *r, struct script *s)
 {
     struct line_counter c = {.script = s};
     const struct v8_characters to = {take_lines, &c};
     s->ends.nr = 0;
-    if (!v8_string_each(r, s->source, SOURCE_MAX, &to))
+    s->text = v8_source_create();
+    if (!s->text || !v8_string_each(r, s->source, SOURCE_MAX, &to)) {
+        v8_source_free(s->text);
+        s->text = NULL;
         return false;
+    }
+    v8_source_end(s->text);
     if (c.carriage)
         end_line(&c, c.at - 1);
     end_line(&c, c.at);
     return !c.failed;
 }
 
-/* From the array that V8 has made already. */
+/* From the array that V8 may have made, where the source is not recorded. */
 static bool read_lines(struct v8_reader *r, struct script *s)
 {
     enum { LINES_MAX = 1 << 24 };
@@ -153,7 +163,7 @@ static bool find_line(struct v8_reader *r, struct script *s, int32_t offset, uin
                       uint32_t *column)
 {
     if (!s->lines_known && s->tries < TRIES_MAX) {
-        s->lines_known = read_lines(r, s) || count_lines(r, s);
+        s->lines_known = read_source(r, s) || read_lines(r, s);
         s->ends.nr = s->lines_known ? s->ends.nr : 0;
         s->tries++;
     }
@@ -271,11 +281,24 @@ static struct script *script_get(struct v8_names *n, struct v8_reader *r, uint64
 
 /* ---- functions ----------------------------------------------------------------------------- */
 
-/* Its name; false: it has one that is not recorded. */
-static bool read_name(struct v8_reader *r, const struct v8_sfi *sfi, const struct v8_scope *scope,
-                      struct text *ret)
+/* What sets the fields of a class is a function that no name in the source stands for. */
+static const char instance_initializer[] = "<instance_members_initializer>",
+                  static_initializer[] = "<static_initializer>";
+
+static bool text_is(const struct text *t, const char *what)
+{
+    return t->size == strlen(what) && memcmp(t->at, what, t->size) == 0;
+}
+
+/* The name that V8 has for it; false: it has one that is not recorded. */
+static bool read_own_name(struct v8_reader *r, const struct v8_sfi *sfi,
+                          const struct v8_scope *scope, struct text *ret)
 {
     const uint64_t names[] = {sfi->name, scope->name, scope->inferred};
+    if (scope->members || scope->statics) {
+        text_string(ret, scope->members ? instance_initializer : static_initializer);
+        return true;
+    }
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         ret->size = 0;
         if (!v8_is_pointer(names[i]))
@@ -289,6 +312,20 @@ static bool read_name(struct v8_reader *r, const struct v8_sfi *sfi, const struc
             return true;
     }
     return true;
+}
+
+/* The same with the class that it is of. */
+static bool read_name(struct v8_reader *r, const struct script *script, const struct v8_sfi *sfi,
+                      const struct v8_scope *scope, struct text *ret)
+{
+    struct text own = {0};
+    bool read = read_own_name(r, sfi, scope, &own);
+    if (read && (!script || !script->text ||
+                 !v8_source_name(script->text, scope->start, own.at, own.size, ret)))
+        text_bytes(ret, own.at, own.size);
+    ret->failed |= own.failed;
+    text_free(&own);
+    return read;
 }
 
 /* What is not recorded leaves the id 0: another time it may be. */
@@ -311,14 +348,18 @@ static int function_new(struct v8_names *n, struct v8_reader *r, uint64_t turn,
     }
     if (!identity.line) /* several such in a file are several */
         identity.salt = hash_combine(f->space, sfi->sfi);
-    int failed = 0;
-    if (read_name(r, sfi, &scope, &name)) {
-        bool has = name.size != 0;
-        text_char(&name, 0);
-        f->id = guest_intern(n->guests, &identity);
-        failed = !f->id || name.failed ||
-                 (has && guest_propose(n->guests, f->id, GUEST_RANK_DEFINED, name.at, turn));
+    if (!read_name(r, script, sfi, &scope, &name)) {
+        text_free(&name);
+        return 0;
     }
+    /* Up to V8 11.3 it begins where its class does, which may be a function, too. */
+    if (text_is(&name, instance_initializer) || text_is(&name, static_initializer))
+        identity.salt = hash_bytes(name.at, name.size);
+    bool has = name.size != 0;
+    text_char(&name, 0);
+    f->id = guest_intern(n->guests, &identity);
+    int failed = !f->id || name.failed ||
+                 (has && guest_propose(n->guests, f->id, GUEST_RANK_DEFINED, name.at, turn));
     text_free(&name);
     return failed ? -1 : 0;
 }

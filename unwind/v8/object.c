@@ -207,24 +207,34 @@ static void put_utf8(struct text *t, uint32_t c)
 }
 
 /* A lone surrogate becomes U+FFFD, as in V8's own output. */
-static bool take_utf8(void *context, const uint8_t *bytes, size_t nr, bool wide)
+static void put_unit(struct utf8 *u, uint32_t c)
 {
     enum { REPLACEMENT = 0xfffd };
-    struct utf8 *u = context;
-    for (size_t i = 0; i < nr; i++) {
-        uint32_t c = wide ? load_u16(bytes + 2 * i, false) : bytes[i];
-        if (u->high && c >> 10 == 0x37) {
-            put_utf8(u->to, 0x10000 + ((u->high & 0x3ff) << 10) + (c & 0x3ff));
-            u->high = 0;
-            continue;
-        }
-        if (u->high)
-            put_utf8(u->to, REPLACEMENT);
-        u->high = c >> 10 == 0x36 ? c : 0;
-        if (!u->high)
-            put_utf8(u->to, c >> 10 == 0x37 ? REPLACEMENT : c);
+    if (u->high && c >> 10 == 0x37) {
+        put_utf8(u->to, 0x10000 + ((u->high & 0x3ff) << 10) + (c & 0x3ff));
+        u->high = 0;
+        return;
     }
+    if (u->high)
+        put_utf8(u->to, REPLACEMENT);
+    u->high = c >> 10 == 0x36 ? c : 0;
+    if (!u->high)
+        put_utf8(u->to, c >> 10 == 0x37 ? REPLACEMENT : c);
+}
+
+static bool take_utf8(void *context, const uint8_t *bytes, size_t nr, bool wide)
+{
+    struct utf8 *u = context;
+    for (size_t i = 0; i < nr; i++)
+        put_unit(u, wide ? load_u16(bytes + 2 * i, false) : bytes[i]);
     return true;
+}
+
+void v8_utf8(struct text *to, const uint16_t *units, size_t nr)
+{
+    struct utf8 u = {.to = to};
+    for (size_t i = 0; i < nr; i++)
+        put_unit(&u, units[i]);
 }
 
 bool v8_string(struct v8_reader *r, uint64_t string, size_t max, struct text *ret)
@@ -321,7 +331,7 @@ static int32_t scope_tail(const struct v8_layout *l, uint32_t flags, int32_t nam
 
 bool v8_scope_read(struct v8_reader *r, uint64_t scope, struct v8_scope *ret)
 {
-    enum { NAMES_MAX = 1 << 20, POSITIONS_FIXED = 5 };
+    enum { NAMES_MAX = 1 << 20, POSITIONS_FIXED = 5, KINDS = 31 };
     const struct v8_layout *l = r->layout;
     uint64_t word, names, start, end;
     *ret = (struct v8_scope){.start = -1, .end = -1};
@@ -329,6 +339,12 @@ bool v8_scope_read(struct v8_reader *r, uint64_t scope, struct v8_scope *ret)
         !v8_is_smi(names) || v8_smi(names) < 0 || v8_smi(names) > NAMES_MAX)
         return false;
     uint32_t flags = word >> 32 ? (uint32_t)(word >> 32) : (uint32_t)word;
+    if (l->scope_kind != V8_UNKNOWN) {
+        int32_t kind = (int32_t)(flags >> l->scope_kind & KINDS);
+        int32_t nr = l->scope_statics - l->scope_members;
+        ret->members = kind >= l->scope_members && kind < l->scope_statics;
+        ret->statics = kind >= l->scope_statics && kind < l->scope_statics + nr;
+    }
     int32_t i = scope_tail(l, flags, v8_smi(names));
     if (flags >> l->scope_function & 3) {
         if (!scope_element(r, scope, i, &ret->name))

@@ -64,6 +64,8 @@ bool v8_string_each(struct v8_reader *r, uint64_t string, size_t max,
                     const struct v8_characters *to);
 /* Appends as UTF-8. */
 bool v8_string(struct v8_reader *r, uint64_t string, size_t max, struct text *ret);
+/* The same of UTF-16 that stands here. */
+void v8_utf8(struct text *to, const uint16_t *units, size_t nr);
 /* -1: no string. */
 int64_t v8_string_length(struct v8_reader *r, uint64_t string);
 
@@ -84,6 +86,7 @@ uint64_t v8_function_sfi(struct v8_reader *r, uint64_t function);
 struct v8_scope {
     uint64_t name, inferred; /* tagged; 0: none */
     int32_t start, end;      /* in the source; -1: not known */
+    bool members, statics;   /* what sets the fields of a class's instances, or its static ones */
 };
 bool v8_scope_read(struct v8_reader *r, uint64_t scope, struct v8_scope *ret);
 

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Which class a function of a script is of, told by the script's text. */
+#include "unwind/v8/source.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* The text in pieces of `piece` characters, as UTF-16 if `wide`. */
+static struct v8_source *read_text(const char *text, size_t piece, bool wide)
+{
+    struct v8_source *s = v8_source_create();
+    size_t size = strlen(text), at = 0;
+    assert_non_null(s);
+    uint8_t *units = calloc(size + 1, 2);
+    assert_non_null(units);
+    for (size_t i = 0; i < size; i++)
+        units[wide ? 2 * i : i] = (uint8_t)text[i];
+    for (; at < size; at += piece) {
+        size_t nr = size - at < piece ? size - at : piece;
+        assert_true(v8_source_take(s, units + (wide ? 2 * at : at), nr, wide));
+    }
+    v8_source_end(s);
+    free(units);
+    return s;
+}
+
+/* The function that V8 calls `name`, whose parameters begin where `place` stands in the text (a "("
+ * of it is meant: the last character), has to be called `want`; NULL: it has its own name only. */
+static void assert_name(const char *text, const char *place, const char *name, const char *want)
+{
+    const char *found = strstr(text, place);
+    assert_non_null(found);
+    int32_t start = (int32_t)(found - text + (ptrdiff_t)strlen(place)) - 1;
+    for (size_t piece = 1; piece < 10; piece += 4) {
+        struct v8_source *s = read_text(text, piece, piece == 5);
+        struct text got = {0};
+        assert_int_equal(v8_source_name(s, start, name, strlen(name), &got), want != NULL);
+        text_char(&got, 0);
+        assert_string_equal(got.at, want ? want : "");
+        text_free(&got);
+        v8_source_free(s);
+    }
+}
+
+static void test_members(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "#!/usr/bin/env node ' {\n"
+        "class Foo extends mix({a: 1}, class {}) { constructor(x) { super(x); }\n"
+        "  m(f) { return f() / 2 /f.g; } static s(f) {} get v() { return 1 } set v(w) {}\n"
+        "  #p(a = { b(c) {} }) { x(a); if (a) /[/\\](]}{/.test(a); } async am(z) {}\n"
+        "  *gen(q) {} async *agen(r) {} static { (function inner(t) {})(); } ['c' + 1](u) {}\n"
+        "  field = (y) => { g(y) }; other = function fe(n) {}\n  if(k) {} get(l) {} in(o) {} }\n";
+    assert_name(text, "constructor(", "Foo", "new Foo");
+    assert_name(text, " m(", "m", "Foo.m");
+    assert_name(text, "s(", "s", "Foo.s");
+    assert_name(text, "get v(", "get v", "Foo.get v");
+    assert_name(text, "set v(", "set v", "Foo.set v");
+    assert_name(text, "#p(", "#p", "Foo.#p");
+    assert_name(text, " b(", "b", NULL); /* of an object in the parameters */
+    assert_name(text, "async am(", "am", "Foo.am");
+    assert_name(text, "*gen(", "gen", "Foo.gen");
+    assert_name(text, "agen(", "agen", "Foo.agen");
+    assert_name(text, "inner(", "inner", NULL);
+    assert_name(text, "'c' + 1](", "Foo", "Foo.[computed]");
+    assert_name(text, "field = (", "field", "Foo.field");
+    assert_name(text, "fe(", "fe", NULL);
+    assert_name(text, "if(", "if", "Foo.if");
+    assert_name(text, "get(", "get", "Foo.get");
+    assert_name(text, "in(", "in", "Foo.in");
+    assert_name(text, "x(", "x", NULL); /* a call */
+    assert_name(text, " m(", "n", NULL);
+    assert_name(text, "constructor(", "constructor", "Foo.constructor"); /* a static one */
+}
+
+static void test_classes(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "const A = class { m(f) {} }; exports.B = class { m2(f) {} }; const o = { class: 1, "
+        "x(class_) {}, k: class { m3(f) {} } };\nclass D extends A {}\n"
+        "class Outer { f() { return class Inner { g() {} }; } h() {} }\n"
+        "`${ { a: `}` }.a } class T { i(j) {} }`; var e = o.class; /* class X { */ // {\n"
+        "'class Y { \\\r\n \\' {'; export default class { z() {} }\n";
+    assert_name(text, " m(", "m", "A.m");
+    assert_name(text, "m2(", "m2", NULL);
+    assert_name(text, "m3(", "m3", NULL);
+    assert_name(text, "x(", "x", NULL);
+    assert_name(text, "class D", "D", NULL); /* not at its "class" */
+    assert_name(text, "f() { return class Inner { g(", "g", "Inner.g");
+    assert_name(text, "Outer { f(", "f", "Outer.f");
+    assert_name(text, "h(", "h", "Outer.h");
+    assert_name(text, "i(", "i", NULL);
+    assert_name(text, " z(", "z", NULL);
+    assert_name("  class D extends A {}", "  c", "D", "new D");
+}
+
+/* What is not understood to its very end tells nothing. */
+static void test_doubt(void **state)
+{
+    (void)state;
+    assert_name("class A { m(f) {} }", " m(", "m", "A.m");
+    assert_name("class A { m(f) {} ", " m(", "m", NULL);
+    assert_name("class A { m(f) {} } )", " m(", "m", NULL);
+    assert_name("class A { m(f) {} } (]", " m(", "m", NULL);
+    assert_name("class A { m(f) {} } 'x\n", " m(", "m", NULL);
+    assert_name("class A { m(f) {} } `x", " m(", "m", NULL);
+    assert_name("class A { m(f) {} } /* x", " m(", "m", NULL);
+    assert_name("class A { m(f) {} } x = /a\n/", " m(", "m", NULL);
+    assert_name("class A { m(f) {} } class B", " m(", "m", NULL);
+    assert_name("class A { m(f) {} } a = b++ / c; d = e) / 1", " m(", "m", NULL);
+    assert_name("class A { m(f) {} } a = b++ / c; (d) / '1' / 2; // {", " m(", "m", "A.m");
+    assert_name("class A { m(f) {} } while (a) /'/.test(b)", " m(", "m", "A.m");
+    assert_name("class A { m(f) {} } for await (const x of y) /'/.test(b)", " m(", "m", "A.m");
+    assert_name("class A { m(f) {} } f(...class { n() {} }.o, .../'/)", " m(", "m", "A.m");
+}
+
+/* Damaged text: no name is out of the text's bounds, nothing is read that was not given. */
+static void test_damaged(void **state)
+{
+    (void)state;
+    static const char alphabet[] = "class Ab{}()[]=>`$'\"/\\*.;:,\n#+ getconstructor";
+    uint64_t seed = 1;
+    for (unsigned round = 0; round < 3000; round++) {
+        char text[200];
+        for (size_t i = 0; i < sizeof(text) - 1; i++) {
+            seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+            text[i] = alphabet[(seed >> 33) % (sizeof(alphabet) - 1)];
+        }
+        text[sizeof(text) - 1] = 0;
+        struct v8_source *s = read_text(text, 1 + round % 50, round & 1);
+        for (int32_t at = -1; at <= (int32_t)sizeof(text); at++) {
+            struct text got = {0};
+            (void)v8_source_name(s, at, "A", 1, &got);
+            (void)v8_source_name(s, at, "", 0, &got);
+            assert_true(got.size < sizeof(text));
+            text_free(&got);
+        }
+        v8_source_free(s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_members),
+                                       cmocka_unit_test(test_classes), cmocka_unit_test(test_doubt),
+                                       cmocka_unit_test(test_damaged)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
