@@ -231,6 +231,13 @@ const struct record_build_id *perfdata_build_ids(const struct perfdata *pd, size
     return pd->build_ids.at;
 }
 
+const void *perfdata_feature(const struct perfdata *pd, unsigned number, size_t *size)
+{
+    const struct feature *f = number < FEATURES ? &pd->features[number] : NULL;
+    *size = f && f->present ? f->size : 0;
+    return f && f->present ? f->bytes : NULL;
+}
+
 const char *perfdata_hostname(const struct perfdata *pd)
 {
     return pd->hostname;

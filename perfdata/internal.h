@@ -17,7 +17,7 @@ enum {
     RECORD_COMPRESSED2 = PERFDATA_RECORD_COMPRESSED2,
     RECORD_TYPES = 87, /* one past the last type known here */
     SAMPLE_TYPE_KNOWN = (1 << 25) - 1,
-    FEATURES = 256, /* bits of the header's bitmap */
+    FEATURES = PERFDATA_FEATURES, /* bits of the header's bitmap */
     ATTR_MIN = PERF_ATTR_SIZE_VER0,
     ID_ENTRY = 16, /* (offset, size) behind each attr of the file form */
     EVENT_BLOCK = 256,

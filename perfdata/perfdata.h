@@ -290,6 +290,11 @@ struct perfdata_time_conv {
 };
 const struct perfdata_time_conv *perfdata_time_conv(const struct perfdata *pd);
 
+/* A feature section's bytes as they stand in the recording (number: HEADER_*), in the producer's
+ * order; NULL: absent. An empty one has a size of 0. A pipe's tracing data is no feature. */
+const void *perfdata_feature(const struct perfdata *pd, unsigned number, size_t *size);
+enum { PERFDATA_FEATURES = 256 }; /* one past the last number */
+
 /* What `perf script --header-only` prints. */
 int perfdata_print_header(const struct perfdata *pd, FILE *out);
 

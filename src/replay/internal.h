@@ -95,6 +95,7 @@ struct replay {
     struct snapshots *snapshots; /* the same, of others; NULL: none */
     uint64_t next_turn;
     bool at_end;
+    bool gives_records; /* a batch without samples is a job, too */
 
     pthread_mutex_t turn_lock; /* everything below */
     pthread_cond_t turned;

@@ -210,7 +210,7 @@ static int read_job(struct replay *r, struct job *job, struct read_counts *count
         if (sort_records(r, job, counts, err) < 0)
             return -1;
         report_progress(r);
-        if (job->samples.nr) {
+        if (job->samples.nr || r->gives_records) {
             job->turn = r->next_turn++;
             job->can_unwind = machine_is_known(r->pd); /* a pipe says it late */
             return 1;
@@ -387,9 +387,22 @@ static int settle_job(struct replay *r, struct job *job, struct error *err)
     return failed;
 }
 
+/* The batch's records from `*next` up to and with `last`, to a sink that wants them. */
+static int give_records(struct replay_worker *w, const struct record **next,
+                        const struct record *last, struct error *err)
+{
+    while (w->sink->record && *next <= last)
+        if (w->sink->record(w->sink_worker, (*next)++, err) < 0)
+            return -1;
+    return 0;
+}
+
 static int give_job(struct replay_worker *w, const struct job *job, struct error *err)
 {
+    const struct record *next = job->batch.records;
     vec_foreach (s, &job->samples) {
+        if (give_records(w, &next, s->record, err) < 0)
+            return -1;
         if (s->bad)
             continue;
         struct replay_sample given = {
@@ -410,7 +423,7 @@ static int give_job(struct replay_worker *w, const struct job *job, struct error
             w->sink->sample(w->sink_worker, &given, err) < 0)
             return -1;
     }
-    return 0;
+    return job->batch.nr ? give_records(w, &next, &job->batch.records[job->batch.nr - 1], err) : 0;
 }
 
 /* Under the turn lock: write what is ready, in order. Other threads go on meanwhile, and leave what
@@ -599,6 +612,7 @@ int replay_run(struct replay *r, const struct replay_sink *sink, struct error *e
     if (!workers)
         return error_no_memory(err);
     int failed = 0;
+    r->gives_records = sink->record;
     for (unsigned i = 0; i < r->nr_threads && !failed; i++) {
         workers[i].replay = r;
         workers[i].sink = sink;

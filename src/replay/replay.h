@@ -80,6 +80,9 @@ struct replay_sink {
     void (*worker_free)(void *worker);
     /* Parallel: take one sample. */
     int (*sample)(void *worker, const struct replay_sample *s, struct error *err);
+    /* Parallel: take any record, samples included, in the recording's order; a sample that passes
+     * the filters goes to sample() right behind it. May be NULL. */
+    int (*record)(void *worker, const struct record *rec, struct error *err);
     /* Parallel: the batch given to this worker is whole. With `write`, its text is exchanged for
      * the empty one in `text` (else NULL). May be NULL. */
     int (*flush)(void *worker, struct text *text, struct error *err);
