@@ -2,12 +2,13 @@
 #include "capture/heap_view.h"
 
 struct heap_view heap_view_of(struct object_process *p, const struct sample *s, uint64_t sp,
-                              uint64_t reads)
+                              uint64_t reads, uint64_t age)
 {
     enum { BELOW = 256 << 10, STACK_MAX = 8 << 20 };
     bool cut = s->stack_dyn_size + 8 >= s->stack_size;
     return (struct heap_view){.process = p,
                               .limit = object_process_stats(p).reads + reads,
+                              .until = s->time + age,
                               .objects = object_process_layer(p),
                               .from = sp > BELOW ? sp - BELOW : 0,
                               .to = sp + (cut ? STACK_MAX : s->stack_dyn_size)};
@@ -24,7 +25,8 @@ static bool read_heap(void *context, uint64_t address, void *to, size_t size, ui
 {
     const struct heap_view *v = context;
     if ((address < v->to && address + size > v->from) ||
-        object_process_stats(v->process).reads > v->limit)
+        object_process_stats(v->process).reads > v->limit ||
+        object_process_read_at(v->process) > v->until)
         return false;
     return v->objects.read(v->objects.context, address, to, size, time, provenance);
 }

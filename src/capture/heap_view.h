@@ -13,12 +13,13 @@ struct heap_view {
     struct memory_layer objects;
     uint64_t from, to; /* the stack */
     uint64_t limit;    /* of the process's readings: a walk that searches comes to an end */
+    uint64_t until;    /* the recording's clock, ns, for walks whose readings wait long */
 };
 
-/* `sp`: the sample's user stack pointer; `reads`: how many readings the walk may make. `p` must
- * stay as long as the view. */
+/* `sp`: the sample's user stack pointer; `reads`: how many readings the walk may make, until the
+ * sample is `age` ns old. `p` must stay as long as the view. */
 struct heap_view heap_view_of(struct object_process *p, const struct sample *s, uint64_t sp,
-                              uint64_t reads);
+                              uint64_t reads, uint64_t age);
 /* Readings that it may make yet. */
 uint64_t heap_view_left(const struct heap_view *view);
 /* `view` must stay as long as the layer is used. */

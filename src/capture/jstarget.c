@@ -24,6 +24,8 @@ enum {
     READS_MAX = 20000, /* of the process for one sample: a whole source, once */
 };
 
+const uint64_t JS_TARGET_LATE = UINT64_C(10) * 1000 * MS;
+
 struct js_target {
     uint32_t pid;
     struct session *session; /* its mappings; NULL: never looked at */
@@ -243,7 +245,7 @@ static int walk(struct js_targets *all, struct js_target *t, const struct sample
         .code = session_codemap(&t->place), .max_frames = MAX_FRAMES, .walker = &walker};
     sample_registers(s, &in.registers);
     uint64_t sp = in.registers.value[DWARF_RSP];
-    struct heap_view heap = heap_view_of(t->objects, s, sp, READS_MAX);
+    struct heap_view heap = heap_view_of(t->objects, s, sp, READS_MAX, JS_TARGET_LATE);
     const struct memory_layer layers[] = {session_memory(&t->place), heap_view_layer(&heap)};
     in.memory = sample_memory(s, sp);
     in.memory.layers = layers;

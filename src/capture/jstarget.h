@@ -14,6 +14,10 @@
 
 struct js_targets;
 
+/* ns after which a sample is not looked at any more: its stack comes with it, and what that refers
+ * to stays for long. */
+extern const uint64_t JS_TARGET_LATE;
+
 /* `dsos` and `unwinder` must stay; `sink` is copied. NULL when memory is out. */
 struct js_targets *js_targets_create(struct dsos *dsos, struct unwinder *unwinder,
                                      const struct object_sink *sink);

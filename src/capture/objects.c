@@ -32,6 +32,10 @@ enum {
  * recording of hours is not to fill up with them. */
 static const uint64_t RETELL_NS = UINT64_C(5000000000), RETELL_MAX_NS = UINT64_C(120000000000);
 
+/* A pass takes no longer than that, the last one of a recording: each reading may wait tens of ms
+ * for a program that maps and protects memory all the time, and samples wait behind it. */
+static const uint64_t PASS_NS = 10000000, LAST_PASS_NS = 1000000000;
+
 struct object {
     uint64_t address;
     uint8_t *bytes;
@@ -74,6 +78,7 @@ struct object_process {
     struct table pages; /* address / PAGE -> struct page */
     uint32_t pass;
     size_t hand, late_hand;   /* where the sweeps go on */
+    uint64_t read_at;         /* ns: when the process was read last */
     uint64_t told_at, retell; /* ns: when all marks were written last, and how long that holds */
     struct object_stats stats;
     struct bad_line bad[BAD_LINES];
@@ -136,6 +141,11 @@ int object_process_layout(struct object_process *p, const struct luajit_layout *
             return 0;
     }
     return vec_push(&p->layouts, layout) ? 0 : error_no_memory(err);
+}
+
+uint64_t object_process_read_at(const struct object_process *p)
+{
+    return p->read_at;
 }
 
 struct object_stats object_process_stats(const struct object_process *p)
@@ -201,9 +211,11 @@ static const struct copied_page *copy_page(struct object_process *p, uint64_t nu
     c->number = 0;
     c->before = now(p);
     p->stats.reads++;
-    if (!process_memory_read(p->memory, number * PAGE, c->bytes, PAGE))
+    bool got = process_memory_read(p->memory, number * PAGE, c->bytes, PAGE);
+    p->read_at = now(p);
+    if (!got)
         return NULL;
-    c->after = now(p);
+    c->after = p->read_at;
     c->number = number + 1;
     return c;
 }
@@ -230,7 +242,7 @@ static bool fetch(struct object_process *p, uint64_t address, void *to, size_t s
     p->stats.reads++;
     r->before = now(p);
     bool got = process_memory_read(p->memory, address, to, size);
-    r->after = now(p);
+    r->after = p->read_at = now(p);
     return got;
 }
 
@@ -516,17 +528,23 @@ static bool is_late(const struct object_process *p, const struct object *o)
     return p->pass - o->touched <= LATELY && !o->gone;
 }
 
+/* One pass: what is read since, until when, and room for an object. */
+struct turn {
+    uint64_t since, until;
+    uint8_t *spare;
+};
+
 /* Read again what was touched lately (or what was not), going on where the last sweep ended;
  * returns what is left of the budget. */
-static size_t sweep(struct object_process *p, bool late, size_t budget, uint64_t since,
-                    size_t *hand, uint8_t *spare)
+static size_t sweep(struct object_process *p, bool late, size_t budget, const struct turn *turn,
+                    size_t *hand)
 {
-    for (size_t i = 0; i < p->objects.nr && budget; i++) {
+    for (size_t i = 0; i < p->objects.nr && budget && p->read_at < turn->until; i++) {
         *hand = *hand + 1 < p->objects.nr ? *hand + 1 : 0;
         struct object *o = &p->objects.at[*hand];
-        if (!is_steady(o) || is_late(p, o) != late || o->before >= since)
+        if (!is_steady(o) || is_late(p, o) != late || o->before >= turn->since)
             continue;
-        refresh(p, o, since, spare);
+        refresh(p, o, turn->since, turn->spare);
         size_t cost = 1 + o->length / COST;
         budget -= cost < budget ? cost : budget;
     }
@@ -540,10 +558,15 @@ int object_process_pass(struct object_process *p, size_t budget, struct error *e
         return error_no_memory(err);
     p->pass++;
     make_room(p);
-    uint64_t since = now(p);
-    size_t left = sweep(p, true, budget, since, &p->late_hand, spare);
+    const uint64_t since = now(p);
+    const struct turn turn = {
+        .since = since,
+        .until = since + (budget == SIZE_MAX ? LAST_PASS_NS : PASS_NS),
+        .spare = spare,
+    };
+    size_t left = sweep(p, true, budget, &turn, &p->late_hand);
     size_t idle = budget == SIZE_MAX || left < IDLE_BUDGET ? left : IDLE_BUDGET;
-    sweep(p, false, idle, since, &p->hand, spare);
+    sweep(p, false, idle, &turn, &p->hand);
     free(spare);
     if (now(p) - p->told_at > p->retell) {
         p->retell = 2 * p->retell < RETELL_MAX_NS ? 2 * p->retell : RETELL_MAX_NS;

@@ -56,8 +56,8 @@ void object_process_object(struct object_process *p, uint64_t address, uint64_t 
 /* Note a range as one piece (a Lua stack), read after `time`. False: it cannot be read. */
 bool object_process_range(struct object_process *p, uint64_t address, size_t size, uint64_t time);
 
-/* Begin a pass over samples; reads what is known again, up to `budget` objects, those that were
- * touched lately first. -1: the log cannot be written. */
+/* Begin a pass over samples; reads what is known again, up to `budget` objects (SIZE_MAX: all) and
+ * for some ms (a second), those that were touched lately first. -1: the log cannot be written. */
 int object_process_pass(struct object_process *p, size_t budget, struct error *err);
 
 /* Write what waits: every content, and the marks of what was found equal. */
@@ -65,6 +65,9 @@ int object_process_flush(struct object_process *p, struct error *err);
 
 /* Another file is begun: everything is to be told again. */
 void object_process_retell(struct object_process *p);
+
+/* The recording's clock after the last reading of the process. */
+uint64_t object_process_read_at(const struct object_process *p);
 
 struct object_stats object_process_stats(const struct object_process *p);
 

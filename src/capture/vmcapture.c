@@ -2,6 +2,7 @@
 /* The recorder's hooks for guest code. See vmcapture.h. */
 #include "capture/vmcapture.h"
 
+#include "capture/aside.h"
 #include "capture/copier.h"
 #include "capture/jstarget.h"
 #include "capture/vmtarget.h"
@@ -12,24 +13,22 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 enum {
-    MS = 1000000,     /* ns */
-    SOON = 1,         /* ms between the rings' readings while VMs are expected */
-    SETTLED = 10,     /* and later */
-    PASS = 10 * MS,   /* ns between readings of what is known */
-    BUDGET = 512,     /* objects of one process read again in a pass */
-    NEW = 200 * MS,   /* ns that a process is new for */
-    LATE = 1000 * MS, /* ns after which a sample's Lua is not looked at any more */
+    MS = 1000000,   /* ns */
+    SOON = 1,       /* ms between the rings' readings while VMs are expected */
+    SETTLED = 10,   /* and later */
+    PASS = 10 * MS, /* ns between readings of what is known */
+    BUDGET = 512,   /* objects of one process read again in a pass */
+    NEW = 200 * MS, /* ns that a process is new for */
     CPUS_MAX = 1 << 16,
+    BEHIND = 300 * MS, /* ns after which a sample's Lua is not looked at any more */
 };
-
-/* The same for JavaScript: its stack comes with the sample, and what that refers to stays. */
-static const uint64_t LATE_JS = UINT64_C(10) * 1000 * MS;
 
 /* Ids above 2^63 are nobody's of the kernel's. */
 static const uint64_t MEM_ID = UINT64_C(0xa000000000000001);
@@ -43,10 +42,12 @@ struct cpu_copy {
 
 struct vm_capture {
     struct capture_hooks hooks;
+    struct aside
+        *aside; /* the thread that walks and reads; what follows is its own while it runs */
     struct vm_capture_options options;
     vm_capture_say say;
     void *say_context;
-    struct capture *capture; /* in a hook */
+    struct capture *capture; /* the recorder's, once it has begun */
     struct copier *copier;   /* NULL: refused, or not wanted */
     struct vm_tools tools;
     struct table targets; /* pid -> struct vm_target */
@@ -54,10 +55,14 @@ struct vm_capture {
     VEC(struct cpu_copy) cpus;
     struct vm_copy copy; /* of the sample that is looked at */
     uint64_t last_pass, last_new;
-    bool logs;                     /* the recording's clock can be read: reads have times */
-    bool told_full;                /* that the copier's table is full */
-    struct vm_capture_stats stats; /* of targets that are gone */
-    uint8_t record[PAYLOAD_RECORD_MAX];
+    bool logs;                          /* the recording's clock can be read: reads have times */
+    clockid_t clockid;                  /* that clock */
+    bool told_full;                     /* that the copier's table is full */
+    bool behind;                        /* until the queue is empty samples are not looked at */
+    uint64_t late;                      /* samples that were too old to be looked at */
+    atomic_bool young;                  /* VMs are expected soon */
+    struct vm_capture_stats stats;      /* of targets that are gone */
+    uint8_t record[PAYLOAD_RECORD_MAX]; /* the recorder's */
 };
 
 static void say(const struct vm_capture *vc, bool detail, const char *line)
@@ -75,19 +80,36 @@ static uint64_t monotonic(void)
 
 /* ---- the log's events ---------------------------------------------------------------------- */
 
+/* The clock of the samples; 0 when user space cannot read it. */
 static uint64_t log_now(void *context)
 {
     const struct vm_capture *vc = context;
-    return vc->capture ? capture_now(vc->capture) : 0;
+    struct timespec now;
+    if (!vc->logs || clock_gettime(vc->clockid, &now) < 0)
+        return 0;
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 static int log_write(void *context, const void *payload, size_t size, struct error *err)
 {
     struct vm_capture *vc = context;
-    size_t record = payload_record(payload, size, MEM_ID, log_now(vc), vc->record);
-    if (!record)
-        return error_set(err, ERROR_UNSUPPORTED, "ljperf:mem: %zu bytes do not fit a record", size);
-    return capture_write(vc->capture, vc->record, record, err);
+    return aside_write(vc->aside, payload, size, err);
+}
+
+/* In the recorder's turn: a record is stamped in the round it is written in. */
+static int write_log(struct vm_capture *vc, struct error *err)
+{
+    const void *payload;
+    size_t size;
+    while (aside_take(vc->aside, &payload, &size)) {
+        size_t record = payload_record(payload, size, MEM_ID, log_now(vc), vc->record);
+        if (!record)
+            return error_set(err, ERROR_UNSUPPORTED, "ljperf:mem: %zu bytes do not fit a record",
+                             size);
+        if (capture_write(vc->capture, vc->record, record, err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 /* ---- targets ------------------------------------------------------------------------------- */
@@ -251,6 +273,7 @@ static int opened(void *context, const struct capture_plan *plan, perfdata_event
     const struct perf_event_attr attr = copier_attr(plan->use_clockid, plan->clockid);
     int failed = 0;
     vc->logs = plan->use_clockid;
+    vc->clockid = plan->clockid;
     if (!vc->logs)
         say(vc, false,
             "what Lua code is called is not recorded: the samples' clock cannot be read (-k mono)");
@@ -267,12 +290,13 @@ static int opened(void *context, const struct capture_plan *plan, perfdata_event
 static int started(void *context, struct capture *c, struct error *err)
 {
     struct vm_capture *vc = context;
-    (void)err;
+    if (aside_wait(vc->aside, err) < 0)
+        return -1;
     vc->capture = c;
     vc->last_new = monotonic(); /* the command will be executed now */
     table_foreach(slot, &vc->targets) vm_target_retell(slot->value);
     js_targets_retell(vc->js);
-    return 0;
+    return aside_start(vc->aside, err);
 }
 
 /* ---- samples ------------------------------------------------------------------------------- */
@@ -315,11 +339,11 @@ static const struct vm_copy *copy_of(struct vm_capture *vc, const struct sample 
     return is_it && vc->copy.reason == VMEVENT_MATCHED ? &vc->copy : NULL;
 }
 
-static int sample(void *context, struct capture *c, const struct sample *s, struct error *err)
+/* In the thread. */
+static int look_at_sample(void *context, const struct sample *s, struct error *err)
 {
     struct vm_capture *vc = context;
     struct vmevent e;
-    vc->capture = c;
     if (vmmemory_payload(s, &e))
         return e.head.kind == VMEVENT_STACK ? keep_copy(vc, s, err) : 0;
     const struct vm_copy *copy = copy_of(vc, s);
@@ -329,15 +353,24 @@ static int sample(void *context, struct capture *c, const struct sample *s, stru
     if (!t && !(t = target_begin(vc, (pid_t)s->pid, err)))
         return -1;
     uint64_t now = monotonic(), age = now > s->time ? now - s->time : 0;
-    if (vc->logs && age <= LATE_JS && js_targets_sample(vc->js, s, err) < 0)
+    if (vc->logs && age <= JS_TARGET_LATE && js_targets_sample(vc->js, s, err) < 0)
         return -1;
-    /* what is that late has changed, and would make the next ones late, too */
-    if (!vc->logs || age > LATE)
+    /* what is late has changed, and would make all that follow late, too */
+    vc->behind |= age > BEHIND;
+    vc->late += vc->logs && vc->behind && vm_target_has_lua(t);
+    if (!vc->logs || vc->behind)
         return 0;
     int met = vm_target_walk(t, s, copy, vc->copier != NULL, err);
     if (met > 0)
         tell_vms(vc, t);
     return met < 0 ? -1 : 0;
+}
+
+static int sample(void *context, struct capture *c, const struct sample *s, struct error *err)
+{
+    struct vm_capture *vc = context;
+    (void)c;
+    return aside_sample(vc->aside, s, err);
 }
 
 /* ---- other records ------------------------------------------------------------------------- */
@@ -363,38 +396,63 @@ static int executed(struct vm_capture *vc, pid_t pid, struct error *err)
     return target_begin(vc, pid, err) ? 0 : -1;
 }
 
-/* Layouts: linux/perf_event.h. */
-static int record(void *context, struct capture *c, const struct perf_event_header *h,
-                  struct error *err)
+/* In the thread. Layouts: linux/perf_event.h. */
+static int look_at_record(void *context, const struct perf_event_header *h, struct error *err)
 {
-    enum { MMAP2_PROT = 8 + 3 * 8 + 24 };
     struct vm_capture *vc = context;
     const uint8_t *body = (const uint8_t *)(h + 1);
-    vc->capture = c;
-    if (h->size < sizeof(*h) + 16)
-        return 0;
     pid_t pid = (pid_t)load_u32(body, false);
     pid_t other = (pid_t)load_u32(body + 4, false); /* COMM: tid; FORK, EXIT: ppid */
-    if (h->type == PERF_RECORD_COMM && h->misc & PERF_RECORD_MISC_COMM_EXEC)
+    if (h->type == PERF_RECORD_COMM)
         return executed(vc, pid, err);
-    if (h->type == PERF_RECORD_FORK && pid != other)
+    if (h->type == PERF_RECORD_FORK)
         return forked(vc, other, pid, err);
-    if (h->type == PERF_RECORD_EXIT && (pid_t)load_u32(body + 8, false) == pid)
+    if (h->type == PERF_RECORD_EXIT)
         return target_end(vc, pid, err);
-    struct vm_target *t = h->type == PERF_RECORD_MMAP2 ? target_find(vc, pid) : NULL;
-    if (t && h->size > sizeof(*h) + MMAP2_PROT + 8 && body[MMAP2_PROT + 8] == '/')
+    struct vm_target *t = target_find(vc, pid);
+    if (t)
         vm_target_mapped(t);
     return 0;
 }
 
+/* Those that say which processes there are, and of what files. */
+static bool is_looked_at(const struct perf_event_header *h)
+{
+    enum { MMAP2_PROT = 8 + 3 * 8 + 24 };
+    const uint8_t *body = (const uint8_t *)(h + 1);
+    if (h->size < sizeof(*h) + 16)
+        return false;
+    switch (h->type) {
+    case PERF_RECORD_COMM:
+        return h->misc & PERF_RECORD_MISC_COMM_EXEC;
+    case PERF_RECORD_FORK:
+        return load_u32(body, false) != load_u32(body + 4, false);
+    case PERF_RECORD_EXIT:
+        return load_u32(body, false) == load_u32(body + 8, false);
+    case PERF_RECORD_MMAP2:
+        return h->size > sizeof(*h) + MMAP2_PROT + 8 && body[MMAP2_PROT + 8] == '/';
+    default:
+        return false;
+    }
+}
+
+static int record(void *context, struct capture *c, const struct perf_event_header *h,
+                  struct error *err)
+{
+    struct vm_capture *vc = context;
+    (void)c;
+    return is_looked_at(h) ? aside_record(vc->aside, h, err) : 0;
+}
+
 /* ---- passes -------------------------------------------------------------------------------- */
 
-static int tick(void *context, struct capture *c, struct error *err)
+/* In the thread. */
+static int look_again(void *context, struct error *err)
 {
     struct vm_capture *vc = context;
     uint64_t now = monotonic();
+    vc->behind = false; /* the queue is empty */
     bool young = now - vc->last_new < NEW, pass = now - vc->last_pass >= PASS;
-    vc->capture = c;
     table_foreach(slot, &vc->targets)
     {
         struct vm_target *t = slot->value;
@@ -405,25 +463,35 @@ static int tick(void *context, struct capture *c, struct error *err)
     if (pass && js_targets_pass(vc->js, BUDGET / 2, err) < 0)
         return -1;
     if (pass)
-        vc->last_pass = now;
-    vc->hooks.interval_ms = young ? SOON : SETTLED;
+        vc->last_pass = monotonic(); /* a pass that has taken long is followed by as long a pause */
+    atomic_store(&vc->young, young);
     return 0;
+}
+
+static int tick(void *context, struct capture *c, struct error *err)
+{
+    struct vm_capture *vc = context;
+    (void)c;
+    vc->hooks.interval_ms = atomic_load(&vc->young) ? SOON : SETTLED;
+    return aside_kick(vc->aside, err) < 0 ? -1 : write_log(vc, err);
 }
 
 /* Everything known is read once more, and told. */
 static int ending(void *context, struct capture *c, struct error *err)
 {
     struct vm_capture *vc = context;
-    vc->capture = c;
+    (void)c;
+    if (aside_wait(vc->aside, err) < 0)
+        return -1;
     table_foreach(slot, &vc->targets)
     {
         struct vm_target *t = slot->value;
         if (vm_target_pass(t, SIZE_MAX, err) < 0 || vm_target_flush(t, err) < 0)
             return -1;
     }
-    if (js_targets_pass(vc->js, SIZE_MAX, err) < 0)
+    if (js_targets_pass(vc->js, SIZE_MAX, err) < 0 || js_targets_flush(vc->js, err) < 0)
         return -1;
-    return js_targets_flush(vc->js, err);
+    return write_log(vc, err);
 }
 
 /* What the copier could not do, for the user. */
@@ -467,6 +535,14 @@ static void say_log(struct vm_capture *vc)
              (unsigned long long)s.log_contents, (unsigned long long)s.log_marks,
              (unsigned long long)s.log_bytes);
     say(vc, true, line);
+    uint64_t dropped = aside_dropped(vc->aside);
+    if (dropped + vc->late) {
+        snprintf(line, sizeof(line),
+                 "%llu samples came too late to be looked at while their process ran (%llu of them "
+                 "found the queue full): some of their functions may have no names",
+                 (unsigned long long)(dropped + vc->late), (unsigned long long)dropped);
+        say(vc, false, line);
+    }
     if (!s.refused)
         return;
     snprintf(line, sizeof(line),
@@ -514,6 +590,10 @@ struct vm_capture *vm_capture_create(const struct vm_capture_options *options, v
                                        .record = record,
                                        .tick = tick,
                                        .finish = finish};
+    const struct aside_work work = {
+        .sample = look_at_sample, .record = look_at_record, .tick = look_again, .context = vc};
+    vc->aside = aside_create(&work);
+    atomic_init(&vc->young, true);
     struct vm_tools *t = &vc->tools;
     t->sink = (struct object_sink){.write = log_write, .now = log_now, .context = vc};
     t->scan = vmscan_create();
@@ -523,7 +603,7 @@ struct vm_capture *vm_capture_create(const struct vm_capture_options *options, v
     t->names = t->guests ? luajit_names_create(t->guests) : NULL;
     if (t->dsos && t->unwinder)
         vc->js = js_targets_create(t->dsos, t->unwinder, &t->sink);
-    if (t->scan && t->dsos && t->unwinder && t->names && vc->js)
+    if (vc->aside && t->scan && t->dsos && t->unwinder && t->names && vc->js)
         return vc;
     vm_capture_free(vc);
     return NULL;
@@ -538,6 +618,7 @@ void vm_capture_free(struct vm_capture *vc)
 {
     if (!vc)
         return;
+    aside_free(vc->aside);
     table_foreach(slot, &vc->targets) vm_target_free(slot->value);
     table_free(&vc->targets);
     vec_foreach (c, &vc->cpus)

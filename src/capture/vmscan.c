@@ -355,7 +355,7 @@ struct vmscan_job {
 enum {
     PAGE = 4096,
     OVERLAP = 2 * PAGE, /* a dispatch table is shorter: none is missed between two pieces */
-    PIECE = 2 << 20,    /* of a range that is looked at in one go */
+    PIECE = 256 << 10,  /* of a range that is looked at in one go */
     PAGEMAP_AT_ONCE = 512,
 };
 

@@ -22,6 +22,7 @@ enum {
     PROBE = MS,                /* between walks that look for a VM that is not known */
     WITHOUT_VM = 2000,         /* ms that a LuaJIT may be without a VM before scans become seldom */
     MAX_FRAMES = 4096,         /* of a live walk */
+    LATE = 1000 * MS,          /* after which a walk of a sample reads no more */
     READS_FIRST = 1 << 14,     /* of memory, by the first walks */
     STACK_SLOTS_ABOVE = 256,   /* a Lua frame is not larger */
     STACK_BYTES_MAX = 1 << 20, /* of a Lua stack: LuaJIT's limit is half of it */
@@ -39,6 +40,7 @@ struct vm_target {
     vmscan_vm_list found;             /* by it */
     uint64_t next_scan, began, pause; /* ns; began: when a LuaJIT was seen first */
     uint64_t took;                    /* ns, by the search that is under way */
+    uint64_t step;                    /* bytes that it reads at once */
     bool mapped;                      /* something new is mapped since the last look */
     bool wanted;                      /* a walk met a LuaJIT's code without a VM that is known */
     bool failed;                      /* it cannot be read: the problem says why */
@@ -228,19 +230,23 @@ static int take_found(struct vm_target *t, bool ended, struct error *err)
  * expected: each ms without it is samples without Lua. */
 static int scan_step(struct vm_target *t, uint64_t now, struct error *err)
 {
-    enum { STEP = 4 << 20 };
+    enum { STEP = 4 << 20, STEP_LEAST = 64 << 10, STEP_NS = 10 * MS };
     if (!t->job) {
         t->stats.scans++;
         t->wanted = false;
         t->found.nr = 0;
         t->took = 0;
+        t->step = STEP;
         if (vmscan_begin(t->tools->scan, t->pid, &t->job, &t->problem) < 0) {
             t->failed = true;
             return t->problem.kind == ERROR_NO_MEMORY ? error_no_memory(err) : 0;
         }
     }
-    int more = vmscan_step(t->job, STEP, &t->found, err);
+    uint64_t began = monotonic();
+    int more = vmscan_step(t->job, t->step, &t->found, err);
     int changed = more < 0 ? -1 : take_found(t, more == 0, err);
+    if (monotonic() - began > STEP_NS && t->step > STEP_LEAST) /* each reading waits: samples do */
+        t->step /= 2;
     t->took += monotonic() - now;
     if (more > 0 && changed >= 0) {
         t->next_scan = now;
@@ -481,7 +487,7 @@ int vm_target_walk(struct vm_target *t, const struct sample *s, const struct vm_
     }
     layers[nr++] = session_memory(&t->place);
     struct heap_view heap =
-        heap_view_of(t->objects, s, registers.value[DWARF_RSP], reads_for_walk(t));
+        heap_view_of(t->objects, s, registers.value[DWARF_RSP], reads_for_walk(t), LATE);
     layers[nr++] = heap_view_layer(&heap);
     struct memory memory = sample_memory(s, registers.value[DWARF_RSP]);
     memory.layers = layers;

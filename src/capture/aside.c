@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The queue and the thread. See aside.h. */
+#include "capture/aside.h"
+
+#include "base/vec.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    QUEUE = 64 << 20,   /* bytes: a second of samples, later ones are not looked at anyway */
+    RESERVED = 4 << 20, /* of them for records that are no samples */
+    ENTRY_SAMPLE = 1,
+    ENTRY_RECORD = 2,
+    ENTRY_WRAP = 3, /* the next one stands at the queue's start */
+};
+
+/* In the queue, in front of what it is of. */
+struct entry {
+    uint32_t size; /* with this head, a multiple of 8 */
+    uint32_t kind;
+    struct sample sample; /* points behind the head */
+};
+
+/* Pieces, each a size_t and its bytes. The thread fills one of these while the recorder reads the
+ * other. No limit is needed: what a full queue and a tick make it write is bounded. */
+struct written {
+    uint8_t *at;
+    size_t nr, cap;
+};
+
+struct aside {
+    struct aside_work work;
+    pthread_t thread;
+    bool running; /* the thread exists; the recorder's */
+    uint8_t *queue;
+    struct written reading; /* the recorder's */
+    size_t read;
+
+    pthread_mutex_t lock; /* of all below, and of which part of the queue is whose */
+    pthread_cond_t more;  /* for the thread: entries, a tick, the end */
+    pthread_cond_t less;  /* for the recorder: room, or nothing left */
+    size_t head, tail;    /* offsets into the queue: written next, read next */
+    size_t used;          /* bytes between them */
+    bool tick, busy, quit, failed;
+    struct written writing;
+    uint64_t dropped;
+    struct error error;
+};
+
+/* ---- making -------------------------------------------------------------------------------- */
+
+struct aside *aside_create(const struct aside_work *work)
+{
+    struct aside *a = calloc(1, sizeof(*a));
+    if (!a)
+        return NULL;
+    a->queue = malloc(QUEUE); /* pages that are never used are never there */
+    a->work = *work;
+    if (!a->queue || pthread_mutex_init(&a->lock, NULL)) {
+        free(a->queue);
+        free(a);
+        return NULL;
+    }
+    pthread_cond_init(&a->more, NULL);
+    pthread_cond_init(&a->less, NULL);
+    return a;
+}
+
+void aside_free(struct aside *a)
+{
+    if (!a)
+        return;
+    pthread_mutex_lock(&a->lock);
+    a->quit = true;
+    pthread_cond_broadcast(&a->more);
+    pthread_cond_broadcast(&a->less);
+    pthread_mutex_unlock(&a->lock);
+    if (a->running)
+        pthread_join(a->thread, NULL);
+    pthread_cond_destroy(&a->more);
+    pthread_cond_destroy(&a->less);
+    pthread_mutex_destroy(&a->lock);
+    free(a->queue);
+    free(a->reading.at);
+    free(a->writing.at);
+    free(a);
+}
+
+/* ---- the thread ---------------------------------------------------------------------------- */
+
+/* The entry that was read is gone. With the lock. */
+static void entry_end(struct aside *a, size_t size)
+{
+    a->used -= size;
+    a->tail += size;
+    if (!a->used) /* from the start again: what is used often is in the caches */
+        a->head = a->tail = 0;
+    pthread_cond_broadcast(&a->less);
+}
+
+static int entry_work(const struct aside *a, const struct entry *e, struct error *err)
+{
+    if (e->kind == ENTRY_SAMPLE)
+        return a->work.sample(a->work.context, &e->sample, err);
+    return a->work.record(a->work.context, (const struct perf_event_header *)(e + 1), err);
+}
+
+/* The next thing to do: an entry, or (*tick) a tick. With the lock, which is given up while there
+ * is none. False: it is over. */
+static bool next_entry(struct aside *a, const struct entry **ret, bool *tick)
+{
+    *tick = false;
+    while (!a->quit && !a->used && !a->tick)
+        pthread_cond_wait(&a->more, &a->lock);
+    if (a->quit)
+        return false;
+    if (!a->used) {
+        a->tick = false;
+        *tick = true;
+        return true;
+    }
+    const struct entry *e = (const struct entry *)(a->queue + a->tail);
+    if (e->kind == ENTRY_WRAP) {
+        a->used -= QUEUE - a->tail;
+        a->tail = 0;
+        e = (const struct entry *)a->queue;
+    }
+    *ret = e;
+    return true;
+}
+
+static void *run(void *aside)
+{
+    struct aside *a = aside;
+    const struct entry *e = NULL;
+    struct error err = {0};
+    bool tick;
+    pthread_mutex_lock(&a->lock);
+    while (next_entry(a, &e, &tick)) {
+        bool failed = a->failed;
+        a->busy = true;
+        pthread_mutex_unlock(&a->lock);
+        if (!failed)
+            failed = (tick ? a->work.tick(a->work.context, &err) : entry_work(a, e, &err)) < 0;
+        pthread_mutex_lock(&a->lock);
+        a->busy = false;
+        if (failed && !a->failed) {
+            a->failed = true;
+            a->error = err;
+        }
+        if (tick)
+            pthread_cond_broadcast(&a->less);
+        else
+            entry_end(a, e->size);
+    }
+    pthread_mutex_unlock(&a->lock);
+    return NULL;
+}
+
+int aside_start(struct aside *a, struct error *err)
+{
+    sigset_t all, old;
+    if (a->running)
+        return 0;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int why = pthread_create(&a->thread, NULL, run, a);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    a->running = why == 0;
+    return why ? error_system(err, why, "a thread") : 0;
+}
+
+/* ---- putting in ---------------------------------------------------------------------------- */
+
+static int status(const struct aside *a, struct error *err)
+{
+    if (a->failed && err)
+        *err = a->error;
+    return a->failed ? -1 : 0;
+}
+
+/* Where an entry of that size may be written, `left` bytes staying free; NULL: no room. With the
+ * lock. An entry is written by the only one who puts any in, and seen when `used` says so. */
+static struct entry *entry_room(struct aside *a, size_t size, size_t left)
+{
+    size_t end = QUEUE - a->head, skipped = 0;
+    bool straight = a->head >= a->tail && (a->used < QUEUE);
+    if (straight && end < size + sizeof(struct entry))
+        skipped = end;
+    if (a->used + skipped + size + left > QUEUE)
+        return NULL;
+    if (skipped) {
+        ((struct entry *)(a->queue + a->head))->kind = ENTRY_WRAP;
+        a->used += skipped;
+        a->head = 0;
+    }
+    return (struct entry *)(a->queue + a->head);
+}
+
+/* It is filled. With the lock. */
+static void entry_put(struct aside *a, struct entry *e, size_t size)
+{
+    e->size = (uint32_t)size;
+    a->head += size;
+    a->used += size;
+}
+
+static size_t rounded(size_t size)
+{
+    return (size + 7) & ~(size_t)7;
+}
+
+static const uint8_t *put_bytes(uint8_t **to, const void *from, size_t size)
+{
+    const uint8_t *at = *to;
+    if (!from)
+        return NULL;
+    memcpy(*to, from, size);
+    *to += rounded(size);
+    return at;
+}
+
+/* What walks need; no call chain, no branches. */
+static void fill_sample(struct entry *e, const struct sample *s, size_t registers)
+{
+    uint8_t *to = (uint8_t *)(e + 1);
+    e->kind = ENTRY_SAMPLE;
+    e->sample = *s;
+    e->sample.callchain = e->sample.branches = e->sample.read = e->sample.intr_regs = NULL;
+    e->sample.nr_callchain = e->sample.nr_branches = e->sample.read_size = 0;
+    e->sample.stack_near = s->stack_dyn_size;
+    e->sample.stack_far = NULL;
+    e->sample.user_regs = put_bytes(&to, s->user_regs, registers);
+    e->sample.raw = put_bytes(&to, s->raw, s->raw_size);
+    e->sample.stack = put_bytes(&to, s->stack, s->stack_dyn_size);
+}
+
+int aside_sample(struct aside *a, const struct sample *s, struct error *err)
+{
+    size_t registers = 8 * (size_t)__builtin_popcountll(s->event->attr.sample_regs_user);
+    size_t size = sizeof(struct entry) + (s->user_regs ? registers : 0) +
+                  (s->raw ? rounded(s->raw_size) : 0) + (s->stack ? rounded(s->stack_dyn_size) : 0);
+    pthread_mutex_lock(&a->lock);
+    struct entry *e = entry_room(a, size, RESERVED);
+    a->dropped += !e;
+    if (e) {
+        fill_sample(e, s, registers);
+        entry_put(a, e, size);
+    }
+    int failed = status(a, err);
+    pthread_mutex_unlock(&a->lock);
+    return failed;
+}
+
+int aside_record(struct aside *a, const struct perf_event_header *record, struct error *err)
+{
+    struct entry *e;
+    size_t size = sizeof(*e) + rounded(record->size);
+    pthread_mutex_lock(&a->lock);
+    while (!(e = entry_room(a, size, 0)) && !a->failed) {
+        pthread_cond_signal(&a->more);
+        pthread_cond_wait(&a->less, &a->lock);
+    }
+    if (e) {
+        e->kind = ENTRY_RECORD;
+        memcpy(e + 1, record, record->size);
+        entry_put(a, e, size);
+    }
+    int failed = status(a, err);
+    pthread_mutex_unlock(&a->lock);
+    return failed;
+}
+
+int aside_kick(struct aside *a, struct error *err)
+{
+    pthread_mutex_lock(&a->lock);
+    a->tick = true;
+    pthread_cond_signal(&a->more);
+    int failed = status(a, err);
+    pthread_mutex_unlock(&a->lock);
+    return failed;
+}
+
+int aside_wait(struct aside *a, struct error *err)
+{
+    pthread_mutex_lock(&a->lock);
+    pthread_cond_signal(&a->more);
+    while (a->running && (a->used || a->tick || a->busy))
+        pthread_cond_wait(&a->less, &a->lock);
+    int failed = status(a, err);
+    pthread_mutex_unlock(&a->lock);
+    return failed;
+}
+
+uint64_t aside_dropped(struct aside *a)
+{
+    pthread_mutex_lock(&a->lock);
+    uint64_t nr = a->dropped;
+    pthread_mutex_unlock(&a->lock);
+    return nr;
+}
+
+/* ---- what the work writes ------------------------------------------------------------------ */
+
+int aside_write(struct aside *a, const void *bytes, size_t size, struct error *err)
+{
+    pthread_mutex_lock(&a->lock);
+    struct written *w = &a->writing;
+    bool ok = vec_reserve(w, w->nr + sizeof(size) + size);
+    if (ok) {
+        memcpy(w->at + w->nr, &size, sizeof(size));
+        memcpy(w->at + w->nr + sizeof(size), bytes, size);
+        w->nr += sizeof(size) + size;
+    }
+    pthread_mutex_unlock(&a->lock);
+    return ok ? 0 : error_no_memory(err);
+}
+
+bool aside_take(struct aside *a, const void **bytes, size_t *size)
+{
+    struct written *r = &a->reading;
+    if (a->read == r->nr) {
+        a->read = r->nr = 0;
+        pthread_mutex_lock(&a->lock);
+        struct written full = a->writing;
+        a->writing = *r;
+        *r = full;
+        pthread_mutex_unlock(&a->lock);
+    }
+    if (a->read == r->nr)
+        return false;
+    memcpy(size, r->at + a->read, sizeof(*size));
+    *bytes = r->at + a->read + sizeof(*size);
+    a->read += sizeof(*size) + *size;
+    return true;
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The recorder's queue and thread: what comes out, in which order, and what a slow reader costs. */
+#include "capture/aside.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { STACK = 40000, ROUNDS = 20000 };
+
+/* The work: it checks what it is given, writes a piece for each, and waits where it is told to. */
+struct seen {
+    struct aside *aside;
+    uint64_t next; /* time of the sample or record that must come now; samples may be left out */
+    uint64_t samples, records, ticks;
+    uint64_t fail_at;     /* 0: never */
+    pthread_mutex_t gate; /* held by the test: the work stands still */
+    atomic_bool inside;   /* it does */
+    const uint8_t *stack;
+};
+
+static void come_in(struct seen *s, uint64_t number)
+{
+    if (number < s->next) /* cmocka's assertions are for the test's own thread */
+        abort();
+    s->next = number + 1;
+    atomic_store(&s->inside, true);
+    pthread_mutex_lock(&s->gate);
+    pthread_mutex_unlock(&s->gate);
+    atomic_store(&s->inside, false);
+}
+
+static int take_sample(void *context, const struct sample *got, struct error *err)
+{
+    struct seen *s = context;
+    come_in(s, got->time);
+    s->samples++;
+    uint64_t register_0 = 0;
+    if (!sample_user_reg(got, 0, &register_0) || register_0 != got->time ||
+        got->stack_size != STACK || got->stack_near != got->stack_dyn_size ||
+        memcmp(got->stack, s->stack, got->stack_dyn_size) != 0 || got->raw_size != 5 ||
+        memcmp(got->raw, "hello", 5) != 0 || got->callchain)
+        abort();
+    if (s->fail_at && got->time >= s->fail_at)
+        return error_set(err, ERROR_FORMAT, "no more");
+    return aside_write(s->aside, &got->time, sizeof(got->time), err);
+}
+
+static int take_record(void *context, const struct perf_event_header *h, struct error *err)
+{
+    struct seen *s = context;
+    uint64_t number;
+    memcpy(&number, h + 1, sizeof(number));
+    come_in(s, number);
+    s->records++;
+    return aside_write(s->aside, &number, sizeof(number), err);
+}
+
+static int take_tick(void *context, struct error *err)
+{
+    struct seen *s = context;
+    (void)err;
+    s->ticks++;
+    return 0;
+}
+
+static void begin(struct seen *s)
+{
+    uint8_t *stack = malloc(STACK);
+    assert_non_null(stack);
+    for (size_t i = 0; i < STACK; i++)
+        stack[i] = (uint8_t)(i * 7 + i / 256);
+    *s = (struct seen){.stack = stack, .gate = PTHREAD_MUTEX_INITIALIZER};
+    const struct aside_work work = {take_sample, take_record, take_tick, s};
+    s->aside = aside_create(&work);
+    assert_non_null(s->aside);
+    assert_int_equal(aside_start(s->aside, NULL), 0);
+}
+
+static void end(struct seen *s)
+{
+    aside_free(s->aside);
+    free((uint8_t *)(uintptr_t)s->stack);
+}
+
+static int put_sample(struct seen *s, uint64_t number, uint64_t stack, struct error *err)
+{
+    static const struct perfdata_event event = {.attr = {.sample_regs_user = 1}};
+    const struct sample sample = {.event = &event,
+                                  .time = number,
+                                  .callchain = s->stack,
+                                  .nr_callchain = 1,
+                                  .user_abi = PERF_SAMPLE_REGS_ABI_64,
+                                  .user_regs = (const uint8_t *)&number,
+                                  .raw = (const uint8_t *)"hello",
+                                  .raw_size = 5,
+                                  .stack = s->stack,
+                                  .stack_size = STACK,
+                                  .stack_dyn_size = stack};
+    return aside_sample(s->aside, &sample, err);
+}
+
+static int put_record(struct seen *s, uint64_t number, struct error *err)
+{
+    struct {
+        struct perf_event_header header;
+        uint64_t number;
+        uint32_t odd;
+    } r = {.header = {.size = 20}, .number = number};
+    return aside_record(s->aside, &r.header, err);
+}
+
+static uint64_t take_written(struct seen *s, uint64_t *last)
+{
+    const void *bytes;
+    size_t size;
+    uint64_t nr = 0, number;
+    for (; aside_take(s->aside, &bytes, &size); nr++) {
+        assert_int_equal(size, sizeof(number));
+        memcpy(&number, bytes, size);
+        assert_true(number > *last);
+        *last = number;
+    }
+    return nr;
+}
+
+/* Records of all sizes go round the queue many times; each that was not counted as dropped comes
+ * out, in order, and so does what was written. */
+static void what_goes_in_comes_out(void **state)
+{
+    (void)state;
+    struct seen s;
+    uint64_t put = 0, written = 0, last = 0;
+    begin(&s);
+    for (uint64_t i = 1; i <= ROUNDS; i++) {
+        bool is_record = i % 5 == 0;
+        assert_int_equal(
+            is_record ? put_record(&s, i, NULL) : put_sample(&s, i, i * 977 % STACK, NULL), 0);
+        put += !is_record;
+        if (i % 64)
+            continue;
+        assert_int_equal(aside_kick(s.aside, NULL), 0);
+        written += take_written(&s, &last);
+    }
+    assert_int_equal(aside_wait(s.aside, NULL), 0);
+    written += take_written(&s, &last);
+    assert_int_equal(s.records, ROUNDS / 5);
+    assert_int_equal(s.samples + aside_dropped(s.aside), put);
+    assert_int_equal(written, s.samples + s.records);
+    assert_true(s.ticks > 0 && s.ticks <= ROUNDS / 64);
+    end(&s);
+}
+
+/* While the work stands still samples are dropped and counted, records find room; nobody waits. */
+static void a_full_queue_drops_samples_only(void **state)
+{
+    (void)state;
+    struct seen s;
+    uint64_t i = 1, last = 0;
+    begin(&s);
+    pthread_mutex_lock(&s.gate);
+    for (; !aside_dropped(s.aside); i++) {
+        assert_int_equal(put_sample(&s, i, STACK, NULL), 0);
+        assert_true(i < 10000); /* the queue is bounded */
+    }
+    for (unsigned nr = 0; nr < 1000; nr++)
+        assert_int_equal(put_record(&s, i++, NULL), 0);
+    assert_int_equal(put_sample(&s, i, STACK, NULL), 0);
+    assert_int_equal(aside_dropped(s.aside), 2);
+    pthread_mutex_unlock(&s.gate);
+    assert_int_equal(aside_wait(s.aside, NULL), 0);
+    assert_int_equal(s.records, 1000);
+    assert_int_equal(s.samples + s.records, i - 2);
+    assert_int_equal(take_written(&s, &last), i - 2);
+    assert_int_equal(put_sample(&s, i, STACK, NULL), 0); /* there is room again */
+    assert_int_equal(aside_wait(s.aside, NULL), 0);
+    assert_int_equal(aside_dropped(s.aside), 2);
+    end(&s);
+}
+
+static void a_failure_is_told(void **state)
+{
+    (void)state;
+    struct seen s;
+    struct error err = {0};
+    begin(&s);
+    s.fail_at = 3;
+    for (uint64_t i = 1; i < 100; i++)
+        (void)put_sample(&s, i, 100, &err);
+    assert_int_equal(aside_wait(s.aside, &err), -1);
+    assert_string_equal(err.text, "no more");
+    assert_int_equal(s.samples, 3);
+    assert_int_equal(put_record(&s, 200, &err), -1);
+    assert_int_equal(aside_kick(s.aside, &err), -1);
+    end(&s);
+}
+
+/* Ended while it works and much waits. */
+static void the_end_waits_for_nothing(void **state)
+{
+    (void)state;
+    struct seen s;
+    begin(&s);
+    pthread_mutex_lock(&s.gate);
+    for (uint64_t i = 1; i < 100; i++)
+        assert_int_equal(put_sample(&s, i, 100, NULL), 0);
+    assert_int_equal(aside_kick(s.aside, NULL), 0);
+    while (!atomic_load(&s.inside))
+        sched_yield();
+    pthread_mutex_unlock(&s.gate);
+    end(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_goes_in_comes_out),
+        cmocka_unit_test(a_full_queue_drops_samples_only),
+        cmocka_unit_test(a_failure_is_told),
+        cmocka_unit_test(the_end_waits_for_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
