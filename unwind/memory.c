@@ -34,3 +34,35 @@ bool memory_read_layers(const struct memory *m, uint64_t address, void *to, size
     }
     return false;
 }
+
+bool memory_read_instant(const struct memory *m, uint64_t address, void *to, size_t size)
+{
+    uint64_t at = address - m->stack_start;
+    if (size > UINT64_MAX - address)
+        return false;
+    if (at < m->stack_size && m->stack_size - at >= size) {
+        memcpy(to, m->stack + at, size);
+        return true;
+    }
+    if (read_stack(m, address, to, size))
+        return true;
+    for (size_t i = 0; i < m->nr_layers; i++) {
+        const struct memory_layer *layer = &m->layers[i];
+        enum provenance source = PROVENANCE_EXACT;
+        if (layer->instant && layer->read(layer->context, address, to, size, m->time, &source))
+            return source == PROVENANCE_EXACT;
+    }
+    return false;
+}
+
+struct memory_proof memory_prove(const struct memory *m, uint64_t address, size_t size,
+                                 const struct memory_compare *compare, enum provenance read)
+{
+    for (size_t i = 0; i < m->nr_layers && size <= UINT64_MAX - address; i++) {
+        const struct memory_layer *layer = &m->layers[i];
+        struct memory_proof proof;
+        if (layer->prove && layer->prove(layer->context, address, size, m->time, compare, &proof))
+            return proof;
+    }
+    return (struct memory_proof){.provenance = read};
+}

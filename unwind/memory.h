@@ -14,6 +14,20 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Do `size` bytes that stood at `address` at another time say the same as those that were read?
+ * What is of no matter to whoever asks need not be equal. */
+struct memory_compare {
+    bool (*same)(const void *context, uint64_t address, const uint8_t *bytes, size_t size);
+    const void *context;
+};
+
+/* How far what was read is proven. */
+struct memory_proof {
+    enum provenance provenance;
+    bool another; /* what says something else stood there shortly before or after: then this is not
+                     exact, however often it was read */
+};
+
 /* A source of bytes. `read` copies exactly `size` bytes that stood at `address` at `time`
  * (ns of the recording's clock), sets the provenance, and returns true; false: not recorded. */
 struct memory_layer {
@@ -21,6 +35,12 @@ struct memory_layer {
                  enum provenance *provenance);
     void *context;
     bool keeps_span; /* it narrows the span of the memory that it is asked for, by itself */
+    bool instant;    /* all of it came with the sample: nothing can have stood there but this */
+    /* What is known to have stood there around that time: how far does it prove that what stood
+     * there at `time` was the same as what is read for it? false: nothing is known. NULL: what
+     * `read` says is all there is to say. */
+    bool (*prove)(void *context, uint64_t address, size_t size, uint64_t time,
+                  const struct memory_compare *compare, struct memory_proof *ret);
 };
 
 /* Times between which readings give the same; empty: from > to. */
@@ -68,6 +88,14 @@ static inline bool memory_read(const struct memory *m, uint64_t address, void *t
     }
     return memory_read_layers(m, address, to, size, provenance);
 }
+
+/* Read what came with the sample itself; false: that has not all of it. */
+bool memory_read_instant(const struct memory *m, uint64_t address, void *to, size_t size);
+
+/* How far what was read at an address is proven. `read`: what the reading said; what is known
+ * better replaces it. */
+struct memory_proof memory_prove(const struct memory *m, uint64_t address, size_t size,
+                                 const struct memory_compare *compare, enum provenance read);
 
 static inline bool memory_read_u64(const struct memory *m, uint64_t address, uint64_t *to,
                                    enum provenance *provenance)

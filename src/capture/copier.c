@@ -333,6 +333,10 @@ static struct vmstack_vm describe(const struct vmscan_vm *from)
     vm.func_pc = offset(l->func_pc);
     vm.proto_size = at_most(l->proto_size, VMSTACK_STATE);
     vm.proto_chunkname = offset(l->proto_chunkname);
+    vm.proto_sizebc = offset(l->proto_sizebc);
+    vm.proto_numline = offset(l->proto_numline);
+    vm.proto_lineinfo = offset(l->proto_lineinfo);
+    vm.frame_pc = offset(l->frame_pc);
     vm.str_size = at_most(l->str_size, VMSTACK_STATE);
     vm.stubs = offset(l->exitstubgroup);
     return vm;

@@ -60,6 +60,13 @@ struct task_struct {
 
 /* ---- maps ------------------------------------------------------------------------------------ */
 
+/* The lines of a function's instructions. */
+struct lines {
+    uint64_t code, at; /* addresses of the first instruction, and of the second one's line */
+    uint32_t sizebc;   /* 0: none, or copied already */
+    uint32_t width;    /* bytes of a line */
+};
+
 /* Where a cpu's interrupt works. The functions below that are not inlined are verified by
  * themselves, with nothing known of their arguments: so they take numbers, and find this. */
 struct scratch {
@@ -71,11 +78,15 @@ struct scratch {
     uint32_t bad;           /* VMs whose words could not be read */
     uint32_t nr;            /* place of the VM that is being copied */
     uint64_t jit_base, rdx; /* what else may be a base of the state being copied; 0: nothing */
+    uint64_t rbx, save_pc;  /* what may be the PC of its newest frame */
     struct vmstack_vm vm;   /* that is being looked at */
-    uint64_t functions[4];  /* copied last: recursion names the same over and over */
-    uint64_t calls[2];      /* likewise */
-    uint64_t chunk;         /* likewise: the string that names it */
-    uint32_t nr_functions;  /* copied of this state */
+    uint64_t functions[VMSTACK_RECENT]; /* copied last: recursion names the same over and over */
+    struct lines lines[VMSTACK_RECENT]; /* of them */
+    uint64_t pcs[VMSTACK_RECENT];       /* met last, of functions that were not met yet */
+    uint32_t nr_pcs;
+    uint64_t calls[2];     /* likewise */
+    uint64_t chunk;        /* likewise: the string that names it */
+    uint32_t nr_functions; /* copied of this state */
     uint32_t nr_calls;
     uint8_t payload[VMEVENT_MAX];
     uint8_t room[VMSTACK_BYTES + 64]; /* so that a copy's bounds are plain to the verifier */
@@ -240,6 +251,7 @@ enum {
     TAG_FUNCTION = 0x1fff7, /* of a slot in a GC64 build: ~8 */
     TAGS = 0xfff00000,      /* upper halves from here up are tags in other builds */
     GCT_FUNCTION = 8,
+    LINK_CONT = 2, /* low bits of the link of a metamethod's frame */
 };
 
 /* Could the slot name a function: by its tag in a GC64 build; in others, where a frame's slot has a
@@ -251,14 +263,50 @@ static __always_inline int may_be_function(const struct vmstack_vm *vm, uint64_t
     return (uint32_t)slot && !(slot & 7) && slot >> 32 && slot >> 32 < TAGS;
 }
 
-/* What tells a Lua function's prototype from any other that may stand there later: its head, and
- * that of its chunk's name. */
+/* The line of the instruction before `pc`, if it is one of the function's. 1: it is. (A function
+ * made anew may have the same head at the same place, and other lines.) */
+static __always_inline int copy_line(const struct lines *l, uint64_t pc, uint32_t level)
+{
+    uint64_t n = (pc - l->code) / 4 - 2;
+    if (pc < l->code + 8 || n + 1 >= l->sizebc)
+        return 0;
+    copy(l->at + n * l->width, l->width, VMENTRY_BYTES | level << 16);
+    return 1;
+}
+
+/* A function's lines: all if they are few, else those of the instructions that were met. */
+static __always_inline void copy_lines(struct scratch *s, struct lines *l, uint64_t proto,
+                                       uint32_t level)
+{
+    const struct vmstack_vm *vm = &s->vm;
+    uint32_t sizebc = 0, numline = 0;
+    uint64_t at = read_ref(proto + vm->proto_lineinfo, vm->flags);
+    if (!at || !vm->proto_numline)
+        return;
+    bpf_probe_read_user(&sizebc, sizeof(sizebc), (const void *)(proto + vm->proto_sizebc));
+    bpf_probe_read_user(&numline, sizeof(numline), (const void *)(proto + vm->proto_numline));
+    uint32_t width = numline < 1 << 8 ? 1 : numline < 1 << 16 ? 2 : 4;
+    uint64_t size = ((uint64_t)sizebc - 1) * width;
+    if (size <= VMSTACK_LINES) {
+        copy(at, size, VMENTRY_BYTES | level << 16);
+        return;
+    }
+    *l = (struct lines){.code = proto + vm->proto_size, .at = at, .sizebc = sizebc, .width = width};
+    for (int i = 0; i < VMSTACK_RECENT; i++)
+        if (s->pcs[i] && copy_line(l, s->pcs[i], level))
+            s->pcs[i] = 0;
+}
+
+/* What tells a Lua function's prototype from any other that may stand there later: its head, that
+ * of its chunk's name, and lines. */
 __noinline int copy_proto(uint64_t function, uint32_t level)
 {
     struct scratch *s = scratch_get();
     uint8_t ffid = 1;
     if (!s)
         return 0;
+    struct lines *lines = &s->lines[(s->nr_functions - 1) & (VMSTACK_RECENT - 1)];
+    lines->sizebc = 0;
     const struct vmstack_vm *vm = &s->vm;
     bpf_probe_read_user(&ffid, sizeof(ffid), (const void *)(function + vm->func_ffid));
     if (ffid) /* in C */
@@ -270,7 +318,18 @@ __noinline int copy_proto(uint64_t function, uint32_t level)
     if (chunk != s->chunk)
         copy(chunk, vm->str_size, VMENTRY_HEAD | level << 16);
     s->chunk = chunk;
+    copy_lines(s, lines, proto, level);
     return 0;
+}
+
+/* An instruction executes, the one before `pc`: of a function that was met, or is still to be. */
+static __always_inline void note_pc(struct scratch *s, uint64_t pc, uint32_t level)
+{
+    int met = 0;
+    for (int i = 0; i < VMSTACK_RECENT; i++)
+        met |= copy_line(&s->lines[i], pc, level);
+    if (!met)
+        s->pcs[s->nr_pcs++ & (VMSTACK_RECENT - 1)] = pc;
 }
 
 /* The instruction that called a frame, of whose header `link` is: it tells where the caller's frame
@@ -283,6 +342,7 @@ __noinline int copy_call(uint64_t link, uint32_t level)
     if (link == s->calls[0] || link == s->calls[1])
         return 0;
     s->calls[s->nr_calls++ & 1] = link;
+    note_pc(s, link, level);
     return copy(link - 4, 4, VMENTRY_BYTES | level << 16);
 }
 
@@ -303,7 +363,7 @@ __noinline int copy_function(uint64_t slot, uint32_t level)
         if (type != GCT_FUNCTION)
             return 0;
     }
-    s->functions[s->nr_functions++ & 3] = function;
+    s->functions[s->nr_functions++ & (VMSTACK_RECENT - 1)] = function;
     if (copy(function, s->vm.function_size, VMENTRY_FUNCTION | level << 16) == COPY_FULL)
         return 1;
     copy_proto(function, level);
@@ -318,7 +378,13 @@ __noinline int copy_functions(uint32_t at, uint32_t nr, uint32_t level, uint32_t
     struct scratch *s = scratch_get();
     if (!s)
         return 0;
-    s->functions[0] = s->functions[1] = s->functions[2] = s->functions[3] = 0;
+    for (int i = 0; i < VMSTACK_RECENT; i++) {
+        s->functions[i] = s->pcs[i] = 0;
+        s->lines[i].sizebc = 0;
+    }
+    s->pcs[0] = level == 0 ? s->rbx : 0;
+    s->pcs[1] = s->save_pc;
+    s->nr_pcs = 2;
     s->calls[0] = s->calls[1] = 0;
     s->nr_calls = 0;
     s->nr_functions = upward ? VMSTACK_FUNCTIONS - VMSTACK_UPWARD : 0;
@@ -332,7 +398,13 @@ __noinline int copy_functions(uint32_t at, uint32_t nr, uint32_t level, uint32_t
         if (!may_be_function(&s->vm, value))
             continue;
         uint64_t next = *(uint64_t *)(s->payload + slot + 8);
-        copy_call(s->vm.flags & VMSTACK_GC64 ? next : value >> 32, level);
+        uint64_t link = s->vm.flags & VMSTACK_GC64 ? next : value >> 32;
+        if ((link & 7) == LINK_CONT && slot >= 8) { /* a metamethod's: where it goes on is below */
+            link = *(uint64_t *)(s->payload + slot - 8);
+            if (!(s->vm.flags & VMSTACK_GC64))
+                link >>= 32;
+        }
+        copy_call(link, level);
         if (copy_function(value, level))
             break;
     }
@@ -347,6 +419,8 @@ __noinline int copy_state(uint64_t L, uint32_t level)
     uint32_t what = VMENTRY_STACK | level << 16;
     if (!s || copy(L, s->vm.L_size, VMENTRY_STATE | level << 16) || stack_span(s, L, &span))
         return -1;
+    uint64_t cframe = read_u64(L + s->vm.L_cframe) & ~3ull;
+    s->save_pc = read_ref(cframe + s->vm.frame_pc, s->vm.flags);
     uint64_t room = VMEVENT_MAX - 512;
     room = s->size < room ? room - s->size : 0;
     if (room > VMSTACK_BYTES)
@@ -429,7 +503,7 @@ __noinline int copy_outer(uint64_t L)
             head_of(s)->flags |= L ? VMEVENT_MORE_LEVELS : VMEVENT_BROKEN_LINKS;
             break;
         }
-        s->jit_base = s->rdx = 0;
+        s->jit_base = s->rdx = s->rbx = 0;
         copy_state(L, level);
     }
     return 0;
@@ -565,8 +639,16 @@ __noinline int find_lowest(uint32_t nr, uint64_t from)
     return 0;
 }
 
+/* A thread as the interrupt met it. */
+struct here {
+    uint32_t pid, tid, parent;
+    uint32_t process; /* whose VMs it has: its own, or the parent's */
+    uint64_t ip, sp, bx, dx, end;
+    uint32_t flags, reason;
+};
+
 static __always_inline uint32_t copy_vms(struct scratch *s, const struct vmstack_process *p,
-                                         uint64_t rdx)
+                                         const struct here *h)
 {
     uint64_t from = 1;
     uint32_t nr = 0;
@@ -578,7 +660,8 @@ static __always_inline uint32_t copy_vms(struct scratch *s, const struct vmstack
         from = s->cframe[best] + 1;
         s->vm = p->vms[best];
         s->nr = nr;
-        s->rdx = nr ? 0 : rdx;
+        s->rdx = nr ? 0 : h->dx;
+        s->rbx = nr ? 0 : h->bx;
         copy_vm(s->state[best]);
     }
     return nr;
@@ -607,14 +690,6 @@ __noinline int copy_native(uint64_t sp, uint64_t end)
 }
 
 /* ---- the program ----------------------------------------------------------------------------- */
-
-/* A thread as the interrupt met it. */
-struct here {
-    uint32_t pid, tid, parent;
-    uint32_t process; /* whose VMs it has: its own, or the parent's */
-    uint64_t ip, sp, dx, end;
-    uint32_t flags, reason;
-};
 
 static __always_inline int who(struct here *h)
 {
@@ -662,7 +737,7 @@ static __always_inline uint32_t fill(struct scratch *s, const struct vmstack_pro
     if (!p->nr)
         return VMEVENT_NO_VM;
     find_candidates(h->sp, h->end);
-    if (copy_vms(s, p, h->dx)) {
+    if (copy_vms(s, p, h)) {
         copy_native(h->sp, h->end);
         return VMEVENT_MATCHED;
     }
@@ -728,6 +803,7 @@ static __always_inline int user_mode(struct bpf_perf_event_data *ctx, struct her
         return 0;
     h->ip = ctx->regs.rip;
     h->sp = ctx->regs.rsp;
+    h->bx = ctx->regs.rbx;
     h->dx = ctx->regs.rdx;
     h->end = h->sp + STACK_MAX;
     return 1;
@@ -759,6 +835,7 @@ int vmstack_task(struct bpf_perf_event_data *ctx)
         struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
         h.ip = regs->rip;
         h.sp = regs->rsp;
+        h.bx = regs->rbx;
         h.dx = regs->rdx; /* an interrupt saved it, a system call leaves it */
         h.flags = VMEVENT_KERNEL_MODE;
     }

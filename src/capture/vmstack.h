@@ -26,6 +26,9 @@ enum {
     VMSTACK_UPWARD = 16,       /* functions there */
     VMSTACK_FUNCTIONS = 48,    /* functions of one stack that are copied */
     VMSTACK_CALLS = 96,        /* and calls */
+    VMSTACK_LINES = 64,        /* bytes of a prototype's lines that are copied whole; of more, those
+                                  of the instructions that execute */
+    VMSTACK_RECENT = 4,        /* functions, and instructions, that are met side by side */
     VMSTACK_NATIVE = 64 << 10, /* of the native stack that is looked through for missing pages */
     VMSTACK_PROCESSES = 1024,
 };
@@ -53,9 +56,11 @@ struct vmstack_vm {
     uint16_t function_size; /* of a GCfunc: up to the C function, or its pc */
     uint16_t gct;           /* type byte of any object */
     uint16_t func_ffid, func_pc;
-    uint16_t proto_size, proto_chunkname; /* of a GCproto: its head */
-    uint16_t str_size;                    /* of a GCstr: its head */
-    uint16_t stubs;                       /* exit stub groups: VMSTACK_STUBS bytes */
+    uint16_t proto_size, proto_chunkname;                 /* of a GCproto: its head */
+    uint16_t proto_sizebc, proto_numline, proto_lineinfo; /* numline 0: not known */
+    uint16_t frame_pc;                                    /* SAVE_PC in the C frame */
+    uint16_t str_size;                                    /* of a GCstr: its head */
+    uint16_t stubs; /* exit stub groups: VMSTACK_STUBS bytes */
 };
 
 struct vmstack_process {

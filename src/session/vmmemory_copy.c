@@ -51,9 +51,10 @@ bool vm_copy_open(struct vm_copy *copy, const uint8_t *payload, size_t size, uin
     return got >= 0;
 }
 
-/* The entry that has most to say from `address` on: how many bytes, and where. Entries overlap
- * only where something is told twice: a few steps back are enough. */
-static uint64_t longest(const struct vm_copy *copy, uint64_t address, const uint8_t **ret)
+/* The entry that has most to say from `address` on, or all that is wanted: how many bytes, and
+ * where. Entries overlap only where something is told twice: a few steps back are enough. */
+static uint64_t longest(const struct vm_copy *copy, uint64_t address, uint64_t want,
+                        const uint8_t **ret)
 {
     enum { BACK = 4 };
     uint64_t most = 0;
@@ -65,7 +66,7 @@ static uint64_t longest(const struct vm_copy *copy, uint64_t address, const uint
         else
             high = mid;
     }
-    for (uint32_t i = 0; i < BACK && low; i++) {
+    for (uint32_t i = 0; i < BACK && low && most < want; i++) {
         const struct vm_copy_entry *e = &copy->entries[--low];
         uint64_t into = address - e->address;
         if (into >= e->length || e->length - into <= most)
@@ -84,7 +85,7 @@ static bool copy_read(void *context, uint64_t address, void *to, size_t size, ui
     (void)time;
     while (size) {
         const uint8_t *bytes = NULL;
-        uint64_t there = longest(context, address, &bytes);
+        uint64_t there = longest(context, address, size, &bytes);
         size_t part = there < size ? (size_t)there : size;
         if (!part)
             return false;
@@ -99,5 +100,6 @@ static bool copy_read(void *context, uint64_t address, void *to, size_t size, ui
 
 struct memory_layer vm_copy_layer(const struct vm_copy *copy)
 {
-    return (struct memory_layer){.read = copy_read, .context = (void *)(uintptr_t)copy};
+    return (struct memory_layer){
+        .read = copy_read, .context = (void *)(uintptr_t)copy, .instant = true};
 }

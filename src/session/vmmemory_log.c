@@ -797,10 +797,102 @@ static bool log_read(void *context, uint64_t address, void *to, size_t size, uin
     return true;
 }
 
+/* ---- proof --------------------------------------------------------------------------------- */
+
+/* A piece of what is asked to be proven, and by what. */
+struct proof {
+    const struct vmlog *log;
+    const struct memory_compare *compare;
+    uint64_t address, size, time;
+};
+
+static bool says_same(const struct proof *p, const struct version *v)
+{
+    return from_on(v, p->address) >= p->size &&
+           p->compare->same(p->compare->context, p->address, bytes_at(p->log, v, p->address),
+                            p->size);
+}
+
+/* Did another content stand in this version's range shortly before or after? Then it may have stood
+ * there in between, too, however often this one was read: a program that makes the same two things
+ * in turn does so. Versions of a range follow each other in time. */
+static bool had_another(const struct proof *p, const struct version *v, int step)
+{
+    enum { LOOK = 16, COMPARE = 4 };
+    const uint64_t SHORTLY = 1000000000; /* ns */
+    const struct version *first = p->log->versions.at, *end = first + p->log->versions.nr;
+    const struct version *u = v;
+    for (unsigned i = 0, compared = 0; i < LOOK && compared < COMPARE; i++) {
+        if ((step < 0 && u == first) || (step > 0 && u + 1 == end))
+            return false;
+        u += step;
+        if (u->address != v->address || u->life != v->life)
+            return false;
+        if (u->length != v->length)
+            continue;
+        if (u->last_after + SHORTLY < p->time || u->first_before > p->time + SHORTLY)
+            return false;
+        if (!says_same(p, u))
+            return true;
+        compared++;
+    }
+    return false;
+}
+
+static struct memory_proof prove_piece(const struct proof *p, uint32_t pid, const struct found *f,
+                                       const struct version *v)
+{
+    struct memory_proof ret = {.provenance = PROVENANCE_EXACT};
+    bool both = f->after && f->before && from_on(f->before, p->address) >= p->size;
+    bool equal = both && says_same(p, f->before);
+    if (f->around || is_moving(v))
+        ret.provenance = around_provenance(v);
+    else if (!equal)
+        ret.provenance =
+            one_sided(p->log, pid, f->object && says_same(p, f->object) ? f->object : v,
+                      f->after != NULL, p->time);
+    ret.another = (!f->around && both && !equal) || had_another(p, v, -1) || had_another(p, v, 1);
+    if (ret.another && ret.provenance == PROVENANCE_EXACT)
+        ret.provenance = PROVENANCE_IMAGE;
+    return ret;
+}
+
+/* As log_read, but by what matters of the bytes to whoever asks. A parent's are not proven to be a
+ * child's still: false. */
+static bool log_prove(void *context, uint64_t address, size_t size, uint64_t time,
+                      const struct memory_compare *compare, struct memory_proof *ret)
+{
+    const struct vmlog_view *view = context;
+    const struct vmlog *log = view->log;
+    uint32_t life = life_at(log, view->pid, time);
+    *ret = (struct memory_proof){.provenance = PROVENANCE_EXACT};
+    if (log->order == VMLOG_APART || !life)
+        return false;
+    span_narrow(view->span, NULL); /* other versions count, too */
+    while (size) {
+        const struct life *l = &log->lives.at[life - 1];
+        struct found f = find(log, l, address, time);
+        const struct version *v = f.around ? f.around : f.after ? f.after : f.before;
+        if (!v)
+            return false;
+        uint64_t part = from_on(v, address) < size ? from_on(v, address) : size;
+        const struct proof p = {log, compare, address, part, time};
+        struct memory_proof piece = prove_piece(&p, l->pid, &f, v);
+        ret->another |= piece.another;
+        if (piece.provenance > ret->provenance)
+            ret->provenance = piece.provenance;
+        address += part;
+        size -= part;
+    }
+    return true;
+}
+
 struct memory_layer vmlog_layer(const struct vmlog_view *view)
 {
-    return (struct memory_layer){
-        .read = log_read, .context = (void *)(uintptr_t)view, .keeps_span = view->span != NULL};
+    return (struct memory_layer){.read = log_read,
+                                 .context = (void *)(uintptr_t)view,
+                                 .keeps_span = view->span != NULL,
+                                 .prove = log_prove};
 }
 
 /* ---- a recording's ------------------------------------------------------------------------- */

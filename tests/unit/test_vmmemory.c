@@ -129,6 +129,85 @@ static void check_none(const struct vmlog *log, uint32_t pid, uint64_t address, 
     assert_false(read_layer(vmlog_layer(&view), address, 1, time, got, &p));
 }
 
+/* Is the first of `size` bytes the one that is wanted? The others are of no matter. */
+static bool is_same_first(const void *context, uint64_t address, const uint8_t *bytes, size_t size)
+{
+    (void)address;
+    (void)size;
+    return *bytes == *(const uint8_t *)context;
+}
+
+static void check_proof(const struct vmlog *log, uint64_t address, uint64_t time, char first,
+                        bool another)
+{
+    const struct vmlog_view view = {.log = log, .pid = 1};
+    const struct memory_layer layer = vmlog_layer(&view);
+    const struct memory_compare compare = {is_same_first, &first};
+    struct memory_proof p;
+    assert_true(layer.prove(layer.context, address, 2, time, &compare, &p));
+    assert_int_equal(p.provenance, another ? PROVENANCE_IMAGE : PROVENANCE_EXACT);
+    assert_int_equal(p.another, another);
+}
+
+static void equal_readings_prove_nothing_where_another_stood_shortly_before_or_after(void **state)
+{
+    (void)state;
+    const uint64_t second = 1000000000;
+    struct vmlog *log = begin();
+    struct memory_proof p;
+    char first = 'f';
+    add(log, 1, 0x1000, "first", 100, 110);
+    add(log, 1, 0x1000, "=====", 200, 210);
+    add(log, 1, 0x1000, "f2rst", 300, 310); /* its first byte is the same, its second is not */
+    add(log, 1, 0x1000, "=====", 400, 410);
+    add(log, 1, 0x1000, "other", 3 * second, 3 * second + 10);
+    add(log, 1, 0x1000, "=====", 9 * second, 9 * second + 10);
+    assert_int_equal(vmlog_settle(log, NULL), 0);
+    check_proof(log, 0x1000, 150, 'f', false);
+    check_proof(log, 0x1000, 250, 'f', false);             /* what changed is of no matter */
+    check_proof(log, 0x1001, 150, 'i', true);              /* another stood here soon after */
+    check_proof(log, 0x1001, 350, '2', true);              /* and before */
+    check_proof(log, 0x1000, second, 'o', true);           /* it changed in between */
+    check_proof(log, 0x1000, 3 * second + 20, 'o', false); /* the other is long gone */
+    const struct vmlog_view view = {.log = log, .pid = 1}, none = {.log = log, .pid = 2};
+    const struct memory_compare compare = {is_same_first, &first};
+    struct memory_layer layer = vmlog_layer(&view);
+    assert_false(layer.prove(layer.context, 0x1004, 2, 150, &compare, &p)); /* not all is known */
+    layer = vmlog_layer(&none);
+    assert_false(layer.prove(layer.context, 0x1000, 2, 150, &compare, &p));
+    vmlog_free(log);
+}
+
+static void what_came_with_the_sample_is_told_from_what_did_not(void **state)
+{
+    (void)state;
+    uint8_t payload[256], got[8];
+    struct vm_copy copy;
+    struct vmlog *log = begin();
+    const struct vmlog_view view = {.log = log, .pid = 1};
+    size_t size = write_copy(payload, sizeof(payload), 5, 0x10, 0x20);
+    add(log, 1, 0x3000, "first", 100, 110);
+    assert_int_equal(vmlog_settle(log, NULL), 0);
+    assert_true(vm_copy_open(&copy, payload, size, 5, 0x10, 0x20));
+    const struct memory_layer layers[] = {vm_copy_layer(&copy), vmlog_layer(&view)};
+    const struct memory m = {.stack = (const uint8_t *)"stack",
+                             .stack_start = 0x7000,
+                             .stack_size = 5,
+                             .layers = layers,
+                             .nr_layers = 2,
+                             .time = 105};
+    enum provenance p = PROVENANCE_EXACT;
+    assert_true(memory_read_instant(&m, 0x1004, got, 8));
+    assert_memory_equal(got, "456789ab", 8);
+    assert_true(memory_read_instant(&m, 0x7001, got, 4));
+    assert_memory_equal(got, "tack", 4);
+    assert_true(memory_read(&m, 0x3000, got, 5, &p)); /* the log's */
+    assert_false(memory_read_instant(&m, 0x3000, got, 5));
+    assert_false(memory_read_instant(&m, 0x7001, got, 5));
+    assert_false(memory_read_instant(&m, UINT64_MAX - 2, got, 5));
+    vmlog_free(log);
+}
+
 static void what_was_read_equal_before_and_after_is_exact(void **state)
 {
     (void)state;
@@ -410,6 +489,8 @@ int main(void)
         cmocka_unit_test(a_copy_of_another_moment_is_not_used),
         cmocka_unit_test(span_of_readings),
         cmocka_unit_test(what_was_read_equal_before_and_after_is_exact),
+        cmocka_unit_test(equal_readings_prove_nothing_where_another_stood_shortly_before_or_after),
+        cmocka_unit_test(what_came_with_the_sample_is_told_from_what_did_not),
         cmocka_unit_test(other_lengths),
         cmocka_unit_test(marks_without_a_range_say_nothing),
         cmocka_unit_test(processes_begin_and_end),

@@ -28,6 +28,8 @@ enum {
 /* A prototype that was read. */
 struct known {
     struct known *next; /* of its hash chain, or of the dead */
+    /* Its provenance is of the last comparison: the same whether it was read now or was known, so
+     * that results do not depend on what a thread has seen before. */
     struct luajit_proto proto;
     const char *file;   /* from its chunk's name; interned. NULL: it could not be read */
     uint32_t *children; /* positions of the instructions that make closures */
@@ -38,9 +40,7 @@ struct known {
     uint64_t serial;  /* never used twice */
     uint64_t time;    /* of the memory it was compared with last */
     uint32_t space;
-    uint32_t function;  /* guest function */
-    uint8_t provenance; /* of that comparison: the same whether it was read now or was known, so
-                           that results do not depend on what a thread has seen before */
+    uint32_t function; /* guest function */
 };
 
 /* What a call instruction calls its function. */
@@ -268,7 +268,6 @@ static struct known *known_read(struct luajit_names *n, const struct luajit_name
                         .g = s->vm->g,
                         .serial = ++n->last_serial,
                         .time = s->memory->time,
-                        .provenance = (uint8_t)p.provenance,
                         .space = s->space,
                         .function = function};
     *chain = k;
@@ -307,18 +306,15 @@ static bool known_check(struct luajit_names *n, const struct luajit_names_source
                         struct known *k, bool *failed)
 {
     struct luajit_proto_head now;
-    enum provenance provenance = PROVENANCE_EXACT;
+    enum provenance head = PROVENANCE_EXACT, block = PROVENANCE_EXACT;
     if (k->turn == s->turn && k->time == s->memory->time)
         return true;
-    if (!luajit_proto_head_read(s->memory, s->vm->layout, k->proto.address, &now, &provenance) ||
-        !luajit_proto_head_equal(&now, &k->proto.head) ||
-        !known_equals(n, s, k, &provenance, failed))
+    if (!luajit_proto_head_read(s->memory, s->vm->layout, k->proto.address, &now, &head) ||
+        !luajit_proto_head_equal(&now, &k->proto.head) || !known_equals(n, s, k, &block, failed))
         return false;
-    if (provenance == PROVENANCE_EXACT && !k->proto.sound)
-        provenance = PROVENANCE_IMAGE;
+    luajit_proto_prove(&k->proto, s->memory, head, block);
     k->turn = s->turn;
     k->time = s->memory->time;
-    k->provenance = (uint8_t)provenance;
     return true;
 }
 
@@ -338,8 +334,8 @@ static struct known *known_get(struct luajit_names *n, const struct luajit_names
     }
     if (!k)
         k = known_read(n, s, address, failed);
-    if (k && k->provenance > *provenance)
-        *provenance = k->provenance;
+    if (k && k->proto.provenance > *provenance)
+        *provenance = k->proto.provenance;
     return k;
 }
 
@@ -380,6 +376,8 @@ static int learn_child(struct luajit_names *n, const struct luajit_names_source 
         return -1;
     if (!child || child == k || !is_child(&k->proto.head, &child->proto.head))
         return 0;
+    if (k->proto.another || child->proto.another) /* of two makings, which have other names */
+        return child->learned == s->turn + 1 || vec_push(&n->queue, child) ? 0 : -1;
     if (!luajit_definition_name(&k->proto, s->memory, at, is_method_function(&child->proto), budget,
                                 name)) {
         rank = GUEST_RANK_NAMELESS;
@@ -488,6 +486,8 @@ static int name_from_call(struct luajit_names *n, const struct luajit_names_sour
     if (!c->name || f->kind != LUAJIT_FRAME_LUA)
         return 0;
     enum provenance weakest = s->provenance > ret->provenance ? s->provenance : ret->provenance;
+    if (caller->proto.another && weakest == PROVENANCE_EXACT)
+        weakest = PROVENANCE_IMAGE;
     enum guest_rank rank = rank_of(c, weakest);
     if (c->function == ret->function && c->rank >= rank)
         return 0;
@@ -512,7 +512,8 @@ static int name_lua(struct luajit_names *n, const struct luajit_names_source *s,
     }
     ret->function = k->function;
     if (f->position >= 0)
-        ret->line = luajit_proto_line(&k->proto, s->memory, (uint32_t)f->position);
+        ret->line =
+            luajit_proto_line(&k->proto, s->memory, (uint32_t)f->position, &ret->provenance);
     return learn(n, s, k);
 }
 

@@ -152,19 +152,19 @@ bool luajit_proto_read(const struct memory *m, const struct luajit_layout *l, ui
                        struct luajit_proto *ret)
 {
     *ret = (struct luajit_proto){.address = address, .layout = l};
+    enum provenance block = PROVENANCE_EXACT;
     if (!luajit_proto_head_read(m, l, address, &ret->head, &ret->provenance))
         return false;
     if (ret->head.sizept > PROTO_MAX)
         return true;
     ret->copy = malloc(ret->head.sizept);
-    if (ret->copy && (!memory_read(m, address, ret->copy, ret->head.sizept, &ret->provenance) ||
+    if (ret->copy && (!memory_read(m, address, ret->copy, ret->head.sizept, &block) ||
                       !is_block_of(ret, ret->copy))) {
         free(ret->copy);
         ret->copy = NULL;
     }
     ret->sound = is_sound(ret);
-    if (ret->provenance == PROVENANCE_EXACT && !ret->sound)
-        ret->provenance = PROVENANCE_IMAGE;
+    luajit_proto_prove(ret, m, ret->provenance, block);
     return true;
 }
 
@@ -190,27 +190,70 @@ static unsigned line_width(const struct luajit_proto_head *h)
     return h->numline < 1 << 8 ? 1 : h->numline < 1 << 16 ? 2 : 4;
 }
 
-uint32_t luajit_proto_line(const struct luajit_proto *p, const struct memory *m, uint32_t position)
+/* Is it what was read, to the byte? */
+static bool is_same_line(const void *context, uint64_t address, const uint8_t *bytes, size_t size)
+{
+    const struct luajit_proto *p = context;
+    return memcmp(p->copy + (address - p->address), bytes, size) == 0;
+}
+
+/* A line's bytes. */
+static bool read_line(const struct luajit_proto *p, const struct memory *m, uint64_t at,
+                      uint8_t *to, unsigned width, enum provenance *provenance)
+{
+    const struct memory_compare compare = {is_same_line, p};
+    if (memory_read_instant(m, at, to, width))
+        return true;
+    if (!p->copy)
+        return p->head.sizept > PROTO_MAX && memory_read(m, at, to, width, provenance);
+    memcpy(to, p->copy + (at - p->address), width);
+    enum provenance proven = memory_prove(m, at, width, &compare, p->provenance).provenance;
+    *provenance = proven > *provenance ? proven : *provenance;
+    return true;
+}
+
+/* Where the line of a position stands in the block, 0 < position < sizebc; 0: nowhere. */
+static uint64_t line_address(const struct luajit_proto *p, uint32_t position, unsigned *width)
 {
     const struct luajit_proto_head *h = &p->head;
+    *width = line_width(h);
+    uint64_t at = h->lineinfo + (uint64_t)*width * (position - 1);
+    return h->lineinfo && at + *width <= p->address + h->sizept ? at : 0;
+}
+
+uint32_t luajit_proto_line(const struct luajit_proto *p, const struct memory *m, uint32_t position,
+                           enum provenance *provenance)
+{
+    const struct luajit_proto_head *h = &p->head;
+    uint8_t bytes[4] = {0};
+    unsigned width;
     if (!h->lineinfo || h->firstline < 0 || position > h->sizebc)
         return 0;
     if (position == 0)
         return (uint32_t)h->firstline;
     if (position == h->sizebc)
         return (uint32_t)h->firstline + (uint32_t)h->numline;
-    unsigned width = line_width(h);
-    uint64_t at = h->lineinfo + (uint64_t)width * (position - 1);
-    if (at + width > p->address + h->sizept)
-        return 0;
-    uint8_t bytes[4] = {0};
-    enum provenance ignored = PROVENANCE_EXACT;
-    if (p->copy)
-        memcpy(bytes, p->copy + (at - p->address), width);
-    else if (h->sizept <= PROTO_MAX || !memory_read(m, at, bytes, width, &ignored))
+    uint64_t at = line_address(p, position, &width);
+    if (!at || !read_line(p, m, at, bytes, width, provenance))
         return 0;
     uint32_t line = load_u32(bytes, false);
     return line <= (uint32_t)h->numline ? (uint32_t)h->firstline + line : 0;
+}
+
+/* Are all lines in the block the function's own? */
+static bool are_lines_sound(const struct luajit_proto *p)
+{
+    for (uint32_t at = 1; at < p->head.sizebc; at++) {
+        uint8_t bytes[4] = {0};
+        unsigned width;
+        uint64_t line = line_address(p, at, &width);
+        if (!line)
+            return false;
+        memcpy(bytes, p->copy + (line - p->address), width);
+        if (load_u32(bytes, false) > (uint32_t)p->head.numline)
+            return false;
+    }
+    return true;
 }
 
 static bool is_sound(const struct luajit_proto *p)
@@ -231,11 +274,7 @@ static bool is_sound(const struct luajit_proto *p)
     uint64_t lines = h->lineinfo - p->address, bytes = (uint64_t)line_width(h) * (h->sizebc - 1);
     if (!h->lineinfo || lines > h->sizept || h->sizept - lines < bytes)
         return true;
-    for (uint32_t at = 1; at < h->sizebc; at++) {
-        if (!luajit_proto_line(p, NULL, at))
-            return false;
-    }
-    return true;
+    return are_lines_sound(p);
 }
 
 /* What instructions the JIT compiler and the interpreter patch in place: loops and function
@@ -243,6 +282,88 @@ static bool is_sound(const struct luajit_proto *p)
 static bool may_be_patched(uint8_t op)
 {
     return op == BC_ITERC || op == BC_ITERN || op == BC_ISNEXT || (op > BC_RETM && op <= BC_JFUNCV);
+}
+
+/* ---- proof --------------------------------------------------------------------------------- */
+
+/* What a prototype's block is compared with. */
+struct proving {
+    const struct luajit_proto *p;
+    bool has_head; /* it came with the sample: whatever had another header was not it */
+};
+
+/* Instructions that differ at most in what is patched. */
+static bool is_same_code(const struct luajit_proto *p, uint64_t from, const uint8_t *bytes,
+                         uint64_t to)
+{
+    const uint8_t *known = p->copy + from;
+    if (memcmp(known, bytes, to - from) == 0)
+        return true;
+    for (uint64_t at = 0; at + 4 <= to - from; at += 4) {
+        uint32_t x = load_u32(known + at, false), y = load_u32(bytes + at, false);
+        if (x != y && !(may_be_patched(bc_decode(x, p->layout->bytecode).op) &&
+                        may_be_patched(bc_decode(y, p->layout->bytecode).op)))
+            return false;
+    }
+    return true;
+}
+
+static uint64_t max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Does what a piece (from, to) has of [start, end) say the same? */
+static bool is_same_part(const struct luajit_proto *p, uint64_t from, const uint8_t *bytes,
+                         uint64_t to, uint64_t start, uint64_t end)
+{
+    uint64_t a = max_u64(from, start), b = min_u64(to, end);
+    return a >= b || memcmp(p->copy + a, bytes + (a - from), b - a) == 0;
+}
+
+/* Does a piece of memory say the same as the block, apart from lines, and from what changes? The
+ * bytecode may be followed by up to 7 bytes of no meaning, an odd number of upvalues by 2. Offsets
+ * are those in the block. */
+static bool is_same_proto(const void *context, uint64_t address, const uint8_t *bytes, size_t size)
+{
+    const struct proving *proving = context;
+    const struct luajit_proto *p = proving->p;
+    const struct luajit_proto_head *h = &p->head;
+    const uint64_t head = (uint64_t)p->layout->proto_size, code = head + 4 * (uint64_t)h->sizebc;
+    const uint64_t from = address - p->address, to = from + size;
+    if (from == 0 && to >= head && !is_block_of(p, bytes))
+        return proving->has_head;
+    uint64_t a = max_u64(from, head), b = min_u64(to, code);
+    if (a < b && !is_same_code(p, a, bytes + (a - from), b))
+        return false;
+    uint64_t lines = h->lineinfo ? h->lineinfo - p->address : h->sizept;
+    uint64_t behind = lines + (uint64_t)line_width(h) * (h->sizebc - 1);
+    uint64_t constants = h->k - p->address - (uint64_t)h->sizekgc * p->layout->ref_size;
+    return is_same_part(p, from, bytes, to, constants, lines - 2 * (h->sizeuv & 1)) &&
+           is_same_part(p, from, bytes, to, behind, h->sizept);
+}
+
+void luajit_proto_prove(struct luajit_proto *p, const struct memory *m, enum provenance head,
+                        enum provenance block)
+{
+    uint8_t bytes[HEAD_MAX];
+    struct proving proving = {.p = p};
+    p->another = false;
+    if (p->copy) {
+        const struct memory_compare compare = {is_same_proto, &proving};
+        proving.has_head = memory_read_instant(m, p->address, bytes, (size_t)p->layout->proto_size);
+        struct memory_proof proof = memory_prove(m, p->address, p->head.sizept, &compare, block);
+        block = proof.provenance;
+        p->another = proof.another;
+    }
+    if (!p->sound && block < PROVENANCE_IMAGE)
+        block = PROVENANCE_IMAGE;
+    p->provenance = block > head ? block : head;
 }
 
 uint64_t luajit_proto_hash(const struct luajit_proto *p)

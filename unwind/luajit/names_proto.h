@@ -35,11 +35,13 @@ struct luajit_proto {
     uint64_t address;
     const struct luajit_layout *layout;
     struct luajit_proto_head head;
-    uint8_t *copy;              /* the block, head.sizept bytes; NULL: not recorded, or too large */
-    bool sound;                 /* the block is what the bytecode compiler makes */
-    enum provenance provenance; /* of all of it, at the time of reading: code that is made anew may
-                                   have the same header at the same place, and other lines. `image`
-                                   at best when it is not sound or could not be had */
+    uint8_t *copy; /* the block, head.sizept bytes; NULL: not recorded, or too large */
+    bool sound;    /* the block is what the bytecode compiler makes */
+    bool another;  /* one of the same header, but other code or names, stood there shortly before or
+                      after */
+    enum provenance provenance; /* of all but the lines, at the time of reading: code that is made
+                                   anew may have the same header at the same place. `image` at best
+                                   when it is not sound or could not be had */
 };
 
 /* Read and check a header. `provenance` as memory_read. */
@@ -52,6 +54,12 @@ bool luajit_proto_head_equal(const struct luajit_proto_head *a, const struct lua
 bool luajit_proto_read(const struct memory *m, const struct luajit_layout *l, uint64_t address,
                        struct luajit_proto *ret);
 void luajit_proto_free(struct luajit_proto *p);
+/* Its header was read anew and is equal, and so is the block: how far that proves that this is what
+ * stood there at the memory's time, as `provenance` and `another` have it. `head`, `block`: what
+ * these readings said. */
+void luajit_proto_prove(struct luajit_proto *p, const struct memory *m, enum provenance head,
+                        enum provenance block);
+
 /* Would reading these head.sizept bytes anew give the same copy? The header's changing parts do not
  * count. false without a copy. */
 bool luajit_proto_block_equal(const struct luajit_proto *p, const uint8_t *block);
@@ -61,8 +69,10 @@ bool luajit_proto_block_equal(const struct luajit_proto *p, const uint8_t *block
 struct bc luajit_proto_bc(const struct luajit_proto *p, uint32_t position);
 
 /* The line of a bytecode position (0: the function's header; sizebc: behind its end); 0: not
- * known. Reads from memory when there is no copy because it is too large. */
-uint32_t luajit_proto_line(const struct luajit_proto *p, const struct memory *m, uint32_t position);
+ * known. What came with the sample says it, else the block, or memory when there is none because it
+ * is too large. `provenance` as memory_read. */
+uint32_t luajit_proto_line(const struct luajit_proto *p, const struct memory *m, uint32_t position,
+                           enum provenance *provenance);
 
 /* Name of the local variable in a slot at a position, or NULL. `buffer` holds PROTO_NAME_MAX.
  * `budget`: the variables that may still be looked at, which bounds what many calls cost. */
