@@ -53,7 +53,8 @@ enum {
     VMEVENT_FULL = 1,         /* more would have been copied, had it fitted */
     VMEVENT_KERNEL_MODE = 2,  /* the sample was taken in kernel mode */
     VMEVENT_MORE_LEVELS = 4,  /* more coroutines lie outward than are followed */
-    VMEVENT_BROKEN_LINKS = 8, /* a coroutine's resumer was not found: a C function resumed it */
+    VMEVENT_BROKEN_LINKS = 8, /* a coroutine's resumer was not found: a C function resumed it, and
+                                 was called by none, or is far up the stack */
 };
 
 struct vmevent_header {

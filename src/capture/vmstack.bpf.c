@@ -29,7 +29,8 @@ int copy_proto(uint64_t function, uint32_t level);
 int copy_call(uint64_t link, uint32_t level);
 int copy_functions(uint32_t at, uint32_t nr, uint32_t level, uint32_t upward);
 int copy_state(uint64_t L, uint32_t level);
-uint64_t resume_frame(uint64_t L);
+uint64_t first_frame(uint64_t L);
+uint64_t find_enterer(uint64_t from);
 int copy_outer(uint64_t L);
 uint64_t innermost_state(uint64_t sp);
 int copy_trace(int32_t n);
@@ -57,6 +58,8 @@ struct task_struct {
     struct task_struct *real_parent;
     struct thread_struct thread;
 } RELOCATED;
+
+enum { VMSTACK_WORDS = 64 }; /* of the native stack that are looked at at once */
 
 /* ---- maps ------------------------------------------------------------------------------------ */
 
@@ -88,6 +91,8 @@ struct scratch {
     uint64_t chunk;        /* likewise: the string that names it */
     uint32_t nr_functions; /* copied of this state */
     uint32_t nr_calls;
+    uint64_t end;                  /* of the native stack */
+    uint64_t words[VMSTACK_WORDS]; /* a piece of it */
     uint8_t payload[VMEVENT_MAX];
     uint8_t room[VMSTACK_BYTES + 64]; /* so that a copy's bounds are plain to the verifier */
 };
@@ -457,6 +462,16 @@ static __always_inline int in_blob(const struct vmstack_vm *vm, uint64_t pc)
     return pc >= vm->blob && pc < vm->blob_end;
 }
 
+/* The lua_State that called C from the C frame at `si`: of its frames it is the innermost one but
+ * for those that were met already; 0: it is none. */
+static __always_inline uint64_t state_at(const struct vmstack_vm *vm, uint64_t si)
+{
+    uint64_t L = read_ref(si + vm->frame_L, vm->flags);
+    if (!L || read_ref(L + vm->L_glref, vm->flags) != vm->g)
+        return 0;
+    return (read_u64(L + vm->L_cframe) & ~3ull) == si ? L : 0;
+}
+
 /* The C frame right above the resume frame `cf`, when the interpreter itself resumed: the
  * resumer's. Returns its lua_State, 0 when it cannot be told. */
 static __always_inline uint64_t resumer(const struct vmstack_vm *vm, uint64_t cf)
@@ -464,14 +479,11 @@ static __always_inline uint64_t resumer(const struct vmstack_vm *vm, uint64_t cf
     uint64_t outer = cf + vm->frame_size;
     if (!in_blob(vm, read_u64(outer - 8)))
         return 0;
-    uint64_t L = read_ref(outer + vm->frame_L, vm->flags);
-    if (!L || read_ref(L + vm->L_glref, vm->flags) != vm->g)
-        return 0;
-    return (read_u64(L + vm->L_cframe) & ~3ull) == outer ? L : 0;
+    return state_at(vm, outer);
 }
 
-/* The C frame by which this lua_State was resumed; 0: it was not, a host's call entered it. */
-__noinline uint64_t resume_frame(uint64_t L)
+/* The outermost C frame of this lua_State, with bit 0 when it was resumed by that; 0: not found. */
+__noinline uint64_t first_frame(uint64_t L)
 {
     struct scratch *s = scratch_get();
     if (!s)
@@ -482,25 +494,54 @@ __noinline uint64_t resume_frame(uint64_t L)
         if (!cf || bpf_probe_read_user(&next, sizeof(next), (const void *)(cf + s->vm.frame_prev)))
             return 0;
         if (!next)
-            return link & 1 ? cf : 0;
+            return link & ~2ull;
         link = next;
     }
     return 0;
 }
 
-/* Outward from L: the states that resumed it. */
+/* A C function entered the lua_State whose outermost C frame ends at `from`: that function may have
+ * been called by another one, whose C frame stands further up, right above the return address into
+ * the interpreter. 0: there is none near. */
+__noinline uint64_t find_enterer(uint64_t from)
+{
+    struct scratch *s = scratch_get();
+    if (!s)
+        return 0;
+    for (uint32_t done = 0; done < VMSTACK_BETWEEN; done += sizeof(s->words)) {
+        if (from + done >= s->end ||
+            bpf_probe_read_user(s->words, sizeof(s->words), (const void *)(from + done)))
+            return 0;
+        for (uint32_t i = 0; i < VMSTACK_WORDS; i++) {
+            if (!in_blob(&s->vm, s->words[i]))
+                continue;
+            uint64_t L = state_at(&s->vm, from + done + 8 * i + 8);
+            if (L)
+                return L;
+        }
+    }
+    return 0;
+}
+
+/* Outward from L: the states that resumed it, or whose C functions did. */
 __noinline int copy_outer(uint64_t L)
 {
     struct scratch *s = scratch_get();
     if (!s)
         return 0;
     for (uint32_t level = 1; level <= VMSTACK_LEVELS; level++) {
-        uint64_t cf = resume_frame(L);
+        uint64_t cf = first_frame(L), inner = L;
         if (!cf)
             break;
-        L = resumer(&s->vm, cf);
-        if (!L || level == VMSTACK_LEVELS) {
-            head_of(s)->flags |= L ? VMEVENT_MORE_LEVELS : VMEVENT_BROKEN_LINKS;
+        L = cf & 1 ? resumer(&s->vm, cf & ~1ull) : 0;
+        if (!L && inner != s->vm.main_L)
+            L = find_enterer((cf & ~1ull) + s->vm.frame_size);
+        if (!L) {
+            head_of(s)->flags |= cf & 1 ? VMEVENT_BROKEN_LINKS : 0;
+            break;
+        }
+        if (level == VMSTACK_LEVELS) {
+            head_of(s)->flags |= VMEVENT_MORE_LEVELS;
             break;
         }
         s->jit_base = s->rdx = s->rbx = 0;
@@ -662,6 +703,7 @@ static __always_inline uint32_t copy_vms(struct scratch *s, const struct vmstack
         s->nr = nr;
         s->rdx = nr ? 0 : h->dx;
         s->rbx = nr ? 0 : h->bx;
+        s->end = h->end;
         copy_vm(s->state[best]);
     }
     return nr;

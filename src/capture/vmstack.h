@@ -9,10 +9,12 @@
 #include <stdint.h>
 
 enum {
-    VMSTACK_VMS = 64,          /* VMs of one process that are looked at in an interrupt */
-    VMSTACK_NESTED = 4,        /* VMs on one thread that are copied, innermost first */
-    VMSTACK_LEVELS = 4,        /* coroutines in coroutines that are followed outward */
-    VMSTACK_CHAIN = 32,        /* C frames of one lua_State that are followed */
+    VMSTACK_VMS = 64,    /* VMs of one process that are looked at in an interrupt */
+    VMSTACK_NESTED = 4,  /* VMs on one thread that are copied, innermost first */
+    VMSTACK_LEVELS = 64, /* coroutines in coroutines that are followed outward */
+    VMSTACK_BETWEEN =
+        8 << 10,        /* of the native stack that is looked through for who resumed from C */
+    VMSTACK_CHAIN = 32, /* C frames of one lua_State that are followed */
     VMSTACK_BYTES = 48 << 10,  /* of one Lua stack at most */
     VMSTACK_GLOBAL = 512,      /* words of global_State and jit_State at most, each */
     VMSTACK_STATE = 128,       /* of a lua_State */

@@ -21,7 +21,7 @@ bool vmmemory_payload(const struct sample *s, struct vmevent *ret);
 
 /* ---- the copy of one sample --------------------------------------------------------------- */
 
-enum { VM_COPY_ENTRIES = 1024, VM_COPY_VMS = 4 }; /* more are passed over */
+enum { VM_COPY_ENTRIES = 2048, VM_COPY_VMS = 4 }; /* more are passed over */
 
 /* The entries of one VMEVENT_STACK, by address; they point into its payload. */
 struct vm_copy_entry {
