@@ -13,6 +13,7 @@ int cmd_fold(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_flamegraph(int argc, char **argv);
 int cmd_export(int argc, char **argv);
+int cmd_annotate(int argc, char **argv);
 int cmd_inject(int argc, char **argv);
 int cmd_archive(int argc, char **argv);
 int cmd_report(int argc, char **argv);

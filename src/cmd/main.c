@@ -23,6 +23,7 @@ static const struct command {
     {"flamegraph", cmd_flamegraph, "a picture of it all, as one SVG file"},
     {"export", cmd_export, "a file for pprof, speedscope, Firefox, Chrome, KCachegrind, or JSON"},
     {"diff", cmd_diff, "what a new version takes more time for; for CI: gates and verdicts"},
+    {"annotate", cmd_annotate, "a function's source or machine code, with weights"},
     {"inject", cmd_inject, "a recording for perf and others: mixed stacks as callchains"},
     {"archive", cmd_archive, "what a recording needs elsewhere: programs, debug files, jitdumps"},
     {"dump", cmd_dump, "the records of a file, decoded"},

@@ -498,7 +498,9 @@ static int open_output(struct output_file *o, struct error *err)
     size_t nr = perfdata_nr_events(pd), kept = 0;
     bool as_before = true;
     struct perfdata_event *events = calloc(nr + 1, sizeof(*events));
-    int failed = events ? 0 : error_no_memory(err);
+    int failed = 0;
+    if (!events)
+        return error_no_memory(err);
     for (size_t i = 0; i < nr && !failed; i++) {
         const struct perfdata_event *e = perfdata_event(pd, i);
         if (inject_event_is_own(e))

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* A native function's machine code with weights. */
+#include "output/annotate_code.h"
+#include "output/annotate_internal.h"
+#include "output/output.h"
+
+#include <capstone/capstone.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CODE_MAX = 4 << 20 };
+
+/* ---- instructions --------------------------------------------------------------------------- */
+
+int annotate_instructions(const uint8_t *code, size_t size, uint64_t address,
+                          void (*each)(void *context, const struct instruction *i), void *context,
+                          struct error *err)
+{
+    csh handle;
+    if (cs_open(CS_ARCH_X86, CS_MODE_64, &handle) != CS_ERR_OK)
+        return error_set(err, ERROR_UNSUPPORTED, "machine code cannot be shown: no libcapstone");
+    cs_insn *insn = cs_malloc(handle);
+    while (insn && size) {
+        struct instruction i = {.address = address, .size = 1, .name = "(bad)", .operands = ""};
+        if (cs_disasm_iter(handle, &code, &size, &address, insn)) {
+            i.size = insn->size;
+            i.name = insn->mnemonic;
+            i.operands = insn->op_str;
+        } else {
+            code++;
+            size--;
+            address++;
+        }
+        each(context, &i);
+    }
+    if (insn)
+        cs_free(insn, 1);
+    cs_close(&handle);
+    return insn ? 0 : error_no_memory(err);
+}
+
+/* ---- one function of a file ----------------------------------------------------------------- */
+
+struct listing {
+    const struct annotated *a;
+    struct dso *dso;
+    struct symbol_cache *symbols;
+    const struct weighed_address *at; /* the first that was not passed */
+    size_t left;
+    uint64_t bias; /* of addresses in the listing to those of symbols_resolve() */
+    const char *file;
+    uint32_t line;
+};
+
+static int compare_addresses(const void *x, const void *y)
+{
+    const struct weighed_address *a = x, *b = y;
+    if (a->dso != b->dso)
+        return a->dso < b->dso ? -1 : 1;
+    return (a->address > b->address) - (a->address < b->address);
+}
+
+/* Where the code's line changes, it is said. */
+static void print_position(struct listing *l, uint64_t address)
+{
+    const struct resolved *r = symbols_resolve(l->symbols, l->dso, address, address);
+    struct source_frame at = {0};
+    if (r)
+        at = r->nr_inlined ? r->inlined[0] : r->outer;
+    struct text name = {0};
+    if (!at.file || (at.line == l->line && l->file && strcmp(at.file, l->file) == 0))
+        return;
+    l->file = at.file;
+    l->line = at.line;
+    text_clean(&name, at.file);
+    fprintf(l->a->out, "          :  %.*s:%" PRIu32 "\n", (int)name.size, name.at ? name.at : "",
+            at.line);
+    text_free(&name);
+}
+
+static void print_instruction(void *context, const struct instruction *i)
+{
+    struct listing *l = context;
+    uint64_t self = 0, address = i->address - l->bias;
+    for (; l->left && l->at->address < address + i->size; l->at++, l->left--)
+        self += l->at->weight.self;
+    print_position(l, address);
+    annotate_percent(l->a->out, self, l->a->weight.self);
+    fprintf(l->a->out, " :  %8" PRIx64 ":  %-7s %s\n", i->address, i->name, i->operands);
+}
+
+static int print_code(struct listing *l, uint64_t start, uint64_t size, struct error *err)
+{
+    uint64_t vaddr;
+    bool proven = false;
+    uint8_t *code = size && size <= CODE_MAX ? malloc(size) : NULL;
+    if (!code || !dso_read(l->dso, start, code, size, &proven)) {
+        const char *why = dso_problem(l->dso);
+        fprintf(l->a->out, "# its machine code cannot be read%s%s\n", why ? ": " : "",
+                why ? why : "");
+        for (; l->left; l->at++, l->left--) {
+            annotate_percent(l->a->out, l->at->weight.self, l->a->weight.self);
+            fprintf(l->a->out, " :  %8" PRIx64 "\n", l->at->address);
+        }
+        free(code);
+        return 0;
+    }
+    if (!proven)
+        fputs("# nothing proves that the file is the one that ran\n", l->a->out);
+    l->bias = dso_offset_to_vaddr(l->dso, start, &vaddr) ? vaddr - start : 0;
+    int failed = annotate_instructions(code, size, start + l->bias, print_instruction, l, err);
+    free(code);
+    return failed;
+}
+
+/* The addresses from `at` on that are one symbol's of one file. */
+static int print_symbol(const struct annotated *a, struct symbol_cache *symbols,
+                        const struct weighed_address *at, size_t left, size_t *ret_nr,
+                        struct error *err)
+{
+    struct dso *dso = dsos_at(replay_dsos(a->replay), at->dso - 1);
+    struct listing l = {.a = a, .dso = dso, .symbols = symbols, .at = at};
+    const struct resolved *r = symbols_resolve(symbols, dso, at->address, at->address);
+    if (!r)
+        return error_no_memory(err);
+    uint64_t start = at->address - r->offset, size = r->symbol ? r->symbol_size : 0;
+    while (l.left < left && at[l.left].dso == at->dso &&
+           (l.left == 0 || at[l.left].address - start < size))
+        l.left++;
+    *ret_nr = l.left;
+    struct text name = {0};
+    text_name(&name, dso->name);
+    fprintf(a->out, "#\n# Percent :  Disassembly of %.*s\n# .......\n", (int)name.size,
+            name.at ? name.at : "");
+    text_free(&name);
+    return print_code(&l, start, size, err);
+}
+
+int annotate_code(const struct annotated *a, struct error *err)
+{
+    const struct symbols_options options = {.lines = true, .inlines = true};
+    struct symbols *symbols = symbols_create(replay_dsos(a->replay), &options);
+    struct symbol_cache *cache = symbols ? symbol_cache_create(symbols) : NULL;
+    int failed = cache ? 0 : error_no_memory(err);
+    if (a->addresses.nr)
+        qsort(a->addresses.at, a->addresses.nr, sizeof(*a->addresses.at), compare_addresses);
+    for (size_t i = 0, nr = 0; !failed && i < a->addresses.nr; i += nr)
+        failed = print_symbol(a, cache, &a->addresses.at[i], a->addresses.nr - i, &nr, err);
+    symbol_cache_free(cache);
+    symbols_free(symbols);
+    return failed;
+}

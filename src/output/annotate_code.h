@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Machine code, instruction by instruction. */
+#ifndef OUTPUT_ANNOTATE_CODE_H
+#define OUTPUT_ANNOTATE_CODE_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct instruction {
+    uint64_t address;
+    uint32_t size;
+    const char *name, *operands; /* "(bad)": bytes that are none */
+};
+
+/* Call `each` for the instructions of x86-64 code that stands at `address`. -1: there is no
+ * disassembler, or memory is out. */
+int annotate_instructions(const uint8_t *code, size_t size, uint64_t address,
+                          void (*each)(void *context, const struct instruction *i), void *context,
+                          struct error *err);
+
+#endif
