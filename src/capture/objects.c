@@ -12,8 +12,8 @@
 #include <string.h>
 
 enum {
-    BAD_LINES = 4096, /* unmapped addresses that are remembered */
-    BAD_PASSES = 16,
+    BAD_PAGES = 4096,      /* unmapped ones that are remembered */
+    BAD_PASSES = 4,        /* a heap grows */
     LINE = 64,             /* of memory that is no known object */
     PAGE = 4096,           /* what objects are found by, and read by */
     COPIES = 512,          /* pages that are kept as they were read */
@@ -42,12 +42,14 @@ struct object {
     const struct luajit_layout *layout; /* by which it was recognised; NULL: plain memory */
     uint64_t before, after;             /* of the last reading that gave `bytes` */
     uint64_t told;                      /* `before` of the last reading that was told; 0: never */
+    uint64_t first_before, first_after; /* untold: of the reading that gave `bytes` first */
     uint32_t length;
     uint32_t touched; /* pass of the last touch */
     uint8_t kind;     /* enum vmentry_kind */
     uint8_t changes;  /* readings that differed, as far as they are counted */
     uint8_t calm;     /* readings that were equal since */
     bool gone;
+    bool untold;  /* a pass found these bytes, and nobody has asked for them since */
     bool retired; /* it changes: no object that lives on unchanged, told by lines from now on */
 };
 
@@ -65,9 +67,9 @@ struct copied_page {
     uint8_t bytes[PAGE];
 };
 
-/* Where nothing could be read in a pass; overwritten by others. */
-struct bad_line {
-    uint64_t line;
+/* A page that could not be read in a pass; overwritten by others. */
+struct bad_page {
+    uint64_t number; /* + 1; 0: none */
     uint32_t pass;
 };
 
@@ -81,7 +83,7 @@ struct object_process {
     uint64_t read_at;         /* ns: when the process was read last */
     uint64_t told_at, retell; /* ns: when all marks were written last, and how long that holds */
     struct object_stats stats;
-    struct bad_line bad[BAD_LINES];
+    struct bad_page bad[BAD_PAGES];
     struct copied_page copies[COPIES]; /* by number */
     struct payload out;
 };
@@ -185,6 +187,23 @@ static void tell_mark(struct object_process *p, struct object *o)
         tell(p, o, VMENTRY_UNCHANGED);
 }
 
+/* A walk has it. What a pass found in plain memory is told only now, with the time it was found:
+ * most of that memory is not asked for again, and a program that makes code for ever would fill the
+ * log. */
+static void touch(struct object_process *p, struct object *o)
+{
+    o->touched = p->pass;
+    if (!o->untold)
+        return;
+    uint64_t before = o->before, after = o->after;
+    o->untold = false;
+    o->before = o->first_before;
+    o->after = o->first_after;
+    tell(p, o, 0);
+    o->before = before;
+    o->after = after;
+}
+
 int object_process_flush(struct object_process *p, struct error *err)
 {
     vec_foreach (o, &p->objects)
@@ -201,6 +220,20 @@ void object_process_retell(struct object_process *p)
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
+/* Walks that search try the same unmapped addresses again and again. */
+static bool is_known_bad(const struct object_process *p, uint64_t address)
+{
+    uint64_t number = address / PAGE;
+    const struct bad_page *b = &p->bad[hash_u64(number) % BAD_PAGES];
+    return b->number == number + 1 && p->pass - b->pass < BAD_PASSES;
+}
+
+static void note_bad(struct object_process *p, uint64_t address)
+{
+    uint64_t number = address / PAGE;
+    p->bad[hash_u64(number) % BAD_PAGES] = (struct bad_page){number + 1, p->pass};
+}
+
 /* The page, as it was at `since` or later; NULL: it cannot be read. */
 static const struct copied_page *copy_page(struct object_process *p, uint64_t number,
                                            uint64_t since)
@@ -208,13 +241,17 @@ static const struct copied_page *copy_page(struct object_process *p, uint64_t nu
     struct copied_page *c = &p->copies[number % COPIES];
     if (c->number == number + 1 && c->before >= since)
         return c;
+    if (is_known_bad(p, number * PAGE))
+        return NULL;
     c->number = 0;
     c->before = now(p);
     p->stats.reads++;
     bool got = process_memory_read(p->memory, number * PAGE, c->bytes, PAGE);
     p->read_at = now(p);
-    if (!got)
+    if (!got) {
+        note_bad(p, number * PAGE);
         return NULL;
+    }
     c->after = p->read_at;
     c->number = number + 1;
     return c;
@@ -252,11 +289,19 @@ static bool is_same(const struct object *o, const uint8_t *bytes)
                      : !memcmp(o->bytes, bytes, o->length);
 }
 
+/* What a reading is for: all that differs is told, or plain memory is told when it is asked for. */
+struct turn {
+    uint64_t since, until;
+    uint8_t *spare; /* room for an object */
+    bool for_later;
+};
+
 /* Read a known object again, as it was at `since` or later. What was equal gets new times; what
  * differs is told. */
-static void refresh(struct object_process *p, struct object *o, uint64_t since, uint8_t *spare)
+static void refresh(struct object_process *p, struct object *o, const struct turn *turn)
 {
-    struct reading r = {.since = since};
+    struct reading r = {.since = turn->since};
+    uint8_t *spare = turn->spare;
     if (!fetch(p, o->address, spare, o->length, &r)) {
         tell_mark(p, o);
         p->stats.gone += !o->gone;
@@ -276,6 +321,7 @@ static void refresh(struct object_process *p, struct object *o, uint64_t since, 
     o->before = r.before;
     o->after = r.after;
     p->stats.changed++;
+    o->untold = false;
     o->changes += o->changes <= CHANGES_MAX;
     if (o->kind == VMENTRY_OBJECT && o->changes > CHANGES_MAX) {
         o->retired = true;
@@ -283,16 +329,23 @@ static void refresh(struct object_process *p, struct object *o, uint64_t since, 
         o->touched = p->pass;
         return;
     }
+    if (turn->for_later && o->kind == VMENTRY_BYTES) {
+        o->untold = true;
+        o->first_before = r.before;
+        o->first_after = r.after;
+        o->told = 0;
+        return;
+    }
     tell(p, o, 0);
 }
 
 static bool refresh_one(struct object_process *p, struct object *o, uint64_t since)
 {
-    uint8_t *spare = malloc(o->length);
-    if (!spare)
+    const struct turn turn = {.since = since, .spare = malloc(o->length)};
+    if (!turn.spare)
         return false;
-    refresh(p, o, since, spare);
-    free(spare);
+    refresh(p, o, &turn);
+    free(turn.spare);
     return !o->gone && !o->retired;
 }
 
@@ -393,11 +446,25 @@ static bool is_retired(const struct object_process *p, uint64_t address)
     return false;
 }
 
+struct head_reader {
+    struct object_process *process;
+    uint64_t since;
+};
+
+/* For object_size(): of a page as it is kept, from which the object itself comes, too. */
+static bool read_head(void *reader, uint64_t address, void *to, size_t size)
+{
+    const struct head_reader *h = reader;
+    struct reading r = {.since = h->since};
+    return fetch(h->process, address, to, size, &r);
+}
+
 static struct object *learn_object(struct object_process *p, uint64_t address, size_t size,
                                    uint64_t since)
 {
     vec_foreach (layout, &p->layouts) {
-        const struct object_reader reader = {.memory = p->memory};
+        struct head_reader head = {p, since};
+        const struct object_reader reader = {.read = read_head, .context = &head};
         if (is_retired(p, address))
             break;
         uint64_t length = size <= HEAD_MAX ? object_size(&reader, *layout, address) : 0;
@@ -429,20 +496,6 @@ static struct object *learn_lines(struct object_process *p, uint64_t address, si
                : NULL;
 }
 
-/* Walks that search try the same unmapped addresses again and again. */
-static bool is_known_bad(const struct object_process *p, uint64_t address)
-{
-    uint64_t line = address / LINE;
-    const struct bad_line *b = &p->bad[hash_u64(line) % BAD_LINES];
-    return b->line == line && p->pass - b->pass < BAD_PASSES;
-}
-
-static void note_bad(struct object_process *p, uint64_t address)
-{
-    uint64_t line = address / LINE;
-    p->bad[hash_u64(line) % BAD_LINES] = (struct bad_line){line, p->pass};
-}
-
 static bool layer_read(void *context, uint64_t address, void *to, size_t size, uint64_t time,
                        enum provenance *provenance)
 {
@@ -466,12 +519,9 @@ static bool layer_read(void *context, uint64_t address, void *to, size_t size, u
         o = learn_lines(p, address, size, time);
     if (!o) { /* no room in the log: the walk may have it all the same */
         struct reading r = {.since = time};
-        bool there = fetch(p, address, to, size, &r);
-        if (!there)
-            note_bad(p, address);
-        return there;
+        return fetch(p, address, to, size, &r);
     }
-    o->touched = p->pass;
+    touch(p, o);
     if (size > o->length - (address - o->address))
         return false; /* the object ends before: whoever reads a head that long tries a shorter */
     memcpy(to, o->bytes + (address - o->address), size);
@@ -491,7 +541,7 @@ void object_process_object(struct object_process *p, uint64_t address, uint64_t 
     else if (o->before < time)
         (void)refresh_one(p, o, time); /* what has changed is told */
     if (o)
-        o->touched = p->pass;
+        touch(p, o);
 }
 
 bool object_process_range(struct object_process *p, uint64_t address, size_t size, uint64_t time)
@@ -501,8 +551,10 @@ bool object_process_range(struct object_process *p, uint64_t address, size_t siz
     struct object *o = find(p, address, size);
     if (!o)
         return learn(p, address, (uint32_t)size, VMENTRY_STACK, time) != NULL;
-    o->touched = p->pass;
-    return o->before >= time || refresh_one(p, o, time);
+    if (o->before < time && !refresh_one(p, o, time))
+        return false;
+    touch(p, o);
+    return true;
 }
 
 /* ---- passes -------------------------------------------------------------------------------- */
@@ -528,12 +580,6 @@ static bool is_late(const struct object_process *p, const struct object *o)
     return p->pass - o->touched <= LATELY && !o->gone;
 }
 
-/* One pass: what is read since, until when, and room for an object. */
-struct turn {
-    uint64_t since, until;
-    uint8_t *spare;
-};
-
 /* Read again what was touched lately (or what was not), going on where the last sweep ended;
  * returns what is left of the budget. */
 static size_t sweep(struct object_process *p, bool late, size_t budget, const struct turn *turn,
@@ -544,7 +590,7 @@ static size_t sweep(struct object_process *p, bool late, size_t budget, const st
         struct object *o = &p->objects.at[*hand];
         if (!is_steady(o) || is_late(p, o) != late || o->before >= turn->since)
             continue;
-        refresh(p, o, turn->since, turn->spare);
+        refresh(p, o, turn);
         size_t cost = 1 + o->length / COST;
         budget -= cost < budget ? cost : budget;
     }
@@ -563,6 +609,7 @@ int object_process_pass(struct object_process *p, size_t budget, struct error *e
         .since = since,
         .until = since + (budget == SIZE_MAX ? LAST_PASS_NS : PASS_NS),
         .spare = spare,
+        .for_later = budget != SIZE_MAX,
     };
     size_t left = sweep(p, true, budget, &turn, &p->late_hand);
     size_t idle = budget == SIZE_MAX || left < IDLE_BUDGET ? left : IDLE_BUDGET;

@@ -51,10 +51,8 @@ static uint64_t string_size(const struct object_reader *r, const struct luajit_l
 {
     uint64_t size = (uint64_t)l->str_size + length + 1;
     uint8_t nul = 1;
-    return length < STRING_MAX && process_memory_read(r->memory, address + size - 1, &nul, 1) &&
-                   !nul
-               ? size
-               : 0;
+    return length < STRING_MAX && r->read(r->context, address + size - 1, &nul, 1) && !nul ? size
+                                                                                           : 0;
 }
 
 static uint64_t ref(const struct luajit_layout *l, const uint8_t *at)
@@ -102,8 +100,7 @@ uint64_t object_size(const struct object_reader *r, const struct luajit_layout *
     uint8_t h[HEADER] = {0};
     if (address & 7 || !is_usable(l))
         return 0;
-    if (!process_memory_read(r->memory, address, h, HEADER) &&
-        !process_memory_read(r->memory, address, h, SHORT))
+    if (!r->read(r->context, address, h, HEADER) && !r->read(r->context, address, h, SHORT))
         return 0;
     switch (h[l->gct]) {
     case GCT_STRING:

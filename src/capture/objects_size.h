@@ -12,8 +12,10 @@
 
 enum { OBJECT_MAX = 1 << 20 }; /* bytes; what claims to be larger is none */
 
+/* How a process is read; false: it cannot be. */
 struct object_reader {
-    const struct process_memory *memory;
+    bool (*read)(void *context, uint64_t address, void *to, size_t size);
+    void *context;
 };
 
 /* Bytes of the object that begins at `address`, if its type byte says a kind that does not change

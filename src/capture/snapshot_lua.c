@@ -44,6 +44,11 @@ struct snapshot_lua {
     struct table protos; /* kept already */
 };
 
+static bool read_head(void *memory, uint64_t address, void *to, size_t size)
+{
+    return process_memory_read(memory, address, to, size);
+}
+
 struct snapshot_lua *snapshot_lua_create(pid_t pid, struct vmscan *scan, struct picture *picture)
 {
     struct snapshot_lua *s = calloc(1, sizeof(*s));
@@ -54,7 +59,7 @@ struct snapshot_lua *snapshot_lua_create(pid_t pid, struct vmscan *scan, struct 
         free(s);
         return NULL;
     }
-    s->sizes.memory = s->memory;
+    s->sizes = (struct object_reader){.read = read_head, .context = s->memory};
     return s;
 }
 

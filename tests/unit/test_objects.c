@@ -105,6 +105,39 @@ static void memory_is_told_once(void **state)
     end(p, &l);
 }
 
+/* What a pass finds in plain memory waits until a walk asks for it, and is told with its times
+ * then; what nobody has asked for when it changes again is never told. */
+static void what_a_pass_finds_is_told_when_it_is_asked_for(void **state)
+{
+    (void)state;
+    struct log l;
+    struct object_process *p = begin(&l);
+    _Alignas(64) char cell[64] = "first";
+    char got[8];
+    assert_true(read_at(p, cell, got, 6, 0));
+    strcpy(cell, "waste");
+    assert_int_equal(object_process_pass(p, 100, NULL), 0);
+    strcpy(cell, "other");
+    assert_int_equal(object_process_pass(p, 100, NULL), 0);
+    uint64_t equal_at = l.time;
+    assert_int_equal(object_process_pass(p, 100, NULL), 0);
+    assert_int_equal(object_process_flush(p, NULL), 0);
+    assert_int_equal(l.contents, 1);
+    assert_true(read_at(p, cell, got, 6, equal_at)); /* a sample between two passes */
+    assert_string_equal(got, "other");
+    assert_int_equal(object_process_flush(p, NULL), 0);
+    assert_int_equal(l.contents, 2);
+    assert_int_equal(l.marks, 1);
+    assert_int_equal(vmlog_settle(l.log, NULL), 0);
+    const struct vmlog_view view = {.log = l.log, .pid = (uint32_t)getpid()};
+    struct memory_layer layer = vmlog_layer(&view);
+    enum provenance how;
+    assert_true(layer.read(layer.context, (uint64_t)(uintptr_t)cell, got, 6, equal_at, &how));
+    assert_string_equal(got, "other");
+    assert_int_equal(how, PROVENANCE_EXACT);
+    end(p, &l);
+}
+
 /* What was read in a pass that began after the sample is good for it. */
 static void readings_are_not_older_than_the_sample(void **state)
 {
@@ -187,7 +220,7 @@ static void objects_are_told_whole(void **state)
     length = UINT32_MAX;
     memcpy(string + 20, &length, 4);
     object_process_retell(p);
-    assert_true(read_at(p, string, got, 24, 0));
+    assert_true(read_at(p, string, got, 24, l.time + 1));
     assert_true(object_process_stats(p).cached <= 192);
     end(p, &l);
 }
@@ -235,6 +268,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_told_once),
+        cmocka_unit_test(what_a_pass_finds_is_told_when_it_is_asked_for),
         cmocka_unit_test(readings_are_not_older_than_the_sample),
         cmocka_unit_test(large_ranges_come_in_pieces),
         cmocka_unit_test(objects_are_told_whole),
