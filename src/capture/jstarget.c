@@ -206,10 +206,9 @@ static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *
 {
     const struct naming *n = context;
     struct v8_named named;
-    struct v8_sfi none;
     /* A later walk may have to find a closure by the function that makes it. */
     if (sfi->bytecode && !table_get(&n->target->makers, sfi->bytecode)) {
-        (void)v8_constant_function(r, sfi->bytecode, 0, &none);
+        v8_constants_read(r, sfi->bytecode);
         if (!table_put(&n->target->makers, sfi->bytecode, n->target))
             return false;
     }

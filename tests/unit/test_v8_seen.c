@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+static const uint64_t of[V8_SEEN_FRAMES] = {11, 22};
 static const struct v8_seen_key A = {{1, 2, 3, 4}}, B = {{1, 2, 3, 5}};
 
 static void test_span(void **state)
@@ -15,20 +16,22 @@ static void test_span(void **state)
     const struct frame frames[] = {{.kind = FRAME_JS, .function = 7},
                                    {.kind = FRAME_JS, .function = 8}};
     size_t nr;
+    const uint64_t *bytecode;
     (void)state;
-    assert_null(v8_seen_recall(s, &A, 100, &nr));
-    v8_seen_note(s, &A, 100, 200, frames, 2);
-    assert_null(v8_seen_recall(s, &A, 99, &nr));
-    assert_null(v8_seen_recall(s, &A, 201, &nr));
-    assert_null(v8_seen_recall(s, &B, 150, &nr));
-    const struct frame *got = v8_seen_recall(s, &A, 200, &nr);
+    assert_null(v8_seen_recall(s, &A, 100, &nr, &bytecode));
+    v8_seen_note(s, &A, 100, 200, frames, of, 2);
+    assert_null(v8_seen_recall(s, &A, 99, &nr, &bytecode));
+    assert_null(v8_seen_recall(s, &A, 201, &nr, &bytecode));
+    assert_null(v8_seen_recall(s, &B, 150, &nr, &bytecode));
+    const struct frame *got = v8_seen_recall(s, &A, 200, &nr, &bytecode);
     assert_int_equal(nr, 2);
     assert_int_equal(got[1].function, 8);
-    v8_seen_note(s, &A, 1, 0, frames, 1); /* never the same */
-    assert_null(v8_seen_recall(s, &A, 1, &nr));
-    v8_seen_note(s, &A, 100, 200, frames, 1);
+    assert_int_equal(bytecode[1], 22);
+    v8_seen_note(s, &A, 1, 0, frames, of, 1); /* never the same */
+    assert_null(v8_seen_recall(s, &A, 1, &nr, &bytecode));
+    v8_seen_note(s, &A, 100, 200, frames, of, 1);
     v8_seen_forget(s);
-    assert_null(v8_seen_recall(s, &A, 150, &nr));
+    assert_null(v8_seen_recall(s, &A, 150, &nr, &bytecode));
     v8_seen_free(s);
 }
 
@@ -37,9 +40,10 @@ static void test_many_frames(void **state)
     struct v8_seen *s = v8_seen_create(0);
     const struct frame frames[100] = {{.kind = FRAME_JS, .function = 7}};
     size_t nr;
+    const uint64_t *bytecode;
     (void)state;
-    v8_seen_note(s, &A, 100, 200, frames, 100); /* either all of them or none */
-    assert_true(!v8_seen_recall(s, &A, 150, &nr) || nr == 100);
+    v8_seen_note(s, &A, 100, 200, frames, of, 100); /* either all of them or none */
+    assert_true(!v8_seen_recall(s, &A, 150, &nr, &bytecode) || nr == 100);
     v8_seen_free(s);
 }
 
@@ -48,10 +52,11 @@ static void test_keep(void **state)
     struct v8_seen *s = v8_seen_create(50);
     const struct frame frame = {.kind = FRAME_JS, .function = 7};
     size_t nr;
+    const uint64_t *bytecode;
     (void)state;
-    v8_seen_note(s, &A, 100, 100, &frame, 1);
-    assert_non_null(v8_seen_recall(s, &A, 150, &nr));
-    assert_null(v8_seen_recall(s, &A, 151, &nr));
+    v8_seen_note(s, &A, 100, 100, &frame, of, 1);
+    assert_non_null(v8_seen_recall(s, &A, 150, &nr, &bytecode));
+    assert_null(v8_seen_recall(s, &A, 151, &nr, &bytecode));
     v8_seen_free(s);
 }
 

@@ -288,6 +288,38 @@ struct v8_state v8_code_state(const uint8_t *code, size_t size, size_t at)
     return got;
 }
 
+/* May these bytes, the last ones of `left`, begin an instruction that takes a frame down? "leave",
+ * "pop rbp" before a return, "mov rsp, rbp", "mov rbp, [...]". */
+static bool may_take_down(const uint8_t *code, size_t left)
+{
+    if (code[0] == 0xc9 || (code[0] == 0x5d && (left < 2 || code[1] == 0xc3 || code[1] == 0xc2)))
+        return true;
+    if (left < 3 || code[0] != 0x48)
+        return false;
+    bool copies = (code[1] == 0x8b && code[2] == 0xe5) || (code[1] == 0x89 && code[2] == 0xec);
+    bool loads = code[1] == 0x8b && (code[2] == 0x6d || code[2] == 0x2c);
+    return copies || loads;
+}
+
+bool v8_code_has_frame(const uint8_t *code, size_t size, size_t at, const uint8_t *before,
+                       size_t nr_before)
+{
+    static const uint8_t prologue[] = {0x55, 0x48, 0x89, 0xe5}; /* push rbp; mov rbp, rsp */
+    size_t begin = 0;
+    while (begin + sizeof(prologue) <= size &&
+           memcmp(code + begin, prologue, sizeof(prologue)) != 0)
+        begin++;
+    begin += sizeof(prologue);
+    if (begin > size || at < begin)
+        return false;
+    size_t nr = at - begin < nr_before ? at - begin : nr_before;
+    for (const uint8_t *p = before + (nr_before - nr); p < before + nr_before; p++) {
+        if (may_take_down(p, (size_t)(before + nr_before - p)))
+            return false;
+    }
+    return true;
+}
+
 void v8_states_free(struct v8_states *s)
 {
     free(s);

@@ -35,6 +35,14 @@ void v8_states_free(struct v8_states *s);
  * instruction on. */
 struct v8_state v8_code_state(const uint8_t *code, size_t size, size_t at);
 
+/* The same without following all of it, where a few bytes tell: the frame stands behind a
+ * function's prologue, if nothing near before `at` may take it down. `code`: the first `size`
+ * bytes; `before`, `nr_before`: those right before `at`; as many as V8_BYTES_BEFORE, or all that
+ * there are. false: not to be told so. */
+enum { V8_BYTES_HEAD = 64, V8_BYTES_BEFORE = 64 };
+bool v8_code_has_frame(const uint8_t *code, size_t size, size_t at, const uint8_t *before,
+                       size_t nr_before);
+
 /* Code that was followed already, by its bytes. One thread's; NULL when memory is out. */
 struct v8_code_states;
 struct v8_code_states *v8_code_states_create(void);

@@ -161,18 +161,76 @@ unsigned v8_code_inlined(struct v8_reader *r, const struct v8_code *c, uint64_t 
     return 0;
 }
 
+/* An array's elements, some at a time; where not all of these are recorded, one by one. */
+struct elements {
+    struct v8_reader *r;
+    uint64_t first; /* address */
+    int32_t nr, at;
+    uint64_t piece[64];
+    int32_t piece_at, piece_size;
+};
+
+static bool elements_open(struct v8_reader *r, uint64_t array, struct elements *ret)
+{
+    const struct v8_layout *l = r->layout;
+    uint64_t length;
+    if (!is_array(r, array) || !v8_slot(r, array, l->array_length, &length) || !v8_is_smi(length))
+        return false;
+    ret->r = r;
+    ret->first = v8_address(array) + (uint64_t)l->array_data;
+    ret->nr = v8_smi(length);
+    ret->at = ret->piece_at = ret->piece_size = 0;
+    return true;
+}
+
+static bool elements_next(struct elements *e, uint64_t *ret)
+{
+    enum { PIECE = sizeof(e->piece) / sizeof(*e->piece) };
+    if (e->at >= e->nr)
+        return false;
+    int32_t left = e->nr - e->at;
+    if (e->at - e->piece_at >= e->piece_size) {
+        uint64_t address = e->first + 8 * (uint64_t)e->at;
+        e->piece_at = e->at;
+        e->piece_size = left < PIECE ? left : PIECE;
+        if (!memory_read(e->r->memory, address, e->piece, 8 * (size_t)e->piece_size,
+                         &e->r->provenance))
+            e->piece_size = v8_word(e->r, address, e->piece);
+        if (!e->piece_size)
+            return false;
+    }
+    *ret = e->piece[e->at++ - e->piece_at];
+    return true;
+}
+
+enum { CONSTANTS_MAX = 1024 };
+
 bool v8_constant_function(struct v8_reader *r, uint64_t maker, uint64_t bytecode,
                           struct v8_sfi *ret)
 {
-    enum { CONSTANTS_MAX = 1024 };
-    const struct v8_layout *l = r->layout;
+    struct elements e;
     uint64_t constants, element;
-    if (!v8_slot(r, maker, l->bytecode_constants, &constants))
+    if (!v8_slot(r, maker, r->layout->bytecode_constants, &constants) ||
+        !elements_open(r, constants, &e))
         return false;
-    for (int32_t i = 0; i < CONSTANTS_MAX && v8_array_element(r, constants, i, &element); i++) {
-        if (v8_is_pointer(element) && v8_is(r, element, l->type_sfi) &&
-            v8_sfi_read(r, element, ret) && ret->bytecode == bytecode)
+    while (e.at < CONSTANTS_MAX && elements_next(&e, &element)) {
+        if (v8_is_pointer(element) && v8_is(r, element, r->layout->type_sfi) &&
+            v8_sfi_bytecode(r, element) == bytecode && v8_sfi_read(r, element, ret))
             return true;
     }
     return false;
+}
+
+void v8_constants_read(struct v8_reader *r, uint64_t maker)
+{
+    struct elements e;
+    uint64_t constants, element;
+    struct v8_sfi sfi;
+    if (!v8_slot(r, maker, r->layout->bytecode_constants, &constants) ||
+        !elements_open(r, constants, &e))
+        return;
+    while (e.at < CONSTANTS_MAX && elements_next(&e, &element)) {
+        if (v8_is_pointer(element) && v8_is(r, element, r->layout->type_sfi))
+            (void)v8_sfi_read(r, element, &sfi);
+    }
 }

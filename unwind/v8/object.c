@@ -272,6 +272,15 @@ static uint64_t bytecode_of(struct v8_reader *r, uint64_t data)
     return 0;
 }
 
+uint64_t v8_sfi_bytecode(struct v8_reader *r, uint64_t sfi)
+{
+    const struct v8_layout *l = r->layout;
+    uint64_t data, bytecode = v8_slot(r, sfi, l->sfi_data, &data) ? bytecode_of(r, data) : 0;
+    if (!bytecode && l->sfi_untrusted != V8_UNKNOWN && v8_slot(r, sfi, l->sfi_untrusted, &data))
+        bytecode = bytecode_of(r, data);
+    return bytecode;
+}
+
 bool v8_sfi_read(struct v8_reader *r, uint64_t sfi, struct v8_sfi *ret)
 {
     const struct v8_layout *l = r->layout;
@@ -280,10 +289,7 @@ bool v8_sfi_read(struct v8_reader *r, uint64_t sfi, struct v8_sfi *ret)
     if (!v8_is(r, sfi, l->type_sfi) || !v8_slot(r, sfi, l->sfi_name, &name) ||
         !v8_slot(r, sfi, l->sfi_script, &ret->script) || !v8_slot(r, sfi, l->sfi_data, &data))
         return false;
-    ret->bytecode = bytecode_of(r, data);
-    if (!ret->bytecode && l->sfi_untrusted != V8_UNKNOWN &&
-        v8_slot(r, sfi, l->sfi_untrusted, &data))
-        ret->bytecode = bytecode_of(r, data);
+    ret->bytecode = v8_sfi_bytecode(r, sfi);
     int32_t type = v8_type(r, ret->script);
     if (type < 0) /* what has no script has "undefined" there */
         return false;

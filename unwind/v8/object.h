@@ -79,6 +79,8 @@ struct v8_sfi {
     uint64_t bytecode; /* BytecodeArray */
 };
 bool v8_sfi_read(struct v8_reader *r, uint64_t sfi, struct v8_sfi *ret);
+/* Its BytecodeArray; 0: it has none, or that cannot be read. */
+uint64_t v8_sfi_bytecode(struct v8_reader *r, uint64_t sfi);
 /* The SharedFunctionInfo of a JSFunction; 0: that is none. */
 uint64_t v8_function_sfi(struct v8_reader *r, uint64_t function);
 
@@ -93,6 +95,8 @@ bool v8_scope_read(struct v8_reader *r, uint64_t scope, struct v8_scope *ret);
 /* Of the functions that code with this BytecodeArray makes, the one with that `bytecode`. */
 bool v8_constant_function(struct v8_reader *r, uint64_t maker, uint64_t bytecode,
                           struct v8_sfi *ret);
+/* Reads what that may need for any of them. */
+void v8_constants_read(struct v8_reader *r, uint64_t maker);
 
 /* ---- code ---------------------------------------------------------------------------------- */
 

@@ -7,13 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLACES = 1 << 13, FRAMES_MAX = 4 };
+enum { PLACES = 1 << 13, FRAMES_MAX = V8_SEEN_FRAMES };
 
 struct place {
     struct v8_seen_key key;
     uint64_t from, to;
     uint32_t nr;
     struct frame frames[FRAMES_MAX];
+    uint64_t bytecode[FRAMES_MAX];
 };
 
 struct v8_seen {
@@ -63,17 +64,18 @@ static size_t place_of(const struct v8_seen_key *key)
 }
 
 const struct frame *v8_seen_recall(const struct v8_seen *s, const struct v8_seen_key *key,
-                                   uint64_t time, size_t *nr)
+                                   uint64_t time, size_t *nr, const uint64_t **bytecode)
 {
     const struct place *p = &s->places[place_of(key)];
     if (memcmp(&p->key, key, sizeof(*key)) != 0 || time < p->from || time > p->to)
         return NULL;
     *nr = p->nr;
+    *bytecode = p->bytecode;
     return p->frames;
 }
 
 void v8_seen_note(struct v8_seen *s, const struct v8_seen_key *key, uint64_t from, uint64_t to,
-                  const struct frame *frames, size_t nr)
+                  const struct frame *frames, const uint64_t *bytecode, size_t nr)
 {
     struct place *p = &s->places[place_of(key)];
     if (nr > FRAMES_MAX && !s->keep)
@@ -83,4 +85,5 @@ void v8_seen_note(struct v8_seen *s, const struct v8_seen_key *key, uint64_t fro
     p->to = s->keep ? from + s->keep : to;
     p->nr = nr > FRAMES_MAX ? FRAMES_MAX : (uint32_t)nr; /* whoever keeps reads no frames */
     memcpy(p->frames, frames, p->nr * sizeof(*frames));
+    memcpy(p->bytecode, bytecode, p->nr * sizeof(*bytecode));
 }

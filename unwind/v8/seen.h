@@ -28,13 +28,15 @@ struct v8_seen *v8_seen_create(uint64_t keep);
 void v8_seen_free(struct v8_seen *s);
 void v8_seen_forget(struct v8_seen *s);
 
-/* The frames out, innermost first, and how many; NULL: it is not known for `time`. Until the next
- * call for this table. */
+/* The frames out, innermost first, and how many; NULL: it is not known for `time`. `bytecode`: of
+ * each one's function (tagged; 0: none). Until the next call for this table. */
 const struct frame *v8_seen_recall(const struct v8_seen *s, const struct v8_seen_key *key,
-                                   uint64_t time, size_t *nr);
-/* These frames come out of it; memory is the same from `from` to `to`. */
+                                   uint64_t time, size_t *nr, const uint64_t **bytecode);
+/* These frames come out of it; memory is the same from `from` to `to`. `bytecode`: of the first
+ * V8_SEEN_FRAMES of them. */
+enum { V8_SEEN_FRAMES = 4 };
 void v8_seen_note(struct v8_seen *s, const struct v8_seen_key *key, uint64_t from, uint64_t to,
-                  const struct frame *frames, size_t nr);
+                  const struct frame *frames, const uint64_t *bytecode, size_t nr);
 
 /* The states of code that was followed. */
 struct v8_code_states *v8_seen_states(const struct v8_seen *s);

@@ -7,6 +7,7 @@
 #include "unwind/v8/builtin.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { DWARF_RSI = 4, DWARF_RDI = 5, DWARF_R9 = 9, MARKER_MAX = 128, CODE_BYTES_MAX = 1 << 16 };
 
@@ -16,7 +17,7 @@ struct unmade {
     uint64_t bytecode;
     int32_t offset; /* of the bytecode that executes, -1: unknown */
 };
-enum { UNMADE_MAX = 16 };
+enum { UNMADE_MAX = 16, SEARCHED = 64 };
 
 struct v8_walk {
     struct walker_state head;
@@ -27,7 +28,13 @@ struct v8_walk {
     bool frameless; /* the next frame has not made its frame yet: its return address is at rsp */
     bool failed;    /* memory is out */
     struct unmade unmade[UNMADE_MAX];
-    unsigned nr_unmade;
+    unsigned nr_unmade, all_unmade; /* now, and in the whole walk */
+    struct {
+        uint64_t maker; /* a BytecodeArray whose constants were searched, for so many */
+        unsigned all_unmade;
+    } searched[SEARCHED];
+    size_t first;                      /* frame out of this step */
+    uint64_t bytecode[V8_SEEN_FRAMES]; /* of these frames' functions; 0: none */
 };
 
 static bool is_exact(const struct v8_walk *w)
@@ -130,16 +137,21 @@ static int32_t source_offset(struct v8_walk *w, uint64_t bytecode, int32_t offse
 
 /* Callees that nobody could tell, whose closures a collection has moved: those that this function
  * makes, by their bytecode. */
-static void find_made(struct v8_walk *w, const struct v8_sfi *maker)
+static void find_made(struct v8_walk *w, uint64_t maker)
 {
     const struct v8_namer *namer = &w->process->namer;
     struct v8_reader before = w->r;
+    __typeof__(w->searched[0]) *searched = &w->searched[hash_u64(maker) % SEARCHED];
+    if (searched->maker == maker && searched->all_unmade == w->all_unmade)
+        return;
+    searched->maker = maker;
+    searched->all_unmade = w->all_unmade;
     for (unsigned i = 0; i < w->nr_unmade;) {
         const struct unmade u = w->unmade[i];
         struct frame *f = &w->step->out->frames.at[u.frame];
         struct v8_sfi sfi;
         w->r.provenance = PROVENANCE_EXACT;
-        if (!v8_constant_function(&w->r, maker->bytecode, u.bytecode, &sfi)) {
+        if (!v8_constant_function(&w->r, maker, u.bytecode, &sfi)) {
             i++;
             continue;
         }
@@ -177,6 +189,7 @@ static void emit_unmade(struct v8_walk *w, uint64_t fp, enum frame_tier tier, in
         !(bytecode = frame_bytecode(w, fp)))
         return;
     w->unmade[w->nr_unmade++] = (struct unmade){frame, bytecode, offset};
+    w->all_unmade++;
 }
 
 /* What is common to the functions of one frame. */
@@ -210,9 +223,12 @@ static void emit_function(struct v8_walk *w, struct emission *e, const struct v8
     if (e->doubtful || !w->layout->verified)
         f.provenance = PROVENANCE_GUESS;
     e->second = true;
+    size_t i = w->step->out->frames.nr - w->first;
+    if (i < V8_SEEN_FRAMES)
+        w->bytecode[i] = sfi->bytecode;
     push(w, &f);
     if (w->nr_unmade && sfi->bytecode)
-        find_made(w, sfi);
+        find_made(w, sfi->bytecode);
 }
 
 /* ---- leaving a frame ----------------------------------------------------------------------- */
@@ -295,15 +311,23 @@ static struct v8_seen_key seen_key(struct v8_walk *w, uint64_t fp, int32_t first
     return key;
 }
 
-/* Puts out what is known; false: nothing is. A callee that is not known yet has to be looked for in
- * every frame. */
+/* What a caller's frame in optimized code goes by is its pc alone: the code has its functions. */
+static struct v8_seen_key optimized_key(struct v8_walk *w, uint64_t pc, int32_t type)
+{
+    struct v8_seen_key key = {.word = {pc, 1, 0, w->process->space}};
+    if (!w->process->seen || *w->step->provenance != PROVENANCE_EXACT || type != 0 || is_exact(w))
+        return (struct v8_seen_key){0};
+    return key;
+}
+
+/* Puts out what is known; false: nothing is. */
 static bool emit_seen(struct v8_walk *w, const struct v8_seen_key *key, uint64_t cfa)
 {
     size_t nr;
+    const uint64_t *bytecode;
     const struct frame *frames =
-        !key->word[0] || w->nr_unmade
-            ? NULL
-            : v8_seen_recall(w->process->seen, key, w->r.memory->time, &nr);
+        key->word[0] ? v8_seen_recall(w->process->seen, key, w->r.memory->time, &nr, &bytecode)
+                     : NULL;
     for (size_t i = 0; frames && i < nr; i++) {
         struct frame f = frames[i];
         f.pc = reg(w, DWARF_RIP);
@@ -311,25 +335,27 @@ static bool emit_seen(struct v8_walk *w, const struct v8_seen_key *key, uint64_t
         f.code = i ? NULL : w->step->code.token;
         f.flags = (uint8_t)((f.flags & FRAME_INLINED) | (i ? 0 : w->step->flags));
         push(w, &f);
+        if (w->nr_unmade && bytecode[i])
+            find_made(w, bytecode[i]);
     }
     return frames;
 }
 
-/* The frames out from `first` on are what was read of it, if all of it could be told. */
-static void note_seen(struct v8_walk *w, const struct v8_seen_key *key, size_t first)
+/* This step's frames out are what was read of it, if all of it could be told. */
+static void note_seen(struct v8_walk *w, const struct v8_seen_key *key)
 {
     const __typeof__(w->step->out->frames) *out = &w->step->out->frames;
     const struct memory_span *span = w->r.memory->span;
     uint64_t time = w->r.memory->time;
     if (!key->word[0] || *w->step->provenance != PROVENANCE_EXACT || !*w->step->frames_left)
         return;
-    for (size_t i = first; i < out->nr; i++) {
+    for (size_t i = w->first; i < out->nr; i++) {
         if (out->at[i].kind != FRAME_NATIVE &&
             (out->at[i].kind != FRAME_JS || !out->at[i].function))
             return;
     }
     v8_seen_note(w->process->seen, key, span ? span->from : time, span ? span->to : time,
-                 out->at + first, out->nr - first);
+                 out->at + w->first, w->bytecode, out->nr - w->first);
 }
 
 /* ---- JavaScript frames --------------------------------------------------------------------- */
@@ -454,7 +480,6 @@ static enum walker_result step_interpreted(struct v8_walk *w, uint64_t fp, bool 
     struct v8_sfi sfi;
     struct emission e = {.cfa = fp + 16, .tier = TIER_INTERP, .doubtful = doubtful};
     struct v8_seen_key key = interpreted_key(w, fp);
-    size_t first = w->step->out->frames.nr;
     if (emit_seen(w, &key, fp + 16))
         return leave_frame(w, fp);
     if (read_function(w, fp, &sfi, &e.doubtful))
@@ -462,7 +487,7 @@ static enum walker_result step_interpreted(struct v8_walk *w, uint64_t fp, bool 
                       source_offset(w, sfi.bytecode, bytecode_offset(w, fp, sfi.bytecode)), false);
     else if (!emit_described(w, fp, doubtful))
         emit_unmade(w, fp, TIER_INTERP, bytecode_offset(w, fp, frame_bytecode(w, fp)), doubtful);
-    note_seen(w, &key, first);
+    note_seen(w, &key);
     return leave_frame(w, fp);
 }
 
@@ -571,12 +596,30 @@ static struct v8_state baseline_state(const uint8_t *code, size_t size, size_t a
     return s;
 }
 
+/* Whether a few bytes of the code tell that its frame stands. A recorder reads all of it, for those
+ * who come after. */
+static bool stands(struct v8_walk *w, uint64_t start, uint64_t size, size_t at)
+{
+    uint8_t head[V8_BYTES_HEAD], before[V8_BYTES_BEFORE];
+    size_t nr_head = size < sizeof(head) ? size : sizeof(head);
+    size_t nr_before = at < sizeof(before) ? at : sizeof(before);
+    return !w->process->thorough && at < size &&
+           memory_read(w->r.memory, start, head, nr_head, &w->r.provenance) &&
+           memory_read(w->r.memory, start + at - nr_before, before, nr_before, &w->r.provenance) &&
+           v8_code_has_frame(head, nr_head, at, before, nr_before);
+}
+
 /* The state at the pc of the innermost frame, in code whose place is known. */
 static struct v8_state bytes_state(struct v8_walk *w, uint64_t start, uint64_t bytes, bool baseline)
 {
     struct v8_state s = {0, V8_STATE_FRAMED, V8_RETURN_ON_STACK, true};
     size_t size = bytes < CODE_BYTES_MAX ? bytes : CODE_BYTES_MAX;
     size_t at = reg(w, DWARF_RIP) - start;
+    bool framed = !baseline && stands(w, start, bytes, at);
+#ifndef V8_CHECK
+    if (framed)
+        return (struct v8_state){0, V8_STATE_FRAMED, V8_RETURN_ON_STACK, false};
+#endif
     uint8_t *code = malloc(size);
     if (code && memory_read(w->r.memory, start, code, size, &w->r.provenance)) {
         const struct v8_seen *seen = w->process->seen;
@@ -585,6 +628,11 @@ static struct v8_state bytes_state(struct v8_walk *w, uint64_t start, uint64_t b
                                        : v8_code_state(code, size, at);
         if (got.kind != V8_STATE_UNKNOWN)
             s = got;
+#ifdef V8_CHECK
+        if (!baseline)
+            fprintf(stderr, "CHECK %s got=%d doubt=%d\n", framed ? "quick" : "slow", got.kind,
+                    got.doubtful);
+#endif
     }
     free(code);
     return s;
@@ -805,10 +853,10 @@ static enum walker_result step_generated(struct v8_walk *w)
         return WALKER_NO;
     int32_t function = w->layout->fp_function;
     struct v8_seen_key key = seen_key(w, fp, function, -8, pc << 1 | is_exact(w));
-    size_t first = w->step->out->frames.nr;
-    if (!frameless && emit_seen(w, &key, fp + 16))
-        return leave_frame(w, fp);
     int32_t type = frame_type(w, fp);
+    struct v8_seen_key optimized = optimized_key(w, pc, type);
+    if (!frameless && (emit_seen(w, &optimized, fp + 16) || emit_seen(w, &key, fp + 16)))
+        return leave_frame(w, fp);
     struct v8_wasm wasm;
     if (!frameless && (is_exact(w) || type == w->layout->frame_wasm) &&
         find_wasm(w, fp, type, &wasm))
@@ -832,7 +880,8 @@ static enum walker_result step_generated(struct v8_walk *w)
             return step_interpreted(w, fp, doubtful);
     }
     emit_code(w, &c, fp, fp + 16, doubtful);
-    note_seen(w, &key, first);
+    bool by_pc = optimized.word[0] && (c.kind == V8_CODE_MAGLEV || c.kind == V8_CODE_TURBOFAN);
+    note_seen(w, by_pc ? &optimized : &key);
     return leave_frame(w, fp);
 }
 
@@ -868,6 +917,8 @@ static enum walker_result step(const void *context, struct walker_state *state,
     if (!w->head.begun)
         *w = (struct v8_walk){.head = {.begun = true}, .process = context};
     w->step = s;
+    w->first = s->out->frames.nr;
+    memset(w->bytecode, 0, sizeof(w->bytecode));
     w->r = (struct v8_reader){.memory = &s->input->memory};
     size_t frames = s->out->frames.nr;
     unsigned left = *s->frames_left;
