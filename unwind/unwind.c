@@ -223,6 +223,8 @@ static int step_by_guest(struct walk *w, const struct walk_code *c, struct leavi
         return STEP_NO;
     case WALKER_STEPPED:
         break;
+    case WALKER_UNREADABLE:
+        return walk_unreadable(w, step.unreadable);
     default:
         return -1;
     }

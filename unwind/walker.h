@@ -13,8 +13,10 @@
 #include "unwind/unwind.h"
 
 enum walker_result {
-    WALKER_NO,      /* not the walker's: native rules; nothing was changed */
-    WALKER_STEPPED, /* frames were appended, registers are the caller's */
+    WALKER_NO,         /* not the walker's: native rules; nothing was changed */
+    WALKER_STEPPED,    /* frames were appended, registers are the caller's */
+    WALKER_UNREADABLE, /* frames were appended; the caller's registers are not recorded, at
+                          `unreadable` of the step: the walk ends */
     WALKER_NO_MEMORY,
 };
 
@@ -33,6 +35,7 @@ struct walker_step {
     enum provenance *provenance; /* of the walk so far: raised when a step rests on less */
     unsigned *frames_left;       /* to be lowered with each frame; at 0 none may be appended */
     struct unwind_stack *out;
+    uint64_t unreadable; /* an address; see WALKER_UNREADABLE */
 };
 
 struct walker {

@@ -278,6 +278,11 @@ static void assert_state(const uint8_t *code, size_t size, size_t at, enum v8_st
         assert_int_equal(again.offset, s.offset);
     }
     v8_code_states_free(known);
+    /* What a few bytes tell is what following tells; they need not tell anything. */
+    size_t before = at < size ? at : size;
+    before = before < V8_BYTES_BEFORE ? before : V8_BYTES_BEFORE;
+    if (v8_code_has_frame(code, size, at, code + at - before, before))
+        assert_true(s.kind == V8_STATE_FRAMED || (at < size && s.kind == V8_STATE_UNKNOWN));
 }
 
 static void test_code(void **state)
@@ -306,6 +311,13 @@ static void test_code(void **state)
     assert_int_equal(v8_code_state(framed, sizeof(framed), 15).return_register, 2);
     assert_state(framed, sizeof(framed), 21, V8_STATE_UNKNOWN, 0);
     assert_state(framed, sizeof(framed), sizeof(framed), V8_STATE_UNKNOWN, 0);
+    for (size_t at = 0; at < sizeof(framed); at++)
+        assert_state(framed, sizeof(framed), at, v8_code_state(framed, sizeof(framed), at).kind,
+                     v8_code_state(framed, sizeof(framed), at).offset);
+    assert_true(v8_code_has_frame(framed, sizeof(framed), 10, framed, 10));
+    assert_false(v8_code_has_frame(framed, sizeof(framed), 13, framed, 13));
+    assert_false(v8_code_has_frame(framed, sizeof(framed), 3, framed, 3));
+    assert_false(v8_code_has_frame(framed + 1, sizeof(framed) - 1, 9, framed + 1, 9));
     const uint8_t pushes[] = {0x50, 0x48, 0x83, 0xec, 0x18, 0x90,
                               0x48, 0x83, 0xc4, 0x18, 0x58, 0xc3};
     assert_state(pushes, sizeof(pushes), 1, V8_STATE_RSP, 16);

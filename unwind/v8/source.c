@@ -429,6 +429,10 @@ static bool is_word(uint32_t c)
            (c >= 0x80 && !is_blank(c));
 }
 
+/* What most words are of: letters, digits, "_", "$". */
+static const bool is_letter[256] = {
+    ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['_'] = true, ['$'] = true};
+
 static void take_between(struct v8_source *s, uint32_t c)
 {
     if (is_blank(c)) {
@@ -594,9 +598,56 @@ static void take_character(struct v8_source *s, uint32_t c)
     }
 }
 
+/* How many of these characters change nothing but the place: most of a text. */
+static size_t skip_plain(const struct v8_source *s, const uint8_t *bytes, size_t nr)
+{
+    size_t i = 0;
+    switch (s->state) {
+    case BETWEEN:
+        while (!s->last && i < nr && (bytes[i] == ' ' || bytes[i] == '\n'))
+            i++;
+        break;
+    case LINE_COMMENT:
+        while (i < nr && bytes[i] >= ' ')
+            i++;
+        break;
+    case BLOCK_COMMENT:
+        while (i < nr && bytes[i] != '*')
+            i++;
+        break;
+    case STRING:
+        while (i < nr && bytes[i] != s->quote && bytes[i] != '\\' && bytes[i] >= ' ')
+            i++;
+        break;
+    case TEMPLATE:
+        while (i < nr && bytes[i] != '`' && bytes[i] != '\\' && bytes[i] != '$')
+            i++;
+        break;
+    default:
+        break;
+    }
+    return i;
+}
+
+/* The rest of a word; how many characters. */
+static size_t take_letters(struct v8_source *s, const uint8_t *bytes, size_t nr)
+{
+    size_t i = 0;
+    for (; s->state == WORD && i < nr && is_letter[bytes[i]] && s->word.size < WORD_MAX; i++)
+        s->word.at[s->word.size++] = bytes[i];
+    return i;
+}
+
 bool v8_source_take(struct v8_source *s, const uint8_t *bytes, size_t nr, bool wide)
 {
     for (size_t i = 0; i < nr && !s->failed && !s->no_memory; i++, s->at++) {
+        if (!wide) {
+            size_t skipped = skip_plain(s, bytes + i, nr - i) + take_letters(s, bytes + i, nr - i);
+            i += skipped;
+            s->at += (int32_t)skipped;
+            if (i == nr)
+                break;
+        }
         uint32_t c = wide ? load_u16(bytes + 2 * i, false) : bytes[i];
         if (s->at == 0 && c == '#') /* a line for the shell that runs it */
             s->state = LINE_COMMENT;

@@ -9,7 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DWARF_RSI = 4, DWARF_RDI = 5, DWARF_R9 = 9, MARKER_MAX = 128, CODE_BYTES_MAX = 1 << 16 };
+enum {
+    DWARF_RSI = 4,
+    DWARF_RDI = 5,
+    DWARF_R9 = 9,
+    MARKER_MAX = 128,
+    CODE_BYTES_MAX = 1 << 16,
+    ENTRY_BYTES = 128
+};
 
 /* A function that is not known yet: one of its callers may have made it. */
 struct unmade {
@@ -247,12 +254,30 @@ static enum walker_result leave(struct v8_walk *w, uint64_t pc, uint64_t sp, uin
     return WALKER_STEPPED;
 }
 
+/* Behind the end of the stack's copy? */
+static bool is_behind(const struct v8_walk *w, uint64_t address)
+{
+    const struct memory *m = &w->step->input->memory;
+    uint64_t end = m->stack_start + memory_stack_size(m);
+    return address + 8 > end && address - m->stack_start < ARCH_STACK_MAX;
+}
+
+/* Where the caller is stands at `address`, which cannot be read. Behind the copy's end that is the
+ * walk's; else native rules may find a way. */
+static enum walker_result leave_unreadable(struct v8_walk *w, uint64_t address)
+{
+    w->step->unreadable = address;
+    return is_behind(w, address) ? WALKER_UNREADABLE : WALKER_NO;
+}
+
 /* By the frame at `fp`. */
 static enum walker_result leave_frame(struct v8_walk *w, uint64_t fp)
 {
     uint64_t pc, caller;
-    if (!stack_word(w, fp + 8, &pc) || !stack_word(w, fp, &caller))
-        return WALKER_NO;
+    if (!stack_word(w, fp, &caller))
+        return leave_unreadable(w, fp);
+    if (!stack_word(w, fp + 8, &pc))
+        return leave_unreadable(w, fp + 8);
     return leave(w, pc, fp + 16, caller);
 }
 
@@ -271,9 +296,9 @@ static enum walker_result leave_state(struct v8_walk *w, const struct v8_state *
     if (s->return_register != V8_RETURN_ON_STACK && s->offset == 0)
         pc = reg(w, s->return_register);
     else if (!stack_word(w, cfa - 8, &pc))
-        return WALKER_NO;
+        return leave_unreadable(w, cfa - 8);
     if (s->kind == V8_STATE_PUSHED && !stack_word(w, cfa - 16, &fp))
-        return WALKER_NO;
+        return leave_unreadable(w, cfa - 16);
     return leave(w, pc, cfa, fp);
 }
 
@@ -285,7 +310,7 @@ static enum walker_result leave_entry(struct v8_walk *w, uint64_t fp)
     uint64_t values[sizeof(saved)];
     for (size_t i = 0; i < sizeof(saved); i++) {
         if (!stack_word(w, fp - FIRST - 8 * i, &values[i]))
-            return WALKER_NO;
+            return leave_unreadable(w, fp - FIRST - 8 * i);
     }
     enum walker_result got = leave_frame(w, fp);
     for (size_t i = 0; got == WALKER_STEPPED && i < sizeof(saved); i++) {
@@ -615,11 +640,10 @@ static struct v8_state bytes_state(struct v8_walk *w, uint64_t start, uint64_t b
     struct v8_state s = {0, V8_STATE_FRAMED, V8_RETURN_ON_STACK, true};
     size_t size = bytes < CODE_BYTES_MAX ? bytes : CODE_BYTES_MAX;
     size_t at = reg(w, DWARF_RIP) - start;
-    bool framed = !baseline && stands(w, start, bytes, at);
-#ifndef V8_CHECK
-    if (framed)
+    if (!baseline && stands(w, start, bytes, at))
         return (struct v8_state){0, V8_STATE_FRAMED, V8_RETURN_ON_STACK, false};
-#endif
+    if (!w->process->thorough && size > ENTRY_BYTES && (baseline || at < ENTRY_BYTES / 2))
+        size = ENTRY_BYTES; /* where the frame is made */
     uint8_t *code = malloc(size);
     if (code && memory_read(w->r.memory, start, code, size, &w->r.provenance)) {
         const struct v8_seen *seen = w->process->seen;
@@ -628,11 +652,6 @@ static struct v8_state bytes_state(struct v8_walk *w, uint64_t start, uint64_t b
                                        : v8_code_state(code, size, at);
         if (got.kind != V8_STATE_UNKNOWN)
             s = got;
-#ifdef V8_CHECK
-        if (!baseline)
-            fprintf(stderr, "CHECK %s got=%d doubt=%d\n", framed ? "quick" : "slow", got.kind,
-                    got.doubtful);
-#endif
     }
     free(code);
     return s;
@@ -809,7 +828,7 @@ static enum walker_result step_undescribed(struct v8_walk *w)
     uint64_t fp = reg(w, DWARF_RBP);
     int32_t type = frame_type(w, fp);
     bool doubtful = is_exact(w);
-    if (type < 0)
+    if (type < 0 && (is_exact(w) || !is_behind(w, fp - 8)))
         return WALKER_NO;
     if (type == w->layout->frame_wasm)
         emit_wasm_unknown(w, fp + 16, doubtful);
@@ -871,7 +890,7 @@ static enum walker_result step_generated(struct v8_walk *w)
     if ((is_exact(w) || frameless) && s.kind != V8_STATE_FRAMED)
         return step_frameless(w, &c, &s);
     bool doubtful = is_exact(w) && s.doubtful && !has_frame(w, &c, fp);
-    if (type < 0 && !is_exact(w))
+    if (type < 0 && !is_exact(w) && !is_behind(w, fp - 8))
         return WALKER_NO;
     if (type == 0 && (c.kind == V8_CODE_INTERPRETED || c.kind == V8_CODE_OTHER)) {
         struct v8_sfi sfi; /* a copy of the interpreter's trampoline? */
