@@ -25,7 +25,7 @@ int vmstack_plain(struct bpf_perf_event_data *ctx);
 int copy(uint64_t address, uint64_t length, uint32_t what);
 int copy_pages(uint64_t from, uint64_t to, uint32_t what);
 int copy_function(uint64_t slot, uint32_t level);
-int copy_proto(uint64_t function, uint32_t level);
+int copy_proto(uint32_t function, uint32_t level);
 int copy_call(uint64_t link, uint32_t level);
 int copy_functions(uint32_t at, uint32_t nr, uint32_t level, uint32_t upward);
 int copy_state(uint64_t L, uint32_t level);
@@ -204,6 +204,19 @@ __noinline int copy(uint64_t address, uint64_t length, uint32_t what)
     return 0;
 }
 
+/* Words of what was copied already, `offset` bytes from `at`. */
+static __always_inline uint64_t copied_u64(const struct scratch *s, uint32_t at, uint32_t offset)
+{
+    uint32_t place = at + offset;
+    return place <= VMEVENT_MAX - 8 ? *(const uint64_t *)(s->payload + place) : 0;
+}
+
+static __always_inline uint64_t copied_ref(const struct scratch *s, uint32_t at, uint32_t offset)
+{
+    uint64_t value = copied_u64(s, at, offset);
+    return s->vm.flags & VMSTACK_GC64 ? value : (uint32_t)value;
+}
+
 /* ---- a lua_State ----------------------------------------------------------------------------- */
 
 /* The part of a Lua stack that may be in use: up to the highest base plus the largest frame. */
@@ -279,17 +292,17 @@ static __always_inline int copy_line(const struct lines *l, uint64_t pc, uint32_
     return 1;
 }
 
-/* A function's lines: all if they are few, else those of the instructions that were met. */
+/* A function's lines: all if they are few, else those of the instructions that were met. `head`: of
+ * its prototype in the payload. */
 static __always_inline void copy_lines(struct scratch *s, struct lines *l, uint64_t proto,
-                                       uint32_t level)
+                                       uint32_t head, uint32_t level)
 {
     const struct vmstack_vm *vm = &s->vm;
-    uint32_t sizebc = 0, numline = 0;
-    uint64_t at = read_ref(proto + vm->proto_lineinfo, vm->flags);
+    uint64_t at = copied_ref(s, head, vm->proto_lineinfo);
     if (!at || !vm->proto_numline)
         return;
-    bpf_probe_read_user(&sizebc, sizeof(sizebc), (const void *)(proto + vm->proto_sizebc));
-    bpf_probe_read_user(&numline, sizeof(numline), (const void *)(proto + vm->proto_numline));
+    uint32_t sizebc = (uint32_t)copied_u64(s, head, vm->proto_sizebc);
+    uint32_t numline = (uint32_t)copied_u64(s, head, vm->proto_numline);
     uint32_t width = numline < 1 << 8 ? 1 : numline < 1 << 16 ? 2 : 4;
     uint64_t size = ((uint64_t)sizebc - 1) * width;
     if (size <= VMSTACK_LINES) {
@@ -303,27 +316,26 @@ static __always_inline void copy_lines(struct scratch *s, struct lines *l, uint6
 }
 
 /* What tells a Lua function's prototype from any other that may stand there later: its head, that
- * of its chunk's name, and lines. */
-__noinline int copy_proto(uint64_t function, uint32_t level)
+ * of its chunk's name, and lines. `function`: in the payload. */
+__noinline int copy_proto(uint32_t function, uint32_t level)
 {
     struct scratch *s = scratch_get();
-    uint8_t ffid = 1;
     if (!s)
         return 0;
+    const struct vmstack_vm *vm = &s->vm;
     struct lines *lines = &s->lines[(s->nr_functions - 1) & (VMSTACK_RECENT - 1)];
     lines->sizebc = 0;
-    const struct vmstack_vm *vm = &s->vm;
-    bpf_probe_read_user(&ffid, sizeof(ffid), (const void *)(function + vm->func_ffid));
-    if (ffid) /* in C */
+    if ((uint8_t)copied_u64(s, function, vm->func_ffid)) /* in C */
         return 0;
-    uint64_t proto = read_ref(function + vm->func_pc, vm->flags) - vm->proto_size;
+    uint64_t proto = copied_ref(s, function, vm->func_pc) - vm->proto_size;
+    uint32_t head = s->size + sizeof(struct vmevent_entry_header);
     if (copy(proto, vm->proto_size, VMENTRY_HEAD | level << 16))
         return 0;
-    uint64_t chunk = read_ref(proto + vm->proto_chunkname, vm->flags);
+    uint64_t chunk = copied_ref(s, head, vm->proto_chunkname);
     if (chunk != s->chunk)
         copy(chunk, vm->str_size, VMENTRY_HEAD | level << 16);
     s->chunk = chunk;
-    copy_lines(s, lines, proto, level);
+    copy_lines(s, lines, proto, head, level);
     return 0;
 }
 
@@ -369,9 +381,11 @@ __noinline int copy_function(uint64_t slot, uint32_t level)
             return 0;
     }
     s->functions[s->nr_functions++ & (VMSTACK_RECENT - 1)] = function;
-    if (copy(function, s->vm.function_size, VMENTRY_FUNCTION | level << 16) == COPY_FULL)
-        return 1;
-    copy_proto(function, level);
+    uint32_t at = s->size + sizeof(struct vmevent_entry_header);
+    int got = copy(function, s->vm.function_size, VMENTRY_FUNCTION | level << 16);
+    if (got)
+        return got == COPY_FULL;
+    copy_proto(at, level);
     return 0;
 }
 
