@@ -43,10 +43,60 @@ static int by_time(const void *a, const void *b)
     return x->time < y->time ? -1 : x->time > y->time;
 }
 
-void renewals_settle(struct renewals *r)
+/* Where one that begins or ends at an address is noted, the last one in time. */
+static uint64_t end_key(const struct renewal *n, uint64_t end, bool is_start)
 {
+    return hash_combine(hash_u64(end), (uint64_t)n->pid << 1 | is_start) | 1;
+}
+
+/* The last one before it with that end; NULL: none. */
+static const struct renewal *last_with(const struct renewals *r, const struct table *ends,
+                                       const struct renewal *n, uint64_t end, bool is_start)
+{
+    uintptr_t at = (uintptr_t)table_get(ends, end_key(n, end, is_start));
+    const struct renewal *last = at ? &r->all.at[at - 1] : NULL;
+    return last && last->pid == n->pid && (is_start ? last->from : last->to) == end ? last : NULL;
+}
+
+/* It is no more what it was. */
+static void forget(struct table *ends, const struct renewal *n)
+{
+    if (!n)
+        return;
+    table_remove(ends, end_key(n, n->from, true));
+    table_remove(ends, end_key(n, n->to, false));
+}
+
+static void find_new(const struct renewals *r, struct table *ends, struct renewal *n)
+{
+    enum { GROWTH_MAX = 1 << 20 };
+    const struct renewal *above = last_with(r, ends, n, n->to, false);
+    const struct renewal *below = last_with(r, ends, n, n->from, true);
+    n->new_from = n->from;
+    n->new_to = n->to;
+    if (above && above->from > n->from && above->from - n->from <= GROWTH_MAX)
+        n->new_to = above->from;
+    else if (below && below->to < n->to && n->to - below->to <= GROWTH_MAX)
+        n->new_from = below->to;
+    forget(ends, above);
+    forget(ends, below);
+}
+
+bool renewals_settle(struct renewals *r)
+{
+    struct table ends = {0};
+    bool ok = true;
     if (r->all.nr)
         qsort(r->all.at, r->all.nr, sizeof(*r->all.at), by_time);
+    for (size_t i = 0; i < r->all.nr && ok; i++) {
+        struct renewal *n = &r->all.at[i];
+        void *value = (void *)(uintptr_t)(i + 1);
+        find_new(r, &ends, n);
+        ok = table_put(&ends, end_key(n, n->to, false), value) &&
+             table_put(&ends, end_key(n, n->from, true), value);
+    }
+    table_free(&ends);
+    return ok;
 }
 
 bool renewals_between(const struct renewals *r, uint32_t pid, uint64_t from, uint64_t to,
@@ -65,7 +115,7 @@ bool renewals_between(const struct renewals *r, uint32_t pid, uint64_t from, uin
         const struct renewal *n = &r->all.at[i];
         if (n->pid != pid || n->time > until)
             break;
-        if ((n->from < to && from < n->to) || i - low >= LOOK_AT)
+        if ((n->new_from < to && from < n->new_to) || i - low >= LOOK_AT)
             return true;
     }
     return r->full;

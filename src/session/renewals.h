@@ -15,6 +15,7 @@
 struct renewal {
     uint64_t time, from, to;
     uint32_t pid;
+    uint64_t new_from, new_to; /* what of it was not mapped before: set by renewals_settle() */
 };
 
 /* Zeroed: empty. */
@@ -28,8 +29,9 @@ struct renewals {
 void renewals_free(struct renewals *r);
 /* A mapping without a file, in any order of time; `executable`: of code. False: memory is out. */
 bool renewals_add(struct renewals *r, const struct renewal *n, bool executable);
-/* All are added. */
-void renewals_settle(struct renewals *r);
+/* All are added. A mapping that grows at one end, by a MiB at most, is told whole, as the kernel
+ * makes one of the two: only what it grew by is new. False: memory is out. */
+bool renewals_settle(struct renewals *r);
 /* Whether a byte of [from, to) of the process was mapped anew after `after` and up to `until`, as
  * far as is known; true where that is not known. */
 bool renewals_between(const struct renewals *r, uint32_t pid, uint64_t from, uint64_t to,

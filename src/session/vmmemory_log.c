@@ -515,7 +515,8 @@ int vmlog_settle(struct vmlog *log, struct error *err)
     log->nr_slots = 0;
     log->stats.versions = nr;
     settle_notes(log);
-    renewals_settle(&log->renewals);
+    if (!renewals_settle(&log->renewals))
+        return error_no_memory(err);
     if (nr)
         qsort(log->versions.at, nr, sizeof(*log->versions.at), by_address);
     log->ends = calloc(nr + 1, sizeof(*log->ends));

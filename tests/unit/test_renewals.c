@@ -21,7 +21,7 @@ static void test_between(void **state)
     add(&r, 7, 100, 0x1000, false);
     add(&r, 8, 200, 0x1000, false);
     add(&r, 7, 200, 0x5000, false);
-    renewals_settle(&r);
+    assert_true(renewals_settle(&r));
     assert_true(renewals_between(&r, 7, 0x1ff8, 0x2008, 50, 100));
     assert_false(renewals_between(&r, 7, 0x1ff8, 0x2008, 100, 299)); /* 8's, and another place */
     assert_true(renewals_between(&r, 7, 0x1000, 0x1008, 100, 300));
@@ -41,7 +41,7 @@ static void test_code(void **state)
     add(&r, 7, 110, 0x1000, true);
     add(&r, 7, 200, 0x1000, false);
     add(&r, 8, 200, 0x1000, false);
-    renewals_settle(&r);
+    assert_true(renewals_settle(&r));
     assert_true(renewals_between(&r, 7, 0x1000, 0x1008, 50, 150));
     assert_false(renewals_between(&r, 7, 0x1000, 0x1008, 150, 250));
     assert_true(renewals_between(&r, 8, 0x1000, 0x1008, 150, 250));
@@ -55,9 +55,36 @@ static void test_many(void **state)
     struct renewals r = {0};
     for (uint64_t i = 0; i < 10000; i++)
         add(&r, 7, 100 + i, 0x100000 + i * 0x1000, false);
-    renewals_settle(&r);
+    assert_true(renewals_settle(&r));
     assert_false(renewals_between(&r, 7, 0x1000, 0x2000, 100, 200));
     assert_true(renewals_between(&r, 7, 0x1000, 0x2000, 100, 20000));
+    renewals_free(&r);
+}
+
+static void add_range(struct renewals *r, uint64_t time, uint64_t from, uint64_t to)
+{
+    const struct renewal n = {.time = time, .from = from, .to = to, .pid = 7};
+    assert_true(renewals_add(r, &n, false));
+}
+
+static void of_what_grows_the_rest_stays(void **state)
+{
+    (void)state;
+    struct renewals r = {0};
+    add_range(&r, 100, 0x8000, 0xa000);
+    add_range(&r, 200, 0x6000, 0xa000);   /* downward */
+    add_range(&r, 300, 0x6000, 0xc000);   /* upward */
+    add_range(&r, 400, 0x8000, 0xc000);   /* smaller: it was given back before */
+    add_range(&r, 500, 0x8000, 0xc000);   /* the same: likewise */
+    add_range(&r, 600, 0x8000, 0x808000); /* too much at once for growth */
+    assert_true(renewals_settle(&r));
+    assert_true(renewals_between(&r, 7, 0x9000, 0x9008, 50, 150));
+    assert_false(renewals_between(&r, 7, 0x8000, 0xa000, 150, 350));
+    assert_true(renewals_between(&r, 7, 0x7ff8, 0x8008, 150, 250));
+    assert_true(renewals_between(&r, 7, 0xa000, 0xa008, 250, 350));
+    assert_true(renewals_between(&r, 7, 0x9000, 0x9008, 350, 450));
+    assert_true(renewals_between(&r, 7, 0x9000, 0x9008, 450, 550));
+    assert_true(renewals_between(&r, 7, 0x9000, 0x9008, 550, 650));
     renewals_free(&r);
 }
 
@@ -67,6 +94,7 @@ int main(void)
         cmocka_unit_test(test_between),
         cmocka_unit_test(test_code),
         cmocka_unit_test(test_many),
+        cmocka_unit_test(of_what_grows_the_rest_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
