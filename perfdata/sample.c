@@ -22,30 +22,58 @@ static const uint8_t *array_take(struct cursor *c, uint64_t nr, uint64_t size)
     return cursor_bytes(c, nr * size);
 }
 
+/* A word of the head, of which all bytes are there. */
+static inline uint64_t head_word(const uint8_t **p, bool swap)
+{
+    *p += 8;
+    return load_u64(*p - 8, swap);
+}
+
+static inline void head_pair(const uint8_t **p, bool swap, uint32_t *first, uint32_t *second)
+{
+    *first = load_u32(*p, swap);
+    *second = load_u32(*p + 4, swap);
+    *p += 8;
+}
+
+/* The fields in front, each a word. */
+enum {
+    HEAD_FIELDS = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
+                  PERF_SAMPLE_ADDR | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU |
+                  PERF_SAMPLE_PERIOD,
+    HEAD_MAX = 9 * 8
+};
+
+/* Checked once: it is done for every sample three times. */
 static void head_parse(struct cursor *c, uint64_t type, struct sample *s)
 {
+    uint32_t reserved;
+    bool swap = c->swap;
+    const uint8_t *p = c->at;
+    if (cursor_left(c) < HEAD_MAX &&
+        cursor_left(c) < 8 * (size_t)__builtin_popcountll(type & HEAD_FIELDS)) {
+        c->failed = true;
+        return;
+    }
     if (type & PERF_SAMPLE_IDENTIFIER)
-        s->id = cursor_u64(c);
+        s->id = head_word(&p, swap);
     if (type & PERF_SAMPLE_IP)
-        s->ip = cursor_u64(c);
-    if (type & PERF_SAMPLE_TID) {
-        s->pid = cursor_u32(c);
-        s->tid = cursor_u32(c);
-    }
+        s->ip = head_word(&p, swap);
+    if (type & PERF_SAMPLE_TID)
+        head_pair(&p, swap, &s->pid, &s->tid);
     if (type & PERF_SAMPLE_TIME)
-        s->time = cursor_u64(c);
+        s->time = head_word(&p, swap);
     if (type & PERF_SAMPLE_ADDR)
-        s->addr = cursor_u64(c);
+        s->addr = head_word(&p, swap);
     if (type & PERF_SAMPLE_ID)
-        s->id = cursor_u64(c);
+        s->id = head_word(&p, swap);
     if (type & PERF_SAMPLE_STREAM_ID)
-        s->stream_id = cursor_u64(c);
-    if (type & PERF_SAMPLE_CPU) {
-        s->cpu = cursor_u32(c);
-        cursor_skip(c, 4);
-    }
+        s->stream_id = head_word(&p, swap);
+    if (type & PERF_SAMPLE_CPU)
+        head_pair(&p, swap, &s->cpu, &reserved);
     if (type & PERF_SAMPLE_PERIOD)
-        s->period = cursor_u64(c);
+        s->period = head_word(&p, swap);
+    cursor_skip(c, (uint64_t)(p - c->at));
 }
 
 void read_block_take(struct cursor *c, uint64_t format, const uint8_t **ret, size_t *size)

@@ -66,6 +66,21 @@ void text_dec_zeros(struct text *t, uint64_t value, unsigned digits)
     decimal(t, value, digits, '0');
 }
 
+void text_hundredths(struct text *t, double value, unsigned width)
+{
+    double scaled = value * 100;
+    uint64_t whole = scaled >= 0 && scaled < 1e15 ? (uint64_t)scaled : UINT64_MAX;
+    double rest = scaled - (double)whole - 0.5;
+    if (whole == UINT64_MAX || (rest > -1e-4 && rest < 1e-4)) { /* exact digits decide */
+        text_printf(t, "%*.2f", (int)width, value);
+        return;
+    }
+    whole += rest > 0;
+    text_dec(t, whole / 100, width > 3 ? width - 3 : 0);
+    text_char(t, '.');
+    text_dec_zeros(t, whole % 100, 2);
+}
+
 void text_printf(struct text *t, const char *fmt, ...)
 {
     enum { USUAL = 128 };

@@ -53,6 +53,9 @@ void text_dec(struct text *t, uint64_t value, unsigned width);
 /* A decimal number of at least `digits` digits, padded with zeros. */
 void text_dec_zeros(struct text *t, uint64_t value, unsigned digits);
 
+/* With two decimals, as printf's %.2f rounds. */
+void text_hundredths(struct text *t, double value, unsigned width);
+
 /* Bytes of the UTF-8 sequence at `s` (NUL-terminated text) that XML and JSON may hold; 0: there is
  * none, or it is a control character. */
 unsigned text_utf8_size(const unsigned char *s);

@@ -185,13 +185,15 @@ static void put_overhead(const struct report_section *s, const struct report_row
 {
     const struct report_options *o = s->report->options;
     const char *gap = o->separator ? o->separator : "  ";
-    const char *share = o->separator ? "%.2f%%" : "%7.2f%%";
+    const unsigned share = o->separator ? 0 : 7;
     const char *count = o->separator ? "%" PRIu64 : "%12" PRIu64;
     text_string(t, o->separator ? "" : "  ");
-    text_printf(t, share, report_percent(s, report_row_weight(s->report, row)));
+    text_hundredths(t, report_percent(s, report_row_weight(s->report, row)), share);
+    text_char(t, '%');
     if (o->children) {
         text_string(t, gap);
-        text_printf(t, share, report_percent(s, row->self));
+        text_hundredths(t, report_percent(s, row->self), share);
+        text_char(t, '%');
     }
     if (o->show_samples) {
         text_string(t, gap);

@@ -453,8 +453,11 @@ const char *report_module(const struct function *f)
 
 void report_put_function(struct text *t, const struct function *f, bool row)
 {
-    if (row)
-        text_printf(t, "[%c] ", f ? level_of(f) : '.');
+    if (row) {
+        text_char(t, '[');
+        text_char(t, f ? level_of(f) : '.');
+        text_string(t, "] ");
+    }
     if (f && f->symbol) {
         if (function_is_guest(f))
             text_guest_symbol(t, f->symbol);

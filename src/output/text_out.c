@@ -44,20 +44,46 @@ static const uint8_t plain[256] = {
     [0x80 ... 0xff] = PLAIN_NAME | PLAIN_MODULE | PLAIN_GUEST,
 };
 
-/* `text` with the bytes that are not plain as %XX. */
+/* Bit 7 of each byte of the word that is below `n` (at most 128) is set, and perhaps of bytes behind
+ * one: whether any is set tells whether any is below. */
+static inline uint64_t below(uint64_t word, uint8_t n)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    return (word - ones * n) & ~word & ones * 128;
+}
+
+/* Whether none of the eight bytes needs escaping; it may say no where it is yes. */
+static inline bool all_plain(const char *p, uint8_t how)
+{
+    const uint64_t delete = UINT64_C(0x7f7f7f7f7f7f7f7f), parentheses = UINT64_C(0x2828282828282828);
+    const uint64_t even = UINT64_C(0xfefefefefefefefe);
+    uint64_t word;
+    memcpy(&word, p, sizeof(word));
+    uint64_t special = below(word, ' ') | below(word ^ delete, 1);
+    if (how != PLAIN_NAME)
+        special |= below(word, '!') | below((word & even) ^ parentheses, 1);
+    return !special;
+}
+
+/* `text` with the bytes that are not plain as %XX. Names of templates have hundreds of bytes. */
 static void text_escaped(struct text *t, const char *text, uint8_t how)
 {
-    const unsigned char *run = (const unsigned char *)text;
-    const unsigned char *p = run;
-    for (;; p++) {
-        if (plain[*p] & how)
+    const char *run = text, *p = text, *end = text + strlen(text);
+    while (p < end) {
+        if (end - p >= 8 && all_plain(p, how)) {
+            p += 8;
             continue;
-        text_bytes(t, (const char *)run, (size_t)(p - run));
-        if (!*p)
-            return;
-        escaped(t, *p);
-        run = p + 1;
+        }
+        const char *until = end - p >= 8 ? p + 8 : end;
+        for (; p < until; p++) {
+            if (plain[(unsigned char)*p] & how)
+                continue;
+            text_bytes(t, run, (size_t)(p - run));
+            escaped(t, (unsigned char)*p);
+            run = p + 1;
+        }
     }
+    text_bytes(t, run, (size_t)(end - run));
 }
 
 void text_symbol(struct text *t, const char *symbol)

@@ -538,9 +538,13 @@ static int worker_init(struct replay_worker *w, struct error *err)
     w->symbols = symbol_cache_create(w->replay->symbols);
     w->names = luajit_names_create(w->replay->guests);
     w->js_names = v8_names_create(w->replay->guests);
-    w->js_seen = v8_seen_create(0);
-    w->recent = calloc(VMLOG_RECENT, sizeof(*w->recent));
-    if (!w->unwinder || !w->symbols || !w->names || !w->js_names || !w->js_seen || !w->recent)
+    bool log = w->replay->log;
+    if (log) {
+        w->js_seen = v8_seen_create(0);
+        w->recent = calloc(VMLOG_RECENT, sizeof(*w->recent));
+    }
+    if (!w->unwinder || !w->symbols || !w->names || !w->js_names ||
+        (log && (!w->js_seen || !w->recent)))
         return error_no_memory(err);
     if (w->sink->worker_create(w->sink->context, w, &w->sink_worker, err) < 0)
         return -1;

@@ -18,13 +18,10 @@ static size_t entry_size(const struct elf_image *e)
     return e->is64 ? 24 : 16;
 }
 
-/* An entry of a table in which it is known to be. */
-static struct raw_symbol raw_symbol(const struct elf_symbols *from, size_t i)
+static inline struct raw_symbol raw_symbol_at(const uint8_t *p, bool is64, bool swap)
 {
-    const uint8_t *p = from->entries.bytes + i * entry_size(from->e);
-    bool swap = from->e->swapped;
     struct raw_symbol s = {.name = load_u32(p, swap)};
-    if (from->e->is64) {
+    if (is64) {
         s.info = p[4];
         s.other = p[5];
         s.section = load_u16(p + 6, swap);
@@ -38,6 +35,13 @@ static struct raw_symbol raw_symbol(const struct elf_symbols *from, size_t i)
         s.section = load_u16(p + 14, swap);
     }
     return s;
+}
+
+/* An entry of a table in which it is known to be. */
+static struct raw_symbol raw_symbol(const struct elf_symbols *from, size_t i)
+{
+    const struct elf_image *e = from->e;
+    return raw_symbol_at(from->entries.bytes + i * entry_size(e), e->is64, e->swapped);
 }
 
 /* A string table that can be read without looking for ends: what follows its last NUL is cut. */
@@ -59,6 +63,8 @@ struct section_use {
     bool labels;        /* those without a type count */
     bool text;          /* is .text */
     uint64_t to_offset; /* added to an address gives the file's offset, if no segment does */
+    /* Addresses in it that one segment alone holds, and what gives their offsets. */
+    uint64_t from, size, by_segment;
 };
 
 /* Where a table is read from and what its values mean. */
@@ -68,27 +74,7 @@ struct source {
     bool kernel;                     /* values are addresses */
     bool module;                     /* offsets in .text */
     struct section_use *sections;    /* [e's nr_sections] */
-    /* The segment of the last symbol: mostly the next one's, too. */
-    uint64_t from, size, to_offset;
 };
-
-static bool read_sections(struct source *src)
-{
-    const struct elf_tables *tables = src->e->tables, *runtime = src->runtime->tables;
-    src->sections = calloc(tables->nr_sections + (size_t)1, sizeof(*src->sections));
-    for (uint32_t i = 0; src->sections && i < tables->nr_sections; i++) {
-        const struct elf_shdr *s = &tables->sections[i];
-        bool loaded = s->flags & SHF_ALLOC;
-        if (s->type == SHT_NOBITS && i < runtime->nr_sections)
-            s = &runtime->sections[i];
-        src->sections[i] =
-            (struct section_use){.loaded = loaded,
-                                 .labels = strstr(s->name, "text") || strstr(s->name, "data"),
-                                 .text = strcmp(s->name, ".text") == 0,
-                                 .to_offset = s->offset - s->addr};
-    }
-    return src->sections != NULL;
-}
 
 static uint64_t segment_size(const struct elf_phdr *p)
 {
@@ -108,27 +94,60 @@ static bool is_first(const struct elf_tables *t, uint32_t i)
     return true;
 }
 
+/* The part of a section's addresses that its segment alone holds. */
+static void find_segment(const struct elf_tables *t, uint64_t addr, uint64_t size,
+                         struct section_use *ret)
+{
+    for (uint32_t i = 0; i < t->nr_segments; i++) {
+        const struct elf_phdr *p = &t->segments[i];
+        if (p->type != PT_LOAD || addr - p->vaddr >= segment_size(p))
+            continue;
+        uint64_t left = segment_size(p) - (addr - p->vaddr);
+        ret->from = addr;
+        ret->size = is_first(t, i) ? size < left ? size : left : 0;
+        ret->by_segment = p->offset - p->vaddr;
+        return;
+    }
+}
+
+static bool read_sections(struct source *src)
+{
+    const struct elf_tables *tables = src->e->tables, *runtime = src->runtime->tables;
+    src->sections = calloc(tables->nr_sections + (size_t)1, sizeof(*src->sections));
+    for (uint32_t i = 0; src->sections && i < tables->nr_sections; i++) {
+        const struct elf_shdr *s = &tables->sections[i];
+        bool loaded = s->flags & SHF_ALLOC;
+        if (s->type == SHT_NOBITS && i < runtime->nr_sections)
+            s = &runtime->sections[i];
+        src->sections[i] =
+            (struct section_use){.loaded = loaded,
+                                 .labels = strstr(s->name, "text") || strstr(s->name, "data"),
+                                 .text = strcmp(s->name, ".text") == 0,
+                                 .to_offset = s->offset - s->addr};
+        if (loaded)
+            find_segment(runtime, s->addr, s->size, &src->sections[i]);
+    }
+    return src->sections != NULL;
+}
+
 /* Virtual address to file offset by the first segment that holds it, else by the section. */
-static uint64_t find_offset(struct source *src, uint64_t value, const struct section_use *section)
+static uint64_t find_offset(const struct source *src, uint64_t value,
+                            const struct section_use *section)
 {
     const struct elf_tables *t = src->runtime->tables;
     for (uint32_t i = 0; i < t->nr_segments; i++) {
         const struct elf_phdr *p = &t->segments[i];
-        if (p->type != PT_LOAD || value - p->vaddr >= segment_size(p))
-            continue;
-        src->from = p->vaddr;
-        src->size = is_first(t, i) ? segment_size(p) : 0;
-        src->to_offset = p->offset - p->vaddr;
-        return value + src->to_offset;
+        if (p->type == PT_LOAD && value - p->vaddr < segment_size(p))
+            return value + p->offset - p->vaddr;
     }
     return value + section->to_offset;
 }
 
-static inline uint64_t file_offset(struct source *src, uint64_t value,
+static inline uint64_t file_offset(const struct source *src, uint64_t value,
                                    const struct section_use *section)
 {
-    return value - src->from < src->size ? value + src->to_offset
-                                         : find_offset(src, value, section);
+    return value - section->from < section->size ? value + section->by_segment
+                                                 : find_offset(src, value, section);
 }
 
 /* ---- tables ------------------------------------------------------------------------------ */
@@ -147,14 +166,14 @@ static bool is_arm_mapping(const struct elf_image *e, const char *name)
 }
 
 /* Does the symbol count? Its name is not looked at but on ARM: that would read all of them. */
-static bool is_wanted(const struct source *src, const struct elf_symbols *from,
-                      const struct raw_symbol *s)
+static inline bool is_wanted(const struct source *src, const struct elf_symbols *from,
+                             const struct raw_symbol *s)
 {
-    unsigned type = ELF64_ST_TYPE(s->info);
+    enum { TYPES = 1 << STT_FUNC | 1 << STT_GNU_IFUNC | 1 << STT_OBJECT };
     bool label = is_label(s);
     if (!s->name || s->name >= from->names.size ||
-        (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_OBJECT && !label) ||
-        s->section == SHN_UNDEF || s->section >= src->e->tables->nr_sections)
+        (!(TYPES >> ELF64_ST_TYPE(s->info) & 1) && !label) || s->section == SHN_UNDEF ||
+        s->section >= src->e->tables->nr_sections)
         return false;
     const struct section_use *section = &src->sections[s->section];
     if (!section->loaded || (label && !section->labels) || (src->module && !section->text))
@@ -163,8 +182,8 @@ static bool is_wanted(const struct source *src, const struct elf_symbols *from,
     return !arm || !is_arm_mapping(src->e, (const char *)from->names.bytes + s->name);
 }
 
-static void add_symbol(struct symtab *t, struct source *src, const struct raw_symbol *s,
-                       size_t index)
+static inline void add_symbol(struct symtab *t, const struct source *src,
+                              const struct raw_symbol *s, size_t index)
 {
     uint64_t value = s->value;
     if (src->e->machine == EM_ARM && ELF64_ST_TYPE(s->info) == STT_FUNC)
@@ -172,6 +191,21 @@ static void add_symbol(struct symtab *t, struct source *src, const struct raw_sy
     if (!src->kernel && !src->module)
         value = file_offset(src, value, &src->sections[s->section]);
     symtab_add(t, value, index, s->size);
+}
+
+/* A program's table has hundreds of thousands of entries, of which a recording names some hundred:
+ * each instruction here counts. */
+static inline __attribute__((always_inline)) void add_entries(struct symtab *t,
+                                                              const struct source *src,
+                                                              const struct elf_symbols *from,
+                                                              size_t base, bool is64, bool swap)
+{
+    const uint8_t *p = from->entries.bytes;
+    for (size_t i = 0; i < from->nr && !t->no_memory; i++, p += is64 ? 24 : 16) {
+        struct raw_symbol raw = raw_symbol_at(p, is64, swap);
+        if (is_wanted(src, from, &raw))
+            add_symbol(t, src, &raw, base + i);
+    }
 }
 
 static void add_table(struct symtab *t, struct source *src, unsigned table)
@@ -188,11 +222,10 @@ static void add_table(struct symtab *t, struct source *src, unsigned table)
     *from = (struct elf_symbols){src->e, s, string_table(src->e, s.link), (uint32_t)nr};
     if (!read_sections(src) || !vec_reserve(&t->keys, t->keys.nr + nr))
         t->no_memory = true;
-    for (size_t i = 0; i < nr && !t->no_memory; i++) {
-        struct raw_symbol raw = raw_symbol(from, i);
-        if (is_wanted(src, from, &raw))
-            add_symbol(t, src, &raw, base + i);
-    }
+    if (src->e->is64 && !src->e->swapped)
+        add_entries(t, src, from, base, true, false);
+    else
+        add_entries(t, src, from, base, src->e->is64, src->e->swapped);
     free(src->sections);
     src->sections = NULL;
 }

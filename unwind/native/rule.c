@@ -141,7 +141,9 @@ static void cache_reset(struct rule_cache *c)
 bool rule_cache_init(struct rule_cache *c)
 {
     *c = (struct rule_cache){.entries = aligned_alloc(64, CACHE_BYTES),
-                             .rules = calloc(RULES_MAX, sizeof(struct rule))};
+                             .rules = malloc(RULES_MAX * sizeof(struct rule))};
+    if (c->rules)
+        memset(c->rules, 0, RULES_RESERVED * sizeof(struct rule));
     if (c->entries && c->rules && lookup_grow(c) && vec_push(&c->rows, (struct cfi_row){0})) {
         cache_reset(c);
         return true;

@@ -57,6 +57,8 @@ struct v8_names *v8_names_create(struct guests *guests)
 
 static void forget_functions(struct v8_names *n)
 {
+    if (!n->functions.nr)
+        return;
     n->functions.nr = 0;
     memset(n->slots, 0, 2 * ENTRIES_MAX * sizeof(*n->slots));
 }
