@@ -4,6 +4,7 @@
  * `tidy`, names are shortened by the rules of FlameGraph's stackcollapse-perf.pl, so that both
  * print the same lines.
  */
+#include "base/bytes.h"
 #include "base/hash.h"
 #include "base/intern.h"
 #include "output/output.h"
@@ -47,11 +48,21 @@ static const uint8_t fates[256] = {
     ['"'] = BYTE_QUOTE,           ['\''] = BYTE_QUOTE,
 };
 
+/* Whether the eight bytes stand as they are. */
+static inline bool all_kept(const char *p)
+{
+    uint64_t word = bytes_load(p);
+    return !(bytes_below(word, ' ') | bytes_equal(word, 0x7f) | bytes_equal(word, ';') |
+             bytes_equal(word, '"') | bytes_equal(word, '\''));
+}
+
 /* A name's bytes as a line may have them. */
 static void put_bytes(struct text *t, const char *name, size_t size, bool drop_quotes)
 {
     size_t run = 0;
     for (size_t i = 0; i <= size; i++) {
+        while (size - i >= 8 && all_kept(name + i))
+            i += 8;
         unsigned char c = i < size ? (unsigned char)name[i] : 0;
         enum byte_fate fate = i < size ? fates[c] : BYTE_CODED;
         if (fate == BYTE_KEPT || (fate == BYTE_QUOTE && !drop_quotes))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* What several output formats need of text. */
+#include "base/bytes.h"
 #include "output/output.h"
 
 #include <errno.h>
@@ -44,24 +45,13 @@ static const uint8_t plain[256] = {
     [0x80 ... 0xff] = PLAIN_NAME | PLAIN_MODULE | PLAIN_GUEST,
 };
 
-/* Bit 7 of each byte of the word that is below `n` (at most 128) is set, and perhaps of bytes behind
- * one: whether any is set tells whether any is below. */
-static inline uint64_t below(uint64_t word, uint8_t n)
-{
-    const uint64_t ones = UINT64_C(0x0101010101010101);
-    return (word - ones * n) & ~word & ones * 128;
-}
-
 /* Whether none of the eight bytes needs escaping; it may say no where it is yes. */
 static inline bool all_plain(const char *p, uint8_t how)
 {
-    const uint64_t delete = UINT64_C(0x7f7f7f7f7f7f7f7f), parentheses = UINT64_C(0x2828282828282828);
-    const uint64_t even = UINT64_C(0xfefefefefefefefe);
-    uint64_t word;
-    memcpy(&word, p, sizeof(word));
-    uint64_t special = below(word, ' ') | below(word ^ delete, 1);
+    uint64_t word = bytes_load(p);
+    uint64_t special = bytes_below(word, ' ') | bytes_equal(word, 0x7f);
     if (how != PLAIN_NAME)
-        special |= below(word, '!') | below((word & even) ^ parentheses, 1);
+        special |= bytes_equal(word, ' ') | bytes_equal(word, '(') | bytes_equal(word, ')');
     return !special;
 }
 

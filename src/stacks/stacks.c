@@ -94,8 +94,14 @@ uint32_t stack_tree_child(struct stack_tree *t, uint32_t parent, uint32_t functi
     return (uint32_t)(t->nodes.nr - 1);
 }
 
-int stack_tree_merge(struct stack_tree *to, const struct stack_tree *from, struct error *err)
+int stack_tree_merge(struct stack_tree *to, struct stack_tree *from, struct error *err)
 {
+    if (to->nodes.nr == 1) { /* the root alone: the very same tree */
+        struct stack_tree empty = *to;
+        *to = *from;
+        *from = empty;
+        return 0;
+    }
     uint32_t *index = calloc(from->nodes.nr, sizeof(*index));
     if (!index)
         return error_no_memory(err);

@@ -17,7 +17,7 @@ int stack_tree_init(struct stack_tree *t);
 void stack_tree_deinit(struct stack_tree *t);
 /* The child of `parent` for `function`, made if new; 0 when memory is out. */
 uint32_t stack_tree_child(struct stack_tree *t, uint32_t parent, uint32_t function);
-/* Add all of `from` to `to`. */
-int stack_tree_merge(struct stack_tree *to, const struct stack_tree *from, struct error *err);
+/* Add all of `from` to `to`; `from` may be left empty. */
+int stack_tree_merge(struct stack_tree *to, struct stack_tree *from, struct error *err);
 
 #endif
