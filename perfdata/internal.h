@@ -180,12 +180,13 @@ struct perfdata {
     bool filled_once;    /* each stream of a directory has had its turn */
     bool started;        /* other threads may be decoding: events change no more */
     bool has_time_conv;
-    atomic_bool kept;        /* there are records in chunks */
-    atomic_uint live_chunks; /* in use */
     struct event *blocks[EVENT_BLOCKS];
     size_t nr_events;
     struct id_slot *id_slots;
     size_t nr_ids, id_mask;
+    /* Decoding reads what stands above while reading changes what stands below: not in one cache
+     * line. */
+    uint8_t apart[64];
     uint64_t last_id;
     uint32_t last_event; /* index + 1 of last_id's event; 0: none yet */
 
@@ -198,8 +199,10 @@ struct perfdata {
     record_vec lead; /* what opening has read already */
     size_t lead_at;
     struct chunk *chunk; /* being filled */
-    uint8_t *slab; /* the first chunks; NULL: not yet, or it could not be mapped */
+    uint8_t *slab;       /* the first chunks; NULL: not yet, or it could not be mapped */
     size_t slab_used;
+    atomic_bool kept;        /* there are records in chunks */
+    atomic_uint live_chunks; /* in use */
     struct chunk *free_chunks;
     unsigned nr_free_chunks;
     pthread_mutex_t chunk_lock;

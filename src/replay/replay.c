@@ -110,7 +110,10 @@ static int take_member(struct replay *r, struct job *job, struct job_sample s, s
 {
     if (s.member.event)
         s.sample.event = s.member.event;
-    if (session_place(r->session, s.sample.pid, s.sample.tid, &s.place, err) < 0) {
+    const struct job_sample *before =
+        job->samples.nr ? &job->samples.at[job->samples.nr - 1] : NULL;
+    if (session_place_beside(r->session, before ? &before->place : NULL, s.sample.pid, s.sample.tid,
+                             &s.place, err) < 0) {
         sample_copy_release(&s.copy);
         return -1;
     }
@@ -290,8 +293,8 @@ static struct seen see_frames(const struct job *job, const struct job_sample *s)
     struct seen seen = {0};
     for (size_t i = 0; i < s->nr_frames; i++) {
         const struct frame *f = &job->frames.at[s->first_frame + i];
-        seen.guess |= f->provenance == PROVENANCE_GUESS ||
-                      (f->kind == FRAME_JIT && trace_frame_is_guess(f));
+        seen.guess |=
+            f->provenance == PROVENANCE_GUESS || (f->kind == FRAME_JIT && trace_frame_is_guess(f));
         if (f->kind == FRAME_LUA)
             seen.lua_untold |= !f->function;
         if (f->kind == FRAME_NATIVE && f->code && i >= s->nr_kernel)

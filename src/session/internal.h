@@ -64,13 +64,15 @@ enum { FOUND_MAX = 64 };
 
 /* Shared by its process and by places; the process changes it only while no place has it. */
 struct address_space {
-    _Atomic uint32_t refs;
     struct regions regions;
     /* Where code was found lately, by a hash of the address; emptied by a change. */
     struct region_slot *_Atomic found[FOUND_MAX];
     struct jit_set *jit;                 /* NULL: none */
     struct space_luajit *_Atomic luajit; /* NULL: nobody asked yet */
     struct session *session;
+    /* In a cache line that walks, which read the rest, do not wait for. */
+    uint8_t apart[64];
+    _Atomic uint32_t refs;
 };
 
 /* luajit.c: the interpreters in a space, found at the first question. */

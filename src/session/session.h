@@ -56,11 +56,16 @@ int session_map(struct session *s, const struct record_mmap *mm, uint64_t time, 
 struct session_place {
     uint32_t pid, tid;
     const char *comm;            /* at that time; "" before any; ":TID" when never known */
-    struct address_space *space; /* counted reference */
+    struct address_space *space; /* counted reference, unless `borrowed` */
     const struct session *session;
+    bool borrowed;
 };
 int session_place(struct session *s, uint32_t pid, uint32_t tid, struct session_place *ret,
                   struct error *err);
+/* The same, for a place that is released no later than `beside` (NULL: none) and may share its
+ * reference. */
+int session_place_beside(struct session *s, const struct session_place *beside, uint32_t pid,
+                         uint32_t tid, struct session_place *ret, struct error *err);
 void session_place_release(struct session_place *p);
 
 /* Code of the place's process, mappings and jit functions, for the unwinder. */
