@@ -30,7 +30,8 @@ CPPFLAGS += -D_GNU_SOURCE -I. -Isrc -I$(B)/generated $(shell pkg-config --cflags
             $(shell src/build/libperf --cflags)
 CFLAGS   ?= $(OPT)
 ALL_CFLAGS = -std=gnu11 $(WARN) $(CFLAGS) -pthread
-# Two are loaded when they are needed (unwind/disassembler.c, src/output/tar.c).
+# Three are loaded when they are needed (unwind/disassembler.c, src/output/tar.c,
+# src/output/curses_library.c).
 LDLIBS   += $(shell src/build/libperf --libs) \
             $(shell pkg-config --libs $(filter-out capstone libarchive,$(LIBS_PKG)) 2>/dev/null) \
             -l:libiberty.a -ldl -lm -pthread

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* ljperf report: where the time went, as perf report --stdio prints it. */
+/* ljperf report: where the time went, as perf report --stdio prints it, or to walk about in. */
 #include "cmd/common.h"
+#include "output/browser.h"
 #include "output/output.h"
 #include "output/report.h"
 
@@ -13,7 +14,8 @@
 static const char usage[] =
     "Usage: ljperf report [options]\n"
     "\n"
-    "Prints overhead by function, with call trees, in perf report's format.\n"
+    "Shows overhead by function, with call trees: on a terminal to walk about in (h: help),\n"
+    "elsewhere as text in perf report's format.\n"
     "\n"
     "  -s, --sort KEYS      comm,dso,sym,pid,tgid,cpu,srcline,srcfile,state,trace,time,parent\n"
     "                       (comm,dso,sym); those before the word overhead order the rows\n"
@@ -42,7 +44,8 @@ static const char usage[] =
     "      --header         print the recording's header first\n"
     "      --header-only    print nothing but the header\n"
     "  -q                   rows and trees only\n"
-    "      --stdio          accepted, and always so\n"
+    "      --stdio          text, on a terminal too\n"
+    "      --tui            to walk about in, or fail\n"
     "  -o, --output FILE    write there instead of standard output\n";
 
 enum {
@@ -54,6 +57,7 @@ enum {
     OPT_HEADER,
     OPT_HEADER_ONLY,
     OPT_STDIO,
+    OPT_TUI,
     OPT_QUANTUM,
     OPT_CALLERS,
     OPT_CALLEES,
@@ -87,6 +91,7 @@ static const struct option options[] = {
     {"header", no_argument, NULL, OPT_HEADER},
     {"header-only", no_argument, NULL, OPT_HEADER_ONLY},
     {"stdio", no_argument, NULL, OPT_STDIO},
+    {"tui", no_argument, NULL, OPT_TUI},
     {"output", required_argument, NULL, 'o'},
     {0},
 };
@@ -97,7 +102,7 @@ struct report_command {
     struct report_options report;
     char **argv;
     enum choice children, callers_first;
-    bool header, header_only;
+    bool header, header_only, stdio, tui;
     regex_t parent;
     bool has_parent;
     const char *output;
@@ -282,6 +287,13 @@ static int flag_option(struct report_command *c, int option)
     case OPT_HEADER:
         c->header = true;
         break;
+    case OPT_STDIO:
+        c->stdio = true;
+        c->tui = false;
+        break;
+    case OPT_TUI:
+        c->tui = true;
+        break;
     default:
         break;
     }
@@ -352,41 +364,152 @@ static void settle(struct report_command *c, const struct perfdata *pd)
         o->graph = GRAPH_NONE;
 }
 
-static int print_stacks(const struct report_command *c, struct replay *r, const struct stacks *s,
-                        struct text *out, struct error *err)
+/* To be freed; NULL: memory is out. */
+static struct report_event *list_events(const struct perfdata *pd)
 {
-    const struct perfdata *pd = replay_perfdata(r);
     size_t nr = perfdata_nr_events(pd);
     struct report_event *events = calloc(nr + 1, sizeof(*events));
-    if (!events)
-        return error_no_memory(err);
-    for (size_t i = 0; i < nr; i++) {
+    for (size_t i = 0; events && i < nr; i++) {
         const struct perfdata_event *e = perfdata_event(pd, i);
         bool chain = e->attr.sample_type & PERF_SAMPLE_CALLCHAIN;
         events[i] = (struct report_event){e->name, chain};
     }
-    int failed = report_print(s, &c->report, events, nr, perfdata_loss(pd)->samples_lost, out, err);
+    return events;
+}
+
+static int print_stacks(const struct report_command *c, struct replay *r, const struct stacks *s,
+                        struct error *err)
+{
+    const struct perfdata *pd = replay_perfdata(r);
+    struct report_event *events = list_events(pd);
+    struct text out = {0};
+    if (!events)
+        return error_no_memory(err);
+    int failed = report_print(s, &c->report, events, perfdata_nr_events(pd),
+                              perfdata_loss(pd)->samples_lost, &out, err) < 0 ||
+                 common_write(c->output, &out, err) < 0;
+    text_free(&out);
     free(events);
+    return failed ? -1 : 0;
+}
+
+static int print(struct common *c, struct report_command *rc, struct replay *r, struct error *err)
+{
+    struct stacks_options kept = report_needs(&rc->report);
+    struct stacks *s = common_collect(c, r, &kept, err);
+    settle(rc, replay_perfdata(r)); /* a pipe may have announced its events on the way */
+    int failed = !s || print_stacks(rc, r, s, err) < 0;
+    stacks_free(s);
+    return failed ? -1 : 0;
+}
+
+/* ---- to walk about in ------------------------------------------------------------------------ */
+
+/* What the browser looks at; it may ask for it again, with more kept apart. */
+struct browsing {
+    struct common common;
+    struct replay *replay;
+    struct stacks *stacks;
+    struct report_event *events;
+    struct stacks_options kept;
+};
+
+static void browsing_free(struct browsing *b)
+{
+    free(b->events);
+    stacks_free(b->stacks);
+    replay_free(b->replay);
+}
+
+static struct stacks_options both(const struct stacks_options *a, const struct stacks_options *b)
+{
+    return (struct stacks_options){
+        .by_pid = a->by_pid || b->by_pid,
+        .by_tid = a->by_tid || b->by_tid,
+        .by_cpu = a->by_cpu || b->by_cpu,
+        .by_line = a->by_line || b->by_line,
+        .by_address = a->by_address || b->by_address,
+        .by_start = a->by_start || b->by_start,
+        .by_tier = a->by_tier || b->by_tier,
+        .by_trace = a->by_trace || b->by_trace,
+        .slice_ns = a->slice_ns ? a->slice_ns : b->slice_ns,
+        .all_slices = a->all_slices || b->all_slices,
+    };
+}
+
+static int browsing_collect(void *context, const struct stacks_options *needs,
+                            struct browser_data *ret, struct error *err)
+{
+    struct browsing *b = context;
+    struct browsing new = {.common = b->common, .kept = both(&b->kept, needs)};
+    new.common.replay.symbols.lines |= new.kept.by_line;
+    new.common.replay.progress_context = &new.common;
+    if (replay_create(&new.common.replay, &new.replay, err) < 0)
+        return -1;
+    new.stacks = common_collect(&new.common, new.replay, &new.kept, err);
+    new.events = new.stacks ? list_events(replay_perfdata(new.replay)) : NULL;
+    if (!new.events) {
+        browsing_free(&new);
+        return new.stacks ? error_no_memory(err) : -1;
+    }
+    browsing_free(b);
+    *b = new;
+    b->common.quiet = true; /* it was said */
+    *ret =
+        (struct browser_data){b->stacks, b->events, perfdata_nr_events(replay_perfdata(b->replay))};
+    return 0;
+}
+
+static int open_browser(struct browsing *b, struct report_command *rc, struct error *err)
+{
+    struct stacks_options nothing = {0};
+    struct browser_data data;
+    struct browser *model = browser_create(&rc->report);
+    if (!model)
+        return error_no_memory(err);
+    struct stacks_options needs = browser_needs(model);
+    browser_free(model);
+    b->kept = nothing;
+    if (browsing_collect(b, &needs, &data, err) < 0)
+        return -1;
+    settle(rc, replay_perfdata(b->replay));
+    model = browser_create(&rc->report);
+    struct browser_screen screen = {.browser = model,
+                                    .symfs = b->common.replay.dso.symfs,
+                                    .context = b,
+                                    .collect = browsing_collect};
+    int failed = model ? browser_set_data(model, &data, err) : error_no_memory(err);
+    failed = failed ? failed : browser_run(&screen, err);
+    browser_free(model);
     return failed;
 }
 
-static int collect(struct common *c, struct report_command *rc, struct replay *r, struct error *err)
+/* A terminal that cannot be drawn on gets text, unless the browser was asked for. */
+static int browse(struct common *c, struct report_command *rc, struct error *err)
 {
-    struct stacks_options kept = report_needs(&rc->report);
-    struct text out = {0};
-    struct stacks *s = common_collect(c, r, &kept, err);
-    settle(rc, replay_perfdata(r)); /* a pipe may have announced its events on the way */
-    int failed =
-        !s || print_stacks(rc, r, s, &out, err) < 0 || common_write(rc->output, &out, err) < 0;
-    text_free(&out);
-    stacks_free(s);
-    return failed ? -1 : 0;
+    struct browsing b = {.common = *c};
+    int failed = open_browser(&b, rc, err);
+    if (failed && err->kind == ERROR_UNSUPPORTED && b.stacks && !rc->tui) {
+        *err = (struct error){0};
+        failed = print_stacks(rc, b.replay, b.stacks, err);
+    }
+    browsing_free(&b);
+    return failed;
+}
+
+/* Whoever asks for a form of text gets text. */
+static bool wants_browser(const struct report_command *rc)
+{
+    bool text = rc->stdio || rc->header || rc->output || rc->report.bare || rc->report.separator;
+    return rc->tui || (!text && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
 }
 
 static int run(struct common *c, struct report_command *rc, struct error *err)
 {
     struct replay *r;
     int failed = 0;
+    if (wants_browser(rc))
+        return browse(c, rc, err);
     if (replay_create(&c->replay, &r, err) < 0)
         return -1;
     if (rc->header) {
@@ -394,7 +517,7 @@ static int run(struct common *c, struct report_command *rc, struct error *err)
         fflush(stdout);
     }
     if (!failed && !rc->header_only)
-        failed = collect(c, rc, r, err);
+        failed = print(c, rc, r, err);
     replay_free(r);
     return failed;
 }

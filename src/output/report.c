@@ -102,8 +102,7 @@ static void pad(struct text *t, size_t from, size_t to, char with)
         text_char(t, with);
 }
 
-/* "14K": perf rounds counts down to a thousandth. */
-static void put_count(struct text *t, uint64_t count)
+void report_put_count(struct text *t, uint64_t count)
 {
     const char *units = " KMG";
     unsigned unit = 0;
@@ -167,7 +166,7 @@ static void put_head(const struct report_section *s, uint16_t event, struct text
     if (o->bare)
         return;
     text_string(t, "# Samples: ");
-    put_count(t, s->samples);
+    report_put_count(t, s->samples);
     text_string(t, " of event '");
     text_symbol(t, s->event->name);
     text_printf(t, "'\n# Event count (approx.): %" PRIu64 "\n", s->period);

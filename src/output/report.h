@@ -59,7 +59,6 @@ struct report_options {
     bool relative;                  /* percentages of the rows that pass the filters */
     bool bare;                      /* rows and trees only, no comment lines */
     const char *separator;          /* between columns, which then are not padded; NULL: aligned */
-    bool modules;                   /* name the modules in trees */
     name_list comms, dsos, symbols; /* rows to print; an empty list: all */
     const char *symbol_filter;      /* rows whose symbol contains it; NULL: all */
     bool one_thread;                /* rows of this thread, of stacks that keep threads apart */

@@ -34,19 +34,14 @@ struct item {
     uint64_t weight;
 };
 
-struct branch {
-    uint32_t chain_class;
-    uint32_t items; /* index + 1 of the first */
-    uint64_t weight;
-};
-
 struct chains {
     const struct report *report;
     uint64_t *to_row; /* of each node: what ended in the row below it; zeros between rows */
+    uint32_t marked;  /* the row that to_row is of; ROW_NONE: all zeros */
     VEC(uint32_t) touched;
     uint32_t *branch_of; /* of each chain class: branch + 1 while gathering; zeros between */
     VEC(struct item) items;
-    VEC(struct branch) branches;
+    chain_branches branches;
     struct text *out;
     bool pipe[LEVELS_MAX + 1]; /* this level's line goes on */
     uint64_t total;            /* 100 % in absolute mode */
@@ -59,6 +54,7 @@ struct chains *chains_create(const struct report *r)
     if (!c)
         return NULL;
     c->report = r;
+    c->marked = ROW_NONE;
     c->to_row = calloc(r->nr_source, sizeof(*c->to_row));
     c->branch_of = calloc(r->nr_functions + 1, sizeof(*c->branch_of));
     if (c->to_row && c->branch_of)
@@ -81,7 +77,7 @@ void chains_free(struct chains *c)
 
 /* ---- gathering branches -------------------------------------------------------------------- */
 
-static const struct function *branch_function(const struct chains *c, const struct branch *b)
+static const struct function *branch_function(const struct chains *c, const struct chain_branch *b)
 {
     return &c->report->stacks->functions.at[b->chain_class];
 }
@@ -96,13 +92,13 @@ static void add_item(struct chains *c, size_t first, uint32_t node, enum item_ki
     uint32_t chain_class = c->report->chain_class[function];
     uint32_t *branch = &c->branch_of[chain_class];
     if (!*branch) {
-        struct branch b = {.chain_class = chain_class};
+        struct chain_branch b = {.chain_class = chain_class};
         c->failed = !vec_push(&c->branches, b);
         if (c->failed)
             return;
         *branch = (uint32_t)(c->branches.nr - first);
     }
-    struct branch *b = &c->branches.at[first + *branch - 1];
+    struct chain_branch *b = &c->branches.at[first + *branch - 1];
     struct item item = {node, b->items, kind, weight};
     c->failed = !vec_push(&c->items, item);
     if (c->failed)
@@ -133,7 +129,7 @@ static void end_gathering(struct chains *c, size_t first)
 }
 
 /* Append the branches that follow branch `of`. */
-static void gather(struct chains *c, struct branch of)
+static void gather(struct chains *c, struct chain_branch of)
 {
     size_t first = c->branches.nr;
     for (uint32_t i = of.items; i;) {
@@ -154,10 +150,23 @@ static void touch(struct chains *c, uint32_t node, uint64_t weight)
         c->to_row[node] += weight;
 }
 
-/* Mark the way from the outermost caller to every node of the row. */
+static void unmark(struct chains *c)
+{
+    vec_foreach (node, &c->touched)
+        c->to_row[*node] = 0;
+    c->touched.nr = 0;
+    c->marked = ROW_NONE;
+}
+
+/* Mark the way from the outermost caller to every node of the row: trees of callers first need it.
+ */
 static void mark_to_row(struct chains *c, uint32_t row)
 {
     const struct report *r = c->report;
+    if (!r->options->callers_first || c->marked == row)
+        return;
+    unmark(c);
+    c->marked = row;
     for (uint32_t i = r->row_first[row]; i < r->row_first[row + 1] && !c->failed; i++) {
         uint32_t node = r->row_nodes[i];
         uint64_t weight = r->nodes[node].self;
@@ -169,7 +178,6 @@ static void mark_to_row(struct chains *c, uint32_t row)
 static void start_callers_first(struct chains *c, uint32_t row)
 {
     const struct report *r = c->report;
-    mark_to_row(c, row);
     for (size_t i = 0; i < c->touched.nr; i++) {
         uint32_t node = c->touched.at[i];
         uint32_t up = r->nodes[node].parent;
@@ -193,11 +201,21 @@ static void start_callees_first(struct chains *c, uint32_t row)
     }
 }
 
+/* The branches that a row's tree begins with. */
+static void start(struct chains *c, uint32_t row)
+{
+    mark_to_row(c, row);
+    if (c->report->options->callers_first)
+        start_callers_first(c, row);
+    else
+        start_callees_first(c, row);
+    end_gathering(c, 0);
+}
+
 static void forget_row(struct chains *c)
 {
-    vec_foreach (node, &c->touched)
-        c->to_row[*node] = 0;
-    c->touched.nr = c->items.nr = c->branches.nr = 0;
+    unmark(c);
+    c->items.nr = c->branches.nr = 0;
 }
 
 /* ---- drawing ------------------------------------------------------------------------------- */
@@ -221,7 +239,7 @@ static void put_separator(struct chains *c, unsigned margin, unsigned level)
     text_char(c->out, '\n');
 }
 
-static void put_name(struct chains *c, const struct branch *b)
+static void put_name(struct chains *c, const struct chain_branch *b)
 {
     report_put_function(c->out, branch_function(c, b), false);
     text_char(c->out, '\n');
@@ -235,7 +253,7 @@ static void put_percent(struct chains *c, unsigned margin, unsigned level, doubl
 
 /* When all of a branch goes one way, step on and return true; else what it splits into has been
  * appended to the branches. */
-static bool follow(struct chains *c, struct branch *b)
+static bool follow(struct chains *c, struct chain_branch *b)
 {
     size_t first = c->branches.nr;
     gather(c, *b);
@@ -257,8 +275,8 @@ static void put_deeper(struct chains *c, unsigned margin, unsigned level)
 static int by_weight(const void *a, const void *b, void *context)
 {
     const struct chains *c = context;
-    const struct branch *x = a;
-    const struct branch *y = b;
+    const struct chain_branch *x = a;
+    const struct chain_branch *y = b;
     if (x->weight != y->weight)
         return x->weight < y->weight ? 1 : -1;
     return report_compare_functions(branch_function(c, x), branch_function(c, y));
@@ -285,7 +303,7 @@ static uint64_t sort_branches(struct chains *c, size_t first)
 static void draw_branches(struct chains *c, size_t first, uint64_t whole, unsigned margin,
                           unsigned level);
 
-static void draw_branch(struct chains *c, struct branch b, uint64_t whole, unsigned margin,
+static void draw_branch(struct chains *c, struct chain_branch b, uint64_t whole, unsigned margin,
                         unsigned level)
 {
     size_t first_item = c->items.nr;
@@ -320,7 +338,7 @@ static void draw_branches(struct chains *c, size_t first, uint64_t whole, unsign
     bool fractal = c->report->options->graph == GRAPH_FRACTAL;
     uint64_t left = whole;
     for (size_t i = first; i < end && !c->failed; i++) {
-        struct branch b = c->branches.at[i];
+        struct chain_branch b = c->branches.at[i];
         left -= b.weight < left ? b.weight : left;
         put_separator(c, margin, level);
         /* the line of the last branch ends with it, unless a rest follows */
@@ -337,7 +355,7 @@ static void draw_branches(struct chains *c, size_t first, uint64_t whole, unsign
 
 /* Where rows begin with the symbol, a tree that begins with it need not repeat it. */
 static bool repeats_row(const struct chains *c, const struct report_row *row,
-                        const struct branch *b)
+                        const struct chain_branch *b)
 {
     const struct report_options *o = c->report->options;
     return o->nr_keys && o->keys[0] == KEY_SYM && row->function != FUNCTION_NONE &&
@@ -350,7 +368,7 @@ static unsigned draw_trunk(struct chains *c, const struct report_row *row, uint6
 {
     if (c->branches.nr != 1 || c->branches.at[0].weight != row_weight)
         return 0;
-    struct branch b = c->branches.at[0];
+    struct chain_branch b = c->branches.at[0];
     unsigned margin = 0;
     c->branches.nr = 0;
     bool more = !repeats_row(c, row, &b) || follow(c, &b);
@@ -381,11 +399,7 @@ int chains_print(struct chains *c, uint32_t row, uint64_t total, struct text *ou
     c->out = out;
     c->total = total;
     c->pipe[0] = true;
-    if (o->callers_first)
-        start_callers_first(c, row);
-    else
-        start_callees_first(c, row);
-    end_gathering(c, 0);
+    start(c, row);
     sort_branches(c, 0);
     unsigned margin = draw_trunk(c, of, weight);
     draw_branches(c, 0, o->graph == GRAPH_FRACTAL ? weight : total, margin, 1);
@@ -393,4 +407,56 @@ int chains_print(struct chains *c, uint32_t row, uint64_t total, struct text *ou
         text_char(out, '\n');
     forget_row(c);
     return c->failed ? error_no_memory(err) : 0;
+}
+
+/* ---- piece by piece ------------------------------------------------------------------------ */
+
+/* Hand the branches over; their items stay. */
+static int give_branches(struct chains *c, uint64_t total, chain_branches *ret)
+{
+    c->total = total;
+    sort_branches(c, 0);
+    vec_foreach (b, &c->branches)
+        c->failed = c->failed || !vec_push(ret, *b);
+    c->branches.nr = 0;
+    return c->failed ? -1 : 0;
+}
+
+int chains_begin(struct chains *c, uint32_t row, uint64_t total, chain_branches *ret)
+{
+    start(c, row);
+    return give_branches(c, total, ret);
+}
+
+int chains_follow(struct chains *c, uint32_t row, const struct chain_branch *of, uint64_t total,
+                  chain_branches *ret)
+{
+    mark_to_row(c, row);
+    gather(c, *of);
+    return give_branches(c, total, ret);
+}
+
+static bool item_goes_on(const struct chains *c, const struct item *item)
+{
+    const struct report_node *nodes = c->report->nodes;
+    if (item->kind == ITEM_UP)
+        return nodes[nodes[item->node].parent].function != FUNCTION_NONE;
+    for (uint32_t n = nodes[item->node].first_child; n; n = nodes[n].next)
+        if (item->kind == ITEM_TO_ROW ? c->to_row[n] : nodes[n].total - c->to_row[n])
+            return true;
+    return false;
+}
+
+bool chains_goes_on(struct chains *c, uint32_t row, const struct chain_branch *b)
+{
+    mark_to_row(c, row);
+    for (uint32_t i = b->items; i; i = c->items.at[i - 1].next)
+        if (item_goes_on(c, &c->items.at[i - 1]))
+            return true;
+    return false;
+}
+
+const struct function *chains_function(const struct chains *c, const struct chain_branch *b)
+{
+    return branch_function(c, b);
 }

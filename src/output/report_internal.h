@@ -121,6 +121,8 @@ int report_section_init(struct report_section *s, struct report *r, uint16_t eve
                         const struct report_event *about, struct error *err);
 void report_section_deinit(struct report_section *s);
 double report_percent(const struct report_section *s, uint64_t weight);
+/* "14K": as perf rounds counts, down to a thousandth. */
+void report_put_count(struct text *t, uint64_t count);
 /* The columns' titles, with `dots` the line below them; ends with a line feed. */
 void report_put_titles(const struct report_section *s, struct text *t, bool dots);
 /* A row's columns, without a line feed. */
@@ -133,5 +135,23 @@ void chains_free(struct chains *c);
 /* Draw a row's call tree; `total`: what 100 % is. */
 int chains_print(struct chains *c, uint32_t row, uint64_t total, struct text *out,
                  struct error *err);
+
+/* The same tree piece by piece. A branch is a function, with its share of the row's samples; it is
+ * good until the next chains_print(). */
+struct chain_branch {
+    uint32_t chain_class;
+    uint32_t items; /* private */
+    uint64_t weight;
+};
+typedef VEC(struct chain_branch) chain_branches;
+
+/* Append what a row's tree begins with, what follows a branch of it: heaviest first, without those
+ * too small to draw. -1: memory is out. */
+int chains_begin(struct chains *c, uint32_t row, uint64_t total, chain_branches *ret);
+int chains_follow(struct chains *c, uint32_t row, const struct chain_branch *of, uint64_t total,
+                  chain_branches *ret);
+/* Whether anything follows, if only something too small. */
+bool chains_goes_on(struct chains *c, uint32_t row, const struct chain_branch *b);
+const struct function *chains_function(const struct chains *c, const struct chain_branch *b);
 
 #endif

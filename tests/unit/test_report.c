@@ -3,6 +3,7 @@
 #include "output/output.h"
 #include "output/report.h"
 #include "stacks/internal.h"
+#include "stacks_fixture.h"
 #include "unwind/guest.h"
 
 #include <setjmp.h>
@@ -15,39 +16,6 @@
 #include <cmocka.h>
 
 static const struct report_event cycles = {"cycles", true};
-
-static struct stacks *make(void)
-{
-    struct stacks_options options = {0};
-    struct stacks *s = stacks_create(&options);
-    assert_non_null(s);
-    return s;
-}
-
-/* "comm;outermost;...;leaf": functions of module /bin/prog, those that begin with k_ of the
- * kernel, i_ inlined, "?N" unknown at address N. */
-static void add(struct stacks *s, const char *stack, uint64_t samples, uint64_t period)
-{
-    char *copy = strdup(stack);
-    char *rest = copy;
-    struct stack_group g = {.comm = strsep(&rest, ";"), .pid = 10, .tid = 11};
-    uint32_t node = stack_tree_child(&s->tree, 0, stacks_intern_group(s, &g));
-    for (char *name; (name = strsep(&rest, ";"));) {
-        bool kernel = strncmp(name, "k_", 2) == 0;
-        struct function f = {.symbol = name,
-                             .module = kernel ? "[kernel.kallsyms]" : "/bin/prog",
-                             .kind = kernel ? FRAME_KERNEL : FRAME_NATIVE,
-                             .inlined = strncmp(name, "i_", 2) == 0};
-        if (*name == '?') {
-            f.symbol = NULL;
-            f.address = strtoul(name + 1, NULL, 16);
-        }
-        node = stack_tree_child(&s->tree, node, stacks_intern_function(s, &f));
-    }
-    s->tree.nodes.at[node].samples += samples;
-    s->tree.nodes.at[node].period += period;
-    free(copy);
-}
 
 static struct report_options basic(void)
 {
@@ -69,11 +37,11 @@ static void expect(struct stacks *s, const struct report_options *o, const char 
 static void self_is_of_the_leaf(void **state)
 {
     (void)state;
-    struct stacks *s = make();
-    add(s, "p;main;f", 3, 30);
-    add(s, "p;main;g;f", 1, 10);
-    add(s, "p;main", 1, 20);
-    add(s, "p;main;k_read", 4, 40);
+    struct stacks *s = stacks_make();
+    stacks_add(s, "p;main;f", 3, 30);
+    stacks_add(s, "p;main;g;f", 1, 10);
+    stacks_add(s, "p;main", 1, 20);
+    stacks_add(s, "p;main;k_read", 4, 40);
     struct report_options o = basic();
     expect(s, &o,
            "    40.00%  [.] f\n"
@@ -84,10 +52,10 @@ static void self_is_of_the_leaf(void **state)
 static void children_count_a_sample_once(void **state)
 {
     (void)state;
-    struct stacks *s = make();
-    add(s, "p;main;f;g;f", 1, 50);
-    add(s, "p;main;f;f;f", 1, 25);
-    add(s, "p;main;g", 1, 25);
+    struct stacks *s = stacks_make();
+    stacks_add(s, "p;main;f;g;f", 1, 50);
+    stacks_add(s, "p;main;f;f;f", 1, 25);
+    stacks_add(s, "p;main;g", 1, 25);
     struct report_options o = basic();
     o.children = o.callers_first = true;
     expect(s, &o,
@@ -99,9 +67,9 @@ static void children_count_a_sample_once(void **state)
 static void columns_and_head(void **state)
 {
     (void)state;
-    struct stacks *s = make();
-    add(s, "p;main", 12345, 90);
-    add(s, "longer;main", 2, 10);
+    struct stacks *s = stacks_make();
+    stacks_add(s, "p;main", 12345, 90);
+    stacks_add(s, "longer;main", 2, 10);
     s->tree.nodes.at[2].guessed = 345;
     s->tree.nodes.at[4].guessed = 1;
     s->tree.nodes.at[4].joined = 1;
@@ -129,8 +97,8 @@ static void columns_and_head(void **state)
 static void separator_pads_nothing(void **state)
 {
     (void)state;
-    struct stacks *s = make();
-    add(s, "p;f(int, char)", 1, 1);
+    struct stacks *s = stacks_make();
+    stacks_add(s, "p;f(int, char)", 1, 1);
     struct report_options o = basic();
     o.children = true;
     o.separator = ",";
@@ -140,9 +108,9 @@ static void separator_pads_nothing(void **state)
 static void callers_of_a_row(void **state)
 {
     (void)state;
-    struct stacks *s = make();
-    add(s, "p;main;a;f", 6, 60);
-    add(s, "p;main;b;f", 4, 40);
+    struct stacks *s = stacks_make();
+    stacks_add(s, "p;main;a;f", 6, 60);
+    stacks_add(s, "p;main;b;f", 4, 40);
     struct report_options o = basic();
     o.keys[0] = KEY_DSO;
     o.graph = GRAPH_ABSOLUTE;
@@ -162,10 +130,10 @@ static void callers_of_a_row(void **state)
 static void callees_of_a_row(void **state)
 {
     (void)state;
-    struct stacks *s = make();
-    add(s, "p;main;a;x", 6, 60);
-    add(s, "p;main;a;y", 3, 30);
-    add(s, "p;main;b", 1, 10);
+    struct stacks *s = stacks_make();
+    stacks_add(s, "p;main;a;x", 6, 60);
+    stacks_add(s, "p;main;a;y", 3, 30);
+    stacks_add(s, "p;main;b", 1, 10);
     struct report_options o = basic();
     o.children = o.callers_first = true;
     o.graph = GRAPH_ABSOLUTE;
@@ -190,10 +158,10 @@ static void callees_of_a_row(void **state)
 static void a_row_that_is_leaf_and_caller(void **state)
 {
     (void)state;
-    struct stacks *s = make();
-    add(s, "p;main;f", 3, 30);
-    add(s, "p;main;f;g", 6, 60);
-    add(s, "p;main;f;g;f", 1, 10);
+    struct stacks *s = stacks_make();
+    stacks_add(s, "p;main;f", 3, 30);
+    stacks_add(s, "p;main;f;g", 6, 60);
+    stacks_add(s, "p;main;f;g;f", 1, 10);
     struct report_options o = basic();
     o.children = o.callers_first = true;
     o.graph = GRAPH_ABSOLUTE;
@@ -217,9 +185,9 @@ static void a_row_that_is_leaf_and_caller(void **state)
 static void callers_with_children(void **state)
 {
     (void)state;
-    struct stacks *s = make();
-    add(s, "p;main;f;g;f;h", 5, 50);
-    add(s, "p;main;f;h", 5, 50);
+    struct stacks *s = stacks_make();
+    stacks_add(s, "p;main;f;g;f;h", 5, 50);
+    stacks_add(s, "p;main;f;h", 5, 50);
     struct report_options o = basic();
     o.children = true;
     o.graph = GRAPH_ABSOLUTE;
@@ -245,11 +213,11 @@ static void callers_with_children(void **state)
 static void fractal_says_what_is_left_out(void **state)
 {
     (void)state;
-    struct stacks *s = make();
-    add(s, "p;main;a;x", 50, 50);
-    add(s, "p;main;b;x", 40, 40);
-    add(s, "p;main;c;x", 10, 10);
-    add(s, "p;main;y", 100, 100);
+    struct stacks *s = stacks_make();
+    stacks_add(s, "p;main;a;x", 50, 50);
+    stacks_add(s, "p;main;b;x", 40, 40);
+    stacks_add(s, "p;main;c;x", 10, 10);
+    stacks_add(s, "p;main;y", 100, 100);
     struct report_options o = basic();
     o.graph = GRAPH_FRACTAL;
     o.graph_percent = 20;
@@ -276,10 +244,10 @@ static void fractal_says_what_is_left_out(void **state)
 static void limits_and_filters(void **state)
 {
     (void)state;
-    struct stacks *s = make();
-    add(s, "p;main;f", 6, 60);
-    add(s, "p;main;g", 3, 30);
-    add(s, "q;main;f", 1, 10);
+    struct stacks *s = stacks_make();
+    stacks_add(s, "p;main;f", 6, 60);
+    stacks_add(s, "p;main;g", 3, 30);
+    stacks_add(s, "q;main;f", 1, 10);
     struct report_options o = basic();
     const char *only[] = {"p"};
     o.comms.at = only;
@@ -298,10 +266,10 @@ static void limits_and_filters(void **state)
 static void unresolved(void **state)
 {
     (void)state;
-    struct stacks *s = make();
-    add(s, "p;main;?10;f", 1, 50);
-    add(s, "p;main;?10", 1, 25);
-    add(s, "p;main;?20", 1, 25);
+    struct stacks *s = stacks_make();
+    stacks_add(s, "p;main;?10;f", 1, 50);
+    stacks_add(s, "p;main;?10", 1, 25);
+    stacks_add(s, "p;main;?20", 1, 25);
     struct report_options o = basic();
     struct text out = {0};
     assert_int_equal(report_print(s, &o, &cycles, 1, 0, &out, NULL), 0);
@@ -330,14 +298,14 @@ static void unresolved(void **state)
 static void no_frames_and_many(void **state)
 {
     (void)state;
-    struct stacks *s = make();
-    add(s, "p", 1, 1);
+    struct stacks *s = stacks_make();
+    stacks_add(s, "p", 1, 1);
     struct text deep = {0};
     text_string(&deep, "p");
     for (int i = 0; i < 50000; i++)
         text_printf(&deep, ";f%d", i % 7);
     text_char(&deep, 0);
-    add(s, deep.at, 1, 1);
+    stacks_add(s, deep.at, 1, 1);
     text_free(&deep);
     struct report_options o = basic();
     o.keys[0] = KEY_DSO;
@@ -358,7 +326,7 @@ static void add_at(struct stacks *s, const char *symbol, const char *file, uint3
 static void lines(void **state)
 {
     (void)state;
-    struct stacks *s = make();
+    struct stacks *s = stacks_make();
     for (int i = 0; i < 3; i++)
         add_at(s, "f", "/src/f.c", 12);
     add_at(s, "g", "/src/f.c", 12);
@@ -378,9 +346,9 @@ static void lines(void **state)
 static void a_thread_is_one_row(void **state)
 {
     (void)state;
-    struct stacks *s = make();
-    add(s, "exec;main", 1, 10);
-    add(s, "worker;main", 1, 90);
+    struct stacks *s = stacks_make();
+    stacks_add(s, "exec;main", 1, 10);
+    stacks_add(s, "worker;main", 1, 90);
     struct report_options o = basic();
     o.keys[0] = KEY_THREAD;
     expect(s, &o, "   100.00%       11:worker\n");
@@ -390,13 +358,13 @@ static void a_thread_is_one_row(void **state)
 static void trees_have_an_end(void **state)
 {
     (void)state;
-    struct stacks *s = make();
+    struct stacks *s = stacks_make();
     struct text deep = {0};
     text_string(&deep, "p");
     for (int i = 0; i < 8000; i++)
         text_printf(&deep, ";f%d", i);
     text_char(&deep, 0);
-    add(s, deep.at, 1, 1);
+    stacks_add(s, deep.at, 1, 1);
     struct report_options o = basic();
     o.children = true;
     o.graph = GRAPH_ABSOLUTE;
@@ -415,8 +383,8 @@ static void trees_have_an_end(void **state)
 static void inlined_functions_say_so(void **state)
 {
     (void)state;
-    struct stacks *s = make();
-    add(s, "p;main;i_get", 1, 1);
+    struct stacks *s = stacks_make();
+    stacks_add(s, "p;main;i_get", 1, 1);
     struct report_options o = basic();
     expect(s, &o, "   100.00%  [.] i_get (inlined)\n");
 }
@@ -464,7 +432,7 @@ static void guest_functions_are_named_when_all_is_known(void **state)
 {
     (void)state;
     struct guests *g = guests_create();
-    struct stacks *s = make();
+    struct stacks *s = stacks_make();
     uint32_t chunk = guest(g, "app.lua", 0, 0), handler = guest(g, "lib/(x).lua", 12, 0);
     /* Two functions of one line that nobody names; and one whose name comes late. */
     uint32_t twin1 = guest(g, "lib/(x).lua", 30, 1), twin2 = guest(g, "lib/(x).lua", 30, 2);
@@ -489,41 +457,18 @@ static void guest_functions_are_named_when_all_is_known(void **state)
 
 /* ---- what is one sample's -------------------------------------------------------------------- */
 
-/* "outermost;...;leaf" at a time: "L17:f" is Lua function f in trace 17, "L:f" interpreted. */
-static void add_at_time(struct stacks *s, const char *stack, uint64_t block, uint64_t period)
-{
-    char *copy = strdup(stack);
-    char *rest = copy;
-    struct stack_group g = {.comm = "p", .pid = 10, .tid = 11, .block = block};
-    uint32_t node = stack_tree_child(&s->tree, 0, stacks_intern_group(s, &g));
-    for (char *name; (name = strsep(&rest, ";"));) {
-        struct function f = {.symbol = name, .module = "/bin/prog", .kind = FRAME_NATIVE};
-        if (*name == 'L') {
-            f = (struct function){.kind = FRAME_LUA, .module = "a.lua", .tier = TIER_INTERP};
-            f.trace = (uint16_t)strtoul(name + 1, &name, 10);
-            f.symbol = name + 1;
-            f.inlined = f.trace;
-            f.tier = f.trace ? TIER_TRACE : TIER_INTERP;
-        }
-        node = stack_tree_child(&s->tree, node, stacks_intern_function(s, &f));
-    }
-    s->tree.nodes.at[node].samples++;
-    s->tree.nodes.at[node].period += period;
-    free(copy);
-}
-
 /* Samples of a program with everything: the trace of what C is called from, too. */
 static struct stacks *make_lua(void)
 {
-    struct stacks *s = make();
-    add_at_time(s, "main;L:m;L3:f a.lua:1", 50, 40);
-    add_at_time(s, "main;L:m;L4:f a.lua:1;memcpy", 51, 20);
-    add_at_time(s, "main;L:m;L:g a.lua:9;lj_ccall_func;abs", 51, 16);
-    add_at_time(s, "main;L:m;L:g a.lua:9", 50, 10);
-    add_at_time(s, "main;L:m;lj_gc_step;propagate", 52, 6);
-    add_at_time(s, "main;L:m;L3:f a.lua:1;lj_trace_exit;x", 52, 4);
-    add_at_time(s, "main;L:m;lj_trace_hot", 52, 3);
-    add_at_time(s, "main", 52, 1);
+    struct stacks *s = stacks_make();
+    stacks_add_guest(s, "main;L:m;L3:f a.lua:1", 50, 40);
+    stacks_add_guest(s, "main;L:m;L4:f a.lua:1;memcpy", 51, 20);
+    stacks_add_guest(s, "main;L:m;L:g a.lua:9;lj_ccall_func;abs", 51, 16);
+    stacks_add_guest(s, "main;L:m;L:g a.lua:9", 50, 10);
+    stacks_add_guest(s, "main;L:m;lj_gc_step;propagate", 52, 6);
+    stacks_add_guest(s, "main;L:m;L3:f a.lua:1;lj_trace_exit;x", 52, 4);
+    stacks_add_guest(s, "main;L:m;lj_trace_hot", 52, 3);
+    stacks_add_guest(s, "main", 52, 1);
     return s;
 }
 

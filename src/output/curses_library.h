@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * ncurses, loaded when a browser opens: linked, it and its tables would make every start of the
+ * program execute two thirds more instructions.
+ */
+#ifndef OUTPUT_CURSES_LIBRARY_H
+#define OUTPUT_CURSES_LIBRARY_H
+
+#include "base/error.h"
+
+#define NCURSES_NOMACROS 1
+#define NCURSES_WIDECHAR 1
+#include <curses.h>
+
+#define CURSES_FUNCTIONS(X) \
+    X(newterm)              \
+    X(endwin)               \
+    X(delscreen)            \
+    X(raw)                  \
+    X(noecho)               \
+    X(nonl)                 \
+    X(keypad)               \
+    X(set_escdelay)         \
+    X(start_color)          \
+    X(use_default_colors)   \
+    X(COLOR_PAIR)           \
+    X(init_pair)            \
+    X(curs_set)             \
+    X(clearok)              \
+    X(werase)               \
+    X(wmove)                \
+    X(waddnwstr)            \
+    X(wattrset)             \
+    X(wrefresh)             \
+    X(wget_wch)             \
+    X(getmaxx)              \
+    X(getmaxy)
+
+/* Its functions by their own names. */
+struct curses {
+    void *library;
+    SCREEN *terminal;
+    WINDOW *window; /* the whole screen */
+#define CURSES_MEMBER(name) __typeof__(name) *name;
+    CURSES_FUNCTIONS(CURSES_MEMBER)
+#undef CURSES_MEMBER
+};
+
+/* Load the library and take the terminal of standard input and output. Fails without either, and
+ * for terminals it does not know (TERM); nothing has happened then. */
+int curses_open(struct curses *c, struct error *err);
+void curses_close(struct curses *c);
+
+#endif
