@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* ljperf report: where the time went, as perf report --stdio prints it, or to walk about in. */
 #include "cmd/common.h"
+#include "output/annotate.h"
 #include "output/browser.h"
 #include "output/output.h"
 #include "output/report.h"
@@ -412,6 +413,8 @@ struct browsing {
     struct stacks *stacks;
     struct report_event *events;
     struct stacks_options kept;
+    struct profile *profile; /* what annotating needs, and the replay it is of */
+    struct replay *profiled;
 };
 
 static void browsing_free(struct browsing *b)
@@ -419,6 +422,57 @@ static void browsing_free(struct browsing *b)
     free(b->events);
     stacks_free(b->stacks);
     replay_free(b->replay);
+}
+
+static void browsing_end(struct browsing *b)
+{
+    browsing_free(b);
+    profile_free(b->profile);
+    replay_free(b->profiled);
+}
+
+/* All samples, at the first time something is annotated. */
+static int browsing_profile(struct browsing *b, struct error *err)
+{
+    struct common quiet = b->common;
+    quiet.replay.symbols.lines = true;
+    quiet.replay.progress_context = &quiet;
+    struct profile *p = profile_create();
+    struct replay *r = NULL;
+    int failed = p ? replay_create(&quiet.replay, &r, err) : error_no_memory(err);
+    if (!failed) {
+        struct replay_sink sink = profile_sink(p);
+        failed = replay_run(r, &sink, err) < 0 || profile_finish(p, err) < 0 ? -1 : 0;
+        common_summary(&quiet, r);
+    }
+    if (failed) {
+        profile_free(p);
+        replay_free(r);
+        return -1;
+    }
+    b->profile = p;
+    b->profiled = r;
+    return 0;
+}
+
+static int browsing_annotate(void *context, const char *symbol, struct text *out, struct error *err)
+{
+    struct browsing *b = context;
+    const struct annotate_options o = {.symbol = symbol};
+    char *text = NULL;
+    size_t size = 0;
+    if (!b->profile && browsing_profile(b, err) < 0)
+        return -1;
+    FILE *file = open_memstream(&text, &size);
+    if (!file)
+        return error_no_memory(err);
+    int failed = annotate_print(&o, b->profile, b->profiled, file, err);
+    if (fclose(file) != 0 && !failed)
+        failed = error_no_memory(err);
+    if (!failed)
+        text_bytes(out, text, size);
+    free(text);
+    return failed;
 }
 
 static struct stacks_options both(const struct stacks_options *a, const struct stacks_options *b)
@@ -441,7 +495,11 @@ static int browsing_collect(void *context, const struct stacks_options *needs,
                             struct browser_data *ret, struct error *err)
 {
     struct browsing *b = context;
-    struct browsing new = {.common = b->common, .kept = both(&b->kept, needs)};
+    struct browsing new = *b;
+    new.kept = both(&b->kept, needs);
+    new.replay = NULL;
+    new.stacks = NULL;
+    new.events = NULL;
     new.common.replay.symbols.lines |= new.kept.by_line;
     new.common.replay.progress_context = &new.common;
     if (replay_create(&new.common.replay, &new.replay, err) < 0)
@@ -477,7 +535,8 @@ static int open_browser(struct browsing *b, struct report_command *rc, struct er
     struct browser_screen screen = {.browser = model,
                                     .symfs = b->common.replay.dso.symfs,
                                     .context = b,
-                                    .collect = browsing_collect};
+                                    .collect = browsing_collect,
+                                    .annotate = browsing_annotate};
     int failed = model ? browser_set_data(model, &data, err) : error_no_memory(err);
     failed = failed ? failed : browser_run(&screen, err);
     browser_free(model);
@@ -493,7 +552,7 @@ static int browse(struct common *c, struct report_command *rc, struct error *err
         *err = (struct error){0};
         failed = print_stacks(rc, b.replay, b.stacks, err);
     }
-    browsing_free(&b);
+    browsing_end(&b);
     return failed;
 }
 

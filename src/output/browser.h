@@ -124,6 +124,9 @@ struct browser_screen {
     /* Collect again, so that this is kept apart; *ret is good until the next call. */
     int (*collect)(void *context, const struct stacks_options *needs, struct browser_data *ret,
                    struct error *err);
+    /* Append a function's annotated source or machine code, as `ljperf annotate` prints it.
+     * Progress may be shown on the terminal. NULL: there is no such thing. */
+    int (*annotate)(void *context, const char *symbol, struct text *out, struct error *err);
 };
 /* Until the user quits. */
 int browser_run(const struct browser_screen *screen, struct error *err);

@@ -128,14 +128,13 @@ static int do_kernel(struct display *s, struct error *err)
 static int focus(struct display *s, enum browser_filter kind, struct error *err)
 {
     const struct function *f = browser_function(s->model);
-    bool all;
     if (!f || !f->symbol) {
         say(s, "no function with a name is here");
         return 0;
     }
     if (browser_add_filter(s->model, kind, f->symbol, 0, err) < 0)
         return -1;
-    return browser_is_stale(s->model) ? 0 : browser_expand_row(s->model, &all, err);
+    return browser_is_stale(s->model) ? 0 : browser_expand(s->model, err);
 }
 
 static int do_callers(struct display *s, struct error *err)
@@ -158,23 +157,53 @@ static void split_lines(struct text *t)
         text_char(t, 0);
 }
 
+/* Show what is to be read until it is left. */
+static void read_text(struct display *s, const char *what, const struct function *f,
+                      struct text *text)
+{
+    struct text title = {0};
+    text_string(&title, what);
+    report_put_function(&title, f, false);
+    text_char(&title, 0);
+    split_lines(text);
+    struct list l = {.title = title.failed ? "" : title.at, .text = text};
+    screen_run_list(s, &l);
+    text_free(&title);
+}
+
+/* The recording is read for it, with the terminal as it was, for whatever that says. */
 static int do_annotate(struct display *s, struct error *err)
 {
     const struct function *f = browser_function(s->model);
-    struct text title = {0}, source = {0};
+    struct text code = {0};
+    struct error failure = {0};
+    if (!f || !f->symbol || !s->in->annotate) {
+        say(s, "no function with a name is here");
+        return 0;
+    }
+    s->curses.endwin();
+    int failed = s->in->annotate(s->in->context, f->symbol, &code, &failure);
+    s->curses.clearok(s->curses.window, true);
+    if (!failed && !code.failed)
+        read_text(s, "", f, &code);
+    else
+        say(s, "%s", failure.text);
+    failed = failed && failure.kind == ERROR_NO_MEMORY ? error_no_memory(err) : 0;
+    text_free(&code);
+    return failed;
+}
+
+static int do_lines(struct display *s, struct error *err)
+{
+    const struct function *f = browser_function(s->model);
+    struct text source = {0};
     if (!f || !f->symbol) {
         say(s, "no function with a name is here");
         return 0;
     }
-    text_string(&title, "Lines of ");
-    report_put_function(&title, f, false);
-    text_char(&title, 0);
     int failed = browser_put_source(s->model, s->in->symfs, &source, err);
-    split_lines(&source);
-    struct list l = {.title = title.failed ? "" : title.at, .text = &source};
     if (!failed)
-        screen_run_list(s, &l);
-    text_free(&title);
+        read_text(s, "Lines of ", f, &source);
     text_free(&source);
     return failed;
 }
@@ -340,7 +369,8 @@ static const struct key keys[] = {
     {{'f'}, "f", "what this function called only", do_callees},
     {{KEY_ESCAPE}, "Esc", "leave the last filter", do_out},
     {{'s'}, "s", "views", do_views},
-    {{'a'}, "a", "lines of this function", do_annotate},
+    {{'a'}, "a", "annotate this function", do_annotate},
+    {{'l'}, "l", "lines of this function, with what they called", do_lines},
     {{'V'}, "V", "modules in call trees", do_modules},
     {{'F'}, "F", "percentages of what passes the filters, or of all", do_relative},
     {{'L'}, "L", "least percentage of a row", do_limit},
@@ -400,7 +430,8 @@ static void fill_menu(struct display *s, struct menu *m)
     if (browser_is_expanded(s->model))
         add_item(m, do_collapse, "Collapse");
     if (f && f->symbol) {
-        add_item(m, do_annotate, "Lines of %.100s", f->symbol);
+        add_item(m, do_annotate, "Annotate %.100s", f->symbol);
+        add_item(m, do_lines, "Lines of %.100s", f->symbol);
         add_item(m, do_callers, "Callers of %.100s", f->symbol);
         add_item(m, do_callees, "What %.100s called", f->symbol);
     }
