@@ -491,8 +491,7 @@ static void *load_cfi(struct dso_entry *d)
     }
     if (e->machine == EM_X86_64 && e->is64) {
         find_luajit(d, e, cfi);
-        if (!d->all->options.no_v8)
-            dso_find_v8(d, e, cfi);
+        dso_find_v8(d, e, cfi);
     }
     return cfi;
 }

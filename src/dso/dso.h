@@ -40,7 +40,6 @@ struct dso_options {
     const char *debug_dir;   /* NULL: /usr/lib/debug */
     const char *buildid_dir; /* NULL: .debug below symfs when it is there, else ~/.debug */
     bool no_debuginfod;      /* else asked when DEBUGINFOD_URLS is set */
-    bool no_v8;              /* do not look for V8's layout */
     bool force;              /* use files whose build id differs, too */
 };
 

@@ -34,7 +34,6 @@ static int open_parts(struct replay *r, struct error *err)
         r->stats.readings_over = vmlog_stats(r->log).over;
         r->stats.readings_bad = vmlog_stats(r->log).bad;
     }
-    r->options.dso.no_v8 = !r->log && !r->options.nr_snapshots; /* nobody will ask (sample.c) */
     r->dsos = dsos_create(&r->options.dso);
     if (!r->dsos)
         return error_no_memory(err);
