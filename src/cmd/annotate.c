@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* ljperf annotate: a function's source, or machine code, with what each line of it weighs. */
 #include "cmd/common.h"
-#include "output/annotate.h"
+#include "output/annotate_trace.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static const char usage[] =
     "Usage: ljperf annotate [options] [SYMBOL]\n"
@@ -14,6 +15,9 @@ static const char usage[] =
     "prints it, or its name alone; without it: the one with the most samples of its own.\n"
     "\n"
     "  -s, --symbol SYMBOL    the same\n"
+    "      --trace N          the machine code of LuaJIT's trace N, with the bytecode and lines "
+    "that\n"
+    "                         it is of, its exits and where they lead\n"
     "      --source-dir DIR   look for source files below DIR first\n"
     "      --samples          count samples, not periods\n";
 
@@ -21,6 +25,12 @@ enum {
     ARGUMENT = 1, /* getopt's code of what is no option */
     OPT_SOURCE_DIR = OPT_COMMON_END,
     OPT_SAMPLES,
+    OPT_TRACE,
+};
+
+struct annotate_command {
+    struct annotate_options options;
+    uint32_t trace; /* 0: none */
 };
 
 static const struct option options[] = {
@@ -28,12 +38,24 @@ static const struct option options[] = {
     {"symbol", required_argument, NULL, 's'},
     {"source-dir", required_argument, NULL, OPT_SOURCE_DIR},
     {"samples", no_argument, NULL, OPT_SAMPLES},
+    {"trace", required_argument, NULL, OPT_TRACE},
     {0},
 };
 
+static int parse_trace(const char *value, uint32_t *ret, struct error *err)
+{
+    char *end;
+    unsigned long number = strtoul(value, &end, 10);
+    if (*value < '0' || *value > '9' || *end || number == 0 || number > UINT16_MAX)
+        return error_set(err, ERROR_FORMAT, "--trace: '%s' is no number of a trace", value);
+    *ret = (uint32_t)number;
+    return 0;
+}
+
 static int own_option(void *context, int option, const char *value, struct error *err)
 {
-    struct annotate_options *o = context;
+    struct annotate_command *c = context;
+    struct annotate_options *o = &c->options;
     switch (option) {
     case ARGUMENT:
     case 's':
@@ -48,26 +70,53 @@ static int own_option(void *context, int option, const char *value, struct error
     case OPT_SAMPLES:
         o->samples = true;
         return 0;
+    case OPT_TRACE:
+        return parse_trace(value, &c->trace, err);
     default:
         return 0;
     }
 }
 
-static int run(struct common *common, const struct annotate_options *o, struct error *err)
+static int run_function(struct common *common, const struct annotate_options *o, struct replay *r,
+                        struct error *err)
 {
-    struct replay *r;
-    if (replay_create(&common->replay, &r, err) < 0)
-        return -1;
     struct profile *p = profile_create();
-    int failed = p ? 0 : error_no_memory(err);
-    if (p) {
-        struct replay_sink sink = profile_sink(p);
-        failed = replay_run(r, &sink, err) < 0 || profile_finish(p, err) < 0;
-        common_summary(common, r);
-    }
+    if (!p)
+        return error_no_memory(err);
+    struct replay_sink sink = profile_sink(p);
+    int failed = replay_run(r, &sink, err) < 0 || profile_finish(p, err) < 0;
+    common_summary(common, r);
     if (!failed)
         failed = annotate_print(o, p, r, stdout, err);
     profile_free(p);
+    return failed ? -1 : 0;
+}
+
+static int run_trace(struct common *common, const struct annotate_command *c, struct replay *r,
+                     struct error *err)
+{
+    struct annotate_traces *t;
+    if (annotate_traces_create(r, &c->options, c->trace, &t, err) < 0)
+        return -1;
+    struct replay_sink sink = annotate_traces_sink(t);
+    int failed = replay_run(r, &sink, err);
+    common_summary(common, r);
+    if (!failed)
+        failed = annotate_traces_print(t, stdout, err);
+    annotate_traces_free(t);
+    return failed;
+}
+
+static int run(struct common *common, const struct annotate_command *c, struct error *err)
+{
+    struct replay *r;
+    common->replay.symbols.lines = !c->trace;
+    if (c->trace)
+        common->replay.threads = 1; /* traces are read as they are met */
+    if (replay_create(&common->replay, &r, err) < 0)
+        return -1;
+    int failed =
+        c->trace ? run_trace(common, c, r, err) : run_function(common, &c->options, r, err);
     replay_free(r);
     if (!failed && fflush(stdout) != 0 && errno != EPIPE)
         failed = error_system(err, errno, "cannot write the output");
@@ -77,16 +126,18 @@ static int run(struct common *common, const struct annotate_options *o, struct e
 int cmd_annotate(int argc, char **argv)
 {
     struct common c;
-    struct annotate_options o = {0};
+    struct annotate_command ac = {0};
     struct error err = {0};
     common_init(&c);
     /* '-': arguments that are no options come as options, too */
     int status =
-        common_parse(&c, argc, argv, "-" COMMON_LETTERS "s:", options, usage, own_option, &o);
-    if (status < 0) {
-        c.replay.symbols.lines = true;
-        status = run(&c, &o, &err) < 0 ? command_error("annotate", &err, EXIT_BAD_INPUT) : 0;
+        common_parse(&c, argc, argv, "-" COMMON_LETTERS "s:", options, usage, own_option, &ac);
+    if (status < 0 && ac.trace && ac.options.symbol) {
+        fprintf(stderr, "ljperf annotate: either a function or a trace\n");
+        status = EXIT_BAD_USAGE;
     }
+    if (status < 0)
+        status = run(&c, &ac, &err) < 0 ? command_error("annotate", &err, EXIT_BAD_INPUT) : 0;
     common_free(&c);
     return status;
 }

@@ -41,6 +41,20 @@ int annotate_source(const struct annotated *a, struct error *err);
 /* Native code with its weights. */
 int annotate_code(const struct annotated *a, struct error *err);
 
+/* Source files that were looked for. Zeroed, but for options and replay. */
+struct source;
+struct source_files {
+    const struct annotate_options *options;
+    const struct replay *replay;
+    VEC(struct source *) files;
+};
+/* A line of a file, by the program's name for it, up to its newline; NULL: not found. It lives as
+ * long as the files. */
+const char *annotate_line(struct source_files *files, const char *file, uint32_t line);
+void source_files_free(struct source_files *files);
+/* A line, up to its newline, as a terminal may have it. */
+void annotate_text(FILE *out, const char *line);
+
 /* "  12.34%", or as many blanks. */
 void annotate_percent(FILE *out, uint64_t part, uint64_t whole);
 

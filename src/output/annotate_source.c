@@ -20,6 +20,7 @@ enum {
 /* ---- the file ------------------------------------------------------------------------------- */
 
 struct source {
+    const char *name; /* the program's */
     char path[PATH_MAX];
     char *bytes; /* with a NUL behind; NULL: not found */
     size_t size;
@@ -54,9 +55,10 @@ static bool read_source(struct source *s, const char *root, const char *slash, c
 
 /* Where the program's name for the file leads: below the given folder, as it is or by its last
  * part; else where it was, below --symfs. */
-static bool find_source(const struct annotated *a, const char *file, struct source *ret)
+static bool find_source(const struct annotate_options *o, const struct replay *r, const char *file,
+                        struct source *ret)
 {
-    const char *dir = a->options->source_dir, *symfs = replay_options(a->replay)->session.symfs;
+    const char *dir = o->source_dir, *symfs = replay_options(r)->session.symfs;
     static const char url[] = "file://";
     if (strncmp(file, url, sizeof(url) - 1) == 0)
         file += sizeof(url) - 1;
@@ -80,8 +82,7 @@ static bool split_lines(struct source *s)
     return true;
 }
 
-/* A line as a terminal may have it. */
-static void print_text(FILE *out, const char *line)
+void annotate_text(FILE *out, const char *line)
 {
     struct text plain = {0}, clean = {0};
     for (; *line && *line != '\n'; line++) {
@@ -96,6 +97,37 @@ static void print_text(FILE *out, const char *line)
     fwrite(clean.at ? clean.at : "", 1, clean.failed ? 0 : clean.size, out);
     text_free(&plain);
     text_free(&clean);
+}
+
+static struct source *open_source(struct source_files *files, const char *name)
+{
+    vec_foreach (known, &files->files)
+        if (strcmp((*known)->name, name) == 0)
+            return *known;
+    struct source *s = calloc(1, sizeof(*s));
+    if (!s || !vec_push(&files->files, s)) {
+        free(s);
+        return NULL;
+    }
+    s->name = name;
+    if (find_source(files->options, files->replay, name, s))
+        split_lines(s);
+    return s;
+}
+
+const char *annotate_line(struct source_files *files, const char *file, uint32_t line)
+{
+    const struct source *s = open_source(files, file);
+    return s && line && line <= s->lines.nr ? s->lines.at[line - 1] : NULL;
+}
+
+void source_files_free(struct source_files *files)
+{
+    vec_foreach (s, &files->files) {
+        source_free(*s);
+        free(*s);
+    }
+    vec_free(&files->files);
 }
 
 /* ---- lines ---------------------------------------------------------------------------------- */
@@ -117,7 +149,7 @@ static void print_line(const struct annotated *a, const struct weight *w, uint32
         fprintf(a->out, "  %6" PRIu32 "  ", number);
     else
         fputs("       ?  ", a->out);
-    print_text(a->out, text);
+    annotate_text(a->out, text);
     fputc('\n', a->out);
 }
 
@@ -193,7 +225,7 @@ static int print_group(const struct annotated *a, const struct weighed_line *lin
                        struct error *err)
 {
     struct source s = {0};
-    bool found = lines->file && find_source(a, lines->file, &s);
+    bool found = lines->file && find_source(a->options, a->replay, lines->file, &s);
     if (found && !split_lines(&s)) {
         source_free(&s);
         return error_no_memory(err);

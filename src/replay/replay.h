@@ -19,6 +19,7 @@
 #include "session/session.h"
 #include "symbols/symbols.h"
 #include "unwind/guest.h"
+#include "unwind/luajit/listing.h"
 #include "unwind/unwind.h"
 
 #include <stdbool.h>
@@ -55,6 +56,8 @@ struct replay_options {
     void *progress_context;
 };
 
+struct sample_copy;
+
 /* One sample with its whole stack. Valid during the call that gets it. */
 struct replay_sample {
     const struct sample *sample;
@@ -68,6 +71,7 @@ struct replay_sample {
     uint64_t end_pc, end_address;
     const struct mapping *end_mapping; /* module at end_pc; NULL: none */
     uint64_t turn; /* its batch's place in the recording: which names of guest functions count */
+    const struct sample_copy *copy; /* private: the copy of a VM's stack it came with; NULL: none */
 };
 
 struct replay_worker;
@@ -160,6 +164,11 @@ int replay_name(struct replay_worker *w, const struct replay_sample *s, const st
  * is not known (its memory was not recorded) has one that says so. */
 void replay_guest(const struct replay_worker *w, const struct replay_sample *s,
                   const struct frame *f, struct guest_function *ret);
+/* The LuaJIT trace whose machine code an address of the sample's process is in, as the recording
+ * has it at that time: 1. 0: it has not. -1: memory is out. */
+int replay_trace(struct replay_worker *w, const struct replay_sample *s, uint32_t number,
+                 uint64_t address, struct luajit_listing *ret, struct error *err);
+
 /* ---- outside of a recording ----------------------------------------------------------------- */
 
 /* A worker for stacks of what stands still: a core, a stopped process. */

@@ -184,25 +184,35 @@ static bool snapshot_by_mcofs(struct luajit_reader *r, const struct luajit_trace
     return true;
 }
 
+bool luajit_trace_target(struct luajit_reader *r, uint64_t g, const struct luajit_trace *t,
+                         uint64_t target, uint32_t *exitno, uint16_t *side)
+{
+    uint64_t start;
+    uint32_t group;
+    struct luajit_trace other;
+    uint16_t parent, number;
+    *side = 0;
+    *exitno = UINT32_MAX;
+    if (find_stub_group(r, g, target, &group, &start)) {
+        *exitno = STUBS_IN_GROUP * group + (uint32_t)(target - start) / 4;
+        return (target - start) % 4 == 0 && target - start < STUB_TAIL;
+    }
+    if (!luajit_trace_find(r, g, target, 0, &other))
+        return false;
+    *side = other.number;
+    if (other.mcode == target && luajit_trace_parent(r, &other, &parent, &number) &&
+        parent == t->number)
+        *exitno = number;
+    return true;
+}
+
 /* The exit that a guard's jump leads to: a stub's number, or the side trace that stands for it. */
 static bool exit_of_target(struct luajit_reader *r, uint64_t g, const struct luajit_trace *t,
                            uint64_t target, uint32_t *ret)
 {
-    uint64_t start;
-    uint32_t group;
-    struct luajit_trace side;
-    uint16_t parent, exitno;
-    if (target - t->mcode < t->szmcode)
-        return false; /* a jump within the trace */
-    if (find_stub_group(r, g, target, &group, &start)) {
-        *ret = STUBS_IN_GROUP * group + (uint32_t)(target - start) / 4;
-        return (target - start) % 4 == 0 && target - start < STUB_TAIL;
-    }
-    if (!luajit_trace_find(r, g, target, 0, &side) || side.mcode != target ||
-        !luajit_trace_parent(r, &side, &parent, &exitno) || parent != t->number)
-        return false;
-    *ret = exitno;
-    return true;
+    uint16_t side;
+    return target - t->mcode >= t->szmcode && /* else a jump within the trace */
+           luajit_trace_target(r, g, t, target, ret, &side) && *ret != UINT32_MAX;
 }
 
 /* Older builds: the next guard behind `offset` names the snapshot it would exit to. */

@@ -36,6 +36,12 @@ bool luajit_trace_parent(struct luajit_reader *r, const struct luajit_trace *t, 
 bool luajit_exit_stub(struct luajit_reader *r, uint64_t g, uint64_t pc, uint32_t *exitno,
                       unsigned *pushes);
 
+/* Where a jump out of the trace's code leads: an exit's stub (`exitno`; `side` 0), or the start of
+ * another trace (`side`: its number; `exitno`: the exit it stands for, UINT32_MAX: none). false:
+ * neither. */
+bool luajit_trace_target(struct luajit_reader *r, uint64_t g, const struct luajit_trace *t,
+                         uint64_t target, uint32_t *exitno, uint16_t *side);
+
 /* The snapshot that covers an offset of the machine code; false: none can be told. `guess`: this
  * build does not say, the next guard's did. */
 bool luajit_snapshot_at(struct luajit_reader *r, uint64_t g, const struct luajit_trace *t,

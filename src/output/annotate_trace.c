@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* See annotate_trace.h. A trace is read when the first sample of it is met, as the recording has it
+ * at that time; what was compiled anew under its number is another. */
+#include "output/annotate_trace.h"
+#include "output/annotate_code.h"
+#include "output/annotate_internal.h"
+#include "output/output.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MISSES_MAX = 1000 }; /* looked for in vain: not looked for again */
+
+struct traced {
+    struct luajit_listing listing;
+    uint32_t pid;
+    const char *comm; /* interned */
+    uint64_t *self;   /* by offset in the code; one more: the sum */
+    uint64_t total, samples;
+    uint64_t met;
+};
+
+struct annotate_traces {
+    struct replay *replay;
+    const struct annotate_options *options;
+    uint32_t number;
+    const struct perfdata_event *event; /* the first that was sampled */
+    struct intern *strings;
+    VEC(struct traced) traces;
+    uint64_t all, unread; /* weights: of all samples, of those in a trace that is not recorded */
+    uint64_t others;      /* samples of other events */
+    unsigned misses;
+    struct replay_worker *worker;
+};
+
+int annotate_traces_create(struct replay *r, const struct annotate_options *options,
+                           uint32_t number, struct annotate_traces **ret, struct error *err)
+{
+    struct annotate_traces *t = calloc(1, sizeof(*t));
+    if (!t)
+        return error_no_memory(err);
+    t->replay = r;
+    t->options = options;
+    t->number = number;
+    t->strings = intern_create();
+    if (!t->strings) {
+        free(t);
+        return error_no_memory(err);
+    }
+    *ret = t;
+    return 0;
+}
+
+void annotate_traces_free(struct annotate_traces *t)
+{
+    if (!t)
+        return;
+    vec_foreach (one, &t->traces) {
+        luajit_listing_free(&one->listing);
+        free(one->self);
+    }
+    vec_free(&t->traces);
+    intern_free(t->strings);
+    free(t);
+}
+
+/* ---- collecting ----------------------------------------------------------------------------- */
+
+static int worker_create(void *context, struct replay_worker *w, void **ret, struct error *err)
+{
+    struct annotate_traces *t = context;
+    (void)err;
+    t->worker = w;
+    *ret = t;
+    return 0;
+}
+
+/* Exits get side traces as time goes on: the newest reading tells most, if not less was read. */
+static int renew_trace(struct annotate_traces *t, const struct replay_sample *s, uint64_t address,
+                       struct traced *one, struct error *err)
+{
+    struct luajit_listing now;
+    one->met++;
+    if (one->met & (one->met - 1)) /* seldom, and up to the end */
+        return 1;
+    int got = replay_trace(t->worker, s, t->number, address, &now, err);
+    if (got <= 0)
+        return got < 0 ? -1 : 1;
+    if (now.address != one->listing.address || now.size != one->listing.size ||
+        now.jumps.nr < one->listing.jumps.nr) {
+        luajit_listing_free(&now);
+        return 1;
+    }
+    luajit_listing_free(&one->listing);
+    one->listing = now;
+    return 1;
+}
+
+static int add_trace(struct annotate_traces *t, const struct replay_sample *s, uint64_t address,
+                     struct error *err)
+{
+    struct traced new = {.pid = s->place->pid};
+    int got = replay_trace(t->worker, s, t->number, address, &new.listing, err);
+    if (got <= 0)
+        return got;
+    new.comm = intern_string(t->strings, s->comm);
+    new.self = calloc((size_t) new.listing.size + 1, sizeof(*new.self));
+    if (new.comm &&new.self && vec_push(&t->traces, new))
+        return 1;
+    free(new.self);
+    luajit_listing_free(&new.listing);
+    return error_no_memory(err);
+}
+
+/* 0: it is not recorded. */
+static int find_trace(struct annotate_traces *t, const struct replay_sample *s, uint64_t address,
+                      struct traced **ret, struct error *err)
+{
+    vec_foreach (known, &t->traces) {
+        *ret = known;
+        if (known->pid == s->place->pid && address - known->listing.address < known->listing.size)
+            return renew_trace(t, s, address, known, err);
+    }
+    if (t->misses == MISSES_MAX)
+        return 0;
+    int got = add_trace(t, s, address, err);
+    t->misses += got == 0;
+    if (got > 0)
+        *ret = &t->traces.at[t->traces.nr - 1];
+    return got;
+}
+
+/* The frames that executed the trace's own code: of each run of its functions the innermost. */
+static int take_sample(void *worker, const struct replay_sample *s, struct error *err)
+{
+    struct annotate_traces *t = worker;
+    uint64_t weight = t->options->samples ? 1 : s->sample->period ? s->sample->period : 1;
+    const struct traced *counted = NULL;
+    t->event = t->event ? t->event : s->sample->event;
+    t->others += t->event != s->sample->event;
+    if (t->event != s->sample->event)
+        return 0;
+    t->all += weight;
+    for (size_t i = 0; i < s->nr_frames; i++) {
+        const struct frame *f = &s->frames[i], *inner = i ? f - 1 : NULL;
+        struct traced *one = NULL;
+        if (f->kind != FRAME_LUA || f->tier != TIER_TRACE || f->trace != t->number ||
+            (inner && (inner->flags & FRAME_INLINED) && inner->trace == t->number))
+            continue;
+        int found = find_trace(t, s, frame_lookup_pc(f), &one, err);
+        if (found < 0)
+            return -1;
+        t->unread += found ? 0 : weight;
+        if (!found || !one || one == counted)
+            continue;
+        counted = one;
+        one->total += weight;
+        if (i == 0) {
+            one->samples++;
+            one->self[frame_lookup_pc(f) - one->listing.address] += weight;
+            one->self[one->listing.size] += weight;
+        }
+    }
+    return 0;
+}
+
+struct replay_sink annotate_traces_sink(struct annotate_traces *t)
+{
+    return (struct replay_sink){
+        .context = t, .worker_create = worker_create, .sample = take_sample};
+}
+
+/* ---- printing ------------------------------------------------------------------------------- */
+
+struct trace_printer {
+    struct annotate_traces *t;
+    const struct traced *trace;
+    struct source_files sources;
+    size_t exit; /* the next whose code was not reached */
+    FILE *out;
+};
+
+static void print_guest(const struct trace_printer *p, const struct luajit_listing_place *place)
+{
+    struct guest_function g;
+    struct text symbol = {0}, shown = {0};
+    if (!place->function ||
+        !guest_get(replay_guests(p->t->replay), place->function, UINT64_MAX, &g)) {
+        fputs("(a function that is not known)", p->out);
+        return;
+    }
+    guest_symbol(&symbol, &g);
+    text_char(&symbol, 0);
+    if (!symbol.failed)
+        text_guest_symbol(&shown, symbol.at);
+    fprintf(p->out, "%.*s", (int)shown.size, shown.at ? shown.at : "");
+    if (place->line)
+        fprintf(p->out, ", line %" PRIu32, place->line);
+    text_free(&symbol);
+    text_free(&shown);
+}
+
+/* "; FUNCTION, line N | bytecode | source" */
+static void print_place(struct trace_printer *p, const struct luajit_listing_place *place)
+{
+    struct guest_function g;
+    const char *line = NULL;
+    print_guest(p, place);
+    if (*place->bytecode)
+        fprintf(p->out, " | %s", place->bytecode);
+    if (place->function && place->line &&
+        guest_get(replay_guests(p->t->replay), place->function, UINT64_MAX, &g) && g.file)
+        line = annotate_line(&p->sources, g.file, place->line);
+    if (line) {
+        fputs(" | ", p->out);
+        annotate_text(p->out, line + strspn(line, " \t"));
+    }
+    fputc('\n', p->out);
+}
+
+static const struct luajit_listing_jump *jump_at(const struct luajit_listing *l, uint32_t offset)
+{
+    vec_foreach (j, &l->jumps)
+        if (j->offset == offset)
+            return j;
+    return NULL;
+}
+
+static void print_jump(struct trace_printer *p, const struct luajit_listing_jump *j)
+{
+    const struct luajit_listing *l = &p->trace->listing;
+    bool has_exit = j->exit != UINT32_MAX;
+    fputs("   ; -> ", p->out);
+    if (j->target == LISTING_INTERPRETER)
+        fputs("the interpreter", p->out);
+    if (j->target == LISTING_TRACE)
+        fprintf(p->out, "trace %u%s", j->trace, has_exit ? " by " : "");
+    if (has_exit)
+        fprintf(p->out, "exit %" PRIu32, j->exit);
+    if (j->exit >= l->exits.nr || !l->exits.at[j->exit].place.function)
+        return;
+    const struct luajit_listing_place *to = &l->exits.at[j->exit].place;
+    fputs(": ", p->out);
+    if (to->function == l->start.function && to->line)
+        fprintf(p->out, "line %" PRIu32, to->line);
+    else
+        print_guest(p, to);
+}
+
+/* What begins at an offset: the loop, the code of snapshots. */
+static void print_marks(struct trace_printer *p, uint32_t offset)
+{
+    const struct luajit_listing *l = &p->trace->listing;
+    if (l->loop && offset == l->loop)
+        fputs("          : ---- the loop begins ----\n", p->out);
+    for (; l->has_offsets && p->exit < l->exits.nr && l->exits.at[p->exit].offset <= offset;
+         p->exit++) {
+        fprintf(p->out, "          : ; exit %zu: ", p->exit);
+        print_place(p, &l->exits.at[p->exit].place);
+    }
+}
+
+static void print_instruction(void *context, const struct instruction *i)
+{
+    struct trace_printer *p = context;
+    const struct luajit_listing *l = &p->trace->listing;
+    uint32_t offset = (uint32_t)(i->address - l->address);
+    uint64_t self = 0;
+    for (uint32_t k = 0; k < i->size && offset + k < l->size; k++)
+        self += p->trace->self[offset + k];
+    print_marks(p, offset);
+    annotate_percent(p->out, self, p->trace->self[l->size]);
+    fprintf(p->out, " :  %" PRIx64 ":  %-7s %s", i->address, i->name, i->operands);
+    const struct luajit_listing_jump *j = *i->name == 'j' ? jump_at(l, offset) : NULL;
+    uint64_t target = *i->name == 'j' ? strtoull(i->operands, NULL, 16) : 0;
+    if (j)
+        print_jump(p, j);
+    else if (l->loop && target == l->address + l->loop)
+        fputs("   ; -> the loop", p->out);
+    else if (target && target - l->address >= l->size)
+        fputs("   ; -> not known", p->out);
+    fputc('\n', p->out);
+}
+
+static void print_kind(const struct trace_printer *p)
+{
+    const struct luajit_listing *l = &p->trace->listing;
+    if (!l->root)
+        fputs("# a root trace", p->out);
+    else if (l->parent)
+        fprintf(p->out, "# a side trace of trace %u, from its exit %u; the root is trace %u",
+                l->parent, l->parent_exit, l->root);
+    else
+        fprintf(p->out, "# a side trace; the root is trace %u", l->root);
+    if (l->link == l->number)
+        fputs("; it loops\n", p->out);
+    else if (l->link)
+        fprintf(p->out, "; goes on with trace %u\n", l->link);
+    else
+        fputs("; goes on in the interpreter\n", p->out);
+}
+
+/* Exits that lead to other traces. */
+static void print_sides(const struct trace_printer *p)
+{
+    const struct luajit_listing *l = &p->trace->listing;
+    uint16_t last = 0;
+    vec_foreach (j, &l->jumps) {
+        if (j->target != LISTING_TRACE || j->exit == UINT32_MAX || j->trace == last)
+            continue;
+        fprintf(p->out, "# exit %" PRIu32 " leads to trace %u\n", j->exit, j->trace);
+        last = j->trace;
+    }
+}
+
+static void print_head(struct trace_printer *p)
+{
+    const struct traced *one = p->trace;
+    struct text comm = {0};
+    double all = (double)p->t->all;
+    text_name(&comm, one->comm);
+    fprintf(p->out, "# trace %u of %.*s %" PRIu32 ": %" PRIu32 " bytes at 0x%" PRIx64 "\n",
+            one->listing.number, (int)comm.size, comm.at ? comm.at : "", one->pid,
+            one->listing.size, one->listing.address);
+    text_free(&comm);
+    fprintf(p->out,
+            "# %s: %" PRIu64 " samples in its code, %.2f%% of all; with what it calls %.2f%%\n",
+            p->t->event->name, one->samples, 100.0 * (double)one->self[one->listing.size] / all,
+            100.0 * (double)one->total / all);
+    print_kind(p);
+    fputs("# starts in ", p->out);
+    print_place(p, &one->listing.start);
+    print_sides(p);
+    if (one->listing.provenance != PROVENANCE_EXACT)
+        fputs("# it was read at another moment than its samples are of: parts may have changed\n",
+              p->out);
+    if (!one->listing.has_offsets)
+        fputs("# this build of LuaJIT does not say which exit covers which code\n", p->out);
+    fputs("#\n# Percent :  Machine code; before it what it is of, where an exit is possible\n"
+          "# .......\n",
+          p->out);
+}
+
+static int compare_traces(const void *x, const void *y)
+{
+    const struct traced *a = x, *b = y;
+    if (a->total != b->total)
+        return a->total < b->total ? 1 : -1;
+    if (a->pid != b->pid)
+        return a->pid < b->pid ? -1 : 1;
+    return (a->listing.address > b->listing.address) - (a->listing.address < b->listing.address);
+}
+
+int annotate_traces_print(struct annotate_traces *t, FILE *out, struct error *err)
+{
+    int failed = 0;
+    if (!t->traces.nr)
+        return error_set(err, ERROR_FORMAT, "%s trace %" PRIu32 "%s",
+                         t->unread ? "the machine code of" : "no sample is of", t->number,
+                         t->unread ? " is not in the recording" : "");
+    qsort(t->traces.at, t->traces.nr, sizeof(*t->traces.at), compare_traces);
+    vec_foreach (one, &t->traces) {
+        struct trace_printer p = {.t = t, .trace = one, .out = out};
+        p.sources.options = t->options;
+        p.sources.replay = t->replay;
+        if (one > t->traces.at)
+            fputc('\n', out);
+        print_head(&p);
+        failed = annotate_instructions(one->listing.code, one->listing.size, one->listing.address,
+                                       print_instruction, &p, err);
+        source_files_free(&p.sources);
+        if (failed)
+            return -1;
+    }
+    if (t->unread)
+        fprintf(out, "#\n# %.2f%% of all is in a trace %" PRIu32 " that is not in the recording\n",
+                100.0 * (double)t->unread / (double)t->all, t->number);
+    if (t->others)
+        fprintf(out, "# %" PRIu64 " samples of other events than %s are left out\n", t->others,
+                t->event->name);
+    return 0;
+}

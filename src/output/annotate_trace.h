@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The machine code of LuaJIT's traces with weights. */
+#ifndef OUTPUT_ANNOTATE_TRACE_H
+#define OUTPUT_ANNOTATE_TRACE_H
+
+#include "output/annotate.h"
+
+struct annotate_traces;
+/* Of traces with that number: there may be several, of several VMs or at different times. */
+int annotate_traces_create(struct replay *r, const struct annotate_options *options,
+                           uint32_t number, struct annotate_traces **ret, struct error *err);
+void annotate_traces_free(struct annotate_traces *t);
+/* For a run with one thread. */
+struct replay_sink annotate_traces_sink(struct annotate_traces *t);
+/* After the run. Errors: no sample is of such a trace. */
+int annotate_traces_print(struct annotate_traces *t, FILE *out, struct error *err);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* A LuaJIT trace's machine code, out of what a recording has of the process's memory. */
+#include "replay/internal.h"
+#include "session/registers.h"
+
+enum { GLOBALS_MAX = 64 };
+
+/* Where VMs may be: those that were noted, and that of a sample in a trace. */
+static size_t find_globals(const struct replay *r, const struct replay_sample *s,
+                           const struct luajit_layout *layout, uint64_t ret[GLOBALS_MAX])
+{
+    uint32_t pid = s->place->pid;
+    struct registers registers = {0};
+    size_t nr = 0;
+    if (layout->gc64 && s->unwound) {
+        sample_registers(s->sample, &registers);
+        ret[nr++] = registers.value[DWARF_R14] - (uint64_t)layout->g2disp;
+    }
+    size_t noted = r->log ? vmlog_globals(r->log, pid, ret + nr, GLOBALS_MAX - nr) : 0;
+    nr += noted < GLOBALS_MAX - nr ? noted : GLOBALS_MAX - nr;
+    noted = r->snapshots ? snapshots_globals(r->snapshots, pid, ret + nr, GLOBALS_MAX - nr) : 0;
+    return nr + (noted < GLOBALS_MAX - nr ? noted : GLOBALS_MAX - nr);
+}
+
+/* Where a VM is told about what traces it has. No walk is at work on the worker's copies here. */
+static bool open_copy(struct replay_worker *w, const struct replay_sample *s)
+{
+    struct registers registers;
+    if (!s->copy || !s->unwound)
+        return false;
+    sample_registers(s->sample, &registers);
+    return vm_copy_open(&w->copies[0], s->copy->bytes, s->copy->size, s->sample->tid,
+                        registers.value[DWARF_RIP], registers.value[DWARF_RSP]) &&
+           w->copies[0].nr;
+}
+
+int replay_trace(struct replay_worker *w, const struct replay_sample *s, uint32_t number,
+                 uint64_t address, struct luajit_listing *ret, struct error *err)
+{
+    struct replay *r = w->replay;
+    struct snapshot_layers snapshots = {.nr = 0};
+    struct memory_layer layers[3 + SNAPSHOT_LAYERS];
+    struct vmlog_view view = {.log = r->log, .pid = s->place->pid};
+    struct memory memory = {.time = s->sample->time, .layers = layers};
+    size_t nr_blobs;
+    const struct luajit_blob *blobs = session_luajit(s->place, &nr_blobs);
+    if (open_copy(w, s))
+        layers[memory.nr_layers++] = vm_copy_layer(&w->copies[0]);
+    if (r->log)
+        layers[memory.nr_layers++] = vmlog_layer(&view);
+    snapshots_layers(r->snapshots, s->place->pid, &snapshots);
+    for (size_t i = 0; i < snapshots.nr; i++)
+        layers[memory.nr_layers++] = snapshots.at[i];
+    layers[memory.nr_layers++] = session_memory(s->place);
+    for (size_t i = 0; i < nr_blobs; i++) {
+        uint64_t gs[GLOBALS_MAX];
+        size_t nr = find_globals(r, s, blobs[i].layout, gs);
+        for (size_t k = 0; k < nr; k++) {
+            const struct luajit_vm vm = {gs[k], blobs[i].address, blobs[i].layout};
+            const struct luajit_names_source source = {
+                .memory = &memory, .vm = &vm, .space = s->place->pid, .turn = s->turn};
+            int got = luajit_listing_read(&source, w->names, number, address, ret, err);
+            if (got)
+                return got;
+        }
+    }
+    return 0;
+}
