@@ -101,13 +101,14 @@ bool luajit_trace_find(struct luajit_reader *r, uint64_t g, uint64_t pc, uint32_
         return true;
     if (!read_array(r, g, &array, &nr))
         return false;
-    /* Only what is found says anything: what was read on the way proves nothing. */
+    /* Only what is found says anything: what was read on the way proves nothing, nor does the
+     * array's slot, of a trace that has its number and the code. */
     enum provenance before = r->provenance;
     for (uint32_t i = 1; i < nr && luajit_spend(r); i++) {
         uint64_t address;
+        bool got = luajit_read_ref(r, array + (uint64_t)r->layout->ref_size * i, &address);
         r->provenance = before;
-        if (luajit_read_ref(r, array + (uint64_t)r->layout->ref_size * i, &address) && address &&
-            read_object(r, address, i, ret) && holds(ret, pc))
+        if (got && address && read_object(r, address, i, ret) && holds(ret, pc))
             return true;
     }
     r->provenance = before;
@@ -162,6 +163,48 @@ bool luajit_exit_stub(struct luajit_reader *r, uint64_t g, uint64_t pc, uint32_t
     return true;
 }
 
+/* ---- snapshots ----------------------------------------------------------------------------- */
+
+/* Snapshots at hand. */
+struct snapshots_read {
+    uint64_t address;
+    const uint8_t *bytes;
+    uint32_t size, count; /* of one, and where in it exits are counted */
+};
+
+/* Do they say the same, but for the exits that were counted? */
+static bool is_same_snapshots(const void *context, uint64_t address, const uint8_t *bytes,
+                              size_t size)
+{
+    const struct snapshots_read *s = context;
+    uint64_t from = address - s->address;
+    for (size_t i = 0; i < size; i++) {
+        if (bytes[i] != s->bytes[from + i] && (from + i) % s->size != s->count)
+            return false;
+    }
+    return true;
+}
+
+/* Some of a trace's snapshots. */
+static bool read_snapshots(struct luajit_reader *r, const struct luajit_trace *t, uint32_t first,
+                           uint32_t nr, uint8_t *to)
+{
+    enum provenance before = r->provenance;
+    uint64_t at = t->snap + (uint64_t)t->snap_size * first;
+    size_t size = (size_t)t->snap_size * nr;
+    r->provenance = PROVENANCE_EXACT;
+    if (!luajit_read(r, at, to, size))
+        return false;
+    if (r->provenance != PROVENANCE_EXACT) {
+        const uint32_t count = t->snap_size == 8 ? 7 : t->has_mcofs ? 0xb : 9;
+        const struct snapshots_read read = {at, to, t->snap_size, count};
+        const struct memory_compare compare = {is_same_snapshots, &read};
+        r->provenance = memory_prove(r->m, at, size, &compare, r->provenance).provenance;
+    }
+    r->provenance = before > r->provenance ? before : r->provenance;
+    return true;
+}
+
 /* ---- snapshots by offset ------------------------------------------------------------------- */
 
 /* Machine code that tells: the last snapshot that begins at or before `offset`. */
@@ -173,7 +216,7 @@ static bool snapshot_by_mcofs(struct luajit_reader *r, const struct luajit_trace
     *ret = 0;
     for (uint32_t from = 0; from < t->nsnap; from += PIECE) {
         uint32_t nr = t->nsnap - from < PIECE ? t->nsnap - from : PIECE;
-        if (!luajit_read(r, t->snap + 12 * (uint64_t)from, bytes, 12 * (size_t)nr))
+        if (!read_snapshots(r, t, from, nr, bytes))
             return false;
         for (uint32_t i = 0; i < nr; i++) {
             if (load_u16(bytes + 12 * (size_t)i + 6, false) > offset)
@@ -271,10 +314,13 @@ static bool read_constant(struct luajit_reader *r, const struct luajit_trace *t,
 uint64_t luajit_trace_proto_of(struct luajit_reader *r, const struct luajit_trace *t, uint64_t pc)
 {
     enum { LOOKED_AT = 4096 };
+    /* Only what is found says anything: what was read on the way proves nothing. */
+    enum provenance before = r->provenance;
     for (uint32_t i = 0, ref = t->nk; ref < REF_BIAS && i < LOOKED_AT && luajit_spend(r);
          ref++, i++) {
         uint64_t value, code;
         uint32_t sizebc;
+        r->provenance = before;
         if (i == 0 && pc - t->startpt < 4 * LUAJIT_SIZEBC_MAX &&
             luajit_code_read(r, t->startpt, &code, &sizebc) && pc >= code &&
             pc - code <= 4 * (uint64_t)sizebc)
@@ -284,6 +330,7 @@ uint64_t luajit_trace_proto_of(struct luajit_reader *r, const struct luajit_trac
             pc - code <= 4 * (uint64_t)sizebc)
             return value;
     }
+    r->provenance = before;
     return 0;
 }
 
@@ -311,8 +358,7 @@ static bool read_head(struct luajit_reader *r, const struct luajit_trace *t, uin
                       uint32_t *mapofs, uint32_t *nent)
 {
     uint8_t bytes[12];
-    if (number >= t->nsnap ||
-        !luajit_read(r, t->snap + (uint64_t)t->snap_size * number, bytes, t->snap_size))
+    if (number >= t->nsnap || !read_snapshots(r, t, number, 1, bytes))
         return false;
     *mapofs = t->snap_size == 8 ? load_u16(bytes, false) : load_u32(bytes, false);
     *nent = bytes[t->snap_size == 8 ? 6 : t->has_mcofs ? 0xa : 8];
