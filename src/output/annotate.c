@@ -140,22 +140,27 @@ static int choose_functions(const struct weights *w, const char *symbol, functio
 
 /* ---- its places ----------------------------------------------------------------------------- */
 
-static struct weighed_line *line_of(struct annotated *a, const struct profile_line *l)
+static struct weighed_line *line_of(struct annotated *a, uint32_t index)
 {
-    vec_foreach (known, &a->lines)
-        if (known->file == l->file && known->line == l->line)
-            return known;
+    const struct profile_line *l = &a->profile->lines.at[index];
     const struct weighed_line new = {.file = l->file, .line = l->line};
-    return vec_push(&a->lines, new) ? &a->lines.at[a->lines.nr - 1] : NULL;
+    uint32_t at = a->of_line[index];
+    for (uint32_t i = 0; !at && i < a->lines.nr; i++) /* columns are not told apart */
+        if (a->lines.at[i].file == l->file && a->lines.at[i].line == l->line)
+            at = i + 1;
+    if (!at && vec_push(&a->lines, new))
+        at = (uint32_t)a->lines.nr;
+    a->of_line[index] = at;
+    return at ? &a->lines.at[at - 1] : NULL;
 }
 
-static struct weighed_address *address_of(struct annotated *a, const struct profile_location *l)
+static struct weighed_address *address_of(struct annotated *a, uint32_t index)
 {
-    vec_foreach (known, &a->addresses)
-        if (known->address == l->address && known->dso == l->dso)
-            return known;
+    const struct profile_location *l = &a->profile->locations.at[index];
     const struct weighed_address new = {.address = l->address, .dso = l->dso};
-    return vec_push(&a->addresses, new) ? &a->addresses.at[a->addresses.nr - 1] : NULL;
+    if (!a->of_location[index] && vec_push(&a->addresses, new))
+        a->of_location[index] = (uint32_t)a->addresses.nr;
+    return a->of_location[index] ? &a->addresses.at[a->of_location[index] - 1] : NULL;
 }
 
 /* Where the function stands on one path. */
@@ -163,14 +168,15 @@ static int take_path(struct annotated *a, const struct weights *w, uint32_t leaf
 {
     const struct profile *p = w->e.profile;
     for (uint32_t n = leaf; n; n = p->nodes.at[n].parent) {
-        const struct profile_location *l = &p->locations.at[p->nodes.at[n].location];
+        uint32_t location = p->nodes.at[n].location;
+        const struct profile_location *l = &p->locations.at[location];
         for (uint32_t i = 0; i < l->nr_lines; i++) {
-            const struct profile_line *line = &p->lines.at[l->first_line + i];
+            uint32_t line = l->first_line + i;
             bool self = n == leaf && i == 0;
-            if (&p->functions.at[line->function] != a->function)
+            if (&p->functions.at[p->lines.at[line].function] != a->function)
                 continue;
             struct weighed_line *to = line_of(a, line);
-            struct weighed_address *at = l->dso ? address_of(a, l) : NULL;
+            struct weighed_address *at = l->dso ? address_of(a, location) : NULL;
             if (!to || (l->dso && !at))
                 return -1;
             if (to->seen != leaf)
@@ -187,6 +193,10 @@ static int take_path(struct annotated *a, const struct weights *w, uint32_t leaf
 static int take_places(struct annotated *a, const struct weights *w, struct error *err)
 {
     const struct profile *p = w->e.profile;
+    a->of_line = calloc(p->lines.nr + 1, sizeof(*a->of_line));
+    a->of_location = calloc(p->locations.nr + 1, sizeof(*a->of_location));
+    if (!a->of_line || !a->of_location)
+        return error_no_memory(err);
     for (uint32_t n = 1; n < p->nodes.nr; n++)
         if (w->nodes[n] && take_path(a, w, n) < 0)
             return error_no_memory(err);
@@ -310,6 +320,8 @@ int annotate_print(const struct annotate_options *options, struct profile *profi
         failed = print_function(&a, &w, err);
         vec_free(&a.lines);
         vec_free(&a.addresses);
+        free(a.of_line);
+        free(a.of_location);
     }
     vec_free(&functions);
     weights_free(&w);

@@ -33,6 +33,7 @@ struct annotated {
     VEC(struct weighed_line) lines;
     VEC(struct weighed_address) addresses; /* of native code */
     uint64_t last;                         /* time of the last sample */
+    uint32_t *of_line, *of_location; /* of the profile's: index in the two above + 1; 0: none yet */
     FILE *out;
 };
 

@@ -89,9 +89,10 @@ static void put_tail(struct text *t, const struct sample *s, uint64_t type)
     }
     put_words(t, s, type, false);
     if (type & PERF_SAMPLE_REGS_INTR) {
-        uint64_t mask = s->intr_regs ? s->event->attr.sample_regs_intr : 0;
+        uint64_t mask = s->event->attr.sample_regs_intr;
         put_u64(t, s->intr_abi);
-        text_bytes(t, (const char *)s->intr_regs, 8 * (size_t)__builtin_popcountll(mask));
+        if (s->intr_regs)
+            text_bytes(t, (const char *)s->intr_regs, 8 * (size_t)__builtin_popcountll(mask));
     }
     if (type & PERF_SAMPLE_PHYS_ADDR)
         put_u64(t, s->phys_addr);
