@@ -289,8 +289,16 @@ static bool may_be_patched(uint8_t op)
 /* What a prototype's block is compared with. */
 struct proving {
     const struct luajit_proto *p;
-    bool has_head; /* it came with the sample: whatever had another header was not it */
+    const struct memory *m;
 };
+
+/* Its header came with the sample: whatever had another one was not it. */
+static bool has_head(const struct proving *proving)
+{
+    uint8_t head[HEAD_MAX];
+    const struct luajit_proto *p = proving->p;
+    return memory_read_instant(proving->m, p->address, head, (size_t)p->layout->proto_size);
+}
 
 /* Instructions that differ at most in what is patched. */
 static bool is_same_code(const struct luajit_proto *p, uint64_t from, const uint8_t *bytes,
@@ -337,7 +345,7 @@ static bool is_same_proto(const void *context, uint64_t address, const uint8_t *
     const uint64_t head = (uint64_t)p->layout->proto_size, code = head + 4 * (uint64_t)h->sizebc;
     const uint64_t from = address - p->address, to = from + size;
     if (from == 0 && to >= head && !is_block_of(p, bytes))
-        return proving->has_head;
+        return has_head(proving);
     uint64_t a = max_u64(from, head), b = min_u64(to, code);
     if (a < b && !is_same_code(p, a, bytes + (a - from), b))
         return false;
@@ -351,12 +359,10 @@ static bool is_same_proto(const void *context, uint64_t address, const uint8_t *
 void luajit_proto_prove(struct luajit_proto *p, const struct memory *m, enum provenance head,
                         enum provenance block)
 {
-    uint8_t bytes[HEAD_MAX];
-    struct proving proving = {.p = p};
+    const struct proving proving = {p, m};
     p->another = false;
     if (p->copy) {
         const struct memory_compare compare = {is_same_proto, &proving};
-        proving.has_head = memory_read_instant(m, p->address, bytes, (size_t)p->layout->proto_size);
         struct memory_proof proof = memory_prove(m, p->address, p->head.sizept, &compare, block);
         block = proof.provenance;
         p->another = proof.another;
