@@ -16,6 +16,7 @@ struct weights {
     struct weight *functions;
     uint64_t *seen; /* by function: the last path that was counted */
     uint64_t all;
+    uint64_t others; /* samples of other events */
 };
 
 static void weights_free(struct weights *w)
@@ -55,6 +56,7 @@ static int weigh(struct weights *w, struct error *err)
     if (!w->nodes || !w->functions || !w->seen)
         return error_no_memory(err);
     vec_foreach (s, &p->samples) {
+        w->others += s->event != w->e.event;
         if (!export_wants(&w->e, s))
             continue;
         w->nodes[s->node] += export_weight(&w->e, s);
@@ -283,6 +285,13 @@ static void print_head(const struct annotated *a, const struct weights *w)
             100.0 * (double)a->weight.total / (double)w->all);
 }
 
+static void print_others(const struct weights *w, FILE *out)
+{
+    if (w->others)
+        fprintf(out, "#\n# %" PRIu64 " samples of other events than %s are left out (--event)\n",
+                w->others, export_event(&w->e, w->e.event));
+}
+
 static bool is_native(const struct profile_function *f)
 {
     return f->kind == FRAME_NATIVE || f->kind == FRAME_KERNEL;
@@ -323,6 +332,8 @@ int annotate_print(const struct annotate_options *options, struct profile *profi
         free(a.of_line);
         free(a.of_location);
     }
+    if (!failed)
+        print_others(&w, out);
     vec_free(&functions);
     weights_free(&w);
     return failed ? -1 : 0;

@@ -27,7 +27,7 @@ struct annotate_traces {
     uint32_t number;
     const struct perfdata_event *event; /* the first that was sampled */
     struct intern *strings;
-    VEC(struct traced) traces;
+    VEC(struct traced) traces; /* all that were met: jumps lead from one to another */
     uint64_t all, unread; /* weights: of all samples, of those in a trace that is not recorded */
     uint64_t others;      /* samples of other events */
     unsigned misses;
@@ -84,7 +84,7 @@ static int renew_trace(struct annotate_traces *t, const struct replay_sample *s,
     one->met++;
     if (one->met & (one->met - 1)) /* seldom, and up to the end */
         return 1;
-    int got = replay_trace(t->worker, s, t->number, address, &now, err);
+    int got = replay_trace(t->worker, s, one->listing.number, address, &now, err);
     if (got <= 0)
         return got < 0 ? -1 : 1;
     if (now.address != one->listing.address || now.size != one->listing.size ||
@@ -97,11 +97,11 @@ static int renew_trace(struct annotate_traces *t, const struct replay_sample *s,
     return 1;
 }
 
-static int add_trace(struct annotate_traces *t, const struct replay_sample *s, uint64_t address,
-                     struct error *err)
+static int add_trace(struct annotate_traces *t, const struct replay_sample *s, uint32_t number,
+                     uint64_t address, struct error *err)
 {
     struct traced new = {.pid = s->place->pid};
-    int got = replay_trace(t->worker, s, t->number, address, &new.listing, err);
+    int got = replay_trace(t->worker, s, number, address, &new.listing, err);
     if (got <= 0)
         return got;
     new.comm = intern_string(t->strings, s->comm);
@@ -114,24 +114,35 @@ static int add_trace(struct annotate_traces *t, const struct replay_sample *s, u
 }
 
 /* 0: it is not recorded. */
-static int find_trace(struct annotate_traces *t, const struct replay_sample *s, uint64_t address,
-                      struct traced **ret, struct error *err)
+static int find_trace(struct annotate_traces *t, const struct replay_sample *s, uint32_t number,
+                      uint64_t address, struct traced **ret, struct error *err)
 {
     vec_foreach (known, &t->traces) {
         *ret = known;
-        if (known->pid == s->place->pid && address - known->listing.address < known->listing.size)
+        if (known->listing.number == number && known->pid == s->place->pid &&
+            address - known->listing.address < known->listing.size)
             return renew_trace(t, s, address, known, err);
     }
     if (t->misses == MISSES_MAX)
         return 0;
-    int got = add_trace(t, s, address, err);
+    int got = add_trace(t, s, number, address, err);
     t->misses += got == 0;
     if (got > 0)
         *ret = &t->traces.at[t->traces.nr - 1];
     return got;
 }
 
-/* The frames that executed the trace's own code: of each run of its functions the innermost. */
+static void weigh_trace(struct traced *one, const struct frame *f, bool leaf, uint64_t weight)
+{
+    one->total += weight;
+    if (!leaf)
+        return;
+    one->samples++;
+    one->self[frame_lookup_pc(f) - one->listing.address] += weight;
+    one->self[one->listing.size] += weight;
+}
+
+/* The frames that executed a trace's own code: of each run of its functions the innermost. */
 static int take_sample(void *worker, const struct replay_sample *s, struct error *err)
 {
     struct annotate_traces *t = worker;
@@ -145,22 +156,19 @@ static int take_sample(void *worker, const struct replay_sample *s, struct error
     for (size_t i = 0; i < s->nr_frames; i++) {
         const struct frame *f = &s->frames[i], *inner = i ? f - 1 : NULL;
         struct traced *one = NULL;
-        if (f->kind != FRAME_LUA || f->tier != TIER_TRACE || f->trace != t->number ||
-            (inner && (inner->flags & FRAME_INLINED) && inner->trace == t->number))
+        if (f->kind != FRAME_LUA || f->tier != TIER_TRACE ||
+            (inner && (inner->flags & FRAME_INLINED) && inner->trace == f->trace))
             continue;
-        int found = find_trace(t, s, frame_lookup_pc(f), &one, err);
+        int found = find_trace(t, s, f->trace, frame_lookup_pc(f), &one, err);
         if (found < 0)
             return -1;
-        t->unread += found ? 0 : weight;
-        if (!found || !one || one == counted)
+        if (f->trace != t->number || (one && one == counted))
             continue;
         counted = one;
-        one->total += weight;
-        if (i == 0) {
-            one->samples++;
-            one->self[frame_lookup_pc(f) - one->listing.address] += weight;
-            one->self[one->listing.size] += weight;
-        }
+        if (one)
+            weigh_trace(one, f, i == 0, weight);
+        else
+            t->unread += weight;
     }
     return 0;
 }
@@ -227,6 +235,29 @@ static const struct luajit_listing_jump *jump_at(const struct luajit_listing *l,
     return NULL;
 }
 
+/* A jump to a trace that was met in samples, but not when this one was read; or, from its end, to
+ * the one that it goes on with. */
+static bool find_jump(const struct trace_printer *p, const struct instruction *i, uint64_t target,
+                      struct luajit_listing_jump *ret)
+{
+    const struct luajit_listing *l = &p->trace->listing;
+    *ret = (struct luajit_listing_jump){.target = LISTING_TRACE, .exit = UINT32_MAX};
+    vec_foreach (other, &p->t->traces) {
+        if (other->pid != p->trace->pid || other->listing.address != target)
+            continue;
+        if (ret->trace && ret->trace != other->listing.number)
+            return false; /* compiled anew in the same place: which of them is not known */
+        ret->trace = other->listing.number;
+        if (other->listing.parent == l->number)
+            ret->exit = other->listing.parent_exit;
+    }
+    if (ret->trace)
+        return true;
+    bool last = i->address + i->size == l->address + l->size && strcmp(i->name, "jmp") == 0;
+    ret->trace = l->link;
+    return last && l->link && l->link != l->number;
+}
+
 static void print_jump(struct trace_printer *p, const struct luajit_listing_jump *j)
 {
     const struct luajit_listing *l = &p->trace->listing;
@@ -246,6 +277,21 @@ static void print_jump(struct trace_printer *p, const struct luajit_listing_jump
         fprintf(p->out, "line %" PRIu32, to->line);
     else
         print_guest(p, to);
+}
+
+static void print_target(struct trace_printer *p, const struct instruction *i, uint64_t target)
+{
+    const struct luajit_listing *l = &p->trace->listing;
+    const struct luajit_listing_jump *j = jump_at(l, (uint32_t)(i->address - l->address));
+    struct luajit_listing_jump met;
+    if (j)
+        print_jump(p, j);
+    else if (l->loop && target == l->address + l->loop)
+        fputs("   ; -> the loop", p->out);
+    else if (target - l->address >= l->size && find_jump(p, i, target, &met))
+        print_jump(p, &met);
+    else if (target - l->address >= l->size)
+        fputs("   ; -> not known", p->out);
 }
 
 /* What begins at an offset: the loop, the code of snapshots. */
@@ -272,14 +318,8 @@ static void print_instruction(void *context, const struct instruction *i)
     print_marks(p, offset);
     annotate_percent(p->out, self, p->trace->self[l->size]);
     fprintf(p->out, " :  %" PRIx64 ":  %-7s %s", i->address, i->name, i->operands);
-    const struct luajit_listing_jump *j = *i->name == 'j' ? jump_at(l, offset) : NULL;
-    uint64_t target = *i->name == 'j' ? strtoull(i->operands, NULL, 16) : 0;
-    if (j)
-        print_jump(p, j);
-    else if (l->loop && target == l->address + l->loop)
-        fputs("   ; -> the loop", p->out);
-    else if (target && target - l->address >= l->size)
-        fputs("   ; -> not known", p->out);
+    if (*i->name == 'j')
+        print_target(p, i, strtoull(i->operands, NULL, 16));
     fputc('\n', p->out);
 }
 
@@ -301,16 +341,27 @@ static void print_kind(const struct trace_printer *p)
         fputs("; goes on in the interpreter\n", p->out);
 }
 
-/* Exits that lead to other traces. */
+/* The traces that were met whose parent it is. */
 static void print_sides(const struct trace_printer *p)
 {
     const struct luajit_listing *l = &p->trace->listing;
-    uint16_t last = 0;
-    vec_foreach (j, &l->jumps) {
-        if (j->target != LISTING_TRACE || j->exit == UINT32_MAX || j->trace == last)
-            continue;
-        fprintf(p->out, "# exit %" PRIu32 " leads to trace %u\n", j->exit, j->trace);
-        last = j->trace;
+    for (uint32_t exit = 0; exit < l->exits.nr; exit++) {
+        uint16_t side = 0, met = 0;
+        bool several = false;
+        vec_foreach (j, &l->jumps)
+            if (j->target == LISTING_TRACE && j->exit == exit)
+                side = j->trace;
+        vec_foreach (other, &p->t->traces) {
+            if (other->pid != p->trace->pid || other->listing.parent != l->number ||
+                !other->listing.root || other->listing.parent_exit != exit)
+                continue;
+            several |= met && met != other->listing.number;
+            met = other->listing.number;
+        }
+        if (!side && !several)
+            side = met;
+        if (side)
+            fprintf(p->out, "# exit %" PRIu32 " leads to trace %u\n", exit, side);
     }
 }
 
@@ -355,7 +406,10 @@ static int compare_traces(const void *x, const void *y)
 int annotate_traces_print(struct annotate_traces *t, FILE *out, struct error *err)
 {
     int failed = 0;
-    if (!t->traces.nr)
+    bool any = false;
+    vec_foreach (one, &t->traces)
+        any |= one->listing.number == t->number;
+    if (!any)
         return error_set(err, ERROR_FORMAT, "%s trace %" PRIu32 "%s",
                          t->unread ? "the machine code of" : "no sample is of", t->number,
                          t->unread ? " is not in the recording" : "");
@@ -364,8 +418,11 @@ int annotate_traces_print(struct annotate_traces *t, FILE *out, struct error *er
         struct trace_printer p = {.t = t, .trace = one, .out = out};
         p.sources.options = t->options;
         p.sources.replay = t->replay;
-        if (one > t->traces.at)
+        if (one->listing.number != t->number)
+            continue;
+        if (!any)
             fputc('\n', out);
+        any = false;
         print_head(&p);
         failed = annotate_instructions(one->listing.code, one->listing.size, one->listing.address,
                                        print_instruction, &p, err);

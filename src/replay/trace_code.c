@@ -5,13 +5,16 @@
 
 enum { GLOBALS_MAX = 64 };
 
-/* Where VMs may be: those that were noted, and that of a sample in a trace. */
+/* Where VMs may be: those on the thread, that of a sample in a trace, those that were noted. */
 static size_t find_globals(const struct replay *r, const struct replay_sample *s,
-                           const struct luajit_layout *layout, uint64_t ret[GLOBALS_MAX])
+                           const struct vm_copy *copy, const struct luajit_layout *layout,
+                           uint64_t ret[GLOBALS_MAX])
 {
     uint32_t pid = s->place->pid;
     struct registers registers = {0};
     size_t nr = 0;
+    for (uint32_t i = 0; copy && i < copy->nr_vms && i < VM_COPY_VMS; i++)
+        ret[nr++] = copy->g[i];
     if (layout->gc64 && s->unwound) {
         sample_registers(s->sample, &registers);
         ret[nr++] = registers.value[DWARF_R14] - (uint64_t)layout->g2disp;
@@ -44,7 +47,8 @@ int replay_trace(struct replay_worker *w, const struct replay_sample *s, uint32_
     struct memory memory = {.time = s->sample->time, .layers = layers};
     size_t nr_blobs;
     const struct luajit_blob *blobs = session_luajit(s->place, &nr_blobs);
-    if (open_copy(w, s))
+    bool has_copy = open_copy(w, s);
+    if (has_copy)
         layers[memory.nr_layers++] = vm_copy_layer(&w->copies[0]);
     if (r->log)
         layers[memory.nr_layers++] = vmlog_layer(&view);
@@ -54,7 +58,7 @@ int replay_trace(struct replay_worker *w, const struct replay_sample *s, uint32_
     layers[memory.nr_layers++] = session_memory(s->place);
     for (size_t i = 0; i < nr_blobs; i++) {
         uint64_t gs[GLOBALS_MAX];
-        size_t nr = find_globals(r, s, blobs[i].layout, gs);
+        size_t nr = find_globals(r, s, has_copy ? &w->copies[0] : NULL, blobs[i].layout, gs);
         for (size_t k = 0; k < nr; k++) {
             const struct luajit_vm vm = {gs[k], blobs[i].address, blobs[i].layout};
             const struct luajit_names_source source = {
