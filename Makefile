@@ -131,6 +131,13 @@ $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(LIBS)
 
 fuzzers: $(FUZZERS)
 
+# Random inputs without a fuzzer's instrumentation: many more of them (tests/fuzz/storm.c).
+$(B)/storm/%: $(B)/tests/fuzz/%.o $(B)/tests/fuzz/storm.o $(LIBS)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+storms: $(B)/storm/fuzz_v8 $(B)/storm/fuzz_luajit
+
 fuzz:
 	$(MAKE) VARIANT=clang-asan CFLAGS="$(OPT) -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined" \
 	    LDFLAGS=-fsanitize=address,undefined fuzzers
@@ -170,5 +177,5 @@ clean:
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 
-.PHONY: all libs deps check tests asan fuzz fuzzers bench bench-record demo format format-check tidy install clean
+.PHONY: all libs deps check tests asan fuzz fuzzers storms bench bench-record demo format format-check tidy install clean
 .SECONDARY:

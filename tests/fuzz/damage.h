@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "session/core_process.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { DAMAGE_POINTERS = 512 };
@@ -69,20 +70,36 @@ static inline void damage_put(const struct damage *d, uint64_t at, uint64_t h, u
     memcpy((uint8_t *)to + (from - address), (uint8_t *)&word + (from - at), end - from);
 }
 
+/* Where damage is rare: the one line of a page that has some, if it has; -1: each line is to be
+ * asked for itself, -2: there is none. */
+static inline int damage_line_of_page(const struct damage *d, uint64_t page)
+{
+    enum { LINES_BITS = 6 }; /* of 64 bytes, in 4096 */
+    if (d->rate <= LINES_BITS)
+        return -1;
+    uint64_t h = hash_combine(d->seed, page | 1);
+    bool has = (h & ((UINT64_C(1) << (d->rate - 1 - LINES_BITS)) - 1)) == 0;
+    return has ? (int)(h >> 58) : -2;
+}
+
 /* A word is damaged or not whoever reads it, and with whatever size: at most one of a line, which
  * is soon told of the pages that are searched. */
 static inline bool damage_read(void *context, uint64_t address, void *to, size_t size,
                                uint64_t time, enum provenance *provenance)
 {
-    enum { LINE = 64 };
+    enum { LINE = 64, PAGE = 4096 };
     const struct damage *d = context;
     (void)time;
     if (!damage_read_whole(d, address, to, size, provenance))
         return false;
     for (uint64_t line = address & ~(uint64_t)(LINE - 1); d->rate && line < address + size;
          line += LINE) {
+        uint64_t page = line & ~(uint64_t)(PAGE - 1);
+        int only = damage_line_of_page(d, page);
         uint64_t h = hash_combine(d->seed, line);
-        if (damage_is_at(d, h))
+        if (only == -2 || (only >= 0 && line > page + LINE * (uint64_t)only))
+            line = page + PAGE - LINE; /* no more in this page */
+        else if (only >= 0 ? line == page + LINE * (uint64_t)only : damage_is_at(d, h))
             damage_put(d, line + (h >> 50 & 7) * 8, hash_u64(h), address, to, size, provenance);
     }
     return true;
@@ -102,6 +119,24 @@ static inline bool stacks_equal(const struct unwind_stack *a, const struct unwin
             return false;
     }
     return true;
+}
+
+/* Walks `nr` contexts in a batch, and every `step`th by itself: equal, and within limits.
+ * `names`: as in stacks_equal(). */
+static inline void damage_walk(struct unwinder *u, const struct unwind_input *inputs,
+                               struct unwind_stack *stacks, unsigned nr, unsigned step, bool names)
+{
+    static struct unwind_stack single;
+    for (unsigned i = 0; i < nr; i++)
+        stacks[i].frames.nr = 0;
+    if (unwind_batch(u, inputs, stacks, nr, NULL))
+        return;
+    for (unsigned i = 0; i < nr; i += step) {
+        single.frames.nr = 0;
+        if (stacks[i].frames.nr > inputs[i].max_frames || unwind(u, &inputs[i], &single, NULL) ||
+            !stacks_equal(&stacks[i], &single, names))
+            abort();
+    }
 }
 
 #endif

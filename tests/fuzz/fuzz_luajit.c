@@ -163,7 +163,7 @@ static void make_context(struct context *c, const struct image *image, const uin
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct unwinder *u;
-    static struct unwind_stack stacks[CONTEXTS], single;
+    static struct unwind_stack stacks[CONTEXTS];
     struct context contexts[CONTEXTS];
     struct unwind_input inputs[CONTEXTS];
     if (nr_images == 0 || size < 4)
@@ -181,15 +181,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (unsigned i = 0; i < CONTEXTS; i++) {
         make_context(&contexts[i], image, data, size, hash_combine(seed, i), &walker);
         inputs[i] = contexts[i].input;
-        stacks[i].frames.nr = 0;
     }
-    if (unwind_batch(u, inputs, stacks, CONTEXTS, NULL))
-        return 0;
-    for (unsigned i = 0; i < CONTEXTS; i += 4) {
-        single.frames.nr = 0;
-        if (stacks[i].frames.nr > MAX_FRAMES || unwind(u, &inputs[i], &single, NULL) ||
-            !stacks_equal(&stacks[i], &single, true))
-            abort();
-    }
+    damage_walk(u, inputs, stacks, CONTEXTS, 4, true);
     return 0;
 }

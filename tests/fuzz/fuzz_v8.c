@@ -4,7 +4,7 @@
  * the input says (by other pointers, neighbours, zeros, noise), registers too. Every walk must end,
  * and the same in a batch. The processes are those of tests/truth/v8_app.js in several tiers, of
  * the node in the path or of those that FUZZ_NODES names; without node or gcore there is nothing to
- * do.
+ * do. FUZZ_CORES names a folder where they are kept from run to run.
  *
  * An input is: image, thread, rate of the damage, whether objects were recorded; then triples of a
  * register and what becomes of it.
@@ -13,11 +13,12 @@
 #include "unwind/v8/names.h"
 #include "unwind/v8/walk.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { IMAGES_MAX = 32, CONTEXTS = 16, MAX_FRAMES = 300 };
+enum { IMAGES_MAX = 32, CONTEXTS = 64, MAX_FRAMES = 300 };
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -65,7 +66,8 @@ static void add_image(const char *path)
     nr_images++;
 }
 
-int LLVMFuzzerInitialize(int *argc, char ***argv)
+/* Cores of node processes, as core1, core2 and so on in the folder. */
+static void make_cores(const char *folder)
 {
     static const char make[] =
         "for n in ${FUZZ_NODES:-node}; do "
@@ -73,19 +75,50 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         "i=$((i+1)); $n $a >$D/out 2>&1 & p=$!; "
         "for t in $(seq 300); do grep -q ready $D/out && break; sleep 0.1; done; "
         "gcore -o $D/core$i $p >/dev/null 2>&1; kill -9 $p; mv $D/core$i.$p $D/core$i; done; done";
-    char folder[] = "/tmp/fuzz_v8.XXXXXX", command[sizeof(make) + 128], path[64];
-    (void)argc, (void)argv;
-    if (!mkdtemp(folder))
-        return 0;
-    snprintf(command, sizeof(command), "D=%s; cd tests/truth && { %s; }", folder, make);
-    int made = system(command);
+    char command[sizeof(make) + 512];
+    int size =
+        snprintf(command, sizeof(command), "D='%s'; cd tests/truth && { %s; }", folder, make);
+    if (size < 0 || (size_t)size >= sizeof(command) || system(command) != 0)
+        fprintf(stderr, "fuzz_v8: cores could not be made\n");
+}
+
+static void add_images(const char *folder)
+{
+    char path[512];
     for (unsigned i = 1; i <= IMAGES_MAX; i++) {
         snprintf(path, sizeof(path), "%s/core%u", folder, i);
         add_image(path);
     }
+}
+
+static uint64_t nr_contexts;
+
+static void say_contexts(void)
+{
+    fprintf(stderr, "fuzz_v8: %" PRIu64 " contexts of %u images\n", nr_contexts, nr_images);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    char folder[] = "/tmp/fuzz_v8.XXXXXX", command[64];
+    const char *kept = getenv("FUZZ_CORES");
+    (void)argc, (void)argv;
+    atexit(say_contexts);
+    if (kept) {
+        add_images(kept);
+        if (nr_images == 0) {
+            make_cores(kept);
+            add_images(kept);
+        }
+        return 0;
+    }
+    if (!mkdtemp(folder))
+        return 0;
+    make_cores(folder);
+    add_images(folder);
     snprintf(command, sizeof(command), "rm -rf %s", folder);
-    if (made || nr_images == 0 || system(command) != 0)
-        fprintf(stderr, "fuzz_v8: %u images\n", nr_images);
+    if (system(command) != 0)
+        fprintf(stderr, "fuzz_v8: %s remains\n", folder);
     return 0;
 }
 
@@ -119,12 +152,14 @@ static bool name_wasm(void *context, struct v8_reader *r, const struct v8_wasm *
     return true;
 }
 
-/* Names are kept for some inputs, and then begun anew: damaged ones have no end. */
+/* Names are kept for some inputs, and then begun anew: damaged ones have no end, and sources are
+ * long. */
 static struct namer *namer_get(void)
 {
     enum { INPUTS = 256 };
     static struct namer n;
-    if (n.names && n.space++ % INPUTS)
+    static unsigned nr;
+    if (n.names && nr++ % INPUTS)
         return &n;
     v8_names_free(n.names);
     guests_free(n.guests);
@@ -174,9 +209,9 @@ static void make_context(struct context *c, const struct image *image, const uin
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct unwinder *u;
-    static struct unwind_stack stacks[CONTEXTS], single;
-    struct context contexts[CONTEXTS];
-    struct unwind_input inputs[CONTEXTS];
+    static struct unwind_stack stacks[CONTEXTS];
+    static struct context contexts[CONTEXTS];
+    static struct unwind_input inputs[CONTEXTS];
     if (nr_images == 0 || size < 4)
         return 0;
     if (!u)
@@ -193,15 +228,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (unsigned i = 0; i < CONTEXTS; i++) {
         make_context(&contexts[i], image, data, size, hash_combine(seed, i), &walker);
         inputs[i] = contexts[i].input;
-        stacks[i].frames.nr = 0;
     }
-    if (unwind_batch(u, inputs, stacks, CONTEXTS, NULL))
-        return 0;
-    for (unsigned i = 0; i < CONTEXTS; i += 4) {
-        single.frames.nr = 0;
-        if (stacks[i].frames.nr > MAX_FRAMES || unwind(u, &inputs[i], &single, NULL) ||
-            !stacks_equal(&stacks[i], &single, false))
-            abort();
-    }
+    damage_walk(u, inputs, stacks, CONTEXTS, 16, false);
+    nr_contexts += CONTEXTS;
     return 0;
 }
