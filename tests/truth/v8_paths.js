@@ -18,13 +18,19 @@ function viaGetter(n) { object.n = n; return object.value; }
 function* numbers(n) { yield spin(n); yield spin(n); }
 function viaGenerator(n) { let s = 0; for (const x of numbers(n)) s += x; return s; }
 const viaДва = (n) => spin(n);
+const proxy = new Proxy({ n: 0 }, { get: function trap(target) { return spin(target.n); },
+  set: function setTrap(target, key, value) { target.n = value; return true; } });
+function viaProxy(n) { proxy.n = n; return proxy.value; }
+function viaApply(n) { return Reflect.apply(function applied(x) { return spin(x) + this.n; }, { n }, [n]); }
+const evaled = eval('(function inEval(n) { return spin(n); })');
+function viaEval(n) { return evaled(n); }
 async function viaAsync(n) { await null; return spin(n); }
 async function main() {
   const end = Date.now() + 1000 * Number(process.argv[2] || 2), n = 20000;
   let total = 0;
   while (Date.now() < end) {
     total += viaClass(n) + viaSort(n) + viaMap(n) + viaReplace(n) + viaJson(n) + viaGetter(n) +
-      viaGenerator(n) + viaДва(n);
+      viaGenerator(n) + viaДва(n) + viaProxy(n) + viaApply(n) + viaEval(n);
     total += await viaAsync(n);
   }
   return total;

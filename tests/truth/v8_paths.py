@@ -11,11 +11,13 @@ import sys
 
 PATHS = [['new Base', 'new Derived', 'viaClass'], ['Derived.method', 'viaClass'], ['compare', 'viaSort'],
          ['each', 'viaMap'], ['swap', 'viaReplace'], ['reviver', 'viaJson'],
-         ['get value', 'viaGetter'], ['numbers', 'viaGenerator'], ['viaДва']]
+         ['get value', 'viaGetter'], ['numbers', 'viaGenerator'], ['viaДва'],
+         ['trap', 'viaProxy'], ['applied', 'viaApply'], ['inEval', 'viaEval']]
 PATHS = [p + ['main'] for p in PATHS] + [['viaAsync']]
 LINES = {name: i for i, text in enumerate(open(sys.argv[1], encoding='utf-8'), 1)
          for name in re.findall(r'(?:function\*? |class |const |get )([\w]+)', text)}
 
+LINES['inEval'] = 1 # of the text that was evaluated
 samples = whole = wrong = 0
 for block in sys.stdin.read().split('\n\n'):
     frames = []
