@@ -485,6 +485,7 @@ static struct stacks_options both(const struct stacks_options *a, const struct s
         .by_address = a->by_address || b->by_address,
         .by_start = a->by_start || b->by_start,
         .by_tier = a->by_tier || b->by_tier,
+        .by_state = a->by_state || b->by_state,
         .by_trace = a->by_trace || b->by_trace,
         .slice_ns = a->slice_ns ? a->slice_ns : b->slice_ns,
         .all_slices = a->all_slices || b->all_slices,

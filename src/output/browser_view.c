@@ -112,7 +112,7 @@ struct stacks_options browser_needs(const struct browser *b)
 {
     struct stacks_options needs = report_needs(&b->options);
     /* what other views need and costs little; slices of time cost more */
-    needs.by_tid = needs.by_tier = needs.by_trace = needs.by_line = true;
+    needs.by_tid = needs.by_state = needs.by_tier = needs.by_trace = needs.by_line = true;
     return needs;
 }
 
@@ -122,7 +122,7 @@ bool browser_is_stale(const struct browser *b)
     const struct stacks_options *kept = stacks_kept(b->data.stacks);
     return (needs.by_cpu && !kept->by_cpu) || (needs.by_line && !kept->by_line) ||
            (needs.by_trace && !kept->by_trace) || (needs.by_tier && !kept->by_tier) ||
-           (needs.by_tid && !kept->by_tid) ||
+           (needs.by_state && !kept->by_state) || (needs.by_tid && !kept->by_tid) ||
            (needs.slice_ns && (needs.slice_ns != kept->slice_ns || !kept->all_slices));
 }
 

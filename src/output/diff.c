@@ -41,8 +41,10 @@ static const uint64_t SLICE_NS = 50000000;
 
 struct stacks_options diff_stacks_options(enum diff_level level)
 {
-    return (struct stacks_options){
-        .by_tier = level == DIFF_STATE, .by_line = level == DIFF_FILE, .slice_ns = SLICE_NS};
+    return (struct stacks_options){.by_tier = level == DIFF_STATE,
+                                   .by_state = level == DIFF_STATE,
+                                   .by_line = level == DIFF_FILE,
+                                   .slice_ns = SLICE_NS};
 }
 
 /* ---- one recording -------------------------------------------------------------------------- */

@@ -96,16 +96,19 @@ static uint64_t read_number(const struct view *v, uint64_t address, size_t size)
 static void put_state(struct text *out, const struct luajit_layout *l, int32_t state)
 {
     static const char *const states[] = {
-        "in the interpreter", "in a C function",    "collecting garbage", "leaving a trace",
-        "recording a trace",  "optimizing a trace", "assembling a trace",
+        [LUAJIT_IN_INTERPRETER] = "in the interpreter",
+        [LUAJIT_IN_C] = "in a C function",
+        [LUAJIT_IN_GC] = "collecting garbage",
+        [LUAJIT_IN_EXIT] = "leaving a trace",
+        [LUAJIT_IN_RECORDER] = "recording a trace",
+        [LUAJIT_IN_OPTIMIZER] = "optimizing a trace",
+        [LUAJIT_IN_ASSEMBLER] = "assembling a trace",
     };
-    const size_t nr = sizeof(states) / sizeof(*states);
-    /* Tarantool's C frame is larger, and its states are numbered otherwise. */
-    bool numbered = l->frame_size == 80;
+    enum luajit_vmstate known = luajit_vmstate(l, state);
     if (state >= 0)
         text_printf(out, "in trace %" PRId32, state);
-    else if (numbered && (uint32_t)~state < nr)
-        text_string(out, states[(uint32_t)~state]);
+    else if (known != LUAJIT_IN_UNKNOWN)
+        text_string(out, states[known]);
     else
         text_printf(out, "in state %" PRId32, ~state);
 }

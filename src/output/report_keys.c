@@ -53,6 +53,7 @@ struct stacks_options report_needs(const struct report_options *o)
         .by_address = true,
         .by_start = true,
         .by_tier = report_has_key(o, KEY_STATE) || report_has_key(o, KEY_TRACE),
+        .by_state = report_has_key(o, KEY_STATE),
         .by_trace = report_has_key(o, KEY_TRACE),
         .slice_ns = time ? o->quantum : 0,
         .all_slices = time,

@@ -48,6 +48,7 @@ struct job_sample {
     struct member member; /* whose sample it is; event NULL: the record's own */
     struct sample_copy copy;
     bool bad, has_user, unwound;
+    uint8_t vmstate;   /* enum luajit_vmstate */
     bool copy_differs; /* the copy is of another moment of the thread: not used */
 };
 
@@ -120,6 +121,8 @@ struct sample_lua {
     const struct vm_copy *copy;        /* NULL: the sample has none */
     struct luajit_vm vms[VM_COPY_VMS]; /* of the copy's */
     bool asked;                        /* which LuaJITs are mapped */
+    bool named;                        /* a frame of Lua was met */
+    uint8_t vmstate;                   /* enum luajit_vmstate of the innermost one's VM */
 };
 
 /* The walker of one sample for all guest languages (js.c). */

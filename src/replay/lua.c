@@ -6,6 +6,17 @@
  */
 #include "replay/internal.h"
 #include "unwind/luajit/names.h"
+#include "unwind/luajit/vm.h"
+
+/* What the VM of the innermost Lua frame said it was at: only what came with the sample tells. */
+static void read_vmstate(struct sample_lua *lua, const struct memory *m, const struct luajit_vm *vm)
+{
+    int32_t value;
+    lua->named = true;
+    if (vm->layout && vm->layout->vmstate != LUAJIT_UNKNOWN &&
+        memory_read_instant(m, vm->g + (uint64_t)vm->layout->vmstate, &value, sizeof(value)))
+        lua->vmstate = (uint8_t)luajit_vmstate(vm->layout, value);
+}
 
 static bool name_frame(void *context, const struct memory *m, const struct luajit_vm *vm,
                        const struct luajit_frame *frame, struct frame *ret)
@@ -17,6 +28,8 @@ static bool name_frame(void *context, const struct memory *m, const struct luaji
                                                .provenance = ret->provenance,
                                                .turn = lua->worker->job->turn};
     struct luajit_named named;
+    if (!lua->named)
+        read_vmstate(lua, m, vm);
     if (luajit_names_frame(lua->worker->names, &source, frame, &named, NULL) < 0)
         return false;
     ret->function = named.function;
@@ -78,7 +91,8 @@ const struct walker *sample_walker(struct replay_worker *w, const struct session
 {
     ret->worker = w;
     ret->place = place;
-    ret->asked = false;
+    ret->asked = ret->named = false;
+    ret->vmstate = LUAJIT_IN_UNKNOWN;
     ret->copy = NULL;
     ret->process = (struct luajit_process){.namer = {.name = name_frame, .context = ret}};
     if (w->replay->snapshots)

@@ -421,6 +421,7 @@ static int give_job(struct replay_worker *w, const struct job *job, struct error
             .end_mapping = s->unwound && s->end != STACK_COMPLETE ? end_mapping(s) : NULL,
             .turn = job->turn,
             .copy = s->copy.bytes && !s->copy_differs ? &s->copy : NULL,
+            .vmstate = s->vmstate,
         };
         if (trace_frames_expand(&w->traces, w->replay->guests, &given, err) < 0 ||
             w->sink->sample(w->sink_worker, &given, err) < 0)

@@ -72,6 +72,8 @@ struct replay_sample {
     const struct mapping *end_mapping; /* module at end_pc; NULL: none */
     uint64_t turn; /* its batch's place in the recording: which names of guest functions count */
     const struct sample_copy *copy; /* private: the copy of a VM's stack it came with; NULL: none */
+    uint8_t vmstate; /* enum luajit_vmstate (unwind/luajit/vm.h) of the innermost Lua frame's VM, by
+                        its own word that came with the sample */
 };
 
 struct replay_worker;

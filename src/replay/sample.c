@@ -308,6 +308,7 @@ int sample_walk_group(struct replay_worker *w, struct job_sample *group, size_t 
     for (struct job_sample *s = group; s < group + nr; s++) {
         if (!s->bad && finish_sample(w, s, stack, err) < 0)
             return -1;
+        s->vmstate = s->has_user ? w->luas[stack - w->stacks].vmstate : 0;
         stack += s->has_user;
     }
     return 0;

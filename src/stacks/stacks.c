@@ -195,14 +195,14 @@ uint32_t stacks_intern_function(struct stacks *s, const struct function *f)
 static bool group_equal(const struct stack_group *a, const struct stack_group *b)
 {
     return a->comm == b->comm && a->pid == b->pid && a->tid == b->tid && a->cpu == b->cpu &&
-           a->block == b->block && a->event == b->event;
+           a->block == b->block && a->event == b->event && a->vmstate == b->vmstate;
 }
 
 static size_t group_slot(const struct stacks *s, const uint32_t *slots, size_t nr_slots,
                          const struct stack_group *g)
 {
     uint64_t h = hash_combine((uintptr_t)g->comm, (uint64_t)g->pid << 32 | g->tid);
-    h = hash_combine(h, (uint64_t)g->cpu << 16 | g->event);
+    h = hash_combine(h, (uint64_t)g->cpu << 24 | (uint64_t)g->vmstate << 16 | g->event);
     size_t at = hash_combine(h, g->block) & (nr_slots - 1);
     while (slots[at] && !group_equal(&s->groups.at[slots[at] - 1], g))
         at = (at + 1) & (nr_slots - 1);

@@ -42,6 +42,7 @@ struct stack_group {
     uint32_t cpu;
     uint64_t block; /* with slice_ns; else 0 */
     uint16_t event;
+    uint8_t vmstate; /* enum luajit_vmstate, with by_state; else 0 */
 };
 
 struct stack_node {
@@ -59,6 +60,7 @@ struct stacks_options {
     bool by_address;             /* unknown functions at different addresses are different */
     bool by_start;               /* functions of one name and module at different addresses, too */
     bool by_tier;                /* guest functions that ran in different ways are different */
+    bool by_state;               /* what VMs said they were at is kept apart in groups */
     bool by_trace;               /* functions that ran in different traces are different */
     uint64_t slice_ns; /* time is cut into slices of this length, and slice N is kept in group block
                           N modulo STACKS_BLOCKS; 0: not kept apart */

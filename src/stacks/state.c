@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* States by frames: the innermost one says most, names of a VM's own functions the rest. */
 #include "stacks/state.h"
+#include "unwind/luajit/vm.h"
 
 #include <string.h>
 
@@ -85,6 +86,25 @@ static enum stack_state guest_state(const struct function *f)
     }
 }
 
+/* C that Lua called, by what the VM itself said: it is part of the VM. */
+static enum stack_state told_state(const struct stacks *s, const struct stack_node *n)
+{
+    while (n->depth > 1)
+        n = stacks_node(s, n->parent);
+    switch (stacks_group(s, n->function)->vmstate) {
+    case LUAJIT_IN_GC:
+        return STATE_LUA_GC;
+    case LUAJIT_IN_EXIT:
+        return STATE_LUA_EXIT;
+    case LUAJIT_IN_RECORDER:
+    case LUAJIT_IN_OPTIMIZER:
+    case LUAJIT_IN_ASSEMBLER:
+        return STATE_LUA_COMPILE;
+    default:
+        return STATE_LUA_C;
+    }
+}
+
 /* Native code above: what VM called it. */
 static enum stack_state called_state(const struct stacks *s, const struct stack_node *n)
 {
@@ -94,7 +114,7 @@ static enum stack_state called_state(const struct stacks *s, const struct stack_
         if (state != STATE_UNKNOWN)
             return state;
         if (function_is_guest(f))
-            return f->kind == FRAME_LUA ? STATE_LUA_C : STATE_JS_C;
+            return f->kind == FRAME_LUA ? told_state(s, n) : STATE_JS_C;
     }
     return STATE_NATIVE;
 }

@@ -30,7 +30,8 @@ enum stack_state {
 
 const char *stack_state_name(enum stack_state state);
 
-/* The state of the stack that ends at `node`; the stacks were collected with by_tier. Garbage
+/* The state of the stack that ends at `node`; the stacks were collected with by_tier. What
+ * LuaJIT said it was at counts where they were collected by_state. Else garbage
  * collection, compilation and exits show by names of the VM's own functions, where it has symbols:
  * else they are C that was called. */
 enum stack_state stack_state(const struct stacks *s, size_t node);

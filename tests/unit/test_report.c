@@ -5,6 +5,7 @@
 #include "stacks/internal.h"
 #include "stacks_fixture.h"
 #include "unwind/guest.h"
+#include "unwind/luajit/vm.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -488,6 +489,54 @@ static void states_of_samples(void **state)
            "     1.00%  native\n");
 }
 
+/* A VM without symbols: its own word counts for C that it runs, and for nothing else. */
+static void states_that_vms_tell(void **state)
+{
+    (void)state;
+    struct stacks *s = stacks_make();
+    static const struct {
+        enum luajit_vmstate told;
+        const char *stack;
+        uint64_t period;
+    } samples[] = {
+        {LUAJIT_IN_GC, "main;L:m;x", 40},
+        {LUAJIT_IN_RECORDER, "main;L:m;x", 20},
+        {LUAJIT_IN_ASSEMBLER, "main;L:m;x", 5},
+        {LUAJIT_IN_EXIT, "main;L:m;x", 15},
+        {LUAJIT_IN_C, "main;L:m;x", 10},
+        {LUAJIT_IN_GC, "main;L:m", 6},
+        {LUAJIT_IN_GC, "main;x", 4},
+    };
+    for (size_t i = 0; i < sizeof(samples) / sizeof(*samples); i++) {
+        stacks_add_guest(s, samples[i].stack, i, samples[i].period);
+        s->groups.at[i].vmstate = samples[i].told;
+    }
+    struct report_options o = basic();
+    o.keys[0] = KEY_STATE;
+    expect(s, &o,
+           "    40.00%  lua garbage collection\n"
+           "    25.00%  lua trace compiler\n"
+           "    15.00%  lua trace exit\n"
+           "    10.00%  C called by lua\n"
+           "     6.00%  lua interpreter\n"
+           "     4.00%  native\n");
+}
+
+static void numbers_of_states(void **state)
+{
+    (void)state;
+    struct luajit_layout upstream = {.frame_size = 80};
+    struct luajit_layout tarantool = {.frame_size = 96};
+    assert_int_equal(luajit_vmstate(&upstream, -1), LUAJIT_IN_INTERPRETER);
+    assert_int_equal(luajit_vmstate(&upstream, -3), LUAJIT_IN_GC);
+    assert_int_equal(luajit_vmstate(&upstream, -7), LUAJIT_IN_ASSEMBLER);
+    assert_int_equal(luajit_vmstate(&upstream, -8), LUAJIT_IN_UNKNOWN);
+    assert_int_equal(luajit_vmstate(&upstream, INT32_MIN), LUAJIT_IN_UNKNOWN);
+    assert_int_equal(luajit_vmstate(&upstream, 0), LUAJIT_IN_UNKNOWN);
+    assert_int_equal(luajit_vmstate(&upstream, 17), LUAJIT_IN_UNKNOWN);
+    assert_int_equal(luajit_vmstate(&tarantool, -3), LUAJIT_IN_UNKNOWN);
+}
+
 static void traces_and_what_they_call(void **state)
 {
     (void)state;
@@ -617,6 +666,8 @@ int main(void)
         cmocka_unit_test(guest_functions_are_named_when_all_is_known),
         cmocka_unit_test(guest_symbols_are_escaped),
         cmocka_unit_test(states_of_samples),
+        cmocka_unit_test(states_that_vms_tell),
+        cmocka_unit_test(numbers_of_states),
         cmocka_unit_test(traces_and_what_they_call),
         cmocka_unit_test(traces_do_not_split_functions),
         cmocka_unit_test(slices_in_order),

@@ -159,3 +159,11 @@ int luajit_vms_find(const struct memory *m, const struct memory_range *ranges, s
     free(piece);
     return ok ? 0 : error_no_memory(err);
 }
+
+enum luajit_vmstate luajit_vmstate(const struct luajit_layout *l, int32_t value)
+{
+    enum { UPSTREAM_FRAME = 80 }; /* Tarantool's C frame is larger */
+    if (value >= 0 || l->frame_size != UPSTREAM_FRAME || ~value > 6)
+        return LUAJIT_IN_UNKNOWN;
+    return (enum luajit_vmstate)(LUAJIT_IN_INTERPRETER + ~value);
+}

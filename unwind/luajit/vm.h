@@ -32,6 +32,20 @@ int luajit_vms_find(const struct memory *m, const struct memory_range *ranges, s
 bool luajit_vm_check(const struct memory *m, const struct luajit_vm *vm,
                      enum provenance *provenance);
 
+/* What a VM is at by its g->vmstate, where that is numbered as upstream does (Tarantool's is not).
+ */
+enum luajit_vmstate {
+    LUAJIT_IN_UNKNOWN, /* a trace, or a number of nobody known */
+    LUAJIT_IN_INTERPRETER,
+    LUAJIT_IN_C,
+    LUAJIT_IN_GC,
+    LUAJIT_IN_EXIT, /* leaving a trace */
+    LUAJIT_IN_RECORDER,
+    LUAJIT_IN_OPTIMIZER,
+    LUAJIT_IN_ASSEMBLER,
+};
+enum luajit_vmstate luajit_vmstate(const struct luajit_layout *l, int32_t value);
+
 /* Is this a lua_State of the VM (its type, glref, base, top and stack in order)? */
 bool luajit_state_check(const struct memory *m, const struct luajit_vm *vm, uint64_t L,
                         enum provenance *provenance);
