@@ -46,8 +46,13 @@ static void put_columns(struct display *s, int y, int left, const char *at, attr
     wchar_t out[COLUMNS_MAX * 2];
     int nr = 0, column = -left;
     int width = s->width < COLUMNS_MAX ? s->width : COLUMNS_MAX;
-    for (unsigned size; *at && nr < COLUMNS_MAX * 2 - 2; at += size) {
+    int tab = 0; /* blanks that a tab still is */
+    for (unsigned size; *at && nr < COLUMNS_MAX * 2 - 2; at += tab ? 0 : size) {
         wchar_t w = next_char(s, at, &size);
+        if (*at == '\t') {
+            tab = tab ? tab - 1 : 7 - (column + left) % 8;
+            w = L' ';
+        }
         int wide = wcwidth(w);
         if (column + wide > width)
             break;

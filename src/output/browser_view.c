@@ -211,6 +211,11 @@ void browser_put_head(const struct browser *b, struct text *t)
         put_filter(t, &b->filters[i]);
     if (b->options.relative)
         text_string(t, ", relative");
+    struct report_doubt doubt = report_doubts(s);
+    if (doubt.joined)
+        text_printf(t, ", %" PRIu64 " joined", doubt.joined);
+    if (doubt.guessed)
+        text_printf(t, ", %" PRIu64 " guessed", doubt.guessed);
     text_printf(t, ", Event count (approx.): %" PRIu64, s->period);
 }
 

@@ -59,13 +59,13 @@ static void drop_small(struct report_section *s)
     s->rows.nr = kept;
 }
 
-static int choose_rows(struct report_section *s, uint16_t event, struct error *err)
+static int choose_rows(struct report_section *s, struct error *err)
 {
     struct report *r = s->report;
     uint64_t passed = 0;
     for (uint32_t i = 0; i < r->rows.nr; i++) {
         const struct report_row *row = &r->rows.at[i];
-        if (report_row_event(r, row) != event)
+        if (report_row_event(r, row) != s->index)
             continue;
         s->samples += row->samples;
         s->period += row->self;
@@ -139,17 +139,23 @@ void report_put_titles(const struct report_section *s, struct text *t, bool dots
     text_char(t, '\n');
 }
 
-/* Numbers that rest on more than was seen say so. */
-static void put_doubts(const struct report_section *s, uint16_t event, struct text *t)
+struct report_doubt report_doubts(const struct report_section *s)
 {
     const struct report *r = s->report;
     struct report_doubt sum = {0};
     for (size_t i = 0; i < r->groups.nr; i++) {
-        if (r->groups.at[i].of.event != event)
+        if (r->groups.at[i].of.event != s->index)
             continue;
         sum.joined += r->doubts[i].joined;
         sum.guessed += r->doubts[i].guessed;
     }
+    return sum;
+}
+
+/* Numbers that rest on more than was seen say so. */
+static void put_doubts(const struct report_section *s, struct text *t)
+{
+    struct report_doubt sum = report_doubts(s);
     if (sum.joined)
         text_printf(t,
                     "# Stacks joined, or with frames read at another moment: %" PRIu64
@@ -160,7 +166,7 @@ static void put_doubts(const struct report_section *s, uint16_t event, struct te
                     s->samples);
 }
 
-static void put_head(const struct report_section *s, uint16_t event, struct text *t)
+static void put_head(const struct report_section *s, struct text *t)
 {
     const struct report_options *o = s->report->options;
     if (o->bare)
@@ -170,7 +176,7 @@ static void put_head(const struct report_section *s, uint16_t event, struct text
     text_string(t, " of event '");
     text_symbol(t, s->event->name);
     text_printf(t, "'\n# Event count (approx.): %" PRIu64 "\n", s->period);
-    put_doubts(s, event, t);
+    put_doubts(s, t);
     text_string(t, "#\n");
     report_put_titles(s, t, false);
     if (!o->separator) {
@@ -233,8 +239,8 @@ void report_put_row(struct report_section *s, uint32_t index, struct text *t)
 int report_section_init(struct report_section *s, struct report *r, uint16_t event,
                         const struct report_event *about, struct error *err)
 {
-    *s = (struct report_section){.report = r, .event = about};
-    if (choose_rows(s, event, err) < 0) {
+    *s = (struct report_section){.report = r, .event = about, .index = event};
+    if (choose_rows(s, err) < 0) {
         report_section_deinit(s);
         return -1;
     }
@@ -248,13 +254,13 @@ void report_section_deinit(struct report_section *s)
     text_free(&s->cell);
 }
 
-static int put_section(struct report_section *s, struct chains *chains, uint16_t event,
-                       struct text *t, struct error *err)
+static int put_section(struct report_section *s, struct chains *chains, struct text *t,
+                       struct error *err)
 {
     bool trees = s->report->options->graph != GRAPH_NONE && s->event->callchain;
     if (!s->samples)
         return 0;
-    put_head(s, event, t);
+    put_head(s, t);
     vec_foreach (i, &s->rows) {
         report_put_row(s, *i, t);
         text_char(t, '\n');
@@ -291,7 +297,7 @@ int report_print(const struct stacks *stacks, const struct report_options *optio
         failed = report_section_init(&s, r, (uint16_t)i, &events[i], err);
         if (failed)
             break;
-        failed = put_section(&s, chains, (uint16_t)i, out, err);
+        failed = put_section(&s, chains, out, err);
         report_section_deinit(&s);
     }
     chains_free(chains);

@@ -111,6 +111,7 @@ bool report_group_passes(const struct report_options *o, const struct report_gro
 struct report_section {
     struct report *report;
     const struct report_event *event;
+    uint16_t index;     /* of the event */
     VEC(uint32_t) rows; /* to print, in order */
     uint64_t samples, period;
     uint64_t total; /* 100 % */
@@ -121,6 +122,8 @@ int report_section_init(struct report_section *s, struct report *r, uint16_t eve
                         const struct report_event *about, struct error *err);
 void report_section_deinit(struct report_section *s);
 double report_percent(const struct report_section *s, uint64_t weight);
+/* Of its samples, those with frames that are not exact. */
+struct report_doubt report_doubts(const struct report_section *s);
 /* "14K": as perf rounds counts, down to a thousandth. */
 void report_put_count(struct text *t, uint64_t count);
 /* The columns' titles, with `dots` the line below them; ends with a line feed. */

@@ -14,7 +14,7 @@
 struct stacks *stacks_make(void)
 {
     struct stacks_options options = {
-        .by_tid = true, .by_tier = true, .by_trace = true, .by_line = true};
+        .by_tid = true, .by_tier = true, .by_trace = true, .by_line = true, .by_state = true};
     struct stacks *s = stacks_create(&options);
     assert_non_null(s);
     return s;

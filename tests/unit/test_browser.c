@@ -249,7 +249,11 @@ static void threads(void **state)
     assert_int_equal(browser_add_filter(b, FILTER_THREAD, NULL, 11, NULL), 0);
     expect(b, ">+    25.00%  [.] f\n");
     assert_int_equal(browser_thread(b), 11);
-    expect_head(b, "Samples: 11  of event 'cycles', thread 11, Event count (approx.): 400");
+    s->tree.nodes.at[node].guessed = 1;
+    s->tree.nodes.at[2].joined = 3;
+    assert_int_equal(browser_set_view(b, 0, NULL), 0);
+    expect_head(b, "Samples: 11  of event 'cycles', thread 11, 3 joined, 1 guessed, Event count "
+                   "(approx.): 400");
     finish(b, s);
 }
 
