@@ -118,11 +118,13 @@ static int find_trace(struct annotate_traces *t, const struct replay_sample *s, 
                       uint64_t address, struct traced **ret, struct error *err)
 {
     vec_foreach (known, &t->traces) {
+        if (known->listing.number != number || known->pid != s->place->pid ||
+            address - known->listing.address >= known->listing.size)
+            continue;
         *ret = known;
-        if (known->listing.number == number && known->pid == s->place->pid &&
-            address - known->listing.address < known->listing.size)
-            return renew_trace(t, s, address, known, err);
+        return renew_trace(t, s, address, known, err);
     }
+    *ret = NULL;
     if (t->misses == MISSES_MAX)
         return 0;
     int got = add_trace(t, s, number, address, err);
@@ -147,7 +149,7 @@ static int take_sample(void *worker, const struct replay_sample *s, struct error
 {
     struct annotate_traces *t = worker;
     uint64_t weight = t->options->samples ? 1 : s->sample->period ? s->sample->period : 1;
-    const struct traced *counted = NULL;
+    size_t counted = SIZE_MAX; /* the trace that was: they move when one is added */
     t->event = t->event ? t->event : s->sample->event;
     t->others += t->event != s->sample->event;
     if (t->event != s->sample->event)
@@ -162,13 +164,14 @@ static int take_sample(void *worker, const struct replay_sample *s, struct error
         int found = find_trace(t, s, f->trace, frame_lookup_pc(f), &one, err);
         if (found < 0)
             return -1;
-        if (f->trace != t->number || (one && one == counted))
+        size_t index = one ? (size_t)(one - t->traces.at) : SIZE_MAX;
+        if (f->trace != t->number || (one && index == counted))
             continue;
-        counted = one;
         if (one)
             weigh_trace(one, f, i == 0, weight);
         else
             t->unread += weight;
+        counted = one ? index : counted;
     }
     return 0;
 }
