@@ -57,8 +57,8 @@ struct capture;
 
 /*
  * Whoever works along with the recorder. Every function may be NULL; all are called from the
- * thread that empties the rings, which must not wait in them (aside.h is for that), and return 0, or
- * -1 with `err` filled, which ends the recording (what was written stays whole).
+ * thread that empties the rings, which must not wait in them (aside.h is for that), and return 0,
+ * or -1 with `err` filled, which ends the recording (what was written stays whole).
  */
 struct capture_hooks {
     void *context;
@@ -102,7 +102,7 @@ struct record_outcome {
     char *path;     /* of the last file; NULL: none was begun */
     uint64_t bytes; /* of all files */
     uint64_t samples;
-    uint64_t lost;      /* samples that found no room in a ring */
+    uint64_t lost; /* samples, and map records (the kernel counts both), without room in a ring */
     uint64_t throttled; /* times the kernel held an event back */
     uint64_t bad;       /* samples whose fields do not fit their size: written as they came */
     uint64_t woken;     /* times the rings woke the recorder */

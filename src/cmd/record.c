@@ -54,10 +54,10 @@ static void print_losses(const struct record_options *o, const struct record_out
 {
     if (r->lost)
         fprintf(stderr,
-                "ljperf record: %" PRIu64 " of %" PRIu64 " samples lost: the rings (%" PRIu64
-                " KiB a cpu) were full; larger ones (-m %" PRIu64
+                "ljperf record: %" PRIu64 " samples and map records lost beside %" PRIu64
+                " samples: the rings (%" PRIu64 " KiB a cpu) were full; larger ones (-m %" PRIu64
                 "M) or fewer samples (-F 999) keep them\n",
-                r->lost, r->lost + r->samples, r->ring_bytes >> 10,
+                r->lost, r->samples, r->ring_bytes >> 10,
                 r->ring_bytes >> 19 ? r->ring_bytes >> 19 : 1);
     if (r->throttled && !o->quiet)
         fprintf(stderr,
