@@ -24,8 +24,10 @@ struct memory_compare {
 /* How far what was read is proven. */
 struct memory_proof {
     enum provenance provenance;
-    bool another; /* what says something else stood there shortly before or after: then this is not
-                     exact, however often it was read */
+    bool another;  /* what says something else stood there shortly before or after: then this is not
+                      exact, however often it was read */
+    uint64_t late; /* ns: not exact only because the first reading of an object that does not change
+                      was so much later; 0: for another reason */
 };
 
 /* A source of bytes. `read` copies exactly `size` bytes that stood at `address` at `time`

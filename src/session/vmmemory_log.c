@@ -840,6 +840,16 @@ static bool had_another(const struct proof *p, const struct version *v, int step
     return false;
 }
 
+/* An object that was read once, and only too late to be believed by itself. */
+static uint64_t how_late(const struct proof *p, uint32_t pid, const struct version *v, bool after)
+{
+    if (!after || p->log->order != VMLOG_RECORDED || v->kind != VMENTRY_OBJECT ||
+        renewals_between(&p->log->renewals, pid, v->address, v->address + v->length, p->time,
+                         v->first_before))
+        return 0;
+    return v->first_before - p->time;
+}
+
 static struct memory_proof prove_piece(const struct proof *p, uint32_t pid, const struct found *f,
                                        const struct version *v)
 {
@@ -848,10 +858,12 @@ static struct memory_proof prove_piece(const struct proof *p, uint32_t pid, cons
     bool equal = both && says_same(p, f->before);
     if (f->around || is_moving(v))
         ret.provenance = around_provenance(v);
-    else if (!equal)
-        ret.provenance =
-            one_sided(p->log, pid, f->object && says_same(p, f->object) ? f->object : v,
-                      f->after != NULL, p->time);
+    else if (!equal) {
+        const struct version *object = f->object && says_same(p, f->object) ? f->object : v;
+        ret.provenance = one_sided(p->log, pid, object, f->after != NULL, p->time);
+        if (ret.provenance == PROVENANCE_IMAGE)
+            ret.late = how_late(p, pid, object, f->after != NULL);
+    }
     ret.another = (!f->around && both && !equal) || had_another(p, v, -1) || had_another(p, v, 1);
     if (ret.another && ret.provenance == PROVENANCE_EXACT)
         ret.provenance = PROVENANCE_IMAGE;
@@ -879,6 +891,10 @@ static bool log_prove(void *context, uint64_t address, size_t size, uint64_t tim
         uint64_t part = from_on(v, address) < size ? from_on(v, address) : size;
         const struct proof p = {log, compare, address, part, time};
         struct memory_proof piece = prove_piece(&p, l->pid, &f, v);
+        bool was_late = ret->provenance == PROVENANCE_EXACT || ret->late;
+        bool is_late = piece.provenance == PROVENANCE_EXACT || piece.late;
+        uint64_t late = piece.late > ret->late ? piece.late : ret->late;
+        ret->late = was_late && is_late ? late : 0;
         ret->another |= piece.another;
         if (piece.provenance > ret->provenance)
             ret->provenance = piece.provenance;

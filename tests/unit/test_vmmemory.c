@@ -178,6 +178,32 @@ static void equal_readings_prove_nothing_where_another_stood_shortly_before_or_a
     vmlog_free(log);
 }
 
+static void it_is_told_when_an_object_was_only_read_late(void **state)
+{
+    (void)state;
+    const uint64_t second = 1000000000;
+    const char first = 'f';
+    struct vmlog *log = begin();
+    const struct vmlog_view view = {.log = log, .pid = 1};
+    const struct memory_layer layer = vmlog_layer(&view);
+    const struct memory_compare compare = {is_same_first, &first};
+    struct memory_proof p;
+    add_kind(log, 1, 0x1000, "first", second, second + 10, VMENTRY_OBJECT);
+    add(log, 1, 0x2000, "first", second, second + 10); /* no object */
+    assert_int_equal(vmlog_settle(log, NULL), 0);
+    assert_true(layer.prove(layer.context, 0x1000, 5, second / 4, &compare, &p));
+    assert_int_equal(p.provenance, PROVENANCE_IMAGE);
+    assert_int_equal(p.late, second - second / 4);
+    assert_true(layer.prove(layer.context, 0x1000, 5, second - 100, &compare, &p));
+    assert_int_equal(p.provenance, PROVENANCE_EXACT); /* soon enough */
+    assert_int_equal(p.late, 0);
+    assert_true(layer.prove(layer.context, 0x1000, 5, 2 * second, &compare, &p));
+    assert_int_equal(p.late, 0); /* not read any more since */
+    assert_true(layer.prove(layer.context, 0x2000, 5, second / 4, &compare, &p));
+    assert_int_equal(p.late, 0);
+    vmlog_free(log);
+}
+
 static void what_came_with_the_sample_is_told_from_what_did_not(void **state)
 {
     (void)state;
@@ -490,6 +516,7 @@ int main(void)
         cmocka_unit_test(span_of_readings),
         cmocka_unit_test(what_was_read_equal_before_and_after_is_exact),
         cmocka_unit_test(equal_readings_prove_nothing_where_another_stood_shortly_before_or_after),
+        cmocka_unit_test(it_is_told_when_an_object_was_only_read_late),
         cmocka_unit_test(what_came_with_the_sample_is_told_from_what_did_not),
         cmocka_unit_test(other_lengths),
         cmocka_unit_test(marks_without_a_range_say_nothing),
