@@ -120,6 +120,7 @@ struct stream {
     const uint8_t *map;
     uint64_t map_size;
     bool map_owned;
+    _Atomic uint64_t unmapped; /* up to this offset the mapping's pages were given back */
     uint64_t at, end; /* mapped: file offsets of the next record and of the records' end */
     struct skim skim;
     struct window in; /* not mapped */

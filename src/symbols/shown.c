@@ -2,6 +2,7 @@
 /* A table from mangled names to what they stand for. */
 #include "symbols/shown.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "symbols/demangle.h"
 
 #include <pthread.h>
@@ -19,7 +20,8 @@ struct shown {
     bool demangle;
     pthread_mutex_t lock;
     struct slot *slots;
-    size_t nr, cap; /* cap is a power of two */
+    size_t nr, cap;    /* cap is a power of two */
+    struct text spare; /* room for a name: threads would wait for one another in the allocator */
 };
 
 struct shown *shown_create(struct intern *strings, bool demangle)
@@ -44,6 +46,7 @@ void shown_free(struct shown *s)
     if (!s)
         return;
     pthread_mutex_destroy(&s->lock);
+    text_free(&s->spare);
     free(s->slots);
     free(s);
 }
@@ -71,37 +74,47 @@ static bool grow(struct shown *s)
     return true;
 }
 
-static const char *demangled(struct shown *s, const char *name)
+static const char *demangled(struct shown *s, const char *name, struct text *room)
 {
-    struct text text = {0};
-    const char *shown = NULL;
-    if (!demangle(name, &text))
-        text_string(&text, name);
-    if (!text.failed)
-        shown = intern_bytes(s->strings, text.at ? text.at : "", text.size);
-    text_free(&text);
-    return shown;
+    room->size = 0;
+    if (!demangle(name, room))
+        text_string(room, name);
+    return room->failed ? NULL : intern_bytes(s->strings, room->at ? room->at : "", room->size);
+}
+
+/* What one has for what the other has. Under the lock. */
+static void exchange(struct shown *s, struct text *room)
+{
+    struct text old = s->spare;
+    s->spare = *room;
+    *room = old;
 }
 
 const char *shown_name(struct shown *s, const char *name)
 {
     if (!s->demangle || !demangle_may(name))
         return intern_string(s->strings, name);
+    struct text room = {0};
     uint64_t hash = hash_bytes(name, strlen(name));
     const char *shown = NULL;
     pthread_mutex_lock(&s->lock);
     shown = find(s->slots, s->cap, hash, name)->shown;
+    if (!shown)
+        exchange(s, &room);
     pthread_mutex_unlock(&s->lock);
     if (shown)
         return shown;
     /* Two threads may do the same at once; the result is one. */
-    shown = demangled(s, name);
+    shown = demangled(s, name, &room);
     pthread_mutex_lock(&s->lock);
     if (shown && (s->nr * 2 < s->cap || grow(s))) {
         struct slot *slot = find(s->slots, s->cap, hash, name);
         s->nr += !slot->mangled;
         *slot = (struct slot){hash, name, shown};
     }
+    if (!room.failed)
+        exchange(s, &room);
     pthread_mutex_unlock(&s->lock);
+    text_free(&room);
     return shown;
 }

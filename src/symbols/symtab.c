@@ -258,24 +258,38 @@ static bool is_candidate(const struct symtab *t, size_t at)
            is_plt(t, at + 1) || is_plt(t, at);
 }
 
+/* What stands at key `at`; false: nothing that has a name. */
+static bool find_symbol(struct symtab *t, size_t at, struct symbol *ret)
+{
+    if (!is_plt(t, at))
+        return choose(t, at, ret);
+    bool named = read_symbol(t, &t->keys.at[at], ret);
+    ret->first = at;
+    return named;
+}
+
+/* Under the lock. */
+static struct symbol *keep_symbol(struct symtab *t, size_t at, const struct symbol *s)
+{
+    struct symbol *kept = malloc(sizeof(*kept));
+    if (!kept || !vec_push(&t->list, kept)) {
+        free(kept);
+        return NULL;
+    }
+    *kept = *s;
+    atomic_store_explicit(&t->made[at], kept, memory_order_release);
+    return kept;
+}
+
 static struct symbol *make_symbol(struct symtab *t, size_t at)
 {
     struct symbol s = {0}, *kept = NULL;
+    bool copies_names = t->text.at; /* then choosing is for one thread, too */
+    bool found = !copies_names && find_symbol(t, at, &s);
     pthread_mutex_lock(&t->lock);
     kept = atomic_load_explicit(&t->made[at], memory_order_relaxed);
-    if (!kept && (is_plt(t, at) ? read_symbol(t, &t->keys.at[at], &s) : choose(t, at, &s))) {
-        if (is_plt(t, at))
-            s.first = at;
-        kept = malloc(sizeof(*kept));
-        if (kept && !vec_push(&t->list, kept)) {
-            free(kept);
-            kept = NULL;
-        }
-        if (kept) {
-            *kept = s;
-            atomic_store_explicit(&t->made[at], kept, memory_order_release);
-        }
-    }
+    if (!kept && (copies_names ? find_symbol(t, at, &s) : found))
+        kept = keep_symbol(t, at, &s);
     pthread_mutex_unlock(&t->lock);
     return kept;
 }
