@@ -46,3 +46,12 @@ void heap_prepare(void)
     leave_out(huge - start);
 #endif
 }
+
+void *heap_table(size_t nr, size_t size)
+{
+    enum { PAGE = 4096 };
+    volatile char *table = calloc(nr, size);
+    for (size_t at = 0; table && nr * size >= LARGE && at < nr * size; at += PAGE)
+        table[at] = 0;
+    return (void *)(uintptr_t)table;
+}

@@ -5,6 +5,7 @@
  */
 #include "base/cursor.h"
 #include "base/hash.h"
+#include "base/heap.h"
 #include "output/output.h"
 
 #include <inttypes.h>
@@ -387,7 +388,7 @@ static bool grow_lines(struct script_worker *w)
     size_t cap = w->cap ? w->cap * 2 : 4096;
     struct line *old = w->slots;
     size_t nr_old = w->cap;
-    w->slots = calloc(cap, sizeof(*w->slots));
+    w->slots = heap_table(cap, sizeof(*w->slots));
     if (!w->slots) {
         w->slots = old;
         return false;

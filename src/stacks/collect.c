@@ -5,6 +5,7 @@
  * (inlined ones included) stand at it.
  */
 #include "base/hash.h"
+#include "base/heap.h"
 #include "stacks/internal.h"
 
 #include <stdlib.h>
@@ -94,7 +95,7 @@ static struct expansion *find(struct expansion *slots, size_t cap, const struct 
 static bool grow(struct collector *c)
 {
     size_t cap = c->cap ? c->cap * 2 : 4096;
-    struct expansion *slots = calloc(cap, sizeof(*slots));
+    struct expansion *slots = heap_table(cap, sizeof(*slots));
     if (!slots)
         return false;
     for (size_t i = 0; i < c->cap; i++) {

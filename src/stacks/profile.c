@@ -7,6 +7,7 @@
 #include "stacks/profile.h"
 
 #include "base/hash.h"
+#include "base/heap.h"
 #include "base/text.h"
 #include "stacks/internal.h"
 
@@ -98,7 +99,7 @@ static uint32_t *find_slot(const struct profile_worker *w, uint32_t *slots, size
 static bool grow_slots(struct profile_worker *w)
 {
     size_t nr = w->nr_slots ? w->nr_slots * 2 : 4096;
-    uint32_t *slots = calloc(nr, sizeof(*slots));
+    uint32_t *slots = heap_table(nr, sizeof(*slots));
     if (!slots)
         return false;
     for (uint32_t i = 0; i < w->locations.nr; i++)

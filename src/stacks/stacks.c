@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The tree, and the tables of functions and groups that its nodes refer to. */
 #include "base/hash.h"
+#include "base/heap.h"
 #include "base/text.h"
 #include "stacks/internal.h"
 
@@ -62,7 +63,7 @@ static size_t free_slot(const uint64_t *slots, size_t nr_slots, uint64_t hash)
 static bool grow_slots(struct stack_tree *t)
 {
     size_t nr = t->nr_slots * 2;
-    uint64_t *slots = calloc(nr, sizeof(*slots));
+    uint64_t *slots = heap_table(nr, sizeof(*slots));
     if (!slots)
         return false;
     for (uint32_t i = 1; i < t->nodes.nr; i++) {
@@ -155,7 +156,7 @@ static size_t function_slot(const struct stacks *s, const uint32_t *slots, size_
 static bool grow_functions(struct stacks *s)
 {
     size_t nr = s->nr_function_slots ? s->nr_function_slots * 2 : 1024;
-    uint32_t *slots = calloc(nr, sizeof(*slots));
+    uint32_t *slots = heap_table(nr, sizeof(*slots));
     if (!slots)
         return false;
     for (uint32_t i = 0; i < s->functions.nr; i++)
@@ -212,7 +213,7 @@ static size_t group_slot(const struct stacks *s, const uint32_t *slots, size_t n
 static bool grow_groups(struct stacks *s)
 {
     size_t nr = s->nr_group_slots ? s->nr_group_slots * 2 : 64;
-    uint32_t *slots = calloc(nr, sizeof(*slots));
+    uint32_t *slots = heap_table(nr, sizeof(*slots));
     if (!slots)
         return false;
     for (uint32_t i = 0; i < s->groups.nr; i++)

@@ -2,6 +2,7 @@
 /* The shared tables of all dsos, and each thread's cache of what it resolved. */
 #include "symbols/symbols.h"
 #include "base/hash.h"
+#include "base/heap.h"
 #include "base/intern.h"
 #include "base/vec.h"
 #include "symbols/dwarf.h"
@@ -175,7 +176,7 @@ static size_t slot_hash(const struct slot *key)
 static bool slots_grow(struct symbol_cache *c)
 {
     size_t nr = c->nr_slots * 2;
-    struct slot *slots = calloc(nr, sizeof(*slots));
+    struct slot *slots = heap_table(nr, sizeof(*slots));
     if (!slots)
         return false;
     for (size_t i = 0; i < c->nr_slots; i++) {
