@@ -106,6 +106,7 @@ struct skim {
     size_t wanted;                 /* of them, of its stack; 0: nobody said */
     size_t run;                    /* bytes to read where records follow each other */
     uint64_t advised_end, advised; /* what the disk was asked for last: its end and size */
+    unsigned cached;               /* reads since the page cache last lacked something */
 };
 
 /* One sequence of records: a file's data section, a pipe, or a data.N. */
@@ -121,7 +122,7 @@ struct stream {
     uint64_t map_size;
     bool map_owned;
     _Atomic uint64_t unmapped; /* up to this offset the mapping's pages were given back */
-    uint64_t at, end; /* mapped: file offsets of the next record and of the records' end */
+    uint64_t at, end;          /* mapped: file offsets of the next record and of the records' end */
     struct skim skim;
     struct window in; /* not mapped */
     uint64_t skip;    /* not mapped: bytes to drop before the next record */

@@ -92,13 +92,16 @@ static bool take_symbol(struct found *f, const struct v8_symbol *s)
     static const char *const versions[] = {
         "_ZN2v88internal7Version6major_E", "_ZN2v88internal7Version6minor_E",
         "_ZN2v88internal7Version6build_E", "_ZN2v88internal7Version6patch_E"};
-    if (strncmp(s->name, "v8dbg_", 6) == 0)
+    /* a hundred thousand names, nearly all of them mangled */
+    if (s->name[0] == 'v' && strncmp(s->name, "v8dbg_", 6) == 0)
         return vec_push(&f->metadata, (struct found_symbol){s->name + 6, s->address, s->size});
-    if (strncmp(s->name, "Builtins_", 9) == 0)
+    if (s->name[0] == 'B' && strncmp(s->name, "Builtins_", 9) == 0)
         return vec_push(&f->builtins, (struct found_symbol){s->name + 9, s->address, s->size});
+    if (strncmp(s->name, "_ZN2v88internal", 15) != 0)
+        return true;
     if (strcmp(s->name, "_ZN2v88internal11interpreter9Bytecodes14kBytecodeSizesE") == 0)
         f->sizes = (struct found_symbol){s->name, s->address, s->size};
-    for (size_t i = 0; strncmp(s->name, "_ZN2v88internal7V", 17) == 0 && i < 4; i++) {
+    for (size_t i = 0; s->name[15] == '7' && i < 4; i++) {
         if (strcmp(s->name, versions[i]) != 0)
             continue;
         f->nr_version += !f->version[i];

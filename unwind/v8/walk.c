@@ -433,7 +433,8 @@ static bool read_function(struct v8_walk *w, uint64_t fp, struct v8_sfi *ret, bo
 {
     const struct v8_layout *l = w->layout;
     uint64_t bytecode, function;
-    if (!stack_word(w, fp + (uint64_t)(int64_t)l->fp_function, &function) ||
+    if (w->process->no_objects ||
+        !stack_word(w, fp + (uint64_t)(int64_t)l->fp_function, &function) ||
         !stack_word(w, fp + (uint64_t)(int64_t)l->fp_bytecode_array, &bytecode) ||
         !v8_is_pointer(bytecode))
         return false;
@@ -796,7 +797,7 @@ static bool is_entry(const struct v8_walk *w, int32_t type)
 static struct v8_builtin *builtin_at(const struct v8_walk *w, uint64_t vaddr)
 {
     struct v8_builtin *b = v8_builtin_find(w->layout, vaddr);
-    if (is_exact(w))
+    if (is_exact(w) || (b && vaddr + 1 - b->start < b->size))
         return b;
     struct v8_builtin *next = v8_builtin_find(w->layout, vaddr + 1);
     bool begins = next && next->start == vaddr + 1;
@@ -882,7 +883,8 @@ static enum walker_result step_generated(struct v8_walk *w)
         return step_wasm(w, &wasm, fp);
     if (!is_exact(w) && type == w->layout->frame_wasm)
         return step_undescribed(w);
-    bool found = v8_code_find(&w->r, pc, owner->owner == CODE_JIT ? 0 : owner->start, &c);
+    bool found = !w->process->no_objects &&
+                 v8_code_find(&w->r, pc, owner->owner == CODE_JIT ? 0 : owner->start, &c);
     if (!found)
         return step_undescribed(w);
     if (is_exact(w))
