@@ -66,3 +66,14 @@ struct memory_proof memory_prove(const struct memory *m, uint64_t address, size_
     }
     return (struct memory_proof){.provenance = read};
 }
+
+bool memory_was_unlike(const struct memory *m, uint64_t address, size_t size,
+                       const struct memory_span *when, const struct memory_compare *compare)
+{
+    for (size_t i = 0; i < m->nr_layers && size <= UINT64_MAX - address; i++) {
+        const struct memory_layer *layer = &m->layers[i];
+        if (layer->unlike && layer->unlike(layer->context, address, size, when, compare))
+            return true;
+    }
+    return false;
+}

@@ -14,10 +14,23 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Do `size` bytes that stood at `address` at another time say the same as those that were read?
- * What is of no matter to whoever asks need not be equal. */
+/* Times between which readings give the same; empty: from > to. */
+struct memory_span {
+    uint64_t from, to; /* ns, both included */
+};
+
+/* How bytes of another time are to those that were read. */
+enum memory_likeness {
+    MEMORY_SAME,    /* they say the same */
+    MEMORY_ANOTHER, /* they say something else, and may have stood there instead */
+    MEMORY_APART,   /* of something that cannot have stood there: what came with the sample tells */
+};
+
+/* What `size` bytes are that stood at `address` at another time, from a reading at `when->from` to
+ * one at `when->to`. What is of no matter to whoever asks need not be equal. */
 struct memory_compare {
-    bool (*same)(const void *context, uint64_t address, const uint8_t *bytes, size_t size);
+    enum memory_likeness (*likeness)(const void *context, uint64_t address, const uint8_t *bytes,
+                                     size_t size, const struct memory_span *when);
     const void *context;
 };
 
@@ -43,11 +56,9 @@ struct memory_layer {
      * `read` says is all there is to say. */
     bool (*prove)(void *context, uint64_t address, size_t size, uint64_t time,
                   const struct memory_compare *compare, struct memory_proof *ret);
-};
-
-/* Times between which readings give the same; empty: from > to. */
-struct memory_span {
-    uint64_t from, to; /* ns, both included */
+    /* Is something known of what stood there in `when`, and nothing of it the same? NULL: no. */
+    bool (*unlike)(void *context, uint64_t address, size_t size, const struct memory_span *when,
+                   const struct memory_compare *compare);
 };
 
 struct memory_range {
@@ -98,6 +109,10 @@ bool memory_read_instant(const struct memory *m, uint64_t address, void *to, siz
  * better replaces it. */
 struct memory_proof memory_prove(const struct memory *m, uint64_t address, size_t size,
                                  const struct memory_compare *compare, enum provenance read);
+
+/* Is it known what stood at an address around another time, and that none of that was the same? */
+bool memory_was_unlike(const struct memory *m, uint64_t address, size_t size,
+                       const struct memory_span *when, const struct memory_compare *compare);
 
 static inline bool memory_read_u64(const struct memory *m, uint64_t address, uint64_t *to,
                                    enum provenance *provenance)

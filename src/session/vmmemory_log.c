@@ -807,11 +807,19 @@ struct proof {
     uint64_t address, size, time;
 };
 
+/* One that does not have all of it may have been another. */
+static enum memory_likeness likeness_of(const struct proof *p, const struct version *v)
+{
+    const struct memory_span when = {v->first_before, v->last_after};
+    if (from_on(v, p->address) < p->size)
+        return MEMORY_ANOTHER;
+    return p->compare->likeness(p->compare->context, p->address, bytes_at(p->log, v, p->address),
+                                p->size, &when);
+}
+
 static bool says_same(const struct proof *p, const struct version *v)
 {
-    return from_on(v, p->address) >= p->size &&
-           p->compare->same(p->compare->context, p->address, bytes_at(p->log, v, p->address),
-                            p->size);
+    return likeness_of(p, v) == MEMORY_SAME;
 }
 
 /* Did another content stand in this version's range shortly before or after? Then it may have stood
@@ -833,11 +841,22 @@ static bool had_another(const struct proof *p, const struct version *v, int step
             continue;
         if (u->last_after + SHORTLY < p->time || u->first_before > p->time + SHORTLY)
             return false;
-        if (!says_same(p, u))
+        enum memory_likeness likeness = likeness_of(p, u);
+        if (likeness == MEMORY_ANOTHER)
             return true;
-        compared++;
+        compared += likeness == MEMORY_SAME;
     }
     return false;
+}
+
+/* Is what was read of something else, though the bytes may be the same? It is asked where there is
+ * another version at all. */
+static bool is_apart(const struct proof *p, const struct version *v)
+{
+    const struct version *first = p->log->versions.at, *end = first + p->log->versions.nr;
+    bool others = (v > first && (v - 1)->address == v->address) ||
+                  (v + 1 < end && (v + 1)->address == v->address);
+    return others && likeness_of(p, v) == MEMORY_APART;
 }
 
 /* An object that was read once, and only too late to be believed by itself. */
@@ -855,7 +874,8 @@ static struct memory_proof prove_piece(const struct proof *p, uint32_t pid, cons
 {
     struct memory_proof ret = {.provenance = PROVENANCE_EXACT};
     bool both = f->after && f->before && from_on(f->before, p->address) >= p->size;
-    bool equal = both && says_same(p, f->before);
+    enum memory_likeness before = both ? likeness_of(p, f->before) : MEMORY_APART;
+    bool equal = before == MEMORY_SAME;
     if (f->around || is_moving(v))
         ret.provenance = around_provenance(v);
     else if (!equal) {
@@ -864,7 +884,12 @@ static struct memory_proof prove_piece(const struct proof *p, uint32_t pid, cons
         if (ret.provenance == PROVENANCE_IMAGE)
             ret.late = how_late(p, pid, object, f->after != NULL);
     }
-    ret.another = (!f->around && both && !equal) || had_another(p, v, -1) || had_another(p, v, 1);
+    ret.another =
+        (!f->around && before == MEMORY_ANOTHER) || had_another(p, v, -1) || had_another(p, v, 1);
+    if (is_apart(p, v)) {
+        ret.another = true;
+        ret.late = 0;
+    }
     if (ret.another && ret.provenance == PROVENANCE_EXACT)
         ret.provenance = PROVENANCE_IMAGE;
     return ret;
@@ -904,12 +929,49 @@ static bool log_prove(void *context, uint64_t address, size_t size, uint64_t tim
     return true;
 }
 
+/* Was this version read in that time? */
+static bool was_read_in(const struct version *v, const struct memory_span *when)
+{
+    return v->first_before <= when->to && v->last_after >= when->from;
+}
+
+/* Only versions that have all of it count. Of so many that not all are looked at, nothing is known.
+ */
+static bool log_unlike(void *context, uint64_t address, size_t size, const struct memory_span *when,
+                       const struct memory_compare *compare)
+{
+    enum { LOOK = 256 };
+    const struct vmlog_view *view = context;
+    const struct vmlog *log = view->log;
+    uint32_t life = life_at(log, view->pid, when->from);
+    const struct proof p = {log, compare, address, size, when->from};
+    bool known = false;
+    if (log->order == VMLOG_APART || !life)
+        return false;
+    size_t first = log->lives.at[life - 1].first;
+    size_t low =
+        version_behind(log, first, first + log->lives.at[life - 1].nr, address, true, when->to);
+    for (unsigned i = 0; low-- > first && log->ends[low] > address; i++) {
+        const struct version *v = &log->versions.at[low];
+        if (i == LOOK)
+            return false;
+        if (address - v->address >= v->length || from_on(v, address) < size ||
+            !was_read_in(v, when))
+            continue;
+        if (says_same(&p, v))
+            return false;
+        known = true;
+    }
+    return known;
+}
+
 struct memory_layer vmlog_layer(const struct vmlog_view *view)
 {
     return (struct memory_layer){.read = log_read,
                                  .context = (void *)(uintptr_t)view,
                                  .keeps_span = view->span != NULL,
-                                 .prove = log_prove};
+                                 .prove = log_prove,
+                                 .unlike = log_unlike};
 }
 
 /* ---- a recording's ------------------------------------------------------------------------- */

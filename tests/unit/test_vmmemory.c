@@ -130,11 +130,14 @@ static void check_none(const struct vmlog *log, uint32_t pid, uint64_t address, 
 }
 
 /* Is the first of `size` bytes the one that is wanted? The others are of no matter. */
-static bool is_same_first(const void *context, uint64_t address, const uint8_t *bytes, size_t size)
+static enum memory_likeness first_likeness(const void *context, uint64_t address,
+                                           const uint8_t *bytes, size_t size,
+                                           const struct memory_span *when)
 {
     (void)address;
     (void)size;
-    return *bytes == *(const uint8_t *)context;
+    (void)when;
+    return *bytes == *(const uint8_t *)context ? MEMORY_SAME : MEMORY_ANOTHER;
 }
 
 static void check_proof(const struct vmlog *log, uint64_t address, uint64_t time, char first,
@@ -142,7 +145,7 @@ static void check_proof(const struct vmlog *log, uint64_t address, uint64_t time
 {
     const struct vmlog_view view = {.log = log, .pid = 1};
     const struct memory_layer layer = vmlog_layer(&view);
-    const struct memory_compare compare = {is_same_first, &first};
+    const struct memory_compare compare = {first_likeness, &first};
     struct memory_proof p;
     assert_true(layer.prove(layer.context, address, 2, time, &compare, &p));
     assert_int_equal(p.provenance, another ? PROVENANCE_IMAGE : PROVENANCE_EXACT);
@@ -170,11 +173,77 @@ static void equal_readings_prove_nothing_where_another_stood_shortly_before_or_a
     check_proof(log, 0x1000, second, 'o', true);           /* it changed in between */
     check_proof(log, 0x1000, 3 * second + 20, 'o', false); /* the other is long gone */
     const struct vmlog_view view = {.log = log, .pid = 1}, none = {.log = log, .pid = 2};
-    const struct memory_compare compare = {is_same_first, &first};
+    const struct memory_compare compare = {first_likeness, &first};
     struct memory_layer layer = vmlog_layer(&view);
     assert_false(layer.prove(layer.context, 0x1004, 2, 150, &compare, &p)); /* not all is known */
     layer = vmlog_layer(&none);
     assert_false(layer.prove(layer.context, 0x1000, 2, 150, &compare, &p));
+    vmlog_free(log);
+}
+
+/* As first_likeness, but what begins with 'A' is of others, and so is what was read when something
+ * that begins with 'n' was all that stood at 0x5000. */
+struct told_apart {
+    const struct memory *m;
+    char first;
+};
+
+static enum memory_likeness apart_likeness(const void *context, uint64_t address,
+                                           const uint8_t *bytes, size_t size,
+                                           const struct memory_span *when)
+{
+    const struct told_apart *t = context;
+    const char old = 'o';
+    const struct memory_compare name = {first_likeness, &old};
+    if (*bytes == 'A' || memory_was_unlike(t->m, 0x5000, 2, when, &name))
+        return MEMORY_APART;
+    return first_likeness(&t->first, address, bytes, size, when);
+}
+
+static enum provenance prove_apart(const struct vmlog *log, uint64_t address, uint64_t time,
+                                   char first, bool another)
+{
+    const struct vmlog_view view = {.log = log, .pid = 1};
+    const struct memory_layer layer = vmlog_layer(&view);
+    const struct memory m = {.layers = &layer, .nr_layers = 1, .time = time};
+    const struct told_apart told = {&m, first};
+    const struct memory_compare compare = {apart_likeness, &told};
+    struct memory_proof p = memory_prove(&m, address, 2, &compare, PROVENANCE_GUESS);
+    assert_int_equal(p.another, another);
+    return p.provenance;
+}
+
+static void what_cannot_have_stood_there_is_no_other(void **state)
+{
+    (void)state;
+    const uint64_t ms = 1000000;
+    struct vmlog *log = begin();
+    add(log, 1, 0x5000, "old", 10 * ms, 10 * ms + 1); /* a name, ... */
+    add(log, 1, 0x5000, "old", 29 * ms, 29 * ms + 1);
+    add(log, 1, 0x5000, "new", 40 * ms, 40 * ms + 1);
+    add(log, 1, 0x5000, "new", 59 * ms, 59 * ms + 1);
+    add(log, 1, 0x1000, "first", 12 * ms, 12 * ms + 1); /* ... what has it, ... */
+    add(log, 1, 0x1000, "first", 28 * ms, 28 * ms + 1);
+    add(log, 1, 0x1000, "other", 41 * ms, 41 * ms + 1); /* ... and what has another */
+    add(log, 1, 0x1000, "other", 58 * ms, 58 * ms + 1);
+    add(log, 1, 0x2000, "first", 12 * ms, 12 * ms + 1); /* changes while the name is the same */
+    add(log, 1, 0x2000, "first", 24 * ms, 24 * ms + 1);
+    add(log, 1, 0x2000, "other", 27 * ms, 27 * ms + 1);
+    add(log, 1, 0x2000, "other", 58 * ms, 58 * ms + 1);
+    add(log, 1, 0x3000, "first", 12 * ms, 12 * ms + 1); /* nothing is known of a name since */
+    add(log, 1, 0x3000, "first", 28 * ms, 28 * ms + 1);
+    add(log, 1, 0x3000, "other", 70 * ms, 70 * ms + 1);
+    add(log, 1, 0x4000, "Apart", 12 * ms, 12 * ms + 1);
+    add_kind(log, 1, 0x4000, "first", 300 * ms, 300 * ms + 1, VMENTRY_OBJECT);
+    assert_int_equal(vmlog_settle(log, NULL), 0);
+    assert_int_equal(prove_apart(log, 0x1000, 20 * ms, 'f', false), PROVENANCE_EXACT);
+    assert_int_equal(prove_apart(log, 0x2000, 20 * ms, 'f', true), PROVENANCE_IMAGE);
+    assert_int_equal(prove_apart(log, 0x3000, 20 * ms, 'f', true), PROVENANCE_IMAGE);
+    /* What is read is not what the sample had, though it was equal before and after. */
+    assert_int_equal(prove_apart(log, 0x1000, 50 * ms, 'o', true), PROVENANCE_IMAGE);
+    /* What stood there before does not prove what was read too late. */
+    assert_int_equal(prove_apart(log, 0x4000, 50 * ms, 'f', false), PROVENANCE_IMAGE);
+    assert_int_equal(prove_apart(log, 0x4000, 150 * ms, 'f', false), PROVENANCE_EXACT);
     vmlog_free(log);
 }
 
@@ -186,7 +255,7 @@ static void it_is_told_when_an_object_was_only_read_late(void **state)
     struct vmlog *log = begin();
     const struct vmlog_view view = {.log = log, .pid = 1};
     const struct memory_layer layer = vmlog_layer(&view);
-    const struct memory_compare compare = {is_same_first, &first};
+    const struct memory_compare compare = {first_likeness, &first};
     struct memory_proof p;
     add_kind(log, 1, 0x1000, "first", second, second + 10, VMENTRY_OBJECT);
     add(log, 1, 0x2000, "first", second, second + 10); /* no object */
@@ -516,6 +585,7 @@ int main(void)
         cmocka_unit_test(span_of_readings),
         cmocka_unit_test(what_was_read_equal_before_and_after_is_exact),
         cmocka_unit_test(equal_readings_prove_nothing_where_another_stood_shortly_before_or_after),
+        cmocka_unit_test(what_cannot_have_stood_there_is_no_other),
         cmocka_unit_test(it_is_told_when_an_object_was_only_read_late),
         cmocka_unit_test(what_came_with_the_sample_is_told_from_what_did_not),
         cmocka_unit_test(other_lengths),

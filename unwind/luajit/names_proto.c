@@ -184,6 +184,46 @@ struct bc luajit_proto_bc(const struct luajit_proto *p, uint32_t position)
     return bc_decode(load_u32(code + 4 * (size_t)position, false), p->layout->bytecode);
 }
 
+/* What a prototype's block is compared with. */
+struct proving {
+    const struct luajit_proto *p;
+    const struct memory *m;
+};
+
+/* Its header came with the sample: whatever had another one was not it. */
+static bool has_head(const struct proving *proving)
+{
+    uint8_t head[HEAD_MAX];
+    const struct luajit_proto *p = proving->p;
+    return memory_read_instant(proving->m, p->address, head, (size_t)p->layout->proto_size);
+}
+
+/* Is this the head of the chunk's name? */
+static enum memory_likeness chunk_likeness(const void *context, uint64_t address,
+                                           const uint8_t *bytes, size_t size,
+                                           const struct memory_span *when)
+{
+    const struct luajit_proto *p = context;
+    uint32_t hash, length;
+    (void)address, (void)size, (void)when;
+    bool same = string_head_of(p->layout, bytes, &hash, &length) && hash == p->head.chunk_hash &&
+                length == p->head.chunk_len;
+    return same ? MEMORY_SAME : MEMORY_ANOTHER;
+}
+
+/* What has the same header, in another time, was of another chunk: a name that is not the one that
+ * came with the sample stood where both have it, all that time. Hosts that close a VM and open the
+ * next have such. */
+static bool was_of_another_chunk(const struct proving *proving, const struct memory_span *when)
+{
+    uint8_t head[HEAD_MAX];
+    const struct luajit_proto *p = proving->p;
+    const struct memory_compare compare = {chunk_likeness, p};
+    const size_t size = (size_t)p->layout->str_size; /* at most HEAD_MAX: head_read() */
+    return has_head(proving) && memory_read_instant(proving->m, p->head.chunkname, head, size) &&
+           memory_was_unlike(proving->m, p->head.chunkname, size, when, &compare);
+}
+
 /* The width of a line in lineinfo: as the function's own lines need. */
 static unsigned line_width(const struct luajit_proto_head *h)
 {
@@ -191,17 +231,24 @@ static unsigned line_width(const struct luajit_proto_head *h)
 }
 
 /* Is it what was read, to the byte? */
-static bool is_same_line(const void *context, uint64_t address, const uint8_t *bytes, size_t size)
+static enum memory_likeness line_likeness(const void *context, uint64_t address,
+                                          const uint8_t *bytes, size_t size,
+                                          const struct memory_span *when)
 {
-    const struct luajit_proto *p = context;
-    return memcmp(p->copy + (address - p->address), bytes, size) == 0;
+    const struct proving *proving = context;
+    const struct luajit_proto *p = proving->p;
+    if (was_of_another_chunk(proving, when))
+        return MEMORY_APART;
+    return memcmp(p->copy + (address - p->address), bytes, size) == 0 ? MEMORY_SAME
+                                                                      : MEMORY_ANOTHER;
 }
 
 /* A line's bytes. */
 static bool read_line(const struct luajit_proto *p, const struct memory *m, uint64_t at,
                       uint8_t *to, unsigned width, enum provenance *provenance)
 {
-    const struct memory_compare compare = {is_same_line, p};
+    const struct proving proving = {p, m};
+    const struct memory_compare compare = {line_likeness, &proving};
     if (memory_read_instant(m, at, to, width))
         return true;
     if (!p->copy)
@@ -286,20 +333,6 @@ static bool may_be_patched(uint8_t op)
 
 /* ---- proof --------------------------------------------------------------------------------- */
 
-/* What a prototype's block is compared with. */
-struct proving {
-    const struct luajit_proto *p;
-    const struct memory *m;
-};
-
-/* Its header came with the sample: whatever had another one was not it. */
-static bool has_head(const struct proving *proving)
-{
-    uint8_t head[HEAD_MAX];
-    const struct luajit_proto *p = proving->p;
-    return memory_read_instant(proving->m, p->address, head, (size_t)p->layout->proto_size);
-}
-
 /* Instructions that differ at most in what is patched. */
 static bool is_same_code(const struct luajit_proto *p, uint64_t from, const uint8_t *bytes,
                          uint64_t to)
@@ -334,26 +367,74 @@ static bool is_same_part(const struct luajit_proto *p, uint64_t from, const uint
     return a >= b || memcmp(p->copy + a, bytes + (a - from), b - a) == 0;
 }
 
-/* Does a piece of memory say the same as the block, apart from lines, and from what changes? The
- * bytecode may be followed by up to 7 bytes of no meaning, an odd number of upvalues by 2. Offsets
- * are those in the block. */
-static bool is_same_proto(const void *context, uint64_t address, const uint8_t *bytes, size_t size)
+/* Where the block's last bytes are the allocator's when it is free: the size of what is free up to
+ * there. Its sizes are multiples of 8, and a block has 8 bytes of its own. */
+static uint64_t footer_of(const struct luajit_proto *p)
 {
-    const struct proving *proving = context;
-    const struct luajit_proto *p = proving->p;
+    return ((p->head.sizept + UINT64_C(15)) & ~UINT64_C(7)) - 16;
+}
+
+/* The allocator wrote behind a dead block that is whole otherwise, as far as it is read: that block
+ * says what the living one said. In that word a living one ends with how many instructions its last
+ * variable is alive, then 0; the variable's name is there, too, only if it has 5 bytes or more. */
+static bool is_freed(const struct luajit_proto *p, const uint8_t *bytes, uint64_t size)
+{
+    enum { NAMELESS = 4 };
+    const struct luajit_proto_head *h = &p->head;
+    uint8_t word[8] = {0};
+    bool has_variables = h->varinfo && h->varinfo + 1 < p->address + h->sizept;
+    if (!has_variables || size > sizeof(word))
+        return false;
+    memcpy(word, bytes, size);
+    uint64_t freed = load_u64(word, false);
+    if (freed % 8 || (size > 1 && freed < h->sizept))
+        return false;
+    return size <= NAMELESS || (bytes[size - 1] == 0 && bytes[size - 2] == 0);
+}
+
+/* Are the variables' names, from `start` on, the same, or were they, until the block was freed? */
+static bool is_same_end(const struct luajit_proto *p, uint64_t from, const uint8_t *bytes,
+                        uint64_t to, uint64_t start)
+{
+    uint64_t end = p->head.sizept, footer = footer_of(p);
+    if (is_same_part(p, from, bytes, to, start, end))
+        return true;
+    return from <= footer && to == end && footer >= start && footer < end &&
+           is_same_part(p, from, bytes, to, start, footer) &&
+           is_freed(p, bytes + (footer - from), end - footer);
+}
+
+/* Does a piece of memory say the same as the block, apart from lines, and from what changes? The
+ * bytecode may be followed by up to 7 bytes of no meaning; what is noted of upvalues behind the
+ * numbers (nobody reads it here) is completed later. Offsets are those in the block. */
+static bool is_same_piece(const struct luajit_proto *p, uint64_t from, const uint8_t *bytes,
+                          uint64_t to)
+{
     const struct luajit_proto_head *h = &p->head;
     const uint64_t head = (uint64_t)p->layout->proto_size, code = head + 4 * (uint64_t)h->sizebc;
-    const uint64_t from = address - p->address, to = from + size;
-    if (from == 0 && to >= head && !is_block_of(p, bytes))
-        return has_head(proving);
     uint64_t a = max_u64(from, head), b = min_u64(to, code);
     if (a < b && !is_same_code(p, a, bytes + (a - from), b))
         return false;
     uint64_t lines = h->lineinfo ? h->lineinfo - p->address : h->sizept;
     uint64_t behind = lines + (uint64_t)line_width(h) * (h->sizebc - 1);
-    uint64_t constants = h->k - p->address - (uint64_t)h->sizekgc * p->layout->ref_size;
-    return is_same_part(p, from, bytes, to, constants, lines - 2 * (h->sizeuv & 1)) &&
-           is_same_part(p, from, bytes, to, behind, h->sizept);
+    uint64_t k = h->k - p->address, constants = k - (uint64_t)h->sizekgc * p->layout->ref_size;
+    return is_same_part(p, from, bytes, to, constants,
+                        min_u64(k + 8 * (uint64_t)h->sizekn, lines)) &&
+           is_same_end(p, from, bytes, to, behind);
+}
+
+static enum memory_likeness proto_likeness(const void *context, uint64_t address,
+                                           const uint8_t *bytes, size_t size,
+                                           const struct memory_span *when)
+{
+    const struct proving *proving = context;
+    const struct luajit_proto *p = proving->p;
+    uint64_t from = address - p->address;
+    if (from == 0 && size >= (size_t)p->layout->proto_size && !is_block_of(p, bytes))
+        return has_head(proving) ? MEMORY_APART : MEMORY_ANOTHER;
+    if (was_of_another_chunk(proving, when))
+        return MEMORY_APART;
+    return is_same_piece(p, from, bytes, from + size) ? MEMORY_SAME : MEMORY_ANOTHER;
 }
 
 void luajit_proto_prove(struct luajit_proto *p, const struct memory *m, enum provenance head,
@@ -363,7 +444,7 @@ void luajit_proto_prove(struct luajit_proto *p, const struct memory *m, enum pro
     const struct proving proving = {p, m};
     p->another = false;
     if (p->copy) {
-        const struct memory_compare compare = {is_same_proto, &proving};
+        const struct memory_compare compare = {proto_likeness, &proving};
         struct memory_proof proof = memory_prove(m, p->address, p->head.sizept, &compare, block);
         block = proof.provenance;
         p->another = proof.another;

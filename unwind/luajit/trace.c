@@ -173,16 +173,18 @@ struct snapshots_read {
 };
 
 /* Do they say the same, but for the exits that were counted? */
-static bool is_same_snapshots(const void *context, uint64_t address, const uint8_t *bytes,
-                              size_t size)
+static enum memory_likeness snapshots_likeness(const void *context, uint64_t address,
+                                               const uint8_t *bytes, size_t size,
+                                               const struct memory_span *when)
 {
+    (void)when;
     const struct snapshots_read *s = context;
     uint64_t from = address - s->address;
     for (size_t i = 0; i < size; i++) {
         if (bytes[i] != s->bytes[from + i] && (from + i) % s->size != s->count)
-            return false;
+            return MEMORY_ANOTHER;
     }
-    return true;
+    return MEMORY_SAME;
 }
 
 /* Some of a trace's snapshots. */
@@ -198,7 +200,7 @@ static bool read_snapshots(struct luajit_reader *r, const struct luajit_trace *t
     if (r->provenance != PROVENANCE_EXACT) {
         const uint32_t count = t->snap_size == 8 ? 7 : t->has_mcofs ? 0xb : 9;
         const struct snapshots_read read = {at, to, t->snap_size, count};
-        const struct memory_compare compare = {is_same_snapshots, &read};
+        const struct memory_compare compare = {snapshots_likeness, &read};
         r->provenance = memory_prove(r->m, at, size, &compare, r->provenance).provenance;
     }
     r->provenance = before > r->provenance ? before : r->provenance;
