@@ -80,14 +80,8 @@ static int own_option(void *context, int option, const char *value, struct error
 static int run_function(struct common *common, const struct annotate_options *o, struct replay *r,
                         struct error *err)
 {
-    struct profile *p = profile_create();
-    if (!p)
-        return error_no_memory(err);
-    struct replay_sink sink = profile_sink(p);
-    int failed = replay_run(r, &sink, err) < 0 || profile_finish(p, err) < 0;
-    common_summary(common, r);
-    if (!failed)
-        failed = annotate_print(o, p, r, stdout, err);
+    struct profile *p = common_profile(common, r, err);
+    int failed = p ? annotate_print(o, p, r, stdout, err) : -1;
     profile_free(p);
     return failed ? -1 : 0;
 }

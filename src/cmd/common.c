@@ -464,6 +464,22 @@ struct stacks *common_collect(const struct common *c, struct replay *r,
     return NULL;
 }
 
+struct profile *common_profile(const struct common *c, struct replay *r, struct error *err)
+{
+    struct profile *p = profile_create();
+    if (!p) {
+        error_no_memory(err);
+        return NULL;
+    }
+    struct replay_sink sink = profile_sink(p);
+    int failed = replay_run(r, &sink, err) < 0 || profile_finish(p, err) < 0;
+    common_summary(c, r);
+    if (!failed)
+        return p;
+    profile_free(p);
+    return NULL;
+}
+
 int common_write(const char *path, struct text *out, struct error *err)
 {
     bool closed = false;

@@ -7,6 +7,7 @@
 #include "cmd/cmd.h"
 #include "base/text.h"
 #include "replay/replay.h"
+#include "stacks/profile.h"
 #include "stacks/stacks.h"
 
 #include <getopt.h>
@@ -101,6 +102,8 @@ void common_summary(const struct common *c, struct replay *r);
 /* Run the whole recording into stacks, and say the summary. NULL on failure. */
 struct stacks *common_collect(const struct common *c, struct replay *r,
                               const struct stacks_options *kept, struct error *err);
+/* The same into a profile. */
+struct profile *common_profile(const struct common *c, struct replay *r, struct error *err);
 /* Write `out` to the file at `path`; NULL: to standard output. */
 int common_write(const char *path, struct text *out, struct error *err);
 

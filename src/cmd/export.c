@@ -233,14 +233,8 @@ static int write_profile(struct profile *p, const struct export_command *c, stru
 static int collect_profile(struct common *common, const struct export_command *c, struct replay *r,
                            FILE *out, struct error *err)
 {
-    struct profile *p = profile_create();
-    if (!p)
-        return error_no_memory(err);
-    struct replay_sink sink = profile_sink(p);
-    int failed = replay_run(r, &sink, err) < 0 || profile_finish(p, err) < 0;
-    common_summary(common, r);
-    if (!failed)
-        failed = write_profile(p, c, r, out, err);
+    struct profile *p = common_profile(common, r, err);
+    int failed = p ? write_profile(p, c, r, out, err) : -1;
     profile_free(p);
     return failed ? -1 : 0;
 }

@@ -437,20 +437,14 @@ static int browsing_profile(struct browsing *b, struct error *err)
     struct common quiet = b->common;
     quiet.replay.symbols.lines = true;
     quiet.replay.progress_context = &quiet;
-    struct profile *p = profile_create();
-    struct replay *r = NULL;
-    int failed = p ? replay_create(&quiet.replay, &r, err) : error_no_memory(err);
-    if (!failed) {
-        struct replay_sink sink = profile_sink(p);
-        failed = replay_run(r, &sink, err) < 0 || profile_finish(p, err) < 0 ? -1 : 0;
-        common_summary(&quiet, r);
-    }
-    if (failed) {
-        profile_free(p);
+    struct replay *r;
+    if (replay_create(&quiet.replay, &r, err) < 0)
+        return -1;
+    b->profile = common_profile(&quiet, r, err);
+    if (!b->profile) {
         replay_free(r);
         return -1;
     }
-    b->profile = p;
     b->profiled = r;
     return 0;
 }

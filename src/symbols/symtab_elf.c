@@ -94,20 +94,28 @@ static bool is_first(const struct elf_tables *t, uint32_t i)
     return true;
 }
 
+/* Number of the first segment that holds the address; the number of segments: none does. */
+static uint32_t first_segment(const struct elf_tables *t, uint64_t address)
+{
+    uint32_t i = 0;
+    while (i < t->nr_segments && (t->segments[i].type != PT_LOAD ||
+                                  address - t->segments[i].vaddr >= segment_size(&t->segments[i])))
+        i++;
+    return i;
+}
+
 /* The part of a section's addresses that its segment alone holds. */
 static void find_segment(const struct elf_tables *t, uint64_t addr, uint64_t size,
                          struct section_use *ret)
 {
-    for (uint32_t i = 0; i < t->nr_segments; i++) {
-        const struct elf_phdr *p = &t->segments[i];
-        if (p->type != PT_LOAD || addr - p->vaddr >= segment_size(p))
-            continue;
-        uint64_t left = segment_size(p) - (addr - p->vaddr);
-        ret->from = addr;
-        ret->size = is_first(t, i) ? size < left ? size : left : 0;
-        ret->by_segment = p->offset - p->vaddr;
+    uint32_t i = first_segment(t, addr);
+    if (i == t->nr_segments)
         return;
-    }
+    const struct elf_phdr *p = &t->segments[i];
+    uint64_t left = segment_size(p) - (addr - p->vaddr);
+    ret->from = addr;
+    ret->size = is_first(t, i) ? size < left ? size : left : 0;
+    ret->by_segment = p->offset - p->vaddr;
 }
 
 static bool read_sections(struct source *src)
@@ -135,12 +143,9 @@ static uint64_t find_offset(const struct source *src, uint64_t value,
                             const struct section_use *section)
 {
     const struct elf_tables *t = src->runtime->tables;
-    for (uint32_t i = 0; i < t->nr_segments; i++) {
-        const struct elf_phdr *p = &t->segments[i];
-        if (p->type == PT_LOAD && value - p->vaddr < segment_size(p))
-            return value + p->offset - p->vaddr;
-    }
-    return value + section->to_offset;
+    uint32_t i = first_segment(t, value);
+    return value +
+           (i < t->nr_segments ? t->segments[i].offset - t->segments[i].vaddr : section->to_offset);
 }
 
 static inline uint64_t file_offset(const struct source *src, uint64_t value,
