@@ -4,6 +4,7 @@
  * files could not help, and what to do about each.
  */
 #include "output/doctor.h"
+#include "output/doctor_names.h"
 #include "output/output.h"
 
 #include <inttypes.h>
@@ -30,6 +31,7 @@ struct lua_count {
 struct tally {
     struct diagnosis *diagnosis;
     struct lua_count lua;
+    struct name_tally names;
     VEC(struct event_count) events;
     VEC(uint64_t) dso_frames; /* by dso id */
     uint64_t provenance[3];   /* user frames, by enum provenance */
@@ -128,6 +130,8 @@ static int take_sample(void *worker, const struct replay_sample *s, struct error
     }
     t->full_copies += s->sample->stack_size && s->sample->stack_dyn_size == s->sample->stack_size;
     count_lua(&t->lua, s);
+    if (!name_tally_take(&t->names, s))
+        return error_no_memory(err);
     for (size_t i = 0; i < s->nr_frames; i++)
         if (count_frame(t, &s->frames[i]) < 0)
             return error_no_memory(err);
@@ -163,6 +167,8 @@ static bool tally_add(struct tally *to, const struct tally *from)
     for (int i = 0; i < 3; i++)
         to->provenance[i] += from->provenance[i];
     add_lua(&to->lua, &from->lua);
+    if (!name_tally_add(&to->names, &from->names))
+        return false;
     to->jit_frames += from->jit_frames;
     to->unmapped_frames += from->unmapped_frames;
     to->full_copies += from->full_copies;
@@ -178,6 +184,7 @@ static void tally_free(void *worker)
     pthread_mutex_unlock(&d->lock);
     vec_free(&t->events);
     vec_free(&t->dso_frames);
+    name_tally_free(&t->names);
     free(t);
 }
 
@@ -530,12 +537,14 @@ int doctor_file(struct replay *r, struct text *out, struct error *err)
         put_stacks(&d);
         failed = put_stops(&d, err) < 0 || put_files(&d, err) < 0;
         put_session(&d);
+        d.failed |= !name_tally_print(&d.sum.names, replay_guests(r), out);
         put_advice(&d);
     }
     if (!failed && (d.failed || out->failed))
         failed = error_no_memory(err);
     vec_free(&d.sum.events);
     vec_free(&d.sum.dso_frames);
+    name_tally_free(&d.sum.names);
     vec_free(&d.advice);
     pthread_mutex_destroy(&d.lock);
     return failed ? -1 : 0;

@@ -209,6 +209,12 @@ const struct jit_function *session_jit_function(const struct session_place *p, u
     return jit_set_lookup(p->space->jit, pc, time, &span, &file);
 }
 
+size_t session_jit_functions(const struct session_place *p, uint64_t pc, uint64_t time,
+                             const struct jit_function **ret, size_t max)
+{
+    return jit_set_lookup_all(p->space->jit, pc, time, ret, max);
+}
+
 /* ---- memory ------------------------------------------------------------------------------ */
 
 /* Pages that must hold what the file holds: never writable, as far as is recorded. */

@@ -54,6 +54,9 @@ int jit_set_fork(struct jit_set *from, uint64_t time, struct jit_set **ret, stru
 
 const struct jit_function *jit_set_lookup(const struct jit_set *set, uint64_t pc, uint64_t time,
                                           struct jit_span *span, struct jit_file **file);
+/* The same of each file: up to `max`. How many. */
+size_t jit_set_lookup_all(const struct jit_set *set, uint64_t pc, uint64_t time,
+                          const struct jit_function **ret, size_t max);
 /* The function's own unwind rules; NULL and id 0: it has none. Any thread. */
 const struct cfi *jit_file_cfi(struct session *s, struct jit_file *file,
                                const struct jit_function *f, uint32_t *id);

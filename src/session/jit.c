@@ -370,20 +370,38 @@ int jit_on_mapping(struct session *s, struct process *p, const struct record_mma
 
 /* ---- asking: any thread -------------------------------------------------------------------- */
 
+static const struct jit_function *use_lookup(const struct jit_use *use, uint64_t pc, uint64_t time,
+                                             struct jit_span *span)
+{
+    bool late = use->until != UINT64_MAX && (time == 0 || time > use->until);
+    return jitcode_lookup_span(use->file->code, pc, late ? use->until : time, span);
+}
+
 const struct jit_function *jit_set_lookup(const struct jit_set *set, uint64_t pc, uint64_t time,
                                           struct jit_span *span, struct jit_file **file)
 {
     for (uint32_t i = 0; set && i < set->nr; i++) {
         const struct jit_use *use = &set->uses[i];
-        uint64_t at =
-            use->until != UINT64_MAX && (time == 0 || time > use->until) ? use->until : time;
-        const struct jit_function *f = jitcode_lookup_span(use->file->code, pc, at, span);
+        const struct jit_function *f = use_lookup(use, pc, time, span);
         if (f) {
             *file = use->file;
             return f;
         }
     }
     return NULL;
+}
+
+size_t jit_set_lookup_all(const struct jit_set *set, uint64_t pc, uint64_t time,
+                          const struct jit_function **ret, size_t max)
+{
+    struct jit_span span;
+    size_t nr = 0;
+    for (uint32_t i = 0; set && i < set->nr && nr < max; i++) {
+        const struct jit_function *f = use_lookup(&set->uses[i], pc, time, &span);
+        if (f)
+            ret[nr++] = f;
+    }
+    return nr;
 }
 
 /* ---- unwind rules of single functions ------------------------------------------------------ */

@@ -93,6 +93,9 @@ const struct mapping *session_guest_mapping(const struct session *s, uint64_t pc
  * the node binary): a name where the ELF has none. NULL: none. */
 const struct jit_function *session_jit_function(const struct session_place *p, uint64_t pc,
                                                 uint64_t time);
+/* What each jitdump and perf map of the place's process has there: up to `max`. How many. */
+size_t session_jit_functions(const struct session_place *p, uint64_t pc, uint64_t time,
+                             const struct jit_function **ret, size_t max);
 
 /* A jitdump or perf map that was loaded; index from 0. False: no more. */
 struct session_jit_file {

@@ -12,6 +12,7 @@ node's profiler.
 import collections
 import json
 import re
+import statistics
 import sys
 
 FRAME = re.compile(r'\t *[0-9a-f]+ (.*) \((\S*)\) \[js ?([^\]]*)\]$')
@@ -28,8 +29,10 @@ def of_node(path, only):
         profile = json.load(f)
     nodes = {n['id']: n['callFrame'] for n in profile['nodes']}
     times = collections.Counter()
-    for node, delta in zip(profile['samples'], profile['timeDeltas']):
-        times[node] += max(delta, 0)
+    deltas = [max(delta, 0) for delta in profile['timeDeltas']]
+    longest = 3 * statistics.median(deltas) # what is longer, others had the processor
+    for node, delta in zip(profile['samples'], deltas):
+        times[node] += min(delta, longest)
     got, names = collections.Counter(), {}
     for node, time in times.items():
         frame = nodes[node]

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Do memory, jitdump and perf map name the same functions? See doctor_names.h. */
+#include "output/doctor_names.h"
+#include "base/hash.h"
+#include "output/output.h"
+#include "session/registers.h"
+#include "unwind/arch.h"
+#include "unwind/v8/layout.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DIFFERENCES_SHOWN = 8 };
+
+/* ---- names as V8 writes them --------------------------------------------------------------- */
+
+const char *v8_name_function(const char *name)
+{
+    enum { CUT = 500 }; /* V8 keeps 512 bytes at most */
+    static const char *const kinds[] = {
+        "JS:", "LazyCompile:", "InterpretedFunction:", "Function:", "Eval:", "Script:"};
+    static const char tiers[] = "~^+*o'"; /* of interpreter to optimizer, and variants of these */
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        size_t size = strlen(kinds[i]);
+        if (strncmp(name, kinds[i], size) != 0)
+            continue;
+        const char *tier = name + size;
+        /* a letter is a tier only before another tier's mark */
+        while (*tier && strchr(tiers, *tier) && (*tier != 'o' || strchr("*+", tier[1])))
+            tier++;
+        return strlen(name) < CUT ? tier : NULL;
+    }
+    return NULL;
+}
+
+/* Is `part` the last part of `whole`, as "method" is of "Class.method", or all of it? */
+static bool is_last_part(const char *part, size_t nr_part, const char *whole, size_t nr_whole)
+{
+    if (nr_part > nr_whole || memcmp(whole + nr_whole - nr_part, part, nr_part) != 0)
+        return false;
+    char before = nr_part < nr_whole ? whole[nr_whole - nr_part - 1] : '.';
+    return before == '.' || before == ' ';
+}
+
+static bool is_wasm_of(const char *function, const struct guest_function *g)
+{
+    uint32_t index;
+    return sscanf(function, "wasmfn-%" SCNu32, &index) == 1 && g->index && index == g->index - 1;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t size = strlen(text), nr = strlen(end);
+    return size >= nr && strcmp(text + size - nr, end) == 0;
+}
+
+/* The file as V8 writes it: none for code that was evaluated, which memory tells by its evaluator.
+ */
+static const char *v8_file(const struct guest_function *g)
+{
+    bool own = g->file && !ends_with(g->file, ":<eval>") && strcmp(g->file, "<anonymous>") != 0;
+    return own ? g->file : "";
+}
+
+bool v8_name_is_of(const char *name, const struct guest_function *g)
+{
+    const char *function = v8_name_function(name);
+    struct text place = {0};
+    bool is = false;
+    if (!function)
+        return false;
+    if (g->language == FRAME_WASM)
+        return is_wasm_of(function, g);
+    size_t size = strlen(function), nr_name = g->name ? strlen(g->name) : 0;
+    for (int columns = 1; columns >= 0 && !is; columns--) { /* V8 tells them since Node 20 */
+        place.size = 0;
+        text_printf(&place, " %s:%" PRIu32, v8_file(g), g->line);
+        if (columns)
+            text_printf(&place, ":%" PRIu32, g->column);
+        if (place.failed || place.size > size ||
+            memcmp(function + size - place.size, place.at, place.size) != 0)
+            continue;
+        size_t rest = size - place.size;
+        is = rest == 0 || (nr_name && (is_last_part(function, rest, g->name, nr_name) ||
+                                       is_last_part(g->name, nr_name, function, rest)));
+    }
+    text_free(&place);
+    return is;
+}
+
+/* Both are V8's own words, of another tier perhaps. */
+static bool is_same(const char *a, const char *b)
+{
+    const char *x = v8_name_function(a), *y = v8_name_function(b);
+    return x && y && strcmp(x, y) == 0;
+}
+
+/* ---- counting ------------------------------------------------------------------------------ */
+
+void name_tally_free(struct name_tally *t)
+{
+    free(t->slots);
+    *t = (struct name_tally){0};
+}
+
+static struct told_names *find(struct name_tally *t, const struct told_names *what)
+{
+    uint64_t h =
+        hash_combine(hash_combine(what->function, (uintptr_t)what->dump), (uintptr_t)what->map);
+    for (size_t i = h & (t->cap - 1);; i = (i + 1) & (t->cap - 1)) {
+        struct told_names *s = &t->slots[i];
+        if (!s->frames ||
+            (s->function == what->function && s->dump == what->dump && s->map == what->map))
+            return s;
+    }
+}
+
+static bool grow(struct name_tally *t)
+{
+    struct name_tally to = {.cap = t->cap ? 2 * t->cap : 1024};
+    to.slots = calloc(to.cap, sizeof(*to.slots));
+    if (!to.slots)
+        return false;
+    for (size_t i = 0; i < t->cap; i++) {
+        if (t->slots[i].frames)
+            *find(&to, &t->slots[i]) = t->slots[i];
+    }
+    to.nr = t->nr;
+    free(t->slots);
+    *t = to;
+    return true;
+}
+
+static bool count(struct name_tally *t, const struct told_names *what)
+{
+    if (2 * t->nr >= t->cap && !grow(t))
+        return false;
+    struct told_names *s = find(t, what);
+    uint64_t frames = s->frames + what->frames;
+    t->nr += !s->frames;
+    *s = *what;
+    s->frames = frames;
+    return true;
+}
+
+bool name_tally_add(struct name_tally *to, const struct name_tally *from)
+{
+    for (size_t i = 0; i < from->cap; i++) {
+        if (from->slots[i].frames && !count(to, &from->slots[i]))
+            return false;
+    }
+    return true;
+}
+
+/* What jitdump and perf map say of the function whose code, or whose bytecode, is at `address`. */
+static void look_up(const struct replay_sample *s, uint64_t address, struct told_names *ret)
+{
+    enum { MAX = 16 };
+    const struct jit_function *found[MAX];
+    size_t nr = session_jit_functions(s->place, address, s->sample->time, found, MAX);
+    for (size_t i = 0; i < nr; i++) {
+        const struct jit_function **to = found[i]->from_map ? &ret->map : &ret->dump;
+        if (!*to && v8_name_function(found[i]->name))
+            *to = found[i];
+    }
+}
+
+/* The first bytecode of the interpreted function whose frame this is; 0: that cannot be read. Maps
+ * list it by that, since all run the same machine code. */
+static uint64_t first_bytecode(const struct replay_sample *s, const struct frame *f)
+{
+    const struct v8_layout *l = session_v8(s->place);
+    struct registers regs = {0};
+    enum provenance provenance = PROVENANCE_EXACT;
+    uint64_t bytecode;
+    if (!l || !f->cfa || !s->sample->stack || s->sample->user_abi != PERF_SAMPLE_REGS_ABI_64)
+        return 0;
+    sample_registers(s->sample, &regs);
+    struct memory m = sample_memory(s->sample, regs.value[DWARF_RSP]);
+    uint64_t at = f->cfa - 16 + (uint64_t)(int64_t)l->fp_bytecode_array;
+    if (!memory_read_u64(&m, at, &bytecode, &provenance) || (bytecode & 3) != 1)
+        return 0;
+    return bytecode - 1 + (uint64_t)l->bytecode_data;
+}
+
+/* One frame of the machine: `first` to `last` of the functions in it, of which the last is the
+ * one whose code it is. */
+static bool take_frame(struct name_tally *t, const struct replay_sample *s,
+                       const struct frame *first, const struct frame *last)
+{
+    struct told_names told = {.frames = 1, .function = frame_is_guest(last) ? last->function : 0};
+    look_up(s, frame_lookup_pc(first), &told);
+    if (!told.dump && !told.map && first->tier == TIER_INTERP) {
+        uint64_t bytecode = first_bytecode(s, first);
+        if (bytecode)
+            look_up(s, bytecode, &told);
+    }
+    return (!told.function && !told.dump && !told.map) || count(t, &told);
+}
+
+bool name_tally_take(struct name_tally *t, const struct replay_sample *s)
+{
+    for (size_t i = 0; i < s->nr_frames; i++) {
+        const struct frame *f = &s->frames[i];
+        if (f->kind != FRAME_JS && f->kind != FRAME_WASM && f->kind != FRAME_JIT)
+            continue;
+        while (s->frames[i].flags & FRAME_INLINED && i + 1 < s->nr_frames &&
+               s->frames[i + 1].kind == f->kind)
+            i++;
+        if (!take_frame(t, s, f, &s->frames[i]))
+            return false;
+    }
+    return true;
+}
+
+/* ---- saying -------------------------------------------------------------------------------- */
+
+enum pair { MEMORY_DUMP, MEMORY_MAP, DUMP_MAP, NR_PAIRS };
+enum source { MEMORY, DUMP, MAP, NR_SOURCES };
+
+struct difference {
+    char *text;
+    uint64_t frames;
+};
+
+struct agreement {
+    uint64_t agree[NR_PAIRS], differ[NR_PAIRS];
+    uint64_t alone[NR_SOURCES];
+    VEC(struct difference) differences;
+    bool failed;
+};
+
+static void judge(struct agreement *a, enum pair pair, bool both, bool same, uint64_t frames)
+{
+    if (both)
+        *(same ? &a->agree[pair] : &a->differ[pair]) += frames;
+}
+
+/* The same words may stand for several functions: their frames are summed up. */
+static void note_difference(struct agreement *a, const struct told_names *t,
+                            const struct guest_function *g)
+{
+    struct text what = {0};
+    if (t->function) {
+        text_string(&what, "memory: ");
+        guest_symbol(&what, g);
+    }
+    if (t->dump)
+        text_printf(&what, "%sjitdump: %s", what.size ? " | " : "", t->dump->name);
+    if (t->map)
+        text_printf(&what, "%sperf map: %s", what.size ? " | " : "", t->map->name);
+    text_char(&what, 0);
+    if (what.failed || !vec_push(&a->differences, ((struct difference){what.at, t->frames}))) {
+        a->failed = true;
+        text_free(&what);
+    }
+}
+
+static void judge_told(struct agreement *a, const struct told_names *t, const struct guests *guests)
+{
+    struct guest_function g;
+    const char *dump = t->dump ? t->dump->name : NULL, *map = t->map ? t->map->name : NULL;
+    bool memory =
+        t->function && guest_get(guests, t->function, UINT64_MAX, &g) && g.kind != GUEST_UNKNOWN;
+    bool of_dump = memory && dump && v8_name_is_of(dump, &g);
+    bool of_map = memory && map && v8_name_is_of(map, &g);
+    bool same = dump && map && is_same(dump, map);
+    judge(a, MEMORY_DUMP, memory && dump, of_dump, t->frames);
+    judge(a, MEMORY_MAP, memory && map, of_map, t->frames);
+    judge(a, DUMP_MAP, dump && map, same, t->frames);
+    if (memory + !!dump + !!map == 1)
+        a->alone[memory ? MEMORY : dump ? DUMP : MAP] += t->frames;
+    struct told_names said = *t;
+    said.function = memory ? t->function : 0;
+    if ((memory && dump && !of_dump) || (memory && map && !of_map) || (dump && map && !same))
+        note_difference(a, &said, &g);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(((const struct difference *)a)->text, ((const struct difference *)b)->text);
+}
+
+static int by_frames(const void *a, const void *b)
+{
+    const struct difference *x = a, *y = b;
+    if (x->frames != y->frames)
+        return x->frames < y->frames ? 1 : -1;
+    return strcmp(x->text, y->text);
+}
+
+static void sum_differences(struct agreement *a)
+{
+    size_t nr = 0;
+    if (!a->differences.nr)
+        return;
+    qsort(a->differences.at, a->differences.nr, sizeof(*a->differences.at), by_text);
+    vec_foreach (d, &a->differences) {
+        if (nr && strcmp(a->differences.at[nr - 1].text, d->text) == 0) {
+            a->differences.at[nr - 1].frames += d->frames;
+            free(d->text);
+            continue;
+        }
+        a->differences.at[nr++] = *d;
+    }
+    a->differences.nr = nr;
+    qsort(a->differences.at, nr, sizeof(*a->differences.at), by_frames);
+}
+
+static void put_agreement(struct agreement *a, struct text *out)
+{
+    static const char *const pairs[] = {"memory and jitdump", "memory and perf map",
+                                        "jitdump and perf map"};
+    text_string(out, "\nNames of JavaScript and WebAssembly functions, by frames that\n");
+    for (int i = 0; i < NR_PAIRS; i++)
+        if (a->agree[i] || a->differ[i])
+            text_printf(out, "  %-21s both name: %" PRIu64 " agree, %" PRIu64 " differ\n", pairs[i],
+                        a->agree[i], a->differ[i]);
+    text_printf(out,
+                "  one source alone names: memory %" PRIu64 ", jitdump %" PRIu64
+                ", perf map %" PRIu64 "\n",
+                a->alone[MEMORY], a->alone[DUMP], a->alone[MAP]);
+    for (size_t i = 0; i < a->differences.nr && i < DIFFERENCES_SHOWN; i++) {
+        text_printf(out, "  %10" PRIu64 "  ", a->differences.at[i].frames);
+        text_symbol(out, a->differences.at[i].text);
+        text_char(out, '\n');
+    }
+    if (a->differences.nr > DIFFERENCES_SHOWN)
+        text_printf(out, "  and %zu more\n", a->differences.nr - DIFFERENCES_SHOWN);
+}
+
+bool name_tally_print(const struct name_tally *t, const struct guests *guests, struct text *out)
+{
+    struct agreement a = {0};
+    uint64_t files = 0;
+    for (size_t i = 0; i < t->cap; i++) {
+        const struct told_names *told = &t->slots[i];
+        if (!told->frames)
+            continue;
+        files += told->dump || told->map;
+        judge_told(&a, told, guests);
+    }
+    sum_differences(&a);
+    if (files)
+        put_agreement(&a, out);
+    vec_foreach (d, &a.differences)
+        free(d->text);
+    vec_free(&a.differences);
+    return !a.failed;
+}
