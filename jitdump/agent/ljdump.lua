@@ -8,12 +8,15 @@
 --
 -- dir=PATH  where the file goes; else $JITDUMPDIR, else the current folder, else /tmp
 -- mapped    ask perf inject to map the unwinding information, too (see ljperf-ljdump(1))
+-- alone     no helper VM, however much is compiled
 -- quiet     no word on standard error
 --
 -- Every trace gets a LOAD with its machine code, one line, and CFI; and a record of our own with
 -- its snapshots, from which ljperf tells the Lua functions that are inlined at an address. What the
 -- records hold: docs/ljdump.md. This side copies memory and decodes next to nothing: an event
--- handler is interpreted, so each operation in it costs the program some 50 ns.
+-- handler is interpreted, so each operation in it costs the program some 50 ns. A program that goes
+-- on compiling gets a helper after a while: this module once more, in a VM of its own beside the
+-- program's, where it is compiled.
 --
 -- LuaJIT tells a Lua program neither a trace's frame size nor its snapshots, so they are read from
 -- the VM's own memory. Nothing is believed that was not compared with what jit.util says of the
@@ -25,18 +28,24 @@ local M = {}
 local type, tonumber, tostring, pcall, error, pairs = type, tonumber, tostring, pcall, error, pairs
 local find, byte, char, match, sub = string.find, string.byte, string.char, string.match, string.sub
 local format, concat, floor = string.format, table.concat, math.floor
-local getenv, stderr, registry = os.getenv, io.stderr, debug.getregistry
+local getenv, stderr, registry, debug_info = os.getenv, io.stderr, debug.getregistry, debug.getinfo
 
 local RECORD = { LOAD = 0, DEBUG = 2, UNWIND = 4, LAYOUT = 0x4c4a00, FUNCTION = 0x4c4a01, TRACE = 0x4c4a02, STUBS = 0x4c4a03, FLUSH = 0x4c4a04 }
 local REF_BASE = 0x8000        -- lj_ir.h REF_BIAS: constants are numbered below
 local HIGH = 4294967296
 local WINDOW = 0x40000         -- how much of the file is mapped at once
 local CHUNKNAME_MAX = 1000     -- bytes of a chunkname that are written
-local CACHE_MAX = 20000        -- functions and names remembered before all are forgotten
+local CACHE_MAX = 20000        -- names and addresses remembered before all are forgotten
+local FUNCTIONS_MAX = 4000     -- and functions, which cost the garbage collector more
+local HELPER_AFTER = 1000     -- traces, before a VM for the agent's own work is worth its beginning
+local STOP, FLUSH, CLOSE, PATH = 1, 2, 3, 4 -- what the helper is asked for
 
 local ffi, C, util, cast, copy, ffi_string, u8p, u32p
 local vm        -- layout of this VM's objects, see discover()
 local out       -- the open file
+local helper    -- the VM that writes it, when this one does not any more
+local helper_name
+local role      -- "helper" in that VM
 local said = false
 
 local function say(quiet, ...)
@@ -62,8 +71,20 @@ local function declare()
     long ljdump_write(int, const void *, size_t) __asm__("write");
     long ljdump_read(int, void *, size_t) __asm__("read");
     int ljdump_pid(void) __asm__("getpid");
+    size_t ljdump_span(const char *, const char *) __asm__("strcspn");
     long ljdump_syscall(long) __asm__("syscall");
     int ljdump_clock(int, struct ljdump_time *) __asm__("clock_gettime");
+
+    void *ljdump_vm_open(void) __asm__("luaL_newstate");
+    void ljdump_vm_libraries(void *) __asm__("luaL_openlibs");
+    int ljdump_vm_load(void *, const char *) __asm__("luaL_loadfile");
+    void ljdump_vm_string(void *, const char *, size_t) __asm__("lua_pushlstring");
+    void ljdump_vm_value(void *, int) __asm__("lua_pushvalue");
+    int ljdump_vm_call(void *, int, int, int) __asm__("lua_pcall");
+    const char *ljdump_vm_text(void *, int, size_t *) __asm__("lua_tolstring");
+    void ljdump_vm_top(void *, int) __asm__("lua_settop");
+    void ljdump_vm_close(void *) __asm__("lua_close");
+    struct ljdump_request { uint32_t what, trace; };
 
     struct __attribute__((packed)) ljdump_function {
       uint32_t id, size; uint64_t time;
@@ -87,6 +108,13 @@ local function declare()
   ]]
 end
 
+local function libraries_load()
+  ffi, util = require("ffi"), require("jit.util")
+  C, cast, copy, ffi_string = ffi.C, ffi.cast, ffi.copy, ffi.string
+  u8p, u32p = ffi.typeof("uint8_t *"), ffi.typeof("uint32_t *")
+  if not pcall(ffi.typeof, "struct ljdump_request") then declare() end -- its last
+end
+
 -- ---- the file -------------------------------------------------------------------------------
 
 -- The file is mapped, shared, a window at a time: no system call a trace, and what was written
@@ -96,22 +124,28 @@ end
 -- It is opened anew each time, as a program that becomes a daemon closes what it does not know, and
 -- the number then is another file's.
 
-local function with_file(action)
+local function with_file(action, from, size)
   local fd = C.ljdump_open(out.path, 0x80002, 0) -- O_RDWR O_CLOEXEC
   if fd < 0 then error("the dump is not there any more", 0) end
-  local ok, why = pcall(action, fd)
+  local failed, result = action(fd, from, size)
   C.ljdump_close(fd)
-  if not ok then error(why, 0) end
+  if failed then error(failed, 0) end
+  return result
+end
+
+local function file_map(fd, page, size)
+  if C.ljdump_reserve(fd, page, size) ~= 0 then return "no room for the dump" end
+  return nil, C.ljdump_map(nil, size, 3, 0x8001, fd, page) -- and its pages made: a fault each costs more
+end
+
+local function file_cut(fd, size)
+  C.ljdump_truncate(fd, size)
 end
 
 local function window_move(need)
   local page = out.at - out.at % 4096
   local size = need + 8192 > WINDOW and need + 12288 - need % 4096 or WINDOW
-  local map
-  with_file(function(fd)
-    if C.ljdump_reserve(fd, page, size) ~= 0 then error("no room for the dump", 0) end
-    map = C.ljdump_map(nil, size, 3, 0x8001, fd, page) -- and its pages made: a fault each costs more
-  end)
+  local map = with_file(file_map, page, size)
   if cast("intptr_t", map) == -1 then error("the dump cannot be mapped", 0) end
   if out.map then C.ljdump_unmap(out.map, out.map_size) end
   out.map, out.map_size, out.base, out.limit = map, size, page, page + size - 16 -- always room for a FLUSH
@@ -179,10 +213,17 @@ local function forked()
   return C.ljdump_pid() ~= out.pid
 end
 
+-- What the file's state is beside its place; the heads' constant parts that depend on the process.
+local function out_create(pid, options)
+  local time = ffi.new("struct ljdump_time")
+  out = { time = time, time32 = cast(u32p, time), pid = pid, options = options, functions = {}, cached = 0, stubs = 0, index = 0, at = 0, limit = 0 }
+  out.tid = tonumber(C.ljdump_syscall(186))
+  vm.head.pid, vm.head.tid, vm.head.mapped = pid, out.tid, options.mapped and vm.head.data or 0
+end
+
 local function file_begin(options)
   local pid = C.ljdump_pid()
-  local time = ffi.new("struct ljdump_time")
-  out = { time = time, time32 = cast(u32p, time), pid = pid, options = options, functions = {}, cached = 0, stubs = 0, index = 0 }
+  out_create(pid, options)
   local dirs = { options.dir or getenv("JITDUMPDIR") or ".", "/tmp" }
   if not file_create(dirs[1], pid) and (options.dir or not file_create(dirs[2], pid)) then
     error(format("no file can be made and mapped executable in %s", options.dir or concat(dirs, " or ")), 0)
@@ -191,17 +232,19 @@ local function file_begin(options)
   h[0], h[1], h[2], h[3], h[4], h[5] = 0x4A695444, 1, 40, 62, 0, pid
   cast("uint64_t *", h)[3] = now()
   out.at = 40
-  out.tid = tonumber(C.ljdump_syscall(186))
-  vm.head.pid, vm.head.tid, vm.head.mapped = pid, out.tid, options.mapped and vm.head.data or 0
   fork_watch()
+end
+
+local function file_release()
+  if out.map then C.ljdump_unmap(out.map, out.map_size) end
+  if out.watch then C.ljdump_unmap(out.watch, 4096) end
+  out.map, out.watch = nil, nil
 end
 
 -- Of the records' end; the child of a fork only lets go.
 local function file_end()
-  if out.map then C.ljdump_unmap(out.map, out.map_size) end
-  if out.watch then C.ljdump_unmap(out.watch, 4096) end
-  out.map = nil
-  if out.pid == C.ljdump_pid() then with_file(function(fd) C.ljdump_truncate(fd, out.at) end) end
+  file_release()
+  if out.pid == C.ljdump_pid() then with_file(file_cut, out.at) end
 end
 
 -- ---- reading the VM -------------------------------------------------------------------------
@@ -233,8 +276,27 @@ local function number_at(bytes, offset, size)
   return v
 end
 
-local function address_of(object)
+local function address_told(object)
   return tonumber(match(tostring(object), "0x%x+"))
+end
+
+-- The same in a few operations: an object's address stands in what refers to it, here a table's array.
+local box, box_slot, box_high = { false }, nil, 0
+local function address_of(object)
+  if not box_slot then return address_told(object) end
+  box[1] = object
+  return box_slot[0] + box_slot[1] % 0x8000 * box_high
+end
+
+-- Where that array stands: the field never moved; it is tried with what is known.
+local function find_box(m)
+  local array = number_at(read_safely(address_told(box), 24), m.pointer == 8 and 16 or 8, m.pointer)
+  box[1] = find_box
+  local slot = array % 8 == 0 and read_safely(array + 8, 8)
+  local high = m.pointer == 8 and HIGH or 0
+  if slot and number_at(slot, 0, 4) + number_at(slot, 4, 4) % 0x8000 * high == address_told(find_box) then
+    box_slot, box_high = cast(u32p, array + 8), high
+  end
 end
 
 -- Offsets inside objects, by mode; these never changed (LuaJIT 2.0 to 2026). What did change,
@@ -300,8 +362,10 @@ local function find_builtins(m)
 end
 
 -- The array of traces: the pointer in the VM's state that leads to trace `tr`, whose code is known.
+-- Beside it stands that of the exit stubs' groups, which a helper has to read itself.
 local function find_traces(m, tr)
   local code, address = util.tracemc(tr)
+  local stub = util.traceexitstub(0)
   local g = number_at(read_safely(address_of(coroutine.create(find_traces)), 0x18), m.l_g, m.pointer)
   local state = code and g % 8 == 0 and read_safely(g, 0xf08) or ""
   for at = 0x200, #state - 16, 8 do
@@ -312,6 +376,9 @@ local function find_traces(m, tr)
     local bytes = t and t > 0 and t % 8 == 0 and read_safely(t, m.t_size)
     if bytes and byte(bytes, m.gct + 1) == 9 and number_at(bytes, m.t_mcode, 8) == address and
         number_at(bytes, m.t_szmcode, 4) == #code and number_at(bytes, m.t_traceno, 2) == tr then
+      for behind = 0x200, #state - 128, 8 do
+        if stub and stub > 0 and number_at(state, behind, 8) == stub then m.stubs_at = g + behind end
+      end
       return g + at, bytes
     end
   end
@@ -395,7 +462,7 @@ local function write_proto(proto, at, print)
   local f = { chunk = chunk, bytecode = proto + vm.p_bc, last = sizebc - 2, first = first, width = width, name = vm.names[print], print = print,
     at = at + vm.p_chunk, lineinfo = cast(width < 2 and u8p or width == 2 and "uint16_t *" or u32p, lineinfo) }
   write_function(f.bytecode, sizebc, first, lines, width, f.lineinfo, f.name or "", chunk)
-  if out.cached > CACHE_MAX then out.functions, out.cached = {}, 0 end
+  if out.cached > FUNCTIONS_MAX then out.functions, out.cached = {}, 0 end
   if whole <= CHUNKNAME_MAX then out.functions[proto], out.cached = f, out.cached + 1 end
   return f
 end
@@ -485,6 +552,11 @@ local function stored_name(pt, bc, list, at, method)
   return from == at + 1 and name or nil
 end
 
+local function name_keep(print, name)
+  if vm.nr_names >= CACHE_MAX then vm.names, vm.nr_names = {}, 0 end
+  vm.names[print], vm.nr_names = name, vm.nr_names + 1
+end
+
 local function name_children(pt)
   local proto = address_of(pt)
   if cast(u8p, proto + vm.p_flags)[0] % 2 == 0 then return end -- no PROTO_CHILD
@@ -501,8 +573,8 @@ local function name_children(pt)
       local method = cast(u8p, child + vm.p_params)[0] > 0 and var ~= 0 and ffi_string(cast(u8p, var), 5) == "self\0"
       local name = stored_name(pt, bc, list, pc, method)
       if type(name) == "string" then
-        if vm.nr_names >= CACHE_MAX then vm.names, vm.nr_names = {}, 0 end
-        vm.names[ffi_string(cast(u8p, child + vm.p_chunk), vm.p_print)], vm.nr_names = name, vm.nr_names + 1
+        local keep = helper and helper_name or name_keep
+        keep(ffi_string(cast(u8p, child + vm.p_chunk), vm.p_print), name)
       end
     end
     at = find(s, vm.fnew, at + 1, true)
@@ -532,10 +604,9 @@ end
 local function head_end(code, size, tr, grown, root)
   if root == 0 and grown <= 128 and cast(u32p, code)[0] == 0xc48348 + (256 - grown) * 0x1000000 then return 4 end
   local s = ffi_string(code, size < 96 and size or 96)
-  local store, at = vm.pointer == 8 and "\65\199\134" or "\199\4\37", 0
-  repeat
-    at = find(s, store, at + 1, true)
-  until not at or (at + 10 <= #s and number_at(s, at + #store + 3, 4) == tr)
+  local store = vm.pointer == 8 and "\65\199\134" or "\199\4\37"
+  local at = find(s, store, 1, true)
+  while at and not (at + 10 <= #s and cast(u32p, code + (at + #store + 3))[0] == tr) do at = find(s, store, at + 1, true) end
   return at and at - 1 or 0
 end
 
@@ -583,11 +654,17 @@ local function write_load(address, size, name)
   out.at, out.index = out.at + whole, out.index + 1
 end
 
+local function stub_address(group)
+  if role ~= "helper" then return util.traceexitstub(group * 32) end
+  local at = cast(u32p, vm.stubs_at + group * 8)
+  return at[0] + at[1] * HIGH
+end
+
 -- Exit stubs are shared, in groups of 32: 4 bytes each; their common tail differs in size and is left out.
 local function write_stubs(nr)
   while out.stubs * 32 < nr and out.stubs < 16 do
-    local address = util.traceexitstub(out.stubs * 32)
-    if not address then return end
+    local address = stub_address(out.stubs)
+    if not address or address == 0 then return end
     local p = cast(u32p, room(32))
     p[4], p[5], p[6], p[7] = out.stubs * 32, 32, address % HIGH, floor(address / HIGH)
     p[0], p[1] = RECORD.STUBS, 32
@@ -651,8 +728,20 @@ local function write_constants(s, kind)
   end
 end
 
--- A function that takes a trace's first bytes apart: one call for all fields, as each operation on
--- foreign memory costs as much as that.
+-- Compiled, a load is a load.
+local function make_loads(fields)
+  local loads = {}
+  for i = 1, #fields do
+    local at, size = fields[i][2], fields[i][3]
+    local low, high = format("cast(u%d, t + %d)[0]", size == 2 and 16 or 32, at), format(" + cast(u16, t + %d)[0] * 4294967296", at + 4)
+    loads[i] = low .. (size == 6 and high or "")
+  end
+  return loadstring("local cast, u16, u32 = ... return function(t) return " .. concat(loads, ", ") .. " end", "=ljdump")(cast,
+    ffi.typeof("uint16_t *"), u32p)
+end
+
+-- A function that takes a trace's first bytes apart: interpreted, one call for all fields, as each
+-- operation on foreign memory costs as much as that.
 local function make_fields(m)
   local fields = { { "nk", m.t_nk, 4 }, { "ir", m.t_ir, 4 }, { "snap", m.t_snap, 4 }, { "map", m.t_map, 4 }, { "nmap", m.t_nmap, m.nmap_size },
     { "nsnap", m.t_nsnap, 2 }, { "pt", m.t_startpt, m.pointer == 8 and 6 or 4 }, { "pc", m.t_startpc, m.pointer == 8 and 6 or 4 },
@@ -668,6 +757,7 @@ local function make_fields(m)
     sums[i] = concat(sum, " + ")
     first, last = at < first and at or first, at + size - 1 > last and at + size - 1 or last
   end
+  if role == "helper" then return make_loads(fields) end
   local names = {}
   for i = first, last do names[#names + 1] = bytes[i] or "_" end
   local f = loadstring(format("local byte = ... return function(s) local %s = byte(s, %d, %d) return %s end", concat(names, ", "), first + 1,
@@ -676,11 +766,14 @@ local function make_fields(m)
   return f
 end
 
+local CONTROL = ""
+for i = 1, 31 do CONTROL = CONTROL .. char(i) end
+
 local function file_of(chunk)
   local first = byte(chunk, 1)
   if first == 64 or first == 61 then return sub(chunk, 2) end -- @ =
-  local line = match(chunk, "^[^%c]*")
-  return '[string "' .. (#line == #chunk and #line <= 48 and line or sub(line, 1, 45) .. "...") .. '"]'
+  local size = tonumber(C.ljdump_span(chunk, CONTROL))
+  return '[string "' .. (size == #chunk and size <= 48 and chunk or sub(chunk, 1, size < 45 and size or 45) .. "...") .. '"]'
 end
 
 -- What is said of a start function in every trace: its label, and the file as a field of 64 bytes.
@@ -699,23 +792,9 @@ local function entry_spadjust(t, base)
   return parent and cast("uint16_t *", parent + vm.t_spadjust)[0]
 end
 
--- Trace `tr`, whose object stands at `t`: our own record is that object as it is, then come those
--- that perf knows.
-local function trace_write(tr, t)
-  local nk, ir, snap, map, nmap, nsnap, pt, pc, size, mcode, loop, spadjust, number, root = vm.fields(ffi_string(t, vm.t_size))
-  if number ~= tr then return end
-  local constants = (REF_BASE - nk) * 8
-  -- The object is one block: head, constants and instructions, snapshots, their map.
-  local before_snap = (snap - ir - nk * 8) % HIGH
-  local object = vm.t_size + before_snap + (map - snap) % HIGH + nmap * 4
-  if object > 0x200000 or before_snap < constants then return end
-  write_stubs(nsnap)
-  local start = function_of(pt)
-  if constants > 0 then
-    local s = ffi_string(t + vm.t_size, constants)
-    write_constants(s, 7)
-    write_constants(s, 8)
-  end
+-- The records of trace `tr`, whose object of `object` bytes stands at `t`, after what they refer to. A
+-- function of its own: one with loops in it is never compiled from its head.
+local function record_write(tr, t, start, constants, object, spadjust, root, pc, size, mcode, loop)
   if not start.label then describe(start) end
   local before = 0
   if root ~= 0 and spadjust > 0 then before = entry_spadjust(t, vm.t_size + constants) or spadjust end
@@ -750,6 +829,26 @@ local function trace_write(tr, t)
   out.at, out.index = out.at + 24 + object + fixed + rest, out.index + 1
 end
 
+-- Trace `tr`, whose object stands at `t`: our own record is that object as it is, then come those
+-- that perf knows.
+local function trace_write(tr, t)
+  local nk, ir, snap, map, nmap, nsnap, pt, pc, size, mcode, loop, spadjust, number, root = vm.fields(role == "helper" and t or ffi_string(t, vm.t_size))
+  if number ~= tr then return end
+  local constants = (REF_BASE - nk) * 8
+  -- The object is one block: head, constants and instructions, snapshots, their map.
+  local before_snap = (snap - ir - nk * 8) % HIGH
+  local object = vm.t_size + before_snap + (map - snap) % HIGH + nmap * 4
+  if object > 0x200000 or before_snap < constants then return end
+  write_stubs(nsnap)
+  local start = function_of(pt)
+  if constants > 0 then
+    local s = ffi_string(t + vm.t_size, constants)
+    write_constants(s, 7)
+    write_constants(s, 8)
+  end
+  record_write(tr, t, start, constants, object, spadjust, root, pc, size, mcode, loop)
+end
+
 local function write_layout(m)
   local p, at = cast(u32p, room(16 + 4 * 32)), 4
   local list = { m.pointer, m.t_size, m.t_ir, m.t_nk, m.t_nsnap, m.t_snap, m.t_map, m.t_nmap, m.nmap_size, m.t_startpt, m.t_startpc, m.t_spadjust,
@@ -760,14 +859,19 @@ local function write_layout(m)
   out.at = out.at + 16 + 4 * #list
 end
 
+local function traces_open(m)
+  m.traces = cast(m.pointer == 8 and "uint8_t ***" or "uint32_t **", m.traces_at)
+  m.size = cast(u32p, m.traces_at + 12)
+  m.fields = make_fields(m)
+end
+
 local function discover(tr)
   local traces, bytes = find_traces(vm, tr)
   local known = traces and find_snapshots(vm, bytes)
   probe_end()
   if not known then error("this LuaJIT lays traces out in a way that is not known", 0) end
-  vm.traces = cast(vm.pointer == 8 and "uint8_t ***" or "uint32_t **", traces)
-  vm.size = cast(u32p, traces + 12)
-  vm.fields = make_fields(vm)
+  vm.traces_at = traces
+  traces_open(vm)
 end
 
 -- All there are: at the start, and in the child of a fork, whose file is another.
@@ -827,12 +931,6 @@ local function on_flush()
   write_flush()
 end
 
--- ---- events ---------------------------------------------------------------------------------
-
--- LuaJIT keeps one handler an event: what was attached before, or will be later, is called by ours.
-local handlers = {}
-local attach
-
 -- What was loaded ends: code that is not told any more may take its place.
 local function finish()
   out.closed = true
@@ -840,16 +938,145 @@ local function finish()
   file_end()
 end
 
+-- ---- the helper -----------------------------------------------------------------------------
+
+-- Numbers, strings, truths and tables of these as Lua's text; what else there is stays here.
+local function literal(value)
+  if type(value) == "number" then return format("%.17g", value) end
+  if type(value) == "string" then return format("%q", value) end
+  if type(value) == "boolean" then return tostring(value) end
+  if type(value) ~= "table" then return nil end
+  local list = {}
+  for k, v in pairs(value) do
+    local text = literal(v)
+    if text then list[#list + 1] = format("[%s]=%s", literal(k), text) end
+  end
+  return "{" .. concat(list, ",") .. "}"
+end
+
+local function helper_failure(state)
+  local text = C.ljdump_vm_text(state, -1, nil)
+  local why = text ~= nil and ffi_string(text) or "the helper failed"
+  C.ljdump_vm_top(state, 2)
+  return why
+end
+
+-- A VM beside the program's, in which this module is compiled; it goes on with the file. Where there
+-- is none (the host does not export Lua's functions, no memory), everything stays as it is.
+local function helper_open()
+  local source = match(debug_info(helper_open, "S").source, "^@(.*)")
+  local state = source and C.ljdump_vm_open() or nil
+  if state == nil then return end
+  local request = ffi.new("struct ljdump_request")
+  local known = { request = tonumber(cast("intptr_t", cast("void *", request))), marker = tonumber(cast("intptr_t", out.marker)), path = out.path, at = out.at,
+    pid = out.pid, options = out.options, index = out.index, stubs = out.stubs, layout = out.layout, flushed = out.flushed, source = source }
+  local layout = {}
+  for k, v in pairs(vm) do layout[k] = k ~= "objects" and v or nil end
+  local text = "return " .. literal({ out = known, vm = layout })
+  C.ljdump_vm_libraries(state)
+  local ok = C.ljdump_vm_load(state, source) == 0
+  if ok then
+    C.ljdump_vm_string(state, "helper", 6)
+    C.ljdump_vm_string(state, text, #text)
+    ok = C.ljdump_vm_call(state, 2, 2, 0) == 0
+  end
+  if not ok then return C.ljdump_vm_close(state) end
+  file_release()
+  helper = { state = state, request = request }
+  out.functions, vm.names, vm.objects = {}, {}, {}
+end
+
+local function helper_ask(what, trace)
+  local request, state = helper.request, helper.state
+  request.what, request.trace = what, trace
+  C.ljdump_vm_value(state, 1)
+  if C.ljdump_vm_call(state, 0, 0, 0) ~= 0 then error(helper_failure(state), 0) end
+end
+
+local function helper_path()
+  local state = helper.state
+  helper.request.what = PATH
+  C.ljdump_vm_value(state, 1)
+  local path = C.ljdump_vm_call(state, 0, 1, 0) == 0 and ffi_string(C.ljdump_vm_text(state, -1, nil)) or nil
+  C.ljdump_vm_top(state, 2)
+  return path
+end
+
+function helper_name(print, name)
+  local state = helper.state
+  C.ljdump_vm_value(state, 2)
+  C.ljdump_vm_string(state, print, #print)
+  C.ljdump_vm_string(state, name, #name)
+  if C.ljdump_vm_call(state, 2, 0, 0) ~= 0 then error(helper_failure(state), 0) end
+end
+
+-- In the helper: takes over what helper_open() gave; a function that serves, and one for names. Its
+-- own traces are told by another instance of this module, as any VM's.
+local function helper_main(text)
+  role = "helper"
+  local given = loadstring(text)()
+  libraries_load()
+  vm = given.vm
+  vm.objects, vm.nr_objects = {}, 0
+  heads_create(vm)
+  local known = given.out
+  out_create(known.pid, known.options)
+  for k, v in pairs(known) do out[k] = v end
+  out.marker = cast("void *", known.marker)
+  fork_watch()
+  traces_open(vm)
+  room(4096)
+  local request = cast("struct ljdump_request *", known.request)
+  require("jit.opt").start("maxrecord=20000", "maxirconst=4000", "maxsnap=2000") -- one long way, and seldom another
+  collectgarbage("setpause", 400) -- its few megabytes
+  local dir = known.options.dir
+  loadfile(known.source)("jit.ljdump").start("quiet", "alone", dir and "dir=" .. dir)
+  return function()
+    local what = request.what
+    if what == STOP then on_stop(request.trace)
+    elseif what == FLUSH then on_flush()
+    elseif what == CLOSE then finish() end
+    return out.path
+  end, name_keep
+end
+
+-- ---- events ---------------------------------------------------------------------------------
+
+-- LuaJIT keeps one handler an event: what was attached before, or will be later, is called by ours.
+local handlers = {}
+local attach
+
+local function close()
+  if not helper then return finish() end
+  local ending = helper
+  out.closed, helper = true, nil
+  ending.request.what = CLOSE
+  C.ljdump_vm_value(ending.state, 1)
+  C.ljdump_vm_call(ending.state, 0, 0, 0)
+  C.ljdump_vm_close(ending.state)
+end
+
 local function give_up(why)
   if not said then say(out.options.quiet, "%s; nothing more is written", tostring(why)) end
   said = true
-  pcall(finish)
+  pcall(close)
+end
+
+local function stopped(tr)
+  if helper then return helper_ask(STOP, tr) end
+  on_stop(tr)
+  out.stops = (out.stops or 0) + 1
+  if out.stops == HELPER_AFTER and vm.stubs_at and not out.options.alone then pcall(helper_open) end
+end
+
+local function flushed()
+  if helper then return helper_ask(FLUSH, 0) end
+  on_flush()
 end
 
 local function on_trace(what, tr, func, pc, parent, exit)
   if (what == "stop" or what == "flush") and not out.closed then
-    local ok, why
-    if what == "stop" then ok, why = pcall(on_stop, tr) else ok, why = pcall(on_flush) end
+    local ok, why = pcall(what == "stop" and stopped or flushed, tr)
     if not ok then give_up(why) end
   end
   if handlers.trace then return handlers.trace(what, tr, func, pc, parent, exit) end
@@ -885,7 +1112,7 @@ local function attach_later(handler, event)
 end
 
 local function on_close()
-  if not out.closed then pcall(finish) end
+  if not out.closed then pcall(close) end
 end
 
 -- ---- beginning ------------------------------------------------------------------------------
@@ -895,12 +1122,12 @@ local function options_of(...)
   for i = 1, select("#", ...) do
     local word = tostring((select(i, ...)))
     local key, value = match(word, "^(%w+)=(.*)$")
-    if word == "mapped" or word == "quiet" then
+    if word == "mapped" or word == "quiet" or word == "alone" then
       options[word] = true
     elseif key == "dir" then
       options.dir = value
     else
-      error(format("option %s: there are dir=PATH, mapped and quiet", word), 0)
+      error(format("option %s: there are dir=PATH, mapped, alone and quiet", word), 0)
     end
   end
   return options
@@ -914,14 +1141,13 @@ local function begin(options)
   if not there then error("this LuaJIT has no FFI library, without which no file can be announced to perf", 0) end
   there, util = pcall(require, "jit.util")
   if not there then error("this LuaJIT has no jit.util library", 0) end
-  C, cast, copy, ffi_string = ffi.C, ffi.cast, ffi.copy, ffi.string
-  u8p, u32p = ffi.typeof("uint8_t *"), ffi.typeof("uint32_t *")
-  declare()
+  libraries_load()
   vm = {}
   for k, v in pairs(MODES[ffi.abi("gc64")]) do vm[k] = v end
   vm.names, vm.nr_names, vm.objects, vm.nr_objects = {}, 0, {}, 0
   heads_create(vm)
   check_functions(vm)
+  find_box(vm)
   find_opcodes(vm)
   find_builtins(vm)
   probe_end()
@@ -951,7 +1177,14 @@ function M.start(...)
   return ok, out and out.path
 end
 
-function M.path() return out and out.path end
+-- The file's name: another one after a fork, when something has been compiled.
+function M.path()
+  if not helper then return out and out.path end
+  return helper_path()
+end
+
+local as, given = ...
+if as == "helper" then return helper_main(given) end
 
 if jit then jit.off(true, true) end -- neither hot nor compiled: it would change what it shows
 
