@@ -37,11 +37,19 @@ struct memory_compare {
 /* How far what was read is proven. */
 struct memory_proof {
     enum provenance provenance;
-    bool another;  /* what says something else stood there shortly before or after: then this is not
-                      exact, however often it was read */
-    uint64_t late; /* ns: not exact only because the first reading of an object that does not change
-                      was so much later; 0: for another reason */
+    bool another; /* what says something else stood there shortly before or after: then this is not
+                     exact, however often it was read */
+    uint64_t far; /* ns: not exact only because the one reading of an object that does not change
+                     was so much later (or earlier, and none came after); 0: for another reason */
 };
+
+/* Is only a reading of the very moment missing, and was nothing else met there? Then it is proven
+ * for whoever knows by the sample itself that the object was there and is the one that was read. */
+static inline bool memory_is_near(const struct memory_proof *p)
+{
+    const uint64_t FAR_MAX = 2000000000; /* ns */
+    return p->far && p->far <= FAR_MAX && !p->another;
+}
 
 /* A source of bytes. `read` copies exactly `size` bytes that stood at `address` at `time`
  * (ns of the recording's clock), sets the provenance, and returns true; false: not recorded. */

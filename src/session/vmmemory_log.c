@@ -859,14 +859,15 @@ static bool is_apart(const struct proof *p, const struct version *v)
     return others && likeness_of(p, v) == MEMORY_APART;
 }
 
-/* An object that was read once, and only too late to be believed by itself. */
-static uint64_t how_late(const struct proof *p, uint32_t pid, const struct version *v, bool after)
+/* An object that was read at one side of the moment only, too far from it to be believed by itself.
+ * (A program's last moments have no reading behind them.) */
+static uint64_t how_far(const struct proof *p, uint32_t pid, const struct version *v, bool after)
 {
-    if (!after || p->log->order != VMLOG_RECORDED || v->kind != VMENTRY_OBJECT ||
-        renewals_between(&p->log->renewals, pid, v->address, v->address + v->length, p->time,
-                         v->first_before))
+    uint64_t from = after ? p->time : v->last_after, to = after ? v->first_before : p->time;
+    if (p->log->order != VMLOG_RECORDED || v->kind != VMENTRY_OBJECT || from >= to ||
+        renewals_between(&p->log->renewals, pid, v->address, v->address + v->length, from, to))
         return 0;
-    return v->first_before - p->time;
+    return to - from;
 }
 
 static struct memory_proof prove_piece(const struct proof *p, uint32_t pid, const struct found *f,
@@ -882,13 +883,13 @@ static struct memory_proof prove_piece(const struct proof *p, uint32_t pid, cons
         const struct version *object = f->object && says_same(p, f->object) ? f->object : v;
         ret.provenance = one_sided(p->log, pid, object, f->after != NULL, p->time);
         if (ret.provenance == PROVENANCE_IMAGE)
-            ret.late = how_late(p, pid, object, f->after != NULL);
+            ret.far = how_far(p, pid, object, f->after != NULL);
     }
     ret.another =
         (!f->around && before == MEMORY_ANOTHER) || had_another(p, v, -1) || had_another(p, v, 1);
     if (is_apart(p, v)) {
         ret.another = true;
-        ret.late = 0;
+        ret.far = 0;
     }
     if (ret.another && ret.provenance == PROVENANCE_EXACT)
         ret.provenance = PROVENANCE_IMAGE;
@@ -916,10 +917,10 @@ static bool log_prove(void *context, uint64_t address, size_t size, uint64_t tim
         uint64_t part = from_on(v, address) < size ? from_on(v, address) : size;
         const struct proof p = {log, compare, address, part, time};
         struct memory_proof piece = prove_piece(&p, l->pid, &f, v);
-        bool was_late = ret->provenance == PROVENANCE_EXACT || ret->late;
-        bool is_late = piece.provenance == PROVENANCE_EXACT || piece.late;
-        uint64_t late = piece.late > ret->late ? piece.late : ret->late;
-        ret->late = was_late && is_late ? late : 0;
+        bool was_far = ret->provenance == PROVENANCE_EXACT || ret->far;
+        bool is_far = piece.provenance == PROVENANCE_EXACT || piece.far;
+        uint64_t far = piece.far > ret->far ? piece.far : ret->far;
+        ret->far = was_far && is_far ? far : 0;
         ret->another |= piece.another;
         if (piece.provenance > ret->provenance)
             ret->provenance = piece.provenance;

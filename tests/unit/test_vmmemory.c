@@ -247,7 +247,7 @@ static void what_cannot_have_stood_there_is_no_other(void **state)
     vmlog_free(log);
 }
 
-static void it_is_told_when_an_object_was_only_read_late(void **state)
+static void it_is_told_how_far_the_only_reading_of_an_object_was(void **state)
 {
     (void)state;
     const uint64_t second = 1000000000;
@@ -262,14 +262,18 @@ static void it_is_told_when_an_object_was_only_read_late(void **state)
     assert_int_equal(vmlog_settle(log, NULL), 0);
     assert_true(layer.prove(layer.context, 0x1000, 5, second / 4, &compare, &p));
     assert_int_equal(p.provenance, PROVENANCE_IMAGE);
-    assert_int_equal(p.late, second - second / 4);
+    assert_int_equal(p.far, second - second / 4);
     assert_true(layer.prove(layer.context, 0x1000, 5, second - 100, &compare, &p));
     assert_int_equal(p.provenance, PROVENANCE_EXACT); /* soon enough */
-    assert_int_equal(p.late, 0);
+    assert_int_equal(p.far, 0);
     assert_true(layer.prove(layer.context, 0x1000, 5, 2 * second, &compare, &p));
-    assert_int_equal(p.late, 0); /* not read any more since */
+    assert_int_equal(p.provenance, PROVENANCE_IMAGE); /* not read any more since */
+    assert_int_equal(p.far, second - 10);
+    assert_true(memory_is_near(&p));
+    assert_true(layer.prove(layer.context, 0x1000, 5, 4 * second, &compare, &p));
+    assert_false(memory_is_near(&p));
     assert_true(layer.prove(layer.context, 0x2000, 5, second / 4, &compare, &p));
-    assert_int_equal(p.late, 0);
+    assert_int_equal(p.far, 0);
     vmlog_free(log);
 }
 
@@ -586,7 +590,7 @@ int main(void)
         cmocka_unit_test(what_was_read_equal_before_and_after_is_exact),
         cmocka_unit_test(equal_readings_prove_nothing_where_another_stood_shortly_before_or_after),
         cmocka_unit_test(what_cannot_have_stood_there_is_no_other),
-        cmocka_unit_test(it_is_told_when_an_object_was_only_read_late),
+        cmocka_unit_test(it_is_told_how_far_the_only_reading_of_an_object_was),
         cmocka_unit_test(what_came_with_the_sample_is_told_from_what_did_not),
         cmocka_unit_test(other_lengths),
         cmocka_unit_test(marks_without_a_range_say_nothing),

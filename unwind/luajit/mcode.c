@@ -172,18 +172,47 @@ static bool read_start(struct luajit_walk *w, const struct luajit_state *L, uint
 }
 
 /* Start frame at `base`; or the end of a trace has stored the base of the next one there already,
- * which begins at the innermost frame. */
+ * which begins at the innermost frame: for certain, or it may be (at_end). */
 static bool find_start(struct luajit_walk *w, const struct luajit_state *L, uint64_t base,
-                       bool at_end, struct reading *ret)
+                       bool is_moved, bool at_end, struct reading *ret)
 {
     uint64_t moved = base - 8 * (uint64_t)ret->in.depth;
     bool has_moved = ret->in.depth != 0;
+    if (is_moved && has_moved && read_start(w, L, moved, false, ret))
+        return true;
     if (read_start(w, L, base, false, ret) ||
         (at_end && has_moved && read_start(w, L, moved, false, ret)))
         return true;
     return read_start(w, L, base, true, ret) ||
            (has_moved &&
             (read_start(w, L, moved, false, ret) || read_start(w, L, moved, true, ret)));
+}
+
+/* Has the code of a snapshot stored another base by now, for a return below the trace's start frame
+ * or a jump to a trace that starts above it: "mov [r14 + jit_base], register" before `offset`? In
+ * recursion the frames fit at either. */
+static bool has_moved_base(struct luajit_walk *w, const struct luajit_trace *t, uint32_t number,
+                           uint32_t offset)
+{
+    enum { PIECE = 512, STORE = 7 };
+    const struct luajit_layout *l = w->vm.layout;
+    const uint32_t field = (uint32_t)(l->jit_base - l->g2disp);
+    uint8_t code[PIECE];
+    uint32_t from;
+    enum provenance ignored = PROVENANCE_EXACT; /* only jumps are patched */
+    if (!l->gc64 || !luajit_snapshot_start(&w->r, t, number, &from))
+        return false;
+    for (; from + STORE <= offset; from += PIECE - STORE + 1) {
+        uint32_t size = offset - from < PIECE ? offset - from : PIECE;
+        if (!memory_read(w->r.m, t->mcode + from, code, size, &ignored))
+            return false;
+        for (uint32_t i = 0; i + STORE <= size; i++) {
+            if ((code[i] & 0xfb) == 0x49 && code[i + 1] == 0x89 && (code[i + 2] & 0xc7) == 0x86 &&
+                load_u32(code + i + 3, false) == field)
+                return true;
+        }
+    }
+    return false;
 }
 
 /* Ways in the order of how often they are the right one: the covering snapshot; the next one, when
@@ -195,12 +224,15 @@ static bool find_reading(struct luajit_walk *w, const struct luajit_state *L,
 {
     enum { END = 64 }; /* bytes of code that hold all adjustments before a trace's last jump */
     static const int8_t neighbours[] = {0, 1, -1, 2};
+    uint64_t offset = walk_register(w, DWARF_RIP) - !walk_is_exact(w) - t->mcode;
+    bool moved = offset < t->szmcode && has_moved_base(w, t, number, (uint32_t)offset);
     bool at_end = walk_register(w, DWARF_RIP) - t->mcode + END >= t->szmcode;
+    unsigned first = moved && number + 1 < t->nsnap; /* returned: the next snapshot's base */
     for (unsigned i = 0; i < sizeof(neighbours); i++) {
-        uint32_t n = number + (uint32_t)neighbours[i];
+        uint32_t n = number + (uint32_t)neighbours[i < 2 ? i ^ first : i];
         *weak = i > 1;
         if (n < t->nsnap && luajit_snapshot_frames(&w->r, t, n, &ret->in) &&
-            find_start(w, L, base, at_end, ret))
+            find_start(w, L, base, moved && !first, at_end, ret))
             return true;
     }
     return false;
@@ -518,6 +550,21 @@ static bool is_restored(struct luajit_walk *w, const struct luajit_state *L,
     return luajit_pc_inside(luajit_function_at(&w->r, L, base, NULL), in->start_pc);
 }
 
+/* Is lj_snap_restore at it, or about to be, in the block of lj_vm_cpcall below that of the trace?
+ * It begins with telling that block where the interpreter goes on, and ends with moving L->base.
+ * (The recorder runs in such a block, too, where SAVE_PC is L; then the trace's own block has been
+ * told.) */
+static bool is_being_restored(struct luajit_walk *w, const struct luajit_state *L, uint64_t si,
+                              const struct luajit_inlined *in)
+{
+    uint64_t inner = L->cframe & ~UINT64_C(3);
+    if (inner >= si)
+        return false;
+    uint64_t pc = read_saved_pc(w, inner);
+    return pc == in->frames[0].pc ||
+           (pc == L->address && read_saved_pc(w, si) + 4 != in->frames[0].pc);
+}
+
 /* The segment of a trace that is being left. */
 static enum luajit_segment_end walk_exit(struct luajit_walk *w, const struct luajit_state *L,
                                          uint64_t S, uint64_t si, bool exact, struct emitter *e,
@@ -526,7 +573,6 @@ static enum luajit_segment_end walk_exit(struct luajit_walk *w, const struct lua
     const struct luajit_layout *l = w->vm.layout;
     uint64_t o = walk_register(w, DWARF_RIP) - w->vm.blob, base = 0;
     struct luajit_trace t;
-    struct luajit_inlined in;
     struct luajit_sink sink = emit_sink(e);
     struct luajit_place at = {0};
     uint32_t exitno;
@@ -535,15 +581,16 @@ static enum luajit_segment_end walk_exit(struct luajit_walk *w, const struct lua
         luajit_read_ref(&w->r, w->vm.g + (uint64_t)l->jit_base, &base);
         if (!exact || base == 0)
             base = L->base;
-        bool restored =
-            !exact && luajit_snapshot_frames(&w->r, &t, exitno, &in) && is_restored(w, L, &in);
         struct reading reading = {.base = base};
-        if (restored)
-            at = (struct luajit_place){L->base, in.frames[0].pc};
-        else if (luajit_snapshot_frames(&w->r, &t, exitno, &reading.in) &&
-                 (read_start(w, L, base, true, &reading) ||
-                  read_start(w, L, base, false, &reading)))
+        bool told = luajit_snapshot_frames(&w->r, &t, exitno, &reading.in);
+        const struct luajit_inlined *in = &reading.in;
+        bool restored = told && !exact && is_restored(w, L, in);
+        bool fits = told && (read_start(w, L, base, true, &reading) ||
+                             read_start(w, L, base, false, &reading));
+        if (fits && (!restored || is_being_restored(w, L, si, in))) /* recursion fits at both */
             return emit_reading(w, L, &t, &reading, e, next);
+        if (restored)
+            at = (struct luajit_place){L->base, in->frames[0].pc};
     } else if (!handler && walk_knows(w, DWARF_RDX)) {
         uint64_t rdx = vm_register(w, DWARF_RDX), rbx = vm_register(w, DWARF_RBX);
         const struct luajit_function *f = luajit_function_at(&w->r, L, rdx, NULL);

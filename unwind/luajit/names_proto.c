@@ -440,7 +440,6 @@ static enum memory_likeness proto_likeness(const void *context, uint64_t address
 void luajit_proto_prove(struct luajit_proto *p, const struct memory *m, enum provenance head,
                         enum provenance block)
 {
-    const uint64_t LATE_MAX = 2000000000; /* ns */
     const struct proving proving = {p, m};
     p->another = false;
     if (p->copy) {
@@ -448,8 +447,8 @@ void luajit_proto_prove(struct luajit_proto *p, const struct memory *m, enum pro
         struct memory_proof proof = memory_prove(m, p->address, p->head.sizept, &compare, block);
         block = proof.provenance;
         p->another = proof.another;
-        /* The header of the sample's own moment is equal to one that was read later. */
-        if (proof.late && proof.late <= LATE_MAX && !p->another && has_head(&proving))
+        /* The header of the sample's own moment is equal to one that was read later or before. */
+        if (memory_is_near(&proof) && has_head(&proving))
             block = PROVENANCE_EXACT;
     }
     if (!p->sound && block < PROVENANCE_IMAGE)

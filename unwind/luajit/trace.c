@@ -13,6 +13,101 @@ enum {
     SZMCODE_MAX = 1 << 26,
 };
 
+enum { HEAD_MAX = 0x78 }; /* of a GCtrace, in bytes */
+
+/* ---- proof --------------------------------------------------------------------------------- */
+
+static bool is_equal(const uint8_t *a, const uint8_t *b, int32_t from, int32_t to)
+{
+    return memcmp(a + from, b + from, (size_t)(to - from)) == 0;
+}
+
+/* A trace's head, as it came with the sample. */
+struct trace_head {
+    const struct luajit_layout *layout;
+    uint64_t address;
+    uint8_t bytes[HEAD_MAX];
+};
+
+/* Is it that trace's? Where its parts stand, its number and its start do not change while it lives;
+ * the collector's list, exits that were patched, and side traces do. */
+static enum memory_likeness head_likeness(const void *context, uint64_t address,
+                                          const uint8_t *bytes, size_t size,
+                                          const struct memory_span *when)
+{
+    const struct trace_head *h = context;
+    const struct luajit_layout *l = h->layout;
+    (void)when;
+    if (address != h->address || size < (size_t)l->trace_size)
+        return MEMORY_ANOTHER;
+    bool same = bytes[l->gct] == LUAJIT_GCT_TRACE &&
+                is_equal(bytes, h->bytes, l->trace_ir, l->trace_mcloop) &&
+                is_equal(bytes, h->bytes, l->trace_spadjust, l->trace_spadjust + 2) &&
+                is_equal(bytes, h->bytes, l->trace_traceno, l->trace_traceno + 2) &&
+                is_equal(bytes, h->bytes, l->trace_root, l->trace_root + 2);
+    return same ? MEMORY_SAME : MEMORY_ANOTHER;
+}
+
+/* Is the trace of this moment the one that was read at another? */
+static bool is_pinned(const struct luajit_reader *r, const struct luajit_trace *t)
+{
+    const struct luajit_layout *l = r->layout;
+    struct trace_head head = {.layout = l, .address = t->address};
+    const struct memory_compare compare = {head_likeness, &head};
+    if (l->trace_ir < 0 || l->trace_mcloop > l->trace_size || l->trace_mcloop < l->trace_ir ||
+        !memory_read_instant(r->m, t->address, head.bytes, (size_t)l->trace_size))
+        return false;
+    struct memory_proof proof =
+        memory_prove(r->m, t->address, (size_t)l->trace_size, &compare, PROVENANCE_GUESS);
+    return (proof.provenance == PROVENANCE_EXACT && !proof.another) || memory_is_near(&proof);
+}
+
+/* Bytes at hand, but for one that counts in each piece of `each` bytes; each 0: all of them. */
+struct known_bytes {
+    uint64_t address;
+    const uint8_t *bytes;
+    uint32_t each, count;
+};
+
+static enum memory_likeness bytes_likeness(const void *context, uint64_t address,
+                                           const uint8_t *bytes, size_t size,
+                                           const struct memory_span *when)
+{
+    const struct known_bytes *k = context;
+    uint64_t from = address - k->address;
+    (void)when;
+    for (size_t i = 0; i < size; i++) {
+        if (bytes[i] != k->bytes[from + i] && !(k->each && (from + i) % k->each == k->count))
+            return MEMORY_ANOTHER;
+    }
+    return MEMORY_SAME;
+}
+
+/* A part of the trace's block, which does not change while the trace lives, but for counts. */
+static bool read_part(struct luajit_reader *r, const struct luajit_trace *t, uint64_t address,
+                      void *to, size_t size, const struct known_bytes *counts)
+{
+    enum provenance before = r->provenance;
+    r->provenance = PROVENANCE_EXACT;
+    bool got = luajit_read(r, address, to, size);
+    if (got && r->provenance != PROVENANCE_EXACT) {
+        const struct known_bytes known = {address, to, counts ? counts->each : 0,
+                                          counts ? counts->count : 0};
+        const struct memory_compare compare = {bytes_likeness, &known};
+        struct memory_proof proof = memory_prove(r->m, address, size, &compare, r->provenance);
+        bool near = memory_is_near(&proof) && is_pinned(r, t);
+        r->provenance = near ? PROVENANCE_EXACT : proof.provenance;
+    }
+    r->provenance = before > r->provenance ? before : r->provenance;
+    return got;
+}
+
+static bool read_part_u64(struct luajit_reader *r, const struct luajit_trace *t, uint64_t address,
+                          uint64_t *ret)
+{
+    return read_part(r, t, address, ret, sizeof(*ret), NULL);
+}
+
 /* ---- the object ---------------------------------------------------------------------------- */
 
 static bool counts_fit(struct luajit_trace *t, uint32_t nsnap, uint32_t nsnapmap, uint16_t size)
@@ -36,7 +131,7 @@ static bool read_counts(struct luajit_reader *r, const uint8_t *bytes, struct lu
     uint16_t mcofs;
     if (!counts_fit(t, load_u16(nsnap, false), load_u32(old, false), 12))
         return counts_fit(t, load_u16(old, false), load_u16(old + 2, false), 8);
-    if (!luajit_read(r, t->snap + 6, &mcofs, sizeof(mcofs)))
+    if (!read_part(r, t, t->snap + 6, &mcofs, sizeof(mcofs), NULL))
         return false;
     t->has_mcofs = mcofs == 0;
     return true;
@@ -46,7 +141,7 @@ static bool read_object(struct luajit_reader *r, uint64_t address, uint32_t numb
                         struct luajit_trace *t)
 {
     const struct luajit_layout *l = r->layout;
-    uint8_t bytes[0x78];
+    uint8_t bytes[HEAD_MAX];
     if (address == 0 || address & 3 || !luajit_read(r, address, bytes, (size_t)l->trace_size) ||
         bytes[l->gct] != LUAJIT_GCT_TRACE || load_u16(bytes + l->trace_traceno, false) != number)
         return false;
@@ -119,7 +214,7 @@ bool luajit_trace_parent(struct luajit_reader *r, const struct luajit_trace *t, 
                          uint16_t *exitno)
 {
     uint16_t ops[2]; /* of the first instruction, REF_BASE */
-    if (t->root == 0 || !luajit_read(r, t->ir + 8 * (uint64_t)REF_BIAS, ops, sizeof(ops)))
+    if (t->root == 0 || !read_part(r, t, t->ir + 8 * (uint64_t)REF_BIAS, ops, sizeof(ops), NULL))
         return false;
     *parent = ops[0];
     *exitno = ops[1];
@@ -165,46 +260,16 @@ bool luajit_exit_stub(struct luajit_reader *r, uint64_t g, uint64_t pc, uint32_t
 
 /* ---- snapshots ----------------------------------------------------------------------------- */
 
-/* Snapshots at hand. */
-struct snapshots_read {
-    uint64_t address;
-    const uint8_t *bytes;
-    uint32_t size, count; /* of one, and where in it exits are counted */
-};
-
-/* Do they say the same, but for the exits that were counted? */
-static enum memory_likeness snapshots_likeness(const void *context, uint64_t address,
-                                               const uint8_t *bytes, size_t size,
-                                               const struct memory_span *when)
-{
-    (void)when;
-    const struct snapshots_read *s = context;
-    uint64_t from = address - s->address;
-    for (size_t i = 0; i < size; i++) {
-        if (bytes[i] != s->bytes[from + i] && (from + i) % s->size != s->count)
-            return MEMORY_ANOTHER;
-    }
-    return MEMORY_SAME;
-}
-
 /* Some of a trace's snapshots. */
 static bool read_snapshots(struct luajit_reader *r, const struct luajit_trace *t, uint32_t first,
                            uint32_t nr, uint8_t *to)
 {
-    enum provenance before = r->provenance;
-    uint64_t at = t->snap + (uint64_t)t->snap_size * first;
-    size_t size = (size_t)t->snap_size * nr;
-    r->provenance = PROVENANCE_EXACT;
-    if (!luajit_read(r, at, to, size))
-        return false;
-    if (r->provenance != PROVENANCE_EXACT) {
-        const uint32_t count = t->snap_size == 8 ? 7 : t->has_mcofs ? 0xb : 9;
-        const struct snapshots_read read = {at, to, t->snap_size, count};
-        const struct memory_compare compare = {snapshots_likeness, &read};
-        r->provenance = memory_prove(r->m, at, size, &compare, r->provenance).provenance;
-    }
-    r->provenance = before > r->provenance ? before : r->provenance;
-    return true;
+    const struct known_bytes counts = {.each = t->snap_size,
+                                       .count = t->snap_size == 8 ? 7
+                                                : t->has_mcofs    ? 0xb
+                                                                  : 9};
+    return read_part(r, t, t->snap + (uint64_t)t->snap_size * first, to, (size_t)t->snap_size * nr,
+                     &counts);
 }
 
 /* ---- snapshots by offset ------------------------------------------------------------------- */
@@ -226,6 +291,16 @@ static bool snapshot_by_mcofs(struct luajit_reader *r, const struct luajit_trace
             *ret = from + i;
         }
     }
+    return true;
+}
+
+bool luajit_snapshot_start(struct luajit_reader *r, const struct luajit_trace *t, uint32_t number,
+                           uint32_t *ret)
+{
+    uint8_t bytes[12];
+    if (!t->has_mcofs || number >= t->nsnap || !read_snapshots(r, t, number, 1, bytes))
+        return false;
+    *ret = load_u16(bytes + 6, false);
     return true;
 }
 
@@ -309,8 +384,11 @@ static bool read_constant(struct luajit_reader *r, const struct luajit_trace *t,
     if (!is_constant(t, ref))
         return false;
     if (r->layout->gc64)
-        return luajit_read_u64(r, t->ir + 8 * ((uint64_t)ref + 1), ret);
-    return luajit_read_ref(r, t->ir + 8 * (uint64_t)ref, ret);
+        return read_part_u64(r, t, t->ir + 8 * ((uint64_t)ref + 1), ret);
+    uint32_t half;
+    bool got = read_part(r, t, t->ir + 8 * (uint64_t)ref, &half, sizeof(half), NULL);
+    *ret = half;
+    return got;
 }
 
 uint64_t luajit_trace_proto_of(struct luajit_reader *r, const struct luajit_trace *t, uint64_t pc)
@@ -379,8 +457,8 @@ static bool read_snapshot(struct luajit_reader *r, const struct luajit_trace *t,
         end - mapofs - ret->nent > LINKS_MAX)
         return false;
     ret->nlinks = end - mapofs - ret->nent;
-    return luajit_read(r, t->snapmap + 4 * (uint64_t)mapofs, ret->entries,
-                       4 * (size_t)(end - mapofs));
+    return read_part(r, t, t->snapmap + 4 * (uint64_t)mapofs, ret->entries,
+                     4 * (size_t)(end - mapofs), NULL);
 }
 
 static const uint32_t *find_entry(const struct snapshot *s, uint32_t slot)

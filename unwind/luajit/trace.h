@@ -47,6 +47,10 @@ bool luajit_trace_target(struct luajit_reader *r, uint64_t g, const struct luaji
 bool luajit_snapshot_at(struct luajit_reader *r, uint64_t g, const struct luajit_trace *t,
                         uint32_t offset, uint32_t *ret, bool *guess);
 
+/* Where its code begins; false: this build does not say, or it is not recorded. */
+bool luajit_snapshot_start(struct luajit_reader *r, const struct luajit_trace *t, uint32_t number,
+                           uint32_t *ret);
+
 /* What a snapshot says: frames innermost first, down to the trace's start frame. */
 enum { LUAJIT_INLINED_MAX = 128 };
 struct luajit_inlined {
