@@ -164,9 +164,15 @@ static uint64_t now(const struct object_process *p)
 
 /* ---- telling ------------------------------------------------------------------------------- */
 
-/* `flags`: VMENTRY_UNCHANGED for a mark. */
+/* `flags`: VMENTRY_UNCHANGED for a mark. What a full log does not take is counted, and never
+ * marked. */
 static void tell(struct object_process *p, struct object *o, uint8_t flags)
 {
+    if (!(flags & VMENTRY_UNCHANGED) && p->out.sink.full && p->out.sink.full(p->out.sink.context)) {
+        p->stats.untold++;
+        o->told = 0;
+        return;
+    }
     const struct vmevent_entry entry = {.address = o->address,
                                         .length = o->length,
                                         .kind = o->kind,

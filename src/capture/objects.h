@@ -33,6 +33,7 @@ struct object_stats {
     uint64_t changed; /* objects that were found to be different */
     uint64_t gone;    /* that could not be read any more */
     uint64_t refused; /* not taken in: limits */
+    uint64_t untold;  /* contents that were not written: the log was full */
 };
 
 /* One process image: from its start or exec to its exit or exec. */

@@ -15,6 +15,7 @@
 enum {
     DEFAULT_FREQUENCY = 4000, /* perf's */
     DEFAULT_ZSTD = 1,         /* perf's */
+    DEFAULT_MAX_LOG = 1 << 30,
     ZSTD_MAX = 22,
     RING_MAX_SHIFT = 30,
     PIDS_MAX = 1 << 20,
@@ -50,6 +51,7 @@ const char record_usage[] =
     "  -z, --compression-level LEVEL  compress with zstd; -z alone is level 1\n"
     "  -m, --mmap-pages SIZE  ring of each cpu, in pages or as 16M (up to 16M)\n"
     "      --max-size SIZE  stop when the file is that large\n"
+    "      --max-log SIZE   no more than that of VMs' objects in a file (1G)\n"
     "      --switch-output WHEN  begin a new file: signal (SIGUSR2), a size (100M) or a time "
     "(30s)\n"
     "      --switch-max-files N  keep so many of the last files only\n"
@@ -243,11 +245,11 @@ static int zstd_parse(const char *text, struct record_options *o, struct error *
     return 0;
 }
 
-static int max_size_parse(const char *text, struct record_options *o, struct error *err)
+static int most_parse(const char *text, const char *what, uint64_t *ret, struct error *err)
 {
     bool unit;
-    if (size_parse(text, &o->max_size, &unit) < 0 || !o->max_size)
-        return error_set(err, ERROR_FORMAT, "--max-size: '%s' is no size (as 500M)", text);
+    if (size_parse(text, ret, &unit) < 0 || !*ret)
+        return error_set(err, ERROR_FORMAT, "%s: '%s' is no size (as 500M)", what, text);
     return 0;
 }
 
@@ -275,6 +277,7 @@ static int realtime_parse(const char *text, struct record_options *o, struct err
 enum {
     OPT_CALL_GRAPH = 0x100,
     OPT_MAX_SIZE,
+    OPT_MAX_LOG,
     OPT_SWITCH_OUTPUT,
     OPT_ALL_USER,
     OPT_ALL_KERNEL,
@@ -306,6 +309,7 @@ static const struct option long_options[] = {
     {"no-inherit", no_argument, NULL, 'i'},
     {"inherit", no_argument, NULL, OPT_INHERIT},
     {"max-size", required_argument, NULL, OPT_MAX_SIZE},
+    {"max-log", required_argument, NULL, OPT_MAX_LOG},
     {"switch-output", optional_argument, NULL, OPT_SWITCH_OUTPUT},
     {"all-user", no_argument, NULL, OPT_ALL_USER},
     {"all-kernel", no_argument, NULL, OPT_ALL_KERNEL},
@@ -411,7 +415,9 @@ static int other_option(int option, char *value, struct record_options *o, struc
     case 'm':
         return ring_size_parse(value, (uint64_t)sysconf(_SC_PAGESIZE), &o->ring_bytes, err);
     case OPT_MAX_SIZE:
-        return max_size_parse(value, o, err);
+        return most_parse(value, "--max-size", &o->max_size, err);
+    case OPT_MAX_LOG:
+        return most_parse(value, "--max-log", &o->max_log, err);
     case OPT_SWITCH_OUTPUT:
         return switch_parse(value ? value : "signal", o, err);
     case OPT_SWITCH_FILES:
@@ -488,6 +494,7 @@ static int check(struct record_options *o, struct error *err)
 int record_options_parse(int argc, char **argv, struct record_options *ret, struct error *err)
 {
     *ret = (struct record_options){.frequency = DEFAULT_FREQUENCY,
+                                   .max_log = DEFAULT_MAX_LOG,
                                    .callgraph = CALLGRAPH_DWARF,
                                    .stack_size = STACK_MAX,
                                    .use_clockid = true,

@@ -45,6 +45,7 @@ struct record_options {
     bool dry_run;
     const char *overridden; /* what is not followed, and why, as perf says it; NULL: nothing */
     uint64_t max_size;      /* bytes; 0: no limit */
+    uint64_t max_log;       /* bytes of VM memory in a file */
     bool quiet, verbose;
     bool all_user, all_kernel;
     bool exclude_self;

@@ -17,6 +17,7 @@ struct object_sink {
     /* One payload (perfdata/vmevent.h), no larger than VMEVENT_MAX. */
     int (*write)(void *context, const void *payload, size_t size, struct error *err);
     uint64_t (*now)(void *context); /* ns */
+    bool (*full)(void *context);    /* takes no more contents, only marks; NULL: takes all */
     void *context;
 };
 

@@ -60,6 +60,8 @@ struct vm_capture {
     bool told_full;                     /* that the copier's table is full */
     bool behind;                        /* until the queue is empty samples are not looked at */
     uint64_t late;                      /* samples that were too old to be looked at */
+    uint64_t logged;                    /* bytes of this file's log */
+    bool told_limit;                    /* that it has reached its limit */
     atomic_bool young;                  /* VMs are expected soon */
     struct vm_capture_stats stats;      /* of targets that are gone */
     uint8_t record[PAYLOAD_RECORD_MAX]; /* the recorder's */
@@ -93,7 +95,22 @@ static uint64_t log_now(void *context)
 static int log_write(void *context, const void *payload, size_t size, struct error *err)
 {
     struct vm_capture *vc = context;
+    vc->logged += size;
     return aside_write(vc->aside, payload, size, err);
+}
+
+/* A program that makes code for ever would fill the disk with it. */
+static bool log_full(void *context)
+{
+    struct vm_capture *vc = context;
+    if (!vc->options.max_log || vc->logged < vc->options.max_log)
+        return false;
+    if (!vc->told_limit)
+        say(vc, false,
+            "the log of VM memory is as large as --max-log allows: functions that are made from "
+            "now on may have no names (a larger --max-log, or --switch-output)");
+    vc->told_limit = true;
+    return true;
 }
 
 /* In the recorder's turn: a record is stamped in the round it is written in. */
@@ -127,6 +144,7 @@ static void add_log(struct vm_capture_stats *s, const struct vm_target *t)
     s->log_contents += of.log.told;
     s->log_marks += of.log.marks;
     s->refused += of.log.refused;
+    s->untold += of.log.untold;
 }
 
 static struct vm_target *target_find(const struct vm_capture *vc, pid_t pid)
@@ -293,6 +311,7 @@ static int started(void *context, struct capture *c, struct error *err)
     if (aside_wait(vc->aside, err) < 0)
         return -1;
     vc->capture = c;
+    vc->logged = 0;
     vc->last_new = monotonic(); /* the command will be executed now */
     table_foreach(slot, &vc->targets) vm_target_retell(slot->value);
     js_targets_retell(vc->js);
@@ -543,6 +562,12 @@ static void say_log(struct vm_capture *vc)
                  (unsigned long long)(dropped + vc->late), (unsigned long long)dropped);
         say(vc, false, line);
     }
+    if (s.untold) {
+        snprintf(line, sizeof(line),
+                 "%llu contents of VM memory were not logged: the log was full (--max-log)",
+                 (unsigned long long)s.untold);
+        say(vc, false, line);
+    }
     if (!s.refused)
         return;
     snprintf(line, sizeof(line),
@@ -595,7 +620,8 @@ struct vm_capture *vm_capture_create(const struct vm_capture_options *options, v
     vc->aside = aside_create(&work);
     atomic_init(&vc->young, true);
     struct vm_tools *t = &vc->tools;
-    t->sink = (struct object_sink){.write = log_write, .now = log_now, .context = vc};
+    t->sink =
+        (struct object_sink){.write = log_write, .now = log_now, .full = log_full, .context = vc};
     t->scan = vmscan_create();
     t->dsos = dsos_create(&no_options);
     t->unwinder = unwinder_create();

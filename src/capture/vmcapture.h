@@ -21,7 +21,8 @@
 struct vm_capture;
 
 struct vm_capture_options {
-    bool no_copier; /* do not even try eBPF */
+    bool no_copier;   /* do not even try eBPF */
+    uint64_t max_log; /* bytes of VM memory that a file is to hold; 0: no limit */
 };
 
 /* A line for the user, once each. */
@@ -43,6 +44,7 @@ struct vm_capture_stats {
     uint64_t scans;
     uint64_t log_bytes, log_contents, log_marks;
     uint64_t refused; /* objects beyond the log's limits */
+    uint64_t untold;  /* contents beyond max_log */
 };
 struct vm_capture_stats vm_capture_stats(const struct vm_capture *vc);
 

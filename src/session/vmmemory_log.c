@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 enum {
-    VERSIONS_MAX = 1 << 20, /* 64 MiB of index */
+    VERSIONS_MAX = 1 << 22, /* 256 MiB of index: of some 1 GB of contents, --max-log */
     BUFFER_SIZE = 256 << 10,
     FORKS_MAX = 16, /* parents of parents that are asked */
 };
