@@ -12,6 +12,8 @@
  */
 #include "jitdump/jitcode.h"
 
+#include "base/sort.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -223,28 +225,24 @@ static void sort_loads(struct jitcode *code)
     }
 }
 
-static int by_value(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static bool make_bounds(struct jitcode *code)
 {
     size_t nr = 0, unique = 0;
+    struct sort_key *keys = calloc(code->functions.nr * 2, sizeof(*keys));
     code->bounds = calloc(code->functions.nr * 2, sizeof(*code->bounds));
-    if (!code->bounds)
-        return false;
     vec_foreach (f, &code->functions) {
-        code->bounds[nr++] = f->start;
-        code->bounds[nr++] = f->start + f->size;
+        if (!keys)
+            break;
+        keys[nr++].key = f->start;
+        keys[nr++].key = f->start + f->size;
     }
-    qsort(code->bounds, nr, sizeof(*code->bounds), by_value);
-    for (size_t i = 0; i < nr; i++)
-        if (i == 0 || code->bounds[i] != code->bounds[unique - 1])
-            code->bounds[unique++] = code->bounds[i];
-    code->nr_segments = unique - 1;
-    return true;
+    bool sorted = keys && code->bounds && sort_keys(keys, nr);
+    for (size_t i = 0; sorted && i < nr; i++)
+        if (i == 0 || keys[i].key != keys[i - 1].key)
+            code->bounds[unique++] = keys[i].key;
+    free(keys);
+    code->nr_segments = sorted ? unique - 1 : 0;
+    return sorted;
 }
 
 /* What is visible, ascending by time. */

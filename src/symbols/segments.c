@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* A sweep over the ranges by where they begin, with a stack of those that are open. */
 #include "symbols/segments.h"
-#include "symbols/sort.h"
+#include "base/sort.h"
 
 #include <stdlib.h>
 

@@ -187,15 +187,13 @@ static inline bool is_wanted(const struct source *src, const struct elf_symbols 
     return !arm || !is_arm_mapping(src->e, (const char *)from->names.bytes + s->name);
 }
 
-static inline void add_symbol(struct symtab *t, const struct source *src,
-                              const struct raw_symbol *s, size_t index)
+static inline uint64_t place_of(const struct source *src, const struct raw_symbol *s)
 {
     uint64_t value = s->value;
     if (src->e->machine == EM_ARM && ELF64_ST_TYPE(s->info) == STT_FUNC)
         value &= ~UINT64_C(1);
-    if (!src->kernel && !src->module)
-        value = file_offset(src, value, &src->sections[s->section]);
-    symtab_add(t, value, index, s->size);
+    return src->kernel || src->module ? value
+                                      : file_offset(src, value, &src->sections[s->section]);
 }
 
 /* A program's table has hundreds of thousands of entries, of which a recording names some hundred:
@@ -205,12 +203,16 @@ static inline __attribute__((always_inline)) void add_entries(struct symtab *t,
                                                               const struct elf_symbols *from,
                                                               size_t base, bool is64, bool swap)
 {
-    const uint8_t *p = from->entries.bytes;
-    for (size_t i = 0; i < from->nr && !t->no_memory; i++, p += is64 ? 24 : 16) {
+    const struct source held = *src;
+    const struct elf_symbols table = *from;
+    const uint8_t *p = table.entries.bytes;
+    struct sort_key *to = t->keys.at + t->keys.nr; /* there is room */
+    for (size_t i = 0; i < table.nr; i++, p += is64 ? 24 : 16) {
         struct raw_symbol raw = raw_symbol_at(p, is64, swap);
-        if (is_wanted(src, from, &raw))
-            add_symbol(t, src, &raw, base + i);
+        if (is_wanted(&held, &table, &raw))
+            *to++ = symtab_key(place_of(&held, &raw), base + i, raw.size);
     }
+    t->keys.nr = (size_t)(to - t->keys.at);
 }
 
 static void add_table(struct symtab *t, struct source *src, unsigned table)
@@ -227,7 +229,7 @@ static void add_table(struct symtab *t, struct source *src, unsigned table)
     *from = (struct elf_symbols){src->e, s, string_table(src->e, s.link), (uint32_t)nr};
     if (!read_sections(src) || !vec_reserve(&t->keys, t->keys.nr + nr))
         t->no_memory = true;
-    if (src->e->is64 && !src->e->swapped)
+    else if (src->e->is64 && !src->e->swapped)
         add_entries(t, src, from, base, true, false);
     else
         add_entries(t, src, from, base, src->e->is64, src->e->swapped);

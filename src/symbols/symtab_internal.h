@@ -5,7 +5,7 @@
 
 #include "base/vec.h"
 #include "dso/elf_image.h"
-#include "symbols/sort.h"
+#include "base/sort.h"
 #include "symbols/symtab.h"
 
 #include <pthread.h>
@@ -46,11 +46,15 @@ struct symtab {
     bool no_memory;
 };
 
-static inline void symtab_add(struct symtab *t, uint64_t start, size_t index, uint64_t size)
+static inline struct sort_key symtab_key(uint64_t start, size_t index, uint64_t size)
 {
     uint32_t extra = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
-    if (index >= UINT32_MAX ||
-        !vec_push(&t->keys, (struct sort_key){start, (uint32_t)index, extra}))
+    return (struct sort_key){start, (uint32_t)index, extra};
+}
+
+static inline void symtab_add(struct symtab *t, uint64_t start, size_t index, uint64_t size)
+{
+    if (index >= UINT32_MAX || !vec_push(&t->keys, symtab_key(start, index, size)))
         t->no_memory = true;
 }
 

@@ -8,7 +8,7 @@
 #include "dso/elf_image.h"
 #include "symbols/demangle.h"
 #include "symbols/dwarf.h"
-#include "symbols/sort.h"
+#include "base/sort.h"
 #include "symbols/symbols.h"
 
 #include <setjmp.h>

@@ -97,7 +97,7 @@ static bool take_symbol(struct found *f, const struct v8_symbol *s)
         return vec_push(&f->metadata, (struct found_symbol){s->name + 6, s->address, s->size});
     if (s->name[0] == 'B' && strncmp(s->name, "Builtins_", 9) == 0)
         return vec_push(&f->builtins, (struct found_symbol){s->name + 9, s->address, s->size});
-    if (strncmp(s->name, "_ZN2v88internal", 15) != 0)
+    if (s->name[0] != '_' || strncmp(s->name, "_ZN2v88internal", 15) != 0)
         return true;
     if (strcmp(s->name, "_ZN2v88internal11interpreter9Bytecodes14kBytecodeSizesE") == 0)
         f->sizes = (struct found_symbol){s->name, s->address, s->size};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Radix sort of the part that is out of order, by the bits in which its keys differ. */
-#include "symbols/sort.h"
+#include "base/sort.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Stable sorting of many 64-bit keys. */
-#ifndef SYMBOLS_SORT_H
-#define SYMBOLS_SORT_H
+#ifndef BASE_SORT_H
+#define BASE_SORT_H
 
 #include <stdbool.h>
 #include <stddef.h>
