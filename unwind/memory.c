@@ -1,8 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "unwind/memory.h"
 
+static void note_word(struct memory_reads *r, uint64_t address)
+{
+    uint64_t start = address & ~(uint64_t)(MEMORY_WINDOW - 1);
+    uint32_t i = r->nr;
+    while (i && r->at[i - 1].start != start)
+        i--;
+    if (!i && r->nr == MEMORY_WINDOWS) {
+        r->lost = true;
+        return;
+    }
+    if (!i) {
+        i = ++r->nr;
+        r->at[i - 1] = (struct memory_window){.start = start};
+    }
+    r->at[i - 1].words |= UINT64_C(1) << (address % MEMORY_WINDOW / 8);
+}
+
+void memory_note(struct memory_reads *r, uint64_t address, size_t size)
+{
+    enum { MOST = 64 };
+    if (size > MOST) {
+        r->lost = true;
+        return;
+    }
+    for (uint64_t at = address & ~UINT64_C(7); at < address + size; at += 8)
+        note_word(r, at);
+}
+
 /* From the stack's second piece, or across the seam. */
-static bool read_stack(const struct memory *m, uint64_t address, void *to, size_t size)
+static bool read_far(const struct memory *m, uint64_t address, void *to, size_t size)
 {
     uint64_t at = address - m->stack_start, end = memory_stack_size(m);
     if (!m->stack_far_size || at >= end || end - at < size)
@@ -14,13 +42,35 @@ static bool read_stack(const struct memory *m, uint64_t address, void *to, size_
     return true;
 }
 
+bool memory_read_stack(const struct memory *m, uint64_t address, void *to, size_t size)
+{
+    uint64_t at = address - m->stack_start;
+    if (at >= m->stack_size || m->stack_size - at < size)
+        return read_far(m, address, to, size);
+    memcpy(to, m->stack + at, size);
+    return true;
+}
+
+/* Might another sample of the thread have this address in its copy of the stack? */
+static bool is_near_stack(const struct memory *m, uint64_t address)
+{
+    enum { NEAR = 1 << 26 };
+    return address - (m->stack_start - NEAR) < 2 * (uint64_t)NEAR;
+}
+
 bool memory_read_layers(const struct memory *m, uint64_t address, void *to, size_t size,
                         enum provenance *provenance)
 {
+    bool noted = m->reads && m->reads->on;
     if (size > UINT64_MAX - address)
         return false;
-    if (read_stack(m, address, to, size))
+    if (read_far(m, address, to, size)) {
+        if (noted)
+            memory_note(m->reads, address, size);
         return true;
+    }
+    if (noted)
+        m->reads->lost |= is_near_stack(m, address);
     for (size_t i = 0; i < m->nr_layers; i++) {
         const struct memory_layer *layer = &m->layers[i];
         enum provenance source = PROVENANCE_EXACT;
@@ -37,14 +87,11 @@ bool memory_read_layers(const struct memory *m, uint64_t address, void *to, size
 
 bool memory_read_instant(const struct memory *m, uint64_t address, void *to, size_t size)
 {
-    uint64_t at = address - m->stack_start;
     if (size > UINT64_MAX - address)
         return false;
-    if (at < m->stack_size && m->stack_size - at >= size) {
-        memcpy(to, m->stack + at, size);
-        return true;
-    }
-    if (read_stack(m, address, to, size))
+    if (m->reads)
+        m->reads->lost = true; /* what came with a sample is of no other */
+    if (memory_read_stack(m, address, to, size))
         return true;
     for (size_t i = 0; i < m->nr_layers; i++) {
         const struct memory_layer *layer = &m->layers[i];

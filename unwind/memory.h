@@ -69,6 +69,20 @@ struct memory_layer {
                    const struct memory_compare *compare);
 };
 
+/* Words of the stack that were read, where somebody wants to know: a bit for each word of 8 bytes
+ * in windows of 512, each window once. */
+enum { MEMORY_WINDOWS = 8, MEMORY_WINDOW = 512 };
+struct memory_window {
+    uint64_t start; /* a multiple of MEMORY_WINDOW */
+    uint64_t words;
+};
+struct memory_reads {
+    bool on;   /* false: nothing is noted */
+    bool lost; /* there were others: too many, or of what was not recorded of the stack */
+    uint32_t nr;
+    struct memory_window at[MEMORY_WINDOWS];
+};
+
 struct memory_range {
     uint64_t start, end; /* end is not in it */
 };
@@ -84,7 +98,8 @@ struct memory {
     uint64_t time;
     const struct memory_layer *layers;
     size_t nr_layers;
-    struct memory_span *span; /* narrowed by each reading of a layer; NULL: nobody asks */
+    struct memory_span *span;   /* narrowed by each reading of a layer; NULL: nobody asks */
+    struct memory_reads *reads; /* NULL: nobody asks */
 };
 
 /* Bytes of the stack that were recorded. */
@@ -92,6 +107,12 @@ static inline uint64_t memory_stack_size(const struct memory *m)
 {
     return m->stack_size + m->stack_far_size;
 }
+
+/* Note a reading of the stack. */
+void memory_note(struct memory_reads *r, uint64_t address, size_t size);
+
+/* Read what was recorded of the stack, without a note of it; false: it is not all there. */
+bool memory_read_stack(const struct memory *m, uint64_t address, void *to, size_t size);
 
 /* Slow path of memory_read: the stack's second piece, and the layers. */
 bool memory_read_layers(const struct memory *m, uint64_t address, void *to, size_t size,
@@ -105,6 +126,8 @@ static inline bool memory_read(const struct memory *m, uint64_t address, void *t
     uint64_t at = address - m->stack_start;
     if (at < m->stack_size && m->stack_size - at >= size) {
         memcpy(to, m->stack + at, size);
+        if (m->reads && m->reads->on)
+            memory_note(m->reads, address, size);
         return true;
     }
     return memory_read_layers(m, address, to, size, provenance);

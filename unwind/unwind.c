@@ -22,6 +22,13 @@ struct unwinder {
     struct code_facts facts;
     uint64_t frames, guesses;
     struct guest_slot guests[UNWIND_LANES];
+    uint64_t turn; /* of what is said to be steady */
+    /* Looking at a native frame's words costs as much as walking it: trails are for guests'. Walks
+     * of this turn, and those that came to a guest, say whether the next one has trails. */
+    uint32_t walks, guests_met;
+    bool trailing;
+    struct trail trails[TRAILS];
+    struct trail_walk trail_walks[UNWIND_LANES];
 };
 
 struct unwinder *unwinder_create(void)
@@ -40,7 +47,16 @@ void unwinder_free(struct unwinder *u)
     rule_cache_destroy(&u->cache);
     for (unsigned i = 0; i < UNWIND_LANES; i++)
         free(u->guests[i].state);
+    for (unsigned i = 0; i < TRAILS; i++)
+        trail_free(&u->trails[i]);
     free(u);
+}
+
+void unwinder_forget(struct unwinder *u)
+{
+    u->turn++;
+    u->trailing = u->guests_met * 2 > u->walks;
+    u->walks = u->guests_met = 0;
 }
 
 struct unwinder_stats unwinder_stats(const struct unwinder *u)
@@ -242,7 +258,11 @@ static int walk_frame(struct unwinder *u, struct walk *w, struct leaving *l)
 {
     uint64_t pc = w->value[DWARF_RIP];
     uint64_t lookup = pc - !(w->flags & (FRAME_LEAF | FRAME_SIGNAL));
+    if (w->trail && trail_meets(w->trail, pc, w->value[DWARF_RSP]) && trail_take(w))
+        return STEP_DONE;
     const struct walk_code *c = walk_code(w, lookup);
+    if (w->trail && w->trail->noting)
+        trail_note(w, c->guest);
     if (c->guest && w->frames_left) {
         int got = step_by_guest(w, c, l);
         if (got != STEP_NO)
@@ -294,6 +314,8 @@ static inline enum step_result leave_by_offsets(struct walk *w, const struct lea
     if (!likely(at < m->stack_size && m->stack_size - at >= size))
         return walk_offsets_slow(w, rule, l->cfa);
     const uint8_t *top = m->stack + at + size;
+    if (w->trail && w->trail->open)
+        memory_note(m->reads, l->cfa - size, size);
     memcpy(&w->value[DWARF_RIP], top - 8 * (size_t)rule->ra, 8);
     w->value[DWARF_RSP] = l->cfa;
     restore(w, rule, top, 0);
@@ -342,6 +364,7 @@ static void walk_begin(struct unwinder *u, struct walk *w, const struct unwind_i
     w->other_stack = w->done = false;
     w->provenance = PROVENANCE_EXACT;
     w->guest_begun = false;
+    w->trail = NULL;
     w->hops = 0;
     w->frames_left = in->max_frames;
     w->in = in;
@@ -379,7 +402,21 @@ struct lane {
     struct leaving leaving;
     struct rule rule; /* a copy: other lanes may change the cache */
     bool in_frame;    /* walk_leave is due */
+    struct trail_walk *trail;
 };
+
+static void lane_begin(struct unwinder *u, struct lane *l, const struct unwind_input *in,
+                       struct unwind_stack *out)
+{
+    struct trail *t = u->trailing ? trail_of(u->trails, u->turn, in) : NULL;
+    walk_begin(u, &l->walk, in, out);
+    if (in->memory.reads)
+        in->memory.reads->on = false;
+    if (!t)
+        return;
+    trail_begin(l->trail, t, in);
+    l->walk.trail = l->trail;
+}
 
 /* Start fetching the slots that walk_leave will read. */
 static void fetch_slots(const struct lane *l)
@@ -392,12 +429,28 @@ static void fetch_slots(const struct lane *l)
     __builtin_prefetch(m->stack + at + 8 - 8 * (size_t)l->rule.deepest);
 }
 
+static void lane_end(struct unwinder *u, struct walk *w)
+{
+    u->walks++;
+    u->guests_met += w->guest_begun || (w->trail && w->trail->taken);
+    if (w->trail)
+        u->frames += trail_end(w);
+}
+
+static void lane_leave(struct lane *l)
+{
+    struct walk *w = &l->walk;
+    l->in_frame = false;
+    walk_leave(w, &l->leaving);
+    if (w->trail && w->trail->open)
+        trail_noted(w);
+}
+
 /* One half of a frame; -1: memory is out. */
 static int lane_advance(struct unwinder *u, struct lane *l)
 {
     if (l->in_frame) {
-        l->in_frame = false;
-        walk_leave(&l->walk, &l->leaving);
+        lane_leave(l);
         return 0;
     }
     int got = walk_frame(u, &l->walk, &l->leaving);
@@ -419,7 +472,8 @@ int unwind_batch(struct unwinder *u, const struct unwind_input *inputs, struct u
     while (nr_lanes < UNWIND_LANES && next < nr) {
         lanes[nr_lanes].in_frame = false;
         lanes[nr_lanes].walk.guest = &u->guests[nr_lanes];
-        walk_begin(u, &lanes[nr_lanes++].walk, &inputs[next], &ret[next]);
+        lanes[nr_lanes].trail = &u->trail_walks[nr_lanes];
+        lane_begin(u, &lanes[nr_lanes++], &inputs[next], &ret[next]);
         next++;
     }
     while (nr_lanes) {
@@ -428,9 +482,11 @@ int unwind_batch(struct unwinder *u, const struct unwind_input *inputs, struct u
             if (!l->walk.done) {
                 if (lane_advance(u, l) < 0)
                     return error_no_memory(err);
+                if (l->walk.done)
+                    lane_end(u, &l->walk);
                 i++;
             } else if (next < nr) {
-                walk_begin(u, &l->walk, &inputs[next], &ret[next]);
+                lane_begin(u, l, &inputs[next], &ret[next]);
                 next++;
             } else if (&lanes[--nr_lanes] != l) {
                 *l = lanes[nr_lanes];

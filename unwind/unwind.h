@@ -82,6 +82,12 @@ struct unwind_input {
     unsigned max_frames; /* more end the walk with STACK_LIMIT */
     /* Asked first where code may be a VM's (walker.h); NULL: all frames are native. Any thread. */
     const struct walker *walker;
+    /* Inputs of equal `steady` (NULL: it is equal to none), up to unwinder_forget, have the same
+     * code, memory behind the stack, and walker, at all their times: they differ in registers and
+     * stack alone. With that, and memory.reads, what one walk of a `thread` saw may be taken over
+     * by the next. The result is the same. */
+    const void *steady;
+    uint32_t thread;
 };
 
 /* Result of a walk, innermost frame first. Reused from walk to walk. */
@@ -98,6 +104,8 @@ struct unwind_stack {
 struct unwinder;
 struct unwinder *unwinder_create(void); /* NULL when memory is out */
 void unwinder_free(struct unwinder *u);
+/* What was said by `steady` of earlier inputs, and pointers in their frames, hold no more. */
+void unwinder_forget(struct unwinder *u);
 
 /* Walk one stack; appends to ret->frames. Always ends, whatever the input. Returns -1 only when
  * memory is out.

@@ -43,6 +43,9 @@ struct walker {
     bool (*wants)(const void *context, const struct code *code);
     enum walker_result (*step)(const void *context, struct walker_state *state,
                                struct walker_step *step);
+    /* Whether the rest of the walk goes on as if the walker had seen nothing of it so far. NULL: it
+     * never does. */
+    bool (*settled)(const void *context, const struct walker_state *state);
     size_t state_size; /* bytes of a state */
     const void *context;
 };

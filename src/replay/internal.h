@@ -161,6 +161,7 @@ struct replay_worker {
     struct unwinder *unwinder;
     struct symbol_cache *symbols;
     struct unwind_stack stacks[WALK_GROUP];
+    struct memory_reads reads[WALK_GROUP];
     struct vm_copy copies[WALK_GROUP]; /* of the group that is being walked */
     struct sample_lua luas[WALK_GROUP];
     struct sample_js jss[WALK_GROUP];

@@ -60,13 +60,28 @@ static bool wants(const void *context, const struct code *code)
     return js->lua->wants(js->lua->context, code) || js->inner.wants(js->inner.context, code);
 }
 
+/* Where the state of V8's walker stands. */
+static struct walker_state *v8_state(const struct sample_js *js, const struct js_state *both)
+{
+    return (struct walker_state *)(both->states + aligned(js->lua->state_size));
+}
+
+static bool settled(const void *context, const struct walker_state *state)
+{
+    const struct sample_js *js = context;
+    const struct js_state *both = (const struct js_state *)state;
+    return !both->head.begun ||
+           (js->lua->settled(js->lua->context, (const struct walker_state *)both->states) &&
+            js->inner.settled(js->inner.context, v8_state(js, both)));
+}
+
 static enum walker_result step(const void *context, struct walker_state *state,
                                struct walker_step *s)
 {
     const struct sample_js *js = context;
     struct js_state *both = (struct js_state *)state;
     struct walker_state *lua = (struct walker_state *)both->states;
-    struct walker_state *v8 = (struct walker_state *)(both->states + aligned(js->lua->state_size));
+    struct walker_state *v8 = v8_state(js, both);
     if (!both->head.begun)
         lua->begun = v8->begun = false;
     both->head.begun = true;
@@ -94,6 +109,7 @@ const struct walker *sample_js_walker(struct replay_worker *w, const struct sess
     ret->inner = v8_walker(&ret->process);
     ret->outer = (struct walker){.wants = wants,
                                  .step = step,
+                                 .settled = settled,
                                  .state_size = sizeof(struct js_state) + aligned(lua->state_size) +
                                                ret->inner.state_size,
                                  .context = ret};

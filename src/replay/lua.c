@@ -86,6 +86,12 @@ static enum walker_result step(const void *context, struct walker_state *state,
     return lua->inner.step(lua->inner.context, state, s);
 }
 
+static bool settled(const void *context, const struct walker_state *state)
+{
+    const struct sample_lua *lua = context;
+    return lua->inner.settled(lua->inner.context, state);
+}
+
 const struct walker *sample_walker(struct replay_worker *w, const struct session_place *place,
                                    struct sample_lua *ret)
 {
@@ -99,8 +105,11 @@ const struct walker *sample_walker(struct replay_worker *w, const struct session
         ret->process.prototype = find_prototype;
     ret->process.apart = w->replay->snapshots;
     ret->inner = luajit_walker(&ret->process);
-    ret->outer = (struct walker){
-        .wants = wants, .step = step, .state_size = ret->inner.state_size, .context = ret};
+    ret->outer = (struct walker){.wants = wants,
+                                 .step = step,
+                                 .settled = settled,
+                                 .state_size = ret->inner.state_size,
+                                 .context = ret};
     return &ret->outer;
 }
 

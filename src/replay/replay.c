@@ -266,6 +266,7 @@ static void end_turn(struct replay *r, uint64_t *counter)
 static int walk_job(struct replay_worker *w, struct error *err)
 {
     struct job *job = w->job;
+    unwinder_forget(w->unwinder);
     for (size_t i = 0; i < job->samples.nr; i += WALK_GROUP) {
         size_t left = job->samples.nr - i;
         size_t nr = left < WALK_GROUP ? left : WALK_GROUP;

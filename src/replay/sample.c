@@ -183,6 +183,9 @@ static void user_input(struct replay_worker *w, struct job_sample *s, size_t at,
         sample_use_copy(&w->luas[at], &w->copies[at]);
     ret->walker = sample_js_walker(w, &s->place, ret->walker, &w->jss[at]);
     w->jss[at].process.no_objects = !w->replay->log && !w->replay->snapshots;
+    ret->thread = s->sample.tid;
+    ret->memory.reads = &w->reads[at];
+    ret->steady = nr_layers == 1 ? session_steady(&s->place) : NULL;
     if (w->replay->log) {
         ret->memory.span = &memory->span;
         w->jss[at].process.seen = w->js_seen;

@@ -189,6 +189,12 @@ struct codemap session_codemap(const struct session_place *p)
     return (struct codemap){.lookup = lookup, .context = p->space};
 }
 
+/* A space does not change while a place has it; functions of jitdumps come and go with time. */
+const void *session_steady(const struct session_place *p)
+{
+    return jit_set_is_timeless(p->space->jit) ? p->space : NULL;
+}
+
 const struct mapping *session_mapping(const struct session_place *p, uint64_t pc)
 {
     const struct region_slot *at = regions_find(p->space->regions, pc);

@@ -57,6 +57,8 @@ const struct jit_function *jit_set_lookup(const struct jit_set *set, uint64_t pc
 /* The same of each file: up to `max`. How many. */
 size_t jit_set_lookup_all(const struct jit_set *set, uint64_t pc, uint64_t time,
                           const struct jit_function **ret, size_t max);
+/* Whether it gives the same at all times. */
+bool jit_set_is_timeless(const struct jit_set *set);
 /* The function's own unwind rules; NULL and id 0: it has none. Any thread. */
 const struct cfi *jit_file_cfi(struct session *s, struct jit_file *file,
                                const struct jit_function *f, uint32_t *id);

@@ -404,6 +404,14 @@ size_t jit_set_lookup_all(const struct jit_set *set, uint64_t pc, uint64_t time,
     return nr;
 }
 
+bool jit_set_is_timeless(const struct jit_set *set)
+{
+    for (uint32_t i = 0; set && i < set->nr; i++)
+        if (!jitcode_is_timeless(set->uses[i].file->code))
+            return false;
+    return true;
+}
+
 /* ---- unwind rules of single functions ------------------------------------------------------ */
 
 struct jit_cfi {

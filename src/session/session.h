@@ -70,6 +70,9 @@ void session_place_release(struct session_place *p);
 
 /* Code of the place's process, mappings and jit functions, for the unwinder. */
 struct codemap session_codemap(const struct session_place *p);
+/* What two places have in common, as long as one of them is held, when their codemap and memory
+ * give the same at all times of the samples that they were made for. NULL: nothing. */
+const void *session_steady(const struct session_place *p);
 /* LuaJIT's interpreters in the place's process, for its walker; none where no code is generated.
  * Valid as long as the place. */
 const struct luajit_blob *session_luajit(const struct session_place *p, size_t *nr);

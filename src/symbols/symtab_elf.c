@@ -192,8 +192,7 @@ static inline uint64_t place_of(const struct source *src, const struct raw_symbo
     uint64_t value = s->value;
     if (src->e->machine == EM_ARM && ELF64_ST_TYPE(s->info) == STT_FUNC)
         value &= ~UINT64_C(1);
-    return src->kernel || src->module ? value
-                                      : file_offset(src, value, &src->sections[s->section]);
+    return src->kernel || src->module ? value : file_offset(src, value, &src->sections[s->section]);
 }
 
 /* A program's table has hundreds of thousands of entries, of which a recording names some hundred:

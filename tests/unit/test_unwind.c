@@ -11,6 +11,7 @@
  */
 #include "unwind/native/rule.h"
 #include "unwind/unwind.h"
+#include "unwind/walker.h"
 
 #include "base/hash.h"
 
@@ -688,6 +689,154 @@ static void batch_equals_single(void **state)
     }
 }
 
+/* ---- trails -------------------------------------------------------------------------------- */
+
+static bool wants_jit(const void *context, const struct code *code)
+{
+    (void)context;
+    return code->owner == CODE_JIT;
+}
+
+/* A guest's frame: the caller's rbp at rbp, the return address above. It remembers its leaf. */
+struct by_rbp {
+    struct walker_state head;
+    bool odd;
+};
+
+static enum walker_result step_by_rbp(const void *context, struct walker_state *state,
+                                      struct walker_step *s)
+{
+    struct by_rbp *own = (struct by_rbp *)state;
+    uint64_t rbp = s->value[DWARF_RBP];
+    struct frame f = {.pc = s->value[DWARF_RIP], .cfa = rbp + 16, .kind = FRAME_JS};
+    (void)context;
+    if (!own->head.begun)
+        *own = (struct by_rbp){.head.begun = true, .odd = f.pc & 1};
+    f.function = own->odd;
+    if (!memory_read_u64(&s->input->memory, rbp, &s->value[DWARF_RBP], s->provenance) ||
+        !memory_read_u64(&s->input->memory, rbp + 8, &s->value[DWARF_RIP], s->provenance))
+        return WALKER_NO;
+    s->value[DWARF_RSP] = rbp + 16;
+    *s->known &= ARCH_SURVIVES;
+    if ((*s->frames_left)-- == 0)
+        return WALKER_NO;
+    return vec_push(&s->out->frames, f) ? WALKER_STEPPED : WALKER_NO_MEMORY;
+}
+
+static bool settled_by_rbp(const void *context, const struct walker_state *state)
+{
+    (void)context;
+    return !((const struct by_rbp *)state)->odd;
+}
+
+enum { TRAIL_STACK = 192 };
+struct trail_stack {
+    uint64_t words[TRAIL_STACK]; /* up to STACK + sizeof(words) */
+    uint64_t at, rbp, rbx;
+};
+
+static void push_word(struct trail_stack *s, uint64_t word)
+{
+    s->words[--s->at] = word;
+}
+
+/* A stack whose `shared` outermost frames follow from `outer`, the others from `inner`. */
+static void make_stack(struct trail_stack *s, uint64_t outer, uint64_t inner, unsigned shared,
+                       unsigned nr)
+{
+    uint64_t ra = START + 5;
+    memset(s->words, 0, sizeof(s->words));
+    s->at = TRAIL_STACK;
+    s->rbp = s->rbx = 0;
+    for (unsigned i = 0; i < nr; i++) {
+        uint64_t choice = hash_u64((i < shared ? outer : inner) + i);
+        push_word(s, ra);
+        push_word(s, s->rbp);
+        if (choice & 1) {
+            s->rbp = STACK + 8 * s->at;
+            ra = JIT + 0x20;
+            continue;
+        }
+        push_word(s, s->rbx);
+        push_word(s, choice >> 8); /* a local variable */
+        s->rbx = choice >> 4 & 1;
+        ra = FRAMED + 9;
+    }
+    push_word(s, ra);
+}
+
+/* A word of the outer part becomes another: of a local variable, a saved register, or an address.
+ */
+static void change_word(struct trail_stack *s, uint64_t seed)
+{
+    uint64_t at = TRAIL_STACK - 1 - seed % 24;
+    if (at > s->at && s->words[at] < MODULE)
+        s->words[at] ^= 1;
+}
+
+/* What is taken over from earlier walks changes nothing, whatever part of the stacks is the same.
+ */
+static void trails_change_nothing(void **state)
+{
+    enum { NR = 6 * UNWIND_LANES, ROUNDS = 100 };
+    struct target *t = *state;
+    static struct trail_stack stacks[NR];
+    struct memory_reads reads[NR];
+    struct unwind_input in[NR];
+    struct unwind_stack out[NR] = {0};
+    struct unwinder *single = unwinder_create();
+    const struct walker walker = {.wants = wants_jit,
+                                  .step = step_by_rbp,
+                                  .settled = settled_by_rbp,
+                                  .state_size = sizeof(struct by_rbp)};
+    uint64_t seed = 1;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        unwinder_forget(t->u);
+        for (unsigned i = 0; i < NR; i++) {
+            struct trail_stack *s = &stacks[i];
+            seed = hash_u64(seed + i);
+            make_stack(s, round, seed, 8 + seed % 16, 10 + seed / 16 % 20);
+            if (seed % 5 == 0)
+                change_word(s, seed >> 8);
+            in[i] = t->in;
+            in[i].walker = &walker;
+            in[i].steady = t;
+            in[i].thread = seed % 7 == 0;
+            in[i].max_frames = seed % 11 ? 64 : 12;
+            in[i].memory.reads = &reads[i];
+            in[i].memory.stack_start = STACK + 8 * s->at;
+            in[i].memory.stack = (const uint8_t *)(s->words + s->at);
+            in[i].memory.stack_size = 8 * (TRAIL_STACK - s->at) - (seed % 13 ? 0 : 8 * (seed % 16));
+            in[i].registers.value[DWARF_RIP] = seed % 3 ? LEAF + 3 : JIT + 0x40 + seed % 2;
+            in[i].registers.value[DWARF_RSP] = STACK + 8 * s->at;
+            in[i].registers.value[DWARF_RBP] = s->rbp;
+            in[i].registers.value[DWARF_RBX] = s->rbx;
+        }
+        assert_int_equal(unwind_batch(t->u, in, out, NR, NULL), 0);
+        for (unsigned i = 0; i < NR; i++) {
+            t->out.frames.nr = 0;
+            assert_int_equal(unwind(single, &in[i], &t->out, NULL), 0);
+            assert_int_equal(out[i].end, t->out.end);
+            assert_int_equal(out[i].end_pc, t->out.end_pc);
+            assert_int_equal(out[i].end_address, t->out.end_address);
+            assert_int_equal(out[i].registers.known, t->out.registers.known);
+            assert_int_equal(out[i].registers.value[DWARF_RSP], t->out.registers.value[DWARF_RSP]);
+            assert_int_equal(out[i].registers.value[DWARF_RBX], t->out.registers.value[DWARF_RBX]);
+            assert_int_equal(out[i].frames.nr, t->out.frames.nr);
+            assert_memory_equal(out[i].frames.at, t->out.frames.at,
+                                t->out.frames.nr * sizeof(struct frame));
+            out[i].frames.nr = 0;
+        }
+    }
+    /* and a good part was taken over */
+    uint64_t walked = unwinder_stats(t->u).rule_hits, all = unwinder_stats(single).rule_hits;
+    if (walked * 4 > all * 3)
+        fail_msg("%lu native frames were walked of %lu", walked, all);
+    for (unsigned i = 0; i < NR; i++)
+        vec_free(&out[i].frames);
+    unwinder_free(single);
+}
+
 #define WALK(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -716,6 +865,7 @@ int main(void)
         WALK(other_stack),
         WALK(return_address_popped),
         WALK(batch_equals_single),
+        WALK(trails_change_nothing),
         cmocka_unit_test(cache_is_exact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

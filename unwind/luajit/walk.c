@@ -90,8 +90,19 @@ static enum walker_result step(const void *context, struct walker_state *state,
     return got;
 }
 
+/* No VM was met whose stack could be read. */
+static bool settled(const void *context, const struct walker_state *state)
+{
+    const struct luajit_walk *w = (const struct luajit_walk *)state;
+    (void)context;
+    return !w->head.begun || (!w->nr_segments && !w->nr_vms);
+}
+
 struct walker luajit_walker(const struct luajit_process *process)
 {
-    return (struct walker){
-        .wants = wants, .step = step, .state_size = sizeof(struct luajit_walk), .context = process};
+    return (struct walker){.wants = wants,
+                           .step = step,
+                           .settled = settled,
+                           .state_size = sizeof(struct luajit_walk),
+                           .context = process};
 }

@@ -5,6 +5,7 @@
 #define UNWIND_NATIVE_WALK_H
 
 #include "unwind/native/rule.h"
+#include "unwind/native/trail.h"
 #include "unwind/walker.h"
 
 /* A codemap's answer, prepared: the key of an address is hashed from `address - key_base`. */
@@ -50,6 +51,7 @@ struct walk {
     struct unwind_stack *out;
     struct code_facts *facts;
     struct guest_slot *guest; /* where the walker's state is kept */
+    struct trail_walk *trail; /* NULL: none */
     /* Codemap answers are asked for by virtual call and differ from walk to walk: the last few. */
     struct walk_code codes[WALK_CODES];
     unsigned nr_codes, last_code, next_code;

@@ -916,15 +916,19 @@ static bool wants(const void *context, const struct code *code)
     return code->owner != CODE_KERNEL && code->owner != CODE_NONE && p->layout;
 }
 
+static void use_layout(struct v8_walk *w, const struct v8_layout *l)
+{
+    if (w->r.layout != l) /* what is known of maps is by the other one's offsets */
+        w->r = (struct v8_reader){.memory = w->r.memory, .layout = l};
+    w->layout = l;
+}
+
 static enum walker_result step_code(struct v8_walk *w)
 {
     const struct code *c = &w->step->code;
-    if (c->owner != CODE_ELF) {
-        w->layout = w->process->layout;
-        w->r.layout = w->layout;
+    use_layout(w, c->owner == CODE_ELF ? cfi_v8(c->cfi) : w->process->layout);
+    if (c->owner != CODE_ELF)
         return step_generated(w);
-    }
-    w->layout = w->r.layout = cfi_v8(c->cfi);
     uint64_t vaddr = reg(w, DWARF_RIP) - c->bias - !is_exact(w);
     if (!w->layout || vaddr - w->layout->blob >= w->layout->blob_size)
         return WALKER_NO;
@@ -939,8 +943,10 @@ static enum walker_result step(const void *context, struct walker_state *state,
         *w = (struct v8_walk){.head = {.begun = true}, .process = context};
     w->step = s;
     w->first = s->out->frames.nr;
-    memset(w->bytecode, 0, sizeof(w->bytecode));
-    w->r = (struct v8_reader){.memory = &s->input->memory};
+    if (w->process->seen)
+        memset(w->bytecode, 0, sizeof(w->bytecode));
+    w->r.memory = &s->input->memory;
+    w->r.provenance = PROVENANCE_EXACT;
     size_t frames = s->out->frames.nr;
     unsigned left = *s->frames_left;
     enum provenance provenance = *s->provenance;
@@ -953,8 +959,19 @@ static enum walker_result step(const void *context, struct walker_state *state,
     return got;
 }
 
+/* No function of the frames so far is sought any more. */
+static bool settled(const void *context, const struct walker_state *state)
+{
+    const struct v8_walk *w = (const struct v8_walk *)state;
+    (void)context;
+    return !w->head.begun || (!w->frameless && !w->nr_unmade);
+}
+
 struct walker v8_walker(const struct v8_process *process)
 {
-    return (struct walker){
-        .wants = wants, .step = step, .state_size = sizeof(struct v8_walk), .context = process};
+    return (struct walker){.wants = wants,
+                           .step = step,
+                           .settled = settled,
+                           .state_size = sizeof(struct v8_walk),
+                           .context = process};
 }
