@@ -103,7 +103,8 @@ static void bench_image(const char *path, const struct core_process_options *opt
         if (!map->file)
             luajit_vms_find(&m, &range, 1, &blob, 1, &vms, NULL);
     }
-    struct luajit_process process = {vms.at, vms.nr, &blob, blob.layout != NULL, {NULL, NULL}};
+    struct luajit_process process = {
+        .vms = vms.at, .nr_vms = vms.nr, .blobs = &blob, .nr_blobs = blob.layout != NULL};
     struct walker walker = luajit_walker(&process);
     struct unwinder *u = unwinder_create();
     struct unwind_input in = core_process_input(&p, core_thread(p.core, 0));

@@ -28,7 +28,7 @@ enum {
     VMSTACK_UPWARD = 16,       /* functions there */
     VMSTACK_FUNCTIONS = 48,    /* functions of one stack that are copied */
     VMSTACK_CALLS = 96,        /* and calls */
-    VMSTACK_LINES = 64,        /* bytes of a prototype's lines that are copied whole; of more, those
+    VMSTACK_LINES = 256,       /* bytes of a prototype's lines that are copied whole; of more, those
                                   of the instructions that execute */
     VMSTACK_RECENT = 4,        /* functions, and instructions, that are met side by side */
     VMSTACK_NATIVE = 64 << 10, /* of the native stack that is looked through for missing pages */

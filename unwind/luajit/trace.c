@@ -3,6 +3,7 @@
 #include "unwind/luajit/trace.h"
 
 #include "base/cursor.h"
+#include "unwind/arch.h"
 
 enum {
     REF_BIAS = 0x8000, /* IR references below are constants */
@@ -48,18 +49,30 @@ static enum memory_likeness head_likeness(const void *context, uint64_t address,
     return same ? MEMORY_SAME : MEMORY_ANOTHER;
 }
 
+/* Is nothing else known to have been at that head's place, and was it read near enough? */
+static bool is_near(const struct luajit_reader *r, const struct trace_head *head)
+{
+    const struct memory_compare compare = {head_likeness, head};
+    struct memory_proof proof = memory_prove(
+        r->m, head->address, (size_t)head->layout->trace_size, &compare, PROVENANCE_GUESS);
+    return (proof.provenance == PROVENANCE_EXACT && !proof.another) || memory_is_near(&proof);
+}
+
+static bool is_usable(const struct luajit_layout *l)
+{
+    return l->trace_ir >= 0 && l->trace_mcloop >= l->trace_ir && l->trace_size <= HEAD_MAX &&
+           l->trace_mcloop <= l->trace_size;
+}
+
 /* Is the trace of this moment the one that was read at another? */
 static bool is_pinned(const struct luajit_reader *r, const struct luajit_trace *t)
 {
-    const struct luajit_layout *l = r->layout;
-    struct trace_head head = {.layout = l, .address = t->address};
-    const struct memory_compare compare = {head_likeness, &head};
-    if (l->trace_ir < 0 || l->trace_mcloop > l->trace_size || l->trace_mcloop < l->trace_ir ||
-        !memory_read_instant(r->m, t->address, head.bytes, (size_t)l->trace_size))
-        return false;
-    struct memory_proof proof =
-        memory_prove(r->m, t->address, (size_t)l->trace_size, &compare, PROVENANCE_GUESS);
-    return (proof.provenance == PROVENANCE_EXACT && !proof.another) || memory_is_near(&proof);
+    struct trace_head head = {.layout = r->layout, .address = t->address};
+    if (t->runs)
+        return true;
+    return is_usable(r->layout) &&
+           memory_read_instant(r->m, t->address, head.bytes, (size_t)r->layout->trace_size) &&
+           is_near(r, &head);
 }
 
 /* Bytes at hand, but for one that counts in each piece of `each` bytes; each 0: all of them. */
@@ -187,6 +200,21 @@ static bool holds(const struct luajit_trace *t, uint64_t pc)
     return pc - t->mcode < t->szmcode;
 }
 
+/* The VM's words do not name a trace that has called the collector, so its head does not come with
+ * the sample. It runs, though, so it was not freed: is what was read at another moment a trace with
+ * a call before the return address `pc` + 1, and nothing else known at its place? */
+static bool is_running(const struct luajit_reader *r, const struct luajit_trace *t, uint64_t pc)
+{
+    struct trace_head head = {.layout = r->layout, .address = t->address};
+    enum provenance ignored = PROVENANCE_EXACT;
+    uint8_t code[ARCH_CALL_MAX];
+    return pc + 1 - t->mcode >= sizeof(code) && is_usable(r->layout) &&
+           memory_read(r->m, pc + 1 - sizeof(code), code, sizeof(code), &ignored) &&
+           arch_is_call(code + sizeof(code), sizeof(code)) &&
+           memory_read(r->m, t->address, head.bytes, (size_t)r->layout->trace_size, &ignored) &&
+           head.bytes[r->layout->gct] == LUAJIT_GCT_TRACE && is_near(r, &head);
+}
+
 bool luajit_trace_find(struct luajit_reader *r, uint64_t g, uint64_t pc, uint32_t hint,
                        struct luajit_trace *ret)
 {
@@ -203,8 +231,15 @@ bool luajit_trace_find(struct luajit_reader *r, uint64_t g, uint64_t pc, uint32_
         uint64_t address;
         bool got = luajit_read_ref(r, array + (uint64_t)r->layout->ref_size * i, &address);
         r->provenance = before;
-        if (got && address && read_object(r, address, i, ret) && holds(ret, pc))
-            return true;
+        if (!got || !address || !read_object(r, address, i, ret) || !holds(ret, pc))
+            continue;
+        ret->runs = r->provenance != before && is_running(r, ret, pc);
+        if (ret->runs) {
+            uint8_t first[8];
+            r->provenance = before;
+            return read_part(r, ret, ret->snap, first, sizeof(first), NULL);
+        }
+        return true;
     }
     r->provenance = before;
     return false;

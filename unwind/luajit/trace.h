@@ -19,6 +19,7 @@ struct luajit_trace {
     uint16_t number, root, spadjust;
     uint16_t snap_size; /* 8 or 12 bytes */
     bool has_mcofs;     /* snapshots say where their code begins */
+    bool runs;          /* a return address of the sample is behind a call in its code, so it lived */
 };
 
 enum { LUAJIT_TRACES_MAX = 1 << 16 };
