@@ -397,6 +397,7 @@ static int print_stacks(const struct report_command *c, struct replay *r, const 
 static int print(struct common *c, struct report_command *rc, struct replay *r, struct error *err)
 {
     struct stacks_options kept = report_needs(&rc->report);
+    rc->report.threads = replay_threads(r);
     struct stacks *s = common_collect(c, r, &kept, err);
     settle(rc, replay_perfdata(r)); /* a pipe may have announced its events on the way */
     int failed = !s || print_stacks(rc, r, s, err) < 0;

@@ -4,6 +4,8 @@
 #include "output/report_internal.h"
 
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -254,19 +256,102 @@ void report_section_deinit(struct report_section *s)
     text_free(&s->cell);
 }
 
-static int put_section(struct report_section *s, struct chains *chains, struct text *t,
-                       struct error *err)
+/* ---- rows ---------------------------------------------------------------------------------- */
+
+/* Rows are printed in blocks, by as many threads as there are: the first rows have the largest
+ * trees.
+ */
+enum { BLOCK_ROWS = 16, THREADS_MAX = 64 };
+struct rows_page {
+    const struct report_section *section;
+    struct text *blocks; /* of BLOCK_ROWS rows each */
+    size_t nr_blocks;
+    _Atomic size_t next;
+};
+
+struct rows_worker {
+    struct rows_page *page;
+    pthread_t thread;
+    struct error error;
+    bool failed;
+};
+
+static int put_block(struct report_section *s, struct chains *chains, size_t block, struct text *t,
+                     struct error *err)
 {
     bool trees = s->report->options->graph != GRAPH_NONE && s->event->callchain;
+    size_t end = (block + 1) * BLOCK_ROWS < s->rows.nr ? (block + 1) * BLOCK_ROWS : s->rows.nr;
+    for (size_t i = block * BLOCK_ROWS; i < end; i++) {
+        report_put_row(s, s->rows.at[i], t);
+        text_char(t, '\n');
+        if (trees && chains_print(chains, s->rows.at[i], s->total, t, err) < 0)
+            return -1;
+    }
+    return t->failed || s->cell.failed ? error_no_memory(err) : 0;
+}
+
+static void *rows_main(void *context)
+{
+    struct rows_worker *w = context;
+    struct rows_page *page = w->page;
+    struct report_section own = *page->section; /* but for the cell that is being made */
+    struct chains *chains = chains_create(own.report);
+    size_t block;
+    own.cell = (struct text){0};
+    if (!chains)
+        w->failed = error_no_memory(&w->error) < 0;
+    while (!w->failed && (block = atomic_fetch_add(&page->next, 1)) < page->nr_blocks)
+        w->failed = put_block(&own, chains, block, &page->blocks[block], &w->error) < 0;
+    chains_free(chains);
+    text_free(&own.cell);
+    return NULL;
+}
+
+static int print_page(struct rows_page *page, unsigned threads, struct error *err)
+{
+    struct rows_worker workers[THREADS_MAX] = {0};
+    unsigned started = 1;
+    for (; started < threads; started++) {
+        workers[started].page = page;
+        if (pthread_create(&workers[started].thread, NULL, rows_main, &workers[started]) != 0)
+            break; /* fewer do as well */
+    }
+    workers[0].page = page;
+    rows_main(&workers[0]);
+    for (unsigned i = 1; i < started; i++)
+        pthread_join(workers[i].thread, NULL);
+    for (unsigned i = 0; i < started; i++)
+        if (workers[i].failed) {
+            *err = workers[i].error;
+            return -1;
+        }
+    return 0;
+}
+
+static int put_rows(const struct report_section *s, struct text *t, struct error *err)
+{
+    struct rows_page page = {.section = s, .nr_blocks = (s->rows.nr + BLOCK_ROWS - 1) / BLOCK_ROWS};
+    unsigned threads = s->report->options->threads;
+    threads = threads > page.nr_blocks ? (unsigned)page.nr_blocks : threads;
+    page.blocks = calloc(page.nr_blocks + 1, sizeof(*page.blocks));
+    if (!page.blocks)
+        return error_no_memory(err);
+    int failed = print_page(&page, threads < THREADS_MAX ? threads : THREADS_MAX, err);
+    for (size_t i = 0; i < page.nr_blocks; i++) {
+        text_bytes(t, page.blocks[i].at, page.blocks[i].size);
+        text_free(&page.blocks[i]);
+    }
+    free(page.blocks);
+    return failed;
+}
+
+static int put_section(const struct report_section *s, struct text *t, struct error *err)
+{
     if (!s->samples)
         return 0;
     put_head(s, t);
-    vec_foreach (i, &s->rows) {
-        report_put_row(s, *i, t);
-        text_char(t, '\n');
-        if (trees && chains_print(chains, *i, s->total, t, err) < 0)
-            return -1;
-    }
+    if (put_rows(s, t, err) < 0)
+        return -1;
     text_string(t, s->report->options->bare ? "" : "\n\n");
     return s->cell.failed ? error_no_memory(err) : 0;
 }
@@ -289,18 +374,16 @@ int report_print(const struct stacks *stacks, const struct report_options *optio
     struct report *r;
     if (report_create(stacks, options, &r, err) < 0)
         return -1;
-    struct chains *chains = chains_create(r);
-    int failed = chains ? 0 : error_no_memory(err);
+    int failed = 0;
     put_preamble(options, lost, out);
     for (size_t i = 0; i < nr_events && !failed; i++) {
         struct report_section s;
         failed = report_section_init(&s, r, (uint16_t)i, &events[i], err);
         if (failed)
             break;
-        failed = put_section(&s, chains, out, err);
+        failed = put_section(&s, out, err);
         report_section_deinit(&s);
     }
-    chains_free(chains);
     report_free(r);
     return failed ? -1 : out->failed ? error_no_memory(err) : 0;
 }

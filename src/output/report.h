@@ -63,6 +63,7 @@ struct report_options {
     const char *symbol_filter;      /* rows whose symbol contains it; NULL: all */
     bool one_thread;                /* rows of this thread, of stacks that keep threads apart */
     uint32_t thread;
+    unsigned threads; /* of ours, to print with; 0: one. The text is the same */
 };
 
 /* perf's name of a sort key; -1: there is no such key. */

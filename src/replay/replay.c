@@ -651,6 +651,11 @@ const char *replay_warning(const struct replay *r, size_t index)
     return snapshots_warning(r->snapshots, index);
 }
 
+unsigned replay_threads(const struct replay *r)
+{
+    return r->nr_threads;
+}
+
 const struct perfdata *replay_perfdata(const struct replay *r)
 {
     return r->pd;

@@ -122,6 +122,8 @@ void replay_free(struct replay *r);
 int replay_run(struct replay *r, const struct replay_sink *sink, struct error *err);
 
 const struct perfdata *replay_perfdata(const struct replay *r);
+/* How many threads it works with. */
+unsigned replay_threads(const struct replay *r);
 const struct session *replay_session(const struct replay *r);
 /* What deserves a line on stderr, of snapshots and of what was not recorded; NULL: no more. */
 const char *replay_warning(const struct replay *r, size_t index);
