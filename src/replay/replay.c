@@ -291,14 +291,17 @@ struct seen {
 static struct seen see_frames(const struct job *job, const struct job_sample *s)
 {
     struct seen seen = {0};
-    for (size_t i = 0; i < s->nr_frames; i++) {
-        const struct frame *f = &job->frames.at[s->first_frame + i];
-        seen.guess |=
-            f->provenance == PROVENANCE_GUESS || (f->kind == FRAME_JIT && trace_frame_is_guess(f));
-        if (f->kind == FRAME_LUA)
+    const struct frame *first = job->frames.at + s->first_frame, *user = first + s->nr_kernel;
+    for (const struct frame *f = first; f < first + s->nr_frames; f++) {
+        seen.guess |= f->provenance == PROVENANCE_GUESS;
+        if (f->kind == FRAME_NATIVE) {
+            if (f->code && f >= user)
+                seen.generated |= ((const struct mapping *)f->code)->dso->kind == DSO_PSEUDO;
+        } else if (f->kind == FRAME_JIT) {
+            seen.guess |= trace_frame_is_guess(f);
+        } else if (f->kind == FRAME_LUA) {
             seen.lua_untold |= !f->function;
-        if (f->kind == FRAME_NATIVE && f->code && i >= s->nr_kernel)
-            seen.generated |= ((const struct mapping *)f->code)->dso->kind == DSO_PSEUDO;
+        }
     }
     return seen;
 }

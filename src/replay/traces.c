@@ -134,15 +134,15 @@ static bool lua_stack(const struct frame *f, struct jit_lua_stack *ret)
     return f->kind == FRAME_JIT && j && j->lua && jit_function_lua(j, frame_lookup_pc(f), ret);
 }
 
-bool trace_frame_is_guess(const struct frame *f)
-{
-    struct jit_lua_stack stack;
-    return lua_stack(f, &stack) && stack.guess;
-}
-
 static bool is_trace(const struct frame *f)
 {
     return f->kind == FRAME_JIT && f->code && ((const struct jit_function *)f->code)->lua;
+}
+
+bool trace_frame_is_guess(const struct frame *f)
+{
+    struct jit_lua_stack stack;
+    return is_trace(f) && lua_stack(f, &stack) && stack.guess;
 }
 
 /* A C function that the trace goes on to call: not yet a frame, and then one of its own. */

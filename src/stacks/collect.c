@@ -8,6 +8,7 @@
 #include "base/heap.h"
 #include "stacks/internal.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,14 +38,27 @@ struct group_entry {
     uint32_t node; /* 0: free */
 };
 
+/* Two words of a frame: function and line; column, trace, kind, tier, flags and provenance. */
+struct frame_words {
+    uint64_t at[2];
+};
+_Static_assert(offsetof(struct frame, line) == offsetof(struct frame, function) + 4 &&
+                   offsetof(struct frame, provenance) == offsetof(struct frame, function) + 15,
+               "the words hold these fields and no others");
+
+static struct frame_words words_of(const struct frame *f)
+{
+    struct frame_words w;
+    memcpy(&w, (const uint8_t *)f + offsetof(struct frame, function), sizeof(w));
+    return w;
+}
+
 /* One frame of the sample before, and where it led. */
 struct path_step {
     uint64_t pc;
     const void *code;
+    struct frame_words words;
     uint32_t node;
-    uint32_t function, line; /* of a guest's frame */
-    uint16_t trace;
-    uint8_t kind, tier, flags, provenance;
     uint8_t weakest; /* provenance so far, from the outermost frame on */
 };
 
@@ -254,9 +268,9 @@ static uint32_t group_node(struct collector *c, const struct replay_sample *s)
 
 static bool same_step(const struct path_step *p, const struct frame *f)
 {
-    return p->pc == f->pc && p->code == f->code && p->kind == f->kind && p->tier == f->tier &&
-           p->trace == f->trace && p->flags == f->flags && p->provenance == f->provenance &&
-           p->function == f->function && p->line == f->line;
+    struct frame_words w = words_of(f);
+    return p->pc == f->pc && p->code == f->code && p->words.at[0] == w.at[0] &&
+           p->words.at[1] == w.at[1];
 }
 
 /* How many of the sample's outermost frames the path already holds. */
@@ -284,14 +298,8 @@ static uint32_t take_step(struct collector *c, const struct replay_sample *s, co
         c->tree.nodes.at[node].provenance = f->provenance;
     struct path_step step = {.pc = f->pc,
                              .code = f->code,
-                             .function = f->function,
-                             .line = f->line,
+                             .words = words_of(f),
                              .node = node,
-                             .trace = f->trace,
-                             .kind = f->kind,
-                             .tier = f->tier,
-                             .flags = f->flags,
-                             .provenance = f->provenance,
                              .weakest = weakest > f->provenance ? weakest : f->provenance};
     if (!node || !vec_push(&c->path, step)) {
         error_no_memory(err);

@@ -25,34 +25,36 @@ static uint32_t small(uint64_t size)
     return size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
 }
 
-/* Sizes in ELF files, from the last symbol to the first. Of several at one address only the last
- * of a table is followed by another one elsewhere. Those of .symtab are settled before .dynsym is
- * looked at, and the PLT comes last. */
+/* Does a symbol of `of`, which is without a size, reach up to one of `table`? Those of .symtab are
+ * settled before .dynsym is looked at, and the PLT comes last. */
+static bool is_bound(unsigned of, unsigned table)
+{
+    return table == TABLE_SYMTAB || (of == TABLE_DYNSYM && table == TABLE_DYNSYM);
+}
+
+/* The size of key `i`, which has none: up to the next symbol elsewhere. Of several at one address
+ * only the last of a table is followed by another one. */
+static uint32_t size_to_next(const struct symtab *t, size_t i)
+{
+    const struct sort_key *k = t->keys.at;
+    unsigned of = symtab_table(t, k[i].index);
+    for (size_t n = i + 1; n < t->keys.nr; n++) {
+        unsigned table = symtab_table(t, k[n].index);
+        if (k[n].key == k[i].key && table == of)
+            return 0;
+        if (k[n].key != k[i].key && is_bound(of, table))
+            return small(k[n].key - k[i].key);
+    }
+    return small(size_of_last(k[i].key));
+}
+
+/* Sizes in ELF files, most of which say them. */
 static void settle_elf(struct symtab *t)
 {
     struct sort_key *k = t->keys.at;
-    uint64_t next[2] = {0, 0}; /* where the next one of .symtab, of either table stands */
-    bool some[2] = {false, false}, seen[2] = {false, false};
-    for (size_t i = t->keys.nr; i-- > 0;) {
-        unsigned table = symtab_table(t, k[i].index);
-        bool first = i == 0 || k[i - 1].key != k[i].key;
-        if (table != TABLE_PLT) {
-            unsigned among = table == TABLE_SYMTAB ? 0 : 1;
-            bool last = !seen[among];
-            if (last && !k[i].extra)
-                k[i].extra = small(some[among] ? next[among] - k[i].key : size_of_last(k[i].key));
-            seen[0] |= table == TABLE_SYMTAB;
-            seen[1] |= table == TABLE_DYNSYM;
-        }
-        if (!first)
-            continue;
-        for (unsigned among = 0; among < 2; among++)
-            if (seen[0] || (among == 1 && seen[1])) {
-                next[among] = k[i].key;
-                some[among] = true;
-            }
-        seen[0] = seen[1] = false;
-    }
+    for (size_t i = 0; i < t->keys.nr; i++)
+        if (!k[i].extra && symtab_table(t, k[i].index) != TABLE_PLT)
+            k[i].extra = size_to_next(t, i);
 }
 
 /* Sizes in kallsyms, where none has one. Nothing reaches from the kernel into a module or from one
@@ -97,9 +99,14 @@ static uint64_t reach_of(const struct symtab *t, size_t i, size_t *next)
 
 static bool is_nested(const struct symtab *t)
 {
-    for (size_t i = 0, next; i < t->keys.nr; i = next)
-        if (reach_of(t, i, &next) > (next < t->keys.nr ? t->keys.at[next].key : UINT64_MAX))
+    const struct sort_key *k = t->keys.at;
+    uint64_t reach = 0;
+    for (size_t i = 0; i + 1 < t->keys.nr; i++) {
+        uint64_t end = end_of(&k[i]);
+        reach = end > reach ? end : reach;
+        if (k[i + 1].key != k[i].key && reach > k[i + 1].key)
             return true;
+    }
     return false;
 }
 
