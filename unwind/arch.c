@@ -66,3 +66,54 @@ enum arch_point arch_point(const uint8_t *pc)
         return ARCH_POINT_ENTRY;
     return ARCH_POINT_BODY;
 }
+
+/* The length of an instruction that adds a constant to rsp; 0: it is none. */
+static size_t stack_addition(const uint8_t *at, size_t left, uint32_t *ret)
+{
+    enum { BYTE = 4, WORD = 7 };
+    if (left < BYTE || at[0] != 0x48 || (at[1] != 0x83 && at[1] != 0x81) || at[2] != 0xc4)
+        return 0;
+    if (at[1] == 0x83) {
+        *ret = at[3];
+        return at[3] < 0x80 ? BYTE : 0;
+    }
+    if (left < WORD)
+        return 0;
+    *ret = (uint32_t)at[3] | (uint32_t)at[4] << 8 | (uint32_t)at[5] << 16;
+    return at[6] ? 0 : WORD;
+}
+
+/* The same of one that pops a register, in DWARF's numbering. */
+static size_t register_pop(const uint8_t *at, size_t left, unsigned *ret)
+{
+    static const uint8_t numbers[] = {0, 2, 1, DWARF_RBX, DWARF_RSP, DWARF_RBP, 4, 5};
+    size_t prefix = left > 1 && at[0] == 0x41;
+    if (left <= prefix || (at[prefix] & 0xf8) != 0x58)
+        return 0;
+    unsigned number = at[prefix] & 7;
+    *ret = prefix ? 8 + number : numbers[number];
+    return *ret == DWARF_RSP ? 0 : prefix + 1;
+}
+
+bool arch_epilogue(const uint8_t *code, size_t size, struct arch_epilogue *ret)
+{
+    uint32_t step = 0;
+    unsigned reg = 0;
+    size_t length;
+    ret->return_address = 0;
+    for (unsigned i = 0; i < DWARF_NR; i++)
+        ret->popped[i] = -1;
+    for (size_t at = 0; at < size; at += length) {
+        if (code[at] == 0xc3)
+            return at > 0;
+        if ((length = stack_addition(code + at, size - at, &step)) != 0) {
+            ret->return_address += step;
+        } else if ((length = register_pop(code + at, size - at, &reg)) != 0) {
+            ret->popped[reg] = (int32_t)ret->return_address;
+            ret->return_address += 8;
+        } else {
+            return false;
+        }
+    }
+    return false;
+}

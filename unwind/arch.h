@@ -53,4 +53,14 @@ enum arch_point {
 enum { ARCH_POINT_BEFORE = 5, ARCH_POINT_AFTER = 6 };
 enum arch_point arch_point(const uint8_t *pc);
 
+/* How code that stands at an epilogue will leave its frame: what it does until it returns. */
+struct arch_epilogue {
+    uint32_t return_address;  /* where that is, in bytes above the stack pointer */
+    int32_t popped[DWARF_NR]; /* where a register's value is, likewise; -1: it stays as it is */
+};
+/* Of `size` bytes of code, from the instruction that executes next on. Only what moves the stack
+ * pointer up is understood (add, pop, ret). False: it is something else, or a mere return. */
+enum { ARCH_EPILOGUE_MAX = 32 };
+bool arch_epilogue(const uint8_t *code, size_t size, struct arch_epilogue *ret);
+
 #endif

@@ -9,6 +9,7 @@
  *   50000  mapped, not executable
  *   70000  the stack
  */
+#include "unwind/arch.h"
 #include "unwind/native/rule.h"
 #include "unwind/unwind.h"
 #include "unwind/walker.h"
@@ -450,6 +451,49 @@ static void frame_pointer(void **state)
     assert_int_equal(unwinder_stats(t->u).guesses, 2);
 }
 
+/* Code that does nothing but leave its frame tells where its caller is: nothing is guessed. */
+static void epilogue(void **state)
+{
+    struct target *t = *state;
+    static const uint8_t pushed[] = {0x48, 0x83, 0xc4, 0x10, 0x41, 0x5c, 0x5d, 0xc3};
+    uint64_t stack[] = {1, 2, 0xccc, 0xb99, called(t, START + 5)};
+    memcpy(t->stack, stack, sizeof(stack));
+    memcpy(t->code[1] + 0x20, pushed, sizeof(pushed));
+    t->in.registers.value[DWARF_RBX] = 0xbbb;
+    t->in.registers.value[DWARF_RBP] = 5; /* no frame pointer */
+    walk(t, JIT + 0x20);
+    expect_frames(t, STACK_COMPLETE, 2, PC(JIT + 0x20), PC(START + 5));
+    assert_int_equal(t->out.frames.at[1].provenance, PROVENANCE_EXACT);
+    assert_int_equal(t->out.registers.value[DWARF_RBX], 0xbbb);
+    assert_int_equal(t->out.registers.value[DWARF_R12], 0xccc);
+    assert_int_equal(t->out.registers.value[DWARF_RBP], 0xb99);
+    t->code[1][0x24] = 0x74; /* a jump: who knows */
+    walk(t, JIT + 0x20);
+    assert_int_equal(t->out.end, STACK_NO_CFI);
+    memcpy(t->code[1] + 0x20, pushed, sizeof(pushed));
+    t->stack[4] = START + 0x80; /* behind no call */
+    walk(t, JIT + 0x20);
+    assert_int_equal(t->out.end, STACK_NO_CFI);
+}
+
+static void epilogues_are_read_whole(void **state)
+{
+    (void)state;
+    struct arch_epilogue e;
+    static const uint8_t large[] = {0x48, 0x81, 0xc4, 0x00, 0x01, 0, 0, 0x41, 0x5f, 0x5b, 0xc3};
+    assert_true(arch_epilogue(large, sizeof(large), &e));
+    assert_int_equal(e.return_address, 0x110);
+    assert_int_equal(e.popped[DWARF_R15], 0x100);
+    assert_int_equal(e.popped[DWARF_RBX], 0x108);
+    assert_int_equal(e.popped[DWARF_RBP], -1);
+    for (size_t size = 0; size < sizeof(large); size++)
+        assert_false(arch_epilogue(large, size, &e));
+    assert_false(arch_epilogue((const uint8_t *)"\xc3", 1, &e)); /* nothing popped */
+    assert_false(arch_epilogue((const uint8_t *)"\x48\x83\xc4\xf8\xc3", 5, &e)); /* down */
+    assert_false(arch_epilogue((const uint8_t *)"\x5c\xc3", 2, &e));             /* rsp itself */
+    assert_false(arch_epilogue((const uint8_t *)"\x5d\x90\xc3", 3, &e));
+}
+
 static void frame_pointer_refused(void **state)
 {
     struct target *t = *state;
@@ -854,6 +898,8 @@ int main(void)
         WALK(loop),
         WALK(limit),
         WALK(no_code),
+        WALK(epilogue),
+        cmocka_unit_test(epilogues_are_read_whole),
         WALK(frame_pointer),
         WALK(frame_pointer_refused),
         WALK(prologue),

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Frames without CFI: generated code, hand-written assembly, stripped files. What is found here is
- * a guess, and so is all that follows from it; except the kernel's signal frame, whose trampoline
- * is known by its bytes and whose layout is ABI.
+ * a guess, and so is all that follows from it; except what code says that is about to leave its
+ * frame, and the kernel's signal frame, whose trampoline is known by its bytes and whose layout is
+ * ABI.
  */
 #include "unwind/native/walk.h"
 
@@ -118,6 +119,39 @@ static enum step_result accept(struct walk *w, uint64_t slot, bool saved_rbp, bo
     return STEP_OK;
 }
 
+/* ---- what the code does next --------------------------------------------------------------- */
+
+/* Code that is about to leave its frame tells by its own instructions where its caller is: V8's
+ * PushAllRegistersAndIterateStack, beneath which it collects garbage, has no CFI, and nothing but
+ * an epilogue behind its only call. */
+static enum step_result leave_by_epilogue(struct walk *w)
+{
+    const struct memory *m = &w->in->memory;
+    uint64_t pc = w->value[DWARF_RIP], sp = w->value[DWARF_RSP], value[DWARF_NR], to;
+    uint8_t code[ARCH_EPILOGUE_MAX];
+    struct arch_epilogue e;
+    enum provenance provenance = w->provenance;
+    if (!memory_read(m, pc, code, sizeof(code), &provenance) ||
+        !arch_epilogue(code, sizeof(code), &e) ||
+        !memory_read_u64(m, sp + e.return_address, &to, &provenance) || !to ||
+        !is_return_address(w, to, false))
+        return STEP_NO;
+    memcpy(value, w->value, sizeof(value));
+    for (unsigned reg = 0; reg < DWARF_NR; reg++) {
+        if (e.popped[reg] >= 0 &&
+            !memory_read_u64(m, sp + (uint64_t)e.popped[reg], &value[reg], &provenance))
+            return STEP_NO;
+    }
+    memcpy(w->value, value, sizeof(value));
+    for (unsigned reg = 0; reg < DWARF_NR; reg++)
+        w->known |= e.popped[reg] >= 0 ? REG_BIT(reg) : 0;
+    w->known &= ARCH_SURVIVES;
+    w->value[DWARF_RIP] = to;
+    w->value[DWARF_RSP] = sp + e.return_address + 8;
+    w->provenance = provenance;
+    return STEP_OK;
+}
+
 /* ---- guesses ------------------------------------------------------------------------------- */
 
 /* pc is exact: its bytes, or its being a function's first, may tell where the frame stands. */
@@ -152,6 +186,8 @@ static enum step_result guess_by_frame_pointer(struct walk *w)
 enum step_result walk_guess(struct walk *w, const struct code *code)
 {
     bool exact_pc = w->flags & (FRAME_LEAF | FRAME_SIGNAL);
+    if (code->executable && leave_by_epilogue(w) == STEP_OK)
+        return STEP_OK;
     if (exact_pc && code->executable && guess_by_point(w, code) == STEP_OK)
         return STEP_OK;
     if (code->executable && guess_by_frame_pointer(w) == STEP_OK)
