@@ -51,7 +51,8 @@ struct memory_layer vm_copy_layer(const struct vm_copy *copy);
 
 /*
  * Versions of memory, by process and time. What was read equal before and after a moment is exact
- * at it; what was read after it only, `image`; what was read before it only, `guess`. An object
+ * at it; what was read after it only, `image`; what was read before it only, `guess`; of two that
+ * differ what was read after, unless that was long after, and the other is nearer. An object
  * that does not change while it lives (VMENTRY_OBJECT) is exact when it was read within 0.2 s
  * after, and `image` else: walkers ask for it because the sample's stack names it, so it lived, and
  * check what they get. A running Lua stack (VMENTRY_STACK) is never more than `image`: a program

@@ -682,12 +682,25 @@ static enum provenance around_provenance(const struct version *v)
     return is_moving(v) ? PROVENANCE_IMAGE : PROVENANCE_EXACT;
 }
 
+/* Plain memory that had changed when it was read again: was that long after, then what was read of
+ * it before the sample is rather what the sample had. (A recorder that walked like frames a moment
+ * ago does not read again for each sample; then a collection moves the objects.) */
+static const struct version *nearer(const struct found *f, uint64_t time)
+{
+    const uint64_t LONG = 10000000; /* ns */
+    const struct version *a = f->after, *b = f->before;
+    if (!a || !b || a->kind != VMENTRY_BYTES || b->kind != VMENTRY_BYTES ||
+        a->first_before - time < LONG || a->first_before - time < time - b->last_after)
+        return a ? a : b;
+    return b;
+}
+
 /* Some bytes from `address` on; returns how many (0: none), where, and how far they are proven. */
 static uint64_t piece(const struct vmlog *log, const struct life *life, uint64_t address,
                       uint64_t want, uint64_t time, struct hit *ret)
 {
     struct found f = find(log, life, address, time);
-    const struct version *v = f.around ? f.around : f.after ? f.after : f.before;
+    const struct version *v = f.around ? f.around : nearer(&f, time);
     if (!v)
         return 0;
     uint64_t there = from_on(v, address) < want ? from_on(v, address) : want;
@@ -697,8 +710,8 @@ static uint64_t piece(const struct vmlog *log, const struct life *life, uint64_t
     /* A word of bytecode is asked for before it is known whose it is: the line it was read in was
      * followed by the object, which says the same. */
     bool of_object = !is_moving(v) && is_same_piece(log, v, f.object, address, there);
-    ret->provenance = one_sided(log, life->pid, of_object ? f.object : v, f.after != NULL, time);
-    if (!is_moving(v) && f.after && is_same_piece(log, v, f.before, address, there))
+    ret->provenance = one_sided(log, life->pid, of_object ? f.object : v, v != f.before, time);
+    if (!is_moving(v) && f.after && is_same_piece(log, f.after, f.before, address, there))
         ret->provenance = PROVENANCE_EXACT; /* told at other lengths, but the same */
     else if (f.after && f.before && from_on(f.before, address) >= there &&
              ret->provenance == PROVENANCE_EXACT)

@@ -373,6 +373,24 @@ static void other_lengths(void **state)
     vmlog_free(log);
 }
 
+/* Plain memory that changed: the reading right after counts, but not one that was much later than
+ * the last one before. */
+static void of_late_readings_the_nearer_counts(void **state)
+{
+    enum { MS = 1000000 };
+    (void)state;
+    struct vmlog *log = begin();
+    add(log, 1, 0x1000, "abcdefgh", 100 * MS, 100 * MS + 10);
+    add(log, 1, 0x1000, "abcdEFGH", 150 * MS, 150 * MS + 10);
+    assert_int_equal(vmlog_settle(log, NULL), 0);
+    check(log, 1, 0x1004, 101 * MS, "efgh", PROVENANCE_GUESS);
+    check(log, 1, 0x1004, 124 * MS, "efgh", PROVENANCE_GUESS);
+    check(log, 1, 0x1004, 126 * MS, "EFGH", PROVENANCE_IMAGE);
+    check(log, 1, 0x1004, 145 * MS, "EFGH", PROVENANCE_IMAGE);
+    check(log, 1, 0x1000, 101 * MS, "abcd", PROVENANCE_EXACT); /* of both the same */
+    vmlog_free(log);
+}
+
 static void marks_without_a_range_say_nothing(void **state)
 {
     (void)state;
@@ -593,6 +611,7 @@ int main(void)
         cmocka_unit_test(it_is_told_how_far_the_only_reading_of_an_object_was),
         cmocka_unit_test(what_came_with_the_sample_is_told_from_what_did_not),
         cmocka_unit_test(other_lengths),
+        cmocka_unit_test(of_late_readings_the_nearer_counts),
         cmocka_unit_test(marks_without_a_range_say_nothing),
         cmocka_unit_test(processes_begin_and_end),
         cmocka_unit_test(objects),
