@@ -44,16 +44,29 @@ static bool is_last_part(const char *part, size_t nr_part, const char *whole, si
     return before == '.' || before == ' ';
 }
 
-static bool is_wasm_of(const char *function, const struct guest_function *g)
-{
-    uint32_t index;
-    return sscanf(function, "wasmfn-%" SCNu32, &index) == 1 && g->index && index == g->index - 1;
-}
-
 static bool ends_with(const char *text, const char *end)
 {
     size_t size = strlen(text), nr = strlen(end);
     return size >= nr && strcmp(text + size - nr, end) == 0;
+}
+
+/* `wasmfn-3-liftoff`, `NAME-3-turbofan`, of older ones `wasmfn-3`. */
+static bool is_wasm_of(const char *function, const struct guest_function *g)
+{
+    static const char *const tiers[] = {"-liftoff", "-turbofan"};
+    size_t size = strlen(function);
+    uint64_t index = 0;
+    for (size_t i = 0; i < sizeof(tiers) / sizeof(*tiers); i++)
+        if (ends_with(function, tiers[i]))
+            size -= strlen(tiers[i]);
+    size_t digits = size;
+    while (digits && function[digits - 1] >= '0' && function[digits - 1] <= '9')
+        digits--;
+    if (!digits || function[digits - 1] != '-' || digits == size || size - digits > 9)
+        return false;
+    for (size_t i = digits; i < size; i++)
+        index = 10 * index + (uint64_t)(function[i] - '0');
+    return g->index && index == g->index - 1;
 }
 
 /* The file as V8 writes it: none for code that was evaluated, which memory tells by its evaluator.
@@ -108,11 +121,12 @@ void name_tally_free(struct name_tally *t)
 static struct told_names *find(struct name_tally *t, const struct told_names *what)
 {
     uint64_t h =
-        hash_combine(hash_combine(what->function, (uintptr_t)what->dump), (uintptr_t)what->map);
+        hash_combine(hash_combine(what->function << 1 | what->exact, (uintptr_t)what->dump),
+                     (uintptr_t)what->map);
     for (size_t i = h & (t->cap - 1);; i = (i + 1) & (t->cap - 1)) {
         struct told_names *s = &t->slots[i];
-        if (!s->frames ||
-            (s->function == what->function && s->dump == what->dump && s->map == what->map))
+        if (!s->frames || (s->function == what->function && s->exact == what->exact &&
+                           s->dump == what->dump && s->map == what->map))
             return s;
     }
 }
@@ -191,6 +205,7 @@ static bool take_frame(struct name_tally *t, const struct replay_sample *s,
                        const struct frame *first, const struct frame *last)
 {
     struct told_names told = {.frames = 1, .function = frame_is_guest(last) ? last->function : 0};
+    told.exact = told.function && last->provenance == PROVENANCE_EXACT;
     look_up(s, frame_lookup_pc(first), &told);
     if (!told.dump && !told.map && first->tier == TIER_INTERP) {
         uint64_t bytecode = first_bytecode(s, first);
@@ -227,15 +242,16 @@ struct difference {
 
 struct agreement {
     uint64_t agree[NR_PAIRS], differ[NR_PAIRS];
+    uint64_t unmarked[NR_PAIRS]; /* of those that differ: memory's name is said to be exact */
     uint64_t alone[NR_SOURCES];
     VEC(struct difference) differences;
     bool failed;
 };
 
-static void judge(struct agreement *a, enum pair pair, bool both, bool same, uint64_t frames)
+static void judge(struct agreement *a, enum pair pair, bool same, const struct told_names *t)
 {
-    if (both)
-        *(same ? &a->agree[pair] : &a->differ[pair]) += frames;
+    *(same ? &a->agree[pair] : &a->differ[pair]) += t->frames;
+    a->unmarked[pair] += same || !t->exact ? 0 : t->frames;
 }
 
 /* The same words may stand for several functions: their frames are summed up. */
@@ -246,6 +262,7 @@ static void note_difference(struct agreement *a, const struct told_names *t,
     if (t->function) {
         text_string(&what, "memory: ");
         guest_symbol(&what, g);
+        text_string(&what, t->exact ? "" : " (marked)");
     }
     if (t->dump)
         text_printf(&what, "%sjitdump: %s", what.size ? " | " : "", t->dump->name);
@@ -267,9 +284,12 @@ static void judge_told(struct agreement *a, const struct told_names *t, const st
     bool of_dump = memory && dump && v8_name_is_of(dump, &g);
     bool of_map = memory && map && v8_name_is_of(map, &g);
     bool same = dump && map && is_same(dump, map);
-    judge(a, MEMORY_DUMP, memory && dump, of_dump, t->frames);
-    judge(a, MEMORY_MAP, memory && map, of_map, t->frames);
-    judge(a, DUMP_MAP, dump && map, same, t->frames);
+    if (memory && dump)
+        judge(a, MEMORY_DUMP, of_dump, t);
+    if (memory && map)
+        judge(a, MEMORY_MAP, of_map, t);
+    if (dump && map)
+        judge(a, DUMP_MAP, same, t);
     if (memory + !!dump + !!map == 1)
         a->alone[memory ? MEMORY : dump ? DUMP : MAP] += t->frames;
     struct told_names said = *t;
@@ -309,15 +329,24 @@ static void sum_differences(struct agreement *a)
     qsort(a->differences.at, nr, sizeof(*a->differences.at), by_frames);
 }
 
-static void put_agreement(struct agreement *a, struct text *out)
+static void put_pair(const struct agreement *a, enum pair i, struct text *out)
 {
     static const char *const pairs[] = {"memory and jitdump", "memory and perf map",
                                         "jitdump and perf map"};
+    if (!a->agree[i] && !a->differ[i])
+        return;
+    text_printf(out, "  %-21s both name: %" PRIu64 " agree, %" PRIu64 " differ", pairs[i],
+                a->agree[i], a->differ[i]);
+    if (i != DUMP_MAP && a->differ[i])
+        text_printf(out, ", %" PRIu64 " of these not marked", a->unmarked[i]);
+    text_char(out, '\n');
+}
+
+static void put_agreement(struct agreement *a, struct text *out)
+{
     text_string(out, "\nNames of JavaScript and WebAssembly functions, by frames that\n");
     for (int i = 0; i < NR_PAIRS; i++)
-        if (a->agree[i] || a->differ[i])
-            text_printf(out, "  %-21s both name: %" PRIu64 " agree, %" PRIu64 " differ\n", pairs[i],
-                        a->agree[i], a->differ[i]);
+        put_pair(a, (enum pair)i, out);
     text_printf(out,
                 "  one source alone names: memory %" PRIu64 ", jitdump %" PRIu64
                 ", perf map %" PRIu64 "\n",

@@ -17,6 +17,7 @@
 struct told_names {
     uint32_t function;                     /* by memory (guest.h); 0: it does not say */
     const struct jit_function *dump, *map; /* NULL: they say nothing */
+    bool exact;                            /* memory's name is not marked */
     uint64_t frames;
 };
 

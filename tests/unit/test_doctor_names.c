@@ -95,7 +95,11 @@ static void wasm_goes_by_numbers(void **state)
     struct guest_function g = {.kind = GUEST_FUNCTION, .language = FRAME_WASM, .index = 4};
     assert_true(v8_name_is_of("JS:wasmfn-3-liftoff", &g));
     assert_true(v8_name_is_of("Function:wasmfn-3-turbofan", &g));
+    assert_true(v8_name_is_of("JS:wasm-function[3]-3-liftoff", &g));
+    assert_true(v8_name_is_of("Function:wasmfn-3", &g));
+    assert_false(v8_name_is_of("JS:wasm-function[3]", &g));
     assert_false(v8_name_is_of("JS:wasmfn-4-liftoff", &g));
+    assert_false(v8_name_is_of("JS:wasmfn-13-liftoff", &g));
     assert_false(v8_name_is_of("JS:*f /a.js:2:4", &g));
 }
 
@@ -111,8 +115,9 @@ static void differences_are_counted_by_pairs(void **state)
     const struct jit_function same = {.name = "JS:*f /a.js:2:4"};
     const struct jit_function map = {.name = "JS:~f /a.js:2:4", .from_map = true};
     const struct jit_function other = {.name = "JS:~g /a.js:7:4", .from_map = true};
-    struct told_names told[] = {{f, &same, &map, 5}, {f, &same, &other, 3}, {f, NULL, &other, 2},
-                                {f, NULL, NULL, 7},  {0, &same, NULL, 1},   {0, &same, &other, 1}};
+    struct told_names told[] = {{f, &same, &map, true, 5},   {f, &same, &other, true, 3},
+                                {f, NULL, &other, false, 2}, {f, NULL, NULL, true, 7},
+                                {0, &same, NULL, false, 1},  {0, &same, &other, false, 1}};
     const size_t nr = sizeof(told) / sizeof(*told);
     struct name_tally from = {.slots = told, .nr = nr, .cap = nr}, sum = {0};
     struct text out = {0};
@@ -120,7 +125,8 @@ static void differences_are_counted_by_pairs(void **state)
     assert_true(name_tally_print(&sum, guests, &out));
     text_char(&out, 0);
     assert_non_null(strstr(out.at, "memory and jitdump    both name: 16 agree, 0 differ\n"));
-    assert_non_null(strstr(out.at, "memory and perf map   both name: 10 agree, 10 differ\n"));
+    assert_non_null(strstr(
+        out.at, "memory and perf map   both name: 10 agree, 10 differ, 6 of these not marked\n"));
     assert_non_null(strstr(out.at, "jitdump and perf map  both name: 10 agree, 8 differ\n"));
     assert_non_null(strstr(out.at, "alone names: memory 14, jitdump 2, perf map 0\n"));
     assert_non_null(strstr(out.at, "         6  memory: C.f /a.js:2:4 | jitdump: JS:*f /a.js:2:4 "

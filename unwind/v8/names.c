@@ -360,6 +360,19 @@ static bool read_name(struct v8_reader *r, const struct script *script, const st
     return read;
 }
 
+/* Code that was made of a string: there may be any number of others at the same place. */
+static bool is_evaluated(const char *file)
+{
+    static const char *const ends[] = {":<eval>", "<anonymous>"};
+    size_t size = file ? strlen(file) : 0;
+    for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+        size_t nr = strlen(ends[i]);
+        if (size >= nr && memcmp(file + size - nr, ends[i], nr) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* What is not recorded leaves the id 0: another time it may be. */
 static int function_new(struct v8_names *n, struct v8_reader *r, uint64_t turn,
                         const struct v8_sfi *sfi, struct function *f)
@@ -387,6 +400,9 @@ static int function_new(struct v8_names *n, struct v8_reader *r, uint64_t turn,
     /* Up to V8 11.3 it begins where its class does, which may be a function, too. */
     if (text_is(&name, instance_initializer) || text_is(&name, static_initializer))
         identity.salt = hash_bytes(name.at, name.size);
+    /* webpack's hooks: `_next0`, `_next1` and `_next2` at 6:16, each in a text of its own. */
+    if (name.size && is_evaluated(identity.file))
+        identity.salt = hash_combine(identity.salt, hash_bytes(name.at, name.size));
     bool has = name.size != 0;
     text_char(&name, 0);
     f->id = guest_intern(n->guests, &identity);
