@@ -190,13 +190,14 @@ static void builtin_lua_name(const struct luajit_builtins *b, const char *file, 
         snprintf(out, PROTO_NAME_MAX, "%s", whole);
 }
 
-/* The chunk's file; NULL: it cannot be read (*failed: memory is out). */
+/* The chunk's file; NULL: it cannot be read (*failed: memory is out). `doubtful`: it may be
+ * another. */
 static const char *file_of(struct luajit_names *n, const struct luajit_names_source *s,
-                           const struct luajit_proto *p, bool *failed)
+                           const struct luajit_proto *p, bool *doubtful, bool *failed)
 {
     char file[PROTO_FILE_MAX];
     enum provenance ignored = PROVENANCE_EXACT; /* the string's head counts, as p->head's part */
-    if (!luajit_proto_file(p, s->memory, file, &ignored))
+    if (!luajit_proto_file(p, s->memory, file, &ignored, doubtful))
         return NULL;
     const char *kept = guest_string(n->guests, file, strlen(file));
     *failed |= !kept;
@@ -240,6 +241,13 @@ static bool find_children(struct known *k, const struct luajit_proto *p)
     return true;
 }
 
+/* Whose file it is is not certain. */
+static void mark_doubtful(struct luajit_proto *p, bool doubtful)
+{
+    if (doubtful && p->provenance < PROVENANCE_IMAGE)
+        p->provenance = PROVENANCE_IMAGE;
+}
+
 /* Read one that is not in the cache; NULL: it is none (*failed: memory is out). */
 static struct known *known_read(struct luajit_names *n, const struct luajit_names_source *s,
                                 uint64_t address, bool *failed)
@@ -250,7 +258,9 @@ static struct known *known_read(struct luajit_names *n, const struct luajit_name
     struct known *k = calloc(1, sizeof(*k));
     if (n->nr >= n->nr_chains)
         chains_grow(n);
-    const char *file = file_of(n, s, &p, failed);
+    bool doubtful = false;
+    const char *file = file_of(n, s, &p, &doubtful, failed);
+    mark_doubtful(&p, doubtful);
     uint32_t function = k && !*failed ? identify(n, s, &p, file) : 0;
     if (!function || !find_children(k, &p)) {
         *failed = true;
@@ -288,7 +298,8 @@ static void known_remove(struct luajit_names *n, struct known **link)
 
 /* Is all of it what a new reading would give? `provenance` is raised to that reading's. */
 static bool known_equals(struct luajit_names *n, const struct luajit_names_source *s,
-                         const struct known *k, enum provenance *provenance, bool *failed)
+                         const struct known *k, enum provenance *provenance, bool *doubtful,
+                         bool *failed)
 {
     if (!n->scratch)
         n->scratch = malloc(PROTO_MAX);
@@ -296,7 +307,7 @@ static bool known_equals(struct luajit_names *n, const struct luajit_names_sourc
     return n->scratch && k->proto.copy &&
            memory_read(s->memory, k->proto.address, n->scratch, k->proto.head.sizept, provenance) &&
            luajit_proto_block_equal(&k->proto, n->scratch) &&
-           file_of(n, s, &k->proto, failed) == k->file;
+           file_of(n, s, &k->proto, doubtful, failed) == k->file;
 }
 
 /* Is it still what stands there? At one time it is asked once; at another everything is: functions
@@ -306,13 +317,16 @@ static bool known_check(struct luajit_names *n, const struct luajit_names_source
                         struct known *k, bool *failed)
 {
     struct luajit_proto_head now;
+    bool doubtful = false;
     enum provenance head = PROVENANCE_EXACT, block = PROVENANCE_EXACT;
     if (k->turn == s->turn && k->time == s->memory->time)
         return true;
     if (!luajit_proto_head_read(s->memory, s->vm->layout, k->proto.address, &now, &head) ||
-        !luajit_proto_head_equal(&now, &k->proto.head) || !known_equals(n, s, k, &block, failed))
+        !luajit_proto_head_equal(&now, &k->proto.head) ||
+        !known_equals(n, s, k, &block, &doubtful, failed))
         return false;
     luajit_proto_prove(&k->proto, s->memory, head, block);
+    mark_doubtful(&k->proto, doubtful);
     k->turn = s->turn;
     k->time = s->memory->time;
     return true;

@@ -581,8 +581,63 @@ static void source_text(const char *name, uint32_t length, bool builtin, char *o
              dots, builtin ? "]" : "\"]");
 }
 
+/* Texts that were read whole, behind a head like the sample's. */
+struct texts {
+    const struct luajit_proto *p;
+    bool found, several;
+    uint8_t text[STRING_MAX];
+};
+
+/* Never the same: all readings are to be looked at. A dead string keeps its head, but the allocator
+ * writes the size of what is free over its end; the next one may be half made: a text has a NUL
+ * behind it and none inside. */
+static enum memory_likeness collect_text(const void *context, uint64_t address,
+                                         const uint8_t *bytes, size_t size,
+                                         const struct memory_span *when)
+{
+    struct texts *t = *(struct texts *const *)context;
+    uint32_t hash, length = t->p->head.chunk_len;
+    const uint8_t *text = bytes + t->p->layout->str_size;
+    (void)address, (void)size, (void)when;
+    if (!string_head_of(t->p->layout, bytes, &hash, &length) || hash != t->p->head.chunk_hash ||
+        length != t->p->head.chunk_len || text[length] || memchr(text, 0, length))
+        return MEMORY_ANOTHER;
+    t->several |= t->found && memcmp(t->text, text, length) != 0;
+    t->found = true;
+    memcpy(t->text, text, length);
+    return MEMORY_ANOTHER;
+}
+
+/* Are there readings of several moments at all? */
+static bool has_readings(const struct memory *m)
+{
+    for (size_t i = 0; i < m->nr_layers; i++)
+        if (m->layers[i].unlike)
+            return true;
+    return false;
+}
+
+/* A chunk's name may have died and been written over by when it was read, or be put together from
+ * readings of several strings: what was read whole within two seconds is taken. `doubtful`: it
+ * is not one text. */
+static void settle_text(const struct luajit_proto *p, const struct memory *m, char *name,
+                        uint32_t length, bool *doubtful)
+{
+    const uint64_t AROUND = 2000000000; /* ns */
+    const struct memory_span when = {m->time > AROUND ? m->time - AROUND : 0, m->time + AROUND};
+    struct texts texts = {.p = p}, *context = &texts;
+    const struct memory_compare compare = {collect_text, &context};
+    if (length >= STRING_MAX)
+        return;
+    memory_was_unlike(m, p->head.chunkname, (size_t)p->layout->str_size + length + 1, &when,
+                      &compare);
+    if (texts.found)
+        memcpy(name, texts.text, length);
+    *doubtful |= texts.several || memchr(name, 0, length) || (!texts.found && has_readings(m));
+}
+
 bool luajit_proto_file(const struct luajit_proto *p, const struct memory *m, char *buffer,
-                       enum provenance *provenance)
+                       enum provenance *provenance, bool *doubtful)
 {
     char name[PROTO_FILE_MAX - 4];
     uint32_t length;
@@ -590,6 +645,8 @@ bool luajit_proto_file(const struct luajit_proto *p, const struct memory *m, cha
     if (!luajit_string_read(m, p->layout, p->head.chunkname, name, sizeof(name), &length,
                             provenance))
         return false;
+    if (length < sizeof(name) && length == p->head.chunk_len)
+        settle_text(p, m, name, length, doubtful);
     if (builtin || (*name != '@' && *name != '='))
         source_text(name, length, builtin, buffer);
     else /* a NUL inside ends it, as in LuaJIT's messages */

@@ -96,8 +96,9 @@ bool luajit_string_read(const struct memory *m, const struct luajit_layout *l, u
 
 /* The chunk's name as output has it: a file's path without its "@", a name without its "=", source
  * text and built-in functions as LuaJIT's own messages show them ([string "..."],
- * [builtin:name]). `buffer` holds PROTO_FILE_MAX. false: it could not be read. */
+ * [builtin:name]). `buffer` holds PROTO_FILE_MAX. false: it could not be read. `doubtful` becomes
+ * true where readings near the memory's time do not agree, or none is a whole name. */
 bool luajit_proto_file(const struct luajit_proto *p, const struct memory *m, char *buffer,
-                       enum provenance *provenance);
+                       enum provenance *provenance, bool *doubtful);
 
 #endif
