@@ -33,9 +33,13 @@ def of_node(path, only):
     longest = 3 * statistics.median(deltas) # what is longer, others had the processor
     for node, delta in zip(profile['samples'], deltas):
         times[node] += min(delta, longest)
+    parents = {child: n['id'] for n in profile['nodes'] for child in n.get('children', [])}
     got, names = collections.Counter(), {}
     for node, time in times.items():
         frame = nodes[node]
+        while not frame['url'] and not frame['functionName'].startswith('('): # C++, called by its parent
+            node = parents[node]
+            frame = nodes[node]
         if not frame['url']: # (program), (idle), (garbage collector): not JavaScript
             continue
         key = file_name(frame['url']), frame['lineNumber'] + 1
