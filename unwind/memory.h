@@ -100,6 +100,10 @@ struct memory {
     size_t nr_layers;
     struct memory_span *span;   /* narrowed by each reading of a layer; NULL: nobody asks */
     struct memory_reads *reads; /* NULL: nobody asks */
+    /* Set by a reading that counts as exact because an object that does not change while it lives
+     * was read once, shortly after `time` or before: what asks for it must have a second reason to
+     * take it for that object. NULL: there are none. */
+    bool *soon;
 };
 
 /* Bytes of the stack that were recorded. */

@@ -133,6 +133,8 @@ struct sample_js {
     const struct session_place *place;
     struct replay_worker *worker;
     bool asked; /* which V8 is mapped */
+    bool is_v8; /* code of V8 was met: what is read of the process is its objects */
+    bool soon;  /* struct memory's */
 };
 
 struct luajit_names;

@@ -57,7 +57,9 @@ static bool wants(const void *context, const struct code *code)
         js->process.layout = session_v8(js->place);
         js->asked = true;
     }
-    return js->lua->wants(js->lua->context, code) || js->inner.wants(js->inner.context, code);
+    bool v8 = js->inner.wants(js->inner.context, code);
+    js->is_v8 |= v8;
+    return v8 || js->lua->wants(js->lua->context, code);
 }
 
 /* Where the state of V8's walker stands. */
@@ -100,7 +102,7 @@ const struct walker *sample_js_walker(struct replay_worker *w, const struct sess
 {
     ret->worker = w;
     ret->place = place;
-    ret->asked = false;
+    ret->asked = ret->is_v8 = false;
     ret->lua = lua;
     ret->process = (struct v8_process){
         .namer = {.name = name_frame, .wasm = name_wasm, .context = ret}, .space = place->pid};

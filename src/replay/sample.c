@@ -141,7 +141,7 @@ struct sample_memory {
 
 static size_t sample_layers(const struct replay_worker *w, struct job_sample *s,
                             const struct registers *registers, struct vm_copy *copy,
-                            struct sample_memory *ret)
+                            struct sample_js *js, struct sample_memory *ret)
 {
     size_t nr = 0;
     if (s->copy.bytes) {
@@ -152,11 +152,12 @@ static size_t sample_layers(const struct replay_worker *w, struct job_sample *s,
     }
     if (w->replay->log) {
         ret->view = (struct vmlog_view){
-
             .log = w->replay->log,
             .pid = s->sample.pid,
             .recent = w->recent,
             .span = &ret->span,
+            .objects = &js->is_v8,
+            .soon = &js->soon,
         };
         ret->layers[nr++] = vmlog_layer(&ret->view);
     }
@@ -172,7 +173,7 @@ static void user_input(struct replay_worker *w, struct job_sample *s, size_t at,
                        struct sample_memory *memory, struct unwind_input *ret)
 {
     sample_registers(&s->sample, &ret->registers);
-    size_t nr_layers = sample_layers(w, s, &ret->registers, &w->copies[at], memory);
+    size_t nr_layers = sample_layers(w, s, &ret->registers, &w->copies[at], &w->jss[at], memory);
     ret->memory = sample_memory(&s->sample, ret->registers.value[DWARF_RSP]);
     ret->memory.layers = memory->layers;
     ret->memory.nr_layers = nr_layers;
@@ -188,6 +189,7 @@ static void user_input(struct replay_worker *w, struct job_sample *s, size_t at,
     ret->steady = nr_layers == 1 ? session_steady(&s->place) : NULL;
     if (w->replay->log) {
         ret->memory.span = &memory->span;
+        ret->memory.soon = &w->jss[at].soon;
         w->jss[at].process.seen = w->js_seen;
     }
 }

@@ -131,6 +131,10 @@ struct vmlog_view {
     uint32_t pid;
     struct vmlog_recent *recent; /* VMLOG_RECENT of them, zero at first; NULL: none */
     struct memory_span *span;    /* narrowed by each reading; NULL: nobody asks */
+    /* All that is asked for is of objects that do not change while they live (VMENTRY_OBJECT), and
+     * whoever asks has two words of the stack that must agree on them. NULL: it is not. */
+    const bool *objects;
+    bool *soon; /* set by a reading that is exact only as such an object's; NULL: nobody asks */
 };
 /* `view` must stay as long as the layer is used. */
 struct memory_layer vmlog_layer(const struct vmlog_view *view);

@@ -643,21 +643,28 @@ static bool is_moving(const struct version *v)
            v->kind == VMENTRY_JIT;
 }
 
+static bool was_renewed(const struct vmlog *log, uint32_t pid, const struct version *v,
+                        uint64_t from, uint64_t to)
+{
+    return renewals_between(&log->renewals, pid, v->address, v->address + v->length, from, to);
+}
+
 /* What only one reading tells. An object that does not change while it lives, read soon after, is
  * the one the sample had, if the sample kept it alive and it is of the kind that is looked for: the
- * walker asks for objects that the stack names, and checks them. */
+ * walker asks for objects that the stack names, and checks them. `objects`: so it is with all that
+ * is asked for, and what was read shortly before is as good. */
 static enum provenance one_sided(const struct vmlog *log, uint32_t pid, const struct version *v,
-                                 bool after, uint64_t time)
+                                 bool after, uint64_t time, bool objects)
 {
-    const uint64_t SOON = 200000000; /* ns */
+    const uint64_t soon = objects ? 1000000000 : 200000000; /* ns */
+    uint64_t from = after ? time : v->last_after, to = after ? v->first_before : time;
     if (log->order != VMLOG_RECORDED)
         return PROVENANCE_IMAGE;
-    if (v->kind != VMENTRY_OBJECT)
+    if (v->kind != VMENTRY_OBJECT && (!objects || is_moving(v)))
         return after ? PROVENANCE_IMAGE : PROVENANCE_GUESS;
-    if (!after || v->first_before - time > SOON)
+    if ((!after && !objects) || to - from > soon)
         return PROVENANCE_IMAGE;
-    return renewals_between(&log->renewals, pid, v->address, v->address + v->length, time,
-                            v->first_before)
+    return was_renewed(log, pid, v, from, to)
                ? PROVENANCE_IMAGE /* another's that came into its place */
                : PROVENANCE_EXACT;
 }
@@ -674,6 +681,7 @@ struct hit {
     const uint8_t *bytes;
     enum provenance provenance;
     const struct version *around; /* equal before and after the time asked for; NULL: not so */
+    bool soon;                    /* exact as an object that was read soon after */
 };
 
 /* A running stack that is equal before and after may have been another in between. */
@@ -697,34 +705,37 @@ static const struct version *nearer(const struct found *f, uint64_t time)
 
 /* Some bytes from `address` on; returns how many (0: none), where, and how far they are proven. */
 static uint64_t piece(const struct vmlog *log, const struct life *life, uint64_t address,
-                      uint64_t want, uint64_t time, struct hit *ret)
+                      uint64_t want, uint64_t time, bool objects, struct hit *ret)
 {
     struct found f = find(log, life, address, time);
     const struct version *v = f.around ? f.around : nearer(&f, time);
     if (!v)
         return 0;
     uint64_t there = from_on(v, address) < want ? from_on(v, address) : want;
-    *ret = (struct hit){bytes_at(log, v, address), around_provenance(v), f.around};
+    *ret = (struct hit){bytes_at(log, v, address), around_provenance(v), f.around, false};
     if (f.around)
         return there;
     /* A word of bytecode is asked for before it is known whose it is: the line it was read in was
      * followed by the object, which says the same. */
     bool of_object = !is_moving(v) && is_same_piece(log, v, f.object, address, there);
-    ret->provenance = one_sided(log, life->pid, of_object ? f.object : v, v != f.before, time);
-    if (!is_moving(v) && f.after && is_same_piece(log, f.after, f.before, address, there))
+    ret->provenance =
+        one_sided(log, life->pid, of_object ? f.object : v, v != f.before, time, objects);
+    ret->soon = ret->provenance == PROVENANCE_EXACT;
+    if (!is_moving(v) && f.after && is_same_piece(log, f.after, f.before, address, there)) {
         ret->provenance = PROVENANCE_EXACT; /* told at other lengths, but the same */
-    else if (f.after && f.before && from_on(f.before, address) >= there &&
-             ret->provenance == PROVENANCE_EXACT)
+        ret->soon = false;
+    } else if (f.after && f.before && from_on(f.before, address) >= there &&
+               ret->provenance == PROVENANCE_EXACT)
         ret->provenance = PROVENANCE_IMAGE; /* it changed: whether by then is not known */
     return there;
 }
 
 static uint64_t piece_of_family(const struct vmlog *log, uint32_t life, uint64_t address,
-                                uint64_t want, uint64_t time, struct hit *ret)
+                                uint64_t want, uint64_t time, bool objects, struct hit *ret)
 {
     for (int i = 0; life && i < FORKS_MAX; i++) {
         const struct life *l = &log->lives.at[life - 1];
-        uint64_t there = piece(log, l, address, want, time, ret);
+        uint64_t there = piece(log, l, address, want, time, objects, ret);
         if (there) {
             if (i && ret->provenance == PROVENANCE_EXACT)
                 ret->provenance = PROVENANCE_IMAGE; /* the child may have changed it since */
@@ -784,7 +795,7 @@ static bool log_read(void *context, uint64_t address, void *to, size_t size, uin
                      enum provenance *provenance)
 {
     const struct vmlog_view *view = context;
-    bool apart = view->log->order == VMLOG_APART;
+    bool apart = view->log->order == VMLOG_APART, objects = view->objects && *view->objects;
     uint8_t *out = to;
     if (read_recent(view, address, to, size, time, provenance))
         return true;
@@ -796,11 +807,13 @@ static bool log_read(void *context, uint64_t address, void *to, size_t size, uin
         span_narrow(view->span, NULL);
     while (size) {
         struct hit hit;
-        uint64_t part = piece_of_family(view->log, life, address, size, time, &hit);
+        uint64_t part = piece_of_family(view->log, life, address, size, time, objects, &hit);
         if (!part)
             return false;
         memcpy(out, hit.bytes, part);
         *provenance = hit.provenance > *provenance ? hit.provenance : *provenance;
+        if (view->soon && hit.soon)
+            *view->soon = true;
         span_narrow(view->span, hit.around);
         if (part == size && out == to)
             note_recent(view, address, hit.around);
@@ -894,7 +907,7 @@ static struct memory_proof prove_piece(const struct proof *p, uint32_t pid, cons
         ret.provenance = around_provenance(v);
     else if (!equal) {
         const struct version *object = f->object && says_same(p, f->object) ? f->object : v;
-        ret.provenance = one_sided(p->log, pid, object, f->after != NULL, p->time);
+        ret.provenance = one_sided(p->log, pid, object, f->after != NULL, p->time, false);
         if (ret.provenance == PROVENANCE_IMAGE)
             ret.far = how_far(p, pid, object, f->after != NULL);
     }

@@ -22,6 +22,7 @@ struct follow {
     const uint8_t *code;
     struct v8_states *states;
     VEC(uint32_t) todo;
+    size_t framing_call; /* offset of a call that makes the caller's frame; SIZE_MAX: none */
     bool failed;
 };
 
@@ -68,8 +69,17 @@ static bool is_mem(const cs_x86 *x, unsigned i, unsigned base, int64_t *disp)
     return true;
 }
 
+/* A return address that waits in a register, while arguments are put where it stood, or taken from
+ * there: what is pushed next is the caller's. */
+static bool is_in_register(const struct v8_state *s)
+{
+    return s->kind == V8_STATE_RSP && s->return_register != V8_RETURN_ON_STACK;
+}
+
 static struct v8_state moved(struct v8_state s, int64_t by)
 {
+    if (is_in_register(&s))
+        return s;
     if (s.kind == V8_STATE_RSP || s.kind == V8_STATE_PUSHED) {
         int64_t to = s.offset + by;
         if (to < -64 || to > INT16_MAX)
@@ -85,8 +95,7 @@ static struct v8_state after_push(const cs_x86 *x, struct v8_state s)
     if (is_reg(x, 0, X86_REG_RBP) && s.kind == V8_STATE_RSP && s.offset == 8 &&
         s.return_register == V8_RETURN_ON_STACK) {
         s.kind = V8_STATE_PUSHED;
-    } else if (s.kind == V8_STATE_RSP && s.offset == 0 && x->operands[0].type == X86_OP_REG &&
-               s.return_register != V8_RETURN_ON_STACK &&
+    } else if (is_in_register(&s) && x->operands[0].type == X86_OP_REG &&
                dwarf_register(x->operands[0].reg) == s.return_register) {
         s.return_register = V8_RETURN_ON_STACK;
     }
@@ -103,8 +112,11 @@ static struct v8_state after_pop(const cs_x86 *x, struct v8_state s)
         return moved(s, -8);
     }
     if (s.kind == V8_STATE_RSP && s.offset == 8 && s.return_register == V8_RETURN_ON_STACK &&
-        x->operands[0].type == X86_OP_REG)
+        x->operands[0].type == X86_OP_REG) {
         s.return_register = dwarf_register(x->operands[0].reg);
+        s.offset = 0;
+        return s;
+    }
     return moved(s, -8);
 }
 
@@ -174,7 +186,7 @@ static struct v8_state after(const struct follow *f, size_t next, struct v8_stat
     default:
         return s;
     }
-    if (s.kind != V8_STATE_FRAMED) /* rsp from elsewhere */
+    if (s.kind != V8_STATE_FRAMED && !is_in_register(&s)) /* rsp from elsewhere */
         s.kind = V8_STATE_UNKNOWN;
     return s;
 }
@@ -208,6 +220,21 @@ static bool decode(struct follow *f, size_t at)
     return cs_disasm_iter(f->cs, &code, &left, &address, f->insn);
 }
 
+bool v8_code_is_liftoff(const uint8_t *code)
+{
+    static const uint8_t first[] = {0x45, 0x33, 0xe4, 0xe8}; /* xor r12d, r12d; call */
+    return !memcmp(code, first, sizeof(first)) ||
+           (code[0] == 0x41 && code[1] == 0xbc && code[6] == 0xe8);
+}
+
+/* Offset of the call by which Liftoff's code has its frame made; SIZE_MAX: other code. */
+static size_t liftoff_call(const uint8_t *code, size_t size)
+{
+    if (size < V8_BYTES_LIFTOFF || !v8_code_is_liftoff(code))
+        return SIZE_MAX;
+    return code[0] == 0x45 ? 3 : 6;
+}
+
 /* One instruction; where it leads. */
 static void follow_one(struct follow *f, size_t at)
 {
@@ -215,6 +242,11 @@ static void follow_one(struct follow *f, size_t at)
     if (!decode(f, at))
         return;
     const cs_x86 *x = &f->insn->detail->x86;
+    if (at == f->framing_call) {
+        reach(f, at + f->insn->size,
+              (struct v8_state){0, V8_STATE_FRAMED, V8_RETURN_ON_STACK, false});
+        return;
+    }
     size_t next = at + f->insn->size;
     bool jump = false, falls = true;
     for (unsigned i = 0; i < f->insn->detail->groups_count; i++)
@@ -237,9 +269,10 @@ static void follow_one(struct follow *f, size_t at)
         reach(f, next, after(f, next, s));
 }
 
-static struct v8_states *follow_all(const uint8_t *code, size_t size, struct v8_state start)
+static struct v8_states *follow_all(const uint8_t *code, size_t size, struct v8_state start,
+                                    size_t framing_call)
 {
-    struct follow f = {.code = code};
+    struct follow f = {.code = code, .framing_call = framing_call};
     f.states = calloc(1, sizeof(*f.states) + size * sizeof(f.states->at[0]));
     if (!f.states || cs_open(CS_ARCH_X86, CS_MODE_64, &f.cs) != CS_ERR_OK)
         return f.states;
@@ -267,7 +300,7 @@ struct v8_state v8_builtin_state(const struct v8_layout *l, struct v8_builtin *b
         start.kind = V8_STATE_FRAMED;
     if (!s) {
         struct v8_states *none = NULL;
-        s = follow_all(l->code + (b->start - l->blob), b->size, start);
+        s = follow_all(l->code + (b->start - l->blob), b->size, start, SIZE_MAX);
         if (s && !atomic_compare_exchange_strong(&b->states, &none, s)) {
             free(s);
             s = none;
@@ -281,7 +314,8 @@ struct v8_state v8_builtin_state(const struct v8_layout *l, struct v8_builtin *b
 struct v8_state v8_code_state(const uint8_t *code, size_t size, size_t at)
 {
     struct v8_state got = {0, V8_STATE_UNKNOWN, V8_RETURN_ON_STACK, false};
-    struct v8_states *s = at < size ? follow_all(code, size, frameless) : NULL;
+    struct v8_states *s =
+        at < size ? follow_all(code, size, frameless, liftoff_call(code, size)) : NULL;
     if (s && at < s->size)
         got = s->at[at];
     free(s);
@@ -368,7 +402,7 @@ struct v8_state v8_code_states_get(struct v8_code_states *c, const uint8_t *code
     if (!s || c->place[place].hash != hash || s->size != size) {
         if (c->bytes + size > KNOWN_MAX)
             forget_states(c);
-        s = follow_all(code, size, frameless);
+        s = follow_all(code, size, frameless, liftoff_call(code, size));
         if (!s)
             return (struct v8_state){0, V8_STATE_UNKNOWN, V8_RETURN_ON_STACK, false};
         free(c->place[place].states);

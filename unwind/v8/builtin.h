@@ -35,6 +35,11 @@ void v8_states_free(struct v8_states *s);
  * instruction on. */
 struct v8_state v8_code_state(const uint8_t *code, size_t size, size_t at);
 
+/* Is it Liftoff's? That has its frame made by the builtin that it calls first, which it tells its
+ * number in r12 ("mov r12d, number"). `code`: its first V8_BYTES_LIFTOFF bytes. */
+enum { V8_BYTES_LIFTOFF = 11 };
+bool v8_code_is_liftoff(const uint8_t *code);
+
 /* The same without following all of it, where a few bytes tell: the frame stands behind a
  * function's prologue, if nothing near before `at` may take it down. `code`: the first `size`
  * bytes; `before`, `nr_before`: those right before `at`; as many as V8_BYTES_BEFORE, or all that

@@ -53,6 +53,13 @@ static bool check_header(struct v8_reader *r, uint64_t header, uint64_t pc, stru
            pc - ret->start < ret->size && ret->size <= CODE_MAX;
 }
 
+/* What was read so far is of no matter. */
+static void forget_soon(const struct v8_reader *r)
+{
+    if (r->memory->soon)
+        *r->memory->soon = false;
+}
+
 bool v8_code_find(struct v8_reader *r, uint64_t pc, uint64_t low, struct v8_code *ret)
 {
     enum { PIECE = 4096 };
@@ -75,6 +82,7 @@ bool v8_code_find(struct v8_reader *r, uint64_t pc, uint64_t low, struct v8_code
         if ((map & 3) != 1 || map >> 47)
             continue;
         enum provenance provenance = r->provenance;
+        forget_soon(r);
         if (check_header(r, header, pc, ret))
             return true;
         r->provenance = provenance;

@@ -50,7 +50,7 @@ static const uint8_t nr_operands[NR_OPS] = {
     6, 4, 3, 3, 2, 1, 3, 4, 3, 3, 3, 1, 0, 0, 3, 3, 1, 1, 1, 0, 1, 1, 1,
     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 2, 1,
 };
-enum { OPERANDS_KEPT = 2 };
+enum { OPERANDS_KEPT = 2, OP_FRAME_LAST = 10 };
 
 struct translation {
     struct v8_stream own, basis; /* operations may be those of an earlier translation */
@@ -96,7 +96,7 @@ static bool next_operation(struct translation *t, uint8_t *op, uint64_t operands
 
 /* Its first operation says where an earlier one is that it repeats parts of. */
 static bool open_translation(struct v8_reader *r, const struct v8_code *c, uint64_t at,
-                             struct translation *t)
+                             struct translation *t, uint64_t *nr_frames)
 {
     uint64_t table, operands[OPERANDS_KEPT], skipped[OPERANDS_KEPT];
     uint8_t op;
@@ -109,6 +109,7 @@ static bool open_translation(struct v8_reader *r, const struct v8_code *c, uint6
     if (!take_operation(&t->own, &op, operands) || op < OP_BEGIN_FIRST || op > OP_BEGIN_LAST ||
         operands[0] > at)
         return false;
+    *nr_frames = operands[1] >> 1; /* signed, but never less than 0 */
     t->has_basis = operands[0] != 0;
     t->basis.at += at - operands[0];
     return !t->has_basis || take_operation(&t->basis, &op, skipped);
@@ -122,44 +123,51 @@ static uint64_t literal_sfi(struct v8_reader *r, const struct v8_code *c, uint64
     bool is = index >= 0 && index <= INT32_MAX &&
               v8_deopt_element(r, c, l->deopt_literals, &literals) &&
               v8_array_element(r, literals, (int32_t)index, &sfi) && v8_is(r, sfi, l->type_sfi);
-    return is ? v8_address(sfi) : 0;
+    return is ? sfi : 0;
 }
 
-/* Frames come outermost first; those of builtins that would go on are passed over. */
-static bool read_frames(struct v8_reader *r, const struct v8_code *c, uint64_t at,
-                        const struct v8_inlined *functions, unsigned nr,
-                        int32_t ret[V8_INLINED_MAX])
+/* Frames come outermost first; those of builtins that would go on are passed over. How many; 0: not
+ * to be told. */
+static unsigned read_frames(struct v8_reader *r, const struct v8_code *c, uint64_t at,
+                            struct v8_restored ret[V8_INLINED_MAX])
 {
     enum { OPERATIONS_MAX = 1 << 14 };
-    uint64_t operands[OPERANDS_KEPT];
+    uint64_t operands[OPERANDS_KEPT], left;
     struct translation t;
     uint8_t op;
-    if (!open_translation(r, c, at, &t))
-        return false;
-    unsigned left = nr;
+    unsigned nr = 0;
+    if (!open_translation(r, c, at, &t, &left) || left == 0 || left > V8_INLINED_MAX)
+        return 0;
     for (unsigned i = 0; left && i < OPERATIONS_MAX; i++) {
         if (!next_operation(&t, &op, operands) || (op >= OP_BEGIN_FIRST && op <= OP_BEGIN_LAST))
-            return false;
+            return 0;
+        left -= op <= OP_FRAME_LAST;
         if (op > OP_INTERPRETED_LAST)
             continue;
         int64_t offset = signed_number(operands[0]);
-        if (literal_sfi(r, c, operands[1]) != v8_address(functions[--left].sfi))
-            return false;
-        ret[left] = offset >= 0 && offset <= INT32_MAX ? (int32_t)offset : -1;
+        ret[nr].sfi = literal_sfi(r, c, operands[1]);
+        ret[nr].bytecode_offset = offset >= 0 && offset <= INT32_MAX ? (int32_t)offset : -1;
+        if (!ret[nr++].sfi)
+            return 0;
     }
-    return left == 0;
+    return left ? 0 : nr;
 }
 
-bool v8_maglev_offsets(struct v8_reader *r, const struct v8_code *c, uint64_t pc,
-                       const struct v8_inlined *functions, unsigned nr, int32_t ret[V8_INLINED_MAX])
+unsigned v8_maglev_frames(struct v8_reader *r, const struct v8_code *c, uint64_t pc,
+                          struct v8_restored ret[V8_INLINED_MAX])
 {
     enum { PER_PLACE = 3, TRANSLATION = 1, PLACES_MAX = 1 << 20 };
     const struct v8_layout *l = r->layout;
+    struct v8_restored frames[V8_INLINED_MAX];
     int32_t place;
     uint64_t word;
-    return l->safepoints != V8_UNKNOWN && c->kind == V8_CODE_MAGLEV &&
-           find_place(r, c, (uint32_t)(pc - c->start), &place) && place < PLACES_MAX &&
-           v8_deopt_element(r, c, l->deopt_entries + PER_PLACE * place + TRANSLATION, &word) &&
-           v8_is_smi(word) && v8_smi(word) >= 0 &&
-           read_frames(r, c, (uint64_t)v8_smi(word), functions, nr, ret);
+    if (l->safepoints == V8_UNKNOWN || c->kind != V8_CODE_MAGLEV ||
+        !find_place(r, c, (uint32_t)(pc - c->start), &place) || place >= PLACES_MAX ||
+        !v8_deopt_element(r, c, l->deopt_entries + PER_PLACE * place + TRANSLATION, &word) ||
+        !v8_is_smi(word) || v8_smi(word) < 0)
+        return 0;
+    unsigned nr = read_frames(r, c, (uint64_t)v8_smi(word), frames);
+    for (unsigned i = 0; i < nr; i++)
+        ret[i] = frames[nr - 1 - i];
+    return nr;
 }

@@ -33,6 +33,7 @@ struct script {
 struct function {
     uint64_t space, sfi, name, script; /* words */
     uint32_t id, script_index;
+    int32_t start; /* in the source: code without a place of its own is said to be before it */
 };
 
 struct v8_names {
@@ -91,6 +92,25 @@ void v8_names_free(struct v8_names *n)
     free(n);
 }
 
+/* What is read here never changes as long as the function lives, which its frame proves, and is
+ * read when somebody is first to ask: how far a frame is proven must not depend on who that was. */
+struct proof {
+    enum provenance provenance;
+    bool soon;
+};
+
+static struct proof keep_proof(const struct v8_reader *r)
+{
+    return (struct proof){r->provenance, r->memory->soon && *r->memory->soon};
+}
+
+static void restore_proof(struct v8_reader *r, const struct proof *p)
+{
+    r->provenance = p->provenance;
+    if (r->memory->soon)
+        *r->memory->soon = p->soon;
+}
+
 /* ---- lines --------------------------------------------------------------------------------- */
 
 /* Characters of a source as they pass. */
@@ -120,6 +140,23 @@ static bool take_lines(void *context, const uint8_t *bytes, size_t nr, bool wide
     return !c->failed && v8_source_take(c->script->text, bytes, nr, wide);
 }
 
+/* Is what was read since `soon` was cleared what stood there at that time? */
+static bool is_sure(const struct v8_reader *r)
+{
+    return !r->memory->soon || (r->provenance == PROVENANCE_EXACT && !*r->memory->soon);
+}
+
+/* The source as a text; false: it cannot be read. Where something else may have come to its place,
+ * it must be one in which all brackets close. */
+static bool read_text(struct v8_reader *r, struct script *s, const struct v8_characters *to)
+{
+    const struct proof none = {PROVENANCE_EXACT, false};
+    restore_proof(r, &none); /* whoever asks for names keeps his own */
+    bool is = v8_string_each(r, s->source, SOURCE_MAX, to);
+    bool sure = is_sure(r);
+    return is && (v8_source_end(s->text) || sure);
+}
+
 /* From the source, which tells of classes, too. */
 static bool read_source(struct v8_reader *r, struct script *s)
 {
@@ -127,12 +164,11 @@ static bool read_source(struct v8_reader *r, struct script *s)
     const struct v8_characters to = {take_lines, &c};
     s->ends.nr = 0;
     s->text = v8_source_create();
-    if (!s->text || !v8_string_each(r, s->source, SOURCE_MAX, &to)) {
+    if (!s->text || !read_text(r, s, &to)) {
         v8_source_free(s->text);
         s->text = NULL;
         return false;
     }
-    v8_source_end(s->text);
     if (c.carriage)
         end_line(&c, c.at - 1);
     end_line(&c, c.at);
@@ -384,6 +420,7 @@ static int function_new(struct v8_names *n, struct v8_reader *r, uint64_t turn,
     f->script_index = UINT32_MAX;
     if ((sfi->script && !script) || (sfi->scope && !v8_scope_read(r, sfi->scope, &scope)))
         return 0;
+    f->start = scope.start > 0 ? scope.start : 0;
     if (script) {
         identity.file = script->file;
         f->script_index = (uint32_t)(script - n->scripts.at);
@@ -467,7 +504,7 @@ static int name_function(struct v8_names *n, struct v8_reader *r, uint64_t space
     if (!f)
         return 0;
     ret->function = f->id;
-    if (offset < 0 || f->script_index == UINT32_MAX)
+    if (offset < f->start || f->script_index == UINT32_MAX)
         return 0;
     struct script *s = &n->scripts.at[f->script_index];
     if (find_line(r, s, offset, &ret->line, &column))
@@ -475,14 +512,12 @@ static int name_function(struct v8_names *n, struct v8_reader *r, uint64_t space
     return 0;
 }
 
-/* What is read here never changes as long as the function lives, which its frame proves, and is
- * read when somebody is first to ask: its provenance must not depend on who that was. */
 int v8_names_function(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t turn,
                       const struct v8_sfi *sfi, int32_t offset, struct v8_named *ret)
 {
-    enum provenance provenance = r->provenance;
+    const struct proof proof = keep_proof(r);
     int failed = name_function(n, r, space, turn, sfi, offset, ret);
-    r->provenance = provenance;
+    restore_proof(r, &proof);
     return failed;
 }
 
@@ -512,7 +547,7 @@ static int wasm_new(struct v8_names *n, struct v8_reader *r, uint64_t turn, cons
 int v8_names_wasm(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t turn,
                   const struct v8_wasm *w, struct v8_named *ret)
 {
-    enum provenance provenance = r->provenance;
+    const struct proof proof = keep_proof(r);
     struct function f = {.space = space,
                          .sfi = w->native,
                          .name = (uint64_t)w->index + 1,
@@ -521,7 +556,7 @@ int v8_names_wasm(struct v8_names *n, struct v8_reader *r, uint64_t space, uint6
     size_t slot;
     const struct function *known = function_find(n, &f, &slot);
     int failed = known ? 0 : wasm_new(n, r, turn, w, &f);
-    r->provenance = provenance;
+    restore_proof(r, &proof);
     *ret = (struct v8_named){.function = known ? known->id : f.id};
     if (failed || known || !f.id)
         return failed;

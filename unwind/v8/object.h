@@ -114,7 +114,8 @@ struct v8_code {
     uint64_t deopt, positions;
     enum v8_code_kind kind;
 };
-/* The object whose instructions `pc` is in; searched for from `low` on (the mapping's start). */
+/* The object whose instructions `pc` is in; searched for from `low` on (the mapping's start). The
+ * memory's `soon` begins anew with it. */
 bool v8_code_find(struct v8_reader *r, uint64_t pc, uint64_t low, struct v8_code *ret);
 
 /* Element of the code's deoptimization data. */
@@ -166,13 +167,15 @@ enum { V8_INLINED_MAX = 64 };
 unsigned v8_code_inlined(struct v8_reader *r, const struct v8_code *c, uint64_t raw,
                          struct v8_inlined ret[V8_INLINED_MAX]);
 
-/* The bytecodes that execute in the functions of Maglev's code at a return address, as
- * deoptimization there would restore them: offsets for `nr` functions as v8_code_inlined() gave
- * them. Its table of positions is wrong in loops that it peeled. false: not to be told, or other
- * functions. */
-bool v8_maglev_offsets(struct v8_reader *r, const struct v8_code *c, uint64_t pc,
-                       const struct v8_inlined *functions, unsigned nr,
-                       int32_t ret[V8_INLINED_MAX]);
+/* The functions at a return address in Maglev's code, as deoptimization there would restore them,
+ * innermost first, and how many; 0: not to be told. Its table of positions is wrong in loops that
+ * it peeled. */
+struct v8_restored {
+    uint64_t sfi;            /* tagged */
+    int32_t bytecode_offset; /* that executes; -1: unknown */
+};
+unsigned v8_maglev_frames(struct v8_reader *r, const struct v8_code *c, uint64_t pc,
+                          struct v8_restored ret[V8_INLINED_MAX]);
 
 /* Bytecode offset at a return address (or pc) of baseline code; false: not to be told. */
 bool v8_baseline_offset(struct v8_reader *r, const struct v8_code *c, uint64_t bytecode,

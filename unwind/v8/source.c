@@ -663,18 +663,20 @@ static int compare_members(const void *a, const void *b)
     return (x->at > y->at) - (x->at < y->at);
 }
 
-void v8_source_end(struct v8_source *s)
+bool v8_source_end(struct v8_source *s)
 {
     if (s->state == WORD)
         end_word(s);
     bool whole =
         s->state == BETWEEN || s->state == WORD || s->state == NUMBER || s->state == LINE_COMMENT;
-    if (s->failed || !whole || s->stack.nr || s->pending.nr)
+    bool closes = !s->failed && whole && !s->stack.nr && !s->pending.nr;
+    if (!closes)
         s->members.nr = 0;
     if (s->members.nr)
         qsort(s->members.at, s->members.nr, sizeof(*s->members.at), compare_members);
     vec_free(&s->stack);
     vec_free(&s->pending);
+    return closes;
 }
 
 /* ---- questions ----------------------------------------------------------------------------- */

@@ -26,8 +26,9 @@ void v8_source_free(struct v8_source *s);
 
 /* The next characters of the text (as in v8_characters). false: memory is out. */
 bool v8_source_take(struct v8_source *s, const uint8_t *bytes, size_t nr, bool wide);
-/* The text is over: what was gathered is kept if it is proven. */
-void v8_source_end(struct v8_source *s);
+/* The text is over: what was gathered is kept if it is proven. false: it is not, since not all
+ * brackets close. */
+bool v8_source_end(struct v8_source *s);
 
 /* Appends the name, in UTF-8, of the function whose parameters (of a class without a constructor of
  * its own: whose class) begin at `start`, in characters, when `name` is what V8 calls it:

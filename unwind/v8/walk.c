@@ -441,9 +441,16 @@ static bool read_function(struct v8_walk *w, uint64_t fp, struct v8_sfi *ret, bo
     struct v8_sfi other;
     if (w->process->thorough)
         (void)read_by_feedback(w, fp, bytecode, &other);
-    bool read = v8_sfi_read(&w->r, v8_function_sfi(&w->r, function), ret);
+    const enum provenance before = w->r.provenance;
+    uint64_t sfi = v8_function_sfi(&w->r, function);
+    const enum provenance closure = w->r.provenance;
+    w->r.provenance = before;
+    bool read = v8_sfi_read(&w->r, sfi, ret);
     if (read && ret->bytecode == bytecode)
-        return true;
+        return true; /* whose bytecode this is is proven without the closure, young as that may be
+                      */
+    if (closure > w->r.provenance)
+        w->r.provenance = closure;
     if (read_by_feedback(w, fp, bytecode, &other)) {
         *ret = other;
         return true;
@@ -538,20 +545,27 @@ static void emit_baseline(struct v8_walk *w, const struct v8_code *c, uint64_t f
     emit_function(w, e, &sfi, source_offset(w, sfi.bytecode, offset), false);
 }
 
-/* Where the functions of Maglev's code are at a call: its table of positions cannot be trusted with
- * that (maglev.c). */
-static void place_maglev(struct v8_walk *w, const struct v8_code *c, struct v8_inlined *functions,
-                         unsigned nr)
+/* The functions of Maglev's code at a call, which its table of positions does not tell for sure
+ * (maglev.c). Returns how many; where they cannot be told so, those of the table stay, have no
+ * lines, and are not exact. */
+static unsigned place_maglev(struct v8_walk *w, const struct v8_code *c,
+                             struct v8_inlined *functions, unsigned nr)
 {
-    int32_t offsets[V8_INLINED_MAX];
-    bool known =
-        !is_exact(w) && v8_maglev_offsets(&w->r, c, reg(w, DWARF_RIP), functions, nr, offsets);
-    for (unsigned i = is_exact(w); i < nr; i++) {
-        struct v8_sfi sfi;
+    struct v8_restored restored[V8_INLINED_MAX];
+    unsigned nr_restored = v8_maglev_frames(&w->r, c, reg(w, DWARF_RIP), restored);
+    for (unsigned i = 0; i < nr; i++)
         functions[i].offset = -1;
-        if (known && v8_sfi_read(&w->r, functions[i].sfi, &sfi) && sfi.bytecode)
-            functions[i].offset = source_offset(w, sfi.bytecode, offsets[i]);
+    for (unsigned i = 0; i < nr_restored; i++) {
+        struct v8_sfi sfi;
+        functions[i] = (struct v8_inlined){restored[i].sfi, -1, i + 1 < nr_restored};
+        if (v8_sfi_read(&w->r, restored[i].sfi, &sfi) && sfi.bytecode)
+            functions[i].offset = source_offset(w, sfi.bytecode, restored[i].bytecode_offset);
     }
+    if (nr_restored)
+        return nr_restored;
+    if (w->r.provenance < PROVENANCE_IMAGE)
+        w->r.provenance = PROVENANCE_IMAGE;
+    return nr;
 }
 
 /* Optimized code: what is inlined at the pc, and the function itself. */
@@ -565,8 +579,8 @@ static void emit_optimized(struct v8_walk *w, const struct v8_code *c, struct em
         nr = v8_code_inlined(&w->r, c, raw, functions);
     if (nr == 0) /* without a table: the function alone, and no line */
         functions[nr++] = (struct v8_inlined){.sfi = v8_code_sfi(&w->r, c), .offset = -1};
-    if (c->kind == V8_CODE_MAGLEV)
-        place_maglev(w, c, functions, nr);
+    if (c->kind == V8_CODE_MAGLEV && !is_exact(w))
+        nr = place_maglev(w, c, functions, nr);
     for (unsigned i = 0; i < nr; i++) {
         if (v8_sfi_read(&w->r, functions[i].sfi, &sfi)) {
             emit_function(w, e, &sfi, functions[i].offset, functions[i].inlined);
@@ -658,6 +672,29 @@ static struct v8_state bytes_state(struct v8_walk *w, uint64_t start, uint64_t b
     return s;
 }
 
+/* Forget that anything was read but once (struct memory). */
+static void forget_soon(const struct v8_walk *w)
+{
+    if (w->r.memory->soon)
+        *w->r.memory->soon = false;
+}
+
+static bool was_soon(const struct v8_walk *w)
+{
+    return w->r.memory->soon && *w->r.memory->soon;
+}
+
+/* Code is told by the pc alone. Where that was read once, soon after the sample, other code may
+ * have come to the same place: the frames of this step are not exact. */
+static void doubt_code(struct v8_walk *w)
+{
+    for (size_t i = w->first; i < w->step->out->frames.nr; i++) {
+        struct frame *f = &w->step->out->frames.at[i];
+        if (f->kind != FRAME_NATIVE && f->provenance == PROVENANCE_EXACT)
+            f->provenance = PROVENANCE_IMAGE;
+    }
+}
+
 /* ---- WebAssembly --------------------------------------------------------------------------- */
 
 /* One function of code of WebAssembly; `c` NULL: whose it is cannot be told. */
@@ -724,19 +761,83 @@ static bool find_wasm(struct v8_walk *w, uint64_t fp, int32_t type, struct v8_wa
     return false;
 }
 
+/* The type of the frame that code makes for itself, as its first bytes tell: "push rbp; mov rbp,
+ * rsp; push marker", or a call of what makes the frames of Liftoff's functions. -1: another
+ * beginning. */
+static int32_t made_type(const struct v8_layout *l, const uint8_t *code)
+{
+    static const uint8_t prologue[] = {0x55, 0x48, 0x89, 0xe5, 0x6a};
+    if (!memcmp(code, prologue, sizeof(prologue)))
+        return code[5] & 0x81 ? -1 : code[5] >> 1;
+    return v8_code_is_liftoff(code) ? l->frame_wasm : -1;
+}
+
+/* What is no function, in a module's code: jump tables, or glue that makes a frame. */
+static struct v8_state wasm_glue_state(struct v8_walk *w, const struct v8_wasm *c)
+{
+    uint8_t head[V8_BYTES_LIFTOFF];
+    if (c->size >= sizeof(head) &&
+        memory_read(w->r.memory, c->start, head, sizeof(head), &w->r.provenance) &&
+        made_type(w->layout, head) >= 0)
+        return bytes_state(w, c->start, c->size, false);
+    return (struct v8_state){8, V8_STATE_RSP, V8_RETURN_ON_STACK, false};
+}
+
 static struct v8_state wasm_state(struct v8_walk *w, const struct v8_wasm *c)
 {
     if (!is_exact(w))
         return (struct v8_state){0, V8_STATE_FRAMED, V8_RETURN_ON_STACK, false};
-    if (c->index < 0) /* jump tables */
-        return (struct v8_state){8, V8_STATE_RSP, V8_RETURN_ON_STACK, false};
-    return bytes_state(w, c->start, c->size, false);
+    return c->index < 0 ? wasm_glue_state(w, c) : bytes_state(w, c->start, c->size, false);
+}
+
+/* The state at the pc, if the instructions from `start` on lead there. */
+static bool led_state(struct v8_walk *w, uint64_t start, struct v8_state *ret)
+{
+    size_t at = reg(w, DWARF_RIP) - start;
+    uint8_t *code = malloc(at + 1);
+    bool is = code && memory_read(w->r.memory, start, code, at + 1, &w->r.provenance);
+    if (is)
+        *ret = w->process->seen
+                   ? v8_code_states_get(v8_seen_states(w->process->seen), code, at + 1, at)
+                   : v8_code_state(code, at + 1, at);
+    free(code);
+    return is && ret->kind != V8_STATE_UNKNOWN;
+}
+
+/* The innermost frame in code that no frame's instance leads to: the glue by which a module calls
+ * JavaScript belongs to no module, and a function that has taken down its frame has no instance any
+ * more. Code begins aligned, and with a prologue. */
+static bool find_glue(struct v8_walk *w, int32_t *type, struct v8_state *ret)
+{
+    enum { SEARCH_MAX = 4096, CODE_ALIGNMENT = 64 };
+    uint64_t pc = reg(w, DWARF_RIP), start = pc & ~(uint64_t)(CODE_ALIGNMENT - 1);
+    uint64_t low = w->step->code.start;
+    uint8_t head[V8_BYTES_LIFTOFF];
+    for (; pc - start < SEARCH_MAX && start >= low && start < pc + 1; start -= CODE_ALIGNMENT) {
+        if (!memory_read(w->r.memory, start, head, sizeof(head), &w->r.provenance))
+            return false;
+        *type = made_type(w->layout, head);
+        if (*type >= 0)
+            return led_state(w, start, ret) && !ret->doubtful;
+    }
+    return false;
+}
+
+static enum walker_result step_glue(struct v8_walk *w, int32_t type, const struct v8_state *s)
+{
+    if (type == w->layout->frame_wasm)
+        emit_wasm_unknown(w, state_cfa(w, s), false);
+    else
+        emit_native(w, state_cfa(w, s), false);
+    return leave_state(w, s);
 }
 
 static enum walker_result step_wasm(struct v8_walk *w, const struct v8_wasm *c, uint64_t fp)
 {
     struct v8_state s = wasm_state(w, c);
     emit_wasm(w, c, state_cfa(w, &s), s.doubtful);
+    if (was_soon(w))
+        doubt_code(w);
     return s.kind == V8_STATE_FRAMED ? leave_frame(w, fp) : leave_state(w, &s);
 }
 
@@ -842,11 +943,9 @@ static enum walker_result step_undescribed(struct v8_walk *w)
     return leave_frame(w, fp);
 }
 
-static enum walker_result step_frameless(struct v8_walk *w, const struct v8_code *c,
-                                         const struct v8_state *s)
+static bool is_optimized(const struct v8_code *c)
 {
-    emit_code(w, c, 0, state_cfa(w, s), s->doubtful);
-    return leave_state(w, s);
+    return c->kind == V8_CODE_MAGLEV || c->kind == V8_CODE_TURBOFAN;
 }
 
 /* Whether the frame at `fp` is of that optimized code, as its function says: code that is entered
@@ -854,11 +953,27 @@ static enum walker_result step_frameless(struct v8_walk *w, const struct v8_code
 static bool has_frame(struct v8_walk *w, const struct v8_code *c, uint64_t fp)
 {
     uint64_t function, sfi;
-    if ((c->kind != V8_CODE_MAGLEV && c->kind != V8_CODE_TURBOFAN) || frame_type(w, fp) != 0 ||
+    if (!is_optimized(c) || frame_type(w, fp) != 0 ||
         !stack_word(w, fp + (uint64_t)(int64_t)w->layout->fp_function, &function))
         return false;
     sfi = v8_function_sfi(&w->r, function);
     return sfi && sfi == v8_code_sfi(&w->r, c);
+}
+
+/* Does the function that a frame has, or that is being entered, say that this code is its own? */
+static bool is_code_of(struct v8_walk *w, const struct v8_code *c, bool framed)
+{
+    uint64_t sfi = framed ? 0 : v8_function_sfi(&w->r, knows(w, DWARF_RDI) ? reg(w, DWARF_RDI) : 0);
+    return framed ? has_frame(w, c, reg(w, DWARF_RBP)) : sfi && sfi == v8_code_sfi(&w->r, c);
+}
+
+static enum walker_result step_frameless(struct v8_walk *w, const struct v8_code *c,
+                                         const struct v8_state *s)
+{
+    emit_code(w, c, 0, state_cfa(w, s), s->doubtful);
+    if (is_optimized(c) && was_soon(w) && !is_code_of(w, c, false))
+        doubt_code(w);
+    return leave_state(w, s);
 }
 
 static enum walker_result step_generated(struct v8_walk *w)
@@ -869,6 +984,8 @@ static enum walker_result step_generated(struct v8_walk *w)
     struct v8_state s = {8, V8_STATE_RSP, V8_RETURN_ON_STACK, false};
     bool frameless = w->frameless;
     w->frameless = false;
+    if (w->r.memory->soon)
+        *w->r.memory->soon = false;
     if (!owner->executable || !knows(w, DWARF_RBP))
         return WALKER_NO;
     int32_t function = w->layout->fp_function;
@@ -883,8 +1000,11 @@ static enum walker_result step_generated(struct v8_walk *w)
         return step_wasm(w, &wasm, fp);
     if (!is_exact(w) && type == w->layout->frame_wasm)
         return step_undescribed(w);
+    forget_soon(w);
     bool found = !w->process->no_objects &&
                  v8_code_find(&w->r, pc, owner->owner == CODE_JIT ? 0 : owner->start, &c);
+    if (!found && is_exact(w) && !w->process->no_objects && find_glue(w, &type, &s))
+        return step_glue(w, type, &s);
     if (!found)
         return step_undescribed(w);
     if (is_exact(w))
@@ -901,7 +1021,9 @@ static enum walker_result step_generated(struct v8_walk *w)
             return step_interpreted(w, fp, doubtful);
     }
     emit_code(w, &c, fp, fp + 16, doubtful);
-    bool by_pc = optimized.word[0] && (c.kind == V8_CODE_MAGLEV || c.kind == V8_CODE_TURBOFAN);
+    bool by_pc = optimized.word[0] && is_optimized(&c);
+    if (is_optimized(&c) && was_soon(w) && !is_code_of(w, &c, true))
+        doubt_code(w);
     note_seen(w, by_pc ? &optimized : &key);
     return leave_frame(w, fp);
 }
