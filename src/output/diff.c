@@ -29,6 +29,7 @@ void diff_free(struct diff *d)
     vec_free(&d->shares);
     vec_free(&d->nr_shares);
     vec_free(&d->recordings);
+    vec_free(&d->left_out);
     vec_free(&d->names);
     vec_free(&d->rows);
     free(d->slots);
@@ -68,7 +69,9 @@ struct counter {
     struct tree_links *links;
     struct tally *tallies; /* of names */
     double blocks[STACKS_BLOCKS];
-    uint32_t block; /* of the node at hand */
+    uint32_t block;     /* of the node at hand */
+    uint32_t stand_ins; /* on the way to it */
+    double missing;     /* weight of the stacks that have some */
     uint64_t samples;
     int event;
 };
@@ -104,6 +107,20 @@ static uint32_t name_of(const struct counter *c, uint32_t node)
     return c->names[c->d->options->level == DIFF_STATE ? node : n->function];
 }
 
+/* Samples of which nothing better is known are no code that could have become slower. */
+bool diff_is_stand_in(const char *name)
+{
+    static const char end[] = ": not recorded]";
+    size_t size = strlen(name);
+    return size >= sizeof(end) && strcmp(name + size - (sizeof(end) - 1), end) == 0;
+}
+
+static bool node_stands_in(const struct counter *c, const struct stack_node *n)
+{
+    const struct function *f = n->depth > 1 ? stacks_function(c->stacks, n->function) : NULL;
+    return f && f->symbol && diff_is_stand_in(f->symbol);
+}
+
 /* A node is entered: its name's first time on this path counts all that is below. */
 static void enter(struct counter *c, uint32_t node)
 {
@@ -114,6 +131,8 @@ static void enter(struct counter *c, uint32_t node)
         c->blocks[c->block] += c->links[node].below;
         return;
     }
+    if (node_stands_in(c, n) && !c->stand_ins++)
+        c->missing += c->links[node].below;
     struct tally *t = &c->tallies[name_of(c, node)];
     t->weight[DIFF_SELF][c->block] += node_weight(c, n);
     if (c->d->options->level == DIFF_STATE) { /* of a stack, not of a frame */
@@ -126,6 +145,7 @@ static void enter(struct counter *c, uint32_t node)
 
 static void leave(struct counter *c, uint32_t node)
 {
+    c->stand_ins -= node_stands_in(c, stacks_node(c->stacks, node));
     if (stacks_node(c->stacks, node)->depth > 1 && c->d->options->level != DIFF_STATE)
         c->tallies[name_of(c, node)].on_path--;
 }
@@ -219,6 +239,15 @@ static int make_names(struct diff *d, struct counter *c)
     return 0;
 }
 
+/* Of all samples that there were. */
+static double missing_share(const struct counter *c, uint64_t lost)
+{
+    double all = (double)(c->samples + lost);
+    double weight = c->links[0].below;
+    double there = weight > 0 ? c->missing / weight * (double)c->samples : 0;
+    return all > 0 ? (there + (double)lost) / all : 0;
+}
+
 int diff_add(struct diff *d, const struct diff_recording *r, const struct stacks *s,
              struct error *err)
 {
@@ -232,7 +261,9 @@ int diff_add(struct diff *d, const struct diff_recording *r, const struct stacks
         count_tree(&c);
         failed = keep_shares(d, &c, r->side) < 0;
         d->nr[r->side]++;
-        d->recordings.at[d->recordings.nr - 1].samples = c.samples;
+        struct diff_recording *mine = &d->recordings.at[d->recordings.nr - 1];
+        mine->samples = c.samples;
+        mine->missing = missing_share(&c, r->lost);
     }
     free(c.links);
     free(c.names);
@@ -328,9 +359,58 @@ static int check_recordings(const struct diff *d, struct error *err)
     return 0;
 }
 
+static int by_missing(const void *a, const void *b)
+{
+    double x = ((const struct diff_recording *)a)->missing;
+    double y = ((const struct diff_recording *)b)->missing;
+    return x < y ? -1 : x > y;
+}
+
+/* What the better half of all recordings lack at most. */
+static int usual_missing(const struct diff *d, double *ret, struct error *err)
+{
+    size_t nr = d->recordings.nr;
+    struct diff_recording *sorted = calloc(nr, sizeof(*sorted));
+    if (!sorted)
+        return error_no_memory(err);
+    memcpy(sorted, d->recordings.at, nr * sizeof(*sorted));
+    qsort(sorted, nr, sizeof(*sorted), by_missing);
+    *ret = sorted[(nr - 1) / 2].missing;
+    free(sorted);
+    return 0;
+}
+
+static int leave_out(struct diff *d, struct error *err)
+{
+    size_t kept = 0;
+    double usual = 0;
+    if (usual_missing(d, &usual, err) < 0 || !vec_reserve(&d->left_out, d->recordings.nr))
+        return error_no_memory(err);
+    for (size_t i = 0; i < d->recordings.nr; i++) {
+        const struct diff_recording r = d->recordings.at[i];
+        if (r.missing <= usual + DIFF_MISSING_MOST) {
+            d->recordings.at[kept] = r;
+            d->shares.at[kept] = d->shares.at[i];
+            d->nr_shares.at[kept++] = d->nr_shares.at[i];
+            continue;
+        }
+        free(d->shares.at[i]);
+        d->left_out.at[d->left_out.nr++] = r;
+        d->nr[r.side]--;
+    }
+    d->recordings.nr = d->shares.nr = d->nr_shares.nr = kept;
+    if (d->nr[DIFF_BASE] && d->nr[DIFF_NEW])
+        return 0;
+    const struct diff_recording *r = &d->left_out.at[d->left_out.nr - 1];
+    return error_set(err, ERROR_NOT_FOUND,
+                     "%s: of %.0f%% of its samples nothing is known (lost, or not recorded), of "
+                     "others %.0f%%: these are not comparable; record again",
+                     r->path, 100 * r->missing, 100 * usual);
+}
+
 int diff_finish(struct diff *d, struct error *err)
 {
-    if (check_recordings(d, err) < 0)
+    if (check_recordings(d, err) < 0 || leave_out(d, err) < 0)
         return -1;
     uint32_t nr = diff_match(d);
     if (nr == UINT32_MAX || make_rows(d, nr) < 0 || diff_test_rows(d) < 0)

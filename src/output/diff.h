@@ -17,6 +17,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* Of all samples: diff_finish(). */
+#define DIFF_MISSING_MOST 0.1
+
 enum diff_side { DIFF_BASE, DIFF_NEW, DIFF_SIDES };
 enum diff_metric { DIFF_SELF, DIFF_TOTAL, DIFF_METRICS };
 enum diff_level { DIFF_FUNCTION, DIFF_FILE, DIFF_MODULE, DIFF_STATE, DIFF_LEVELS };
@@ -54,6 +57,8 @@ struct diff_recording {
     uint64_t samples; /* of the event; diff_add() counts them */
     uint64_t lost;
     double complete; /* share of the user stacks; of none: 1 */
+    double missing; /* share of all that happened which has no function: samples that were lost, and
+                       stacks with a stand-in for what was not recorded; diff_add() counts them */
 };
 
 /* A row's share in one recording. */
@@ -96,7 +101,8 @@ struct diff {
     const struct diff_options *options;
     struct intern *strings;
     VEC(struct diff_recording) recordings;
-    VEC(struct diff_share *) shares; /* of each recording: one for each name known by then */
+    VEC(struct diff_recording) left_out; /* diff_finish(): not comparable with the others */
+    VEC(struct diff_share *) shares;     /* of each recording: one for each name known by then */
     VEC(uint32_t) nr_shares;
     VEC(struct diff_name) names;
     uint32_t *slots; /* index + 1 of names */
@@ -116,7 +122,9 @@ struct stacks_options diff_stacks_options(enum diff_level level);
 /* Take one recording, of the first event that was sampled. */
 int diff_add(struct diff *d, const struct diff_recording *r, const struct stacks *s,
              struct error *err);
-/* Match, test, judge. */
+/* Leave out the recordings that lack more than DIFF_MISSING_MOST beyond what the others lack:
+ * shares of what is there are not those of all then, and which samples are missing is not chance.
+ * Then match, test, judge. ERROR_NOT_FOUND: a side has no recording left. */
 int diff_finish(struct diff *d, struct error *err);
 
 /* ---- results -------------------------------------------------------------------------------- */
@@ -135,6 +143,9 @@ uint32_t diff_name_function(struct diff *d, const struct function *f);
 uint32_t diff_name_plain(struct diff *d, const char *name, const char *source);
 /* Give each name its row. Returns how many rows there are; UINT32_MAX: memory is out. */
 uint32_t diff_match(struct diff *d);
+
+/* Is it the name of what stands for functions that were not recorded? */
+bool diff_is_stand_in(const char *name);
 
 /* diff_test.c; -1: memory is out. */
 int diff_test_rows(struct diff *d);

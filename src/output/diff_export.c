@@ -58,19 +58,29 @@ static void put_number(struct json *j, const char *key, double value)
     json_fixed(j, llround(value * 1e8), DIGITS);
 }
 
+static void put_recording(struct json *j, const struct diff_recording *r)
+{
+    json_object(j);
+    json_key_string(j, "path", r->path);
+    json_key_string(j, "side", r->side == DIFF_BASE ? "base" : "new");
+    json_key_uint(j, "samples", r->samples);
+    json_key_uint(j, "lost", r->lost);
+    put_number(j, "complete", r->complete);
+    put_number(j, "missing", r->missing);
+    json_object_end(j);
+}
+
 static void put_recordings(struct json *j, const struct diff *d)
 {
     json_key(j, "recordings");
     json_array(j);
-    vec_foreach (r, &d->recordings) {
-        json_object(j);
-        json_key_string(j, "path", r->path);
-        json_key_string(j, "side", r->side == DIFF_BASE ? "base" : "new");
-        json_key_uint(j, "samples", r->samples);
-        json_key_uint(j, "lost", r->lost);
-        put_number(j, "complete", r->complete);
-        json_object_end(j);
-    }
+    vec_foreach (r, &d->recordings)
+        put_recording(j, r);
+    json_array_end(j);
+    json_key(j, "left_out");
+    json_array(j);
+    vec_foreach (r, &d->left_out)
+        put_recording(j, r);
     json_array_end(j);
 }
 

@@ -353,8 +353,8 @@ static void own_rows(struct matcher *m, const uint32_t *names, size_t nr, int si
 /* Groups with one name a side; they are anchors for the others. */
 static int match_single(struct matcher *m, uint32_t base_group, uint32_t new_group)
 {
-    uint32_t base;
-    uint32_t new;
+    uint32_t base = 0;
+    uint32_t new = 0;
     if (m->groups.at[base_group].in[DIFF_BASE] != 1 || m->groups.at[new_group].in[DIFF_NEW] != 1)
         return 0;
     names_of_side(m, base_group, DIFF_BASE, &base);
@@ -372,7 +372,7 @@ static int match_group(struct matcher *m, uint32_t group)
     uint32_t other = g->peer ? g->peer - 1 : group;
     if (other != group && !g->in[DIFF_BASE])
         return 0; /* the base side's group does both */
-    uint32_t *base = calloc(g->nr + m->groups.at[other].nr, sizeof(*base));
+    uint32_t *base = calloc(g->nr + m->groups.at[other].nr + 1, sizeof(*base));
     if (!base)
         return -1;
     size_t nr_base = names_of_side(m, group, DIFF_BASE, base);

@@ -93,6 +93,11 @@ static void put_warnings(const struct diff *d, const char *before, struct text *
                     before, 100 * d->options->noise);
     double least = 1;
     double most = 0;
+    vec_foreach (r, &d->left_out)
+        text_printf(t,
+                    "%s%s: is left out; of %.0f%% of its samples nothing is known (lost, or not "
+                    "recorded), unlike others\n",
+                    before, r->path, 100 * r->missing);
     vec_foreach (r, &d->recordings) {
         least = fmin(least, r->complete);
         most = fmax(most, r->complete);
@@ -163,10 +168,12 @@ void diff_put_text(const struct diff *d, size_t rows, struct text *t)
     text_char(t, '\n');
     put_warnings(d, "# ", t);
     for (int m = 0; m < DIFF_METRICS; m++) {
-        const struct diff_row **chosen;
+        const struct diff_row **chosen = NULL;
         size_t nr = is_metric_tested(d, m) ? choose_rows(d, m, rows, &chosen) : 0;
-        if (!nr)
+        if (!nr) {
+            free(chosen);
             continue;
+        }
         text_printf(t, "#\n# %s\n#    base      new   change     +/-        p                  ",
                     metric_titles[m]);
         text_printf(t, "%s\n", diff_level_name(d->options->level));
@@ -186,9 +193,9 @@ static void put_code(const char *s, struct text *t)
 {
     struct text plain = {0};
     text_symbol(&plain, s);
-    bool ticks = memchr(plain.at ? plain.at : "", '`', plain.size) != NULL;
+    bool ticks = plain.at && memchr(plain.at, '`', plain.size) != NULL;
     text_string(t, ticks ? "`` " : "`");
-    for (size_t i = 0; i < plain.size; i++) {
+    for (size_t i = 0; plain.at && i < plain.size; i++) {
         if (plain.at[i] == '|')
             text_char(t, '\\');
         text_char(t, plain.at[i]);
@@ -232,10 +239,12 @@ void diff_put_markdown(const struct diff *d, size_t rows, struct text *t)
     text_string(t, ".\n\n");
     put_warnings(d, "- ", t);
     for (int m = 0; m < DIFF_METRICS; m++) {
-        const struct diff_row **chosen;
+        const struct diff_row **chosen = NULL;
         size_t nr = is_metric_tested(d, m) ? choose_rows(d, m, rows, &chosen) : 0;
-        if (!nr)
+        if (!nr) {
+            free(chosen);
             continue;
+        }
         text_printf(t, "\n| %s | %s: base | new | change | p | |\n|---|--:|--:|--:|--:|---|\n",
                     diff_level_name(d->options->level), metric_titles[m]);
         for (size_t i = 0; i < nr; i++)

@@ -213,14 +213,6 @@ static struct scales find_scales(const struct diff *d, double *values)
 
 /* ---- tests ---------------------------------------------------------------------------------- */
 
-/* Samples of which nothing better is known are no code that could have become slower. */
-static bool is_code(const struct diff_row *row)
-{
-    size_t size = strlen(row->name);
-    static const char end[] = ": not recorded]";
-    return size < sizeof(end) || strcmp(row->name + size - (sizeof(end) - 1), end) != 0;
-}
-
 static void test_row(const struct diff *d, struct diff_row *row, enum diff_metric m,
                      const struct scales *scales)
 {
@@ -234,7 +226,8 @@ static void test_row(const struct diff *d, struct diff_row *row, enum diff_metri
     t->adjusted = 1;
     t->limit = diff_gate_limit(d, row, m);
     /* What may grow is not tested: it would make the others weaker. */
-    t->tested = is_heavy(d, row, m) && t->limit >= 0 && is_code(row) && !diff_is_allowed(d, row);
+    t->tested = is_heavy(d, row, m) && t->limit >= 0 && !diff_is_stand_in(row->name) &&
+                !diff_is_allowed(d, row);
 }
 
 static int by_chance(const void *a, const void *b)

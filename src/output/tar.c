@@ -199,7 +199,7 @@ static int put_file(struct tar *t, int fd, uint64_t size, struct error *err)
     char *chunk = calloc(1, CHUNK);
     int ret = chunk ? 0 : error_no_memory(err);
     bool at_end = false;
-    while (size && !ret) {
+    while (chunk && size && !ret) {
         size_t want = size < CHUNK ? (size_t)size : CHUNK;
         ssize_t n = at_end ? 0 : read(fd, chunk, want);
         if (n < 0)

@@ -291,10 +291,61 @@ static void what_was_not_recorded_is_no_regression(void **state)
     set_up(&f);
     for (int i = 0; i < 3; i++) {
         add(&f, DIFF_BASE, "100 [lua: not recorded]@[lua]\n9900 g@p");
-        add(&f, DIFF_NEW, "3000 [lua: not recorded]@[lua]\n7000 g@p");
+        add(&f, DIFF_NEW, "1000 [lua: not recorded]@[lua]\n9000 g@p");
     }
     finish(&f);
     assert_int_equal(f.diff.nr_regressions, 0);
+    assert_int_equal(f.diff.left_out.nr, 0);
+    tear_down(&f);
+}
+
+/* Recorders that came too late, or lost samples: what is there is not what all would be. */
+static void what_lacks_much_more_is_left_out(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f);
+    for (int i = 0; i < 3; i++) {
+        add(&f, DIFF_BASE, "4000 f@p\n6000 g@p");
+        add(&f, DIFF_NEW,
+            i == 1 ? "5000 [lua: not recorded]@[lua];g@p\n5000 g@p" : "4000 f@p\n6000 g@p");
+    }
+    finish(&f);
+    assert_int_equal(f.diff.left_out.nr, 1);
+    assert_true(fabs(f.diff.left_out.at[0].missing - 0.5) < 1e-9);
+    assert_int_equal(f.diff.left_out.at[0].side, DIFF_NEW);
+    assert_int_equal(f.diff.nr[DIFF_NEW], 2);
+    assert_int_equal(f.diff.recordings.nr, 5);
+    expect(find(&f, "f", 0), 0.4, 0.4);
+    tear_down(&f);
+}
+
+/* Where all lack as much, that is how the program is recorded. */
+static void what_all_lack_is_compared(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f);
+    for (int i = 0; i < 2; i++) {
+        add(&f, DIFF_BASE, "5000 [lua: not recorded]@[lua]\n5000 g@p");
+        add(&f, DIFF_NEW, "5500 [lua: not recorded]@[lua]\n4500 g@p");
+    }
+    finish(&f);
+    assert_int_equal(f.diff.left_out.nr, 0);
+    tear_down(&f);
+}
+
+static void a_side_without_recordings_has_no_verdict(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct error err = {0};
+    set_up(&f);
+    add(&f, DIFF_BASE, "10000 g@p");
+    add(&f, DIFF_NEW, "10000 g@p");
+    f.diff.recordings.at[1].missing = 0.3;
+    assert_int_equal(diff_finish(&f.diff, &err), -1);
+    assert_int_equal(err.kind, ERROR_NOT_FOUND);
     tear_down(&f);
 }
 
@@ -312,6 +363,9 @@ int main(void)
         cmocka_unit_test(growth_beyond_noise_is_a_regression),
         cmocka_unit_test(growth_within_noise_is_none),
         cmocka_unit_test(what_was_not_recorded_is_no_regression),
+        cmocka_unit_test(what_lacks_much_more_is_left_out),
+        cmocka_unit_test(what_all_lack_is_compared),
+        cmocka_unit_test(a_side_without_recordings_has_no_verdict),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
