@@ -3,11 +3,13 @@
  * Walks over the memory of real LuaJIT processes that is no longer what it was: words are replaced
  * as the input says (by other pointers, neighbours, zeros, noise), registers too. Every walk must
  * end, the same twice, and the same in a batch. The images are those of the version matrix beside
- * the repository; without them, or without what unpacks them, there is nothing to do.
+ * the repository; without them, or without what unpacks them, there is nothing to do. Traces are
+ * listed out of the same memory.
  *
  * An input is: image, thread, rate and seed of the damage; then pairs of a register and a word.
  */
 #include "tests/fuzz/damage.h"
+#include "unwind/luajit/listing.h"
 #include "unwind/luajit/walk.h"
 
 #include <dirent.h>
@@ -160,6 +162,54 @@ static void make_context(struct context *c, const struct image *image, const uin
     }
 }
 
+/* An address in trace `number`'s machine code; 0: there is none. */
+static uint64_t trace_code(const struct memory *m, const struct luajit_vm *vm, uint32_t number)
+{
+    const struct luajit_layout *l = vm->layout;
+    enum provenance ignored = PROVENANCE_EXACT;
+    uint64_t traces = 0, trace = 0, code = 0;
+    size_t ref = (size_t)l->ref_size;
+    if (l->J == LUAJIT_UNKNOWN || l->trace == LUAJIT_UNKNOWN ||
+        !memory_read(m, vm->g + (uint64_t)(int64_t)l->trace, &traces, ref, &ignored) ||
+        !memory_read(m, traces + ref * number, &trace, ref, &ignored) || !trace ||
+        !memory_read_u64(m, trace + (uint64_t)l->trace_mcode, &code, &ignored))
+        return 0;
+    return code;
+}
+
+/* What was listed stands within itself. */
+static void check_listing(const struct luajit_listing *l)
+{
+    uint8_t sum = 0;
+    for (uint32_t i = 0; i < l->size; i++)
+        sum ^= l->code[i];
+    vec_foreach (jump, &l->jumps)
+        if (jump->offset >= l->size || (l->size && sum == l->code[jump->offset] + 256))
+            abort();
+    vec_foreach (exit, &l->exits)
+        if (!memchr(exit->place.bytecode, 0, sizeof(exit->place.bytecode)))
+            abort();
+}
+
+static void list_traces(const struct context *c, const struct image *image)
+{
+    enum { TRACES = 8 };
+    struct guests *guests = guests_create();
+    struct luajit_names *names = guests ? luajit_names_create(guests) : NULL;
+    const struct luajit_names_source source = {
+        .memory = &c->input.memory, .vm = &image->vms.at[0], .space = 1};
+    for (uint32_t number = 1; names && number <= TRACES; number++) {
+        struct luajit_listing l;
+        uint64_t pc = trace_code(&c->input.memory, source.vm, number);
+        if (pc && luajit_listing_read(&source, names, number, pc, &l, NULL) > 0) {
+            check_listing(&l);
+            luajit_listing_free(&l);
+        }
+    }
+    luajit_names_free(names);
+    guests_free(guests);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct unwinder *u;
@@ -183,5 +233,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         inputs[i] = contexts[i].input;
     }
     damage_walk(u, inputs, stacks, CONTEXTS, 4, true);
+    list_traces(&contexts[0], image);
     return 0;
 }
