@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int bad(struct perfdata *pd)
 {
@@ -66,13 +67,29 @@ static int feature_apply(struct perfdata *pd, const struct record *rec, struct e
 }
 
 /* The payload follows the record; what is delivered is the record alone. */
+/* As the section that a file has: for who writes one. */
+static int tracing_keep(struct perfdata *pd, const uint8_t *bytes, uint64_t size, struct error *err)
+{
+    struct feature *f = &pd->features[HEADER_TRACING_DATA];
+    if (f->present)
+        return 0;
+    uint8_t *owned = malloc(size);
+    if (!owned)
+        return error_no_memory(err);
+    memcpy(owned, bytes, size);
+    *f = (struct feature){.bytes = owned, .owned = owned, .size = size, .present = true};
+    return 0;
+}
+
 static int tracing_apply(struct perfdata *pd, struct record *rec, struct error *err)
 {
     uint64_t size = load_u32(rec->data + RECORD_HEADER, pd->swap);
     uint64_t own = load_u16(rec->data + 6, pd->swap);
     int r = 0;
     if (rec->size >= own + size && size && !pd->tracing && !pd->started)
-        r = tracing_create(rec->data + own, size, &pd->tracing, err);
+        r = tracing_create(rec->data + own, size, &pd->tracing, err) < 0
+                ? -1
+                : tracing_keep(pd, rec->data + own, size, err);
     rec->size = (uint32_t)own;
     return r;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Names of events, as perf list prints them; numbers are linux/perf_event.h's. */
 #include "capture/event_spec.h"
+#include "base/first_line.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -261,13 +262,7 @@ static bool read_word(const char *dir, const char *name, char *to, size_t size)
     char path[512];
     if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
         return false;
-    FILE *f = fopen(path, "re");
-    bool got = f && fgets(to, (int)size, f);
-    if (f)
-        fclose(f);
-    if (got)
-        to[strcspn(to, "\n")] = 0;
-    return got;
+    return first_line(path, to, size);
 }
 
 /* Spread `value` over the bits that a format file names ("config1:0-7,32-35"). */

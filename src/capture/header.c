@@ -2,6 +2,7 @@
 /* Feature sections; layouts as readers know them (perfdata/header.c): strings are a u32 length, a
  * multiple of 64, and that many bytes. */
 #include "capture/header.h"
+#include "base/first_line.h"
 #include "base/text.h"
 
 #include <dirent.h>
@@ -58,17 +59,6 @@ static int put_string(struct perfdata_writer *w, unsigned feature, const char *s
     struct text t = {0};
     add_string(&t, s);
     return put(w, feature, &t, err);
-}
-
-static bool read_line(const char *path, char *to, size_t size)
-{
-    FILE *f = fopen(path, "re");
-    bool got = f && fgets(to, (int)size, f);
-    if (f)
-        fclose(f);
-    if (got)
-        to[strcspn(to, "\n")] = 0;
-    return got;
 }
 
 /* "WORD : value" of a file in /proc. */
@@ -158,7 +148,7 @@ static int add_cpu_lists(struct text *t, long cpus, const char *file)
         char path[128], line[128];
         uint32_t j = 0;
         snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%ld/topology/%s", i, file);
-        if (!read_line(path, line, sizeof(line)))
+        if (!first_line(path, line, sizeof(line)))
             continue;
         while (j < nr && strcmp(seen[j], line) != 0)
             j++;
@@ -176,7 +166,7 @@ static uint32_t topology_number(long cpu, const char *file)
 {
     char path[128], line[32];
     snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%ld/topology/%s", cpu, file);
-    return read_line(path, line, sizeof(line)) ? (uint32_t)strtol(line, NULL, 10) : UINT32_MAX;
+    return first_line(path, line, sizeof(line)) ? (uint32_t)strtol(line, NULL, 10) : UINT32_MAX;
 }
 
 /* Sockets, cores; then core and socket of each cpu; then dies, and the die of each cpu. Readers
@@ -209,7 +199,7 @@ static int write_pmus(struct perfdata_writer *w, struct error *err)
     for (struct dirent *d; dir && (d = readdir(dir));) {
         char path[PATH_MAX], line[32];
         snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/type", d->d_name);
-        if (d->d_name[0] == '.' || !read_line(path, line, sizeof(line)))
+        if (d->d_name[0] == '.' || !first_line(path, line, sizeof(line)))
             continue;
         add_u32(&body, (uint32_t)strtoul(line, NULL, 10));
         add_string(&body, d->d_name);

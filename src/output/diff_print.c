@@ -51,14 +51,6 @@ static size_t choose_rows(const struct diff *d, enum diff_metric m, size_t most,
     return most && nr > most ? (judged > most ? judged : most) : nr;
 }
 
-static bool is_metric_tested(const struct diff *d, enum diff_metric m)
-{
-    vec_foreach (row, &d->rows)
-        if (row->test[m].tested || row->test[m].verdict != DIFF_SAME)
-            return true;
-    return false;
-}
-
 /* ---- words both forms use ------------------------------------------------------------------- */
 
 static void put_side(const struct diff *d, enum diff_side side, const char *what, struct text *t)
@@ -168,8 +160,8 @@ void diff_put_text(const struct diff *d, size_t rows, struct text *t)
     text_char(t, '\n');
     put_warnings(d, "# ", t);
     for (int m = 0; m < DIFF_METRICS; m++) {
-        const struct diff_row **chosen = NULL;
-        size_t nr = is_metric_tested(d, m) ? choose_rows(d, m, rows, &chosen) : 0;
+        const struct diff_row **chosen;
+        size_t nr = choose_rows(d, m, rows, &chosen);
         if (!nr) {
             free(chosen);
             continue;
@@ -239,8 +231,8 @@ void diff_put_markdown(const struct diff *d, size_t rows, struct text *t)
     text_string(t, ".\n\n");
     put_warnings(d, "- ", t);
     for (int m = 0; m < DIFF_METRICS; m++) {
-        const struct diff_row **chosen = NULL;
-        size_t nr = is_metric_tested(d, m) ? choose_rows(d, m, rows, &chosen) : 0;
+        const struct diff_row **chosen;
+        size_t nr = choose_rows(d, m, rows, &chosen);
         if (!nr) {
             free(chosen);
             continue;

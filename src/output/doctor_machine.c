@@ -4,6 +4,7 @@
  * are opened, a ring is mapped, a program is loaded), since privileges, security modules and
  * virtual machines make any deduction from settings wrong.
  */
+#include "base/first_line.h"
 #include "output/doctor.h"
 #include "session/registers.h"
 
@@ -42,22 +43,10 @@ static void say(struct examination *x, enum verdict verdict, const char *what, c
 
 /* ---- reading settings ---------------------------------------------------------------------- */
 
-/* First line of a small file; false when it cannot be read. */
-static bool read_line(const char *path, char *to, size_t size)
-{
-    FILE *f = fopen(path, "re");
-    bool got = f && fgets(to, (int)size, f);
-    if (f)
-        fclose(f);
-    if (got)
-        to[strcspn(to, "\n")] = 0;
-    return got;
-}
-
 static bool read_number(const char *path, long *ret)
 {
     char line[64];
-    if (!read_line(path, line, sizeof(line)))
+    if (!first_line(path, line, sizeof(line)))
         return false;
     char *end;
     *ret = strtol(line, &end, 10);
@@ -239,7 +228,7 @@ static void check_kallsyms(struct examination *x)
     long restricted = 0;
     char found[96];
     read_number("/proc/sys/kernel/kptr_restrict", &restricted);
-    bool shown = read_line("/proc/kallsyms", line, sizeof(line)) && strtoull(line, NULL, 16) != 0;
+    bool shown = first_line("/proc/kallsyms", line, sizeof(line)) && strtoull(line, NULL, 16) != 0;
     snprintf(found, sizeof(found), "%s (kptr_restrict %ld)",
              shown ? "addresses can be read" : "addresses are hidden: kernel frames get no names",
              restricted);
@@ -299,7 +288,7 @@ static void check_bpf(struct examination *x)
     char lockdown[96] = "none";
     bool types = access("/sys/kernel/btf/vmlinux", R_OK) == 0;
     int fd = load_program();
-    read_line("/sys/kernel/security/lockdown", lockdown, sizeof(lockdown));
+    first_line("/sys/kernel/security/lockdown", lockdown, sizeof(lockdown));
     if (fd >= 0) {
         close(fd);
         snprintf(found, sizeof(found), "programs load; kernel types (BTF) %s",

@@ -66,8 +66,11 @@ struct inject_worker {
 int inject_create(const char *path, struct replay *r, struct inject **ret, struct error *err)
 {
     if (perfdata_swapped(replay_perfdata(r)))
-        return error_set(err, ERROR_UNSUPPORTED, "%s: is of the other byte order",
-                         perfdata_path(replay_perfdata(r)));
+        return error_set(
+            err, ERROR_UNSUPPORTED,
+            "%s: is of a machine of the other byte order, whose stacks are not unwound: "
+            "there is nothing to put into it that perf does not show already",
+            perfdata_path(replay_perfdata(r)));
     struct inject *in = calloc(1, sizeof(*in));
     if (!in)
         return error_no_memory(err);
@@ -488,8 +491,7 @@ static int check_tracepoint(const struct perfdata *pd, const struct perfdata_eve
     if (!e->is_tracepoint || perfdata_feature(pd, HEADER_TRACING_DATA, &size))
         return 0;
     return error_set(err, ERROR_UNSUPPORTED,
-                     "%s: the formats of its tracepoints do not stand in a file; record into one",
-                     perfdata_path(pd));
+                     "%s: has tracepoints, but not the formats of their fields", perfdata_path(pd));
 }
 
 static int open_output(struct output_file *o, struct error *err)

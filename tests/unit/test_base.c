@@ -107,6 +107,33 @@ static void text_numbers_equal_printf(void **state)
     }
 }
 
+/* printf rounds the exact binary value, halves to the even digit: 0.125 to 0.12, 1.005 to 1.00. */
+static void text_hundredths_equal_printf(void **state)
+{
+    (void)state;
+    static const double some[] = {0,      0.125,      0.375,   1.005,       2.675, 0.995,
+                                  99.995, 100,        0.005,   1.0e-12,     1e13,  1.0e18,
+                                  -0.5,   -1.0 / 3.0, 1 / 0.0, 0 / 0.0,     9.995, 12.345,
+                                  5e-3,   0.015,      1e-3,    99.99499999, 4.5,   33.335};
+    enum { NR = 200000, SOME = sizeof(some) / sizeof(*some) };
+    uint64_t random = 1;
+    for (unsigned i = 0; i < NR; i++) {
+        struct text t = {0};
+        char wanted[400];
+        random = random * 6364136223846793005U + 1442695040888963407U;
+        /* thousandths are near every half that there is */
+        double value = i < SOME ? some[i]
+                       : i % 2  ? (double)(random >> 44) / 1000
+                                : (double)(random >> 20) / (1U << 31);
+        text_hundredths(&t, value, i % 9);
+        snprintf(wanted, sizeof(wanted), "%*.2f", (int)(i % 9), value);
+        assert_false(t.failed);
+        assert_int_equal(t.size, strlen(wanted));
+        assert_memory_equal(t.at, wanted, t.size);
+        text_free(&t);
+    }
+}
+
 static void text_printf_grows(void **state)
 {
     (void)state;
@@ -160,6 +187,7 @@ int main(void)
         cmocka_unit_test(cursor_bytes_never_wraps),
         cmocka_unit_test(leb128_of_every_length),
         cmocka_unit_test(text_numbers_equal_printf),
+        cmocka_unit_test(text_hundredths_equal_printf),
         cmocka_unit_test(text_printf_grows),
         cmocka_unit_test(interned_strings_are_one),
         cmocka_unit_test(vec_grows_and_keeps),

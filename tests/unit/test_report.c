@@ -534,7 +534,14 @@ static void numbers_of_states(void **state)
     assert_int_equal(luajit_vmstate(&upstream, INT32_MIN), LUAJIT_IN_UNKNOWN);
     assert_int_equal(luajit_vmstate(&upstream, 0), LUAJIT_IN_UNKNOWN);
     assert_int_equal(luajit_vmstate(&upstream, 17), LUAJIT_IN_UNKNOWN);
-    assert_int_equal(luajit_vmstate(&tarantool, -3), LUAJIT_IN_UNKNOWN);
+    assert_int_equal(luajit_vmstate(&tarantool, -3), LUAJIT_IN_INTERPRETER); /* FFUNC */
+    assert_int_equal(luajit_vmstate(&tarantool, -4), LUAJIT_IN_C);
+    assert_int_equal(luajit_vmstate(&tarantool, -5), LUAJIT_IN_GC);
+    assert_int_equal(luajit_vmstate(&tarantool, -9), LUAJIT_IN_ASSEMBLER);
+    assert_int_equal(luajit_vmstate(&tarantool, -10), LUAJIT_IN_UNKNOWN);
+    assert_int_equal(luajit_vmstate(&tarantool, 4), LUAJIT_IN_UNKNOWN);
+    upstream.frame_size = 88;
+    assert_int_equal(luajit_vmstate(&upstream, -1), LUAJIT_IN_UNKNOWN);
 }
 
 static void traces_and_what_they_call(void **state)

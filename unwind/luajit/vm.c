@@ -162,8 +162,21 @@ int luajit_vms_find(const struct memory *m, const struct memory_range *ranges, s
 
 enum luajit_vmstate luajit_vmstate(const struct luajit_layout *l, int32_t value)
 {
-    enum { UPSTREAM_FRAME = 80 }; /* Tarantool's C frame is larger */
-    if (value >= 0 || l->frame_size != UPSTREAM_FRAME || ~value > 6)
-        return LUAJIT_IN_UNKNOWN;
-    return (enum luajit_vmstate)(LUAJIT_IN_INTERPRETER + ~value);
+    /* Tarantool has numbered them otherwise since it saves the state in the C frame, which has been
+     * larger since: there, Lua's and builtin functions in the interpreter have states of their own.
+     */
+    enum { UPSTREAM_FRAME = 80, TARANTOOL_FRAME = 96 };
+    static const uint8_t upstream[] = {
+        LUAJIT_IN_INTERPRETER, LUAJIT_IN_C,         LUAJIT_IN_GC,       LUAJIT_IN_EXIT,
+        LUAJIT_IN_RECORDER,    LUAJIT_IN_OPTIMIZER, LUAJIT_IN_ASSEMBLER};
+    static const uint8_t tarantool[] = {
+        LUAJIT_IN_INTERPRETER, LUAJIT_IN_INTERPRETER, LUAJIT_IN_INTERPRETER,
+        LUAJIT_IN_C,           LUAJIT_IN_GC,          LUAJIT_IN_EXIT,
+        LUAJIT_IN_RECORDER,    LUAJIT_IN_OPTIMIZER,   LUAJIT_IN_ASSEMBLER};
+    uint32_t state = ~(uint32_t)value;
+    if (value < 0 && l->frame_size == UPSTREAM_FRAME && state < sizeof(upstream))
+        return (enum luajit_vmstate)upstream[state];
+    if (value < 0 && l->frame_size == TARANTOOL_FRAME && state < sizeof(tarantool))
+        return (enum luajit_vmstate)tarantool[state];
+    return LUAJIT_IN_UNKNOWN;
 }

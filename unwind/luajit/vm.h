@@ -32,8 +32,7 @@ int luajit_vms_find(const struct memory *m, const struct memory_range *ranges, s
 bool luajit_vm_check(const struct memory *m, const struct luajit_vm *vm,
                      enum provenance *provenance);
 
-/* What a VM is at by its g->vmstate, where that is numbered as upstream does (Tarantool's is not).
- */
+/* What a VM is at by its g->vmstate, as upstream numbers it, or Tarantool. */
 enum luajit_vmstate {
     LUAJIT_IN_UNKNOWN, /* a trace, or a number of nobody known */
     LUAJIT_IN_INTERPRETER,
