@@ -54,6 +54,7 @@ struct stacks_options diff_stacks_options(enum diff_level level)
 struct tally {
     double weight[DIFF_METRICS][STACKS_BLOCKS];
     double doubtful; /* of the total */
+    double guessed;  /* of self */
     uint32_t on_path;
 };
 
@@ -71,7 +72,7 @@ struct counter {
     double blocks[STACKS_BLOCKS];
     uint32_t block;     /* of the node at hand */
     uint32_t stand_ins; /* on the way to it */
-    double missing;     /* weight of the stacks that have some */
+    double unknown;     /* weight of the stacks that have some, or a frame that is not exact */
     uint64_t samples;
     int event;
 };
@@ -79,6 +80,13 @@ struct counter {
 static double node_weight(const struct counter *c, const struct stack_node *n)
 {
     return (double)(c->d->options->samples || !n->period ? n->samples : n->period);
+}
+
+/* Of the stacks that end here and have a frame that is not exact. */
+static double doubtful_weight(const struct counter *c, const struct stack_node *n)
+{
+    double share = n->samples ? (double)(n->joined + n->guessed) / (double)n->samples : 0;
+    return node_weight(c, n) * share;
 }
 
 /* Children of a node, and the weight below it; only of the event that is compared. */
@@ -92,8 +100,7 @@ static void link_tree(struct counter *c)
             continue;
         double weight = node_weight(c, n);
         l->below += weight;
-        if (n->samples)
-            l->doubtful += weight * (double)(n->joined + n->guessed) / (double)n->samples;
+        l->doubtful += doubtful_weight(c, n);
         up->below += l->below;
         up->doubtful += l->doubtful;
         l->next = up->first_child;
@@ -132,9 +139,13 @@ static void enter(struct counter *c, uint32_t node)
         return;
     }
     if (node_stands_in(c, n) && !c->stand_ins++)
-        c->missing += c->links[node].below;
+        c->unknown += c->links[node].below;
+    else if (!c->stand_ins)
+        c->unknown += doubtful_weight(c, n);
     struct tally *t = &c->tallies[name_of(c, node)];
     t->weight[DIFF_SELF][c->block] += node_weight(c, n);
+    if (n->provenance != PROVENANCE_EXACT)
+        t->guessed += doubtful_weight(c, n);
     if (c->d->options->level == DIFF_STATE) { /* of a stack, not of a frame */
         t->weight[DIFF_TOTAL][c->block] += node_weight(c, n);
     } else if (!t->on_path++) {
@@ -201,8 +212,10 @@ static int keep_shares(struct diff *d, const struct counter *c, uint8_t side)
         const struct tally *t = &c->tallies[i];
         for (int m = 0; m < DIFF_METRICS; m++)
             share_of(c, t, m, &shares[i]);
-        if (c->links[0].below > 0)
+        if (c->links[0].below > 0) {
             shares[i].doubtful = t->doubtful / c->links[0].below;
+            shares[i].guessed = t->guessed / c->links[0].below;
+        }
         d->names.at[i].in[side] |= shares[i].share[DIFF_TOTAL] > 0;
     }
     return 0;
@@ -240,11 +253,11 @@ static int make_names(struct diff *d, struct counter *c)
 }
 
 /* Of all samples that there were. */
-static double missing_share(const struct counter *c, uint64_t lost)
+static double unknown_share(const struct counter *c, uint64_t lost)
 {
     double all = (double)(c->samples + lost);
     double weight = c->links[0].below;
-    double there = weight > 0 ? c->missing / weight * (double)c->samples : 0;
+    double there = weight > 0 ? c->unknown / weight * (double)c->samples : 0;
     return all > 0 ? (there + (double)lost) / all : 0;
 }
 
@@ -263,7 +276,7 @@ int diff_add(struct diff *d, const struct diff_recording *r, const struct stacks
         d->nr[r->side]++;
         struct diff_recording *mine = &d->recordings.at[d->recordings.nr - 1];
         mine->samples = c.samples;
-        mine->missing = missing_share(&c, r->lost);
+        mine->unknown = unknown_share(&c, r->lost);
     }
     free(c.links);
     free(c.names);
@@ -359,23 +372,23 @@ static int check_recordings(const struct diff *d, struct error *err)
     return 0;
 }
 
-static int by_missing(const void *a, const void *b)
+static int by_unknown(const void *a, const void *b)
 {
-    double x = ((const struct diff_recording *)a)->missing;
-    double y = ((const struct diff_recording *)b)->missing;
+    double x = ((const struct diff_recording *)a)->unknown;
+    double y = ((const struct diff_recording *)b)->unknown;
     return x < y ? -1 : x > y;
 }
 
-/* What the better half of all recordings lack at most. */
-static int usual_missing(const struct diff *d, double *ret, struct error *err)
+/* What is unknown of the better half of all recordings, at most. */
+static int usual_unknown(const struct diff *d, double *ret, struct error *err)
 {
     size_t nr = d->recordings.nr;
     struct diff_recording *sorted = calloc(nr, sizeof(*sorted));
     if (!sorted)
         return error_no_memory(err);
     memcpy(sorted, d->recordings.at, nr * sizeof(*sorted));
-    qsort(sorted, nr, sizeof(*sorted), by_missing);
-    *ret = sorted[(nr - 1) / 2].missing;
+    qsort(sorted, nr, sizeof(*sorted), by_unknown);
+    *ret = sorted[(nr - 1) / 2].unknown;
     free(sorted);
     return 0;
 }
@@ -384,11 +397,11 @@ static int leave_out(struct diff *d, struct error *err)
 {
     size_t kept = 0;
     double usual = 0;
-    if (usual_missing(d, &usual, err) < 0 || !vec_reserve(&d->left_out, d->recordings.nr))
+    if (usual_unknown(d, &usual, err) < 0 || !vec_reserve(&d->left_out, d->recordings.nr))
         return error_no_memory(err);
     for (size_t i = 0; i < d->recordings.nr; i++) {
         const struct diff_recording r = d->recordings.at[i];
-        if (r.missing <= usual + DIFF_MISSING_MOST) {
+        if (r.unknown <= usual + DIFF_UNKNOWN_MOST) {
             d->recordings.at[kept] = r;
             d->shares.at[kept] = d->shares.at[i];
             d->nr_shares.at[kept++] = d->nr_shares.at[i];
@@ -402,10 +415,11 @@ static int leave_out(struct diff *d, struct error *err)
     if (d->nr[DIFF_BASE] && d->nr[DIFF_NEW])
         return 0;
     const struct diff_recording *r = &d->left_out.at[d->left_out.nr - 1];
-    return error_set(err, ERROR_NOT_FOUND,
-                     "%s: of %.0f%% of its samples nothing is known (lost, or not recorded), of "
-                     "others %.0f%%: these are not comparable; record again",
-                     r->path, 100 * r->missing, 100 * usual);
+    return error_set(
+        err, ERROR_NOT_FOUND,
+        "%s: %.0f%% of its samples were lost or are not exact, of others %.0f%%: these "
+        "are not comparable; record again",
+        r->path, 100 * r->unknown, 100 * usual);
 }
 
 int diff_finish(struct diff *d, struct error *err)

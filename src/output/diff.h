@@ -18,7 +18,7 @@
 #include <stdio.h>
 
 /* Of all samples: diff_finish(). */
-#define DIFF_MISSING_MOST 0.1
+#define DIFF_UNKNOWN_MOST 0.1
 
 enum diff_side { DIFF_BASE, DIFF_NEW, DIFF_SIDES };
 enum diff_metric { DIFF_SELF, DIFF_TOTAL, DIFF_METRICS };
@@ -57,8 +57,9 @@ struct diff_recording {
     uint64_t samples; /* of the event; diff_add() counts them */
     uint64_t lost;
     double complete; /* share of the user stacks; of none: 1 */
-    double missing; /* share of all that happened which has no function: samples that were lost, and
-                       stacks with a stand-in for what was not recorded; diff_add() counts them */
+    double
+        unknown; /* share of all samples that were lost, or are in stacks with a stand-in for what
+                    was not recorded, or with a frame that is not exact; diff_add() counts it */
 };
 
 /* A row's share in one recording. */
@@ -66,6 +67,7 @@ struct diff_share {
     double share[DIFF_METRICS];
     double variance[DIFF_METRICS]; /* of the share, by how it varies within the recording */
     double doubtful;               /* of `total`, where a frame of the stack is not exact */
+    double guessed;                /* of the self share, where this very frame may not be exact */
 };
 
 enum diff_verdict { DIFF_SAME, DIFF_GROWN, DIFF_SHRUNK, DIFF_ALLOWED, DIFF_REGRESSION };
@@ -122,9 +124,9 @@ struct stacks_options diff_stacks_options(enum diff_level level);
 /* Take one recording, of the first event that was sampled. */
 int diff_add(struct diff *d, const struct diff_recording *r, const struct stacks *s,
              struct error *err);
-/* Leave out the recordings that lack more than DIFF_MISSING_MOST beyond what the others lack:
- * shares of what is there are not those of all then, and which samples are missing is not chance.
- * Then match, test, judge. ERROR_NOT_FOUND: a side has no recording left. */
+/* Leave out the recordings of which DIFF_UNKNOWN_MOST more is unknown than of the better half:
+ * which samples these are is not chance, and shares of the others are not those of all. Then match,
+ * test, judge. ERROR_NOT_FOUND: a side has no recording left. */
 int diff_finish(struct diff *d, struct error *err);
 
 /* ---- results -------------------------------------------------------------------------------- */

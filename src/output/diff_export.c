@@ -66,7 +66,7 @@ static void put_recording(struct json *j, const struct diff_recording *r)
     json_key_uint(j, "samples", r->samples);
     json_key_uint(j, "lost", r->lost);
     put_number(j, "complete", r->complete);
-    put_number(j, "missing", r->missing);
+    put_number(j, "unknown", r->unknown);
     json_object_end(j);
 }
 

@@ -86,10 +86,10 @@ static void put_warnings(const struct diff *d, const char *before, struct text *
     double least = 1;
     double most = 0;
     vec_foreach (r, &d->left_out)
-        text_printf(t,
-                    "%s%s: is left out; of %.0f%% of its samples nothing is known (lost, or not "
-                    "recorded), unlike others\n",
-                    before, r->path, 100 * r->missing);
+        text_printf(
+            t,
+            "%s%s: is left out: %.0f%% of its samples were lost or are not exact, unlike others\n",
+            before, r->path, 100 * r->unknown);
     vec_foreach (r, &d->recordings) {
         least = fmin(least, r->complete);
         most = fmax(most, r->complete);

@@ -14,6 +14,11 @@
  * Their mean, weighted by degrees of freedom, gives the standard error e of the difference of the
  * sides' means; difference / e is taken as Student's t with the sum of the degrees.
  *
+ * Samples that are not exact may be another row's, and which they are is not chance: where
+ * recordings differ by how many of a row there are (d1), and by how many there are in all (d2), the
+ * difference may be off by d1 + m * d2; that counts as an error evenly spread within these bounds,
+ * a third of their square, which more recordings do not lessen.
+ *
  * A gate is broken when the difference passes its limit and the chance that any of the tested rows
  * would pass its own limit with as large a t, if nothing had changed, is at most alpha: the sum
  * over rows of P(T > max(t, limit_j / e_j)). So rows too light to pass their limit by chance do not
@@ -165,6 +170,24 @@ static double prior(const struct variances *v, const struct scales *s)
     return (v->independent * s->clustering + v->assumed) * s->runs;
 }
 
+static void widen(double value, double *low, double *high)
+{
+    *low = fmin(*low, value);
+    *high = fmax(*high, value);
+}
+
+/* Variance of the difference of the sides' means by what is not exact. */
+static double doubt(const struct diff *d, const struct diff_row *row, enum diff_metric m)
+{
+    double low = 1, high = 0, low_all = 1, high_all = 0;
+    for (size_t i = 0; i < d->recordings.nr; i++) {
+        const struct diff_share *s = &row->shares[i];
+        widen(m == DIFF_SELF ? s->guessed : s->doubtful, &low, &high);
+        widen(d->recordings.at[i].unknown, &low_all, &high_all);
+    }
+    return square(high - low + row_mean(row, m) * (high_all - low_all)) / 3;
+}
+
 static bool is_heavy(const struct diff *d, const struct diff_row *row, enum diff_metric m)
 {
     return fmax(row->test[m].mean[DIFF_BASE], row->test[m].mean[DIFF_NEW]) >=
@@ -220,7 +243,7 @@ static void test_row(const struct diff *d, struct diff_row *row, enum diff_metri
     struct variances v = row_variances(d, row, m, scales);
     double own = (double)(d->recordings.nr - DIFF_SIDES);
     double mixed = ((d->freedom - own) * prior(&v, scales) + own * v.between) / d->freedom;
-    t->error = sqrt(mixed * (1.0 / d->nr[DIFF_BASE] + 1.0 / d->nr[DIFF_NEW]));
+    t->error = sqrt(mixed * (1.0 / d->nr[DIFF_BASE] + 1.0 / d->nr[DIFF_NEW]) + doubt(d, row, m));
     t->margin = t->error * student_quantile(0.025, d->freedom);
     t->p = student_above(fabs(t->change) / t->error, d->freedom);
     t->adjusted = 1;

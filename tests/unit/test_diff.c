@@ -312,12 +312,67 @@ static void what_lacks_much_more_is_left_out(void **state)
     }
     finish(&f);
     assert_int_equal(f.diff.left_out.nr, 1);
-    assert_true(fabs(f.diff.left_out.at[0].missing - 0.5) < 1e-9);
+    assert_true(fabs(f.diff.left_out.at[0].unknown - 0.5) < 1e-9);
     assert_int_equal(f.diff.left_out.at[0].side, DIFF_NEW);
     assert_int_equal(f.diff.nr[DIFF_NEW], 2);
     assert_int_equal(f.diff.recordings.nr, 5);
     expect(find(&f, "f", 0), 0.4, 0.4);
     tear_down(&f);
+}
+
+/* `f` has so many of the samples, `guessed` of these are not exact; the others are g's. */
+static const struct diff_recording *add_guesses(struct fixture *f, enum diff_side side,
+                                                uint64_t samples, uint64_t of_f, uint64_t guessed)
+{
+    struct stacks_options options = {0};
+    struct stacks *s = stacks_create(&options);
+    struct diff_recording r = {
+        .path = "a", .event = "cycles", .side = (uint8_t)side, .complete = 1};
+    struct stack_group g = {.comm = "p"};
+    struct error err;
+    uint32_t group = stack_tree_child(&s->tree, 0, stacks_intern_group(s, &g));
+    for (int i = 0; i < 2; i++) {
+        struct function fn = {.symbol = i ? "g" : "f", .module = "p"};
+        uint32_t node = stack_tree_child(&s->tree, group, stacks_intern_function(s, &fn));
+        s->tree.nodes.at[node].samples = i ? samples - of_f : of_f;
+        s->tree.nodes.at[node].guessed = i ? 0 : guessed;
+        s->tree.nodes.at[node].provenance = !i && guessed ? PROVENANCE_GUESS : PROVENANCE_EXACT;
+    }
+    assert_int_equal(diff_add(&f->diff, &r, s, &err), 0);
+    stacks_free(s);
+    return &f->diff.recordings.at[f->diff.recordings.nr - 1];
+}
+
+/* A recorder that came too late to see which traces there were: frames are guesses. */
+static void what_is_guessed_much_more_is_left_out(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f);
+    assert_true(add_guesses(&f, DIFF_BASE, 1000, 500, 50)->unknown == 0.05);
+    assert_true(add_guesses(&f, DIFF_NEW, 1000, 500, 100)->unknown == 0.1);
+    assert_true(add_guesses(&f, DIFF_NEW, 1000, 500, 400)->unknown == 0.4);
+    finish(&f);
+    assert_int_equal(f.diff.left_out.nr, 1);
+    assert_true(f.diff.left_out.at[0].unknown == 0.4);
+    tear_down(&f);
+}
+
+/* 2 % more of f, but 3 % are guesses on one side: those may be of anything. */
+static void growth_of_guesses_is_none(void **state)
+{
+    (void)state;
+    for (int guesses = 0; guesses < 2; guesses++) {
+        struct fixture f;
+        set_up(&f);
+        for (int i = 0; i < 6; i++)
+            add_guesses(&f, (enum diff_side)(i % 2), 100000, i % 2 ? 5000 : 3000,
+                        guesses && i % 2 ? 3000 : 0);
+        finish(&f);
+        assert_int_equal(f.diff.left_out.nr, 0);
+        assert_int_equal(f.diff.nr_regressions, !guesses);
+        tear_down(&f);
+    }
 }
 
 /* Where all lack as much, that is how the program is recorded. */
@@ -343,7 +398,7 @@ static void a_side_without_recordings_has_no_verdict(void **state)
     set_up(&f);
     add(&f, DIFF_BASE, "10000 g@p");
     add(&f, DIFF_NEW, "10000 g@p");
-    f.diff.recordings.at[1].missing = 0.3;
+    f.diff.recordings.at[1].unknown = 0.3;
     assert_int_equal(diff_finish(&f.diff, &err), -1);
     assert_int_equal(err.kind, ERROR_NOT_FOUND);
     tear_down(&f);
@@ -364,6 +419,8 @@ int main(void)
         cmocka_unit_test(growth_within_noise_is_none),
         cmocka_unit_test(what_was_not_recorded_is_no_regression),
         cmocka_unit_test(what_lacks_much_more_is_left_out),
+        cmocka_unit_test(what_is_guessed_much_more_is_left_out),
+        cmocka_unit_test(growth_of_guesses_is_none),
         cmocka_unit_test(what_all_lack_is_compared),
         cmocka_unit_test(a_side_without_recordings_has_no_verdict),
     };
