@@ -431,7 +431,8 @@ static bool code_symbol(void *context, const char *name, uint64_t *address)
         Elf64_Sym s;
         memcpy(&s, symbols.bytes + at, sizeof(s));
         if (s.st_shndx == SHN_UNDEF || s.st_name > strings.size ||
-            strings.size - s.st_name < length || memcmp(strings.bytes + s.st_name, name, length))
+            strings.size - s.st_name < length ||
+            memcmp(strings.bytes + s.st_name, name, length) != 0)
             continue;
         *address = s.st_value;
         return true;

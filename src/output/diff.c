@@ -72,7 +72,7 @@ struct counter {
     double blocks[STACKS_BLOCKS];
     uint32_t block;     /* of the node at hand */
     uint32_t stand_ins; /* on the way to it */
-    double unknown;     /* weight of the stacks that have some, or a frame that is not exact */
+    double unknown;     /* weight of the stacks that have some, or end in a guess */
     uint64_t samples;
     int event;
 };
@@ -87,6 +87,14 @@ static double doubtful_weight(const struct counter *c, const struct stack_node *
 {
     double share = n->samples ? (double)(n->joined + n->guessed) / (double)n->samples : 0;
     return node_weight(c, n) * share;
+}
+
+/* Of those, where the frame that executes is a guess. What stacks were continued with, and what was
+ * read at another moment and agreed, is right as a rule. */
+static double guessed_weight(const struct counter *c, const struct stack_node *n)
+{
+    bool may_be = n->provenance == PROVENANCE_GUESS && n->samples;
+    return may_be ? node_weight(c, n) * (double)n->guessed / (double)n->samples : 0;
 }
 
 /* Children of a node, and the weight below it; only of the event that is compared. */
@@ -141,11 +149,10 @@ static void enter(struct counter *c, uint32_t node)
     if (node_stands_in(c, n) && !c->stand_ins++)
         c->unknown += c->links[node].below;
     else if (!c->stand_ins)
-        c->unknown += doubtful_weight(c, n);
+        c->unknown += guessed_weight(c, n);
     struct tally *t = &c->tallies[name_of(c, node)];
     t->weight[DIFF_SELF][c->block] += node_weight(c, n);
-    if (n->provenance != PROVENANCE_EXACT)
-        t->guessed += doubtful_weight(c, n);
+    t->guessed += guessed_weight(c, n);
     if (c->d->options->level == DIFF_STATE) { /* of a stack, not of a frame */
         t->weight[DIFF_TOTAL][c->block] += node_weight(c, n);
     } else if (!t->on_path++) {

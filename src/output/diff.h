@@ -57,9 +57,9 @@ struct diff_recording {
     uint64_t samples; /* of the event; diff_add() counts them */
     uint64_t lost;
     double complete; /* share of the user stacks; of none: 1 */
-    double
-        unknown; /* share of all samples that were lost, or are in stacks with a stand-in for what
-                    was not recorded, or with a frame that is not exact; diff_add() counts it */
+    /* Share of all samples that were lost, or are in stacks with a stand-in for what was not
+     * recorded, or whose innermost frame is a guess; diff_add() counts it. */
+    double unknown;
 };
 
 /* A row's share in one recording. */
@@ -67,7 +67,7 @@ struct diff_share {
     double share[DIFF_METRICS];
     double variance[DIFF_METRICS]; /* of the share, by how it varies within the recording */
     double doubtful;               /* of `total`, where a frame of the stack is not exact */
-    double guessed;                /* of the self share, where this very frame may not be exact */
+    double guessed;                /* of the self share, where this very frame may be a guess */
 };
 
 enum diff_verdict { DIFF_SAME, DIFF_GROWN, DIFF_SHRUNK, DIFF_ALLOWED, DIFF_REGRESSION };

@@ -358,6 +358,37 @@ static void what_is_guessed_much_more_is_left_out(void **state)
     tear_down(&f);
 }
 
+/* Stacks that others continue: their innermost frames are exact. */
+static void what_is_joined_is_compared(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f);
+    for (int i = 0; i < 4; i++) {
+        struct stacks_options options = {0};
+        struct stacks *s = stacks_create(&options);
+        struct diff_recording r = {
+            .path = "a", .event = "cycles", .side = (uint8_t)(i % 2), .complete = 1};
+        struct stack_group g = {.comm = "p"};
+        struct function main = {.symbol = "main", .module = "p"}, leaf = {.symbol = "f"};
+        struct error err;
+        uint32_t node = stack_tree_child(&s->tree, 0, stacks_intern_group(s, &g));
+        node = stack_tree_child(&s->tree, node, stacks_intern_function(s, &main));
+        s->tree.nodes.at[node].provenance = PROVENANCE_IMAGE;
+        node = stack_tree_child(&s->tree, node, stacks_intern_function(s, &leaf));
+        s->tree.nodes.at[node].samples = 1000;
+        s->tree.nodes.at[node].joined = i % 2 ? 800 : 0;
+        assert_int_equal(diff_add(&f.diff, &r, s, &err), 0);
+        assert_true(f.diff.recordings.at[i].unknown == 0);
+        stacks_free(s);
+    }
+    finish(&f);
+    assert_int_equal(f.diff.left_out.nr, 0);
+    assert_true(find(&f, "main", 0)->test[DIFF_TOTAL].error > 0.4); /* of its total who knows */
+    assert_true(find(&f, "f", 0)->test[DIFF_SELF].error < 0.1);
+    tear_down(&f);
+}
+
 /* 2 % more of f, but 3 % are guesses on one side: those may be of anything. */
 static void growth_of_guesses_is_none(void **state)
 {
@@ -420,6 +451,7 @@ int main(void)
         cmocka_unit_test(what_was_not_recorded_is_no_regression),
         cmocka_unit_test(what_lacks_much_more_is_left_out),
         cmocka_unit_test(what_is_guessed_much_more_is_left_out),
+        cmocka_unit_test(what_is_joined_is_compared),
         cmocka_unit_test(growth_of_guesses_is_none),
         cmocka_unit_test(what_all_lack_is_compared),
         cmocka_unit_test(a_side_without_recordings_has_no_verdict),
