@@ -221,7 +221,7 @@ async function viaAsync(n) { // @def viaAsync
   return spin(n); // @call viaAsync spin
 }
 function viaThen(n) { // @def viaThen
-  return Promise.resolve(n).then(
+  return Promise.resolve(n).then( // @call viaThen then
     function then(m) { // @def then
       return spin(m); // @call then spin
     });
