@@ -6,6 +6,7 @@
  * code, and each walk twice: the second time from the cache, and the cache may not change a result.
  */
 #include "unwind/unwind.h"
+#include "unwind/walker.h"
 
 #include "base/cursor.h"
 #include "base/hash.h"
@@ -114,9 +115,94 @@ static void compare(const struct unwind_stack *a, const struct unwind_stack *b)
     }
 }
 
+/* A guest's frames: code at odd places, whose frame pointer is its caller's. */
+static bool wants(const void *context, const struct code *code)
+{
+    (void)context;
+    return code->owner != CODE_NONE;
+}
+
+static enum walker_result step(const void *context, struct walker_state *state,
+                               struct walker_step *s)
+{
+    uint64_t rbp = s->value[DWARF_RBP];
+    struct frame f = {.pc = s->value[DWARF_RIP], .cfa = rbp + 16, .kind = FRAME_JS};
+    (void)context;
+    state->begun = true;
+    if (!(f.pc & 1) ||
+        !memory_read_u64(&s->input->memory, rbp, &s->value[DWARF_RBP], s->provenance) ||
+        !memory_read_u64(&s->input->memory, rbp + 8, &s->value[DWARF_RIP], s->provenance) ||
+        (*s->frames_left)-- == 0)
+        return WALKER_NO;
+    s->value[DWARF_RSP] = rbp + 16;
+    *s->known &= 1u << DWARF_RBP | 1u << DWARF_RBX | 1u << DWARF_RSP | 1u << DWARF_RIP;
+    return vec_push(&s->out->frames, f) ? WALKER_STEPPED : WALKER_NO_MEMORY;
+}
+
+static bool settled(const void *context, const struct walker_state *state)
+{
+    (void)context, (void)state;
+    return true;
+}
+
+/* A whole stack of guest's frames at the end of a copy of the stack; contexts begin in it, or
+ * somewhere before. Random words below it stay, and some in it. */
+enum { PLANTED = 8, ALIKE = 512 };
+static void plant(struct unwind_input *in, unsigned i, uint8_t *copy, uint64_t seed)
+{
+    size_t base = ALIKE - 16 * PLANTED, size = in->memory.stack_size;
+    memcpy(copy, in->memory.stack, size < ALIKE ? size : ALIKE);
+    for (size_t k = 0; k < PLANTED; k++) {
+        uint64_t last = k + 1 == PLANTED, at = base + 16 * k;
+        uint64_t words[2] = {last ? 0 : STACK + at + 16, last ? 0 : CODE + 2 * k + 1};
+        memcpy(copy + at, words, sizeof(words));
+    }
+    in->memory.stack_size = ALIKE;
+    uint64_t h = hash_u64(seed + i);
+    if (h % 4 == 0)
+        copy[base + h / 4 % (16 * PLANTED)] ^= (uint8_t)(h >> 32);
+    in->memory.stack = copy;
+    if (h % 8 == 1)
+        return;
+    in->registers.known |= 1u << DWARF_RBP | 1u << DWARF_RSP | 1u << DWARF_RIP;
+    in->registers.value[DWARF_RBP] = STACK + base + 16 * (h / 64 % 4);
+    in->registers.value[DWARF_RSP] = STACK;
+    in->registers.value[DWARF_RIP] = CODE + 0x101;
+}
+
+/* What is taken over from walks of the same thread may not change a result. */
+static void walk_alike(struct unwinder *u, struct unwind_input *in, const struct target *t,
+                       uint64_t seed)
+{
+    enum { ROUNDS = 6 };
+    static uint8_t copies[CONTEXTS][ALIKE];
+    static struct unwind_stack alike[CONTEXTS], alone;
+    static struct memory_reads reads[CONTEXTS];
+    const struct walker walker = {.wants = wants,
+                                  .step = step,
+                                  .settled = settled,
+                                  .state_size = sizeof(struct walker_state)};
+    for (unsigned i = 0; i < CONTEXTS; i++)
+        plant(&in[i], i, copies[i], seed);
+    for (unsigned round = 0; round < ROUNDS * CONTEXTS; round++) {
+        unsigned i = round % CONTEXTS;
+        in[i].walker = &walker;
+        in[i].steady = t;
+        in[i].memory.reads = &reads[i];
+        alike[i].frames.nr = alone.frames.nr = 0;
+        if (unwind_batch(u, &in[i], &alike[i], 1, NULL) || unwind(u, &in[i], &alone, NULL))
+            abort();
+        compare(&alike[i], &alone);
+        if (i + 1 == CONTEXTS && round + 1 < 2 * CONTEXTS)
+            unwinder_forget(u);
+    }
+    unwinder_forget(u);
+}
+
 static void walk_contexts(struct target *t, struct cursor *c, const uint8_t *stack,
                           size_t stack_size, uint64_t seed)
 {
+    static struct unwind_input inputs[CONTEXTS];
     static struct unwinder *u;
     static struct unwind_stack first, second;
     static uint32_t id; /* a cfi's id is never used again with the same unwinder */
@@ -146,7 +232,10 @@ static void walk_contexts(struct target *t, struct cursor *c, const uint8_t *sta
         if (first.frames.nr > MAX_FRAMES)
             abort();
         compare(&first, &second);
+        inputs[i] = in;
     }
+    if (t->choices & 64)
+        walk_alike(u, inputs, t, seed);
 }
 
 /* The stack: a third of its words point into code, a third into the stack. */
