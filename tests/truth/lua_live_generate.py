@@ -337,7 +337,8 @@ def edge_host(p, who):
 
 def edge_chunk(p, who):
     p.chunks += 1
-    child, file = p.new_child(), 'chunk%d' % p.chunks
+    # (programs of one host have chunks of their own names: their functions are told by them)
+    child, file = p.new_child(), 'chunk%d_%s' % (p.chunks, p.file.split('.')[0])
     name = file
     p.node(name, file=file, last=4)
     p.queue.append((name, {'chunk': child}))
