@@ -63,8 +63,11 @@ static void common_set(const struct record_options *o, const struct events *e,
     a->inherit = !o->no_inherit;
     a->use_clockid = o->use_clockid;
     a->clockid = o->clockid;
-    a->watermark = 1;
-    a->wakeup_watermark = (uint32_t)(e->ring_bytes / WAKE_SHARE);
+    a->watermark = !o->wake_each;
+    if (o->wake_each)
+        a->wakeup_events = 1;
+    else
+        a->wakeup_watermark = (uint32_t)(e->ring_bytes / WAKE_SHARE);
 }
 
 static void sampling_set(const struct record_options *o, const struct events *e,

@@ -50,6 +50,7 @@ struct record_options {
     bool all_user, all_kernel;
     bool exclude_self;
     bool no_vm;
+    bool wake_each; /* not the user's: every sample wakes the recorder, it has to read a process */
     bool help;
     char **command; /* NULL-terminated, in argv; NULL: none */
     int argc;       /* the whole command line, for the header */

@@ -13,6 +13,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +50,7 @@ struct vm_capture {
     void *say_context;
     struct capture *capture; /* the recorder's, once it has begun */
     struct copier *copier;   /* NULL: refused, or not wanted */
+    struct error refusal;    /* why */
     struct vm_tools tools;
     struct table targets; /* pid -> struct vm_target */
     struct js_targets *js;
@@ -63,6 +65,8 @@ struct vm_capture {
     uint64_t logged;                    /* bytes of this file's log */
     bool told_limit;                    /* that it has reached its limit */
     atomic_bool young;                  /* VMs are expected soon */
+    atomic_uint beside;                 /* processor of the samples that are read after + 1 */
+    unsigned here, elsewhere;           /* the recorder's; samples on other processors since */
     struct vm_capture_stats stats;      /* of targets that are gone */
     uint8_t record[PAYLOAD_RECORD_MAX]; /* the recorder's */
 };
@@ -237,8 +241,10 @@ static int scan_all_processes(struct vm_capture *vc, struct error *err)
 static int wire_copier(struct vm_capture *vc, const struct capture_plan *plan,
                        const struct perf_event_attr *attr, struct error *err)
 {
-    if (copier_create(&vc->copier, err) < 0)
+    if (!vc->copier) {
+        *err = vc->refusal;
         return -1;
+    }
     for (size_t i = 0; i < plan->nr_rings; i++) {
         const struct capture_ring *r = &plan->rings[i];
         if (copier_open_cpu(vc->copier, r->cpu, r->fd, attr, err) < 0)
@@ -358,6 +364,33 @@ static const struct vm_copy *copy_of(struct vm_capture *vc, const struct sample 
     return is_it && vc->copy.reason == VMEVENT_MATCHED ? &vc->copy : NULL;
 }
 
+/* This thread runs on one processor from now on. */
+static void stay_on(unsigned cpu)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    (void)sched_setaffinity(0, sizeof(set), &set); /* where it may not, it stays where it is */
+}
+
+/* In the thread. Without a copier a stack is read when the recorder gets its turn. Where the
+ * sampled thread has its own, that one does not run meanwhile; threads on several processors cannot
+ * all be followed. */
+static void follow(struct vm_capture *vc, uint32_t cpu)
+{
+    enum { PATIENCE = 16 };
+    unsigned at = atomic_load(&vc->beside);
+    if (at == cpu + 1 || cpu >= CPU_SETSIZE) {
+        vc->elsewhere = 0;
+        return;
+    }
+    if (at && ++vc->elsewhere < PATIENCE)
+        return;
+    vc->elsewhere = 0;
+    stay_on(cpu);
+    atomic_store(&vc->beside, cpu + 1);
+}
+
 /* In the thread. */
 static int look_at_sample(void *context, const struct sample *s, struct error *err)
 {
@@ -379,6 +412,8 @@ static int look_at_sample(void *context, const struct sample *s, struct error *e
     vc->late += vc->logs && vc->behind && vm_target_has_lua(t);
     if (!vc->logs || vc->behind)
         return 0;
+    if (!vc->copier && vm_target_has_lua(t))
+        follow(vc, s->cpu);
     int met = vm_target_walk(t, s, copy, vc->copier != NULL, err);
     if (met > 0)
         tell_vms(vc, t);
@@ -388,7 +423,11 @@ static int look_at_sample(void *context, const struct sample *s, struct error *e
 static int sample(void *context, struct capture *c, const struct sample *s, struct error *err)
 {
     struct vm_capture *vc = context;
+    unsigned beside = atomic_load(&vc->beside);
     (void)c;
+    if (beside != vc->here)
+        stay_on(beside - 1);
+    vc->here = beside;
     return aside_sample(vc->aside, s, err);
 }
 
@@ -619,6 +658,9 @@ struct vm_capture *vm_capture_create(const struct vm_capture_options *options, v
         .sample = look_at_sample, .record = look_at_record, .tick = look_again, .context = vc};
     vc->aside = aside_create(&work);
     atomic_init(&vc->young, true);
+    atomic_init(&vc->beside, 0);
+    if (!vc->options.no_copier)
+        (void)copier_create(&vc->copier, &vc->refusal); /* why not is said when events are open */
     struct vm_tools *t = &vc->tools;
     t->sink =
         (struct object_sink){.write = log_write, .now = log_now, .full = log_full, .context = vc};
@@ -633,6 +675,11 @@ struct vm_capture *vm_capture_create(const struct vm_capture_options *options, v
         return vc;
     vm_capture_free(vc);
     return NULL;
+}
+
+bool vm_capture_reads_late(const struct vm_capture *vc)
+{
+    return !vc->copier;
 }
 
 const struct capture_hooks *vm_capture_hooks(struct vm_capture *vc)

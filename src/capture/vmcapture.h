@@ -31,6 +31,9 @@ typedef void (*vm_capture_say)(void *context, bool detail, const char *line);
 /* NULL when memory is out. */
 struct vm_capture *vm_capture_create(const struct vm_capture_options *options, vm_capture_say say,
                                      void *say_context);
+/* Nothing copies Lua stacks with the samples: they are read as soon after as can be, so each sample
+ * should wake the recorder. */
+bool vm_capture_reads_late(const struct vm_capture *vc);
 /* To be given to record_run(); live as long as the vm_capture. */
 const struct capture_hooks *vm_capture_hooks(struct vm_capture *vc);
 void vm_capture_free(struct vm_capture *vc);

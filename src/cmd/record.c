@@ -92,6 +92,7 @@ static int run(struct record_options *o, struct record_outcome *r, struct error 
     struct vm_capture *vc = o->no_vm ? NULL : vm_capture_create(&options, say, o);
     if (!vc && !o->no_vm)
         return error_no_memory(err);
+    o->wake_each = vc && vm_capture_reads_late(vc);
     int failed = record_run(o, vc ? vm_capture_hooks(vc) : NULL, say, o, r, err);
     vm_capture_free(vc);
     return failed;
