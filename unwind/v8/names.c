@@ -16,6 +16,7 @@ enum {
     SOURCE_MAX = 1 << 28, /* characters of a source whose lines are counted */
     ENTRIES_MAX = 1 << 16,
     TRIES_MAX = 16,
+    SEARCHES_MAX = 1024, /* moments asked, a turn */
 };
 
 struct script {
@@ -41,6 +42,8 @@ struct v8_names {
     VEC(struct script) scripts;
     VEC(struct function) functions;
     uint32_t *slots; /* index + 1 of functions by hash; twice ENTRIES_MAX */
+    uint64_t turn;
+    unsigned searches; /* moments asked in that turn for what is not recorded of the sample's */
 };
 
 struct v8_names *v8_names_create(struct guests *guests)
@@ -109,6 +112,49 @@ static void restore_proof(struct v8_reader *r, const struct proof *p)
     r->provenance = p->provenance;
     if (r->memory->soon)
         *r->memory->soon = p->soon;
+}
+
+/* ---- other moments ------------------------------------------------------------------------- */
+
+/* What does not change as long as it lives, and is not recorded of this moment, is asked of others,
+ * nearer ones first. Else what is told would depend on what was asked before, and so on which
+ * thread was asked. Whoever reads there must see that the very thing stood there. */
+struct moments {
+    const struct v8_reader *of;
+    struct memory memory;
+    unsigned next;
+};
+
+static struct moments moments_begin(const struct v8_reader *r)
+{
+    struct moments m = {.of = r, .memory = *r->memory};
+    m.memory.span = NULL;
+    return m;
+}
+
+static bool moments_next(struct moments *m, struct v8_reader *ret)
+{
+    enum { STEPS = 16 };
+    const uint64_t time = m->of->memory->time;
+    while (m->next < 2 * STEPS) {
+        uint64_t away = UINT64_C(1000000) << m->next / 2; /* ns */
+        bool later = m->next++ % 2;
+        if (!later && away > time)
+            continue;
+        m->memory.time = later ? time + away : time - away;
+        *ret = (struct v8_reader){.memory = &m->memory, .layout = m->of->layout};
+        return true;
+    }
+    return false;
+}
+
+/* Whether one more moment may be asked. */
+static bool may_search(struct v8_names *n, uint64_t turn)
+{
+    if (n->turn != turn)
+        n->searches = 0;
+    n->turn = turn;
+    return n->searches++ < SEARCHES_MAX;
 }
 
 /* ---- lines --------------------------------------------------------------------------------- */
@@ -207,22 +253,14 @@ static bool read_lines_then(struct v8_reader *r, struct script *s)
     return known;
 }
 
-/* A script keeps its source: what is not known of this moment is asked of others at which the very
- * script stood there, nearer ones first. Else it would depend on what was asked before. */
+/* A script keeps its source. */
 static bool read_lines_of_other_times(const struct v8_reader *r, struct script *s)
 {
-    enum { STEPS = 16 };
-    struct memory memory = *r->memory;
-    memory.span = NULL;
-    for (unsigned i = 0; i < 2 * STEPS; i++) {
-        struct v8_reader other = {.memory = &memory, .layout = r->layout};
-        uint64_t away = UINT64_C(1000000) << i / 2; /* ns */
-        if (i % 2 == 0 && away > r->memory->time)
-            continue;
-        memory.time = i % 2 ? r->memory->time + away : r->memory->time - away;
+    struct moments m = moments_begin(r);
+    struct v8_reader other;
+    while (moments_next(&m, &other))
         if (read_lines_then(&other, s))
             return true;
-    }
     return false;
 }
 
@@ -328,9 +366,38 @@ static bool script_read(struct v8_names *n, struct v8_reader *r, struct script *
     return s->file;
 }
 
-/* NULL: it cannot be read (or memory is out). */
+/* The same as it is recorded of a moment at which nothing else may have come to its place, if there
+ * is one: a script keeps its number. */
+static bool script_read_surely(struct v8_names *n, struct v8_reader *r, struct script *s)
+{
+    const struct proof none = {PROVENANCE_EXACT, false};
+    struct moments m = moments_begin(r);
+    struct v8_reader other;
+    uint64_t id;
+    restore_proof(r, &none); /* whoever asks for names keeps his own */
+    bool read = script_read(n, r, s);
+    bool sure = read && is_sure(r);
+    while (!sure && may_search(n, n->turn) && moments_next(&m, &other)) {
+        struct script then = *s;
+        restore_proof(&other, &none);
+        sure = v8_slot(&other, s->address, r->layout->script_id, &id) && id == s->id &&
+               script_read(n, &other, &then) && is_sure(&other);
+        if (sure)
+            *s = then;
+    }
+    return read || sure;
+}
+
+/* V8 names the script of a module of WebAssembly by its URL, else "wasm://wasm/" and a hash:
+ * anything else is what came to the name's place. */
+static bool may_be_named(const struct script *s, enum frame_kind of)
+{
+    return of != FRAME_WASM || strstr(s->file, "://");
+}
+
+/* The script of functions of that kind. NULL: it cannot be read (or memory is out). */
 static struct script *script_get(struct v8_names *n, struct v8_reader *r, uint64_t space,
-                                 uint64_t script)
+                                 uint64_t script, enum frame_kind of)
 {
     const struct v8_layout *l = r->layout;
     struct script s = {.space = space, .address = script};
@@ -340,10 +407,11 @@ static struct script *script_get(struct v8_names *n, struct v8_reader *r, uint64
     for (size_t i = n->scripts.nr; i-- > 0;) {
         struct script *known = &n->scripts.at[i];
         if (known->address == script && known->space == space && known->source == s.source &&
-            known->id == s.id && (!known->again || script_read(n, r, known)))
+            known->id == s.id && (!known->again || script_read_surely(n, r, known)) &&
+            may_be_named(known, of))
             return known;
     }
-    bool added = script_read(n, r, &s) && vec_push(&n->scripts, s);
+    bool added = script_read_surely(n, r, &s) && may_be_named(&s, of) && vec_push(&n->scripts, s);
     return added ? &n->scripts.at[n->scripts.nr - 1] : NULL;
 }
 
@@ -413,7 +481,7 @@ static bool is_evaluated(const char *file)
 static int function_new(struct v8_names *n, struct v8_reader *r, uint64_t turn,
                         const struct v8_sfi *sfi, struct function *f)
 {
-    struct script *script = script_get(n, r, f->space, sfi->script);
+    struct script *script = script_get(n, r, f->space, sfi->script, FRAME_JS);
     struct v8_scope scope = {.start = -1};
     struct guest_identity identity = {.kind = GUEST_FUNCTION, .language = FRAME_JS};
     struct text name = {0};
@@ -447,6 +515,24 @@ static int function_new(struct v8_names *n, struct v8_reader *r, uint64_t turn,
                  (has && guest_propose(n->guests, f->id, GUEST_RANK_DEFINED, name.at, turn));
     text_free(&name);
     return failed ? -1 : 0;
+}
+
+static bool same_function(const struct v8_sfi *a, const struct v8_sfi *b)
+{
+    return a->scope == b->scope && a->name == b->name && a->script == b->script;
+}
+
+static int function_of_other_times(struct v8_names *n, struct v8_reader *r, uint64_t turn,
+                                   const struct v8_sfi *sfi, struct function *f)
+{
+    struct moments m = moments_begin(r);
+    struct v8_reader other;
+    struct v8_sfi then;
+    while (!f->id && may_search(n, turn) && moments_next(&m, &other))
+        if (v8_sfi_read(&other, sfi->sfi, &then) && same_function(&then, sfi) &&
+            function_new(n, &other, turn, &then, f))
+            return -1;
+    return 0;
 }
 
 /* The entry of what `f` refers to; NULL: none. `slot`: where it is, or belongs. */
@@ -485,7 +571,8 @@ static int function_get(struct v8_names *n, struct v8_reader *r, uint64_t space,
     *ret = function_find(n, &f, &slot);
     if (*ret)
         return 0;
-    if (function_new(n, r, turn, sfi, &f))
+    if (function_new(n, r, turn, sfi, &f) ||
+        (!f.id && function_of_other_times(n, r, turn, sfi, &f)))
         return -1;
     if (!f.id)
         return 0;
@@ -526,7 +613,7 @@ int v8_names_function(struct v8_names *n, struct v8_reader *r, uint64_t space, u
 static int wasm_new(struct v8_names *n, struct v8_reader *r, uint64_t turn, const struct v8_wasm *w,
                     struct function *f)
 {
-    const struct script *script = script_get(n, r, f->space, w->script);
+    const struct script *script = script_get(n, r, f->space, w->script, FRAME_WASM);
     struct text name = {0};
     int failed = 0;
     if (script && v8_wasm_name(r, w, &name)) {
@@ -544,6 +631,23 @@ static int wasm_new(struct v8_names *n, struct v8_reader *r, uint64_t turn, cons
     return failed ? -1 : 0;
 }
 
+/* A script keeps its number. */
+static int wasm_of_other_times(struct v8_names *n, struct v8_reader *r, uint64_t turn,
+                               const struct v8_wasm *w, struct function *f)
+{
+    const int32_t id_slot = r->layout->script_id;
+    struct moments m = moments_begin(r);
+    struct v8_reader other;
+    uint64_t id, then;
+    if (!v8_slot(r, w->script, id_slot, &id))
+        return 0;
+    while (!f->id && may_search(n, turn) && moments_next(&m, &other))
+        if (v8_slot(&other, w->script, id_slot, &then) && then == id &&
+            wasm_new(n, &other, turn, w, f))
+            return -1;
+    return 0;
+}
+
 int v8_names_wasm(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t turn,
                   const struct v8_wasm *w, struct v8_named *ret)
 {
@@ -556,6 +660,8 @@ int v8_names_wasm(struct v8_names *n, struct v8_reader *r, uint64_t space, uint6
     size_t slot;
     const struct function *known = function_find(n, &f, &slot);
     int failed = known ? 0 : wasm_new(n, r, turn, w, &f);
+    if (!failed && !known && !f.id)
+        failed = wasm_of_other_times(n, r, turn, w, &f);
     restore_proof(r, &proof);
     *ret = (struct v8_named){.function = known ? known->id : f.id};
     if (failed || known || !f.id)
