@@ -119,7 +119,7 @@ bool memory_was_unlike(const struct memory *m, uint64_t address, size_t size,
 {
     for (size_t i = 0; i < m->nr_layers && size <= UINT64_MAX - address; i++) {
         const struct memory_layer *layer = &m->layers[i];
-        if (layer->unlike && layer->unlike(layer->context, address, size, when, compare))
+        if (layer->unlike && layer->unlike(layer->context, address, size, m->time, when, compare))
             return true;
     }
     return false;

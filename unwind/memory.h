@@ -64,9 +64,10 @@ struct memory_layer {
      * `read` says is all there is to say. */
     bool (*prove)(void *context, uint64_t address, size_t size, uint64_t time,
                   const struct memory_compare *compare, struct memory_proof *ret);
-    /* Is something known of what stood there in `when`, and nothing of it the same? NULL: no. */
-    bool (*unlike)(void *context, uint64_t address, size_t size, const struct memory_span *when,
-                   const struct memory_compare *compare);
+    /* Is something known of what stood there in `when`, in the memory that the program has at
+     * `time`, and nothing of it the same? NULL: no. */
+    bool (*unlike)(void *context, uint64_t address, size_t size, uint64_t time,
+                   const struct memory_span *when, const struct memory_compare *compare);
 };
 
 /* Words of the stack that were read, where somebody wants to know: a bit for each word of 8 bytes

@@ -962,32 +962,52 @@ static bool was_read_in(const struct version *v, const struct memory_span *when)
     return v->first_before <= when->to && v->last_after >= when->from;
 }
 
+/* What is known of a range in a time. */
+struct unlike {
+    bool known, same;
+};
+
 /* Only versions that have all of it count. Of so many that not all are looked at, nothing is known.
  */
-static bool log_unlike(void *context, uint64_t address, size_t size, const struct memory_span *when,
-                       const struct memory_compare *compare)
+static struct unlike unlike_in_life(const struct vmlog *log, const struct life *life,
+                                    uint64_t address, size_t size, const struct memory_span *when,
+                                    const struct memory_compare *compare)
 {
     enum { LOOK = 256 };
-    const struct vmlog_view *view = context;
-    const struct vmlog *log = view->log;
-    uint32_t life = life_at(log, view->pid, when->from);
     const struct proof p = {log, compare, address, size, when->from};
-    bool known = false;
-    if (log->order == VMLOG_APART || !life)
-        return false;
-    size_t first = log->lives.at[life - 1].first;
-    size_t low =
-        version_behind(log, first, first + log->lives.at[life - 1].nr, address, true, when->to);
-    for (unsigned i = 0; low-- > first && log->ends[low] > address; i++) {
+    struct unlike u = {0};
+    size_t first = life->first;
+    size_t low = version_behind(log, first, first + life->nr, address, true, when->to);
+    for (unsigned i = 0; !u.same && low-- > first && log->ends[low] > address; i++) {
         const struct version *v = &log->versions.at[low];
         if (i == LOOK)
-            return false;
+            return (struct unlike){0};
         if (address - v->address >= v->length || from_on(v, address) < size ||
             !was_read_in(v, when))
             continue;
-        if (says_same(&p, v))
+        u.same = says_same(&p, v);
+        u.known = true;
+    }
+    return u;
+}
+
+/* What a process had before it was forked is its parent's. */
+static bool log_unlike(void *context, uint64_t address, size_t size, uint64_t time,
+                       const struct memory_span *when, const struct memory_compare *compare)
+{
+    const struct vmlog_view *view = context;
+    const struct vmlog *log = view->log;
+    struct memory_span left = *when;
+    uint32_t life = log->order == VMLOG_APART ? 0 : life_at(log, view->pid, time);
+    bool known = false;
+    for (unsigned i = 0; life && i < FORKS_MAX; i++) {
+        const struct life *l = &log->lives.at[life - 1];
+        struct unlike u = unlike_in_life(log, l, address, size, &left, compare);
+        if (u.same)
             return false;
-        known = true;
+        known |= u.known;
+        left.to = l->from < left.to ? l->from : left.to;
+        life = l->parent;
     }
     return known;
 }
