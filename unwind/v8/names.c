@@ -148,12 +148,17 @@ static bool moments_next(struct moments *m, struct v8_reader *ret)
     return false;
 }
 
-/* Whether one more moment may be asked. */
-static bool may_search(struct v8_names *n, uint64_t turn)
+/* What one turn spends is no matter of the turn before: another thread may have had that. */
+static void begin_turn(struct v8_names *n, uint64_t turn)
 {
     if (n->turn != turn)
         n->searches = 0;
     n->turn = turn;
+}
+
+/* Whether one more moment may be asked. */
+static bool may_search(struct v8_names *n)
+{
     return n->searches++ < SEARCHES_MAX;
 }
 
@@ -377,7 +382,7 @@ static bool script_read_surely(struct v8_names *n, struct v8_reader *r, struct s
     restore_proof(r, &none); /* whoever asks for names keeps his own */
     bool read = script_read(n, r, s);
     bool sure = read && is_sure(r);
-    while (!sure && may_search(n, n->turn) && moments_next(&m, &other)) {
+    while (!sure && may_search(n) && moments_next(&m, &other)) {
         struct script then = *s;
         restore_proof(&other, &none);
         sure = v8_slot(&other, s->address, r->layout->script_id, &id) && id == s->id &&
@@ -528,7 +533,7 @@ static int function_of_other_times(struct v8_names *n, struct v8_reader *r, uint
     struct moments m = moments_begin(r);
     struct v8_reader other;
     struct v8_sfi then;
-    while (!f->id && may_search(n, turn) && moments_next(&m, &other))
+    while (!f->id && may_search(n) && moments_next(&m, &other))
         if (v8_sfi_read(&other, sfi->sfi, &then) && same_function(&then, sfi) &&
             function_new(n, &other, turn, &then, f))
             return -1;
@@ -603,6 +608,7 @@ int v8_names_function(struct v8_names *n, struct v8_reader *r, uint64_t space, u
                       const struct v8_sfi *sfi, int32_t offset, struct v8_named *ret)
 {
     const struct proof proof = keep_proof(r);
+    begin_turn(n, turn);
     int failed = name_function(n, r, space, turn, sfi, offset, ret);
     restore_proof(r, &proof);
     return failed;
@@ -641,7 +647,7 @@ static int wasm_of_other_times(struct v8_names *n, struct v8_reader *r, uint64_t
     uint64_t id, then;
     if (!v8_slot(r, w->script, id_slot, &id))
         return 0;
-    while (!f->id && may_search(n, turn) && moments_next(&m, &other))
+    while (!f->id && may_search(n) && moments_next(&m, &other))
         if (v8_slot(&other, w->script, id_slot, &then) && then == id &&
             wasm_new(n, &other, turn, w, f))
             return -1;
@@ -658,6 +664,7 @@ int v8_names_wasm(struct v8_names *n, struct v8_reader *r, uint64_t space, uint6
                          .script = w->script,
                          .script_index = UINT32_MAX};
     size_t slot;
+    begin_turn(n, turn);
     const struct function *known = function_find(n, &f, &slot);
     int failed = known ? 0 : wasm_new(n, r, turn, w, &f);
     if (!failed && !known && !f.id)
