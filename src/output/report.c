@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The report's page: per event a head, columns of rows in order, and their call trees. */
+#include "base/threads.h"
 #include "output/output.h"
 #include "output/report_internal.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -261,7 +261,7 @@ void report_section_deinit(struct report_section *s)
 /* Rows are printed in blocks, by as many threads as there are: the first rows have the largest
  * trees.
  */
-enum { BLOCK_ROWS = 16, THREADS_MAX = 64 };
+enum { BLOCK_ROWS = 16 };
 struct rows_page {
     const struct report_section *section;
     struct text *blocks; /* of BLOCK_ROWS rows each */
@@ -271,7 +271,6 @@ struct rows_page {
 
 struct rows_worker {
     struct rows_page *page;
-    pthread_t thread;
     struct error error;
     bool failed;
 };
@@ -309,18 +308,11 @@ static void *rows_main(void *context)
 
 static int print_page(struct rows_page *page, unsigned threads, struct error *err)
 {
-    struct rows_worker workers[THREADS_MAX] = {0};
-    unsigned started = 1;
-    for (; started < threads; started++) {
-        workers[started].page = page;
-        if (pthread_create(&workers[started].thread, NULL, rows_main, &workers[started]) != 0)
-            break; /* fewer do as well */
-    }
-    workers[0].page = page;
-    rows_main(&workers[0]);
-    for (unsigned i = 1; i < started; i++)
-        pthread_join(workers[i].thread, NULL);
-    for (unsigned i = 0; i < started; i++)
+    struct rows_worker workers[WORKERS_MAX] = {0};
+    for (unsigned i = 0; i < threads; i++)
+        workers[i].page = page;
+    threads_run(rows_main, workers, sizeof(*workers), threads);
+    for (unsigned i = 0; i < threads; i++)
         if (workers[i].failed) {
             *err = workers[i].error;
             return -1;
@@ -336,7 +328,8 @@ static int put_rows(const struct report_section *s, struct text *t, struct error
     page.blocks = calloc(page.nr_blocks + 1, sizeof(*page.blocks));
     if (!page.blocks)
         return error_no_memory(err);
-    int failed = print_page(&page, threads < THREADS_MAX ? threads : THREADS_MAX, err);
+    threads = threads < WORKERS_MAX ? threads : WORKERS_MAX;
+    int failed = print_page(&page, threads ? threads : 1, err);
     for (size_t i = 0; i < page.nr_blocks; i++) {
         text_bytes(t, page.blocks[i].at, page.blocks[i].size);
         text_free(&page.blocks[i]);

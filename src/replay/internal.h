@@ -4,6 +4,7 @@
 #define REPLAY_INTERNAL_H
 
 #include "base/intern.h"
+#include "base/threads.h"
 #include "replay/replay.h"
 #include "session/snapshots.h"
 #include "session/vmmemory.h"
@@ -18,8 +19,7 @@ enum {
     JOBS_AHEAD = 2,                /* jobs that a thread walks before one must be settled */
     JOB_RECORDS = 256,             /* records read at once: bounds the memory a batch may hold */
     REPLAY_MAX_STACK = 65536,      /* default of max_stack: no real stack is deeper */
-    REPLAY_MAX_THREADS = 64,
-    OUTPUTS_SPARE = 2, /* texts that may wait to be written, beside one a thread */
+    OUTPUTS_SPARE = 2,             /* texts that may wait to be written, beside one a thread */
 };
 
 /* A counter that a sample's READ block says moved. */
@@ -102,7 +102,7 @@ struct replay {
     pthread_cond_t turned;
     uint64_t join_turn, write_turn;
     /* Of turn t at t % nr_outputs. */
-    struct output outputs[REPLAY_MAX_THREADS + OUTPUTS_SPARE];
+    struct output outputs[WORKERS_MAX + OUTPUTS_SPARE];
     unsigned nr_outputs;
     bool writing;
     _Atomic bool failed;

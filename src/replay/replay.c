@@ -14,7 +14,7 @@
 static unsigned default_threads(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n < 1 ? 1 : n > REPLAY_MAX_THREADS ? REPLAY_MAX_THREADS : (unsigned)n;
+    return n < 1 ? 1 : n > WORKERS_MAX ? WORKERS_MAX : (unsigned)n;
 }
 
 /* unwind/ knows x86-64 only; a recording that does not name its machine is taken for ours. */
@@ -65,8 +65,8 @@ int replay_create(const struct replay_options *options, struct replay **ret, str
     if (!r->options.max_stack)
         r->options.max_stack = REPLAY_MAX_STACK;
     r->nr_threads = options->threads ? options->threads : default_threads();
-    if (r->nr_threads > REPLAY_MAX_THREADS)
-        r->nr_threads = REPLAY_MAX_THREADS;
+    if (r->nr_threads > WORKERS_MAX)
+        r->nr_threads = WORKERS_MAX;
     r->nr_outputs = r->nr_threads + OUTPUTS_SPARE;
     pthread_mutex_init(&r->read_lock, NULL);
     pthread_mutex_init(&r->turn_lock, NULL);
@@ -606,18 +606,6 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-static void run_threads(struct replay *r, struct replay_worker *workers)
-{
-    pthread_t threads[REPLAY_MAX_THREADS];
-    unsigned started = 1; /* worker 0 is this thread */
-    while (started < r->nr_threads &&
-           pthread_create(&threads[started], NULL, worker_main, &workers[started]) == 0)
-        started++;
-    worker_main(&workers[0]);
-    for (unsigned i = 1; i < started; i++)
-        pthread_join(threads[i], NULL);
-}
-
 int replay_run(struct replay *r, const struct replay_sink *sink, struct error *err)
 {
     struct replay_worker *workers = calloc(r->nr_threads, sizeof(*workers));
@@ -631,7 +619,7 @@ int replay_run(struct replay *r, const struct replay_sink *sink, struct error *e
         failed = worker_init(&workers[i], err);
     }
     if (!failed) {
-        run_threads(r, workers);
+        threads_run(worker_main, workers, sizeof(*workers), r->nr_threads);
         if (r->failed) {
             if (err)
                 *err = r->error;
