@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 enum { GRAIN_LUA = 8, GRAIN_V8 = 64, SHARE = 20 };
-static const uint64_t SECOND = 1000000000;
+static const uint64_t SECOND = 1000000000, MILLISECOND = 1000000;
 static const uint64_t MEM_ID = UINT64_C(0xa000000000000001); /* nobody's of the kernel's */
 
 /* One process. */
@@ -39,7 +39,7 @@ struct subject {
     struct picture *picture;
     struct snapshot_lua *lua; /* NULL: it has no LuaJIT */
     struct snapshot_v8_stats v8_stats;
-    uint64_t next_objects; /* CLOCK_MONOTONIC ns */
+    uint64_t first_objects, next_objects; /* CLOCK_MONOTONIC ns */
     bool gone;
 };
 
@@ -185,22 +185,35 @@ static int subject_add(struct snapshot *s, pid_t pid, struct error *err)
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-/* All objects; the next time when this has taken its share. */
+/* When to read all objects again after a reading from `began` to `now`: soon if it did not see all,
+ * or while the process is new to us (it may be loading its program), then four times a second, and
+ * never more than its share of the time. */
+static uint64_t objects_again(struct subject *t, uint64_t began, uint64_t now, bool whole)
+{
+    if (!t->first_objects)
+        t->first_objects = began;
+    uint64_t wait = whole ? now - t->first_objects : 0, share = SHARE * (now - began);
+    wait = wait < SECOND / 4 ? wait : SECOND / 4;
+    wait = wait > 10 * MILLISECOND ? wait : 10 * MILLISECOND;
+    return now + (wait > share ? wait : share);
+}
+
+/* All objects. */
 static int take_objects(struct snapshot *s, struct subject *t, struct error *err)
 {
     struct error why;
     uint64_t began = monotonic();
+    bool whole = true;
     picture_begin(t->picture);
     if (t->lua) {
         t->gone = snapshot_lua_scan(t->lua, &why) < 0;
-        snapshot_lua_objects(t->lua);
+        whole = snapshot_lua_objects(t->lua);
         snapshot_perf_vms(s->perf, t->pid, snapshot_lua_list(t->lua));
     }
     if (t->v8 && snapshot_v8(t->pid, t->v8, t->picture, &t->v8_stats, &why) < 0)
         t->gone = true;
     s->out->rounds++;
-    uint64_t took = monotonic() - began;
-    t->next_objects = began + took + (SHARE * took > SECOND / 4 ? SHARE * took : SECOND / 4);
+    t->next_objects = objects_again(t, began, monotonic(), whole);
     return picture_end(t->picture, err);
 }
 

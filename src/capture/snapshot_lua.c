@@ -15,6 +15,7 @@ enum {
     GCT_STATE = 6,
     GCT_PROTO = 7,
     GCT_FUNCTION = 8,
+    GCT_USERDATA = 12, /* the last */
     OBJECTS_MAX = 1 << 22, /* of a VM that are walked at once */
     STATES_MAX = 1 << 14,  /* of a VM that are remembered */
     STACKS_MAX = 64,       /* of a VM that are read at once */
@@ -222,17 +223,25 @@ static void keep_traces(struct snapshot_lua *s, struct vm *vm, bool all)
     }
 }
 
-/* The collector's list: it goes on changing, so what is followed is checked, and never for ever. */
-static void keep_list(struct snapshot_lua *s, struct vm *vm)
+/* The collector's list: it goes on changing while it is read, so what is followed is checked, and
+ * an object that comes again ends it, too (Brent: one is remembered, for twice as long each time).
+ * Whether it was seen whole: the VM's first state is its oldest object.
+ */
+static bool keep_list(struct snapshot_lua *s, struct vm *vm)
 {
     const struct luajit_layout *l = vm->at.vm.layout;
     uint8_t head[HEAD];
+    bool whole = false;
     if (l->gc_root == LUAJIT_UNKNOWN || l->gct <= 0 || l->gct >= HEAD)
-        return;
-    uint64_t o = peek_ref(s, l, vm->at.vm.g + (uint64_t)l->gc_root);
+        return true; /* there is none to be read */
+    uint64_t o = peek_ref(s, l, vm->at.vm.g + (uint64_t)l->gc_root), known = 0;
     for (uint32_t i = 0; o && !(o & 7) && i < OBJECTS_MAX; i++) {
-        if (!peek(s, o, head, sizeof(head)))
-            return;
+        if (o == known || !peek(s, o, head, sizeof(head)) || head[l->gct] < GCT_STRING ||
+            head[l->gct] > GCT_USERDATA)
+            break;
+        whole |= o == vm->at.main_L;
+        if (!(i & (i - 1)))
+            known = o;
         if (head[l->gct] == GCT_PROTO)
             keep_proto(s, l, o);
         else if (head[l->gct] == GCT_FUNCTION)
@@ -241,6 +250,7 @@ static void keep_list(struct snapshot_lua *s, struct vm *vm)
             note_state(vm, o);
         o = load_ref(head, l);
     }
+    return whole;
 }
 
 /* The dispatch table, by which a VM is recognised. */
@@ -253,16 +263,18 @@ static void keep_dispatch(struct snapshot_lua *s, const struct vm *vm)
             return;
 }
 
-void snapshot_lua_objects(struct snapshot_lua *s)
+bool snapshot_lua_objects(struct snapshot_lua *s)
 {
+    bool whole = true;
     table_free(&s->protos);
     s->protos = (struct table){0};
     vec_foreach (vm, &s->vms) {
         vm->states.nr = 0;
         keep_dispatch(s, vm);
-        keep_list(s, vm);
+        whole &= keep_list(s, vm);
         keep_traces(s, vm, true);
     }
+    return whole;
 }
 
 /* ---- stacks -------------------------------------------------------------------------------- */

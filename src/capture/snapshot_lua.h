@@ -23,9 +23,9 @@ int snapshot_lua_scan(struct snapshot_lua *s, struct error *err);
 size_t snapshot_lua_vms(const struct snapshot_lua *s);
 const vmscan_vm_list *snapshot_lua_list(const struct snapshot_lua *s);
 
-/* In a round of the picture: all objects; the stacks, and objects that these name or that are new
- * among the traces. */
-void snapshot_lua_objects(struct snapshot_lua *s);
+/* In a round of the picture: all objects (false: the collector changed their list meanwhile, and
+ * some were not seen); the stacks, and objects that these name or that are new among the traces. */
+bool snapshot_lua_objects(struct snapshot_lua *s);
 void snapshot_lua_stacks(struct snapshot_lua *s);
 
 #endif
