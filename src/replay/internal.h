@@ -43,6 +43,7 @@ struct job_sample {
     struct session_place place;
     size_t first_frame, nr_frames; /* in the job's frames */
     size_t nr_kernel;              /* of those, the callchain's part in front */
+    size_t nr_same; /* the outermost ones that the sample before it in the job has as well */
     enum stack_end end;
     uint64_t end_pc, end_address;
     struct member member; /* whose sample it is; event NULL: the record's own */
@@ -50,6 +51,7 @@ struct job_sample {
     bool bad, has_user, unwound;
     uint8_t vmstate;   /* enum luajit_vmstate */
     bool copy_differs; /* the copy is of another moment of the thread: not used */
+    bool has_trace;    /* a frame is machine code that trace_frames_expand() is for */
 };
 
 /* What reading a job counts. */
@@ -188,6 +190,9 @@ bool sample_passes(const struct replay *r, const struct sample *head, const char
 size_t stack_use_choose(struct stack_use *u);
 int sample_walk_group(struct replay_worker *w, struct job_sample *group, size_t nr,
                       struct error *err);
+/* How many of the outermost frames of a sample whose frames are there are, byte for byte, those of
+ * the sample before it in the job. 0 when one of them is bad. */
+size_t sample_frames_same(const struct job *job, const struct job_sample *s);
 
 /* lua.c: the walker for a sample's Lua; `place` and `ret` must stay until it has been walked. */
 const struct walker *sample_walker(struct replay_worker *w, const struct session_place *place,
@@ -232,8 +237,10 @@ uint64_t copy_table_end(struct copy_table *t);
 int sample_copy_share(const struct sample_copy *c, struct sample_copy *ret, struct error *err);
 void sample_copy_release(struct sample_copy *c);
 
-/* Put the Lua functions of traces that a jitdump describes in the place of their machine code, in a
- * sample that is about to be given; its frames then are the worker's, up to the next. */
+/* Whether a frame is machine code of a trace that a jitdump describes. */
+bool trace_frame_is(const struct frame *f);
+/* Put the Lua functions of such traces in the place of their machine code, in a sample that is
+ * about to be given; its frames then are the worker's, up to the next. */
 int trace_frames_expand(struct trace_frames *t, struct guests *guests, struct replay_sample *s,
                         struct error *err);
 /* Whether those would be guesses. */

@@ -123,21 +123,46 @@ static void learn_frame(struct known_thread *k, const struct frame *f, const str
     }
 }
 
+/* The sample whose stack was remembered last, and how many of its outermost frames are known now.
+ */
+struct learned {
+    const struct known_thread *thread;
+    const struct job_sample *sample;
+    size_t nr;
+};
+
+/* How many outermost frames of the sample were learned with the sample before it: to learn a frame
+ * once more changes nothing. Where the thread is about to start anew they are learned again, as
+ * they would be at the begin of a batch. */
+static size_t learned_already(const struct known_thread *k, const struct job_sample *s,
+                              const struct learned *last)
+{
+    if (last->thread != k || last->sample + 1 != s || k->nr >= CALLERS_MAX)
+        return 0;
+    return last->nr < s->nr_same ? last->nr : s->nr_same;
+}
+
 /* Frames whose place is not known (cfa 0), and guesses, prove nothing about their callers. A
  * guest's frames may be others by the next sample, in the same native frame. */
-static void learn_stack(struct known_thread *k, const struct job *job, const struct job_sample *s)
+static void learn_stack(struct known_thread *k, const struct job *job, const struct job_sample *s,
+                        struct learned *last)
 {
     const struct frame *frames = job->frames.at + s->first_frame + s->nr_kernel;
     size_t nr = s->nr_frames - s->nr_kernel;
-    for (size_t i = nr; i-- > 0 && frames[i].cfa;) {
-        if (frames[i].provenance == PROVENANCE_GUESS || frame_is_guest(&frames[i]))
+    size_t done = learned_already(k, s, last);
+    bool anew = false;
+    for (; done < nr && frames[nr - 1 - done].cfa; done++) {
+        const struct frame *f = &frames[nr - 1 - done];
+        if (f->provenance == PROVENANCE_GUESS || frame_is_guest(f))
             break;
         if (k->nr >= CALLERS_MAX) {
             memset(k->frames, 0, k->cap * sizeof(*k->frames));
             k->nr = 0;
+            anew = true;
         }
-        learn_frame(k, &frames[i], i + 1 < nr ? &frames[i + 1] : NULL);
+        learn_frame(k, f, done ? f + 1 : NULL);
     }
+    *last = (struct learned){k, s, anew ? 0 : done};
 }
 
 /* ---- joining ------------------------------------------------------------------------------- */
@@ -218,22 +243,39 @@ static int join_sample(struct join_table *t, const struct known_thread *k, struc
     return append_callers(t, job, s, err) < 0 ? -1 : 1;
 }
 
+/* One sample; returns 1 when it was joined. */
+static int settle_sample(struct join_table *t, struct job *job, struct job_sample *s,
+                         struct learned *last, struct error *err)
+{
+    int joined = 0;
+    if (!s->unwound || (s->end != STACK_COMPLETE && s->end != STACK_TRUNCATED))
+        return 0;
+    struct known_thread *k = thread_of(t, s, false);
+    if (s->end == STACK_TRUNCATED) {
+        if (!k) {
+            *last = (struct learned){0}; /* threads may be forgotten */
+            k = thread_of(t, s, true);
+        }
+        joined = k ? join_sample(t, k, job, s, err) : error_no_memory(err);
+    }
+    if (joined > 0)
+        s->nr_same = sample_frames_same(job, s);
+    if (k && s->end == STACK_COMPLETE)
+        learn_stack(k, job, s, last);
+    return joined;
+}
+
 int join_job(struct join_table *t, struct job *job, uint64_t *nr_joined, struct error *err)
 {
+    struct learned last = {0};
+    int joined = 0;
     vec_foreach (s, &job->samples) {
-        if (!s->unwound || (s->end != STACK_COMPLETE && s->end != STACK_TRUNCATED))
-            continue;
-        struct known_thread *k = thread_of(t, s, false);
-        if (s->end == STACK_TRUNCATED) {
-            if (!k && !(k = thread_of(t, s, true)))
-                return error_no_memory(err);
-            int joined = join_sample(t, k, job, s, err);
-            if (joined < 0)
-                return -1;
-            *nr_joined += (uint64_t)joined;
-        }
-        if (k && s->end == STACK_COMPLETE)
-            learn_stack(k, job, s);
+        if (joined)
+            s->nr_same = sample_frames_same(job, s);
+        joined = settle_sample(t, job, s, &last, err);
+        if (joined < 0)
+            return -1;
+        *nr_joined += (uint64_t)joined;
     }
     return 0;
 }

@@ -281,29 +281,45 @@ static const struct mapping *end_mapping(const struct job_sample *s)
     return s->end == STACK_NO_REGS ? NULL : session_mapping(&s->place, s->end_pc);
 }
 
-/* What a sample's frames tell together. */
+/* What a sample's frames tell together: how many frames, from the outermost on, there are up to the
+ * first that tells it; 0: none does. */
 struct seen {
-    bool guess;
-    bool lua_untold; /* a Lua frame of an unknown function */
-    bool generated;  /* code that no perf map or jitdump describes */
+    size_t guess;
+    size_t lua_untold; /* a Lua frame of an unknown function */
+    size_t generated;  /* code that no perf map or jitdump describes */
+    size_t trace;      /* machine code of a trace that a jitdump describes */
 };
 
-static struct seen see_frames(const struct job *job, const struct job_sample *s)
+static void see(size_t *what, bool seen, size_t depth)
 {
-    struct seen seen = {0};
-    const struct frame *first = job->frames.at + s->first_frame, *user = first + s->nr_kernel;
-    for (const struct frame *f = first; f < first + s->nr_frames; f++) {
-        seen.guess |= f->provenance == PROVENANCE_GUESS;
-        if (f->kind == FRAME_NATIVE) {
-            if (f->code && f >= user)
-                seen.generated |= ((const struct mapping *)f->code)->dso->kind == DSO_PSEUDO;
-        } else if (f->kind == FRAME_JIT) {
-            seen.guess |= trace_frame_is_guess(f);
-        } else if (f->kind == FRAME_LUA) {
-            seen.lua_untold |= !f->function;
-        }
+    if (seen && !*what)
+        *what = depth;
+}
+
+static void see_frame(struct seen *seen, const struct frame *f, size_t depth)
+{
+    see(&seen->guess, f->provenance == PROVENANCE_GUESS, depth);
+    if (f->kind == FRAME_NATIVE) {
+        const struct mapping *m = f->code;
+        see(&seen->generated, m && m->dso->kind == DSO_PSEUDO, depth);
+    } else if (f->kind == FRAME_JIT) {
+        see(&seen->guess, !seen->guess && trace_frame_is_guess(f), depth);
+        see(&seen->trace, trace_frame_is(f), depth);
+    } else if (f->kind == FRAME_LUA) {
+        see(&seen->lua_untold, !f->function, depth);
     }
-    return seen;
+}
+
+/* Of the frames of the sample before, those that this one has as well are not looked at again. */
+static void see_frames(const struct job *job, const struct job_sample *s, struct seen *seen)
+{
+    const struct frame *end = job->frames.at + s->first_frame + s->nr_frames;
+    size_t *all[] = {&seen->guess, &seen->lua_untold, &seen->generated, &seen->trace};
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+        if (*all[i] > s->nr_same)
+            *all[i] = 0;
+    for (size_t depth = s->nr_same + 1; depth <= s->nr_frames; depth++)
+        see_frame(seen, end - depth, depth);
 }
 
 static bool runs_node(const struct job *job, const struct job_sample *s)
@@ -319,24 +335,26 @@ static bool runs_node(const struct job *job, const struct job_sample *s)
 }
 
 /* Parallel; after joining. */
-static void count_job(struct replay_worker *w, const struct job *job)
+static void count_job(struct replay_worker *w, struct job *job)
 {
     struct replay_stats *st = &w->stats;
+    struct seen seen = {0};
     bool untold = !w->replay->log && !w->replay->snapshots;
     vec_foreach (s, &job->samples) {
         st->bad += s->bad;
         st->copies_unused += s->copy_differs;
         if (s->bad)
             continue;
+        see_frames(job, s, &seen);
+        s->has_trace = seen.trace;
         st->passed++;
         st->unsupported_abi += !s->unwound && s->sample.stack && s->sample.user_abi != 0;
         if (!s->unwound)
             continue;
-        struct seen seen = see_frames(job, s);
         st->user++;
         st->frames += s->nr_frames - s->nr_kernel;
         st->ends[s->end]++;
-        st->guessed += seen.guess;
+        st->guessed += seen.guess != 0;
         st->lua_untold += untold && seen.lua_untold;
         st->js_untold += untold && seen.generated && runs_node(job, s);
     }
@@ -406,6 +424,7 @@ static int give_records(struct replay_worker *w, const struct record **next,
 static int give_job(struct replay_worker *w, const struct job *job, struct error *err)
 {
     const struct record *next = job->batch.records;
+    bool replaced = false; /* frames of the sample before were */
     vec_foreach (s, &job->samples) {
         if (give_records(w, &next, s->record, err) < 0)
             return -1;
@@ -417,6 +436,7 @@ static int give_job(struct replay_worker *w, const struct job *job, struct error
             .place = &s->place,
             .frames = job->frames.at + s->first_frame,
             .nr_frames = s->nr_frames,
+            .nr_same = s->has_trace || replaced ? 0 : s->nr_same,
             .unwound = s->unwound,
             .has_user = s->has_user,
             .end = s->end,
@@ -427,8 +447,10 @@ static int give_job(struct replay_worker *w, const struct job *job, struct error
             .copy = s->copy.bytes && !s->copy_differs ? &s->copy : NULL,
             .vmstate = s->vmstate,
         };
-        if (trace_frames_expand(&w->traces, w->replay->guests, &given, err) < 0 ||
-            w->sink->sample(w->sink_worker, &given, err) < 0)
+        replaced = s->has_trace;
+        if (replaced && trace_frames_expand(&w->traces, w->replay->guests, &given, err) < 0)
+            return -1;
+        if (w->sink->sample(w->sink_worker, &given, err) < 0)
             return -1;
     }
     return job->batch.nr ? give_records(w, &next, &job->batch.records[job->batch.nr - 1], err) : 0;

@@ -281,6 +281,26 @@ static int append_user(struct replay_worker *w, struct job_sample *s,
     return 0;
 }
 
+_Static_assert(sizeof(struct frame) == 48, "no padding: frames are compared by their bytes");
+
+size_t sample_frames_same(const struct job *job, const struct job_sample *s)
+{
+    enum { BLOCK = 8 };
+    const struct job_sample *before = s - 1;
+    if (s == job->samples.at || before->bad || s->bad)
+        return 0;
+    const struct frame *a = job->frames.at + s->first_frame + s->nr_frames;
+    const struct frame *b = job->frames.at + before->first_frame + before->nr_frames;
+    size_t most = s->nr_frames < before->nr_frames ? s->nr_frames : before->nr_frames;
+    size_t nr = 0;
+    while (nr + BLOCK <= most &&
+           memcmp(a - nr - BLOCK, b - nr - BLOCK, BLOCK * sizeof(struct frame)) == 0)
+        nr += BLOCK;
+    while (nr < most && memcmp(a - nr - 1, b - nr - 1, sizeof(struct frame)) == 0)
+        nr++;
+    return nr;
+}
+
 /* Put a sample's frames together; `stack` is its user stack, when it has one. */
 static int finish_sample(struct replay_worker *w, struct job_sample *s,
                          const struct unwind_stack *stack, struct error *err)
@@ -301,6 +321,7 @@ static int finish_sample(struct replay_worker *w, struct job_sample *s,
         given_frame(w, s, s->sample.ip, kind_of_mode(s->sample.misc), FRAME_LEAF, err) < 0)
         return -1;
     s->nr_frames = w->job->frames.nr - s->first_frame;
+    s->nr_same = sample_frames_same(w->job, s);
     return 0;
 }
 

@@ -134,7 +134,7 @@ static bool lua_stack(const struct frame *f, struct jit_lua_stack *ret)
     return f->kind == FRAME_JIT && j && j->lua && jit_function_lua(j, frame_lookup_pc(f), ret);
 }
 
-static bool is_trace(const struct frame *f)
+bool trace_frame_is(const struct frame *f)
 {
     return f->kind == FRAME_JIT && f->code && ((const struct jit_function *)f->code)->lua;
 }
@@ -142,7 +142,7 @@ static bool is_trace(const struct frame *f)
 bool trace_frame_is_guess(const struct frame *f)
 {
     struct jit_lua_stack stack;
-    return is_trace(f) && lua_stack(f, &stack) && stack.guess;
+    return trace_frame_is(f) && lua_stack(f, &stack) && stack.guess;
 }
 
 /* A C function that the trace goes on to call: not yet a frame, and then one of its own. */
@@ -184,13 +184,8 @@ static bool push_frames(struct trace_frames *t, struct guests *guests, const str
 int trace_frames_expand(struct trace_frames *t, struct guests *guests, struct replay_sample *s,
                         struct error *err)
 {
-    size_t i = 0;
-    while (i < s->nr_frames && !is_trace(&s->frames[i]))
-        i++;
-    if (i == s->nr_frames)
-        return 0;
     t->frames.nr = 0;
-    for (i = 0; i < s->nr_frames; i++) {
+    for (size_t i = 0; i < s->nr_frames; i++) {
         const struct frame *f = &s->frames[i];
         struct jit_lua_stack stack;
         bool good =

@@ -276,8 +276,8 @@ static bool same_step(const struct path_step *p, const struct frame *f)
 /* How many of the sample's outermost frames the path already holds. */
 static size_t shared_steps(const struct collector *c, const struct replay_sample *s, uint32_t group)
 {
-    size_t nr = 0;
     size_t most = c->path.nr < s->nr_frames ? c->path.nr : s->nr_frames;
+    size_t nr = s->nr_same < most ? s->nr_same : most;
     if (c->path_group != group)
         return 0;
     while (nr < most && same_step(&c->path.at[nr], &s->frames[s->nr_frames - 1 - nr]))
