@@ -9,19 +9,21 @@
  */
 #include "unwind/unwind.h"
 
+#include "base/hash.h"
 #include "unwind/native/walk.h"
 
 #include <stdlib.h>
 
 #define likely(x) __builtin_expect(!!(x), 1)
 
-enum { HOPS_MAX = 16 };
+enum { HOPS_MAX = 16, STEADY_CODES = 8 };
 
 struct unwinder {
     struct rule_cache cache;
     struct code_facts facts;
     uint64_t frames, guesses;
     struct guest_slot guests[UNWIND_LANES];
+    struct walk_codes codes[STEADY_CODES], own_codes[UNWIND_LANES];
     uint64_t turn; /* of what is said to be steady */
     /* Looking at a native frame's words costs as much as walking it: trails are for guests'. Walks
      * of this turn, and those that came to a guest, say whether the next one has trails. */
@@ -87,10 +89,9 @@ enum step_result walk_unreadable(struct walk *w, uint64_t address)
 
 /* ---- code ---------------------------------------------------------------------------------- */
 
-static struct walk_code prepare_code(const struct code *code, const struct walker *walker)
+static struct walk_code prepare_code(const struct code *code)
 {
     struct walk_code c = {.code = *code, .frame_kind = FRAME_NATIVE};
-    c.guest = walker && walker->wants(walker->context, code);
     if (code->owner == CODE_JIT)
         c.frame_kind = FRAME_JIT;
     else if (code->owner == CODE_KERNEL)
@@ -102,15 +103,28 @@ static struct walk_code prepare_code(const struct code *code, const struct walke
     return c;
 }
 
-const struct walk_code *walk_code_slow(struct walk *w, uint64_t pc)
+static struct walk_codes *codes_begin(struct walk_codes *c, const void *steady, uint64_t turn)
 {
-    for (unsigned i = 0; i < w->nr_codes; i++) {
-        const struct code *c = &w->codes[i].code;
-        if (pc - c->start < c->end - c->start) {
-            w->last_code = i;
-            return &w->codes[i];
-        }
+    c->steady = steady;
+    c->turn = turn;
+    c->nr = c->next = 0;
+    return c;
+}
+
+static const struct walk_code *find_code(const struct walk_codes *codes, uint64_t pc)
+{
+    for (unsigned i = 0; i < codes->nr; i++) {
+        const struct code *c = &codes->at[i].code;
+        if (pc - c->start < c->end - c->start)
+            return &codes->at[i];
     }
+    return NULL;
+}
+
+static struct walk_code *ask_code(struct walk *w, uint64_t pc)
+{
+    struct walk_codes *codes = w->codes;
+    const struct walker *walker = w->in->walker;
     struct code code = {0};
     if (!codemap_lookup(&w->in->code, pc, w->in->memory.time, &code))
         code = (struct code){.owner = CODE_NONE};
@@ -118,12 +132,34 @@ const struct walk_code *walk_code_slow(struct walk *w, uint64_t pc)
         code.start = pc;
         code.end = pc + 1;
     }
-    w->last_code = w->next_code;
-    w->next_code = (w->next_code + 1) % WALK_CODES;
-    if (w->nr_codes < WALK_CODES)
-        w->nr_codes++;
-    w->codes[w->last_code] = prepare_code(&code, w->in->walker);
-    return &w->codes[w->last_code];
+    struct walk_code *to = &codes->at[codes->next];
+    codes->next = (codes->next + 1) % WALK_CODES;
+    if (codes->nr < WALK_CODES)
+        codes->nr++;
+    *to = prepare_code(&code);
+    to->guest = walker && walker->wants(walker->context, &code);
+    return to;
+}
+
+const struct walk_code *walk_code_slow(struct walk *w, uint64_t pc)
+{
+    const struct walker *walker = w->in->walker;
+    if (w->codes->steady != w->in->steady) /* a walk of others has taken their place */
+        codes_begin(w->codes, w->in->steady, w->codes->turn);
+    const struct walk_code *found = find_code(w->codes, pc);
+    w->code = found ? *found : *ask_code(w, pc);
+    if (found && found->guest) /* each walk's own walker expects the question before a step */
+        w->code.guest = walker->wants(walker->context, &w->code.code);
+    return &w->code;
+}
+
+/* Where a walk keeps the codemap's answers: beside others', or by itself. */
+static struct walk_codes *codes_of(struct unwinder *u, const struct unwind_input *in, unsigned lane)
+{
+    if (!in->steady)
+        return codes_begin(&u->own_codes[lane], NULL, 0);
+    struct walk_codes *c = &u->codes[hash_u64((uintptr_t)in->steady) % STEADY_CODES];
+    return c->steady == in->steady && c->turn == u->turn ? c : codes_begin(c, in->steady, u->turn);
 }
 
 /* ---- one frame ----------------------------------------------------------------------------- */
@@ -354,8 +390,9 @@ static enum step_result walk_leave(struct walk *w, const struct leaving *l)
 
 /* ---- walks --------------------------------------------------------------------------------- */
 
-static void walk_begin(struct unwinder *u, struct walk *w, const struct unwind_input *in,
-                       struct unwind_stack *out)
+/* `lane`: which of those under way at the same time. */
+static void walk_begin(struct unwinder *u, struct walk *w, unsigned lane,
+                       const struct unwind_input *in, struct unwind_stack *out)
 {
     const uint32_t needed = REG_BIT(DWARF_RIP) | REG_BIT(DWARF_RSP);
     memcpy(w->value, in->registers.value, sizeof(w->value));
@@ -370,8 +407,9 @@ static void walk_begin(struct unwinder *u, struct walk *w, const struct unwind_i
     w->in = in;
     w->out = out;
     w->facts = &u->facts;
-    w->nr_codes = w->last_code = w->next_code = 0;
-    w->codes[0].code.start = w->codes[0].code.end = 0;
+    w->guest = &u->guests[lane];
+    w->codes = codes_of(u, in, lane);
+    w->code.code.start = w->code.code.end = 0;
     out->end_pc = out->end_address = 0;
     if ((w->known & needed) != needed)
         walk_end(w, STACK_NO_REGS, 0);
@@ -382,8 +420,7 @@ int unwind(struct unwinder *u, const struct unwind_input *input, struct unwind_s
 {
     struct walk w;
     struct leaving l;
-    w.guest = &u->guests[0];
-    walk_begin(u, &w, input, ret);
+    walk_begin(u, &w, 0, input, ret);
     while (!w.done) {
         int got = walk_frame(u, &w, &l);
         if (got < 0)
@@ -402,6 +439,7 @@ struct lane {
     struct leaving leaving;
     struct rule rule; /* a copy: other lanes may change the cache */
     bool in_frame;    /* walk_leave is due */
+    unsigned number;
     struct trail_walk *trail;
 };
 
@@ -409,7 +447,7 @@ static void lane_begin(struct unwinder *u, struct lane *l, const struct unwind_i
                        struct unwind_stack *out)
 {
     struct trail *t = u->trailing ? trail_of(u->trails, u->turn, in) : NULL;
-    walk_begin(u, &l->walk, in, out);
+    walk_begin(u, &l->walk, l->number, in, out);
     if (in->memory.reads)
         in->memory.reads->on = false;
     if (!t)
@@ -471,7 +509,7 @@ int unwind_batch(struct unwinder *u, const struct unwind_input *inputs, struct u
     size_t next = 0;
     while (nr_lanes < UNWIND_LANES && next < nr) {
         lanes[nr_lanes].in_frame = false;
-        lanes[nr_lanes].walk.guest = &u->guests[nr_lanes];
+        lanes[nr_lanes].number = nr_lanes;
         lanes[nr_lanes].trail = &u->trail_walks[nr_lanes];
         lane_begin(u, &lanes[nr_lanes++], &inputs[next], &ret[next]);
         next++;

@@ -39,7 +39,8 @@ struct walker_step {
 };
 
 struct walker {
-    /* Whether the code may be the walker's. Asked once a walk for each answer of the code map. */
+    /* Whether the code may be the walker's. Asked in each walk that comes to the code, before a
+     * step from there, and perhaps again. */
     bool (*wants)(const void *context, const struct code *code);
     enum walker_result (*step)(const void *context, struct walker_state *state,
                                struct walker_step *step);

@@ -881,6 +881,132 @@ static void trails_change_nothing(void **state)
     unwinder_free(single);
 }
 
+/* ---- code that is the same for several walks ----------------------------------------------- */
+
+/* An address space: each 32 bytes of the module are answered for by themselves. */
+struct space {
+    struct target *target;
+    char tokens[REGION / 32];
+    unsigned asked;
+};
+
+static bool lookup_in_space(void *context, uint64_t pc, uint64_t time, struct code *ret)
+{
+    struct space *s = context;
+    s->asked++;
+    if (!lookup(s->target, pc, time, ret))
+        return false;
+    ret->start = pc & ~UINT64_C(31);
+    ret->end = ret->start + 32;
+    ret->token = &s->tokens[(pc & (REGION - 1)) / 32];
+    return true;
+}
+
+static bool wants_jit_asked(const void *context, const struct code *code)
+{
+    bool *asked = (void *)(uintptr_t)context;
+    *asked |= code->owner == CODE_JIT;
+    return code->owner == CODE_JIT;
+}
+
+static enum walker_result step_if_asked(const void *context, struct walker_state *state,
+                                        struct walker_step *s)
+{
+    assert_true(*(const bool *)context);
+    return step_by_rbp(context, state, s);
+}
+
+enum { SPACE_WORDS = 24 };
+
+/* A frame of generated code, then twenty of native code without saved registers. */
+static void make_space_input(struct space *s, uint64_t seed, uint64_t *stack,
+                             struct unwind_input *ret)
+{
+    *ret = s->target->in;
+    for (unsigned k = 0; k < SPACE_WORDS - 1; k++) {
+        seed = hash_u64(seed + k);
+        stack[k] = (seed & 1 ? LEAF : NEXT) + 1 + (seed >> 8) % 255;
+    }
+    stack[SPACE_WORDS - 1] = START + 5;
+    ret->registers.value[DWARF_RIP] = JIT + 0x40 + (seed >> 20) % 64;
+    ret->registers.value[DWARF_RBP] = STACK;
+    ret->memory.stack = (const uint8_t *)stack;
+    ret->memory.stack_size = SPACE_WORDS * sizeof(*stack);
+    ret->code = (struct codemap){lookup_in_space, s};
+    ret->steady = s;
+}
+
+static void expect_space(const struct unwind_stack *out, const struct space *s)
+{
+    assert_int_equal(out->end, STACK_COMPLETE);
+    assert_int_equal(out->frames.nr, SPACE_WORDS);
+    for (size_t i = 1; i < SPACE_WORDS; i++) {
+        const struct frame *f = &out->frames.at[i];
+        assert_ptr_equal(f->code, &s->tokens[(frame_lookup_pc(f) & (REGION - 1)) / 32]);
+    }
+}
+
+/* Answers of the code map are shared by walks of one space alone, and not after a forgetting; a
+ * walker is asked in each walk that comes to its code. */
+static void code_is_not_mixed_up(void **state)
+{
+    enum { SPACES = 24, NR = 6 * UNWIND_LANES, ROUNDS = 20 };
+    static struct space spaces[SPACES];
+    static uint64_t stacks[NR][SPACE_WORDS];
+    static bool asked[NR];
+    struct walker walkers[NR];
+    struct unwind_input in[NR];
+    struct unwind_stack out[NR] = {0};
+    struct target *t = *state;
+    for (unsigned i = 0; i < SPACES; i++)
+        spaces[i] = (struct space){.target = t};
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        unsigned nr_spaces = round % 2 ? SPACES : 1;
+        unwinder_forget(t->u);
+        for (unsigned i = 0; i < NR; i++) {
+            uint64_t seed = hash_u64(round * NR + i);
+            make_space_input(&spaces[seed % nr_spaces], seed, stacks[i], &in[i]);
+            asked[i] = false;
+            walkers[i] = (struct walker){.wants = wants_jit_asked,
+                                         .step = step_if_asked,
+                                         .state_size = sizeof(struct by_rbp),
+                                         .context = &asked[i]};
+            in[i].walker = &walkers[i];
+            in[i].steady = seed >> 32 & 1 ? in[i].steady : NULL;
+            out[i].frames.nr = 0;
+        }
+        assert_int_equal(unwind_batch(t->u, in, out, NR, NULL), 0);
+        for (unsigned i = 0; i < NR; i++)
+            expect_space(&out[i], in[i].code.context);
+    }
+    for (unsigned i = 0; i < NR; i++)
+        vec_free(&out[i].frames);
+}
+
+/* Each of two parts of a recording has its own code at one place; within one it is asked for once.
+ */
+static void code_is_asked_for_once(void **state)
+{
+    struct target *t = *state;
+    struct space space = {.target = t};
+    struct unwind_input in;
+    struct unwind_stack out = {0};
+    t->in.code = (struct codemap){lookup_in_space, &space};
+    t->in.steady = &space;
+    t->in.registers.value[DWARF_RIP] = LEAF;
+    t->stack[0] = START + 5;
+    for (unsigned i = 0; i < 4; i++) {
+        if (i == 2)
+            unwinder_forget(t->u);
+        in = t->in;
+        out.frames.nr = 0;
+        assert_int_equal(unwind_batch(t->u, &in, &out, 1, NULL), 0);
+        assert_int_equal(out.frames.nr, 2);
+        assert_int_equal(space.asked, i < 2 ? 2 : 4);
+    }
+    vec_free(&out.frames);
+}
+
 #define WALK(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -912,6 +1038,8 @@ int main(void)
         WALK(return_address_popped),
         WALK(batch_equals_single),
         WALK(trails_change_nothing),
+        WALK(code_is_not_mixed_up),
+        WALK(code_is_asked_for_once),
         cmocka_unit_test(cache_is_exact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

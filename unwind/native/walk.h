@@ -17,7 +17,15 @@ struct walk_code {
     uint8_t frame_kind;
 };
 
+/* A codemap is asked by virtual call: the last few answers, of one walk or of all walks whose
+ * inputs are equally steady. */
 enum { WALK_CODES = 8 };
+struct walk_codes {
+    const void *steady; /* of the inputs; NULL: of one walk */
+    uint64_t turn;
+    struct walk_code at[WALK_CODES];
+    unsigned nr, next;
+};
 
 /* What the bytes of modules say about addresses in them, learnt by reading: whether a call stands
  * before a return address, whether a signal trampoline begins. A module's bytes never change: keyed
@@ -52,9 +60,8 @@ struct walk {
     struct code_facts *facts;
     struct guest_slot *guest; /* where the walker's state is kept */
     struct trail_walk *trail; /* NULL: none */
-    /* Codemap answers are asked for by virtual call and differ from walk to walk: the last few. */
-    struct walk_code codes[WALK_CODES];
-    unsigned nr_codes, last_code, next_code;
+    struct walk_code code;    /* a copy of the last that was asked for */
+    struct walk_codes *codes;
 };
 
 /* What a step found. */
@@ -69,7 +76,7 @@ const struct walk_code *walk_code_slow(struct walk *w, uint64_t pc);
 
 static inline const struct walk_code *walk_code(struct walk *w, uint64_t pc)
 {
-    const struct walk_code *c = &w->codes[w->last_code];
+    const struct walk_code *c = &w->code;
     if (pc - c->code.start < c->code.end - c->code.start)
         return c;
     return walk_code_slow(w, pc);
