@@ -417,7 +417,6 @@ static const uint8_t *code_bytes(void *context, uint64_t address, size_t size)
     return s.size >= size ? s.bytes : NULL;
 }
 
-/* Names of LuaJIT's library functions, from the bytes that cannot be written; kept by the dso. */
 /* A defined symbol of .dynsym, by one walk: some functions of one library are asked for. */
 static bool code_symbol(void *context, const char *name, uint64_t *address)
 {
@@ -440,6 +439,7 @@ static bool code_symbol(void *context, const char *name, uint64_t *address)
     return false;
 }
 
+/* Names of LuaJIT's library functions, from the bytes that cannot be written; kept by the dso. */
 static const struct luajit_builtins *find_builtins(struct dso_entry *d, const struct elf_image *e)
 {
     const struct elf_tables *t = e->tables;
@@ -459,12 +459,19 @@ static void find_luajit(struct dso_entry *d, const struct elf_image *e, struct c
     struct luajit_layout layout;
     struct error err;
     int found = luajit_discover(&image, &layout, &err);
-    if (found > 0) {
-        luajit_crosscheck(&image, &layout);
+    if (found > 0)
         layout.builtins = find_builtins(d, e);
-    }
     if (found < 0 || (found > 0 && cfi_set_luajit(cfi, &layout, &err)))
         dso_set_problem(d, "%s", err.text);
+}
+
+void dso_luajit_crosscheck(struct dso *dso, struct luajit_layout *layout)
+{
+    const struct elf_image *e = dso_image(dso);
+    if (!e)
+        return;
+    const struct luajit_image image = {e->path, dso_cfi(dso), code_bytes, code_symbol, (void *)e};
+    luajit_crosscheck(&image, layout);
 }
 
 static void *load_cfi(struct dso_entry *d)

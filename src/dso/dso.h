@@ -128,6 +128,9 @@ const char *dso_problem(const struct dso *dso);
 bool dso_offset_to_vaddr(struct dso *dso, uint64_t offset, uint64_t *vaddr);
 /* Unwind rules; NULL: none. Damaged ones: NULL and dso_problem. */
 const struct cfi *dso_cfi(struct dso *dso);
+/* Adds to a copy of the layout of the LuaJIT in it (cfi_luajit) what its exported functions say of
+ * it: unwind/luajit/crosscheck.h. Apart, since no walk needs it and it loads a disassembler. */
+void dso_luajit_crosscheck(struct dso *dso, struct luajit_layout *layout);
 /* Bytes of a read-only, file-backed page at that file offset; false: not in the file. `proven` says
  * whether a build id shows the file to be the one that ran; with perf's pipes none is recorded. */
 bool dso_read(struct dso *dso, uint64_t offset, void *to, size_t size, bool *proven);

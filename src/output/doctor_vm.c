@@ -52,8 +52,13 @@ static void put_field(struct text *out, const struct luajit_field_view *f)
     text_printf(out, "  %-22s %10s  %-12s  %s\n", f->name, value, evidence, f->text);
 }
 
-static void put_layout(struct text *out, const char *file, const struct luajit_layout *l)
+static void put_layout(struct text *out, const char *file, struct dso *dso,
+                       const struct luajit_layout *found)
 {
+    struct luajit_layout checked = *found;
+    const struct luajit_layout *l = &checked;
+    if (dso)
+        dso_luajit_crosscheck(dso, &checked);
     unsigned known = 0, extracted = 0;
     const struct luajit_builtins *names = luajit_builtins_get(l->builtins);
     text_symbol(out, file);
@@ -210,7 +215,7 @@ static int put_process(struct text *out, const struct view *v, bool *found, stru
     *found |= v8 != NULL;
     vec_foreach (b, &blobs) {
         const struct mapping *m = session_mapping(&v->still->place, b->address);
-        put_layout(out, m ? m->dso->name : "?", b->layout);
+        put_layout(out, m ? m->dso->name : "?", m ? m->dso : NULL, b->layout);
         text_printf(out, "  loaded at 0x%" PRIx64 "\n\n", b->address);
     }
     vec_foreach (vm, &vms)
@@ -241,7 +246,7 @@ static int put_file(struct text *out, const char *path, const struct dso_options
     const struct v8_layout *v8 = dso ? cfi_v8(dso_cfi(dso)) : NULL;
     *found = l || v8;
     if (l)
-        put_layout(out, path, l);
+        put_layout(out, path, dso, l);
     if (v8)
         doctor_put_v8(out, path, v8);
     if (!*found && dso && dso_problem(dso))

@@ -190,7 +190,10 @@ static void walk_image(const char *path, const char *name,
     size_t nr_blobs = find_blobs(&p, blobs, 4);
     if (nr_blobs == 0)
         die(name, "no LuaJIT found");
-    check_layout(name, blobs[0].layout);
+    const struct mapping *m = session_mapping(&p.place, blobs[0].address);
+    struct luajit_layout layout = *blobs[0].layout;
+    dso_luajit_crosscheck(m->dso, &layout);
+    check_layout(name, &layout);
     find_vms(&p, blobs, nr_blobs, &vms);
     struct luajit_process process = {.vms = vms.at,
                                      .nr_vms = vms.nr,
