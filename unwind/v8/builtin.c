@@ -4,9 +4,9 @@
 
 #include "base/hash.h"
 #include "base/vec.h"
+#include "unwind/insn.h"
 #include "unwind/unwind.h"
 
-#include <capstone/capstone.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,6 @@ struct v8_states {
 };
 
 struct follow {
-    csh cs;
-    cs_insn *insn;
     const uint8_t *code;
     struct v8_states *states;
     VEC(uint32_t) todo;
@@ -26,47 +24,13 @@ struct follow {
     bool failed;
 };
 
-static uint8_t dwarf_register(unsigned reg)
+/* By its number in instructions. rsp and rbp hold no return address. */
+static uint8_t dwarf_register(uint8_t reg)
 {
-    switch (reg) {
-    case X86_REG_RAX:
-        return 0;
-    case X86_REG_RDX:
-        return 1;
-    case X86_REG_RCX:
-        return 2;
-    case X86_REG_RBX:
-        return 3;
-    case X86_REG_RSI:
-        return 4;
-    case X86_REG_RDI:
-        return 5;
-    case X86_REG_R8:
-    case X86_REG_R9:
-    case X86_REG_R10:
-    case X86_REG_R11:
-    case X86_REG_R12:
-    case X86_REG_R13:
-    case X86_REG_R14:
-    case X86_REG_R15:
-        return (uint8_t)(8 + (reg - X86_REG_R8));
-    default:
+    static const uint8_t low[] = {0, 2, 1, 3, V8_RETURN_ON_STACK, V8_RETURN_ON_STACK, 4, 5};
+    if (reg == INSN_NO_REGISTER)
         return V8_RETURN_ON_STACK;
-    }
-}
-
-static bool is_reg(const cs_x86 *x, unsigned i, unsigned reg)
-{
-    return i < x->op_count && x->operands[i].type == X86_OP_REG && x->operands[i].reg == reg;
-}
-
-static bool is_mem(const cs_x86 *x, unsigned i, unsigned base, int64_t *disp)
-{
-    if (i >= x->op_count || x->operands[i].type != X86_OP_MEM || x->operands[i].mem.base != base ||
-        x->operands[i].mem.index != X86_REG_INVALID)
-        return false;
-    *disp = x->operands[i].mem.disp;
-    return true;
+    return reg < sizeof(low) ? low[reg] : reg;
 }
 
 /* A return address that waits in a register, while arguments are put where it stood, or taken from
@@ -90,21 +54,19 @@ static struct v8_state moved(struct v8_state s, int64_t by)
     return s;
 }
 
-static struct v8_state after_push(const cs_x86 *x, struct v8_state s)
+static struct v8_state after_push(const struct insn *i, struct v8_state s)
 {
-    if (is_reg(x, 0, X86_REG_RBP) && s.kind == V8_STATE_RSP && s.offset == 8 &&
-        s.return_register == V8_RETURN_ON_STACK) {
+    if (i->from == INSN_RBP && s.kind == V8_STATE_RSP && s.offset == 8 &&
+        s.return_register == V8_RETURN_ON_STACK)
         s.kind = V8_STATE_PUSHED;
-    } else if (is_in_register(&s) && x->operands[0].type == X86_OP_REG &&
-               dwarf_register(x->operands[0].reg) == s.return_register) {
+    else if (is_in_register(&s) && dwarf_register(i->from) == s.return_register)
         s.return_register = V8_RETURN_ON_STACK;
-    }
     return moved(s, 8);
 }
 
-static struct v8_state after_pop(const cs_x86 *x, struct v8_state s)
+static struct v8_state after_pop(const struct insn *i, struct v8_state s)
 {
-    if (is_reg(x, 0, X86_REG_RBP)) {
+    if (i->to == INSN_RBP) {
         if (s.kind == V8_STATE_FRAMED) /* behind "mov rsp, rbp" */
             return (struct v8_state){8, V8_STATE_RSP, V8_RETURN_ON_STACK, s.doubtful};
         if (s.kind == V8_STATE_PUSHED && s.offset == 16)
@@ -112,8 +74,8 @@ static struct v8_state after_pop(const cs_x86 *x, struct v8_state s)
         return moved(s, -8);
     }
     if (s.kind == V8_STATE_RSP && s.offset == 8 && s.return_register == V8_RETURN_ON_STACK &&
-        x->operands[0].type == X86_OP_REG) {
-        s.return_register = dwarf_register(x->operands[0].reg);
+        i->to != INSN_NO_REGISTER) {
+        s.return_register = dwarf_register(i->to);
         s.offset = 0;
         return s;
     }
@@ -142,45 +104,50 @@ static struct v8_state after_teardown(const uint8_t *next, size_t left, struct v
     return moved(s, 8 + (sub ? -(int64_t)imm : (int64_t)imm));
 }
 
-static struct v8_state after(const struct follow *f, size_t next, struct v8_state s)
+/* "mov rbp, ..." */
+static struct v8_state after_frame_set(const struct follow *f, const struct insn *i, size_t next,
+                                       struct v8_state s)
 {
-    const cs_x86 *x = &f->insn->detail->x86;
-    int64_t disp;
-    switch (f->insn->id) {
-    case X86_INS_PUSH:
-        return after_push(x, s);
-    case X86_INS_POP:
-        return after_pop(x, s);
-    case X86_INS_PUSHFQ:
+    if (i->from == INSN_RSP && s.kind == V8_STATE_PUSHED && s.offset == 16)
+        s.kind = V8_STATE_FRAMED;
+    else if (i->base == INSN_RBP && i->value == 0)
+        return after_teardown(f->code + next, f->states->size - next, s);
+    else
+        s.kind = V8_STATE_UNKNOWN;
+    return s;
+}
+
+static struct v8_state after(const struct follow *f, const struct insn *i, size_t next,
+                             struct v8_state s)
+{
+    switch (i->op) {
+    case INSN_PUSH:
+        return after_push(i, s);
+    case INSN_POP:
+        return after_pop(i, s);
+    case INSN_PUSHF:
         return moved(s, 8);
-    case X86_INS_POPFQ:
+    case INSN_POPF:
         return moved(s, -8);
-    case X86_INS_LEAVE:
+    case INSN_LEAVE:
         return (struct v8_state){8, V8_STATE_RSP, V8_RETURN_ON_STACK, s.doubtful};
-    case X86_INS_SUB:
-    case X86_INS_ADD:
-        if (!is_reg(x, 0, X86_REG_RSP))
+    case INSN_SUB:
+    case INSN_ADD:
+        if (i->to != INSN_RSP)
             return s;
-        if (x->operands[1].type == X86_OP_IMM)
-            return moved(s, f->insn->id == X86_INS_SUB ? x->operands[1].imm : -x->operands[1].imm);
+        if (i->immediate)
+            return moved(s, i->op == INSN_SUB ? i->value : -(int64_t)i->value);
         break;
-    case X86_INS_LEA:
-        if (!is_reg(x, 0, X86_REG_RSP))
+    case INSN_LEA:
+        if (i->to != INSN_RSP)
             return s;
-        if (is_mem(x, 1, X86_REG_RSP, &disp))
-            return moved(s, -disp);
+        if (i->base == INSN_RSP)
+            return moved(s, -(int64_t)i->value);
         break;
-    case X86_INS_MOV:
-        if (is_reg(x, 0, X86_REG_RBP)) {
-            if (is_reg(x, 1, X86_REG_RSP) && s.kind == V8_STATE_PUSHED && s.offset == 16)
-                s.kind = V8_STATE_FRAMED;
-            else if (is_mem(x, 1, X86_REG_RBP, &disp) && disp == 0)
-                s = after_teardown(f->code + next, f->states->size - next, s);
-            else
-                s.kind = V8_STATE_UNKNOWN;
-            return s;
-        }
-        if (!is_reg(x, 0, X86_REG_RSP) || is_reg(x, 1, X86_REG_RBP))
+    case INSN_MOV:
+        if (i->to == INSN_RBP)
+            return after_frame_set(f, i, next, s);
+        if (i->to != INSN_RSP || i->from == INSN_RBP)
             return s;
         break;
     default:
@@ -212,14 +179,6 @@ static void reach(struct follow *f, uint64_t offset, struct v8_state s)
         f->failed = true;
 }
 
-static bool decode(struct follow *f, size_t at)
-{
-    const uint8_t *code = f->code + at;
-    size_t left = f->states->size - at;
-    uint64_t address = at;
-    return cs_disasm_iter(f->cs, &code, &left, &address, f->insn);
-}
-
 bool v8_code_is_liftoff(const uint8_t *code)
 {
     static const uint8_t first[] = {0x45, 0x33, 0xe4, 0xe8}; /* xor r12d, r12d; call */
@@ -239,34 +198,19 @@ static size_t liftoff_call(const uint8_t *code, size_t size)
 static void follow_one(struct follow *f, size_t at)
 {
     const struct v8_state s = f->states->at[at];
-    if (!decode(f, at))
+    struct insn i;
+    if (!insn_decode(f->code + at, f->states->size - at, &i) || i.op == INSN_RET ||
+        i.op == INSN_TRAP)
         return;
-    const cs_x86 *x = &f->insn->detail->x86;
+    size_t next = at + i.size;
     if (at == f->framing_call) {
-        reach(f, at + f->insn->size,
-              (struct v8_state){0, V8_STATE_FRAMED, V8_RETURN_ON_STACK, false});
+        reach(f, next, (struct v8_state){0, V8_STATE_FRAMED, V8_RETURN_ON_STACK, false});
         return;
     }
-    size_t next = at + f->insn->size;
-    bool jump = false, falls = true;
-    for (unsigned i = 0; i < f->insn->detail->groups_count; i++)
-        jump |= f->insn->detail->groups[i] == CS_GRP_JUMP;
-    switch (f->insn->id) {
-    case X86_INS_RET:
-    case X86_INS_INT3:
-    case X86_INS_UD2:
-    case X86_INS_HLT:
-        return;
-    case X86_INS_JMP:
-        falls = false;
-        break;
-    default:
-        break;
-    }
-    if (jump && x->operands[0].type == X86_OP_IMM)
-        reach(f, (uint64_t)x->operands[0].imm, s);
-    if (falls)
-        reach(f, next, after(f, next, s));
+    if ((i.op == INSN_JMP || i.op == INSN_JCC) && i.immediate)
+        reach(f, next + (uint64_t)(int64_t)i.value, s);
+    if (i.op != INSN_JMP)
+        reach(f, next, after(f, &i, next, s));
 }
 
 static struct v8_states *follow_all(const uint8_t *code, size_t size, struct v8_state start,
@@ -274,19 +218,13 @@ static struct v8_states *follow_all(const uint8_t *code, size_t size, struct v8_
 {
     struct follow f = {.code = code, .framing_call = framing_call};
     f.states = calloc(1, sizeof(*f.states) + size * sizeof(f.states->at[0]));
-    if (!f.states || cs_open(CS_ARCH_X86, CS_MODE_64, &f.cs) != CS_ERR_OK)
-        return f.states;
+    if (!f.states)
+        return NULL;
     f.states->size = size;
-    cs_option(f.cs, CS_OPT_DETAIL, CS_OPT_ON);
-    f.insn = cs_malloc(f.cs);
-    if (f.insn)
-        reach(&f, 0, start);
+    reach(&f, 0, start);
     while (f.todo.nr && !f.failed)
         follow_one(&f, f.todo.at[--f.todo.nr]);
     vec_free(&f.todo);
-    if (f.insn)
-        cs_free(f.insn, 1);
-    cs_close(&f.cs);
     return f.states;
 }
 
