@@ -73,7 +73,7 @@ struct finder {
     struct luajit_layout *l;
 };
 
-enum { CAPTURES = 4 };
+enum { CAPTURES = 4, LITERAL_MAX = 16 };
 
 struct match {
     uint32_t at, end; /* offsets of the first byte and behind the last */
@@ -109,11 +109,33 @@ static bool match_at(const struct finder *f, const char *pattern, uint32_t at, s
     return true;
 }
 
+/* The bytes that a pattern begins with; how many. */
+static size_t literal_of(const char *pattern, uint8_t ret[LITERAL_MAX])
+{
+    size_t n = 0;
+    for (const char *p = pattern; *p && n < LITERAL_MAX; p += 2, n++) {
+        p += *p == ' ';
+        if (p[0] == 'D' || p[0] == '?' || (p[0] == 'b' && p[1] == 'b'))
+            break;
+        ret[n] = (uint8_t)(hex_digit(p[0]) << 4 | hex_digit(p[1]));
+    }
+    return n;
+}
+
 /* The first match that begins in [from, from + span). */
 static bool find(const struct finder *f, const char *pattern, uint32_t from, uint32_t span,
                  struct match *ret)
 {
-    for (uint32_t at = from; at < f->size && at - from < span; at++) {
+    uint8_t literal[LITERAL_MAX];
+    size_t n = literal_of(pattern, literal);
+    if (from >= f->size)
+        return false;
+    uint32_t end = f->size - from < span ? f->size : from + span;
+    for (uint32_t at = from; at < end; at++) {
+        /* (all of it may lie behind `end`, but for its first byte) */
+        const uint8_t *next = memmem(f->blob + at, f->size - at, literal, n);
+        if (!next || (at = (uint32_t)(next - f->blob)) >= end)
+            return false;
         if (match_at(f, pattern, at, ret))
             return true;
     }
