@@ -12,19 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Blocks from LARGE on are the system's, as ever: they grow without a copy and go when freed. */
-enum { HEAP_STEP = 32 << 20, LARGE = 512 << 10, HUGE_PAGE = 2 << 20 };
-
-/* Take so much from the top of the heap, in blocks that are not the system's own. */
-static void leave_out(size_t size)
-{
-    while (size > 4096) {
-        size_t block = size < LARGE / 2 ? size : LARGE / 2;
-        if (!malloc(block - 64))
-            return;
-        size -= block;
-    }
-}
+/* Blocks from LARGE on are the system's where the heap has no room left: they go when freed. */
+enum { HEAP_STEP = 32 << 20, LARGE = 512 << 10, HUGE_PAGE = 2 << 20, SMALL_PAGE = 4096 };
 
 void heap_prepare(void)
 {
@@ -40,10 +29,15 @@ void heap_prepare(void)
     free(grow);
     if (!ours)
         return;
-    uintptr_t huge = (start + HUGE_PAGE - 1) & ~((uintptr_t)HUGE_PAGE - 1);
+    /* Behind `grow` stands the size of what is left: that page has been written, and where there is
+     * a small page a huge one does not come. */
+    uintptr_t written = start + LARGE / 2 + SMALL_PAGE;
+    uintptr_t huge = (written + HUGE_PAGE - 1) & ~((uintptr_t)HUGE_PAGE - 1);
     madvise((void *)huge, end - huge, MADV_HUGEPAGE); /* a hint: it may fail */
-    /* What lies before it would come in small pages: never used, it costs nothing. */
-    leave_out(huge - start);
+    /* What lies before it would come in small pages: never used, it costs nothing. From the top of
+     * the heap, whatever its size: there is room for it. */
+    void *volatile left_out = malloc(huge - start - 64); /* else compilers leave the call out */
+    (void)left_out;
 #endif
 }
 

@@ -40,8 +40,11 @@ static bool read_fixture(void *context, uint64_t address, void *to, size_t size,
 
 static void put(struct fixture *f, uint64_t address, uint64_t value, size_t size)
 {
-    assert_true(address >= ORIGIN && address + size <= ORIGIN + SIZE);
-    memcpy(f->bytes + (address - ORIGIN), &value, size);
+    uint64_t at = address - ORIGIN;
+    if (at > SIZE || SIZE - at < size)
+        fail();
+    else
+        memcpy(f->bytes + at, &value, size);
 }
 
 static void put_ref(struct fixture *f, uint64_t address, uint64_t value)
