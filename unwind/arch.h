@@ -25,6 +25,12 @@ enum {
 static const uint8_t arch_callee_saved[ARCH_CALLEE_SAVED_NR] = {DWARF_RBX, DWARF_RBP, DWARF_R12,
                                                                 DWARF_R13, DWARF_R14, DWARF_R15};
 
+/* A callee-saved register's place in that order. */
+static inline unsigned arch_saved_index(unsigned reg)
+{
+    return reg >= DWARF_R12 ? reg - DWARF_R12 + 2 : reg == DWARF_RBP;
+}
+
 /* Longest instruction sequence looked at before a return address. */
 enum { ARCH_CALL_MAX = 7 };
 

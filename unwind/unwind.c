@@ -164,6 +164,12 @@ static struct walk_codes *codes_of(struct unwinder *u, const struct unwind_input
 
 /* ---- one frame ----------------------------------------------------------------------------- */
 
+/* An address of the instruction that is being executed, or of the call. */
+static inline uint64_t lookup_pc(const struct walk *w)
+{
+    return w->value[DWARF_RIP] - !(w->flags & (FRAME_LEAF | FRAME_SIGNAL));
+}
+
 /* What walk_frame leaves for walk_leave. */
 struct leaving {
     const struct rule *rule;
@@ -293,7 +299,7 @@ static int step_by_guest(struct walk *w, const struct walk_code *c, struct leavi
 static int walk_frame(struct unwinder *u, struct walk *w, struct leaving *l)
 {
     uint64_t pc = w->value[DWARF_RIP];
-    uint64_t lookup = pc - !(w->flags & (FRAME_LEAF | FRAME_SIGNAL));
+    uint64_t lookup = lookup_pc(w);
     if (w->trail && trail_meets(w->trail, pc, w->value[DWARF_RSP]) && trail_take(w))
         return STEP_DONE;
     const struct walk_code *c = walk_code(w, lookup);
@@ -443,6 +449,18 @@ struct lane {
     struct trail_walk *trail;
 };
 
+/* The next frame's address is known: start fetching its entry of the rule cache. */
+static void fetch_rule(const struct unwinder *u, struct walk *w)
+{
+    uint64_t pc = lookup_pc(w);
+    if (w->done || w->trail) /* a trail may make it needless */
+        return;
+    const struct walk_code *c = walk_code(w, pc);
+    if (c->cached)
+        __builtin_prefetch(
+            &u->cache.entries[rule_slot(rule_key_hash(c->code.cfi_id, pc - c->key_base))]);
+}
+
 static void lane_begin(struct unwinder *u, struct lane *l, const struct unwind_input *in,
                        struct unwind_stack *out)
 {
@@ -450,10 +468,11 @@ static void lane_begin(struct unwinder *u, struct lane *l, const struct unwind_i
     walk_begin(u, &l->walk, l->number, in, out);
     if (in->memory.reads)
         in->memory.reads->on = false;
-    if (!t)
-        return;
-    trail_begin(l->trail, t, in);
-    l->walk.trail = l->trail;
+    if (t) {
+        trail_begin(l->trail, t, in);
+        l->walk.trail = l->trail;
+    }
+    fetch_rule(u, &l->walk);
 }
 
 /* Start fetching the slots that walk_leave will read. */
@@ -475,20 +494,21 @@ static void lane_end(struct unwinder *u, struct walk *w)
         u->frames += trail_end(w);
 }
 
-static void lane_leave(struct lane *l)
+static void lane_leave(const struct unwinder *u, struct lane *l)
 {
     struct walk *w = &l->walk;
     l->in_frame = false;
     walk_leave(w, &l->leaving);
     if (w->trail && w->trail->open)
         trail_noted(w);
+    fetch_rule(u, w);
 }
 
 /* One half of a frame; -1: memory is out. */
 static int lane_advance(struct unwinder *u, struct lane *l)
 {
     if (l->in_frame) {
-        lane_leave(l);
+        lane_leave(u, l);
         return 0;
     }
     int got = walk_frame(u, &l->walk, &l->leaving);

@@ -9,14 +9,16 @@
 
 /* ---- lowering ------------------------------------------------------------------------------ */
 
-/* `rule` as a slot number below the CFA: 1 to 255; 0: it is not that. */
+/* An offset from the CFA as a slot number below it: 1 to 255; 0: it is not that. */
+static uint8_t slot_at(int64_t offset)
+{
+    uint64_t depth = 0 - (uint64_t)offset;
+    return depth % 8 == 0 && depth <= 8 * 255 ? (uint8_t)(depth / 8) : 0;
+}
+
 static uint8_t slot_of(const struct reg_rule *rule)
 {
-    const int64_t deepest = -8 * INT64_C(255);
-    if (rule->kind != REG_OFFSET || rule->offset >= 0 || rule->offset < deepest ||
-        rule->offset % 8 != 0)
-        return 0;
-    return (uint8_t)(-rule->offset / 8);
+    return rule->kind == REG_OFFSET ? slot_at(rule->offset) : 0;
 }
 
 /* Registers that a compact rule cannot name must follow the ABI's default: rsp is the CFA, and
@@ -58,17 +60,16 @@ static bool lower_cfa(const struct cfi_row *row, struct rule *rule)
 
 static bool lower_saved(const struct cfi_row *row, struct rule *rule)
 {
-    if (!(row->told & ARCH_CALLEE_SAVED))
-        return true;
-    for (unsigned i = 0; i < ARCH_CALLEE_SAVED_NR; i++) {
-        const struct reg_rule *reg = &row->regs[arch_callee_saved[i]];
+    for (uint32_t left = row->told & ARCH_CALLEE_SAVED; left; left &= left - 1) {
+        unsigned number = (unsigned)__builtin_ctz(left);
+        const struct reg_rule *reg = &row->regs[number];
         if (reg->kind == REG_UNSPECIFIED || reg->kind == REG_SAME || is_popped(row, reg))
             continue;
-        rule->saved[i] = slot_of(reg);
-        if (rule->saved[i] == 0)
+        uint8_t slot = slot_of(reg);
+        if (slot == 0)
             return false;
-        if (rule->saved[i] > rule->deepest)
-            rule->deepest = rule->saved[i];
+        rule->saved[arch_saved_index(number)] = slot;
+        rule->deepest = slot > rule->deepest ? slot : rule->deepest;
     }
     return true;
 }
@@ -111,6 +112,13 @@ enum {
 };
 _Static_assert(RULES_MAX <= 1 << CACHE_RULE_BITS, "an entry holds any rule's index");
 
+static size_t rule_hash(const struct rule *rule)
+{
+    uint64_t half[2];
+    memcpy(half, rule, sizeof(half));
+    return hash_u64(half[0] ^ hash_u64(half[1]));
+}
+
 static bool lookup_grow(struct rule_cache *c)
 {
     size_t size = c->lookup_size ? c->lookup_size * 2 : 1024;
@@ -121,7 +129,7 @@ static bool lookup_grow(struct rule_cache *c)
     c->lookup = lookup;
     c->lookup_size = size;
     for (size_t i = RULES_RESERVED; i < c->nr_rules; i++) {
-        size_t at = hash_bytes(&c->rules[i], sizeof(struct rule)) & (size - 1);
+        size_t at = rule_hash(&c->rules[i]) & (size - 1);
         while (lookup[at])
             at = (at + 1) & (size - 1);
         lookup[at] = (uint32_t)i;
@@ -166,7 +174,7 @@ uint32_t rule_intern(struct rule_cache *c, const struct rule *rule)
     if (c->nr_rules == RULES_MAX || (c->nr_rules * 2 > c->lookup_size && !lookup_grow(c)))
         return 0;
     size_t mask = c->lookup_size - 1;
-    size_t at = hash_bytes(rule, sizeof(*rule)) & mask;
+    size_t at = rule_hash(rule) & mask;
     for (; c->lookup[at]; at = (at + 1) & mask) {
         if (!memcmp(&c->rules[c->lookup[at]], rule, sizeof(*rule)))
             return c->lookup[at];
