@@ -36,14 +36,24 @@ static void number(struct text *t, const char *digits, size_t nr, unsigned width
     t->size += fill + nr;
 }
 
-void text_hex(struct text *t, uint64_t value, unsigned width)
+static void hexadecimal(struct text *t, uint64_t value, unsigned width, char pad)
 {
     char digits[16];
     char *p = digits + sizeof(digits);
     do
         *--p = "0123456789abcdef"[value & 15];
     while (value >>= 4);
-    number(t, p, (size_t)(digits + sizeof(digits) - p), width, ' ');
+    number(t, p, (size_t)(digits + sizeof(digits) - p), width, pad);
+}
+
+void text_hex(struct text *t, uint64_t value, unsigned width)
+{
+    hexadecimal(t, value, width, ' ');
+}
+
+void text_hex_zeros(struct text *t, uint64_t value, unsigned digits)
+{
+    hexadecimal(t, value, digits, '0');
 }
 
 static void decimal(struct text *t, uint64_t value, unsigned width, char pad)

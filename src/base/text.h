@@ -50,7 +50,8 @@ static inline void text_char(struct text *t, char c)
 void text_hex(struct text *t, uint64_t value, unsigned width);
 void text_dec(struct text *t, uint64_t value, unsigned width);
 
-/* A decimal number of at least `digits` digits, padded with zeros. */
+/* A number of at least `digits` digits, padded with zeros. */
+void text_hex_zeros(struct text *t, uint64_t value, unsigned digits);
 void text_dec_zeros(struct text *t, uint64_t value, unsigned digits);
 
 /* With two decimals, as printf's %.2f rounds. */

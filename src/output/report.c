@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The report's page: per event a head, columns of rows in order, and their call trees. */
+#include "base/sort.h"
 #include "base/threads.h"
 #include "output/output.h"
 #include "output/report_internal.h"
@@ -61,6 +62,32 @@ static void drop_small(struct report_section *s)
     s->rows.nr = kept;
 }
 
+/* In order: by weight alone, which is fast, and by all else where that is the same. */
+static bool sort_rows(struct report_section *s)
+{
+    struct report *r = s->report;
+    size_t nr = s->rows.nr;
+    struct sort_key *keys = malloc((nr + 1) * sizeof(*keys));
+    if (!keys)
+        return false;
+    for (size_t i = 0; i < nr; i++) {
+        uint64_t weight = report_row_weight(r, &r->rows.at[s->rows.at[i]]);
+        keys[i] = (struct sort_key){.key = r->options->nr_before ? 0 : ~weight,
+                                    .index = s->rows.at[i]};
+    }
+    bool good = sort_keys(keys, nr);
+    for (size_t i = 0; good && i < nr; i++)
+        s->rows.at[i] = keys[i].index;
+    for (size_t i = 0, end; good && i < nr; i = end) {
+        for (end = i + 1; end < nr && keys[end].key == keys[i].key;)
+            end++;
+        if (end - i > 1)
+            qsort_r(s->rows.at + i, end - i, sizeof(*s->rows.at), by_weight, r);
+    }
+    free(keys);
+    return good;
+}
+
 static int choose_rows(struct report_section *s, struct error *err)
 {
     struct report *r = s->report;
@@ -79,9 +106,7 @@ static int choose_rows(struct report_section *s, struct error *err)
     }
     s->total = r->options->relative ? passed : s->period;
     drop_small(s);
-    if (s->rows.nr)
-        qsort_r(s->rows.at, s->rows.nr, sizeof(*s->rows.at), by_weight, r);
-    return 0;
+    return sort_rows(s) ? 0 : error_no_memory(err);
 }
 
 static void measure(struct report_section *s)

@@ -248,7 +248,9 @@ static void put_name(struct chains *c, const struct chain_branch *b)
 static void put_percent(struct chains *c, unsigned margin, unsigned level, double percent)
 {
     put_levels(c, margin, level - 1);
-    text_printf(c->out, "%c--%.2f%%--", c->pipe[level - 1] ? '|' : ' ', percent);
+    text_string(c->out, c->pipe[level - 1] ? "|--" : " --");
+    text_hundredths(c->out, percent, 0);
+    text_string(c->out, "%--");
 }
 
 /* When all of a branch goes one way, step on and return true; else what it splits into has been
@@ -282,21 +284,23 @@ static int by_weight(const void *a, const void *b, void *context)
     return report_compare_functions(branch_function(c, x), branch_function(c, y));
 }
 
-/* Sort the branches from `first` on and forget those too small to draw. Returns what they all
- * weigh, the forgotten ones included. */
+/* Sort the branches from `first` on and forget those too small to draw, first: most are. Returns
+ * what they all weigh, the forgotten ones included. */
 static uint64_t sort_branches(struct chains *c, size_t first)
 {
     const struct report_options *o = c->report->options;
-    size_t nr = c->branches.nr - first;
     uint64_t sum = 0;
     for (size_t i = first; i < c->branches.nr; i++)
         sum += c->branches.at[i].weight;
-    if (nr)
-        qsort_r(c->branches.at + first, nr, sizeof(*c->branches.at), by_weight, c);
     double least = o->graph_percent / 100;
     least = o->graph == GRAPH_FRACTAL ? ceil((double)sum * least) : floor((double)c->total * least);
-    while (c->branches.nr > first && (double)c->branches.at[c->branches.nr - 1].weight < least)
-        c->branches.nr--;
+    size_t kept = first;
+    for (size_t i = first; i < c->branches.nr; i++)
+        if (!((double)c->branches.at[i].weight < least))
+            c->branches.at[kept++] = c->branches.at[i];
+    c->branches.nr = kept;
+    if (kept - first > 1)
+        qsort_r(c->branches.at + first, kept - first, sizeof(*c->branches.at), by_weight, c);
     return sum;
 }
 

@@ -466,7 +466,8 @@ void report_put_function(struct text *t, const struct function *f, bool row)
         if (f->inlined && !function_is_guest(f))
             text_string(t, " (inlined)");
     } else {
-        text_printf(t, row ? "0x%016" PRIx64 : "0x%" PRIx64, f ? f->address : 0);
+        text_string(t, "0x");
+        text_hex_zeros(t, f ? f->address : 0, row ? 16 : 1);
     }
 }
 
