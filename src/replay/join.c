@@ -75,6 +75,8 @@ void join_table_free(struct join_table *t)
 /* The thread, when it is remembered; with `add`, it is from now on (NULL: out of memory). */
 static struct known_thread *thread_of(struct join_table *t, const struct job_sample *s, bool add)
 {
+    if (!t->nr && !add)
+        return NULL;
     uint64_t key = ((uint64_t)s->place.pid << 32 | s->place.tid) + 1;
     size_t at = hash_u64(key) & (t->cap - 1);
     while (t->slots[at].key && t->slots[at].key != key)

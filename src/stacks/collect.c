@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROUP_CACHE = 256, FUNCTION_CACHE = 8192 }; /* powers of two */
+enum { GROUP_CACHE = 256, FUNCTION_CACHE = 8192, FRAME_CACHE = 1024 }; /* powers of two */
 
 /* The functions at one frame key: `nr` indexes from `first` in the worker's list, outermost first.
  */
@@ -53,6 +53,17 @@ static struct frame_words words_of(const struct frame *f)
     return w;
 }
 
+/* The functions at a frame that was met in this batch: found without looking at what its code is.
+ */
+struct frame_entry {
+    uint64_t pc;
+    const void *code;
+    struct frame_words words;
+    uint32_t batch; /* 0: free */
+    uint32_t first; /* as an expansion's */
+    uint16_t nr;
+};
+
 /* One frame of the sample before, and where it led. */
 struct path_step {
     uint64_t pc;
@@ -71,6 +82,8 @@ struct collector {
     VEC(uint32_t) functions;
     struct group_entry groups[GROUP_CACHE];
     struct function_entry known[FUNCTION_CACHE];
+    struct frame_entry frames[FRAME_CACHE];
+    uint32_t batch; /* counted from 1 on */
     /* The last sample's path: the next one mostly shares its outer part. Good for one batch only:
      * afterwards a frame's code pointer may mean something else. */
     VEC(struct path_step) path;
@@ -235,6 +248,29 @@ static const struct expansion *expansion_of(struct collector *c, const struct re
     return e;
 }
 
+static struct frame_entry *frame_slot(struct collector *c, const struct frame *f,
+                                      struct frame_words w)
+{
+    uint64_t mixed = (f->pc ^ w.at[0] ^ (uintptr_t)f->code << 16) * UINT64_C(0x9e3779b97f4a7c15);
+    return &c->frames[mixed >> 32 & (FRAME_CACHE - 1)];
+}
+
+/* The functions at a frame; NULL: failed, err is set. */
+static const struct frame_entry *functions_at(struct collector *c, const struct replay_sample *s,
+                                              const struct frame *f, struct error *err)
+{
+    struct frame_words w = words_of(f);
+    struct frame_entry *at = frame_slot(c, f, w);
+    if (at->pc == f->pc && at->code == f->code && at->words.at[0] == w.at[0] &&
+        at->words.at[1] == w.at[1] && at->batch == c->batch)
+        return at;
+    const struct expansion *e = expansion_of(c, s, f, err);
+    if (!e)
+        return NULL;
+    *at = (struct frame_entry){f->pc, f->code, w, c->batch, e->first, e->nr};
+    return at;
+}
+
 static uint64_t slice_of(const struct stacks_options *o, uint64_t time)
 {
     if (!o->slice_ns)
@@ -285,53 +321,51 @@ static size_t shared_steps(const struct collector *c, const struct replay_sample
     return nr;
 }
 
-/* Go down by one frame; 0: failed, err is set. */
-static uint32_t take_step(struct collector *c, const struct replay_sample *s, const struct frame *f,
-                          uint32_t node, uint8_t weakest, struct error *err)
+/* Go down by one frame; false: failed, err is set. The path has room for it. */
+static bool take_step(struct collector *c, const struct replay_sample *s, const struct frame *f,
+                      struct path_step *to, struct error *err)
 {
-    const struct expansion *e = expansion_of(c, s, f, err);
+    const struct frame_entry *e = functions_at(c, s, f, err);
     if (!e)
-        return 0;
+        return false;
+    uint32_t node = to->node;
+    const uint32_t *functions = c->functions.at + e->first;
     for (uint16_t k = 0; node && k < e->nr; k++)
-        node = stack_tree_child(&c->tree, node, c->functions.at[e->first + k]);
-    if (node && c->tree.nodes.at[node].provenance < f->provenance)
-        c->tree.nodes.at[node].provenance = f->provenance;
-    struct path_step step = {.pc = f->pc,
-                             .code = f->code,
-                             .words = words_of(f),
-                             .node = node,
-                             .weakest = weakest > f->provenance ? weakest : f->provenance};
-    if (!node || !vec_push(&c->path, step)) {
-        error_no_memory(err);
-        return 0;
-    }
-    return node;
+        node = stack_tree_step(&c->tree, node, functions[k]);
+    if (!node)
+        return error_no_memory(err) == 0;
+    uint8_t *provenance = &c->tree.nodes.at[node].provenance;
+    if (*provenance < f->provenance)
+        *provenance = f->provenance;
+    to->node = node;
+    if (to->weakest < f->provenance)
+        to->weakest = f->provenance;
+    to->pc = f->pc;
+    to->code = f->code;
+    to->words = words_of(f);
+    c->path.at[c->path.nr++] = *to;
+    return true;
 }
 
 static int collect(void *worker, const struct replay_sample *s, struct error *err)
 {
     struct collector *c = worker;
-    uint32_t node = group_node(c, s);
-    uint8_t weakest = PROVENANCE_EXACT;
-    if (!node)
+    uint32_t group = group_node(c, s);
+    if (!group || !vec_reserve(&c->path, s->nr_frames))
         return error_no_memory(err);
-    c->path.nr = shared_steps(c, s, node);
-    c->path_group = node;
-    for (;;) {
-        if (c->path.nr) {
-            node = c->path.at[c->path.nr - 1].node;
-            weakest = c->path.at[c->path.nr - 1].weakest;
-        }
-        if (c->path.nr == s->nr_frames)
-            break;
-        if (!take_step(c, s, &s->frames[s->nr_frames - 1 - c->path.nr], node, weakest, err))
+    c->path.nr = shared_steps(c, s, group);
+    c->path_group = group;
+    struct path_step at = {.node = group, .weakest = PROVENANCE_EXACT};
+    if (c->path.nr)
+        at = c->path.at[c->path.nr - 1];
+    for (const struct frame *f = s->frames + s->nr_frames - c->path.nr; f-- > s->frames;)
+        if (!take_step(c, s, f, &at, err))
             return -1;
-    }
-    struct stack_node *n = &c->tree.nodes.at[node];
+    struct stack_node *n = &c->tree.nodes.at[at.node];
     n->samples++;
     n->period += s->sample->period;
-    n->joined += weakest == PROVENANCE_IMAGE;
-    n->guessed += weakest == PROVENANCE_GUESS;
+    n->joined += at.weakest == PROVENANCE_IMAGE;
+    n->guessed += at.weakest == PROVENANCE_GUESS;
     return 0;
 }
 
@@ -340,6 +374,7 @@ static int collector_flush(void *worker, struct text *text, struct error *err)
     struct collector *c = worker;
     (void)text, (void)err;
     c->path.nr = 0;
+    c->batch++;
     return 0;
 }
 
@@ -351,6 +386,7 @@ static int collector_create(void *context, struct replay_worker *w, void **ret, 
     c->stacks = context;
     c->stacks->guests = replay_guests(replay_of(w));
     c->worker = w;
+    c->batch = 1;
     if (stack_tree_init(&c->tree) < 0) {
         stack_tree_deinit(&c->tree);
         free(c);

@@ -24,11 +24,6 @@ void stack_tree_deinit(struct stack_tree *t)
     t->slots = NULL;
 }
 
-static uint64_t child_hash(uint32_t parent, uint32_t function)
-{
-    return hash_u64((uint64_t)parent << 32 | function);
-}
-
 static uint64_t make_slot(uint64_t hash, uint32_t node)
 {
     return (hash & ~(uint64_t)UINT32_MAX) | node;
@@ -39,7 +34,7 @@ static uint64_t make_slot(uint64_t hash, uint32_t node)
 static size_t slot_of(const struct stack_tree *t, const uint64_t *slots, size_t nr_slots,
                       uint32_t parent, uint32_t function)
 {
-    uint64_t hash = child_hash(parent, function);
+    uint64_t hash = stack_tree_hash(parent, function);
     size_t at = hash & (nr_slots - 1);
     for (; slots[at]; at = (at + 1) & (nr_slots - 1)) {
         if ((slots[at] ^ hash) >> 32)
@@ -68,7 +63,7 @@ static bool grow_slots(struct stack_tree *t)
         return false;
     for (uint32_t i = 1; i < t->nodes.nr; i++) {
         const struct stack_node *n = &t->nodes.at[i];
-        uint64_t hash = child_hash(n->parent, n->function);
+        uint64_t hash = stack_tree_hash(n->parent, n->function);
         slots[free_slot(slots, nr, hash)] = make_slot(hash, i);
     }
     free(t->slots);
@@ -91,7 +86,7 @@ uint32_t stack_tree_child(struct stack_tree *t, uint32_t parent, uint32_t functi
         .parent = parent, .function = function, .depth = t->nodes.at[parent].depth + 1};
     if (!vec_push(&t->nodes, n))
         return 0;
-    t->slots[at] = make_slot(child_hash(parent, function), (uint32_t)(t->nodes.nr - 1));
+    t->slots[at] = make_slot(stack_tree_hash(parent, function), (uint32_t)(t->nodes.nr - 1));
     return (uint32_t)(t->nodes.nr - 1);
 }
 

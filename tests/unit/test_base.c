@@ -100,8 +100,11 @@ static void text_numbers_equal_printf(void **state)
         text_dec(&t, values[i], 5);
         text_char(&t, '|');
         text_dec_zeros(&t, values[i], 6);
+        text_char(&t, '|');
+        text_hex_zeros(&t, values[i], 16);
         text_char(&t, 0);
-        snprintf(expect, sizeof(expect), "%16lx|%5lu|%06lu", values[i], values[i], values[i]);
+        snprintf(expect, sizeof(expect), "%16lx|%5lu|%06lu|%016lx", values[i], values[i], values[i],
+                 values[i]);
         assert_string_equal(t.at, expect);
         text_free(&t);
     }
