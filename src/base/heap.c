@@ -49,3 +49,15 @@ void *heap_table(size_t nr, size_t size)
         table[at] = 0;
     return (void *)(uintptr_t)table;
 }
+
+void *heap_reserve(size_t size)
+{
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+void heap_unreserve(void *p, size_t size)
+{
+    if (p)
+        munmap(p, size);
+}

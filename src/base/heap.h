@@ -16,4 +16,10 @@ void heap_prepare(void);
  * out. */
 void *heap_table(size_t nr, size_t size);
 
+/* Memory of which mostly little is used, all zeros; `size` is the same for both. What is not
+ * touched costs nothing, while an unused block of the heap is cleared with the huge page it stands
+ * in. NULL: memory is out. heap_unreserve(NULL, ...) does nothing. */
+void *heap_reserve(size_t size);
+void heap_unreserve(void *p, size_t size);
+
 #endif

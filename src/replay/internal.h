@@ -166,7 +166,9 @@ struct replay_worker {
     struct symbol_cache *symbols;
     struct unwind_stack stacks[WALK_GROUP];
     struct memory_reads reads[WALK_GROUP];
-    struct vm_copy copies[WALK_GROUP]; /* of the group that is being walked */
+    /* WALK_GROUP of them, of the group that is being walked; NULL: no sample has had one yet. They
+     * are 1.6 MB, and need not be cleared where no recorder made any. */
+    struct vm_copy *copies;
     struct sample_lua luas[WALK_GROUP];
     struct sample_js jss[WALK_GROUP];
     struct luajit_names *names;
@@ -188,6 +190,8 @@ struct replay_worker {
 bool sample_passes(const struct replay *r, const struct sample *head, const char *comm);
 /* How many bytes of a stack are worth reading before it is walked; 0: nothing is known yet. */
 size_t stack_use_choose(struct stack_use *u);
+/* The worker's places for WALK_GROUP copies, made at first need; NULL: memory is out. */
+struct vm_copy *replay_copies(struct replay_worker *w);
 int sample_walk_group(struct replay_worker *w, struct job_sample *group, size_t nr,
                       struct error *err);
 /* How many of the outermost frames of a sample whose frames are there are, byte for byte, those of

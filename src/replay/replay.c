@@ -592,6 +592,7 @@ static void worker_deinit(struct replay_worker *w)
     v8_names_free(w->js_names);
     v8_seen_free(w->js_seen);
     free(w->recent);
+    free(w->copies);
     for (size_t i = 0; i < WALK_GROUP; i++)
         vec_free(&w->stacks[i].frames);
     for (size_t i = 0; i < JOBS_AHEAD; i++) {

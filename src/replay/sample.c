@@ -5,6 +5,7 @@
 #include "session/registers.h"
 
 #include <fnmatch.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool in_numbers(const number_list *list, uint32_t value)
@@ -168,20 +169,28 @@ static size_t sample_layers(const struct replay_worker *w, struct job_sample *s,
     return nr;
 }
 
-/* The `at`th of its group. */
+struct vm_copy *replay_copies(struct replay_worker *w)
+{
+    if (!w->copies)
+        w->copies = calloc(WALK_GROUP, sizeof(*w->copies));
+    return w->copies;
+}
+
+/* The `at`th of its group. s->copy has its place, if there is one. */
 static void user_input(struct replay_worker *w, struct job_sample *s, size_t at,
                        struct sample_memory *memory, struct unwind_input *ret)
 {
     sample_registers(&s->sample, &ret->registers);
-    size_t nr_layers = sample_layers(w, s, &ret->registers, &w->copies[at], &w->jss[at], memory);
+    struct vm_copy *copy = s->copy.bytes ? &w->copies[at] : NULL;
+    size_t nr_layers = sample_layers(w, s, &ret->registers, copy, &w->jss[at], memory);
     ret->memory = sample_memory(&s->sample, ret->registers.value[DWARF_RSP]);
     ret->memory.layers = memory->layers;
     ret->memory.nr_layers = nr_layers;
     ret->code = session_codemap(&s->place);
     ret->max_frames = w->replay->options.max_stack;
     ret->walker = sample_walker(w, &s->place, &w->luas[at]);
-    if (s->copy.bytes && !s->copy_differs)
-        sample_use_copy(&w->luas[at], &w->copies[at]);
+    if (copy && !s->copy_differs)
+        sample_use_copy(&w->luas[at], copy);
     ret->walker = sample_js_walker(w, &s->place, ret->walker, &w->jss[at]);
     w->jss[at].process.no_objects = !w->replay->log && !w->replay->snapshots;
     ret->thread = s->sample.tid;
@@ -208,6 +217,8 @@ static int walk_users(struct replay_worker *w, struct job_sample *group, size_t 
         s->has_user = !s->bad && has_user_stack(w->job, &s->sample);
         if (!s->has_user)
             continue;
+        if (s->copy.bytes && !replay_copies(w))
+            return error_no_memory(err);
         user_input(w, s, nr_inputs, &memories[nr_inputs], &inputs[nr_inputs]);
         unwind_prefetch(&inputs[nr_inputs]);
         w->stacks[nr_inputs++].frames.nr = 0;

@@ -32,7 +32,8 @@ static bool open_copy(struct replay_worker *w, const struct replay_sample *s)
     if (!s->copy || !s->unwound)
         return false;
     sample_registers(s->sample, &registers);
-    return vm_copy_open(&w->copies[0], s->copy->bytes, s->copy->size, s->sample->tid,
+    return replay_copies(w) &&
+           vm_copy_open(&w->copies[0], s->copy->bytes, s->copy->size, s->sample->tid,
                         registers.value[DWARF_RIP], registers.value[DWARF_RSP]) &&
            w->copies[0].nr;
 }

@@ -3,6 +3,7 @@
 #include "unwind/native/rule.h"
 
 #include "base/hash.h"
+#include "base/heap.h"
 #include "unwind/native/expression.h"
 
 #include <stdlib.h>
@@ -106,6 +107,7 @@ enum {
     CACHE_ENTRIES = CACHE_WAYS << CACHE_SET_BITS,
     CACHE_BYTES = CACHE_ENTRIES * 8,
     RULES_MAX = 1 << 16, /* more: begin anew */
+    RULES_BYTES = RULES_MAX * sizeof(struct rule),
     ROWS_MAX = 1 << 13,
     RULE_UNCACHED = 1,
     RULES_RESERVED = 2,
@@ -149,9 +151,7 @@ static void cache_reset(struct rule_cache *c)
 bool rule_cache_init(struct rule_cache *c)
 {
     *c = (struct rule_cache){.entries = aligned_alloc(64, CACHE_BYTES),
-                             .rules = malloc(RULES_MAX * sizeof(struct rule))};
-    if (c->rules)
-        memset(c->rules, 0, RULES_RESERVED * sizeof(struct rule));
+                             .rules = heap_reserve(RULES_BYTES)};
     if (c->entries && c->rules && lookup_grow(c) && vec_push(&c->rows, (struct cfi_row){0})) {
         cache_reset(c);
         return true;
@@ -163,7 +163,7 @@ bool rule_cache_init(struct rule_cache *c)
 void rule_cache_destroy(struct rule_cache *c)
 {
     free(c->entries);
-    free(c->rules);
+    heap_unreserve(c->rules, RULES_BYTES);
     free(c->lookup);
     vec_free(&c->rows);
     rule_fdes_destroy(c);

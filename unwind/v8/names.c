@@ -41,7 +41,7 @@ struct v8_names {
     struct guests *guests;
     VEC(struct script) scripts;
     VEC(struct function) functions;
-    uint32_t *slots; /* index + 1 of functions by hash; twice ENTRIES_MAX */
+    uint32_t *slots; /* index + 1 of functions by hash; twice ENTRIES_MAX; NULL: none yet */
     uint64_t turn;
     unsigned searches; /* moments asked in that turn for what is not recorded of the sample's */
 };
@@ -49,14 +49,9 @@ struct v8_names {
 struct v8_names *v8_names_create(struct guests *guests)
 {
     struct v8_names *n = calloc(1, sizeof(*n));
-    if (!n)
-        return NULL;
-    n->guests = guests;
-    n->slots = calloc(2 * ENTRIES_MAX, sizeof(*n->slots));
-    if (n->slots)
-        return n;
-    free(n);
-    return NULL;
+    if (n)
+        n->guests = guests;
+    return n;
 }
 
 static void forget_functions(struct v8_names *n)
@@ -547,7 +542,7 @@ static struct function *function_find(struct v8_names *n, const struct function 
         v8_names_forget(n);
     uint64_t hash = hash_combine(hash_combine(f->sfi, f->name), hash_combine(f->script, f->space));
     size_t at = hash >> 8 & (2 * ENTRIES_MAX - 1);
-    for (; n->slots[at]; at = (at + 1) & (2 * ENTRIES_MAX - 1)) {
+    for (; n->slots && n->slots[at]; at = (at + 1) & (2 * ENTRIES_MAX - 1)) {
         struct function *known = &n->functions.at[n->slots[at] - 1];
         if (known->sfi == f->sfi && known->name == f->name && known->script == f->script &&
             known->space == f->space)
@@ -559,7 +554,9 @@ static struct function *function_find(struct v8_names *n, const struct function 
 
 static struct function *function_add(struct v8_names *n, const struct function *f, size_t slot)
 {
-    if (!vec_push(&n->functions, *f))
+    if (!n->slots) /* half a megabyte, which most recordings do not need */
+        n->slots = calloc(2 * ENTRIES_MAX, sizeof(*n->slots));
+    if (!n->slots || !vec_push(&n->functions, *f))
         return NULL;
     n->slots[slot] = (uint32_t)n->functions.nr;
     return &n->functions.at[n->functions.nr - 1];
