@@ -56,19 +56,33 @@ local function tell_proto(proto)
     if type(child) == 'proto' then tell_proto(child) end
   end
 end
-local seen, first_event
-local function on_record(_, func, pc)
+-- What is recorded into a trace; first[trace]: what its recording began with. Behind its last guard a trace
+-- prepares for where it goes on: the other trace's begin, or the instruction behind the last one ("next").
+local seen, last, first = {}, nil, {}
+local function where(func, pc)
   local info = type(func) == 'function' and jutil.funcinfo(func, pc)
-  if info and info.currentline then seen[info.source .. ':' .. info.linedefined .. ':' .. info.currentline] = true end
+  return info and info.currentline and info.source .. ':' .. info.linedefined .. ':' .. info.currentline
+end
+local function on_record(tr, func, pc)
+  local at = where(func, pc)
+  first[tr] = first[tr] or at
+  if at then
+    seen[at] = true
+    last = {func, pc}
+  end
 end
 local function on_trace(what, tr, func, pc)
   if what == 'start' then
-    seen = {}
-    on_record(tr, func, pc)
+    seen, last, first[tr] = {}, nil, nil
+    local at = where(func, pc)
+    if at then seen[at] = true end
   elseif what == 'stop' then
     local mcode, start = jutil.tracemc(tr)
     local at = {}
     for k in pairs(seen) do at[#at + 1] = k end
+    local link = jutil.traceinfo(tr).link
+    local goes = link ~= 0 and first[link] or link == 0 and last and where(last[1], last[2] + 1)
+    if goes and not seen[goes] then at[#at + 1] = 'next ' .. goes end
     say('trace %d %.0f %d %.0f %s', tr, start % 2 ^ 48, #mcode, now(1), table.concat(at, '|'))
   elseif what == 'flush' then
     say('flush %.0f', now(1))
@@ -501,7 +515,7 @@ def write_top(p):
 def write_main(p):
     for text in EPILOGUE_FACTS.strip('\n').split('\n'):
         number = p.emit(text)
-        for name in ('on_record', 'on_trace', 'tell_proto', 'say', 'address'):
+        for name in ('where', 'on_record', 'on_trace', 'tell_proto', 'say', 'address'):
             if text.startswith('local function %s(' % name):
                 p.node(name, first=number, last=number + 99, wild=True)
     p.emit('tell_proto(debug.getinfo(1, "f").func)')

@@ -9,7 +9,8 @@ Who is right:
   and how deep recursions are;
 - the innermost: the machine. In the interpreter's code RBX is the next bytecode instruction, whose
   function and line the program printed of itself; in machine code the trace at the instruction
-  pointer tells what was recorded into it. The interpreter is the binary's longest entry of unwind
+  pointer tells what was recorded into it, and where it goes on ("next": its last instructions
+  prepare for that line). The interpreter is the binary's longest entry of unwind
   information with its frame of 80 bytes.
 
 All samples of the program's main loop count. One of:
@@ -31,7 +32,10 @@ import sys
 FRAME = re.compile(r'^\t *([0-9a-f]+) (.*) \(([^ ]*)\)(?: \[(.*)\])?$')
 HEAD = re.compile(r'^(.*?) +(\d+) .*?(\d+)\.(\d{9}): +\d+ +\S')
 VERDICTS = ['exact', 'marked', 'leaf', 'missing', 'incomplete', 'marked-wrong', 'wrong']
+NO_LINE = 'trace, no line'
+ANOTHER_LINE = 'trace, another line' # than the trace was recorded of
 INTERPRETER_BYTES_MIN = 8192
+CHANCE = 2 # samples of a short run that prove nothing
 
 
 class Frame:
@@ -143,9 +147,12 @@ class Facts:
                     self.protos.append((start, start + 4 * len(lines), (source[1:], int(first)), lines))
                 elif word == 'trace':
                     number, address, size, time, at = rest.split(' ', 4)
-                    where = {tuple(w.rsplit(':', 2)) for w in at.split('|') if w}
-                    where = {(s[1:], int(f), int(n)) for s, f, n in where}
-                    self.traces.append([int(address), int(size), int(time), 1 << 63, int(number), where])
+                    where, goes = set(), set()
+                    for w in at.split('|') if at else ():
+                        place = w[5:] if w.startswith('next ') else w
+                        source, first, line = place.rsplit(':', 2)
+                        (where if place is w else goes).add((source[1:], int(first), int(line)))
+                    self.traces.append([int(address), int(size), int(time), 1 << 63, int(number), where, goes])
                 elif word == 'flush':
                     for trace in self.traces[vm:]:
                         trace[3] = min(trace[3], int(rest))
@@ -182,11 +189,11 @@ class Facts:
         return function, lines[position] if position > 0 else None, position, following
 
     def machine_code(self, ip, time):
-        """What was recorded into the traces that hold ip; None: no trace."""
+        """What was recorded into the traces that hold ip, and where they go on; None: no trace."""
         found = None
-        for start, size, begin, end, _, where in self.traces:
+        for start, size, begin, end, _, where, goes in self.traces:
             if start <= ip < start + size and begin - 1000000 <= time <= end + 1000000:
-                found = (found or set()) | where
+                found = (found[0] | where, found[1] | goes) if found else (where, goes)
         return found
 
 
@@ -326,11 +333,14 @@ def check_leaf(lua, top, sample, facts, interpreter, truth):
                     return 'rbx of the caller'
                 break
         raise Wrong('RBX says %s:%d line %s' % (*function, line or 0), top)
-    where = facts.machine_code(sample.ip, sample.time)
+    where, goes = facts.machine_code(sample.ip, sample.time) or (None, None)
     if where:
         if not any((node['file'], node['first']) == w[:2] for w in where):
             raise Wrong('the trace holds no such function, but {%s}' % sorted({w[:2] for w in where}), top)
-        return 'trace' if (node['file'], node['first'], f.line) in where else 'trace, another line'
+        if not f.line:
+            return NO_LINE
+        place = (node['file'], node['first'], f.line)
+        return 'trace' if place in where else 'trace, next' if place in goes else ANOTHER_LINE
     return ''
 
 
@@ -393,22 +403,26 @@ def main():
     parser.add_argument('--wrong-max', type=float, default=0.05, help='percent')
     parser.add_argument('--missing-max', type=float, default=0.5, help='percent')
     parser.add_argument('--incomplete-max', type=float, default=0.5, help='percent')
+    parser.add_argument('--line-max', type=float, default=0.05, help='percent of unmarked lines that a trace was not recorded of')
+    parser.add_argument('--no-line-max', type=float, default=0.3, help='percent of traces without a line')
     parser.add_argument('script')
     options = parser.parse_args()
     truth = Truth(options.truth)
     facts = Facts(options.facts[0])
     interpreter = interpreter_range(options.binary, facts.maps)
-    counts, whys, tolds, shown = (collections.Counter() for _ in range(4))
+    counts, whys, tolds, shown, lines = (collections.Counter() for _ in range(5))
     for sample in read_samples(options.script, truth.nodes):
         if not facts.counts(sample):
             continue
         verdict, why, told = judge(sample, facts, interpreter, truth)
         counts[verdict] += 1
         tolds[told or 'nobody'] += 1
+        if verdict in ('exact', 'leaf'):
+            lines[told] += 1
         if verdict not in ('exact', 'marked', 'leaf'):
             key = verdict + ': ' + re.sub(r'0x[0-9a-f]+|\d+|\{.*', '#', why)
             whys[key] += 1
-        elif verdict == 'marked' or told in ('no line', 'trace, another line', 'builtin'):
+        elif verdict == 'marked' or told in ('no line', NO_LINE, ANOTHER_LINE, 'builtin'):
             key = verdict + ' ' + told
             whys[key] += 1
         else:
@@ -416,10 +430,10 @@ def main():
         shown[key] += 1
         if shown[key] <= options.v:
             show(sample, verdict, why or told)
-    report(options, counts, whys, tolds)
+    report(options, counts, whys, tolds, lines)
 
 
-def report(options, counts, whys, tolds):
+def report(options, counts, whys, tolds, lines):
     total = sum(counts.values())
     if not total:
         raise SystemExit('%s: no sample of the main loop' % options.name)
@@ -441,6 +455,9 @@ def report(options, counts, whys, tolds):
         missed.append('missing %.3f %% > %g %%' % (share['missing'], options.missing_max))
     if share['incomplete'] > options.incomplete_max:
         missed.append('incomplete %.3f %% > %g %%' % (share['incomplete'], options.incomplete_max))
+    for what, limit in (ANOTHER_LINE, options.line_max), (NO_LINE, options.no_line_max):
+        if lines[what] > CHANCE and 100.0 * lines[what] / total > limit:
+            missed.append('%s %.3f %% > %g %%' % (what, 100.0 * lines[what] / total, limit))
     if missed:
         print('    MISSED: ' + '; '.join(missed))
         sys.exit(1)

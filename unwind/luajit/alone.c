@@ -3,6 +3,7 @@
  * What registers and traces tell without a Lua stack: the interpreter's program counter is in the
  * bytecode of one prototype, and so are those of a trace's snapshots. Who called is not known.
  */
+#include "unwind/luajit/branch.h"
 #include "unwind/luajit/walk_internal.h"
 
 enum { GG_MAX = 1 << 16 }; /* no larger is GG_State: what points into it is no bytecode */
@@ -68,11 +69,10 @@ bool emit_trace_alone(struct luajit_walk *w, const struct luajit_trace *t, uint3
     struct luajit_inlined in;
     struct luajit_function start;
     struct emitter e;
-    bool guess = false;
+    bool guess = false, is_exit = number != UINT32_MAX;
     uint64_t at = walk_register(w, DWARF_RIP) - !walk_is_exact(w) - t->mcode;
     if (!w->process->prototype ||
-        (number == UINT32_MAX &&
-         !luajit_snapshot_at(&w->r, w->vm.g, t, (uint32_t)at, &number, &guess)) ||
+        (!is_exit && !luajit_snapshot_at(&w->r, w->vm.g, t, (uint32_t)at, &number, &guess)) ||
         !luajit_snapshot_frames(&w->r, t, number, &in) || !listed_function(w, in.start_pc, &start))
         return emit_unknown(w, cfa);
     emit_begin(&e, w, 0, cfa);
@@ -84,10 +84,15 @@ bool emit_trace_alone(struct luajit_walk *w, const struct luajit_trace *t, uint3
         /* A call of C or a builtin is being prepared, of which is not known yet. */
         if (i == 0 && f.unread && in.frames[i].pc - w->vm.g < GG_MAX)
             continue;
-        if (!emit_function(&e, &f, in.frames[i].pc))
+        uint64_t pc = in.frames[i].pc;
+        if (i == 0 && !is_exit)
+            pc = luajit_recorded_pc(&w->r, t, number, &f, pc);
+        if (!emit_function(&e, &f, pc))
             break;
     }
     e.inlined = false;
+    if (in.nr == 0 && !is_exit)
+        in.start_pc = luajit_recorded_pc(&w->r, t, number, &start, in.start_pc);
     emit_function(&e, &start, in.start_pc);
     return emit_end(&e) && emit_callers(w, PROVENANCE_IMAGE);
 }

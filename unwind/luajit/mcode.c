@@ -6,6 +6,7 @@
  * trace. Its first and last instructions have another room; the lua_State's own chain of C
  * frames tells which.
  */
+#include "unwind/luajit/branch.h"
 #include "unwind/luajit/walk_internal.h"
 
 #include "base/cursor.h"
@@ -150,6 +151,8 @@ struct reading {
     struct luajit_inlined in;
     uint64_t base;
     struct luajit_function start; /* address 0: as the Lua stack says */
+    uint32_t number;              /* of the snapshot */
+    bool is_exit;                 /* the program leaves the trace there: at that very line */
 };
 
 /* Do snapshot and Lua stack agree: is the start frame's pc inside its function? `replaced`: a tail
@@ -232,8 +235,10 @@ static bool find_reading(struct luajit_walk *w, const struct luajit_state *L,
         uint32_t n = number + (uint32_t)neighbours[i < 2 ? i ^ first : i];
         *weak = i > 1;
         if (n < t->nsnap && luajit_snapshot_frames(&w->r, t, n, &ret->in) &&
-            find_start(w, L, base, moved && !first, at_end, ret))
+            find_start(w, L, base, moved && !first, at_end, ret)) {
+            ret->number = n;
             return true;
+        }
     }
     return false;
 }
@@ -285,6 +290,14 @@ static struct luajit_function inlined_function(struct luajit_walk *w, const stru
     return f;
 }
 
+/* Of the innermost frame: where its line is recorded. */
+static uint64_t recorded_pc(struct luajit_walk *w, const struct luajit_trace *t,
+                            const struct reading *reading, const struct luajit_function *f,
+                            uint64_t pc)
+{
+    return reading->is_exit ? pc : luajit_recorded_pc(&w->r, t, reading->number, f, pc);
+}
+
 static enum luajit_segment_end emit_reading(struct luajit_walk *w, const struct luajit_state *L,
                                             const struct luajit_trace *t,
                                             const struct reading *reading, struct emitter *e,
@@ -298,13 +311,18 @@ static enum luajit_segment_end emit_reading(struct luajit_walk *w, const struct 
         /* A call of C or a builtin is being prepared, of which is not known yet. */
         if (i == 0 && f.unread && reading->in.frames[i].pc - w->vm.g < GG_MAX)
             continue;
-        if (!emit_function(e, &f, reading->in.frames[i].pc))
+        uint64_t pc = reading->in.frames[i].pc;
+        if (!emit_function(e, &f, i == 0 ? recorded_pc(w, t, reading, &f, pc) : pc))
             return LUAJIT_SEGMENT_FULL;
     }
     e->inlined = false;
     e->trace_once = true;
     struct luajit_place at = {reading->base, reading->in.start_pc};
     const struct luajit_function *start = reading->start.address ? &reading->start : NULL;
+    if (reading->in.nr == 0)
+        at.pc =
+            recorded_pc(w, t, reading,
+                        start ? start : luajit_function_at(&w->r, L, reading->base, NULL), at.pc);
     return luajit_segment_walk(&w->r, L, at, start, &sink, next);
 }
 
@@ -347,10 +365,10 @@ bool same_functions_before(struct luajit_walk *w, const struct luajit_trace *t, 
  * function that stands at `base`. */
 static enum luajit_segment_end emit_trace(struct luajit_walk *w, const struct luajit_state *L,
                                           const struct luajit_trace *t, bool has_snapshot,
-                                          uint32_t number, uint64_t base, struct emitter *e,
-                                          struct luajit_place *next)
+                                          bool is_exit, uint32_t number, uint64_t base,
+                                          struct emitter *e, struct luajit_place *next)
 {
-    struct reading reading;
+    struct reading reading = {.is_exit = is_exit};
     bool weak = false;
     if (has_snapshot && find_reading(w, L, t, number, base, &reading, &weak)) {
         if (weak)
@@ -448,7 +466,7 @@ static enum walker_result step_trace(struct luajit_walk *w, const struct luajit_
     if (found && guess && !same_functions_before(w, t, exitno))
         e.weakest = PROVENANCE_GUESS;
     enum luajit_segment_end end =
-        emit_trace(w, &L, t, found, exitno, base ? base : L.base, &e, &next);
+        emit_trace(w, &L, t, found, exit != UINT32_MAX, exitno, base ? base : L.base, &e, &next);
     enum walker_result got;
     if (end == LUAJIT_SEGMENT_BAD && w->process->prototype) {
         emit_undo(&e);
@@ -581,7 +599,7 @@ static enum luajit_segment_end walk_exit(struct luajit_walk *w, const struct lua
         luajit_read_ref(&w->r, w->vm.g + (uint64_t)l->jit_base, &base);
         if (!exact || base == 0)
             base = L->base;
-        struct reading reading = {.base = base};
+        struct reading reading = {.base = base, .is_exit = true};
         bool told = luajit_snapshot_frames(&w->r, &t, exitno, &reading.in);
         const struct luajit_inlined *in = &reading.in;
         bool restored = told && !exact && is_restored(w, L, in);

@@ -53,8 +53,8 @@ static enum memory_likeness head_likeness(const void *context, uint64_t address,
 static bool is_near(const struct luajit_reader *r, const struct trace_head *head)
 {
     const struct memory_compare compare = {head_likeness, head};
-    struct memory_proof proof = memory_prove(
-        r->m, head->address, (size_t)head->layout->trace_size, &compare, PROVENANCE_GUESS);
+    struct memory_proof proof = memory_prove(r->m, head->address, (size_t)head->layout->trace_size,
+                                             &compare, PROVENANCE_GUESS);
     return (proof.provenance == PROVENANCE_EXACT && !proof.another) || memory_is_near(&proof);
 }
 
@@ -615,4 +615,64 @@ bool luajit_snapshot_frames(struct luajit_reader *r, const struct luajit_trace *
     if (!read_snapshot(r, t, number, &s))
         return false;
     return r->layout->gc64 ? frames_fr2(r, t, &s, ret) : frames_fr1(r, t, &s, ret);
+}
+
+/* ---- a snapshot's place ---------------------------------------------------------------------- */
+
+bool luajit_snapshot_refs(struct luajit_reader *r, const struct luajit_trace *t, uint32_t number,
+                          uint32_t *from, uint32_t *to)
+{
+    uint8_t bytes[2 * 12];
+    size_t each = t->snap_size, ref = each == 8 ? 2 : 4;
+    bool last = number + 1 == t->nsnap;
+    if (number >= t->nsnap || !read_snapshots(r, t, number, last ? 1 : 2, bytes))
+        return false;
+    *from = load_u16(bytes + ref, false);
+    *to = last ? t->nins : load_u16(bytes + each + ref, false);
+    return true;
+}
+
+bool luajit_snapshot_point(struct luajit_reader *r, const struct luajit_trace *t, uint32_t number,
+                           struct luajit_point *ret)
+{
+    uint32_t mapofs, nent, end = t->nsnapmap, ignored, low;
+    uint64_t last;
+    if (!read_head(r, t, number, &mapofs, &nent) ||
+        (number + 1 < t->nsnap && !read_head(r, t, number + 1, &end, &ignored)))
+        return false;
+    uint64_t at = (uint64_t)mapofs + nent, words = r->layout->gc64 ? 2 : 1;
+    if (at + words > end || end > t->nsnapmap)
+        return false;
+    if (!r->layout->gc64) {
+        ret->depth = end - (uint32_t)at; /* words of links */
+        bool got = read_part(r, t, t->snapmap + 4 * at, &low, sizeof(low), NULL);
+        ret->pc = low;
+        return got;
+    }
+    if (!read_part(r, t, t->snapmap + 4 * at, &last, sizeof(last), NULL))
+        return false;
+    ret->pc = last >> 8;
+    ret->depth = last & 0xff;
+    return true;
+}
+
+bool luajit_first_guard(struct luajit_reader *r, const struct luajit_trace *t, uint32_t from,
+                        uint32_t to, uint8_t *ret)
+{
+    enum { PIECE = 32, TYPE = 4, OPCODE = 5, GUARD = 0x80 };
+    uint8_t bytes[8 * PIECE];
+    *ret = 0;
+    while (from >= REF_BIAS && from < to && to <= t->nins) {
+        uint32_t nr = to - from < PIECE ? to - from : PIECE;
+        if (!read_part(r, t, t->ir + 8 * (uint64_t)from, bytes, 8 * (size_t)nr, NULL))
+            return false;
+        for (uint32_t i = 0; i < nr; i++) {
+            if (bytes[8 * i + TYPE] & GUARD) {
+                *ret = bytes[8 * i + OPCODE];
+                return true;
+            }
+        }
+        from += nr;
+    }
+    return false;
 }

@@ -19,7 +19,7 @@ struct luajit_trace {
     uint16_t number, root, spadjust;
     uint16_t snap_size; /* 8 or 12 bytes */
     bool has_mcofs;     /* snapshots say where their code begins */
-    bool runs;          /* a return address of the sample is behind a call in its code, so it lived */
+    bool runs; /* a return address of the sample is behind a call in its code, so it lived */
 };
 
 enum { LUAJIT_TRACES_MAX = 1 << 16 };
@@ -51,6 +51,21 @@ bool luajit_snapshot_at(struct luajit_reader *r, uint64_t g, const struct luajit
 /* Where its code begins; false: this build does not say, or it is not recorded. */
 bool luajit_snapshot_start(struct luajit_reader *r, const struct luajit_trace *t, uint32_t number,
                            uint32_t *ret);
+
+/* The IR instructions that a snapshot covers: from `from` up to `to`. */
+bool luajit_snapshot_refs(struct luajit_reader *r, const struct luajit_trace *t, uint32_t number,
+                          uint32_t *from, uint32_t *to);
+/* A snapshot's innermost frame, without what it takes to read all of them. */
+struct luajit_point {
+    uint64_t pc;    /* at its instruction */
+    uint32_t depth; /* equal for frames that are equally far from the trace's start frame */
+};
+bool luajit_snapshot_point(struct luajit_reader *r, const struct luajit_trace *t, uint32_t number,
+                           struct luajit_point *ret);
+/* Opcode of the first guard among the IR instructions from `from` up to `to`. false: there is none,
+ * or they are not recorded; the opcode is then 0, a comparison. */
+bool luajit_first_guard(struct luajit_reader *r, const struct luajit_trace *t, uint32_t from,
+                        uint32_t to, uint8_t *ret);
 
 /* What a snapshot says: frames innermost first, down to the trace's start frame. */
 enum { LUAJIT_INLINED_MAX = 128 };

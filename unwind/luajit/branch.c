@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Is a snapshot's PC where its code was recorded, or the branch that was not? Bytecode tells which
+ * comparisons and loops have that PC as one of their two ways; the snapshot's first guard, whether
+ * it can be theirs; and the next snapshot, which of the ways was gone.
+ */
+#include "unwind/luajit/branch.h"
+
+#include "base/cursor.h"
+#include "unwind/luajit/names_bytecode.h"
+
+enum {
+    JUMP_BIAS = 0x8000, /* of the distance: no jump is longer */
+    PIECE = 512,        /* instructions read at once */
+    BRANCHES = 8,       /* that have one way in common: more are not told apart */
+    SPAN = 2048,        /* instructions in which a way is followed */
+    STEPS_MAX = 512,    /* of it */
+    BC_JFORI = BC_FORI + 1,
+    BC_JFORL = BC_FORL + 2,
+    BC_JITERL = BC_FORL + 5,
+    BC_ISF = 0x0f, /* the last conditional instruction, with a JMP behind it */
+    IR_UGT = 7,
+    IR_EQ = 8,
+    IR_NE = 9, /* comparisons: 0 to 9, in every version */
+};
+
+static const uint32_t ELSEWHERE = UINT32_MAX; /* as a place */
+
+/* A function's bytecode, by index. What it says proves nothing and need not be proven: the line is
+ * read of a prototype that is. */
+struct code {
+    struct luajit_reader *r;
+    const struct luajit_function *f;
+    uint32_t first, nr; /* the piece at hand */
+    bool lost;          /* a piece is not recorded */
+    uint8_t piece[4 * PIECE];
+};
+
+static bool piece_read(struct code *c, uint32_t first)
+{
+    enum provenance ignored = PROVENANCE_EXACT;
+    uint32_t left = c->f->sizebc - first;
+    c->first = first;
+    c->nr = left < PIECE ? left : PIECE;
+    c->lost |= !luajit_spend(c->r) || !memory_read(c->r->m, c->f->code + 4 * (uint64_t)first,
+                                                   c->piece, 4 * (size_t)c->nr, &ignored);
+    return !c->lost;
+}
+
+/* opcode BC_NONE behind the end, and where it is not recorded. */
+static struct bc code_at(struct code *c, uint32_t i)
+{
+    if (i >= c->f->sizebc || c->lost ||
+        (i - c->first >= c->nr && !piece_read(c, i < PIECE / 2 ? 0 : i - PIECE / 2)))
+        return (struct bc){.op = BC_NONE};
+    return bc_decode(load_u32(c->piece + 4 * (size_t)(i - c->first), false),
+                     c->r->layout->bytecode);
+}
+
+static uint32_t target_of(uint32_t i, uint16_t d)
+{
+    return i + 1 + d - JUMP_BIAS;
+}
+
+/* ---- branches that have a way to a place ----------------------------------------------------- */
+
+/* A comparison, or a loop's step. */
+struct branch {
+    uint32_t at;    /* its instruction */
+    uint32_t other; /* its way that does not lead to the place asked for */
+    uint8_t op;
+};
+
+struct branches {
+    struct branch at[BRANCHES];
+    unsigned nr;
+    bool many;
+};
+
+static void add(struct branches *b, uint32_t at, uint32_t other, uint8_t op)
+{
+    if (b->nr == BRANCHES)
+        b->many = true;
+    else
+        b->at[b->nr++] = (struct branch){at, other, op};
+}
+
+/* Those right before `place`, which go on there when they do not jump. */
+static void add_before(struct code *c, uint32_t place, struct branches *ret)
+{
+    struct bc last = place > 0 ? code_at(c, place - 1) : (struct bc){.op = BC_NONE};
+    uint32_t target = target_of(place - 1, last.d);
+    if (last.op == BC_FORI || last.op == BC_JFORI) {
+        add(ret, place - 1, target, BC_FORI);
+        add(ret, target - 1, target, BC_FORI); /* the loop's end jumps to its body, too */
+    } else if (last.op == BC_JMP && place > 1) {
+        struct bc b = code_at(c, place - 2);
+        if (b.op <= BC_ISNEP)
+            add(ret, place - 2, target, b.op);
+    }
+}
+
+/* Those that jump there. */
+static void add_jumping(struct code *c, uint32_t place, struct branches *ret)
+{
+    uint32_t i = place < JUMP_BIAS ? 0 : place - JUMP_BIAS;
+    for (; i < c->f->sizebc && i < place + JUMP_BIAS && !c->lost; i++) {
+        if (i - c->first >= c->nr && !piece_read(c, i))
+            return;
+        if (target_of(i, load_u16(c->piece + 4 * (size_t)(i - c->first) + 2, false)) != place)
+            continue;
+        struct bc jump = code_at(c, i);
+        if (jump.op == BC_FORI || jump.op == BC_JFORI) {
+            add(ret, i, i + 1, BC_FORI);
+            add(ret, place - 1, i + 1, BC_FORI);
+        } else if (jump.op == BC_JMP && i > 0) {
+            struct bc b = code_at(c, i - 1);
+            if (b.op <= BC_ISNEP)
+                add(ret, i - 1, i + 1, b.op);
+        }
+    }
+}
+
+/* ---- ways ------------------------------------------------------------------------------------ */
+
+struct way {
+    struct code *code;
+    const struct branches *without;
+    uint64_t seen[SPAN / 64];
+    uint32_t origin, nr;
+    uint32_t next[STEPS_MAX]; /* places it comes to */
+    bool open;                /* and others, that were not followed */
+    bool anew;                /* go on with another call of the function, too */
+};
+
+static void go_on(struct way *w, uint32_t i)
+{
+    uint32_t bit = i - w->origin;
+    for (unsigned k = 0; k < w->without->nr; k++) {
+        if (w->without->at[k].at == i)
+            return;
+    }
+    if (bit >= SPAN || w->nr == STEPS_MAX) {
+        w->open = true;
+    } else if (!(w->seen[bit / 64] >> bit % 64 & 1)) {
+        w->seen[bit / 64] |= UINT64_C(1) << bit % 64;
+        w->next[w->nr++] = i;
+    }
+}
+
+static void go_on_anew(struct way *w)
+{
+    if (w->anew)
+        go_on(w, 0);
+}
+
+/* A loop's end that was patched with a trace's number has lost its jump: its beginning jumps to it,
+ * by an instruction of `first` or `second`. */
+static void go_on_with_body(struct way *w, uint32_t end, uint8_t first, uint8_t second)
+{
+    for (uint32_t i = end; i-- > 0 && end - i < SPAN && luajit_spend(w->code->r);) {
+        struct bc b = code_at(w->code, i);
+        if ((b.op == first || b.op == second) && target_of(i, b.d) == end) {
+            go_on(w, i + 1);
+            return;
+        }
+    }
+    w->open = true;
+}
+
+static void follow(struct way *w, uint32_t i)
+{
+    struct bc b = code_at(w->code, i);
+    uint32_t target = target_of(i, b.d);
+    if (b.op == BC_NONE)
+        w->open = true;
+    else if (b.op == BC_CALLMT || b.op == BC_CALLT || (b.op >= BC_RETM && b.op <= BC_RET1))
+        go_on_anew(w);
+    else if (b.op == BC_JMP || b.op == BC_ISNEXT || b.op == BC_UCLO)
+        go_on(w, target);
+    else
+        go_on(w, i + 1);
+    if (b.op <= BC_ISF)
+        go_on(w, i + 2);
+    else if (b.op == BC_JFORL)
+        go_on_with_body(w, i + 1, BC_FORI, BC_JFORI);
+    else if (b.op == BC_JITERL)
+        go_on_with_body(w, i - 1, BC_JMP, BC_ISNEXT);
+    else if (b.op >= BC_FORI && b.op < BC_JITERL)
+        go_on(w, target);
+    else if (b.op == BC_JLOOP) /* where a return may have been */
+        go_on_anew(w);
+}
+
+static bool may_leave(uint8_t op)
+{
+    return bc_metamethod(op) || (op >= BC_CALLM && op <= BC_RET1) || op == BC_JLOOP;
+}
+
+/* May one come from `from` to `goal` (ELSEWHERE: to another function) without these branches?
+ * `anew`: also in another call of the function. */
+static bool may_reach(struct code *c, uint32_t from, uint32_t goal, const struct branches *without,
+                      bool anew)
+{
+    struct way w = {.code = c, .without = without, .anew = anew};
+    w.origin = from < SPAN / 2 ? 0 : from - SPAN / 2;
+    go_on(&w, from);
+    for (uint32_t i = 0; i < w.nr && !w.open; i++) {
+        if (w.next[i] == goal || (goal == ELSEWHERE && may_leave(code_at(c, w.next[i]).op)))
+            return true;
+        follow(&w, w.next[i]);
+    }
+    return w.open;
+}
+
+/* ---- which it is ----------------------------------------------------------------------------- */
+
+/* Can the guard be that branch's? (Objects of the FFI are first asked for their type.) */
+static bool may_guard(uint8_t guard, uint8_t op)
+{
+    bool equality = op >= BC_ISEQV && op <= BC_ISNEP;
+    return op == BC_FORI ? guard <= IR_UGT : !equality || guard == IR_EQ || guard == IR_NE;
+}
+
+/* An instruction's index; ELSEWHERE: in another function or frame. */
+static uint32_t index_of(const struct luajit_function *f, const struct luajit_point *p,
+                         uint32_t depth)
+{
+    uint64_t at = p->pc - f->code;
+    return p->depth == depth && at % 4 == 0 && at / 4 < f->sizebc ? (uint32_t)(at / 4) : ELSEWHERE;
+}
+
+static struct branches branches_to(struct code *c, uint32_t place, uint8_t guard)
+{
+    struct branches all = {0};
+    add_before(c, place, &all);
+    add_jumping(c, place, &all);
+    struct branches ret = {.many = all.many};
+    for (unsigned i = 0; i < all.nr; i++) {
+        const struct branch *b = &all.at[i];
+        if (b->other != place && may_guard(guard, b->op))
+            ret.at[ret.nr++] = *b;
+    }
+    return ret;
+}
+
+/* The one branch whose other way leads to `next`; NULL: none, or `several`. */
+static const struct branch *branch_gone(struct code *c, const struct branches *b, uint32_t next,
+                                        bool *several)
+{
+    const struct branch *ret = NULL;
+    *several = false;
+    for (unsigned i = 0; i < b->nr; i++) {
+        if (!may_reach(c, b->at[i].other, next, b, true))
+            continue;
+        *several |= ret && ret->at != b->at[i].at;
+        ret = &b->at[i];
+    }
+    return *several ? NULL : ret;
+}
+
+/* Is the first guard that a snapshot covers a comparison, or can that not be told? */
+static bool begins_with_comparison(struct luajit_reader *r, const struct luajit_trace *t,
+                                   uint32_t number, uint8_t *guard)
+{
+    uint32_t from, to;
+    if (!luajit_snapshot_refs(r, t, number, &from, &to))
+        return false;
+    if (luajit_first_guard(r, t, from, to, guard))
+        return *guard <= IR_NE;
+    return number + 1 < t->nsnap; /* the last one has no guard where the trace ends with it */
+}
+
+/* Is the snapshot before that of the branch itself, which therefore went where `here` is? Then its
+ * PC is the other way, with no way from there back to the branch. */
+static bool has_come_by(struct code *c, const struct luajit_trace *t, uint32_t number,
+                        const struct luajit_point *here, const struct branch *b)
+{
+    static const struct branches none;
+    struct luajit_point before;
+    uint8_t guard;
+    return luajit_snapshot_point(c->r, t, number - 1, &before) &&
+           index_of(c->f, &before, here->depth) == b->other &&
+           begins_with_comparison(c->r, t, number - 1, &guard) && may_guard(guard, b->op) &&
+           !may_reach(c, b->other, b->at, &none, false);
+}
+
+uint64_t luajit_recorded_pc(struct luajit_reader *r, const struct luajit_trace *t, uint32_t number,
+                            const struct luajit_function *f, uint64_t pc)
+{
+    struct luajit_point here, next; /* behind the last snapshot its loop begins again */
+    uint8_t guard;
+    if (number == 0 || !f->lua || pc % 4 || pc - f->code < 4 || (pc - f->code) / 4 > f->sizebc ||
+        !begins_with_comparison(r, t, number, &guard) ||
+        !luajit_snapshot_point(r, t, number, &here) || here.pc != pc - 4 ||
+        !luajit_snapshot_point(r, t, number + 1 < t->nsnap ? number + 1 : 0, &next))
+        return pc;
+    struct code c = {.r = r, .f = f};
+    uint32_t place = index_of(f, &here, here.depth), to = index_of(f, &next, here.depth);
+    struct branches b = branches_to(&c, place, guard);
+    if (b.nr == 0 && !b.many && !c.lost)
+        return pc;
+    bool several, straight = may_reach(&c, place, to, &b, true);
+    const struct branch *gone = branch_gone(&c, &b, to, &several);
+    if (gone && straight && !b.many && has_come_by(&c, t, number, &here, gone))
+        gone = NULL;
+    if (c.lost || b.many || several || (gone && straight))
+        return 0;
+    return gone ? f->code + 4 * ((uint64_t)gone->at + 1) : pc;
+}
