@@ -86,8 +86,12 @@ struct space_luajit {
     size_t nr;
     struct luajit_blob blobs[SPACE_LUAJIT_MAX];
     const struct v8_layout *v8; /* of the first V8; NULL: none */
+    bool generated;             /* there is executable memory without a file: else none is sought */
 };
 void space_luajit_forget(struct address_space *space);
+/* What was found, for the space with this region put in, where it must be the same there (of the
+ * caller); else NULL. */
+struct space_luajit *space_luajit_beside(const struct address_space *space, const struct region *r);
 
 struct process {
     uint32_t pid;

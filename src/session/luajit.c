@@ -14,6 +14,11 @@ static bool is_generated(const struct region *r)
     return r->anonymous && r->map.prot & PROT_EXEC;
 }
 
+static bool is_text(const struct region *r)
+{
+    return r->map.dso->kind == DSO_FILE && r->map.prot & PROT_EXEC;
+}
+
 static bool has_generated_code(const struct address_space *space)
 {
     const struct region_slot *at = regions_next(space->regions, 0);
@@ -42,7 +47,7 @@ bool session_luajit_in(const struct mapping *m, struct luajit_blob *ret)
 static struct space_luajit *find_blobs(const struct address_space *space)
 {
     struct space_luajit *found = calloc(1, sizeof(*found));
-    if (!found || !has_generated_code(space))
+    if (!found || !(found->generated = has_generated_code(space)))
         return found;
     const struct region_slot *at = regions_next(space->regions, 0);
     for (; at && found->nr < SPACE_LUAJIT_MAX;
@@ -61,6 +66,27 @@ static struct space_luajit *find_blobs(const struct address_space *space)
 void space_luajit_forget(struct address_space *space)
 {
     free(atomic_exchange(&space->luajit, NULL));
+}
+
+/* A process that makes code maps and protects memory all the time: what is no file's changes
+ * nothing but whether there is generated code at all. */
+struct space_luajit *space_luajit_beside(const struct address_space *space, const struct region *r)
+{
+    const struct space_luajit *found = atomic_load_explicit(&space->luajit, memory_order_acquire);
+    if (!found || is_text(r) || (is_generated(r) && !found->generated))
+        return NULL;
+    const struct region_slot *at = regions_next(space->regions, r->map.start);
+    for (; at && at->region.map.start < r->map.end;
+         at = regions_next(space->regions, at->region.map.end)) {
+        if (is_text(&at->region) || (is_generated(&at->region) && !is_generated(r)))
+            return NULL;
+        if (at->region.map.end == UINT64_MAX)
+            break;
+    }
+    struct space_luajit *copy = malloc(sizeof(*copy));
+    if (copy)
+        *copy = *found;
+    return copy;
 }
 
 static const struct space_luajit *space_guests(const struct session_place *p)
