@@ -4,6 +4,7 @@
 #include "symbols/symtab_internal.h"
 
 #include <elf.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct raw_symbol {
@@ -59,21 +60,10 @@ static struct elf_section string_table(const struct elf_image *e, uint64_t index
 
 /* What the symbols of a section are. */
 struct section_use {
-    bool loaded;
-    bool labels;        /* those without a type count */
-    bool text;          /* is .text */
+    uint32_t types;     /* of the symbols that count: bits by STT_* */
     uint64_t to_offset; /* added to an address gives the file's offset, if no segment does */
     /* Addresses in it that one segment alone holds, and what gives their offsets. */
     uint64_t from, size, by_segment;
-};
-
-/* Where a table is read from and what its values mean. */
-struct source {
-    const struct elf_image *e;       /* has the table */
-    const struct elf_image *runtime; /* has the program headers; its sections have bytes */
-    bool kernel;                     /* values are addresses */
-    bool module;                     /* offsets in .text */
-    struct section_use *sections;    /* [e's nr_sections] */
 };
 
 static uint64_t segment_size(const struct elf_phdr *p)
@@ -118,122 +108,202 @@ static void find_segment(const struct elf_tables *t, uint64_t addr, uint64_t siz
     ret->by_segment = p->offset - p->vaddr;
 }
 
-static bool read_sections(struct source *src)
+static bool counts(const struct elf_symbols *from, const struct elf_shdr *s)
 {
-    const struct elf_tables *tables = src->e->tables, *runtime = src->runtime->tables;
-    src->sections = calloc(tables->nr_sections + (size_t)1, sizeof(*src->sections));
-    for (uint32_t i = 0; src->sections && i < tables->nr_sections; i++) {
+    return s->flags & SHF_ALLOC && (!from->module || strcmp(s->name, ".text") == 0);
+}
+
+/* What its sections are; but for the first, which stands for none (SHN_UNDEF). */
+static bool read_sections(struct elf_symbols *from)
+{
+    const struct elf_tables *tables = from->e->tables, *runtime = from->runtime->tables;
+    from->sections = calloc(tables->nr_sections + (size_t)1, sizeof(*from->sections));
+    for (uint32_t i = 1; from->sections && i < tables->nr_sections; i++) {
         const struct elf_shdr *s = &tables->sections[i];
-        bool loaded = s->flags & SHF_ALLOC;
+        struct section_use *use = &from->sections[i];
+        if (!counts(from, s))
+            continue;
         if (s->type == SHT_NOBITS && i < runtime->nr_sections)
             s = &runtime->sections[i];
-        src->sections[i] =
-            (struct section_use){.loaded = loaded,
-                                 .labels = strstr(s->name, "text") || strstr(s->name, "data"),
-                                 .text = strcmp(s->name, ".text") == 0,
-                                 .to_offset = s->offset - s->addr};
-        if (loaded)
-            find_segment(runtime, s->addr, s->size, &src->sections[i]);
+        use->types = 1 << STT_FUNC | 1 << STT_GNU_IFUNC | 1 << STT_OBJECT;
+        if (strstr(s->name, "text") || strstr(s->name, "data"))
+            use->types |= 1 << STT_NOTYPE;
+        use->to_offset = s->offset - s->addr;
+        if (from->kernel || from->module)
+            use->size = UINT64_MAX;
+        else
+            find_segment(runtime, s->addr, s->size, use);
     }
-    return src->sections != NULL;
+    return from->sections != NULL;
 }
 
 /* Virtual address to file offset by the first segment that holds it, else by the section. */
-static uint64_t find_offset(const struct source *src, uint64_t value,
+static uint64_t find_offset(const struct elf_symbols *from, uint64_t value,
                             const struct section_use *section)
 {
-    const struct elf_tables *t = src->runtime->tables;
+    const struct elf_tables *t = from->runtime->tables;
     uint32_t i = first_segment(t, value);
     return value +
            (i < t->nr_segments ? t->segments[i].offset - t->segments[i].vaddr : section->to_offset);
 }
 
-static inline uint64_t file_offset(const struct source *src, uint64_t value,
-                                   const struct section_use *section)
-{
-    return value - section->from < section->size ? value + section->by_segment
-                                                 : find_offset(src, value, section);
-}
-
 /* ---- tables ------------------------------------------------------------------------------ */
 
-/* Functions, indirect functions, objects; labels of text and data that are visible. */
-static bool is_label(const struct raw_symbol *s)
+static bool is_arm(const struct elf_image *e)
 {
-    return ELF64_ST_TYPE(s->info) == STT_NOTYPE && ELF64_ST_VISIBILITY(s->other) != STV_HIDDEN &&
-           ELF64_ST_VISIBILITY(s->other) != STV_INTERNAL;
+    return e->machine == EM_ARM || e->machine == EM_AARCH64;
 }
 
-static bool is_arm_mapping(const struct elf_image *e, const char *name)
+static bool is_arm_mapping(const char *name)
 {
-    return (e->machine == EM_ARM || e->machine == EM_AARCH64) && name[0] == '$' && name[1] &&
-           strchr("adtx", name[1]) && (!name[2] || name[2] == '.');
+    return name[0] == '$' && name[1] && strchr("adtx", name[1]) && (!name[2] || name[2] == '.');
 }
 
-/* Does the symbol count? Its name is not looked at but on ARM: that would read all of them. */
-static inline bool is_wanted(const struct source *src, const struct elf_symbols *from,
-                             const struct raw_symbol *s)
+static bool is_hidden(const struct raw_symbol *s)
 {
-    enum { TYPES = 1 << STT_FUNC | 1 << STT_GNU_IFUNC | 1 << STT_OBJECT };
-    bool label = is_label(s);
-    if (!s->name || s->name >= from->names.size ||
-        (!(TYPES >> ELF64_ST_TYPE(s->info) & 1) && !label) || s->section == SHN_UNDEF ||
-        s->section >= src->e->tables->nr_sections)
+    unsigned visibility = ELF64_ST_VISIBILITY(s->other);
+    return visibility == STV_HIDDEN || visibility == STV_INTERNAL;
+}
+
+/* Does the symbol count? Functions, indirect functions, objects; labels of text and data that are
+ * visible. Its name is not looked at but on ARM: that would read all of them. */
+static inline __attribute__((always_inline)) bool is_wanted(const struct elf_symbols *from,
+                                                            const struct raw_symbol *s, bool arm)
+{
+    if (s->name - 1U >= from->nr_names || s->section >= from->nr_sections)
         return false;
-    const struct section_use *section = &src->sections[s->section];
-    if (!section->loaded || (label && !section->labels) || (src->module && !section->text))
+    unsigned type = ELF64_ST_TYPE(s->info);
+    if (!(from->sections[s->section].types >> type & 1) || (type == STT_NOTYPE && is_hidden(s)))
         return false;
-    bool arm = src->e->machine == EM_ARM || src->e->machine == EM_AARCH64;
-    return !arm || !is_arm_mapping(src->e, (const char *)from->names.bytes + s->name);
+    return !arm || !is_arm_mapping((const char *)from->names.bytes + s->name);
 }
 
-static inline uint64_t place_of(const struct source *src, const struct raw_symbol *s)
+static inline uint64_t place_of(const struct elf_symbols *from, const struct raw_symbol *s,
+                                bool arm)
 {
     uint64_t value = s->value;
-    if (src->e->machine == EM_ARM && ELF64_ST_TYPE(s->info) == STT_FUNC)
+    if (arm && from->e->machine == EM_ARM && ELF64_ST_TYPE(s->info) == STT_FUNC)
         value &= ~UINT64_C(1);
-    return src->kernel || src->module ? value : file_offset(src, value, &src->sections[s->section]);
+    const struct section_use *section = &from->sections[s->section];
+    return value - section->from < section->size ? value + section->by_segment
+                                                 : find_offset(from, value, section);
 }
 
 /* A program's table has hundreds of thousands of entries, of which a recording names some hundred:
  * each instruction here counts. */
-static inline __attribute__((always_inline)) void add_entries(struct symtab *t,
-                                                              const struct source *src,
-                                                              const struct elf_symbols *from,
-                                                              size_t base, bool is64, bool swap)
+static inline __attribute__((always_inline)) void
+add_entries(struct symtab *t, unsigned number, bool is64, bool swap, bool arm, uint64_t base)
 {
-    const struct source held = *src;
-    const struct elf_symbols table = *from;
-    const uint8_t *p = table.entries.bytes;
-    struct sort_key *to = t->keys.at + t->keys.nr; /* there is room */
-    for (size_t i = 0; i < table.nr; i++, p += is64 ? 24 : 16) {
+    const struct elf_symbols from = t->tables[number];
+    const uint8_t *p = from.entries.bytes;
+    struct symtab_bucket *at = t->buckets.at;
+    uint32_t *next = t->buckets.next.at, nr_buckets = t->buckets.nr;
+    unsigned shift = t->buckets.shift;
+    enum { USUAL_SIZE = INT32_MAX };
+    uint32_t index = number == TABLE_DYNSYM ? t->tables[0].nr : 0, end = index + from.nr;
+    for (; index < end; index++, p += is64 ? 24 : 16) {
         struct raw_symbol raw = raw_symbol_at(p, is64, swap);
-        if (is_wanted(&held, &table, &raw))
-            *to++ = symtab_key(place_of(&held, &raw), base + i, raw.size);
+        if (!is_wanted(&from, &raw, arm))
+            continue;
+        uint64_t place = place_of(&from, &raw, arm);
+        uint64_t first = (place - base) >> shift, last = (place - base + raw.size - 1) >> shift;
+        if (__builtin_expect(first >= nr_buckets || raw.size - 1 >= USUAL_SIZE, 0)) {
+            symtab_bucket_add(&t->buckets, index, place, raw.size);
+            continue;
+        }
+        next[index] = at[first].head;
+        at[first].head = index + 1;
+        if (first != last && at[first].reach < last)
+            at[first].reach = last < nr_buckets ? (uint32_t)last : nr_buckets - 1;
     }
-    t->keys.nr = (size_t)(to - t->keys.at);
 }
 
-static void add_table(struct symtab *t, struct source *src, unsigned table)
+static void add_table(struct symtab *t, unsigned number)
 {
-    struct elf_symbols *from = &t->tables[table];
-    struct elf_section s;
-    bool dynamic = table == TABLE_DYNSYM;
-    if (!elf_image_section(src->e, dynamic ? ".dynsym" : ".symtab", &s) || !s.bytes ||
-        s.type != (dynamic ? SHT_DYNSYM : SHT_SYMTAB))
+    const struct elf_image *e = t->tables[number].e;
+    if (t->no_memory || !e)
         return;
-    size_t nr = s.size / entry_size(src->e), base = dynamic ? t->tables[0].nr : 0;
-    if (nr >= UINT32_MAX / 4)
-        return;
-    *from = (struct elf_symbols){src->e, s, string_table(src->e, s.link), (uint32_t)nr};
-    if (!read_sections(src) || !vec_reserve(&t->keys, t->keys.nr + nr))
-        t->no_memory = true;
-    else if (src->e->is64 && !src->e->swapped)
-        add_entries(t, src, from, base, true, false);
+    if (e->is64 && !e->swapped && !is_arm(e) && !t->buckets.base)
+        add_entries(t, number, true, false, false, 0);
     else
-        add_entries(t, src, from, base, src->e->is64, src->e->swapped);
-    free(src->sections);
-    src->sections = NULL;
+        add_entries(t, number, e->is64, e->swapped, is_arm(e), t->buckets.base);
+    for (uint32_t i = 0; i < t->buckets.nr && !t->any; i++)
+        t->any = t->buckets.at[i].head;
+}
+
+/* Finds the table of `from`, of whom the images and what values mean are told; `ret` stays empty if
+ * there is none. */
+static void open_table(struct symtab *t, struct elf_symbols from, unsigned number)
+{
+    struct elf_section s;
+    bool dynamic = number == TABLE_DYNSYM;
+    if (!elf_image_section(from.e, dynamic ? ".dynsym" : ".symtab", &s) || !s.bytes ||
+        s.type != (dynamic ? SHT_DYNSYM : SHT_SYMTAB) ||
+        s.size / entry_size(from.e) >= UINT32_MAX / 4)
+        return;
+    from.nr = (uint32_t)(s.size / entry_size(from.e));
+    from.entries = s;
+    from.names = string_table(from.e, s.link);
+    from.nr_names = from.names.size <= UINT32_MAX ? (uint32_t)from.names.size : UINT32_MAX;
+    from.nr_names -= from.nr_names > 0; /* the first is that of symbols without a name */
+    from.nr_sections = from.e->tables->nr_sections;
+    if (!read_sections(&from))
+        t->no_memory = true;
+    t->tables[number] = from;
+}
+
+/* Where that stands which is asked for: what is loaded of a file, the text of a module, of a kernel
+ * (symbols beyond are only found more slowly). */
+static void find_span(const struct elf_symbols *from, uint64_t *base, uint64_t *size)
+{
+    const struct elf_image *e = from->runtime;
+    bool by_section = from->kernel || from->module;
+    uint64_t low = from->kernel ? UINT64_MAX : 0, high = 0;
+    for (uint32_t i = 0; !by_section && i < e->tables->nr_segments; i++) {
+        const struct elf_phdr *p = &e->tables->segments[i];
+        if (p->type == PT_LOAD && p->offset + p->filesz > high)
+            high = p->offset + p->filesz;
+    }
+    for (uint32_t i = 0; by_section && i < e->tables->nr_sections; i++) {
+        const struct elf_shdr *s = &e->tables->sections[i];
+        uint64_t start = from->module ? 0 : s->addr;
+        if (!(s->flags & SHF_EXECINSTR) || !counts(from, s))
+            continue;
+        low = start < low ? start : low;
+        high = start + s->size > high ? start + s->size : high;
+    }
+    *base = low < high ? low : 0;
+    *size = low < high && high - low < e->size ? high - low : e->size;
+}
+
+/* Buckets for what the tables that were opened hold, the first of which says where. */
+static void make_buckets(struct symtab *t)
+{
+    uint64_t base, size;
+    size_t nr = (size_t)t->tables[0].nr + t->tables[1].nr;
+    const struct elf_symbols *from = &t->tables[t->tables[0].e ? 0 : 1];
+    if (!from->e || t->no_memory)
+        return;
+    find_span(from, &base, &size);
+    t->no_memory = !symtab_buckets_make(&t->buckets, nr, base + from->bias, size) ||
+                   !vec_reserve(&t->buckets.next, nr);
+}
+
+static void close_buckets(struct symtab *t)
+{
+    t->no_memory = t->no_memory || !symtab_buckets_close(t);
+}
+
+struct sort_key symtab_elf_key(const struct symtab *t, uint32_t index)
+{
+    unsigned table = symtab_table(t, index);
+    if (table == TABLE_PLT) {
+        const struct plt_entry *plt = &t->plt.at[index - t->tables[0].nr - t->tables[1].nr];
+        return (struct sort_key){plt->place, index, plt->size};
+    }
+    const struct elf_symbols *from = &t->tables[table];
+    struct raw_symbol raw = raw_symbol(from, index - (table ? t->tables[0].nr : 0));
+    return (struct sort_key){place_of(from, &raw, is_arm(from->e)), index, symtab_size(raw.size)};
 }
 
 bool symtab_elf_symbol(const struct symtab *t, const struct sort_key *k, struct symbol *ret)
@@ -242,7 +312,7 @@ bool symtab_elf_symbol(const struct symtab *t, const struct sort_key *k, struct 
     uint32_t index = k->index;
     unsigned table = symtab_table(t, index);
     if (table == TABLE_PLT) {
-        ret->name = t->plt.at[index - t->tables[0].nr - t->tables[1].nr];
+        ret->name = t->plt.at[index - t->tables[0].nr - t->tables[1].nr].name;
         ret->binding = STB_GLOBAL;
         ret->plt = true;
     } else {
@@ -257,6 +327,13 @@ bool symtab_elf_symbol(const struct symtab *t, const struct sort_key *k, struct 
     if (ret->end < ret->start)
         ret->end = UINT64_MAX;
     return ret->plt || *ret->name;
+}
+
+void symtab_elf_free(struct symtab *t)
+{
+    free(t->tables[0].sections);
+    free(t->tables[1].sections);
+    vec_free(&t->plt);
 }
 
 /* ---- PLT --------------------------------------------------------------------------------- */
@@ -306,19 +383,25 @@ static void add_plt(struct symtab *t, const struct elf_image *e)
     uint64_t first, size;
     plt_sizes(e, plt, &first, &size);
     size_t word = e->is64 ? 8 : 4, rel_size = rela ? 3 * word : 2 * word;
-    if (size == 0 || size > 4096)
+    size_t nr = rel.size / rel_size, tables = (size_t)t->tables[0].nr + t->tables[1].nr;
+    if (size == 0 || size > 4096 || nr >= UINT32_MAX / 4)
         return;
-    for (size_t i = 0; i < rel.size / rel_size && !t->no_memory; i++) {
+    t->no_memory |= !vec_reserve(&t->buckets.next, tables + nr);
+    for (size_t i = 0; i < nr && !t->no_memory; i++) {
         const uint8_t *info_at = rel.bytes + i * rel_size + word;
         uint64_t symbol =
             e->is64 ? load_u64(info_at, e->swapped) >> 32 : load_u32(info_at, e->swapped) >> 8;
         if (symbol >= dynsym.size / entry_size(e))
             continue;
         uint32_t name = load_u32(dynsym.bytes + symbol * entry_size(e), e->swapped);
-        symtab_add(t, plt->offset + first + i * size,
-                   t->tables[0].nr + (size_t)t->tables[1].nr + t->plt.nr, size);
-        if (!vec_push(&t->plt, name < names.size ? (const char *)names.bytes + name : ""))
+        struct plt_entry entry = {name < names.size ? (const char *)names.bytes + name : "",
+                                  plt->offset + first + i * size, (uint32_t)size};
+        uint32_t number = (uint32_t)(tables + t->plt.nr);
+        if (vec_push(&t->plt, entry)) {
+            symtab_bucket_add(&t->buckets, number, entry.place, size);
+        } else {
             t->no_memory = true;
+        }
     }
 }
 
@@ -336,31 +419,50 @@ void symtab_load_elf(struct symtab *t, struct dso *dso)
     if (!image)
         return;
     const struct elf_image *from = debug && has_table(debug, ".symtab", SHT_SYMTAB) ? debug : image;
-    struct source src = {.e = from, .runtime = image, .module = dso->kind == DSO_KMODULE};
-    add_table(t, &src, TABLE_SYMTAB);
+    struct elf_symbols what = {.e = from, .runtime = image, .module = dso->kind == DSO_KMODULE};
+    open_table(t, what, TABLE_SYMTAB);
     /* With a separate debug file perf takes no .dynsym (the debug file's has no bytes).
      * MiniDebugInfo, whose path is its host's, leaves out what .dynsym has. */
     if (strcmp(from->path, image->path) == 0) {
-        src.e = image;
-        add_table(t, &src, TABLE_DYNSYM);
+        what.e = image;
+        open_table(t, what, TABLE_DYNSYM);
     }
-    if (t->keys.nr && dso->kind != DSO_KMODULE)
+    make_buckets(t);
+    add_table(t, TABLE_SYMTAB);
+    add_table(t, TABLE_DYNSYM);
+    if (t->any && dso->kind != DSO_KMODULE)
         add_plt(t, image);
+    close_buckets(t);
+}
+
+/* What must be added to a kernel's symbols that the recording saw elsewhere, by one of them. */
+static uint64_t find_bias(const struct elf_symbols *from, const char *reference, uint64_t recorded)
+{
+    bool arm = is_arm(from->e);
+    uint64_t bias = 0;
+    for (uint32_t i = 0; i < from->nr; i++) {
+        struct raw_symbol raw = raw_symbol(from, i);
+        if (is_wanted(from, &raw, arm) &&
+            strcmp((const char *)from->names.bytes + raw.name, reference) == 0)
+            bias = recorded - place_of(from, &raw, arm);
+    }
+    return bias;
 }
 
 void symtab_load_vmlinux(struct symtab *t, struct dso *dso, const struct elf_image *vmlinux)
 {
     const char *reference;
-    uint64_t recorded, bias = 0;
-    struct source src = {.e = vmlinux, .runtime = vmlinux, .kernel = true};
-    add_table(t, &src, TABLE_SYMTAB);
-    if (!dso_reference(dso, &reference, &recorded))
+    uint64_t recorded;
+    struct elf_symbols *from = &t->tables[TABLE_SYMTAB];
+    open_table(t, (struct elf_symbols){.e = vmlinux, .runtime = vmlinux, .kernel = true},
+               TABLE_SYMTAB);
+    if (!from->e || t->no_memory)
         return;
-    vec_foreach (k, &t->keys) {
-        struct symbol s;
-        if (symtab_elf_symbol(t, k, &s) && strcmp(s.name, reference) == 0)
-            bias = recorded - k->key;
-    }
-    vec_foreach (k, &t->keys)
-        k->key += bias;
+    if (dso_reference(dso, &reference, &recorded))
+        from->bias = find_bias(from, reference, recorded);
+    for (uint32_t i = 0; i < vmlinux->tables->nr_sections; i++)
+        from->sections[i].by_segment = from->bias;
+    make_buckets(t);
+    add_table(t, TABLE_SYMTAB);
+    close_buckets(t);
 }

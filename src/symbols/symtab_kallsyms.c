@@ -24,7 +24,7 @@ static void add_lines(struct symtab *t, const char *module, uint64_t bias)
     size_t module_size = module ? strlen(module) : 0;
     const char *at = t->text.at;
     enum { USUAL_LINE = 40 };
-    if (!module && !vec_reserve(&t->keys, (size_t)(t->text.end - at) / USUAL_LINE))
+    if (!module && !vec_reserve(&t->lines, (size_t)(t->text.end - at) / USUAL_LINE))
         t->no_memory = true;
     struct kallsyms_line l = {0};
     while (at < t->text.end && !t->no_memory) {
@@ -34,7 +34,10 @@ static void add_lines(struct symtab *t, const char *module, uint64_t bias)
         if (module && (!l.module || (size_t)(l.module_end - l.module) != module_size ||
                        memcmp(l.module, module, module_size) != 0))
             continue;
-        symtab_add(t, l.address + bias, (size_t)(line - t->text.at), l.module != NULL);
+        size_t at_byte = (size_t)(line - t->text.at);
+        struct sort_key key = {l.address + bias, (uint32_t)at_byte, l.module != NULL};
+        if (at_byte >= UINT32_MAX || !vec_push(&t->lines, key))
+            t->no_memory = true;
     }
 }
 
@@ -90,14 +93,14 @@ void symtab_load_kallsyms(struct symtab *t, struct dso *dso, struct kallsyms_fil
     if (kernel && in_order && dso_kallsyms_in_order(dso) && symtab_order_kallsyms(t, bias))
         return;
     add_lines(t, kernel ? NULL : module, bias);
-    vec_foreach (k, &t->keys) {
+    vec_foreach (k, &t->lines) {
         most = k->key > most ? k->key : most;
         least = k->key < least ? k->key : least;
     }
     /* Hidden addresses (kptr_restrict) are all zero. */
     if (most == 0)
-        t->keys.nr = 0;
+        t->lines.nr = 0;
     /* A module's are made relative to the page where its text begins. */
-    vec_foreach (k, &t->keys)
+    vec_foreach (k, &t->lines)
         k->key -= kernel ? 0 : least & ~UINT64_C(4095);
 }

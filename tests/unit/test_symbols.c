@@ -238,6 +238,52 @@ static void the_innermost_of_many_is_found(void **state)
     world_close(&w);
 }
 
+/* Without a size to the next symbol, however far; with one no further than that, even behind all.
+ */
+static void far_symbols_are_found(void **state)
+{
+    (void)state;
+    enum { NR = 400, HOLE = 100000 };
+    FILE *f = fopen(path("c.s"), "w");
+    fputs(".text\n", f);
+    for (int i = 0; i < NR; i++)
+        fprintf(f, ".globl f%d\n.type f%d,@function\nf%d: .skip 16\n.size f%d,16\n", i, i, i, i);
+    fprintf(f,
+            ".globl open\n.type open,@function\nopen: .skip %d\n"
+            ".globl sized\n.type sized,@function\nsized: .skip %d\n.size sized,%d\n"
+            ".skip %d\n.globl last\n.type last,@function\nlast: .skip 64\n.size last,16\n",
+            HOLE, 2 * HOLE, HOLE, HOLE);
+    fclose(f);
+    shell("gcc -c -o c.o c.s && gcc -shared -nostdlib -o c.so c.o");
+    struct world w = world_open(path("c.so"), (struct symbols_options){0});
+    struct elf_section text;
+    assert_true(elf_image_section(dso_image(w.dso), ".text", &text));
+    static const struct {
+        uint64_t from, to;
+        const char *name;
+    } want[] = {{NR * 16, NR * 16 + HOLE, "open"},
+                {NR * 16 + HOLE, NR * 16 + 2 * HOLE, "sized"},
+                {NR * 16 + 2 * HOLE, NR * 16 + 4 * HOLE, NULL},
+                {NR * 16 + 4 * HOLE, NR * 16 + 4 * HOLE + 16, "last"},
+                {NR * 16 + 4 * HOLE + 16, NR * 16 + 4 * HOLE + 64, NULL},
+                {0, 16, "f0"},
+                {NR * 16 - 16, NR * 16, "f399"}};
+    for (size_t i = 0; i < sizeof(want) / sizeof(*want); i++) {
+        uint64_t step = (want[i].to - want[i].from) / 101 + 1;
+        for (uint64_t byte = want[i].from; byte < want[i].to; byte += step) {
+            uint64_t at = text.offset + byte;
+            const struct resolved *r = symbols_resolve(w.cache, w.dso, at, at);
+            assert_true(!want[i].name == !r->symbol);
+            if (!want[i].name)
+                continue;
+            assert_string_equal(r->symbol, want[i].name);
+            assert_int_equal(r->offset, byte - want[i].from);
+            assert_int_equal(r->symbol_size, want[i].to - want[i].from);
+        }
+    }
+    world_close(&w);
+}
+
 static void plt_entries_are_named(void **state)
 {
     (void)state;
@@ -713,6 +759,7 @@ int main(void)
         cmocka_unit_test(every_function_is_named_as_nm_names_it),
         cmocka_unit_test(aliases_are_chosen_as_perf_does),
         cmocka_unit_test(the_innermost_of_many_is_found),
+        cmocka_unit_test(far_symbols_are_found),
         cmocka_unit_test(plt_entries_are_named),
         cmocka_unit_test(names_are_demangled_without_parameters),
         cmocka_unit_test(a_name_that_explodes_is_left_alone),

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Symbols in buckets by where they stand. Loading only puts a symbol's number into its bucket, and
+ * notes how far out of the bucket anything reaches; a bucket is put in order, and sizes that its
+ * symbols do not say are found, when something is looked for in it.
+ */
+#include "symbols/symtab_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { USUAL = 4 }; /* symbols in a bucket, over all */
+
+bool symtab_buckets_make(struct symtab_buckets *b, size_t nr, uint64_t base, uint64_t size)
+{
+    b->base = base;
+    while (b->shift < 63 && size >> b->shift > nr / USUAL)
+        b->shift++;
+    b->nr = (uint32_t)(size >> b->shift) + 1;
+    b->at = calloc(b->nr, sizeof(*b->at));
+    b->wide = calloc((b->nr >> BUCKET_WIDE) + (size_t)1, sizeof(*b->wide));
+    b->wider = calloc((b->nr >> BUCKET_WIDER) + (size_t)1, sizeof(*b->wider));
+    b->before = calloc((b->nr >> BUCKET_WIDE) + (size_t)1, sizeof(*b->before));
+    return b->at && b->wide && b->wider && b->before;
+}
+
+void symtab_buckets_free(struct symtab_buckets *b)
+{
+    vec_foreach (p, &b->parts) {
+        free((*p)->keys);
+        free(*p);
+    }
+    vec_free(&b->parts);
+    vec_free(&b->next);
+    free(b->at);
+    free(b->wide);
+    free(b->wider);
+    free(b->before);
+    *b = (struct symtab_buckets){0};
+}
+
+void symtab_bucket_add(struct symtab_buckets *b, uint32_t index, uint64_t place, uint64_t size)
+{
+    uint32_t bucket = symtab_bucket_of(b, place);
+    b->next.at[index] = b->at[bucket].head;
+    b->at[bucket].head = index + 1;
+    uint64_t last = place + size - 1;
+    uint32_t into = size && last >= place ? symtab_bucket_of(b, last) : BUCKET_FAR;
+    if (into != bucket && b->at[bucket].reach < into)
+        b->at[bucket].reach = into;
+}
+
+bool symtab_bucket_before(const struct symtab_buckets *b, uint32_t from, uint32_t into,
+                          uint32_t *ret)
+{
+    enum { IN_WIDE = 1 << BUCKET_WIDE, IN_WIDER = 1 << BUCKET_WIDER };
+    while (from > 0) {
+        uint32_t i = from - 1;
+        if (from % IN_WIDE == 0 && b->before[from >> BUCKET_WIDE] < into) {
+            return false;
+        } else if (from % IN_WIDER == 0 && b->wider[i >> BUCKET_WIDER] < into) {
+            from -= IN_WIDER;
+        } else if (from % IN_WIDE == 0 && b->wide[i >> BUCKET_WIDE] < into) {
+            from -= IN_WIDE;
+        } else if (b->at[i].reach < into) {
+            from--;
+        } else {
+            *ret = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- sizes ------------------------------------------------------------------------------- */
+
+static struct symtab_part *settled(const struct symtab_buckets *b, uint32_t bucket)
+{
+    uint32_t head = b->at[bucket].head;
+    return head & BUCKET_SETTLED ? b->parts.at[head & ~BUCKET_SETTLED] : NULL;
+}
+
+/* The least place of the bucket's symbols of tables up to `table`; UINT64_MAX: none. */
+static uint64_t least_place(const struct symtab *t, uint32_t bucket, unsigned table)
+{
+    const struct symtab_part *part = settled(&t->buckets, bucket);
+    uint64_t least = UINT64_MAX;
+    if (part) {
+        for (size_t i = 0; i < part->nr; i++)
+            if (symtab_table(t, part->keys[i].index) <= table)
+                return part->keys[i].key;
+        return least;
+    }
+    for (uint32_t s = t->buckets.at[bucket].head; s; s = t->buckets.next.at[s - 1]) {
+        uint64_t place = symtab_table(t, s - 1) <= table ? symtab_elf_key(t, s - 1).key : least;
+        least = place < least ? place : least;
+    }
+    return least;
+}
+
+/* Those of .symtab are settled before .dynsym is looked at, and the PLT comes last. */
+bool symtab_bound(const struct symtab *t, const struct symtab_part *part, size_t i, uint64_t *ret)
+{
+    unsigned of = symtab_table(t, part->keys[i].index);
+    unsigned table = of == TABLE_SYMTAB ? TABLE_SYMTAB : TABLE_DYNSYM;
+    uint64_t place = UINT64_MAX;
+    for (size_t n = i + 1; n < part->nr && place == UINT64_MAX; n++)
+        if (part->keys[n].key != part->keys[i].key && symtab_table(t, part->keys[n].index) <= table)
+            place = part->keys[n].key;
+    for (uint32_t b = part->bucket + 1; b < t->buckets.nr && place == UINT64_MAX; b++)
+        place = least_place(t, b, table);
+    *ret = place;
+    return place != UINT64_MAX;
+}
+
+/* How far the last symbol of all reaches: to the end of the next page. */
+static uint64_t size_of_last(uint64_t start)
+{
+    return ((start + 4095) & ~UINT64_C(4095)) + 4096 - start;
+}
+
+/* The size of key `i`, which has none: up to the next symbol elsewhere. Of several at one address
+ * only the last of a table is followed by another one. */
+static uint32_t size_to_next(const struct symtab *t, const struct symtab_part *part, size_t i)
+{
+    const struct sort_key *k = part->keys;
+    unsigned of = symtab_table(t, k[i].index);
+    for (size_t n = i + 1; n < part->nr && k[n].key == k[i].key; n++)
+        if (symtab_table(t, k[n].index) == of)
+            return 0;
+    uint64_t next;
+    return symtab_size(symtab_bound(t, part, i, &next) ? next - k[i].key : size_of_last(k[i].key));
+}
+
+/* Sizes in ELF files, most of which say them. */
+static void settle_elf(const struct symtab *t, struct symtab_part *part)
+{
+    struct sort_key *k = part->keys;
+    for (size_t i = 0; i < part->nr; i++)
+        if (!k[i].extra && symtab_table(t, k[i].index) != TABLE_PLT)
+            k[i].extra = size_to_next(t, part, i);
+}
+
+/* Sizes in kallsyms, where none has one. Nothing reaches from the kernel into a module or from one
+ * to another. */
+static void settle_kallsyms(struct symtab_part *part)
+{
+    struct sort_key *k = part->keys;
+    uint32_t of_module = 0;
+    for (size_t i = part->nr; i-- > 0;) {
+        uint32_t mine = k[i].extra;
+        uint64_t start = k[i].key;
+        uint64_t size = i + 1 == part->nr   ? size_of_last(start)
+                        : mine != of_module ? ((start + 4096 + 4095) & ~UINT64_C(4095)) - start
+                                            : k[i + 1].key - start;
+        k[i].extra = symtab_size(size);
+        of_module = mine;
+    }
+}
+
+/* ---- nesting ----------------------------------------------------------------------------- */
+
+static uint64_t end_of(const struct sort_key *k)
+{
+    uint64_t end = k->key + k->extra;
+    return k->extra == UINT32_MAX || end < k->key ? UINT64_MAX : end;
+}
+
+/* Whether symbols reach beyond the start of others; how far any does. */
+static uint64_t find_nested(struct symtab_part *part)
+{
+    const struct sort_key *k = part->keys;
+    uint64_t reach = 0;
+    for (size_t i = 0; i < part->nr; i++) {
+        uint64_t end = end_of(&k[i]);
+        reach = end > reach ? end : reach;
+        if (i + 1 < part->nr && k[i + 1].key != k[i].key && reach > k[i + 1].key)
+            part->nested = true;
+    }
+    return reach;
+}
+
+/* ---- parts ------------------------------------------------------------------------------- */
+
+/* Puts the part in the bucket's place; false: memory is out, and it is freed. */
+static bool keep_part(struct symtab_buckets *b, struct symtab_part *part)
+{
+    if (!vec_push(&b->parts, part)) {
+        free(part->keys);
+        free(part);
+        return false;
+    }
+    b->at[part->bucket].head = BUCKET_SETTLED | (uint32_t)(b->parts.nr - 1);
+    return true;
+}
+
+/* A part of `nr` symbols, with room for their keys. */
+static struct symtab_part *part_create(uint32_t bucket, size_t nr, struct sort_key *keys)
+{
+    struct symtab_part *part = calloc(1, sizeof(*part) + nr * sizeof(struct symbol *));
+    keys = keys ? keys : malloc(nr * sizeof(*keys));
+    if (!part || !keys) {
+        free(part);
+        free(keys);
+        return NULL;
+    }
+    *part = (struct symtab_part){
+        .keys = keys, .made = (struct symbol **)(part + 1), .nr = nr, .bucket = bucket};
+    return part;
+}
+
+/* A bucket's symbols are in its list from the last loaded to the first. */
+static struct symtab_part *settle(struct symtab *t, uint32_t bucket)
+{
+    struct symtab_buckets *b = &t->buckets;
+    size_t nr = 0;
+    for (uint32_t s = b->at[bucket].head; s; s = b->next.at[s - 1])
+        nr++;
+    struct symtab_part *part = part_create(bucket, nr, NULL);
+    if (!part)
+        return NULL;
+    for (uint32_t s = b->at[bucket].head; s; s = b->next.at[s - 1])
+        part->keys[--nr] = symtab_elf_key(t, s - 1);
+    if (!sort_keys(part->keys, part->nr)) {
+        free(part->keys);
+        free(part);
+        return NULL;
+    }
+    settle_elf(t, part);
+    uint64_t end = find_nested(part);
+    if (b->at[bucket].reach == BUCKET_FAR && end != UINT64_MAX)
+        b->at[bucket].reach = symtab_bucket_of(b, end - 1);
+    return keep_part(b, part) ? part : NULL;
+}
+
+struct symtab_part *symtab_part_get(struct symtab *t, uint32_t bucket)
+{
+    struct symtab_part *part = settled(&t->buckets, bucket);
+    return part || !t->buckets.at[bucket].head ? part : settle(t, bucket);
+}
+
+bool symtab_buckets_close(struct symtab *t)
+{
+    struct symtab_buckets *b = &t->buckets;
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < b->nr; i++) {
+        uint32_t wide = i >> BUCKET_WIDE, wider = i >> BUCKET_WIDER;
+        if (i % (1 << BUCKET_WIDE) == 0)
+            b->before[wide] = most;
+        if (b->at[i].reach == BUCKET_FAR && !symtab_part_get(t, i))
+            return false;
+        uint32_t reach = b->at[i].reach;
+        if (reach <= i)
+            continue;
+        b->wide[wide] = reach > b->wide[wide] ? reach : b->wide[wide];
+        b->wider[wider] = reach > b->wider[wider] ? reach : b->wider[wider];
+        most = reach > most ? reach : most;
+    }
+    return true;
+}
+
+bool symtab_buckets_adopt(struct symtab *t, struct sort_key *keys, size_t nr)
+{
+    symtab_buckets_free(&t->buckets);
+    struct symtab_part *part = part_create(0, nr, keys);
+    if (!part || !sort_keys(part->keys, nr) || !symtab_buckets_make(&t->buckets, 1, 0, 0)) {
+        free(part ? part->keys : NULL);
+        free(part);
+        return false;
+    }
+    settle_kallsyms(part);
+    (void)find_nested(part);
+    return keep_part(&t->buckets, part);
+}
