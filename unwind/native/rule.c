@@ -10,16 +10,18 @@
 
 /* ---- lowering ------------------------------------------------------------------------------ */
 
-/* An offset from the CFA as a slot number below it: 1 to 255; 0: it is not that. */
-static uint8_t slot_at(int64_t offset)
+/* How far below the CFA an offset points; what no 64-bit number can say is as good as any. */
+static int64_t depth_of(const struct reg_rule *rule)
 {
-    uint64_t depth = 0 - (uint64_t)offset;
-    return depth % 8 == 0 && depth <= 8 * 255 ? (uint8_t)(depth / 8) : 0;
+    return (int64_t)(0 - (uint64_t)rule->offset);
 }
 
+/* `rule` as a slot number below the CFA: 1 to 255; 0: it is not that. */
 static uint8_t slot_of(const struct reg_rule *rule)
 {
-    return rule->kind == REG_OFFSET ? slot_at(rule->offset) : 0;
+    uint64_t depth = (uint64_t)depth_of(rule);
+    return rule->kind == REG_OFFSET && depth % 8 == 0 && depth <= 8 * 255 ? (uint8_t)(depth / 8)
+                                                                          : 0;
 }
 
 /* Registers that a compact rule cannot name must follow the ABI's default: rsp is the CFA, and
@@ -41,10 +43,22 @@ static bool others_default(const struct cfi_row *row)
  * recorded; but once rsp stood below the slot and now stands above, the register was restored (or,
  * in a prologue that stores before it moves rsp, not yet changed), and its caller's value is in it.
  * A slot that rsp never reached is in the red zone: that rule stands. */
-static bool is_popped(const struct cfi_row *row, const struct reg_rule *reg)
+struct popped {
+    int64_t above, upto; /* depths of the slots */
+};
+
+static struct popped popped_of(const struct cfi_row *row)
 {
-    return !row->cfa_is_expression && row->cfa_register == DWARF_RSP && reg->kind == REG_OFFSET &&
-           reg->offset > -INT32_MAX && -reg->offset > row->cfa_offset && -reg->offset <= row->reach;
+    const int64_t most = INT32_MAX - 1; /* no stack frame is deeper */
+    if (row->cfa_is_expression || row->cfa_register != DWARF_RSP)
+        return (struct popped){INT64_MAX, INT64_MIN};
+    return (struct popped){row->cfa_offset, row->reach < most ? row->reach : most};
+}
+
+static bool is_popped(struct popped p, const struct reg_rule *reg)
+{
+    int64_t depth = depth_of(reg);
+    return depth > p.above && depth <= p.upto && reg->kind == REG_OFFSET;
 }
 
 static bool lower_cfa(const struct cfi_row *row, struct rule *rule)
@@ -61,10 +75,11 @@ static bool lower_cfa(const struct cfi_row *row, struct rule *rule)
 
 static bool lower_saved(const struct cfi_row *row, struct rule *rule)
 {
+    struct popped popped = popped_of(row);
     for (uint32_t left = row->told & ARCH_CALLEE_SAVED; left; left &= left - 1) {
         unsigned number = (unsigned)__builtin_ctz(left);
         const struct reg_rule *reg = &row->regs[number];
-        if (reg->kind == REG_UNSPECIFIED || reg->kind == REG_SAME || is_popped(row, reg))
+        if (reg->kind == REG_UNSPECIFIED || reg->kind == REG_SAME || is_popped(popped, reg))
             continue;
         uint8_t slot = slot_of(reg);
         if (slot == 0)
@@ -79,9 +94,10 @@ bool rule_row(const struct cfi *cfi, uint64_t address, struct cfi_row *ret)
 {
     if (!cfi_row(cfi, address, ret))
         return false;
+    struct popped popped = popped_of(ret);
     for (unsigned i = 0; i < ARCH_CALLEE_SAVED_NR; i++) {
         struct reg_rule *reg = &ret->regs[arch_callee_saved[i]];
-        if (is_popped(ret, reg))
+        if (is_popped(popped, reg))
             reg->kind = REG_SAME;
     }
     return true;
