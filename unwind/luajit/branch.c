@@ -68,6 +68,8 @@ static uint32_t target_of(uint32_t i, uint16_t d)
 struct branch {
     uint32_t at;    /* its instruction */
     uint32_t other; /* its way that does not lead to the place asked for */
+    /* Whose line is shown: its own; of a loop's two steps the end's (both are of the "for"). */
+    uint32_t shown;
     uint8_t op;
 };
 
@@ -77,12 +79,12 @@ struct branches {
     bool many;
 };
 
-static void add(struct branches *b, uint32_t at, uint32_t other, uint8_t op)
+static void add(struct branches *b, uint32_t at, uint32_t other, uint32_t shown, uint8_t op)
 {
     if (b->nr == BRANCHES)
         b->many = true;
     else
-        b->at[b->nr++] = (struct branch){at, other, op};
+        b->at[b->nr++] = (struct branch){at, other, shown, op};
 }
 
 /* Those right before `place`, which go on there when they do not jump. */
@@ -91,12 +93,13 @@ static void add_before(struct code *c, uint32_t place, struct branches *ret)
     struct bc last = place > 0 ? code_at(c, place - 1) : (struct bc){.op = BC_NONE};
     uint32_t target = target_of(place - 1, last.d);
     if (last.op == BC_FORI || last.op == BC_JFORI) {
-        add(ret, place - 1, target, BC_FORI);
-        add(ret, target - 1, target, BC_FORI); /* the loop's end jumps to its body, too */
+        add(ret, place - 1, target, target - 1, BC_FORI);
+        /* The loop's end jumps to its body, too. */
+        add(ret, target - 1, target, target - 1, BC_FORI);
     } else if (last.op == BC_JMP && place > 1) {
         struct bc b = code_at(c, place - 2);
         if (b.op <= BC_ISNEP)
-            add(ret, place - 2, target, b.op);
+            add(ret, place - 2, target, place - 2, b.op);
     }
 }
 
@@ -111,12 +114,12 @@ static void add_jumping(struct code *c, uint32_t place, struct branches *ret)
             continue;
         struct bc jump = code_at(c, i);
         if (jump.op == BC_FORI || jump.op == BC_JFORI) {
-            add(ret, i, i + 1, BC_FORI);
-            add(ret, place - 1, i + 1, BC_FORI);
+            add(ret, i, i + 1, place - 1, BC_FORI);
+            add(ret, place - 1, i + 1, place - 1, BC_FORI);
         } else if (jump.op == BC_JMP && i > 0) {
             struct bc b = code_at(c, i - 1);
             if (b.op <= BC_ISNEP)
-                add(ret, i - 1, i + 1, b.op);
+                add(ret, i - 1, i + 1, i - 1, b.op);
         }
     }
 }
@@ -253,7 +256,7 @@ static const struct branch *branch_gone(struct code *c, const struct branches *b
     for (unsigned i = 0; i < b->nr; i++) {
         if (!may_reach(c, b->at[i].other, next, b, true))
             continue;
-        *several |= ret && ret->at != b->at[i].at;
+        *several |= ret && ret->shown != b->at[i].shown;
         ret = &b->at[i];
     }
     return *several ? NULL : ret;
@@ -306,5 +309,5 @@ uint64_t luajit_recorded_pc(struct luajit_reader *r, const struct luajit_trace *
         gone = NULL;
     if (c.lost || b.many || several || (gone && straight))
         return 0;
-    return gone ? f->code + 4 * ((uint64_t)gone->at + 1) : pc;
+    return gone ? f->code + 4 * ((uint64_t)gone->shown + 1) : pc;
 }
