@@ -3,6 +3,7 @@
  * Decodes PERF_RECORD_SAMPLE: the fields stand in the order of the kernel's
  * perf_output_sample(), each present when its bit of sample_type is set.
  */
+#include "base/bits.h"
 #include "perfdata/internal.h"
 #include "perfdata/sample.h"
 
@@ -50,8 +51,7 @@ static void head_parse(struct cursor *c, uint64_t type, struct sample *s)
     uint32_t reserved;
     bool swap = c->swap;
     const uint8_t *p = c->at;
-    if (cursor_left(c) < HEAD_MAX &&
-        cursor_left(c) < 8 * (size_t)__builtin_popcountll(type & HEAD_FIELDS)) {
+    if (cursor_left(c) < HEAD_MAX && cursor_left(c) < 8 * (size_t)bits_count(type & HEAD_FIELDS)) {
         c->failed = true;
         return;
     }
@@ -106,7 +106,7 @@ static void branches_parse(struct cursor *c, uint64_t branch_type, struct sample
 static const uint8_t *regs_parse(struct cursor *c, uint64_t mask, uint64_t *abi)
 {
     *abi = cursor_u64(c);
-    return *abi ? cursor_bytes(c, 8 * (uint64_t)__builtin_popcountll(mask)) : NULL;
+    return *abi ? cursor_bytes(c, 8 * (uint64_t)bits_count(mask)) : NULL;
 }
 
 /* Where the file has the rest of a stack of which a record holds `near` bytes; NULL: nowhere. */
@@ -288,7 +288,7 @@ bool sample_user_reg(const struct sample *s, unsigned bit, uint64_t *ret)
     uint64_t mask = s->event->attr.sample_regs_user;
     if (!(mask >> bit & 1))
         return false;
-    unsigned before = (unsigned)__builtin_popcountll(mask & ((UINT64_C(1) << bit) - 1));
+    unsigned before = bits_count(mask & ((UINT64_C(1) << bit) - 1));
     *ret = load_u64(s->user_regs + 8 * (size_t)before, s->swapped);
     return true;
 }

@@ -6,12 +6,30 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/bits.h"
 #include "base/cursor.h"
 #include "base/intern.h"
 #include "base/text.h"
 #include "base/vec.h"
 
 #include <stdio.h>
+
+static void bits_of_words_are_counted(void **state)
+{
+    (void)state;
+    assert_int_equal(bits_count(0), 0);
+    assert_int_equal(bits_count(UINT64_MAX), 64);
+    uint64_t x = 88172645463325252;
+    for (unsigned i = 0; i < 10000; i++) {
+        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+        uint64_t word = i % 3 ? x : x >> i % 64;
+        unsigned bits = 0;
+        for (uint64_t left = word; left; left &= left - 1)
+            bits++;
+        assert_int_equal(bits_count(word), bits);
+        assert_int_equal(bits_count(UINT64_C(1) << i % 64), 1);
+    }
+}
 
 static void cursor_reads_in_both_byte_orders(void **state)
 {
@@ -184,6 +202,7 @@ static void vec_grows_and_keeps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bits_of_words_are_counted),
         cmocka_unit_test(cursor_reads_in_both_byte_orders),
         cmocka_unit_test(cursor_fails_for_good_at_the_end),
         cmocka_unit_test(cursor_string_needs_its_nul),

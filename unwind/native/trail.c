@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "unwind/native/trail.h"
 
+#include "base/bits.h"
 #include "base/hash.h"
 #include "unwind/native/walk.h"
 
@@ -290,8 +291,7 @@ static void take_image(struct trail *t, const struct memory *m)
     uint64_t low = UINT64_MAX, end = 0;
     vec_foreach (s, &t->steps)
         low = s->low < low ? s->low : low;
-    for (size_t at = 0; at < t->words.nr;
-         at += 2 + (size_t)__builtin_popcountll(t->words.at[at + 1])) {
+    for (size_t at = 0; at < t->words.nr; at += 2 + (size_t)bits_count(t->words.at[at + 1])) {
         uint64_t last = t->words.at[at] + 8 * (1 + last_word(t->words.at[at + 1]));
         end = last > end ? last : end;
     }
