@@ -80,37 +80,42 @@ static struct symtab_part *settled(const struct symtab_buckets *b, uint32_t buck
     return head & BUCKET_SETTLED ? b->parts.at[head & ~BUCKET_SETTLED] : NULL;
 }
 
-/* The least place of the bucket's symbols of tables up to `table`; UINT64_MAX: none. */
-static uint64_t least_place(const struct symtab *t, uint32_t bucket, unsigned table)
+/* The least place of the bucket's symbols of tables up to `table`; false: there are none. */
+static bool least_place(const struct symtab *t, uint32_t bucket, unsigned table, uint64_t *ret)
 {
     const struct symtab_part *part = settled(&t->buckets, bucket);
-    uint64_t least = UINT64_MAX;
+    bool found = false;
     if (part) {
-        for (size_t i = 0; i < part->nr; i++)
-            if (symtab_table(t, part->keys[i].index) <= table)
-                return part->keys[i].key;
-        return least;
+        for (size_t i = 0; i < part->nr && !found; i++) {
+            *ret = part->keys[i].key;
+            found = symtab_table(t, part->keys[i].index) <= table;
+        }
+        return found;
     }
     for (uint32_t s = t->buckets.at[bucket].head; s; s = t->buckets.next.at[s - 1]) {
-        uint64_t place = symtab_table(t, s - 1) <= table ? symtab_elf_key(t, s - 1).key : least;
-        least = place < least ? place : least;
+        if (symtab_table(t, s - 1) > table)
+            continue;
+        uint64_t place = symtab_elf_key(t, s - 1).key;
+        *ret = found && *ret < place ? *ret : place;
+        found = true;
     }
-    return least;
+    return found;
 }
 
 /* Those of .symtab are settled before .dynsym is looked at, and the PLT comes last. */
 bool symtab_bound(const struct symtab *t, const struct symtab_part *part, size_t i, uint64_t *ret)
 {
-    unsigned of = symtab_table(t, part->keys[i].index);
+    const struct sort_key *k = part->keys;
+    unsigned of = symtab_table(t, k[i].index);
     unsigned table = of == TABLE_SYMTAB ? TABLE_SYMTAB : TABLE_DYNSYM;
-    uint64_t place = UINT64_MAX;
-    for (size_t n = i + 1; n < part->nr && place == UINT64_MAX; n++)
-        if (part->keys[n].key != part->keys[i].key && symtab_table(t, part->keys[n].index) <= table)
-            place = part->keys[n].key;
-    for (uint32_t b = part->bucket + 1; b < t->buckets.nr && place == UINT64_MAX; b++)
-        place = least_place(t, b, table);
-    *ret = place;
-    return place != UINT64_MAX;
+    bool found = false;
+    for (size_t n = i + 1; n < part->nr && !found; n++) {
+        *ret = k[n].key;
+        found = k[n].key != k[i].key && symtab_table(t, k[n].index) <= table;
+    }
+    for (uint32_t b = part->bucket + 1; b < t->buckets.nr && !found; b++)
+        found = least_place(t, b, table, ret);
+    return found;
 }
 
 /* How far the last symbol of all reaches: to the end of the next page. */
