@@ -123,19 +123,25 @@ bool memory_read_stack(const struct memory *m, uint64_t address, void *to, size_
 bool memory_read_layers(const struct memory *m, uint64_t address, void *to, size_t size,
                         enum provenance *provenance);
 
+/* Read of the stack's first piece, which came with the sample; false: it is not there. */
+static inline bool memory_read_near(const struct memory *m, uint64_t address, void *to, size_t size)
+{
+    uint64_t at = address - m->stack_start;
+    if (at >= m->stack_size || m->stack_size - at < size)
+        return false;
+    memcpy(to, m->stack + at, size);
+    if (m->reads && m->reads->on)
+        memory_note(m->reads, address, size);
+    return true;
+}
+
 /* Read `size` bytes; false when not recorded (and `to` is unspecified, never zeros to believe).
  * `provenance` is raised to the weakest source used, never lowered. */
 static inline bool memory_read(const struct memory *m, uint64_t address, void *to, size_t size,
                                enum provenance *provenance)
 {
-    uint64_t at = address - m->stack_start;
-    if (at < m->stack_size && m->stack_size - at >= size) {
-        memcpy(to, m->stack + at, size);
-        if (m->reads && m->reads->on)
-            memory_note(m->reads, address, size);
-        return true;
-    }
-    return memory_read_layers(m, address, to, size, provenance);
+    return memory_read_near(m, address, to, size) ||
+           memory_read_layers(m, address, to, size, provenance);
 }
 
 /* Read what came with the sample itself; false: that has not all of it. */

@@ -105,22 +105,22 @@ void replay_free(struct replay *r)
 
 /* ---- reading: under the read lock ---------------------------------------------------------- */
 
-static int take_member(struct replay *r, struct job *job, struct job_sample s, struct error *err)
+static int take_member(struct replay *r, struct job *job, struct job_sample *s, struct error *err)
 {
-    if (s.member.event)
-        s.sample.event = s.member.event;
+    if (s->member.event)
+        s->sample.event = s->member.event;
     const struct job_sample *before =
         job->samples.nr ? &job->samples.at[job->samples.nr - 1] : NULL;
-    if (session_place_beside(r->session, before ? &before->place : NULL, s.sample.pid, s.sample.tid,
-                             &s.place, err) < 0) {
-        sample_copy_release(&s.copy);
+    if (session_place_beside(r->session, before ? &before->place : NULL, s->sample.pid,
+                             s->sample.tid, &s->place, err) < 0) {
+        sample_copy_release(&s->copy);
         return -1;
     }
-    bool passes = sample_passes(r, &s.sample, s.place.comm);
-    if (passes && vec_push(&job->samples, s))
+    bool passes = sample_passes(r, &s->sample, s->place.comm);
+    if (passes && vec_push(&job->samples, *s))
         return 0;
-    session_place_release(&s.place);
-    sample_copy_release(&s.copy);
+    session_place_release(&s->place);
+    sample_copy_release(&s->copy);
     return passes ? error_no_memory(err) : 0;
 }
 
@@ -146,7 +146,7 @@ static int take_group(struct replay *r, struct job *job, const struct job_sample
         one.member = members[i];
         failed = sample_copy_share(&s->copy, &one.copy, err);
         if (!failed)
-            failed = take_member(r, job, one, err);
+            failed = take_member(r, job, &one, err);
     }
     return failed;
 }
@@ -172,7 +172,7 @@ static int take_sample(struct replay *r, struct job *job, const struct record *r
         return failed;
     }
     counts->samples++;
-    return take_member(r, job, s, err);
+    return take_member(r, job, &s, err);
 }
 
 static int sort_records(struct replay *r, struct job *job, struct read_counts *counts,

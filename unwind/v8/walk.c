@@ -34,14 +34,14 @@ struct v8_walk {
     struct v8_reader r;
     bool frameless; /* the next frame has not made its frame yet: its return address is at rsp */
     bool failed;    /* memory is out */
+    unsigned nr_unmade, all_unmade;    /* now, and in the whole walk */
+    size_t first;                      /* frame out of this step */
+    uint64_t bytecode[V8_SEEN_FRAMES]; /* of these frames' functions; 0: none */
     struct unmade unmade[UNMADE_MAX];
-    unsigned nr_unmade, all_unmade; /* now, and in the whole walk */
-    struct {
+    struct {            /* zeros once a function was not known: most walks know all */
         uint64_t maker; /* a BytecodeArray whose constants were searched, for so many */
         unsigned all_unmade;
     } searched[SEARCHED];
-    size_t first;                      /* frame out of this step */
-    uint64_t bytecode[V8_SEEN_FRAMES]; /* of these frames' functions; 0: none */
 };
 
 static bool is_exact(const struct v8_walk *w)
@@ -67,7 +67,7 @@ static bool stack_word(struct v8_walk *w, uint64_t address, uint64_t *ret)
 
 /* ---- frames out ---------------------------------------------------------------------------- */
 
-static void push(struct v8_walk *w, const struct frame *f)
+static inline void push(struct v8_walk *w, const struct frame *f)
 {
     __typeof__(w->step->out->frames) *frames = &w->step->out->frames;
     if (*w->step->frames_left == 0)
@@ -77,7 +77,7 @@ static void push(struct v8_walk *w, const struct frame *f)
 }
 
 /* The frame at hand, of no function. */
-static struct frame frame_here(const struct v8_walk *w, enum frame_kind kind, uint64_t cfa)
+static inline struct frame frame_here(const struct v8_walk *w, enum frame_kind kind, uint64_t cfa)
 {
     return (struct frame){.pc = reg(w, DWARF_RIP),
                           .cfa = cfa,
@@ -195,6 +195,8 @@ static void emit_unmade(struct v8_walk *w, uint64_t fp, enum frame_tier tier, in
         w->step->out->frames.nr != frame + 1 || w->step->out->frames.at[frame].kind != FRAME_JS ||
         !(bytecode = frame_bytecode(w, fp)))
         return;
+    if (!w->all_unmade)
+        memset(w->searched, 0, sizeof(w->searched));
     w->unmade[w->nr_unmade++] = (struct unmade){frame, bytecode, offset};
     w->all_unmade++;
 }
@@ -273,12 +275,16 @@ static enum walker_result leave_unreadable(struct v8_walk *w, uint64_t address)
 /* By the frame at `fp`. */
 static enum walker_result leave_frame(struct v8_walk *w, uint64_t fp)
 {
-    uint64_t pc, caller;
-    if (!stack_word(w, fp, &caller))
-        return leave_unreadable(w, fp);
-    if (!stack_word(w, fp + 8, &pc))
-        return leave_unreadable(w, fp + 8);
-    return leave(w, pc, fp + 16, caller);
+    struct {
+        uint64_t caller, pc;
+    } at;
+    if (!memory_read_near(&w->step->input->memory, fp, &at, sizeof(at))) {
+        if (!stack_word(w, fp, &at.caller))
+            return leave_unreadable(w, fp);
+        if (!stack_word(w, fp + 8, &at.pc))
+            return leave_unreadable(w, fp + 8);
+    }
+    return leave(w, at.pc, fp + 16, at.caller);
 }
 
 static uint64_t state_cfa(const struct v8_walk *w, const struct v8_state *s)
@@ -915,20 +921,20 @@ static enum walker_result step_builtin(struct v8_walk *w, uint64_t vaddr)
         return step_leaf_builtin(w, b, vaddr);
     if (b && b->class == V8_BUILTIN_INTERPRETER)
         return step_interpreted(w, fp, false);
-    bool frame_known = frame_type(w, fp) >= 0;
-    emit_native(w, fp + 16, !b || !frame_known);
-    if (is_entry(w, frame_type(w, fp)))
+    int32_t type = frame_type(w, fp);
+    emit_native(w, fp + 16, !b || type < 0);
+    if (is_entry(w, type))
         return leave_entry(w, fp);
     return leave_frame(w, fp);
 }
 
 /* ---- generated code ------------------------------------------------------------------------ */
 
-/* Without the code's bytes: a frame is taken for granted, and said to be a guess. */
-static enum walker_result step_undescribed(struct v8_walk *w)
+/* Without the code's bytes: a frame is taken for granted, and said to be a guess. `type`: its
+ * frame_type(). */
+static enum walker_result step_undescribed(struct v8_walk *w, int32_t type)
 {
     uint64_t fp = reg(w, DWARF_RBP);
-    int32_t type = frame_type(w, fp);
     bool doubtful = is_exact(w);
     if (type < 0 && (is_exact(w) || !is_behind(w, fp - 8)))
         return WALKER_NO;
@@ -988,7 +994,9 @@ static enum walker_result step_generated(struct v8_walk *w)
         *w->r.memory->soon = false;
     if (!owner->executable || !knows(w, DWARF_RBP))
         return WALKER_NO;
-    int32_t function = w->layout->fp_function;
+    if (w->process->no_objects)
+        return step_undescribed(w, frame_type(w, fp));
+    int32_t function = w->layout->fp_function, glue;
     struct v8_seen_key key = seen_key(w, fp, function, -8, pc << 1 | is_exact(w));
     int32_t type = frame_type(w, fp);
     struct v8_seen_key optimized = optimized_key(w, pc, type);
@@ -999,14 +1007,13 @@ static enum walker_result step_generated(struct v8_walk *w)
         find_wasm(w, fp, type, &wasm))
         return step_wasm(w, &wasm, fp);
     if (!is_exact(w) && type == w->layout->frame_wasm)
-        return step_undescribed(w);
+        return step_undescribed(w, type);
     forget_soon(w);
-    bool found = !w->process->no_objects &&
-                 v8_code_find(&w->r, pc, owner->owner == CODE_JIT ? 0 : owner->start, &c);
-    if (!found && is_exact(w) && !w->process->no_objects && find_glue(w, &type, &s))
-        return step_glue(w, type, &s);
+    bool found = v8_code_find(&w->r, pc, owner->owner == CODE_JIT ? 0 : owner->start, &c);
+    if (!found && is_exact(w) && find_glue(w, &glue, &s))
+        return step_glue(w, glue, &s);
     if (!found)
-        return step_undescribed(w);
+        return step_undescribed(w, type);
     if (is_exact(w))
         s = bytes_state(w, c.start, c.size, c.kind == V8_CODE_BASELINE);
     if ((is_exact(w) || frameless) && s.kind != V8_STATE_FRAMED)
@@ -1061,8 +1068,11 @@ static enum walker_result step(const void *context, struct walker_state *state,
                                struct walker_step *s)
 {
     struct v8_walk *w = (struct v8_walk *)state;
-    if (!w->head.begun)
-        *w = (struct v8_walk){.head = {.begun = true}, .process = context};
+    if (!w->head.begun) {
+        memset(w, 0, offsetof(struct v8_walk, unmade)); /* the rest: as far as it is used */
+        w->head.begun = true;
+        w->process = context;
+    }
     w->step = s;
     w->first = s->out->frames.nr;
     if (w->process->seen)
