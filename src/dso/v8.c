@@ -29,24 +29,30 @@ static void open_table(const struct elf_image *e, const char *name, const char *
         ret->nr = ret->symbols.size / sizeof(Elf64_Sym);
 }
 
-static bool symbol_at(void *context, size_t index, struct v8_symbol *ret)
+/* V8's are data, and local functions: the others' names are not looked at, which spares a cache
+ * miss each, nor are those of other files. */
+static bool may_be_v8(const struct table *t, const uint8_t *at)
+{
+    bool other = ELF64_ST_TYPE(at[4]) == STT_FUNC && ELF64_ST_BIND(at[4]) != STB_LOCAL;
+    return !other && (at[6] || at[7]) && load_u32(at, false) < t->strings.size; /* 6: st_shndx */
+}
+
+static bool symbol_next(void *context, size_t *index, struct v8_symbol *ret)
 {
     const struct source *s = context;
-    for (size_t i = 0; i < TABLES; i++) {
+    size_t first = 0; /* of a table */
+    for (size_t i = 0; i < TABLES; first += s->tables[i++].nr) {
         const struct table *t = &s->tables[i];
-        if (index >= t->nr) {
-            index -= t->nr;
-            continue;
+        size_t from = *index > first ? *index - first : 0;
+        for (size_t n = from; n < t->nr; n++) {
+            const uint8_t *at = t->symbols.bytes + n * sizeof(Elf64_Sym);
+            if (!may_be_v8(t, at))
+                continue;
+            *ret = (struct v8_symbol){(const char *)t->strings.bytes + load_u32(at, false),
+                                      load_u64(at + 8, false), load_u64(at + 16, false)};
+            *index = first + n + 1;
+            return true;
         }
-        const uint8_t *at = t->symbols.bytes + index * sizeof(Elf64_Sym);
-        uint32_t name = load_u32(at, false);
-        /* V8's are data, and local functions: the others' names are not looked at, which spares a
-         * cache miss each. */
-        bool other = ELF64_ST_TYPE(at[4]) == STT_FUNC && ELF64_ST_BIND(at[4]) != STB_LOCAL;
-        bool there = !other && name < t->strings.size && (at[6] || at[7]); /* st_shndx */
-        *ret = (struct v8_symbol){there ? (const char *)t->strings.bytes + name : "",
-                                  load_u64(at + 8, false), load_u64(at + 16, false)};
-        return true;
     }
     return false;
 }
@@ -128,7 +134,7 @@ void dso_find_v8(struct dso_entry *d, const struct elf_image *e, struct cfi *cfi
         open_table(debug, ".symtab", ".strtab", &s.tables[2]);
     if (!elf_image_section(e, ".rela.dyn", &s.relocations))
         s.relocations = (struct elf_section){0};
-    const struct v8_image image = {e->path, symbol_at, bytes_at, word_at, segment_at, &s};
+    const struct v8_image image = {e->path, symbol_next, bytes_at, word_at, segment_at, &s};
     int found = v8_layout_create(&image, &layout, &err);
     if (found > 0)
         cfi_set_v8(cfi, layout);

@@ -310,7 +310,7 @@ int v8_layout_create(const struct v8_image *image, struct v8_layout **ret, struc
     struct found f = {0};
     struct v8_symbol s;
     int got = 0;
-    for (size_t i = 0; got == 0 && image->symbol(image->context, i, &s); i++)
+    for (size_t i = 0; got == 0 && image->symbol(image->context, &i, &s);)
         got = take_symbol(&f, &s) ? 0 : error_no_memory(err);
     if (!got && f.metadata.nr >= METADATA_MIN && f.nr_version == 4) {
         struct v8_layout *l = calloc(1, sizeof(*l));
