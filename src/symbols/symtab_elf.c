@@ -142,6 +142,8 @@ static uint64_t find_offset(const struct elf_symbols *from, uint64_t value,
                             const struct section_use *section)
 {
     const struct elf_tables *t = from->runtime->tables;
+    if (from->kernel || from->module) /* the last address of all */
+        return value + section->by_segment;
     uint32_t i = first_segment(t, value);
     return value +
            (i < t->nr_segments ? t->segments[i].offset - t->segments[i].vaddr : section->to_offset);
