@@ -135,6 +135,8 @@ static const struct fde_rules *rules_of(struct rule_cache *c, const struct cfi *
 
 static uint32_t rule_at(const struct rule_cache *c, const struct fde_rules *fde, uint64_t address)
 {
+    if (fde->nr == 0) /* then there may be no rows of any FDE, either */
+        return 0;
     const struct fde_row *row = c->fde_rows.at + fde->first;
     uint32_t from = (uint32_t)(address - fde->begin), low = 0, high = fde->nr;
     while (low < high) {
