@@ -3,6 +3,7 @@
 #include "dso/dso.h"
 #include "base/hash.h"
 #include "base/cursor.h"
+#include "dso/elf_symbol.h"
 #include "dso/internal.h"
 #include "unwind/luajit/crosscheck.h"
 #include "unwind/luajit/names_builtins.h"
@@ -417,26 +418,9 @@ static const uint8_t *code_bytes(void *context, uint64_t address, size_t size)
     return s.size >= size ? s.bytes : NULL;
 }
 
-/* A defined symbol of .dynsym, by one walk: some functions of one library are asked for. */
 static bool code_symbol(void *context, const char *name, uint64_t *address)
 {
-    struct elf_section symbols, strings;
-    const struct elf_image *e = context;
-    if (!elf_image_section(e, ".dynsym", &symbols) || !symbols.bytes ||
-        !elf_image_section(e, ".dynstr", &strings) || !strings.bytes)
-        return false;
-    size_t length = strlen(name) + 1;
-    for (size_t at = 0; at + sizeof(Elf64_Sym) <= symbols.size; at += sizeof(Elf64_Sym)) {
-        Elf64_Sym s;
-        memcpy(&s, symbols.bytes + at, sizeof(s));
-        if (s.st_shndx == SHN_UNDEF || s.st_name > strings.size ||
-            strings.size - s.st_name < length ||
-            memcmp(strings.bytes + s.st_name, name, length) != 0)
-            continue;
-        *address = s.st_value;
-        return true;
-    }
-    return false;
+    return elf_exported_symbol(context, name, address);
 }
 
 /* Names of LuaJIT's library functions, from the bytes that cannot be written; kept by the dso. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The V8 in an ELF file: hands its symbols and bytes to unwind/v8. */
 #include "base/cursor.h"
+#include "dso/elf_symbol.h"
 #include "dso/internal.h"
 #include "unwind/v8/layout.h"
 
@@ -29,12 +30,27 @@ static void open_table(const struct elf_image *e, const char *name, const char *
         ret->nr = ret->symbols.size / sizeof(Elf64_Sym);
 }
 
-/* V8's are data, and local functions: the others' names are not looked at, which spares a cache
- * miss each, nor are those of other files. */
+/* V8's are local functions, and data: numbers of 4 bytes, and a table of three rows with a byte or
+ * four for each bytecode. The others' names are not looked at, which spares a cache miss each, nor
+ * are those of other files. */
 static bool may_be_v8(const struct table *t, const uint8_t *at)
 {
-    bool other = ELF64_ST_TYPE(at[4]) == STT_FUNC && ELF64_ST_BIND(at[4]) != STB_LOCAL;
-    return !other && (at[6] || at[7]) && load_u32(at, false) < t->strings.size; /* 6: st_shndx */
+    enum { BYTECODES_MIN = 100, ROWS = 3 };
+    bool local = ELF64_ST_BIND(at[4]) == STB_LOCAL;
+    uint64_t size = load_u64(at + 16, false);
+    switch (ELF64_ST_TYPE(at[4])) {
+    case STT_FUNC:
+        if (!local)
+            return false;
+        break;
+    case STT_OBJECT:
+        if (size != 4 && (size < ROWS * BYTECODES_MIN || size % ROWS))
+            return false;
+        break;
+    default:
+        break;
+    }
+    return (at[6] || at[7]) && load_u32(at, false) < t->strings.size; /* 6: st_shndx */
 }
 
 static bool symbol_next(void *context, size_t *index, struct v8_symbol *ret)
@@ -113,21 +129,16 @@ static bool segment_at(void *context, size_t index, struct v8_segment *ret)
     return false;
 }
 
-/* Every V8 since 2010 exports this one. */
-static bool has_metadata(const struct table *t)
-{
-    static const char name[] = "v8dbg_frametype_EntryFrame";
-    return t->nr && memmem(t->strings.bytes, t->strings.size, name, sizeof(name));
-}
-
 void dso_find_v8(struct dso_entry *d, const struct elf_image *e, struct cfi *cfi)
 {
     struct source s = {.image = e};
     struct v8_layout *layout = NULL;
     struct error err;
-    open_table(e, ".dynsym", ".dynstr", &s.tables[0]);
-    if (!has_metadata(&s.tables[0]))
+    uint64_t ignored;
+    /* Every V8 since 2010 exports this one. */
+    if (!elf_exported_symbol(e, "v8dbg_frametype_EntryFrame", &ignored))
         return;
+    open_table(e, ".dynsym", ".dynstr", &s.tables[0]);
     open_table(e, ".symtab", ".strtab", &s.tables[1]);
     const struct elf_image *debug = s.tables[1].nr ? e : dso_debug_image(&d->dso);
     if (debug && debug != e && debug->machine == e->machine && debug->is64)

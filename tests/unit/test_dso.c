@@ -3,7 +3,9 @@
 #include "scratch.h"
 #include "dso/dso.h"
 #include "dso/elf_image.h"
+#include "dso/elf_symbol.h"
 
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -338,6 +340,67 @@ static void damaged_files_do_no_harm(void **state)
     elf_image_free(whole);
 }
 
+/* Every name that the C library exports, by its hash table and (as without one) by a walk: a symbol
+ * of several versions is told by any of them. */
+static void exported_symbols_are_found_by_name(void **state)
+{
+    (void)state;
+    Dl_info libc;
+    struct elf_image *e;
+    struct elf_section symbols, strings;
+    assert_true(dladdr((void *)(uintptr_t)qsort, &libc));
+    assert_int_equal(elf_image_open(libc.dli_fname, &e, NULL), 0);
+    assert_true(elf_image_has(e, ".gnu.hash"));
+    assert_true(elf_image_section(e, ".dynsym", &symbols));
+    assert_true(elf_image_section(e, ".dynstr", &strings));
+    const Elf64_Sym *all = (const Elf64_Sym *)(const void *)symbols.bytes;
+    size_t nr = symbols.size / sizeof(*all), defined = 0;
+    for (size_t i = 1; i < nr; i++) {
+        const char *name = (const char *)strings.bytes + all[i].st_name;
+        uint64_t address = 0;
+        bool found = elf_exported_symbol(e, name, &address), same = false;
+        for (size_t k = i % 16 ? nr : 0; k < nr; k++) /* (of some: it takes long) */
+            same |= all[k].st_shndx != SHN_UNDEF && all[k].st_value == address &&
+                    !strcmp((const char *)strings.bytes + all[k].st_name, name);
+        assert_true(found || all[i].st_shndx == SHN_UNDEF);
+        assert_true(!found || i % 16 || same);
+        defined += found;
+    }
+    assert_true(defined > 1000);
+    uint64_t ignored;
+    assert_false(elf_exported_symbol(e, "no such function", &ignored));
+    assert_false(elf_exported_symbol(e, "", &ignored));
+    elf_image_free(e);
+}
+
+/* Damage in the hash table alone: what is found is a symbol of that name, and nothing crashes. */
+static void a_damaged_hash_table_does_no_harm(void **state)
+{
+    (void)state;
+    Dl_info libc;
+    struct elf_image *whole, *e;
+    struct elf_section hash, strings;
+    uint64_t address, found = 0;
+    assert_true(dladdr((void *)(uintptr_t)qsort, &libc));
+    assert_int_equal(elf_image_open(libc.dli_fname, &whole, NULL), 0);
+    assert_true(elf_image_section(whole, ".gnu.hash", &hash));
+    assert_true(elf_image_section(whole, ".dynstr", &strings));
+    for (unsigned i = 0; i < 64; i++) {
+        uint8_t *copy = malloc(whole->size);
+        assert_non_null(copy);
+        memcpy(copy, whole->bytes, whole->size);
+        /* The head's words first: sizes that lie. */
+        size_t at = i < 16 ? i : 16 + (size_t)i * 7919 % (hash.size - 16);
+        copy[hash.offset + at] ^= (uint8_t)(0xff - i);
+        assert_int_equal(elf_image_adopt("damaged", copy, whole->size, &e, NULL), 0);
+        found += elf_exported_symbol(e, "qsort", &address);
+        found += elf_exported_symbol(e, "printf", &address);
+        elf_image_free(e);
+    }
+    assert_true(found > 32);
+    elf_image_free(whole);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -353,6 +416,8 @@ int main(void)
         cmocka_unit_test(the_live_vdso_serves),
         cmocka_unit_test(unwind_rules_are_found_without_section_headers),
         cmocka_unit_test(damaged_files_do_no_harm),
+        cmocka_unit_test(exported_symbols_are_found_by_name),
+        cmocka_unit_test(a_damaged_hash_table_does_no_harm),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "dso/elf_symbol.h"
+
+#include "base/cursor.h"
+
+#include <elf.h>
+#include <string.h>
+
+struct exports {
+    struct elf_section symbols, strings;
+    size_t nr; /* of symbols */
+};
+
+static bool open_exports(const struct elf_image *e, struct exports *ret)
+{
+    if (!elf_image_section(e, ".dynsym", &ret->symbols) || !ret->symbols.bytes ||
+        !elf_image_section(e, ".dynstr", &ret->strings) || !ret->strings.bytes)
+        return false;
+    ret->nr = ret->symbols.size / sizeof(Elf64_Sym);
+    return true;
+}
+
+/* Whether symbol `i` has this name (with its end: `length` bytes) and is defined. */
+static bool is_symbol(const struct exports *x, size_t i, const char *name, size_t length,
+                      uint64_t *address)
+{
+    Elf64_Sym s;
+    memcpy(&s, x->symbols.bytes + i * sizeof(s), sizeof(s));
+    if (s.st_shndx == SHN_UNDEF || s.st_name > x->strings.size ||
+        x->strings.size - s.st_name < length ||
+        memcmp(x->strings.bytes + s.st_name, name, length) != 0)
+        return false;
+    *address = s.st_value;
+    return true;
+}
+
+static uint32_t hash_of(const char *name)
+{
+    uint32_t hash = 5381;
+    for (const uint8_t *p = (const uint8_t *)name; *p; p++)
+        hash = hash * 33 + *p;
+    return hash;
+}
+
+/* .gnu.hash: four words (buckets, first symbol, words of the filter, its shift), the filter of 64
+ * bits each, a symbol for each bucket, a hash for each symbol from the first on, whose lowest bit
+ * ends the bucket. */
+struct gnu_hash {
+    const uint8_t *buckets, *chains;
+    uint32_t nr_buckets, first;
+    size_t nr_chains;
+};
+
+static bool open_hash(const struct elf_image *e, struct gnu_hash *ret)
+{
+    enum { HEAD = 16 };
+    struct elf_section s;
+    if (!elf_image_section(e, ".gnu.hash", &s) || !s.bytes || s.size < HEAD)
+        return false;
+    ret->nr_buckets = load_u32(s.bytes, false);
+    ret->first = load_u32(s.bytes + 4, false);
+    uint64_t before = HEAD + 8 * (uint64_t)load_u32(s.bytes + 8, false);
+    uint64_t buckets = 4 * (uint64_t)ret->nr_buckets;
+    if (!ret->nr_buckets || before > s.size || buckets > s.size - before)
+        return false;
+    ret->buckets = s.bytes + before;
+    ret->chains = ret->buckets + buckets;
+    ret->nr_chains = (s.size - before - buckets) / 4;
+    return true;
+}
+
+static bool by_hash(const struct exports *x, const struct gnu_hash *h, const char *name,
+                    size_t length, uint64_t *address)
+{
+    uint32_t hash = hash_of(name);
+    size_t i = load_u32(h->buckets + 4 * (size_t)(hash % h->nr_buckets), false);
+    if (i < h->first)
+        return false;
+    for (; i < x->nr && i - h->first < h->nr_chains; i++) {
+        uint32_t other = load_u32(h->chains + 4 * (i - h->first), false);
+        if ((other | 1) == (hash | 1) && is_symbol(x, i, name, length, address))
+            return true;
+        if (other & 1)
+            return false;
+    }
+    return false;
+}
+
+bool elf_exported_symbol(const struct elf_image *image, const char *name, uint64_t *address)
+{
+    struct exports x;
+    struct gnu_hash h;
+    size_t length = strlen(name) + 1;
+    if (!open_exports(image, &x))
+        return false;
+    if (open_hash(image, &h))
+        return by_hash(&x, &h, name, length, address);
+    for (size_t i = 0; i < x.nr; i++)
+        if (is_symbol(&x, i, name, length, address))
+            return true;
+    return false;
+}
