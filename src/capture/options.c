@@ -265,7 +265,7 @@ static int count_parse(const char *text, const char *what, uint64_t most, uint64
 
 static int realtime_parse(const char *text, struct record_options *o, struct error *err)
 {
-    uint64_t priority;
+    uint64_t priority = 0;
     if (count_parse(text, "-r", 99, &priority, err) < 0)
         return -1;
     o->realtime = (int)priority;

@@ -101,7 +101,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_rows(s, &o);
     if (report_print(s, &o, events, 2, 0, &out, &err) < 0)
         abort();
-    (void)flamegraph_print(s, &f, &out, &err);
+    (void)flamegraph_print(s, NULL, &f, &out, &err);
+    (void)flamegraph_print(s, s, &f, &out, &err);
     text_free(&out);
     stacks_free(s);
     return 0;

@@ -20,5 +20,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         if (entry.address + entry.length < entry.address || ++nr > e.head.nr_entries)
             abort();
     }
-    return vmevent_reason_text(e.head.reason) && sum <= UINT8_MAX ? 0 : -1;
+    (void)sum;
+    return vmevent_reason_text(e.head.reason) ? 0 : -1;
 }
