@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Capstone, loaded when something is disassembled for the first time. Few recordings need it, and
- * its tables cost every start of the program 2 ms: 80,000 pointers in them are relocated. Here
- * stand its functions under their own names. Without the library there is no disassembler to open.
+ * Capstone, loaded when something is disassembled for the first time. Walking
+ * stacks needs none of it, and its tables would cost every start of the program 2 ms: 80,000
+ * pointers in them are relocated. Here stand its functions under their own names. Without the
+ * library there is no disassembler to open.
  *
  * The one variable is the library's place in the process, which is one as the process is.
  */

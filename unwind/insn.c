@@ -105,15 +105,24 @@ static bool read_vector(struct reading *r, uint8_t first)
     return r->map >= MAP_0F && r->map <= MAP_0F3A && next_byte(r, &r->opcode);
 }
 
+/* Prefixes, and the byte behind them. */
+static bool read_prefixes(struct reading *r, uint8_t *ret)
+{
+    while (next_byte(r, ret)) {
+        bool is_rex = (*ret & 0xf0) == REX;
+        if (!is_rex && !is_prefix(*ret))
+            return true;
+        r->rex = is_rex ? *ret : 0; /* it counts before the opcode only */
+        r->small |= *ret == 0x66;
+        r->small_address |= *ret == 0x67;
+    }
+    return false;
+}
+
 static bool read_opcode(struct reading *r)
 {
-    uint8_t b = 0;
-    while (next_byte(r, &b) && (is_prefix(b) || (b & 0xf0) == REX)) {
-        r->small |= b == 0x66;
-        r->small_address |= b == 0x67;
-        r->rex = is_prefix(b) ? 0 : b; /* it counts before the opcode only */
-    }
-    if (r->at == r->left && (is_prefix(b) || (b & 0xf0) == REX))
+    uint8_t b;
+    if (!read_prefixes(r, &b))
         return false;
     if (b == 0xc4 || b == 0xc5 || b == 0x62)
         return read_vector(r, b);

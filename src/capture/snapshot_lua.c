@@ -15,7 +15,7 @@ enum {
     GCT_STATE = 6,
     GCT_PROTO = 7,
     GCT_FUNCTION = 8,
-    GCT_USERDATA = 12, /* the last */
+    GCT_USERDATA = 12,     /* the last */
     OBJECTS_MAX = 1 << 22, /* of a VM that are walked at once */
     STATES_MAX = 1 << 14,  /* of a VM that are remembered */
     STACKS_MAX = 64,       /* of a VM that are read at once */

@@ -72,8 +72,8 @@ static bool sort_rows(struct report_section *s)
         return false;
     for (size_t i = 0; i < nr; i++) {
         uint64_t weight = report_row_weight(r, &r->rows.at[s->rows.at[i]]);
-        keys[i] = (struct sort_key){.key = r->options->nr_before ? 0 : ~weight,
-                                    .index = s->rows.at[i]};
+        keys[i] =
+            (struct sort_key){.key = r->options->nr_before ? 0 : ~weight, .index = s->rows.at[i]};
     }
     bool good = sort_keys(keys, nr);
     for (size_t i = 0; good && i < nr; i++)

@@ -68,8 +68,8 @@ struct replay_sample {
     /* The outermost ones that are, byte for byte, those of the sample given to the sink's worker
      * before; there may be more. */
     size_t nr_same;
-    bool unwound;   /* user frames come from the stack copy, not from the callchain */
-    bool has_user;  /* there was a user stack to walk at all */
+    bool unwound;       /* user frames come from the stack copy, not from the callchain */
+    bool has_user;      /* there was a user stack to walk at all */
     enum stack_end end; /* of the user stack, when unwound */
     uint64_t end_pc, end_address;
     const struct mapping *end_mapping; /* module at end_pc; NULL: none */

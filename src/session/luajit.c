@@ -14,9 +14,10 @@ static bool is_generated(const struct region *r)
     return r->anonymous && r->map.prot & PROT_EXEC;
 }
 
-static bool is_text(const struct region *r)
+/* A file's code: where interpreters are. */
+static bool is_text(const struct mapping *m)
 {
-    return r->map.dso->kind == DSO_FILE && r->map.prot & PROT_EXEC;
+    return m->dso->kind == DSO_FILE && m->prot & PROT_EXEC;
 }
 
 static bool has_generated_code(const struct address_space *space)
@@ -34,8 +35,7 @@ static bool has_generated_code(const struct address_space *space)
 bool session_luajit_in(const struct mapping *m, struct luajit_blob *ret)
 {
     uint64_t vaddr;
-    if (m->dso->kind != DSO_FILE || !(m->prot & PROT_EXEC) ||
-        !dso_offset_to_vaddr(m->dso, m->pgoff, &vaddr))
+    if (!is_text(m) || !dso_offset_to_vaddr(m->dso, m->pgoff, &vaddr))
         return false;
     const struct luajit_layout *l = cfi_luajit(dso_cfi(m->dso));
     if (!l || l->blob - vaddr >= m->end - m->start)
@@ -55,7 +55,7 @@ static struct space_luajit *find_blobs(const struct address_space *space)
         const struct mapping *m = &at->region.map;
         if (session_luajit_in(m, &found->blobs[found->nr]))
             found->nr++;
-        if (!found->v8 && m->dso->kind == DSO_FILE && m->prot & PROT_EXEC)
+        if (!found->v8 && is_text(m))
             found->v8 = cfi_v8(dso_cfi(m->dso));
         if (at->region.map.end == UINT64_MAX)
             break;
@@ -73,12 +73,12 @@ void space_luajit_forget(struct address_space *space)
 struct space_luajit *space_luajit_beside(const struct address_space *space, const struct region *r)
 {
     const struct space_luajit *found = atomic_load_explicit(&space->luajit, memory_order_acquire);
-    if (!found || is_text(r) || (is_generated(r) && !found->generated))
+    if (!found || is_text(&r->map) || (is_generated(r) && !found->generated))
         return NULL;
     const struct region_slot *at = regions_next(space->regions, r->map.start);
     for (; at && at->region.map.start < r->map.end;
          at = regions_next(space->regions, at->region.map.end)) {
-        if (is_text(&at->region) || (is_generated(&at->region) && !is_generated(r)))
+        if (is_text(&at->region.map) || (is_generated(&at->region) && !is_generated(r)))
             return NULL;
         if (at->region.map.end == UINT64_MAX)
             break;

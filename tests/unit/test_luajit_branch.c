@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Lines of traces: snapshots made by hand, in each of their forms, whose PC is where the code was
  * recorded, or the branch that was not. */
+#include "memory_fixture.h"
 #include "unwind/luajit/branch.h"
 
 #include "unwind/luajit/names_bytecode.h"
@@ -56,10 +57,7 @@ static bool read_fixture(void *context, uint64_t address, void *to, size_t size,
     const struct fixture *f = context;
     (void)time;
     *provenance = PROVENANCE_EXACT;
-    if (address < ORIGIN || address - ORIGIN > SIZE || SIZE - (address - ORIGIN) < size)
-        return false;
-    memcpy(to, f->bytes + (address - ORIGIN), size);
-    return true;
+    return memory_fixture_read(f->bytes, ORIGIN, SIZE, address, to, size);
 }
 
 static void put(struct fixture *f, uint64_t address, uint64_t value, size_t size)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Lua stacks made by hand, in both modes: every kind of link, and what hostile stacks may say. */
+#include "memory_fixture.h"
 #include "unwind/luajit/stack.h"
 #include "unwind/luajit/vm.h"
 
@@ -32,10 +33,7 @@ static bool read_fixture(void *context, uint64_t address, void *to, size_t size,
     const struct fixture *f = context;
     (void)time;
     *provenance = f->provenance;
-    if (address < ORIGIN || address - ORIGIN > SIZE || SIZE - (address - ORIGIN) < size)
-        return false;
-    memcpy(to, f->bytes + (address - ORIGIN), size);
-    return true;
+    return memory_fixture_read(f->bytes, ORIGIN, SIZE, address, to, size);
 }
 
 static void put(struct fixture *f, uint64_t address, uint64_t value, size_t size)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* V8's heap objects in a small heap that is made here: strings of all kinds, functions, tables of
  * positions, and the same with damage. And where callers are in machine code. */
+#include "memory_fixture.h"
 #include "unwind/v8/builtin.h"
 #include "unwind/v8/object.h"
 
@@ -29,11 +30,7 @@ static bool read_heap(void *context, uint64_t address, void *to, size_t size, ui
     const struct heap *h = context;
     (void)time;
     (void)provenance;
-    uint64_t at = address - HEAP;
-    if (at >= SIZE || SIZE - at < size)
-        return false;
-    memcpy(to, h->bytes + at, size);
-    return true;
+    return memory_fixture_read(h->bytes, HEAP, SIZE, address, to, size);
 }
 
 static void put(struct heap *h, uint64_t object, int offset, uint64_t value, size_t size)
