@@ -346,16 +346,27 @@ static inline void restore(struct walk *w, const struct rule *rule, const uint8_
     memcpy(value, rule->saved[i] ? slot : value, 8);
 }
 
-/* Read the slots of a compact rule: the stack window holds them all in the common case. */
+/* The end of the `size` bytes of the stack that begin at `low`, where one of its two pieces holds
+ * them all; else NULL. */
+static inline const uint8_t *find_slots(const struct memory *m, uint64_t low, uint64_t size)
+{
+    uint64_t at = low - m->stack_start;
+    if (likely(at < m->stack_size && m->stack_size - at >= size))
+        return m->stack + at + size;
+    at -= m->stack_size;
+    return at < m->stack_far_size && m->stack_far_size - at >= size ? m->stack_far + at + size
+                                                                    : NULL;
+}
+
+/* Read the slots of a compact rule: the recorded stack holds them all in the common case. */
 static inline enum step_result leave_by_offsets(struct walk *w, const struct leaving *l)
 {
     const struct memory *m = &w->in->memory;
     const struct rule *rule = l->rule;
     uint64_t size = 8 * (uint64_t)rule->deepest;
-    uint64_t at = l->cfa - size - m->stack_start;
-    if (!likely(at < m->stack_size && m->stack_size - at >= size))
+    const uint8_t *top = find_slots(m, l->cfa - size, size);
+    if (!likely(top != NULL))
         return walk_offsets_slow(w, rule, l->cfa);
-    const uint8_t *top = m->stack + at + size;
     if (w->trail && w->trail->open)
         memory_note(m->reads, l->cfa - size, size);
     memcpy(&w->value[DWARF_RIP], top - 8 * (size_t)rule->ra, 8);

@@ -75,6 +75,13 @@ struct join_table;
 struct member_table;
 struct copy_table;
 
+/* How many walks needed how much of their stack, lately (sample.c). */
+enum { USE_STEP = 256, USE_STEPS = 48 };
+struct stack_use {
+    uint32_t walks[USE_STEPS + 1]; /* by steps of bytes, the last: more */
+    uint32_t nr;
+};
+
 /* A job's text that waits until it is its turn to be written. */
 struct output {
     struct text text;
@@ -98,7 +105,8 @@ struct replay {
     struct snapshots *snapshots; /* the same, of others; NULL: none */
     uint64_t next_turn;
     bool at_end;
-    bool gives_records; /* a batch without samples is a job, too */
+    bool gives_records;   /* a batch without samples is a job, too */
+    struct stack_use use; /* of all workers' walks */
 
     pthread_mutex_t turn_lock; /* everything below */
     pthread_cond_t turned;
@@ -151,13 +159,6 @@ struct trace_frames {
     size_t nr, cap; /* of names */
 };
 
-/* How many walks needed how much of their stack, lately (sample.c). */
-enum { USE_STEP = 256, USE_STEPS = 48 };
-struct stack_use {
-    uint32_t walks[USE_STEPS + 1]; /* by steps of bytes, the last: more */
-    uint32_t nr;
-};
-
 struct replay_worker {
     struct replay *replay;
     const struct replay_sink *sink;
@@ -180,7 +181,7 @@ struct replay_worker {
     struct job jobs[JOBS_AHEAD];
     unsigned first, nr_jobs;
     struct job *job;
-    struct stack_use use;
+    struct stack_use use;      /* since it last read */
     struct replay_stats stats; /* of the jobs that it brought to their end */
     bool sink_made;
 };
@@ -188,6 +189,8 @@ struct replay_worker {
 /* sample.c: decode up to WALK_GROUP samples and fill their frames (the kernel's part of the
  * callchain, then the user stack); sets bad where the record lies. */
 bool sample_passes(const struct replay *r, const struct sample *head, const char *comm);
+/* Move what `from` counted to `to`. */
+void stack_use_add(struct stack_use *to, struct stack_use *from);
 /* How many bytes of a stack are worth reading before it is walked; 0: nothing is known yet. */
 size_t stack_use_choose(struct stack_use *u);
 /* The worker's places for WALK_GROUP copies, made at first need; NULL: memory is out. */

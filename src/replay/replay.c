@@ -520,7 +520,8 @@ static int begin_job(struct replay_worker *w, struct error *err)
     w->job = job;
     job->counts = (struct read_counts){0};
     pthread_mutex_lock(&r->read_lock);
-    perfdata_stack_used(r->pd, stack_use_choose(&w->use));
+    stack_use_add(&r->use, &w->use);
+    perfdata_stack_used(r->pd, stack_use_choose(&r->use));
     int got = r->failed ? 0 : read_job(r, job, &job->counts, err);
     if (got == 0) {
         pthread_mutex_lock(&r->turn_lock);

@@ -241,6 +241,14 @@ static void learn_stack_use(struct replay_worker *w, const struct job_sample *s,
     w->use.nr++;
 }
 
+void stack_use_add(struct stack_use *to, struct stack_use *from)
+{
+    for (size_t i = 0; i <= USE_STEPS; i++)
+        to->walks[i] += from->walks[i];
+    to->nr += from->nr;
+    *from = (struct stack_use){0};
+}
+
 /* Every byte read costs something; a walk that needs more than was read costs a page fault, as much
  * as reading 32 KiB does (measured: 0.13 us a KiB, 4 to 6 us a fault that maps 16 pages). */
 size_t stack_use_choose(struct stack_use *u)
