@@ -466,6 +466,25 @@ static bool note_place(void *context, const struct fde *fde, uint64_t offset)
     return true;
 }
 
+static bool note_begin(void *context, const struct fde *fde, uint64_t offset)
+{
+    struct fde_place *last = context;
+    (void)offset;
+    assert_true(fde->begin > last->begin);
+    *last = (struct fde_place){fde->begin, last->offset + 1};
+    return last->offset != FUNCTIONS;
+}
+
+/* All are found by their size, in order, once; none that is smaller. */
+static void expect_large(const struct cfi *cfi)
+{
+    for (uint64_t least = SIZE - 1; least <= SIZE + 1; least++) {
+        struct fde_place last = {0}; /* its offset counts */
+        cfi_walk_large(cfi, &cfi->tables[0], least, note_begin, &last);
+        assert_int_equal(last.offset, least <= SIZE ? FUNCTIONS : 0);
+    }
+}
+
 /* A header as ld writes it: its table is used; one out of order is not. */
 static void header(void **state)
 {
@@ -500,6 +519,7 @@ static void header(void **state)
         assert_int_equal(cfi_create(&source, &cfi, NULL), 0);
         assert_int_equal(cfi->tables[0].entries != NULL, damage == 0);
         expect_functions(cfi);
+        expect_large(cfi);
         cfi_free(cfi);
     }
 }

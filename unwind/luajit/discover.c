@@ -39,26 +39,35 @@ static bool note_fde(void *context, const struct fde *fde, uint64_t offset)
     if (p->size >= 2 + sizeof(fde_tail) && p->at[0] == 0x0e && p->at[1] < 0x80 &&
         !memcmp(p->at + 2, fde_tail, sizeof(fde_tail)) &&
         is_padding(p->at + 2 + sizeof(fde_tail), p->size - 2 - sizeof(fde_tail)) &&
-        fde->size >= BLOB_MIN && fde->size <= BLOB_MAX && s->size == 0) {
+        fde->size <= BLOB_MAX) {
         s->start = fde->begin;
         s->size = fde->size;
     }
-    if (s->size && fde->begin == s->start + s->size && p->size >= sizeof(ffi_call_program) &&
-        !memcmp(p->at, ffi_call_program, sizeof(ffi_call_program))) {
-        s->ffi_call = fde->begin;
-        s->ffi_call_size = fde->size;
-    }
-    return s->ffi_call == 0;
+    return s->size == 0;
 }
 
-/* Walks over all entries take a while in large images: only where the bytes occur at all. */
+/* lj_vm_ffi_call's FDE stands behind the blob's, if this LuaJIT has an FFI. */
+static void find_ffi_call(const struct cfi *cfi, const struct cfi_table *table,
+                          struct blob_search *s)
+{
+    uint64_t offset, begin = s->start + s->size;
+    struct fde fde;
+    if (!cfi_fde_at(cfi, table, begin, &offset) || !cfi_read_fde(cfi, table, offset, &fde, NULL) ||
+        fde.begin != begin || fde.program.size < sizeof(ffi_call_program) ||
+        memcmp(fde.program.at, ffi_call_program, sizeof(ffi_call_program)) != 0)
+        return;
+    s->ffi_call = fde.begin;
+    s->ffi_call_size = fde.size;
+}
+
+/* Few functions are as large as the blob: of a large image some dozens, of megabytes of CFI. */
 static bool find_blob(const struct cfi *cfi, struct blob_search *ret)
 {
     *ret = (struct blob_search){0};
     for (unsigned i = 0; cfi && i < cfi->nr_tables && ret->size == 0; i++) {
-        const struct cfi_section *section = &cfi->tables[i].section;
-        if (memmem(section->bytes, section->size, fde_tail, sizeof(fde_tail)))
-            cfi_walk(cfi, &cfi->tables[i], note_fde, ret);
+        cfi_walk_large(cfi, &cfi->tables[i], BLOB_MIN, note_fde, ret);
+        if (ret->size)
+            find_ffi_call(cfi, &cfi->tables[i], ret);
     }
     return ret->size != 0;
 }

@@ -191,6 +191,15 @@ const struct v8_layout *cfi_v8(const struct cfi *cfi)
 
 /* ---- find ---------------------------------------------------------------------------------- */
 
+/* The offset in the section that entry `i` gives. */
+static uint64_t entry_offset(const struct cfi *cfi, const struct cfi_table *table, size_t i)
+{
+    if (table->index)
+        return table->index[i].offset;
+    uint64_t at = table->base + (uint64_t)(int64_t)load_s32(cfi, table->entries + 8 * i + 4);
+    return at - table->section.address;
+}
+
 bool cfi_fde_at(const struct cfi *cfi, const struct cfi_table *table, uint64_t address,
                 uint64_t *ret)
 {
@@ -203,13 +212,43 @@ bool cfi_fde_at(const struct cfi *cfi, const struct cfi_table *table, uint64_t a
     }
     if (low == 0)
         return false;
-    if (!table->entries) {
-        *ret = table->index[low - 1].offset;
-        return true;
-    }
-    uint64_t at = table->base + (uint64_t)(int64_t)load_s32(cfi, table->entries + 8 * low - 4);
-    *ret = at - table->section.address;
+    *ret = entry_offset(cfi, table, low - 1);
     return true;
+}
+
+/* From entry `i` on, the first at least `least` before the next one, or the last of all. */
+static size_t find_large(const struct cfi *cfi, const struct cfi_table *table, size_t i,
+                         uint64_t least)
+{
+    const struct cfi_table t = *table;
+    bool swapped = cfi->swapped;
+    if (t.index) {
+        while (i + 1 < t.nr && t.index[i + 1].begin - t.index[i].begin < least)
+            i++;
+        return i;
+    }
+    uint32_t begin = load_u32(t.entries + 8 * i, swapped);
+    for (; i + 1 < t.nr; i++) {
+        uint32_t next = load_u32(t.entries + 8 * i + 8, swapped);
+        if (next - begin >= least)
+            break;
+        begin = next;
+    }
+    return i;
+}
+
+void cfi_walk_large(const struct cfi *cfi, const struct cfi_table *table, uint64_t least,
+                    bool (*each)(void *context, const struct fde *fde, uint64_t offset),
+                    void *context)
+{
+    for (size_t i = 0; i < table->nr; i++) {
+        struct fde fde;
+        i = find_large(cfi, table, i, least);
+        uint64_t offset = entry_offset(cfi, table, i);
+        if (cfi_read_fde(cfi, table, offset, &fde, NULL) && fde.size >= least &&
+            !each(context, &fde, offset))
+            return;
+    }
 }
 
 bool cfi_row(const struct cfi *cfi, uint64_t address, struct cfi_row *ret)

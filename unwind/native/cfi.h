@@ -129,6 +129,12 @@ bool cfi_row(const struct cfi *cfi, uint64_t address, struct cfi_row *ret);
 void cfi_walk(const struct cfi *cfi, const struct cfi_table *table,
               bool (*each)(void *context, const struct fde *fde, uint64_t offset), void *context);
 
+/* Those of at least `least` bytes, by address, that no other FDE begins in: of these alone anything
+ * is read of the section. */
+void cfi_walk_large(const struct cfi *cfi, const struct cfi_table *table, uint64_t least,
+                    bool (*each)(void *context, const struct fde *fde, uint64_t offset),
+                    void *context);
+
 /* cfi_entry.c: the FDE at `offset` of the section, with its CIE. false: damaged, or no FDE.
  * `next` (may be NULL): offset of the entry behind it, when at least its length is sound (else
  * the section's size). */
