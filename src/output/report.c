@@ -109,12 +109,21 @@ static int choose_rows(struct report_section *s, struct error *err)
     return sort_rows(s) ? 0 : error_no_memory(err);
 }
 
+static unsigned last_key(const struct report_options *o)
+{
+    return o->nr_keys ? o->nr_keys - 1 : 0;
+}
+
+/* How wide the columns are, but for the last: nothing is padded to that, and its texts are the
+ * longest. */
 static void measure(struct report_section *s)
 {
     const struct report_options *o = s->report->options;
     for (unsigned k = 0; k < o->nr_keys; k++) {
         size_t width = strlen(report_key_title(o->keys[k]));
         vec_foreach (i, &s->rows) {
+            if (k + 1 == o->nr_keys)
+                break;
             s->cell.size = 0;
             report_put_key(&s->cell, s->report, &s->report->rows.at[*i], o->keys[k]);
             width = s->cell.size > width ? s->cell.size : width;
@@ -248,7 +257,9 @@ static void put_cell(struct report_section *s, const struct report_row *row, uns
         if (s->cell.at[i] == *o->separator)
             s->cell.at[i] = '.';
     text_bytes(t, s->cell.at, s->cell.size);
-    if (!o->separator && k + 1 < o->nr_keys)
+    if (k + 1 == o->nr_keys)
+        s->widths[k] = s->cell.size > s->widths[k] ? (unsigned)s->cell.size : s->widths[k];
+    else if (!o->separator)
         pad(t, s->cell.size, s->widths[k], ' ');
 }
 
@@ -297,6 +308,7 @@ struct rows_page {
 struct rows_worker {
     struct rows_page *page;
     struct error error;
+    unsigned last_width; /* of the last column in its blocks */
     bool failed;
 };
 
@@ -326,26 +338,31 @@ static void *rows_main(void *context)
         w->failed = error_no_memory(&w->error) < 0;
     while (!w->failed && (block = atomic_fetch_add(&page->next, 1)) < page->nr_blocks)
         w->failed = put_block(&own, chains, block, &page->blocks[block], &w->error) < 0;
+    w->last_width = own.widths[last_key(own.report->options)];
     chains_free(chains);
     text_free(&own.cell);
     return NULL;
 }
 
-static int print_page(struct rows_page *page, unsigned threads, struct error *err)
+/* The blocks' text, and how wide the last column is. */
+static int print_page(struct rows_page *page, unsigned threads, unsigned *width, struct error *err)
 {
     struct rows_worker workers[WORKERS_MAX] = {0};
     for (unsigned i = 0; i < threads; i++)
         workers[i].page = page;
     threads_run(rows_main, workers, sizeof(*workers), threads);
-    for (unsigned i = 0; i < threads; i++)
+    for (unsigned i = 0; i < threads; i++) {
+        *width = workers[i].last_width > *width ? workers[i].last_width : *width;
         if (workers[i].failed) {
             *err = workers[i].error;
             return -1;
         }
+    }
     return 0;
 }
 
-static int put_rows(const struct report_section *s, struct text *t, struct error *err)
+/* The head stands above the rows, and is made when they are: its line of dots is as wide. */
+static int put_page(struct report_section *s, struct text *t, struct error *err)
 {
     struct rows_page page = {.section = s, .nr_blocks = (s->rows.nr + BLOCK_ROWS - 1) / BLOCK_ROWS};
     unsigned threads = s->report->options->threads;
@@ -354,7 +371,9 @@ static int put_rows(const struct report_section *s, struct text *t, struct error
     if (!page.blocks)
         return error_no_memory(err);
     threads = threads < WORKERS_MAX ? threads : WORKERS_MAX;
-    int failed = print_page(&page, threads ? threads : 1, err);
+    int failed =
+        print_page(&page, threads ? threads : 1, &s->widths[last_key(s->report->options)], err);
+    put_head(s, t);
     for (size_t i = 0; i < page.nr_blocks; i++) {
         text_bytes(t, page.blocks[i].at, page.blocks[i].size);
         text_free(&page.blocks[i]);
@@ -363,12 +382,11 @@ static int put_rows(const struct report_section *s, struct text *t, struct error
     return failed;
 }
 
-static int put_section(const struct report_section *s, struct text *t, struct error *err)
+static int put_section(struct report_section *s, struct text *t, struct error *err)
 {
     if (!s->samples)
         return 0;
-    put_head(s, t);
-    if (put_rows(s, t, err) < 0)
+    if (put_page(s, t, err) < 0)
         return -1;
     text_string(t, s->report->options->bare ? "" : "\n\n");
     return s->cell.failed ? error_no_memory(err) : 0;

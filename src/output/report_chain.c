@@ -284,16 +284,22 @@ static int by_weight(const void *a, const void *b, void *context)
     return report_compare_functions(branch_function(c, x), branch_function(c, y));
 }
 
+/* What weighs less is not drawn; `whole`: what all of the branches at hand weigh. */
+static double least_drawn(const struct chains *c, uint64_t whole)
+{
+    const struct report_options *o = c->report->options;
+    double part = o->graph_percent / 100;
+    return o->graph == GRAPH_FRACTAL ? ceil((double)whole * part) : floor((double)c->total * part);
+}
+
 /* Sort the branches from `first` on and forget those too small to draw, first: most are. Returns
  * what they all weigh, the forgotten ones included. */
 static uint64_t sort_branches(struct chains *c, size_t first)
 {
-    const struct report_options *o = c->report->options;
     uint64_t sum = 0;
     for (size_t i = first; i < c->branches.nr; i++)
         sum += c->branches.at[i].weight;
-    double least = o->graph_percent / 100;
-    least = o->graph == GRAPH_FRACTAL ? ceil((double)sum * least) : floor((double)c->total * least);
+    double least = least_drawn(c, sum);
     size_t kept = first;
     for (size_t i = first; i < c->branches.nr; i++)
         if (!((double)c->branches.at[i].weight < least))
@@ -400,8 +406,10 @@ int chains_print(struct chains *c, uint32_t row, uint64_t total, struct text *ou
     const struct report_row *of = &c->report->rows.at[row];
     uint64_t weight = o->children ? of->children : of->self;
     size_t before = out->size;
-    c->out = out;
     c->total = total;
+    if (o->graph == GRAPH_ABSOLUTE && (double)weight < least_drawn(c, weight))
+        return 0; /* as most rows: no branch of it weighs more than the row */
+    c->out = out;
     c->pipe[0] = true;
     start(c, row);
     sort_branches(c, 0);
