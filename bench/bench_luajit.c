@@ -106,7 +106,7 @@ static void bench_image(const char *path, const struct core_process_options *opt
     struct luajit_process process = {
         .vms = vms.at, .nr_vms = vms.nr, .blobs = &blob, .nr_blobs = blob.layout != NULL};
     struct walker walker = luajit_walker(&process);
-    struct unwinder *u = unwinder_create();
+    struct unwinder *u = unwinder_create(NULL);
     struct unwind_input in = core_process_input(&p, core_thread(p.core, 0));
     uint8_t *stack = copy_stack(&p, &in);
     in.max_frames = MAX_FRAMES;

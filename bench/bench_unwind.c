@@ -429,7 +429,7 @@ static void measure_first_sight(struct unwinder *u, const struct data *d)
         double ns[RUNS];
         struct rule_cache cache = {0};
         for (int run = 0; run < RUNS; run++) {
-            if (!rule_cache_init(&cache))
+            if (!rule_cache_init(&cache, NULL))
                 die("out of memory");
             if (cold)
                 evict();
@@ -442,7 +442,7 @@ static void measure_first_sight(struct unwinder *u, const struct data *d)
             ns[run] = now() - start;
             if (run == 0 && !cold)
                 printf("%zu addresses, %zu different rules, %zu rows kept whole\n", nr,
-                       cache.nr_rules - 2, (size_t)cache.rows.nr - 1);
+                       cache.store->nr_rules - 1, cache.store->nr_rows - 1);
             rule_cache_destroy(&cache);
         }
         report(cold ? "first sight, cold" : "first sight, resident", ns, nr);
@@ -572,7 +572,7 @@ int main(int argc, char **argv)
     elf_version(EV_CURRENT);
     struct data d = {0};
     read_recording(&d, argv[1]);
-    struct unwinder *u = unwinder_create();
+    struct unwinder *u = unwinder_create(NULL);
     if (!u)
         die("out of memory");
     print_ends(u, &d);

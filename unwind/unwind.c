@@ -33,10 +33,10 @@ struct unwinder {
     struct trail_walk trail_walks[UNWIND_LANES];
 };
 
-struct unwinder *unwinder_create(void)
+struct unwinder *unwinder_create(struct unwind_rules *rules)
 {
     struct unwinder *u = calloc(1, sizeof(*u));
-    if (u && rule_cache_init(&u->cache))
+    if (u && rule_cache_init(&u->cache, rules))
         return u;
     free(u);
     return NULL;
@@ -238,7 +238,7 @@ static enum step_result step_without_cfi(struct unwinder *u, struct walk *w,
 static enum step_result step_by_row(struct unwinder *u, struct walk *w, const struct code *code,
                                     struct leaving *l, size_t frame)
 {
-    const struct cfi_row *row = &u->cache.rows.at[l->rule->cfa_offset];
+    const struct cfi_row *row = rule_cache_row(&u->cache, l->rule);
     enum step_result got = walk_row_cfa(w, row, code, &l->cfa);
     if (got == STEP_OK) {
         w->out->frames.at[frame].cfa = l->cfa;

@@ -100,9 +100,15 @@ struct unwind_stack {
                                    the walk could not step out of it */
 };
 
-/* One per thread of ours: holds the rule cache. */
+/* The rules by which code is unwound, as they are found: those of unwinders of several threads,
+ * which all of them must have been freed before it is. */
+struct unwind_rules;
+struct unwind_rules *unwind_rules_create(void); /* NULL when memory is out */
+void unwind_rules_free(struct unwind_rules *u); /* may be NULL */
+
+/* One per thread of ours. `rules`: shared with others; NULL: its own. */
 struct unwinder;
-struct unwinder *unwinder_create(void); /* NULL when memory is out */
+struct unwinder *unwinder_create(struct unwind_rules *rules); /* NULL when memory is out */
 void unwinder_free(struct unwinder *u);
 /* What was said by `steady` of earlier inputs, and pointers in their frames, hold no more. */
 void unwinder_forget(struct unwinder *u);

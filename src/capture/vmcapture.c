@@ -666,7 +666,7 @@ struct vm_capture *vm_capture_create(const struct vm_capture_options *options, v
         (struct object_sink){.write = log_write, .now = log_now, .full = log_full, .context = vc};
     t->scan = vmscan_create();
     t->dsos = dsos_create(&no_options);
-    t->unwinder = unwinder_create();
+    t->unwinder = unwinder_create(NULL);
     t->guests = guests_create();
     t->names = t->guests ? luajit_names_create(t->guests) : NULL;
     if (t->dsos && t->unwinder)

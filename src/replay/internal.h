@@ -96,6 +96,7 @@ struct replay {
     struct symbols *symbols;
     struct intern *strings; /* module names of generated code, guests' symbols */
     struct guests *guests;
+    struct unwind_rules *rules;
     unsigned nr_threads;
 
     pthread_mutex_t read_lock; /* reader, session, turns given out */

@@ -46,12 +46,13 @@ static int open_parts(struct replay *r, struct error *err)
     r->symbols = symbols_create(r->dsos, &r->options.symbols);
     r->strings = intern_create();
     r->guests = guests_create();
+    r->rules = unwind_rules_create();
     r->joins = join_table_create();
     r->copies = copy_table_create();
     r->stops = stop_table_create();
     r->members = member_table_create();
-    if (!r->copies || !r->symbols || !r->strings || !r->guests || !r->joins || !r->stops ||
-        !r->members)
+    if (!r->copies || !r->symbols || !r->strings || !r->guests || !r->rules || !r->joins ||
+        !r->stops || !r->members)
         return error_no_memory(err);
     return 0;
 }
@@ -92,6 +93,7 @@ void replay_free(struct replay *r)
     perfdata_close(r->pd);
     intern_free(r->strings);
     guests_free(r->guests);
+    unwind_rules_free(r->rules);
     join_table_free(r->joins);
     stop_table_free(r->stops);
     member_table_free(r->members);
@@ -565,7 +567,7 @@ static bool is_turn(struct replay_worker *w)
 
 static int worker_init(struct replay_worker *w, struct error *err)
 {
-    w->unwinder = unwinder_create();
+    w->unwinder = unwinder_create(w->replay->rules);
     w->symbols = symbol_cache_create(w->replay->symbols);
     w->names = luajit_names_create(w->replay->guests);
     w->js_names = v8_names_create(w->replay->guests);

@@ -28,7 +28,7 @@ int replay_still_create(struct dsos *dsos, const struct symbols_options *options
         w->names = luajit_names_create(r->guests);
     if (r->guests)
         w->js_names = v8_names_create(r->guests);
-    w->unwinder = unwinder_create();
+    w->unwinder = unwinder_create(NULL);
     if (r->strings && w->symbols && w->names && w->js_names && w->unwinder) {
         *ret = w;
         return 0;

@@ -219,7 +219,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (nr_images == 0 || size < 4)
         return 0;
     if (!u)
-        u = unwinder_create();
+        u = unwinder_create(NULL);
     const struct image *image = &images[data[0] % nr_images];
     const struct luajit_process process = {.vms = image->vms.at,
                                            .nr_vms = data[3] & 1 ? image->vms.nr : 0,

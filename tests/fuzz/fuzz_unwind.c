@@ -208,7 +208,7 @@ static void walk_contexts(struct target *t, struct cursor *c, const uint8_t *sta
     static uint32_t id; /* a cfi's id is never used again with the same unwinder */
     if (!u || ++id >> 20) {
         unwinder_free(u);
-        u = unwinder_create();
+        u = unwinder_create(NULL);
         id = 1;
         if (!u)
             abort();

@@ -215,7 +215,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (nr_images == 0 || size < 4)
         return 0;
     if (!u)
-        u = unwinder_create();
+        u = unwinder_create(NULL);
     const struct image *image = &images[data[0] % nr_images];
     struct namer *namer = namer_get();
     const struct v8_process process = {.layout = image->layout,

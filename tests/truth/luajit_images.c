@@ -201,7 +201,7 @@ static void walk_image(const char *path, const char *name,
                                      .nr_blobs = nr_blobs,
                                      .namer = tree_namer()};
     struct walker walker = luajit_walker(&process);
-    struct unwinder *u = unwinder_create();
+    struct unwinder *u = unwinder_create(NULL);
     for (size_t i = 0; i < core_nr_threads(p.core); i++)
         walk_thread(&p, core_thread(p.core, i), &walker, blobs[0].layout, u, name, t, verbose);
     t->images++;

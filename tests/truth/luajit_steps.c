@@ -199,7 +199,7 @@ int main(int argc, char **argv)
     struct totals t = {0};
     tree_read_programs(argv[1]);
     target.dsos = dsos_create(NULL);
-    struct unwinder *u = unwinder_create();
+    struct unwinder *u = unwinder_create(NULL);
     target.pid = fork();
     if (target.pid == 0) {
         execv(argv[4], argv + 4);

@@ -69,7 +69,7 @@ static bool open_file(struct file *f, const char *path)
     source.id = 2;
     assert_int_equal(cfi_create(&source, &f->without, NULL), 0);
     assert_non_null(f->without->tables[0].index);
-    assert_true(rule_cache_init(&f->cache));
+    assert_true(rule_cache_init(&f->cache, NULL));
     return true;
 }
 

@@ -107,7 +107,7 @@ static void expect_backtrace(const struct core_process *p)
 {
     struct unwind_stack stack = {0};
     struct unwind_input in = core_process_input(p, core_thread(p->core, 0));
-    struct unwinder *u = unwinder_create();
+    struct unwinder *u = unwinder_create(NULL);
     in.max_frames = FRAMES_MAX;
     assert_int_equal(unwind(u, &in, &stack, NULL), 0);
     assert_int_equal(stack.end, STACK_COMPLETE);

@@ -165,7 +165,7 @@ static int setup(void **state)
     struct target *t = calloc(1, sizeof(*t));
     put_functions(&t->section);
     t->cfi = create_cfi(&t->section, 1);
-    t->u = unwinder_create();
+    t->u = unwinder_create(NULL);
     t->layer = (struct memory_layer){.read = read_code, .context = t};
     t->in = (struct unwind_input){
         .registers.known = (1u << DWARF_NR) - 1,
@@ -670,7 +670,7 @@ static void cache_is_exact(void **state)
     struct bytes section = {0};
     struct cfi *cfi = many_functions(&section);
     struct rule_cache cache;
-    assert_true(rule_cache_init(&cache));
+    assert_true(rule_cache_init(&cache, NULL));
     size_t hits = 0;
     for (uint64_t n = 0; n < 600000; n++) {
         uint64_t random = hash_u64(n), i = random % (n & 1 ? 5000 : MANY);
@@ -685,7 +685,7 @@ static void cache_is_exact(void **state)
         uint64_t offset = (uint64_t)rule->cfa_offset;
         if (i % 100 == 0) {
             assert_int_equal(rule->kind, RULE_ROW);
-            offset = (uint64_t)cache.rows.at[rule->cfa_offset].cfa_offset;
+            offset = (uint64_t)rule_cache_row(&cache, rule)->cfa_offset;
         } else {
             assert_int_equal(rule->kind, RULE_OFFSETS);
         }
@@ -828,7 +828,7 @@ static void trails_change_nothing(void **state)
     struct memory_reads reads[NR];
     struct unwind_input in[NR];
     struct unwind_stack out[NR] = {0};
-    struct unwinder *single = unwinder_create();
+    struct unwinder *single = unwinder_create(NULL);
     const struct walker walker = {.wants = wants_jit,
                                   .step = step_by_rbp,
                                   .settled = settled_by_rbp,

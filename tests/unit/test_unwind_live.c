@@ -85,7 +85,7 @@ static int setup(void **state)
 {
     struct walked *w = calloc(1, sizeof(*w));
     w->self = self_create();
-    w->u = unwinder_create();
+    w->u = unwinder_create(NULL);
     *state = w;
     memset(&cap, 0, sizeof(cap));
     return w->self && w->u ? 0 : -1;

@@ -202,7 +202,7 @@ static void every_instruction(void **state)
 {
     (void)state;
     static struct stepper s;
-    s = (struct stepper){.self = self_create(), .u = unwinder_create()};
+    s = (struct stepper){.self = self_create(), .u = unwinder_create(NULL)};
     s.child = fork();
     if (s.child == 0)
         child();

@@ -125,8 +125,7 @@ enum {
     RULES_MAX = 1 << 16, /* more: begin anew */
     RULES_BYTES = RULES_MAX * sizeof(struct rule),
     ROWS_MAX = 1 << 13,
-    RULE_UNCACHED = 1,
-    RULES_RESERVED = 2,
+    ROWS_BYTES = ROWS_MAX * sizeof(struct cfi_row),
 };
 _Static_assert(RULES_MAX <= 1 << CACHE_RULE_BITS, "an entry holds any rule's index");
 
@@ -137,17 +136,17 @@ static size_t rule_hash(const struct rule *rule)
     return hash_u64(half[0] ^ hash_u64(half[1]));
 }
 
-static bool lookup_grow(struct rule_cache *c)
+static bool lookup_grow(struct rule_store *s)
 {
-    size_t size = c->lookup_size ? c->lookup_size * 2 : 1024;
+    size_t size = s->lookup_size ? s->lookup_size * 2 : 1024;
     uint32_t *lookup = calloc(size, sizeof(*lookup));
     if (!lookup)
         return false;
-    free(c->lookup);
-    c->lookup = lookup;
-    c->lookup_size = size;
-    for (size_t i = RULES_RESERVED; i < c->nr_rules; i++) {
-        size_t at = rule_hash(&c->rules[i]) & (size - 1);
+    free(s->lookup);
+    s->lookup = lookup;
+    s->lookup_size = size;
+    for (size_t i = 1; i < s->nr_rules; i++) {
+        size_t at = rule_hash(&s->rules[i]) & (size - 1);
         while (lookup[at])
             at = (at + 1) & (size - 1);
         lookup[at] = (uint32_t)i;
@@ -155,92 +154,184 @@ static bool lookup_grow(struct rule_cache *c)
     return true;
 }
 
-static void cache_reset(struct rule_cache *c)
+static void store_free(struct rule_store *s)
 {
-    memset(c->entries, 0, CACHE_BYTES);
-    memset(c->lookup, 0, c->lookup_size * sizeof(*c->lookup));
-    c->nr_rules = RULES_RESERVED;
-    c->rows.nr = 1;
-    rule_fdes_reset(c);
+    free((void *)s->entries);
+    heap_unreserve(s->rules, RULES_BYTES);
+    heap_unreserve(s->rows, ROWS_BYTES);
+    free(s->lookup);
+    rule_fdes_destroy(s);
+    free(s);
 }
 
-bool rule_cache_init(struct rule_cache *c)
+/* With one user. */
+static struct rule_store *store_create(void)
 {
-    *c = (struct rule_cache){.entries = aligned_alloc(64, CACHE_BYTES),
-                             .rules = heap_reserve(RULES_BYTES)};
-    if (c->entries && c->rules && lookup_grow(c) && vec_push(&c->rows, (struct cfi_row){0})) {
-        cache_reset(c);
-        return true;
+    struct rule_store *s = calloc(1, sizeof(*s));
+    if (!s)
+        return NULL;
+    s->users = 1;
+    s->nr_rules = s->nr_rows = 1;
+    s->entries = aligned_alloc(64, CACHE_BYTES);
+    s->rules = heap_reserve(RULES_BYTES);
+    s->rows = heap_reserve(ROWS_BYTES);
+    if (s->entries && s->rules && s->rows && lookup_grow(s) && rule_fdes_init(s)) {
+        memset((void *)s->entries, 0, CACHE_BYTES);
+        return s;
     }
-    rule_cache_destroy(c);
-    return false;
+    store_free(s);
+    return NULL;
+}
+
+static void store_leave(struct rule_store *s)
+{
+    if (--s->users == 0)
+        store_free(s);
+}
+
+struct unwind_rules *unwind_rules_create(void)
+{
+    struct unwind_rules *u = calloc(1, sizeof(*u));
+    if (!u)
+        return NULL;
+    pthread_mutex_init(&u->lock, NULL);
+    u->current = store_create();
+    if (u->current)
+        return u;
+    unwind_rules_free(u);
+    return NULL;
+}
+
+void unwind_rules_free(struct unwind_rules *u)
+{
+    if (!u)
+        return;
+    if (u->current)
+        store_leave(u->current);
+    pthread_mutex_destroy(&u->lock);
+    free(u);
+}
+
+/* Under the lock. */
+static void cache_use(struct rule_cache *c, struct rule_store *s)
+{
+    s->users++;
+    if (c->store)
+        store_leave(c->store);
+    c->store = s;
+    c->entries = s->entries;
+    c->rules = s->rules;
+}
+
+bool rule_cache_init(struct rule_cache *c, struct unwind_rules *shared)
+{
+    *c = (struct rule_cache){.shared = shared ? shared : unwind_rules_create(), .own = !shared};
+    if (!c->shared)
+        return false;
+    pthread_mutex_lock(&c->shared->lock);
+    cache_use(c, c->shared->current);
+    pthread_mutex_unlock(&c->shared->lock);
+    return true;
 }
 
 void rule_cache_destroy(struct rule_cache *c)
 {
-    free(c->entries);
-    heap_unreserve(c->rules, RULES_BYTES);
-    free(c->lookup);
-    vec_free(&c->rows);
-    rule_fdes_destroy(c);
+    if (c->store) {
+        pthread_mutex_lock(&c->shared->lock);
+        store_leave(c->store);
+        pthread_mutex_unlock(&c->shared->lock);
+    }
+    if (c->own)
+        unwind_rules_free(c->shared);
 }
 
-uint32_t rule_intern(struct rule_cache *c, const struct rule *rule)
+uint32_t rule_intern(struct rule_store *s, const struct rule *rule)
 {
-    if (c->nr_rules == RULES_MAX || (c->nr_rules * 2 > c->lookup_size && !lookup_grow(c)))
+    if (s->nr_rules == RULES_MAX || (s->nr_rules * 2 > s->lookup_size && !lookup_grow(s)))
         return 0;
-    size_t mask = c->lookup_size - 1;
+    size_t mask = s->lookup_size - 1;
     size_t at = rule_hash(rule) & mask;
-    for (; c->lookup[at]; at = (at + 1) & mask) {
-        if (!memcmp(&c->rules[c->lookup[at]], rule, sizeof(*rule)))
-            return c->lookup[at];
+    for (; s->lookup[at]; at = (at + 1) & mask) {
+        if (!memcmp(&s->rules[s->lookup[at]], rule, sizeof(*rule)))
+            return s->lookup[at];
     }
-    c->rules[c->nr_rules] = *rule;
-    return c->lookup[at] = (uint32_t)c->nr_rules++;
+    s->rules[s->nr_rules] = *rule;
+    return s->lookup[at] = (uint32_t)s->nr_rules++;
 }
 
 /* Into the key's slot or a free one beside it; in a full set, over what stands in the key's. */
-static void cache_put(struct rule_cache *c, uint64_t hash, uint32_t index)
+static void store_put(struct rule_store *s, uint64_t hash, uint32_t index)
 {
-    size_t slot = rule_slot(hash), to = slot;
+    size_t slot = rule_slot(hash);
+    uint64_t entry = hash << CACHE_SET_BITS | index;
     for (unsigned way = 0; way < CACHE_WAYS; way++) {
-        if (c->entries[slot ^ way] == 0) {
-            to = slot ^ way;
-            break;
-        }
+        uint64_t none = 0;
+        _Atomic uint64_t *to = &s->entries[slot ^ way];
+        if (atomic_load_explicit(to, memory_order_relaxed) == 0 &&
+            atomic_compare_exchange_strong_explicit(to, &none, entry, memory_order_release,
+                                                    memory_order_relaxed))
+            return;
     }
-    c->entries[to] = hash << CACHE_SET_BITS | index;
+    atomic_store_explicit(&s->entries[slot], entry, memory_order_release);
+}
+
+static bool store_is_full(const struct rule_store *s)
+{
+    return s->nr_rules == RULES_MAX || s->nr_rows == ROWS_MAX;
+}
+
+/* From a store that is full to one that is not; false: memory is out. Under the lock. */
+static bool cache_renew(struct rule_cache *c)
+{
+    struct unwind_rules *u = c->shared;
+    if (store_is_full(u->current)) {
+        struct rule_store *s = store_create();
+        if (!s)
+            return false;
+        store_leave(u->current);
+        u->current = s;
+    }
+    cache_use(c, u->current);
+    return true;
+}
+
+/* The index of the rule, and of its row where it is a RULE_ROW; 0: memory is out. */
+static uint32_t keep_rule(struct rule_cache *c, struct rule rule, const struct cfi_row *row)
+{
+    uint32_t index = 0;
+    pthread_mutex_lock(&c->shared->lock);
+    if (!store_is_full(c->store) || cache_renew(c)) {
+        struct rule_store *s = c->store;
+        if (rule.kind == RULE_ROW) {
+            rule.cfa_offset = (int32_t)s->nr_rows;
+            s->rows[s->nr_rows++] = *row;
+        }
+        index = rule_intern(s, &rule);
+    }
+    pthread_mutex_unlock(&c->shared->lock);
+    return index;
 }
 
 const struct rule *rule_miss(struct rule_cache *c, const struct cfi *cfi, uint64_t address,
                              uint64_t hash)
 {
-    struct cfi_row row;
-    struct rule rule = {.kind = RULE_NONE};
     c->misses++;
-    uint32_t known = hash ? rule_of_fde(c, cfi, address) : 0;
-    if (known) {
-        cache_put(c, hash, known);
-        return &c->rules[known];
-    }
-    if (rule_row(cfi, address, &row))
-        rule = rule_lower(&row);
-    if (hash == 0) {
-        if (rule.kind == RULE_ROW)
-            c->rows.at[0] = row;
-        c->rules[RULE_UNCACHED] = rule;
-        return &c->rules[RULE_UNCACHED];
-    }
-    if (c->nr_rules == RULES_MAX || c->rows.nr == ROWS_MAX)
-        cache_reset(c);
-    if (rule.kind == RULE_ROW) {
-        rule.cfa_offset = (int32_t)c->rows.nr;
-        if (!vec_push(&c->rows, row))
+    uint32_t index = hash ? rule_of_fde(c, cfi, address) : 0;
+    if (index == 0) {
+        struct cfi_row row;
+        struct rule rule = {.kind = RULE_NONE};
+        if (rule_row(cfi, address, &row))
+            rule = rule_lower(&row);
+        if (hash == 0) {
+            if (rule.kind == RULE_ROW)
+                c->lone_row = row;
+            c->lone = rule;
+            return &c->lone;
+        }
+        index = keep_rule(c, rule, &row);
+        if (index == 0)
             return NULL;
     }
-    uint32_t index = rule_intern(c, &rule);
-    if (index == 0)
-        return NULL;
-    cache_put(c, hash, index);
+    store_put(c->store, hash, index);
     return &c->rules[index];
 }

@@ -2,142 +2,178 @@
 /*
  * Rules of whole FDEs. Where one address of a function is met others follow, and finding its FDE
  * and running two programs costs 1,700 instructions each time: so the first run goes through all
- * rows, and others only look up theirs.
+ * rows, for all threads, and others only look up theirs.
  */
 #include "unwind/native/rule.h"
 
 #include "base/hash.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
-    PROGRAM_MAX = 1024, /* bytes; a longer program is run up to the address each time */
+    PROGRAM_MAX = 1024,            /* bytes; a longer program is run up to the address each time */
+    LOWERED_MAX = PROGRAM_MAX + 2, /* rows of one */
     OFFSET_BITS = 39,
-    FIRST_SLOTS = 1024,
-    ROWS_MAX = 1 << 20, /* of all FDEs; more: no further ones are kept */
+    LISTS = 1 << 14,
+    HEAD_ROWS = sizeof(struct fde_rules) / sizeof(struct fde_row), /* as large as so many rows */
+    ROWS_MAX = 1 << 20, /* of all FDEs with their heads; more: no further ones are kept */
+    ARENA_SIZE = 128 << 10,
 };
 
-void rule_fdes_reset(struct rule_cache *c)
+struct fde_arena {
+    struct fde_arena *next;
+    size_t used; /* of ARENA_SIZE bytes behind the head */
+    _Alignas(8) char bytes[];
+};
+
+bool rule_fdes_init(struct rule_store *s)
 {
-    if (c->fdes)
-        memset(c->fdes, 0, c->nr_fde_slots * sizeof(*c->fdes));
-    c->nr_fdes = 0;
-    c->fde_rows.nr = 0;
+    s->fdes = calloc(LISTS, sizeof(*s->fdes));
+    return s->fdes != NULL;
 }
 
-void rule_fdes_destroy(struct rule_cache *c)
+void rule_fdes_destroy(struct rule_store *s)
 {
-    free(c->fdes);
-    vec_free(&c->fde_rows);
+    free((void *)s->fdes);
+    while (s->arena) {
+        struct fde_arena *next = s->arena->next;
+        free(s->arena);
+        s->arena = next;
+    }
 }
 
 /* ---- the table ----------------------------------------------------------------------------- */
 
-static struct fde_rules *find(struct fde_rules *slots, size_t nr, uint64_t key)
+static const struct fde_rules *find(struct rule_store *s, uint64_t key)
 {
-    size_t at = hash_u64(key) & (nr - 1);
-    while (slots[at].key && slots[at].key != key)
-        at = (at + 1) & (nr - 1);
-    return &slots[at];
+    const struct fde_rules *at =
+        atomic_load_explicit(&s->fdes[hash_u64(key) % LISTS], memory_order_acquire);
+    while (at && at->key != key)
+        at = at->next;
+    return at;
 }
 
-static bool grow(struct rule_cache *c)
+/* Under the lock. NULL: memory is out. */
+static struct fde_rules *make_fde(struct rule_store *s, size_t nr_rows)
 {
-    size_t nr = c->nr_fde_slots ? c->nr_fde_slots * 2 : FIRST_SLOTS;
-    struct fde_rules *slots = calloc(nr, sizeof(*slots));
-    if (!slots)
-        return false;
-    for (size_t i = 0; i < c->nr_fde_slots; i++)
-        if (c->fdes[i].key)
-            *find(slots, nr, c->fdes[i].key) = c->fdes[i];
-    free(c->fdes);
-    c->fdes = slots;
-    c->nr_fde_slots = nr;
-    return true;
+    size_t size = sizeof(struct fde_rules) + nr_rows * sizeof(struct fde_row);
+    _Static_assert(sizeof(struct fde_rules) + LOWERED_MAX * sizeof(struct fde_row) <= ARENA_SIZE,
+                   "any FDE fits");
+    struct fde_arena *a = s->arena;
+    if (!a || ARENA_SIZE - a->used < size) {
+        a = malloc(sizeof(*a) + ARENA_SIZE);
+        if (!a)
+            return NULL;
+        *a = (struct fde_arena){.next = s->arena};
+        s->arena = a;
+    }
+    struct fde_rules *made = (void *)(a->bytes + a->used);
+    a->used += size;
+    return made;
 }
 
 /* ---- filling ------------------------------------------------------------------------------- */
 
-struct filling {
-    struct rule_cache *cache;
-    struct fde_rules *to;
+/* An FDE's rules before they are kept: those of damaged or unusual ones have no rows. */
+struct lowered {
+    uint64_t begin;
+    uint32_t size;
+    uint32_t nr;
     uint64_t end; /* of the rows so far */
-    bool failed;  /* memory is out, or there are too many rules */
+    bool failed;  /* there are too many */
+    struct {
+        uint32_t end;
+        struct rule rule;
+    } rows[LOWERED_MAX];
 };
-
-static void add_row(struct filling *f, uint64_t end, uint32_t rule)
-{
-    uint64_t limit = f->to->begin + f->to->size;
-    end = end < limit ? end : limit;
-    if (end <= f->end) /* no address is in it, or all are in earlier ones */
-        return;
-    if (!vec_push(&f->cache->fde_rows, (struct fde_row){(uint32_t)(end - f->to->begin), rule}))
-        f->failed = true;
-    f->end = end;
-}
 
 static void take_row(void *context, const struct cfi_row *row, uint64_t end)
 {
-    struct filling *f = context;
+    struct lowered *l = context;
+    uint64_t limit = l->begin + l->size;
+    end = end < limit ? end : limit;
+    if (end <= l->end) /* no address is in it, or all are in earlier ones */
+        return;
     struct rule rule = rule_lower(row);
-    uint32_t index = rule.kind == RULE_ROW ? 0 : rule_intern(f->cache, &rule);
-    f->failed |= index == 0 && rule.kind != RULE_ROW;
-    add_row(f, end, index);
+    bool same = l->nr && memcmp(&l->rows[l->nr - 1].rule, &rule, sizeof(rule)) == 0;
+    l->failed |= !same && l->nr == LOWERED_MAX;
+    if (l->failed)
+        return;
+    l->nr += !same;
+    l->rows[l->nr - 1].rule = rule;
+    l->rows[l->nr - 1].end = (uint32_t)(end - l->begin);
+    l->end = end;
 }
 
-/* The rules of the FDE at `offset`, those of damaged or unusual ones without rows; false: they
- * cannot be kept. */
-static bool fill(struct rule_cache *c, const struct cfi *cfi, const struct cfi_table *table,
-                 uint64_t offset, struct fde_rules *ret)
+/* false: they cannot be kept. */
+static bool lower_fde(const struct cfi *cfi, const struct cfi_table *table, uint64_t offset,
+                      struct lowered *ret)
 {
     struct fde fde;
-    ret->first = (uint32_t)c->fde_rows.nr;
-    ret->nr = 0;
-    ret->begin = ret->size = 0;
+    ret->begin = ret->size = ret->nr = 0;
+    ret->failed = false;
     if (!cfi_read_fde(cfi, table, offset, &fde, NULL))
         return true; /* covers nothing */
     if (fde.size >= UINT32_MAX)
         return false;
-    ret->begin = fde.begin;
+    ret->begin = ret->end = fde.begin;
     ret->size = (uint32_t)fde.size;
-    if (fde.cie.ra_register != DWARF_RIP || fde.program.size > PROGRAM_MAX)
-        return true;
-    struct filling f = {.cache = c, .to = ret, .end = fde.begin};
-    cfi_run_all(cfi, table, &fde, take_row, &f);
-    if (f.failed) {
-        c->fde_rows.nr = ret->first;
-        return false;
+    if (fde.cie.ra_register == DWARF_RIP && fde.program.size <= PROGRAM_MAX)
+        cfi_run_all(cfi, table, &fde, take_row, ret);
+    return !ret->failed;
+}
+
+/* NULL: memory is out, or there are too many rules. Under the lock. */
+static const struct fde_rules *add_fde(struct rule_store *s, uint64_t key, const struct lowered *l)
+{
+    struct fde_rules *fde = make_fde(s, l->nr);
+    if (!fde)
+        return NULL;
+    _Atomic(const struct fde_rules *) *list = &s->fdes[hash_u64(key) % LISTS];
+    *fde = (struct fde_rules){.next = atomic_load_explicit(list, memory_order_relaxed),
+                              .key = key,
+                              .begin = l->begin,
+                              .size = l->size,
+                              .nr = l->nr};
+    for (uint32_t i = 0; i < l->nr; i++) {
+        const struct rule *rule = &l->rows[i].rule;
+        uint32_t index = rule->kind == RULE_ROW ? 0 : rule_intern(s, rule);
+        if (index == 0 && rule->kind != RULE_ROW)
+            return NULL;
+        fde->rows[i] = (struct fde_row){l->rows[i].end, index};
     }
-    ret->nr = (uint32_t)(c->fde_rows.nr - ret->first);
-    return true;
+    atomic_store_explicit(list, fde, memory_order_release);
+    atomic_fetch_add_explicit(&s->nr_fde_rows, l->nr + HEAD_ROWS, memory_order_relaxed);
+    return fde;
 }
 
 /* The kept rules of the FDE; NULL: none. */
 static const struct fde_rules *rules_of(struct rule_cache *c, const struct cfi *cfi, unsigned table,
                                         uint64_t offset)
 {
-    if (offset >> OFFSET_BITS || c->fde_rows.nr > ROWS_MAX)
-        return NULL;
-    if (c->nr_fdes * 2 >= c->nr_fde_slots && !grow(c))
+    struct rule_store *s = c->store;
+    struct lowered lowered; /* 20 KB, of which mostly little is used */
+    if (offset >> OFFSET_BITS)
         return NULL;
     uint64_t key = (uint64_t)cfi->id << (OFFSET_BITS + 1) | (uint64_t)table << OFFSET_BITS | offset;
-    struct fde_rules *at = find(c->fdes, c->nr_fde_slots, key);
-    if (at->key)
-        return at;
-    if (!fill(c, cfi, &cfi->tables[table], offset, at))
-        return NULL;
-    at->key = key;
-    c->nr_fdes++;
-    return at;
+    const struct fde_rules *fde = find(s, key);
+    if (fde || atomic_load_explicit(&s->nr_fde_rows, memory_order_relaxed) > ROWS_MAX ||
+        !lower_fde(cfi, &cfi->tables[table], offset, &lowered))
+        return fde;
+    pthread_mutex_lock(&c->shared->lock);
+    fde = find(s, key); /* another thread may have been faster */
+    if (!fde)
+        fde = add_fde(s, key, &lowered);
+    pthread_mutex_unlock(&c->shared->lock);
+    return fde;
 }
 
 /* ---- asking -------------------------------------------------------------------------------- */
 
-static uint32_t rule_at(const struct rule_cache *c, const struct fde_rules *fde, uint64_t address)
+static uint32_t rule_at(const struct fde_rules *fde, uint64_t address)
 {
-    if (fde->nr == 0) /* then there may be no rows of any FDE, either */
-        return 0;
-    const struct fde_row *row = c->fde_rows.at + fde->first;
+    const struct fde_row *row = fde->rows;
     uint32_t from = (uint32_t)(address - fde->begin), low = 0, high = fde->nr;
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
@@ -159,7 +195,7 @@ uint32_t rule_of_fde(struct rule_cache *c, const struct cfi *cfi, uint64_t addre
         if (!fde)
             return 0;
         if (address - fde->begin < fde->size)
-            return rule_at(c, fde, address);
+            return rule_at(fde, address);
     }
     return 0;
 }
