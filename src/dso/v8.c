@@ -9,15 +9,16 @@
 #include <string.h>
 
 /* Symbol tables that are looked into: the file's own two, and its debug file's. */
-enum { TABLES = 3 };
+enum { EXPORTED, TABLES = 3 };
 struct table {
     struct elf_section symbols, strings;
-    size_t nr;
+    size_t nr, nr_likely; /* likely: without the global ones, which stand last, of .symtab */
 };
 struct source {
     const struct elf_image *image;
     struct table tables[TABLES];
     struct elf_section relocations; /* .rela.dyn: of relative ones first, by address */
+    uint64_t blob, blob_size;       /* addresses of the builtins; size 0: not known */
 };
 
 static void open_table(const struct elf_image *e, const char *name, const char *strings,
@@ -28,6 +29,11 @@ static void open_table(const struct elf_image *e, const char *name, const char *
         elf_image_section(e, strings, &ret->strings) && ret->strings.bytes && ret->strings.size &&
         ret->strings.bytes[ret->strings.size - 1] == 0)
         ret->nr = ret->symbols.size / sizeof(Elf64_Sym);
+    ret->nr_likely = ret->nr;
+    if (ret->nr && ret->symbols.type == SHT_SYMTAB) {
+        uint32_t nr_local = e->tables->sections[ret->symbols.index].info;
+        ret->nr_likely = nr_local < ret->nr ? nr_local : ret->nr;
+    }
 }
 
 /* V8's are local functions, and data: numbers of 4 bytes, and a table of three rows with a byte or
@@ -53,16 +59,25 @@ static bool may_be_v8(const struct table *t, const uint8_t *at)
     return (at[6] || at[7]) && load_u32(at, false) < t->strings.size; /* 6: st_shndx */
 }
 
-static bool symbol_next(void *context, size_t *index, struct v8_symbol *ret)
+/* Metadata, versions and tables are exported data. Builtins are local functions of the one object
+ * file that has the blob, among ten times as many others. */
+static bool is_likely(const struct source *s, size_t table, const uint8_t *at)
+{
+    return table == EXPORTED ? at[4] == ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT)
+                             : at[4] == ELF64_ST_INFO(STB_LOCAL, STT_FUNC) &&
+                                   load_u64(at + 8, false) - s->blob < s->blob_size;
+}
+
+static bool symbol_next(void *context, bool all, size_t *index, struct v8_symbol *ret)
 {
     const struct source *s = context;
     size_t first = 0; /* of a table */
-    for (size_t i = 0; i < TABLES; first += s->tables[i++].nr) {
+    for (size_t i = 0; (all || s->blob_size) && i < TABLES; first += s->tables[i++].nr) {
         const struct table *t = &s->tables[i];
         size_t from = *index > first ? *index - first : 0;
-        for (size_t n = from; n < t->nr; n++) {
+        for (size_t n = from; n < (all ? t->nr : t->nr_likely); n++) {
             const uint8_t *at = t->symbols.bytes + n * sizeof(Elf64_Sym);
-            if (!may_be_v8(t, at))
+            if ((!all && !is_likely(s, i, at)) || !may_be_v8(t, at))
                 continue;
             *ret = (struct v8_symbol){(const char *)t->strings.bytes + load_u32(at, false),
                                       load_u64(at + 8, false), load_u64(at + 16, false)};
@@ -129,6 +144,55 @@ static bool segment_at(void *context, size_t index, struct v8_segment *ret)
     return false;
 }
 
+/* ---- where the blob is --------------------------------------------------------------------- */
+
+static bool begins_with(const uint8_t *at, const char *bytes, size_t size)
+{
+    return memcmp(at, bytes, size) == 0;
+}
+
+/* What a function without arguments returns that only loads a constant, an address or, with
+ * `load`, a number of four bytes; false: it is another one. */
+static bool returned(struct source *s, const char *name, bool load, uint64_t *ret)
+{
+    enum { MOST = 24 };
+    uint64_t address;
+    const uint8_t *start =
+        elf_exported_symbol(s->image, name, &address) ? bytes_at(s, address, MOST) : NULL;
+    if (!start)
+        return false;
+    const uint8_t *at = start;
+    at += begins_with(at, "\xf3\x0f\x1e\xfa", 4) ? 4 : 0; /* endbr64 */
+    at += begins_with(at, "\x55\x48\x89\xe5", 4) ? 4 : 0; /* push rbp; mov rbp, rsp */
+    size_t head = *at == 0xb8 ? 1 : begins_with(at, "\x8b\x05", 2) ? 2 : 3;
+    uint64_t next = address + (uint64_t)(at - start) + head + 4;
+    int64_t number = (int32_t)load_u32(at + head, false);
+    if (head == 1) { /* mov eax, N */
+        *ret = (uint32_t)number;
+    } else if (head == 2) { /* mov eax, [rip + N] */
+        const uint8_t *value = load ? bytes_at(s, next + (uint64_t)number, 4) : NULL;
+        if (!value)
+            return false;
+        *ret = load_u32(value, false);
+    } else if (begins_with(at, "\x48\xc7\xc0", 3)) { /* mov rax, N */
+        *ret = (uint64_t)number;
+    } else if (begins_with(at, "\x48\x8d\x05", 3)) { /* lea rax, [rip + N] */
+        *ret = next + (uint64_t)number;
+    } else {
+        return false;
+    }
+    at += head + 4;
+    return at[*at == 0x5d] == 0xc3; /* pop rbp; ret */
+}
+
+/* V8 8.5 and later export functions that tell. */
+static void find_blob(struct source *s)
+{
+    if (!returned(s, "_ZN2v88internal23DefaultEmbeddedBlobCodeEv", false, &s->blob) ||
+        !returned(s, "_ZN2v88internal27DefaultEmbeddedBlobCodeSizeEv", true, &s->blob_size))
+        s->blob_size = 0;
+}
+
 void dso_find_v8(struct dso_entry *d, const struct elf_image *e, struct cfi *cfi)
 {
     struct source s = {.image = e};
@@ -145,6 +209,7 @@ void dso_find_v8(struct dso_entry *d, const struct elf_image *e, struct cfi *cfi
         open_table(debug, ".symtab", ".strtab", &s.tables[2]);
     if (!elf_image_section(e, ".rela.dyn", &s.relocations))
         s.relocations = (struct elf_section){0};
+    find_blob(&s);
     const struct v8_image image = {e->path, symbol_next, bytes_at, word_at, segment_at, &s};
     int found = v8_layout_create(&image, &layout, &err);
     if (found > 0)

@@ -122,6 +122,15 @@ static int compare_addresses(const void *a, const void *b)
     return (x->address > y->address) - (x->address < y->address);
 }
 
+/* Assemblers write them so: sorting would cost more than reading. */
+static bool in_order(const struct found_symbol *s, size_t nr)
+{
+    size_t i = 1;
+    while (i < nr && s[i - 1].address <= s[i].address)
+        i++;
+    return i >= nr;
+}
+
 static int32_t value_at(const struct v8_image *image, uint64_t address)
 {
     const uint8_t *bytes = image->bytes(image->context, address, 4);
@@ -200,7 +209,8 @@ static bool use_builtins(struct v8_layout *l, const struct v8_image *image, stru
         return false;
     if (!f->builtins.nr)
         return true;
-    qsort(f->builtins.at, f->builtins.nr, sizeof(*f->builtins.at), compare_addresses);
+    if (!in_order(f->builtins.at, f->builtins.nr))
+        qsort(f->builtins.at, f->builtins.nr, sizeof(*f->builtins.at), compare_addresses);
     l->builtins = calloc(f->builtins.nr, sizeof(*l->builtins));
     if (!l->builtins)
         return false;
@@ -304,14 +314,30 @@ static int fill(struct v8_layout *l, const struct v8_image *image, struct found 
     return check(l, image, err);
 }
 
-int v8_layout_create(const struct v8_image *image, struct v8_layout **ret, struct error *err)
+enum { METADATA_MIN = 100, BUILTINS_MIN = 1000 };
+
+static int find_symbols(const struct v8_image *image, bool all, struct found *f, struct error *err)
 {
-    enum { METADATA_MIN = 100 };
-    struct found f = {0};
     struct v8_symbol s;
     int got = 0;
-    for (size_t i = 0; got == 0 && image->symbol(image->context, &i, &s);)
-        got = take_symbol(&f, &s) ? 0 : error_no_memory(err);
+    f->metadata.nr = f->builtins.nr = 0;
+    for (size_t i = 0; got == 0 && image->symbol(image->context, all, &i, &s);)
+        got = take_symbol(f, &s) ? 0 : error_no_memory(err);
+    return got;
+}
+
+static bool has_all(const struct found *f)
+{
+    return f->metadata.nr >= METADATA_MIN && f->nr_version == 4 && f->sizes.name &&
+           f->builtins.nr >= BUILTINS_MIN;
+}
+
+int v8_layout_create(const struct v8_image *image, struct v8_layout **ret, struct error *err)
+{
+    struct found f = {0};
+    int got = find_symbols(image, false, &f, err);
+    if (!got && !has_all(&f))
+        got = find_symbols(image, true, &f, err);
     if (!got && f.metadata.nr >= METADATA_MIN && f.nr_version == 4) {
         struct v8_layout *l = calloc(1, sizeof(*l));
         got = l ? fill(l, image, &f, err) : error_no_memory(err);

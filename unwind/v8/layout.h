@@ -195,8 +195,9 @@ struct v8_segment {
 struct v8_image {
     const char *name; /* for errors */
     /* The next symbol that may be V8's, in any order, some perhaps twice; false: no more. `index`
-     * is 0 at first, and what the last call left. */
-    bool (*symbol)(void *context, size_t *index, struct v8_symbol *ret);
+     * is 0 at first, and what the last call left. Without `all` only where V8's mostly are; if that
+     * is not enough, all are asked for. */
+    bool (*symbol)(void *context, bool all, size_t *index, struct v8_symbol *ret);
     /* NULL: not in the file (which for metadata means 0: such symbols are in .bss). */
     const uint8_t *(*bytes)(void *context, uint64_t address, size_t size);
     /* Both NULL: builtins without symbols are not looked for. The word at an address as the loader
