@@ -219,8 +219,8 @@ static struct symtab_part *settle(struct symtab *t, uint32_t bucket)
 {
     struct symtab_buckets *b = &t->buckets;
     size_t nr = 0;
-    for (uint32_t s = b->at[bucket].head; s; s = b->next.at[s - 1])
-        nr++;
+    for (uint32_t s = b->at[bucket].head; s; s = b->next.at[s - 1], nr++)
+        symtab_elf_prefetch(t, s - 1); /* symbols of exported names stand in any order */
     struct symtab_part *part = part_create(bucket, nr, NULL);
     if (!part)
         return NULL;
@@ -252,6 +252,8 @@ bool symtab_buckets_close(struct symtab *t)
         uint32_t wide = i >> BUCKET_WIDE, wider = i >> BUCKET_WIDER;
         if (i % (1 << BUCKET_WIDE) == 0)
             b->before[wide] = most;
+        if (i + 1 == b->nr) /* nothing is behind it */
+            break;
         if (b->at[i].reach == BUCKET_FAR && !symtab_part_get(t, i))
             return false;
         uint32_t reach = b->at[i].reach;

@@ -193,14 +193,15 @@ static inline uint64_t place_of(const struct elf_symbols *from, const struct raw
 
 /* A program's table has hundreds of thousands of entries, of which a recording names some hundred:
  * each instruction here counts. */
-static inline __attribute__((always_inline)) void
-add_entries(struct symtab *t, unsigned number, bool is64, bool swap, bool arm, uint64_t base)
+static inline __attribute__((always_inline)) void add_entries(struct symtab *t, unsigned number,
+                                                              bool is64, bool swap, bool arm)
 {
     const struct elf_symbols from = t->tables[number];
     const uint8_t *p = from.entries.bytes;
     struct symtab_bucket *at = t->buckets.at;
     uint32_t *next = t->buckets.next.at, nr_buckets = t->buckets.nr;
     unsigned shift = t->buckets.shift;
+    uint64_t base = t->buckets.base;
     enum { USUAL_SIZE = INT32_MAX };
     uint32_t index = number == TABLE_DYNSYM ? t->tables[0].nr : 0, end = index + from.nr;
     for (; index < end; index++, p += is64 ? 24 : 16) {
@@ -209,6 +210,11 @@ add_entries(struct symtab *t, unsigned number, bool is64, bool swap, bool arm, u
             continue;
         uint64_t place = place_of(&from, &raw, arm);
         uint64_t first = (place - base) >> shift, last = (place - base + raw.size - 1) >> shift;
+        if (first >= nr_buckets && place > base) { /* data behind the code; nothing is behind it */
+            next[index] = at[nr_buckets - 1].head;
+            at[nr_buckets - 1].head = index + 1;
+            continue;
+        }
         if (__builtin_expect(first >= nr_buckets || raw.size - 1 >= USUAL_SIZE, 0)) {
             symtab_bucket_add(&t->buckets, index, place, raw.size);
             continue;
@@ -225,10 +231,10 @@ static void add_table(struct symtab *t, unsigned number)
     const struct elf_image *e = t->tables[number].e;
     if (t->no_memory || !e)
         return;
-    if (e->is64 && !e->swapped && !is_arm(e) && !t->buckets.base)
-        add_entries(t, number, true, false, false, 0);
+    if (e->is64 && !e->swapped && !is_arm(e))
+        add_entries(t, number, true, false, false);
     else
-        add_entries(t, number, e->is64, e->swapped, is_arm(e), t->buckets.base);
+        add_entries(t, number, e->is64, e->swapped, is_arm(e));
     for (uint32_t i = 0; i < t->buckets.nr && !t->any; i++)
         t->any = t->buckets.at[i].head;
 }
@@ -254,17 +260,19 @@ static void open_table(struct symtab *t, struct elf_symbols from, unsigned numbe
     t->tables[number] = from;
 }
 
-/* Where that stands which is asked for: what is loaded of a file, the text of a module, of a kernel
- * (symbols beyond are only found more slowly). */
+/* Where that stands which is asked for: what of a file is loaded to be run, the text of a module,
+ * of a kernel (symbols beyond, mostly data, are only found more slowly). */
 static void find_span(const struct elf_symbols *from, uint64_t *base, uint64_t *size)
 {
     const struct elf_image *e = from->runtime;
     bool by_section = from->kernel || from->module;
-    uint64_t low = from->kernel ? UINT64_MAX : 0, high = 0;
+    uint64_t low = UINT64_MAX, high = 0;
     for (uint32_t i = 0; !by_section && i < e->tables->nr_segments; i++) {
         const struct elf_phdr *p = &e->tables->segments[i];
-        if (p->type == PT_LOAD && p->offset + p->filesz > high)
-            high = p->offset + p->filesz;
+        if (p->type != PT_LOAD || !(p->flags & PF_X))
+            continue;
+        low = p->offset < low ? p->offset : low;
+        high = p->offset + p->filesz > high ? p->offset + p->filesz : high;
     }
     for (uint32_t i = 0; by_section && i < e->tables->nr_sections; i++) {
         const struct elf_shdr *s = &e->tables->sections[i];
@@ -278,6 +286,15 @@ static void find_span(const struct elf_symbols *from, uint64_t *base, uint64_t *
     *size = low < high && high - low < e->size ? high - low : e->size;
 }
 
+/* As many entries as there can be in the PLT. */
+static size_t count_plt(const struct elf_image *e)
+{
+    struct elf_section rel;
+    bool any = elf_image_section(e, ".rela.plt", &rel) || elf_image_section(e, ".rel.plt", &rel);
+    size_t nr = any && rel.bytes ? rel.size / (e->is64 ? 16 : 8) : 0;
+    return nr < UINT32_MAX / 4 ? nr : 0;
+}
+
 /* Buckets for what the tables that were opened hold, the first of which says where. */
 static void make_buckets(struct symtab *t)
 {
@@ -288,7 +305,7 @@ static void make_buckets(struct symtab *t)
         return;
     find_span(from, &base, &size);
     t->no_memory = !symtab_buckets_make(&t->buckets, nr, base + from->bias, size) ||
-                   !vec_reserve(&t->buckets.next, nr);
+                   !vec_reserve(&t->buckets.next, nr + count_plt(from->runtime));
 }
 
 static void close_buckets(struct symtab *t)
@@ -306,6 +323,16 @@ struct sort_key symtab_elf_key(const struct symtab *t, uint32_t index)
     const struct elf_symbols *from = &t->tables[table];
     struct raw_symbol raw = raw_symbol(from, index - (table ? t->tables[0].nr : 0));
     return (struct sort_key){place_of(from, &raw, is_arm(from->e)), index, symtab_size(raw.size)};
+}
+
+void symtab_elf_prefetch(const struct symtab *t, uint32_t index)
+{
+    unsigned table = symtab_table(t, index);
+    if (table == TABLE_PLT)
+        return;
+    const struct elf_symbols *from = &t->tables[table];
+    size_t i = index - (table ? t->tables[0].nr : 0);
+    __builtin_prefetch(from->entries.bytes + i * entry_size(from->e));
 }
 
 bool symtab_elf_symbol(const struct symtab *t, const struct sort_key *k, struct symbol *ret)

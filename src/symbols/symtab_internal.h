@@ -131,6 +131,8 @@ void symtab_load_elf(struct symtab *t, struct dso *dso);
 void symtab_load_vmlinux(struct symtab *t, struct dso *dso, const struct elf_image *vmlinux);
 /* The key of a symbol, with size 0 if it has none. */
 struct sort_key symtab_elf_key(const struct symtab *t, uint32_t index);
+/* It will be asked for soon. */
+void symtab_elf_prefetch(const struct symtab *t, uint32_t index);
 void symtab_elf_free(struct symtab *t);
 /* The symbol of a key; false: it has no name. One whose size does not fit in the key has its end at
  * its start where only the next symbol can tell. */
