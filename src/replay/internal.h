@@ -143,9 +143,10 @@ struct sample_js {
     struct v8_process process;
     const struct session_place *place;
     struct replay_worker *worker;
-    bool asked; /* which V8 is mapped */
-    bool is_v8; /* code of V8 was met: what is read of the process is its objects */
-    bool soon;  /* struct memory's */
+    bool asked;  /* which V8 is mapped */
+    bool is_v8;  /* code of V8 was met: what is read of the process is its objects */
+    bool is_lua; /* code that may be LuaJIT's was met: else a step is V8's, and none is asked */
+    bool soon;   /* struct memory's */
 };
 
 struct luajit_names;

@@ -58,8 +58,10 @@ static bool wants(const void *context, const struct code *code)
         js->asked = true;
     }
     bool v8 = js->inner.wants(js->inner.context, code);
+    bool lua = js->lua->wants(js->lua->context, code);
     js->is_v8 |= v8;
-    return v8 || js->lua->wants(js->lua->context, code);
+    js->is_lua |= lua;
+    return v8 || lua;
 }
 
 /* Where the state of V8's walker stands. */
@@ -87,12 +89,12 @@ static enum walker_result step(const void *context, struct walker_state *state,
     if (!both->head.begun)
         lua->begun = v8->begun = false;
     both->head.begun = true;
-    if (js->lua->wants(js->lua->context, &s->code)) {
+    if (js->is_lua && js->lua->wants(js->lua->context, &s->code)) {
         enum walker_result got = js->lua->step(js->lua->context, lua, s);
         if (got != WALKER_NO)
             return got;
     }
-    if (!js->inner.wants(js->inner.context, &s->code))
+    if (js->is_lua && !js->inner.wants(js->inner.context, &s->code))
         return WALKER_NO;
     return js->inner.step(js->inner.context, v8, s);
 }
@@ -102,7 +104,7 @@ const struct walker *sample_js_walker(struct replay_worker *w, const struct sess
 {
     ret->worker = w;
     ret->place = place;
-    ret->asked = ret->is_v8 = false;
+    ret->asked = ret->is_v8 = ret->is_lua = false;
     ret->lua = lua;
     ret->process = (struct v8_process){
         .namer = {.name = name_frame, .wasm = name_wasm, .context = ret}, .space = place->pid};

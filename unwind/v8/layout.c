@@ -201,6 +201,21 @@ static bool take_builtin(void *context, const struct v8_found_builtin *b)
     return vec_push(&f->builtins, (struct found_symbol){b->name, b->address, b->size});
 }
 
+/* Blocks of about one builtin each. */
+static bool index_builtins(struct v8_layout *l)
+{
+    while (l->blob_size >> l->block_shift > l->nr_builtins)
+        l->block_shift++;
+    size_t nr_blocks = (size_t)(l->blob_size >> l->block_shift) + 1, nr = 0;
+    l->begun = malloc(nr_blocks * sizeof(*l->begun));
+    for (size_t block = 0; l->begun && block < nr_blocks; block++) {
+        while (nr < l->nr_builtins && (l->builtins[nr].start - l->blob) >> l->block_shift <= block)
+            nr++;
+        l->begun[block] = (uint32_t)nr;
+    }
+    return l->begun != NULL;
+}
+
 /* Builtins by address; without sizes (V8 7.8) each reaches up to the next. */
 static bool use_builtins(struct v8_layout *l, const struct v8_image *image, struct found *f)
 {
@@ -235,12 +250,15 @@ static bool use_builtins(struct v8_layout *l, const struct v8_image *image, stru
     l->blob = l->builtins[0].start;
     l->blob_size = end->start + end->size - l->blob;
     l->code = image->bytes(image->context, l->blob, l->blob_size);
-    return true;
+    return index_builtins(l);
 }
 
 struct v8_builtin *v8_builtin_find(const struct v8_layout *l, uint64_t vaddr)
 {
-    size_t low = 0, high = l->nr_builtins;
+    uint64_t block = (vaddr - l->blob) >> l->block_shift;
+    if (vaddr - l->blob >= l->blob_size)
+        return NULL;
+    size_t low = block ? l->begun[block - 1] : 0, high = l->begun[block];
     while (low < high) {
         size_t mid = low + (high - low) / 2;
         if (l->builtins[mid].start <= vaddr)
@@ -359,5 +377,6 @@ void v8_layout_free(struct v8_layout *l)
     for (size_t i = 0; i < l->nr_builtins; i++)
         v8_states_free(l->builtins[i].states);
     free(l->builtins);
+    free(l->begun);
     free(l);
 }

@@ -168,6 +168,9 @@ struct v8_layout {
     const uint8_t *code;                         /* its bytes; live as long as the image */
     struct v8_builtin *builtins; /* by address; NULL: their names and limits are not known */
     size_t nr_builtins;
+    /* By (address - blob) >> block_shift: how many builtins begin up to the end of that block. */
+    uint32_t *begun;
+    unsigned block_shift;
     /* Sizes of bytecodes (with operands): three tables, of single, double and quadruple operands,
      * of `nr_bytecodes` numbers of `bytecode_width` bytes each; NULL: not known. */
     const uint8_t *bytecode_sizes;
