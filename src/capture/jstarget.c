@@ -17,6 +17,8 @@ enum {
     MS = 1000000,
     RETRY_FIRST = 20 * MS, /* between looks at the mappings; doubled each time in vain */
     RETRY_LAST = 2000 * MS,
+    RETRY_MAPPED = 2 * MS, /* after code has been mapped ... */
+    MAPPED_MAX = 32,       /* ... unless that goes on in a process without V8 */
     MAX_FRAMES = 4096,
     AGAIN = 250 * MS,  /* after which names and sources are read again: they may have moved */
     KEEP = 250 * MS,   /* for which a frame that was read need not be read again */
@@ -32,10 +34,12 @@ struct js_target {
     struct session_place place;
     const struct v8_layout *layout;
     struct object_process *objects;
-    uint64_t next_look, pause; /* ns */
-    struct table makers;       /* BytecodeArrays whose constants are read already */
-    struct v8_seen *seen;      /* frames that were read a moment ago */
-    uint64_t known;            /* objects in its log at the last pass */
+    uint64_t looked, next_look, pause; /* ns */
+    unsigned mapped;                   /* looks because of new code, in vain */
+    bool has_new_code;
+    struct table makers;  /* BytecodeArrays whose constants are read already */
+    struct v8_seen *seen; /* frames that were read a moment ago */
+    uint64_t known;       /* objects in its log at the last pass */
     bool failed;
 };
 
@@ -118,16 +122,6 @@ static struct js_target *target_get(struct js_targets *all, uint32_t pid)
 
 /* ---- mappings ------------------------------------------------------------------------------ */
 
-/* Executable memory without a file, which all of V8's code ranges have. */
-static bool may_have_v8(const struct process_maps *maps)
-{
-    vec_foreach (map, &maps->maps) {
-        if (map->prot & PROT_EXEC && !map->path[0])
-            return true;
-    }
-    return false;
-}
-
 static int tell_maps(struct js_target *t, const struct process_maps *maps, struct error *err)
 {
     vec_foreach (map, &maps->maps) {
@@ -156,34 +150,48 @@ static int look_at_maps(struct js_targets *all, struct js_target *t, struct erro
         t->failed = true;
         return 0;
     }
-    int failed = 0;
-    if (may_have_v8(&maps)) {
-        failed = session_create(NULL, all->dsos, &no_jit, &t->session, err);
-        if (!failed)
-            failed = tell_maps(t, &maps, err);
-        if (!failed)
-            failed = session_place(t->session, t->pid, t->pid, &t->place, err);
-        if (failed) {
-            session_free(t->session);
-            t->session = NULL;
-        }
-    }
+    int failed = session_create(NULL, all->dsos, &no_jit, &t->session, err);
+    if (!failed)
+        failed = tell_maps(t, &maps, err);
+    if (!failed)
+        failed = session_place(t->session, t->pid, t->pid, &t->place, err);
     process_maps_free(&maps);
-    if (t->session)
-        t->layout = session_v8(&t->place);
-    return failed;
+    if (failed) {
+        session_free(t->session);
+        t->session = NULL;
+        return -1;
+    }
+    /* Known before the V8 has begun: what is looked up in its file, 10 ms, does not keep the first
+     * samples of its code waiting. */
+    t->layout = session_v8_of_files(&t->place);
+    if (!t->layout)
+        forget_code(t);
+    return 0;
+}
+
+/* The time is there, or something new is. A V8 maps its code some 0.1 s after its program has
+ * begun, and runs at once. */
+static bool look_is_due(struct js_target *t, uint64_t now)
+{
+    bool mapped = t->has_new_code && now >= t->looked + RETRY_MAPPED && t->mapped < MAPPED_MAX;
+    t->mapped += mapped && now < t->next_look;
+    return mapped || now >= t->next_look;
 }
 
 /* Look at the mappings if it is time to. */
 static int look(struct js_targets *all, struct js_target *t, struct error *err)
 {
     uint64_t now = all->sink.now(all->sink.context);
-    if (now < t->next_look)
+    if (!look_is_due(t, now))
         return 0;
+    t->has_new_code = false;
+    t->looked = now;
     t->next_look = now + t->pause;
     t->pause = t->pause < RETRY_LAST / 2 ? 2 * t->pause : RETRY_LAST;
     if (look_at_maps(all, t, err) < 0)
         return -1;
+    if (t->layout)
+        t->mapped = 0;
     if (t->layout && !t->objects) {
         struct process_memory *memory;
         struct error why;
@@ -275,10 +283,17 @@ int js_targets_sample(struct js_targets *all, const struct sample *s, struct err
         return 0;
     }
     /* New code ranges have come since. */
-    uint64_t looked = t->next_look;
+    uint64_t looked = t->looked;
     if (look(all, t, err) < 0)
         return -1;
-    return looked != t->next_look && t->layout ? walk(all, t, s, &end, err) : 0;
+    return looked != t->looked && t->layout ? walk(all, t, s, &end, err) : 0;
+}
+
+void js_targets_mapped(struct js_targets *all, uint32_t pid)
+{
+    struct js_target *t = table_get(&all->targets, (uint64_t)pid + 1);
+    if (t)
+        t->has_new_code = true;
 }
 
 /* ---- the log ------------------------------------------------------------------------------- */

@@ -25,6 +25,9 @@ void js_targets_free(struct js_targets *all);
 
 /* Look at a sample. Of a process without V8 only its mappings are read, and seldom. */
 int js_targets_sample(struct js_targets *all, const struct sample *s, struct error *err);
+/* Executable memory without a file has come: where its next sample has no V8 yet, or stands in code
+ * that is not known, the mappings are looked at again. */
+void js_targets_mapped(struct js_targets *all, uint32_t pid);
 /* The process is gone, or becomes another program. */
 int js_targets_end(struct js_targets *all, uint32_t pid, struct error *err);
 

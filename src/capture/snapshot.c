@@ -130,7 +130,7 @@ static int look_inside(struct snapshot *s, struct subject *t, struct error *err)
         return -1;
     bool lua = blobs.nr != 0;
     vec_free(&blobs);
-    t->v8 = session_v8(&t->still.place);
+    t->v8 = session_v8_of_files(&t->still.place);
     for (const char *line; (line = vmscan_problem(s->scan));)
         say(s, false, line);
     if (!lua && !t->v8)

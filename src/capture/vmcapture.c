@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 enum {
@@ -454,6 +455,9 @@ static int executed(struct vm_capture *vc, pid_t pid, struct error *err)
     return target_begin(vc, pid, err) ? 0 : -1;
 }
 
+/* In the body of MMAP2: linux/perf_event.h. */
+enum { MMAP2_PROT = 8 + 3 * 8 + 24, MMAP2_NAME = MMAP2_PROT + 8 };
+
 /* In the thread. Layouts: linux/perf_event.h. */
 static int look_at_record(void *context, const struct perf_event_header *h, struct error *err)
 {
@@ -470,13 +474,15 @@ static int look_at_record(void *context, const struct perf_event_header *h, stru
     struct vm_target *t = target_find(vc, pid);
     if (t)
         vm_target_mapped(t);
+    if (load_u32(body + MMAP2_PROT, false) & PROT_EXEC &&
+        !strncmp((const char *)body + MMAP2_NAME, "//", 2))
+        js_targets_mapped(vc->js, (uint32_t)pid);
     return 0;
 }
 
 /* Those that say which processes there are, and of what files. */
 static bool is_looked_at(const struct perf_event_header *h)
 {
-    enum { MMAP2_PROT = 8 + 3 * 8 + 24 };
     const uint8_t *body = (const uint8_t *)(h + 1);
     if (h->size < sizeof(*h) + 16)
         return false;
@@ -488,7 +494,7 @@ static bool is_looked_at(const struct perf_event_header *h)
     case PERF_RECORD_EXIT:
         return load_u32(body, false) == load_u32(body + 8, false);
     case PERF_RECORD_MMAP2:
-        return h->size > sizeof(*h) + MMAP2_PROT + 8 && body[MMAP2_PROT + 8] == '/';
+        return h->size > sizeof(*h) + MMAP2_NAME + 1 && body[MMAP2_NAME] == '/';
     default:
         return false;
     }

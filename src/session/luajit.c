@@ -44,6 +44,19 @@ bool session_luajit_in(const struct mapping *m, struct luajit_blob *ret)
     return true;
 }
 
+const struct v8_layout *session_v8_of_files(const struct session_place *p)
+{
+    const struct address_space *space = p->space;
+    const struct region_slot *at = regions_next(space->regions, 0);
+    for (; at; at = regions_next(space->regions, at->region.map.end)) {
+        const struct mapping *m = &at->region.map;
+        const struct v8_layout *found = is_text(m) ? cfi_v8(dso_cfi(m->dso)) : NULL;
+        if (found || at->region.map.end == UINT64_MAX)
+            return found;
+    }
+    return NULL;
+}
+
 static struct space_luajit *find_blobs(const struct address_space *space)
 {
     struct space_luajit *found = calloc(1, sizeof(*found));

@@ -78,6 +78,9 @@ const void *session_steady(const struct session_place *p);
 const struct luajit_blob *session_luajit(const struct session_place *p, size_t *nr);
 /* The V8 whose generated code the place's process may run; NULL: none, or no code is generated. */
 const struct v8_layout *session_v8(const struct session_place *p);
+/* The first V8 among the files whose code is mapped, though it may not have generated any (it has
+ * not begun, or runs without compilers); NULL: none. Looks into each file: not for each sample. */
+const struct v8_layout *session_v8_of_files(const struct session_place *p);
 /* The interpreter that stands in a mapping; false: none. */
 bool session_luajit_in(const struct mapping *m, struct luajit_blob *ret);
 /* Read-only file-backed pages of the place's process. */

@@ -354,7 +354,7 @@ static bool pass_code(void *context, uint64_t pc, uint64_t low)
 static int index_v8(struct vmlog *log, const struct core_view *c, struct error *err)
 {
     const struct memory m = {.layers = c->process.layers, .nr_layers = 2};
-    const struct v8_layout *layout = session_v8(&c->process.place);
+    const struct v8_layout *layout = session_v8_of_files(&c->process.place);
     struct indexing i = {
         .r = {.memory = &m, .layout = layout}, .log = log, .pid = c->pid, .err = err};
     const struct v8_heap_visitor visitor = {index_function, pass_code, &i};
