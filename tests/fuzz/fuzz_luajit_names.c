@@ -107,7 +107,9 @@ static void name_frames(struct luajit_names *n, const struct heap *h, const stru
                                  .position = choice[i] / 2,
                                  .ffid = choice[i],
                                  .kind = choice[i] % 9 ? LUAJIT_FRAME_LUA : choice[i] % 4,
-                                 .caller_proto = HEAP + (choice[i] & 2 ? 0x40 : 0x440)};
+                                 .caller_proto = HEAP + (choice[i] & 2 ? 0x40 : 0x440),
+                                 .caller_func = HEAP + 8 * (uint64_t)choice[(i + 1) % FRAMES],
+                                 .caller_base = HEAP + 8 * (uint64_t)choice[(i + 2) % FRAMES]};
         f.caller_pc = f.caller_proto + (uint64_t)l->proto_size + 4 * (choice[i] / 4);
         struct luajit_named named;
         memory.time = i / 2;

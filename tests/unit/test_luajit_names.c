@@ -12,6 +12,7 @@
 #include "unwind/frame.h"
 #include "unwind/luajit/names.h"
 #include "unwind/luajit/names_builtins.h"
+#include "unwind/luajit/names_call.h"
 #include "unwind/luajit/names_scan.h"
 
 #include <setjmp.h>
@@ -53,7 +54,8 @@ struct target {
     struct luajit_names *names;
     unsigned frames; /* compared */
     unsigned library_names;
-    char *builtin[BUILTINS_MAX]; /* told: names by number */
+    unsigned callees[LUAJIT_CALLEE_ANOTHER + 1]; /* verdicts */
+    char *builtin[BUILTINS_MAX];                 /* told: names by number */
 };
 
 static char source_path[PATH_MAX];
@@ -137,6 +139,8 @@ static unsigned walk(const struct target *t, uint64_t L, struct luajit_frame *fr
         if (caller && nr) {
             frames[nr - 1].caller_proto = caller;
             frames[nr - 1].caller_pc = pc;
+            frames[nr - 1].caller_func = frame_func(t, base);
+            frames[nr - 1].caller_base = base;
         }
     }
     return nr;
@@ -183,6 +187,46 @@ static bool same_source(const char *file, const char *told)
         }                                                      \
     } while (0)
 
+/* The cases in which the call names another function than the one that runs: tail calls, of which
+ * __tostring's is one, and a choice that traceback takes the last of. */
+static bool is_another(const char *case_name, const struct told *told)
+{
+    static const struct {
+        const char *in, *name;
+    } cases[] = {{"field", "upvalues"},
+                 {"tail call", "tailcaller"},
+                 {"first of two", "a2"},
+                 {"__tostring", "tostring"}};
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+        if (strcmp(case_name, cases[i].in) == 0 && strcmp(told->name, cases[i].name) == 0)
+            return true;
+    return false;
+}
+
+/* Is that found out, and are all others said to be the same? */
+static unsigned compare_callee(struct target *t, const char *case_name, unsigned index,
+                               const struct luajit_frame *frame, const struct told *told)
+{
+    unsigned failures = 0;
+    struct luajit_proto caller;
+    /* Of an object's metamethod is not asked. */
+    bool is_meta = strncmp(case_name, "__", 2) == 0 && told->line && index == 1;
+    enum luajit_callee want = is_another(case_name, told) ? LUAJIT_CALLEE_ANOTHER
+                              : is_meta                   ? LUAJIT_CALLEE_UNTOLD
+                                                          : LUAJIT_CALLEE_SAME;
+    if (frame->kind != LUAJIT_FRAME_LUA || !*told->kind ||
+        !luajit_proto_read(&t->memory, &t->layout, frame->caller_proto, &caller))
+        return 0;
+    uint64_t code = frame->caller_proto + (uint64_t)t->layout.proto_size;
+    uint32_t position = (uint32_t)((frame->caller_pc - code) / 4 - 1);
+    enum luajit_callee got =
+        luajit_callee_check(&caller, &t->memory, frame, position, PROVENANCE_IMAGE);
+    EXPECT(got == want, "callee %u, not %u, called %s %s", got, want, told->kind, told->name);
+    t->callees[got]++;
+    luajit_proto_free(&caller);
+    return failures;
+}
+
 /* The display name that the program's text asks for at the line of definition. Only when all frames
  * of the stack were named: the main chunk, which defines most, is the last. */
 static unsigned compare_display(const struct target *t, const char *case_name, unsigned index,
@@ -220,6 +264,7 @@ static unsigned compare_frame(struct target *t, const char *case_name, unsigned 
     /* Of an upvalue whose name was stripped LuaJIT tells the kind, and an empty name. */
     EXPECT(!*told->name || strcmp(luajit_name_kind_text(named.callkind), told->kind) == 0,
            "call of kind %s, told %s", luajit_name_kind_text(named.callkind), told->kind);
+    failures += compare_callee(t, case_name, index, frame, told);
     t->frames++;
     if (frame->kind == LUAJIT_FRAME_C)
         return failures;

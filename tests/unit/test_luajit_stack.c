@@ -122,13 +122,13 @@ struct taken {
     unsigned nr;
 };
 
-static bool take(void *context, const struct luajit_function *f, uint64_t pc)
+static bool take(void *context, const struct luajit_function *f, struct luajit_place at)
 {
     struct taken *t = context;
     if (t->nr == TAKEN_MAX)
         return false;
     t->func[t->nr] = f->address;
-    t->pc[t->nr++] = pc;
+    t->pc[t->nr++] = at.pc;
     return true;
 }
 

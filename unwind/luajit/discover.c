@@ -501,7 +501,7 @@ static void by_gc32(struct luajit_layout *l)
     l->L_gct = l->gct = 5;
     l->L_stacksize = 0x38, l->L_used = 0x40;
     l->ref_size = 4, l->frame_slots = 1;
-    l->func_ffid = 6, l->func_nupvalues = 7, l->func_upvalues = 0x18;
+    l->func_ffid = 6, l->func_nupvalues = 7, l->func_upvalues = 0x14;
     l->proto_numparams = 6, l->proto_sizebc = 8;
     l->proto_sizekgc = 0x18, l->proto_sizekn = 0x1c, l->proto_sizept = 0x20;
     l->proto_sizeuv = 0x24, l->proto_flags = 0x25, l->proto_trace = 0x26;

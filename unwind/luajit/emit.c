@@ -75,12 +75,15 @@ static bool flush(struct emitter *e)
     return !e->no_memory && *w->step->frames_left > 0;
 }
 
-bool emit_function(struct emitter *e, const struct luajit_function *f, uint64_t pc)
+bool emit_function(struct emitter *e, const struct luajit_function *f, struct luajit_place at)
 {
+    const uint64_t pc = at.pc;
     if (e->has_pending) {
         if (f->lua && pc) {
             e->pending.caller_pc = pc;
             e->pending.caller_proto = f->proto;
+            e->pending.caller_func = f->address;
+            e->pending.caller_base = at.base;
         }
         if (!flush(e))
             return false;
@@ -117,9 +120,9 @@ bool emit_function(struct emitter *e, const struct luajit_function *f, uint64_t 
     return true;
 }
 
-static bool take(void *context, const struct luajit_function *f, uint64_t pc)
+static bool take(void *context, const struct luajit_function *f, struct luajit_place at)
 {
-    return emit_function(context, f, pc);
+    return emit_function(context, f, at);
 }
 
 struct luajit_sink emit_sink(struct emitter *e)

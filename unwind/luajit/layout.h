@@ -229,6 +229,8 @@ struct luajit_frame {
     uint64_t caller_pc;    /* bytecode address behind the call instruction in the caller (a Lua
                               function); 0: the caller is not Lua, or unknown */
     uint64_t caller_proto; /* GCproto of that caller; 0 likewise */
+    uint64_t caller_func;  /* its GCfunc; 0: not known */
+    uint64_t caller_base;  /* where its variables' slots begin on the Lua stack; 0: not known */
 };
 
 #endif

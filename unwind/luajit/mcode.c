@@ -312,7 +312,10 @@ static enum luajit_segment_end emit_reading(struct luajit_walk *w, const struct 
         if (i == 0 && f.unread && reading->in.frames[i].pc - w->vm.g < GG_MAX)
             continue;
         uint64_t pc = reading->in.frames[i].pc;
-        if (!emit_function(e, &f, i == 0 ? recorded_pc(w, t, reading, &f, pc) : pc))
+        uint64_t base = reading->base + 8 * (uint64_t)reading->in.frames[i].base_slot;
+        if (i == 0)
+            pc = recorded_pc(w, t, reading, &f, pc);
+        if (!emit_function(e, &f, (struct luajit_place){base, pc}))
             return LUAJIT_SEGMENT_FULL;
     }
     e->inlined = false;

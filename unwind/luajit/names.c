@@ -12,6 +12,7 @@
 #include "base/vec.h"
 #include "unwind/frame.h"
 #include "unwind/luajit/names_builtins.h"
+#include "unwind/luajit/names_call.h"
 #include "unwind/luajit/names_scan.h"
 
 #include <stdio.h>
@@ -462,9 +463,9 @@ static struct call *call_get(struct luajit_names *n, const struct luajit_names_s
     return c;
 }
 
-static enum guest_rank rank_of(const struct call *c, enum provenance provenance)
+static enum guest_rank rank_of(const struct call *c, enum provenance provenance, bool same)
 {
-    bool exact = provenance == PROVENANCE_EXACT;
+    bool exact = provenance == PROVENANCE_EXACT && same;
     /* A loop's hidden variable, "(for generator)", is nobody's name. */
     if (provenance == PROVENANCE_GUESS || *c->name == '(')
         return GUEST_RANK_NONE;
@@ -502,12 +503,17 @@ static int name_from_call(struct luajit_names *n, const struct luajit_names_sour
     enum provenance weakest = s->provenance > ret->provenance ? s->provenance : ret->provenance;
     if (caller->proto.another && weakest == PROVENANCE_EXACT)
         weakest = PROVENANCE_IMAGE;
-    enum guest_rank rank = rank_of(c, weakest);
-    if (c->function == ret->function && c->rank >= rank)
+    enum guest_rank rank = rank_of(c, weakest, true);
+    if (!rank || (c->function == ret->function && c->rank >= rank))
         return 0;
+    enum luajit_callee callee =
+        luajit_callee_check(&caller->proto, s->memory, f, c->position, s->provenance);
+    if (callee == LUAJIT_CALLEE_ANOTHER)
+        return 0;
+    rank = rank_of(c, weakest, callee == LUAJIT_CALLEE_SAME);
     c->function = ret->function;
     c->rank = (uint8_t)rank;
-    return rank ? guest_propose(n->guests, ret->function, rank, c->name, s->turn) : 0;
+    return guest_propose(n->guests, ret->function, rank, c->name, s->turn);
 }
 
 /* ---- frames -------------------------------------------------------------------------------- */

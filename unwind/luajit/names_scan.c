@@ -3,19 +3,13 @@
 
 #include <stdio.h>
 
-/* What is scanned, and how much of it still. */
-struct scan {
-    const struct luajit_proto *p;
-    const struct memory *m;
-    uint32_t *budget;
-};
-
-static bool spend(const struct scan *s)
+static bool spend(const struct luajit_scan *s)
 {
     return *s->budget && (*s->budget)--;
 }
 
-static const char *local(const struct scan *s, uint32_t slot, uint32_t position, char *buffer)
+static const char *local(const struct luajit_scan *s, uint32_t slot, uint32_t position,
+                         char *buffer)
 {
     return luajit_proto_local(s->p, slot, position, buffer, s->budget);
 }
@@ -39,7 +33,7 @@ static bool is_method(const struct luajit_proto *p, uint32_t position, uint8_t s
 }
 
 /* The name of what the instruction at `position` put into its slot A. */
-static enum luajit_name_kind name_of_write(const struct scan *s, uint32_t position,
+static enum luajit_name_kind name_of_write(const struct luajit_scan *s, uint32_t position,
                                            const struct bc *bc, char *buffer)
 {
     switch (bc->op) {
@@ -57,32 +51,28 @@ static enum luajit_name_kind name_of_write(const struct scan *s, uint32_t positi
     }
 }
 
-/* Find what wrote `slot` last before `position` (its slot may change on the way: MOV); *position is
- * then the writer's. FOUND_LOCAL: it is a variable, named in `buffer`; FOUND_WRITE: *ret is the
- * instruction; FOUND_NOTHING: nothing that could be named wrote it. */
-enum found { FOUND_NOTHING, FOUND_LOCAL, FOUND_WRITE };
-static enum found find_writer(const struct scan *s, uint32_t *position, unsigned slot,
-                              struct bc *ret, char *buffer)
+enum luajit_found luajit_find_writer(const struct luajit_scan *s, uint32_t *position,
+                                     unsigned *slot, struct bc *ret, char *buffer)
 {
-    if (local(s, slot, *position, buffer))
-        return FOUND_LOCAL;
+    if (local(s, *slot, *position, buffer))
+        return LUAJIT_FOUND_LOCAL;
     /* The function's header is never looked at. */
     while (*position > 1 && spend(s)) {
         struct bc bc = luajit_proto_bc(s->p, --*position);
         enum bc_mode mode = bc_mode(bc.op);
-        if (mode == BC_MODE_BASE && slot >= bc.a && (bc.op != BC_KNIL || slot <= bc.d))
-            return FOUND_NOTHING;
-        if (mode != BC_MODE_DST || bc.a != slot)
+        if (mode == BC_MODE_BASE && *slot >= bc.a && (bc.op != BC_KNIL || *slot <= bc.d))
+            return LUAJIT_FOUND_NOTHING;
+        if (mode != BC_MODE_DST || bc.a != *slot)
             continue;
         if (bc.op != BC_MOV) {
             *ret = bc;
-            return FOUND_WRITE;
+            return LUAJIT_FOUND_WRITE;
         }
-        slot = bc.d;
-        if (local(s, slot, *position, buffer))
-            return FOUND_LOCAL;
+        *slot = bc.d;
+        if (local(s, *slot, *position, buffer))
+            return LUAJIT_FOUND_LOCAL;
     }
-    return FOUND_NOTHING;
+    return LUAJIT_FOUND_NOTHING;
 }
 
 enum { CALL_BUDGET = 1 << 20 };
@@ -91,7 +81,7 @@ enum luajit_name_kind luajit_call_name(const struct luajit_proto *caller, const 
                                        uint32_t position, char *buffer)
 {
     uint32_t budget = CALL_BUDGET;
-    const struct scan s = {caller, m, &budget};
+    const struct luajit_scan s = {caller, m, &budget};
     struct bc call = luajit_proto_bc(caller, position), writer;
     const char *meta = bc_metamethod(call.op);
     if (!meta)
@@ -106,10 +96,10 @@ enum luajit_name_kind luajit_call_name(const struct luajit_proto *caller, const 
             return LUAJIT_NAME_NONE;
         slot -= 3;
     }
-    switch (find_writer(&s, &position, slot, &writer, buffer)) {
-    case FOUND_LOCAL:
+    switch (luajit_find_writer(&s, &position, &slot, &writer, buffer)) {
+    case LUAJIT_FOUND_LOCAL:
         return LUAJIT_NAME_LOCAL;
-    case FOUND_WRITE:
+    case LUAJIT_FOUND_WRITE:
         return name_of_write(&s, position, &writer, buffer);
     default:
         return LUAJIT_NAME_NONE;
@@ -125,8 +115,8 @@ enum {
     NESTING_MAX = 3, /* a.b.c.f */
 };
 
-static bool table_name(const struct scan *s, uint32_t position, unsigned slot, unsigned depth,
-                       char *buffer);
+static bool table_name(const struct luajit_scan *s, uint32_t position, unsigned slot,
+                       unsigned depth, char *buffer);
 
 /* PREFIX + separator + key; the key alone when the prefix has no name. */
 static void join_names(char *prefix, bool has_prefix, char separator, const char *key)
@@ -140,7 +130,7 @@ static void join_names(char *prefix, bool has_prefix, char separator, const char
 }
 
 /* A value that is stored under a key in the table in slot B. */
-static bool field_name(const struct scan *s, uint32_t position, const struct bc *store,
+static bool field_name(const struct luajit_scan *s, uint32_t position, const struct bc *store,
                        unsigned depth, char separator, char *buffer)
 {
     char key[PROTO_NAME_MAX];
@@ -153,8 +143,8 @@ static bool field_name(const struct scan *s, uint32_t position, const struct bc 
 
 /* Where the value that is in `slot` behind `position` is stored first, without anything in between
  * that writes the slot, or goes elsewhere. */
-static bool stored_name(const struct scan *s, uint32_t position, unsigned slot, uint32_t within,
-                        unsigned depth, char separator, char *buffer)
+static bool stored_name(const struct luajit_scan *s, uint32_t position, unsigned slot,
+                        uint32_t within, unsigned depth, char separator, char *buffer)
 {
     const struct luajit_proto *p = s->p;
     for (uint32_t i = 1; i <= within && position + i < p->head.sizebc && spend(s); i++) {
@@ -180,15 +170,16 @@ static bool stored_name(const struct scan *s, uint32_t position, unsigned slot, 
 
 /* The name of the table in `slot` at `position`: a variable, a field of one, or what a
  * constructor's result is going to be called. */
-static bool table_name(const struct scan *s, uint32_t position, unsigned slot, unsigned depth,
-                       char *buffer)
+static bool table_name(const struct luajit_scan *s, uint32_t position, unsigned slot,
+                       unsigned depth, char *buffer)
 {
     struct bc writer;
     uint32_t at = position;
-    switch (find_writer(s, &at, slot, &writer, buffer)) {
-    case FOUND_LOCAL:
+    unsigned slot_then = slot;
+    switch (luajit_find_writer(s, &at, &slot_then, &writer, buffer)) {
+    case LUAJIT_FOUND_LOCAL:
         return true;
-    case FOUND_WRITE:
+    case LUAJIT_FOUND_WRITE:
         break;
     default:
         return false;
@@ -204,7 +195,7 @@ bool luajit_definition_name(const struct luajit_proto *parent, const struct memo
                             uint32_t position, bool method, uint32_t *budget,
                             char buffer[LUAJIT_DEFINED_MAX])
 {
-    const struct scan s = {parent, m, budget};
+    const struct luajit_scan s = {parent, m, budget};
     struct bc bc = luajit_proto_bc(parent, position);
     return bc.op == BC_FNEW &&
            stored_name(&s, position, bc.a, STORE_WITHIN, 0, method ? ':' : '.', buffer);

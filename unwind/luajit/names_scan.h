@@ -27,6 +27,21 @@ const char *luajit_name_kind_text(enum luajit_name_kind kind);
 enum luajit_name_kind luajit_call_name(const struct luajit_proto *caller, const struct memory *m,
                                        uint32_t position, char *buffer);
 
+/* What is scanned, and how much of it still: instructions and variables that may be looked at. */
+struct luajit_scan {
+    const struct luajit_proto *p;
+    const struct memory *m;
+    uint32_t *budget;
+};
+
+/* Find what wrote `slot` last before `position`; *position is then the writer's, and *slot the one
+ * that the value had (a MOV changes it on the way). LOCAL: it is a variable, named in `buffer`
+ * (PROTO_NAME_MAX); WRITE: *ret is the instruction; NOTHING: nothing that could be named wrote it.
+ */
+enum luajit_found { LUAJIT_FOUND_NOTHING, LUAJIT_FOUND_LOCAL, LUAJIT_FOUND_WRITE };
+enum luajit_found luajit_find_writer(const struct luajit_scan *s, uint32_t *position,
+                                     unsigned *slot, struct bc *ret, char *buffer);
+
 /* A longer name than one word: M.handler. */
 enum { LUAJIT_DEFINED_MAX = 4 * PROTO_NAME_MAX };
 

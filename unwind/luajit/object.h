@@ -15,6 +15,7 @@ enum {
     LUAJIT_GCT_PROTO = 7,
     LUAJIT_GCT_FUNC = 8,
     LUAJIT_GCT_TRACE = 9,
+    LUAJIT_GCT_TAB = 11,
 };
 
 enum {

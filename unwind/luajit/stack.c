@@ -111,13 +111,16 @@ static enum luajit_segment_end step_down(struct luajit_reader *r, const struct l
     return LUAJIT_SEGMENT_C;
 }
 
-/* The function to show for a frame; a vararg function has two, and is shown once: with the pc of
- * the upper and the caller of the lower one. */
-static bool show(const struct luajit_sink *sink, const struct luajit_function *f, uint64_t pc)
+/* The function to show for a frame; a vararg function has two, and is shown once: with the pc and
+ * the variables of the upper and the caller of the lower one. */
+static bool show(const struct luajit_sink *sink, const struct luajit_function *f,
+                 struct luajit_place at)
 {
     if (f->dummy)
         return true;
-    return sink->frame(sink->context, f, luajit_pc_inside(f, pc) ? pc : 0);
+    if (!luajit_pc_inside(f, at.pc))
+        at.pc = 0;
+    return sink->frame(sink->context, f, at);
 }
 
 enum luajit_segment_end luajit_segment_walk(struct luajit_reader *r, const struct luajit_state *L,
@@ -127,7 +130,7 @@ enum luajit_segment_end luajit_segment_walk(struct luajit_reader *r, const struc
 {
     const struct luajit_function *given = f;
     bool called = false;
-    uint64_t bottom = luajit_bottom(r, L);
+    uint64_t bottom = luajit_bottom(r, L), variables = 0; /* 0: at the frame's own base */
     while (luajit_spend(r)) {
         struct luajit_header header;
         struct step step;
@@ -152,8 +155,13 @@ enum luajit_segment_end luajit_segment_walk(struct luajit_reader *r, const struc
         enum luajit_segment_end got = step_down(r, L, at, header.link, &step);
         if (got != LUAJIT_SEGMENT_C)
             return got;
-        if (luajit_link_type(header.link) != LUAJIT_LINK_VARG && !show(sink, &shown, at.pc))
-            return LUAJIT_SEGMENT_FULL;
+        if (!variables)
+            variables = at.base;
+        if (luajit_link_type(header.link) != LUAJIT_LINK_VARG) {
+            if (!show(sink, &shown, (struct luajit_place){variables, at.pc}))
+                return LUAJIT_SEGMENT_FULL;
+            variables = 0;
+        }
         at = step.next;
         *next = at;
         called = step.called;

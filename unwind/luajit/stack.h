@@ -35,9 +35,10 @@ struct luajit_place {
     uint64_t pc; /* next instruction; 0: not known, or not needed (C function, builtin) */
 };
 
-/* Takes the frames of a segment, innermost first; false ends the walk. `pc` 0: unknown. */
+/* Takes the frames of a segment, innermost first; false ends the walk. Of `at`, base is where the
+ * function's variables are. */
 struct luajit_sink {
-    bool (*frame)(void *context, const struct luajit_function *f, uint64_t pc);
+    bool (*frame)(void *context, const struct luajit_function *f, struct luajit_place at);
     void *context;
 };
 

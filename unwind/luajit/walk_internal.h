@@ -80,8 +80,9 @@ struct emitter {
 
 void emit_begin(struct emitter *e, struct luajit_walk *w, uint64_t L, uint64_t cfa);
 struct luajit_sink emit_sink(struct emitter *e);
-/* A frame; pc 0: unknown or not needed. false: no more are wanted. */
-bool emit_function(struct emitter *e, const struct luajit_function *f, uint64_t pc);
+/* A frame; its base is where its variables are (0: on no Lua stack), pc 0: unknown or not needed.
+ * false: no more are wanted. */
+bool emit_function(struct emitter *e, const struct luajit_function *f, struct luajit_place at);
 /* The last frame out. */
 bool emit_end(struct emitter *e);
 /* Take back what came out. */

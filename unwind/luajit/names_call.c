@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "unwind/luajit/names_call.h"
+
+#include "unwind/luajit/names_scan.h"
+#include "unwind/luajit/object.h"
+
+enum {
+    SCAN_BUDGET = 1 << 12, /* instructions and variables looked at */
+    READ_BUDGET = 64,      /* words read */
+    NESTING_MAX = 4,       /* a.b.c.f() */
+    CHAIN_MAX = 16,        /* keys of one hash */
+    METATABLES_MAX = 4,
+    TAG_SHIFT = 47,
+};
+
+/* Types of values, as their upper bits have them. */
+static const uint32_t TAG_STR = ~4u, TAG_FUNC = ~8u, TAG_TAB = ~11u;
+
+struct check {
+    struct luajit_scan scan;
+    const struct luajit_layout *l;
+    const struct luajit_frame *f;
+    enum provenance weakest;
+    unsigned reads;
+    unsigned depth;
+};
+
+/* A value: its type's tag, and its object. */
+struct value {
+    uint32_t tag;
+    uint64_t object;
+};
+
+/* ---- values -------------------------------------------------------------------------------- */
+
+static bool read_bytes(struct check *c, uint64_t address, void *to, size_t size,
+                       enum provenance *provenance)
+{
+    return c->reads && c->reads-- && memory_read(c->scan.m, address, to, size, provenance);
+}
+
+static bool read_ref(struct check *c, uint64_t address, uint64_t *ret)
+{
+    uint8_t bytes[8];
+    enum provenance ignored = PROVENANCE_EXACT;
+    if (!read_bytes(c, address, bytes, (size_t)c->l->ref_size, &ignored))
+        return false;
+    *ret = luajit_load_ref(c->l, bytes);
+    return true;
+}
+
+static bool read_u32(struct check *c, uint64_t address, uint32_t *ret)
+{
+    enum provenance ignored = PROVENANCE_EXACT;
+    return read_bytes(c, address, ret, sizeof(*ret), &ignored);
+}
+
+static struct value value_of(const struct luajit_layout *l, uint64_t word)
+{
+    if (!l->gc64)
+        return (struct value){(uint32_t)(word >> 32), (uint32_t)word};
+    return (struct value){(uint32_t)((int64_t)word >> TAG_SHIFT),
+                          word & ((UINT64_C(1) << TAG_SHIFT) - 1)};
+}
+
+static bool read_value(struct check *c, uint64_t address, struct value *ret)
+{
+    uint64_t word;
+    enum provenance ignored = PROVENANCE_EXACT;
+    if (!read_bytes(c, address, &word, sizeof(word), &ignored))
+        return false;
+    *ret = value_of(c->l, word);
+    return true;
+}
+
+/* A slot of the caller's. What the recording has of it must be of the walk's moment. */
+static bool read_slot(struct check *c, uint64_t slot, struct value *ret)
+{
+    uint64_t word;
+    enum provenance provenance = PROVENANCE_EXACT;
+    if (!c->f->caller_base ||
+        !read_bytes(c, c->f->caller_base + 8 * slot, &word, sizeof(word), &provenance) ||
+        provenance > c->weakest)
+        return false;
+    *ret = value_of(c->l, word);
+    return true;
+}
+
+static bool read_upvalue(struct check *c, unsigned index, struct value *ret)
+{
+    uint64_t uv, v;
+    uint64_t at = c->f->caller_func + (uint64_t)c->l->func_upvalues;
+    return c->f->caller_func && read_ref(c, at + index * (uint64_t)c->l->ref_size, &uv) && uv &&
+           read_ref(c, uv + (uint64_t)c->l->upval_v, &v) && v && read_value(c, v, ret);
+}
+
+/* ---- tables -------------------------------------------------------------------------------- */
+
+/* The key's value among those that share a place in the table, `hash` being the key's. */
+static bool find_in_chain(struct check *c, uint64_t nodes, uint32_t hmask, uint32_t hash,
+                          uint64_t key, struct value *ret)
+{
+    enum { NODE = 24, KEY = 8, NEXT = 16 };
+    uint64_t node = nodes + (uint64_t)(hash & hmask) * NODE;
+    struct value at;
+    for (unsigned i = 0; node && i < CHAIN_MAX; i++) {
+        if (!read_value(c, node + KEY, &at))
+            return false;
+        if (at.tag == TAG_STR && at.object == key)
+            return read_value(c, node, ret);
+        if (!read_ref(c, node + NEXT, &node))
+            return false;
+    }
+    return false;
+}
+
+/* A table's field. Strings are found by their hash, or (2.1 since 2020) by their number. */
+static bool find_field(struct check *c, uint64_t table, uint64_t key, struct value *ret)
+{
+    const struct luajit_layout *l = c->l;
+    uint64_t nodes;
+    uint32_t hmask, hash;
+    for (int32_t at = l->str_len - 4; at >= l->str_len - 8; at -= 4) {
+        if (read_u32(c, table + (uint64_t)l->tab_hmask, &hmask) &&
+            read_ref(c, table + (uint64_t)l->tab_node, &nodes) &&
+            read_u32(c, key + (uint64_t)at, &hash) &&
+            find_in_chain(c, nodes, hmask, hash, key, ret))
+            return true;
+    }
+    return false;
+}
+
+/* The field "__index" of a metatable: the address of its name is not known. */
+static bool find_index(struct check *c, uint64_t meta, struct value *ret)
+{
+    enum { NODE = 24, KEY = 8, NODES_MAX = 16 };
+    uint64_t nodes;
+    uint32_t hmask, length;
+    char name[16];
+    enum provenance ignored = PROVENANCE_EXACT;
+    if (!read_u32(c, meta + (uint64_t)c->l->tab_hmask, &hmask) || hmask >= NODES_MAX ||
+        !read_ref(c, meta + (uint64_t)c->l->tab_node, &nodes))
+        return false;
+    for (uint32_t i = 0; i <= hmask; i++) {
+        struct value key;
+        uint64_t node = nodes + (uint64_t)i * NODE;
+        if (!read_value(c, node + KEY, &key))
+            return false;
+        if (key.tag == TAG_STR &&
+            luajit_string_read(c->scan.m, c->l, key.object, name, sizeof(name), &length,
+                               &ignored) &&
+            strcmp(name, "__index") == 0)
+            return read_value(c, node, ret);
+    }
+    return false;
+}
+
+/* What indexing the table with the string gives. */
+static bool index_table(struct check *c, struct value table, uint64_t key, struct value *ret)
+{
+    uint64_t meta;
+    uint8_t gct = 0;
+    enum provenance ignored = PROVENANCE_EXACT;
+    for (unsigned i = 0; key && i < METATABLES_MAX; i++) {
+        if (table.tag != TAG_TAB ||
+            !read_bytes(c, table.object + (uint64_t)c->l->gct, &gct, 1, &ignored) ||
+            gct != LUAJIT_GCT_TAB)
+            return false;
+        if (find_field(c, table.object, key, ret))
+            return true;
+        if (!read_ref(c, table.object + (uint64_t)(c->l->tab_node - c->l->ref_size), &meta) ||
+            !meta || !find_index(c, meta, &table))
+            return false;
+    }
+    return false;
+}
+
+static bool read_global(struct check *c, uint64_t key, struct value *ret)
+{
+    struct value env = {.tag = TAG_TAB};
+    uint64_t at = c->f->caller_func + (uint64_t)(c->l->func_pc - 2 * c->l->ref_size);
+    return c->f->caller_func && read_ref(c, at, &env.object) && index_table(c, env, key, ret);
+}
+
+/* ---- what an instruction finds ------------------------------------------------------------- */
+
+/* What stood in a slot of the caller's when it came to `position`, where that stands elsewhere,
+ * too. */
+static bool value_at(struct check *c, uint32_t position, unsigned slot, struct value *ret)
+{
+    char ignored[PROTO_NAME_MAX];
+    const struct luajit_proto *p = c->scan.p;
+    struct bc bc;
+    struct value table;
+    if (c->depth++ >= NESTING_MAX)
+        return false;
+    switch (luajit_find_writer(&c->scan, &position, &slot, &bc, ignored)) {
+    case LUAJIT_FOUND_LOCAL:
+        return read_slot(c, slot, ret);
+    case LUAJIT_FOUND_WRITE:
+        break;
+    default:
+        return false;
+    }
+    if (bc.op == BC_UGET)
+        return read_upvalue(c, bc.d, ret);
+    if (bc.op == BC_GGET)
+        return read_global(c, luajit_proto_constant(p, bc.d), ret);
+    return bc.op == BC_TGETS && value_at(c, position, bc.b, &table) &&
+           index_table(c, table, luajit_proto_constant(p, bc.c), ret);
+}
+
+static bool is_supported(const struct luajit_layout *l)
+{
+    const int32_t needed[] = {l->upval_v, l->func_upvalues, l->tab_node,  l->tab_hmask,
+                              l->str_len, l->func_pc,       l->proto_size};
+    for (unsigned i = 0; i < sizeof(needed) / sizeof(*needed); i++)
+        if (needed[i] == LUAJIT_UNKNOWN)
+            return false;
+    return l->ref_size == 4 || l->ref_size == 8;
+}
+
+enum luajit_callee luajit_callee_check(const struct luajit_proto *caller, const struct memory *m,
+                                       const struct luajit_frame *f, uint32_t position,
+                                       enum provenance weakest)
+{
+    uint32_t budget = SCAN_BUDGET;
+    struct check c = {.scan = {caller, m, &budget},
+                      .l = caller->layout,
+                      .f = f,
+                      .weakest = weakest,
+                      .reads = READ_BUDGET};
+    struct bc call = luajit_proto_bc(caller, position);
+    const char *meta = bc_metamethod(call.op);
+    struct value value;
+    uint64_t code;
+    if (!f->proto || !meta || *meta == '_' || (call.op == BC_ITERC && call.a < 3) ||
+        !is_supported(c.l))
+        return LUAJIT_CALLEE_UNTOLD;
+    unsigned slot = call.op == BC_ITERC ? call.a - 3u : call.a;
+    if (!value_at(&c, position, slot, &value) || value.tag != TAG_FUNC)
+        return LUAJIT_CALLEE_UNTOLD;
+    if (f->func && value.object == f->func)
+        return LUAJIT_CALLEE_SAME;
+    /* Many closures have one prototype, which is what a name belongs to. */
+    if (!read_ref(&c, value.object + (uint64_t)c.l->func_pc, &code))
+        return LUAJIT_CALLEE_UNTOLD;
+    if (code - (uint64_t)c.l->proto_size == f->proto)
+        return LUAJIT_CALLEE_SAME;
+    return LUAJIT_CALLEE_ANOTHER;
+}
