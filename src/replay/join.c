@@ -22,8 +22,9 @@ enum {
 
 /* A frame seen in a complete stack, and its caller. */
 struct known_frame {
-    uint64_t pc, cfa; /* cfa 0: free slot */
+    uint64_t pc, cfa;
     uint64_t caller_pc, caller_cfa;
+    uint32_t begin; /* of its thread; another one's, and 0: free slot */
     uint8_t caller_flags;
     bool outermost; /* there is no caller */
     bool disputed;  /* seen with different callers */
@@ -33,6 +34,7 @@ struct known_thread {
     uint64_t key;               /* 0: free slot */
     struct known_frame *frames; /* NULL until the first truncated stack */
     size_t nr, cap;
+    uint32_t begin; /* from 1: how often it started anew, which then takes no clearing */
 };
 
 struct join_table {
@@ -92,15 +94,31 @@ static struct known_thread *thread_of(struct join_table *t, const struct job_sam
     struct known_frame *frames = calloc(2 * CALLERS_MAX, sizeof(*frames));
     if (!frames)
         return NULL;
-    t->slots[at] = (struct known_thread){.key = key, .frames = frames, .cap = 2 * CALLERS_MAX};
+    t->slots[at] =
+        (struct known_thread){.key = key, .frames = frames, .cap = 2 * CALLERS_MAX, .begin = 1};
     t->nr++;
     return &t->slots[at];
 }
 
+static bool is_known(const struct known_thread *k, const struct known_frame *f)
+{
+    return f->begin == k->begin;
+}
+
+static void start_anew(struct known_thread *k)
+{
+    k->nr = 0;
+    if (++k->begin == 0) { /* they begin to repeat */
+        memset(k->frames, 0, k->cap * sizeof(*k->frames));
+        k->begin = 1;
+    }
+}
+
+/* The frame's slot, or the free one where it belongs. */
 static struct known_frame *find_frame(const struct known_thread *k, uint64_t pc, uint64_t cfa)
 {
     size_t at = hash_combine(pc, cfa) & (k->cap - 1);
-    while (k->frames[at].cfa && (k->frames[at].pc != pc || k->frames[at].cfa != cfa))
+    while (is_known(k, &k->frames[at]) && (k->frames[at].pc != pc || k->frames[at].cfa != cfa))
         at = (at + 1) & (k->cap - 1);
     return &k->frames[at];
 }
@@ -110,13 +128,13 @@ static struct known_frame *find_frame(const struct known_thread *k, uint64_t pc,
 static void learn_frame(struct known_thread *k, const struct frame *f, const struct frame *caller)
 {
     struct known_frame *known = find_frame(k, f->pc, f->cfa);
-    struct known_frame now = {.pc = f->pc, .cfa = f->cfa, .outermost = !caller};
+    struct known_frame now = {.pc = f->pc, .cfa = f->cfa, .begin = k->begin, .outermost = !caller};
     if (caller) {
         now.caller_pc = caller->pc;
         now.caller_cfa = caller->cfa;
         now.caller_flags = caller->flags;
     }
-    if (!known->cfa) {
+    if (!is_known(k, known)) {
         *known = now;
         k->nr++;
     } else if (known->outermost != now.outermost || known->caller_pc != now.caller_pc ||
@@ -158,8 +176,7 @@ static void learn_stack(struct known_thread *k, const struct job *job, const str
         if (f->provenance == PROVENANCE_GUESS || frame_is_guest(f))
             break;
         if (k->nr >= CALLERS_MAX) {
-            memset(k->frames, 0, k->cap * sizeof(*k->frames));
-            k->nr = 0;
+            start_anew(k);
             anew = true;
         }
         learn_frame(k, f, done ? f + 1 : NULL);
@@ -178,7 +195,7 @@ static bool find_callers(struct join_table *t, const struct known_thread *k, con
     t->callers.nr = 0;
     while (cfa) {
         const struct known_frame *known = find_frame(k, pc, cfa);
-        if (!known->cfa || known->disputed)
+        if (!is_known(k, known) || known->disputed)
             return false;
         if (known->outermost)
             return t->callers.nr > 0;
