@@ -67,13 +67,25 @@ static bool stack_word(struct v8_walk *w, uint64_t address, uint64_t *ret)
 
 /* ---- frames out ---------------------------------------------------------------------------- */
 
-static inline void push(struct v8_walk *w, const struct frame *f)
+/* Room for one more; NULL: none may come, or memory is out. */
+static inline struct frame *next_frame(struct v8_walk *w)
 {
     __typeof__(w->step->out->frames) *frames = &w->step->out->frames;
     if (*w->step->frames_left == 0)
-        return;
+        return NULL;
     (*w->step->frames_left)--;
-    w->failed |= !vec_push(frames, *f);
+    if (!vec_reserve(frames, frames->nr + 1)) {
+        w->failed = true;
+        return NULL;
+    }
+    return &frames->at[frames->nr++];
+}
+
+static void push(struct v8_walk *w, const struct frame *f)
+{
+    struct frame *to = next_frame(w);
+    if (to)
+        *to = *f;
 }
 
 /* The frame at hand, of no function. */
@@ -87,12 +99,15 @@ static inline struct frame frame_here(const struct v8_walk *w, enum frame_kind k
                           .provenance = (uint8_t)*w->step->provenance};
 }
 
+/* Most frames are native ones: written in place. */
 static void emit_native(struct v8_walk *w, uint64_t cfa, bool doubtful)
 {
-    struct frame f = frame_here(w, w->step->code.owner == CODE_JIT ? FRAME_JIT : FRAME_NATIVE, cfa);
+    struct frame *f = next_frame(w);
+    if (!f)
+        return;
+    *f = frame_here(w, w->step->code.owner == CODE_JIT ? FRAME_JIT : FRAME_NATIVE, cfa);
     if (doubtful)
-        f.provenance = PROVENANCE_GUESS;
-    push(w, &f);
+        f->provenance = PROVENANCE_GUESS;
 }
 
 /* A function whose name cannot be told. */
