@@ -5,7 +5,6 @@
  * print the same lines.
  */
 #include "base/bytes.h"
-#include "base/hash.h"
 #include "base/intern.h"
 #include "output/output.h"
 
@@ -22,11 +21,14 @@ struct folder {
     const char **names; /* of functions, then of groups; interned */
 };
 
+enum { PART_OF_ANOTHER = UINT32_MAX };
+
 /* The stacks as they print: functions of equal names are one, children stand in order. */
 struct name_node {
     const char *name;
-    uint32_t parent;
+    uint32_t parent;            /* PART_OF_ANOTHER: a sibling has its name, and stands for it */
     uint32_t first_child, next; /* 0: none */
+    uint32_t same;              /* one that became part of this; 0: the last */
     uint64_t count;             /* of stacks that end here */
 };
 
@@ -225,129 +227,143 @@ static const char *name_of(const struct folder *fo, const struct stack_node *n)
     return fo->names[n->depth == 1 ? groups + n->function : n->function];
 }
 
-struct child_slots {
-    uint32_t *at; /* node index; 0: free */
-    size_t nr;    /* a power of two; at least twice the nodes */
-};
-
-static uint32_t *find_child(const name_tree *tree, const struct child_slots *slots, uint32_t parent,
-                            const char *name)
+/* Append the nodes of `name`'s pieces; the last of them, 0: out of memory. */
+static uint32_t append_pieces(const struct folder *fo, name_tree *tree, uint32_t parent,
+                              const char *name)
 {
-    size_t at = hash_combine(parent, (uintptr_t)name) & (slots->nr - 1);
-    for (; slots->at[at]; at = (at + 1) & (slots->nr - 1)) {
-        const struct name_node *n = &tree->at[slots->at[at]];
-        if (n->parent == parent && n->name == name)
-            break;
-    }
-    return &slots->at[at];
-}
-
-static bool grow_slots(const name_tree *tree, struct child_slots *slots)
-{
-    size_t nr = slots->nr ? slots->nr * 2 : 4096;
-    free(slots->at);
-    *slots = (struct child_slots){calloc(nr, sizeof(*slots->at)), nr};
-    for (uint32_t i = 1; slots->at && i < tree->nr; i++)
-        *find_child(tree, slots, tree->at[i].parent, tree->at[i].name) = i;
-    return slots->at != NULL;
-}
-
-/* The child of `parent` of that name, made if new; 0: out of memory. */
-static uint32_t name_child(name_tree *tree, struct child_slots *slots, uint32_t parent,
-                           const char *name)
-{
-    if (tree->nr * 2 >= slots->nr && !grow_slots(tree, slots))
-        return 0;
-    uint32_t *slot = find_child(tree, slots, parent, name);
-    if (!*slot && vec_push(tree, (struct name_node){.name = name, .parent = parent}))
-        *slot = (uint32_t)(tree->nr - 1);
-    return *slot;
-}
-
-/* The node at the end of `name`'s pieces; 0: out of memory. */
-static uint32_t name_path(const struct folder *fo, name_tree *tree, struct child_slots *slots,
-                          uint32_t parent, const char *name)
-{
-    const char *end = strchr(name, ';');
-    if (!end)
-        return name_child(tree, slots, parent, name);
-    for (; (end = strchr(name, ';')); name = end + 1) {
+    const char *end = fo->options->tidy ? strchr(name, ';') : NULL; /* put_tidy's */
+    for (; end; end = strchr(name, ';')) {
         const char *piece = intern_bytes(fo->strings, name, (size_t)(end - name));
-        parent = piece ? name_child(tree, slots, parent, piece) : 0;
-        if (!parent)
+        if (!piece || !vec_push(tree, (struct name_node){.name = piece, .parent = parent}))
+            return 0;
+        parent = (uint32_t)(tree->nr - 1);
+        name = end + 1;
+        if (!strchr(name, ';') && !(name = intern_string(fo->strings, name)))
             return 0;
     }
-    name = intern_string(fo->strings, name);
-    return name ? name_child(tree, slots, parent, name) : 0;
+    return vec_push(tree, (struct name_node){.name = name, .parent = parent})
+               ? (uint32_t)(tree->nr - 1)
+               : 0;
 }
 
+/* The stacks' tree with names for functions: siblings of one name are not yet one. */
 static int make_tree(const struct folder *fo, name_tree *tree)
 {
     size_t nr = stacks_nr_nodes(fo->stacks);
     int event = stacks_event(fo->stacks, fo->options->event);
-    struct child_slots slots = {0};
-    uint32_t *index = calloc(nr + 1, sizeof(*index)); /* 0: of another event */
-    bool failed = !index || !vec_push(tree, (struct name_node){0});
+    uint32_t *index = malloc((nr + 1) * sizeof(*index)); /* 0: of another event */
+    bool failed = !index || !vec_reserve(tree, nr) || !vec_push(tree, (struct name_node){0});
     for (size_t i = 1; i < nr && !failed; i++) {
         const struct stack_node *n = stacks_node(fo->stacks, i);
-        bool skip = n->depth == 1 ? stacks_group(fo->stacks, n->function)->event != event
-                                  : index[n->parent] == 0;
-        if (skip)
+        bool top = n->depth == 1;
+        index[i] = 0;
+        if (top ? stacks_group(fo->stacks, n->function)->event != event : !index[n->parent])
             continue;
-        index[i] = name_path(fo, tree, &slots, index[n->parent], name_of(fo, n));
+        index[i] = append_pieces(fo, tree, top ? 0 : index[n->parent], name_of(fo, n));
         failed = !index[i];
         /* a sample without any frame is no stack: stackcollapse-perf.pl has none either */
-        if (!failed && n->depth > 1)
-            tree->at[index[i]].count += weight(fo->options, n);
+        if (!failed && !top)
+            tree->at[index[i]].count = weight(fo->options, n);
     }
-    free(slots.at);
     free(index);
     return failed ? -1 : 0;
 }
 
-struct ordered_node {
+/* ---- siblings ------------------------------------------------------------------------------ */
+
+struct sibling {
     const char *name;
     uint32_t node;
 };
 
+struct linker {
+    name_tree *tree;
+    uint32_t *starts; /* the children of node p are children[starts[p]] .. [starts[p + 1]] */
+    uint32_t *children;
+    VEC(struct sibling) siblings; /* at hand */
+};
+
 static int by_name(const void *a, const void *b)
 {
-    const struct ordered_node *x = a, *y = b;
+    const struct sibling *x = a, *y = b;
     int order = x->name == y->name ? 0 : strcmp(x->name, y->name);
     return order ? order : (x->node > y->node) - (x->node < y->node);
 }
 
-/* All nodes but the root, siblings side by side: those of parent p are [starts[p], starts[p + 1]).
- */
-static void gather_siblings(const name_tree *tree, uint32_t *starts, struct ordered_node *order)
+/* All nodes but the root, siblings side by side. */
+static void gather_children(const struct linker *l)
 {
-    for (size_t i = 1; i < tree->nr; i++)
-        starts[tree->at[i].parent]++;
-    for (size_t p = 1; p <= tree->nr; p++)
-        starts[p] += starts[p - 1]; /* where p's end: filled from there down */
-    for (size_t i = tree->nr; i-- > 1;)
-        order[--starts[tree->at[i].parent]] = (struct ordered_node){tree->at[i].name, (uint32_t)i};
+    const struct name_node *nodes = l->tree->at;
+    size_t nr = l->tree->nr;
+    for (size_t i = 1; i < nr; i++)
+        l->starts[nodes[i].parent]++;
+    for (size_t p = 1; p <= nr; p++)
+        l->starts[p] += l->starts[p - 1]; /* where p's end: filled from there down */
+    for (size_t i = nr; i-- > 1;)
+        l->children[--l->starts[nodes[i].parent]] = (uint32_t)i;
 }
 
-/* Link every node into its parent's list of children, in the order of names. */
+/* The children of a node and of those that became part of it, in the order of names. */
+static bool sort_siblings(struct linker *l, uint32_t parent)
+{
+    const struct name_node *nodes = l->tree->at;
+    l->siblings.nr = 0;
+    for (uint32_t p = parent;; p = nodes[p].same) {
+        for (uint32_t i = l->starts[p]; i < l->starts[p + 1]; i++)
+            if (!vec_push(&l->siblings,
+                          (struct sibling){nodes[l->children[i]].name, l->children[i]}))
+                return false;
+        if (!nodes[p].same)
+            break;
+    }
+    if (l->siblings.nr > 1)
+        qsort(l->siblings.at, l->siblings.nr, sizeof(*l->siblings.at), by_name);
+    return true;
+}
+
+/* Link the siblings into their parent's list; those of one name become the first of them. */
+static void link_siblings(struct linker *l, uint32_t parent)
+{
+    struct name_node *nodes = l->tree->at;
+    uint32_t *link = &nodes[parent].first_child;
+    struct name_node *last = NULL;
+    vec_foreach (s, &l->siblings) {
+        struct name_node *n = &nodes[s->node];
+        if (last && last->name == s->name) {
+            last->count += n->count;
+            n->same = last->same;
+            last->same = s->node;
+            n->parent = PART_OF_ANOTHER;
+            continue;
+        }
+        n->parent = parent;
+        *link = s->node;
+        link = &n->next;
+        last = n;
+    }
+}
+
 static int link_children(name_tree *tree)
 {
-    struct ordered_node *order = calloc(tree->nr, sizeof(*order));
-    uint32_t *starts = calloc(tree->nr + 1, sizeof(*starts));
-    if (order && starts)
-        gather_siblings(tree, starts, order);
-    for (size_t p = 0; order && starts && p < tree->nr; p++) {
-        uint32_t from = starts[p], end = starts[p + 1];
-        if (end - from > 1)
-            qsort(order + from, end - from, sizeof(*order), by_name);
-        for (uint32_t i = end; i-- > from;) {
-            tree->at[order[i].node].next = tree->at[p].first_child;
-            tree->at[p].first_child = order[i].node;
-        }
+    struct linker l = {.tree = tree,
+                       .starts = calloc(tree->nr + 1, sizeof(*l.starts)),
+                       .children = malloc(tree->nr * sizeof(*l.children))};
+    bool failed = !l.starts || !l.children;
+    if (!failed)
+        gather_children(&l);
+    /* parents stand before their children: what they are part of is known in time */
+    for (uint32_t p = 0; p < tree->nr && !failed; p++) {
+        if (tree->at[p].parent == PART_OF_ANOTHER)
+            continue;
+        if (l.starts[p] == l.starts[p + 1] && !tree->at[p].same)
+            continue;
+        failed = !sort_siblings(&l, p);
+        if (!failed)
+            link_siblings(&l, p);
     }
-    bool failed = !order || !starts;
-    free(order);
-    free(starts);
+    free(l.starts);
+    free(l.children);
+    vec_free(&l.siblings);
     return failed ? -1 : 0;
 }
 

@@ -55,25 +55,44 @@ static size_t free_slot(const uint64_t *slots, size_t nr_slots, uint64_t hash)
     return at;
 }
 
+static void put_slots(struct stack_tree *t)
+{
+    for (; t->nr_unslotted; t->nr_unslotted--) {
+        uint32_t i = (uint32_t)(t->nodes.nr - t->nr_unslotted);
+        const struct stack_node *n = &t->nodes.at[i];
+        uint64_t hash = stack_tree_hash(n->parent, n->function);
+        t->slots[free_slot(t->slots, t->nr_slots, hash)] = make_slot(hash, i);
+    }
+}
+
 static bool grow_slots(struct stack_tree *t)
 {
     size_t nr = t->nr_slots * 2;
     uint64_t *slots = heap_table(nr, sizeof(*slots));
     if (!slots)
         return false;
-    for (uint32_t i = 1; i < t->nodes.nr; i++) {
-        const struct stack_node *n = &t->nodes.at[i];
-        uint64_t hash = stack_tree_hash(n->parent, n->function);
-        slots[free_slot(slots, nr, hash)] = make_slot(hash, i);
-    }
     free(t->slots);
     t->slots = slots;
     t->nr_slots = nr;
+    t->nr_unslotted = t->nodes.nr - 1; /* the root has none */
+    put_slots(t);
+    return true;
+}
+
+/* Every node has its slot, and there is room for one more. */
+static bool settle_slots(struct stack_tree *t)
+{
+    while (t->nodes.nr * 2 >= t->nr_slots)
+        if (t->nodes.nr >= UINT32_MAX / 2 || !grow_slots(t))
+            return false;
+    put_slots(t);
     return true;
 }
 
 uint32_t stack_tree_child(struct stack_tree *t, uint32_t parent, uint32_t function)
 {
+    if (t->nr_unslotted && !settle_slots(t))
+        return 0;
     size_t at = slot_of(t, t->slots, t->nr_slots, parent, function);
     if (t->slots[at])
         return (uint32_t)t->slots[at];
@@ -90,34 +109,59 @@ uint32_t stack_tree_child(struct stack_tree *t, uint32_t parent, uint32_t functi
     return (uint32_t)(t->nodes.nr - 1);
 }
 
+/* A copy of `n`, which `t` has not got, below `parent`; it gets its slot later. 0: no memory. */
+static uint32_t append_node(struct stack_tree *t, uint32_t parent, const struct stack_node *n)
+{
+    if (t->nodes.nr >= UINT32_MAX / 2 || !vec_push(&t->nodes, *n))
+        return 0;
+    t->nodes.at[t->nodes.nr - 1].parent = parent;
+    t->nr_unslotted++;
+    return (uint32_t)(t->nodes.nr - 1);
+}
+
+static void add_counts(struct stack_node *to, const struct stack_node *n)
+{
+    to->samples += n->samples;
+    to->period += n->period;
+    to->joined += n->joined;
+    to->guessed += n->guessed;
+    if (to->provenance < n->provenance)
+        to->provenance = n->provenance;
+}
+
+/* The node of `t` as it is, or 0. A node's first child mostly stands next to it: no search. */
+static uint32_t find_node(const struct stack_tree *t, uint32_t parent, uint32_t function)
+{
+    const struct stack_node *next = &t->nodes.at[parent] + 1;
+    if (parent + 1 < t->nodes.nr && next->parent == parent && next->function == function)
+        return parent + 1;
+    return (uint32_t)t->slots[slot_of(t, t->slots, t->nr_slots, parent, function)];
+}
+
+/* What stands below a node that `from` alone has is new like itself, and is not looked for. */
 int stack_tree_merge(struct stack_tree *to, struct stack_tree *from, struct error *err)
 {
-    if (to->nodes.nr == 1) { /* the root alone: the very same tree */
-        struct stack_tree empty = *to;
+    if (to->nodes.nr < from->nodes.nr) {
+        struct stack_tree smaller = *to;
         *to = *from;
-        *from = empty;
-        return 0;
+        *from = smaller;
     }
-    uint32_t *index = calloc(from->nodes.nr, sizeof(*index));
-    if (!index)
-        return error_no_memory(err);
-    for (size_t i = 1; i < from->nodes.nr; i++) {
+    if (from->nodes.nr == 1) /* the root alone */
+        return 0;
+    size_t nr_old = to->nodes.nr;
+    uint32_t *index = malloc(from->nodes.nr * sizeof(*index)); /* where the nodes are in `to` */
+    bool failed = !index || !settle_slots(to) || !vec_reserve(&to->nodes, nr_old + from->nodes.nr);
+    for (size_t i = 1; i < from->nodes.nr && !failed; i++) {
         const struct stack_node *n = &from->nodes.at[i];
-        index[i] = stack_tree_child(to, index[n->parent], n->function);
-        if (!index[i]) {
-            free(index);
-            return error_no_memory(err);
-        }
-        struct stack_node *m = &to->nodes.at[index[i]];
-        m->samples += n->samples;
-        m->period += n->period;
-        m->joined += n->joined;
-        m->guessed += n->guessed;
-        if (m->provenance < n->provenance)
-            m->provenance = n->provenance;
+        uint32_t parent = n->parent ? index[n->parent] : 0;
+        uint32_t same = parent < nr_old ? find_node(to, parent, n->function) : 0;
+        if (same)
+            add_counts(&to->nodes.at[same], n);
+        index[i] = same ? same : append_node(to, parent, n);
+        failed = !index[i];
     }
     free(index);
-    return 0;
+    return failed ? error_no_memory(err) : 0;
 }
 
 /* ---- functions and groups ------------------------------------------------------------------ */
