@@ -529,9 +529,7 @@ uint32_t browser_thread(const struct browser *b)
     for (uint32_t i = r->row_first[row]; entry != UINT32_MAX && i < r->row_first[row + 1]; i++) {
         uint32_t node = r->row_nodes[i];
         uint64_t weight = r->options->children ? r->nodes[node].inner : r->nodes[node].self;
-        while (r->nodes[node].parent)
-            node = r->nodes[node].parent;
-        uint32_t thread = r->groups.at[r->source[node].function].of.tid;
+        uint32_t thread = r->groups.at[r->nodes[node].group].of.tid;
         size_t k = 0;
         while (k < threads.nr && threads.at[k].thread != thread)
             k++;

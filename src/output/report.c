@@ -374,6 +374,10 @@ static int put_page(struct report_section *s, struct text *t, struct error *err)
     int failed =
         print_page(&page, threads ? threads : 1, &s->widths[last_key(s->report->options)], err);
     put_head(s, t);
+    size_t size = 0;
+    for (size_t i = 0; i < page.nr_blocks; i++)
+        size += page.blocks[i].size;
+    text_room(t, size);
     for (size_t i = 0; i < page.nr_blocks; i++) {
         text_bytes(t, page.blocks[i].at, page.blocks[i].size);
         text_free(&page.blocks[i]);

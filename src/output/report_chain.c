@@ -115,7 +115,7 @@ static void add_next(struct chains *c, size_t first, const struct item *item)
         add_item(c, first, nodes[item->node].parent, ITEM_UP, item->weight);
         return;
     }
-    for (uint32_t n = nodes[item->node].first_child; n; n = nodes[n].next) {
+    for (uint32_t n = item->node + 1; n < nodes[item->node].end; n = nodes[n].end) {
         uint64_t to_row = c->to_row[n];
         add_item(c, first, n, item->kind,
                  item->kind == ITEM_TO_ROW ? to_row : nodes[n].total - to_row);
@@ -453,7 +453,7 @@ static bool item_goes_on(const struct chains *c, const struct item *item)
     const struct report_node *nodes = c->report->nodes;
     if (item->kind == ITEM_UP)
         return nodes[nodes[item->node].parent].function != FUNCTION_NONE;
-    for (uint32_t n = nodes[item->node].first_child; n; n = nodes[n].next)
+    for (uint32_t n = item->node + 1; n < nodes[item->node].end; n = nodes[n].end)
         if (item->kind == ITEM_TO_ROW ? c->to_row[n] : nodes[n].total - c->to_row[n])
             return true;
     return false;

@@ -10,17 +10,20 @@
 enum { ROW_NONE = UINT32_MAX, FUNCTION_NONE = UINT32_MAX };
 
 /* One node of the tree, as the report needs it. Node 0 is the root; first-level nodes are groups.
+ * Behind each node stands all that is below it: its first child is the next one, if it has any, and
+ * the next sibling of a child stands at the child's end.
  */
 struct report_node {
-    uint32_t parent, function;  /* function: FUNCTION_NONE of a group */
-    uint32_t first_child, next; /* 0: none */
+    uint32_t parent, function; /* function: FUNCTION_NONE of a group */
+    uint32_t end;              /* index behind the last node below */
     uint32_t row;
-    uint32_t height; /* nodes on the longest way down, itself included */
-    uint64_t self;   /* period of the stacks that end here */
+    uint32_t group;
+    uint32_t height : 31;   /* nodes on the longest way down, itself included */
+    uint32_t outermost : 1; /* no node above has the same row */
+    uint64_t self;          /* period of the stacks that end here */
     uint64_t samples;
     uint64_t total; /* self and everything below */
     uint64_t inner; /* of total: stacks in which no node below has the same row */
-    bool outermost; /* no node above has the same row */
 };
 
 /* What samples are kept apart by, beside their stack. */

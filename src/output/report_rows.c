@@ -203,48 +203,81 @@ static uint64_t weight_of(const struct stack_node *n)
     return n->period ? n->period : n->samples;
 }
 
-static int make_nodes(struct report *r)
+/* Where each of `nr` nodes stands when all that is below a node stands behind it; `ends`, zeros:
+ * and where that ends. */
+static void place_nodes(const uint32_t *parents, size_t nr, uint32_t *places, uint32_t *ends)
 {
-    r->nodes = calloc(r->nr_source, sizeof(*r->nodes));
-    if (!r->nodes)
-        return -1;
-    for (size_t i = r->nr_source; i-- > 1;) {
+    for (size_t i = nr; i-- > 1;) /* sizes, until all are placed */
+        ends[parents[i]] += ++ends[i];
+    places[0] = 1; /* of the next child, until all have theirs */
+    for (size_t i = 1; i < nr; i++) {
+        uint32_t *next = &places[parents[i]];
+        places[i] = *next + 1;
+        *next += ends[i];
+    }
+    for (size_t i = 0; i < nr; i++) {
+        uint32_t size = i ? ends[i] : places[0];
+        ends[i] = places[i];
+        places[i] -= size;
+    }
+}
+
+/* The nodes with what ended at them; and by groups what is not proven. */
+static void fill_nodes(struct report *r, const uint32_t *places, const uint32_t *ends)
+{
+    r->nodes[0] = (struct report_node){.function = FUNCTION_NONE, .end = ends[0], .row = ROW_NONE};
+    for (size_t i = 1; i < r->nr_source; i++) {
         const struct stack_node *s = &r->source[i];
+        uint32_t parent = places[s->parent];
+        bool top = s->depth <= 1;
+        struct report_node n = {
+            .parent = parent,
+            .function = top ? FUNCTION_NONE : s->function,
+            .end = ends[i],
+            .row = ROW_NONE,
+            .group = top ? s->function : r->nodes[parent].group,
+            .self = weight_of(s),
+            .samples = s->samples,
+        };
+        n.total = n.self;
+        r->nodes[places[i]] = n;
+        r->doubts[n.group].joined += s->joined;
+        r->doubts[n.group].guessed += s->guessed;
+    }
+}
+
+static void sum_up(struct report *r)
+{
+    for (size_t i = r->nr_source; i-- > 1;) {
         struct report_node *n = &r->nodes[i];
-        struct report_node *up = &r->nodes[s->parent];
-        n->parent = s->parent;
-        n->function = s->depth > 1 ? s->function : FUNCTION_NONE;
-        n->row = ROW_NONE;
-        n->self = weight_of(s);
-        n->samples = s->samples;
-        n->total += n->self;
+        struct report_node *up = &r->nodes[n->parent];
         n->height++;
-        n->next = up->first_child;
-        up->first_child = (uint32_t)i;
         up->total += n->total;
         if (up->height < n->height)
             up->height = n->height;
     }
-    return 0;
 }
 
-/* What is not proven, group by group. */
-static int sum_doubts(struct report *r)
+static int make_nodes(struct report *r)
 {
-    uint32_t *group = calloc(r->nr_source, sizeof(*group));
+    uint32_t *parents =
+        malloc(r->nr_source * sizeof(*parents)); /* close together: looked at often */
+    uint32_t *places = malloc(r->nr_source * sizeof(*places));
+    uint32_t *ends = calloc(r->nr_source, sizeof(*ends));
+    r->nodes = malloc(r->nr_source * sizeof(*r->nodes));
     r->doubts = calloc(r->groups.nr + 1, sizeof(*r->doubts));
-    if (!group || !r->doubts) {
-        free(group);
-        return -1;
+    int failed = !parents || !places || !ends || !r->nodes || !r->doubts ? -1 : 0;
+    for (size_t i = 0; !failed && i < r->nr_source; i++)
+        parents[i] = r->source[i].parent;
+    if (!failed) {
+        place_nodes(parents, r->nr_source, places, ends);
+        fill_nodes(r, places, ends);
+        sum_up(r);
     }
-    for (size_t i = 1; i < r->nr_source; i++) {
-        const struct stack_node *n = &r->source[i];
-        group[i] = n->depth == 1 ? n->function : group[n->parent];
-        r->doubts[group[i]].joined += n->joined;
-        r->doubts[group[i]].guessed += n->guessed;
-    }
-    free(group);
-    return 0;
+    free(parents);
+    free(places);
+    free(ends);
+    return failed;
 }
 
 /* ---- rows ---------------------------------------------------------------------------------- */
@@ -303,7 +336,7 @@ static void row_represent_group(struct report *r, struct report_row *row, uint32
                                 uint64_t weight)
 {
     const struct report_group *all = r->groups.at;
-    if (row->group_weight > weight ||
+    if ((row->group == group && row->group_weight == weight) || row->group_weight > weight ||
         (row->group_weight == weight && strcmp(all[row->group].of.comm, all[group].of.comm) <= 0))
         return;
     row->group = group;
@@ -321,16 +354,15 @@ static void row_represent(struct report *r, struct report_row *row, uint32_t fun
         row->function = function;
 }
 
-static int row_enter(struct report *r, uint32_t node, uint32_t top)
+static int row_enter(struct report *r, uint32_t node, uint64_t group_weight)
 {
-    uint32_t group = r->source[top].function;
     struct report_node *n = &r->nodes[node];
-    n->row = row_get(r, group, n->function);
+    n->row = row_get(r, n->group, n->function);
     if (n->row == ROW_NONE)
         return -1;
     struct report_row *row = &r->rows.at[n->row];
     row_represent(r, row, n->function);
-    row_represent_group(r, row, group, r->nodes[top].total);
+    row_represent_group(r, row, n->group, group_weight);
     row->self += n->self;
     row->samples += n->samples;
     if (row->height < n->height)
@@ -350,7 +382,7 @@ static int row_bare(struct report *r, uint32_t top)
     struct report_node *n = &r->nodes[top];
     if (!n->self)
         return 0;
-    uint32_t index = row_get(r, r->source[top].function, FUNCTION_NONE);
+    uint32_t index = row_get(r, n->group, FUNCTION_NONE);
     if (index == ROW_NONE)
         return -1;
     struct report_row *row = &r->rows.at[index];
@@ -360,54 +392,47 @@ static int row_bare(struct report *r, uint32_t top)
     return 0;
 }
 
-/* Which node of a row was open before the one that is open now. */
+/* A node that the walk is below, and which node of its row was open before it. */
 struct opened {
-    uint32_t row, before;
+    uint32_t row, before, end;
 };
 
 typedef VEC(struct opened) opened_list;
 
-/* The node after `at` on a walk below `top`, closing what the walk leaves; `top`: none. */
-static uint32_t walk_next(struct report *r, opened_list *open, uint32_t at, uint32_t top)
+/* Close what does not reach node `at`. */
+static void close_ended(struct report *r, opened_list *open, uint32_t at)
 {
-    if (r->nodes[at].first_child)
-        return r->nodes[at].first_child;
-    for (; at != top; at = r->nodes[at].parent) {
-        const struct opened *o = &open->at[--open->nr];
+    for (; open->nr && open->at[open->nr - 1].end <= at; open->nr--) {
+        const struct opened *o = &open->at[open->nr - 1];
         r->rows.at[o->row].open = o->before;
-        if (r->nodes[at].next)
-            return r->nodes[at].next;
     }
-    return top;
 }
 
-/* Walk one group's stacks down and up again, without recursion: stacks may be deep. */
-static int walk_group(struct report *r, uint32_t top)
-{
-    opened_list open = {0};
-    uint32_t at = r->nodes[top].first_child;
-    int failed = row_bare(r, top);
-    while (at && at != top && !failed) {
-        failed = row_enter(r, at, top);
-        if (failed)
-            break;
-        struct report_row *row = &r->rows.at[r->nodes[at].row];
-        struct opened o = {r->nodes[at].row, row->open};
-        failed = vec_push(&open, o) ? 0 : -1;
-        row->open = at;
-        if (!failed)
-            at = walk_next(r, &open, at, top);
-    }
-    vec_free(&open);
-    return failed;
-}
-
+/* Walk down all stacks: as the nodes stand. */
 static int make_rows(struct report *r)
 {
-    for (uint32_t top = r->nodes[0].first_child; top; top = r->nodes[top].next)
-        if (walk_group(r, top) < 0)
-            return -1;
-    return 0;
+    opened_list open = {0};
+    uint64_t group_weight = 0;
+    int failed = 0;
+    for (uint32_t i = 1; i < r->nr_source && !failed; i++) {
+        const struct report_node *n = &r->nodes[i];
+        close_ended(r, &open, i);
+        if (n->function == FUNCTION_NONE) {
+            group_weight = n->total;
+            failed = row_bare(r, i);
+            continue;
+        }
+        failed = row_enter(r, i, group_weight);
+        if (failed)
+            break;
+        struct report_row *row = &r->rows.at[n->row];
+        struct opened o = {n->row, row->open, n->end};
+        failed = vec_push(&open, o) ? 0 : -1;
+        row->open = i;
+    }
+    close_ended(r, &open, (uint32_t)r->nr_source);
+    vec_free(&open);
+    return failed;
 }
 
 /* Each row's nodes, next to each other. */
@@ -487,7 +512,7 @@ int report_create(const struct stacks *s, const struct report_options *options, 
     r->strings = intern_create();
     if (!r->strings || make_classes(r) < 0 || make_groups(r) < 0 ||
         (options->hide_unresolved && drop_unresolved(r) < 0) || make_nodes(r) < 0 ||
-        sum_doubts(r) < 0 || make_rows(r) < 0 || list_row_nodes(r) < 0) {
+        make_rows(r) < 0 || list_row_nodes(r) < 0) {
         report_free(r);
         return error_no_memory(err);
     }
