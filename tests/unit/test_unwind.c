@@ -15,6 +15,7 @@
 #include "unwind/walker.h"
 
 #include "base/hash.h"
+#include "base/threads.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -663,36 +664,98 @@ static struct cfi *many_functions(struct bytes *b)
     return create_cfi(b, 1);
 }
 
+/* Looks up `nr` addresses in an order of its own; every answer must be that of the address. */
+struct looker {
+    struct cfi *cfi;
+    struct rule_cache cache;
+    uint64_t first, nr;
+    size_t hits, wrong;
+};
+
+static bool is_answer(const struct looker *l, const struct rule *rule, uint64_t i)
+{
+    if (!rule || rule->kind != (i % 100 ? RULE_OFFSETS : RULE_ROW))
+        return false;
+    uint64_t offset = (uint64_t)rule->cfa_offset;
+    if (rule->kind == RULE_ROW)
+        offset = (uint64_t)rule_cache_row(&l->cache, rule)->cfa_offset;
+    return offset == i;
+}
+
+static void *look_up(void *arg)
+{
+    struct looker *l = arg;
+    for (uint64_t n = l->first; n < l->first + l->nr; n++) {
+        uint64_t random = hash_u64(n), i = random % (n & 1 ? 5000 : MANY);
+        uint32_t id = 1 + (random >> 32) % 3; /* the same under several names */
+        uint64_t address = 0x1000 + 16 * i + (random >> 40) % 16;
+        uint64_t hash = rule_key_hash(id, address - l->cfi->low);
+        uint32_t index = rule_find(&l->cache, hash);
+        l->hits += index != 0;
+        const struct rule *rule =
+            index ? &l->cache.rules[index] : rule_miss(&l->cache, l->cfi, address, hash);
+        l->wrong += !is_answer(l, rule, i);
+    }
+    return NULL;
+}
+
 /* More rules, rows and addresses than the cache holds, again and again: never another answer. */
 static void cache_is_exact(void **state)
 {
     (void)state;
     struct bytes section = {0};
+    struct looker l = {.cfi = many_functions(&section), .nr = 600000};
+    assert_true(rule_cache_init(&l.cache, NULL));
+    look_up(&l);
+    assert_int_equal(l.wrong, 0);
+    assert_true(l.hits > 50000);
+    rule_cache_destroy(&l.cache);
+    cfi_free(l.cfi);
+    free(section.at);
+}
+
+/* The same of threads that share what they find, through stores that are full and renewed. */
+static void shared_rules_are_exact(void **state)
+{
+    (void)state;
+    enum { LOOKERS = 4, EACH = 100000 };
+    struct bytes section = {0};
     struct cfi *cfi = many_functions(&section);
-    struct rule_cache cache;
-    assert_true(rule_cache_init(&cache, NULL));
-    size_t hits = 0;
-    for (uint64_t n = 0; n < 600000; n++) {
-        uint64_t random = hash_u64(n), i = random % (n & 1 ? 5000 : MANY);
-        uint32_t id = 1 + (random >> 32) % 3; /* the same under several names */
-        uint64_t address = 0x1000 + 16 * i + (random >> 40) % 16;
-        uint64_t hash = rule_key_hash(id, address - cfi->low);
-        uint32_t index = rule_find(&cache, hash);
-        hits += index != 0;
-        const struct rule *rule =
-            index ? &cache.rules[index] : rule_miss(&cache, cfi, address, hash);
-        assert_non_null(rule);
-        uint64_t offset = (uint64_t)rule->cfa_offset;
-        if (i % 100 == 0) {
-            assert_int_equal(rule->kind, RULE_ROW);
-            offset = (uint64_t)rule_cache_row(&cache, rule)->cfa_offset;
-        } else {
-            assert_int_equal(rule->kind, RULE_OFFSETS);
-        }
-        assert_int_equal(offset, i);
+    struct unwind_rules *rules = unwind_rules_create();
+    struct looker all[LOOKERS];
+    assert_non_null(rules);
+    for (unsigned i = 0; i < LOOKERS; i++) {
+        all[i] = (struct looker){.cfi = cfi, .first = i * (EACH / 2), .nr = EACH};
+        assert_true(rule_cache_init(&all[i].cache, rules));
     }
-    assert_true(hits > 50000);
-    rule_cache_destroy(&cache);
+    threads_run(look_up, all, sizeof(*all), LOOKERS);
+    for (unsigned i = 0; i < LOOKERS; i++) {
+        assert_int_equal(all[i].wrong, 0);
+        rule_cache_destroy(&all[i].cache);
+    }
+    unwind_rules_free(rules);
+    cfi_free(cfi);
+    free(section.at);
+}
+
+/* What one has found another need not look for. */
+static void shared_rules_are_found(void **state)
+{
+    (void)state;
+    enum { FEW = 1000 };
+    struct bytes section = {0};
+    struct cfi *cfi = many_functions(&section);
+    struct unwind_rules *rules = unwind_rules_create();
+    struct looker one = {.cfi = cfi, .nr = FEW}, other = one;
+    assert_non_null(rules);
+    assert_true(rule_cache_init(&one.cache, rules) && rule_cache_init(&other.cache, rules));
+    look_up(&one);
+    look_up(&other);
+    assert_true(one.hits < FEW / 2 && other.hits > FEW / 10 * 9);
+    assert_int_equal(one.wrong + other.wrong, 0);
+    rule_cache_destroy(&one.cache);
+    rule_cache_destroy(&other.cache);
+    unwind_rules_free(rules);
     cfi_free(cfi);
     free(section.at);
 }
@@ -1041,6 +1104,8 @@ int main(void)
         WALK(code_is_not_mixed_up),
         WALK(code_is_asked_for_once),
         cmocka_unit_test(cache_is_exact),
+        cmocka_unit_test(shared_rules_are_exact),
+        cmocka_unit_test(shared_rules_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
