@@ -7,7 +7,8 @@ usage: lua_live_judge.py [-v N] --binary LUAJIT --truth JSON --facts FILE [...] 
 Who is right:
 - callers: the generator. The innermost function of the tree tells all others, the line of each call
   and how deep recursions are;
-- the innermost: the machine. In the interpreter's code RBX is the next bytecode instruction, whose
+- the innermost: the machine. In the interpreter's code (but for what handles a trace's exit before it
+  loads RBX) RBX is the next bytecode instruction, whose
   function and line the program printed of itself; in machine code the trace at the instruction
   pointer tells what was recorded into it, and where it goes on ("next": its last instructions
   prepare for that line). The interpreter is the binary's longest entry of unwind
@@ -197,8 +198,23 @@ class Facts:
         return found
 
 
+def exit_handler(binary, start, offset, size):
+    """Where a trace's exit is handled, before RBX is loaded: it holds what the trace left in it, or what
+    it was when the trace was entered. All registers are pushed first; at the end what loads RBX jumps
+    over the first instruction of another entry."""
+    with open(binary, 'rb') as f:
+        f.seek(offset)
+        code = f.read(size)
+    first = code.find(bytes.fromhex('41554154415341524151415057565548'))
+    last = code.find(bytes.fromhex('eb05488d4c2410'), max(first, 0))
+    if first < 0 or not 0 < last - first < 512:
+        raise SystemExit('%s: no exit handler found' % binary)
+    return start + first, start + last
+
+
 def interpreter_range(binary, maps):
-    """Addresses of the interpreter's code in the process, out of the binary's unwind information."""
+    """Addresses of the interpreter's code in the process, out of the binary's unwind information; and
+    of its part that handles a trace's exit."""
     text = subprocess.run(['readelf', '--wide', '--debug-dump=frames', binary], capture_output=True,
                           text=True).stdout
     best, current = (0, 0), None
@@ -218,7 +234,8 @@ def interpreter_range(binary, maps):
     for m in maps:
         if len(m) >= 6 and m[5].rsplit('/', 1)[-1] == name and m[1][2] == 'x':
             base = int(m[0].split('-')[0], 16) - int(m[2], 16) + shift
-            return base + best[0], base + best[1]
+            return (base + best[0], base + best[1]) + \
+                exit_handler(binary, base + best[0], best[0] + shift, best[1] - best[0])
     raise SystemExit('%s is not mapped' % binary)
 
 
@@ -314,6 +331,8 @@ def check_leaf(lua, top, sample, facts, interpreter, truth):
         text = truth.text(node, f.line)
         if lua[k].builtin and not lua[k].builtin.startswith('ffi') and text and word not in text:
             return 'builtin'
+    if interpreter[2] <= sample.ip < interpreter[3]:
+        return 'exit handler'
     if interpreter[0] <= sample.ip < interpreter[1]:
         told = facts.bytecode(sample.rbx)
         if not told:

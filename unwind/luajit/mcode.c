@@ -612,7 +612,8 @@ static enum luajit_segment_end walk_exit(struct luajit_walk *w, const struct lua
             return emit_reading(w, L, &t, &reading, e, next);
         if (restored)
             at = (struct luajit_place){L->base, in->frames[0].pc};
-    } else if (!handler && walk_knows(w, DWARF_RDX)) {
+    } else if (!handler && o >= (uint64_t)l->exit_interp && walk_knows(w, DWARF_RDX)) {
+        /* (behind lj_trace_exit, before that, rbx is not loaded: it is what the trace had in it) */
         uint64_t rdx = vm_register(w, DWARF_RDX), rbx = vm_register(w, DWARF_RBX);
         const struct luajit_function *f = luajit_function_at(&w->r, L, rdx, NULL);
         if (luajit_pc_inside(f, rbx + 4))
