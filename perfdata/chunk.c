@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { FREE_CHUNKS = 32, HUGE_PAGE = 2 << 20, SLAB_SIZE = 2 * HUGE_PAGE };
+enum { FREE_CHUNKS = 32, HUGE_PAGE = 2 << 20, SLAB_SIZE = 4 * HUGE_PAGE };
 
 static bool is_of_slab(const struct perfdata *pd, const struct chunk *c)
 {
