@@ -112,10 +112,11 @@ static void add_next(struct chains *c, size_t first, const struct item *item)
 {
     const struct report_node *nodes = c->report->nodes;
     if (item->kind == ITEM_UP) {
-        add_item(c, first, nodes[item->node].parent, ITEM_UP, item->weight);
+        add_item(c, first, c->report->parents[item->node], ITEM_UP, item->weight);
         return;
     }
-    for (uint32_t n = item->node + 1; n < nodes[item->node].end; n = nodes[n].end) {
+    const uint32_t *ends = c->report->ends;
+    for (uint32_t n = item->node + 1; n < ends[item->node]; n = ends[n]) {
         uint64_t to_row = c->to_row[n];
         add_item(c, first, n, item->kind,
                  item->kind == ITEM_TO_ROW ? to_row : nodes[n].total - to_row);
@@ -170,7 +171,7 @@ static void mark_to_row(struct chains *c, uint32_t row)
     for (uint32_t i = r->row_first[row]; i < r->row_first[row + 1] && !c->failed; i++) {
         uint32_t node = r->row_nodes[i];
         uint64_t weight = r->nodes[node].self;
-        for (; weight && node && !c->failed; node = r->nodes[node].parent)
+        for (; weight && node && !c->failed; node = r->parents[node])
             touch(c, node, weight);
     }
 }
@@ -180,7 +181,7 @@ static void start_callers_first(struct chains *c, uint32_t row)
     const struct report *r = c->report;
     for (size_t i = 0; i < c->touched.nr; i++) {
         uint32_t node = c->touched.at[i];
-        uint32_t up = r->nodes[node].parent;
+        uint32_t up = r->parents[node];
         if (up && r->nodes[up].function == FUNCTION_NONE)
             add_item(c, 0, node, ITEM_TO_ROW, c->to_row[node]);
     }
@@ -452,8 +453,9 @@ static bool item_goes_on(const struct chains *c, const struct item *item)
 {
     const struct report_node *nodes = c->report->nodes;
     if (item->kind == ITEM_UP)
-        return nodes[nodes[item->node].parent].function != FUNCTION_NONE;
-    for (uint32_t n = item->node + 1; n < nodes[item->node].end; n = nodes[n].end)
+        return nodes[c->report->parents[item->node]].function != FUNCTION_NONE;
+    const uint32_t *ends = c->report->ends;
+    for (uint32_t n = item->node + 1; n < ends[item->node]; n = ends[n])
         if (item->kind == ITEM_TO_ROW ? c->to_row[n] : nodes[n].total - c->to_row[n])
             return true;
     return false;

@@ -10,14 +10,10 @@
 enum { ROW_NONE = UINT32_MAX, FUNCTION_NONE = UINT32_MAX };
 
 /* One node of the tree, as the report needs it. Node 0 is the root; first-level nodes are groups.
- * Behind each node stands all that is below it: its first child is the next one, if it has any, and
- * the next sibling of a child stands at the child's end.
  */
 struct report_node {
-    uint32_t parent, function; /* function: FUNCTION_NONE of a group */
-    uint32_t end;              /* index behind the last node below */
-    uint32_t row;
-    uint32_t group;
+    uint32_t function; /* FUNCTION_NONE of a group */
+    uint32_t row, group;
     uint32_t height : 31;   /* nodes on the longest way down, itself included */
     uint32_t outermost : 1; /* no node above has the same row */
     uint64_t self;          /* period of the stacks that end here */
@@ -59,7 +55,12 @@ struct report {
     struct stack_tree regrouped, resolved;
     VEC(struct report_group) groups;
 
+    /* Behind each node stands all that is below it: its first child is the next one, if it has any,
+     * and the next sibling of a child stands at the child's end. Parents and ends stand apart from
+     * the nodes, close together: trees are drawn by going from one to the next. */
     struct report_node *nodes;
+    uint32_t *parents;
+    uint32_t *ends; /* index behind the last node below */
     VEC(struct report_row) rows;
     uint32_t *row_slots; /* row + 1; 0: free */
     size_t nr_row_slots;

@@ -225,22 +225,24 @@ static void place_nodes(const uint32_t *parents, size_t nr, uint32_t *places, ui
 /* The nodes with what ended at them; and by groups what is not proven. */
 static void fill_nodes(struct report *r, const uint32_t *places, const uint32_t *ends)
 {
-    r->nodes[0] = (struct report_node){.function = FUNCTION_NONE, .end = ends[0], .row = ROW_NONE};
+    r->nodes[0] = (struct report_node){.function = FUNCTION_NONE, .row = ROW_NONE};
+    r->parents[0] = 0;
+    r->ends[0] = ends[0];
     for (size_t i = 1; i < r->nr_source; i++) {
         const struct stack_node *s = &r->source[i];
-        uint32_t parent = places[s->parent];
+        uint32_t place = places[i], parent = places[s->parent];
         bool top = s->depth <= 1;
         struct report_node n = {
-            .parent = parent,
             .function = top ? FUNCTION_NONE : s->function,
-            .end = ends[i],
             .row = ROW_NONE,
             .group = top ? s->function : r->nodes[parent].group,
             .self = weight_of(s),
             .samples = s->samples,
         };
         n.total = n.self;
-        r->nodes[places[i]] = n;
+        r->nodes[place] = n;
+        r->parents[place] = parent;
+        r->ends[place] = ends[i];
         r->doubts[n.group].joined += s->joined;
         r->doubts[n.group].guessed += s->guessed;
     }
@@ -250,7 +252,7 @@ static void sum_up(struct report *r)
 {
     for (size_t i = r->nr_source; i-- > 1;) {
         struct report_node *n = &r->nodes[i];
-        struct report_node *up = &r->nodes[n->parent];
+        struct report_node *up = &r->nodes[r->parents[i]];
         n->height++;
         up->total += n->total;
         if (up->height < n->height)
@@ -260,24 +262,26 @@ static void sum_up(struct report *r)
 
 static int make_nodes(struct report *r)
 {
-    uint32_t *parents =
-        malloc(r->nr_source * sizeof(*parents)); /* close together: looked at often */
-    uint32_t *places = malloc(r->nr_source * sizeof(*places));
-    uint32_t *ends = calloc(r->nr_source, sizeof(*ends));
-    r->nodes = malloc(r->nr_source * sizeof(*r->nodes));
+    size_t nr = r->nr_source;
+    uint32_t *parents = malloc(nr * sizeof(*parents)); /* the source's, and so on */
+    uint32_t *places = malloc(nr * sizeof(*places));
+    uint32_t *ends = calloc(nr, sizeof(*ends));
+    r->nodes = malloc(nr * sizeof(*r->nodes));
+    r->parents = malloc(nr * sizeof(*r->parents));
+    r->ends = malloc(nr * sizeof(*r->ends));
     r->doubts = calloc(r->groups.nr + 1, sizeof(*r->doubts));
-    int failed = !parents || !places || !ends || !r->nodes || !r->doubts ? -1 : 0;
-    for (size_t i = 0; !failed && i < r->nr_source; i++)
+    bool good = parents && places && ends && r->nodes && r->parents && r->ends && r->doubts;
+    for (size_t i = 0; good && i < nr; i++)
         parents[i] = r->source[i].parent;
-    if (!failed) {
-        place_nodes(parents, r->nr_source, places, ends);
+    if (good) {
+        place_nodes(parents, nr, places, ends);
         fill_nodes(r, places, ends);
         sum_up(r);
     }
     free(parents);
     free(places);
     free(ends);
-    return failed;
+    return good ? 0 : -1;
 }
 
 /* ---- rows ---------------------------------------------------------------------------------- */
@@ -426,7 +430,7 @@ static int make_rows(struct report *r)
         if (failed)
             break;
         struct report_row *row = &r->rows.at[n->row];
-        struct opened o = {n->row, row->open, n->end};
+        struct opened o = {n->row, row->open, r->ends[i]};
         failed = vec_push(&open, o) ? 0 : -1;
         row->open = i;
     }
@@ -529,6 +533,8 @@ void report_free(struct report *r)
     stack_tree_deinit(&r->resolved);
     vec_free(&r->groups);
     free(r->nodes);
+    free(r->parents);
+    free(r->ends);
     vec_free(&r->rows);
     free(r->row_slots);
     free(r->group_class);
