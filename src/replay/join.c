@@ -45,23 +45,24 @@ struct join_table {
 
 struct join_table *join_table_create(void)
 {
-    struct join_table *t = calloc(1, sizeof(*t));
-    if (!t)
-        return NULL;
-    t->cap = 2 * THREADS_MAX;
-    t->slots = calloc(t->cap, sizeof(*t->slots));
-    if (t->slots)
-        return t;
-    free(t);
-    return NULL;
+    return calloc(1, sizeof(struct join_table));
 }
 
 static void forget_all(struct join_table *t)
 {
     for (size_t i = 0; i < t->cap; i++)
         free(t->slots[i].frames);
-    memset(t->slots, 0, t->cap * sizeof(*t->slots));
-    t->nr = 0;
+    free(t->slots);
+    t->slots = NULL;
+    t->nr = t->cap = 0;
+}
+
+/* Most recordings need none. */
+static bool make_slots(struct join_table *t)
+{
+    t->slots = calloc(2 * THREADS_MAX, sizeof(*t->slots));
+    t->cap = t->slots ? 2 * THREADS_MAX : 0;
+    return t->slots;
 }
 
 void join_table_free(struct join_table *t)
@@ -69,7 +70,6 @@ void join_table_free(struct join_table *t)
     if (!t)
         return;
     forget_all(t);
-    free(t->slots);
     vec_free(&t->callers);
     free(t);
 }
@@ -77,7 +77,7 @@ void join_table_free(struct join_table *t)
 /* The thread, when it is remembered; with `add`, it is from now on (NULL: out of memory). */
 static struct known_thread *thread_of(struct join_table *t, const struct job_sample *s, bool add)
 {
-    if (!t->nr && !add)
+    if ((!t->nr && !add) || (!t->slots && !make_slots(t)))
         return NULL;
     uint64_t key = ((uint64_t)s->place.pid << 32 | s->place.tid) + 1;
     size_t at = hash_u64(key) & (t->cap - 1);
@@ -89,7 +89,7 @@ static struct known_thread *thread_of(struct join_table *t, const struct job_sam
         return NULL;
     if (t->nr == THREADS_MAX) {
         forget_all(t);
-        at = hash_u64(key) & (t->cap - 1);
+        return thread_of(t, s, true);
     }
     struct known_frame *frames = calloc(2 * CALLERS_MAX, sizeof(*frames));
     if (!frames)
