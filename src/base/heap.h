@@ -3,6 +3,7 @@
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* For a program that fills tables for a second and ends: the heap grows by large steps, in huge
@@ -15,6 +16,10 @@ void heap_prepare(void);
  * threads (of two threads on a recording of 2 GB it took a fifth of their time). NULL: memory is
  * out. */
 void *heap_table(size_t nr, size_t size);
+
+/* Whether a command that ends gives back all it holds: where leaks are looked for. Else the end of
+ * the process does that, in less time. */
+bool heap_is_checked(void);
 
 /* Memory of which mostly little is used, all zeros; `size` is the same for both. What is not
  * touched costs nothing, while an unused block of the heap is cleared with the huge page it stands
