@@ -146,7 +146,7 @@ int stack_tree_merge(struct stack_tree *to, struct stack_tree *from, struct erro
         *to = *from;
         *from = smaller;
     }
-    if (from->nodes.nr == 1) /* the root alone */
+    if (from->nodes.nr <= 1) /* the root alone */
         return 0;
     size_t nr_old = to->nodes.nr;
     uint32_t *index = malloc(from->nodes.nr * sizeof(*index)); /* where the nodes are in `to` */
