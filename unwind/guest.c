@@ -191,7 +191,7 @@ int guest_propose(struct guests *g, uint32_t id, enum guest_rank rank, const cha
                   uint64_t turn)
 {
     if (id == 0 || id > atomic_load_explicit(&g->nr, memory_order_acquire) ||
-        (int)rank >= NR_RANKS || (!*name && rank != GUEST_RANK_NAMELESS))
+        (int)rank >= NR_RANKS || (!*name && rank != GUEST_RANK_NAMELESS && rank != GUEST_RANK_TAIL))
         return 0;
     const char *text = intern_string(g->strings, name);
     if (!text)

@@ -40,8 +40,13 @@ struct guest_identity {
 /* How a name came about; greater is better. */
 enum guest_rank {
     GUEST_RANK_NONE,
-    /* As the two below, of frames that are not exact: when the caller was read, an address may have
-     * been given to another function. */
+    /* As the two at calls, where nothing tells whether the function was called there, or by the one
+     * that was, as its last deed. */
+    GUEST_RANK_UNTOLD_WEAK,
+    GUEST_RANK_UNTOLD,
+    GUEST_RANK_TAIL, /* another was called there: proposed with "" */
+    /* As the two at calls, of frames that are not exact: when the caller was read, an address may
+     * have been given to another function. */
     GUEST_RANK_DOUBTFUL_WEAK,
     GUEST_RANK_DOUBTFUL,
     GUEST_RANK_NAMELESS,  /* where it is defined it gets no name: proposed with "" */

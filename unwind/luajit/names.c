@@ -51,6 +51,7 @@ struct call {
     uint32_t position;
     uint32_t function; /* to which it was proposed last, */
     uint8_t rank;      /* and how well */
+    uint16_t untold;   /* times since when nothing told whether that is what was called */
     const char *name;  /* NULL: nothing */
     uint8_t kind;
 };
@@ -463,20 +464,32 @@ static struct call *call_get(struct luajit_names *n, const struct luajit_names_s
     return c;
 }
 
-static enum guest_rank rank_of(const struct call *c, enum provenance provenance, bool same)
+static enum guest_rank rank_of(const struct call *c, enum provenance provenance,
+                               enum luajit_callee callee)
 {
-    bool exact = provenance == PROVENANCE_EXACT && same;
     /* A loop's hidden variable, "(for generator)", is nobody's name. */
     if (provenance == PROVENANCE_GUESS || *c->name == '(')
         return GUEST_RANK_NONE;
-    switch (c->kind) {
-    case LUAJIT_NAME_GLOBAL:
-    case LUAJIT_NAME_METHOD:
-    case LUAJIT_NAME_FIELD:
-        return exact ? GUEST_RANK_CALL : GUEST_RANK_DOUBTFUL;
-    default:
-        return exact ? GUEST_RANK_CALL_WEAK : GUEST_RANK_DOUBTFUL_WEAK;
-    }
+    bool strong = c->kind == LUAJIT_NAME_GLOBAL || c->kind == LUAJIT_NAME_METHOD ||
+                  c->kind == LUAJIT_NAME_FIELD;
+    if (callee == LUAJIT_CALLEE_UNTOLD)
+        return strong ? GUEST_RANK_UNTOLD : GUEST_RANK_UNTOLD_WEAK;
+    if (provenance == PROVENANCE_EXACT)
+        return strong ? GUEST_RANK_CALL : GUEST_RANK_CALL_WEAK;
+    return strong ? GUEST_RANK_DOUBTFUL : GUEST_RANK_DOUBTFUL_WEAK;
+}
+
+/* Whether that it is the function's name was said as well before. What could not be told is asked
+ * again, seldomer each time: a recorder's walk may have used up its readings, and what it does not
+ * read will not be in the recording. */
+static bool is_settled(struct call *c, uint32_t function, enum guest_rank rank)
+{
+    if (c->function != function || c->rank < rank)
+        return false;
+    if (!c->untold)
+        return true;
+    c->untold++;
+    return (c->untold & (c->untold - 1u)) != 0;
 }
 
 static int name_from_call(struct luajit_names *n, const struct luajit_names_source *s,
@@ -503,14 +516,17 @@ static int name_from_call(struct luajit_names *n, const struct luajit_names_sour
     enum provenance weakest = s->provenance > ret->provenance ? s->provenance : ret->provenance;
     if (caller->proto.another && weakest == PROVENANCE_EXACT)
         weakest = PROVENANCE_IMAGE;
-    enum guest_rank rank = rank_of(c, weakest, true);
-    if (!rank || (c->function == ret->function && c->rank >= rank))
+    enum guest_rank rank = rank_of(c, weakest, LUAJIT_CALLEE_SAME);
+    if (!rank || is_settled(c, ret->function, rank))
         return 0;
     enum luajit_callee callee =
         luajit_callee_check(&caller->proto, s->memory, f, c->position, s->provenance);
+    /* Against what another sample, with less of it recorded, could not tell from the truth. */
     if (callee == LUAJIT_CALLEE_ANOTHER)
-        return 0;
-    rank = rank_of(c, weakest, callee == LUAJIT_CALLEE_SAME);
+        return guest_propose(n->guests, ret->function, GUEST_RANK_TAIL, "", s->turn);
+    rank = rank_of(c, weakest, callee);
+    if (callee == LUAJIT_CALLEE_SAME || c->function != ret->function)
+        c->untold = callee == LUAJIT_CALLEE_UNTOLD;
     c->function = ret->function;
     c->rank = (uint8_t)rank;
     return guest_propose(n->guests, ret->function, rank, c->name, s->turn);
