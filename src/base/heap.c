@@ -41,20 +41,6 @@ void heap_prepare(void)
 #endif
 }
 
-#ifndef __has_feature
-#define __has_feature(x) 0 /* clang's */
-#endif
-#ifdef __SANITIZE_ADDRESS__ /* gcc's */
-enum { CHECKED = 1 };
-#else
-enum { CHECKED = __has_feature(address_sanitizer) };
-#endif
-
-bool heap_is_checked(void)
-{
-    return CHECKED;
-}
-
 void *heap_table(size_t nr, size_t size)
 {
     enum { PAGE = 4096 };

@@ -17,10 +17,6 @@ void heap_prepare(void);
  * out. */
 void *heap_table(size_t nr, size_t size);
 
-/* Whether a command that ends gives back all it holds: where leaks are looked for. Else the end of
- * the process does that, in less time. */
-bool heap_is_checked(void);
-
 /* Memory of which mostly little is used, all zeros; `size` is the same for both. What is not
  * touched costs nothing, while an unused block of the heap is cleared with the huge page it stands
  * in. NULL: memory is out. heap_unreserve(NULL, ...) does nothing. */

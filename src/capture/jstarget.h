@@ -23,7 +23,8 @@ struct js_targets *js_targets_create(struct dsos *dsos, struct unwinder *unwinde
                                      const struct object_sink *sink);
 void js_targets_free(struct js_targets *all);
 
-/* Look at a sample. Of a process without V8 only its mappings are read, and seldom. */
+/* Look at a sample. Of a process without V8 only its mappings and the files they
+ * are of are looked into, and seldom. */
 int js_targets_sample(struct js_targets *all, const struct sample *s, struct error *err);
 /* Executable memory without a file has come: where its next sample has no V8 yet, or stands in code
  * that is not known, the mappings are looked at again. */

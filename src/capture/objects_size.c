@@ -2,6 +2,7 @@
 #include "capture/objects_size.h"
 
 #include "base/cursor.h"
+#include "unwind/luajit/object.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +11,6 @@ enum {
     HEADER = 128, /* of every kind at most */
     STRING_MAX = 1 << 16,
     SHORT = 32, /* of a string or function at the end of what is mapped */
-    GCT_STRING = 4,
-    GCT_PROTO = 7,
-    GCT_FUNCTION = 8,
-    GCT_TRACE = 9,
 };
 
 /* Whether fields of up to 8 bytes at these offsets are in a header. */
@@ -103,13 +100,13 @@ uint64_t object_size(const struct object_reader *r, const struct luajit_layout *
     if (!r->read(r->context, address, h, HEADER) && !r->read(r->context, address, h, SHORT))
         return 0;
     switch (h[l->gct]) {
-    case GCT_STRING:
+    case LUAJIT_GCT_STR:
         return string_size(r, l, address, load_u32(h + l->str_len, false));
-    case GCT_PROTO:
+    case LUAJIT_GCT_PROTO:
         return proto_size(l, address, h);
-    case GCT_FUNCTION:
+    case LUAJIT_GCT_FUNC:
         return function_size(l, h);
-    case GCT_TRACE:
+    case LUAJIT_GCT_TRACE:
         return trace_size(l, address, h);
     default:
         return 0;
@@ -122,9 +119,9 @@ uint64_t object_size(const struct object_reader *r, const struct luajit_layout *
 static uint32_t gray_list_end(const struct luajit_layout *l, uint8_t gct)
 {
     switch (gct) {
-    case GCT_PROTO:
+    case LUAJIT_GCT_PROTO:
         return (uint32_t)l->proto_k;
-    case GCT_FUNCTION:
+    case LUAJIT_GCT_FUNC:
         return (uint32_t)l->func_pc;
     default:
         return 0;
@@ -137,7 +134,7 @@ static bool is_counter(const struct luajit_layout *l, uint8_t gct, const struct 
                        size_t from, size_t at)
 {
     enum { COUNT_IN_12 = 9 }; /* of the form without code offsets; else a count is the last byte */
-    if (gct == GCT_PROTO)
+    if (gct == LUAJIT_GCT_PROTO)
         return at == (size_t)l->proto_flags || at - (size_t)l->proto_trace < 2;
     if (!snaps->each || at < from || at - from >= snaps->bytes)
         return false;
@@ -172,16 +169,16 @@ static bool same_but_counters(const struct luajit_layout *l, const uint8_t *a, c
     uint8_t gct = a[l->gct];
     if (from >= end || !memcmp(a + from, b + from, end - from))
         return true;
-    if (gct == GCT_TRACE && end >= HEADER / 2 && is_usable(l))
+    if (gct == LUAJIT_GCT_TRACE && end >= HEADER / 2 && is_usable(l))
         snaps = snapshots_of(l, a);
-    else if (gct != GCT_PROTO)
+    else if (gct != LUAJIT_GCT_PROTO)
         return false;
     if (snaps.bytes + snaps.map_bytes > end)
         return false;
     size_t first = end - (size_t)(snaps.bytes + snaps.map_bytes);
     for (size_t i = from; i < end; i++) {
         if (a[i] != b[i] && !is_counter(l, gct, &snaps, first, i) &&
-            !(gct == GCT_PROTO && is_patched(l, a, b, i)))
+            !(gct == LUAJIT_GCT_PROTO && is_patched(l, a, b, i)))
             return false;
     }
     return true;
@@ -210,7 +207,7 @@ bool object_same(const struct luajit_layout *l, const uint8_t *a, const uint8_t 
     size_t from = (size_t)l->gct; /* nextgc and marked stand before it */
     if (size <= from || a[from] != b[from])
         return false;
-    if (a[from] == GCT_TRACE)
+    if (a[from] == LUAJIT_GCT_TRACE)
         return same_trace(l, a, b, size);
     size_t end = gray_list_end(l, a[from]), list = end - (size_t)l->ref_size;
     if (end > size || end < from + (size_t)l->ref_size)
@@ -221,7 +218,7 @@ bool object_same(const struct luajit_layout *l, const uint8_t *a, const uint8_t 
 bool object_extra(const struct luajit_layout *l, const uint8_t *bytes, size_t size,
                   struct object_extra *ret)
 {
-    if (size < HEADER || !is_usable(l) || bytes[l->gct] != GCT_TRACE)
+    if (size < HEADER || !is_usable(l) || bytes[l->gct] != LUAJIT_GCT_TRACE)
         return false;
     ret->address = load_u64(bytes + l->trace_mcode, false);
     ret->length = load_u32(bytes + l->trace_szmcode, false);

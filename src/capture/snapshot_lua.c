@@ -6,16 +6,12 @@
 #include "capture/vmstack.h"
 #include "session/table.h"
 #include "unwind/luajit/names_proto.h"
+#include "unwind/luajit/object.h"
 #include "unwind/luajit/trace.h"
 
 #include <stdlib.h>
 
 enum {
-    GCT_STRING = 4,
-    GCT_STATE = 6,
-    GCT_PROTO = 7,
-    GCT_FUNCTION = 8,
-    GCT_USERDATA = 12,     /* the last */
     OBJECTS_MAX = 1 << 22, /* of a VM that are walked at once */
     STATES_MAX = 1 << 14,  /* of a VM that are remembered */
     STACKS_MAX = 64,       /* of a VM that are read at once */
@@ -152,7 +148,7 @@ static void keep_string(struct snapshot_lua *s, const struct luajit_layout *l, u
 {
     uint8_t head[HEAD];
     uint32_t length;
-    if (address && peek(s, address, head, sizeof(head)) && head[l->gct] == GCT_STRING &&
+    if (address && peek(s, address, head, sizeof(head)) && head[l->gct] == LUAJIT_GCT_STR &&
         peek(s, address + (uint64_t)l->str_len, &length, sizeof(length)) && length <= longest)
         (void)keep_object(s, l, address);
 }
@@ -236,17 +232,17 @@ static bool keep_list(struct snapshot_lua *s, struct vm *vm)
         return true; /* there is none to be read */
     uint64_t o = peek_ref(s, l, vm->at.vm.g + (uint64_t)l->gc_root), known = 0;
     for (uint32_t i = 0; o && !(o & 7) && i < OBJECTS_MAX; i++) {
-        if (o == known || !peek(s, o, head, sizeof(head)) || head[l->gct] < GCT_STRING ||
-            head[l->gct] > GCT_USERDATA)
+        if (o == known || !peek(s, o, head, sizeof(head)) || head[l->gct] < LUAJIT_GCT_STR ||
+            head[l->gct] > LUAJIT_GCT_UDATA)
             break;
         whole |= o == vm->at.main_L;
         if (!(i & (i - 1)))
             known = o;
-        if (head[l->gct] == GCT_PROTO)
+        if (head[l->gct] == LUAJIT_GCT_PROTO)
             keep_proto(s, l, o);
-        else if (head[l->gct] == GCT_FUNCTION)
+        else if (head[l->gct] == LUAJIT_GCT_FUNC)
             keep_function(s, l, o, false);
-        else if (head[l->gct] == GCT_STATE)
+        else if (head[l->gct] == LUAJIT_GCT_THREAD)
             note_state(vm, o);
         o = load_ref(head, l);
     }
@@ -290,7 +286,7 @@ static void keep_slots(struct snapshot_lua *s, const struct luajit_layout *l, ui
         if (!peek(s, at, &slot, sizeof(slot)))
             return;
         uint64_t o = l->gc64 ? slot & ((UINT64_C(1) << 47) - 1) : (uint32_t)slot;
-        if (!o || o & 7 || !peek(s, o, head, sizeof(head)) || head[l->gct] != GCT_FUNCTION)
+        if (!o || o & 7 || !peek(s, o, head, sizeof(head)) || head[l->gct] != LUAJIT_GCT_FUNC)
             continue;
         keep_function(s, l, o, true);
     }
@@ -302,7 +298,7 @@ static bool keep_state(struct snapshot_lua *s, const struct vm *vm, uint64_t L, 
     const struct luajit_layout *l = vm->at.vm.layout;
     uint8_t state[STATE_MAX];
     if (!L || (size_t)l->L_used > sizeof(state) || !peek(s, L, state, (size_t)l->L_used) ||
-        state[l->L_gct] != GCT_STATE || load_ref(state + l->L_glref, l) != vm->at.vm.g)
+        state[l->L_gct] != LUAJIT_GCT_THREAD || load_ref(state + l->L_glref, l) != vm->at.vm.g)
         return false;
     if (waits && !(load_u64(state + l->L_cframe, false) & ~UINT64_C(3)))
         return false;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* ljperf fold: one line a stack, for flame graph tools. */
-#include "base/heap.h"
 #include "cmd/common.h"
 #include "output/output.h"
 
@@ -121,10 +120,8 @@ static int run(struct common *c, const struct fold_command *fc, struct error *er
         return -1;
     struct stacks *s = common_collect(c, r, &kept, err);
     int failed = !s || print(s, fc, err) < 0;
-    if (heap_is_checked()) {
-        stacks_free(s);
-        replay_free(r);
-    }
+    stacks_free(s);
+    replay_free(r);
     return failed ? -1 : 0;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* ljperf report: where the time went, as perf report --stdio prints it, or to walk about in. */
-#include "base/heap.h"
 #include "cmd/common.h"
 #include "output/annotate.h"
 #include "output/browser.h"
@@ -402,8 +401,7 @@ static int print(struct common *c, struct report_command *rc, struct replay *r, 
     struct stacks *s = common_collect(c, r, &kept, err);
     settle(rc, replay_perfdata(r)); /* a pipe may have announced its events on the way */
     int failed = !s || print_stacks(rc, r, s, err) < 0;
-    if (heap_is_checked())
-        stacks_free(s);
+    stacks_free(s);
     return failed ? -1 : 0;
 }
 
@@ -575,8 +573,7 @@ static int run(struct common *c, struct report_command *rc, struct error *err)
     }
     if (!failed && !rc->header_only)
         failed = print(c, rc, r, err);
-    if (heap_is_checked())
-        replay_free(r);
+    replay_free(r);
     return failed;
 }
 

@@ -89,6 +89,7 @@ static enum walker_result step(const void *context, struct walker_state *state,
     if (!both->head.begun)
         lua->begun = v8->begun = false;
     both->head.begun = true;
+    /* A process has one of them as a rule: the other is not asked at each frame. */
     if (js->is_lua && js->lua->wants(js->lua->context, &s->code)) {
         enum walker_result got = js->lua->step(js->lua->context, lua, s);
         if (got != WALKER_NO)

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "session/core_process.h"
 #include "session/internal.h"
+#include "unwind/luajit/object.h"
 #include "unwind/v8/heap.h"
 
 #include <errno.h>
@@ -376,7 +377,7 @@ static int index_v8(struct vmlog *log, const struct core_view *c, struct error *
 static int index_vm(struct vmlog *log, uint32_t pid, const struct memory *m,
                     const struct luajit_vm *vm, struct error *err)
 {
-    enum { OBJECTS_MAX = 1 << 22, HEAD = 16, GCT_PROTO = 7 };
+    enum { OBJECTS_MAX = 1 << 22, HEAD = 16 };
     const struct luajit_layout *l = vm->layout;
     enum provenance ignored = PROVENANCE_EXACT;
     uint64_t o = 0;
@@ -390,7 +391,7 @@ static int index_vm(struct vmlog *log, uint32_t pid, const struct memory *m,
     for (uint32_t i = 0; o && !(o & 7) && i < OBJECTS_MAX; i++) {
         if (!memory_read(m, o, head, sizeof(head), &ignored))
             return 0;
-        if (head[l->gct] == GCT_PROTO &&
+        if (head[l->gct] == LUAJIT_GCT_PROTO &&
             memory_read(m, o + (uint64_t)l->proto_sizept, &size, sizeof(size), &ignored) &&
             vmlog_add_prototype(log, pid, o, size, err) < 0)
             return -1;

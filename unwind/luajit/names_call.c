@@ -11,6 +11,9 @@ enum {
     CHAIN_MAX = 16,        /* keys of one hash */
     METATABLES_MAX = 4,
     TAG_SHIFT = 47,
+    NODE = 24, /* bytes of a place in a hash, which begins with its value */
+    KEY = 8,
+    NEXT = 16,
 };
 
 /* Types of values, as their upper bits have them. */
@@ -100,7 +103,6 @@ static bool read_upvalue(struct check *c, unsigned index, struct value *ret)
 static bool find_in_chain(struct check *c, uint64_t nodes, uint32_t hmask, uint32_t hash,
                           uint64_t key, struct value *ret)
 {
-    enum { NODE = 24, KEY = 8, NEXT = 16 };
     uint64_t node = nodes + (uint64_t)(hash & hmask) * NODE;
     struct value at;
     for (unsigned i = 0; node && i < CHAIN_MAX; i++) {
@@ -133,7 +135,7 @@ static bool find_field(struct check *c, uint64_t table, uint64_t key, struct val
 /* The field "__index" of a metatable: the address of its name is not known. */
 static bool find_index(struct check *c, uint64_t meta, struct value *ret)
 {
-    enum { NODE = 24, KEY = 8, NODES_MAX = 16 };
+    enum { NODES_MAX = 16 };
     uint64_t nodes;
     uint32_t hmask, length;
     char name[16];

@@ -4,11 +4,12 @@
 
 #include "base/cursor.h"
 #include "base/hash.h"
+#include "unwind/luajit/object.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { STRING_MAX = 4096, HEAD_MAX = 0x80, SIZEBC_MAX = 1 << 26, GCT_STR = 4, GCT_PROTO = 7 };
+enum { STRING_MAX = 4096, HEAD_MAX = 0x80, SIZEBC_MAX = 1 << 26 };
 
 static uint64_t load_ref(const struct luajit_layout *l, const uint8_t *at)
 {
@@ -29,7 +30,7 @@ static bool string_head_of(const struct luajit_layout *l, const uint8_t *head, u
 {
     *len = load_u32(head + l->str_len, false);
     *hash = (uint32_t)hash_u64(load_u64(head + l->str_len - 8, false) & ~UINT64_C(0xff));
-    return head[l->gct] == GCT_STR;
+    return head[l->gct] == LUAJIT_GCT_STR;
 }
 
 static bool string_head(const struct memory *m, const struct luajit_layout *l, uint64_t address,
@@ -109,7 +110,8 @@ bool luajit_proto_head_read(const struct memory *m, const struct luajit_layout *
 {
     uint8_t b[HEAD_MAX];
     if (l->proto_size > HEAD_MAX || address & 3 ||
-        !memory_read(m, address, b, (size_t)l->proto_size, provenance) || b[l->gct] != GCT_PROTO)
+        !memory_read(m, address, b, (size_t)l->proto_size, provenance) ||
+        b[l->gct] != LUAJIT_GCT_PROTO)
         return false;
     *ret = head_of(l, b);
     return head_fits(ret, l, address) &&
