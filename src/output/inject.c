@@ -8,6 +8,7 @@
 #include "base/intern.h"
 #include "base/unnamed_file.h"
 #include "output/inject_record.h"
+#include "output/inject_twin.h"
 #include "perfdata/internal.h" /* numbers of the feature sections */
 #include "session/table.h"
 
@@ -60,6 +61,7 @@ struct inject_worker {
     struct text items, record;
     VEC(uint64_t) chain;
     VEC(struct placed) places;
+    struct inject_twins twins;
     struct inject_stats stats;
 };
 
@@ -209,9 +211,14 @@ static uint64_t context_of(const struct frame *f)
 
 /* Callers that were found by unwinding stand in callchains by an address inside the call, where
  * readers look them up; those of a chain that was recorded stay as they are. */
-static uint64_t chain_address(const struct replay_sample *s, const struct frame *f)
+static uint64_t chain_address(struct inject_worker *w, const struct replay_sample *s,
+                              const struct frame *f)
 {
-    return s->unwound && context_of(f) == (uint64_t)PERF_CONTEXT_USER ? frame_lookup_pc(f) : f->pc;
+    bool user = context_of(f) == (uint64_t)PERF_CONTEXT_USER;
+    uint64_t pc = s->unwound && user ? frame_lookup_pc(f) : f->pc;
+    return f->kind == FRAME_NATIVE && f->code
+               ? inject_twin_address(&w->twins, s->place, f->code, pc)
+               : pc;
 }
 
 static int take_chain(struct inject_worker *w, const struct replay_sample *s, struct error *err)
@@ -227,7 +234,7 @@ static int take_chain(struct inject_worker *w, const struct replay_sample *s, st
         if (context_of(f) != context && !vec_push(&w->chain, context = context_of(f)))
             return error_no_memory(err);
         p.at = w->chain.nr;
-        if ((placed && !vec_push(&w->places, p)) || !vec_push(&w->chain, chain_address(s, f)))
+        if ((placed && !vec_push(&w->places, p)) || !vec_push(&w->chain, chain_address(w, s, f)))
             return error_no_memory(err);
     }
     return 0;
@@ -249,6 +256,8 @@ static int inject_sample(void *worker, const struct replay_sample *s, struct err
     /* The innermost frame is the first behind its context. */
     if (w->places.nr && w->places.at[0].at == 1)
         item.ip_at = (uint16_t)ip_at;
+    else if (ip_at && s->nr_frames && s->frames[0].kind == FRAME_NATIVE && !w->record.failed)
+        memcpy(w->record.at + ip_at, &w->chain.at[1], sizeof(*w->chain.at));
     w->stats.samples++;
     w->stats.cut += chain_at && nr < w->chain.nr;
     if (!chain_at)
