@@ -295,12 +295,103 @@ static bool is_same(const struct object *o, const uint8_t *bytes)
                      : !memcmp(o->bytes, bytes, o->length);
 }
 
+static struct page *page_of(struct object_process *p, uint64_t number)
+{
+    struct page *page = table_get(&p->pages, number + 1);
+    if (page)
+        return page;
+    page = calloc(1, sizeof(*page));
+    if (page && table_put(&p->pages, number + 1, page))
+        return page;
+    free(page);
+    return NULL;
+}
+
+static void note_lines(struct page *page, uint64_t start, const struct object *o, uint32_t index)
+{
+    uint64_t end = o->address + o->length;
+    for (uint64_t at = start; at < start + PAGE; at += LINE) {
+        if (at >= o->address && at + LINE <= end)
+            page->newest[(at - start) / LINE] = index + 1;
+        else if (at < end && at + LINE > o->address)
+            page->newest[(at - start) / LINE] = 0;
+    }
+}
+
+/* An object is not in these lines any more. */
+static void forget_lines(struct page *page, uint32_t index)
+{
+    for (unsigned i = 0; i < PAGE / LINE; i++) {
+        if (page->newest[i] == index + 1)
+            page->newest[i] = 0;
+    }
+}
+
+static bool note_pages(struct object_process *p, const struct object *o, uint32_t index)
+{
+    for (uint64_t n = o->address / PAGE; n <= (o->address + o->length - 1) / PAGE; n++) {
+        struct page *page = page_of(p, n);
+        if (!page || !vec_push(&page->objects, index))
+            return false;
+        note_lines(page, n * PAGE, o, index);
+    }
+    return true;
+}
+
+struct head_reader {
+    struct object_process *process;
+    uint64_t since;
+};
+
+/* For object_size(): of a page as it is kept, from which the object itself comes, too. */
+static bool read_head(void *reader, uint64_t address, void *to, size_t size)
+{
+    const struct head_reader *h = reader;
+    struct reading r = {.since = h->since};
+    return fetch(h->process, address, to, size, &r);
+}
+
 /* What a reading is for: all that differs is told, or plain memory is told when it is asked for. */
 struct turn {
     uint64_t since, until;
     uint8_t *spare; /* room for an object */
     bool for_later;
 };
+
+/* An object of another size stands where another was: all of it is read and told, with its own end.
+ * False: that cannot be. */
+static bool renew(struct object_process *p, struct object *o, uint32_t length, uint64_t since)
+{
+    struct reading r = {.since = since};
+    uint8_t *bytes = p->stats.cached + length <= CACHED_MAX ? malloc(length) : NULL;
+    if (!bytes || !fetch(p, o->address, bytes, length, &r)) {
+        free(bytes);
+        return false;
+    }
+    for (uint64_t n = o->address / PAGE; n <= (o->address + o->length - 1) / PAGE; n++) {
+        struct page *page = table_get(&p->pages, n + 1);
+        if (page)
+            forget_lines(page, (uint32_t)(o - p->objects.at));
+    }
+    p->stats.cached += (uint64_t)length - o->length;
+    free(o->bytes);
+    o->bytes = bytes;
+    o->length = length;
+    o->before = r.before;
+    o->after = r.after;
+    (void)note_pages(p, o, (uint32_t)(o - p->objects.at)); /* else it is learnt again */
+    return true;
+}
+
+/* The bytes of the object that stands at a known one's place now; its own where that cannot be
+ * told. */
+static uint32_t length_now(struct object_process *p, const struct object *o, uint64_t since)
+{
+    struct head_reader head = {p, since};
+    const struct object_reader reader = {.read = read_head, .context = &head};
+    uint64_t length = o->layout ? object_size(&reader, o->layout, o->address) : 0;
+    return length && length <= OBJECT_MAX ? (uint32_t)length : o->length;
+}
 
 /* Read a known object again, as it was at `since` or later. What was equal gets new times; what
  * differs is told. */
@@ -323,9 +414,12 @@ static void refresh(struct object_process *p, struct object *o, const struct tur
         return;
     }
     tell_mark(p, o);
-    memcpy(o->bytes, spare, o->length);
-    o->before = r.before;
-    o->after = r.after;
+    uint32_t length = length_now(p, o, turn->since);
+    if (length == o->length || !renew(p, o, length, turn->since)) {
+        memcpy(o->bytes, spare, o->length);
+        o->before = r.before;
+        o->after = r.after;
+    }
     p->stats.changed++;
     o->untold = false;
     o->changes += o->changes <= CHANGES_MAX;
@@ -353,40 +447,6 @@ static bool refresh_one(struct object_process *p, struct object *o, uint64_t sin
     refresh(p, o, &turn);
     free(turn.spare);
     return !o->gone && !o->retired;
-}
-
-static struct page *page_of(struct object_process *p, uint64_t number)
-{
-    struct page *page = table_get(&p->pages, number + 1);
-    if (page)
-        return page;
-    page = calloc(1, sizeof(*page));
-    if (page && table_put(&p->pages, number + 1, page))
-        return page;
-    free(page);
-    return NULL;
-}
-
-static void note_lines(struct page *page, uint64_t start, const struct object *o, uint32_t index)
-{
-    uint64_t end = o->address + o->length;
-    for (uint64_t at = start; at < start + PAGE; at += LINE) {
-        if (at >= o->address && at + LINE <= end)
-            page->newest[(at - start) / LINE] = index + 1;
-        else if (at < end && at + LINE > o->address)
-            page->newest[(at - start) / LINE] = 0;
-    }
-}
-
-static bool note_pages(struct object_process *p, const struct object *o, uint32_t index)
-{
-    for (uint64_t n = o->address / PAGE; n <= (o->address + o->length - 1) / PAGE; n++) {
-        struct page *page = page_of(p, n);
-        if (!page || !vec_push(&page->objects, index))
-            return false;
-        note_lines(page, n * PAGE, o, index);
-    }
-    return true;
 }
 
 /* A range that is not known yet, read now; NULL: it cannot be read, or there is no room. */
@@ -418,6 +478,12 @@ static struct object *learn(struct object_process *p, uint64_t address, uint32_t
     return known;
 }
 
+static bool holds(const struct object *o, uint64_t address, size_t size)
+{
+    uint64_t into = address - o->address;
+    return into < o->length && size <= o->length - into;
+}
+
 /* The known object that holds the whole range. */
 static struct object *find(const struct object_process *p, uint64_t address, size_t size)
 {
@@ -427,8 +493,7 @@ static struct object *find(const struct object_process *p, uint64_t address, siz
         return &p->objects.at[newest - 1];
     for (size_t i = page ? page->objects.nr : 0; i-- > 0;) {
         struct object *o = &p->objects.at[page->objects.at[i]];
-        uint64_t into = address - o->address;
-        if (!o->retired && into < o->length && size <= o->length - into)
+        if (!o->retired && holds(o, address, size))
             return o;
     }
     return NULL;
@@ -450,19 +515,6 @@ static bool is_retired(const struct object_process *p, uint64_t address)
             return true;
     }
     return false;
-}
-
-struct head_reader {
-    struct object_process *process;
-    uint64_t since;
-};
-
-/* For object_size(): of a page as it is kept, from which the object itself comes, too. */
-static bool read_head(void *reader, uint64_t address, void *to, size_t size)
-{
-    const struct head_reader *h = reader;
-    struct reading r = {.since = h->since};
-    return fetch(h->process, address, to, size, &r);
 }
 
 static struct object *learn_object(struct object_process *p, uint64_t address, size_t size,
@@ -515,6 +567,8 @@ static bool layer_read(void *context, uint64_t address, void *to, size_t size, u
             return false;
         o = NULL;
     }
+    if (o && !holds(o, address, size)) /* another object since, that ends before */
+        o = NULL;
     if (!o && size <= HEAD_MAX)
         o = find_at(p, address);
     if (!o && is_known_bad(p, address))
@@ -555,10 +609,10 @@ bool object_process_range(struct object_process *p, uint64_t address, size_t siz
     if (!size || size > OBJECT_MAX || address > UINT64_MAX - OBJECT_MAX)
         return false;
     struct object *o = find(p, address, size);
-    if (!o)
-        return learn(p, address, (uint32_t)size, VMENTRY_STACK, time) != NULL;
-    if (o->before < time && !refresh_one(p, o, time))
+    if (o && o->before < time && !refresh_one(p, o, time))
         return false;
+    if (!o || !holds(o, address, size))
+        return learn(p, address, (uint32_t)size, VMENTRY_STACK, time) != NULL;
     touch(p, o);
     return true;
 }

@@ -863,7 +863,7 @@ static bool had_another(const struct proof *p, const struct version *v, int step
         u += step;
         if (u->address != v->address || u->life != v->life)
             return false;
-        if (u->length != v->length)
+        if (u->length != v->length && (u->kind != VMENTRY_OBJECT || v->kind != VMENTRY_OBJECT))
             continue;
         if (u->last_after + SHORTLY < p->time || u->first_before > p->time + SHORTLY)
             return false;

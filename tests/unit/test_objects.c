@@ -184,33 +184,41 @@ static void large_ranges_come_in_pieces(void **state)
     end(p, &l);
 }
 
+static const struct luajit_layout string_layout = {.gct = 9,
+                                                   .ref_size = 8,
+                                                   .str_len = 20,
+                                                   .str_size = 24,
+                                                   .proto_size = 0x68,
+                                                   .proto_sizept = 0x30,
+                                                   .func_ffid = 10,
+                                                   .func_nupvalues = 11,
+                                                   .func_upvalues = 0x28,
+                                                   .func_c = 0x28,
+                                                   .trace_snap = 0x30,
+                                                   .trace_snapmap = 0x38,
+                                                   .trace_mcode = 0x58,
+                                                   .trace_szmcode = 0x54};
+
+/* A string of LuaJIT's: header, text, NUL. */
+static void set_string(uint8_t *string, uint32_t length, char text)
+{
+    string[9] = 4;
+    memcpy(string + 20, &length, 4);
+    memset(string + 24, text, length);
+    string[24 + length] = 0;
+}
+
 /* A string's header says how long it is: touched anywhere at its start, it is told whole. */
 static void objects_are_told_whole(void **state)
 {
     (void)state;
     struct log l;
     struct object_process *p = begin(&l);
-    struct luajit_layout layout = {.gct = 9,
-                                   .ref_size = 8,
-                                   .str_len = 20,
-                                   .str_size = 24,
-                                   .proto_size = 0x68,
-                                   .proto_sizept = 0x30,
-                                   .func_ffid = 10,
-                                   .func_nupvalues = 11,
-                                   .func_upvalues = 0x28,
-                                   .func_c = 0x28,
-                                   .trace_snap = 0x30,
-                                   .trace_snapmap = 0x38,
-                                   .trace_mcode = 0x58,
-                                   .trace_szmcode = 0x54};
     _Alignas(64) uint8_t string[24 + 301] = {0};
-    uint32_t length = 300;
+    uint32_t length;
     uint8_t got[301];
-    string[9] = 4;
-    memcpy(string + 20, &length, 4);
-    memset(string + 24, 'z', 300);
-    assert_int_equal(object_process_layout(p, &layout, NULL), 0);
+    set_string(string, 300, 'z');
+    assert_int_equal(object_process_layout(p, &string_layout, NULL), 0);
     assert_true(read_at(p, string, got, 24, 0));
     uint64_t reads = object_process_stats(p).reads;
     assert_true(read_at(p, string + 24, got, 301, 0));
@@ -222,6 +230,30 @@ static void objects_are_told_whole(void **state)
     object_process_retell(p);
     assert_true(read_at(p, string, got, 24, l.time + 1));
     assert_true(object_process_stats(p).cached <= 192);
+    end(p, &l);
+}
+
+/* A string that is freed and another, longer or shorter, made in its place: each is told with its
+ * own end. */
+static void another_object_has_its_own_end(void **state)
+{
+    (void)state;
+    struct log l;
+    struct object_process *p = begin(&l);
+    _Alignas(64) uint8_t string[24 + 400] = {0};
+    uint8_t got[400];
+    assert_int_equal(object_process_layout(p, &string_layout, NULL), 0);
+    for (uint32_t length = 40, i = 0; i < 3; length = i == 1 ? 300 : 60, i++) {
+        set_string(string, length, (char)('a' + i));
+        assert_true(read_at(p, string, got, 24, l.time + 1));
+        assert_int_equal(object_process_stats(p).cached, 24 + length + 1);
+        assert_true(read_at(p, string + 24, got, length + 1, 0));
+        assert_memory_equal(got, string + 24, length + 1);
+    }
+    /* what stands behind the shorter one is none of it */
+    memset(string + 24 + 100, 'x', 64);
+    assert_true(read_at(p, string + 24 + 100, got, 64, l.time + 1));
+    assert_memory_equal(got, string + 24 + 100, 64);
     end(p, &l);
 }
 
@@ -272,6 +304,7 @@ int main(void)
         cmocka_unit_test(readings_are_not_older_than_the_sample),
         cmocka_unit_test(large_ranges_come_in_pieces),
         cmocka_unit_test(objects_are_told_whole),
+        cmocka_unit_test(another_object_has_its_own_end),
         cmocka_unit_test(what_is_unmapped_is_gone),
         cmocka_unit_test(memory_is_bounded),
     };
