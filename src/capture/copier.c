@@ -329,6 +329,9 @@ static struct vmstack_vm describe(const struct vmscan_vm *from)
     vm.function_size = at_most(l->func_c + 8, VMSTACK_STATE);
     vm.gct = offset(l->gct);
     vm.trace_size = at_most(l->trace_size, VMSTACK_TRACE);
+    vm.trace_mcode = offset(l->trace_mcode);
+    vm.trace_szmcode = offset(l->trace_szmcode);
+    vm.trace_spadjust = offset(l->trace_spadjust);
     vm.func_ffid = offset(l->func_ffid);
     vm.func_pc = offset(l->func_pc);
     vm.proto_size = at_most(l->proto_size, VMSTACK_STATE);

@@ -34,6 +34,8 @@ uint64_t find_enterer(uint64_t from);
 int copy_outer(uint64_t L);
 uint64_t innermost_state(uint64_t sp);
 int copy_trace(int32_t n);
+int is_entered(uint32_t n, uint64_t cframe);
+int find_collecting(uint64_t cframe, uint32_t size);
 int copy_vm(uint64_t L);
 int find_candidates(uint64_t sp, uint64_t end);
 int find_lowest(uint32_t nr, uint64_t from);
@@ -82,6 +84,8 @@ struct scratch {
     uint32_t nr;            /* place of the VM that is being copied */
     uint64_t jit_base, rdx; /* what else may be a base of the state being copied; 0: nothing */
     uint64_t rbx, save_pc;  /* what may be the PC of its newest frame */
+    uint64_t sp;            /* of the user; 0: another VM stands below the one being copied */
+    uint32_t tried;         /* traces that might be the one that runs */
     struct vmstack_vm vm;   /* that is being looked at */
     uint64_t functions[VMSTACK_RECENT]; /* copied last: recursion names the same over and over */
     struct lines lines[VMSTACK_RECENT]; /* of them */
@@ -91,6 +95,7 @@ struct scratch {
     uint64_t chunk;        /* likewise: the string that names it */
     uint32_t nr_functions; /* copied of this state */
     uint32_t nr_calls;
+    uint64_t kept[VMSTACK_KEPT];   /* the user's registers that functions save */
     uint64_t end;                  /* of the native stack */
     uint64_t words[VMSTACK_WORDS]; /* a piece of it */
     uint8_t payload[VMEVENT_MAX];
@@ -607,6 +612,55 @@ __noinline int copy_trace(int32_t n)
     return 0;
 }
 
+/* Does the code below a C frame return into that trace? The trace has two words of its own below
+ * it, and as much as it was adjusted by. */
+__noinline int is_entered(uint32_t n, uint64_t cframe)
+{
+    struct scratch *s = scratch_get();
+    uint64_t code = 0;
+    uint32_t size = 0;
+    uint16_t adjust = 0;
+    if (!s || s->tried++ >= VMSTACK_TRACES)
+        return 0;
+    const struct vmstack_vm *vm = &s->vm;
+    uint32_t ref = vm->flags & VMSTACK_GC64 ? 8 : 4;
+    uint64_t trace = read_ref(read_u64(vm->g + vm->trace) + (uint64_t)n * ref, vm->flags);
+    if (!trace)
+        return 0;
+    code = read_u64(trace + vm->trace_mcode);
+    bpf_probe_read_user(&size, sizeof(size), (const void *)(trace + vm->trace_szmcode));
+    bpf_probe_read_user(&adjust, sizeof(adjust), (const void *)(trace + vm->trace_spadjust));
+    return read_u64(cframe - 16 - adjust - 8) - code < size;
+}
+
+/* The collector runs, and a trace has called it: the word that named the trace says "collector"
+ * meanwhile, and what it said stands in a register, or where that was saved, until it is put back.
+ * Returns the trace's number, 0: it is not found. */
+__noinline int find_collecting(uint64_t cframe, uint32_t size)
+{
+    struct scratch *s = scratch_get();
+    if (!s || !s->sp)
+        return 0;
+    s->tried = 0;
+    for (uint32_t i = 0; i < VMSTACK_KEPT; i++) {
+        uint32_t n = (uint32_t)s->kept[i];
+        if (n && n < size && is_entered(n, cframe))
+            return (int)n;
+    }
+    for (uint32_t done = 0; done < VMSTACK_COLLECTOR; done += sizeof(s->words)) {
+        uint64_t from = s->sp + done;
+        if (from >= cframe || bpf_probe_read_user(s->words, sizeof(s->words), (const void *)from))
+            return 0;
+        for (uint32_t i = 0; i < VMSTACK_WORDS; i++) {
+            uint32_t low = (uint32_t)s->words[i], high = (uint32_t)(s->words[i] >> 32);
+            uint32_t n = low && low < size ? low : high;
+            if (n && n < size && is_entered(n, cframe))
+                return (int)n;
+        }
+    }
+    return 0;
+}
+
 /* s->vm, on s->state `L`. */
 __noinline int copy_vm(uint64_t L)
 {
@@ -627,6 +681,14 @@ __noinline int copy_vm(uint64_t L)
             copy(vm->g + vm->jit, vm->jit_size, VMENTRY_JIT);
             bpf_probe_read_user(&left, sizeof(left), (const void *)(vm->g + vm->exit));
             copy_trace(left);
+        }
+        if (state == ~2) { /* the collector: called by a trace, or by the exit of one, perhaps */
+            uint32_t size = 0;
+            int32_t left = 0;
+            bpf_probe_read_user(&size, sizeof(size), (const void *)(vm->g + vm->sizetrace));
+            bpf_probe_read_user(&left, sizeof(left), (const void *)(vm->g + vm->exit));
+            copy_trace(s->jit_base ? find_collecting(read_u64(L + vm->L_cframe) & ~3ull, size)
+                                   : left);
         }
         if (vm->stubs)
             copy(vm->g + vm->stubs, VMSTACK_STUBS, VMENTRY_JIT);
@@ -698,7 +760,8 @@ __noinline int find_lowest(uint32_t nr, uint64_t from)
 struct here {
     uint32_t pid, tid, parent;
     uint32_t process; /* whose VMs it has: its own, or the parent's */
-    uint64_t ip, sp, bx, dx, end;
+    uint64_t ip, sp, dx, end;
+    uint64_t kept[VMSTACK_KEPT]; /* rbx, and others that functions save */
     uint32_t flags, reason;
 };
 
@@ -707,6 +770,7 @@ static __always_inline uint32_t copy_vms(struct scratch *s, const struct vmstack
 {
     uint64_t from = 1;
     uint32_t nr = 0;
+    __builtin_memcpy(s->kept, h->kept, sizeof(s->kept));
     for (; nr < VMSTACK_NESTED; nr++) {
         find_lowest(p->nr, from);
         uint32_t best = s->best;
@@ -716,7 +780,8 @@ static __always_inline uint32_t copy_vms(struct scratch *s, const struct vmstack
         s->vm = p->vms[best];
         s->nr = nr;
         s->rdx = nr ? 0 : h->dx;
-        s->rbx = nr ? 0 : h->bx;
+        s->rbx = nr ? 0 : h->kept[0];
+        s->sp = nr ? 0 : h->sp;
         s->end = h->end;
         copy_vm(s->state[best]);
     }
@@ -859,7 +924,11 @@ static __always_inline int user_mode(struct bpf_perf_event_data *ctx, struct her
         return 0;
     h->ip = ctx->regs.rip;
     h->sp = ctx->regs.rsp;
-    h->bx = ctx->regs.rbx;
+    h->kept[0] = ctx->regs.rbx;
+    h->kept[1] = ctx->regs.rbp;
+    h->kept[2] = ctx->regs.r12;
+    h->kept[3] = ctx->regs.r13;
+    h->kept[4] = ctx->regs.r15;
     h->dx = ctx->regs.rdx;
     h->end = h->sp + STACK_MAX;
     return 1;
@@ -891,7 +960,11 @@ int vmstack_task(struct bpf_perf_event_data *ctx)
         struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
         h.ip = regs->rip;
         h.sp = regs->rsp;
-        h.bx = regs->rbx;
+        h.kept[0] = regs->rbx;
+        h.kept[1] = regs->rbp;
+        h.kept[2] = regs->r12;
+        h.kept[3] = regs->r13;
+        h.kept[4] = regs->r15;
         h.dx = regs->rdx; /* an interrupt saved it, a system call leaves it */
         h.flags = VMEVENT_KERNEL_MODE;
     }

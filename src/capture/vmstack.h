@@ -31,7 +31,11 @@ enum {
     VMSTACK_LINES = 256,       /* bytes of a prototype's lines that are copied whole; of more, those
                                   of the instructions that execute */
     VMSTACK_RECENT = 4,        /* functions, and instructions, that are met side by side */
-    VMSTACK_NATIVE = 64 << 10, /* of the native stack that is looked through for missing pages */
+    VMSTACK_KEPT = 5,          /* registers of the user's that functions save, but for DISPATCH */
+    VMSTACK_COLLECTOR = 2 << 10, /* of the native stack that is looked through for the trace that
+                                    has called the collector */
+    VMSTACK_TRACES = 64,         /* and traces that are looked at for it */
+    VMSTACK_NATIVE = 64 << 10,   /* of the native stack that is looked through for missing pages */
     VMSTACK_PROCESSES = 1024,
 };
 
@@ -54,7 +58,7 @@ struct vmstack_vm {
     uint16_t exit;          /* parent and exitno: 8 bytes */
     uint16_t L_glref, L_base, L_top, L_maxstack, L_stack, L_cframe, L_size; /* in lua_State */
     uint16_t frame_L, frame_prev, frame_size;                               /* in the C frame */
-    uint16_t trace_size;                                                    /* of GCtrace */
+    uint16_t trace_size, trace_mcode, trace_szmcode, trace_spadjust;        /* of GCtrace */
     uint16_t function_size; /* of a GCfunc: up to the C function, or its pc */
     uint16_t gct;           /* type byte of any object */
     uint16_t func_ffid, func_pc;

@@ -274,7 +274,7 @@ static struct luajit_function inlined_function(struct luajit_walk *w, const stru
     uint64_t pc = reading->in.frames[i].pc, func = reading->in.frames[i].func;
     struct luajit_function f = {0};
     if (func)
-        f = *luajit_function_read(&w->r, func);
+        f = *luajit_function_alive(&w->r, func);
     if (f.address && (!f.lua || luajit_pc_inside(&f, pc)))
         return f;
     f = *luajit_function_at(&w->r, L, reading->base + 8 * (uint64_t)reading->in.frames[i].base_slot,

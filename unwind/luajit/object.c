@@ -156,10 +156,15 @@ static void read_function(struct luajit_reader *r, uint64_t address, struct luaj
     f->address = address;
 }
 
+static size_t function_slot(uint64_t address)
+{
+    return (address >> 3 ^ address >> 9) % READER_FUNCTIONS;
+}
+
 const struct luajit_function *luajit_function_read(struct luajit_reader *r, uint64_t address)
 {
     static const struct luajit_function none;
-    size_t slot = (address >> 3 ^ address >> 9) % READER_FUNCTIONS;
+    size_t slot = function_slot(address);
     struct luajit_function *f = &r->functions[slot];
     if (r->of[slot] != r->serial || f->address != address) {
         enum provenance before = r->provenance;
@@ -173,6 +178,36 @@ const struct luajit_function *luajit_function_read(struct luajit_reader *r, uint
     }
     if (f->provenance > r->provenance)
         r->provenance = f->provenance;
+    return f;
+}
+
+/* A function's head: is it of a function of that prototype (or builtin)? */
+static enum memory_likeness function_likeness(const void *context, uint64_t address,
+                                              const uint8_t *bytes, size_t size,
+                                              const struct memory_span *when)
+{
+    const struct luajit_reader *r = context;
+    const struct luajit_layout *l = r->layout;
+    const struct luajit_function *f = &r->functions[function_slot(address)];
+    (void)when;
+    bool same =
+        size >= (size_t)l->func_c && bytes[l->gct] == LUAJIT_GCT_FUNC &&
+        bytes[l->func_ffid] == f->ffid &&
+        (f->ffid || luajit_load_ref(l, bytes + l->func_pc) - (uint64_t)l->proto_size == f->proto);
+    return same ? MEMORY_SAME : MEMORY_ANOTHER;
+}
+
+const struct luajit_function *luajit_function_alive(struct luajit_reader *r, uint64_t address)
+{
+    enum provenance before = r->provenance;
+    const struct luajit_function *f = luajit_function_read(r, address);
+    if (f->address != address || r->provenance == before)
+        return f;
+    const struct memory_compare compare = {function_likeness, r};
+    struct memory_proof proof =
+        memory_prove(r->m, address, (size_t)r->layout->func_c, &compare, f->provenance);
+    if (memory_is_near(&proof) || (proof.provenance == PROVENANCE_EXACT && !proof.another))
+        r->provenance = before;
     return f;
 }
 

@@ -86,6 +86,10 @@ bool luajit_check_g(struct luajit_reader *r, uint64_t g, uint64_t blob);
 
 /* The function or thread object at `address`; address 0 in the result when it is neither. */
 const struct luajit_function *luajit_function_read(struct luajit_reader *r, uint64_t address);
+/* The same of a function that is known to live (a constant of the trace that runs): what was read
+ * of it at a moment not far counts as read now, when nothing else is known to have stood there. Its
+ * prototype is proven by whoever names it. */
+const struct luajit_function *luajit_function_alive(struct luajit_reader *r, uint64_t address);
 /* A prototype's bytecode: false when there is no sound prototype at `proto`. */
 bool luajit_code_read(struct luajit_reader *r, uint64_t proto, uint64_t *code, uint32_t *sizebc);
 

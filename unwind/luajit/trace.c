@@ -215,6 +215,26 @@ static bool is_running(const struct luajit_reader *r, const struct luajit_trace 
            head.bytes[r->layout->gct] == LUAJIT_GCT_TRACE && is_near(r, &head);
 }
 
+/* The trace whose head came with the sample, though the VM's words do not name it (the collector
+ * runs). */
+static bool find_instant(struct luajit_reader *r, uint64_t array, uint32_t nr, uint64_t pc,
+                         struct luajit_trace *ret)
+{
+    uint8_t ref[8], head[HEAD_MAX];
+    const struct luajit_layout *l = r->layout;
+    for (uint32_t i = 1; is_usable(l) && i < nr && luajit_spend(r); i++) {
+        enum provenance before = r->provenance;
+        if (!memory_read_instant(r->m, array + (uint64_t)l->ref_size * i, ref, (size_t)l->ref_size))
+            continue;
+        uint64_t address = luajit_load_ref(l, ref);
+        if (memory_read_instant(r->m, address, head, (size_t)l->trace_size) &&
+            read_object(r, address, i, ret) && holds(ret, pc))
+            return true;
+        r->provenance = before;
+    }
+    return false;
+}
+
 bool luajit_trace_find(struct luajit_reader *r, uint64_t g, uint64_t pc, uint32_t hint,
                        struct luajit_trace *ret)
 {
@@ -224,6 +244,8 @@ bool luajit_trace_find(struct luajit_reader *r, uint64_t g, uint64_t pc, uint32_
         return true;
     if (!read_array(r, g, &array, &nr))
         return false;
+    if (find_instant(r, array, nr, pc, ret))
+        return true;
     /* Only what is found says anything: what was read on the way proves nothing, nor does the
      * array's slot, of a trace that has its number and the code. */
     enum provenance before = r->provenance;
