@@ -22,6 +22,8 @@ enum {
     MAX_FRAMES = 4096,
     AGAIN = 250 * MS,  /* after which names and sources are read again: they may have moved */
     KEEP = 250 * MS,   /* for which a frame that was read need not be read again */
+    STIRRED = 6,       /* objects that had stood still and were found changed: a collection ... */
+    STIR = 30 * MS,    /* ... which is noticed once in that time */
     MAKE = 2000 * MS,  /* after which the functions that a function makes are read again */
     READS_MAX = 20000, /* of the process for one sample: a whole source, once */
 };
@@ -40,6 +42,9 @@ struct js_target {
     struct table makers;  /* BytecodeArrays whose constants are read already */
     struct v8_seen *seen; /* frames that were read a moment ago */
     uint64_t known;       /* objects in its log at the last pass */
+    uint64_t stirred;     /* of them, when that was looked at last ... */
+    uint64_t stirred_at;  /* ... ns */
+    uint64_t forgot;      /* ns: when frames were forgotten because of it */
     bool failed;
 };
 
@@ -322,13 +327,32 @@ static void forget_frames(struct js_target *t)
     v8_seen_forget(t->seen);
 }
 
+/* A collection that moves old objects changes many at once that had not changed for long. What was
+ * read before it is no more what samples will have: frames that a walk would pass over are read
+ * again as soon as can be. */
+static void notice_collection(struct js_target *t, uint64_t now)
+{
+    uint64_t stirred = object_process_stats(t->objects).stirred;
+    bool many = stirred - t->stirred >= STIRRED;
+    if (now - (many ? t->forgot : t->stirred_at) < STIR)
+        return;
+    if (many) {
+        forget_frames(t);
+        t->forgot = now;
+    }
+    t->stirred = stirred;
+    t->stirred_at = now;
+}
+
 /* *emptied is set when the log has begun anew: everything is to be told again. */
-static int target_pass(struct js_target *t, size_t budget, bool *emptied, struct error *err)
+static int target_pass(struct js_target *t, uint64_t now, size_t budget, bool *emptied,
+                       struct error *err)
 {
     if (!t->objects)
         return 0;
     if (object_process_pass(t->objects, budget, err) < 0)
         return -1;
+    notice_collection(t, now);
     uint64_t known = object_process_stats(t->objects).objects;
     if (known < t->known) {
         forget_frames(t);
@@ -349,7 +373,7 @@ int js_targets_pass(struct js_targets *all, size_t budget, struct error *err)
     table_foreach(slot, &all->targets)
     {
         struct js_target *t = slot->value;
-        if (target_pass(t, budget, &emptied, err) < 0)
+        if (target_pass(t, now, budget, &emptied, err) < 0)
             return -1;
         if (makers)
             forget_makers(t);

@@ -23,6 +23,7 @@ enum {
     HEAD_MAX = 256,        /* who reads more at once does not read the head of an object */
     CALM = 64,             /* equal readings that make up for a change */
     RETIRED = 512,         /* passes that an address is not taken for an object again */
+    STILL = 8,             /* equal readings after which a change is seldom */
     IDLE_BUDGET = 64,      /* objects not touched lately that are read in a pass */
     COST = 1024,           /* bytes of an object that count as another object in a budget */
     LATELY = 64,           /* passes after which an object is not lately touched any more */
@@ -48,6 +49,7 @@ struct object {
     uint8_t kind;     /* enum vmentry_kind */
     uint8_t changes;  /* readings that differed, as far as they are counted */
     uint8_t calm;     /* readings that were equal since */
+    uint8_t still;    /* the same; no more than STILL are counted */
     bool gone;
     bool untold;  /* a pass found these bytes, and nobody has asked for them since */
     bool retired; /* it changes: no object that lives on unchanged, told by lines from now on */
@@ -411,8 +413,11 @@ static void refresh(struct object_process *p, struct object *o, const struct tur
         o->after = r.after;
         o->calm = o->calm < CALM ? o->calm + 1 : 0;
         o->changes -= o->changes && !o->calm;
+        o->still += o->still < STILL;
         return;
     }
+    p->stats.stirred += o->still == STILL;
+    o->still = 0;
     tell_mark(p, o);
     uint32_t length = length_now(p, o, turn->since);
     if (length == o->length || !renew(p, o, length, turn->since)) {

@@ -31,6 +31,7 @@ struct object_stats {
     uint64_t bytes;   /* of payloads written */
     uint64_t reads;   /* of the process */
     uint64_t changed; /* objects that were found to be different */
+    uint64_t stirred; /* of them, those that had been equal in many readings */
     uint64_t gone;    /* that could not be read any more */
     uint64_t refused; /* not taken in: limits */
     uint64_t untold;  /* contents that were not written: the log was full */
