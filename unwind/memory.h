@@ -88,6 +88,18 @@ struct memory_range {
     uint64_t start, end; /* end is not in it */
 };
 
+/* Of what was read of a place at other times than the one that is asked for, which counts. */
+enum memory_side {
+    MEMORY_NEAREST,
+    /* The same, of objects that were there, as what came with the sample says: that something else
+     * had stood in their place shortly before, or did after, is no doubt of them. */
+    MEMORY_SETTLED,
+    /* The last reading before that time, or the first one after. Whoever comes to the same by both
+     * knows it, though objects were moved in between. */
+    MEMORY_BEFORE,
+    MEMORY_AFTER,
+};
+
 struct memory {
     const uint8_t *stack; /* bytes that stood at stack_start, exact at `time`; may be unaligned */
     uint64_t stack_start;
@@ -105,6 +117,8 @@ struct memory {
      * was read once, shortly after `time` or before: what asks for it must have a second reason to
      * take it for that object. NULL: there are none. */
     bool *soon;
+    /* Whoever reads may set it. NULL: nobody minds. */
+    enum memory_side *side;
 };
 
 /* Bytes of the stack that were recorded. */

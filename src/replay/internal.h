@@ -147,6 +147,7 @@ struct sample_js {
     bool is_v8;  /* code of V8 was met: what is read of the process is its objects */
     bool is_lua; /* code that may be LuaJIT's was met: else a step is V8's, and none is asked */
     bool soon;   /* struct memory's */
+    enum memory_side side; /* the same */
 };
 
 struct luajit_names;

@@ -106,6 +106,7 @@ const struct walker *sample_js_walker(struct replay_worker *w, const struct sess
     ret->worker = w;
     ret->place = place;
     ret->asked = ret->is_v8 = ret->is_lua = false;
+    ret->side = MEMORY_NEAREST;
     ret->lua = lua;
     ret->process = (struct v8_process){
         .namer = {.name = name_frame, .wasm = name_wasm, .context = ret}, .space = place->pid};

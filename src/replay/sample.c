@@ -159,6 +159,7 @@ static size_t sample_layers(const struct replay_worker *w, struct job_sample *s,
             .span = &ret->span,
             .objects = &js->is_v8,
             .soon = &js->soon,
+            .side = &js->side,
         };
         ret->layers[nr++] = vmlog_layer(&ret->view);
     }
@@ -199,6 +200,7 @@ static void user_input(struct replay_worker *w, struct job_sample *s, size_t at,
     if (w->replay->log) {
         ret->memory.span = &memory->span;
         ret->memory.soon = &w->jss[at].soon;
+        ret->memory.side = &w->jss[at].side;
         w->jss[at].process.seen = w->js_seen;
     }
 }

@@ -135,6 +135,7 @@ struct vmlog_view {
      * whoever asks has two words of the stack that must agree on them. NULL: it is not. */
     const bool *objects;
     bool *soon; /* set by a reading that is exact only as such an object's; NULL: nobody asks */
+    const enum memory_side *side; /* struct memory's; NULL: MEMORY_NEAREST */
 };
 /* `view` must stay as long as the layer is used. */
 struct memory_layer vmlog_layer(const struct vmlog_view *view);

@@ -703,15 +703,51 @@ static const struct version *nearer(const struct found *f, uint64_t time)
     return b;
 }
 
+/* Of an object that the sample says is the one: was that reading so near that nothing has moved? */
+static bool is_near(const struct version *v, uint64_t time)
+{
+    const uint64_t near = 20000000; /* ns: a recorder's readings come within 10 ms */
+    return v->first_before > time ? v->first_before - time <= near : time - v->last_after <= near;
+}
+
+/* What is known of who asks (struct vmlog_view). */
+struct asker {
+    bool objects;
+    enum memory_side side;
+};
+
+/* What was read at one side of the moment, for whoever looks at both. */
+static const struct version *at_side(const struct vmlog *log, const struct found *f, uint64_t time,
+                                     enum memory_side side, struct hit *ret)
+{
+    const uint64_t far = 1000000000; /* ns */
+    const struct version *v = side == MEMORY_BEFORE ? f->before : f->after;
+    if (!v)
+        return NULL;
+    uint64_t away = side == MEMORY_BEFORE    ? time - v->last_after
+                    : v->first_before > time ? v->first_before - time
+                                             : 0;
+    bool counts = log->order == VMLOG_RECORDED && !is_moving(v) && away <= far;
+    *ret = (struct hit){.provenance = counts ? PROVENANCE_EXACT : PROVENANCE_IMAGE};
+    return v;
+}
+
 /* Some bytes from `address` on; returns how many (0: none), where, and how far they are proven. */
 static uint64_t piece(const struct vmlog *log, const struct life *life, uint64_t address,
-                      uint64_t want, uint64_t time, bool objects, struct hit *ret)
+                      uint64_t want, uint64_t time, struct asker by, struct hit *ret)
 {
     struct found f = find(log, life, address, time);
-    const struct version *v = f.around ? f.around : nearer(&f, time);
+    bool one_side = !f.around && by.side >= MEMORY_BEFORE;
+    const struct version *v = f.around   ? f.around
+                              : one_side ? at_side(log, &f, time, by.side, ret)
+                                         : nearer(&f, time);
     if (!v)
         return 0;
     uint64_t there = from_on(v, address) < want ? from_on(v, address) : want;
+    if (one_side) {
+        ret->bytes = bytes_at(log, v, address);
+        return there;
+    }
     *ret = (struct hit){bytes_at(log, v, address), around_provenance(v), f.around, false};
     if (f.around)
         return there;
@@ -719,23 +755,24 @@ static uint64_t piece(const struct vmlog *log, const struct life *life, uint64_t
      * followed by the object, which says the same. */
     bool of_object = !is_moving(v) && is_same_piece(log, v, f.object, address, there);
     ret->provenance =
-        one_sided(log, life->pid, of_object ? f.object : v, v != f.before, time, objects);
+        one_sided(log, life->pid, of_object ? f.object : v, v != f.before, time, by.objects);
     ret->soon = ret->provenance == PROVENANCE_EXACT;
     if (!is_moving(v) && f.after && is_same_piece(log, f.after, f.before, address, there)) {
         ret->provenance = PROVENANCE_EXACT; /* told at other lengths, but the same */
         ret->soon = false;
     } else if (f.after && f.before && from_on(f.before, address) >= there &&
-               ret->provenance == PROVENANCE_EXACT)
+               ret->provenance == PROVENANCE_EXACT &&
+               !(by.side == MEMORY_SETTLED && is_near(v, time)))
         ret->provenance = PROVENANCE_IMAGE; /* it changed: whether by then is not known */
     return there;
 }
 
 static uint64_t piece_of_family(const struct vmlog *log, uint32_t life, uint64_t address,
-                                uint64_t want, uint64_t time, bool objects, struct hit *ret)
+                                uint64_t want, uint64_t time, struct asker by, struct hit *ret)
 {
     for (int i = 0; life && i < FORKS_MAX; i++) {
         const struct life *l = &log->lives.at[life - 1];
-        uint64_t there = piece(log, l, address, want, time, objects, ret);
+        uint64_t there = piece(log, l, address, want, time, by, ret);
         if (there) {
             if (i && ret->provenance == PROVENANCE_EXACT)
                 ret->provenance = PROVENANCE_IMAGE; /* the child may have changed it since */
@@ -795,7 +832,9 @@ static bool log_read(void *context, uint64_t address, void *to, size_t size, uin
                      enum provenance *provenance)
 {
     const struct vmlog_view *view = context;
-    bool apart = view->log->order == VMLOG_APART, objects = view->objects && *view->objects;
+    bool apart = view->log->order == VMLOG_APART;
+    const struct asker by = {view->objects && *view->objects,
+                             view->side ? *view->side : MEMORY_NEAREST};
     uint8_t *out = to;
     if (read_recent(view, address, to, size, time, provenance))
         return true;
@@ -807,7 +846,7 @@ static bool log_read(void *context, uint64_t address, void *to, size_t size, uin
         span_narrow(view->span, NULL);
     while (size) {
         struct hit hit;
-        uint64_t part = piece_of_family(view->log, life, address, size, time, objects, &hit);
+        uint64_t part = piece_of_family(view->log, life, address, size, time, by, &hit);
         if (!part)
             return false;
         memcpy(out, hit.bytes, part);

@@ -442,6 +442,51 @@ static void objects(void **state)
     vmlog_free(log);
 }
 
+static void check_side(const struct vmlog *log, uint64_t address, uint64_t ms,
+                       enum memory_side side, const char *want, enum provenance how)
+{
+    const bool objects = true;
+    const struct vmlog_view view = {.log = log, .pid = 1, .objects = &objects, .side = &side};
+    char got[16];
+    enum provenance p;
+    size_t size = want ? strlen(want) : 3;
+    assert_int_equal(read_layer(vmlog_layer(&view), address, size, ms * 1000000, got, &p),
+                     want != NULL);
+    if (!want)
+        return;
+    assert_string_equal(got, want);
+    assert_int_equal(p, how);
+}
+
+/* Of what was written meanwhile: what the sample itself says to be the object needs a near reading;
+ * and what was read before and after can be asked for by itself. */
+static void a_side_of_the_moment(void **state)
+{
+    (void)state;
+    const uint64_t ms = 1000000;
+    struct vmlog *log = begin();
+    add(log, 1, 0x1000, "old", 10 * ms, 11 * ms);
+    add(log, 1, 0x1000, "new", 100 * ms, 101 * ms);
+    add(log, 1, 0x1000, "===", 200 * ms, 201 * ms);
+    add(log, 1, 0x2000, "one", 100 * ms, 101 * ms);
+    assert_int_equal(vmlog_settle(log, NULL), 0);
+    check_side(log, 0x1000, 95, MEMORY_NEAREST, "new", PROVENANCE_IMAGE);
+    check_side(log, 0x1000, 95, MEMORY_SETTLED, "new", PROVENANCE_EXACT);
+    check_side(log, 0x1000, 20, MEMORY_SETTLED, "old", PROVENANCE_EXACT);
+    check_side(log, 0x1000, 50, MEMORY_SETTLED, "old", PROVENANCE_IMAGE); /* 39 ms before */
+    check_side(log, 0x1000, 70, MEMORY_SETTLED, "new", PROVENANCE_IMAGE); /* 30 ms after */
+    check_side(log, 0x1000, 70, MEMORY_BEFORE, "old", PROVENANCE_EXACT);
+    check_side(log, 0x1000, 70, MEMORY_AFTER, "new", PROVENANCE_EXACT);
+    check_side(log, 0x1000, 150, MEMORY_BEFORE, "new", PROVENANCE_EXACT);  /* the same all around */
+    check_side(log, 0x1000, 1202, MEMORY_BEFORE, "new", PROVENANCE_IMAGE); /* long before */
+    check_side(log, 0x1000, 1202, MEMORY_AFTER, NULL, PROVENANCE_EXACT);
+    check_side(log, 0x2000, 95, MEMORY_BEFORE, NULL, PROVENANCE_EXACT);
+    check_side(log, 0x2000, 95, MEMORY_AFTER, "one", PROVENANCE_EXACT);
+    vmlog_set_order(log, VMLOG_BESIDE);
+    check_side(log, 0x1000, 70, MEMORY_BEFORE, "old", PROVENANCE_IMAGE);
+    vmlog_free(log);
+}
+
 /* Against a plain model: random reads of a memory that changes, asked at every time. */
 static void many_versions(void **state)
 {
@@ -615,6 +660,7 @@ int main(void)
         cmocka_unit_test(marks_without_a_range_say_nothing),
         cmocka_unit_test(processes_begin_and_end),
         cmocka_unit_test(objects),
+        cmocka_unit_test(a_side_of_the_moment),
         cmocka_unit_test(many_versions),
         cmocka_unit_test(pairs_are_found),
     };

@@ -186,6 +186,14 @@ bool v8_code_is_liftoff(const uint8_t *code)
            (code[0] == 0x41 && code[1] == 0xbc && code[6] == 0xe8);
 }
 
+size_t v8_code_liftoff_begun(const uint8_t *code)
+{
+    enum { XOR = 3, MOV = 6, CALL = 5 };
+    if (!v8_code_is_liftoff(code))
+        return 0;
+    return (code[0] == 0x45 ? XOR : MOV) + CALL;
+}
+
 /* Offset of the call by which Liftoff's code has its frame made; SIZE_MAX: other code. */
 static size_t liftoff_call(const uint8_t *code, size_t size)
 {

@@ -39,6 +39,8 @@ struct v8_state v8_code_state(const uint8_t *code, size_t size, size_t at);
  * number in r12 ("mov r12d, number"). `code`: its first V8_BYTES_LIFTOFF bytes. */
 enum { V8_BYTES_LIFTOFF = 11 };
 bool v8_code_is_liftoff(const uint8_t *code);
+/* The offset behind that call; 0: it is not Liftoff's. */
+size_t v8_code_liftoff_begun(const uint8_t *code);
 
 /* The same without following all of it, where a few bytes tell: the frame stands behind a
  * function's prologue, if nothing near before `at` may take it down. `code`: the first `size`

@@ -281,15 +281,15 @@ uint64_t v8_sfi_bytecode(struct v8_reader *r, uint64_t sfi)
     return bytecode;
 }
 
-bool v8_sfi_read(struct v8_reader *r, uint64_t sfi, struct v8_sfi *ret)
+/* All but its BytecodeArray. */
+static bool read_sfi(struct v8_reader *r, uint64_t sfi, struct v8_sfi *ret)
 {
     const struct v8_layout *l = r->layout;
-    uint64_t name, data;
+    uint64_t name;
     *ret = (struct v8_sfi){.sfi = sfi};
     if (!v8_is(r, sfi, l->type_sfi) || !v8_slot(r, sfi, l->sfi_name, &name) ||
-        !v8_slot(r, sfi, l->sfi_script, &ret->script) || !v8_slot(r, sfi, l->sfi_data, &data))
+        !v8_slot(r, sfi, l->sfi_script, &ret->script))
         return false;
-    ret->bytecode = v8_sfi_bytecode(r, sfi);
     int32_t type = v8_type(r, ret->script);
     if (type < 0) /* what has no script has "undefined" there */
         return false;
@@ -302,6 +302,25 @@ bool v8_sfi_read(struct v8_reader *r, uint64_t sfi, struct v8_sfi *ret)
         ret->scope = name;
     else if (type >= 0 && type < l->nonstring)
         ret->name = name;
+    return true;
+}
+
+bool v8_sfi_read(struct v8_reader *r, uint64_t sfi, struct v8_sfi *ret)
+{
+    uint64_t data;
+    if (!read_sfi(r, sfi, ret) || !v8_slot(r, sfi, r->layout->sfi_data, &data))
+        return false;
+    ret->bytecode = v8_sfi_bytecode(r, sfi);
+    return true;
+}
+
+bool v8_sfi_read_name(struct v8_reader *r, uint64_t sfi, struct v8_sfi *ret)
+{
+    if (!read_sfi(r, sfi, ret))
+        return false;
+    const enum provenance before = r->provenance;
+    ret->bytecode = v8_sfi_bytecode(r, sfi);
+    r->provenance = before;
     return true;
 }
 

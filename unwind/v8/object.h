@@ -79,6 +79,8 @@ struct v8_sfi {
     uint64_t bytecode; /* BytecodeArray */
 };
 bool v8_sfi_read(struct v8_reader *r, uint64_t sfi, struct v8_sfi *ret);
+/* The same for whom its BytecodeArray is of no matter: how far that is proven does not count. */
+bool v8_sfi_read_name(struct v8_reader *r, uint64_t sfi, struct v8_sfi *ret);
 /* Its BytecodeArray; 0: it has none, or that cannot be read. */
 uint64_t v8_sfi_bytecode(struct v8_reader *r, uint64_t sfi);
 /* The SharedFunctionInfo of a JSFunction; 0: that is none. */

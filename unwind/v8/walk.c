@@ -33,7 +33,10 @@ struct v8_walk {
     const struct v8_layout *layout;
     struct v8_reader r;
     bool frameless; /* the next frame has not made its frame yet: its return address is at rsp */
+    bool left_bare; /* the innermost frame was left, and had not touched rbp ... */
+    bool bare;      /* ... in the step before */
     bool failed;    /* memory is out */
+    bool again;     /* the step was made already, and is made to compare */
     unsigned nr_unmade, all_unmade;    /* now, and in the whole walk */
     size_t first;                      /* frame out of this step */
     uint64_t bytecode[V8_SEEN_FRAMES]; /* of these frames' functions; 0: none */
@@ -314,6 +317,7 @@ static enum walker_result leave_state(struct v8_walk *w, const struct v8_state *
     uint64_t cfa = state_cfa(w, s), pc, fp = reg(w, DWARF_RBP);
     if (s->kind == V8_STATE_FRAMED)
         return leave_frame(w, fp);
+    w->left_bare = is_exact(w) && s->kind == V8_STATE_RSP;
     if (s->return_register != V8_RETURN_ON_STACK && s->offset == 0)
         pc = reg(w, s->return_register);
     else if (!stack_word(w, cfa - 8, &pc))
@@ -393,7 +397,8 @@ static void note_seen(struct v8_walk *w, const struct v8_seen_key *key)
     const __typeof__(w->step->out->frames) *out = &w->step->out->frames;
     const struct memory_span *span = w->r.memory->span;
     uint64_t time = w->r.memory->time;
-    if (!key->word[0] || *w->step->provenance != PROVENANCE_EXACT || !*w->step->frames_left)
+    if (!key->word[0] || *w->step->provenance != PROVENANCE_EXACT || !*w->step->frames_left ||
+        w->again)
         return;
     for (size_t i = w->first; i < out->nr; i++) {
         if (out->at[i].kind != FRAME_NATIVE &&
@@ -415,6 +420,40 @@ static int32_t frame_type(struct v8_walk *w, uint64_t fp)
     if (word < MARKER_MAX && !(word & 1) && word)
         return (int32_t)(word >> 1);
     return (word & 3) == 1 && v8_is_pointer(word) ? 0 : -1;
+}
+
+/* ---- what the sample itself says ------------------------------------------------------------ */
+
+/* Objects are written when they are made: a function gets its names and code when it is first
+ * called, code comes to where there was none. Where the stack names what was read, from two sides,
+ * it is what stood there, however it had come about (struct memory). */
+static void settle(struct v8_walk *w, bool on)
+{
+    const size_t nr_maps = sizeof(w->r.maps) / sizeof(*w->r.maps);
+    enum memory_side *side = w->r.memory->side;
+    if (!side || *side != (on ? MEMORY_NEAREST : MEMORY_SETTLED))
+        return;
+    *side = on ? MEMORY_SETTLED : MEMORY_NEAREST;
+    for (size_t i = 0; on && i < nr_maps; i++) { /* which keep how far they are proven */
+        if (w->r.maps[i].provenance != PROVENANCE_EXACT)
+            w->r.maps[i].map = 0;
+    }
+}
+
+/* What leads to this function is there, and keeps it alive: a frame's closure or feedback whose
+ * bytecode is in the frame, too, or code. `before`: how far the way to it was proven. */
+static void settle_function(struct v8_walk *w, const struct v8_sfi *sfi, enum provenance before)
+{
+    struct v8_sfi again;
+    enum provenance read = w->r.provenance;
+    if (read == before || !w->r.memory->side)
+        return;
+    settle(w, true);
+    w->r.provenance = before;
+    if (v8_sfi_read(&w->r, sfi->sfi, &again) && !memcmp(&again, sfi, sizeof(again)))
+        return;
+    settle(w, false);
+    w->r.provenance = read;
 }
 
 /* The function as its feedback tells, which is old and stays where it is, when a collection has
@@ -467,15 +506,19 @@ static bool read_function(struct v8_walk *w, uint64_t fp, struct v8_sfi *ret, bo
     const enum provenance closure = w->r.provenance;
     w->r.provenance = before;
     bool read = v8_sfi_read(&w->r, sfi, ret);
-    if (read && ret->bytecode == bytecode)
+    if (read && ret->bytecode == bytecode) {
+        settle_function(w, ret, before);
         return true; /* whose bytecode this is is proven without the closure, young as that may be
                       */
-    if (closure > w->r.provenance)
-        w->r.provenance = closure;
-    if (read_by_feedback(w, fp, bytecode, &other)) {
-        *ret = other;
-        return true;
     }
+    const enum provenance closures = w->r.provenance;
+    w->r.provenance = before;
+    if (read_by_feedback(w, fp, bytecode, &other)) {
+        settle_function(w, &other, before);
+        *ret = other;
+        return true; /* and without it altogether */
+    }
+    w->r.provenance = closures > closure ? closures : closure;
     if (read_by_list(w, bytecode, &other)) {
         *ret = other;
         return true;
@@ -596,6 +639,8 @@ static void emit_optimized(struct v8_walk *w, const struct v8_code *c, struct em
     struct v8_sfi sfi;
     uint64_t raw, at = reg(w, DWARF_RIP) - c->start - !is_exact(w);
     unsigned nr = 0;
+    if (w->r.provenance == PROVENANCE_EXACT)
+        settle(w, true); /* code that is there keeps alive what it refers to */
     if (v8_position_find(&w->r, c->positions, (int64_t)at, &raw))
         nr = v8_code_inlined(&w->r, c, raw, functions);
     if (nr == 0) /* without a table: the function alone, and no line */
@@ -603,7 +648,7 @@ static void emit_optimized(struct v8_walk *w, const struct v8_code *c, struct em
     if (c->kind == V8_CODE_MAGLEV && !is_exact(w))
         nr = place_maglev(w, c, functions, nr);
     for (unsigned i = 0; i < nr; i++) {
-        if (v8_sfi_read(&w->r, functions[i].sfi, &sfi)) {
+        if (v8_sfi_read_name(&w->r, functions[i].sfi, &sfi)) {
             emit_function(w, e, &sfi, functions[i].offset, functions[i].inlined);
             continue;
         }
@@ -804,8 +849,20 @@ static struct v8_state wasm_glue_state(struct v8_walk *w, const struct v8_wasm *
     return (struct v8_state){8, V8_STATE_RSP, V8_RETURN_ON_STACK, false};
 }
 
+/* Is what was called here, and has not done it yet, what makes the frame? Liftoff's code calls it
+ * first. */
+static bool awaits_frame(struct v8_walk *w, const struct v8_wasm *c)
+{
+    uint8_t head[V8_BYTES_LIFTOFF];
+    return w->bare && c->size >= sizeof(head) &&
+           memory_read(w->r.memory, c->start, head, sizeof(head), &w->r.provenance) &&
+           v8_code_liftoff_begun(head) == reg(w, DWARF_RIP) - c->start;
+}
+
 static struct v8_state wasm_state(struct v8_walk *w, const struct v8_wasm *c)
 {
+    if (!is_exact(w) && awaits_frame(w, c))
+        return (struct v8_state){8, V8_STATE_RSP, V8_RETURN_ON_STACK, false};
     if (!is_exact(w))
         return (struct v8_state){0, V8_STATE_FRAMED, V8_RETURN_ON_STACK, false};
     return c->index < 0 ? wasm_glue_state(w, c) : bytes_state(w, c->start, c->size, false);
@@ -988,11 +1045,51 @@ static bool is_code_of(struct v8_walk *w, const struct v8_code *c, bool framed)
     return framed ? has_frame(w, c, reg(w, DWARF_RBP)) : sfi && sfi == v8_code_sfi(&w->r, c);
 }
 
+/* Code that was written, or another's, shortly before or after: is it the one that the frame, or
+ * the function being entered, says? */
+static bool is_claimed(struct v8_walk *w, const struct v8_code *c, uint64_t fp)
+{
+    uint64_t bytecode;
+    if (is_optimized(c))
+        return is_code_of(w, c, true) || (is_exact(w) && is_code_of(w, c, false));
+    return c->kind == V8_CODE_BASELINE && frame_type(w, fp) == 0 &&
+           stack_word(w, fp + (uint64_t)(int64_t)w->layout->fp_bytecode_array, &bytecode) &&
+           v8_is_pointer(bytecode) && bytecode == c->deopt;
+}
+
+static bool is_same_code(const struct v8_code *a, const struct v8_code *b)
+{
+    return a->code == b->code && a->start == b->start && a->size == b->size &&
+           a->deopt == b->deopt && a->positions == b->positions && a->kind == b->kind;
+}
+
+/* The code that the pc is in. */
+static bool find_code(struct v8_walk *w, uint64_t pc, uint64_t low, uint64_t fp,
+                      struct v8_code *ret)
+{
+    struct v8_code again;
+    const enum provenance before = w->r.provenance;
+    if (!v8_code_find(&w->r, pc, low, ret))
+        return false;
+    const enum provenance read = w->r.provenance;
+    if (read == before || !w->r.memory->side)
+        return true;
+    settle(w, true);
+    if (is_claimed(w, ret, fp)) {
+        w->r.provenance = before;
+        if (v8_code_find(&w->r, pc, low, &again) && is_same_code(&again, ret))
+            return true;
+    }
+    settle(w, false);
+    w->r.provenance = read;
+    return true;
+}
+
 static enum walker_result step_frameless(struct v8_walk *w, const struct v8_code *c,
                                          const struct v8_state *s)
 {
     emit_code(w, c, 0, state_cfa(w, s), s->doubtful);
-    if (is_optimized(c) && was_soon(w) && !is_code_of(w, c, false))
+    if (is_optimized(c) && (w->process->thorough || was_soon(w)) && !is_code_of(w, c, false))
         doubt_code(w);
     return leave_state(w, s);
 }
@@ -1024,7 +1121,7 @@ static enum walker_result step_generated(struct v8_walk *w)
     if (!is_exact(w) && type == w->layout->frame_wasm)
         return step_undescribed(w, type);
     forget_soon(w);
-    bool found = v8_code_find(&w->r, pc, owner->owner == CODE_JIT ? 0 : owner->start, &c);
+    bool found = find_code(w, pc, owner->owner == CODE_JIT ? 0 : owner->start, fp, &c);
     if (!found && is_exact(w) && find_glue(w, &glue, &s))
         return step_glue(w, glue, &s);
     if (!found)
@@ -1044,7 +1141,7 @@ static enum walker_result step_generated(struct v8_walk *w)
     }
     emit_code(w, &c, fp, fp + 16, doubtful);
     bool by_pc = optimized.word[0] && is_optimized(&c);
-    if (is_optimized(&c) && was_soon(w) && !is_code_of(w, &c, true))
+    if (is_optimized(&c) && (w->process->thorough || was_soon(w)) && !is_code_of(w, &c, true))
         doubt_code(w);
     note_seen(w, by_pc ? &optimized : &key);
     return leave_frame(w, fp);
@@ -1079,6 +1176,120 @@ static enum walker_result step_code(struct v8_walk *w)
     return step_builtin(w, vaddr);
 }
 
+/* ---- a step by both sides of its moment ------------------------------------------------------ */
+
+/* What a step begins with, or ends with, as far as JavaScript's change it. */
+struct step_state {
+    uint64_t pc, sp, fp;
+    uint32_t known;
+    unsigned frames_left, nr_unmade, all_unmade;
+    bool frameless, left_bare;
+};
+
+static struct step_state state_of(const struct v8_walk *w)
+{
+    return (struct step_state){.pc = reg(w, DWARF_RIP),
+                               .sp = reg(w, DWARF_RSP),
+                               .fp = reg(w, DWARF_RBP),
+                               .known = *w->step->known,
+                               .frames_left = *w->step->frames_left,
+                               .nr_unmade = w->nr_unmade,
+                               .all_unmade = w->all_unmade,
+                               .frameless = w->frameless,
+                               .left_bare = w->left_bare};
+}
+
+static void set_state(struct v8_walk *w, const struct step_state *s)
+{
+    w->step->value[DWARF_RIP] = s->pc;
+    w->step->value[DWARF_RSP] = s->sp;
+    w->step->value[DWARF_RBP] = s->fp;
+    *w->step->known = s->known;
+    *w->step->frames_left = s->frames_left;
+    w->nr_unmade = s->nr_unmade;
+    w->all_unmade = s->all_unmade;
+    w->frameless = s->frameless;
+    w->left_bare = s->left_bare;
+}
+
+enum { PROVEN_MAX = 32 }; /* frames out of one step that can be proven so */
+
+/* Are these the frames of a step that only lacks a proof of what was read for it? */
+static bool lacks_proof(const struct v8_walk *w)
+{
+    const __typeof__(w->step->out->frames) *out = &w->step->out->frames;
+    bool lacks = false;
+    if (out->nr - w->first > PROVEN_MAX || w->nr_unmade || *w->step->provenance != PROVENANCE_EXACT)
+        return false;
+    for (size_t i = w->first; i < out->nr; i++) {
+        const struct frame *f = &out->at[i];
+        bool guest = f->kind == FRAME_JS || f->kind == FRAME_WASM;
+        if (guest ? !f->function || f->provenance > PROVENANCE_IMAGE : f->provenance)
+            return false;
+        lacks |= f->provenance == PROVENANCE_IMAGE;
+    }
+    return lacks;
+}
+
+/* The step from `from` once more, by what was read at that side: does it lead to the same? */
+static bool leads_to(struct v8_walk *w, const struct step_state *from, enum memory_side side,
+                     const struct step_state *to, const struct frame *frames, size_t nr)
+{
+    const __typeof__(w->step->out->frames) *out = &w->step->out->frames;
+    set_state(w, from);
+    w->step->out->frames.nr = w->first;
+    *w->r.memory->side = side;
+    memset(w->r.maps, 0, sizeof(w->r.maps));
+    w->r.provenance = PROVENANCE_EXACT;
+    if (step_code(w) != WALKER_STEPPED || out->nr - w->first != nr || reg(w, DWARF_RIP) != to->pc ||
+        reg(w, DWARF_RSP) != to->sp || reg(w, DWARF_RBP) != to->fp || w->nr_unmade ||
+        *w->step->provenance != PROVENANCE_EXACT)
+        return false;
+    for (size_t i = 0; i < nr; i++) {
+        const struct frame *a = &frames[i], *b = &out->at[w->first + i];
+        if (b->provenance != PROVENANCE_EXACT || a->kind != b->kind || a->tier != b->tier ||
+            a->flags != b->flags || a->function != b->function || a->line != b->line ||
+            a->column != b->column)
+            return false;
+    }
+    return true;
+}
+
+/* A collection moves objects, and what was read of them before and after it is of different places.
+ * Both lead to the same function and line all the same: what does not change while it lives was so
+ * all the time. */
+static void prove_by_sides(struct v8_walk *w, const struct step_state *from)
+{
+    struct frame frames[PROVEN_MAX];
+    const struct step_state to = state_of(w);
+    const __typeof__(w->step->out->frames) *out = &w->step->out->frames;
+    size_t nr = out->nr - w->first;
+    memcpy(frames, out->at + w->first, nr * sizeof(*frames));
+    w->again = true;
+    bool same = leads_to(w, from, MEMORY_BEFORE, &to, frames, nr) &&
+                leads_to(w, from, MEMORY_AFTER, &to, frames, nr);
+    w->again = false;
+    *w->r.memory->side = MEMORY_NEAREST;
+    memset(w->r.maps, 0, sizeof(w->r.maps));
+    set_state(w, &to);
+    w->step->out->frames.nr = w->first;
+    for (size_t i = 0; i < nr; i++) {
+        if (same)
+            frames[i].provenance = PROVENANCE_EXACT;
+        w->step->out->frames.at[w->step->out->frames.nr++] = frames[i];
+    }
+}
+
+static enum walker_result step_proven(struct v8_walk *w)
+{
+    const struct step_state from = state_of(w);
+    enum walker_result got = step_code(w);
+    settle(w, false);
+    if (got == WALKER_STEPPED && lacks_proof(w))
+        prove_by_sides(w, &from);
+    return got;
+}
+
 static enum walker_result step(const void *context, struct walker_state *state,
                                struct walker_step *s)
 {
@@ -1090,6 +1301,10 @@ static enum walker_result step(const void *context, struct walker_state *state,
     }
     w->step = s;
     w->first = s->out->frames.nr;
+    if (w->bare | w->left_bare) {
+        w->bare = w->left_bare;
+        w->left_bare = false;
+    }
     if (w->process->seen)
         memset(w->bytecode, 0, sizeof(w->bytecode));
     w->r.memory = &s->input->memory;
@@ -1097,7 +1312,7 @@ static enum walker_result step(const void *context, struct walker_state *state,
     size_t frames = s->out->frames.nr;
     unsigned left = *s->frames_left;
     enum provenance provenance = *s->provenance;
-    enum walker_result got = step_code(w);
+    enum walker_result got = w->r.memory->side ? step_proven(w) : step_code(w);
     if (got == WALKER_NO) {
         s->out->frames.nr = frames;
         *s->frames_left = left;
