@@ -74,9 +74,15 @@ enum diff_verdict { DIFF_SAME, DIFF_GROWN, DIFF_SHRUNK, DIFF_ALLOWED, DIFF_REGRE
 
 struct diff_test {
     double mean[DIFF_SIDES];
-    double change, margin; /* of the means; half of its 95 % interval */
-    double error, limit;   /* standard error; what the strictest gate lets it grow, -1: no gate */
-    double p, adjusted;    /* of no change, in the direction seen; for all tests together */
+    double change;    /* of the means */
+    double corrected; /* the change, without what goes with the other rows' */
+    double margin;    /* half of its 95 % interval */
+    double between;   /* variance of a share around its side's mean, as the recordings show it, */
+    double own;       /* with so many degrees of freedom; */
+    double spread;    /* of the corrected change: so many times that of a share */
+    double freedom;   /* degrees of, of the test */
+    double error, limit; /* standard error; what the strictest gate lets it grow, -1: no gate */
+    double p, adjusted;  /* of no change, in the direction seen; for all tests together */
     bool tested;
     uint8_t verdict; /* enum diff_verdict */
     uint16_t gate;   /* of a regression */
@@ -113,7 +119,6 @@ struct diff {
     struct diff_share *row_shares;
     uint32_t nr[DIFF_SIDES]; /* recordings */
     uint32_t nr_tests, nr_regressions;
-    double freedom; /* degrees of, of each test */
 };
 
 int diff_init(struct diff *d, const struct diff_options *options, struct error *err);
@@ -155,6 +160,11 @@ int diff_test_rows(struct diff *d);
 double student_above(double t, double freedom);
 /* The t that it is greater than with chance `p` (0 < p <= 0.5). */
 double student_quantile(double p, double freedom);
+
+/* diff_factor.c: correct the row's self share for what moves many rows at once. `heavy`: the rows
+ * to know that by, the heaviest first. -1: memory is out. */
+int diff_take_factor(const struct diff *d, struct diff_row *const *heavy, size_t nr,
+                     struct diff_row *row);
 
 /* diff_gate.c: which gate, if any, the change breaks; -1: none. */
 int diff_broken_gate(const struct diff *d, const struct diff_row *row, enum diff_metric m);

@@ -100,7 +100,9 @@ static void put_test(struct json *j, const struct diff *d, const struct diff_row
     put_number(j, "base", t->mean[DIFF_BASE]);
     put_number(j, "new", t->mean[DIFF_NEW]);
     put_number(j, "change", t->change);
+    put_number(j, "corrected", t->corrected);
     put_number(j, "margin", t->margin);
+    put_number(j, "freedom", t->freedom);
     put_number(j, "p", t->p);
     put_number(j, "adjusted", t->adjusted);
     json_key(j, "tested");
@@ -147,7 +149,6 @@ int diff_write_json(const struct diff *d, FILE *out, struct error *err)
     put_number(j, "run_noise", d->options->noise);
     json_key_uint(j, "tests", d->nr_tests);
     json_key_uint(j, "regressions", d->nr_regressions);
-    put_number(j, "freedom", d->freedom);
     put_recordings(j, d);
     json_key(j, "rows");
     json_array(j);

@@ -3,6 +3,7 @@
 #include "output/diff.h"
 
 #include <fnmatch.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,8 +113,8 @@ int diff_broken_gate(const struct diff *d, const struct diff_row *row, enum diff
     const struct diff_test *t = &row->test[m];
     for (size_t i = 0; i < d->options->gates.nr; i++) {
         const struct diff_gate *g = &d->options->gates.at[i];
-        double limit = limit_of(g, row);
-        if (applies(g, row, m) && (g->or_equal ? t->change >= limit : t->change > limit))
+        double limit = limit_of(g, row), grown = fmin(t->change, t->corrected);
+        if (applies(g, row, m) && (g->or_equal ? grown >= limit : grown > limit))
             return (int)i;
     }
     return -1;

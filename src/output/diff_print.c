@@ -148,6 +148,9 @@ static void put_text_row(const struct diff *d, const struct diff_row *row, enum 
     put_place(row, t);
     if (test->verdict == DIFF_REGRESSION)
         text_printf(t, "  (%s)", d->options->gates.at[test->gate].text);
+    if (fabs(test->change - test->corrected) >= 0.005)
+        text_printf(t, "  [%+.2f%% of it as other functions moved]",
+                    100 * (test->change - test->corrected));
     if (row->doubtful >= 0.01)
         text_printf(t, "  [%.0f%% in stacks that are not exact]", 100 * row->doubtful);
     text_char(t, '\n');

@@ -10,9 +10,12 @@
  *     vary (their median over all rows), and what follows for a share when the time of each row
  *     varies from run to run by what is assumed (options.noise, of the kernel KERNEL_NOISE):
  *     m^2 * ((1 - m)^2 c^2 + the sum over other rows of m_j^2 c_j^2).
+ *     What is assumed counts as ASSUMED_FREEDOM degrees, and is weighed with how much more than
+ *     samples' luck all rows together vary between the recordings.
  *     Where the recordings vary more than v says (the median row), v is raised accordingly.
- * Their mean, weighted by degrees of freedom, gives the standard error e of the difference of the
- * sides' means; difference / e is taken as Student's t with the sum of the degrees.
+ * What moves many rows at once from run to run is taken away first (diff_factor.c). Their mean,
+ * weighted by degrees of freedom, gives the standard error e of the difference of the sides' means;
+ * difference / e is taken as Student's t with the sum of the degrees.
  *
  * Samples that are not exact may be another row's, and which they are is not chance: where
  * recordings differ by how many of a row there are (d1), and by how many there are in all (d2), the
@@ -94,6 +97,8 @@ double student_quantile(double p, double freedom)
 /* ---- variances ------------------------------------------------------------------------------ */
 
 static const double PRIOR_FREEDOM = 12;
+/* How long what is assumed of the runs stands against what they show. */
+static const double ASSUMED_FREEDOM = 4;
 /* Where no two recordings are of one side, nothing says whether it is right. */
 static const double PRIOR_FREEDOM_ALONE = 6;
 /* Kernel time depends on what else the machine does: interrupts, switches, memory. */
@@ -101,7 +106,6 @@ static const double KERNEL_NOISE = 0.5;
 
 /* What is known of a row before its own recordings are asked how they differ. */
 struct variances {
-    double between;     /* s2 */
     double independent; /* of independent samples */
     double blocks;      /* as blocks of time show it */
     double assumed;     /* of the runs */
@@ -112,6 +116,7 @@ struct scales {
     double clustering; /* blocks to independent samples; at least 1 */
     double runs;       /* recordings to what is known before; at least 1 */
     double noise;      /* sum of (m c)^2 */
+    double assumed;    /* what the runs' noise really is to what is assumed; squared */
 };
 
 static double square(double x)
@@ -126,7 +131,12 @@ static void take_means(const struct diff *d, struct diff_row *row, enum diff_met
         t->mean[d->recordings.at[i].side] += row->shares[i].share[m];
     for (int side = 0; side < DIFF_SIDES; side++)
         t->mean[side] /= d->nr[side];
-    t->change = t->mean[DIFF_NEW] - t->mean[DIFF_BASE];
+    t->change = t->corrected = t->mean[DIFF_NEW] - t->mean[DIFF_BASE];
+    t->spread = 1.0 / d->nr[DIFF_BASE] + 1.0 / d->nr[DIFF_NEW];
+    t->own = (double)(d->recordings.nr - DIFF_SIDES);
+    t->between = 0;
+    for (size_t i = 0; i < d->recordings.nr && t->own > 0; i++)
+        t->between += square(row->shares[i].share[m] - t->mean[d->recordings.at[i].side]) / t->own;
 }
 
 /* Both sides': exchanged sides must give the same. */
@@ -135,30 +145,30 @@ static double row_mean(const struct diff_row *row, enum diff_metric m)
     return (row->test[m].mean[DIFF_BASE] + row->test[m].mean[DIFF_NEW]) / 2;
 }
 
+static bool is_kernel(const struct diff_row *row)
+{
+    return row->source ? strncmp(row->source, "[kernel", 7) == 0 ||
+                             strncmp(row->source, "[guest.kernel", 13) == 0
+                       : strncmp(row->name, "[kernel", 7) == 0 || strcmp(row->name, "kernel") == 0;
+}
+
 static double row_noise(const struct diff *d, const struct diff_row *row)
 {
-    bool kernel = row->source
-                      ? strncmp(row->source, "[kernel", 7) == 0 ||
-                            strncmp(row->source, "[guest.kernel", 13) == 0
-                      : strncmp(row->name, "[kernel", 7) == 0 || strcmp(row->name, "kernel") == 0;
-    return kernel ? fmax(KERNEL_NOISE, d->options->noise) : d->options->noise;
+    return is_kernel(row) ? fmax(KERNEL_NOISE, d->options->noise) : d->options->noise;
 }
 
 static struct variances row_variances(const struct diff *d, const struct diff_row *row,
                                       enum diff_metric m, const struct scales *scales)
 {
-    const struct diff_test *t = &row->test[m];
     size_t nr = d->recordings.nr;
     struct variances v = {0};
     double mean = row_mean(row, m);
     for (size_t i = 0; i < nr; i++) {
         const struct diff_recording *r = &d->recordings.at[i];
         double samples = (double)r->samples;
-        v.between += square(row->shares[i].share[m] - t->mean[r->side]);
         v.independent += fmax(mean * (1 - mean), 1 / samples) / samples / (double)nr;
         v.blocks += row->shares[i].variance[m] / (double)nr;
     }
-    v.between = nr > DIFF_SIDES ? v.between / (double)(nr - DIFF_SIDES) : 0;
     double noise = square(row_noise(d, row));
     v.assumed = square(mean) * (square(1 - mean) * noise +
                                 fmax(0, scales->noise - square(row_mean(row, DIFF_SELF)) * noise));
@@ -167,7 +177,7 @@ static struct variances row_variances(const struct diff *d, const struct diff_ro
 
 static double prior(const struct variances *v, const struct scales *s)
 {
-    return (v->independent * s->clustering + v->assumed) * s->runs;
+    return (v->independent * s->clustering + v->assumed * s->assumed) * s->runs;
 }
 
 static void widen(double value, double *low, double *high)
@@ -209,11 +219,28 @@ static double median(double *values, size_t nr)
     return nr % 2 ? values[nr / 2] : (values[nr / 2 - 1] + values[nr / 2]) / 2;
 }
 
+/* How much more the rows vary between recordings than by luck, to how much is assumed. The kernel's
+ * own is assumed to be more than it is. */
+static double weigh_assumed(const struct diff *d, const struct scales *s)
+{
+    double more = 0, assumed = 0, own = 0;
+    vec_foreach (row, &d->rows) {
+        struct variances v = row_variances(d, row, DIFF_SELF, s);
+        if (!is_heavy(d, row, DIFF_SELF) || is_kernel(row))
+            continue;
+        more += row->test[DIFF_SELF].between - v.independent * s->clustering;
+        assumed += v.assumed;
+        own = row->test[DIFF_SELF].own;
+    }
+    if (!(assumed > 0))
+        return 1;
+    return (ASSUMED_FREEDOM + own * fmax(0, more / assumed)) / (ASSUMED_FREEDOM + own);
+}
+
 /* `values`: room for one a row. */
 static struct scales find_scales(const struct diff *d, double *values)
 {
-    struct scales s = {.clustering = 1, .runs = 1};
-    double own = (double)(d->recordings.nr - DIFF_SIDES);
+    struct scales s = {.clustering = 1, .runs = 1, .assumed = 1};
     vec_foreach (row, &d->rows)
         s.noise += square(row_mean(row, DIFF_SELF) * row_noise(d, row));
     size_t nr = 0;
@@ -223,14 +250,16 @@ static struct scales find_scales(const struct diff *d, double *values)
             values[nr++] = v.blocks / v.independent;
     }
     s.clustering = fmax(1, median(values, nr));
+    s.assumed = weigh_assumed(d, &s);
     nr = 0;
     vec_foreach (row, &d->rows) {
         struct variances v = row_variances(d, row, DIFF_SELF, &s);
-        if (own > 0 && is_heavy(d, row, DIFF_SELF))
-            values[nr++] = v.between / prior(&v, &s);
+        const struct diff_test *t = &row->test[DIFF_SELF];
+        /* the median of chi-square with d degrees, by its degrees, is (1 - 2 / 9d)^3 */
+        if (t->own > 0 && is_heavy(d, row, DIFF_SELF))
+            values[nr++] = t->between / prior(&v, &s) / pow(1 - 2 / (9 * t->own), 3);
     }
-    /* the median of chi-square with d degrees, by its degrees, is (1 - 2 / 9d)^3 */
-    s.runs = own > 0 ? fmax(1, median(values, nr) / pow(1 - 2 / (9 * own), 3)) : 1;
+    s.runs = fmax(1, median(values, nr));
     return s;
 }
 
@@ -241,11 +270,13 @@ static void test_row(const struct diff *d, struct diff_row *row, enum diff_metri
 {
     struct diff_test *t = &row->test[m];
     struct variances v = row_variances(d, row, m, scales);
-    double own = (double)(d->recordings.nr - DIFF_SIDES);
-    double mixed = ((d->freedom - own) * prior(&v, scales) + own * v.between) / d->freedom;
-    t->error = sqrt(mixed * (1.0 / d->nr[DIFF_BASE] + 1.0 / d->nr[DIFF_NEW]) + doubt(d, row, m));
-    t->margin = t->error * student_quantile(0.025, d->freedom);
-    t->p = student_above(fabs(t->change) / t->error, d->freedom);
+    double known = t->own > 0 ? PRIOR_FREEDOM : PRIOR_FREEDOM_ALONE;
+    t->freedom = known + t->own;
+    double mixed = (known * prior(&v, scales) + t->own * t->between) / t->freedom;
+    t->error = sqrt(mixed * t->spread + doubt(d, row, m));
+    t->margin = t->error * student_quantile(0.025, t->freedom);
+    /* in the direction seen */
+    t->p = student_above((t->change > 0 ? 1 : -1) * t->corrected / t->error, t->freedom);
     t->adjusted = 1;
     t->limit = diff_gate_limit(d, row, m);
     /* What may grow is not tested: it would make the others weaker. */
@@ -290,7 +321,8 @@ static double alarm_chance(const struct diff *d, double t)
     vec_foreach (row, &d->rows)
         for (int m = 0; m < DIFF_METRICS; m++)
             if (row->test[m].tested)
-                sum += student_above(fmax(t, row->test[m].limit / row->test[m].error), d->freedom);
+                sum += student_above(fmax(t, row->test[m].limit / row->test[m].error),
+                                     row->test[m].freedom);
     return fmin(1, sum);
 }
 
@@ -304,7 +336,7 @@ static void judge(struct diff *d, struct diff_row *row, enum diff_metric m)
     }
     int gate = t->change > 0 ? diff_broken_gate(d, row, m) : -1;
     if (gate >= 0)
-        t->adjusted = alarm_chance(d, t->change / t->error);
+        t->adjusted = alarm_chance(d, t->corrected / t->error);
     if (t->adjusted > d->options->alpha)
         return;
     t->verdict = gate >= 0 ? DIFF_REGRESSION : t->change > 0 ? DIFF_GROWN : DIFF_SHRUNK;
@@ -312,13 +344,35 @@ static void judge(struct diff *d, struct diff_row *row, enum diff_metric m)
     d->nr_regressions += gate >= 0;
 }
 
-static void test_all(struct diff *d, double *values, struct diff_test **tests)
+static int by_weight(const void *a, const void *b)
+{
+    double x = row_mean(*(struct diff_row *const *)a, DIFF_SELF);
+    double y = row_mean(*(struct diff_row *const *)b, DIFF_SELF);
+    return x > y ? -1 : x < y;
+}
+
+/* Correct the rows by what moves them together. `heavy`: room for one a row. */
+static int take_factors(struct diff *d, struct diff_row **heavy)
+{
+    size_t nr = 0;
+    int failed = 0;
+    vec_foreach (row, &d->rows)
+        if (is_heavy(d, row, DIFF_SELF))
+            heavy[nr++] = row;
+    qsort(heavy, nr, sizeof(struct diff_row *), by_weight);
+    for (size_t i = 0; i < nr && !failed; i++)
+        failed = diff_take_factor(d, heavy, nr, heavy[i]);
+    return failed;
+}
+
+static int test_all(struct diff *d, double *values, struct diff_row **heavy,
+                    struct diff_test **tests)
 {
     vec_foreach (row, &d->rows)
         for (int m = 0; m < DIFF_METRICS; m++)
             take_means(d, row, m);
-    size_t own = d->recordings.nr - DIFF_SIDES;
-    d->freedom = own ? PRIOR_FREEDOM + (double)own : PRIOR_FREEDOM_ALONE;
+    if (take_factors(d, heavy) < 0)
+        return -1;
     struct scales scales = find_scales(d, values);
     vec_foreach (row, &d->rows)
         for (int m = 0; m < DIFF_METRICS; m++) {
@@ -330,15 +384,17 @@ static void test_all(struct diff *d, double *values, struct diff_test **tests)
     vec_foreach (row, &d->rows)
         for (int m = 0; m < DIFF_METRICS; m++)
             judge(d, row, m);
+    return 0;
 }
 
 int diff_test_rows(struct diff *d)
 {
     double *values = calloc(d->rows.nr + 1, sizeof(*values));
+    struct diff_row **heavy = calloc(d->rows.nr + 1, sizeof(struct diff_row *));
     struct diff_test **tests = calloc(d->rows.nr * DIFF_METRICS + 1, sizeof(struct diff_test *));
-    if (values && tests)
-        test_all(d, values, tests);
+    int failed = values && heavy && tests ? test_all(d, values, heavy, tests) : -1;
     free(values);
+    free(heavy);
     free(tests);
-    return values && tests ? 0 : -1;
+    return failed;
 }

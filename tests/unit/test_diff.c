@@ -284,6 +284,59 @@ static void growth_within_noise_is_none(void **state)
     tear_down(&f);
 }
 
+/* Runs of 10,000 samples on a machine that is slowed, by that much, in all but a, b and c. `more`:
+ * time that c took in addition. */
+static void add_run(struct fixture *f, enum diff_side side, double slowed, double more)
+{
+    static const double base[] = {12, 10, 8, 24, 20, 14, 12};
+    double time[7], sum = 0;
+    char text[256];
+    size_t at = 0;
+    for (int i = 0; i < 7; i++)
+        sum += time[i] = base[i] * (i < 3 ? 1 : 1 + slowed) + (i == 2 ? more : 0);
+    for (int i = 0; i < 7; i++)
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%d %c@p", i ? "\n" : "",
+                               10 * (int)(1000 * time[i] / sum), 'a' + i);
+    add(f, side, text);
+}
+
+/* The other side's runs were slowed as much as the base's, and not by the program. */
+static void what_moves_all_rows_is_no_regression(void **state)
+{
+    static const double base[] = {0.5, 0.45, 0.4, 0}, new[] = {0, 0.05, 0.5, 0.1};
+    struct fixture f;
+    (void)state;
+    set_up(&f);
+    f.options.noise = 0.01; /* nothing else lets that pass */
+    for (int i = 0; i < 4; i++) {
+        add_run(&f, DIFF_BASE, base[i], 0);
+        add_run(&f, DIFF_NEW, new[i], 0);
+    }
+    finish(&f);
+    assert_int_equal(f.diff.nr_regressions, 0);
+    const struct diff_test *a = &find(&f, "a", 0)->test[DIFF_SELF];
+    assert_true(a->change > 0.01 && fabs(a->corrected) < 0.002);
+    tear_down(&f);
+}
+
+static void what_grew_beside_that_is_found(void **state)
+{
+    static const double base[] = {0, 0.05, 0.4}, new[] = {0.5, 0.1, 0.45};
+    struct fixture f;
+    (void)state;
+    set_up(&f);
+    for (int i = 0; i < 3; i++) {
+        add_run(&f, DIFF_BASE, base[i], 0);
+        add_run(&f, DIFF_NEW, new[i], 4);
+    }
+    finish(&f);
+    const struct diff_test *c = &find(&f, "c", 0)->test[DIFF_SELF];
+    assert_int_equal(c->verdict, DIFF_REGRESSION);
+    assert_int_equal(f.diff.nr_regressions, 1);
+    assert_true(c->change < 0.027 && c->corrected > 0.028);
+    tear_down(&f);
+}
+
 static void what_was_not_recorded_is_no_regression(void **state)
 {
     (void)state;
@@ -448,6 +501,8 @@ int main(void)
         cmocka_unit_test(as_many_of_a_name_are_matched_in_order),
         cmocka_unit_test(growth_beyond_noise_is_a_regression),
         cmocka_unit_test(growth_within_noise_is_none),
+        cmocka_unit_test(what_moves_all_rows_is_no_regression),
+        cmocka_unit_test(what_grew_beside_that_is_found),
         cmocka_unit_test(what_was_not_recorded_is_no_regression),
         cmocka_unit_test(what_lacks_much_more_is_left_out),
         cmocka_unit_test(what_is_guessed_much_more_is_left_out),

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What moves many rows at once from run to run. A neighbour on the same core slows code that keeps
+ * its units busy, and hardly code that waits for its own results; so do a lower clock and a full
+ * memory bus. The shares of all rows then move together, along one direction.
+ *
+ * Of each row this direction is found from the others, as shares of what is left without the row,
+ * so that a change of the row itself does not move them: around each side's mean, in units of what
+ * luck would do, the first principal component. How far a recording lies along it is its position;
+ * how the row goes with the position within the sides (least squares) says what of the difference
+ * between the sides goes with their positions' difference. It is taken away. What the slope is not
+ * sure of adds to the error, by the square of that difference over the positions' squares, and the
+ * slope takes one degree of freedom (analysis of covariance). The direction does not look at the
+ * row or at the sides' difference, so without a change the test stays as right as without it.
+ */
+#include "output/diff.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS_MOST = 64, ROWS_LEAST = 3, ROUNDS = 60, RECORDINGS_LEAST = DIFF_SIDES + 3 };
+
+struct matrix {
+    size_t nr, columns; /* rows; one column a recording, and the sides' difference behind them */
+    double *at;
+    double *weights, *positions; /* of rows, of recordings */
+};
+
+static double *row_of(const struct matrix *x, size_t row)
+{
+    return &x->at[row * (x->columns + 1)];
+}
+
+static double self_share(const struct diff_row *row, size_t recording)
+{
+    return row->shares[recording].share[DIFF_SELF];
+}
+
+/* The other row's part of what is left without `row`. */
+static void take_row(const struct diff *d, const struct diff_row *row, const struct diff_row *other,
+                     struct matrix *x)
+{
+    double mean[DIFF_SIDES] = {0}, luck = 0;
+    double *to = row_of(x, x->nr);
+    for (size_t i = 0; i < x->columns; i++) {
+        const struct diff_recording *r = &d->recordings.at[i];
+        double share = self_share(other, i);
+        to[i] = share / fmax(1 - self_share(row, i), 1e-9);
+        mean[r->side] += to[i] / d->nr[r->side];
+        luck += fmax(share * (1 - share), 1 / (double)r->samples) / (double)r->samples;
+    }
+    double unit = 1 / sqrt(luck / (double)x->columns);
+    for (size_t i = 0; i < x->columns; i++)
+        to[i] = (to[i] - mean[d->recordings.at[i].side]) * unit;
+    to[x->columns] = (mean[DIFF_NEW] - mean[DIFF_BASE]) * unit;
+    x->nr++;
+}
+
+static double normalize(double *v, size_t nr)
+{
+    double sum = 0;
+    for (size_t i = 0; i < nr; i++)
+        sum += v[i] * v[i];
+    for (size_t i = 0; i < nr && sum > 0; i++)
+        v[i] /= sqrt(sum);
+    return sum;
+}
+
+/* One round: from positions to weights and back. The last one's weights fit its positions. */
+static void project(struct matrix *x)
+{
+    for (size_t r = 0; r < x->nr; r++) {
+        x->weights[r] = 0;
+        for (size_t i = 0; i < x->columns; i++)
+            x->weights[r] += row_of(x, r)[i] * x->positions[i];
+    }
+    normalize(x->weights, x->nr);
+    memset(x->positions, 0, x->columns * sizeof(*x->positions));
+    for (size_t r = 0; r < x->nr; r++)
+        for (size_t i = 0; i < x->columns; i++)
+            x->positions[i] += row_of(x, r)[i] * x->weights[r];
+}
+
+/* The first principal component, by iteration from the row that moves most. */
+static void find_positions(struct matrix *x)
+{
+    double most = -1;
+    for (size_t r = 0; r < x->nr; r++) {
+        double sum = 0;
+        for (size_t i = 0; i < x->columns; i++)
+            sum += row_of(x, r)[i] * row_of(x, r)[i];
+        if (sum > most)
+            memcpy(x->positions, row_of(x, r), x->columns * sizeof(*x->positions));
+        most = fmax(most, sum);
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        normalize(x->positions, x->columns);
+        project(x);
+    }
+}
+
+/* Take away from the row what goes with the positions. */
+static void correct(const struct diff *d, struct diff_row *row, const struct matrix *x)
+{
+    struct diff_test *t = &row->test[DIFF_SELF];
+    double difference = 0, squares = 0, along = 0, rest = 0;
+    for (size_t r = 0; r < x->nr; r++)
+        difference += x->weights[r] * row_of(x, r)[x->columns];
+    for (size_t i = 0; i < x->columns; i++) {
+        double off = self_share(row, i) - t->mean[d->recordings.at[i].side];
+        squares += x->positions[i] * x->positions[i];
+        along += x->positions[i] * off;
+    }
+    if (!(squares > 0))
+        return;
+    for (size_t i = 0; i < x->columns; i++) {
+        double off = self_share(row, i) - t->mean[d->recordings.at[i].side];
+        double left = off - along / squares * x->positions[i];
+        rest += left * left;
+    }
+    t->own--;
+    t->between = rest / t->own;
+    t->corrected -= along / squares * difference;
+    t->spread += difference * difference / squares;
+}
+
+int diff_take_factor(const struct diff *d, struct diff_row *const *heavy, size_t nr,
+                     struct diff_row *row)
+{
+    size_t columns = d->recordings.nr;
+    if (columns < RECORDINGS_LEAST || nr <= ROWS_LEAST)
+        return 0;
+    size_t rows = nr < ROWS_MOST ? nr : ROWS_MOST;
+    double *room = calloc(rows * (columns + 1) + rows + columns, sizeof(*room));
+    if (!room)
+        return -1;
+    struct matrix x = {.columns = columns,
+                       .at = room,
+                       .weights = room + rows * (columns + 1),
+                       .positions = room + rows * (columns + 1) + rows};
+    for (size_t i = 0; i < nr && x.nr < rows; i++)
+        if (heavy[i] != row)
+            take_row(d, row, heavy[i], &x);
+    if (x.nr >= ROWS_LEAST) {
+        find_positions(&x);
+        correct(d, row, &x);
+    }
+    free(room);
+    return 0;
+}
