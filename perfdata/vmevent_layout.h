@@ -93,7 +93,20 @@ enum vmentry_kind {
                          of a LuaJIT prototype, and its bytes */
     VMENTRY_HEAD,     /* VMEVENT_STACK: the head of an object that is needed whole: of a function's
                          prototype, of the string that names its chunk */
+    VMENTRY_DIGEST,   /* VMEVENT_STACK: no memory, but what a trace's instructions, snapshots and
+                         their   map, which are not copied, come to (u64); address: VMENTRY_DIGEST_OF */
 };
+
+/* Where the digest of the trace at an address stands: no program has memory there. */
+#define VMENTRY_DIGEST_OF(address) ((address) | UINT64_C(1) << 63)
+
+/* A digest: of each 4 bytes in turn, from VMDIGEST_BEGIN on. Of the snapshots' 12 (or 8) bytes each
+ * the third (second) word is masked: LuaJIT counts exits in there. */
+#define VMDIGEST_BEGIN UINT64_C(0x9e3779b97f4a7c15)
+#define VMDIGEST_ADD(digest, word) (((digest) ^ (word)) * UINT64_C(0xff51afd7ed558ccd))
+#define VMDIGEST_MIX(digest) ((digest) ^ (digest) >> 32)
+#define VMDIGEST_MASK_12 UINT32_C(0x00ff00ff)
+#define VMDIGEST_MASK_8 UINT32_C(0x00ffffff)
 
 /* Bits of vmevent_entry_header.flags. */
 enum {

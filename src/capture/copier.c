@@ -329,6 +329,10 @@ static struct vmstack_vm describe(const struct vmscan_vm *from)
     vm.function_size = at_most(l->func_c + 8, VMSTACK_STATE);
     vm.gct = offset(l->gct);
     vm.trace_size = at_most(l->trace_size, VMSTACK_TRACE);
+    vm.trace_ir = offset(l->trace_ir);
+    vm.trace_nk = offset(l->trace_nk);
+    vm.trace_snap = offset(l->trace_snap);
+    vm.trace_snapmap = offset(l->trace_snapmap);
     vm.trace_mcode = offset(l->trace_mcode);
     vm.trace_szmcode = offset(l->trace_szmcode);
     vm.trace_spadjust = offset(l->trace_spadjust);

@@ -33,6 +33,9 @@ uint64_t first_frame(uint64_t L);
 uint64_t find_enterer(uint64_t from);
 int copy_outer(uint64_t L);
 uint64_t innermost_state(uint64_t sp);
+int digest_words(uint32_t size, uint32_t second, uint32_t third);
+int digest_range(uint64_t from, uint32_t size, uint32_t second, uint32_t third);
+int copy_digest(uint64_t trace, uint32_t head);
 int copy_trace(int32_t n);
 int is_entered(uint32_t n, uint64_t cframe);
 int find_collecting(uint64_t cframe, uint32_t size);
@@ -85,6 +88,7 @@ struct scratch {
     uint64_t jit_base, rdx; /* what else may be a base of the state being copied; 0: nothing */
     uint64_t rbx, save_pc;  /* what may be the PC of its newest frame */
     uint64_t sp;            /* of the user; 0: another VM stands below the one being copied */
+    uint64_t digest;        /* so far, of the trace that is copied */
     uint32_t tried;         /* traces that might be the one that runs */
     struct vmstack_vm vm;   /* that is being looked at */
     uint64_t functions[VMSTACK_RECENT]; /* copied last: recursion names the same over and over */
@@ -593,6 +597,86 @@ __noinline uint64_t innermost_state(uint64_t sp)
 
 /* ---- a VM ------------------------------------------------------------------------------------ */
 
+enum { DIGEST_WORDS = 126, DIGEST_PIECE = 4 * DIGEST_WORDS }; /* of twos and of threes */
+
+/* Add a piece, in s->words, to the digest. Masks of each second word, and of each third one. */
+__noinline int digest_words(uint32_t size, uint32_t second, uint32_t third)
+{
+    struct scratch *s = scratch_get();
+    if (!s)
+        return 0;
+    const uint32_t *words = (const uint32_t *)s->words;
+    uint64_t digest = s->digest;
+    for (uint32_t i = 0; i < DIGEST_WORDS; i++) {
+        if (4 * i >= size)
+            break;
+        uint32_t word = words[i];
+        if (i % 2 == 1)
+            word &= second;
+        if (i % 3 == 2)
+            word &= third;
+        digest = VMDIGEST_ADD(digest, word);
+        digest = VMDIGEST_MIX(digest);
+    }
+    s->digest = digest;
+    return 0;
+}
+
+/* Add memory to the digest. 0, or why not. */
+__noinline int digest_range(uint64_t from, uint32_t size, uint32_t second, uint32_t third)
+{
+    struct scratch *s = scratch_get();
+    if (!s || size > VMSTACK_DIGEST)
+        return COPY_FAILED;
+    for (uint32_t done = 0; done < VMSTACK_DIGEST; done += DIGEST_PIECE) {
+        if (done >= size)
+            break;
+        uint32_t n = size - done < DIGEST_PIECE ? size - done : DIGEST_PIECE;
+        if (n > DIGEST_PIECE || bpf_probe_read_user(s->words, n, (const void *)(from + done)))
+            return COPY_FAILED;
+        digest_words(n, second, third);
+    }
+    return 0;
+}
+
+/* The digest of a trace, whose head is in the payload: its parts stand behind each other. Where its
+ * numbers of snapshots stand tells which form they have (2019; the sheet of facts, GCtrace). */
+__noinline int copy_digest(uint64_t trace, uint32_t head)
+{
+    struct scratch *s = scratch_get();
+    if (!s)
+        return 0;
+    const struct vmstack_vm *vm = &s->vm;
+    uint32_t gc64 = vm->flags & VMSTACK_GC64;
+    uint64_t nk = (uint32_t)copied_u64(s, head, vm->trace_nk);
+    uint64_t from = copied_u64(s, head, vm->trace_ir) + 8 * nk;
+    uint64_t snap = copied_u64(s, head, vm->trace_snap);
+    uint64_t map = copied_u64(s, head, vm->trace_snapmap);
+    uint32_t count = (uint16_t)copied_u64(s, head, gc64 ? 0xa : 6);
+    uint32_t other = (uint32_t)copied_u64(s, head, gc64 ? 0x2c : 0x1c);
+    uint32_t each = map - snap == 12 * count ? 3 : map - snap == 8 * (other & 0xffff) ? 2 : 0;
+    uint32_t nr_map = each == 3 ? other : other >> 16;
+    uint32_t at = s->size;
+    if (!vm->trace_ir || !each || snap - from > VMSTACK_DIGEST || map - snap > VMSTACK_DIGEST ||
+        nr_map > VMSTACK_DIGEST / 4 || at > VMEVENT_MAX - sizeof(struct vmevent_entry_header) - 8)
+        return 0;
+    s->digest = VMDIGEST_BEGIN;
+    if (digest_range(from, snap - from, ~0u, ~0u) ||
+        digest_range(snap, map - snap, each == 2 ? VMDIGEST_MASK_8 : ~0u,
+                     each == 3 ? VMDIGEST_MASK_12 : ~0u) ||
+        digest_range(map, 4 * nr_map, ~0u, ~0u))
+        return 0;
+    struct vmevent_entry_header *e = (struct vmevent_entry_header *)(s->payload + at);
+    *e = (struct vmevent_entry_header){.address = VMENTRY_DIGEST_OF(trace),
+                                       .length = 8,
+                                       .kind = VMENTRY_DIGEST,
+                                       .vm = (uint8_t)s->nr};
+    *(uint64_t *)(e + 1) = s->digest;
+    s->size = at + sizeof(*e) + 8;
+    head_of(s)->nr_entries++;
+    return 0;
+}
+
 /* The trace that runs, or was left: where the array says its GCtrace is, and that object's head. */
 __noinline int copy_trace(int32_t n)
 {
@@ -608,7 +692,10 @@ __noinline int copy_trace(int32_t n)
         return -1;
     uint64_t slot = array + (uint64_t)(uint32_t)n * ref;
     copy(slot, ref, VMENTRY_TRACE);
-    copy(read_ref(slot, vm->flags), vm->trace_size, VMENTRY_TRACE);
+    uint64_t trace = read_ref(slot, vm->flags);
+    uint32_t at = s->size + sizeof(struct vmevent_entry_header);
+    if (copy(trace, vm->trace_size, VMENTRY_TRACE) == 0)
+        copy_digest(trace, at);
     return 0;
 }
 

@@ -31,6 +31,8 @@ enum {
     VMSTACK_LINES = 256,       /* bytes of a prototype's lines that are copied whole; of more, those
                                   of the instructions that execute */
     VMSTACK_RECENT = 4,        /* functions, and instructions, that are met side by side */
+    VMSTACK_DIGEST = 8 << 10,  /* bytes of a trace's instructions, of its snapshots, and of their
+                                  map,  of which there is a digest */
     VMSTACK_KEPT = 5,          /* registers of the user's that functions save, but for DISPATCH */
     VMSTACK_COLLECTOR = 2 << 10, /* of the native stack that is looked through for the trace that
                                     has called the collector */
@@ -58,7 +60,8 @@ struct vmstack_vm {
     uint16_t exit;          /* parent and exitno: 8 bytes */
     uint16_t L_glref, L_base, L_top, L_maxstack, L_stack, L_cframe, L_size; /* in lua_State */
     uint16_t frame_L, frame_prev, frame_size;                               /* in the C frame */
-    uint16_t trace_size, trace_mcode, trace_szmcode, trace_spadjust;        /* of GCtrace */
+    uint16_t trace_ir, trace_nk, trace_snap, trace_snapmap;                 /* of GCtrace */
+    uint16_t trace_size, trace_mcode, trace_szmcode, trace_spadjust;        /* likewise */
     uint16_t function_size; /* of a GCfunc: up to the C function, or its pc */
     uint16_t gct;           /* type byte of any object */
     uint16_t func_ffid, func_pc;

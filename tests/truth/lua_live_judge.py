@@ -21,6 +21,8 @@ All samples of the program's main loop count. One of:
   marked-wrong, wrong   a frame is wrong; from the leaf to it one is marked, or none
   missing     Lua is missing, and the stack says so or shows none
   incomplete  the stack does not reach the entry
+What a host does between two entries into Lua (its stack shows no call of lua_pcall or lua_resume, nor is it
+in the interpreter) is not of the main loop: it is counted apart.
 """
 import argparse
 import bisect
@@ -33,6 +35,7 @@ import sys
 FRAME = re.compile(r'^\t *([0-9a-f]+) (.*) \(([^ ]*)\)(?: \[(.*)\])?$')
 HEAD = re.compile(r'^(.*?) +(\d+) .*?(\d+)\.(\d{9}): +\d+ +\S')
 VERDICTS = ['exact', 'marked', 'leaf', 'missing', 'incomplete', 'marked-wrong', 'wrong']
+OUTSIDE = 'outside'
 NO_LINE = 'trace, no line'
 ANOTHER_LINE = 'trace, another line' # than the trace was recorded of
 INTERPRETER_BYTES_MIN = 8192
@@ -381,7 +384,9 @@ def judge(sample, facts, interpreter, truth):
     if sample.end != 'complete':
         return 'incomplete', sample.end, ''
     if not lua:
-        return 'missing', 'no Lua frames', ''
+        entered = any(f.name.startswith(('lua_pcall+', 'lua_resume+')) for f in sample.frames[1:])
+        outside = facts.runs and not entered and not interpreter[0] <= sample.ip < interpreter[1]
+        return (OUTSIDE if outside else 'missing'), 'no Lua frames', ''
     unknown = [f for f in lua if f.unknown]
     if unknown:
         return judge_leaf(sample, lua, unknown[0], facts, interpreter, truth)
@@ -430,10 +435,14 @@ def main():
     facts = Facts(options.facts[0])
     interpreter = interpreter_range(options.binary, facts.maps)
     counts, whys, tolds, shown, lines = (collections.Counter() for _ in range(5))
+    outside = 0
     for sample in read_samples(options.script, truth.nodes):
         if not facts.counts(sample):
             continue
         verdict, why, told = judge(sample, facts, interpreter, truth)
+        if verdict == OUTSIDE:
+            outside += 1
+            continue
         counts[verdict] += 1
         tolds[told or 'nobody'] += 1
         if verdict in ('exact', 'leaf'):
@@ -449,6 +458,8 @@ def main():
         shown[key] += 1
         if shown[key] <= options.v:
             show(sample, verdict, why or told)
+    if outside:
+        print('    %d samples between two entries into Lua' % outside)
     report(options, counts, whys, tolds, lines)
 
 

@@ -11,6 +11,7 @@ void luajit_reader_begin(struct luajit_reader *r, const struct memory *m)
     r->m = m;
     r->layout = NULL;
     r->provenance = PROVENANCE_EXACT;
+    r->digested = 0;
     r->budget = 1 << 20; /* 65,500 frames, and every trace looked at some times */
 }
 

@@ -59,6 +59,8 @@ struct luajit_reader {
     uint32_t of[READER_FUNCTIONS]; /* `serial` at which the function was read */
     uint32_t serial;               /* of walk and layout */
     uint8_t window[READER_WINDOW];
+    uint64_t digested; /* the trace whose digest was compared last, and what came out (trace.c) */
+    uint8_t digest;
 };
 
 void luajit_reader_begin(struct luajit_reader *r, const struct memory *m);

@@ -3,6 +3,7 @@
 #include "unwind/luajit/trace.h"
 
 #include "base/cursor.h"
+#include "perfdata/vmevent_layout.h"
 #include "unwind/arch.h"
 
 enum {
@@ -12,6 +13,7 @@ enum {
     STUB_TAIL = 126, /* of a group: push of the number's high part */
     STUB_GROUP_SIZE = 144,
     SZMCODE_MAX = 1 << 26,
+    DIGEST_MAX = 8 << 10, /* bytes of each part */
 };
 
 enum { HEAD_MAX = 0x78 }; /* of a GCtrace, in bytes */
@@ -75,6 +77,63 @@ static bool is_pinned(const struct luajit_reader *r, const struct luajit_trace *
            is_near(r, &head);
 }
 
+/* ---- a trace's digest ---------------------------------------------------------------------- */
+
+/* As src/capture/vmstack.bpf.c makes it. */
+static bool digest_range(struct luajit_reader *r, uint64_t from, uint64_t size, uint32_t each,
+                         uint32_t mask, uint64_t *digest)
+{
+    enum { WORDS = 126 };
+    uint8_t bytes[4 * WORDS];
+    enum provenance any = PROVENANCE_EXACT;
+    uint32_t in = 0;
+    if (size > DIGEST_MAX || size % 4)
+        return false;
+    for (uint64_t done = 0; done < size; done += sizeof(bytes)) {
+        size_t n = size - done < sizeof(bytes) ? (size_t)(size - done) : sizeof(bytes);
+        if (!memory_read(r->m, from + done, bytes, n, &any))
+            return false;
+        for (size_t i = 0; i < n; i += 4) {
+            uint32_t word = load_u32(bytes + i, false);
+            if (++in == each) {
+                word &= mask;
+                in = 0;
+            }
+            *digest = VMDIGEST_ADD(*digest, word);
+            *digest = VMDIGEST_MIX(*digest);
+        }
+    }
+    return true;
+}
+
+enum { DIGEST_NONE, DIGEST_SAME, DIGEST_OTHER };
+
+static uint8_t compare_digest(struct luajit_reader *r, const struct luajit_trace *t)
+{
+    uint64_t then, now = VMDIGEST_BEGIN, first = t->ir + 8 * (uint64_t)t->nk;
+    bool is_12 = t->snap_size == 12;
+    if (!memory_read_instant(r->m, VMENTRY_DIGEST_OF(t->address), &then, sizeof(then)))
+        return DIGEST_NONE;
+    bool got = digest_range(r, first, t->snap - first, 0, 0, &now) &&
+               digest_range(r, t->snap, t->snapmap - t->snap, is_12 ? 3 : 2,
+                            is_12 ? VMDIGEST_MASK_12 : VMDIGEST_MASK_8, &now) &&
+               digest_range(r, t->snapmap, 4 * (uint64_t)t->nsnapmap, 0, 0, &now);
+    return got && now == then ? DIGEST_SAME : DIGEST_OTHER;
+}
+
+/* Is what was read of a trace at other times what it had at the sample, as the digest says that
+ * came with that? */
+static uint8_t digest_of(struct luajit_reader *r, const struct luajit_trace *t)
+{
+    if (r->digested != t->address) {
+        r->digest = compare_digest(r, t);
+        r->digested = t->address;
+    }
+    return r->digest;
+}
+
+/* ---- its parts ----------------------------------------------------------------------------- */
+
 /* Bytes at hand, but for one that counts in each piece of `each` bytes; each 0: all of them. */
 struct known_bytes {
     uint64_t address;
@@ -110,6 +169,13 @@ static bool read_part(struct luajit_reader *r, const struct luajit_trace *t, uin
         struct memory_proof proof = memory_prove(r->m, address, size, &compare, r->provenance);
         bool near = memory_is_near(&proof) && is_pinned(r, t);
         r->provenance = near ? PROVENANCE_EXACT : proof.provenance;
+    }
+    if (got) {
+        uint8_t digest = digest_of(r, t);
+        if (digest == DIGEST_SAME)
+            r->provenance = PROVENANCE_EXACT;
+        else if (digest == DIGEST_OTHER && r->provenance == PROVENANCE_EXACT)
+            r->provenance = PROVENANCE_IMAGE;
     }
     r->provenance = before > r->provenance ? before : r->provenance;
     return got;
