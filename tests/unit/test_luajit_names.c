@@ -209,11 +209,8 @@ static unsigned compare_callee(struct target *t, const char *case_name, unsigned
 {
     unsigned failures = 0;
     struct luajit_proto caller;
-    /* Of an object's metamethod is not asked. */
-    bool is_meta = strncmp(case_name, "__", 2) == 0 && told->line && index == 1;
-    enum luajit_callee want = is_another(case_name, told) ? LUAJIT_CALLEE_ANOTHER
-                              : is_meta                   ? LUAJIT_CALLEE_UNTOLD
-                                                          : LUAJIT_CALLEE_SAME;
+    enum luajit_callee want =
+        is_another(case_name, told) ? LUAJIT_CALLEE_ANOTHER : LUAJIT_CALLEE_SAME;
     if (frame->kind != LUAJIT_FRAME_LUA || !*told->kind ||
         !luajit_proto_read(&t->memory, &t->layout, frame->caller_proto, &caller))
         return 0;

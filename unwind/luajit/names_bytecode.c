@@ -49,8 +49,8 @@ static bool in(uint8_t op, uint8_t first, uint8_t last)
 
 enum bc_mode bc_mode(uint8_t op)
 {
-    enum { ISTC = 0x0c, ISFC = 0x0d, KSTR = 0x27, KPRI = 0x2b, VARG = 0x47, JITERL = 0x54 };
-    if (op == ISTC || op == ISFC || in(op, BC_MOV, KPRI) || op == BC_UGET ||
+    enum { ISTC = 0x0c, ISFC = 0x0d, VARG = 0x47, JITERL = 0x54 };
+    if (op == ISTC || op == ISFC || in(op, BC_MOV, BC_KPRI) || op == BC_UGET ||
         in(op, BC_FNEW, BC_GGET) || in(op, BC_TGETV, BC_TGETR) || in(op, BC_BNOT, BC_BSAR))
         return BC_MODE_DST;
     if (op == BC_KNIL || op == BC_TSETM || in(op, BC_CALLM, VARG) || op == BC_ISNEXT ||

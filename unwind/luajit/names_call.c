@@ -6,7 +6,7 @@
 
 enum {
     SCAN_BUDGET = 1 << 12, /* instructions and variables looked at */
-    READ_BUDGET = 64,      /* words read */
+    READ_BUDGET = 128,     /* words read */
     NESTING_MAX = 4,       /* a.b.c.f() */
     CHAIN_MAX = 16,        /* keys of one hash */
     METATABLES_MAX = 4,
@@ -17,7 +17,7 @@ enum {
 };
 
 /* Types of values, as their upper bits have them. */
-static const uint32_t TAG_STR = ~4u, TAG_FUNC = ~8u, TAG_TAB = ~11u;
+static const uint32_t TAG_STR = ~4u, TAG_FUNC = ~8u, TAG_TAB = ~11u, TAG_UDATA = ~12u;
 
 struct check {
     struct luajit_scan scan;
@@ -132,10 +132,10 @@ static bool find_field(struct check *c, uint64_t table, uint64_t key, struct val
     return false;
 }
 
-/* The field "__index" of a metatable: the address of its name is not known. */
-static bool find_index(struct check *c, uint64_t meta, struct value *ret)
+/* A metatable's field, by name: the address of that is not known. */
+static bool find_named(struct check *c, uint64_t meta, const char *wanted, struct value *ret)
 {
-    enum { NODES_MAX = 16 };
+    enum { NODES_MAX = 32 };
     uint64_t nodes;
     uint32_t hmask, length;
     char name[16];
@@ -151,37 +151,58 @@ static bool find_index(struct check *c, uint64_t meta, struct value *ret)
         if (key.tag == TAG_STR &&
             luajit_string_read(c->scan.m, c->l, key.object, name, sizeof(name), &length,
                                &ignored) &&
-            strcmp(name, "__index") == 0)
+            strcmp(name, wanted) == 0)
             return read_value(c, node, ret);
     }
     return false;
 }
 
+/* The metatable of a table or userdata, in both of which it stands at one place (0: it has none).
+ * false: it is neither. */
+static bool read_metatable(struct check *c, struct value of, uint64_t *ret)
+{
+    enum { GCT_UDATA = 12 };
+    uint8_t gct = 0, wanted = of.tag == TAG_TAB ? LUAJIT_GCT_TAB : GCT_UDATA;
+    enum provenance ignored = PROVENANCE_EXACT;
+    return (of.tag == TAG_TAB || of.tag == TAG_UDATA) &&
+           read_bytes(c, of.object + (uint64_t)c->l->gct, &gct, 1, &ignored) && gct == wanted &&
+           read_ref(c, of.object + (uint64_t)(c->l->tab_node - c->l->ref_size), ret);
+}
+
+/* A metamethod of a table or userdata. */
+static bool find_meta(struct check *c, struct value of, const char *name, struct value *ret)
+{
+    uint64_t meta;
+    return read_metatable(c, of, &meta) && meta && find_named(c, meta, name, ret);
+}
+
 /* What indexing the table with the string gives. */
 static bool index_table(struct check *c, struct value table, uint64_t key, struct value *ret)
 {
-    uint64_t meta;
-    uint8_t gct = 0;
-    enum provenance ignored = PROVENANCE_EXACT;
     for (unsigned i = 0; key && i < METATABLES_MAX; i++) {
-        if (table.tag != TAG_TAB ||
-            !read_bytes(c, table.object + (uint64_t)c->l->gct, &gct, 1, &ignored) ||
-            gct != LUAJIT_GCT_TAB)
+        uint64_t ignored;
+        if (table.tag != TAG_TAB || !read_metatable(c, table, &ignored))
             return false;
         if (find_field(c, table.object, key, ret))
             return true;
-        if (!read_ref(c, table.object + (uint64_t)(c->l->tab_node - c->l->ref_size), &meta) ||
-            !meta || !find_index(c, meta, &table))
+        if (!find_meta(c, table, "__index", &table))
             return false;
     }
     return false;
 }
 
+/* The table of the caller's globals. */
+static bool read_env(struct check *c, struct value *ret)
+{
+    uint64_t at = c->f->caller_func + (uint64_t)(c->l->func_pc - 2 * c->l->ref_size);
+    ret->tag = TAG_TAB;
+    return c->f->caller_func && read_ref(c, at, &ret->object);
+}
+
 static bool read_global(struct check *c, uint64_t key, struct value *ret)
 {
-    struct value env = {.tag = TAG_TAB};
-    uint64_t at = c->f->caller_func + (uint64_t)(c->l->func_pc - 2 * c->l->ref_size);
-    return c->f->caller_func && read_ref(c, at, &env.object) && index_table(c, env, key, ret);
+    struct value env;
+    return read_env(c, &env) && index_table(c, env, key, ret);
 }
 
 /* ---- what an instruction finds ------------------------------------------------------------- */
@@ -204,12 +225,94 @@ static bool value_at(struct check *c, uint32_t position, unsigned slot, struct v
     default:
         return false;
     }
+    if (bc.op >= BC_KSTR && bc.op <= BC_KPRI) { /* a constant: nothing that is called or indexed */
+        *ret = (struct value){0};
+        return true;
+    }
     if (bc.op == BC_UGET)
         return read_upvalue(c, bc.d, ret);
     if (bc.op == BC_GGET)
         return read_global(c, luajit_proto_constant(p, bc.d), ret);
     return bc.op == BC_TGETS && value_at(c, position, bc.b, &table) &&
            index_table(c, table, luajit_proto_constant(p, bc.c), ret);
+}
+
+/* ---- what an operator finds ---------------------------------------------------------------- */
+
+/* An operand. In a trace it may be in a register, and in the slot be what was there before: where
+ * it comes from elsewhere is asked first. Slots of what is to be joined ("..") are needed for the
+ * call itself. */
+static bool read_operand(struct check *c, uint32_t position, unsigned slot, struct value *ret)
+{
+    bool is_cat = luajit_proto_bc(c->scan.p, position).op == BC_CAT;
+    c->depth = 0;
+    return ((is_cat || c->f->inlined) && value_at(c, position, slot, ret)) ||
+           (!is_cat && read_slot(c, slot, ret));
+}
+
+/* The first operand that has the metamethod tells. */
+static bool find_operator(struct check *c, uint32_t position, unsigned first, unsigned second,
+                          const char *name, struct value *ret)
+{
+    struct value of;
+    if (!read_operand(c, position, first, &of))
+        return false;
+    return find_meta(c, of, name, ret) ||
+           (read_operand(c, position, second, &of) && find_meta(c, of, name, ret));
+}
+
+/* "__index" and "__newindex" go from table to table up to the one whose metamethod is a function.
+ */
+static bool find_indexing(struct check *c, struct value table, const char *name, struct value *ret)
+{
+    for (unsigned i = 0; i < METATABLES_MAX; i++) {
+        if (!find_meta(c, table, name, ret))
+            return false;
+        if (ret->tag == TAG_FUNC)
+            return true;
+        table = *ret;
+    }
+    return false;
+}
+
+static bool is_in(uint8_t op, enum bc_op first, enum bc_op last)
+{
+    return op >= first && op <= last;
+}
+
+/* The metamethod that the instruction calls: of its operands, none of which it has overwritten yet.
+ * (Finalizers run wherever memory is made: whose they are is not told.) */
+static bool find_metamethod(struct check *c, uint32_t position, const struct bc *bc,
+                            const char *name, struct value *ret)
+{
+    struct value of;
+    if (is_in(bc->op, BC_TGETV, BC_TGETR) || is_in(bc->op, BC_TSETV, BC_TSETR))
+        return read_operand(c, position, bc->b, &of) && find_indexing(c, of, name, ret);
+    if (bc->op == BC_GGET || bc->op == BC_GSET)
+        return read_env(c, &of) && find_indexing(c, of, name, ret);
+    if (bc->op == BC_UNM || bc->op == BC_LEN)
+        return read_operand(c, position, bc->d, &of) && find_meta(c, of, name, ret);
+    if (is_in(bc->op, BC_ADDVN, BC_ADDVV - 1)) /* the other one is a number */
+        return read_operand(c, position, bc->b, &of) && find_meta(c, of, name, ret);
+    if (is_in(bc->op, BC_ADDVV, BC_POW) || (bc->op == BC_CAT && bc->b + 1 == bc->c))
+        return find_operator(c, position, bc->b, bc->c, name, ret);
+    if (is_in(bc->op, BC_ISLT, BC_ISNEV)) /* "__le" may be "__lt" of them the other way round */
+        return find_operator(c, position, bc->a, bc->d, name, ret) ||
+               (strcmp(name, "__le") == 0 && find_operator(c, position, bc->d, bc->a, "__lt", ret));
+    return false;
+}
+
+/* What a call instruction calls: a function, or a table that has one. */
+static bool find_called(struct check *c, uint32_t position, const struct bc *bc, struct value *ret)
+{
+    struct value of;
+    if (bc->op == BC_ITERC && bc->a < 3)
+        return false;
+    unsigned slot = bc->op == BC_ITERC ? bc->a - 3u : bc->a;
+    if (!value_at(c, position, slot, ret))
+        return false;
+    of = *ret;
+    return of.tag == TAG_FUNC || find_meta(c, of, "__call", ret);
 }
 
 static bool is_supported(const struct luajit_layout *l)
@@ -236,11 +339,11 @@ enum luajit_callee luajit_callee_check(const struct luajit_proto *caller, const 
     const char *meta = bc_metamethod(call.op);
     struct value value;
     uint64_t code;
-    if (!f->proto || !meta || *meta == '_' || (call.op == BC_ITERC && call.a < 3) ||
-        !is_supported(c.l))
+    if (!f->proto || !meta || !is_supported(c.l))
         return LUAJIT_CALLEE_UNTOLD;
-    unsigned slot = call.op == BC_ITERC ? call.a - 3u : call.a;
-    if (!value_at(&c, position, slot, &value) || value.tag != TAG_FUNC)
+    bool found = *meta == '_' ? find_metamethod(&c, position, &call, meta, &value)
+                              : find_called(&c, position, &call, &value);
+    if (!found || value.tag != TAG_FUNC)
         return LUAJIT_CALLEE_UNTOLD;
     if (f->func && value.object == f->func)
         return LUAJIT_CALLEE_SAME;

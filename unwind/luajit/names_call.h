@@ -3,7 +3,7 @@
  * Whether the function that runs is the one that the caller's instruction called. A tail call
  * leaves no mark: the function it calls stands where its caller stood, above a call instruction
  * that names that one. So what the instruction calls is found once more, as it found it: in a local
- * variable, an upvalue, a table's field; and compared.
+ * variable, an upvalue, a table's field, an operand's metatable; and compared.
  */
 #ifndef UNWIND_LUAJIT_NAMES_CALL_H
 #define UNWIND_LUAJIT_NAMES_CALL_H
