@@ -41,7 +41,7 @@ struct guest_identity {
 enum guest_rank {
     GUEST_RANK_NONE,
     /* As the two at calls, where nothing tells whether the function was called there, or by the one
-     * that was, as its last deed. */
+     * that was, as its last deed: with a "?" behind it. */
     GUEST_RANK_UNTOLD_WEAK,
     GUEST_RANK_UNTOLD,
     GUEST_RANK_TAIL, /* another was called there: proposed with "" */

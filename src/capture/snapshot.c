@@ -146,16 +146,29 @@ static int look_inside(struct snapshot *s, struct subject *t, struct error *err)
     return 0;
 }
 
-/* Its mappings; of a process that has just begun, once it has code of its own. */
-static int await_code(const char *target, struct still *ret, struct error *err)
+static bool has_luajit(struct snapshot *s, pid_t pid)
+{
+    vmscan_blob_list blobs = {0};
+    struct error ignored;
+    bool found = vmscan_blobs(s->scan, pid, &blobs, &ignored) >= 0 && blobs.nr;
+    vec_free(&blobs);
+    return found;
+}
+
+/* Its mappings; of a process that has just begun, once it has code of its own. LuaJIT may never
+ * have any (-joff): it is given less time. */
+static int await_code(struct snapshot *s, pid_t pid, struct still *ret, struct error *err)
 {
     static const struct dso_options options = {.no_debuginfod = true};
-    enum { TRIES = 20, STEP_US = 50000 };
+    enum { TRIES = 20, TRIES_LUAJIT = 2, STEP_US = 50000 };
+    char target[16];
+    snprintf(target, sizeof(target), "%d", (int)pid);
     for (int i = 0;; i++) {
         size_t nr;
         if (still_open(target, &options, ret, err) < 0)
             return -1;
-        if (session_v8(&ret->place) || (session_luajit(&ret->place, &nr) && nr) || i == TRIES)
+        if (session_v8(&ret->place) || (session_luajit(&ret->place, &nr) && nr) || i == TRIES ||
+            (i >= TRIES_LUAJIT && has_luajit(s, pid)))
             return 0;
         still_close(ret);
         usleep(STEP_US);
@@ -164,7 +177,6 @@ static int await_code(const char *target, struct still *ret, struct error *err)
 
 static int subject_add(struct snapshot *s, pid_t pid, struct error *err)
 {
-    char target[16];
     struct subject *t = calloc(1, sizeof(*t));
     if (!t)
         return error_no_memory(err);
@@ -172,10 +184,9 @@ static int subject_add(struct snapshot *s, pid_t pid, struct error *err)
         free(t);
         return error_set(err, ERROR_NOT_FOUND, "process %d: there is no such process", (int)pid);
     }
-    snprintf(target, sizeof(target), "%d", (int)pid);
     t->pid = pid;
     t->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (await_code(target, &t->still, err) < 0 || look_inside(s, t, err) < 0 ||
+    if (await_code(s, pid, &t->still, err) < 0 || look_inside(s, t, err) < 0 ||
         !vec_push(&s->subjects, t)) {
         subject_free(t);
         return -1;
