@@ -21,18 +21,20 @@ enum {
 
 struct script {
     uint64_t space, address, source;
-    uint64_t id;            /* the tagged word */
-    const char *file;       /* kept by guests; NULL: it has no name */
-    int32_t line, column;   /* where the source begins in the file */
-    VEC(int32_t) ends;      /* of lines */
-    struct v8_source *text; /* NULL: not read, yet */
-    bool lines_known;
-    bool again;    /* its name is to be read once more */
-    uint8_t tries; /* to read them: it may be recorded at other times only */
+    uint64_t id;                /* the tagged word */
+    const char *file;           /* kept by guests; NULL: it has no name */
+    int32_t line, column;       /* where the source begins in the file */
+    VEC(int32_t) ends;          /* of lines */
+    struct v8_source *text;     /* NULL: not read, yet */
+    bool lines_known, doubtful; /* `doubtful`: of a source that another's bytes may be in */
+    bool again;                 /* its name is to be read once more */
+    uint8_t tries;              /* to read them: it may be recorded at other times only */
 };
 
 struct function {
     uint64_t space, sfi, name, script; /* words */
+    uint64_t script_id; /* others come to the same places as collections move them; 0: unknown */
+    int32_t from, to;   /* likewise: in the source; -1: unknown */
     uint32_t id, script_index;
     int32_t start; /* in the source: code without a place of its own is said to be before it */
 };
@@ -193,24 +195,26 @@ static bool is_sure(const struct v8_reader *r)
 }
 
 /* The source as a text; false: it cannot be read. Where something else may have come to its place,
- * it must be one in which all brackets close. */
-static bool read_text(struct v8_reader *r, struct script *s, const struct v8_characters *to)
+ * it must be one in which all brackets close; where something is known to have, it is only taken as
+ * a `last` resort: what came may be the place of a comment. */
+static bool read_text(struct v8_reader *r, struct script *s, const struct v8_characters *to,
+                      bool last)
 {
     const struct proof none = {PROVENANCE_EXACT, false};
     restore_proof(r, &none); /* whoever asks for names keeps his own */
     bool is = v8_string_each(r, s->source, SOURCE_MAX, to);
     bool sure = is_sure(r);
-    return is && (v8_source_end(s->text) || sure);
+    return is && (v8_source_end(s->text) || sure) && (last || r->provenance == PROVENANCE_EXACT);
 }
 
 /* From the source, which tells of classes, too. */
-static bool read_source(struct v8_reader *r, struct script *s)
+static bool read_source(struct v8_reader *r, struct script *s, bool last)
 {
     struct line_counter c = {.script = s};
     const struct v8_characters to = {take_lines, &c};
     s->ends.nr = 0;
     s->text = v8_source_create();
-    if (!s->text || !read_text(r, s, &to)) {
+    if (!s->text || !read_text(r, s, &to, last)) {
         v8_source_free(s->text);
         s->text = NULL;
         return false;
@@ -248,7 +252,7 @@ static bool read_lines_then(struct v8_reader *r, struct script *s)
     uint64_t now = s->source, id;
     bool same = v8_slot(r, s->address, r->layout->script_id, &id) && id == s->id &&
                 v8_slot(r, s->address, r->layout->script_source, &s->source);
-    bool known = same && (read_source(r, s) || read_lines(r, s));
+    bool known = same && (read_source(r, s, false) || read_lines(r, s));
     s->source = now;
     return known;
 }
@@ -269,7 +273,10 @@ static bool find_line(struct v8_reader *r, struct script *s, int32_t offset, uin
                       uint32_t *column)
 {
     if (!s->lines_known && s->tries < TRIES_MAX) {
-        s->lines_known = read_source(r, s) || read_lines(r, s) || read_lines_of_other_times(r, s);
+        s->lines_known =
+            read_source(r, s, false) || read_lines(r, s) || read_lines_of_other_times(r, s);
+        s->doubtful = !s->lines_known;
+        s->lines_known |= s->doubtful && read_source(r, s, true);
         s->ends.nr = s->lines_known ? s->ends.nr : 0;
         s->tries++;
     }
@@ -395,6 +402,35 @@ static bool may_be_named(const struct script *s, enum frame_kind of)
     return of != FRAME_WASM || strstr(s->file, "://");
 }
 
+/* Code that was made of a string: there may be any number of others at the same place. */
+static bool is_evaluated(const char *file)
+{
+    static const char *const ends[] = {":<eval>", "<anonymous>"};
+    size_t size = file ? strlen(file) : 0;
+    for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+        size_t nr = strlen(ends[i]);
+        if (size >= nr && memcmp(file + size - nr, ends[i], nr) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The same script at the place where a collection has put it, or its source: its lines are known.
+ * Scripts of one file have numbers of their own; in other isolates they have the same text. */
+static struct script *script_moved(struct v8_names *n, const struct script *s)
+{
+    vec_foreach (known, &n->scripts) {
+        if (known->id != s->id || known->space != s->space || known->file != s->file || !s->file ||
+            known->line != s->line || known->column != s->column || !known->lines_known ||
+            known->doubtful || is_evaluated(s->file))
+            continue;
+        known->address = s->address;
+        known->source = s->source;
+        return known;
+    }
+    return NULL;
+}
+
 /* The script of functions of that kind. NULL: it cannot be read (or memory is out). */
 static struct script *script_get(struct v8_names *n, struct v8_reader *r, uint64_t space,
                                  uint64_t script, enum frame_kind of)
@@ -411,7 +447,12 @@ static struct script *script_get(struct v8_names *n, struct v8_reader *r, uint64
             may_be_named(known, of))
             return known;
     }
-    bool added = script_read_surely(n, r, &s) && may_be_named(&s, of) && vec_push(&n->scripts, s);
+    if (!script_read_surely(n, r, &s) || !may_be_named(&s, of))
+        return NULL;
+    struct script *moved = script_moved(n, &s);
+    if (moved)
+        return moved;
+    bool added = vec_push(&n->scripts, s);
     return added ? &n->scripts.at[n->scripts.nr - 1] : NULL;
 }
 
@@ -462,19 +503,6 @@ static bool read_name(struct v8_reader *r, const struct script *script, const st
     ret->failed |= own.failed;
     text_free(&own);
     return read;
-}
-
-/* Code that was made of a string: there may be any number of others at the same place. */
-static bool is_evaluated(const char *file)
-{
-    static const char *const ends[] = {":<eval>", "<anonymous>"};
-    size_t size = file ? strlen(file) : 0;
-    for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
-        size_t nr = strlen(ends[i]);
-        if (size >= nr && memcmp(file + size - nr, ends[i], nr) == 0)
-            return true;
-    }
-    return false;
 }
 
 /* What is not recorded leaves the id 0: another time it may be. */
@@ -541,11 +569,13 @@ static struct function *function_find(struct v8_names *n, const struct function 
     if (n->functions.nr == ENTRIES_MAX || n->scripts.nr == ENTRIES_MAX)
         v8_names_forget(n);
     uint64_t hash = hash_combine(hash_combine(f->sfi, f->name), hash_combine(f->script, f->space));
+    hash = hash_combine(hash, hash_combine(f->script_id, (uint32_t)f->from));
     size_t at = hash >> 8 & (2 * ENTRIES_MAX - 1);
     for (; n->slots && n->slots[at]; at = (at + 1) & (2 * ENTRIES_MAX - 1)) {
         struct function *known = &n->functions.at[n->slots[at] - 1];
         if (known->sfi == f->sfi && known->name == f->name && known->script == f->script &&
-            known->space == f->space)
+            known->space == f->space && known->script_id == f->script_id &&
+            known->from == f->from && known->to == f->to)
             return known;
     }
     *slot = at;
@@ -569,7 +599,14 @@ static int function_get(struct v8_names *n, struct v8_reader *r, uint64_t space,
                          .sfi = sfi->sfi,
                          .name = sfi->scope ? sfi->scope : sfi->name,
                          .script = sfi->script};
+    struct v8_scope scope = {.start = -1, .end = -1};
     size_t slot;
+    if (sfi->scope && !v8_scope_read(r, sfi->scope, &scope))
+        scope.start = scope.end = -1;
+    if (sfi->script && !v8_slot(r, sfi->script, r->layout->script_id, &f.script_id))
+        f.script_id = 0;
+    f.from = scope.start;
+    f.to = scope.end;
     *ret = function_find(n, &f, &slot);
     if (*ret)
         return 0;
