@@ -36,7 +36,7 @@ struct v8_walk {
     bool left_bare; /* the innermost frame was left, and had not touched rbp ... */
     bool bare;      /* ... in the step before */
     bool failed;    /* memory is out */
-    bool again;     /* the step was made already, and is made to compare */
+    bool again;     /* the step was made already, and is made to compare: nothing is named */
     unsigned nr_unmade, all_unmade;    /* now, and in the whole walk */
     size_t first;                      /* frame out of this step */
     uint64_t bytecode[V8_SEEN_FRAMES]; /* of these frames' functions; 0: none */
@@ -234,6 +234,24 @@ static void set_second(struct frame *f)
     f->flags = 0;
 }
 
+static uint32_t identity(uint64_t script_id, uint64_t in_script)
+{
+    return (uint32_t)hash_combine(hash_u64(script_id), in_script) | 1;
+}
+
+/* What tells the function and the place from any other, wherever they stand: its script's number
+ * and the places in the source. */
+static void identify(struct v8_walk *w, const struct v8_sfi *sfi, int32_t offset, struct frame *f)
+{
+    struct v8_scope scope;
+    uint64_t id = 0;
+    if ((sfi->script && !v8_slot(&w->r, sfi->script, w->layout->script_id, &id)) || !sfi->scope ||
+        !v8_scope_read(&w->r, sfi->scope, &scope))
+        return;
+    f->function = identity(id, (uint64_t)(uint32_t)scope.start << 32 | (uint32_t)scope.end);
+    f->line = (uint32_t)offset;
+}
+
 static void emit_function(struct v8_walk *w, struct emission *e, const struct v8_sfi *sfi,
                           int32_t offset, bool inlined)
 {
@@ -243,10 +261,14 @@ static void emit_function(struct v8_walk *w, struct emission *e, const struct v8
         set_second(&f);
     f.tier = (uint8_t)e->tier;
     f.flags |= inlined ? FRAME_INLINED : 0;
-    if (namer->name && !namer->name(namer->context, &w->r, sfi, offset, &f))
+    if (w->again)
+        identify(w, sfi, offset, &f);
+    else if (namer->name && !namer->name(namer->context, &w->r, sfi, offset, &f))
         w->failed = true;
     if (w->r.provenance > f.provenance)
         f.provenance = (uint8_t)w->r.provenance;
+    if (!sfi->scope && f.provenance == PROVENANCE_EXACT)
+        f.provenance = PROVENANCE_IMAGE; /* what runs was compiled, and has one */
     if (e->doubtful || !w->layout->verified)
         f.provenance = PROVENANCE_GUESS;
     e->second = true;
@@ -376,8 +398,9 @@ static bool emit_seen(struct v8_walk *w, const struct v8_seen_key *key, uint64_t
     size_t nr;
     const uint64_t *bytecode;
     const struct frame *frames =
-        key->word[0] ? v8_seen_recall(w->process->seen, key, w->r.memory->time, &nr, &bytecode)
-                     : NULL;
+        key->word[0] && !w->again
+            ? v8_seen_recall(w->process->seen, key, w->r.memory->time, &nr, &bytecode)
+            : NULL;
     for (size_t i = 0; frames && i < nr; i++) {
         struct frame f = frames[i];
         f.pc = reg(w, DWARF_RIP);
@@ -769,11 +792,16 @@ static void emit_wasm_function(struct v8_walk *w, const struct v8_wasm *c, struc
 {
     const struct v8_namer *namer = &w->process->namer;
     struct frame f = frame_here(w, FRAME_WASM, e->cfa);
+    uint64_t id;
     if (e->second)
         set_second(&f);
     f.flags |= inlined ? FRAME_INLINED : 0;
     f.tier = (uint8_t)e->tier;
-    if (c && namer->wasm && !namer->wasm(namer->context, &w->r, c, &f))
+    if (c && w->again)
+        f.function = v8_slot(&w->r, c->script, w->layout->script_id, &id)
+                         ? identity(id, (uint64_t)(uint32_t)c->index)
+                         : 0;
+    else if (c && namer->wasm && !namer->wasm(namer->context, &w->r, c, &f))
         w->failed = true;
     if (w->r.provenance > f.provenance)
         f.provenance = (uint8_t)w->r.provenance;
@@ -1231,52 +1259,76 @@ static bool lacks_proof(const struct v8_walk *w)
     return lacks;
 }
 
-/* The step from `from` once more, by what was read at that side: does it lead to the same? */
-static bool leads_to(struct v8_walk *w, const struct step_state *from, enum memory_side side,
-                     const struct step_state *to, const struct frame *frames, size_t nr)
+/* What a step leads to. */
+struct step_result {
+    struct step_state state;
+    size_t nr;
+    struct frame frames[PROVEN_MAX];
+};
+
+/* The step from `from` once more, by what was read at that side. `exact`: what it took must be.
+ * False: it cannot be made so. */
+static bool make_again(struct v8_walk *w, const struct step_state *from, enum memory_side side,
+                       bool exact, struct step_result *ret)
 {
     const __typeof__(w->step->out->frames) *out = &w->step->out->frames;
     set_state(w, from);
     w->step->out->frames.nr = w->first;
     *w->r.memory->side = side;
-    memset(w->r.maps, 0, sizeof(w->r.maps));
+    memset(w->r.maps, 0, sizeof(w->r.maps)); /* of another time */
     w->r.provenance = PROVENANCE_EXACT;
-    if (step_code(w) != WALKER_STEPPED || out->nr - w->first != nr || reg(w, DWARF_RIP) != to->pc ||
-        reg(w, DWARF_RSP) != to->sp || reg(w, DWARF_RBP) != to->fp || w->nr_unmade ||
-        *w->step->provenance != PROVENANCE_EXACT)
+    bool made = step_code(w) == WALKER_STEPPED;
+    settle(w, false);
+    ret->state = state_of(w);
+    ret->nr = out->nr - w->first;
+    if (!made || w->nr_unmade || ret->nr > PROVEN_MAX || *w->step->provenance != PROVENANCE_EXACT)
         return false;
-    for (size_t i = 0; i < nr; i++) {
-        const struct frame *a = &frames[i], *b = &out->at[w->first + i];
-        if (b->provenance != PROVENANCE_EXACT || a->kind != b->kind || a->tier != b->tier ||
-            a->flags != b->flags || a->function != b->function || a->line != b->line ||
-            a->column != b->column)
+    memcpy(ret->frames, out->at + w->first, ret->nr * sizeof(*ret->frames));
+    for (size_t i = 0; i < ret->nr; i++) {
+        const struct frame *f = &ret->frames[i];
+        bool guest = f->kind == FRAME_JS || f->kind == FRAME_WASM;
+        if ((guest && !f->function) || (exact && f->provenance))
+            return false;
+    }
+    return true;
+}
+
+static bool is_same_result(const struct step_result *a, const struct step_result *b)
+{
+    if (a->nr != b->nr || a->state.pc != b->state.pc || a->state.sp != b->state.sp ||
+        a->state.fp != b->state.fp)
+        return false;
+    for (size_t i = 0; i < a->nr; i++) {
+        const struct frame *f = &a->frames[i], *g = &b->frames[i];
+        if (f->kind != g->kind || f->tier != g->tier || f->flags != g->flags ||
+            f->function != g->function || f->line != g->line)
             return false;
     }
     return true;
 }
 
 /* A collection moves objects, and what was read of them before and after it is of different places.
- * Both lead to the same function and line all the same: what does not change while it lives was so
- * all the time. */
+ * Both lead to the same functions and places all the same: what does not change while it lives was
+ * so all the time. */
 static void prove_by_sides(struct v8_walk *w, const struct step_state *from)
 {
-    struct frame frames[PROVEN_MAX];
-    const struct step_state to = state_of(w);
-    const __typeof__(w->step->out->frames) *out = &w->step->out->frames;
-    size_t nr = out->nr - w->first;
-    memcpy(frames, out->at + w->first, nr * sizeof(*frames));
+    __typeof__(w->step->out->frames) *out = &w->step->out->frames;
+    struct step_result was = {.state = state_of(w), .nr = out->nr - w->first}, now, before, after;
+    memcpy(was.frames, out->at + w->first, was.nr * sizeof(*was.frames));
     w->again = true;
-    bool same = leads_to(w, from, MEMORY_BEFORE, &to, frames, nr) &&
-                leads_to(w, from, MEMORY_AFTER, &to, frames, nr);
+    bool same = make_again(w, from, MEMORY_NEAREST, false, &now) && now.nr == was.nr &&
+                make_again(w, from, MEMORY_BEFORE, true, &before) &&
+                is_same_result(&before, &now) && make_again(w, from, MEMORY_AFTER, true, &after) &&
+                is_same_result(&after, &now);
     w->again = false;
     *w->r.memory->side = MEMORY_NEAREST;
     memset(w->r.maps, 0, sizeof(w->r.maps));
-    set_state(w, &to);
-    w->step->out->frames.nr = w->first;
-    for (size_t i = 0; i < nr; i++) {
+    set_state(w, &was.state);
+    out->nr = w->first;
+    for (size_t i = 0; i < was.nr; i++) {
         if (same)
-            frames[i].provenance = PROVENANCE_EXACT;
-        w->step->out->frames.at[w->step->out->frames.nr++] = frames[i];
+            was.frames[i].provenance = PROVENANCE_EXACT;
+        out->at[out->nr++] = was.frames[i];
     }
 }
 
