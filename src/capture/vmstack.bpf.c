@@ -10,7 +10,9 @@
  * return address lies in the interpreter.
  *
  * Every address comes from the target and may be anything: reads fail, they do not fault. Loops
- * are bounded. Needs no vmlinux.h: the few kernel fields used are declared and relocated.
+ * are bounded; the verifier goes through each turn of them, but once only through what is not
+ * inlined: what a long loop does seldom is a function of its own. Needs no vmlinux.h: the few
+ * kernel fields used are declared and relocated.
  */
 #include <linux/bpf.h>
 #include <linux/bpf_perf_event.h>
@@ -24,12 +26,13 @@ int vmstack_task(struct bpf_perf_event_data *ctx);
 int vmstack_plain(struct bpf_perf_event_data *ctx);
 int copy(uint64_t address, uint64_t length, uint32_t what);
 int copy_pages(uint64_t from, uint64_t to, uint32_t what);
-int copy_function(uint64_t slot, uint32_t level);
+int copy_function(uint32_t slot, uint32_t level);
 int copy_proto(uint32_t function, uint32_t level);
 int copy_call(uint64_t link, uint32_t level);
 int copy_functions(uint32_t at, uint32_t nr, uint32_t level, uint32_t upward);
 int copy_state(uint64_t L, uint32_t level);
 uint64_t first_frame(uint64_t L);
+uint64_t state_of(uint64_t si);
 uint64_t find_enterer(uint64_t from);
 int copy_outer(uint64_t L);
 uint64_t innermost_state(uint64_t sp);
@@ -38,8 +41,10 @@ int digest_range(uint64_t from, uint32_t size, uint32_t second, uint32_t third);
 int copy_digest(uint64_t trace, uint32_t head);
 int copy_trace(int32_t n);
 int is_entered(uint32_t n, uint64_t cframe);
+int entered_of(uint64_t word, uint64_t cframe, uint32_t size);
 int find_collecting(uint64_t cframe, uint32_t size);
 int copy_vm(uint64_t L);
+int find_candidate(uint32_t i, uint64_t sp, uint64_t end);
 int find_candidates(uint64_t sp, uint64_t end);
 int find_lowest(uint32_t nr, uint64_t from);
 int copy_native(uint64_t sp, uint64_t end);
@@ -372,15 +377,26 @@ __noinline int copy_call(uint64_t link, uint32_t level)
     return copy(link - 4, 4, VMENTRY_BYTES | level << 16);
 }
 
-/* Copy the function a slot names, if it is one and was not the last but few. 1: enough of them. */
-__noinline int copy_function(uint64_t slot, uint32_t level)
+/* Copy the instruction that called what a slot in the payload names, and the function, if it is one
+ * and was not the last but few. 1: enough of them. */
+__noinline int copy_function(uint32_t slot, uint32_t level)
 {
     struct scratch *s = scratch_get();
     uint8_t type = 0;
-    if (!s || s->nr_functions >= VMSTACK_FUNCTIONS)
+    if (!s || slot > VMEVENT_MAX - 16)
+        return 1;
+    uint64_t value = *(uint64_t *)(s->payload + slot), next = *(uint64_t *)(s->payload + slot + 8);
+    uint64_t link = s->vm.flags & VMSTACK_GC64 ? next : value >> 32;
+    if ((link & 7) == LINK_CONT && slot >= 8) { /* a metamethod's: where it goes on is below */
+        link = *(uint64_t *)(s->payload + slot - 8);
+        if (!(s->vm.flags & VMSTACK_GC64))
+            link >>= 32;
+    }
+    copy_call(link, level);
+    if (s->nr_functions >= VMSTACK_FUNCTIONS)
         return 1;
     uint64_t function =
-        s->vm.flags & VMSTACK_GC64 ? slot & ((1ull << TAG_SHIFT) - 1) : (uint32_t)slot;
+        s->vm.flags & VMSTACK_GC64 ? value & ((1ull << TAG_SHIFT) - 1) : (uint32_t)value;
     if (function == s->functions[0] || function == s->functions[1] || function == s->functions[2] ||
         function == s->functions[3])
         return 0;
@@ -422,18 +438,7 @@ __noinline int copy_functions(uint32_t at, uint32_t nr, uint32_t level, uint32_t
         uint32_t slot = at + 8 * (upward ? i : nr - 1 - i);
         if (slot > VMEVENT_MAX - 16)
             break;
-        uint64_t value = *(uint64_t *)(s->payload + slot);
-        if (!may_be_function(&s->vm, value))
-            continue;
-        uint64_t next = *(uint64_t *)(s->payload + slot + 8);
-        uint64_t link = s->vm.flags & VMSTACK_GC64 ? next : value >> 32;
-        if ((link & 7) == LINK_CONT && slot >= 8) { /* a metamethod's: where it goes on is below */
-            link = *(uint64_t *)(s->payload + slot - 8);
-            if (!(s->vm.flags & VMSTACK_GC64))
-                link >>= 32;
-        }
-        copy_call(link, level);
-        if (copy_function(value, level))
+        if (may_be_function(&s->vm, *(uint64_t *)(s->payload + slot)) && copy_function(slot, level))
             break;
     }
     return 0;
@@ -495,6 +500,13 @@ static __always_inline uint64_t state_at(const struct vmstack_vm *vm, uint64_t s
     return (read_u64(L + vm->L_cframe) & ~3ull) == si ? L : 0;
 }
 
+/* The same of s->vm. */
+__noinline uint64_t state_of(uint64_t si)
+{
+    const struct scratch *s = scratch_get();
+    return s ? state_at(&s->vm, si) : 0;
+}
+
 /* The C frame right above the resume frame `cf`, when the interpreter itself resumed: the
  * resumer's. Returns its lua_State, 0 when it cannot be told. */
 static __always_inline uint64_t resumer(const struct vmstack_vm *vm, uint64_t cf)
@@ -531,14 +543,15 @@ __noinline uint64_t find_enterer(uint64_t from)
     struct scratch *s = scratch_get();
     if (!s)
         return 0;
+    const uint64_t blob = s->vm.blob, size = s->vm.blob_end - blob;
     for (uint32_t done = 0; done < VMSTACK_BETWEEN; done += sizeof(s->words)) {
         if (from + done >= s->end ||
             bpf_probe_read_user(s->words, sizeof(s->words), (const void *)(from + done)))
             return 0;
         for (uint32_t i = 0; i < VMSTACK_WORDS; i++) {
-            if (!in_blob(&s->vm, s->words[i]))
+            if (s->words[i] - blob >= size)
                 continue;
-            uint64_t L = state_at(&s->vm, from + done + 8 * i + 8);
+            uint64_t L = state_of(from + done + 8 * i + 8);
             if (L)
                 return L;
         }
@@ -720,6 +733,14 @@ __noinline int is_entered(uint32_t n, uint64_t cframe)
     return read_u64(cframe - 16 - adjust - 8) - code < size;
 }
 
+/* Either half of a word may be a trace's number: the one that is entered, or 0. */
+__noinline int entered_of(uint64_t word, uint64_t cframe, uint32_t size)
+{
+    uint32_t low = (uint32_t)word, high = (uint32_t)(word >> 32);
+    uint32_t n = low && low < size ? low : high;
+    return n && n < size && is_entered(n, cframe) ? (int)n : 0;
+}
+
 /* The collector runs, and a trace has called it: the word that named the trace says "collector"
  * meanwhile, and what it said stands in a register, or where that was saved, until it is put back.
  * Returns the trace's number, 0: it is not found. */
@@ -739,10 +760,9 @@ __noinline int find_collecting(uint64_t cframe, uint32_t size)
         if (from >= cframe || bpf_probe_read_user(s->words, sizeof(s->words), (const void *)from))
             return 0;
         for (uint32_t i = 0; i < VMSTACK_WORDS; i++) {
-            uint32_t low = (uint32_t)s->words[i], high = (uint32_t)(s->words[i] >> 32);
-            uint32_t n = low && low < size ? low : high;
-            if (n && n < size && is_entered(n, cframe))
-                return (int)n;
+            int n = entered_of(s->words[i], cframe, size);
+            if (n)
+                return n;
         }
     }
     return 0;
@@ -788,38 +808,46 @@ __noinline int copy_vm(uint64_t L)
 
 /* ---- which VMs ------------------------------------------------------------------------------- */
 
-/* Fill cframe[] of the VMs that have one in [sp, end); 0 for the others. */
+/* Fill cframe[] of a VM if that is in [sp, end), else with 0. 1: there are no more VMs. */
+__noinline int find_candidate(uint32_t i, uint64_t sp, uint64_t end)
+{
+    struct scratch *s = scratch_get();
+    if (!s)
+        return 1;
+    const struct vmstack_process *p = bpf_map_lookup_elem(&processes, &s->process);
+    if (!p || i >= p->nr || i >= VMSTACK_VMS)
+        return 1;
+    const struct vmstack_vm *vm = &p->vms[i];
+    uint64_t L, link = 0;
+    if (vm->flags & VMSTACK_CUR_L) {
+        L = read_ref(vm->g + vm->cur_L, vm->flags);
+    } else {
+        s->vm = *vm;
+        L = innermost_state(sp);
+    }
+    s->cframe[i] = 0;
+    if (!L)
+        return 0;
+    if (bpf_probe_read_user(&link, sizeof(link), (const void *)(L + vm->L_cframe)))
+        s->bad++;
+    link &= ~3ull;
+    if (link >= sp && link < end) {
+        s->cframe[i] = link;
+        s->state[i] = L;
+    }
+    return 0;
+}
+
+/* The same of all. */
 __noinline int find_candidates(uint64_t sp, uint64_t end)
 {
     struct scratch *s = scratch_get();
     if (!s)
         return 0;
-    const struct vmstack_process *p = bpf_map_lookup_elem(&processes, &s->process);
-    if (!p)
-        return 0;
     s->bad = 0;
-    for (uint32_t i = 0; i < VMSTACK_VMS; i++) {
-        const struct vmstack_vm *vm = &p->vms[i];
-        uint64_t L, link = 0;
-        if (i >= p->nr)
+    for (uint32_t i = 0; i < VMSTACK_VMS; i++)
+        if (find_candidate(i, sp, end))
             break;
-        if (vm->flags & VMSTACK_CUR_L) {
-            L = read_ref(vm->g + vm->cur_L, vm->flags);
-        } else {
-            s->vm = *vm;
-            L = innermost_state(sp);
-        }
-        s->cframe[i] = 0;
-        if (!L)
-            continue;
-        if (bpf_probe_read_user(&link, sizeof(link), (const void *)(L + vm->L_cframe)))
-            s->bad++;
-        link &= ~3ull;
-        if (link >= sp && link < end) {
-            s->cframe[i] = link;
-            s->state[i] = L;
-        }
-    }
     return 0;
 }
 
