@@ -464,6 +464,40 @@ struct stacks *common_collect(const struct common *c, struct replay *r,
     return NULL;
 }
 
+void common_say_one_event(const char *name, uint64_t others)
+{
+    fprintf(stderr,
+            "ljperf: of several events only %s is written: %" PRIu64
+            " samples of others are left out; choose with --event\n",
+            name, others);
+}
+
+/* Samples of other events than that; 0, too, when memory is out: only a note is lost. */
+static uint64_t other_samples(const struct stacks *s, int event)
+{
+    size_t nr = stacks_nr_nodes(s);
+    bool *other = calloc(nr, sizeof(*other));
+    uint64_t samples = 0;
+    for (size_t i = 1; other && i < nr; i++) {
+        const struct stack_node *n = stacks_node(s, i);
+        other[i] = n->depth == 1 ? stacks_group(s, n->function)->event != event : other[n->parent];
+        samples += other[i] ? n->samples : 0;
+    }
+    free(other);
+    return samples;
+}
+
+void common_say_first_event(const struct common *c, const struct replay *r, const struct stacks *s)
+{
+    const struct perfdata *pd = replay_perfdata(r);
+    int event = stacks_event(s, -1);
+    bool several = false;
+    for (size_t i = 0; i < stacks_nr_groups(s); i++)
+        several |= stacks_group(s, i)->event != event;
+    if (several && !c->quiet && event >= 0 && (size_t)event < perfdata_nr_events(pd))
+        common_say_one_event(perfdata_event(pd, (size_t)event)->name, other_samples(s, event));
+}
+
 struct profile *common_profile(const struct common *c, struct replay *r, struct error *err)
 {
     struct profile *p = profile_create();

@@ -102,6 +102,11 @@ void common_summary(const struct common *c, struct replay *r);
 /* Run the whole recording into stacks, and say the summary. NULL on failure. */
 struct stacks *common_collect(const struct common *c, struct replay *r,
                               const struct stacks_options *kept, struct error *err);
+/* Says on stderr that of several events only one, by that name, was put out, and how many samples
+ * of the others were not. */
+void common_say_one_event(const char *name, uint64_t others);
+/* The same for output of the first event's stacks, unless quiet, or when there is but one. */
+void common_say_first_event(const struct common *c, const struct replay *r, const struct stacks *s);
 /* The same into a profile. */
 struct profile *common_profile(const struct common *c, struct replay *r, struct error *err);
 /* Write `out` to the file at `path`; NULL: to standard output. */

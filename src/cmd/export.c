@@ -213,10 +213,7 @@ static unsigned choose_event(const struct profile *p, const struct export_comman
         without += !s->node;
     }
     if (others && c->format->one_event)
-        fprintf(stderr,
-                "ljperf: of several events only %s is written: %" PRIu64
-                " samples of others are left out; choose with --event\n",
-                export_event(&(struct export){.replay = r}, event), others);
+        common_say_one_event(export_event(&(struct export){.replay = r}, event), others);
     if (without && c->format->write != export_json)
         fprintf(stderr, "ljperf: %" PRIu64 " samples without a stack are left out\n", without);
     return event;

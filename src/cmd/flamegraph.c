@@ -130,11 +130,10 @@ static int own_option(void *context, int option, const char *value, struct error
 static const char *event_name(const struct replay *r, const struct stacks *s)
 {
     const struct perfdata *pd = replay_perfdata(r);
-    size_t event = SIZE_MAX;
-    for (size_t i = 0; i < stacks_nr_groups(s); i++)
-        if (stacks_group(s, i)->event < event)
-            event = stacks_group(s, i)->event;
-    return event < perfdata_nr_events(pd) ? perfdata_event(pd, event)->name : NULL;
+    int event = stacks_event(s, -1);
+    return event >= 0 && (size_t)event < perfdata_nr_events(pd)
+               ? perfdata_event(pd, (size_t)event)->name
+               : NULL;
 }
 
 /* The stacks of one recording; `unit` becomes its event's name, which lives as long as `unit`. */
@@ -151,6 +150,8 @@ static struct stacks *collect(const struct common *c, const struct flamegraph_co
         return NULL;
     struct stacks *s = common_collect(&own, r, &kept, err);
     const char *name = s ? event_name(r, s) : NULL;
+    if (s)
+        common_say_first_event(c, r, s);
     unit->size = 0;
     text_string(unit, name ? name : "units");
     text_char(unit, 0);

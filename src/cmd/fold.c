@@ -119,6 +119,8 @@ static int run(struct common *c, const struct fold_command *fc, struct error *er
     if (replay_create(&c->replay, &r, err) < 0)
         return -1;
     struct stacks *s = common_collect(c, r, &kept, err);
+    if (s)
+        common_say_first_event(c, r, s);
     int failed = !s || print(s, fc, err) < 0;
     stacks_free(s);
     replay_free(r);
