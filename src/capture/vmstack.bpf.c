@@ -794,8 +794,8 @@ __noinline int copy_vm(uint64_t L)
             int32_t left = 0;
             bpf_probe_read_user(&size, sizeof(size), (const void *)(vm->g + vm->sizetrace));
             bpf_probe_read_user(&left, sizeof(left), (const void *)(vm->g + vm->exit));
-            copy_trace(s->jit_base ? find_collecting(read_u64(L + vm->L_cframe) & ~3ull, size)
-                                   : left);
+            int32_t n = find_collecting(read_u64(L + vm->L_cframe) & ~3ull, size);
+            copy_trace(n ? n : left);
         }
         if (vm->stubs)
             copy(vm->g + vm->stubs, VMSTACK_STUBS, VMENTRY_JIT);
