@@ -494,9 +494,11 @@ int vm_target_walk(struct vm_target *t, const struct sample *s, const struct vm_
     memory.nr_layers = nr;
     bool met_lua;
     size_t known = t->vms.nr;
-    int met = copy ? 0 : meet_vm(t, &registers, &memory, err);
+    /* (another VM, below one that was copied, may be new, too) */
+    bool in_blob = is_in_blob(t, registers.value[DWARF_RIP]);
+    int met = copy && !in_blob ? 0 : meet_vm(t, &registers, &memory, err);
     if (copies && !copy) { /* what runs was not copied: a walk can only tell which VM it is of */
-        t->wanted |= is_in_blob(t, registers.value[DWARF_RIP]);
+        t->wanted |= in_blob;
         if (met || s->time - t->probed < PROBE)
             return met;
         t->probed = s->time;
