@@ -6,8 +6,8 @@
  * the node in the path or of those that FUZZ_NODES names; without node or gcore there is nothing to
  * do. FUZZ_CORES names a folder where they are kept from run to run.
  *
- * An input is: image, thread, rate of the damage, whether objects were recorded; then triples of a
- * register and what becomes of it.
+ * An input is: image, thread, rate of the damage, whether objects were recorded, and at what
+ * moments; then triples of a register and what becomes of it.
  */
 #include "tests/fuzz/damage.h"
 #include "unwind/v8/names.h"
@@ -170,10 +170,26 @@ static struct namer *namer_get(void)
 }
 
 struct context {
-    struct damage damage;
+    struct damage damage, other; /* `other`: what was read of the same before and after */
+    enum memory_side side;
     struct memory_layer layer;
     struct unwind_input input;
 };
+
+/* Memory of which some was read at other moments only. */
+static bool read_sided(void *context, uint64_t address, void *to, size_t size, uint64_t time,
+                       enum provenance *provenance)
+{
+    enum { PAGE = 4096, ONE_OF = 8 };
+    struct context *c = context;
+    bool aside = c->side >= MEMORY_BEFORE;
+    struct damage *d = aside ? &c->other : &c->damage;
+    if (!damage_read(d, address, to, size, time, provenance))
+        return false;
+    bool doubtful = hash_u64(address / PAGE) % ONE_OF == 0 && c->side == MEMORY_NEAREST;
+    *provenance = doubtful ? PROVENANCE_IMAGE : PROVENANCE_EXACT;
+    return true;
+}
 
 static uint64_t damaged_register(const struct image *image, const uint8_t *data, uint64_t value,
                                  uint64_t h)
@@ -194,12 +210,18 @@ static void make_context(struct context *c, const struct image *image, const uin
     const struct core_thread *thread =
         core_thread(image->process.core, data[1] & 7 ? 0 : (data[1] >> 3) % nr_threads);
     c->damage = (struct damage){&image->process, image->pointers, seed, data[2] % 12};
-    c->layer = (struct memory_layer){.read = damage_read, .context = &c->damage};
+    c->other = c->damage;
+    if (data[3] & 0x20)
+        c->other.seed = hash_u64(seed);
+    c->side = MEMORY_NEAREST;
+    c->layer = (struct memory_layer){.read = read_sided, .context = c};
     c->input = (struct unwind_input){.registers = thread->registers,
                                      .memory = {.layers = &c->layer, .nr_layers = 1},
                                      .code = image->process.code,
                                      .max_frames = MAX_FRAMES,
                                      .walker = walker};
+    if (data[3] & 0x10)
+        c->input.memory.side = &c->side;
     for (size_t at = 4; at + 3 <= size; at += 3) {
         uint64_t *value = &c->input.registers.value[data[at] % DWARF_NR];
         *value = damaged_register(image, data + at, *value, hash_combine(seed, at));
