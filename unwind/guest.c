@@ -227,6 +227,11 @@ bool guest_get(const struct guests *g, uint32_t id, uint64_t turn, struct guest_
     return true;
 }
 
+bool guest_is_doubted(const struct guest_function *f)
+{
+    return f->name && (f->rank == GUEST_RANK_UNTOLD || f->rank == GUEST_RANK_UNTOLD_WEAK);
+}
+
 const char *guest_string(struct guests *g, const char *bytes, size_t size)
 {
     return intern_bytes(g->strings, bytes, size);

@@ -41,7 +41,7 @@ struct guest_identity {
 enum guest_rank {
     GUEST_RANK_NONE,
     /* As the two at calls, where nothing tells whether the function was called there, or by the one
-     * that was, as its last deed: with a "?" behind it. */
+     * that was, as its last deed: guest_is_doubted(). */
     GUEST_RANK_UNTOLD_WEAK,
     GUEST_RANK_UNTOLD,
     GUEST_RANK_TAIL, /* another was called there: proposed with "" */
@@ -80,6 +80,9 @@ int guest_propose(struct guests *g, uint32_t id, enum guest_rank rank, const cha
 /* The function as far as names up to and with `turn` go: the same answer whenever all proposals of
  * these turns were made. UINT64_MAX: all that is known. false: no such id. */
 bool guest_get(const struct guests *g, uint32_t id, uint64_t turn, struct guest_function *ret);
+
+/* Whether nothing proves that the name is this function's: its frames are not exact. */
+bool guest_is_doubted(const struct guest_function *f);
 
 /* One copy of a string for the table's life; NULL when memory is out. */
 const char *guest_string(struct guests *g, const char *bytes, size_t size);

@@ -166,6 +166,7 @@ struct guest_key {
     const char *name, *callname;
     uint16_t trace;
     bool inlined;
+    bool doubted; /* the name */
 };
 
 struct line {
@@ -208,7 +209,8 @@ static struct guest_key guest_key(const struct script_worker *w, const struct re
                               .name = g.name,
                               .callname = f->callname,
                               .trace = f->trace,
-                              .inlined = f->flags & FRAME_INLINED};
+                              .inlined = f->flags & FRAME_INLINED,
+                              .doubted = guest_is_doubted(&g)};
 }
 
 /* Of a line to be made, or that was made: what must be equal for one text to serve both. */
@@ -218,7 +220,8 @@ static bool same_line(const struct line *a, const struct line *b)
            a->key.lookup == b->key.lookup && a->fields == b->fields && a->kind == b->kind &&
            a->tier == b->tier && a->provenance == b->provenance && a->guest.pc == b->guest.pc &&
            a->guest.name == b->guest.name && a->guest.callname == b->guest.callname &&
-           a->guest.trace == b->guest.trace && a->guest.inlined == b->guest.inlined;
+           a->guest.trace == b->guest.trace && a->guest.inlined == b->guest.inlined &&
+           a->guest.doubted == b->guest.doubted;
 }
 
 static struct line *find_line(const struct script_worker *w, const struct line *l)
@@ -409,7 +412,10 @@ static int make_line(struct script_worker *w, const struct replay_sample *s, con
     size_t at = w->lines.size;
     if (replay_name(w->worker, s, f, &n, err) < 0)
         return -1;
-    put_frame(&w->lines, &n, f, wanted->fields, w->script->options.show_inlined);
+    struct frame shown = *f;
+    if (wanted->guest.doubted && f->provenance == PROVENANCE_EXACT)
+        shown.provenance = PROVENANCE_IMAGE;
+    put_frame(&w->lines, &n, &shown, wanted->fields, w->script->options.show_inlined);
     if (w->lines.failed)
         return error_no_memory(err);
     *ret = *wanted;

@@ -17,6 +17,8 @@ static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *
     ret->function = named.function;
     ret->line = named.line;
     ret->column = named.column;
+    if (named.bare && ret->provenance == PROVENANCE_EXACT)
+        ret->provenance = PROVENANCE_IMAGE;
     return true;
 }
 

@@ -409,6 +409,14 @@ static bool same_location(const struct finisher *f, uint32_t index, const void *
     return same_key(&f->keys.at[index], thing);
 }
 
+static uint8_t location_provenance(const struct finisher *f, const struct raw_location *l)
+{
+    struct guest_function g;
+    bool doubted =
+        l->guest && guest_get(f->p->guests, l->guest, UINT64_MAX, &g) && guest_is_doubted(&g);
+    return doubted && l->key.provenance == PROVENANCE_EXACT ? PROVENANCE_IMAGE : l->key.provenance;
+}
+
 static int fill_location(struct finisher *f, const struct profile_worker *w,
                          const struct raw_location *l, struct error *err)
 {
@@ -420,7 +428,7 @@ static int fill_location(struct finisher *f, const struct profile_worker *w,
                                   .trace = l->key.trace,
                                   .kind = l->key.kind,
                                   .tier = l->key.tier,
-                                  .provenance = l->key.provenance};
+                                  .provenance = location_provenance(f, l)};
     for (uint32_t i = 0; i < l->nr_lines; i++) {
         const struct raw_line *raw = &w->lines.at[l->first_line + i];
         struct profile_line line;

@@ -492,15 +492,6 @@ static bool is_settled(struct call *c, uint32_t function, enum guest_rank rank)
     return (c->untold & (c->untold - 1u)) != 0;
 }
 
-/* A name that may be another's, with a mark. */
-static int propose_doubted(struct luajit_names *n, uint32_t function, enum guest_rank rank,
-                           const char *name, uint64_t turn)
-{
-    char marked[PROTO_NAME_MAX + 1];
-    snprintf(marked, sizeof(marked), "%s?", name);
-    return guest_propose(n->guests, function, rank, marked, turn);
-}
-
 static int name_from_call(struct luajit_names *n, const struct luajit_names_source *s,
                           const struct luajit_frame *f, struct luajit_named *ret)
 {
@@ -538,9 +529,7 @@ static int name_from_call(struct luajit_names *n, const struct luajit_names_sour
         c->untold = callee == LUAJIT_CALLEE_UNTOLD;
     c->function = ret->function;
     c->rank = (uint8_t)rank;
-    return callee == LUAJIT_CALLEE_UNTOLD
-               ? propose_doubted(n, ret->function, rank, c->name, s->turn)
-               : guest_propose(n->guests, ret->function, rank, c->name, s->turn);
+    return guest_propose(n->guests, ret->function, rank, c->name, s->turn);
 }
 
 /* ---- frames -------------------------------------------------------------------------------- */

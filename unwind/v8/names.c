@@ -37,6 +37,7 @@ struct function {
     int32_t from, to;   /* likewise: in the source; -1: unknown */
     uint32_t id, script_index;
     int32_t start; /* in the source: code without a place of its own is said to be before it */
+    bool bare;     /* struct v8_named's */
 };
 
 struct v8_names {
@@ -537,6 +538,7 @@ static int function_new(struct v8_names *n, struct v8_reader *r, uint64_t turn,
     if (name.size && is_evaluated(identity.file))
         identity.salt = hash_combine(identity.salt, hash_bytes(name.at, name.size));
     bool has = name.size != 0;
+    f->bare = !has && !identity.line;
     text_char(&name, 0);
     f->id = guest_intern(n->guests, &identity);
     int failed = !f->id || name.failed ||
@@ -630,6 +632,7 @@ static int name_function(struct v8_names *n, struct v8_reader *r, uint64_t space
     if (!f)
         return 0;
     ret->function = f->id;
+    ret->bare = f->bare;
     if (offset < f->start || f->script_index == UINT32_MAX)
         return 0;
     struct script *s = &n->scripts.at[f->script_index];
