@@ -94,8 +94,7 @@ enum vmentry_kind {
     VMENTRY_HEAD,     /* VMEVENT_STACK: the head of an object that is needed whole: of a function's
                          prototype, of the string that names its chunk */
     VMENTRY_DIGEST,   /* VMEVENT_STACK: no memory, but what a trace's instructions, snapshots and
-                         their   map, which are not copied, come to (u64); address: VMENTRY_DIGEST_OF
-                       */
+                         map, which are not copied, come to (u64), at VMENTRY_DIGEST_OF */
 };
 
 /* Where the digest of the trace at an address stands: no program has memory there. */

@@ -37,6 +37,11 @@ static double self_share(const struct diff_row *row, size_t recording)
     return row->shares[recording].share[DIFF_SELF];
 }
 
+static double off_mean(const struct diff *d, const struct diff_row *row, size_t recording)
+{
+    return self_share(row, recording) - row->test[DIFF_SELF].mean[d->recordings.at[recording].side];
+}
+
 /* The other row's part of what is left without `row`. */
 static void take_row(const struct diff *d, const struct diff_row *row, const struct diff_row *other,
                      struct matrix *x)
@@ -108,15 +113,13 @@ static void correct(const struct diff *d, struct diff_row *row, const struct mat
     for (size_t r = 0; r < x->nr; r++)
         difference += x->weights[r] * row_of(x, r)[x->columns];
     for (size_t i = 0; i < x->columns; i++) {
-        double off = self_share(row, i) - t->mean[d->recordings.at[i].side];
         squares += x->positions[i] * x->positions[i];
-        along += x->positions[i] * off;
+        along += x->positions[i] * off_mean(d, row, i);
     }
     if (!(squares > 0))
         return;
     for (size_t i = 0; i < x->columns; i++) {
-        double off = self_share(row, i) - t->mean[d->recordings.at[i].side];
-        double left = off - along / squares * x->positions[i];
+        double left = off_mean(d, row, i) - along / squares * x->positions[i];
         rest += left * left;
     }
     t->own--;

@@ -23,7 +23,7 @@ static bool is_text(const struct mapping *m)
 static bool has_generated_code(const struct address_space *space)
 {
     const struct region_slot *at = regions_next(space->regions, 0);
-    for (; at; at = regions_after(space->regions, at)) {
+    for (; at; at = regions_next(space->regions, at->region.map.end)) {
         if (is_generated(&at->region))
             return true;
     }
@@ -46,7 +46,7 @@ const struct v8_layout *session_v8_of_files(const struct session_place *p)
 {
     const struct address_space *space = p->space;
     const struct region_slot *at = regions_next(space->regions, 0);
-    for (; at; at = regions_after(space->regions, at)) {
+    for (; at; at = regions_next(space->regions, at->region.map.end)) {
         const struct mapping *m = &at->region.map;
         const struct v8_layout *found = is_text(m) ? cfi_v8(dso_cfi(m->dso)) : NULL;
         if (found)
@@ -61,7 +61,8 @@ static struct space_luajit *find_blobs(const struct address_space *space)
     if (!found || !(found->generated = has_generated_code(space)))
         return found;
     const struct region_slot *at = regions_next(space->regions, 0);
-    for (; at && found->nr < SPACE_LUAJIT_MAX; at = regions_after(space->regions, at)) {
+    for (; at && found->nr < SPACE_LUAJIT_MAX;
+         at = regions_next(space->regions, at->region.map.end)) {
         const struct mapping *m = &at->region.map;
         if (session_luajit_in(m, &found->blobs[found->nr]))
             found->nr++;
@@ -84,7 +85,8 @@ struct space_luajit *space_luajit_beside(const struct address_space *space, cons
     if (!found || is_text(&r->map) || (is_generated(r) && !found->generated))
         return NULL;
     const struct region_slot *at = regions_next(space->regions, r->map.start);
-    for (; at && at->region.map.start < r->map.end; at = regions_after(space->regions, at)) {
+    for (; at && at->region.map.start < r->map.end;
+         at = regions_next(space->regions, at->region.map.end)) {
         if (is_text(&at->region.map) || (is_generated(&at->region) && !is_generated(r)))
             return NULL;
     }

@@ -174,12 +174,6 @@ struct region_slot *regions_next(struct regions r, uint64_t address)
     return r.root ? next_under(r.root, address) : NULL;
 }
 
-struct region_slot *regions_after(struct regions r, const struct region_slot *at)
-{
-    uint64_t end = at->region.map.end;
-    return end == UINT64_MAX ? NULL : regions_next(r, end);
-}
-
 static void child_insert(struct inner *in, unsigned at, struct regions_node *child)
 {
     unsigned behind = in->node.nr - at;

@@ -53,8 +53,6 @@ void regions_release(struct regions *r);
 struct region_slot *regions_find(struct regions r, uint64_t address);
 /* The first region that ends behind `address`; NULL: none. */
 struct region_slot *regions_next(struct regions r, uint64_t address);
-/* The region behind that one; NULL: none. */
-struct region_slot *regions_after(struct regions r, const struct region_slot *at);
 
 /* Put a region in, cutting away what it overlaps. False when memory is out. */
 bool regions_put(struct regions *r, const struct region *region);

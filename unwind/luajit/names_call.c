@@ -161,8 +161,7 @@ static bool find_named(struct check *c, uint64_t meta, const char *wanted, struc
  * false: it is neither. */
 static bool read_metatable(struct check *c, struct value of, uint64_t *ret)
 {
-    enum { GCT_UDATA = 12 };
-    uint8_t gct = 0, wanted = of.tag == TAG_TAB ? LUAJIT_GCT_TAB : GCT_UDATA;
+    uint8_t gct = 0, wanted = of.tag == TAG_TAB ? LUAJIT_GCT_TAB : LUAJIT_GCT_UDATA;
     enum provenance ignored = PROVENANCE_EXACT;
     return (of.tag == TAG_TAB || of.tag == TAG_UDATA) &&
            read_bytes(c, of.object + (uint64_t)c->l->gct, &gct, 1, &ignored) && gct == wanted &&

@@ -27,8 +27,7 @@ struct v8_named {
     uint32_t function; /* guest.h; 0: could not be told */
     uint32_t line;     /* of `offset`; 0: unknown */
     uint16_t column;
-    bool bare; /* the function has neither a name nor a line: nothing of it can be seen to be right
-                */
+    bool bare; /* it has neither a name nor a line: nothing of it can be seen to be right */
 };
 
 /* `space`: the process, `turn` as in guest_propose(); `offset`: in the source, -1: unknown. The
