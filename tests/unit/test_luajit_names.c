@@ -8,12 +8,14 @@
  */
 #include "scratch.h"
 #include "base/cursor.h"
+#include "base/hash.h"
 #include "capture/vmscan.h"
 #include "unwind/frame.h"
 #include "unwind/luajit/names.h"
 #include "unwind/luajit/names_builtins.h"
 #include "unwind/luajit/names_call.h"
 #include "unwind/luajit/names_scan.h"
+#include "unwind/luajit/object.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -574,6 +576,70 @@ static void lying_objects_are_refused_or_named_in_vain(void **state)
     }
 }
 
+/* ---- the name of a chunk whose string has died ------------------------------------------------
+ */
+
+/* A string as it was read at one moment. */
+struct dead_string {
+    uint8_t bytes[64];
+    uint64_t read_at; /* ns */
+};
+
+static bool read_string(void *context, uint64_t address, void *to, size_t size, uint64_t time,
+                        enum provenance *provenance)
+{
+    struct dead_string *s = context;
+    (void)time, (void)provenance;
+    if (address != 0x1000 || size > sizeof(s->bytes))
+        return false;
+    memcpy(to, s->bytes, size);
+    return true;
+}
+
+static bool unlike_string(void *context, uint64_t address, size_t size, uint64_t time,
+                          const struct memory_span *when, const struct memory_compare *compare)
+{
+    struct dead_string *s = context;
+    struct memory_span at = {s->read_at, s->read_at};
+    (void)time, (void)when;
+    return size <= sizeof(s->bytes) &&
+           compare->likeness(compare->context, address, s->bytes, size, &at) == MEMORY_ANOTHER;
+}
+
+/* Is `name`, read at a time, doubted for a sample of time 1000? */
+static bool is_doubted(const char *name, uint64_t read_at)
+{
+    struct dead_string s = {.read_at = read_at};
+    struct luajit_layout l = {.str_size = 24, .str_len = 20, .gct = 9};
+    char file[PROTO_FILE_MAX];
+    enum provenance provenance = PROVENANCE_EXACT;
+    bool doubtful = false;
+    s.bytes[9] = LUAJIT_GCT_STR;
+    s.bytes[20] = (uint8_t)strlen(name);
+    strcpy((char *)s.bytes + 24, name);
+    struct luajit_proto p = {.layout = &l};
+    p.head.chunkname = 0x1000;
+    p.head.chunk_len = (uint32_t)strlen(name);
+    p.head.chunk_hash = (uint32_t)hash_u64(load_u64(s.bytes + 12, false) & ~UINT64_C(0xff));
+    struct memory_layer layer = {.read = read_string, .unlike = unlike_string, .context = &s};
+    struct memory memory = {.layers = &layer, .nr_layers = 1, .time = 1000};
+    assert_true(luajit_proto_file(&p, &memory, file, &provenance, &doubtful));
+    assert_string_equal(file, name + 1);
+    return doubtful;
+}
+
+/* Nine characters: the last begins the last word of the string's memory, which takes the size of
+ * the block once it is free. */
+static void what_is_left_of_a_dead_name_is_doubted(void **state)
+{
+    (void)state;
+    assert_true(is_doubted("@file.lu\x80", 1001));
+    assert_false(is_doubted("@file.lu\x80", 999)); /* it lived when the sample was taken */
+    assert_false(is_doubted("@file.lua", 1001));   /* a size is a multiple of 8 */
+    assert_true(is_doubted("@file.tx\x20\x01", 1001));
+    assert_false(is_doubted("@text.x", 1001)); /* the word holds the end of the text and more */
+}
+
 /* ---- what there is to test with ----------------------------------------------------------------
  */
 
@@ -655,6 +721,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_those_that_luajit_tells),
         cmocka_unit_test(lying_objects_are_refused_or_named_in_vain),
+        cmocka_unit_test(what_is_left_of_a_dead_name_is_doubted),
     };
     int failed = cmocka_run_group_tests(tests, prepare, clean);
     if (!nr_binaries)

@@ -586,13 +586,23 @@ static void source_text(const char *name, uint32_t length, bool builtin, char *o
 /* Texts that were read whole, behind a head like the sample's. */
 struct texts {
     const struct luajit_proto *p;
-    bool found, several;
+    uint64_t time; /* ns: the sample's, when the string was alive */
+    bool found, alive, several;
     uint8_t text[STRING_MAX];
 };
 
-/* Never the same: all readings are to be looked at. A dead string keeps its head, but the allocator
- * writes the size of what is free over its end; the next one may be half made: a text has a NUL
- * behind it and none inside. */
+/* lj_alloc and malloc write the size of a free block, a multiple of 8, over the last aligned word
+ * of its memory. In front of the NUL that may be a text's last character: "x" is 0x78. */
+static bool ends_like_a_size(const struct luajit_layout *l, const uint8_t *text, uint32_t length)
+{
+    enum { WORD = 8, SIZE_BYTES = 4 };
+    uint32_t in_word = ((uint32_t)l->str_size + length) % WORD;
+    return in_word && in_word <= SIZE_BYTES && in_word <= length &&
+           text[length - in_word] % WORD == 0;
+}
+
+/* Never the same: all readings are to be looked at. A dead string keeps its head, but not its end;
+ * the next one may be half made: a text has a NUL behind it and none inside. */
 static enum memory_likeness collect_text(const void *context, uint64_t address,
                                          const uint8_t *bytes, size_t size,
                                          const struct memory_span *when)
@@ -600,12 +610,13 @@ static enum memory_likeness collect_text(const void *context, uint64_t address,
     struct texts *t = *(struct texts *const *)context;
     uint32_t hash, length = t->p->head.chunk_len;
     const uint8_t *text = bytes + t->p->layout->str_size;
-    (void)address, (void)size, (void)when;
+    (void)address, (void)size;
     if (!string_head_of(t->p->layout, bytes, &hash, &length) || hash != t->p->head.chunk_hash ||
         length != t->p->head.chunk_len || text[length] || memchr(text, 0, length))
         return MEMORY_ANOTHER;
     t->several |= t->found && memcmp(t->text, text, length) != 0;
     t->found = true;
+    t->alive |= when->from <= t->time || !ends_like_a_size(t->p->layout, text, length);
     memcpy(t->text, text, length);
     return MEMORY_ANOTHER;
 }
@@ -621,13 +632,13 @@ static bool has_readings(const struct memory *m)
 
 /* A chunk's name may have died and been written over by when it was read, or be put together from
  * readings of several strings: what was read whole within two seconds is taken. `doubtful`: it
- * is not one text. */
+ * is not one text, or may be what is left of a dead one. */
 static void settle_text(const struct luajit_proto *p, const struct memory *m, char *name,
                         uint32_t length, bool *doubtful)
 {
     const uint64_t AROUND = 2000000000; /* ns */
     const struct memory_span when = {m->time > AROUND ? m->time - AROUND : 0, m->time + AROUND};
-    struct texts texts = {.p = p}, *context = &texts;
+    struct texts texts = {.p = p, .time = m->time}, *context = &texts;
     const struct memory_compare compare = {collect_text, &context};
     if (length >= STRING_MAX)
         return;
@@ -635,7 +646,8 @@ static void settle_text(const struct luajit_proto *p, const struct memory *m, ch
                       &compare);
     if (texts.found)
         memcpy(name, texts.text, length);
-    *doubtful |= texts.several || memchr(name, 0, length) || (!texts.found && has_readings(m));
+    *doubtful |=
+        texts.several || memchr(name, 0, length) || (texts.found ? !texts.alive : has_readings(m));
 }
 
 bool luajit_proto_file(const struct luajit_proto *p, const struct memory *m, char *buffer,
