@@ -202,6 +202,51 @@ static void test_positions(void **state)
     assert_false(v8_position_find(&h->r, beyond, INT64_MAX, &raw));
 }
 
+/* Positions as TurboFan of V8 8.4 and before has them: a call's may stand behind it, at the address
+ * it returns to, before that of what comes next; deoptimization tells which bytecode called. */
+static void test_call_positions(void **state)
+{
+    struct heap *h = *state;
+    /* 3 -> 20, 10 -> 30, 10 -> 40 */
+    const uint8_t bytes[] = {8, 40, 14, 20, 0, 20};
+    uint64_t raw[2], table = make_table(h, bytes, sizeof(bytes));
+    assert_int_equal(v8_position_call(&h->r, table, 2, raw), 0);
+    assert_int_equal(v8_position_call(&h->r, table, 3, raw), 1);
+    assert_int_equal(raw[0], 20);
+    assert_int_equal(v8_position_call(&h->r, table, 9, raw), 1);
+    assert_int_equal(raw[0], 20);
+    assert_int_equal(v8_position_call(&h->r, table, 10, raw), 2);
+    assert_int_equal(raw[0], 30);
+    assert_int_equal(raw[1], 20);
+    assert_int_equal(v8_position_call(&h->r, table, 11, raw), 1);
+    assert_int_equal(raw[0], 40);
+    assert_int_equal(v8_position_call(&h->r, smi(1), 10, raw), 0);
+
+    enum { HEAD = 2, PLACES = 3 };
+    const int32_t places[PLACES][3] = {{176, 0, -1}, {299, 45, 10}, {7, 90, 33}};
+    uint64_t deopt = make(h, TYPE_ARRAY, 16 + 8 * (HEAD + 3 * PLACES));
+    put(h, deopt, 8, smi(HEAD + 3 * PLACES), 8);
+    for (unsigned i = 0; i < 3 * PLACES; i++)
+        put(h, deopt, (int)(16 + 8 * (HEAD + i)), smi(places[i / 3][i % 3]), 8);
+    struct v8_code code = {.start = 0x1000, .size = 64, .deopt = deopt};
+    int32_t offset = 0;
+    h->layout.deopt_entries = V8_UNKNOWN;
+    assert_false(v8_turbofan_offset(&h->r, &code, 0x1000 + 10, &offset));
+    h->layout.deopt_entries = HEAD;
+    assert_true(v8_turbofan_offset(&h->r, &code, 0x1000 + 10, &offset));
+    assert_int_equal(offset, 299);
+    assert_true(v8_turbofan_offset(&h->r, &code, 0x1000 + 33, &offset));
+    assert_int_equal(offset, 7);
+    assert_false(v8_turbofan_offset(&h->r, &code, 0x1000 + 34, &offset));
+    assert_false(v8_turbofan_offset(&h->r, &code, 0x1000 - 1, &offset));
+    put(h, deopt, 8, smi(1 << 30), 8); /* longer than the memory: ends where there is none */
+    assert_false(v8_turbofan_offset(&h->r, &code, 0x1000 + 34, &offset));
+    put(h, deopt, 8, smi(1), 8);
+    assert_false(v8_turbofan_offset(&h->r, &code, 0x1000 + 10, &offset));
+    code.deopt = table;
+    assert_false(v8_turbofan_offset(&h->r, &code, 0x1000 + 10, &offset));
+}
+
 static void test_scope(void **state)
 {
     struct heap *h = *state;
@@ -329,6 +374,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_strings, setup, teardown),
         cmocka_unit_test_setup_teardown(test_strings_that_lie, setup, teardown),
         cmocka_unit_test_setup_teardown(test_positions, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_call_positions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_scope, setup, teardown),
         cmocka_unit_test_setup_teardown(test_random, setup, teardown),
         cmocka_unit_test(test_code),

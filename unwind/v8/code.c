@@ -211,6 +211,26 @@ static bool elements_next(struct elements *e, uint64_t *ret)
     return true;
 }
 
+bool v8_turbofan_offset(struct v8_reader *r, const struct v8_code *c, uint64_t pc, int32_t *ret)
+{
+    enum { BYTECODE_OFFSET, TRANSLATION, PC, PER_PLACE, ELEMENTS_MAX = 1 << 18 };
+    struct elements e;
+    uint64_t place[PER_PLACE];
+    if (r->layout->deopt_entries == V8_UNKNOWN || !elements_open(r, c->deopt, &e))
+        return false;
+    e.at = e.piece_at = r->layout->deopt_entries;
+    while (e.at < ELEMENTS_MAX) {
+        for (unsigned i = 0; i < PER_PLACE; i++) {
+            if (!elements_next(&e, &place[i]) || !v8_is_smi(place[i]))
+                return false;
+        }
+        *ret = v8_smi(place[BYTECODE_OFFSET]);
+        if (v8_smi(place[PC]) >= 0 && (uint64_t)v8_smi(place[PC]) == pc - c->start)
+            return true;
+    }
+    return false;
+}
+
 enum { CONSTANTS_MAX = 1024 };
 
 bool v8_constant_function(struct v8_reader *r, uint64_t maker, uint64_t bytecode,

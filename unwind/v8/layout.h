@@ -93,12 +93,13 @@ enum { V8_UNKNOWN = INT32_MIN };
     X(deopt_literals, "DeoptimizationDataLiteralArrayIndex", 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, "deoptimization data: literals") \
     X(deopt_sfi, "DeoptimizationDataSharedFunctionInfoIndex", 6, 6, 6, 6, 6, 6, 6, 6, 7, 7, 7, "deoptimization data: the outer function") \
     X(deopt_inlining, "DeoptimizationDataInliningPositionsIndex", 7, 7, 7, 7, 7, 7, 7, 7, 8, 8, 8, "deoptimization data: inlining positions") \
-    X(deopt_entries, "", U, U, U, U, U, U, U, U, 12, 12, 12, "deoptimization data: the first place's three Smis") \
+    X(deopt_entries, "", 9, 10, U, U, U, U, U, U, 12, 12, 12, "deoptimization data: the first place's three Smis") \
     X(safepoints, "", U, U, U, U, U, U, U, U, 4, 4, 4, "Maglev's code: its safepoint table, behind the instructions") \
     X(safepoints_first, "", U, U, U, U, U, U, U, U, 12, 12, 12, "safepoint table: the first entry") \
     X(wrapper_sfi, "class_SharedFunctionInfoWrapper__shared_info", U, U, U, U, U, U, 8, 8, 8, 8, 8, "SharedFunctionInfoWrapper: SharedFunctionInfo") \
     X(positions_first, "", 0, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, "source positions: offset they count from") \
     X(positions_kind, "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, "source positions: 0 zig-zag, 1 two flag bits") \
+    X(positions_behind, "", 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, "source positions of TurboFan's code: 1: calls have theirs behind them") \
     X(nonstring, "FirstNonstringType", 64, 64, 64, 128, 128, 128, 128, 128, 128, 128, 128, "types: first that is no string") \
     X(type_function, "type_JSFunction__", U, U, U, U, U, U, U, U, U, U, U, "type of JSFunction") \
     X(type_function_last, "LastJSFunctionType", 1105, 1092, 1073, 2080, 2081, 2081, 2082, 2081, 2081, 2081, 2082, "last type of functions") \

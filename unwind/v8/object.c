@@ -438,20 +438,28 @@ static int64_t zigzag(uint64_t u)
     return (int64_t)(u >> 1) ^ -(int64_t)(u & 1);
 }
 
+/* The next entry: where in the code, and the position; false: no more. */
+static bool next_position(struct v8_stream *s, int64_t *at, uint64_t *position)
+{
+    uint64_t first, second;
+    if (s->at >= s->end || !v8_stream_vlq(s, &first) || !v8_stream_vlq(s, &second))
+        return false;
+    int64_t delta = s->r->layout->positions_kind ? (int64_t)(first >> 2) : zigzag(first);
+    *at += delta < 0 ? -(delta + 1) : delta;
+    *position += (uint64_t)zigzag(second);
+    return true;
+}
+
 static bool find_position(struct v8_stream *s, int64_t offset, uint64_t *raw)
 {
-    const struct v8_layout *l = s->r->layout;
-    uint64_t first, second, position = 0;
-    int64_t at = l->positions_first;
+    uint64_t position = 0;
+    int64_t at = s->r->layout->positions_first;
     bool found = false;
     while (s->at < s->end) {
-        if (!v8_stream_vlq(s, &first) || !v8_stream_vlq(s, &second))
+        if (!next_position(s, &at, &position))
             return false;
-        int64_t delta = l->positions_kind ? (int64_t)(first >> 2) : zigzag(first);
-        at += delta < 0 ? -(delta + 1) : delta;
         if (at > offset)
             break;
-        position += (uint64_t)zigzag(second);
         *raw = position;
         found = true;
     }
@@ -469,6 +477,27 @@ bool v8_position_find_at(struct v8_reader *r, uint64_t address, uint64_t size, i
 {
     struct v8_stream s = {.r = r, .at = address, .end = address + size};
     return find_position(&s, offset, raw);
+}
+
+unsigned v8_position_call(struct v8_reader *r, uint64_t table, int64_t offset, uint64_t ret[2])
+{
+    struct v8_stream s;
+    uint64_t position = 0, before = 0;
+    int64_t at = r->layout->positions_first;
+    bool has_before = false, has_behind = false;
+    if (!v8_stream_open(r, table, &s))
+        return 0;
+    while (!has_behind && next_position(&s, &at, &position) && at <= offset) {
+        has_behind = at == offset;
+        before = has_behind ? before : position;
+        has_before |= !has_behind;
+    }
+    unsigned nr = 0;
+    if (has_behind)
+        ret[nr++] = position;
+    if (has_before)
+        ret[nr++] = before;
+    return nr;
 }
 
 bool v8_baseline_offset(struct v8_reader *r, const struct v8_code *c, uint64_t bytecode,

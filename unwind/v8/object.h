@@ -159,6 +159,11 @@ bool v8_position_find(struct v8_reader *r, uint64_t table, int64_t offset, uint6
 bool v8_position_find_at(struct v8_reader *r, uint64_t address, uint64_t size, int64_t offset,
                          uint64_t *raw);
 
+/* Entries that may be that of a call which returns to `offset`, where V8 tells some calls behind
+ * them (layout.h: positions_behind): the first at that offset, the last before it. Returns how
+ * many. */
+unsigned v8_position_call(struct v8_reader *r, uint64_t table, int64_t offset, uint64_t ret[2]);
+
 struct v8_inlined {
     uint64_t sfi;   /* tagged: whose position it is */
     int32_t offset; /* in its source */
@@ -178,6 +183,10 @@ struct v8_restored {
 };
 unsigned v8_maglev_frames(struct v8_reader *r, const struct v8_code *c, uint64_t pc,
                           struct v8_restored ret[V8_INLINED_MAX]);
+
+/* Bytecode offset of the innermost function at a return address in TurboFan's code, as
+ * deoptimization there has it; false: not to be told. */
+bool v8_turbofan_offset(struct v8_reader *r, const struct v8_code *c, uint64_t pc, int32_t *ret);
 
 /* Bytecode offset at a return address (or pc) of baseline code; false: not to be told. */
 bool v8_baseline_offset(struct v8_reader *r, const struct v8_code *c, uint64_t bytecode,

@@ -655,6 +655,29 @@ static unsigned place_maglev(struct v8_walk *w, const struct v8_code *c,
     return nr;
 }
 
+/* The functions of TurboFan's code at a call whose position may stand behind it: those that
+ * deoptimization there bears out. Returns how many; 0: it does not, and what is said is not exact.
+ */
+static unsigned place_behind(struct v8_walk *w, const struct v8_code *c,
+                             struct v8_inlined functions[V8_INLINED_MAX])
+{
+    uint64_t raw[2], pc = reg(w, DWARF_RIP);
+    int32_t offset;
+    unsigned nr_raw = v8_turbofan_offset(&w->r, c, pc, &offset)
+                          ? v8_position_call(&w->r, c->positions, (int64_t)(pc - c->start), raw)
+                          : 0;
+    for (unsigned i = 0; i < nr_raw; i++) {
+        struct v8_sfi sfi;
+        unsigned nr = v8_code_inlined(&w->r, c, raw[i], functions);
+        if (nr && functions[0].offset >= 0 && v8_sfi_read(&w->r, functions[0].sfi, &sfi) &&
+            sfi.bytecode && source_offset(w, sfi.bytecode, offset) == functions[0].offset)
+            return nr;
+    }
+    if (w->r.provenance < PROVENANCE_IMAGE)
+        w->r.provenance = PROVENANCE_IMAGE;
+    return 0;
+}
+
 /* Optimized code: what is inlined at the pc, and the function itself. */
 static void emit_optimized(struct v8_walk *w, const struct v8_code *c, struct emission *e)
 {
@@ -664,7 +687,9 @@ static void emit_optimized(struct v8_walk *w, const struct v8_code *c, struct em
     unsigned nr = 0;
     if (w->r.provenance == PROVENANCE_EXACT)
         settle(w, true); /* code that is there keeps alive what it refers to */
-    if (v8_position_find(&w->r, c->positions, (int64_t)at, &raw))
+    if (c->kind == V8_CODE_TURBOFAN && !is_exact(w) && w->layout->positions_behind)
+        nr = place_behind(w, c, functions);
+    else if (v8_position_find(&w->r, c->positions, (int64_t)at, &raw))
         nr = v8_code_inlined(&w->r, c, raw, functions);
     if (nr == 0) /* without a table: the function alone, and no line */
         functions[nr++] = (struct v8_inlined){.sfi = v8_code_sfi(&w->r, c), .offset = -1};
