@@ -58,7 +58,7 @@ static bool is_near_stack(const struct memory *m, uint64_t address)
     return address - (m->stack_start - NEAR) < 2 * (uint64_t)NEAR;
 }
 
-bool memory_read_layers(const struct memory *m, uint64_t address, void *to, size_t size,
+static bool read_layers(const struct memory *m, uint64_t address, void *to, size_t size, bool slot,
                         enum provenance *provenance)
 {
     bool noted = m->reads && m->reads->on;
@@ -74,7 +74,8 @@ bool memory_read_layers(const struct memory *m, uint64_t address, void *to, size
     for (size_t i = 0; i < m->nr_layers; i++) {
         const struct memory_layer *layer = &m->layers[i];
         enum provenance source = PROVENANCE_EXACT;
-        if (!layer->read(layer->context, address, to, size, m->time, &source))
+        if ((slot && layer->other_moments) ||
+            !layer->read(layer->context, address, to, size, m->time, &source))
             continue;
         if (m->span && !layer->keeps_span)
             *m->span = (struct memory_span){1, 0};
@@ -83,6 +84,18 @@ bool memory_read_layers(const struct memory *m, uint64_t address, void *to, size
         return true;
     }
     return false;
+}
+
+bool memory_read_layers(const struct memory *m, uint64_t address, void *to, size_t size,
+                        enum provenance *provenance)
+{
+    return read_layers(m, address, to, size, false, provenance);
+}
+
+bool memory_read_slot_layers(const struct memory *m, uint64_t address, uint64_t *to,
+                             enum provenance *provenance)
+{
+    return read_layers(m, address, to, sizeof(*to), true, provenance);
 }
 
 bool memory_read_instant(const struct memory *m, uint64_t address, void *to, size_t size)

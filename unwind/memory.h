@@ -59,6 +59,9 @@ struct memory_layer {
     void *context;
     bool keeps_span; /* it narrows the span of the memory that it is asked for, by itself */
     bool instant;    /* all of it came with the sample: nothing can have stood there but this */
+    /* Read while the program ran, at times of its own. Of objects that says much, of a frame's
+     * slots nothing: each call writes others there. */
+    bool other_moments;
     /* What is known to have stood there around that time: how far does it prove that what stood
      * there at `time` was the same as what is read for it? false: nothing is known. NULL: what
      * `read` says is all there is to say. */
@@ -156,6 +159,19 @@ static inline bool memory_read(const struct memory *m, uint64_t address, void *t
 {
     return memory_read_near(m, address, to, size) ||
            memory_read_layers(m, address, to, size, provenance);
+}
+
+/* Slow path of memory_read_slot. */
+bool memory_read_slot_layers(const struct memory *m, uint64_t address, uint64_t *to,
+                             enum provenance *provenance);
+
+/* Read a word of a frame on the thread's stack: a return address, a saved register. As memory_read,
+ * but not from what was read at other moments. */
+static inline bool memory_read_slot(const struct memory *m, uint64_t address, uint64_t *to,
+                                    enum provenance *provenance)
+{
+    return memory_read_near(m, address, to, sizeof(*to)) ||
+           memory_read_slot_layers(m, address, to, provenance);
 }
 
 /* Read what came with the sample itself; false: that has not all of it. */

@@ -33,5 +33,6 @@ static bool read_heap(void *context, uint64_t address, void *to, size_t size, ui
 
 struct memory_layer heap_view_layer(const struct heap_view *view)
 {
-    return (struct memory_layer){.read = read_heap, .context = (void *)(uintptr_t)view};
+    return (struct memory_layer){
+        .read = read_heap, .context = (void *)(uintptr_t)view, .other_moments = true};
 }

@@ -6,6 +6,7 @@
 #include "output/doctor.h"
 #include "output/doctor_names.h"
 #include "output/output.h"
+#include "session/registers.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -38,6 +39,7 @@ struct tally {
     uint64_t jit_frames;
     uint64_t unmapped_frames; /* user code in no mapping or none with a file */
     uint64_t full_copies;     /* the stack copy is full: the stack may go on behind it */
+    uint64_t holed_copies;    /* truncated where a page begins: the kernel had none to copy */
 };
 
 struct diagnosis {
@@ -118,6 +120,18 @@ static void add_lua(struct lua_count *to, const struct lua_count *from)
     to->inlined += from->inlined;
 }
 
+/* The kernel copies a stack up to the first page that is not in memory: one that was never written,
+ * inside a large buffer say, ends the copy though the stack goes on behind it. */
+static bool ends_at_hole(const struct replay_sample *s)
+{
+    const uint64_t page = 4096;
+    struct registers r;
+    if (s->end != STACK_TRUNCATED || s->sample->stack_dyn_size >= s->sample->stack_size)
+        return false;
+    sample_registers(s->sample, &r);
+    return (r.value[DWARF_RSP] + s->sample->stack_dyn_size) % page == 0;
+}
+
 static int take_sample(void *worker, const struct replay_sample *s, struct error *err)
 {
     struct tally *t = worker;
@@ -129,6 +143,7 @@ static int take_sample(void *worker, const struct replay_sample *s, struct error
         e->with_stack += s->sample->stack_size != 0;
     }
     t->full_copies += s->sample->stack_size && s->sample->stack_dyn_size == s->sample->stack_size;
+    t->holed_copies += s->unwound && ends_at_hole(s);
     count_lua(&t->lua, s);
     if (!name_tally_take(&t->names, s))
         return error_no_memory(err);
@@ -172,6 +187,7 @@ static bool tally_add(struct tally *to, const struct tally *from)
     to->jit_frames += from->jit_frames;
     to->unmapped_frames += from->unmapped_frames;
     to->full_copies += from->full_copies;
+    to->holed_copies += from->holed_copies;
     return true;
 }
 
@@ -288,9 +304,9 @@ static void advise_stacks(struct diagnosis *d)
     }
     if (!st->user)
         advise(d, "no sample has a copy of its stack: record with --call-graph=dwarf,65528");
-    else if (st->ends[STACK_TRUNCATED] && least < 65528)
+    else if (st->ends[STACK_TRUNCATED] > d->sum.holed_copies && least < 65528)
         advise(d, "stacks are deeper than their copies: record with --call-graph=dwarf,65528");
-    else if (st->ends[STACK_TRUNCATED])
+    else if (st->ends[STACK_TRUNCATED] > d->sum.holed_copies)
         advise(d, "stacks are deeper than 64 KiB, the most that perf can copy: a higher -F gives "
                   "joining more whole stacks to join to");
     if (st->ends[STACK_NO_CODE] || d->sum.unmapped_frames)
@@ -352,6 +368,11 @@ static void put_stacks(struct diagnosis *d)
                 share(d->sum.jit_frames, frames));
     if (d->sum.full_copies)
         text_printf(d->out, "Copies: %" PRIu64 " are full to the last byte\n", d->sum.full_copies);
+    if (d->sum.holed_copies)
+        text_printf(d->out,
+                    "Copies: %" PRIu64 " end at a page that the program never wrote, in front of "
+                    "the rest of the stack\n",
+                    d->sum.holed_copies);
     put_lua(d);
     advise_stacks(d);
 }

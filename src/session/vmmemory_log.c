@@ -1056,6 +1056,7 @@ struct memory_layer vmlog_layer(const struct vmlog_view *view)
     return (struct memory_layer){.read = log_read,
                                  .context = (void *)(uintptr_t)view,
                                  .keeps_span = view->span != NULL,
+                                 .other_moments = true,
                                  .prove = log_prove,
                                  .unlike = log_unlike};
 }

@@ -355,6 +355,38 @@ static void truncated(void **state)
     }
 }
 
+/* Has the rest of START's caller, as it stood a moment later. */
+static bool read_moment_later(void *context, uint64_t address, void *to, size_t size, uint64_t time,
+                              enum provenance *provenance)
+{
+    const uint64_t word = *(const uint64_t *)context;
+    (void)time, (void)provenance;
+    if (address != slot(4) || size != sizeof(word))
+        return false;
+    memcpy(to, &word, sizeof(word));
+    return true;
+}
+
+/* What the recorder has read of the process at other moments is no frame's: the page behind the
+ * copy's end may hold what a call before or after this one wrote. */
+static void not_continued_by_other_moments(void **state)
+{
+    struct target *t = *state;
+    uint64_t stack[] = {FRAMED + 9, 0, 0xbbb, 0xb99}, later = START + 5;
+    struct memory_layer layer = {.read = read_moment_later, .context = &later};
+    memcpy(t->stack, stack, sizeof(stack));
+    t->in.memory.stack_size = sizeof(stack);
+    t->in.memory.layers = &layer;
+    t->in.memory.nr_layers = 1;
+    walk(t, LEAF);
+    assert_int_equal(t->out.frames.nr, 3); /* of a process that stands still it counts */
+    layer.other_moments = true;
+    walk(t, LEAF);
+    assert_int_equal(t->out.end, STACK_TRUNCATED);
+    assert_int_equal(t->out.frames.nr, 2);
+    assert_int_equal(t->out.end_address, slot(4));
+}
+
 /* Wherever a stack's copy falls into two pieces, the walk is the same, and so is its end. */
 static void two_pieces(void **state)
 {
@@ -1082,6 +1114,7 @@ int main(void)
         WALK(in_registers),
         WALK(null_return_address),
         WALK(truncated),
+        WALK(not_continued_by_other_moments),
         WALK(two_pieces),
         WALK(bad_read),
         WALK(loop),

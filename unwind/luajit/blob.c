@@ -10,7 +10,7 @@
 
 static bool read_stack(struct luajit_walk *w, uint64_t address, uint64_t *ret)
 {
-    return memory_read_u64(&w->step->input->memory, address, ret, w->step->provenance);
+    return memory_read_slot(&w->step->input->memory, address, ret, w->step->provenance);
 }
 
 bool walk_leave_partial(struct luajit_walk *w, uint64_t cfa, uint64_t saved)

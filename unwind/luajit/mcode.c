@@ -17,7 +17,7 @@ enum { GG_MAX = 0x4000 }; /* GG_State, which holds C functions' and builtins' by
 
 static bool read_native(struct luajit_walk *w, uint64_t address, uint64_t *ret)
 {
-    return memory_read_u64(&w->step->input->memory, address, ret, w->step->provenance);
+    return memory_read_slot(&w->step->input->memory, address, ret, w->step->provenance);
 }
 
 static uint64_t block_L(struct luajit_walk *w, uint64_t si)

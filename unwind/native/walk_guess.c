@@ -59,7 +59,7 @@ enum step_result walk_sigreturn(struct walk *w, const struct code *code)
     uint64_t value[DWARF_NR];
     for (unsigned reg = 0; reg < DWARF_NR; reg++) {
         uint64_t at = w->value[DWARF_RSP] + (uint64_t)arch_sigcontext_offset(reg);
-        if (!memory_read_u64(&w->in->memory, at, &value[reg], &w->provenance))
+        if (!memory_read_slot(&w->in->memory, at, &value[reg], &w->provenance))
             return walk_unreadable(w, at);
     }
     memcpy(w->value, value, sizeof(value));
@@ -102,8 +102,8 @@ static enum step_result accept(struct walk *w, uint64_t slot, bool saved_rbp, bo
     const struct memory *m = &w->in->memory;
     enum provenance ignored = PROVENANCE_EXACT;
     uint64_t pc, rbp = w->value[DWARF_RBP];
-    if (slot + 8 <= w->value[DWARF_RSP] || !memory_read_u64(m, slot, &pc, &ignored) ||
-        (saved_rbp && !memory_read_u64(m, slot - 8, &rbp, &ignored)))
+    if (slot + 8 <= w->value[DWARF_RSP] || !memory_read_slot(m, slot, &pc, &ignored) ||
+        (saved_rbp && !memory_read_slot(m, slot - 8, &rbp, &ignored)))
         return STEP_NO;
     if (pc != 0 && !is_return_address(w, pc, proof))
         return STEP_NO;
@@ -133,13 +133,13 @@ static enum step_result leave_by_epilogue(struct walk *w)
     enum provenance provenance = w->provenance;
     if (!memory_read(m, pc, code, sizeof(code), &provenance) ||
         !arch_epilogue(code, sizeof(code), &e) ||
-        !memory_read_u64(m, sp + e.return_address, &to, &provenance) || !to ||
+        !memory_read_slot(m, sp + e.return_address, &to, &provenance) || !to ||
         !is_return_address(w, to, false))
         return STEP_NO;
     memcpy(value, w->value, sizeof(value));
     for (unsigned reg = 0; reg < DWARF_NR; reg++) {
         if (e.popped[reg] >= 0 &&
-            !memory_read_u64(m, sp + (uint64_t)e.popped[reg], &value[reg], &provenance))
+            !memory_read_slot(m, sp + (uint64_t)e.popped[reg], &value[reg], &provenance))
             return STEP_NO;
     }
     memcpy(w->value, value, sizeof(value));

@@ -64,7 +64,7 @@ static enum step_result row_register(struct walk *w, const struct reg_rule *rule
             return got;
         /* fall through */
     case REG_OFFSET:
-        if (memory_read_u64(&w->in->memory, address, ret, &w->provenance))
+        if (memory_read_slot(&w->in->memory, address, ret, &w->provenance))
             return STEP_OK;
         return walk_unreadable(w, address);
     default:
@@ -101,14 +101,14 @@ enum step_result walk_offsets_slow(struct walk *w, const struct rule *rule, uint
     const struct memory *m = &w->in->memory;
     uint64_t address = cfa - 8 * (uint64_t)rule->ra;
     uint64_t pc;
-    if (!memory_read_u64(m, address, &pc, &w->provenance))
+    if (!memory_read_slot(m, address, &pc, &w->provenance))
         return walk_unreadable(w, address);
     for (unsigned i = 0; i < ARCH_CALLEE_SAVED_NR; i++) {
         unsigned reg = arch_callee_saved[i];
         uint64_t slot = cfa - 8 * (uint64_t)rule->saved[i];
         if (rule->saved[i] == 0)
             continue;
-        if (memory_read_u64(m, slot, &w->value[reg], &w->provenance))
+        if (memory_read_slot(m, slot, &w->value[reg], &w->provenance))
             w->known |= REG_BIT(reg);
         else
             w->known &= ~REG_BIT(reg);

@@ -65,7 +65,7 @@ static bool knows(const struct v8_walk *w, unsigned i)
 /* A word of the stack; the step's own provenance. */
 static bool stack_word(struct v8_walk *w, uint64_t address, uint64_t *ret)
 {
-    return memory_read_u64(&w->step->input->memory, address, ret, w->step->provenance);
+    return memory_read_slot(&w->step->input->memory, address, ret, w->step->provenance);
 }
 
 /* ---- frames out ---------------------------------------------------------------------------- */
