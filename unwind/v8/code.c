@@ -130,17 +130,37 @@ uint64_t v8_code_sfi(struct v8_reader *r, const struct v8_code *c)
     return v8_is(r, sfi, l->type_sfi) ? sfi : 0;
 }
 
+/* The inlining positions, and how many bytes they are. */
+static bool inlining_table(struct v8_reader *r, const struct v8_code *c, uint64_t *table,
+                           int32_t *size)
+{
+    const struct v8_layout *l = r->layout;
+    uint64_t length;
+    if (!v8_deopt_element(r, c, l->deopt_inlining, table) ||
+        (!v8_is(r, *table, l->type_bytes) && !v8_is(r, *table, l->type_trusted_bytes)) ||
+        !v8_slot(r, *table, l->array_length, &length) || !v8_is_smi(length))
+        return false;
+    *size = v8_smi(length);
+    return true;
+}
+
+bool v8_code_inlines_none(struct v8_reader *r, const struct v8_code *c)
+{
+    uint64_t table;
+    int32_t size;
+    return inlining_table(r, c, &table, &size) && size == 0;
+}
+
 /* Entry `id` of the inlining positions: where it was called, and who. */
 static bool inlining(struct v8_reader *r, const struct v8_code *c, int32_t id, uint64_t *raw,
                      uint64_t *sfi)
 {
     enum { ENTRY = 16 };
     const struct v8_layout *l = r->layout;
-    uint64_t table, length, word, literals;
-    if (!v8_deopt_element(r, c, l->deopt_inlining, &table) ||
-        (!v8_is(r, table, l->type_bytes) && !v8_is(r, table, l->type_trusted_bytes)) ||
-        !v8_slot(r, table, l->array_length, &length) || !v8_is_smi(length) || id < 0 ||
-        v8_smi(length) / ENTRY <= id || !v8_slot(r, table, l->array_data + ENTRY * id, raw) ||
+    uint64_t table, word, literals;
+    int32_t size;
+    if (!inlining_table(r, c, &table, &size) || id < 0 || size / ENTRY <= id ||
+        !v8_slot(r, table, l->array_data + ENTRY * id, raw) ||
         !v8_slot(r, table, l->array_data + ENTRY * id + 8, &word))
         return false;
     int32_t function = (int32_t)(uint32_t)word;

@@ -192,6 +192,8 @@ static enum v8_builtin_class classify(const char *name)
         return V8_BUILTIN_ENTRY;
     if (strcmp(name, "BaselineOutOfLinePrologue") == 0)
         return V8_BUILTIN_PROLOGUE;
+    if (strncmp(name, "CEntry", 6) == 0)
+        return V8_BUILTIN_EXIT;
     return strcmp(name, "BaselineLeaveFrame") == 0 ? V8_BUILTIN_LEAVE : V8_BUILTIN_OTHER;
 }
 

@@ -93,7 +93,7 @@ enum { V8_UNKNOWN = INT32_MIN };
     X(deopt_literals, "DeoptimizationDataLiteralArrayIndex", 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, "deoptimization data: literals") \
     X(deopt_sfi, "DeoptimizationDataSharedFunctionInfoIndex", 6, 6, 6, 6, 6, 6, 6, 6, 7, 7, 7, "deoptimization data: the outer function") \
     X(deopt_inlining, "DeoptimizationDataInliningPositionsIndex", 7, 7, 7, 7, 7, 7, 7, 7, 8, 8, 8, "deoptimization data: inlining positions") \
-    X(deopt_entries, "", 9, 10, U, U, U, U, U, U, 12, 12, 12, "deoptimization data: the first place's three Smis") \
+    X(deopt_entries, "", 9, 10, 11, 11, 11, 11, 11, 11, 12, 12, 12, "deoptimization data: the first place's three Smis") \
     X(safepoints, "", U, U, U, U, U, U, U, U, 4, 4, 4, "Maglev's code: its safepoint table, behind the instructions") \
     X(safepoints_first, "", U, U, U, U, U, U, U, U, 12, 12, 12, "safepoint table: the first entry") \
     X(wrapper_sfi, "class_SharedFunctionInfoWrapper__shared_info", U, U, U, U, U, U, 8, 8, 8, 8, 8, "SharedFunctionInfoWrapper: SharedFunctionInfo") \
@@ -143,6 +143,7 @@ enum v8_builtin_class {
     V8_BUILTIN_HANDLER,     /* of a bytecode: runs in the interpreted function's frame */
     V8_BUILTIN_ENTRY,       /* C++ calls JavaScript */
     V8_BUILTIN_PROLOGUE,    /* BaselineOutOfLinePrologue: makes its caller's frame */
+    V8_BUILTIN_EXIT,        /* CEntry: calls the runtime, in C++ */
     V8_BUILTIN_LEAVE,       /* BaselineLeaveFrame: jumped to with the frame still standing */
 };
 

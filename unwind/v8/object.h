@@ -174,6 +174,9 @@ enum { V8_INLINED_MAX = 64 };
 unsigned v8_code_inlined(struct v8_reader *r, const struct v8_code *c, uint64_t raw,
                          struct v8_inlined ret[V8_INLINED_MAX]);
 
+/* Is no function inlined in optimized code, for sure? */
+bool v8_code_inlines_none(struct v8_reader *r, const struct v8_code *c);
+
 /* The functions at a return address in Maglev's code, as deoptimization there would restore them,
  * innermost first, and how many; 0: not to be told. Its table of positions is wrong in loops that
  * it peeled. */

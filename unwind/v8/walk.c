@@ -35,6 +35,8 @@ struct v8_walk {
     bool frameless; /* the next frame has not made its frame yet: its return address is at rsp */
     bool left_bare; /* the innermost frame was left, and had not touched rbp ... */
     bool bare;      /* ... in the step before */
+    bool left_exit; /* a call of the runtime was left ... */
+    bool exited;    /* ... in the step before */
     bool failed;    /* memory is out */
     bool again;     /* the step was made already, and is made to compare: nothing is named */
     unsigned nr_unmade, all_unmade;    /* now, and in the whole walk */
@@ -655,17 +657,27 @@ static unsigned place_maglev(struct v8_walk *w, const struct v8_code *c,
     return nr;
 }
 
-/* The functions of TurboFan's code at a call whose position may stand behind it: those that
- * deoptimization there bears out. Returns how many; 0: it does not, and what is said is not exact.
+/* Does the table of positions leave open where TurboFan's code is at this call? Calls of the
+ * runtime that only allocate have no position, and show that of whatever code stands before them.
  */
-static unsigned place_behind(struct v8_walk *w, const struct v8_code *c,
-                             struct v8_inlined functions[V8_INLINED_MAX])
+static bool is_unplaced(const struct v8_walk *w, const struct v8_code *c)
 {
-    uint64_t raw[2], pc = reg(w, DWARF_RIP);
+    return c->kind == V8_CODE_TURBOFAN && !is_exact(w) &&
+           (w->exited || w->layout->positions_behind);
+}
+
+/* The functions there, as deoptimization bears them out. Returns how many; 0: it does not, and
+ * where there may be others than the outer one, what is said is not exact. */
+static unsigned place_turbofan(struct v8_walk *w, const struct v8_code *c,
+                               struct v8_inlined functions[V8_INLINED_MAX])
+{
+    uint64_t raw[2], at = reg(w, DWARF_RIP) - c->start;
     int32_t offset;
-    unsigned nr_raw = v8_turbofan_offset(&w->r, c, pc, &offset)
-                          ? v8_position_call(&w->r, c->positions, (int64_t)(pc - c->start), raw)
-                          : 0;
+    unsigned nr_raw = 0;
+    if (v8_turbofan_offset(&w->r, c, reg(w, DWARF_RIP), &offset))
+        nr_raw = w->layout->positions_behind
+                     ? v8_position_call(&w->r, c->positions, (int64_t)at, raw)
+                     : v8_position_find(&w->r, c->positions, (int64_t)at - 1, raw);
     for (unsigned i = 0; i < nr_raw; i++) {
         struct v8_sfi sfi;
         unsigned nr = v8_code_inlined(&w->r, c, raw[i], functions);
@@ -673,7 +685,7 @@ static unsigned place_behind(struct v8_walk *w, const struct v8_code *c,
             sfi.bytecode && source_offset(w, sfi.bytecode, offset) == functions[0].offset)
             return nr;
     }
-    if (w->r.provenance < PROVENANCE_IMAGE)
+    if (!v8_code_inlines_none(&w->r, c) && w->r.provenance < PROVENANCE_IMAGE)
         w->r.provenance = PROVENANCE_IMAGE;
     return 0;
 }
@@ -687,8 +699,8 @@ static void emit_optimized(struct v8_walk *w, const struct v8_code *c, struct em
     unsigned nr = 0;
     if (w->r.provenance == PROVENANCE_EXACT)
         settle(w, true); /* code that is there keeps alive what it refers to */
-    if (c->kind == V8_CODE_TURBOFAN && !is_exact(w) && w->layout->positions_behind)
-        nr = place_behind(w, c, functions);
+    if (is_unplaced(w, c))
+        nr = place_turbofan(w, c, functions);
     else if (v8_position_find(&w->r, c->positions, (int64_t)at, &raw))
         nr = v8_code_inlined(&w->r, c, raw, functions);
     if (nr == 0) /* without a table: the function alone, and no line */
@@ -1042,6 +1054,7 @@ static enum walker_result step_builtin(struct v8_walk *w, uint64_t vaddr)
     uint64_t fp = reg(w, DWARF_RBP);
     if (!knows(w, DWARF_RBP))
         return WALKER_NO;
+    w->left_exit = b && b->class == V8_BUILTIN_EXIT;
     if (b && is_exact(w))
         return step_leaf_builtin(w, b, vaddr);
     if (b && b->class == V8_BUILTIN_INTERPRETER)
@@ -1236,7 +1249,7 @@ struct step_state {
     uint64_t pc, sp, fp;
     uint32_t known;
     unsigned frames_left, nr_unmade, all_unmade;
-    bool frameless, left_bare;
+    bool frameless, left_bare, left_exit;
 };
 
 static struct step_state state_of(const struct v8_walk *w)
@@ -1249,7 +1262,8 @@ static struct step_state state_of(const struct v8_walk *w)
                                .nr_unmade = w->nr_unmade,
                                .all_unmade = w->all_unmade,
                                .frameless = w->frameless,
-                               .left_bare = w->left_bare};
+                               .left_bare = w->left_bare,
+                               .left_exit = w->left_exit};
 }
 
 static void set_state(struct v8_walk *w, const struct step_state *s)
@@ -1263,6 +1277,7 @@ static void set_state(struct v8_walk *w, const struct step_state *s)
     w->all_unmade = s->all_unmade;
     w->frameless = s->frameless;
     w->left_bare = s->left_bare;
+    w->left_exit = s->left_exit;
 }
 
 enum { PROVEN_MAX = 32 }; /* frames out of one step that can be proven so */
@@ -1382,6 +1397,8 @@ static enum walker_result step(const void *context, struct walker_state *state,
         w->bare = w->left_bare;
         w->left_bare = false;
     }
+    w->exited = w->left_exit;
+    w->left_exit = false;
     if (w->process->seen)
         memset(w->bytecode, 0, sizeof(w->bytecode));
     w->r.memory = &s->input->memory;
