@@ -51,6 +51,14 @@ struct lives {
     VEC(uint32_t) at; /* in order of `from` */
 };
 
+/* Of a version, settled: others that begin at its address (a run), in order of time. */
+struct neighbours {
+    uint32_t first;   /* of the run: index */
+    uint32_t objects; /* whole objects in the run up to this one, with it */
+    uint32_t older;   /* right before it: of the same range, each read last before the next one was
+                         read at all */
+};
+
 struct vmlog {
     VEC(struct version) versions;
     VEC(struct life) lives;
@@ -61,6 +69,7 @@ struct vmlog {
     uint32_t *slots;        /* newest version of a range: index + 1 */
     size_t nr_slots;
     uint64_t *ends; /* settled: greatest end of the versions of the same life up to this one */
+    struct neighbours *neighbours; /* settled: of each version */
     int fd;
     uint8_t *buffer;
     uint64_t written; /* bytes in the file; the buffer's follow */
@@ -115,6 +124,7 @@ void vmlog_free(struct vmlog *log)
     renewals_free(&log->renewals);
     free(log->slots);
     free(log->ends);
+    free(log->neighbours);
     free(log->buffer);
     free(log);
 }
@@ -493,6 +503,17 @@ static int by_address(const void *a, const void *b)
     return x->first_before < y->first_before ? -1 : x->first_before > y->first_before;
 }
 
+static void settle_neighbours(struct vmlog *log, size_t i)
+{
+    const struct version *v = &log->versions.at[i], *u = v - 1;
+    struct neighbours *n = &log->neighbours[i];
+    bool same_run = i && u->life == v->life && u->address == v->address;
+    bool follows = same_run && u->length == v->length && u->last_after < v->first_before;
+    n->first = same_run ? n[-1].first : (uint32_t)i;
+    n->objects = (same_run ? n[-1].objects : 0) + (v->kind == VMENTRY_OBJECT);
+    n->older = follows ? n[-1].older + 1 : 0;
+}
+
 static int map_contents(struct vmlog *log, struct error *err)
 {
     if (contents_flush(log, err) < 0)
@@ -520,7 +541,8 @@ int vmlog_settle(struct vmlog *log, struct error *err)
     if (nr)
         qsort(log->versions.at, nr, sizeof(*log->versions.at), by_address);
     log->ends = calloc(nr + 1, sizeof(*log->ends));
-    if (!log->ends)
+    log->neighbours = calloc(nr + 1, sizeof(*log->neighbours));
+    if (!log->ends || !log->neighbours)
         return error_no_memory(err);
     for (size_t i = 0; i < nr; i++) {
         const struct version *v = &log->versions.at[i];
@@ -531,6 +553,7 @@ int vmlog_settle(struct vmlog *log, struct error *err)
         else if (log->ends[i - 1] > end)
             end = log->ends[i - 1];
         log->ends[i] = end;
+        settle_neighbours(log, i);
     }
     return map_contents(log, err);
 }
@@ -593,23 +616,54 @@ static size_t version_behind(const struct vmlog *log, size_t low, size_t high, u
     return low;
 }
 
-enum { NEAR = 64 };
-
-/* A stack that was read each few ms has thousands of versions at one address, in order of time:
- * those around that time are enough. Returns the first of the run that ends before `end`. */
-static size_t consider_run(struct found *f, const struct vmlog *log, size_t first, size_t end,
-                           uint64_t address, uint64_t time)
+static bool has_byte(const struct version *v, uint64_t address)
 {
-    uint64_t start = log->versions.at[end - 1].address;
-    size_t begin = start ? version_behind(log, first, end, start - 1, false, 0) : first;
-    size_t at = version_behind(log, begin, end, start, true, time);
-    size_t low = at - begin > NEAR ? at - NEAR : begin, high = end - at > NEAR ? at + NEAR : end;
-    for (size_t i = high; i-- > low;) {
-        const struct version *v = &log->versions.at[i];
-        if (address - v->address < v->length)
-            consider(f, v, address, time);
+    return address - v->address < v->length;
+}
+
+/* Those of [from, to), all read behind the moment, that were read soonest: that have the byte, and
+ * are whole objects, if it is those that are asked for. */
+static void consider_soonest(struct found *f, const struct vmlog *log, size_t from, size_t to,
+                             uint64_t address, uint64_t time, bool objects)
+{
+    const struct version *v = log->versions.at;
+    size_t i = from;
+    while (i < to && (!has_byte(&v[i], address) || (objects && v[i].kind != VMENTRY_OBJECT)))
+        i++;
+    size_t end = i;
+    while (end < to && v[end].first_before == v[i].first_before)
+        end++;
+    while (end-- > i)
+        if (has_byte(&v[end], address))
+            consider(f, &v[end], address, time);
+}
+
+/* A run, of which `end` - 1 is the last that counts. A stack that was read each few ms has
+ * thousands of versions, in order of time: those around the moment are enough. Of them the soonest
+ * behind it counts, and of one range's before it the last two, where they follow each other. */
+static void consider_run(struct found *f, const struct vmlog *log, size_t begin, size_t end,
+                         uint64_t address, uint64_t time)
+{
+    enum { NEAR = 64 };
+    const struct version *versions = log->versions.at;
+    const struct neighbours *last = &log->neighbours[end - 1];
+    size_t at = version_behind(log, begin, end, versions[begin].address, true, time);
+    bool many = end - begin > 2 * NEAR;
+    size_t low = many && at - begin > NEAR ? at - NEAR : begin;
+    size_t high = many && end - at > NEAR ? at + NEAR : end;
+    consider_soonest(f, log, at, high, address, time, false);
+    if (last->objects != (at > begin ? log->neighbours[at - 1].objects : 0))
+        consider_soonest(f, log, at, high, address, time, true);
+    for (size_t i = at; i-- > low;) {
+        size_t older = log->neighbours[i].older;
+        if (!has_byte(&versions[i], address))
+            continue;
+        consider(f, &versions[i], address, time);
+        if (older > 1 && i - 1 >= low)
+            consider(f, &versions[i - 1], address, time);
+        if (older > 1)
+            i = i - older > low ? i - older : low;
     }
-    return begin;
 }
 
 /* Versions are sorted by address; `ends` tells where no earlier one reaches the byte any more. */
@@ -621,12 +675,12 @@ static struct found find(const struct vmlog *log, const struct life *life, uint6
     size_t low = version_behind(log, first, first + life->nr, address, false, 0);
     while (low-- > first && log->ends[low] > address) {
         const struct version *v = &log->versions.at[low];
-        if (low - first > 2 * NEAR && (v - 2 * NEAR)->address == v->address) {
-            low = consider_run(&f, log, first, low + 1, address, time);
-            continue;
-        }
-        if (address - v->address < v->length)
+        size_t begin = log->neighbours[low].first;
+        if (begin < low)
+            consider_run(&f, log, begin, low + 1, address, time);
+        else if (has_byte(v, address))
             consider(&f, v, address, time);
+        low = begin;
     }
     return f;
 }
