@@ -1015,6 +1015,33 @@ static struct memory_proof prove_piece(const struct proof *p, uint32_t pid, cons
     return ret;
 }
 
+/* Is `v` the only version that has all of the bytes, and alone at its address? Then nothing but its
+ * times says how far they are proven, whatever the others hold. */
+static bool is_alone(const struct vmlog *log, const struct life *life, const struct version *v,
+                     uint64_t address, size_t size)
+{
+    enum { LOOK = 64 };
+    size_t first = life->first;
+    size_t low = version_behind(log, first, first + life->nr, address, false, 0);
+    for (unsigned i = 0; low-- > first && log->ends[low] > address; i++) {
+        const struct version *u = &log->versions.at[low];
+        if (i == LOOK || (u != v && u->address == v->address) ||
+            (u != v && has_byte(u, address) && from_on(u, address) >= size))
+            return false;
+    }
+    return from_on(v, address) >= size;
+}
+
+/* As long as this was equal the proof is the same: that it was. */
+static void span_narrow_proof(const struct vmlog_view *view, const struct life *life,
+                              const struct found *f, uint64_t address, size_t size)
+{
+    bool same = view->span && f->around && !is_moving(f->around) &&
+                has_one_life(view->log, view->pid) &&
+                is_alone(view->log, life, f->around, address, size);
+    span_narrow(view->span, same ? f->around : NULL);
+}
+
 /* As log_read, but by what matters of the bytes to whoever asks. A parent's are not proven to be a
  * child's still: false. */
 static bool log_prove(void *context, uint64_t address, size_t size, uint64_t time,
@@ -1026,11 +1053,12 @@ static bool log_prove(void *context, uint64_t address, size_t size, uint64_t tim
     *ret = (struct memory_proof){.provenance = PROVENANCE_EXACT};
     if (log->order == VMLOG_APART || !life)
         return false;
-    span_narrow(view->span, NULL); /* other versions count, too */
-    while (size) {
+    for (size_t all = size; size;) {
         const struct life *l = &log->lives.at[life - 1];
         struct found f = find(log, l, address, time);
         const struct version *v = f.around ? f.around : f.after ? f.after : f.before;
+        if (size == all) /* other versions count, too, where there are any */
+            span_narrow_proof(view, l, &f, address, size);
         if (!v)
             return false;
         uint64_t part = from_on(v, address) < size ? from_on(v, address) : size;
@@ -1055,6 +1083,30 @@ static bool was_read_in(const struct version *v, const struct memory_span *when)
     return v->first_before <= when->to && v->last_after >= when->from;
 }
 
+/* Were the moment another, and `when` as far from it: as long as this version is in it, and read by
+ * then (or is not), the answer is the same. */
+static void span_narrow_window(struct memory_span *span, uint64_t time, const struct version *v,
+                               const struct memory_span *when)
+{
+    struct memory_span same = {0, UINT64_MAX};
+    if (v->first_before > when->to) {
+        same.to = time + (v->first_before - when->to - 1);
+    } else if (v->last_after < when->from) {
+        uint64_t ago = when->from - v->last_after - 1;
+        same.from = ago < time ? time - ago : 0;
+    } else {
+        uint64_t ago = when->to - v->first_before, until = v->last_after - when->from;
+        same.from = ago < time ? time - ago : 0;
+        same.to = until < UINT64_MAX - time ? time + until : UINT64_MAX;
+        if (v->first_before <= time)
+            same.from = same.from > v->first_before ? same.from : v->first_before;
+        else
+            same.to = same.to < v->first_before ? same.to : v->first_before - 1;
+    }
+    span->from = same.from > span->from ? same.from : span->from;
+    span->to = same.to < span->to ? same.to : span->to;
+}
+
 /* What is known of a range in a time. */
 struct unlike {
     bool known, same;
@@ -1063,20 +1115,27 @@ struct unlike {
 /* Only versions that have all of it count. Of so many that not all are looked at, nothing is known.
  */
 static struct unlike unlike_in_life(const struct vmlog *log, const struct life *life,
-                                    uint64_t address, size_t size, const struct memory_span *when,
-                                    const struct memory_compare *compare)
+                                    uint64_t address, size_t size, uint64_t time,
+                                    const struct memory_span *when,
+                                    const struct memory_compare *compare, struct memory_span *span)
 {
     enum { LOOK = 256 };
     const struct proof p = {log, compare, address, size, when->from};
     struct unlike u = {0};
-    size_t first = life->first;
-    size_t low = version_behind(log, first, first + life->nr, address, true, when->to);
+    size_t first = life->first, end = first + life->nr;
+    size_t low = version_behind(log, first, end, address, true, when->to);
+    if (low < end && log->versions.at[low].address == address)
+        span_narrow_window(span, time, &log->versions.at[low], when);
     for (unsigned i = 0; !u.same && low-- > first && log->ends[low] > address; i++) {
         const struct version *v = &log->versions.at[low];
-        if (i == LOOK)
+        if (i == LOOK) {
+            span_narrow(span, NULL);
             return (struct unlike){0};
-        if (address - v->address >= v->length || from_on(v, address) < size ||
-            !was_read_in(v, when))
+        }
+        if (!has_byte(v, address) || from_on(v, address) < size)
+            continue;
+        span_narrow_window(span, time, v, when);
+        if (!was_read_in(v, when))
             continue;
         u.same = says_same(&p, v);
         u.known = true;
@@ -1093,9 +1152,12 @@ static bool log_unlike(void *context, uint64_t address, size_t size, uint64_t ti
     struct memory_span left = *when;
     uint32_t life = log->order == VMLOG_APART ? 0 : life_at(log, view->pid, time);
     bool known = false;
+    struct memory_span ignored, *span = view->span ? view->span : &ignored;
+    if (!when->from || !has_one_life(log, view->pid))
+        span_narrow(span, NULL);
     for (unsigned i = 0; life && i < FORKS_MAX; i++) {
         const struct life *l = &log->lives.at[life - 1];
-        struct unlike u = unlike_in_life(log, l, address, size, &left, compare);
+        struct unlike u = unlike_in_life(log, l, address, size, time, &left, compare, span);
         if (u.same)
             return false;
         known |= u.known;

@@ -357,6 +357,110 @@ static void span_of_readings(void **state)
     vmlog_free(log);
 }
 
+/* ---- spans --------------------------------------------------------------------------------- */
+
+enum question { PROVE, UNLIKE };
+enum { MS = 1000000 };
+
+/* What a log says at a time. */
+struct answers {
+    struct memory_proof proof;
+    bool yes;
+    uint64_t
+        seen; /* contents that memory_was_unlike() showed, and whether they were read by then */
+};
+
+struct seeing {
+    uint64_t time, seen;
+};
+
+static enum memory_likeness see(const void *context, uint64_t address, const uint8_t *bytes,
+                                size_t size, const struct memory_span *when)
+{
+    struct seeing *s = *(struct seeing *const *)context;
+    (void)address, (void)size;
+    s->seen = s->seen * 31 + (uint64_t)*bytes * 2 + (when->from <= s->time);
+    return MEMORY_ANOTHER;
+}
+
+static struct answers ask(const struct vmlog *log, enum question what, uint64_t address,
+                          size_t size, uint64_t time, struct memory_span *span)
+{
+    const uint64_t around = 500 * MS;
+    struct memory_span whole = {0, UINT64_MAX}, *to = span ? span : &whole;
+    const struct memory_span when = {time - around, time + around};
+    const struct vmlog_view view = {.log = log, .pid = 1, .span = to};
+    const struct memory_layer layer = vmlog_layer(&view);
+    const struct memory m = {.layers = &layer, .nr_layers = 1, .time = time, .span = to};
+    struct seeing seeing = {.time = time}, *context = &seeing;
+    const struct memory_compare all = {see, &context}, first = {first_likeness, "a"};
+    struct answers a = {0};
+    *to = (struct memory_span){0, UINT64_MAX};
+    if (what == PROVE)
+        a.yes = layer.prove(layer.context, address, size, time, &first, &a.proof);
+    else
+        a.yes = memory_was_unlike(&m, address, size, &when, &all);
+    a.seen = seeing.seen;
+    return a;
+}
+
+static bool is_equal(const struct answers *a, const struct answers *b)
+{
+    return a->yes == b->yes && a->seen == b->seen && a->proof.provenance == b->proof.provenance &&
+           a->proof.another == b->proof.another && a->proof.far == b->proof.far;
+}
+
+/* A log of some readings of few bytes, as chance has it. */
+static struct vmlog *random_log(unsigned *seed)
+{
+    static const char *const texts[] = {"aaaaaa", "bbbbbb", "aaabbb", "aaaaaaaa", "aabb", "bb"};
+    struct vmlog *log = begin();
+    unsigned nr = 1 + (unsigned)rand_r(seed) % 6;
+    for (unsigned i = 0; i < nr; i++) {
+        const char *text = texts[(unsigned)rand_r(seed) % 6];
+        uint64_t address = 0x1000 + (uint64_t)(rand_r(seed) % 2) * 2;
+        uint64_t time = MS * (1000 + (uint64_t)(rand_r(seed) % 4000));
+        uint8_t kind = rand_r(seed) % 2 ? VMENTRY_OBJECT : VMENTRY_BYTES;
+        add_kind(log, 1, address, text, time, time + 3, kind);
+        if (rand_r(seed) % 4)
+            add_kind(log, 1, address, text, time + 2000 * MS, time + 2000 * MS + 3, kind);
+    }
+    assert_int_equal(vmlog_settle(log, NULL), 0);
+    return log;
+}
+
+/* All that is proven and shown is the same at each time of the span that was told with it. */
+static void a_span_holds_for_all_answers(void **state)
+{
+    unsigned seed = 1, spans[2] = {0};
+    (void)state;
+    for (unsigned i = 0; i < 3000; i++) {
+        struct vmlog *log = random_log(&seed);
+        for (unsigned k = 0; k < 8; k++) {
+            uint64_t address = 0x1000 + (uint64_t)(rand_r(&seed) % 4);
+            uint64_t time = MS * (1000 + (uint64_t)(rand_r(&seed) % 6000));
+            size_t size = 1 + (size_t)rand_r(&seed) % 5;
+            const enum question what = (enum question)(rand_r(&seed) % 2);
+            struct memory_span span;
+            const struct answers then = ask(log, what, address, size, time, &span);
+            if (span.from > span.to)
+                continue;
+            assert_true(span.from <= time && time <= span.to);
+            spans[what]++;
+            for (unsigned n = 0; n < 8; n++) {
+                uint64_t from = span.from > 600 * MS ? span.from : 600 * MS;
+                uint64_t to = span.to < UINT64_C(9000) * MS ? span.to : UINT64_C(9000) * MS;
+                uint64_t at = from + (uint64_t)rand_r(&seed) % (to - from + 1);
+                at = n == 0 ? from : n == 1 ? to : at;
+                const struct answers now = ask(log, what, address, size, at, NULL);
+                assert_true(is_equal(&now, &then));
+            }
+        }
+        vmlog_free(log);
+    }
+    assert_true(spans[PROVE] > 100 && spans[UNLIKE] > 500);
+}
+
 /* Equal bytes prove each other whatever the ranges they were told in. */
 static void other_lengths(void **state)
 {
@@ -650,6 +754,7 @@ int main(void)
         cmocka_unit_test(a_copy_is_read_across_its_entries),
         cmocka_unit_test(a_copy_of_another_moment_is_not_used),
         cmocka_unit_test(span_of_readings),
+        cmocka_unit_test(a_span_holds_for_all_answers),
         cmocka_unit_test(what_was_read_equal_before_and_after_is_exact),
         cmocka_unit_test(equal_readings_prove_nothing_where_another_stood_shortly_before_or_after),
         cmocka_unit_test(what_cannot_have_stood_there_is_no_other),

@@ -40,6 +40,10 @@ struct known {
     uint64_t learned; /* 1 + the turn in which its children's names were taken last */
     uint64_t serial;  /* never used twice */
     uint64_t time;    /* of the memory it was compared with last */
+    /* Times at which what was read besides the heads says the same, and with that provenance; empty
+     * where that is not known. */
+    struct memory_span steady;
+    uint8_t steady_provenance;
     uint32_t space;
     uint32_t function; /* guest function */
 };
@@ -280,6 +284,7 @@ static struct known *known_read(struct luajit_names *n, const struct luajit_name
                         .g = s->vm->g,
                         .serial = ++n->last_serial,
                         .time = s->memory->time,
+                        .steady = {1, 0},
                         .space = s->space,
                         .function = function};
     *chain = k;
@@ -312,6 +317,73 @@ static bool known_equals(struct luajit_names *n, const struct luajit_names_sourc
            file_of(n, s, &k->proto, doubtful, failed) == k->file;
 }
 
+/* Is there but one layer that has more to say than its bytes, and does it say for how long? */
+static bool tells_spans(const struct memory *m)
+{
+    unsigned provers = 0, tellers = 0;
+    for (size_t i = 0; i < m->nr_layers; i++) {
+        provers += m->layers[i].prove || m->layers[i].unlike;
+        tellers += m->layers[i].prove && m->layers[i].unlike && m->layers[i].keeps_span;
+    }
+    return m->span && provers == 1 && tellers == 1;
+}
+
+static struct memory_span span_common(struct memory_span a, struct memory_span b)
+{
+    return (struct memory_span){a.from > b.from ? a.from : b.from, a.to < b.to ? a.to : b.to};
+}
+
+/* Does a byte of the log stand there, and nothing that came with the sample? */
+static bool is_logged(const struct memory *m, uint64_t address)
+{
+    uint8_t byte;
+    enum provenance ignored = PROVENANCE_EXACT;
+    *m->span = (struct memory_span){0, UINT64_MAX};
+    return memory_read(m, address, &byte, 1, &ignored) && m->span->from <= m->time &&
+           m->time <= m->span->to;
+}
+
+/* The heads are the same: is all else known to be? */
+static bool is_steady(const struct luajit_names_source *s, const struct known *k)
+{
+    const struct memory *m = s->memory;
+    const struct luajit_layout *l = s->vm->layout;
+    if (!(k->steady.from <= m->time && m->time <= k->steady.to) || !tells_spans(m))
+        return false;
+    struct memory_span before = *m->span;
+    bool logged = is_logged(m, k->proto.address + (uint64_t)l->proto_size) &&
+                  is_logged(m, k->proto.head.chunkname + (uint64_t)l->str_size);
+    *m->span = span_common(before, k->steady);
+    return logged;
+}
+
+/* Compare all of it, and note for how long the log says that. */
+static bool known_compare(struct luajit_names *n, const struct luajit_names_source *s,
+                          struct known *k, enum provenance head, bool *failed)
+{
+    const struct memory *m = s->memory;
+    bool doubtful = false, tells = tells_spans(m);
+    enum provenance block = PROVENANCE_EXACT;
+    struct memory_span before = {0, UINT64_MAX};
+    if (tells) {
+        before = *m->span;
+        *m->span = (struct memory_span){0, UINT64_MAX};
+    }
+    bool equal = known_equals(n, s, k, &block, &doubtful, failed);
+    if (equal) {
+        luajit_proto_prove(&k->proto, m, head, block);
+        mark_doubtful(&k->proto, doubtful);
+    }
+    k->steady = (struct memory_span){1, 0};
+    if (tells) {
+        if (equal && head == PROVENANCE_EXACT && !k->proto.another)
+            k->steady = *m->span;
+        k->steady_provenance = k->proto.provenance;
+        *m->span = span_common(before, *m->span);
+    }
+    return equal;
+}
+
 /* Is it still what stands there? At one time it is asked once; at another everything is: functions
  * that are loaded again have the same headers at the same places, and what is left of dead ones,
  * too. */
@@ -319,16 +391,16 @@ static bool known_check(struct luajit_names *n, const struct luajit_names_source
                         struct known *k, bool *failed)
 {
     struct luajit_proto_head now;
-    bool doubtful = false;
-    enum provenance head = PROVENANCE_EXACT, block = PROVENANCE_EXACT;
+    enum provenance head = PROVENANCE_EXACT;
     if (k->turn == s->turn && k->time == s->memory->time)
         return true;
     if (!luajit_proto_head_read(s->memory, s->vm->layout, k->proto.address, &now, &head) ||
-        !luajit_proto_head_equal(&now, &k->proto.head) ||
-        !known_equals(n, s, k, &block, &doubtful, failed))
+        !luajit_proto_head_equal(&now, &k->proto.head))
         return false;
-    luajit_proto_prove(&k->proto, s->memory, head, block);
-    mark_doubtful(&k->proto, doubtful);
+    if (is_steady(s, k))
+        k->proto.provenance = head > k->steady_provenance ? head : k->steady_provenance;
+    else if (!known_compare(n, s, k, head, failed))
+        return false;
     k->turn = s->turn;
     k->time = s->memory->time;
     return true;

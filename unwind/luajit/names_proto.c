@@ -42,26 +42,33 @@ static bool string_head(const struct memory *m, const struct luajit_layout *l, u
            string_head_of(l, head, hash, len);
 }
 
-/* The characters may be of another reading than the head, which comes with the sample: they count
- * if that same head stood before them. */
-bool luajit_string_read(const struct memory *m, const struct luajit_layout *l, uint64_t address,
-                        char *buffer, size_t cap, uint32_t *length, enum provenance *provenance)
+/* The characters behind a head; false: they are not recorded. They may be of another reading than
+ * the head, which comes with the sample: they count if that same head stood before them. */
+static bool string_text(const struct memory *m, const struct luajit_layout *l, uint64_t address,
+                        uint32_t hash, uint32_t length, char *buffer, size_t cap,
+                        enum provenance *provenance)
 {
     uint8_t block[HEAD_MAX + STRING_MAX];
-    uint32_t hash, block_hash, block_length;
-    if (!string_head(m, l, address, &hash, length, provenance))
-        return false;
-    size_t size = *length < cap - 1 ? *length : cap - 1, head = (size_t)l->str_size;
+    uint32_t block_hash, block_length;
+    size_t size = length < cap - 1 ? length : cap - 1, head = (size_t)l->str_size;
     size = size < STRING_MAX ? size : STRING_MAX;
     buffer[size] = 0;
     if (size == 0)
         return true;
     if (!memory_read(m, address, block, head + size, provenance) ||
         !string_head_of(l, block, &block_hash, &block_length) || block_hash != hash ||
-        block_length != *length)
+        block_length != length)
         return false;
     memcpy(buffer, block + head, size);
     return true;
+}
+
+bool luajit_string_read(const struct memory *m, const struct luajit_layout *l, uint64_t address,
+                        char *buffer, size_t cap, uint32_t *length, enum provenance *provenance)
+{
+    uint32_t hash;
+    return string_head(m, l, address, &hash, length, provenance) &&
+           string_text(m, l, address, hash, *length, buffer, cap, provenance);
 }
 
 /* ---- the header ---------------------------------------------------------------------------- */
@@ -654,12 +661,12 @@ bool luajit_proto_file(const struct luajit_proto *p, const struct memory *m, cha
                        enum provenance *provenance, bool *doubtful)
 {
     char name[PROTO_FILE_MAX - 4];
-    uint32_t length;
+    const uint32_t length = p->head.chunk_len;
     bool builtin = p->head.firstline == -1;
-    if (!luajit_string_read(m, p->layout, p->head.chunkname, name, sizeof(name), &length,
-                            provenance))
+    if (!string_text(m, p->layout, p->head.chunkname, p->head.chunk_hash, length, name,
+                     sizeof(name), provenance))
         return false;
-    if (length < sizeof(name) && length == p->head.chunk_len)
+    if (length < sizeof(name))
         settle_text(p, m, name, length, doubtful);
     if (builtin || (*name != '@' && *name != '='))
         source_text(name, length, builtin, buffer);
