@@ -115,6 +115,18 @@ bool memory_read_instant(const struct memory *m, uint64_t address, void *to, siz
     return false;
 }
 
+bool memory_is_instant(const struct memory *m, uint64_t address)
+{
+    uint8_t byte;
+    enum provenance ignored = PROVENANCE_EXACT;
+    for (size_t i = 0; i < m->nr_layers; i++) {
+        const struct memory_layer *layer = &m->layers[i];
+        if (layer->instant && layer->read(layer->context, address, &byte, 1, m->time, &ignored))
+            return true;
+    }
+    return false;
+}
+
 struct memory_proof memory_prove(const struct memory *m, uint64_t address, size_t size,
                                  const struct memory_compare *compare, enum provenance read)
 {

@@ -177,6 +177,10 @@ static inline bool memory_read_slot(const struct memory *m, uint64_t address, ui
 /* Read what came with the sample itself; false: that has not all of it. */
 bool memory_read_instant(const struct memory *m, uint64_t address, void *to, size_t size);
 
+/* Did the byte at `address`, none of the native stack, come with the sample? Nothing is read: it is
+ * asked by whoever knows what it is. */
+bool memory_is_instant(const struct memory *m, uint64_t address);
+
 /* How far what was read at an address is proven. `read`: what the reading said; what is known
  * better replaces it. */
 struct memory_proof memory_prove(const struct memory *m, uint64_t address, size_t size,

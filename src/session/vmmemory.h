@@ -30,8 +30,11 @@ struct vm_copy_entry {
     uint32_t length;
     uint8_t kind; /* enum vmentry_kind */
 };
+enum { VM_COPY_PAGES = 512, VM_COPY_STARTS = 256 };
 struct vm_copy {
     struct vm_copy_entry entries[VM_COPY_ENTRIES];
+    uint64_t pages[VM_COPY_PAGES / 64]; /* a bit for each hash of a page that is told of */
+    uint16_t starts[VM_COPY_STARTS];    /* an entry, + 1, by a hash of where it begins; 0: none */
     uint32_t nr;
     uint32_t reason; /* enum vmevent_reason */
     uint32_t flags;  /* VMEVENT_FULL, ... */

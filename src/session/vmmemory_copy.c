@@ -10,15 +10,28 @@ bool vmmemory_payload(const struct sample *s, struct vmevent *ret)
            vmevent_open(s->raw, s->raw_size, ret, &ignored) == 0;
 }
 
+/* How many entries begin at `address` or before. */
+static uint32_t entries_up_to(const struct vm_copy *copy, uint64_t address)
+{
+    const struct vm_copy_entry *from = copy->entries;
+    uint32_t nr = copy->nr;
+    if (!nr)
+        return 0;
+    while (nr > 1) { /* without a branch that nobody can foretell */
+        uint32_t half = nr / 2;
+        from = from[half - 1].address <= address ? from + half : from;
+        nr -= half;
+    }
+    return (uint32_t)(from - copy->entries) + (from->address <= address);
+}
+
 /* Keep the entries in order. Of those that begin at one address the longest is enough: all are of
  * one instant. */
 static void insert(struct vm_copy *copy, const struct vmevent_entry *e)
 {
-    uint32_t at = copy->nr;
     if (!e->bytes || !e->length || copy->nr == VM_COPY_ENTRIES)
         return;
-    while (at && copy->entries[at - 1].address > e->address)
-        at--;
+    uint32_t at = entries_up_to(copy, e->address);
     const struct vm_copy_entry entry = {e->address, e->bytes, e->length, e->kind};
     if (at && copy->entries[at - 1].address == e->address) {
         if (copy->entries[at - 1].length < e->length)
@@ -28,6 +41,34 @@ static void insert(struct vm_copy *copy, const struct vmevent_entry *e)
     memmove(copy->entries + at + 1, copy->entries + at, (copy->nr - at) * sizeof(entry));
     copy->entries[at] = entry;
     copy->nr++;
+}
+
+static uint32_t page_hash(uint64_t page)
+{
+    return (uint32_t)(page ^ page >> 9) % VM_COPY_PAGES;
+}
+
+static uint32_t start_hash(uint64_t address)
+{
+    return (uint32_t)(address >> 3 ^ address >> 11) % VM_COPY_STARTS;
+}
+
+enum { PAGE_SHIFT = 12 };
+
+/* Most readings are of what is not there, or begin where an entry does. */
+static void note_places(struct vm_copy *copy)
+{
+    memset(copy->pages, 0, sizeof(copy->pages));
+    memset(copy->starts, 0, sizeof(copy->starts));
+    for (uint32_t i = 0; i < copy->nr; i++) {
+        const struct vm_copy_entry *e = &copy->entries[i];
+        uint64_t last = (e->address + (e->length - 1)) >> PAGE_SHIFT;
+        copy->starts[start_hash(e->address)] = (uint16_t)(i + 1);
+        for (uint64_t page = e->address >> PAGE_SHIFT; page <= last; page++) {
+            uint32_t bit = page_hash(page);
+            copy->pages[bit / 64] |= UINT64_C(1) << bit % 64;
+        }
+    }
 }
 
 bool vm_copy_open(struct vm_copy *copy, const uint8_t *payload, size_t size, uint32_t tid,
@@ -48,6 +89,7 @@ bool vm_copy_open(struct vm_copy *copy, const uint8_t *payload, size_t size, uin
             copy->g[copy->nr_vms++] = entry.address;
         insert(copy, &entry);
     }
+    note_places(copy);
     return got >= 0;
 }
 
@@ -58,14 +100,7 @@ static uint64_t longest(const struct vm_copy *copy, uint64_t address, uint64_t w
 {
     enum { BACK = 4 };
     uint64_t most = 0;
-    uint32_t low = 0, high = copy->nr;
-    while (low < high) {
-        uint32_t mid = low + (high - low) / 2;
-        if (copy->entries[mid].address <= address)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    uint32_t low = entries_up_to(copy, address);
     for (uint32_t i = 0; i < BACK && low && most < want; i++) {
         const struct vm_copy_entry *e = &copy->entries[--low];
         uint64_t into = address - e->address;
@@ -78,14 +113,11 @@ static uint64_t longest(const struct vm_copy *copy, uint64_t address, uint64_t w
 }
 
 /* A stack that was copied page by page is read across its entries. */
-static bool copy_read(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                      enum provenance *provenance)
+static bool read_across(const struct vm_copy *copy, uint64_t address, uint8_t *out, size_t size)
 {
-    uint8_t *out = to;
-    (void)time;
     while (size) {
         const uint8_t *bytes = NULL;
-        uint64_t there = longest(context, address, size, &bytes);
+        uint64_t there = longest(copy, address, size, &bytes);
         size_t part = there < size ? (size_t)there : size;
         if (!part)
             return false;
@@ -94,6 +126,22 @@ static bool copy_read(void *context, uint64_t address, void *to, size_t size, ui
         address += part;
         size -= part;
     }
+    return true;
+}
+
+static bool copy_read(void *context, uint64_t address, void *to, size_t size, uint64_t time,
+                      enum provenance *provenance)
+{
+    const struct vm_copy *copy = context;
+    uint32_t bit = page_hash(address >> PAGE_SHIFT), start = copy->starts[start_hash(address)];
+    const struct vm_copy_entry *e = start ? &copy->entries[start - 1] : NULL;
+    (void)time;
+    if (!(copy->pages[bit / 64] >> bit % 64 & 1))
+        return false;
+    if (e && e->address == address && size <= e->length)
+        memcpy(to, e->bytes, size);
+    else if (!read_across(copy, address, to, size))
+        return false;
     *provenance = PROVENANCE_EXACT;
     return true;
 }

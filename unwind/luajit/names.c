@@ -333,28 +333,17 @@ static struct memory_span span_common(struct memory_span a, struct memory_span b
     return (struct memory_span){a.from > b.from ? a.from : b.from, a.to < b.to ? a.to : b.to};
 }
 
-/* Does a byte of the log stand there, and nothing that came with the sample? */
-static bool is_logged(const struct memory *m, uint64_t address)
-{
-    uint8_t byte;
-    enum provenance ignored = PROVENANCE_EXACT;
-    *m->span = (struct memory_span){0, UINT64_MAX};
-    return memory_read(m, address, &byte, 1, &ignored) && m->span->from <= m->time &&
-           m->time <= m->span->to;
-}
-
-/* The heads are the same: is all else known to be? */
+/* The heads are the same: is all else known to be? What came with the sample is not of the log. */
 static bool is_steady(const struct luajit_names_source *s, const struct known *k)
 {
     const struct memory *m = s->memory;
     const struct luajit_layout *l = s->vm->layout;
-    if (!(k->steady.from <= m->time && m->time <= k->steady.to) || !tells_spans(m))
+    if (!(k->steady.from <= m->time && m->time <= k->steady.to) || !tells_spans(m) ||
+        memory_is_instant(m, k->proto.address + (uint64_t)l->proto_size) ||
+        memory_is_instant(m, k->proto.head.chunkname + (uint64_t)l->str_size))
         return false;
-    struct memory_span before = *m->span;
-    bool logged = is_logged(m, k->proto.address + (uint64_t)l->proto_size) &&
-                  is_logged(m, k->proto.head.chunkname + (uint64_t)l->str_size);
-    *m->span = span_common(before, k->steady);
-    return logged;
+    *m->span = span_common(*m->span, k->steady);
+    return true;
 }
 
 /* Compare all of it, and note for how long the log says that. */
