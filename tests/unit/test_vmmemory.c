@@ -481,7 +481,6 @@ static void other_lengths(void **state)
  * the last one before. */
 static void of_late_readings_the_nearer_counts(void **state)
 {
-    enum { MS = 1000000 };
     (void)state;
     struct vmlog *log = begin();
     add(log, 1, 0x1000, "abcdefgh", 100 * MS, 100 * MS + 10);
