@@ -225,7 +225,9 @@ static enum step_result step_without_cfi(struct unwinder *u, struct walk *w,
     enum step_result got = may_trampoline ? walk_sigreturn(w, &held) : STEP_NO;
     l->signal = got == STEP_OK;
     if (got == STEP_NO) {
-        got = walk_guess(w, &held);
+        got = walk_by_lost_register(w, l->rule);
+        if (got == STEP_NO)
+            got = walk_guess(w, &held);
         u->guesses += got == STEP_OK;
     }
     l->applied = true;

@@ -45,6 +45,7 @@ enum {
     NEXT = MODULE + 0x900,     /* as LEAF; a return address into NORETURN's call is its start */
     IN_RAX = MODULE + 0xa00,   /* return address in rax, r12 in rcx, rbx lost */
     VFORK = MODULE + 0xb00,    /* pop rdi: the return address there, rsp already the caller's */
+    BY_RAX = MODULE + 0xc00,   /* mov rsp,rax; and $-128,rsp: the CFA is rax + 8 */
     EMPTY_SLOT = 0,
 };
 
@@ -107,6 +108,7 @@ static void put_functions(struct bytes *b)
     FDE(b, NEXT, "");
     FDE(b, IN_RAX, "\x09\x10\x00\x09\x0c\x02\x07\x03");
     FDE(b, VFORK, "\x0e\x00\x09\x10\x05");
+    FDE(b, BY_RAX, "\x0c\x00\x08");
 }
 
 /* ---- the target ---------------------------------------------------------------------------- */
@@ -335,6 +337,29 @@ static void null_return_address(void **state)
     struct target *t = *state;
     walk(t, LEAF);
     expect_frames(t, STACK_COMPLETE, 1, PC(LEAF));
+}
+
+/* libcrypto's AES-GCM: the function that it calls keeps rax, though no calling convention says so.
+ * That there is a return address makes a guess of it. */
+static void lost_register(void **state)
+{
+    struct target *t = *state;
+    uint64_t stack[] = {BY_RAX + 9, 0xaaa, 0xbbb, called(t, START + 5)};
+    memcpy(t->stack, stack, sizeof(stack));
+    t->in.registers.value[0 /* rax */] = slot(3);
+    t->in.registers.value[DWARF_RBP] = 1; /* no frame pointer, nor the outermost frame's */
+    walk(t, LEAF);
+    expect_frames(t, STACK_COMPLETE, 3, PC(LEAF), PC(BY_RAX + 9), PC(START + 5));
+    assert_int_equal(t->out.frames.at[1].provenance, PROVENANCE_EXACT);
+    assert_int_equal(t->out.frames.at[2].provenance, PROVENANCE_GUESS);
+    t->in.registers.value[0 /* rax */] = slot(2); /* no return address there */
+    walk(t, LEAF);
+    expect_frames(t, STACK_NO_CFI, 2, PC(LEAF), PC(BY_RAX + 9));
+    t->in.registers.value[0 /* rax */] = slot(3);
+    t->in.registers.value[DWARF_RSP] = slot(1);
+    walk(t, BY_RAX + 9); /* in the innermost frame it is the sample's own */
+    expect_frames(t, STACK_COMPLETE, 2, PC(BY_RAX + 9), PC(START + 5));
+    assert_int_equal(t->out.frames.at[1].provenance, PROVENANCE_EXACT);
 }
 
 /* ---- ends ---------------------------------------------------------------------------------- */
@@ -1113,6 +1138,7 @@ int main(void)
         WALK(plt),
         WALK(in_registers),
         WALK(null_return_address),
+        WALK(lost_register),
         WALK(truncated),
         WALK(not_continued_by_other_moments),
         WALK(two_pieces),

@@ -94,8 +94,10 @@ enum step_result walk_row_registers(struct walk *w, const struct cfi_row *row,
 /* The compact form, where not all slots are in the stack window. */
 enum step_result walk_offsets_slow(struct walk *w, const struct rule *rule, uint64_t cfa);
 
-/* walk_guess.c. No CFI: a signal trampoline or an epilogue (proven by its bytes), or a guess. */
+/* walk_guess.c. No CFI: a signal trampoline or an epilogue (proven by its bytes), or a guess. Or
+ * CFI by a register that the calls from here need not have kept. */
 enum step_result walk_sigreturn(struct walk *w, const struct code *code);
+enum step_result walk_by_lost_register(struct walk *w, const struct rule *rule);
 enum step_result walk_guess(struct walk *w, const struct code *code);
 
 #endif

@@ -183,6 +183,21 @@ static enum step_result guess_by_frame_pointer(struct walk *w)
     return accept(w, rbp + 8, true, false);
 }
 
+/* Functions of hand-written assembly agree on what they keep: libcrypto's AES-GCM calls others of
+ * it with the CFA in rax. The register has still the value that the sample, or a frame further in,
+ * gave it; that there is a return address where CFI says speaks for it. */
+enum step_result walk_by_lost_register(struct walk *w, const struct rule *rule)
+{
+    uint64_t cfa = w->value[rule->cfa_register] + (uint64_t)(int64_t)rule->cfa_offset, pc;
+    enum provenance ignored = PROVENANCE_EXACT;
+    if (rule->kind != RULE_OFFSETS || cfa <= w->value[DWARF_RSP] || cfa % 8 != 0 ||
+        !memory_read_slot(&w->in->memory, cfa - 8 * (uint64_t)rule->ra, &pc, &ignored) ||
+        !is_return_address(w, pc, true))
+        return STEP_NO;
+    w->provenance = PROVENANCE_GUESS;
+    return walk_offsets_slow(w, rule, cfa);
+}
+
 enum step_result walk_guess(struct walk *w, const struct code *code)
 {
     bool exact_pc = w->flags & (FRAME_LEAF | FRAME_SIGNAL);
