@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Cost of a Lua frame: stacks of LuaJIT process images are walked over and over, with and without
- * the LuaJIT walker. The difference, over the Lua frames that came out, is what one of them costs:
- * everything that is resident, nothing kept from walk to walk.
+ * the LuaJIT walker: everything is resident, nothing kept from walk to walk. The difference, over
+ * the Lua frames that came out, is what one of them costs with its share of what each stack costs
+ * once (the lua_State, the VM, where the innermost frame begins); what one more costs is the slope
+ * of the line through all stacks' costs.
  *
  * usage: bench_luajit IMAGES BUILD... (unpacked archives of ../shared/testdata/luajit)
  */
@@ -10,6 +12,7 @@
 #include "unwind/luajit/walk.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +31,27 @@ struct sums {
     double ns; /* one pass over all images, the fastest of RUNS each */
     uint64_t lua, native, stacks;
 };
+
+/* Of stacks: x is how many Lua frames, y what they cost. */
+struct line {
+    double n, x, y, xx, xy;
+};
+
+static void line_add(struct line *l, double x, double y)
+{
+    l->n++;
+    l->x += x;
+    l->y += y;
+    l->xx += x * x;
+    l->xy += x * y;
+}
+
+/* NAN: all have equally many frames. */
+static double line_slope(const struct line *l)
+{
+    double spread = l->n * l->xx - l->x * l->x;
+    return spread > 0 ? (l->n * l->xy - l->x * l->y) / spread : NAN;
+}
 
 static int is_core(const struct dirent *d)
 {
@@ -82,7 +106,7 @@ static uint8_t *copy_stack(const struct core_process *p, struct unwind_input *in
 }
 
 static void bench_image(const char *path, const struct core_process_options *options,
-                        struct sums *with, struct sums *without)
+                        struct sums *with, struct sums *without, struct line *line)
 {
     struct core_process p;
     struct luajit_blob blob = {0};
@@ -111,9 +135,13 @@ static void bench_image(const char *path, const struct core_process_options *opt
     uint8_t *stack = copy_stack(&p, &in);
     in.max_frames = MAX_FRAMES;
     if (u && blob.layout) {
+        const struct sums before[2] = {*with, *without};
         measure(u, &in, without);
         in.walker = &walker;
         measure(u, &in, with);
+        uint64_t native = with->native - before[0].native, all = without->native - before[1].native;
+        double rest = (without->ns - before[1].ns) * (double)native / (double)(all + 1);
+        line_add(line, (double)(with->lua - before[0].lua), with->ns - before[0].ns - rest);
     }
     free(stack);
     unwinder_free(u);
@@ -135,19 +163,21 @@ static void bench_build(const char *images, const char *build)
     int n = scandir(folder, &list, is_core, versionsort);
     for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++) {
         struct sums with = {0}, without = {0};
+        struct line line = {0};
         for (int i = 0; i < n; i++) {
             char path[4096];
             snprintf(path, sizeof(path), "%s/%s", folder, list[i]->d_name);
             if (!strncmp(list[i]->d_name, kinds[k], strlen(kinds[k])))
-                bench_image(path, &options, &with, &without);
+                bench_image(path, &options, &with, &without, &line);
         }
         if (with.lua)
             printf("%-20s %-9s %4.1f Lua and %4.1f native frames a stack; %6.0f ns a stack, "
-                   "%5.0f ns a Lua frame\n",
+                   "%5.0f ns a Lua frame, %5.0f one more\n",
                    build, kinds[k], (double)with.lua / (double)with.stacks,
                    (double)with.native / (double)with.stacks, with.ns / (double)with.stacks,
                    (with.ns - without.ns * (double)with.native / (double)(without.native + 1)) /
-                       (double)with.lua);
+                       (double)with.lua,
+                   line_slope(&line));
     }
     for (int i = 0; i < n; i++)
         free(list[i]);

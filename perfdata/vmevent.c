@@ -69,12 +69,15 @@ int vmevent_next(struct vmevent *e, struct vmevent_entry *ret, struct error *err
     if (e->taken == e->head.nr_entries)
         return 0;
     *ret = (struct vmevent_entry){.before = e->head.before, .after = e->head.after};
-    ret->address = cursor_u64(c);
-    ret->length = cursor_u32(c);
-    ret->kind = cursor_u8(c);
-    ret->flags = cursor_u8(c);
-    ret->vm = cursor_u8(c);
-    ret->level = cursor_u8(c);
+    const uint8_t *head = cursor_bytes(c, sizeof(struct vmevent_entry_header));
+    if (head) {
+        ret->address = load_u64(head, c->swap);
+        ret->length = load_u32(head + 8, c->swap);
+        ret->kind = head[12];
+        ret->flags = head[13];
+        ret->vm = head[14];
+        ret->level = head[15];
+    }
     if (ret->flags & VMENTRY_TIMED) {
         ret->before = cursor_u64(c);
         ret->after = cursor_u64(c);

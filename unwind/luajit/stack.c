@@ -20,17 +20,22 @@ const struct luajit_function *luajit_function_at(struct luajit_reader *r,
     return luajit_function_read(r, header.func);
 }
 
-uint64_t luajit_caller_base(struct luajit_reader *r, uint64_t base, uint64_t pc)
+/* The base of the frame that called by `instruction`; 0: that is no call. */
+static uint64_t base_of_call(const struct luajit_layout *l, uint64_t base, uint32_t instruction)
 {
-    const struct luajit_layout *l = r->layout;
-    uint32_t instruction;
-    if (pc < 8 || pc % 4 != 0 || !luajit_read_u32(r, pc - 4, &instruction))
-        return 0;
     int op = (int)(instruction & 0xff);
     if (op != l->op_call && op != l->op_callm && op != l->op_iterc && op != l->op_itern)
         return 0;
     uint64_t distance = 8 * ((uint64_t)l->frame_slots + (instruction >> 8 & 0xff));
     return base > distance ? base - distance : 0;
+}
+
+uint64_t luajit_caller_base(struct luajit_reader *r, uint64_t base, uint64_t pc)
+{
+    uint32_t instruction;
+    if (pc < 8 || pc % 4 != 0 || !luajit_read_u32(r, pc - 4, &instruction))
+        return 0;
+    return base_of_call(r->layout, base, instruction);
 }
 
 bool luajit_link_sane(struct luajit_reader *r, const struct luajit_state *L, uint64_t base,
@@ -82,7 +87,7 @@ static enum luajit_segment_end step_down(struct luajit_reader *r, const struct l
     case LUAJIT_LINK_LUA:
         if (!luajit_read_u32(r, link - 4, &instruction))
             return LUAJIT_SEGMENT_UNREAD;
-        ret->next = (struct luajit_place){luajit_caller_base(r, at.base, link), link};
+        ret->next = (struct luajit_place){base_of_call(r->layout, at.base, instruction), link};
         ret->called = true;
         break;
     case LUAJIT_LINK_CONT:
