@@ -107,6 +107,12 @@ struct skim {
     size_t run;                    /* bytes to read where records follow each other */
     uint64_t advised_end, advised; /* what the disk was asked for last: its end and size */
     unsigned cached;               /* reads since the page cache last lacked something */
+    /* Between reading and the mapping: see judge(). */
+    bool mapped;     /* up to `judged` the mapping is used as it is */
+    bool measured;   /* `cost` is worth a judgement */
+    uint64_t judged; /* the next judgement's offset */
+    uint64_t since;  /* reading (or mapped) since this offset */
+    uint64_t cost;   /* reading: so far, mapped: of the last MiB read; in bytes copied */
 };
 
 /* One sequence of records: a file's data section, a pipe, or a data.N. */
@@ -288,6 +294,8 @@ size_t inflate_left(const struct inflate *z); /* bytes that are no whole record 
 /* skim.c. Takes over `fd`. */
 void skim_start(struct stream *s, int fd);
 void skim_stop(struct stream *s);
+/* perfdata_stack_used() for one stream. */
+void skim_wanted(struct stream *s, size_t bytes);
 /* The record at the stream's position, its bytes in a chunk or in the mapping: 1; 0: none that
  * can be had this way, and nothing taken. */
 int skim_next(struct stream *s, struct record *rec);

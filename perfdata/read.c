@@ -280,7 +280,7 @@ int perfdata_read(struct perfdata *pd, size_t max, struct record_batch *batch, s
 void perfdata_stack_used(struct perfdata *pd, size_t bytes)
 {
     vec_foreach (s, &pd->streams)
-        s->skim.wanted = bytes;
+        skim_wanted(s, bytes);
 }
 
 /* Give back the pages far behind a record that is done with. At the file's end all of them at once

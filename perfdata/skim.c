@@ -6,6 +6,10 @@
  * begins at the end of the one sample's copy, where its dyn_size stands, and takes the head and
  * the stack of the next. The bytes stay where they were read, in a chunk.
  *
+ * That holds for small pages and copies far apart. Where a fault maps many samples (copies of 16
+ * KiB; a page cache of large pages), the mapping costs less than copying what is needed of them:
+ * now and then the faults of some places ahead are counted, and weighed against what was read.
+ *
  * Only samples are skimmed. With split_stacks as much of a stack is read as walks were said to
  * need, and the rest is left to the mapping; so are deep stacks and unusual records, whole.
  */
@@ -15,6 +19,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -31,11 +36,27 @@ enum {
     WILL_NEED_MAX = 8 << 20,   /* ... and where all have */
     CHUNKS_MAX = 32, /* with more in use (records that wait for their turn) all is left to the
                         mapping: an order that needs half of the file to wait takes no memory */
+    /* Measured, in bytes copied: 0.2 us a KiB, 0.4 us a read, 4.4 us a fault that maps 16 pages. */
+    READ_COST = 2 << 10,
+    FAULT_COST = 24 << 10,
+    FAULT_PAGES = 64 << 10, /* what one fault maps at most of small pages */
+    JUDGED = 1 << 20,       /* costs are those of so many bytes of the file */
+    PROBED = 256 << 10,     /* looked at where reading is in use */
+    READ_ON = 32 << 20,     /* reading stays after it was found to be cheaper */
+    MAPPED_ON = 64 << 20,   /* after so much what reading costs is measured again */
 };
 
 void skim_start(struct stream *s, int fd)
 {
     s->skim = (struct skim){.on = true, .fd = fd, .ahead = AHEAD_MIN, .run = AHEAD_MIN};
+}
+
+void skim_wanted(struct stream *s, size_t bytes)
+{
+    struct skim *k = &s->skim;
+    if (!k->wanted)
+        k->ahead = AHEAD_MIN; /* so far whole stacks were read */
+    k->wanted = bytes;
 }
 
 void skim_stop(struct stream *s)
@@ -49,6 +70,65 @@ void skim_stop(struct stream *s)
         close(k->fd);
     *k = (struct skim){0};
 }
+
+/* ---- reading or the mapping ---------------------------------------------------------------- */
+
+static bool is_cached(const struct skim *k, uint64_t offset)
+{
+    uint8_t byte;
+    struct iovec v = {&byte, sizeof(byte)};
+    return preadv2(k->fd, &v, 1, (off_t)offset, RWF_NOWAIT) == 1;
+}
+
+static long faults_so_far(void)
+{
+    struct rusage u;
+    return getrusage(RUSAGE_THREAD, &u) < 0 ? 0 : u.ru_minflt + u.ru_majflt;
+}
+
+/* Touch the mapping behind `from`; returns the faults. */
+static uint64_t map_touch(const struct stream *s, uint64_t from, uint64_t size)
+{
+    const volatile uint8_t *p = s->map + from;
+    long before = faults_so_far();
+    for (uint64_t at = FAULT_PAGES; at <= size; at += FAULT_PAGES)
+        (void)p[at];
+    return (uint64_t)(faults_so_far() - before);
+}
+
+/* Whether the mapping's next `size` bytes cost less than reading does; k->cost is of JUDGED bytes.
+ * What the page cache has not is read, which asks the disk for it ahead. */
+static bool map_is_cheap(const struct stream *s, uint64_t size)
+{
+    const struct skim *k = &s->skim;
+    if (s->end - s->at <= size || !is_cached(k, s->at) || !is_cached(k, s->at + size))
+        return false;
+    if (!k->mapped)
+        (void)*(const volatile uint8_t *)(s->map + s->at); /* of a large page the one fault */
+    return map_touch(s, s->at, size) * FAULT_COST * (JUDGED / size) < k->cost;
+}
+
+/* At k->judged: how to go on. Of the mapping all is touched that is used soon; where reading is in
+ * use, as little as tells the faults' rate. Before anybody said how much walks need, and up to the
+ * next judgement, too much is read to be compared. */
+static void judge(struct stream *s)
+{
+    struct skim *k = &s->skim;
+    bool unknown = s->pd->options.split_stacks && !k->wanted;
+    bool again = k->mapped && s->at - k->since >= MAPPED_ON;
+    bool ready = k->measured && !unknown && !again;
+    if (ready && !k->mapped)
+        k->cost = k->cost * JUDGED / (s->at - k->since);
+    bool mapped = ready && map_is_cheap(s, k->mapped ? JUDGED : PROBED);
+    if (!mapped || !k->mapped)
+        k->since = s->at;
+    k->cost = mapped ? k->cost : 0;
+    k->mapped = mapped;
+    k->measured = !unknown;
+    k->judged = s->at + (ready && !mapped ? READ_ON : JUDGED);
+}
+
+/* ---- the window ---------------------------------------------------------------------------- */
 
 /* Let the disk bring the surroundings of what the page cache has not: the more of them, the more
  * was missed in a row. Asking costs, too, where nearly all is there (8 MiB: 0.15 ms). */
@@ -108,6 +188,7 @@ static bool window_move(struct stream *s, uint64_t from, size_t size, size_t gap
     }
     uint8_t *to = (uint8_t *)k->chunk + at;
     k->size = 0; /* the old window's chunk may be gone, be there a new one or not */
+    k->cost += size + READ_COST;
     if (read_at(k, to, size, from) != (ssize_t)size)
         return false;
     k->bytes = to;
@@ -200,6 +281,10 @@ static bool try_sample(struct stream *s, struct record *rec, const uint8_t *p)
 int skim_next(struct stream *s, struct record *rec)
 {
     uint64_t left = s->end - s->at;
+    if (s->at >= s->skim.judged)
+        judge(s);
+    if (s->skim.mapped)
+        return 0;
     const uint8_t *p = left < RECORD_HEADER ? NULL : window_at(s, s->at, RECORD_HEADER);
     if (!p)
         return 0;
@@ -222,6 +307,7 @@ int skim_next(struct stream *s, struct record *rec)
         if (!p || !try_sample(s, rec, p)) {
             rec->data = s->map + s->at;
             rec->size = size;
+            s->skim.cost += (uint64_t)size * FAULT_COST / FAULT_PAGES;
         }
     } else {
         p = window_at(s, s->at, size);

@@ -454,14 +454,23 @@ struct seen {
     size_t samples, in_chunks, split;
 };
 
-static struct seen compare_with_mapped(struct perfdata *a, struct perfdata *b, size_t used)
+/* How `a` takes its file: as it judges for itself (which the page cache's pages decide), by reading
+ * alone, or changing between both. */
+enum manner { JUDGED, READING, CHANGING };
+
+static struct seen compare_with_mapped(struct perfdata *a, struct perfdata *b, size_t used,
+                                       enum manner manner)
 {
+    struct skim *skim = &a->streams.at[0].skim;
     struct record_batch ra = {0}, rb = {0};
     struct seen seen = {0};
+    if (manner != JUDGED)
+        skim->judged = UINT64_MAX;
     do {
         perfdata_release(a, &ra);
         perfdata_release(b, &rb);
         perfdata_stack_used(a, used);
+        skim->mapped ^= manner == CHANGING;
         assert_int_equal(perfdata_read(a, 100, &ra, NULL), 0);
         assert_int_equal(perfdata_read(b, 100, &rb, NULL), 0);
         assert_int_equal(ra.nr, rb.nr);
@@ -484,7 +493,7 @@ static struct seen compare_with_mapped(struct perfdata *a, struct perfdata *b, s
 }
 
 /* A file's samples are the same whether they are read past their stale bytes, in one piece or
- * two, or mapped whole; and most are not left to the mapping. */
+ * two, or mapped whole; and where all is read most are not left to the mapping. */
 static void test_skimmed_samples_are_whole(void **state)
 {
     (void)state;
@@ -492,16 +501,32 @@ static void test_skimmed_samples_are_whole(void **state)
                                   split = {.split_stacks = true};
     for (int swap = 0; swap < 2; swap++) {
         struct seen seen =
-            compare_with_mapped(open_stacks(swap, plain), open_stacks(swap, whole), 0);
+            compare_with_mapped(open_stacks(swap, plain), open_stacks(swap, whole), 0, READING);
         assert_int_equal(seen.samples, 600);
         assert_in_range(seen.in_chunks, 500, 600);
         assert_int_equal(seen.split, 0);
         for (size_t used = 0; used <= 40000; used = used * 3 + 500) {
-            seen = compare_with_mapped(open_stacks(swap, split), open_stacks(swap, whole), used);
+            seen = compare_with_mapped(open_stacks(swap, split), open_stacks(swap, whole), used,
+                                       READING);
             assert_int_equal(seen.samples, 600);
             if (used == 500)
                 assert_in_range(seen.split, 200, 600);
         }
+    }
+}
+
+static void test_samples_are_the_same_read_or_mapped(void **state)
+{
+    (void)state;
+    const struct perfdata_options whole = {.keep_whole = true}, split = {.split_stacks = true};
+    for (size_t used = 0; used <= 8000; used = used * 3 + 500) {
+        struct seen seen = compare_with_mapped(open_stacks(false, split), open_stacks(false, whole),
+                                               used, CHANGING);
+        assert_int_equal(seen.samples, 600);
+        assert_in_range(seen.in_chunks, 100, 500);
+        seen =
+            compare_with_mapped(open_stacks(false, split), open_stacks(false, whole), used, JUDGED);
+        assert_int_equal(seen.samples, 600);
     }
 }
 
@@ -852,6 +877,7 @@ int main(void)
         cmocka_unit_test(test_forms_and_byte_orders),
         cmocka_unit_test(test_streams_keep_trimmed_copies),
         cmocka_unit_test(test_skimmed_samples_are_whole),
+        cmocka_unit_test(test_samples_are_the_same_read_or_mapped),
         cmocka_unit_test(test_file_form_in_a_pipe_is_refused),
         cmocka_unit_test(test_directory),
         cmocka_unit_test(test_unordered_and_raw),
