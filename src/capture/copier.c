@@ -27,6 +27,7 @@ struct copier {
     struct bpf_object *object;
     int program, processes, outputs, counters;
     unsigned nr_cpus;
+    uint32_t stack; /* bytes of it that a sample has */
     const char *limit;
     VEC(int) fds; /* of the copier's own events, and links to others' */
     VEC(uint64_t) ids;
@@ -88,9 +89,10 @@ static int refused(int failure, const char *what, struct error *err)
 }
 
 /* The pid namespace of this program: process ids mean its own. */
-static int configure(struct bpf_object *object, unsigned nr_cpus, struct error *err)
+static int configure(const struct copier *c, struct bpf_object *object, struct error *err)
 {
-    struct vmstack_config config = {.nr_cpus = nr_cpus};
+    const unsigned nr_cpus = c->nr_cpus;
+    struct vmstack_config config = {.nr_cpus = nr_cpus, .stack = c->stack};
     struct stat ns;
     struct bpf_map *map = bpf_object__find_map_by_name(object, ".rodata");
     if (stat("/proc/self/ns/pid", &ns) == 0 && ns.st_ino != FIRST_PID_NAMESPACE) {
@@ -129,7 +131,7 @@ static int load(struct copier *c, const char *name, struct error *err)
     if (!c->object)
         return error_system(err, errno, "eBPF: the copier's program");
     struct bpf_program *program = choose(c->object, name);
-    if (configure(c->object, c->nr_cpus, err) < 0)
+    if (configure(c, c->object, err) < 0)
         return -1;
     int failed = bpf_object__load(c->object);
     if (failed)
@@ -168,7 +170,7 @@ static int load_best(struct copier *c, struct error *err)
     return load(c, "vmstack_plain", err);
 }
 
-int copier_create(struct copier **ret, struct error *err)
+int copier_create(uint32_t stack, struct copier **ret, struct error *err)
 {
     struct copier *c = calloc(1, sizeof(*c));
     struct error why = {0};
@@ -176,6 +178,7 @@ int copier_create(struct copier **ret, struct error *err)
         return error_no_memory(err);
     int nr_cpus = libbpf_num_possible_cpus();
     c->nr_cpus = nr_cpus > 0 ? (unsigned)nr_cpus : 1;
+    c->stack = stack;
     libbpf_print_fn_t before = libbpf_set_print(no_print);
     int failed = load_best(c, &why);
     libbpf_set_print(before);

@@ -24,9 +24,11 @@
 
 struct copier;
 
-/* Load the program. Errors (ERROR_SYSTEM, ERROR_UNSUPPORTED) name what refused it and the cure:
- * a capability, the lock on locked memory, lockdown, a kernel without eBPF. */
-int copier_create(struct copier **ret, struct error *err);
+/* Load the program. `stack`: how many bytes of the native stack the events copy that it will run
+ * on; of processes without a VM it copies what stands behind holes in there (0: nothing). Errors
+ * (ERROR_SYSTEM, ERROR_UNSUPPORTED) name what refused it and the cure: a capability, the lock on
+ * locked memory, lockdown, a kernel without eBPF. */
+int copier_create(uint32_t stack, struct copier **ret, struct error *err);
 void copier_free(struct copier *c);
 
 /* What it cannot do on this kernel though it is loaded, with the cure, for one line on stderr;

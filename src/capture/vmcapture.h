@@ -23,6 +23,7 @@ struct vm_capture;
 struct vm_capture_options {
     bool no_copier;   /* do not even try eBPF */
     uint64_t max_log; /* bytes of VM memory that a file is to hold; 0: no limit */
+    uint32_t stack;   /* bytes of the native stack that samples have; 0: none */
 };
 
 /* A line for the user, once each. */

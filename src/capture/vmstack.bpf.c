@@ -47,6 +47,7 @@ int copy_vm(uint64_t L);
 int find_candidate(uint32_t i, uint64_t sp, uint64_t end);
 int find_candidates(uint64_t sp, uint64_t end);
 int find_lowest(uint32_t nr, uint64_t from);
+int has_hole(uint64_t sp, uint64_t end);
 int copy_native(uint64_t sp, uint64_t end);
 
 /* ---- the kernel's fields (relocated by libbpf through BTF) ------------------------------------
@@ -906,11 +907,29 @@ static __always_inline uint32_t copy_vms(struct scratch *s, const struct vmstack
 /* ---- the native stack ------------------------------------------------------------------------ */
 
 /* The kernel's copy of the stack ends at the first page that is not there: in the middle of a large
- * buffer that was never filled (string.gsub has one of 8 KiB). What stands behind such pages, up to
- * where the kernel's copy would have gone. */
+ * buffer that was never filled (string.gsub and libuv's workers have one of 8 KiB). */
+enum { PAGE = 4096, PAGES = VMSTACK_NATIVE / PAGE };
+
+/* Is there such a page in what the sampled event copies, and more of the stack behind it? */
+__noinline int has_hole(uint64_t sp, uint64_t end)
+{
+    uint64_t page = (sp & ~(uint64_t)(PAGE - 1)) + PAGE, to = sp + config.stack;
+    int missing = 0;
+    for (int i = 0; i < PAGES; i++, page += PAGE) {
+        uint64_t word;
+        if (page >= end || page >= to)
+            return 0;
+        if (bpf_probe_read_user(&word, sizeof(word), (const void *)page))
+            missing = 1;
+        else if (missing)
+            return 1;
+    }
+    return 0;
+}
+
+/* What stands behind such pages, up to where the kernel's copy would have gone at most. */
 __noinline int copy_native(uint64_t sp, uint64_t end)
 {
-    enum { PAGE = 4096, PAGES = VMSTACK_NATIVE / PAGE };
     uint64_t page = (sp & ~(uint64_t)(PAGE - 1)) + PAGE;
     int missing = 0;
     for (int i = 0; i < PAGES; i++, page += PAGE) {
@@ -970,14 +989,18 @@ static __always_inline uint32_t fill(struct scratch *s, const struct vmstack_pro
 {
     if (h->reason)
         return h->reason;
-    if (!p->nr)
-        return VMEVENT_NO_VM;
-    find_candidates(h->sp, h->end);
-    if (copy_vms(s, p, h)) {
-        copy_native(h->sp, h->end);
-        return VMEVENT_MATCHED;
+    uint32_t reason = VMEVENT_NO_VM;
+    s->nr = 0;
+    if (p && p->nr) {
+        find_candidates(h->sp, h->end);
+        if (copy_vms(s, p, h))
+            reason = VMEVENT_MATCHED;
+        else
+            reason = s->bad == p->nr ? VMEVENT_BAD_READ : VMEVENT_ELSEWHERE;
     }
-    return s->bad == p->nr ? VMEVENT_BAD_READ : VMEVENT_ELSEWHERE;
+    if (!reason || config.stack)
+        copy_native(h->sp, h->end);
+    return reason;
 }
 
 static __always_inline void emit(struct bpf_perf_event_data *ctx, struct scratch *s,
@@ -1015,7 +1038,8 @@ static __always_inline void run(struct bpf_perf_event_data *ctx, struct here *h)
     }
     if (!p) {
         count(VMSTACK_UNKNOWN, 1);
-        return;
+        if (h->reason || !config.stack || !has_hole(h->sp, h->end))
+            return;
     }
     struct scratch *s = scratch_get();
     if (!s)

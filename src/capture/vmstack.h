@@ -101,7 +101,7 @@ struct vmstack_counters {
 struct vmstack_config {
     uint64_t pidns_dev, pidns_ino; /* the recorder's pid namespace; 0: the first one */
     uint32_t nr_cpus;
-    uint32_t reserved;
+    uint32_t stack; /* bytes of the native stack that the sampled events copy; 0: none */
 };
 
 #endif

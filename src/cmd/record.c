@@ -88,7 +88,8 @@ static int exit_like(const struct record_outcome *r)
 /* Record, with what guest code needs beside samples unless that is not wanted. */
 static int run(struct record_options *o, struct record_outcome *r, struct error *err)
 {
-    const struct vm_capture_options options = {.max_log = o->max_log};
+    const struct vm_capture_options options = {
+        .max_log = o->max_log, .stack = o->callgraph == CALLGRAPH_DWARF ? o->stack_size : 0};
     struct vm_capture *vc = o->no_vm ? NULL : vm_capture_create(&options, say, o);
     if (!vc && !o->no_vm)
         return error_no_memory(err);
