@@ -41,7 +41,7 @@ enum {
     FAULT_COST = 24 << 10,
     FAULT_PAGES = 64 << 10, /* what one fault maps at most of small pages */
     JUDGED = 1 << 20,       /* costs are those of so many bytes of the file */
-    PROBED = 256 << 10,     /* looked at where reading is in use */
+    PROBED = 128 << 10,     /* looked at where reading is in use */
     READ_ON = 32 << 20,     /* reading stays after it was found to be cheaper */
     MAPPED_ON = 64 << 20,   /* after so much what reading costs is measured again */
 };
