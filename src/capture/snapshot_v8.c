@@ -67,11 +67,15 @@ static bool take_function(void *context, uint64_t tagged)
     return true;
 }
 
-/* Elements of the deoptimization data that refer to other tables. */
+/* The deoptimization data, and what it refers to: translations, functions, inlined ones. */
 static void keep_deopt(struct taking *t, const struct v8_code *c)
 {
+    enum { TRANSLATIONS = 0 };
     const struct v8_layout *l = t->r.layout;
     uint64_t element;
+    keep_array(t, c->deopt, 8);
+    if (c->kind == V8_CODE_MAGLEV && v8_deopt_element(&t->r, c, TRANSLATIONS, &element))
+        keep_array(t, element, 1);
     (void)v8_code_sfi(&t->r, c);
     if (v8_deopt_element(&t->r, c, l->deopt_literals, &element))
         keep_array(t, element, 8);
@@ -88,7 +92,7 @@ static bool take_code(void *context, uint64_t pc, uint64_t low)
         return true;
     t->stats.code++;
     uint64_t start = low & ~(uint64_t)(PAGE - 1);
-    uint64_t end = (c.start + c.size + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+    uint64_t end = (v8_maglev_end(&t->r, &c) + PAGE - 1) & ~(uint64_t)(PAGE - 1);
     (void)picture_keep(t->picture, start, end - start);
     keep_array(t, c.positions, 1);
     if (c.kind == V8_CODE_MAGLEV || c.kind == V8_CODE_TURBOFAN)

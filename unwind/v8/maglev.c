@@ -16,25 +16,50 @@ static bool read_number(struct v8_reader *r, uint64_t address, unsigned size, ui
            (size == 0 || memory_read(r->memory, address, ret, size, &r->provenance));
 }
 
-/* Number of the place for deoptimization behind the call that returns to `at`. */
-static bool find_place(struct v8_reader *r, const struct v8_code *c, uint32_t at, int32_t *ret)
+struct safepoints {
+    uint64_t first; /* address of the first entry */
+    uint32_t nr;
+    unsigned pc_size, place_size, registers, entry_size;
+};
+
+static bool open_safepoints(struct v8_reader *r, const struct v8_code *c, struct safepoints *ret)
 {
     enum { CONFIGURATION = 4, ENTRIES_MAX = 1 << 16, SPILLS = 1 };
     const struct v8_layout *l = r->layout;
     uint64_t table = c->start + c->size + (uint64_t)l->safepoints;
-    uint32_t nr, configuration, pc, place;
-    if (!read_number(r, table, 4, &nr) || nr > ENTRIES_MAX ||
+    uint32_t configuration;
+    if (l->safepoints == V8_UNKNOWN || c->kind != V8_CODE_MAGLEV ||
+        !read_number(r, table, 4, &ret->nr) || ret->nr > ENTRIES_MAX ||
         !read_number(r, table + CONFIGURATION, 4, &configuration) || !(configuration & 1))
         return false;
-    unsigned registers = configuration >> 1 & 7, pc_size = configuration >> 4 & 7;
-    unsigned place_size = configuration >> 7 & 7;
-    uint64_t entry = table + (uint64_t)l->safepoints_first;
-    for (uint32_t i = 0; i < nr; i++, entry += 2 * pc_size + place_size + SPILLS + registers) {
-        if (!read_number(r, entry, pc_size, &pc))
+    ret->first = table + (uint64_t)l->safepoints_first;
+    ret->registers = configuration >> 1 & 7;
+    ret->pc_size = configuration >> 4 & 7;
+    ret->place_size = configuration >> 7 & 7;
+    ret->entry_size = 2 * ret->pc_size + ret->place_size + SPILLS + ret->registers;
+    return true;
+}
+
+uint64_t v8_maglev_end(struct v8_reader *r, const struct v8_code *c)
+{
+    struct safepoints s;
+    return open_safepoints(r, c, &s) ? s.first + (uint64_t)s.nr * s.entry_size : c->start + c->size;
+}
+
+/* Number of the place for deoptimization behind the call that returns to `at`. */
+static bool find_place(struct v8_reader *r, const struct v8_code *c, uint32_t at, int32_t *ret)
+{
+    struct safepoints s;
+    uint32_t pc, place;
+    if (!open_safepoints(r, c, &s))
+        return false;
+    uint64_t entry = s.first;
+    for (uint32_t i = 0; i < s.nr; i++, entry += s.entry_size) {
+        if (!read_number(r, entry, s.pc_size, &pc))
             return false;
         if (pc != at)
             continue;
-        if (!read_number(r, entry + pc_size, place_size, &place) || place == 0)
+        if (!read_number(r, entry + s.pc_size, s.place_size, &place) || place == 0)
             return false;
         *ret = (int32_t)place - 1;
         return true;
@@ -161,8 +186,7 @@ unsigned v8_maglev_frames(struct v8_reader *r, const struct v8_code *c, uint64_t
     struct v8_restored frames[V8_INLINED_MAX];
     int32_t place;
     uint64_t word;
-    if (l->safepoints == V8_UNKNOWN || c->kind != V8_CODE_MAGLEV ||
-        !find_place(r, c, (uint32_t)(pc - c->start), &place) || place >= PLACES_MAX ||
+    if (!find_place(r, c, (uint32_t)(pc - c->start), &place) || place >= PLACES_MAX ||
         !v8_deopt_element(r, c, l->deopt_entries + PER_PLACE * place + TRANSLATION, &word) ||
         !v8_is_smi(word) || v8_smi(word) < 0)
         return 0;

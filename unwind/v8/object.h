@@ -186,6 +186,8 @@ struct v8_restored {
 };
 unsigned v8_maglev_frames(struct v8_reader *r, const struct v8_code *c, uint64_t pc,
                           struct v8_restored ret[V8_INLINED_MAX]);
+/* Where the tables behind Maglev's code end that are needed for that; of other code its end. */
+uint64_t v8_maglev_end(struct v8_reader *r, const struct v8_code *c);
 
 /* Bytecode offset of the innermost function at a return address in TurboFan's code, as
  * deoptimization there has it; false: not to be told. */
