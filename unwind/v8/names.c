@@ -332,6 +332,14 @@ static bool own_name(struct v8_reader *r, uint64_t script, struct text *t, bool 
     return false;
 }
 
+/* Is this what stands for nothing, as where a script without a name has its name or its URL? */
+static bool is_undefined(struct v8_reader *r, uint64_t script, uint64_t word)
+{
+    uint64_t name, url;
+    return v8_is_smi(word) || (v8_slot(r, script, r->layout->script_name, &name) && word == name) ||
+           (v8_slot(r, script, r->layout->script_url, &url) && word == url);
+}
+
 /* Code that eval made is named by the file in which eval was called. */
 static bool script_name(struct v8_reader *r, uint64_t script, struct text *t)
 {
@@ -349,8 +357,11 @@ static bool script_name(struct v8_reader *r, uint64_t script, struct text *t)
         if (lost || !v8_slot(r, script, l->script_eval_from, &from) ||
             (!v8_is_smi(from) && v8_type(r, from) < 0))
             return false;
-        if (!v8_is(r, from, l->type_sfi))
+        if (!v8_is(r, from, l->type_sfi)) {
+            if (!is_undefined(r, script, from))
+                return false; /* not that script's any more */
             break;
+        }
         if (!v8_sfi_read(r, from, &caller))
             return false;
         if (!caller.script)
