@@ -53,7 +53,7 @@ struct lives {
 
 /* Of a version, settled: others that begin at its address (a run), in order of time. */
 struct neighbours {
-    uint32_t first;   /* of the run: index */
+    uint32_t run;     /* index of it */
     uint32_t objects; /* whole objects in the run up to this one, with it */
     uint32_t older;   /* right before it: of the same range, each read last before the next one was
                          read at all */
@@ -70,6 +70,11 @@ struct vmlog {
     size_t nr_slots;
     uint64_t *ends; /* settled: greatest end of the versions of the same life up to this one */
     struct neighbours *neighbours; /* settled: of each version */
+    uint32_t *runs;                /* settled: the first version of each, and the end of the last */
+    size_t nr_runs;
+    uint64_t *reaches; /* settled: a tree of the greatest ends of runs, from its root at 1 down to
+                          `leaves` of one run each */
+    size_t leaves;
     int fd;
     uint8_t *buffer;
     uint64_t written; /* bytes in the file; the buffer's follow */
@@ -125,6 +130,8 @@ void vmlog_free(struct vmlog *log)
     free(log->slots);
     free(log->ends);
     free(log->neighbours);
+    free(log->runs);
+    free(log->reaches);
     free(log->buffer);
     free(log);
 }
@@ -509,9 +516,32 @@ static void settle_neighbours(struct vmlog *log, size_t i)
     struct neighbours *n = &log->neighbours[i];
     bool same_run = i && u->life == v->life && u->address == v->address;
     bool follows = same_run && u->length == v->length && u->last_after < v->first_before;
-    n->first = same_run ? n[-1].first : (uint32_t)i;
+    if (!same_run)
+        log->runs[log->nr_runs++] = (uint32_t)i;
+    n->run = (uint32_t)log->nr_runs - 1;
     n->objects = (same_run ? n[-1].objects : 0) + (v->kind == VMENTRY_OBJECT);
     n->older = follows ? n[-1].older + 1 : 0;
+}
+
+/* The ends of runs, and of each node of the tree the greater one of its two. */
+static bool settle_reaches(struct vmlog *log)
+{
+    log->runs[log->nr_runs] = (uint32_t)log->versions.nr;
+    for (log->leaves = 1; log->leaves <= log->nr_runs;) /* one is left, to look back from */
+        log->leaves *= 2;
+    log->reaches = calloc(2 * log->leaves, sizeof(*log->reaches));
+    if (!log->reaches)
+        return false;
+    for (size_t i = 0; i < log->versions.nr; i++) {
+        const struct version *v = &log->versions.at[i];
+        uint64_t *reach = &log->reaches[log->leaves + log->neighbours[i].run];
+        *reach = v->address + v->length > *reach ? v->address + v->length : *reach;
+    }
+    for (size_t i = log->leaves; i-- > 1;) {
+        const uint64_t *of = &log->reaches[2 * i];
+        log->reaches[i] = of[0] > of[1] ? of[0] : of[1];
+    }
+    return true;
 }
 
 static int map_contents(struct vmlog *log, struct error *err)
@@ -542,7 +572,8 @@ int vmlog_settle(struct vmlog *log, struct error *err)
         qsort(log->versions.at, nr, sizeof(*log->versions.at), by_address);
     log->ends = calloc(nr + 1, sizeof(*log->ends));
     log->neighbours = calloc(nr + 1, sizeof(*log->neighbours));
-    if (!log->ends || !log->neighbours)
+    log->runs = calloc(nr + 1, sizeof(*log->runs));
+    if (!log->ends || !log->neighbours || !log->runs)
         return error_no_memory(err);
     for (size_t i = 0; i < nr; i++) {
         const struct version *v = &log->versions.at[i];
@@ -555,7 +586,7 @@ int vmlog_settle(struct vmlog *log, struct error *err)
         log->ends[i] = end;
         settle_neighbours(log, i);
     }
-    return map_contents(log, err);
+    return settle_reaches(log) ? map_contents(log, err) : error_no_memory(err);
 }
 
 struct vmlog_stats vmlog_stats(const struct vmlog *log)
@@ -666,21 +697,37 @@ static void consider_run(struct found *f, const struct vmlog *log, size_t begin,
     }
 }
 
-/* Versions are sorted by address; `ends` tells where no earlier one reaches the byte any more. */
+/* The last run in front of `run` of which a version ends behind `address`; SIZE_MAX: none. */
+static size_t run_before(const struct vmlog *log, size_t run, uint64_t address)
+{
+    size_t at = run + log->leaves;
+    while (at > 1 && (at % 2 == 0 || log->reaches[at - 1] <= address))
+        at /= 2;
+    if (at <= 1)
+        return SIZE_MAX;
+    for (at--; at < log->leaves;)
+        at = 2 * at + (log->reaches[2 * at + 1] > address);
+    return at - log->leaves;
+}
+
+/* Versions are sorted by address: those that have a byte are of the runs at or in front of it. In
+ * the heap of a program that makes and drops objects for an hour, thousands of runs may lie between
+ * the byte and the largest object that ever held it: the tree leads past them. */
 static struct found find(const struct vmlog *log, const struct life *life, uint64_t address,
                          uint64_t time)
 {
     struct found f = {0};
     size_t first = life->first;
     size_t low = version_behind(log, first, first + life->nr, address, false, 0);
-    while (low-- > first && log->ends[low] > address) {
-        const struct version *v = &log->versions.at[low];
-        size_t begin = log->neighbours[low].first;
-        if (begin < low)
-            consider_run(&f, log, begin, low + 1, address, time);
-        else if (has_byte(v, address))
-            consider(&f, v, address, time);
-        low = begin;
+    if (low == first)
+        return f;
+    size_t run = (size_t)log->neighbours[low - 1].run + 1, least = log->neighbours[first].run;
+    while ((run = run_before(log, run, address)) != SIZE_MAX && run >= least) {
+        size_t begin = log->runs[run], end = log->runs[run + 1];
+        if (end - begin > 1)
+            consider_run(&f, log, begin, end, address, time);
+        else
+            consider(&f, &log->versions.at[begin], address, time);
     }
     return f;
 }
