@@ -637,6 +637,7 @@ static void what_is_left_of_a_dead_name_is_doubted(void **state)
     assert_false(is_doubted("@file.lu\x80", 999)); /* it lived when the sample was taken */
     assert_false(is_doubted("@file.lua", 1001));   /* a size is a multiple of 8 */
     assert_true(is_doubted("@file.tx\x20\x01", 1001));
+    assert_false(is_doubted("=chunk1_p0", 1001));
     assert_false(is_doubted("@text.x", 1001)); /* the word holds the end of the text and more */
 }
 

@@ -599,13 +599,20 @@ struct texts {
 };
 
 /* lj_alloc and malloc write the size of a free block, a multiple of 8, over the last aligned word
- * of its memory. In front of the NUL that may be a text's last character: "x" is 0x78. */
+ * of its memory. In front of the NUL that may be a text's last character: "x" is 0x78. Of more
+ * characters that can all be printed the text is believed: else they would be the size of a free
+ * block of 8 to 32 KiB, where names end in "p0". */
 static bool ends_like_a_size(const struct luajit_layout *l, const uint8_t *text, uint32_t length)
 {
     enum { WORD = 8, SIZE_BYTES = 4 };
     uint32_t in_word = ((uint32_t)l->str_size + length) % WORD;
-    return in_word && in_word <= SIZE_BYTES && in_word <= length &&
-           text[length - in_word] % WORD == 0;
+    const uint8_t *size = text + length - in_word;
+    if (!in_word || in_word > SIZE_BYTES || in_word > length || size[0] % WORD != 0)
+        return false;
+    bool printable = true;
+    for (uint32_t i = 0; i < in_word; i++)
+        printable &= size[i] >= ' ' && size[i] < 0x7f;
+    return in_word == 1 || !printable;
 }
 
 /* Never the same: all readings are to be looked at. A dead string keeps its head, but not its end;
