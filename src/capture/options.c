@@ -59,7 +59,7 @@ const char record_usage[] =
     "Other:\n"
     "  -r, --realtime PRIO  record with this SCHED_FIFO priority\n"
     "      --dry-run        check the options, and no more\n"
-    "      --no-vm          no copies of Lua stacks and objects\n"
+    "      --no-vm          no copies of Lua stacks and objects, nor behind holes in stacks\n"
     "  -q, --quiet          say nothing but errors\n"
     "  -v, --verbose        say more\n"
     "  -h, --help           this text\n"

@@ -665,9 +665,8 @@ struct vm_capture *vm_capture_create(const struct vm_capture_options *options, v
     vc->aside = aside_create(&work);
     atomic_init(&vc->young, true);
     atomic_init(&vc->beside, 0);
-    if (!vc->options.no_copier)
-        (void)copier_create(options->stack, &vc->copier,
-                            &vc->refusal); /* why not is said when events are open */
+    if (!vc->options.no_copier) /* why not is said when events are open */
+        (void)copier_create(vc->options.stack, &vc->copier, &vc->refusal);
     struct vm_tools *t = &vc->tools;
     t->sink =
         (struct object_sink){.write = log_write, .now = log_now, .full = log_full, .context = vc};

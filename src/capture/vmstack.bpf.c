@@ -47,8 +47,7 @@ int copy_vm(uint64_t L);
 int find_candidate(uint32_t i, uint64_t sp, uint64_t end);
 int find_candidates(uint64_t sp, uint64_t end);
 int find_lowest(uint32_t nr, uint64_t from);
-int has_hole(uint64_t sp, uint64_t end);
-int copy_native(uint64_t sp, uint64_t end);
+int copy_native(uint64_t sp, uint64_t end, int look);
 
 /* ---- the kernel's fields (relocated by libbpf through BTF) ------------------------------------
  */
@@ -907,29 +906,12 @@ static __always_inline uint32_t copy_vms(struct scratch *s, const struct vmstack
 /* ---- the native stack ------------------------------------------------------------------------ */
 
 /* The kernel's copy of the stack ends at the first page that is not there: in the middle of a large
- * buffer that was never filled (string.gsub and libuv's workers have one of 8 KiB). */
-enum { PAGE = 4096, PAGES = VMSTACK_NATIVE / PAGE };
-
-/* Is there such a page in what the sampled event copies, and more of the stack behind it? */
-__noinline int has_hole(uint64_t sp, uint64_t end)
+ * buffer that was never filled (string.gsub and libuv's workers have one of 8 KiB). What stands
+ * behind such pages, up to where the kernel's copy would have gone at most. `look`: copy nothing,
+ * return whether there is anything. */
+__noinline int copy_native(uint64_t sp, uint64_t end, int look)
 {
-    uint64_t page = (sp & ~(uint64_t)(PAGE - 1)) + PAGE, to = sp + config.stack;
-    int missing = 0;
-    for (int i = 0; i < PAGES; i++, page += PAGE) {
-        uint64_t word;
-        if (page >= end || page >= to)
-            return 0;
-        if (bpf_probe_read_user(&word, sizeof(word), (const void *)page))
-            missing = 1;
-        else if (missing)
-            return 1;
-    }
-    return 0;
-}
-
-/* What stands behind such pages, up to where the kernel's copy would have gone at most. */
-__noinline int copy_native(uint64_t sp, uint64_t end)
-{
+    enum { PAGE = 4096, PAGES = VMSTACK_NATIVE / PAGE };
     uint64_t page = (sp & ~(uint64_t)(PAGE - 1)) + PAGE;
     int missing = 0;
     for (int i = 0; i < PAGES; i++, page += PAGE) {
@@ -938,6 +920,8 @@ __noinline int copy_native(uint64_t sp, uint64_t end)
             break;
         if (bpf_probe_read_user(&word, sizeof(word), (const void *)page))
             missing = 1;
+        else if (missing && look)
+            return 1;
         else if (missing)
             copy(page, end - page < PAGE ? end - page : PAGE, VMENTRY_BYTES);
     }
@@ -999,7 +983,7 @@ static __always_inline uint32_t fill(struct scratch *s, const struct vmstack_pro
             reason = s->bad == p->nr ? VMEVENT_BAD_READ : VMEVENT_ELSEWHERE;
     }
     if (!reason || config.stack)
-        copy_native(h->sp, h->end);
+        copy_native(h->sp, h->end, 0);
     return reason;
 }
 
@@ -1038,7 +1022,8 @@ static __always_inline void run(struct bpf_perf_event_data *ctx, struct here *h)
     }
     if (!p) {
         count(VMSTACK_UNKNOWN, 1);
-        if (h->reason || !config.stack || !has_hole(h->sp, h->end))
+        uint64_t to = h->sp + config.stack; /* the sampled event copies no more */
+        if (h->reason || !copy_native(h->sp, h->end < to ? h->end : to, 1))
             return;
     }
     struct scratch *s = scratch_get();
