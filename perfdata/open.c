@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Opens a recording: tells the forms apart, reads the header and finds the record streams. */
 #include "perfdata/internal.h"
+#include "base/threads.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -408,7 +409,7 @@ static struct perfdata *perfdata_create(const char *path, const struct perfdata_
     pd->path = copy;
     if (options)
         pd->options = *options;
-    pthread_mutex_init(&pd->chunk_lock, NULL);
+    lock_init_short(&pd->chunk_lock);
     return pd;
 }
 

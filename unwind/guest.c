@@ -5,6 +5,7 @@
  * it was known by then, or none of its rank was.
  */
 #include "unwind/guest.h"
+#include "base/threads.h"
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -53,7 +54,7 @@ struct guests *guests_create(void)
         free(g);
         return NULL;
     }
-    pthread_mutex_init(&g->lock, NULL);
+    lock_init_short(&g->lock);
     return g;
 }
 

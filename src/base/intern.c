@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "base/intern.h"
+#include "base/threads.h"
 #include "base/hash.h"
 
 #include <pthread.h>
@@ -40,7 +41,7 @@ struct intern *intern_create(void)
         free(in);
         return NULL;
     }
-    pthread_mutex_init(&in->lock, NULL);
+    lock_init_short(&in->lock);
     return in;
 }
 

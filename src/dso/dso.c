@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The identity table, and what is loaded once for each dso. */
 #include "dso/dso.h"
+#include "base/threads.h"
 #include "base/hash.h"
 #include "base/cursor.h"
 #include "dso/elf_symbol.h"
@@ -50,7 +51,7 @@ struct dsos *dsos_create(const struct dso_options *options)
         free(all);
         return NULL;
     }
-    pthread_mutex_init(&all->lock, NULL);
+    lock_init_short(&all->lock);
     pthread_mutex_init(&all->debuginfod_lock, NULL);
     struct dso_options o = options ? *options : (struct dso_options){0};
     o.symfs = keep(all, o.symfs);

@@ -111,7 +111,8 @@ struct replay {
 
     pthread_mutex_t turn_lock; /* everything below */
     pthread_cond_t turned;
-    uint64_t join_turn, write_turn;
+    _Atomic uint64_t join_turn; /* may be looked at without the lock */
+    uint64_t write_turn;
     /* Of turn t at t % nr_outputs. */
     struct output outputs[WORKERS_MAX + OUTPUTS_SPARE];
     unsigned nr_outputs;

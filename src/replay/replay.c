@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The run: threads, turns and batches. See replay.h for how they fit together. */
 #include "replay/internal.h"
+#include "base/threads.h"
 #include "unwind/luajit/names.h"
 #include "unwind/v8/names.h"
 #include "unwind/v8/seen.h"
@@ -70,7 +71,7 @@ int replay_create(const struct replay_options *options, struct replay **ret, str
         r->nr_threads = WORKERS_MAX;
     r->nr_outputs = r->nr_threads + OUTPUTS_SPARE;
     pthread_mutex_init(&r->read_lock, NULL);
-    pthread_mutex_init(&r->turn_lock, NULL);
+    lock_init_short(&r->turn_lock);
     pthread_cond_init(&r->turned, NULL);
     if (open_parts(r, err) < 0) {
         replay_free(r);
@@ -247,18 +248,21 @@ static void fail(struct replay *r, const struct error *err)
     pthread_mutex_unlock(&r->turn_lock);
 }
 
-/* Wait until `*counter` comes to `turn`; false: the run has failed. Returns with the lock held. */
-static bool await_turn(struct replay *r, const uint64_t *counter, uint64_t turn)
+/* Wait for the job's turn to join; false: the run has failed. Returns with the lock held. */
+static bool await_turn(struct replay *r, uint64_t turn)
 {
+    unsigned tries = 0;
+    while (r->join_turn != turn && !r->failed && lock_try_again(&tries))
+        ;
     pthread_mutex_lock(&r->turn_lock);
-    while (*counter != turn && !r->failed)
+    while (r->join_turn != turn && !r->failed)
         pthread_cond_wait(&r->turned, &r->turn_lock);
     return !r->failed;
 }
 
-static void end_turn(struct replay *r, uint64_t *counter)
+static void end_turn(struct replay *r)
 {
-    ++*counter;
+    r->join_turn++;
     pthread_cond_broadcast(&r->turned);
     pthread_mutex_unlock(&r->turn_lock);
 }
@@ -399,7 +403,7 @@ static void add_counts(struct replay_stats *st, const struct read_counts *counts
 /* The serial part in the middle: joining, in the recording's order. */
 static int settle_job(struct replay *r, struct job *job, struct error *err)
 {
-    if (!await_turn(r, &r->join_turn, job->turn)) {
+    if (!await_turn(r, job->turn)) {
         pthread_mutex_unlock(&r->turn_lock);
         return 0;
     }
@@ -409,7 +413,7 @@ static int settle_job(struct replay *r, struct job *job, struct error *err)
         failed = join_job(r->joins, job, &r->stats.joined, err);
     if (!failed)
         failed = count_stops(r, job, err);
-    end_turn(r, &r->join_turn);
+    end_turn(r);
     return failed;
 }
 
@@ -521,7 +525,7 @@ static int begin_job(struct replay_worker *w, struct error *err)
     struct job *job = &w->jobs[(w->first + w->nr_jobs) % JOBS_AHEAD];
     w->job = job;
     job->counts = (struct read_counts){0};
-    pthread_mutex_lock(&r->read_lock);
+    lock_patiently(&r->read_lock);
     stack_use_add(&r->use, &w->use);
     perfdata_stack_used(r->pd, stack_use_choose(&r->use));
     int got = r->failed ? 0 : read_job(r, job, &job->counts, err);
@@ -554,13 +558,9 @@ static int end_job(struct replay_worker *w, struct error *err)
     return failed ? -1 : 0;
 }
 
-static bool is_turn(struct replay_worker *w)
+static bool is_turn(const struct replay_worker *w)
 {
-    struct replay *r = w->replay;
-    pthread_mutex_lock(&r->turn_lock);
-    bool is = r->join_turn == w->jobs[w->first].turn;
-    pthread_mutex_unlock(&r->turn_lock);
-    return is;
+    return w->replay->join_turn == w->jobs[w->first].turn;
 }
 
 /* ---- threads ------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The tree, and the tables of functions and groups that its nodes refer to. */
 #include "base/hash.h"
+#include "base/threads.h"
 #include "base/heap.h"
 #include "base/text.h"
 #include "stacks/internal.h"
@@ -287,7 +288,7 @@ struct stacks *stacks_create(const struct stacks_options *options)
     if (!s)
         return NULL;
     s->options = *options;
-    pthread_mutex_init(&s->lock, NULL);
+    lock_init_short(&s->lock);
     s->strings = intern_create();
     if (stack_tree_init(&s->tree) < 0 || !s->strings) {
         stacks_free(s);

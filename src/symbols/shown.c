@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* A table from mangled names to what they stand for. */
 #include "symbols/shown.h"
+#include "base/threads.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "symbols/demangle.h"
@@ -37,7 +38,7 @@ struct shown *shown_create(struct intern *strings, bool demangle)
         free(s);
         return NULL;
     }
-    pthread_mutex_init(&s->lock, NULL);
+    lock_init_short(&s->lock);
     return s;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The shared tables of all dsos, and each thread's cache of what it resolved. */
 #include "symbols/symbols.h"
+#include "base/threads.h"
 #include "base/hash.h"
 #include "base/heap.h"
 #include "base/intern.h"
@@ -33,7 +34,7 @@ struct symbols *symbols_create(struct dsos *dsos, const struct symbols_options *
     struct symbols *s = calloc(1, sizeof(*s));
     if (!s)
         return NULL;
-    pthread_mutex_init(&s->lock, NULL);
+    lock_init_short(&s->lock);
     s->options = *options;
     s->strings = intern_create();
     s->kallsyms = kallsyms_files_create();

@@ -6,6 +6,7 @@
  * out here when the address is asked for.
  */
 #include "symbols/demangle.h"
+#include "base/threads.h"
 #include "symbols/symtab_internal.h"
 
 #include <elf.h>
@@ -123,19 +124,34 @@ static bool find_symbol(struct symtab *t, const struct symtab_part *part, size_t
     return named;
 }
 
+/* Looks for a symbol: first among those that are made, without the lock, so that no thread waits
+ * while another reads a file's pages for the first time; then under the lock. */
+struct search {
+    uint64_t address;
+    struct symbol *label; /* the innermost one; the function around it is asked for */
+    unsigned steps;
+    bool locked;
+    bool unmade; /* without the lock: something is not made that may be it */
+};
+enum { MOST_STEPS = 4096 }; /* symbols around an address: far beyond any true file */
+
 /* The symbol that stands at key `at`, made at first need; NULL: none does, or memory is out. */
-static struct symbol *symbol_at(struct symtab *t, struct symtab_part *part, size_t at)
+static struct symbol *symbol_at(struct symtab *t, struct symtab_part *part, size_t at,
+                                struct search *search)
 {
-    struct symbol s = {0}, *kept = part->made[at];
-    if (kept || !is_candidate(t, part, at) || !find_symbol(t, part, at, &s))
+    struct symbol s = {0}, *kept = atomic_load_explicit(&part->made[at], memory_order_acquire);
+    if (kept || !is_candidate(t, part, at))
         return kept;
+    search->unmade = !search->locked;
+    if (search->unmade || !find_symbol(t, part, at, &s))
+        return NULL;
     kept = malloc(sizeof(*kept));
     if (!kept || !vec_push(&t->list, kept)) {
         free(kept);
         return NULL;
     }
     *kept = s;
-    part->made[at] = kept;
+    atomic_store_explicit(&part->made[at], kept, memory_order_release);
     return kept;
 }
 
@@ -153,20 +169,12 @@ static size_t keys_below(const struct symtab_part *part, uint64_t address)
     return low;
 }
 
-/* Looks for a symbol in a part. */
-struct search {
-    uint64_t address;
-    struct symbol *label; /* the innermost one; the function around it is asked for */
-    unsigned steps;
-};
-enum { MOST_STEPS = 4096 }; /* symbols around an address: far beyond any true file */
-
 /* The innermost of the part's that is no label. */
 static struct symbol *part_find(struct symtab *t, struct symtab_part *part, struct search *search)
 {
     size_t at = keys_below(part, search->address);
-    while (at-- > 0 && search->steps++ < MOST_STEPS) {
-        struct symbol *s = symbol_at(t, part, at);
+    while (!search->unmade && at-- > 0 && search->steps++ < MOST_STEPS) {
+        struct symbol *s = symbol_at(t, part, at, search);
         uint64_t key = part->keys[at].key;
         if (s && search->address < s->end) {
             if (!s->label)
@@ -180,21 +188,35 @@ static struct symbol *part_find(struct symtab *t, struct symtab_part *part, stru
     return NULL;
 }
 
+static struct symbol *buckets_find(struct symtab *t, struct search *search)
+{
+    struct symbol *found = NULL;
+    uint32_t into = symtab_bucket_of(&t->buckets, search->address), bucket = into;
+    do {
+        struct symtab_part *part = NULL;
+        if (search->locked)
+            part = symtab_part_get(t, bucket);
+        else
+            search->unmade = !symtab_part_settled(&t->buckets, bucket, &part);
+        found = part ? part_find(t, part, search) : NULL;
+    } while (!found && !search->unmade && search->steps < MOST_STEPS &&
+             symtab_bucket_before(&t->buckets, bucket, into, &bucket));
+    return found ? found : search->label;
+}
+
 static struct symbol *loaded_find(struct symtab *t, uint64_t address)
 {
     struct search search = {.address = address};
-    struct symbol *found = NULL;
     if (!t->any)
         return NULL;
+    struct symbol *found = buckets_find(t, &search);
+    if (!search.unmade)
+        return found;
+    search = (struct search){.address = address, .locked = true};
     pthread_mutex_lock(&t->lock);
-    uint32_t into = symtab_bucket_of(&t->buckets, address), bucket = into;
-    do {
-        struct symtab_part *part = symtab_part_get(t, bucket);
-        found = part ? part_find(t, part, &search) : NULL;
-    } while (!found && search.steps < MOST_STEPS &&
-             symtab_bucket_before(&t->buckets, bucket, into, &bucket));
+    found = buckets_find(t, &search);
     pthread_mutex_unlock(&t->lock);
-    return found ? found : search.label;
+    return found;
 }
 
 const char *symtab_name(const struct symtab *t, struct symbol *s, struct intern *strings,
@@ -246,7 +268,7 @@ static struct symtab *create(struct dso *dso, struct kallsyms_files *kallsyms, b
     struct symtab *t = calloc(1, sizeof(*t));
     if (!t)
         return NULL;
-    pthread_mutex_init(&t->lock, NULL);
+    lock_init_short(&t->lock);
     t->demangle = !no_demangle && dso->kind != DSO_KERNEL && dso->kind != DSO_KMODULE;
     t->dso = dso;
     t->files = kallsyms;

@@ -4,6 +4,7 @@
  * notes how far out of the bucket anything reaches; a bucket is put in order, and sizes that its
  * symbols do not say are found, when something is looked for in it.
  */
+#include "base/heap.h"
 #include "symbols/symtab_internal.h"
 
 #include <stdlib.h>
@@ -21,16 +22,17 @@ bool symtab_buckets_make(struct symtab_buckets *b, size_t nr, uint64_t base, uin
     b->wide = calloc((b->nr >> BUCKET_WIDE) + (size_t)1, sizeof(*b->wide));
     b->wider = calloc((b->nr >> BUCKET_WIDER) + (size_t)1, sizeof(*b->wider));
     b->before = calloc((b->nr >> BUCKET_WIDE) + (size_t)1, sizeof(*b->before));
-    return b->at && b->wide && b->wider && b->before;
+    b->parts = heap_reserve(b->nr * sizeof(struct symtab_part *));
+    return b->at && b->wide && b->wider && b->before && b->parts;
 }
 
 void symtab_buckets_free(struct symtab_buckets *b)
 {
-    vec_foreach (p, &b->parts) {
-        free((*p)->keys);
-        free(*p);
+    for (uint32_t i = 0; i < b->nr_parts; i++) {
+        free(b->parts[i]->keys);
+        free(b->parts[i]);
     }
-    vec_free(&b->parts);
+    heap_unreserve(b->parts, b->nr * sizeof(struct symtab_part *));
     vec_free(&b->next);
     free(b->at);
     free(b->wide);
@@ -74,18 +76,21 @@ bool symtab_bucket_before(const struct symtab_buckets *b, uint32_t from, uint32_
 
 /* ---- sizes ------------------------------------------------------------------------------- */
 
-static struct symtab_part *settled(const struct symtab_buckets *b, uint32_t bucket)
+bool symtab_part_settled(const struct symtab_buckets *b, uint32_t bucket, struct symtab_part **ret)
 {
-    uint32_t head = b->at[bucket].head;
-    return head & BUCKET_SETTLED ? b->parts.at[head & ~BUCKET_SETTLED] : NULL;
+    uint32_t head = __atomic_load_n(&b->at[bucket].head, __ATOMIC_ACQUIRE);
+    *ret = head & BUCKET_SETTLED ? b->parts[head & ~BUCKET_SETTLED] : NULL;
+    return *ret || !head;
 }
 
 /* The least place of the bucket's symbols of tables up to `table`; false: there are none. */
 static bool least_place(const struct symtab *t, uint32_t bucket, unsigned table, uint64_t *ret)
 {
-    const struct symtab_part *part = settled(&t->buckets, bucket);
+    struct symtab_part *part;
     bool found = false;
-    if (part) {
+    if (symtab_part_settled(&t->buckets, bucket, &part)) {
+        if (!part)
+            return false;
         for (size_t i = 0; i < part->nr && !found; i++) {
             *ret = part->keys[i].key;
             found = symtab_table(t, part->keys[i].index) <= table;
@@ -187,16 +192,13 @@ static uint64_t find_nested(struct symtab_part *part)
 
 /* ---- parts ------------------------------------------------------------------------------- */
 
-/* Puts the part in the bucket's place; false: memory is out, and it is freed. */
-static bool keep_part(struct symtab_buckets *b, struct symtab_part *part)
+/* Puts the part in the bucket's place; from now on all may read it. */
+static struct symtab_part *keep_part(struct symtab_buckets *b, struct symtab_part *part)
 {
-    if (!vec_push(&b->parts, part)) {
-        free(part->keys);
-        free(part);
-        return false;
-    }
-    b->at[part->bucket].head = BUCKET_SETTLED | (uint32_t)(b->parts.nr - 1);
-    return true;
+    uint32_t head = BUCKET_SETTLED | b->nr_parts;
+    b->parts[b->nr_parts++] = part;
+    __atomic_store_n(&b->at[part->bucket].head, head, __ATOMIC_RELEASE);
+    return part;
 }
 
 /* A part of `nr` symbols, with room for their keys. */
@@ -210,7 +212,7 @@ static struct symtab_part *part_create(uint32_t bucket, size_t nr, struct sort_k
         return NULL;
     }
     *part = (struct symtab_part){
-        .keys = keys, .made = (struct symbol **)(part + 1), .nr = nr, .bucket = bucket};
+        .keys = keys, .made = (_Atomic(struct symbol *) *)(part + 1), .nr = nr, .bucket = bucket};
     return part;
 }
 
@@ -235,13 +237,13 @@ static struct symtab_part *settle(struct symtab *t, uint32_t bucket)
     uint64_t end = find_nested(part);
     if (b->at[bucket].reach == BUCKET_FAR && end != UINT64_MAX)
         b->at[bucket].reach = symtab_bucket_of(b, end - 1);
-    return keep_part(b, part) ? part : NULL;
+    return keep_part(b, part);
 }
 
 struct symtab_part *symtab_part_get(struct symtab *t, uint32_t bucket)
 {
-    struct symtab_part *part = settled(&t->buckets, bucket);
-    return part || !t->buckets.at[bucket].head ? part : settle(t, bucket);
+    struct symtab_part *part;
+    return symtab_part_settled(&t->buckets, bucket, &part) ? part : settle(t, bucket);
 }
 
 bool symtab_buckets_close(struct symtab *t)
@@ -277,5 +279,6 @@ bool symtab_buckets_adopt(struct symtab *t, struct sort_key *keys, size_t nr)
     }
     settle_kallsyms(part);
     (void)find_nested(part);
-    return keep_part(&t->buckets, part);
+    keep_part(&t->buckets, part);
+    return true;
 }

@@ -39,7 +39,7 @@ struct plt_entry {
  * while loading `extra` tells whether it is a module's. */
 struct symtab_part {
     struct sort_key *keys;
-    struct symbol **made; /* [nr] at first need */
+    _Atomic(struct symbol *) *made; /* [nr] at first need */
     size_t nr;
     uint32_t bucket;
     bool nested; /* some symbol reaches beyond the start of another */
@@ -48,7 +48,8 @@ struct symtab_part {
 /* Symbols of neighbouring addresses: of the hundreds of thousands that a file has a recording names
  * some hundred, so that only those around what is asked for are ever put in order. */
 struct symtab_bucket {
-    uint32_t head;  /* 0: none; number of a symbol + 1 (the others by `next`); SETTLED + a part */
+    uint32_t head;  /* 0: none; number of a symbol + 1 (the others by `next`); SETTLED + a part:
+                       read without the lock, too */
     uint32_t reach; /* the last bucket that one of its symbols reaches into; 0: none beyond itself;
                        BUCKET_FAR: all, or while loading that some symbol has no size */
 };
@@ -64,7 +65,8 @@ struct symtab_buckets {
     unsigned shift; /* a bucket is 1 << shift bytes; the first and the last have all beyond, too */
     uint64_t base;
     VEC(uint32_t) next; /* by a symbol's index: number + 1 of another one in its bucket, 0: none */
-    VEC(struct symtab_part *) parts;
+    struct symtab_part **parts; /* [nr] places, `nr_parts` of them taken: they stay where they are */
+    uint32_t nr_parts;
 };
 
 struct symtab {
@@ -73,7 +75,7 @@ struct symtab {
     struct kallsyms_text text;  /* empty: ELF */
     VEC(struct sort_key) lines; /* of kallsyms, while loading */
     bool any;                   /* symbols that count were found */
-    pthread_mutex_t lock;       /* of all that follows */
+    pthread_mutex_t lock;       /* of all that follows; what is once made is read without it */
     struct symtab_buckets buckets;
     VEC(struct symbol *) list;
     VEC(char *) copies; /* of kallsyms' names */
@@ -111,6 +113,8 @@ bool symtab_buckets_close(struct symtab *t);
 bool symtab_buckets_adopt(struct symtab *t, struct sort_key *keys, size_t nr);
 /* The symbols of a bucket, in order; NULL: there are none, or memory is out. Under the lock. */
 struct symtab_part *symtab_part_get(struct symtab *t, uint32_t bucket);
+/* The same without the lock; false: they must be put in order first. */
+bool symtab_part_settled(const struct symtab_buckets *b, uint32_t bucket, struct symtab_part **ret);
 /* The last bucket before `from` out of which something reaches into bucket `into`; `ret` is it. */
 bool symtab_bucket_before(const struct symtab_buckets *b, uint32_t from, uint32_t into,
                           uint32_t *ret);

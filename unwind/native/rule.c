@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Lowering rows to rules, and filling the rule cache. */
 #include "unwind/native/rule.h"
+#include "base/threads.h"
 
 #include "base/hash.h"
 #include "base/heap.h"
@@ -194,7 +195,7 @@ struct unwind_rules *unwind_rules_create(void)
     struct unwind_rules *u = calloc(1, sizeof(*u));
     if (!u)
         return NULL;
-    pthread_mutex_init(&u->lock, NULL);
+    lock_init_short(&u->lock);
     u->current = store_create();
     if (u->current)
         return u;
