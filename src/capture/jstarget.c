@@ -90,8 +90,10 @@ struct js_targets *js_targets_create(struct dsos *dsos, struct unwinder *unwinde
     all->sink = *sink;
     all->guests = guests_create();
     all->names = all->guests ? v8_names_create(all->guests) : NULL;
-    if (all->names)
+    if (all->names) {
+        v8_names_only_read(all->names);
         return all;
+    }
     js_targets_free(all);
     return NULL;
 }

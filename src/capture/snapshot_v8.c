@@ -119,6 +119,8 @@ int snapshot_v8(pid_t pid, const struct v8_layout *layout, struct picture *pictu
     vmscan_range_list ranges = {0};
     struct guests *guests = guests_create();
     t.names = guests ? v8_names_create(guests) : NULL;
+    if (t.names)
+        v8_names_only_read(t.names);
     int failed = t.names ? vmscan_ranges(pid, &ranges, err) : error_no_memory(err);
     if (!failed)
         failed = take_all(&t, &ranges, err);

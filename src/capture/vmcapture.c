@@ -471,11 +471,11 @@ static int look_at_record(void *context, const struct perf_event_header *h, stru
         return forked(vc, other, pid, err);
     if (h->type == PERF_RECORD_EXIT)
         return target_end(vc, pid, err);
+    bool has_file = strncmp((const char *)body + MMAP2_NAME, "//", 2) != 0;
     struct vm_target *t = target_find(vc, pid);
-    if (t)
+    if (t && (has_file || vm_target_has_lua(t))) /* a V8 maps its code anew all the time */
         vm_target_mapped(t);
-    if (load_u32(body + MMAP2_PROT, false) & PROT_EXEC &&
-        !strncmp((const char *)body + MMAP2_NAME, "//", 2))
+    if (!has_file && load_u32(body + MMAP2_PROT, false) & PROT_EXEC)
         js_targets_mapped(vc->js, (uint32_t)pid);
     return 0;
 }

@@ -46,6 +46,7 @@ struct v8_names {
     VEC(struct function) functions;
     uint32_t *slots; /* index + 1 of functions by hash; twice ENTRIES_MAX; NULL: none yet */
     uint64_t turn;
+    bool only_read;
     unsigned searches; /* moments asked in that turn for what is not recorded of the sample's */
 };
 
@@ -55,6 +56,11 @@ struct v8_names *v8_names_create(struct guests *guests)
     if (n)
         n->guests = guests;
     return n;
+}
+
+void v8_names_only_read(struct v8_names *n)
+{
+    n->only_read = true;
 }
 
 static void forget_functions(struct v8_names *n)
@@ -157,7 +163,7 @@ static void begin_turn(struct v8_names *n, uint64_t turn)
 /* Whether one more moment may be asked. */
 static bool may_search(struct v8_names *n)
 {
-    return n->searches++ < SEARCHES_MAX;
+    return !n->only_read && n->searches++ < SEARCHES_MAX;
 }
 
 /* ---- lines --------------------------------------------------------------------------------- */
@@ -269,18 +275,45 @@ static bool read_lines_of_other_times(const struct v8_reader *r, struct script *
     return false;
 }
 
-/* Line and column, both from 1, of a place in the source; false: not to be told. */
-static bool find_line(struct v8_reader *r, struct script *s, int32_t offset, uint32_t *line,
-                      uint32_t *column)
+static bool pass_over(void *context, const uint8_t *bytes, size_t nr, bool wide)
 {
-    if (!s->lines_known && s->tries < TRIES_MAX) {
-        s->lines_known =
-            read_source(r, s, false) || read_lines(r, s) || read_lines_of_other_times(r, s);
-        s->doubtful = !s->lines_known;
-        s->lines_known |= s->doubtful && read_source(r, s, true);
-        s->ends.nr = s->lines_known ? s->ends.nr : 0;
-        s->tries++;
+    (void)context;
+    (void)bytes;
+    (void)nr;
+    (void)wide;
+    return true;
+}
+
+/* All of it, for somebody who will know what to make of it. */
+static bool read_for_others(struct v8_reader *r, struct script *s)
+{
+    const struct v8_characters nobody = {pass_over, NULL};
+    bool read = v8_string_each(r, s->source, SOURCE_MAX, &nobody) || read_lines(r, s);
+    s->ends.nr = 0;
+    return read;
+}
+
+static void know_lines(const struct v8_names *n, struct v8_reader *r, struct script *s)
+{
+    if (s->lines_known || s->tries >= TRIES_MAX)
+        return;
+    s->tries++;
+    if (n->only_read) {
+        s->lines_known = read_for_others(r, s);
+        return;
     }
+    s->lines_known =
+        read_source(r, s, false) || read_lines(r, s) || read_lines_of_other_times(r, s);
+    s->doubtful = !s->lines_known;
+    s->lines_known |= s->doubtful && read_source(r, s, true);
+    s->ends.nr = s->lines_known ? s->ends.nr : 0;
+}
+
+/* Line and column, both from 1, of a place in the source; false: not to be told. */
+static bool find_line(const struct v8_names *n, struct v8_reader *r, struct script *s,
+                      int32_t offset, uint32_t *line, uint32_t *column)
+{
+    know_lines(n, r, s);
     size_t low = 0, high = s->ends.nr;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
@@ -532,7 +565,7 @@ static int function_new(struct v8_names *n, struct v8_reader *r, uint64_t turn,
     if (script) {
         identity.file = script->file;
         f->script_index = (uint32_t)(script - n->scripts.at);
-        if (!find_line(r, script, scope.start, &identity.line, &identity.column) &&
+        if (!find_line(n, r, script, scope.start, &identity.line, &identity.column) &&
             scope.start >= 0 && !script->lines_known && script->tries < TRIES_MAX)
             return 0;
     }
@@ -647,7 +680,7 @@ static int name_function(struct v8_names *n, struct v8_reader *r, uint64_t space
     if (offset < f->start || f->script_index == UINT32_MAX)
         return 0;
     struct script *s = &n->scripts.at[f->script_index];
-    if (find_line(r, s, offset, &ret->line, &column))
+    if (find_line(n, r, s, offset, &ret->line, &column))
         ret->column = column <= UINT16_MAX ? (uint16_t)column : 0;
     return 0;
 }
