@@ -22,8 +22,11 @@ static size_t indirect_call_size(const uint8_t *at, size_t left)
 
 bool arch_is_call(const uint8_t *end, size_t size)
 {
-    if (size >= 5 && end[-5] == 0xe8)
-        return true;
+    return (size >= 5 && end[-5] == 0xe8) || arch_is_indirect_call(end, size);
+}
+
+bool arch_is_indirect_call(const uint8_t *end, size_t size)
+{
     for (size_t n = 2; n <= ARCH_CALL_MAX && n <= size; n++) {
         if (indirect_call_size(end - n, n) == n)
             return true;

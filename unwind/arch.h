@@ -36,6 +36,8 @@ enum { ARCH_CALL_MAX = 7 };
 
 /* Do the `size` bytes before a return address end in a call instruction? */
 bool arch_is_call(const uint8_t *end, size_t size);
+/* In one through a register or memory, as generated code is called by code of files? */
+bool arch_is_indirect_call(const uint8_t *end, size_t size);
 
 /* Is this code the signal return trampoline: the system call rt_sigreturn (15)? `offset` tells
  * how far into it `pc` stands (0 or at its syscall instruction). */

@@ -215,6 +215,53 @@ static inline bool push_frame(struct walk *w, const struct walk_code *c, uint64_
     return true;
 }
 
+static int walk_frame(struct unwinder *u, struct walk *w, struct leaving *l);
+static enum step_result walk_leave(struct walk *w, const struct leaving *l);
+
+/* Whether all frames so far are of files and the kernel, but for the last: no walker's state is
+ * needed any more if this walk begins anew further out. */
+static bool is_below_guests(const struct walk *w)
+{
+    for (size_t i = 0; i + 1 < w->out->frames.nr; i++) {
+        uint8_t kind = w->out->frames.at[i].kind;
+        if (kind != FRAME_NATIVE && kind != FRAME_KERNEL)
+            return false;
+    }
+    return true;
+}
+
+/* Generated code that nothing describes (pcre2's regular expressions, guile's, PyPy's) keeps a
+ * frame of fixed size without a frame pointer. Its caller is looked for in the words above the
+ * stack pointer: a return address from which the walk comes to the stack's entry. A guess: in the
+ * frame an old word may stand that leads there, too. STEP_NO: there is none; -1: memory is out. */
+static int walk_past_generated(struct unwinder *u, struct walk *w)
+{
+    enum { WORDS = 128, TRIES = 8 };
+    if (!is_below_guests(w))
+        return STEP_NO;
+    const struct walk before = *w;
+    size_t nr_frames = w->out->frames.nr;
+    unsigned tries = 0;
+    for (unsigned i = 0; i < WORDS && tries < TRIES; i++) {
+        struct leaving l;
+        int got = walk_to_caller_of_generated(w, before.value[DWARF_RSP] + 8 * i);
+        if (got != STEP_OK)
+            continue;
+        tries++;
+        w->trail = NULL;
+        w->guest_begun = false;
+        w->flags = 0;
+        while (!w->done && (got = walk_frame(u, w, &l)) >= 0)
+            if (got == STEP_OK)
+                walk_leave(w, &l);
+        if (got < 0 || w->out->end == STACK_COMPLETE)
+            return got < 0 ? -1 : STEP_DONE;
+        *w = before;
+        w->out->frames.nr = nr_frames;
+    }
+    return STEP_NO;
+}
+
 /* Without CFI (or with CFI that cannot be followed): by signal trampoline, else by guess. */
 static enum step_result step_without_cfi(struct unwinder *u, struct walk *w,
                                          const struct code *code, struct leaving *l)
@@ -228,7 +275,9 @@ static enum step_result step_without_cfi(struct unwinder *u, struct walk *w,
         got = walk_by_lost_register(w, l->rule);
         if (got == STEP_NO)
             got = walk_guess(w, &held);
-        u->guesses += got == STEP_OK;
+        if (got == STEP_NO && held.executable && held.owner != CODE_ELF)
+            got = walk_past_generated(u, w);
+        u->guesses += got == STEP_OK || (got == STEP_DONE && w->out->end == STACK_COMPLETE);
     }
     l->applied = true;
     if (got != STEP_NO)

@@ -509,6 +509,50 @@ static void frame_pointer(void **state)
     assert_int_equal(unwinder_stats(t->u).guesses, 2);
 }
 
+/* Code: a call through a register that ends at `address`. */
+static uint64_t called_by_register(struct target *t, uint64_t address)
+{
+    memcpy(t->code[0] + (address & (REGION - 1)) - 2, "\xff\xd6", 2);
+    return address;
+}
+
+/* pcre2's code: a frame of its own without a frame pointer. Its caller is where an indirect call
+ * returns to and the walk comes to the entry from; all behind it is a guess. */
+static void past_generated(void **state)
+{
+    struct target *t = *state;
+    uint64_t stack[] = {1,
+                        called(t, FRAMED + 0x30),             /* no code of a register's */
+                        called_by_register(t, FRAMED + 0x40), /* an old word that leads nowhere */
+                        3,
+                        4,
+                        5,
+                        6,
+                        called_by_register(t, FRAMED + 9),
+                        0,
+                        0xbbb,
+                        0xb99,
+                        called(t, START + 5)};
+    for (int anonymous = 0; anonymous < 2; anonymous++) {
+        uint64_t pc = (anonymous ? ANON : JIT) + 0x20;
+        memcpy(t->stack, stack, sizeof(stack));
+        t->in.registers.value[DWARF_RBP] = 5;
+        walk(t, pc);
+        expect_frames(t, STACK_COMPLETE, 3, pc, PC(FRAMED + 9), PC(START + 5));
+        assert_int_equal(t->out.frames.at[0].provenance, PROVENANCE_EXACT);
+        assert_int_equal(t->out.frames.at[1].provenance, PROVENANCE_GUESS);
+        assert_int_equal(t->out.frames.at[2].provenance, PROVENANCE_GUESS);
+        assert_int_equal(t->out.registers.value[DWARF_RBP], 0xb99);
+        t->stack[11] = DATA; /* the entry is not reached */
+        walk(t, pc);
+        expect_frames(t, STACK_NO_CFI, 1, pc);
+        assert_int_equal(t->out.registers.value[DWARF_RBP], 5);
+    }
+    t->stack[11] = START + 5;
+    walk(t, NO_FDE); /* a file's code is not called so */
+    expect_frames(t, STACK_NO_CFI, 1, PC(NO_FDE));
+}
+
 /* Code that does nothing but leave its frame tells where its caller is: nothing is guessed. */
 static void epilogue(void **state)
 {
@@ -1147,6 +1191,7 @@ int main(void)
         WALK(limit),
         WALK(no_code),
         WALK(epilogue),
+        cmocka_unit_test_setup_teardown(past_generated, setup, teardown),
         cmocka_unit_test(epilogues_are_read_whole),
         WALK(frame_pointer),
         WALK(frame_pointer_refused),

@@ -90,9 +90,16 @@ static bool entered_by_call(const struct memory *m, const struct luajit_layout *
     return false;
 }
 
+/* A call of a function that is known by name: lua_resume is called so. */
+static bool is_call_by_name(const uint8_t code[ARCH_CALL_MAX])
+{
+    const uint8_t *end = code + ARCH_CALL_MAX;
+    return end[-5] == 0xe8 || (end[-6] == 0xff && end[-5] == 0x15); /* or through its GOT entry */
+}
+
 /* What the block's fields say where the call is not to be seen: a callback's (indirect; no results
  * wanted, the error handler inherited, an outer block), lj_vm_resume's (lua_resume jumps to it; all
- * zero). */
+ * zero, as much of a stack is: pcre's generated code is called through a register). */
 static bool entered_otherwise(const struct memory *m, const struct luajit_layout *l, uint64_t si,
                               uint64_t ra)
 {
@@ -110,7 +117,7 @@ static bool entered_otherwise(const struct memory *m, const struct luajit_layout
     bool resume = nres == 0 && errf == 0 && previous == 0;
     return (callback || resume) && ra > ARCH_CALL_MAX &&
            memory_read(m, ra - ARCH_CALL_MAX, code, sizeof(code), &ignored) &&
-           arch_is_call(code + sizeof(code), sizeof(code));
+           (callback ? arch_is_call(code + sizeof(code), sizeof(code)) : is_call_by_name(code));
 }
 
 uint64_t find_block(struct luajit_walk *w, const struct luajit_layout *l, uint64_t blob,

@@ -99,5 +99,8 @@ enum step_result walk_offsets_slow(struct walk *w, const struct rule *rule, uint
 enum step_result walk_sigreturn(struct walk *w, const struct code *code);
 enum step_result walk_by_lost_register(struct walk *w, const struct rule *rule);
 enum step_result walk_guess(struct walk *w, const struct code *code);
+/* Goes to the caller whose return address is at `slot`, if there is one that a file's code with CFI
+ * gave, at an indirect call: as generated code is called. */
+enum step_result walk_to_caller_of_generated(struct walk *w, uint64_t slot);
 
 #endif

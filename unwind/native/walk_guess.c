@@ -198,6 +198,32 @@ enum step_result walk_by_lost_register(struct walk *w, const struct rule *rule)
     return walk_offsets_slow(w, rule, cfa);
 }
 
+/* The bytes before a return address of a file's code; returns how many. */
+static size_t read_before(struct walk *w, uint64_t pc, uint8_t bytes[ARCH_CALL_MAX])
+{
+    enum provenance ignored = PROVENANCE_EXACT;
+    size_t size = ARCH_CALL_MAX;
+    while (size && !memory_read(&w->in->memory, pc - size, bytes, size, &ignored))
+        size--;
+    return size;
+}
+
+enum step_result walk_to_caller_of_generated(struct walk *w, uint64_t slot)
+{
+    enum provenance ignored = PROVENANCE_EXACT;
+    uint8_t bytes[ARCH_CALL_MAX];
+    uint64_t pc;
+    if (!memory_read_slot(&w->in->memory, slot, &pc, &ignored) || pc < ARCH_CALL_MAX)
+        return STEP_NO;
+    const struct code *code = &walk_code(w, pc - 1)->code;
+    if (!code->executable || code->owner != CODE_ELF || !code->cfi)
+        return STEP_NO;
+    size_t size = read_before(w, pc, bytes);
+    if (!arch_is_indirect_call(bytes + size, size))
+        return STEP_NO;
+    return accept(w, slot, false, true);
+}
+
 enum step_result walk_guess(struct walk *w, const struct code *code)
 {
     bool exact_pc = w->flags & (FRAME_LEAF | FRAME_SIGNAL);
