@@ -300,6 +300,7 @@ static void know_lines(const struct v8_names *n, struct v8_reader *r, struct scr
     s->tries++;
     if (n->only_read) {
         s->lines_known = read_for_others(r, s);
+        s->doubtful = true; /* wherever a collection puts it, it is read anew */
         return;
     }
     s->lines_known =
