@@ -6,6 +6,11 @@
  * place: its caller is taken to be the same, and so on to the entry, hence `image`. What has been
  * seen with two different callers proves nothing and is not used.
  *
+ * A machine's frame may stand for functions of JavaScript or WebAssembly, one inlined in the other:
+ * a group of frames, of which the innermost has the CFA. All functions that are interpreted share a
+ * pc, and one function has several codes in time: what tells such a frame is its place, its
+ * functions, and their lines.
+ *
  * A thread's stacks are remembered from its first truncated one on: most threads never have one.
  * Nothing goes by where batches end, which differs between a file and a pipe of the same data.
  */
@@ -16,16 +21,24 @@
 #include <string.h>
 
 enum {
-    CALLERS_MAX = 4096, /* known frames of a thread; more: it starts anew */
-    THREADS_MAX = 4096, /* likewise for threads */
+    CALLERS_MAX = 16384, /* known frames of a thread; more: it starts anew */
+    THREADS_MAX = 4096,  /* likewise for threads */
+    LAST_TRIED = 4,      /* frames at a copy's end, which may not hold all that tells of them */
+};
+
+/* What tells a frame of a thread. */
+struct place_key {
+    uint64_t pc, cfa;
+    uint64_t functions; /* a hash of the group; 0: a native frame */
 };
 
 /* A frame seen in a complete stack, and its caller. */
 struct known_frame {
-    uint64_t pc, cfa;
-    uint64_t caller_pc, caller_cfa;
-    uint32_t begin; /* of its thread; another one's, and 0: free slot */
-    uint8_t caller_flags;
+    struct place_key key, caller;
+    uint32_t begin;            /* of its thread; another one's, and 0: free slot */
+    uint32_t group, nr_group;  /* its functions, in the thread's; none: a native frame */
+    uint32_t learned, changed; /* stacks of its thread: the last that had it, or another caller */
+    uint8_t flags;
     bool outermost; /* there is no caller */
     bool disputed;  /* seen with different callers */
 };
@@ -34,7 +47,9 @@ struct known_thread {
     uint64_t key;               /* 0: free slot */
     struct known_frame *frames; /* NULL until the first truncated stack */
     size_t nr, cap;
-    uint32_t begin; /* from 1: how often it started anew, which then takes no clearing */
+    VEC(struct frame) groups;
+    uint32_t begin;  /* from 1: how often it started anew, which then takes no clearing */
+    uint32_t stacks; /* remembered since */
 };
 
 struct join_table {
@@ -50,8 +65,10 @@ struct join_table *join_table_create(void)
 
 static void forget_all(struct join_table *t)
 {
-    for (size_t i = 0; i < t->cap; i++)
+    for (size_t i = 0; i < t->cap; i++) {
         free(t->slots[i].frames);
+        vec_free(&t->slots[i].groups);
+    }
     free(t->slots);
     t->slots = NULL;
     t->nr = t->cap = 0;
@@ -107,40 +124,155 @@ static bool is_known(const struct known_thread *k, const struct known_frame *f)
 
 static void start_anew(struct known_thread *k)
 {
-    k->nr = 0;
+    k->nr = k->groups.nr = k->stacks = 0;
     if (++k->begin == 0) { /* they begin to repeat */
         memset(k->frames, 0, k->cap * sizeof(*k->frames));
         k->begin = 1;
     }
 }
 
-/* The frame's slot, or the free one where it belongs. */
-static struct known_frame *find_frame(const struct known_thread *k, uint64_t pc, uint64_t cfa)
+static bool same_key(const struct place_key *a, const struct place_key *b)
 {
-    size_t at = hash_combine(pc, cfa) & (k->cap - 1);
-    while (is_known(k, &k->frames[at]) && (k->frames[at].pc != pc || k->frames[at].cfa != cfa))
+    return a->pc == b->pc && a->cfa == b->cfa && a->functions == b->functions;
+}
+
+/* The frame's slot, or the free one where it belongs. */
+static struct known_frame *find_frame(const struct known_thread *k, const struct place_key *key)
+{
+    size_t at = hash_combine(hash_combine(key->pc, key->cfa), key->functions) & (k->cap - 1);
+    while (is_known(k, &k->frames[at]) && !same_key(&k->frames[at].key, key))
         at = (at + 1) & (k->cap - 1);
     return &k->frames[at];
 }
 
+/* ---- groups -------------------------------------------------------------------------------- */
+
+/* Lua's frames may be others by the next sample, in the same native frame. */
+static bool stands_alone(const struct frame *f)
+{
+    return f->kind == FRAME_JS || f->kind == FRAME_WASM;
+}
+
+/* The index of the innermost frame of the group whose outermost one is `last`; SIZE_MAX: where that
+ * frame is, or what it stands for, is not known. */
+static size_t group_begin(const struct frame *frames, size_t last)
+{
+    const struct frame *f = &frames[last];
+    if (!frame_is_guest(f))
+        return f->cfa && f->provenance != PROVENANCE_GUESS ? last : SIZE_MAX;
+    for (;; last--) {
+        f = &frames[last];
+        if (!stands_alone(f) || !f->function || f->provenance == PROVENANCE_GUESS)
+            return SIZE_MAX;
+        if (f->cfa)
+            return last;
+        if (!last)
+            return SIZE_MAX;
+    }
+}
+
+/* Behind the group that begins there, of `nr` frames in all. */
+static size_t group_end(const struct frame *frames, size_t nr, size_t begin)
+{
+    size_t end = begin + 1;
+    while (end < nr && stands_alone(&frames[begin]) && stands_alone(&frames[end]) &&
+           !frames[end].cfa)
+        end++;
+    return end;
+}
+
+/* The same function at the same place of its source, whatever code it has by now. */
+static struct place_key group_key(const struct frame *frames, size_t begin, size_t end)
+{
+    struct place_key key = {frames[begin].pc, frames[begin].cfa, 0};
+    if (!stands_alone(&frames[begin]))
+        return key;
+    for (size_t i = begin; i < end; i++) {
+        const struct frame *f = &frames[i];
+        key.functions = hash_combine(key.functions, (uint64_t)f->function << 32 | f->line);
+        key.functions = hash_combine(key.functions, f->column);
+    }
+    key.functions |= 1;
+    key.pc = 0;
+    return key;
+}
+
 /* ---- remembering --------------------------------------------------------------------------- */
 
-static void learn_frame(struct known_thread *k, const struct frame *f, const struct frame *caller)
+/* -1: memory is out. */
+static int note_group(struct known_thread *k, struct known_frame *f, const struct frame *frames,
+                      size_t nr)
 {
-    struct known_frame *known = find_frame(k, f->pc, f->cfa);
-    struct known_frame now = {.pc = f->pc, .cfa = f->cfa, .begin = k->begin, .outermost = !caller};
-    if (caller) {
-        now.caller_pc = caller->pc;
-        now.caller_cfa = caller->cfa;
-        now.caller_flags = caller->flags;
+    f->flags = frames->flags & (uint8_t)~FRAME_LEAF;
+    if (!f->key.functions)
+        return 0;
+    if (f->nr_group != nr) {
+        if (!vec_reserve(&k->groups, k->groups.nr + nr))
+            return -1;
+        f->group = (uint32_t)k->groups.nr;
+        f->nr_group = (uint32_t)nr;
+        k->groups.nr += nr;
     }
+    memcpy(k->groups.at + f->group, frames, nr * sizeof(*frames));
+    return 0;
+}
+
+/* Callers of one frame that were told as two: are they the same functions at the same lines, as far
+ * as these are known? `lines`: more of them are known of `b`. */
+static bool is_alike(const struct known_thread *k, const struct place_key *a,
+                     const struct place_key *b, bool *lines)
+{
+    const struct known_frame *f = find_frame(k, a), *g = find_frame(k, b);
+    if (!a->functions || !b->functions || !is_known(k, f) || !is_known(k, g) ||
+        f->nr_group != g->nr_group)
+        return false;
+    *lines = false;
+    for (uint32_t i = 0; i < f->nr_group; i++) {
+        const struct frame *of_a = &k->groups.at[f->group + i], *of_b = &k->groups.at[g->group + i];
+        bool differ = of_a->line != of_b->line || of_a->column != of_b->column;
+        if (of_a->function != of_b->function || (differ && of_a->line && of_b->line))
+            return false;
+        *lines |= !of_a->line && of_b->line;
+    }
+    return true;
+}
+
+/* A function that is compiled anew has a frame of another size: in a recursion other ones come to
+ * the same places, of the same functions. Their latest callers are the likely ones. */
+static void learn_caller(const struct known_thread *k, struct known_frame *f,
+                         const struct place_key *caller)
+{
+    bool lines;
+    if (f->outermost != !caller) {
+        f->disputed = true;
+    } else if (caller && !same_key(&f->caller, caller)) {
+        f->disputed |= !is_alike(k, &f->caller, caller, &lines);
+        if (!f->disputed && (lines || f->caller.cfa != caller->cfa)) {
+            f->changed = f->caller.cfa != caller->cfa ? k->stacks : f->changed;
+            f->caller = *caller;
+        }
+    }
+}
+
+/* A group of `nr` frames. Returns its key. */
+static struct place_key learn_group(struct known_thread *k, const struct frame *frames, size_t nr,
+                                    const struct place_key *caller)
+{
+    struct known_frame now = {.key = group_key(frames, 0, nr), .begin = k->begin};
+    struct known_frame *known = find_frame(k, &now.key);
     if (!is_known(k, known)) {
+        now.outermost = !caller;
+        now.changed = k->stacks;
+        if (caller)
+            now.caller = *caller;
         *known = now;
         k->nr++;
-    } else if (known->outermost != now.outermost || known->caller_pc != now.caller_pc ||
-               known->caller_cfa != now.caller_cfa) {
-        known->disputed = true;
+    } else {
+        learn_caller(k, known, caller);
     }
+    known->learned = k->stacks;
+    known->disputed |= note_group(k, known, frames, nr) < 0;
+    return now.key;
 }
 
 /* The sample whose stack was remembered last, and how many of its outermost frames are known now.
@@ -162,68 +294,91 @@ static size_t learned_already(const struct known_thread *k, const struct job_sam
     return last->nr < s->nr_same ? last->nr : s->nr_same;
 }
 
-/* Frames whose place is not known (cfa 0), and guesses, prove nothing about their callers. A
- * guest's frames may be others by the next sample, in the same native frame. */
+/* Frames whose place is not known (cfa 0), and guesses, prove nothing about their callers, and the
+ * outermost `nr_joined` ones are what was known already. */
 static void learn_stack(struct known_thread *k, const struct job *job, const struct job_sample *s,
-                        struct learned *last)
+                        size_t nr_joined, struct learned *last)
 {
     const struct frame *frames = job->frames.at + s->first_frame + s->nr_kernel;
-    size_t nr = s->nr_frames - s->nr_kernel;
-    size_t done = learned_already(k, s, last);
-    bool anew = false;
-    for (; done < nr && frames[nr - 1 - done].cfa; done++) {
-        const struct frame *f = &frames[nr - 1 - done];
-        if (f->provenance == PROVENANCE_GUESS || frame_is_guest(f))
+    size_t nr = s->nr_frames - s->nr_kernel, done = learned_already(k, s, last);
+    size_t left = nr - (done > nr_joined ? done : nr_joined);
+    struct place_key caller;
+    bool has_caller = false, anew = false;
+    k->stacks++;
+    while (left < nr && stands_alone(&frames[left]) && !frames[left].cfa) /* amidst a group */
+        left++;
+    if (left < nr) {
+        caller = group_key(frames, left, group_end(frames, nr, left));
+        has_caller = true;
+    }
+    while (left) {
+        size_t begin = group_begin(frames, left - 1);
+        if (begin == SIZE_MAX)
             break;
         if (k->nr >= CALLERS_MAX) {
             start_anew(k);
             anew = true;
         }
-        learn_frame(k, f, done ? f + 1 : NULL);
+        caller = learn_group(k, frames + begin, left - begin, has_caller ? &caller : NULL);
+        has_caller = true;
+        left = begin;
     }
-    *last = (struct learned){k, s, anew ? 0 : done};
+    *last = (struct learned){k, s, anew ? 0 : nr - left};
 }
 
 /* ---- joining ------------------------------------------------------------------------------- */
 
-/* Collect the callers of `f` up to the entry; false: not all are known beyond dispute. */
-static bool find_callers(struct join_table *t, const struct known_thread *k, const struct frame *f,
-                         struct error *err)
+/* A known frame as a caller: what it stands for was seen in another sample. -1: memory is out. */
+static int push_caller(struct join_table *t, const struct known_thread *k,
+                       const struct known_frame *known)
 {
-    uint64_t pc = f->pc;
-    uint64_t cfa = f->cfa;
-    t->callers.nr = 0;
-    while (cfa) {
-        const struct known_frame *known = find_frame(k, pc, cfa);
-        if (!is_known(k, known) || known->disputed)
-            return false;
-        if (known->outermost)
-            return t->callers.nr > 0;
-        if (known->caller_cfa <= cfa) /* never down: this ends for certain */
-            return false;
-        struct frame caller = {.pc = known->caller_pc,
-                               .cfa = known->caller_cfa,
-                               .flags = known->caller_flags,
-                               .kind = FRAME_NATIVE,
-                               .provenance = PROVENANCE_IMAGE};
-        if (!vec_push(&t->callers, caller)) {
-            error_no_memory(err);
-            return false;
-        }
-        pc = caller.pc;
-        cfa = caller.cfa;
+    struct frame f = {.pc = known->key.pc, /* of a native frame */
+                      .cfa = known->key.cfa,
+                      .flags = known->flags,
+                      .kind = FRAME_NATIVE,
+                      .provenance = PROVENANCE_IMAGE};
+    if (!known->key.functions)
+        return vec_push(&t->callers, f) ? 0 : -1;
+    for (uint32_t i = 0; i < known->nr_group; i++) {
+        f = k->groups.at[known->group + i];
+        f.provenance = PROVENANCE_IMAGE;
+        f.flags &= (uint8_t)~FRAME_LEAF;
+        if (!vec_push(&t->callers, f))
+            return -1;
     }
-    return false;
+    return 0;
 }
 
-/* Append the callers to the truncated stack `s`. What code stands at their addresses is asked
- * anew: mappings of that time may be gone. */
-static int append_callers(struct join_table *t, struct job *job, struct job_sample *s,
+/* Collect the callers of a frame up to the entry. 1: they are known; 0: not all are beyond dispute;
+ * -1: memory is out. */
+static int find_callers(struct join_table *t, const struct known_thread *k,
+                        const struct place_key *frame)
+{
+    const struct known_frame *known = find_frame(k, frame);
+    t->callers.nr = 0;
+    while (is_known(k, known) && !known->disputed) {
+        uint64_t cfa = known->key.cfa;
+        if (known->outermost)
+            return t->callers.nr > 0;
+        if (known->caller.cfa <= cfa) /* never down: this ends for certain */
+            return 0;
+        uint32_t learned = known->learned;
+        known = find_frame(k, &known->caller);
+        if (is_known(k, known) && known->changed > learned) /* nobody has seen both */
+            return 0;
+        if (is_known(k, known) && push_caller(t, k, known) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Append the callers to the first `own` frames of the truncated stack `s`. What code stands at
+ * their addresses is asked anew: mappings of that time may be gone. */
+static int append_callers(struct join_table *t, struct job *job, struct job_sample *s, size_t own,
                           struct error *err)
 {
     struct codemap map = session_codemap(&s->place);
     size_t first = job->frames.nr;
-    size_t own = s->nr_frames;
     size_t nr = t->callers.nr;
     if (!vec_reserve(&job->frames, first + own + nr))
         return error_no_memory(err);
@@ -232,10 +387,11 @@ static int append_callers(struct join_table *t, struct job *job, struct job_samp
     for (size_t i = 0; i < nr; i++) {
         struct code code;
         to[i] = t->callers.at[i];
-        if (codemap_lookup(&map, frame_lookup_pc(&to[i]), s->sample.time, &code)) {
-            to[i].code = code.token;
+        bool found =
+            to[i].cfa && codemap_lookup(&map, frame_lookup_pc(&to[i]), s->sample.time, &code);
+        to[i].code = found ? code.token : NULL;
+        if (found && !frame_is_guest(&to[i]))
             to[i].kind = code.owner == CODE_JIT ? FRAME_JIT : FRAME_NATIVE;
-        }
     }
     job->frames.nr = first + own + nr;
     s->first_frame = first;
@@ -244,22 +400,29 @@ static int append_callers(struct join_table *t, struct job *job, struct job_samp
     return 0;
 }
 
-/* Returns 1 when the stack was continued. */
+/* Returns 1 when the stack was continued. At the copy's end stands the frame that was left last; of
+ * JavaScript's frames there may be words missing, then the one before leads on. */
 static int join_sample(struct join_table *t, const struct known_thread *k, struct job *job,
                        struct job_sample *s, struct error *err)
 {
-    struct error failed = {0};
-    if (s->nr_frames == s->nr_kernel)
-        return 0;
-    const struct frame *last = job->frames.at + s->first_frame + s->nr_frames - 1;
-    if (last->cfa == 0 || last->provenance == PROVENANCE_GUESS)
-        return 0;
-    if (!find_callers(t, k, last, &failed)) {
-        if (failed.kind != ERROR_NONE)
-            *err = failed;
-        return failed.kind != ERROR_NONE ? -1 : 0;
+    const struct frame *frames = job->frames.at + s->first_frame;
+    size_t own = s->nr_frames;
+    for (unsigned i = 0; i < LAST_TRIED && own > s->nr_kernel; i++) {
+        bool guest = stands_alone(&frames[own - 1]);
+        size_t begin = group_begin(frames, own - 1);
+        if (begin != SIZE_MAX && begin >= s->nr_kernel) {
+            const struct place_key key = group_key(frames, begin, own);
+            int found = find_callers(t, k, &key);
+            if (found < 0)
+                return error_no_memory(err);
+            if (found)
+                return append_callers(t, job, s, own, err) < 0 ? -1 : 1;
+        }
+        if (!guest)
+            break;
+        own = begin == SIZE_MAX ? own - 1 : begin;
     }
-    return append_callers(t, job, s, err) < 0 ? -1 : 1;
+    return 0;
 }
 
 /* One sample; returns 1 when it was joined. */
@@ -280,7 +443,7 @@ static int settle_sample(struct join_table *t, struct job *job, struct job_sampl
     if (joined > 0)
         s->nr_same = sample_frames_same(job, s);
     if (k && s->end == STACK_COMPLETE)
-        learn_stack(k, job, s, last);
+        learn_stack(k, job, s, joined > 0 ? t->callers.nr : 0, last);
     return joined;
 }
 
