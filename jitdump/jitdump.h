@@ -104,6 +104,7 @@ struct jit_lua_function {
     uint64_t bytecode;   /* private, like the rest: address of its first instruction */
     uint32_t instructions, width;
     const uint8_t *line_info;
+    const uint8_t *code; /* the instructions, 4 bytes each; NULL: an older agent's, not written */
     bool swap;
 };
 

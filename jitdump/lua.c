@@ -9,6 +9,8 @@
  */
 #include "base/cursor.h"
 #include "jitdump/jitcode.h"
+#include "unwind/luajit/branch.h"
+#include "unwind/luajit/names_bytecode.h"
 
 #include <string.h>
 
@@ -20,6 +22,7 @@ struct layout {
     uint32_t size, ir, nk, nsnap, snap, map, nmap, nmap_size, startpt, startpc, spadjust, number,
         link, root;
     uint32_t snap_size, mapofs_size, mcofs, nent; /* in a snapshot; mcofs 0: has none */
+    uint32_t funcf; /* opcode, which tells the numbering; 0: an older agent's, not written */
 };
 enum { LAYOUT_WORDS = sizeof(struct layout) / sizeof(uint32_t), STUB_GROUPS = 16 };
 
@@ -37,6 +40,7 @@ struct trace {
     uint64_t index;   /* the LOAD's */
     uint32_t version; /* records before this one are what it refers to */
     const uint8_t *snap, *map, *constants;
+    uint64_t address, size; /* of the block that begins with the constants; bytes up to its end */
     uint32_t nk, nsnap, nmap;
     uint32_t number, root, parent, exit;
     bool swap;
@@ -93,8 +97,9 @@ static bool layout_good(const struct layout *l)
 static bool read_layout(struct jit_lua *lua, struct cursor *c)
 {
     uint32_t words[LAYOUT_WORDS];
-    for (size_t i = 0; i < LAYOUT_WORDS; i++)
+    for (size_t i = 0; i < LAYOUT_WORDS - 1; i++)
         words[i] = cursor_u32(c);
+    words[LAYOUT_WORDS - 1] = cursor_left(c) >= sizeof(*words) ? cursor_u32(c) : 0;
     struct layout l;
     memcpy(&l, words, sizeof(l));
     if (c->failed || !layout_good(&l))
@@ -126,6 +131,9 @@ static int read_function(struct jit_lua *lua, struct cursor *c, bool *ret_good, 
     f.is_builtin = f.instructions == 0;
     uint64_t lines = f.is_builtin ? 0 : (uint64_t)f.width * (f.instructions - 1);
     f.line_info = cursor_bytes(c, lines);
+    uint64_t code = (uint64_t)f.instructions * 4;
+    if (!f.is_builtin && cursor_left(c) >= code)
+        f.code = cursor_bytes(c, code);
     *ret_good = !c->failed && (f.width == 0 || f.width == 1 || f.width == 2 || f.width == 4) &&
                 f.bytecode < UINT64_MAX / 2 && f.instructions < 1 << 26;
     return *ret_good ? keep_function(lua, &f, err) : 0;
@@ -175,6 +183,8 @@ static bool split_object(struct trace *t, const uint8_t *object, uint64_t size)
     if (before_snap > left || constants > before_snap || snapshots > left - before_snap ||
         (uint64_t)t->nmap * 4 > left - before_snap - snapshots)
         return false;
+    t->address = ir + (uint64_t)t->nk * 8;
+    t->size = before_snap + snapshots + (uint64_t)t->nmap * 4;
     t->constants = object + l->size;
     t->snap = t->constants + before_snap;
     t->map = t->snap + snapshots;
@@ -502,19 +512,95 @@ static bool same_functions(const struct jit_lua_stack *a, const struct jit_lua_s
     return same;
 }
 
+/* ret_number: the snapshot it is. */
 static bool walk_guards(const struct trace *t, const struct jit_function *f, uint64_t offset,
-                        struct jit_lua_stack *ret)
+                        uint32_t *ret_number, struct jit_lua_stack *ret)
 {
     int64_t before, after;
     struct jit_lua_stack other;
     find_guards(t, f, offset, &before, &after);
     if (before < 0 && after < 0)
         before = after = t->nsnap - 1;
-    if (!walk_snapshot(t, (uint32_t)(after < 0 ? t->nsnap - 1 : after), ret))
+    *ret_number = (uint32_t)(after < 0 ? t->nsnap - 1 : after);
+    if (!walk_snapshot(t, *ret_number, ret))
         return false;
     ret->guess = !walk_snapshot(t, (uint32_t)(before < 0 ? 0 : before), &other) ||
                  !same_functions(ret, &other);
     return true;
+}
+
+/* ---- the line that was recorded ------------------------------------------------------------ */
+
+/* What the records hold of the VM's memory: a trace's parts, and a function's instructions. */
+struct recorded {
+    const struct trace *t;
+    const struct jit_lua_function *f;
+};
+
+static bool copy_part(const uint8_t *part, uint64_t start, uint64_t part_size, uint64_t address,
+                      void *to, size_t size)
+{
+    uint64_t at = address - start;
+    if (at >= part_size || part_size - at < size)
+        return false;
+    memcpy(to, part + at, size);
+    return true;
+}
+
+static bool read_recorded(void *context, uint64_t address, void *to, size_t size, uint64_t time,
+                          enum provenance *provenance)
+{
+    const struct recorded *r = context;
+    (void)time;
+    *provenance = PROVENANCE_EXACT;
+    return copy_part(r->t->constants, r->t->address, r->t->size, address, to, size) ||
+           copy_part(r->f->code, r->f->bytecode, (uint64_t)r->f->instructions * 4, address, to,
+                     size);
+}
+
+/* The trace as it stood in the VM; false: its snapshots have no form that is known. */
+static bool make_trace(const struct trace *t, struct luajit_trace *ret)
+{
+    const struct layout *l = &t->layout;
+    bool small = l->snap_size == 8;
+    uint64_t before_snap = (uint64_t)(t->snap - t->constants);
+    *ret = (struct luajit_trace){.ir = t->address - (uint64_t)t->nk * 8,
+                                 .snap = t->address + before_snap,
+                                 .snapmap = t->address + (uint64_t)(t->map - t->constants),
+                                 .nk = t->nk,
+                                 .nins = (uint32_t)(t->nk + before_snap / 8),
+                                 .nsnap = t->nsnap,
+                                 .nsnapmap = t->nmap,
+                                 .snap_size = (uint16_t)l->snap_size,
+                                 .has_mcofs = l->mcofs != 0};
+    return (small || l->snap_size == 12) && l->mapofs_size == (small ? 2 : 4) &&
+           l->nent == (small            ? 6
+                       : ret->has_mcofs ? 10
+                                        : 8);
+}
+
+/* A snapshot tells where the program goes on when its guard fails. The innermost frame's line is
+ * that of the branch that was recorded; 0 where that cannot be told. */
+static void find_recorded_line(const struct trace *t, uint32_t number, struct jit_lua_frame *frame)
+{
+    enum { STEPS = 1 << 14 };
+    const struct recorded context = {t, frame->function};
+    const struct memory_layer layer = {.read = read_recorded, .context = (void *)&context};
+    const struct memory memory = {.layers = &layer, .nr_layers = 1};
+    struct luajit_layout layout = {.gc64 = t->layout.pointer == 8};
+    struct luajit_trace trace;
+    struct luajit_reader reader = {0};
+    if (!frame->function || !frame->function->code || t->swap || number == 0 ||
+        !make_trace(t, &trace) || !bc_numbering(t->layout.funcf, &layout.bytecode))
+        return;
+    const struct luajit_function f = {
+        .code = frame->function->bytecode, .sizebc = frame->function->instructions, .lua = true};
+    luajit_reader_begin(&reader, &memory);
+    luajit_reader_use(&reader, &layout);
+    reader.budget = STEPS;
+    uint64_t next = luajit_recorded_pc(&reader, &trace, number, &f, frame->pc + 4);
+    frame->pc = next ? next - 4 : 0;
+    frame->line = next ? line_at(frame->function, (frame->pc - f.code) / 4) : 0;
 }
 
 bool jit_function_lua(const struct jit_function *f, uint64_t address, struct jit_lua_stack *ret)
@@ -524,8 +610,11 @@ bool jit_function_lua(const struct jit_function *f, uint64_t address, struct jit
     if (!t || offset >= f->size || t->nsnap == 0)
         return false;
     ret->guess = false;
-    bool good = t->layout.mcofs ? walk_snapshot(t, snapshot_at(t, offset), ret)
-                                : walk_guards(t, f, offset, ret);
+    uint32_t number = 0;
+    bool good = t->layout.mcofs ? walk_snapshot(t, number = snapshot_at(t, offset), ret)
+                                : walk_guards(t, f, offset, &number, ret);
+    if (good)
+        find_recorded_line(t, number, &ret->frames[0]);
     ret->trace = t->number;
     ret->root = t->root;
     ret->parent = t->parent;

@@ -337,6 +337,7 @@ local function find_opcodes(m)
   local global = loadstring("function G() end", "=")
   local field = loadstring("local t t.x = function() end", "=")
   local upvalue = loadstring("local u return function() u = function() end end", "=")()
+  m.FUNCF = op(upvalue, 0)
   m.FNEW, m.GSET, m.TSETS, m.USETV = op(global, 1), op(global, 2), op(field, 3), op(upvalue, 2)
   m.TGETS = op(loadstring("local t return t.x", "="), 2)
   m.UGET = op(loadstring("local u return function() return u end", "=")(), 1)
@@ -440,14 +441,16 @@ end
 -- and where its debug information stands, inside of it. A stripped one has but the chunk.
 local function write_function(bytecode, instructions, first, lines, width, lineinfo, name, chunk)
   local h, size = vm.func, width * (instructions > 0 and instructions - 1 or 0)
-  local whole = ffi.sizeof(h) + #name + #chunk + size
+  local before = ffi.sizeof(h) + #name + #chunk + size
+  local whole = before + 4 * instructions
   local p = room(whole)
   h.size, h.time, h.bytecode = whole, out.when, bytecode
   h.instructions, h.first_line, h.lines, h.width = instructions, first, lines, width
   h.name_size, h.chunk_size = #name, #chunk
   copy(p + ffi.sizeof(h), name, #name)
   copy(p + (ffi.sizeof(h) + #name), chunk, #chunk)
-  if size > 0 then copy(p + (ffi.sizeof(h) + #name + #chunk), lineinfo, size) end
+  if size > 0 then copy(p + (before - size), lineinfo, size) end
+  if instructions > 0 then copy(p + before, cast(u8p, bytecode), 4 * instructions) end
   copy(p, h, ffi.sizeof(h))
   out.at = out.at + whole
 end
@@ -852,7 +855,7 @@ end
 local function write_layout(m)
   local p, at = cast(u32p, room(16 + 4 * 32)), 4
   local list = { m.pointer, m.t_size, m.t_ir, m.t_nk, m.t_nsnap, m.t_snap, m.t_map, m.t_nmap, m.nmap_size, m.t_startpt, m.t_startpc, m.t_spadjust,
-    m.t_traceno, m.t_link, m.t_root, m.snap_size, m.snap_mapofs_size, m.snap_mcofs, m.snap_nent }
+    m.t_traceno, m.t_link, m.t_root, m.snap_size, m.snap_mapofs_size, m.snap_mcofs, m.snap_nent, m.FUNCF }
   for i = 1, #list do p[3 + i] = list[i] end
   p[1] = 16 + 4 * #list
   p[0] = RECORD.LAYOUT

@@ -537,11 +537,12 @@ static void lua_layout(struct dump *d, const uint32_t *layout)
         u32(d, layout[i]);
 }
 
-/* Line i of instruction i, counted from the function's first; 20 instructions. */
-static void lua_function(struct dump *d, uint64_t bytecode, uint32_t line, const char *name,
-                         const char *chunk)
+/* Line i of instruction i, counted from the function's first; 20 instructions, of which `size`
+ * bytes are written. */
+static void lua_function_of(struct dump *d, uint64_t bytecode, uint32_t line, const char *name,
+                            const char *chunk, const uint32_t *code, size_t size)
 {
-    size_t body = 32 + strlen(name) + strlen(chunk) + 19;
+    size_t body = 32 + strlen(name) + strlen(chunk) + 19 + size;
     record(d, LUA_FUNCTION, body, 0);
     u64(d, bytecode);
     u32(d, 20);
@@ -554,6 +555,14 @@ static void lua_function(struct dump *d, uint64_t bytecode, uint32_t line, const
     text_string(&d->out, chunk);
     for (int i = 1; i < 20; i++)
         text_char(&d->out, (char)i);
+    if (size)
+        text_bytes(&d->out, (const char *)code, size);
+}
+
+static void lua_function(struct dump *d, uint64_t bytecode, uint32_t line, const char *name,
+                         const char *chunk)
+{
+    lua_function_of(d, bytecode, line, name, chunk, NULL, 0);
 }
 
 static void lua_builtin(struct dump *d, uint64_t object, const char *name)
@@ -587,13 +596,14 @@ static void put(uint8_t *to, uint64_t v, size_t size)
     memcpy(to, &v, size);
 }
 
-/* Trace 7, side trace of 3 from its exit 5. */
-static void lua_trace(struct dump *d, uint64_t index, const struct object *o)
+/* Trace 7, side trace of 3 from its exit 5, which its first instruction names. */
+static void lua_trace_of(struct dump *d, uint64_t index, const struct object *o,
+                         const uint64_t *instructions, uint32_t nr)
 {
     uint8_t head[0x78] = {0};
     const uint32_t *l = o->layout;
     uint64_t address = 0x500000, nk = 0x8000 - o->nr_constants;
-    uint64_t snap = address + l[1] + 8 * (o->nr_constants + 2);
+    uint64_t snap = address + l[1] + 8 * (uint64_t)(o->nr_constants + nr);
     put(head + l[2], address + l[1] - 8 * nk, 8);
     put(head + l[3], nk, 4);
     put(head + l[4], o->nr_snaps, 2);
@@ -602,15 +612,21 @@ static void lua_trace(struct dump *d, uint64_t index, const struct object *o)
     put(head + l[7], o->nr_map, l[8]);
     put(head + l[12], 7, 2);
     put(head + l[14], 2, 2);
-    size_t size = l[1] + 8 * (o->nr_constants + 2) + o->nr_snaps * l[15] + o->nr_map * 4;
+    size_t size = l[1] + 8 * (size_t)(o->nr_constants + nr) + o->nr_snaps * l[15] + o->nr_map * 4;
     record(d, LUA_TRACE, 8 + size, 0);
     u64(d, index);
     text_bytes(&d->out, (const char *)head, l[1]);
     text_bytes(&d->out, (const char *)o->constants, 8 * o->nr_constants);
-    u64(d, 3 | 5 << 16); /* the base instruction: parent and exit */
-    u64(d, 0);
+    for (uint32_t i = 0; i < nr; i++)
+        u64(d, instructions[i]);
     text_bytes(&d->out, (const char *)o->snaps, o->nr_snaps * l[15]);
     text_bytes(&d->out, (const char *)o->map, 4 * o->nr_map);
+}
+
+static void lua_trace(struct dump *d, uint64_t index, const struct object *o)
+{
+    static const uint64_t instructions[] = {3 | 5 << 16, 0};
+    lua_trace_of(d, index, o, instructions, 2);
 }
 
 static const char *chain_at(const struct jitcode *code, uint64_t address, bool *guess)
@@ -778,6 +794,62 @@ static void without_code_offsets_guards_tell_the_snapshot(void **state)
     jitcode_free(code);
 }
 
+/* if a < b then x() (3) else y() (5) end: with 2.1's numbering, in which FUNCF is 0x59. */
+static const uint32_t branches[20] = {
+    0x59, 1 << 16, 0x58 | 0x8002U << 16, 0x2d | 1 << 8, 0x58 | 0x8001U << 16, 0x36 | 1 << 8, 0x4c,
+};
+/* Of a trace: the parent; another guard; that of the comparison, whose snapshot is number 1 and
+ * goes on at 3. The next snapshot says which way was recorded. */
+static const uint64_t branch_instructions[] = {3 | 5 << 16, UINT64_C(0x0a80) << 32,
+                                               UINT64_C(0x0080) << 32, 0};
+static const uint8_t branch_snaps[] = {
+    0, 0, 0, 0, 0x00, 0x80, 0x00, 0, 9, 9, 0, 0, /* at 1 */
+    2, 0, 0, 0, 0x02, 0x80, 0x10, 0, 9, 9, 0, 0, /* at 3 */
+    4, 0, 0, 0, 0x03, 0x80, 0x20, 0, 9, 9, 0, 0, /* at 5, 3 or 6 */
+};
+
+enum { UNWRITTEN = 1, UNNUMBERED = 2, CUT = 4 };
+
+static void branch_dump(struct dump *d, uint32_t last, int without)
+{
+    uint32_t map[] = {PC(MAIN + 4, 0), PC(MAIN + 12, 0), PC(MAIN + 4 * (uint64_t)last, 0)};
+    const struct object object = {wide_layout, branch_instructions, branch_snaps, map, 0, 3, 6};
+    record(d, LUA_LAYOUT, 20 * 4, 0);
+    for (int i = 0; i < 19; i++)
+        u32(d, wide_layout[i]);
+    u32(d, without & UNNUMBERED ? 0 : 0x59);
+    size_t size = without & UNWRITTEN ? 0 : sizeof(branches) - (without & CUT ? 4 : 0);
+    lua_function_of(d, MAIN, 0, "", "@main.lua", branches, size);
+    lua_trace_of(d, 0x100, &object, branch_instructions, 4);
+}
+
+static const char *branch_chain(uint32_t last, int without, uint64_t address)
+{
+    bool guess;
+    struct dump d = dump_begin(false, 0, 0);
+    branch_dump(&d, last, without);
+    load(&d, 1, 0x1000, 0x40, "TRACE_7");
+    struct jitcode *code = finish(&d);
+    assert_int_equal(jitcode_loss(code)->records_bad + jitcode_loss(code)->records_unknown, 0);
+    const char *chain = chain_at(code, address, &guess);
+    assert_false(guess);
+    jitcode_free(code);
+    return chain;
+}
+
+static void a_comparisons_line_is_its_own(void **state)
+{
+    (void)state;
+    assert_string_equal(branch_chain(5, 0, 0x1000), ":1");
+    assert_string_equal(branch_chain(5, 0, 0x1010), ":1"); /* not 3, which was not recorded */
+    assert_string_equal(branch_chain(5, 0, 0x1020), ":5");
+    assert_string_equal(branch_chain(6, 0, 0x1010), ":0"); /* both ways lead there */
+    /* Older agents did not write what tells. */
+    assert_string_equal(branch_chain(5, UNWRITTEN, 0x1010), ":3");
+    assert_string_equal(branch_chain(5, CUT, 0x1010), ":3");
+    assert_string_equal(branch_chain(5, UNNUMBERED, 0x1010), ":3");
+}
+
 static void a_flush_ends_everything(void **state)
 {
     (void)state;
@@ -813,9 +885,13 @@ static void lua_records_that_lie_do_no_harm(void **state)
             narrow_layout, narrow_constants, narrow_snaps, narrow_map, 2, 4, 10};
         struct dump d = dump_begin(false, 0, 0);
         struct jit_lua_stack stack;
-        lua_layout(&d, wide ? wide_layout : narrow_layout);
-        lua_functions(&d);
-        lua_trace(&d, 0x100, wide ? &wide_object : &narrow);
+        if (run % 3) {
+            lua_layout(&d, wide ? wide_layout : narrow_layout);
+            lua_functions(&d);
+            lua_trace(&d, 0x100, wide ? &wide_object : &narrow);
+        } else {
+            branch_dump(&d, 5 + run % 2, 0);
+        }
         size_t end = d.out.size;
         load(&d, 1, 0x1000, 0x40, "TRACE_7");
         for (int i = 0; i < 1 + run % 4; i++)
@@ -1027,6 +1103,7 @@ int main(void)
         cmocka_unit_test(a_layout_beyond_the_object_is_not_used),
         cmocka_unit_test(a_trace_belongs_to_the_load_of_its_index),
         cmocka_unit_test(without_code_offsets_guards_tell_the_snapshot),
+        cmocka_unit_test(a_comparisons_line_is_its_own),
         cmocka_unit_test(a_flush_ends_everything),
         cmocka_unit_test(lua_records_that_lie_do_no_harm),
         cmocka_unit_test(a_dump_of_nodes_is_read_whole),

@@ -4,6 +4,7 @@
  * to August 2026; what they yield was compared with DWARF on 15 of them.
  */
 #include "unwind/luajit/discover.h"
+#include "unwind/luajit/names_bytecode.h"
 
 #include "unwind/native/cfi.h"
 
@@ -546,11 +547,10 @@ static bool read_opcodes(struct luajit_layout *l)
 {
     static const struct {
         uint8_t funcf, callm, call, iterc, itern, jloop;
-        enum luajit_bytecode which;
     } known[] = {
-        {0x55, 0x3d, 0x3e, 0x41, 0x42, 0x53, LUAJIT_BC_20},
-        {0x59, 0x41, 0x42, 0x45, 0x46, 0x57, LUAJIT_BC_21},
-        {0x60, 0x41, 0x42, 0x45, 0x46, 0x57, LUAJIT_BC_2607},
+        {0x55, 0x3d, 0x3e, 0x41, 0x42, 0x53},
+        {0x59, 0x41, 0x42, 0x45, 0x46, 0x57},
+        {0x60, 0x41, 0x42, 0x45, 0x46, 0x57},
     };
     for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
         if (l->op_funcf != known[i].funcf)
@@ -561,8 +561,7 @@ static bool read_opcodes(struct luajit_layout *l)
         l->op_iterc = known[i].iterc;
         l->op_itern = known[i].itern;
         l->op_jloop = known[i].jloop;
-        l->bytecode = known[i].which;
-        return true;
+        return bc_numbering((uint32_t)l->op_funcf, &l->bytecode);
     }
     return false;
 }
