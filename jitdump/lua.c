@@ -10,7 +10,6 @@
 #include "base/cursor.h"
 #include "jitdump/jitcode.h"
 #include "unwind/luajit/branch.h"
-#include "unwind/luajit/names_bytecode.h"
 
 #include <string.h>
 
@@ -587,11 +586,13 @@ static void find_recorded_line(const struct trace *t, uint32_t number, struct ji
     const struct recorded context = {t, frame->function};
     const struct memory_layer layer = {.read = read_recorded, .context = (void *)&context};
     const struct memory memory = {.layers = &layer, .nr_layers = 1};
-    struct luajit_layout layout = {.gc64 = t->layout.pointer == 8};
+    struct luajit_layout layout = {.gc64 = t->layout.pointer == 8,
+                                   .frame_slots = t->layout.pointer == 8 ? 2 : 1,
+                                   .op_funcf = (int32_t)t->layout.funcf};
     struct luajit_trace trace;
     struct luajit_reader reader = {0};
     if (!frame->function || !frame->function->code || t->swap || number == 0 ||
-        !make_trace(t, &trace) || !bc_numbering(t->layout.funcf, &layout.bytecode))
+        !make_trace(t, &trace) || !luajit_layout_opcodes(&layout))
         return;
     const struct luajit_function f = {
         .code = frame->function->bytecode, .sizebc = frame->function->instructions, .lua = true};

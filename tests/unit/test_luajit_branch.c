@@ -20,16 +20,16 @@ enum {
     SNAP = 0x10600,
     MAP = 0x10800
 };
-enum { REF_BIAS = 0x8000, NONE = 0xff, LT = 0, EQ = 8, ABC = 10 };
+enum { CONSTANT = 0x8000 - 2, REF_BIAS = 0x8000, NONE = 0xff, LT = 0, EQ = 8, ABC = 10 };
 
 /* if a < b then x() (3) else y() (5) end; for (9 to 12) ... end; return */
 static const uint32_t bytecode[] = {
     BC_FUNCF,
     BC_ISLT | 1 << 16,
     BC_JMP | (0x8000 + 2) << 16, /* to 5 */
-    BC_UGET | 1 << 8,
+    BC_CALLM | 1 << 8,
     BC_JMP | (0x8000 + 1) << 16, /* to 6 */
-    BC_GGET | 1 << 8,
+    BC_CALLM | 1 << 8,
     BC_MOV | 2 << 8,
     BC_MOV | 3 << 8,
     BC_MOV | 4 << 8,
@@ -69,7 +69,9 @@ static void put(struct fixture *f, uint64_t address, uint64_t value, size_t size
 static void begin(struct fixture *f, bool gc64, uint16_t size)
 {
     memset(f, 0, sizeof(*f));
-    f->l = (struct luajit_layout){.gc64 = gc64, .ref_size = gc64 ? 8 : 4, .bytecode = LUAJIT_BC_21};
+    f->l = (struct luajit_layout){
+        .gc64 = gc64, .ref_size = gc64 ? 8 : 4, .frame_slots = gc64 ? 2 : 1, .op_funcf = BC_FUNCF};
+    assert_true(luajit_layout_opcodes(&f->l));
     f->layer = (struct memory_layer){.read = read_fixture, .context = f};
     f->memory = (struct memory){.layers = &f->layer, .nr_layers = 1};
     luajit_reader_begin(&f->r, &f->memory);
@@ -104,11 +106,75 @@ static void snap(struct fixture *f, uint32_t index, uint32_t depth, uint8_t guar
     f->t.nins += guard != NONE ? 2 : 1;
 }
 
+/* The same, in a function that instruction `call` calls. */
+static void snap_in_call(struct fixture *f, uint32_t call)
+{
+    enum { FRAME = 0x10000, DEPTH = 3, FUNC = REF_BIAS - 4, LINK = REF_BIAS - 2 };
+    uint64_t pc = 0x10f00, link = CODE + 4 * (uint64_t)call + 4;
+    uint64_t at = SNAP + f->t.snap_size * (uint64_t)f->t.nsnap;
+    uint64_t map = MAP + 4 * (uint64_t)f->t.nsnapmap;
+    snap(f, 0, 0, ABC);
+    f->t.nk = FUNC;
+    put(f, f->t.ir + 8 * (FUNC + 1), 8, 8);
+    put(f, f->t.ir + 8 * (LINK + 1), link, 8);
+    put(f, at + (f->t.snap_size == 8 ? 6 : 10), f->l.gc64 ? 2 : 1, 1);
+    if (f->l.gc64) {
+        put(f, map, (uint64_t)DEPTH << 24 | FUNC, 4);
+        put(f, map + 4, (uint64_t)(DEPTH + 1) << 24 | FRAME | LINK, 4);
+        put(f, map + 8, pc << 8 | DEPTH, 8);
+    } else {
+        put(f, map, (uint64_t)DEPTH << 24 | FRAME | FUNC, 4);
+        put(f, map + 4, pc, 4);
+        put(f, map + 8, link, 4);
+    }
+    f->t.nsnapmap = (uint32_t)(map - MAP) / 4 + (f->l.gc64 ? 4 : 3);
+}
+
 /* The instruction whose line is shown for what snapshot `number`, at `index`, covers; -1: none. */
 static int shown(struct fixture *f, uint32_t number, uint32_t index)
 {
     uint64_t pc = luajit_recorded_pc(&f->r, &f->t, number, &f->f, CODE + 4 * (uint64_t)index + 4);
     return pc ? (int)((pc - CODE) / 4) - 1 : -1;
+}
+
+/* What is shown for a guard of that opcode, type and second operand (a constant: CONSTANT, its
+ * value `k`), where both of a comparison's ways lead on. */
+static int shown_for(struct fixture *f, uint64_t guard, uint64_t type, uint64_t second, int32_t k)
+{
+    snap(f, 1, 0, ABC), snap(f, 3, 0, (uint8_t)guard);
+    put(f, f->t.ir + 8 * (uint64_t)(f->t.nins - 1),
+        (REF_BIAS + 1) | second << 16 | (0x80 | type) << 32 | guard << 40, 8);
+    put(f, f->t.ir + 8 * (uint64_t)CONSTANT, (uint32_t)k, 8);
+    f->t.nk = CONSTANT;
+    snap(f, 6, 0, ABC);
+    return shown(f, 1, 3);
+}
+
+static void check_guards(struct fixture *f, bool gc64, uint16_t size)
+{
+    enum { NE = 9, STR = 4, NUM = 14, INT = 19, VALUE = REF_BIAS + 2 };
+    static const struct {
+        uint32_t guard, type, second;
+        int32_t k;
+        int shown;
+    } cases[] = {
+        {LT, NUM, VALUE, 0, 1},         {LT, NUM, CONSTANT, 0, -1}, {LT, INT, VALUE, 0, -1},
+        {NE, INT, VALUE, 0, 1},         {NE, INT, CONSTANT, 2, 1},  {NE, INT, CONSTANT, 0, -1},
+        {NE, INT, CONSTANT, -1, -1},    {EQ, INT, CONSTANT, 2, -1}, {EQ, NUM, CONSTANT, 0, 1},
+        {NE, STR, CONSTANT, 0, 1},      {EQ, STR, CONSTANT, 0, -1}, {NE, 11, VALUE, 0, -1},
+        {EQ, NUM, REF_BIAS + 1, 0, -1}, /* is it a number at all? */
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        bool equality = cases[i].guard >= EQ;
+        begin(f, gc64, size);
+        put(f, CODE + 4, (equality ? BC_ISEQV : BC_ISLT) | 1 << 16, 4);
+        assert_int_equal(shown_for(f, cases[i].guard, cases[i].type, cases[i].second, cases[i].k),
+                         cases[i].shown);
+    }
+    begin(f, gc64, size); /* another way leads to 3, where there may be the FFI's comparison */
+    put(f, CODE + 4, BC_ISEQV | 1 << 16, 4);
+    put(f, CODE + 4 * 8, BC_JMP | (0x8000 - 6U) << 16, 4);
+    assert_int_equal(shown_for(f, EQ, NUM, CONSTANT, 0), -1);
 }
 
 static void check_all(struct fixture *f, bool gc64, uint16_t size)
@@ -126,6 +192,7 @@ static void check_all(struct fixture *f, bool gc64, uint16_t size)
     begin(f, gc64, size); /* both ways lead to 6, and nothing tells */
     snap(f, 1, 0, ABC), snap(f, 3, 0, EQ), snap(f, 6, 0, ABC);
     assert_int_equal(shown(f, 1, 3), -1);
+    check_guards(f, gc64, size);
     begin(f, gc64, size); /* another guard: no comparison */
     snap(f, 1, 0, ABC), snap(f, 3, 0, ABC), snap(f, 5, 0, ABC);
     assert_int_equal(shown(f, 1, 3), 3);
@@ -139,6 +206,12 @@ static void check_all(struct fixture *f, bool gc64, uint16_t size)
     begin(f, gc64, size); /* by 5 into a function that is called: from 3 one comes there no less */
     snap(f, 1, 0, ABC), snap(f, 3, 0, LT), snap(f, 1, 3, ABC);
     assert_int_equal(shown(f, 1, 3), -1);
+    begin(f, gc64, size); /* into one that 5 calls: its frame says so */
+    snap(f, 1, 0, ABC), snap(f, 3, 0, LT), snap_in_call(f, 5);
+    assert_int_equal(shown(f, 1, 3), 1);
+    begin(f, gc64, size); /* that 3 calls */
+    snap(f, 1, 0, ABC), snap(f, 3, 0, LT), snap_in_call(f, 3);
+    assert_int_equal(shown(f, 1, 3), 3);
     begin(f, gc64, size); /* bytecode that is not recorded */
     snap(f, 1, 0, ABC), snap(f, 3, 0, LT), snap(f, 5, 0, ABC);
     f->f.code = 8;

@@ -22,6 +22,10 @@ enum {
     IR_UGT = 7,
     IR_EQ = 8,
     IR_NE = 9, /* comparisons: 0 to 9, in every version */
+    IRT_STR = 4,
+    IRT_NUM = 14,
+    IRT_INT = 19,
+    IR_CONSTANTS = 0x8000, /* references below */
 };
 
 static const uint32_t ELSEWHERE = UINT32_MAX; /* as a place */
@@ -103,15 +107,25 @@ static void add_before(struct code *c, uint32_t place, struct branches *ret)
     }
 }
 
+/* The first instruction at `i` or behind it that leads to `place`, if it is a jump; the function's
+ * end: none does. */
+static uint32_t next_jumping(struct code *c, uint32_t i, uint32_t place)
+{
+    uint32_t end = c->f->sizebc, first = place < JUMP_BIAS ? 0 : place - JUMP_BIAS;
+    for (i = i < first ? first : i; i < end && i < place + JUMP_BIAS; i++) {
+        if (i - c->first >= c->nr && !piece_read(c, i))
+            return end;
+        if (target_of(i, load_u16(c->piece + 4 * (size_t)(i - c->first) + 2, false)) == place)
+            return i;
+    }
+    return end;
+}
+
 /* Those that jump there. */
 static void add_jumping(struct code *c, uint32_t place, struct branches *ret)
 {
-    uint32_t i = place < JUMP_BIAS ? 0 : place - JUMP_BIAS;
-    for (; i < c->f->sizebc && i < place + JUMP_BIAS && !c->lost; i++) {
-        if (i - c->first >= c->nr && !piece_read(c, i))
-            return;
-        if (target_of(i, load_u16(c->piece + 4 * (size_t)(i - c->first) + 2, false)) != place)
-            continue;
+    uint32_t i = next_jumping(c, 0, place);
+    for (; i < c->f->sizebc; i = next_jumping(c, i + 1, place)) {
         struct bc jump = code_at(c, i);
         if (jump.op == BC_FORI || jump.op == BC_JFORI) {
             add(ret, i, i + 1, place - 1, BC_FORI);
@@ -225,12 +239,38 @@ static bool may_guard(uint8_t guard, uint8_t op)
     return op == BC_FORI ? guard <= IR_UGT : !equality || guard == IR_EQ || guard == IR_NE;
 }
 
-/* An instruction's index; ELSEWHERE: in another function or frame. */
+/* An instruction's index; ELSEWHERE: in another function. */
+static uint32_t index_at(const struct luajit_function *f, uint64_t pc)
+{
+    uint64_t at = pc - f->code;
+    return at % 4 == 0 && at / 4 < f->sizebc ? (uint32_t)(at / 4) : ELSEWHERE;
+}
+
+/* The same; ELSEWHERE: or in another frame. */
 static uint32_t index_of(const struct luajit_function *f, const struct luajit_point *p,
                          uint32_t depth)
 {
-    uint64_t at = p->pc - f->code;
-    return p->depth == depth && at % 4 == 0 && at / 4 < f->sizebc ? (uint32_t)(at / 4) : ELSEWHERE;
+    return p->depth == depth ? index_at(f, p->pc) : ELSEWHERE;
+}
+
+/* Where the frame that is the innermost of snapshot `number` stands in `other`, which is farther
+ * in: at a call. ELSEWHERE: that is not to be told. */
+static uint32_t index_of_call(struct code *c, const struct luajit_trace *t, uint32_t number,
+                              uint32_t other)
+{
+    struct luajit_inlined in;
+    if (!luajit_snapshot_frames(c->r, t, number, &in))
+        return ELSEWHERE;
+    uint32_t slot = in.nr ? in.frames[0].base_slot : 0;
+    if (!luajit_snapshot_frames(c->r, t, other, &in))
+        return ELSEWHERE;
+    if (slot == 0)
+        return in.nr ? index_at(c->f, in.start_pc - 4) : ELSEWHERE;
+    for (unsigned i = 1; i < in.nr; i++) {
+        if (in.frames[i].base_slot == slot)
+            return index_at(c->f, in.frames[i].pc - 4);
+    }
+    return ELSEWHERE;
 }
 
 static struct branches branches_to(struct code *c, uint32_t place, uint8_t guard)
@@ -264,14 +304,51 @@ static const struct branch *branch_gone(struct code *c, const struct branches *b
 
 /* Is the first guard that a snapshot covers a comparison, or can that not be told? */
 static bool begins_with_comparison(struct luajit_reader *r, const struct luajit_trace *t,
-                                   uint32_t number, uint8_t *guard)
+                                   uint32_t number, struct luajit_guard *guard)
 {
     uint32_t from, to;
     if (!luajit_snapshot_refs(r, t, number, &from, &to))
         return false;
     if (luajit_first_guard(r, t, from, to, guard))
-        return *guard <= IR_NE;
+        return guard->opcode <= IR_NE;
     return number + 1 < t->nsnap; /* the last one has no guard where the trace ends with it */
+}
+
+/* Does the function come to `place` by going on behind this comparison, and in no other way? */
+static bool is_only_way(struct code *c, uint32_t place, const struct branch *b)
+{
+    if (b->op == BC_FORI || b->at + 2 != place)
+        return false;
+    uint32_t i = next_jumping(c, 0, place);
+    for (; i < c->f->sizebc; i = next_jumping(c, i + 1, place)) {
+        uint8_t op = code_at(c, i).op;
+        if (op == BC_UCLO || op == BC_ISNEXT || (op >= BC_FORI && op <= BC_JMP))
+            return false;
+    }
+    return !c->lost;
+}
+
+/* Is that guard a comparison's, and of nothing else? Then the snapshot is, too: it is taken right
+ * before. What else compares numbers or strings (lj_record.c, lj_opt_narrow.c, lj_ffrecord.c,
+ * lj_crecord.c): integers are unlike 0 where something divides, unlike -1 in next() and files'
+ * writing; the FFI makes numbers true or false, loops compare their step, each with 0. And
+ * rawequal(). Where nothing but the comparison leads to the place, these would have to follow it
+ * without any guard of its own. */
+static bool is_comparison(struct code *c, const struct luajit_trace *t,
+                          const struct luajit_guard *guard, uint32_t place, const struct branch *b)
+{
+    int32_t k;
+    if (guard->first < IR_CONSTANTS || guard->first == guard->second)
+        return false;
+    bool constant = guard->second < IR_CONSTANTS, equality = guard->opcode >= IR_EQ;
+    if (guard->type == IRT_NUM)
+        return !constant || (equality && is_only_way(c, place, b));
+    if (guard->opcode != IR_NE)
+        return false;
+    if (guard->type == IRT_STR || !constant)
+        return guard->type == IRT_STR || guard->type == IRT_INT;
+    return guard->type == IRT_INT && luajit_integer_constant(c->r, t, guard->second, &k) &&
+           k != 0 && k != -1;
 }
 
 /* Is the snapshot before that of the branch itself, which therefore went where `here` is? Then its
@@ -281,10 +358,10 @@ static bool has_come_by(struct code *c, const struct luajit_trace *t, uint32_t n
 {
     static const struct branches none;
     struct luajit_point before;
-    uint8_t guard;
+    struct luajit_guard guard;
     return luajit_snapshot_point(c->r, t, number - 1, &before) &&
            index_of(c->f, &before, here->depth) == b->other &&
-           begins_with_comparison(c->r, t, number - 1, &guard) && may_guard(guard, b->op) &&
+           begins_with_comparison(c->r, t, number - 1, &guard) && may_guard(guard.opcode, b->op) &&
            !may_reach(c, b->other, b->at, &none, false);
 }
 
@@ -292,21 +369,26 @@ uint64_t luajit_recorded_pc(struct luajit_reader *r, const struct luajit_trace *
                             const struct luajit_function *f, uint64_t pc)
 {
     struct luajit_point here, next; /* behind the last snapshot its loop begins again */
-    uint8_t guard;
+    struct luajit_guard guard;
     if (number == 0 || !f->lua || pc % 4 || pc - f->code < 4 || (pc - f->code) / 4 > f->sizebc ||
         !begins_with_comparison(r, t, number, &guard) ||
         !luajit_snapshot_point(r, t, number, &here) || here.pc != pc - 4 ||
         !luajit_snapshot_point(r, t, number + 1 < t->nsnap ? number + 1 : 0, &next))
         return pc;
     struct code c = {.r = r, .f = f};
+    uint32_t following = number + 1 < t->nsnap ? number + 1 : 0;
     uint32_t place = index_of(f, &here, here.depth), to = index_of(f, &next, here.depth);
-    struct branches b = branches_to(&c, place, guard);
+    if (next.depth > here.depth)
+        to = index_of_call(&c, t, number, following);
+    struct branches b = branches_to(&c, place, guard.opcode);
     if (b.nr == 0 && !b.many && !c.lost)
         return pc;
     bool several, straight = may_reach(&c, place, to, &b, true);
     const struct branch *gone = branch_gone(&c, &b, to, &several);
     if (gone && straight && !b.many && has_come_by(&c, t, number, &here, gone))
         gone = NULL;
+    else if (gone && straight && is_comparison(&c, t, &guard, place, gone))
+        straight = false;
     if (c.lost || b.many || several || (gone && straight))
         return 0;
     return gone ? f->code + 4 * ((uint64_t)gone->shown + 1) : pc;

@@ -4,7 +4,6 @@
  * to August 2026; what they yield was compared with DWARF on 15 of them.
  */
 #include "unwind/luajit/discover.h"
-#include "unwind/luajit/names_bytecode.h"
 
 #include "unwind/native/cfi.h"
 
@@ -542,30 +541,6 @@ static void derive(struct luajit_layout *l)
         by_gc32(l);
 }
 
-/* FUNCC stands six behind FUNCF; the calls by their distance from JLOOP's family. */
-static bool read_opcodes(struct luajit_layout *l)
-{
-    static const struct {
-        uint8_t funcf, callm, call, iterc, itern, jloop;
-    } known[] = {
-        {0x55, 0x3d, 0x3e, 0x41, 0x42, 0x53},
-        {0x59, 0x41, 0x42, 0x45, 0x46, 0x57},
-        {0x60, 0x41, 0x42, 0x45, 0x46, 0x57},
-    };
-    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
-        if (l->op_funcf != known[i].funcf)
-            continue;
-        l->op_funcc = l->op_funcf + 6;
-        l->op_callm = known[i].callm;
-        l->op_call = known[i].call;
-        l->op_iterc = known[i].iterc;
-        l->op_itern = known[i].itern;
-        l->op_jloop = known[i].jloop;
-        return bc_numbering((uint32_t)l->op_funcf, &l->bytecode);
-    }
-    return false;
-}
-
 /* What the modes fix must be what was extracted. */
 static bool is_consistent(const struct luajit_layout *l)
 {
@@ -622,7 +597,7 @@ int luajit_discover(const struct luajit_image *image, struct luajit_layout *ret,
     read_helpers(&f);
     read_ffi_call(image, ret);
     derive(ret);
-    if (!is_consistent(ret) || !read_opcodes(ret))
+    if (!is_consistent(ret) || !luajit_layout_opcodes(ret))
         return error_set(err, ERROR_UNSUPPORTED,
                          "%s: an unknown LuaJIT: its values contradict each other", image->name);
     return 1;

@@ -199,6 +199,9 @@ struct luajit_field_view {
 };
 struct luajit_field_view luajit_layout_field(const struct luajit_layout *l, enum luajit_field f);
 
+/* Opcodes and their numbering, as l->op_funcf tells; false: it is none that is known. */
+bool luajit_layout_opcodes(struct luajit_layout *l);
+
 /* A VM of a process. */
 struct luajit_vm {
     uint64_t g;

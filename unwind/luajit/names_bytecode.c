@@ -23,12 +23,6 @@ static uint8_t from_2607(uint8_t op)
     return op < FIRST + NR ? op - FIRST + BC_BNOT : op - NR;
 }
 
-bool bc_numbering(uint32_t funcf, enum luajit_bytecode *ret)
-{
-    *ret = funcf == 0x55 ? LUAJIT_BC_20 : funcf == 0x59 ? LUAJIT_BC_21 : LUAJIT_BC_2607;
-    return funcf == 0x55 || funcf == 0x59 || funcf == 0x60;
-}
-
 struct bc bc_decode(uint32_t instruction, enum luajit_bytecode numbering)
 {
     uint8_t op = (uint8_t)instruction;

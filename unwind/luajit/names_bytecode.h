@@ -72,8 +72,6 @@ struct bc {
 };
 
 struct bc bc_decode(uint32_t instruction, enum luajit_bytecode numbering);
-/* Which numbering it is whose FUNCF has this opcode; false: none that is known. */
-bool bc_numbering(uint32_t funcf, enum luajit_bytecode *ret);
 
 /* What an instruction does to slot A. */
 enum bc_mode {

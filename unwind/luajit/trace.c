@@ -745,22 +745,31 @@ bool luajit_snapshot_point(struct luajit_reader *r, const struct luajit_trace *t
 }
 
 bool luajit_first_guard(struct luajit_reader *r, const struct luajit_trace *t, uint32_t from,
-                        uint32_t to, uint8_t *ret)
+                        uint32_t to, struct luajit_guard *ret)
 {
-    enum { PIECE = 32, TYPE = 4, OPCODE = 5, GUARD = 0x80 };
+    enum { PIECE = 32, TYPE = 4, OPCODE = 5, GUARD = 0x80, TYPE_MASK = 0x1f };
     uint8_t bytes[8 * PIECE];
-    *ret = 0;
+    *ret = (struct luajit_guard){0};
     while (from >= REF_BIAS && from < to && to <= t->nins) {
         uint32_t nr = to - from < PIECE ? to - from : PIECE;
         if (!read_part(r, t, t->ir + 8 * (uint64_t)from, bytes, 8 * (size_t)nr, NULL))
             return false;
         for (uint32_t i = 0; i < nr; i++) {
-            if (bytes[8 * i + TYPE] & GUARD) {
-                *ret = bytes[8 * i + OPCODE];
+            const uint8_t *at = bytes + 8 * (size_t)i;
+            if (at[TYPE] & GUARD) {
+                *ret = (struct luajit_guard){load_u16(at, false), load_u16(at + 2, false),
+                                             at[OPCODE], at[TYPE] & TYPE_MASK};
                 return true;
             }
         }
         from += nr;
     }
     return false;
+}
+
+bool luajit_integer_constant(struct luajit_reader *r, const struct luajit_trace *t, uint16_t ref,
+                             int32_t *ret)
+{
+    return is_constant(t, ref) &&
+           read_part(r, t, t->ir + 8 * (uint64_t)ref, ret, sizeof(*ret), NULL);
 }

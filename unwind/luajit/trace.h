@@ -62,10 +62,18 @@ struct luajit_point {
 };
 bool luajit_snapshot_point(struct luajit_reader *r, const struct luajit_trace *t, uint32_t number,
                            struct luajit_point *ret);
-/* Opcode of the first guard among the IR instructions from `from` up to `to`. false: there is none,
- * or they are not recorded; the opcode is then 0, a comparison. */
+/* An IR instruction that leaves the trace when it does not hold. */
+struct luajit_guard {
+    uint16_t first, second; /* references of its operands */
+    uint8_t opcode, type;   /* IRT_* of what it compares */
+};
+/* The first guard among the IR instructions from `from` up to `to`. false: there is none, or they
+ * are not recorded; the opcode is then 0, a comparison. */
 bool luajit_first_guard(struct luajit_reader *r, const struct luajit_trace *t, uint32_t from,
-                        uint32_t to, uint8_t *ret);
+                        uint32_t to, struct luajit_guard *ret);
+/* The value of an integer constant; false: it is no constant. */
+bool luajit_integer_constant(struct luajit_reader *r, const struct luajit_trace *t, uint16_t ref,
+                             int32_t *ret);
 
 /* What a snapshot says: frames innermost first, down to the trace's start frame. */
 enum { LUAJIT_INLINED_MAX = 128 };
