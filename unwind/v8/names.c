@@ -17,6 +17,7 @@ enum {
     ENTRIES_MAX = 1 << 16,
     TRIES_MAX = 16,
     SEARCHES_MAX = 1024, /* moments asked, a turn */
+    LONG = 1 << 18,      /* characters of a source that a recorder reads once */
 };
 
 struct script {
@@ -163,7 +164,7 @@ static void begin_turn(struct v8_names *n, uint64_t turn)
 /* Whether one more moment may be asked. */
 static bool may_search(struct v8_names *n)
 {
-    return !n->only_read && n->searches++ < SEARCHES_MAX;
+    return n->searches++ < SEARCHES_MAX;
 }
 
 /* ---- lines --------------------------------------------------------------------------------- */
@@ -293,12 +294,14 @@ static bool read_for_others(struct v8_reader *r, struct script *s)
     return read;
 }
 
+/* Where all moves all the time, whoever records needs readings of many moments: to search them is
+ * what makes these, of a source that is not long. */
 static void know_lines(const struct v8_names *n, struct v8_reader *r, struct script *s)
 {
     if (s->lines_known || s->tries >= TRIES_MAX)
         return;
     s->tries++;
-    if (n->only_read) {
+    if (n->only_read && v8_string_length(r, s->source) > LONG) {
         s->lines_known = read_for_others(r, s);
         s->doubtful = true; /* wherever a collection puts it, it is read anew */
         return;
