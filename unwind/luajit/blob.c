@@ -195,6 +195,14 @@ static enum luajit_segment_end walk_segment(struct luajit_walk *w, const struct 
     return luajit_segment_walk(&w->r, L, at, NULL, &sink, next);
 }
 
+/* Is that the code of a bytecode instruction? All of these stand in front of the helpers, among the
+ * first of which is the return to C. */
+static bool is_in_bytecode(const struct luajit_layout *l, uint64_t o)
+{
+    enum { MARGIN = 0x100 };
+    return l->return_c > MARGIN && o < (uint64_t)l->return_c - MARGIN;
+}
+
 /* A C frame that is linked into L's chain: its segment's frames, or that they cannot be told. */
 static bool emit_segment(struct luajit_walk *w, const struct luajit_state *L, struct segment *s,
                          uint64_t si, uint64_t o)
@@ -223,8 +231,15 @@ static bool emit_segment(struct luajit_walk *w, const struct luajit_state *L, st
         s->lost = true;
         return emit_unknown(w, cfa);
     }
-    /* Nothing but a C function: the host called it through the VM. */
-    return w->step->out->frames.nr > e.first || emit_native(w, cfa);
+    if (w->step->out->frames.nr > e.first)
+        return true;
+    /* Nothing but a C function: the host called it through the VM. But where bytecode runs there is
+     * its function: L->base, the last place tried, was stored before that was called. */
+    if (walk_is_exact(w) && is_in_bytecode(w->vm.layout, o)) {
+        s->lost = true;
+        return emit_alone(w, cfa);
+    }
+    return emit_native(w, cfa);
 }
 
 uint64_t next_block(struct luajit_walk *w, const struct luajit_state *L)
