@@ -175,6 +175,7 @@ struct line_counter {
     int32_t at;
     bool carriage; /* the last one was a carriage return: a line, unless a line feed follows */
     bool failed;
+    const struct v8_reader *exact; /* what is not, by this reader, is not wanted; NULL: all is */
 };
 
 static void end_line(struct line_counter *c, int32_t at)
@@ -185,6 +186,8 @@ static void end_line(struct line_counter *c, int32_t at)
 static bool take_lines(void *context, const uint8_t *bytes, size_t nr, bool wide)
 {
     struct line_counter *c = context;
+    if (c->exact && c->exact->provenance != PROVENANCE_EXACT)
+        return false;
     for (size_t i = 0; i < nr; i++, c->at++) {
         uint32_t u = wide ? load_u16(bytes + 2 * i, false) : bytes[i];
         if (c->carriage && u != '\n')
@@ -218,7 +221,8 @@ static bool read_text(struct v8_reader *r, struct script *s, const struct v8_cha
 /* From the source, which tells of classes, too. */
 static bool read_source(struct v8_reader *r, struct script *s, bool last)
 {
-    struct line_counter c = {.script = s};
+    const bool live = !r->memory->soon; /* then it is read for the sake of reading */
+    struct line_counter c = {.script = s, .exact = last || live ? NULL : r};
     const struct v8_characters to = {take_lines, &c};
     s->ends.nr = 0;
     s->text = v8_source_create();
