@@ -271,6 +271,21 @@ static void test_scope(void **state)
 }
 
 /* Any bytes: it always ends, and reads nothing that is not there (the sanitizers say). */
+/* An array that claims to be longer than any: its elements end with memory. */
+static void test_array_that_lies(void **state)
+{
+    struct heap *h = *state;
+    uint64_t array = make(h, TYPE_ARRAY, 32), element;
+    put(h, array, 8, smi(INT32_MAX), 8);
+    put(h, array, 16, smi(11), 8);
+    put(h, array, 24, smi(12), 8);
+    assert_true(v8_array_element(&h->r, array, 1, &element));
+    assert_int_equal(element, smi(12));
+    assert_false(v8_array_element(&h->r, array, 1 << 29, &element)); /* 2^32 bytes on */
+    assert_false(v8_array_element(&h->r, array, INT32_MAX, &element));
+    assert_false(v8_array_element(&h->r, array, -1, &element));
+}
+
 static void test_random(void **state)
 {
     struct heap *h = *state;
@@ -376,6 +391,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_positions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_call_positions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_scope, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_array_that_lies, setup, teardown),
         cmocka_unit_test_setup_teardown(test_random, setup, teardown),
         cmocka_unit_test(test_code),
     };

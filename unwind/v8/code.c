@@ -111,7 +111,7 @@ bool v8_array_element(struct v8_reader *r, uint64_t array, int32_t index, uint64
     uint64_t length;
     return is_array(r, array) && v8_slot(r, array, l->array_length, &length) && v8_is_smi(length) &&
            index >= 0 && index < v8_smi(length) &&
-           v8_slot(r, array, l->array_data + 8 * index, ret);
+           v8_word(r, v8_address(array) + (uint64_t)l->array_data + 8 * (uint64_t)index, ret);
 }
 
 bool v8_deopt_element(struct v8_reader *r, const struct v8_code *c, int32_t index, uint64_t *ret)
