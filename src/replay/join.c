@@ -339,8 +339,8 @@ static int push_caller(struct join_table *t, const struct known_thread *k,
                       .provenance = PROVENANCE_IMAGE};
     if (!known->key.functions)
         return vec_push(&t->callers, f) ? 0 : -1;
-    for (uint32_t i = 0; i < known->nr_group; i++) {
-        f = k->groups.at[known->group + i];
+    for (size_t i = known->group; i < known->group + known->nr_group && i < k->groups.nr; i++) {
+        f = k->groups.at[i];
         f.provenance = PROVENANCE_IMAGE;
         f.flags &= (uint8_t)~FRAME_LEAF;
         if (!vec_push(&t->callers, f))

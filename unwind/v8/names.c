@@ -517,7 +517,7 @@ static const char instance_initializer[] = "<instance_members_initializer>",
 
 static bool text_is(const struct text *t, const char *what)
 {
-    return t->size == strlen(what) && memcmp(t->at, what, t->size) == 0;
+    return t->at && t->size == strlen(what) && memcmp(t->at, what, t->size) == 0;
 }
 
 /* The name that V8 has for it; false: it has one that is not recorded. */
