@@ -197,6 +197,9 @@ static void test_positions(void **state)
     }
     const uint8_t endless[] = {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80};
     assert_false(v8_position_find(&h->r, make_table(h, endless, sizeof(endless)), 2, &raw));
+    const uint8_t far[] = {8, 40, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 40};
+    for (h->layout.positions_kind = 0; h->layout.positions_kind < 2; h->layout.positions_kind++)
+        assert_false(v8_position_find(&h->r, make_table(h, far, sizeof(far)), INT64_MAX, &raw));
     uint64_t beyond = make_table(h, old, sizeof(old));
     put(h, beyond, 8, smi(1 << 30), 8);
     assert_false(v8_position_find(&h->r, beyond, INT64_MAX, &raw));

@@ -445,7 +445,10 @@ static bool next_position(struct v8_stream *s, int64_t *at, uint64_t *position)
     if (s->at >= s->end || !v8_stream_vlq(s, &first) || !v8_stream_vlq(s, &second))
         return false;
     int64_t delta = s->r->layout->positions_kind ? (int64_t)(first >> 2) : zigzag(first);
-    *at += delta < 0 ? -(delta + 1) : delta;
+    delta = delta < 0 ? -(delta + 1) : delta;
+    if (delta > INT32_MAX) /* no code is that long */
+        return false;
+    *at += delta;
     *position += (uint64_t)zigzag(second);
     return true;
 }
