@@ -231,35 +231,74 @@ static bool is_below_guests(const struct walk *w)
 }
 
 /* Generated code that nothing describes (pcre2's regular expressions, guile's, PyPy's) keeps a
- * frame of fixed size without a frame pointer. Its caller is looked for in the words above the
- * stack pointer: a return address from which the walk comes to the stack's entry. A guess: in the
- * frame an old word may stand that leads there, too. STEP_NO: there is none; -1: memory is out. */
+ * frame of fixed size without a frame pointer. Its caller is looked for in so many words above the
+ * stack pointer: a return address from which the walk comes to the stack's entry. */
+enum { GENERATED_WORDS = 128, GENERATED_TRIES = 8 };
+
+/* How well the calls fit together from frame `first` on, which is the generated code's caller. An
+ * old word in the frame of generated code may lead to the entry, too; but where its chain comes to
+ * the frames that live, the call there is of another function. */
+static enum walk_callee grade_callers(struct walk *w, size_t first, uint64_t sp)
+{
+    const struct frame *f = w->out->frames.at + first;
+    size_t nr = w->out->frames.nr - first;
+    enum walk_callee nearest = CALLEE_UNKNOWN;
+    for (size_t i = 0; i + 1 < nr; i++) {
+        if (i && f[i].cfa - sp > 8 * GENERATED_WORDS)
+            break;
+        enum walk_callee got = walk_callee_of(w, f[i + 1].pc, f[i].pc);
+        if (got == CALLEE_OTHER)
+            return got;
+        nearest = i ? nearest : got;
+    }
+    return nearest;
+}
+
+/* A walk from the return address in word `i`, to its end. STEP_NO: none is there, or it does not
+ * come to the entry; -1: memory is out. */
+static int walk_from_word(struct unwinder *u, struct walk *w, const struct walk *before, unsigned i)
+{
+    struct leaving l;
+    size_t nr_frames = w->out->frames.nr;
+    int got = walk_to_caller_of_generated(w, before->value[DWARF_RSP] + 8 * i);
+    if (got != STEP_OK)
+        return STEP_NO;
+    w->trail = NULL;
+    w->guest_begun = false;
+    w->flags = 0;
+    while (!w->done && (got = walk_frame(u, w, &l)) >= 0)
+        if (got == STEP_OK)
+            walk_leave(w, &l);
+    if (got < 0 || w->out->end == STACK_COMPLETE)
+        return got < 0 ? -1 : STEP_DONE;
+    *w = *before;
+    w->out->frames.nr = nr_frames;
+    return STEP_NO;
+}
+
+/* All of it is a guess. STEP_NO: there is no caller to be found; -1: memory is out. */
 static int walk_past_generated(struct unwinder *u, struct walk *w)
 {
-    enum { WORDS = 128, TRIES = 8 };
-    if (!is_below_guests(w))
-        return STEP_NO;
     const struct walk before = *w;
     size_t nr_frames = w->out->frames.nr;
-    unsigned tries = 0;
-    for (unsigned i = 0; i < WORDS && tries < TRIES; i++) {
-        struct leaving l;
-        int got = walk_to_caller_of_generated(w, before.value[DWARF_RSP] + 8 * i);
-        if (got != STEP_OK)
+    unsigned tries = 0, fits = GENERATED_WORDS;
+    if (!is_below_guests(w))
+        return STEP_NO;
+    for (unsigned i = 0; i < GENERATED_WORDS && tries < GENERATED_TRIES; i++) {
+        int got = walk_from_word(u, w, &before, i);
+        if (got == STEP_NO)
             continue;
+        enum walk_callee grade =
+            got < 0 ? CALLEE_SAME : grade_callers(w, nr_frames, before.value[DWARF_RSP]);
+        if (grade == CALLEE_SAME)
+            return got;
+        if (grade == CALLEE_UNKNOWN && fits == GENERATED_WORDS)
+            fits = i;
         tries++;
-        w->trail = NULL;
-        w->guest_begun = false;
-        w->flags = 0;
-        while (!w->done && (got = walk_frame(u, w, &l)) >= 0)
-            if (got == STEP_OK)
-                walk_leave(w, &l);
-        if (got < 0 || w->out->end == STACK_COMPLETE)
-            return got < 0 ? -1 : STEP_DONE;
         *w = before;
         w->out->frames.nr = nr_frames;
     }
-    return STEP_NO;
+    return fits < GENERATED_WORDS ? walk_from_word(u, w, &before, fits) : STEP_NO;
 }
 
 /* Without CFI (or with CFI that cannot be followed): by signal trampoline, else by guess. */

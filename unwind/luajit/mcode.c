@@ -7,6 +7,7 @@
  * frames tells which.
  */
 #include "unwind/luajit/branch.h"
+#include "unwind/luajit/called.h"
 #include "unwind/luajit/walk_internal.h"
 
 #include "base/cursor.h"
@@ -160,6 +161,7 @@ struct reading {
     struct luajit_function start; /* address 0: as the Lua stack says */
     uint32_t number;              /* of the snapshot */
     bool is_exit;                 /* the program leaves the trace there: at that very line */
+    bool is_behind;               /* it was taken behind the call of C that is being executed */
 };
 
 /* Do snapshot and Lua stack agree: is the start frame's pc inside its function? `replaced`: a tail
@@ -244,6 +246,7 @@ static bool find_reading(struct luajit_walk *w, const struct luajit_state *L,
         if (n < t->nsnap && luajit_snapshot_frames(&w->r, t, n, &ret->in) &&
             find_start(w, L, base, moved && !first, at_end, ret)) {
             ret->number = n;
+            ret->is_behind &= n == number;
             return true;
         }
     }
@@ -302,7 +305,10 @@ static uint64_t recorded_pc(struct luajit_walk *w, const struct luajit_trace *t,
                             const struct reading *reading, const struct luajit_function *f,
                             uint64_t pc)
 {
-    return reading->is_exit ? pc : luajit_recorded_pc(&w->r, t, reading->number, f, pc);
+    if (reading->is_exit)
+        return pc;
+    uint64_t recorded = luajit_recorded_pc(&w->r, t, reading->number, f, pc);
+    return reading->is_behind ? luajit_call_pc(&w->r, f, recorded ? recorded : pc) : recorded;
 }
 
 static enum luajit_segment_end emit_reading(struct luajit_walk *w, const struct luajit_state *L,
@@ -335,6 +341,80 @@ static enum luajit_segment_end emit_reading(struct luajit_walk *w, const struct 
                         start ? start : luajit_function_at(&w->r, L, reading->base, NULL), at.pc);
     return luajit_segment_walk(&w->r, L, at, start, &sink, next);
 }
+
+/* ---- calls of C from a trace ----------------------------------------------------------------- */
+
+/* Is the frame below of no code of LuaJIT's own? Then the FFI has called it. */
+static bool calls_foreign(const struct luajit_walk *w)
+{
+    const struct walker_step *s = w->step;
+    struct code code;
+    if (walk_is_exact(w) || s->out->frames.nr == 0)
+        return false;
+    const struct frame *callee = &s->out->frames.at[s->out->frames.nr - 1];
+    return callee->kind != FRAME_NATIVE ||
+           (codemap_lookup(&s->input->code, callee->pc, s->input->memory.time, &code) &&
+            !cfi_luajit(code.cfi));
+}
+
+/* The prototypes of the frames that snapshot `number` tells. */
+struct chain {
+    uint64_t protos[LUAJIT_INLINED_MAX + 1];
+    unsigned nr;
+};
+
+static bool read_chain(struct luajit_walk *w, const struct luajit_state *L,
+                       const struct luajit_trace *t, uint32_t number, uint64_t base,
+                       struct chain *ret)
+{
+    struct reading reading = {0};
+    bool weak;
+    ret->nr = 0;
+    if (!find_reading(w, L, t, number, base, &reading, &weak) || reading.number != number)
+        return false;
+    for (unsigned i = 0; i < reading.in.nr; i++)
+        ret->protos[ret->nr++] = inlined_function(w, L, t, &reading, i).proto;
+    ret->protos[ret->nr++] = reading.start.address
+                                 ? reading.start.proto
+                                 : luajit_function_at(&w->r, L, reading.base, NULL)->proto;
+    return true;
+}
+
+static bool is_same_chain(const struct chain *a, const struct chain *b)
+{
+    return a->nr == b->nr && !memcmp(a->protos, b->protos, a->nr * sizeof(*a->protos));
+}
+
+/* A call of C, which `*number` covers: the snapshot that tells best in which function it was made.
+ * `behind`: it was taken behind the call. false: that is not proven. */
+static bool place_call(struct luajit_walk *w, const struct luajit_state *L,
+                       const struct luajit_trace *t, uint64_t base, uint32_t *number, bool *behind)
+{
+    struct chain covering, after;
+    uint32_t snapshots[CALL_SNAPSHOTS];
+    uint32_t offset = (uint32_t)(walk_register(w, DWARF_RIP) - t->mcode);
+    if (!luajit_trace_knows_others(&w->r, t, NULL, 0))
+        return true; /* it has inlined nothing */
+    bool read = read_chain(w, L, t, *number, base, &covering);
+    bool proven = read && *number + 1 < t->nsnap &&
+                  read_chain(w, L, t, *number + 1, base, &after) &&
+                  is_same_chain(&covering, &after) &&
+                  !luajit_trace_knows_others(&w->r, t, covering.protos, covering.nr);
+    unsigned nr =
+        proven ? 0 : luajit_call_snapshots(&w->r, t, offset, *number, w->vm.blob, snapshots);
+    for (unsigned i = 0; i < nr; i++) {
+        bool last = i + 1 == nr;
+        if (!read_chain(w, L, t, snapshots[i], base, &after) ||
+            (!last && luajit_trace_knows_others(&w->r, t, after.protos, after.nr)))
+            continue;
+        *number = snapshots[i];
+        *behind = true;
+        return false;
+    }
+    return proven;
+}
+
+/* ---- a segment ------------------------------------------------------------------------------- */
 
 /* The segment's result into the walk's account, and out. */
 static enum walker_result finish_segment(struct luajit_walk *w, struct segment *s,
@@ -379,6 +459,9 @@ static enum luajit_segment_end emit_trace(struct luajit_walk *w, const struct lu
                                           struct emitter *e, struct luajit_place *next)
 {
     struct reading reading = {.is_exit = is_exit};
+    bool is_call = has_snapshot && !is_exit && calls_foreign(w);
+    if (is_call && !place_call(w, L, t, base, &number, &reading.is_behind))
+        e->weakest = PROVENANCE_GUESS;
     bool weak = false;
     if (has_snapshot && find_reading(w, L, t, number, base, &reading, &weak)) {
         if (weak)

@@ -233,6 +233,7 @@ static bool read_object(struct luajit_reader *r, uint64_t address, uint32_t numb
         .startpt = luajit_load_ref(l, bytes + l->trace_startpt),
         .startpc = luajit_load_ref(l, bytes + l->trace_startpc),
         .szmcode = load_u32(bytes + l->trace_szmcode, false),
+        .mcloop = is_usable(l) ? load_u32(bytes + l->trace_mcloop, false) : 0,
         .nins = load_u32(bytes + l->trace_nins, false),
         .nk = load_u32(bytes + l->trace_nk, false),
         .number = (uint16_t)number,

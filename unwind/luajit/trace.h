@@ -15,7 +15,7 @@
 struct luajit_trace {
     uint64_t address; /* GCtrace; 0: none */
     uint64_t mcode, ir, snap, snapmap, startpt, startpc;
-    uint32_t szmcode, nsnap, nsnapmap, nins, nk;
+    uint32_t szmcode, mcloop, nsnap, nsnapmap, nins, nk; /* mcloop: its loop's offset; 0: none */
     uint16_t number, root, spadjust;
     uint16_t snap_size; /* 8 or 12 bytes */
     bool has_mcofs;     /* snapshots say where their code begins */

@@ -102,5 +102,9 @@ enum step_result walk_guess(struct walk *w, const struct code *code);
 /* Goes to the caller whose return address is at `slot`, if there is one that a file's code with CFI
  * gave, at an indirect call: as generated code is called. */
 enum step_result walk_to_caller_of_generated(struct walk *w, uint64_t slot);
+/* Does the call before a return address call the function that `pc` is in? Unknown: it is indirect.
+ */
+enum walk_callee { CALLEE_OTHER, CALLEE_UNKNOWN, CALLEE_SAME };
+enum walk_callee walk_callee_of(struct walk *w, uint64_t return_address, uint64_t pc);
 
 #endif

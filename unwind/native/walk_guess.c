@@ -7,6 +7,7 @@
  */
 #include "unwind/native/walk.h"
 
+#include "base/cursor.h"
 #include "base/hash.h"
 
 /* ---- what the bytes of modules say --------------------------------------------------------- */
@@ -222,6 +223,39 @@ enum step_result walk_to_caller_of_generated(struct walk *w, uint64_t slot)
     if (!arch_is_indirect_call(bytes + size, size))
         return STEP_NO;
     return accept(w, slot, false, true);
+}
+
+/* Where the function at `address` begins, as CFI has it. */
+static bool function_start(struct walk *w, uint64_t address, uint64_t *ret)
+{
+    const struct code *code = &walk_code(w, address)->code;
+    for (unsigned i = 0; code->cfi && i < code->cfi->nr_tables; i++) {
+        const struct cfi_table *table = &code->cfi->tables[i];
+        uint64_t offset;
+        struct fde fde;
+        if (cfi_fde_at(code->cfi, table, address - code->bias, &offset) &&
+            cfi_read_fde(code->cfi, table, offset, &fde, NULL) &&
+            address - code->bias - fde.begin < fde.size) {
+            *ret = fde.begin + code->bias;
+            return true;
+        }
+    }
+    return false;
+}
+
+enum walk_callee walk_callee_of(struct walk *w, uint64_t return_address, uint64_t pc)
+{
+    enum { CALL = 5, CALL_OPCODE = 0xe8 };
+    uint8_t bytes[ARCH_CALL_MAX];
+    uint64_t start, mine;
+    size_t size = return_address < ARCH_CALL_MAX ? 0 : read_before(w, return_address, bytes);
+    if (size < CALL || bytes[size - CALL] != CALL_OPCODE)
+        return CALLEE_UNKNOWN;
+    uint64_t to =
+        return_address + (uint64_t)(int64_t)(int32_t)load_u32(bytes + size - CALL + 1, false);
+    if (!function_start(w, to, &start) || start != to)
+        return CALLEE_SAME; /* through the PLT, as far as can be told */
+    return function_start(w, pc - 1, &mine) && mine == start ? CALLEE_SAME : CALLEE_OTHER;
 }
 
 enum step_result walk_guess(struct walk *w, const struct code *code)

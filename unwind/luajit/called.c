@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "unwind/luajit/called.h"
+
+#include "base/cursor.h"
+#include "unwind/insn.h"
+#include "unwind/luajit/names_bytecode.h"
+
+/* ---- functions that a trace knows ------------------------------------------------------------ */
+
+enum { REF_BIAS = 0x8000, IRT_PROTO = 7, IRT_FUNC = 8, CONSTANTS_MAX = 4096 };
+
+static bool is_among(uint64_t proto, const uint64_t *protos, unsigned nr)
+{
+    for (unsigned i = 0; i < nr; i++)
+        if (protos[i] == proto)
+            return true;
+    return false;
+}
+
+/* The prototype that the constant `ref` stands for; 0: none. A pointer's own slot of a GC64 build,
+ * whose bytes may look like another constant's, begins with no zeros. */
+static uint64_t constant_proto(struct luajit_reader *r, const struct luajit_trace *t, uint32_t ref,
+                               bool *unknown)
+{
+    enum { TYPE = 4, TYPE_MASK = 0x1f, PIECE = 16 };
+    uint8_t bytes[PIECE];
+    size_t size = r->layout->gc64 ? PIECE : PIECE / 2;
+    if (!luajit_read(r, t->ir + 8 * (uint64_t)ref, bytes, size)) {
+        *unknown = true;
+        return 0;
+    }
+    unsigned type = bytes[TYPE] & TYPE_MASK;
+    if ((type != IRT_PROTO && type != IRT_FUNC) || (r->layout->gc64 && load_u32(bytes, false)))
+        return 0;
+    uint64_t object = r->layout->gc64 ? load_u64(bytes + 8, false) : load_u32(bytes, false);
+    if (type == IRT_PROTO)
+        return object;
+    const struct luajit_function *f = luajit_function_read(r, object);
+    *unknown |= !f->address || f->unread;
+    return f->lua ? f->proto : 0;
+}
+
+bool luajit_trace_knows_others(struct luajit_reader *r, const struct luajit_trace *t,
+                               const uint64_t *protos, unsigned nr)
+{
+    enum provenance before = r->provenance;
+    bool others = REF_BIAS - t->nk > CONSTANTS_MAX;
+    for (uint32_t ref = t->nk; ref < REF_BIAS && !others; ref++) {
+        uint64_t proto = luajit_spend(r) ? constant_proto(r, t, ref, &others) : 1;
+        others |= proto && !is_among(proto, protos, nr);
+    }
+    r->provenance = before; /* what a frame rests on are its snapshot and its functions */
+    return others;
+}
+
+/* ---- calls in machine code ------------------------------------------------------------------- */
+
+/* A call: where it returns to, and what it calls: an address, or the bytes that name a register or
+ * a place in memory. */
+struct call {
+    uint32_t offset;
+    uint64_t what;
+    bool helper; /* of LuaJIT itself */
+};
+
+/* Calls from `at` up to `end`, one at a time. */
+struct calls {
+    struct luajit_reader *r;
+    const struct luajit_trace *t;
+    uint64_t own;
+    uint32_t at, end;
+    bool lost; /* code that is not recorded, or is none */
+};
+
+enum { INSN_MAX = 15, HELPERS_REACH = 4 << 20 };
+
+static bool as_call(const struct calls *c, const uint8_t *code, uint8_t size, struct call *ret)
+{
+    enum { CALL = 5, CALL_OPCODE = 0xe8, GROUP5 = 0xff, REX = 0x40 };
+    ret->offset = c->at + size;
+    ret->helper = false;
+    if (code[0] == CALL_OPCODE && size == CALL) {
+        ret->what =
+            c->t->mcode + ret->offset + (uint64_t)(int64_t)(int32_t)load_u32(code + 1, false);
+        ret->helper = ret->what - c->own + HELPERS_REACH < 2 * HELPERS_REACH;
+        return true;
+    }
+    unsigned prefix = (code[0] & 0xf0) == REX;
+    ret->what = load_u64(code, false) & (size >= 8 ? UINT64_MAX : (UINT64_C(1) << 8 * size) - 1);
+    return code[prefix] == GROUP5 && (code[prefix + 1] & 0x38) == 0x10;
+}
+
+static bool next_call(struct calls *c, struct call *ret)
+{
+    while (c->at < c->end && !c->lost) {
+        uint8_t code[INSN_MAX + 1] = {0};
+        uint32_t left = c->t->szmcode - c->at;
+        struct insn i;
+        enum provenance ignored = PROVENANCE_EXACT;
+        size_t size = left < INSN_MAX ? left : INSN_MAX;
+        c->lost = !luajit_spend(c->r) ||
+                  !memory_read(c->r->m, c->t->mcode + c->at, code, size, &ignored) ||
+                  !insn_decode(code, size, &i) || i.size > left;
+        if (c->lost)
+            return false;
+        bool is = as_call(c, code, i.size, ret);
+        c->at += i.size;
+        if (is)
+            return true;
+    }
+    return false;
+}
+
+static struct calls calls_between(struct luajit_reader *r, const struct luajit_trace *t,
+                                  uint64_t own, uint32_t from, uint32_t to)
+{
+    return (struct calls){.r = r, .t = t, .own = own, .at = from, .end = to};
+}
+
+/* How many calls of the same there are between, and (behind) how many of them return to `offset` or
+ * behind it. false: the code cannot be told. */
+static bool count_calls(struct calls c, const struct call *like, unsigned *nr, unsigned *behind)
+{
+    struct call call;
+    *nr = *behind = 0;
+    while (next_call(&c, &call)) {
+        *nr += call.what == like->what;
+        *behind += call.what == like->what && call.offset >= like->offset;
+    }
+    return !c.lost;
+}
+
+/* The call in the first part of a looping trace that `call` in its loop was made from. */
+static bool find_twin(struct luajit_reader *r, const struct luajit_trace *t, uint64_t own,
+                      struct call *call)
+{
+    unsigned nr, behind, first, ignored;
+    struct calls c = calls_between(r, t, own, 0, t->mcloop);
+    if (!count_calls(calls_between(r, t, own, t->mcloop, t->szmcode), call, &nr, &behind) ||
+        !count_calls(c, call, &first, &ignored) || nr != first)
+        return false;
+    struct call twin;
+    while (next_call(&c, &twin)) {
+        if (twin.what == call->what && nr-- == behind) {
+            *call = twin;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- which snapshot -------------------------------------------------------------------------- */
+
+uint64_t luajit_call_pc(struct luajit_reader *r, const struct luajit_function *f, uint64_t pc)
+{
+    enum { NEAR = 32 };
+    enum provenance ignored = PROVENANCE_EXACT;
+    for (uint64_t at = pc - 8; pc - at <= 4 * NEAR && at > f->code; at -= 4) {
+        uint32_t instruction;
+        if (!memory_read(r->m, at, &instruction, sizeof(instruction), &ignored))
+            break;
+        struct bc b = bc_decode(instruction, r->layout->bytecode);
+        if (b.op >= BC_CALLM && b.op < BC_CALLMT)
+            return at + 4;
+    }
+    return pc;
+}
+
+/* The snapshot behind the one that covers `call`, when no other call of C stands between. */
+static bool snapshot_behind(struct luajit_reader *r, const struct luajit_trace *t, uint64_t own,
+                            const struct call *call, uint32_t covering, uint32_t *ret)
+{
+    uint32_t start, end;
+    struct call other;
+    if (!luajit_snapshot_start(r, t, covering, &start) ||
+        !luajit_snapshot_start(r, t, covering + 1, &end))
+        return false;
+    struct calls c = calls_between(r, t, own, start, end);
+    while (next_call(&c, &other))
+        if (!other.helper && other.offset != call->offset)
+            return false;
+    *ret = covering + 1;
+    return !c.lost;
+}
+
+unsigned luajit_call_snapshots(struct luajit_reader *r, const struct luajit_trace *t,
+                               uint32_t offset, uint32_t covering, uint64_t own,
+                               uint32_t ret[CALL_SNAPSHOTS])
+{
+    struct call call;
+    uint32_t start;
+    unsigned nr = 0;
+    bool guess;
+    if (!t->has_mcofs || !luajit_snapshot_start(r, t, covering, &start) || start >= offset)
+        return 0;
+    struct calls c = calls_between(r, t, own, start, offset);
+    bool found = false;
+    while (next_call(&c, &call))
+        found = call.offset == offset;
+    if (!found)
+        return 0;
+    nr += snapshot_behind(r, t, own, &call, covering, &ret[nr]);
+    if (t->mcloop && offset > t->mcloop && find_twin(r, t, own, &call) &&
+        luajit_snapshot_at(r, 0, t, call.offset - 1, &covering, &guess))
+        nr += snapshot_behind(r, t, own, &call, covering, &ret[nr]);
+    return nr;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * In which of the functions that a trace has inlined C was called. The snapshot that covers the
+ * call is the one before it, taken where the last guard was: functions entered since, which took no
+ * guard, are not in it. Private to unwind/luajit.
+ *
+ * Facts (lj_crecord.c: crec_call; lj_record.c: lj_record_ins; lj_snap.c: lj_snap_add;
+ * lj_opt_loop.c; the same from 2.0.5 to August 2026): behind a call by the FFI a snapshot is taken,
+ * at the next instruction, in the frame of the call; one that follows without a guard between
+ * replaces it. The code of a trace's loop is made from its first part, calls in the same order.
+ */
+#ifndef UNWIND_LUAJIT_CALLED_H
+#define UNWIND_LUAJIT_CALLED_H
+
+#include "unwind/luajit/trace.h"
+
+/* Whether the trace has inlined, or knows otherwise, a Lua function that is not of these
+ * prototypes. */
+bool luajit_trace_knows_others(struct luajit_reader *r, const struct luajit_trace *t,
+                               const uint64_t *protos, unsigned nr);
+
+/* The snapshots right behind a call of C which returns to `offset` of the trace's code, without
+ * another between: first that of its own part of the code, which `covering` covers, then, for a
+ * call in the trace's loop, that of the same call in the first part. `own`: where LuaJIT's own code
+ * is, which the compiler's helpers are of. Returns how many: up to CALL_SNAPSHOTS. */
+enum { CALL_SNAPSHOTS = 2 };
+unsigned luajit_call_snapshots(struct luajit_reader *r, const struct luajit_trace *t,
+                               uint32_t offset, uint32_t covering, uint64_t own,
+                               uint32_t ret[CALL_SNAPSHOTS]);
+
+/* The call nearest before `pc` in a function's bytecode, as frames have it: behind it; `pc` where
+ * there is none near. */
+uint64_t luajit_call_pc(struct luajit_reader *r, const struct luajit_function *f, uint64_t pc);
+
+#endif
