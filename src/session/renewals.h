@@ -19,8 +19,16 @@ struct renewal {
 };
 
 /* Zeroed: empty. */
+/* One that touches a granule of memory, which is so much of an address; see renewals.c. */
+struct renewal_place {
+    uint64_t granule;
+    uint32_t pid, index; /* in `all`, which is in order of time */
+};
+
 struct renewals {
     VEC(struct renewal) all;
+    VEC(struct renewal_place) places; /* in order; of all but the wide ones */
+    VEC(uint32_t) wide;               /* indexes of those that touch many granules */
     struct table
         code;  /* places that are code now and then: LuaJIT flips their rights all the time */
     bool full; /* not all are noted */

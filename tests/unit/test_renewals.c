@@ -48,6 +48,35 @@ static void test_code(void **state)
     renewals_free(&r);
 }
 
+/* Small ones and such as reach over half of memory, of two processes: as if each were looked at. */
+static void test_by_place(void **state)
+{
+    (void)state;
+    enum { NR = 600 };
+    struct renewals r = {0};
+    uint64_t random = 1;
+    for (uint64_t i = 0; i < NR; i++) {
+        random = random * 6364136223846793005 + 1442695040888963407;
+        uint64_t from = (random >> 40) << 12, size = UINT64_C(0x1000) << (random >> 33 & 15);
+        const struct renewal n = {
+            .time = 100 + i / 3, .from = from, .to = from + size, .pid = 7 + (uint32_t)(i & 1)};
+        assert_true(renewals_add(&r, &n, false));
+    }
+    assert_true(renewals_settle(&r));
+    for (uint64_t i = 0; i < 20000; i++) {
+        random = random * 6364136223846793005 + 1442695040888963407;
+        uint64_t from = (random >> 40) << 12, to = from + (UINT64_C(16) << (random >> 33 & 15));
+        uint64_t after = 90 + (random >> 20) % 220, until = after + (random >> 10) % 100;
+        uint32_t pid = 7 + (uint32_t)(i & 1);
+        bool any = false;
+        vec_foreach (n, &r.all)
+            any |= n->pid == pid && n->time > after && n->time <= until && n->new_from < to &&
+                   from < n->new_to;
+        assert_int_equal(renewals_between(&r, pid, from, to, after, until), any);
+    }
+    renewals_free(&r);
+}
+
 /* Who maps all the time is not followed: what is not known counts as mapped. */
 static void test_many(void **state)
 {
@@ -92,6 +121,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_between),
+        cmocka_unit_test(test_by_place),
         cmocka_unit_test(test_code),
         cmocka_unit_test(test_many),
         cmocka_unit_test(of_what_grows_the_rest_stays),
