@@ -2,6 +2,8 @@
 /* x86-64 instruction patterns and the signal frame's layout. */
 #include "unwind/arch.h"
 
+#include "base/cursor.h"
+
 /* Length of an indirect call (ff /2) with this ModRM byte and no prefix; 0: not a call. */
 static size_t indirect_call_size(const uint8_t *at, size_t left)
 {
@@ -22,7 +24,16 @@ static size_t indirect_call_size(const uint8_t *at, size_t left)
 
 bool arch_is_call(const uint8_t *end, size_t size)
 {
-    return (size >= 5 && end[-5] == 0xe8) || arch_is_indirect_call(end, size);
+    uint64_t ignored;
+    return arch_direct_call(end, size, 0, &ignored) || arch_is_indirect_call(end, size);
+}
+
+bool arch_direct_call(const uint8_t *end, size_t size, uint64_t return_address, uint64_t *to)
+{
+    if (size < ARCH_DIRECT_CALL || end[-ARCH_DIRECT_CALL] != 0xe8)
+        return false;
+    *to = return_address + (uint64_t)(int64_t)(int32_t)load_u32(end - 4, false);
+    return true;
 }
 
 bool arch_is_indirect_call(const uint8_t *end, size_t size)

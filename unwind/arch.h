@@ -36,6 +36,9 @@ enum { ARCH_CALL_MAX = 7 };
 
 /* Do the `size` bytes before a return address end in a call instruction? */
 bool arch_is_call(const uint8_t *end, size_t size);
+/* In one whose target stands in it? `to`: that, as the call returns to `return_address`. */
+enum { ARCH_DIRECT_CALL = 5 }; /* its size */
+bool arch_direct_call(const uint8_t *end, size_t size, uint64_t return_address, uint64_t *to);
 /* In one through a register or memory, as generated code is called by code of files? */
 bool arch_is_indirect_call(const uint8_t *end, size_t size);
 

@@ -288,8 +288,9 @@ static int walk_past_generated(struct unwinder *u, struct walk *w)
         int got = walk_from_word(u, w, &before, i);
         if (got == STEP_NO)
             continue;
-        enum walk_callee grade =
-            got < 0 ? CALLEE_SAME : grade_callers(w, nr_frames, before.value[DWARF_RSP]);
+        if (got < 0)
+            return got;
+        enum walk_callee grade = grade_callers(w, nr_frames, before.value[DWARF_RSP]);
         if (grade == CALLEE_SAME)
             return got;
         if (grade == CALLEE_UNKNOWN && fits == GENERATED_WORDS)

@@ -15,7 +15,6 @@ void renewals_free(struct renewals *r)
 {
     vec_free(&r->all);
     vec_free(&r->places);
-    vec_free(&r->wide);
     table_free(&r->code);
 }
 
@@ -89,6 +88,7 @@ static void find_new(const struct renewals *r, struct table *ends, struct renewa
 /* A V8 that compiles maps thousands in a second: looked through one by one they took a third of a
  * TypeScript compile's fold. */
 enum { GRANULE_BITS = 18, NARROW = 64 };
+static const uint64_t WIDE = UINT64_MAX; /* in place of a granule: of those that touch many */
 
 static int by_place(const void *a, const void *b)
 {
@@ -105,8 +105,8 @@ static bool place(struct renewals *r, uint32_t index)
     const struct renewal *n = &r->all.at[index];
     uint64_t first = n->new_from >> GRANULE_BITS, last = (n->new_to - 1) >> GRANULE_BITS;
     if (n->new_from >= n->new_to || last - first >= NARROW)
-        return vec_push(&r->wide, index);
-    for (uint64_t granule = first; granule <= last; granule++) {
+        first = last = WIDE;
+    for (uint64_t granule = first; granule - first <= last - first; granule++) {
         struct renewal_place p = {granule, n->pid, index};
         if (!vec_push(&r->places, p))
             return false;
@@ -129,9 +129,9 @@ static bool overlaps(const struct renewal *n, uint64_t from, uint64_t to)
     return n->new_from < to && from < n->new_to;
 }
 
-/* Of those from index `low` up to `high`, all of one process. */
-static bool any_in_granule(const struct renewals *r, struct renewal_place p, uint32_t high,
-                           uint64_t from, uint64_t to)
+/* Of those of `p`'s granule, from its index up to `high`, all of one process. */
+static bool any_at(const struct renewals *r, struct renewal_place p, uint32_t high, uint64_t from,
+                   uint64_t to)
 {
     size_t first = 0, end = r->places.nr;
     while (first < end) {
@@ -151,23 +151,6 @@ static bool any_in_granule(const struct renewals *r, struct renewal_place p, uin
     return false;
 }
 
-static bool any_wide(const struct renewals *r, uint32_t low, uint32_t high, uint64_t from,
-                     uint64_t to)
-{
-    size_t first = 0, end = r->wide.nr;
-    while (first < end) {
-        size_t mid = first + (end - first) / 2;
-        if (r->wide.at[mid] < low)
-            first = mid + 1;
-        else
-            end = mid;
-    }
-    for (; first < r->wide.nr && r->wide.at[first] < high; first++)
-        if (overlaps(&r->all.at[r->wide.at[first]], from, to))
-            return true;
-    return false;
-}
-
 static bool any_between(const struct renewals *r, size_t low, size_t high, uint64_t from,
                         uint64_t to)
 {
@@ -179,12 +162,11 @@ static bool any_between(const struct renewals *r, size_t low, size_t high, uint6
                 return true;
         return false;
     }
-    for (uint64_t granule = first; granule <= last; granule++) {
-        struct renewal_place p = {granule, r->all.at[low].pid, (uint32_t)low};
-        if (any_in_granule(r, p, (uint32_t)high, from, to))
-            return true;
-    }
-    return any_wide(r, (uint32_t)low, (uint32_t)high, from, to);
+    struct renewal_place p = {WIDE, r->all.at[low].pid, (uint32_t)low};
+    bool any = any_at(r, p, (uint32_t)high, from, to);
+    for (p.granule = first; p.granule <= last && !any; p.granule++)
+        any = any_at(r, p, (uint32_t)high, from, to);
+    return any;
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */

@@ -27,8 +27,7 @@ struct renewal_place {
 
 struct renewals {
     VEC(struct renewal) all;
-    VEC(struct renewal_place) places; /* in order; of all but the wide ones */
-    VEC(uint32_t) wide;               /* indexes of those that touch many granules */
+    VEC(struct renewal_place) places; /* in order */
     struct table
         code;  /* places that are code now and then: LuaJIT flips their rights all the time */
     bool full; /* not all are noted */

@@ -65,9 +65,8 @@ struct symtab_buckets {
     unsigned shift; /* a bucket is 1 << shift bytes; the first and the last have all beyond, too */
     uint64_t base;
     VEC(uint32_t) next; /* by a symbol's index: number + 1 of another one in its bucket, 0: none */
-    struct symtab_part *
-        *parts; /* [nr] places, `nr_parts` of them taken: they stay where they are */
-    uint32_t nr_parts;
+    struct symtab_part **parts; /* [nr] places, which stay where they are */
+    uint32_t nr_parts;          /* that are taken */
 };
 
 struct symtab {

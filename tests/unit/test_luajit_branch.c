@@ -1,26 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Lines of traces: snapshots made by hand, in each of their forms, whose PC is where the code was
  * recorded, or the branch that was not. */
-#include "memory_fixture.h"
+#include "trace_fixture.h"
 #include "unwind/luajit/branch.h"
 
-#include "unwind/luajit/names_bytecode.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-#include <cmocka.h>
-
-enum {
-    ORIGIN = 0x10000,
-    SIZE = 0x1000,
-    CODE = 0x10000,
-    IR = 0x10200,
-    SNAP = 0x10600,
-    MAP = 0x10800
-};
-enum { CONSTANT = 0x8000 - 2, REF_BIAS = 0x8000, NONE = 0xff, LT = 0, EQ = 8, ABC = 10 };
+enum { CODE = ORIGIN, IR = 0x10200, SNAP = 0x10600, MAP = 0x10800 };
+enum { CONSTANT = REF_BIAS - 2, NONE = 0xff, LT = 0, EQ = 8, ABC = 10 };
 
 /* if a < b then x() (3) else y() (5) end; for (9 to 12) ... end; return */
 static const uint32_t bytecode[] = {
@@ -41,52 +26,14 @@ static const uint32_t bytecode[] = {
 };
 enum { SIZEBC = sizeof(bytecode) / sizeof(*bytecode) };
 
-struct fixture {
-    uint8_t bytes[SIZE];
-    struct luajit_layout l;
-    struct memory_layer layer;
-    struct memory memory;
-    struct luajit_reader r;
-    struct luajit_trace t;
-    struct luajit_function f;
-};
-
-static bool read_fixture(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                         enum provenance *provenance)
-{
-    const struct fixture *f = context;
-    (void)time;
-    *provenance = PROVENANCE_EXACT;
-    return memory_fixture_read(f->bytes, ORIGIN, SIZE, address, to, size);
-}
-
-static void put(struct fixture *f, uint64_t address, uint64_t value, size_t size)
-{
-    memcpy(f->bytes + (address - ORIGIN), &value, size);
-}
-
 /* `size`: of a snapshot, which is 8 bytes only without GC64. */
 static void begin(struct fixture *f, bool gc64, uint16_t size)
 {
-    memset(f, 0, sizeof(*f));
-    f->l = (struct luajit_layout){
-        .gc64 = gc64, .ref_size = gc64 ? 8 : 4, .frame_slots = gc64 ? 2 : 1, .op_funcf = BC_FUNCF};
-    assert_true(luajit_layout_opcodes(&f->l));
-    f->layer = (struct memory_layer){.read = read_fixture, .context = f};
-    f->memory = (struct memory){.layers = &f->layer, .nr_layers = 1};
-    luajit_reader_begin(&f->r, &f->memory);
-    luajit_reader_use(&f->r, &f->l);
+    fixture_begin(f, gc64, IR, SNAP, size);
+    f->t.snapmap = MAP;
     memcpy(f->bytes, bytecode, sizeof(bytecode));
     f->f = (struct luajit_function){
         .address = 8, .proto = 8, .code = CODE, .sizebc = SIZEBC, .lua = true};
-    f->t = (struct luajit_trace){.address = 8,
-                                 .ir = IR - 8 * (uint64_t)REF_BIAS,
-                                 .snap = SNAP,
-                                 .snapmap = MAP,
-                                 .nk = REF_BIAS,
-                                 .nins = REF_BIAS,
-                                 .snap_size = size,
-                                 .has_mcofs = size == 12};
 }
 
 /* One more snapshot: at instruction `index`, its code one guard (NONE: none) behind something else.

@@ -1,50 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Calls of C from traces: machine code, snapshots and constants made by hand. */
-#include "memory_fixture.h"
+#include "trace_fixture.h"
 #include "unwind/luajit/called.h"
 
-#include "unwind/luajit/names_bytecode.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-#include <cmocka.h>
-
 enum {
-    ORIGIN = 0x10000,
-    SIZE = 0x2000,
-    CODE = 0x10000, /* bytecode */
-    IR = 0x10200,   /* of REF_BIAS; constants stand below */
+    CODE = ORIGIN, /* bytecode */
+    IR = 0x10200,  /* of REF_BIAS; constants stand below */
     SNAP = 0x10600,
     MCODE = 0x10a00,
-    REF_BIAS = 0x8000,
     KGC_PROTO = 7,
     OWN = 0x7000000, /* LuaJIT's code */
 };
-
-struct fixture {
-    uint8_t bytes[SIZE];
-    struct luajit_layout l;
-    struct memory_layer layer;
-    struct memory memory;
-    struct luajit_reader r;
-    struct luajit_trace t;
-};
-
-static bool read_fixture(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                         enum provenance *provenance)
-{
-    const struct fixture *f = context;
-    (void)time;
-    *provenance = PROVENANCE_EXACT;
-    return memory_fixture_read(f->bytes, ORIGIN, SIZE, address, to, size);
-}
-
-static void put(struct fixture *f, uint64_t address, uint64_t value, size_t size)
-{
-    memcpy(f->bytes + (address - ORIGIN), &value, size);
-}
 
 static void snap(struct fixture *f, uint16_t mcofs)
 {
@@ -59,23 +25,11 @@ static void code(struct fixture *f, uint32_t offset, const char *bytes, size_t s
 /* Two calls through registers in each part; helpers stand between. */
 static void begin(struct fixture *f)
 {
-    memset(f, 0, sizeof(*f));
+    fixture_begin(f, true, IR, SNAP, 12);
     memset(f->bytes + (MCODE - ORIGIN), 0x90, 0x400);
-    f->l = (struct luajit_layout){.gc64 = true, .ref_size = 8, .bytecode = LUAJIT_BC_21};
-    f->layer = (struct memory_layer){.read = read_fixture, .context = f};
-    f->memory = (struct memory){.layers = &f->layer, .nr_layers = 1};
-    luajit_reader_begin(&f->r, &f->memory);
-    luajit_reader_use(&f->r, &f->l);
-    f->t = (struct luajit_trace){.address = 8,
-                                 .mcode = MCODE,
-                                 .szmcode = 0x100,
-                                 .mcloop = 0x80,
-                                 .ir = IR - 8 * (uint64_t)REF_BIAS,
-                                 .snap = SNAP,
-                                 .nk = REF_BIAS,
-                                 .nins = REF_BIAS,
-                                 .snap_size = 12,
-                                 .has_mcofs = true};
+    f->t.mcode = MCODE;
+    f->t.szmcode = 0x100;
+    f->t.mcloop = 0x80;
     code(f, 0x10, "\xff\xd5", 2);     /* call rbp */
     code(f, 0x30, "\x41\xff\xd5", 3); /* call r13 */
     code(f, 0x90, "\xff\xd5", 2);

@@ -22,10 +22,6 @@ enum {
     IR_UGT = 7,
     IR_EQ = 8,
     IR_NE = 9, /* comparisons: 0 to 9, in every version */
-    IRT_STR = 4,
-    IRT_NUM = 14,
-    IRT_INT = 19,
-    IR_CONSTANTS = 0x8000, /* references below */
 };
 
 static const uint32_t ELSEWHERE = UINT32_MAX; /* as a place */
@@ -338,9 +334,9 @@ static bool is_comparison(struct code *c, const struct luajit_trace *t,
                           const struct luajit_guard *guard, uint32_t place, const struct branch *b)
 {
     int32_t k;
-    if (guard->first < IR_CONSTANTS || guard->first == guard->second)
+    if (guard->first < LUAJIT_REF_BIAS || guard->first == guard->second)
         return false;
-    bool constant = guard->second < IR_CONSTANTS, equality = guard->opcode >= IR_EQ;
+    bool constant = guard->second < LUAJIT_REF_BIAS, equality = guard->opcode >= IR_EQ;
     if (guard->type == IRT_NUM)
         return !constant || (equality && is_only_way(c, place, b));
     if (guard->opcode != IR_NE)

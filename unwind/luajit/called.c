@@ -2,12 +2,13 @@
 #include "unwind/luajit/called.h"
 
 #include "base/cursor.h"
+#include "unwind/arch.h"
 #include "unwind/insn.h"
 #include "unwind/luajit/names_bytecode.h"
 
 /* ---- functions that a trace knows ------------------------------------------------------------ */
 
-enum { REF_BIAS = 0x8000, IRT_PROTO = 7, IRT_FUNC = 8, CONSTANTS_MAX = 4096 };
+enum { CONSTANTS_MAX = 4096 };
 
 static bool is_among(uint64_t proto, const uint64_t *protos, unsigned nr)
 {
@@ -22,14 +23,14 @@ static bool is_among(uint64_t proto, const uint64_t *protos, unsigned nr)
 static uint64_t constant_proto(struct luajit_reader *r, const struct luajit_trace *t, uint32_t ref,
                                bool *unknown)
 {
-    enum { TYPE = 4, TYPE_MASK = 0x1f, PIECE = 16 };
+    enum { TYPE = 4, PIECE = 16 };
     uint8_t bytes[PIECE];
     size_t size = r->layout->gc64 ? PIECE : PIECE / 2;
     if (!luajit_read(r, t->ir + 8 * (uint64_t)ref, bytes, size)) {
         *unknown = true;
         return 0;
     }
-    unsigned type = bytes[TYPE] & TYPE_MASK;
+    unsigned type = bytes[TYPE] & IRT_MASK;
     if ((type != IRT_PROTO && type != IRT_FUNC) || (r->layout->gc64 && load_u32(bytes, false)))
         return 0;
     uint64_t object = r->layout->gc64 ? load_u64(bytes + 8, false) : load_u32(bytes, false);
@@ -44,8 +45,8 @@ bool luajit_trace_knows_others(struct luajit_reader *r, const struct luajit_trac
                                const uint64_t *protos, unsigned nr)
 {
     enum provenance before = r->provenance;
-    bool others = REF_BIAS - t->nk > CONSTANTS_MAX;
-    for (uint32_t ref = t->nk; ref < REF_BIAS && !others; ref++) {
+    bool others = LUAJIT_REF_BIAS - t->nk > CONSTANTS_MAX;
+    for (uint32_t ref = t->nk; ref < LUAJIT_REF_BIAS && !others; ref++) {
         uint64_t proto = luajit_spend(r) ? constant_proto(r, t, ref, &others) : 1;
         others |= proto && !is_among(proto, protos, nr);
     }
@@ -76,12 +77,11 @@ enum { INSN_MAX = 15, HELPERS_REACH = 4 << 20 };
 
 static bool as_call(const struct calls *c, const uint8_t *code, uint8_t size, struct call *ret)
 {
-    enum { CALL = 5, CALL_OPCODE = 0xe8, GROUP5 = 0xff, REX = 0x40 };
+    enum { GROUP5 = 0xff, REX = 0x40 };
     ret->offset = c->at + size;
     ret->helper = false;
-    if (code[0] == CALL_OPCODE && size == CALL) {
-        ret->what =
-            c->t->mcode + ret->offset + (uint64_t)(int64_t)(int32_t)load_u32(code + 1, false);
+    if (size == ARCH_DIRECT_CALL &&
+        arch_direct_call(code + size, size, c->t->mcode + ret->offset, &ret->what)) {
         ret->helper = ret->what - c->own + HELPERS_REACH < 2 * HELPERS_REACH;
         return true;
     }

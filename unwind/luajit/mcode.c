@@ -73,12 +73,13 @@ static uint64_t jump_target(uint64_t next, const uint8_t *distance)
 static bool entered_by_call(const struct memory *m, const struct luajit_layout *l, uint64_t blob,
                             uint64_t ra)
 {
-    enum { CALL = 5, CALL_OPCODE = 0xe8, JUMP_OPCODE = 0xe9, WRAPPER = 96 };
+    enum { CALL = ARCH_DIRECT_CALL, JUMP_OPCODE = 0xe9, WRAPPER = 96 };
     enum provenance ignored = PROVENANCE_EXACT;
     uint8_t code[CALL], wrapper[WRAPPER];
-    if (ra < CALL || !memory_read(m, ra - CALL, code, CALL, &ignored) || code[0] != CALL_OPCODE)
+    uint64_t target;
+    if (ra < CALL || !memory_read(m, ra - CALL, code, CALL, &ignored) ||
+        !arch_direct_call(code + CALL, CALL, ra, &target))
         return false;
-    uint64_t target = jump_target(ra, code + 1);
     if (is_entry(l, target - blob))
         return true;
     if (!memory_read(m, target, wrapper, sizeof(wrapper), &ignored))
@@ -95,7 +96,9 @@ static bool entered_by_call(const struct memory *m, const struct luajit_layout *
 static bool is_call_by_name(const uint8_t code[ARCH_CALL_MAX])
 {
     const uint8_t *end = code + ARCH_CALL_MAX;
-    return end[-5] == 0xe8 || (end[-6] == 0xff && end[-5] == 0x15); /* or through its GOT entry */
+    uint64_t ignored;
+    return arch_direct_call(end, ARCH_CALL_MAX, 0, &ignored) ||
+           (end[-6] == 0xff && end[-5] == 0x15); /* or through its GOT entry */
 }
 
 /* What the block's fields say where the call is not to be seen: a callback's (indirect; no results

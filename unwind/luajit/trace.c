@@ -7,7 +7,7 @@
 #include "unwind/arch.h"
 
 enum {
-    REF_BIAS = 0x8000, /* IR references below are constants */
+    REF_BIAS = LUAJIT_REF_BIAS,
     STUB_GROUPS = 16,
     STUBS_IN_GROUP = 32,
     STUB_TAIL = 126, /* of a group: push of the number's high part */
@@ -748,7 +748,7 @@ bool luajit_snapshot_point(struct luajit_reader *r, const struct luajit_trace *t
 bool luajit_first_guard(struct luajit_reader *r, const struct luajit_trace *t, uint32_t from,
                         uint32_t to, struct luajit_guard *ret)
 {
-    enum { PIECE = 32, TYPE = 4, OPCODE = 5, GUARD = 0x80, TYPE_MASK = 0x1f };
+    enum { PIECE = 32, TYPE = 4, OPCODE = 5, GUARD = 0x80 };
     uint8_t bytes[8 * PIECE];
     *ret = (struct luajit_guard){0};
     while (from >= REF_BIAS && from < to && to <= t->nins) {
@@ -759,7 +759,7 @@ bool luajit_first_guard(struct luajit_reader *r, const struct luajit_trace *t, u
             const uint8_t *at = bytes + 8 * (size_t)i;
             if (at[TYPE] & GUARD) {
                 *ret = (struct luajit_guard){load_u16(at, false), load_u16(at + 2, false),
-                                             at[OPCODE], at[TYPE] & TYPE_MASK};
+                                             at[OPCODE], at[TYPE] & IRT_MASK};
                 return true;
             }
         }

@@ -12,6 +12,10 @@
 
 #include "unwind/luajit/stack.h"
 
+/* The IR: references below the bias are constants. Types, the same in every version (lj_ir.h). */
+enum { LUAJIT_REF_BIAS = 0x8000 };
+enum { IRT_STR = 4, IRT_PROTO = 7, IRT_FUNC = 8, IRT_NUM = 14, IRT_INT = 19, IRT_MASK = 0x1f };
+
 struct luajit_trace {
     uint64_t address; /* GCtrace; 0: none */
     uint64_t mcode, ir, snap, snapmap, startpt, startpc;

@@ -7,7 +7,6 @@
  */
 #include "unwind/native/walk.h"
 
-#include "base/cursor.h"
 #include "base/hash.h"
 
 /* ---- what the bytes of modules say --------------------------------------------------------- */
@@ -70,6 +69,16 @@ enum step_result walk_sigreturn(struct walk *w, const struct code *code)
 
 /* ---- return addresses ---------------------------------------------------------------------- */
 
+/* The bytes before a return address; returns how many: fewer where code begins just before. */
+static size_t read_before(struct walk *w, uint64_t pc, uint8_t bytes[ARCH_CALL_MAX])
+{
+    enum provenance ignored = PROVENANCE_EXACT;
+    size_t size = ARCH_CALL_MAX;
+    while (size && !memory_read(&w->in->memory, pc - size, bytes, size, &ignored))
+        size--;
+    return size;
+}
+
 /* May `pc` be a return address: in executable code, behind a call instruction? Where the bytes
  * are not to be had, being executable is enough unless `proof` is asked for. */
 static bool is_return_address(struct walk *w, uint64_t pc, bool proof)
@@ -84,13 +93,10 @@ static bool is_return_address(struct walk *w, uint64_t pc, bool proof)
         return *fact & FACT_CALL;
     enum provenance ignored = PROVENANCE_EXACT;
     uint8_t bytes[ARCH_CALL_MAX];
-    const struct memory *m = &w->in->memory;
-    size_t size = ARCH_CALL_MAX;
     /* Of generated code mostly nothing is recorded: that is seen first. */
-    if (!memory_read(m, pc - 2, bytes, 2, &ignored))
+    if (!memory_read(&w->in->memory, pc - 2, bytes, 2, &ignored))
         return !proof;
-    while (!memory_read(m, pc - size, bytes, size, &ignored))
-        size--; /* code that begins just before */
+    size_t size = read_before(w, pc, bytes);
     bool call = arch_is_call(bytes + size, size);
     if (fact)
         *fact |= call ? FACT_CALL : FACT_NO_CALL;
@@ -199,16 +205,6 @@ enum step_result walk_by_lost_register(struct walk *w, const struct rule *rule)
     return walk_offsets_slow(w, rule, cfa);
 }
 
-/* The bytes before a return address of a file's code; returns how many. */
-static size_t read_before(struct walk *w, uint64_t pc, uint8_t bytes[ARCH_CALL_MAX])
-{
-    enum provenance ignored = PROVENANCE_EXACT;
-    size_t size = ARCH_CALL_MAX;
-    while (size && !memory_read(&w->in->memory, pc - size, bytes, size, &ignored))
-        size--;
-    return size;
-}
-
 enum step_result walk_to_caller_of_generated(struct walk *w, uint64_t slot)
 {
     enum provenance ignored = PROVENANCE_EXACT;
@@ -245,14 +241,11 @@ static bool function_start(struct walk *w, uint64_t address, uint64_t *ret)
 
 enum walk_callee walk_callee_of(struct walk *w, uint64_t return_address, uint64_t pc)
 {
-    enum { CALL = 5, CALL_OPCODE = 0xe8 };
     uint8_t bytes[ARCH_CALL_MAX];
-    uint64_t start, mine;
+    uint64_t to, start, mine;
     size_t size = return_address < ARCH_CALL_MAX ? 0 : read_before(w, return_address, bytes);
-    if (size < CALL || bytes[size - CALL] != CALL_OPCODE)
+    if (!arch_direct_call(bytes + size, size, return_address, &to))
         return CALLEE_UNKNOWN;
-    uint64_t to =
-        return_address + (uint64_t)(int64_t)(int32_t)load_u32(bytes + size - CALL + 1, false);
     if (!function_start(w, to, &start) || start != to)
         return CALLEE_SAME; /* through the PLT, as far as can be told */
     return function_start(w, pc - 1, &mine) && mine == start ? CALLEE_SAME : CALLEE_OTHER;
