@@ -602,7 +602,22 @@ struct found {
     const struct version *after;  /* first read at or after it */
     const struct version *before; /* last read before it */
     const struct version *object; /* like after, the first that is a whole object */
+    struct memory_span same;      /* of all the times at which they are the same */
 };
+
+/* At `begin` something becomes another. */
+static void span_bound(struct memory_span *span, uint64_t time, uint64_t begin)
+{
+    if (begin > time)
+        span->to = begin - 1 < span->to ? begin - 1 : span->to;
+    else
+        span->from = begin > span->from ? begin : span->from;
+}
+
+static void span_empty(struct memory_span *span)
+{
+    *span = (struct memory_span){1, 0};
+}
 
 static uint64_t from_on(const struct version *v, uint64_t address)
 {
@@ -618,6 +633,9 @@ static bool is_sooner(const struct version *v, const struct version *than, uint6
 
 static void consider(struct found *f, const struct version *v, uint64_t address, uint64_t time)
 {
+    span_bound(&f->same, time, v->first_after);
+    span_bound(&f->same, time, v->last_before + 1);
+    span_bound(&f->same, time, v->last_after);
     if (v->first_after <= time && v->last_before >= time) {
         if (!f->around || from_on(v, address) > from_on(f->around, address))
             f->around = v;
@@ -680,6 +698,10 @@ static void consider_run(struct found *f, const struct vmlog *log, size_t begin,
     const struct neighbours *last = &log->neighbours[end - 1];
     size_t at = version_behind(log, begin, end, versions[begin].address, true, time);
     bool many = end - begin > 2 * NEAR;
+    if (at > begin)
+        span_bound(&f->same, time, versions[at - 1].first_before);
+    if (at < end)
+        span_bound(&f->same, time, versions[at].first_before);
     size_t low = many && at - begin > NEAR ? at - NEAR : begin;
     size_t high = many && end - at > NEAR ? at + NEAR : end;
     consider_soonest(f, log, at, high, address, time, false);
@@ -716,7 +738,7 @@ static size_t run_before(const struct vmlog *log, size_t run, uint64_t address)
 static struct found find(const struct vmlog *log, const struct life *life, uint64_t address,
                          uint64_t time)
 {
-    struct found f = {0};
+    struct found f = {.same = {0, UINT64_MAX}};
     size_t first = life->first;
     size_t low = version_behind(log, first, first + life->nr, address, false, 0);
     if (low == first)
@@ -750,12 +772,30 @@ static bool was_renewed(const struct vmlog *log, uint32_t pid, const struct vers
     return renewals_between(&log->renewals, pid, v->address, v->address + v->length, from, to);
 }
 
+/* The same between the one reading and a moment; `same`: narrowed to the moments for which it is
+ * so. The nearer the moment is to the reading, the less has come between. */
+static bool was_renewed_since(const struct vmlog *log, uint32_t pid, const struct version *v,
+                              bool after, uint64_t time, struct memory_span *same)
+{
+    if (after ? was_renewed(log, pid, v, time, v->first_before)
+              : was_renewed(log, pid, v, v->last_after, time)) {
+        span_bound(same, time, after ? time + 1 : time);
+        return true;
+    }
+    if (same->from <= same->to && (after ? was_renewed(log, pid, v, same->from, v->first_before)
+                                         : was_renewed(log, pid, v, v->last_after, same->to)))
+        span_bound(same, time, after ? time : time + 1);
+    return false;
+}
+
 /* What only one reading tells. An object that does not change while it lives, read soon after, is
  * the one the sample had, if the sample kept it alive and it is of the kind that is looked for: the
  * walker asks for objects that the stack names, and checks them. `objects`: so it is with all that
- * is asked for, and what was read shortly before is as good. */
+ * is asked for, and what was read shortly before is as good. `same`: narrowed to the times at which
+ * it tells as much. */
 static enum provenance one_sided(const struct vmlog *log, uint32_t pid, const struct version *v,
-                                 bool after, uint64_t time, bool objects)
+                                 bool after, uint64_t time, bool objects,
+                                 struct memory_span *same)
 {
     const uint64_t soon = objects ? 1000000000 : 200000000; /* ns */
     uint64_t from = after ? time : v->last_after, to = after ? v->first_before : time;
@@ -763,9 +803,10 @@ static enum provenance one_sided(const struct vmlog *log, uint32_t pid, const st
         return PROVENANCE_IMAGE;
     if (v->kind != VMENTRY_OBJECT && (!objects || is_moving(v)))
         return after ? PROVENANCE_IMAGE : PROVENANCE_GUESS;
+    span_bound(same, time, after ? to - (soon < to ? soon : to) : from + soon + 1);
     if ((!after && !objects) || to - from > soon)
         return PROVENANCE_IMAGE;
-    return was_renewed(log, pid, v, from, to)
+    return was_renewed_since(log, pid, v, after, time, same)
                ? PROVENANCE_IMAGE /* another's that came into its place */
                : PROVENANCE_EXACT;
 }
@@ -783,6 +824,7 @@ struct hit {
     enum provenance provenance;
     const struct version *around; /* equal before and after the time asked for; NULL: not so */
     bool soon;                    /* exact as an object that was read soon after */
+    struct memory_span same;      /* if not around: of the times at which all this is the same */
 };
 
 /* A running stack that is equal before and after may have been another in between. */
@@ -794,20 +836,25 @@ static enum provenance around_provenance(const struct version *v)
 /* Plain memory that had changed when it was read again: was that long after, then what was read of
  * it before the sample is rather what the sample had. (A recorder that walked like frames a moment
  * ago does not read again for each sample; then a collection moves the objects.) */
-static const struct version *nearer(const struct found *f, uint64_t time)
+static const struct version *nearer(struct found *f, uint64_t time)
 {
     const uint64_t LONG = 10000000; /* ns */
     const struct version *a = f->after, *b = f->before;
-    if (!a || !b || a->kind != VMENTRY_BYTES || b->kind != VMENTRY_BYTES ||
-        a->first_before - time < LONG || a->first_before - time < time - b->last_after)
+    if (!a || !b || a->kind != VMENTRY_BYTES || b->kind != VMENTRY_BYTES)
+        return a ? a : b;
+    span_bound(&f->same, time, a->first_before - (LONG < a->first_before ? LONG - 1 : 0));
+    span_bound(&f->same, time, b->last_after + (a->first_before - b->last_after) / 2 + 1);
+    if (a->first_before - time < LONG || a->first_before - time < time - b->last_after)
         return a ? a : b;
     return b;
 }
 
 /* Of an object that the sample says is the one: was that reading so near that nothing has moved? */
-static bool is_near(const struct version *v, uint64_t time)
+static bool is_near(const struct version *v, uint64_t time, struct memory_span *same)
 {
     const uint64_t near = 20000000; /* ns: a recorder's readings come within 10 ms */
+    span_bound(same, time, v->first_before - (near < v->first_before ? near : v->first_before));
+    span_bound(same, time, v->last_after + near + 1);
     return v->first_before > time ? v->first_before - time <= near : time - v->last_after <= near;
 }
 
@@ -847,23 +894,29 @@ static uint64_t piece(const struct vmlog *log, const struct life *life, uint64_t
     uint64_t there = from_on(v, address) < want ? from_on(v, address) : want;
     if (one_side) {
         ret->bytes = bytes_at(log, v, address);
+        span_empty(&ret->same);
         return there;
     }
-    *ret = (struct hit){bytes_at(log, v, address), around_provenance(v), f.around, false};
+    *ret = (struct hit){bytes_at(log, v, address), around_provenance(v), f.around, false, f.same};
     if (f.around)
         return there;
+    if (f.after) /* a reading that had begun already has no distance */
+        span_bound(&ret->same, time, f.after->first_before);
+    if (f.after && f.after->first_before <= time)
+        span_empty(&ret->same);
     /* A word of bytecode is asked for before it is known whose it is: the line it was read in was
      * followed by the object, which says the same. */
     bool of_object = !is_moving(v) && is_same_piece(log, v, f.object, address, there);
     ret->provenance =
-        one_sided(log, life->pid, of_object ? f.object : v, v != f.before, time, by.objects);
+        one_sided(log, life->pid, of_object ? f.object : v, v != f.before, time, by.objects,
+                  &ret->same);
     ret->soon = ret->provenance == PROVENANCE_EXACT;
     if (!is_moving(v) && f.after && is_same_piece(log, f.after, f.before, address, there)) {
         ret->provenance = PROVENANCE_EXACT; /* told at other lengths, but the same */
         ret->soon = false;
     } else if (f.after && f.before && from_on(f.before, address) >= there &&
                ret->provenance == PROVENANCE_EXACT &&
-               !(by.side == MEMORY_SETTLED && is_near(v, time)))
+               !(by.side == MEMORY_SETTLED && is_near(v, time, &ret->same)))
         ret->provenance = PROVENANCE_IMAGE; /* it changed: whether by then is not known */
     return there;
 }
@@ -899,6 +952,16 @@ static void span_narrow(struct memory_span *span, const struct version *around)
         span->from = around->first_after;
     if (around && around->last_before < span->to)
         span->to = around->last_before;
+}
+
+static void span_narrow_hit(struct memory_span *span, const struct hit *hit)
+{
+    if (hit->around || !span) {
+        span_narrow(span, hit->around);
+        return;
+    }
+    span->from = hit->same.from > span->from ? hit->same.from : span->from;
+    span->to = hit->same.to < span->to ? hit->same.to : span->to;
 }
 
 static size_t recent_place(uint64_t address)
@@ -954,7 +1017,7 @@ static bool log_read(void *context, uint64_t address, void *to, size_t size, uin
         *provenance = hit.provenance > *provenance ? hit.provenance : *provenance;
         if (view->soon && hit.soon)
             *view->soon = true;
-        span_narrow(view->span, hit.around);
+        span_narrow_hit(view->span, &hit);
         if (part == size && out == to)
             note_recent(view, address, hit.around);
         out += part;
@@ -1047,7 +1110,8 @@ static struct memory_proof prove_piece(const struct proof *p, uint32_t pid, cons
         ret.provenance = around_provenance(v);
     else if (!equal) {
         const struct version *object = f->object && says_same(p, f->object) ? f->object : v;
-        ret.provenance = one_sided(p->log, pid, object, f->after != NULL, p->time, false);
+        struct memory_span ignored = {0, UINT64_MAX};
+        ret.provenance = one_sided(p->log, pid, object, f->after != NULL, p->time, false, &ignored);
         if (ret.provenance == PROVENANCE_IMAGE)
             ret.far = how_far(p, pid, object, f->after != NULL);
     }

@@ -28,17 +28,21 @@ static bool map_type(struct v8_reader *r, uint64_t map, uint16_t *ret)
                        sizeof(*ret), &r->provenance);
 }
 
-/* The type that a map gives, if it is a map. */
+/* The type that a map gives, if it is a map. As long as an object is the same it has the same map,
+ * and that the same type: how long that was read is no matter to whoever keeps what he has read. */
 static bool map_read(struct v8_reader *r, uint64_t map, struct v8_map *ret)
 {
     uint64_t meta;
     uint16_t map_of_map;
     enum provenance before = r->provenance;
+    struct memory_span *span = r->memory->span, kept = span ? *span : (struct memory_span){0};
     r->provenance = PROVENANCE_EXACT;
     bool is = map_type(r, map, &ret->type) && v8_slot(r, map, 0, &meta) &&
               map_type(r, meta, &map_of_map) && map_of_map == r->layout->type_map;
     ret->map = map;
     ret->provenance = (uint8_t)r->provenance;
+    if (is && span)
+        *span = kept;
     r->provenance = is || before > r->provenance ? before : r->provenance;
     return is;
 }

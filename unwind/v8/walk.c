@@ -385,10 +385,11 @@ static struct v8_seen_key seen_key(struct v8_walk *w, uint64_t fp, int32_t first
     return key;
 }
 
-/* What a caller's frame in optimized code goes by is its pc alone: the code has its functions. */
+/* What a caller's frame in optimized code goes by is its pc alone: the code has its functions. (A
+ * builtin called there may lead to the runtime, or not.) */
 static struct v8_seen_key optimized_key(struct v8_walk *w, uint64_t pc, int32_t type)
 {
-    struct v8_seen_key key = {.word = {pc, 1, 0, w->process->space}};
+    struct v8_seen_key key = {.word = {pc, 1, w->exited, w->process->space}};
     if (!w->process->seen || *w->step->provenance != PROVENANCE_EXACT || type != 0 || is_exact(w))
         return (struct v8_seen_key){0};
     return key;
@@ -1129,17 +1130,19 @@ static bool is_same_code(const struct v8_code *a, const struct v8_code *b)
            a->deopt == b->deopt && a->positions == b->positions && a->kind == b->kind;
 }
 
-/* The code that the pc is in. */
+/* The code that the pc is in. `alone`: the frame was not asked for it. */
 static bool find_code(struct v8_walk *w, uint64_t pc, uint64_t low, uint64_t fp,
-                      struct v8_code *ret)
+                      struct v8_code *ret, bool *alone)
 {
     struct v8_code again;
     const enum provenance before = w->r.provenance;
+    *alone = true;
     if (!v8_code_find(&w->r, pc, low, ret))
         return false;
     const enum provenance read = w->r.provenance;
     if (read == before || !w->r.memory->side)
         return true;
+    *alone = false;
     settle(w, true);
     if (is_claimed(w, ret, fp)) {
         w->r.provenance = before;
@@ -1175,7 +1178,8 @@ static enum walker_result step_generated(struct v8_walk *w)
     if (w->process->no_objects)
         return step_undescribed(w, frame_type(w, fp));
     int32_t function = w->layout->fp_function, glue;
-    struct v8_seen_key key = seen_key(w, fp, function, -8, pc << 1 | is_exact(w));
+    struct v8_seen_key key =
+        seen_key(w, fp, function, -8, pc << 2 | (uint64_t)w->exited << 1 | is_exact(w));
     int32_t type = frame_type(w, fp);
     struct v8_seen_key optimized = optimized_key(w, pc, type);
     if (!frameless && (emit_seen(w, &optimized, fp + 16) || emit_seen(w, &key, fp + 16)))
@@ -1187,7 +1191,8 @@ static enum walker_result step_generated(struct v8_walk *w)
     if (!is_exact(w) && type == w->layout->frame_wasm)
         return step_undescribed(w, type);
     forget_soon(w);
-    bool found = find_code(w, pc, owner->owner == CODE_JIT ? 0 : owner->start, fp, &c);
+    bool alone;
+    bool found = find_code(w, pc, owner->owner == CODE_JIT ? 0 : owner->start, fp, &c, &alone);
     if (!found && is_exact(w) && find_glue(w, &glue, &s))
         return step_glue(w, glue, &s);
     if (!found)
@@ -1206,8 +1211,9 @@ static enum walker_result step_generated(struct v8_walk *w)
             return step_interpreted(w, fp, doubtful);
     }
     emit_code(w, &c, fp, fp + 16, doubtful);
-    bool by_pc = optimized.word[0] && is_optimized(&c);
-    if (is_optimized(&c) && (w->process->thorough || was_soon(w)) && !is_code_of(w, &c, true))
+    bool asked = is_optimized(&c) && (w->process->thorough || was_soon(w));
+    bool by_pc = optimized.word[0] && is_optimized(&c) && alone && !asked;
+    if (asked && !is_code_of(w, &c, true))
         doubt_code(w);
     note_seen(w, by_pc ? &optimized : &key);
     return leave_frame(w, fp);
