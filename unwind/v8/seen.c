@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLACES = 1 << 13, FRAMES_MAX = V8_SEEN_FRAMES };
+enum { PLACES = 1 << 14, FRAMES_MAX = V8_SEEN_FRAMES };
 
 struct place {
     struct v8_seen_key key;
