@@ -794,8 +794,7 @@ static bool was_renewed_since(const struct vmlog *log, uint32_t pid, const struc
  * is asked for, and what was read shortly before is as good. `same`: narrowed to the times at which
  * it tells as much. */
 static enum provenance one_sided(const struct vmlog *log, uint32_t pid, const struct version *v,
-                                 bool after, uint64_t time, bool objects,
-                                 struct memory_span *same)
+                                 bool after, uint64_t time, bool objects, struct memory_span *same)
 {
     const uint64_t soon = objects ? 1000000000 : 200000000; /* ns */
     uint64_t from = after ? time : v->last_after, to = after ? v->first_before : time;
@@ -907,9 +906,8 @@ static uint64_t piece(const struct vmlog *log, const struct life *life, uint64_t
     /* A word of bytecode is asked for before it is known whose it is: the line it was read in was
      * followed by the object, which says the same. */
     bool of_object = !is_moving(v) && is_same_piece(log, v, f.object, address, there);
-    ret->provenance =
-        one_sided(log, life->pid, of_object ? f.object : v, v != f.before, time, by.objects,
-                  &ret->same);
+    ret->provenance = one_sided(log, life->pid, of_object ? f.object : v, v != f.before, time,
+                                by.objects, &ret->same);
     ret->soon = ret->provenance == PROVENANCE_EXACT;
     if (!is_moving(v) && f.after && is_same_piece(log, f.after, f.before, address, there)) {
         ret->provenance = PROVENANCE_EXACT; /* told at other lengths, but the same */
@@ -1132,12 +1130,14 @@ static bool is_alone(const struct vmlog *log, const struct life *life, const str
                      uint64_t address, size_t size)
 {
     enum { LOOK = 64 };
+    const uint32_t *run = &log->runs[log->neighbours[v - log->versions.at].run];
     size_t first = life->first;
     size_t low = version_behind(log, first, first + life->nr, address, false, 0);
+    if (run[1] - run[0] != 1) /* others at its address need not reach so far */
+        return false;
     for (unsigned i = 0; low-- > first && log->ends[low] > address; i++) {
         const struct version *u = &log->versions.at[low];
-        if (i == LOOK || (u != v && u->address == v->address) ||
-            (u != v && has_byte(u, address) && from_on(u, address) >= size))
+        if (i == LOOK || (u != v && has_byte(u, address) && from_on(u, address) >= size))
             return false;
     }
     return from_on(v, address) >= size;

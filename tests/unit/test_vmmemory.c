@@ -331,7 +331,8 @@ static void what_was_read_equal_before_and_after_is_exact(void **state)
     vmlog_free(log);
 }
 
-/* The times for which a reading holds: as long as its bytes are known to be equal. */
+/* The times for which a reading holds: as long as its bytes are known to be equal, or as long as
+ * others count no more. */
 static void span_of_readings(void **state)
 {
     (void)state;
@@ -354,12 +355,15 @@ static void span_of_readings(void **state)
     const struct memory late = {.layers = layers, .nr_layers = 1, .time = 350, .span = &span};
     assert_true(memory_read(&late, 0x2000, got, 6, &p)); /* read before only */
     assert_true(span.from > span.to);
+    span = (struct memory_span){0, UINT64_MAX};
+    assert_true(memory_read(&late, 0x2000, got, 6, &p)); /* but so it is from then on */
+    assert_true(span.from == 310 && span.to == UINT64_MAX);
     vmlog_free(log);
 }
 
 /* ---- spans --------------------------------------------------------------------------------- */
 
-enum question { PROVE, UNLIKE };
+enum question { PROVE, UNLIKE, READ, READ_OBJECTS, READ_SETTLED, QUESTIONS };
 enum { MS = 1000000 };
 
 /* What a log says at a time. */
@@ -368,6 +372,9 @@ struct answers {
     bool yes;
     uint64_t
         seen; /* contents that memory_was_unlike() showed, and whether they were read by then */
+    enum provenance provenance;
+    char read[8];
+    bool soon;
 };
 
 struct seeing {
@@ -383,6 +390,23 @@ static enum memory_likeness see(const void *context, uint64_t address, const uin
     return MEMORY_ANOTHER;
 }
 
+static struct answers ask_bytes(const struct vmlog *log, enum question what, uint64_t address,
+                                size_t size, uint64_t time, struct memory_span *span)
+{
+    const bool objects = what != READ;
+    const enum memory_side side = what == READ_SETTLED ? MEMORY_SETTLED : MEMORY_NEAREST;
+    struct answers a = {0};
+    const struct vmlog_view view = {
+        .log = log, .pid = 1, .span = span, .objects = &objects, .soon = &a.soon, .side = &side};
+    const struct memory_layer layer = vmlog_layer(&view);
+    if (span)
+        *span = (struct memory_span){0, UINT64_MAX};
+    a.yes = layer.read(layer.context, address, a.read, size, time, &a.provenance);
+    if (!a.yes)
+        memset(a.read, 0, sizeof(a.read));
+    return a;
+}
+
 static struct answers ask(const struct vmlog *log, enum question what, uint64_t address,
                           size_t size, uint64_t time, struct memory_span *span)
 {
@@ -395,6 +419,8 @@ static struct answers ask(const struct vmlog *log, enum question what, uint64_t 
     struct seeing seeing = {.time = time}, *context = &seeing;
     const struct memory_compare all = {see, &context}, first = {first_likeness, "a"};
     struct answers a = {0};
+    if (what >= READ)
+        return ask_bytes(log, what, address, size, time, span);
     *to = (struct memory_span){0, UINT64_MAX};
     if (what == PROVE)
         a.yes = layer.prove(layer.context, address, size, time, &first, &a.proof);
@@ -407,7 +433,9 @@ static struct answers ask(const struct vmlog *log, enum question what, uint64_t 
 static bool is_equal(const struct answers *a, const struct answers *b)
 {
     return a->yes == b->yes && a->seen == b->seen && a->proof.provenance == b->proof.provenance &&
-           a->proof.another == b->proof.another && a->proof.far == b->proof.far;
+           a->proof.another == b->proof.another && a->proof.far == b->proof.far &&
+           (!a->yes || a->provenance == b->provenance) && a->soon == b->soon &&
+           !memcmp(a->read, b->read, sizeof(a->read));
 }
 
 /* A log of some readings of few bytes, as chance has it. */
@@ -429,18 +457,44 @@ static struct vmlog *random_log(unsigned *seed)
     return log;
 }
 
+/* A log of readings of eight bytes that become others now and then, and never what they were. */
+static struct vmlog *truthful_log(unsigned *seed)
+{
+    struct vmlog *log = begin();
+    uint64_t changed[4];
+    unsigned nr = 1 + (unsigned)rand_r(seed) % (rand_r(seed) % 64 ? 12 : 400);
+    uint64_t scale = rand_r(seed) % 2 ? 4000 : 100;
+    for (unsigned i = 0; i < 4; i++)
+        changed[i] = MS * (1000 + (uint64_t)rand_r(seed) % scale) - 1;
+    for (unsigned i = 0; i < nr; i++) {
+        uint64_t time = MS * (1000 + (uint64_t)rand_r(seed) % scale);
+        unsigned from = (unsigned)rand_r(seed) % 3, size = 1 + (unsigned)rand_r(seed) % (8 - from);
+        char text[9] = "aaaaaaaa";
+        for (unsigned c = 0; c < 4; c++)
+            for (unsigned k = 0; k < 8; k++)
+                text[k] = (char)(text[k] + (changed[c] < time));
+        text[size] = 0;
+        add_kind(log, 1, 0x1000 + from, text, time, time + 3,
+                 rand_r(seed) % 2 ? VMENTRY_OBJECT : VMENTRY_BYTES);
+    }
+    assert_int_equal(vmlog_settle(log, NULL), 0);
+    return log;
+}
+
 /* All that is proven and shown is the same at each time of the span that was told with it. */
 static void a_span_holds_for_all_answers(void **state)
 {
-    unsigned seed = 1, spans[2] = {0};
+    unsigned seed = 1, spans[QUESTIONS] = {0};
     (void)state;
-    for (unsigned i = 0; i < 3000; i++) {
-        struct vmlog *log = random_log(&seed);
+    for (unsigned i = 0; i < 6000; i++) {
+        const bool reads = i % 2;
+        struct vmlog *log = reads ? truthful_log(&seed) : random_log(&seed);
         for (unsigned k = 0; k < 8; k++) {
             uint64_t address = 0x1000 + (uint64_t)(rand_r(&seed) % 4);
-            uint64_t time = MS * (1000 + (uint64_t)(rand_r(&seed) % 6000));
+            uint64_t time = MS * (1000 + (uint64_t)(rand_r(&seed) % (k % 2 ? 6000 : 60)));
             size_t size = 1 + (size_t)rand_r(&seed) % 5;
-            const enum question what = (enum question)(rand_r(&seed) % 2);
+            const enum question what =
+                (enum question)(reads ? READ + rand_r(&seed) % 3 : PROVE + rand_r(&seed) % 2);
             struct memory_span span;
             const struct answers then = ask(log, what, address, size, time, &span);
             if (span.from > span.to)
@@ -459,6 +513,7 @@ static void a_span_holds_for_all_answers(void **state)
         vmlog_free(log);
     }
     assert_true(spans[PROVE] > 100 && spans[UNLIKE] > 500);
+    assert_true(spans[READ] > 500 && spans[READ_OBJECTS] > 500 && spans[READ_SETTLED] > 500);
 }
 
 /* Equal bytes prove each other whatever the ranges they were told in. */

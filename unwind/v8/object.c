@@ -28,21 +28,30 @@ static bool map_type(struct v8_reader *r, uint64_t map, uint16_t *ret)
                        sizeof(*ret), &r->provenance);
 }
 
-/* The type that a map gives, if it is a map. As long as an object is the same it has the same map,
- * and that the same type: how long that was read is no matter to whoever keeps what he has read. */
+static void span_narrow(struct memory_span *span, const struct memory_span *by)
+{
+    span->from = by->from > span->from ? by->from : span->from;
+    span->to = by->to < span->to ? by->to : span->to;
+}
+
+/* The type that a map gives, if it is a map. */
 static bool map_read(struct v8_reader *r, uint64_t map, struct v8_map *ret)
 {
     uint64_t meta;
     uint16_t map_of_map;
     enum provenance before = r->provenance;
-    struct memory_span *span = r->memory->span, kept = span ? *span : (struct memory_span){0};
+    struct memory_span *span = r->memory->span, others = span ? *span : (struct memory_span){0};
+    if (span)
+        *span = (struct memory_span){0, UINT64_MAX};
     r->provenance = PROVENANCE_EXACT;
     bool is = map_type(r, map, &ret->type) && v8_slot(r, map, 0, &meta) &&
               map_type(r, meta, &map_of_map) && map_of_map == r->layout->type_map;
     ret->map = map;
     ret->provenance = (uint8_t)r->provenance;
-    if (is && span)
-        *span = kept;
+    if (span) {
+        ret->same = *span;
+        span_narrow(span, &others);
+    }
     r->provenance = is || before > r->provenance ? before : r->provenance;
     return is;
 }
@@ -58,6 +67,8 @@ int32_t v8_type(struct v8_reader *r, uint64_t object)
         if (!map_read(r, map, &got))
             return -1;
         *known = got;
+    } else if (r->memory->span) {
+        span_narrow(r->memory->span, &known->same);
     }
     if (known->provenance > r->provenance)
         r->provenance = (enum provenance)known->provenance;
