@@ -149,6 +149,8 @@ $(B)/bench/%: $(B)/bench/%.o $(LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $< $(LIBS) $(LDLIBS)
 
+$(B)/bench/bench_luajit: LDFLAGS += -Wl,--wrap=luajit_walker,--wrap=luajit_names_frame,--wrap=unwind_batch
+
 bench: deps all $(BENCHES)
 	bench/run
 

@@ -1,197 +1,208 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Cost of a Lua frame: stacks of LuaJIT process images are walked over and over, with and without
- * the LuaJIT walker: everything is resident, nothing kept from walk to walk. The difference, over
- * the Lua frames that came out, is what one of them costs with its share of what each stack costs
- * once (the lua_State, the VM, where the innermost frame begins); what one more costs is the slope
- * of the line through all stacks' costs.
+ * Cost of a Lua frame in recordings of `ljperf record`, replayed by one thread as every command
+ * does. What is counted is the time within the LuaJIT walker's steps, from a native frame of the
+ * interpreter or a trace to its C caller: finding the lua_State and the VM, where the segment
+ * begins, all its Lua frames; over all Lua frames that came out.
  *
- * usage: bench_luajit IMAGES BUILD... (unpacked archives of ../shared/testdata/luajit)
+ *   first   each sample as it comes, its bytes were read from the file just now; with names
+ *   warm    the same sample walked again at once, the fastest of RUNS: all is in the caches,
+ * nothing else is kept from walk to walk. The walk alone, and with what it takes to name the frames
+ * (function, line)
+ *
+ * Linked with --wrap: the walker's own functions are called through those below.
+ *
+ * usage: bench_luajit PERF.DATA...
  */
-#include "session/core_process.h"
+#include "replay/replay.h"
+#include "unwind/luajit/names.h"
 #include "unwind/luajit/walk.h"
 
-#include <dirent.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
+#include <x86intrin.h>
 
-enum { WALKS = 2000, MAX_FRAMES = 512, RUNS = 5 };
+enum { RUNS = 5 };
 
-static double now(void)
+/* What one thread counts: the functions that are wrapped get no context of ours. */
+static struct {
+    uint64_t ticks, steps, lua; /* of the pass at hand */
+    bool nameless;              /* its frames are not to be named */
+} now;
+static struct {
+    double first, warm, nameless; /* ticks */
+    double lua, steps;
+} total;
+static double overhead; /* ticks between two readings of the clock */
+
+struct walker __real_luajit_walker(const struct luajit_process *process);
+struct walker __wrap_luajit_walker(const struct luajit_process *process);
+int __real_luajit_names_frame(struct luajit_names *n, const struct luajit_names_source *source,
+                              const struct luajit_frame *frame, struct luajit_named *ret,
+                              struct error *err);
+int __wrap_luajit_names_frame(struct luajit_names *n, const struct luajit_names_source *source,
+                              const struct luajit_frame *frame, struct luajit_named *ret,
+                              struct error *err);
+int __real_unwind_batch(struct unwinder *u, const struct unwind_input *inputs,
+                        struct unwind_stack *ret, size_t nr, struct error *err);
+int __wrap_unwind_batch(struct unwinder *u, const struct unwind_input *inputs,
+                        struct unwind_stack *ret, size_t nr, struct error *err);
+
+static enum walker_result (*real_step)(const void *, struct walker_state *, struct walker_step *);
+
+static enum walker_result timed_step(const void *context, struct walker_state *state,
+                                     struct walker_step *s)
+{
+    size_t nr = s->out->frames.nr;
+    uint64_t start = __rdtsc();
+    enum walker_result got = real_step(context, state, s);
+    uint64_t ticks = __rdtsc() - start;
+    if (got == WALKER_NO) /* no frame of its own */
+        return got;
+    now.ticks += ticks;
+    now.steps++;
+    for (; nr < s->out->frames.nr; nr++)
+        now.lua += s->out->frames.at[nr].kind == FRAME_LUA;
+    return got;
+}
+
+struct walker __wrap_luajit_walker(const struct luajit_process *process)
+{
+    struct walker w = __real_luajit_walker(process);
+    real_step = w.step;
+    w.step = timed_step;
+    return w;
+}
+
+int __wrap_luajit_names_frame(struct luajit_names *n, const struct luajit_names_source *source,
+                              const struct luajit_frame *frame, struct luajit_named *ret,
+                              struct error *err)
+{
+    if (!now.nameless)
+        return __real_luajit_names_frame(n, source, frame, ret, err);
+    *ret = (struct luajit_named){0};
+    return 0;
+}
+
+/* Returns the pass's ticks without the clock's own; less than 0: memory is out. */
+static double pass(struct unwinder *u, const struct unwind_input *inputs, struct unwind_stack *ret,
+                   size_t nr, bool nameless, struct error *err)
+{
+    memset(&now, 0, sizeof(now));
+    now.nameless = nameless;
+    for (size_t i = 0; i < nr; i++)
+        ret[i].frames.nr = 0;
+    if (__real_unwind_batch(u, inputs, ret, nr, err) < 0)
+        return -1;
+    double own = (double)now.ticks - (double)now.steps * overhead;
+    return own > 0 ? own : 0;
+}
+
+/* The fastest of RUNS; less than 0: memory is out. */
+static double fastest(struct unwinder *u, const struct unwind_input *input,
+                      struct unwind_stack *ret, bool nameless, struct error *err)
+{
+    double least = pass(u, input, ret, 1, nameless, err);
+    for (int run = 1; run < RUNS && least >= 0; run++) {
+        double got = pass(u, input, ret, 1, nameless, err);
+        least = got < least ? got : least;
+    }
+    return least;
+}
+
+int __wrap_unwind_batch(struct unwinder *u, const struct unwind_input *inputs,
+                        struct unwind_stack *ret, size_t nr, struct error *err)
+{
+    double first = pass(u, inputs, ret, nr, false, err);
+    total.first += first;
+    total.lua += (double)now.lua;
+    total.steps += (double)now.steps;
+    for (size_t i = 0; i < nr && first >= 0; i++) {
+        total.nameless += fastest(u, &inputs[i], &ret[i], true, err);
+        first = fastest(u, &inputs[i], &ret[i], false, err); /* the last one is what is shown */
+        total.warm += first;
+    }
+    return first < 0 ? -1 : 0;
+}
+
+/* ---- a recording ---------------------------------------------------------------------------- */
+
+static int worker_create(void *context, struct replay_worker *w, void **ret, struct error *err)
+{
+    (void)w, (void)err;
+    *ret = context;
+    return 0;
+}
+
+static void worker_free(void *worker)
+{
+    (void)worker;
+}
+
+static int count_sample(void *worker, const struct replay_sample *s, struct error *err)
+{
+    uint64_t *with_lua = worker;
+    size_t i = 0;
+    (void)err;
+    while (i < s->nr_frames && s->frames[i].kind != FRAME_LUA)
+        i++;
+    *with_lua += i < s->nr_frames;
+    return 0;
+}
+
+static double seconds(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-struct sums {
-    double ns; /* one pass over all images, the fastest of RUNS each */
-    uint64_t lua, native, stacks;
-};
-
-/* Of stacks: x is how many Lua frames, y what they cost. */
-struct line {
-    double n, x, y, xx, xy;
-};
-
-static void line_add(struct line *l, double x, double y)
+static double measure_overhead(void)
 {
-    l->n++;
-    l->x += x;
-    l->y += y;
-    l->xx += x * x;
-    l->xy += x * y;
+    enum { TRIES = 100000 };
+    uint64_t sum = 0;
+    for (int i = 0; i < TRIES; i++) {
+        uint64_t start = __rdtsc();
+        sum += __rdtsc() - start;
+    }
+    return (double)sum / TRIES;
 }
 
-/* NAN: all have equally many frames. */
-static double line_slope(const struct line *l)
+static int bench(const char *path)
 {
-    double spread = l->n * l->xx - l->x * l->x;
-    return spread > 0 ? (l->n * l->xy - l->x * l->y) / spread : NAN;
-}
-
-static int is_core(const struct dirent *d)
-{
-    return strstr(d->d_name, ".core") != NULL;
-}
-
-static void measure(struct unwinder *u, const struct unwind_input *in, struct sums *sums)
-{
-    struct unwind_stack out = {0};
-    double best = 0;
-    for (int run = 0; run < RUNS; run++) {
-        double start = now();
-        for (int i = 0; i < WALKS / RUNS; i++) {
-            out.frames.nr = 0;
-            if (unwind(u, in, &out, NULL))
-                exit(1);
-        }
-        double ns = (now() - start) / (WALKS / RUNS);
-        best = run == 0 || ns < best ? ns : best;
-    }
-    sums->ns += best;
-    sums->stacks++;
-    vec_foreach (f, &out.frames) {
-        if (f->kind == FRAME_LUA)
-            sums->lua++;
-        else
-            sums->native++;
-    }
-    vec_free(&out.frames);
-}
-
-/* The thread's stack from its pointer up, as a sample has it. To be freed. */
-static uint8_t *copy_stack(const struct core_process *p, struct unwind_input *in)
-{
-    uint64_t sp = in->registers.value[DWARF_RSP];
-    enum provenance ignored = PROVENANCE_EXACT;
-    for (size_t i = 0; i < core_nr_mappings(p->core); i++) {
-        const struct core_mapping *map = core_mapping(p->core, i);
-        if (sp < map->start || sp >= map->end)
-            continue;
-        uint8_t *copy = malloc(map->end - sp);
-        if (!copy || !memory_read(&in->memory, sp, copy, map->end - sp, &ignored)) {
-            free(copy);
-            return NULL;
-        }
-        in->memory.stack = copy;
-        in->memory.stack_start = sp;
-        in->memory.stack_size = map->end - sp;
-        return copy;
-    }
-    return NULL;
-}
-
-static void bench_image(const char *path, const struct core_process_options *options,
-                        struct sums *with, struct sums *without, struct line *line)
-{
-    struct core_process p;
-    struct luajit_blob blob = {0};
-    luajit_vm_list vms = {0};
-    if (core_process_open(path, options, &p, NULL))
-        return;
-    struct memory m = {.layers = p.layers, .nr_layers = 2};
-    for (size_t i = 0; i < core_nr_mappings(p.core); i++) {
-        const struct core_mapping *map = core_mapping(p.core, i);
-        struct code code;
-        if (map->file && codemap_lookup(&p.code, map->start, 0, &code) && cfi_luajit(code.cfi))
-            blob =
-                (struct luajit_blob){cfi_luajit(code.cfi), cfi_luajit(code.cfi)->blob + code.bias};
-    }
-    for (size_t i = 0; i < core_nr_mappings(p.core) && blob.layout; i++) {
-        const struct core_mapping *map = core_mapping(p.core, i);
-        const struct memory_range range = {map->start, map->end};
-        if (!map->file)
-            luajit_vms_find(&m, &range, 1, &blob, 1, &vms, NULL);
-    }
-    struct luajit_process process = {
-        .vms = vms.at, .nr_vms = vms.nr, .blobs = &blob, .nr_blobs = blob.layout != NULL};
-    struct walker walker = luajit_walker(&process);
-    struct unwinder *u = unwinder_create(NULL);
-    struct unwind_input in = core_process_input(&p, core_thread(p.core, 0));
-    uint8_t *stack = copy_stack(&p, &in);
-    in.max_frames = MAX_FRAMES;
-    if (u && blob.layout) {
-        const struct sums before[2] = {*with, *without};
-        measure(u, &in, without);
-        in.walker = &walker;
-        measure(u, &in, with);
-        uint64_t native = with->native - before[0].native, all = without->native - before[1].native;
-        double rest = (without->ns - before[1].ns) * (double)native / (double)(all + 1);
-        line_add(line, (double)(with->lua - before[0].lua), with->ns - before[0].ns - rest);
-    }
-    free(stack);
-    unwinder_free(u);
-    vec_free(&vms);
-    core_process_free(&p);
-}
-
-static void bench_build(const char *images, const char *build)
-{
-    char folder[2048], to[2048], lib[2048];
-    struct dirent **list;
-    static const char *const kinds[] = {"interp", "jit", "mixed.", "mixedoff"};
-    snprintf(folder, sizeof(folder), "%s/%s", images, build);
-    snprintf(to, sizeof(to), "%s/", images);
-    snprintf(lib, sizeof(lib), "%s/lib/", images);
-    const struct path_replacement replace[] = {{"/opt/ljt/", to},
-                                               {"/usr/lib/x86_64-linux-gnu/", lib}};
-    const struct core_process_options options = {replace, 2, NULL};
-    int n = scandir(folder, &list, is_core, versionsort);
-    for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++) {
-        struct sums with = {0}, without = {0};
-        struct line line = {0};
-        for (int i = 0; i < n; i++) {
-            char path[4096];
-            snprintf(path, sizeof(path), "%s/%s", folder, list[i]->d_name);
-            if (!strncmp(list[i]->d_name, kinds[k], strlen(kinds[k])))
-                bench_image(path, &options, &with, &without, &line);
-        }
-        if (with.lua)
-            printf("%-20s %-9s %4.1f Lua and %4.1f native frames a stack; %6.0f ns a stack, "
-                   "%5.0f ns a Lua frame, %5.0f one more\n",
-                   build, kinds[k], (double)with.lua / (double)with.stacks,
-                   (double)with.native / (double)with.stacks, with.ns / (double)with.stacks,
-                   (with.ns - without.ns * (double)with.native / (double)(without.native + 1)) /
-                       (double)with.lua,
-                   line_slope(&line));
-    }
-    for (int i = 0; i < n; i++)
-        free(list[i]);
-    if (n >= 0)
-        free(list);
+    const struct replay_options options = {.input = path, .threads = 1};
+    uint64_t with_lua = 0;
+    const struct replay_sink sink = {.context = &with_lua,
+                                     .worker_create = worker_create,
+                                     .worker_free = worker_free,
+                                     .sample = count_sample};
+    struct replay *r;
+    struct error err;
+    memset(&total, 0, sizeof(total));
+    overhead = measure_overhead();
+    double start = seconds();
+    uint64_t start_ticks = __rdtsc();
+    if (replay_create(&options, &r, &err) < 0)
+        return fprintf(stderr, "bench_luajit: %s\n", err.text);
+    int failed = replay_run(r, &sink, &err);
+    double ns = (seconds() - start) * 1e9 / (double)(__rdtsc() - start_ticks);
+    replay_free(r);
+    if (failed < 0 || total.lua == 0)
+        return fprintf(stderr, "bench_luajit: %s: %s\n", path, failed ? err.text : "no Lua");
+    printf("%-24s %6llu samples with Lua, %4.1f frames in %3.1f steps each; ns a Lua frame: warm "
+           "%4.0f, "
+           "with its name %4.0f; first, with its name %4.0f\n",
+           path, (unsigned long long)with_lua, total.lua / (double)with_lua,
+           total.steps / (double)with_lua, total.nameless * ns / total.lua,
+           total.warm * ns / total.lua, total.first * ns / total.lua);
+    return 0;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc < 3) {
-        fprintf(stderr, "usage: bench_luajit IMAGES BUILD...\n");
-        return 2;
-    }
-    for (int i = 2; i < argc; i++)
-        bench_build(argv[1], argv[i]);
-    return 0;
+    int failed = argc < 2;
+    for (int i = 1; i < argc; i++)
+        failed |= bench(argv[i]) != 0;
+    return failed;
 }

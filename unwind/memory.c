@@ -30,7 +30,8 @@ void memory_note(struct memory_reads *r, uint64_t address, size_t size)
 }
 
 /* From the stack's second piece, or across the seam. */
-static bool read_far(const struct memory *m, uint64_t address, void *to, size_t size)
+static __attribute__((noinline)) bool read_far(const struct memory *m, uint64_t address, void *to,
+                                               size_t size)
 {
     uint64_t at = address - m->stack_start, end = memory_stack_size(m);
     if (!m->stack_far_size || at >= end || end - at < size)
@@ -58,13 +59,13 @@ static bool is_near_stack(const struct memory *m, uint64_t address)
     return address - (m->stack_start - NEAR) < 2 * (uint64_t)NEAR;
 }
 
-static bool read_layers(const struct memory *m, uint64_t address, void *to, size_t size, bool slot,
-                        enum provenance *provenance)
+static inline bool read_layers(const struct memory *m, uint64_t address, void *to, size_t size,
+                               bool slot, enum provenance *provenance)
 {
     bool noted = m->reads && m->reads->on;
     if (size > UINT64_MAX - address)
         return false;
-    if (read_far(m, address, to, size)) {
+    if (m->stack_far_size && read_far(m, address, to, size)) {
         if (noted)
             memory_note(m->reads, address, size);
         return true;
@@ -113,6 +114,43 @@ bool memory_read_instant(const struct memory *m, uint64_t address, void *to, siz
             return source == PROVENANCE_EXACT;
     }
     return false;
+}
+
+bool memory_has_instant(const struct memory *m, uint64_t address, uint64_t size)
+{
+    if (size > UINT64_MAX - address)
+        return false;
+    if (m->reads)
+        m->reads->lost = true;
+    if (address < m->stack_start + memory_stack_size(m) && m->stack_start < address + size)
+        return true;
+    for (size_t i = 0; i < m->nr_layers; i++) {
+        const struct memory_layer *layer = &m->layers[i];
+        if (layer->instant && (!layer->has || layer->has(layer->context, address, size)))
+            return true;
+    }
+    return false;
+}
+
+const uint8_t *memory_peek(const struct memory *m, uint64_t address, size_t size,
+                           enum provenance *provenance)
+{
+    if (size > UINT64_MAX - address || (m->reads && m->reads->on) ||
+        (address < m->stack_start + memory_stack_size(m) && m->stack_start < address + size))
+        return NULL;
+    for (size_t i = 0; i < m->nr_layers; i++) {
+        const struct memory_layer *layer = &m->layers[i];
+        enum provenance source = PROVENANCE_EXACT;
+        if (layer->peek) {
+            const uint8_t *bytes = layer->peek(layer->context, address, size, m->time, &source);
+            if (bytes && source > *provenance)
+                *provenance = source;
+            return bytes;
+        }
+        if (!layer->has || layer->has(layer->context, address, size))
+            return NULL; /* they may be its own */
+    }
+    return NULL;
 }
 
 bool memory_is_instant(const struct memory *m, uint64_t address)

@@ -57,6 +57,13 @@ struct memory_layer {
     bool (*read)(void *context, uint64_t address, void *to, size_t size, uint64_t time,
                  enum provenance *provenance);
     void *context;
+    /* The same bytes in place, where they stand in one piece: they stay there, as they are, for as
+     * long as anybody walks with the layer's source. NULL: they do not, or are not recorded. May be
+     * NULL. */
+    const uint8_t *(*peek)(void *context, uint64_t address, size_t size, uint64_t time,
+                           enum provenance *provenance);
+    /* Whether any of these bytes may be recorded. NULL: who knows. */
+    bool (*has)(void *context, uint64_t address, uint64_t size);
     bool keeps_span; /* it narrows the span of the memory that it is asked for, by itself */
     bool instant;    /* all of it came with the sample: nothing can have stood there but this */
     /* Read while the program ran, at times of its own. Of objects that says much, of a frame's
@@ -176,6 +183,14 @@ static inline bool memory_read_slot(const struct memory *m, uint64_t address, ui
 
 /* Read what came with the sample itself; false: that has not all of it. */
 bool memory_read_instant(const struct memory *m, uint64_t address, void *to, size_t size);
+
+/* Whether any of these bytes may have come with the sample: whoever looks for some among many. */
+bool memory_has_instant(const struct memory *m, uint64_t address, uint64_t size);
+
+/* What memory_read() gives, in place, for as long as anybody walks with the same source of bytes;
+ * NULL: it is to be read. */
+const uint8_t *memory_peek(const struct memory *m, uint64_t address, size_t size,
+                           enum provenance *provenance);
 
 /* Did the byte at `address`, none of the native stack, come with the sample? Nothing is read: it is
  * asked by whoever knows what it is. */

@@ -5,7 +5,8 @@
  * generated code) and puts in its place what runs there: the guest's frames, innermost first.
  *
  * A walker keeps a state for each walk under way, in memory of the unwinder's; it holds no memory
- * of its own, and nothing in it survives the walk.
+ * of its own, and nothing in it survives the walk but what follows from bytes that stay in place
+ * (memory.h) alone.
  */
 #ifndef UNWIND_WALKER_H
 #define UNWIND_WALKER_H

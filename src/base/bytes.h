@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Eight bytes of text at once. */
+/* Eight bytes of text at once; copies of a few bytes. */
 #ifndef BASE_BYTES_H
 #define BASE_BYTES_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -11,6 +12,32 @@ static inline uint64_t bytes_load(const char *p)
     uint64_t word;
     memcpy(&word, p, sizeof(word));
     return word;
+}
+
+/* memcpy() without a call for what is as large as a VM's words and the heads of its objects. */
+static inline void bytes_copy(void *to, const void *from, size_t size)
+{
+    uint8_t *t = to;
+    const uint8_t *f = from;
+    __asm__("" : "+r"(t)); /* of what is smaller no branch is warned of that is not taken */
+    if (size == 8) {
+        memcpy(t, f, 8);
+    } else if (size == 16) {
+        memcpy(t, f, 16);
+    } else if (size - 16 <= 16) {
+        memcpy(t, f, 16);
+        memcpy(t + size - 16, f + size - 16, 16);
+    } else if (size - 32 <= 32) {
+        memcpy(t, f, 32);
+        memcpy(t + size - 32, f + size - 32, 32);
+    } else if (size - 64 <= 64) {
+        memcpy(t, f, 64);
+        memcpy(t + size - 64, f + size - 64, 64);
+    } else if (size == 4) {
+        memcpy(t, f, 4);
+    } else {
+        memcpy(t, f, size);
+    }
 }
 
 static inline uint64_t bytes_all(uint8_t c)

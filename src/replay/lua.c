@@ -116,5 +116,7 @@ const struct walker *sample_walker(struct replay_worker *w, const struct session
 void sample_use_copy(struct sample_lua *lua, const struct vm_copy *copy)
 {
     lua->copy = copy;
+    lua->process.gs = copy->g;
+    lua->process.nr_gs = copy->nr_vms;
     lua->process.apart &= copy->reason != VMEVENT_MATCHED;
 }

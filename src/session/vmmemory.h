@@ -30,11 +30,12 @@ struct vm_copy_entry {
     uint32_t length;
     uint8_t kind; /* enum vmentry_kind */
 };
-enum { VM_COPY_PAGES = 512, VM_COPY_STARTS = 256 };
+enum { VM_COPY_PAGES = 512, VM_COPY_LINES = 1024 };
 struct vm_copy {
     struct vm_copy_entry entries[VM_COPY_ENTRIES];
-    uint64_t pages[VM_COPY_PAGES / 64]; /* a bit for each hash of a page that is told of */
-    uint16_t starts[VM_COPY_STARTS];    /* an entry, + 1, by a hash of where it begins; 0: none */
+    uint64_t pages[VM_COPY_PAGES / 64]; /* a bit for each hash of a page that long ones are in */
+    uint16_t lines[VM_COPY_LINES];      /* a short one, + 1, by a hash of 64 bytes that it is in; 0:
+                                           none of these is in them */
     uint32_t nr;
     uint32_t reason; /* enum vmevent_reason */
     uint32_t flags;  /* VMEVENT_FULL, ... */
@@ -126,6 +127,7 @@ struct vmlog_recent {
     uint64_t address;
     uint32_t pid;
     uint32_t version; /* index + 1; 0: free */
+    uint32_t run; /* of versions, + 1: no other has the byte at `address`; 0: that is not known */
 };
 
 /* The log as a process had it at the time that is asked for. */

@@ -2,6 +2,8 @@
 /* The copy of the VM's stack that belongs to one sample. */
 #include "session/vmmemory.h"
 
+#include "base/bytes.h"
+
 bool vmmemory_payload(const struct sample *s, struct vmevent *ret)
 {
     struct error ignored;
@@ -48,24 +50,32 @@ static uint32_t page_hash(uint64_t page)
     return (uint32_t)(page ^ page >> 9) % VM_COPY_PAGES;
 }
 
-static uint32_t start_hash(uint64_t address)
+static uint32_t line_hash(uint64_t line)
 {
-    return (uint32_t)(address >> 3 ^ address >> 11) % VM_COPY_STARTS;
+    return (uint32_t)(line ^ line >> 10) % VM_COPY_LINES;
 }
 
-enum { PAGE_SHIFT = 12 };
+enum { PAGE_SHIFT = 12, LINE_SHIFT = 6, SHORT = 1024 };
 
-/* Most readings are of what is not there, or begin where an entry does. */
+/* Most readings are of what is not there, or of a short entry. */
 static void note_places(struct vm_copy *copy)
 {
     memset(copy->pages, 0, sizeof(copy->pages));
-    memset(copy->starts, 0, sizeof(copy->starts));
+    memset(copy->lines, 0, sizeof(copy->lines));
     for (uint32_t i = 0; i < copy->nr; i++) {
         const struct vm_copy_entry *e = &copy->entries[i];
-        uint64_t last = (e->address + (e->length - 1)) >> PAGE_SHIFT;
-        copy->starts[start_hash(e->address)] = (uint16_t)(i + 1);
-        for (uint64_t page = e->address >> PAGE_SHIFT; page <= last; page++) {
-            uint32_t bit = page_hash(page);
+        uint64_t last = e->address + (e->length - 1);
+        if (e->length <= SHORT) {
+            uint64_t line = e->address >> LINE_SHIFT;
+            uint32_t nr = (uint32_t)((last >> LINE_SHIFT) - line) + 1;
+            for (uint32_t k = 0; k < nr; k++)
+                copy->lines[line_hash(line + k)] = (uint16_t)(i + 1);
+            continue;
+        }
+        uint64_t page = e->address >> PAGE_SHIFT;
+        uint32_t nr = (uint32_t)((last >> PAGE_SHIFT) - page) + 1;
+        for (uint32_t k = 0; k < nr; k++) {
+            uint32_t bit = page_hash(page + k);
             copy->pages[bit / 64] |= UINT64_C(1) << bit % 64;
         }
     }
@@ -113,7 +123,8 @@ static uint64_t longest(const struct vm_copy *copy, uint64_t address, uint64_t w
 }
 
 /* A stack that was copied page by page is read across its entries. */
-static bool read_across(const struct vm_copy *copy, uint64_t address, uint8_t *out, size_t size)
+static __attribute__((noinline)) bool read_across(const struct vm_copy *copy, uint64_t address,
+                                                  uint8_t *out, size_t size)
 {
     while (size) {
         const uint8_t *bytes = NULL;
@@ -133,21 +144,36 @@ static bool copy_read(void *context, uint64_t address, void *to, size_t size, ui
                       enum provenance *provenance)
 {
     const struct vm_copy *copy = context;
-    uint32_t bit = page_hash(address >> PAGE_SHIFT), start = copy->starts[start_hash(address)];
-    const struct vm_copy_entry *e = start ? &copy->entries[start - 1] : NULL;
+    uint32_t bit = page_hash(address >> PAGE_SHIFT);
+    uint32_t line = copy->lines[line_hash(address >> LINE_SHIFT)];
+    const struct vm_copy_entry *e = line ? &copy->entries[line - 1] : NULL;
     (void)time;
-    if (!(copy->pages[bit / 64] >> bit % 64 & 1))
+    if (!e && !(copy->pages[bit / 64] >> bit % 64 & 1))
         return false;
-    if (e && e->address == address && size <= e->length)
-        memcpy(to, e->bytes, size);
+    if (e && address - e->address < e->length && size <= e->length - (address - e->address))
+        bytes_copy(to, e->bytes + (address - e->address), size);
     else if (!read_across(copy, address, to, size))
         return false;
     *provenance = PROVENANCE_EXACT;
     return true;
 }
 
+/* As longest(), of what ends behind `address`: some of it may be passed over. */
+static bool copy_has(void *context, uint64_t address, uint64_t size)
+{
+    enum { BACK = 4 };
+    const struct vm_copy *copy = context;
+    uint32_t low = size ? entries_up_to(copy, address + (size - 1)) : 0;
+    for (uint32_t i = 0; i < BACK && low; i++) {
+        const struct vm_copy_entry *e = &copy->entries[--low];
+        if (e->address >= address || address - e->address < e->length)
+            return true;
+    }
+    return false;
+}
+
 struct memory_layer vm_copy_layer(const struct vm_copy *copy)
 {
     return (struct memory_layer){
-        .read = copy_read, .context = (void *)(uintptr_t)copy, .instant = true};
+        .read = copy_read, .has = copy_has, .context = (void *)(uintptr_t)copy, .instant = true};
 }

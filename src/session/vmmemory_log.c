@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The log of what was read of processes' memory: versions by address and time. */
+#include "base/bytes.h"
 #include "base/hash.h"
 #include "base/unnamed_file.h"
 #include "base/vec.h"
@@ -603,6 +604,7 @@ struct found {
     const struct version *before; /* last read before it */
     const struct version *object; /* like after, the first that is a whole object */
     struct memory_span same;      /* of all the times at which they are the same */
+    uint32_t run; /* the only one with the byte, + 1; 0: there are others, or none */
 };
 
 /* At `begin` something becomes another. */
@@ -719,6 +721,15 @@ static void consider_run(struct found *f, const struct vmlog *log, size_t begin,
     }
 }
 
+static void consider_all(struct found *f, const struct vmlog *log, size_t begin, size_t end,
+                         uint64_t address, uint64_t time)
+{
+    if (end - begin > 1)
+        consider_run(f, log, begin, end, address, time);
+    else
+        consider(f, &log->versions.at[begin], address, time);
+}
+
 /* The last run in front of `run` of which a version ends behind `address`; SIZE_MAX: none. */
 static size_t run_before(const struct vmlog *log, size_t run, uint64_t address)
 {
@@ -739,17 +750,15 @@ static struct found find(const struct vmlog *log, const struct life *life, uint6
                          uint64_t time)
 {
     struct found f = {.same = {0, UINT64_MAX}};
-    size_t first = life->first;
+    size_t first = life->first, nr = 0;
     size_t low = version_behind(log, first, first + life->nr, address, false, 0);
     if (low == first)
         return f;
     size_t run = (size_t)log->neighbours[low - 1].run + 1, least = log->neighbours[first].run;
     while ((run = run_before(log, run, address)) != SIZE_MAX && run >= least) {
         size_t begin = log->runs[run], end = log->runs[run + 1];
-        if (end - begin > 1)
-            consider_run(&f, log, begin, end, address, time);
-        else
-            consider(&f, &log->versions.at[begin], address, time);
+        f.run = !nr++ ? (uint32_t)run + 1 : 0;
+        consider_all(&f, log, begin, end, address, time);
     }
     return f;
 }
@@ -879,11 +888,38 @@ static const struct version *at_side(const struct vmlog *log, const struct found
     return v;
 }
 
+static size_t recent_place(uint64_t address)
+{
+    return hash_u64(address) % VMLOG_RECENT;
+}
+
+/* As find(); which run of versions has the byte is remembered. */
+static struct found find_again(const struct vmlog_view *view, const struct life *life,
+                               uint64_t address, uint64_t time)
+{
+    const struct vmlog *log = view->log;
+    struct vmlog_recent *r = view->recent ? &view->recent[recent_place(address)] : NULL;
+    bool known = r && r->address == address && r->pid == view->pid;
+    if (known && r->run) {
+        size_t begin = log->runs[r->run - 1], end = log->runs[r->run];
+        if (&log->lives.at[log->versions.at[begin].life] == life) {
+            struct found f = {.same = {0, UINT64_MAX}, .run = r->run};
+            consider_all(&f, log, begin, end, address, time);
+            return f;
+        }
+    }
+    struct found f = find(log, life, address, time);
+    if (r && f.run)
+        *r = (struct vmlog_recent){address, view->pid, known ? r->version : 0, f.run};
+    return f;
+}
+
 /* Some bytes from `address` on; returns how many (0: none), where, and how far they are proven. */
-static uint64_t piece(const struct vmlog *log, const struct life *life, uint64_t address,
+static uint64_t piece(const struct vmlog_view *view, const struct life *life, uint64_t address,
                       uint64_t want, uint64_t time, struct asker by, struct hit *ret)
 {
-    struct found f = find(log, life, address, time);
+    const struct vmlog *log = view->log;
+    struct found f = find_again(view, life, address, time);
     bool one_side = !f.around && by.side >= MEMORY_BEFORE;
     const struct version *v = f.around   ? f.around
                               : one_side ? at_side(log, &f, time, by.side, ret)
@@ -919,12 +955,13 @@ static uint64_t piece(const struct vmlog *log, const struct life *life, uint64_t
     return there;
 }
 
-static uint64_t piece_of_family(const struct vmlog *log, uint32_t life, uint64_t address,
+static uint64_t piece_of_family(const struct vmlog_view *view, uint32_t life, uint64_t address,
                                 uint64_t want, uint64_t time, struct asker by, struct hit *ret)
 {
+    const struct vmlog *log = view->log;
     for (int i = 0; life && i < FORKS_MAX; i++) {
         const struct life *l = &log->lives.at[life - 1];
-        uint64_t there = piece(log, l, address, want, time, by, ret);
+        uint64_t there = piece(view, l, address, want, time, by, ret);
         if (there) {
             if (i && ret->provenance == PROVENANCE_EXACT)
                 ret->provenance = PROVENANCE_IMAGE; /* the child may have changed it since */
@@ -962,67 +999,108 @@ static void span_narrow_hit(struct memory_span *span, const struct hit *hit)
     span->to = hit->same.to < span->to ? hit->same.to : span->to;
 }
 
-static size_t recent_place(uint64_t address)
-{
-    return hash_u64(address) % VMLOG_RECENT;
-}
-
-/* Found at an earlier reading, and equal before and after this time, too. */
-static bool read_recent(const struct vmlog_view *view, uint64_t address, void *to, size_t size,
-                        uint64_t time, enum provenance *provenance)
+/* Found at an earlier reading, and equal before and after this time, too; NULL: it was not. */
+static const uint8_t *find_recent(const struct vmlog_view *view, uint64_t address, size_t size,
+                                  uint64_t time, enum provenance *provenance)
 {
     const struct vmlog_recent *r = view->recent ? &view->recent[recent_place(address)] : NULL;
     if (!r || !r->version || r->address != address || r->pid != view->pid)
-        return false;
+        return NULL;
     const struct version *v = &view->log->versions.at[r->version - 1];
     if (v->first_after > time || v->last_before < time || from_on(v, address) < size)
-        return false;
-    memcpy(to, bytes_at(view->log, v, address), size);
+        return NULL;
     *provenance = around_provenance(v);
     span_narrow(view->span, v);
-    return true;
+    return bytes_at(view->log, v, address);
 }
 
-static void note_recent(const struct vmlog_view *view, uint64_t address, const struct version *v)
+/* A reading that is under way. */
+struct reading {
+    const struct vmlog_view *view;
+    uint64_t time;
+    uint32_t life;
+    enum provenance provenance;
+};
+
+static void reading_begin(struct reading *r, const struct vmlog_view *view, uint64_t time)
 {
-    if (view->recent && v)
-        view->recent[recent_place(address)] =
-            (struct vmlog_recent){address, view->pid, (uint32_t)(v - view->log->versions.at) + 1};
+    bool apart = view->log->order == VMLOG_APART;
+    *r = (struct reading){view, apart ? UINT64_MAX : time, 0,
+                          apart ? PROVENANCE_IMAGE : PROVENANCE_EXACT};
+    r->life = life_at(view->log, view->pid, r->time);
+    if (!has_one_life(view->log, view->pid)) /* what is not known in one may be in another */
+        span_narrow(view->span, NULL);
+}
+
+/* Its next piece: of how many bytes; 0: it is not recorded. */
+static uint64_t reading_next(struct reading *r, uint64_t address, uint64_t want, struct hit *hit)
+{
+    const struct vmlog_view *view = r->view;
+    const struct asker by = {view->objects && *view->objects,
+                             view->side ? *view->side : MEMORY_NEAREST};
+    uint64_t part = piece_of_family(view, r->life, address, want, r->time, by, hit);
+    if (!part)
+        return 0;
+    r->provenance = hit->provenance > r->provenance ? hit->provenance : r->provenance;
+    if (view->soon && hit->soon)
+        *view->soon = true;
+    span_narrow_hit(view->span, hit);
+    return part;
+}
+
+static void note_recent(const struct vmlog_view *view, uint64_t address, const struct hit *hit)
+{
+    struct vmlog_recent *r = view->recent ? &view->recent[recent_place(address)] : NULL;
+    if (!r || !hit->around)
+        return;
+    if (r->address != address || r->pid != view->pid)
+        *r = (struct vmlog_recent){.address = address, .pid = view->pid};
+    r->version = (uint32_t)(hit->around - view->log->versions.at) + 1;
 }
 
 static bool log_read(void *context, uint64_t address, void *to, size_t size, uint64_t time,
                      enum provenance *provenance)
 {
     const struct vmlog_view *view = context;
-    bool apart = view->log->order == VMLOG_APART;
-    const struct asker by = {view->objects && *view->objects,
-                             view->side ? *view->side : MEMORY_NEAREST};
+    const uint8_t *recent = find_recent(view, address, size, time, provenance);
     uint8_t *out = to;
-    if (read_recent(view, address, to, size, time, provenance))
+    struct reading r;
+    if (recent) {
+        bytes_copy(to, recent, size);
         return true;
-    *provenance = apart ? PROVENANCE_IMAGE : PROVENANCE_EXACT;
-    if (apart)
-        time = UINT64_MAX;
-    uint32_t life = life_at(view->log, view->pid, time);
-    if (!has_one_life(view->log, view->pid)) /* what is not known in one may be in another */
-        span_narrow(view->span, NULL);
+    }
+    reading_begin(&r, view, time);
     while (size) {
         struct hit hit;
-        uint64_t part = piece_of_family(view->log, life, address, size, time, by, &hit);
+        uint64_t part = reading_next(&r, address, size, &hit);
         if (!part)
             return false;
-        memcpy(out, hit.bytes, part);
-        *provenance = hit.provenance > *provenance ? hit.provenance : *provenance;
-        if (view->soon && hit.soon)
-            *view->soon = true;
-        span_narrow_hit(view->span, &hit);
+        bytes_copy(out, hit.bytes, part);
         if (part == size && out == to)
-            note_recent(view, address, hit.around);
+            note_recent(view, address, &hit);
         out += part;
         address += part;
         size -= part;
     }
+    *provenance = r.provenance;
     return true;
+}
+
+static const uint8_t *log_peek(void *context, uint64_t address, size_t size, uint64_t time,
+                               enum provenance *provenance)
+{
+    const struct vmlog_view *view = context;
+    const uint8_t *recent = find_recent(view, address, size, time, provenance);
+    struct reading r;
+    struct hit hit;
+    if (recent)
+        return recent;
+    reading_begin(&r, view, time);
+    if (reading_next(&r, address, size, &hit) != size)
+        return NULL;
+    note_recent(view, address, &hit);
+    *provenance = r.provenance;
+    return hit.bytes;
 }
 
 /* ---- proof --------------------------------------------------------------------------------- */
@@ -1281,6 +1359,7 @@ static bool log_unlike(void *context, uint64_t address, size_t size, uint64_t ti
 struct memory_layer vmlog_layer(const struct vmlog_view *view)
 {
     return (struct memory_layer){.read = log_read,
+                                 .peek = log_peek,
                                  .context = (void *)(uintptr_t)view,
                                  .keeps_span = view->span != NULL,
                                  .other_moments = true,

@@ -55,6 +55,10 @@ static void a_copy_is_read_across_its_entries(void **state)
     assert_false(read_layer(layer, 0x100e, 4, 0, got, &p)); /* beyond the end */
     assert_false(read_layer(layer, 0xfff, 4, 0, got, &p));
     assert_false(read_layer(layer, 0x2000, 4, 0, got, &p)); /* could not be read */
+    assert_true(layer.has(layer.context, 0x1006, 1));
+    assert_true(layer.has(layer.context, 0xff0, 0x11));
+    assert_false(layer.has(layer.context, 0xff0, 0x10));
+    assert_false(layer.has(layer.context, 0x1010, 0x1000));
 }
 
 static void a_copy_of_another_moment_is_not_used(void **state)
@@ -127,6 +131,37 @@ static void check_none(const struct vmlog *log, uint32_t pid, uint64_t address, 
     char got[16];
     enum provenance p;
     assert_false(read_layer(vmlog_layer(&view), address, 1, time, got, &p));
+}
+
+/* Where readings found their bytes before is of no matter to a reading, nor whether they are
+ * copied.
+ */
+static void check_recent(const struct vmlog_view *recent, uint64_t address, uint64_t time,
+                         bool there)
+{
+    const struct vmlog_view view = {.log = recent->log, .pid = recent->pid};
+    const struct memory_layer layers[] = {vmlog_layer(&view), vmlog_layer(recent)};
+    char got[2][16];
+    enum provenance how[2], peeked;
+    for (size_t size = 1; size <= 2; size++) {
+        bool found[2];
+        for (int i = 0; i < 2; i++)
+            found[i] = read_layer(layers[i], address, size, time, got[i], &how[i]);
+        assert_true(found[0] == found[1] && (size > 1 || found[0] == there));
+        if (found[0])
+            assert_memory_equal(got[0], got[1], size);
+        if (found[0])
+            assert_int_equal(how[0], how[1]);
+        for (int i = 0; i < 2; i++) {
+            const uint8_t *bytes = layers[i].peek(layers[i].context, address, size, time, &peeked);
+            assert_true(!bytes || found[0]);
+            assert_true(bytes || size > 1 || !there);
+            if (bytes)
+                assert_memory_equal(bytes, got[0], size);
+            if (bytes)
+                assert_int_equal(peeked, how[0]);
+        }
+    }
 }
 
 /* Is the first of `size` bytes the one that is wanted? The others are of no matter. */
@@ -680,6 +715,7 @@ static void many_versions(void **state)
             assert_int_equal(read_layer(vmlog_layer(&view), 0x1000 + (uint64_t)c, 1,
                                         (uint64_t)t * 10 + 5, got, &p),
                              ever);
+            check_recent(&view, 0x1000 + (uint64_t)c, (uint64_t)t * 10 + 5, ever);
             /* Exact may be wrong only where the cell changed and changed back unseen. */
             int last = t, next = t + 1;
             while (last >= 0 && !seen[last][c])

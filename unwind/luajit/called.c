@@ -26,7 +26,7 @@ static uint64_t constant_proto(struct luajit_reader *r, const struct luajit_trac
     enum { TYPE = 4, PIECE = 16 };
     uint8_t bytes[PIECE];
     size_t size = r->layout->gc64 ? PIECE : PIECE / 2;
-    if (!luajit_read(r, t->ir + 8 * (uint64_t)ref, bytes, size)) {
+    if (!luajit_trace_peek(r, t, t->ir + 8 * (uint64_t)ref, bytes, size)) {
         *unknown = true;
         return 0;
     }

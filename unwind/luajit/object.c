@@ -12,6 +12,7 @@ void luajit_reader_begin(struct luajit_reader *r, const struct memory *m)
     r->layout = NULL;
     r->provenance = PROVENANCE_EXACT;
     r->digested = 0;
+    r->block = NULL;
     r->budget = 1 << 20; /* 65,500 frames, and every trace looked at some times */
 }
 
@@ -231,17 +232,25 @@ static bool window_fill(struct luajit_reader *r, const struct luajit_state *L, u
     return false;
 }
 
-static bool stack_read(struct luajit_reader *r, const struct luajit_state *L, uint64_t address,
-                       void *to, uint64_t size)
+static __attribute__((noinline)) bool stack_read_anew(struct luajit_reader *r,
+                                                      const struct luajit_state *L,
+                                                      uint64_t address, void *to, uint64_t size)
 {
     if (address < L->stack || address > L->end || L->end - address < size)
         return false;
+    if (!window_fill(r, L, address, size))
+        return luajit_read(r, address, to, size); /* a part of the stack was recorded */
+    memcpy(to, r->window + (address - r->window_start), size);
+    return true;
+}
+
+static inline bool stack_read(struct luajit_reader *r, const struct luajit_state *L,
+                              uint64_t address, void *to, uint64_t size)
+{
     uint64_t at = address - r->window_start;
-    if (at >= r->window_size || r->window_size - at < size) {
-        if (!window_fill(r, L, address, size))
-            return luajit_read(r, address, to, size); /* a part of the stack was recorded */
-        at = address - r->window_start;
-    }
+    if (at >= r->window_size || r->window_size - at < size || address < L->stack ||
+        address > L->end || L->end - address < size)
+        return stack_read_anew(r, L, address, to, size);
     memcpy(to, r->window + at, size);
     return true;
 }
@@ -255,16 +264,19 @@ bool luajit_slot_read(struct luajit_reader *r, const struct luajit_state *L, uin
 bool luajit_header_read(struct luajit_reader *r, const struct luajit_state *L, uint64_t base,
                         struct luajit_header *ret)
 {
-    uint64_t words[2];
-    uint64_t size = 8 * (uint64_t)r->layout->frame_slots;
-    if (base % 8 != 0 || base < size || !stack_read(r, L, base - size, words, size))
+    uint64_t words[2], size = 8 * (uint64_t)r->layout->frame_slots;
+    if (base % 8 != 0 || base < size)
         return false;
-    if (r->layout->gc64) {
-        ret->func = words[0] & ((UINT64_C(1) << TAG_SHIFT) - 1);
-        ret->link = words[1];
-    } else {
+    if (!r->layout->gc64) {
+        if (!stack_read(r, L, base - 8, words, 8))
+            return false;
         ret->func = (uint32_t)words[0];
         ret->link = words[0] >> 32;
+        return true;
     }
+    if (!stack_read(r, L, base - 16, words, 16))
+        return false;
+    ret->func = words[0] & ((UINT64_C(1) << TAG_SHIFT) - 1);
+    ret->link = words[1];
     return true;
 }

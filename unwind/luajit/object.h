@@ -44,7 +44,15 @@ struct luajit_state {
     uint64_t end;                                /* of the slots */
 };
 
-enum { READER_WINDOW = 4096, READER_FUNCTIONS = 64 };
+enum { READER_WINDOW = 4096, READER_FUNCTIONS = 64, READER_DIGESTS = 64 };
+
+/* What a trace's instructions, snapshots and map come to, of bytes that stay where they are. */
+struct luajit_digest {
+    const uint8_t *bytes;     /* NULL: free */
+    uint32_t snap, map, size; /* where the parts begin, and all ends */
+    bool is_12;               /* snapshots of 12 bytes, else 8 */
+    uint64_t value;
+};
 
 /* Reads for one walk. `provenance` is raised by each read. */
 struct luajit_reader {
@@ -61,6 +69,10 @@ struct luajit_reader {
     uint8_t window[READER_WINDOW];
     uint64_t digested; /* the trace whose digest was compared last, and what came out (trace.c) */
     uint8_t digest;
+    /* Its parts in place, where the digest says that they are the sample's; NULL: they are not. */
+    const uint8_t *block;
+    uint64_t block_start, block_size;
+    struct luajit_digest digests[READER_DIGESTS]; /* of all walks */
 };
 
 void luajit_reader_begin(struct luajit_reader *r, const struct memory *m);

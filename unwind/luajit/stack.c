@@ -148,14 +148,15 @@ enum luajit_segment_end luajit_segment_walk(struct luajit_reader *r, const struc
             return LUAJIT_SEGMENT_UNREAD;
         const struct luajit_function *here = given ? given : luajit_function_read(r, header.func);
         given = NULL;
-        struct luajit_function shown = *here; /* the next read may replace it */
-        if (called && !shown.unread && !luajit_pc_inside(&shown, at.pc)) {
-            if (shown.provenance == PROVENANCE_EXACT)
+        struct luajit_function gone;
+        if (called && !here->unread && !luajit_pc_inside(here, at.pc)) {
+            if (here->provenance == PROVENANCE_EXACT)
                 return LUAJIT_SEGMENT_BAD;
             /* Another object stands there by now. */
-            shown = (struct luajit_function){.address = shown.address, .unread = true};
+            gone = (struct luajit_function){.address = here->address, .unread = true};
+            here = &gone;
         }
-        if (shown.address == 0)
+        if (here->address == 0)
             return LUAJIT_SEGMENT_BAD;
         enum luajit_segment_end got = step_down(r, L, at, header.link, &step);
         if (got != LUAJIT_SEGMENT_C)
@@ -163,7 +164,7 @@ enum luajit_segment_end luajit_segment_walk(struct luajit_reader *r, const struc
         if (!variables)
             variables = at.base;
         if (luajit_link_type(header.link) != LUAJIT_LINK_VARG) {
-            if (!show(sink, &shown, (struct luajit_place){variables, at.pc}))
+            if (!show(sink, here, (struct luajit_place){variables, at.pc}))
                 return LUAJIT_SEGMENT_FULL;
             variables = 0;
         }

@@ -3,6 +3,7 @@
 #include "unwind/luajit/trace.h"
 
 #include "base/cursor.h"
+#include "base/hash.h"
 #include "perfdata/vmevent_layout.h"
 #include "unwind/arch.h"
 
@@ -79,46 +80,93 @@ static bool is_pinned(const struct luajit_reader *r, const struct luajit_trace *
 
 /* ---- a trace's digest ---------------------------------------------------------------------- */
 
-/* As src/capture/vmstack.bpf.c makes it. */
-static bool digest_range(struct luajit_reader *r, uint64_t from, uint64_t size, uint32_t each,
-                         uint32_t mask, uint64_t *digest)
+/* As src/capture/vmstack.bpf.c makes it, of whole words: of each `each`th (0: none) what is masked
+ * does not count. */
+static uint64_t digest_bytes(const uint8_t *bytes, size_t size, uint32_t each, uint32_t mask,
+                             uint64_t digest)
 {
-    enum { WORDS = 126 };
-    uint8_t bytes[4 * WORDS];
-    enum provenance any = PROVENANCE_EXACT;
     uint32_t in = 0;
-    if (size > DIGEST_MAX || size % 4)
-        return false;
-    for (uint64_t done = 0; done < size; done += sizeof(bytes)) {
-        size_t n = size - done < sizeof(bytes) ? (size_t)(size - done) : sizeof(bytes);
-        if (!memory_read(r->m, from + done, bytes, n, &any))
-            return false;
-        for (size_t i = 0; i < n; i += 4) {
-            uint32_t word = load_u32(bytes + i, false);
-            if (++in == each) {
-                word &= mask;
-                in = 0;
-            }
-            *digest = VMDIGEST_ADD(*digest, word);
-            *digest = VMDIGEST_MIX(*digest);
+    for (size_t i = 0; i < size; i += 4) {
+        uint32_t word = load_u32(bytes + i, false);
+        if (++in == each) {
+            word &= mask;
+            in = 0;
         }
+        digest = VMDIGEST_ADD(digest, word);
+        digest = VMDIGEST_MIX(digest);
+    }
+    return digest;
+}
+
+/* The parts of a trace that its digest is of, one behind the other: where each begins, from the
+ * first one on, and where all end. false: they are none. */
+static bool digest_parts(const struct luajit_trace *t, uint64_t *first, uint32_t part[4])
+{
+    uint64_t ends[4];
+    *first = ends[0] = t->ir + 8 * (uint64_t)t->nk;
+    ends[1] = t->snap;
+    ends[2] = t->snapmap;
+    ends[3] = t->snapmap + 4 * (uint64_t)t->nsnapmap;
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t size = i ? ends[i] - ends[i - 1] : 0;
+        if (size > DIGEST_MAX || size % 4)
+            return false;
+        part[i] = (uint32_t)(ends[i] - *first);
     }
     return true;
+}
+
+static uint64_t digest_block(const uint8_t *bytes, const uint32_t part[4], bool is_12)
+{
+    uint64_t digest = digest_bytes(bytes, part[1], 0, 0, VMDIGEST_BEGIN);
+    digest = digest_bytes(bytes + part[1], part[2] - part[1], is_12 ? 3 : 2,
+                          is_12 ? VMDIGEST_MASK_12 : VMDIGEST_MASK_8, digest);
+    return digest_bytes(bytes + part[2], part[3] - part[2], 0, 0, digest);
+}
+
+/* Of bytes in place: they are the same ones from walk to walk. */
+static uint64_t digest_in_place(struct luajit_reader *r, const uint8_t *bytes,
+                                const uint32_t part[4], bool is_12)
+{
+    struct luajit_digest *d = &r->digests[hash_u64((uintptr_t)bytes) % READER_DIGESTS];
+    if (d->bytes != bytes || d->snap != part[1] || d->map != part[2] || d->size != part[3] ||
+        d->is_12 != is_12)
+        *d = (struct luajit_digest){.bytes = bytes,
+                                    .snap = part[1],
+                                    .map = part[2],
+                                    .size = part[3],
+                                    .is_12 = is_12,
+                                    .value = digest_block(bytes, part, is_12)};
+    return d->value;
 }
 
 enum { DIGEST_NONE, DIGEST_SAME, DIGEST_OTHER };
 
 static uint8_t compare_digest(struct luajit_reader *r, const struct luajit_trace *t)
 {
-    uint64_t then, now = VMDIGEST_BEGIN, first = t->ir + 8 * (uint64_t)t->nk;
+    uint8_t copy[3 * DIGEST_MAX];
+    uint64_t then, now, first;
+    uint32_t part[4];
     bool is_12 = t->snap_size == 12;
+    enum provenance any = PROVENANCE_EXACT;
+    r->block = NULL;
     if (!memory_read_instant(r->m, VMENTRY_DIGEST_OF(t->address), &then, sizeof(then)))
         return DIGEST_NONE;
-    bool got = digest_range(r, first, t->snap - first, 0, 0, &now) &&
-               digest_range(r, t->snap, t->snapmap - t->snap, is_12 ? 3 : 2,
-                            is_12 ? VMDIGEST_MASK_12 : VMDIGEST_MASK_8, &now) &&
-               digest_range(r, t->snapmap, 4 * (uint64_t)t->nsnapmap, 0, 0, &now);
-    return got && now == then ? DIGEST_SAME : DIGEST_OTHER;
+    if (!digest_parts(t, &first, part))
+        return DIGEST_OTHER;
+    const uint8_t *bytes = memory_peek(r->m, first, part[3], &any);
+    if (bytes)
+        now = digest_in_place(r, bytes, part, is_12);
+    else if (memory_read(r->m, first, copy, part[3], &any))
+        now = digest_block(copy, part, is_12);
+    else
+        return DIGEST_OTHER;
+    if (now != then)
+        return DIGEST_OTHER;
+    r->block = bytes;
+    r->block_start = first;
+    r->block_size = part[3];
+    return DIGEST_SAME;
 }
 
 /* Is what was read of a trace at other times what it had at the sample, as the digest says that
@@ -133,6 +181,26 @@ static uint8_t digest_of(struct luajit_reader *r, const struct luajit_trace *t)
 }
 
 /* ---- its parts ----------------------------------------------------------------------------- */
+
+/* Where they stand in place, and are known to be the sample's; NULL: they do not, or are not. */
+static const uint8_t *find_in_block(struct luajit_reader *r, const struct luajit_trace *t,
+                                    uint64_t address, size_t size)
+{
+    if (digest_of(r, t) != DIGEST_SAME || !r->block)
+        return NULL;
+    uint64_t at = address - r->block_start;
+    return at <= r->block_size && size <= r->block_size - at ? r->block + at : NULL;
+}
+
+bool luajit_trace_peek(struct luajit_reader *r, const struct luajit_trace *t, uint64_t address,
+                       void *to, size_t size)
+{
+    const uint8_t *bytes = find_in_block(r, t, address, size);
+    if (!bytes)
+        return luajit_read(r, address, to, size);
+    memcpy(to, bytes, size);
+    return true;
+}
 
 /* Bytes at hand, but for one that counts in each piece of `each` bytes; each 0: all of them. */
 struct known_bytes {
@@ -160,6 +228,11 @@ static bool read_part(struct luajit_reader *r, const struct luajit_trace *t, uin
                       void *to, size_t size, const struct known_bytes *counts)
 {
     enum provenance before = r->provenance;
+    const uint8_t *bytes = find_in_block(r, t, address, size);
+    if (bytes) {
+        memcpy(to, bytes, size);
+        return true;
+    }
     r->provenance = PROVENANCE_EXACT;
     bool got = luajit_read(r, address, to, size);
     if (got && r->provenance != PROVENANCE_EXACT) {
@@ -289,8 +362,15 @@ static bool find_instant(struct luajit_reader *r, uint64_t array, uint32_t nr, u
 {
     uint8_t ref[8], head[HEAD_MAX];
     const struct luajit_layout *l = r->layout;
+    enum { LOOKED_AT = 64 }; /* slots at once: mostly none of them is there */
     for (uint32_t i = 1; is_usable(l) && i < nr && luajit_spend(r); i++) {
         enum provenance before = r->provenance;
+        uint64_t slots = array + (uint64_t)l->ref_size * i;
+        if (i % LOOKED_AT == 1 &&
+            !memory_has_instant(r->m, slots, (uint64_t)l->ref_size * LOOKED_AT)) {
+            i += LOOKED_AT - 1;
+            continue;
+        }
         if (!memory_read_instant(r->m, array + (uint64_t)l->ref_size * i, ref, (size_t)l->ref_size))
             continue;
         uint64_t address = luajit_load_ref(l, ref);

@@ -31,6 +31,9 @@ enum { LUAJIT_TRACES_MAX = 1 << 16 };
 /* Trace `number` of the VM at g; false: there is none, or none that holds together. */
 bool luajit_trace_read(struct luajit_reader *r, uint64_t g, uint32_t number,
                        struct luajit_trace *ret);
+/* Read of its instructions, snapshots and map, as luajit_read() does. */
+bool luajit_trace_peek(struct luajit_reader *r, const struct luajit_trace *t, uint64_t address,
+                       void *to, size_t size);
 /* The trace whose machine code `pc` is in. `hint`: a number to try first, 0: none. */
 bool luajit_trace_find(struct luajit_reader *r, uint64_t g, uint64_t pc, uint32_t hint,
                        struct luajit_trace *ret);

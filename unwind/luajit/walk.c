@@ -2,6 +2,15 @@
 /* The walker's entry: whose code a frame's pc is in. */
 #include "unwind/luajit/walk_internal.h"
 
+/* Did the VM come with the sample? Of which interpreter it is follows where there is but one. */
+static bool is_told(const struct luajit_process *p, uint64_t g)
+{
+    bool told = false;
+    for (size_t i = 0; i < p->nr_gs; i++)
+        told |= p->gs[i] == g;
+    return told && p->nr_blobs <= 1;
+}
+
 bool walk_use_vm(struct luajit_walk *w, uint64_t g, const struct luajit_layout *layout,
                  uint64_t blob)
 {
@@ -11,7 +20,7 @@ bool walk_use_vm(struct luajit_walk *w, uint64_t g, const struct luajit_layout *
             return true;
         }
     }
-    if (!luajit_check_g(&w->r, g, blob))
+    if (!is_told(w->process, g) && !luajit_check_g(&w->r, g, blob))
         return false;
     w->vm = (struct luajit_vm){.g = g, .blob = blob, .layout = layout};
     if (w->nr_vms < KNOWN_VMS)
@@ -58,23 +67,33 @@ static enum walker_result step_code(struct luajit_walk *w)
     const struct luajit_layout *l = cfi_luajit(c->cfi);
     if (c->owner != CODE_ELF)
         return step_mcode(w);
-    if (!l)
-        return WALKER_NO;
     uint64_t at = walk_register(w, DWARF_RIP) - c->bias, lookup = at - !walk_is_exact(w);
     w->vm = (struct luajit_vm){.blob = l->blob + c->bias, .layout = l};
     luajit_reader_use(&w->r, l);
     w->r.provenance = PROVENANCE_EXACT;
     if (lookup - l->blob < l->blob_size)
         return step_blob(w, at - l->blob);
-    if (l->ffi_call && lookup - l->ffi_call < l->ffi_call_size)
-        return step_ffi_call(w, at);
-    return WALKER_NO;
+    return step_ffi_call(w, at);
+}
+
+/* LuaJIT's own C code, and what is in one file with it. */
+static bool is_native(const struct walker_step *s)
+{
+    const struct code *c = &s->code;
+    if (c->owner != CODE_ELF)
+        return false;
+    const struct luajit_layout *l = cfi_luajit(c->cfi);
+    uint64_t lookup = s->value[DWARF_RIP] - c->bias - !(s->flags & (FRAME_LEAF | FRAME_SIGNAL));
+    return !l || (lookup - l->blob >= l->blob_size &&
+                  !(l->ffi_call && lookup - l->ffi_call < l->ffi_call_size));
 }
 
 static enum walker_result step(const void *context, struct walker_state *state,
                                struct walker_step *s)
 {
     struct luajit_walk *w = (struct luajit_walk *)state;
+    if (is_native(s))
+        return WALKER_NO;
     if (!w->head.begun)
         begin(w, context, s);
     w->step = s;

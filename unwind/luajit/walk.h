@@ -48,8 +48,11 @@ struct luajit_namer {
 struct luajit_process {
     const struct luajit_vm *vms; /* found so far; more are met through SAVE_L */
     size_t nr_vms;
-    const struct luajit_blob *blobs; /* interpreters that are mapped */
+    const struct luajit_blob *blobs; /* interpreters that are mapped; none: that was not asked */
     size_t nr_blobs;
+    const uint64_t *gs; /* VMs, by their global_States, that came with the sample: whoever recorded
+                           it has looked at them */
+    size_t nr_gs;
     struct luajit_namer namer;
     /* The prototype that a list of all has with this address in its block, 0: none; called with the
      * namer's context. Where Lua stacks of other moments only are known, the function that runs is
