@@ -40,6 +40,7 @@ struct js_target {
     unsigned mapped;                   /* looks because of new code, in vain */
     bool has_new_code;
     struct table makers;  /* BytecodeArrays whose constants are read already */
+    uint8_t turn;         /* they are to be read in, again where they make functions */
     struct v8_seen *seen; /* frames that were read a moment ago */
     uint64_t known;       /* objects in its log at the last pass */
     uint64_t stirred;     /* of them, when that was looked at last ... */
@@ -216,17 +217,25 @@ struct naming {
     struct js_target *target;
 };
 
+/* A later walk may have to find a closure by the function that makes it. Most make none, and what
+ * constants they have they keep. */
+static bool read_constants(struct js_target *t, struct v8_reader *r, uint64_t bytecode)
+{
+    const uintptr_t known = (uintptr_t)table_get(&t->makers, bytecode);
+    const uintptr_t none = 1, turn = 2 + (uintptr_t)t->turn;
+    if (known == none || known == turn)
+        return true;
+    const uintptr_t now = v8_constants_read(r, bytecode) ? turn : none;
+    return table_put(&t->makers, bytecode, (void *)now);
+}
+
 static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *sfi, int32_t offset,
                        struct frame *ret)
 {
     const struct naming *n = context;
     struct v8_named named;
-    /* A later walk may have to find a closure by the function that makes it. */
-    if (sfi->bytecode && !table_get(&n->target->makers, sfi->bytecode)) {
-        v8_constants_read(r, sfi->bytecode);
-        if (!table_put(&n->target->makers, sfi->bytecode, n->target))
-            return false;
-    }
+    if (sfi->bytecode && !read_constants(n->target, r, sfi->bytecode))
+        return false;
     if (v8_names_function(n->all->names, r, n->target->pid, 0, sfi, offset, &named) < 0)
         return false;
     ret->function = named.function;
@@ -339,7 +348,8 @@ static void notice_collection(struct js_target *t, uint64_t now)
     if (now - (many ? t->forgot : t->stirred_at) < STIR)
         return;
     if (many) {
-        forget_frames(t);
+        t->turn++;
+        v8_seen_forget(t->seen);
         t->forgot = now;
     }
     t->stirred = stirred;

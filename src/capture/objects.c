@@ -60,6 +60,7 @@ struct page {
     VEC(uint32_t) objects; /* indexes */
     /* Index + 1 of the newest one in a line, if it holds all of the line; else 0. */
     uint32_t newest[PAGE / LINE];
+    bool parts; /* a line may be held by others than its newest: some hold a part of one */
 };
 
 /* A page of the process as it was read: many small objects stand in few pages. */
@@ -313,10 +314,12 @@ static void note_lines(struct page *page, uint64_t start, const struct object *o
 {
     uint64_t end = o->address + o->length;
     for (uint64_t at = start; at < start + PAGE; at += LINE) {
-        if (at >= o->address && at + LINE <= end)
+        if (at >= o->address && at + LINE <= end) {
             page->newest[(at - start) / LINE] = index + 1;
-        else if (at < end && at + LINE > o->address)
+        } else if (at < end && at + LINE > o->address) {
             page->newest[(at - start) / LINE] = 0;
+            page->parts = true;
+        }
     }
 }
 
@@ -327,6 +330,7 @@ static void forget_lines(struct page *page, uint32_t index)
         if (page->newest[i] == index + 1)
             page->newest[i] = 0;
     }
+    page->parts = true;
 }
 
 static bool note_pages(struct object_process *p, const struct object *o, uint32_t index)
@@ -494,8 +498,11 @@ static struct object *find(const struct object_process *p, uint64_t address, siz
 {
     const struct page *page = table_get(&p->pages, address / PAGE + 1);
     uint32_t newest = page ? page->newest[address % PAGE / LINE] : 0;
-    if (newest && address % LINE + size <= LINE && !p->objects.at[newest - 1].retired)
-        return &p->objects.at[newest - 1];
+    struct object *first = newest ? &p->objects.at[newest - 1] : NULL;
+    if (first && !first->retired && holds(first, address, size))
+        return first;
+    if (!first && page && !page->parts) /* nothing holds the line */
+        return NULL;
     for (size_t i = page ? page->objects.nr : 0; i-- > 0;) {
         struct object *o = &p->objects.at[page->objects.at[i]];
         if (!o->retired && holds(o, address, size))
