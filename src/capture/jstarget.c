@@ -25,6 +25,7 @@ enum {
     STIRRED = 6,       /* objects that had stood still and were found changed: a collection ... */
     STIR = 30 * MS,    /* ... which is noticed once in that time */
     MAKE = 2000 * MS,  /* after which the functions that a function makes are read again */
+    MAKES_MAX = 64,    /* of so many at most they are read again when a collection was noticed */
     READS_MAX = 20000, /* of the process for one sample: a whole source, once */
 };
 
@@ -218,15 +219,16 @@ struct naming {
 };
 
 /* A later walk may have to find a closure by the function that makes it. Most make none, and what
- * constants they have they keep. */
+ * constants they have they keep. (A compiler's outermost function makes a thousand, and is on every
+ * stack: those are not read at each collection.) */
 static bool read_constants(struct js_target *t, struct v8_reader *r, uint64_t bytecode)
 {
     const uintptr_t known = (uintptr_t)table_get(&t->makers, bytecode);
-    const uintptr_t none = 1, turn = 2 + (uintptr_t)t->turn;
-    if (known == none || known == turn)
+    const uintptr_t once = 1, turn = 2 + (uintptr_t)t->turn;
+    if (known == once || known == turn)
         return true;
-    const uintptr_t now = v8_constants_read(r, bytecode) ? turn : none;
-    return table_put(&t->makers, bytecode, (void *)now);
+    unsigned nr = v8_constants_read(r, bytecode);
+    return table_put(&t->makers, bytecode, (void *)(nr && nr <= MAKES_MAX ? turn : once));
 }
 
 static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *sfi, int32_t offset,

@@ -269,20 +269,20 @@ bool v8_constant_function(struct v8_reader *r, uint64_t maker, uint64_t bytecode
     return false;
 }
 
-bool v8_constants_read(struct v8_reader *r, uint64_t maker)
+unsigned v8_constants_read(struct v8_reader *r, uint64_t maker)
 {
     struct elements e;
     uint64_t constants, element;
     struct v8_sfi sfi;
-    bool any = false;
+    unsigned nr = 0;
     if (!v8_slot(r, maker, r->layout->bytecode_constants, &constants) ||
         !elements_open(r, constants, &e))
-        return true;
+        return 1;
     while (e.at < CONSTANTS_MAX && elements_next(&e, &element)) {
         int32_t type = v8_is_pointer(element) ? v8_type(r, element) : 0;
         if (type == r->layout->type_sfi)
             (void)v8_sfi_read(r, element, &sfi);
-        any |= type < 0 || type == r->layout->type_sfi;
+        nr += type < 0 || type == r->layout->type_sfi;
     }
-    return any;
+    return nr;
 }

@@ -98,8 +98,8 @@ bool v8_scope_read(struct v8_reader *r, uint64_t scope, struct v8_scope *ret);
 /* Of the functions that code with this BytecodeArray makes, the one with that `bytecode`. */
 bool v8_constant_function(struct v8_reader *r, uint64_t maker, uint64_t bytecode,
                           struct v8_sfi *ret);
-/* Reads what that may need for any of them. False: it makes none. */
-bool v8_constants_read(struct v8_reader *r, uint64_t maker);
+/* Reads what that may need for any of them. How many there may be. */
+unsigned v8_constants_read(struct v8_reader *r, uint64_t maker);
 
 /* ---- code ---------------------------------------------------------------------------------- */
 
