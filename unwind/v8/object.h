@@ -21,7 +21,7 @@ struct v8_reader {
         uint16_t type;
         uint8_t provenance;      /* of what tells the type */
         struct memory_span same; /* between these times it tells the same, as far as proven */
-    } maps[8];                   /* that objects had: most have one of a few */
+    } maps[32];                  /* that objects had: most have one of a few */
 };
 
 static inline bool v8_is_smi(uint64_t word)
