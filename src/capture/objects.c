@@ -17,6 +17,8 @@ enum {
     LINE = 64,             /* of memory that is no known object */
     PAGE = 4096,           /* what objects are found by, and read by */
     COPIES = 512,          /* pages that are kept as they were read */
+    GROUP = 8,             /* of them are read at once, side by side, where readings wait */
+    WAITING = 64,          /* readings that this goes on for */
     OBJECTS_MAX = 1 << 16, /* known at once */
     CACHED_MAX = 64 << 20, /* bytes of them */
     CHANGES_MAX = 4,       /* of an object: bytecode and traces are patched now and then */
@@ -70,6 +72,10 @@ struct copied_page {
     uint8_t bytes[PAGE];
 };
 
+/* So long, in ns, takes no reading that did not wait: threads that map and protect memory all the
+ * time hold the lock that it needs, some of them while they do not run. */
+static const uint64_t WAITED_NS = 500000;
+
 /* A page that could not be read in a pass; overwritten by others. */
 struct bad_page {
     uint64_t number; /* + 1; 0: none */
@@ -88,6 +94,7 @@ struct object_process {
     struct object_stats stats;
     struct bad_page bad[BAD_PAGES];
     struct copied_page copies[COPIES]; /* by number */
+    uint32_t waiting;                  /* readings that are still to be of a GROUP */
     struct payload out;
 };
 
@@ -243,6 +250,33 @@ static void note_bad(struct object_process *p, uint64_t address)
     p->bad[hash_u64(number) % BAD_PAGES] = (struct bad_page){number + 1, p->pass};
 }
 
+static void note_waiting(struct object_process *p, uint64_t before)
+{
+    if (p->read_at - before > WAITED_NS)
+        p->waiting = WAITING;
+    else if (p->waiting)
+        p->waiting--;
+}
+
+/* The page and those beside it at one go: many objects in them are asked for next. */
+static bool copy_group(struct object_process *p, uint64_t number)
+{
+    uint8_t bytes[GROUP * PAGE];
+    uint64_t first = number - number % GROUP, before = now(p);
+    p->stats.reads++;
+    bool got = process_memory_read(p->memory, first * PAGE, bytes, sizeof(bytes));
+    p->read_at = now(p);
+    note_waiting(p, before);
+    for (uint64_t i = 0; got && i < GROUP; i++) {
+        struct copied_page *c = &p->copies[(first + i) % COPIES];
+        c->number = first + i + 1;
+        c->before = before;
+        c->after = p->read_at;
+        memcpy(c->bytes, bytes + i * PAGE, PAGE);
+    }
+    return got;
+}
+
 /* The page, as it was at `since` or later; NULL: it cannot be read. */
 static const struct copied_page *copy_page(struct object_process *p, uint64_t number,
                                            uint64_t since)
@@ -252,11 +286,14 @@ static const struct copied_page *copy_page(struct object_process *p, uint64_t nu
         return c;
     if (is_known_bad(p, number * PAGE))
         return NULL;
+    if (p->waiting && copy_group(p, number))
+        return c;
     c->number = 0;
     c->before = now(p);
     p->stats.reads++;
     bool got = process_memory_read(p->memory, number * PAGE, c->bytes, PAGE);
     p->read_at = now(p);
+    note_waiting(p, c->before);
     if (!got) {
         note_bad(p, number * PAGE);
         return NULL;

@@ -29,7 +29,9 @@ enum {
     BUDGET = 512,   /* objects of one process read again in a pass */
     NEW = 200 * MS, /* ns that a process is new for */
     CPUS_MAX = 1 << 16,
-    BEHIND = 300 * MS, /* ns after which a sample's Lua is not looked at any more */
+    BEHIND = 300 * MS,       /* ns after which a sample's Lua is not looked at any more, */
+    BEHIND_COPY = 1000 * MS, /* and of one whose Lua stack came with it: what that names lives on,
+                                and what was read for later samples does for this one */
 };
 
 /* Ids above 2^63 are nobody's of the kernel's. */
@@ -410,8 +412,9 @@ static int look_at_sample(void *context, const struct sample *s, struct error *e
         return -1;
     /* what is late has changed, and would make all that follow late, too */
     vc->behind |= age > BEHIND;
-    vc->late += vc->logs && vc->behind && vm_target_has_lua(t);
-    if (!vc->logs || vc->behind)
+    bool late = copy ? age > BEHIND_COPY : vc->behind;
+    vc->late += vc->logs && late && vm_target_has_lua(t);
+    if (!vc->logs || late)
         return 0;
     if (!vc->copier && vm_target_has_lua(t))
         follow(vc, s->cpu);
