@@ -65,6 +65,8 @@ static bool flush(struct emitter *e)
                       .provenance = (uint8_t)provenance};
     if (e->pending.inlined)
         f.flags |= FRAME_INLINED;
+    if (e->certain_below && e->pending.trace && !e->pending.inlined)
+        e->weakest = PROVENANCE_EXACT;
     e->has_pending = false;
     const struct luajit_namer *namer = &w->process->namer;
     if (namer->name &&
@@ -141,6 +143,6 @@ void emit_undo(struct emitter *e)
 {
     e->w->step->out->frames.nr = e->first;
     *e->w->step->frames_left = e->left;
-    e->has_pending = e->omitted = e->trace_once = e->inlined = false;
+    e->has_pending = e->omitted = e->trace_once = e->inlined = e->certain_below = false;
     e->trace = 0;
 }

@@ -469,6 +469,9 @@ static enum luajit_segment_end emit_trace(struct luajit_walk *w, const struct lu
     if (has_snapshot && find_reading(w, L, t, number, base, &reading, &weak)) {
         if (weak)
             e->weakest = PROVENANCE_GUESS;
+        /* Which of the trace's functions called is one question, whose frame it runs in another: of
+         * that the VM's own word came with the sample, and its header tells its caller. */
+        e->certain_below = !weak && reading.base == base && !reading.start.address;
         enum luajit_segment_end end = emit_reading(w, L, t, &reading, e, next);
         if (end != LUAJIT_SEGMENT_BAD)
             return end;

@@ -70,6 +70,7 @@ struct emitter {
     bool trace_once;     /* it executes the next frame only */
     bool inlined;        /* what comes is inlined in it */
     bool omit_c;         /* the first, when it is a C function: its native frame is out already */
+    bool certain_below;  /* `weakest` holds up to the frame that the trace started in */
     enum provenance weakest; /* at least this weak */
     size_t first;            /* index of the first frame out */
     unsigned left;           /* frames_left before it */
