@@ -4,6 +4,7 @@ local ffi = require "ffi"
 ffi.cdef [[
 size_t strlen(const char *); void *memchr(const void *, int, size_t);
 size_t strnlen(const char *, size_t); void *memrchr(const void *, int, size_t);
+void *luaL_newstate(void); void lua_close(void *);
 ]]
 local C, n = ffi.C, 60000
 local text = string.rep("x", n)
@@ -28,6 +29,16 @@ local function h(p)
     end
     return size + 2
 end
+-- in one file with LuaJIT, where the program has it in itself
+local function made()
+    local state = C.luaL_newstate()
+    return state
+end
+local function used()
+    local state = made()
+    C.lua_close(state)
+    return 1
+end
 local function run(seconds)
     local sum, stop = 0, os.clock() + seconds
     while os.clock() < stop do
@@ -37,6 +48,7 @@ local function run(seconds)
             if at ~= nil then sum = sum + 1 end
         end
         for i = 1, 200 do sum = sum + tonumber(h(p)) end
+        for i = 1, 10 do sum = sum + used() end
     end
     return sum
 end

@@ -74,6 +74,24 @@ static void snapshots_behind_calls(void **state)
     assert_int_equal(luajit_call_snapshots(&f.r, &f.t, 0x12, 0, OWN, ret), 0);
 }
 
+/* Of functions in one file with LuaJIT those that the FFI calls are constants of the trace. */
+static void calls_by_the_ffi(void **state)
+{
+    const uint64_t called = MCODE + 0xa5 + 0x7005beb;
+    struct fixture f;
+    (void)state;
+    begin(&f);
+    assert_false(luajit_call_by_ffi(&f.r, &f.t, 0xa5));
+    assert_true(luajit_call_by_ffi(&f.r, &f.t, 0x12)); /* of what it calls nothing is known */
+    f.t.nk = REF_BIAS - 2;
+    put(&f, IR - 8, called + 1, 8);
+    assert_false(luajit_call_by_ffi(&f.r, &f.t, 0xa5));
+    put(&f, IR - 8, called, 8);
+    assert_true(luajit_call_by_ffi(&f.r, &f.t, 0xa5));
+    assert_true(luajit_trace_names(&f.r, &f.t, called));
+    assert_false(luajit_call_by_ffi(&f.r, &f.t, f.t.szmcode + 1)); /* no call of the trace's */
+}
+
 static void functions_a_trace_knows(void **state)
 {
     struct fixture f;
@@ -116,6 +134,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(snapshots_behind_calls),
+        cmocka_unit_test(calls_by_the_ffi),
         cmocka_unit_test(functions_a_trace_knows),
         cmocka_unit_test(the_call_before),
     };

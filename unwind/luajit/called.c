@@ -54,6 +54,33 @@ bool luajit_trace_knows_others(struct luajit_reader *r, const struct luajit_trac
     return others;
 }
 
+bool luajit_trace_names(struct luajit_reader *r, const struct luajit_trace *t, uint64_t function)
+{
+    enum provenance before = r->provenance;
+    bool named = false;
+    uint32_t ref = LUAJIT_REF_BIAS - t->nk > CONSTANTS_MAX ? LUAJIT_REF_BIAS : t->nk;
+    for (; r->layout->gc64 && ref < LUAJIT_REF_BIAS && !named && luajit_spend(r); ref++) {
+        uint64_t value;
+        named = luajit_trace_peek(r, t, t->ir + 8 * (uint64_t)ref, &value, sizeof(value)) &&
+                value == function;
+    }
+    r->provenance = before;
+    return named;
+}
+
+bool luajit_call_by_ffi(struct luajit_reader *r, const struct luajit_trace *t, uint32_t offset)
+{
+    enum { CALL = ARCH_DIRECT_CALL };
+    uint8_t code[CALL];
+    uint64_t target;
+    enum provenance ignored = PROVENANCE_EXACT;
+    if (!r->layout->gc64 || offset < CALL || offset > t->szmcode ||
+        !memory_read(r->m, t->mcode + offset - CALL, code, CALL, &ignored))
+        return false;
+    return !arch_direct_call(code + CALL, CALL, t->mcode + offset, &target) ||
+           luajit_trace_names(r, t, target);
+}
+
 /* ---- calls in machine code ------------------------------------------------------------------- */
 
 /* A call: where it returns to, and what it calls: an address, or the bytes that name a register or
@@ -82,7 +109,8 @@ static bool as_call(const struct calls *c, const uint8_t *code, uint8_t size, st
     ret->helper = false;
     if (size == ARCH_DIRECT_CALL &&
         arch_direct_call(code + size, size, c->t->mcode + ret->offset, &ret->what)) {
-        ret->helper = ret->what - c->own + HELPERS_REACH < 2 * HELPERS_REACH;
+        ret->helper = ret->what - c->own + HELPERS_REACH < 2 * HELPERS_REACH &&
+                      !luajit_trace_names(c->r, c->t, ret->what);
         return true;
     }
     unsigned prefix = (code[0] & 0xf0) == REX;

@@ -19,6 +19,14 @@
 bool luajit_trace_knows_others(struct luajit_reader *r, const struct luajit_trace *t,
                                const uint64_t *protos, unsigned nr);
 
+/* Whether the trace has a function's address among its constants, as the FFI's calls have it; the
+ * compiler's helpers are in none. false where a build does not keep addresses there (32 bit
+ * references). */
+bool luajit_trace_names(struct luajit_reader *r, const struct luajit_trace *t, uint64_t function);
+/* Whether the call that returns to `offset` of its code is of such a function, or of one that the
+ * code does not tell. */
+bool luajit_call_by_ffi(struct luajit_reader *r, const struct luajit_trace *t, uint32_t offset);
+
 /* The snapshots right behind a call of C which returns to `offset` of the trace's code, without
  * another between: first that of its own part of the code, which `covering` covers, then, for a
  * call in the trace's loop, that of the same call in the first part. `own`: where LuaJIT's own code

@@ -347,17 +347,20 @@ static enum luajit_segment_end emit_reading(struct luajit_walk *w, const struct 
 
 /* ---- calls of C from a trace ----------------------------------------------------------------- */
 
-/* Is the frame below of no code of LuaJIT's own? Then the FFI has called it. */
-static bool calls_foreign(const struct luajit_walk *w)
+/* Is the frame below of no code of LuaJIT's own? Then the FFI has called it. In a program that
+ * LuaJIT is part of its own functions are in one file with it: those the trace names. */
+static bool calls_foreign(struct luajit_walk *w, const struct luajit_trace *t)
 {
     const struct walker_step *s = w->step;
     struct code code;
     if (walk_is_exact(w) || s->out->frames.nr == 0)
         return false;
     const struct frame *callee = &s->out->frames.at[s->out->frames.nr - 1];
-    return callee->kind != FRAME_NATIVE ||
-           (codemap_lookup(&s->input->code, callee->pc, s->input->memory.time, &code) &&
-            !cfi_luajit(code.cfi));
+    if (callee->kind != FRAME_NATIVE)
+        return true;
+    return codemap_lookup(&s->input->code, callee->pc, s->input->memory.time, &code) &&
+           (!cfi_luajit(code.cfi) ||
+            luajit_call_by_ffi(&w->r, t, (uint32_t)(walk_register(w, DWARF_RIP) - t->mcode)));
 }
 
 /* The prototypes of the frames that snapshot `number` tells. */
@@ -462,7 +465,7 @@ static enum luajit_segment_end emit_trace(struct luajit_walk *w, const struct lu
                                           struct emitter *e, struct luajit_place *next)
 {
     struct reading reading = {.is_exit = is_exit};
-    bool is_call = has_snapshot && !is_exit && calls_foreign(w);
+    bool is_call = has_snapshot && !is_exit && calls_foreign(w, t);
     if (is_call && !place_call(w, L, t, base, &number, &reading.is_behind))
         e->weakest = PROVENANCE_GUESS;
     bool weak = false;
