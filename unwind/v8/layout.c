@@ -194,6 +194,8 @@ static enum v8_builtin_class classify(const char *name)
         return V8_BUILTIN_PROLOGUE;
     if (strncmp(name, "CEntry", 6) == 0)
         return V8_BUILTIN_EXIT;
+    if (strncmp(name, "DeoptimizationEntry", 19) == 0)
+        return V8_BUILTIN_DEOPT;
     return strcmp(name, "BaselineLeaveFrame") == 0 ? V8_BUILTIN_LEAVE : V8_BUILTIN_OTHER;
 }
 

@@ -144,6 +144,7 @@ enum v8_builtin_class {
     V8_BUILTIN_ENTRY,       /* C++ calls JavaScript */
     V8_BUILTIN_PROLOGUE,    /* BaselineOutOfLinePrologue: makes its caller's frame */
     V8_BUILTIN_EXIT,        /* CEntry: calls the runtime, in C++ */
+    V8_BUILTIN_DEOPT,       /* DeoptimizationEntry: takes the frame of its caller apart */
     V8_BUILTIN_LEAVE,       /* BaselineLeaveFrame: jumped to with the frame still standing */
 };
 

@@ -32,13 +32,15 @@ struct v8_walk {
     struct walker_step *step;
     const struct v8_layout *layout;
     struct v8_reader r;
-    bool frameless; /* the next frame has not made its frame yet: its return address is at rsp */
-    bool left_bare; /* the innermost frame was left, and had not touched rbp ... */
-    bool bare;      /* ... in the step before */
-    bool left_exit; /* a call of the runtime was left ... */
-    bool exited;    /* ... in the step before */
-    bool failed;    /* memory is out */
-    bool again;     /* the step was made already, and is made to compare: nothing is named */
+    bool frameless;  /* the next frame has not made its frame yet: its return address is at rsp */
+    bool left_bare;  /* the innermost frame was left, and had not touched rbp ... */
+    bool bare;       /* ... in the step before */
+    bool left_exit;  /* a call of the runtime was left ... */
+    bool exited;     /* ... in the step before */
+    bool left_deopt; /* what code calls to be deoptimized was left ... */
+    bool deopted;    /* ... in the step before */
+    bool failed;     /* memory is out */
+    bool again;      /* the step was made already, and is made to compare: nothing is named */
     unsigned nr_unmade, all_unmade;    /* now, and in the whole walk */
     size_t first;                      /* frame out of this step */
     uint64_t bytecode[V8_SEEN_FRAMES]; /* of these frames' functions; 0: none */
@@ -1049,6 +1051,31 @@ static struct v8_builtin *builtin_at(const struct v8_walk *w, uint64_t vaddr)
     return begins && (!b || next->class == V8_BUILTIN_INTERPRETER) ? next : b;
 }
 
+/* C++ was called to deoptimize the optimized code whose frame is at `fp`: the builtin has none.
+ * First that frame still stands, and says whose it is, though not where, nor what was inlined
+ * there. Then it has been taken down, up to the frame of the caller, which nothing leads to any
+ * more. */
+static enum walker_result step_deoptimizer(struct v8_walk *w, uint64_t fp)
+{
+    enum { REGISTERS = 128 }; /* fewer bytes than it saves below the frame, to begin with */
+    struct emission e = {.second = true};
+    struct v8_sfi sfi;
+    uint64_t function;
+    emit_native(w, 0, false);
+    if (reg(w, DWARF_RSP) + REGISTERS > fp) {
+        *w->step->provenance = PROVENANCE_GUESS;
+        return leave_frame(w, fp);
+    }
+    if (w->r.provenance < PROVENANCE_IMAGE)
+        w->r.provenance = PROVENANCE_IMAGE;
+    if (stack_word(w, fp + (uint64_t)(int64_t)w->layout->fp_function, &function) &&
+        v8_sfi_read_name(&w->r, v8_function_sfi(&w->r, function), &sfi))
+        emit_function(w, &e, &sfi, -1, false);
+    else
+        emit_unknown(w, 0, TIER_NONE, false);
+    return leave_frame(w, fp);
+}
+
 static enum walker_result step_builtin(struct v8_walk *w, uint64_t vaddr)
 {
     struct v8_builtin *b = builtin_at(w, vaddr);
@@ -1056,11 +1083,15 @@ static enum walker_result step_builtin(struct v8_walk *w, uint64_t vaddr)
     if (!knows(w, DWARF_RBP))
         return WALKER_NO;
     w->left_exit = b && b->class == V8_BUILTIN_EXIT;
+    w->left_deopt = b && b->class == V8_BUILTIN_DEOPT && is_exact(w);
     if (b && is_exact(w))
         return step_leaf_builtin(w, b, vaddr);
     if (b && b->class == V8_BUILTIN_INTERPRETER)
         return step_interpreted(w, fp, false);
     int32_t type = frame_type(w, fp);
+    if (b && b->class == V8_BUILTIN_DEOPT && (type == 0 || reg(w, DWARF_RSP) > fp) &&
+        !is_behind(w, fp))
+        return step_deoptimizer(w, fp);
     emit_native(w, fp + 16, !b || type < 0);
     if (is_entry(w, type))
         return leave_entry(w, fp);
@@ -1171,6 +1202,8 @@ static enum walker_result step_generated(struct v8_walk *w)
     struct v8_state s = {8, V8_STATE_RSP, V8_RETURN_ON_STACK, false};
     bool frameless = w->frameless;
     w->frameless = false;
+    if (w->deopted) /* code has no positions there */
+        w->r.provenance = PROVENANCE_IMAGE;
     if (w->r.memory->soon)
         *w->r.memory->soon = false;
     if (!owner->executable || !knows(w, DWARF_RBP))
@@ -1405,6 +1438,8 @@ static enum walker_result step(const void *context, struct walker_state *state,
     }
     w->exited = w->left_exit;
     w->left_exit = false;
+    w->deopted = w->left_deopt;
+    w->left_deopt = false;
     if (w->process->seen)
         memset(w->bytecode, 0, sizeof(w->bytecode));
     w->r.memory = &s->input->memory;
