@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The sink that collects stacks. Each worker grows a tree of its own; the trees are merged when
- * the workers end. A frame's code is named once per worker: `expanded` remembers which functions
+ * The sink that collects stacks. A worker finds the functions of its frames by itself, and brings a
+ * batch's samples into the tree, which is one for all, when it has them together: trees of their
+ * own would hold most nodes once a worker, and would have to be merged when nobody has anything
+ * else to do. A frame's code is named once per worker: `expanded` remembers which functions
  * (inlined ones included) stand at it.
  */
 #include "base/hash.h"
 #include "base/heap.h"
+#include "base/threads.h"
 #include "stacks/internal.h"
 
 #include <stddef.h>
@@ -35,7 +38,8 @@ struct function_entry {
 
 struct group_entry {
     struct stack_group group;
-    uint32_t node; /* 0: free */
+    uint32_t index;
+    bool used;
 };
 
 /* Two words of a frame: function and line; column, trace, kind, tier, flags and provenance. */
@@ -60,15 +64,34 @@ struct frame_entry {
     const void *code;
     struct frame_words words;
     uint32_t batch; /* 0: free */
-    uint32_t first; /* as an expansion's */
+    uint32_t first; /* as an expansion's; where nr is 1, the function itself */
     uint16_t nr;
 };
 
-/* One frame of the sample before, and where it led. */
-struct path_step {
+/* One frame of the sample before. */
+struct path_frame {
     uint64_t pc;
     const void *code;
     struct frame_words words;
+};
+
+/* A frame on its way into the tree. */
+struct step {
+    uint32_t first; /* its functions, as a frame_entry's */
+    uint16_t nr;
+    uint8_t provenance;
+};
+
+/* A sample on its way into the tree: the outermost `shared` frames are those of the sample before,
+ * the next `nr_steps` follow in `steps`. */
+struct planned {
+    uint64_t period;
+    uint32_t group;
+    uint32_t shared, nr_steps;
+};
+
+/* Where a frame led in the tree. */
+struct path_node {
     uint32_t node;
     uint8_t weakest; /* provenance so far, from the outermost frame on */
 };
@@ -76,7 +99,6 @@ struct path_step {
 struct collector {
     struct stacks *stacks;
     struct replay_worker *worker;
-    struct stack_tree tree;
     struct expansion *slots;
     size_t nr, cap;
     VEC(uint32_t) functions;
@@ -86,8 +108,11 @@ struct collector {
     uint32_t batch; /* counted from 1 on */
     /* The last sample's path: the next one mostly shares its outer part. Good for one batch only:
      * afterwards a frame's code pointer may mean something else. */
-    VEC(struct path_step) path;
+    VEC(struct path_frame) path;
     uint32_t path_group;
+    VEC(struct planned) planned; /* the batch's */
+    VEC(struct step) steps;
+    VEC(struct path_node) nodes; /* of the sample that is being brought into the tree */
 };
 
 static bool frame_is_inlined(const struct frame *f)
@@ -267,7 +292,8 @@ static const struct frame_entry *functions_at(struct collector *c, const struct 
     const struct expansion *e = expansion_of(c, s, f, err);
     if (!e)
         return NULL;
-    *at = (struct frame_entry){f->pc, f->code, w, c->batch, e->first, e->nr};
+    uint32_t first = e->nr == 1 ? c->functions.at[e->first] : e->first;
+    *at = (struct frame_entry){f->pc, f->code, w, c->batch, first, e->nr};
     return at;
 }
 
@@ -278,7 +304,8 @@ static uint64_t slice_of(const struct stacks_options *o, uint64_t time)
     return o->all_slices ? time / o->slice_ns : time / o->slice_ns % STACKS_BLOCKS;
 }
 
-static uint32_t group_node(struct collector *c, const struct replay_sample *s)
+/* Of the sample, as stacks_intern_group() counts; UINT32_MAX: memory is out. */
+static uint32_t group_of(struct collector *c, const struct replay_sample *s)
 {
     const struct stacks_options *o = &c->stacks->options;
     struct stack_group g = {.comm = s->comm,
@@ -291,18 +318,16 @@ static uint32_t group_node(struct collector *c, const struct replay_sample *s)
     uint64_t h = hash_combine((uintptr_t)g.comm, (uint64_t)g.pid << 32 | g.tid) + g.block;
     struct group_entry *e =
         &c->groups[hash_combine(h, (g.cpu * 8ul + g.vmstate) * 65536 + g.event) % GROUP_CACHE];
-    if (e->node && e->group.comm == g.comm && e->group.pid == g.pid && e->group.tid == g.tid &&
+    if (e->used && e->group.comm == g.comm && e->group.pid == g.pid && e->group.tid == g.tid &&
         e->group.cpu == g.cpu && e->group.block == g.block && e->group.event == g.event &&
         e->group.vmstate == g.vmstate)
-        return e->node;
+        return e->index;
     uint32_t group = stacks_intern_group(c->stacks, &g);
-    if (group == UINT32_MAX)
-        return 0;
-    e->group = g;
-    return e->node = stack_tree_child(&c->tree, 0, group);
+    *e = (struct group_entry){g, group, group != UINT32_MAX};
+    return group;
 }
 
-static bool same_step(const struct path_step *p, const struct frame *f)
+static bool same_step(const struct path_frame *p, const struct frame *f)
 {
     struct frame_words w = words_of(f);
     return p->pc == f->pc && p->code == f->code && p->words.at[0] == w.at[0] &&
@@ -321,61 +346,85 @@ static size_t shared_steps(const struct collector *c, const struct replay_sample
     return nr;
 }
 
-/* Go down by one frame; false: failed, err is set. The path has room for it. */
-static bool take_step(struct collector *c, const struct replay_sample *s, const struct frame *f,
-                      struct path_step *to, struct error *err)
-{
-    const struct frame_entry *e = functions_at(c, s, f, err);
-    if (!e)
-        return false;
-    uint32_t node = to->node;
-    const uint32_t *functions = c->functions.at + e->first;
-    for (uint16_t k = 0; node && k < e->nr; k++)
-        node = stack_tree_step(&c->tree, node, functions[k]);
-    if (!node)
-        return error_no_memory(err) == 0;
-    uint8_t *provenance = &c->tree.nodes.at[node].provenance;
-    if (*provenance < f->provenance)
-        *provenance = f->provenance;
-    to->node = node;
-    if (to->weakest < f->provenance)
-        to->weakest = f->provenance;
-    to->pc = f->pc;
-    to->code = f->code;
-    to->words = words_of(f);
-    c->path.at[c->path.nr++] = *to;
-    return true;
-}
-
 static int collect(void *worker, const struct replay_sample *s, struct error *err)
 {
     struct collector *c = worker;
-    uint32_t group = group_node(c, s);
-    if (!group || !vec_reserve(&c->path, s->nr_frames))
+    struct planned p = {.period = s->sample->period, .group = group_of(c, s)};
+    if (p.group == UINT32_MAX || !vec_reserve(&c->path, s->nr_frames))
         return error_no_memory(err);
-    c->path.nr = shared_steps(c, s, group);
-    c->path_group = group;
-    struct path_step at = {.node = group, .weakest = PROVENANCE_EXACT};
-    if (c->path.nr)
-        at = c->path.at[c->path.nr - 1];
-    for (const struct frame *f = s->frames + s->nr_frames - c->path.nr; f-- > s->frames;)
-        if (!take_step(c, s, f, &at, err))
+    c->path.nr = p.shared = (uint32_t)shared_steps(c, s, p.group);
+    c->path_group = p.group;
+    p.nr_steps = (uint32_t)s->nr_frames - p.shared;
+    if (!vec_reserve(&c->steps, c->steps.nr + p.nr_steps) || !vec_push(&c->planned, p))
+        return error_no_memory(err);
+    for (const struct frame *f = s->frames + p.nr_steps; f-- > s->frames;) {
+        const struct frame_entry *e = functions_at(c, s, f, err);
+        if (!e)
             return -1;
-    struct stack_node *n = &c->tree.nodes.at[at.node];
+        c->steps.at[c->steps.nr++] = (struct step){e->first, e->nr, f->provenance};
+        c->path.at[c->path.nr++] = (struct path_frame){f->pc, f->code, words_of(f)};
+    }
+    return 0;
+}
+
+/* Go down by one frame; false: memory is out. `nodes` has room for it. */
+static bool take_step(struct collector *c, struct stack_tree *tree, const struct step *s,
+                      struct path_node *to)
+{
+    const uint32_t *functions = s->nr == 1 ? &s->first : c->functions.at + s->first;
+    for (uint16_t k = 0; to->node && k < s->nr; k++)
+        to->node = stack_tree_step(tree, to->node, functions[k]);
+    if (!to->node)
+        return false;
+    uint8_t *provenance = &tree->nodes.at[to->node].provenance;
+    if (*provenance < s->provenance)
+        *provenance = s->provenance;
+    if (to->weakest < s->provenance)
+        to->weakest = s->provenance;
+    c->nodes.at[c->nodes.nr++] = *to;
+    return true;
+}
+
+/* Bring a sample into the tree; its steps begin at `s`. */
+static bool add_sample(struct collector *c, struct stack_tree *tree, const struct planned *p,
+                       const struct step *s)
+{
+    if (!vec_reserve(&c->nodes, (size_t)p->shared + p->nr_steps))
+        return false;
+    struct path_node at = {.weakest = PROVENANCE_EXACT};
+    c->nodes.nr = p->shared;
+    if (p->shared)
+        at = c->nodes.at[p->shared - 1];
+    else
+        at.node = stack_tree_child(tree, 0, p->group);
+    for (const struct step *end = s + p->nr_steps; s < end && at.node; s++)
+        if (!take_step(c, tree, s, &at))
+            return false;
+    if (!at.node)
+        return false;
+    struct stack_node *n = &tree->nodes.at[at.node];
     n->samples++;
-    n->period += s->sample->period;
+    n->period += p->period;
     n->joined += at.weakest == PROVENANCE_IMAGE;
     n->guessed += at.weakest == PROVENANCE_GUESS;
-    return 0;
+    return true;
 }
 
 static int collector_flush(void *worker, struct text *text, struct error *err)
 {
     struct collector *c = worker;
-    (void)text, (void)err;
-    c->path.nr = 0;
+    const struct step *s = c->steps.at;
+    bool done = true;
+    (void)text;
+    lock_patiently(&c->stacks->tree_lock);
+    vec_foreach (p, &c->planned) {
+        done = done && add_sample(c, &c->stacks->tree, p, s);
+        s += p->nr_steps;
+    }
+    pthread_mutex_unlock(&c->stacks->tree_lock);
+    c->planned.nr = c->steps.nr = c->path.nr = 0;
     c->batch++;
-    return 0;
+    return done ? 0 : error_no_memory(err);
 }
 
 static int collector_create(void *context, struct replay_worker *w, void **ret, struct error *err)
@@ -387,11 +436,6 @@ static int collector_create(void *context, struct replay_worker *w, void **ret, 
     c->stacks->guests = replay_guests(replay_of(w));
     c->worker = w;
     c->batch = 1;
-    if (stack_tree_init(&c->tree) < 0) {
-        stack_tree_deinit(&c->tree);
-        free(c);
-        return error_no_memory(err);
-    }
     *ret = c;
     return 0;
 }
@@ -399,12 +443,11 @@ static int collector_create(void *context, struct replay_worker *w, void **ret, 
 static void collector_free(void *worker)
 {
     struct collector *c = worker;
-    struct stacks *s = c->stacks;
-    if (s->error.kind == ERROR_NONE)
-        stack_tree_merge(&s->tree, &c->tree, &s->error);
-    stack_tree_deinit(&c->tree);
     vec_free(&c->functions);
     vec_free(&c->path);
+    vec_free(&c->planned);
+    vec_free(&c->steps);
+    vec_free(&c->nodes);
     free(c->slots);
     free(c);
 }

@@ -10,7 +10,8 @@
 
 struct stacks {
     struct stacks_options options;
-    pthread_mutex_t lock; /* functions and groups while collecting, tree while merging */
+    pthread_mutex_t lock;      /* functions and groups while collecting */
+    pthread_mutex_t tree_lock; /* the tree likewise; a batch's samples at a time */
     struct intern *strings;
     VEC(struct function) functions;
     VEC(struct stack_group) groups;
@@ -20,7 +21,6 @@ struct stacks {
     size_t nr_group_slots;
     struct stack_tree tree;
     const struct guests *guests; /* of the replay; NULL: nothing was collected */
-    struct error error;          /* of a merge */
 };
 
 /* By pointers, not by what the strings say. */

@@ -289,6 +289,7 @@ struct stacks *stacks_create(const struct stacks_options *options)
         return NULL;
     s->options = *options;
     lock_init_short(&s->lock);
+    pthread_mutex_init(&s->tree_lock, NULL);
     s->strings = intern_create();
     if (stack_tree_init(&s->tree) < 0 || !s->strings) {
         stacks_free(s);
@@ -308,6 +309,7 @@ void stacks_free(struct stacks *s)
     free(s->function_slots);
     free(s->group_slots);
     pthread_mutex_destroy(&s->lock);
+    pthread_mutex_destroy(&s->tree_lock);
     free(s);
 }
 
@@ -378,11 +380,7 @@ static int finish_guests(struct stacks *s, struct error *err)
 
 int stacks_finish(struct stacks *s, struct error *err)
 {
-    if (s->error.kind == ERROR_NONE)
-        return finish_guests(s, err);
-    if (err)
-        *err = s->error;
-    return -1;
+    return finish_guests(s, err);
 }
 
 size_t stacks_nr_nodes(const struct stacks *s)
