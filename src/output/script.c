@@ -3,6 +3,7 @@
  * perf script's text. Lines of frames are made once per code address and worker and then copied:
  * a recording has few addresses and many frames.
  */
+#include "base/arena.h"
 #include "base/cursor.h"
 #include "base/hash.h"
 #include "base/heap.h"
@@ -169,12 +170,22 @@ struct guest_key {
     bool doubted; /* the name */
 };
 
-struct line {
+struct line_key {
     struct frame_key key;
     struct guest_key guest; /* of a guest's frame; else zeros */
-    uint32_t at, size;      /* in `lines`; size 0: free slot */
     uint32_t fields;
-    uint8_t kind, tier, provenance, flags;
+    uint8_t kind, tier, provenance;
+};
+
+struct line {
+    struct line_key key;
+    uint32_t size;
+    char text[];
+};
+
+struct line_slot {
+    uint64_t hash;
+    const struct line *line; /* NULL: free */
 };
 
 /* A frame of the sample before, and where its line stands in `out`. */
@@ -187,9 +198,10 @@ struct script_worker {
     struct script *script;
     struct replay_worker *worker;
     struct text out;
-    struct text lines;
-    struct line *slots;
-    size_t nr, cap;
+    struct text made; /* a line on its way into `lines` */
+    struct arena lines;
+    struct line_slot *slots;
+    size_t nr, cap; /* cap is a power of two; 0: none yet */
     /* The last sample's frames, outermost last. The next one mostly shares its outer part, whose
      * text is then copied whole. Good for one batch only: afterwards a frame's code pointer may
      * mean something else. */
@@ -213,8 +225,8 @@ static struct guest_key guest_key(const struct script_worker *w, const struct re
                               .doubted = guest_is_doubted(&g)};
 }
 
-/* Of a line to be made, or that was made: what must be equal for one text to serve both. */
-static bool same_line(const struct line *a, const struct line *b)
+/* One text serves both. */
+static bool same_key(const struct line_key *a, const struct line_key *b)
 {
     return a->key.address == b->key.address && a->key.owner == b->key.owner &&
            a->key.lookup == b->key.lookup && a->fields == b->fields && a->kind == b->kind &&
@@ -224,14 +236,21 @@ static bool same_line(const struct line *a, const struct line *b)
            a->guest.doubted == b->guest.doubted;
 }
 
-static struct line *find_line(const struct script_worker *w, const struct line *l)
+static uint64_t hash_of(const struct line_key *l)
 {
     const struct frame_key *k = &l->key;
-    uint64_t h =
-        hash_combine((uintptr_t)k->owner ^ l->guest.pc, k->address * 2 + (k->address == k->lookup));
-    size_t at = h & (w->cap - 1);
-    while (w->slots[at].size && !same_line(&w->slots[at], l))
-        at = (at + 1) & (w->cap - 1);
+    return hash_combine((uintptr_t)k->owner ^ l->guest.pc,
+                        k->address * 2 + (k->address == k->lookup));
+}
+
+/* Where the line is or, free, would be. */
+static struct line_slot *find_line(const struct script_worker *w, const struct line_key *l,
+                                   uint64_t hash)
+{
+    size_t at = hash & (w->cap - 1);
+    for (; w->slots[at].line; at = (at + 1) & (w->cap - 1))
+        if (w->slots[at].hash == hash && same_key(&w->slots[at].line->key, l))
+            break;
     return &w->slots[at];
 }
 
@@ -389,61 +408,73 @@ int script_put_frames(struct text *t, struct replay_worker *w, const struct repl
 static bool grow_lines(struct script_worker *w)
 {
     size_t cap = w->cap ? w->cap * 2 : 4096;
-    struct line *old = w->slots;
-    size_t nr_old = w->cap;
-    w->slots = heap_table(cap, sizeof(*w->slots));
-    if (!w->slots) {
-        w->slots = old;
+    struct line_slot *slots = heap_table(cap, sizeof(*slots));
+    if (!slots)
         return false;
+    for (size_t i = 0; i < w->cap; i++) {
+        if (!w->slots[i].line)
+            continue;
+        size_t at = w->slots[i].hash & (cap - 1);
+        while (slots[at].line)
+            at = (at + 1) & (cap - 1);
+        slots[at] = w->slots[i];
     }
+    free(w->slots);
+    w->slots = slots;
     w->cap = cap;
-    for (size_t i = 0; i < nr_old; i++) {
-        if (old[i].size)
-            *find_line(w, &old[i]) = old[i];
-    }
-    free(old);
     return true;
 }
 
-static int make_line(struct script_worker *w, const struct replay_sample *s, const struct frame *f,
-                     const struct line *wanted, struct line *ret, struct error *err)
+/* NULL: failed, err is set. */
+static const struct line *make_line(struct script_worker *w, const struct replay_sample *s,
+                                    const struct frame *f, const struct line_key *key,
+                                    struct error *err)
 {
     struct named_frame n;
-    size_t at = w->lines.size;
     if (replay_name(w->worker, s, f, &n, err) < 0)
-        return -1;
+        return NULL;
     struct frame shown = *f;
-    if (wanted->guest.doubted && f->provenance == PROVENANCE_EXACT)
+    if (key->guest.doubted && f->provenance == PROVENANCE_EXACT)
         shown.provenance = PROVENANCE_IMAGE;
-    put_frame(&w->lines, &n, &shown, wanted->fields, w->script->options.show_inlined);
-    if (w->lines.failed)
-        return error_no_memory(err);
-    *ret = *wanted;
-    ret->at = (uint32_t)at;
-    ret->size = (uint32_t)(w->lines.size - at);
-    w->nr++;
-    return 0;
+    w->made.size = 0;
+    put_frame(&w->made, &n, &shown, key->fields, w->script->options.show_inlined);
+    struct line *line = w->made.failed ? NULL : arena_get(&w->lines, sizeof(*line) + w->made.size);
+    if (!line) {
+        error_no_memory(err);
+        return NULL;
+    }
+    line->key = *key;
+    line->size = (uint32_t)w->made.size;
+    memcpy(line->text, w->made.at, w->made.size);
+    return line;
 }
 
 static int add_frame(struct script_worker *w, const struct replay_sample *s, const struct frame *f,
                      uint32_t fields, struct error *err)
 {
-    const struct line wanted = {.key = replay_frame_key(f),
-                                .guest = guest_key(w, s, f),
-                                .fields = fields,
-                                .kind = f->kind,
-                                .tier = f->tier,
-                                .provenance = f->provenance};
+    const struct line_key key = {.key = replay_frame_key(f),
+                                 .guest = guest_key(w, s, f),
+                                 .fields = fields,
+                                 .kind = f->kind,
+                                 .tier = f->tier,
+                                 .provenance = f->provenance};
     if (w->lines.size > LINE_CACHE_BYTES) {
         memset(w->slots, 0, w->cap * sizeof(*w->slots));
-        w->nr = w->lines.size = 0;
+        w->nr = 0;
+        arena_free(&w->lines);
     }
     if (w->nr * 2 >= w->cap && !grow_lines(w))
         return error_no_memory(err);
-    struct line *l = find_line(w, &wanted);
-    if (!l->size && make_line(w, s, f, &wanted, l, err) < 0)
-        return -1;
-    text_bytes(&w->out, w->lines.at + l->at, l->size);
+    uint64_t hash = hash_of(&key);
+    struct line_slot *slot = find_line(w, &key, hash);
+    if (!slot->line) {
+        const struct line *made = make_line(w, s, f, &key, err);
+        if (!made)
+            return -1;
+        *slot = (struct line_slot){hash, made};
+        w->nr++;
+    }
+    text_bytes(&w->out, slot->line->text, slot->line->size);
     return 0;
 }
 
@@ -717,7 +748,8 @@ static void script_worker_free(void *worker)
 {
     struct script_worker *w = worker;
     text_free(&w->out);
-    text_free(&w->lines);
+    text_free(&w->made);
+    arena_free(&w->lines);
     vec_free(&w->printed);
     free(w->slots);
     free(w);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The shared tables of all dsos, and each thread's cache of what it resolved. */
 #include "symbols/symbols.h"
+#include "base/arena.h"
 #include "base/threads.h"
 #include "base/hash.h"
 #include "base/heap.h"
@@ -107,19 +108,13 @@ struct slot {
     const struct resolved *resolved;
 };
 
-enum { ARENA_SIZE = 64 << 10, FIRST_SLOTS = 4096 };
-
-struct arena {
-    struct arena *next;
-    size_t used, size;
-    _Alignas(16) char bytes[];
-};
+enum { FIRST_SLOTS = 4096 };
 
 struct symbol_cache {
     struct symbols *symbols;
     struct slot *slots;
     size_t nr, nr_slots; /* nr_slots is a power of two */
-    struct arena *arena;
+    struct arena arena;
     VEC(struct dso_tables *) tables; /* by dso id; ours, so without a lock */
 };
 
@@ -142,31 +137,10 @@ void symbol_cache_free(struct symbol_cache *c)
 {
     if (!c)
         return;
-    while (c->arena) {
-        struct arena *next = c->arena->next;
-        free(c->arena);
-        c->arena = next;
-    }
+    arena_free(&c->arena);
     vec_free(&c->tables);
     free(c->slots);
     free(c);
-}
-
-static void *arena_get(struct symbol_cache *c, size_t size)
-{
-    size = (size + 15) & ~(size_t)15;
-    struct arena *a = c->arena;
-    if (!a || a->size - a->used < size) {
-        size_t room = size > ARENA_SIZE ? size : ARENA_SIZE;
-        a = malloc(sizeof(*a) + room);
-        if (!a)
-            return NULL;
-        *a = (struct arena){.next = c->arena, .size = room};
-        c->arena = a;
-    }
-    void *p = a->bytes + a->used;
-    a->used += size;
-    return p;
 }
 
 static size_t slot_hash(const struct slot *key)
@@ -218,7 +192,7 @@ static bool add_source(struct symbol_cache *c, struct dso_tables *t, struct dso 
     r->outer = frames[nr - 1];
     if (nr == 1)
         return true;
-    struct source_frame *inlined = arena_get(c, (nr - 1) * sizeof(*inlined));
+    struct source_frame *inlined = arena_get(&c->arena, (nr - 1) * sizeof(*inlined));
     if (!inlined)
         return false;
     memcpy(inlined, frames, (nr - 1) * sizeof(*inlined));
@@ -231,7 +205,7 @@ static const struct resolved *resolve(struct symbol_cache *c, struct dso *dso, u
                                       uint64_t lookup)
 {
     struct dso_tables *t = cached_tables(c, dso);
-    struct resolved *r = t ? arena_get(c, sizeof(*r)) : NULL;
+    struct resolved *r = t ? arena_get(&c->arena, sizeof(*r)) : NULL;
     if (!r)
         return NULL;
     *r = (struct resolved){0};

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/arena.h"
 #include "base/bits.h"
 #include "base/cursor.h"
 #include "base/intern.h"
@@ -199,6 +200,32 @@ static void vec_grows_and_keeps(void **state)
     assert_null(v.at);
 }
 
+static void arena_gives_aligned_places_that_stay(void **state)
+{
+    (void)state;
+    enum { NR = 400, LARGE = 200000 };
+    struct arena a = {0};
+    char *places[NR];
+    size_t sum = 0;
+    for (size_t i = 0; i < NR; i++) {
+        size_t size = i % 50 == 49 ? LARGE : i + 1;
+        places[i] = arena_get(&a, size);
+        assert_non_null(places[i]);
+        assert_int_equal((uintptr_t)places[i] % 16, 0);
+        memset(places[i], (int)(i % 251), size);
+        sum += size;
+    }
+    for (size_t i = 0; i < NR; i++) {
+        size_t size = i % 50 == 49 ? LARGE : i + 1;
+        assert_int_equal((unsigned char)places[i][0], i % 251);
+        assert_int_equal((unsigned char)places[i][size - 1], i % 251);
+    }
+    assert_true(a.size >= sum);
+    arena_free(&a);
+    assert_int_equal(a.size, 0);
+    assert_null(a.blocks);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +240,7 @@ int main(void)
         cmocka_unit_test(text_printf_grows),
         cmocka_unit_test(interned_strings_are_one),
         cmocka_unit_test(vec_grows_and_keeps),
+        cmocka_unit_test(arena_gives_aligned_places_that_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
