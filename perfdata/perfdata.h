@@ -109,6 +109,9 @@ void perfdata_close(struct perfdata *pd);
 int perfdata_read(struct perfdata *pd, size_t max, struct record_batch *batch, struct error *err);
 /* Give a batch's records back; any thread, any order. The batch may then be read into again. */
 void perfdata_release(struct perfdata *pd, struct record_batch *batch);
+/* Records will not be looked at again, but for the header's and events: gives the file's pages
+ * back. Any thread, beside others. */
+void perfdata_forget(struct perfdata *pd);
 /* Free what a batch holds, after its last release. */
 void record_batch_free(struct record_batch *batch);
 

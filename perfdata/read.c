@@ -288,7 +288,7 @@ void perfdata_stack_used(struct perfdata *pd, size_t bytes)
  * whoever still needs one maps it again. */
 static void unmap_behind(struct perfdata *pd, const struct record *rec)
 {
-    const uint64_t step = 32 << 20;
+    const uint64_t step = 16 << 20;
     struct stream *s = &pd->streams.at[rec->stream];
     uint64_t from = atomic_load_explicit(&s->unmapped, memory_order_relaxed);
     uint64_t to = rec->offset / step * step;
@@ -305,6 +305,13 @@ void perfdata_release(struct perfdata *pd, struct record_batch *batch)
         unmap_behind(pd, &batch->records[batch->nr - 1]);
     records_drop(pd, batch->records, batch->nr);
     batch->nr = 0;
+}
+
+void perfdata_forget(struct perfdata *pd)
+{
+    vec_foreach (s, &pd->streams)
+        if (s->map_owned)
+            madvise((void *)(uintptr_t)s->map, s->map_size, MADV_DONTNEED);
 }
 
 void record_batch_free(struct record_batch *batch)

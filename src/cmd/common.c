@@ -458,6 +458,7 @@ struct stacks *common_collect(const struct common *c, struct replay *r,
     struct replay_sink sink = stacks_sink(s);
     int failed = replay_run(r, &sink, err) < 0 || stacks_finish(s, err) < 0;
     common_summary(c, r);
+    replay_let_go(r);
     if (!failed)
         return s;
     stacks_free(s);

@@ -99,7 +99,7 @@ int common_parse(struct common *c, int argc, char **argv, const char *letters,
 /* After a run: losses, warnings and the summary of how stacks ended, on stderr. */
 void common_summary(const struct common *c, struct replay *r);
 
-/* Run the whole recording into stacks, and say the summary. NULL on failure. */
+/* Run the whole recording into stacks, say the summary and let the replay go. NULL on failure. */
 struct stacks *common_collect(const struct common *c, struct replay *r,
                               const struct stacks_options *kept, struct error *err);
 /* Says on stderr that of several events only one, by that name, was put out, and how many samples

@@ -17,6 +17,7 @@
 enum {
     WALK_GROUP = 2 * UNWIND_LANES, /* samples walked side by side */
     JOBS_AHEAD = 2,                /* jobs that a thread walks before one must be settled */
+    JOBS = JOBS_AHEAD + 1,         /* and one that is over but for its memory */
     JOB_RECORDS = 256,             /* records read at once: bounds the memory a batch may hold */
     REPLAY_MAX_STACK = 65536,      /* default of max_stack: no real stack is deeper */
     OUTPUTS_SPARE = 2,             /* texts that may wait to be written, beside one a thread */
@@ -98,6 +99,8 @@ struct replay {
     struct guests *guests;
     struct unwind_rules *rules;
     unsigned nr_threads;
+    pthread_t letting_go; /* of replay_let_go() */
+    bool lets_go;
 
     pthread_mutex_t read_lock; /* reader, session, turns given out */
     struct member_table *members;
@@ -181,10 +184,12 @@ struct replay_worker {
     struct v8_seen *js_seen;
     struct vmlog_recent *recent;
     struct trace_frames traces;
-    /* Jobs that were walked and wait for their turn, the oldest at `first`, and the one at hand. */
-    struct job jobs[JOBS_AHEAD];
+    /* Jobs that were walked and wait for their turn, the oldest at `first`, the one at hand, and
+     * one that is over: its memory is given back when there is time, or nothing else to do. */
+    struct job jobs[JOBS];
     unsigned first, nr_jobs;
     struct job *job;
+    struct job *over;          /* NULL: none */
     struct stack_use use;      /* since it last read */
     struct replay_stats stats; /* of the jobs that it brought to their end */
     bool sink_made;

@@ -81,23 +81,54 @@ int replay_create(const struct replay_options *options, struct replay **ret, str
     return 0;
 }
 
-void replay_free(struct replay *r)
+/* What reading, walking and naming needed. */
+static void free_means(struct replay *r)
 {
-    if (!r)
-        return;
     symbols_free(r->symbols);
     vmlog_free(r->log);
     snapshots_free(r->snapshots);
     copy_table_free(r->copies);
     session_free(r->session);
     dsos_free(r->dsos);
-    perfdata_close(r->pd);
-    intern_free(r->strings);
-    guests_free(r->guests);
     unwind_rules_free(r->rules);
     join_table_free(r->joins);
     stop_table_free(r->stops);
     member_table_free(r->members);
+    r->symbols = NULL;
+    r->log = NULL;
+    r->snapshots = NULL;
+    r->copies = NULL;
+    r->session = NULL;
+    r->dsos = NULL;
+    r->rules = NULL;
+    r->joins = NULL;
+    r->stops = NULL;
+    r->members = NULL;
+}
+
+static void *let_go(void *context)
+{
+    struct replay *r = context;
+    perfdata_forget(r->pd);
+    free_means(r);
+    return NULL;
+}
+
+void replay_let_go(struct replay *r)
+{
+    r->lets_go = r->nr_threads > 1 && pthread_create(&r->letting_go, NULL, let_go, r) == 0;
+}
+
+void replay_free(struct replay *r)
+{
+    if (!r)
+        return;
+    if (r->lets_go)
+        pthread_join(r->letting_go, NULL);
+    free_means(r);
+    perfdata_close(r->pd);
+    intern_free(r->strings);
+    guests_free(r->guests);
     for (size_t i = 0; i < r->nr_outputs; i++)
         text_free(&r->outputs[i].text);
     pthread_mutex_destroy(&r->read_lock);
@@ -234,6 +265,13 @@ static void release_job(struct replay *r, struct job *job)
     perfdata_release(r->pd, &job->batch);
     job->samples.nr = 0;
     job->frames.nr = 0;
+}
+
+static void release_over(struct replay_worker *w)
+{
+    if (w->over)
+        release_job(w->replay, w->over);
+    w->over = NULL;
 }
 
 /* ---- turns --------------------------------------------------------------------------------- */
@@ -522,10 +560,13 @@ static int flush_job(struct replay_worker *w, uint64_t turn, struct error *err)
 static int begin_job(struct replay_worker *w, struct error *err)
 {
     struct replay *r = w->replay;
-    struct job *job = &w->jobs[(w->first + w->nr_jobs) % JOBS_AHEAD];
+    struct job *job = &w->jobs[(w->first + w->nr_jobs) % JOBS];
     w->job = job;
     job->counts = (struct read_counts){0};
-    lock_patiently(&r->read_lock);
+    if (pthread_mutex_trylock(&r->read_lock) != 0) {
+        release_over(w);
+        lock_patiently(&r->read_lock);
+    }
     stack_use_add(&r->use, &w->use);
     perfdata_stack_used(r->pd, stack_use_choose(&r->use));
     int got = r->failed ? 0 : read_job(r, job, &job->counts, err);
@@ -536,6 +577,7 @@ static int begin_job(struct replay_worker *w, struct error *err)
         pthread_mutex_unlock(&r->turn_lock);
     }
     pthread_mutex_unlock(&r->read_lock);
+    release_over(w);
     w->nr_jobs += got > 0;
     if (got <= 0)
         release_job(r, job);
@@ -552,9 +594,12 @@ static int end_job(struct replay_worker *w, struct error *err)
         count_job(w, job);
         failed = give_job(w, job, err) < 0 || flush_job(w, job->turn, err) < 0;
     }
-    release_job(r, job);
+    release_over(w);
+    w->over = job;
+    if (r->nr_threads == 1)
+        release_over(w); /* so that what is read next takes its place in the caches */
     w->nr_jobs--;
-    w->first = w->nr_jobs ? (w->first + 1) % JOBS_AHEAD : 0; /* one that is enough stays one */
+    w->first = w->nr_jobs || w->over ? (w->first + 1) % JOBS : 0; /* one that is enough stays one */
     return failed ? -1 : 0;
 }
 
@@ -598,7 +643,7 @@ static void worker_deinit(struct replay_worker *w)
     free(w->copies);
     for (size_t i = 0; i < WALK_GROUP; i++)
         vec_free(&w->stacks[i].frames);
-    for (size_t i = 0; i < JOBS_AHEAD; i++) {
+    for (size_t i = 0; i < JOBS; i++) {
         vec_free(&w->jobs[i].samples);
         vec_free(&w->jobs[i].frames);
         record_batch_free(&w->jobs[i].batch);
@@ -627,7 +672,8 @@ static void *worker_main(void *arg)
     struct error err = {0};
     if (work(w, &err) < 0)
         fail(w->replay, &err);
-    for (; w->nr_jobs; w->nr_jobs--, w->first = (w->first + 1) % JOBS_AHEAD)
+    release_over(w);
+    for (; w->nr_jobs; w->nr_jobs--, w->first = (w->first + 1) % JOBS)
         release_job(w->replay, &w->jobs[w->first]);
     return NULL;
 }
