@@ -61,13 +61,15 @@ struct read_counts {
     uint64_t copies, copies_lost;
 };
 
+typedef VEC(struct frame) frame_vec;
+
 /* One batch of records and what became of its samples. */
 struct job {
     struct read_counts counts;
     uint64_t turn; /* its place in the recording */
     struct record_batch batch;
     VEC(struct job_sample) samples;
-    VEC(struct frame) frames;
+    frame_vec frames;
     bool can_unwind; /* the recording's machine is one that unwind/ knows */
 };
 

@@ -563,6 +563,12 @@ static int begin_job(struct replay_worker *w, struct error *err)
     struct job *job = &w->jobs[(w->first + w->nr_jobs) % JOBS];
     w->job = job;
     job->counts = (struct read_counts){0};
+    if (w->over) { /* its frames' memory is in the caches, and wanted no more */
+        frame_vec hot = w->over->frames;
+        w->over->frames = job->frames;
+        job->frames = hot;
+        job->frames.nr = 0;
+    }
     if (pthread_mutex_trylock(&r->read_lock) != 0) {
         release_over(w);
         lock_patiently(&r->read_lock);
