@@ -29,6 +29,7 @@ struct name_node {
     uint32_t parent;            /* PART_OF_ANOTHER: a sibling has its name, and stands for it */
     uint32_t first_child, next; /* 0: none */
     uint32_t same;              /* one that became part of this; 0: the last */
+    uint32_t size;              /* of its part of the path, while that is printed */
     uint64_t count;             /* of stacks that end here */
 };
 
@@ -227,6 +228,14 @@ static const char *name_of(const struct folder *fo, const struct stack_node *n)
     return fo->names[n->depth == 1 ? groups + n->function : n->function];
 }
 
+/* 0: out of memory. */
+static uint32_t append_name(name_tree *tree, uint32_t parent, const char *name)
+{
+    return vec_push(tree, (struct name_node){.name = name, .parent = parent})
+               ? (uint32_t)(tree->nr - 1)
+               : 0;
+}
+
 /* Append the nodes of `name`'s pieces; the last of them, 0: out of memory. */
 static uint32_t append_pieces(const struct folder *fo, name_tree *tree, uint32_t parent,
                               const char *name)
@@ -234,16 +243,13 @@ static uint32_t append_pieces(const struct folder *fo, name_tree *tree, uint32_t
     const char *end = fo->options->tidy ? strchr(name, ';') : NULL; /* put_tidy's */
     for (; end; end = strchr(name, ';')) {
         const char *piece = intern_bytes(fo->strings, name, (size_t)(end - name));
-        if (!piece || !vec_push(tree, (struct name_node){.name = piece, .parent = parent}))
+        if (!piece || !(parent = append_name(tree, parent, piece)))
             return 0;
-        parent = (uint32_t)(tree->nr - 1);
         name = end + 1;
         if (!strchr(name, ';') && !(name = intern_string(fo->strings, name)))
             return 0;
     }
-    return vec_push(tree, (struct name_node){.name = name, .parent = parent})
-               ? (uint32_t)(tree->nr - 1)
-               : 0;
+    return append_name(tree, parent, name);
 }
 
 /* The stacks' tree with names for functions: siblings of one name are not yet one. */
@@ -368,16 +374,18 @@ static int link_children(name_tree *tree)
 }
 
 /* Depth first; `path` always holds the path of the node at hand. */
-static int print_tree(const name_tree *tree, FILE *out)
+static int print_tree(name_tree *tree, FILE *out)
 {
     enum { OUTPUT_AT_ONCE = 64 << 10 };
     struct text path = {0}, lines = {0};
     uint32_t node = tree->at[0].first_child;
     while (node && !path.failed && !lines.failed) {
-        const struct name_node *n = &tree->at[node];
+        struct name_node *n = &tree->at[node];
+        size_t before = path.size;
         if (n->parent)
             text_char(&path, ';');
         text_string(&path, n->name);
+        n->size = (uint32_t)(path.size - before);
         if (n->count && !path.failed) {
             text_bytes(&lines, path.at, path.size);
             text_char(&lines, ' ');
@@ -394,7 +402,7 @@ static int print_tree(const name_tree *tree, FILE *out)
         }
         for (; node; node = n->parent) { /* up to a node with a sibling */
             n = &tree->at[node];
-            path.size -= strlen(n->name) + (n->parent != 0);
+            path.size -= n->size;
             if (n->next)
                 break;
         }
