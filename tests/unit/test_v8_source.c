@@ -120,6 +120,78 @@ static void test_doubt(void **state)
     assert_name("class A { m(f) {} } f(...class { n() {} }.o, .../'/)", " m(", "m", "A.m");
 }
 
+/* Can the function `name`, whose parameters begin at the last character of `place` in `whose`, be
+ * of the text? */
+static bool fits(const char *text, const char *whose, const char *place, const char *name)
+{
+    const char *found = strstr(whose, place);
+    assert_non_null(found);
+    int32_t start = (int32_t)(found - whose + (ptrdiff_t)strlen(place)) - 1;
+    struct v8_source *s = read_text(text, 7, false);
+    bool is = v8_source_fits(s, start, start + 2, name, strlen(name));
+    v8_source_free(s);
+    return is;
+}
+
+/* Every function is one of its own text, however it is written. */
+static void test_fits(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "function f(a) {} x = function(b) {}; var g = c => c, h = (d) => d, i = async (e) => e;\n"
+        "const o = { m(f) {}, get v() { return 1 }, if(k) {}, 'a b'(l) {}, [c](m) {}, catch(n) "
+        "{},\n"
+        "  async *am(p) {}, async(q) {}, get(r) {}, 1(s) {}, async get(t) {}, set w(u) {} };\n"
+        "class A { constructor(x) {} #p(y) {} static s(z) {} z = (w) => 1 } class B extends A {}\n"
+        "function \\u0041(e) {} (function /* ) { */ n /* ( */ (b) {}); f(async z => z, {});\n"
+        "function* gen\n(g) {} export default async function(h) {} for (const x of y) f(x, y => y)";
+    static const struct {
+        const char *place, *name;
+    } functions[] = {{"function f(", "f"}, {"x = function(", "x"},
+                     {"g = c", "g"},       {"h = (", "h"},
+                     {"async (", "i"},     {"i = a", "i"},
+                     {" m(", "m"},         {"get v(", "get v"},
+                     {"get v(", "v"},      {"if(", "if"},
+                     {"'a b'(", "a b"},    {"[c](", ""},
+                     {"catch(", "catch"},  {"am(", "am"},
+                     {"async(", "async"},  {"get(", "get"},
+                     {"1(", "1"},          {"async get(", "get"},
+                     {"set w(", "set w"},  {"constructor(", "A"},
+                     {"#p(", "#p"},        {"static s(", "s"},
+                     {"z = (", "z"},       {"} c", "B"},
+                     {"u0041(", "A"},      {"/* ( */ (", "n"},
+                     {"f(async z", ""},    {"}); f(a", ""},
+                     {"gen\n(", "gen"},    {"async function(", "default"},
+                     {"x, y", ""}};
+    for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++)
+        assert_true(fits(text, text, functions[i].place, functions[i].name));
+    assert_false(fits(text, text, "function f(", "g")); /* another's name */
+    assert_false(fits(text, text, " x", "x"));          /* no function begins */
+    assert_false(fits(text, text, ") {", "f"));
+    struct v8_source *s = read_text(text, 7, false);
+    assert_true(v8_source_fits(s, 0, sizeof(text) - 1, "", 0)); /* the whole */
+    assert_false(v8_source_fits(s, 0, sizeof(text), "", 0));
+    assert_false(v8_source_fits(s, 0, sizeof(text) - 2, "", 0));
+    assert_true(v8_source_fits(s, -1, -1, "", 0));
+    v8_source_free(s);
+    assert_true(fits("f(", text, "function f(", "g")); /* it cannot be told */
+}
+
+/* All brackets close in the text that came to another's place, too: `middle` was said to be at 3:41
+ * of it. */
+static void test_another_text(void **state)
+{
+    (void)state;
+    static const char text[] = "function outer(n, x) { return middle(n, x) + 1; }\n"
+                               "function middle(n, x) { return victim(x, n) + 1; }\n",
+                      evaluated[] =
+                          "(function anonymous(\n) {\nreturn function victim(x, n) { let s = 0; "
+                          "for (let i = 0; i < 300; i++) s += x * i; return s }\n})";
+    assert_true(fits(text, text, "middle(n, x) + 1; }\nfunction middle(", "middle"));
+    assert_false(fits(evaluated, text, "middle(n, x) + 1; }\nfunction middle(", "middle"));
+    assert_true(fits(evaluated, evaluated, "victim(", "victim"));
+}
+
 /* Damaged text: no name is out of the text's bounds, nothing is read that was not given. */
 static void test_damaged(void **state)
 {
@@ -138,6 +210,7 @@ static void test_damaged(void **state)
             struct text got = {0};
             (void)v8_source_name(s, at, "A", 1, &got);
             (void)v8_source_name(s, at, "", 0, &got);
+            (void)v8_source_fits(s, at, at + 1, "A", 1);
             assert_true(got.size < sizeof(text));
             text_free(&got);
         }
@@ -147,8 +220,9 @@ static void test_damaged(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_members),
-                                       cmocka_unit_test(test_classes), cmocka_unit_test(test_doubt),
-                                       cmocka_unit_test(test_damaged)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_members),      cmocka_unit_test(test_fits),
+        cmocka_unit_test(test_another_text), cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_doubt),        cmocka_unit_test(test_damaged)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

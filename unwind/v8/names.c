@@ -28,6 +28,7 @@ struct script {
     VEC(int32_t) ends;          /* of lines */
     struct v8_source *text;     /* NULL: not read, yet */
     bool lines_known, doubtful; /* `doubtful`: of a source that another's bytes may be in */
+    bool sure;                  /* the text is what stood there, by readings of both sides */
     bool again;                 /* its name is to be read once more */
     uint8_t tries;              /* to read them: it may be recorded at other times only */
 };
@@ -167,6 +168,39 @@ static bool may_search(struct v8_names *n)
     return n->searches++ < SEARCHES_MAX;
 }
 
+/* ---- what a text must fit ------------------------------------------------------------------ */
+
+/* What a function knows of its script's text. */
+struct witness {
+    int32_t start, end; /* in the source; -1: unknown */
+    struct text name;   /* that it was written with; empty: none, or unknown */
+};
+
+/* The place of a text may be read when a collection has put another there, in which all brackets
+ * close as well; but not where this function is. */
+static bool fits(const struct script *s, const struct witness *w)
+{
+    return !w || s->sure || !s->text ||
+           v8_source_fits(s->text, w->start, w->end, w->name.at, w->name.size);
+}
+
+static void witness_read(struct v8_reader *r, const struct v8_sfi *sfi,
+                         const struct v8_scope *scope, struct witness *ret)
+{
+    const uint64_t names[] = {sfi->name, scope->name};
+    *ret = (struct witness){.start = -1, .end = -1};
+    if (scope->members || scope->statics) /* the versions differ in where these begin */
+        return;
+    ret->start = scope->start;
+    ret->end = scope->end;
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !ret->name.size; i++) {
+        int32_t type = v8_is_pointer(names[i]) ? v8_type(r, names[i]) : -1;
+        bool is = type >= 0 && type < r->layout->nonstring;
+        if (is && !v8_string(r, names[i], NAME_MAX_CHARACTERS, &ret->name))
+            ret->name.size = 0;
+    }
+}
+
 /* ---- lines --------------------------------------------------------------------------------- */
 
 /* Characters of a source as they pass. */
@@ -206,29 +240,36 @@ static bool is_sure(const struct v8_reader *r)
 }
 
 /* The source as a text; false: it cannot be read. Where something else may have come to its place,
- * it must be one in which all brackets close; where something is known to have, it is only taken as
- * a `last` resort: what came may be the place of a comment. */
-static bool read_text(struct v8_reader *r, struct script *s, const struct v8_characters *to,
-                      bool last)
+ * it must be one in which all brackets close, and which has a function where the asker is; where
+ * something is known to have, it is only taken as a `last` resort: what came may be the place of a
+ * comment. */
+static bool read_text(struct v8_reader *r, struct script *s, const struct witness *w,
+                      const struct v8_characters *to, bool last)
 {
     const struct proof none = {PROVENANCE_EXACT, false};
+    uint64_t source;
     restore_proof(r, &none); /* whoever asks for names keeps his own */
     bool is = v8_string_each(r, s->source, SOURCE_MAX, to);
-    bool sure = is_sure(r);
-    return is && (v8_source_end(s->text) || sure) && (last || r->provenance == PROVENANCE_EXACT);
+    bool sure = is_sure(r), exact = r->provenance == PROVENANCE_EXACT;
+    if (!is || !(v8_source_end(s->text) || sure) || !(last || exact))
+        return false;
+    s->sure = v8_slot(r, s->address, r->layout->script_source, &source) && source == s->source &&
+              is_sure(r);
+    return fits(s, w);
 }
 
 /* From the source, which tells of classes, too. */
-static bool read_source(struct v8_reader *r, struct script *s, bool last)
+static bool read_source(struct v8_reader *r, struct script *s, const struct witness *w, bool last)
 {
     const bool live = !r->memory->soon; /* then it is read for the sake of reading */
     struct line_counter c = {.script = s, .exact = last || live ? NULL : r};
     const struct v8_characters to = {take_lines, &c};
     s->ends.nr = 0;
     s->text = v8_source_create();
-    if (!s->text || !read_text(r, s, &to, last)) {
+    if (!s->text || !read_text(r, s, w, &to, last)) {
         v8_source_free(s->text);
         s->text = NULL;
+        s->sure = false;
         return false;
     }
     if (c.carriage)
@@ -238,7 +279,7 @@ static bool read_source(struct v8_reader *r, struct script *s, bool last)
 }
 
 /* From the array that V8 may have made, where the source is not recorded. */
-static bool read_lines(struct v8_reader *r, struct script *s)
+static bool read_lines(struct v8_reader *r, struct script *s, const struct witness *w)
 {
     enum { LINES_MAX = 1 << 24 };
     const struct v8_layout *l = r->layout;
@@ -255,27 +296,28 @@ static bool read_lines(struct v8_reader *r, struct script *s)
             return false;
         last = v8_smi(word);
     }
-    return true;
+    return !w || w->end <= last;
 }
 
 /* The lines as they are recorded for one moment: the source moves, its script's number stays. */
-static bool read_lines_then(struct v8_reader *r, struct script *s)
+static bool read_lines_then(struct v8_reader *r, struct script *s, const struct witness *w)
 {
     uint64_t now = s->source, id;
     bool same = v8_slot(r, s->address, r->layout->script_id, &id) && id == s->id &&
                 v8_slot(r, s->address, r->layout->script_source, &s->source);
-    bool known = same && (read_source(r, s, false) || read_lines(r, s));
+    bool known = same && (read_source(r, s, w, false) || read_lines(r, s, w));
     s->source = now;
     return known;
 }
 
 /* A script keeps its source. */
-static bool read_lines_of_other_times(const struct v8_reader *r, struct script *s)
+static bool read_lines_of_other_times(const struct v8_reader *r, struct script *s,
+                                      const struct witness *w)
 {
     struct moments m = moments_begin(r);
     struct v8_reader other;
     while (moments_next(&m, &other))
-        if (read_lines_then(&other, s))
+        if (read_lines_then(&other, s, w))
             return true;
     return false;
 }
@@ -293,14 +335,15 @@ static bool pass_over(void *context, const uint8_t *bytes, size_t nr, bool wide)
 static bool read_for_others(struct v8_reader *r, struct script *s)
 {
     const struct v8_characters nobody = {pass_over, NULL};
-    bool read = v8_string_each(r, s->source, SOURCE_MAX, &nobody) || read_lines(r, s);
+    bool read = v8_string_each(r, s->source, SOURCE_MAX, &nobody) || read_lines(r, s, NULL);
     s->ends.nr = 0;
     return read;
 }
 
 /* Where all moves all the time, whoever records needs readings of many moments: to search them is
  * what makes these, of a source that is not long. */
-static void know_lines(const struct v8_names *n, struct v8_reader *r, struct script *s)
+static void know_lines(const struct v8_names *n, struct v8_reader *r, struct script *s,
+                       const struct witness *w)
 {
     if (s->lines_known || s->tries >= TRIES_MAX)
         return;
@@ -311,17 +354,15 @@ static void know_lines(const struct v8_names *n, struct v8_reader *r, struct scr
         return;
     }
     s->lines_known =
-        read_source(r, s, false) || read_lines(r, s) || read_lines_of_other_times(r, s);
+        read_source(r, s, w, false) || read_lines(r, s, w) || read_lines_of_other_times(r, s, w);
     s->doubtful = !s->lines_known;
-    s->lines_known |= s->doubtful && read_source(r, s, true);
+    s->lines_known |= s->doubtful && read_source(r, s, w, true);
     s->ends.nr = s->lines_known ? s->ends.nr : 0;
 }
 
 /* Line and column, both from 1, of a place in the source; false: not to be told. */
-static bool find_line(const struct v8_names *n, struct v8_reader *r, struct script *s,
-                      int32_t offset, uint32_t *line, uint32_t *column)
+static bool find_line(const struct script *s, int32_t offset, uint32_t *line, uint32_t *column)
 {
-    know_lines(n, r, s);
     size_t low = 0, high = s->ends.nr;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
@@ -470,12 +511,13 @@ static bool is_evaluated(const char *file)
 
 /* The same script at the place where a collection has put it, or its source: its lines are known.
  * Scripts of one file have numbers of their own; in other isolates they have the same text. */
-static struct script *script_moved(struct v8_names *n, const struct script *s)
+static struct script *script_moved(struct v8_names *n, const struct script *s,
+                                   const struct witness *w)
 {
     vec_foreach (known, &n->scripts) {
         if (known->id != s->id || known->space != s->space || known->file != s->file || !s->file ||
             known->line != s->line || known->column != s->column || !known->lines_known ||
-            known->doubtful || is_evaluated(s->file))
+            known->doubtful || is_evaluated(s->file) || !fits(known, w))
             continue;
         known->address = s->address;
         known->source = s->source;
@@ -484,12 +526,15 @@ static struct script *script_moved(struct v8_names *n, const struct script *s)
     return NULL;
 }
 
-/* The script of functions of that kind. NULL: it cannot be read (or memory is out). */
+/* The script of functions of that kind, of which this is one (NULL: not to be told). NULL: it
+ * cannot be read (or memory is out). Of what does not fit there is one more, whose lines are
+ * unknown yet. */
 static struct script *script_get(struct v8_names *n, struct v8_reader *r, uint64_t space,
-                                 uint64_t script, enum frame_kind of)
+                                 uint64_t script, enum frame_kind of, const struct witness *w)
 {
     const struct v8_layout *l = r->layout;
     struct script s = {.space = space, .address = script};
+    size_t unknown = SIZE_MAX;
     if (!script || !v8_slot(r, script, l->script_source, &s.source) ||
         !v8_slot(r, script, l->script_id, &s.id))
         return NULL;
@@ -497,12 +542,17 @@ static struct script *script_get(struct v8_names *n, struct v8_reader *r, uint64
         struct script *known = &n->scripts.at[i];
         if (known->address == script && known->space == space && known->source == s.source &&
             known->id == s.id && (!known->again || script_read_surely(n, r, known)) &&
-            may_be_named(known, of))
-            return known;
+            may_be_named(known, of) && fits(known, w)) {
+            if (known->lines_known)
+                return known;
+            unknown = i;
+        }
     }
+    if (unknown != SIZE_MAX)
+        return &n->scripts.at[unknown];
     if (!script_read_surely(n, r, &s) || !may_be_named(&s, of))
         return NULL;
-    struct script *moved = script_moved(n, &s);
+    struct script *moved = script_moved(n, &s, w);
     if (moved)
         return moved;
     bool added = vec_push(&n->scripts, s);
@@ -558,23 +608,38 @@ static bool read_name(struct v8_reader *r, const struct script *script, const st
     return read;
 }
 
+/* The function's script, of which the lines are known if they can be. */
+static struct script *function_script(struct v8_names *n, struct v8_reader *r, uint64_t space,
+                                      const struct v8_sfi *sfi, const struct v8_scope *scope)
+{
+    struct witness w;
+    witness_read(r, sfi, scope, &w);
+    struct script *s = script_get(n, r, space, sfi->script, FRAME_JS, &w);
+    if (s)
+        know_lines(n, r, s, &w);
+    text_free(&w.name);
+    return s;
+}
+
 /* What is not recorded leaves the id 0: another time it may be. */
 static int function_new(struct v8_names *n, struct v8_reader *r, uint64_t turn,
                         const struct v8_sfi *sfi, struct function *f)
 {
-    struct script *script = script_get(n, r, f->space, sfi->script, FRAME_JS);
-    struct v8_scope scope = {.start = -1};
+    struct v8_scope scope = {.start = -1, .end = -1};
     struct guest_identity identity = {.kind = GUEST_FUNCTION, .language = FRAME_JS};
     struct text name = {0};
     f->script_index = UINT32_MAX;
-    if ((sfi->script && !script) || (sfi->scope && !v8_scope_read(r, sfi->scope, &scope)))
+    if (sfi->scope && !v8_scope_read(r, sfi->scope, &scope))
+        return 0;
+    struct script *script = function_script(n, r, f->space, sfi, &scope);
+    if (sfi->script && !script)
         return 0;
     f->start = scope.start > 0 ? scope.start : 0;
     if (script) {
         identity.file = script->file;
         f->script_index = (uint32_t)(script - n->scripts.at);
-        if (!find_line(n, r, script, scope.start, &identity.line, &identity.column) &&
-            scope.start >= 0 && !script->lines_known && script->tries < TRIES_MAX)
+        if (!find_line(script, scope.start, &identity.line, &identity.column) && scope.start >= 0 &&
+            !script->lines_known && script->tries < TRIES_MAX)
             return 0;
     }
     if (!identity.line) /* several such in a file are several */
@@ -687,8 +752,8 @@ static int name_function(struct v8_names *n, struct v8_reader *r, uint64_t space
     ret->bare = f->bare;
     if (offset < f->start || f->script_index == UINT32_MAX)
         return 0;
-    struct script *s = &n->scripts.at[f->script_index];
-    if (find_line(n, r, s, offset, &ret->line, &column))
+    const struct script *s = &n->scripts.at[f->script_index];
+    if (find_line(s, offset, &ret->line, &column))
         ret->column = column <= UINT16_MAX ? (uint16_t)column : 0;
     return 0;
 }
@@ -708,7 +773,7 @@ int v8_names_function(struct v8_names *n, struct v8_reader *r, uint64_t space, u
 static int wasm_new(struct v8_names *n, struct v8_reader *r, uint64_t turn, const struct v8_wasm *w,
                     struct function *f)
 {
-    const struct script *script = script_get(n, r, f->space, w->script, FRAME_WASM);
+    const struct script *script = script_get(n, r, f->space, w->script, FRAME_WASM, NULL);
     struct text name = {0};
     int failed = 0;
     if (script && v8_wasm_name(r, w, &name)) {

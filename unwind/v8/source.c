@@ -4,6 +4,7 @@
 #include "unwind/v8/source.h"
 
 #include "base/cursor.h"
+#include "base/hash.h"
 #include "base/vec.h"
 #include "unwind/v8/object.h"
 
@@ -75,11 +76,18 @@ struct member {
     struct piece name, class; /* empty: not known */
 };
 
+/* Where a function may begin. */
+struct opening {
+    int32_t at;
+    uint32_t name; /* of the word before; 0: none that a function here must be named by */
+};
+
 struct open {
     uint8_t kind; /* enum bracket */
     bool is_member;
-    struct piece class;   /* BODY: its name */
-    struct member member; /* PAREN directly in a class's body: what it may begin */
+    struct opening opening; /* PAREN, PAREN_HEAD */
+    struct piece class;     /* BODY: its name */
+    struct member member;   /* PAREN directly in a class's body: what it may begin */
 };
 
 /* "class" was read, its body not yet. */
@@ -99,16 +107,19 @@ struct word {
 struct v8_source {
     VEC(struct open) stack;
     VEC(struct pending) pending;
-    VEC(struct member) members; /* by place, at the end */
+    VEC(struct member) members;   /* by place, at the end */
+    VEC(struct opening) openings; /* likewise */
     struct text names;
     struct word word, assigned; /* `assigned`: the name before "=" */
     int32_t at, began;          /* characters; where the word began */
+    int32_t arrow;              /* where the parameters before "=" began, if an arrow it is */
     uint8_t state, token;
     uint8_t function;   /* 2: behind "function", 1: behind its name; 0 */
     uint16_t quote;     /* of the string */
     uint16_t last;      /* the character before, if it was of an operator */
     struct open closed; /* what the last token, PARENTHESES, closed */
     bool failed, no_memory;
+    bool closes; /* at the end: all brackets did */
 };
 
 struct v8_source *v8_source_create(void)
@@ -123,6 +134,7 @@ void v8_source_free(struct v8_source *s)
     vec_free(&s->stack);
     vec_free(&s->pending);
     vec_free(&s->members);
+    vec_free(&s->openings);
     text_free(&s->names);
     free(s);
 }
@@ -193,6 +205,38 @@ static void add_member(struct v8_source *s, const struct member *m)
         s->no_memory |= !vec_push(&s->members, *m);
 }
 
+static void add_opening(struct v8_source *s, struct opening o)
+{
+    s->failed |= s->openings.nr == ENTRIES_MAX;
+    if (!s->failed)
+        s->no_memory |= !vec_push(&s->openings, o);
+}
+
+/* Never 0. */
+static uint32_t hash_name(const char *name, size_t size)
+{
+    uint32_t hash = (uint32_t)hash_bytes(name, size);
+    return hash ? hash : 1;
+}
+
+/* A function that begins behind this word has it for its name. 0: not for sure, as behind what may
+ * be a keyword, or has escapes. */
+static uint32_t name_by_word(const struct v8_source *s)
+{
+    static const char *const others[] = {"async", "constructor", "get", "set", "static"};
+    const struct word *w = &s->word;
+    char name[WORD_MAX];
+    if (s->token != NAME || w->size > WORD_MAX || !w->size ||
+        word_among(w, others, sizeof(others) / sizeof(*others)))
+        return 0;
+    for (size_t i = 0; i < w->size; i++) {
+        if (w->at[i] >= 0x80 || w->at[i] == '\\')
+            return 0;
+        name[i] = (char)w->at[i];
+    }
+    return hash_name(name, w->size);
+}
+
 /* ---- words --------------------------------------------------------------------------------- */
 
 static enum token classify_word(const struct word *w)
@@ -223,6 +267,8 @@ static void end_word(struct v8_source *s)
         return;
     }
     enum token token = classify_word(w);
+    if (word_is(w, "async"))
+        add_opening(s, (struct opening){.at = s->began});
     if (p && p->fresh) { /* the class's name, or what it extends */
         p->fresh = false;
         if (!word_is(w, "extends"))
@@ -268,7 +314,8 @@ static bool begin_member(struct v8_source *s, const struct open *body, struct me
 static void open_paren(struct v8_source *s)
 {
     const struct open *top = s->stack.nr ? &s->stack.at[s->stack.nr - 1] : NULL;
-    struct open o = {.kind = s->token == HEAD ? PAREN_HEAD : PAREN};
+    struct open o = {.kind = s->token == HEAD ? PAREN_HEAD : PAREN,
+                     .opening = {s->at, name_by_word(s)}};
     drop_fresh(s);
     if (top && top->kind == BODY && begin_member(s, top, &o.member)) {
         o.is_member = true;
@@ -282,9 +329,12 @@ static void open_brace(struct v8_source *s)
 {
     struct pending *p = pending_here(s);
     struct open o = {.kind = BLOCK};
+    if (s->token == PARENTHESES)
+        add_opening(s, s->closed.opening);
     if (p) {
         o.kind = BODY;
         o.class = p->name;
+        add_opening(s, (struct opening){.at = p->at});
         add_member(s, &(struct member){p->at, WHOLE, {0}, p->name});
         s->pending.nr--;
     } else if (s->token == PARENTHESES && s->closed.is_member && s->closed.member.kind != ARROW) {
@@ -315,6 +365,7 @@ static void close_bracket(struct v8_source *s, uint32_t c)
     case PAREN_HEAD:
         s->failed |= c != ')';
         s->token = STATEMENT;
+        add_opening(s, (struct opening){.at = o.opening.at}); /* { if() {} } may be a method */
         break;
     case SQUARE:
         s->failed |= c != ']';
@@ -334,6 +385,7 @@ static void take_assign(struct v8_source *s)
     static const char others[] = "=!<>+-*/%&|^?";
     bool plain = !s->last || !strchr(others, (int)s->last);
     s->assigned.size = 0;
+    s->arrow = s->token == PARENTHESES ? s->closed.opening.at : s->began;
     if (plain && s->token == NAME && s->word.size <= WORD_MAX) {
         memcpy(s->assigned.at, s->word.at, s->word.size * sizeof(*s->word.at));
         s->assigned.size = s->word.size;
@@ -345,6 +397,8 @@ static void take_assign(struct v8_source *s)
 static void take_greater(struct v8_source *s, uint16_t last)
 {
     bool arrow = last == '=';
+    if (arrow)
+        add_opening(s, (struct opening){.at = s->arrow});
     if (arrow && s->closed.is_member && s->closed.member.kind == ARROW)
         add_member(s, &s->closed.member);
     s->closed.is_member = false;
@@ -663,6 +717,12 @@ static int compare_members(const void *a, const void *b)
     return (x->at > y->at) - (x->at < y->at);
 }
 
+static int compare_openings(const void *a, const void *b)
+{
+    const struct opening *x = a, *y = b;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
 bool v8_source_end(struct v8_source *s)
 {
     if (s->state == WORD)
@@ -671,9 +731,12 @@ bool v8_source_end(struct v8_source *s)
         s->state == BETWEEN || s->state == WORD || s->state == NUMBER || s->state == LINE_COMMENT;
     bool closes = !s->failed && whole && !s->stack.nr && !s->pending.nr;
     if (!closes)
-        s->members.nr = 0;
+        s->members.nr = s->openings.nr = 0;
+    s->closes = closes;
     if (s->members.nr)
         qsort(s->members.at, s->members.nr, sizeof(*s->members.at), compare_members);
+    if (s->openings.nr)
+        qsort(s->openings.at, s->openings.nr, sizeof(*s->openings.at), compare_openings);
     vec_free(&s->stack);
     vec_free(&s->pending);
     return closes;
@@ -697,6 +760,20 @@ static const struct member *find_member(const struct v8_source *s, int32_t start
             high = mid;
     }
     return low < s->members.nr && s->members.at[low].at == start ? &s->members.at[low] : NULL;
+}
+
+/* The first one at that place or behind. */
+static const struct opening *find_opening(const struct v8_source *s, int32_t start)
+{
+    size_t low = 0, high = s->openings.nr;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (s->openings.at[mid].at < start)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return s->openings.at + low;
 }
 
 /* What accessors are called has this before their property's name. */
@@ -742,4 +819,23 @@ bool v8_source_name(const struct v8_source *s, int32_t start, const char *name, 
     else
         text_bytes(ret, name, size);
     return true;
+}
+
+bool v8_source_fits(const struct v8_source *s, int32_t start, int32_t end, const char *name,
+                    size_t size)
+{
+    if (!s->closes || start < 0)
+        return true;
+    if (end > s->at)
+        return false;
+    if (start == 0 && end == s->at)
+        return true;
+    size_t prefix = accessor_prefix(name, size);
+    const struct opening *o = find_opening(s, start), *past = s->openings.at + s->openings.nr;
+    for (; o < past && o->at == start; o++) {
+        if (!size || !o->name || o->name == hash_name(name, size) ||
+            o->name == hash_name(name + prefix, size - prefix))
+            return true;
+    }
+    return false;
 }

@@ -37,4 +37,11 @@ bool v8_source_end(struct v8_source *s);
 bool v8_source_name(const struct v8_source *s, int32_t start, const char *name, size_t size,
                     struct text *ret);
 
+/* Can this be the text that a function is of? At `start` (as above), and nowhere behind the text's
+ * `end`, one begins, which is called `name` (empty: it may have any) if the word before it says so.
+ * What cannot be decided fits: a text whose brackets do not close, a `start` of -1. The function of
+ * the whole text begins at 0 and ends where that does. */
+bool v8_source_fits(const struct v8_source *s, int32_t start, int32_t end, const char *name,
+                    size_t size);
+
 #endif
