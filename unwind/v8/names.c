@@ -199,6 +199,8 @@ static void witness_read(struct v8_reader *r, const struct v8_sfi *sfi,
         if (is && !v8_string(r, names[i], NAME_MAX_CHARACTERS, &ret->name))
             ret->name.size = 0;
     }
+    if (ret->name.size && *ret->name.at == '<') /* V8's own: <static_initializer> */
+        ret->start = ret->end = -1;
 }
 
 /* ---- lines --------------------------------------------------------------------------------- */
