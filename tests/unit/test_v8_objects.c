@@ -2,21 +2,25 @@
 /* V8's heap objects in a small heap that is made here: strings of all kinds, functions, tables of
  * positions, and the same with damage. And where callers are in machine code. */
 #include "memory_fixture.h"
+#include "unwind/guest.h"
 #include "unwind/v8/builtin.h"
+#include "unwind/v8/names.h"
 #include "unwind/v8/object.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 enum { HEAP = 0x10000, SIZE = 0x4000, TYPE_MAP = 255, TYPE_BYTES = 190, TYPE_ARRAY = 175 };
+enum { MOVED = 5000000 }; /* ns: then `instead` stands at the place of `moved` */
 
 struct heap {
     uint8_t bytes[SIZE];
-    uint64_t used;
+    uint64_t used, moved, instead, moved_size;
     uint64_t maps[512];
     struct v8_layout layout;
     struct memory_layer layer;
@@ -28,8 +32,11 @@ static bool read_heap(void *context, uint64_t address, void *to, size_t size, ui
                       enum provenance *provenance)
 {
     const struct heap *h = context;
-    (void)time;
     (void)provenance;
+    if (h->memory.soon)
+        *h->memory.soon = true;
+    if (time == MOVED && address - h->moved < h->moved_size)
+        address += h->instead - h->moved;
     return memory_fixture_read(h->bytes, HEAP, SIZE, address, to, size);
 }
 
@@ -273,6 +280,59 @@ static void test_scope(void **state)
     assert_false(v8_scope_read(&h->r, scope, &s));
 }
 
+/* A collection has put the text of evaluated code, in which all brackets close, where a script's
+ * source was: lines are those of the text that has the function, which another moment tells. */
+static void test_moved_source(void **state)
+{
+    enum { SCRIPT = 180, LENGTH = 200, START = 65, END = 99, CALL = 76 };
+    struct heap *h = *state;
+    char text[LENGTH + 1], evaluated[LENGTH + 1];
+    bool soon = false;
+    (void)snprintf(text, sizeof(text), "%-*s", LENGTH,
+                   "function outer(n, x) { return middle(n, x) + 1; }\n"
+                   "function middle(n, x) { return victim(x, n) + 1; }\n");
+    (void)snprintf(
+        evaluated, sizeof(evaluated), "%-*s", LENGTH,
+        "(function anonymous(\n) {\nreturn function victim(x, n) { let s = 0; for (;;) x; "
+        "return s }\n})");
+    uint64_t source = make_text(h, text, LENGTH, false);
+    h->instead = make_text(h, evaluated, LENGTH, false);
+    h->moved = source & ~UINT64_C(3);
+    h->instead &= ~UINT64_C(3);
+    h->moved_size = 16 + LENGTH;
+    h->memory.soon = &soon;
+    h->memory.time = MOVED;
+    h->layout.type_script = SCRIPT;
+    h->layout.script_source = 8;
+    h->layout.script_name = 16;
+    h->layout.script_line = 24;
+    h->layout.script_column = 32;
+    h->layout.script_line_ends = 56;
+    h->layout.script_id = 64;
+    h->layout.script_url = 112;
+    uint64_t script = make(h, SCRIPT, 128), scope = make(h, TYPE_ARRAY, 80);
+    put(h, script, 8, source, 8);
+    put(h, script, 16, make_text(h, "a.js", 4, false), 8);
+    put(h, script, 64, smi(7), 8);
+    put(h, scope, 8, smi(1 << 12), 8); /* flags: a name */
+    put(h, scope, 8 + 8 * 3, make_text(h, "middle", 6, false), 8);
+    put(h, scope, 8 + 8 * 5, smi(START), 8);
+    put(h, scope, 8 + 8 * 6, smi(END), 8);
+    struct guests *guests = guests_create();
+    struct v8_names *names = v8_names_create(guests);
+    const struct v8_sfi sfi = {.sfi = HEAP | 1, .script = script, .scope = scope};
+    struct v8_named got;
+    struct guest_function function;
+    assert_int_equal(v8_names_function(names, &h->r, 1, 1, &sfi, CALL, &got), 0);
+    assert_int_equal(got.line, 2);
+    assert_int_equal(got.column, CALL - 50 + 1);
+    assert_true(guest_get(guests, got.function, 1, &function));
+    assert_int_equal(function.line, 2);
+    assert_int_equal(function.column, 16);
+    v8_names_free(names);
+    guests_free(guests);
+}
+
 /* Any bytes: it always ends, and reads nothing that is not there (the sanitizers say). */
 /* An array that claims to be longer than any: its elements end with memory. */
 static void test_array_that_lies(void **state)
@@ -394,6 +454,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_positions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_call_positions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_scope, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_moved_source, setup, teardown),
         cmocka_unit_test_setup_teardown(test_array_that_lies, setup, teardown),
         cmocka_unit_test_setup_teardown(test_random, setup, teardown),
         cmocka_unit_test(test_code),
