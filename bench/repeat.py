@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Makes a large recording from a small one: its samples and rounds again and again, each time later,
-until SIZE bytes. Usage: repeat.py IN OUT SIZE. Features are left out (as a killed recorder's file)."""
+until SIZE bytes, and its features. Usage: repeat.py IN OUT SIZE."""
 import struct, sys
 
 source, target, size = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -32,7 +32,11 @@ with open(target, 'wb') as f:
             f.write(record)
         f.write(struct.pack('<IHH', 68, 0, 8))
     end = f.tell()
+    # a table of (offset, size), one a feature, and what it points to
+    tail = bytearray(data[start + length:])
+    for i in range(sum(bin(b).count('1') for b in data[72:104])):
+        where, n = struct.unpack_from('<QQ', tail, 16 * i)
+        struct.pack_into('<QQ', tail, 16 * i, where - (start + length) + end, n)
+    f.write(tail)
     f.seek(48)
     f.write(struct.pack('<Q', end - start))
-    f.seek(72)
-    f.write(bytes(32))  # no features
