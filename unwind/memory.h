@@ -19,6 +19,13 @@ struct memory_span {
     uint64_t from, to; /* ns, both included */
 };
 
+/* To what is in both. */
+static inline void memory_span_narrow(struct memory_span *span, const struct memory_span *by)
+{
+    span->from = by->from > span->from ? by->from : span->from;
+    span->to = by->to < span->to ? by->to : span->to;
+}
+
 /* How bytes of another time are to those that were read. */
 enum memory_likeness {
     MEMORY_SAME,    /* they say the same */

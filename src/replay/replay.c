@@ -94,16 +94,6 @@ static void free_means(struct replay *r)
     join_table_free(r->joins);
     stop_table_free(r->stops);
     member_table_free(r->members);
-    r->symbols = NULL;
-    r->log = NULL;
-    r->snapshots = NULL;
-    r->copies = NULL;
-    r->session = NULL;
-    r->dsos = NULL;
-    r->rules = NULL;
-    r->joins = NULL;
-    r->stops = NULL;
-    r->members = NULL;
 }
 
 static void *let_go(void *context)
@@ -125,7 +115,8 @@ void replay_free(struct replay *r)
         return;
     if (r->lets_go)
         pthread_join(r->letting_go, NULL);
-    free_means(r);
+    else
+        free_means(r);
     perfdata_close(r->pd);
     intern_free(r->strings);
     guests_free(r->guests);

@@ -124,8 +124,8 @@ int replay_create(const struct replay_options *options, struct replay **ret, str
 void replay_free(struct replay *r);
 int replay_run(struct replay *r, const struct replay_sink *sink, struct error *err);
 /* After the run, for whoever goes on with what the sink kept: of the replay nothing is used any
- * more but its recording's header and its threads. Where it has several threads, the rest is freed
- * beside the caller's work. */
+ * more but its recording's header, its stats and how many threads it had. Where it has several
+ * threads, the rest is freed beside the caller's work. */
 void replay_let_go(struct replay *r);
 
 const struct perfdata *replay_perfdata(const struct replay *r);

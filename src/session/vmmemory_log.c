@@ -979,24 +979,18 @@ static uint64_t piece_of_family(const struct vmlog_view *view, uint32_t life, ui
 /* As long as this was equal the reading is the same. */
 static void span_narrow(struct memory_span *span, const struct version *around)
 {
-    if (!span)
-        return;
-    if (!around)
-        *span = (struct memory_span){1, 0};
-    else if (around->first_after > span->from)
-        span->from = around->first_after;
-    if (around && around->last_before < span->to)
-        span->to = around->last_before;
+    if (span && around)
+        memory_span_narrow(span, &(struct memory_span){around->first_after, around->last_before});
+    else if (span)
+        span_empty(span);
 }
 
 static void span_narrow_hit(struct memory_span *span, const struct hit *hit)
 {
-    if (hit->around || !span) {
+    if (hit->around)
         span_narrow(span, hit->around);
-        return;
-    }
-    span->from = hit->same.from > span->from ? hit->same.from : span->from;
-    span->to = hit->same.to < span->to ? hit->same.to : span->to;
+    else if (span)
+        memory_span_narrow(span, &hit->same);
 }
 
 /* Found at an earlier reading, and equal before and after this time, too; NULL: it was not. */
@@ -1292,8 +1286,7 @@ static void span_narrow_window(struct memory_span *span, uint64_t time, const st
         else
             same.to = same.to < v->first_before ? same.to : v->first_before - 1;
     }
-    span->from = same.from > span->from ? same.from : span->from;
-    span->to = same.to < span->to ? same.to : span->to;
+    memory_span_narrow(span, &same);
 }
 
 /* What is known of a range in a time. */

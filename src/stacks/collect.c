@@ -57,22 +57,32 @@ static struct frame_words words_of(const struct frame *f)
     return w;
 }
 
+/* What tells a frame from another of its batch. */
+struct seen_frame {
+    uint64_t pc;
+    const void *code;
+    struct frame_words words;
+};
+
+static struct seen_frame seen_frame(const struct frame *f)
+{
+    return (struct seen_frame){f->pc, f->code, words_of(f)};
+}
+
+static bool is_seen(const struct seen_frame *s, const struct frame *f)
+{
+    struct frame_words w = words_of(f);
+    return s->pc == f->pc && s->code == f->code && s->words.at[0] == w.at[0] &&
+           s->words.at[1] == w.at[1];
+}
+
 /* The functions at a frame that was met in this batch: found without looking at what its code is.
  */
 struct frame_entry {
-    uint64_t pc;
-    const void *code;
-    struct frame_words words;
+    struct seen_frame frame;
     uint32_t batch; /* 0: free */
     uint32_t first; /* as an expansion's; where nr is 1, the function itself */
     uint16_t nr;
-};
-
-/* One frame of the sample before. */
-struct path_frame {
-    uint64_t pc;
-    const void *code;
-    struct frame_words words;
 };
 
 /* A frame on its way into the tree. */
@@ -108,7 +118,7 @@ struct collector {
     uint32_t batch; /* counted from 1 on */
     /* The last sample's path: the next one mostly shares its outer part. Good for one batch only:
      * afterwards a frame's code pointer may mean something else. */
-    VEC(struct path_frame) path;
+    VEC(struct seen_frame) path;
     uint32_t path_group;
     VEC(struct planned) planned; /* the batch's */
     VEC(struct step) steps;
@@ -273,10 +283,10 @@ static const struct expansion *expansion_of(struct collector *c, const struct re
     return e;
 }
 
-static struct frame_entry *frame_slot(struct collector *c, const struct frame *f,
-                                      struct frame_words w)
+static struct frame_entry *frame_slot(struct collector *c, const struct frame *f)
 {
-    uint64_t mixed = (f->pc ^ w.at[0] ^ (uintptr_t)f->code << 16) * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t mixed =
+        (f->pc ^ words_of(f).at[0] ^ (uintptr_t)f->code << 16) * UINT64_C(0x9e3779b97f4a7c15);
     return &c->frames[mixed >> 32 & (FRAME_CACHE - 1)];
 }
 
@@ -284,16 +294,14 @@ static struct frame_entry *frame_slot(struct collector *c, const struct frame *f
 static const struct frame_entry *functions_at(struct collector *c, const struct replay_sample *s,
                                               const struct frame *f, struct error *err)
 {
-    struct frame_words w = words_of(f);
-    struct frame_entry *at = frame_slot(c, f, w);
-    if (at->pc == f->pc && at->code == f->code && at->words.at[0] == w.at[0] &&
-        at->words.at[1] == w.at[1] && at->batch == c->batch)
+    struct frame_entry *at = frame_slot(c, f);
+    if (is_seen(&at->frame, f) && at->batch == c->batch)
         return at;
     const struct expansion *e = expansion_of(c, s, f, err);
     if (!e)
         return NULL;
     uint32_t first = e->nr == 1 ? c->functions.at[e->first] : e->first;
-    *at = (struct frame_entry){f->pc, f->code, w, c->batch, first, e->nr};
+    *at = (struct frame_entry){seen_frame(f), c->batch, first, e->nr};
     return at;
 }
 
@@ -327,13 +335,6 @@ static uint32_t group_of(struct collector *c, const struct replay_sample *s)
     return group;
 }
 
-static bool same_step(const struct path_frame *p, const struct frame *f)
-{
-    struct frame_words w = words_of(f);
-    return p->pc == f->pc && p->code == f->code && p->words.at[0] == w.at[0] &&
-           p->words.at[1] == w.at[1];
-}
-
 /* How many of the sample's outermost frames the path already holds. */
 static size_t shared_steps(const struct collector *c, const struct replay_sample *s, uint32_t group)
 {
@@ -341,7 +342,7 @@ static size_t shared_steps(const struct collector *c, const struct replay_sample
     size_t nr = s->nr_same < most ? s->nr_same : most;
     if (c->path_group != group)
         return 0;
-    while (nr < most && same_step(&c->path.at[nr], &s->frames[s->nr_frames - 1 - nr]))
+    while (nr < most && is_seen(&c->path.at[nr], &s->frames[s->nr_frames - 1 - nr]))
         nr++;
     return nr;
 }
@@ -362,7 +363,7 @@ static int collect(void *worker, const struct replay_sample *s, struct error *er
         if (!e)
             return -1;
         c->steps.at[c->steps.nr++] = (struct step){e->first, e->nr, f->provenance};
-        c->path.at[c->path.nr++] = (struct path_frame){f->pc, f->code, words_of(f)};
+        c->path.at[c->path.nr++] = seen_frame(f);
     }
     return 0;
 }

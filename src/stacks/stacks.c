@@ -32,38 +32,18 @@ static uint64_t make_slot(uint64_t hash, uint32_t node)
 
 /* The hash's upper half in the slot spares most looks at nodes, each a cache miss in a large tree.
  */
-static size_t slot_of(const struct stack_tree *t, const uint64_t *slots, size_t nr_slots,
-                      uint32_t parent, uint32_t function)
+static size_t slot_of(const struct stack_tree *t, uint32_t parent, uint32_t function)
 {
     uint64_t hash = stack_tree_hash(parent, function);
-    size_t at = hash & (nr_slots - 1);
-    for (; slots[at]; at = (at + 1) & (nr_slots - 1)) {
-        if ((slots[at] ^ hash) >> 32)
+    size_t at = hash & (t->nr_slots - 1);
+    for (; t->slots[at]; at = (at + 1) & (t->nr_slots - 1)) {
+        if ((t->slots[at] ^ hash) >> 32)
             continue;
-        const struct stack_node *n = &t->nodes.at[(uint32_t)slots[at]];
+        const struct stack_node *n = &t->nodes.at[(uint32_t)t->slots[at]];
         if (n->parent == parent && n->function == function)
             break;
     }
     return at;
-}
-
-/* A free slot: of a node that the table does not hold. */
-static size_t free_slot(const uint64_t *slots, size_t nr_slots, uint64_t hash)
-{
-    size_t at = hash & (nr_slots - 1);
-    while (slots[at])
-        at = (at + 1) & (nr_slots - 1);
-    return at;
-}
-
-static void put_slots(struct stack_tree *t)
-{
-    for (; t->nr_unslotted; t->nr_unslotted--) {
-        uint32_t i = (uint32_t)(t->nodes.nr - t->nr_unslotted);
-        const struct stack_node *n = &t->nodes.at[i];
-        uint64_t hash = stack_tree_hash(n->parent, n->function);
-        t->slots[free_slot(t->slots, t->nr_slots, hash)] = make_slot(hash, i);
-    }
 }
 
 static bool grow_slots(struct stack_tree *t)
@@ -72,35 +52,29 @@ static bool grow_slots(struct stack_tree *t)
     uint64_t *slots = heap_table(nr, sizeof(*slots));
     if (!slots)
         return false;
+    for (uint32_t i = 1; i < t->nodes.nr; i++) { /* the root has none */
+        const struct stack_node *n = &t->nodes.at[i];
+        uint64_t hash = stack_tree_hash(n->parent, n->function);
+        size_t at = hash & (nr - 1);
+        while (slots[at]) /* no two are of one node */
+            at = (at + 1) & (nr - 1);
+        slots[at] = make_slot(hash, i);
+    }
     free(t->slots);
     t->slots = slots;
     t->nr_slots = nr;
-    t->nr_unslotted = t->nodes.nr - 1; /* the root has none */
-    put_slots(t);
-    return true;
-}
-
-/* Every node has its slot, and there is room for one more. */
-static bool settle_slots(struct stack_tree *t)
-{
-    while (t->nodes.nr * 2 >= t->nr_slots)
-        if (t->nodes.nr >= UINT32_MAX / 2 || !grow_slots(t))
-            return false;
-    put_slots(t);
     return true;
 }
 
 uint32_t stack_tree_child(struct stack_tree *t, uint32_t parent, uint32_t function)
 {
-    if (t->nr_unslotted && !settle_slots(t))
-        return 0;
-    size_t at = slot_of(t, t->slots, t->nr_slots, parent, function);
+    size_t at = slot_of(t, parent, function);
     if (t->slots[at])
         return (uint32_t)t->slots[at];
     if (t->nodes.nr * 2 >= t->nr_slots) {
         if (t->nodes.nr >= UINT32_MAX / 2 || !grow_slots(t))
             return 0;
-        at = slot_of(t, t->slots, t->nr_slots, parent, function);
+        at = slot_of(t, parent, function);
     }
     struct stack_node n = {
         .parent = parent, .function = function, .depth = t->nodes.at[parent].depth + 1};
@@ -108,61 +82,6 @@ uint32_t stack_tree_child(struct stack_tree *t, uint32_t parent, uint32_t functi
         return 0;
     t->slots[at] = make_slot(stack_tree_hash(parent, function), (uint32_t)(t->nodes.nr - 1));
     return (uint32_t)(t->nodes.nr - 1);
-}
-
-/* A copy of `n`, which `t` has not got, below `parent`; it gets its slot later. 0: no memory. */
-static uint32_t append_node(struct stack_tree *t, uint32_t parent, const struct stack_node *n)
-{
-    if (t->nodes.nr >= UINT32_MAX / 2 || !vec_push(&t->nodes, *n))
-        return 0;
-    t->nodes.at[t->nodes.nr - 1].parent = parent;
-    t->nr_unslotted++;
-    return (uint32_t)(t->nodes.nr - 1);
-}
-
-static void add_counts(struct stack_node *to, const struct stack_node *n)
-{
-    to->samples += n->samples;
-    to->period += n->period;
-    to->joined += n->joined;
-    to->guessed += n->guessed;
-    if (to->provenance < n->provenance)
-        to->provenance = n->provenance;
-}
-
-/* The node of `t` as it is, or 0. A node's first child mostly stands next to it: no search. */
-static uint32_t find_node(const struct stack_tree *t, uint32_t parent, uint32_t function)
-{
-    const struct stack_node *next = &t->nodes.at[parent] + 1;
-    if (parent + 1 < t->nodes.nr && next->parent == parent && next->function == function)
-        return parent + 1;
-    return (uint32_t)t->slots[slot_of(t, t->slots, t->nr_slots, parent, function)];
-}
-
-/* What stands below a node that `from` alone has is new like itself, and is not looked for. */
-int stack_tree_merge(struct stack_tree *to, struct stack_tree *from, struct error *err)
-{
-    if (to->nodes.nr < from->nodes.nr) {
-        struct stack_tree smaller = *to;
-        *to = *from;
-        *from = smaller;
-    }
-    if (from->nodes.nr <= 1) /* the root alone */
-        return 0;
-    size_t nr_old = to->nodes.nr;
-    uint32_t *index = malloc(from->nodes.nr * sizeof(*index)); /* where the nodes are in `to` */
-    bool failed = !index || !settle_slots(to) || !vec_reserve(&to->nodes, nr_old + from->nodes.nr);
-    for (size_t i = 1; i < from->nodes.nr && !failed; i++) {
-        const struct stack_node *n = &from->nodes.at[i];
-        uint32_t parent = n->parent ? index[n->parent] : 0;
-        uint32_t same = parent < nr_old ? find_node(to, parent, n->function) : 0;
-        if (same)
-            add_counts(&to->nodes.at[same], n);
-        index[i] = same ? same : append_node(to, parent, n);
-        failed = !index[i];
-    }
-    free(index);
-    return failed ? error_no_memory(err) : 0;
 }
 
 /* ---- functions and groups ------------------------------------------------------------------ */
@@ -358,29 +277,17 @@ static bool has_guests(const struct stacks *s)
     return false;
 }
 
-static int finish_guests(struct stacks *s, struct error *err)
+int stacks_finish(struct stacks *s, struct error *err)
 {
     if (!s->guests || !has_guests(s))
         return 0;
-    struct stack_tree old = s->tree;
     uint32_t *index = calloc(s->functions.nr, sizeof(*index));
-    if (!index || name_guests(s, index)) {
-        free(index);
-        return error_no_memory(err);
-    }
-    for (size_t i = 1; i < old.nodes.nr; i++)
-        if (old.nodes.at[i].depth > 1)
-            old.nodes.at[i].function = index[old.nodes.at[i].function];
-    int failed =
-        stack_tree_init(&s->tree) ? error_no_memory(err) : stack_tree_merge(&s->tree, &old, err);
-    stack_tree_deinit(&old);
+    bool failed = !index || name_guests(s, index) < 0;
+    vec_foreach (n, &s->tree.nodes)
+        if (!failed && n->depth > 1)
+            n->function = index[n->function];
     free(index);
-    return failed;
-}
-
-int stacks_finish(struct stacks *s, struct error *err)
-{
-    return finish_guests(s, err);
+    return failed ? error_no_memory(err) : 0;
 }
 
 size_t stacks_nr_nodes(const struct stacks *s)

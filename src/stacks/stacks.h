@@ -78,7 +78,8 @@ void stacks_free(struct stacks *s);
 struct replay_sink stacks_sink(struct stacks *s);
 
 /* After the run, while the replay is alive: guest functions get their final names, and those that
- * then are the same to users become one. -1 when memory was out, now or while collecting. */
+ * then are the same to users become one; two children of a node may then be of one function. -1
+ * when memory is out. */
 int stacks_finish(struct stacks *s, struct error *err);
 
 /* After stacks_finish. Node 0 is the root; parents stand before their children. */

@@ -12,7 +12,6 @@ struct stack_tree {
     VEC(struct stack_node) nodes;
     uint64_t *slots; /* node index, and in the upper half that of its hash; 0: free */
     size_t nr_slots;
-    size_t nr_unslotted; /* so many of the last nodes have no slot yet */
 };
 
 int stack_tree_init(struct stack_tree *t);
@@ -36,9 +35,5 @@ static inline uint32_t stack_tree_step(struct stack_tree *t, uint32_t parent, ui
     }
     return stack_tree_child(t, parent, function);
 }
-
-/* Add all of `from` to `to`; `from` may be left empty, and must not have two children of one parent
- * for one function. */
-int stack_tree_merge(struct stack_tree *to, struct stack_tree *from, struct error *err);
 
 #endif

@@ -8,7 +8,6 @@
 #include "unwind/arch.h"
 
 enum {
-    REF_BIAS = LUAJIT_REF_BIAS,
     STUB_GROUPS = 16,
     STUBS_IN_GROUP = 32,
     STUB_TAIL = 126, /* of a group: push of the number's high part */
@@ -313,8 +312,8 @@ static bool read_object(struct luajit_reader *r, uint64_t address, uint32_t numb
         .root = load_u16(bytes + l->trace_root, false),
         .spadjust = load_u16(bytes + l->trace_spadjust, false),
     };
-    return t->szmcode <= SZMCODE_MAX && t->nk <= REF_BIAS && t->nins >= REF_BIAS &&
-           t->nins < 2 * REF_BIAS && read_counts(r, bytes, t);
+    return t->szmcode <= SZMCODE_MAX && t->nk <= LUAJIT_REF_BIAS && t->nins >= LUAJIT_REF_BIAS &&
+           t->nins < 2 * LUAJIT_REF_BIAS && read_counts(r, bytes, t);
 }
 
 /* J->trace and J->sizetrace. */
@@ -418,7 +417,8 @@ bool luajit_trace_parent(struct luajit_reader *r, const struct luajit_trace *t, 
                          uint16_t *exitno)
 {
     uint16_t ops[2]; /* of the first instruction, REF_BASE */
-    if (t->root == 0 || !read_part(r, t, t->ir + 8 * (uint64_t)REF_BIAS, ops, sizeof(ops), NULL))
+    if (t->root == 0 ||
+        !read_part(r, t, t->ir + 8 * (uint64_t)LUAJIT_REF_BIAS, ops, sizeof(ops), NULL))
         return false;
     *parent = ops[0];
     *exitno = ops[1];
@@ -578,7 +578,7 @@ bool luajit_snapshot_at(struct luajit_reader *r, uint64_t g, const struct luajit
 
 static bool is_constant(const struct luajit_trace *t, uint32_t ref)
 {
-    return ref < REF_BIAS && ref >= t->nk;
+    return ref < LUAJIT_REF_BIAS && ref >= t->nk;
 }
 
 /* A constant's value: GC64 builds keep it in the slot behind the instruction. */
@@ -600,7 +600,7 @@ uint64_t luajit_trace_proto_of(struct luajit_reader *r, const struct luajit_trac
     enum { LOOKED_AT = 4096 };
     /* Only what is found says anything: what was read on the way proves nothing. */
     enum provenance before = r->provenance;
-    for (uint32_t i = 0, ref = t->nk; ref < REF_BIAS && i < LOOKED_AT && luajit_spend(r);
+    for (uint32_t i = 0, ref = t->nk; ref < LUAJIT_REF_BIAS && i < LOOKED_AT && luajit_spend(r);
          ref++, i++) {
         uint64_t value, code;
         uint32_t sizebc;
@@ -831,7 +831,7 @@ bool luajit_first_guard(struct luajit_reader *r, const struct luajit_trace *t, u
     enum { PIECE = 32, TYPE = 4, OPCODE = 5, GUARD = 0x80 };
     uint8_t bytes[8 * PIECE];
     *ret = (struct luajit_guard){0};
-    while (from >= REF_BIAS && from < to && to <= t->nins) {
+    while (from >= LUAJIT_REF_BIAS && from < to && to <= t->nins) {
         uint32_t nr = to - from < PIECE ? to - from : PIECE;
         if (!read_part(r, t, t->ir + 8 * (uint64_t)from, bytes, 8 * (size_t)nr, NULL))
             return false;

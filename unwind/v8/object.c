@@ -28,12 +28,6 @@ static bool map_type(struct v8_reader *r, uint64_t map, uint16_t *ret)
                        sizeof(*ret), &r->provenance);
 }
 
-static void span_narrow(struct memory_span *span, const struct memory_span *by)
-{
-    span->from = by->from > span->from ? by->from : span->from;
-    span->to = by->to < span->to ? by->to : span->to;
-}
-
 /* The type that a map gives, if it is a map. */
 static bool map_read(struct v8_reader *r, uint64_t map, struct v8_map *ret)
 {
@@ -50,7 +44,7 @@ static bool map_read(struct v8_reader *r, uint64_t map, struct v8_map *ret)
     ret->provenance = (uint8_t)r->provenance;
     if (span) {
         ret->same = *span;
-        span_narrow(span, &others);
+        memory_span_narrow(span, &others);
     }
     r->provenance = is || before > r->provenance ? before : r->provenance;
     return is;
@@ -68,7 +62,7 @@ int32_t v8_type(struct v8_reader *r, uint64_t object)
             return -1;
         *known = got;
     } else if (r->memory->span) {
-        span_narrow(r->memory->span, &known->same);
+        memory_span_narrow(r->memory->span, &known->same);
     }
     if (known->provenance > r->provenance)
         r->provenance = (enum provenance)known->provenance;

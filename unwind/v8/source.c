@@ -8,6 +8,7 @@
 #include "base/vec.h"
 #include "unwind/v8/object.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 
 enum { WORD_MAX = 128, DEPTH_MAX = 1 << 14, ENTRIES_MAX = 1 << 22, NO_CLASS = -1 };
@@ -711,17 +712,14 @@ bool v8_source_take(struct v8_source *s, const uint8_t *bytes, size_t nr, bool w
     return !s->no_memory;
 }
 
-static int compare_members(const void *a, const void *b)
+/* Members and openings begin with their place. */
+static int compare_places(const void *a, const void *b)
 {
-    const struct member *x = a, *y = b;
-    return (x->at > y->at) - (x->at < y->at);
+    const int32_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
 }
-
-static int compare_openings(const void *a, const void *b)
-{
-    const struct opening *x = a, *y = b;
-    return (x->at > y->at) - (x->at < y->at);
-}
+_Static_assert(offsetof(struct member, at) == 0 && offsetof(struct opening, at) == 0,
+               "what compare_places() and first_from() look at");
 
 bool v8_source_end(struct v8_source *s)
 {
@@ -734,9 +732,9 @@ bool v8_source_end(struct v8_source *s)
         s->members.nr = s->openings.nr = 0;
     s->closes = closes;
     if (s->members.nr)
-        qsort(s->members.at, s->members.nr, sizeof(*s->members.at), compare_members);
+        qsort(s->members.at, s->members.nr, sizeof(*s->members.at), compare_places);
     if (s->openings.nr)
-        qsort(s->openings.at, s->openings.nr, sizeof(*s->openings.at), compare_openings);
+        qsort(s->openings.at, s->openings.nr, sizeof(*s->openings.at), compare_places);
     vec_free(&s->stack);
     vec_free(&s->pending);
     return closes;
@@ -749,31 +747,24 @@ static bool name_is(const struct v8_source *s, struct piece p, const char *name,
     return p.size == size && size && memcmp(s->names.at + p.at, name, size) == 0;
 }
 
-static const struct member *find_member(const struct v8_source *s, int32_t start)
+/* The index of the first of `nr`, `size` bytes each, that is at that place or behind. */
+static size_t first_from(const void *list, size_t nr, size_t size, int32_t start)
 {
-    size_t low = 0, high = s->members.nr;
+    size_t low = 0, high = nr;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
-        if (s->members.at[mid].at < start)
+        if (compare_places((const uint8_t *)list + mid * size, &start) < 0)
             low = mid + 1;
         else
             high = mid;
     }
-    return low < s->members.nr && s->members.at[low].at == start ? &s->members.at[low] : NULL;
+    return low;
 }
 
-/* The first one at that place or behind. */
-static const struct opening *find_opening(const struct v8_source *s, int32_t start)
+static const struct member *find_member(const struct v8_source *s, int32_t start)
 {
-    size_t low = 0, high = s->openings.nr;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (s->openings.at[mid].at < start)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return s->openings.at + low;
+    size_t i = first_from(s->members.at, s->members.nr, sizeof(*s->members.at), start);
+    return i < s->members.nr && s->members.at[i].at == start ? &s->members.at[i] : NULL;
 }
 
 /* What accessors are called has this before their property's name. */
@@ -831,8 +822,9 @@ bool v8_source_fits(const struct v8_source *s, int32_t start, int32_t end, const
     if (start == 0 && end == s->at)
         return true;
     size_t prefix = accessor_prefix(name, size);
-    const struct opening *o = find_opening(s, start), *past = s->openings.at + s->openings.nr;
-    for (; o < past && o->at == start; o++) {
+    size_t i = first_from(s->openings.at, s->openings.nr, sizeof(*s->openings.at), start);
+    for (; i < s->openings.nr && s->openings.at[i].at == start; i++) {
+        const struct opening *o = &s->openings.at[i];
         if (!size || !o->name || o->name == hash_name(name, size) ||
             o->name == hash_name(name + prefix, size - prefix))
             return true;
