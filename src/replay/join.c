@@ -4,7 +4,9 @@
  * beyond the copy; its pc and CFA are known. Where earlier complete stacks of the thread held a
  * frame with the same pc and the same CFA, the same function was at the same call in the same
  * place: its caller is taken to be the same, and so on to the entry, hence `image`. What has been
- * seen with two different callers proves nothing and is not used.
+ * seen with two different callers proves nothing and is not used, until a run of complete stacks
+ * agrees on one of them: a function that is compiled anew, or a loop that has moved on, calls from
+ * elsewhere from then on. Each such dispute of a frame takes a run twice as long as the last one.
  *
  * A machine's frame may stand for functions of JavaScript or WebAssembly, one inlined in the other:
  * a group of frames, of which the innermost has the CFA. All functions that are interpreted share a
@@ -24,6 +26,10 @@ enum {
     CALLERS_MAX = 16384, /* known frames of a thread; more: it starts anew */
     THREADS_MAX = 4096,  /* likewise for threads */
     LAST_TRIED = 4,      /* frames at a copy's end, which may not hold all that tells of them */
+    RUN_FIRST = 4,       /* complete stacks that end a frame's first dispute */
+    RUN_MAX = 256,       /* one that would take more never ends */
+    DISPUTES_MAX = 16,   /* open ones of a thread */
+    DISPUTE_IDLE = 1024, /* stacks without the frame: it may be forgotten */
 };
 
 /* What tells a frame of a thread. */
@@ -39,8 +45,19 @@ struct known_frame {
     uint32_t group, nr_group;  /* its functions, in the thread's; none: a native frame */
     uint32_t learned, changed; /* stacks of its thread: the last that had it, or another caller */
     uint8_t flags;
-    bool outermost; /* there is no caller */
-    bool disputed;  /* seen with different callers */
+    bool outermost;    /* there is no caller */
+    bool disputed;     /* seen with different callers */
+    uint16_t run_last; /* how many agreeing stacks the last dispute took; 0: there was none */
+};
+
+/* A frame seen with different callers, as it goes on. All numbers are of its thread's stacks: a
+ * stack that is like the one before it counts, whether or not it is learned anew. */
+struct dispute {
+    struct known_frame *frame;
+    struct place_key caller; /* that the last stacks agree on */
+    uint32_t from, last;     /* the first and the last one of these */
+    uint32_t run;            /* how many they are */
+    size_t depth; /* of the frame there, from the outermost one: what is outside counts */
 };
 
 struct known_thread {
@@ -50,6 +67,8 @@ struct known_thread {
     VEC(struct frame) groups;
     uint32_t begin;  /* from 1: how often it started anew, which then takes no clearing */
     uint32_t stacks; /* remembered since */
+    struct dispute disputes[DISPUTES_MAX];
+    unsigned nr_disputes;
 };
 
 struct join_table {
@@ -124,7 +143,7 @@ static bool is_known(const struct known_thread *k, const struct known_frame *f)
 
 static void start_anew(struct known_thread *k)
 {
-    k->nr = k->groups.nr = k->stacks = 0;
+    k->nr = k->groups.nr = k->stacks = k->nr_disputes = 0;
     if (++k->begin == 0) { /* they begin to repeat */
         memset(k->frames, 0, k->cap * sizeof(*k->frames));
         k->begin = 1;
@@ -237,26 +256,113 @@ static bool is_alike(const struct known_thread *k, const struct place_key *a,
     return true;
 }
 
+/* ---- disputes ------------------------------------------------------------------------------ */
+
+static unsigned run_needed(const struct known_frame *f)
+{
+    return f->run_last ? 2 * f->run_last : RUN_FIRST;
+}
+
+static void drop_dispute(struct known_thread *k, unsigned i)
+{
+    k->disputes[i] = k->disputes[--k->nr_disputes];
+}
+
+/* The frame's open dispute: its index, else nr_disputes. */
+static unsigned find_dispute(const struct known_thread *k, const struct known_frame *f)
+{
+    unsigned i = 0;
+    while (i < k->nr_disputes && k->disputes[i].frame != f)
+        i++;
+    return i;
+}
+
+/* The frame has `caller` (NULL: none) in the stack at hand, and had another one. Where there is no
+ * room to follow it, as where it is without a caller at times, it is disputed for good. */
+static void begin_dispute(struct known_thread *k, struct known_frame *f,
+                          const struct place_key *caller, size_t depth)
+{
+    f->disputed = true;
+    if (!caller || f->outermost || run_needed(f) > RUN_MAX)
+        return;
+    for (unsigned i = k->nr_disputes == DISPUTES_MAX ? DISPUTES_MAX : 0; i--;)
+        if (k->stacks - k->disputes[i].last > DISPUTE_IDLE)
+            drop_dispute(k, i);
+    if (k->nr_disputes < DISPUTES_MAX)
+        k->disputes[k->nr_disputes++] =
+            (struct dispute){f, *caller, k->stacks, k->stacks, 1, depth};
+}
+
+/* One more stack of the run. Frames within the disputed one that were last seen before the run
+ * began had the other caller around it: find_callers() goes by `changed`. */
+static void continue_run(struct known_thread *k, unsigned i, size_t depth)
+{
+    struct dispute *d = &k->disputes[i];
+    struct known_frame *f = d->frame;
+    d->last = k->stacks;
+    d->depth = depth;
+    if (++d->run < run_needed(f))
+        return;
+    f->run_last = (uint16_t)run_needed(f);
+    f->caller = d->caller;
+    f->changed = d->from;
+    f->disputed = false;
+    drop_dispute(k, i);
+}
+
+/* A disputed frame is in the stack at hand. Twice in one stack, it is not told by its key. */
+static void continue_dispute(struct known_thread *k, const struct known_frame *f,
+                             const struct place_key *caller, size_t depth)
+{
+    unsigned i = find_dispute(k, f);
+    if (i == k->nr_disputes)
+        return;
+    struct dispute *d = &k->disputes[i];
+    if (!caller || d->last == k->stacks)
+        drop_dispute(k, i);
+    else if (same_key(&d->caller, caller))
+        continue_run(k, i, depth);
+    else
+        *d = (struct dispute){d->frame, *caller, k->stacks, k->stacks, 1, depth};
+}
+
+/* The frames of the stack at hand between these depths are those of the stack before it, and are
+ * not learned again. (What was joined has no disputed ones.) */
+static void continue_same(struct known_thread *k, size_t begin, size_t end)
+{
+    for (unsigned i = k->nr_disputes; i--;) {
+        const struct dispute *d = &k->disputes[i];
+        if (d->last + 1 == k->stacks && d->depth > begin && d->depth <= end)
+            continue_run(k, i, d->depth);
+    }
+}
+
+/* ---- learning ------------------------------------------------------------------------------ */
+
 /* A function that is compiled anew has a frame of another size: in a recursion other ones come to
  * the same places, of the same functions. Their latest callers are the likely ones. */
-static void learn_caller(const struct known_thread *k, struct known_frame *f,
-                         const struct place_key *caller)
+static void learn_caller(struct known_thread *k, struct known_frame *f,
+                         const struct place_key *caller, size_t depth)
 {
     bool lines;
-    if (f->outermost != !caller) {
-        f->disputed = true;
+    if (f->disputed) {
+        continue_dispute(k, f, caller, depth);
+    } else if (f->outermost != !caller) {
+        begin_dispute(k, f, caller, depth);
     } else if (caller && !same_key(&f->caller, caller)) {
-        f->disputed |= !is_alike(k, &f->caller, caller, &lines);
-        if (!f->disputed && (lines || f->caller.cfa != caller->cfa)) {
+        if (!is_alike(k, &f->caller, caller, &lines)) {
+            begin_dispute(k, f, caller, depth);
+        } else if (lines || f->caller.cfa != caller->cfa) {
             f->changed = f->caller.cfa != caller->cfa ? k->stacks : f->changed;
             f->caller = *caller;
         }
     }
 }
 
-/* A group of `nr` frames. Returns its key. */
+/* A group of `nr` frames, the innermost of which is `depth` frames from the entry. Returns its key.
+ */
 static struct place_key learn_group(struct known_thread *k, const struct frame *frames, size_t nr,
-                                    const struct place_key *caller)
+                                    const struct place_key *caller, size_t depth)
 {
     struct known_frame now = {.key = group_key(frames, 0, nr), .begin = k->begin};
     struct known_frame *known = find_frame(k, &now.key);
@@ -268,7 +374,7 @@ static struct place_key learn_group(struct known_thread *k, const struct frame *
         *known = now;
         k->nr++;
     } else {
-        learn_caller(k, known, caller);
+        learn_caller(k, known, caller, depth);
     }
     known->learned = k->stacks;
     known->disputed |= note_group(k, known, frames, nr) < 0;
@@ -284,8 +390,8 @@ struct learned {
 };
 
 /* How many outermost frames of the sample were learned with the sample before it: to learn a frame
- * once more changes nothing. Where the thread is about to start anew they are learned again, as
- * they would be at the begin of a batch. */
+ * once more changes nothing but disputes (continue_same). Where the thread is about to start anew
+ * they are learned again, as they would be at the begin of a batch. */
 static size_t learned_already(const struct known_thread *k, const struct job_sample *s,
                               const struct learned *last)
 {
@@ -307,6 +413,7 @@ static void learn_stack(struct known_thread *k, const struct job *job, const str
     k->stacks++;
     while (left < nr && stands_alone(&frames[left]) && !frames[left].cfa) /* amidst a group */
         left++;
+    continue_same(k, nr_joined, nr - left);
     if (left < nr) {
         caller = group_key(frames, left, group_end(frames, nr, left));
         has_caller = true;
@@ -319,7 +426,8 @@ static void learn_stack(struct known_thread *k, const struct job *job, const str
             start_anew(k);
             anew = true;
         }
-        caller = learn_group(k, frames + begin, left - begin, has_caller ? &caller : NULL);
+        caller =
+            learn_group(k, frames + begin, left - begin, has_caller ? &caller : NULL, nr - begin);
         has_caller = true;
         left = begin;
     }
