@@ -21,6 +21,8 @@ enum { MOVED = 5000000 }; /* ns: then `instead` stands at the place of `moved` *
 struct heap {
     uint8_t bytes[SIZE];
     uint64_t used, moved, instead, moved_size;
+    uint64_t watched, readings; /* an address, how often it was read */
+    enum provenance provenance; /* of all */
     uint64_t maps[512];
     struct v8_layout layout;
     struct memory_layer layer;
@@ -31,10 +33,12 @@ struct heap {
 static bool read_heap(void *context, uint64_t address, void *to, size_t size, uint64_t time,
                       enum provenance *provenance)
 {
-    const struct heap *h = context;
-    (void)provenance;
+    struct heap *h = context;
+    if (h->provenance > *provenance)
+        *provenance = h->provenance;
     if (h->memory.soon)
         *h->memory.soon = true;
+    h->readings += h->watched - address < size;
     if (time == MOVED && address - h->moved < h->moved_size)
         address += h->instead - h->moved;
     return memory_fixture_read(h->bytes, HEAP, SIZE, address, to, size);
@@ -280,28 +284,10 @@ static void test_scope(void **state)
     assert_false(v8_scope_read(&h->r, scope, &s));
 }
 
-/* A collection has put the text of evaluated code, in which all brackets close, where a script's
- * source was: lines are those of the text that has the function, which another moment tells. */
-static void test_moved_source(void **state)
+/* A script `a.js`, number 7, with this source. */
+static uint64_t make_script(struct heap *h, uint64_t source)
 {
-    enum { SCRIPT = 180, LENGTH = 200, START = 65, END = 99, CALL = 76 };
-    struct heap *h = *state;
-    char text[LENGTH + 1], evaluated[LENGTH + 1];
-    bool soon = false;
-    (void)snprintf(text, sizeof(text), "%-*s", LENGTH,
-                   "function outer(n, x) { return middle(n, x) + 1; }\n"
-                   "function middle(n, x) { return victim(x, n) + 1; }\n");
-    (void)snprintf(
-        evaluated, sizeof(evaluated), "%-*s", LENGTH,
-        "(function anonymous(\n) {\nreturn function victim(x, n) { let s = 0; for (;;) x; "
-        "return s }\n})");
-    uint64_t source = make_text(h, text, LENGTH, false);
-    h->instead = make_text(h, evaluated, LENGTH, false);
-    h->moved = source & ~UINT64_C(3);
-    h->instead &= ~UINT64_C(3);
-    h->moved_size = 16 + LENGTH;
-    h->memory.soon = &soon;
-    h->memory.time = MOVED;
+    enum { SCRIPT = 180 };
     h->layout.type_script = SCRIPT;
     h->layout.script_source = 8;
     h->layout.script_name = 16;
@@ -310,14 +296,54 @@ static void test_moved_source(void **state)
     h->layout.script_line_ends = 56;
     h->layout.script_id = 64;
     h->layout.script_url = 112;
-    uint64_t script = make(h, SCRIPT, 128), scope = make(h, TYPE_ARRAY, 80);
+    uint64_t script = make(h, SCRIPT, 128);
     put(h, script, 8, source, 8);
     put(h, script, 16, make_text(h, "a.js", 4, false), 8);
     put(h, script, 64, smi(7), 8);
+    return script;
+}
+
+enum { LENGTH = 200, START = 65, END = 99, CALL = 76 }; /* of a text, and of `middle` in it */
+
+static uint64_t make_source(struct heap *h)
+{
+    char text[LENGTH + 1];
+    (void)snprintf(text, sizeof(text), "%-*s", LENGTH,
+                   "function outer(n, x) { return middle(n, x) + 1; }\n"
+                   "function middle(n, x) { return victim(x, n) + 1; }\n");
+    return make_text(h, text, LENGTH, false);
+}
+
+/* What the function `middle` says of itself. */
+static uint64_t make_scope(struct heap *h)
+{
+    uint64_t scope = make(h, TYPE_ARRAY, 80);
     put(h, scope, 8, smi(1 << 12), 8); /* flags: a name */
     put(h, scope, 8 + 8 * 3, make_text(h, "middle", 6, false), 8);
     put(h, scope, 8 + 8 * 5, smi(START), 8);
     put(h, scope, 8 + 8 * 6, smi(END), 8);
+    return scope;
+}
+
+/* A collection has put the text of evaluated code, in which all brackets close, where a script's
+ * source was: lines are those of the text that has the function, which another moment tells. */
+static void test_moved_source(void **state)
+{
+    struct heap *h = *state;
+    char evaluated[LENGTH + 1];
+    bool soon = false;
+    (void)snprintf(
+        evaluated, sizeof(evaluated), "%-*s", LENGTH,
+        "(function anonymous(\n) {\nreturn function victim(x, n) { let s = 0; for (;;) x; "
+        "return s }\n})");
+    uint64_t source = make_source(h);
+    h->instead = make_text(h, evaluated, LENGTH, false);
+    h->moved = source & ~UINT64_C(3);
+    h->instead &= ~UINT64_C(3);
+    h->moved_size = 16 + LENGTH;
+    h->memory.soon = &soon;
+    h->memory.time = MOVED;
+    uint64_t script = make_script(h, source), scope = make_scope(h);
     struct guests *guests = guests_create();
     struct v8_names *names = v8_names_create(guests);
     const struct v8_sfi sfi = {.sfi = HEAP | 1, .script = script, .scope = scope};
@@ -333,7 +359,35 @@ static void test_moved_source(void **state)
     guests_free(guests);
 }
 
-/* Any bytes: it always ends, and reads nothing that is not there (the sanitizers say). */
+/* Who only reads for others, of a process that runs, reads a source once, though he proves nothing
+ * of it; but again and again where its script is somewhere else each time. */
+static void test_source_for_others(void **state)
+{
+    enum { MOVES = 6 };
+    struct heap *h = *state;
+    uint64_t source = make_source(h), scope = make_scope(h);
+    struct guests *guests = guests_create();
+    struct v8_names *names = v8_names_create(guests);
+    struct v8_named got;
+    v8_names_only_read(names);
+    h->provenance = PROVENANCE_IMAGE;
+    h->watched = (source & ~UINT64_C(3)) + 16 + CALL;
+    for (unsigned i = 0; i < MOVES; i++) {
+        const struct v8_sfi sfi = {
+            .sfi = HEAP | 1, .script = make_script(h, source), .scope = scope};
+        h->readings = 0;
+        assert_int_equal(v8_names_function(names, &h->r, 1, 1, &sfi, CALL, &got), 0);
+        assert_int_not_equal(got.function, 0);
+        assert_int_equal(got.line, 0);
+        if (i + 1 < MOVES)
+            assert_in_range(h->readings, 1, i < 3 ? 1 : 100);
+        else
+            assert_in_range(h->readings, 16, 100);
+    }
+    v8_names_free(names);
+    guests_free(guests);
+}
+
 /* An array that claims to be longer than any: its elements end with memory. */
 static void test_array_that_lies(void **state)
 {
@@ -349,6 +403,7 @@ static void test_array_that_lies(void **state)
     assert_false(v8_array_element(&h->r, array, -1, &element));
 }
 
+/* Any bytes: it always ends, and reads nothing that is not there (the sanitizers say). */
 static void test_random(void **state)
 {
     struct heap *h = *state;
@@ -455,6 +510,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_call_positions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_scope, setup, teardown),
         cmocka_unit_test_setup_teardown(test_moved_source, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_source_for_others, setup, teardown),
         cmocka_unit_test_setup_teardown(test_array_that_lies, setup, teardown),
         cmocka_unit_test_setup_teardown(test_random, setup, teardown),
         cmocka_unit_test(test_code),

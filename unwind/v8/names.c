@@ -17,7 +17,7 @@ enum {
     ENTRIES_MAX = 1 << 16,
     TRIES_MAX = 16,
     SEARCHES_MAX = 1024, /* moments asked, a turn */
-    LONG = 1 << 18,      /* characters of a source that a recorder reads once */
+    LONG = 1 << 18,      /* characters of a source that a recorder reads once only */
 };
 
 struct script {
@@ -342,17 +342,49 @@ static bool read_for_others(struct v8_reader *r, struct script *s)
     return read;
 }
 
-/* Where all moves all the time, whoever records needs readings of many moments: to search them is
- * what makes these, of a source that is not long. */
+/* Does it move all the time, or its source? */
+static bool is_restless(const struct v8_names *n, const struct script *s)
+{
+    enum { MOVES = 3 };
+    unsigned places = 0;
+    vec_foreach (known, &n->scripts)
+        places += known->id == s->id && known->space == s->space;
+    return places > MOVES;
+}
+
+/* Later samples are proven by readings of many moments: to ask for later ones is what makes these.
+ */
+static void read_again_for_others(struct v8_reader *r, struct script *s)
+{
+    struct moments m = moments_begin(r);
+    struct v8_reader other;
+    uint64_t now = s->source, id;
+    while (moments_next(&m, &other)) {
+        if (v8_slot(&other, s->address, r->layout->script_id, &id) && id == s->id &&
+            v8_slot(&other, s->address, r->layout->script_source, &s->source))
+            (void)read_for_others(&other, s);
+        s->source = now;
+    }
+}
+
+/* For whoever records: once, except where all moves all the time, and then of a source that is not
+ * long. (Of scripts that a program begins with there are many, and its first samples wait.) */
+static void know_nothing(const struct v8_names *n, struct v8_reader *r, struct script *s)
+{
+    s->lines_known = read_for_others(r, s);
+    s->doubtful = true; /* wherever a collection puts it, it is read anew */
+    if (is_restless(n, s) && v8_string_length(r, s->source) <= LONG)
+        read_again_for_others(r, s);
+}
+
 static void know_lines(const struct v8_names *n, struct v8_reader *r, struct script *s,
                        const struct witness *w)
 {
     if (s->lines_known || s->tries >= TRIES_MAX)
         return;
     s->tries++;
-    if (n->only_read && v8_string_length(r, s->source) > LONG) {
-        s->lines_known = read_for_others(r, s);
-        s->doubtful = true; /* wherever a collection puts it, it is read anew */
+    if (n->only_read) {
+        know_nothing(n, r, s);
         return;
     }
     s->lines_known =

@@ -18,8 +18,8 @@ struct v8_names;
 /* NULL when memory is out. `guests` takes the functions; any number of tables may share it. */
 struct v8_names *v8_names_create(struct guests *guests);
 void v8_names_free(struct v8_names *n);
-/* From now on long sources are read once, and nothing is made of them: their functions have ids,
- * and no lines. For whoever records what is read. */
+/* From now on sources are read, and nothing is made of them: their functions have ids, and no
+ * lines. For whoever records what is read. */
 void v8_names_only_read(struct v8_names *n);
 /* Everything is read again when it is asked for: collections move objects. */
 void v8_names_forget(struct v8_names *n);
