@@ -58,6 +58,11 @@ static inline bool memory_is_near(const struct memory_proof *p)
     return p->far && p->far <= FAR_MAX && !p->another;
 }
 
+/* Bytes in place. */
+struct memory_piece {
+    uint64_t start, size;
+};
+
 /* A source of bytes. `read` copies exactly `size` bytes that stood at `address` at `time`
  * (ns of the recording's clock), sets the provenance, and returns true; false: not recorded. */
 struct memory_layer {
@@ -69,6 +74,10 @@ struct memory_layer {
      * NULL. */
     const uint8_t *(*peek)(void *context, uint64_t address, size_t size, uint64_t time,
                            enum provenance *provenance);
+    /* The byte at `address` in place, in a piece that holds `size` bytes from there on and more
+     * (`ret`: all of it; may be NULL). It stays for one walk only. NULL: `read` may have them all
+     * the same, from several pieces. May be NULL. */
+    const uint8_t *(*piece)(void *context, uint64_t address, size_t size, struct memory_piece *ret);
     /* Whether any of these bytes may be recorded. NULL: who knows. */
     bool (*has)(void *context, uint64_t address, uint64_t size);
     bool keeps_span; /* it narrows the span of the memory that it is asked for, by itself */
@@ -198,6 +207,21 @@ bool memory_has_instant(const struct memory *m, uint64_t address, uint64_t size)
  * NULL: it is to be read. */
 const uint8_t *memory_peek(const struct memory *m, uint64_t address, size_t size,
                            enum provenance *provenance);
+
+/* What memory_read() gives, `size` bytes of what came with the sample, in place and for this walk
+ * only. `ret` (may be NULL): all of the piece that they stand in. NULL: they are to be read. */
+static inline const uint8_t *memory_piece(const struct memory *m, uint64_t address, size_t size,
+                                          struct memory_piece *ret)
+{
+    const struct memory_layer *first = m->layers;
+    if (!m->nr_layers || !first->piece || !first->instant || (m->reads && m->reads->on) ||
+        address - m->stack_start < memory_stack_size(m))
+        return NULL;
+    const uint8_t *bytes = first->piece(first->context, address, size, ret);
+    if (bytes && m->span && !first->keeps_span)
+        *m->span = (struct memory_span){1, 0};
+    return bytes;
+}
 
 /* Did the byte at `address`, none of the native stack, come with the sample? Nothing is read: it is
  * asked by whoever knows what it is. */

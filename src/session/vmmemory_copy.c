@@ -103,10 +103,10 @@ bool vm_copy_open(struct vm_copy *copy, const uint8_t *payload, size_t size, uin
     return got >= 0;
 }
 
-/* The entry that has most to say from `address` on, or all that is wanted: how many bytes, and
- * where. Entries overlap only where something is told twice: a few steps back are enough. */
+/* The entry that has most to say from `address` on, or all that is wanted: how many bytes.
+ * Entries overlap only where something is told twice: a few steps back are enough. */
 static uint64_t longest(const struct vm_copy *copy, uint64_t address, uint64_t want,
-                        const uint8_t **ret)
+                        const struct vm_copy_entry **ret)
 {
     enum { BACK = 4 };
     uint64_t most = 0;
@@ -117,7 +117,7 @@ static uint64_t longest(const struct vm_copy *copy, uint64_t address, uint64_t w
         if (into >= e->length || e->length - into <= most)
             continue;
         most = e->length - into;
-        *ret = e->bytes + into;
+        *ret = e;
     }
     return most;
 }
@@ -127,12 +127,12 @@ static __attribute__((noinline)) bool read_across(const struct vm_copy *copy, ui
                                                   uint8_t *out, size_t size)
 {
     while (size) {
-        const uint8_t *bytes = NULL;
-        uint64_t there = longest(copy, address, size, &bytes);
+        const struct vm_copy_entry *e = NULL;
+        uint64_t there = longest(copy, address, size, &e);
         size_t part = there < size ? (size_t)there : size;
         if (!part)
             return false;
-        memcpy(out, bytes, part);
+        memcpy(out, e->bytes + (address - e->address), part);
         out += part;
         address += part;
         size -= part;
@@ -140,22 +140,63 @@ static __attribute__((noinline)) bool read_across(const struct vm_copy *copy, ui
     return true;
 }
 
+static inline bool covers(const struct vm_copy_entry *e, uint64_t address, uint64_t size)
+{
+    uint64_t into = address - e->address;
+    return into < e->length && size <= e->length - into;
+}
+
+/* The short entry that its line says has them; NULL: none does. */
+static inline const struct vm_copy_entry *find_short(const struct vm_copy *copy, uint64_t address)
+{
+    uint32_t line = copy->lines[line_hash(address >> LINE_SHIFT)];
+    return line ? &copy->entries[line - 1] : NULL;
+}
+
+/* May a long entry have some of them? */
+static inline bool is_in_page(const struct vm_copy *copy, uint64_t address)
+{
+    uint32_t bit = page_hash(address >> PAGE_SHIFT);
+    return copy->pages[bit / 64] >> bit % 64 & 1;
+}
+
 static bool copy_read(void *context, uint64_t address, void *to, size_t size, uint64_t time,
                       enum provenance *provenance)
 {
     const struct vm_copy *copy = context;
-    uint32_t bit = page_hash(address >> PAGE_SHIFT);
-    uint32_t line = copy->lines[line_hash(address >> LINE_SHIFT)];
-    const struct vm_copy_entry *e = line ? &copy->entries[line - 1] : NULL;
+    const struct vm_copy_entry *e = find_short(copy, address);
     (void)time;
-    if (!e && !(copy->pages[bit / 64] >> bit % 64 & 1))
-        return false;
-    if (e && address - e->address < e->length && size <= e->length - (address - e->address))
+    if (e && covers(e, address, size))
         bytes_copy(to, e->bytes + (address - e->address), size);
-    else if (!read_across(copy, address, to, size))
+    else if ((!e && !is_in_page(copy, address)) || !read_across(copy, address, to, size))
         return false;
     *provenance = PROVENANCE_EXACT;
     return true;
+}
+
+static inline const uint8_t *place(const struct vm_copy_entry *e, uint64_t address,
+                                   struct memory_piece *ret)
+{
+    if (ret)
+        *ret = (struct memory_piece){e->address, e->length};
+    return e->bytes + (address - e->address);
+}
+
+static __attribute__((noinline)) const uint8_t *
+place_longest(const struct vm_copy *copy, uint64_t address, size_t size, struct memory_piece *ret)
+{
+    const struct vm_copy_entry *e = NULL;
+    return size && longest(copy, address, size, &e) >= size ? place(e, address, ret) : NULL;
+}
+
+static const uint8_t *copy_piece(void *context, uint64_t address, size_t size,
+                                 struct memory_piece *ret)
+{
+    const struct vm_copy *copy = context;
+    const struct vm_copy_entry *e = find_short(copy, address);
+    if (e && covers(e, address, size))
+        return place(e, address, ret);
+    return e || is_in_page(copy, address) ? place_longest(copy, address, size, ret) : NULL;
 }
 
 /* As longest(), of what ends behind `address`: some of it may be passed over. */
@@ -174,6 +215,9 @@ static bool copy_has(void *context, uint64_t address, uint64_t size)
 
 struct memory_layer vm_copy_layer(const struct vm_copy *copy)
 {
-    return (struct memory_layer){
-        .read = copy_read, .has = copy_has, .context = (void *)(uintptr_t)copy, .instant = true};
+    return (struct memory_layer){.read = copy_read,
+                                 .piece = copy_piece,
+                                 .has = copy_has,
+                                 .context = (void *)(uintptr_t)copy,
+                                 .instant = true};
 }

@@ -312,25 +312,48 @@ static void replaced_caller(void **state)
     each_mode(check_replaced_caller);
 }
 
+/* In a walk of its own: memory is of one instant in each. */
+static bool is_state(struct fixture *f, uint64_t address)
+{
+    struct luajit_state L;
+    luajit_reader_begin(&f->r, &f->memory);
+    luajit_reader_use(&f->r, &f->l);
+    return luajit_read_state(&f->r, address, &L);
+}
+
 /* A state whose sizes lie is none. */
 static void check_states(struct fixture *f)
 {
-    struct luajit_state L;
-    assert_false(luajit_read_state(&f->r, STATE + 8, &L));
-    assert_false(luajit_read_state(&f->r, 0, &L));
+    assert_false(is_state(f, STATE + 8));
+    assert_false(is_state(f, 0));
     put(f, STATE + (uint64_t)f->l.L_stacksize, SLOTS * 2, 4);
-    assert_false(luajit_read_state(&f->r, STATE, &L));
+    assert_false(is_state(f, STATE));
     put(f, STATE + (uint64_t)f->l.L_stacksize, UINT32_MAX, 4);
-    assert_false(luajit_read_state(&f->r, STATE, &L));
+    assert_false(is_state(f, STATE));
     put(f, STATE + (uint64_t)f->l.L_stacksize, SLOTS, 4);
+    assert_true(is_state(f, STATE));
     put(f, STATE + (uint64_t)f->l.L_gct, 7, 1);
-    assert_false(luajit_read_state(&f->r, STATE, &L));
+    assert_false(is_state(f, STATE));
+}
+
+/* The same one again in a walk rests on what it was read from. */
+static void check_known_state(struct fixture *f)
+{
+    struct luajit_state L;
+    f->provenance = PROVENANCE_IMAGE;
+    assert_true(is_state(f, STATE));
+    assert_int_equal(f->r.provenance, PROVENANCE_IMAGE);
+    f->r.provenance = PROVENANCE_EXACT;
+    assert_true(luajit_read_state(&f->r, STATE, &L));
+    assert_int_equal(f->r.provenance, PROVENANCE_IMAGE);
+    assert_int_equal(L.stack, STACK);
 }
 
 static void states(void **state)
 {
     (void)state;
     each_mode(check_states);
+    each_mode(check_known_state);
 }
 
 /* A VM is its dispatch table in the place where its main lua_State says that g is. */

@@ -342,6 +342,39 @@ static void what_came_with_the_sample_is_told_from_what_did_not(void **state)
     vmlog_free(log);
 }
 
+static void what_came_in_one_piece_is_had_in_place(void **state)
+{
+    (void)state;
+    uint8_t payload[256];
+    struct vm_copy copy;
+    struct memory_piece piece;
+    struct memory_span span = {5, 9};
+    struct memory_reads reads = {.on = true};
+    size_t size = write_copy(payload, sizeof(payload), 5, 0x10, 0x20);
+    assert_true(vm_copy_open(&copy, payload, size, 5, 0x10, 0x20));
+    const struct memory_layer layers[] = {vm_copy_layer(&copy)};
+    struct memory m = {.stack = (const uint8_t *)"stack",
+                       .stack_start = 0x1001,
+                       .stack_size = 0,
+                       .layers = layers,
+                       .nr_layers = 1,
+                       .span = &span};
+    const uint8_t *at = memory_piece(&m, 0x1002, 4, &piece);
+    assert_non_null(at);
+    assert_memory_equal(at, "2345", 4);
+    assert_int_equal(piece.start, 0x1000);
+    assert_memory_equal(at - (0x1002 - piece.start), "01", 2);
+    assert_true(span.from > span.to);               /* what came with one sample is of no other */
+    assert_null(memory_piece(&m, 0x1006, 4, NULL)); /* in two pieces */
+    assert_null(memory_piece(&m, 0x100e, 4, NULL)); /* beyond the end */
+    assert_null(memory_piece(&m, 0x2000, 4, NULL));
+    m.stack_size = 5; /* the native stack is asked first */
+    assert_null(memory_piece(&m, 0x1002, 4, NULL));
+    m.stack_size = 0;
+    m.reads = &reads; /* readings are noted */
+    assert_null(memory_piece(&m, 0x1002, 4, NULL));
+}
+
 static void what_was_read_equal_before_and_after_is_exact(void **state)
 {
     (void)state;
@@ -850,6 +883,7 @@ int main(void)
         cmocka_unit_test(what_cannot_have_stood_there_is_no_other),
         cmocka_unit_test(it_is_told_how_far_the_only_reading_of_an_object_was),
         cmocka_unit_test(what_came_with_the_sample_is_told_from_what_did_not),
+        cmocka_unit_test(what_came_in_one_piece_is_had_in_place),
         cmocka_unit_test(other_lengths),
         cmocka_unit_test(of_late_readings_the_nearer_counts),
         cmocka_unit_test(marks_without_a_range_say_nothing),

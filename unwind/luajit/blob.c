@@ -15,21 +15,25 @@ static bool read_stack(struct luajit_walk *w, uint64_t address, uint64_t *ret)
 
 bool walk_leave_partial(struct luajit_walk *w, uint64_t cfa, uint64_t saved)
 {
-    /* In the order in which the entries push them. */
-    static const uint8_t pushed[] = {DWARF_RIP, DWARF_RBP, DWARF_RBX, DWARF_R15, DWARF_R14};
-    uint64_t value[sizeof(pushed)];
-    unsigned nr = 0;
-    for (; nr < sizeof(pushed) && 8 * (nr + 1) <= saved; nr++) {
-        if (!read_stack(w, cfa - 8 * (uint64_t)(nr + 1), &value[nr]))
-            return false;
+    /* The last one that the entries push first. */
+    enum { PUSHED = 5 };
+    static const uint8_t pushed[PUSHED] = {DWARF_R14, DWARF_R15, DWARF_RBX, DWARF_RBP, DWARF_RIP};
+    uint64_t value[PUSHED];
+    unsigned first = saved < sizeof(value) ? PUSHED - (unsigned)saved / 8 : 0;
+    const struct memory *m = &w->step->input->memory;
+    if (first || !memory_read_near(m, cfa - sizeof(value), value, sizeof(value))) {
+        for (unsigned i = PUSHED; i-- > first;) {
+            if (!read_stack(w, cfa - 8 * (uint64_t)(PUSHED - i), &value[i]))
+                return false;
+        }
     }
-    for (unsigned i = 0; i < nr; i++) {
+    for (unsigned i = first; i < PUSHED; i++) {
         w->step->value[pushed[i]] = value[i];
         *w->step->known |= REG_BIT(pushed[i]);
     }
     w->step->value[DWARF_RSP] = cfa;
     *w->step->known &= ARCH_SURVIVES;
-    return nr > 0;
+    return first < PUSHED;
 }
 
 bool walk_leave_block(struct luajit_walk *w, uint64_t si)
@@ -277,11 +281,13 @@ static bool is_executable(struct luajit_walk *w, uint64_t pc, bool mcode)
            (code.executable || (mcode && code.owner == CODE_ANON));
 }
 
-/* A native rule has led to where no block is: its lua_State or its return address is none. */
-static bool is_no_block(struct luajit_walk *w, uint64_t si, uint64_t o, uint64_t ra)
+/* A native rule has led to where no block is: its lua_State or its return address is none. `L`: its
+ * state, address 0 where that was not asked for or is none. */
+static bool is_no_block(struct luajit_walk *w, uint64_t si, uint64_t o, uint64_t ra,
+                        struct luajit_state *L)
 {
     const struct luajit_layout *l = w->vm.layout;
-    struct luajit_state L;
+    L->address = 0;
     if (o == (uint64_t)l->callback_return || o == (uint64_t)l->cpcall_return)
         return false;
     w->r.provenance = PROVENANCE_EXACT;
@@ -289,21 +295,24 @@ static bool is_no_block(struct luajit_walk *w, uint64_t si, uint64_t o, uint64_t
         return true;
     if (w->process->apart)
         return false;
-    return !block_state(w, si, &L) && !is_unrecorded(w, read_L(w, si));
+    if (block_state(w, si, L))
+        return false;
+    L->address = 0;
+    return !is_unrecorded(w, read_L(w, si));
 }
 
-/* The Lua side of the C frame at si. */
-static bool emit_block(struct luajit_walk *w, uint64_t si, uint64_t o)
+/* The Lua side of the C frame at si. L: its state, if it was just read; else with address 0. */
+static bool emit_block(struct luajit_walk *w, uint64_t si, uint64_t o, struct luajit_state *L)
 {
-    struct luajit_state L;
     uint64_t cfa = si + (uint64_t)w->vm.layout->frame_size;
-    w->r.provenance = PROVENANCE_EXACT;
-    if (!block_state(w, si, &L)) {
+    if (L->address == 0)
+        w->r.provenance = PROVENANCE_EXACT;
+    if (L->address == 0 && !block_state(w, si, L)) {
         /* lj_ccallback_enter has not stored it yet. */
         bool none = o == (uint64_t)w->vm.layout->callback_return || has_no_frames_yet(w, si, o);
         return none ? emit_native(w, cfa) : emit_alone(w, cfa);
     }
-    struct segment *s = segment_get(w, L.address, L.cframe & ~UINT64_C(3));
+    struct segment *s = segment_get(w, L->address, L->cframe & ~UINT64_C(3));
     if (!s)
         return emit_unknown(w, cfa);
     const struct luajit_layout *l = w->vm.layout;
@@ -313,7 +322,7 @@ static bool emit_block(struct luajit_walk *w, uint64_t si, uint64_t o)
         return emit_native(w, cfa); /* returning to C, out of the chain already */
     /* coroutine.yield ends the chain some instructions before it leaves. */
     if (walk_is_exact(w) && !s->begun && s->si == 0)
-        return emit_segment(w, &L, s, si, o);
+        return emit_segment(w, L, s, si, o);
     if (si != s->si) {
         /* Not linked yet or any more (an error is unwinding it): no Lua frames are its own. But a
          * chain that was lost, or memory of another moment, tells nothing. */
@@ -325,7 +334,7 @@ static bool emit_block(struct luajit_walk *w, uint64_t si, uint64_t o)
         return emit_native(w, cfa);
     if (s->lost)
         return emit_alone(w, cfa);
-    return emit_segment(w, &L, s, si, o);
+    return emit_segment(w, L, s, si, o);
 }
 
 /* ---- places where the unwind entry lies ---------------------------------------------------- */
@@ -476,20 +485,23 @@ enum walker_result step_blob(struct luajit_walk *w, uint64_t o)
         return result;
     uint64_t si = exact ? leaf_block(w, o) : sp;
     uint64_t ra = 0, caught = 0;
-    struct luajit_state L;
+    struct luajit_state L = {.address = 0};
     bool recorded = read_stack(w, si + (uint64_t)l->frame_size - 8, &ra);
     /* In the second phase of an exception libgcc has put the catching frame's registers into its
      * own frame, and native rules lead astray: to a block that is none. The lua_State's chain
      * begins at the catching block by then, which is the next linked one on the stack. */
-    if (!exact && is_no_block(w, si, o, ra) &&
-        (caught = find_linked_block(w, sp - (uint64_t)l->frame_size, &L)) != 0) {
+    if (!exact && is_no_block(w, si, o, ra, &L)) {
+        caught = find_linked_block(w, sp - (uint64_t)l->frame_size, &L);
+        L.address = 0;
+    }
+    if (caught) {
         *w->step->provenance = PROVENANCE_GUESS;
         si = caught;
     } else if (!recorded) {
         return WALKER_NO; /* beyond the recorded stack: the native walk says so */
     }
     bool unlinked = exact && is_unlinked(l, o);
-    if (!(unlinked ? emit_native(w, si + (uint64_t)l->frame_size) : emit_block(w, si, o)))
+    if (!(unlinked ? emit_native(w, si + (uint64_t)l->frame_size) : emit_block(w, si, o, &L)))
         return WALKER_NO_MEMORY;
     return walk_leave_block(w, si) ? WALKER_STEPPED : WALKER_NO;
 }

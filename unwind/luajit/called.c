@@ -24,12 +24,14 @@ static uint64_t constant_proto(struct luajit_reader *r, const struct luajit_trac
                                bool *unknown)
 {
     enum { TYPE = 4, PIECE = 16 };
-    uint8_t bytes[PIECE];
+    uint8_t copy[PIECE];
     size_t size = r->layout->gc64 ? PIECE : PIECE / 2;
-    if (!luajit_trace_peek(r, t, t->ir + 8 * (uint64_t)ref, bytes, size)) {
+    const uint8_t *bytes = luajit_trace_bytes(r, t, t->ir + 8 * (uint64_t)ref, size);
+    if (!bytes && !luajit_read(r, t->ir + 8 * (uint64_t)ref, copy, size)) {
         *unknown = true;
         return 0;
     }
+    bytes = bytes ? bytes : copy;
     unsigned type = bytes[TYPE] & IRT_MASK;
     if ((type != IRT_PROTO && type != IRT_FUNC) || (r->layout->gc64 && load_u32(bytes, false)))
         return 0;
@@ -58,11 +60,15 @@ bool luajit_trace_names(struct luajit_reader *r, const struct luajit_trace *t, u
 {
     enum provenance before = r->provenance;
     bool named = false;
-    uint32_t ref = LUAJIT_REF_BIAS - t->nk > CONSTANTS_MAX ? LUAJIT_REF_BIAS : t->nk;
-    for (; r->layout->gc64 && ref < LUAJIT_REF_BIAS && !named && luajit_spend(r); ref++) {
+    uint32_t nr = LUAJIT_REF_BIAS - t->nk, ref = t->nk;
+    if (!r->layout->gc64 || nr > CONSTANTS_MAX)
+        return false;
+    const uint8_t *bytes = luajit_trace_bytes(r, t, t->ir + 8 * (uint64_t)ref, 8 * (size_t)nr);
+    for (uint32_t i = 0; bytes && i < nr; i++)
+        named |= load_u64(bytes + 8 * (size_t)i, false) == function;
+    for (; !bytes && ref < LUAJIT_REF_BIAS && !named && luajit_spend(r); ref++) {
         uint64_t value;
-        named = luajit_trace_peek(r, t, t->ir + 8 * (uint64_t)ref, &value, sizeof(value)) &&
-                value == function;
+        named = luajit_read_u64(r, t->ir + 8 * (uint64_t)ref, &value) && value == function;
     }
     r->provenance = before;
     return named;

@@ -2,7 +2,8 @@
 /* Lua frames to struct frame. Each waits for the one below it, its caller. */
 #include "unwind/luajit/walk_internal.h"
 
-static bool push(struct luajit_walk *w, const struct frame *f)
+/* false: memory is out. */
+static inline bool push(struct luajit_walk *w, const struct frame *f)
 {
     __typeof__(w->step->out->frames) *frames = &w->step->out->frames;
     if (*w->step->frames_left == 0)
@@ -40,12 +41,16 @@ bool emit_unknown(struct luajit_walk *w, uint64_t cfa)
 
 void emit_begin(struct emitter *e, struct luajit_walk *w, uint64_t L, uint64_t cfa)
 {
-    *e = (struct emitter){.w = w,
-                          .L = L,
-                          .pc = walk_register(w, DWARF_RIP),
-                          .cfa = cfa,
-                          .first = w->step->out->frames.nr,
-                          .left = *w->step->frames_left};
+    e->w = w; /* (`pending` holds nothing until has_pending says so) */
+    e->L = L;
+    e->pc = walk_register(w, DWARF_RIP);
+    e->cfa = cfa;
+    e->trace = 0;
+    e->trace_once = e->inlined = e->omit_c = e->certain_below = false;
+    e->weakest = PROVENANCE_EXACT;
+    e->first = w->step->out->frames.nr;
+    e->left = *w->step->frames_left;
+    e->has_pending = e->omitted = e->no_memory = false;
 }
 
 static bool flush(struct emitter *e)

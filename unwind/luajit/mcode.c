@@ -167,6 +167,18 @@ struct reading {
     bool is_behind;               /* it was taken behind the call of C that is being executed */
 };
 
+static void reading_begin(struct reading *ret, uint64_t base, bool is_exit)
+{
+    ret->in.nr = 0;
+    ret->in.depth = 0;
+    ret->in.start_pc = ret->in.start_func = 0;
+    ret->base = base;
+    ret->start = (struct luajit_function){0};
+    ret->number = 0;
+    ret->is_exit = is_exit;
+    ret->is_behind = false;
+}
+
 /* Do snapshot and Lua stack agree: is the start frame's pc inside its function? `replaced`: a tail
  * call in the trace has put another function there, which the snapshot names. */
 static bool read_start(struct luajit_walk *w, const struct luajit_state *L, uint64_t base,
@@ -203,13 +215,30 @@ static bool find_start(struct luajit_walk *w, const struct luajit_state *L, uint
             (read_start(w, L, moved, false, ret) || read_start(w, L, moved, true, ret)));
 }
 
+enum { STORE = 7 }; /* bytes of it */
+
+/* Is there a "mov [r14 + field], register" in the code? */
+static bool has_store(const uint8_t *code, uint32_t size, uint32_t field)
+{
+    const uint8_t *end = code + size, *at = code + 3;
+    for (; end - at >= 4; at++) {
+        at = memchr(at, (int)(field & 0xff), (size_t)(end - at) - 3);
+        if (!at)
+            return false;
+        if (load_u32(at, false) == field && (at[-3] & 0xfb) == 0x49 && at[-2] == 0x89 &&
+            (at[-1] & 0xc7) == 0x86)
+            return true;
+    }
+    return false;
+}
+
 /* Has the code of a snapshot stored another base by now, for a return below the trace's start frame
  * or a jump to a trace that starts above it: "mov [r14 + jit_base], register" before `offset`? In
  * recursion the frames fit at either. */
 static bool has_moved_base(struct luajit_walk *w, const struct luajit_trace *t, uint32_t number,
                            uint32_t offset)
 {
-    enum { PIECE = 512, STORE = 7 };
+    enum { PIECE = 512 };
     const struct luajit_layout *l = w->vm.layout;
     const uint32_t field = (uint32_t)(l->jit_base - l->g2disp);
     uint8_t code[PIECE];
@@ -221,11 +250,8 @@ static bool has_moved_base(struct luajit_walk *w, const struct luajit_trace *t, 
         uint32_t size = offset - from < PIECE ? offset - from : PIECE;
         if (!memory_read(w->r.m, t->mcode + from, code, size, &ignored))
             return false;
-        for (uint32_t i = 0; i + STORE <= size; i++) {
-            if ((code[i] & 0xfb) == 0x49 && code[i + 1] == 0x89 && (code[i + 2] & 0xc7) == 0x86 &&
-                load_u32(code + i + 3, false) == field)
-                return true;
-        }
+        if (has_store(code, size, field))
+            return true;
     }
     return false;
 }
@@ -373,8 +399,9 @@ static bool read_chain(struct luajit_walk *w, const struct luajit_state *L,
                        const struct luajit_trace *t, uint32_t number, uint64_t base,
                        struct chain *ret)
 {
-    struct reading reading = {0};
+    struct reading reading;
     bool weak;
+    reading_begin(&reading, base, false);
     ret->nr = 0;
     if (!find_reading(w, L, t, number, base, &reading, &weak) || reading.number != number)
         return false;
@@ -464,7 +491,8 @@ static enum luajit_segment_end emit_trace(struct luajit_walk *w, const struct lu
                                           bool is_exit, uint32_t number, uint64_t base,
                                           struct emitter *e, struct luajit_place *next)
 {
-    struct reading reading = {.is_exit = is_exit};
+    struct reading reading; /* (of its frames as many as are told) */
+    reading_begin(&reading, base, is_exit);
     bool is_call = has_snapshot && !is_exit && calls_foreign(w, t);
     if (is_call && !place_call(w, L, t, base, &number, &reading.is_behind))
         e->weakest = PROVENANCE_GUESS;
@@ -701,7 +729,8 @@ static enum luajit_segment_end walk_exit(struct luajit_walk *w, const struct lua
         luajit_read_ref(&w->r, w->vm.g + (uint64_t)l->jit_base, &base);
         if (!exact || base == 0)
             base = L->base;
-        struct reading reading = {.base = base, .is_exit = true};
+        struct reading reading;
+        reading_begin(&reading, base, true);
         bool told = luajit_snapshot_frames(&w->r, &t, exitno, &reading.in);
         const struct luajit_inlined *in = &reading.in;
         bool restored = told && !exact && is_restored(w, L, in);

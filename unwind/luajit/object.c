@@ -2,10 +2,6 @@
 /* Reading and checking single objects. */
 #include "unwind/luajit/object.h"
 
-#include "base/cursor.h"
-
-enum { TAG_SHIFT = 47 };
-
 void luajit_reader_begin(struct luajit_reader *r, const struct memory *m)
 {
     r->m = m;
@@ -24,31 +20,12 @@ void luajit_reader_use(struct luajit_reader *r, const struct luajit_layout *layo
     r->window_size = 0;
     if (++r->serial == 0) { /* begun anew: what was read long ago must not look fresh */
         memset(r->of, 0, sizeof(r->of));
+        memset(r->states_of, 0, sizeof(r->states_of));
         r->serial = 1;
     }
 }
 
 /* ---- bytes --------------------------------------------------------------------------------- */
-
-bool luajit_read(struct luajit_reader *r, uint64_t address, void *to, size_t size)
-{
-    return memory_read(r->m, address, to, size, &r->provenance);
-}
-
-bool luajit_read_u64(struct luajit_reader *r, uint64_t address, uint64_t *ret)
-{
-    return luajit_read(r, address, ret, sizeof(*ret));
-}
-
-bool luajit_read_u32(struct luajit_reader *r, uint64_t address, uint32_t *ret)
-{
-    return luajit_read(r, address, ret, sizeof(*ret));
-}
-
-uint64_t luajit_load_ref(const struct luajit_layout *l, const uint8_t *at)
-{
-    return l->gc64 ? load_u64(at, false) : load_u32(at, false);
-}
 
 bool luajit_read_ref(struct luajit_reader *r, uint64_t address, uint64_t *ret)
 {
@@ -63,13 +40,16 @@ bool luajit_read_ref(struct luajit_reader *r, uint64_t address, uint64_t *ret)
 
 /* ---- states -------------------------------------------------------------------------------- */
 
-bool luajit_read_state(struct luajit_reader *r, uint64_t address, struct luajit_state *ret)
+static bool read_state(struct luajit_reader *r, uint64_t address, struct luajit_state *ret)
 {
     enum { USED_MAX = 0x60, EXTRA_MAX = 64 };
     const struct luajit_layout *l = r->layout;
-    uint8_t bytes[USED_MAX];
-    if (address == 0 || address & 3 || !luajit_read(r, address, bytes, (size_t)l->L_used) ||
-        bytes[l->L_gct] != LUAJIT_GCT_THREAD)
+    uint8_t copy[USED_MAX];
+    const uint8_t *bytes = luajit_piece(r, address, (size_t)l->L_used);
+    if (!bytes && !memory_read(r->m, address, copy, (size_t)l->L_used, &r->provenance))
+        return false;
+    bytes = bytes ? bytes : copy;
+    if (bytes[l->L_gct] != LUAJIT_GCT_THREAD)
         return false;
     *ret = (struct luajit_state){
         .address = address,
@@ -87,6 +67,32 @@ bool luajit_read_state(struct luajit_reader *r, uint64_t address, struct luajit_
            used < 8 * slots && 8 * slots - used <= 8 * EXTRA_MAX && ret->end > ret->stack;
 }
 
+/* A step asks for the same one several times, the next one for the same or its coroutine's parent:
+ * the last ones are kept. */
+bool luajit_read_state(struct luajit_reader *r, uint64_t address, struct luajit_state *ret)
+{
+    if (address == 0 || address & 3)
+        return false;
+    enum provenance before = r->provenance;
+    for (unsigned i = 0; i < READER_STATES; i++) {
+        if (r->states[i].address == address && r->states_of[i] == r->serial) {
+            *ret = r->states[i];
+            r->provenance = before > r->states_provenance[i] ? before : r->states_provenance[i];
+            return true;
+        }
+    }
+    r->provenance = PROVENANCE_EXACT;
+    bool got = read_state(r, address, ret);
+    if (got) {
+        unsigned at = r->next_state++ % READER_STATES;
+        r->states[at] = *ret;
+        r->states_of[at] = r->serial;
+        r->states_provenance[at] = (uint8_t)r->provenance;
+    }
+    r->provenance = before > r->provenance ? before : r->provenance;
+    return got;
+}
+
 bool luajit_check_g(struct luajit_reader *r, uint64_t g, uint64_t blob)
 {
     uint64_t entries[2];
@@ -101,10 +107,15 @@ bool luajit_check_g(struct luajit_reader *r, uint64_t g, uint64_t blob)
 bool luajit_code_read(struct luajit_reader *r, uint64_t proto, uint64_t *code, uint32_t *sizebc)
 {
     const struct luajit_layout *l = r->layout;
-    uint8_t bytes[0x10]; /* up to sizebc */
-    if (proto == 0 || proto & 3 ||
-        !luajit_read(r, proto, bytes, (size_t)l->proto_sizebc + sizeof(uint32_t)) ||
-        bytes[l->gct] != LUAJIT_GCT_PROTO)
+    uint8_t copy[0x10]; /* up to sizebc */
+    size_t size = (size_t)l->proto_sizebc + sizeof(uint32_t);
+    if (proto == 0 || proto & 3)
+        return false;
+    const uint8_t *bytes = luajit_piece(r, proto, size);
+    if (!bytes && !memory_read(r->m, proto, copy, size, &r->provenance))
+        return false;
+    bytes = bytes ? bytes : copy;
+    if (bytes[l->gct] != LUAJIT_GCT_PROTO)
         return false;
     *sizebc = load_u32(bytes + l->proto_sizebc, false);
     *code = proto + (uint64_t)l->proto_size;
@@ -121,19 +132,21 @@ static void no_function(const struct luajit_reader *r, uint64_t address, struct 
 static void read_function(struct luajit_reader *r, uint64_t address, struct luajit_function *f)
 {
     const struct luajit_layout *l = r->layout;
-    uint8_t bytes[0x30];
+    uint8_t copy[0x30];
     size_t size = (size_t)l->func_c + 8;
     *f = (struct luajit_function){0};
-    if (address == 0 || address & 3 || size > sizeof(bytes))
+    if (address == 0 || address & 3 || size > sizeof(copy))
         return;
-    if (!luajit_read(r, address, bytes, size)) {
+    const uint8_t *bytes = luajit_piece(r, address, size);
+    if (!bytes && !memory_read(r->m, address, copy, size, &r->provenance)) {
         size -= 8; /* a Lua function without upvalues ends before */
-        if (!luajit_read(r, address, bytes, size)) {
+        if (!memory_read(r->m, address, copy, size, &r->provenance)) {
             f->unread = true;
             f->address = address;
             return;
         }
     }
+    bytes = bytes ? bytes : copy;
     if (bytes[l->gct] == LUAJIT_GCT_THREAD) {
         f->dummy = true;
         f->address = address;
@@ -158,26 +171,19 @@ static void read_function(struct luajit_reader *r, uint64_t address, struct luaj
     f->address = address;
 }
 
-static size_t function_slot(uint64_t address)
-{
-    return (address >> 3 ^ address >> 9) % READER_FUNCTIONS;
-}
-
-const struct luajit_function *luajit_function_read(struct luajit_reader *r, uint64_t address)
+const struct luajit_function *luajit_function_read_anew(struct luajit_reader *r, uint64_t address)
 {
     static const struct luajit_function none;
-    size_t slot = function_slot(address);
+    size_t slot = luajit_function_slot(address);
     struct luajit_function *f = &r->functions[slot];
-    if (r->of[slot] != r->serial || f->address != address) {
-        enum provenance before = r->provenance;
-        r->provenance = PROVENANCE_EXACT;
-        read_function(r, address, f);
-        f->provenance = (uint8_t)r->provenance;
-        r->provenance = before;
-        r->of[slot] = f->address ? r->serial : 0;
-        if (f->address == 0)
-            return &none;
-    }
+    enum provenance before = r->provenance;
+    r->provenance = PROVENANCE_EXACT;
+    read_function(r, address, f);
+    f->provenance = (uint8_t)r->provenance;
+    r->provenance = before;
+    r->of[slot] = f->address ? r->serial : 0;
+    if (f->address == 0)
+        return &none;
     if (f->provenance > r->provenance)
         r->provenance = f->provenance;
     return f;
@@ -190,7 +196,7 @@ static enum memory_likeness function_likeness(const void *context, uint64_t addr
 {
     const struct luajit_reader *r = context;
     const struct luajit_layout *l = r->layout;
-    const struct luajit_function *f = &r->functions[function_slot(address)];
+    const struct luajit_function *f = &r->functions[luajit_function_slot(address)];
     (void)when;
     bool same =
         size >= (size_t)l->func_c && bytes[l->gct] == LUAJIT_GCT_FUNC &&
@@ -215,68 +221,39 @@ const struct luajit_function *luajit_function_alive(struct luajit_reader *r, uin
 
 /* ---- the Lua stack ------------------------------------------------------------------------- */
 
-/* Move the window so that it ends behind [address, address + size). */
+/* Move the window so that it has [address, address + size): where it is copied, it ends there. */
 static bool window_fill(struct luajit_reader *r, const struct luajit_state *L, uint64_t address,
                         uint64_t size)
 {
+    struct memory_piece piece;
+    const uint8_t *at = memory_piece(r->m, address, size, &piece);
+    if (at) {
+        r->window = at - (address - piece.start);
+        r->window_start = piece.start;
+        r->window_size = piece.size;
+        return true;
+    }
     uint64_t start =
         address + size - L->stack > READER_WINDOW ? address + size - READER_WINDOW : L->stack;
     enum provenance provenance = PROVENANCE_EXACT;
+    r->window = r->copied;
     r->window_start = start;
     r->window_size = address + size - start;
     /* Where a large read finds no exact bytes a small one may: the copy of a stack can be cut. */
-    if (memory_read(r->m, start, r->window, r->window_size, &provenance) &&
+    if (memory_read(r->m, start, r->copied, r->window_size, &provenance) &&
         provenance == PROVENANCE_EXACT)
         return true;
     r->window_size = 0;
     return false;
 }
 
-static __attribute__((noinline)) bool stack_read_anew(struct luajit_reader *r,
-                                                      const struct luajit_state *L,
-                                                      uint64_t address, void *to, uint64_t size)
+bool luajit_stack_read_anew(struct luajit_reader *r, const struct luajit_state *L, uint64_t address,
+                            void *to, uint64_t size)
 {
     if (address < L->stack || address > L->end || L->end - address < size)
         return false;
     if (!window_fill(r, L, address, size))
         return luajit_read(r, address, to, size); /* a part of the stack was recorded */
     memcpy(to, r->window + (address - r->window_start), size);
-    return true;
-}
-
-static inline bool stack_read(struct luajit_reader *r, const struct luajit_state *L,
-                              uint64_t address, void *to, uint64_t size)
-{
-    uint64_t at = address - r->window_start;
-    if (at >= r->window_size || r->window_size - at < size || address < L->stack ||
-        address > L->end || L->end - address < size)
-        return stack_read_anew(r, L, address, to, size);
-    memcpy(to, r->window + at, size);
-    return true;
-}
-
-bool luajit_slot_read(struct luajit_reader *r, const struct luajit_state *L, uint64_t address,
-                      uint64_t *ret)
-{
-    return stack_read(r, L, address, ret, sizeof(*ret));
-}
-
-bool luajit_header_read(struct luajit_reader *r, const struct luajit_state *L, uint64_t base,
-                        struct luajit_header *ret)
-{
-    uint64_t words[2], size = 8 * (uint64_t)r->layout->frame_slots;
-    if (base % 8 != 0 || base < size)
-        return false;
-    if (!r->layout->gc64) {
-        if (!stack_read(r, L, base - 8, words, 8))
-            return false;
-        ret->func = (uint32_t)words[0];
-        ret->link = words[0] >> 32;
-        return true;
-    }
-    if (!stack_read(r, L, base - 16, words, 16))
-        return false;
-    ret->func = words[0] & ((UINT64_C(1) << TAG_SHIFT) - 1);
-    ret->link = words[1];
     return true;
 }

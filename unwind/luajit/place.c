@@ -163,7 +163,12 @@ static bool calls_c_function(const struct luajit_walk *w, uint64_t o)
 void places_begin(struct luajit_walk *w, const struct luajit_state *L, uint64_t si, uint64_t o,
                   struct place_search *s)
 {
-    *s = (struct place_search){.w = w, .L = L, .saved_pc = read_saved_pc(w, si)};
+    s->w = w; /* (of the places as many as are told: the others stay as they are) */
+    s->L = L;
+    s->saved_pc = read_saved_pc(w, si);
+    s->rbx = 0;
+    s->nr_bases = s->stage = s->nr = s->next = 0;
+    s->has_rdx = s->weak = false;
     if (calls_c_function(w, o)) {
         s->stage = STAGES_DONE;
         add(s, L->base, 0);

@@ -139,9 +139,7 @@ static uint64_t digest_in_place(struct luajit_reader *r, const uint8_t *bytes,
     return d->value;
 }
 
-enum { DIGEST_NONE, DIGEST_SAME, DIGEST_OTHER };
-
-static uint8_t compare_digest(struct luajit_reader *r, const struct luajit_trace *t)
+static enum luajit_digested compare_digest(struct luajit_reader *r, const struct luajit_trace *t)
 {
     uint8_t copy[3 * DIGEST_MAX];
     uint64_t then, now, first;
@@ -150,56 +148,36 @@ static uint8_t compare_digest(struct luajit_reader *r, const struct luajit_trace
     enum provenance any = PROVENANCE_EXACT;
     r->block = NULL;
     if (!memory_read_instant(r->m, VMENTRY_DIGEST_OF(t->address), &then, sizeof(then)))
-        return DIGEST_NONE;
+        return LUAJIT_DIGEST_NONE;
     if (!digest_parts(t, &first, part))
-        return DIGEST_OTHER;
+        return LUAJIT_DIGEST_OTHER;
     const uint8_t *bytes = memory_peek(r->m, first, part[3], &any);
     if (bytes)
         now = digest_in_place(r, bytes, part, is_12);
     else if (memory_read(r->m, first, copy, part[3], &any))
         now = digest_block(copy, part, is_12);
     else
-        return DIGEST_OTHER;
+        return LUAJIT_DIGEST_OTHER;
     if (now != then)
-        return DIGEST_OTHER;
+        return LUAJIT_DIGEST_OTHER;
     r->block = bytes;
     r->block_start = first;
     r->block_size = part[3];
-    return DIGEST_SAME;
+    return LUAJIT_DIGEST_SAME;
 }
 
 /* Is what was read of a trace at other times what it had at the sample, as the digest says that
  * came with that? */
-static uint8_t digest_of(struct luajit_reader *r, const struct luajit_trace *t)
+enum luajit_digested luajit_trace_digest(struct luajit_reader *r, const struct luajit_trace *t)
 {
     if (r->digested != t->address) {
-        r->digest = compare_digest(r, t);
+        r->digest = (uint8_t)compare_digest(r, t);
         r->digested = t->address;
     }
-    return r->digest;
+    return (enum luajit_digested)r->digest;
 }
 
 /* ---- its parts ----------------------------------------------------------------------------- */
-
-/* Where they stand in place, and are known to be the sample's; NULL: they do not, or are not. */
-static const uint8_t *find_in_block(struct luajit_reader *r, const struct luajit_trace *t,
-                                    uint64_t address, size_t size)
-{
-    if (digest_of(r, t) != DIGEST_SAME || !r->block)
-        return NULL;
-    uint64_t at = address - r->block_start;
-    return at <= r->block_size && size <= r->block_size - at ? r->block + at : NULL;
-}
-
-bool luajit_trace_peek(struct luajit_reader *r, const struct luajit_trace *t, uint64_t address,
-                       void *to, size_t size)
-{
-    const uint8_t *bytes = find_in_block(r, t, address, size);
-    if (!bytes)
-        return luajit_read(r, address, to, size);
-    memcpy(to, bytes, size);
-    return true;
-}
 
 /* Bytes at hand, but for one that counts in each piece of `each` bytes; each 0: all of them. */
 struct known_bytes {
@@ -222,16 +200,10 @@ static enum memory_likeness bytes_likeness(const void *context, uint64_t address
     return MEMORY_SAME;
 }
 
-/* A part of the trace's block, which does not change while the trace lives, but for counts. */
-static bool read_part(struct luajit_reader *r, const struct luajit_trace *t, uint64_t address,
-                      void *to, size_t size, const struct known_bytes *counts)
+static bool read_part_anew(struct luajit_reader *r, const struct luajit_trace *t, uint64_t address,
+                           void *to, size_t size, const struct known_bytes *counts)
 {
     enum provenance before = r->provenance;
-    const uint8_t *bytes = find_in_block(r, t, address, size);
-    if (bytes) {
-        memcpy(to, bytes, size);
-        return true;
-    }
     r->provenance = PROVENANCE_EXACT;
     bool got = luajit_read(r, address, to, size);
     if (got && r->provenance != PROVENANCE_EXACT) {
@@ -243,20 +215,42 @@ static bool read_part(struct luajit_reader *r, const struct luajit_trace *t, uin
         r->provenance = near ? PROVENANCE_EXACT : proof.provenance;
     }
     if (got) {
-        uint8_t digest = digest_of(r, t);
-        if (digest == DIGEST_SAME)
+        enum luajit_digested digest = luajit_trace_digest(r, t);
+        if (digest == LUAJIT_DIGEST_SAME)
             r->provenance = PROVENANCE_EXACT;
-        else if (digest == DIGEST_OTHER && r->provenance == PROVENANCE_EXACT)
+        else if (digest == LUAJIT_DIGEST_OTHER && r->provenance == PROVENANCE_EXACT)
             r->provenance = PROVENANCE_IMAGE;
     }
     r->provenance = before > r->provenance ? before : r->provenance;
     return got;
 }
 
+/* A part of the trace's block, which does not change while the trace lives, but for counts: in
+ * place, or in `to`. NULL: it is not recorded. */
+static inline const void *take_part(struct luajit_reader *r, const struct luajit_trace *t,
+                                    uint64_t address, void *to, size_t size,
+                                    const struct known_bytes *counts)
+{
+    const uint8_t *bytes = luajit_trace_bytes(r, t, address, size);
+    if (bytes)
+        return bytes;
+    return read_part_anew(r, t, address, to, size, counts) ? to : NULL;
+}
+
+/* The same, copied. */
+static inline bool read_part(struct luajit_reader *r, const struct luajit_trace *t,
+                             uint64_t address, void *to, size_t size)
+{
+    const void *bytes = take_part(r, t, address, to, size, NULL);
+    if (bytes && bytes != to)
+        memcpy(to, bytes, size);
+    return bytes != NULL;
+}
+
 static bool read_part_u64(struct luajit_reader *r, const struct luajit_trace *t, uint64_t address,
                           uint64_t *ret)
 {
-    return read_part(r, t, address, ret, sizeof(*ret), NULL);
+    return read_part(r, t, address, ret, sizeof(*ret));
 }
 
 /* ---- the object ---------------------------------------------------------------------------- */
@@ -282,7 +276,7 @@ static bool read_counts(struct luajit_reader *r, const uint8_t *bytes, struct lu
     uint16_t mcofs;
     if (!counts_fit(t, load_u16(nsnap, false), load_u32(old, false), 12))
         return counts_fit(t, load_u16(old, false), load_u16(old + 2, false), 8);
-    if (!read_part(r, t, t->snap + 6, &mcofs, sizeof(mcofs), NULL))
+    if (!read_part(r, t, t->snap + 6, &mcofs, sizeof(mcofs)))
         return false;
     t->has_mcofs = mcofs == 0;
     return true;
@@ -354,6 +348,23 @@ static bool is_running(const struct luajit_reader *r, const struct luajit_trace 
            head.bytes[r->layout->gct] == LUAJIT_GCT_TRACE && is_near(r, &head);
 }
 
+/* The first slot from `i` on that may have come with the sample: of so many mostly none or one. */
+static uint32_t next_instant(struct luajit_reader *r, uint64_t array, uint32_t nr, uint32_t i)
+{
+    enum { LOOKED_AT = 64 };
+    const uint64_t each = (uint64_t)r->layout->ref_size;
+    for (; i < nr && luajit_spend(r); i += LOOKED_AT) {
+        if (!memory_has_instant(r->m, array + each * i, each * LOOKED_AT))
+            continue;
+        for (uint32_t half = LOOKED_AT / 2; half; half /= 2) {
+            if (!memory_has_instant(r->m, array + each * i, each * half))
+                i += half;
+        }
+        return i;
+    }
+    return nr;
+}
+
 /* The trace whose head came with the sample, though the VM's words do not name it (the collector
  * runs). */
 static bool find_instant(struct luajit_reader *r, uint64_t array, uint32_t nr, uint64_t pc,
@@ -361,15 +372,11 @@ static bool find_instant(struct luajit_reader *r, uint64_t array, uint32_t nr, u
 {
     uint8_t ref[8], head[HEAD_MAX];
     const struct luajit_layout *l = r->layout;
-    enum { LOOKED_AT = 64 }; /* slots at once: mostly none of them is there */
-    for (uint32_t i = 1; is_usable(l) && i < nr && luajit_spend(r); i++) {
+    if (!is_usable(l))
+        return false;
+    for (uint32_t i = next_instant(r, array, nr, 1); i < nr;
+         i = next_instant(r, array, nr, i + 1)) {
         enum provenance before = r->provenance;
-        uint64_t slots = array + (uint64_t)l->ref_size * i;
-        if (i % LOOKED_AT == 1 &&
-            !memory_has_instant(r->m, slots, (uint64_t)l->ref_size * LOOKED_AT)) {
-            i += LOOKED_AT - 1;
-            continue;
-        }
         if (!memory_read_instant(r->m, array + (uint64_t)l->ref_size * i, ref, (size_t)l->ref_size))
             continue;
         uint64_t address = luajit_load_ref(l, ref);
@@ -379,6 +386,18 @@ static bool find_instant(struct luajit_reader *r, uint64_t array, uint32_t nr, u
         r->provenance = before;
     }
     return false;
+}
+
+/* Does its head say that it is trace `number` with code at `pc`? Of many one does. */
+static bool is_candidate(struct luajit_reader *r, uint64_t address, uint32_t number, uint64_t pc)
+{
+    const struct luajit_layout *l = r->layout;
+    uint8_t bytes[HEAD_MAX];
+    enum provenance ignored = PROVENANCE_EXACT;
+    return memory_read(r->m, address, bytes, (size_t)l->trace_size, &ignored) &&
+           bytes[l->gct] == LUAJIT_GCT_TRACE &&
+           load_u16(bytes + l->trace_traceno, false) == number &&
+           pc - load_u64(bytes + l->trace_mcode, false) < load_u32(bytes + l->trace_szmcode, false);
 }
 
 bool luajit_trace_find(struct luajit_reader *r, uint64_t g, uint64_t pc, uint32_t hint,
@@ -399,13 +418,14 @@ bool luajit_trace_find(struct luajit_reader *r, uint64_t g, uint64_t pc, uint32_
         uint64_t address;
         bool got = luajit_read_ref(r, array + (uint64_t)r->layout->ref_size * i, &address);
         r->provenance = before;
-        if (!got || !address || !read_object(r, address, i, ret) || !holds(ret, pc))
+        if (!got || !address || !is_candidate(r, address, i, pc) ||
+            !read_object(r, address, i, ret))
             continue;
         ret->runs = r->provenance != before && is_running(r, ret, pc);
         if (ret->runs) {
             uint8_t first[8];
             r->provenance = before;
-            return read_part(r, ret, ret->snap, first, sizeof(first), NULL);
+            return read_part(r, ret, ret->snap, first, sizeof(first));
         }
         return true;
     }
@@ -417,8 +437,7 @@ bool luajit_trace_parent(struct luajit_reader *r, const struct luajit_trace *t, 
                          uint16_t *exitno)
 {
     uint16_t ops[2]; /* of the first instruction, REF_BASE */
-    if (t->root == 0 ||
-        !read_part(r, t, t->ir + 8 * (uint64_t)LUAJIT_REF_BIAS, ops, sizeof(ops), NULL))
+    if (t->root == 0 || !read_part(r, t, t->ir + 8 * (uint64_t)LUAJIT_REF_BIAS, ops, sizeof(ops)))
         return false;
     *parent = ops[0];
     *exitno = ops[1];
@@ -464,15 +483,15 @@ bool luajit_exit_stub(struct luajit_reader *r, uint64_t g, uint64_t pc, uint32_t
 
 /* ---- snapshots ----------------------------------------------------------------------------- */
 
-/* Some of a trace's snapshots. */
-static bool read_snapshots(struct luajit_reader *r, const struct luajit_trace *t, uint32_t first,
-                           uint32_t nr, uint8_t *to)
+/* Some of a trace's snapshots, in place or in `to`. */
+static const uint8_t *take_snapshots(struct luajit_reader *r, const struct luajit_trace *t,
+                                     uint32_t first, uint32_t nr, uint8_t *to)
 {
     const struct known_bytes counts = {.each = t->snap_size,
                                        .count = t->snap_size == 8 ? 7
                                                 : t->has_mcofs    ? 0xb
                                                                   : 9};
-    return read_part(r, t, t->snap + (uint64_t)t->snap_size * first, to, (size_t)t->snap_size * nr,
+    return take_part(r, t, t->snap + (uint64_t)t->snap_size * first, to, (size_t)t->snap_size * nr,
                      &counts);
 }
 
@@ -483,11 +502,12 @@ static bool snapshot_by_mcofs(struct luajit_reader *r, const struct luajit_trace
                               uint32_t offset, uint32_t *ret)
 {
     enum { PIECE = 64 };
-    uint8_t bytes[12 * PIECE];
+    uint8_t copy[12 * PIECE];
     *ret = 0;
     for (uint32_t from = 0; from < t->nsnap; from += PIECE) {
         uint32_t nr = t->nsnap - from < PIECE ? t->nsnap - from : PIECE;
-        if (!read_snapshots(r, t, from, nr, bytes))
+        const uint8_t *bytes = take_snapshots(r, t, from, nr, copy);
+        if (!bytes)
             return false;
         for (uint32_t i = 0; i < nr; i++) {
             if (load_u16(bytes + 12 * (size_t)i + 6, false) > offset)
@@ -501,8 +521,10 @@ static bool snapshot_by_mcofs(struct luajit_reader *r, const struct luajit_trace
 bool luajit_snapshot_start(struct luajit_reader *r, const struct luajit_trace *t, uint32_t number,
                            uint32_t *ret)
 {
-    uint8_t bytes[12];
-    if (!t->has_mcofs || number >= t->nsnap || !read_snapshots(r, t, number, 1, bytes))
+    uint8_t copy[12];
+    const uint8_t *bytes =
+        t->has_mcofs && number < t->nsnap ? take_snapshots(r, t, number, 1, copy) : NULL;
+    if (!bytes)
         return false;
     *ret = load_u16(bytes + 6, false);
     return true;
@@ -590,7 +612,7 @@ static bool read_constant(struct luajit_reader *r, const struct luajit_trace *t,
     if (r->layout->gc64)
         return read_part_u64(r, t, t->ir + 8 * ((uint64_t)ref + 1), ret);
     uint32_t half;
-    bool got = read_part(r, t, t->ir + 8 * (uint64_t)ref, &half, sizeof(half), NULL);
+    bool got = read_part(r, t, t->ir + 8 * (uint64_t)ref, &half, sizeof(half));
     *ret = half;
     return got;
 }
@@ -641,8 +663,9 @@ static uint32_t entry_slot(uint32_t entry)
 static bool read_head(struct luajit_reader *r, const struct luajit_trace *t, uint32_t number,
                       uint32_t *mapofs, uint32_t *nent)
 {
-    uint8_t bytes[12];
-    if (number >= t->nsnap || !read_snapshots(r, t, number, 1, bytes))
+    uint8_t copy[12];
+    const uint8_t *bytes = number < t->nsnap ? take_snapshots(r, t, number, 1, copy) : NULL;
+    if (!bytes)
         return false;
     *mapofs = t->snap_size == 8 ? load_u16(bytes, false) : load_u32(bytes, false);
     *nent = bytes[t->snap_size == 8 ? 6 : t->has_mcofs ? 0xa : 8];
@@ -662,7 +685,7 @@ static bool read_snapshot(struct luajit_reader *r, const struct luajit_trace *t,
         return false;
     ret->nlinks = end - mapofs - ret->nent;
     return read_part(r, t, t->snapmap + 4 * (uint64_t)mapofs, ret->entries,
-                     4 * (size_t)(end - mapofs), NULL);
+                     4 * (size_t)(end - mapofs));
 }
 
 static const uint32_t *find_entry(const struct snapshot *s, uint32_t slot)
@@ -791,10 +814,12 @@ bool luajit_snapshot_frames(struct luajit_reader *r, const struct luajit_trace *
 bool luajit_snapshot_refs(struct luajit_reader *r, const struct luajit_trace *t, uint32_t number,
                           uint32_t *from, uint32_t *to)
 {
-    uint8_t bytes[2 * 12];
+    uint8_t copy[2 * 12];
     size_t each = t->snap_size, ref = each == 8 ? 2 : 4;
     bool last = number + 1 == t->nsnap;
-    if (number >= t->nsnap || !read_snapshots(r, t, number, last ? 1 : 2, bytes))
+    const uint8_t *bytes =
+        number < t->nsnap ? take_snapshots(r, t, number, last ? 1 : 2, copy) : NULL;
+    if (!bytes)
         return false;
     *from = load_u16(bytes + ref, false);
     *to = last ? t->nins : load_u16(bytes + each + ref, false);
@@ -814,11 +839,11 @@ bool luajit_snapshot_point(struct luajit_reader *r, const struct luajit_trace *t
         return false;
     if (!r->layout->gc64) {
         ret->depth = end - (uint32_t)at; /* words of links */
-        bool got = read_part(r, t, t->snapmap + 4 * at, &low, sizeof(low), NULL);
+        bool got = read_part(r, t, t->snapmap + 4 * at, &low, sizeof(low));
         ret->pc = low;
         return got;
     }
-    if (!read_part(r, t, t->snapmap + 4 * at, &last, sizeof(last), NULL))
+    if (!read_part(r, t, t->snapmap + 4 * at, &last, sizeof(last)))
         return false;
     ret->pc = last >> 8;
     ret->depth = last & 0xff;
@@ -829,11 +854,13 @@ bool luajit_first_guard(struct luajit_reader *r, const struct luajit_trace *t, u
                         uint32_t to, struct luajit_guard *ret)
 {
     enum { PIECE = 32, TYPE = 4, OPCODE = 5, GUARD = 0x80 };
-    uint8_t bytes[8 * PIECE];
+    uint8_t copy[8 * PIECE];
     *ret = (struct luajit_guard){0};
     while (from >= LUAJIT_REF_BIAS && from < to && to <= t->nins) {
         uint32_t nr = to - from < PIECE ? to - from : PIECE;
-        if (!read_part(r, t, t->ir + 8 * (uint64_t)from, bytes, 8 * (size_t)nr, NULL))
+        const uint8_t *bytes =
+            take_part(r, t, t->ir + 8 * (uint64_t)from, copy, 8 * (size_t)nr, NULL);
+        if (!bytes)
             return false;
         for (uint32_t i = 0; i < nr; i++) {
             const uint8_t *at = bytes + 8 * (size_t)i;
@@ -851,6 +878,5 @@ bool luajit_first_guard(struct luajit_reader *r, const struct luajit_trace *t, u
 bool luajit_integer_constant(struct luajit_reader *r, const struct luajit_trace *t, uint16_t ref,
                              int32_t *ret)
 {
-    return is_constant(t, ref) &&
-           read_part(r, t, t->ir + 8 * (uint64_t)ref, ret, sizeof(*ret), NULL);
+    return is_constant(t, ref) && read_part(r, t, t->ir + 8 * (uint64_t)ref, ret, sizeof(*ret));
 }

@@ -31,9 +31,21 @@ enum { LUAJIT_TRACES_MAX = 1 << 16 };
 /* Trace `number` of the VM at g; false: there is none, or none that holds together. */
 bool luajit_trace_read(struct luajit_reader *r, uint64_t g, uint32_t number,
                        struct luajit_trace *ret);
-/* Read of its instructions, snapshots and map, as luajit_read() does. */
-bool luajit_trace_peek(struct luajit_reader *r, const struct luajit_trace *t, uint64_t address,
-                       void *to, size_t size);
+/* Its instructions, snapshots and map in place, until the walk ends, where they are known to be the
+ * sample's; NULL: they are to be read. */
+enum luajit_digested { LUAJIT_DIGEST_NONE, LUAJIT_DIGEST_SAME, LUAJIT_DIGEST_OTHER };
+enum luajit_digested luajit_trace_digest(struct luajit_reader *r, const struct luajit_trace *t);
+static inline const uint8_t *luajit_trace_bytes(struct luajit_reader *r,
+                                                const struct luajit_trace *t, uint64_t address,
+                                                size_t size)
+{
+    uint8_t digest = r->digested == t->address ? r->digest : (uint8_t)luajit_trace_digest(r, t);
+    uint64_t at = address - r->block_start;
+    if (digest != LUAJIT_DIGEST_SAME || !r->block || at > r->block_size ||
+        size > r->block_size - at)
+        return NULL;
+    return r->block + at;
+}
 /* The trace whose machine code `pc` is in. `hint`: a number to try first, 0: none. */
 bool luajit_trace_find(struct luajit_reader *r, uint64_t g, uint64_t pc, uint32_t hint,
                        struct luajit_trace *ret);

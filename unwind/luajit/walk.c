@@ -14,6 +14,8 @@ static bool is_told(const struct luajit_process *p, uint64_t g)
 bool walk_use_vm(struct luajit_walk *w, uint64_t g, const struct luajit_layout *layout,
                  uint64_t blob)
 {
+    if (w->vm.g == g && g && w->vm.blob == blob)
+        return true; /* the one at hand, which was checked */
     for (unsigned i = 0; i < w->nr_vms; i++) {
         if (w->vms[i].g == g && w->vms[i].blob == blob) {
             w->vm = w->vms[i];
@@ -88,12 +90,9 @@ static bool is_native(const struct walker_step *s)
                   !(l->ffi_call && lookup - l->ffi_call < l->ffi_call_size));
 }
 
-static enum walker_result step(const void *context, struct walker_state *state,
-                               struct walker_step *s)
+static __attribute__((noinline)) enum walker_result
+step_vm(const void *context, struct luajit_walk *w, struct walker_step *s)
 {
-    struct luajit_walk *w = (struct luajit_walk *)state;
-    if (is_native(s))
-        return WALKER_NO;
     if (!w->head.begun)
         begin(w, context, s);
     w->step = s;
@@ -107,6 +106,12 @@ static enum walker_result step(const void *context, struct walker_state *state,
         *s->provenance = provenance;
     }
     return got;
+}
+
+static enum walker_result step(const void *context, struct walker_state *state,
+                               struct walker_step *s)
+{
+    return is_native(s) ? WALKER_NO : step_vm(context, (struct luajit_walk *)state, s);
 }
 
 /* No VM was met whose stack could be read. */
