@@ -16,11 +16,12 @@
 
 enum {
     WALK_GROUP = 2 * UNWIND_LANES, /* samples walked side by side */
-    JOBS_AHEAD = 2,                /* jobs that a thread walks before one must be settled */
-    JOBS = JOBS_AHEAD + 1,         /* and one that is over but for its memory */
-    JOB_RECORDS = 256,             /* records read at once: bounds the memory a batch may hold */
-    REPLAY_MAX_STACK = 65536,      /* default of max_stack: no real stack is deeper */
-    OUTPUTS_SPARE = 2,             /* texts that may wait to be written, beside one a thread */
+    READ_AHEAD = 2,                /* jobs that may wait to be walked, before no more are read */
+    JOBS_SPARE = 2,                /* jobs on their way beside one a thread */
+    JOBS_MAX = WORKERS_MAX + JOBS_SPARE,
+    JOB_RECORDS = 256,        /* records read at once: bounds the memory a batch may hold */
+    REPLAY_MAX_STACK = 65536, /* default of max_stack: no real stack is deeper */
+    OUTPUTS_SPARE = 2,        /* texts that may wait to be written, beside one a thread */
 };
 
 /* A counter that a sample's READ block says moved. */
@@ -55,7 +56,7 @@ struct job_sample {
     bool has_trace;    /* a frame is machine code that trace_frames_expand() is for */
 };
 
-/* What reading a job counts. */
+/* What reading counts. */
 struct read_counts {
     uint64_t samples, bad;
     uint64_t copies, copies_lost;
@@ -63,9 +64,12 @@ struct read_counts {
 
 typedef VEC(struct frame) frame_vec;
 
+/* What a job waits for; one that a thread works on waits for nothing. */
+enum job_state { JOB_IN_WORK, JOB_READ, JOB_WALKED };
+
 /* One batch of records and what became of its samples. */
 struct job {
-    struct read_counts counts;
+    enum job_state state;
     uint64_t turn; /* its place in the recording */
     struct record_batch batch;
     VEC(struct job_sample) samples;
@@ -104,19 +108,28 @@ struct replay {
     pthread_t letting_go; /* of replay_let_go() */
     bool lets_go;
 
-    pthread_mutex_t read_lock; /* reader, session, turns given out */
+    /* Of whoever reads: the session, too. */
     struct member_table *members;
     struct copy_table *copies;
     struct vmlog *log;           /* what the recorder read of processes; NULL: nothing */
     struct snapshots *snapshots; /* the same, of others; NULL: none */
-    uint64_t next_turn;
-    bool at_end;
-    bool gives_records;   /* a batch without samples is a job, too */
-    struct stack_use use; /* of all workers' walks */
+    struct read_counts counts;
+    bool gives_records; /* a batch without samples is a job, too */
+    _Atomic bool at_end;
+    /* Of whoever settles. */
+    struct join_table *joins;
+    struct stop_table *stops;
+    uint64_t joined; /* samples */
 
-    pthread_mutex_t turn_lock; /* everything below */
-    pthread_cond_t turned;
-    _Atomic uint64_t join_turn; /* may be looked at without the lock */
+    pthread_mutex_t lock; /* everything below */
+    pthread_cond_t moved;
+    unsigned waiting;                                   /* threads that sleep until a job moves */
+    struct job *jobs, *line[JOBS_MAX], *free[JOBS_MAX]; /* line: of turn t at t % JOBS_MAX */
+    unsigned nr_jobs, nr_free;
+    uint64_t next_turn, settle_turn; /* of the next job to be read, to be settled */
+    unsigned nr_read;                /* jobs that wait to be walked */
+    bool reading, settling;
+    struct stack_use use; /* of all workers' walks */
     uint64_t write_turn;
     /* Of turn t at t % nr_outputs. */
     struct output outputs[WORKERS_MAX + OUTPUTS_SPARE];
@@ -124,9 +137,7 @@ struct replay {
     bool writing;
     _Atomic bool failed;
     struct error error;
-    struct replay_stats stats; /* of reading and joining; the workers' at the end */
-    struct join_table *joins;
-    struct stop_table *stops;
+    struct replay_stats stats; /* at the end */
 };
 
 /* The walker of one sample (lua.c). */
@@ -186,16 +197,20 @@ struct replay_worker {
     struct v8_seen *js_seen;
     struct vmlog_recent *recent;
     struct trace_frames traces;
-    /* Jobs that were walked and wait for their turn, the oldest at `first`, the one at hand, and
-     * one that is over: its memory is given back when there is time, or nothing else to do. */
-    struct job jobs[JOBS];
-    unsigned first, nr_jobs;
-    struct job *job;
-    struct job *over;          /* NULL: none */
-    struct stack_use use;      /* since it last read */
+    bool rather_reads;         /* than it brings jobs to their end */
+    struct job *job;           /* at hand */
+    struct stack_use use;      /* of the job at hand */
     struct replay_stats stats; /* of the jobs that it brought to their end */
     bool sink_made;
 };
+
+/* read.c: read until a batch has samples to work on: 1; 0: the recording ends. */
+int read_job(struct replay *r, struct job *job, struct error *err);
+/* Whatever the job holds of the recording is given back. */
+void release_job(struct replay *r, struct job *job);
+
+/* work.c: what a thread does; of a struct replay_worker. NULL. */
+void *worker_main(void *worker);
 
 /* sample.c: decode up to WALK_GROUP samples and fill their frames (the kernel's part of the
  * callchain, then the user stack); sets bad where the record lies. */

@@ -3,11 +3,12 @@
  * Runs a recording through everything: reads records in order, keeps the session, unwinds and
  * joins samples, and hands finished samples to a sink.
  *
- * Threads: each takes the next batch under the read lock (where the session changes), unwinds it
- * by itself, joins truncated stacks when its turn has come, gives each sample to its own sink
- * worker, and flushes the worker when its turn has come. So a sink sees samples of one batch in
- * order, flushes in the recording's order, and the result does not depend on the number of
- * threads.
+ * Threads: batches of records are read one after the other (where the session changes), unwound by
+ * any thread, joined in the recording's order (truncated stacks), and given to the sink worker of
+ * the thread that joined them, whose flush follows. So a sink worker sees the samples of one batch
+ * in order, texts are written in the recording's order, and the result does not depend on the
+ * number of threads. Half of the threads rather read and unwind, the others rather name and sum up
+ * (work.c).
  */
 #ifndef REPLAY_REPLAY_H
 #define REPLAY_REPLAY_H

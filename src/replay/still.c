@@ -11,13 +11,16 @@ int replay_still_create(struct dsos *dsos, const struct symbols_options *options
 {
     struct replay *r = calloc(1, sizeof(*r));
     struct replay_worker *w = calloc(1, sizeof(*w));
-    if (!r || !w) {
+    if (r)
+        r->jobs = calloc(1, sizeof(*r->jobs));
+    if (!r || !w || !r->jobs) {
+        free(r ? r->jobs : NULL);
         free(r);
         free(w);
         return error_no_memory(err);
     }
     w->replay = r;
-    w->job = &w->jobs[0]; /* of turn 0 */
+    w->job = r->jobs; /* of turn 0 */
     r->dsos = dsos;
     r->symbols = symbols_create(dsos, options);
     r->strings = intern_create();
@@ -51,6 +54,7 @@ void replay_still_free(struct replay_worker *w)
     symbols_free(r->symbols);
     intern_free(r->strings);
     guests_free(r->guests);
+    free(r->jobs);
     free(r);
     free(w);
 }

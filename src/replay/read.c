@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Reading a job: a batch of records, applied to the session, and where its samples were. */
+#include "replay/internal.h"
+
+/* unwind/ knows x86-64 only; a recording that does not name its machine is taken for ours. */
+static bool machine_is_known(const struct perfdata *pd)
+{
+    const char *arch = perfdata_arch(pd);
+    return !perfdata_swapped(pd) && (!arch || strcmp(arch, "x86_64") == 0);
+}
+
+static int take_member(struct replay *r, struct job *job, struct job_sample *s, struct error *err)
+{
+    if (s->member.event)
+        s->sample.event = s->member.event;
+    const struct job_sample *before =
+        job->samples.nr ? &job->samples.at[job->samples.nr - 1] : NULL;
+    if (session_place_beside(r->session, before ? &before->place : NULL, s->sample.pid,
+                             s->sample.tid, &s->place, err) < 0) {
+        sample_copy_release(&s->copy);
+        return -1;
+    }
+    bool passes = sample_passes(r, &s->sample, s->place.comm);
+    if (passes && vec_push(&job->samples, *s))
+        return 0;
+    session_place_release(&s->place);
+    sample_copy_release(&s->copy);
+    return passes ? error_no_memory(err) : 0;
+}
+
+/* A sample that carries the values of its group's counters. */
+static int take_group(struct replay *r, struct job *job, const struct job_sample *s,
+                      struct error *err)
+{
+    struct member members[MEMBERS_MAX];
+    struct sample whole;
+    struct error bad;
+    size_t nr;
+    if (perfdata_sample(r->pd, s->record, &whole, &bad) < 0) {
+        r->counts.samples++;
+        r->counts.bad++;
+        return 0;
+    }
+    if (member_table_split(r->members, r->pd, &whole, members, &nr, err) < 0)
+        return -1;
+    r->counts.samples += nr;
+    int failed = 0;
+    for (size_t i = 0; i < nr && !failed; i++) {
+        struct job_sample one = *s;
+        one.member = members[i];
+        failed = sample_copy_share(&s->copy, &one.copy, err);
+        if (!failed)
+            failed = take_member(r, job, &one, err);
+    }
+    return failed;
+}
+
+static int take_sample(struct replay *r, struct job *job, const struct record *rec,
+                       struct error *err)
+{
+    struct job_sample s = {.record = rec};
+    struct error bad;
+    if (perfdata_sample_head(r->pd, rec, &s.sample, &bad) < 0) {
+        r->counts.samples++;
+        r->counts.bad++;
+        return 0;
+    }
+    int own = copy_table_take(r->copies, r->pd, rec, s.sample.event, &r->counts, err);
+    if (own)
+        return own < 0 ? -1 : 0;
+    copy_table_give(r->copies, &s.sample, &s.copy, &r->counts);
+    bool read = s.sample.present & PERF_SAMPLE_READ;
+    if (read && s.sample.event->attr.read_format & PERF_FORMAT_ID) {
+        int failed = take_group(r, job, &s, err);
+        sample_copy_release(&s.copy);
+        return failed;
+    }
+    r->counts.samples++;
+    return take_member(r, job, &s, err);
+}
+
+static int sort_records(struct replay *r, struct job *job, struct error *err)
+{
+    for (size_t i = 0; i < job->batch.nr; i++) {
+        const struct record *rec = &job->batch.records[i];
+        int failed = rec->type == PERF_RECORD_SAMPLE ? take_sample(r, job, rec, err)
+                                                     : session_apply(r->session, rec, err);
+        if (failed)
+            return -1;
+    }
+    return copy_table_keep(r->copies, err);
+}
+
+static void report_progress(const struct replay *r)
+{
+    uint64_t done = 0;
+    uint64_t total = 0;
+    if (!r->options.progress)
+        return;
+    perfdata_progress(r->pd, &done, &total);
+    r->options.progress(r->options.progress_context, done, total);
+}
+
+int read_job(struct replay *r, struct job *job, struct error *err)
+{
+    while (!r->at_end) {
+        if (perfdata_read(r->pd, JOB_RECORDS, &job->batch, err) < 0)
+            return -1;
+        if (job->batch.nr == 0) {
+            r->at_end = true;
+            break;
+        }
+        if (sort_records(r, job, err) < 0)
+            return -1;
+        report_progress(r);
+        if (job->samples.nr || r->gives_records) {
+            job->can_unwind = machine_is_known(r->pd); /* a pipe says it late */
+            return 1;
+        }
+        perfdata_release(r->pd, &job->batch);
+    }
+    return 0;
+}
+
+void release_job(struct replay *r, struct job *job)
+{
+    vec_foreach (s, &job->samples) {
+        session_place_release(&s->place);
+        sample_copy_release(&s->copy);
+    }
+    perfdata_release(r->pd, &job->batch);
+    job->samples.nr = 0;
+    job->frames.nr = 0;
+}

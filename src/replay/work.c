@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Who does what. A job is read, walked, settled (joined, in the recording's order), given to the
+ * sink, and free for the next. All that is written down of it stands under one lock, which nobody
+ * holds while he works.
+ */
+#include "replay/internal.h"
+#include "base/threads.h"
+
+#include <string.h>
+
+/* ---- turns --------------------------------------------------------------------------------- */
+
+/* Under the lock: something changed that another thread may wait for. */
+static void say_moved(struct replay *r)
+{
+    if (r->waiting)
+        pthread_cond_broadcast(&r->moved);
+}
+
+static void wait_moved(struct replay *r)
+{
+    r->waiting++;
+    pthread_cond_wait(&r->moved, &r->lock);
+    r->waiting--;
+}
+
+static void fail(struct replay *r, const struct error *err)
+{
+    pthread_mutex_lock(&r->lock);
+    if (!r->failed)
+        r->error = *err;
+    r->failed = true;
+    say_moved(r);
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* ---- what happens to a job ----------------------------------------------------------------- */
+
+static int walk_job(struct replay_worker *w, struct error *err)
+{
+    struct job *job = w->job;
+    unwinder_forget(w->unwinder);
+    for (size_t i = 0; i < job->samples.nr; i += WALK_GROUP) {
+        size_t left = job->samples.nr - i;
+        size_t nr = left < WALK_GROUP ? left : WALK_GROUP;
+        if (sample_walk_group(w, &job->samples.at[i], nr, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static const struct mapping *end_mapping(const struct job_sample *s)
+{
+    return s->end == STACK_NO_REGS ? NULL : session_mapping(&s->place, s->end_pc);
+}
+
+/* What a sample's frames tell together: how many frames, from the outermost on, there are up to the
+ * first that tells it; 0: none does. */
+struct seen {
+    size_t guess;
+    size_t lua_untold; /* a Lua frame of an unknown function */
+    size_t generated;  /* code that no perf map or jitdump describes */
+    size_t trace;      /* machine code of a trace that a jitdump describes */
+};
+
+static void see(size_t *what, bool seen, size_t depth)
+{
+    if (seen && !*what)
+        *what = depth;
+}
+
+static void see_frame(struct seen *seen, const struct frame *f, size_t depth)
+{
+    see(&seen->guess, f->provenance == PROVENANCE_GUESS, depth);
+    if (f->kind == FRAME_NATIVE) {
+        const struct mapping *m = f->code;
+        see(&seen->generated, m && m->dso->kind == DSO_PSEUDO, depth);
+    } else if (f->kind == FRAME_JIT) {
+        see(&seen->guess, !seen->guess && trace_frame_is_guess(f), depth);
+        see(&seen->trace, trace_frame_is(f), depth);
+    } else if (f->kind == FRAME_LUA) {
+        see(&seen->lua_untold, !f->function, depth);
+    }
+}
+
+/* Of the frames of the sample before, those that this one has as well are not looked at again. */
+static void see_frames(const struct job *job, const struct job_sample *s, struct seen *seen)
+{
+    const struct frame *end = job->frames.at + s->first_frame + s->nr_frames;
+    size_t *all[] = {&seen->guess, &seen->lua_untold, &seen->generated, &seen->trace};
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+        if (*all[i] > s->nr_same)
+            *all[i] = 0;
+    for (size_t depth = s->nr_same + 1; depth <= s->nr_frames; depth++)
+        see_frame(seen, end - depth, depth);
+}
+
+static bool runs_node(const struct job *job, const struct job_sample *s)
+{
+    for (size_t i = s->nr_kernel; i < s->nr_frames; i++) {
+        const struct frame *f = &job->frames.at[s->first_frame + i];
+        const struct mapping *m = f->kind == FRAME_NATIVE ? f->code : NULL;
+        if (m && (strncmp(m->dso->short_name, "node", 4) == 0 ||
+                  strncmp(m->dso->short_name, "libnode", 7) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* Parallel; after joining. */
+static void count_job(struct replay_worker *w, struct job *job)
+{
+    struct replay_stats *st = &w->stats;
+    struct seen seen = {0};
+    bool untold = !w->replay->log && !w->replay->snapshots;
+    vec_foreach (s, &job->samples) {
+        st->bad += s->bad;
+        st->copies_unused += s->copy_differs;
+        if (s->bad)
+            continue;
+        see_frames(job, s, &seen);
+        s->has_trace = seen.trace;
+        st->passed++;
+        st->unsupported_abi += !s->unwound && s->sample.stack && s->sample.user_abi != 0;
+        if (!s->unwound)
+            continue;
+        st->user++;
+        st->frames += s->nr_frames - s->nr_kernel;
+        st->ends[s->end]++;
+        st->guessed += seen.guess != 0;
+        st->lua_untold += untold && seen.lua_untold;
+        st->js_untold += untold && seen.generated && runs_node(job, s);
+    }
+}
+
+/* In turn: where stacks ended. */
+static int count_stops(struct replay *r, const struct job *job, struct error *err)
+{
+    vec_foreach (s, &job->samples)
+        if (s->unwound && s->end != STACK_COMPLETE &&
+            stop_table_add(r->stops, s->end, end_mapping(s), s->end_pc, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* The serial part in the middle: joining, in the recording's order. */
+static int settle_job(struct replay *r, struct job *job, struct error *err)
+{
+    if (!r->options.no_join && join_job(r->joins, job, &r->joined, err) < 0)
+        return -1;
+    return count_stops(r, job, err);
+}
+
+/* The batch's records from `*next` up to and with `last`, to a sink that wants them. */
+static int give_records(struct replay_worker *w, const struct record **next,
+                        const struct record *last, struct error *err)
+{
+    while (w->sink->record && *next <= last)
+        if (w->sink->record(w->sink_worker, (*next)++, err) < 0)
+            return -1;
+    return 0;
+}
+
+static int give_job(struct replay_worker *w, const struct job *job, struct error *err)
+{
+    const struct record *next = job->batch.records;
+    bool replaced = false; /* frames of the sample before were */
+    vec_foreach (s, &job->samples) {
+        if (give_records(w, &next, s->record, err) < 0)
+            return -1;
+        if (s->bad)
+            continue;
+        struct replay_sample given = {
+            .sample = &s->sample,
+            .comm = s->place.comm,
+            .place = &s->place,
+            .frames = job->frames.at + s->first_frame,
+            .nr_frames = s->nr_frames,
+            .nr_same = s->has_trace || replaced ? 0 : s->nr_same,
+            .unwound = s->unwound,
+            .has_user = s->has_user,
+            .end = s->end,
+            .end_pc = s->end_pc,
+            .end_address = s->end_address,
+            .end_mapping = s->unwound && s->end != STACK_COMPLETE ? end_mapping(s) : NULL,
+            .turn = job->turn,
+            .copy = s->copy.bytes && !s->copy_differs ? &s->copy : NULL,
+            .vmstate = s->vmstate,
+        };
+        replaced = s->has_trace;
+        if (replaced && trace_frames_expand(&w->traces, w->replay->guests, &given, err) < 0)
+            return -1;
+        if (w->sink->sample(w->sink_worker, &given, err) < 0)
+            return -1;
+    }
+    return job->batch.nr ? give_records(w, &next, &job->batch.records[job->batch.nr - 1], err) : 0;
+}
+
+/* Under the lock: write what is ready, in order. Other threads go on meanwhile, and leave what
+ * they have to the one that writes. Returns 1 when nobody wants more. */
+static int write_outputs(struct replay_worker *w, struct error *err)
+{
+    struct replay *r = w->replay;
+    int status = 0;
+    r->writing = true;
+    struct output *next;
+    while (status == 0 && (next = &r->outputs[r->write_turn % r->nr_outputs])->ready) {
+        pthread_mutex_unlock(&r->lock);
+        status = w->sink->write(w->sink->context, &next->text, err);
+        pthread_mutex_lock(&r->lock);
+        next->text.size = 0;
+        next->ready = false;
+        r->write_turn++;
+        say_moved(r);
+    }
+    r->writing = false;
+    return status;
+}
+
+/* The batch's text goes to where it waits for its turn. */
+static int flush_text(struct replay_worker *w, uint64_t turn, struct error *err)
+{
+    struct replay *r = w->replay;
+    struct output *mine = &r->outputs[turn % r->nr_outputs];
+    int status = 0;
+    pthread_mutex_lock(&r->lock);
+    while (turn >= r->write_turn + r->nr_outputs && !r->failed)
+        wait_moved(r);
+    if (!r->failed)
+        status = w->sink->flush(w->sink_worker, &mine->text, err);
+    if (!r->failed && status == 0) {
+        mine->ready = true;
+        status = r->writing ? 0 : write_outputs(w, err);
+    }
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+static int flush_job(struct replay_worker *w, uint64_t turn, struct error *err)
+{
+    struct replay *r = w->replay;
+    if (!w->sink->flush)
+        return 0;
+    if (!w->sink->write)
+        return w->sink->flush(w->sink_worker, NULL, err);
+    int status = flush_text(w, turn, err);
+    if (status <= 0)
+        return status;
+    r->at_end = true;
+    return 0;
+}
+
+/* ---- who does what ------------------------------------------------------------------------- */
+
+/* Each of these is called with the lock held, and lets go of it while it works. 1: done, 0: there
+ * is no such thing to do now. */
+
+static int do_read(struct replay_worker *w, struct error *err)
+{
+    struct replay *r = w->replay;
+    if (r->reading || r->at_end || !r->nr_free)
+        return 0;
+    struct job *job = r->free[--r->nr_free];
+    r->reading = true;
+    size_t used = stack_use_choose(&r->use);
+    pthread_mutex_unlock(&r->lock);
+    perfdata_stack_used(r->pd, used);
+    int got = read_job(r, job, err);
+    if (got <= 0)
+        release_job(r, job);
+    pthread_mutex_lock(&r->lock);
+    r->reading = false;
+    if (got > 0) {
+        job->turn = r->next_turn++;
+        job->state = JOB_READ;
+        r->line[job->turn % JOBS_MAX] = job;
+        r->nr_read++;
+    } else {
+        r->free[r->nr_free++] = job;
+    }
+    say_moved(r);
+    return got < 0 ? -1 : 1;
+}
+
+static struct job *job_to_walk(const struct replay *r)
+{
+    for (uint64_t turn = r->settle_turn; turn < r->next_turn; turn++)
+        if (r->line[turn % JOBS_MAX]->state == JOB_READ)
+            return r->line[turn % JOBS_MAX];
+    return NULL;
+}
+
+static int do_walk(struct replay_worker *w, struct error *err)
+{
+    struct replay *r = w->replay;
+    struct job *job = r->nr_read ? job_to_walk(r) : NULL;
+    if (!job)
+        return 0;
+    job->state = JOB_IN_WORK;
+    r->nr_read--;
+    w->job = job;
+    pthread_mutex_unlock(&r->lock);
+    int failed = walk_job(w, err);
+    pthread_mutex_lock(&r->lock);
+    if (failed)
+        return -1;
+    stack_use_add(&r->use, &w->use);
+    job->state = JOB_WALKED;
+    say_moved(r);
+    return 1;
+}
+
+/* Settle the job whose turn it is, and bring it to its end. */
+static int do_end(struct replay_worker *w, struct error *err)
+{
+    struct replay *r = w->replay;
+    struct job *job = r->line[r->settle_turn % JOBS_MAX];
+    if (r->settling || r->settle_turn == r->next_turn || job->state != JOB_WALKED)
+        return 0;
+    r->settling = true;
+    job->state = JOB_IN_WORK;
+    pthread_mutex_unlock(&r->lock);
+    int failed = settle_job(r, job, err);
+    pthread_mutex_lock(&r->lock);
+    r->settling = false;
+    r->settle_turn++;
+    say_moved(r);
+    pthread_mutex_unlock(&r->lock);
+    if (!failed) {
+        count_job(w, job);
+        failed = give_job(w, job, err) < 0 || flush_job(w, job->turn, err) < 0;
+    }
+    release_job(r, job);
+    pthread_mutex_lock(&r->lock);
+    r->free[r->nr_free++] = job;
+    say_moved(r);
+    return failed ? -1 : 1;
+}
+
+/* ---- a thread ------------------------------------------------------------------------------ */
+
+/* Half of the threads rather read, the others rather bring jobs to their end: so what both kinds of
+ * work need - rules for unwinding, names of code - is made once and stays in one core's caches.
+ * Whoever has nothing of his own to do helps the others. */
+static int work_once(struct replay_worker *w, struct error *err)
+{
+    const struct replay *r = w->replay;
+    int did = 0;
+    if (w->rather_reads) {
+        if (r->nr_read < READ_AHEAD)
+            did = do_read(w, err);
+        if (!did)
+            did = do_walk(w, err);
+        return did ? did : do_end(w, err);
+    }
+    did = do_end(w, err);
+    if (!did)
+        did = do_walk(w, err);
+    return did ? did : do_read(w, err);
+}
+
+static bool is_over(const struct replay *r)
+{
+    return r->failed || (r->at_end && !r->reading && r->settle_turn == r->next_turn);
+}
+
+static int work(struct replay_worker *w, struct error *err)
+{
+    struct replay *r = w->replay;
+    bool patient = true;
+    unsigned tries = 0;
+    int did = 0;
+    pthread_mutex_lock(&r->lock);
+    while (did >= 0 && !is_over(r)) {
+        did = work_once(w, err);
+        if (did) {
+            patient = true;
+            tries = 0;
+        } else if (patient) {
+            pthread_mutex_unlock(&r->lock);
+            patient = lock_try_again(&tries);
+            pthread_mutex_lock(&r->lock);
+        } else {
+            wait_moved(r);
+        }
+    }
+    say_moved(r);
+    pthread_mutex_unlock(&r->lock);
+    return did;
+}
+
+void *worker_main(void *arg)
+{
+    struct replay_worker *w = arg;
+    struct error err = {0};
+    if (work(w, &err) < 0)
+        fail(w->replay, &err);
+    return NULL;
+}
