@@ -17,7 +17,7 @@
 enum {
     WALK_GROUP = 2 * UNWIND_LANES, /* samples walked side by side */
     READ_AHEAD = 2,                /* jobs that may wait to be walked, before no more are read */
-    JOBS_SPARE = 2,                /* jobs on their way beside one a thread */
+    JOBS_SPARE = 3,                /* jobs on their way beside one a thread */
     JOBS_MAX = WORKERS_MAX + JOBS_SPARE,
     JOB_RECORDS = 256,        /* records read at once: bounds the memory a batch may hold */
     REPLAY_MAX_STACK = 65536, /* default of max_stack: no real stack is deeper */
@@ -126,8 +126,8 @@ struct replay {
     unsigned waiting;                                   /* threads that sleep until a job moves */
     struct job *jobs, *line[JOBS_MAX], *free[JOBS_MAX]; /* line: of turn t at t % JOBS_MAX */
     unsigned nr_jobs, nr_free;
-    uint64_t next_turn, settle_turn; /* of the next job to be read, to be settled */
-    unsigned nr_read;                /* jobs that wait to be walked */
+    uint64_t next_turn, settle_turn, end_turn; /* of the next job to be read, settled, given */
+    unsigned nr_read;                          /* jobs that wait to be walked */
     bool reading, settling;
     struct stack_use use; /* of all workers' walks */
     uint64_t write_turn;

@@ -259,7 +259,7 @@ static int flush_job(struct replay_worker *w, uint64_t turn, struct error *err)
 static int do_read(struct replay_worker *w, struct error *err)
 {
     struct replay *r = w->replay;
-    if (r->reading || r->at_end || !r->nr_free)
+    if (r->reading || r->at_end || !r->nr_free || r->nr_read == READ_AHEAD)
         return 0;
     struct job *job = r->free[--r->nr_free];
     r->reading = true;
@@ -311,26 +311,36 @@ static int do_walk(struct replay_worker *w, struct error *err)
     return 1;
 }
 
-/* Settle the job whose turn it is, and bring it to its end. */
-static int do_end(struct replay_worker *w, struct error *err)
+static int do_settle(struct replay_worker *w, struct error *err)
 {
     struct replay *r = w->replay;
+    if (r->settling || r->settle_turn == r->next_turn)
+        return 0;
     struct job *job = r->line[r->settle_turn % JOBS_MAX];
-    if (r->settling || r->settle_turn == r->next_turn || job->state != JOB_WALKED)
+    if (job->state != JOB_WALKED)
         return 0;
     r->settling = true;
-    job->state = JOB_IN_WORK;
     pthread_mutex_unlock(&r->lock);
     int failed = settle_job(r, job, err);
     pthread_mutex_lock(&r->lock);
     r->settling = false;
+    if (failed)
+        return -1;
     r->settle_turn++;
     say_moved(r);
+    return 1;
+}
+
+/* Give the oldest job that is settled, and what it holds. */
+static int do_end(struct replay_worker *w, struct error *err)
+{
+    struct replay *r = w->replay;
+    if (r->end_turn == r->settle_turn)
+        return 0;
+    struct job *job = r->line[r->end_turn++ % JOBS_MAX];
     pthread_mutex_unlock(&r->lock);
-    if (!failed) {
-        count_job(w, job);
-        failed = give_job(w, job, err) < 0 || flush_job(w, job->turn, err) < 0;
-    }
+    count_job(w, job);
+    int failed = give_job(w, job, err) < 0 || flush_job(w, job->turn, err) < 0;
     release_job(r, job);
     pthread_mutex_lock(&r->lock);
     r->free[r->nr_free++] = job;
@@ -345,24 +355,18 @@ static int do_end(struct replay_worker *w, struct error *err)
  * Whoever has nothing of his own to do helps the others. */
 static int work_once(struct replay_worker *w, struct error *err)
 {
-    const struct replay *r = w->replay;
+    enum { STEPS = 4 };
+    static int (*const steps[STEPS])(struct replay_worker *, struct error *) = {do_read, do_walk,
+                                                                                do_settle, do_end};
     int did = 0;
-    if (w->rather_reads) {
-        if (r->nr_read < READ_AHEAD)
-            did = do_read(w, err);
-        if (!did)
-            did = do_walk(w, err);
-        return did ? did : do_end(w, err);
-    }
-    did = do_end(w, err);
-    if (!did)
-        did = do_walk(w, err);
-    return did ? did : do_read(w, err);
+    for (size_t i = 0; i < STEPS && !did; i++)
+        did = steps[w->rather_reads ? i : STEPS - 1 - i](w, err);
+    return did;
 }
 
 static bool is_over(const struct replay *r)
 {
-    return r->failed || (r->at_end && !r->reading && r->settle_turn == r->next_turn);
+    return r->failed || (r->at_end && !r->reading && r->end_turn == r->next_turn);
 }
 
 static int work(struct replay_worker *w, struct error *err)
