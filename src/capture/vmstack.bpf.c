@@ -808,6 +808,15 @@ __noinline int copy_vm(uint64_t L)
 
 /* ---- which VMs ------------------------------------------------------------------------------- */
 
+/* Where cur_L has left its last C frame (it has ended or yielded), the one that resumed it is in
+ * cur_L again only some instructions later: its C frame is where the user's stack pointer is, or
+ * above the one that is being left. 0: neither. */
+static __always_inline uint64_t resumer_near(const struct vmstack_vm *vm, uint64_t sp)
+{
+    uint64_t L = state_at(vm, sp);
+    return L ? L : resumer(vm, sp);
+}
+
 /* Fill cframe[] of a VM if that is in [sp, end), else with 0. 1: there are no more VMs. */
 __noinline int find_candidate(uint32_t i, uint64_t sp, uint64_t end)
 {
@@ -830,6 +839,8 @@ __noinline int find_candidate(uint32_t i, uint64_t sp, uint64_t end)
         return 0;
     if (bpf_probe_read_user(&link, sizeof(link), (const void *)(L + vm->L_cframe)))
         s->bad++;
+    else if (!link && (L = resumer_near(vm, sp)))
+        link = read_u64(L + vm->L_cframe);
     link &= ~3ull;
     if (link >= sp && link < end) {
         s->cframe[i] = link;
