@@ -107,15 +107,60 @@ static void add_overwritten(struct place_search *s)
     add_caller(s, s->bases[0], s->saved_pc);
 }
 
+/* The function at rdx has called a metamethod, whose frame (a continuation's) stands above it: rbx
+ * is how far, with the link's type before the call and without it behind the return; the function's
+ * own program counter is in that frame. */
+static void add_continued(struct place_search *s)
+{
+    enum { DISTANCE_MAX = 1 << 20 };
+    const uint64_t base = s->bases[0], rbx = s->rbx;
+    const struct luajit_vm *vm = &s->w->vm;
+    uint64_t link, cont, pc;
+    if (rbx < 16 || rbx >= DISTANCE_MAX || ((rbx & 7) != 0 && (rbx & 7) != LUAJIT_LINK_CONT))
+        return;
+    const struct luajit_function *f = function_at(s, base, &link);
+    /* (The link of rdx's own frame is in rbx where that returns, or what is left of it.) */
+    bool returns = rbx & 7 ? link == rbx : (link ^ rbx) <= 7;
+    if (f->lua && !returns && luajit_link_sane(&s->w->r, s->L, base, link) &&
+        luajit_continuation_read(&s->w->r, s->L, base + (rbx & ~UINT64_C(7)), &cont, &pc) &&
+        (!vm->layout->gc64 || cont - vm->blob < vm->layout->blob_size) && pc != f->code &&
+        luajit_pc_inside(f, pc))
+        add(s, base, pc);
+}
+
+/* Is rbx what the code that returns to pcall and the like, or to a continuation, makes of the link:
+ * first its lowest bit is turned over, then nothing but the distance is left. */
+static bool is_returned(uint64_t link, uint64_t rbx)
+{
+    unsigned type = luajit_link_type(link);
+    bool by_pcall = type == LUAJIT_LINK_PCALL || type == LUAJIT_LINK_PCALLH;
+    return ((by_pcall || type == LUAJIT_LINK_CONT) && (link ^ 1) == rbx) ||
+           (by_pcall && (link & ~UINT64_C(7)) == rbx);
+}
+
+/* The upper one of a vararg function's two frames is gone from rdx, and its link still in rbx. */
+static void add_vararg(struct place_search *s)
+{
+    const uint64_t base = s->bases[0], distance = s->rbx & ~UINT64_C(7);
+    uint64_t link, above;
+    if (luajit_link_type(s->rbx) != LUAJIT_LINK_VARG || distance >= s->L->end - s->L->stack)
+        return;
+    const struct luajit_function f = *function_at(s, base, &link);
+    if (f.lua && luajit_link_sane(&s->w->r, s->L, base, link) &&
+        function_at(s, base + distance, &above)->address == f.address && above == s->rbx)
+        add(s, base, 0);
+}
+
 /* Try 4: a frame is returning. Try 5: one is being called. */
 static void add_moving(struct place_search *s, uint64_t base)
 {
     uint64_t link;
     const struct luajit_function *f = function_at(s, base, &link);
-    bool at_rbx = f->lua && link == s->rbx;
+    unsigned type = luajit_link_type(link);
+    bool at_rbx = f->lua && (link == s->rbx || is_returned(link, s->rbx));
     /* By a tail call, or a return, in what pcall, a resume or C has called: rbx is the link
      * already, and no instruction's address. */
-    if (at_rbx && s->has_rdx && base == s->bases[0] && luajit_link_type(link) != LUAJIT_LINK_LUA &&
+    if (at_rbx && s->has_rdx && base == s->bases[0] && type != LUAJIT_LINK_LUA &&
         luajit_link_sane(&s->w->r, s->L, base, link))
         add(s, base, 0);
     if (at_rbx)
@@ -196,6 +241,8 @@ static bool run_stage(struct place_search *s)
         /* L->base is stale in a leaf: what is moving at rdx comes first. */
         if (s->has_rdx && stage == s->nr_bases - 1) {
             add_overwritten(s);
+            add_continued(s);
+            add_vararg(s);
             add_moving(s, s->bases[0]);
         }
         add_whole_frame(s, s->bases[stage]);

@@ -54,9 +54,7 @@ bool luajit_link_sane(struct luajit_reader *r, const struct luajit_state *L, uin
     }
 }
 
-/* A continuation frame's own two words, below its header: what is called, and where the function
- * below goes on. */
-static bool read_continuation(struct luajit_reader *r, const struct luajit_state *L, uint64_t base,
+bool luajit_continuation_read(struct luajit_reader *r, const struct luajit_state *L, uint64_t base,
                               uint64_t *cont, uint64_t *pc)
 {
     uint64_t word;
@@ -91,7 +89,7 @@ static enum luajit_segment_end step_down(struct luajit_reader *r, const struct l
         ret->called = true;
         break;
     case LUAJIT_LINK_CONT:
-        if (!read_continuation(r, L, at.base, &cont, &ret->next.pc))
+        if (!luajit_continuation_read(r, L, at.base, &cont, &ret->next.pc))
             return LUAJIT_SEGMENT_UNREAD;
         if (cont == 1) { /* an FFI callback: the second word is a type */
             ret->ends = true;

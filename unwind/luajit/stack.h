@@ -64,6 +64,10 @@ const struct luajit_function *luajit_function_at(struct luajit_reader *r,
 /* Whether the link may be one: a program counter behind a call, or a distance within the stack. */
 bool luajit_link_sane(struct luajit_reader *r, const struct luajit_state *L, uint64_t base,
                       uint64_t link);
+/* A continuation frame's own two words, below its header: what is called, and where the function
+ * below goes on. */
+bool luajit_continuation_read(struct luajit_reader *r, const struct luajit_state *L, uint64_t base,
+                              uint64_t *cont, uint64_t *pc);
 /* The base of the frame that called by the instruction before `pc`; 0: that is no call. */
 uint64_t luajit_caller_base(struct luajit_reader *r, uint64_t base, uint64_t pc);
 /* The lowest frame's base: its header holds the lua_State itself. */
