@@ -85,8 +85,10 @@ void v8_names_forget(struct v8_names *n)
 
 void v8_names_again(struct v8_names *n)
 {
-    vec_foreach (s, &n->scripts)
+    vec_foreach (s, &n->scripts) {
         s->again = true;
+        s->tries = 0; /* a collection may have been under way, which uses the heads of objects */
+    }
     forget_functions(n);
 }
 
@@ -302,24 +304,25 @@ static bool read_lines(struct v8_reader *r, struct script *s, const struct witne
 }
 
 /* The lines as they are recorded for one moment: the source moves, its script's number stays. */
-static bool read_lines_then(struct v8_reader *r, struct script *s, const struct witness *w)
+static bool read_lines_then(struct v8_reader *r, struct script *s, const struct witness *w,
+                            bool last)
 {
     uint64_t now = s->source, id;
     bool same = v8_slot(r, s->address, r->layout->script_id, &id) && id == s->id &&
                 v8_slot(r, s->address, r->layout->script_source, &s->source);
-    bool known = same && (read_source(r, s, w, false) || read_lines(r, s, w));
+    bool known = same && (read_source(r, s, w, last) || (!last && read_lines(r, s, w)));
     s->source = now;
     return known;
 }
 
 /* A script keeps its source. */
 static bool read_lines_of_other_times(const struct v8_reader *r, struct script *s,
-                                      const struct witness *w)
+                                      const struct witness *w, bool last)
 {
     struct moments m = moments_begin(r);
     struct v8_reader other;
     while (moments_next(&m, &other))
-        if (read_lines_then(&other, s, w))
+        if (read_lines_then(&other, s, w, last))
             return true;
     return false;
 }
@@ -387,10 +390,11 @@ static void know_lines(const struct v8_names *n, struct v8_reader *r, struct scr
         know_nothing(n, r, s);
         return;
     }
-    s->lines_known =
-        read_source(r, s, w, false) || read_lines(r, s, w) || read_lines_of_other_times(r, s, w);
+    s->lines_known = read_source(r, s, w, false) || read_lines(r, s, w) ||
+                     read_lines_of_other_times(r, s, w, false);
     s->doubtful = !s->lines_known;
-    s->lines_known |= s->doubtful && read_source(r, s, w, true);
+    s->lines_known |=
+        s->doubtful && (read_source(r, s, w, true) || read_lines_of_other_times(r, s, w, true));
     s->ends.nr = s->lines_known ? s->ends.nr : 0;
 }
 
