@@ -92,7 +92,7 @@ static bool take_code(void *context, uint64_t pc, uint64_t low)
         return true;
     t->stats.code++;
     uint64_t start = low & ~(uint64_t)(PAGE - 1);
-    uint64_t end = (v8_maglev_end(&t->r, &c) + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+    uint64_t end = (v8_safepoints_end(&t->r, &c) + PAGE - 1) & ~(uint64_t)(PAGE - 1);
     (void)picture_keep(t->picture, start, end - start);
     keep_array(t, c.positions, 1);
     if (c.kind == V8_CODE_MAGLEV || c.kind == V8_CODE_TURBOFAN)

@@ -359,6 +359,30 @@ static void test_moved_source(void **state)
     guests_free(guests);
 }
 
+/* A collection was under way when the source's head was read, in which it has another meaning, and
+ * of all other moments nothing is exact: its text tells lines all the same. */
+static void test_source_amid_collection(void **state)
+{
+    struct heap *h = *state;
+    bool soon = false;
+    uint64_t source = make_source(h), script = make_script(h, source), scope = make_scope(h);
+    h->moved = source & ~UINT64_C(3);
+    h->instead = room(h, 16) & ~UINT64_C(3);
+    h->moved_size = 16;
+    put(h, h->instead, 0, h->moved, 8); /* where it has been moved to: untagged */
+    h->memory.soon = &soon;
+    h->memory.time = MOVED;
+    h->provenance = PROVENANCE_IMAGE;
+    struct guests *guests = guests_create();
+    struct v8_names *names = v8_names_create(guests);
+    const struct v8_sfi sfi = {.sfi = HEAP | 1, .script = script, .scope = scope};
+    struct v8_named got;
+    assert_int_equal(v8_names_function(names, &h->r, 1, 1, &sfi, CALL, &got), 0);
+    assert_int_equal(got.line, 2);
+    v8_names_free(names);
+    guests_free(guests);
+}
+
 /* Who only reads for others, of a process that runs, reads a source once, though he proves nothing
  * of it; but again and again where its script is somewhere else each time. */
 static void test_source_for_others(void **state)
@@ -386,6 +410,63 @@ static void test_source_for_others(void **state)
     }
     v8_names_free(names);
     guests_free(guests);
+}
+
+/* The table behind code of these kinds, of two calls: which return to 10 and 20, or once the code
+ * is not used any more to 50 and 57. */
+static struct v8_code make_safepoints(struct heap *h, enum v8_code_kind kind, uint32_t nr,
+                                      unsigned pc_size)
+{
+    enum { CODE = 60, ROOM = 128, BEHIND = 4, PLACE_SIZE = 1 };
+    static const uint8_t of_maglev[] = {10, 0, 4, 51, 0, 9, 20, 0, 0, 58, 0, 9};
+    static const uint8_t of_turbofan[] = {10, 0, 4, 51, 0, 20, 0, 0, 58, 0};
+    const bool maglev = kind == V8_CODE_MAGLEV;
+    uint64_t code = room(h, ROOM), table = code + CODE + BEHIND;
+    h->layout.safepoints = BEHIND;
+    h->layout.safepoints_first = 12;
+    put(h, table, 0, nr, 4);
+    put(h, table, 4, 1 | pc_size << 4 | PLACE_SIZE << 7, 4);
+    memcpy(h->bytes + (table & ~UINT64_C(3)) - HEAP + (maglev ? 12 : 8),
+           maglev ? of_maglev : of_turbofan, maglev ? sizeof(of_maglev) : sizeof(of_turbofan));
+    return (struct v8_code){.start = code & ~UINT64_C(3), .size = CODE, .kind = kind};
+}
+
+static void test_safepoints(void **state)
+{
+    struct heap *h = *state;
+    struct v8_safepoint s;
+    for (unsigned i = 0; i < 2; i++) {
+        const bool maglev = i;
+        struct v8_code c = make_safepoints(h, maglev ? V8_CODE_MAGLEV : V8_CODE_TURBOFAN, 2, 2);
+        assert_int_equal(v8_safepoint_find(&h->r, &c, c.start + 10, &s), 1);
+        assert_int_equal(s.place, 3);
+        assert_int_equal(v8_safepoint_find(&h->r, &c, c.start + 57, &s), 1);
+        assert_int_equal(s.pc, 20);
+        assert_int_equal(s.place, -1);
+        assert_int_equal(v8_safepoint_find(&h->r, &c, c.start + 11, &s), 0);
+        assert_int_equal(v8_code_call(&h->r, &c, c.start + 10), c.start + 10);
+        assert_int_equal(v8_code_call(&h->r, &c, c.start + 11), c.start + 11);
+        assert_int_equal(v8_code_call(&h->r, &c, c.start + 50), c.start + 10);
+        assert_int_equal(v8_code_call(&h->r, &c, c.start + 57), c.start + 20);
+        assert_int_equal(v8_code_call(&h->r, &c, c.start + 58), c.start + 58);
+        assert_int_equal(v8_safepoints_end(&h->r, &c), c.start + 64 + (maglev ? 12 + 12 : 8 + 10));
+    }
+}
+
+static void test_safepoints_that_lie(void **state)
+{
+    struct heap *h = *state;
+    struct v8_safepoint s;
+    struct v8_code wide = make_safepoints(h, V8_CODE_TURBOFAN, 2, 7);
+    assert_int_equal(v8_safepoint_find(&h->r, &wide, wide.start + 10, &s), -1);
+    assert_int_equal(v8_code_call(&h->r, &wide, wide.start + 10), 0);
+    struct v8_code many = make_safepoints(h, V8_CODE_TURBOFAN, UINT32_MAX, 2);
+    assert_int_equal(v8_code_call(&h->r, &many, many.start + 50), 0);
+    many = make_safepoints(h, V8_CODE_MAGLEV, 1 << 16, 2); /* beyond what can be read */
+    assert_int_equal(v8_code_call(&h->r, &many, many.start + 50), 0);
+    struct v8_code other = make_safepoints(h, V8_CODE_BASELINE, 2, 2);
+    assert_int_equal(v8_safepoint_find(&h->r, &other, other.start + 10, &s), -1);
+    assert_int_equal(v8_safepoints_end(&h->r, &other), other.start + other.size);
 }
 
 /* An array that claims to be longer than any: its elements end with memory. */
@@ -510,7 +591,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_call_positions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_scope, setup, teardown),
         cmocka_unit_test_setup_teardown(test_moved_source, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_source_amid_collection, setup, teardown),
         cmocka_unit_test_setup_teardown(test_source_for_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_safepoints, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_safepoints_that_lie, setup, teardown),
         cmocka_unit_test_setup_teardown(test_array_that_lies, setup, teardown),
         cmocka_unit_test_setup_teardown(test_random, setup, teardown),
         cmocka_unit_test(test_code),

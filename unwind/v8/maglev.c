@@ -1,71 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where Maglev's code is at a call: the safepoint table has the return address and the number of
- * the place for deoptimization, which has a translation: the frames that would be made, each with
+ * Where Maglev's code is at a call: the safepoint table has the number of the place for
+ * deoptimization, which has a translation: the frames that would be made, each with
  * its function and bytecode offset. Layouts: facts of V8 13.6; 14.1 and 14.6 have the same, as the
  * names of the operations in their binaries and the stacks of their processes say.
  */
 #include "unwind/v8/object.h"
-
-/* ---- the safepoint table ------------------------------------------------------------------- */
-
-static bool read_number(struct v8_reader *r, uint64_t address, unsigned size, uint32_t *ret)
-{
-    *ret = 0;
-    return size <= sizeof(*ret) &&
-           (size == 0 || memory_read(r->memory, address, ret, size, &r->provenance));
-}
-
-struct safepoints {
-    uint64_t first; /* address of the first entry */
-    uint32_t nr;
-    unsigned pc_size, place_size, registers, entry_size;
-};
-
-static bool open_safepoints(struct v8_reader *r, const struct v8_code *c, struct safepoints *ret)
-{
-    enum { CONFIGURATION = 4, ENTRIES_MAX = 1 << 16, SPILLS = 1 };
-    const struct v8_layout *l = r->layout;
-    uint64_t table = c->start + c->size + (uint64_t)l->safepoints;
-    uint32_t configuration;
-    if (l->safepoints == V8_UNKNOWN || c->kind != V8_CODE_MAGLEV ||
-        !read_number(r, table, 4, &ret->nr) || ret->nr > ENTRIES_MAX ||
-        !read_number(r, table + CONFIGURATION, 4, &configuration) || !(configuration & 1))
-        return false;
-    ret->first = table + (uint64_t)l->safepoints_first;
-    ret->registers = configuration >> 1 & 7;
-    ret->pc_size = configuration >> 4 & 7;
-    ret->place_size = configuration >> 7 & 7;
-    ret->entry_size = 2 * ret->pc_size + ret->place_size + SPILLS + ret->registers;
-    return true;
-}
-
-uint64_t v8_maglev_end(struct v8_reader *r, const struct v8_code *c)
-{
-    struct safepoints s;
-    return open_safepoints(r, c, &s) ? s.first + (uint64_t)s.nr * s.entry_size : c->start + c->size;
-}
-
-/* Number of the place for deoptimization behind the call that returns to `at`. */
-static bool find_place(struct v8_reader *r, const struct v8_code *c, uint32_t at, int32_t *ret)
-{
-    struct safepoints s;
-    uint32_t pc, place;
-    if (!open_safepoints(r, c, &s))
-        return false;
-    uint64_t entry = s.first;
-    for (uint32_t i = 0; i < s.nr; i++, entry += s.entry_size) {
-        if (!read_number(r, entry, s.pc_size, &pc))
-            return false;
-        if (pc != at)
-            continue;
-        if (!read_number(r, entry + s.pc_size, s.place_size, &place) || place == 0)
-            return false;
-        *ret = (int32_t)place - 1;
-        return true;
-    }
-    return false;
-}
 
 /* ---- translations -------------------------------------------------------------------------- */
 
@@ -184,10 +124,10 @@ unsigned v8_maglev_frames(struct v8_reader *r, const struct v8_code *c, uint64_t
     enum { PER_PLACE = 3, TRANSLATION = 1, PLACES_MAX = 1 << 20 };
     const struct v8_layout *l = r->layout;
     struct v8_restored frames[V8_INLINED_MAX];
-    int32_t place;
+    struct v8_safepoint call;
     uint64_t word;
-    if (!find_place(r, c, (uint32_t)(pc - c->start), &place) || place >= PLACES_MAX ||
-        !v8_deopt_element(r, c, l->deopt_entries + PER_PLACE * place + TRANSLATION, &word) ||
+    if (v8_safepoint_find(r, c, pc, &call) <= 0 || call.place < 0 || call.place >= PLACES_MAX ||
+        !v8_deopt_element(r, c, l->deopt_entries + PER_PLACE * call.place + TRANSLATION, &word) ||
         !v8_is_smi(word) || v8_smi(word) < 0)
         return 0;
     unsigned nr = read_frames(r, c, (uint64_t)v8_smi(word), frames);

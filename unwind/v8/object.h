@@ -187,8 +187,21 @@ struct v8_restored {
 };
 unsigned v8_maglev_frames(struct v8_reader *r, const struct v8_code *c, uint64_t pc,
                           struct v8_restored ret[V8_INLINED_MAX]);
-/* Where the tables behind Maglev's code end that are needed for that; of other code its end. */
-uint64_t v8_maglev_end(struct v8_reader *r, const struct v8_code *c);
+/* A call in optimized code. */
+struct v8_safepoint {
+    uint32_t pc, trampoline; /* where it returns to, and where once the code is not to be used any
+                                more; from the start of the code. No trampoline: UINT32_MAX */
+    int32_t place;           /* for deoptimization; -1: none */
+};
+/* The call that returns to `pc`, by either way. 1: found, 0: there is none, -1: the table is not
+ * known of this version, or cannot be read. */
+int v8_safepoint_find(struct v8_reader *r, const struct v8_code *c, uint64_t pc,
+                      struct v8_safepoint *ret);
+/* Where the call that returns to `pc` would return to if the code were still in use: `pc`, unless
+ * that is a trampoline. 0: that cannot be told. */
+uint64_t v8_code_call(struct v8_reader *r, const struct v8_code *c, uint64_t pc);
+/* Where that table ends; of code without one, or whose table cannot be read, the code's end. */
+uint64_t v8_safepoints_end(struct v8_reader *r, const struct v8_code *c);
 
 /* Bytecode offset of the innermost function at a return address in TurboFan's code, as
  * deoptimization there has it; false: not to be told. */

@@ -640,11 +640,11 @@ static void emit_baseline(struct v8_walk *w, const struct v8_code *c, uint64_t f
 /* The functions of Maglev's code at a call, which its table of positions does not tell for sure
  * (maglev.c). Returns how many; where they cannot be told so, those of the table stay, have no
  * lines, and are not exact. */
-static unsigned place_maglev(struct v8_walk *w, const struct v8_code *c,
+static unsigned place_maglev(struct v8_walk *w, const struct v8_code *c, uint64_t pc,
                              struct v8_inlined *functions, unsigned nr)
 {
     struct v8_restored restored[V8_INLINED_MAX];
-    unsigned nr_restored = v8_maglev_frames(&w->r, c, reg(w, DWARF_RIP), restored);
+    unsigned nr_restored = v8_maglev_frames(&w->r, c, pc, restored);
     for (unsigned i = 0; i < nr; i++)
         functions[i].offset = -1;
     for (unsigned i = 0; i < nr_restored; i++) {
@@ -671,13 +671,13 @@ static bool is_unplaced(const struct v8_walk *w, const struct v8_code *c)
 
 /* The functions there, as deoptimization bears them out. Returns how many; 0: it does not, and
  * where there may be others than the outer one, what is said is not exact. */
-static unsigned place_turbofan(struct v8_walk *w, const struct v8_code *c,
+static unsigned place_turbofan(struct v8_walk *w, const struct v8_code *c, uint64_t pc,
                                struct v8_inlined functions[V8_INLINED_MAX])
 {
-    uint64_t raw[2], at = reg(w, DWARF_RIP) - c->start;
+    uint64_t raw[2], at = pc - c->start;
     int32_t offset;
     unsigned nr_raw = 0;
-    if (v8_turbofan_offset(&w->r, c, reg(w, DWARF_RIP), &offset))
+    if (v8_turbofan_offset(&w->r, c, pc, &offset))
         nr_raw = w->layout->positions_behind
                      ? v8_position_call(&w->r, c->positions, (int64_t)at, raw)
                      : v8_position_find(&w->r, c->positions, (int64_t)at - 1, raw);
@@ -693,23 +693,37 @@ static unsigned place_turbofan(struct v8_walk *w, const struct v8_code *c,
     return 0;
 }
 
+/* Where the frame's call returns to as its tables know it. Where it returns to a trampoline, since
+ * the code is not to be used any more, they have no such place. Of versions whose tables are not
+ * known it is believed that it does not. */
+static uint64_t call_of(struct v8_walk *w, const struct v8_code *c)
+{
+    uint64_t pc = reg(w, DWARF_RIP), call = v8_code_call(&w->r, c, pc);
+    if (!call && w->layout->safepoints != V8_UNKNOWN && c->kind == V8_CODE_TURBOFAN &&
+        w->r.provenance < PROVENANCE_IMAGE)
+        w->r.provenance = PROVENANCE_IMAGE;
+    return call ? call : pc;
+}
+
 /* Optimized code: what is inlined at the pc, and the function itself. */
 static void emit_optimized(struct v8_walk *w, const struct v8_code *c, struct emission *e)
 {
     struct v8_inlined functions[V8_INLINED_MAX];
     struct v8_sfi sfi;
-    uint64_t raw, at = reg(w, DWARF_RIP) - c->start - !is_exact(w);
+    uint64_t raw, pc = reg(w, DWARF_RIP);
     unsigned nr = 0;
     if (w->r.provenance == PROVENANCE_EXACT)
         settle(w, true); /* code that is there keeps alive what it refers to */
+    if (!is_exact(w))
+        pc = call_of(w, c);
     if (is_unplaced(w, c))
-        nr = place_turbofan(w, c, functions);
-    else if (v8_position_find(&w->r, c->positions, (int64_t)at, &raw))
+        nr = place_turbofan(w, c, pc, functions);
+    else if (v8_position_find(&w->r, c->positions, (int64_t)(pc - c->start) - !is_exact(w), &raw))
         nr = v8_code_inlined(&w->r, c, raw, functions);
     if (nr == 0) /* without a table: the function alone, and no line */
         functions[nr++] = (struct v8_inlined){.sfi = v8_code_sfi(&w->r, c), .offset = -1};
     if (c->kind == V8_CODE_MAGLEV && !is_exact(w))
-        nr = place_maglev(w, c, functions, nr);
+        nr = place_maglev(w, c, pc, functions, nr);
     for (unsigned i = 0; i < nr; i++) {
         if (v8_sfi_read_name(&w->r, functions[i].sfi, &sfi)) {
             emit_function(w, e, &sfi, functions[i].offset, functions[i].inlined);
