@@ -6,6 +6,7 @@
  * trace. Its first and last instructions have another room; the lua_State's own chain of C
  * frames tells which.
  */
+#include "unwind/insn.h"
 #include "unwind/luajit/branch.h"
 #include "unwind/luajit/called.h"
 #include "unwind/luajit/walk_internal.h"
@@ -713,6 +714,45 @@ static bool is_being_restored(struct luajit_walk *w, const struct luajit_state *
            (pc == L->address && read_saved_pc(w, si) + 4 != in->frames[0].pc);
 }
 
+/* Of the code from `from` on: where its call of lj_vm_cpcall returns to; 0: there is none up to
+ * `end`, or it cannot be told. */
+static uint64_t find_cpcall(struct luajit_walk *w, uint64_t from, uint64_t end)
+{
+    enum { INSN_MAX = 15 };
+    const uint64_t cpcall = w->vm.blob + (uint64_t)w->vm.layout->cpcall;
+    while (from < end && luajit_spend(&w->r)) {
+        uint8_t code[INSN_MAX];
+        struct insn i;
+        uint64_t target;
+        enum provenance ignored = PROVENANCE_EXACT;
+        if (!memory_read(&w->step->input->memory, from, code, sizeof(code), &ignored) ||
+            !insn_decode(code, sizeof(code), &i))
+            return 0;
+        from += i.size;
+        if (arch_direct_call(code + i.size, i.size, from, &target) && target == cpcall)
+            return from;
+    }
+    return 0;
+}
+
+/* Is lj_trace_exit, the frame on top of the handler's, where it has not called lj_vm_cpcall yet to
+ * restore the exit's frames? First it saves errno, by a function of C's library. */
+static bool is_before_restore(struct luajit_walk *w)
+{
+    enum { CALL = ARCH_DIRECT_CALL, REACH = 256 };
+    const struct walker_step *s = w->step;
+    uint64_t ra = walk_register(w, DWARF_RIP), start;
+    uint8_t code[CALL];
+    enum provenance ignored = PROVENANCE_EXACT;
+    if (walk_is_exact(w) || s->out->frames.nr == 0 ||
+        !memory_read(&s->input->memory, ra - CALL, code, CALL, &ignored) ||
+        !arch_direct_call(code + CALL, CALL, ra, &start))
+        return false;
+    const struct frame *callee = &s->out->frames.at[s->out->frames.nr - 1];
+    return callee->kind == FRAME_NATIVE && callee->pc - start < REACH &&
+           callee->pc < find_cpcall(w, start, start + REACH);
+}
+
 /* The segment of a trace that is being left. */
 static enum luajit_segment_end walk_exit(struct luajit_walk *w, const struct luajit_state *L,
                                          uint64_t S, uint64_t si, bool exact, struct emitter *e,
@@ -733,7 +773,7 @@ static enum luajit_segment_end walk_exit(struct luajit_walk *w, const struct lua
         reading_begin(&reading, base, true);
         bool told = luajit_snapshot_frames(&w->r, &t, exitno, &reading.in);
         const struct luajit_inlined *in = &reading.in;
-        bool restored = told && !exact && is_restored(w, L, in);
+        bool restored = told && !exact && is_restored(w, L, in) && !is_before_restore(w);
         bool fits = told && (read_start(w, L, base, true, &reading) ||
                              read_start(w, L, base, false, &reading));
         if (fits && (!restored || is_being_restored(w, L, si, in))) /* recursion fits at both */
