@@ -469,6 +469,37 @@ static void test_safepoints_that_lie(void **state)
     assert_int_equal(v8_safepoints_end(&h->r, &other), other.start + other.size);
 }
 
+/* A script whose name cannot be read when it is read again, as often as it is asked for: it has its
+ * name once that can be. */
+static void test_name_that_is_lost(void **state)
+{
+    struct heap *h = *state;
+    uint64_t source = make_source(h), script = make_script(h, source), scope = make_scope(h), name;
+    struct guests *guests = guests_create();
+    struct v8_names *names = v8_names_create(guests);
+    const struct v8_sfi sfi = {.sfi = HEAP | 1, .script = script, .scope = scope};
+    const struct v8_wasm wasm = {.script = script};
+    struct v8_named got;
+    struct guest_function function;
+    v8_names_only_read(names);
+    assert_int_equal(v8_names_function(names, &h->r, 1, 1, &sfi, CALL, &got), 0);
+    assert_true(v8_slot(&h->r, script, 16, &name));
+    put(h, script, 16, HEAP + 8 * SIZE + 1, 8);
+    v8_names_again(names);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(v8_names_wasm(names, &h->r, 1, 1, &wasm, &got), 0);
+        assert_int_equal(got.function, 0);
+        assert_int_equal(v8_names_function(names, &h->r, 1, 1, &sfi, CALL, &got), 0);
+        assert_int_equal(got.function, 0);
+    }
+    put(h, script, 16, name, 8);
+    assert_int_equal(v8_names_function(names, &h->r, 1, 1, &sfi, CALL, &got), 0);
+    assert_true(guest_get(guests, got.function, 1, &function));
+    assert_string_equal(function.file, "a.js");
+    v8_names_free(names);
+    guests_free(guests);
+}
+
 /* An array that claims to be longer than any: its elements end with memory. */
 static void test_array_that_lies(void **state)
 {
@@ -595,6 +626,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_source_for_others, setup, teardown),
         cmocka_unit_test_setup_teardown(test_safepoints, setup, teardown),
         cmocka_unit_test_setup_teardown(test_safepoints_that_lie, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_name_that_is_lost, setup, teardown),
         cmocka_unit_test_setup_teardown(test_array_that_lies, setup, teardown),
         cmocka_unit_test_setup_teardown(test_random, setup, teardown),
         cmocka_unit_test(test_code),

@@ -495,13 +495,13 @@ static bool script_name(struct v8_reader *r, uint64_t script, struct text *t)
 static bool script_read(struct v8_names *n, struct v8_reader *r, struct script *s)
 {
     struct text name = {0};
-    s->again = false;
     s->file = NULL;
     s->line = smi_slot(r, s->address, r->layout->script_line);
     s->column = smi_slot(r, s->address, r->layout->script_column);
     if (script_name(r, s->address, &name) && !name.failed)
         s->file = guest_string(n->guests, name.at, name.size);
     text_free(&name);
+    s->again = !s->file; /* it is not known until it is read */
     return s->file;
 }
 
