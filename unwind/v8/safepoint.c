@@ -65,7 +65,7 @@ static bool read_entry(struct v8_reader *r, const struct safepoints *s, uint32_t
                      &r->provenance))
         return false;
     ret->pc = number_at(bytes, s->pc_size);
-    ret->place = (int32_t)number_at(bytes + s->pc_size, s->place_size) - 1;
+    ret->place = (int32_t)(number_at(bytes + s->pc_size, s->place_size) - 1);
     ret->trampoline = number_at(bytes + s->pc_size + s->place_size, s->pc_size) - 1;
     return true;
 }
