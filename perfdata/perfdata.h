@@ -55,7 +55,7 @@ struct record {
     const uint8_t *data;
     uint64_t time;   /* ns of the recording's clock; 0: the record has none */
     uint64_t offset; /* where it stands: in the file, or in the decompressed stream */
-    uint32_t size;   /* bytes; of a trimmed sample, of what is kept */
+    uint32_t size;   /* bytes; of a trimmed sample, of what is kept (perfdata_record_size) */
     uint32_t type;
     uint16_t misc;
     uint16_t event;  /* index of its event, or PERFDATA_NO_EVENT */
@@ -268,6 +268,8 @@ int perfdata_print_record(const struct perfdata *pd, const struct record *rec, b
                           FILE *out);
 /* "MMAP2", "SAMPLE", ...; NULL for a type that is not known. */
 const char *perfdata_record_name(uint32_t type);
+/* How many bytes the record has in the recording, trimmed or not. */
+uint32_t perfdata_record_size(const struct perfdata *pd, const struct record *rec);
 
 /* ---- features and tracepoints ------------------------------------------------------------ */
 

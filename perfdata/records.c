@@ -58,6 +58,12 @@ const char *perfdata_record_name(uint32_t type)
     return type < RECORD_TYPES ? NAMES[type] : NULL;
 }
 
+uint32_t perfdata_record_size(const struct perfdata *pd, const struct record *rec)
+{
+    /* Only samples are trimmed, and their header's size stays what it was. */
+    return rec->type == PERF_RECORD_SAMPLE ? load_u16(rec->data + 6, pd->swap) : rec->size;
+}
+
 struct cursor record_cursor(const struct perfdata *pd, const struct record *rec)
 {
     const char *name = perfdata_record_name(rec->type);

@@ -50,14 +50,15 @@ static int fail(const struct error *err, int status)
 
 /* ---- --stats ------------------------------------------------------------------------------ */
 
-static void count_record(struct counts *c, const struct record *rec)
+static void count_record(const struct perfdata *pd, struct counts *c, const struct record *rec)
 {
     uint32_t type = rec->type < COUNTED_TYPES ? rec->type : COUNTED_TYPES;
+    uint32_t size = perfdata_record_size(pd, rec);
     c->types[type].records++;
-    c->types[type].bytes += rec->size;
+    c->types[type].bytes += size;
     if (rec->type == PERF_RECORD_SAMPLE && rec->event < c->nr_events) {
         c->events[rec->event].records++;
-        c->events[rec->event].bytes += rec->size;
+        c->events[rec->event].bytes += size;
     }
 }
 
@@ -159,7 +160,7 @@ static int take_batch(struct perfdata *pd, const struct dump *d, const struct re
 {
     for (size_t i = 0; i < batch->nr; i++) {
         if (d->stats)
-            count_record(counts, &batch->records[i]);
+            count_record(pd, counts, &batch->records[i]);
         else if (perfdata_print_record(pd, &batch->records[i], d->json, stdout) < 0 ||
                  putchar('\n') == EOF)
             return -1;
