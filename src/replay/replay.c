@@ -170,9 +170,8 @@ static int jobs_create(struct replay *r, struct error *err)
 
 static void jobs_free(struct replay *r)
 {
-    for (; r->end_turn < r->next_turn; r->end_turn++)
-        release_job(r, r->line[r->end_turn % JOBS_MAX]);
     for (unsigned i = 0; i < r->nr_jobs; i++) {
+        release_job(r, &r->jobs[i]);
         vec_free(&r->jobs[i].samples);
         vec_free(&r->jobs[i].frames);
         record_batch_free(&r->jobs[i].batch);

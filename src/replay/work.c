@@ -265,10 +265,9 @@ static int do_read(struct replay_worker *w, struct error *err)
     r->reading = true;
     size_t used = stack_use_choose(&r->use);
     pthread_mutex_unlock(&r->lock);
+    release_job(r, job); /* what whoever reads took, in his core's caches */
     perfdata_stack_used(r->pd, used);
     int got = read_job(r, job, err);
-    if (got <= 0)
-        release_job(r, job);
     pthread_mutex_lock(&r->lock);
     r->reading = false;
     if (got > 0) {
@@ -331,7 +330,7 @@ static int do_settle(struct replay_worker *w, struct error *err)
     return 1;
 }
 
-/* Give the oldest job that is settled, and what it holds. */
+/* Give the oldest job that is settled. What it holds stays until it is read anew. */
 static int do_end(struct replay_worker *w, struct error *err)
 {
     struct replay *r = w->replay;
@@ -341,7 +340,6 @@ static int do_end(struct replay_worker *w, struct error *err)
     pthread_mutex_unlock(&r->lock);
     count_job(w, job);
     int failed = give_job(w, job, err) < 0 || flush_job(w, job->turn, err) < 0;
-    release_job(r, job);
     pthread_mutex_lock(&r->lock);
     r->free[r->nr_free++] = job;
     say_moved(r);
