@@ -36,6 +36,16 @@ bool arch_direct_call(const uint8_t *end, size_t size, uint64_t return_address, 
     return true;
 }
 
+bool arch_register_call(const uint8_t *end, size_t size, unsigned *reg)
+{
+    enum { GROUP5 = 0xff, REX_B = 0x41, CALL_REGISTER = 0xd0 };
+    static const uint8_t dwarf[] = {0, 2, 1, DWARF_RBX, DWARF_RSP, DWARF_RBP, 4, 5};
+    if (size < 3 || end[-2] != GROUP5 || (end[-1] & 0xf8) != CALL_REGISTER)
+        return false;
+    *reg = end[-3] == REX_B ? 8u + (end[-1] & 7) : dwarf[end[-1] & 7];
+    return true;
+}
+
 bool arch_is_indirect_call(const uint8_t *end, size_t size)
 {
     for (size_t n = 2; n <= ARCH_CALL_MAX && n <= size; n++) {

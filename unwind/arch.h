@@ -39,6 +39,8 @@ bool arch_is_call(const uint8_t *end, size_t size);
 /* In one whose target stands in it? `to`: that, as the call returns to `return_address`. */
 enum { ARCH_DIRECT_CALL = 5 }; /* its size */
 bool arch_direct_call(const uint8_t *end, size_t size, uint64_t return_address, uint64_t *to);
+/* In one through a register? `reg`: which. */
+bool arch_register_call(const uint8_t *end, size_t size, unsigned *reg);
 /* In one through a register or memory, as generated code is called by code of files? */
 bool arch_is_indirect_call(const uint8_t *end, size_t size);
 

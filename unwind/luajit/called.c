@@ -217,6 +217,30 @@ static bool snapshot_behind(struct luajit_reader *r, const struct luajit_trace *
     return !c.lost;
 }
 
+/* Is a call of C the first one from `from` on? */
+static bool is_first_from(struct calls c, uint32_t offset)
+{
+    struct call call;
+    while (next_call(&c, &call))
+        if (!call.helper)
+            return call.offset == offset;
+    return false;
+}
+
+bool luajit_call_is_first(struct luajit_reader *r, const struct luajit_trace *t, uint32_t offset,
+                          uint64_t own)
+{
+    struct call call;
+    bool in_loop = t->mcloop && offset > t->mcloop, found = false;
+    struct calls c = calls_between(r, t, own, in_loop ? t->mcloop : 0, offset);
+    if (!is_first_from(c, offset))
+        return false;
+    while (in_loop && !found && next_call(&c, &call))
+        found = call.offset == offset;
+    return !in_loop || (found && find_twin(r, t, own, &call) &&
+                        is_first_from(calls_between(r, t, own, 0, t->mcloop), call.offset));
+}
+
 unsigned luajit_call_snapshots(struct luajit_reader *r, const struct luajit_trace *t,
                                uint32_t offset, uint32_t covering, uint64_t own,
                                uint32_t ret[CALL_SNAPSHOTS])

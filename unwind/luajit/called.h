@@ -36,6 +36,11 @@ unsigned luajit_call_snapshots(struct luajit_reader *r, const struct luajit_trac
                                uint32_t offset, uint32_t covering, uint64_t own,
                                uint32_t ret[CALL_SNAPSHOTS]);
 
+/* Is the call that returns to `offset` the first one of C in the trace's code, or, in its loop, was
+ * it made from that and is the first one there? */
+bool luajit_call_is_first(struct luajit_reader *r, const struct luajit_trace *t, uint32_t offset,
+                          uint64_t own);
+
 /* The call nearest before `pc` in a function's bytecode, as frames have it: behind it; `pc` where
  * there is none near. */
 uint64_t luajit_call_pc(struct luajit_reader *r, const struct luajit_function *f, uint64_t pc);

@@ -9,6 +9,7 @@
 #include "unwind/insn.h"
 #include "unwind/luajit/branch.h"
 #include "unwind/luajit/called.h"
+#include "unwind/luajit/caller.h"
 #include "unwind/luajit/walk_internal.h"
 
 #include "base/cursor.h"
@@ -419,6 +420,46 @@ static bool is_same_chain(const struct chain *a, const struct chain *b)
     return a->nr == b->nr && !memcmp(a->protos, b->protos, a->nr * sizeof(*a->protos));
 }
 
+/* What the trace has called; registers that C functions preserve still say it. */
+static bool called_target(struct luajit_walk *w, uint64_t *ret)
+{
+    enum { CALL = ARCH_DIRECT_CALL };
+    uint64_t ra = walk_register(w, DWARF_RIP);
+    uint8_t code[CALL];
+    unsigned reg;
+    enum provenance ignored = PROVENANCE_EXACT;
+    if (!memory_read(&w->step->input->memory, ra - CALL, code, CALL, &ignored))
+        return false;
+    if (arch_direct_call(code + CALL, CALL, ra, ret))
+        return true;
+    if (!arch_register_call(code + CALL, CALL, &reg) || !(ARCH_CALLEE_SAVED & REG_BIT(reg)) ||
+        !walk_knows(w, reg))
+        return false;
+    *ret = walk_register(w, reg);
+    return true;
+}
+
+/* Is it proven that the frames of the snapshot behind the call have made it? */
+static bool is_caller_proven(struct luajit_walk *w, const struct luajit_state *L,
+                             const struct luajit_trace *t, uint64_t base, uint32_t covering)
+{
+    struct reading reading;
+    bool weak;
+    struct luajit_call call = {.before = covering, .behind = covering + 1};
+    uint32_t offset = (uint32_t)(walk_register(w, DWARF_RIP) - t->mcode);
+    reading_begin(&reading, base, false);
+    if (!called_target(w, &call.target) ||
+        !find_reading(w, L, t, covering, base, &reading, &weak) || reading.number != covering)
+        return false;
+    call.is_first = luajit_call_is_first(&w->r, t, offset, w->vm.blob);
+    if (reading.in.nr)
+        call.from = inlined_function(w, L, t, &reading, 0);
+    else
+        call.from = reading.start.address ? reading.start
+                                          : *luajit_function_at(&w->r, L, reading.base, NULL);
+    return luajit_caller_is_proven(&w->r, t, &call);
+}
+
 /* A call of C, which `*number` covers: the snapshot that tells best in which function it was made.
  * `behind`: it was taken behind the call. false: that is not proven. */
 static bool place_call(struct luajit_walk *w, const struct luajit_state *L,
@@ -441,9 +482,10 @@ static bool place_call(struct luajit_walk *w, const struct luajit_state *L,
         if (!read_chain(w, L, t, snapshots[i], base, &after) ||
             (!last && luajit_trace_knows_others(&w->r, t, after.protos, after.nr)))
             continue;
+        proven = snapshots[i] == *number + 1 && is_caller_proven(w, L, t, base, *number);
         *number = snapshots[i];
         *behind = true;
-        return false;
+        return proven;
     }
     return proven;
 }
