@@ -16,8 +16,8 @@
 
 enum {
     WALK_GROUP = 2 * UNWIND_LANES, /* samples walked side by side */
-    READ_AHEAD = 2,                /* jobs that may wait to be walked, before no more are read */
-    JOBS_SPARE = 3,                /* jobs on their way beside one a thread */
+    READ_AHEAD = 3,                /* jobs that may wait to be walked, before no more are read */
+    JOBS_SPARE = 4,                /* jobs on their way beside one a thread */
     JOBS_MAX = WORKERS_MAX + JOBS_SPARE,
     JOB_RECORDS = 256,        /* records read at once: bounds the memory a batch may hold */
     REPLAY_MAX_STACK = 65536, /* default of max_stack: no real stack is deeper */
