@@ -549,6 +549,8 @@ void events_close(struct events *e)
         ring_unmap(&e->ring[i]);
     free(e->ring);
     free(e->ring_fds);
+    if (e->list) /* an event's share of the maps is not given back with it by each libperf */
+        perf_evlist__set_maps(e->list, NULL, NULL);
     perf_evlist__delete(e->list); /* closes */
     free(e->at);
     free(e->sampling_fds);
