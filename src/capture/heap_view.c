@@ -14,6 +14,11 @@ struct heap_view heap_view_of(struct object_process *p, const struct sample *s, 
                               .to = sp + (cut ? STACK_MAX : s->stack_dyn_size)};
 }
 
+void heap_view_slots(struct heap_view *view, const struct sample *s, uint64_t sp)
+{
+    view->to = sp + s->stack_dyn_size;
+}
+
 uint64_t heap_view_left(const struct heap_view *view)
 {
     uint64_t reads = object_process_stats(view->process).reads;

@@ -20,6 +20,10 @@ struct heap_view {
  * sample is `age` ns old. `p` must stay as long as the view. */
 struct heap_view heap_view_of(struct object_process *p, const struct sample *s, uint64_t sp,
                               uint64_t reads, uint64_t age);
+/* For a walk that reads the stack by slots only, which are not taken from a live process anyway: no
+ * more of it is left out than the sample has. Where a thread's stack ends is not known when the
+ * copy does not end before it, and the program's heap may stand right above. */
+void heap_view_slots(struct heap_view *view, const struct sample *s, uint64_t sp);
 /* Readings that it may make yet. */
 uint64_t heap_view_left(const struct heap_view *view);
 /* `view` must stay as long as the layer is used. */

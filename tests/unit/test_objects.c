@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The object log over this very process: what is told, when, and what is given to a walk. */
+#include "capture/heap_view.h"
 #include "capture/objects.h"
 #include "perfdata/vmevent.h"
 #include "session/vmmemory.h"
@@ -296,6 +297,37 @@ static void memory_is_bounded(void **state)
     end(p, &l);
 }
 
+static bool view_gives(const struct heap_view *view, const void *address)
+{
+    enum provenance how = PROVENANCE_EXACT;
+    struct memory_layer layer = heap_view_layer(view);
+    uint64_t word;
+    return layer.read(layer.context, (uint64_t)(uintptr_t)address, &word, sizeof(word), 0, &how);
+}
+
+/* A thread's stack is copied beyond its end, and heap stands there: whoever reads the stack by
+ * slots may read the heap. */
+static void heap_above_a_stack_is_read_by_who_reads_slots(void **state)
+{
+    (void)state;
+    enum { STACK = 4096, HEAP = 2 << 20 };
+    struct log l;
+    struct object_process *p = begin(&l);
+    char *stack =
+        mmap(NULL, STACK + HEAP, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(stack != MAP_FAILED);
+    const uint64_t sp = (uint64_t)(uintptr_t)stack;
+    const struct sample s = {.stack_size = STACK, .stack_dyn_size = STACK};
+    struct heap_view view = heap_view_of(p, &s, sp, 100, UINT64_MAX);
+    assert_false(view_gives(&view, stack + HEAP));
+    heap_view_slots(&view, &s, sp);
+    assert_true(view_gives(&view, stack + HEAP));
+    assert_true(view_gives(&view, stack + STACK));
+    assert_false(view_gives(&view, stack + STACK - 8)); /* the sample has it */
+    munmap(stack, STACK + HEAP);
+    end(p, &l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +339,7 @@ int main(void)
         cmocka_unit_test(another_object_has_its_own_end),
         cmocka_unit_test(what_is_unmapped_is_gone),
         cmocka_unit_test(memory_is_bounded),
+        cmocka_unit_test(heap_above_a_stack_is_read_by_who_reads_slots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
