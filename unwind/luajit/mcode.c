@@ -777,11 +777,14 @@ static uint64_t find_cpcall(struct luajit_walk *w, uint64_t from, uint64_t end)
     return 0;
 }
 
-/* Is lj_trace_exit, the frame on top of the handler's, where it has not called lj_vm_cpcall yet to
- * restore the exit's frames? First it saves errno, by a function of C's library. */
-static bool is_before_restore(struct luajit_walk *w)
+/* How far lj_trace_exit, the frame on top of the handler's, has come. First it saves errno, by a
+ * function of C's library, then it calls lj_vm_cpcall to restore the exit's frames. Behind that it
+ * stores where the interpreter goes on, and drives the collector or counts the exit. */
+enum exit_phase { EXIT_UNKNOWN, EXIT_BEFORE_RESTORE, EXIT_RESTORED };
+
+static enum exit_phase exit_phase(struct luajit_walk *w)
 {
-    enum { CALL = ARCH_DIRECT_CALL, REACH = 256 };
+    enum { CALL = ARCH_DIRECT_CALL, REACH = 256, CODE_MAX = 1024 };
     const struct walker_step *s = w->step;
     uint64_t ra = walk_register(w, DWARF_RIP), start;
     uint8_t code[CALL];
@@ -789,10 +792,23 @@ static bool is_before_restore(struct luajit_walk *w)
     if (walk_is_exact(w) || s->out->frames.nr == 0 ||
         !memory_read(&s->input->memory, ra - CALL, code, CALL, &ignored) ||
         !arch_direct_call(code + CALL, CALL, ra, &start))
-        return false;
+        return EXIT_UNKNOWN;
     const struct frame *callee = &s->out->frames.at[s->out->frames.nr - 1];
-    return callee->kind == FRAME_NATIVE && callee->pc - start < REACH &&
-           callee->pc < find_cpcall(w, start, start + REACH);
+    if (callee->kind != FRAME_NATIVE || callee->pc - start >= CODE_MAX)
+        return EXIT_UNKNOWN;
+    uint64_t call = find_cpcall(w, start, start + REACH);
+    if (!call || callee->pc == call)
+        return EXIT_UNKNOWN;
+    return callee->pc < call ? EXIT_BEFORE_RESTORE : EXIT_RESTORED;
+}
+
+/* Do L->base and SAVE_PC, which came with the sample, say of restored frames what the trace does?
+ * Then nothing rests on the trace, whose parts may have been read at another moment: while the exit
+ * drives the collector the VM's words do not name it. */
+static bool goes_on_at(struct luajit_walk *w, const struct luajit_state *L, uint64_t si,
+                       struct luajit_place at)
+{
+    return at.base == L->base && at.pc && resumed_place(w, L, L->base, si).pc == at.pc;
 }
 
 /* The segment of a trace that is being left. */
@@ -802,6 +818,7 @@ static enum luajit_segment_end walk_exit(struct luajit_walk *w, const struct lua
 {
     const struct luajit_layout *l = w->vm.layout;
     uint64_t o = walk_register(w, DWARF_RIP) - w->vm.blob, base = 0;
+    enum provenance before = w->r.provenance;
     struct luajit_trace t;
     struct luajit_sink sink = emit_sink(e);
     struct luajit_place at = {0};
@@ -815,13 +832,21 @@ static enum luajit_segment_end walk_exit(struct luajit_walk *w, const struct lua
         reading_begin(&reading, base, true);
         bool told = luajit_snapshot_frames(&w->r, &t, exitno, &reading.in);
         const struct luajit_inlined *in = &reading.in;
-        bool restored = told && !exact && is_restored(w, L, in) && !is_before_restore(w);
+        enum exit_phase phase = exit_phase(w);
+        bool restored = told && !exact && is_restored(w, L, in) && phase != EXIT_BEFORE_RESTORE;
         bool fits = told && (read_start(w, L, base, true, &reading) ||
                              read_start(w, L, base, false, &reading));
+        struct luajit_place start = {reading.base, in->start_pc};
+        if (fits && phase == EXIT_RESTORED && in->nr == 0 && !reading.start.address &&
+            goes_on_at(w, L, si, start))
+            w->r.provenance = before;
         if (fits && (!restored || is_being_restored(w, L, si, in))) /* recursion fits at both */
             return emit_reading(w, L, &t, &reading, e, next);
-        if (restored)
+        if (restored) {
             at = (struct luajit_place){L->base, in->frames[0].pc};
+            if (phase == EXIT_RESTORED && goes_on_at(w, L, si, at))
+                w->r.provenance = before;
+        }
     } else if (!handler && o >= (uint64_t)l->exit_interp && walk_knows(w, DWARF_RDX)) {
         /* (behind lj_trace_exit, before that, rbx is not loaded: it is what the trace had in it) */
         uint64_t rdx = vm_register(w, DWARF_RDX), rbx = vm_register(w, DWARF_RBX);
