@@ -36,13 +36,19 @@ bool arch_direct_call(const uint8_t *end, size_t size, uint64_t return_address, 
     return true;
 }
 
+/* A register as instructions number it, with or without REX.B, in DWARF's numbering. */
+static unsigned register_number(unsigned number, bool extended)
+{
+    static const uint8_t numbers[] = {0, 2, 1, DWARF_RBX, DWARF_RSP, DWARF_RBP, 4, 5};
+    return extended ? 8 + number : numbers[number];
+}
+
 bool arch_register_call(const uint8_t *end, size_t size, unsigned *reg)
 {
     enum { GROUP5 = 0xff, REX_B = 0x41, CALL_REGISTER = 0xd0 };
-    static const uint8_t dwarf[] = {0, 2, 1, DWARF_RBX, DWARF_RSP, DWARF_RBP, 4, 5};
     if (size < 3 || end[-2] != GROUP5 || (end[-1] & 0xf8) != CALL_REGISTER)
         return false;
-    *reg = end[-3] == REX_B ? 8u + (end[-1] & 7) : dwarf[end[-1] & 7];
+    *reg = register_number(end[-1] & 7, end[-3] == REX_B);
     return true;
 }
 
@@ -110,12 +116,10 @@ static size_t stack_addition(const uint8_t *at, size_t left, uint32_t *ret)
 /* The same of one that pops a register, in DWARF's numbering. */
 static size_t register_pop(const uint8_t *at, size_t left, unsigned *ret)
 {
-    static const uint8_t numbers[] = {0, 2, 1, DWARF_RBX, DWARF_RSP, DWARF_RBP, 4, 5};
     size_t prefix = left > 1 && at[0] == 0x41;
     if (left <= prefix || (at[prefix] & 0xf8) != 0x58)
         return 0;
-    unsigned number = at[prefix] & 7;
-    *ret = prefix ? 8 + number : numbers[number];
+    *ret = register_number(at[prefix] & 7, prefix);
     return *ret == DWARF_RSP ? 0 : prefix + 1;
 }
 

@@ -79,7 +79,7 @@ static inline bool read_layers(const struct memory *m, uint64_t address, void *t
             !layer->read(layer->context, address, to, size, m->time, &source))
             continue;
         if (m->span && !layer->keeps_span)
-            *m->span = (struct memory_span){1, 0};
+            memory_span_empty(m->span);
         if (source > *provenance)
             *provenance = source;
         return true;

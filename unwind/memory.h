@@ -19,6 +19,12 @@ struct memory_span {
     uint64_t from, to; /* ns, both included */
 };
 
+/* Of no time. */
+static inline void memory_span_empty(struct memory_span *span)
+{
+    *span = (struct memory_span){1, 0};
+}
+
 /* To what is in both. */
 static inline void memory_span_narrow(struct memory_span *span, const struct memory_span *by)
 {
@@ -219,7 +225,7 @@ static inline const uint8_t *memory_piece(const struct memory *m, uint64_t addre
         return NULL;
     const uint8_t *bytes = first->piece(first->context, address, size, ret);
     if (bytes && m->span && !first->keeps_span)
-        *m->span = (struct memory_span){1, 0};
+        memory_span_empty(m->span);
     return bytes;
 }
 

@@ -128,7 +128,7 @@ struct replay {
     unsigned nr_jobs, nr_free;
     uint64_t next_turn, settle_turn, end_turn; /* of the next job to be read, settled, given */
     unsigned nr_read;                          /* jobs that wait to be walked */
-    bool reading, settling;
+    bool reading;
     struct stack_use use; /* of all workers' walks */
     uint64_t write_turn;
     /* Of turn t at t % nr_outputs. */

@@ -2,6 +2,8 @@
 /* Reading a job: a batch of records, applied to the session, and where its samples were. */
 #include "replay/internal.h"
 
+#include <string.h>
+
 /* unwind/ knows x86-64 only; a recording that does not name its machine is taken for ours. */
 static bool machine_is_known(const struct perfdata *pd)
 {

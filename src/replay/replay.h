@@ -5,7 +5,7 @@
  *
  * Threads: batches of records are read one after the other (where the session changes), unwound by
  * any thread, joined in the recording's order (truncated stacks), and given to the sink worker of
- * the thread that joined them, whose flush follows. So a sink worker sees the samples of one batch
+ * any thread, whose flush follows. So a sink worker sees the samples of one batch
  * in order, texts are written in the recording's order, and the result does not depend on the
  * number of threads. Half of the threads rather read and unwind, the others rather name and sum up
  * (work.c).

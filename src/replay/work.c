@@ -313,16 +313,15 @@ static int do_walk(struct replay_worker *w, struct error *err)
 static int do_settle(struct replay_worker *w, struct error *err)
 {
     struct replay *r = w->replay;
-    if (r->settling || r->settle_turn == r->next_turn)
+    if (r->settle_turn == r->next_turn)
         return 0;
     struct job *job = r->line[r->settle_turn % JOBS_MAX];
     if (job->state != JOB_WALKED)
         return 0;
-    r->settling = true;
+    job->state = JOB_IN_WORK;
     pthread_mutex_unlock(&r->lock);
     int failed = settle_job(r, job, err);
     pthread_mutex_lock(&r->lock);
-    r->settling = false;
     if (failed)
         return -1;
     r->settle_turn++;

@@ -616,11 +616,6 @@ static void span_bound(struct memory_span *span, uint64_t time, uint64_t begin)
         span->from = begin > span->from ? begin : span->from;
 }
 
-static void span_empty(struct memory_span *span)
-{
-    *span = (struct memory_span){1, 0};
-}
-
 static uint64_t from_on(const struct version *v, uint64_t address)
 {
     return v->address + v->length - address;
@@ -929,7 +924,7 @@ static uint64_t piece(const struct vmlog_view *view, const struct life *life, ui
     uint64_t there = from_on(v, address) < want ? from_on(v, address) : want;
     if (one_side) {
         ret->bytes = bytes_at(log, v, address);
-        span_empty(&ret->same);
+        memory_span_empty(&ret->same);
         return there;
     }
     *ret = (struct hit){bytes_at(log, v, address), around_provenance(v), f.around, false, f.same};
@@ -938,7 +933,7 @@ static uint64_t piece(const struct vmlog_view *view, const struct life *life, ui
     if (f.after) /* a reading that had begun already has no distance */
         span_bound(&ret->same, time, f.after->first_before);
     if (f.after && f.after->first_before <= time)
-        span_empty(&ret->same);
+        memory_span_empty(&ret->same);
     /* A word of bytecode is asked for before it is known whose it is: the line it was read in was
      * followed by the object, which says the same. */
     bool of_object = !is_moving(v) && is_same_piece(log, v, f.object, address, there);
@@ -982,7 +977,7 @@ static void span_narrow(struct memory_span *span, const struct version *around)
     if (span && around)
         memory_span_narrow(span, &(struct memory_span){around->first_after, around->last_before});
     else if (span)
-        span_empty(span);
+        memory_span_empty(span);
 }
 
 static void span_narrow_hit(struct memory_span *span, const struct hit *hit)

@@ -8,8 +8,6 @@
 
 /* ---- functions that a trace knows ------------------------------------------------------------ */
 
-enum { CONSTANTS_MAX = 4096 };
-
 static bool is_among(uint64_t proto, const uint64_t *protos, unsigned nr)
 {
     for (unsigned i = 0; i < nr; i++)
@@ -18,27 +16,38 @@ static bool is_among(uint64_t proto, const uint64_t *protos, unsigned nr)
     return false;
 }
 
-/* The prototype that the constant `ref` stands for; 0: none. A pointer's own slot of a GC64 build,
- * whose bytes may look like another constant's, begins with no zeros. */
+bool luajit_trace_constant(struct luajit_reader *r, const struct luajit_trace *t, uint32_t ref,
+                           struct luajit_constant *ret)
+{
+    enum { TYPE = 4, PIECE = 16 };
+    const bool gc64 = r->layout->gc64;
+    const uint64_t address = t->ir + 8 * (uint64_t)ref;
+    uint8_t copy[PIECE];
+    size_t size = gc64 ? PIECE : PIECE / 2;
+    enum provenance ignored = PROVENANCE_EXACT;
+    const uint8_t *bytes = luajit_trace_bytes(r, t, address, size);
+    if (!bytes && !memory_read(r->m, address, copy, size, &ignored))
+        return false;
+    bytes = bytes ? bytes : copy;
+    ret->value = gc64 ? load_u64(bytes + 8, false) : load_u32(bytes, false);
+    ret->type = bytes[TYPE] & IRT_MASK;
+    ret->object =
+        (ret->type == IRT_PROTO || ret->type == IRT_FUNC) && !(gc64 && load_u32(bytes, false));
+    return true;
+}
+
+/* The prototype that the constant `ref` stands for; 0: none. */
 static uint64_t constant_proto(struct luajit_reader *r, const struct luajit_trace *t, uint32_t ref,
                                bool *unknown)
 {
-    enum { TYPE = 4, PIECE = 16 };
-    uint8_t copy[PIECE];
-    size_t size = r->layout->gc64 ? PIECE : PIECE / 2;
-    const uint8_t *bytes = luajit_trace_bytes(r, t, t->ir + 8 * (uint64_t)ref, size);
-    if (!bytes && !luajit_read(r, t->ir + 8 * (uint64_t)ref, copy, size)) {
+    struct luajit_constant k;
+    if (!luajit_trace_constant(r, t, ref, &k)) {
         *unknown = true;
         return 0;
     }
-    bytes = bytes ? bytes : copy;
-    unsigned type = bytes[TYPE] & IRT_MASK;
-    if ((type != IRT_PROTO && type != IRT_FUNC) || (r->layout->gc64 && load_u32(bytes, false)))
-        return 0;
-    uint64_t object = r->layout->gc64 ? load_u64(bytes + 8, false) : load_u32(bytes, false);
-    if (type == IRT_PROTO)
-        return object;
-    const struct luajit_function *f = luajit_function_read(r, object);
+    if (!k.object || k.type == IRT_PROTO)
+        return k.object ? k.value : 0;
+    const struct luajit_function *f = luajit_function_read(r, k.value);
     *unknown |= !f->address || f->unread;
     return f->lua ? f->proto : 0;
 }
@@ -47,7 +56,7 @@ bool luajit_trace_knows_others(struct luajit_reader *r, const struct luajit_trac
                                const uint64_t *protos, unsigned nr)
 {
     enum provenance before = r->provenance;
-    bool others = LUAJIT_REF_BIAS - t->nk > CONSTANTS_MAX;
+    bool others = LUAJIT_REF_BIAS - t->nk > LUAJIT_CONSTANTS_MAX;
     for (uint32_t ref = t->nk; ref < LUAJIT_REF_BIAS && !others; ref++) {
         uint64_t proto = luajit_spend(r) ? constant_proto(r, t, ref, &others) : 1;
         others |= proto && !is_among(proto, protos, nr);
@@ -61,7 +70,7 @@ bool luajit_trace_names(struct luajit_reader *r, const struct luajit_trace *t, u
     enum provenance before = r->provenance;
     bool named = false;
     uint32_t nr = LUAJIT_REF_BIAS - t->nk, ref = t->nk;
-    if (!r->layout->gc64 || nr > CONSTANTS_MAX)
+    if (!r->layout->gc64 || nr > LUAJIT_CONSTANTS_MAX)
         return false;
     const uint8_t *bytes = luajit_trace_bytes(r, t, t->ir + 8 * (uint64_t)ref, 8 * (size_t)nr);
     for (uint32_t i = 0; bytes && i < nr; i++)
@@ -194,7 +203,7 @@ uint64_t luajit_call_pc(struct luajit_reader *r, const struct luajit_function *f
         if (!memory_read(r->m, at, &instruction, sizeof(instruction), &ignored))
             break;
         struct bc b = bc_decode(instruction, r->layout->bytecode);
-        if (b.op >= BC_CALLM && b.op < BC_CALLMT)
+        if (bc_calls(b.op))
             return at + 4;
     }
     return pc;

@@ -14,6 +14,20 @@
 
 #include "unwind/luajit/trace.h"
 
+/* A constant of a trace, or what a slot of a constant's value looks like. */
+struct luajit_constant {
+    uint64_t value; /* its address, of an object */
+    uint8_t type;   /* IRT_* */
+    bool object;    /* a function or a prototype. (A pointer's own slot of a GC64 build, whose bytes
+                       may look like one, begins with no zeros.) */
+};
+
+enum { LUAJIT_CONSTANTS_MAX = 4096 }; /* of a trace that are looked at */
+
+/* The one at `ref`; false: it is not recorded. What a frame rests on does not change. */
+bool luajit_trace_constant(struct luajit_reader *r, const struct luajit_trace *t, uint32_t ref,
+                           struct luajit_constant *ret);
+
 /* Whether the trace has inlined, or knows otherwise, a Lua function that is not of these
  * prototypes. */
 bool luajit_trace_knows_others(struct luajit_reader *r, const struct luajit_trace *t,

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "unwind/luajit/caller.h"
 
-#include "base/cursor.h"
 #include "unwind/luajit/branch.h"
+#include "unwind/luajit/called.h"
 #include "unwind/luajit/names_builtins.h"
 #include "unwind/luajit/names_bytecode.h"
+
+#include <string.h>
 
 /* ---- the way to a call ----------------------------------------------------------------------- */
 
@@ -19,11 +21,6 @@ enum {
 struct slots {
     bool own[SLOTS];
 };
-
-static bool is_call(uint8_t op)
-{
-    return op == BC_CALLM || op == BC_CALLM + 1;
-}
 
 /* What an instruction makes of slots; false: control may go elsewhere, or something else is called.
  * (Metamethods may be: of the functions that the trace knew.) */
@@ -56,7 +53,7 @@ static bool leads_to_call(struct luajit_reader *r, const struct luajit_function 
         if (!memory_read(r->m, f->code + 4 * (uint64_t)at, &instruction, 4, &ignored))
             return false;
         struct bc b = bc_decode(instruction, r->layout->bytecode);
-        if (is_call(b.op))
+        if (bc_calls(b.op))
             return at == call && (!same || s.own[b.a]);
         if (b.op == BC_JMP)
             at += (uint32_t)b.d - JUMP_BIAS;
@@ -156,32 +153,6 @@ static bool is_one_way(struct luajit_reader *r, const struct luajit_call *call,
 
 /* ---- functions the trace knew ---------------------------------------------------------------- */
 
-enum { CONSTANTS_MAX = 4096, TYPE = 4 };
-
-/* A constant's instruction and value. A pointer's slot, whose bytes may look like an instruction of
- * an object, begins with no zeros. */
-struct constant {
-    uint64_t value;
-    uint8_t type;
-    bool object;
-};
-
-static bool constant_at(struct luajit_reader *r, const struct luajit_trace *t, uint32_t ref,
-                        struct constant *ret)
-{
-    uint8_t copy[16];
-    enum provenance ignored = PROVENANCE_EXACT;
-    uint64_t address = t->ir + 8 * (uint64_t)ref;
-    const uint8_t *bytes = luajit_trace_bytes(r, t, address, sizeof(copy));
-    if (!bytes && !memory_read(r->m, address, copy, sizeof(copy), &ignored))
-        return false;
-    bytes = bytes ? bytes : copy;
-    ret->value = load_u64(bytes + 8, false);
-    ret->type = bytes[TYPE] & IRT_MASK;
-    ret->object = (ret->type == IRT_PROTO || ret->type == IRT_FUNC) && !load_u32(bytes, false);
-    return luajit_spend(r);
-}
-
 /* A builtin that calls nobody, or what the FFI finds for the object at hand. */
 static bool calls_nobody(const struct luajit_reader *r, const struct luajit_function *f)
 {
@@ -196,7 +167,8 @@ static bool calls_nobody(const struct luajit_reader *r, const struct luajit_func
 }
 
 /* May that constant be called by the new frames, and is none of them? */
-static bool is_other(struct luajit_reader *r, const struct constant *k, const struct entered *e)
+static bool is_other(struct luajit_reader *r, const struct luajit_constant *k,
+                     const struct entered *e)
 {
     if (!k->object)
         return false;
@@ -212,12 +184,12 @@ static bool knew_no_others(struct luajit_reader *r, const struct luajit_trace *t
                            const struct luajit_call *call, const struct entered *e)
 {
     bool found = false, others = false;
-    if (LUAJIT_REF_BIAS - t->nk > CONSTANTS_MAX)
+    if (LUAJIT_REF_BIAS - t->nk > LUAJIT_CONSTANTS_MAX)
         return false;
     /* From the last one made up to the first one; to the end, for who records what is read. */
     for (uint32_t ref = t->nk; ref + 1 < LUAJIT_REF_BIAS; ref++) {
-        struct constant k;
-        if (!constant_at(r, t, ref, &k))
+        struct luajit_constant k;
+        if (!luajit_trace_constant(r, t, ref, &k) || !luajit_spend(r))
             return false;
         bool is_target = !k.object && k.value == call->target;
         others |= (found || !call->is_first) && is_other(r, &k, e);

@@ -363,7 +363,7 @@ static bool known_compare(struct luajit_names *n, const struct luajit_names_sour
         luajit_proto_prove(&k->proto, m, head, block);
         mark_doubtful(&k->proto, doubtful);
     }
-    k->steady = (struct memory_span){1, 0};
+    memory_span_empty(&k->steady);
     if (tells) {
         if (equal && head == PROVENANCE_EXACT && !k->proto.another)
             k->steady = *m->span;

@@ -72,6 +72,11 @@ struct bc {
 };
 
 struct bc bc_decode(uint32_t instruction, enum luajit_bytecode numbering);
+/* Does it call a function that returns behind it, named by the program? */
+static inline bool bc_calls(uint8_t op)
+{
+    return op >= BC_CALLM && op < BC_CALLMT;
+}
 
 /* What an instruction does to slot A. */
 enum bc_mode {

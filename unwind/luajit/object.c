@@ -45,11 +45,8 @@ static bool read_state(struct luajit_reader *r, uint64_t address, struct luajit_
     enum { USED_MAX = 0x60, EXTRA_MAX = 64 };
     const struct luajit_layout *l = r->layout;
     uint8_t copy[USED_MAX];
-    const uint8_t *bytes = luajit_piece(r, address, (size_t)l->L_used);
-    if (!bytes && !memory_read(r->m, address, copy, (size_t)l->L_used, &r->provenance))
-        return false;
-    bytes = bytes ? bytes : copy;
-    if (bytes[l->L_gct] != LUAJIT_GCT_THREAD)
+    const uint8_t *bytes = luajit_take(r, address, copy, (size_t)l->L_used);
+    if (!bytes || bytes[l->L_gct] != LUAJIT_GCT_THREAD)
         return false;
     *ret = (struct luajit_state){
         .address = address,
@@ -111,11 +108,8 @@ bool luajit_code_read(struct luajit_reader *r, uint64_t proto, uint64_t *code, u
     size_t size = (size_t)l->proto_sizebc + sizeof(uint32_t);
     if (proto == 0 || proto & 3)
         return false;
-    const uint8_t *bytes = luajit_piece(r, proto, size);
-    if (!bytes && !memory_read(r->m, proto, copy, size, &r->provenance))
-        return false;
-    bytes = bytes ? bytes : copy;
-    if (bytes[l->gct] != LUAJIT_GCT_PROTO)
+    const uint8_t *bytes = luajit_take(r, proto, copy, size);
+    if (!bytes || bytes[l->gct] != LUAJIT_GCT_PROTO)
         return false;
     *sizebc = load_u32(bytes + l->proto_sizebc, false);
     *code = proto + (uint64_t)l->proto_size;
@@ -137,16 +131,16 @@ static void read_function(struct luajit_reader *r, uint64_t address, struct luaj
     *f = (struct luajit_function){0};
     if (address == 0 || address & 3 || size > sizeof(copy))
         return;
-    const uint8_t *bytes = luajit_piece(r, address, size);
-    if (!bytes && !memory_read(r->m, address, copy, size, &r->provenance)) {
+    const uint8_t *bytes = luajit_take(r, address, copy, size);
+    if (!bytes) {
         size -= 8; /* a Lua function without upvalues ends before */
         if (!memory_read(r->m, address, copy, size, &r->provenance)) {
             f->unread = true;
             f->address = address;
             return;
         }
+        bytes = copy;
     }
-    bytes = bytes ? bytes : copy;
     if (bytes[l->gct] == LUAJIT_GCT_THREAD) {
         f->dummy = true;
         f->address = address;

@@ -102,6 +102,14 @@ static inline const uint8_t *luajit_piece(const struct luajit_reader *r, uint64_
     return memory_piece(r->m, address, size, NULL);
 }
 
+/* The same, or read to `copy`. NULL: it is not recorded. */
+static inline const uint8_t *luajit_take(struct luajit_reader *r, uint64_t address, void *copy,
+                                         size_t size)
+{
+    const uint8_t *at = luajit_piece(r, address, size);
+    return at ? at : memory_read(r->m, address, copy, size, &r->provenance) ? copy : NULL;
+}
+
 static inline bool luajit_read(struct luajit_reader *r, uint64_t address, void *to, size_t size)
 {
     const uint8_t *at = luajit_piece(r, address, size);
