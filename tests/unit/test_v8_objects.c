@@ -453,6 +453,59 @@ static void test_safepoints(void **state)
     }
 }
 
+/* The same in the form of V8 7.8 to 9.4; `inside`: the table is within the code. */
+static struct v8_code make_wide_safepoints(struct heap *h, bool inside, uint32_t first_pc,
+                                           uint32_t nr, uint32_t live_size)
+{
+    enum { CODE = 64, ROOM = 160, OBJECT = 56, PLACE = 48 };
+    const uint32_t table[] = {nr, live_size, first_pc, 3, 50, 20, UINT32_MAX, 57};
+    uint64_t object = room(h, OBJECT), code = room(h, ROOM) & ~UINT64_C(3);
+    h->layout.safepoints_form = 1;
+    h->layout.code_safepoints = inside ? PLACE : V8_UNKNOWN;
+    put(h, object, PLACE, CODE, 4);
+    memcpy(h->bytes + code + CODE - HEAP, table, sizeof(table));
+    return (struct v8_code){.code = object,
+                            .start = code,
+                            .size = inside ? CODE + sizeof(table) + 2 * 3 : CODE,
+                            .kind = V8_CODE_TURBOFAN};
+}
+
+static void test_wide_safepoints(void **state)
+{
+    struct heap *h = *state;
+    struct v8_safepoint s;
+    for (unsigned inside = 0; inside < 2; inside++) {
+        struct v8_code c = make_wide_safepoints(h, inside, 10, 2, 3);
+        assert_int_equal(v8_safepoint_find(&h->r, &c, c.start + 57, &s), 1);
+        assert_int_equal(s.pc, 20);
+        assert_int_equal(s.place, -1);
+        assert_int_equal(v8_safepoint_find(&h->r, &c, c.start + 11, &s), 0);
+        assert_int_equal(v8_code_call(&h->r, &c, c.start + 10), c.start + 10);
+        assert_int_equal(v8_code_call(&h->r, &c, c.start + 50), c.start + 10);
+        assert_int_equal(v8_code_call(&h->r, &c, c.start + 57), c.start + 20);
+        assert_int_equal(v8_code_call(&h->r, &c, c.start + 58), c.start + 58);
+        assert_int_equal(v8_safepoints_end(&h->r, &c), c.start + 64 + 8 + 2 * 12 + 2 * 3);
+    }
+    struct v8_code all = make_wide_safepoints(h, true, UINT32_MAX, 1, 3); /* one for every pc */
+    assert_int_equal(v8_code_call(&h->r, &all, all.start + 50), all.start + 50);
+}
+
+static void test_wide_safepoints_that_lie(void **state)
+{
+    struct heap *h = *state;
+    struct v8_code many = make_wide_safepoints(h, false, 10, UINT32_MAX, 3);
+    assert_int_equal(v8_code_call(&h->r, &many, many.start + 50), 0);
+    struct v8_code wide = make_wide_safepoints(h, false, 10, 2, UINT32_MAX);
+    assert_int_equal(v8_code_call(&h->r, &wide, wide.start + 50), 0);
+    struct v8_code beyond = make_wide_safepoints(h, true, 10, 2, 3);
+    beyond.size = 60; /* the table's place is behind it */
+    assert_int_equal(v8_code_call(&h->r, &beyond, beyond.start + 50), 0);
+    struct v8_code other = make_wide_safepoints(h, false, 10, 2, 3);
+    other.kind = V8_CODE_BASELINE;
+    assert_int_equal(v8_code_call(&h->r, &other, other.start + 50), 0);
+    assert_int_equal(v8_safepoints_end(&h->r, &other), other.start + other.size);
+}
+
 static void test_safepoints_that_lie(void **state)
 {
     struct heap *h = *state;
@@ -625,6 +678,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_source_amid_collection, setup, teardown),
         cmocka_unit_test_setup_teardown(test_source_for_others, setup, teardown),
         cmocka_unit_test_setup_teardown(test_safepoints, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_wide_safepoints, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_wide_safepoints_that_lie, setup, teardown),
         cmocka_unit_test_setup_teardown(test_safepoints_that_lie, setup, teardown),
         cmocka_unit_test_setup_teardown(test_name_that_is_lost, setup, teardown),
         cmocka_unit_test_setup_teardown(test_array_that_lies, setup, teardown),

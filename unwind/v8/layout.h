@@ -94,7 +94,9 @@ enum { V8_UNKNOWN = INT32_MIN };
     X(deopt_sfi, "DeoptimizationDataSharedFunctionInfoIndex", 6, 6, 6, 6, 6, 6, 6, 6, 7, 7, 7, "deoptimization data: the outer function") \
     X(deopt_inlining, "DeoptimizationDataInliningPositionsIndex", 7, 7, 7, 7, 7, 7, 7, 7, 8, 8, 8, "deoptimization data: inlining positions") \
     X(deopt_entries, "", 9, 10, 11, 11, 11, 11, 11, 11, 12, 12, 12, "deoptimization data: the first place's three Smis") \
-    X(safepoints, "", U, U, U, 0, 0, 0, 0, U, 4, 4, 4, "optimized code: its safepoint table, behind the instructions") \
+    X(code_safepoints, "", 48, 48, U, U, U, U, U, U, U, U, U, "Code: where in its instructions the safepoint table is, u32") \
+    X(safepoints, "", U, U, 0, 0, 0, 0, 0, 0, 4, 4, 4, "optimized code: its safepoint table, behind the instructions") \
+    X(safepoints_form, "", 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, "safepoint table: 0 numbers as short as can be, 1 of 32 bits") \
     X(safepoints_first, "", U, U, U, U, U, U, U, U, 12, 12, 12, "safepoint table of Maglev's code: the first entry") \
     X(wrapper_sfi, "class_SharedFunctionInfoWrapper__shared_info", U, U, U, U, U, U, 8, 8, 8, 8, 8, "SharedFunctionInfoWrapper: SharedFunctionInfo") \
     X(positions_first, "", 0, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, "source positions: offset they count from") \

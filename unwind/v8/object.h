@@ -191,7 +191,7 @@ unsigned v8_maglev_frames(struct v8_reader *r, const struct v8_code *c, uint64_t
 struct v8_safepoint {
     uint32_t pc, trampoline; /* where it returns to, and where once the code is not to be used any
                                 more; from the start of the code. No trampoline: UINT32_MAX */
-    int32_t place;           /* for deoptimization; -1: none */
+    int32_t place;           /* for deoptimization; -1: none, or not told (to V8 9.4) */
 };
 /* The call that returns to `pc`, by either way. 1: found, 0: there is none, -1: the table is not
  * known of this version, or cannot be read. */

@@ -3,7 +3,9 @@
  * The safepoint table of optimized code, behind its instructions: of each call its return address,
  * the number of its place for deoptimization, and its trampoline. When code is no more to be used,
  * V8 has the calls that are under way return there: a frame then has an address at the very end of
- * the code, where no table of positions means anything. Layouts: facts of V8 10.2 to 14.6.
+ * the code, where no table of positions means anything. Layouts: facts of V8 10.2 to 14.6, and, in
+ * another form, of 7.8, 8.4 and 9.4, where all entries of a table are equal but for the return
+ * address, one stands for all of them and has -1 for it.
  */
 #include "unwind/v8/object.h"
 
@@ -11,9 +13,11 @@ struct safepoints {
     uint64_t first; /* address of the first entry */
     uint32_t nr;
     unsigned pc_size, place_size, entry_size;
+    uint32_t live_size; /* what of each entry stands behind all entries; bytes */
+    bool wide;          /* 32 bits a number, each as it is */
 };
 
-enum { NUMBER_MAX = 4, ENTRY_MAX = 3 * NUMBER_MAX + 1 + NUMBER_MAX };
+enum { NUMBER_MAX = 4, ENTRY_MAX = 3 * NUMBER_MAX + 1 + NUMBER_MAX, ENTRIES_MAX = 1 << 16 };
 
 static uint32_t number_at(const uint8_t *bytes, unsigned size)
 {
@@ -28,14 +32,37 @@ static bool read_number(struct v8_reader *r, uint64_t address, uint32_t *ret)
     return memory_read(r->memory, address, ret, sizeof(*ret), &r->provenance);
 }
 
+/* Up to V8 9.4: how many there are, and of each the size of the live slots' bits. */
+static bool open_wide(struct v8_reader *r, const struct v8_code *c, struct safepoints *ret)
+{
+    enum { LIVE_SIZE = 4, FIRST = 8, LIVE_MAX = 1 << 16 };
+    const struct v8_layout *l = r->layout;
+    uint32_t at = c->size;
+    if (c->kind != V8_CODE_TURBOFAN ||
+        (l->code_safepoints != V8_UNKNOWN &&
+         (!read_number(r, v8_address(c->code) + (uint64_t)l->code_safepoints, &at) ||
+          at > c->size)) ||
+        !read_number(r, c->start + at, &ret->nr) || ret->nr > ENTRIES_MAX ||
+        !read_number(r, c->start + at + LIVE_SIZE, &ret->live_size))
+        return false;
+    ret->first = c->start + at + FIRST;
+    ret->pc_size = ret->place_size = NUMBER_MAX;
+    ret->entry_size = 3 * NUMBER_MAX;
+    ret->wide = true;
+    return ret->live_size <= LIVE_MAX;
+}
+
 /* Code without places for deoptimization has no such entries. */
 static bool open_safepoints(struct v8_reader *r, const struct v8_code *c, struct safepoints *ret)
 {
-    enum { CONFIGURATION = 4, FIRST = 8, ENTRIES_MAX = 1 << 16, SPILLS = 1 };
+    enum { CONFIGURATION = 4, FIRST = 8, SPILLS = 1 };
     const struct v8_layout *l = r->layout;
     const bool maglev = c->kind == V8_CODE_MAGLEV;
     uint64_t table = c->start + c->size + (uint64_t)l->safepoints;
     uint32_t configuration;
+    *ret = (struct safepoints){0};
+    if (l->safepoints_form == 1)
+        return open_wide(r, c, ret);
     if (l->safepoints == V8_UNKNOWN || (maglev && l->safepoints_first == V8_UNKNOWN) ||
         (!maglev && c->kind != V8_CODE_TURBOFAN) || !read_number(r, table, &ret->nr) ||
         ret->nr > ENTRIES_MAX || !read_number(r, table + CONFIGURATION, &configuration))
@@ -53,10 +80,12 @@ static bool open_safepoints(struct v8_reader *r, const struct v8_code *c, struct
 uint64_t v8_safepoints_end(struct v8_reader *r, const struct v8_code *c)
 {
     struct safepoints s;
-    return open_safepoints(r, c, &s) ? s.first + (uint64_t)s.nr * s.entry_size : c->start + c->size;
+    if (!open_safepoints(r, c, &s))
+        return c->start + c->size;
+    return s.first + (uint64_t)s.nr * (s.entry_size + s.live_size);
 }
 
-/* Numbers that may be -1 stand one greater. */
+/* Numbers that may be -1 stand one greater, but in the wide form. */
 static bool read_entry(struct v8_reader *r, const struct safepoints *s, uint32_t index,
                        struct v8_safepoint *ret)
 {
@@ -66,7 +95,9 @@ static bool read_entry(struct v8_reader *r, const struct safepoints *s, uint32_t
         return false;
     ret->pc = number_at(bytes, s->pc_size);
     ret->place = (int32_t)(number_at(bytes + s->pc_size, s->place_size) - 1);
-    ret->trampoline = number_at(bytes + s->pc_size + s->place_size, s->pc_size) - 1;
+    ret->trampoline = number_at(bytes + s->pc_size + s->place_size, s->pc_size) - !s->wide;
+    if (s->wide) /* has other things in it, by version */
+        ret->place = -1;
     return true;
 }
 

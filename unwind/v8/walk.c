@@ -694,13 +694,11 @@ static unsigned place_turbofan(struct v8_walk *w, const struct v8_code *c, uint6
 }
 
 /* Where the frame's call returns to as its tables know it. Where it returns to a trampoline, since
- * the code is not to be used any more, they have no such place. Of versions whose tables are not
- * known it is believed that it does not. */
+ * the code is not to be used any more, they have no such place. */
 static uint64_t call_of(struct v8_walk *w, const struct v8_code *c)
 {
     uint64_t pc = reg(w, DWARF_RIP), call = v8_code_call(&w->r, c, pc);
-    if (!call && w->layout->safepoints != V8_UNKNOWN && c->kind == V8_CODE_TURBOFAN &&
-        w->r.provenance < PROVENANCE_IMAGE)
+    if (!call && c->kind == V8_CODE_TURBOFAN && w->r.provenance < PROVENANCE_IMAGE)
         w->r.provenance = PROVENANCE_IMAGE;
     return call ? call : pc;
 }
