@@ -59,8 +59,15 @@ static bool is_near_stack(const struct memory *m, uint64_t address)
     return address - (m->stack_start - NEAR) < 2 * (uint64_t)NEAR;
 }
 
+/* What is read: how far other moments tell of it. */
+enum matter {
+    MATTER_ANY,
+    MATTER_SLOT,   /* of a native frame: nothing */
+    MATTER_MOVING, /* of a VM's stack or state: never for sure */
+};
+
 static inline bool read_layers(const struct memory *m, uint64_t address, void *to, size_t size,
-                               bool slot, enum provenance *provenance)
+                               enum matter matter, enum provenance *provenance)
 {
     bool noted = m->reads && m->reads->on;
     if (size > UINT64_MAX - address)
@@ -75,9 +82,11 @@ static inline bool read_layers(const struct memory *m, uint64_t address, void *t
     for (size_t i = 0; i < m->nr_layers; i++) {
         const struct memory_layer *layer = &m->layers[i];
         enum provenance source = PROVENANCE_EXACT;
-        if ((slot && layer->other_moments) ||
+        if ((matter == MATTER_SLOT && layer->other_moments) ||
             !layer->read(layer->context, address, to, size, m->time, &source))
             continue;
+        if (matter == MATTER_MOVING && layer->other_moments && source == PROVENANCE_EXACT)
+            source = PROVENANCE_IMAGE;
         if (m->span && !layer->keeps_span)
             memory_span_empty(m->span);
         if (source > *provenance)
@@ -90,13 +99,20 @@ static inline bool read_layers(const struct memory *m, uint64_t address, void *t
 bool memory_read_layers(const struct memory *m, uint64_t address, void *to, size_t size,
                         enum provenance *provenance)
 {
-    return read_layers(m, address, to, size, false, provenance);
+    return read_layers(m, address, to, size, MATTER_ANY, provenance);
 }
 
 bool memory_read_slot_layers(const struct memory *m, uint64_t address, uint64_t *to,
                              enum provenance *provenance)
 {
-    return read_layers(m, address, to, sizeof(*to), true, provenance);
+    return read_layers(m, address, to, sizeof(*to), MATTER_SLOT, provenance);
+}
+
+bool memory_read_moving(const struct memory *m, uint64_t address, void *to, size_t size,
+                        enum provenance *provenance)
+{
+    return memory_read_near(m, address, to, size) ||
+           read_layers(m, address, to, size, MATTER_MOVING, provenance);
 }
 
 bool memory_read_instant(const struct memory *m, uint64_t address, void *to, size_t size)

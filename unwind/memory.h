@@ -203,6 +203,12 @@ static inline bool memory_read_slot(const struct memory *m, uint64_t address, ui
            memory_read_slot_layers(m, address, to, provenance);
 }
 
+/* Read what a program writes all the time: a VM's stack, its state. As memory_read, but what was
+ * read at other moments is never exact, though it was the same before and after: who comes to the
+ * same place again and again, or is given the memory of another, writes the same there. */
+bool memory_read_moving(const struct memory *m, uint64_t address, void *to, size_t size,
+                        enum provenance *provenance);
+
 /* Read what came with the sample itself; false: that has not all of it. */
 bool memory_read_instant(const struct memory *m, uint64_t address, void *to, size_t size);
 

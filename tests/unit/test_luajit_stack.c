@@ -180,6 +180,61 @@ static void calls(void **state)
     each_mode(check_calls);
 }
 
+/* The same memory, as far as it came with the sample: the lua_State and its stack. */
+static bool read_copied(void *context, uint64_t address, void *to, size_t size, uint64_t time,
+                        enum provenance *provenance)
+{
+    bool state = address >= STATE && address < STATE + 0x100;
+    bool copied = state || (address >= STACK && address < STACK + 8 * SLOTS);
+    return copied && read_fixture(context, address, to, size, time, provenance);
+}
+
+/* How far a segment of two functions is proven by these layers, and its lua_State (`of_state`). */
+static enum provenance proven(struct fixture *f, const struct memory_layer *layers, size_t nr,
+                              uint64_t base, enum provenance *of_state)
+{
+    struct taken t;
+    struct luajit_place next;
+    f->memory.layers = layers;
+    f->memory.nr_layers = nr;
+    assert_int_equal(walk(f, base, f->code[1] + 8, &t, &next), LUAJIT_SEGMENT_C);
+    assert_int_equal(t.nr, 2);
+    assert_int_equal(t.func[0], f->functions[1]);
+    enum provenance ret = f->r.provenance;
+    luajit_reader_begin(&f->r, &f->memory);
+    luajit_reader_use(&f->r, &f->l);
+    assert_true(luajit_read_state(&f->r, STATE, &f->L));
+    *of_state = f->r.provenance;
+    return ret;
+}
+
+/* A coroutine's memory is another's a moment later: what stood on its stack before and after the
+ * sample, though it is the same, need not have stood there in between. */
+static void check_other_moments(struct fixture *f)
+{
+    enum provenance state;
+    uint64_t first = f->bottom + 8 * 4, second = first + 8 * ((uint64_t)f->l.frame_slots + 5);
+    put_header(f, first, f->functions[0], (first - f->bottom) | 5);
+    put_header(f, second, f->functions[1], call(f, 0, 7, 5));
+    const struct memory_layer process = f->layer;
+    const struct memory_layer log = {.read = read_fixture, .context = f, .other_moments = true};
+    const struct memory_layer copy = {.read = read_copied, .context = f, .instant = true};
+    const struct memory_layer both[] = {copy, log};
+    assert_int_equal(proven(f, &process, 1, second, &state), PROVENANCE_EXACT);
+    assert_int_equal(state, PROVENANCE_EXACT);
+    assert_int_equal(proven(f, both, 2, second, &state), PROVENANCE_EXACT);
+    assert_int_equal(state, PROVENANCE_EXACT);
+    assert_int_equal(proven(f, &log, 1, second, &state), PROVENANCE_IMAGE);
+    assert_int_equal(state, PROVENANCE_IMAGE);
+    f->memory = (struct memory){.layers = &f->layer, .nr_layers = 1};
+}
+
+static void other_moments(void **state)
+{
+    (void)state;
+    each_mode(check_other_moments);
+}
+
 /* A vararg function has two headers, and is one frame: its own pc, its lower header's caller. */
 static void check_vararg(struct fixture *f)
 {
@@ -388,10 +443,11 @@ static void vms(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls),        cmocka_unit_test(vararg),
-        cmocka_unit_test(continuation), cmocka_unit_test(pcall_and_dummy),
-        cmocka_unit_test(hostile),      cmocka_unit_test(replaced_caller),
-        cmocka_unit_test(states),       cmocka_unit_test(vms),
+        cmocka_unit_test(calls),         cmocka_unit_test(vararg),
+        cmocka_unit_test(continuation),  cmocka_unit_test(pcall_and_dummy),
+        cmocka_unit_test(hostile),       cmocka_unit_test(replaced_caller),
+        cmocka_unit_test(other_moments), cmocka_unit_test(states),
+        cmocka_unit_test(vms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

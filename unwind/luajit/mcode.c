@@ -49,7 +49,7 @@ static bool leave_trace_block(struct luajit_walk *w, uint64_t si)
 static bool running_state(struct luajit_walk *w, int32_t field, struct luajit_state *ret)
 {
     uint64_t L;
-    if (field == LUAJIT_UNKNOWN || !luajit_read_ref(&w->r, w->vm.g + (uint64_t)field, &L))
+    if (field == LUAJIT_UNKNOWN || !luajit_read_moving_ref(&w->r, w->vm.g + (uint64_t)field, &L))
         return false;
     return luajit_read_state(&w->r, L, ret) && ret->g == w->vm.g;
 }
@@ -629,7 +629,7 @@ static enum walker_result step_trace(struct luajit_walk *w, const struct luajit_
         return emit_trace_alone(w, t, exit, e.cfa) && leave_trace_block(w, si) ? WALKER_STEPPED
                                                                                : WALKER_NO;
     segment_pass(w, s, si);
-    luajit_read_ref(&w->r, w->vm.g + (uint64_t)w->vm.layout->jit_base, &base);
+    luajit_read_moving_ref(&w->r, w->vm.g + (uint64_t)w->vm.layout->jit_base, &base);
     bool guess = false, found = exitno != UINT32_MAX;
     if (!found)
         found = luajit_snapshot_at(
@@ -671,9 +671,10 @@ static bool exit_block_state(struct luajit_walk *w, uint64_t S, struct luajit_st
         uint64_t pointer;
         if (dispatch[i / 2] == 0 || !walk_use_vm(w, g, l, w->vm.blob))
             continue;
-        if (i % 2 == 0 ? !running_state(w, fields[0], L)
-                       : !luajit_read_u64(&w->r, g + (uint64_t)fields[1], &pointer) ||
-                             !luajit_read_state(&w->r, pointer, L) || L->g != g)
+        if (i % 2 == 0
+                ? !running_state(w, fields[0], L)
+                : !luajit_read_moving(&w->r, g + (uint64_t)fields[1], &pointer, sizeof(pointer)) ||
+                      !luajit_read_state(&w->r, pointer, L) || L->g != g)
             continue;
         *si = next_block(w, L);
         if (*si - S >= 16 && *si - S <= ROOM_MAX && block_L(w, *si) == L->address)
@@ -693,10 +694,10 @@ static bool exiting_trace(struct luajit_walk *w, uint64_t S, bool exact, struct 
     uint64_t o = walk_register(w, DWARF_RIP) - w->vm.blob, in = o - (uint64_t)l->exit_handler;
     uint32_t parent, number;
     if (!exact || o >= (uint64_t)l->evidence[LUAJIT_F_exitno] - 1 + STORES)
-        return luajit_read_u32(&w->r, w->vm.g + (uint64_t)l->parent, &parent) &&
-               luajit_read_u32(&w->r, w->vm.g + (uint64_t)l->exitno, exitno) &&
+        return luajit_read_moving_u32(&w->r, w->vm.g + (uint64_t)l->parent, &parent) &&
+               luajit_read_moving_u32(&w->r, w->vm.g + (uint64_t)l->exitno, exitno) &&
                luajit_trace_read(&w->r, w->vm.g, parent, t);
-    if (!luajit_read_u32(&w->r, w->vm.g + (uint64_t)l->vmstate, &parent))
+    if (!luajit_read_moving_u32(&w->r, w->vm.g + (uint64_t)l->vmstate, &parent))
         return false;
     if ((int32_t)parent <= 0)
         parent = (uint32_t)walk_register(w, DWARF_RCX);
@@ -825,7 +826,7 @@ static enum luajit_segment_end walk_exit(struct luajit_walk *w, const struct lua
     uint32_t exitno;
     bool handler = !exact || o < (uint64_t)l->exit_return;
     if (handler && exiting_trace(w, S, exact, &t, &exitno) && exitno < t.nsnap) {
-        luajit_read_ref(&w->r, w->vm.g + (uint64_t)l->jit_base, &base);
+        luajit_read_moving_ref(&w->r, w->vm.g + (uint64_t)l->jit_base, &base);
         if (!exact || base == 0)
             base = L->base;
         struct reading reading;
@@ -932,7 +933,7 @@ static enum walker_result step_in_vm(struct luajit_walk *w, uint64_t g,
     luajit_reader_use(&w->r, layout);
     w->r.provenance = PROVENANCE_EXACT;
     if (!walk_use_vm(w, g, layout, blob) ||
-        !luajit_read_u32(&w->r, g + (uint64_t)layout->vmstate, &vmstate))
+        !luajit_read_moving_u32(&w->r, g + (uint64_t)layout->vmstate, &vmstate))
         return WALKER_NO;
     uint32_t running = (int32_t)vmstate > 0 ? vmstate : 0;
     if (luajit_trace_find(&w->r, g, pc - !walk_is_exact(w), running, &t))

@@ -38,6 +38,12 @@ bool luajit_read_ref(struct luajit_reader *r, uint64_t address, uint64_t *ret)
     return true;
 }
 
+bool luajit_read_moving_ref(struct luajit_reader *r, uint64_t address, uint64_t *ret)
+{
+    *ret = 0; /* little endian, as LuaJIT with 64 bit pointers is */
+    return luajit_read_moving(r, address, ret, r->layout->gc64 ? sizeof(*ret) : sizeof(uint32_t));
+}
+
 /* ---- states -------------------------------------------------------------------------------- */
 
 static bool read_state(struct luajit_reader *r, uint64_t address, struct luajit_state *ret)
@@ -45,7 +51,9 @@ static bool read_state(struct luajit_reader *r, uint64_t address, struct luajit_
     enum { USED_MAX = 0x60, EXTRA_MAX = 64 };
     const struct luajit_layout *l = r->layout;
     uint8_t copy[USED_MAX];
-    const uint8_t *bytes = luajit_take(r, address, copy, (size_t)l->L_used);
+    const uint8_t *bytes = luajit_piece(r, address, (size_t)l->L_used);
+    if (!bytes && luajit_read_moving(r, address, copy, (size_t)l->L_used))
+        bytes = copy;
     if (!bytes || bytes[l->L_gct] != LUAJIT_GCT_THREAD)
         return false;
     *ret = (struct luajit_state){
@@ -234,7 +242,7 @@ static bool window_fill(struct luajit_reader *r, const struct luajit_state *L, u
     r->window_start = start;
     r->window_size = address + size - start;
     /* Where a large read finds no exact bytes a small one may: the copy of a stack can be cut. */
-    if (memory_read(r->m, start, r->copied, r->window_size, &provenance) &&
+    if (memory_read_moving(r->m, start, r->copied, r->window_size, &provenance) &&
         provenance == PROVENANCE_EXACT)
         return true;
     r->window_size = 0;
@@ -247,7 +255,7 @@ bool luajit_stack_read_anew(struct luajit_reader *r, const struct luajit_state *
     if (address < L->stack || address > L->end || L->end - address < size)
         return false;
     if (!window_fill(r, L, address, size))
-        return luajit_read(r, address, to, size); /* a part of the stack was recorded */
+        return luajit_read_moving(r, address, to, size); /* a part of the stack was recorded */
     memcpy(to, r->window + (address - r->window_start), size);
     return true;
 }

@@ -129,8 +129,26 @@ static inline bool luajit_read_u32(struct luajit_reader *r, uint64_t address, ui
     return luajit_read(r, address, ret, sizeof(*ret));
 }
 
-/* A reference to an object: 4 or 8 bytes. */
+/* What a VM writes all the time: its Lua stacks, lua_States, what it is at. Another moment's is
+ * never exact (memory.h). */
+static inline bool luajit_read_moving(struct luajit_reader *r, uint64_t address, void *to,
+                                      size_t size)
+{
+    const uint8_t *at = luajit_piece(r, address, size);
+    if (!at)
+        return memory_read_moving(r->m, address, to, size, &r->provenance);
+    memcpy(to, at, size);
+    return true;
+}
+
+static inline bool luajit_read_moving_u32(struct luajit_reader *r, uint64_t address, uint32_t *ret)
+{
+    return luajit_read_moving(r, address, ret, sizeof(*ret));
+}
+
+/* A reference to an object: 4 or 8 bytes. The latter: one that moves. */
 bool luajit_read_ref(struct luajit_reader *r, uint64_t address, uint64_t *ret);
+bool luajit_read_moving_ref(struct luajit_reader *r, uint64_t address, uint64_t *ret);
 /* A reference in bytes at hand. */
 static inline uint64_t luajit_load_ref(const struct luajit_layout *l, const uint8_t *at)
 {

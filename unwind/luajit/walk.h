@@ -25,7 +25,9 @@
  *    place does not depend on the VM's memory, but for traces, where it is then searched for and
  *    marked as a guess.
  *
- * How far a frame is proven: the weakest of what the walk and the segment's reads rest on; where an
+ * How far a frame is proven: the weakest of what the walk and the segment's reads rest on, of which
+ * Lua stacks, lua_States and what the VM is at are exact only where they came with the sample: that
+ * they were equal before and after it proves nothing (memory_read_moving); where an
  * older build does not say which snapshot machine code belongs to and more than one way of reading
  * it was tried, PROVENANCE_GUESS.
  */
