@@ -62,7 +62,7 @@ static bool is_near_stack(const struct memory *m, uint64_t address)
 /* What is read: how far other moments tell of it. */
 enum matter {
     MATTER_ANY,
-    MATTER_SLOT,   /* of a native frame: nothing */
+    MATTER_FRAME,  /* of a native frame: nothing */
     MATTER_MOVING, /* of a VM's stack or state: never for sure */
 };
 
@@ -82,7 +82,7 @@ static inline bool read_layers(const struct memory *m, uint64_t address, void *t
     for (size_t i = 0; i < m->nr_layers; i++) {
         const struct memory_layer *layer = &m->layers[i];
         enum provenance source = PROVENANCE_EXACT;
-        if ((matter == MATTER_SLOT && layer->other_moments) ||
+        if ((matter == MATTER_FRAME && layer->other_moments) ||
             !layer->read(layer->context, address, to, size, m->time, &source))
             continue;
         if (matter == MATTER_MOVING && layer->other_moments && source == PROVENANCE_EXACT)
@@ -102,10 +102,10 @@ bool memory_read_layers(const struct memory *m, uint64_t address, void *to, size
     return read_layers(m, address, to, size, MATTER_ANY, provenance);
 }
 
-bool memory_read_slot_layers(const struct memory *m, uint64_t address, uint64_t *to,
-                             enum provenance *provenance)
+bool memory_read_frame_layers(const struct memory *m, uint64_t address, void *to, size_t size,
+                              enum provenance *provenance)
 {
-    return read_layers(m, address, to, sizeof(*to), MATTER_SLOT, provenance);
+    return read_layers(m, address, to, size, MATTER_FRAME, provenance);
 }
 
 bool memory_read_moving(const struct memory *m, uint64_t address, void *to, size_t size,

@@ -190,17 +190,24 @@ static inline bool memory_read(const struct memory *m, uint64_t address, void *t
            memory_read_layers(m, address, to, size, provenance);
 }
 
-/* Slow path of memory_read_slot. */
-bool memory_read_slot_layers(const struct memory *m, uint64_t address, uint64_t *to,
-                             enum provenance *provenance);
+/* Slow path of memory_read_frame. */
+bool memory_read_frame_layers(const struct memory *m, uint64_t address, void *to, size_t size,
+                              enum provenance *provenance);
 
-/* Read a word of a frame on the thread's stack: a return address, a saved register. As memory_read,
- * but not from what was read at other moments. */
+/* Read what stands in a frame on the thread's stack. As memory_read, but not from what was read at
+ * other moments. */
+static inline bool memory_read_frame(const struct memory *m, uint64_t address, void *to,
+                                     size_t size, enum provenance *provenance)
+{
+    return memory_read_near(m, address, to, size) ||
+           memory_read_frame_layers(m, address, to, size, provenance);
+}
+
+/* A word of it: a return address, a saved register. */
 static inline bool memory_read_slot(const struct memory *m, uint64_t address, uint64_t *to,
                                     enum provenance *provenance)
 {
-    return memory_read_near(m, address, to, sizeof(*to)) ||
-           memory_read_slot_layers(m, address, to, provenance);
+    return memory_read_frame(m, address, to, sizeof(*to), provenance);
 }
 
 /* Read what a program writes all the time: a VM's stack, its state. As memory_read, but what was

@@ -4,19 +4,13 @@
 struct heap_view heap_view_of(struct object_process *p, const struct sample *s, uint64_t sp,
                               uint64_t reads, uint64_t age)
 {
-    enum { BELOW = 256 << 10, STACK_MAX = 8 << 20 };
-    bool cut = s->stack_dyn_size + 8 >= s->stack_size;
+    enum { BELOW = 256 << 10 };
     return (struct heap_view){.process = p,
                               .limit = object_process_stats(p).reads + reads,
                               .until = s->time + age,
                               .objects = object_process_layer(p),
                               .from = sp > BELOW ? sp - BELOW : 0,
-                              .to = sp + (cut ? STACK_MAX : s->stack_dyn_size)};
-}
-
-void heap_view_slots(struct heap_view *view, const struct sample *s, uint64_t sp)
-{
-    view->to = sp + s->stack_dyn_size;
+                              .to = sp + s->stack_dyn_size};
 }
 
 uint64_t heap_view_left(const struct heap_view *view)

@@ -6,8 +6,11 @@
 #include "capture/objects.h"
 #include "perfdata/perfdata.h"
 
-/* Everything but the native stack: below the sample's stack pointer it is garbage, and what the
- * sample has not copied of it is not to be had, since it has changed. */
+/* Everything but the native stack: below the sample's stack pointer it is garbage, and what is
+ * above it the sample has. Of what the sample has not copied of a stack no walk asks, since it has
+ * changed: frames are not read from a live process (memory_read_frame). So nothing more is left
+ * out: where the copy ends a thread's stack may have ended long before, and the program's heap
+ * stand. */
 struct heap_view {
     const struct object_process *process;
     struct memory_layer objects;
@@ -20,10 +23,6 @@ struct heap_view {
  * sample is `age` ns old. `p` must stay as long as the view. */
 struct heap_view heap_view_of(struct object_process *p, const struct sample *s, uint64_t sp,
                               uint64_t reads, uint64_t age);
-/* For a walk that reads the stack by slots only, which are not taken from a live process anyway: no
- * more of it is left out than the sample has. Where a thread's stack ends is not known when the
- * copy does not end before it, and the program's heap may stand right above. */
-void heap_view_slots(struct heap_view *view, const struct sample *s, uint64_t sp);
 /* Readings that it may make yet. */
 uint64_t heap_view_left(const struct heap_view *view);
 /* `view` must stay as long as the layer is used. */

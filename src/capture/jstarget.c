@@ -271,7 +271,6 @@ static int walk(struct js_targets *all, struct js_target *t, const struct sample
     sample_registers(s, &in.registers);
     uint64_t sp = in.registers.value[DWARF_RSP];
     struct heap_view heap = heap_view_of(t->objects, s, sp, READS_MAX, JS_TARGET_LATE);
-    heap_view_slots(&heap, s, sp);
     const struct memory_layer layers[] = {session_memory(&t->place), heap_view_layer(&heap)};
     in.memory = sample_memory(s, sp);
     in.memory.layers = layers;

@@ -66,8 +66,8 @@ void segment_pass(struct luajit_walk *w, struct segment *s, uint64_t si)
 {
     uint64_t previous;
     enum provenance ignored = PROVENANCE_EXACT;
-    if (memory_read_u64(&w->step->input->memory, si + (uint64_t)w->vm.layout->frame_prev, &previous,
-                        &ignored))
+    if (memory_read_slot(&w->step->input->memory, si + (uint64_t)w->vm.layout->frame_prev,
+                         &previous, &ignored))
         s->si = previous & ~UINT64_C(3);
     else
         s->si = 0;
@@ -83,8 +83,8 @@ static uint64_t read_L(struct luajit_walk *w, uint64_t si)
     const struct memory *m = &w->step->input->memory;
     uint64_t address = si + (uint64_t)w->vm.layout->frame_L;
     if (w->vm.layout->gc64)
-        return memory_read_u64(m, address, &L, &ignored) ? L : 0;
-    return memory_read(m, address, &half, sizeof(half), &ignored) ? half : 0;
+        return memory_read_slot(m, address, &L, &ignored) ? L : 0;
+    return memory_read_frame(m, address, &half, sizeof(half), &ignored) ? half : 0;
 }
 
 /* An address that may well be a lua_State's, and of which nothing is recorded. */
@@ -119,8 +119,8 @@ static bool has_no_frames_yet(struct luajit_walk *w, uint64_t si, uint64_t o)
     const struct luajit_layout *l = w->vm.layout;
     int32_t nres = 0;
     enum provenance ignored = PROVENANCE_EXACT;
-    memory_read(&w->step->input->memory, si + (uint64_t)l->frame_nres, &nres, sizeof(nres),
-                &ignored);
+    memory_read_frame(&w->step->input->memory, si + (uint64_t)l->frame_nres, &nres, sizeof(nres),
+                      &ignored);
     bool inside = o >= (uint64_t)l->cpcall && o <= (uint64_t)l->cpcall_return;
     return inside && nres < 0;
 }

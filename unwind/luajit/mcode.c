@@ -27,8 +27,8 @@ static uint64_t block_L(struct luajit_walk *w, uint64_t si)
 {
     uint64_t L = 0;
     enum provenance ignored = PROVENANCE_EXACT;
-    memory_read(&w->step->input->memory, si + (uint64_t)w->vm.layout->frame_L, &L,
-                w->vm.layout->gc64 ? 8 : 4, &ignored);
+    memory_read_frame(&w->step->input->memory, si + (uint64_t)w->vm.layout->frame_L, &L,
+                      w->vm.layout->gc64 ? 8 : 4, &ignored);
     return L;
 }
 
@@ -114,10 +114,10 @@ static bool entered_otherwise(const struct memory *m, const struct luajit_layout
     uint8_t code[ARCH_CALL_MAX];
     int32_t nres, errf;
     uint64_t previous, pc = 0;
-    if (!memory_read(m, si + (uint64_t)l->frame_nres, &nres, sizeof(nres), &ignored) ||
-        !memory_read(m, si + (uint64_t)l->frame_errf, &errf, sizeof(errf), &ignored) ||
-        !memory_read(m, si + (uint64_t)l->frame_pc, &pc, (size_t)l->ref_size, &ignored) ||
-        !memory_read_u64(m, si + (uint64_t)l->frame_prev, &previous, &ignored))
+    if (!memory_read_frame(m, si + (uint64_t)l->frame_nres, &nres, sizeof(nres), &ignored) ||
+        !memory_read_frame(m, si + (uint64_t)l->frame_errf, &errf, sizeof(errf), &ignored) ||
+        !memory_read_frame(m, si + (uint64_t)l->frame_pc, &pc, (size_t)l->ref_size, &ignored) ||
+        !memory_read_slot(m, si + (uint64_t)l->frame_prev, &previous, &ignored))
         return false;
     bool callback = nres == 0 && errf == -1 && previous > si && previous - si < OUTER_MAX;
     bool resume = nres == 0 && errf == 0 && previous == 0;
@@ -135,7 +135,7 @@ uint64_t find_block(struct luajit_walk *w, const struct luajit_layout *l, uint64
     uint64_t si = (from + STEP - 1) & ~(uint64_t)(STEP - 1);
     for (unsigned i = 0; i < TRIES && luajit_spend(&w->r); i++, si += STEP) {
         uint64_t ra;
-        if (!memory_read_u64(m, si + (uint64_t)l->frame_size - 8, &ra, &ignored))
+        if (!memory_read_slot(m, si + (uint64_t)l->frame_size - 8, &ra, &ignored))
             return 0;
         if (entered_by_call(m, l, blob, ra) || entered_otherwise(m, l, si, ra))
             return si;
@@ -665,7 +665,7 @@ static bool exit_block_state(struct luajit_walk *w, uint64_t S, struct luajit_st
     uint64_t dispatch[2] = {vm_register(w, DWARF_R14), 0};
     enum provenance ignored = PROVENANCE_EXACT;
     if (!l->gc64) /* the stub has stored it there */
-        memory_read(&w->step->input->memory, S, &dispatch[1], 4, &ignored);
+        memory_read_frame(&w->step->input->memory, S, &dispatch[1], 4, &ignored);
     for (unsigned i = 0; i < 4; i++) {
         uint64_t g = dispatch[i / 2] - (uint64_t)l->g2disp;
         uint64_t pointer;
@@ -705,7 +705,7 @@ static bool exiting_trace(struct luajit_walk *w, uint64_t S, bool exact, struct 
     enum provenance ignored = PROVENANCE_EXACT;
     number = (uint32_t)walk_register(w, 0) & 0xffff;
     if (in < NUMBER_LOADED) {
-        if (!memory_read(&w->step->input->memory, S - 16, bytes, 16, &ignored))
+        if (!memory_read_frame(&w->step->input->memory, S - 16, bytes, 16, &ignored))
             return false;
         number = bytes[8] | (uint32_t)bytes[0] << 8;
     }
@@ -945,7 +945,7 @@ static enum walker_result step_in_vm(struct luajit_walk *w, uint64_t g,
         uint8_t numbers[16] = {0};
         uint64_t sp = walk_register(w, DWARF_RSP);
         enum provenance ignored = PROVENANCE_EXACT;
-        if (!memory_read(&w->step->input->memory, sp, numbers, pushes * 8, &ignored))
+        if (!memory_read_frame(&w->step->input->memory, sp, numbers, pushes * 8, &ignored))
             return WALKER_NO;
         exitno = pushes == 2 ? numbers[8] | (uint32_t)numbers[0] << 8 : numbers[0];
     }

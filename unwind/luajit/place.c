@@ -21,9 +21,9 @@ uint64_t read_saved_pc(struct luajit_walk *w, uint64_t si)
     uint64_t address = si + (uint64_t)w->vm.layout->frame_pc;
     const struct memory *m = &w->step->input->memory;
     if (w->vm.layout->gc64)
-        return memory_read_u64(m, address, &pc, &ignored) ? pc : 0;
+        return memory_read_slot(m, address, &pc, &ignored) ? pc : 0;
     uint32_t half;
-    return memory_read(m, address, &half, sizeof(half), &ignored) ? half : 0;
+    return memory_read_frame(m, address, &half, sizeof(half), &ignored) ? half : 0;
 }
 
 uint64_t place_pc(struct luajit_walk *w, const struct luajit_state *L, uint64_t base, uint64_t si)
