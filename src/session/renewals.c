@@ -5,6 +5,7 @@
 #include "base/hash.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     RENEWALS_MAX = 1 << 20,
@@ -14,6 +15,7 @@ enum {
 void renewals_free(struct renewals *r)
 {
     vec_free(&r->all);
+    vec_free(&r->flips);
     vec_free(&r->places);
     table_free(&r->code);
 }
@@ -24,10 +26,21 @@ static uint64_t place_of(const struct renewal *n)
     return hash_combine(hash_u64(n->from), (uint64_t)n->pid << 32 ^ n->to) | 1;
 }
 
-bool renewals_add(struct renewals *r, const struct renewal *n, bool executable)
+/* As many are kept as there is room for: without them more counts as new. Of those of a place
+ * between which no data came one is enough. */
+static bool add_code(struct renewals *r, const struct renewal *n)
 {
-    if (executable)
-        return r->code.nr >= RENEWALS_MAX || table_put(&r->code, place_of(n), r);
+    const uint64_t place = place_of(n);
+    void *nr_data = (void *)(uintptr_t)(r->all.nr + 1);
+    bool kept = table_get(&r->code, place) == nr_data || r->flips.nr >= RENEWALS_MAX;
+    return (kept || vec_push(&r->flips, *n)) &&
+           (r->code.nr >= RENEWALS_MAX || table_put(&r->code, place, nr_data));
+}
+
+bool renewals_add(struct renewals *r, const struct renewal *n)
+{
+    if (n->kind == RENEWAL_CODE)
+        return add_code(r, n);
     if (table_get(&r->code, place_of(n)))
         return true;
     if (r->all.nr < RENEWALS_MAX)
@@ -44,43 +57,136 @@ static int by_time(const void *a, const void *b)
     return x->time < y->time ? -1 : x->time > y->time;
 }
 
-/* Where one that begins or ends at an address is noted, the last one in time. */
-static uint64_t end_key(const struct renewal *n, uint64_t end, bool is_start)
+struct renewal_range {
+    uint64_t from, to;
+};
+
+/* ---- what grows ------------------------------------------------------------------------------ */
+
+/* Data of a process that is known to be mapped, in order; what was unmapped since is not told. */
+struct mapped {
+    VEC(struct renewal_range) at;
+};
+
+/* The first one that ends behind an address. */
+static size_t mapped_behind(const struct mapped *m, uint64_t address)
 {
-    return hash_combine(hash_u64(end), (uint64_t)n->pid << 1 | is_start) | 1;
+    size_t low = 0, high = m->at.nr;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (m->at.at[mid].to <= address)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
 }
 
-/* The last one before it with that end; NULL: none. */
-static const struct renewal *last_with(const struct renewals *r, const struct table *ends,
-                                       const struct renewal *n, uint64_t end, bool is_start)
+/* In place of `nr` from `first` on these. */
+static bool mapped_put(struct mapped *m, size_t first, size_t nr,
+                       const struct renewal_range *ranges, size_t nr_ranges)
 {
-    uintptr_t at = (uintptr_t)table_get(ends, end_key(n, end, is_start));
-    const struct renewal *last = at ? &r->all.at[at - 1] : NULL;
-    return last && last->pid == n->pid && (is_start ? last->from : last->to) == end ? last : NULL;
+    if (nr + nr_ranges == 0)
+        return true;
+    if (!vec_reserve(&m->at, m->at.nr + nr_ranges))
+        return false;
+    memmove(m->at.at + first + nr_ranges, m->at.at + first + nr,
+            (m->at.nr - first - nr) * sizeof(*m->at.at));
+    memcpy(m->at.at + first, ranges, nr_ranges * sizeof(*ranges));
+    m->at.nr = m->at.nr - nr + nr_ranges;
+    return true;
 }
 
-/* It is no more what it was. */
-static void forget(struct table *ends, const struct renewal *n)
+/* `n` is mapped. Where it is data, what was in its place, or right beside it, was told as one with
+ * it, is there no more, or cannot grow with it. Else the rest of the data in whose place it is
+ * stays. */
+static bool mapped_replace(struct mapped *m, const struct renewal *n)
 {
-    if (!n)
-        return;
-    table_remove(ends, end_key(n, n->from, true));
-    table_remove(ends, end_key(n, n->to, false));
+    struct renewal_range ranges[2];
+    bool is_data = n->kind == RENEWAL_DATA;
+    size_t first = mapped_behind(m, n->from - is_data), nr = 0, kept = 0;
+    while (first + nr < m->at.nr && m->at.at[first + nr].from < n->to + is_data)
+        nr++;
+    if (is_data)
+        ranges[kept++] = (struct renewal_range){n->from, n->to};
+    else if (nr && m->at.at[first].from < n->from)
+        ranges[kept++] = (struct renewal_range){m->at.at[first].from, n->from};
+    if (!is_data && nr && m->at.at[first + nr - 1].to > n->to)
+        ranges[kept++] = (struct renewal_range){n->to, m->at.at[first + nr - 1].to};
+    return mapped_put(m, first, nr, ranges, kept);
 }
 
-static void find_new(const struct renewals *r, struct table *ends, struct renewal *n)
+/* What of [from, to) is not mapped, if it is in one piece, and all pieces that are lie in there;
+ * else nothing. (One that sticks out is not what it was.) */
+static struct renewal_range mapped_gap(const struct mapped *m, uint64_t from, uint64_t to)
+{
+    static const struct renewal_range none = {0, 0};
+    struct renewal_range gap = none;
+    for (size_t i = mapped_behind(m, from); from < to; i++) {
+        bool is_last = i == m->at.nr || m->at.at[i].from >= to;
+        struct renewal_range known = is_last ? (struct renewal_range){to, to} : m->at.at[i];
+        if (known.from < from || known.to > to || (known.from > from && gap.to))
+            return none;
+        if (known.from > from)
+            gap = (struct renewal_range){from, known.from};
+        from = known.to;
+    }
+    return gap;
+}
+
+/* Is that made executable soon, by itself? Then it is a place of code. `flip`: the next one. */
+static bool is_code_soon(const struct renewals *r, size_t flip, const struct renewal *n,
+                         const struct renewal_range *gap)
+{
+    enum { LOOK = 256 };
+    const uint64_t SOON = 100000000; /* ns */
+    for (size_t i = flip; i < r->flips.nr && i - flip < LOOK; i++) {
+        const struct renewal *f = &r->flips.at[i];
+        if (f->pid != n->pid || f->time - n->time > SOON)
+            return false;
+        if (f->from < gap->to && gap->from < f->to)
+            return f->from == gap->from && f->to == gap->to;
+    }
+    return false;
+}
+
+/* A part of it that is known to be new, or else all. What came at one end of a mapping is that
+ * which was not there. But what came between two, or was unmapped before, may be more than what is
+ * not known to be mapped, unless it is code. */
+static void find_new(const struct renewals *r, const struct mapped *m, size_t flip,
+                     struct renewal *n)
 {
     enum { GROWTH_MAX = 1 << 20 };
-    const struct renewal *above = last_with(r, ends, n, n->to, false);
-    const struct renewal *below = last_with(r, ends, n, n->from, true);
     n->new_from = n->from;
     n->new_to = n->to;
-    if (above && above->from > n->from && above->from - n->from <= GROWTH_MAX)
-        n->new_to = above->from;
-    else if (below && below->to < n->to && n->to - below->to <= GROWTH_MAX)
-        n->new_from = below->to;
-    forget(ends, above);
-    forget(ends, below);
+    struct renewal_range gap = mapped_gap(m, n->from, n->to);
+    uint64_t size = gap.to - gap.from;
+    if (n->kind != RENEWAL_DATA || !size || size > GROWTH_MAX || size == n->to - n->from)
+        return;
+    bool grown = gap.from == n->from || gap.to == n->to;
+    if (grown || is_code_soon(r, flip, n, &gap)) {
+        n->new_from = gap.from;
+        n->new_to = gap.to;
+    }
+}
+
+/* All are in order of process and time. */
+static bool find_all_new(struct renewals *r)
+{
+    struct mapped mapped = {0};
+    bool ok = true;
+    size_t flip = 0;
+    for (size_t i = 0; i < r->all.nr && ok; i++) {
+        struct renewal *n = &r->all.at[i];
+        if (i && n->pid != n[-1].pid)
+            mapped.at.nr = 0;
+        for (; ok && flip < r->flips.nr && by_time(&r->flips.at[flip], n) < 0; flip++)
+            ok = r->flips.at[flip].pid != n->pid || mapped_replace(&mapped, &r->flips.at[flip]);
+        find_new(r, &mapped, flip, n);
+        ok = ok && mapped_replace(&mapped, n);
+    }
+    vec_free(&mapped.at);
+    return ok;
 }
 
 /* ---- by place -------------------------------------------------------------------------------- */
@@ -173,18 +279,12 @@ static bool any_between(const struct renewals *r, size_t low, size_t high, uint6
 
 bool renewals_settle(struct renewals *r)
 {
-    struct table ends = {0};
-    bool ok = true;
     if (r->all.nr)
         qsort(r->all.at, r->all.nr, sizeof(*r->all.at), by_time);
-    for (size_t i = 0; i < r->all.nr && ok; i++) {
-        struct renewal *n = &r->all.at[i];
-        void *value = (void *)(uintptr_t)(i + 1);
-        find_new(r, &ends, n);
-        ok = table_put(&ends, end_key(n, n->to, false), value) &&
-             table_put(&ends, end_key(n, n->from, true), value);
-    }
-    table_free(&ends);
+    if (r->flips.nr)
+        qsort(r->flips.at, r->flips.nr, sizeof(*r->flips.at), by_time);
+    bool ok = find_all_new(r);
+    vec_free(&r->flips);
     return ok && place_all(r);
 }
 

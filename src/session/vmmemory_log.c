@@ -1383,13 +1383,19 @@ static int take_sample(struct vmlog *log, const struct perfdata *pd, const struc
 static int take_mapping(struct vmlog *log, const struct perfdata *pd, const struct record *rec,
                         struct error *err)
 {
+    enum { DATA_RIGHTS = PROT_READ | PROT_WRITE };
     struct record_mmap map;
     struct error ignored;
     if (perfdata_mmap(pd, rec, &map, &ignored) < 0 || strcmp(map.filename, "//anon") != 0)
         return 0;
-    const struct renewal n = {
-        .time = rec->time, .from = map.addr, .to = map.addr + map.len, .pid = map.pid};
-    return renewals_add(&log->renewals, &n, !map.is_data) ? 0 : error_no_memory(err);
+    const struct renewal n = {.time = rec->time,
+                              .from = map.addr,
+                              .to = map.addr + map.len,
+                              .pid = map.pid,
+                              .kind = !map.is_data                              ? RENEWAL_CODE
+                                      : (map.prot & DATA_RIGHTS) == DATA_RIGHTS ? RENEWAL_DATA
+                                                                                : RENEWAL_SHUT};
+    return renewals_add(&log->renewals, &n) ? 0 : error_no_memory(err);
 }
 
 static int take_record(struct vmlog *log, const struct perfdata *pd, const struct record *rec,

@@ -9,8 +9,12 @@
 
 static void add(struct renewals *r, uint32_t pid, uint64_t time, uint64_t from, bool executable)
 {
-    const struct renewal n = {.time = time, .from = from, .to = from + 0x1000, .pid = pid};
-    assert_true(renewals_add(r, &n, executable));
+    const struct renewal n = {.time = time,
+                              .from = from,
+                              .to = from + 0x1000,
+                              .pid = pid,
+                              .kind = executable ? RENEWAL_CODE : RENEWAL_DATA};
+    assert_true(renewals_add(r, &n));
 }
 
 static void test_between(void **state)
@@ -60,7 +64,7 @@ static void test_by_place(void **state)
         uint64_t from = (random >> 40) << 12, size = UINT64_C(0x1000) << (random >> 33 & 15);
         const struct renewal n = {
             .time = 100 + i / 3, .from = from, .to = from + size, .pid = 7 + (uint32_t)(i & 1)};
-        assert_true(renewals_add(&r, &n, false));
+        assert_true(renewals_add(&r, &n));
     }
     assert_true(renewals_settle(&r));
     for (uint64_t i = 0; i < 20000; i++) {
@@ -90,10 +94,16 @@ static void test_many(void **state)
     renewals_free(&r);
 }
 
+static void add_kind(struct renewals *r, uint64_t time, uint64_t from, uint64_t to,
+                     enum renewal_kind kind)
+{
+    const struct renewal n = {.time = time, .from = from, .to = to, .pid = 7, .kind = kind};
+    assert_true(renewals_add(r, &n));
+}
+
 static void add_range(struct renewals *r, uint64_t time, uint64_t from, uint64_t to)
 {
-    const struct renewal n = {.time = time, .from = from, .to = to, .pid = 7};
-    assert_true(renewals_add(r, &n, false));
+    add_kind(r, time, from, to, RENEWAL_DATA);
 }
 
 static void of_what_grows_the_rest_stays(void **state)
@@ -117,6 +127,98 @@ static void of_what_grows_the_rest_stays(void **state)
     renewals_free(&r);
 }
 
+/* Code in the middle of a heap, or at its end, is made writable and is one with it, then executable
+ * again. */
+static void code_beside_data_leaves_it(void **state)
+{
+    (void)state;
+    struct renewals r = {0};
+    add_range(&r, 100, 0x8000, 0xa000);
+    add_range(&r, 200, 0x6000, 0xa000); /* an area for code */
+    add_kind(&r, 210, 0x6000, 0x8000, RENEWAL_CODE);
+    add_range(&r, 220, 0x6000, 0xa000); /* writable */
+    add_kind(&r, 230, 0x6000, 0x8000, RENEWAL_CODE);
+    add_range(&r, 240, 0x4000, 0x6000); /* heap on the other side of it */
+    add_range(&r, 250, 0x4000, 0xa000); /* writable */
+    add_kind(&r, 260, 0x6000, 0x8000, RENEWAL_CODE);
+    add_range(&r, 270, 0x4000, 0xa000); /* writable */
+    add_range(&r, 300, 0x4000, 0xa000); /* no code was between: given back, and mapped anew */
+    add_kind(&r, 310, 0x6000, 0x8000, RENEWAL_CODE);
+    add_range(&r, 320, 0x5000, 0xa000); /* a part was given back: not what is known */
+    assert_true(renewals_settle(&r));
+    assert_false(renewals_between(&r, 7, 0x8000, 0xa000, 100, 299));
+    assert_true(renewals_between(&r, 7, 0x6000, 0x6008, 210, 220));
+    assert_true(renewals_between(&r, 7, 0x4000, 0x4008, 239, 240));
+    assert_false(renewals_between(&r, 7, 0x4000, 0x6000, 240, 269));
+    assert_true(renewals_between(&r, 7, 0x8000, 0x8008, 270, 300));
+    assert_true(renewals_between(&r, 7, 0x9000, 0x9008, 300, 320));
+    renewals_free(&r);
+}
+
+/* A VM is closed, which is not told, and the next one's heap comes in place of its code and of the
+ * heap below: as much as is told of code that becomes writable, but that it is none again. */
+static void heap_in_place_of_code_is_all_new(void **state)
+{
+    (void)state;
+    struct renewals r = {0};
+    add_range(&r, 100, 0x4000, 0xa000);
+    add_kind(&r, 110, 0x6000, 0x8000, RENEWAL_CODE);
+    add_range(&r, 200, 0x4000, 0xa000);
+    add_kind(&r, 210, 0x5000, 0x6000, RENEWAL_CODE);        /* some other code */
+    add_kind(&r, 1000000000, 0x6000, 0x8000, RENEWAL_CODE); /* much later */
+    assert_true(renewals_settle(&r));
+    assert_false(renewals_between(&r, 7, 0x4000, 0xa000, 100, 199));
+    assert_true(renewals_between(&r, 7, 0x4000, 0x4008, 199, 200));
+    renewals_free(&r);
+
+    add_range(&r, 100, 0x4000, 0xa000);
+    add_kind(&r, 110, 0x6000, 0x8000, RENEWAL_CODE);
+    add_range(&r, 200, 0x4000, 0xa000);
+    add_kind(&r, 210, 0x6000, 0x7000, RENEWAL_CODE); /* a smaller one */
+    assert_true(renewals_settle(&r));
+    assert_true(renewals_between(&r, 7, 0x4000, 0x4008, 199, 200));
+    renewals_free(&r);
+
+    /* The heap below is closed while code is code, and another, larger one comes there. */
+    add_range(&r, 100, 0x4000, 0xa000);
+    add_kind(&r, 110, 0x6000, 0x8000, RENEWAL_CODE);
+    add_range(&r, 120, 0x6000, 0xa000);
+    add_range(&r, 130, 0x3000, 0xa000);
+    assert_true(renewals_settle(&r));
+    assert_true(renewals_between(&r, 7, 0x4000, 0x4008, 120, 130));
+    renewals_free(&r);
+}
+
+/* What is shut is no data that could be grown: a heap in the reserve of an allocator grows. */
+static void a_reserve_is_no_data(void **state)
+{
+    (void)state;
+    struct renewals r = {0};
+    add_kind(&r, 100, 0x10000, 0x20000, RENEWAL_SHUT);
+    add_range(&r, 200, 0x10000, 0x12000);
+    add_range(&r, 300, 0x10000, 0x13000);
+    add_kind(&r, 400, 0x11000, 0x13000, RENEWAL_SHUT); /* over it: what was there is gone */
+    assert_true(renewals_settle(&r));
+    assert_true(renewals_between(&r, 7, 0x10000, 0x10008, 100, 200));
+    assert_false(renewals_between(&r, 7, 0x10000, 0x12000, 200, 300));
+    assert_true(renewals_between(&r, 7, 0x12000, 0x12008, 200, 300));
+    assert_true(renewals_between(&r, 7, 0x12000, 0x12008, 300, 400));
+    renewals_free(&r);
+}
+
+/* Where two pieces of data and two gaps are told as one, more than one mapping came between. */
+static void two_gaps_are_all_new(void **state)
+{
+    (void)state;
+    struct renewals r = {0};
+    add_range(&r, 100, 0x1000, 0x2000);
+    add_range(&r, 200, 0x3000, 0x4000);
+    add_range(&r, 300, 0x1000, 0x5000);
+    assert_true(renewals_settle(&r));
+    assert_true(renewals_between(&r, 7, 0x1000, 0x1008, 200, 300));
+    renewals_free(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -125,6 +227,10 @@ int main(void)
         cmocka_unit_test(test_code),
         cmocka_unit_test(test_many),
         cmocka_unit_test(of_what_grows_the_rest_stays),
+        cmocka_unit_test(code_beside_data_leaves_it),
+        cmocka_unit_test(heap_in_place_of_code_is_all_new),
+        cmocka_unit_test(a_reserve_is_no_data),
+        cmocka_unit_test(two_gaps_are_all_new),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
