@@ -26,15 +26,11 @@ static uint64_t place_of(const struct renewal *n)
     return hash_combine(hash_u64(n->from), (uint64_t)n->pid << 32 ^ n->to) | 1;
 }
 
-/* As many are kept as there is room for: without them more counts as new. Of those of a place
- * between which no data came one is enough. */
+/* As many are kept as there is room for: without them more counts as new. */
 static bool add_code(struct renewals *r, const struct renewal *n)
 {
-    const uint64_t place = place_of(n);
-    void *nr_data = (void *)(uintptr_t)(r->all.nr + 1);
-    bool kept = table_get(&r->code, place) == nr_data || r->flips.nr >= RENEWALS_MAX;
-    return (kept || vec_push(&r->flips, *n)) &&
-           (r->code.nr >= RENEWALS_MAX || table_put(&r->code, place, nr_data));
+    return (r->flips.nr >= RENEWALS_MAX || vec_push(&r->flips, *n)) &&
+           (r->code.nr >= RENEWALS_MAX || table_put(&r->code, place_of(n), r));
 }
 
 bool renewals_add(struct renewals *r, const struct renewal *n)
