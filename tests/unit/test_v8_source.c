@@ -78,6 +78,36 @@ static void test_members(void **state)
     assert_name(text, "constructor(", "constructor", "Foo.constructor"); /* a static one */
 }
 
+static void test_symbols(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "class Foo { *[Symbol.iterator](a) {} static [ Symbol /**/ . hasInstance ](b) {}\n"
+        "  get [Symbol.toStringTag](c) {} async *[Symbol.asyncIterator](d) {} [Symbol.a.b](e) {}\n"
+        "  [x[Symbol.match]](f) {} [Symbol](g) {} [my.Symbol.match](h) {} [Symbol['match']](i) {} "
+        "}\n"
+        "const it = { [Symbol.iterator](j) { return x[Symbol.iterator](k) },\n"
+        "  set [Symbol.split](l) {}, get: [Symbol.split], m(m) {}, ['a'](n) {} }\n"
+        "use(class { [Symbol.match](o) {} }); if (x) { x[Symbol.iterator](p) }\n";
+    assert_name(text, "Symbol.iterator](", "", "Foo.[Symbol.iterator]");
+    assert_name(text, "Symbol.iterator](", "Foo", "Foo.[Symbol.iterator]");
+    assert_name(text, "hasInstance ](", "Foo", "Foo.[Symbol.hasInstance]");
+    assert_name(text, "toStringTag](", "Foo", "Foo.get [Symbol.toStringTag]");
+    assert_name(text, "asyncIterator](", "Foo", "Foo.[Symbol.asyncIterator]");
+    assert_name(text, "a.b](", "Foo", "Foo.[computed]");
+    assert_name(text, "x[Symbol.match]](", "Foo", "Foo.[computed]");
+    assert_name(text, "[Symbol](", "Foo", "Foo.[computed]");
+    assert_name(text, "my.Symbol.match](", "Foo", "Foo.[computed]");
+    assert_name(text, "Symbol['match']](", "Foo", "Foo.[computed]");
+    assert_name(text, "{ [Symbol.iterator](", "it", "[Symbol.iterator]");
+    assert_name(text, "x[Symbol.iterator](", "", NULL); /* a call */
+    assert_name(text, "set [Symbol.split](", "it", "set [Symbol.split]");
+    assert_name(text, " m(", "m", NULL);
+    assert_name(text, "['a'](", "it", NULL);
+    assert_name(text, "{ [Symbol.match](", "", "[Symbol.match]");
+    assert_name(text, "{ x[Symbol.iterator](", "", NULL);
+}
+
 static void test_classes(void **state)
 {
     (void)state;
@@ -221,8 +251,9 @@ static void test_damaged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_members),      cmocka_unit_test(test_fits),
-        cmocka_unit_test(test_another_text), cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_doubt),        cmocka_unit_test(test_damaged)};
+        cmocka_unit_test(test_members), cmocka_unit_test(test_symbols),
+        cmocka_unit_test(test_fits),    cmocka_unit_test(test_another_text),
+        cmocka_unit_test(test_classes), cmocka_unit_test(test_doubt),
+        cmocka_unit_test(test_damaged)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,9 +66,9 @@ struct piece {
 
 enum member_kind {
     METHOD,
-    ARROW, /* a field's value */
-    COMPUTED,
-    WHOLE, /* the class itself: without a constructor V8 takes its whole text for one */
+    ARROW,    /* a field's value */
+    COMPUTED, /* its name is of a well-known symbol, or empty */
+    WHOLE,    /* the class itself: without a constructor V8 takes its whole text for one */
 };
 
 struct member {
@@ -86,9 +86,10 @@ struct opening {
 struct open {
     uint8_t kind; /* enum bracket */
     bool is_member;
+    bool get, set;          /* SQUARE: the word before */
     struct opening opening; /* PAREN, PAREN_HEAD */
     struct piece class;     /* BODY: its name */
-    struct member member;   /* PAREN directly in a class's body: what it may begin */
+    struct member member;   /* PAREN directly in a class's body or an object: what it may begin */
 };
 
 /* "class" was read, its body not yet. */
@@ -98,6 +99,9 @@ struct pending {
     struct piece name;
     bool fresh; /* directly behind the word */
 };
+
+/* How much of "[Symbol.iterator" stands directly before. */
+enum symbol_part { NO_SYMBOL, SYMBOL_BRACKET, SYMBOL_WORD, SYMBOL_DOT, SYMBOL_WHOLE };
 
 /* Of the token at hand, or the one before. */
 struct word {
@@ -116,6 +120,8 @@ struct v8_source {
     int32_t arrow;              /* where the parameters before "=" began, if an arrow it is */
     uint8_t state, token;
     uint8_t function;   /* 2: behind "function", 1: behind its name; 0 */
+    uint8_t symbol;     /* enum symbol_part */
+    struct piece key;   /* "[Symbol.iterator]", which was closed last; else empty */
     uint16_t quote;     /* of the string */
     uint16_t last;      /* the character before, if it was of an operator */
     struct open closed; /* what the last token, PARENTHESES, closed */
@@ -263,6 +269,9 @@ static void end_word(struct v8_source *s)
     struct pending *p = pending_here(s);
     uint8_t before = s->token, function = s->function;
     s->function = function == 2;
+    s->symbol = s->symbol == SYMBOL_BRACKET && word_is(w, "Symbol") ? SYMBOL_WORD
+                : s->symbol == SYMBOL_DOT                           ? SYMBOL_WHOLE
+                                                                    : NO_SYMBOL;
     if (before == DOT) {
         s->token = PROPERTY;
         return;
@@ -293,8 +302,8 @@ static void push_open(struct v8_source *s, struct open o)
         s->no_memory |= !vec_push(&s->stack, o);
 }
 
-/* Directly in a class's body: what a parenthesis may begin. Which it is tells what follows the one
- * that closes it. */
+/* Directly in a class's body or an object, of which only what well-known symbols name counts: what
+ * a parenthesis may begin. Which it is tells what follows the one that closes it. */
 static bool begin_member(struct v8_source *s, const struct open *body, struct member *ret)
 {
     bool named =
@@ -303,8 +312,11 @@ static bool begin_member(struct v8_source *s, const struct open *body, struct me
     *ret = (struct member){.at = s->at, .class = body->class};
     if (s->token == VALUE && s->last == ']') {
         ret->kind = COMPUTED;
-        return true;
+        ret->name = s->key;
+        return body->kind == BODY || s->key.size;
     }
+    if (body->kind != BODY)
+        return false;
     ret->kind = s->token == ASSIGN ? ARROW : METHOD;
     if ((!named && s->token != ASSIGN) || s->function || !name->size)
         return false;
@@ -318,7 +330,7 @@ static void open_paren(struct v8_source *s)
     struct open o = {.kind = s->token == HEAD ? PAREN_HEAD : PAREN,
                      .opening = {s->at, name_by_word(s)}};
     drop_fresh(s);
-    if (top && top->kind == BODY && begin_member(s, top, &o.member)) {
+    if (top && (top->kind == BODY || top->kind == OBJECT) && begin_member(s, top, &o.member)) {
         o.is_member = true;
         o.kind = PAREN;
     }
@@ -347,7 +359,22 @@ static void open_brace(struct v8_source *s)
     s->token = o.kind == OBJECT ? OPERATOR : STATEMENT;
 }
 
-static void close_bracket(struct v8_source *s, uint32_t c)
+/* What V8 calls a method whose name in the source is "[Symbol.iterator]": just that. */
+static void keep_symbol(struct v8_source *s, uint8_t symbol, const struct open *bracket)
+{
+    struct text *names = &s->names;
+    s->key = (struct piece){.at = (uint32_t)names->size};
+    if (symbol != SYMBOL_WHOLE || s->word.size > WORD_MAX || names->size > UINT32_MAX / 2)
+        return;
+    text_string(names, bracket->get ? "get " : bracket->set ? "set " : "");
+    text_string(names, "[Symbol.");
+    v8_utf8(names, s->word.at, s->word.size);
+    text_char(names, ']');
+    s->no_memory |= names->failed;
+    s->key.size = (uint32_t)names->size - s->key.at;
+}
+
+static void close_bracket(struct v8_source *s, uint32_t c, uint8_t symbol)
 {
     if (!s->stack.nr) {
         s->failed = true;
@@ -370,6 +397,7 @@ static void close_bracket(struct v8_source *s, uint32_t c)
         break;
     case SQUARE:
         s->failed |= c != ']';
+        keep_symbol(s, symbol, &o);
         s->token = VALUE;
         break;
     default:
@@ -409,6 +437,8 @@ static void take_greater(struct v8_source *s, uint16_t last)
 static void take_operator(struct v8_source *s, uint32_t c)
 {
     uint16_t last = s->last;
+    uint8_t symbol = s->symbol;
+    s->symbol = NO_SYMBOL;
     if (c != '*')
         s->function = c == '(' ? s->function : 0;
     switch (c) {
@@ -417,7 +447,10 @@ static void take_operator(struct v8_source *s, uint32_t c)
         s->function = 0;
         break;
     case '[':
-        push_open(s, (struct open){.kind = SQUARE});
+        push_open(s, (struct open){.kind = SQUARE,
+                                   .get = s->token == NAME && word_is(&s->word, "get"),
+                                   .set = s->token == NAME && word_is(&s->word, "set")});
+        s->symbol = SYMBOL_BRACKET;
         s->token = OPERATOR;
         break;
     case '{':
@@ -426,7 +459,7 @@ static void take_operator(struct v8_source *s, uint32_t c)
     case ')':
     case ']':
     case '}':
-        close_bracket(s, c);
+        close_bracket(s, c, symbol);
         break;
     case '=':
         drop_fresh(s);
@@ -437,6 +470,7 @@ static void take_operator(struct v8_source *s, uint32_t c)
         break;
     case '.':
         s->token = last == '.' ? OPERATOR : DOT;
+        s->symbol = symbol == SYMBOL_WORD ? SYMBOL_DOT : NO_SYMBOL;
         break;
     case '+':
     case '-':
@@ -516,6 +550,7 @@ static void end_value(struct v8_source *s)
     s->state = BETWEEN;
     s->token = VALUE;
     s->function = 0;
+    s->symbol = NO_SYMBOL;
     s->last = 0;
 }
 
@@ -790,7 +825,8 @@ bool v8_source_name(const struct v8_source *s, int32_t start, const char *name, 
                     struct text *ret)
 {
     const struct member *m = find_member(s, start);
-    if (!m || !m->class.size)
+    bool symbol = m && m->kind == COMPUTED && m->name.size;
+    if (!m || (!m->class.size && !symbol))
         return false;
     size_t prefix = accessor_prefix(name, size);
     const char *class = s->names.at + m->class.at;
@@ -800,12 +836,15 @@ bool v8_source_name(const struct v8_source *s, int32_t start, const char *name, 
         return true;
     }
     bool computed = m->kind == COMPUTED && (!size || name_is(s, m->class, name, size));
-    if (!computed && !name_is(s, m->name, name, size) &&
+    if (!symbol && !computed && !name_is(s, m->name, name, size) &&
         !name_is(s, m->name, name + prefix, size - prefix))
         return false;
     text_bytes(ret, class, m->class.size);
-    text_char(ret, '.');
-    if (computed)
+    if (m->class.size)
+        text_char(ret, '.');
+    if (symbol)
+        text_bytes(ret, s->names.at + m->name.at, m->name.size);
+    else if (computed)
         text_string(ret, "[computed]");
     else
         text_bytes(ret, name, size);

@@ -32,8 +32,10 @@ bool v8_source_end(struct v8_source *s);
 
 /* Appends the name, in UTF-8, of the function whose parameters (of a class without a constructor of
  * its own: whose class) begin at `start`, in characters, when `name` is what V8 calls it:
- * `Class.method`, `Class.get property`, `new Class`, and `Class.[computed]` of a method whose name
- * only its class's evaluation tells. false: it is no function of a class. */
+ * `Class.method`, `Class.get property`, `new Class`, `Class.[Symbol.iterator]`, and
+ * `Class.[computed]` of a method whose name only its class's evaluation tells; of an object's
+ * methods `[Symbol.iterator]`, which V8 itself calls by what the object is assigned to. false: it
+ * is none of these. */
 bool v8_source_name(const struct v8_source *s, int32_t start, const char *name, size_t size,
                     struct text *ret);
 
