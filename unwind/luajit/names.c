@@ -218,8 +218,10 @@ static uint32_t identify(struct luajit_names *n, const struct luajit_names_sourc
     const struct luajit_proto_head *h = &p->head;
     if (!file)
         return n->unknown;
-    struct guest_identity i = {
-        .kind = GUEST_FUNCTION, .language = FRAME_LUA, .file = file, .salt = luajit_proto_hash(p)};
+    struct guest_identity i = {.kind = GUEST_FUNCTION,
+                               .language = FRAME_LUA,
+                               .file = file,
+                               .salt = luajit_proto_hash(p, s->memory)};
     if (h->firstline > 0)
         i.line = (uint32_t)h->firstline;
     if (h->firstline == 0 && h->numline > 0)

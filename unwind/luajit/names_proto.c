@@ -465,18 +465,6 @@ void luajit_proto_prove(struct luajit_proto *p, const struct memory *m, enum pro
     p->provenance = block > head ? block : head;
 }
 
-uint64_t luajit_proto_hash(const struct luajit_proto *p)
-{
-    uint64_t h = hash_combine(p->head.sizebc, (uint32_t)p->head.numline);
-    h = hash_combine(h, (uint64_t)p->head.sizekgc << 32 | p->head.sizekn);
-    for (uint32_t i = 0; p->copy && i < p->head.sizebc; i++) {
-        struct bc bc = luajit_proto_bc(p, i);
-        uint64_t word = bc.op | (uint64_t)bc.a << 8 | (uint64_t)bc.d << 16;
-        h = hash_combine(h, may_be_patched(bc.op) ? BC_NONE : word);
-    }
-    return h;
-}
-
 /* ---- constants ----------------------------------------------------------------------------- */
 
 uint64_t luajit_proto_constant(const struct luajit_proto *p, uint32_t index)
@@ -506,6 +494,67 @@ const char *luajit_proto_string(const struct luajit_proto *p, const struct memor
         length >= PROTO_NAME_MAX)
         return NULL;
     return as_name(buffer, length);
+}
+
+/* ---- telling apart ------------------------------------------------------------------------- */
+
+static uint64_t code_hash(const struct luajit_proto *p)
+{
+    uint64_t h = hash_combine(p->head.sizebc, (uint32_t)p->head.numline);
+    h = hash_combine(h, (uint64_t)p->head.sizekgc << 32 | p->head.sizekn);
+    for (uint32_t i = 0; p->copy && i < p->head.sizebc; i++) {
+        struct bc bc = luajit_proto_bc(p, i);
+        uint64_t word = bc.op | (uint64_t)bc.a << 8 | (uint64_t)bc.d << 16;
+        h = hash_combine(h, may_be_patched(bc.op) ? BC_NONE : word);
+    }
+    return h;
+}
+
+/* Constants' contents: their addresses say nothing, since a file may be loaded many times. */
+static uint64_t constants_hash(const struct luajit_proto *p, const struct memory *m, uint64_t h)
+{
+    char buffer[PROTO_NAME_MAX];
+    uint64_t numbers = p->head.k - p->address, size = 8 * (uint64_t)p->head.sizekn;
+    if (p->copy && numbers <= p->head.sizept && size <= p->head.sizept - numbers)
+        h = hash_combine(h, hash_bytes(p->copy + numbers, size));
+    for (uint32_t i = 0; p->copy && i < p->head.sizekgc; i++) {
+        const char *string = luajit_proto_string(p, m, i, buffer);
+        h = hash_combine(h, string ? hash_bytes(string, strlen(string)) : 0);
+    }
+    return h;
+}
+
+/* `left`: how many may still be looked at. */
+static uint64_t hash_with_twins(const struct luajit_proto *p, const struct memory *m,
+                                unsigned *left)
+{
+    uint64_t h = code_hash(p);
+    if (p->head.numline == 0)
+        h = constants_hash(p, m, h);
+    for (uint32_t i = 1; p->copy && i < p->head.sizebc && *left; i++) {
+        struct bc bc = luajit_proto_bc(p, i);
+        struct luajit_proto child;
+        uint64_t address = bc.op == BC_FNEW ? luajit_proto_constant(p, bc.d) : 0;
+        if (!address || !luajit_proto_read(m, p->layout, address, &child))
+            continue;
+        if (child.head.firstline == p->head.firstline &&
+            child.head.chunkname == p->head.chunkname) {
+            --*left;
+            h = hash_combine(h, hash_with_twins(&child, m, left));
+        }
+        luajit_proto_free(&child);
+    }
+    return h;
+}
+
+uint64_t luajit_proto_hash(const struct luajit_proto *p, const struct memory *m)
+{
+    unsigned left = 16;
+    struct memory_span before = m->span ? *m->span : (struct memory_span){0};
+    uint64_t h = p->head.firstline > 0 ? hash_with_twins(p, m, &left) : code_hash(p);
+    if (m->span)
+        *m->span = before;
+    return h;
 }
 
 /* ---- names of variables -------------------------------------------------------------------- */

@@ -86,8 +86,10 @@ uint64_t luajit_proto_constant(const struct luajit_proto *p, uint32_t index);
 const char *luajit_proto_string(const struct luajit_proto *p, const struct memory *m,
                                 uint32_t index, char *buffer);
 
-/* A hash of the code that no patch of the JIT compiler changes. */
-uint64_t luajit_proto_hash(const struct luajit_proto *p);
+/* A hash of the code that no patch of the JIT compiler changes; of functions that may share their
+ * lines with others also of their constants (one-liners) and of the functions within that begin on
+ * the same line. Equal for a function that is loaded again. */
+uint64_t luajit_proto_hash(const struct luajit_proto *p, const struct memory *m);
 
 /* A string object's text, at most `cap` - 1 bytes of it, NUL behind; its real length. false: no
  * string there. */
