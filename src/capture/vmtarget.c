@@ -38,10 +38,12 @@ struct vm_target {
     vmscan_vm_list vms;
     struct vmscan_job *job;           /* a search that is under way; NULL: none */
     vmscan_vm_list found;             /* by it */
+    size_t nr_before;                 /* of `vms`, when it began */
     uint64_t next_scan, began, pause; /* ns; began: when a LuaJIT was seen first */
     uint64_t took;                    /* ns, by the search that is under way */
     uint64_t step;                    /* bytes that it reads at once */
     bool mapped;                      /* something new is mapped since the last look */
+    bool more;                        /* it has found others than were known */
     bool wanted;                      /* a walk met a LuaJIT's code without a VM that is known */
     bool failed;                      /* it cannot be read: the problem says why */
     struct error problem;
@@ -197,19 +199,38 @@ static uint64_t monotonic(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static bool is_known_vm(const struct vm_target *t, uint64_t g)
+static bool has_vm(const vmscan_vm_list *list, uint64_t g)
 {
-    vec_foreach (vm, &t->vms) {
+    vec_foreach (vm, list) {
         if (vm->vm.g == g)
             return true;
     }
     return false;
 }
 
-/* What a search has found so far is told at once; what it has not found in the end is gone. */
+static bool is_known_vm(const struct vm_target *t, uint64_t g)
+{
+    return has_vm(&t->vms, g);
+}
+
+/* What walks have met while a search was under way it may have missed: a VM that was made meanwhile
+ * is no less there. */
+static int keep_met(struct vm_target *t, struct error *err)
+{
+    for (size_t i = t->nr_before; i < t->vms.nr; i++) {
+        if (!has_vm(&t->found, t->vms.at[i].vm.g) && !vec_push(&t->found, t->vms.at[i]))
+            return error_no_memory(err);
+    }
+    return 0;
+}
+
+/* What a search has found so far is told at once; what was known before and it has not found in the
+ * end is gone. */
 static int take_found(struct vm_target *t, bool ended, struct error *err)
 {
     int changed = 0;
+    if (ended && keep_met(t, err) < 0)
+        return -1;
     if (ended && !is_same(&t->found, &t->vms)) {
         vec_free(&t->vms);
         t->vms = t->found;
@@ -226,6 +247,14 @@ static int take_found(struct vm_target *t, bool ended, struct error *err)
     return changed;
 }
 
+/* A VM is expected, or others are: a sample ran one that is not known, or a host has just made some
+ * and is likely to make more. */
+static bool is_searched(const struct vm_target *t, uint64_t now)
+{
+    return vm_target_is_young(t, now) ||
+           ((t->more || t->wanted) && t->began && now - t->began < (uint64_t)WITHOUT_VM * MS);
+}
+
 /* A step of a search. Searches take a twentieth of the time at most, but for a third while a VM is
  * expected: each ms without it is samples without Lua. */
 static int scan_step(struct vm_target *t, uint64_t now, struct error *err)
@@ -234,7 +263,9 @@ static int scan_step(struct vm_target *t, uint64_t now, struct error *err)
     if (!t->job) {
         t->stats.scans++;
         t->wanted = false;
+        t->more = false;
         t->found.nr = 0;
+        t->nr_before = t->vms.nr;
         t->took = 0;
         t->step = STEP;
         if (vmscan_begin(t->tools->scan, t->pid, &t->job, &t->problem) < 0) {
@@ -248,13 +279,14 @@ static int scan_step(struct vm_target *t, uint64_t now, struct error *err)
     if (monotonic() - began > STEP_NS && t->step > STEP_LEAST) /* each reading waits: samples do */
         t->step /= 2;
     t->took += monotonic() - now;
+    t->more |= changed > 0;
     if (more > 0 && changed >= 0) {
         t->next_scan = now;
         return changed;
     }
     vmscan_end(t->job);
     t->job = NULL;
-    bool young = vm_target_is_young(t, now);
+    bool young = is_searched(t, now);
     t->pause = young ? YOUNG : 2 * t->pause < SELDOM ? 2 * t->pause : SELDOM;
     uint64_t share = (young ? 2 : 20) * t->took;
     t->next_scan = now + (t->pause > share ? t->pause : share);
