@@ -509,6 +509,26 @@ static void frame_pointer(void **state)
     assert_int_equal(unwinder_stats(t->u).guesses, 2);
 }
 
+/* Go's goroutines: the outermost frame returns behind a nop, and nobody had a frame before it. */
+static void frame_pointer_to_made_return(void **state)
+{
+    struct target *t = *state;
+    uint64_t stack[] = {1, 2, 0, START + 5};
+    uint8_t *before = t->code[0] + ((START + 5) & (REGION - 1)) - 1;
+    memcpy(t->stack, stack, sizeof(stack));
+    t->in.registers.value[DWARF_RBP] = slot(2);
+    *before = 0xcc;
+    walk(t, JIT + 0x20);
+    expect_frames(t, STACK_NO_CFI, 1, PC(JIT + 0x20));
+    *before = 0x90;
+    walk(t, JIT + 0x20);
+    expect_frames(t, STACK_COMPLETE, 2, PC(JIT + 0x20), PC(START + 5));
+    assert_int_equal(t->out.frames.at[1].provenance, PROVENANCE_GUESS);
+    t->stack[2] = slot(5); /* another frame */
+    walk(t, JIT + 0x20);
+    expect_frames(t, STACK_NO_CFI, 1, PC(JIT + 0x20));
+}
+
 /* Code: a call through a register that ends at `address`. */
 static uint64_t called_by_register(struct target *t, uint64_t address)
 {
@@ -1194,6 +1214,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(past_generated, setup, teardown),
         cmocka_unit_test(epilogues_are_read_whole),
         WALK(frame_pointer),
+        WALK(frame_pointer_to_made_return),
         WALK(frame_pointer_refused),
         WALK(prologue),
         WALK(plt_without_cfi),

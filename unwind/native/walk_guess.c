@@ -103,6 +103,20 @@ static bool is_return_address(struct walk *w, uint64_t pc, bool proof)
     return call;
 }
 
+/* The outermost frame of a stack that a program made itself returns to where no call was; to a nop,
+ * so that whoever looks for the call in front of the return address comes upon the right function
+ * (Go's goexit). Before it nobody had a frame. */
+static bool is_made_return(struct walk *w, uint64_t pc, uint64_t saved_rbp)
+{
+    enum { NOP = 0x90 };
+    enum provenance ignored = PROVENANCE_EXACT;
+    uint8_t byte;
+    if (saved_rbp != 0 || pc == 0 || !memory_read(&w->in->memory, pc - 1, &byte, 1, &ignored))
+        return false;
+    const struct code *code = &walk_code(w, pc - 1)->code;
+    return byte == NOP && code->executable && code->owner == CODE_ELF;
+}
+
 /* Accept: the return address is at `slot`, rbp was saved below it if `rbp`. */
 static enum step_result accept(struct walk *w, uint64_t slot, bool saved_rbp, bool proof)
 {
@@ -112,7 +126,7 @@ static enum step_result accept(struct walk *w, uint64_t slot, bool saved_rbp, bo
     if (slot + 8 <= w->value[DWARF_RSP] || !memory_read_slot(m, slot, &pc, &ignored) ||
         (saved_rbp && !memory_read_slot(m, slot - 8, &rbp, &ignored)))
         return STEP_NO;
-    if (pc != 0 && !is_return_address(w, pc, proof))
+    if (pc != 0 && !is_return_address(w, pc, proof) && !(saved_rbp && is_made_return(w, pc, rbp)))
         return STEP_NO;
     if (pc == 0 && !saved_rbp)
         return STEP_NO;
