@@ -4,13 +4,18 @@
  * as the input says (by other pointers, neighbours, zeros, noise), registers too. Every walk must
  * end, the same twice, and the same in a batch. The images are those of the version matrix beside
  * the repository; without them, or without what unpacks them, there is nothing to do. Traces are
- * listed out of the same memory.
+ * listed out of the same memory. Where the input says so, the Lua stacks and what else is read is
+ * given in place, as what came with a sample, and threads are put into C functions that a trace has
+ * called.
  *
- * An input is: image, thread, rate and seed of the damage; then pairs of a register and a word.
+ * An input is: image, thread, rate and seed of the damage, flags (enum how); then pairs of a
+ * register and a word.
  */
 #include "tests/fuzz/damage.h"
+#include "unwind/arch.h"
 #include "unwind/luajit/listing.h"
 #include "unwind/luajit/walk.h"
+#include "unwind/native/cfi.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -18,7 +23,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { IMAGES_MAX = 32, CONTEXTS = 16, MAX_FRAMES = 300 };
+enum { IMAGES_MAX = 32, CONTEXTS = 16, MAX_FRAMES = 300, PLACES = 128, TRACES = 64 };
+
+/* How an input is walked. */
+enum how {
+    HOW_VMS = 1,    /* the VMs are known */
+    HOW_COPIED = 2, /* memory came with the sample, and is given in place */
+    HOW_CALLED = 4, /* the thread is at a C function's entry that a trace has called */
+};
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -28,6 +40,10 @@ struct image {
     struct luajit_blob blob;
     luajit_vm_list vms;
     uint64_t pointers[DAMAGE_POINTERS]; /* that stand in its memory, to be put elsewhere */
+    uint64_t entries[PLACES];           /* where nothing but the return address is on the stack */
+    unsigned nr_entries;
+    uint64_t returns[PLACES]; /* behind calls in traces */
+    unsigned nr_returns;
 };
 
 static struct image images[IMAGES_MAX];
@@ -60,6 +76,57 @@ static void note_memory(struct image *image, const struct core_mapping *m)
     }
 }
 
+/* Functions of a file, the LuaJIT's own among them. */
+static void note_entries(struct image *image, const struct core_mapping *m)
+{
+    enum { TRIES = 4096, OF_A_FILE = 32 };
+    struct code code;
+    struct cfi_row row;
+    unsigned nr = 0;
+    for (unsigned i = 0; m->file && i < TRIES && nr < OF_A_FILE; i++) {
+        uint64_t at = m->start + hash_u64(i) % (m->end - m->start);
+        if (image->nr_entries == PLACES || !codemap_lookup(&image->process.code, at, 0, &code) ||
+            !code.cfi || !code.executable || !cfi_row(code.cfi, at - code.bias, &row) ||
+            row.cfa_is_expression || row.cfa_register != DWARF_RSP || row.cfa_offset != 8)
+            continue;
+        image->entries[image->nr_entries++] = at;
+        nr++;
+    }
+}
+
+/* An address in trace `number`'s machine code; 0: there is none. */
+static uint64_t trace_code(const struct memory *m, const struct luajit_vm *vm, uint32_t number)
+{
+    const struct luajit_layout *l = vm->layout;
+    enum provenance ignored = PROVENANCE_EXACT;
+    uint64_t traces = 0, trace = 0, code = 0;
+    size_t ref = (size_t)l->ref_size;
+    if (l->J == LUAJIT_UNKNOWN || l->trace == LUAJIT_UNKNOWN ||
+        !memory_read(m, vm->g + (uint64_t)(int64_t)l->trace, &traces, ref, &ignored) ||
+        !memory_read(m, traces + ref * number, &trace, ref, &ignored) || !trace ||
+        !memory_read_u64(m, trace + (uint64_t)l->trace_mcode, &code, &ignored))
+        return 0;
+    return code;
+}
+
+static void note_returns(struct image *image, uint32_t number)
+{
+    enum { CODE = 4096 };
+    const struct memory m = {.layers = image->process.layers, .nr_layers = 2};
+    uint8_t code[CODE];
+    uint64_t ignored, start = trace_code(&m, &image->vms.at[0], number);
+    enum provenance any = PROVENANCE_EXACT;
+    unsigned reg;
+    if (!start || !memory_read(&m, start, code, sizeof(code), &any))
+        return;
+    for (size_t at = ARCH_DIRECT_CALL; at < CODE && image->nr_returns < PLACES; at++) {
+        const uint8_t *end = code + at;
+        if (arch_direct_call(end, ARCH_DIRECT_CALL, start + at, &ignored) ||
+            arch_register_call(end, ARCH_DIRECT_CALL, &reg))
+            image->returns[image->nr_returns++] = start + at;
+    }
+}
+
 static void add_image(const char *folder, const char *build, const char *core)
 {
     char path[4096], to[2048], lib[2048];
@@ -77,6 +144,10 @@ static void add_image(const char *folder, const char *build, const char *core)
         note_blob(image, core_mapping(c, i));
     for (size_t i = 0; i < core_nr_mappings(c) && image->blob.layout; i++)
         note_memory(image, core_mapping(c, i));
+    for (size_t i = 0; i < core_nr_mappings(c) && image->vms.nr; i++)
+        note_entries(image, core_mapping(c, i));
+    for (uint32_t number = 1; number < TRACES && image->vms.nr; number++)
+        note_returns(image, number);
     if (image->vms.nr)
         nr_images++;
     else
@@ -127,11 +198,72 @@ static bool name(void *context, const struct memory *m, const struct luajit_vm *
     return true;
 }
 
+/* Pages as they are read, damaged: given in place. */
+enum { PAGE = 4096, COPIED = 16 };
+struct copied {
+    const struct damage *damage;
+    uint64_t starts[COPIED];
+    uint8_t pages[COPIED][PAGE];
+    unsigned nr;
+};
+
 struct context {
     struct damage damage;
-    struct memory_layer layer;
+    struct memory_layer layers[2];
+    struct copied copied;
+    uint64_t called; /* a return address, on top of the stack */
     struct unwind_input input;
 };
+
+static struct context contexts[CONTEXTS];
+
+/* Of the page that it stands in, and no more. */
+static const uint8_t *copied_piece(void *context, uint64_t address, size_t size,
+                                   struct memory_piece *ret)
+{
+    struct copied *c = context;
+    const uint64_t start = address & ~(uint64_t)(PAGE - 1);
+    enum provenance ignored = PROVENANCE_EXACT;
+    unsigned i = 0;
+    if (address - start + size > PAGE)
+        return NULL;
+    while (i < c->nr && c->starts[i] != start)
+        i++;
+    if (i == COPIED)
+        return NULL;
+    if (i == c->nr) {
+        if (!damage_read((void *)(uintptr_t)c->damage, start, c->pages[i], PAGE, 0, &ignored))
+            return NULL;
+        c->starts[c->nr++] = start;
+    }
+    if (ret)
+        *ret = (struct memory_piece){start, PAGE};
+    return c->pages[i] + (address - start);
+}
+
+static bool copied_read(void *context, uint64_t address, void *to, size_t size, uint64_t time,
+                        enum provenance *provenance)
+{
+    const uint8_t *at = copied_piece(context, address, size, NULL);
+    (void)time, (void)provenance;
+    if (at)
+        memcpy(to, at, size);
+    return at != NULL;
+}
+
+/* The thread has just been called by a trace. */
+static void be_called(struct context *c, const struct image *image, uint64_t seed)
+{
+    uint64_t *value = c->input.registers.value, h = hash_u64(seed);
+    if (!image->nr_entries || !image->nr_returns)
+        return;
+    c->called = image->returns[h % image->nr_returns];
+    value[DWARF_RIP] = image->entries[(h >> 32) % image->nr_entries];
+    value[DWARF_RSP] -= 8;
+    c->input.memory.stack = (const uint8_t *)&c->called;
+    c->input.memory.stack_start = value[DWARF_RSP];
+    c->input.memory.stack_size = sizeof(c->called);
+}
 
 static void make_context(struct context *c, const struct image *image, const uint8_t *data,
                          size_t size, uint64_t seed, const struct walker *walker)
@@ -141,12 +273,20 @@ static void make_context(struct context *c, const struct image *image, const uin
         core_thread(image->process.core, (size > 1 ? data[1] : 0) % nr_threads);
     c->damage =
         (struct damage){&image->process, image->pointers, seed, size > 2 ? data[2] % 12 : 6};
-    c->layer = (struct memory_layer){.read = damage_read, .context = &c->damage};
-    c->input = (struct unwind_input){.registers = thread->registers,
-                                     .memory = {.layers = &c->layer, .nr_layers = 1},
-                                     .code = image->process.code,
-                                     .max_frames = MAX_FRAMES,
-                                     .walker = walker};
+    c->copied.damage = &c->damage;
+    c->copied.nr = 0;
+    c->layers[0] = (struct memory_layer){
+        .read = copied_read, .piece = copied_piece, .context = &c->copied, .instant = true};
+    c->layers[1] = (struct memory_layer){.read = damage_read, .context = &c->damage};
+    bool copied = size > 3 && data[3] & HOW_COPIED;
+    c->input = (struct unwind_input){
+        .registers = thread->registers,
+        .memory = {.layers = c->layers + !copied, .nr_layers = copied ? 2 : 1},
+        .code = image->process.code,
+        .max_frames = MAX_FRAMES,
+        .walker = walker};
+    if (size > 3 && data[3] & HOW_CALLED)
+        be_called(c, image, seed);
     for (size_t at = 4; at + 3 <= size; at += 3) {
         unsigned reg = data[at] % DWARF_NR;
         uint64_t *value = &c->input.registers.value[reg];
@@ -160,21 +300,6 @@ static void make_context(struct context *c, const struct image *image, const uin
         else
             *value = h;
     }
-}
-
-/* An address in trace `number`'s machine code; 0: there is none. */
-static uint64_t trace_code(const struct memory *m, const struct luajit_vm *vm, uint32_t number)
-{
-    const struct luajit_layout *l = vm->layout;
-    enum provenance ignored = PROVENANCE_EXACT;
-    uint64_t traces = 0, trace = 0, code = 0;
-    size_t ref = (size_t)l->ref_size;
-    if (l->J == LUAJIT_UNKNOWN || l->trace == LUAJIT_UNKNOWN ||
-        !memory_read(m, vm->g + (uint64_t)(int64_t)l->trace, &traces, ref, &ignored) ||
-        !memory_read(m, traces + ref * number, &trace, ref, &ignored) || !trace ||
-        !memory_read_u64(m, trace + (uint64_t)l->trace_mcode, &code, &ignored))
-        return 0;
-    return code;
 }
 
 /* What was listed stands within itself. */
@@ -193,12 +318,12 @@ static void check_listing(const struct luajit_listing *l)
 
 static void list_traces(const struct context *c, const struct image *image)
 {
-    enum { TRACES = 8 };
+    enum { LISTED = 8 };
     struct guests *guests = guests_create();
     struct luajit_names *names = guests ? luajit_names_create(guests) : NULL;
     const struct luajit_names_source source = {
         .memory = &c->input.memory, .vm = &image->vms.at[0], .space = 1};
-    for (uint32_t number = 1; names && number <= TRACES; number++) {
+    for (uint32_t number = 1; names && number <= LISTED; number++) {
         struct luajit_listing l;
         uint64_t pc = trace_code(&c->input.memory, source.vm, number);
         if (pc && luajit_listing_read(&source, names, number, pc, &l, NULL) > 0) {
@@ -214,7 +339,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct unwinder *u;
     static struct unwind_stack stacks[CONTEXTS];
-    struct context contexts[CONTEXTS];
     struct unwind_input inputs[CONTEXTS];
     if (nr_images == 0 || size < 4)
         return 0;
@@ -222,7 +346,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         u = unwinder_create(NULL);
     const struct image *image = &images[data[0] % nr_images];
     const struct luajit_process process = {.vms = image->vms.at,
-                                           .nr_vms = data[3] & 1 ? image->vms.nr : 0,
+                                           .nr_vms = data[3] & HOW_VMS ? image->vms.nr : 0,
                                            .blobs = &image->blob,
                                            .nr_blobs = 1,
                                            .namer = {name, NULL}};

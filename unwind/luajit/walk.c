@@ -59,6 +59,7 @@ static void begin(struct luajit_walk *w, const struct luajit_process *p,
     w->head.begun = true;
     w->process = p;
     w->nr_segments = w->nr_vms = 0;
+    w->vm.g = 0; /* none was checked yet: another walk's says nothing of this one's memory */
     w->unrecorded = 0;
     luajit_reader_begin(&w->r, &step->input->memory);
 }
