@@ -13,6 +13,8 @@
  */
 #include "tests/fuzz/damage.h"
 #include "unwind/arch.h"
+#include "unwind/luajit/called.h"
+#include "unwind/luajit/caller.h"
 #include "unwind/luajit/listing.h"
 #include "unwind/luajit/walk.h"
 #include "unwind/native/cfi.h"
@@ -335,6 +337,53 @@ static void list_traces(const struct context *c, const struct image *image)
     guests_free(guests);
 }
 
+/* All that is asked about one call of C, which few walks come to: summed up. */
+static uint64_t ask_of_call(struct luajit_reader *r, const struct luajit_trace *t,
+                            const struct image *image, uint64_t h)
+{
+    uint64_t own = image->blob.address, place = image->returns[h % PLACES] - t->mcode;
+    uint32_t snapshots[CALL_SNAPSHOTS] = {0}, nr = t->nins > t->nk ? t->nins - t->nk : 1;
+    uint32_t offset = place < t->szmcode ? (uint32_t)place : (uint32_t)(h >> 40) % 4096;
+    struct luajit_constant k = {0};
+    struct luajit_call call = {.is_first = h >> 8 & 1, .before = (uint32_t)(h >> 16) % 16};
+    call.behind = call.before + 1 + (h >> 9 & 7 ? 0 : (uint32_t)(h >> 48) % 8);
+    (void)luajit_trace_constant(r, t, t->nk + (uint32_t)(h >> 24) % nr, &k);
+    call.target = h >> 12 & 3 ? k.value : image->pointers[(h >> 32) % DAMAGE_POINTERS];
+    if (k.object && h >> 14 & 1)
+        call.from = *luajit_function_read(r, k.value);
+    if (!call.from.lua) {
+        call.from = (struct luajit_function){.proto = t->startpt};
+        call.from.lua = luajit_code_read(r, t->startpt, &call.from.code, &call.from.sizebc);
+    }
+    uint64_t sum = luajit_caller_is_proven(r, t, &call);
+    sum = hash_combine(sum, luajit_trace_names(r, t, call.target));
+    sum = hash_combine(sum, luajit_call_by_ffi(r, t, offset));
+    sum = hash_combine(sum, luajit_call_snapshots(r, t, offset, call.before, own, snapshots));
+    sum = hash_combine(sum, snapshots[0] + snapshots[1]);
+    sum = hash_combine(sum, luajit_call_is_first(r, t, offset, own));
+    sum = hash_combine(sum, luajit_trace_knows_others(r, t, &call.from.proto, 1));
+    return hash_combine(sum, luajit_call_pc(r, &call.from, call.from.code + (h >> 20) % 256));
+}
+
+/* Asked twice, of memory that is the same. */
+static void ask_of_calls(const struct context *c, const struct image *image, uint64_t seed)
+{
+    enum { ASKED = 8 };
+    static struct luajit_reader readers[2];
+    for (unsigned i = 0; i < ASKED; i++) {
+        uint64_t sums[2] = {0}, h = hash_combine(seed, i);
+        for (unsigned k = 0; k < 2; k++) {
+            struct luajit_trace t;
+            luajit_reader_begin(&readers[k], &c->input.memory);
+            luajit_reader_use(&readers[k], image->vms.at[0].layout);
+            if (luajit_trace_read(&readers[k], image->vms.at[0].g, 1 + i, &t))
+                sums[k] = ask_of_call(&readers[k], &t, image, h);
+        }
+        if (sums[0] != sums[1])
+            abort();
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct unwinder *u;
@@ -358,5 +407,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     damage_walk(u, inputs, stacks, CONTEXTS, 4, true);
     list_traces(&contexts[0], image);
+    for (unsigned i = 0; i < CONTEXTS; i += 4)
+        ask_of_calls(&contexts[i], image, hash_combine(seed, CONTEXTS + i));
     return 0;
 }
