@@ -286,9 +286,9 @@ static int scan_step(struct vm_target *t, uint64_t now, struct error *err)
     }
     vmscan_end(t->job);
     t->job = NULL;
-    bool young = is_searched(t, now);
-    t->pause = young ? YOUNG : 2 * t->pause < SELDOM ? 2 * t->pause : SELDOM;
-    uint64_t share = (young ? 2 : 20) * t->took;
+    bool searched = is_searched(t, now);
+    t->pause = searched ? YOUNG : 2 * t->pause < SELDOM ? 2 * t->pause : SELDOM;
+    uint64_t share = (searched ? 2 : 20) * t->took;
     t->next_scan = now + (t->pause > share ? t->pause : share);
     return changed;
 }

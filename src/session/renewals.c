@@ -53,11 +53,11 @@ static int by_time(const void *a, const void *b)
     return x->time < y->time ? -1 : x->time > y->time;
 }
 
+/* ---- what grows ------------------------------------------------------------------------------ */
+
 struct renewal_range {
     uint64_t from, to;
 };
-
-/* ---- what grows ------------------------------------------------------------------------------ */
 
 /* Data of a process that is known to be mapped, in order; what was unmapped since is not told. */
 struct mapped {

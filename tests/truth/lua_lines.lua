@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: GPL-2.0-only
--- Functions that share a line: each has its own name, or none. spin()'s callers are told apart by how
--- they are reached.
+-- Functions that share a line: each has its own name, or none. What is called by which is told by the
+-- innermost function, of which each part has its own.
 --
 -- usage: lua_lines.lua SECONDS    of processor time a part
 local seconds = tonumber(arg[1])

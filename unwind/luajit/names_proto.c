@@ -524,6 +524,16 @@ static uint64_t constants_hash(const struct luajit_proto *p, const struct memory
     return h;
 }
 
+/* Does what stands there begin on the same line? Most of what a function defines does not, and need
+ * not be read whole. */
+static bool is_on_line_of(const struct luajit_proto *p, const struct memory *m, uint64_t address)
+{
+    struct luajit_proto_head head;
+    enum provenance ignored = PROVENANCE_EXACT;
+    return luajit_proto_head_read(m, p->layout, address, &head, &ignored) &&
+           head.firstline == p->head.firstline && head.chunkname == p->head.chunkname;
+}
+
 /* `left`: how many may still be looked at. */
 static uint64_t hash_with_twins(const struct luajit_proto *p, const struct memory *m,
                                 unsigned *left)
@@ -535,13 +545,11 @@ static uint64_t hash_with_twins(const struct luajit_proto *p, const struct memor
         struct bc bc = luajit_proto_bc(p, i);
         struct luajit_proto child;
         uint64_t address = bc.op == BC_FNEW ? luajit_proto_constant(p, bc.d) : 0;
-        if (!address || !luajit_proto_read(m, p->layout, address, &child))
+        if (!address || !is_on_line_of(p, m, address) ||
+            !luajit_proto_read(m, p->layout, address, &child))
             continue;
-        if (child.head.firstline == p->head.firstline &&
-            child.head.chunkname == p->head.chunkname) {
-            --*left;
-            h = hash_combine(h, hash_with_twins(&child, m, left));
-        }
+        --*left;
+        h = hash_combine(h, hash_with_twins(&child, m, left));
         luajit_proto_free(&child);
     }
     return h;

@@ -52,7 +52,7 @@ static bool read_state(struct luajit_reader *r, uint64_t address, struct luajit_
     const struct luajit_layout *l = r->layout;
     uint8_t copy[USED_MAX];
     const uint8_t *bytes = luajit_piece(r, address, (size_t)l->L_used);
-    if (!bytes && luajit_read_moving(r, address, copy, (size_t)l->L_used))
+    if (!bytes && memory_read_moving(r->m, address, copy, (size_t)l->L_used, &r->provenance))
         bytes = copy;
     if (!bytes || bytes[l->L_gct] != LUAJIT_GCT_THREAD)
         return false;
