@@ -616,9 +616,15 @@ static void span_bound(struct memory_span *span, uint64_t time, uint64_t begin)
         span->from = begin > span->from ? begin : span->from;
 }
 
+static bool has_byte(const struct version *v, uint64_t address)
+{
+    return address - v->address < v->length;
+}
+
+/* How many bytes it has from there on; 0: not that one. */
 static uint64_t from_on(const struct version *v, uint64_t address)
 {
-    return v->address + v->length - address;
+    return has_byte(v, address) ? v->length - (address - v->address) : 0;
 }
 
 /* Is `v` the first reading of two, or, of the same instant, the one that has more? */
@@ -660,11 +666,6 @@ static size_t version_behind(const struct vmlog *log, size_t low, size_t high, u
             high = mid;
     }
     return low;
-}
-
-static bool has_byte(const struct version *v, uint64_t address)
-{
-    return address - v->address < v->length;
 }
 
 /* Those of [from, to), all read behind the moment, that were read soonest: that have the byte, and
@@ -1204,7 +1205,7 @@ static bool is_alone(const struct vmlog *log, const struct life *life, const str
         return false;
     for (unsigned i = 0; low-- > first && log->ends[low] > address; i++) {
         const struct version *u = &log->versions.at[low];
-        if (i == LOOK || (u != v && has_byte(u, address) && from_on(u, address) >= size))
+        if (i == LOOK || (u != v && from_on(u, address) >= size))
             return false;
     }
     return from_on(v, address) >= size;
@@ -1309,7 +1310,7 @@ static struct unlike unlike_in_life(const struct vmlog *log, const struct life *
             span_narrow(span, NULL);
             return (struct unlike){0};
         }
-        if (!has_byte(v, address) || from_on(v, address) < size)
+        if (from_on(v, address) < size)
             continue;
         span_narrow_window(span, time, v, when);
         if (!was_read_in(v, when))

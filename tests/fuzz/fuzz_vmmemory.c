@@ -2,13 +2,63 @@
 /*
  * Any bytes as payloads of ljperf's own events (each with its size in two bytes before it), through
  * the layers of memory that are made of them. Payloads get a sound start, so that their entries are
- * reached. What a layer yields must be there, and exact reads must agree with each other.
+ * reached; or the bytes say what entries there are, near each other in memory and time. What a
+ * layer yields must be there, and exact reads must agree with each other. The bytes of entries are
+ * made to tell their addresses, so that what is yielded is seen to be of there: the contents of a
+ * log are one file, in which no sanitizer knows an end from the next beginning.
  */
 #include "session/vmmemory.h"
 
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+enum { PAYLOADS = 16, LARGEST = 4096 };
+
+/* What stands at an address, by a payload. */
+static uint8_t byte_at(uint64_t address, size_t payload)
+{
+    return (uint8_t)(address * PAYLOADS + payload);
+}
+
+static void check_bytes(uint64_t address, const uint8_t *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (bytes[i] / PAYLOADS != byte_at(address + i, 0) / PAYLOADS)
+            abort();
+}
+
+static void write_bytes(uint8_t *payload, size_t size, size_t nr)
+{
+    struct vmevent e;
+    struct vmevent_entry entry;
+    if (vmevent_open(payload, size, &e, NULL) < 0)
+        abort();
+    while (vmevent_next(&e, &entry, NULL) > 0)
+        for (uint32_t i = 0; entry.bytes && i < entry.length; i++)
+            payload[entry.bytes - payload + i] = byte_at(entry.address + i, nr);
+}
+
+static enum memory_likeness likeness(const void *context, uint64_t address, const uint8_t *bytes,
+                                     size_t size, const struct memory_span *when)
+{
+    (void)when;
+    check_bytes(address, bytes, size);
+    return bytes[0] % PAYLOADS == *(const uint8_t *)context ? MEMORY_SAME : MEMORY_ANOTHER;
+}
+
+/* It is checked what they look at. */
+static void prove(struct memory_layer layer, uint64_t address, size_t size, uint64_t time)
+{
+    const struct memory_span when = {time / 2, time};
+    uint8_t payload = (uint8_t)(time % PAYLOADS);
+    const struct memory_compare compare = {likeness, &payload};
+    struct memory_proof proof;
+    if (layer.prove)
+        (void)layer.prove(layer.context, address, size, time, &compare, &proof);
+    if (layer.unlike)
+        (void)layer.unlike(layer.context, address, size, time, &when, &compare);
+}
 
 static void read_around(struct memory_layer layer, uint64_t address, uint64_t time)
 {
@@ -18,11 +68,13 @@ static void read_around(struct memory_layer layer, uint64_t address, uint64_t ti
     for (size_t i = 0; i < sizeof(offsets) / sizeof(*offsets); i++) {
         for (size_t n = 1; n <= sizeof(once); n *= 4) {
             uint64_t at = address + (uint64_t)offsets[i];
+            prove(layer, at, n, time);
             if (!layer.read(layer.context, at, once, n, time, &p))
                 continue;
             if (!layer.read(layer.context, at, again, n, time, &q) || p != q ||
                 memcmp(once, again, n))
                 abort();
+            check_bytes(at, once, n);
         }
     }
 }
@@ -68,37 +120,81 @@ static void use_log(struct vmlog *log, const uint8_t *payload, size_t size)
     }
 }
 
+/* The payload that the bytes are, but for its header; how many bytes of them. */
+static size_t take_payload(const uint8_t *bytes, size_t size, uint8_t *payload)
+{
+    struct vmevent_header h;
+    size_t n = size > 2 ? bytes[0] | (size_t)(bytes[1] & 0xf) << 8 : 0;
+    n = n < sizeof(h) ? sizeof(h) : n;
+    if (n + 2 > size)
+        return 0;
+    memcpy(payload, bytes + 2, n);
+    memcpy(&h, payload, sizeof(h));
+    h.magic = VMEVENT_MAGIC;
+    h.version = VMEVENT_VERSION;
+    h.order = VMEVENT_LITTLE;
+    h.word_size = 8;
+    h.kind = (uint8_t)(1 + h.kind % 3);
+    h.size = (uint32_t)n;
+    h.pid %= 4;
+    memcpy(payload, &h, sizeof(h));
+    return n;
+}
+
+/* A payload of up to 4 entries, made as four bytes each say; of how many bytes it is. */
+static size_t make_payload(const uint8_t *bytes, size_t size, uint8_t *payload)
+{
+    enum { ENTRIES = 4, SAID = 4, LONGEST = 64 };
+    static const uint8_t zeros[LONGEST];
+    struct vmevent_writer w;
+    if (size < SAID)
+        return 0;
+    vmevent_begin(&w, payload, LARGEST,
+                  &(struct vmevent_header){.kind = VMEVENT_MEM, .pid = bytes[0] % 8 == 0});
+    for (size_t i = 0; i < ENTRIES && size >= SAID; i++, bytes += SAID, size -= SAID) {
+        const uint64_t before = 1000 + 100 * (uint64_t)bytes[3];
+        const struct vmevent_entry entry = {
+            .address = 0x1000 + 8 * (uint64_t)(bytes[0] % 16),
+            .length = 1 + bytes[1] % LONGEST,
+            .kind = bytes[2] % 16,
+            .flags = VMENTRY_TIMED | (bytes[1] / LONGEST == 3 ? VMENTRY_UNCHANGED : 0),
+            .before = before,
+            .after = before + bytes[2],
+            .bytes = zeros,
+        };
+        (void)vmevent_add(&w, &entry);
+    }
+    return vmevent_end(&w, 0);
+}
+
+static size_t next_payload(const uint8_t **at, const uint8_t *end, uint8_t *payload, bool make)
+{
+    enum { SAID = 16 };
+    size_t left = (size_t)(end - *at);
+    size_t size = make ? make_payload(*at, left, payload) : take_payload(*at, left, payload);
+    size_t used = make ? SAID : size + 2;
+    *at += used < left ? used : left;
+    return size;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    enum { PAYLOADS = 16, LARGEST = 4096 };
     static uint8_t payloads[PAYLOADS][LARGEST];
+    const uint8_t *at = bytes, *end = bytes + size;
     size_t sizes[PAYLOADS], nr = 0;
     struct vmlog *log;
     if (vmlog_create(&log, NULL) < 0)
         abort();
-    vmlog_set_order(log, size ? (enum vmlog_order)(bytes[size - 1] % 3) : VMLOG_RECORDED);
-    for (size_t at = 0; nr < PAYLOADS && at + 2 + sizeof(struct vmevent_header) <= size; nr++) {
-        struct vmevent_header h;
-        size_t n = bytes[at] | (size_t)(bytes[at + 1] & 0xf) << 8;
-        at += 2;
-        n = n < sizeof(h) ? sizeof(h) : n;
-        n = n < size - at ? n : size - at;
-        memcpy(payloads[nr], bytes + at, n);
-        memcpy(&h, payloads[nr], sizeof(h));
-        h.magic = VMEVENT_MAGIC;
-        h.version = VMEVENT_VERSION;
-        h.order = VMEVENT_LITTLE;
-        h.word_size = 8;
-        h.kind = (uint8_t)(1 + h.kind % 3);
-        h.size = (uint32_t)n;
-        h.pid %= 4;
-        memcpy(payloads[nr], &h, sizeof(h));
-        sizes[nr] = n;
-        at += n;
+    vmlog_set_order(log, size ? (enum vmlog_order)(end[-1] % 3) : VMLOG_RECORDED);
+    for (; nr < PAYLOADS; nr++) {
         struct vmevent e;
-        if (vmevent_open(payloads[nr], n, &e, NULL) < 0)
+        sizes[nr] = next_payload(&at, end, payloads[nr], size && end[-1] & 0x80);
+        if (!sizes[nr])
+            break;
+        write_bytes(payloads[nr], sizes[nr], nr);
+        if (vmevent_open(payloads[nr], sizes[nr], &e, NULL) < 0)
             abort();
-        use_copy(payloads[nr], n, &e);
+        use_copy(payloads[nr], sizes[nr], &e);
         if (vmlog_add(log, &e, NULL) < 0)
             abort();
     }

@@ -216,6 +216,40 @@ static void equal_readings_prove_nothing_where_another_stood_shortly_before_or_a
     vmlog_free(log);
 }
 
+/* Pieces of "<long object>" only, whatever else the log has. */
+static enum memory_likeness own_likeness(const void *context, uint64_t address,
+                                         const uint8_t *bytes, size_t size,
+                                         const struct memory_span *when)
+{
+    static const char all[] = "<long object>";
+    (void)context, (void)when;
+    assert_in_range(address, 0x1000, 0x1000 + sizeof(all) - size);
+    assert_memory_equal(bytes, all + (address - 0x1000), size);
+    return MEMORY_SAME;
+}
+
+/* Objects of several lengths follow each other at an address. Their contents stand one behind the
+ * other: beyond a short one's end another's would be read. */
+static void a_short_object_is_not_read_beyond_its_end(void **state)
+{
+    (void)state;
+    const struct memory_compare compare = {own_likeness, NULL};
+    struct vmlog *log = begin();
+    const struct vmlog_view view = {.log = log, .pid = 1};
+    const struct memory_layer layer = vmlog_layer(&view);
+    struct memory_proof p;
+    add_kind(log, 1, 0x1000, "ab", 80, 90, VMENTRY_OBJECT);
+    add_kind(log, 1, 0x1000, "<long object>", 100, 110, VMENTRY_OBJECT);
+    add_kind(log, 1, 0x1000, "<long object>", 200, 210, VMENTRY_OBJECT);
+    add_kind(log, 1, 0x1000, "cdef", 300, 310, VMENTRY_OBJECT);
+    add(log, 1, 0x9000, "something else", 300, 310);
+    assert_int_equal(vmlog_settle(log, NULL), 0);
+    assert_true(layer.prove(layer.context, 0x1006, 4, 150, &compare, &p));
+    assert_true(p.another); /* which it may have been */
+    assert_true(layer.prove(layer.context, 0x1006, 4, 105, &compare, &p));
+    vmlog_free(log);
+}
+
 /* As first_likeness, but what begins with 'A' is of others, and so is what was read when something
  * that begins with 'n' was all that stood at 0x5000. */
 struct told_apart {
@@ -880,6 +914,7 @@ int main(void)
         cmocka_unit_test(a_span_holds_for_all_answers),
         cmocka_unit_test(what_was_read_equal_before_and_after_is_exact),
         cmocka_unit_test(equal_readings_prove_nothing_where_another_stood_shortly_before_or_after),
+        cmocka_unit_test(a_short_object_is_not_read_beyond_its_end),
         cmocka_unit_test(what_cannot_have_stood_there_is_no_other),
         cmocka_unit_test(it_is_told_how_far_the_only_reading_of_an_object_was),
         cmocka_unit_test(what_came_with_the_sample_is_told_from_what_did_not),
