@@ -23,7 +23,8 @@
 #include <string.h>
 
 enum {
-    CALLERS_MAX = 16384, /* known frames of a thread; more: it starts anew */
+    CALLERS_MIN = 256,   /* known frames that a thread has room for at first ... */
+    CALLERS_MAX = 16384, /* ... and at last; more: it starts anew */
     THREADS_MAX = 4096,  /* likewise for threads */
     LAST_TRIED = 4,      /* frames at a copy's end, which may not hold all that tells of them */
     RUN_FIRST = 4,       /* complete stacks that end a frame's first dispute */
@@ -61,8 +62,8 @@ struct dispute {
 };
 
 struct known_thread {
-    uint64_t key;               /* 0: free slot */
-    struct known_frame *frames; /* NULL until the first truncated stack */
+    uint64_t key;
+    struct known_frame *frames; /* at most half of them in use */
     size_t nr, cap;
     VEC(struct frame) groups;
     uint32_t begin;  /* from 1: how often it started anew, which then takes no clearing */
@@ -72,7 +73,7 @@ struct known_thread {
 };
 
 struct join_table {
-    struct known_thread *slots;
+    struct known_thread **slots; /* NULL: free */
     size_t nr, cap;
     VEC(struct frame) callers; /* scratch */
 };
@@ -82,12 +83,19 @@ struct join_table *join_table_create(void)
     return calloc(1, sizeof(struct join_table));
 }
 
+static void forget_thread(struct known_thread *k)
+{
+    if (!k)
+        return;
+    free(k->frames);
+    vec_free(&k->groups);
+    free(k);
+}
+
 static void forget_all(struct join_table *t)
 {
-    for (size_t i = 0; i < t->cap; i++) {
-        free(t->slots[i].frames);
-        vec_free(&t->slots[i].groups);
-    }
+    for (size_t i = 0; i < t->cap; i++)
+        forget_thread(t->slots[i]);
     free(t->slots);
     t->slots = NULL;
     t->nr = t->cap = 0;
@@ -110,6 +118,19 @@ void join_table_free(struct join_table *t)
     free(t);
 }
 
+static struct known_thread *begin_thread(uint64_t key)
+{
+    struct known_thread *k = calloc(1, sizeof(*k));
+    struct known_frame *frames = calloc(2 * CALLERS_MIN, sizeof(*frames));
+    if (!k || !frames) {
+        free(k);
+        free(frames);
+        return NULL;
+    }
+    *k = (struct known_thread){.key = key, .frames = frames, .cap = 2 * CALLERS_MIN, .begin = 1};
+    return k;
+}
+
 /* The thread, when it is remembered; with `add`, it is from now on (NULL: out of memory). */
 static struct known_thread *thread_of(struct join_table *t, const struct job_sample *s, bool add)
 {
@@ -117,23 +138,17 @@ static struct known_thread *thread_of(struct join_table *t, const struct job_sam
         return NULL;
     uint64_t key = ((uint64_t)s->place.pid << 32 | s->place.tid) + 1;
     size_t at = hash_u64(key) & (t->cap - 1);
-    while (t->slots[at].key && t->slots[at].key != key)
+    while (t->slots[at] && t->slots[at]->key != key)
         at = (at + 1) & (t->cap - 1);
-    if (t->slots[at].key)
-        return &t->slots[at];
-    if (!add)
-        return NULL;
+    if (t->slots[at] || !add)
+        return t->slots[at];
     if (t->nr == THREADS_MAX) {
         forget_all(t);
         return thread_of(t, s, true);
     }
-    struct known_frame *frames = calloc(2 * CALLERS_MAX, sizeof(*frames));
-    if (!frames)
-        return NULL;
-    t->slots[at] =
-        (struct known_thread){.key = key, .frames = frames, .cap = 2 * CALLERS_MAX, .begin = 1};
-    t->nr++;
-    return &t->slots[at];
+    t->slots[at] = begin_thread(key);
+    t->nr += t->slots[at] != NULL;
+    return t->slots[at];
 }
 
 static bool is_known(const struct known_thread *k, const struct known_frame *f)
@@ -162,6 +177,25 @@ static struct known_frame *find_frame(const struct known_thread *k, const struct
     while (is_known(k, &k->frames[at]) && !same_key(&k->frames[at].key, key))
         at = (at + 1) & (k->cap - 1);
     return &k->frames[at];
+}
+
+/* Make room for more frames: most threads need little, and memory that is touched for the first
+ * time costs more than to move them. Disputes go with their frames. */
+static bool make_room(struct known_thread *k)
+{
+    struct known_thread more = *k;
+    more.cap = 2 * k->cap;
+    more.frames = k->cap < 2 * CALLERS_MAX ? calloc(more.cap, sizeof(*more.frames)) : NULL;
+    if (!more.frames)
+        return false;
+    for (size_t i = 0; i < k->cap; i++)
+        if (is_known(k, &k->frames[i]))
+            *find_frame(&more, &k->frames[i].key) = k->frames[i];
+    for (unsigned i = 0; i < k->nr_disputes; i++)
+        more.disputes[i].frame = find_frame(&more, &k->disputes[i].frame->key);
+    free(k->frames);
+    *k = more;
+    return true;
 }
 
 /* ---- groups -------------------------------------------------------------------------------- */
@@ -422,7 +456,7 @@ static void learn_stack(struct known_thread *k, const struct job *job, const str
         size_t begin = group_begin(frames, left - 1);
         if (begin == SIZE_MAX)
             break;
-        if (k->nr >= CALLERS_MAX) {
+        if (2 * k->nr >= k->cap && !make_room(k)) {
             start_anew(k);
             anew = true;
         }
