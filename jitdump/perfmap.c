@@ -90,7 +90,8 @@ static size_t name_size(const char *name, const char *end)
     return size && name[size - 1] == '\r' ? size - 1 : size;
 }
 
-/* Copy the names of functions that have a piece; the others get none. */
+/* Copy the names of functions that have a piece; the others get none. A file that is written
+ * meanwhile may have longer ones by now: they are cut. */
 static int keep_names(struct jitcode *code, const char *end, struct error *err)
 {
     size_t total = 0;
@@ -107,16 +108,19 @@ static int keep_names(struct jitcode *code, const char *end, struct error *err)
         free(visible);
         return error_no_memory(err);
     }
+    const char *stop = to + total;
     vec_foreach (f, &code->functions) {
         size_t size = name_size(f->name, end);
         if (!visible[f - code->functions.at]) {
             f->name = "";
             continue;
         }
+        size_t left = (size_t)(stop - to);
+        size = size < left ? size : left;
         memcpy(to, f->name, size);
         to[size] = 0;
         f->name = to;
-        to += size + 1;
+        to += size < left ? size + 1 : size;
     }
     free(visible);
     return 0;

@@ -171,7 +171,8 @@ void records_drop(struct perfdata *pd, const struct record *records, size_t nr)
     if (!atomic_load_explicit(&pd->kept, memory_order_relaxed))
         return;
     for (size_t i = 0; i < nr; i++) {
-        if (!record_in_chunk(pd, &records[i]))
+        bool kept = pd->options.raw || records[i].type != PERF_RECORD_FINISHED_ROUND;
+        if (!kept || !record_in_chunk(pd, &records[i]))
             continue;
         struct chunk *c = chunk_of(&records[i]);
         if (c != last && last)

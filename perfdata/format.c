@@ -196,12 +196,12 @@ static bool type_in_parentheses(struct scan *s)
     return true;
 }
 
-static bool unary(struct scan *s);
+static bool operand(struct scan *s);
 
 static bool parenthesis(struct scan *s)
 {
     if (type_in_parentheses(s))
-        return unary(s);
+        return operand(s);
     if (!expression(s))
         return false;
     skip_blanks(s);
@@ -261,12 +261,8 @@ static bool unary(struct scan *s)
 {
     skip_blanks(s);
     if (s->at < s->end && strchr("!~-+*&", *s->at) && *s->at) {
-        if (++s->depth > DEPTH_MAX)
-            return false;
         s->at++;
-        bool ok = unary(s);
-        s->depth--;
-        return ok;
+        return operand(s);
     }
     if (!primary(s))
         return false;
@@ -283,6 +279,16 @@ static bool unary(struct scan *s)
             return true;
         }
     }
+}
+
+/* What follows an operator or a cast: one level deeper. */
+static bool operand(struct scan *s)
+{
+    if (++s->depth > DEPTH_MAX)
+        return false;
+    bool ok = unary(s);
+    s->depth--;
+    return ok;
 }
 
 static bool binary_operator(struct scan *s)

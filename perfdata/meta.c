@@ -83,6 +83,8 @@ static int tracing_keep(struct perfdata *pd, const uint8_t *bytes, uint64_t size
 
 static int tracing_apply(struct perfdata *pd, struct record *rec, struct error *err)
 {
+    if (rec->size < RECORD_HEADER + sizeof(uint32_t))
+        return bad(pd);
     uint64_t size = load_u32(rec->data + RECORD_HEADER, pd->swap);
     uint64_t own = load_u16(rec->data + 6, pd->swap);
     int r = 0;

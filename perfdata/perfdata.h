@@ -158,9 +158,11 @@ struct sample {
     size_t read_size;
 
     uint64_t user_abi;        /* PERF_SAMPLE_REGS_ABI_* */
-    const uint8_t *user_regs; /* one u64 per bit of attr.sample_regs_user, ascending */
+    const uint8_t *user_regs; /* one u64 per bit of user_mask, ascending */
+    uint64_t user_mask;       /* sample_regs_user of the event that the record is of */
     uint64_t intr_abi;
-    const uint8_t *intr_regs;
+    const uint8_t *intr_regs; /* likewise, by intr_mask */
+    uint64_t intr_mask;
     const uint8_t *stack;    /* the stack copy from the user SP up; NULL: none */
     uint64_t stack_size;     /* bytes that were requested and stand in the record */
     uint64_t stack_dyn_size; /* bytes that hold stack, <= stack_size: read no further */

@@ -151,7 +151,7 @@ static void tail_parse(struct cursor *c, const struct perf_event_attr *attr, str
     if (type & PERF_SAMPLE_TRANSACTION)
         s->transaction = cursor_u64(c);
     if (type & PERF_SAMPLE_REGS_INTR)
-        s->intr_regs = regs_parse(c, attr->sample_regs_intr, &s->intr_abi);
+        s->intr_regs = regs_parse(c, s->intr_mask = attr->sample_regs_intr, &s->intr_abi);
     if (type & PERF_SAMPLE_PHYS_ADDR)
         s->phys_addr = cursor_u64(c);
     if (type & PERF_SAMPLE_CGROUP)
@@ -180,7 +180,7 @@ static void middle_parse(struct cursor *c, const struct perf_event_attr *attr, s
     if (type & PERF_SAMPLE_BRANCH_STACK)
         branches_parse(c, attr->branch_sample_type, s);
     if (type & PERF_SAMPLE_REGS_USER)
-        s->user_regs = regs_parse(c, attr->sample_regs_user, &s->user_abi);
+        s->user_regs = regs_parse(c, s->user_mask = attr->sample_regs_user, &s->user_abi);
 }
 
 static int sample_start(const struct perfdata *pd, const struct record *rec, struct cursor *c,
@@ -285,7 +285,7 @@ bool sample_user_reg(const struct sample *s, unsigned bit, uint64_t *ret)
 {
     if (!s->user_regs || bit > 63)
         return false;
-    uint64_t mask = s->event->attr.sample_regs_user;
+    uint64_t mask = s->user_mask;
     if (!(mask >> bit & 1))
         return false;
     unsigned before = bits_count(mask & ((UINT64_C(1) << bit) - 1));

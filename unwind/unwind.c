@@ -235,6 +235,19 @@ static bool is_below_guests(const struct walk *w)
  * stack pointer: a return address from which the walk comes to the stack's entry. */
 enum { GENERATED_WORDS = 128, GENERATED_TRIES = 8 };
 
+/* A walk from such a word may come to other generated code: no deeper than so, and no more words in
+ * all, or a stack made for it would take for ever. */
+enum { SEARCHES_MAX = 4, SEARCHED_MAX = 16 * GENERATED_WORDS };
+
+/* Begin anew where a search began; what it took is not forgotten. */
+static void walk_back(struct walk *w, const struct walk *before, size_t nr_frames)
+{
+    unsigned searched = w->searched;
+    *w = *before;
+    w->searched = searched;
+    w->out->frames.nr = nr_frames;
+}
+
 /* How well the calls fit together from frame `first` on, which is the generated code's caller. An
  * old word in the frame of generated code may lead to the entry, too; but where its chain comes to
  * the frames that live, the call there is of another function. */
@@ -260,9 +273,11 @@ static int walk_from_word(struct unwinder *u, struct walk *w, const struct walk 
 {
     struct leaving l;
     size_t nr_frames = w->out->frames.nr;
+    w->searched++;
     int got = walk_to_caller_of_generated(w, before->value[DWARF_RSP] + 8 * i);
     if (got != STEP_OK)
         return STEP_NO;
+    w->searches++;
     w->trail = NULL;
     w->guest_begun = false;
     w->flags = 0;
@@ -271,8 +286,7 @@ static int walk_from_word(struct unwinder *u, struct walk *w, const struct walk 
             walk_leave(w, &l);
     if (got < 0 || w->out->end == STACK_COMPLETE)
         return got < 0 ? -1 : STEP_DONE;
-    *w = *before;
-    w->out->frames.nr = nr_frames;
+    walk_back(w, before, nr_frames);
     return STEP_NO;
 }
 
@@ -282,9 +296,11 @@ static int walk_past_generated(struct unwinder *u, struct walk *w)
     const struct walk before = *w;
     size_t nr_frames = w->out->frames.nr;
     unsigned tries = 0, fits = GENERATED_WORDS;
-    if (!is_below_guests(w))
+    if (!is_below_guests(w) || w->searches == SEARCHES_MAX)
         return STEP_NO;
     for (unsigned i = 0; i < GENERATED_WORDS && tries < GENERATED_TRIES; i++) {
+        if (w->searched >= SEARCHED_MAX)
+            break;
         int got = walk_from_word(u, w, &before, i);
         if (got == STEP_NO)
             continue;
@@ -296,8 +312,7 @@ static int walk_past_generated(struct unwinder *u, struct walk *w)
         if (grade == CALLEE_UNKNOWN && fits == GENERATED_WORDS)
             fits = i;
         tries++;
-        *w = before;
-        w->out->frames.nr = nr_frames;
+        walk_back(w, &before, nr_frames);
     }
     return fits < GENERATED_WORDS ? walk_from_word(u, w, &before, fits) : STEP_NO;
 }
@@ -510,7 +525,7 @@ static void walk_begin(struct unwinder *u, struct walk *w, unsigned lane,
     w->provenance = PROVENANCE_EXACT;
     w->guest_begun = false;
     w->trail = NULL;
-    w->hops = 0;
+    w->hops = w->searches = w->searched = 0;
     w->frames_left = in->max_frames;
     w->in = in;
     w->out = out;

@@ -240,7 +240,7 @@ static void fill_sample(struct entry *e, const struct sample *s, size_t register
 
 int aside_sample(struct aside *a, const struct sample *s, struct error *err)
 {
-    size_t registers = 8 * (size_t)__builtin_popcountll(s->event->attr.sample_regs_user);
+    size_t registers = 8 * (size_t)__builtin_popcountll(s->user_mask);
     size_t size = sizeof(struct entry) + (s->user_regs ? registers : 0) +
                   (s->raw ? rounded(s->raw_size) : 0) + (s->stack ? rounded(s->stack_dyn_size) : 0);
     pthread_mutex_lock(&a->lock);

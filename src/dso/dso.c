@@ -227,16 +227,21 @@ const char *dso_problem(const struct dso *dso)
 void dso_set_reference(struct dso *dso, const char *symbol, uint64_t address)
 {
     struct dso_entry *d = dso_entry(dso);
-    d->reference_symbol = intern_string(d->all->strings, symbol);
+    const char *name = intern_string(d->all->strings, symbol);
+    pthread_mutex_lock(&d->all->lock); /* whoever names code asks meanwhile */
+    d->reference_symbol = name;
     d->reference_address = address;
+    pthread_mutex_unlock(&d->all->lock);
 }
 
 bool dso_reference(const struct dso *dso, const char **symbol, uint64_t *address)
 {
     const struct dso_entry *d = dso_entry(dso);
+    pthread_mutex_lock(&d->all->lock);
     *symbol = d->reference_symbol;
     *address = d->reference_address;
-    return d->reference_symbol != NULL;
+    pthread_mutex_unlock(&d->all->lock);
+    return *symbol != NULL;
 }
 
 /* ---- loaded once ------------------------------------------------------------------------- */

@@ -138,7 +138,9 @@ static bool segment_at(void *context, size_t index, struct v8_segment *ret)
         const struct elf_phdr *p = &e->tables->segments[i];
         if (p->type != PT_LOAD || index--)
             continue;
-        *ret = (struct v8_segment){p->vaddr, p->filesz, p->flags & PF_X, p->flags & PF_W};
+        bool there = p->offset <= e->size && p->filesz <= e->size - p->offset;
+        *ret =
+            (struct v8_segment){p->vaddr, there ? p->filesz : 0, p->flags & PF_X, p->flags & PF_W};
         return true;
     }
     return false;

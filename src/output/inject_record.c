@@ -89,10 +89,12 @@ static void put_tail(struct text *t, const struct sample *s, uint64_t type)
     }
     put_words(t, s, type, false);
     if (type & PERF_SAMPLE_REGS_INTR) {
-        uint64_t mask = s->event->attr.sample_regs_intr;
-        put_u64(t, s->intr_abi);
-        if (s->intr_regs)
-            text_bytes(t, (const char *)s->intr_regs, 8 * (size_t)__builtin_popcountll(mask));
+        /* A group's leader may have other registers than the member that it is written for. */
+        bool has = s->intr_regs && s->intr_mask == s->event->attr.sample_regs_intr;
+        put_u64(t, has ? s->intr_abi : PERF_SAMPLE_REGS_ABI_NONE);
+        if (has)
+            text_bytes(t, (const char *)s->intr_regs,
+                       8 * (size_t)__builtin_popcountll(s->intr_mask));
     }
     if (type & PERF_SAMPLE_PHYS_ADDR)
         put_u64(t, s->phys_addr);

@@ -29,7 +29,7 @@ static void usual_registers(const uint8_t *from, struct registers *ret)
 void sample_registers(const struct sample *s, struct registers *ret)
 {
     *ret = (struct registers){0};
-    uint64_t mask = s->event->attr.sample_regs_user;
+    uint64_t mask = s->user_mask;
     if (mask == USUAL_MASK && !s->swapped) {
         usual_registers(s->user_regs, ret);
         return;

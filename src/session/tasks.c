@@ -142,6 +142,12 @@ struct thread *thread_get(struct session *s, struct machine *m, uint32_t pid, ui
     struct thread *t = table_get(&m->threads, tid);
     if (t && t->pid == pid)
         return t;
+    /* A tid that turns up in another process is another thread: its end was not recorded. With it a
+     * process may end, and the oldest dead one be forgotten: perhaps `pid`, so that comes first. */
+    if (t && !t->exited) {
+        process_leave(m, t->pid);
+        t->exited = true;
+    }
     struct process *p = process_get(s, m, pid);
     if (!p)
         return NULL;
@@ -152,10 +158,7 @@ struct thread *thread_get(struct session *s, struct machine *m, uint32_t pid, ui
             return NULL;
         }
         s->stats.threads++;
-    } else if (!t->exited) {
-        process_leave(m, t->pid);
     }
-    /* A tid that turns up in another process is another thread: its end was not recorded. */
     *t = (struct thread){.tid = tid, .pid = pid};
     process_join(p);
     return t;
@@ -205,9 +208,9 @@ int tasks_fork(struct session *s, struct machine *m, const struct record_task *t
 {
     const struct thread *parent = table_get(&m->threads, t->ptid);
     const char *comm = parent && parent->named ? parent->comm : NULL;
-    struct process *p = process_get(s, m, t->pid);
-    struct thread *child = p ? thread_get(s, m, t->pid, t->tid) : NULL;
-    if (!child)
+    struct thread *child = thread_get(s, m, t->pid, t->tid);
+    struct process *p = child ? process_get(s, m, t->pid) : NULL;
+    if (!p)
         return error_no_memory(err);
     thread_revive(m, child);
     if (child != parent) {

@@ -91,13 +91,14 @@ static void end(struct seen *s)
 
 static int put_sample(struct seen *s, uint64_t number, uint64_t stack, struct error *err)
 {
-    static const struct perfdata_event event = {.attr = {.sample_regs_user = 1}};
+    static const struct perfdata_event event = {.name = "e"};
     const struct sample sample = {.event = &event,
                                   .time = number,
                                   .callchain = s->stack,
                                   .nr_callchain = 1,
                                   .user_abi = PERF_SAMPLE_REGS_ABI_64,
                                   .user_regs = (const uint8_t *)&number,
+                                  .user_mask = 1,
                                   .raw = (const uint8_t *)"hello",
                                   .raw_size = 5,
                                   .stack = s->stack,

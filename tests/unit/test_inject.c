@@ -48,6 +48,7 @@ static struct sample sample_of(const struct perfdata_event *e, const uint8_t *by
         .nr_branches = 2,
         .intr_abi = 2,
         .intr_regs = bytes,
+        .intr_mask = e->attr.sample_regs_intr,
     };
 }
 

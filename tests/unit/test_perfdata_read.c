@@ -545,6 +545,27 @@ static void test_file_form_in_a_pipe_is_refused(void **state)
     fixture_free(f);
 }
 
+/* A round's end is not kept: it has no bytes to give back. */
+static void test_a_pipe_without_events_may_end_in_a_round(void **state)
+{
+    (void)state;
+    static const uint64_t pipe_header[] = {0x32454c4946524550, 16};
+    static const struct {
+        struct perf_event_header head;
+        uint64_t number;
+        char host[16];
+    } feature = {{80, 0, sizeof(feature)}, 3, "\x08\0\0\0host"};
+    static const struct perf_event_header round = {68, 0, sizeof(round)};
+    uint8_t bytes[sizeof(pipe_header) + sizeof(feature) + sizeof(round)];
+    struct perfdata *pd;
+    struct error err;
+    memcpy(bytes, pipe_header, sizeof(pipe_header));
+    memcpy(bytes + sizeof(pipe_header), &feature, sizeof(feature));
+    memcpy(bytes + sizeof(pipe_header) + sizeof(feature), &round, sizeof(round));
+    assert_int_equal(perfdata_open_stream(pipe_with(bytes, sizeof(bytes)), "pipe", NULL, &pd, &err),
+                     -1);
+}
+
 static void write_file(const char *path, const void *bytes, size_t size)
 {
     FILE *out = fopen(path, "w");
@@ -879,6 +900,7 @@ int main(void)
         cmocka_unit_test(test_skimmed_samples_are_whole),
         cmocka_unit_test(test_samples_are_the_same_read_or_mapped),
         cmocka_unit_test(test_file_form_in_a_pipe_is_refused),
+        cmocka_unit_test(test_a_pipe_without_events_may_end_in_a_round),
         cmocka_unit_test(test_directory),
         cmocka_unit_test(test_unordered_and_raw),
         cmocka_unit_test(test_no_marks_many_records),

@@ -167,6 +167,27 @@ static void test_each_sample_bit(void **state)
     }
 }
 
+/* A group's sample stands for members that record other registers: it has the leader's. */
+static void test_a_members_registers_are_the_leaders(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_create(false);
+    struct perf_event_attr attr = attr_with(fixture_attr.sample_type | PERF_SAMPLE_REGS_USER);
+    struct opened o;
+    struct sample s;
+    uint64_t v;
+    fixture_event(f, &attr, (uint64_t[]){5}, 1);
+    add_sample(f);
+    open_fixture(f, &o);
+    assert_int_equal(perfdata_sample(o.pd, &o.batch.records[0], &s, NULL), 0);
+    struct perfdata_event member = *s.event;
+    member.attr.sample_regs_user = member.attr.sample_regs_intr = 0xff0fff;
+    s.event = &member;
+    assert_true(sample_user_reg(&s, 8, &v) && v == 12);
+    assert_false(sample_user_reg(&s, 1, &v) || sample_user_reg(&s, 23, &v));
+    close_fixture(f, &o);
+}
+
 static void test_sample_of_wrong_length(void **state)
 {
     (void)state;
@@ -510,6 +531,15 @@ static void test_only_sound_formats_are_parsed(void **state)
     size_t n = strlen(deep);
     memset(deep + n, '(', sizeof(deep) - n);
     assert_false(format_is_sound(deep, sizeof(deep)));
+    enum { CASTS = 1 << 18 };
+    const size_t size = n + 4 * CASTS + 1;
+    char *casts = malloc(size);
+    memcpy(casts, deep, n);
+    for (size_t i = 0; i < CASTS; i++)
+        memcpy(casts + n + 4 * i, "(a*)", 4);
+    casts[size - 1] = '1';
+    assert_false(format_is_sound(casts, size));
+    free(casts);
 }
 
 /* ---- compressed records ------------------------------------------------------------------- */
@@ -647,6 +677,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_sample_bit),
+        cmocka_unit_test(test_a_members_registers_are_the_leaders),
         cmocka_unit_test(test_sample_of_wrong_length),
         cmocka_unit_test(test_wrapped_sample_names_the_cure),
         cmocka_unit_test(test_decoders),

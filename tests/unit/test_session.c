@@ -379,6 +379,30 @@ static void a_tid_in_another_process_is_another_thread(void **state)
     world_free(&w);
 }
 
+/* The last thread of a process turns up in one that is dead, the oldest of those: which may be
+ * forgotten just then, to make room for what it leaves. */
+static void a_thread_comes_to_the_oldest_dead_process(void **state)
+{
+    (void)state;
+    enum { DEAD = 1024 };
+    for (int by_fork = 0; by_fork < 2; by_fork++) {
+        struct world w = {.clock = CLOCK_MONOTONIC};
+        world_open(&w);
+        for (uint32_t pid = 1000; pid < 1000 + DEAD; pid++) {
+            comm(&w, pid, pid, "dead", false);
+            exited(&w, pid, pid);
+        }
+        comm(&w, 5000, 5000, "alive", false);
+        if (by_fork)
+            task(&w, PERF_RECORD_FORK, 1000, 5000, 5000, 5000, 0, 1);
+        comm(&w, 1000, 5000, "moved", false);
+        MAP(1000, 0x1000, 0x1000, 0, RX, "/bin/moved");
+        expect_comm(&w, 1000, 5000, "moved");
+        assert_string_equal(name_at(&w, 1000, 0x1000), "/bin/moved");
+        world_free(&w);
+    }
+}
+
 /* Millions of processes come and go in a long recording. */
 static void the_dead_are_forgotten_but_not_at_once(void **state)
 {
@@ -1356,6 +1380,7 @@ int main(void)
         cmocka_unit_test(an_exec_clears_the_address_space),
         cmocka_unit_test(a_reused_pid_is_a_new_process),
         cmocka_unit_test(a_tid_in_another_process_is_another_thread),
+        cmocka_unit_test(a_thread_comes_to_the_oldest_dead_process),
         cmocka_unit_test(the_dead_are_forgotten_but_not_at_once),
         cmocka_unit_test(a_process_lives_while_a_thread_of_it_does),
         cmocka_unit_test(later_mappings_cut_earlier_ones),

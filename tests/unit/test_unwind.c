@@ -573,6 +573,22 @@ static void past_generated(void **state)
     expect_frames(t, STACK_NO_CFI, 1, PC(NO_FDE));
 }
 
+/* Each return address leads to other generated code, and none of them to the entry: whatever is
+ * tried, it does not double with each (31 of them would take an hour). */
+static void a_search_within_a_search_ends(void **state)
+{
+    struct target *t = *state;
+    const size_t nr = sizeof(t->stack) / sizeof(*t->stack);
+    for (size_t i = 0; i + 1 < nr; i += 2) {
+        t->stack[i] = called_by_register(t, LEAF + 0x10);
+        t->stack[i + 1] = ANON + 0x100;
+    }
+    t->in.max_frames = 1 << 15;
+    t->in.registers.value[DWARF_RBP] = 1;
+    walk(t, ANON + 0x50);
+    assert_int_not_equal(t->out.end, STACK_COMPLETE);
+}
+
 /* Code that does nothing but leave its frame tells where its caller is: nothing is guessed. */
 static void epilogue(void **state)
 {
@@ -1212,6 +1228,7 @@ int main(void)
         WALK(no_code),
         WALK(epilogue),
         cmocka_unit_test_setup_teardown(past_generated, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_search_within_a_search_ends, setup, teardown),
         cmocka_unit_test(epilogues_are_read_whole),
         WALK(frame_pointer),
         WALK(frame_pointer_to_made_return),

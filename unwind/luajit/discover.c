@@ -541,6 +541,12 @@ static void derive(struct luajit_layout *l)
         by_gc32(l);
 }
 
+/* Does a word stand within the first `size` bytes? Some of what was extracted is a signed byte. */
+static bool is_word_of(int32_t offset, int32_t size)
+{
+    return offset == LUAJIT_UNKNOWN || (offset >= 0 && offset <= size - 8);
+}
+
 /* What the modes fix must be what was extracted. */
 static bool is_consistent(const struct luajit_layout *l)
 {
@@ -550,7 +556,9 @@ static bool is_consistent(const struct luajit_layout *l)
                                l->L_cframe == 0x30 && l->L_status == 7;
     bool objects = l->func_pc == (l->gc64 ? 0x20 : 0x10) && l->func_c == l->func_pc + 8 &&
                    l->proto_size == (l->gc64 ? 0x68 : 0x40) && l->proto_framesize == l->L_status;
-    return state && objects && l->g2disp > 0 && l->g2disp < 1 << 16;
+    bool words = is_word_of(l->L_top, l->L_used) && is_word_of(l->L_maxstack, l->L_used) &&
+                 is_word_of(l->trace_mcode, l->trace_size);
+    return state && objects && words && l->g2disp > 0 && l->g2disp < 1 << 16;
 }
 
 /* ---- all of it ----------------------------------------------------------------------------- */

@@ -54,6 +54,8 @@ struct walk {
     bool guest_begun; /* the walker's state is of this walk */
     enum provenance provenance;
     unsigned hops; /* signal frames after which the stack pointer went down */
+    unsigned searches,
+        searched; /* for callers of generated code: within each other; words so far */
     unsigned frames_left;
     const struct unwind_input *in;
     struct unwind_stack *out;

@@ -1461,6 +1461,9 @@ static enum walker_result step(const void *context, struct walker_state *state,
     enum provenance provenance = *s->provenance;
     enum walker_result got = w->r.memory->side ? step_proven(w) : step_code(w);
     if (got == WALKER_NO) {
+        for (unsigned i = w->nr_unmade; i--;)
+            if (w->unmade[i].frame >= frames)
+                w->unmade[i] = w->unmade[--w->nr_unmade];
         s->out->frames.nr = frames;
         *s->frames_left = left;
         *s->provenance = provenance;
