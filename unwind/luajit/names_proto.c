@@ -655,14 +655,22 @@ struct texts {
     uint8_t text[STRING_MAX];
 };
 
+enum { WORD = 8 };
+
+/* How many of a text's last bytes share their aligned word with what is behind it. */
+static uint32_t bytes_in_last_word(const struct luajit_layout *l, uint32_t length)
+{
+    return ((uint32_t)l->str_size + length) % WORD;
+}
+
 /* lj_alloc and malloc write the size of a free block, a multiple of 8, over the last aligned word
  * of its memory. In front of the NUL that may be a text's last character: "x" is 0x78. Of more
  * characters that can all be printed the text is believed: else they would be the size of a free
  * block of 8 to 32 KiB, where names end in "p0". */
 static bool ends_like_a_size(const struct luajit_layout *l, const uint8_t *text, uint32_t length)
 {
-    enum { WORD = 8, SIZE_BYTES = 4 };
-    uint32_t in_word = ((uint32_t)l->str_size + length) % WORD;
+    enum { SIZE_BYTES = 4 };
+    uint32_t in_word = bytes_in_last_word(l, length);
     const uint8_t *size = text + length - in_word;
     if (!in_word || in_word > SIZE_BYTES || in_word > length || size[0] % WORD != 0)
         return false;
@@ -673,7 +681,9 @@ static bool ends_like_a_size(const struct luajit_layout *l, const uint8_t *text,
 }
 
 /* Never the same: all readings are to be looked at. A dead string keeps its head, but not its end;
- * the next one may be half made: a text has a NUL behind it and none inside. */
+ * the next one may be half made: a text has a NUL behind it and none inside. Two that differ in the
+ * last word only are one, and what was left of it: the hash, which is the same, is of the last four
+ * bytes too. */
 static enum memory_likeness collect_text(const void *context, uint64_t address,
                                          const uint8_t *bytes, size_t size,
                                          const struct memory_span *when)
@@ -685,9 +695,15 @@ static enum memory_likeness collect_text(const void *context, uint64_t address,
     if (!string_head_of(t->p->layout, bytes, &hash, &length) || hash != t->p->head.chunk_hash ||
         length != t->p->head.chunk_len || text[length] || memchr(text, 0, length))
         return MEMORY_ANOTHER;
-    t->several |= t->found && memcmp(t->text, text, length) != 0;
+    bool late = when->from > t->time && ends_like_a_size(t->p->layout, text, length);
+    bool differs = t->found && memcmp(t->text, text, length) != 0;
+    uint32_t last = bytes_in_last_word(t->p->layout, length);
+    bool at_end = differs && last <= length && !memcmp(t->text, text, length - last);
+    if (at_end && late && t->alive) /* what is left of that one */
+        return MEMORY_ANOTHER;
+    t->several |= differs && (!at_end || late || t->alive);
     t->found = true;
-    t->alive |= when->from <= t->time || !ends_like_a_size(t->p->layout, text, length);
+    t->alive |= !late;
     memcpy(t->text, text, length);
     return MEMORY_ANOTHER;
 }
