@@ -161,6 +161,8 @@ int record_keep(struct perfdata *pd, struct record *rec, struct error *err)
 bool record_in_chunk(const struct perfdata *pd, const struct record *rec)
 {
     const struct stream *s = &pd->streams.at[rec->stream];
+    if (rec->type == PERF_RECORD_FINISHED_ROUND && !pd->options.raw) /* nobody reads it */
+        return false;
     return s->fd >= 0 || !s->map || rec->data < s->map || rec->data >= s->map + s->map_size;
 }
 
@@ -171,8 +173,7 @@ void records_drop(struct perfdata *pd, const struct record *records, size_t nr)
     if (!atomic_load_explicit(&pd->kept, memory_order_relaxed))
         return;
     for (size_t i = 0; i < nr; i++) {
-        bool kept = pd->options.raw || records[i].type != PERF_RECORD_FINISHED_ROUND;
-        if (!kept || !record_in_chunk(pd, &records[i]))
+        if (!record_in_chunk(pd, &records[i]))
             continue;
         struct chunk *c = chunk_of(&records[i]);
         if (c != last && last)

@@ -309,7 +309,7 @@ bool sample_stack_at(const struct perfdata *pd, const struct record *rec, size_t
 struct chunk *chunk_create(struct perfdata *pd);
 void chunk_ref(struct perfdata *pd, struct chunk *c);
 void chunk_unref(struct perfdata *pd, struct chunk *c, unsigned nr);
-/* Whether the record's bytes stand in a chunk and not in a mapped file. */
+/* Whether the record's bytes stand in a chunk, and not in a mapped file or, a round's, nowhere. */
 bool record_in_chunk(const struct perfdata *pd, const struct record *rec);
 /* Keep a transient record's bytes; samples lose what is behind dyn_size. */
 int record_keep(struct perfdata *pd, struct record *rec, struct error *err);

@@ -372,7 +372,7 @@ static void print_sample_parts(struct print *p, const struct sample *s)
         print_branches(p, s);
     if (s->present & PERF_SAMPLE_REGS_USER) {
         field_dec(&p->f, "user_abi", s->user_abi);
-        print_regs(p, "user_regs", attr->sample_regs_user, s->user_regs);
+        print_regs(p, "user_regs", s->user_mask, s->user_regs);
     }
     if (s->present & PERF_SAMPLE_STACK_USER) {
         field_dec(&p->f, "stack_size", s->stack_size);
@@ -380,7 +380,7 @@ static void print_sample_parts(struct print *p, const struct sample *s)
     }
     if (s->present & PERF_SAMPLE_REGS_INTR) {
         field_dec(&p->f, "intr_abi", s->intr_abi);
-        print_regs(p, "intr_regs", attr->sample_regs_intr, s->intr_regs);
+        print_regs(p, "intr_regs", s->intr_mask, s->intr_regs);
     }
 }
 

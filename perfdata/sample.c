@@ -150,8 +150,10 @@ static void tail_parse(struct cursor *c, const struct perf_event_attr *attr, str
         s->data_src = cursor_u64(c);
     if (type & PERF_SAMPLE_TRANSACTION)
         s->transaction = cursor_u64(c);
-    if (type & PERF_SAMPLE_REGS_INTR)
-        s->intr_regs = regs_parse(c, s->intr_mask = attr->sample_regs_intr, &s->intr_abi);
+    if (type & PERF_SAMPLE_REGS_INTR) {
+        s->intr_mask = attr->sample_regs_intr;
+        s->intr_regs = regs_parse(c, s->intr_mask, &s->intr_abi);
+    }
     if (type & PERF_SAMPLE_PHYS_ADDR)
         s->phys_addr = cursor_u64(c);
     if (type & PERF_SAMPLE_CGROUP)
@@ -179,8 +181,10 @@ static void middle_parse(struct cursor *c, const struct perf_event_attr *attr, s
     }
     if (type & PERF_SAMPLE_BRANCH_STACK)
         branches_parse(c, attr->branch_sample_type, s);
-    if (type & PERF_SAMPLE_REGS_USER)
-        s->user_regs = regs_parse(c, s->user_mask = attr->sample_regs_user, &s->user_abi);
+    if (type & PERF_SAMPLE_REGS_USER) {
+        s->user_mask = attr->sample_regs_user;
+        s->user_regs = regs_parse(c, s->user_mask, &s->user_abi);
+    }
 }
 
 static int sample_start(const struct perfdata *pd, const struct record *rec, struct cursor *c,

@@ -298,9 +298,8 @@ static int walk_past_generated(struct unwinder *u, struct walk *w)
     unsigned tries = 0, fits = GENERATED_WORDS;
     if (!is_below_guests(w) || w->searches == SEARCHES_MAX)
         return STEP_NO;
-    for (unsigned i = 0; i < GENERATED_WORDS && tries < GENERATED_TRIES; i++) {
-        if (w->searched >= SEARCHED_MAX)
-            break;
+    for (unsigned i = 0;
+         i < GENERATED_WORDS && tries < GENERATED_TRIES && w->searched < SEARCHED_MAX; i++) {
         int got = walk_from_word(u, w, &before, i);
         if (got == STEP_NO)
             continue;

@@ -390,7 +390,7 @@ static struct cfi_section segment_from(const struct elf_image *e, uint64_t vaddr
     for (uint32_t i = 0; i < t->nr_segments; i++) {
         const struct elf_phdr *p = &t->segments[i];
         if (p->type != PT_LOAD || vaddr < p->vaddr || vaddr - p->vaddr >= p->filesz ||
-            p->offset > e->size || p->filesz > e->size - p->offset)
+            !elf_image_holds(e, p))
             continue;
         uint64_t in = vaddr - p->vaddr;
         return (struct cfi_section){e->bytes + p->offset + in, p->filesz - in, vaddr};
@@ -436,8 +436,7 @@ static const struct luajit_builtins *find_builtins(struct dso_entry *d, const st
     d->builtins = luajit_builtins_create();
     for (uint32_t i = 0; d->builtins && i < t->nr_segments; i++) {
         const struct elf_phdr *p = &t->segments[i];
-        if (p->type == PT_LOAD && !(p->flags & PF_W) && p->offset <= e->size &&
-            p->filesz <= e->size - p->offset)
+        if (p->type == PT_LOAD && !(p->flags & PF_W) && elf_image_holds(e, p))
             luajit_builtins_add(d->builtins, e->bytes + p->offset, p->filesz);
     }
     return d->builtins;

@@ -465,6 +465,11 @@ static bool section_offset_to_vaddr(const struct elf_tables *t, uint64_t offset,
     return false;
 }
 
+bool elf_image_holds(const struct elf_image *image, const struct elf_phdr *segment)
+{
+    return segment->offset <= image->size && segment->filesz <= image->size - segment->offset;
+}
+
 bool elf_image_offset_to_vaddr(const struct elf_image *image, uint64_t offset, uint64_t *vaddr)
 {
     const struct elf_tables *t = image->tables;

@@ -40,6 +40,8 @@ void elf_image_free(struct elf_image *image);
 bool elf_image_has(const struct elf_image *image, const char *name);
 /* A section by index; as elf_image_section. */
 bool elf_image_section_at(const struct elf_image *image, uint32_t index, struct elf_section *ret);
+/* Whether all bytes that a segment says it has in the file are there. */
+bool elf_image_holds(const struct elf_image *image, const struct elf_phdr *segment);
 /* Virtual address of a file offset by PT_LOAD, and back; false: in none. */
 bool elf_image_offset_to_vaddr(const struct elf_image *image, uint64_t offset, uint64_t *vaddr);
 

@@ -94,8 +94,7 @@ static const uint8_t *bytes_at(void *context, uint64_t address, size_t size)
     for (uint32_t i = 0; i < e->tables->nr_segments; i++) {
         const struct elf_phdr *p = &e->tables->segments[i];
         uint64_t at = address - p->vaddr;
-        if (p->type == PT_LOAD && at < p->filesz && p->filesz - at >= size &&
-            p->offset <= e->size && p->filesz <= e->size - p->offset)
+        if (p->type == PT_LOAD && at < p->filesz && p->filesz - at >= size && elf_image_holds(e, p))
             return e->bytes + p->offset + at;
     }
     return NULL;
@@ -138,9 +137,8 @@ static bool segment_at(void *context, size_t index, struct v8_segment *ret)
         const struct elf_phdr *p = &e->tables->segments[i];
         if (p->type != PT_LOAD || index--)
             continue;
-        bool there = p->offset <= e->size && p->filesz <= e->size - p->offset;
-        *ret =
-            (struct v8_segment){p->vaddr, there ? p->filesz : 0, p->flags & PF_X, p->flags & PF_W};
+        uint64_t size = elf_image_holds(e, p) ? p->filesz : 0;
+        *ret = (struct v8_segment){p->vaddr, size, p->flags & PF_X, p->flags & PF_W};
         return true;
     }
     return false;

@@ -126,8 +126,9 @@ static size_t take_payload(const uint8_t *bytes, size_t size, uint8_t *payload)
     struct vmevent_header h;
     size_t n = size > 2 ? bytes[0] | (size_t)(bytes[1] & 0xf) << 8 : 0;
     n = n < sizeof(h) ? sizeof(h) : n;
-    if (n + 2 > size)
+    if (size < 2 + sizeof(h))
         return 0;
+    n = n < size - 2 ? n : size - 2; /* the last one may be cut */
     memcpy(payload, bytes + 2, n);
     memcpy(&h, payload, sizeof(h));
     h.magic = VMEVENT_MAGIC;

@@ -54,8 +54,9 @@ struct walk {
     bool guest_begun; /* the walker's state is of this walk */
     enum provenance provenance;
     unsigned hops; /* signal frames after which the stack pointer went down */
-    unsigned searches,
-        searched; /* for callers of generated code: within each other; words so far */
+    unsigned
+        searches; /* for callers of generated code that are under way, each in another's walk */
+    unsigned searched; /* words that all of them looked at */
     unsigned frames_left;
     const struct unwind_input *in;
     struct unwind_stack *out;
