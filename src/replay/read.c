@@ -103,10 +103,17 @@ static void report_progress(const struct replay *r)
     r->options.progress(r->options.progress_context, done, total);
 }
 
+/* The first jobs are small: other threads wait for them. */
+static size_t job_records(const struct replay *r)
+{
+    enum { FIRST_RECORDS = 32 };
+    return r->next_turn < 3 ? FIRST_RECORDS << r->next_turn : JOB_RECORDS;
+}
+
 int read_job(struct replay *r, struct job *job, struct error *err)
 {
     while (!r->at_end) {
-        if (perfdata_read(r->pd, JOB_RECORDS, &job->batch, err) < 0)
+        if (perfdata_read(r->pd, job_records(r), &job->batch, err) < 0)
             return -1;
         if (job->batch.nr == 0) {
             r->at_end = true;
