@@ -302,7 +302,7 @@ const struct perfdata_time_conv *perfdata_time_conv(const struct perfdata *pd);
 const void *perfdata_feature(const struct perfdata *pd, unsigned number, size_t *size);
 enum { PERFDATA_FEATURES = 256 }; /* one past the last number */
 
-/* What `perf script --header-only` prints. */
+/* What `perf script --header-only` prints. -1: `out` took not all of it. */
 int perfdata_print_header(const struct perfdata *pd, FILE *out);
 
 /* Text of a tracepoint's or uprobe's payload as perf script prints it ("pid=1 comm=..."),

@@ -112,9 +112,7 @@ static int run(struct common *common, const struct annotate_command *c, struct e
     int failed =
         c->trace ? run_trace(common, c, r, err) : run_function(common, &c->options, r, err);
     replay_free(r);
-    if (!failed && fflush(stdout) != 0 && errno != EPIPE)
-        failed = error_system(err, errno, "cannot write the output");
-    return failed;
+    return failed ? failed : common_end_output(stdout, NULL, err);
 }
 
 int cmd_annotate(int argc, char **argv)

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -513,6 +514,43 @@ struct profile *common_profile(const struct common *c, struct replay *r, struct 
         return p;
     profile_free(p);
     return NULL;
+}
+
+static bool reader_is_gone(FILE *out)
+{
+    struct pollfd p = {.fd = fileno(out), .events = POLLOUT};
+    return poll(&p, 1, 0) == 1 && p.revents & (POLLERR | POLLHUP);
+}
+
+int common_end_output(FILE *out, const char *path, struct error *err)
+{
+    /* A write of whole blocks that failed leaves nothing for flushing to fail with. */
+    bool failed = ferror(out);
+    int why = fflush(out) != 0 ? errno : 0;
+    bool gone = (failed || why) && reader_is_gone(out);
+    if (out != stdout && fclose(out) != 0)
+        why = errno;
+    const char *name = path ? path : "the output";
+    if (why && !gone)
+        return error_system(err, why, "%s: not all could be written", name);
+    if (failed && !gone)
+        return error_set(err, ERROR_SYSTEM, "%s: not all could be written (is the disk full?)",
+                         name);
+    return 0;
+}
+
+int common_put_header(const struct replay *r, struct text *out, struct error *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    bool good = file && perfdata_print_header(replay_perfdata(r), file) == 0;
+    if (file && fclose(file) != 0)
+        good = false;
+    if (good)
+        text_bytes(out, text, size);
+    free(text);
+    return good && !out->failed ? 0 : error_no_memory(err);
 }
 
 int common_write(const char *path, struct text *out, struct error *err)

@@ -12,6 +12,7 @@
 
 #include <getopt.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 /* Options every such command takes; the values start above any letter. */
 enum common_option {
@@ -109,6 +110,12 @@ void common_say_one_event(const char *name, uint64_t others);
 void common_say_first_event(const struct common *c, const struct replay *r, const struct stacks *s);
 /* The same into a profile. */
 struct profile *common_profile(const struct common *c, struct replay *r, struct error *err);
+/* The end of what was printed to `out`, which is closed unless it is standard output; `path`: its
+ * name, NULL: standard output's. -1: not all of it could be written. That a pipe's reader is gone
+ * is no error. */
+int common_end_output(FILE *out, const char *path, struct error *err);
+/* Append the recording's header, as perfdata_print_header() prints it. */
+int common_put_header(const struct replay *r, struct text *out, struct error *err);
 /* Write `out` to the file at `path`; NULL: to standard output. */
 int common_write(const char *path, struct text *out, struct error *err);
 

@@ -2,7 +2,7 @@
 /* ljperf dump: the records of a recording as they stand in the file, decoded; counts; the header.
  */
 #include "base/vec.h"
-#include "cmd/cmd.h"
+#include "cmd/common.h"
 #include "perfdata/perfdata.h"
 
 #include <errno.h>
@@ -200,10 +200,13 @@ static int run(const struct dump *d)
     struct error err = {0};
     if (perfdata_open(d->input, &options, &pd, &err) < 0)
         return fail(&err, EXIT_BAD_INPUT);
-    int r = d->header ? perfdata_print_header(pd, stdout) : dump_records(pd, d, &err);
-    int status = 0;
-    if (fflush(stdout) != 0 && errno != EPIPE && r == 0)
-        r = error_system(&err, errno, "cannot write the output");
+    int r = 0, status = 0;
+    if (d->header)
+        (void)perfdata_print_header(pd, stdout); /* what failed is seen at the end */
+    else
+        r = dump_records(pd, d, &err);
+    if (r == 0)
+        r = common_end_output(stdout, NULL, &err);
     if (r < 0)
         status = fail(&err, EXIT_BAD_INPUT);
     else

@@ -104,10 +104,9 @@ static int print(const struct stacks *s, const struct fold_command *fc, struct e
     if (!out)
         return error_system(err, errno, "%s: cannot write", fc->output);
     int failed = fold_print(s, &fc->fold, out, err);
-    if (fflush(out) != 0 && errno != EPIPE && !failed)
-        failed = error_system(err, errno, "cannot write the output");
-    if (fc->output)
-        fclose(out);
+    struct error at_end;
+    if (common_end_output(out, fc->output, failed ? &at_end : err) < 0)
+        failed = -1;
     return failed;
 }
 

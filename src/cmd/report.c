@@ -386,7 +386,8 @@ static int print_stacks(const struct report_command *c, struct replay *r, const 
     struct text out = {0};
     if (!events)
         return error_no_memory(err);
-    int failed = report_print(s, &c->report, events, perfdata_nr_events(pd),
+    int failed = (c->header && common_put_header(r, &out, err) < 0) ||
+                 report_print(s, &c->report, events, perfdata_nr_events(pd),
                               perfdata_loss(pd)->samples_lost, &out, err) < 0 ||
                  common_write(c->output, &out, err) < 0;
     text_free(&out);
@@ -403,6 +404,15 @@ static int print(struct common *c, struct report_command *rc, struct replay *r, 
     int failed = !s || print_stacks(rc, r, s, err) < 0;
     stacks_free(s);
     return failed ? -1 : 0;
+}
+
+static int print_header(const struct report_command *rc, const struct replay *r, struct error *err)
+{
+    struct text out = {0};
+    int failed =
+        common_put_header(r, &out, err) < 0 || common_write(rc->output, &out, err) < 0 ? -1 : 0;
+    text_free(&out);
+    return failed;
 }
 
 /* ---- to walk about in ------------------------------------------------------------------------ */
@@ -567,12 +577,7 @@ static int run(struct common *c, struct report_command *rc, struct error *err)
         return browse(c, rc, err);
     if (replay_create(&c->replay, &r, err) < 0)
         return -1;
-    if (rc->header) {
-        failed = perfdata_print_header(replay_perfdata(r), stdout);
-        fflush(stdout);
-    }
-    if (!failed && !rc->header_only)
-        failed = print(c, rc, r, err);
+    failed = rc->header_only ? print_header(rc, r, err) : print(c, rc, r, err);
     replay_free(r);
     return failed;
 }

@@ -81,17 +81,21 @@ static int own_option(void *context, int option, const char *value, struct error
     }
 }
 
+static int print_header(const struct replay *r, struct error *err)
+{
+    struct text out = {0};
+    int failed = common_put_header(r, &out, err) < 0 || common_write(NULL, &out, err) < 0 ? -1 : 0;
+    text_free(&out);
+    return failed;
+}
+
 static int run(struct common *c, struct script_command *sc, struct error *err)
 {
     struct replay *r;
     struct script *s = NULL;
     if (replay_create(&c->replay, &r, err) < 0)
         return -1;
-    int failed = 0;
-    if (sc->header) {
-        failed = perfdata_print_header(replay_perfdata(r), stdout);
-        fflush(stdout);
-    }
+    int failed = sc->header ? print_header(r, err) : 0;
     if (!failed && !sc->header_only) {
         failed = script_create(&sc->script, r, &s, err);
         if (!failed) {
