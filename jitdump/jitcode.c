@@ -399,7 +399,8 @@ struct jit_function *jitcode_add(struct jitcode *code, uint64_t start, uint64_t 
         error_set(err, ERROR_UNSUPPORTED, "more than %d functions", FUNCTIONS_MAX);
         return NULL;
     }
-    if (!vec_push(&code->functions, (struct jit_function){.start = start, .size = size}) ||
+    if (!vec_push(&code->functions,
+                  (struct jit_function){.start = start, .size = size, .of = code}) ||
         !vec_push(&code->loads, (struct jit_load){.time = time, .function = (uint32_t)nr})) {
         error_no_memory(err);
         return NULL;
@@ -439,6 +440,17 @@ void jitcode_free(struct jitcode *code)
 uint32_t jitcode_pid(const struct jitcode *code)
 {
     return code->pid;
+}
+
+void jitcode_own(struct jitcode *code, uint32_t pid)
+{
+    if (!code->owner)
+        code->owner = pid;
+}
+
+uint32_t jit_function_owner(const struct jit_function *f)
+{
+    return f->of ? f->of->owner : 0;
 }
 
 const struct jit_loss *jitcode_loss(const struct jitcode *code)

@@ -53,7 +53,7 @@ struct jitcode {
     struct jit_lua *lua; /* NULL: there are no such records */
     struct jit_loss loss;
     uint64_t first, last;
-    uint32_t pid;
+    uint32_t pid, owner;
     bool tsc, timeless, swapped;
 
     /* The index: a segment tree over the addresses between neighbouring bounds. Node n's pieces,

@@ -28,7 +28,8 @@ struct jit_function {
     uint32_t eh_frame_size;
     const uint8_t *eh_frame_hdr;
     uint32_t eh_frame_hdr_size;
-    bool from_map; /* a perf map's entry: no times */
+    bool from_map;            /* a perf map's entry: no times */
+    const struct jitcode *of; /* whatever it was read from */
 };
 
 struct jitdump_options {
@@ -56,6 +57,10 @@ void jitcode_free(struct jitcode *code);
 
 /* The pid the dump's header names (in the target's own pid namespace); 0 for maps. */
 uint32_t jitcode_pid(const struct jitcode *code);
+/* Whose code it is, as the recording numbers processes: what is said first holds. Children that are
+ * forked later have the same code. 0: nobody's so far. */
+void jitcode_own(struct jitcode *code, uint32_t pid);
+uint32_t jit_function_owner(const struct jit_function *f);
 const struct jit_loss *jitcode_loss(const struct jitcode *code);
 /* Functions are numbered from 0, in load order. */
 size_t jitcode_count(const struct jitcode *code);

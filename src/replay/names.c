@@ -40,13 +40,13 @@ struct frame_key replay_frame_key(const struct frame *f)
     return (struct frame_key){NULL, f->pc, lookup};
 }
 
-/* perf shows generated code in the process's perf map; a jitdump has a file of its own. */
-static const char *jit_module(const struct replay_worker *w, const struct replay_sample *s,
-                              const struct jit_function *j)
+/* perf shows generated code in the process's perf map; a jitdump has a file of its own. A process
+ * forked later has its parent's, there too: what a frame is called is the same in any sample. */
+static const char *jit_module(const struct replay_worker *w, const struct jit_function *j)
 {
     char name[48];
     snprintf(name, sizeof(name), j->from_map ? "/tmp/perf-%" PRIu32 ".map" : "jit-%" PRIu32 ".dump",
-             s->place->pid);
+             jit_function_owner(j));
     return intern_string(w->replay->strings, name);
 }
 
@@ -58,7 +58,7 @@ static int name_jit(const struct replay_worker *w, const struct replay_sample *s
     ret->address = shown_pc(s, f);
     ret->symbol = j->name;
     ret->offset = ret->address - j->start;
-    ret->module = ret->short_module = jit_module(w, s, j);
+    ret->module = ret->short_module = jit_module(w, j);
     if (jit_function_position(j, frame_lookup_pc(f), &position)) {
         ret->file = position.file;
         ret->line = position.line;

@@ -88,6 +88,7 @@ static int process_use(struct session *s, struct process *p, struct jit_file *fi
     set->uses[at] = (struct jit_use){file, UINT64_MAX};
     jit_set_release(space->jit);
     space->jit = set;
+    jitcode_own(file->code, p->pid);
     return 0;
 }
 

@@ -1035,10 +1035,17 @@ static void announce(struct world *w, uint32_t pid, const char *file, uint64_t t
                             .inode = 5});
 }
 
-static const char *jit_at(struct world *w, uint32_t pid, uint64_t pc, uint64_t time)
+static const struct jit_function *jit_function_at(struct world *w, uint32_t pid, uint64_t pc,
+                                                  uint64_t time)
 {
     struct code code = code_at(w, pid, pc, time);
-    return code.owner == CODE_JIT ? ((const struct jit_function *)code.token)->name : "-";
+    return code.owner == CODE_JIT ? code.token : NULL;
+}
+
+static const char *jit_at(struct world *w, uint32_t pid, uint64_t pc, uint64_t time)
+{
+    const struct jit_function *f = jit_function_at(w, pid, pc, time);
+    return f ? f->name : "-";
 }
 
 static void an_announced_jitdump_names_code_over_time(void **state)
@@ -1240,6 +1247,25 @@ static void a_perf_map_names_anonymous_code(void **state)
     world_free(&w);
 }
 
+/* Whoever runs it: what a frame of it is called must not depend on which sample came first. */
+static void inherited_code_is_of_who_made_it(void **state)
+{
+    (void)state;
+    static const char text[] = "50000 100 from the map\n";
+    struct world w = {.clock = CLOCK_MONOTONIC};
+    world_open(&w);
+    write_file(&w, "perf-5000010.map", text, sizeof(text) - 1);
+    MAP(JIT_PID, 0x50000, 0x10000, 0, RX, "//anon");
+    forked(&w, 20, JIT_PID, 5);
+    const struct jit_function *childs = jit_function_at(&w, 20, 0x50010, 9);
+    assert_ptr_equal(childs, jit_function_at(&w, JIT_PID, 0x50010, 9));
+    assert_int_equal(jit_function_owner(childs), JIT_PID);
+    MAP(20, 0x70000, 0x10000, 0, RX, "//anon");
+    assert_int_equal(jit_function_owner(jit_function_at(&w, 20, 0x50010, 9)), JIT_PID);
+    remove_file(&w, "perf-5000010.map");
+    world_free(&w);
+}
+
 static void another_users_perf_map_is_not_used(void **state)
 {
     (void)state;
@@ -1410,6 +1436,7 @@ int main(void)
         cmocka_unit_test(jitdumps_can_be_given),
         cmocka_unit_test(a_containers_process_has_another_pid),
         cmocka_unit_test(a_perf_map_names_anonymous_code),
+        cmocka_unit_test(inherited_code_is_of_who_made_it),
         cmocka_unit_test(another_users_perf_map_is_not_used),
         cmocka_unit_test(jit_files_can_be_left_alone),
         cmocka_unit_test(a_jit_function_brings_its_own_rules),
