@@ -358,7 +358,8 @@ static int collect(void *worker, const struct replay_sample *s, struct error *er
     p.nr_steps = (uint32_t)s->nr_frames - p.shared;
     if (!vec_reserve(&c->steps, c->steps.nr + p.nr_steps) || !vec_push(&c->planned, p))
         return error_no_memory(err);
-    for (const struct frame *f = s->frames + p.nr_steps; f-- > s->frames;) {
+    for (uint32_t i = p.nr_steps; i-- > 0;) {
+        const struct frame *f = &s->frames[i];
         const struct frame_entry *e = functions_at(c, s, f, err);
         if (!e)
             return -1;
