@@ -347,10 +347,10 @@ static void put_row(struct writer *w, size_t index, node_path *path)
 
 /* ---- the whole ----------------------------------------------------------------------------- */
 
-static void put_type(struct writer *w, const char *type, const char *unit)
+static void put_type(struct writer *w, int64_t type, const char *unit)
 {
     Pprof__ValueType m = PPROF__VALUE_TYPE__INIT;
-    m.type = number_of(w, type);
+    m.type = type;
     m.unit = number_of(w, unit);
     Pprof__Profile part = PPROF__PROFILE__INIT;
     part.n_sample_type = 1;
@@ -363,20 +363,35 @@ static const char *unit_of(const struct writer *w, unsigned event)
     return export_is_time(w->e, event) ? "nanoseconds" : "count";
 }
 
-/* Of one event "samples" and its name; of several "NAME:samples" and NAME. */
+/* The type that counts an event's samples: of one event "samples", of several "NAME:samples". */
+static int64_t number_of_samples(struct writer *w, unsigned event)
+{
+    struct text t = {0};
+    if (w->events.nr > 1)
+        text_printf(&t, "%s:", export_event(w->e, event));
+    text_printf(&t, "samples%c", 0);
+    w->failed |= t.failed;
+    int64_t number = number_of(w, t.failed ? "" : t.at);
+    text_free(&t);
+    return number;
+}
+
+/* Two for each event: its samples and, by its name, its periods. */
 static void put_types(struct writer *w)
 {
     vec_foreach (event, &w->events) {
-        struct text t = {0};
-        const char *name = export_event(w->e, *event);
-        if (w->events.nr > 1)
-            text_printf(&t, "%s:", name);
-        text_printf(&t, "samples%c", 0);
-        w->failed |= t.failed;
-        put_type(w, t.failed ? "" : t.at, "count");
-        put_type(w, name, unit_of(w, *event));
-        text_free(&t);
+        put_type(w, number_of_samples(w, *event), "count");
+        put_type(w, number_of(w, export_event(w->e, *event)), unit_of(w, *event));
     }
+}
+
+/* Of the event's first sample; 0: it has none. */
+static int64_t first_period(const struct profile *p, unsigned event)
+{
+    vec_foreach (s, &p->samples)
+        if (s->event == event)
+            return (int64_t)s->period;
+    return 0;
 }
 
 static void put_facts(struct writer *w)
@@ -392,14 +407,11 @@ static void put_facts(struct writer *w)
         part.time_nanos = (int64_t)wall;
         part.duration_nanos = (int64_t)(p->samples.at[p->samples.nr - 1].time - first);
     }
-    const char *name = export_event(w->e, w->e->event);
-    part.default_sample_type = number_of(w, name);
-    if (w->e->samples)
-        part.default_sample_type = w->events.nr > 1 ? 0 : number_of(w, "samples");
-    period.type = number_of(w, name);
+    period.type = number_of(w, export_event(w->e, w->e->event));
+    part.default_sample_type = w->e->samples ? number_of_samples(w, w->e->event) : period.type;
     period.unit = number_of(w, unit_of(w, w->e->event));
     part.period_type = &period;
-    part.period = p->samples.nr ? (int64_t)p->samples.at[0].period : 0;
+    part.period = first_period(p, w->e->event);
     part.n_comment = command != NULL;
     part.comment = &comment;
     put(w, &part);
