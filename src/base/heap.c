@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* Blocks from LARGE on are the system's where the heap has no room left: they go when freed. */
@@ -19,18 +20,40 @@ enum {
     HEAP_STEP = 128 << 20, /* of addresses: what is never touched takes no memory */
     LARGE = 32 << 20,      /* glibc's bound of the threshold */
     FIRST = 256 << 10,
+    LATER_STEP = 4 << 20,
     HUGE_PAGE = 2 << 20,
     SMALL_PAGE = 4096,
 };
+
+/* Address space is counted here: a large step may be all that there is. */
+static bool is_limited(void)
+{
+    struct rlimit all, data;
+    return getrlimit(RLIMIT_AS, &all) < 0 || getrlimit(RLIMIT_DATA, &data) < 0 ||
+           all.rlim_cur != RLIM_INFINITY || data.rlim_cur != RLIM_INFINITY;
+}
+
+#ifdef __GLIBC__
+/* A block at the heap's start, which has grown by HEAP_STEP; NULL: it has not. What is needed
+ * beyond that comes in smaller steps. */
+static void *grow_once(void)
+{
+    mallopt(M_TOP_PAD, HEAP_STEP);
+    void *first = malloc(FIRST);
+    mallopt(M_TOP_PAD, LATER_STEP);
+    return first;
+}
+#endif
 
 void heap_prepare(void)
 {
 #ifdef __GLIBC__
     mallopt(M_ARENA_MAX, 1); /* what one thread frees serves the others */
+    if (is_limited())
+        return;
     mallopt(M_MMAP_THRESHOLD, LARGE);
     mallopt(M_TRIM_THRESHOLD, INT32_MAX);
-    mallopt(M_TOP_PAD, HEAP_STEP);
-    void *grow = malloc(FIRST);
+    void *grow = grow_once();
     uintptr_t end = (uintptr_t)sbrk(0), start = (uintptr_t)grow;
     /* Not another allocator's (a sanitizer's), which has its pages elsewhere. */
     bool ours = grow && start < end && end - start <= 2 * (uintptr_t)HEAP_STEP;
