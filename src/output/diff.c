@@ -230,13 +230,14 @@ static int keep_shares(struct diff *d, const struct counter *c, uint8_t side)
 
 static uint32_t name_of_function(struct diff *d, const struct function *f)
 {
+    const char *source = diff_source(f);
     switch (d->options->level) {
     case DIFF_FILE:
         if (f->file || (f->module && function_is_guest(f)))
             return diff_name_plain(d, f->file ? f->file : f->module, NULL);
         __attribute__((fallthrough)); /* nothing better is known */
     case DIFF_MODULE:
-        return diff_name_plain(d, f->module ? f->module : "[unknown]", NULL);
+        return diff_name_plain(d, source ? source : "[unknown]", NULL);
     default:
         return diff_name_function(d, f);
     }

@@ -148,6 +148,9 @@ int diff_write_json(const struct diff *d, FILE *out, struct error *err);
 uint32_t diff_name_function(struct diff *d, const struct function *f);
 /* Of anything else: its name alone. */
 uint32_t diff_name_plain(struct diff *d, const char *name, const char *source);
+/* What a function is of: its module. Generated code's is named after its process (replay/names.c,
+ * session/maps.c), which is another in each recording: then what names such code. NULL: unknown. */
+const char *diff_source(const struct function *f);
 /* Give each name its row. Returns how many rows there are; UINT32_MAX: memory is out. */
 uint32_t diff_match(struct diff *d);
 

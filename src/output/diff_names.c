@@ -6,8 +6,10 @@
  */
 #include "base/hash.h"
 #include "output/diff.h"
+#include "output/doctor_names.h"
 
 #include <ctype.h>
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,16 +95,30 @@ static size_t split_guest(const char *symbol, const char *file, uint64_t *place)
     return strlen(symbol);
 }
 
-/* Names that V8's perf maps give: how a function was compiled stands before it. */
-static const char *skip_tier(const char *symbol)
+/* The place at the end of a name. */
+static const char *find_place(const char *name, uint64_t *place)
 {
-    static const char *const kinds[] = {"JS:", "LazyCompile:", "Function:", "Script:", "Eval:"};
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
-        size_t size = strlen(kinds[i]);
-        if (strncmp(symbol, kinds[i], size) == 0)
-            return symbol + size + strspn(symbol + size, "*~^+'");
-    }
-    return symbol;
+    for (const char *at = name; (at = strchr(at, ':')); at++)
+        if ((*place = parse_place(at)))
+            return at;
+    return NULL;
+}
+
+/* V8's names of generated code are `NAME FILE:LINE[:COLUMN]`, the name may be empty: how many of
+ * its bytes are the name, and which are the file: of none, there is no such place. Both may hold
+ * blanks: a path begins at the first " /". */
+static size_t split_v8(const char *symbol, const char **file, size_t *nr_file, uint64_t *place)
+{
+    const char *end = find_place(symbol, place);
+    size_t size = end ? (size_t)(end - symbol) : 0;
+    const char *blank = memmem(symbol, size, " /", 2);
+    blank = blank ? blank : memrchr(symbol, ' ', size);
+    *nr_file = blank ? (size_t)(end - blank) - 1 : 0;
+    *file = *nr_file ? blank + 1 : NULL;
+    if (*nr_file)
+        return (size_t)(blank - symbol);
+    *place = 0;
+    return strlen(symbol);
 }
 
 /* Bytes of a native name without what compilers add to copies of a function. */
@@ -118,34 +134,52 @@ static size_t without_clone(const char *symbol, size_t size)
     return size;
 }
 
-static uint32_t name_unknown(struct diff *d, const struct function *f)
+const char *diff_source(const struct function *f)
+{
+    if (f->module && fnmatch("/tmp/perf-[0-9]*.map", f->module, 0) == 0)
+        return "perf map";
+    return f->module && fnmatch("jit-[0-9]*.dump", f->module, 0) == 0 ? "jitdump" : f->module;
+}
+
+static uint32_t name_unknown(struct diff *d, const char *source)
 {
     struct text t = {0};
-    text_printf(&t, "[%s]%c", f->module ? base_name(f->module) : "unknown", 0);
-    uint32_t ret = t.failed ? UINT32_MAX : diff_name_plain(d, t.at, f->module);
+    text_printf(&t, "[%s]%c", source ? base_name(source) : "unknown", 0);
+    uint32_t ret = t.failed ? UINT32_MAX : diff_name_plain(d, t.at, source);
     text_free(&t);
     return ret;
 }
 
+/* A function of V8's is the same by its file, as memory would tell it. */
+static uint32_t name_v8(struct diff *d, const char *symbol, const char *source)
+{
+    const char *file;
+    size_t nr_file;
+    uint64_t place;
+    size_t size = split_v8(symbol, &file, &nr_file, &place);
+    if (nr_file && !(source = intern_bytes(d->strings, file, nr_file)))
+        return UINT32_MAX;
+    return add_name(d, intern_bytes(d->strings, symbol, size), source, place);
+}
+
 uint32_t diff_name_function(struct diff *d, const struct function *f)
 {
-    const char *source = f->module ? intern_string(d->strings, f->module) : NULL;
-    const char *symbol = f->symbol;
+    const char *module = diff_source(f);
+    const char *source = module ? intern_string(d->strings, module) : NULL;
     uint64_t place = 0;
-    if (f->module && !source)
+    if (module && !source)
         return UINT32_MAX;
-    if (!symbol)
-        return name_unknown(d, f);
-    size_t size = strlen(symbol);
-    if (function_is_guest(f)) {
-        size = split_guest(symbol, f->module, &place);
-    } else if (f->kind == FRAME_JIT) {
-        symbol = skip_tier(symbol);
-        size = strlen(symbol);
-    } else {
-        size = without_clone(symbol, size);
-    }
-    return add_name(d, intern_bytes(d->strings, symbol, size), source, place);
+    if (!f->symbol)
+        return name_unknown(d, source);
+    const char *v8 = f->kind == FRAME_JIT ? v8_name_function(f->symbol) : NULL;
+    if (v8)
+        return name_v8(d, v8, source);
+    size_t size = strlen(f->symbol);
+    if (function_is_guest(f))
+        size = split_guest(f->symbol, f->module, &place);
+    else if (f->kind != FRAME_JIT)
+        size = without_clone(f->symbol, size);
+    return add_name(d, intern_bytes(d->strings, f->symbol, size), source, place);
 }
 
 /* ---- groups: names of one function name and source ------------------------------------------- */

@@ -82,8 +82,22 @@ static void tear_down(struct fixture *f)
     vec_free(&f->options.gates);
 }
 
-/* "SAMPLES outermost;...;leaf" a line; a function is SYMBOL@MODULE, of Lua when its module ends so.
- * The samples are spread over ten blocks. */
+static enum frame_kind kind_of(const char *module)
+{
+    static const struct {
+        const char *end;
+        enum frame_kind kind;
+    } kinds[] = {{".lua", FRAME_LUA}, {".js", FRAME_JS}, {".map", FRAME_JIT}, {".dump", FRAME_JIT}};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        size_t size = strlen(module), nr = strlen(kinds[i].end);
+        if (size > nr && strcmp(module + size - nr, kinds[i].end) == 0)
+            return kinds[i].kind;
+    }
+    return FRAME_NATIVE;
+}
+
+/* "SAMPLES outermost;...;leaf" a line; a function is SYMBOL@MODULE, of what its module's end says,
+ * and has no name where SYMBOL is empty. The samples are spread over ten blocks. */
 static void add(struct fixture *f, enum diff_side side, const char *text)
 {
     struct stacks_options options = {0};
@@ -102,10 +116,9 @@ static void add(struct fixture *f, enum diff_side side, const char *text)
             for (char *name; (name = strsep(&rest, ";"));) {
                 char *module = strchr(name, '@');
                 *module++ = 0;
-                size_t size = strlen(module);
-                bool lua = size > 4 && strcmp(module + size - 4, ".lua") == 0;
-                struct function fn = {
-                    .symbol = name, .module = module, .kind = lua ? FRAME_LUA : FRAME_NATIVE};
+                struct function fn = {.symbol = *name ? name : NULL,
+                                      .module = module,
+                                      .kind = (uint8_t)kind_of(module)};
                 node = stack_tree_child(&s->tree, node, stacks_intern_function(s, &fn));
             }
             s->tree.nodes.at[node].samples += samples / 10;
@@ -241,6 +254,59 @@ static void as_many_of_a_name_are_matched_in_order(void **state)
     finish(&f);
     expect(find(&f, "h", 21), 0.3, 0.4);
     expect(find(&f, "h", 44), 0.7, 0.6);
+    tear_down(&f);
+}
+
+/* Processes have other numbers in each recording. */
+static void generated_code_is_the_same_in_another_process(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f);
+    add(&f, DIFF_BASE, "100 a@/tmp/perf-12.map\n200 b@jit-12.dump\n300 @/tmp/perf-12.map\n400 g@p");
+    add(&f, DIFF_NEW, "150 a@/tmp/perf-7.map\n250 b@jit-7.dump\n350 @/tmp/perf-7.map\n250 g@p");
+    finish(&f);
+    assert_int_equal(f.diff.rows.nr, 4);
+    expect(find(&f, "a", 0), 0.1, 0.15);
+    expect(find(&f, "b", 0), 0.2, 0.25);
+    expect(find(&f, "[perf map]", 0), 0.3, 0.35);
+    assert_string_equal(find(&f, "a", 0)->source, "perf map");
+    assert_string_equal(find(&f, "b", 0)->source, "jitdump");
+    tear_down(&f);
+    set_up(&f);
+    f.options.level = DIFF_MODULE;
+    add(&f, DIFF_BASE, "600 a@/tmp/perf-12.map\n400 b@/tmp/perf-13.map");
+    add(&f, DIFF_NEW, "500 a@/tmp/perf-7.map\n500 b@jit-7.dump");
+    finish(&f);
+    assert_int_equal(f.diff.rows.nr, 2);
+    expect(find(&f, "perf map", 0), 1, 0.5);
+    expect(find(&f, "jitdump", 0), 0, 0.5);
+    tear_down(&f);
+}
+
+/* However V8 compiled a function, and whoever named it: a perf map, a jitdump or its memory. */
+static void names_of_v8_have_a_file_and_a_place(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f);
+    add(&f, DIFF_BASE,
+        "100 JS:~foo /my dir/x.js:1:13@/tmp/perf-12.map\n100 get a b /my dir/x.js:2:1@/my "
+        "dir/x.js\n"
+        "200 JS:* /my dir/x.js:3:7@/tmp/perf-12.map\n300 JS:* node:fs:9:7@/tmp/perf-12.map\n"
+        "300 JS:^bare@/tmp/perf-12.map");
+    add(&f, DIFF_NEW,
+        "150 JS:*foo /my dir/x.js:4:13@jit-7.dump\n150 JS:^get a b /my dir/x.js:5:1@jit-7.dump\n"
+        "100 JS:~ /my dir/x.js:6:7@jit-7.dump\n300 JS:+ node:fs:9:7@/tmp/perf-7.map\n"
+        "300 JS:+bare@/tmp/perf-7.map");
+    finish(&f);
+    assert_int_equal(f.diff.rows.nr, 5);
+    expect(find(&f, "foo", 4), 0.1, 0.15);
+    assert_string_equal(find(&f, "foo", 4)->source, "/my dir/x.js");
+    expect(find(&f, "get a b", 5), 0.1, 0.15);
+    expect(find(&f, "[anonymous]", 6), 0.2, 0.1);
+    expect(find(&f, "[anonymous]", 9), 0.3, 0.3);
+    expect(find(&f, "bare", 0), 0.3, 0.3);
     tear_down(&f);
 }
 
@@ -499,6 +565,8 @@ int main(void)
         cmocka_unit_test(one_name_in_two_sources_is_two_functions),
         cmocka_unit_test(moved_lines_are_the_same_functions),
         cmocka_unit_test(as_many_of_a_name_are_matched_in_order),
+        cmocka_unit_test(generated_code_is_the_same_in_another_process),
+        cmocka_unit_test(names_of_v8_have_a_file_and_a_place),
         cmocka_unit_test(growth_beyond_noise_is_a_regression),
         cmocka_unit_test(growth_within_noise_is_none),
         cmocka_unit_test(what_moves_all_rows_is_no_regression),
