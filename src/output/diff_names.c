@@ -334,13 +334,15 @@ static int by_place(const void *a, const void *b)
 static uint64_t moved_place(const struct matcher *m, const char *source, uint64_t place)
 {
     uint64_t lines = 0;
+    bool found = false;
     for (size_t i = 0; i < m->anchors.nr; i++) {
         const struct anchor *a = &m->anchors.at[i];
         if (a->source != source)
             continue;
-        if (a->from > place && lines)
+        if (a->from > place && found)
             break;
         lines = (a->to >> 32) - (a->from >> 32);
+        found = true;
         if (a->from > place)
             break;
     }

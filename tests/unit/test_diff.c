@@ -244,6 +244,25 @@ static void moved_lines_are_the_same_functions(void **state)
     tear_down(&f);
 }
 
+/* `a` stands where it stood, and so does what follows it; the lines before `b` are behind that. */
+static void what_did_not_move_is_the_same(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f);
+    add(&f, DIFF_BASE,
+        "100 a x.lua:2@x.lua\n100 b x.lua:10@x.lua\n300 x.lua:5@x.lua\n500 x.lua:8@x.lua");
+    add(&f, DIFF_NEW,
+        "100 a x.lua:2@x.lua\n100 b x.lua:13@x.lua\n310 x.lua:5@x.lua\n"
+        "480 x.lua:8@x.lua\n10 x.lua:11@x.lua");
+    finish(&f);
+    expect(find(&f, "[anonymous]", 5), 0.3, 0.31);
+    expect(find(&f, "[anonymous]", 8), 0.5, 0.48);
+    expect(find(&f, "[anonymous]", 11), 0, 0.01);
+    assert_int_equal(f.diff.rows.nr, 5);
+    tear_down(&f);
+}
+
 static void as_many_of_a_name_are_matched_in_order(void **state)
 {
     (void)state;
@@ -564,6 +583,7 @@ int main(void)
         cmocka_unit_test(copies_of_a_function_are_the_function),
         cmocka_unit_test(one_name_in_two_sources_is_two_functions),
         cmocka_unit_test(moved_lines_are_the_same_functions),
+        cmocka_unit_test(what_did_not_move_is_the_same),
         cmocka_unit_test(as_many_of_a_name_are_matched_in_order),
         cmocka_unit_test(generated_code_is_the_same_in_another_process),
         cmocka_unit_test(names_of_v8_have_a_file_and_a_place),
