@@ -343,6 +343,7 @@ static int add_stacks(struct diff *d, struct replay *r, const struct stacks *s, 
     struct diff_recording recording = {.path = path,
                                        .event = kept,
                                        .side = side,
+                                       .read = replay_stats(r)->samples,
                                        .lost = perfdata_loss(pd)->samples_lost,
                                        .complete = complete_share(replay_stats(r))};
     return diff_add(d, &recording, s, err);

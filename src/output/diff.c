@@ -269,6 +269,14 @@ static double unknown_share(const struct counter *c, uint64_t lost)
     return all > 0 ? (there + (double)lost) / all : 0;
 }
 
+/* The kernel counts what it loses, but does not say of what. */
+static uint64_t lost_of_compared(const struct counter *c, const struct diff_recording *r)
+{
+    return r->read > c->samples
+               ? (uint64_t)llround((double)r->lost * (double)c->samples / (double)r->read)
+               : r->lost;
+}
+
 int diff_add(struct diff *d, const struct diff_recording *r, const struct stacks *s,
              struct error *err)
 {
@@ -284,7 +292,8 @@ int diff_add(struct diff *d, const struct diff_recording *r, const struct stacks
         d->nr[r->side]++;
         struct diff_recording *mine = &d->recordings.at[d->recordings.nr - 1];
         mine->samples = c.samples;
-        mine->unknown = unknown_share(&c, r->lost);
+        mine->lost = lost_of_compared(&c, r);
+        mine->unknown = unknown_share(&c, mine->lost);
     }
     free(c.links);
     free(c.names);

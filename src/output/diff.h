@@ -55,6 +55,9 @@ struct diff_recording {
     const char *path, *event;
     uint8_t side;
     uint64_t samples; /* of the event; diff_add() counts them */
+    uint64_t read;    /* samples that the file has, of all events and before filters */
+    /* Samples that the file lost; after diff_add(): those of them that would have been compared, if
+     * as many of them were of the event and passed the filters as of those that were read. */
     uint64_t lost;
     double complete; /* share of the user stacks; of none: 1 */
     /* Share of all samples that were lost, or are in stacks with a stand-in for what was not

@@ -458,6 +458,29 @@ static void what_lacks_much_more_is_left_out(void **state)
     tear_down(&f);
 }
 
+/* A tenth of the file's samples is compared, and so are a tenth of what the file lost. */
+static void losses_are_those_of_what_is_compared(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f);
+    struct stacks_options options = {0};
+    struct stacks *s = stacks_create(&options);
+    struct diff_recording r = {
+        .path = "a", .event = "cycles", .read = 10000, .lost = 500, .complete = 1};
+    struct stack_group g = {.comm = "p"};
+    struct function fn = {.symbol = "f", .module = "p"};
+    struct error err;
+    uint32_t node = stack_tree_child(&s->tree, 0, stacks_intern_group(s, &g));
+    node = stack_tree_child(&s->tree, node, stacks_intern_function(s, &fn));
+    s->tree.nodes.at[node].samples = 1000;
+    assert_int_equal(diff_add(&f.diff, &r, s, &err), 0);
+    stacks_free(s);
+    assert_int_equal(f.diff.recordings.at[0].lost, 50);
+    assert_true(fabs(f.diff.recordings.at[0].unknown - 50. / 1050) < 1e-9);
+    tear_down(&f);
+}
+
 /* `f` has so many of the samples, `guessed` of these are not exact; the others are g's. */
 static const struct diff_recording *add_guesses(struct fixture *f, enum diff_side side,
                                                 uint64_t samples, uint64_t of_f, uint64_t guessed)
@@ -593,6 +616,7 @@ int main(void)
         cmocka_unit_test(what_grew_beside_that_is_found),
         cmocka_unit_test(what_was_not_recorded_is_no_regression),
         cmocka_unit_test(what_lacks_much_more_is_left_out),
+        cmocka_unit_test(losses_are_those_of_what_is_compared),
         cmocka_unit_test(what_is_guessed_much_more_is_left_out),
         cmocka_unit_test(what_is_joined_is_compared),
         cmocka_unit_test(growth_of_guesses_is_none),
