@@ -141,11 +141,23 @@ static int parse_level(const char *value, enum diff_level *ret, struct error *er
     return level < 0 ? -1 : 0;
 }
 
+static char *trim(char *s)
+{
+    s += strspn(s, " \t\r");
+    size_t size = strlen(s);
+    while (size && strchr(" \t\r", s[size - 1]))
+        s[--size] = 0;
+    return s;
+}
+
+/* Pieces between commas, and blanks: a list reads better with these. */
 static int parse_list(char *value, name_list *list, struct error *err)
 {
-    for (char *name; (name = strsep(&value, ","));)
+    for (char *name; (name = strsep(&value, ","));) {
+        name = trim(name);
         if (*name && !vec_push(list, name))
             return error_no_memory(err);
+    }
     return 0;
 }
 
@@ -254,15 +266,6 @@ static char *read_config(const char *path, bool must, struct error *err)
         error_set(err, ERROR_FORMAT, "%s: too large for a configuration", path);
     fclose(file);
     return text;
-}
-
-static char *trim(char *s)
-{
-    s += strspn(s, " \t\r");
-    size_t size = strlen(s);
-    while (size && strchr(" \t\r", s[size - 1]))
-        s[--size] = 0;
-    return s;
 }
 
 /* `NAME = VALUE`; lines that begin with # and empty ones say nothing. What the command line gave
