@@ -231,16 +231,22 @@ static int keep_shares(struct diff *d, const struct counter *c, uint8_t side)
 static uint32_t name_of_function(struct diff *d, const struct function *f)
 {
     const char *source = diff_source(f);
+    bool kernel = function_is_kernel(f);
     switch (d->options->level) {
     case DIFF_FILE:
         if (f->file || (f->module && function_is_guest(f)))
-            return diff_name_plain(d, f->file ? f->file : f->module, NULL);
+            return diff_name_plain(d, f->file ? f->file : f->module, NULL, kernel);
         __attribute__((fallthrough)); /* nothing better is known */
     case DIFF_MODULE:
-        return diff_name_plain(d, source ? source : "[unknown]", NULL);
+        return diff_name_plain(d, source ? source : "[unknown]", NULL, kernel);
     default:
         return diff_name_function(d, f);
     }
+}
+
+static uint32_t name_of_state(struct diff *d, enum stack_state state)
+{
+    return diff_name_plain(d, stack_state_name(state), NULL, state == STATE_KERNEL);
 }
 
 /* The name of each function, or of each node's state. */
@@ -252,7 +258,7 @@ static int make_names(struct diff *d, struct counter *c)
     if (!c->names)
         return -1;
     for (size_t i = 0; i < nr; i++) {
-        c->names[i] = states ? diff_name_plain(d, stack_state_name(stack_state(c->stacks, i)), NULL)
+        c->names[i] = states ? name_of_state(d, stack_state(c->stacks, i))
                              : name_of_function(d, stacks_function(c->stacks, i));
         if (c->names[i] == UINT32_MAX)
             return -1;
@@ -309,6 +315,7 @@ static void describe_row(struct diff *d, const struct diff_name *n, int side)
     row->name = *n->name ? n->name : "[anonymous]";
     row->source = n->source;
     row->line = (uint32_t)(n->place >> 32);
+    row->kernel &= n->kernel;
 }
 
 /* The new side's last: its places are those that the sources have now. */
@@ -320,7 +327,7 @@ static int make_rows(struct diff *d, uint32_t nr)
         return -1;
     d->rows.nr = nr;
     for (uint32_t i = 0; i < nr; i++)
-        d->rows.at[i] = (struct diff_row){.shares = &d->row_shares[i * width]};
+        d->rows.at[i] = (struct diff_row){.kernel = true, .shares = &d->row_shares[i * width]};
     for (int side = 0; side < DIFF_SIDES; side++)
         vec_foreach (n, &d->names)
             if (n->in[side])

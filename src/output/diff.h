@@ -95,6 +95,7 @@ struct diff_row {
     const char *name;   /* without its place */
     const char *source; /* module or file; NULL: has none */
     uint32_t line;      /* of a guest function, on the new side if it is there; 0: unknown */
+    bool kernel;        /* all of it is the kernel's */
     struct diff_test test[DIFF_METRICS];
     double doubtful;           /* the larger of both sides' means */
     struct diff_share *shares; /* of each recording, in their order */
@@ -104,6 +105,7 @@ struct diff_row {
 struct diff_name {
     const char *name, *source; /* interned */
     uint64_t place;            /* line, and column below; 0: none */
+    bool kernel;               /* all that has this name is the kernel's */
     bool in[DIFF_SIDES];
     uint32_t row[DIFF_SIDES];
 };
@@ -149,8 +151,8 @@ int diff_write_json(const struct diff *d, FILE *out, struct error *err);
 
 /* diff_names.c: the index of what a function is known by; UINT32_MAX: memory is out. */
 uint32_t diff_name_function(struct diff *d, const struct function *f);
-/* Of anything else: its name alone. */
-uint32_t diff_name_plain(struct diff *d, const char *name, const char *source);
+/* Of anything else: its name alone; `kernel`: it is the kernel's. */
+uint32_t diff_name_plain(struct diff *d, const char *name, const char *source, bool kernel);
 /* What a function is of: its module. Generated code's is named after its process (replay/names.c,
  * session/maps.c), which is another in each recording: then what names such code. NULL: unknown. */
 const char *diff_source(const struct function *f);

@@ -47,11 +47,10 @@ static bool grow_slots(struct diff *d)
     return true;
 }
 
-/* `name` and `source` are interned. */
-static uint32_t add_name(struct diff *d, const char *name, const char *source, uint64_t place)
+/* Its name and source are interned; name NULL: memory was out. */
+static uint32_t add_name(struct diff *d, struct diff_name n)
 {
-    struct diff_name n = {.name = name, .source = source, .place = place};
-    if (!name || (d->names.nr * 2 >= d->nr_slots && !grow_slots(d)))
+    if (!n.name || (d->names.nr * 2 >= d->nr_slots && !grow_slots(d)))
         return UINT32_MAX;
     size_t at = name_slot(d, &n);
     if (!d->slots[at]) {
@@ -59,13 +58,16 @@ static uint32_t add_name(struct diff *d, const char *name, const char *source, u
             return UINT32_MAX;
         d->slots[at] = (uint32_t)d->names.nr;
     }
+    d->names.at[d->slots[at] - 1].kernel &= n.kernel;
     return d->slots[at] - 1;
 }
 
-uint32_t diff_name_plain(struct diff *d, const char *name, const char *source)
+uint32_t diff_name_plain(struct diff *d, const char *name, const char *source, bool kernel)
 {
-    const char *from = source ? intern_string(d->strings, source) : NULL;
-    return source && !from ? UINT32_MAX : add_name(d, intern_string(d->strings, name), from, 0);
+    struct diff_name n = {.name = intern_string(d->strings, name), .kernel = kernel};
+    if (source && !(n.source = intern_string(d->strings, source)))
+        return UINT32_MAX;
+    return add_name(d, n);
 }
 
 /* ":LINE" or ":LINE:COLUMN" up to the end; 0: it is neither. */
@@ -141,11 +143,12 @@ const char *diff_source(const struct function *f)
     return f->module && fnmatch("jit-[0-9]*.dump", f->module, 0) == 0 ? "jitdump" : f->module;
 }
 
-static uint32_t name_unknown(struct diff *d, const char *source)
+static uint32_t name_unknown(struct diff *d, const struct function *f)
 {
     struct text t = {0};
+    const char *source = diff_source(f);
     text_printf(&t, "[%s]%c", source ? base_name(source) : "unknown", 0);
-    uint32_t ret = t.failed ? UINT32_MAX : diff_name_plain(d, t.at, source);
+    uint32_t ret = t.failed ? UINT32_MAX : diff_name_plain(d, t.at, source, function_is_kernel(f));
     text_free(&t);
     return ret;
 }
@@ -155,31 +158,32 @@ static uint32_t name_v8(struct diff *d, const char *symbol, const char *source)
 {
     const char *file;
     size_t nr_file;
-    uint64_t place;
-    size_t size = split_v8(symbol, &file, &nr_file, &place);
-    if (nr_file && !(source = intern_bytes(d->strings, file, nr_file)))
+    struct diff_name n = {.source = source};
+    size_t size = split_v8(symbol, &file, &nr_file, &n.place);
+    if (nr_file && !(n.source = intern_bytes(d->strings, file, nr_file)))
         return UINT32_MAX;
-    return add_name(d, intern_bytes(d->strings, symbol, size), source, place);
+    n.name = intern_bytes(d->strings, symbol, size);
+    return add_name(d, n);
 }
 
 uint32_t diff_name_function(struct diff *d, const struct function *f)
 {
-    const char *module = diff_source(f);
-    const char *source = module ? intern_string(d->strings, module) : NULL;
-    uint64_t place = 0;
-    if (module && !source)
-        return UINT32_MAX;
     if (!f->symbol)
-        return name_unknown(d, source);
+        return name_unknown(d, f);
+    const char *source = diff_source(f);
+    struct diff_name n = {.kernel = function_is_kernel(f)};
+    if (source && !(n.source = intern_string(d->strings, source)))
+        return UINT32_MAX;
     const char *v8 = f->kind == FRAME_JIT ? v8_name_function(f->symbol) : NULL;
     if (v8)
-        return name_v8(d, v8, source);
+        return name_v8(d, v8, n.source);
     size_t size = strlen(f->symbol);
     if (function_is_guest(f))
-        size = split_guest(f->symbol, f->module, &place);
+        size = split_guest(f->symbol, f->module, &n.place);
     else if (f->kind != FRAME_JIT)
         size = without_clone(f->symbol, size);
-    return add_name(d, intern_bytes(d->strings, f->symbol, size), source, place);
+    n.name = intern_bytes(d->strings, f->symbol, size);
+    return add_name(d, n);
 }
 
 /* ---- groups: names of one function name and source ------------------------------------------- */

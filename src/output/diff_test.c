@@ -145,16 +145,9 @@ static double row_mean(const struct diff_row *row, enum diff_metric m)
     return (row->test[m].mean[DIFF_BASE] + row->test[m].mean[DIFF_NEW]) / 2;
 }
 
-static bool is_kernel(const struct diff_row *row)
-{
-    return row->source ? strncmp(row->source, "[kernel", 7) == 0 ||
-                             strncmp(row->source, "[guest.kernel", 13) == 0
-                       : strncmp(row->name, "[kernel", 7) == 0 || strcmp(row->name, "kernel") == 0;
-}
-
 static double row_noise(const struct diff *d, const struct diff_row *row)
 {
-    return is_kernel(row) ? fmax(KERNEL_NOISE, d->options->noise) : d->options->noise;
+    return row->kernel ? fmax(KERNEL_NOISE, d->options->noise) : d->options->noise;
 }
 
 static struct variances row_variances(const struct diff *d, const struct diff_row *row,
@@ -226,7 +219,7 @@ static double weigh_assumed(const struct diff *d, const struct scales *s)
     double more = 0, assumed = 0, own = 0;
     vec_foreach (row, &d->rows) {
         struct variances v = row_variances(d, row, DIFF_SELF, s);
-        if (!is_heavy(d, row, DIFF_SELF) || is_kernel(row))
+        if (!is_heavy(d, row, DIFF_SELF) || row->kernel)
             continue;
         more += row->test[DIFF_SELF].between - v.independent * s->clustering;
         assumed += v.assumed;

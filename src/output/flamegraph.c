@@ -169,7 +169,7 @@ static enum look look_of(const struct drawing *d, const struct flame *f)
         return LOOK_UNKNOWN;
     if (function_is_guest(fn))
         return guest_look(d, f);
-    if (fn->kind == FRAME_KERNEL || fn->kind == FRAME_GUEST_KERNEL)
+    if (function_is_kernel(fn))
         return LOOK_KERNEL;
     if (fn->kind == FRAME_JIT)
         return LOOK_GENERATED;

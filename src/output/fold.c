@@ -33,11 +33,6 @@ struct name_node {
     uint64_t count;             /* of stacks that end here */
 };
 
-static bool is_kernel(const struct function *f)
-{
-    return f->kind == FRAME_KERNEL || f->kind == FRAME_GUEST_KERNEL;
-}
-
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -166,7 +161,7 @@ static void put_function(const struct folder *fo, struct text *t, const struct f
         put_tidy(t, f->symbol);
     else
         put_bytes(t, f->symbol, strlen(f->symbol), false);
-    if (o->kernel && is_kernel(f))
+    if (o->kernel && function_is_kernel(f))
         text_bytes(t, "_[k]", 4);
     else if (o->jit && (f->kind == FRAME_JIT || function_is_guest(f)))
         text_bytes(t, "_[j]", 4);

@@ -35,6 +35,11 @@ static inline bool function_is_guest(const struct function *f)
     return f->kind == FRAME_LUA || f->kind == FRAME_JS || f->kind == FRAME_WASM;
 }
 
+static inline bool function_is_kernel(const struct function *f)
+{
+    return f->kind == FRAME_KERNEL || f->kind == FRAME_GUEST_KERNEL;
+}
+
 /* What samples are kept apart by, beside their stack. */
 struct stack_group {
     const char *comm; /* NULL: not kept apart */

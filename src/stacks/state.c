@@ -125,7 +125,7 @@ enum stack_state stack_state(const struct stacks *s, size_t node)
     if (n->depth <= 1)
         return STATE_UNKNOWN;
     const struct function *f = stacks_function(s, n->function);
-    if (f->kind == FRAME_KERNEL || f->kind == FRAME_GUEST_KERNEL)
+    if (function_is_kernel(f))
         return STATE_KERNEL;
     if (function_is_guest(f))
         return guest_state(f);

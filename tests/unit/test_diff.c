@@ -87,7 +87,8 @@ static enum frame_kind kind_of(const char *module)
     static const struct {
         const char *end;
         enum frame_kind kind;
-    } kinds[] = {{".lua", FRAME_LUA}, {".js", FRAME_JS}, {".map", FRAME_JIT}, {".dump", FRAME_JIT}};
+    } kinds[] = {{".lua", FRAME_LUA},  {".js", FRAME_JS},     {".map", FRAME_JIT},
+                 {".dump", FRAME_JIT}, {".ko", FRAME_KERNEL}, {".kallsyms]", FRAME_KERNEL}};
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
         size_t size = strlen(module), nr = strlen(kinds[i].end);
         if (size > nr && strcmp(module + size - nr, kinds[i].end) == 0)
@@ -422,6 +423,35 @@ static void what_grew_beside_that_is_found(void **state)
     tear_down(&f);
 }
 
+static double margin_of(const char *module, enum diff_level level)
+{
+    struct fixture f;
+    char text[128];
+    set_up(&f);
+    f.options.level = level;
+    for (int side = 0; side < DIFF_SIDES; side++) {
+        snprintf(text, sizeof(text), "1000 f@%s\n9000 g@p", module);
+        add(&f, (enum diff_side)side, text);
+    }
+    finish(&f);
+    const char *name = level == DIFF_FUNCTION ? "f" : level == DIFF_STATE ? "kernel" : module;
+    double margin = find(&f, name, 0)->test[DIFF_SELF].margin;
+    tear_down(&f);
+    return margin;
+}
+
+/* How much it varies from run to run is the machine's doing, wherever its code is from. */
+static void modules_of_the_kernel_are_the_kernel(void **state)
+{
+    (void)state;
+    double kernel = margin_of("[kernel.kallsyms]", DIFF_FUNCTION);
+    double module = margin_of("/lib/modules/6.1/kernel/fs/x.ko", DIFF_FUNCTION);
+    assert_true(kernel > 2 * margin_of("/usr/lib/libx.so", DIFF_FUNCTION));
+    assert_true(fabs(module - kernel) < 1e-12);
+    for (enum diff_level level = DIFF_FILE; level <= DIFF_STATE; level++)
+        assert_true(fabs(margin_of("/lib/modules/6.1/kernel/fs/x.ko", level) - kernel) < 1e-12);
+}
+
 static void what_was_not_recorded_is_no_regression(void **state)
 {
     (void)state;
@@ -614,6 +644,7 @@ int main(void)
         cmocka_unit_test(growth_within_noise_is_none),
         cmocka_unit_test(what_moves_all_rows_is_no_regression),
         cmocka_unit_test(what_grew_beside_that_is_found),
+        cmocka_unit_test(modules_of_the_kernel_are_the_kernel),
         cmocka_unit_test(what_was_not_recorded_is_no_regression),
         cmocka_unit_test(what_lacks_much_more_is_left_out),
         cmocka_unit_test(losses_are_those_of_what_is_compared),
