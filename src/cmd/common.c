@@ -489,15 +489,24 @@ static uint64_t other_samples(const struct stacks *s, int event)
     return samples;
 }
 
-void common_say_first_event(const struct common *c, const struct replay *r, const struct stacks *s)
+const char *common_event_name(const struct replay *r, const struct stacks *s)
 {
     const struct perfdata *pd = replay_perfdata(r);
+    int event = stacks_event(s, -1);
+    return event >= 0 && (size_t)event < perfdata_nr_events(pd)
+               ? perfdata_event(pd, (size_t)event)->name
+               : NULL;
+}
+
+void common_say_first_event(const struct common *c, const struct replay *r, const struct stacks *s)
+{
+    const char *name = common_event_name(r, s);
     int event = stacks_event(s, -1);
     bool several = false;
     for (size_t i = 0; i < stacks_nr_groups(s); i++)
         several |= stacks_group(s, i)->event != event;
-    if (several && !c->quiet && event >= 0 && (size_t)event < perfdata_nr_events(pd))
-        common_say_one_event(perfdata_event(pd, (size_t)event)->name, other_samples(s, event));
+    if (several && !c->quiet && name)
+        common_say_one_event(name, other_samples(s, event));
 }
 
 struct profile *common_profile(const struct common *c, struct replay *r, struct error *err)

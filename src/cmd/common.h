@@ -103,6 +103,9 @@ void common_summary(const struct common *c, struct replay *r);
 /* Run the whole recording into stacks, say the summary and let the replay go. NULL on failure. */
 struct stacks *common_collect(const struct common *c, struct replay *r,
                               const struct stacks_options *kept, struct error *err);
+/* Name of the event whose stacks are put out, the first that was sampled; NULL: none was, or it has
+ * no name. */
+const char *common_event_name(const struct replay *r, const struct stacks *s);
 /* Says on stderr that of several events only one, by that name, was put out, and how many samples
  * of the others were not. */
 void common_say_one_event(const char *name, uint64_t others);

@@ -335,11 +335,7 @@ static double complete_share(const struct replay_stats *st)
 static int add_stacks(struct diff *d, struct replay *r, const struct stacks *s, const char *path,
                       enum diff_side side, struct error *err)
 {
-    const struct perfdata *pd = replay_perfdata(r);
-    int event = stacks_event(s, -1);
-    const char *name = event >= 0 && (size_t)event < perfdata_nr_events(pd)
-                           ? perfdata_event(pd, (size_t)event)->name
-                           : NULL;
+    const char *name = common_event_name(r, s);
     const char *kept = intern_string(d->strings, name ? name : "unknown");
     if (!kept)
         return error_no_memory(err);
@@ -347,7 +343,7 @@ static int add_stacks(struct diff *d, struct replay *r, const struct stacks *s, 
                                        .event = kept,
                                        .side = side,
                                        .read = replay_stats(r)->samples,
-                                       .lost = perfdata_loss(pd)->samples_lost,
+                                       .lost = perfdata_loss(replay_perfdata(r))->samples_lost,
                                        .complete = complete_share(replay_stats(r))};
     return diff_add(d, &recording, s, err);
 }

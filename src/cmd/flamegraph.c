@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* ljperf flamegraph: one SVG file that any browser shows. */
 #include "cmd/common.h"
+#include "output/diff.h"
 #include "output/flamegraph.h"
 #include "output/output.h"
 
@@ -126,53 +127,64 @@ static int own_option(void *context, int option, const char *value, struct error
     }
 }
 
-/* Name of the event that is drawn: the first that was sampled. */
-static const char *event_name(const struct replay *r, const struct stacks *s)
+/* One recording. */
+struct drawn {
+    struct diff_recording about;
+    struct text event; /* its name */
+    struct stacks *stacks;
+};
+
+static void drawn_free(struct drawn *d)
 {
-    const struct perfdata *pd = replay_perfdata(r);
-    int event = stacks_event(s, -1);
-    return event >= 0 && (size_t)event < perfdata_nr_events(pd)
-               ? perfdata_event(pd, (size_t)event)->name
-               : NULL;
+    text_free(&d->event);
+    stacks_free(d->stacks);
 }
 
-/* The stacks of one recording; `unit` becomes its event's name, which lives as long as `unit`. */
-static struct stacks *collect(const struct common *c, const struct flamegraph_command *fc,
-                              const char *input, struct text *unit, struct error *err)
+/* The stacks of the recording at `path`. */
+static int collect(const struct common *c, const struct flamegraph_command *fc, const char *path,
+                   struct drawn *ret, struct error *err)
 {
     struct replay *r;
     struct common own = *c;
     struct stacks_options kept = {
         .by_pid = fc->graph.pid, .by_tid = fc->graph.tid, .by_tier = true};
-    own.replay.input = input;
+    own.replay.input = path;
     own.replay.progress_context = &own;
     if (replay_create(&own.replay, &r, err) < 0)
-        return NULL;
-    struct stacks *s = common_collect(&own, r, &kept, err);
-    const char *name = s ? event_name(r, s) : NULL;
-    if (s)
-        common_say_first_event(c, r, s);
-    unit->size = 0;
-    text_string(unit, name ? name : "units");
-    text_char(unit, 0);
+        return -1;
+    ret->stacks = common_collect(&own, r, &kept, err);
+    if (ret->stacks) {
+        const char *name = common_event_name(r, ret->stacks);
+        common_say_first_event(c, r, ret->stacks);
+        text_string(&ret->event, name ? name : "units");
+        text_char(&ret->event, 0);
+        ret->about = (struct diff_recording){
+            .path = path, .event = ret->event.at, .samples = replay_stats(r)->passed};
+    }
     replay_free(r);
-    return s;
+    return ret->event.failed ? error_no_memory(err) : ret->stacks ? 0 : -1;
+}
+
+static int check_pair(const struct drawn *base, const struct drawn *drawn, struct error *err)
+{
+    struct diff_recording both[] = {base->about, drawn->about};
+    return diff_check_recordings(both, 2, err);
 }
 
 static int draw(const struct common *c, struct flamegraph_command *fc, struct error *err)
 {
     struct text out = {0};
-    struct text unit = {0};
-    struct stacks *base = fc->base ? collect(c, fc, fc->base, &unit, err) : NULL;
-    struct stacks *s =
-        fc->base && !base ? NULL : collect(c, fc, fc->base ? fc->new : c->replay.input, &unit, err);
-    fc->graph.unit = unit.failed ? NULL : unit.at;
-    int failed = !s || flamegraph_print(s, base, &fc->graph, &out, err) < 0 ||
-                 common_write(fc->output, &out, err) < 0;
+    struct drawn drawn = {0};
+    struct drawn base = {0};
+    int failed = (fc->base && collect(c, fc, fc->base, &base, err) < 0) ||
+                 collect(c, fc, fc->base ? fc->new : c->replay.input, &drawn, err) < 0 ||
+                 (fc->base && check_pair(&base, &drawn, err) < 0);
+    fc->graph.unit = drawn.about.event;
+    failed = failed || flamegraph_print(drawn.stacks, base.stacks, &fc->graph, &out, err) < 0 ||
+             common_write(fc->output, &out, err) < 0;
     text_free(&out);
-    text_free(&unit);
-    stacks_free(s);
-    stacks_free(base);
+    drawn_free(&drawn);
+    drawn_free(&base);
     return failed ? -1 : 0;
 }
 

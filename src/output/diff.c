@@ -381,11 +381,10 @@ static int by_interest(const void *a, const void *b)
     return order ? order : x->line < y->line ? -1 : x->line > y->line;
 }
 
-/* All recordings must have sampled the same thing. */
-static int check_recordings(const struct diff *d, struct error *err)
+int diff_check_recordings(const struct diff_recording *recordings, size_t nr, struct error *err)
 {
-    const struct diff_recording *first = d->recordings.at;
-    vec_foreach (r, &d->recordings) {
+    const struct diff_recording *first = recordings;
+    for (const struct diff_recording *r = first; r < first + nr; r++) {
         if (!r->samples)
             return error_set(err, ERROR_NOT_FOUND, "%s: there are no samples to compare", r->path);
         if (strcmp(r->event, first->event) != 0)
@@ -448,7 +447,7 @@ static int leave_out(struct diff *d, struct error *err)
 
 int diff_finish(struct diff *d, struct error *err)
 {
-    if (check_recordings(d, err) < 0 || leave_out(d, err) < 0)
+    if (diff_check_recordings(d->recordings.at, d->recordings.nr, err) < 0 || leave_out(d, err) < 0)
         return -1;
     uint32_t nr = diff_match(d);
     if (nr == UINT32_MAX || make_rows(d, nr) < 0 || diff_test_rows(d) < 0)

@@ -134,6 +134,9 @@ struct stacks_options diff_stacks_options(enum diff_level level);
 /* Take one recording, of the first event that was sampled. */
 int diff_add(struct diff *d, const struct diff_recording *r, const struct stacks *s,
              struct error *err);
+/* All recordings must have sampled the same thing: of each, path, event and samples are looked at.
+ * ERROR_NOT_FOUND: one has no samples; ERROR_FORMAT: one has samples of another event. */
+int diff_check_recordings(const struct diff_recording *recordings, size_t nr, struct error *err);
 /* Leave out the recordings of which DIFF_UNKNOWN_MOST more is unknown than of the better half:
  * which samples these are is not chance, and shares of the others are not those of all. Then match,
  * test, judge. ERROR_NOT_FOUND: a side has no recording left. */
