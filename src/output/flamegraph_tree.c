@@ -127,23 +127,35 @@ static const char *group_name(const struct merge *m, const struct stack_group *g
 
 /* ---- merging -------------------------------------------------------------------------------- */
 
-/* The flame of `key` on `parent`, made if new; 0: memory is out. */
+/* In a comparison one key may be that of a function and of copies that compilers made of it: which
+ * comes first depends on threads, so the least of them all names the flame. What is drawn is there
+ * before the base. */
+static bool take_function(struct merge *m, struct flame *flame, const struct function *f)
+{
+    struct flame_tree *t = m->tree;
+    if (function_is_guest(f) && !flame->tiers) {
+        flame->tiers = (uint32_t)t->tiers.nr;
+        if (!vec_push(&t->tiers, (struct flame_weights){{0}}))
+            return false;
+    }
+    if (!flame->function || (!m->base && compare_functions(f, flame->function) < 0)) {
+        flame->function = f;
+        flame->name = function_name(m, f);
+    }
+    return flame->name;
+}
+
+/* The flame of `key` on `parent`, made if new, of a function or else of a command's name; 0: memory
+ * is out. */
 static uint32_t child(struct merge *m, uint32_t parent, uint32_t key, const struct function *f,
                       const char *name)
 {
     struct flame_tree *t = m->tree;
     uint32_t at = m->distinct ? (uint32_t)t->flames.nr : stack_tree_child(&t->index, parent, key);
-    if (!at || at < t->flames.nr)
-        return at;
-    struct flame flame = {.parent = parent, .function = f, .name = name};
-    if (!flame.name)
-        flame.name = function_name(m, f);
-    if (f && function_is_guest(f)) {
-        if (!vec_push(&t->tiers, (struct flame_weights){{0}}))
-            return 0;
-        flame.tiers = (uint32_t)t->tiers.nr - 1;
-    }
-    return flame.name && vec_push(&t->flames, flame) ? at : 0;
+    bool made = at == t->flames.nr;
+    if (!at || (made && !vec_push(&t->flames, (struct flame){.parent = parent, .name = name})))
+        return 0;
+    return !f || take_function(m, &t->flames.at[at], f) ? at : 0;
 }
 
 static uint32_t child_of_node(struct merge *m, uint32_t parent, const struct stack_node *n)

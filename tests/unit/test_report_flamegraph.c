@@ -271,6 +271,34 @@ static void a_comparison_says_what_was(void **state)
     stacks_free(base);
 }
 
+/* Copies of a function are one box; the order in which threads met them is not seen. */
+static void a_comparison_does_not_depend_on_order(void **state)
+{
+    (void)state;
+    static const char *const stacks[] = {"p;main;f.part.0;x", "p;main;f;x", "p;main;f.cold;x"};
+    char *drawn[2];
+    for (int i = 0; i < 2; i++) {
+        struct stacks *base = make();
+        struct stacks *s = make();
+        add(base, 0, "p;main;a", 10);
+        for (int j = 0; j < 3; j++)
+            add(s, 0, stacks[i ? 2 - j : j], 10);
+        struct flamegraph_options o = basic();
+        struct text out = {0};
+        struct error err;
+        assert_int_equal(flamegraph_print(s, base, &o, &out, &err), 0);
+        text_char(&out, 0);
+        drawn[i] = out.at;
+        stacks_free(s);
+        stacks_free(base);
+    }
+    assert_string_equal(drawn[0], drawn[1]);
+    assert_non_null(strstr(drawn[0], "data-f=\"0 30\"><title>f\n"));
+    assert_null(strstr(drawn[0], "f.cold"));
+    free(drawn[0]);
+    free(drawn[1]);
+}
+
 /* 5000 names of 3000 bytes make 15 MB: without a width asked for, the widest are drawn. */
 static void a_file_does_not_grow_without_end(void **state)
 {
@@ -306,6 +334,7 @@ int main(void)
         cmocka_unit_test(reverse_begins_at_the_innermost),
         cmocka_unit_test(tiers_are_one_frame),
         cmocka_unit_test(a_comparison_says_what_was),
+        cmocka_unit_test(a_comparison_does_not_depend_on_order),
         cmocka_unit_test(a_file_does_not_grow_without_end),
         cmocka_unit_test(nothing_to_draw_is_said),
         cmocka_unit_test(deep_stacks_are_drawn),
