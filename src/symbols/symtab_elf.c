@@ -4,6 +4,8 @@
 #include "symbols/symtab_internal.h"
 
 #include <elf.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -396,42 +398,126 @@ static const struct elf_shdr *section_header(const struct elf_image *e, const ch
     return NULL;
 }
 
-/* The symbols that the n-th entries of .rela.plt name stand at the n-th entries of .plt. */
+/* What one relocation of .rela.plt fills: a slot of the GOT. */
+struct plt_slot {
+    uint64_t got;
+    const char *name;
+};
+
+static int by_got(const void *a, const void *b)
+{
+    const struct plt_slot *x = a, *y = b;
+    return (x->got > y->got) - (x->got < y->got);
+}
+
+static bool is_x86(const struct elf_image *e)
+{
+    return e->machine == EM_X86_64 || e->machine == EM_386;
+}
+
+/* As binutils and perf name a function that a resolver in the file chooses. */
+static const char *name_resolved(struct symtab *t, uint64_t resolver)
+{
+    char *name = NULL;
+    if (asprintf(&name, "*ABS*+0x%" PRIx64, resolver) < 0)
+        name = NULL;
+    if (name && vec_push(&t->copies, name))
+        return name;
+    free(name);
+    t->no_memory = true;
+    return "";
+}
+
+/* The relocations' section, and what their symbols are. */
+struct plt_relocations {
+    const struct elf_image *e;
+    struct elf_section rel, symbols, names;
+    size_t word, size; /* of the file, of a relocation */
+    size_t nr;
+};
+
+static bool plt_relocations(const struct elf_image *e, struct plt_relocations *ret)
+{
+    uint32_t dynsym;
+    bool rela = elf_image_section(e, ".rela.plt", &ret->rel);
+    if (!section_header(e, ".dynsym", &dynsym) ||
+        (!rela && !elf_image_section(e, ".rel.plt", &ret->rel)) || !ret->rel.bytes ||
+        ret->rel.link != dynsym || !elf_image_section_at(e, dynsym, &ret->symbols) ||
+        !ret->symbols.bytes)
+        return false;
+    ret->e = e;
+    ret->names = string_table(e, ret->symbols.link);
+    ret->word = e->is64 ? 8 : 4;
+    ret->size = (rela ? 3 : 2) * ret->word;
+    ret->nr = ret->rel.size / ret->size;
+    return ret->nr < UINT32_MAX / 8;
+}
+
+static uint64_t word_at(const struct plt_relocations *r, const uint8_t *p)
+{
+    return r->e->is64 ? load_u64(p, r->e->swapped) : load_u32(p, r->e->swapped);
+}
+
+static struct plt_slot read_slot(struct symtab *t, const struct plt_relocations *r, size_t number)
+{
+    const uint8_t *at = r->rel.bytes + number * r->size;
+    uint64_t info = word_at(r, at + r->word);
+    uint64_t symbol = r->e->is64 ? info >> 32 : info >> 8;
+    struct plt_slot slot = {word_at(r, at), NULL};
+    if (!symbol && is_x86(r->e) && r->size == 3 * r->word) {
+        slot.name = name_resolved(t, word_at(r, at + 2 * r->word));
+    } else if (symbol < r->symbols.size / entry_size(r->e)) {
+        uint32_t name = load_u32(r->symbols.bytes + symbol * entry_size(r->e), r->e->swapped);
+        slot.name = name < r->names.size ? (const char *)r->names.bytes + name : "";
+    }
+    return slot;
+}
+
+/* Name the entries of a section that jump through the slots, in order. */
+static void add_plt_section(struct symtab *t, const struct elf_shdr *plt, uint64_t first,
+                            uint64_t size, const struct plt_slot *slots, size_t nr)
+{
+    size_t tables = (size_t)t->tables[0].nr + t->tables[1].nr;
+    if (size == 0 || size > 4096)
+        return;
+    t->no_memory |= !vec_reserve(&t->buckets.next, tables + t->plt.nr + nr);
+    for (size_t i = 0; i < nr && !t->no_memory; i++) {
+        if (!slots[i].name)
+            continue;
+        struct plt_entry entry = {slots[i].name, plt->offset + first + i * size, (uint32_t)size};
+        uint32_t number = (uint32_t)(tables + t->plt.nr);
+        if (vec_push(&t->plt, entry))
+            symtab_bucket_add(&t->buckets, number, entry.place, size);
+        else
+            t->no_memory = true;
+    }
+}
+
+/* The n-th entry of .plt jumps through the n-th slot of the GOT. On x86 that need not be the n-th
+ * relocation: ld puts those of resolvers (IFUNC) last. With branches protected (IBT) callers go
+ * to .plt.sec, whose entries are in the same order. */
 static void add_plt(struct symtab *t, const struct elf_image *e)
 {
-    uint32_t index, dynsym_index;
-    struct elf_section rel, dynsym;
-    const struct elf_shdr *plt = section_header(e, ".plt", &index);
-    const struct elf_shdr *dyn = section_header(e, ".dynsym", &dynsym_index);
-    bool rela = elf_image_section(e, ".rela.plt", &rel);
-    if (!plt || !dyn || (!rela && !elf_image_section(e, ".rel.plt", &rel)) || !rel.bytes ||
-        rel.link != dynsym_index || !elf_image_section_at(e, dynsym_index, &dynsym) ||
-        !dynsym.bytes)
-        return;
-    struct elf_section names = string_table(e, dynsym.link);
+    uint32_t index;
     uint64_t first, size;
-    plt_sizes(e, plt, &first, &size);
-    size_t word = e->is64 ? 8 : 4, rel_size = rela ? 3 * word : 2 * word;
-    size_t nr = rel.size / rel_size, tables = (size_t)t->tables[0].nr + t->tables[1].nr;
-    if (size == 0 || size > 4096 || nr >= UINT32_MAX / 4)
+    struct plt_relocations r;
+    const struct elf_shdr *plt = section_header(e, ".plt", &index);
+    const struct elf_shdr *second = section_header(e, ".plt.sec", &index);
+    struct plt_slot *slots = NULL;
+    if (!plt || !plt_relocations(e, &r))
         return;
-    t->no_memory |= !vec_reserve(&t->buckets.next, tables + nr);
-    for (size_t i = 0; i < nr && !t->no_memory; i++) {
-        const uint8_t *info_at = rel.bytes + i * rel_size + word;
-        uint64_t symbol =
-            e->is64 ? load_u64(info_at, e->swapped) >> 32 : load_u32(info_at, e->swapped) >> 8;
-        if (symbol >= dynsym.size / entry_size(e))
-            continue;
-        uint32_t name = load_u32(dynsym.bytes + symbol * entry_size(e), e->swapped);
-        struct plt_entry entry = {name < names.size ? (const char *)names.bytes + name : "",
-                                  plt->offset + first + i * size, (uint32_t)size};
-        uint32_t number = (uint32_t)(tables + t->plt.nr);
-        if (vec_push(&t->plt, entry)) {
-            symtab_bucket_add(&t->buckets, number, entry.place, size);
-        } else {
-            t->no_memory = true;
-        }
-    }
+    slots = malloc((r.nr + 1) * sizeof(*slots));
+    t->no_memory |= !slots;
+    for (size_t i = 0; i < r.nr && !t->no_memory; i++)
+        slots[i] = read_slot(t, &r, i);
+    if (is_x86(e) && !t->no_memory)
+        qsort(slots, r.nr, sizeof(*slots), by_got);
+    plt_sizes(e, plt, &first, &size);
+    if (!t->no_memory)
+        add_plt_section(t, plt, first, size, slots, r.nr);
+    if (second && is_x86(e) && !t->no_memory)
+        add_plt_section(t, second, 0, second->entsize, slots, r.nr);
+    free(slots);
 }
 
 /* ---- the files of a dso ------------------------------------------------------------------ */

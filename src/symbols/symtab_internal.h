@@ -78,7 +78,7 @@ struct symtab {
     pthread_mutex_t lock;       /* of all that follows; what is once made is read without it */
     struct symtab_buckets buckets;
     VEC(struct symbol *) list;
-    VEC(char *) copies; /* of kallsyms' names */
+    VEC(char *) copies; /* of names that stand in no file: kallsyms', resolvers' */
     /* The kernel's own lines of a text that stands in order: symbols are looked up in it, there are
      * no buckets, and `list` is sorted by start. Empty: all symbols are loaded. */
     struct kallsyms_text core;

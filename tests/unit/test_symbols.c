@@ -284,18 +284,18 @@ static void far_symbols_are_found(void **state)
     world_close(&w);
 }
 
-static void plt_entries_are_named(void **state)
+/* `file` is made, and objdump names some entries of its section. */
+static void expect_plt(const char *file, const char *section)
 {
-    (void)state;
-    shell(
-        "printf '#include <stdio.h>\\nint main(void) { return putchar(65) + getchar(); }\\n' > q.c "
-        "&& "
-        "gcc -fcf-protection=none -fno-pie -no-pie -Wl,-z,lazy -o q q.c && objdump -d -j .plt q | "
-        "sed -n 's/^0*\\([0-9a-f]*\\) <\\(.*@plt\\)>:$/\\1 \\2/p' > q.plt && test -s q.plt");
-    struct world w = world_open(path("q"), (struct symbols_options){0});
+    char command[512], name[256];
+    snprintf(command, sizeof(command),
+             "objdump -d -j %s %s | sed -n 's/^0*\\([0-9a-f]*\\) <\\(.*@plt\\)>:$/\\1 \\2/p' > "
+             "q.plt && test -s q.plt",
+             section, file);
+    shell(command);
+    struct world w = world_open(path(file), (struct symbols_options){0});
     FILE *f = fopen(path("q.plt"), "r");
     uint64_t vaddr;
-    char name[256];
     while (fscanf(f, "%lx %250s", &vaddr, name) == 2) {
         uint64_t at = offset_of(dso_image(w.dso), vaddr) + 6;
         const struct resolved *r = symbols_resolve(w.cache, w.dso, at, at);
@@ -304,6 +304,29 @@ static void plt_entries_are_named(void **state)
     }
     fclose(f);
     world_close(&w);
+}
+
+static void plt_entries_are_named(void **state)
+{
+    (void)state;
+    shell(
+        "printf '#include <stdio.h>\nint main(void) { return putchar(65) + getchar(); }\n' > q.c");
+    shell("gcc -fcf-protection=none -fno-pie -no-pie -Wl,-z,lazy -o q q.c");
+    expect_plt("q", ".plt");
+    shell("gcc -fcf-protection=full -fno-pie -no-pie -Wl,-z,lazy -Wl,-z,ibtplt -o q2 q.c");
+    expect_plt("q2", ".plt.sec");
+}
+
+/* ld puts relocations of resolvers last; their entries stand between the others. */
+static void plt_entries_of_resolvers_are_named(void **state)
+{
+    (void)state;
+    shell("printf '#include <stdio.h>\nstatic int one(void) { return 1; }\n"
+          "static int (*pick(void))(void) { return one; }\n"
+          "int ours(void) __attribute__((visibility(\"hidden\"), ifunc(\"pick\")));\n"
+          "int all(void) { return putchar(65) + ours() + getchar() + puts(\"\"); }\n' > r.c");
+    shell("gcc -O0 -fcf-protection=none -fPIC -shared -Wl,-z,lazy -o r.so r.c");
+    expect_plt("r.so", ".plt");
 }
 
 static void names_are_demangled_without_parameters(void **state)
@@ -761,6 +784,7 @@ int main(void)
         cmocka_unit_test(the_innermost_of_many_is_found),
         cmocka_unit_test(far_symbols_are_found),
         cmocka_unit_test(plt_entries_are_named),
+        cmocka_unit_test(plt_entries_of_resolvers_are_named),
         cmocka_unit_test(names_are_demangled_without_parameters),
         cmocka_unit_test(a_name_that_explodes_is_left_alone),
         cmocka_unit_test(keys_sort_stably),
