@@ -142,7 +142,8 @@ const struct perfdata_event *perfdata_event(const struct perfdata *pd, size_t in
 struct sample {
     uint64_t present;
     const struct perfdata_event *event;
-    uint64_t id, ip, time, addr, stream_id, period, phys_addr, cgroup;
+    uint64_t id, ip, time, addr, stream_id, phys_addr, cgroup;
+    uint64_t period; /* the event's, where samples have none of their own */
     uint64_t data_src, transaction, data_page_size, code_page_size, weight;
     uint32_t pid, tid, cpu;
     uint16_t misc; /* of the header: cpumode in bits 0-2 */

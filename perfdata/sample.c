@@ -199,6 +199,8 @@ static int sample_start(const struct perfdata *pd, const struct record *rec, str
     ret->present = ret->event->attr.sample_type;
     ret->misc = rec->misc;
     ret->swapped = pd->swap;
+    if (!(ret->present & PERF_SAMPLE_PERIOD)) /* a fixed one (-c), as perf has it */
+        ret->period = ret->event->attr.sample_period;
     *c = record_cursor(pd, rec);
     head_parse(c, ret->present, ret);
     return 0;

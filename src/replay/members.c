@@ -11,6 +11,7 @@
 
 struct reading {
     uint64_t id, value; /* id 0: free */
+    uint32_t tid;       /* of an inherited event: each thread counts from 0; else 0 */
 };
 
 struct member_table {
@@ -30,10 +31,10 @@ void member_table_free(struct member_table *t)
     free(t);
 }
 
-static struct reading *slot_of(struct reading *slots, size_t cap, uint64_t id)
+static struct reading *slot_of(struct reading *slots, size_t cap, uint64_t id, uint32_t tid)
 {
-    size_t i = hash_u64(id) & (cap - 1);
-    while (slots[i].id && slots[i].id != id)
+    size_t i = hash_combine(id, tid) & (cap - 1);
+    while (slots[i].id && (slots[i].id != id || slots[i].tid != tid))
         i = (i + 1) & (cap - 1);
     return &slots[i];
 }
@@ -46,7 +47,7 @@ static bool table_grow(struct member_table *t)
         return false;
     for (size_t i = 0; i < t->cap; i++)
         if (t->slots[i].id)
-            *slot_of(slots, cap, t->slots[i].id) = t->slots[i];
+            *slot_of(slots, cap, t->slots[i].id, t->slots[i].tid) = t->slots[i];
     free(t->slots);
     t->slots = slots;
     t->cap = cap;
@@ -54,14 +55,15 @@ static bool table_grow(struct member_table *t)
 }
 
 /* What the counter moved. False: memory is out. */
-static bool moved(struct member_table *t, uint64_t id, uint64_t value, uint64_t *ret)
+static bool moved(struct member_table *t, uint64_t id, uint32_t tid, uint64_t value, uint64_t *ret)
 {
     if (2 * t->nr >= t->cap && !table_grow(t))
         return false;
-    struct reading *r = slot_of(t->slots, t->cap, id);
+    struct reading *r = slot_of(t->slots, t->cap, id, tid);
     t->nr += r->id == 0;
     r->id = id;
-    *ret = value - r->value;
+    r->tid = tid;
+    *ret = value < r->value ? value : value - r->value; /* less: a new thread of that number */
     r->value = value;
     return true;
 }
@@ -76,7 +78,7 @@ int member_table_split(struct member_table *t, const struct perfdata *pd, const 
         uint64_t period;
         if (!value.id || !e)
             continue;
-        if (!moved(t, value.id, value.value, &period))
+        if (!moved(t, value.id, e->attr.inherit ? s->tid : 0, value.value, &period))
             return error_no_memory(err);
         if (period)
             ret[(*nr)++] = (struct member){e, value.id, period};

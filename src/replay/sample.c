@@ -47,6 +47,10 @@ static bool push_frame(struct job *job, struct frame f)
     return vec_push(&job->frames, f);
 }
 
+/* PERF_CONTEXT_USER_DEFERRED, of kernels newer than 6.18: the user's part comes in a record of its
+ * own, and what follows is no address but a cookie, the same as there. */
+enum { CONTEXT_USER_DEFERRED = -640 };
+
 static enum frame_kind kind_of_context(uint64_t context)
 {
     switch ((int64_t)context) {
@@ -112,6 +116,7 @@ static int walk_callchain(struct replay_worker *w, struct job_sample *s, bool us
         if (pc >= (uint64_t)PERF_CONTEXT_MAX) {
             kind = kind_of_context(pc);
             flags = FRAME_LEAF; /* where the task entered the kernel is no return address */
+            i += (int64_t)pc == CONTEXT_USER_DEFERRED;
             continue;
         }
         if (kind == FRAME_NATIVE && (!user || pc == 0))

@@ -88,7 +88,8 @@ static void assert_head(const struct sample *s)
     assert_int_equal(s->id, s->present & (PERF_SAMPLE_ID | PERF_SAMPLE_IDENTIFIER) ? 5 : 0);
     assert_int_equal(s->stream_id, s->present & PERF_SAMPLE_STREAM_ID ? OTHER : 0);
     assert_int_equal(s->cpu, s->present & PERF_SAMPLE_CPU ? 6 : 0);
-    assert_int_equal(s->period, s->present & PERF_SAMPLE_PERIOD ? 77 : 0);
+    assert_int_equal(s->period,
+                     s->present & PERF_SAMPLE_PERIOD ? 77 : s->event->attr.sample_period);
 }
 
 static void assert_parts(const struct sample *s)

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What becomes of samples between the recording and whoever takes them. */
+#include "perfdata_fixture.h"
+#include "perfdata/perfdata.h"
+#include "replay/replay.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* The samples, a line each: event, thread, period, and the frames' addresses. */
+static int take(void *worker, const struct replay_sample *s, struct error *err)
+{
+    struct text *t = worker;
+    (void)err;
+    text_printf(t, "%zu %u %lu", (size_t)s->sample->event->index, s->sample->tid,
+                (unsigned long)s->sample->period);
+    for (size_t i = 0; i < s->nr_frames; i++)
+        text_printf(t, " %lx", (unsigned long)s->frames[i].pc);
+    text_char(t, '\n');
+    return 0;
+}
+
+static int worker_create(void *context, struct replay_worker *w, void **ret, struct error *err)
+{
+    (void)w;
+    (void)err;
+    *ret = context;
+    return 0;
+}
+
+/* Frees the fixture. */
+static void expect(struct fixture *f, const char *want)
+{
+    char *path = fixture_write(f, false);
+    struct text got = {0};
+    struct replay *r;
+    const struct replay_options options = {.input = path, .threads = 1};
+    const struct replay_sink sink = {
+        .context = &got, .worker_create = worker_create, .sample = take};
+    assert_int_equal(replay_create(&options, &r, NULL), 0);
+    assert_int_equal(replay_run(r, &sink, NULL), 0);
+    replay_free(r);
+    text_char(&got, 0);
+    assert_string_equal(got.at, want);
+    text_free(&got);
+    unlink(path);
+    free(path);
+    fixture_free(f);
+}
+
+static void group_sample(struct fixture *f, uint32_t tid, uint64_t time, uint64_t first,
+                         uint64_t second)
+{
+    fixture_begin(f, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER);
+    fixture_u64(f, 7); /* IDENTIFIER */
+    fixture_u64(f, 0x1000);
+    fixture_u32(f, 10);
+    fixture_u32(f, tid);
+    fixture_u64(f, time);
+    fixture_u64(f, 2); /* READ: nr, then value and id of each */
+    fixture_u64(f, first);
+    fixture_u64(f, 7);
+    fixture_u64(f, second);
+    fixture_u64(f, 8);
+    fixture_end(f);
+}
+
+static struct fixture *group_fixture(bool inherit)
+{
+    struct fixture *f = fixture_create(false);
+    struct perf_event_attr attr = fixture_attr;
+    attr.sample_type |= PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_READ;
+    attr.read_format = PERF_FORMAT_GROUP | PERF_FORMAT_ID;
+    attr.inherit = inherit;
+    fixture_event(f, &attr, (uint64_t[]){7}, 1);
+    fixture_event(f, &attr, (uint64_t[]){8}, 1);
+    return f;
+}
+
+static void a_groups_counters_move_since_their_last_reading(void **state)
+{
+    (void)state;
+    struct fixture *f = group_fixture(false);
+    group_sample(f, 10, 1, 1000, 50);
+    group_sample(f, 11, 2, 1500, 50);
+    group_sample(f, 10, 3, 1600, 90);
+    expect(f, "0 10 1000 1000\n1 10 50 1000\n0 11 500 1000\n0 10 100 1000\n1 10 40 1000\n");
+}
+
+static void inherited_counters_are_each_threads_own(void **state)
+{
+    (void)state;
+    struct fixture *f = group_fixture(true);
+    group_sample(f, 10, 1, 1000000, 500);
+    group_sample(f, 11, 2, 5000, 20);
+    group_sample(f, 10, 3, 1000100, 500);
+    group_sample(f, 11, 4, 5001, 21);
+    group_sample(f, 11, 5, 30, 2); /* another thread of that number */
+    expect(f, "0 10 1000000 1000\n1 10 500 1000\n0 11 5000 1000\n1 11 20 1000\n0 10 100 1000\n"
+              "0 11 1 1000\n1 11 1 1000\n0 11 30 1000\n1 11 2 1000\n");
+}
+
+static void a_deferred_callchains_cookie_is_no_frame(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_create(false);
+    struct perf_event_attr attr = fixture_attr;
+    attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
+    fixture_event(f, &attr, (uint64_t[]){7}, 1);
+    const uint64_t kernel = -128, deferred = -640, user = -512;
+    const uint64_t chain[] = {kernel, 0xffffffff81000010, deferred, 0x4242};
+    const uint64_t both[] = {deferred, 0x4242, user, 0x1000, 0x2000};
+    const uint64_t cut[] = {kernel, 0xffffffff81000010, deferred};
+    fixture_sample(
+        f, &(struct fixture_sample){
+               .ip = 0x1, .pid = 10, .tid = 10, .time = 1, .callchain = chain, .nr_callchain = 4});
+    fixture_sample(
+        f, &(struct fixture_sample){
+               .ip = 0x1, .pid = 10, .tid = 10, .time = 2, .callchain = both, .nr_callchain = 5});
+    fixture_sample(
+        f, &(struct fixture_sample){
+               .ip = 0x1, .pid = 10, .tid = 10, .time = 3, .callchain = cut, .nr_callchain = 3});
+    expect(f, "0 10 1 ffffffff81000010\n0 10 1 1000 2000\n0 10 1 ffffffff81000010\n");
+}
+
+static void a_fixed_period_is_the_events(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_create(false);
+    struct perf_event_attr attr = fixture_attr;
+    attr.sample_period = 100003;
+    fixture_event(f, &attr, (uint64_t[]){7}, 1);
+    fixture_sample(f, &(struct fixture_sample){.ip = 0x1, .pid = 10, .tid = 10, .time = 1});
+    expect(f, "0 10 100003 1\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_groups_counters_move_since_their_last_reading),
+        cmocka_unit_test(inherited_counters_are_each_threads_own),
+        cmocka_unit_test(a_deferred_callchains_cookie_is_no_frame),
+        cmocka_unit_test(a_fixed_period_is_the_events),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
