@@ -13,6 +13,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -20,14 +21,16 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
-    MS = 1000000,   /* ns */
-    SOON = 1,       /* ms between the rings' readings while VMs are expected */
-    SETTLED = 10,   /* and later */
-    PASS = 10 * MS, /* ns between readings of what is known */
-    BUDGET = 512,   /* objects of one process read again in a pass */
-    NEW = 200 * MS, /* ns that a process is new for */
+    MS = 1000000,     /* ns */
+    SOON = 1,         /* ms between the rings' readings while VMs are expected */
+    SETTLED = 10,     /* and later */
+    PASS = 10 * MS,   /* ns between readings of what is known */
+    BUDGET = 512,     /* objects of one process read again in a pass */
+    NEW = 200 * MS,   /* ns that a process is new for */
+    GONE = 1000 * MS, /* ns between looks for processes that are gone */
     CPUS_MAX = 1 << 16,
     BEHIND = 300 * MS,       /* ns after which a sample's Lua is not looked at any more, */
     BEHIND_COPY = 1000 * MS, /* and of one whose Lua stack came with it: what that names lives on,
@@ -59,7 +62,7 @@ struct vm_capture {
     struct js_targets *js;
     VEC(struct cpu_copy) cpus;
     struct vm_copy copy; /* of the sample that is looked at */
-    uint64_t last_pass, last_new;
+    uint64_t last_pass, last_new, last_gone;
     bool logs;                          /* the recording's clock can be read: reads have times */
     clockid_t clockid;                  /* that clock */
     bool told_full;                     /* that the copier's table is full */
@@ -513,12 +516,40 @@ static int record(void *context, struct capture *c, const struct perf_event_head
 
 /* ---- passes -------------------------------------------------------------------------------- */
 
+static bool is_gone(pid_t pid)
+{
+    char path[32];
+    snprintf(path, sizeof(path), "/proc/%d", pid);
+    return access(path, F_OK) < 0 && errno == ENOENT;
+}
+
+/* Rings are emptied one after the other: behind a process's end may come its samples, or even the
+ * fork it came from, of another processor. They have begun it anew, and no end comes any more. */
+static int end_those_gone(struct vm_capture *vc, struct error *err)
+{
+    VEC(pid_t) gone = {0};
+    bool ok = true;
+    table_foreach(slot, &vc->targets)
+    {
+        pid_t pid = vm_target_pid(slot->value);
+        ok = ok && (!is_gone(pid) || vec_push(&gone, pid));
+    }
+    int failed = ok ? 0 : error_no_memory(err);
+    for (size_t i = 0; i < gone.nr && !failed; i++)
+        failed = target_end(vc, gone.at[i], err);
+    vec_free(&gone);
+    vc->last_gone = monotonic();
+    return failed;
+}
+
 /* In the thread. */
 static int look_again(void *context, struct error *err)
 {
     struct vm_capture *vc = context;
     uint64_t now = monotonic();
     vc->behind = false; /* the queue is empty */
+    if (now - vc->last_gone >= GONE && end_those_gone(vc, err) < 0)
+        return -1;
     bool young = now - vc->last_new < NEW, pass = now - vc->last_pass >= PASS;
     table_foreach(slot, &vc->targets)
     {
@@ -720,6 +751,7 @@ struct vm_capture_stats vm_capture_stats(const struct vm_capture *vc)
 {
     struct vm_capture_stats s = vc->stats;
     table_foreach(slot, &vc->targets) add_log(&s, slot->value);
+    s.targets = vc->targets.nr;
     s.has_copier = vc->copier != NULL;
     if (vc->copier)
         s.copier = copier_counters(vc->copier);

@@ -42,6 +42,7 @@ void vm_capture_free(struct vm_capture *vc);
 struct vm_capture_stats {
     struct vmstack_counters copier; /* zeros without it */
     bool has_copier;
+    uint64_t targets;   /* processes that are looked at now */
     uint64_t processes; /* with a LuaJIT */
     uint64_t vms;
     uint64_t walks; /* of samples, live */
