@@ -42,7 +42,7 @@ struct js_target {
     bool has_new_code;
     struct table makers;  /* BytecodeArrays whose constants are read already */
     uint8_t turn;         /* they are to be read in, again where they make functions */
-    struct v8_seen *seen; /* frames that were read a moment ago */
+    struct v8_seen *seen; /* frames that were read a moment ago, some MiB; with `objects` */
     uint64_t known;       /* objects in its log at the last pass */
     uint64_t stirred;     /* of them, when that was looked at last ... */
     uint64_t stirred_at;  /* ... ns */
@@ -121,10 +121,8 @@ static struct js_target *target_get(struct js_targets *all, uint32_t pid)
         return NULL;
     t->pid = pid;
     t->pause = RETRY_FIRST;
-    t->seen = v8_seen_create(KEEP);
-    if (t->seen && table_put(&all->targets, (uint64_t)pid + 1, t))
+    if (table_put(&all->targets, (uint64_t)pid + 1, t))
         return t;
-    v8_seen_free(t->seen);
     free(t);
     return NULL;
 }
@@ -187,6 +185,19 @@ static bool look_is_due(struct js_target *t, uint64_t now)
     return mapped || now >= t->next_look;
 }
 
+/* There is a V8: what its walks need. */
+static int open_objects(struct js_targets *all, struct js_target *t, struct error *err)
+{
+    struct process_memory *memory;
+    struct error why;
+    t->failed |= process_memory_open((pid_t)t->pid, &memory, &why) < 0 ||
+                 object_process_create((pid_t)t->pid, memory, &all->sink, &t->objects, &why) < 0;
+    if (!t->objects)
+        return 0;
+    t->seen = v8_seen_create(KEEP);
+    return t->seen ? 0 : error_no_memory(err);
+}
+
 /* Look at the mappings if it is time to. */
 static int look(struct js_targets *all, struct js_target *t, struct error *err)
 {
@@ -201,14 +212,7 @@ static int look(struct js_targets *all, struct js_target *t, struct error *err)
         return -1;
     if (t->layout)
         t->mapped = 0;
-    if (t->layout && !t->objects) {
-        struct process_memory *memory;
-        struct error why;
-        t->failed |=
-            process_memory_open((pid_t)t->pid, &memory, &why) < 0 ||
-            object_process_create((pid_t)t->pid, memory, &all->sink, &t->objects, &why) < 0;
-    }
-    return 0;
+    return t->layout && !t->objects ? open_objects(all, t, err) : 0;
 }
 
 /* ---- walks --------------------------------------------------------------------------------- */
@@ -337,7 +341,8 @@ static void forget_makers(struct js_target *t)
 static void forget_frames(struct js_target *t)
 {
     forget_makers(t);
-    v8_seen_forget(t->seen);
+    if (t->seen)
+        v8_seen_forget(t->seen);
 }
 
 /* A collection that moves old objects changes many at once that had not changed for long. What was

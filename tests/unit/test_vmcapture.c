@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The recorder's hooks for guest code: which processes are kept. */
+/* The recorder's hooks for guest code: which processes are kept, and what those without a VM cost.
+ */
+#include "capture/jstarget.h"
 #include "capture/vmcapture.h"
 
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -78,10 +81,57 @@ static void processes_that_are_gone_are_forgotten(void **state)
     vm_capture_free(vc);
 }
 
+static int write_nothing(void *context, const void *payload, size_t size, struct error *err)
+{
+    (void)context, (void)payload, (void)size, (void)err;
+    return 0;
+}
+
+static uint64_t now_is_one(void *context)
+{
+    (void)context;
+    return 1;
+}
+
+static bool never_full(void *context)
+{
+    (void)context;
+    return false;
+}
+
+static uint64_t heap_in_use(void)
+{
+    struct mallinfo2 m = mallinfo2();
+    return m.uordblks + m.hblkhd;
+}
+
+static void a_process_without_v8_costs_little(void **state)
+{
+    (void)state;
+    enum { PROCESSES = 64, MOST = 1 << 12 /* bytes of each */ };
+    const struct object_sink sink = {.write = write_nothing, .now = now_is_one, .full = never_full};
+    struct dsos *dsos = dsos_create(&(struct dso_options){.no_debuginfod = true});
+    struct unwinder *unwinder = unwinder_create(NULL);
+    struct js_targets *all = js_targets_create(dsos, unwinder, &sink);
+    struct error err;
+    assert_non_null(all);
+    uint64_t before = heap_in_use();
+    for (uint32_t i = 0; i < PROCESSES; i++) {
+        const struct sample s = {.pid = 1000 + i, .user_abi = PERF_SAMPLE_REGS_ABI_64};
+        assert_int_equal(js_targets_sample(all, &s, &err), 0);
+    }
+    assert_true(heap_in_use() - before < PROCESSES * MOST);
+    js_targets_retell(all);
+    js_targets_free(all);
+    unwinder_free(unwinder);
+    dsos_free(dsos);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(processes_that_are_gone_are_forgotten),
+        cmocka_unit_test(a_process_without_v8_costs_little),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
