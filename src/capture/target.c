@@ -119,12 +119,22 @@ bool child_end(struct child *c)
 
 /* ---- tasks --------------------------------------------------------------------------------- */
 
-static bool pid_known(const pid_vec *v, pid_t pid)
+static int compare_pids(const void *a, const void *b)
 {
-    for (size_t i = v->nr; i > 0; i--) /* the same process's threads come in a row */
-        if (v->at[i - 1] == pid)
-            return true;
-    return false;
+    pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Ascending, each once. */
+static void pids_unique(pid_vec *v)
+{
+    size_t kept = 0;
+    if (v->nr)
+        qsort(v->at, v->nr, sizeof(*v->at), compare_pids);
+    for (size_t i = 0; i < v->nr; i++)
+        if (!kept || v->at[kept - 1] != v->at[i])
+            v->at[kept++] = v->at[i];
+    v->nr = kept;
 }
 
 /* 1: added, 0: no such process, -1: no memory. */
@@ -186,9 +196,10 @@ static int user_add(const char *user, pid_vec *tids, pid_vec *pids, struct error
     return r < 0 ? -1 : 0;
 }
 
-int tasks_list(const struct record_options *o, pid_vec *tids, pid_vec *pids, struct error *err)
+/* All that was asked for, some of it perhaps more than once. */
+static int tasks_add(const struct record_options *o, pid_vec *tids, pid_vec *pids,
+                     struct error *err)
 {
-    tids->nr = pids->nr = 0;
     vec_foreach (pid, &o->pids) {
         int r = process_add(*pid, tids, pids, err);
         if (r < 0)
@@ -200,10 +211,19 @@ int tasks_list(const struct record_options *o, pid_vec *tids, pid_vec *pids, str
         pid_t pid = process_of(*tid);
         if (!pid)
             return error_set(err, ERROR_NOT_FOUND, "-t %d: there is no such thread", (int)*tid);
-        if (!vec_push(tids, *tid) || (!pid_known(pids, pid) && !vec_push(pids, pid)))
+        if (!vec_push(tids, *tid) || !vec_push(pids, pid))
             return error_no_memory(err);
     }
     return o->uid ? user_add(o->uid, tids, pids, err) : 0;
+}
+
+int tasks_list(const struct record_options *o, pid_vec *tids, pid_vec *pids, struct error *err)
+{
+    tids->nr = pids->nr = 0;
+    int failed = tasks_add(o, tids, pids, err);
+    pids_unique(tids);
+    pids_unique(pids);
+    return failed;
 }
 
 bool tasks_of_others(const pid_vec *pids)

@@ -27,8 +27,8 @@ void child_reap_soon(struct child *c, unsigned ms);
 /* End it: it never begins, or it is told to (SIGTERM; true) and waited for. */
 bool child_end(struct child *c);
 
-/* Threads of the given processes, threads as given, or those of a user's processes. `pids`: the
- * processes they belong to, each once. -1: one is not there. */
+/* Threads of the given processes, threads as given, or those of a user's processes; ascending, each
+ * once. `pids`: the processes they belong to, likewise. -1: one is not there. */
 int tasks_list(const struct record_options *o, pid_vec *tids, pid_vec *pids, struct error *err);
 /* Whether one of the processes is not the effective user's own. */
 bool tasks_of_others(const pid_vec *pids);

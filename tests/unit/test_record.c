@@ -3,12 +3,14 @@
 #include "base/cursor.h"
 #include "capture/options.h"
 #include "capture/rings.h"
+#include "capture/target.h"
 #include "capture/trim.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 /* ---- options ------------------------------------------------------------------------------- */
@@ -142,6 +144,32 @@ static void test_ring_sizes(void **state)
     assert_int_equal(bytes, 4096);
     assert_int_equal(ring_size_parse("1T", 4096, &bytes, &err), -1);
     assert_int_equal(ring_size_parse("99999999999999999999", 4096, &bytes, &err), -1);
+}
+
+/* An event that is opened twice for a thread gives each of its samples twice. */
+static void test_tasks_are_listed_once(void **state)
+{
+    (void)state;
+    struct record_options o;
+    struct error err;
+    char self[32], twice[64];
+    pid_vec tids = {0}, pids = {0};
+    snprintf(self, sizeof(self), "%d", getpid());
+    snprintf(twice, sizeof(twice), "%d,%d", getpid(), getpid());
+    assert_int_equal(PARSE("-p", twice, "-t", self), 0); /* this process has one thread */
+    assert_int_equal(tasks_list(&o, &tids, &pids, &err), 0);
+    assert_int_equal(tids.nr, 1);
+    assert_int_equal(pids.nr, 1);
+    record_options_free(&o);
+    assert_int_equal(PARSE("-t", twice, "-t", "1", "-t", "1"), 0);
+    assert_int_equal(tasks_list(&o, &tids, &pids, &err), 0);
+    assert_int_equal(tids.nr, 2);
+    assert_int_equal(tids.at[0], 1);
+    assert_int_equal(tids.at[1], getpid());
+    assert_int_equal(pids.nr, 2);
+    record_options_free(&o);
+    vec_free(&tids);
+    vec_free(&pids);
 }
 
 static void test_cache_events(void **state)
@@ -344,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_ring_sizes),
+        cmocka_unit_test(test_tasks_are_listed_once),
         cmocka_unit_test(test_cache_events),
         cmocka_unit_test(test_trim),
         cmocka_unit_test(test_parse_checks_lengths),
