@@ -194,6 +194,7 @@ static int block_signals(struct capture *c, struct error *err)
     sigaddset(&set, SIGCHLD);
     sigprocmask(SIG_BLOCK, &set, &c->old_mask);
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of write, like a full disk */
+    signal(SIGCHLD, SIG_DFL); /* ignored, which an exec leaves so, no child's end would be told */
     c->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     return c->signals < 0 ? error_system(err, errno, "signalfd") : 0;
 }
