@@ -34,6 +34,7 @@ struct capture {
     VEC(char *) parts;     /* with --switch-max-files: those that stand, oldest first */
     pid_vec live;          /* with switch_output: processes to synthesize again */
     uint64_t file_began;   /* CLOCK_MONOTONIC ns */
+    uint64_t start_bytes;  /* of what stood before the file's first sample */
     uint64_t flushed;      /* the same, of the last flush */
     uint64_t first, last;  /* times of the file's samples; first > last: none */
     uint64_t lost_records; /* sum of LOST records */

@@ -280,7 +280,8 @@ static int check_limits(struct capture *c, struct error *err)
         events_enable(&c->events, true);
         c->enable_at = 0;
     }
-    c->switch_now |= (o->switch_mode == SWITCH_SIZE && bytes >= o->switch_size) ||
+    /* Not of its start, which might be larger than that by itself. */
+    c->switch_now |= (o->switch_mode == SWITCH_SIZE && bytes - c->start_bytes >= o->switch_size) ||
                      (o->switch_mode == SWITCH_TIME && now - c->file_began >= o->switch_ns);
     if (!c->switch_now || c->done)
         return 0;

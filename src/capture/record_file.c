@@ -106,6 +106,7 @@ static int begin_file(struct capture *c, const struct text *start, struct error 
         c->write_failed = true;
         return -1;
     }
+    c->start_bytes = perfdata_writer_bytes(c->w);
     return c->hooks && c->hooks->started ? c->hooks->started(c->hooks->context, c, err) : 0;
 }
 
