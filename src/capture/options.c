@@ -31,7 +31,7 @@ const char record_usage[] =
     "  -e, --event LIST     events, as perf list names them (cycles, else cpu-clock)\n"
     "  -F, --freq HZ        samples a second, or max (4000)\n"
     "  -c, --count N        one sample every N events instead\n"
-    "  -g                   call graphs, as --call-graph=dwarf (the default)\n"
+    "  -g                   call graphs, as --call-graph says (the default)\n"
     "      --call-graph HOW dwarf[,BYTES] of stack (65528), fp, or none\n"
     "      --all-user       user code only\n"
     "      --all-kernel     kernel code only\n"
@@ -344,9 +344,6 @@ static int what_option(int option, char *value, struct record_options *o, struct
         return frequency_parse(value, o, err);
     case 'c':
         return number_parse(value, "-c", &o->period, err);
-    case 'g':
-        o->callgraph = CALLGRAPH_DWARF;
-        return 0;
     case OPT_CALL_GRAPH:
         return callgraph_parse(value, o, err);
     case 'k':
@@ -361,6 +358,7 @@ static int what_option(int option, char *value, struct record_options *o, struct
         o->strict_frequency = true;
         return 0;
     case OPT_ALWAYS:
+    case 'g': /* --call-graph says how, in front of it or behind */
     case 'T':
     case 'P':
     case 'R':

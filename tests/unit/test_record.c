@@ -93,6 +93,15 @@ static void test_values(void **state)
     assert_true(o.switch_ns == UINT64_C(120000000000));
     assert_true(o.max_size == UINT64_C(3) << 30);
     record_options_free(&o);
+    assert_int_equal(PARSE("--call-graph", "fp", "-g", "ls"), 0);
+    assert_int_equal(o.callgraph, CALLGRAPH_FP);
+    record_options_free(&o);
+    assert_int_equal(PARSE("-g", "--call-graph", "none", "ls"), 0);
+    assert_int_equal(o.callgraph, CALLGRAPH_NONE);
+    record_options_free(&o);
+    assert_int_equal(PARSE("-g", "ls"), 0);
+    assert_int_equal(o.callgraph, CALLGRAPH_DWARF);
+    record_options_free(&o);
     assert_int_equal(PARSE("-a", "--switch-output=2M"), 0);
     assert_int_equal(o.switch_mode, SWITCH_SIZE);
     assert_int_equal(o.switch_size, 2 << 20);
