@@ -30,7 +30,6 @@ struct capture {
     char *path;            /* of the file being written */
     bool begun;            /* a file of ours stands at `path` */
     bool write_failed;     /* the file is full or broken: nothing more is written */
-    struct id_cache *ids;  /* build ids of mapped files */
     VEC(char *) parts;     /* with --switch-max-files: those that stand, oldest first */
     pid_vec live;          /* with switch_output: processes to synthesize again */
     uint64_t file_began;   /* CLOCK_MONOTONIC ns */

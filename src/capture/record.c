@@ -399,7 +399,6 @@ static void capture_free(struct capture *c)
     vec_foreach (part, &c->parts)
         free(*part);
     vec_free(&c->parts);
-    id_cache_free(c->ids);
     free(c->polls);
     free(c->path);
     if (c->signals >= 0)
@@ -422,9 +421,8 @@ int record_run(struct record_options *o, const struct capture_hooks *hooks, reco
                           .self = getpid(),
                           .last_event = -1,
                           .signals = -1,
-                          .ids = id_cache_create(),
                           .path = strdup(o->output ? o->output : "perf.data")};
-    if (!c->ids || !c->path) {
+    if (!c->path) {
         capture_free(c);
         return error_no_memory(err);
     }

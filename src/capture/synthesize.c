@@ -80,21 +80,24 @@ static bool cache_grow(struct id_cache *c)
     return true;
 }
 
-/* The id of a mapped file; size 0: none, or the file at that path is another one by now. */
-static struct build_id build_id_read(pid_t pid, const char *name, uint64_t ino)
+/* The id of a mapped file; size 0: it has none. False: it cannot be read by way of this process, or
+ * the file at that path is another one by now. */
+static bool build_id_read(pid_t pid, const char *name, uint64_t ino, struct build_id *ret)
 {
     char path[4096 + 32];
-    struct build_id id = {0};
     struct stat st;
     struct elf_image *image;
+    struct error err;
+    *ret = (struct build_id){0};
     snprintf(path, sizeof(path), "/proc/%d/root%s", (int)pid, name);
     const char *use = stat(path, &st) == 0 ? path : name;
-    if ((use == name && stat(name, &st) < 0) || st.st_ino != ino || !S_ISREG(st.st_mode) ||
-        elf_image_open(use, &image, NULL) < 0)
-        return id;
-    id = image->build_id;
+    if ((use == name && stat(name, &st) < 0) || st.st_ino != ino || !S_ISREG(st.st_mode))
+        return false;
+    if (elf_image_open(use, &image, &err) < 0)
+        return err.kind == ERROR_FORMAT; /* no ELF file */
+    *ret = image->build_id;
     elf_image_free(image);
-    return id;
+    return true;
 }
 
 static struct build_id build_id_of_map(const struct synthesis *s, pid_t pid, const char *name,
@@ -103,11 +106,14 @@ static struct build_id build_id_of_map(const struct synthesis *s, pid_t pid, con
     if (!ino || name[0] != '/' || !cache_grow(s->cache))
         return (struct build_id){0};
     struct id_entry *e = cache_slot(s->cache, dev, ino);
-    if (!e->used) {
-        *e = (struct id_entry){dev, ino, build_id_read(pid, name, ino), true};
+    struct build_id id;
+    if (e->used)
+        return e->id;
+    if (build_id_read(pid, name, ino, &id)) {
+        *e = (struct id_entry){dev, ino, id, true};
         s->cache->nr++;
     }
-    return e->id;
+    return id;
 }
 
 /* ---- records ------------------------------------------------------------------------------- */

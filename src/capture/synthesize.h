@@ -23,7 +23,9 @@ struct synthesis {
     struct id_cache *cache;
 };
 
-struct id_cache *id_cache_create(void); /* NULL: no memory */
+/* Build ids of files by device and inode: for one moment, since a file may be replaced by another
+ * that gets its inode. NULL: no memory. */
+struct id_cache *id_cache_create(void);
 void id_cache_free(struct id_cache *c);
 
 /* [kernel.kallsyms] and the modules; nothing where the kernel hides its addresses (*hidden). */

@@ -3,12 +3,18 @@
 #include "base/cursor.h"
 #include "capture/options.h"
 #include "capture/rings.h"
+#include "capture/synthesize.h"
 #include "capture/target.h"
 #include "capture/trim.h"
+#include "scratch.h"
 
+#include <fcntl.h>
+#include <perf/event.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -193,6 +199,72 @@ static void test_cache_events(void **state)
     assert_int_equal(event_spec_to_clock(&specs.at[0], &err), 0);
     assert_string_equal(specs.at[0].name, "cpu-clock");
     event_specs_free(&specs);
+}
+
+/* ---- synthesized records ------------------------------------------------------------------- */
+
+struct ids_seen {
+    const char *name;
+    unsigned with, without; /* of the maps of that file */
+};
+
+static int see_map(void *context, const void *record, size_t size, struct error *err)
+{
+    struct ids_seen *seen = context;
+    const struct perf_record_mmap2 *r = record;
+    (void)size, (void)err;
+    if (r->header.type != PERF_RECORD_MMAP2 || strcmp(r->filename, seen->name) != 0)
+        return 0;
+    if (r->header.misc & PERF_RECORD_MISC_MMAP_BUILD_ID)
+        seen->with++;
+    else
+        seen->without++;
+    return 0;
+}
+
+static void map_code(void *at, const char *path)
+{
+    enum { PAGE = 4096 };
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_true(mmap(at, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd, 0) == at);
+    close(fd);
+}
+
+/* The first who maps a file may not be one through whom it can be read. */
+static void test_build_id_that_was_not_read_at_first(void **state)
+{
+    (void)state;
+    enum { ROOM = 1 << 16 };
+    struct error err;
+    shell("cp /proc/%d/exe first && ln first second", getpid());
+    uint8_t *room = mmap(NULL, ROOM, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(room != MAP_FAILED);
+    map_code(room, path("first"));
+    map_code(room + ROOM / 2, path("second"));
+    shell("rm first");
+    struct ids_seen seen = {.name = path("second")};
+    struct synthesis s = {
+        .put = see_map, .context = &seen, .build_ids = true, .cache = id_cache_create()};
+    assert_int_equal(synthesize_process(&s, getpid(), &err), 0);
+    assert_int_equal(seen.with, 1);
+    assert_int_equal(seen.without, 0);
+    id_cache_free(s.cache);
+    munmap(room, ROOM);
+}
+
+static int make_scratch(void **state)
+{
+    (void)state;
+    strcpy(scratch_folder, "/tmp/ljperf-test-XXXXXX");
+    return mkdtemp(scratch_folder) ? 0 : -1;
+}
+
+static int remove_scratch(void **state)
+{
+    (void)state;
+    shell("rm -rf '%s'", scratch_folder);
+    return 0;
 }
 
 /* ---- trimming ------------------------------------------------------------------------------ */
@@ -383,6 +455,8 @@ int main(void)
         cmocka_unit_test(test_ring_sizes),
         cmocka_unit_test(test_tasks_are_listed_once),
         cmocka_unit_test(test_cache_events),
+        cmocka_unit_test_setup_teardown(test_build_id_that_was_not_read_at_first, make_scratch,
+                                        remove_scratch),
         cmocka_unit_test(test_trim),
         cmocka_unit_test(test_parse_checks_lengths),
         cmocka_unit_test(test_ring),
