@@ -149,20 +149,30 @@ static bool is_stopped(const struct still *s, uint32_t tid)
     return false;
 }
 
-/* Wait until a thread that was told to stop does; false: it ended, or does not come. */
-static bool await_stop(pid_t tid)
+/* Wait until a thread that was told to stop does; false: it ended, or does not come. *signal: it
+ * has stopped for that one, which waits for us to say whether it is delivered; 0: because it was
+ * told to. */
+static bool await_stop(pid_t tid, uint32_t *signal)
 {
     enum { STEP_US = 1000, STEPS = 2000 };
     for (unsigned i = 0; i < STEPS; i++) {
         int status;
         pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
-        if (got == tid)
+        if (got == tid) {
+            *signal = status >> 16 == PTRACE_EVENT_STOP ? 0 : (uint32_t)WSTOPSIG(status);
             return WIFSTOPPED(status);
+        }
         if (got < 0)
             return false;
         usleep(STEP_US);
     }
     return false;
+}
+
+/* It goes on; a signal that it has stopped for is delivered. */
+static void detach(const struct core_thread *t)
+{
+    ptrace(PTRACE_DETACH, (pid_t)t->tid, NULL, (void *)(uintptr_t)t->signal);
 }
 
 static int stop_thread(struct still *s, pid_t tid, struct error *err)
@@ -178,15 +188,15 @@ static int stop_thread(struct still *s, pid_t tid, struct error *err)
                             "debugger that holds it",
                             (int)tid);
     }
-    if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) || !await_stop(tid) ||
+    if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) || !await_stop(tid, &t.signal) ||
         ptrace(PTRACE_GETREGS, tid, NULL, &regs)) {
-        ptrace(PTRACE_DETACH, tid, NULL, NULL);
+        detach(&t);
         return 0;
     }
     core_registers((const uint8_t *)&regs, &t.registers);
     if (vec_push(&s->threads, t))
         return 0;
-    ptrace(PTRACE_DETACH, tid, NULL, NULL);
+    detach(&t);
     return error_no_memory(err);
 }
 
@@ -233,7 +243,7 @@ void still_continue(struct still *s)
     if (!s->stopped)
         return;
     vec_foreach (t, &s->threads)
-        ptrace(PTRACE_DETACH, (pid_t)t->tid, NULL, NULL);
+        detach(t);
     s->stopped = false;
     s->layers[0] = process_memory_layer(s->process);
 }
