@@ -410,7 +410,7 @@ static int look_at_sample(void *context, const struct sample *s, struct error *e
     struct vm_target *t = target_find(vc, (pid_t)s->pid);
     if (!t && !(t = target_begin(vc, (pid_t)s->pid, err)))
         return -1;
-    uint64_t now = monotonic(), age = now > s->time ? now - s->time : 0;
+    uint64_t now = log_now(vc), age = now > s->time ? now - s->time : 0;
     if (vc->logs && age <= JS_TARGET_LATE && js_targets_sample(vc->js, s, err) < 0)
         return -1;
     /* what is late has changed, and would make all that follow late, too */
