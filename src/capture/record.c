@@ -406,6 +406,24 @@ static void capture_free(struct capture *c)
     free(c);
 }
 
+/* Of a command that executes a set-user-id program the kernel takes all events away, where they are
+ * an ordinary user's: it goes on unseen, and is no less the user's command. A signal ends that. */
+static void await_unseen(struct capture *c)
+{
+    child_reap_soon(&c->child, EXIT_MS);
+    if (c->child.ended || c->out->signal)
+        return;
+    capture_say(
+        c, false,
+        "the kernel ended the recording of %s: it runs with other privileges; waiting for it",
+        c->o->command[0]);
+    while (!c->child.ended && !c->out->signal) {
+        struct pollfd p = {.fd = c->signals, .events = POLLIN};
+        (void)poll(&p, 1, -1);
+        take_signals(c);
+    }
+}
+
 int record_run(struct record_options *o, const struct capture_hooks *hooks, record_say say,
                void *say_context, struct record_outcome *ret, struct error *err)
 {
@@ -432,7 +450,7 @@ int record_run(struct record_options *o, const struct capture_hooks *hooks, reco
         ret->lost = c->lost_records;
     ret->has_child = c->child.pid > 0;
     if (c->nobody_left && c->on_exec)
-        child_reap_soon(&c->child, EXIT_MS);
+        await_unseen(c);
     /* The file is whole: from here on Ctrl-C may end us, even if the command does not want to. */
     if (c->signals >= 0) {
         take_signals(c);

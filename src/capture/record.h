@@ -123,7 +123,8 @@ typedef void (*record_say)(void *context, bool detail, const char *line);
  * Record until the command or the tasks end, a limit is reached, or SIGINT, SIGTERM or SIGHUP come
  * (blocked meanwhile; SIGUSR2 begins a new file). -1: it could not be started, or the file could
  * not be written; what had been written then stands there, readable (*ret says so). The command is
- * waited for; it is sent SIGTERM when the recording ends before it.
+ * waited for; it is sent SIGTERM when the recording ends before it, unless it is the kernel that
+ * has ended the recording.
  */
 int record_run(struct record_options *o, const struct capture_hooks *hooks, record_say say,
                void *say_context, struct record_outcome *ret, struct error *err);
