@@ -4,6 +4,7 @@
 #include "capture/header.h"
 #include "base/first_line.h"
 #include "base/text.h"
+#include "base/vec.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -23,7 +24,7 @@
 #define LJPERF_VERSION "0.1"
 #endif
 
-enum { STRING_ALIGN = 64, CPUS_MAX = 1 << 14, LISTS_MAX = 256 };
+enum { STRING_ALIGN = 64, CPUS_MAX = 1 << 14, LIST_LINE = 4096 };
 
 static void add_u32(struct text *t, uint32_t v)
 {
@@ -137,29 +138,41 @@ static int write_machine(struct perfdata_writer *w, struct error *err)
     return put(w, HEADER_TOTAL_MEM, &t, err);
 }
 
-/* Distinct values of one topology file over all cpus. */
+typedef VEC(char *) list_vec;
+
+/* Append a copy of `line` unless it is there. */
+static bool lists_add(list_vec *lists, const char *line)
+{
+    vec_foreach (known, lists)
+        if (strcmp(*known, line) == 0)
+            return true;
+    char *copy = strdup(line);
+    if (copy && vec_push(lists, copy))
+        return true;
+    free(copy);
+    return false;
+}
+
+/* Distinct values of one topology file over all cpus. -1: there are none, or memory is out. */
 static int add_cpu_lists(struct text *t, long cpus, const char *file)
 {
-    char(*seen)[128] = calloc(LISTS_MAX, sizeof(*seen));
-    uint32_t nr = 0;
-    if (!seen)
-        return -1;
-    for (long i = 0; i < cpus && nr < LISTS_MAX; i++) {
-        char path[128], line[128];
-        uint32_t j = 0;
+    list_vec lists = {0};
+    bool ok = true;
+    for (long i = 0; i < cpus && ok; i++) {
+        char path[128], line[LIST_LINE];
         snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%ld/topology/%s", i, file);
-        if (!first_line(path, line, sizeof(line)))
-            continue;
-        while (j < nr && strcmp(seen[j], line) != 0)
-            j++;
-        if (j == nr)
-            snprintf(seen[nr++], sizeof(*seen), "%s", line);
+        if (first_line(path, line, sizeof(line)))
+            ok = lists_add(&lists, line);
     }
-    add_u32(t, nr);
-    for (uint32_t i = 0; i < nr; i++)
-        add_string(t, seen[i]);
-    free(seen);
-    return nr ? 0 : -1;
+    ok = ok && lists.nr;
+    add_u32(t, ok ? (uint32_t)lists.nr : 0);
+    vec_foreach (list, &lists) {
+        if (ok)
+            add_string(t, *list);
+        free(*list);
+    }
+    vec_free(&lists);
+    return ok ? 0 : -1;
 }
 
 static uint32_t topology_number(long cpu, const char *file)
