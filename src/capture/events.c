@@ -127,6 +127,12 @@ static int denied_error(const char *name, bool others, int why, struct error *er
     return -1;
 }
 
+/* There are counters, but none that samples as precisely as was asked for. */
+static bool is_too_precise(const struct perf_event_attr *a, int why)
+{
+    return why == EOPNOTSUPP && a->precise_ip;
+}
+
 static int open_error(const char *name, const struct perf_event_attr *a, const char *cpus,
                       bool others, int why, struct error *err)
 {
@@ -138,7 +144,9 @@ static int open_error(const char *name, const struct perf_event_attr *a, const c
     case ENOENT:
     case ENODEV:
     case EOPNOTSUPP:
-        cure = a->type == PERF_TYPE_SOFTWARE || a->type == PERF_TYPE_TRACEPOINT
+        cure = is_too_precise(a, why)
+                   ? "; this machine does not sample so precisely: try without the modifier p"
+               : a->type == PERF_TYPE_SOFTWARE || a->type == PERF_TYPE_TRACEPOINT
                    ? "; this kernel does not have it"
                    : "; no hardware counters here (a virtual machine?): -e cpu-clock works";
         break;
@@ -272,7 +280,8 @@ static bool event_fall_back(const struct record_options *o, struct events *e,
                             struct event_spec *spec, struct perf_event_attr *a, int why,
                             struct error *err)
 {
-    bool no_counter = why == ENOENT || why == ENODEV || why == ENXIO || why == EOPNOTSUPP;
+    bool no_counter = (why == ENOENT || why == ENODEV || why == ENXIO || why == EOPNOTSUPP) &&
+                      !is_too_precise(a, why);
     if (why == EINVAL && give_up_feature(e, a))
         return true;
     if (no_counter && spec && a->type == PERF_TYPE_HARDWARE && !o->period &&

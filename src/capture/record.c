@@ -67,7 +67,8 @@ static void say_fallbacks(struct capture *c)
     if (c->o->overridden)
         capture_say(c, false, "%s", c->o->overridden);
     if (e->to_clock)
-        capture_say(c, true, "no hardware counter for cycles here: recording cpu-clock");
+        capture_say(c, c->o->events.at[0].by_default,
+                    "no hardware counter for cycles here: recording cpu-clock");
     if (e->user_only)
         capture_say(c, false,
                     "the kernel may not be watched (kernel.perf_event_paranoid): user code only; "
