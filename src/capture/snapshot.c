@@ -422,7 +422,7 @@ static void end(struct snapshot *s)
 {
     snapshot_perf_end(s->perf);
     if (s->child.pid && !s->child.ended)
-        (void)child_end(&s->child);
+        s->out->child_told = child_end(&s->child);
     vec_foreach (t, &s->subjects)
         subject_free(*t);
     vec_free(&s->subjects);

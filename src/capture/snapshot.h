@@ -36,6 +36,7 @@ struct snapshot_outcome {
     uint64_t copies, copies_of; /* with --perf: samples that got a copy, of how many */
     int child_status;           /* of the command, as waitpid tells it */
     bool has_child, begun;
+    bool child_told; /* by us to end: the processes had, or we were to */
     int exec_errno;
 };
 

@@ -8,6 +8,10 @@
 
 enum { EXIT_BAD_INPUT = 1, EXIT_BAD_USAGE = 2 };
 
+/* As perf does when a command has ended (`status`: as waitpid tells it): ends by the signal that
+ * ended it, or by `by` (not 0) that ended us; else returns its exit status. */
+int end_like(int status, int by);
+
 int cmd_script(int argc, char **argv);
 int cmd_fold(int argc, char **argv);
 int cmd_diff(int argc, char **argv);

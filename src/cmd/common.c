@@ -7,9 +7,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 const char common_help[] =
@@ -523,6 +525,18 @@ struct profile *common_profile(const struct common *c, struct replay *r, struct 
         return p;
     profile_free(p);
     return NULL;
+}
+
+int end_like(int status, int by)
+{
+    if (!by && WIFSIGNALED(status))
+        by = WTERMSIG(status);
+    if (by) {
+        fflush(NULL);
+        signal(by, SIG_DFL);
+        raise(by);
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 }
 
 static bool reader_is_gone(FILE *out)

@@ -7,12 +7,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { EXIT_NOT_FOUND = 127, EXIT_NOT_EXECUTABLE = 126 };
@@ -69,20 +67,11 @@ static void print_losses(const struct record_options *o, const struct record_out
                 r->bad);
 }
 
-/* As perf does: the command's status, or end by the signal that ended it or us. */
 static int exit_like(const struct record_outcome *r)
 {
-    int number = r->signal;
-    if (!number && r->child_told) /* a limit was reached, as asked for: not the command's failure */
+    if (!r->signal && r->child_told) /* a limit was reached, as asked for: not its failure */
         return 0;
-    if (!number && r->has_child && WIFSIGNALED(r->child_status))
-        number = WTERMSIG(r->child_status);
-    if (number) {
-        fflush(NULL);
-        signal(number, SIG_DFL);
-        raise(number);
-    }
-    return r->has_child && WIFEXITED(r->child_status) ? WEXITSTATUS(r->child_status) : 0;
+    return end_like(r->has_child ? r->child_status : 0, r->signal);
 }
 
 /* Record, with what guest code needs beside samples unless that is not wanted. */

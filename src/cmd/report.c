@@ -589,7 +589,9 @@ static int complete(struct report_command *c, struct error *err)
     bool key = report_has_key(o, KEY_PARENT);
     if (c->tui && (c->output || c->header || o->separator))
         return error_set(err, ERROR_FORMAT, "--tui shows rows on the screen: it takes no %s",
-                         c->output ? "-o" : c->header ? "--header" : "-t");
+                         c->output   ? "-o"
+                         : c->header ? "--header"
+                                     : "-t");
     if (!c->has_parent && (key || o->exclude_other))
         return error_set(err, ERROR_FORMAT, "%s needs a pattern: -p REGEX",
                          key ? "key parent" : "-x");

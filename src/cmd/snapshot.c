@@ -6,11 +6,9 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 static const char usage[] =
     "Usage: ljperf snapshot -p PID [options] [-- COMMAND]\n"
@@ -200,7 +198,7 @@ static int run(struct snapshot_command *c)
         return r.exec_errno == ENOENT ? 127 : r.exec_errno ? 126 : EXIT_BAD_INPUT;
     }
     print_outcome(c, &r);
-    return r.has_child && WIFEXITED(r.child_status) ? WEXITSTATUS(r.child_status) : 0;
+    return r.has_child && !r.child_told ? end_like(r.child_status, 0) : 0;
 }
 
 int cmd_snapshot(int argc, char **argv)
