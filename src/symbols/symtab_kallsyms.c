@@ -18,9 +18,18 @@ bool symtab_kallsyms_wanted(const struct kallsyms_line *l)
     }
 }
 
-/* The kernel's (with all modules', as perf sorts them together), or one module's. */
-static void add_lines(struct symtab *t, const char *module, uint64_t bias)
+/* Whether the line stands in text. Those of zero are hidden, or undefined and weak. */
+static bool is_text(const struct kallsyms_line *l)
 {
+    char type = (char)(l->type | 0x20);
+    return l->address && (type == 't' || type == 'w');
+}
+
+/* The kernel's (with all modules', as perf sorts them together), or one module's. Returns the least
+ * address that is in text; UINT64_MAX: none is. */
+static uint64_t add_lines(struct symtab *t, const char *module, uint64_t bias)
+{
+    uint64_t text = UINT64_MAX;
     size_t module_size = module ? strlen(module) : 0;
     const char *at = t->text.at;
     enum { USUAL_LINE = 40 };
@@ -38,7 +47,9 @@ static void add_lines(struct symtab *t, const char *module, uint64_t bias)
         struct sort_key key = {l.address + bias, (uint32_t)at_byte, l.module != NULL};
         if (at_byte >= UINT32_MAX || !vec_push(&t->lines, key))
             t->no_memory = true;
+        text = is_text(&l) && l.address < text ? l.address : text;
     }
+    return text;
 }
 
 bool symtab_kallsyms_symbol(struct symtab *t, const struct sort_key *k, struct symbol *ret)
@@ -81,7 +92,7 @@ void symtab_load_kallsyms(struct symtab *t, struct dso *dso, struct kallsyms_fil
 {
     char module[256];
     const char *path = dso_kallsyms(dso), *reference;
-    uint64_t bias = 0, recorded, most = 0, least = UINT64_MAX;
+    uint64_t bias = 0, recorded;
     bool kernel = dso->kind == DSO_KERNEL;
     if (!path || (!kernel && !module_name(dso, module, sizeof(module))))
         return;
@@ -92,15 +103,12 @@ void symtab_load_kallsyms(struct symtab *t, struct dso *dso, struct kallsyms_fil
     }
     if (kernel && in_order && dso_kallsyms_in_order(dso) && symtab_order_kallsyms(t, bias))
         return;
-    add_lines(t, kernel ? NULL : module, bias);
-    vec_foreach (k, &t->lines) {
-        most = k->key > most ? k->key : most;
-        least = k->key < least ? k->key : least;
-    }
+    uint64_t text = add_lines(t, kernel ? NULL : module, bias);
     /* Hidden addresses (kptr_restrict) are all zero. */
-    if (most == 0)
+    if (text == UINT64_MAX)
         t->lines.nr = 0;
-    /* A module's are made relative to the page where its text begins. */
+    /* A module's are made relative to the page where its text begins, which is where the recording
+     * saw it. Its data may stand anywhere: below the text, and per-cpu variables at no address. */
     vec_foreach (k, &t->lines)
-        k->key -= kernel ? 0 : least & ~UINT64_C(4095);
+        k->key -= kernel ? 0 : text & ~UINT64_C(4095);
 }

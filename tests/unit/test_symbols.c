@@ -719,6 +719,29 @@ static void kallsyms_need_no_order(void **state)
     intern_free(keep);
 }
 
+/* Since Linux 6.4 a module's data is allocated apart from its text, and a per-cpu variable's value
+ * is no address of the module's. */
+static void a_modules_names_count_from_its_text(void **state)
+{
+    (void)state;
+    FILE *f = fopen(path("kallsyms"), "w");
+    fputs("ffffffff81000000 T _text\n"
+          "0000000000001a40 d per_cpu\t[below]\nffffffffc0001010 t b0\t[below]\n"
+          "ffffffffc0000000 b state\t[below]\nffffffffc0002040 T b1\t[below]\n"
+          "0000000000000000 w undefined\t[weak]\nffffffffc0010004 W w0\t[weak]\n"
+          "ffffffffc0011000 t w1\t[weak]\nffffffffc0020000 d lone\t[data]\n",
+          f);
+    fclose(f);
+    struct intern *keep = intern_create();
+    assert_string_equal(kernel_name("kallsyms", DSO_KMODULE, "[below]", 0x14, keep), "b0");
+    assert_string_equal(kernel_name("kallsyms", DSO_KMODULE, "[below]", 0x1044, keep), "b1");
+    assert_null(kernel_name("kallsyms", DSO_KMODULE, "[below]", 4, keep));
+    assert_string_equal(kernel_name("kallsyms", DSO_KMODULE, "[weak]", 0x8, keep), "w0");
+    assert_string_equal(kernel_name("kallsyms", DSO_KMODULE, "[weak]", 0x1008, keep), "w1");
+    assert_null(kernel_name("kallsyms", DSO_KMODULE, "[data]", 4, keep));
+    intern_free(keep);
+}
+
 /* A kernel's own text is searched where it lies; the oracle is the same text given as an option,
  * which is loaded whole. Also of a text that is not what the kernel writes. */
 static void the_kernels_own_kallsyms_is_searched(void **state)
@@ -796,6 +819,7 @@ int main(void)
         cmocka_unit_test(damaged_debug_info_does_no_harm),
         cmocka_unit_test(kallsyms_name_the_kernel),
         cmocka_unit_test(kallsyms_need_no_order),
+        cmocka_unit_test(a_modules_names_count_from_its_text),
         cmocka_unit_test(the_kernels_own_kallsyms_is_searched),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
