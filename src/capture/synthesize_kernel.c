@@ -2,46 +2,14 @@
 /* The kernel's own text and its modules, as MMAP2 records with build ids, named as perf does:
  * "[kernel.kallsyms]_text", and modules by their files. */
 #include "capture/synthesize_internal.h"
-#include "base/cursor.h"
+#include "dso/notes.h"
 
-#include <elf.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/utsname.h>
-
-enum { NOTES_MAX = 4096, NOTE_ALIGN = 4 };
-
-/* The GNU build id among ELF notes. */
-static struct build_id note_build_id(const uint8_t *bytes, size_t size)
-{
-    struct cursor c = cursor_make(bytes, size, false, "notes", "notes", 0);
-    struct build_id id = {0};
-    while (cursor_left(&c) && !c.failed) {
-        uint32_t name_size = cursor_u32(&c), size_of = cursor_u32(&c), type = cursor_u32(&c);
-        const uint8_t *name = cursor_bytes(&c, ((uint64_t)name_size + 3) & ~UINT64_C(3));
-        const uint8_t *data = cursor_bytes(&c, ((uint64_t)size_of + 3) & ~UINT64_C(3));
-        if (data && type == NT_GNU_BUILD_ID && name_size == 4 && memcmp(name, "GNU", 4) == 0 &&
-            size_of <= BUILD_ID_MAX) {
-            id.size = (uint8_t)size_of;
-            memcpy(id.bytes, data, size_of);
-            break;
-        }
-    }
-    return id;
-}
-
-static struct build_id notes_read(const char *path)
-{
-    uint8_t bytes[NOTES_MAX];
-    FILE *f = fopen(path, "re");
-    size_t size = f ? fread(bytes, 1, sizeof(bytes), f) : 0;
-    if (f)
-        fclose(f);
-    return note_build_id(bytes, size);
-}
 
 /* Addresses of _text (or _stext) and _etext; false: not there, or hidden. */
 static bool kernel_range(const char **symbol, uint64_t *start, uint64_t *end)
@@ -118,7 +86,7 @@ static int synthesize_modules(const struct synthesis *s, struct error *err)
         module_path(name, path, sizeof(path));
         snprintf(notes, sizeof(notes), "/sys/module/%s/notes/.note.gnu.build-id", name);
         if (s->build_ids)
-            m.build_id = notes_read(notes);
+            m.build_id = notes_file_build_id(notes);
         r = synthesize_map(s, &m, err);
     }
     if (f)
@@ -143,6 +111,6 @@ int synthesize_kernel(const struct synthesis *s, bool *hidden, struct error *err
     m.offset = m.start; /* of the reference symbol, so that readers see where the kernel stands */
     snprintf(name, sizeof(name), "[kernel.kallsyms]%s", symbol);
     if (s->build_ids)
-        m.build_id = notes_read("/sys/kernel/notes");
+        m.build_id = notes_file_build_id("/sys/kernel/notes");
     return synthesize_map(s, &m, err) < 0 || synthesize_modules(s, err) < 0 ? -1 : 0;
 }

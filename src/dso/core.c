@@ -4,6 +4,7 @@
 #include "base/cursor.h"
 #include "base/vec.h"
 #include "dso/elf_image.h"
+#include "dso/notes.h"
 
 #include <elf.h>
 #include <inttypes.h>
@@ -345,20 +346,7 @@ static bool note_build_id(const struct core *core, uint64_t address, uint64_t si
     size = size < NOTE_MAX ? size : NOTE_MAX;
     if (!read_at(core, address, bytes, size))
         return false;
-    struct cursor c = cursor_make(bytes, size, false, "core", "note", 0);
-    while (cursor_left(&c) >= 12) {
-        uint32_t namesz = cursor_u32(&c), descsz = cursor_u32(&c), type = cursor_u32(&c);
-        const uint8_t *name = cursor_bytes(&c, ((uint64_t)namesz + 3) & ~UINT64_C(3));
-        const uint8_t *desc = cursor_bytes(&c, ((uint64_t)descsz + 3) & ~UINT64_C(3));
-        if (c.failed)
-            return false;
-        if (type != NT_GNU_BUILD_ID || namesz != 4 || memcmp(name, "GNU", 4) != 0 || !descsz)
-            continue;
-        ret->size = descsz < BUILD_ID_MAX ? (uint8_t)descsz : BUILD_ID_MAX;
-        memcpy(ret->bytes, desc, ret->size);
-        return true;
-    }
-    return false;
+    return notes_build_id(cursor_make(bytes, size, false, "core", "note", 0), ret);
 }
 
 bool core_build_id(const struct core *core, uint64_t start, struct build_id *ret)

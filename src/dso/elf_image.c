@@ -2,6 +2,7 @@
 /* One ELF file: mapped, its headers read once and checked, sections handed out and inflated. */
 #include "dso/elf_image.h"
 #include "base/cursor.h"
+#include "dso/notes.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -199,23 +200,9 @@ bool build_id_equal(const struct build_id *a, const struct build_id *b)
 
 static bool find_build_id_note(struct elf_image *e, uint64_t offset, uint64_t size)
 {
-    if (!in_file(e, offset, size))
-        return false;
-    struct cursor c = cursor_make(e->bytes + offset, size, e->swapped, e->path, "note", offset);
-    while (cursor_left(&c) >= 12) {
-        uint32_t namesz = cursor_u32(&c), descsz = cursor_u32(&c), type = cursor_u32(&c);
-        const uint8_t *name = cursor_bytes(&c, ((uint64_t)namesz + 3) & ~UINT64_C(3));
-        const uint8_t *desc = cursor_bytes(&c, descsz);
-        if (c.failed)
-            return false;
-        if (type == NT_GNU_BUILD_ID && namesz == 4 && memcmp(name, "GNU", 4) == 0 && descsz > 0) {
-            e->build_id.size = descsz < BUILD_ID_MAX ? (uint8_t)descsz : BUILD_ID_MAX;
-            memcpy(e->build_id.bytes, desc, e->build_id.size);
-            return true;
-        }
-        cursor_skip(&c, (4 - (descsz & 3)) & 3);
-    }
-    return false;
+    return in_file(e, offset, size) &&
+           notes_build_id(cursor_make(e->bytes + offset, size, e->swapped, e->path, "note", offset),
+                          &e->build_id);
 }
 
 /* Sections first: in a separate debug file the program headers' offsets are not to be trusted. */

@@ -4,8 +4,8 @@
  * under the process's root), perf's build-id cache, a debuginfod server. A file whose build id
  * is not the recorded one is another file: it is passed over, and said, unless forced.
  */
-#include "base/cursor.h"
 #include "dso/internal.h"
+#include "dso/notes.h"
 
 #include <elf.h>
 #include <stdarg.h>
@@ -196,25 +196,8 @@ struct elf_image *dso_find_image(struct dso_entry *d)
 /* Does the running kernel have that build id? Its notes say. */
 static bool kernel_is_running(const struct build_id *id)
 {
-    uint8_t notes[4096];
-    FILE *f = fopen("/sys/kernel/notes", "re");
-    if (!f)
-        return false;
-    size_t size = fread(notes, 1, sizeof(notes), f);
-    fclose(f);
-    /* note: name size, description size, type, name, description */
-    struct cursor c = cursor_make(notes, size, false, "/sys/kernel/notes", "note", 0);
-    while (cursor_left(&c) >= 12) {
-        uint32_t namesz = cursor_u32(&c), descsz = cursor_u32(&c), type = cursor_u32(&c);
-        cursor_skip(&c, ((uint64_t)namesz + 3) & ~UINT64_C(3));
-        const uint8_t *desc = cursor_bytes(&c, ((uint64_t)descsz + 3) & ~UINT64_C(3));
-        if (!c.failed && type == NT_GNU_BUILD_ID && namesz == 4) {
-            struct build_id have = {.size = descsz < BUILD_ID_MAX ? (uint8_t)descsz : BUILD_ID_MAX};
-            memcpy(have.bytes, desc, have.size);
-            return build_id_equal(&have, id);
-        }
-    }
-    return false;
+    const struct build_id here = notes_file_build_id("/sys/kernel/notes");
+    return build_id_equal(&here, id);
 }
 
 static const char *keep_readable(struct dsos *all, char *path)
