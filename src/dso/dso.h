@@ -94,9 +94,12 @@ const struct elf_image *dso_alt_image(struct dso *dso);
 const struct elf_image *dso_dwo_image(struct dso *dso, const char *comp_dir, const char *name);
 /* The .dwp package beside the image or its debug file; NULL: none. */
 const struct elf_image *dso_dwp_image(struct dso *dso);
-/* DSO_KERNEL: the kallsyms file to use (option, build-id cache, /proc when the running kernel is
- * the recorded one); NULL: none. */
+/* DSO_KERNEL, DSO_KMODULE: the kallsyms file to use (option, build-id cache, /proc when the running
+ * kernel is the recorded one); NULL: none. */
 const char *dso_kallsyms(struct dso *dso);
+/* DSO_KMODULE: its name as the kernel writes it, "x_y" of "/lib/x-y.ko.xz" and "[x_y]"; false: it
+ * cannot be one. */
+bool dso_module_name(const struct dso *dso, char *to, size_t room);
 /* Whether that file is the kernel's own or a copy of it, not one that was given: sorted by address
  * up to the first module's line. */
 bool dso_kallsyms_in_order(struct dso *dso);

@@ -128,6 +128,36 @@ static struct elf_image *settle(struct search *s)
     return s->found;
 }
 
+/* ---- the kernel of the recording --------------------------------------------------------- */
+
+static bool is_guest(const struct dso *dso)
+{
+    return strncmp(dso->name, "[guest.", 7) == 0;
+}
+
+/* The build id of the kernel that a dso belongs to: a module's own tells nothing of it. Size 0: not
+ * known. */
+static struct build_id recorded_kernel(const struct dso_entry *d)
+{
+    struct dsos *all = d->all;
+    struct build_id id = {0};
+    if (d->dso.kind == DSO_KERNEL)
+        return d->dso.build_id;
+    pthread_mutex_lock(&all->lock);
+    vec_foreach (e, &all->entries)
+        if ((*e)->dso.kind == DSO_KERNEL && !is_guest(&(*e)->dso) && !id.size)
+            id = (*e)->dso.build_id;
+    pthread_mutex_unlock(&all->lock);
+    return id;
+}
+
+/* Is it the running kernel, as far as can be told? Its notes say. */
+static bool kernel_is_running(const struct build_id *kernel)
+{
+    const struct build_id here = notes_file_build_id("/sys/kernel/notes");
+    return !kernel->size || build_id_equal(&here, kernel);
+}
+
 /* ---- vdso -------------------------------------------------------------------------------- */
 
 /* A copy of the vdso of the running kernel. */
@@ -193,11 +223,27 @@ struct elf_image *dso_find_image(struct dso_entry *d)
 
 /* ---- kallsyms ---------------------------------------------------------------------------- */
 
-/* Does the running kernel have that build id? Its notes say. */
-static bool kernel_is_running(const struct build_id *id)
+bool dso_module_name(const struct dso *dso, char *to, size_t room)
 {
-    const struct build_id here = notes_file_build_id("/sys/kernel/notes");
-    return build_id_equal(&here, id);
+    const char *name = dso->short_name;
+    size_t size = strcspn(name, ".]"), skip = *name == '[', at = 0;
+    if (size <= skip || size - skip >= room)
+        return false;
+    for (size_t i = skip; i < size; i++)
+        to[at++] = name[i] == '-' ? '_' : name[i];
+    to[at] = 0;
+    return true;
+}
+
+/* Is another module loaded by that name? Its notes say, where a build id was recorded. */
+static bool other_is_loaded(const struct dso *module)
+{
+    char name[256], path[320];
+    if (!module->build_id.size || !dso_module_name(module, name, sizeof(name)))
+        return false;
+    snprintf(path, sizeof(path), "/sys/module/%s/notes/.note.gnu.build-id", name);
+    const struct build_id here = notes_file_build_id(path);
+    return here.size && !build_id_equal(&here, &module->build_id);
 }
 
 static const char *keep_readable(struct dsos *all, char *path)
@@ -210,22 +256,28 @@ static const char *keep_readable(struct dsos *all, char *path)
 const char *dso_find_kallsyms(struct dso_entry *d)
 {
     struct dsos *all = d->all;
-    if (d->dso.kind != DSO_KERNEL && d->dso.kind != DSO_KMODULE)
+    bool kernel = d->dso.kind == DSO_KERNEL, guest = is_guest(&d->dso);
+    if (!kernel && d->dso.kind != DSO_KMODULE)
         return NULL;
-    bool guest = strncmp(d->dso.name, "[guest.", 7) == 0;
     if (all->options.kallsyms && !guest)
         return all->options.kallsyms;
-    const struct build_id *id = &d->dso.build_id;
-    const char *path = keep_readable(all, dso_cache_path(all, id, "kallsyms"));
+    const struct build_id id = recorded_kernel(d);
+    const char *path = keep_readable(all, dso_cache_path(all, &id, "kallsyms"));
     if (path)
         return path;
     if (guest) /* /proc/kallsyms is the host's */
         return NULL;
-    if (!id->size || kernel_is_running(id))
+    if (!kernel_is_running(&id))
+        dso_set_problem(
+            d,
+            "%s: not %sthe running kernel, and no kallsyms of it in the build-id cache; "
+            "use --kallsyms%s",
+            d->dso.name, kernel ? "" : "of ", kernel ? " or --vmlinux" : "");
+    else if (!kernel && other_is_loaded(&d->dso))
+        dso_set_problem(d,
+                        "%s: replaced since the recording (the loaded module's build id differs)",
+                        d->dso.name);
+    else
         return "/proc/kallsyms";
-    dso_set_problem(d,
-                    "%s: not the running kernel, and no kallsyms of it in the build-id cache; "
-                    "use --kallsyms or --vmlinux",
-                    d->dso.name);
     return NULL;
 }

@@ -25,6 +25,13 @@ static bool is_text(const struct kallsyms_line *l)
     return l->address && (type == 't' || type == 'w');
 }
 
+/* Modules' names stand in brackets. */
+static bool is_of_module(const struct kallsyms_line *l, const char *module, size_t size)
+{
+    return l->module && (size_t)(l->module_end - l->module) == size + 2 &&
+           memcmp(l->module + 1, module, size) == 0;
+}
+
 /* The kernel's (with all modules', as perf sorts them together), or one module's. Returns the least
  * address that is in text; UINT64_MAX: none is. */
 static uint64_t add_lines(struct symtab *t, const char *module, uint64_t bias)
@@ -40,8 +47,7 @@ static uint64_t add_lines(struct symtab *t, const char *module, uint64_t bias)
         const char *line = at;
         if (!kallsyms_line_read(&at, t->text.end, &l) || !symtab_kallsyms_wanted(&l))
             continue;
-        if (module && (!l.module || (size_t)(l.module_end - l.module) != module_size ||
-                       memcmp(l.module, module, module_size) != 0))
+        if (module && !is_of_module(&l, module, module_size))
             continue;
         size_t at_byte = (size_t)(line - t->text.at);
         struct sort_key key = {l.address + bias, (uint32_t)at_byte, l.module != NULL};
@@ -72,21 +78,6 @@ bool symtab_kallsyms_symbol(struct symtab *t, const struct sort_key *k, struct s
     return true;
 }
 
-/* A module's name as kallsyms writes it: "[name]"; false: it cannot be one. */
-static bool module_name(const struct dso *dso, char *to, size_t room)
-{
-    const char *name = dso->short_name;
-    size_t size = strcspn(name, ".]"), skip = *name == '[', at = 0;
-    if (size <= skip || size + 3 > room)
-        return false;
-    to[at++] = '[';
-    for (size_t i = skip; i < size; i++)
-        to[at++] = name[i] == '-' ? '_' : name[i];
-    to[at++] = ']';
-    to[at] = 0;
-    return true;
-}
-
 void symtab_load_kallsyms(struct symtab *t, struct dso *dso, struct kallsyms_files *files,
                           bool in_order)
 {
@@ -94,7 +85,7 @@ void symtab_load_kallsyms(struct symtab *t, struct dso *dso, struct kallsyms_fil
     const char *path = dso_kallsyms(dso), *reference;
     uint64_t bias = 0, recorded;
     bool kernel = dso->kind == DSO_KERNEL;
-    if (!path || (!kernel && !module_name(dso, module, sizeof(module))))
+    if (!path || (!kernel && !dso_module_name(dso, module, sizeof(module))))
         return;
     t->text = kallsyms_files_text(files, path);
     if (kernel && dso_reference(dso, &reference, &recorded)) {

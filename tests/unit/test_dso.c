@@ -4,6 +4,7 @@
 #include "dso/dso.h"
 #include "dso/elf_image.h"
 #include "dso/elf_symbol.h"
+#include "dso/notes.h"
 
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -284,6 +285,59 @@ static void the_live_vdso_serves(void **state)
     dsos_free(all);
 }
 
+/* A module's own build id is never the kernel's. */
+static void modules_have_the_kallsyms_of_their_kernel(void **state)
+{
+    (void)state;
+    const struct build_id own = {.size = 20, .bytes = {7, 7}}, other = {.size = 20, .bytes = {9}};
+    const struct build_id here = notes_file_build_id("/sys/kernel/notes");
+    const struct dso_options cache = {.buildid_dir = path("cache-of-kernel")};
+    shell("mkdir -p cache-of-kernel/.build-id/09/%038d && "
+          "echo > cache-of-kernel/.build-id/09/%038d/kallsyms",
+          0, 0);
+    struct dsos *all = table(&cache);
+    dsos_get(all, DSO_KERNEL, "[guest.kernel.kallsyms]", &own, 0);
+    dsos_get(all, DSO_KERNEL, "[kernel.kallsyms]", &other, 0);
+    const char *found = dso_kallsyms(dsos_get(all, DSO_KMODULE, "[no_such_module]", &own, 0));
+    assert_non_null(found);
+    assert_non_null(strstr(found, "cache-of-kernel/.build-id/09/"));
+    dsos_free(all);
+    for (int same = 0; same < 2 && here.size; same++) {
+        all = table(NULL);
+        dsos_get(all, DSO_KERNEL, "[kernel.kallsyms]", same ? &here : &other, 0);
+        struct dso *module = dsos_get(all, DSO_KMODULE, "[no_such_module]", &own, 0);
+        assert_int_equal(dso_kallsyms(module) != NULL, same);
+        assert_int_equal(dso_problem(module) == NULL, same);
+        dsos_free(all);
+    }
+}
+
+/* Of a module that is loaded here, by its notes. */
+static void a_module_loaded_anew_has_no_kallsyms(void **state)
+{
+    (void)state;
+    char name[256] = "";
+    FILE *f = popen("basename \"$(ls -d /sys/module/*/notes/.note.gnu.build-id 2>/dev/null | "
+                    "head -1 | sed 's,/notes/.*,,')\"",
+                    "r");
+    assert_non_null(f);
+    bool any = fscanf(f, "%255s", name) == 1;
+    pclose(f);
+    if (!any)
+        skip();
+    char in_brackets[260], notes[320];
+    snprintf(in_brackets, sizeof(in_brackets), "[%s]", name);
+    snprintf(notes, sizeof(notes), "/sys/module/%s/notes/.note.gnu.build-id", name);
+    const struct build_id ids[] = {{.size = 20, .bytes = {7}}, notes_file_build_id(notes)};
+    for (int same = 0; same < 2; same++) {
+        struct dsos *all = table(NULL);
+        struct dso *module = dsos_get(all, DSO_KMODULE, in_brackets, &ids[same], 0);
+        assert_int_equal(dso_kallsyms(module) != NULL, same);
+        assert_int_equal(dso_problem(module) == NULL, same);
+        dsos_free(all);
+    }
+}
+
 static void unwind_rules_are_found_without_section_headers(void **state)
 {
     (void)state;
@@ -414,6 +468,8 @@ int main(void)
         cmocka_unit_test(compressed_sections_read_as_plain_ones),
         cmocka_unit_test(minidebuginfo_is_unpacked),
         cmocka_unit_test(the_live_vdso_serves),
+        cmocka_unit_test(modules_have_the_kallsyms_of_their_kernel),
+        cmocka_unit_test(a_module_loaded_anew_has_no_kallsyms),
         cmocka_unit_test(unwind_rules_are_found_without_section_headers),
         cmocka_unit_test(damaged_files_do_no_harm),
         cmocka_unit_test(exported_symbols_are_found_by_name),
