@@ -57,6 +57,7 @@ struct dsos *dsos_create(const struct dso_options *options)
     o.symfs = keep(all, o.symfs);
     o.kallsyms = keep(all, o.kallsyms);
     o.vmlinux = keep(all, o.vmlinux);
+    o.release = keep(all, o.release);
     o.debug_dir = keep(all, o.debug_dir ? o.debug_dir : "/usr/lib/debug");
     o.buildid_dir = find_buildid_dir(all, &o);
     all->options = o;

@@ -39,6 +39,7 @@ struct dso_options {
     const char *vmlinux;     /* NULL: none */
     const char *debug_dir;   /* NULL: /usr/lib/debug */
     const char *buildid_dir; /* NULL: .debug below symfs when it is there, else ~/.debug */
+    const char *release;     /* `uname -r` of the recording's machine; NULL: not known */
     bool no_debuginfod;      /* else asked when DEBUGINFOD_URLS is set */
     bool force;              /* use files whose build id differs, too */
 };

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 void build_id_hex(const struct build_id *id, char hex[2 * BUILD_ID_MAX + 1])
@@ -151,11 +152,15 @@ static struct build_id recorded_kernel(const struct dso_entry *d)
     return id;
 }
 
-/* Is it the running kernel, as far as can be told? Its notes say. */
-static bool kernel_is_running(const struct build_id *kernel)
+/* Is it the running kernel, as far as the recording tells? The build id says, or the release. */
+static bool kernel_is_running(const struct dsos *all, const struct build_id *kernel)
 {
     const struct build_id here = notes_file_build_id("/sys/kernel/notes");
-    return !kernel->size || build_id_equal(&here, kernel);
+    const char *release = all->options.release;
+    struct utsname u;
+    if (kernel->size)
+        return build_id_equal(&here, kernel);
+    return !release || (uname(&u) == 0 && strcmp(u.release, release) == 0);
 }
 
 /* ---- vdso -------------------------------------------------------------------------------- */
@@ -179,9 +184,16 @@ static struct elf_image *live_vdso(void)
 
 static void consider_live_vdso(struct search *s)
 {
-    const struct build_id *want = &s->d->dso.build_id;
+    const struct build_id *want = &s->d->dso.build_id, kernel = recorded_kernel(s->d);
     if (s->found)
         return;
+    if (!want->size && !kernel_is_running(s->d->all, &kernel)) {
+        dso_set_problem(s->d,
+                        "%s: not of the running kernel, and no build id was recorded to know "
+                        "a copy by",
+                        s->d->dso.name);
+        return;
+    }
     struct elf_image *e = live_vdso();
     if (e && (!want->size || build_id_equal(want, &e->build_id)))
         s->found = e;
@@ -267,7 +279,7 @@ const char *dso_find_kallsyms(struct dso_entry *d)
         return path;
     if (guest) /* /proc/kallsyms is the host's */
         return NULL;
-    if (!kernel_is_running(&id))
+    if (!kernel_is_running(all, &id))
         dso_set_problem(
             d,
             "%s: not %sthe running kernel, and no kallsyms of it in the build-id cache; "

@@ -28,6 +28,7 @@ static int open_parts(struct replay *r, struct error *err)
         r->stats.readings_over = vmlog_stats(r->log).over;
         r->stats.readings_bad = vmlog_stats(r->log).bad;
     }
+    r->options.dso.release = perfdata_osrelease(r->pd);
     r->dsos = dsos_create(&r->options.dso);
     if (!r->dsos)
         return error_no_memory(err);

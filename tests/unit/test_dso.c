@@ -15,6 +15,7 @@
 #include <cmocka.h>
 #include <elf.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 /* Run a shell command in the test's folder; it must succeed. */
@@ -285,6 +286,36 @@ static void the_live_vdso_serves(void **state)
     dsos_free(all);
 }
 
+/* Without build ids the release tells another machine's kernel. */
+static void a_kernel_of_another_release_is_not_the_running_one(void **state)
+{
+    (void)state;
+    const struct build_id here = notes_file_build_id("/sys/kernel/notes");
+    struct utsname u;
+    assert_int_equal(uname(&u), 0);
+    const char *const releases[] = {"0.99-other", u.release, NULL};
+    for (size_t i = 0; i < 3; i++) {
+        struct dsos *all = table(&(struct dso_options){.release = releases[i]});
+        struct dso *dsos[] = {dsos_get(all, DSO_KERNEL, "[kernel.kallsyms]", NULL, 0),
+                              dsos_get(all, DSO_KMODULE, "[no_such_module]", NULL, 0),
+                              dsos_get(all, DSO_VDSO, "[vdso]", NULL, 0)};
+        assert_int_equal(dso_kallsyms(dsos[0]) != NULL, i != 0);
+        assert_int_equal(dso_kallsyms(dsos[1]) != NULL, i != 0);
+        assert_int_equal(dso_image(dsos[2]) != NULL, i != 0);
+        for (size_t k = 0; k < 3; k++) {
+            const char *problem = dso_problem(dsos[k]);
+            assert_int_equal(problem != NULL, i == 0);
+            assert_true(!problem || strstr(problem, "the running kernel"));
+        }
+        dsos_free(all);
+    }
+    /* A build id says more than the release. */
+    struct dsos *all = table(&(struct dso_options){.release = releases[0]});
+    struct dso *kernel = dsos_get(all, DSO_KERNEL, "[kernel.kallsyms]", &here, 0);
+    assert_true(!here.size || dso_kallsyms(kernel));
+    dsos_free(all);
+}
+
 /* A module's own build id is never the kernel's. */
 static void modules_have_the_kallsyms_of_their_kernel(void **state)
 {
@@ -468,6 +499,7 @@ int main(void)
         cmocka_unit_test(compressed_sections_read_as_plain_ones),
         cmocka_unit_test(minidebuginfo_is_unpacked),
         cmocka_unit_test(the_live_vdso_serves),
+        cmocka_unit_test(a_kernel_of_another_release_is_not_the_running_one),
         cmocka_unit_test(modules_have_the_kallsyms_of_their_kernel),
         cmocka_unit_test(a_module_loaded_anew_has_no_kallsyms),
         cmocka_unit_test(unwind_rules_are_found_without_section_headers),

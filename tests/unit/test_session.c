@@ -2,6 +2,8 @@
 /* Processes, threads, mappings, the kernel and generated code over time. */
 #include "base/hash.h"
 #include "base/text.h"
+#include "perfdata_fixture.h"
+#include "replay/replay.h"
 #include "session/session.h"
 
 #include <inttypes.h>
@@ -15,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -907,6 +910,32 @@ static void kernel_and_modules_are_told_apart(void **state)
     world_free(&w);
 }
 
+/* What the recording says of its machine decides whose kallsyms is its kernel's. */
+static void a_recordings_release_is_that_of_its_dsos(void **state)
+{
+    (void)state;
+    enum { OSRELEASE = 4 }; /* the feature's number */
+    struct utsname u;
+    assert_int_equal(uname(&u), 0);
+    for (int i = 0; i < 4; i++) {
+        bool same = i & 1, pipe = i & 2;
+        struct fixture *f = fixture_create(false);
+        fixture_event(f, &fixture_attr, NULL, 0);
+        fixture_feature_string(f, OSRELEASE, same ? u.release : "0.99-other");
+        char *path = fixture_write(f, pipe);
+        struct replay *r;
+        const struct replay_options options = {
+            .input = path, .dso = {.buildid_dir = "none"}, .threads = 1};
+        assert_int_equal(replay_create(&options, &r, NULL), 0);
+        struct dso *k = dsos_get(replay_dsos(r), DSO_KERNEL, "[kernel.kallsyms]", NULL, 0);
+        assert_int_equal(dso_kallsyms(k) != NULL, same);
+        replay_free(r);
+        unlink(path);
+        free(path);
+        fixture_free(f);
+    }
+}
+
 static void a_kernel_of_unknown_length_reaches_to_the_end(void **state)
 {
     (void)state;
@@ -1423,6 +1452,7 @@ int main(void)
         cmocka_unit_test(a_file_that_is_gone_still_owns_its_code),
         cmocka_unit_test(memory_is_that_of_pages_nobody_could_write),
         cmocka_unit_test(kernel_and_modules_are_told_apart),
+        cmocka_unit_test(a_recordings_release_is_that_of_its_dsos),
         cmocka_unit_test(a_kernel_of_unknown_length_reaches_to_the_end),
         cmocka_unit_test(bpf_programs_come_and_go),
         cmocka_unit_test(a_symbol_over_the_kernel_uncovers_it_again),
