@@ -287,12 +287,11 @@ static void far_symbols_are_found(void **state)
 /* `file` is made, and objdump names some entries of its section. */
 static void expect_plt(const char *file, const char *section)
 {
-    char command[512], name[256];
-    snprintf(command, sizeof(command),
-             "objdump -d -j %s %s | sed -n 's/^0*\\([0-9a-f]*\\) <\\(.*@plt\\)>:$/\\1 \\2/p' > "
-             "q.plt && test -s q.plt",
-             section, file);
-    shell(command);
+    char name[256];
+    shell(
+        "objdump -d -j %s %s | sed -n 's/^0*\\([0-9a-f]*\\) <\\(.*@plt\\)>:$/\\1 \\2/p' > q.plt && "
+        "test -s q.plt",
+        section, file);
     struct world w = world_open(path(file), (struct symbols_options){0});
     FILE *f = fopen(path("q.plt"), "r");
     uint64_t vaddr;
