@@ -217,7 +217,10 @@ int tasks_fork(struct session *s, struct machine *m, const struct record_task *t
         child->comm = comm;
         child->named = comm;
     }
-    return t->pid == t->ppid ? 0 : process_born(s, m, p, t, time, err);
+    if (t->pid == t->ppid)
+        return 0;
+    /* With all else, the jitdumps given for the process were dropped. */
+    return process_born(s, m, p, t, time, err) < 0 ? -1 : jit_on_process(s, p, err);
 }
 
 void tasks_exit(struct session *s, struct machine *m, const struct record_task *t)

@@ -1204,19 +1204,26 @@ static void stamps_of_some_other_clock_are_noticed(void **state)
     world_free(&w);
 }
 
+/* A session with --jitdump PATH, which is the world's copied.dump. */
+static void give_dump(struct world *w, const char **path, char text[96])
+{
+    write_dump(w, JIT_PID, "copied.dump");
+    snprintf(text, 96, "%s/copied.dump", w->dir);
+    *path = text;
+    session_free(w->s);
+    w->options.jitdumps = path;
+    w->options.nr_jitdumps = 1;
+    assert_int_equal(session_create(w->pd, w->dsos, &w->options, &w->s, NULL), 0);
+}
+
 static void jitdumps_can_be_given(void **state)
 {
     (void)state;
     struct world w = {.clock = CLOCK_MONOTONIC};
     world_open(&w);
-    char path[96];
-    const char *paths[] = {path};
-    write_dump(&w, JIT_PID, "copied.dump");
-    snprintf(path, sizeof(path), "%s/copied.dump", w.dir);
-    session_free(w.s);
-    w.options.jitdumps = paths;
-    w.options.nr_jitdumps = 1;
-    assert_int_equal(session_create(w.pd, w.dsos, &w.options, &w.s, NULL), 0);
+    char text[96];
+    const char *path;
+    give_dump(&w, &path, text);
     assert_string_equal(jit_at(&w, JIT_PID, 0x50010, 2500), "f");
     assert_string_equal(jit_at(&w, 11, 0x50010, 2500), "-");
     comm(&w, JIT_PID, JIT_PID, "node", true);
@@ -1225,6 +1232,29 @@ static void jitdumps_can_be_given(void **state)
     struct session *none;
     assert_int_equal(session_create(w.pd, w.dsos, &w.options, &none, NULL), -1);
     world_free(&w);
+}
+
+/* perf record -a tells of each process that runs by a FORK, with and without a known parent. */
+static void a_given_jitdump_stays_when_its_process_is_born(void **state)
+{
+    (void)state;
+    for (int synthesized = 0; synthesized < 2; synthesized++) {
+        struct world w = {.clock = CLOCK_MONOTONIC};
+        world_open(&w);
+        char text[96];
+        const char *path;
+        uint16_t misc = synthesized ? PERF_RECORD_MISC_FORK_EXEC : 0;
+        give_dump(&w, &path, text);
+        task(&w, PERF_RECORD_FORK, JIT_PID, 1, JIT_PID, 1, misc, 5);
+        assert_string_equal(jit_at(&w, JIT_PID, 0x50010, 2500), "f");
+        comm(&w, 2, 2, "shell", false);
+        task(&w, PERF_RECORD_FORK, JIT_PID, 2, JIT_PID, 2, misc, 6);
+        assert_string_equal(jit_at(&w, JIT_PID, 0x50010, 2500), "f");
+        forked(&w, 20, JIT_PID, 2500); /* its own children have it up to the fork, as any */
+        assert_string_equal(jit_at(&w, 20, 0x50010, 5000), "f");
+        remove_file(&w, "copied.dump");
+        world_free(&w);
+    }
 }
 
 /* In a container pid 10 is pid 3: the recording tells its namespaces, the dump's name its pid. */
@@ -1464,6 +1494,7 @@ int main(void)
         cmocka_unit_test(without_the_right_clock_times_are_ignored_and_it_is_said),
         cmocka_unit_test(stamps_of_some_other_clock_are_noticed),
         cmocka_unit_test(jitdumps_can_be_given),
+        cmocka_unit_test(a_given_jitdump_stays_when_its_process_is_born),
         cmocka_unit_test(a_containers_process_has_another_pid),
         cmocka_unit_test(a_perf_map_names_anonymous_code),
         cmocka_unit_test(inherited_code_is_of_who_made_it),
