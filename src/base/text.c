@@ -26,6 +26,14 @@ bool text_grow(struct text *t, size_t want)
     return true;
 }
 
+size_t text_undeleted(const char *path)
+{
+    static const char mark[] = " (deleted)";
+    size_t size = strlen(path), mark_size = sizeof(mark) - 1;
+    bool marked = size > mark_size && strcmp(path + size - mark_size, mark) == 0;
+    return marked ? size - mark_size : size;
+}
+
 static void number(struct text *t, const char *digits, size_t nr, unsigned width, char pad)
 {
     size_t fill = nr < width ? width - nr : 0;

@@ -46,6 +46,9 @@ static inline void text_char(struct text *t, char c)
         t->at[t->size++] = c;
 }
 
+/* The length of a path without the kernel's mark of a file that was unlinked, " (deleted)". */
+size_t text_undeleted(const char *path);
+
 /* Numbers: `width` columns at least, padded on the left with blanks (0: no padding). */
 void text_hex(struct text *t, uint64_t value, unsigned width);
 void text_dec(struct text *t, uint64_t value, unsigned width);

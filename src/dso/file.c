@@ -4,6 +4,7 @@
  * under the process's root), perf's build-id cache, a debuginfod server. A file whose build id
  * is not the recorded one is another file: it is passed over, and said, unless forced.
  */
+#include "base/text.h"
 #include "dso/internal.h"
 #include "dso/notes.h"
 
@@ -82,10 +83,9 @@ out:
 /* The name without " (deleted)"; `deleted` says whether it was there. To be freed. */
 static char *plain_name(const char *name, bool *deleted)
 {
-    static const char mark[] = " (deleted)";
-    size_t size = strlen(name), mark_size = sizeof(mark) - 1;
-    *deleted = size > mark_size && strcmp(name + size - mark_size, mark) == 0;
-    return strndup(name, *deleted ? size - mark_size : size);
+    size_t size = text_undeleted(name);
+    *deleted = name[size];
+    return strndup(name, size);
 }
 
 static void consider_paths(struct search *s)

@@ -71,10 +71,7 @@ static bool is_safe(const char *name)
 /* The member's name for a path of the recording: without leading slashes and " (deleted)". */
 static const char *member_name(struct archiver *a, const char *path)
 {
-    static const char mark[] = " (deleted)";
-    size_t size = strlen(path), mark_size = sizeof(mark) - 1;
-    if (size > mark_size && strcmp(path + size - mark_size, mark) == 0)
-        size -= mark_size;
+    size_t size = text_undeleted(path);
     for (; size && *path == '/'; size--)
         path++;
     return intern_bytes(a->names, path, size);

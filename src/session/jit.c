@@ -8,6 +8,7 @@
  * process' own root where that can still be reached.
  */
 #include "base/intern.h"
+#include "base/text.h"
 #include "session/internal.h"
 
 #include <errno.h>
@@ -224,11 +225,7 @@ int jit_files_add_options(struct session *s, struct error *err)
 /* The path below `prefix`, without the mark of an unlinked file. False: too long, or not there. */
 static bool try_path(const char *prefix, const char *path, char to[PATH_SIZE], struct stat *st)
 {
-    static const char mark[] = " (deleted)";
-    size_t size = strlen(path);
-    if (size > sizeof(mark) && strcmp(path + size - (sizeof(mark) - 1), mark) == 0)
-        size -= sizeof(mark) - 1;
-    int used = snprintf(to, PATH_SIZE, "%s%.*s", prefix, (int)size, path);
+    int used = snprintf(to, PATH_SIZE, "%s%.*s", prefix, (int)text_undeleted(path), path);
     return used > 0 && used < PATH_SIZE && stat(to, st) == 0;
 }
 
@@ -279,7 +276,7 @@ static uint32_t announced_pid(const char *name)
     int used = 0;
     if (!slash || sscanf(slash, "/jit-%" SCNu32 ".dump%n", &pid, &used) != 1 || used == 0)
         return 0;
-    return slash[used] == 0 || strcmp(slash + used, " (deleted)") == 0 ? pid : 0;
+    return slash + used == name + text_undeleted(name) ? pid : 0;
 }
 
 /* A dump's name has the pid in the writer's own namespace. A process that has ended can no longer

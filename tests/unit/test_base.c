@@ -167,6 +167,17 @@ static void text_printf_grows(void **state)
     text_free(&t);
 }
 
+static void the_mark_of_a_deleted_file_is_no_part_of_its_path(void **state)
+{
+    (void)state;
+    assert_int_equal(text_undeleted("/tmp/a (deleted)"), 6);
+    assert_int_equal(text_undeleted("/tmp/a (deleted) (deleted)"), 16);
+    assert_int_equal(text_undeleted("/tmp/a"), 6);
+    assert_int_equal(text_undeleted(" (deleted)"), 10); /* there must be a path */
+    assert_int_equal(text_undeleted("(deleted)"), 9);
+    assert_int_equal(text_undeleted(""), 0);
+}
+
 static void interned_strings_are_one(void **state)
 {
     (void)state;
@@ -238,6 +249,7 @@ int main(void)
         cmocka_unit_test(text_numbers_equal_printf),
         cmocka_unit_test(text_hundredths_equal_printf),
         cmocka_unit_test(text_printf_grows),
+        cmocka_unit_test(the_mark_of_a_deleted_file_is_no_part_of_its_path),
         cmocka_unit_test(interned_strings_are_one),
         cmocka_unit_test(vec_grows_and_keeps),
         cmocka_unit_test(arena_gives_aligned_places_that_stay),
