@@ -4,6 +4,7 @@
  * file stands behind an address.
  */
 #include "base/intern.h"
+#include "base/text.h"
 #include "session/internal.h"
 
 #include <inttypes.h>
@@ -30,6 +31,15 @@ static bool is_anonymous(const struct record_mmap *mm)
     return mm->flags & MAP_HUGETLB;
 }
 
+/* Files below /dev/ are devices, whose mappings hold no code of theirs, but for those of shared
+ * memory: a file system like others, where programs and libraries can be. What was unlinked there
+ * is memory that programs share with themselves (to write code in one place and run it in
+ * another). */
+static bool is_device(const char *name)
+{
+    return begins(name, "/dev/") && (!begins(name, "/dev/shm/") || name[text_undeleted(name)]);
+}
+
 static enum dso_kind kind_of(const struct record_mmap *mm, bool anonymous)
 {
     const char *name = mm->filename;
@@ -37,7 +47,7 @@ static enum dso_kind kind_of(const struct record_mmap *mm, bool anonymous)
         return DSO_VDSO;
     /* "[aio]" and the like are kernel-made files whose names are written as paths. */
     if (anonymous || name[0] != '/' || begins(name, "/memfd:") || begins(name, "/[") ||
-        begins(name, "/dev/") || begins(name, "/i915 ") || begins(name, "/drm "))
+        is_device(name) || begins(name, "/i915 ") || begins(name, "/drm "))
         return DSO_PSEUDO;
     return DSO_FILE;
 }

@@ -564,6 +564,9 @@ static void names_tell_what_a_mapping_is(void **state)
         {"//anon", RW, DSO_PSEUDO, "//anon"},
         {"//anon", RX, DSO_PSEUDO, "/tmp/perf-10.map"}, /* as perf names it */
         {"/dev/zero (deleted)", RW, DSO_PSEUDO, "/dev/zero (deleted)"},
+        {"/dev/dri/card0", RX, DSO_PSEUDO, "/dev/dri/card0"},
+        {"/dev/shm/tool", RX, DSO_FILE, "/dev/shm/tool"},
+        {"/dev/shm/code (deleted)", RX, DSO_PSEUDO, "/dev/shm/code (deleted)"},
         {"/memfd:jit (deleted)", RX, DSO_PSEUDO, "/memfd:jit (deleted)"},
         {"[anon:v8]", RX, DSO_PSEUDO, "[anon:v8]"},
         {"anon_inode:[perf_event]", RW, DSO_PSEUDO, "anon_inode:[perf_event]"},
