@@ -144,6 +144,7 @@ static struct dso_entry *entry_add(struct dsos *all, size_t slot, enum dso_kind 
                           .short_name = kind == DSO_PSEUDO ? kept : after_slash(kept)};
     if (id)
         d->dso.build_id = *id;
+    atomic_init(&d->doubted_from, UINT64_MAX);
     d->all = all;
     d->root = root;
     pthread_mutexattr_t recursive;
@@ -156,8 +157,10 @@ static struct dso_entry *entry_add(struct dsos *all, size_t slot, enum dso_kind 
 }
 
 /* Does an entry of the right kind and name serve? One without an id takes the first that comes. */
-static bool serves(struct dso_entry *d, const struct build_id *id, uint32_t root)
+static bool serves(struct dso_entry *d, const struct build_id *id, uint32_t root, bool apart)
 {
+    if (d->apart != apart)
+        return false;
     if (d->root != root && d->dso.kind == DSO_FILE && !(id && id->size))
         return false;
     if (!id || !id->size)
@@ -171,8 +174,8 @@ static bool serves(struct dso_entry *d, const struct build_id *id, uint32_t root
     return build_id_equal(&d->dso.build_id, id);
 }
 
-struct dso *dsos_get(struct dsos *all, enum dso_kind kind, const char *name,
-                     const struct build_id *build_id, uint32_t root)
+static struct dso *entry_get(struct dsos *all, enum dso_kind kind, const char *name,
+                             const struct build_id *build_id, uint32_t root, bool apart)
 {
     struct dso_entry *found = NULL;
     pthread_mutex_lock(&all->lock);
@@ -180,14 +183,26 @@ struct dso *dsos_get(struct dsos *all, enum dso_kind kind, const char *name,
         size_t at = identity_hash(kind, name) & (all->nr_slots - 1);
         for (; !found && all->slots[at]; at = (at + 1) & (all->nr_slots - 1)) {
             struct dso_entry *d = all->entries.at[all->slots[at] - 1];
-            if (d->dso.kind == kind && strcmp(d->dso.name, name) == 0 && serves(d, build_id, root))
+            if (d->dso.kind == kind && strcmp(d->dso.name, name) == 0 &&
+                serves(d, build_id, root, apart))
                 found = d;
         }
-        if (!found)
-            found = entry_add(all, at, kind, name, build_id, root);
+        if (!found && (found = entry_add(all, at, kind, name, build_id, root)))
+            found->apart = apart;
     }
     pthread_mutex_unlock(&all->lock);
     return found ? &found->dso : NULL;
+}
+
+struct dso *dsos_get(struct dsos *all, enum dso_kind kind, const char *name,
+                     const struct build_id *build_id, uint32_t root)
+{
+    return entry_get(all, kind, name, build_id, root, false);
+}
+
+struct dso *dsos_get_apart(struct dsos *all, enum dso_kind kind, const char *name, uint32_t root)
+{
+    return entry_get(all, kind, name, NULL, root, true);
 }
 
 size_t dsos_count(const struct dsos *all)
@@ -204,9 +219,35 @@ void dsos_set_build_id(struct dsos *all, const char *name, const struct build_id
 {
     pthread_mutex_lock(&all->lock);
     vec_foreach (d, &all->entries)
-        if (!(*d)->dso.build_id.size && !(*d)->frozen && strcmp((*d)->dso.name, name) == 0)
+        if (!(*d)->dso.build_id.size && !(*d)->frozen && !(*d)->apart &&
+            strcmp((*d)->dso.name, name) == 0)
             (*d)->dso.build_id = *build_id;
     pthread_mutex_unlock(&all->lock);
+}
+
+/* (Of files only: there is one kernel.) */
+void dsos_doubt_build_id(struct dsos *all, const char *name, const struct build_id *build_id,
+                         uint64_t from)
+{
+    pthread_mutex_lock(&all->lock);
+    vec_foreach (at, &all->entries) {
+        struct dso_entry *d = *at;
+        if (d->dso.kind != DSO_FILE || strcmp(d->dso.name, name) != 0 ||
+            !build_id_equal(&d->dso.build_id, build_id))
+            continue;
+        atomic_store(&d->doubted_from, from);
+        if (from || d->frozen)
+            continue;
+        d->dso.build_id.size = 0;
+        d->apart = true;
+    }
+    pthread_mutex_unlock(&all->lock);
+}
+
+bool dso_is_doubted(const struct dso *dso, uint64_t time)
+{
+    uint64_t from = atomic_load(&dso_entry(dso)->doubted_from);
+    return from != UINT64_MAX && time >= from;
 }
 
 void dso_set_problem(struct dso_entry *d, const char *fmt, ...)

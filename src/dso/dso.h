@@ -53,10 +53,19 @@ void dsos_free(struct dsos *all);
  * while it lives (other mount namespaces), 0: none. NULL when memory is out. */
 struct dso *dsos_get(struct dsos *all, enum dso_kind kind, const char *name,
                      const struct build_id *build_id, uint32_t root);
+/* The same for one of several files of the name, where it is not known which of them an id that is
+ * told for the name is of: one without an id, that gets none later. */
+struct dso *dsos_get_apart(struct dsos *all, enum dso_kind kind, const char *name, uint32_t root);
 size_t dsos_count(const struct dsos *all);
 struct dso *dsos_at(struct dsos *all, size_t index);
 /* For dsos of that name that have no build id yet (BUILD_ID features and records). */
 void dsos_set_build_id(struct dsos *all, const char *name, const struct build_id *build_id);
+/* It is not known, from that time on, which of several files of that name has the id: what has it
+ * is doubted since. From time 0 on, what was not looked for yet is one apart, as by
+ * dsos_get_apart(). */
+void dsos_doubt_build_id(struct dsos *all, const char *name, const struct build_id *build_id,
+                         uint64_t from);
+bool dso_is_doubted(const struct dso *dso, uint64_t time);
 
 /* "" of a build id that is not known. */
 void build_id_hex(const struct build_id *id, char hex[2 * BUILD_ID_MAX + 1]);

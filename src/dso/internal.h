@@ -34,6 +34,8 @@ struct dso_entry {
     bool frozen; /* being loaded: its build id changes no more (under all->lock) */
     struct luajit_builtins *builtins; /* of a LuaJIT in it; with the cfi */
     bool proven;                      /* the image's build id is the recorded one */
+    bool apart;                       /* no id is told for it (under all->lock) */
+    _Atomic(uint64_t) doubted_from;   /* its id may be another file's; UINT64_MAX: never */
     VEC(struct related) related;
 };
 

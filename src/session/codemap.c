@@ -236,7 +236,6 @@ static bool read_files(void *context, uint64_t address, void *to, size_t size, u
     const struct address_space *space = context;
     uint8_t *out = to;
     bool all_proven = true;
-    (void)time;
     while (size) {
         bool proven;
         const struct region_slot *at = regions_find(space->regions, address);
@@ -246,7 +245,7 @@ static bool read_files(void *context, uint64_t address, void *to, size_t size, u
         size_t part = m->end - address < size ? (size_t)(m->end - address) : size;
         if (!dso_read(m->dso, address - m->start + m->pgoff, out, part, &proven))
             return false;
-        all_proven &= proven;
+        all_proven &= proven && !dso_is_doubted(m->dso, time);
         out += part;
         address += part;
         size -= part;

@@ -147,8 +147,18 @@ uint32_t process_root(struct session *s, struct process *p);
 
 int maps_apply(struct session *s, struct machine *m, const struct record_mmap *mm, uint64_t time,
                struct error *err);
-/* The build id the recording gives for a name; NULL: none, or several. */
-const struct build_id *build_id_of(const struct session *s, const char *name);
+/* What is known of the files of a name: of one, as long as nothing speaks against it. */
+struct named_file {
+    struct build_id id; /* the recording gives it for the name alone; size 0: none */
+    uint32_t maj, min;  /* of the first that was mapped: where it is */
+    uint64_t ino, ino_generation;
+    bool id_recorded; /* of some, mappings tell the id */
+    bool several;     /* which of them has the id is not known */
+};
+/* The build id the recording gives for a mapping or else for its name; NULL: none, or it may be
+ * another file's. */
+const struct build_id *build_id_for(const struct session *s, const struct record_mmap *mm,
+                                    const char *name);
 int build_id_add(struct session *s, const struct record_build_id *b, struct error *err);
 
 /* ---- the kernel (kernel.c) --------------------------------------------------------------- */
@@ -185,12 +195,13 @@ struct session {
     struct intern *names;
     struct machine host, guests;
     struct kernel kernel, guest_kernel;
-    struct table build_ids; /* interned name -> struct build_id */
+    struct table files; /* interned name -> struct named_file */
     VEC(struct jit_file *) jit_files;
     _Atomic uint32_t nr_jit_cfi;
     struct table warned; /* interned path -> itself: one warning a file */
     VEC(char *) warnings;
     bool clock_is_monotonic;
+    bool placed;     /* places were asked for: their mappings may be in use */
     uint64_t mnt_ns; /* of this program */
     struct session_stats stats;
 };

@@ -107,7 +107,7 @@ int kernel_mmap(struct session *s, struct kernel *k, const struct record_mmap *m
                                : intern_string(s->names, mm->filename);
     if (!name)
         return error_no_memory(err);
-    const struct build_id *id = mm->build_id.size ? &mm->build_id : build_id_of(s, name);
+    const struct build_id *id = build_id_for(s, mm, name);
     /* The kernel's length is not always known; it then reaches to the end of memory. */
     uint64_t room = UINT64_MAX - mm->addr;
     struct mapping map = {.start = mm->addr,

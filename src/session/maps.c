@@ -5,6 +5,7 @@
  */
 #include "base/intern.h"
 #include "base/text.h"
+#include "dso/elf_image.h"
 #include "session/internal.h"
 
 #include <inttypes.h>
@@ -61,41 +62,85 @@ static bool has_map_name(const struct region *r)
 
 /* ---- build ids --------------------------------------------------------------------------- */
 
-const struct build_id *build_id_of(const struct session *s, const char *name)
+static struct named_file *file_named(struct session *s, const char *name)
 {
-    const struct build_id *id = table_get(&s->build_ids, (uintptr_t)name);
-    return id && id->size ? id : NULL;
+    struct named_file *f = table_get(&s->files, (uintptr_t)name);
+    if (f)
+        return f;
+    f = calloc(1, sizeof(*f));
+    if (!f || table_put(&s->files, (uintptr_t)name, f))
+        return f;
+    free(f);
+    return NULL;
 }
 
-/* Two files of one name: which mapping had which is not recorded, so neither is believed. */
+const struct build_id *build_id_for(const struct session *s, const struct record_mmap *mm,
+                                    const char *name)
+{
+    const struct named_file *f = table_get(&s->files, (uintptr_t)name);
+    if (mm->build_id.size)
+        return &mm->build_id;
+    return f && f->id.size && !f->several ? &f->id : NULL;
+}
+
+/* Which of them has the id that is told for the name is not recorded, so it is believed of none.
+ * What samples may have used already is doubted for those to come, whichever thread is how far. Ids
+ * that mappings tell stand: what has the name's from a mapping is not told from what has it by
+ * name. */
+static void files_are_several(struct session *s, struct named_file *f, const char *name,
+                              uint64_t time)
+{
+    if (!f->several && f->id.size && !f->id_recorded)
+        dsos_doubt_build_id(s->dsos, name, &f->id, s->placed ? time : 0);
+    f->several = true;
+}
+
 int build_id_add(struct session *s, const struct record_build_id *b, struct error *err)
 {
     const char *name = intern_string(s->names, b->filename);
-    if (!name)
+    struct named_file *f = name ? file_named(s, name) : NULL;
+    if (!f)
         return error_no_memory(err);
-    struct build_id *id = table_get(&s->build_ids, (uintptr_t)name);
-    if (id) {
-        if (id->size != b->build_id.size || memcmp(id->bytes, b->build_id.bytes, id->size) != 0)
-            id->size = 0;
+    if (f->id.size && !build_id_equal(&f->id, &b->build_id))
+        f->several = true;
+    if (f->id.size || f->several)
         return 0;
-    }
-    id = malloc(sizeof(*id));
-    if (!id || !table_put(&s->build_ids, (uintptr_t)name, id)) {
-        free(id);
-        return error_no_memory(err);
-    }
-    *id = b->build_id;
-    dsos_set_build_id(s->dsos, name, id);
+    f->id = b->build_id;
+    dsos_set_build_id(s->dsos, name, &f->id);
     return 0;
+}
+
+/* What perf makes up of /proc/PID/maps has no generation. */
+static bool is_same_file(const struct named_file *f, const struct record_mmap *mm)
+{
+    return f->maj == mm->maj && f->min == mm->min && f->ino == mm->ino &&
+           (f->ino_generation == mm->ino_generation || !f->ino_generation || !mm->ino_generation);
+}
+
+/* A file is mapped: is it the only one of its name? Containers have others of the same names, and
+ * files are replaced. perf lists names, of what had samples: the id of a name may be that of any.
+ * A file that shows differently in several mount namespaces counts as several: less is claimed. */
+static void note_file(struct session *s, struct named_file *f, const struct record_mmap *mm,
+                      const char *name, uint64_t time)
+{
+    f->id_recorded |= mm->build_id.size;
+    if (!mm->ino)
+        return;
+    if (f->ino && !is_same_file(f, mm))
+        files_are_several(s, f, name, time);
+    if (f->ino && f->ino_generation)
+        return;
+    f->maj = mm->maj;
+    f->min = mm->min;
+    f->ino = mm->ino;
+    f->ino_generation = mm->ino_generation;
 }
 
 /* ---- equal maps -------------------------------------------------------------------------- */
 
 static bool same_build_id(const struct region *r, const struct build_id *id)
 {
-    const struct build_id *have = &r->map.dso->build_id;
-    return id->size == 0 ||
-           (id->size == have->size && memcmp(id->bytes, have->bytes, id->size) == 0);
+    return id->size == 0 || build_id_equal(id, &r->map.dso->build_id);
 }
 
 /* What stands in `r` is what `mm` maps, over the part they share. Anonymous memory may have been
@@ -171,16 +216,30 @@ static void note_written(struct regions regions, struct region *r)
 
 /* ---- applying ---------------------------------------------------------------------------- */
 
+static struct dso *dso_of_file(struct session *s, struct process *p, const struct record_mmap *mm,
+                               const char *name, uint64_t time)
+{
+    struct named_file *f = file_named(s, name);
+    if (!f)
+        return NULL;
+    note_file(s, f, mm, name, time);
+    uint32_t root = process_root(s, p);
+    if (!mm->build_id.size && f->several && f->id.size)
+        return dsos_get_apart(s->dsos, DSO_FILE, name, root);
+    return dsos_get(s->dsos, DSO_FILE, name, build_id_for(s, mm, name), root);
+}
+
 static struct dso *dso_for(struct session *s, struct process *p, const struct record_mmap *mm,
-                           const char *name, enum dso_kind kind, bool map_name)
+                           const char *name, enum dso_kind kind, bool map_name, uint64_t time)
 {
     char path[48];
     if (map_name) {
         snprintf(path, sizeof(path), "/tmp/perf-%" PRIu32 ".map", p->pid);
         return dsos_get(s->dsos, DSO_PSEUDO, path, NULL, 0);
     }
-    const struct build_id *id = mm->build_id.size ? &mm->build_id : build_id_of(s, name);
-    return dsos_get(s->dsos, kind, name, id, kind == DSO_FILE ? process_root(s, p) : 0);
+    if (kind == DSO_FILE)
+        return dso_of_file(s, p, mm, name, time);
+    return dsos_get(s->dsos, kind, name, build_id_for(s, mm, name), 0);
 }
 
 static int region_put(struct session *s, struct process *p, const struct region *r,
@@ -232,7 +291,7 @@ int maps_apply(struct session *s, struct machine *m, const struct record_mmap *m
                        .inode = mm->ino,
                        .anonymous = anonymous};
     add_rights(regions, &r);
-    r.map.dso = dso_for(s, p, mm, name, kind, has_map_name(&r));
+    r.map.dso = dso_for(s, p, mm, name, kind, has_map_name(&r), time);
     if (!r.map.dso)
         return error_no_memory(err);
     note_under(regions, &r);

@@ -79,8 +79,8 @@ void session_free(struct session *s)
     kernel_free(&s->kernel);
     kernel_free(&s->guest_kernel);
     jit_files_free(s);
-    table_foreach(slot, &s->build_ids) free(slot->value);
-    table_free(&s->build_ids);
+    table_foreach(slot, &s->files) free(slot->value);
+    table_free(&s->files);
     table_free(&s->warned);
     vec_foreach (w, &s->warnings)
         free(*w);
@@ -223,6 +223,7 @@ int session_place_beside(struct session *s, const struct session_place *beside, 
     struct process *p = t ? process_get(s, &s->host, pid) : NULL;
     if (!p || (!t->comm && !unknown_comm(s, t)))
         return error_no_memory(err);
+    s->placed = true;
     bool borrowed = beside && beside->space == p->space;
     if (!borrowed)
         atomic_fetch_add_explicit(&p->space->refs, 1, memory_order_relaxed);

@@ -94,6 +94,39 @@ static void identity_is_kind_name_and_build_id(void **state)
     dsos_free(all);
 }
 
+/* Two files of one name, of which one has the id that was told for the name. */
+static void a_doubted_build_id_proves_nothing(void **state)
+{
+    (void)state;
+    struct dsos *all = table(NULL);
+    struct build_id id = id_of(path("whole"));
+    uint8_t byte;
+    bool proven;
+    struct dso *used = dsos_get(all, DSO_FILE, path("whole"), &id, 0);
+    assert_true(dso_read(used, 0, &byte, 1, &proven) && proven);
+    assert_false(dso_is_doubted(used, 9));
+    dsos_doubt_build_id(all, path("whole"), &id, 9);
+    assert_false(dso_is_doubted(used, 8));
+    assert_true(dso_is_doubted(used, 9));
+    struct dso *second = dsos_get_apart(all, DSO_FILE, path("whole"), 0);
+    assert_ptr_not_equal(second, used);
+    dsos_set_build_id(all, path("whole"), &id);
+    assert_int_equal(second->build_id.size, 0);
+    assert_true(dso_read(second, 0, &byte, 1, &proven) && !proven);
+    assert_ptr_equal(dsos_get_apart(all, DSO_FILE, path("whole"), 0), second);
+    /* What nobody has looked for is looked for without the id. */
+    struct dso *unused = dsos_get(all, DSO_FILE, path("other"), &id, 0);
+    struct dso *recorded = dsos_get(all, DSO_FILE, path("other"), &(struct build_id){20, {1}}, 0);
+    dsos_doubt_build_id(all, path("other"), &id, 9);
+    assert_int_equal(unused->build_id.size, 20); /* it may be in use */
+    dsos_doubt_build_id(all, path("other"), &id, 0);
+    assert_int_equal(unused->build_id.size, 0);
+    assert_int_equal(recorded->build_id.size, 20);
+    assert_ptr_equal(dsos_get_apart(all, DSO_FILE, path("other"), 0), unused);
+    assert_ptr_equal(dsos_get(all, DSO_FILE, path("other"), NULL, 0), recorded);
+    dsos_free(all);
+}
+
 static void a_file_is_mapped_and_read(void **state)
 {
     (void)state;
@@ -490,6 +523,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(identity_is_kind_name_and_build_id),
+        cmocka_unit_test(a_doubted_build_id_proves_nothing),
         cmocka_unit_test(a_file_is_mapped_and_read),
         cmocka_unit_test(bytes_of_an_unproven_file_are_said_to_be_so),
         cmocka_unit_test(a_replaced_file_is_not_used_unless_forced),

@@ -148,7 +148,8 @@ struct map {
     const char *name;
     uint64_t time;
     uint16_t mode;
-    uint64_t inode;
+    uint64_t inode, generation;
+    uint32_t device;
 };
 
 static void do_mmap(struct world *w, struct map m)
@@ -160,9 +161,10 @@ static void do_mmap(struct world *w, struct map m)
     u64(&t, m.start);
     u64(&t, m.size);
     u64(&t, m.pgoff);
-    u64(&t, 0);
+    u32(&t, m.device); /* major */
+    u32(&t, 0);
     u64(&t, m.inode);
-    u64(&t, 0);
+    u64(&t, m.generation);
     u32(&t, m.prot);
     u32(&t, MAP_PRIVATE);
     string(&t, m.name);
@@ -641,12 +643,11 @@ static void records_that_are_cut_are_counted(void **state)
     world_free(&w);
 }
 
-static void build_id(struct world *w, const char *name, uint8_t first)
+static void list_build_id(struct world *w, const char *name, const struct build_id *id)
 {
     struct text t = begin();
     u32(&t, UINT32_MAX);
-    for (unsigned i = 0; i < 20; i++)
-        text_char(&t, (char)(first + i));
+    add(&t, id->bytes, 20);
     u32(&t, 20);
     string(&t, name);
     struct perf_event_header h = {PERF_RECORD_HEADER_BUILD_ID, PERF_RECORD_MISC_USER | (1U << 15),
@@ -656,6 +657,14 @@ static void build_id(struct world *w, const char *name, uint8_t first)
         .data = (const uint8_t *)t.at, .size = h.size, .type = h.type, .misc = h.misc};
     assert_int_equal(session_apply(w->s, &rec, NULL), 0);
     text_free(&t);
+}
+
+static void build_id(struct world *w, const char *name, uint8_t first)
+{
+    struct build_id id;
+    for (uint8_t i = 0; i < 20; i++)
+        id.bytes[i] = first + i;
+    list_build_id(w, name, &id);
 }
 
 static const struct build_id *id_at(struct world *w, uint64_t pc)
@@ -683,6 +692,58 @@ static void build_ids_come_before_or_after_the_mapping(void **state)
     assert_int_equal(id_at(&w, 0x20000)->size, 20);
     assert_int_equal(id_at(&w, 0x20000)->bytes[0], 5);
     assert_int_equal(id_at(&w, 0x30000)->size, 0);
+    world_free(&w);
+}
+
+/* A list of names and ids says nothing of which file of a name it means. */
+static void an_id_of_a_name_is_not_given_to_two_files(void **state)
+{
+    (void)state;
+    static const struct map others[] = {{.inode = 8, .device = 1},
+                                        {.inode = 7, .device = 2},
+                                        {.inode = 7, .device = 1, .generation = 4}};
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+        struct world w = {.clock = CLOCK_MONOTONIC};
+        world_open(&w);
+        build_id(&w, "/lib/before.so.1", 1);
+        for (uint64_t at = 0x10000; at <= 0x20000; at += 0x10000) {
+            const char *name = at == 0x10000 ? "/lib/before.so.1" : "/lib/after.so.1";
+            const struct map *o = &others[i];
+            MAP(10, at, 0x1000, 0, RX, name, .inode = 7, .device = 1, .generation = 3);
+            MAP(11, at, 0x1000, 0, RX, name, .inode = 7, .device = 1); /* synthesized */
+            assert_int_equal(id_at(&w, at)->size, at == 0x10000 ? 20 : 0);
+            MAP(10, at + 0x1000, 0x1000, 0, RX, name, .inode = o->inode, .device = o->device,
+                .generation = o->generation);
+            MAP(10, at + 0x2000, 0x1000, 0, RX, name, .inode = 7, .device = 1);
+        }
+        build_id(&w, "/lib/after.so.1", 5);
+        for (uint64_t at = 0x10000; at <= 0x20000; at += 0x10000)
+            for (uint64_t piece = 0; piece < 0x3000; piece += 0x1000)
+                assert_int_equal(id_at(&w, at + piece)->size, 0);
+        world_free(&w);
+    }
+}
+
+/* However it is told of: of who had it mapped before the recording there is no generation, and some
+ * mappings do not tell which file it is. */
+static void one_file_keeps_the_id_of_its_name(void **state)
+{
+    (void)state;
+    struct world w = {.clock = CLOCK_MONOTONIC};
+    world_open(&w);
+    const char *name = "/lib/one.so.1";
+    build_id(&w, name, 1);
+    MAP(10, 0x10000, 0x1000, 0, RX, name, .inode = 7, .device = 1);
+    MAP(10, 0x20000, 0x1000, 0, RX, name, .inode = 7, .device = 1, .generation = 3);
+    MAP(10, 0x30000, 0x1000, 0, RX, name);
+    MAP(10, 0x40000, 0x1000, 0, RX, name, .inode = 7, .device = 1);
+    build_id(&w, name, 1);
+    struct session_place p = place(&w, 10, 10);
+    const struct dso *dso = session_mapping(&p, 0x10000)->dso;
+    assert_int_equal(dso->build_id.size, 20);
+    for (uint64_t at = 0x20000; at <= 0x40000; at += 0x10000)
+        assert_ptr_equal(session_mapping(&p, at)->dso, dso);
+    session_place_release(&p);
     world_free(&w);
 }
 
@@ -832,20 +893,65 @@ static void a_file_that_is_gone_still_owns_its_code(void **state)
     world_free(&w);
 }
 
-static bool read_constant(struct world *w)
+static bool read_constant_at(struct world *w, uint64_t time, enum provenance *provenance)
 {
     char bytes[sizeof(constant)];
     struct session_place p = place(w, 10, 10);
     struct memory_layer layer = session_memory(&p);
-    enum provenance provenance = PROVENANCE_GUESS;
     bool done =
-        layer.read(layer.context, (uintptr_t)constant, bytes, sizeof(bytes), 1, &provenance);
-    if (done) {
+        layer.read(layer.context, (uintptr_t)constant, bytes, sizeof(bytes), time, provenance);
+    if (done)
         assert_memory_equal(bytes, constant, sizeof(constant));
-        assert_int_equal(provenance, PROVENANCE_EXACT);
-    }
     session_place_release(&p);
     return done;
+}
+
+static bool read_constant(struct world *w)
+{
+    enum provenance provenance = PROVENANCE_EXACT;
+    bool done = read_constant_at(w, 1, &provenance);
+    assert_int_equal(provenance, PROVENANCE_EXACT);
+    return done;
+}
+
+/* The build id of a file. */
+static struct build_id own_id(const char *path)
+{
+    struct dsos *probe = dsos_create(&(struct dso_options){.no_debuginfod = true});
+    const struct elf_image *image = dso_image(dsos_get(probe, DSO_FILE, path, NULL, 0));
+    assert_non_null(image);
+    struct build_id id = image->build_id;
+    assert_int_equal(id.size, 20);
+    dsos_free(probe);
+    return id;
+}
+
+/* Another file of its name turns up, before or while samples use it. */
+static void a_file_is_proven_until_another_has_its_name(void **state)
+{
+    (void)state;
+    struct own o = own_mapping(constant);
+    struct build_id id = own_id(o.path);
+    enum provenance provenance;
+    for (int early = 0; early < 2; early++) {
+        struct world w = {.clock = CLOCK_MONOTONIC};
+        world_open(&w);
+        list_build_id(&w, o.path, &id);
+        MAP(10, o.start, o.end - o.start, o.pgoff, R, o.path, .inode = 7, .time = 100);
+        if (!early) {
+            assert_true(read_constant_at(&w, 500, &provenance));
+            assert_int_equal(provenance, PROVENANCE_EXACT);
+        }
+        MAP(11, o.start, o.end - o.start, o.pgoff, R, o.path, .inode = 8, .time = 1000);
+        assert_true(read_constant_at(&w, 500, &provenance)); /* whoever asks how late */
+        assert_int_equal(provenance, early ? PROVENANCE_IMAGE : PROVENANCE_EXACT);
+        assert_true(read_constant_at(&w, 1000, &provenance));
+        assert_int_equal(provenance, PROVENANCE_IMAGE);
+        MAP(10, o.start, o.end - o.start, o.pgoff, R, o.path, .inode = 8, .time = 1100);
+        assert_true(read_constant_at(&w, 1200, &provenance));
+        assert_int_equal(provenance, PROVENANCE_IMAGE);
+        world_free(&w);
+    }
 }
 
 static void memory_is_that_of_pages_nobody_could_write(void **state)
@@ -856,12 +962,8 @@ static void memory_is_that_of_pages_nobody_could_write(void **state)
     struct own o = own_mapping(constant);
     /* The file must be proven to be the one that ran: by its build id. */
     struct dso *dso = dsos_get(w.dsos, DSO_FILE, o.path, NULL, 0);
-    struct dsos *probe = dsos_create(&(struct dso_options){.no_debuginfod = true});
-    const struct elf_image *image = dso_image(dsos_get(probe, DSO_FILE, o.path, NULL, 0));
-    assert_non_null(image);
-    assert_int_not_equal(image->build_id.size, 0);
-    assert_ptr_equal(dsos_get(w.dsos, DSO_FILE, o.path, &image->build_id, 0), dso);
-    dsos_free(probe);
+    struct build_id id = own_id(o.path);
+    assert_ptr_equal(dsos_get(w.dsos, DSO_FILE, o.path, &id, 0), dso);
     assert_false(read_constant(&w));
     MAP(10, o.start, o.end - o.start, o.pgoff, R, o.path);
     assert_true(read_constant(&w));
@@ -1480,10 +1582,13 @@ int main(void)
         cmocka_unit_test(damaged_mappings_are_counted),
         cmocka_unit_test(records_that_are_cut_are_counted),
         cmocka_unit_test(build_ids_come_before_or_after_the_mapping),
+        cmocka_unit_test(an_id_of_a_name_is_not_given_to_two_files),
+        cmocka_unit_test(one_file_keeps_the_id_of_its_name),
         cmocka_unit_test(random_mappings_agree_with_a_model),
         cmocka_unit_test(code_of_a_file_has_rules_and_a_bias),
         cmocka_unit_test(a_file_that_is_gone_still_owns_its_code),
         cmocka_unit_test(memory_is_that_of_pages_nobody_could_write),
+        cmocka_unit_test(a_file_is_proven_until_another_has_its_name),
         cmocka_unit_test(kernel_and_modules_are_told_apart),
         cmocka_unit_test(a_recordings_release_is_that_of_its_dsos),
         cmocka_unit_test(a_kernel_of_unknown_length_reaches_to_the_end),
