@@ -194,11 +194,14 @@ int guest_propose(struct guests *g, uint32_t id, enum guest_rank rank, const cha
     if (id == 0 || id > atomic_load_explicit(&g->nr, memory_order_acquire) ||
         (int)rank >= NR_RANKS || (!*name && rank != GUEST_RANK_NAMELESS && rank != GUEST_RANK_TAIL))
         return 0;
+    struct entry *e = entry_at(g, id);
+    if (e->identity.kind == GUEST_UNKNOWN) /* stands for many: the name is one's */
+        return 0;
     const char *text = intern_string(g->strings, name);
     if (!text)
         return -1;
     pthread_mutex_lock(&g->lock);
-    int failed = propose_locked(entry_at(g, id), rank, text, turn);
+    int failed = propose_locked(e, rank, text, turn);
     pthread_mutex_unlock(&g->lock);
     return failed;
 }

@@ -73,7 +73,8 @@ void guests_free(struct guests *g);
 uint32_t guest_intern(struct guests *g, const struct guest_identity *identity);
 
 /* `turn`: the part of the recording that shows the name, in order of time (replay: the batch's
- * number; 0: known from the start). -1 when memory is out. */
+ * number; 0: known from the start). GUEST_UNKNOWN takes none: it stands for all that could not be
+ * read. -1 when memory is out. */
 int guest_propose(struct guests *g, uint32_t id, enum guest_rank rank, const char *name,
                   uint64_t turn);
 

@@ -50,6 +50,17 @@ static void equal_identities_are_one_function(void **state)
     guests_free(g);
 }
 
+static void what_could_not_be_read_takes_no_name(void **state)
+{
+    (void)state;
+    struct guests *g = guests_create();
+    const struct guest_identity i = {.kind = GUEST_UNKNOWN, .language = FRAME_LUA};
+    uint32_t id = guest_intern(g, &i);
+    guest_propose(g, id, GUEST_RANK_DEFINED, "outer", 0);
+    assert_string_equal(name_at(g, id, UINT64_MAX), "(none)");
+    guests_free(g);
+}
+
 static void many_functions_are_kept_apart(void **state)
 {
     (void)state;
@@ -167,6 +178,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_identities_are_one_function),
+        cmocka_unit_test(what_could_not_be_read_takes_no_name),
         cmocka_unit_test(many_functions_are_kept_apart),
         cmocka_unit_test(the_better_rank_then_the_earlier_turn_names),
         cmocka_unit_test(the_name_does_not_depend_on_threads),
