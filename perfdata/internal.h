@@ -108,11 +108,12 @@ struct skim {
     uint64_t advised_end, advised; /* what the disk was asked for last: its end and size */
     unsigned cached;               /* reads since the page cache last lacked something */
     /* Between reading and the mapping: see judge(). */
-    bool mapped;     /* up to `judged` the mapping is used as it is */
-    bool measured;   /* `cost` is worth a judgement */
-    uint64_t judged; /* the next judgement's offset */
-    uint64_t since;  /* reading (or mapped) since this offset */
-    uint64_t cost;   /* reading: so far, mapped: of the last MiB read; in bytes copied */
+    bool mapped;      /* up to `judged` the mapping is used as it is */
+    bool measured;    /* `cost` is worth a judgement */
+    uint64_t judged;  /* the next judgement's offset */
+    uint64_t since;   /* reading (or mapped) since this offset */
+    uint64_t cost;    /* reading: so far, mapped: of the last MiB read; in bytes copied */
+    uint64_t read_on; /* how far to read once that is found to be cheaper */
 };
 
 /* One sequence of records: a file's data section, a pipe, or a data.N. */

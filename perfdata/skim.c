@@ -41,14 +41,16 @@ enum {
     FAULT_COST = 24 << 10,
     FAULT_PAGES = 64 << 10, /* what one fault maps at most of small pages */
     JUDGED = 1 << 20,       /* costs are those of so many bytes of the file */
-    PROBED = 128 << 10,     /* looked at where reading is in use */
-    READ_ON = 32 << 20,     /* reading stays after it was found to be cheaper */
+    PROBED = 128 << 10,     /* looked at first where reading is in use */
+    READ_ON_MIN = 4 << 20,  /* reading stays after it was found to be cheaper: at first ... */
+    READ_ON_MAX = 32 << 20, /* ... and after some times in a row */
     MAPPED_ON = 64 << 20,   /* after so much what reading costs is measured again */
 };
 
 void skim_start(struct stream *s, int fd)
 {
-    s->skim = (struct skim){.on = true, .fd = fd, .ahead = AHEAD_MIN, .run = AHEAD_MIN};
+    s->skim = (struct skim){
+        .on = true, .fd = fd, .ahead = AHEAD_MIN, .run = AHEAD_MIN, .read_on = READ_ON_MIN};
 }
 
 void skim_wanted(struct stream *s, size_t bytes)
@@ -96,21 +98,27 @@ static uint64_t map_touch(const struct stream *s, uint64_t from, uint64_t size)
     return (uint64_t)(faults_so_far() - before);
 }
 
-/* Whether the mapping's next `size` bytes cost less than reading does; k->cost is of JUDGED bytes.
- * What the page cache has not is read, which asks the disk for it ahead. */
-static bool map_is_cheap(const struct stream *s, uint64_t size)
+/* Whether the mapping's next JUDGED bytes cost less than reading does, which k->cost is of as many.
+ * What the page cache has not is read, which asks the disk for it ahead. Where reading is in use as
+ * little is touched as tells: no fault means large pages, one may be the next large page's. */
+static bool map_is_cheap(const struct stream *s)
 {
     const struct skim *k = &s->skim;
-    if (s->end - s->at <= size || !is_cached(k, s->at) || !is_cached(k, s->at + size))
+    if (s->end - s->at <= JUDGED || !is_cached(k, s->at) || !is_cached(k, s->at + JUDGED))
         return false;
-    if (!k->mapped)
+    uint64_t probed = k->mapped ? 0 : PROBED, faults = 0;
+    if (!k->mapped) {
         (void)*(const volatile uint8_t *)(s->map + s->at); /* of a large page the one fault */
-    return map_touch(s, s->at, size) * FAULT_COST * (JUDGED / size) < k->cost;
+        faults = map_touch(s, s->at, PROBED);
+        if (faults != 1)
+            return faults == 0 || faults * FAULT_COST * (JUDGED / PROBED) < k->cost;
+    }
+    faults += map_touch(s, s->at + probed, JUDGED - probed);
+    return faults * FAULT_COST < k->cost;
 }
 
-/* At k->judged: how to go on. Of the mapping all is touched that is used soon; where reading is in
- * use, as little as tells the faults' rate. Before anybody said how much walks need, and up to the
- * next judgement, too much is read to be compared. */
+/* At k->judged: how to go on. Of the mapping all is touched that is used soon. Before anybody said
+ * how much walks need, and up to the next judgement, too much is read to be compared. */
 static void judge(struct stream *s)
 {
     struct skim *k = &s->skim;
@@ -119,13 +127,17 @@ static void judge(struct stream *s)
     bool ready = k->measured && !unknown && !again;
     if (ready && !k->mapped)
         k->cost = k->cost * JUDGED / (s->at - k->since);
-    bool mapped = ready && map_is_cheap(s, k->mapped ? JUDGED : PROBED);
+    bool mapped = ready && map_is_cheap(s), refused = ready && !mapped;
     if (!mapped || !k->mapped)
         k->since = s->at;
     k->cost = mapped ? k->cost : 0;
     k->mapped = mapped;
     k->measured = !unknown;
-    k->judged = s->at + (ready && !mapped ? READ_ON : JUDGED);
+    k->judged = s->at + (refused ? k->read_on : JUDGED);
+    if (mapped)
+        k->read_on = READ_ON_MIN;
+    else if (refused && k->read_on < READ_ON_MAX)
+        k->read_on *= 2;
 }
 
 /* ---- the window ---------------------------------------------------------------------------- */
