@@ -1,20 +1,148 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Some kernels leave a new thread, and one that is woken, on the processor of who made or woke it,
+ * though another idles: of two workers one waits until a timer's tick moves it, 4 ms, as long as
+ * 2,000 samples take. So they are put where they shall be.
+ */
 #include "base/threads.h"
 
 #include <sched.h>
 #include <stdint.h>
+#include <time.h>
 
-void threads_run(void *(*run)(void *), void *first, size_t size, unsigned nr)
+/* ---- processors ---------------------------------------------------------------------------- */
+
+struct processor {
+    bool known, kept;
+    cpu_set_t all;      /* what the process may use */
+    uint64_t wall, cpu; /* at the last check, ns; wall 0: it says nothing */
+};
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static void processor_leave(struct processor *p)
+{
+    if (p->kept)
+        sched_setaffinity(0, sizeof(p->all), &p->all);
+    p->kept = false;
+}
+
+void processor_idle(struct processor *p)
+{
+    p->wall = 0;
+}
+
+void processor_check(struct processor *p)
+{
+    const uint64_t lost_max = 2000000; /* others' turns are longer */
+    if (!p->kept)
+        return;
+    uint64_t wall = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    if (p->wall && wall - p->wall > cpu - p->cpu + lost_max)
+        processor_leave(p);
+    p->wall = wall;
+    p->cpu = cpu;
+}
+
+/* What the process may use, and where this thread is; -1: there is no choice, or no knowing. */
+static int processors_get(cpu_set_t *all)
+{
+    int here = sched_getcpu();
+    bool known = here >= 0 && here < CPU_SETSIZE && sched_getaffinity(0, sizeof(*all), all) == 0;
+    return known && CPU_ISSET(here, all) && CPU_COUNT(all) > 1 ? here : -1;
+}
+
+static int processor_after(const cpu_set_t *all, int at)
+{
+    do
+        at = (at + 1) % CPU_SETSIZE;
+    while (!CPU_ISSET(at, all));
+    return at;
+}
+
+/* ---- threads ------------------------------------------------------------------------------- */
+
+struct worker_start {
+    void (*run)(void *worker, struct processor *p);
+    void *worker;
+    struct processor processor;
+};
+
+static void *worker_start(void *context)
+{
+    struct worker_start *s = context;
+    struct processor *p = &s->processor;
+    if (!p->kept && p->known) /* it was kept off its maker's only to begin */
+        sched_setaffinity(0, sizeof(p->all), &p->all);
+    s->run(s->worker, p);
+    return NULL;
+}
+
+/* On `processor`, or with -1 on any but `here`; with `here` -1 anywhere. */
+static int create_on(pthread_t *thread, const cpu_set_t *all, int here, int processor,
+                     void *(*run)(void *), void *context)
+{
+    int failed = -1;
+#ifdef __GLIBC__
+    if (here >= 0) {
+        cpu_set_t on = *all;
+        CPU_CLR(here, &on);
+        if (processor >= 0) {
+            CPU_ZERO(&on);
+            CPU_SET(processor, &on);
+        }
+        pthread_attr_t attr;
+        pthread_attr_init(&attr);
+        pthread_attr_setaffinity_np(&attr, sizeof(on), &on);
+        failed = pthread_create(thread, &attr, run, context);
+        pthread_attr_destroy(&attr);
+    }
+#else
+    (void)all, (void)processor;
+#endif
+    return failed ? pthread_create(thread, NULL, run, context) : 0;
+}
+
+void threads_run(void (*run)(void *worker, struct processor *p), void *first, size_t size,
+                 unsigned nr)
 {
     pthread_t threads[WORKERS_MAX];
+    struct worker_start starts[WORKERS_MAX];
+    struct processor own = {0};
+    int here = nr > 1 ? processors_get(&own.all) : -1, on = here;
+    own.known = here >= 0;
+    own.kept = own.known && nr == (unsigned)CPU_COUNT(&own.all);
     unsigned started = 1; /* worker 0 is this thread */
-    while (started < nr && started < WORKERS_MAX &&
-           pthread_create(&threads[started], NULL, run, (uint8_t *)first + started * size) == 0)
-        started++;
-    run(first);
+    for (; started < nr && started < WORKERS_MAX; started++) {
+        starts[started] = (struct worker_start){run, (uint8_t *)first + started * size, own};
+        on = own.kept ? processor_after(&own.all, on) : -1;
+        if (create_on(&threads[started], &own.all, here, on, worker_start, &starts[started]) != 0)
+            break;
+    }
+    if (own.kept) {
+        cpu_set_t only;
+        CPU_ZERO(&only);
+        CPU_SET(here, &only);
+        sched_setaffinity(0, sizeof(only), &only);
+    }
+    run(first, &own);
+    processor_leave(&own);
     for (unsigned i = 1; i < started; i++)
         pthread_join(threads[i], NULL);
 }
+
+int thread_beside(pthread_t *thread, void *(*run)(void *), void *context)
+{
+    cpu_set_t all;
+    return create_on(thread, &all, processors_get(&all), -1, run, context);
+}
+
+/* ---- locks --------------------------------------------------------------------------------- */
 
 void lock_init_short(pthread_mutex_t *lock)
 {

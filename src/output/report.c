@@ -346,9 +346,10 @@ static int put_block(struct report_section *s, struct chains *chains, size_t blo
     return t->failed || s->cell.failed ? error_no_memory(err) : 0;
 }
 
-static void *rows_main(void *context)
+static void rows_main(void *worker, struct processor *p)
 {
-    struct rows_worker *w = context;
+    (void)p; /* they take some ms */
+    struct rows_worker *w = worker;
     struct rows_page *page = w->page;
     struct report_section own = *page->section; /* but for the cell that is being made */
     struct chains *chains = chains_create(own.report);
@@ -361,7 +362,6 @@ static void *rows_main(void *context)
     w->last_width = own.widths[last_key(own.report->options)];
     chains_free(chains);
     text_free(&own.cell);
-    return NULL;
 }
 
 /* The blocks' text, and how wide the last column is. */

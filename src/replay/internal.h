@@ -209,8 +209,8 @@ int read_job(struct replay *r, struct job *job, struct error *err);
 /* Whatever the job holds of the recording is given back. */
 void release_job(struct replay *r, struct job *job);
 
-/* work.c: what a thread does; of a struct replay_worker. NULL. */
-void *worker_main(void *worker);
+/* work.c: what a thread does; of a struct replay_worker. */
+void worker_main(void *worker, struct processor *p);
 
 /* sample.c: decode up to WALK_GROUP samples and fill their frames (the kernel's part of the
  * callchain, then the user stack); sets bad where the record lies. */

@@ -99,7 +99,7 @@ static void *let_go(void *context)
 
 void replay_let_go(struct replay *r)
 {
-    r->lets_go = r->nr_threads > 1 && pthread_create(&r->letting_go, NULL, let_go, r) == 0;
+    r->lets_go = r->nr_threads > 1 && thread_beside(&r->letting_go, let_go, r) == 0;
 }
 
 void replay_free(struct replay *r)

@@ -366,7 +366,7 @@ static bool is_over(const struct replay *r)
     return r->failed || (r->at_end && !r->reading && r->end_turn == r->next_turn);
 }
 
-static int work(struct replay_worker *w, struct error *err)
+static int work(struct replay_worker *w, struct processor *p, struct error *err)
 {
     struct replay *r = w->replay;
     bool patient = true;
@@ -378,7 +378,11 @@ static int work(struct replay_worker *w, struct error *err)
         if (did) {
             patient = true;
             tries = 0;
-        } else if (patient) {
+            processor_check(p);
+            continue;
+        }
+        processor_idle(p);
+        if (patient) {
             pthread_mutex_unlock(&r->lock);
             patient = lock_try_again(&tries);
             pthread_mutex_lock(&r->lock);
@@ -391,11 +395,10 @@ static int work(struct replay_worker *w, struct error *err)
     return did;
 }
 
-void *worker_main(void *arg)
+void worker_main(void *worker, struct processor *p)
 {
-    struct replay_worker *w = arg;
+    struct replay_worker *w = worker;
     struct error err = {0};
-    if (work(w, &err) < 0)
+    if (work(w, p, &err) < 0)
         fail(w->replay, &err);
-    return NULL;
 }

@@ -819,9 +819,10 @@ static bool is_answer(const struct looker *l, const struct rule *rule, uint64_t 
     return offset == i;
 }
 
-static void *look_up(void *arg)
+static void look_up(void *worker, struct processor *p)
 {
-    struct looker *l = arg;
+    (void)p;
+    struct looker *l = worker;
     for (uint64_t n = l->first; n < l->first + l->nr; n++) {
         uint64_t random = hash_u64(n), i = random % (n & 1 ? 5000 : MANY);
         uint32_t id = 1 + (random >> 32) % 3; /* the same under several names */
@@ -833,7 +834,6 @@ static void *look_up(void *arg)
             index ? &l->cache.rules[index] : rule_miss(&l->cache, l->cfi, address, hash);
         l->wrong += !is_answer(l, rule, i);
     }
-    return NULL;
 }
 
 /* More rules, rows and addresses than the cache holds, again and again: never another answer. */
@@ -843,7 +843,7 @@ static void cache_is_exact(void **state)
     struct bytes section = {0};
     struct looker l = {.cfi = many_functions(&section), .nr = 600000};
     assert_true(rule_cache_init(&l.cache, NULL));
-    look_up(&l);
+    look_up(&l, NULL);
     assert_int_equal(l.wrong, 0);
     assert_true(l.hits > 50000);
     rule_cache_destroy(&l.cache);
@@ -886,8 +886,8 @@ static void shared_rules_are_found(void **state)
     struct looker one = {.cfi = cfi, .nr = FEW}, other = one;
     assert_non_null(rules);
     assert_true(rule_cache_init(&one.cache, rules) && rule_cache_init(&other.cache, rules));
-    look_up(&one);
-    look_up(&other);
+    look_up(&one, NULL);
+    look_up(&other, NULL);
     assert_true(one.hits < FEW / 2 && other.hits > FEW / 10 * 9);
     assert_int_equal(one.wrong + other.wrong, 0);
     rule_cache_destroy(&one.cache);
