@@ -161,7 +161,7 @@ void report_put_count(struct text *t, uint64_t count)
 {
     const char *units = " KMG";
     unsigned unit = 0;
-    for (; count > 10000 && unit < 3; unit++)
+    for (; count > 1000 && unit < 3; unit++)
         count /= 1000;
     text_printf(t, "%" PRIu64 "%c", count, units[unit]);
 }

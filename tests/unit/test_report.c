@@ -95,6 +95,35 @@ static void columns_and_head(void **state)
            "\n\n");
 }
 
+static void the_head_rounds_counts_as_perf_does(void **state)
+{
+    (void)state;
+    const struct {
+        unsigned samples;
+        const char *text;
+    } counts[] = {
+        {999, "999 "}, {1000, "1000 "}, {1001, "1K"}, {1000999, "1000K"}, {1001000, "1M"},
+    };
+    for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+        struct stacks *s = stacks_make();
+        stacks_add(s, "p;main", counts[i].samples, 90);
+        struct report_options o = basic();
+        o.bare = false;
+        char head[512];
+        snprintf(head, sizeof(head),
+                 "# To display the perf.data header info, please use "
+                 "--header/--header-only options.\n"
+                 "#\n#\n# Total Lost Samples: 3\n#\n"
+                 "# Samples: %s of event 'cycles'\n"
+                 "# Event count (approx.): 90\n#\n"
+                 "# Overhead  Symbol\n"
+                 "# ........  ........\n#\n"
+                 "   100.00%%  [.] main\n\n\n",
+                 counts[i].text);
+        expect(s, &o, head);
+    }
+}
+
 static void separator_pads_nothing(void **state)
 {
     (void)state;
@@ -657,6 +686,7 @@ int main(void)
         cmocka_unit_test(self_is_of_the_leaf),
         cmocka_unit_test(children_count_a_sample_once),
         cmocka_unit_test(columns_and_head),
+        cmocka_unit_test(the_head_rounds_counts_as_perf_does),
         cmocka_unit_test(separator_pads_nothing),
         cmocka_unit_test(callers_of_a_row),
         cmocka_unit_test(callees_of_a_row),
