@@ -344,11 +344,18 @@ static void put_title(const struct drawing *d, const struct flame *f)
     put_doubt(t, f);
 }
 
+/* Where `weight` units from the left are, in pixels. Rectangles are given by rounded edges, not by
+ * a rounded place and a rounded width: so none sticks out of its parent or over its neighbour. */
+static double edge(const struct drawing *d, uint64_t weight)
+{
+    return round((MARGIN + (double)weight * d->scale) * 100) / 100;
+}
+
 static void put_flame(struct drawing *d, const struct flame *f, uint32_t level)
 {
     struct text *t = d->out;
-    double x = MARGIN + (double)f->start * d->scale;
-    double width = (double)f->weight * d->scale;
+    double x = edge(d, f->start);
+    double width = edge(d, f->start + f->weight) - x;
     double y = d->options->inverted ? HEAD + (double)level * FRAME_HEIGHT
                                     : (double)d->height - FOOT - (level + 1.0) * FRAME_HEIGHT;
     text_string(t, "<g class=\"");

@@ -34,7 +34,9 @@
     }
     return room < 3 ? '' : used <= room ? name : all.slice(0, keep).join('') + '..';
   }
-  function place(f, x, w) {
+  // Both edges are rounded, so that none sticks out of its parent or over its neighbour.
+  function place(f, left, right) {
+    var x = Math.round(left * 100) / 100, w = Math.round(right * 100) / 100 - x;
     f.rect.setAttribute('x', x.toFixed(2));
     f.rect.setAttribute('width', w.toFixed(2));
     var label = fit(f.name, Math.floor((w - 6) / charWidth));
@@ -56,8 +58,9 @@
       var above = !deeper && f.start <= z.start && f.start + f.weight >= z.start + z.weight;
       toggle(f.g, 'hidden', !inside && !above);
       toggle(f.g, 'above', above);
-      if (above) place(f, margin, width);
-      else if (inside) place(f, margin + (f.start - z.start) * scale, f.weight * scale);
+      var left = f.start - z.start;
+      if (above) place(f, margin, margin + width);
+      else if (inside) place(f, margin + left * scale, margin + (left + f.weight) * scale);
     });
     zoomed = z;
     toggle(element('reset'), 'hidden', z === root);

@@ -43,6 +43,23 @@ const span = g => g.getAttribute('data-f').split(' ').map(Number);
 const name = g => g.querySelector('title').textContent.split('\n')[0];
 const hidden = g => g.classList.contains('hidden');
 const rect = g => ['x', 'width'].map(k => +g.querySelector('rect').getAttribute(k));
+// the same, in the hundredths of a pixel that are written: whole numbers
+const edges = g => { const [x, w] = rect(g).map(v => Math.round(v * 100)); return [x, x + w]; };
+// each frame stands within the one below it, and none over its neighbour
+const nested = () => {
+  const below = [], end = {};
+  for (const g of frames.filter(f => !hidden(f))) {
+    const y = +g.querySelector('rect').getAttribute('y'), [left, right] = edges(g);
+    while (below.length && (below[below.length - 1].y - y) * direction <= 0) below.pop();
+    const b = below[below.length - 1];
+    assert(!b || (b.left <= left && right <= b.right), name(g) + ' sticks out');
+    assert(!(end[y] > left), name(g) + ' stands over its neighbour');
+    end[y] = right;
+    below.push({y, left, right});
+  }
+};
+const direction = -root.getAttribute('data-direction');
+nested();
 const drawn = frames.map(g => rect(g).join());
 const full = +root.getAttribute('data-width') - 20;
 const target = frames.find(g => name(g) === wanted);
@@ -57,8 +74,8 @@ assert(!named.reset.classList.contains('hidden'));
 for (const g of frames) {
   const [s, w] = span(g), beside = s + w <= start || s >= start + weight;
   if (beside) assert(hidden(g), name(g) + ' stands beside what was zoomed to');
-  if (!hidden(g)) assert(rect(g)[0] >= 9.99 && rect(g)[0] + rect(g)[1] <= full + 10.01, name(g) + ' sticks out');
 }
+nested();
 assert(frames.some(hidden) && frames.filter(g => !hidden(g)).length > 1);
 named.reset.on.click();
 assert(!frames.some(hidden) && named.reset.classList.contains('hidden'));

@@ -90,6 +90,22 @@ static void frames_stand_where_they_belong(void **state)
     free(svg);
 }
 
+/* 1.6667 pixels a sample: rounded, a place and a width of 1.67 each would reach over the next. */
+static void frames_do_not_overlap(void **state)
+{
+    (void)state;
+    struct stacks *s = make();
+    add(s, 0, "a", 1);
+    add(s, 0, "b", 1);
+    add(s, 0, "c", 598);
+    struct flamegraph_options o = basic();
+    char *svg = draw(s, &o);
+    assert_non_null(strstr(svg, "<rect x=\"10.00\" y=\"60\" width=\"1.67\""));
+    assert_non_null(strstr(svg, "<rect x=\"11.67\" y=\"60\" width=\"1.66\""));
+    assert_non_null(strstr(svg, "<rect x=\"13.33\" y=\"60\" width=\"996.67\""));
+    free(svg);
+}
+
 static void narrow_frames_are_left_out(void **state)
 {
     (void)state;
@@ -325,6 +341,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_stand_where_they_belong),
+        cmocka_unit_test(frames_do_not_overlap),
         cmocka_unit_test(narrow_frames_are_left_out),
         cmocka_unit_test(only_one_event_is_drawn),
         cmocka_unit_test(inverted_grows_down),
