@@ -203,3 +203,19 @@ bool memory_was_unlike(const struct memory *m, uint64_t address, size_t size,
     }
     return false;
 }
+
+bool memory_version(const struct memory *m, uint64_t address, uint64_t time, bool later,
+                    uint64_t *ret)
+{
+    bool found = false;
+    for (size_t i = 0; i < m->nr_layers; i++) {
+        const struct memory_layer *layer = &m->layers[i];
+        uint64_t at;
+        if (!layer->version || !layer->version(layer->context, address, time, later, &at) ||
+            (found && (later ? at >= *ret : at <= *ret)))
+            continue;
+        *ret = at;
+        found = true;
+    }
+    return found;
+}

@@ -100,6 +100,10 @@ struct memory_layer {
      * `time`, and nothing of it the same? NULL: no. */
     bool (*unlike)(void *context, uint64_t address, size_t size, uint64_t time,
                    const struct memory_span *when, const struct memory_compare *compare);
+    /* The nearest moment before `time` (`later`: behind it) at which the byte at `address` is known
+     * with something else, there or in what was read along with it. false: none is. NULL: no
+     * moment is. */
+    bool (*version)(void *context, uint64_t address, uint64_t time, bool later, uint64_t *ret);
 };
 
 /* Words of the stack that were read, where somebody wants to know: a bit for each word of 8 bytes
@@ -254,6 +258,11 @@ struct memory_proof memory_prove(const struct memory *m, uint64_t address, size_
 /* Is it known what stood at an address around another time, and that none of that was the same? */
 bool memory_was_unlike(const struct memory *m, uint64_t address, size_t size,
                        const struct memory_span *when, const struct memory_compare *compare);
+
+/* The nearest moment before `time` (`later`: behind it) at which something else is known of the
+ * byte at `address`; it may be the same byte. false: there is none. */
+bool memory_version(const struct memory *m, uint64_t address, uint64_t time, bool later,
+                    uint64_t *ret);
 
 static inline bool memory_read_u64(const struct memory *m, uint64_t address, uint64_t *to,
                                    enum provenance *provenance)

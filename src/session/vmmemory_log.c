@@ -1345,6 +1345,47 @@ static bool log_unlike(void *context, uint64_t address, size_t size, uint64_t ti
     return known;
 }
 
+/* What a process had before it was forked is its parent's: up to `until`. */
+static bool version_in_life(const struct vmlog *log, const struct life *life, uint64_t until,
+                            uint64_t address, uint64_t time, bool later, uint64_t *ret)
+{
+    size_t first = life->first;
+    size_t low = version_behind(log, first, first + life->nr, address, false, 0);
+    bool found = false;
+    if (low == first)
+        return false;
+    size_t run = (size_t)log->neighbours[low - 1].run + 1, least = log->neighbours[first].run;
+    while ((run = run_before(log, run, address)) != SIZE_MAX && run >= least) {
+        for (size_t i = log->runs[run]; i < log->runs[run + 1]; i++) {
+            const struct version *v = &log->versions.at[i];
+            uint64_t at = later ? v->first_before : v->last_before;
+            if (!has_byte(v, address) || at > until || (later ? at <= time : at >= time) ||
+                (found && (later ? at >= *ret : at <= *ret)))
+                continue;
+            *ret = at;
+            found = true;
+        }
+    }
+    return found;
+}
+
+/* The nearest life that has one: what was read later was read of the process itself. */
+static bool log_version(void *context, uint64_t address, uint64_t time, bool later, uint64_t *ret)
+{
+    const struct vmlog_view *view = context;
+    const struct vmlog *log = view->log;
+    uint64_t until = UINT64_MAX;
+    uint32_t life = log->order == VMLOG_APART ? 0 : life_at(log, view->pid, time);
+    for (unsigned i = 0; life && i < FORKS_MAX; i++) {
+        const struct life *l = &log->lives.at[life - 1];
+        if (version_in_life(log, l, until, address, time, later, ret))
+            return true;
+        until = l->from < until ? l->from : until;
+        life = l->parent;
+    }
+    return false;
+}
+
 struct memory_layer vmlog_layer(const struct vmlog_view *view)
 {
     return (struct memory_layer){.read = log_read,
@@ -1353,7 +1394,8 @@ struct memory_layer vmlog_layer(const struct vmlog_view *view)
                                  .keeps_span = view->span != NULL,
                                  .other_moments = true,
                                  .prove = log_prove,
-                                 .unlike = log_unlike};
+                                 .unlike = log_unlike,
+                                 .version = log_version};
 }
 
 /* ---- a recording's ------------------------------------------------------------------------- */

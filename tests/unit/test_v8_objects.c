@@ -21,6 +21,7 @@ enum { MOVED = 5000000 }; /* ns: then `instead` stands at the place of `moved` *
 struct heap {
     uint8_t bytes[SIZE];
     uint64_t used, moved, instead, moved_size;
+    uint64_t only; /* the one moment at which it does not; 0: MOVED is the one at which it does */
     uint64_t watched, readings; /* an address, how often it was read */
     enum provenance provenance; /* of all */
     uint64_t maps[512];
@@ -39,9 +40,17 @@ static bool read_heap(void *context, uint64_t address, void *to, size_t size, ui
     if (h->memory.soon)
         *h->memory.soon = true;
     h->readings += h->watched - address < size;
-    if (time == MOVED && address - h->moved < h->moved_size)
+    if ((h->only ? time != h->only : time == MOVED) && address - h->moved < h->moved_size)
         address += h->instead - h->moved;
     return memory_fixture_read(h->bytes, HEAP, SIZE, address, to, size);
+}
+
+static bool heap_version(void *context, uint64_t address, uint64_t time, bool later, uint64_t *ret)
+{
+    const struct heap *h = context;
+    (void)address;
+    *ret = h->only;
+    return later ? h->only > time : h->only < time;
 }
 
 static void put(struct heap *h, uint64_t object, int offset, uint64_t value, size_t size)
@@ -383,6 +392,38 @@ static void test_source_amid_collection(void **state)
     guests_free(guests);
 }
 
+/* A script's name is read at one moment only, which is far from the sample and at no round
+ * distance: whoever is first to ask for a function of it, in whichever turn, finds that moment. */
+static void test_name_of_another_moment(void **state)
+{
+    struct heap *h = *state;
+    bool soon = false;
+    uint64_t script = make_script(h, make_source(h)), scope = make_scope(h), name;
+    memcpy(&name, h->bytes + (script & ~UINT64_C(3)) - HEAP + 16, 8);
+    h->moved = name & ~UINT64_C(3);
+    h->instead = room(h, 32) & ~UINT64_C(3);
+    h->moved_size = 24;
+    h->only = 3333333;
+    h->memory.soon = &soon;
+    h->memory.time = 2000000000;
+    struct guests *guests = guests_create();
+    struct v8_names *names = v8_names_create(guests);
+    const struct v8_sfi sfi = {.sfi = HEAP | 1, .script = script, .scope = scope};
+    struct v8_named got;
+    struct guest_function function;
+    assert_int_equal(v8_names_function(names, &h->r, 1, 1, &sfi, CALL, &got), 0);
+    assert_int_equal(got.function, 0);
+    h->layer.version = heap_version;
+    assert_int_equal(v8_names_function(names, &h->r, 1, 1, &sfi, CALL, &got), 0);
+    assert_int_equal(got.function, 0); /* once a turn */
+    assert_int_equal(v8_names_function(names, &h->r, 1, 2, &sfi, CALL, &got), 0);
+    assert_true(guest_get(guests, got.function, 2, &function));
+    assert_string_equal(function.file, "a.js");
+    assert_int_equal(got.line, 2);
+    v8_names_free(names);
+    guests_free(guests);
+}
+
 /* Who only reads for others, of a process that runs, reads a source once, though he proves nothing
  * of it; but again and again where its script is somewhere else each time. */
 static void test_source_for_others(void **state)
@@ -675,6 +716,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_call_positions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_scope, setup, teardown),
         cmocka_unit_test_setup_teardown(test_moved_source, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_name_of_another_moment, setup, teardown),
         cmocka_unit_test_setup_teardown(test_source_amid_collection, setup, teardown),
         cmocka_unit_test_setup_teardown(test_source_for_others, setup, teardown),
         cmocka_unit_test_setup_teardown(test_safepoints, setup, teardown),

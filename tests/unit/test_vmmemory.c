@@ -686,6 +686,40 @@ static void processes_begin_and_end(void **state)
     vmlog_free(log);
 }
 
+static void check_version(const struct vmlog *log, uint32_t pid, uint64_t time, bool later,
+                          uint64_t want)
+{
+    const struct vmlog_view view = {.log = log, .pid = pid};
+    const struct memory_layer layer = vmlog_layer(&view);
+    const struct memory m = {.layers = &layer, .nr_layers = 1};
+    uint64_t got = 0;
+    assert_int_equal(memory_version(&m, 0x1002, time, later, &got), want != 0);
+    assert_int_equal(got, want);
+}
+
+static void moments_at_which_something_else_stood_there_are_told(void **state)
+{
+    (void)state;
+    struct vmlog *log = begin();
+    add(log, 1, 0x1000, "aaaa", 100, 110);
+    add(log, 1, 0x1000, "====", 150, 160);
+    add(log, 1, 0x1002, "bbbb", 200, 210);
+    assert_int_equal(vmlog_fork(log, 1, 2, 250, NULL), 0);
+    add(log, 1, 0x1000, "cccc", 300, 310);
+    add(log, 1, 0x1004, "beside", 400, 410);
+    add(log, 2, 0x1000, "dddd", 350, 360);
+    assert_int_equal(vmlog_settle(log, NULL), 0);
+    check_version(log, 1, 280, false, 200);
+    check_version(log, 1, 200, false, 150);
+    check_version(log, 1, 150, false, 0);
+    check_version(log, 1, 120, true, 200);
+    check_version(log, 1, 280, true, 300);
+    check_version(log, 1, 300, true, 0);
+    check_version(log, 2, 260, true, 350);
+    check_version(log, 2, 260, false, 200); /* its parent's, up to the fork */
+    vmlog_free(log);
+}
+
 /* What does not change while it lives needs one reading, soon. */
 static void objects(void **state)
 {
@@ -923,6 +957,7 @@ int main(void)
         cmocka_unit_test(of_late_readings_the_nearer_counts),
         cmocka_unit_test(marks_without_a_range_say_nothing),
         cmocka_unit_test(processes_begin_and_end),
+        cmocka_unit_test(moments_at_which_something_else_stood_there_are_told),
         cmocka_unit_test(objects),
         cmocka_unit_test(a_side_of_the_moment),
         cmocka_unit_test(many_versions),

@@ -16,8 +16,7 @@ enum {
     SOURCE_MAX = 1 << 28, /* characters of a source whose lines are counted */
     ENTRIES_MAX = 1 << 16,
     TRIES_MAX = 16,
-    SEARCHES_MAX = 1024, /* moments asked, a turn */
-    LONG = 1 << 18,      /* characters of a source that a recorder reads once only */
+    LONG = 1 << 18, /* characters of a source that a recorder reads once only */
 };
 
 struct script {
@@ -49,7 +48,9 @@ struct v8_names {
     uint32_t *slots; /* index + 1 of functions by hash; twice ENTRIES_MAX; NULL: none yet */
     uint64_t turn;
     bool only_read;
-    unsigned searches; /* moments asked in that turn for what is not recorded of the sample's */
+    /* Hashes of what was looked for at other moments in that turn; a power of 2, 0: free. */
+    uint64_t *searched;
+    size_t nr_searched, room_searched;
 };
 
 struct v8_names *v8_names_create(struct guests *guests)
@@ -100,6 +101,7 @@ void v8_names_free(struct v8_names *n)
     vec_free(&n->scripts);
     vec_free(&n->functions);
     free(n->slots);
+    free(n->searched);
     free(n);
 }
 
@@ -131,16 +133,23 @@ struct moments {
     const struct v8_reader *of;
     struct memory memory;
     unsigned next;
+    /* Addresses: of the moments at which other things are known to have stood there, too: what
+     * was moved is at its old place for as long as it was referred to. */
+    uint64_t words[2];
+    unsigned word; /* whose turn it is, twice: those before, and those behind */
+    unsigned nr;   /* of that turn, so far */
+    uint64_t last;
 };
 
-static struct moments moments_begin(const struct v8_reader *r)
+static struct moments moments_begin(const struct v8_reader *r, uint64_t word, uint64_t other)
 {
-    struct moments m = {.of = r, .memory = *r->memory};
+    struct moments m = {.of = r, .memory = *r->memory, .words = {word, other}};
     m.memory.span = NULL;
     return m;
 }
 
-static bool moments_next(struct moments *m, struct v8_reader *ret)
+/* Ever farther away, to half a minute. */
+static bool moments_next_step(struct moments *m)
 {
     enum { STEPS = 16 };
     const uint64_t time = m->of->memory->time;
@@ -150,24 +159,91 @@ static bool moments_next(struct moments *m, struct v8_reader *ret)
         if (!later && away > time)
             continue;
         m->memory.time = later ? time + away : time - away;
-        *ret = (struct v8_reader){.memory = &m->memory, .layout = m->of->layout};
         return true;
     }
     return false;
 }
 
-/* What one turn spends is no matter of the turn before: another thread may have had that. */
+static bool moments_next_version(struct moments *m)
+{
+    enum { VERSIONS = 32 };
+    while (m->word < 2 * sizeof(m->words) / sizeof(*m->words)) {
+        uint64_t from = m->nr ? m->last : m->of->memory->time;
+        if (m->nr++ < VERSIONS &&
+            memory_version(m->of->memory, m->words[m->word / 2], from, m->word % 2, &m->last)) {
+            m->memory.time = m->last;
+            return true;
+        }
+        m->word++;
+        m->nr = 0;
+    }
+    return false;
+}
+
+static bool moments_next(struct moments *m, struct v8_reader *ret)
+{
+    if (!moments_next_step(m) && !moments_next_version(m))
+        return false;
+    *ret = (struct v8_reader){.memory = &m->memory, .layout = m->of->layout};
+    return true;
+}
+
+/* The address of a field. */
+static uint64_t slot_address(uint64_t object, int32_t offset)
+{
+    return v8_address(object) + (uint64_t)(int64_t)offset;
+}
+
+/* What was looked for in one turn is no matter of the turn before: another thread may have had
+ * that.
+ */
 static void begin_turn(struct v8_names *n, uint64_t turn)
 {
-    if (n->turn != turn)
-        n->searches = 0;
+    if (n->turn != turn && n->nr_searched) {
+        memset(n->searched, 0, n->room_searched * sizeof(*n->searched));
+        n->nr_searched = 0;
+    }
     n->turn = turn;
 }
 
-/* Whether one more moment may be asked. */
-static bool may_search(struct v8_names *n)
+/* Where `hash` is, or belongs. */
+static uint64_t *searched_slot(const struct v8_names *n, uint64_t hash)
 {
-    return n->searches++ < SEARCHES_MAX;
+    size_t at = hash & (n->room_searched - 1);
+    while (n->searched[at] && n->searched[at] != hash)
+        at = (at + 1) & (n->room_searched - 1);
+    return &n->searched[at];
+}
+
+static bool searched_grow(struct v8_names *n)
+{
+    uint64_t *old = n->searched;
+    size_t nr = n->room_searched;
+    uint64_t *slots = calloc(nr ? 2 * nr : 64, sizeof(*slots));
+    if (!slots)
+        return false;
+    n->searched = slots;
+    n->room_searched = nr ? 2 * nr : 64;
+    for (size_t i = 0; i < nr; i++)
+        if (old[i])
+            *searched_slot(n, old[i]) = old[i];
+    free(old);
+    return true;
+}
+
+/* Whether other moments may be asked for what has this hash: once a turn. (A sum for all that a
+ * turn looks for would be spent on what another thread knows already, and so be spent by one only.)
+ */
+static bool may_search(struct v8_names *n, uint64_t hash)
+{
+    if (2 * n->nr_searched >= n->room_searched && !searched_grow(n))
+        return false;
+    uint64_t *slot = searched_slot(n, hash ? hash : 1);
+    if (*slot)
+        return false;
+    *slot = hash ? hash : 1;
+    n->nr_searched++;
+    return true;
 }
 
 /* ---- what a text must fit ------------------------------------------------------------------ */
@@ -319,7 +395,8 @@ static bool read_lines_then(struct v8_reader *r, struct script *s, const struct 
 static bool read_lines_of_other_times(const struct v8_reader *r, struct script *s,
                                       const struct witness *w, bool last)
 {
-    struct moments m = moments_begin(r);
+    struct moments m = moments_begin(r, slot_address(s->address, r->layout->script_source),
+                                     slot_address(s->source, 0));
     struct v8_reader other;
     while (moments_next(&m, &other))
         if (read_lines_then(&other, s, w, last))
@@ -359,7 +436,7 @@ static bool is_restless(const struct v8_names *n, const struct script *s)
  */
 static void read_again_for_others(struct v8_reader *r, struct script *s)
 {
-    struct moments m = moments_begin(r);
+    struct moments m = moments_begin(r, 0, 0);
     struct v8_reader other;
     uint64_t now = s->source, id;
     while (moments_next(&m, &other)) {
@@ -505,26 +582,40 @@ static bool script_read(struct v8_names *n, struct v8_reader *r, struct script *
     return s->file;
 }
 
-/* The same as it is recorded of a moment at which nothing else may have come to its place, if there
- * is one: a script keeps its number. */
-static bool script_read_surely(struct v8_names *n, struct v8_reader *r, struct script *s)
+/* How the script stands there at another moment: it keeps its number. */
+enum reading { READING_NONE, READING_UNPROVEN, READING_EXACT, READING_SURE };
+static enum reading script_read_then(struct v8_names *n, struct v8_reader *r, struct script *s)
 {
     const struct proof none = {PROVENANCE_EXACT, false};
-    struct moments m = moments_begin(r);
-    struct v8_reader other;
     uint64_t id;
     restore_proof(r, &none); /* whoever asks for names keeps his own */
-    bool read = script_read(n, r, s);
-    bool sure = read && is_sure(r);
-    while (!sure && may_search(n) && moments_next(&m, &other)) {
+    if (!v8_slot(r, s->address, r->layout->script_id, &id) || id != s->id || !script_read(n, r, s))
+        return READING_NONE;
+    return is_sure(r)                          ? READING_SURE
+           : r->provenance == PROVENANCE_EXACT ? READING_EXACT
+                                               : READING_UNPROVEN;
+}
+
+/* The same as it is recorded of a moment at which nothing else may have come to its place, if there
+ * is one; else as it is now, or was when that was exact. */
+static bool script_read_surely(struct v8_names *n, struct v8_reader *r, struct script *s)
+{
+    struct moments m = moments_begin(r, slot_address(s->address, r->layout->script_name),
+                                     slot_address(s->address, r->layout->script_url));
+    struct v8_reader other;
+    enum reading best = script_read_then(n, r, s);
+    uint64_t what = hash_combine(hash_combine(s->address, s->id), s->space);
+    bool search =
+        best != READING_SURE && may_search(n, hash_combine(what, best ? r->memory->time : 0));
+    while (search && best != READING_SURE && moments_next(&m, &other)) {
         struct script then = *s;
-        restore_proof(&other, &none);
-        sure = v8_slot(&other, s->address, r->layout->script_id, &id) && id == s->id &&
-               script_read(n, &other, &then) && is_sure(&other);
-        if (sure)
-            *s = then;
+        enum reading got = script_read_then(n, &other, &then);
+        if (got != READING_SURE && (best || got != READING_EXACT))
+            continue;
+        *s = then;
+        best = got;
     }
-    return read || sure;
+    return best;
 }
 
 /* V8 names the script of a module of WebAssembly by its URL, else "wasm://wasm/" and a hash:
@@ -702,6 +793,13 @@ static int function_new(struct v8_names *n, struct v8_reader *r, uint64_t turn,
     return failed ? -1 : 0;
 }
 
+/* Of what it refers to. */
+static uint64_t function_hash(const struct function *f)
+{
+    uint64_t hash = hash_combine(hash_combine(f->sfi, f->name), hash_combine(f->script, f->space));
+    return hash_combine(hash, hash_combine(f->script_id, (uint32_t)f->from));
+}
+
 static bool same_function(const struct v8_sfi *a, const struct v8_sfi *b)
 {
     return a->scope == b->scope && a->name == b->name && a->script == b->script;
@@ -710,10 +808,13 @@ static bool same_function(const struct v8_sfi *a, const struct v8_sfi *b)
 static int function_of_other_times(struct v8_names *n, struct v8_reader *r, uint64_t turn,
                                    const struct v8_sfi *sfi, struct function *f)
 {
-    struct moments m = moments_begin(r);
+    struct moments m =
+        moments_begin(r, slot_address(sfi->sfi, r->layout->sfi_name), slot_address(f->name, 0));
     struct v8_reader other;
     struct v8_sfi then;
-    while (!f->id && may_search(n) && moments_next(&m, &other))
+    if (!may_search(n, function_hash(f)))
+        return 0;
+    while (!f->id && moments_next(&m, &other))
         if (v8_sfi_read(&other, sfi->sfi, &then) && same_function(&then, sfi) &&
             function_new(n, &other, turn, &then, f))
             return -1;
@@ -725,9 +826,7 @@ static struct function *function_find(struct v8_names *n, const struct function 
 {
     if (n->functions.nr == ENTRIES_MAX || n->scripts.nr == ENTRIES_MAX)
         v8_names_forget(n);
-    uint64_t hash = hash_combine(hash_combine(f->sfi, f->name), hash_combine(f->script, f->space));
-    hash = hash_combine(hash, hash_combine(f->script_id, (uint32_t)f->from));
-    size_t at = hash >> 8 & (2 * ENTRIES_MAX - 1);
+    size_t at = function_hash(f) >> 8 & (2 * ENTRIES_MAX - 1);
     for (; n->slots && n->slots[at]; at = (at + 1) & (2 * ENTRIES_MAX - 1)) {
         struct function *known = &n->functions.at[n->slots[at] - 1];
         if (known->sfi == f->sfi && known->name == f->name && known->script == f->script &&
@@ -834,12 +933,13 @@ static int wasm_of_other_times(struct v8_names *n, struct v8_reader *r, uint64_t
                                const struct v8_wasm *w, struct function *f)
 {
     const int32_t id_slot = r->layout->script_id;
-    struct moments m = moments_begin(r);
+    struct moments m =
+        moments_begin(r, slot_address(w->script, id_slot), slot_address(w->native, 0));
     struct v8_reader other;
     uint64_t id, then;
-    if (!v8_slot(r, w->script, id_slot, &id))
+    if (!v8_slot(r, w->script, id_slot, &id) || !may_search(n, function_hash(f)))
         return 0;
-    while (!f->id && may_search(n) && moments_next(&m, &other))
+    while (!f->id && moments_next(&m, &other))
         if (v8_slot(&other, w->script, id_slot, &then) && then == id &&
             wasm_new(n, &other, turn, w, f))
             return -1;
