@@ -72,16 +72,18 @@ $(B)/%.o: %.c | $(LIBPERF)/.built
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-# The eBPF copier: compiled by clang whatever CC is, and embedded.
+# The eBPF copier: compiled by clang whatever CC is, and embedded; twice (src/capture/vmstack.bpf.c says why).
 BPF_CLANG ?= clang
-$(B)/src/capture/vmstack.bpf.o: src/capture/vmstack.bpf.c
+BPF_FLAGS := -target bpf -mcpu=v3 -O2 -g -ffreestanding $(WARN) -I. -idirafter /usr/include/$(shell uname -m)-linux-gnu
+BPF_OBJECTS := $(addprefix $(B)/src/capture/,vmstack_task.bpf.o vmstack_plain.bpf.o)
+$(B)/src/capture/vmstack_task.bpf.o: BPF_FLAGS += -DVMSTACK_BTF
+$(BPF_OBJECTS): src/capture/vmstack.bpf.c
 	@mkdir -p $(@D)
-	$(BPF_CLANG) -target bpf -mcpu=v3 -O2 -g -ffreestanding $(WARN) -I. \
-	    -idirafter /usr/include/$(shell uname -m)-linux-gnu -MMD -MP -c -o $@ $<
+	$(BPF_CLANG) $(BPF_FLAGS) -MMD -MP -c -o $@ $<
 	-@llvm-strip -g $@ 2>/dev/null
 
-$(B)/src/capture/vmstack_object.o: src/capture/vmstack_object.S $(B)/src/capture/vmstack.bpf.o
-	$(CC) -DVMSTACK_OBJECT='"$(B)/src/capture/vmstack.bpf.o"' -c -o $@ $<
+$(B)/src/capture/vmstack_object.o: src/capture/vmstack_object.S $(BPF_OBJECTS)
+	$(CC) -Wa,-I$(B)/src/capture -c -o $@ $<
 
 # pprof's messages, packed by protobuf-c.
 PROTOC_C ?= protoc-c
@@ -121,6 +123,10 @@ tests: $(TESTS) $(TRUTHS) $(patsubst $(B)/fuzz/%,$(B)/tests/fuzz/%.o,$(FUZZERS))
 
 check: deps
 	+tests/run
+
+# Debian's kernels in emulated machines: some minutes.
+check-kernels: deps all
+	+tests/kernels/run
 
 asan:
 	$(MAKE) VARIANT=asan all tests
@@ -181,5 +187,5 @@ clean:
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 
-.PHONY: all libs deps check tests asan fuzz fuzzers storms bench bench-record demo format format-check tidy install clean
+.PHONY: all libs deps check check-kernels tests asan fuzz fuzzers storms bench bench-record demo format format-check tidy install clean
 .SECONDARY:

@@ -3,12 +3,12 @@
 #include "capture/copier.h"
 
 #include "base/vec.h"
+#include "capture/bpf_load.h"
 #include "perfdata/vmevent.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <linux/capability.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,78 +19,28 @@
 #include <time.h>
 #include <unistd.h>
 
-extern const char vmstack_object[], vmstack_object_end[];
+extern const char vmstack_task_object[], vmstack_task_object_end[];
+extern const char vmstack_plain_object[], vmstack_plain_object_end[];
 
 enum { FIRST_PID_NAMESPACE = 0xeffffffc }; /* the kernel's PROC_PID_INIT_INO */
 
 struct copier {
-    struct bpf_object *object;
-    int program, processes, outputs, counters;
+    struct bpf_loaded loaded;
+    int processes, outputs, counters;
     unsigned nr_cpus;
-    uint32_t stack; /* bytes of it that a sample has */
-    const char *limit;
-    VEC(int) fds; /* of the copier's own events, and links to others' */
+    uint32_t stack;   /* bytes of it that a sample has */
+    char program[64]; /* which one, for the user */
+    char limit[400];  /* empty: none */
+    VEC(int) fds;     /* of the copier's own events, and links to others' */
     VEC(uint64_t) ids;
 };
 
 /* ---- loading ----------------------------------------------------------------------------- */
 
-static bool has_btf(void)
-{
-    return access("/sys/kernel/btf/vmlinux", R_OK) == 0;
-}
-
-/* The kernel's word in brackets is the mode that is on. */
-static bool is_locked_down(void)
-{
-    char text[128] = "";
-    FILE *f = fopen("/sys/kernel/security/lockdown", "re");
-    if (!f)
-        return false;
-    bool got = fgets(text, sizeof(text), f) != NULL;
-    fclose(f);
-    return got && !strstr(text, "[none]");
-}
-
-static bool has_capabilities(void)
-{
-    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[2] = {0};
-    if (syscall(SYS_capget, &head, data) < 0)
-        return true; /* whatever refused us, nothing says it was this */
-    uint64_t effective = data[0].effective | (uint64_t)data[1].effective << 32;
-    bool admin = effective >> CAP_SYS_ADMIN & 1;
-    return admin || ((effective >> CAP_BPF & 1) && (effective >> CAP_PERFMON & 1));
-}
-
-/* Why the kernel would not have it, and what would help. */
-static int refused(int failure, const char *what, struct error *err)
-{
-    if (failure == ENOMEM)
-        return error_system(err, failure,
-                            "eBPF: %s: out of memory, or of locked memory (ulimit -l unlimited)",
-                            what);
-    if (failure != EPERM && failure != EACCES)
-        return error_system(err, failure, "eBPF: %s", what);
-    if (!has_capabilities())
-        return error_system(err, failure,
-                            "eBPF: %s: needs the capabilities CAP_BPF and CAP_PERFMON "
-                            "(root, or setcap cap_bpf,cap_perfmon+ep ljperf)",
-                            what);
-    if (is_locked_down())
-        return error_system(err, failure,
-                            "eBPF: %s: the kernel is locked down "
-                            "(/sys/kernel/security/lockdown; boot with lockdown=none)",
-                            what);
-    return error_system(err, failure,
-                        "eBPF: %s: not permitted here; in a container, give it CAP_BPF and "
-                        "CAP_PERFMON; or locked memory is short (ulimit -l unlimited)",
-                        what);
-}
-
 /* The pid namespace of this program: process ids mean its own. */
-static int configure(const struct copier *c, struct bpf_object *object, struct error *err)
+static int configure(void *copier, struct bpf_object *object, struct error *err)
 {
+    const struct copier *c = copier;
     const unsigned nr_cpus = c->nr_cpus;
     struct vmstack_config config = {.nr_cpus = nr_cpus, .stack = c->stack};
     struct stat ns;
@@ -109,65 +59,54 @@ static int configure(const struct copier *c, struct bpf_object *object, struct e
     return failed ? error_system(err, -failed, "eBPF: the copier's own maps") : 0;
 }
 
-/* Only the program this kernel can run is loaded. */
-static struct bpf_program *choose(struct bpf_object *object, const char *name)
+static int load(struct copier *c, const struct bpf_image *image, struct error *err)
 {
-    struct bpf_program *p, *chosen = NULL;
-    bpf_object__for_each_program(p, object)
-    {
-        bool wanted = strcmp(bpf_program__name(p), name) == 0;
-        bpf_program__set_autoload(p, wanted);
-        if (wanted)
-            chosen = p;
-    }
-    return chosen;
-}
-
-static int load(struct copier *c, const char *name, struct error *err)
-{
-    LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = "vmstack");
-    size_t size = (size_t)(vmstack_object_end - vmstack_object);
-    c->object = bpf_object__open_mem(vmstack_object, size, &options);
-    if (!c->object)
-        return error_system(err, errno, "eBPF: the copier's program");
-    struct bpf_program *program = choose(c->object, name);
-    if (configure(c, c->object, err) < 0)
+    if (bpf_load(image, configure, c, &c->loaded, err) < 0)
         return -1;
-    int failed = bpf_object__load(c->object);
-    if (failed)
-        return refused(-failed, "loading the copier", err);
-    c->program = bpf_program__fd(program);
-    c->processes = bpf_object__find_map_fd_by_name(c->object, "processes");
-    c->outputs = bpf_object__find_map_fd_by_name(c->object, "outputs");
-    c->counters = bpf_object__find_map_fd_by_name(c->object, "counters");
+    struct bpf_object *object = c->loaded.object;
+    c->processes = bpf_object__find_map_fd_by_name(object, "processes");
+    c->outputs = bpf_object__find_map_fd_by_name(object, "outputs");
+    c->counters = bpf_object__find_map_fd_by_name(object, "counters");
+    snprintf(c->program, sizeof(c->program), "%s, %u instructions verified", image->name,
+             c->loaded.instructions);
     return 0;
 }
 
-/* Libraries do not print; what failed is told by its error. */
-static int no_print(enum libbpf_print_level level, const char *format, va_list arguments)
+static int load_task(struct copier *c, struct error *err)
 {
-    (void)level;
-    (void)format;
-    (void)arguments;
-    return 0;
+    const struct bpf_image image = {"vmstack_task", vmstack_task_object,
+                                    (size_t)(vmstack_task_object_end - vmstack_task_object)};
+    return load(c, &image, err);
+}
+
+static int load_plain(struct copier *c, struct error *err)
+{
+    const struct bpf_image image = {"vmstack_plain", vmstack_plain_object,
+                                    (size_t)(vmstack_plain_object_end - vmstack_plain_object)};
+    return load(c, &image, err);
+}
+
+/* Why the program that reads the kernel's structures is not used. */
+static void limit(struct copier *c, const char *why)
+{
+    snprintf(c->limit, sizeof(c->limit),
+             "samples taken in the kernel get no copy of the Lua stack: %s", why);
 }
 
 static int load_best(struct copier *c, struct error *err)
 {
-    if (has_btf()) {
-        if (load(c, "vmstack_task", err) == 0)
-            return 0;
-        if (err->sys_errno == EPERM || err->sys_errno == ENOMEM)
-            return -1;
-        bpf_object__close(c->object);
-        c->object = NULL;
-        c->limit = "samples taken in the kernel get no copy of the Lua stack: this kernel has no "
-                   "bpf_task_pt_regs (5.15 has)";
+    if (access("/sys/kernel/btf/vmlinux", R_OK) != 0) {
+        limit(c, "the kernel has no BTF (/sys/kernel/btf/vmlinux; CONFIG_DEBUG_INFO_BTF=y)");
+    } else if (!bpf_may_read_kernel()) {
+        limit(c, "the kernel is locked down (confidentiality: /sys/kernel/security/lockdown)");
     } else {
-        c->limit = "samples taken in the kernel get no copy of the Lua stack: the kernel has no "
-                   "BTF (/sys/kernel/btf/vmlinux; CONFIG_DEBUG_INFO_BTF=y)";
+        if (load_task(c, err) == 0)
+            return 0;
+        if (err->sys_errno == EPERM || err->sys_errno == ENOMEM || err->sys_errno == ENOSYS)
+            return -1; /* the other one would be refused, too */
+        limit(c, err->text);
     }
-    return load(c, "vmstack_plain", err);
+    return load_plain(c, err);
 }
 
 int copier_create(uint32_t stack, struct copier **ret, struct error *err)
@@ -179,10 +118,7 @@ int copier_create(uint32_t stack, struct copier **ret, struct error *err)
     int nr_cpus = libbpf_num_possible_cpus();
     c->nr_cpus = nr_cpus > 0 ? (unsigned)nr_cpus : 1;
     c->stack = stack;
-    libbpf_print_fn_t before = libbpf_set_print(no_print);
-    int failed = load_best(c, &why);
-    libbpf_set_print(before);
-    if (failed) {
+    if (load_best(c, &why) < 0) {
         if (err)
             *err = why;
         copier_free(c);
@@ -200,13 +136,18 @@ void copier_free(struct copier *c)
         close(*fd);
     vec_free(&c->fds);
     vec_free(&c->ids);
-    bpf_object__close(c->object);
+    bpf_object__close(c->loaded.object);
     free(c);
 }
 
 const char *copier_limit(const struct copier *c)
 {
-    return c->limit;
+    return c->limit[0] ? c->limit : NULL;
+}
+
+const char *copier_program(const struct copier *c)
+{
+    return c->program;
 }
 
 /* ---- events ------------------------------------------------------------------------------ */
@@ -235,7 +176,7 @@ int copier_open_cpu(struct copier *c, int cpu, int ring_fd, const struct perf_ev
         return error_set(err, ERROR_UNSUPPORTED, "eBPF: cpu %d is not one of %u", cpu, c->nr_cpus);
     int fd = (int)syscall(SYS_perf_event_open, &a, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
     if (fd < 0)
-        return refused(errno, "the copier's event", err);
+        return bpf_refused(errno, "the copier's event", err);
     if (!vec_push(&c->fds, fd)) {
         close(fd);
         return error_no_memory(err);
@@ -265,16 +206,16 @@ const uint64_t *copier_ids(const struct copier *c, size_t *nr)
 
 int copier_attach(struct copier *c, int sampling_fd, struct error *err)
 {
-    if (ioctl(sampling_fd, PERF_EVENT_IOC_SET_BPF, c->program) < 0)
-        return refused(errno, "attaching the copier to a sampling event", err);
+    if (ioctl(sampling_fd, PERF_EVENT_IOC_SET_BPF, c->loaded.program) < 0)
+        return bpf_refused(errno, "attaching the copier to a sampling event", err);
     return 0;
 }
 
 int copier_link(struct copier *c, int sampling_fd, struct error *err)
 {
-    int link = bpf_link_create(c->program, sampling_fd, BPF_PERF_EVENT, NULL);
+    int link = bpf_link_create(c->loaded.program, sampling_fd, BPF_PERF_EVENT, NULL);
     if (link < 0)
-        return refused(-link, "linking the copier to a sampling event (Linux 5.15)", err);
+        return bpf_refused(-link, "linking the copier to a sampling event (Linux 5.15)", err);
     if (vec_push(&c->fds, link))
         return 0;
     close(link);

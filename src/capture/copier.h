@@ -24,16 +24,18 @@
 
 struct copier;
 
-/* Load the program. `stack`: how many bytes of the native stack the events copy that it will run
- * on; of processes without a VM it copies what stands behind holes in there (0: nothing). Errors
- * (ERROR_SYSTEM, ERROR_UNSUPPORTED) name what refused it and the cure: a capability, the lock on
- * locked memory, lockdown, a kernel without eBPF. */
+/* Load the program: vmstack_task where the kernel's memory can be read, else vmstack_plain.
+ * `stack`: how many bytes of the native stack the events copy that it will run on; of processes
+ * without a VM it copies what stands behind holes in there (0: nothing). Errors: bpf_load()'s. */
 int copier_create(uint32_t stack, struct copier **ret, struct error *err);
 void copier_free(struct copier *c);
 
 /* What it cannot do on this kernel though it is loaded, with the cure, for one line on stderr;
  * NULL: nothing. */
 const char *copier_limit(const struct copier *c);
+
+/* Which program it is, and how many instructions the verifier went through, for the user. */
+const char *copier_program(const struct copier *c);
 
 /* The attr of the copier's event. */
 struct perf_event_attr copier_attr(bool use_clockid, int clockid);

@@ -271,6 +271,8 @@ static void try_copier(struct vm_capture *vc, const struct capture_plan *plan,
     if (vc->options.no_copier)
         return;
     if (wire_copier(vc, plan, attr, &why) == 0) {
+        snprintf(line, sizeof(line), "the eBPF copier is at work: %s", copier_program(vc->copier));
+        say(vc, true, line);
         say(vc, false, copier_limit(vc->copier));
         return;
     }

@@ -13,28 +13,46 @@
  * are bounded; the verifier goes through each turn of them, but once only through what is not
  * inlined: what a long loop does seldom is a function of its own. Needs no vmlinux.h: the few
  * kernel fields used are declared and relocated.
+ *
+ * One source makes two objects. vmstack_task (VMSTACK_BTF) reads the kernel's structures, and needs
+ * the kernel's type information (BTF) for that. vmstack_plain needs none.
+ *
+ * Both load on Linux 5.8 and later (tests/kernels), which asks for some care:
+ *  - No atomic instructions: before 5.12 there are none that return a value. What is counted here
+ * is of one cpu, and an interrupt in an interrupt has ended when the outer one goes on.
+ *  - A bound is checked right before it is used, behind the calls, and of the very value that is
+ *    used (HIDDEN): older verifiers forget it for a copy, or what was kept on the stack.
+ *  - A helper that older kernels lack is called only where the kernel's types name it.
  */
 #include <linux/bpf.h>
 #include <linux/bpf_perf_event.h>
 
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
 #include "perfdata/vmevent_layout.h"
 #include "src/capture/vmstack.h"
 
+#ifdef VMSTACK_BTF
 int vmstack_task(struct bpf_perf_event_data *ctx);
+#else
 int vmstack_plain(struct bpf_perf_event_data *ctx);
+#endif
 int copy(uint64_t address, uint64_t length, uint32_t what);
 int copy_pages(uint64_t from, uint64_t to, uint32_t what);
 int copy_function(uint32_t slot, uint32_t level);
 int copy_proto(uint32_t function, uint32_t level);
 int copy_call(uint64_t link, uint32_t level);
+int copy_group(uint32_t at, uint32_t nr, uint32_t first, uint32_t what);
 int copy_functions(uint32_t at, uint32_t nr, uint32_t level, uint32_t upward);
 int copy_state(uint64_t L, uint32_t level);
 uint64_t first_frame(uint64_t L);
 uint64_t state_of(uint64_t si);
+uint64_t find_in_words(uint64_t from);
 uint64_t find_enterer(uint64_t from);
+uint64_t outer_of(uint64_t L);
 int copy_outer(uint64_t L);
+uint64_t inner_of(uint64_t L, uint64_t sp);
 uint64_t innermost_state(uint64_t sp);
 int digest_words(uint32_t size, uint32_t second, uint32_t third);
 int digest_range(uint64_t from, uint32_t size, uint32_t second, uint32_t third);
@@ -49,27 +67,10 @@ int find_candidates(uint64_t sp, uint64_t end);
 int find_lowest(uint32_t nr, uint64_t from);
 int copy_native(uint64_t sp, uint64_t end, int look);
 
-/* ---- the kernel's fields (relocated by libbpf through BTF) ------------------------------------
- */
-
-#define RELOCATED __attribute__((preserve_access_index))
-
-struct thread_struct {
-    unsigned long fsbase;
-} RELOCATED;
-
-struct mm_struct {
-    unsigned long start_stack;
-} RELOCATED;
-
-struct task_struct {
-    int tgid;
-    struct mm_struct *mm;
-    struct task_struct *real_parent;
-    struct thread_struct thread;
-} RELOCATED;
-
-enum { VMSTACK_WORDS = 64 }; /* of the native stack that are looked at at once */
+enum {
+    VMSTACK_WORDS = 64, /* of the native stack that are looked at at once */
+    VMSTACK_GROUP = 32, /* slots of a Lua stack, likewise; divides VMSTACK_SCANNED */
+};
 
 /* ---- maps ------------------------------------------------------------------------------------ */
 
@@ -151,6 +152,11 @@ char license_text[] SEC("license") = "GPL";
 
 /* ---- small things ---------------------------------------------------------------------------- */
 
+/* The compiler may prove a bound by another value, or drop a check that it can prove. Behind this
+ * it knows nothing of the value: the check that follows is made, and of the register that is used.
+ */
+#define HIDDEN(value) asm volatile("" : "+r"(value))
+
 static __always_inline struct scratch *scratch_get(void)
 {
     uint32_t cpu = bpf_get_smp_processor_id();
@@ -197,7 +203,9 @@ __noinline int copy(uint64_t address, uint64_t length, uint32_t what)
         return COPY_FAILED;
     uint32_t at = s->size;
     uint32_t n = length > VMSTACK_BYTES ? VMSTACK_BYTES : (uint32_t)length;
-    if (!address || !n)
+    HIDDEN(at);
+    HIDDEN(n);
+    if (!address || !n || n > VMSTACK_BYTES)
         return COPY_FAILED;
     if (at > VMEVENT_MAX - sizeof(struct vmevent_entry_header) ||
         at + sizeof(struct vmevent_entry_header) + ((n + 7) & ~7u) > VMEVENT_MAX) {
@@ -222,6 +230,7 @@ __noinline int copy(uint64_t address, uint64_t length, uint32_t what)
 static __always_inline uint64_t copied_u64(const struct scratch *s, uint32_t at, uint32_t offset)
 {
     uint32_t place = at + offset;
+    HIDDEN(place);
     return place <= VMEVENT_MAX - 8 ? *(const uint64_t *)(s->payload + place) : 0;
 }
 
@@ -383,6 +392,7 @@ __noinline int copy_function(uint32_t slot, uint32_t level)
 {
     struct scratch *s = scratch_get();
     uint8_t type = 0;
+    HIDDEN(slot);
     if (!s || slot > VMEVENT_MAX - 16)
         return 1;
     uint64_t value = *(uint64_t *)(s->payload + slot), next = *(uint64_t *)(s->payload + slot + 8);
@@ -414,6 +424,27 @@ __noinline int copy_function(uint32_t slot, uint32_t level)
     return 0;
 }
 
+/* The same of slots `first` and on, of `nr`. `what`: bit 0: upward; the level above. 1: enough. */
+__noinline int copy_group(uint32_t at, uint32_t nr, uint32_t first, uint32_t what)
+{
+    struct scratch *s = scratch_get();
+    if (!s)
+        return 1;
+    for (uint32_t i = 0; i < VMSTACK_GROUP; i++) {
+        uint32_t n = first + i;
+        if (n >= nr)
+            return 1;
+        uint32_t slot = at + 8 * (what & 1 ? n : nr - 1 - n);
+        HIDDEN(slot);
+        if (slot > VMEVENT_MAX - 16)
+            return 1;
+        if (may_be_function(&s->vm, *(uint64_t *)(s->payload + slot)) &&
+            copy_function(slot, what >> 1))
+            return 1;
+    }
+    return 0;
+}
+
 /* The functions that the copied slots name, newest first, or from the lowest on: they say which
  * prototypes run, and may be dead and their memory another's by the time a recorder can look. `at`:
  * the slots in the payload. */
@@ -432,13 +463,8 @@ __noinline int copy_functions(uint32_t at, uint32_t nr, uint32_t level, uint32_t
     s->calls[0] = s->calls[1] = 0;
     s->nr_calls = 0;
     s->nr_functions = upward ? VMSTACK_FUNCTIONS - VMSTACK_UPWARD : 0;
-    for (uint32_t i = 0; i < VMSTACK_SCANNED; i++) {
-        if (i >= nr)
-            break;
-        uint32_t slot = at + 8 * (upward ? i : nr - 1 - i);
-        if (slot > VMEVENT_MAX - 16)
-            break;
-        if (may_be_function(&s->vm, *(uint64_t *)(s->payload + slot)) && copy_function(slot, level))
+    for (uint32_t first = 0; first < VMSTACK_SCANNED; first += VMSTACK_GROUP) {
+        if (first >= nr || copy_group(at, nr, first, level << 1 | !!upward))
             break;
     }
     return 0;
@@ -535,6 +561,24 @@ __noinline uint64_t first_frame(uint64_t L)
     return 0;
 }
 
+/* The lua_State of the first return address into the interpreter that s->words, of the stack at
+ * `from`, hold. 0: there is none. */
+__noinline uint64_t find_in_words(uint64_t from)
+{
+    struct scratch *s = scratch_get();
+    if (!s)
+        return 0;
+    const uint64_t blob = s->vm.blob, size = s->vm.blob_end - blob;
+    for (uint32_t i = 0; i < VMSTACK_WORDS; i++) {
+        if (s->words[i] - blob >= size)
+            continue;
+        uint64_t L = state_of(from + 8 * i + 8);
+        if (L)
+            return L;
+    }
+    return 0;
+}
+
 /* A C function entered the lua_State whose outermost C frame ends at `from`: that function may have
  * been called by another one, whose C frame stands further up, right above the return address into
  * the interpreter. 0: there is none near. */
@@ -543,20 +587,33 @@ __noinline uint64_t find_enterer(uint64_t from)
     struct scratch *s = scratch_get();
     if (!s)
         return 0;
-    const uint64_t blob = s->vm.blob, size = s->vm.blob_end - blob;
     for (uint32_t done = 0; done < VMSTACK_BETWEEN; done += sizeof(s->words)) {
         if (from + done >= s->end ||
             bpf_probe_read_user(s->words, sizeof(s->words), (const void *)(from + done)))
             return 0;
-        for (uint32_t i = 0; i < VMSTACK_WORDS; i++) {
-            if (s->words[i] - blob >= size)
-                continue;
-            uint64_t L = state_of(from + done + 8 * i + 8);
-            if (L)
-                return L;
-        }
+        uint64_t L = find_in_words(from + done);
+        if (L)
+            return L;
     }
     return 0;
+}
+
+/* The state that resumed L, or whose C function did; 0: there is none, or it is not found. */
+__noinline uint64_t outer_of(uint64_t L)
+{
+    struct scratch *s = scratch_get();
+    if (!s)
+        return 0;
+    uint64_t cf = first_frame(L), outer = 0;
+    if (!cf)
+        return 0;
+    if (cf & 1)
+        outer = resumer(&s->vm, cf & ~1ull);
+    if (!outer && L != s->vm.main_L)
+        outer = find_enterer((cf & ~1ull) + s->vm.frame_size);
+    if (!outer && cf & 1)
+        head_of(s)->flags |= VMEVENT_BROKEN_LINKS;
+    return outer;
 }
 
 /* Outward from L: the states that resumed it, or whose C functions did. */
@@ -566,16 +623,9 @@ __noinline int copy_outer(uint64_t L)
     if (!s)
         return 0;
     for (uint32_t level = 1; level <= VMSTACK_LEVELS; level++) {
-        uint64_t cf = first_frame(L), inner = L;
-        if (!cf)
+        L = outer_of(L);
+        if (!L)
             break;
-        L = cf & 1 ? resumer(&s->vm, cf & ~1ull) : 0;
-        if (!L && inner != s->vm.main_L)
-            L = find_enterer((cf & ~1ull) + s->vm.frame_size);
-        if (!L) {
-            head_of(s)->flags |= cf & 1 ? VMEVENT_BROKEN_LINKS : 0;
-            break;
-        }
         if (level == VMSTACK_LEVELS) {
             head_of(s)->flags |= VMEVENT_MORE_LEVELS;
             break;
@@ -586,7 +636,25 @@ __noinline int copy_outer(uint64_t L)
     return 0;
 }
 
-/* 2.0 has no cur_L: from the main state inward, by the same rule backward. */
+/* The state that L resumed: the rule of resumer(), backward. 0: none. */
+__noinline uint64_t inner_of(uint64_t L, uint64_t sp)
+{
+    const struct scratch *s = scratch_get();
+    if (!s)
+        return 0;
+    uint64_t outer = read_u64(L + s->vm.L_cframe) & ~3ull;
+    uint64_t inner = outer - s->vm.frame_size;
+    if (inner < sp || inner > outer || !in_blob(&s->vm, read_u64(outer - 8)))
+        return 0;
+    uint64_t next = read_ref(inner + s->vm.frame_L, s->vm.flags);
+    uint64_t cf = read_u64(next + s->vm.L_cframe) & ~3ull;
+    if (!next || next == L || read_ref(next + s->vm.L_glref, s->vm.flags) != s->vm.g || cf < sp ||
+        cf > inner)
+        return 0;
+    return next;
+}
+
+/* 2.0 has no cur_L: from the main state inward. */
 __noinline uint64_t innermost_state(uint64_t sp)
 {
     struct scratch *s = scratch_get();
@@ -594,14 +662,8 @@ __noinline uint64_t innermost_state(uint64_t sp)
         return 0;
     uint64_t L = s->vm.main_L;
     for (int i = 0; i < VMSTACK_LEVELS; i++) {
-        uint64_t outer = read_u64(L + s->vm.L_cframe) & ~3ull;
-        uint64_t inner = outer - s->vm.frame_size;
-        if (inner < sp || inner > outer || !in_blob(&s->vm, read_u64(outer - 8)))
-            break;
-        uint64_t next = read_ref(inner + s->vm.frame_L, s->vm.flags);
-        uint64_t cf = read_u64(next + s->vm.L_cframe) & ~3ull;
-        if (!next || next == L || read_ref(next + s->vm.L_glref, s->vm.flags) != s->vm.g ||
-            cf < sp || cf > inner)
+        uint64_t next = inner_of(L, sp);
+        if (!next)
             break;
         L = next;
     }
@@ -645,6 +707,7 @@ __noinline int digest_range(uint64_t from, uint32_t size, uint32_t second, uint3
         if (done >= size)
             break;
         uint32_t n = size - done < DIGEST_PIECE ? size - done : DIGEST_PIECE;
+        HIDDEN(n);
         if (n > DIGEST_PIECE || bpf_probe_read_user(s->words, n, (const void *)(from + done)))
             return COPY_FAILED;
         digest_words(n, second, third);
@@ -669,15 +732,18 @@ __noinline int copy_digest(uint64_t trace, uint32_t head)
     uint32_t other = (uint32_t)copied_u64(s, head, gc64 ? 0x2c : 0x1c);
     uint32_t each = map - snap == 12 * count ? 3 : map - snap == 8 * (other & 0xffff) ? 2 : 0;
     uint32_t nr_map = each == 3 ? other : other >> 16;
-    uint32_t at = s->size;
     if (!vm->trace_ir || !each || snap - from > VMSTACK_DIGEST || map - snap > VMSTACK_DIGEST ||
-        nr_map > VMSTACK_DIGEST / 4 || at > VMEVENT_MAX - sizeof(struct vmevent_entry_header) - 8)
+        nr_map > VMSTACK_DIGEST / 4)
         return 0;
     s->digest = VMDIGEST_BEGIN;
     if (digest_range(from, snap - from, ~0u, ~0u) ||
         digest_range(snap, map - snap, each == 2 ? VMDIGEST_MASK_8 : ~0u,
                      each == 3 ? VMDIGEST_MASK_12 : ~0u) ||
         digest_range(map, 4 * nr_map, ~0u, ~0u))
+        return 0;
+    uint32_t at = s->size;
+    HIDDEN(at);
+    if (at > VMEVENT_MAX - sizeof(struct vmevent_entry_header) - 8)
         return 0;
     struct vmevent_entry_header *e = (struct vmevent_entry_header *)(s->payload + at);
     *e = (struct vmevent_entry_header){.address = VMENTRY_DIGEST_OF(trace),
@@ -802,7 +868,6 @@ __noinline int copy_vm(uint64_t L)
         if (state > 0)
             copy_trace(state);
     }
-    copy_outer(L);
     return 0;
 }
 
@@ -909,7 +974,9 @@ static __always_inline uint32_t copy_vms(struct scratch *s, const struct vmstack
         s->rbx = nr ? 0 : h->kept[0];
         s->sp = nr ? 0 : h->sp;
         s->end = h->end;
-        copy_vm(s->state[best]);
+        uint64_t L = s->state[best];
+        copy_vm(L);
+        copy_outer(L); /* from here: calls nest eight deep at most */
     }
     return nr;
 }
@@ -1040,11 +1107,14 @@ static __always_inline void run(struct bpf_perf_event_data *ctx, struct here *h)
     struct scratch *s = scratch_get();
     if (!s)
         return;
-    if (__sync_fetch_and_add(&s->busy, 1) == 0)
-        emit(ctx, s, p, h);
-    else
+    volatile uint32_t *busy = &s->busy;
+    if (*busy) { /* it interrupts itself: both would write into the same place */
         count(VMSTACK_BUSY, 1);
-    __sync_fetch_and_add(&s->busy, -1);
+        return;
+    }
+    *busy = 1;
+    emit(ctx, s, p, h);
+    *busy = 0;
 }
 
 enum {
@@ -1069,13 +1139,36 @@ static __always_inline int user_mode(struct bpf_perf_event_data *ctx, struct her
     return 1;
 }
 
+#ifdef VMSTACK_BTF
+
+/* ---- the kernel's fields (relocated by libbpf through BTF) ------------------------------------
+ */
+
+#define RELOCATED __attribute__((preserve_access_index))
+
+struct thread_struct {
+    unsigned long fsbase;
+} RELOCATED;
+
+struct mm_struct {
+    unsigned long start_stack;
+} RELOCATED;
+
+struct task_struct {
+    int tgid;
+    void *stack;
+    struct mm_struct *mm;
+    struct task_struct *real_parent;
+    struct thread_struct thread;
+    unsigned int kasan_depth; /* only of a kernel with KASAN, whose stacks are twice as large */
+} RELOCATED;
+
 /* A thread of glibc has its control block, which fs points to, on top of its stack; the first
  * thread's stack ends where the kernel put the arguments. */
-static __always_inline uint64_t stack_end(struct task_struct *task, uint64_t sp)
+static __always_inline uint64_t stack_end(const struct task_struct *task, uint64_t sp)
 {
-    uint64_t fs = task->thread.fsbase;
-    struct mm_struct *mm = task->mm;
-    uint64_t top = mm ? mm->start_stack : 0;
+    uint64_t fs = BPF_CORE_READ(task, thread.fsbase);
+    uint64_t top = BPF_CORE_READ(task, mm, start_stack);
     if (top > sp && top - sp < STACK_LIMIT)
         return top;
     if (fs > sp && fs - sp < STACK_LIMIT)
@@ -1083,34 +1176,64 @@ static __always_inline uint64_t stack_end(struct task_struct *task, uint64_t sp)
     return sp + STACK_MAX;
 }
 
-/* With the kernel's types known (BTF). */
+/* The user's registers, where the kernel's entry code has saved them. Linux 5.15 has a helper that
+ * tells the place; before, it is the end of the task's kernel stack (task_pt_regs() of
+ * arch/x86/include/asm/processor.h, THREAD_SIZE of page_64_types.h; the padding at the end that
+ * some later kernels have came with 6.9). */
+static __always_inline const struct pt_regs *user_registers(const struct task_struct *task)
+{
+    if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+        return (const struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+    uint64_t size = bpf_core_field_exists(task->kasan_depth) ? 32 << 10 : 16 << 10;
+    uint64_t stack = (uint64_t)BPF_CORE_READ(task, stack);
+    return (const struct pt_regs *)(stack + size - sizeof(struct pt_regs));
+}
+
+static __always_inline uint64_t saved(const unsigned long *at)
+{
+    uint64_t value = 0;
+    bpf_probe_read_kernel(&value, sizeof(value), at);
+    return value;
+}
+
+/* What a system call or an interrupt of user mode has saved; one by one, for the stacks of all
+ * functions together have 512 bytes. -1: the task has no user mode. */
+static __always_inline int kernel_mode(const struct task_struct *task, struct here *h)
+{
+    const struct pt_regs *regs = user_registers(task);
+    if ((saved(&regs->cs) & USER_CODE) != USER_CODE)
+        return -1;
+    h->ip = saved(&regs->rip);
+    h->sp = saved(&regs->rsp);
+    h->kept[0] = saved(&regs->rbx);
+    h->kept[1] = saved(&regs->rbp);
+    h->kept[2] = saved(&regs->r12);
+    h->kept[3] = saved(&regs->r13);
+    h->kept[4] = saved(&regs->r15);
+    h->dx = saved(&regs->rdx); /* an interrupt saved it, a system call leaves it */
+    h->flags = VMEVENT_KERNEL_MODE;
+    return 0;
+}
+
 SEC("perf_event")
 int vmstack_task(struct bpf_perf_event_data *ctx)
 {
     struct here h = {0};
-    struct task_struct *task = bpf_get_current_task_btf();
-    if (who(&h) || !task->mm)
+    const struct task_struct *task = (const struct task_struct *)bpf_get_current_task();
+    if (who(&h) || !BPF_CORE_READ(task, mm))
         return 1;
-    if (!user_mode(ctx, &h)) {
-        struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-        h.ip = regs->rip;
-        h.sp = regs->rsp;
-        h.kept[0] = regs->rbx;
-        h.kept[1] = regs->rbp;
-        h.kept[2] = regs->r12;
-        h.kept[3] = regs->r13;
-        h.kept[4] = regs->r15;
-        h.dx = regs->rdx; /* an interrupt saved it, a system call leaves it */
-        h.flags = VMEVENT_KERNEL_MODE;
-    }
+    if (!user_mode(ctx, &h) && kernel_mode(task, &h))
+        return 1;
     h.end = stack_end(task, h.sp);
     if (!config.pidns_ino)
-        h.parent = task->real_parent->tgid;
+        h.parent = BPF_CORE_READ(task, real_parent, tgid);
     run(ctx, &h);
     return 1;
 }
 
-/* Without: samples taken in kernel mode have no user registers. */
+#else
+
+/* Without the kernel's types: samples taken in kernel mode have no user registers. */
 SEC("perf_event")
 int vmstack_plain(struct bpf_perf_event_data *ctx)
 {
@@ -1124,3 +1247,5 @@ int vmstack_plain(struct bpf_perf_event_data *ctx)
     run(ctx, &h);
     return 1;
 }
+
+#endif

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The copier's compiled program, as bytes. VMSTACK_OBJECT: its path, quoted. */
-	.section .rodata, "a", @progbits
+/* The copier's compiled programs, as bytes. The assembler is told their folder (-I). */
+	.macro object name
 	.balign 8
-	.globl vmstack_object
-	.type vmstack_object, @object
-vmstack_object:
-	.incbin VMSTACK_OBJECT
-	.size vmstack_object, . - vmstack_object
-	.globl vmstack_object_end
-vmstack_object_end:
+	.globl \name\()_object
+	.type \name\()_object, @object
+\name\()_object:
+	.incbin "\name\().bpf.o"
+	.size \name\()_object, . - \name\()_object
+	.globl \name\()_object_end
+\name\()_object_end:
 	.byte 0
+	.endm
+
+	.section .rodata, "a", @progbits
+	object vmstack_task
+	object vmstack_plain
 	.section .note.GNU-stack, "", @progbits

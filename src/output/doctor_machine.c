@@ -5,12 +5,12 @@
  * virtual machines make any deduction from settings wrong.
  */
 #include "base/first_line.h"
+#include "capture/copier.h"
 #include "output/doctor.h"
 #include "session/registers.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <linux/bpf.h>
 #include <linux/capability.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
@@ -23,6 +23,8 @@
 #include <unistd.h>
 
 enum verdict { OK, WARN, MISSING };
+
+enum { STACK_BYTES = 65528 }; /* that perf copies at most */
 
 struct examination {
     struct text *out;
@@ -109,7 +111,7 @@ static int open_event(uint32_t type, uint64_t config, bool user_only)
         .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN |
                        PERF_SAMPLE_PERIOD | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
         .sample_regs_user = wanted_user_registers(),
-        .sample_stack_user = 65528,
+        .sample_stack_user = STACK_BYTES,
         .use_clockid = 1,
         .clockid = CLOCK_MONOTONIC,
     };
@@ -267,39 +269,23 @@ static void check_ptrace(struct examination *x)
         "sysctl kernel.yama.ptrace_scope=1, or run as root");
 }
 
-/* Load a program that does nothing, of the kind that runs in a sampling interrupt. */
-static int load_program(void)
-{
-    struct bpf_insn code[] = {
-        {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0},
-        {.code = BPF_JMP | BPF_EXIT},
-    };
-    union bpf_attr attr = {.prog_type = BPF_PROG_TYPE_PERF_EVENT};
-    attr.insns = (uintptr_t)code;
-    attr.insn_cnt = sizeof(code) / sizeof(*code);
-    attr.license = (uintptr_t) "GPL";
-    long fd = syscall(SYS_bpf, BPF_PROG_LOAD, &attr, sizeof(attr));
-    return fd < 0 ? -errno : (int)fd;
-}
-
+/* The very program that records, loaded and let go. */
 static void check_bpf(struct examination *x)
 {
-    char found[192];
-    char lockdown[96] = "none";
-    bool types = access("/sys/kernel/btf/vmlinux", R_OK) == 0;
-    int fd = load_program();
-    first_line("/sys/kernel/security/lockdown", lockdown, sizeof(lockdown));
-    if (fd >= 0) {
-        close(fd);
-        snprintf(found, sizeof(found), "programs load; kernel types (BTF) %s",
-                 types ? "are there" : "are not there: samples taken in the kernel have less");
-        say(x, types ? OK : WARN, "eBPF", found, "a kernel with CONFIG_DEBUG_INFO_BTF");
+    char found[320];
+    struct copier *copier;
+    struct error why = {0};
+    if (copier_create(STACK_BYTES, &copier, &why) < 0) {
+        static const char prefix[] = "eBPF: ";
+        bool named = strncmp(why.text, prefix, strlen(prefix)) == 0;
+        say(x, WARN, "eBPF", why.text + (named ? strlen(prefix) : 0),
+            "without it Lua stacks are read after the samples, not with them; native stacks do not "
+            "need it");
         return;
     }
-    snprintf(found, sizeof(found), "programs do not load: %s (lockdown: %s)", strerror(-fd),
-             lockdown);
-    say(x, WARN, "eBPF", found,
-        "run as root or with cap_bpf and cap_perfmon; native stacks do not need it");
+    snprintf(found, sizeof(found), "the copier loads: %s", copier_program(copier));
+    say(x, copier_limit(copier) ? WARN : OK, "eBPF", found, copier_limit(copier));
+    copier_free(copier);
 }
 
 static void check_debuginfod(struct examination *x)
