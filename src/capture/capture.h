@@ -35,6 +35,7 @@ struct capture {
     uint64_t file_began;   /* CLOCK_MONOTONIC ns */
     uint64_t start_bytes;  /* of what stood before the file's first sample */
     uint64_t flushed;      /* the same, of the last flush */
+    uint64_t passed;       /* the same, of the last pass over the rings */
     uint64_t first, last;  /* times of the file's samples; first > last: none */
     uint64_t lost_records; /* sum of LOST records */
     uint64_t last_id;

@@ -244,6 +244,7 @@ static struct vmstack_vm describe(const struct vmscan_vm *from)
 {
     const struct luajit_layout *l = from->vm.layout;
     struct vmstack_vm vm = {.g = from->vm.g, .main_L = from->main_L, .blob = from->vm.blob};
+    vm.dispatch = offset(l->g2disp);
     vm.blob_end = vm.blob + l->blob_size;
     vm.flags = l->gc64 ? VMSTACK_GC64 : 0;
     if (l->cur_L > 0)
@@ -293,18 +294,30 @@ static struct vmstack_vm describe(const struct vmscan_vm *from)
     return vm;
 }
 
-int copier_set(struct copier *c, pid_t pid, const struct vmscan_vm *vms, size_t nr,
-               size_t *ret_over, struct error *err)
+/* Behind the VMs that are known, one for each LuaJIT of which others may run. */
+static void add_unknown(struct vmstack_process *p, const struct luajit_blob *blobs, size_t nr)
+{
+    for (size_t i = 0; i < nr && p->nr < VMSTACK_VMS; i++) {
+        const struct vmscan_vm any = {.vm = {.blob = blobs[i].address, .layout = blobs[i].layout}};
+        struct vmstack_vm vm = describe(&any);
+        if (vm.dispatch && vm.flags & VMSTACK_CUR_L)
+            p->vms[p->nr++] = vm;
+    }
+}
+
+int copier_set(struct copier *c, pid_t pid, const struct copier_vms *of, size_t *ret_over,
+               struct error *err)
 {
     struct vmstack_process *p = calloc(1, sizeof(*p));
     uint32_t key = (uint32_t)pid;
     if (!p)
         return error_no_memory(err);
-    p->nr = nr < VMSTACK_VMS ? (uint32_t)nr : VMSTACK_VMS;
+    p->nr = p->known = of->nr < VMSTACK_VMS ? (uint32_t)of->nr : VMSTACK_VMS;
     if (ret_over)
-        *ret_over = nr - p->nr;
-    for (uint32_t i = 0; i < p->nr; i++)
-        p->vms[i] = describe(&vms[i]);
+        *ret_over = of->nr - p->known;
+    for (uint32_t i = 0; i < p->known; i++)
+        p->vms[i] = describe(&of->vms[i]);
+    add_unknown(p, of->blobs, of->nr_blobs);
     int failed = bpf_map_update_elem(c->processes, &key, p, BPF_ANY);
     free(p);
     if (failed == -E2BIG)

@@ -56,11 +56,20 @@ int copier_attach(struct copier *c, int sampling_fd, struct error *err);
 int copier_use_output(struct copier *c, int cpu, int fd, struct error *err);
 int copier_link(struct copier *c, int sampling_fd, struct error *err);
 
+/* What a process has: VMs, and LuaJITs, whose other VMs are copied when the sampled thread's
+ * DISPATCH register names them (LuaJIT 2.1; in the interpreter and in traces). */
+struct copier_vms {
+    const struct vmscan_vm *vms;
+    size_t nr;
+    const struct luajit_blob *blobs;
+    size_t nr_blobs;
+};
+
 /* The VMs of a process, in place of what was known; a process with none is one whose samples are to
  * say so. More than VMSTACK_VMS are cut off (`*ret_over` counts them; may be NULL). Fails when the
  * table is full (ERROR_UNSUPPORTED). */
-int copier_set(struct copier *c, pid_t pid, const struct vmscan_vm *vms, size_t nr,
-               size_t *ret_over, struct error *err);
+int copier_set(struct copier *c, pid_t pid, const struct copier_vms *of, size_t *ret_over,
+               struct error *err);
 /* Forget a process (it has exited). */
 void copier_drop(struct copier *c, pid_t pid);
 

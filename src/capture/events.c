@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Opening events, with perf's fallbacks, and saying why it did not work. */
 #include "capture/events.h"
+#include "perfdata/vmevent_layout.h"
 #include "session/registers.h"
 
 #include <dirent.h>
@@ -19,10 +20,13 @@
 #include <unistd.h>
 
 enum {
-    RING_DEFAULT = 16 << 20, /* a cpu: 256 samples of 64 KiB */
+    RING_DEFAULT = 16 << 20, /* a cpu, at most: 256 samples of 64 KiB */
     RING_SMALL = 512 << 10,  /* perf's default: what an ordinary user may lock */
     RINGS_MAX = 256 << 20,   /* all of them, when nobody asked for a size */
+    RING_MS = 500,           /* of samples at their largest fit into a ring */
+    SAMPLE_REST = 2 << 10,   /* bytes of a sample beside its stack, and of records between */
     WAKE_SHARE = 4,          /* of the ring full: wake the reader */
+    SELDOM = 250,            /* samples a second and cpu at most that may wake the reader each */
 };
 
 static const char *const paranoid_cure =
@@ -67,7 +71,15 @@ static void common_set(const struct record_options *o, const struct events *e,
     if (o->wake_each)
         a->wakeup_events = 1;
     else
-        a->wakeup_watermark = (uint32_t)(e->ring_bytes / WAKE_SHARE);
+        a->wakeup_watermark = e->wakes_early ? 1 : (uint32_t)(e->ring_bytes / WAKE_SHARE);
+}
+
+/* Samples of user code alone have no kernel frames. Newer kernels (6.12) ask for the right to watch
+ * the kernel unless that is said, too. */
+static void exclude_kernel_chain(struct perf_event_attr *a)
+{
+    if (a->exclude_kernel && a->sample_type & PERF_SAMPLE_CALLCHAIN)
+        a->exclude_callchain_kernel = 1;
 }
 
 static void sampling_set(const struct record_options *o, const struct events *e,
@@ -91,6 +103,7 @@ static void sampling_set(const struct record_options *o, const struct events *e,
         a->exclude_user = 1;
     if (e->user_only && !spec->modified)
         a->exclude_kernel = a->exclude_hv = 1;
+    exclude_kernel_chain(a);
 }
 
 /* ---- errors -------------------------------------------------------------------------------- */
@@ -296,6 +309,7 @@ static bool event_fall_back(const struct record_options *o, struct events *e,
         !o->all_kernel && a->type != PERF_TYPE_TRACEPOINT) {
         e->user_only = true;
         a->exclude_kernel = a->exclude_hv = 1;
+        exclude_kernel_chain(a);
         return true;
     }
     return false;
@@ -471,10 +485,27 @@ static void raise_file_limit(void)
     }
 }
 
-static uint64_t default_ring(void)
+/* Samples a second and cpu; 0: not known, since they come by an event's period. */
+static uint64_t expected_rate(const struct record_options *o)
+{
+    vec_foreach (spec, &o->events) {
+        bool tracepoint = spec->attr.type == PERF_TYPE_TRACEPOINT;
+        if (o->period || (tracepoint && !o->user_frequency))
+            return 0;
+    }
+    return allowed_frequency(o) * o->events.nr;
+}
+
+/* By the rate: half a second of the largest samples, but not more than all rings together may have.
+ */
+static uint64_t default_ring(const struct record_options *o)
 {
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    uint64_t bytes = RING_DEFAULT;
+    uint64_t rate = expected_rate(o), bytes = RING_DEFAULT, sample = SAMPLE_REST;
+    sample += o->callgraph == CALLGRAPH_DWARF ? o->stack_size : 0;
+    sample += o->no_vm ? 0 : VMEVENT_MAX;
+    while (rate && bytes > RING_SMALL && bytes / 2 * 1000 >= rate * RING_MS * sample)
+        bytes /= 2;
     while (bytes > RING_SMALL && cpus > 0 && bytes * (uint64_t)cpus > RINGS_MAX)
         bytes /= 2;
     return bytes;
@@ -518,15 +549,18 @@ int events_open(const struct record_options *o, const struct event_targets *targ
                 struct events *ret, struct error *err)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    uint64_t ring = o->ring_bytes ? o->ring_bytes : default_ring();
+    uint64_t ring = o->ring_bytes ? o->ring_bytes : default_ring(o), rate = expected_rate(o);
     raise_file_limit();
     libperf_init(libperf_silent); /* also tells it the page size */
+    const uint64_t wanted = ring;
     bool to_clock = false, again = true;
     for (; again; ring /= 2) {
         struct events e = {.ring_bytes = ring,
+                           .ring_wanted = wanted,
                            .build_ids = true,
                            .to_clock = to_clock, /* the first try has changed the options' event */
-                           .frequency = allowed_frequency(o)};
+                           .frequency = allowed_frequency(o),
+                           .wakes_early = o->wake_early && rate && rate <= SELDOM};
         int r = events_open_all(o, targets, &e, err);
         again = false;
         if (!r && events_map(&e, err) < 0) {

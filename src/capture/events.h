@@ -44,13 +44,15 @@ struct events {
     size_t nr_sampling_fds;
     VEC(struct id_event) ids; /* ascending */
     size_t nr_cpus, nr_tasks;
-    uint64_t ring_bytes; /* of each ring, without its first page */
-    uint64_t frequency;  /* that the machine allowed; 0: by period */
-    bool user_only;      /* the kernel is left out since it is forbidden */
-    bool to_clock;       /* cycles became cpu-clock */
-    bool build_ids;      /* MMAP2 records carry build ids */
-    bool others;         /* some of the tasks belong to another user */
-    bool tracking;       /* a dummy event tracks tasks; it counts from the start */
+    uint64_t ring_bytes;  /* of each ring, without its first page */
+    uint64_t ring_wanted; /* the same, if it may be locked */
+    uint64_t frequency;   /* that the machine allowed; 0: by period */
+    bool wakes_early;     /* every record wakes the reader, who rests after each reading */
+    bool user_only;       /* the kernel is left out since it is forbidden */
+    bool to_clock;        /* cycles became cpu-clock */
+    bool build_ids;       /* MMAP2 records carry build ids */
+    bool others;          /* some of the tasks belong to another user */
+    bool tracking;        /* a dummy event tracks tasks; it counts from the start */
 };
 
 /* Whom the events watch. */

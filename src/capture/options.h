@@ -50,7 +50,9 @@ struct record_options {
     bool all_user, all_kernel;
     bool exclude_self;
     bool no_vm;
-    bool wake_each; /* not the user's: every sample wakes the recorder, it has to read a process */
+    /* Not the user's: every sample wakes the recorder, since it has to read a process then; or
+     * every record does where samples are few, since it looks at processes. */
+    bool wake_each, wake_early;
     bool help;
     char **command; /* NULL-terminated, in argv; NULL: none */
     int argc;       /* the whole command line, for the header */

@@ -73,7 +73,10 @@ static void say_fallbacks(struct capture *c)
         capture_say(c, false,
                     "the kernel may not be watched (kernel.perf_event_paranoid): user code only; "
                     "sysctl kernel.perf_event_paranoid=1 or cap_perfmon would allow it");
-    if (!c->o->ring_bytes && e->ring_bytes <= ORDINARY_RING && c->o->callgraph == CALLGRAPH_DWARF)
+    capture_say(c, true, "rings of %" PRIu64 " KiB a cpu, %" PRIu64 " MiB in all",
+                e->ring_bytes >> 10, e->rings.nr * e->ring_bytes >> 20);
+    if (!c->o->ring_bytes && e->ring_bytes < e->ring_wanted && e->ring_bytes <= ORDINARY_RING &&
+        c->o->callgraph == CALLGRAPH_DWARF)
         capture_say(c, false,
                     "rings of %" PRIu64
                     " KiB a cpu are all that may be locked: samples may be lost "
@@ -170,7 +173,8 @@ static int tell_hooks(struct capture *c, struct error *err)
                                     .pids = c->pids.at,
                                     .nr_pids = c->pids.nr,
                                     .system_wide = c->system_wide,
-                                    .command = c->on_exec};
+                                    .command = c->on_exec,
+                                    .wakes_early = c->events.wakes_early};
     if (!c->hooks || !c->hooks->opened)
         return 0;
     int r = c->hooks->opened(c->hooks->context, &c->plan, &more, err);
@@ -218,6 +222,21 @@ static void take_signals(struct capture *c)
     }
 }
 
+/* Where every record wakes us: records come in groups, and are taken as such. */
+static void rest(struct capture *c)
+{
+    uint64_t now = capture_monotonic(), next = c->passed;
+    if (!c->events.wakes_early || !c->hooks)
+        return;
+    next += (uint64_t)c->hooks->rest_ms * MS;
+    if (now >= next)
+        return;
+    const struct timespec left = {0, (long)(next - now)};
+    struct pollfd signals = {.fd = c->signals, .events = POLLIN};
+    if (ppoll(&signals, 1, &left, NULL) > 0)
+        take_signals(c);
+}
+
 /* Wait for a ring to fill, a signal, or the time of the next pass. */
 static void wait_rings(struct capture *c)
 {
@@ -251,6 +270,7 @@ static int pass(struct capture *c, bool *any, struct error *err)
     static const struct perf_event_header round = {PERF_RECORD_FINISHED_ROUND, 0, sizeof(round)};
     uint64_t now = capture_monotonic();
     *any = false;
+    c->passed = now;
     for (size_t i = 0; i < c->events.rings.nr; i++)
         if (ring_read(&c->events.ring[i], capture_take, c, any, err) < 0)
             return -1;
@@ -302,6 +322,8 @@ static int run(struct capture *c, struct error *err)
             events_enable(&c->events, false);
             c->disabled = true;
         }
+        if (!c->done)
+            rest(c);
         if (!c->done)
             wait_rings(c);
     }

@@ -51,6 +51,7 @@ struct capture_plan {
     size_t nr_pids;
     bool system_wide; /* any process may be sampled; pids is then empty */
     bool command;     /* pids[0] is the waiting command, still the recorder's own image */
+    bool wakes_early; /* samples are few: every record wakes the recorder */
 };
 
 struct capture;
@@ -64,6 +65,8 @@ struct capture_hooks {
     void *context;
     /* Read the rings at least every so many ms; 0: when they fill, or once a second. */
     unsigned interval_ms;
+    /* Where every record wakes the recorder: read them again not before so many ms have passed. */
+    unsigned rest_ms;
     /* Before anything runs. Events pushed to `more` (attr, name, ids; copied, the pointers need
      * live only as long as the call) are written into the recording as its own are. Ids must be
      * the kernel's (PERF_EVENT_IOC_ID), or above 2^63 for events that only capture_write feeds. */

@@ -207,8 +207,9 @@ void snapshot_perf_end(struct snapshot_perf *p)
 
 void snapshot_perf_vms(struct snapshot_perf *p, pid_t pid, const vmscan_vm_list *vms)
 {
+    const struct copier_vms of = {.vms = vms->at, .nr = vms->nr};
     if (p)
-        (void)copier_set(p->copier, pid, vms->at, vms->nr, NULL, NULL);
+        (void)copier_set(p->copier, pid, &of, NULL, NULL);
 }
 
 bool snapshot_perf_ended(const struct snapshot_perf *p)

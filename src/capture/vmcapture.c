@@ -5,6 +5,7 @@
 #include "capture/aside.h"
 #include "capture/copier.h"
 #include "capture/jstarget.h"
+#include "capture/vmfiles.h"
 #include "capture/vmtarget.h"
 #include "dso/dso.h"
 #include "perfdata/vmevent.h"
@@ -25,8 +26,9 @@
 
 enum {
     MS = 1000000,     /* ns */
-    SOON = 1,         /* ms between the rings' readings while VMs are expected */
-    SETTLED = 10,     /* and later */
+    SOON = 1,         /* ms between the rings' readings while VMs are expected, */
+    SETTLED = 10,     /* later, */
+    SELDOM = 100,     /* and at most where every record wakes the recorder */
     PASS = 10 * MS,   /* ns between readings of what is known */
     BUDGET = 512,     /* objects of one process read again in a pass */
     NEW = 200 * MS,   /* ns that a process is new for */
@@ -36,6 +38,9 @@ enum {
     BEHIND_COPY = 1000 * MS, /* and of one whose Lua stack came with it: what that names lives on,
                                 and what was read for later samples does for this one */
 };
+
+/* Of a process whose files are known since it began. */
+enum { TASK_SEEN = 8 };
 
 /* Ids above 2^63 are nobody's of the kernel's. */
 static const uint64_t MEM_ID = UINT64_C(0xa000000000000001);
@@ -58,7 +63,9 @@ struct vm_capture {
     struct copier *copier;   /* NULL: refused, or not wanted */
     struct error refusal;    /* why */
     struct vm_tools tools;
-    struct table targets; /* pid -> struct vm_target */
+    struct table tasks;   /* pid + 1 -> what its files hold: VMFILE_..., and TASK_SEEN */
+    size_t tasks_left;    /* of them, when it was last looked who is gone */
+    struct table targets; /* pid + 1 -> struct vm_target: of those with LuaJIT */
     struct js_targets *js;
     VEC(struct cpu_copy) cpus;
     struct vm_copy copy; /* of the sample that is looked at */
@@ -70,7 +77,8 @@ struct vm_capture {
     uint64_t late;                      /* samples that were too old to be looked at */
     uint64_t logged;                    /* bytes of this file's log */
     bool told_limit;                    /* that it has reached its limit */
-    atomic_bool young;                  /* VMs are expected soon */
+    bool wakes_early;                   /* every record wakes the recorder */
+    atomic_uint interval;               /* ms: SOON, SETTLED or SELDOM */
     atomic_uint beside;                 /* processor of the samples that are read after + 1 */
     unsigned here, elsewhere;           /* the recorder's; samples on other processors since */
     struct vm_capture_stats stats;      /* of targets that are gone */
@@ -179,6 +187,25 @@ static int target_end(struct vm_capture *vc, pid_t pid, struct error *err)
     return failed;
 }
 
+/* Of a process that nobody has looked at nothing is known. */
+static unsigned task_holds(const struct vm_capture *vc, pid_t pid)
+{
+    uintptr_t known = (uintptr_t)table_get(&vc->tasks, (uint64_t)(uint32_t)pid + 1);
+    return known ? (unsigned)known & ~(unsigned)TASK_SEEN : VMFILE_UNKNOWN;
+}
+
+static int task_set(struct vm_capture *vc, pid_t pid, unsigned holds, struct error *err)
+{
+    uintptr_t value = holds | TASK_SEEN;
+    return table_put(&vc->tasks, (uint64_t)(uint32_t)pid + 1, (void *)value) ? 0
+                                                                             : error_no_memory(err);
+}
+
+static void task_forget(struct vm_capture *vc, pid_t pid)
+{
+    table_remove(&vc->tasks, (uint64_t)(uint32_t)pid + 1);
+}
+
 static struct vm_target *target_begin(struct vm_capture *vc, pid_t pid, struct error *err)
 {
     struct vm_target *t = vm_target_create(pid, &vc->tools);
@@ -195,38 +222,64 @@ static struct vm_target *target_begin(struct vm_capture *vc, pid_t pid, struct e
 static void tell_vms(struct vm_capture *vc, const struct vm_target *t)
 {
     struct error err = {0};
-    size_t nr, over = 0;
-    const struct vmscan_vm *vms = vm_target_vms(t, &nr);
+    size_t over = 0;
+    struct copier_vms of = {0};
+    of.vms = vm_target_vms(t, &of.nr);
+    of.blobs = vm_target_blobs(t, &of.nr_blobs);
     if (!vc->copier || !vm_target_has_lua(t))
         return;
-    int failed = copier_set(vc->copier, vm_target_pid(t), vms, nr, &over, &err);
+    int failed = copier_set(vc->copier, vm_target_pid(t), &of, &over, &err);
     if ((!failed && !over) || vc->told_full)
         return;
     vc->told_full = true;
     if (!failed)
         snprintf(err.text, sizeof(err.text),
                  "process %d has %zu Lua VMs: %zu of them are not copied with samples",
-                 vm_target_pid(t), nr, over);
+                 vm_target_pid(t), of.nr, over);
     say(vc, false, err.text);
 }
 
 static int target_scan(struct vm_capture *vc, struct vm_target *t, struct error *err)
 {
-    bool had = vm_target_has_lua(t);
     int changed = vm_target_scan(t, monotonic(), err);
     if (changed < 0)
         return -1;
-    if (changed || had != vm_target_has_lua(t))
+    if (changed)
         tell_vms(vc, t);
+    return 0;
+}
+
+/* A process has a file with LuaJIT. */
+static int target_mapped(struct vm_capture *vc, pid_t pid, struct error *err)
+{
+    struct vm_target *t = target_find(vc, pid);
+    if (!t && !(t = target_begin(vc, pid, err)))
+        return -1;
+    vm_target_mapped(t);
+    return target_scan(vc, t, err);
+}
+
+/* Look at what a process has mapped now. One that is gone, or not ours to read, has nothing. */
+static int task_look(struct vm_capture *vc, pid_t pid, unsigned *ret, struct error *err)
+{
+    struct error why = {0};
+    vmscan_blob_list blobs = {0};
+    *ret = 0;
+    int failed = vmscan_look(vc->tools.scan, pid, ret, &blobs, &why);
+    vec_free(&blobs);
+    if (failed && why.kind == ERROR_NO_MEMORY)
+        return error_no_memory(err);
     for (const char *line; (line = vmscan_problem(vc->tools.scan));)
         say(vc, false, line);
-    return 0;
+    if (task_set(vc, pid, *ret, err) < 0)
+        return -1;
+    return *ret & VMFILE_LUAJIT ? target_mapped(vc, pid, err) : 0;
 }
 
 static int target_from_start(struct vm_capture *vc, pid_t pid, struct error *err)
 {
-    struct vm_target *t = target_begin(vc, pid, err);
-    return t ? target_scan(vc, t, err) : -1;
+    unsigned ignored;
+    return task_look(vc, pid, &ignored, err);
 }
 
 static int scan_all_processes(struct vm_capture *vc, struct error *err)
@@ -306,6 +359,8 @@ static int opened(void *context, const struct capture_plan *plan, perfdata_event
     int failed = 0;
     vc->logs = plan->use_clockid;
     vc->clockid = plan->clockid;
+    vc->tools.eager = !plan->system_wide;
+    vc->wakes_early = plan->wakes_early;
     if (!vc->logs)
         say(vc, false,
             "what Lua code is called is not recorded: the samples' clock cannot be read (-k mono)");
@@ -409,12 +464,16 @@ static int look_at_sample(void *context, const struct sample *s, struct error *e
     const struct vm_copy *copy = copy_of(vc, s);
     if (s->user_abi != PERF_SAMPLE_REGS_ABI_64)
         return 0;
-    struct vm_target *t = target_find(vc, (pid_t)s->pid);
-    if (!t && !(t = target_begin(vc, (pid_t)s->pid, err)))
+    unsigned holds = task_holds(vc, (pid_t)s->pid);
+    if (holds & VMFILE_UNKNOWN && task_look(vc, (pid_t)s->pid, &holds, err) < 0)
         return -1;
     uint64_t now = log_now(vc), age = now > s->time ? now - s->time : 0;
-    if (vc->logs && age <= JS_TARGET_LATE && js_targets_sample(vc->js, s, err) < 0)
+    if (holds & VMFILE_V8 && vc->logs && age <= JS_TARGET_LATE &&
+        js_targets_sample(vc->js, s, err) < 0)
         return -1;
+    struct vm_target *t = target_find(vc, (pid_t)s->pid);
+    if (!t)
+        return 0;
     /* what is late has changed, and would make all that follow late, too */
     vc->behind |= age > BEHIND;
     bool late = copy ? age > BEHIND_COPY : vc->behind;
@@ -445,10 +504,15 @@ static int sample(void *context, struct capture *c, const struct sample *s, stru
 static int forked(struct vm_capture *vc, pid_t parent, pid_t pid, struct error *err)
 {
     const struct vm_target *from = target_find(vc, parent);
-    if (!from)
-        return 0;
+    unsigned holds = task_holds(vc, parent);
     if (target_end(vc, pid, err) < 0)
         return -1;
+    if (holds & VMFILE_UNKNOWN)
+        task_forget(vc, pid);
+    else if (task_set(vc, pid, holds, err) < 0)
+        return -1;
+    if (!from)
+        return 0;
     struct vm_target *t = target_begin(vc, pid, err);
     if (!t || vm_target_inherit(t, from, err) < 0)
         return -1;
@@ -458,13 +522,53 @@ static int forked(struct vm_capture *vc, pid_t parent, pid_t pid, struct error *
 
 static int executed(struct vm_capture *vc, pid_t pid, struct error *err)
 {
-    if (target_end(vc, pid, err) < 0)
-        return -1;
-    return target_begin(vc, pid, err) ? 0 : -1;
+    if (vc->tools.eager)
+        vc->last_new = monotonic();
+    return target_end(vc, pid, err) < 0 ? -1 : task_set(vc, pid, 0, err);
+}
+
+static int ended(struct vm_capture *vc, pid_t pid, struct error *err)
+{
+    task_forget(vc, pid);
+    return target_end(vc, pid, err);
 }
 
 /* In the body of MMAP2: linux/perf_event.h. */
-enum { MMAP2_PROT = 8 + 3 * 8 + 24, MMAP2_NAME = MMAP2_PROT + 8 };
+enum { MMAP2_MAJOR = 8 + 3 * 8, MMAP2_PROT = MMAP2_MAJOR + 24, MMAP2_NAME = MMAP2_PROT + 8 };
+
+static struct vmfile_key file_of_record(const struct perf_event_header *h)
+{
+    const uint8_t *at = (const uint8_t *)(h + 1) + MMAP2_MAJOR;
+    struct vmfile_key key = {0};
+    if (!(h->misc & PERF_RECORD_MISC_MMAP_BUILD_ID)) {
+        key.major = load_u32(at, false);
+        key.minor = load_u32(at + 4, false);
+        key.inode = load_u64(at + 8, false);
+        return key;
+    }
+    key.build_id.size = at[0] <= BUILD_ID_MAX ? at[0] : 0;
+    memcpy(key.build_id.bytes, at + 4, key.build_id.size);
+    return key;
+}
+
+/* A file was mapped, with the right to execute. What it holds is known, or is looked at when the
+ * process is sampled; of the processes that are recorded alone, at once. */
+static int mapped_file(struct vm_capture *vc, pid_t pid, const struct perf_event_header *h,
+                       struct error *err)
+{
+    const struct vmfile_key key = file_of_record(h);
+    unsigned holds = task_holds(vc, pid), more = vmfiles_find(vmscan_files(vc->tools.scan), &key);
+    struct vm_target *t = target_find(vc, pid);
+    if (t)
+        vm_target_mapped(t);
+    if (!(more & ~holds))
+        return 0;
+    if (more & VMFILE_UNKNOWN && vc->tools.eager)
+        return task_look(vc, pid, &holds, err);
+    if (task_set(vc, pid, holds | more, err) < 0)
+        return -1;
+    return more & VMFILE_LUAJIT ? target_mapped(vc, pid, err) : 0;
+}
 
 /* In the thread. Layouts: linux/perf_event.h. */
 static int look_at_record(void *context, const struct perf_event_header *h, struct error *err)
@@ -478,12 +582,15 @@ static int look_at_record(void *context, const struct perf_event_header *h, stru
     if (h->type == PERF_RECORD_FORK)
         return forked(vc, other, pid, err);
     if (h->type == PERF_RECORD_EXIT)
-        return target_end(vc, pid, err);
+        return ended(vc, pid, err);
+    bool is_code = load_u32(body + MMAP2_PROT, false) & PROT_EXEC;
     bool has_file = strncmp((const char *)body + MMAP2_NAME, "//", 2) != 0;
+    if (has_file && is_code)
+        return mapped_file(vc, pid, h, err);
     struct vm_target *t = target_find(vc, pid);
-    if (t && (has_file || vm_target_has_lua(t))) /* a V8 maps its code anew all the time */
+    if (t) /* (a V8 maps its code anew all the time) */
         vm_target_mapped(t);
-    if (!has_file && load_u32(body + MMAP2_PROT, false) & PROT_EXEC)
+    if (!has_file && is_code)
         js_targets_mapped(vc->js, (uint32_t)pid);
     return 0;
 }
@@ -536,12 +643,38 @@ static int end_those_gone(struct vm_capture *vc, struct error *err)
         pid_t pid = vm_target_pid(slot->value);
         ok = ok && (!is_gone(pid) || vec_push(&gone, pid));
     }
+    table_foreach(slot, &vc->tasks)
+    {
+        pid_t pid = (pid_t)(slot->key - 1);
+        bool has_vm = (uintptr_t)slot->value & (VMFILE_LUAJIT | VMFILE_V8);
+        ok = ok && (!has_vm || !is_gone(pid) || vec_push(&gone, pid));
+    }
     int failed = ok ? 0 : error_no_memory(err);
     for (size_t i = 0; i < gone.nr && !failed; i++)
-        failed = target_end(vc, gone.at[i], err);
+        failed = ended(vc, gone.at[i], err);
     vec_free(&gone);
     vc->last_gone = monotonic();
     return failed;
+}
+
+/* The same of those without a VM, which are many: when they have become twice as many. */
+static int forget_tasks_gone(struct vm_capture *vc, struct error *err)
+{
+    enum { FEW = 1024 };
+    VEC(pid_t) gone = {0};
+    bool ok = true;
+    if (vc->tasks.nr < FEW || vc->tasks.nr / 2 < vc->tasks_left)
+        return 0;
+    table_foreach(slot, &vc->tasks)
+    {
+        pid_t pid = (pid_t)(slot->key - 1);
+        ok = ok && (!is_gone(pid) || vec_push(&gone, pid));
+    }
+    vec_foreach (pid, &gone)
+        task_forget(vc, *pid);
+    vec_free(&gone);
+    vc->tasks_left = vc->tasks.nr;
+    return ok ? 0 : error_no_memory(err);
 }
 
 /* In the thread. */
@@ -550,21 +683,25 @@ static int look_again(void *context, struct error *err)
     struct vm_capture *vc = context;
     uint64_t now = monotonic();
     vc->behind = false; /* the queue is empty */
-    if (now - vc->last_gone >= GONE && end_those_gone(vc, err) < 0)
+    if (now - vc->last_gone >= GONE &&
+        (end_those_gone(vc, err) < 0 || forget_tasks_gone(vc, err) < 0))
         return -1;
     bool young = now - vc->last_new < NEW, pass = now - vc->last_pass >= PASS;
+    bool searching = false;
     table_foreach(slot, &vc->targets)
     {
         struct vm_target *t = slot->value;
         if (target_scan(vc, t, err) < 0 || (pass && vm_target_pass(t, BUDGET, err) < 0))
             return -1;
         young |= vm_target_is_young(t, now);
+        searching |= vm_target_is_searched(t);
     }
     if (pass && js_targets_pass(vc->js, BUDGET / 2, err) < 0)
         return -1;
     if (pass)
         vc->last_pass = monotonic(); /* a pass that has taken long is followed by as long a pause */
-    atomic_store(&vc->young, young);
+    unsigned seldom = vc->wakes_early && !searching ? SELDOM : SETTLED;
+    atomic_store(&vc->interval, young ? SOON : seldom);
     return 0;
 }
 
@@ -572,7 +709,8 @@ static int tick(void *context, struct capture *c, struct error *err)
 {
     struct vm_capture *vc = context;
     (void)c;
-    vc->hooks.interval_ms = atomic_load(&vc->young) ? SOON : SETTLED;
+    vc->hooks.interval_ms = atomic_load(&vc->interval);
+    vc->hooks.rest_ms = vc->hooks.interval_ms < SETTLED ? vc->hooks.interval_ms : SETTLED;
     return aside_kick(vc->aside, err) < 0 ? -1 : write_log(vc, err);
 }
 
@@ -669,6 +807,7 @@ static int finish(void *context, struct capture *c, struct error *err)
         if (vm_target_has_lua(t) && !problem)
             problem = vm_target_problem(t);
     }
+    vmfiles_save(vmscan_files(vc->tools.scan));
     say(vc, false, problem);
     say_counters(vc);
     say_log(vc);
@@ -699,7 +838,7 @@ struct vm_capture *vm_capture_create(const struct vm_capture_options *options, v
     const struct aside_work work = {
         .sample = look_at_sample, .record = look_at_record, .tick = look_again, .context = vc};
     vc->aside = aside_create(&work);
-    atomic_init(&vc->young, true);
+    atomic_init(&vc->interval, SOON);
     atomic_init(&vc->beside, 0);
     if (!vc->options.no_copier) /* why not is said when events are open */
         (void)copier_create(vc->options.stack, &vc->copier, &vc->refusal);
@@ -713,8 +852,10 @@ struct vm_capture *vm_capture_create(const struct vm_capture_options *options, v
     t->names = t->guests ? luajit_names_create(t->guests) : NULL;
     if (t->dsos && t->unwinder)
         vc->js = js_targets_create(t->dsos, t->unwinder, &t->sink);
-    if (vc->aside && t->scan && t->dsos && t->unwinder && t->names && vc->js)
+    if (vc->aside && t->scan && t->dsos && t->unwinder && t->names && vc->js) {
+        vmfiles_load(vmscan_files(t->scan));
         return vc;
+    }
     vm_capture_free(vc);
     return NULL;
 }
@@ -736,6 +877,7 @@ void vm_capture_free(struct vm_capture *vc)
     aside_free(vc->aside);
     table_foreach(slot, &vc->targets) vm_target_free(slot->value);
     table_free(&vc->targets);
+    table_free(&vc->tasks);
     vec_foreach (c, &vc->cpus)
         free(c->bytes);
     vec_free(&vc->cpus);

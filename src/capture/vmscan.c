@@ -2,8 +2,7 @@
 /* Finding the Lua VMs of a live process. See vmscan.h. */
 #include "capture/vmscan.h"
 
-#include "dso/elf_image.h"
-#include "unwind/luajit/discover.h"
+#include "capture/vmfiles.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 enum { MAPS_MAX = 64 << 20 }; /* bytes of a /proc/PID/maps that are read */
@@ -157,177 +155,79 @@ void process_maps_free(struct process_maps *maps)
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-/* A file that was looked into. */
-struct known_file {
-    uint64_t inode;
-    uint32_t major, minor;
-    bool has_luajit;
-    bool told;
-    char *problem;                /* its LuaJIT could not be understood; NULL: none */
-    struct luajit_layout *layout; /* NULL: none */
-    uint64_t blob_offset;         /* of the blob in the file */
-};
-
 struct vmscan {
-    VEC(struct known_file) files;
+    struct vmfiles *files;
 };
 
 struct vmscan *vmscan_create(void)
 {
-    return calloc(1, sizeof(struct vmscan));
+    struct vmscan *s = calloc(1, sizeof(*s));
+    if (s && (s->files = vmfiles_create()))
+        return s;
+    free(s);
+    return NULL;
 }
 
 void vmscan_free(struct vmscan *s)
 {
     if (!s)
         return;
-    vec_foreach (f, &s->files) {
-        free(f->layout);
-        free(f->problem);
-    }
-    vec_free(&s->files);
+    vmfiles_free(s->files);
     free(s);
 }
 
-static const uint8_t *image_bytes(void *context, uint64_t address, size_t size)
+struct vmfiles *vmscan_files(struct vmscan *s)
 {
-    const struct elf_image *image = context;
-    const struct elf_tables *t = image->tables;
-    for (uint32_t i = 0; i < t->nr_segments; i++) {
-        const struct elf_phdr *p = &t->segments[i];
-        uint64_t at = address - p->vaddr;
-        if (p->type != 1 /* PT_LOAD */ || address < p->vaddr || at >= p->filesz)
-            continue;
-        bool inside = size <= p->filesz - at && p->offset + at >= p->offset &&
-                      p->offset + at <= image->size && size <= image->size - (p->offset + at);
-        return inside ? image->bytes + p->offset + at : NULL;
-    }
-    return NULL;
+    return s->files;
 }
 
-static struct cfi_section section(const struct elf_image *image, const char *name)
+static int look_at_map(struct vmscan *s, pid_t pid, const struct process_map *map, unsigned *holds,
+                       vmscan_blob_list *ret, struct error *err)
 {
-    struct elf_section s;
-    if (!elf_image_section(image, name, &s))
-        return (struct cfi_section){0};
-    return (struct cfi_section){s.bytes, s.size, s.address};
-}
-
-/* File offset of an address; false: in no segment. */
-static bool offset_of(const struct elf_image *image, uint64_t address, uint64_t *ret)
-{
-    const uint8_t *at = image_bytes((void *)(uintptr_t)image, address, 1);
-    if (at)
-        *ret = (uint64_t)(at - image->bytes);
-    return at != NULL;
-}
-
-static int discover(const struct elf_image *image, struct known_file *f, struct error *err)
-{
-    struct luajit_layout layout;
-    struct error why = {0};
-    struct cfi *cfi = NULL;
-    const struct cfi_source source = {.name = image->path,
-                                      .eh_frame = section(image, ".eh_frame"),
-                                      .eh_frame_hdr = section(image, ".eh_frame_hdr"),
-                                      .debug_frame = section(image, ".debug_frame"),
-                                      .id = 1};
-    const struct luajit_image view = {
-        .name = image->path, .bytes = image_bytes, .context = (void *)(uintptr_t)image};
-    if (cfi_create(&source, &cfi, NULL) < 0)
-        return 0; /* no unwind entries: nothing can be told of it */
-    struct luajit_image with_rules = view;
-    with_rules.cfi = cfi;
-    int got = luajit_discover(&with_rules, &layout, &why);
-    cfi_free(cfi);
-    if (got < 0)
-        f->problem = strdup(why.text);
-    if (got <= 0 || !offset_of(image, layout.blob, &f->blob_offset))
+    struct vmfile f;
+    if (!(map->prot & PROT_EXEC) || !map->inode || map->path[0] != '/')
         return 0;
-    f->layout = malloc(sizeof(layout));
-    if (!f->layout)
-        return error_no_memory(err);
-    *f->layout = layout;
-    return 0;
-}
-
-/* Open the file that is mapped there, whatever its name leads to today. */
-static int look_into(pid_t pid, const struct process_map *map, struct known_file *f,
-                     struct error *err)
-{
-    char path[128];
-    struct elf_image *image;
-    snprintf(path, sizeof(path), "/proc/%d/map_files/%lx-%lx", pid, map->start, map->end);
-    int failed = elf_image_open(path, &image, NULL);
-    if (failed) { /* map_files needs a capability; the name is the next best */
-        char by_name[4200];
-        snprintf(by_name, sizeof(by_name), "/proc/%d/root%s", pid, map->path);
-        failed = elf_image_open(by_name, &image, NULL);
-    }
-    if (failed)
+    if (vmfiles_look(s->files, pid, map, &f, err) < 0)
+        return -1;
+    *holds |= f.holds;
+    uint64_t into = f.blob_offset - map->pgoff;
+    if (!f.layout || f.blob_offset < map->pgoff || into >= map->end - map->start)
         return 0;
-    if (image->machine == 62 /* EM_X86_64 */ && !image->swapped)
-        failed = discover(image, f, err);
-    elf_image_free(image);
-    return failed;
+    return vec_push(ret, (struct luajit_blob){f.layout, map->start + into}) ? 0
+                                                                            : error_no_memory(err);
 }
 
-/* The file's entry; NULL when memory is out. */
-static struct known_file *file_of(struct vmscan *s, pid_t pid, const struct process_map *map,
-                                  struct error *err)
-{
-    struct known_file f = {.inode = map->inode, .major = map->major, .minor = map->minor};
-    vec_foreach (known, &s->files) {
-        if (known->inode == f.inode && known->major == f.major && known->minor == f.minor)
-            return known;
-    }
-    if (look_into(pid, map, &f, err) < 0)
-        return NULL;
-    if (vec_push(&s->files, f))
-        return &s->files.at[s->files.nr - 1];
-    free(f.layout);
-    free(f.problem);
-    error_no_memory(err);
-    return NULL;
-}
-
-static int blobs_of(struct vmscan *s, pid_t pid, const struct process_maps *maps,
+static int blobs_of(struct vmscan *s, pid_t pid, const struct process_maps *maps, unsigned *holds,
                     vmscan_blob_list *ret, struct error *err)
 {
+    *holds = 0;
     vec_foreach (map, &maps->maps) {
-        if (!(map->prot & PROT_EXEC) || !map->inode || map->path[0] != '/')
-            continue;
-        const struct known_file *f = file_of(s, pid, map, err);
-        if (!f)
+        if (look_at_map(s, pid, map, holds, ret, err) < 0)
             return -1;
-        uint64_t into = f->blob_offset - map->pgoff;
-        if (!f->layout || f->blob_offset < map->pgoff || into >= map->end - map->start)
-            continue;
-        if (!vec_push(ret, (struct luajit_blob){f->layout, map->start + into}))
-            return error_no_memory(err);
     }
     return 0;
 }
 
-int vmscan_blobs(struct vmscan *s, pid_t pid, vmscan_blob_list *ret, struct error *err)
+int vmscan_look(struct vmscan *s, pid_t pid, unsigned *holds, vmscan_blob_list *ret,
+                struct error *err)
 {
     struct process_maps maps;
     if (process_maps_read(pid, &maps, err) < 0)
         return -1;
-    int failed = blobs_of(s, pid, &maps, ret, err);
+    int failed = blobs_of(s, pid, &maps, holds, ret, err);
     process_maps_free(&maps);
     return failed;
 }
 
+int vmscan_blobs(struct vmscan *s, pid_t pid, vmscan_blob_list *ret, struct error *err)
+{
+    unsigned ignored;
+    return vmscan_look(s, pid, &ignored, ret, err);
+}
+
 const char *vmscan_problem(struct vmscan *s)
 {
-    vec_foreach (f, &s->files) {
-        if (!f->problem || f->told)
-            continue;
-        f->told = true;
-        return f->problem;
-    }
-    return NULL;
+    return vmfiles_problem(s->files);
 }
 
 /* ---- VMs --------------------------------------------------------------------------------- */
@@ -450,7 +350,8 @@ int vmscan_begin(struct vmscan *s, pid_t pid, struct vmscan_job **ret, struct er
         free(job);
         return -1;
     }
-    int failed = blobs_of(s, pid, &maps, &job->blobs, err);
+    unsigned ignored;
+    int failed = blobs_of(s, pid, &maps, &ignored, &job->blobs, err);
     if (!failed && job->blobs.nr)
         failed = process_memory_open(pid, &job->memory, err);
     if (!failed && job->blobs.nr)

@@ -71,9 +71,14 @@ int vmscan_ranges(pid_t pid, vmscan_range_list *ret, struct error *err);
 struct vmscan;
 struct vmscan *vmscan_create(void); /* NULL when memory is out */
 void vmscan_free(struct vmscan *s);
+struct vmfiles *vmscan_files(struct vmscan *s);
 
-/* The LuaJITs that a process has mapped; their layouts live as long as `s`. A file that looks
- * like one and cannot be understood is told by vmscan_problem. Errors: as process_maps_read. */
+/* What the files of a process hold (`*holds`: VMFILE_LUAJIT, VMFILE_V8), and its LuaJITs, appended
+ * to `ret`; their layouts live as long as `s`. A file that looks like one and cannot be understood
+ * is told by vmscan_problem. Errors: as process_maps_read. */
+int vmscan_look(struct vmscan *s, pid_t pid, unsigned *holds, vmscan_blob_list *ret,
+                struct error *err);
+/* The LuaJITs alone. */
 int vmscan_blobs(struct vmscan *s, pid_t pid, vmscan_blob_list *ret, struct error *err);
 
 /* A search for the VMs of a process, in steps: all of its writable memory is read when there is a

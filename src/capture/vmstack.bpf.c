@@ -106,6 +106,7 @@ struct scratch {
     uint32_t nr_functions; /* copied of this state */
     uint32_t nr_calls;
     uint64_t kept[VMSTACK_KEPT];   /* the user's registers that functions save */
+    uint64_t dispatch;             /* and DISPATCH: in the interpreter and in traces it is that */
     uint64_t end;                  /* of the native stack */
     uint64_t words[VMSTACK_WORDS]; /* a piece of it */
     uint8_t payload[VMEVENT_MAX];
@@ -882,6 +883,15 @@ static __always_inline uint64_t resumer_near(const struct vmstack_vm *vm, uint64
     return L ? L : resumer(vm, sp);
 }
 
+/* The VM that DISPATCH names, if it is one of s->vm's LuaJIT: its state names it back. 0: it names
+ * none. */
+static __always_inline uint64_t dispatched(const struct scratch *s)
+{
+    uint64_t g = s->dispatch - s->vm.dispatch;
+    uint64_t L = read_ref(g + s->vm.cur_L, s->vm.flags);
+    return L && read_ref(L + s->vm.L_glref, s->vm.flags) == g ? g : 0;
+}
+
 /* Fill cframe[] of a VM if that is in [sp, end), else with 0. 1: there are no more VMs. */
 __noinline int find_candidate(uint32_t i, uint64_t sp, uint64_t end)
 {
@@ -893,6 +903,14 @@ __noinline int find_candidate(uint32_t i, uint64_t sp, uint64_t end)
         return 1;
     const struct vmstack_vm *vm = &p->vms[i];
     uint64_t L, link = 0;
+    if (!vm->g) {
+        s->vm = *vm;
+        s->vm.g = dispatched(s);
+        vm = &s->vm;
+        s->cframe[i] = 0;
+        if (!vm->g)
+            return 0;
+    }
     if (vm->flags & VMSTACK_CUR_L) {
         L = read_ref(vm->g + vm->cur_L, vm->flags);
     } else {
@@ -952,6 +970,7 @@ struct here {
     uint32_t pid, tid, parent;
     uint32_t process; /* whose VMs it has: its own, or the parent's */
     uint64_t ip, sp, dx, end;
+    uint64_t dispatch;           /* r14 */
     uint64_t kept[VMSTACK_KEPT]; /* rbx, and others that functions save */
     uint32_t flags, reason;
 };
@@ -969,6 +988,8 @@ static __always_inline uint32_t copy_vms(struct scratch *s, const struct vmstack
             break;
         from = s->cframe[best] + 1;
         s->vm = p->vms[best];
+        if (!s->vm.g)
+            s->vm.g = s->dispatch - s->vm.dispatch;
         s->nr = nr;
         s->rdx = nr ? 0 : h->dx;
         s->rbx = nr ? 0 : h->kept[0];
@@ -1054,11 +1075,12 @@ static __always_inline uint32_t fill(struct scratch *s, const struct vmstack_pro
     uint32_t reason = VMEVENT_NO_VM;
     s->nr = 0;
     if (p && p->nr) {
+        s->dispatch = h->dispatch;
         find_candidates(h->sp, h->end);
         if (copy_vms(s, p, h))
             reason = VMEVENT_MATCHED;
-        else
-            reason = s->bad == p->nr ? VMEVENT_BAD_READ : VMEVENT_ELSEWHERE;
+        else if (p->known)
+            reason = s->bad == p->known ? VMEVENT_BAD_READ : VMEVENT_ELSEWHERE;
     }
     if (!reason || config.stack)
         copy_native(h->sp, h->end, 0);
@@ -1134,6 +1156,7 @@ static __always_inline int user_mode(struct bpf_perf_event_data *ctx, struct her
     h->kept[2] = ctx->regs.r12;
     h->kept[3] = ctx->regs.r13;
     h->kept[4] = ctx->regs.r15;
+    h->dispatch = ctx->regs.r14;
     h->dx = ctx->regs.rdx;
     h->end = h->sp + STACK_MAX;
     return 1;
@@ -1210,6 +1233,7 @@ static __always_inline int kernel_mode(const struct task_struct *task, struct he
     h->kept[2] = saved(&regs->r12);
     h->kept[3] = saved(&regs->r13);
     h->kept[4] = saved(&regs->r15);
+    h->dispatch = saved(&regs->r14);
     h->dx = saved(&regs->rdx); /* an interrupt saved it, a system call leaves it */
     h->flags = VMEVENT_KERNEL_MODE;
     return 0;

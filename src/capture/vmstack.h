@@ -33,7 +33,7 @@ enum {
     VMSTACK_RECENT = 4,        /* functions, and instructions, that are met side by side */
     VMSTACK_DIGEST = 8 << 10,  /* bytes of a trace's instructions, of its snapshots, and of their
                                   map,  of which there is a digest */
-    VMSTACK_KEPT = 5,          /* registers of the user's that functions save, but for DISPATCH */
+    VMSTACK_KEPT = 5, /* registers of the user's that functions save, but for DISPATCH (r14) */
     VMSTACK_COLLECTOR = 2 << 10, /* of the native stack that is looked through for the trace that
                                     has called the collector */
     VMSTACK_TRACES = 64,         /* and traces that are looked at for it */
@@ -48,7 +48,8 @@ enum {
     VMSTACK_JIT = 4,   /* the offsets into jit_State are known */
 };
 
-/* One VM. Offsets in bytes; from g unless said otherwise. */
+/* One VM. Offsets in bytes; from g unless said otherwise. With g 0 it is any VM of that LuaJIT
+ * which the sampled thread's DISPATCH register names (cur_L must be known). */
 struct vmstack_vm {
     uint64_t g;
     uint64_t main_L;
@@ -69,12 +70,13 @@ struct vmstack_vm {
     uint16_t proto_sizebc, proto_numline, proto_lineinfo; /* numline 0: not known */
     uint16_t frame_pc;                                    /* SAVE_PC in the C frame */
     uint16_t str_size;                                    /* of a GCstr: its head */
-    uint16_t stubs; /* exit stub groups: VMSTACK_STUBS bytes */
+    uint16_t stubs;    /* exit stub groups: VMSTACK_STUBS bytes */
+    uint16_t dispatch; /* what DISPATCH points to */
 };
 
 struct vmstack_process {
-    uint32_t nr;
-    uint32_t reserved;
+    uint32_t nr;    /* of all */
+    uint32_t known; /* of those whose g is; they stand first */
     struct vmstack_vm vms[VMSTACK_VMS];
 };
 

@@ -102,6 +102,12 @@ const struct vmscan_vm *vm_target_vms(const struct vm_target *t, size_t *nr)
     return t->vms.at;
 }
 
+const struct luajit_blob *vm_target_blobs(const struct vm_target *t, size_t *nr)
+{
+    *nr = t->blobs.nr;
+    return t->blobs.at;
+}
+
 int vm_target_inherit(struct vm_target *t, const struct vm_target *parent, struct error *err)
 {
     vec_foreach (vm, &parent->vms) {
@@ -166,9 +172,11 @@ static bool is_same(const vmscan_vm_list *a, const vmscan_vm_list *b)
     return same;
 }
 
-/* Its LuaJITs, if mappings came. Of a process that is gone or not ours to read nothing is known. */
+/* Its LuaJITs, if mappings came. Of a process that is gone or not ours to read nothing is known. 1:
+ * there are more or fewer than before. */
 static int look_at_files(struct vm_target *t, uint64_t now, struct error *err)
 {
+    size_t before = t->blobs.nr;
     if (!t->mapped)
         return 0;
     t->mapped = false;
@@ -183,13 +191,25 @@ static int look_at_files(struct vm_target *t, uint64_t now, struct error *err)
         t->pause = YOUNG;
     }
     if (!t->blobs.nr || open_objects(t) < 0)
-        return 0;
-    return note_layouts(t, err);
+        return t->blobs.nr != before;
+    return note_layouts(t, err) < 0 ? -1 : t->blobs.nr != before;
+}
+
+/* Somebody waits for a VM. */
+static bool is_asked_for(const struct vm_target *t)
+{
+    return t->tools->eager ? !t->vms.nr : t->wanted;
 }
 
 bool vm_target_is_young(const struct vm_target *t, uint64_t now)
 {
-    return t->began && !t->vms.nr && !t->failed && now - t->began < (uint64_t)WITHOUT_VM * MS;
+    return t->began && !t->vms.nr && !t->failed && (is_asked_for(t) || t->job) &&
+           now - t->began < (uint64_t)WITHOUT_VM * MS;
+}
+
+bool vm_target_is_searched(const struct vm_target *t)
+{
+    return t->job != NULL;
 }
 
 static uint64_t monotonic(void)
@@ -295,13 +315,13 @@ static int scan_step(struct vm_target *t, uint64_t now, struct error *err)
 
 int vm_target_scan(struct vm_target *t, uint64_t now, struct error *err)
 {
-    bool mapped = t->mapped;
-    if (look_at_files(t, now, err) < 0)
-        return -1;
-    if (!t->blobs.nr || t->failed)
-        return 0;
-    bool due = t->job || mapped || !t->vms.nr || t->wanted;
-    return due && now >= t->next_scan ? scan_step(t, now, err) : 0;
+    bool mapped = t->mapped && t->tools->eager;
+    int changed = look_at_files(t, now, err);
+    if (changed < 0 || !t->blobs.nr || t->failed)
+        return changed;
+    bool due = t->job || mapped || t->wanted || is_asked_for(t);
+    int found = due && now >= t->next_scan ? scan_step(t, now, err) : 0;
+    return found < 0 ? -1 : found | changed;
 }
 
 /* ---- its code ------------------------------------------------------------------------------ */

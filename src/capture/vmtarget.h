@@ -20,6 +20,7 @@ struct vm_tools {
     struct guests *guests;
     struct luajit_names *names;
     struct object_sink sink;
+    bool eager; /* VMs are searched at once; else when a sample needs one that is not known */
 };
 
 struct vm_target;
@@ -34,15 +35,18 @@ pid_t vm_target_pid(const struct vm_target *t);
 /* A file was mapped with the right to execute: LuaJIT may have come. */
 void vm_target_mapped(struct vm_target *t);
 
-/* Look for LuaJITs and VMs if it is time to: after mappings, soon and often while a LuaJIT has no
- * VM yet, seldom otherwise. Returns 1 when the list of VMs changed, 0, or -1 (memory is out; a
- * process that cannot be read has no VMs). */
+/* Look for LuaJITs and VMs if it is time to: after mappings, soon and often while a VM is searched,
+ * seldom otherwise. Returns 1 when the list of VMs or of LuaJITs changed, 0, or -1 (memory is out;
+ * a process that cannot be read has no VMs). */
 int vm_target_scan(struct vm_target *t, uint64_t now, struct error *err);
 /* Whether a scan is expected to find something soon. */
 bool vm_target_is_young(const struct vm_target *t, uint64_t now);
+/* Whether a search is under way. */
+bool vm_target_is_searched(const struct vm_target *t);
 
-/* The VMs, for the copier. */
+/* The VMs, and the LuaJITs, for the copier. */
 const struct vmscan_vm *vm_target_vms(const struct vm_target *t, size_t *nr);
+const struct luajit_blob *vm_target_blobs(const struct vm_target *t, size_t *nr);
 /* A fork's child starts with these. */
 int vm_target_inherit(struct vm_target *t, const struct vm_target *parent, struct error *err);
 bool vm_target_has_lua(const struct vm_target *t);

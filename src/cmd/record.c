@@ -83,6 +83,7 @@ static int run(struct record_options *o, struct record_outcome *r, struct error 
     if (!vc && !o->no_vm)
         return error_no_memory(err);
     o->wake_each = vc && vm_capture_reads_late(vc);
+    o->wake_early = vc != NULL;
     int failed = record_run(o, vc ? vm_capture_hooks(vc) : NULL, say, o, r, err);
     vm_capture_free(vc);
     return failed;

@@ -108,6 +108,7 @@ static int open_event(uint32_t type, uint64_t config, bool user_only)
         .exclude_kernel = user_only,
         .exclude_hv = user_only,
         .exclude_callchain_user = 1,
+        .exclude_callchain_kernel = user_only,
         .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN |
                        PERF_SAMPLE_PERIOD | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
         .sample_regs_user = wanted_user_registers(),

@@ -4,9 +4,11 @@
 #include "capture/jstarget.h"
 #include "capture/vmcapture.h"
 
+#include <fcntl.h>
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -57,26 +59,89 @@ static uint64_t targets_after_pass(const struct capture_hooks *hooks, const stru
     return vm_capture_stats(vc).targets;
 }
 
+/* A program that has LuaJIT mapped and waits; it ends with its standard input. */
+static pid_t start_luajit(int *input)
+{
+    int ends[2];
+    char path[64], line[512];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(ends[0], 0);
+        execlp("luajit", "luajit", "-e", "io.read()", (char *)NULL);
+        _exit(127);
+    }
+    close(ends[0]);
+    *input = ends[1];
+    snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+    for (int i = 0; i < 200; i++) {
+        FILE *f = fopen(path, "re");
+        bool there = false;
+        while (f && !there && fgets(line, sizeof(line), f))
+            there = strstr(line, "luajit") != NULL;
+        if (f)
+            fclose(f);
+        usleep(10000);
+        if (there)
+            return pid;
+    }
+    print_message("no luajit here\n");
+    skip();
+    return -1;
+}
+
+static struct vm_capture *begin(perfdata_event_vec *more)
+{
+    const struct vm_capture_options options = {.no_copier = true};
+    const struct capture_plan plan = {.system_wide = true};
+    struct vm_capture *vc = vm_capture_create(&options, NULL, NULL);
+    struct error err;
+    assert_non_null(vc);
+    const struct capture_hooks *hooks = vm_capture_hooks(vc);
+    assert_int_equal(hooks->opened(hooks->context, &plan, more, &err), 0);
+    assert_int_equal(hooks->started(hooks->context, NULL, &err), 0);
+    return vc;
+}
+
+/* What has no VM in its files costs no more than that this is known. */
+static void only_processes_with_luajit_are_followed(void **state)
+{
+    (void)state;
+    perfdata_event_vec more = {0};
+    struct vm_capture *vc = begin(&more);
+    const struct capture_hooks *hooks = vm_capture_hooks(vc);
+    int input;
+    uint64_t before = targets_after_pass(hooks, vc);
+    sampled(hooks, getpid());
+    assert_int_equal(targets_after_pass(hooks, vc), before);
+    pid_t luajit = start_luajit(&input);
+    sampled(hooks, luajit);
+    assert_int_equal(targets_after_pass(hooks, vc), before + 1);
+    close(input);
+    waitpid(luajit, NULL, 0);
+    vec_free(&more);
+    vm_capture_free(vc);
+}
+
 static void processes_that_are_gone_are_forgotten(void **state)
 {
     (void)state;
-    const struct vm_capture_options options = {.no_copier = true};
-    const struct capture_plan plan = {.nr_rings = 0};
-    struct vm_capture *vc = vm_capture_create(&options, NULL, NULL);
-    assert_non_null(vc);
-    const struct capture_hooks *hooks = vm_capture_hooks(vc);
     perfdata_event_vec more = {0};
-    struct error err;
-    pid_t dead = dead_pid(), child = dead_pid();
-    assert_int_equal(hooks->opened(hooks->context, &plan, &more, &err), 0);
-    assert_int_equal(hooks->started(hooks->context, NULL, &err), 0);
-    sampled(hooks, getpid());
-    assert_int_equal(targets_after_pass(hooks, vc), 1);
+    struct vm_capture *vc = begin(&more);
+    const struct capture_hooks *hooks = vm_capture_hooks(vc);
+    int input;
+    pid_t dead = dead_pid(), child = dead_pid(), luajit = start_luajit(&input);
+    uint64_t before = targets_after_pass(hooks, vc);
+    sampled(hooks, luajit);
     /* Their ends have been told already: what comes now comes late. */
     sampled(hooks, dead);
-    forked(hooks, getpid(), child);
+    forked(hooks, luajit, child);
     usleep(1100000); /* once a second it is looked who is gone */
-    assert_int_equal(targets_after_pass(hooks, vc), 1);
+    assert_int_equal(targets_after_pass(hooks, vc), before + 1);
+    close(input);
+    waitpid(luajit, NULL, 0);
+    usleep(1100000);
+    assert_int_equal(targets_after_pass(hooks, vc), before);
     vec_free(&more);
     vm_capture_free(vc);
 }
@@ -130,6 +195,7 @@ static void a_process_without_v8_costs_little(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_processes_with_luajit_are_followed),
         cmocka_unit_test(processes_that_are_gone_are_forgotten),
         cmocka_unit_test(a_process_without_v8_costs_little),
     };
