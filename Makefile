@@ -162,6 +162,7 @@ bench: deps all $(BENCHES)
 
 bench-record: deps all
 	bench/record
+	bench/record_always
 
 demo: deps all
 	src/build/demo $(B)/ljperf
