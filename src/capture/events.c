@@ -560,7 +560,7 @@ int events_open(const struct record_options *o, const struct event_targets *targ
                            .build_ids = true,
                            .to_clock = to_clock, /* the first try has changed the options' event */
                            .frequency = allowed_frequency(o),
-                           .wakes_early = o->wake_early && rate && rate <= SELDOM};
+                           .wakes_early = o->wake_early && !o->wake_each && rate && rate <= SELDOM};
         int r = events_open_all(o, targets, &e, err);
         again = false;
         if (!r && events_map(&e, err) < 0) {

@@ -77,6 +77,7 @@ struct vm_capture {
     uint64_t late;                      /* samples that were too old to be looked at */
     uint64_t logged;                    /* bytes of this file's log */
     bool told_limit;                    /* that it has reached its limit */
+    bool eager;                         /* files are looked into when they are mapped */
     bool wakes_early;                   /* every record wakes the recorder */
     atomic_uint interval;               /* ms: SOON, SETTLED or SELDOM */
     atomic_uint beside;                 /* processor of the samples that are read after + 1 */
@@ -359,7 +360,7 @@ static int opened(void *context, const struct capture_plan *plan, perfdata_event
     int failed = 0;
     vc->logs = plan->use_clockid;
     vc->clockid = plan->clockid;
-    vc->tools.eager = !plan->system_wide;
+    vc->eager = !plan->system_wide;
     vc->wakes_early = plan->wakes_early;
     if (!vc->logs)
         say(vc, false,
@@ -522,7 +523,7 @@ static int forked(struct vm_capture *vc, pid_t parent, pid_t pid, struct error *
 
 static int executed(struct vm_capture *vc, pid_t pid, struct error *err)
 {
-    if (vc->tools.eager)
+    if (vc->eager)
         vc->last_new = monotonic();
     return target_end(vc, pid, err) < 0 ? -1 : task_set(vc, pid, 0, err);
 }
@@ -563,7 +564,7 @@ static int mapped_file(struct vm_capture *vc, pid_t pid, const struct perf_event
         vm_target_mapped(t);
     if (!(more & ~holds))
         return 0;
-    if (more & VMFILE_UNKNOWN && vc->tools.eager)
+    if (more & VMFILE_UNKNOWN && vc->eager)
         return task_look(vc, pid, &holds, err);
     if (task_set(vc, pid, holds | more, err) < 0)
         return -1;

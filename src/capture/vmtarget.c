@@ -195,15 +195,9 @@ static int look_at_files(struct vm_target *t, uint64_t now, struct error *err)
     return note_layouts(t, err) < 0 ? -1 : t->blobs.nr != before;
 }
 
-/* Somebody waits for a VM. */
-static bool is_asked_for(const struct vm_target *t)
-{
-    return t->tools->eager ? !t->vms.nr : t->wanted;
-}
-
 bool vm_target_is_young(const struct vm_target *t, uint64_t now)
 {
-    return t->began && !t->vms.nr && !t->failed && (is_asked_for(t) || t->job) &&
+    return t->began && !t->vms.nr && !t->failed && (t->wanted || t->job) &&
            now - t->began < (uint64_t)WITHOUT_VM * MS;
 }
 
@@ -315,11 +309,10 @@ static int scan_step(struct vm_target *t, uint64_t now, struct error *err)
 
 int vm_target_scan(struct vm_target *t, uint64_t now, struct error *err)
 {
-    bool mapped = t->mapped && t->tools->eager;
     int changed = look_at_files(t, now, err);
     if (changed < 0 || !t->blobs.nr || t->failed)
         return changed;
-    bool due = t->job || mapped || t->wanted || is_asked_for(t);
+    bool due = t->job || t->wanted;
     int found = due && now >= t->next_scan ? scan_step(t, now, err) : 0;
     return found < 0 ? -1 : found | changed;
 }

@@ -20,7 +20,6 @@ struct vm_tools {
     struct guests *guests;
     struct luajit_names *names;
     struct object_sink sink;
-    bool eager; /* VMs are searched at once; else when a sample needs one that is not known */
 };
 
 struct vm_target;
@@ -35,9 +34,9 @@ pid_t vm_target_pid(const struct vm_target *t);
 /* A file was mapped with the right to execute: LuaJIT may have come. */
 void vm_target_mapped(struct vm_target *t);
 
-/* Look for LuaJITs and VMs if it is time to: after mappings, soon and often while a VM is searched,
- * seldom otherwise. Returns 1 when the list of VMs or of LuaJITs changed, 0, or -1 (memory is out;
- * a process that cannot be read has no VMs). */
+/* Look for LuaJITs and VMs if it is time to: for LuaJITs after mappings, for VMs when a sample has
+ * run one that no walk could find. Returns 1 when the list of VMs or of LuaJITs changed, 0, or -1
+ * (memory is out; a process that cannot be read has no VMs). */
 int vm_target_scan(struct vm_target *t, uint64_t now, struct error *err);
 /* Whether a scan is expected to find something soon. */
 bool vm_target_is_young(const struct vm_target *t, uint64_t now);

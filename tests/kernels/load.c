@@ -116,7 +116,7 @@ static int load_one(const char *path, const char *program, unsigned level, char 
 
 static int load_told(const char *path, const char *program, char *log)
 {
-    double seconds;
+    double seconds = 0;
     int failed = load_one(path, program, LOG_STATISTICS, log, &seconds);
     if (!failed) {
         const char *counted = strstr(log, "processed ");

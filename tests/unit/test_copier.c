@@ -474,11 +474,10 @@ static void hostile_descriptions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(interpreter),          cmocka_unit_test(with_the_jit),
-        cmocka_unit_test(system_calls),         cmocka_unit_test(deep_recursion_is_cut),
-        cmocka_unit_test(coroutines),           cmocka_unit_test(one_that_is_not_known),
-        cmocka_unit_test(none_is_said),
-        cmocka_unit_test(hostile_descriptions),
+        cmocka_unit_test(interpreter),  cmocka_unit_test(with_the_jit),
+        cmocka_unit_test(system_calls), cmocka_unit_test(deep_recursion_is_cut),
+        cmocka_unit_test(coroutines),   cmocka_unit_test(one_that_is_not_known),
+        cmocka_unit_test(none_is_said), cmocka_unit_test(hostile_descriptions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
