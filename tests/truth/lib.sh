@@ -3,8 +3,13 @@
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 LJPERF=${LJPERF:-$here/../../build/ljperf}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+if [ -n "${LJPERF_KEEP-}" ]; then # recordings and what they are of stay there (tests/corpus)
+    scratch=$LJPERF_KEEP/${0##*/}
+    rm -rf "$scratch" && mkdir -p "$scratch"
+else
+    scratch=$(mktemp -d)
+    trap 'rm -rf "$scratch"' EXIT
+fi
 skip() { echo "$*"; exit 77; }
 fail() { echo "$*"; exit 1; }
 
