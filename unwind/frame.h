@@ -48,17 +48,18 @@ struct frame {
     uint64_t pc;       /* the executing instruction (leaf, signal) or the return address */
     uint64_t cfa;      /* canonical frame address, where a native walker knew it; else 0 */
     const void *code;  /* opaque: what the codemap says owns pc (codemap.h); NULL: unknown */
-    uint32_t function; /* guest function (guest.h), interned by its walker; 0: none */
-    uint32_t line;     /* guest position executing; 0: unknown */
+    uint32_t function; /* managed function (managed.h), interned by its walker; 0: none */
+    uint32_t line;     /* managed position executing; 0: unknown */
     uint16_t column;
     uint16_t trace; /* LuaJIT trace number */
     uint8_t kind, tier, flags, provenance;
-    /* What the caller calls a guest function; interned with it (guest.h). NULL: nothing known. */
+    /* What the caller calls a managed function; interned with it (managed.h). NULL: nothing known.
+     */
     const char *callname;
 };
 
-/* Code of a guest language: named by `function`, not by `code`. */
-static inline bool frame_is_guest(const struct frame *f)
+/* Code of a managed language: named by `function`, not by `code`. */
+static inline bool frame_is_managed(const struct frame *f)
 {
     return f->kind == FRAME_LUA || f->kind == FRAME_JS || f->kind == FRAME_WASM;
 }

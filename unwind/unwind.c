@@ -22,12 +22,13 @@ struct unwinder {
     struct rule_cache cache;
     struct code_facts facts;
     uint64_t frames, guesses;
-    struct guest_slot guests[UNWIND_LANES];
+    struct managed_slot managed[UNWIND_LANES];
     struct walk_codes codes[STEADY_CODES], own_codes[UNWIND_LANES];
     uint64_t turn; /* of what is said to be steady */
-    /* Looking at a native frame's words costs as much as walking it: trails are for guests'. Walks
-     * of this turn, and those that came to a guest, say whether the next one has trails. */
-    uint32_t walks, guests_met;
+    /* Looking at a native frame's words costs as much as walking it: trails are for managed
+     * frames'. Walks of this turn, and those that came to managed code, say whether the next one
+     * has trails. */
+    uint32_t walks, managed_met;
     bool trailing;
     struct trail trails[TRAILS];
     struct trail_walk trail_walks[UNWIND_LANES];
@@ -48,7 +49,7 @@ void unwinder_free(struct unwinder *u)
         return;
     rule_cache_destroy(&u->cache);
     for (unsigned i = 0; i < UNWIND_LANES; i++)
-        free(u->guests[i].state);
+        free(u->managed[i].state);
     for (unsigned i = 0; i < TRAILS; i++)
         trail_free(&u->trails[i]);
     free(u);
@@ -57,8 +58,8 @@ void unwinder_free(struct unwinder *u)
 void unwinder_forget(struct unwinder *u)
 {
     u->turn++;
-    u->trailing = u->guests_met * 2 > u->walks;
-    u->walks = u->guests_met = 0;
+    u->trailing = u->managed_met * 2 > u->walks;
+    u->walks = u->managed_met = 0;
 }
 
 struct unwinder_stats unwinder_stats(const struct unwinder *u)
@@ -137,7 +138,7 @@ static struct walk_code *ask_code(struct walk *w, uint64_t pc)
     if (codes->nr < WALK_CODES)
         codes->nr++;
     *to = prepare_code(&code);
-    to->guest = walker && walker->wants(walker->context, &code);
+    to->managed = walker && walker->wants(walker->context, &code);
     return to;
 }
 
@@ -148,8 +149,8 @@ const struct walk_code *walk_code_slow(struct walk *w, uint64_t pc)
         codes_begin(w->codes, w->in->steady, w->codes->turn);
     const struct walk_code *found = find_code(w->codes, pc);
     w->code = found ? *found : *ask_code(w, pc);
-    if (found && found->guest) /* each walk's own walker expects the question before a step */
-        w->code.guest = walker->wants(walker->context, &w->code.code);
+    if (found && found->managed) /* each walk's own walker expects the question before a step */
+        w->code.managed = walker->wants(walker->context, &w->code.code);
     return &w->code;
 }
 
@@ -220,7 +221,7 @@ static enum step_result walk_leave(struct walk *w, const struct leaving *l);
 
 /* Whether all frames so far are of files and the kernel, but for the last: no walker's state is
  * needed any more if this walk begins anew further out. */
-static bool is_below_guests(const struct walk *w)
+static bool is_below_managed(const struct walk *w)
 {
     for (size_t i = 0; i + 1 < w->out->frames.nr; i++) {
         uint8_t kind = w->out->frames.at[i].kind;
@@ -279,7 +280,7 @@ static int walk_from_word(struct unwinder *u, struct walk *w, const struct walk 
         return STEP_NO;
     w->searches++;
     w->trail = NULL;
-    w->guest_begun = false;
+    w->managed_begun = false;
     w->flags = 0;
     while (!w->done && (got = walk_frame(u, w, &l)) >= 0)
         if (got == STEP_OK)
@@ -296,7 +297,7 @@ static int walk_past_generated(struct unwinder *u, struct walk *w)
     const struct walk before = *w;
     size_t nr_frames = w->out->frames.nr;
     unsigned tries = 0, fits = GENERATED_WORDS;
-    if (!is_below_guests(w) || w->searches == SEARCHES_MAX)
+    if (!is_below_managed(w) || w->searches == SEARCHES_MAX)
         return STEP_NO;
     for (unsigned i = 0;
          i < GENERATED_WORDS && tries < GENERATED_TRIES && w->searched < SEARCHED_MAX; i++) {
@@ -357,10 +358,10 @@ static enum step_result step_by_row(struct unwinder *u, struct walk *w, const st
 }
 
 /* Ask the walker. STEP_NO: the frame is native; -1 (as int): memory is out. */
-static int step_by_guest(struct walk *w, const struct walk_code *c, struct leaving *l)
+static int step_by_managed(struct walk *w, const struct walk_code *c, struct leaving *l)
 {
     const struct walker *walker = w->in->walker;
-    struct guest_slot *slot = w->guest;
+    struct managed_slot *slot = w->managed;
     if (slot->size < walker->state_size) {
         free(slot->state);
         slot->size = 0;
@@ -369,9 +370,9 @@ static int step_by_guest(struct walk *w, const struct walk_code *c, struct leavi
             return -1;
         slot->size = walker->state_size;
     }
-    if (!w->guest_begun)
+    if (!w->managed_begun)
         slot->state->begun = false;
-    w->guest_begun = true;
+    w->managed_begun = true;
     struct walker_step step = {.input = w->in,
                                .code = c->code,
                                .value = w->value,
@@ -409,9 +410,9 @@ static int walk_frame(struct unwinder *u, struct walk *w, struct leaving *l)
         return STEP_DONE;
     const struct walk_code *c = walk_code(w, lookup);
     if (w->trail && w->trail->noting)
-        trail_note(w, c->guest);
-    if (c->guest && w->frames_left) {
-        int got = step_by_guest(w, c, l);
+        trail_note(w, c->managed);
+    if (c->managed && w->frames_left) {
+        int got = step_by_managed(w, c, l);
         if (got != STEP_NO)
             return got;
         c = walk_code(w, lookup);
@@ -522,14 +523,14 @@ static void walk_begin(struct unwinder *u, struct walk *w, unsigned lane,
     w->flags = FRAME_LEAF;
     w->other_stack = w->done = false;
     w->provenance = PROVENANCE_EXACT;
-    w->guest_begun = false;
+    w->managed_begun = false;
     w->trail = NULL;
     w->hops = w->searches = w->searched = 0;
     w->frames_left = in->max_frames;
     w->in = in;
     w->out = out;
     w->facts = &u->facts;
-    w->guest = &u->guests[lane];
+    w->managed = &u->managed[lane];
     w->codes = codes_of(u, in, lane);
     w->code.code.start = w->code.code.end = 0;
     out->end_pc = out->end_address = 0;
@@ -605,7 +606,7 @@ static void fetch_slots(const struct lane *l)
 static void lane_end(struct unwinder *u, struct walk *w)
 {
     u->walks++;
-    u->guests_met += w->guest_begun || (w->trail && w->trail->taken);
+    u->managed_met += w->managed_begun || (w->trail && w->trail->taken);
     if (w->trail)
         u->frames += trail_end(w);
 }

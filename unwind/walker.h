@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Walkers of guest languages: where code is a VM's own, the walk loop asks the input's walker
+ * Walkers of managed languages: where code is a VM's own, the walk loop asks the input's walker
  * before it looks at CFI. One step takes one native frame (an interpreter's C frame, a piece of
- * generated code) and puts in its place what runs there: the guest's frames, innermost first.
+ * generated code) and puts in its place what runs there: the managed frames, innermost first.
  *
  * A walker keeps a state for each walk under way, in memory of the unwinder's; it holds no memory
  * of its own, and nothing in it survives the walk but what follows from bytes that stay in place

@@ -54,7 +54,7 @@ struct js_targets {
     struct dsos *dsos;
     struct unwinder *unwinder;
     struct object_sink sink;
-    struct guests *guests;
+    struct managed_names *managed;
     struct v8_names *names;
     uint64_t forgot, forgot_makers; /* ns */
     struct table targets;           /* pid + 1 -> struct js_target */
@@ -90,8 +90,8 @@ struct js_targets *js_targets_create(struct dsos *dsos, struct unwinder *unwinde
     all->dsos = dsos;
     all->unwinder = unwinder;
     all->sink = *sink;
-    all->guests = guests_create();
-    all->names = all->guests ? v8_names_create(all->guests) : NULL;
+    all->managed = managed_names_create();
+    all->names = all->managed ? v8_names_create(all->managed) : NULL;
     if (all->names) {
         v8_names_only_read(all->names);
         return all;
@@ -107,7 +107,7 @@ void js_targets_free(struct js_targets *all)
     table_foreach(slot, &all->targets) target_free(slot->value);
     table_free(&all->targets);
     v8_names_free(all->names);
-    guests_free(all->guests);
+    managed_names_free(all->managed);
     free(all);
 }
 

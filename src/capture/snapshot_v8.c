@@ -117,15 +117,15 @@ int snapshot_v8(pid_t pid, const struct v8_layout *layout, struct picture *pictu
     const struct memory m = {.layers = &kept, .nr_layers = 1};
     struct taking t = {.r = {.memory = &m, .layout = layout}, .picture = picture};
     vmscan_range_list ranges = {0};
-    struct guests *guests = guests_create();
-    t.names = guests ? v8_names_create(guests) : NULL;
+    struct managed_names *managed = managed_names_create();
+    t.names = managed ? v8_names_create(managed) : NULL;
     if (t.names)
         v8_names_only_read(t.names);
     int failed = t.names ? vmscan_ranges(pid, &ranges, err) : error_no_memory(err);
     if (!failed)
         failed = take_all(&t, &ranges, err);
     v8_names_free(t.names);
-    guests_free(guests);
+    managed_names_free(managed);
     vec_free(&ranges);
     *ret = t.stats;
     return failed;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The recorder's hooks for guest code. See vmcapture.h. */
+/* The recorder's hooks for managed code. See vmcapture.h. */
 #include "capture/vmcapture.h"
 
 #include "capture/aside.h"
@@ -849,8 +849,8 @@ struct vm_capture *vm_capture_create(const struct vm_capture_options *options, v
     t->scan = vmscan_create();
     t->dsos = dsos_create(&no_options);
     t->unwinder = unwinder_create(NULL);
-    t->guests = guests_create();
-    t->names = t->guests ? luajit_names_create(t->guests) : NULL;
+    t->managed = managed_names_create();
+    t->names = t->managed ? luajit_names_create(t->managed) : NULL;
     if (t->dsos && t->unwinder)
         vc->js = js_targets_create(t->dsos, t->unwinder, &t->sink);
     if (vc->aside && t->scan && t->dsos && t->unwinder && t->names && vc->js) {
@@ -884,7 +884,7 @@ void vm_capture_free(struct vm_capture *vc)
     vec_free(&vc->cpus);
     copier_free(vc->copier);
     luajit_names_free(vc->tools.names);
-    guests_free(vc->tools.guests);
+    managed_names_free(vc->tools.managed);
     js_targets_free(vc->js);
     unwinder_free(vc->tools.unwinder);
     dsos_free(vc->tools.dsos);

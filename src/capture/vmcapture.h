@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a recording needs beside samples to show guest code: works along with the recorder through
+ * What a recording needs beside samples to show managed code: works along with the recorder through
  * its hooks.
  *
  *     opened   the copier's events, redirected into the rings; VMs of processes that run already

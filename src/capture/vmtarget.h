@@ -9,7 +9,7 @@
 #include "capture/objects.h"
 #include "capture/vmscan.h"
 #include "session/vmmemory.h"
-#include "unwind/guest.h"
+#include "unwind/managed.h"
 #include "unwind/luajit/names.h"
 
 /* What all targets share; outlives them. */
@@ -17,7 +17,7 @@ struct vm_tools {
     struct vmscan *scan;
     struct dsos *dsos;
     struct unwinder *unwinder;
-    struct guests *guests;
+    struct managed_names *managed;
     struct luajit_names *names;
     struct object_sink sink;
 };

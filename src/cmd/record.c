@@ -74,7 +74,7 @@ static int exit_like(const struct record_outcome *r)
     return end_like(r->has_child ? r->child_status : 0, r->signal);
 }
 
-/* Record, with what guest code needs beside samples unless that is not wanted. */
+/* Record, with what managed code needs beside samples unless that is not wanted. */
 static int run(struct record_options *o, struct record_outcome *r, struct error *err)
 {
     const struct vm_capture_options options = {

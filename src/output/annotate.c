@@ -213,7 +213,7 @@ static int take_places(struct annotated *a, const struct weights *w, struct erro
 
 /* ---- how it ran ----------------------------------------------------------------------------- */
 
-/* Of a guest's function: in which tiers and traces its own samples were. */
+/* Of a managed function: in which tiers and traces its own samples were. */
 struct way {
     uint8_t tier;
     uint16_t trace;
@@ -302,7 +302,7 @@ static int print_function(struct annotated *a, const struct weights *w, struct e
     if (take_places(a, w, err) < 0)
         return -1;
     print_head(a, w);
-    if (profile_is_guest(a->function->kind) && print_ways(a, w, err) < 0)
+    if (profile_is_managed(a->function->kind) && print_ways(a, w, err) < 0)
         return -1;
     return is_native(a->function) ? annotate_code(a, err) : annotate_source(a, err);
 }

@@ -192,19 +192,19 @@ struct trace_printer {
     FILE *out;
 };
 
-static void print_guest(const struct trace_printer *p, const struct luajit_listing_place *place)
+static void print_managed(const struct trace_printer *p, const struct luajit_listing_place *place)
 {
-    struct guest_function g;
+    struct managed_function g;
     struct text symbol = {0}, shown = {0};
     if (!place->function ||
-        !guest_get(replay_guests(p->t->replay), place->function, UINT64_MAX, &g)) {
+        !managed_get(replay_managed_names(p->t->replay), place->function, UINT64_MAX, &g)) {
         fputs("(a function that is not known)", p->out);
         return;
     }
-    guest_symbol(&symbol, &g);
+    managed_symbol(&symbol, &g);
     text_char(&symbol, 0);
     if (!symbol.failed)
-        text_guest_symbol(&shown, symbol.at);
+        text_managed_symbol(&shown, symbol.at);
     fprintf(p->out, "%.*s", (int)shown.size, shown.at ? shown.at : "");
     if (place->line)
         fprintf(p->out, ", line %" PRIu32, place->line);
@@ -215,13 +215,13 @@ static void print_guest(const struct trace_printer *p, const struct luajit_listi
 /* "; FUNCTION, line N | bytecode | source" */
 static void print_place(struct trace_printer *p, const struct luajit_listing_place *place)
 {
-    struct guest_function g;
+    struct managed_function g;
     const char *line = NULL;
-    print_guest(p, place);
+    print_managed(p, place);
     if (*place->bytecode)
         fprintf(p->out, " | %s", place->bytecode);
     if (place->function && place->line &&
-        guest_get(replay_guests(p->t->replay), place->function, UINT64_MAX, &g) && g.file)
+        managed_get(replay_managed_names(p->t->replay), place->function, UINT64_MAX, &g) && g.file)
         line = annotate_line(&p->sources, g.file, place->line);
     if (line) {
         fputs(" | ", p->out);
@@ -279,7 +279,7 @@ static void print_jump(struct trace_printer *p, const struct luajit_listing_jump
     if (to->function == l->start.function && to->line)
         fprintf(p->out, "line %" PRIu32, to->line);
     else
-        print_guest(p, to);
+        print_managed(p, to);
 }
 
 static void print_target(struct trace_printer *p, const struct instruction *i, uint64_t target)

@@ -153,9 +153,9 @@ static void put_place(struct json *j, const char *name, const char *url, int64_t
 static void put_function(struct json *j, const struct profile_function *f)
 {
     struct text url = {0};
-    bool guest = profile_is_guest(f->kind);
-    const char *file = guest ? f->file : f->module;
-    text_printf(&url, "%s%s%c", guest && file && *file == '/' ? "file://" : "", file ? file : "",
+    bool managed = profile_is_managed(f->kind);
+    const char *file = managed ? f->file : f->module;
+    text_printf(&url, "%s%s%c", managed && file && *file == '/' ? "file://" : "", file ? file : "",
                 0);
     put_place(j, f->name, url.failed ? "" : url.at, f->line, f->column);
     text_free(&url);

@@ -234,7 +234,7 @@ static uint32_t name_of_function(struct diff *d, const struct function *f)
     bool kernel = function_is_kernel(f);
     switch (d->options->level) {
     case DIFF_FILE:
-        if (f->file || (f->module && function_is_guest(f)))
+        if (f->file || (f->module && function_is_managed(f)))
             return diff_name_plain(d, f->file ? f->file : f->module, NULL, kernel);
         __attribute__((fallthrough)); /* nothing better is known */
     case DIFF_MODULE:

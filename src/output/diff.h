@@ -94,7 +94,7 @@ struct diff_test {
 struct diff_row {
     const char *name;   /* without its place */
     const char *source; /* module or file; NULL: has none */
-    uint32_t line;      /* of a guest function, on the new side if it is there; 0: unknown */
+    uint32_t line;      /* of a managed function, on the new side if it is there; 0: unknown */
     bool kernel;        /* all of it is the kernel's */
     struct diff_test test[DIFF_METRICS];
     double doubtful;           /* the larger of both sides' means */

@@ -82,9 +82,9 @@ static uint64_t parse_place(const char *s)
     return *end ? 0 : place;
 }
 
-/* A guest's symbol is `NAME FILE:LINE[:COLUMN]` or without the name (guest.h): how many of its
+/* A managed symbol is `NAME FILE:LINE[:COLUMN]` or without the name (managed.h): how many of its
  * bytes are the name. */
-static size_t split_guest(const char *symbol, const char *file, uint64_t *place)
+static size_t split_managed(const char *symbol, const char *file, uint64_t *place)
 {
     size_t size = file ? strlen(file) : 0;
     for (const char *at = symbol; size && (at = strstr(at, file)); at++) {
@@ -178,8 +178,8 @@ uint32_t diff_name_function(struct diff *d, const struct function *f)
     if (v8)
         return name_v8(d, v8, n.source);
     size_t size = strlen(f->symbol);
-    if (function_is_guest(f))
-        size = split_guest(f->symbol, f->module, &n.place);
+    if (function_is_managed(f))
+        size = split_managed(f->symbol, f->module, &n.place);
     else if (f->kind != FRAME_JIT)
         size = without_clone(f->symbol, size);
     n.name = intern_bytes(d->strings, f->symbol, size);

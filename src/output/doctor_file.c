@@ -70,7 +70,7 @@ static int count_frame(struct tally *t, const struct frame *f)
         t->jit_frames++;
         return 0;
     }
-    if (frame_is_guest(f))
+    if (frame_is_managed(f))
         return 0;
     const struct mapping *m = f->code;
     if (!m) {
@@ -558,7 +558,7 @@ int doctor_file(struct replay *r, struct text *out, struct error *err)
         put_stacks(&d);
         failed = put_stops(&d, err) < 0 || put_files(&d, err) < 0;
         put_session(&d);
-        d.failed |= !name_tally_print(&d.sum.names, replay_guests(r), out);
+        d.failed |= !name_tally_print(&d.sum.names, replay_managed_names(r), out);
         put_advice(&d);
     }
     if (!failed && (d.failed || out->failed))

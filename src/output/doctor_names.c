@@ -51,7 +51,7 @@ static bool ends_with(const char *text, const char *end)
 }
 
 /* `wasmfn-3-liftoff`, `NAME-3-turbofan`, of older ones `wasmfn-3`. */
-static bool is_wasm_of(const char *function, const struct guest_function *g)
+static bool is_wasm_of(const char *function, const struct managed_function *g)
 {
     static const char *const tiers[] = {"-liftoff", "-turbofan"};
     size_t size = strlen(function);
@@ -71,13 +71,13 @@ static bool is_wasm_of(const char *function, const struct guest_function *g)
 
 /* The file as V8 writes it: none for code that was evaluated, which memory tells by its evaluator.
  */
-static const char *v8_file(const struct guest_function *g)
+static const char *v8_file(const struct managed_function *g)
 {
     bool own = g->file && !ends_with(g->file, ":<eval>") && strcmp(g->file, "<anonymous>") != 0;
     return own ? g->file : "";
 }
 
-bool v8_name_is_of(const char *name, const struct guest_function *g)
+bool v8_name_is_of(const char *name, const struct managed_function *g)
 {
     const char *function = v8_name_function(name);
     struct text place = {0};
@@ -204,7 +204,7 @@ static uint64_t first_bytecode(const struct replay_sample *s, const struct frame
 static bool take_frame(struct name_tally *t, const struct replay_sample *s,
                        const struct frame *first, const struct frame *last)
 {
-    struct told_names told = {.frames = 1, .function = frame_is_guest(last) ? last->function : 0};
+    struct told_names told = {.frames = 1, .function = frame_is_managed(last) ? last->function : 0};
     told.exact = told.function && last->provenance == PROVENANCE_EXACT;
     look_up(s, frame_lookup_pc(first), &told);
     if (!told.dump && !told.map && first->tier == TIER_INTERP) {
@@ -256,12 +256,12 @@ static void judge(struct agreement *a, enum pair pair, bool same, const struct t
 
 /* The same words may stand for several functions: their frames are summed up. */
 static void note_difference(struct agreement *a, const struct told_names *t,
-                            const struct guest_function *g)
+                            const struct managed_function *g)
 {
     struct text what = {0};
     if (t->function) {
         text_string(&what, "memory: ");
-        guest_symbol(&what, g);
+        managed_symbol(&what, g);
         text_string(&what, t->exact ? "" : " (marked)");
     }
     if (t->dump)
@@ -275,12 +275,13 @@ static void note_difference(struct agreement *a, const struct told_names *t,
     }
 }
 
-static void judge_told(struct agreement *a, const struct told_names *t, const struct guests *guests)
+static void judge_told(struct agreement *a, const struct told_names *t,
+                       const struct managed_names *managed)
 {
-    struct guest_function g;
+    struct managed_function g;
     const char *dump = t->dump ? t->dump->name : NULL, *map = t->map ? t->map->name : NULL;
-    bool memory =
-        t->function && guest_get(guests, t->function, UINT64_MAX, &g) && g.kind != GUEST_UNKNOWN;
+    bool memory = t->function && managed_get(managed, t->function, UINT64_MAX, &g) &&
+                  g.kind != MANAGED_UNKNOWN;
     bool of_dump = memory && dump && v8_name_is_of(dump, &g);
     bool of_map = memory && map && v8_name_is_of(map, &g);
     bool same = dump && map && is_same(dump, map);
@@ -360,7 +361,8 @@ static void put_agreement(struct agreement *a, struct text *out)
         text_printf(out, "  and %zu more\n", a->differences.nr - DIFFERENCES_SHOWN);
 }
 
-bool name_tally_print(const struct name_tally *t, const struct guests *guests, struct text *out)
+bool name_tally_print(const struct name_tally *t, const struct managed_names *managed,
+                      struct text *out)
 {
     struct agreement a = {0};
     uint64_t files = 0;
@@ -369,7 +371,7 @@ bool name_tally_print(const struct name_tally *t, const struct guests *guests, s
         if (!told->frames)
             continue;
         files += told->dump || told->map;
-        judge_told(&a, told, guests);
+        judge_told(&a, told, managed);
     }
     sum_differences(&a);
     if (files)

@@ -15,7 +15,7 @@
 
 /* What the sources say of some frames, which is the same for all of them. */
 struct told_names {
-    uint32_t function;                     /* by memory (guest.h); 0: it does not say */
+    uint32_t function;                     /* by memory (managed.h); 0: it does not say */
     const struct jit_function *dump, *map; /* NULL: they say nothing */
     bool exact;                            /* memory's name is not marked */
     uint64_t frames;
@@ -34,12 +34,13 @@ bool name_tally_add(struct name_tally *to, const struct name_tally *from);
 
 /* Say how many agree and how many do not, with the most frequent differences. Nothing where no
  * jitdump or perf map names a function of these languages. false: memory is out. */
-bool name_tally_print(const struct name_tally *t, const struct guests *guests, struct text *out);
+bool name_tally_print(const struct name_tally *t, const struct managed_names *managed,
+                      struct text *out);
 
 /* Whether a name as V8 writes it into a jitdump or perf map (`JS:*method /file.js:12:7`) can be of
  * `g`: the place in the source has to be the same, and of the name the last part, since memory
  * tells classes, too. */
-bool v8_name_is_of(const char *name, const struct guest_function *g);
+bool v8_name_is_of(const char *name, const struct managed_function *g);
 /* The function in such a name, without its kind and tier; NULL: it is none's, or was cut. */
 const char *v8_name_function(const char *name);
 

@@ -86,7 +86,7 @@ const char *export_stack_tier(const struct profile *p, uint32_t node)
 {
     for (; node; node = p->nodes.at[node].parent) {
         const struct profile_location *l = &p->locations.at[p->nodes.at[node].location];
-        if (profile_is_guest(l->kind))
+        if (profile_is_managed(l->kind))
             return export_tier(l->tier);
     }
     return NULL;

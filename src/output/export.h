@@ -48,7 +48,7 @@ const char *export_kind(uint8_t kind);
 const char *export_tier(uint8_t tier);
 /* "exact", "image", "guess" */
 const char *export_provenance(uint8_t provenance);
-/* Tier of the innermost guest frame from the node outwards; NULL: there is none. */
+/* Tier of the innermost managed frame from the node outwards; NULL: there is none. */
 const char *export_stack_tier(const struct profile *p, uint32_t node);
 
 /* What the LuaJIT VM that the stack is in was doing, told by what stands inside of the innermost

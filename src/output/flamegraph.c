@@ -143,7 +143,7 @@ static int main_tier(const struct flame_weights *w)
     return main;
 }
 
-static enum look guest_look(const struct drawing *d, const struct flame *f)
+static enum look managed_look(const struct drawing *d, const struct flame *f)
 {
     static const uint8_t js[FLAME_TIERS] = {
         [TIER_NONE] = LOOK_JS_INTERP,       [TIER_INTERP] = LOOK_JS_INTERP,
@@ -167,8 +167,8 @@ static enum look look_of(const struct drawing *d, const struct flame *f)
         return LOOK_GROUP;
     if (!fn->symbol)
         return LOOK_UNKNOWN;
-    if (function_is_guest(fn))
-        return guest_look(d, f);
+    if (function_is_managed(fn))
+        return managed_look(d, f);
     if (function_is_kernel(fn))
         return LOOK_KERNEL;
     if (fn->kind == FRAME_JIT)
@@ -303,7 +303,7 @@ static void put_tiers(struct text *t, const struct flame *f, const struct flame_
 
 static void put_doubt(struct text *t, const struct flame *f)
 {
-    bool guest = f->function && function_is_guest(f->function);
+    bool managed = f->function && function_is_managed(f->function);
     double part = 100 * doubt(f);
     if (part <= 0)
         return;
@@ -311,7 +311,7 @@ static void put_doubt(struct text *t, const struct flame *f)
     if (part < 99.5)
         text_printf(t, "%.1f%% ", part);
     text_string(t, f->provenance == PROVENANCE_GUESS ? "guessed"
-                   : guest                           ? "read at another moment"
+                   : managed                         ? "read at another moment"
                                                      : "joined");
 }
 
@@ -326,13 +326,13 @@ static void put_title(const struct drawing *d, const struct flame *f)
 {
     struct text *t = d->out;
     const struct flame *root = d->tree->flames.at;
-    bool guest = f->function && function_is_guest(f->function);
+    bool managed = f->function && function_is_managed(f->function);
     text_xml(t, f->name);
     text_char(t, '\n');
-    if (f->function && f->function->inlined && !guest)
+    if (f->function && f->function->inlined && !managed)
         text_string(t, "inlined, ");
     if (f->function && f->function->symbol && f->function->module) {
-        text_xml(t, guest ? f->function->module : base_name(f->function->module));
+        text_xml(t, managed ? f->function->module : base_name(f->function->module));
         text_string(t, ", ");
     }
     text_printf(t, "%" PRIu64 " ", f->weight);

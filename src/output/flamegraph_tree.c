@@ -36,7 +36,7 @@ static int compare_functions(const struct function *a, const struct function *b)
     int order = by_text(a->symbol, b->symbol);
     order = order ? order : by_text(a->module, b->module);
     order = order ? order : a->kind - b->kind;
-    bool apart = !function_is_guest(a); /* an inlined guest function is the function */
+    bool apart = !function_is_managed(a); /* an inlined managed function is the function */
     return order || !apart ? order : a->inlined - b->inlined;
 }
 
@@ -133,7 +133,7 @@ static const char *group_name(const struct merge *m, const struct stack_group *g
 static bool take_function(struct merge *m, struct flame *flame, const struct function *f)
 {
     struct flame_tree *t = m->tree;
-    if (function_is_guest(f) && !flame->tiers) {
+    if (function_is_managed(f) && !flame->tiers) {
         flame->tiers = (uint32_t)t->tiers.nr;
         if (!vec_push(&t->tiers, (struct flame_weights){{0}}))
             return false;
@@ -168,7 +168,7 @@ static uint32_t child_of_node(struct merge *m, uint32_t parent, const struct sta
                  NULL);
 }
 
-/* How a guest function ran, on the way of that much weight. */
+/* How a managed function ran, on the way of that much weight. */
 static void count_tier(struct merge *m, uint32_t at, const struct stack_node *n, uint64_t weight)
 {
     struct flame *flame = &m->tree->flames.at[at];

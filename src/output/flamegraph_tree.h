@@ -12,7 +12,7 @@ enum { FLAME_TIERS = TIER_TURBOFAN + 1 };
 
 struct flame {
     uint32_t parent, first_child, next;
-    uint32_t tiers;       /* index in flame_tree.tiers; 0: no guest's */
+    uint32_t tiers;       /* index in flame_tree.tiers; 0: no managed frame's */
     uint64_t start;       /* where it begins, in units of weight from the left */
     uint64_t weight;      /* itself and everything below */
     uint64_t base_weight; /* the same in what is compared with */

@@ -137,10 +137,10 @@ static void put_tidy(struct text *t, const char *symbol)
 }
 
 /* As script's text has it, which stackcollapse-perf.pl reads. */
-static void put_guest(struct text *t, const char *symbol, bool tidy)
+static void put_managed(struct text *t, const char *symbol, bool tidy)
 {
     struct text escaped = {0};
-    text_guest_symbol(&escaped, symbol);
+    text_managed_symbol(&escaped, symbol);
     text_char(&escaped, 0);
     if (tidy && !escaped.failed)
         put_tidy(t, escaped.at);
@@ -155,15 +155,15 @@ static void put_function(const struct folder *fo, struct text *t, const struct f
     const struct fold_options *o = fo->options;
     if (!f->symbol)
         put_unknown(t, f, o->addresses);
-    else if (function_is_guest(f))
-        put_guest(t, f->symbol, o->tidy);
+    else if (function_is_managed(f))
+        put_managed(t, f->symbol, o->tidy);
     else if (o->tidy)
         put_tidy(t, f->symbol);
     else
         put_bytes(t, f->symbol, strlen(f->symbol), false);
     if (o->kernel && function_is_kernel(f))
         text_bytes(t, "_[k]", 4);
-    else if (o->jit && (f->kind == FRAME_JIT || function_is_guest(f)))
+    else if (o->jit && (f->kind == FRAME_JIT || function_is_managed(f)))
         text_bytes(t, "_[j]", 4);
     else if (o->inlined && f->inlined)
         text_bytes(t, "_[i]", 4);

@@ -79,7 +79,7 @@ int inject_create(const char *path, struct replay *r, struct inject **ret, struc
     in->replay = r;
     in->path = path;
     in->strings = intern_create();
-    in->images = inject_images_create(replay_guests(r));
+    in->images = inject_images_create(replay_managed_names(r));
     int fd = unnamed_file("inject");
     in->items = fd >= 0 ? fdopen(fd, "w+") : NULL;
     int failed = 0;

@@ -33,7 +33,7 @@ struct slot {
 };
 
 struct inject_images {
-    struct guests *guests;
+    struct managed_names *managed;
     struct intern *strings;
     VEC(struct inject_place) places;
     uint32_t *slots; /* of a hash table: number + 1; 0: free */
@@ -43,12 +43,12 @@ struct inject_images {
     size_t nr;
 };
 
-struct inject_images *inject_images_create(struct guests *guests)
+struct inject_images *inject_images_create(struct managed_names *managed)
 {
     struct inject_images *all = calloc(1, sizeof(*all));
     if (!all)
         return NULL;
-    all->guests = guests;
+    all->managed = managed;
     all->strings = intern_create();
     if (all->strings)
         return all;
@@ -120,10 +120,10 @@ int inject_images_add(struct inject_images *all, const struct inject_place *plac
 /* ---- what a place is called ---------------------------------------------------------------- */
 
 /* As frames of that language are shown. */
-static const char *shown_name(struct inject_images *all, const char *symbol, bool guest)
+static const char *shown_name(struct inject_images *all, const char *symbol, bool managed)
 {
     struct text t = {0};
-    (guest ? text_guest_symbol : text_symbol)(&t, symbol);
+    (managed ? text_managed_symbol : text_symbol)(&t, symbol);
     const char *name = t.failed ? NULL : intern_bytes(all->strings, t.at, t.size);
     text_free(&t);
     return name;
@@ -139,15 +139,15 @@ static const char *plain_file(const char *file)
     return strncmp(file, url, size) == 0 && file[size] == '/' ? file + size : file;
 }
 
-static bool name_guest(struct inject_images *all, const struct inject_place *p, struct slot *ret)
+static bool name_managed(struct inject_images *all, const struct inject_place *p, struct slot *ret)
 {
     static const uint8_t kinds[] = {
         [INJECT_LUA] = FRAME_LUA, [INJECT_JS] = FRAME_JS, [INJECT_WASM] = FRAME_WASM};
-    struct guest_function g;
+    struct managed_function g;
     struct text symbol = {0};
-    if (!p->function || !guest_get(all->guests, p->function, UINT64_MAX, &g))
-        guest_unrecorded(kinds[p->language], &g);
-    guest_symbol(&symbol, &g);
+    if (!p->function || !managed_get(all->managed, p->function, UINT64_MAX, &g))
+        managed_unrecorded(kinds[p->language], &g);
+    managed_symbol(&symbol, &g);
     text_char(&symbol, 0);
     ret->name = symbol.failed ? NULL : shown_name(all, symbol.at, true);
     text_free(&symbol);
@@ -161,7 +161,7 @@ static bool name_slot(struct inject_images *all, uint32_t place, struct slot *re
     const struct inject_place *p = &all->places.at[place];
     *ret = (struct slot){.line = p->line, .place = place};
     if (!p->symbol) {
-        if (!name_guest(all, p, ret))
+        if (!name_managed(all, p, ret))
             return false;
     } else {
         ret->name = shown_name(all, p->symbol, false);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Places in guests' functions and generated code, and the ELF images in which they get addresses:
+ * Places in managed functions and generated code, and the ELF images in which they get addresses:
  * one image for each language and provenance, so that what is not proven can be told by the module.
  */
 #ifndef OUTPUT_INJECT_IMAGE_H
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "perfdata/perfdata.h"
-#include "unwind/guest.h"
+#include "unwind/managed.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,16 +18,16 @@ enum { INJECT_DOUBTS = 3, INJECT_IMAGES = INJECT_LANGUAGES * INJECT_DOUBTS };
 
 /* A place: two are the same when all is equal; strings are interned. */
 struct inject_place {
-    const char *symbol; /* of generated code; NULL: a guest's function */
+    const char *symbol; /* of generated code; NULL: a managed function */
     const char *file;   /* of generated code; NULL: not known */
-    uint32_t function;  /* of a guest's: its id; 0: not recorded */
+    uint32_t function;  /* of a managed frame: its id; 0: not recorded */
     uint32_t line;      /* that executes; 0: not known */
     uint8_t language, provenance;
 };
 
 struct inject_images;
-/* `guests` names functions once all is known. NULL when memory is out. */
-struct inject_images *inject_images_create(struct guests *guests);
+/* `managed` names functions once all is known. NULL when memory is out. */
+struct inject_images *inject_images_create(struct managed_names *managed);
 void inject_images_free(struct inject_images *all);
 
 /* The place's number. -1: memory is out, or there are too many. One thread at a time. */

@@ -33,7 +33,7 @@ static void put_frame(struct json *j, const struct profile *p, const struct prof
     if (l->trace)
         json_key_uint(j, "trace", l->trace);
     put_position(j, line->file, line->line, line->column);
-    if (profile_is_guest(l->kind) && f->file) {
+    if (profile_is_managed(l->kind) && f->file) {
         json_key(j, "defined");
         json_object(j);
         put_position(j, f->file, f->line, f->column);

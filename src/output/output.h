@@ -25,8 +25,8 @@ void text_name(struct text *t, const char *name);
  * parentheses, and importers look for the last of them without a blank in it. */
 void text_module(struct text *t, const char *module);
 
-/* A guest function's symbol: as text_symbol, and without any parenthesis. */
-void text_guest_symbol(struct text *t, const char *symbol);
+/* A managed function's symbol: as text_symbol, and without any parenthesis. */
+void text_managed_symbol(struct text *t, const char *symbol);
 /* One word of a note: as a module. */
 void text_word(struct text *t, const char *word);
 
@@ -52,7 +52,7 @@ enum script_field {
     FIELD_MISC = 1 << 16,
     FIELD_UREGS = 1 << 17,
     FIELD_UNWIND = 1 << 18,   /* ours: how the stack ended */
-    FIELD_CALLNAME = 1 << 19, /* ours: what the caller calls a guest function */
+    FIELD_CALLNAME = 1 << 19, /* ours: what the caller calls a managed function */
     FIELD_CALLCHAIN_DEFAULTS = FIELD_IP | FIELD_SYM | FIELD_SYMOFF | FIELD_DSO,
 };
 

@@ -180,7 +180,7 @@ static bool gather_files(struct writer *w)
         const struct profile_line *line = &p->lines.at[l->first_line + l->nr_lines - 1];
         const char *module = p->functions.at[line->function].module;
         uint32_t at = UINT32_MAX;
-        if (!module || profile_is_guest(l->kind)) {
+        if (!module || profile_is_managed(l->kind)) {
             if (!vec_push(&w->file_of, 0))
                 return false;
             continue;

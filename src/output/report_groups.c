@@ -34,7 +34,7 @@ static uint16_t trace_of(const struct report *r, const struct stack_node *n)
 {
     for (; n->depth > 1; n = &r->source[n->parent]) {
         const struct function *f = &r->stacks->functions.at[n->function];
-        if (function_is_guest(f))
+        if (function_is_managed(f))
             return f->kind == FRAME_LUA && f->tier == TIER_TRACE ? f->trace : 0;
     }
     return 0;

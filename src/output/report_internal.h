@@ -83,8 +83,8 @@ void report_free(struct report *r);
 uint64_t report_row_weight(const struct report *r, const struct report_row *row);
 uint16_t report_row_event(const struct report *r, const struct report_row *row);
 const char *report_base_name(const char *path);
-/* A function's module as rows show it: the file's name; of a guest's the whole path, since file
- * names (init.lua) say little there. */
+/* A function's module as rows show it: the file's name; of a managed frame the whole path, since
+ * file names (init.lua) say little there. */
 const char *report_module(const struct function *f);
 /* The function's name as rows (`row`) or trees show it. */
 void report_put_function(struct text *t, const struct function *f, bool row);

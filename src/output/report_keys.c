@@ -241,14 +241,14 @@ static bool listed(const name_list *names, const char *name)
     return false;
 }
 
-/* A guest's function is found without its place, too: "NAME FILE:LINE" by NAME. */
+/* A managed function is found without its place, too: "NAME FILE:LINE" by NAME. */
 static bool symbol_listed(const name_list *names, const struct function *f)
 {
     if (listed(names, f ? f->symbol : NULL))
         return true;
     vec_foreach (n, names) {
         size_t size = strlen(*n);
-        if (f && f->symbol && function_is_guest(f) && strncmp(f->symbol, *n, size) == 0 &&
+        if (f && f->symbol && function_is_managed(f) && strncmp(f->symbol, *n, size) == 0 &&
             f->symbol[size] == ' ')
             return true;
     }

@@ -108,7 +108,7 @@ static int class_chains(struct report *r, struct class_key *keys)
 {
     for (size_t i = 0; i < r->nr_functions; i++) {
         const struct function *f = &r->stacks->functions.at[i];
-        bool inlined = f->inlined && !function_is_guest(f);
+        bool inlined = f->inlined && !function_is_managed(f);
         keys[i] = (struct class_key){{word_of(f->symbol), word_of(f->module), f->address, inlined}};
     }
     return number_classes(keys, r->nr_functions, r->chain_class);
@@ -477,7 +477,7 @@ static char level_of(const struct function *f)
 
 const char *report_module(const struct function *f)
 {
-    return function_is_guest(f) ? f->module : report_base_name(f->module);
+    return function_is_managed(f) ? f->module : report_base_name(f->module);
 }
 
 void report_put_function(struct text *t, const struct function *f, bool row)
@@ -488,11 +488,11 @@ void report_put_function(struct text *t, const struct function *f, bool row)
         text_string(t, "] ");
     }
     if (f && f->symbol) {
-        if (function_is_guest(f))
-            text_guest_symbol(t, f->symbol);
+        if (function_is_managed(f))
+            text_managed_symbol(t, f->symbol);
         else
             text_symbol(t, f->symbol);
-        if (f->inlined && !function_is_guest(f))
+        if (f->inlined && !function_is_managed(f))
             text_string(t, " (inlined)");
     } else {
         text_string(t, "0x");

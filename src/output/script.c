@@ -161,8 +161,8 @@ void script_free(struct script *s)
 
 /* ---- one worker: its text and its cache of frame lines ------------------------------------- */
 
-/* What a guest's frame shows beside its key. Equal strings are one pointer. */
-struct guest_key {
+/* What a managed frame shows beside its key. Equal strings are one pointer. */
+struct managed_key {
     uint64_t pc;
     const char *name, *callname;
     uint16_t trace;
@@ -172,7 +172,7 @@ struct guest_key {
 
 struct line_key {
     struct frame_key key;
-    struct guest_key guest; /* of a guest's frame; else zeros */
+    struct managed_key managed; /* of a managed frame; else zeros */
     uint32_t fields;
     uint8_t kind, tier, provenance;
 };
@@ -210,19 +210,19 @@ struct script_worker {
     uint32_t printed_fields;
 };
 
-static struct guest_key guest_key(const struct script_worker *w, const struct replay_sample *s,
-                                  const struct frame *f)
+static struct managed_key managed_key(const struct script_worker *w, const struct replay_sample *s,
+                                      const struct frame *f)
 {
-    struct guest_function g;
-    if (!frame_is_guest(f))
-        return (struct guest_key){0};
-    replay_guest(w->worker, s, f, &g);
-    return (struct guest_key){.pc = f->pc,
-                              .name = g.name,
-                              .callname = f->callname,
-                              .trace = f->trace,
-                              .inlined = f->flags & FRAME_INLINED,
-                              .doubted = guest_is_doubted(&g)};
+    struct managed_function g;
+    if (!frame_is_managed(f))
+        return (struct managed_key){0};
+    replay_managed(w->worker, s, f, &g);
+    return (struct managed_key){.pc = f->pc,
+                                .name = g.name,
+                                .callname = f->callname,
+                                .trace = f->trace,
+                                .inlined = f->flags & FRAME_INLINED,
+                                .doubted = managed_is_doubted(&g)};
 }
 
 /* One text serves both. */
@@ -230,16 +230,16 @@ static bool same_key(const struct line_key *a, const struct line_key *b)
 {
     return a->key.address == b->key.address && a->key.owner == b->key.owner &&
            a->key.lookup == b->key.lookup && a->fields == b->fields && a->kind == b->kind &&
-           a->tier == b->tier && a->provenance == b->provenance && a->guest.pc == b->guest.pc &&
-           a->guest.name == b->guest.name && a->guest.callname == b->guest.callname &&
-           a->guest.trace == b->guest.trace && a->guest.inlined == b->guest.inlined &&
-           a->guest.doubted == b->guest.doubted;
+           a->tier == b->tier && a->provenance == b->provenance && a->managed.pc == b->managed.pc &&
+           a->managed.name == b->managed.name && a->managed.callname == b->managed.callname &&
+           a->managed.trace == b->managed.trace && a->managed.inlined == b->managed.inlined &&
+           a->managed.doubted == b->managed.doubted;
 }
 
 static uint64_t hash_of(const struct line_key *l)
 {
     const struct frame_key *k = &l->key;
-    return hash_combine((uintptr_t)k->owner ^ l->guest.pc,
+    return hash_combine((uintptr_t)k->owner ^ l->managed.pc,
                         k->address * 2 + (k->address == k->lookup));
 }
 
@@ -270,10 +270,10 @@ static void put_symbol(struct text *t, const char *symbol, uint64_t offset, uint
     }
 }
 
-static void put_guest_symbol(struct text *t, const char *symbol)
+static void put_managed_symbol(struct text *t, const char *symbol)
 {
     text_char(t, ' ');
-    text_guest_symbol(t, symbol);
+    text_managed_symbol(t, symbol);
 }
 
 static void put_module(struct text *t, const char *module)
@@ -333,7 +333,7 @@ static void put_tier(struct text *t, const struct frame *f)
 }
 
 /* " [lua trace=17 line=12 inlined image]" */
-static void put_guest_note(struct text *t, const struct frame *f, uint32_t fields)
+static void put_managed_note(struct text *t, const struct frame *f, uint32_t fields)
 {
     text_string(t, f->kind == FRAME_LUA ? " [lua" : f->kind == FRAME_JS ? " [js" : " [wasm");
     put_tier(t, f);
@@ -373,19 +373,19 @@ static void put_frame(struct text *t, const struct named_frame *n, const struct 
                       uint32_t fields, bool inlined)
 {
     uint32_t nr_inlined = inlined && n->resolved ? n->resolved->nr_inlined : 0;
-    bool guest = frame_is_guest(f);
+    bool managed = frame_is_managed(f);
     for (uint32_t i = 0; i < nr_inlined; i++)
         put_inlined(t, n, &n->resolved->inlined[i], fields, '\t');
     if (fields & FIELD_IP)
         put_address(t, n->address, '\t');
-    if ((fields & FIELD_SYM) && guest)
-        put_guest_symbol(t, n->symbol);
+    if ((fields & FIELD_SYM) && managed)
+        put_managed_symbol(t, n->symbol);
     else if (fields & FIELD_SYM)
         put_symbol(t, n->symbol, n->offset, fields);
     if (fields & FIELD_DSO)
         put_module(t, n->module);
-    if (guest)
-        put_guest_note(t, f, fields);
+    if (managed)
+        put_managed_note(t, f, fields);
     else
         put_annotation(t, f);
     if (fields & FIELD_SRCLINE)
@@ -434,7 +434,7 @@ static const struct line *make_line(struct script_worker *w, const struct replay
     if (replay_name(w->worker, s, f, &n, err) < 0)
         return NULL;
     struct frame shown = *f;
-    if (key->guest.doubted && f->provenance == PROVENANCE_EXACT)
+    if (key->managed.doubted && f->provenance == PROVENANCE_EXACT)
         shown.provenance = PROVENANCE_IMAGE;
     w->made.size = 0;
     put_frame(&w->made, &n, &shown, key->fields, w->script->options.show_inlined);
@@ -453,7 +453,7 @@ static int add_frame(struct script_worker *w, const struct replay_sample *s, con
                      uint32_t fields, struct error *err)
 {
     const struct line_key key = {.key = replay_frame_key(f),
-                                 .guest = guest_key(w, s, f),
+                                 .managed = managed_key(w, s, f),
                                  .fields = fields,
                                  .kind = f->kind,
                                  .tier = f->tier,
@@ -676,8 +676,8 @@ static int put_single(struct script_worker *w, const struct replay_sample *s, ui
     if (s->nr_frames && replay_name(w->worker, s, &s->frames[0], &n, err) < 0)
         return -1;
     put_address(&w->out, s->sample->ip, ' ');
-    if ((fields & FIELD_SYM) && s->nr_frames && frame_is_guest(&s->frames[0]))
-        put_guest_symbol(&w->out, n.symbol);
+    if ((fields & FIELD_SYM) && s->nr_frames && frame_is_managed(&s->frames[0]))
+        put_managed_symbol(&w->out, n.symbol);
     else if (fields & FIELD_SYM)
         put_symbol(&w->out, n.symbol, n.offset, fields);
     if (fields & FIELD_DSO)

@@ -50,14 +50,14 @@ static void put_frames(struct json *j, const struct profile *p)
     json_key(j, "frames");
     json_array(j);
     vec_foreach (f, &p->functions) {
-        bool guest = profile_is_guest(f->kind);
+        bool managed = profile_is_managed(f->kind);
         json_object(j);
         json_key_string(j, "name", f->name);
-        if (guest ? f->file : f->module)
-            json_key_string(j, "file", guest ? f->file : f->module);
-        if (guest && f->file && f->line)
+        if (managed ? f->file : f->module)
+            json_key_string(j, "file", managed ? f->file : f->module);
+        if (managed && f->file && f->line)
             json_key_uint(j, "line", f->line);
-        if (guest && f->file && f->line && f->column)
+        if (managed && f->file && f->line && f->column)
             json_key_uint(j, "col", f->column);
         json_object_end(j);
     }

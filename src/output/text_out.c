@@ -35,14 +35,14 @@ static void escaped(struct text *t, unsigned char c)
     text_bytes(t, code, sizeof(code));
 }
 
-/* Bytes that are written as they are in a name; in a module; in a guest function's symbol. */
-enum { PLAIN_NAME = 1, PLAIN_MODULE = 2, PLAIN_GUEST = 4 };
+/* Bytes that are written as they are in a name; in a module; in a managed function's symbol. */
+enum { PLAIN_NAME = 1, PLAIN_MODULE = 2, PLAIN_MANAGED = 4 };
 static const uint8_t plain[256] = {
-    [' '] = PLAIN_NAME | PLAIN_GUEST,
-    ['!' ... '\''] = PLAIN_NAME | PLAIN_MODULE | PLAIN_GUEST,
+    [' '] = PLAIN_NAME | PLAIN_MANAGED,
+    ['!' ... '\''] = PLAIN_NAME | PLAIN_MODULE | PLAIN_MANAGED,
     ['(' ... ')'] = PLAIN_NAME,
-    ['*' ... '~'] = PLAIN_NAME | PLAIN_MODULE | PLAIN_GUEST,
-    [0x80 ... 0xff] = PLAIN_NAME | PLAIN_MODULE | PLAIN_GUEST,
+    ['*' ... '~'] = PLAIN_NAME | PLAIN_MODULE | PLAIN_MANAGED,
+    [0x80 ... 0xff] = PLAIN_NAME | PLAIN_MODULE | PLAIN_MANAGED,
 };
 
 /* Whether none of the eight bytes needs escaping; it may say no where it is yes. */
@@ -83,9 +83,9 @@ void text_symbol(struct text *t, const char *symbol)
     text_name(t, symbol);
 }
 
-void text_guest_symbol(struct text *t, const char *symbol)
+void text_managed_symbol(struct text *t, const char *symbol)
 {
-    text_escaped(t, symbol, PLAIN_GUEST);
+    text_escaped(t, symbol, PLAIN_MANAGED);
 }
 
 void text_word(struct text *t, const char *word)

@@ -8,7 +8,7 @@
 #include "replay/replay.h"
 #include "session/snapshots.h"
 #include "session/vmmemory.h"
-#include "unwind/guest.h"
+#include "unwind/managed.h"
 #include "unwind/luajit/walk.h"
 #include "unwind/v8/walk.h"
 
@@ -101,8 +101,8 @@ struct replay {
     struct dsos *dsos;
     struct session *session;
     struct symbols *symbols;
-    struct intern *strings; /* module names of generated code, guests' symbols */
-    struct guests *guests;
+    struct intern *strings; /* module names of generated code, managed functions' symbols */
+    struct managed_names *managed;
     struct unwind_rules *rules;
     unsigned nr_threads;
     pthread_t letting_go; /* of replay_let_go() */
@@ -153,7 +153,7 @@ struct sample_lua {
     uint8_t vmstate;                   /* enum luajit_vmstate of the innermost one's VM */
 };
 
-/* The walker of one sample for all guest languages (js.c). */
+/* The walker of one sample for all managed languages (js.c). */
 struct sample_js {
     struct walker outer, inner;
     const struct walker *lua;
@@ -274,8 +274,8 @@ void sample_copy_release(struct sample_copy *c);
 bool trace_frame_is(const struct frame *f);
 /* Put the Lua functions of such traces in the place of their machine code, in a sample that is
  * about to be given; its frames then are the worker's, up to the next. */
-int trace_frames_expand(struct trace_frames *t, struct guests *guests, struct replay_sample *s,
-                        struct error *err);
+int trace_frames_expand(struct trace_frames *t, struct managed_names *managed,
+                        struct replay_sample *s, struct error *err);
 /* Whether those would be guesses. */
 bool trace_frame_is_guess(const struct frame *f);
 void trace_frames_free(struct trace_frames *t);

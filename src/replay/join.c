@@ -211,7 +211,7 @@ static bool stands_alone(const struct frame *f)
 static size_t group_begin(const struct frame *frames, size_t last)
 {
     const struct frame *f = &frames[last];
-    if (!frame_is_guest(f))
+    if (!frame_is_managed(f))
         return f->cfa && f->provenance != PROVENANCE_GUESS ? last : SIZE_MAX;
     for (;; last--) {
         f = &frames[last];
@@ -532,7 +532,7 @@ static int append_callers(struct join_table *t, struct job *job, struct job_samp
         bool found =
             to[i].cfa && codemap_lookup(&map, frame_lookup_pc(&to[i]), s->sample.time, &code);
         to[i].code = found ? code.token : NULL;
-        if (found && !frame_is_guest(&to[i]))
+        if (found && !frame_is_managed(&to[i]))
             to[i].kind = code.owner == CODE_JIT ? FRAME_JIT : FRAME_NATIVE;
     }
     job->frames.nr = first + own + nr;
@@ -550,7 +550,7 @@ static int join_sample(struct join_table *t, const struct known_thread *k, struc
     const struct frame *frames = job->frames.at + s->first_frame;
     size_t own = s->nr_frames;
     for (unsigned i = 0; i < LAST_TRIED && own > s->nr_kernel; i++) {
-        bool guest = stands_alone(&frames[own - 1]);
+        bool managed = stands_alone(&frames[own - 1]);
         size_t begin = group_begin(frames, own - 1);
         if (begin != SIZE_MAX && begin >= s->nr_kernel) {
             const struct place_key key = group_key(frames, begin, own);
@@ -560,7 +560,7 @@ static int join_sample(struct join_table *t, const struct known_thread *k, struc
             if (found)
                 return append_callers(t, job, s, own, err) < 0 ? -1 : 1;
         }
-        if (!guest)
+        if (!managed)
             break;
         own = begin == SIZE_MAX ? own - 1 : begin;
     }

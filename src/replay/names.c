@@ -7,7 +7,7 @@
 
 static const struct mapping *mapping_of(const struct frame *f)
 {
-    return f->kind == FRAME_JIT || frame_is_guest(f) ? NULL : f->code;
+    return f->kind == FRAME_JIT || frame_is_managed(f) ? NULL : f->code;
 }
 
 /* What perf prints and looks symbols up with: file-relative for user code and modules (there only
@@ -29,7 +29,7 @@ struct frame_key replay_frame_key(const struct frame *f)
 {
     uint64_t lookup = frame_lookup_pc(f);
     const struct mapping *m = mapping_of(f);
-    if (frame_is_guest(f))
+    if (frame_is_managed(f))
         return (struct frame_key){NULL, f->function, f->line | (uint64_t)f->column << 32};
     if (m)
         return (struct frame_key){m->dso, dso_address(m, f->pc), dso_address(m, lookup)};
@@ -107,26 +107,27 @@ static int name_native(struct replay_worker *w, const struct replay_sample *s,
     return 0;
 }
 
-/* ---- guests -------------------------------------------------------------------------------- */
+/* ---- managed functions
+ * -------------------------------------------------------------------------------- */
 
-void replay_guest(const struct replay_worker *w, const struct replay_sample *s,
-                  const struct frame *f, struct guest_function *ret)
+void replay_managed(const struct replay_worker *w, const struct replay_sample *s,
+                    const struct frame *f, struct managed_function *ret)
 {
-    if (!f->function || !guest_get(w->replay->guests, f->function, s->turn, ret))
-        guest_unrecorded(f->kind, ret);
+    if (!f->function || !managed_get(w->replay->managed, f->function, s->turn, ret))
+        managed_unrecorded(f->kind, ret);
 }
 
-static int name_guest(const struct replay_worker *w, const struct replay_sample *s,
-                      const struct frame *f, struct named_frame *ret, struct error *err)
+static int name_managed(const struct replay_worker *w, const struct replay_sample *s,
+                        const struct frame *f, struct named_frame *ret, struct error *err)
 {
-    struct guest_function g;
+    struct managed_function g;
     struct text symbol = {0};
-    replay_guest(w, s, f, &g);
-    guest_symbol(&symbol, &g);
+    replay_managed(w, s, f, &g);
+    managed_symbol(&symbol, &g);
     ret->address = f->pc;
     ret->symbol = symbol.failed ? NULL : intern_bytes(w->replay->strings, symbol.at, symbol.size);
     text_free(&symbol);
-    ret->module = ret->short_module = guest_module(&g);
+    ret->module = ret->short_module = managed_module(&g);
     if (f->line) {
         ret->file = g.file;
         ret->line = f->line;
@@ -139,8 +140,8 @@ int replay_name(struct replay_worker *w, const struct replay_sample *s, const st
                 struct named_frame *ret, struct error *err)
 {
     *ret = (struct named_frame){.address = shown_pc(s, f), .kind = f->kind};
-    if (frame_is_guest(f))
-        return name_guest(w, s, f, ret, err);
+    if (frame_is_managed(f))
+        return name_managed(w, s, f, ret, err);
     if (!f->code)
         return 0;
     if (f->kind == FRAME_JIT)

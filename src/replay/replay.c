@@ -40,13 +40,13 @@ static int open_parts(struct replay *r, struct error *err)
         return -1;
     r->symbols = symbols_create(r->dsos, &r->options.symbols);
     r->strings = intern_create();
-    r->guests = guests_create();
+    r->managed = managed_names_create();
     r->rules = unwind_rules_create();
     r->joins = join_table_create();
     r->copies = copy_table_create();
     r->stops = stop_table_create();
     r->members = member_table_create();
-    if (!r->copies || !r->symbols || !r->strings || !r->guests || !r->rules || !r->joins ||
+    if (!r->copies || !r->symbols || !r->strings || !r->managed || !r->rules || !r->joins ||
         !r->stops || !r->members)
         return error_no_memory(err);
     return 0;
@@ -112,7 +112,7 @@ void replay_free(struct replay *r)
         free_means(r);
     perfdata_close(r->pd);
     intern_free(r->strings);
-    guests_free(r->guests);
+    managed_names_free(r->managed);
     for (size_t i = 0; i < r->nr_outputs; i++)
         text_free(&r->outputs[i].text);
     pthread_mutex_destroy(&r->lock);
@@ -126,8 +126,8 @@ static int worker_init(struct replay_worker *w, struct error *err)
 {
     w->unwinder = unwinder_create(w->replay->rules);
     w->symbols = symbol_cache_create(w->replay->symbols);
-    w->names = luajit_names_create(w->replay->guests);
-    w->js_names = v8_names_create(w->replay->guests);
+    w->names = luajit_names_create(w->replay->managed);
+    w->js_names = v8_names_create(w->replay->managed);
     bool log = w->replay->log;
     if (log) {
         w->js_seen = v8_seen_create(0);
@@ -262,9 +262,9 @@ const struct session *replay_session(const struct replay *r)
     return r->session;
 }
 
-struct guests *replay_guests(const struct replay *r)
+struct managed_names *replay_managed_names(const struct replay *r)
 {
-    return r->guests;
+    return r->managed;
 }
 
 struct dsos *replay_dsos(const struct replay *r)

@@ -19,7 +19,7 @@
 #include "perfdata/perfdata.h"
 #include "session/session.h"
 #include "symbols/symbols.h"
-#include "unwind/guest.h"
+#include "unwind/managed.h"
 #include "unwind/luajit/listing.h"
 #include "unwind/unwind.h"
 
@@ -74,7 +74,7 @@ struct replay_sample {
     enum stack_end end; /* of the user stack, when unwound */
     uint64_t end_pc, end_address;
     const struct mapping *end_mapping; /* module at end_pc; NULL: none */
-    uint64_t turn; /* its batch's place in the recording: which names of guest functions count */
+    uint64_t turn; /* its batch's place in the recording: which names of managed functions count */
     const struct sample_copy *copy; /* private: the copy of a VM's stack it came with; NULL: none */
     uint8_t vmstate; /* enum luajit_vmstate (unwind/luajit/vm.h) of the innermost Lua frame's VM, by
                         its own word that came with the sample */
@@ -136,8 +136,8 @@ const struct session *replay_session(const struct replay *r);
 /* What deserves a line on stderr, of snapshots and of what was not recorded; NULL: no more. */
 const char *replay_warning(const struct replay *r, size_t index);
 struct dsos *replay_dsos(const struct replay *r);
-/* Functions of guest languages that frames refer to. */
-struct guests *replay_guests(const struct replay *r);
+/* Functions of managed languages that frames refer to. */
+struct managed_names *replay_managed_names(const struct replay *r);
 const struct replay_options *replay_options(const struct replay *r);
 /* After replay_run. */
 const struct replay_stats *replay_stats(const struct replay *r);
@@ -165,17 +165,17 @@ struct named_frame {
     uint32_t dso; /* id of the dso; 0: none */
     uint8_t kind; /* enum frame_kind */
 };
-/* Of a guest's frame: `symbol` is guest_symbol()'s, with the name as known by the sample's turn;
+/* Of a managed frame: `symbol` is managed_symbol()'s, with the name as known by the sample's turn;
  * module and short_module are the file as the program names it; file and line are where it
  * executes; there is no offset, and the address is the frame's pc. */
 
 /* Name one frame of a sample, with the calling worker's cache. */
 int replay_name(struct replay_worker *w, const struct replay_sample *s, const struct frame *f,
                 struct named_frame *ret, struct error *err);
-/* The function of a guest's frame, named as far as the sample's turn goes. A frame whose function
+/* The function of a managed frame, named as far as the sample's turn goes. A frame whose function
  * is not known (its memory was not recorded) has one that says so. */
-void replay_guest(const struct replay_worker *w, const struct replay_sample *s,
-                  const struct frame *f, struct guest_function *ret);
+void replay_managed(const struct replay_worker *w, const struct replay_sample *s,
+                    const struct frame *f, struct managed_function *ret);
 /* The LuaJIT trace whose machine code an address of the sample's process is in, as the recording
  * has it at that time: 1. 0: it has not. -1: memory is out. */
 int replay_trace(struct replay_worker *w, const struct replay_sample *s, uint32_t number,
@@ -187,20 +187,21 @@ int replay_trace(struct replay_worker *w, const struct replay_sample *s, uint32_
 int replay_still_create(struct dsos *dsos, const struct symbols_options *options,
                         struct replay_worker **ret, struct error *err);
 void replay_still_free(struct replay_worker *w);
-/* Walk one thread's stack, guests included: `input`'s walker is set here; `vms` are the process's
- * Lua VMs. `sample` and the result are for replay_name() and whoever prints; valid until the next
- * walk. */
+/* Walk one thread's stack, managed frames included: `input`'s walker is set here; `vms` are the
+ * process's Lua VMs. `sample` and the result are for replay_name() and whoever prints; valid until
+ * the next walk. */
 int replay_still_walk(struct replay_worker *w, const struct session_place *place,
                       const struct unwind_input *input, const luajit_vm_list *vms,
                       const struct sample *sample, struct replay_sample *ret, struct error *err);
 
 /* What identifies a frame's code apart from its process: for caches of names. */
 struct frame_key {
-    const void *owner; /* a struct dso or struct jit_function; NULL: in no mapping, or a guest's */
-    uint64_t address;  /* replay_name's address (of jit code: offset in the function; of a guest's
-                          frame: the function's id) */
-    uint64_t lookup;   /* where to look; address, or one less for a return address (of a guest's
-                          frame: the line that executes, and from bit 32 on its column) */
+    const void
+        *owner; /* a struct dso or struct jit_function; NULL: in no mapping, or a managed frame's */
+    uint64_t address; /* replay_name's address (of jit code: offset in the function; of a managed
+                         frame frame: the function's id) */
+    uint64_t lookup; /* where to look; address, or one less for a return address (of a managed frame
+                        frame: the line that executes, and from bit 32 on its column) */
 };
 struct frame_key replay_frame_key(const struct frame *f);
 struct replay *replay_of(const struct replay_worker *w);

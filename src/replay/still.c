@@ -24,13 +24,13 @@ int replay_still_create(struct dsos *dsos, const struct symbols_options *options
     r->dsos = dsos;
     r->symbols = symbols_create(dsos, options);
     r->strings = intern_create();
-    r->guests = guests_create();
+    r->managed = managed_names_create();
     if (r->symbols)
         w->symbols = symbol_cache_create(r->symbols);
-    if (r->guests)
-        w->names = luajit_names_create(r->guests);
-    if (r->guests)
-        w->js_names = v8_names_create(r->guests);
+    if (r->managed)
+        w->names = luajit_names_create(r->managed);
+    if (r->managed)
+        w->js_names = v8_names_create(r->managed);
     w->unwinder = unwinder_create(NULL);
     if (r->strings && w->symbols && w->names && w->js_names && w->unwinder) {
         *ret = w;
@@ -53,7 +53,7 @@ void replay_still_free(struct replay_worker *w)
         vec_free(&w->stacks[i].frames);
     symbols_free(r->symbols);
     intern_free(r->strings);
-    guests_free(r->guests);
+    managed_names_free(r->managed);
     free(r->jobs);
     free(r);
     free(w);

@@ -78,15 +78,15 @@ static uint64_t salt_of(const struct jit_lua_function *f)
 }
 
 /* 0: memory is out. */
-static uint32_t intern_function(struct guests *guests, const struct jit_lua_function *f)
+static uint32_t intern_function(struct managed_names *managed, const struct jit_lua_function *f)
 {
     char file[FILE_MAX], name[NAME_MAX_SIZE];
     snprintf(name, sizeof(name), "%.*s",
              (int)(f->name_size < NAME_MAX_SIZE ? f->name_size : NAME_MAX_SIZE - 1), f->name);
     file_of(f, file);
-    struct guest_identity i = {.kind = GUEST_FUNCTION, .language = FRAME_LUA, .file = file};
+    struct managed_identity i = {.kind = MANAGED_FUNCTION, .language = FRAME_LUA, .file = file};
     if (f->is_builtin || f->first_line == UINT32_MAX) { /* C's, or in Lua but part of LuaJIT */
-        i.kind = GUEST_BUILTIN;
+        i.kind = MANAGED_BUILTIN;
         if (!f->is_builtin)
             snprintf(name, sizeof(name), "%.*s", (int)(f->chunk_size < 64 ? f->chunk_size : 64),
                      f->chunk);
@@ -95,31 +95,31 @@ static uint32_t intern_function(struct guests *guests, const struct jit_lua_func
     } else {
         i.salt = salt_of(f);
         i.line = f->first_line;
-        i.kind = f->first_line == 0 && f->lines ? GUEST_MAIN : GUEST_FUNCTION;
+        i.kind = f->first_line == 0 && f->lines ? MANAGED_MAIN : MANAGED_FUNCTION;
     }
-    uint32_t id = guest_intern(guests, &i);
-    if (id && i.kind == GUEST_FUNCTION && *name &&
-        guest_propose(guests, id, GUEST_RANK_DEFINED, name, 0) < 0)
+    uint32_t id = managed_intern(managed, &i);
+    if (id && i.kind == MANAGED_FUNCTION && *name &&
+        managed_propose_name(managed, id, NAME_RANK_DEFINED, name, 0) < 0)
         return 0;
     return id;
 }
 
-static uint32_t unknown_function(struct guests *guests)
+static uint32_t unknown_function(struct managed_names *managed)
 {
-    const struct guest_identity i = {.kind = GUEST_UNKNOWN, .language = FRAME_LUA};
-    return guest_intern(guests, &i);
+    const struct managed_identity i = {.kind = MANAGED_UNKNOWN, .language = FRAME_LUA};
+    return managed_intern(managed, &i);
 }
 
-static uint32_t function_id(struct trace_frames *t, struct guests *guests,
+static uint32_t function_id(struct trace_frames *t, struct managed_names *managed,
                             const struct jit_lua_function *f)
 {
     if (!f)
-        return unknown_function(guests);
+        return unknown_function(managed);
     if (t->nr * 2 >= t->cap && !grow_names(t))
         return 0;
     struct trace_name *slot = slot_of(t->names, t->cap, f);
     if (!slot->function) {
-        *slot = (struct trace_name){f, intern_function(guests, f)};
+        *slot = (struct trace_name){f, intern_function(managed, f)};
         t->nr++;
     }
     return slot->id;
@@ -153,14 +153,14 @@ static bool is_pending_call(const struct jit_lua_stack *stack, unsigned i)
 }
 
 /* The innermost stands for the machine code: it has its address, its place, and its flags. */
-static bool push_frames(struct trace_frames *t, struct guests *guests, const struct frame *f,
-                        const struct jit_lua_stack *stack)
+static bool push_frames(struct trace_frames *t, struct managed_names *managed,
+                        const struct frame *f, const struct jit_lua_stack *stack)
 {
     unsigned first = is_pending_call(stack, 0) ? 1 : 0;
     for (unsigned i = first; i < stack->nr; i++) {
         const struct jit_lua_frame *at = &stack->frames[i];
         struct frame to = {.pc = at->pc,
-                           .function = function_id(t, guests, at->function),
+                           .function = function_id(t, managed, at->function),
                            .line = at->line,
                            .trace = (uint16_t)stack->trace,
                            .kind = FRAME_LUA,
@@ -181,15 +181,15 @@ static bool push_frames(struct trace_frames *t, struct guests *guests, const str
     return vec_push(&t->frames, (struct frame){.kind = FRAME_LUA, .provenance = f->provenance});
 }
 
-int trace_frames_expand(struct trace_frames *t, struct guests *guests, struct replay_sample *s,
-                        struct error *err)
+int trace_frames_expand(struct trace_frames *t, struct managed_names *managed,
+                        struct replay_sample *s, struct error *err)
 {
     t->frames.nr = 0;
     for (size_t i = 0; i < s->nr_frames; i++) {
         const struct frame *f = &s->frames[i];
         struct jit_lua_stack stack;
         bool good =
-            lua_stack(f, &stack) ? push_frames(t, guests, f, &stack) : vec_push(&t->frames, *f);
+            lua_stack(f, &stack) ? push_frames(t, managed, f, &stack) : vec_push(&t->frames, *f);
         if (!good)
             return error_no_memory(err);
     }

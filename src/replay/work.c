@@ -189,7 +189,7 @@ static int give_job(struct replay_worker *w, const struct job *job, struct error
             .vmstate = s->vmstate,
         };
         replaced = s->has_trace;
-        if (replaced && trace_frames_expand(&w->traces, w->replay->guests, &given, err) < 0)
+        if (replaced && trace_frames_expand(&w->traces, w->replay->managed, &given, err) < 0)
             return -1;
         if (w->sink->sample(w->sink_worker, &given, err) < 0)
             return -1;

@@ -25,7 +25,7 @@ struct expansion {
     uint16_t nr;    /* 0: free slot */
     uint16_t trace; /* with by_trace */
     uint8_t kind, tier;
-    bool inlined; /* a guest's frame */
+    bool inlined; /* a managed frame */
 };
 
 /* A function as it was given, and its index. The strings of a replay stay where they are: the same
@@ -206,9 +206,9 @@ static int push_source(struct collector *c, const struct named_frame *n, const s
 
 /* Its name is not final before the run's end. Whoever compiled it, and into what, it is one
  * function, unless asked to tell that apart. */
-static int push_guest(struct collector *c, const struct frame *f, struct error *err)
+static int push_managed(struct collector *c, const struct frame *f, struct error *err)
 {
-    struct function fn = {.kind = f->kind, .guest = f->function};
+    struct function fn = {.kind = f->kind, .managed = f->function};
     if (c->stacks->options.by_line)
         fn.line = f->line;
     if (c->stacks->options.by_tier) {
@@ -217,19 +217,19 @@ static int push_guest(struct collector *c, const struct frame *f, struct error *
     }
     fn.trace = trace_of(c, f);
     if (!f->function) {
-        struct guest_function g;
-        guest_unrecorded(f->kind, &g);
+        struct managed_function g;
+        managed_unrecorded(f->kind, &g);
         fn.symbol = g.name;
-        fn.module = guest_module(&g);
+        fn.module = managed_module(&g);
     }
     return push_function(c, &fn, err);
 }
 
-static int expand_guest(struct collector *c, const struct frame *f, struct expansion *e,
-                        const struct frame_key *key, struct error *err)
+static int expand_managed(struct collector *c, const struct frame *f, struct expansion *e,
+                          const struct frame_key *key, struct error *err)
 {
     size_t first = c->functions.nr;
-    if (push_guest(c, f, err) < 0)
+    if (push_managed(c, f, err) < 0)
         return -1;
     *e = (struct expansion){.key = *key,
                             .first = (uint32_t)first,
@@ -247,8 +247,8 @@ static int expand(struct collector *c, const struct replay_sample *s, const stru
 {
     struct named_frame n;
     size_t first = c->functions.nr;
-    if (frame_is_guest(f))
-        return expand_guest(c, f, e, key, err);
+    if (frame_is_managed(f))
+        return expand_managed(c, f, e, key, err);
     if (replay_name(c->worker, s, f, &n, err) < 0 ||
         push_source(c, &n, f, n.symbol, n.file, n.line, false, err) < 0)
         return -1;
@@ -435,7 +435,7 @@ static int collector_create(void *context, struct replay_worker *w, void **ret, 
     if (!c)
         return error_no_memory(err);
     c->stacks = context;
-    c->stacks->guests = replay_guests(replay_of(w));
+    c->stacks->managed = replay_managed_names(replay_of(w));
     c->worker = w;
     c->batch = 1;
     *ret = c;

@@ -20,7 +20,7 @@ struct stacks {
     uint32_t *group_slots; /* likewise */
     size_t nr_group_slots;
     struct stack_tree tree;
-    const struct guests *guests; /* of the replay; NULL: nothing was collected */
+    const struct managed_names *managed; /* of the replay; NULL: nothing was collected */
 };
 
 /* By pointers, not by what the strings say. */

@@ -20,7 +20,7 @@ enum { RECENT_THREADS = 256 };
 /* What tells a frame from another, as a worker sees it. */
 struct raw_key {
     struct frame_key key;
-    uint64_t pc; /* of a guest's frame; else 0 */
+    uint64_t pc; /* of a managed frame; else 0 */
     uint16_t trace;
     uint8_t kind, tier, provenance;
     bool inlined;
@@ -31,12 +31,12 @@ struct raw_line {
     uint32_t line, column;
 };
 
-/* A frame, named. Of a guest's frame `guest` is its function, whose name is not final yet. */
+/* A frame, named. Of a managed frame `managed` is its function, whose name is not final yet. */
 struct raw_location {
     struct raw_key key;
     uint64_t address;
     const char *module;
-    uint32_t dso, guest;
+    uint32_t dso, managed;
     uint32_t first_line, nr_lines; /* innermost first */
 };
 
@@ -60,7 +60,7 @@ struct profile_worker {
 static struct raw_key raw_key(const struct frame *f)
 {
     return (struct raw_key){.key = replay_frame_key(f),
-                            .pc = frame_is_guest(f) ? f->pc : 0,
+                            .pc = frame_is_managed(f) ? f->pc : 0,
                             .trace = f->trace,
                             .kind = f->kind,
                             .tier = f->tier,
@@ -121,7 +121,7 @@ static int add_location(struct profile_worker *w, const struct replay_sample *s,
                              .address = n.address,
                              .module = n.module,
                              .dso = n.dso,
-                             .guest = frame_is_guest(f) ? f->function : 0,
+                             .managed = frame_is_managed(f) ? f->function : 0,
                              .first_line = (uint32_t)w->lines.nr};
     uint32_t nr_inlined = n.resolved ? n.resolved->nr_inlined : 0;
     bool failed = false;
@@ -220,7 +220,7 @@ static int profile_worker_create(void *context, struct replay_worker *rw, void *
     if (!w)
         return error_no_memory(err);
     *w = (struct profile_worker){.profile = p, .worker = rw, .index = (uint32_t)p->workers.nr};
-    p->guests = replay_guests(replay_of(rw));
+    p->managed = replay_managed_names(replay_of(rw));
     if (stack_tree_init(&w->tree) < 0 || !vec_push(&p->workers, w)) {
         stack_tree_deinit(&w->tree);
         free(w);
@@ -356,20 +356,20 @@ static int add_function(struct finisher *f, struct profile_function *fn, uint32_
     return 0;
 }
 
-/* A guest's function, with its final name. */
-static int guest_line(struct finisher *f, const struct raw_location *l, const struct raw_line *raw,
-                      struct profile_line *ret, struct error *err)
+/* A managed function, with its final name. */
+static int managed_line(struct finisher *f, const struct raw_location *l,
+                        const struct raw_line *raw, struct profile_line *ret, struct error *err)
 {
-    struct guest_function g;
+    struct managed_function g;
     struct text symbol = {0};
     bool failed = false;
-    if (!l->guest || !guest_get(f->p->guests, l->guest, UINT64_MAX, &g))
-        guest_unrecorded(l->key.kind, &g);
-    guest_symbol(&symbol, &g);
+    if (!l->managed || !managed_get(f->p->managed, l->managed, UINT64_MAX, &g))
+        managed_unrecorded(l->key.kind, &g);
+    managed_symbol(&symbol, &g);
     text_char(&symbol, 0);
     struct profile_function fn = {
         .symbol = symbol.failed ? NULL : keep(f->p, symbol.at, &failed),
-        .module = keep(f->p, guest_module(&g), &failed),
+        .module = keep(f->p, managed_module(&g), &failed),
         .file = keep(f->p, g.file, &failed),
         .line = g.line,
         .column = g.column,
@@ -411,9 +411,9 @@ static bool same_location(const struct finisher *f, uint32_t index, const void *
 
 static uint8_t location_provenance(const struct finisher *f, const struct raw_location *l)
 {
-    struct guest_function g;
-    bool doubted =
-        l->guest && guest_get(f->p->guests, l->guest, UINT64_MAX, &g) && guest_is_doubted(&g);
+    struct managed_function g;
+    bool doubted = l->managed && managed_get(f->p->managed, l->managed, UINT64_MAX, &g) &&
+                   managed_is_doubted(&g);
     return doubted && l->key.provenance == PROVENANCE_EXACT ? PROVENANCE_IMAGE : l->key.provenance;
 }
 
@@ -432,8 +432,8 @@ static int fill_location(struct finisher *f, const struct profile_worker *w,
     for (uint32_t i = 0; i < l->nr_lines; i++) {
         const struct raw_line *raw = &w->lines.at[l->first_line + i];
         struct profile_line line;
-        int failed = profile_is_guest(l->key.kind)
-                         ? guest_line(f, l, raw, &line, err)
+        int failed = profile_is_managed(l->key.kind)
+                         ? managed_line(f, l, raw, &line, err)
                          : native_line(f, l, raw, i + 1 < l->nr_lines, &line, err);
         if (failed)
             return -1;

@@ -21,7 +21,7 @@ struct profile_function {
     const char *name;      /* the symbol; of an unknown function "[module]", as fold has it */
     const char *module;    /* NULL: in no mapping */
     const char *file;      /* where it is defined, or a file of its code; NULL: unknown */
-    uint32_t line, column; /* where a guest's function is defined; 0: unknown */
+    uint32_t line, column; /* where a managed function is defined; 0: unknown */
     uint8_t kind;          /* enum frame_kind */
 };
 
@@ -75,7 +75,7 @@ struct profile {
     VEC(struct profile_sample) samples; /* in order of time */
     struct intern *strings;
     VEC(struct profile_worker *) workers; /* private, until it is finished */
-    const struct guests *guests;
+    const struct managed_names *managed;
 };
 
 /* NULL when memory is out. */
@@ -86,9 +86,9 @@ struct replay_sink profile_sink(struct profile *p);
 /* After the run, while the replay is alive. */
 int profile_finish(struct profile *p, struct error *err);
 
-static inline bool profile_is_guest(uint8_t kind)
+static inline bool profile_is_managed(uint8_t kind)
 {
-    return frame_is_guest(&(struct frame){.kind = kind});
+    return frame_is_managed(&(struct frame){.kind = kind});
 }
 
 #endif

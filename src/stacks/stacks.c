@@ -91,14 +91,14 @@ bool function_equal(const struct function *a, const struct function *b)
     return a->symbol == b->symbol && a->module == b->module && a->file == b->file &&
            a->line == b->line && a->kind == b->kind && a->tier == b->tier &&
            a->inlined == b->inlined && a->trace == b->trace && a->address == b->address &&
-           a->guest == b->guest;
+           a->managed == b->managed;
 }
 
 uint64_t function_hash(const struct function *f)
 {
     uint64_t h = hash_combine((uintptr_t)f->symbol, (uintptr_t)f->module);
     h = hash_combine(h, (uintptr_t)f->file ^ f->line);
-    h = hash_combine(h, f->address ^ (uint64_t)f->guest << 32);
+    h = hash_combine(h, f->address ^ (uint64_t)f->managed << 32);
     return hash_combine(h, (uint64_t)f->trace << 32 | (uint64_t)f->kind << 16 |
                                (uint64_t)f->tier << 8 | f->inlined);
 }
@@ -232,32 +232,32 @@ void stacks_free(struct stacks *s)
     free(s);
 }
 
-/* ---- guest functions ----------------------------------------------------------------------- */
+/* ---- managed functions ----------------------------------------------------------------------- */
 
-/* A guest function with its final name; false: memory is out. */
-static bool name_guest(const struct stacks *s, struct function *f)
+/* A managed function with its final name; false: memory is out. */
+static bool name_managed(const struct stacks *s, struct function *f)
 {
-    struct guest_function g;
+    struct managed_function g;
     struct text symbol = {0};
     bool failed = false;
-    if (!guest_get(s->guests, f->guest, UINT64_MAX, &g))
-        guest_unrecorded(f->kind, &g);
-    guest_symbol(&symbol, &g);
+    if (!managed_get(s->managed, f->managed, UINT64_MAX, &g))
+        managed_unrecorded(f->kind, &g);
+    managed_symbol(&symbol, &g);
     text_char(&symbol, 0);
-    f->guest = 0;
+    f->managed = 0;
     f->symbol = symbol.failed ? NULL : intern_string(s->strings, symbol.at);
-    f->module = intern_or_null(s->strings, guest_module(&g), &failed);
+    f->module = intern_or_null(s->strings, managed_module(&g), &failed);
     f->file = f->line ? intern_or_null(s->strings, g.file, &failed) : NULL;
     text_free(&symbol);
     return f->symbol && !failed;
 }
 
 /* Names for all, and for each the index of the function that it is now. */
-static int name_guests(struct stacks *s, uint32_t *index)
+static int name_all_managed(struct stacks *s, uint32_t *index)
 {
     size_t nr = s->functions.nr;
     for (size_t i = 0; i < nr; i++)
-        if (s->functions.at[i].guest && !name_guest(s, &s->functions.at[i]))
+        if (s->functions.at[i].managed && !name_managed(s, &s->functions.at[i]))
             return -1;
     memset(s->function_slots, 0, s->nr_function_slots * sizeof(*s->function_slots));
     for (uint32_t i = 0; i < nr; i++) {
@@ -269,20 +269,20 @@ static int name_guests(struct stacks *s, uint32_t *index)
     return 0;
 }
 
-static bool has_guests(const struct stacks *s)
+static bool has_managed(const struct stacks *s)
 {
     for (size_t i = 0; i < s->functions.nr; i++)
-        if (s->functions.at[i].guest)
+        if (s->functions.at[i].managed)
             return true;
     return false;
 }
 
 int stacks_finish(struct stacks *s, struct error *err)
 {
-    if (!s->guests || !has_guests(s))
+    if (!s->managed || !has_managed(s))
         return 0;
     uint32_t *index = calloc(s->functions.nr, sizeof(*index));
-    bool failed = !index || name_guests(s, index) < 0;
+    bool failed = !index || name_all_managed(s, index) < 0;
     vec_foreach (n, &s->tree.nodes)
         if (!failed && n->depth > 1)
             n->function = index[n->function];

@@ -20,17 +20,17 @@ struct function {
     const char *file;   /* with by_line: position; else NULL */
     uint32_t line;
     uint8_t kind;     /* enum frame_kind */
-    uint8_t tier;     /* enum frame_tier; of guests only with by_tier, else 0 */
+    uint8_t tier;     /* enum frame_tier; of managed frames only with by_tier, else 0 */
     bool inlined;     /* likewise */
     uint16_t trace;   /* LuaJIT's number of the trace it ran in, with by_trace; else 0 */
     uint64_t address; /* of an unknown function when by_address, a known one's start when by_start
                          (generated code has none: it comes and goes); else 0 */
-    uint32_t guest;   /* until stacks_finish(): its id (guest.h), which then gave symbol and module;
-                         0 afterwards, and of native code */
+    uint32_t managed; /* until stacks_finish(): its id (managed.h), which then gave symbol and
+                       module; 0 afterwards, and of native code */
 };
 
-/* Of a guest language: symbol and module are guest_symbol()'s and guest_module()'s. */
-static inline bool function_is_guest(const struct function *f)
+/* Of a managed language: symbol and module are managed_symbol()'s and managed_module()'s. */
+static inline bool function_is_managed(const struct function *f)
 {
     return f->kind == FRAME_LUA || f->kind == FRAME_JS || f->kind == FRAME_WASM;
 }
@@ -64,7 +64,7 @@ struct stacks_options {
     bool by_line;                /* functions at different lines are different */
     bool by_address;             /* unknown functions at different addresses are different */
     bool by_start;               /* functions of one name and module at different addresses, too */
-    bool by_tier;                /* guest functions that ran in different ways are different */
+    bool by_tier;                /* managed functions that ran in different ways are different */
     bool by_state;               /* what VMs said they were at is kept apart in groups */
     bool by_trace;               /* functions that ran in different traces are different */
     uint64_t slice_ns; /* time is cut into slices of this length, and slice N is kept in group block
@@ -82,7 +82,7 @@ void stacks_free(struct stacks *s);
  * depends on threads: print sorted. */
 struct replay_sink stacks_sink(struct stacks *s);
 
-/* After the run, while the replay is alive: guest functions get their final names, and those that
+/* After the run, while the replay is alive: managed functions get their final names, and those that
  * then are the same to users become one; two children of a node may then be of one function. -1
  * when memory is out. */
 int stacks_finish(struct stacks *s, struct error *err);

@@ -68,7 +68,7 @@ static enum stack_state known_state(const struct function *f)
     return STATE_UNKNOWN;
 }
 
-static enum stack_state guest_state(const struct function *f)
+static enum stack_state managed_state(const struct function *f)
 {
     if (f->kind == FRAME_WASM)
         return STATE_WASM;
@@ -113,7 +113,7 @@ static enum stack_state called_state(const struct stacks *s, const struct stack_
         enum stack_state state = known_state(f);
         if (state != STATE_UNKNOWN)
             return state;
-        if (function_is_guest(f))
+        if (function_is_managed(f))
             return f->kind == FRAME_LUA ? told_state(s, n) : STATE_JS_C;
     }
     return STATE_NATIVE;
@@ -127,7 +127,7 @@ enum stack_state stack_state(const struct stacks *s, size_t node)
     const struct function *f = stacks_function(s, n->function);
     if (function_is_kernel(f))
         return STATE_KERNEL;
-    if (function_is_guest(f))
-        return guest_state(f);
+    if (function_is_managed(f))
+        return managed_state(f);
     return f->kind == FRAME_JIT ? STATE_GENERATED : called_state(s, n);
 }

@@ -321,8 +321,8 @@ static void check_listing(const struct luajit_listing *l)
 static void list_traces(const struct context *c, const struct image *image)
 {
     enum { LISTED = 8 };
-    struct guests *guests = guests_create();
-    struct luajit_names *names = guests ? luajit_names_create(guests) : NULL;
+    struct managed_names *managed = managed_names_create();
+    struct luajit_names *names = managed ? luajit_names_create(managed) : NULL;
     const struct luajit_names_source source = {
         .memory = &c->input.memory, .vm = &image->vms.at[0], .space = 1};
     for (uint32_t number = 1; names && number <= LISTED; number++) {
@@ -334,7 +334,7 @@ static void list_traces(const struct context *c, const struct image *image)
         }
     }
     luajit_names_free(names);
-    guests_free(guests);
+    managed_names_free(managed);
 }
 
 /* All that is asked about one call of C, which few walks come to: summed up. */

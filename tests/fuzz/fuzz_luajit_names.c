@@ -132,11 +132,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         put_likely(&heap, &l);
     luajit_builtins_scan(&builtins, heap.bytes, heap.size);
     l.builtins = &builtins;
-    struct guests *guests = guests_create();
-    struct luajit_names *n = guests ? luajit_names_create(guests) : NULL;
+    struct managed_names *managed = managed_names_create();
+    struct luajit_names *n = managed ? luajit_names_create(managed) : NULL;
     if (n)
         name_frames(n, &heap, &l, bytes + 1);
     luajit_names_free(n);
-    guests_free(guests);
+    managed_names_free(managed);
     return 0;
 }

@@ -115,7 +115,7 @@ static void compare(const struct unwind_stack *a, const struct unwind_stack *b)
     }
 }
 
-/* A guest's frames: code at odd places, whose frame pointer is its caller's. */
+/* Managed frames: code at odd places, whose frame pointer is its caller's. */
 static bool wants(const void *context, const struct code *code)
 {
     (void)context;
@@ -145,7 +145,7 @@ static bool settled(const void *context, const struct walker_state *state)
     return true;
 }
 
-/* A whole stack of guest's frames at the end of a copy of the stack; contexts begin in it, or
+/* A whole stack of managed frames at the end of a copy of the stack; contexts begin in it, or
  * somewhere before. Random words below it stay, and some in it. */
 enum { PLANTED = 8, ALIKE = 512 };
 static void plant(struct unwind_input *in, unsigned i, uint8_t *copy, uint64_t seed)

@@ -125,7 +125,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 /* ---- one input ----------------------------------------------------------------------------- */
 
 struct namer {
-    struct guests *guests;
+    struct managed_names *managed;
     struct v8_names *names;
     uint64_t space;
 };
@@ -162,9 +162,9 @@ static struct namer *namer_get(void)
     if (n.names && nr++ % INPUTS)
         return &n;
     v8_names_free(n.names);
-    guests_free(n.guests);
-    n.guests = guests_create();
-    n.names = v8_names_create(n.guests);
+    managed_names_free(n.managed);
+    n.managed = managed_names_create();
+    n.names = v8_names_create(n.managed);
     n.space = 1;
     return &n;
 }

@@ -48,7 +48,7 @@ def user(frames):
     return frames
 
 
-def guests_as_native(ours, peer):
+def managed_as_native(ours, peer):
     """Lua that was not recorded is one frame in place of the interpreter's own: the same place."""
     return [peer[i] if f[2] == '[lua]' and i < len(peer) else f for i, f in enumerate(ours)]
 
@@ -81,7 +81,7 @@ def main():
         n['frames_peer'] += len(pf)
         n['text_equal'] += pf == of
         p, o = user(parse(pf)), user(parse(of))
-        o = guests_as_native(o, p)
+        o = managed_as_native(o, p)
         pc, oc = complete(p), complete(o)
         n['peer_complete'] += pc
         n['ours_complete'] += oc

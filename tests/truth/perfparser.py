@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
 """What hotspot makes of an injected recording: its parser's output (hotspot-perfparser, which names frames by
-elfutils) against ljperf script's, frames counted by name. Compared are functions of guests and V8's builtins.
+elfutils) against ljperf script's, frames counted by name. Compared are managed functions and V8's builtins.
 
 perfparser.py PARSED SCRIPT FOLDER"""
 import collections, re, struct, sys
@@ -77,7 +77,7 @@ def main():
             ours[m.group(1)] += 1
     differ = sum(abs(there[n] - ours[n]) for n in set(there) | set(ours))
     builtins = sum(n for name, n in ours.items() if name.startswith('Builtins_'))
-    print('hotspot: %d samples, %d frames of guests and builtins (%d of these), %d differ, %d without a name' %
+    print('hotspot: %d samples, %d managed frames and builtins (%d of these), %d differ, %d without a name' %
           (len(samples), sum(ours.values()), builtins, differ, unnamed))
     for name in sorted(set(there) | set(ours), key=lambda n: -abs(there[n] - ours[n]))[:5]:
         if there[name] != ours[name]:

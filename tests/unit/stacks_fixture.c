@@ -43,7 +43,7 @@ void stacks_add(struct stacks *s, const char *stack, uint64_t samples, uint64_t 
     free(copy);
 }
 
-void stacks_add_guest(struct stacks *s, const char *stack, uint64_t block, uint64_t period)
+void stacks_add_managed(struct stacks *s, const char *stack, uint64_t block, uint64_t period)
 {
     char *copy = strdup(stack);
     char *rest = copy;

@@ -12,6 +12,6 @@ struct stacks *stacks_make(void);
 void stacks_add(struct stacks *s, const char *stack, uint64_t samples, uint64_t period);
 /* One sample, "outermost;...;leaf" in a slice of time: "L17:f" is Lua function f in trace 17, "L:f"
  * interpreted. */
-void stacks_add_guest(struct stacks *s, const char *stack, uint64_t block, uint64_t period);
+void stacks_add_managed(struct stacks *s, const char *stack, uint64_t block, uint64_t period);
 
 #endif

@@ -289,8 +289,8 @@ static void views(void **state)
 {
     (void)state;
     struct stacks *s = stacks_make();
-    stacks_add_guest(s, "main;L:m;L3:f a.lua:1", 50, 60);
-    stacks_add_guest(s, "main;L:m;memcpy", 51, 40);
+    stacks_add_managed(s, "main;L:m;L3:f a.lua:1", 50, 60);
+    stacks_add_managed(s, "main;L:m;memcpy", 51, 40);
     struct browser *b = open_browser(s, callers());
     assert_int_equal(browser_set_view(b, find_view(b, "VM state"), NULL), 0);
     expect(b, ">+    60.00%  lua trace\n"

@@ -4,7 +4,7 @@
 
 #include "jitdump/jitdump.h"
 #include "unwind/frame.h"
-#include "unwind/guest.h"
+#include "unwind/managed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,17 +14,18 @@
 
 #include <cmocka.h>
 
-static struct guest_function js(const char *name, const char *file, uint32_t line, uint32_t column)
+static struct managed_function js(const char *name, const char *file, uint32_t line,
+                                  uint32_t column)
 {
-    return (struct guest_function){.kind = GUEST_FUNCTION,
-                                   .language = FRAME_JS,
-                                   .name = name,
-                                   .file = file,
-                                   .line = line,
-                                   .column = column};
+    return (struct managed_function){.kind = MANAGED_FUNCTION,
+                                     .language = FRAME_JS,
+                                     .name = name,
+                                     .file = file,
+                                     .line = line,
+                                     .column = column};
 }
 
-static bool is_of(const char *name, struct guest_function g)
+static bool is_of(const char *name, struct managed_function g)
 {
     return v8_name_is_of(name, &g);
 }
@@ -92,7 +93,7 @@ static void evaluated_code_has_no_file(void **state)
 static void wasm_goes_by_numbers(void **state)
 {
     (void)state;
-    struct guest_function g = {.kind = GUEST_FUNCTION, .language = FRAME_WASM, .index = 4};
+    struct managed_function g = {.kind = MANAGED_FUNCTION, .language = FRAME_WASM, .index = 4};
     assert_true(v8_name_is_of("JS:wasmfn-3-liftoff", &g));
     assert_true(v8_name_is_of("Function:wasmfn-3-turbofan", &g));
     assert_true(v8_name_is_of("JS:wasm-function[3]-3-liftoff", &g));
@@ -107,11 +108,11 @@ static void wasm_goes_by_numbers(void **state)
 static void differences_are_counted_by_pairs(void **state)
 {
     (void)state;
-    struct guests *guests = guests_create();
-    const struct guest_identity id = {
-        .kind = GUEST_FUNCTION, .language = FRAME_JS, .file = "/a.js", .line = 2, .column = 4};
-    uint32_t f = guest_intern(guests, &id);
-    assert_int_equal(guest_propose(guests, f, GUEST_RANK_DEFINED, "C.f", 0), 0);
+    struct managed_names *managed = managed_names_create();
+    const struct managed_identity id = {
+        .kind = MANAGED_FUNCTION, .language = FRAME_JS, .file = "/a.js", .line = 2, .column = 4};
+    uint32_t f = managed_intern(managed, &id);
+    assert_int_equal(managed_propose_name(managed, f, NAME_RANK_DEFINED, "C.f", 0), 0);
     const struct jit_function same = {.name = "JS:*f /a.js:2:4"};
     const struct jit_function map = {.name = "JS:~f /a.js:2:4", .from_map = true};
     const struct jit_function other = {.name = "JS:~g /a.js:7:4", .from_map = true};
@@ -122,7 +123,7 @@ static void differences_are_counted_by_pairs(void **state)
     struct name_tally from = {.slots = told, .nr = nr, .cap = nr}, sum = {0};
     struct text out = {0};
     assert_true(name_tally_add(&sum, &from) && name_tally_add(&sum, &from));
-    assert_true(name_tally_print(&sum, guests, &out));
+    assert_true(name_tally_print(&sum, managed, &out));
     text_char(&out, 0);
     assert_non_null(strstr(out.at, "memory and jitdump    both name: 16 agree, 0 differ\n"));
     assert_non_null(strstr(
@@ -133,7 +134,7 @@ static void differences_are_counted_by_pairs(void **state)
                                    "| perf map: JS:~g /a.js:7:4\n"));
     text_free(&out);
     name_tally_free(&sum);
-    guests_free(guests);
+    managed_names_free(managed);
 }
 
 int main(void)

@@ -52,7 +52,7 @@ struct target {
     struct luajit_vm vm;
     uint64_t main_L;
     struct luajit_builtins builtins;
-    struct guests *guests;
+    struct managed_names *managed;
     struct luajit_names *names;
     unsigned frames; /* compared */
     unsigned library_names;
@@ -232,16 +232,16 @@ static unsigned compare_display(const struct target *t, const char *case_name, u
                                 uint32_t function)
 {
     unsigned failures = 0;
-    struct guest_function f = {0};
+    struct managed_function f = {0};
     const char *base =
-        guest_get(t->guests, function, UINT64_MAX, &f) && f.file ? strrchr(f.file, '/') : NULL;
+        managed_get(t->managed, function, UINT64_MAX, &f) && f.file ? strrchr(f.file, '/') : NULL;
     if (!base || strcmp(base, "/luajit_names.lua") != 0 || f.line >= LINES_MAX || !marker[f.line])
         return 0;
     const char *want = marker[f.line];
     if (strcmp(want, "-") == 0)
-        EXPECT(f.rank < GUEST_RANK_DEFINED, "named %s where it is defined", f.name);
+        EXPECT(f.rank < NAME_RANK_DEFINED, "named %s where it is defined", f.name);
     else
-        EXPECT(f.rank == GUEST_RANK_DEFINED && strcmp(f.name, want) == 0, "display name %s, not %s",
+        EXPECT(f.rank == NAME_RANK_DEFINED && strcmp(f.name, want) == 0, "display name %s, not %s",
                f.name ? f.name : "(none)", want);
     return failures;
 }
@@ -252,7 +252,7 @@ static unsigned compare_frame(struct target *t, const char *case_name, unsigned 
 {
     unsigned failures = 0;
     struct luajit_named named;
-    struct guest_function f = {0};
+    struct managed_function f = {0};
     struct luajit_names_source source = {.memory = &t->memory, .vm = &t->vm, .space = 1};
     assert_int_equal(luajit_names_frame(t->names, &source, frame, &named, NULL), 0);
     bool lua = frame->kind == LUAJIT_FRAME_LUA;
@@ -267,7 +267,7 @@ static unsigned compare_frame(struct target *t, const char *case_name, unsigned 
     t->frames++;
     if (frame->kind == LUAJIT_FRAME_C)
         return failures;
-    assert_true(guest_get(t->guests, named.function, UINT64_MAX, &f));
+    assert_true(managed_get(t->managed, named.function, UINT64_MAX, &f));
     if (*told->library) {
         EXPECT(f.name && strcmp(f.name, told->library) == 0, "library function %s, told %s", f.name,
                told->library);
@@ -276,7 +276,7 @@ static unsigned compare_frame(struct target *t, const char *case_name, unsigned 
     if (!lua)
         return failures;
     EXPECT(same_source(f.file, told->source), "source %s, told %s", f.file, told->source);
-    EXPECT((f.kind == GUEST_MAIN) == (strcmp(told->what, "main") == 0),
+    EXPECT((f.kind == MANAGED_MAIN) == (strcmp(told->what, "main") == 0),
            "kind of function %u, told %s", f.kind, told->what);
     EXPECT((int)f.line == (told->defined > 0 ? told->defined : 0), "defined on %u, told %d", f.line,
            told->defined);
@@ -359,8 +359,8 @@ static void attach(struct target *t, const char *binary)
     read_builtins(t, binary);
     t->layout.builtins = &t->builtins;
     t->vm.layout = &t->layout;
-    t->guests = guests_create();
-    t->names = luajit_names_create(t->guests);
+    t->managed = managed_names_create();
+    t->names = luajit_names_create(t->managed);
 }
 
 static void stop(struct target *t)
@@ -370,7 +370,7 @@ static void stop(struct target *t)
     kill(t->pid, SIGKILL);
     waitpid(t->pid, NULL, 0);
     luajit_names_free(t->names);
-    guests_free(t->guests);
+    managed_names_free(t->managed);
     process_memory_close(t->process);
     vec_free(&t->vms);
     vmscan_free(t->scan);
@@ -542,7 +542,7 @@ static void name_lies(struct target *t, unsigned rounds)
     struct luajit_names_source source = {.memory = &memory, .vm = &t->vm, .space = 2};
     for (unsigned i = 0; i < rounds; i++) {
         struct luajit_named named;
-        struct guest_function f;
+        struct managed_function f;
         struct luajit_frame frame = frames[i % nr];
         memory.time++;
         liar.one_in = 16u << i % 8;
@@ -552,7 +552,7 @@ static void name_lies(struct target *t, unsigned rounds)
             frame.caller_pc = next_random(&liar.random);
         assert_int_equal(luajit_names_frame(t->names, &source, &frame, &named, NULL), 0);
         if (frame.kind != LUAJIT_FRAME_C)
-            assert_true(guest_get(t->guests, named.function, UINT64_MAX, &f));
+            assert_true(managed_get(t->managed, named.function, UINT64_MAX, &f));
     }
 }
 

@@ -4,7 +4,7 @@
 #include "output/report.h"
 #include "stacks/internal.h"
 #include "stacks_fixture.h"
-#include "unwind/guest.h"
+#include "unwind/managed.h"
 #include "unwind/luajit/vm.h"
 
 #include <setjmp.h>
@@ -419,16 +419,17 @@ static void inlined_functions_say_so(void **state)
     expect(s, &o, "   100.00%  [.] i_get (inlined)\n");
 }
 
-/* ---- guest functions ------------------------------------------------------------------------- */
+/* ---- managed functions -------------------------------------------------------------------------
+ */
 
-static uint32_t guest(struct guests *g, const char *file, uint32_t line, uint64_t salt)
+static uint32_t managed(struct managed_names *g, const char *file, uint32_t line, uint64_t salt)
 {
-    const struct guest_identity i = {.kind = line ? GUEST_FUNCTION : GUEST_MAIN,
-                                     .language = FRAME_LUA,
-                                     .file = file,
-                                     .line = line,
-                                     .salt = salt};
-    return guest_intern(g, &i);
+    const struct managed_identity i = {.kind = line ? MANAGED_FUNCTION : MANAGED_MAIN,
+                                       .language = FRAME_LUA,
+                                       .file = file,
+                                       .line = line,
+                                       .salt = salt};
+    return managed_intern(g, &i);
 }
 
 /* A stack of Lua functions below a native one, as the collector leaves it. */
@@ -439,7 +440,7 @@ static void add_lua(struct stacks *s, const uint32_t *ids, unsigned nr, uint64_t
     uint32_t node = stack_tree_child(&s->tree, 0, stacks_intern_group(s, &g));
     node = stack_tree_child(&s->tree, node, stacks_intern_function(s, &native));
     for (unsigned i = 0; i < nr; i++) {
-        struct function f = {.kind = FRAME_LUA, .guest = ids[i]};
+        struct function f = {.kind = FRAME_LUA, .managed = ids[i]};
         node = stack_tree_child(&s->tree, node, stacks_intern_function(s, &f));
     }
     s->tree.nodes.at[node].samples += samples;
@@ -458,17 +459,17 @@ static void expect_folded(const struct stacks *s, const char *want)
     free(text);
 }
 
-static void guest_functions_are_named_when_all_is_known(void **state)
+static void managed_functions_are_named_when_all_is_known(void **state)
 {
     (void)state;
-    struct guests *g = guests_create();
+    struct managed_names *g = managed_names_create();
     struct stacks *s = stacks_make();
-    uint32_t chunk = guest(g, "app.lua", 0, 0), handler = guest(g, "lib/(x).lua", 12, 0);
+    uint32_t chunk = managed(g, "app.lua", 0, 0), handler = managed(g, "lib/(x).lua", 12, 0);
     /* Two functions of one line that nobody names; and one whose name comes late. */
-    uint32_t twin1 = guest(g, "lib/(x).lua", 30, 1), twin2 = guest(g, "lib/(x).lua", 30, 2);
-    s->guests = g;
+    uint32_t twin1 = managed(g, "lib/(x).lua", 30, 1), twin2 = managed(g, "lib/(x).lua", 30, 2);
+    s->managed = g;
     add_lua(s, (uint32_t[]){chunk, handler, twin1}, 3, 5);
-    guest_propose(g, handler, GUEST_RANK_CALL, "h;1", 3);
+    managed_propose_name(g, handler, NAME_RANK_CALL, "h;1", 3);
     add_lua(s, (uint32_t[]){chunk, handler, twin2}, 3, 3);
     add_lua(s, (uint32_t[]){chunk, handler}, 2, 2);
     assert_int_equal(stacks_finish(s, NULL), 0);
@@ -482,7 +483,7 @@ static void guest_functions_are_named_when_all_is_known(void **state)
     expect(s, &o,
            "80.00%|lib/(x).lua|[.] lib/%28x%29.lua:30\n"
            "20.00%|lib/(x).lua|[.] h;1 lib/%28x%29.lua:12\n");
-    guests_free(g);
+    managed_names_free(g);
 }
 
 /* ---- what is one sample's -------------------------------------------------------------------- */
@@ -491,14 +492,14 @@ static void guest_functions_are_named_when_all_is_known(void **state)
 static struct stacks *make_lua(void)
 {
     struct stacks *s = stacks_make();
-    stacks_add_guest(s, "main;L:m;L3:f a.lua:1", 50, 40);
-    stacks_add_guest(s, "main;L:m;L4:f a.lua:1;memcpy", 51, 20);
-    stacks_add_guest(s, "main;L:m;L:g a.lua:9;lj_ccall_func;abs", 51, 16);
-    stacks_add_guest(s, "main;L:m;L:g a.lua:9", 50, 10);
-    stacks_add_guest(s, "main;L:m;lj_gc_step;propagate", 52, 6);
-    stacks_add_guest(s, "main;L:m;L3:f a.lua:1;lj_trace_exit;x", 52, 4);
-    stacks_add_guest(s, "main;L:m;lj_trace_hot", 52, 3);
-    stacks_add_guest(s, "main", 52, 1);
+    stacks_add_managed(s, "main;L:m;L3:f a.lua:1", 50, 40);
+    stacks_add_managed(s, "main;L:m;L4:f a.lua:1;memcpy", 51, 20);
+    stacks_add_managed(s, "main;L:m;L:g a.lua:9;lj_ccall_func;abs", 51, 16);
+    stacks_add_managed(s, "main;L:m;L:g a.lua:9", 50, 10);
+    stacks_add_managed(s, "main;L:m;lj_gc_step;propagate", 52, 6);
+    stacks_add_managed(s, "main;L:m;L3:f a.lua:1;lj_trace_exit;x", 52, 4);
+    stacks_add_managed(s, "main;L:m;lj_trace_hot", 52, 3);
+    stacks_add_managed(s, "main", 52, 1);
     return s;
 }
 
@@ -537,7 +538,7 @@ static void states_that_vms_tell(void **state)
         {LUAJIT_IN_GC, "main;x", 4},
     };
     for (size_t i = 0; i < sizeof(samples) / sizeof(*samples); i++) {
-        stacks_add_guest(s, samples[i].stack, i, samples[i].period);
+        stacks_add_managed(s, samples[i].stack, i, samples[i].period);
         s->groups.at[i].vmstate = samples[i].told;
     }
     struct report_options o = basic();
@@ -668,11 +669,11 @@ static void filters_do_not_split_rows(void **state)
     expect(make_lua(), &o, "");
 }
 
-static void guest_symbols_are_escaped(void **state)
+static void managed_symbols_are_escaped(void **state)
 {
     (void)state;
     struct text t = {0};
-    text_guest_symbol(&t, "(for generator) [string \"a\n\"]:3");
+    text_managed_symbol(&t, "(for generator) [string \"a\n\"]:3");
     text_char(&t, ' ');
     text_word(&t, "a (b)");
     text_char(&t, 0);
@@ -700,8 +701,8 @@ int main(void)
         cmocka_unit_test(a_thread_is_one_row),
         cmocka_unit_test(trees_have_an_end),
         cmocka_unit_test(inlined_functions_say_so),
-        cmocka_unit_test(guest_functions_are_named_when_all_is_known),
-        cmocka_unit_test(guest_symbols_are_escaped),
+        cmocka_unit_test(managed_functions_are_named_when_all_is_known),
+        cmocka_unit_test(managed_symbols_are_escaped),
         cmocka_unit_test(states_of_samples),
         cmocka_unit_test(states_that_vms_tell),
         cmocka_unit_test(numbers_of_states),

@@ -941,7 +941,7 @@ static bool wants_jit(const void *context, const struct code *code)
     return code->owner == CODE_JIT;
 }
 
-/* A guest's frame: the caller's rbp at rbp, the return address above. It remembers its leaf. */
+/* A managed frame: the caller's rbp at rbp, the return address above. It remembers its leaf. */
 struct by_rbp {
     struct walker_state head;
     bool odd;

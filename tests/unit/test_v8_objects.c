@@ -2,7 +2,7 @@
 /* V8's heap objects in a small heap that is made here: strings of all kinds, functions, tables of
  * positions, and the same with damage. And where callers are in machine code. */
 #include "memory_fixture.h"
-#include "unwind/guest.h"
+#include "unwind/managed.h"
 #include "unwind/v8/builtin.h"
 #include "unwind/v8/names.h"
 #include "unwind/v8/object.h"
@@ -353,19 +353,19 @@ static void test_moved_source(void **state)
     h->memory.soon = &soon;
     h->memory.time = MOVED;
     uint64_t script = make_script(h, source), scope = make_scope(h);
-    struct guests *guests = guests_create();
-    struct v8_names *names = v8_names_create(guests);
+    struct managed_names *managed = managed_names_create();
+    struct v8_names *names = v8_names_create(managed);
     const struct v8_sfi sfi = {.sfi = HEAP | 1, .script = script, .scope = scope};
     struct v8_named got;
-    struct guest_function function;
+    struct managed_function function;
     assert_int_equal(v8_names_function(names, &h->r, 1, 1, &sfi, CALL, &got), 0);
     assert_int_equal(got.line, 2);
     assert_int_equal(got.column, CALL - 50 + 1);
-    assert_true(guest_get(guests, got.function, 1, &function));
+    assert_true(managed_get(managed, got.function, 1, &function));
     assert_int_equal(function.line, 2);
     assert_int_equal(function.column, 16);
     v8_names_free(names);
-    guests_free(guests);
+    managed_names_free(managed);
 }
 
 /* A collection was under way when the source's head was read, in which it has another meaning, and
@@ -382,14 +382,14 @@ static void test_source_amid_collection(void **state)
     h->memory.soon = &soon;
     h->memory.time = MOVED;
     h->provenance = PROVENANCE_IMAGE;
-    struct guests *guests = guests_create();
-    struct v8_names *names = v8_names_create(guests);
+    struct managed_names *managed = managed_names_create();
+    struct v8_names *names = v8_names_create(managed);
     const struct v8_sfi sfi = {.sfi = HEAP | 1, .script = script, .scope = scope};
     struct v8_named got;
     assert_int_equal(v8_names_function(names, &h->r, 1, 1, &sfi, CALL, &got), 0);
     assert_int_equal(got.line, 2);
     v8_names_free(names);
-    guests_free(guests);
+    managed_names_free(managed);
 }
 
 /* A script's name is read at one moment only, which is far from the sample and at no round
@@ -406,22 +406,22 @@ static void test_name_of_another_moment(void **state)
     h->only = 3333333;
     h->memory.soon = &soon;
     h->memory.time = 2000000000;
-    struct guests *guests = guests_create();
-    struct v8_names *names = v8_names_create(guests);
+    struct managed_names *managed = managed_names_create();
+    struct v8_names *names = v8_names_create(managed);
     const struct v8_sfi sfi = {.sfi = HEAP | 1, .script = script, .scope = scope};
     struct v8_named got;
-    struct guest_function function;
+    struct managed_function function;
     assert_int_equal(v8_names_function(names, &h->r, 1, 1, &sfi, CALL, &got), 0);
     assert_int_equal(got.function, 0);
     h->layer.version = heap_version;
     assert_int_equal(v8_names_function(names, &h->r, 1, 1, &sfi, CALL, &got), 0);
     assert_int_equal(got.function, 0); /* once a turn */
     assert_int_equal(v8_names_function(names, &h->r, 1, 2, &sfi, CALL, &got), 0);
-    assert_true(guest_get(guests, got.function, 2, &function));
+    assert_true(managed_get(managed, got.function, 2, &function));
     assert_string_equal(function.file, "a.js");
     assert_int_equal(got.line, 2);
     v8_names_free(names);
-    guests_free(guests);
+    managed_names_free(managed);
 }
 
 /* Who only reads for others, of a process that runs, reads a source once, though he proves nothing
@@ -431,8 +431,8 @@ static void test_source_for_others(void **state)
     enum { MOVES = 6 };
     struct heap *h = *state;
     uint64_t source = make_source(h), scope = make_scope(h);
-    struct guests *guests = guests_create();
-    struct v8_names *names = v8_names_create(guests);
+    struct managed_names *managed = managed_names_create();
+    struct v8_names *names = v8_names_create(managed);
     struct v8_named got;
     v8_names_only_read(names);
     h->provenance = PROVENANCE_IMAGE;
@@ -450,7 +450,7 @@ static void test_source_for_others(void **state)
             assert_in_range(h->readings, 16, 100);
     }
     v8_names_free(names);
-    guests_free(guests);
+    managed_names_free(managed);
 }
 
 /* The table behind code of these kinds, of two calls: which return to 10 and 20, or once the code
@@ -569,12 +569,12 @@ static void test_name_that_is_lost(void **state)
 {
     struct heap *h = *state;
     uint64_t source = make_source(h), script = make_script(h, source), scope = make_scope(h), name;
-    struct guests *guests = guests_create();
-    struct v8_names *names = v8_names_create(guests);
+    struct managed_names *managed = managed_names_create();
+    struct v8_names *names = v8_names_create(managed);
     const struct v8_sfi sfi = {.sfi = HEAP | 1, .script = script, .scope = scope};
     const struct v8_wasm wasm = {.script = script};
     struct v8_named got;
-    struct guest_function function;
+    struct managed_function function;
     v8_names_only_read(names);
     assert_int_equal(v8_names_function(names, &h->r, 1, 1, &sfi, CALL, &got), 0);
     assert_true(v8_slot(&h->r, script, 16, &name));
@@ -588,10 +588,10 @@ static void test_name_that_is_lost(void **state)
     }
     put(h, script, 16, name, 8);
     assert_int_equal(v8_names_function(names, &h->r, 1, 1, &sfi, CALL, &got), 0);
-    assert_true(guest_get(guests, got.function, 1, &function));
+    assert_true(managed_get(managed, got.function, 1, &function));
     assert_string_equal(function.file, "a.js");
     v8_names_free(names);
-    guests_free(guests);
+    managed_names_free(managed);
 }
 
 /* An array that claims to be longer than any: its elements end with memory. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The recorder's hooks for guest code: which processes are kept, and what those without a VM cost.
+/* The recorder's hooks for managed code: which processes are kept, and what those without a VM
+ * cost.
  */
 #include "capture/jstarget.h"
 #include "capture/vmcapture.h"

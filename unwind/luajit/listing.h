@@ -19,7 +19,7 @@ enum { LISTING_BYTECODE = 40 };
 
 /* An instruction of a Lua function. */
 struct luajit_listing_place {
-    uint32_t function;               /* guest's id; 0: not known */
+    uint32_t function;               /* managed's id; 0: not known */
     uint32_t line;                   /* 0: not known */
     char bytecode[LISTING_BYTECODE]; /* as luajit -bl prints it, about; "": not known */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The cache of prototypes, and what is proposed to the table of guest functions.
+ * The cache of prototypes, and what is proposed to the table of managed functions.
  *
  * Which turns of a recording a thread has seen before is a matter of chance, and must not show. So
  * a turn's results are those that an empty cache at its beginning would give: what is known from
@@ -45,7 +45,7 @@ struct known {
     struct memory_span steady;
     uint8_t steady_provenance;
     uint32_t space;
-    uint32_t function; /* guest function */
+    uint32_t function; /* managed function */
 };
 
 /* What a call instruction calls its function. */
@@ -61,7 +61,7 @@ struct call {
 };
 
 struct luajit_names {
-    struct guests *guests;
+    struct managed_names *managed;
     struct known **chains;
     size_t nr_chains; /* a power of two */
     size_t nr, bytes;
@@ -72,27 +72,27 @@ struct luajit_names {
     struct call *calls;
     struct {
         const void *names;               /* of which binary */
-        uint32_t function[BUILTINS_MAX]; /* guest functions by ffid; 0: not asked for yet */
+        uint32_t function[BUILTINS_MAX]; /* managed functions by ffid; 0: not asked for yet */
     } builtins;
     uint32_t unknown; /* the function that could not be read */
     uint32_t c;       /* a C function that has no native frame to name it by */
     VEC(struct known *) queue;
 };
 
-struct luajit_names *luajit_names_create(struct guests *guests)
+struct luajit_names *luajit_names_create(struct managed_names *managed)
 {
     struct luajit_names *n = calloc(1, sizeof(*n));
     if (!n)
         return NULL;
-    n->guests = guests;
+    n->managed = managed;
     n->nr_chains = 1024;
     n->chains = calloc(n->nr_chains, sizeof(struct known *));
     n->calls = calloc(CALLS, sizeof(*n->calls));
-    const struct guest_identity none = {.kind = GUEST_UNKNOWN, .language = FRAME_LUA};
-    const struct guest_identity c = {
-        .kind = GUEST_BUILTIN, .language = FRAME_LUA, .file = "[C]", .name = "[C]"};
-    n->unknown = guest_intern(guests, &none);
-    n->c = guest_intern(guests, &c);
+    const struct managed_identity none = {.kind = MANAGED_UNKNOWN, .language = FRAME_LUA};
+    const struct managed_identity c = {
+        .kind = MANAGED_BUILTIN, .language = FRAME_LUA, .file = "[C]", .name = "[C]"};
+    n->unknown = managed_intern(managed, &none);
+    n->c = managed_intern(managed, &c);
     if (n->chains && n->calls && n->unknown && n->c)
         return n;
     luajit_names_free(n);
@@ -205,7 +205,7 @@ static const char *file_of(struct luajit_names *n, const struct luajit_names_sou
     enum provenance ignored = PROVENANCE_EXACT; /* the string's head counts, as p->head's part */
     if (!luajit_proto_file(p, s->memory, file, &ignored, doubtful))
         return NULL;
-    const char *kept = guest_string(n->guests, file, strlen(file));
+    const char *kept = managed_string(n->managed, file, strlen(file));
     *failed |= !kept;
     return kept;
 }
@@ -218,20 +218,20 @@ static uint32_t identify(struct luajit_names *n, const struct luajit_names_sourc
     const struct luajit_proto_head *h = &p->head;
     if (!file)
         return n->unknown;
-    struct guest_identity i = {.kind = GUEST_FUNCTION,
-                               .language = FRAME_LUA,
-                               .file = file,
-                               .salt = luajit_proto_hash(p, s->memory)};
+    struct managed_identity i = {.kind = MANAGED_FUNCTION,
+                                 .language = FRAME_LUA,
+                                 .file = file,
+                                 .salt = luajit_proto_hash(p, s->memory)};
     if (h->firstline > 0)
         i.line = (uint32_t)h->firstline;
     if (h->firstline == 0 && h->numline > 0)
-        i.kind = GUEST_MAIN;
+        i.kind = MANAGED_MAIN;
     if (h->firstline == -1) {
         builtin_lua_name(luajit_builtins_get(s->vm->layout->builtins), file, name);
-        i.kind = GUEST_BUILTIN;
+        i.kind = MANAGED_BUILTIN;
         i.name = name;
     }
-    return guest_intern(n->guests, &i);
+    return managed_intern(n->managed, &i);
 }
 
 /* Note where closures are made. */
@@ -449,7 +449,7 @@ static int learn_child(struct luajit_names *n, const struct luajit_names_source 
     struct bc bc = luajit_proto_bc(&k->proto, at);
     uint64_t address = luajit_proto_constant(&k->proto, bc.d);
     enum provenance ignored = PROVENANCE_EXACT;
-    enum guest_rank rank = GUEST_RANK_DEFINED;
+    enum name_rank rank = NAME_RANK_DEFINED;
     struct known *child = address ? known_get(n, s, address, &ignored, &failed) : NULL;
     if (failed)
         return -1;
@@ -459,10 +459,10 @@ static int learn_child(struct luajit_names *n, const struct luajit_names_source 
         return child->learned == s->turn + 1 || vec_push(&n->queue, child) ? 0 : -1;
     if (!luajit_definition_name(&k->proto, s->memory, at, is_method_function(&child->proto), budget,
                                 name)) {
-        rank = GUEST_RANK_NAMELESS;
+        rank = NAME_RANK_NAMELESS;
         *name = 0;
     }
-    if (guest_propose(n->guests, child->function, rank, name, s->turn))
+    if (managed_propose_name(n->managed, child->function, rank, name, s->turn))
         return -1;
     return child->learned == s->turn + 1 || vec_push(&n->queue, child) ? 0 : -1;
 }
@@ -522,30 +522,30 @@ static struct call *call_get(struct luajit_names *n, const struct luajit_names_s
     c->kind = (uint8_t)luajit_call_name(&caller->proto, s->memory, position, name);
     if (c->kind == LUAJIT_NAME_NONE)
         return c;
-    c->name = guest_string(n->guests, name, strlen(name));
+    c->name = managed_string(n->managed, name, strlen(name));
     *failed = !c->name;
     return c;
 }
 
-static enum guest_rank rank_of(const struct call *c, enum provenance provenance,
-                               enum luajit_callee callee)
+static enum name_rank rank_of(const struct call *c, enum provenance provenance,
+                              enum luajit_callee callee)
 {
     /* A loop's hidden variable, "(for generator)", is nobody's name. */
     if (provenance == PROVENANCE_GUESS || *c->name == '(')
-        return GUEST_RANK_NONE;
+        return NAME_RANK_NONE;
     bool strong = c->kind == LUAJIT_NAME_GLOBAL || c->kind == LUAJIT_NAME_METHOD ||
                   c->kind == LUAJIT_NAME_FIELD;
     if (callee == LUAJIT_CALLEE_UNTOLD)
-        return strong ? GUEST_RANK_UNTOLD : GUEST_RANK_UNTOLD_WEAK;
+        return strong ? NAME_RANK_UNTOLD : NAME_RANK_UNTOLD_WEAK;
     if (provenance == PROVENANCE_EXACT)
-        return strong ? GUEST_RANK_CALL : GUEST_RANK_CALL_WEAK;
-    return strong ? GUEST_RANK_DOUBTFUL : GUEST_RANK_DOUBTFUL_WEAK;
+        return strong ? NAME_RANK_CALL : NAME_RANK_CALL_WEAK;
+    return strong ? NAME_RANK_DOUBTFUL : NAME_RANK_DOUBTFUL_WEAK;
 }
 
 /* Whether that it is the function's name was said as well before. What could not be told is asked
  * again, seldomer each time: a recorder's walk may have used up its readings, and what it does not
  * read will not be in the recording. */
-static bool is_settled(struct call *c, uint32_t function, enum guest_rank rank)
+static bool is_settled(struct call *c, uint32_t function, enum name_rank rank)
 {
     if (c->function != function || c->rank < rank)
         return false;
@@ -579,20 +579,20 @@ static int name_from_call(struct luajit_names *n, const struct luajit_names_sour
     enum provenance weakest = s->provenance > ret->provenance ? s->provenance : ret->provenance;
     if (caller->proto.another && weakest == PROVENANCE_EXACT)
         weakest = PROVENANCE_IMAGE;
-    enum guest_rank rank = rank_of(c, weakest, LUAJIT_CALLEE_SAME);
+    enum name_rank rank = rank_of(c, weakest, LUAJIT_CALLEE_SAME);
     if (!rank || is_settled(c, ret->function, rank))
         return 0;
     enum luajit_callee callee =
         luajit_callee_check(&caller->proto, s->memory, f, c->position, s->provenance);
     /* Against what another sample, with less of it recorded, could not tell from the truth. */
     if (callee == LUAJIT_CALLEE_ANOTHER)
-        return guest_propose(n->guests, ret->function, GUEST_RANK_TAIL, "", s->turn);
+        return managed_propose_name(n->managed, ret->function, NAME_RANK_TAIL, "", s->turn);
     rank = rank_of(c, weakest, callee);
     if (callee == LUAJIT_CALLEE_SAME || c->function != ret->function)
         c->untold = callee == LUAJIT_CALLEE_UNTOLD;
     c->function = ret->function;
     c->rank = (uint8_t)rank;
-    return guest_propose(n->guests, ret->function, rank, c->name, s->turn);
+    return managed_propose_name(n->managed, ret->function, rank, c->name, s->turn);
 }
 
 /* ---- frames -------------------------------------------------------------------------------- */
@@ -628,12 +628,12 @@ static int name_builtin(struct luajit_names *n, const struct luajit_names_source
     uint32_t *function = &n->builtins.function[f->ffid];
     if (!*function) {
         snprintf(number, sizeof(number), "builtin#%u", f->ffid);
-        const struct guest_identity i = {.kind = GUEST_BUILTIN,
-                                         .language = FRAME_LUA,
-                                         .file = "[builtin]",
-                                         .name =
-                                             b && *b->name[f->ffid] ? b->name[f->ffid] : number};
-        *function = guest_intern(n->guests, &i);
+        const struct managed_identity i = {.kind = MANAGED_BUILTIN,
+                                           .language = FRAME_LUA,
+                                           .file = "[builtin]",
+                                           .name =
+                                               b && *b->name[f->ffid] ? b->name[f->ffid] : number};
+        *function = managed_intern(n->managed, &i);
     }
     ret->function = *function;
     return ret->function ? 0 : -1;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Names and lines of Lua frames: from a frame as the walker found it to a guest function and the
+ * Names and lines of Lua frames: from a frame as the walker found it to a managed function and the
  * line that executes. Prototypes are kept in a cache; addresses are reused, so each use compares
  * the header and the chunk name's head with those that were read before.
  *
  * Names: where the prototype that defines a function is known (it is on the stack, or was, or was
  * told by luajit_names_learn()), the function is called as it is stored there (`M.handler`);
- * otherwise what callers call it is proposed, as debug.traceback would. guest.h chooses.
+ * otherwise what callers call it is proposed, as debug.traceback would. managed.h chooses.
  */
 #ifndef UNWIND_LUAJIT_NAMES_H
 #define UNWIND_LUAJIT_NAMES_H
 
 #include "base/error.h"
-#include "unwind/guest.h"
+#include "unwind/managed.h"
 #include "unwind/luajit/layout.h"
 #include "unwind/memory.h"
 
-/* One per thread of ours. `guests` is shared, and outlives it. NULL when memory is out. */
+/* One per thread of ours. `managed` is shared, and outlives it. NULL when memory is out. */
 struct luajit_names;
-struct luajit_names *luajit_names_create(struct guests *guests);
+struct luajit_names *luajit_names_create(struct managed_names *managed);
 void luajit_names_free(struct luajit_names *n);
 
 /* Where the frames of one stack come from. Memory of one process and one time is taken to stay as
@@ -29,15 +29,15 @@ struct luajit_names_source {
     uint32_t space;     /* names the process: equal addresses of another are something else */
     uint8_t provenance; /* of the frame, as far as the walk knows: callers' words for functions
                            count less when it is not exact, and not at all when it is a guess */
-    uint64_t turn;      /* of the recording (guest.h) */
+    uint64_t turn;      /* of the recording (managed.h) */
 };
 
 struct luajit_named {
-    uint32_t function;          /* guest function; C functions are all one, [C] */
-    uint32_t line;              /* executing; 0: not known */
-    uint32_t definition_line;   /* as in the function; 0: not known */
-    const char *callname;       /* what the caller calls it; NULL: nothing. Lives with the guests */
-    uint8_t callkind;           /* enum luajit_name_kind */
+    uint32_t function;        /* managed function; C functions are all one, [C] */
+    uint32_t line;            /* executing; 0: not known */
+    uint32_t definition_line; /* as in the function; 0: not known */
+    const char *callname;     /* what the caller calls it; NULL: nothing. Lives with the managed */
+    uint8_t callkind;         /* enum luajit_name_kind */
     enum provenance provenance; /* weakest of what was read; GUESS of what did not stand checks */
 };
 

@@ -169,8 +169,8 @@ static bool is_plain(const struct walk *w)
 {
     const struct walker *walker = w->in->walker;
     return w->flags == 0 && w->provenance == PROVENANCE_EXACT && !(w->known & ~ARCH_SURVIVES) &&
-           (!w->guest_begun ||
-            (walker->settled && walker->settled(walker->context, w->guest->state)));
+           (!w->managed_begun ||
+            (walker->settled && walker->settled(walker->context, w->managed->state)));
 }
 
 bool trail_take(struct walk *w)
@@ -225,7 +225,7 @@ static void note_words(struct trail_walk *n, const struct memory *m,
     s->low = low < s->low ? low : s->low;
 }
 
-void trail_note(struct walk *w, bool guest)
+void trail_note(struct walk *w, bool managed)
 {
     struct trail_walk *n = w->trail;
     if (!is_plain(w)) {
@@ -241,7 +241,7 @@ void trail_note(struct walk *w, bool guest)
                              .frames = (uint32_t)w->out->frames.nr,
                              .words = n->nr_words,
                              .low = UINT64_MAX,
-                             .worth = guest ? TRAIL_GUEST : 1};
+                             .worth = managed ? TRAIL_MANAGED : 1};
     for (unsigned i = 0; i < ARCH_CALLEE_SAVED_NR; i++)
         s->saved[i] = saved_register(w, i);
     w->in->memory.reads->nr = 0;

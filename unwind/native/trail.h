@@ -25,7 +25,7 @@ enum {
     TRAIL_WORDS = 512,
     /* What taking a step over spares, a native one being 1, and how much is worth it: looking at
      * the words of a native frame costs half of what walking it does. */
-    TRAIL_GUEST = 4,
+    TRAIL_MANAGED = 4,
     TRAIL_WORTH = 8,
 };
 
@@ -80,8 +80,8 @@ void trail_free(struct trail *t);
 /* Before a step: whether the rest of the walk was taken over, which has ended then. The walk may
  * have lost its trail. */
 bool trail_take(struct walk *w);
-/* Before a step: begin to note it; `guest`: it may be a walker's. */
-void trail_note(struct walk *w, bool guest);
+/* Before a step: begin to note it; `managed`: it may be a walker's. */
+void trail_note(struct walk *w, bool managed);
 /* Behind it: what it read stands in the memory's notes. */
 void trail_noted(struct walk *w);
 /* The walk has ended. Returns how many frames were taken over. */

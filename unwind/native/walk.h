@@ -12,8 +12,8 @@
 struct walk_code {
     struct code code;
     uint64_t key_base;
-    bool cached; /* there is CFI, and its id fits into a key */
-    bool guest;  /* the input's walker is asked first */
+    bool cached;  /* there is CFI, and its id fits into a key */
+    bool managed; /* the input's walker is asked first */
     uint8_t frame_kind;
 };
 
@@ -40,7 +40,7 @@ struct code_facts {
     uint64_t entries[1 << FACT_BITS]; /* key << 3 | facts; 0: free */
 };
 
-struct guest_slot {
+struct managed_slot {
     struct walker_state *state;
     size_t size;
 };
@@ -51,7 +51,7 @@ struct walk {
     uint8_t flags;    /* of that frame: FRAME_LEAF, FRAME_SIGNAL */
     bool other_stack; /* a signal handler's stack was left */
     bool done;
-    bool guest_begun; /* the walker's state is of this walk */
+    bool managed_begun; /* the walker's state is of this walk */
     enum provenance provenance;
     unsigned hops; /* signal frames after which the stack pointer went down */
     unsigned
@@ -61,9 +61,9 @@ struct walk {
     const struct unwind_input *in;
     struct unwind_stack *out;
     struct code_facts *facts;
-    struct guest_slot *guest; /* where the walker's state is kept */
-    struct trail_walk *trail; /* NULL: none */
-    struct walk_code code;    /* a copy of the last that was asked for */
+    struct managed_slot *managed; /* where the walker's state is kept */
+    struct trail_walk *trail;     /* NULL: none */
+    struct walk_code code;        /* a copy of the last that was asked for */
     struct walk_codes *codes;
 };
 

@@ -22,7 +22,7 @@ enum {
 struct script {
     uint64_t space, address, source;
     uint64_t id;                /* the tagged word */
-    const char *file;           /* kept by guests; NULL: it has no name */
+    const char *file;           /* kept by managed; NULL: it has no name */
     int32_t line, column;       /* where the source begins in the file */
     VEC(int32_t) ends;          /* of lines */
     struct v8_source *text;     /* NULL: not read, yet */
@@ -42,7 +42,7 @@ struct function {
 };
 
 struct v8_names {
-    struct guests *guests;
+    struct managed_names *managed;
     VEC(struct script) scripts;
     VEC(struct function) functions;
     uint32_t *slots; /* index + 1 of functions by hash; twice ENTRIES_MAX; NULL: none yet */
@@ -53,11 +53,11 @@ struct v8_names {
     size_t nr_searched, room_searched;
 };
 
-struct v8_names *v8_names_create(struct guests *guests)
+struct v8_names *v8_names_create(struct managed_names *managed)
 {
     struct v8_names *n = calloc(1, sizeof(*n));
     if (n)
-        n->guests = guests;
+        n->managed = managed;
     return n;
 }
 
@@ -576,7 +576,7 @@ static bool script_read(struct v8_names *n, struct v8_reader *r, struct script *
     s->line = smi_slot(r, s->address, r->layout->script_line);
     s->column = smi_slot(r, s->address, r->layout->script_column);
     if (script_name(r, s->address, &name) && !name.failed)
-        s->file = guest_string(n->guests, name.at, name.size);
+        s->file = managed_string(n->managed, name.at, name.size);
     text_free(&name);
     s->again = !s->file; /* it is not known until it is read */
     return s->file;
@@ -755,7 +755,7 @@ static int function_new(struct v8_names *n, struct v8_reader *r, uint64_t turn,
                         const struct v8_sfi *sfi, struct function *f)
 {
     struct v8_scope scope = {.start = -1, .end = -1};
-    struct guest_identity identity = {.kind = GUEST_FUNCTION, .language = FRAME_JS};
+    struct managed_identity identity = {.kind = MANAGED_FUNCTION, .language = FRAME_JS};
     struct text name = {0};
     f->script_index = UINT32_MAX;
     if (sfi->scope && !v8_scope_read(r, sfi->scope, &scope))
@@ -786,9 +786,9 @@ static int function_new(struct v8_names *n, struct v8_reader *r, uint64_t turn,
     bool has = name.size != 0;
     f->bare = !has && !identity.line;
     text_char(&name, 0);
-    f->id = guest_intern(n->guests, &identity);
+    f->id = managed_intern(n->managed, &identity);
     int failed = !f->id || name.failed ||
-                 (has && guest_propose(n->guests, f->id, GUEST_RANK_DEFINED, name.at, turn));
+                 (has && managed_propose_name(n->managed, f->id, NAME_RANK_DEFINED, name.at, turn));
     text_free(&name);
     return failed ? -1 : 0;
 }
@@ -914,15 +914,15 @@ static int wasm_new(struct v8_names *n, struct v8_reader *r, uint64_t turn, cons
     struct text name = {0};
     int failed = 0;
     if (script && v8_wasm_name(r, w, &name)) {
-        const struct guest_identity identity = {.kind = GUEST_FUNCTION,
-                                                .language = FRAME_WASM,
-                                                .file = script->file,
-                                                .index = (uint32_t)w->index + 1};
+        const struct managed_identity identity = {.kind = MANAGED_FUNCTION,
+                                                  .language = FRAME_WASM,
+                                                  .file = script->file,
+                                                  .index = (uint32_t)w->index + 1};
         bool has = name.size != 0;
         text_char(&name, 0);
-        f->id = guest_intern(n->guests, &identity);
+        f->id = managed_intern(n->managed, &identity);
         failed = !f->id || name.failed ||
-                 (has && guest_propose(n->guests, f->id, GUEST_RANK_DEFINED, name.at, turn));
+                 (has && managed_propose_name(n->managed, f->id, NAME_RANK_DEFINED, name.at, turn));
     }
     text_free(&name);
     return failed ? -1 : 0;

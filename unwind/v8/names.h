@@ -10,13 +10,13 @@
 #ifndef UNWIND_V8_NAMES_H
 #define UNWIND_V8_NAMES_H
 
-#include "unwind/guest.h"
+#include "unwind/managed.h"
 #include "unwind/v8/object.h"
 #include "unwind/v8/wasm.h"
 
 struct v8_names;
-/* NULL when memory is out. `guests` takes the functions; any number of tables may share it. */
-struct v8_names *v8_names_create(struct guests *guests);
+/* NULL when memory is out. `managed` takes the functions; any number of tables may share it. */
+struct v8_names *v8_names_create(struct managed_names *managed);
 void v8_names_free(struct v8_names *n);
 /* From now on sources are read, and nothing is made of them: their functions have ids, and no
  * lines. For whoever records what is read. */
@@ -27,14 +27,15 @@ void v8_names_forget(struct v8_names *n);
 void v8_names_again(struct v8_names *n);
 
 struct v8_named {
-    uint32_t function; /* guest.h; 0: could not be told */
+    uint32_t function; /* managed.h; 0: could not be told */
     uint32_t line;     /* of `offset`; 0: unknown */
     uint16_t column;
     bool bare; /* it has neither a name nor a line: nothing of it can be seen to be right */
 };
 
-/* `space`: the process, `turn` as in guest_propose(); `offset`: in the source, -1: unknown. The
- * reader's provenance is left alone: names, scripts and sources do not change. -1: memory is out.
+/* `space`: the process, `turn` as in managed_propose_name(); `offset`: in the source, -1: unknown.
+ * The reader's provenance is left alone: names, scripts and sources do not change. -1: memory is
+ * out.
  */
 int v8_names_function(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t turn,
                       const struct v8_sfi *sfi, int32_t offset, struct v8_named *ret);

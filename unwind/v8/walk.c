@@ -1342,8 +1342,8 @@ static bool lacks_proof(const struct v8_walk *w)
         return false;
     for (size_t i = w->first; i < out->nr; i++) {
         const struct frame *f = &out->at[i];
-        bool guest = f->kind == FRAME_JS || f->kind == FRAME_WASM;
-        if (guest ? !f->function || f->provenance > PROVENANCE_IMAGE : f->provenance)
+        bool managed = f->kind == FRAME_JS || f->kind == FRAME_WASM;
+        if (managed ? !f->function || f->provenance > PROVENANCE_IMAGE : f->provenance)
             return false;
         lacks |= f->provenance == PROVENANCE_IMAGE;
     }
@@ -1377,8 +1377,8 @@ static bool make_again(struct v8_walk *w, const struct step_state *from, enum me
     memcpy(ret->frames, out->at + w->first, ret->nr * sizeof(*ret->frames));
     for (size_t i = 0; i < ret->nr; i++) {
         const struct frame *f = &ret->frames[i];
-        bool guest = f->kind == FRAME_JS || f->kind == FRAME_WASM;
-        if ((guest && !f->function) || (exact && f->provenance))
+        bool managed = f->kind == FRAME_JS || f->kind == FRAME_WASM;
+        if ((managed && !f->function) || (exact && f->provenance))
             return false;
     }
     return true;

@@ -4,7 +4,7 @@
  * writers do. Of each rank one name is enough, the earliest: whatever turn is asked about, either
  * it was known by then, or none of its rank was.
  */
-#include "unwind/guest.h"
+#include "unwind/managed.h"
 #include "base/threads.h"
 
 #include "base/error.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE_SIZE = 1024, PAGES_MAX = 4096, NR_RANKS = GUEST_RANK_DEFINED + 1 };
+enum { PAGE_SIZE = 1024, PAGES_MAX = 4096, NR_RANKS = NAME_RANK_DEFINED + 1 };
 
 struct name {
     struct name *before; /* what it replaced: readers may still look at that */
@@ -26,12 +26,12 @@ struct name {
 };
 
 struct entry {
-    struct guest_identity identity; /* strings interned */
+    struct managed_identity identity; /* strings interned */
     uint64_t hash;
     struct name *_Atomic names[NR_RANKS];
 };
 
-struct guests {
+struct managed_names {
     struct intern *strings;
     pthread_mutex_t lock;
     struct entry *_Atomic pages[PAGES_MAX];
@@ -40,9 +40,9 @@ struct guests {
     size_t nr_slots;
 };
 
-struct guests *guests_create(void)
+struct managed_names *managed_names_create(void)
 {
-    struct guests *g = calloc(1, sizeof(*g));
+    struct managed_names *g = calloc(1, sizeof(*g));
     if (!g)
         return NULL;
     g->strings = intern_create();
@@ -58,7 +58,7 @@ struct guests *guests_create(void)
     return g;
 }
 
-static struct entry *entry_at(const struct guests *g, uint32_t id)
+static struct entry *entry_at(const struct managed_names *g, uint32_t id)
 {
     struct entry *page =
         atomic_load_explicit(&g->pages[(id - 1) / PAGE_SIZE], memory_order_acquire);
@@ -74,7 +74,7 @@ static void names_free(struct name *n)
     }
 }
 
-void guests_free(struct guests *g)
+void managed_names_free(struct managed_names *g)
 {
     if (!g)
         return;
@@ -92,7 +92,7 @@ void guests_free(struct guests *g)
 
 /* ---- identities ---------------------------------------------------------------------------- */
 
-static uint64_t identity_hash(const struct guest_identity *i)
+static uint64_t identity_hash(const struct managed_identity *i)
 {
     uint64_t h = hash_combine((uintptr_t)i->file, (uintptr_t)i->name);
     h = hash_combine(h, (uint64_t)i->line << 32 | i->column);
@@ -101,14 +101,14 @@ static uint64_t identity_hash(const struct guest_identity *i)
 }
 
 /* Strings are interned. */
-static bool identity_equal(const struct guest_identity *a, const struct guest_identity *b)
+static bool identity_equal(const struct managed_identity *a, const struct managed_identity *b)
 {
     return a->kind == b->kind && a->language == b->language && a->file == b->file &&
            a->line == b->line && a->column == b->column && a->index == b->index &&
            a->salt == b->salt && a->name == b->name;
 }
 
-static bool slots_grow(struct guests *g)
+static bool slots_grow(struct managed_names *g)
 {
     size_t nr = g->nr_slots * 2;
     uint32_t *slots = calloc(nr, sizeof(*slots));
@@ -126,7 +126,8 @@ static bool slots_grow(struct guests *g)
     return true;
 }
 
-static uint32_t entry_add(struct guests *g, const struct guest_identity *identity, uint64_t hash)
+static uint32_t entry_add(struct managed_names *g, const struct managed_identity *identity,
+                          uint64_t hash)
 {
     uint32_t at = g->nr;
     if (at / PAGE_SIZE >= PAGES_MAX)
@@ -144,7 +145,7 @@ static uint32_t entry_add(struct guests *g, const struct guest_identity *identit
     return at + 1;
 }
 
-static uint32_t intern_locked(struct guests *g, const struct guest_identity *identity)
+static uint32_t intern_locked(struct managed_names *g, const struct managed_identity *identity)
 {
     if ((size_t)g->nr * 2 >= g->nr_slots && !slots_grow(g))
         return 0;
@@ -158,9 +159,9 @@ static uint32_t intern_locked(struct guests *g, const struct guest_identity *ide
     return g->slots[at] = entry_add(g, identity, hash);
 }
 
-uint32_t guest_intern(struct guests *g, const struct guest_identity *identity)
+uint32_t managed_intern(struct managed_names *g, const struct managed_identity *identity)
 {
-    struct guest_identity i = *identity;
+    struct managed_identity i = *identity;
     if (i.file)
         i.file = intern_string(g->strings, i.file);
     if (i.name)
@@ -175,7 +176,7 @@ uint32_t guest_intern(struct guests *g, const struct guest_identity *identity)
 
 /* ---- names --------------------------------------------------------------------------------- */
 
-static int propose_locked(struct entry *e, enum guest_rank rank, const char *text, uint64_t turn)
+static int propose_locked(struct entry *e, enum name_rank rank, const char *text, uint64_t turn)
 {
     struct name *have = atomic_load_explicit(&e->names[rank], memory_order_relaxed);
     if (have && (have->turn < turn || (have->turn == turn && strcmp(have->text, text) <= 0)))
@@ -188,14 +189,14 @@ static int propose_locked(struct entry *e, enum guest_rank rank, const char *tex
     return 0;
 }
 
-int guest_propose(struct guests *g, uint32_t id, enum guest_rank rank, const char *name,
-                  uint64_t turn)
+int managed_propose_name(struct managed_names *g, uint32_t id, enum name_rank rank,
+                         const char *name, uint64_t turn)
 {
     if (id == 0 || id > atomic_load_explicit(&g->nr, memory_order_acquire) ||
-        (int)rank >= NR_RANKS || (!*name && rank != GUEST_RANK_NAMELESS && rank != GUEST_RANK_TAIL))
+        (int)rank >= NR_RANKS || (!*name && rank != NAME_RANK_NAMELESS && rank != NAME_RANK_TAIL))
         return 0;
     struct entry *e = entry_at(g, id);
-    if (e->identity.kind == GUEST_UNKNOWN) /* stands for many: the name is one's */
+    if (e->identity.kind == MANAGED_UNKNOWN) /* stands for many: the name is one's */
         return 0;
     const char *text = intern_string(g->strings, name);
     if (!text)
@@ -206,65 +207,66 @@ int guest_propose(struct guests *g, uint32_t id, enum guest_rank rank, const cha
     return failed;
 }
 
-bool guest_get(const struct guests *g, uint32_t id, uint64_t turn, struct guest_function *ret)
+bool managed_get(const struct managed_names *g, uint32_t id, uint64_t turn,
+                 struct managed_function *ret)
 {
     if (id == 0 || id > atomic_load_explicit(&g->nr, memory_order_acquire))
         return false;
     struct entry *e = entry_at(g, id);
-    const struct guest_identity *i = &e->identity;
+    const struct managed_identity *i = &e->identity;
     const struct name *best = NULL;
     unsigned rank = NR_RANKS;
     while (!best && rank-- > 0) {
         const struct name *n = atomic_load_explicit(&e->names[rank], memory_order_acquire);
         best = n && n->turn <= turn ? n : NULL;
     }
-    *ret = (struct guest_function){.kind = i->kind,
-                                   .language = i->language,
-                                   .rank = best ? (uint8_t)rank : GUEST_RANK_NONE,
-                                   .name = i->name               ? i->name
-                                           : best && *best->text ? best->text
-                                                                 : NULL,
-                                   .file = i->file,
-                                   .line = i->line,
-                                   .column = i->column,
-                                   .index = i->index};
+    *ret = (struct managed_function){.kind = i->kind,
+                                     .language = i->language,
+                                     .rank = best ? (uint8_t)rank : NAME_RANK_NONE,
+                                     .name = i->name               ? i->name
+                                             : best && *best->text ? best->text
+                                                                   : NULL,
+                                     .file = i->file,
+                                     .line = i->line,
+                                     .column = i->column,
+                                     .index = i->index};
     return true;
 }
 
-bool guest_is_doubted(const struct guest_function *f)
+bool managed_is_doubted(const struct managed_function *f)
 {
-    return f->name && (f->rank == GUEST_RANK_UNTOLD || f->rank == GUEST_RANK_UNTOLD_WEAK);
+    return f->name && (f->rank == NAME_RANK_UNTOLD || f->rank == NAME_RANK_UNTOLD_WEAK);
 }
 
-const char *guest_string(struct guests *g, const char *bytes, size_t size)
+const char *managed_string(struct managed_names *g, const char *bytes, size_t size)
 {
     return intern_bytes(g->strings, bytes, size);
 }
 
-void guest_unrecorded(uint8_t language, struct guest_function *ret)
+void managed_unrecorded(uint8_t language, struct managed_function *ret)
 {
-    *ret = (struct guest_function){.kind = GUEST_UNKNOWN,
-                                   .language = language,
-                                   .name = language == FRAME_LUA  ? "[lua: not recorded]"
-                                           : language == FRAME_JS ? "[js: not recorded]"
-                                                                  : "[wasm: not recorded]"};
+    *ret = (struct managed_function){.kind = MANAGED_UNKNOWN,
+                                     .language = language,
+                                     .name = language == FRAME_LUA  ? "[lua: not recorded]"
+                                             : language == FRAME_JS ? "[js: not recorded]"
+                                                                    : "[wasm: not recorded]"};
 }
 
-const char *guest_module(const struct guest_function *f)
+const char *managed_module(const struct managed_function *f)
 {
     if (f->file)
         return f->file;
     return f->language == FRAME_LUA ? "[lua]" : f->language == FRAME_JS ? "[js]" : "[wasm]";
 }
 
-void guest_symbol(struct text *t, const struct guest_function *f)
+void managed_symbol(struct text *t, const struct managed_function *f)
 {
-    const char *name = f->kind == GUEST_MAIN && !f->name ? "main chunk" : f->name;
+    const char *name = f->kind == MANAGED_MAIN && !f->name ? "main chunk" : f->name;
     if (!name && !f->file)
         name = "?";
     if (name)
         text_string(t, name);
-    if (!f->file || f->kind == GUEST_BUILTIN)
+    if (!f->file || f->kind == MANAGED_BUILTIN)
         return;
     if (name)
         text_char(t, ' ');

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Guest functions: identity, and names that do not depend on who proposes first. */
+#include "unwind/managed.h"
+#include "unwind/frame.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+#include <pthread.h>
+#include <string.h>
+
+static struct managed_identity lua(const char *file, uint32_t line)
+{
+    return (struct managed_identity){
+        .kind = MANAGED_FUNCTION, .language = FRAME_LUA, .file = file, .line = line};
+}
+
+static const char *name_at(const struct managed_names *g, uint32_t id, uint64_t turn)
+{
+    struct managed_function f;
+    assert_true(managed_get(g, id, turn, &f));
+    return f.name ? f.name : "(none)";
+}
+
+static void equal_identities_are_one_function(void **state)
+{
+    (void)state;
+    struct managed_names *g = managed_names_create();
+    char again[] = "a.lua";
+    struct managed_identity i = lua("a.lua", 3);
+    uint32_t id = managed_intern(g, &i);
+    assert_int_not_equal(id, 0);
+    i.file = again;
+    assert_int_equal(managed_intern(g, &i), id);
+    i.line = 4;
+    assert_int_not_equal(managed_intern(g, &i), id);
+    i.line = 3;
+    i.salt = 1; /* other code at the same place */
+    assert_int_not_equal(managed_intern(g, &i), id);
+    i.salt = 0;
+    i.language = FRAME_JS;
+    assert_int_not_equal(managed_intern(g, &i), id);
+    struct managed_function f;
+    assert_false(managed_get(g, 0, UINT64_MAX, &f));
+    assert_false(managed_get(g, 1000, UINT64_MAX, &f));
+    managed_names_free(g);
+}
+
+static void what_could_not_be_read_takes_no_name(void **state)
+{
+    (void)state;
+    struct managed_names *g = managed_names_create();
+    const struct managed_identity i = {.kind = MANAGED_UNKNOWN, .language = FRAME_LUA};
+    uint32_t id = managed_intern(g, &i);
+    managed_propose_name(g, id, NAME_RANK_DEFINED, "outer", 0);
+    assert_string_equal(name_at(g, id, UINT64_MAX), "(none)");
+    managed_names_free(g);
+}
+
+static void many_functions_are_kept_apart(void **state)
+{
+    (void)state;
+    enum { NR = 5000 };
+    struct managed_names *g = managed_names_create();
+    uint32_t ids[NR];
+    for (uint32_t i = 0; i < NR; i++) {
+        struct managed_identity f = lua("many.lua", i + 1);
+        ids[i] = managed_intern(g, &f);
+    }
+    for (uint32_t i = 0; i < NR; i++) {
+        struct managed_function f;
+        assert_true(managed_get(g, ids[i], UINT64_MAX, &f));
+        assert_int_equal(f.line, i + 1);
+        assert_null(f.name);
+    }
+    managed_names_free(g);
+}
+
+static void the_better_rank_then_the_earlier_turn_names(void **state)
+{
+    (void)state;
+    struct managed_names *g = managed_names_create();
+    struct managed_identity i = lua("a.lua", 3);
+    uint32_t id = managed_intern(g, &i);
+    managed_propose_name(g, id, NAME_RANK_CALL, "late", 9);
+    managed_propose_name(g, id, NAME_RANK_CALL, "early", 5);
+    managed_propose_name(g, id, NAME_RANK_CALL, "east", 5);
+    managed_propose_name(g, id, NAME_RANK_CALL, "zebra", 5);
+    managed_propose_name(g, id, NAME_RANK_CALL_WEAK, "f", 1);
+    managed_propose_name(g, id, NAME_RANK_DOUBTFUL, "doubtful", 0);
+    managed_propose_name(g, id, NAME_RANK_DEFINED, "M.early", 7);
+    managed_propose_name(g, id, NAME_RANK_DEFINED, "", 0); /* no name */
+    assert_string_equal(name_at(g, id, 0), "doubtful");
+    assert_string_equal(name_at(g, id, 1), "f");
+    assert_string_equal(name_at(g, id, 4), "f");
+    assert_string_equal(name_at(g, id, 5), "early");
+    assert_string_equal(name_at(g, id, 6), "early");
+    assert_string_equal(name_at(g, id, UINT64_MAX), "M.early");
+    /* That a function has no name where it is defined is better than a doubtful one. */
+    i.line = 4;
+    id = managed_intern(g, &i);
+    managed_propose_name(g, id, NAME_RANK_DOUBTFUL, "wrong", 0);
+    assert_string_equal(name_at(g, id, 1), "wrong");
+    managed_propose_name(g, id, NAME_RANK_NAMELESS, "", 1);
+    assert_string_equal(name_at(g, id, 0), "wrong");
+    assert_string_equal(name_at(g, id, 1), "(none)");
+    managed_propose_name(g, id, NAME_RANK_CALL_WEAK, "callback", 2);
+    assert_string_equal(name_at(g, id, 2), "callback");
+    managed_names_free(g);
+}
+
+struct proposer {
+    struct managed_names *g;
+    uint32_t id;
+    unsigned seed;
+};
+
+static void *propose_shuffled(void *arg)
+{
+    struct proposer *p = arg;
+    for (unsigned i = 0; i < 400; i++) {
+        char name[16];
+        unsigned k = (i * 37 + p->seed * 101) % 400;
+        snprintf(name, sizeof(name), "n%03u", k);
+        managed_propose_name(p->g, p->id, NAME_RANK_CALL, name, 1000 - k / 2);
+    }
+    return NULL;
+}
+
+static void the_name_does_not_depend_on_threads(void **state)
+{
+    (void)state;
+    struct managed_names *g = managed_names_create();
+    struct managed_identity i = lua("a.lua", 3);
+    struct proposer p[4];
+    pthread_t threads[4];
+    for (unsigned t = 0; t < 4; t++) {
+        p[t] = (struct proposer){g, managed_intern(g, &i), t};
+        pthread_create(&threads[t], NULL, propose_shuffled, &p[t]);
+    }
+    for (unsigned t = 0; t < 4; t++)
+        pthread_join(threads[t], NULL);
+    /* The least turn is that of n398 and n399. */
+    assert_string_equal(name_at(g, p[0].id, UINT64_MAX), "n398");
+    managed_names_free(g);
+}
+
+static void expect_symbol(struct managed_function f, const char *expected)
+{
+    struct text t = {0};
+    managed_symbol(&t, &f);
+    text_char(&t, 0);
+    assert_string_equal(t.at, expected);
+    text_free(&t);
+}
+
+static void symbols_hold_what_is_known(void **state)
+{
+    (void)state;
+    expect_symbol((struct managed_function){.name = "M.f", .file = "a.lua", .line = 3},
+                  "M.f a.lua:3");
+    expect_symbol((struct managed_function){.file = "a.lua", .line = 3}, "a.lua:3");
+    expect_symbol((struct managed_function){.name = "f", .file = "a.js", .line = 3, .column = 7},
+                  "f a.js:3:7");
+    expect_symbol((struct managed_function){.kind = MANAGED_MAIN, .file = "a.lua"},
+                  "main chunk a.lua");
+    expect_symbol((struct managed_function){.file = "stripped"}, "stripped");
+    expect_symbol((struct managed_function){.kind = MANAGED_BUILTIN,
+                                            .name = "string.gsub",
+                                            .file = "[builtin]"},
+                  "string.gsub");
+    expect_symbol((struct managed_function){.kind = MANAGED_UNKNOWN}, "?");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_identities_are_one_function),
+        cmocka_unit_test(what_could_not_be_read_takes_no_name),
+        cmocka_unit_test(many_functions_are_kept_apart),
+        cmocka_unit_test(the_better_rank_then_the_earlier_turn_names),
+        cmocka_unit_test(the_name_does_not_depend_on_threads),
+        cmocka_unit_test(symbols_hold_what_is_known),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
