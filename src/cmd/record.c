@@ -3,7 +3,7 @@
 #include "cmd/cmd.h"
 #include "capture/options.h"
 #include "capture/record.h"
-#include "capture/vmcapture.h"
+#include "capture/process_watch.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -77,15 +77,15 @@ static int exit_like(const struct record_outcome *r)
 /* Record, with what managed code needs beside samples unless that is not wanted. */
 static int run(struct record_options *o, struct record_outcome *r, struct error *err)
 {
-    const struct vm_capture_options options = {
+    const struct process_watch_options options = {
         .max_log = o->max_log, .stack = o->callgraph == CALLGRAPH_DWARF ? o->stack_size : 0};
-    struct vm_capture *vc = o->no_vm ? NULL : vm_capture_create(&options, say, o);
-    if (!vc && !o->no_vm)
+    struct process_watch *watch = o->no_vm ? NULL : process_watch_create(&options, say, o);
+    if (!watch && !o->no_vm)
         return error_no_memory(err);
-    o->wake_each = vc && vm_capture_reads_late(vc);
-    o->wake_early = vc != NULL;
-    int failed = record_run(o, vc ? vm_capture_hooks(vc) : NULL, say, o, r, err);
-    vm_capture_free(vc);
+    o->wake_each = watch && process_watch_reads_late(watch);
+    o->wake_early = watch != NULL;
+    int failed = record_run(o, watch ? process_watch_hooks(watch) : NULL, say, o, r, err);
+    process_watch_free(watch);
     return failed;
 }
 

@@ -3,8 +3,8 @@
  * A recorded process as the recorder looks at it while it runs: its code, its LuaJITs and VMs, and
  * the log of what walks over its memory read. One image of a program; an exec makes another.
  */
-#ifndef CAPTURE_VMTARGET_H
-#define CAPTURE_VMTARGET_H
+#ifndef CAPTURE_LUA_WATCH_H
+#define CAPTURE_LUA_WATCH_H
 
 #include "capture/objects.h"
 #include "capture/vmscan.h"
@@ -13,7 +13,7 @@
 #include "unwind/luajit/names.h"
 
 /* What all targets share; outlives them. */
-struct vm_tools {
+struct watch_tools {
     struct vmscan *scan;
     struct dsos *dsos;
     struct unwinder *unwinder;
@@ -22,53 +22,53 @@ struct vm_tools {
     struct object_sink sink;
 };
 
-struct vm_target;
+struct lua_watch;
 
 /* Nothing is read yet. `now`: CLOCK_MONOTONIC ns, as everywhere here. NULL when memory is out. */
-struct vm_target *vm_target_create(pid_t pid, const struct vm_tools *tools);
-/* Writes nothing: vm_target_flush first. */
-void vm_target_free(struct vm_target *t);
+struct lua_watch *lua_watch_create(pid_t pid, const struct watch_tools *tools);
+/* Writes nothing: lua_watch_flush first. */
+void lua_watch_free(struct lua_watch *t);
 
-pid_t vm_target_pid(const struct vm_target *t);
+pid_t lua_watch_pid(const struct lua_watch *t);
 
 /* A file was mapped with the right to execute: LuaJIT may have come. */
-void vm_target_mapped(struct vm_target *t);
+void lua_watch_mapped(struct lua_watch *t);
 
 /* Look for LuaJITs and VMs if it is time to: for LuaJITs after mappings, for VMs when a sample has
  * run one that no walk could find. Returns 1 when the list of VMs or of LuaJITs changed, 0, or -1
  * (memory is out; a process that cannot be read has no VMs). */
-int vm_target_scan(struct vm_target *t, uint64_t now, struct error *err);
+int lua_watch_scan(struct lua_watch *t, uint64_t now, struct error *err);
 /* Whether a scan is expected to find something soon. */
-bool vm_target_is_young(const struct vm_target *t, uint64_t now);
+bool lua_watch_is_young(const struct lua_watch *t, uint64_t now);
 /* Whether a search is under way. */
-bool vm_target_is_searched(const struct vm_target *t);
+bool lua_watch_is_searched(const struct lua_watch *t);
 
 /* The VMs, and the LuaJITs, for the copier. */
-const struct vmscan_vm *vm_target_vms(const struct vm_target *t, size_t *nr);
-const struct luajit_blob *vm_target_blobs(const struct vm_target *t, size_t *nr);
+const struct vmscan_vm *lua_watch_vms(const struct lua_watch *t, size_t *nr);
+const struct luajit_blob *lua_watch_blobs(const struct lua_watch *t, size_t *nr);
 /* A fork's child starts with these. */
-int vm_target_inherit(struct vm_target *t, const struct vm_target *parent, struct error *err);
-bool vm_target_has_lua(const struct vm_target *t);
+int lua_watch_inherit(struct lua_watch *t, const struct lua_watch *parent, struct error *err);
+bool lua_watch_has_lua(const struct lua_watch *t);
 
 /* Walk a sample's stack as offline, over the process's memory as it is now; `copy` is the VM's
  * memory as copied in the interrupt, NULL: none. `copies`: the copier is at work, and has its
  * reasons; else Lua stacks are read now. 1 when a VM was met that was not known, 0, -1 when memory
  * is out. */
-int vm_target_walk(struct vm_target *t, const struct sample *s, const struct vm_copy *copy,
+int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vm_copy *copy,
                    bool copies, struct error *err);
 
 /* Why the process's memory cannot be read; NULL: it can, or nobody has tried. */
-const char *vm_target_problem(const struct vm_target *t);
+const char *lua_watch_problem(const struct lua_watch *t);
 
 /* object_process_pass(), object_process_flush(), object_process_retell() of its log. */
-int vm_target_pass(struct vm_target *t, size_t budget, struct error *err);
-int vm_target_flush(struct vm_target *t, struct error *err);
-void vm_target_retell(struct vm_target *t);
+int lua_watch_pass(struct lua_watch *t, size_t budget, struct error *err);
+int lua_watch_flush(struct lua_watch *t, struct error *err);
+void lua_watch_retell(struct lua_watch *t);
 
-struct vm_target_stats {
+struct lua_watch_stats {
     uint64_t walks, scans;
     struct object_stats log;
 };
-struct vm_target_stats vm_target_stats(const struct vm_target *t);
+struct lua_watch_stats lua_watch_stats(const struct lua_watch *t);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A recorded process while it runs. See vmtarget.h. */
-#include "capture/vmtarget.h"
+/* A recorded process while it runs. See lua_watch.h. */
+#include "capture/lua_watch.h"
 
 #include "capture/heap_view.h"
 #include "session/registers.h"
@@ -28,9 +28,9 @@ enum {
     STACK_BYTES_MAX = 1 << 20, /* of a Lua stack: LuaJIT's limit is half of it */
 };
 
-struct vm_target {
+struct lua_watch {
     pid_t pid;
-    const struct vm_tools *tools;
+    const struct watch_tools *tools;
     struct session *session; /* its mappings; NULL: to be read (again) */
     struct session_place place;
     struct object_process *objects; /* NULL: not opened yet */
@@ -49,12 +49,12 @@ struct vm_target {
     struct error problem;
     uint64_t reads;  /* of memory that walks may make yet */
     uint64_t probed; /* time of the last sample without a copy that was walked */
-    struct vm_target_stats stats;
+    struct lua_watch_stats stats;
 };
 
-struct vm_target *vm_target_create(pid_t pid, const struct vm_tools *tools)
+struct lua_watch *lua_watch_create(pid_t pid, const struct watch_tools *tools)
 {
-    struct vm_target *t = calloc(1, sizeof(*t));
+    struct lua_watch *t = calloc(1, sizeof(*t));
     if (!t)
         return NULL;
     t->pid = pid;
@@ -64,7 +64,7 @@ struct vm_target *vm_target_create(pid_t pid, const struct vm_tools *tools)
     return t;
 }
 
-static void forget_code(struct vm_target *t)
+static void forget_code(struct lua_watch *t)
 {
     if (!t->session)
         return;
@@ -73,7 +73,7 @@ static void forget_code(struct vm_target *t)
     t->session = NULL;
 }
 
-void vm_target_free(struct vm_target *t)
+void lua_watch_free(struct lua_watch *t)
 {
     if (!t)
         return;
@@ -86,29 +86,29 @@ void vm_target_free(struct vm_target *t)
     free(t);
 }
 
-pid_t vm_target_pid(const struct vm_target *t)
+pid_t lua_watch_pid(const struct lua_watch *t)
 {
     return t->pid;
 }
 
-void vm_target_mapped(struct vm_target *t)
+void lua_watch_mapped(struct lua_watch *t)
 {
     t->mapped = true;
 }
 
-const struct vmscan_vm *vm_target_vms(const struct vm_target *t, size_t *nr)
+const struct vmscan_vm *lua_watch_vms(const struct lua_watch *t, size_t *nr)
 {
     *nr = t->vms.nr;
     return t->vms.at;
 }
 
-const struct luajit_blob *vm_target_blobs(const struct vm_target *t, size_t *nr)
+const struct luajit_blob *lua_watch_blobs(const struct lua_watch *t, size_t *nr)
 {
     *nr = t->blobs.nr;
     return t->blobs.at;
 }
 
-int vm_target_inherit(struct vm_target *t, const struct vm_target *parent, struct error *err)
+int lua_watch_inherit(struct lua_watch *t, const struct lua_watch *parent, struct error *err)
 {
     vec_foreach (vm, &parent->vms) {
         if (!vec_push(&t->vms, *vm))
@@ -121,19 +121,19 @@ int vm_target_inherit(struct vm_target *t, const struct vm_target *parent, struc
     return 0;
 }
 
-bool vm_target_has_lua(const struct vm_target *t)
+bool lua_watch_has_lua(const struct lua_watch *t)
 {
     return t->blobs.nr != 0;
 }
 
-const char *vm_target_problem(const struct vm_target *t)
+const char *lua_watch_problem(const struct lua_watch *t)
 {
     return t->failed ? t->problem.text : NULL;
 }
 
-struct vm_target_stats vm_target_stats(const struct vm_target *t)
+struct lua_watch_stats lua_watch_stats(const struct lua_watch *t)
 {
-    struct vm_target_stats s = t->stats;
+    struct lua_watch_stats s = t->stats;
     if (t->objects)
         s.log = object_process_stats(t->objects);
     return s;
@@ -141,7 +141,7 @@ struct vm_target_stats vm_target_stats(const struct vm_target *t)
 
 /* ---- looking for VMs ----------------------------------------------------------------------- */
 
-static int open_objects(struct vm_target *t)
+static int open_objects(struct lua_watch *t)
 {
     struct process_memory *memory;
     struct error *why = &t->problem;
@@ -155,7 +155,7 @@ static int open_objects(struct vm_target *t)
     return 0;
 }
 
-static int note_layouts(struct vm_target *t, struct error *err)
+static int note_layouts(struct lua_watch *t, struct error *err)
 {
     vec_foreach (blob, &t->blobs) {
         if (object_process_layout(t->objects, blob->layout, err) < 0)
@@ -174,7 +174,7 @@ static bool is_same(const vmscan_vm_list *a, const vmscan_vm_list *b)
 
 /* Its LuaJITs, if mappings came. Of a process that is gone or not ours to read nothing is known. 1:
  * there are more or fewer than before. */
-static int look_at_files(struct vm_target *t, uint64_t now, struct error *err)
+static int look_at_files(struct lua_watch *t, uint64_t now, struct error *err)
 {
     size_t before = t->blobs.nr;
     if (!t->mapped)
@@ -195,13 +195,13 @@ static int look_at_files(struct vm_target *t, uint64_t now, struct error *err)
     return note_layouts(t, err) < 0 ? -1 : t->blobs.nr != before;
 }
 
-bool vm_target_is_young(const struct vm_target *t, uint64_t now)
+bool lua_watch_is_young(const struct lua_watch *t, uint64_t now)
 {
     return t->began && !t->vms.nr && !t->failed && (t->wanted || t->job) &&
            now - t->began < (uint64_t)WITHOUT_VM * MS;
 }
 
-bool vm_target_is_searched(const struct vm_target *t)
+bool lua_watch_is_searched(const struct lua_watch *t)
 {
     return t->job != NULL;
 }
@@ -222,14 +222,14 @@ static bool has_vm(const vmscan_vm_list *list, uint64_t g)
     return false;
 }
 
-static bool is_known_vm(const struct vm_target *t, uint64_t g)
+static bool is_known_vm(const struct lua_watch *t, uint64_t g)
 {
     return has_vm(&t->vms, g);
 }
 
 /* What walks have met while a search was under way it may have missed: a VM that was made meanwhile
  * is no less there. */
-static int keep_met(struct vm_target *t, struct error *err)
+static int keep_met(struct lua_watch *t, struct error *err)
 {
     for (size_t i = t->nr_before; i < t->vms.nr; i++) {
         if (!has_vm(&t->found, t->vms.at[i].vm.g) && !vec_push(&t->found, t->vms.at[i]))
@@ -240,7 +240,7 @@ static int keep_met(struct vm_target *t, struct error *err)
 
 /* What a search has found so far is told at once; what was known before and it has not found in the
  * end is gone. */
-static int take_found(struct vm_target *t, bool ended, struct error *err)
+static int take_found(struct lua_watch *t, bool ended, struct error *err)
 {
     int changed = 0;
     if (ended && keep_met(t, err) < 0)
@@ -263,15 +263,15 @@ static int take_found(struct vm_target *t, bool ended, struct error *err)
 
 /* A VM is expected, or others are: a sample ran one that is not known, or a host has just made some
  * and is likely to make more. */
-static bool is_searched(const struct vm_target *t, uint64_t now)
+static bool is_searched(const struct lua_watch *t, uint64_t now)
 {
-    return vm_target_is_young(t, now) ||
+    return lua_watch_is_young(t, now) ||
            ((t->more || t->wanted) && t->began && now - t->began < (uint64_t)WITHOUT_VM * MS);
 }
 
 /* A step of a search. Searches take a twentieth of the time at most, but for a third while a VM is
  * expected: each ms without it is samples without Lua. */
-static int scan_step(struct vm_target *t, uint64_t now, struct error *err)
+static int scan_step(struct lua_watch *t, uint64_t now, struct error *err)
 {
     enum { STEP = 4 << 20, STEP_LEAST = 64 << 10, STEP_NS = 10 * MS };
     if (!t->job) {
@@ -307,7 +307,7 @@ static int scan_step(struct vm_target *t, uint64_t now, struct error *err)
     return changed;
 }
 
-int vm_target_scan(struct vm_target *t, uint64_t now, struct error *err)
+int lua_watch_scan(struct lua_watch *t, uint64_t now, struct error *err)
 {
     int changed = look_at_files(t, now, err);
     if (changed < 0 || !t->blobs.nr || t->failed)
@@ -328,7 +328,7 @@ static bool other_root(pid_t pid)
            theirs.st_ino != ours.st_ino;
 }
 
-static int tell_map(struct vm_target *t, const struct process_map *map, bool by_root,
+static int tell_map(struct lua_watch *t, const struct process_map *map, bool by_root,
                     struct error *err)
 {
     char path[PATH_MAX + 64];
@@ -348,7 +348,7 @@ static int tell_map(struct vm_target *t, const struct process_map *map, bool by_
 }
 
 /* The process's mappings as a session: what the code map and file pages come from. */
-static int learn_code(struct vm_target *t, struct error *err)
+static int learn_code(struct lua_watch *t, struct error *err)
 {
     const struct session_options no_jit = {.no_jit = true};
     struct process_maps maps;
@@ -378,7 +378,7 @@ static int learn_code(struct vm_target *t, struct error *err)
 
 /* DISPATCH stands in r14 in the interpreter, in its helpers as a rule, and in traces: a VM that no
  * scan has found yet. */
-static int meet_vm(struct vm_target *t, const struct registers *r, const struct memory *m,
+static int meet_vm(struct lua_watch *t, const struct registers *r, const struct memory *m,
                    struct error *err)
 {
     if (!(r->known >> DWARF_R14 & 1))
@@ -406,7 +406,7 @@ static uint64_t load_ref(const uint8_t *at, const struct luajit_layout *l)
 
 /* Without a copy: a VM's running state and its stack as they are now, in one reading each, so that
  * they fit together as well as can be. */
-static void read_vm(struct vm_target *t, const struct vmscan_vm *v, uint64_t time)
+static void read_vm(struct lua_watch *t, const struct vmscan_vm *v, uint64_t time)
 {
     enum { STATE_MAX = 256 };
     const struct luajit_layout *l = v->vm.layout;
@@ -434,7 +434,7 @@ static void read_vm(struct vm_target *t, const struct vmscan_vm *v, uint64_t tim
 
 /* A VM that a walk has found by DISPATCH, as the native frames restored it. Without memory for it
  * the next scan finds it. */
-static void note_vm(struct vm_target *t, const struct luajit_vm *vm, const struct memory *m)
+static void note_vm(struct lua_watch *t, const struct luajit_vm *vm, const struct memory *m)
 {
     if (!is_known_vm(t, vm->g))
         (void)vec_push(&t->vms, (struct vmscan_vm){*vm, vmscan_main_state(m, vm)});
@@ -443,7 +443,7 @@ static void note_vm(struct vm_target *t, const struct luajit_vm *vm, const struc
 static bool name_frame(void *context, const struct memory *m, const struct luajit_vm *vm,
                        const struct luajit_frame *frame, struct frame *ret)
 {
-    struct vm_target *t = context;
+    struct lua_watch *t = context;
     const struct luajit_names_source source = {
         .memory = m, .vm = vm, .space = (uint32_t)t->pid, .turn = 0};
     note_vm(t, vm, m);
@@ -452,7 +452,7 @@ static bool name_frame(void *context, const struct memory *m, const struct luaji
     return luajit_names_frame(t->tools->names, &source, frame, &named, NULL) == 0;
 }
 
-static int walk(struct vm_target *t, const struct registers *registers, const struct memory *memory,
+static int walk(struct lua_watch *t, const struct registers *registers, const struct memory *memory,
                 bool *met_lua, struct error *err)
 {
     struct luajit_vm vms[VM_COPY_ENTRIES];
@@ -480,7 +480,7 @@ static int walk(struct vm_target *t, const struct registers *registers, const st
     return failed;
 }
 
-static bool is_in_blob(const struct vm_target *t, uint64_t pc)
+static bool is_in_blob(const struct lua_watch *t, uint64_t pc)
 {
     vec_foreach (blob, &t->blobs) {
         if (pc - blob->address < blob->layout->blob_size)
@@ -491,7 +491,7 @@ static bool is_in_blob(const struct vm_target *t, uint64_t pc)
 
 /* Walks read the heads of objects in the copy: the objects themselves are what is to be had later.
  */
-static void note_objects(struct vm_target *t, const struct vm_copy *copy, uint64_t time)
+static void note_objects(struct lua_watch *t, const struct vm_copy *copy, uint64_t time)
 {
     for (uint32_t i = 0; i < copy->nr; i++) {
         const struct vm_copy_entry *e = &copy->entries[i];
@@ -505,14 +505,14 @@ static void note_objects(struct vm_target *t, const struct vm_copy *copy, uint64
 
 /* What a walk finds of a VM that is new takes thousands of readings, later ones a few hundred:
  * those that were not needed may be used up at once. */
-static uint64_t reads_for_walk(struct vm_target *t)
+static uint64_t reads_for_walk(struct lua_watch *t)
 {
     enum { READS = 300, READS_SAVED = 1 << 14 };
     uint64_t all = t->reads + READS;
     return all < READS_SAVED ? all : READS_SAVED;
 }
 
-int vm_target_walk(struct vm_target *t, const struct sample *s, const struct vm_copy *copy,
+int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vm_copy *copy,
                    bool copies, struct error *err)
 {
     struct memory_layer layers[3];
@@ -560,17 +560,17 @@ int vm_target_walk(struct vm_target *t, const struct sample *s, const struct vm_
 
 /* ---- the log ------------------------------------------------------------------------------- */
 
-int vm_target_pass(struct vm_target *t, size_t budget, struct error *err)
+int lua_watch_pass(struct lua_watch *t, size_t budget, struct error *err)
 {
     return t->objects ? object_process_pass(t->objects, budget, err) : 0;
 }
 
-int vm_target_flush(struct vm_target *t, struct error *err)
+int lua_watch_flush(struct lua_watch *t, struct error *err)
 {
     return t->objects ? object_process_flush(t->objects, err) : 0;
 }
 
-void vm_target_retell(struct vm_target *t)
+void lua_watch_retell(struct lua_watch *t)
 {
     if (t->objects)
         object_process_retell(t->objects);

@@ -2,8 +2,8 @@
 /* The recorder's hooks for managed code: which processes are kept, and what those without a VM
  * cost.
  */
-#include "capture/jstarget.h"
-#include "capture/vmcapture.h"
+#include "capture/v8_watch.h"
+#include "capture/process_watch.h"
 
 #include <fcntl.h>
 #include <malloc.h>
@@ -52,12 +52,13 @@ static void forked(const struct capture_hooks *hooks, pid_t parent, pid_t pid)
 }
 
 /* A pass, and all that it makes the thread do. */
-static uint64_t targets_after_pass(const struct capture_hooks *hooks, const struct vm_capture *vc)
+static uint64_t targets_after_pass(const struct capture_hooks *hooks,
+                                   const struct process_watch *watch)
 {
     struct error err;
     assert_int_equal(hooks->tick(hooks->context, NULL, &err), 0);
     assert_int_equal(hooks->ending(hooks->context, NULL, &err), 0);
-    return vm_capture_stats(vc).targets;
+    return process_watch_stats(watch).targets;
 }
 
 /* A program that has LuaJIT mapped and waits; it ends with its standard input. */
@@ -91,17 +92,17 @@ static pid_t start_luajit(int *input)
     return -1;
 }
 
-static struct vm_capture *begin(perfdata_event_vec *more)
+static struct process_watch *begin(perfdata_event_vec *more)
 {
-    const struct vm_capture_options options = {.no_copier = true};
+    const struct process_watch_options options = {.no_copier = true};
     const struct capture_plan plan = {.system_wide = true};
-    struct vm_capture *vc = vm_capture_create(&options, NULL, NULL);
+    struct process_watch *watch = process_watch_create(&options, NULL, NULL);
     struct error err;
-    assert_non_null(vc);
-    const struct capture_hooks *hooks = vm_capture_hooks(vc);
+    assert_non_null(watch);
+    const struct capture_hooks *hooks = process_watch_hooks(watch);
     assert_int_equal(hooks->opened(hooks->context, &plan, more, &err), 0);
     assert_int_equal(hooks->started(hooks->context, NULL, &err), 0);
-    return vc;
+    return watch;
 }
 
 /* What has no VM in its files costs no more than that this is known. */
@@ -109,42 +110,42 @@ static void only_processes_with_luajit_are_followed(void **state)
 {
     (void)state;
     perfdata_event_vec more = {0};
-    struct vm_capture *vc = begin(&more);
-    const struct capture_hooks *hooks = vm_capture_hooks(vc);
+    struct process_watch *watch = begin(&more);
+    const struct capture_hooks *hooks = process_watch_hooks(watch);
     int input;
-    uint64_t before = targets_after_pass(hooks, vc);
+    uint64_t before = targets_after_pass(hooks, watch);
     sampled(hooks, getpid());
-    assert_int_equal(targets_after_pass(hooks, vc), before);
+    assert_int_equal(targets_after_pass(hooks, watch), before);
     pid_t luajit = start_luajit(&input);
     sampled(hooks, luajit);
-    assert_int_equal(targets_after_pass(hooks, vc), before + 1);
+    assert_int_equal(targets_after_pass(hooks, watch), before + 1);
     close(input);
     waitpid(luajit, NULL, 0);
     vec_free(&more);
-    vm_capture_free(vc);
+    process_watch_free(watch);
 }
 
 static void processes_that_are_gone_are_forgotten(void **state)
 {
     (void)state;
     perfdata_event_vec more = {0};
-    struct vm_capture *vc = begin(&more);
-    const struct capture_hooks *hooks = vm_capture_hooks(vc);
+    struct process_watch *watch = begin(&more);
+    const struct capture_hooks *hooks = process_watch_hooks(watch);
     int input;
     pid_t dead = dead_pid(), child = dead_pid(), luajit = start_luajit(&input);
-    uint64_t before = targets_after_pass(hooks, vc);
+    uint64_t before = targets_after_pass(hooks, watch);
     sampled(hooks, luajit);
     /* Their ends have been told already: what comes now comes late. */
     sampled(hooks, dead);
     forked(hooks, luajit, child);
     usleep(1100000); /* once a second it is looked who is gone */
-    assert_int_equal(targets_after_pass(hooks, vc), before + 1);
+    assert_int_equal(targets_after_pass(hooks, watch), before + 1);
     close(input);
     waitpid(luajit, NULL, 0);
     usleep(1100000);
-    assert_int_equal(targets_after_pass(hooks, vc), before);
+    assert_int_equal(targets_after_pass(hooks, watch), before);
     vec_free(&more);
-    vm_capture_free(vc);
+    process_watch_free(watch);
 }
 
 static int write_nothing(void *context, const void *payload, size_t size, struct error *err)
@@ -178,17 +179,17 @@ static void a_process_without_v8_costs_little(void **state)
     const struct object_sink sink = {.write = write_nothing, .now = now_is_one, .full = never_full};
     struct dsos *dsos = dsos_create(&(struct dso_options){.no_debuginfod = true});
     struct unwinder *unwinder = unwinder_create(NULL);
-    struct js_targets *all = js_targets_create(dsos, unwinder, &sink);
+    struct v8_watches *all = v8_watches_create(dsos, unwinder, &sink);
     struct error err;
     assert_non_null(all);
     uint64_t before = heap_in_use();
     for (uint32_t i = 0; i < PROCESSES; i++) {
         const struct sample s = {.pid = 1000 + i, .user_abi = PERF_SAMPLE_REGS_ABI_64};
-        assert_int_equal(js_targets_sample(all, &s, &err), 0);
+        assert_int_equal(v8_watches_sample(all, &s, &err), 0);
     }
     assert_true(heap_in_use() - before < PROCESSES * MOST);
-    js_targets_retell(all);
-    js_targets_free(all);
+    v8_watches_retell(all);
+    v8_watches_free(all);
     unwinder_free(unwinder);
     dsos_free(dsos);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Live walks of JavaScript stacks. See jstarget.h. */
-#include "capture/jstarget.h"
+/* Live walks of JavaScript stacks. See v8_watch.h. */
+#include "capture/v8_watch.h"
 
 #include "capture/heap_view.h"
 #include "capture/vmscan.h"
@@ -29,9 +29,9 @@ enum {
     READS_MAX = 20000, /* of the process for one sample: a whole source, once */
 };
 
-const uint64_t JS_TARGET_LATE = UINT64_C(10) * 1000 * MS;
+const uint64_t V8_WATCH_LATE_NS = UINT64_C(10) * 1000 * MS;
 
-struct js_target {
+struct v8_watch {
     uint32_t pid;
     struct session *session; /* its mappings; NULL: never looked at */
     struct session_place place;
@@ -50,19 +50,19 @@ struct js_target {
     bool failed;
 };
 
-struct js_targets {
+struct v8_watches {
     struct dsos *dsos;
     struct unwinder *unwinder;
     struct object_sink sink;
     struct managed_names *managed;
     struct v8_names *names;
     uint64_t forgot, forgot_makers; /* ns */
-    struct table targets;           /* pid + 1 -> struct js_target */
+    struct table targets;           /* pid + 1 -> struct v8_watch */
 };
 
 /* ---- making -------------------------------------------------------------------------------- */
 
-static void forget_code(struct js_target *t)
+static void forget_code(struct v8_watch *t)
 {
     if (!t->session)
         return;
@@ -72,7 +72,7 @@ static void forget_code(struct js_target *t)
     t->layout = NULL;
 }
 
-static void target_free(struct js_target *t)
+static void target_free(struct v8_watch *t)
 {
     forget_code(t);
     table_free(&t->makers);
@@ -81,10 +81,10 @@ static void target_free(struct js_target *t)
     free(t);
 }
 
-struct js_targets *js_targets_create(struct dsos *dsos, struct unwinder *unwinder,
+struct v8_watches *v8_watches_create(struct dsos *dsos, struct unwinder *unwinder,
                                      const struct object_sink *sink)
 {
-    struct js_targets *all = calloc(1, sizeof(*all));
+    struct v8_watches *all = calloc(1, sizeof(*all));
     if (!all)
         return NULL;
     all->dsos = dsos;
@@ -96,11 +96,11 @@ struct js_targets *js_targets_create(struct dsos *dsos, struct unwinder *unwinde
         v8_names_only_read(all->names);
         return all;
     }
-    js_targets_free(all);
+    v8_watches_free(all);
     return NULL;
 }
 
-void js_targets_free(struct js_targets *all)
+void v8_watches_free(struct v8_watches *all)
 {
     if (!all)
         return;
@@ -111,9 +111,9 @@ void js_targets_free(struct js_targets *all)
     free(all);
 }
 
-static struct js_target *target_get(struct js_targets *all, uint32_t pid)
+static struct v8_watch *target_get(struct v8_watches *all, uint32_t pid)
 {
-    struct js_target *t = table_get(&all->targets, (uint64_t)pid + 1);
+    struct v8_watch *t = table_get(&all->targets, (uint64_t)pid + 1);
     if (t)
         return t;
     t = calloc(1, sizeof(*t));
@@ -129,7 +129,7 @@ static struct js_target *target_get(struct js_targets *all, uint32_t pid)
 
 /* ---- mappings ------------------------------------------------------------------------------ */
 
-static int tell_maps(struct js_target *t, const struct process_maps *maps, struct error *err)
+static int tell_maps(struct v8_watch *t, const struct process_maps *maps, struct error *err)
 {
     vec_foreach (map, &maps->maps) {
         const struct record_mmap mm = {.pid = t->pid,
@@ -147,7 +147,7 @@ static int tell_maps(struct js_target *t, const struct process_maps *maps, struc
     return 0;
 }
 
-static int look_at_maps(struct js_targets *all, struct js_target *t, struct error *err)
+static int look_at_maps(struct v8_watches *all, struct v8_watch *t, struct error *err)
 {
     const struct session_options no_jit = {.no_jit = true};
     struct process_maps maps;
@@ -178,7 +178,7 @@ static int look_at_maps(struct js_targets *all, struct js_target *t, struct erro
 
 /* The time is there, or something new is. A V8 maps its code some 0.1 s after its program has
  * begun, and runs at once. */
-static bool look_is_due(struct js_target *t, uint64_t now)
+static bool look_is_due(struct v8_watch *t, uint64_t now)
 {
     bool mapped = t->has_new_code && now >= t->looked + RETRY_MAPPED && t->mapped < MAPPED_MAX;
     t->mapped += mapped && now < t->next_look;
@@ -186,7 +186,7 @@ static bool look_is_due(struct js_target *t, uint64_t now)
 }
 
 /* There is a V8: what its walks need. */
-static int open_objects(struct js_targets *all, struct js_target *t, struct error *err)
+static int open_objects(struct v8_watches *all, struct v8_watch *t, struct error *err)
 {
     struct process_memory *memory;
     struct error why;
@@ -199,7 +199,7 @@ static int open_objects(struct js_targets *all, struct js_target *t, struct erro
 }
 
 /* Look at the mappings if it is time to. */
-static int look(struct js_targets *all, struct js_target *t, struct error *err)
+static int look(struct v8_watches *all, struct v8_watch *t, struct error *err)
 {
     uint64_t now = all->sink.now(all->sink.context);
     if (!look_is_due(t, now))
@@ -218,14 +218,14 @@ static int look(struct js_targets *all, struct js_target *t, struct error *err)
 /* ---- walks --------------------------------------------------------------------------------- */
 
 struct naming {
-    struct js_targets *all;
-    struct js_target *target;
+    struct v8_watches *all;
+    struct v8_watch *target;
 };
 
 /* A later walk may have to find a closure by the function that makes it. Most make none, and what
  * constants they have they keep. (A compiler's outermost function makes a thousand, and is on every
  * stack: those are not read at each collection.) */
-static bool read_constants(struct js_target *t, struct v8_reader *r, uint64_t bytecode)
+static bool read_constants(struct v8_watch *t, struct v8_reader *r, uint64_t bytecode)
 {
     const uintptr_t known = (uintptr_t)table_get(&t->makers, bytecode);
     const uintptr_t once = 1, turn = 2 + (uintptr_t)t->turn;
@@ -259,7 +259,7 @@ static bool name_wasm(void *context, struct v8_reader *r, const struct v8_wasm *
     return true;
 }
 
-static int walk(struct js_targets *all, struct js_target *t, const struct sample *s,
+static int walk(struct v8_watches *all, struct v8_watch *t, const struct sample *s,
                 enum stack_end *end, struct error *err)
 {
     struct naming naming = {all, t};
@@ -274,7 +274,7 @@ static int walk(struct js_targets *all, struct js_target *t, const struct sample
         .code = session_codemap(&t->place), .max_frames = MAX_FRAMES, .walker = &walker};
     sample_registers(s, &in.registers);
     uint64_t sp = in.registers.value[DWARF_RSP];
-    struct heap_view heap = heap_view_of(t->objects, s, sp, READS_MAX, JS_TARGET_LATE);
+    struct heap_view heap = heap_view_of(t->objects, s, sp, READS_MAX, V8_WATCH_LATE_NS);
     const struct memory_layer layers[] = {session_memory(&t->place), heap_view_layer(&heap)};
     in.memory = sample_memory(s, sp);
     in.memory.layers = layers;
@@ -286,9 +286,9 @@ static int walk(struct js_targets *all, struct js_target *t, const struct sample
     return failed;
 }
 
-int js_targets_sample(struct js_targets *all, const struct sample *s, struct error *err)
+int v8_watches_sample(struct v8_watches *all, const struct sample *s, struct error *err)
 {
-    struct js_target *t = target_get(all, s->pid);
+    struct v8_watch *t = target_get(all, s->pid);
     enum stack_end end;
     if (!t)
         return error_no_memory(err);
@@ -311,18 +311,18 @@ int js_targets_sample(struct js_targets *all, const struct sample *s, struct err
     return looked != t->looked && t->layout ? walk(all, t, s, &end, err) : 0;
 }
 
-void js_targets_mapped(struct js_targets *all, uint32_t pid)
+void v8_watches_mapped(struct v8_watches *all, uint32_t pid)
 {
-    struct js_target *t = table_get(&all->targets, (uint64_t)pid + 1);
+    struct v8_watch *t = table_get(&all->targets, (uint64_t)pid + 1);
     if (t)
         t->has_new_code = true;
 }
 
 /* ---- the log ------------------------------------------------------------------------------- */
 
-int js_targets_end(struct js_targets *all, uint32_t pid, struct error *err)
+int v8_watches_end(struct v8_watches *all, uint32_t pid, struct error *err)
 {
-    struct js_target *t = table_get(&all->targets, (uint64_t)pid + 1);
+    struct v8_watch *t = table_get(&all->targets, (uint64_t)pid + 1);
     if (!t)
         return 0;
     int failed = t->objects ? object_process_flush(t->objects, err) : 0;
@@ -331,14 +331,14 @@ int js_targets_end(struct js_targets *all, uint32_t pid, struct error *err)
     return failed;
 }
 
-static void forget_makers(struct js_target *t)
+static void forget_makers(struct v8_watch *t)
 {
     table_free(&t->makers);
     t->makers = (struct table){0};
 }
 
 /* Every way to a function is read anew. */
-static void forget_frames(struct js_target *t)
+static void forget_frames(struct v8_watch *t)
 {
     forget_makers(t);
     if (t->seen)
@@ -348,7 +348,7 @@ static void forget_frames(struct js_target *t)
 /* A collection that moves old objects changes many at once that had not changed for long. What was
  * read before it is no more what samples will have: frames that a walk would pass over are read
  * again as soon as can be. */
-static void notice_collection(struct js_target *t, uint64_t now)
+static void notice_collection(struct v8_watch *t, uint64_t now)
 {
     uint64_t stirred = object_process_stats(t->objects).stirred;
     bool many = stirred - t->stirred >= STIRRED;
@@ -364,7 +364,7 @@ static void notice_collection(struct js_target *t, uint64_t now)
 }
 
 /* *emptied is set when the log has begun anew: everything is to be told again. */
-static int target_pass(struct js_target *t, uint64_t now, size_t budget, bool *emptied,
+static int target_pass(struct v8_watch *t, uint64_t now, size_t budget, bool *emptied,
                        struct error *err)
 {
     if (!t->objects)
@@ -381,7 +381,7 @@ static int target_pass(struct js_target *t, uint64_t now, size_t budget, bool *e
     return 0;
 }
 
-int js_targets_pass(struct js_targets *all, size_t budget, struct error *err)
+int v8_watches_pass(struct v8_watches *all, size_t budget, struct error *err)
 {
     uint64_t now = all->sink.now(all->sink.context);
     bool makers = now - all->forgot_makers >= MAKE, emptied = false;
@@ -391,7 +391,7 @@ int js_targets_pass(struct js_targets *all, size_t budget, struct error *err)
     }
     table_foreach(slot, &all->targets)
     {
-        struct js_target *t = slot->value;
+        struct v8_watch *t = slot->value;
         if (target_pass(t, now, budget, &emptied, err) < 0)
             return -1;
         if (makers)
@@ -404,23 +404,23 @@ int js_targets_pass(struct js_targets *all, size_t budget, struct error *err)
     return 0;
 }
 
-int js_targets_flush(struct js_targets *all, struct error *err)
+int v8_watches_flush(struct v8_watches *all, struct error *err)
 {
     table_foreach(slot, &all->targets)
     {
-        struct js_target *t = slot->value;
+        struct v8_watch *t = slot->value;
         if (t->objects && object_process_flush(t->objects, err) < 0)
             return -1;
     }
     return 0;
 }
 
-void js_targets_retell(struct js_targets *all)
+void v8_watches_retell(struct v8_watches *all)
 {
     v8_names_forget(all->names);
     table_foreach(slot, &all->targets)
     {
-        struct js_target *t = slot->value;
+        struct v8_watch *t = slot->value;
         forget_frames(t);
         if (t->objects)
             object_process_retell(t->objects);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The recorder's hooks for managed code. See vmcapture.h. */
-#include "capture/vmcapture.h"
+/* The recorder's hooks for managed code. See process_watch.h. */
+#include "capture/process_watch.h"
 
 #include "capture/aside.h"
 #include "capture/copier.h"
-#include "capture/jstarget.h"
+#include "capture/v8_watch.h"
 #include "capture/vmfiles.h"
-#include "capture/vmtarget.h"
+#include "capture/lua_watch.h"
 #include "dso/dso.h"
 #include "perfdata/vmevent.h"
 #include "session/table.h"
@@ -52,21 +52,21 @@ struct cpu_copy {
     uint32_t tid;
 };
 
-struct vm_capture {
+struct process_watch {
     struct capture_hooks hooks;
     struct aside
         *aside; /* the thread that walks and reads; what follows is its own while it runs */
-    struct vm_capture_options options;
-    vm_capture_say say;
+    struct process_watch_options options;
+    process_watch_say say;
     void *say_context;
     struct capture *capture; /* the recorder's, once it has begun */
     struct copier *copier;   /* NULL: refused, or not wanted */
     struct error refusal;    /* why */
-    struct vm_tools tools;
+    struct watch_tools tools;
     struct table tasks;   /* pid + 1 -> what its files hold: VMFILE_..., and TASK_SEEN */
     size_t tasks_left;    /* of them, when it was last looked who is gone */
-    struct table targets; /* pid + 1 -> struct vm_target: of those with LuaJIT */
-    struct js_targets *js;
+    struct table targets; /* pid + 1 -> struct lua_watch: of those with LuaJIT */
+    struct v8_watches *js;
     VEC(struct cpu_copy) cpus;
     struct vm_copy copy; /* of the sample that is looked at */
     uint64_t last_pass, last_new, last_gone;
@@ -82,14 +82,14 @@ struct vm_capture {
     atomic_uint interval;               /* ms: SOON, SETTLED or SELDOM */
     atomic_uint beside;                 /* processor of the samples that are read after + 1 */
     unsigned here, elsewhere;           /* the recorder's; samples on other processors since */
-    struct vm_capture_stats stats;      /* of targets that are gone */
+    struct process_watch_stats stats;   /* of targets that are gone */
     uint8_t record[PAYLOAD_RECORD_MAX]; /* the recorder's */
 };
 
-static void say(const struct vm_capture *vc, bool detail, const char *line)
+static void say(const struct process_watch *watch, bool detail, const char *line)
 {
-    if (vc->say && line)
-        vc->say(vc->say_context, detail, line);
+    if (watch->say && line)
+        watch->say(watch->say_context, detail, line);
 }
 
 static uint64_t monotonic(void)
@@ -104,45 +104,45 @@ static uint64_t monotonic(void)
 /* The clock of the samples; 0 when user space cannot read it. */
 static uint64_t log_now(void *context)
 {
-    const struct vm_capture *vc = context;
+    const struct process_watch *watch = context;
     struct timespec now;
-    if (!vc->logs || clock_gettime(vc->clockid, &now) < 0)
+    if (!watch->logs || clock_gettime(watch->clockid, &now) < 0)
         return 0;
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 static int log_write(void *context, const void *payload, size_t size, struct error *err)
 {
-    struct vm_capture *vc = context;
-    vc->logged += size;
-    return aside_write(vc->aside, payload, size, err);
+    struct process_watch *watch = context;
+    watch->logged += size;
+    return aside_write(watch->aside, payload, size, err);
 }
 
 /* A program that makes code for ever would fill the disk with it. */
 static bool log_full(void *context)
 {
-    struct vm_capture *vc = context;
-    if (!vc->options.max_log || vc->logged < vc->options.max_log)
+    struct process_watch *watch = context;
+    if (!watch->options.max_log || watch->logged < watch->options.max_log)
         return false;
-    if (!vc->told_limit)
-        say(vc, false,
+    if (!watch->told_limit)
+        say(watch, false,
             "the log of VM memory is as large as --max-log allows: functions that are made from "
             "now on may have no names (a larger --max-log, or --switch-output)");
-    vc->told_limit = true;
+    watch->told_limit = true;
     return true;
 }
 
 /* In the recorder's turn: a record is stamped in the round it is written in. */
-static int write_log(struct vm_capture *vc, struct error *err)
+static int write_log(struct process_watch *watch, struct error *err)
 {
     const void *payload;
     size_t size;
-    while (aside_take(vc->aside, &payload, &size)) {
-        size_t record = payload_record(payload, size, MEM_ID, log_now(vc), vc->record);
+    while (aside_take(watch->aside, &payload, &size)) {
+        size_t record = payload_record(payload, size, MEM_ID, log_now(watch), watch->record);
         if (!record)
             return error_set(err, ERROR_UNSUPPORTED, "ljperf:mem: %zu bytes do not fit a record",
                              size);
-        if (capture_write(vc->capture, vc->record, record, err) < 0)
+        if (capture_write(watch->capture, watch->record, record, err) < 0)
             return -1;
     }
     return 0;
@@ -150,12 +150,12 @@ static int write_log(struct vm_capture *vc, struct error *err)
 
 /* ---- targets ------------------------------------------------------------------------------- */
 
-static void add_log(struct vm_capture_stats *s, const struct vm_target *t)
+static void add_log(struct process_watch_stats *s, const struct lua_watch *t)
 {
-    struct vm_target_stats of = vm_target_stats(t);
+    struct lua_watch_stats of = lua_watch_stats(t);
     size_t nr;
-    (void)vm_target_vms(t, &nr);
-    s->processes += vm_target_has_lua(t);
+    (void)lua_watch_vms(t, &nr);
+    s->processes += lua_watch_has_lua(t);
     s->vms += nr;
     s->walks += of.walks;
     s->scans += of.scans;
@@ -166,130 +166,131 @@ static void add_log(struct vm_capture_stats *s, const struct vm_target *t)
     s->untold += of.log.untold;
 }
 
-static struct vm_target *target_find(const struct vm_capture *vc, pid_t pid)
+static struct lua_watch *target_find(const struct process_watch *watch, pid_t pid)
 {
-    return table_get(&vc->targets, (uint64_t)(uint32_t)pid + 1);
+    return table_get(&watch->targets, (uint64_t)(uint32_t)pid + 1);
 }
 
 /* Write what waits of it, and forget it. */
-static int target_end(struct vm_capture *vc, pid_t pid, struct error *err)
+static int target_end(struct process_watch *watch, pid_t pid, struct error *err)
 {
-    struct vm_target *t = target_find(vc, pid);
-    if (js_targets_end(vc->js, (uint32_t)pid, err) < 0)
+    struct lua_watch *t = target_find(watch, pid);
+    if (v8_watches_end(watch->js, (uint32_t)pid, err) < 0)
         return -1;
     if (!t)
         return 0;
-    int failed = vm_target_flush(t, err);
-    add_log(&vc->stats, t);
-    if (vc->copier)
-        copier_drop(vc->copier, pid);
-    table_remove(&vc->targets, (uint64_t)(uint32_t)pid + 1);
-    vm_target_free(t);
+    int failed = lua_watch_flush(t, err);
+    add_log(&watch->stats, t);
+    if (watch->copier)
+        copier_drop(watch->copier, pid);
+    table_remove(&watch->targets, (uint64_t)(uint32_t)pid + 1);
+    lua_watch_free(t);
     return failed;
 }
 
 /* Of a process that nobody has looked at nothing is known. */
-static unsigned task_holds(const struct vm_capture *vc, pid_t pid)
+static unsigned task_holds(const struct process_watch *watch, pid_t pid)
 {
-    uintptr_t known = (uintptr_t)table_get(&vc->tasks, (uint64_t)(uint32_t)pid + 1);
+    uintptr_t known = (uintptr_t)table_get(&watch->tasks, (uint64_t)(uint32_t)pid + 1);
     return known ? (unsigned)known & ~(unsigned)TASK_SEEN : VMFILE_UNKNOWN;
 }
 
-static int task_set(struct vm_capture *vc, pid_t pid, unsigned holds, struct error *err)
+static int task_set(struct process_watch *watch, pid_t pid, unsigned holds, struct error *err)
 {
     uintptr_t value = holds | TASK_SEEN;
-    return table_put(&vc->tasks, (uint64_t)(uint32_t)pid + 1, (void *)value) ? 0
-                                                                             : error_no_memory(err);
+    return table_put(&watch->tasks, (uint64_t)(uint32_t)pid + 1, (void *)value)
+               ? 0
+               : error_no_memory(err);
 }
 
-static void task_forget(struct vm_capture *vc, pid_t pid)
+static void task_forget(struct process_watch *watch, pid_t pid)
 {
-    table_remove(&vc->tasks, (uint64_t)(uint32_t)pid + 1);
+    table_remove(&watch->tasks, (uint64_t)(uint32_t)pid + 1);
 }
 
-static struct vm_target *target_begin(struct vm_capture *vc, pid_t pid, struct error *err)
+static struct lua_watch *target_begin(struct process_watch *watch, pid_t pid, struct error *err)
 {
-    struct vm_target *t = vm_target_create(pid, &vc->tools);
-    if (t && table_put(&vc->targets, (uint64_t)(uint32_t)pid + 1, t)) {
-        vc->last_new = monotonic();
+    struct lua_watch *t = lua_watch_create(pid, &watch->tools);
+    if (t && table_put(&watch->targets, (uint64_t)(uint32_t)pid + 1, t)) {
+        watch->last_new = monotonic();
         return t;
     }
-    vm_target_free(t);
+    lua_watch_free(t);
     error_no_memory(err);
     return NULL;
 }
 
 /* Tell the copier. What it cannot take in is said, and is no failure. */
-static void tell_vms(struct vm_capture *vc, const struct vm_target *t)
+static void tell_vms(struct process_watch *watch, const struct lua_watch *t)
 {
     struct error err = {0};
     size_t over = 0;
     struct copier_vms of = {0};
-    of.vms = vm_target_vms(t, &of.nr);
-    of.blobs = vm_target_blobs(t, &of.nr_blobs);
-    if (!vc->copier || !vm_target_has_lua(t))
+    of.vms = lua_watch_vms(t, &of.nr);
+    of.blobs = lua_watch_blobs(t, &of.nr_blobs);
+    if (!watch->copier || !lua_watch_has_lua(t))
         return;
-    int failed = copier_set(vc->copier, vm_target_pid(t), &of, &over, &err);
-    if ((!failed && !over) || vc->told_full)
+    int failed = copier_set(watch->copier, lua_watch_pid(t), &of, &over, &err);
+    if ((!failed && !over) || watch->told_full)
         return;
-    vc->told_full = true;
+    watch->told_full = true;
     if (!failed)
         snprintf(err.text, sizeof(err.text),
                  "process %d has %zu Lua VMs: %zu of them are not copied with samples",
-                 vm_target_pid(t), of.nr, over);
-    say(vc, false, err.text);
+                 lua_watch_pid(t), of.nr, over);
+    say(watch, false, err.text);
 }
 
-static int target_scan(struct vm_capture *vc, struct vm_target *t, struct error *err)
+static int target_scan(struct process_watch *watch, struct lua_watch *t, struct error *err)
 {
-    int changed = vm_target_scan(t, monotonic(), err);
+    int changed = lua_watch_scan(t, monotonic(), err);
     if (changed < 0)
         return -1;
     if (changed)
-        tell_vms(vc, t);
+        tell_vms(watch, t);
     return 0;
 }
 
 /* A process has a file with LuaJIT. */
-static int target_mapped(struct vm_capture *vc, pid_t pid, struct error *err)
+static int target_mapped(struct process_watch *watch, pid_t pid, struct error *err)
 {
-    struct vm_target *t = target_find(vc, pid);
-    if (!t && !(t = target_begin(vc, pid, err)))
+    struct lua_watch *t = target_find(watch, pid);
+    if (!t && !(t = target_begin(watch, pid, err)))
         return -1;
-    vm_target_mapped(t);
-    return target_scan(vc, t, err);
+    lua_watch_mapped(t);
+    return target_scan(watch, t, err);
 }
 
 /* Look at what a process has mapped now. One that is gone, or not ours to read, has nothing. */
-static int task_look(struct vm_capture *vc, pid_t pid, unsigned *ret, struct error *err)
+static int task_look(struct process_watch *watch, pid_t pid, unsigned *ret, struct error *err)
 {
     struct error why = {0};
     vmscan_blob_list blobs = {0};
     *ret = 0;
-    int failed = vmscan_look(vc->tools.scan, pid, ret, &blobs, &why);
+    int failed = vmscan_look(watch->tools.scan, pid, ret, &blobs, &why);
     vec_free(&blobs);
     if (failed && why.kind == ERROR_NO_MEMORY)
         return error_no_memory(err);
-    for (const char *line; (line = vmscan_problem(vc->tools.scan));)
-        say(vc, false, line);
-    if (task_set(vc, pid, *ret, err) < 0)
+    for (const char *line; (line = vmscan_problem(watch->tools.scan));)
+        say(watch, false, line);
+    if (task_set(watch, pid, *ret, err) < 0)
         return -1;
-    return *ret & VMFILE_LUAJIT ? target_mapped(vc, pid, err) : 0;
+    return *ret & VMFILE_LUAJIT ? target_mapped(watch, pid, err) : 0;
 }
 
-static int target_from_start(struct vm_capture *vc, pid_t pid, struct error *err)
+static int target_from_start(struct process_watch *watch, pid_t pid, struct error *err)
 {
     unsigned ignored;
-    return task_look(vc, pid, &ignored, err);
+    return task_look(watch, pid, &ignored, err);
 }
 
-static int scan_all_processes(struct vm_capture *vc, struct error *err)
+static int scan_all_processes(struct process_watch *watch, struct error *err)
 {
     DIR *dir = opendir("/proc");
     int failed = 0;
     for (struct dirent *e; dir && !failed && (e = readdir(dir));) {
         if (isdigit((unsigned char)e->d_name[0]))
-            failed = target_from_start(vc, (pid_t)atoi(e->d_name), err);
+            failed = target_from_start(watch, (pid_t)atoi(e->d_name), err);
     }
     if (dir)
         closedir(dir);
@@ -298,110 +299,111 @@ static int scan_all_processes(struct vm_capture *vc, struct error *err)
 
 /* ---- opened -------------------------------------------------------------------------------- */
 
-static int wire_copier(struct vm_capture *vc, const struct capture_plan *plan,
+static int wire_copier(struct process_watch *watch, const struct capture_plan *plan,
                        const struct perf_event_attr *attr, struct error *err)
 {
-    if (!vc->copier) {
-        *err = vc->refusal;
+    if (!watch->copier) {
+        *err = watch->refusal;
         return -1;
     }
     for (size_t i = 0; i < plan->nr_rings; i++) {
         const struct capture_ring *r = &plan->rings[i];
-        if (copier_open_cpu(vc->copier, r->cpu, r->fd, attr, err) < 0)
+        if (copier_open_cpu(watch->copier, r->cpu, r->fd, attr, err) < 0)
             return -1;
     }
     for (size_t i = 0; i < plan->nr_sampling_fds; i++) {
-        if (copier_attach(vc->copier, plan->sampling_fds[i], err) < 0)
+        if (copier_attach(watch->copier, plan->sampling_fds[i], err) < 0)
             return -1;
     }
     return 0;
 }
 
-static void try_copier(struct vm_capture *vc, const struct capture_plan *plan,
+static void try_copier(struct process_watch *watch, const struct capture_plan *plan,
                        const struct perf_event_attr *attr)
 {
     struct error why = {0};
     char line[400];
-    if (vc->options.no_copier)
+    if (watch->options.no_copier)
         return;
-    if (wire_copier(vc, plan, attr, &why) == 0) {
-        snprintf(line, sizeof(line), "the eBPF copier is at work: %s", copier_program(vc->copier));
-        say(vc, true, line);
-        say(vc, false, copier_limit(vc->copier));
+    if (wire_copier(watch, plan, attr, &why) == 0) {
+        snprintf(line, sizeof(line), "the eBPF copier is at work: %s",
+                 copier_program(watch->copier));
+        say(watch, true, line);
+        say(watch, false, copier_limit(watch->copier));
         return;
     }
-    copier_free(vc->copier);
-    vc->copier = NULL;
+    copier_free(watch->copier);
+    watch->copier = NULL;
     snprintf(line, sizeof(line), "Lua stacks are read after the samples, not with them: %s",
              why.text);
-    say(vc, false, line);
+    say(watch, false, line);
 }
 
-static int push_events(struct vm_capture *vc, const struct perf_event_attr *attr,
+static int push_events(struct process_watch *watch, const struct perf_event_attr *attr,
                        perfdata_event_vec *more, struct error *err)
 {
     struct perfdata_event e = {.attr = *attr, .name = VMEVENT_STACK_NAME, .scale = 1};
-    if (vc->copier) {
-        e.ids = copier_ids(vc->copier, &e.nr_ids);
+    if (watch->copier) {
+        e.ids = copier_ids(watch->copier, &e.nr_ids);
         if (!vec_push(more, e))
             return error_no_memory(err);
     }
     e.name = VMEVENT_MEM_NAME;
     e.ids = &MEM_ID;
     e.nr_ids = 1;
-    return !vc->logs || vec_push(more, e) ? 0 : error_no_memory(err);
+    return !watch->logs || vec_push(more, e) ? 0 : error_no_memory(err);
 }
 
 static int opened(void *context, const struct capture_plan *plan, perfdata_event_vec *more,
                   struct error *err)
 {
-    struct vm_capture *vc = context;
+    struct process_watch *watch = context;
     const struct perf_event_attr attr = copier_attr(plan->use_clockid, plan->clockid);
     int failed = 0;
-    vc->logs = plan->use_clockid;
-    vc->clockid = plan->clockid;
-    vc->eager = !plan->system_wide;
-    vc->wakes_early = plan->wakes_early;
-    if (!vc->logs)
-        say(vc, false,
+    watch->logs = plan->use_clockid;
+    watch->clockid = plan->clockid;
+    watch->eager = !plan->system_wide;
+    watch->wakes_early = plan->wakes_early;
+    if (!watch->logs)
+        say(watch, false,
             "what Lua code is called is not recorded: the samples' clock cannot be read (-k mono)");
-    try_copier(vc, plan, &attr);
-    if (push_events(vc, &attr, more, err) < 0)
+    try_copier(watch, plan, &attr);
+    if (push_events(watch, &attr, more, err) < 0)
         return -1;
     for (size_t i = 0; i < plan->nr_pids && !plan->command && !failed; i++)
-        failed = target_from_start(vc, plan->pids[i], err);
+        failed = target_from_start(watch, plan->pids[i], err);
     if (plan->system_wide && !failed)
-        failed = scan_all_processes(vc, err);
+        failed = scan_all_processes(watch, err);
     return failed;
 }
 
 static int started(void *context, struct capture *c, struct error *err)
 {
-    struct vm_capture *vc = context;
-    if (aside_wait(vc->aside, err) < 0)
+    struct process_watch *watch = context;
+    if (aside_wait(watch->aside, err) < 0)
         return -1;
-    vc->capture = c;
-    vc->logged = 0;
-    vc->last_new = monotonic(); /* the command will be executed now */
-    table_foreach(slot, &vc->targets) vm_target_retell(slot->value);
-    js_targets_retell(vc->js);
-    return aside_start(vc->aside, err);
+    watch->capture = c;
+    watch->logged = 0;
+    watch->last_new = monotonic(); /* the command will be executed now */
+    table_foreach(slot, &watch->targets) lua_watch_retell(slot->value);
+    v8_watches_retell(watch->js);
+    return aside_start(watch->aside, err);
 }
 
 /* ---- samples ------------------------------------------------------------------------------- */
 
-static int keep_copy(struct vm_capture *vc, const struct sample *s, struct error *err)
+static int keep_copy(struct process_watch *watch, const struct sample *s, struct error *err)
 {
-    size_t nr = vc->cpus.nr;
+    size_t nr = watch->cpus.nr;
     if (s->cpu >= CPUS_MAX)
         return 0;
     if (s->cpu >= nr) {
-        if (!vec_reserve(&vc->cpus, (size_t)s->cpu + 1))
+        if (!vec_reserve(&watch->cpus, (size_t)s->cpu + 1))
             return error_no_memory(err);
-        memset(vc->cpus.at + nr, 0, (s->cpu + 1 - nr) * sizeof(*vc->cpus.at));
-        vc->cpus.nr = (size_t)s->cpu + 1;
+        memset(watch->cpus.at + nr, 0, (s->cpu + 1 - nr) * sizeof(*watch->cpus.at));
+        watch->cpus.nr = (size_t)s->cpu + 1;
     }
-    struct cpu_copy *c = &vc->cpus.at[s->cpu];
+    struct cpu_copy *c = &watch->cpus.at[s->cpu];
     if (s->raw_size > c->cap) {
         uint8_t *more = realloc(c->bytes, s->raw_size);
         if (!more)
@@ -416,16 +418,16 @@ static int keep_copy(struct vm_capture *vc, const struct sample *s, struct error
 }
 
 /* The copy that stood before this sample in its ring, if it holds a VM. */
-static const struct vm_copy *copy_of(struct vm_capture *vc, const struct sample *s)
+static const struct vm_copy *copy_of(struct process_watch *watch, const struct sample *s)
 {
     uint64_t ip, sp;
-    struct cpu_copy *c = s->cpu < vc->cpus.nr ? &vc->cpus.at[s->cpu] : NULL;
+    struct cpu_copy *c = s->cpu < watch->cpus.nr ? &watch->cpus.at[s->cpu] : NULL;
     if (!c || !c->size)
         return NULL;
     bool is_it = c->tid == s->tid && sample_user_reg(s, 8, &ip) && sample_user_reg(s, 7, &sp) &&
-                 vm_copy_open(&vc->copy, c->bytes, c->size, s->tid, ip, sp);
+                 vm_copy_open(&watch->copy, c->bytes, c->size, s->tid, ip, sp);
     c->size = 0;
-    return is_it && vc->copy.reason == VMEVENT_MATCHED ? &vc->copy : NULL;
+    return is_it && watch->copy.reason == VMEVENT_MATCHED ? &watch->copy : NULL;
 }
 
 /* This thread runs on one processor from now on. */
@@ -440,98 +442,98 @@ static void stay_on(unsigned cpu)
 /* In the thread. Without a copier a stack is read when the recorder gets its turn. Where the
  * sampled thread has its own, that one does not run meanwhile; threads on several processors cannot
  * all be followed. */
-static void follow(struct vm_capture *vc, uint32_t cpu)
+static void follow(struct process_watch *watch, uint32_t cpu)
 {
     enum { PATIENCE = 16 };
-    unsigned at = atomic_load(&vc->beside);
+    unsigned at = atomic_load(&watch->beside);
     if (at == cpu + 1 || cpu >= CPU_SETSIZE) {
-        vc->elsewhere = 0;
+        watch->elsewhere = 0;
         return;
     }
-    if (at && ++vc->elsewhere < PATIENCE)
+    if (at && ++watch->elsewhere < PATIENCE)
         return;
-    vc->elsewhere = 0;
+    watch->elsewhere = 0;
     stay_on(cpu);
-    atomic_store(&vc->beside, cpu + 1);
+    atomic_store(&watch->beside, cpu + 1);
 }
 
 /* In the thread. */
 static int look_at_sample(void *context, const struct sample *s, struct error *err)
 {
-    struct vm_capture *vc = context;
+    struct process_watch *watch = context;
     struct vmevent e;
     if (vmmemory_payload(s, &e))
-        return e.head.kind == VMEVENT_STACK ? keep_copy(vc, s, err) : 0;
-    const struct vm_copy *copy = copy_of(vc, s);
+        return e.head.kind == VMEVENT_STACK ? keep_copy(watch, s, err) : 0;
+    const struct vm_copy *copy = copy_of(watch, s);
     if (s->user_abi != PERF_SAMPLE_REGS_ABI_64)
         return 0;
-    unsigned holds = task_holds(vc, (pid_t)s->pid);
-    if (holds & VMFILE_UNKNOWN && task_look(vc, (pid_t)s->pid, &holds, err) < 0)
+    unsigned holds = task_holds(watch, (pid_t)s->pid);
+    if (holds & VMFILE_UNKNOWN && task_look(watch, (pid_t)s->pid, &holds, err) < 0)
         return -1;
-    uint64_t now = log_now(vc), age = now > s->time ? now - s->time : 0;
-    if (holds & VMFILE_V8 && vc->logs && age <= JS_TARGET_LATE &&
-        js_targets_sample(vc->js, s, err) < 0)
+    uint64_t now = log_now(watch), age = now > s->time ? now - s->time : 0;
+    if (holds & VMFILE_V8 && watch->logs && age <= V8_WATCH_LATE_NS &&
+        v8_watches_sample(watch->js, s, err) < 0)
         return -1;
-    struct vm_target *t = target_find(vc, (pid_t)s->pid);
+    struct lua_watch *t = target_find(watch, (pid_t)s->pid);
     if (!t)
         return 0;
     /* what is late has changed, and would make all that follow late, too */
-    vc->behind |= age > BEHIND;
-    bool late = copy ? age > BEHIND_COPY : vc->behind;
-    vc->late += vc->logs && late && vm_target_has_lua(t);
-    if (!vc->logs || late)
+    watch->behind |= age > BEHIND;
+    bool late = copy ? age > BEHIND_COPY : watch->behind;
+    watch->late += watch->logs && late && lua_watch_has_lua(t);
+    if (!watch->logs || late)
         return 0;
-    if (!vc->copier && vm_target_has_lua(t))
-        follow(vc, s->cpu);
-    int met = vm_target_walk(t, s, copy, vc->copier != NULL, err);
+    if (!watch->copier && lua_watch_has_lua(t))
+        follow(watch, s->cpu);
+    int met = lua_watch_walk(t, s, copy, watch->copier != NULL, err);
     if (met > 0)
-        tell_vms(vc, t);
+        tell_vms(watch, t);
     return met < 0 ? -1 : 0;
 }
 
 static int sample(void *context, struct capture *c, const struct sample *s, struct error *err)
 {
-    struct vm_capture *vc = context;
-    unsigned beside = atomic_load(&vc->beside);
+    struct process_watch *watch = context;
+    unsigned beside = atomic_load(&watch->beside);
     (void)c;
-    if (beside != vc->here)
+    if (beside != watch->here)
         stay_on(beside - 1);
-    vc->here = beside;
-    return aside_sample(vc->aside, s, err);
+    watch->here = beside;
+    return aside_sample(watch->aside, s, err);
 }
 
 /* ---- other records ------------------------------------------------------------------------- */
 
-static int forked(struct vm_capture *vc, pid_t parent, pid_t pid, struct error *err)
+static int forked(struct process_watch *watch, pid_t parent, pid_t pid, struct error *err)
 {
-    const struct vm_target *from = target_find(vc, parent);
-    unsigned holds = task_holds(vc, parent);
-    if (target_end(vc, pid, err) < 0)
+    const struct lua_watch *from = target_find(watch, parent);
+    unsigned holds = task_holds(watch, parent);
+    if (target_end(watch, pid, err) < 0)
         return -1;
     if (holds & VMFILE_UNKNOWN)
-        task_forget(vc, pid);
-    else if (task_set(vc, pid, holds, err) < 0)
+        task_forget(watch, pid);
+    else if (task_set(watch, pid, holds, err) < 0)
         return -1;
     if (!from)
         return 0;
-    struct vm_target *t = target_begin(vc, pid, err);
-    if (!t || vm_target_inherit(t, from, err) < 0)
+    struct lua_watch *t = target_begin(watch, pid, err);
+    if (!t || lua_watch_inherit(t, from, err) < 0)
         return -1;
-    tell_vms(vc, t);
+    tell_vms(watch, t);
     return 0;
 }
 
-static int executed(struct vm_capture *vc, pid_t pid, struct error *err)
+static int executed(struct process_watch *watch, pid_t pid, struct error *err)
 {
-    if (vc->eager)
-        vc->last_new = monotonic();
-    return target_end(vc, pid, err) < 0 ? -1 : task_set(vc, pid, 0, err);
+    if (watch->eager)
+        watch->last_new = monotonic();
+    return target_end(watch, pid, err) < 0 ? -1 : task_set(watch, pid, 0, err);
 }
 
-static int ended(struct vm_capture *vc, pid_t pid, struct error *err)
+static int ended(struct process_watch *watch, pid_t pid, struct error *err)
 {
-    task_forget(vc, pid);
-    return target_end(vc, pid, err);
+    task_forget(watch, pid);
+    return target_end(watch, pid, err);
 }
 
 /* In the body of MMAP2: linux/perf_event.h. */
@@ -554,45 +556,46 @@ static struct vmfile_key file_of_record(const struct perf_event_header *h)
 
 /* A file was mapped, with the right to execute. What it holds is known, or is looked at when the
  * process is sampled; of the processes that are recorded alone, at once. */
-static int mapped_file(struct vm_capture *vc, pid_t pid, const struct perf_event_header *h,
+static int mapped_file(struct process_watch *watch, pid_t pid, const struct perf_event_header *h,
                        struct error *err)
 {
     const struct vmfile_key key = file_of_record(h);
-    unsigned holds = task_holds(vc, pid), more = vmfiles_find(vmscan_files(vc->tools.scan), &key);
-    struct vm_target *t = target_find(vc, pid);
+    unsigned holds = task_holds(watch, pid),
+             more = vmfiles_find(vmscan_files(watch->tools.scan), &key);
+    struct lua_watch *t = target_find(watch, pid);
     if (t)
-        vm_target_mapped(t);
+        lua_watch_mapped(t);
     if (!(more & ~holds))
         return 0;
-    if (more & VMFILE_UNKNOWN && vc->eager)
-        return task_look(vc, pid, &holds, err);
-    if (task_set(vc, pid, holds | more, err) < 0)
+    if (more & VMFILE_UNKNOWN && watch->eager)
+        return task_look(watch, pid, &holds, err);
+    if (task_set(watch, pid, holds | more, err) < 0)
         return -1;
-    return more & VMFILE_LUAJIT ? target_mapped(vc, pid, err) : 0;
+    return more & VMFILE_LUAJIT ? target_mapped(watch, pid, err) : 0;
 }
 
 /* In the thread. Layouts: linux/perf_event.h. */
 static int look_at_record(void *context, const struct perf_event_header *h, struct error *err)
 {
-    struct vm_capture *vc = context;
+    struct process_watch *watch = context;
     const uint8_t *body = (const uint8_t *)(h + 1);
     pid_t pid = (pid_t)load_u32(body, false);
     pid_t other = (pid_t)load_u32(body + 4, false); /* COMM: tid; FORK, EXIT: ppid */
     if (h->type == PERF_RECORD_COMM)
-        return executed(vc, pid, err);
+        return executed(watch, pid, err);
     if (h->type == PERF_RECORD_FORK)
-        return forked(vc, other, pid, err);
+        return forked(watch, other, pid, err);
     if (h->type == PERF_RECORD_EXIT)
-        return ended(vc, pid, err);
+        return ended(watch, pid, err);
     bool is_code = load_u32(body + MMAP2_PROT, false) & PROT_EXEC;
     bool has_file = strncmp((const char *)body + MMAP2_NAME, "//", 2) != 0;
     if (has_file && is_code)
-        return mapped_file(vc, pid, h, err);
-    struct vm_target *t = target_find(vc, pid);
+        return mapped_file(watch, pid, h, err);
+    struct lua_watch *t = target_find(watch, pid);
     if (t) /* (a V8 maps its code anew all the time) */
-        vm_target_mapped(t);
+        lua_watch_mapped(t);
     if (!has_file && is_code)
-        js_targets_mapped(vc->js, (uint32_t)pid);
+        v8_watches_mapped(watch->js, (uint32_t)pid);
     return 0;
 }
 
@@ -619,9 +622,9 @@ static bool is_looked_at(const struct perf_event_header *h)
 static int record(void *context, struct capture *c, const struct perf_event_header *h,
                   struct error *err)
 {
-    struct vm_capture *vc = context;
+    struct process_watch *watch = context;
     (void)c;
-    return is_looked_at(h) ? aside_record(vc->aside, h, err) : 0;
+    return is_looked_at(h) ? aside_record(watch->aside, h, err) : 0;
 }
 
 /* ---- passes -------------------------------------------------------------------------------- */
@@ -635,16 +638,16 @@ static bool is_gone(pid_t pid)
 
 /* Rings are emptied one after the other: behind a process's end may come its samples, or even the
  * fork it came from, of another processor. They have begun it anew, and no end comes any more. */
-static int end_those_gone(struct vm_capture *vc, struct error *err)
+static int end_those_gone(struct process_watch *watch, struct error *err)
 {
     VEC(pid_t) gone = {0};
     bool ok = true;
-    table_foreach(slot, &vc->targets)
+    table_foreach(slot, &watch->targets)
     {
-        pid_t pid = vm_target_pid(slot->value);
+        pid_t pid = lua_watch_pid(slot->value);
         ok = ok && (!is_gone(pid) || vec_push(&gone, pid));
     }
-    table_foreach(slot, &vc->tasks)
+    table_foreach(slot, &watch->tasks)
     {
         pid_t pid = (pid_t)(slot->key - 1);
         bool has_vm = (uintptr_t)slot->value & (VMFILE_LUAJIT | VMFILE_V8);
@@ -652,94 +655,95 @@ static int end_those_gone(struct vm_capture *vc, struct error *err)
     }
     int failed = ok ? 0 : error_no_memory(err);
     for (size_t i = 0; i < gone.nr && !failed; i++)
-        failed = ended(vc, gone.at[i], err);
+        failed = ended(watch, gone.at[i], err);
     vec_free(&gone);
-    vc->last_gone = monotonic();
+    watch->last_gone = monotonic();
     return failed;
 }
 
 /* The same of those without a VM, which are many: when they have become twice as many. */
-static int forget_tasks_gone(struct vm_capture *vc, struct error *err)
+static int forget_tasks_gone(struct process_watch *watch, struct error *err)
 {
     enum { FEW = 1024 };
     VEC(pid_t) gone = {0};
     bool ok = true;
-    if (vc->tasks.nr < FEW || vc->tasks.nr / 2 < vc->tasks_left)
+    if (watch->tasks.nr < FEW || watch->tasks.nr / 2 < watch->tasks_left)
         return 0;
-    table_foreach(slot, &vc->tasks)
+    table_foreach(slot, &watch->tasks)
     {
         pid_t pid = (pid_t)(slot->key - 1);
         ok = ok && (!is_gone(pid) || vec_push(&gone, pid));
     }
     vec_foreach (pid, &gone)
-        task_forget(vc, *pid);
+        task_forget(watch, *pid);
     vec_free(&gone);
-    vc->tasks_left = vc->tasks.nr;
+    watch->tasks_left = watch->tasks.nr;
     return ok ? 0 : error_no_memory(err);
 }
 
 /* In the thread. */
 static int look_again(void *context, struct error *err)
 {
-    struct vm_capture *vc = context;
+    struct process_watch *watch = context;
     uint64_t now = monotonic();
-    vc->behind = false; /* the queue is empty */
-    if (now - vc->last_gone >= GONE &&
-        (end_those_gone(vc, err) < 0 || forget_tasks_gone(vc, err) < 0))
+    watch->behind = false; /* the queue is empty */
+    if (now - watch->last_gone >= GONE &&
+        (end_those_gone(watch, err) < 0 || forget_tasks_gone(watch, err) < 0))
         return -1;
-    bool young = now - vc->last_new < NEW, pass = now - vc->last_pass >= PASS;
+    bool young = now - watch->last_new < NEW, pass = now - watch->last_pass >= PASS;
     bool searching = false;
-    table_foreach(slot, &vc->targets)
+    table_foreach(slot, &watch->targets)
     {
-        struct vm_target *t = slot->value;
-        if (target_scan(vc, t, err) < 0 || (pass && vm_target_pass(t, BUDGET, err) < 0))
+        struct lua_watch *t = slot->value;
+        if (target_scan(watch, t, err) < 0 || (pass && lua_watch_pass(t, BUDGET, err) < 0))
             return -1;
-        young |= vm_target_is_young(t, now);
-        searching |= vm_target_is_searched(t);
+        young |= lua_watch_is_young(t, now);
+        searching |= lua_watch_is_searched(t);
     }
-    if (pass && js_targets_pass(vc->js, BUDGET / 2, err) < 0)
+    if (pass && v8_watches_pass(watch->js, BUDGET / 2, err) < 0)
         return -1;
     if (pass)
-        vc->last_pass = monotonic(); /* a pass that has taken long is followed by as long a pause */
-    unsigned seldom = vc->wakes_early && !searching ? SELDOM : SETTLED;
-    atomic_store(&vc->interval, young ? SOON : seldom);
+        watch->last_pass =
+            monotonic(); /* a pass that has taken long is followed by as long a pause */
+    unsigned seldom = watch->wakes_early && !searching ? SELDOM : SETTLED;
+    atomic_store(&watch->interval, young ? SOON : seldom);
     return 0;
 }
 
 static int tick(void *context, struct capture *c, struct error *err)
 {
-    struct vm_capture *vc = context;
+    struct process_watch *watch = context;
     (void)c;
-    vc->hooks.interval_ms = atomic_load(&vc->interval);
-    vc->hooks.rest_ms = vc->hooks.interval_ms < SETTLED ? vc->hooks.interval_ms : SETTLED;
-    return aside_kick(vc->aside, err) < 0 ? -1 : write_log(vc, err);
+    watch->hooks.interval_ms = atomic_load(&watch->interval);
+    watch->hooks.rest_ms = watch->hooks.interval_ms < SETTLED ? watch->hooks.interval_ms : SETTLED;
+    return aside_kick(watch->aside, err) < 0 ? -1 : write_log(watch, err);
 }
 
 /* Everything known is read once more, and told. */
 static int ending(void *context, struct capture *c, struct error *err)
 {
-    struct vm_capture *vc = context;
+    struct process_watch *watch = context;
     (void)c;
-    if (aside_wait(vc->aside, err) < 0)
+    if (aside_wait(watch->aside, err) < 0)
         return -1;
-    table_foreach(slot, &vc->targets)
+    table_foreach(slot, &watch->targets)
     {
-        struct vm_target *t = slot->value;
-        if (vm_target_pass(t, SIZE_MAX, err) < 0 || vm_target_flush(t, err) < 0)
+        struct lua_watch *t = slot->value;
+        if (lua_watch_pass(t, SIZE_MAX, err) < 0 || lua_watch_flush(t, err) < 0)
             return -1;
     }
-    if (js_targets_pass(vc->js, SIZE_MAX, err) < 0 || js_targets_flush(vc->js, err) < 0)
+    if (v8_watches_pass(watch->js, SIZE_MAX, err) < 0 || v8_watches_flush(watch->js, err) < 0)
         return -1;
-    return write_log(vc, err);
+    return write_log(watch, err);
 }
 
 /* What the copier could not do, for the user. */
-static void say_counters(const struct vm_capture *vc)
+static void say_counters(const struct process_watch *watch)
 {
     char line[200];
     struct vmstack_counters c = {0};
-    if (vc->copier)
-        c = copier_counters(vc->copier);
+    if (watch->copier)
+        c = copier_counters(watch->copier);
     const uint64_t *v = c.value;
     if (v[VMSTACK_LOST]) {
         snprintf(
@@ -747,7 +751,7 @@ static void say_counters(const struct vm_capture *vc)
             "%llu of %llu copies of Lua stacks lost: the rings were full (-m 16M, or lower -F)",
             (unsigned long long)v[VMSTACK_LOST],
             (unsigned long long)(v[VMSTACK_COPIED] + v[VMSTACK_NONE]));
-        say(vc, false, line);
+        say(watch, false, line);
     }
     snprintf(line, sizeof(line),
              "copier: %llu samples, %llu with VMs (%llu ns each), %llu without, %llu in other "
@@ -757,15 +761,15 @@ static void say_counters(const struct vm_capture *vc)
              (unsigned long long)v[VMSTACK_NONE], (unsigned long long)v[VMSTACK_UNKNOWN],
              (unsigned long long)v[VMSTACK_CUT], (unsigned long long)v[VMSTACK_FAILED],
              (unsigned long long)v[VMSTACK_WHOLE], (unsigned long long)v[VMSTACK_BUSY]);
-    if (vc->copier)
-        say(vc, true, line);
+    if (watch->copier)
+        say(watch, true, line);
 }
 
 /* What the log could not take in, and what it took. */
-static void say_log(struct vm_capture *vc)
+static void say_log(struct process_watch *watch)
 {
     char line[200];
-    struct vm_capture_stats s = vm_capture_stats(vc);
+    struct process_watch_stats s = process_watch_stats(watch);
     snprintf(line, sizeof(line),
              "log: %llu processes with Lua, %llu VMs, %llu scans, %llu walks, %llu contents and "
              "%llu marks in %llu bytes",
@@ -773,132 +777,132 @@ static void say_log(struct vm_capture *vc)
              (unsigned long long)s.scans, (unsigned long long)s.walks,
              (unsigned long long)s.log_contents, (unsigned long long)s.log_marks,
              (unsigned long long)s.log_bytes);
-    say(vc, true, line);
-    uint64_t dropped = aside_dropped(vc->aside);
-    if (dropped + vc->late) {
+    say(watch, true, line);
+    uint64_t dropped = aside_dropped(watch->aside);
+    if (dropped + watch->late) {
         snprintf(line, sizeof(line),
                  "%llu samples came too late to be looked at while their process ran (%llu of them "
                  "found the queue full): some of their functions may have no names",
-                 (unsigned long long)(dropped + vc->late), (unsigned long long)dropped);
-        say(vc, false, line);
+                 (unsigned long long)(dropped + watch->late), (unsigned long long)dropped);
+        say(watch, false, line);
     }
     if (s.untold) {
         snprintf(line, sizeof(line),
                  "%llu contents of VM memory were not logged: the log was full (--max-log)",
                  (unsigned long long)s.untold);
-        say(vc, false, line);
+        say(watch, false, line);
     }
     if (!s.refused)
         return;
     snprintf(line, sizeof(line),
              "%llu readings of Lua objects were not logged: more objects than are kept",
              (unsigned long long)s.refused);
-    say(vc, false, line);
+    say(watch, false, line);
 }
 
 static int finish(void *context, struct capture *c, struct error *err)
 {
-    struct vm_capture *vc = context;
+    struct process_watch *watch = context;
     const char *problem = NULL;
     if (ending(context, c, err) < 0)
         return -1;
-    table_foreach(slot, &vc->targets)
+    table_foreach(slot, &watch->targets)
     {
-        const struct vm_target *t = slot->value;
-        if (vm_target_has_lua(t) && !problem)
-            problem = vm_target_problem(t);
+        const struct lua_watch *t = slot->value;
+        if (lua_watch_has_lua(t) && !problem)
+            problem = lua_watch_problem(t);
     }
-    vmfiles_save(vmscan_files(vc->tools.scan));
-    say(vc, false, problem);
-    say_counters(vc);
-    say_log(vc);
+    vmfiles_save(vmscan_files(watch->tools.scan));
+    say(watch, false, problem);
+    say_counters(watch);
+    say_log(watch);
     return 0;
 }
 
 /* ---- making -------------------------------------------------------------------------------- */
 
-struct vm_capture *vm_capture_create(const struct vm_capture_options *options, vm_capture_say say_,
-                                     void *say_context)
+struct process_watch *process_watch_create(const struct process_watch_options *options,
+                                           process_watch_say say_, void *say_context)
 {
     static const struct dso_options no_options = {.no_debuginfod = true};
-    struct vm_capture *vc = calloc(1, sizeof(*vc));
-    if (!vc)
+    struct process_watch *watch = calloc(1, sizeof(*watch));
+    if (!watch)
         return NULL;
-    vc->options = *options;
-    vc->say = say_;
-    vc->say_context = say_context;
-    vc->hooks = (struct capture_hooks){.context = vc,
-                                       .interval_ms = SOON,
-                                       .opened = opened,
-                                       .started = started,
-                                       .ending = ending,
-                                       .sample = sample,
-                                       .record = record,
-                                       .tick = tick,
-                                       .finish = finish};
+    watch->options = *options;
+    watch->say = say_;
+    watch->say_context = say_context;
+    watch->hooks = (struct capture_hooks){.context = watch,
+                                          .interval_ms = SOON,
+                                          .opened = opened,
+                                          .started = started,
+                                          .ending = ending,
+                                          .sample = sample,
+                                          .record = record,
+                                          .tick = tick,
+                                          .finish = finish};
     const struct aside_work work = {
-        .sample = look_at_sample, .record = look_at_record, .tick = look_again, .context = vc};
-    vc->aside = aside_create(&work);
-    atomic_init(&vc->interval, SOON);
-    atomic_init(&vc->beside, 0);
-    if (!vc->options.no_copier) /* why not is said when events are open */
-        (void)copier_create(vc->options.stack, &vc->copier, &vc->refusal);
-    struct vm_tools *t = &vc->tools;
-    t->sink =
-        (struct object_sink){.write = log_write, .now = log_now, .full = log_full, .context = vc};
+        .sample = look_at_sample, .record = look_at_record, .tick = look_again, .context = watch};
+    watch->aside = aside_create(&work);
+    atomic_init(&watch->interval, SOON);
+    atomic_init(&watch->beside, 0);
+    if (!watch->options.no_copier) /* why not is said when events are open */
+        (void)copier_create(watch->options.stack, &watch->copier, &watch->refusal);
+    struct watch_tools *t = &watch->tools;
+    t->sink = (struct object_sink){
+        .write = log_write, .now = log_now, .full = log_full, .context = watch};
     t->scan = vmscan_create();
     t->dsos = dsos_create(&no_options);
     t->unwinder = unwinder_create(NULL);
     t->managed = managed_names_create();
     t->names = t->managed ? luajit_names_create(t->managed) : NULL;
     if (t->dsos && t->unwinder)
-        vc->js = js_targets_create(t->dsos, t->unwinder, &t->sink);
-    if (vc->aside && t->scan && t->dsos && t->unwinder && t->names && vc->js) {
+        watch->js = v8_watches_create(t->dsos, t->unwinder, &t->sink);
+    if (watch->aside && t->scan && t->dsos && t->unwinder && t->names && watch->js) {
         vmfiles_load(vmscan_files(t->scan));
-        return vc;
+        return watch;
     }
-    vm_capture_free(vc);
+    process_watch_free(watch);
     return NULL;
 }
 
-bool vm_capture_reads_late(const struct vm_capture *vc)
+bool process_watch_reads_late(const struct process_watch *watch)
 {
-    return !vc->copier;
+    return !watch->copier;
 }
 
-const struct capture_hooks *vm_capture_hooks(struct vm_capture *vc)
+const struct capture_hooks *process_watch_hooks(struct process_watch *watch)
 {
-    return &vc->hooks;
+    return &watch->hooks;
 }
 
-void vm_capture_free(struct vm_capture *vc)
+void process_watch_free(struct process_watch *watch)
 {
-    if (!vc)
+    if (!watch)
         return;
-    aside_free(vc->aside);
-    table_foreach(slot, &vc->targets) vm_target_free(slot->value);
-    table_free(&vc->targets);
-    table_free(&vc->tasks);
-    vec_foreach (c, &vc->cpus)
+    aside_free(watch->aside);
+    table_foreach(slot, &watch->targets) lua_watch_free(slot->value);
+    table_free(&watch->targets);
+    table_free(&watch->tasks);
+    vec_foreach (c, &watch->cpus)
         free(c->bytes);
-    vec_free(&vc->cpus);
-    copier_free(vc->copier);
-    luajit_names_free(vc->tools.names);
-    managed_names_free(vc->tools.managed);
-    js_targets_free(vc->js);
-    unwinder_free(vc->tools.unwinder);
-    dsos_free(vc->tools.dsos);
-    vmscan_free(vc->tools.scan);
-    free(vc);
+    vec_free(&watch->cpus);
+    copier_free(watch->copier);
+    luajit_names_free(watch->tools.names);
+    managed_names_free(watch->tools.managed);
+    v8_watches_free(watch->js);
+    unwinder_free(watch->tools.unwinder);
+    dsos_free(watch->tools.dsos);
+    vmscan_free(watch->tools.scan);
+    free(watch);
 }
 
-struct vm_capture_stats vm_capture_stats(const struct vm_capture *vc)
+struct process_watch_stats process_watch_stats(const struct process_watch *watch)
 {
-    struct vm_capture_stats s = vc->stats;
-    table_foreach(slot, &vc->targets) add_log(&s, slot->value);
-    s.targets = vc->targets.nr;
-    s.has_copier = vc->copier != NULL;
-    if (vc->copier)
-        s.copier = copier_counters(vc->copier);
+    struct process_watch_stats s = watch->stats;
+    table_foreach(slot, &watch->targets) add_log(&s, slot->value);
+    s.targets = watch->targets.nr;
+    s.has_copier = watch->copier != NULL;
+    if (watch->copier)
+        s.copier = copier_counters(watch->copier);
     return s;
 }

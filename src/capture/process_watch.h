@@ -12,34 +12,34 @@
  *
  * Where the copier is refused, Lua stacks are read by the recorder itself, after the samples.
  */
-#ifndef CAPTURE_VMCAPTURE_H
-#define CAPTURE_VMCAPTURE_H
+#ifndef CAPTURE_PROCESS_WATCH_H
+#define CAPTURE_PROCESS_WATCH_H
 
 #include "capture/record.h"
 #include "capture/vmstack.h"
 
-struct vm_capture;
+struct process_watch;
 
-struct vm_capture_options {
+struct process_watch_options {
     bool no_copier;   /* do not even try eBPF */
     uint64_t max_log; /* bytes of VM memory that a file is to hold; 0: no limit */
     uint32_t stack;   /* bytes of the native stack that samples have; 0: none */
 };
 
 /* A line for the user, once each. */
-typedef void (*vm_capture_say)(void *context, bool detail, const char *line);
+typedef void (*process_watch_say)(void *context, bool detail, const char *line);
 
 /* NULL when memory is out. */
-struct vm_capture *vm_capture_create(const struct vm_capture_options *options, vm_capture_say say,
-                                     void *say_context);
+struct process_watch *process_watch_create(const struct process_watch_options *options,
+                                           process_watch_say say, void *say_context);
 /* Nothing copies Lua stacks with the samples: they are read as soon after as can be, so each sample
  * should wake the recorder. */
-bool vm_capture_reads_late(const struct vm_capture *vc);
-/* To be given to record_run(); live as long as the vm_capture. */
-const struct capture_hooks *vm_capture_hooks(struct vm_capture *vc);
-void vm_capture_free(struct vm_capture *vc);
+bool process_watch_reads_late(const struct process_watch *watch);
+/* To be given to record_run(); live as long as the process_watch. */
+const struct capture_hooks *process_watch_hooks(struct process_watch *watch);
+void process_watch_free(struct process_watch *watch);
 
-struct vm_capture_stats {
+struct process_watch_stats {
     struct vmstack_counters copier; /* zeros without it */
     bool has_copier;
     uint64_t targets;   /* processes that are looked at now */
@@ -51,6 +51,6 @@ struct vm_capture_stats {
     uint64_t refused; /* objects beyond the log's limits */
     uint64_t untold;  /* contents beyond max_log */
 };
-struct vm_capture_stats vm_capture_stats(const struct vm_capture *vc);
+struct process_watch_stats process_watch_stats(const struct process_watch *watch);
 
 #endif
