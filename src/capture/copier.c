@@ -240,7 +240,7 @@ static uint16_t at_most(int32_t value, int32_t most)
     return offset(value < most ? value : most);
 }
 
-static struct vmstack_vm describe(const struct vmscan_vm *from)
+static struct vmstack_vm describe(const struct lua_scan_vm *from)
 {
     const struct luajit_layout *l = from->vm.layout;
     struct vmstack_vm vm = {.g = from->vm.g, .main_L = from->main_L, .blob = from->vm.blob};
@@ -298,7 +298,8 @@ static struct vmstack_vm describe(const struct vmscan_vm *from)
 static void add_unknown(struct vmstack_process *p, const struct luajit_blob *blobs, size_t nr)
 {
     for (size_t i = 0; i < nr && p->nr < VMSTACK_VMS; i++) {
-        const struct vmscan_vm any = {.vm = {.blob = blobs[i].address, .layout = blobs[i].layout}};
+        const struct lua_scan_vm any = {
+            .vm = {.blob = blobs[i].address, .layout = blobs[i].layout}};
         struct vmstack_vm vm = describe(&any);
         if (vm.dispatch && vm.flags & VMSTACK_CUR_L)
             p->vms[p->nr++] = vm;

@@ -13,7 +13,7 @@
 #define CAPTURE_COPIER_H
 
 #include "base/error.h"
-#include "capture/vmscan.h"
+#include "capture/lua_scan.h"
 #include "capture/vmstack.h"
 #include "perfdata/perfdata.h"
 
@@ -59,7 +59,7 @@ int copier_link(struct copier *c, int sampling_fd, struct error *err);
 /* What a process has: VMs, and LuaJITs, whose other VMs are copied when the sampled thread's
  * DISPATCH register names them (LuaJIT 2.1; in the interpreter and in traces). */
 struct copier_vms {
-    const struct vmscan_vm *vms;
+    const struct lua_scan_vm *vms;
     size_t nr;
     const struct luajit_blob *blobs;
     size_t nr_blobs;

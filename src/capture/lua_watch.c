@@ -34,10 +34,10 @@ struct lua_watch {
     struct session *session; /* its mappings; NULL: to be read (again) */
     struct session_place place;
     struct object_process *objects; /* NULL: not opened yet */
-    vmscan_blob_list blobs;
-    vmscan_vm_list vms;
-    struct vmscan_job *job;           /* a search that is under way; NULL: none */
-    vmscan_vm_list found;             /* by it */
+    lua_scan_blob_list blobs;
+    lua_scan_vm_list vms;
+    struct lua_scan_job *job;         /* a search that is under way; NULL: none */
+    lua_scan_vm_list found;           /* by it */
     size_t nr_before;                 /* of `vms`, when it began */
     uint64_t next_scan, began, pause; /* ns; began: when a LuaJIT was seen first */
     uint64_t took;                    /* ns, by the search that is under way */
@@ -79,7 +79,7 @@ void lua_watch_free(struct lua_watch *t)
         return;
     forget_code(t);
     object_process_free(t->objects);
-    vmscan_end(t->job);
+    lua_scan_end(t->job);
     vec_free(&t->found);
     vec_free(&t->blobs);
     vec_free(&t->vms);
@@ -96,7 +96,7 @@ void lua_watch_mapped(struct lua_watch *t)
     t->mapped = true;
 }
 
-const struct vmscan_vm *lua_watch_vms(const struct lua_watch *t, size_t *nr)
+const struct lua_scan_vm *lua_watch_vms(const struct lua_watch *t, size_t *nr)
 {
     *nr = t->vms.nr;
     return t->vms.at;
@@ -164,7 +164,7 @@ static int note_layouts(struct lua_watch *t, struct error *err)
     return 0;
 }
 
-static bool is_same(const vmscan_vm_list *a, const vmscan_vm_list *b)
+static bool is_same(const lua_scan_vm_list *a, const lua_scan_vm_list *b)
 {
     bool same = a->nr == b->nr;
     for (size_t i = 0; i < a->nr && same; i++)
@@ -182,7 +182,7 @@ static int look_at_files(struct lua_watch *t, uint64_t now, struct error *err)
     t->mapped = false;
     forget_code(t);
     t->blobs.nr = 0;
-    if (vmscan_blobs(t->tools->scan, t->pid, &t->blobs, &t->problem) < 0) {
+    if (lua_scan_blobs(t->tools->scan, t->pid, &t->blobs, &t->problem) < 0) {
         t->failed = true;
         return 0;
     }
@@ -213,7 +213,7 @@ static uint64_t monotonic(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static bool has_vm(const vmscan_vm_list *list, uint64_t g)
+static bool has_vm(const lua_scan_vm_list *list, uint64_t g)
 {
     vec_foreach (vm, list) {
         if (vm->vm.g == g)
@@ -282,13 +282,13 @@ static int scan_step(struct lua_watch *t, uint64_t now, struct error *err)
         t->nr_before = t->vms.nr;
         t->took = 0;
         t->step = STEP;
-        if (vmscan_begin(t->tools->scan, t->pid, &t->job, &t->problem) < 0) {
+        if (lua_scan_begin(t->tools->scan, t->pid, &t->job, &t->problem) < 0) {
             t->failed = true;
             return t->problem.kind == ERROR_NO_MEMORY ? error_no_memory(err) : 0;
         }
     }
     uint64_t began = monotonic();
-    int more = vmscan_step(t->job, t->step, &t->found, err);
+    int more = lua_scan_step(t->job, t->step, &t->found, err);
     int changed = more < 0 ? -1 : take_found(t, more == 0, err);
     if (monotonic() - began > STEP_NS && t->step > STEP_LEAST) /* each reading waits: samples do */
         t->step /= 2;
@@ -298,7 +298,7 @@ static int scan_step(struct lua_watch *t, uint64_t now, struct error *err)
         t->next_scan = now;
         return changed;
     }
-    vmscan_end(t->job);
+    lua_scan_end(t->job);
     t->job = NULL;
     bool searched = is_searched(t, now);
     t->pause = searched ? YOUNG : 2 * t->pause < SELDOM ? 2 * t->pause : SELDOM;
@@ -392,7 +392,7 @@ static int meet_vm(struct lua_watch *t, const struct registers *r, const struct 
         enum provenance ignored = PROVENANCE_EXACT;
         if (is_known_vm(t, vm.g) || !luajit_vm_check(m, &vm, &ignored))
             continue;
-        if (!vec_push(&t->vms, (struct vmscan_vm){vm, vmscan_main_state(m, &vm)}))
+        if (!vec_push(&t->vms, (struct lua_scan_vm){vm, lua_scan_main_state(m, &vm)}))
             return error_no_memory(err);
         return 1;
     }
@@ -406,7 +406,7 @@ static uint64_t load_ref(const uint8_t *at, const struct luajit_layout *l)
 
 /* Without a copy: a VM's running state and its stack as they are now, in one reading each, so that
  * they fit together as well as can be. */
-static void read_vm(struct lua_watch *t, const struct vmscan_vm *v, uint64_t time)
+static void read_vm(struct lua_watch *t, const struct lua_scan_vm *v, uint64_t time)
 {
     enum { STATE_MAX = 256 };
     const struct luajit_layout *l = v->vm.layout;
@@ -437,7 +437,7 @@ static void read_vm(struct lua_watch *t, const struct vmscan_vm *v, uint64_t tim
 static void note_vm(struct lua_watch *t, const struct luajit_vm *vm, const struct memory *m)
 {
     if (!is_known_vm(t, vm->g))
-        (void)vec_push(&t->vms, (struct vmscan_vm){*vm, vmscan_main_state(m, vm)});
+        (void)vec_push(&t->vms, (struct lua_scan_vm){*vm, lua_scan_main_state(m, vm)});
 }
 
 static bool name_frame(void *context, const struct memory *m, const struct luajit_vm *vm,

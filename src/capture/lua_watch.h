@@ -7,14 +7,14 @@
 #define CAPTURE_LUA_WATCH_H
 
 #include "capture/objects.h"
-#include "capture/vmscan.h"
+#include "capture/lua_scan.h"
 #include "session/vmmemory.h"
 #include "unwind/managed.h"
 #include "unwind/luajit/names.h"
 
 /* What all targets share; outlives them. */
 struct watch_tools {
-    struct vmscan *scan;
+    struct lua_scan *scan;
     struct dsos *dsos;
     struct unwinder *unwinder;
     struct managed_names *managed;
@@ -44,7 +44,7 @@ bool lua_watch_is_young(const struct lua_watch *t, uint64_t now);
 bool lua_watch_is_searched(const struct lua_watch *t);
 
 /* The VMs, and the LuaJITs, for the copier. */
-const struct vmscan_vm *lua_watch_vms(const struct lua_watch *t, size_t *nr);
+const struct lua_scan_vm *lua_watch_vms(const struct lua_watch *t, size_t *nr);
 const struct luajit_blob *lua_watch_blobs(const struct lua_watch *t, size_t *nr);
 /* A fork's child starts with these. */
 int lua_watch_inherit(struct lua_watch *t, const struct lua_watch *parent, struct error *err);

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "capture/payload.h"
-#include "capture/vmscan.h"
+#include "capture/lua_scan.h"
 #include "unwind/luajit/layout.h"
 #include "unwind/memory.h"
 

@@ -3,7 +3,7 @@
 #ifndef CAPTURE_OBJECTS_SIZE_H
 #define CAPTURE_OBJECTS_SIZE_H
 
-#include "capture/vmscan.h"
+#include "capture/lua_scan.h"
 #include "unwind/luajit/layout.h"
 
 #include <stdbool.h>

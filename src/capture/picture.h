@@ -8,7 +8,7 @@
 #define CAPTURE_PICTURE_H
 
 #include "capture/payload.h"
-#include "capture/vmscan.h"
+#include "capture/lua_scan.h"
 #include "unwind/memory.h"
 
 struct picture;

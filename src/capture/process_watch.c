@@ -5,7 +5,7 @@
 #include "capture/aside.h"
 #include "capture/copier.h"
 #include "capture/v8_watch.h"
-#include "capture/vmfiles.h"
+#include "capture/runtime_files.h"
 #include "capture/lua_watch.h"
 #include "dso/dso.h"
 #include "perfdata/vmevent.h"
@@ -63,7 +63,7 @@ struct process_watch {
     struct copier *copier;   /* NULL: refused, or not wanted */
     struct error refusal;    /* why */
     struct watch_tools tools;
-    struct table tasks;   /* pid + 1 -> what its files hold: VMFILE_..., and TASK_SEEN */
+    struct table tasks;   /* pid + 1 -> what its files hold: HOLDS_..., and TASK_SEEN */
     size_t tasks_left;    /* of them, when it was last looked who is gone */
     struct table targets; /* pid + 1 -> struct lua_watch: of those with LuaJIT */
     struct v8_watches *js;
@@ -192,7 +192,7 @@ static int target_end(struct process_watch *watch, pid_t pid, struct error *err)
 static unsigned task_holds(const struct process_watch *watch, pid_t pid)
 {
     uintptr_t known = (uintptr_t)table_get(&watch->tasks, (uint64_t)(uint32_t)pid + 1);
-    return known ? (unsigned)known & ~(unsigned)TASK_SEEN : VMFILE_UNKNOWN;
+    return known ? (unsigned)known & ~(unsigned)TASK_SEEN : HOLDS_UNKNOWN;
 }
 
 static int task_set(struct process_watch *watch, pid_t pid, unsigned holds, struct error *err)
@@ -265,17 +265,17 @@ static int target_mapped(struct process_watch *watch, pid_t pid, struct error *e
 static int task_look(struct process_watch *watch, pid_t pid, unsigned *ret, struct error *err)
 {
     struct error why = {0};
-    vmscan_blob_list blobs = {0};
+    lua_scan_blob_list blobs = {0};
     *ret = 0;
-    int failed = vmscan_look(watch->tools.scan, pid, ret, &blobs, &why);
+    int failed = lua_scan_look(watch->tools.scan, pid, ret, &blobs, &why);
     vec_free(&blobs);
     if (failed && why.kind == ERROR_NO_MEMORY)
         return error_no_memory(err);
-    for (const char *line; (line = vmscan_problem(watch->tools.scan));)
+    for (const char *line; (line = lua_scan_problem(watch->tools.scan));)
         say(watch, false, line);
     if (task_set(watch, pid, *ret, err) < 0)
         return -1;
-    return *ret & VMFILE_LUAJIT ? target_mapped(watch, pid, err) : 0;
+    return *ret & HOLDS_LUAJIT ? target_mapped(watch, pid, err) : 0;
 }
 
 static int target_from_start(struct process_watch *watch, pid_t pid, struct error *err)
@@ -468,10 +468,10 @@ static int look_at_sample(void *context, const struct sample *s, struct error *e
     if (s->user_abi != PERF_SAMPLE_REGS_ABI_64)
         return 0;
     unsigned holds = task_holds(watch, (pid_t)s->pid);
-    if (holds & VMFILE_UNKNOWN && task_look(watch, (pid_t)s->pid, &holds, err) < 0)
+    if (holds & HOLDS_UNKNOWN && task_look(watch, (pid_t)s->pid, &holds, err) < 0)
         return -1;
     uint64_t now = log_now(watch), age = now > s->time ? now - s->time : 0;
-    if (holds & VMFILE_V8 && watch->logs && age <= V8_WATCH_LATE_NS &&
+    if (holds & HOLDS_V8 && watch->logs && age <= V8_WATCH_LATE_NS &&
         v8_watches_sample(watch->js, s, err) < 0)
         return -1;
     struct lua_watch *t = target_find(watch, (pid_t)s->pid);
@@ -510,7 +510,7 @@ static int forked(struct process_watch *watch, pid_t parent, pid_t pid, struct e
     unsigned holds = task_holds(watch, parent);
     if (target_end(watch, pid, err) < 0)
         return -1;
-    if (holds & VMFILE_UNKNOWN)
+    if (holds & HOLDS_UNKNOWN)
         task_forget(watch, pid);
     else if (task_set(watch, pid, holds, err) < 0)
         return -1;
@@ -539,10 +539,10 @@ static int ended(struct process_watch *watch, pid_t pid, struct error *err)
 /* In the body of MMAP2: linux/perf_event.h. */
 enum { MMAP2_MAJOR = 8 + 3 * 8, MMAP2_PROT = MMAP2_MAJOR + 24, MMAP2_NAME = MMAP2_PROT + 8 };
 
-static struct vmfile_key file_of_record(const struct perf_event_header *h)
+static struct runtime_file_key file_of_record(const struct perf_event_header *h)
 {
     const uint8_t *at = (const uint8_t *)(h + 1) + MMAP2_MAJOR;
-    struct vmfile_key key = {0};
+    struct runtime_file_key key = {0};
     if (!(h->misc & PERF_RECORD_MISC_MMAP_BUILD_ID)) {
         key.major = load_u32(at, false);
         key.minor = load_u32(at + 4, false);
@@ -559,19 +559,19 @@ static struct vmfile_key file_of_record(const struct perf_event_header *h)
 static int mapped_file(struct process_watch *watch, pid_t pid, const struct perf_event_header *h,
                        struct error *err)
 {
-    const struct vmfile_key key = file_of_record(h);
+    const struct runtime_file_key key = file_of_record(h);
     unsigned holds = task_holds(watch, pid),
-             more = vmfiles_find(vmscan_files(watch->tools.scan), &key);
+             more = runtime_files_find(lua_scan_files(watch->tools.scan), &key);
     struct lua_watch *t = target_find(watch, pid);
     if (t)
         lua_watch_mapped(t);
     if (!(more & ~holds))
         return 0;
-    if (more & VMFILE_UNKNOWN && watch->eager)
+    if (more & HOLDS_UNKNOWN && watch->eager)
         return task_look(watch, pid, &holds, err);
     if (task_set(watch, pid, holds | more, err) < 0)
         return -1;
-    return more & VMFILE_LUAJIT ? target_mapped(watch, pid, err) : 0;
+    return more & HOLDS_LUAJIT ? target_mapped(watch, pid, err) : 0;
 }
 
 /* In the thread. Layouts: linux/perf_event.h. */
@@ -650,7 +650,7 @@ static int end_those_gone(struct process_watch *watch, struct error *err)
     table_foreach(slot, &watch->tasks)
     {
         pid_t pid = (pid_t)(slot->key - 1);
-        bool has_vm = (uintptr_t)slot->value & (VMFILE_LUAJIT | VMFILE_V8);
+        bool has_vm = (uintptr_t)slot->value & (HOLDS_LUAJIT | HOLDS_V8);
         ok = ok && (!has_vm || !is_gone(pid) || vec_push(&gone, pid));
     }
     int failed = ok ? 0 : error_no_memory(err);
@@ -812,7 +812,7 @@ static int finish(void *context, struct capture *c, struct error *err)
         if (lua_watch_has_lua(t) && !problem)
             problem = lua_watch_problem(t);
     }
-    vmfiles_save(vmscan_files(watch->tools.scan));
+    runtime_files_save(lua_scan_files(watch->tools.scan));
     say(watch, false, problem);
     say_counters(watch);
     say_log(watch);
@@ -850,7 +850,7 @@ struct process_watch *process_watch_create(const struct process_watch_options *o
     struct watch_tools *t = &watch->tools;
     t->sink = (struct object_sink){
         .write = log_write, .now = log_now, .full = log_full, .context = watch};
-    t->scan = vmscan_create();
+    t->scan = lua_scan_create();
     t->dsos = dsos_create(&no_options);
     t->unwinder = unwinder_create(NULL);
     t->managed = managed_names_create();
@@ -858,7 +858,7 @@ struct process_watch *process_watch_create(const struct process_watch_options *o
     if (t->dsos && t->unwinder)
         watch->js = v8_watches_create(t->dsos, t->unwinder, &t->sink);
     if (watch->aside && t->scan && t->dsos && t->unwinder && t->names && watch->js) {
-        vmfiles_load(vmscan_files(t->scan));
+        runtime_files_load(lua_scan_files(t->scan));
         return watch;
     }
     process_watch_free(watch);
@@ -892,7 +892,7 @@ void process_watch_free(struct process_watch *watch)
     v8_watches_free(watch->js);
     unwinder_free(watch->tools.unwinder);
     dsos_free(watch->tools.dsos);
-    vmscan_free(watch->tools.scan);
+    lua_scan_free(watch->tools.scan);
     free(watch);
 }
 

@@ -50,7 +50,7 @@ struct snapshot {
     struct snapshot_outcome *out;
     struct perfdata_writer *w;
     struct id_cache *ids;
-    struct vmscan *scan;
+    struct lua_scan *scan;
     struct snapshot_perf *perf;
     VEC(struct subject *) subjects;
     struct child child;
@@ -124,14 +124,14 @@ static int skip_files(struct subject *t, struct error *err)
 static int look_inside(struct snapshot *s, struct subject *t, struct error *err)
 {
     const struct object_sink sink = {.write = sink_write, .now = sink_now, .context = s};
-    vmscan_blob_list blobs = {0};
+    lua_scan_blob_list blobs = {0};
     struct process_memory *memory;
-    if (vmscan_blobs(s->scan, t->pid, &blobs, err) < 0)
+    if (lua_scan_blobs(s->scan, t->pid, &blobs, err) < 0)
         return -1;
     bool lua = blobs.nr != 0;
     vec_free(&blobs);
     t->v8 = session_v8_of_files(&t->still.place);
-    for (const char *line; (line = vmscan_problem(s->scan));)
+    for (const char *line; (line = lua_scan_problem(s->scan));)
         say(s, false, line);
     if (!lua && !t->v8)
         return error_set(err, ERROR_NOT_FOUND,
@@ -148,9 +148,9 @@ static int look_inside(struct snapshot *s, struct subject *t, struct error *err)
 
 static bool has_luajit(struct snapshot *s, pid_t pid)
 {
-    vmscan_blob_list blobs = {0};
+    lua_scan_blob_list blobs = {0};
     struct error ignored;
-    bool found = vmscan_blobs(s->scan, pid, &blobs, &ignored) >= 0 && blobs.nr;
+    bool found = lua_scan_blobs(s->scan, pid, &blobs, &ignored) >= 0 && blobs.nr;
     vec_free(&blobs);
     return found;
 }
@@ -385,7 +385,7 @@ static int run(struct snapshot *s, struct error *err)
 
 static int begin(struct snapshot *s, struct error *err)
 {
-    s->scan = vmscan_create();
+    s->scan = lua_scan_create();
     if (!s->scan)
         return error_no_memory(err);
     vec_foreach (pid, &s->o->pids)
@@ -432,7 +432,7 @@ static void end(struct snapshot *s)
         sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
     }
     perfdata_writer_destroy(s->w);
-    vmscan_free(s->scan);
+    lua_scan_free(s->scan);
     id_cache_free(s->ids);
     free(s);
 }

@@ -25,18 +25,18 @@ enum {
 
 /* A VM, and what is known of it. */
 struct vm {
-    struct vmscan_vm at;
+    struct lua_scan_vm at;
     VEC(uint64_t) states;
     VEC(uint64_t) traces; /* by number; 0: none */
 };
 
 struct snapshot_lua {
     pid_t pid;
-    struct vmscan *scan;
+    struct lua_scan *scan;
     struct picture *picture;
     struct object_reader sizes; /* measures objects by their heads */
     struct process_memory *memory;
-    vmscan_vm_list list;
+    lua_scan_vm_list list;
     VEC(struct vm) vms;
     struct table protos; /* kept already */
 };
@@ -46,7 +46,7 @@ static bool read_head(void *memory, uint64_t address, void *to, size_t size)
     return process_memory_read(memory, address, to, size);
 }
 
-struct snapshot_lua *snapshot_lua_create(pid_t pid, struct vmscan *scan, struct picture *picture)
+struct snapshot_lua *snapshot_lua_create(pid_t pid, struct lua_scan *scan, struct picture *picture)
 {
     struct snapshot_lua *s = calloc(1, sizeof(*s));
     if (!s)
@@ -86,7 +86,7 @@ size_t snapshot_lua_vms(const struct snapshot_lua *s)
     return s->vms.nr;
 }
 
-const vmscan_vm_list *snapshot_lua_list(const struct snapshot_lua *s)
+const lua_scan_vm_list *snapshot_lua_list(const struct snapshot_lua *s)
 {
     return &s->list;
 }
@@ -94,7 +94,7 @@ const vmscan_vm_list *snapshot_lua_list(const struct snapshot_lua *s)
 int snapshot_lua_scan(struct snapshot_lua *s, struct error *err)
 {
     s->list.nr = 0;
-    if (vmscan_process(s->scan, s->pid, &s->list, err) < 0)
+    if (lua_scan_process(s->scan, s->pid, &s->list, err) < 0)
         return -1;
     bool same = s->list.nr == s->vms.nr;
     for (size_t i = 0; same && i < s->vms.nr; i++)

@@ -205,7 +205,7 @@ void snapshot_perf_end(struct snapshot_perf *p)
 
 /* ---- while it runs ------------------------------------------------------------------------- */
 
-void snapshot_perf_vms(struct snapshot_perf *p, pid_t pid, const vmscan_vm_list *vms)
+void snapshot_perf_vms(struct snapshot_perf *p, pid_t pid, const lua_scan_vm_list *vms)
 {
     const struct copier_vms of = {.vms = vms->at, .nr = vms->nr};
     if (p)

@@ -8,7 +8,7 @@
 #define CAPTURE_SNAPSHOT_PERF_H
 
 #include "base/error.h"
-#include "capture/vmscan.h"
+#include "capture/lua_scan.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -20,7 +20,7 @@ int snapshot_perf_begin(pid_t perf, struct snapshot_perf **ret, struct error *er
 /* Of the following NULL is nobody. */
 void snapshot_perf_end(struct snapshot_perf *p);
 /* The VMs of a process. */
-void snapshot_perf_vms(struct snapshot_perf *p, pid_t pid, const vmscan_vm_list *vms);
+void snapshot_perf_vms(struct snapshot_perf *p, pid_t pid, const lua_scan_vm_list *vms);
 /* perf is gone. */
 bool snapshot_perf_ended(const struct snapshot_perf *p);
 /* What the copier cannot do here; NULL: nothing. */

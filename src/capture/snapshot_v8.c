@@ -100,7 +100,7 @@ static bool take_code(void *context, uint64_t pc, uint64_t low)
     return true;
 }
 
-static int take_all(struct taking *t, const vmscan_range_list *ranges, struct error *err)
+static int take_all(struct taking *t, const lua_scan_range_list *ranges, struct error *err)
 {
     const struct memory_layer peek = picture_peek(t->picture);
     const struct memory m = {.layers = &peek, .nr_layers = 1};
@@ -116,12 +116,12 @@ int snapshot_v8(pid_t pid, const struct v8_layout *layout, struct picture *pictu
     const struct memory_layer kept = picture_layer(picture);
     const struct memory m = {.layers = &kept, .nr_layers = 1};
     struct taking t = {.r = {.memory = &m, .layout = layout}, .picture = picture};
-    vmscan_range_list ranges = {0};
+    lua_scan_range_list ranges = {0};
     struct managed_names *managed = managed_names_create();
     t.names = managed ? v8_names_create(managed) : NULL;
     if (t.names)
         v8_names_only_read(t.names);
-    int failed = t.names ? vmscan_ranges(pid, &ranges, err) : error_no_memory(err);
+    int failed = t.names ? lua_scan_ranges(pid, &ranges, err) : error_no_memory(err);
     if (!failed)
         failed = take_all(&t, &ranges, err);
     v8_names_free(t.names);

@@ -108,7 +108,7 @@ void still_close(struct still *s)
 
 /* ---- VMs ----------------------------------------------------------------------------------- */
 
-int still_luajit(const struct still *s, vmscan_blob_list *blobs, luajit_vm_list *vms,
+int still_luajit(const struct still *s, lua_scan_blob_list *blobs, luajit_vm_list *vms,
                  struct error *err)
 {
     const struct memory memory = {.layers = s->layers, .nr_layers = s->nr_layers};

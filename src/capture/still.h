@@ -7,7 +7,7 @@
 #define CAPTURE_STILL_H
 
 #include "base/vec.h"
-#include "capture/vmscan.h"
+#include "capture/lua_scan.h"
 #include "session/core_process.h"
 
 struct still {
@@ -34,7 +34,7 @@ void still_close(struct still *s);
 
 /* Append the LuaJITs that are mapped, and the VMs that run in them: reads all writable memory when
  * there is a LuaJIT. Layouts live as long as `s`. -1: memory is out. */
-int still_luajit(const struct still *s, vmscan_blob_list *blobs, luajit_vm_list *vms,
+int still_luajit(const struct still *s, lua_scan_blob_list *blobs, luajit_vm_list *vms,
                  struct error *err);
 
 /* Stop all threads of a live process and read their registers; memory is then exact. What does not

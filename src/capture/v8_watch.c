@@ -3,7 +3,7 @@
 #include "capture/v8_watch.h"
 
 #include "capture/heap_view.h"
-#include "capture/vmscan.h"
+#include "capture/lua_scan.h"
 #include "session/registers.h"
 #include "session/session.h"
 #include "session/table.h"

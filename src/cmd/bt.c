@@ -104,7 +104,7 @@ static int put_thread(struct bt *b, const struct core_thread *t, struct error *e
 static int put_all(struct bt *b, struct error *err)
 {
     struct still *s = &b->still;
-    vmscan_blob_list blobs = {0};
+    lua_scan_blob_list blobs = {0};
     bool closed = false;
     int failed = replay_still_create(s->dsos, &b->common->replay.symbols, &b->worker, err);
     if (!failed) /* before they stop: it may take a while */

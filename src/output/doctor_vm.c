@@ -205,7 +205,7 @@ static const struct v8_layout *put_v8(struct text *out, const struct view *v)
 /* Every LuaJIT that is mapped, and every VM; every V8. */
 static int put_process(struct text *out, const struct view *v, bool *found, struct error *err)
 {
-    vmscan_blob_list blobs = {0};
+    lua_scan_blob_list blobs = {0};
     luajit_vm_list vms = {0};
     bool problems;
     int failed = still_luajit(v->still, &blobs, &vms, err);

@@ -45,11 +45,11 @@ struct seen {
 
 struct live {
     struct copier *copier;
-    struct vmscan *scan;
+    struct lua_scan *scan;
     struct ring rings[CPUS_MAX];
     int nr_rings;
     pid_t pid;
-    vmscan_vm_list vms;
+    lua_scan_vm_list vms;
     struct seen seen;
     struct ring *ring; /* that is being read */
 };
@@ -127,7 +127,7 @@ static void live_begin(struct live *l, const char *const *command, size_t want)
         print_message("%s\n", err.text);
         skip();
     }
-    l->scan = vmscan_create();
+    l->scan = lua_scan_create();
     assert_non_null(l->scan);
     l->pid = start(command);
     for (int i = 0; i < 100 && l->vms.nr < want; i++) {
@@ -137,7 +137,7 @@ static void live_begin(struct live *l, const char *const *command, size_t want)
             skip();
         }
         l->vms.nr = 0;
-        (void)vmscan_process(l->scan, l->pid, &l->vms, &err); /* may be half through its exec */
+        (void)lua_scan_process(l->scan, l->pid, &l->vms, &err); /* may be half through its exec */
     }
     assert_int_equal(l->vms.nr, want);
     const struct copier_vms of = {.vms = l->vms.at, .nr = l->vms.nr};
@@ -155,12 +155,12 @@ static void live_end(struct live *l)
         close(l->rings[i].fd);
     }
     vec_free(&l->vms);
-    vmscan_free(l->scan);
+    lua_scan_free(l->scan);
 }
 
 /* ---- what the rings hold ------------------------------------------------------------------- */
 
-static const struct vmscan_vm *vm_of(const struct live *l, uint64_t g)
+static const struct lua_scan_vm *vm_of(const struct live *l, uint64_t g)
 {
     vec_foreach (vm, &l->vms) {
         if (vm->vm.g == g)
@@ -183,7 +183,7 @@ static void check_copy(struct live *l, struct vmevent *e)
     bool bottom = false; /* of this state's stack, not yet seen */
     struct seen *s = &l->seen;
     while (vmevent_next(e, &entry, NULL) > 0) {
-        const struct vmscan_vm *vm = vm_of(l, g);
+        const struct lua_scan_vm *vm = vm_of(l, g);
         if (entry.kind == VMENTRY_GLOBAL) {
             g = entry.address;
             assert_non_null(vm_of(l, g));
@@ -407,10 +407,10 @@ static void one_that_is_not_known(void **state)
     (void)state;
     struct live l;
     struct error err;
-    vmscan_blob_list blobs = {0};
+    lua_scan_blob_list blobs = {0};
     const char *const command[] = {"luajit", "-joff", "-e", CALLS, NULL};
     live_begin(&l, command, 1);
-    assert_int_equal(vmscan_blobs(l.scan, l.pid, &blobs, &err), 0);
+    assert_int_equal(lua_scan_blobs(l.scan, l.pid, &blobs, &err), 0);
     assert_true(blobs.nr > 0);
     const struct copier_vms of = {.blobs = blobs.at, .nr_blobs = blobs.nr};
     assert_int_equal(copier_set(l.copier, l.pid, &of, NULL, &err), 0);
@@ -451,7 +451,7 @@ static void hostile_descriptions(void **state)
     (void)state;
     struct live l;
     struct error err;
-    struct vmscan_vm vms[40];
+    struct lua_scan_vm vms[40];
     const char *const command[] = {"luajit", "-joff", "-e", CALLS, NULL};
     live_begin(&l, command, 1);
     for (size_t i = 0; i < 40; i++) {

@@ -9,7 +9,7 @@
 #include "scratch.h"
 #include "base/cursor.h"
 #include "base/hash.h"
-#include "capture/vmscan.h"
+#include "capture/lua_scan.h"
 #include "unwind/frame.h"
 #include "unwind/luajit/names.h"
 #include "unwind/luajit/names_builtins.h"
@@ -46,8 +46,8 @@ struct target {
     struct process_memory *process;
     struct memory_layer layer;
     struct memory memory;
-    struct vmscan *scan;
-    vmscan_vm_list vms;
+    struct lua_scan *scan;
+    lua_scan_vm_list vms;
     struct luajit_layout layout;
     struct luajit_vm vm;
     uint64_t main_L;
@@ -349,8 +349,8 @@ static void attach(struct target *t, const char *binary)
         fail_msg("%s", err.text);
     t->layer = process_memory_layer(t->process);
     t->memory = (struct memory){.layers = &t->layer, .nr_layers = 1, .time = 1};
-    t->scan = vmscan_create();
-    if (vmscan_process(t->scan, t->pid, &t->vms, &err))
+    t->scan = lua_scan_create();
+    if (lua_scan_process(t->scan, t->pid, &t->vms, &err))
         fail_msg("%s", err.text);
     assert_int_equal(t->vms.nr, 1);
     t->vm = t->vms.at[0].vm;
@@ -373,7 +373,7 @@ static void stop(struct target *t)
     managed_names_free(t->managed);
     process_memory_close(t->process);
     vec_free(&t->vms);
-    vmscan_free(t->scan);
+    lua_scan_free(t->scan);
 }
 
 /* Until the program has come from printing to waiting. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Files and the VMs in them. See vmfiles.h. */
-#include "capture/vmfiles.h"
+/* Files and the VMs in them. See runtime_files.h. */
+#include "capture/runtime_files.h"
 
 #include "base/cursor.h"
 #include "base/vec.h"
-#include "capture/vmscan.h"
+#include "capture/lua_scan.h"
 #include "dso/elf_image.h"
 #include "dso/elf_symbol.h"
 #include "session/table.h"
@@ -25,15 +25,15 @@ enum {
 
 /* A file that was looked into, or (inode 0) was so in an earlier recording. */
 struct known_file {
-    struct vmfile_key key;
+    struct runtime_file_key key;
     uint64_t size, mtime; /* ns; as it was then: an inode's number is used again */
-    struct vmfile holds;
+    struct runtime_file holds;
     struct luajit_layout *layout; /* NULL: none */
     char *problem;                /* its LuaJIT could not be understood; NULL: none */
     bool told;
 };
 
-struct vmfiles {
+struct runtime_files {
     VEC(struct known_file *) files;
     struct table by_id, by_place; /* see id_key(), place_key() */
     uint64_t looks;
@@ -50,12 +50,12 @@ static uint64_t id_key(const struct build_id *id)
     return load_u64(bytes, false) ^ id->size;
 }
 
-static uint64_t place_key(const struct vmfile_key *k)
+static uint64_t place_key(const struct runtime_file_key *k)
 {
     return k->inode ^ (uint64_t)k->major << 52 ^ (uint64_t)k->minor << 40;
 }
 
-static struct known_file *find(const struct vmfiles *f, const struct vmfile_key *key)
+static struct known_file *find(const struct runtime_files *f, const struct runtime_file_key *key)
 {
     struct known_file *k = key->build_id.size ? table_get(&f->by_id, id_key(&key->build_id)) : NULL;
     if (k && build_id_equal(&k->key.build_id, &key->build_id))
@@ -67,10 +67,10 @@ static struct known_file *find(const struct vmfiles *f, const struct vmfile_key 
                : NULL;
 }
 
-unsigned vmfiles_find(const struct vmfiles *f, const struct vmfile_key *key)
+unsigned runtime_files_find(const struct runtime_files *f, const struct runtime_file_key *key)
 {
     const struct known_file *k = find(f, key);
-    return k ? k->holds.holds : VMFILE_UNKNOWN;
+    return k ? k->holds.holds : HOLDS_UNKNOWN;
 }
 
 static void file_free(struct known_file *k)
@@ -81,7 +81,7 @@ static void file_free(struct known_file *k)
 }
 
 /* In place of what was known under the same names; that lives on, for its layout may be in use. */
-static int add(struct vmfiles *f, struct known_file *k, struct error *err)
+static int add(struct runtime_files *f, struct known_file *k, struct error *err)
 {
     bool ok = vec_push(&f->files, k);
     if (!ok) {
@@ -97,12 +97,12 @@ static int add(struct vmfiles *f, struct known_file *k, struct error *err)
 
 /* ---- making -------------------------------------------------------------------------------- */
 
-struct vmfiles *vmfiles_create(void)
+struct runtime_files *runtime_files_create(void)
 {
-    return calloc(1, sizeof(struct vmfiles));
+    return calloc(1, sizeof(struct runtime_files));
 }
 
-void vmfiles_free(struct vmfiles *f)
+void runtime_files_free(struct runtime_files *f)
 {
     if (!f)
         return;
@@ -176,7 +176,7 @@ static int discover(const struct elf_image *image, struct known_file *f, struct 
         return error_no_memory(err);
     *f->layout = layout;
     f->holds.layout = f->layout;
-    f->holds.holds |= VMFILE_LUAJIT;
+    f->holds.holds |= HOLDS_LUAJIT;
     return 0;
 }
 
@@ -215,7 +215,7 @@ static struct elf_image *open_map(pid_t pid, const struct process_map *map)
 }
 
 /* What is in it, or was found in it by an earlier recording. */
-static int look_into(struct vmfiles *f, pid_t pid, const struct process_map *map,
+static int look_into(struct runtime_files *f, pid_t pid, const struct process_map *map,
                      struct known_file *ret, struct error *err)
 {
     struct elf_image *image = open_map(pid, map);
@@ -223,13 +223,13 @@ static int look_into(struct vmfiles *f, pid_t pid, const struct process_map *map
     if (!image)
         return 0;
     ret->key.build_id = image->build_id;
-    const struct vmfile_key id = {.build_id = image->build_id};
-    if (vmfiles_find(f, &id) != 0) { /* else it holds nothing, wherever it lies */
+    const struct runtime_file_key id = {.build_id = image->build_id};
+    if (runtime_files_find(f, &id) != 0) { /* else it holds nothing, wherever it lies */
         f->looks++;
         f->changed = true;
         failed = discover(image, ret, err);
         if (!failed && has_v8(image))
-            ret->holds.holds |= VMFILE_V8;
+            ret->holds.holds |= HOLDS_V8;
     }
     elf_image_free(image);
     return failed;
@@ -240,13 +240,14 @@ static uint64_t mtime_of(const struct stat *st)
     return (uint64_t)st->st_mtim.tv_sec * 1000000000 + (uint64_t)st->st_mtim.tv_nsec;
 }
 
-int vmfiles_look(struct vmfiles *f, pid_t pid, const struct process_map *map, struct vmfile *ret,
-                 struct error *err)
+int runtime_files_look(struct runtime_files *f, pid_t pid, const struct process_map *map,
+                       struct runtime_file *ret, struct error *err)
 {
-    const struct vmfile_key key = {.inode = map->inode, .major = map->major, .minor = map->minor};
+    const struct runtime_file_key key = {
+        .inode = map->inode, .major = map->major, .minor = map->minor};
     struct known_file *k = find(f, &key);
     struct stat st = {0};
-    *ret = (struct vmfile){0};
+    *ret = (struct runtime_file){0};
     bool there = stat_map(pid, map, &st);
     if (k && (!there || (k->size == (uint64_t)st.st_size && k->mtime == mtime_of(&st)))) {
         *ret = k->holds;
@@ -264,7 +265,7 @@ int vmfiles_look(struct vmfiles *f, pid_t pid, const struct process_map *map, st
     return add(f, k, err);
 }
 
-const char *vmfiles_problem(struct vmfiles *f)
+const char *runtime_files_problem(struct runtime_files *f)
 {
     vec_foreach (at, &f->files) {
         struct known_file *k = *at;
@@ -276,7 +277,7 @@ const char *vmfiles_problem(struct vmfiles *f)
     return NULL;
 }
 
-uint64_t vmfiles_looks(const struct vmfiles *f)
+uint64_t runtime_files_looks(const struct runtime_files *f)
 {
     return f->looks;
 }
@@ -329,7 +330,7 @@ static bool parse_id(const char *line, struct build_id *ret)
     return ret->size >= 8;
 }
 
-static void read_kept(struct vmfiles *f, FILE *in)
+static void read_kept(struct runtime_files *f, FILE *in)
 {
     char line[256], head[128];
     head_line(head, sizeof(head));
@@ -337,7 +338,7 @@ static void read_kept(struct vmfiles *f, FILE *in)
         return;
     for (size_t nr = 0; nr < KEPT_MAX && fgets(line, sizeof(line), in); nr++) {
         struct known_file *k = calloc(1, sizeof(*k));
-        if (!k || !parse_id(line, &k->key.build_id) || vmfiles_find(f, &k->key) == 0) {
+        if (!k || !parse_id(line, &k->key.build_id) || runtime_files_find(f, &k->key) == 0) {
             free(k);
             continue;
         }
@@ -346,7 +347,7 @@ static void read_kept(struct vmfiles *f, FILE *in)
     }
 }
 
-void vmfiles_load(struct vmfiles *f)
+void runtime_files_load(struct runtime_files *f)
 {
     struct stat st;
     f->keeps = true;
@@ -373,7 +374,7 @@ static bool is_kept(const struct known_file *k)
     return k->key.build_id.size >= 8 && !k->holds.holds && !k->problem;
 }
 
-static bool write_kept(const struct vmfiles *f, FILE *out)
+static bool write_kept(const struct runtime_files *f, FILE *out)
 {
     struct table written = {0};
     char head[128];
@@ -395,7 +396,7 @@ static bool write_kept(const struct vmfiles *f, FILE *out)
     return !ferror(out);
 }
 
-void vmfiles_save(struct vmfiles *f)
+void runtime_files_save(struct runtime_files *f)
 {
     char name[64];
     if (!f->keeps || !f->changed)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Which files hold a VM: looked into once, remembered by what they are, and over recordings. */
-#include "capture/vmfiles.h"
-#include "capture/vmscan.h"
+#include "capture/runtime_files.h"
+#include "capture/lua_scan.h"
 
 #include "scratch.h"
 
@@ -48,10 +48,10 @@ static void map_copy(const char *from, const char *to)
     close(fd);
 }
 
-static struct vmfile look(struct vmfiles *f, const struct process_map *map)
+static struct runtime_file look(struct runtime_files *f, const struct process_map *map)
 {
-    struct vmfile file;
-    assert_int_equal(vmfiles_look(f, getpid(), map, &file, NULL), 0);
+    struct runtime_file file;
+    assert_int_equal(runtime_files_look(f, getpid(), map, &file, NULL), 0);
     return file;
 }
 
@@ -59,17 +59,17 @@ static void a_file_is_looked_into_once(void **state)
 {
     (void)state;
     struct mapped libc;
-    struct vmfiles *f = vmfiles_create();
+    struct runtime_files *f = runtime_files_create();
     assert_true(find_map("libc", &libc));
-    const struct vmfile_key key = {
+    const struct runtime_file_key key = {
         .inode = libc.map.inode, .major = libc.map.major, .minor = libc.map.minor};
-    assert_int_equal(vmfiles_find(f, &key), VMFILE_UNKNOWN);
+    assert_int_equal(runtime_files_find(f, &key), HOLDS_UNKNOWN);
     for (int i = 0; i < 3; i++)
         assert_int_equal(look(f, &libc.map).holds, 0);
-    assert_int_equal(vmfiles_looks(f), 1);
-    assert_int_equal(vmfiles_find(f, &key), 0);
+    assert_int_equal(runtime_files_looks(f), 1);
+    assert_int_equal(runtime_files_find(f, &key), 0);
     process_maps_free(&libc.maps);
-    vmfiles_free(f);
+    runtime_files_free(f);
 }
 
 /* The number of an inode is used again, and files are written in place. */
@@ -77,21 +77,21 @@ static void what_was_written_since_is_looked_into_again(void **state)
 {
     (void)state;
     struct mapped copy;
-    struct vmfiles *f = vmfiles_create();
+    struct runtime_files *f = runtime_files_create();
     map_copy("/bin/true", path("copy"));
     assert_true(find_map(path("copy"), &copy));
     look(f, &copy.map);
     look(f, &copy.map);
-    assert_int_equal(vmfiles_looks(f), 1);
+    assert_int_equal(runtime_files_looks(f), 1);
     const struct timespec times[2] = {{0, UTIME_OMIT}, {12345, 678}};
     assert_int_equal(utimensat(AT_FDCWD, path("copy"), times, 0), 0);
     look(f, &copy.map);
     /* (the same build id: what was found in it still holds) */
-    assert_int_equal(vmfiles_looks(f), 1);
+    assert_int_equal(runtime_files_looks(f), 1);
     assert_int_equal(truncate(path("copy"), 1000), 0);
     look(f, &copy.map);
     process_maps_free(&copy.maps);
-    vmfiles_free(f);
+    runtime_files_free(f);
 }
 
 static void a_luajit_is_found(void **state)
@@ -100,23 +100,23 @@ static void a_luajit_is_found(void **state)
     static const char *const places[] = {"/usr/bin/luajit",
                                          "/usr/lib/x86_64-linux-gnu/libluajit-5.1.so.2"};
     struct mapped copy;
-    struct vmfiles *f = vmfiles_create();
+    struct runtime_files *f = runtime_files_create();
     unsigned found = 0;
     for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
         if (access(places[i], R_OK) != 0)
             continue;
         map_copy(places[i], path("luajit"));
         assert_true(find_map(path("luajit"), &copy));
-        struct vmfile file = look(f, &copy.map);
+        struct runtime_file file = look(f, &copy.map);
         found |= file.holds;
-        assert_int_equal(file.holds == VMFILE_LUAJIT, file.layout != NULL);
+        assert_int_equal(file.holds == HOLDS_LUAJIT, file.layout != NULL);
         process_maps_free(&copy.maps);
         unlink(path("luajit"));
     }
-    vmfiles_free(f);
+    runtime_files_free(f);
     if (access(places[0], R_OK) != 0)
         skip();
-    assert_int_equal(found, VMFILE_LUAJIT);
+    assert_int_equal(found, HOLDS_LUAJIT);
 }
 
 /* ---- over recordings ----------------------------------------------------------------------- */
@@ -139,26 +139,26 @@ static void new_cache(void)
 static uint64_t looks_later(void)
 {
     struct mapped libc;
-    struct vmfiles *f = vmfiles_create();
+    struct runtime_files *f = runtime_files_create();
     assert_true(find_map("libc", &libc));
-    vmfiles_load(f);
+    runtime_files_load(f);
     assert_int_equal(look(f, &libc.map).holds, 0);
-    uint64_t looks = vmfiles_looks(f);
+    uint64_t looks = runtime_files_looks(f);
     process_maps_free(&libc.maps);
-    vmfiles_free(f);
+    runtime_files_free(f);
     return looks;
 }
 
 static void record_once(void)
 {
     struct mapped libc;
-    struct vmfiles *f = vmfiles_create();
+    struct runtime_files *f = runtime_files_create();
     assert_true(find_map("libc", &libc));
-    vmfiles_load(f);
+    runtime_files_load(f);
     look(f, &libc.map);
-    vmfiles_save(f);
+    runtime_files_save(f);
     process_maps_free(&libc.maps);
-    vmfiles_free(f);
+    runtime_files_free(f);
 }
 
 static void what_holds_none_is_remembered(void **state)

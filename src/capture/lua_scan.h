@@ -3,8 +3,8 @@
  * The Lua VMs of a live process: which of its mapped files hold a LuaJIT, and where the VMs are.
  * The process is read through /proc/PID/mem while it runs; it is never stopped.
  */
-#ifndef CAPTURE_VMSCAN_H
-#define CAPTURE_VMSCAN_H
+#ifndef CAPTURE_LUA_SCAN_H
+#define CAPTURE_LUA_SCAN_H
 
 #include "base/error.h"
 #include "base/vec.h"
@@ -54,49 +54,50 @@ void process_maps_free(struct process_maps *maps);
 /* ---- VMs --------------------------------------------------------------------------------- */
 
 /* A VM, and the main lua_State that stands before it. */
-struct vmscan_vm {
+struct lua_scan_vm {
     struct luajit_vm vm;
     uint64_t main_L;
 };
 
-typedef VEC(struct vmscan_vm) vmscan_vm_list;
-typedef VEC(struct luajit_blob) vmscan_blob_list;
-typedef VEC(struct memory_range) vmscan_range_list;
+typedef VEC(struct lua_scan_vm) lua_scan_vm_list;
+typedef VEC(struct luajit_blob) lua_scan_blob_list;
+typedef VEC(struct memory_range) lua_scan_range_list;
 
 /* Append all private memory of a process that is no file's and was ever written, read-only memory
  * and code included, in pieces of some MiB that overlap. Errors: as process_maps_read. */
-int vmscan_ranges(pid_t pid, vmscan_range_list *ret, struct error *err);
+int lua_scan_ranges(pid_t pid, lua_scan_range_list *ret, struct error *err);
 
 /* Knows files it has looked into already, for all processes. */
-struct vmscan;
-struct vmscan *vmscan_create(void); /* NULL when memory is out */
-void vmscan_free(struct vmscan *s);
-struct vmfiles *vmscan_files(struct vmscan *s);
+struct lua_scan;
+struct lua_scan *lua_scan_create(void); /* NULL when memory is out */
+void lua_scan_free(struct lua_scan *s);
+struct runtime_files *lua_scan_files(struct lua_scan *s);
 
-/* What the files of a process hold (`*holds`: VMFILE_LUAJIT, VMFILE_V8), and its LuaJITs, appended
+/* What the files of a process hold (`*holds`: HOLDS_LUAJIT, HOLDS_V8), and its LuaJITs, appended
  * to `ret`; their layouts live as long as `s`. A file that looks like one and cannot be understood
- * is told by vmscan_problem. Errors: as process_maps_read. */
-int vmscan_look(struct vmscan *s, pid_t pid, unsigned *holds, vmscan_blob_list *ret,
-                struct error *err);
+ * is told by lua_scan_problem. Errors: as process_maps_read. */
+int lua_scan_look(struct lua_scan *s, pid_t pid, unsigned *holds, lua_scan_blob_list *ret,
+                  struct error *err);
 /* The LuaJITs alone. */
-int vmscan_blobs(struct vmscan *s, pid_t pid, vmscan_blob_list *ret, struct error *err);
+int lua_scan_blobs(struct lua_scan *s, pid_t pid, lua_scan_blob_list *ret, struct error *err);
 
 /* A search for the VMs of a process, in steps: all of its writable memory is read when there is a
  * LuaJIT, else only its list of mappings. */
-struct vmscan_job;
-int vmscan_begin(struct vmscan *s, pid_t pid, struct vmscan_job **ret, struct error *err);
+struct lua_scan_job;
+int lua_scan_begin(struct lua_scan *s, pid_t pid, struct lua_scan_job **ret, struct error *err);
 /* Read about `budget` bytes on, and append what is found: 1: there is more to read, 0: that was
  * all, -1: memory is out. */
-int vmscan_step(struct vmscan_job *job, uint64_t budget, vmscan_vm_list *ret, struct error *err);
-void vmscan_end(struct vmscan_job *job);
+int lua_scan_step(struct lua_scan_job *job, uint64_t budget, lua_scan_vm_list *ret,
+                  struct error *err);
+void lua_scan_end(struct lua_scan_job *job);
 
 /* The same in one go. */
-int vmscan_process(struct vmscan *s, pid_t pid, vmscan_vm_list *ret, struct error *err);
+int lua_scan_process(struct lua_scan *s, pid_t pid, lua_scan_vm_list *ret, struct error *err);
 
 /* The main lua_State of a VM, which stands right before g; 0: there is none. */
-uint64_t vmscan_main_state(const struct memory *m, const struct luajit_vm *vm);
+uint64_t lua_scan_main_state(const struct memory *m, const struct luajit_vm *vm);
 
 /* One line about a file whose LuaJIT could not be understood, each told once; NULL: no more. */
-const char *vmscan_problem(struct vmscan *s);
+const char *lua_scan_problem(struct lua_scan *s);
 
 #endif

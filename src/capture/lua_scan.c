@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Finding the Lua VMs of a live process. See vmscan.h. */
-#include "capture/vmscan.h"
+/* Finding the Lua VMs of a live process. See lua_scan.h. */
+#include "capture/lua_scan.h"
 
-#include "capture/vmfiles.h"
+#include "capture/runtime_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -155,39 +155,39 @@ void process_maps_free(struct process_maps *maps)
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-struct vmscan {
-    struct vmfiles *files;
+struct lua_scan {
+    struct runtime_files *files;
 };
 
-struct vmscan *vmscan_create(void)
+struct lua_scan *lua_scan_create(void)
 {
-    struct vmscan *s = calloc(1, sizeof(*s));
-    if (s && (s->files = vmfiles_create()))
+    struct lua_scan *s = calloc(1, sizeof(*s));
+    if (s && (s->files = runtime_files_create()))
         return s;
     free(s);
     return NULL;
 }
 
-void vmscan_free(struct vmscan *s)
+void lua_scan_free(struct lua_scan *s)
 {
     if (!s)
         return;
-    vmfiles_free(s->files);
+    runtime_files_free(s->files);
     free(s);
 }
 
-struct vmfiles *vmscan_files(struct vmscan *s)
+struct runtime_files *lua_scan_files(struct lua_scan *s)
 {
     return s->files;
 }
 
-static int look_at_map(struct vmscan *s, pid_t pid, const struct process_map *map, unsigned *holds,
-                       vmscan_blob_list *ret, struct error *err)
+static int look_at_map(struct lua_scan *s, pid_t pid, const struct process_map *map,
+                       unsigned *holds, lua_scan_blob_list *ret, struct error *err)
 {
-    struct vmfile f;
+    struct runtime_file f;
     if (!(map->prot & PROT_EXEC) || !map->inode || map->path[0] != '/')
         return 0;
-    if (vmfiles_look(s->files, pid, map, &f, err) < 0)
+    if (runtime_files_look(s->files, pid, map, &f, err) < 0)
         return -1;
     *holds |= f.holds;
     uint64_t into = f.blob_offset - map->pgoff;
@@ -197,8 +197,8 @@ static int look_at_map(struct vmscan *s, pid_t pid, const struct process_map *ma
                                                                             : error_no_memory(err);
 }
 
-static int blobs_of(struct vmscan *s, pid_t pid, const struct process_maps *maps, unsigned *holds,
-                    vmscan_blob_list *ret, struct error *err)
+static int blobs_of(struct lua_scan *s, pid_t pid, const struct process_maps *maps, unsigned *holds,
+                    lua_scan_blob_list *ret, struct error *err)
 {
     *holds = 0;
     vec_foreach (map, &maps->maps) {
@@ -208,8 +208,8 @@ static int blobs_of(struct vmscan *s, pid_t pid, const struct process_maps *maps
     return 0;
 }
 
-int vmscan_look(struct vmscan *s, pid_t pid, unsigned *holds, vmscan_blob_list *ret,
-                struct error *err)
+int lua_scan_look(struct lua_scan *s, pid_t pid, unsigned *holds, lua_scan_blob_list *ret,
+                  struct error *err)
 {
     struct process_maps maps;
     if (process_maps_read(pid, &maps, err) < 0)
@@ -219,21 +219,21 @@ int vmscan_look(struct vmscan *s, pid_t pid, unsigned *holds, vmscan_blob_list *
     return failed;
 }
 
-int vmscan_blobs(struct vmscan *s, pid_t pid, vmscan_blob_list *ret, struct error *err)
+int lua_scan_blobs(struct lua_scan *s, pid_t pid, lua_scan_blob_list *ret, struct error *err)
 {
     unsigned ignored;
-    return vmscan_look(s, pid, &ignored, ret, err);
+    return lua_scan_look(s, pid, &ignored, ret, err);
 }
 
-const char *vmscan_problem(struct vmscan *s)
+const char *lua_scan_problem(struct lua_scan *s)
 {
-    return vmfiles_problem(s->files);
+    return runtime_files_problem(s->files);
 }
 
 /* ---- VMs --------------------------------------------------------------------------------- */
 
 /* How long it is differs between forks. */
-uint64_t vmscan_main_state(const struct memory *m, const struct luajit_vm *vm)
+uint64_t lua_scan_main_state(const struct memory *m, const struct luajit_vm *vm)
 {
     enum { STATE_MAX = 0x100 };
     enum provenance ignored = PROVENANCE_EXACT;
@@ -244,10 +244,10 @@ uint64_t vmscan_main_state(const struct memory *m, const struct luajit_vm *vm)
     return 0;
 }
 
-struct vmscan_job {
+struct lua_scan_job {
     struct process_memory *memory; /* NULL: the process has no LuaJIT */
-    vmscan_blob_list blobs;
-    vmscan_range_list ranges;
+    lua_scan_blob_list blobs;
+    lua_scan_range_list ranges;
     size_t at; /* next range */
     luajit_vm_list found;
 };
@@ -260,7 +260,7 @@ enum {
 };
 
 /* A run of pages that are there, cut into pieces. */
-static bool push_run(vmscan_range_list *ranges, uint64_t start, uint64_t end)
+static bool push_run(lua_scan_range_list *ranges, uint64_t start, uint64_t end)
 {
     for (; end - start > PIECE + OVERLAP; start += PIECE) {
         if (!vec_push(ranges, (struct memory_range){start, start + PIECE + OVERLAP}))
@@ -272,7 +272,7 @@ static bool push_run(vmscan_range_list *ranges, uint64_t start, uint64_t end)
 /* The pages of a mapping that were ever written: present or swapped out, says
  * Documentation/admin-guide/mm/pagemap.rst (bits 63 and 62). Reading the others would only make
  * the kernel show zeros, and of threads' stacks that is nearly all. */
-static bool push_mapping(vmscan_range_list *ranges, const struct process_map *map, int pagemap)
+static bool push_mapping(lua_scan_range_list *ranges, const struct process_map *map, int pagemap)
 {
     uint64_t entries[PAGEMAP_AT_ONCE], run = 0;
     for (uint64_t page = map->start; page < map->end;) {
@@ -304,7 +304,7 @@ static int pagemap_open(pid_t pid)
 
 /* Heaps, anonymous mappings and data: what a VM can stand in. Shared memory and files that are
  * not private are none. */
-static int find_ranges(struct vmscan_job *job, pid_t pid, const struct process_maps *maps,
+static int find_ranges(struct lua_scan_job *job, pid_t pid, const struct process_maps *maps,
                        struct error *err)
 {
     bool ok = true;
@@ -321,7 +321,7 @@ static int find_ranges(struct vmscan_job *job, pid_t pid, const struct process_m
     return ok ? 0 : error_no_memory(err);
 }
 
-int vmscan_ranges(pid_t pid, vmscan_range_list *ret, struct error *err)
+int lua_scan_ranges(pid_t pid, lua_scan_range_list *ret, struct error *err)
 {
     struct process_maps maps;
     bool ok = true;
@@ -340,10 +340,10 @@ int vmscan_ranges(pid_t pid, vmscan_range_list *ret, struct error *err)
     return ok ? 0 : error_no_memory(err);
 }
 
-int vmscan_begin(struct vmscan *s, pid_t pid, struct vmscan_job **ret, struct error *err)
+int lua_scan_begin(struct lua_scan *s, pid_t pid, struct lua_scan_job **ret, struct error *err)
 {
     struct process_maps maps;
-    struct vmscan_job *job = calloc(1, sizeof(*job));
+    struct lua_scan_job *job = calloc(1, sizeof(*job));
     if (!job)
         return error_no_memory(err);
     if (process_maps_read(pid, &maps, err) < 0) {
@@ -358,14 +358,14 @@ int vmscan_begin(struct vmscan *s, pid_t pid, struct vmscan_job **ret, struct er
         failed = find_ranges(job, pid, &maps, err);
     process_maps_free(&maps);
     if (failed) {
-        vmscan_end(job);
+        lua_scan_end(job);
         return -1;
     }
     *ret = job;
     return 0;
 }
 
-void vmscan_end(struct vmscan_job *job)
+void lua_scan_end(struct lua_scan_job *job)
 {
     if (!job)
         return;
@@ -376,7 +376,8 @@ void vmscan_end(struct vmscan_job *job)
     free(job);
 }
 
-int vmscan_step(struct vmscan_job *job, uint64_t budget, vmscan_vm_list *ret, struct error *err)
+int lua_scan_step(struct lua_scan_job *job, uint64_t budget, lua_scan_vm_list *ret,
+                  struct error *err)
 {
     const struct memory_layer layer = process_memory_layer(job->memory);
     const struct memory m = {.layers = &layer, .nr_layers = 1};
@@ -388,18 +389,18 @@ int vmscan_step(struct vmscan_job *job, uint64_t budget, vmscan_vm_list *ret, st
         return -1;
     for (size_t i = known; i < job->found.nr; i++) {
         const struct luajit_vm *vm = &job->found.at[i];
-        if (!vec_push(ret, (struct vmscan_vm){*vm, vmscan_main_state(&m, vm)}))
+        if (!vec_push(ret, (struct lua_scan_vm){*vm, lua_scan_main_state(&m, vm)}))
             return error_no_memory(err);
     }
     return job->at < job->ranges.nr;
 }
 
-int vmscan_process(struct vmscan *s, pid_t pid, vmscan_vm_list *ret, struct error *err)
+int lua_scan_process(struct lua_scan *s, pid_t pid, lua_scan_vm_list *ret, struct error *err)
 {
-    struct vmscan_job *job;
-    if (vmscan_begin(s, pid, &job, err) < 0)
+    struct lua_scan_job *job;
+    if (lua_scan_begin(s, pid, &job, err) < 0)
         return -1;
-    int failed = vmscan_step(job, UINT64_MAX, ret, err);
-    vmscan_end(job);
+    int failed = lua_scan_step(job, UINT64_MAX, ret, err);
+    lua_scan_end(job);
     return failed;
 }
