@@ -163,7 +163,7 @@ struct heap_entry {
     uint64_t sequence;
 };
 
-/* A copy of a VM's stack that waits for its sample (copies.c); one a cpu. */
+/* A copy of a VM's stack that waits for its sample (vmstack_pairing.c); one a cpu. */
 struct held_copy {
     struct record record;
     uint32_t tid;
@@ -326,7 +326,8 @@ int queue_flush_half(struct queue *q, struct error *err);            /* the olde
 /* read.c: header records at the start, so that the events are known once a recording is open. */
 int lead_in_read(struct perfdata *pd, struct error *err);
 
-/* copies.c: a record on its way into the queue; copies of VMs' stacks wait for their samples. */
+/* vmstack_pairing.c: a record on its way into the queue; copies of VMs' stacks wait for their
+ * samples. */
 typedef int (*copies_push)(struct perfdata *pd, const struct record *rec, struct error *err);
 int copies_pass(struct perfdata *pd, const struct record *rec, copies_push push, struct error *err);
 int copies_end(struct perfdata *pd, copies_push push, struct error *err); /* at the input's end */

@@ -455,9 +455,9 @@ static bool name_frame(void *context, const struct memory *m, const struct luaji
 static int walk(struct lua_watch *t, const struct registers *registers, const struct memory *memory,
                 bool *met_lua, struct error *err)
 {
-    struct luajit_vm vms[VM_COPY_ENTRIES];
+    struct luajit_vm vms[VMSTACK_ENTRIES_MAX];
     size_t nr = 0;
-    for (; nr < t->vms.nr && nr < VM_COPY_ENTRIES; nr++)
+    for (; nr < t->vms.nr && nr < VMSTACK_ENTRIES_MAX; nr++)
         vms[nr] = t->vms.at[nr].vm;
     const struct luajit_process process = {.vms = vms,
                                            .nr_vms = nr,
@@ -491,10 +491,10 @@ static bool is_in_blob(const struct lua_watch *t, uint64_t pc)
 
 /* Walks read the heads of objects in the copy: the objects themselves are what is to be had later.
  */
-static void note_objects(struct lua_watch *t, const struct vm_copy *copy, uint64_t time)
+static void note_objects(struct lua_watch *t, const struct vmstack *copy, uint64_t time)
 {
     for (uint32_t i = 0; i < copy->nr; i++) {
-        const struct vm_copy_entry *e = &copy->entries[i];
+        const struct vmstack_entry *e = &copy->entries[i];
         bool is_head =
             e->kind == VMENTRY_HEAD ||
             (e->kind == VMENTRY_TRACE && e->length > sizeof(uint64_t)); /* else its slot */
@@ -512,7 +512,7 @@ static uint64_t reads_for_walk(struct lua_watch *t)
     return all < READS_SAVED ? all : READS_SAVED;
 }
 
-int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vm_copy *copy,
+int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vmstack *copy,
                    bool copies, struct error *err)
 {
     struct memory_layer layers[3];
@@ -528,7 +528,7 @@ int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vm_
     sample_registers(s, &registers);
     if (copy) {
         note_objects(t, copy, s->time);
-        layers[nr++] = vm_copy_layer(copy);
+        layers[nr++] = vmstack_layer(copy);
     }
     layers[nr++] = session_memory(&t->place);
     struct heap_view heap =
@@ -549,7 +549,7 @@ int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vm_
         t->probed = s->time;
         return walk(t, &registers, &memory, &met_lua, err) < 0 ? -1 : t->vms.nr != known;
     }
-    for (size_t i = 0; !copy && i < t->vms.nr && i < VM_COPY_ENTRIES; i++)
+    for (size_t i = 0; !copy && i < t->vms.nr && i < VMSTACK_ENTRIES_MAX; i++)
         read_vm(t, &t->vms.at[i], s->time);
     if (met < 0 || walk(t, &registers, &memory, &met_lua, err) < 0)
         return -1;

@@ -54,7 +54,7 @@ bool lua_watch_has_lua(const struct lua_watch *t);
  * memory as copied in the interrupt, NULL: none. `copies`: the copier is at work, and has its
  * reasons; else Lua stacks are read now. 1 when a VM was met that was not known, 0, -1 when memory
  * is out. */
-int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vm_copy *copy,
+int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vmstack *copy,
                    bool copies, struct error *err);
 
 /* Why the process's memory cannot be read; NULL: it can, or nobody has tried. */

@@ -68,7 +68,7 @@ struct process_watch {
     struct table targets; /* pid + 1 -> struct lua_watch: of those with LuaJIT */
     struct v8_watches *js;
     VEC(struct cpu_copy) cpus;
-    struct vm_copy copy; /* of the sample that is looked at */
+    struct vmstack copy; /* of the sample that is looked at */
     uint64_t last_pass, last_new, last_gone;
     bool logs;                          /* the recording's clock can be read: reads have times */
     clockid_t clockid;                  /* that clock */
@@ -418,14 +418,14 @@ static int keep_copy(struct process_watch *watch, const struct sample *s, struct
 }
 
 /* The copy that stood before this sample in its ring, if it holds a VM. */
-static const struct vm_copy *copy_of(struct process_watch *watch, const struct sample *s)
+static const struct vmstack *copy_of(struct process_watch *watch, const struct sample *s)
 {
     uint64_t ip, sp;
     struct cpu_copy *c = s->cpu < watch->cpus.nr ? &watch->cpus.at[s->cpu] : NULL;
     if (!c || !c->size)
         return NULL;
     bool is_it = c->tid == s->tid && sample_user_reg(s, 8, &ip) && sample_user_reg(s, 7, &sp) &&
-                 vm_copy_open(&watch->copy, c->bytes, c->size, s->tid, ip, sp);
+                 vmstack_open(&watch->copy, c->bytes, c->size, s->tid, ip, sp);
     c->size = 0;
     return is_it && watch->copy.reason == VMEVENT_MATCHED ? &watch->copy : NULL;
 }
@@ -464,7 +464,7 @@ static int look_at_sample(void *context, const struct sample *s, struct error *e
     struct vmevent e;
     if (vmmemory_payload(s, &e))
         return e.head.kind == VMEVENT_STACK ? keep_copy(watch, s, err) : 0;
-    const struct vm_copy *copy = copy_of(watch, s);
+    const struct vmstack *copy = copy_of(watch, s);
     if (s->user_abi != PERF_SAMPLE_REGS_ABI_64)
         return 0;
     unsigned holds = task_holds(watch, (pid_t)s->pid);

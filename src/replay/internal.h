@@ -32,7 +32,7 @@ struct member {
 };
 
 /* The payload of the VM copy that came with a sample. */
-struct sample_copy {
+struct vmstack_ref {
     const uint8_t *bytes; /* NULL: none */
     uint32_t size;
     bool owned; /* else it points into the job's batch */
@@ -49,7 +49,7 @@ struct job_sample {
     enum stack_end end;
     uint64_t end_pc, end_address;
     struct member member; /* whose sample it is; event NULL: the record's own */
-    struct sample_copy copy;
+    struct vmstack_ref copy;
     bool bad, has_user, unwound;
     uint8_t vmstate;   /* enum luajit_vmstate */
     bool copy_differs; /* the copy is of another moment of the thread: not used */
@@ -80,7 +80,7 @@ struct job {
 struct stop_table;
 struct join_table;
 struct member_table;
-struct copy_table;
+struct vmstack_pairing;
 
 /* How many walks needed how much of their stack, lately (sample.c). */
 enum { USE_STEP = 256, USE_STEPS = 48 };
@@ -110,7 +110,7 @@ struct replay {
 
     /* Of whoever reads: the session, too. */
     struct member_table *members;
-    struct copy_table *copies;
+    struct vmstack_pairing *copies;
     struct vmlog *log;           /* what the recorder read of processes; NULL: nothing */
     struct snapshots *snapshots; /* the same, of others; NULL: none */
     struct read_counts counts;
@@ -146,11 +146,11 @@ struct sample_lua {
     struct luajit_process process;
     const struct session_place *place;
     struct replay_worker *worker;
-    const struct vm_copy *copy;        /* NULL: the sample has none */
-    struct luajit_vm vms[VM_COPY_VMS]; /* of the copy's */
-    bool asked;                        /* which LuaJITs are mapped */
-    bool named;                        /* a frame of Lua was met */
-    uint8_t vmstate;                   /* enum luajit_vmstate of the innermost one's VM */
+    const struct vmstack *copy;            /* NULL: the sample has none */
+    struct luajit_vm vms[VMSTACK_VMS_MAX]; /* of the copy's */
+    bool asked;                            /* which LuaJITs are mapped */
+    bool named;                            /* a frame of Lua was met */
+    uint8_t vmstate;                       /* enum luajit_vmstate of the innermost one's VM */
 };
 
 /* The walker of one sample for all managed languages (js.c). */
@@ -189,7 +189,7 @@ struct replay_worker {
     struct memory_reads reads[WALK_GROUP];
     /* WALK_GROUP of them, of the group that is being walked; NULL: no sample has had one yet. They
      * are 1.6 MB, and need not be cleared where no recorder made any. */
-    struct vm_copy *copies;
+    struct vmstack *copies;
     struct sample_lua luas[WALK_GROUP];
     struct sample_js jss[WALK_GROUP];
     struct luajit_names *names;
@@ -220,7 +220,7 @@ void stack_use_add(struct stack_use *to, struct stack_use *from);
 /* How many bytes of a stack are worth reading before it is walked; 0: nothing is known yet. */
 size_t stack_use_choose(struct stack_use *u);
 /* The worker's places for WALK_GROUP copies, made at first need; NULL: memory is out. */
-struct vm_copy *replay_copies(struct replay_worker *w);
+struct vmstack *replay_copies(struct replay_worker *w);
 int sample_walk_group(struct replay_worker *w, struct job_sample *group, size_t nr,
                       struct error *err);
 /* How many of the outermost frames of a sample whose frames are there are, byte for byte, those of
@@ -232,7 +232,7 @@ const struct walker *sample_walker(struct replay_worker *w, const struct session
                                    struct sample_lua *ret);
 
 /* lua.c: a copy of the VM came with the sample; it must stay as well. */
-void sample_use_copy(struct sample_lua *lua, const struct vm_copy *copy);
+void sample_use_copy(struct sample_lua *lua, const struct vmstack *copy);
 
 /* js.c: the walker for a sample's JavaScript, around that for its Lua; both must stay, as `place`.
  */
@@ -252,23 +252,23 @@ void member_table_free(struct member_table *t);
 int member_table_split(struct member_table *t, const struct perfdata *pd, const struct sample *s,
                        struct member *ret, size_t *nr, struct error *err);
 
-/* copies.c: copies of VMs' stacks, as they wait for their samples. Under the read lock. */
-struct copy_table *copy_table_create(void);
-void copy_table_free(struct copy_table *t);
+/* vmstack_pairing.c: copies of VMs' stacks, as they wait for their samples. Under the read lock. */
+struct vmstack_pairing *vmstack_pairing_create(void);
+void vmstack_pairing_free(struct vmstack_pairing *t);
 /* 1: the record was no sample but something of ljperf's own; it may wait now. 0: it is a sample. */
-int copy_table_take(struct copy_table *t, const struct perfdata *pd, const struct record *rec,
-                    const struct perfdata_event *event, struct read_counts *counts,
-                    struct error *err);
+int vmstack_pairing_take(struct vmstack_pairing *t, const struct perfdata *pd,
+                         const struct record *rec, const struct perfdata_event *event,
+                         struct read_counts *counts, struct error *err);
 /* The sample's copy, if one waits. */
-void copy_table_give(struct copy_table *t, const struct sample *s, struct sample_copy *ret,
-                     struct read_counts *counts);
+void vmstack_pairing_give(struct vmstack_pairing *t, const struct sample *s,
+                          struct vmstack_ref *ret, struct read_counts *counts);
 /* The batch ends: what waits is kept beyond it. */
-int copy_table_keep(struct copy_table *t, struct error *err);
+int vmstack_pairing_keep(struct vmstack_pairing *t, struct error *err);
 /* The recording ends: drops what still waits, and returns how many. */
-uint64_t copy_table_end(struct copy_table *t);
+uint64_t vmstack_pairing_end(struct vmstack_pairing *t);
 /* The same copy for another sample of the job. */
-int sample_copy_share(const struct sample_copy *c, struct sample_copy *ret, struct error *err);
-void sample_copy_release(struct sample_copy *c);
+int vmstack_ref_share(const struct vmstack_ref *c, struct vmstack_ref *ret, struct error *err);
+void vmstack_ref_release(struct vmstack_ref *c);
 
 /* Whether a frame is machine code of a trace that a jitdump describes. */
 bool trace_frame_is(const struct frame *f);

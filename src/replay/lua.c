@@ -51,15 +51,16 @@ static uint64_t find_prototype(void *context, uint64_t address)
  * no register of a trace says whose it is. */
 static void use_known_vms(struct sample_lua *lua)
 {
-    uint64_t gs[VM_COPY_VMS];
+    uint64_t gs[VMSTACK_VMS_MAX];
     size_t nr = 0, nr_gs = lua->copy ? lua->copy->nr_vms : 0;
     if (lua->copy)
         memcpy(gs, lua->copy->g, nr_gs * sizeof(*gs));
     else
-        nr_gs = snapshots_globals(lua->worker->replay->snapshots, lua->place->pid, gs, VM_COPY_VMS);
+        nr_gs =
+            snapshots_globals(lua->worker->replay->snapshots, lua->place->pid, gs, VMSTACK_VMS_MAX);
     for (size_t i = 0; i < lua->process.nr_blobs; i++) {
         const struct luajit_blob *b = &lua->process.blobs[i];
-        for (uint32_t k = 0; !b->layout->gc64 && k < nr_gs && nr < VM_COPY_VMS; k++)
+        for (uint32_t k = 0; !b->layout->gc64 && k < nr_gs && nr < VMSTACK_VMS_MAX; k++)
             lua->vms[nr++] =
                 (struct luajit_vm){.g = gs[k], .blob = b->address, .layout = b->layout};
     }
@@ -113,7 +114,7 @@ const struct walker *sample_walker(struct replay_worker *w, const struct session
     return &ret->outer;
 }
 
-void sample_use_copy(struct sample_lua *lua, const struct vm_copy *copy)
+void sample_use_copy(struct sample_lua *lua, const struct vmstack *copy)
 {
     lua->copy = copy;
     lua->process.gs = copy->g;

@@ -19,14 +19,14 @@ static int take_member(struct replay *r, struct job *job, struct job_sample *s, 
         job->samples.nr ? &job->samples.at[job->samples.nr - 1] : NULL;
     if (session_place_beside(r->session, before ? &before->place : NULL, s->sample.pid,
                              s->sample.tid, &s->place, err) < 0) {
-        sample_copy_release(&s->copy);
+        vmstack_ref_release(&s->copy);
         return -1;
     }
     bool passes = sample_passes(r, &s->sample, s->place.comm);
     if (passes && vec_push(&job->samples, *s))
         return 0;
     session_place_release(&s->place);
-    sample_copy_release(&s->copy);
+    vmstack_ref_release(&s->copy);
     return passes ? error_no_memory(err) : 0;
 }
 
@@ -50,7 +50,7 @@ static int take_group(struct replay *r, struct job *job, const struct job_sample
     for (size_t i = 0; i < nr && !failed; i++) {
         struct job_sample one = *s;
         one.member = members[i];
-        failed = sample_copy_share(&s->copy, &one.copy, err);
+        failed = vmstack_ref_share(&s->copy, &one.copy, err);
         if (!failed)
             failed = take_member(r, job, &one, err);
     }
@@ -67,14 +67,14 @@ static int take_sample(struct replay *r, struct job *job, const struct record *r
         r->counts.bad++;
         return 0;
     }
-    int own = copy_table_take(r->copies, r->pd, rec, s.sample.event, &r->counts, err);
+    int own = vmstack_pairing_take(r->copies, r->pd, rec, s.sample.event, &r->counts, err);
     if (own)
         return own < 0 ? -1 : 0;
-    copy_table_give(r->copies, &s.sample, &s.copy, &r->counts);
+    vmstack_pairing_give(r->copies, &s.sample, &s.copy, &r->counts);
     bool read = s.sample.present & PERF_SAMPLE_READ;
     if (read && s.sample.event->attr.read_format & PERF_FORMAT_ID) {
         int failed = take_group(r, job, &s, err);
-        sample_copy_release(&s.copy);
+        vmstack_ref_release(&s.copy);
         return failed;
     }
     r->counts.samples++;
@@ -90,7 +90,7 @@ static int sort_records(struct replay *r, struct job *job, struct error *err)
         if (failed)
             return -1;
     }
-    return copy_table_keep(r->copies, err);
+    return vmstack_pairing_keep(r->copies, err);
 }
 
 static void report_progress(const struct replay *r)
@@ -135,7 +135,7 @@ void release_job(struct replay *r, struct job *job)
 {
     vec_foreach (s, &job->samples) {
         session_place_release(&s->place);
-        sample_copy_release(&s->copy);
+        vmstack_ref_release(&s->copy);
     }
     perfdata_release(r->pd, &job->batch);
     job->samples.nr = 0;

@@ -43,7 +43,7 @@ static int open_parts(struct replay *r, struct error *err)
     r->managed = managed_names_create();
     r->rules = unwind_rules_create();
     r->joins = join_table_create();
-    r->copies = copy_table_create();
+    r->copies = vmstack_pairing_create();
     r->stops = stop_table_create();
     r->members = member_table_create();
     if (!r->copies || !r->symbols || !r->strings || !r->managed || !r->rules || !r->joins ||
@@ -80,7 +80,7 @@ static void free_means(struct replay *r)
     symbols_free(r->symbols);
     vmlog_free(r->log);
     snapshots_free(r->snapshots);
-    copy_table_free(r->copies);
+    vmstack_pairing_free(r->copies);
     session_free(r->session);
     dsos_free(r->dsos);
     unwind_rules_free(r->rules);
@@ -229,7 +229,7 @@ int replay_run(struct replay *r, const struct replay_sink *sink, struct error *e
     }
     add_counts(&r->stats, &r->counts);
     r->stats.joined = r->joined;
-    r->stats.copies_unused += copy_table_end(r->copies);
+    r->stats.copies_unused += vmstack_pairing_end(r->copies);
     jobs_free(r);
     for (unsigned i = 0; i < r->nr_threads; i++)
         if (workers[i].replay) {

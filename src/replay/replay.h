@@ -57,7 +57,7 @@ struct replay_options {
     void *progress_context;
 };
 
-struct sample_copy;
+struct vmstack_ref;
 
 /* One sample with its whole stack. Valid during the call that gets it. */
 struct replay_sample {
@@ -75,7 +75,7 @@ struct replay_sample {
     uint64_t end_pc, end_address;
     const struct mapping *end_mapping; /* module at end_pc; NULL: none */
     uint64_t turn; /* its batch's place in the recording: which names of managed functions count */
-    const struct sample_copy *copy; /* private: the copy of a VM's stack it came with; NULL: none */
+    const struct vmstack_ref *copy; /* private: the copy of a VM's stack it came with; NULL: none */
     uint8_t vmstate; /* enum luajit_vmstate (unwind/luajit/vm.h) of the innermost Lua frame's VM, by
                         its own word that came with the sample */
 };

@@ -146,15 +146,15 @@ struct sample_memory {
 };
 
 static size_t sample_layers(const struct replay_worker *w, struct job_sample *s,
-                            const struct registers *registers, struct vm_copy *copy,
+                            const struct registers *registers, struct vmstack *copy,
                             struct sample_js *js, struct sample_memory *ret)
 {
     size_t nr = 0;
     if (s->copy.bytes) {
-        s->copy_differs = !vm_copy_open(copy, s->copy.bytes, s->copy.size, s->sample.tid,
+        s->copy_differs = !vmstack_open(copy, s->copy.bytes, s->copy.size, s->sample.tid,
                                         registers->value[DWARF_RIP], registers->value[DWARF_RSP]);
         if (!s->copy_differs && copy->nr)
-            ret->layers[nr++] = vm_copy_layer(copy);
+            ret->layers[nr++] = vmstack_layer(copy);
     }
     if (w->replay->log) {
         ret->view = (struct vmlog_view){
@@ -175,7 +175,7 @@ static size_t sample_layers(const struct replay_worker *w, struct job_sample *s,
     return nr;
 }
 
-struct vm_copy *replay_copies(struct replay_worker *w)
+struct vmstack *replay_copies(struct replay_worker *w)
 {
     if (!w->copies)
         w->copies = calloc(WALK_GROUP, sizeof(*w->copies));
@@ -187,7 +187,7 @@ static void user_input(struct replay_worker *w, struct job_sample *s, size_t at,
                        struct sample_memory *memory, struct unwind_input *ret)
 {
     sample_registers(&s->sample, &ret->registers);
-    struct vm_copy *copy = s->copy.bytes ? &w->copies[at] : NULL;
+    struct vmstack *copy = s->copy.bytes ? &w->copies[at] : NULL;
     size_t nr_layers = sample_layers(w, s, &ret->registers, copy, &w->jss[at], memory);
     ret->memory = sample_memory(&s->sample, ret->registers.value[DWARF_RSP]);
     ret->memory.layers = memory->layers;

@@ -7,13 +7,13 @@ enum { GLOBALS_MAX = 64 };
 
 /* Where VMs may be: those on the thread, that of a sample in a trace, those that were noted. */
 static size_t find_globals(const struct replay *r, const struct replay_sample *s,
-                           const struct vm_copy *copy, const struct luajit_layout *layout,
+                           const struct vmstack *copy, const struct luajit_layout *layout,
                            uint64_t ret[GLOBALS_MAX])
 {
     uint32_t pid = s->place->pid;
     struct registers registers = {0};
     size_t nr = 0;
-    for (uint32_t i = 0; copy && i < copy->nr_vms && i < VM_COPY_VMS; i++)
+    for (uint32_t i = 0; copy && i < copy->nr_vms && i < VMSTACK_VMS_MAX; i++)
         ret[nr++] = copy->g[i];
     if (layout->gc64 && s->unwound) {
         sample_registers(s->sample, &registers);
@@ -33,7 +33,7 @@ static bool open_copy(struct replay_worker *w, const struct replay_sample *s)
         return false;
     sample_registers(s->sample, &registers);
     return replay_copies(w) &&
-           vm_copy_open(&w->copies[0], s->copy->bytes, s->copy->size, s->sample->tid,
+           vmstack_open(&w->copies[0], s->copy->bytes, s->copy->size, s->sample->tid,
                         registers.value[DWARF_RIP], registers.value[DWARF_RSP]) &&
            w->copies[0].nr;
 }
@@ -50,7 +50,7 @@ int replay_trace(struct replay_worker *w, const struct replay_sample *s, uint32_
     const struct luajit_blob *blobs = session_luajit(s->place, &nr_blobs);
     bool has_copy = open_copy(w, s);
     if (has_copy)
-        layers[memory.nr_layers++] = vm_copy_layer(&w->copies[0]);
+        layers[memory.nr_layers++] = vmstack_layer(&w->copies[0]);
     if (r->log)
         layers[memory.nr_layers++] = vmlog_layer(&view);
     snapshots_layers(r->snapshots, s->place->pid, &snapshots);

@@ -21,35 +21,36 @@ bool vmmemory_payload(const struct sample *s, struct vmevent *ret);
 
 /* ---- the copy of one sample --------------------------------------------------------------- */
 
-enum { VM_COPY_ENTRIES = 2048, VM_COPY_VMS = 4 }; /* more are passed over */
+enum { VMSTACK_ENTRIES_MAX = 2048, VMSTACK_VMS_MAX = 4 }; /* more are passed over */
 
 /* The entries of one VMEVENT_STACK, by address; they point into its payload. */
-struct vm_copy_entry {
+struct vmstack_entry {
     uint64_t address;
     const uint8_t *bytes;
     uint32_t length;
     uint8_t kind; /* enum vmentry_kind */
 };
-enum { VM_COPY_PAGES = 512, VM_COPY_LINES = 1024 };
-struct vm_copy {
-    struct vm_copy_entry entries[VM_COPY_ENTRIES];
-    uint64_t pages[VM_COPY_PAGES / 64]; /* a bit for each hash of a page that long ones are in */
-    uint16_t lines[VM_COPY_LINES];      /* a short one, + 1, by a hash of 64 bytes that it is in; 0:
-                                           none of these is in them */
+enum { VMSTACK_PAGE_BITS = 512, VMSTACK_LINE_SLOTS = 1024 };
+struct vmstack {
+    struct vmstack_entry entries[VMSTACK_ENTRIES_MAX];
+    uint64_t
+        pages[VMSTACK_PAGE_BITS / 64];  /* a bit for each hash of a page that long ones are in */
+    uint16_t lines[VMSTACK_LINE_SLOTS]; /* a short one, + 1, by a hash of 64 bytes that it is in; 0:
+                                      none of these is in them */
     uint32_t nr;
     uint32_t reason; /* enum vmevent_reason */
     uint32_t flags;  /* VMEVENT_FULL, ... */
     uint32_t nr_vms;
-    uint64_t g[VM_COPY_VMS]; /* global_States of the VMs on the thread, innermost first */
+    uint64_t g[VMSTACK_VMS_MAX]; /* global_States of the VMs on the thread, innermost first */
 };
 
 /* Read the payload of a copy. False: it is not that of this sample (its thread, user IP and SP
  * differ), or it lies. */
-bool vm_copy_open(struct vm_copy *copy, const uint8_t *payload, size_t size, uint32_t tid,
+bool vmstack_open(struct vmstack *copy, const uint8_t *payload, size_t size, uint32_t tid,
                   uint64_t user_ip, uint64_t user_sp);
 
 /* The layer over it: exact. `copy` must stay as long as the layer is used. */
-struct memory_layer vm_copy_layer(const struct vm_copy *copy);
+struct memory_layer vmstack_layer(const struct vmstack *copy);
 
 /* ---- the log ------------------------------------------------------------------------------ */
 

@@ -81,13 +81,13 @@ static void read_around(struct memory_layer layer, uint64_t address, uint64_t ti
 
 static void use_copy(const uint8_t *payload, size_t size, const struct vmevent *e)
 {
-    static struct vm_copy copy;
-    if (!vm_copy_open(&copy, payload, size, e->head.tid, e->head.user_ip, e->head.user_sp))
+    static struct vmstack copy;
+    if (!vmstack_open(&copy, payload, size, e->head.tid, e->head.user_ip, e->head.user_sp))
         return;
     for (uint32_t i = 0; i < copy.nr; i++) {
         if (i && copy.entries[i - 1].address >= copy.entries[i].address)
             abort();
-        read_around(vm_copy_layer(&copy), copy.entries[i].address, 0);
+        read_around(vmstack_layer(&copy), copy.entries[i].address, 0);
     }
 }
 

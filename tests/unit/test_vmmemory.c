@@ -45,10 +45,10 @@ static void a_copy_is_read_across_its_entries(void **state)
     uint8_t payload[256];
     char got[16];
     enum provenance p;
-    struct vm_copy copy;
+    struct vmstack copy;
     size_t size = write_copy(payload, sizeof(payload), 5, 0x10, 0x20);
-    assert_true(vm_copy_open(&copy, payload, size, 5, 0x10, 0x20));
-    struct memory_layer layer = vm_copy_layer(&copy);
+    assert_true(vmstack_open(&copy, payload, size, 5, 0x10, 0x20));
+    struct memory_layer layer = vmstack_layer(&copy);
     assert_true(read_layer(layer, 0x1006, 4, 0, got, &p));
     assert_string_equal(got, "6789");
     assert_int_equal(p, PROVENANCE_EXACT);
@@ -65,12 +65,12 @@ static void a_copy_of_another_moment_is_not_used(void **state)
 {
     (void)state;
     uint8_t payload[256];
-    struct vm_copy copy;
+    struct vmstack copy;
     size_t size = write_copy(payload, sizeof(payload), 5, 0x10, 0x20);
-    assert_false(vm_copy_open(&copy, payload, size, 6, 0x10, 0x20));
-    assert_false(vm_copy_open(&copy, payload, size, 5, 0x11, 0x20));
-    assert_false(vm_copy_open(&copy, payload, size, 5, 0x10, 0x28));
-    assert_false(vm_copy_open(&copy, payload, size - 1, 5, 0x10, 0x20));
+    assert_false(vmstack_open(&copy, payload, size, 6, 0x10, 0x20));
+    assert_false(vmstack_open(&copy, payload, size, 5, 0x11, 0x20));
+    assert_false(vmstack_open(&copy, payload, size, 5, 0x10, 0x28));
+    assert_false(vmstack_open(&copy, payload, size - 1, 5, 0x10, 0x20));
 }
 
 /* ---- the log ------------------------------------------------------------------------------- */
@@ -350,14 +350,14 @@ static void what_came_with_the_sample_is_told_from_what_did_not(void **state)
 {
     (void)state;
     uint8_t payload[256], got[8];
-    struct vm_copy copy;
+    struct vmstack copy;
     struct vmlog *log = begin();
     const struct vmlog_view view = {.log = log, .pid = 1};
     size_t size = write_copy(payload, sizeof(payload), 5, 0x10, 0x20);
     add(log, 1, 0x3000, "first", 100, 110);
     assert_int_equal(vmlog_settle(log, NULL), 0);
-    assert_true(vm_copy_open(&copy, payload, size, 5, 0x10, 0x20));
-    const struct memory_layer layers[] = {vm_copy_layer(&copy), vmlog_layer(&view)};
+    assert_true(vmstack_open(&copy, payload, size, 5, 0x10, 0x20));
+    const struct memory_layer layers[] = {vmstack_layer(&copy), vmlog_layer(&view)};
     const struct memory m = {.stack = (const uint8_t *)"stack",
                              .stack_start = 0x7000,
                              .stack_size = 5,
@@ -380,13 +380,13 @@ static void what_came_in_one_piece_is_had_in_place(void **state)
 {
     (void)state;
     uint8_t payload[256];
-    struct vm_copy copy;
+    struct vmstack copy;
     struct memory_piece piece;
     struct memory_span span = {5, 9};
     struct memory_reads reads = {.on = true};
     size_t size = write_copy(payload, sizeof(payload), 5, 0x10, 0x20);
-    assert_true(vm_copy_open(&copy, payload, size, 5, 0x10, 0x20));
-    const struct memory_layer layers[] = {vm_copy_layer(&copy)};
+    assert_true(vmstack_open(&copy, payload, size, 5, 0x10, 0x20));
+    const struct memory_layer layers[] = {vmstack_layer(&copy)};
     struct memory m = {.stack = (const uint8_t *)"stack",
                        .stack_start = 0x1001,
                        .stack_size = 0,

@@ -13,9 +13,9 @@ bool vmmemory_payload(const struct sample *s, struct vmevent *ret)
 }
 
 /* How many entries begin at `address` or before. */
-static uint32_t entries_up_to(const struct vm_copy *copy, uint64_t address)
+static uint32_t entries_up_to(const struct vmstack *copy, uint64_t address)
 {
-    const struct vm_copy_entry *from = copy->entries;
+    const struct vmstack_entry *from = copy->entries;
     uint32_t nr = copy->nr;
     if (!nr)
         return 0;
@@ -29,12 +29,12 @@ static uint32_t entries_up_to(const struct vm_copy *copy, uint64_t address)
 
 /* Keep the entries in order. Of those that begin at one address the longest is enough: all are of
  * one instant. */
-static void insert(struct vm_copy *copy, const struct vmevent_entry *e)
+static void insert(struct vmstack *copy, const struct vmevent_entry *e)
 {
-    if (!e->bytes || !e->length || copy->nr == VM_COPY_ENTRIES)
+    if (!e->bytes || !e->length || copy->nr == VMSTACK_ENTRIES_MAX)
         return;
     uint32_t at = entries_up_to(copy, e->address);
-    const struct vm_copy_entry entry = {e->address, e->bytes, e->length, e->kind};
+    const struct vmstack_entry entry = {e->address, e->bytes, e->length, e->kind};
     if (at && copy->entries[at - 1].address == e->address) {
         if (copy->entries[at - 1].length < e->length)
             copy->entries[at - 1] = entry;
@@ -47,23 +47,23 @@ static void insert(struct vm_copy *copy, const struct vmevent_entry *e)
 
 static uint32_t page_hash(uint64_t page)
 {
-    return (uint32_t)(page ^ page >> 9) % VM_COPY_PAGES;
+    return (uint32_t)(page ^ page >> 9) % VMSTACK_PAGE_BITS;
 }
 
 static uint32_t line_hash(uint64_t line)
 {
-    return (uint32_t)(line ^ line >> 10) % VM_COPY_LINES;
+    return (uint32_t)(line ^ line >> 10) % VMSTACK_LINE_SLOTS;
 }
 
 enum { PAGE_SHIFT = 12, LINE_SHIFT = 6, SHORT = 1024 };
 
 /* Most readings are of what is not there, or of a short entry. */
-static void note_places(struct vm_copy *copy)
+static void note_places(struct vmstack *copy)
 {
     memset(copy->pages, 0, sizeof(copy->pages));
     memset(copy->lines, 0, sizeof(copy->lines));
     for (uint32_t i = 0; i < copy->nr; i++) {
-        const struct vm_copy_entry *e = &copy->entries[i];
+        const struct vmstack_entry *e = &copy->entries[i];
         uint64_t last = e->address + (e->length - 1);
         if (e->length <= SHORT) {
             uint64_t line = e->address >> LINE_SHIFT;
@@ -81,7 +81,7 @@ static void note_places(struct vm_copy *copy)
     }
 }
 
-bool vm_copy_open(struct vm_copy *copy, const uint8_t *payload, size_t size, uint32_t tid,
+bool vmstack_open(struct vmstack *copy, const uint8_t *payload, size_t size, uint32_t tid,
                   uint64_t user_ip, uint64_t user_sp)
 {
     struct vmevent e;
@@ -95,7 +95,7 @@ bool vm_copy_open(struct vm_copy *copy, const uint8_t *payload, size_t size, uin
     copy->reason = e.head.reason;
     copy->flags = e.head.flags;
     while ((got = vmevent_next(&e, &entry, &ignored)) > 0) {
-        if (entry.kind == VMENTRY_GLOBAL && copy->nr_vms < VM_COPY_VMS)
+        if (entry.kind == VMENTRY_GLOBAL && copy->nr_vms < VMSTACK_VMS_MAX)
             copy->g[copy->nr_vms++] = entry.address;
         insert(copy, &entry);
     }
@@ -105,14 +105,14 @@ bool vm_copy_open(struct vm_copy *copy, const uint8_t *payload, size_t size, uin
 
 /* The entry that has most to say from `address` on, or all that is wanted: how many bytes.
  * Entries overlap only where something is told twice: a few steps back are enough. */
-static uint64_t longest(const struct vm_copy *copy, uint64_t address, uint64_t want,
-                        const struct vm_copy_entry **ret)
+static uint64_t longest(const struct vmstack *copy, uint64_t address, uint64_t want,
+                        const struct vmstack_entry **ret)
 {
     enum { BACK = 4 };
     uint64_t most = 0;
     uint32_t low = entries_up_to(copy, address);
     for (uint32_t i = 0; i < BACK && low && most < want; i++) {
-        const struct vm_copy_entry *e = &copy->entries[--low];
+        const struct vmstack_entry *e = &copy->entries[--low];
         uint64_t into = address - e->address;
         if (into >= e->length || e->length - into <= most)
             continue;
@@ -123,11 +123,11 @@ static uint64_t longest(const struct vm_copy *copy, uint64_t address, uint64_t w
 }
 
 /* A stack that was copied page by page is read across its entries. */
-static __attribute__((noinline)) bool read_across(const struct vm_copy *copy, uint64_t address,
+static __attribute__((noinline)) bool read_across(const struct vmstack *copy, uint64_t address,
                                                   uint8_t *out, size_t size)
 {
     while (size) {
-        const struct vm_copy_entry *e = NULL;
+        const struct vmstack_entry *e = NULL;
         uint64_t there = longest(copy, address, size, &e);
         size_t part = there < size ? (size_t)there : size;
         if (!part)
@@ -140,21 +140,21 @@ static __attribute__((noinline)) bool read_across(const struct vm_copy *copy, ui
     return true;
 }
 
-static inline bool covers(const struct vm_copy_entry *e, uint64_t address, uint64_t size)
+static inline bool covers(const struct vmstack_entry *e, uint64_t address, uint64_t size)
 {
     uint64_t into = address - e->address;
     return into < e->length && size <= e->length - into;
 }
 
 /* The short entry that its line says has them; NULL: none does. */
-static inline const struct vm_copy_entry *find_short(const struct vm_copy *copy, uint64_t address)
+static inline const struct vmstack_entry *find_short(const struct vmstack *copy, uint64_t address)
 {
     uint32_t line = copy->lines[line_hash(address >> LINE_SHIFT)];
     return line ? &copy->entries[line - 1] : NULL;
 }
 
 /* May a long entry have some of them? */
-static inline bool is_in_page(const struct vm_copy *copy, uint64_t address)
+static inline bool is_in_page(const struct vmstack *copy, uint64_t address)
 {
     uint32_t bit = page_hash(address >> PAGE_SHIFT);
     return copy->pages[bit / 64] >> bit % 64 & 1;
@@ -163,8 +163,8 @@ static inline bool is_in_page(const struct vm_copy *copy, uint64_t address)
 static bool copy_read(void *context, uint64_t address, void *to, size_t size, uint64_t time,
                       enum provenance *provenance)
 {
-    const struct vm_copy *copy = context;
-    const struct vm_copy_entry *e = find_short(copy, address);
+    const struct vmstack *copy = context;
+    const struct vmstack_entry *e = find_short(copy, address);
     (void)time;
     if (e && covers(e, address, size))
         bytes_copy(to, e->bytes + (address - e->address), size);
@@ -174,7 +174,7 @@ static bool copy_read(void *context, uint64_t address, void *to, size_t size, ui
     return true;
 }
 
-static inline const uint8_t *place(const struct vm_copy_entry *e, uint64_t address,
+static inline const uint8_t *place(const struct vmstack_entry *e, uint64_t address,
                                    struct memory_piece *ret)
 {
     if (ret)
@@ -183,17 +183,17 @@ static inline const uint8_t *place(const struct vm_copy_entry *e, uint64_t addre
 }
 
 static __attribute__((noinline)) const uint8_t *
-place_longest(const struct vm_copy *copy, uint64_t address, size_t size, struct memory_piece *ret)
+place_longest(const struct vmstack *copy, uint64_t address, size_t size, struct memory_piece *ret)
 {
-    const struct vm_copy_entry *e = NULL;
+    const struct vmstack_entry *e = NULL;
     return size && longest(copy, address, size, &e) >= size ? place(e, address, ret) : NULL;
 }
 
 static const uint8_t *copy_piece(void *context, uint64_t address, size_t size,
                                  struct memory_piece *ret)
 {
-    const struct vm_copy *copy = context;
-    const struct vm_copy_entry *e = find_short(copy, address);
+    const struct vmstack *copy = context;
+    const struct vmstack_entry *e = find_short(copy, address);
     if (e && covers(e, address, size))
         return place(e, address, ret);
     return e || is_in_page(copy, address) ? place_longest(copy, address, size, ret) : NULL;
@@ -203,17 +203,17 @@ static const uint8_t *copy_piece(void *context, uint64_t address, size_t size,
 static bool copy_has(void *context, uint64_t address, uint64_t size)
 {
     enum { BACK = 4 };
-    const struct vm_copy *copy = context;
+    const struct vmstack *copy = context;
     uint32_t low = size ? entries_up_to(copy, address + (size - 1)) : 0;
     for (uint32_t i = 0; i < BACK && low; i++) {
-        const struct vm_copy_entry *e = &copy->entries[--low];
+        const struct vmstack_entry *e = &copy->entries[--low];
         if (e->address >= address || address - e->address < e->length)
             return true;
     }
     return false;
 }
 
-struct memory_layer vm_copy_layer(const struct vm_copy *copy)
+struct memory_layer vmstack_layer(const struct vmstack *copy)
 {
     return (struct memory_layer){.read = copy_read,
                                  .piece = copy_piece,

@@ -13,23 +13,23 @@ enum { CPUS_MAX = 1 << 16 };
 
 /* The last copy of a cpu, while it waits. */
 struct waiting {
-    struct sample_copy copy;
+    struct vmstack_ref copy;
     uint32_t tid;
 };
 
-struct copy_table {
+struct vmstack_pairing {
     VEC(struct waiting) cpus;
     size_t nr; /* that wait */
 };
 
-void sample_copy_release(struct sample_copy *c)
+void vmstack_ref_release(struct vmstack_ref *c)
 {
     if (c->owned)
         free((void *)(uintptr_t)c->bytes);
-    *c = (struct sample_copy){0};
+    *c = (struct vmstack_ref){0};
 }
 
-int sample_copy_share(const struct sample_copy *c, struct sample_copy *ret, struct error *err)
+int vmstack_ref_share(const struct vmstack_ref *c, struct vmstack_ref *ret, struct error *err)
 {
     *ret = *c;
     if (!c->owned)
@@ -42,22 +42,22 @@ int sample_copy_share(const struct sample_copy *c, struct sample_copy *ret, stru
     return 0;
 }
 
-struct copy_table *copy_table_create(void)
+struct vmstack_pairing *vmstack_pairing_create(void)
 {
-    return calloc(1, sizeof(struct copy_table));
+    return calloc(1, sizeof(struct vmstack_pairing));
 }
 
-void copy_table_free(struct copy_table *t)
+void vmstack_pairing_free(struct vmstack_pairing *t)
 {
     if (!t)
         return;
     vec_foreach (w, &t->cpus)
-        sample_copy_release(&w->copy);
+        vmstack_ref_release(&w->copy);
     vec_free(&t->cpus);
     free(t);
 }
 
-static int hold(struct copy_table *t, const struct sample *s, struct read_counts *counts,
+static int hold(struct vmstack_pairing *t, const struct sample *s, struct read_counts *counts,
                 struct error *err)
 {
     size_t nr = t->cpus.nr;
@@ -74,15 +74,15 @@ static int hold(struct copy_table *t, const struct sample *s, struct read_counts
     struct waiting *w = &t->cpus.at[s->cpu];
     counts->copies_lost += w->copy.bytes != NULL;
     t->nr += w->copy.bytes == NULL;
-    sample_copy_release(&w->copy);
-    w->copy = (struct sample_copy){.bytes = s->raw, .size = s->raw_size};
+    vmstack_ref_release(&w->copy);
+    w->copy = (struct vmstack_ref){.bytes = s->raw, .size = s->raw_size};
     w->tid = s->tid;
     return 0;
 }
 
-int copy_table_take(struct copy_table *t, const struct perfdata *pd, const struct record *rec,
-                    const struct perfdata_event *event, struct read_counts *counts,
-                    struct error *err)
+int vmstack_pairing_take(struct vmstack_pairing *t, const struct perfdata *pd,
+                         const struct record *rec, const struct perfdata_event *event,
+                         struct read_counts *counts, struct error *err)
 {
     struct sample s;
     struct vmevent e;
@@ -101,8 +101,8 @@ int copy_table_take(struct copy_table *t, const struct perfdata *pd, const struc
     return hold(t, &s, counts, err) < 0 ? -1 : 1;
 }
 
-void copy_table_give(struct copy_table *t, const struct sample *s, struct sample_copy *ret,
-                     struct read_counts *counts)
+void vmstack_pairing_give(struct vmstack_pairing *t, const struct sample *s,
+                          struct vmstack_ref *ret, struct read_counts *counts)
 {
     if (!t->nr || !(s->present & PERF_SAMPLE_CPU) || s->cpu >= t->cpus.nr ||
         !t->cpus.at[s->cpu].copy.bytes)
@@ -111,17 +111,17 @@ void copy_table_give(struct copy_table *t, const struct sample *s, struct sample
     t->nr--;
     if (w->tid == s->tid) {
         *ret = w->copy;
-        w->copy = (struct sample_copy){0};
+        w->copy = (struct vmstack_ref){0};
         return;
     }
     counts->copies_lost++;
-    sample_copy_release(&w->copy);
+    vmstack_ref_release(&w->copy);
 }
 
-int copy_table_keep(struct copy_table *t, struct error *err)
+int vmstack_pairing_keep(struct vmstack_pairing *t, struct error *err)
 {
     for (size_t i = 0; i < t->cpus.nr && t->nr; i++) {
-        struct sample_copy *c = &t->cpus.at[i].copy;
+        struct vmstack_ref *c = &t->cpus.at[i].copy;
         if (!c->bytes || c->owned)
             continue;
         uint8_t *own = malloc(c->size);
@@ -134,11 +134,11 @@ int copy_table_keep(struct copy_table *t, struct error *err)
     return 0;
 }
 
-uint64_t copy_table_end(struct copy_table *t)
+uint64_t vmstack_pairing_end(struct vmstack_pairing *t)
 {
     uint64_t nr = t->nr;
     vec_foreach (w, &t->cpus)
-        sample_copy_release(&w->copy);
+        vmstack_ref_release(&w->copy);
     t->nr = 0;
     return nr;
 }
