@@ -8,7 +8,7 @@
 
 #include "capture/objects.h"
 #include "capture/lua_scan.h"
-#include "session/vmmemory.h"
+#include "session/recorded_memory.h"
 #include "unwind/managed.h"
 #include "unwind/luajit/names.h"
 

@@ -462,7 +462,7 @@ static int look_at_sample(void *context, const struct sample *s, struct error *e
 {
     struct process_watch *watch = context;
     struct vmevent e;
-    if (vmmemory_payload(s, &e))
+    if (vmevent_of_sample(s, &e))
         return e.head.kind == VMEVENT_STACK ? keep_copy(watch, s, err) : 0;
     const struct vmstack *copy = copy_of(watch, s);
     if (s->user_abi != PERF_SAMPLE_REGS_ABI_64)

@@ -7,7 +7,7 @@
 #include "base/threads.h"
 #include "replay/replay.h"
 #include "session/snapshots.h"
-#include "session/vmmemory.h"
+#include "session/recorded_memory.h"
 #include "unwind/managed.h"
 #include "unwind/luajit/walk.h"
 #include "unwind/v8/walk.h"
@@ -111,7 +111,7 @@ struct replay {
     /* Of whoever reads: the session, too. */
     struct member_table *members;
     struct vmstack_pairing *copies;
-    struct vmlog *log;           /* what the recorder read of processes; NULL: nothing */
+    struct memory_log *log;      /* what the recorder read of processes; NULL: nothing */
     struct snapshots *snapshots; /* the same, of others; NULL: none */
     struct read_counts counts;
     bool gives_records; /* a batch without samples is a job, too */
@@ -195,7 +195,7 @@ struct replay_worker {
     struct luajit_names *names;
     struct v8_names *js_names;
     struct v8_seen *js_seen;
-    struct vmlog_recent *recent;
+    struct memory_log_recent *recent;
     struct trace_frames traces;
     bool rather_reads;         /* than it brings jobs to their end */
     struct job *job;           /* at hand */

@@ -22,11 +22,11 @@ static int open_parts(struct replay *r, struct error *err)
 {
     const struct perfdata_options reading = {.split_stacks = true, .spool_logs = true};
     const char *path = r->options.input ? r->options.input : "perf.data";
-    if (perfdata_open(path, &reading, &r->pd, err) < 0 || vmlog_read(r->pd, &r->log, err) < 0)
+    if (perfdata_open(path, &reading, &r->pd, err) < 0 || memory_log_read(r->pd, &r->log, err) < 0)
         return -1;
     if (r->log) {
-        r->stats.readings_over = vmlog_stats(r->log).over;
-        r->stats.readings_bad = vmlog_stats(r->log).bad;
+        r->stats.readings_over = memory_log_stats(r->log).over;
+        r->stats.readings_bad = memory_log_stats(r->log).bad;
     }
     r->options.dso.release = perfdata_osrelease(r->pd);
     r->dsos = dsos_create(&r->options.dso);
@@ -78,7 +78,7 @@ int replay_create(const struct replay_options *options, struct replay **ret, str
 static void free_means(struct replay *r)
 {
     symbols_free(r->symbols);
-    vmlog_free(r->log);
+    memory_log_free(r->log);
     snapshots_free(r->snapshots);
     vmstack_pairing_free(r->copies);
     session_free(r->session);

@@ -140,7 +140,7 @@ static bool has_user_stack(const struct job *job, const struct sample *s)
 enum { LAYERS = 3 + SNAPSHOT_LAYERS };
 struct sample_memory {
     struct memory_layer layers[LAYERS];
-    struct vmlog_view view;
+    struct memory_log_view view;
     struct snapshot_layers snapshots;
     struct memory_span span;
 };
@@ -157,7 +157,7 @@ static size_t sample_layers(const struct replay_worker *w, struct job_sample *s,
             ret->layers[nr++] = vmstack_layer(copy);
     }
     if (w->replay->log) {
-        ret->view = (struct vmlog_view){
+        ret->view = (struct memory_log_view){
             .log = w->replay->log,
             .pid = s->sample.pid,
             .recent = w->recent,
@@ -166,7 +166,7 @@ static size_t sample_layers(const struct replay_worker *w, struct job_sample *s,
             .soon = &js->soon,
             .side = &js->side,
         };
-        ret->layers[nr++] = vmlog_layer(&ret->view);
+        ret->layers[nr++] = memory_log_layer(&ret->view);
     }
     snapshots_layers(w->replay->snapshots, s->sample.pid, &ret->snapshots);
     for (size_t i = 0; i < ret->snapshots.nr; i++)

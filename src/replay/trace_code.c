@@ -19,7 +19,7 @@ static size_t find_globals(const struct replay *r, const struct replay_sample *s
         sample_registers(s->sample, &registers);
         ret[nr++] = registers.value[DWARF_R14] - (uint64_t)layout->g2disp;
     }
-    size_t noted = r->log ? vmlog_globals(r->log, pid, ret + nr, GLOBALS_MAX - nr) : 0;
+    size_t noted = r->log ? memory_log_globals(r->log, pid, ret + nr, GLOBALS_MAX - nr) : 0;
     nr += noted < GLOBALS_MAX - nr ? noted : GLOBALS_MAX - nr;
     noted = r->snapshots ? snapshots_globals(r->snapshots, pid, ret + nr, GLOBALS_MAX - nr) : 0;
     return nr + (noted < GLOBALS_MAX - nr ? noted : GLOBALS_MAX - nr);
@@ -44,7 +44,7 @@ int replay_trace(struct replay_worker *w, const struct replay_sample *s, uint32_
     struct replay *r = w->replay;
     struct snapshot_layers snapshots = {.nr = 0};
     struct memory_layer layers[3 + SNAPSHOT_LAYERS];
-    struct vmlog_view view = {.log = r->log, .pid = s->place->pid};
+    struct memory_log_view view = {.log = r->log, .pid = s->place->pid};
     struct memory memory = {.time = s->sample->time, .layers = layers};
     size_t nr_blobs;
     const struct luajit_blob *blobs = session_luajit(s->place, &nr_blobs);
@@ -52,7 +52,7 @@ int replay_trace(struct replay_worker *w, const struct replay_sample *s, uint32_
     if (has_copy)
         layers[memory.nr_layers++] = vmstack_layer(&w->copies[0]);
     if (r->log)
-        layers[memory.nr_layers++] = vmlog_layer(&view);
+        layers[memory.nr_layers++] = memory_log_layer(&view);
     snapshots_layers(r->snapshots, s->place->pid, &snapshots);
     for (size_t i = 0; i < snapshots.nr; i++)
         layers[memory.nr_layers++] = snapshots.at[i];

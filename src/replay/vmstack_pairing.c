@@ -89,7 +89,7 @@ int vmstack_pairing_take(struct vmstack_pairing *t, const struct perfdata *pd,
     struct error ignored;
     if (event->attr.type != PERF_TYPE_SOFTWARE || event->attr.config != PERF_COUNT_SW_BPF_OUTPUT)
         return 0;
-    if (perfdata_sample(pd, rec, &s, &ignored) < 0 || !vmmemory_payload(&s, &e))
+    if (perfdata_sample(pd, rec, &s, &ignored) < 0 || !vmevent_of_sample(&s, &e))
         return 0;
     if (e.head.kind != VMEVENT_STACK)
         return 1; /* the log has it */

@@ -35,7 +35,7 @@ struct core_view {
 };
 
 struct snapshots {
-    struct vmlog *beside, *apart; /* NULL: none */
+    struct memory_log *beside, *apart; /* NULL: none */
     VEC(struct core_view *) cores;
     VEC(char *) warnings;
 };
@@ -46,8 +46,8 @@ void snapshots_free(struct snapshots *s)
 {
     if (!s)
         return;
-    vmlog_free(s->beside);
-    vmlog_free(s->apart);
+    memory_log_free(s->beside);
+    memory_log_free(s->apart);
     vec_foreach (core, &s->cores) {
         core_process_free(&(*core)->process);
         free(*core);
@@ -85,8 +85,8 @@ static int note_file(code_file_list *files, const char *name, const struct code_
 /* ---- is it of a process that was recorded? ------------------------------------------------- */
 
 /* The recording's processes as they were in the end. */
-static int replay_mappings(const struct perfdata *pd, struct session *session, struct vmlog *beside,
-                           struct error *err)
+static int replay_mappings(const struct perfdata *pd, struct session *session,
+                           struct memory_log *beside, struct error *err)
 {
     enum { AT_ONCE = 256 };
     const struct perfdata_options options = {0};
@@ -107,8 +107,8 @@ static int replay_mappings(const struct perfdata *pd, struct session *session, s
             /* Before it became another program it had other objects. */
             if (!failed && beside && rec->type == PERF_RECORD_COMM && rec->time &&
                 perfdata_comm(again, rec, &comm, NULL) == 0 && comm.exec &&
-                (vmlog_exec(beside, comm.pid, 0, err) < 0 ||
-                 vmlog_exec(beside, comm.pid, rec->time, err) < 0))
+                (memory_log_exec(beside, comm.pid, 0, err) < 0 ||
+                 memory_log_exec(beside, comm.pid, rec->time, err) < 0))
                 failed = -1;
         }
         perfdata_release(again, &batch);
@@ -231,18 +231,18 @@ static bool same_clock(const struct perfdata *a, const struct perfdata *b)
 }
 
 /* The log that a file's payloads go to. */
-static int log_for(struct snapshots *s, const char *path, bool beside, struct vmlog **ret,
+static int log_for(struct snapshots *s, const char *path, bool beside, struct memory_log **ret,
                    struct error *err)
 {
-    struct vmlog **log = beside ? &s->beside : &s->apart;
+    struct memory_log **log = beside ? &s->beside : &s->apart;
     char line[300];
     snprintf(line, sizeof(line),
              "%s: its clock is not the recording's (perf record -k mono): all frames that rest on "
              "it are marked image",
              path);
-    if (!*log && (vmlog_create(log, err) < 0 || (!beside && warn(s, line, err) < 0)))
+    if (!*log && (memory_log_create(log, err) < 0 || (!beside && warn(s, line, err) < 0)))
         return -1;
-    vmlog_set_order(*log, beside ? VMLOG_BESIDE : VMLOG_APART);
+    memory_log_set_order(*log, beside ? VMLOG_BESIDE : VMLOG_APART);
     *ret = *log;
     return 0;
 }
@@ -268,14 +268,14 @@ static int add_file(struct snapshots *s, const char *path, const struct perfdata
                     struct error *err)
 {
     struct perfdata *pd;
-    struct vmlog *log;
+    struct memory_log *log;
     if (open_file(path, &pd, err) < 0)
         return -1;
     int failed = log_for(s, path, same_clock(pd, recording), &log, err);
-    uint64_t before = failed ? 0 : vmlog_stats(log).entries;
+    uint64_t before = failed ? 0 : memory_log_stats(log).entries;
     if (!failed)
-        failed = vmlog_add_all(log, pd, err);
-    if (!failed && vmlog_stats(log).entries == before)
+        failed = memory_log_add_all(log, pd, err);
+    if (!failed && memory_log_stats(log).entries == before)
         failed = error_set(err, ERROR_FORMAT, "%s: it holds no memory of a process", path);
     perfdata_close(pd);
     return failed;
@@ -328,7 +328,7 @@ static bool core_read(void *context, uint64_t address, void *to, size_t size, ui
 
 struct indexing {
     struct v8_reader r;
-    struct vmlog *log;
+    struct memory_log *log;
     uint32_t pid;
     int failed;
     struct error *err;
@@ -339,7 +339,7 @@ static bool index_function(void *context, uint64_t tagged)
     struct indexing *i = context;
     struct v8_sfi sfi;
     if (v8_sfi_read(&i->r, tagged, &sfi) && sfi.bytecode)
-        i->failed = vmlog_add_function(i->log, i->pid, sfi.bytecode, sfi.sfi, i->err);
+        i->failed = memory_log_add_function(i->log, i->pid, sfi.bytecode, sfi.sfi, i->err);
     return !i->failed;
 }
 
@@ -352,7 +352,7 @@ static bool pass_code(void *context, uint64_t pc, uint64_t low)
 }
 
 /* Which function a BytecodeArray of the core is of. */
-static int index_v8(struct vmlog *log, const struct core_view *c, struct error *err)
+static int index_v8(struct memory_log *log, const struct core_view *c, struct error *err)
 {
     const struct memory m = {.layers = c->process.layers, .nr_layers = 2};
     const struct v8_layout *layout = session_v8_of_files(&c->process.place);
@@ -374,7 +374,7 @@ static int index_v8(struct vmlog *log, const struct core_view *c, struct error *
 }
 
 /* The prototypes in the collector's list of all objects. */
-static int index_vm(struct vmlog *log, uint32_t pid, const struct memory *m,
+static int index_vm(struct memory_log *log, uint32_t pid, const struct memory *m,
                     const struct luajit_vm *vm, struct error *err)
 {
     enum { OBJECTS_MAX = 1 << 22, HEAD = 16 };
@@ -383,7 +383,7 @@ static int index_vm(struct vmlog *log, uint32_t pid, const struct memory *m,
     uint64_t o = 0;
     uint32_t size;
     uint8_t head[HEAD];
-    if (vmlog_add_global(log, pid, vm->g, err) < 0)
+    if (memory_log_add_global(log, pid, vm->g, err) < 0)
         return -1;
     if (l->gc_root == LUAJIT_UNKNOWN || l->gct < 0 || l->gct >= HEAD || l->ref_size > 8 ||
         !memory_read(m, vm->g + (uint64_t)l->gc_root, &o, (size_t)l->ref_size, &ignored))
@@ -393,7 +393,7 @@ static int index_vm(struct vmlog *log, uint32_t pid, const struct memory *m,
             return 0;
         if (head[l->gct] == LUAJIT_GCT_PROTO &&
             memory_read(m, o + (uint64_t)l->proto_sizept, &size, sizeof(size), &ignored) &&
-            vmlog_add_prototype(log, pid, o, size, err) < 0)
+            memory_log_add_prototype(log, pid, o, size, err) < 0)
             return -1;
         o = 0;
         memcpy(&o, head, (size_t)l->ref_size);
@@ -402,7 +402,7 @@ static int index_vm(struct vmlog *log, uint32_t pid, const struct memory *m,
 }
 
 /* The Lua VMs of a core. */
-static int index_lua(struct vmlog *log, const struct core_view *c, struct error *err)
+static int index_lua(struct memory_log *log, const struct core_view *c, struct error *err)
 {
     const struct memory m = {.layers = c->process.layers, .nr_layers = 2};
     VEC(struct luajit_blob) blobs = {0};
@@ -436,7 +436,7 @@ static int add_core(struct snapshots *s, const char *path, const struct dso_opti
     const struct core_process_options o = {.dso = options};
     struct core_view *c = calloc(1, sizeof(*c));
     code_file_list files = {0};
-    struct vmlog *log;
+    struct memory_log *log;
     char line[300];
     if (!c || core_process_open(path, &o, &c->process, err) < 0) {
         int failed = c ? -1 : error_no_memory(err);
@@ -457,9 +457,9 @@ static int add_core(struct snapshots *s, const char *path, const struct dso_opti
         failed = check_files(path, &files, session, err);
     forget_files(&files);
     if (!s->apart && !failed) {
-        failed = vmlog_create(&s->apart, err);
+        failed = memory_log_create(&s->apart, err);
         if (!failed)
-            vmlog_set_order(s->apart, VMLOG_APART);
+            memory_log_set_order(s->apart, VMLOG_APART);
     }
     log = s->apart;
     if (!failed)
@@ -486,9 +486,9 @@ static int open_all(struct snapshots *s, const char *const *paths, size_t nr,
                     struct session *session, struct error *err)
 {
     /* Execs must be known before what was read. */
-    if (vmlog_create(&s->beside, err) < 0)
+    if (memory_log_create(&s->beside, err) < 0)
         return -1;
-    vmlog_set_order(s->beside, VMLOG_BESIDE);
+    memory_log_set_order(s->beside, VMLOG_BESIDE);
     if (replay_mappings(pd, session, s->beside, err) < 0)
         return -1;
     for (size_t i = 0; i < nr; i++) {
@@ -497,9 +497,9 @@ static int open_all(struct snapshots *s, const char *const *paths, size_t nr,
                 : check_snapshot(paths[i], session, err) < 0 || add_file(s, paths[i], pd, err) < 0)
             return -1;
     }
-    if (s->apart && vmlog_settle(s->apart, err) < 0)
+    if (s->apart && memory_log_settle(s->apart, err) < 0)
         return -1;
-    return vmlog_settle(s->beside, err);
+    return memory_log_settle(s->beside, err);
 }
 
 int snapshots_open(const char *const *paths, size_t nr, const struct perfdata *pd,
@@ -532,13 +532,13 @@ int snapshots_open(const char *const *paths, size_t nr, const struct perfdata *p
 
 void snapshots_layers(const struct snapshots *s, uint32_t pid, struct snapshot_layers *ret)
 {
-    struct vmlog *const logs[] = {s ? s->beside : NULL, s ? s->apart : NULL};
+    struct memory_log *const logs[] = {s ? s->beside : NULL, s ? s->apart : NULL};
     ret->nr = 0;
     for (size_t i = 0; i < 2; i++) {
         if (!logs[i])
             continue;
-        ret->views[i] = (struct vmlog_view){.log = logs[i], .pid = pid};
-        ret->at[ret->nr++] = vmlog_layer(&ret->views[i]);
+        ret->views[i] = (struct memory_log_view){.log = logs[i], .pid = pid};
+        ret->at[ret->nr++] = memory_log_layer(&ret->views[i]);
     }
     for (size_t i = 0; s && i < s->cores.nr && ret->nr < SNAPSHOT_LAYERS; i++)
         if (s->cores.at[i]->pid == pid)
@@ -553,23 +553,24 @@ static size_t min(size_t a, size_t b)
 
 size_t snapshots_globals(const struct snapshots *s, uint32_t pid, uint64_t *ret, size_t max)
 {
-    size_t nr = s && s->beside ? min(max, vmlog_globals(s->beside, pid, ret, max)) : 0;
+    size_t nr = s && s->beside ? min(max, memory_log_globals(s->beside, pid, ret, max)) : 0;
     if (s && s->apart)
-        nr += min(max - nr, vmlog_globals(s->apart, pid, ret + nr, max - nr));
+        nr += min(max - nr, memory_log_globals(s->apart, pid, ret + nr, max - nr));
     return nr;
 }
 
 size_t snapshots_functions(const struct snapshots *s, uint32_t pid, uint64_t bytecode,
                            uint64_t *ret, size_t max)
 {
-    size_t nr = s && s->beside ? min(max, vmlog_functions(s->beside, pid, bytecode, ret, max)) : 0;
+    size_t nr =
+        s && s->beside ? min(max, memory_log_functions(s->beside, pid, bytecode, ret, max)) : 0;
     if (s && s->apart)
-        nr += min(max - nr, vmlog_functions(s->apart, pid, bytecode, ret + nr, max - nr));
+        nr += min(max - nr, memory_log_functions(s->apart, pid, bytecode, ret + nr, max - nr));
     return nr;
 }
 
 uint64_t snapshots_prototype(const struct snapshots *s, uint32_t pid, uint64_t address)
 {
-    uint64_t found = s && s->beside ? vmlog_prototype(s->beside, pid, address) : 0;
-    return found || !s || !s->apart ? found : vmlog_prototype(s->apart, pid, address);
+    uint64_t found = s && s->beside ? memory_log_prototype(s->beside, pid, address) : 0;
+    return found || !s || !s->apart ? found : memory_log_prototype(s->apart, pid, address);
 }

@@ -7,7 +7,7 @@
 #define SESSION_SNAPSHOTS_H
 
 #include "session/session.h"
-#include "session/vmmemory.h"
+#include "session/recorded_memory.h"
 
 struct snapshots;
 
@@ -25,14 +25,14 @@ const char *snapshots_warning(const struct snapshots *s, size_t index);
 
 enum { SNAPSHOT_LAYERS = 6 }; /* of a process */
 struct snapshot_layers {
-    struct vmlog_view views[2];
+    struct memory_log_view views[2];
     struct memory_layer at[SNAPSHOT_LAYERS];
     size_t nr;
 };
 /* What there is of a process. `ret` must stay as long as its layers. */
 void snapshots_layers(const struct snapshots *s, uint32_t pid, struct snapshot_layers *ret);
 
-/* As vmlog_globals(), vmlog_functions() and vmlog_prototype(). */
+/* As memory_log_globals(), memory_log_functions() and memory_log_prototype(). */
 uint64_t snapshots_prototype(const struct snapshots *s, uint32_t pid, uint64_t address);
 size_t snapshots_globals(const struct snapshots *s, uint32_t pid, uint64_t *ret, size_t max);
 size_t snapshots_functions(const struct snapshots *s, uint32_t pid, uint64_t bytecode,

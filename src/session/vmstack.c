@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The copy of the VM's stack that belongs to one sample. */
-#include "session/vmmemory.h"
+#include "session/recorded_memory.h"
 
 #include "base/bytes.h"
 
-bool vmmemory_payload(const struct sample *s, struct vmevent *ret)
+bool vmevent_of_sample(const struct sample *s, struct vmevent *ret)
 {
     struct error ignored;
     const struct perf_event_attr *a = s->event ? &s->event->attr : NULL;

@@ -3,7 +3,7 @@
 #include "capture/heap_view.h"
 #include "capture/objects.h"
 #include "perfdata/vmevent.h"
-#include "session/vmmemory.h"
+#include "session/recorded_memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 
 /* What was written, as a recording's reader takes it; and a clock that is set by hand. */
 struct log {
-    struct vmlog *log;
+    struct memory_log *log;
     uint64_t time;
     unsigned contents, marks;
     uint32_t longest;
@@ -42,7 +42,7 @@ static int take(void *context, const void *payload, size_t size, struct error *e
             l->longest = entry.length;
     }
     assert_int_equal(vmevent_open(payload, size, &e, err), 0);
-    return vmlog_add(l->log, &e, err);
+    return memory_log_add(l->log, &e, err);
 }
 
 static struct object_process *begin(struct log *l)
@@ -51,7 +51,7 @@ static struct object_process *begin(struct log *l)
     struct process_memory *memory;
     const struct object_sink sink = {.write = take, .now = clock_of, .context = l};
     memset(l, 0, sizeof(*l));
-    assert_int_equal(vmlog_create(&l->log, NULL), 0);
+    assert_int_equal(memory_log_create(&l->log, NULL), 0);
     assert_int_equal(process_memory_open(getpid(), &memory, NULL), 0);
     assert_int_equal(object_process_create(getpid(), memory, &sink, &p, NULL), 0);
     return p;
@@ -71,7 +71,7 @@ static bool read_at(struct object_process *p, const void *address, void *to, siz
 static void end(struct object_process *p, struct log *l)
 {
     object_process_free(p);
-    vmlog_free(l->log);
+    memory_log_free(l->log);
 }
 
 static void memory_is_told_once(void **state)
@@ -96,9 +96,9 @@ static void memory_is_told_once(void **state)
     assert_int_equal(object_process_flush(p, NULL), 0);
     assert_int_equal(l.contents, 2);
     assert_int_equal(l.marks, 1); /* the last reading that was equal */
-    assert_int_equal(vmlog_settle(l.log, NULL), 0);
-    const struct vmlog_view view = {.log = l.log, .pid = (uint32_t)getpid()};
-    struct memory_layer layer = vmlog_layer(&view);
+    assert_int_equal(memory_log_settle(l.log, NULL), 0);
+    const struct memory_log_view view = {.log = l.log, .pid = (uint32_t)getpid()};
+    struct memory_layer layer = memory_log_layer(&view);
     enum provenance how;
     assert_true(layer.read(layer.context, (uint64_t)(uintptr_t)cell, got, 6, equal_at, &how));
     assert_string_equal(got, "first");
@@ -129,9 +129,9 @@ static void what_a_pass_finds_is_told_when_it_is_asked_for(void **state)
     assert_int_equal(object_process_flush(p, NULL), 0);
     assert_int_equal(l.contents, 2);
     assert_int_equal(l.marks, 1);
-    assert_int_equal(vmlog_settle(l.log, NULL), 0);
-    const struct vmlog_view view = {.log = l.log, .pid = (uint32_t)getpid()};
-    struct memory_layer layer = vmlog_layer(&view);
+    assert_int_equal(memory_log_settle(l.log, NULL), 0);
+    const struct memory_log_view view = {.log = l.log, .pid = (uint32_t)getpid()};
+    struct memory_layer layer = memory_log_layer(&view);
     enum provenance how;
     assert_true(layer.read(layer.context, (uint64_t)(uintptr_t)cell, got, 6, equal_at, &how));
     assert_string_equal(got, "other");
@@ -174,9 +174,9 @@ static void large_ranges_come_in_pieces(void **state)
     assert_int_equal(object_process_flush(p, NULL), 0);
     assert_true(l.contents > 3);
     assert_true(l.longest <= VMEVENT_MAX);
-    assert_int_equal(vmlog_settle(l.log, NULL), 0);
-    const struct vmlog_view view = {.log = l.log, .pid = (uint32_t)getpid()};
-    struct memory_layer layer = vmlog_layer(&view);
+    assert_int_equal(memory_log_settle(l.log, NULL), 0);
+    const struct memory_log_view view = {.log = l.log, .pid = (uint32_t)getpid()};
+    struct memory_layer layer = memory_log_layer(&view);
     enum provenance how;
     assert_true(layer.read(layer.context, (uint64_t)(uintptr_t)big, got, size, 0, &how));
     assert_memory_equal(got, big, size);

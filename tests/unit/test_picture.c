@@ -2,7 +2,7 @@
 /* Pictures of a process's memory, of this one: what is kept can be read back as of its time, and
  * what stayed the same is told once. */
 #include "capture/picture.h"
-#include "session/vmmemory.h"
+#include "session/recorded_memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 struct scene {
     struct picture *picture;
-    struct vmlog *log;
+    struct memory_log *log;
     uint64_t now; /* a clock that goes on by one at each look */
     size_t bytes; /* of memory in payloads */
 };
@@ -34,7 +34,7 @@ static int take(void *context, const void *payload, size_t size, struct error *e
     again = e;
     while (vmevent_next(&again, &entry, NULL) > 0)
         s->bytes += entry.bytes && entry.kind != VMENTRY_INDEX ? entry.length : 0;
-    return vmlog_add(s->log, &e, err);
+    return memory_log_add(s->log, &e, err);
 }
 
 static struct scene begin(unsigned grain, struct scene *s)
@@ -42,8 +42,8 @@ static struct scene begin(unsigned grain, struct scene *s)
     const struct object_sink sink = {.write = take, .now = look, .context = s};
     struct process_memory *memory;
     *s = (struct scene){0};
-    assert_int_equal(vmlog_create(&s->log, NULL), 0);
-    vmlog_set_order(s->log, VMLOG_BESIDE);
+    assert_int_equal(memory_log_create(&s->log, NULL), 0);
+    memory_log_set_order(s->log, VMLOG_BESIDE);
     assert_int_equal(process_memory_open(getpid(), &memory, NULL), 0);
     assert_int_equal(picture_create(getpid(), memory, grain, &sink, &s->picture, NULL), 0);
     return *s;
@@ -52,13 +52,13 @@ static struct scene begin(unsigned grain, struct scene *s)
 static void end(struct scene *s)
 {
     assert_int_equal(picture_flush(s->picture, NULL), 0);
-    assert_int_equal(vmlog_settle(s->log, NULL), 0);
+    assert_int_equal(memory_log_settle(s->log, NULL), 0);
 }
 
 static void leave(struct scene *s)
 {
     picture_free(s->picture);
-    vmlog_free(s->log);
+    memory_log_free(s->log);
 }
 
 /* A round that keeps `size` bytes; returns a time after it. */
@@ -73,8 +73,8 @@ static uint64_t keep(struct scene *s, const void *from, size_t size)
 static bool read_back(const struct scene *s, const void *from, size_t size, uint64_t time, char *to,
                       enum provenance *provenance)
 {
-    const struct vmlog_view view = {.log = s->log, .pid = (uint32_t)getpid()};
-    const struct memory_layer layer = vmlog_layer(&view);
+    const struct memory_log_view view = {.log = s->log, .pid = (uint32_t)getpid()};
+    const struct memory_layer layer = memory_log_layer(&view);
     return layer.read(layer.context, (uintptr_t)from, to, size, time, provenance);
 }
 
@@ -228,15 +228,15 @@ static void words_are_found_again(void **state)
     picture_index(s.picture, 0x1001, 0x2001);
     picture_index(s.picture, 0x8000, 0x100); /* a prototype's block */
     end(&s);
-    assert_int_equal(vmlog_functions(s.log, pid, 0x1001, got, 4), 2);
+    assert_int_equal(memory_log_functions(s.log, pid, 0x1001, got, 4), 2);
     assert_int_equal(got[0], 0x2001);
     assert_int_equal(got[1], 0x3001);
-    assert_int_equal(vmlog_functions(s.log, pid, 0x1009, got, 4), 0);
-    assert_int_equal(vmlog_functions(s.log, pid + 1, 0x1001, got, 4), 0);
-    assert_int_equal(vmlog_prototype(s.log, pid, 0x8000), 0x8000);
-    assert_int_equal(vmlog_prototype(s.log, pid, 0x80ff), 0x8000);
-    assert_int_equal(vmlog_prototype(s.log, pid, 0x8100), 0);
-    assert_int_equal(vmlog_prototype(s.log, pid, 0x7fff), 0);
+    assert_int_equal(memory_log_functions(s.log, pid, 0x1009, got, 4), 0);
+    assert_int_equal(memory_log_functions(s.log, pid + 1, 0x1001, got, 4), 0);
+    assert_int_equal(memory_log_prototype(s.log, pid, 0x8000), 0x8000);
+    assert_int_equal(memory_log_prototype(s.log, pid, 0x80ff), 0x8000);
+    assert_int_equal(memory_log_prototype(s.log, pid, 0x8100), 0);
+    assert_int_equal(memory_log_prototype(s.log, pid, 0x7fff), 0);
     leave(&s);
 }
 
@@ -248,7 +248,7 @@ static void another_clock_proves_nothing(void **state)
     enum provenance p;
     (void)state;
     begin(8, &s);
-    vmlog_set_order(s.log, VMLOG_APART);
+    memory_log_set_order(s.log, VMLOG_APART);
     uint64_t between = keep(&s, text, 8);
     keep(&s, text, 8);
     memcpy(text, "new", 3);

@@ -2,7 +2,7 @@
 /* What a recording holds of memory: copies with their samples, and the log's versions in time. */
 #include "perfdata_fixture.h"
 #include "replay/replay.h"
-#include "session/vmmemory.h"
+#include "session/recorded_memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -75,7 +75,7 @@ static void a_copy_of_another_moment_is_not_used(void **state)
 
 /* ---- the log ------------------------------------------------------------------------------- */
 
-static void add_kind(struct vmlog *log, uint32_t pid, uint64_t address, const char *text,
+static void add_kind(struct memory_log *log, uint32_t pid, uint64_t address, const char *text,
                      uint64_t before, uint64_t after, uint8_t kind)
 {
     uint8_t buffer[512];
@@ -93,54 +93,54 @@ static void add_kind(struct vmlog *log, uint32_t pid, uint64_t address, const ch
                                     .after = after,
                                     .bytes = (const uint8_t *)text}));
     assert_int_equal(vmevent_open(buffer, vmevent_end(&w, 0), &e, NULL), 0);
-    assert_int_equal(vmlog_add(log, &e, NULL), 0);
+    assert_int_equal(memory_log_add(log, &e, NULL), 0);
 }
 
-static void add(struct vmlog *log, uint32_t pid, uint64_t address, const char *text,
+static void add(struct memory_log *log, uint32_t pid, uint64_t address, const char *text,
                 uint64_t before, uint64_t after)
 {
     add_kind(log, pid, address, text, before, after, VMENTRY_BYTES);
 }
 
-static struct vmlog *begin(void)
+static struct memory_log *begin(void)
 {
-    struct vmlog *log;
-    assert_int_equal(vmlog_create(&log, NULL), 0);
+    struct memory_log *log;
+    assert_int_equal(memory_log_create(&log, NULL), 0);
     return log;
 }
 
-static void check(const struct vmlog *log, uint32_t pid, uint64_t address, uint64_t time,
+static void check(const struct memory_log *log, uint32_t pid, uint64_t address, uint64_t time,
                   const char *want, enum provenance how)
 {
-    struct vmlog_recent *recent = calloc(VMLOG_RECENT, sizeof(*recent));
-    const struct vmlog_view view = {.log = log, .pid = pid, .recent = recent};
+    struct memory_log_recent *recent = calloc(VMLOG_RECENT, sizeof(*recent));
+    const struct memory_log_view view = {.log = log, .pid = pid, .recent = recent};
     char got[16];
     enum provenance p;
     size_t size = strlen(want);
     for (int i = 0; i < 2; i++) { /* as found, and as found before */
-        assert_true(read_layer(vmlog_layer(&view), address, size, time, got, &p));
+        assert_true(read_layer(memory_log_layer(&view), address, size, time, got, &p));
         assert_string_equal(got, want);
         assert_int_equal(p, how);
     }
     free(recent);
 }
 
-static void check_none(const struct vmlog *log, uint32_t pid, uint64_t address, uint64_t time)
+static void check_none(const struct memory_log *log, uint32_t pid, uint64_t address, uint64_t time)
 {
-    const struct vmlog_view view = {.log = log, .pid = pid};
+    const struct memory_log_view view = {.log = log, .pid = pid};
     char got[16];
     enum provenance p;
-    assert_false(read_layer(vmlog_layer(&view), address, 1, time, got, &p));
+    assert_false(read_layer(memory_log_layer(&view), address, 1, time, got, &p));
 }
 
 /* Where readings found their bytes before is of no matter to a reading, nor whether they are
  * copied.
  */
-static void check_recent(const struct vmlog_view *recent, uint64_t address, uint64_t time,
+static void check_recent(const struct memory_log_view *recent, uint64_t address, uint64_t time,
                          bool there)
 {
-    const struct vmlog_view view = {.log = recent->log, .pid = recent->pid};
-    const struct memory_layer layers[] = {vmlog_layer(&view), vmlog_layer(recent)};
+    const struct memory_log_view view = {.log = recent->log, .pid = recent->pid};
+    const struct memory_layer layers[] = {memory_log_layer(&view), memory_log_layer(recent)};
     char got[2][16];
     enum provenance how[2], peeked;
     for (size_t size = 1; size <= 2; size++) {
@@ -175,11 +175,11 @@ static enum memory_likeness first_likeness(const void *context, uint64_t address
     return *bytes == *(const uint8_t *)context ? MEMORY_SAME : MEMORY_ANOTHER;
 }
 
-static void check_proof(const struct vmlog *log, uint64_t address, uint64_t time, char first,
+static void check_proof(const struct memory_log *log, uint64_t address, uint64_t time, char first,
                         bool another)
 {
-    const struct vmlog_view view = {.log = log, .pid = 1};
-    const struct memory_layer layer = vmlog_layer(&view);
+    const struct memory_log_view view = {.log = log, .pid = 1};
+    const struct memory_layer layer = memory_log_layer(&view);
     const struct memory_compare compare = {first_likeness, &first};
     struct memory_proof p;
     assert_true(layer.prove(layer.context, address, 2, time, &compare, &p));
@@ -191,7 +191,7 @@ static void equal_readings_prove_nothing_where_another_stood_shortly_before_or_a
 {
     (void)state;
     const uint64_t second = 1000000000;
-    struct vmlog *log = begin();
+    struct memory_log *log = begin();
     struct memory_proof p;
     char first = 'f';
     add(log, 1, 0x1000, "first", 100, 110);
@@ -200,20 +200,20 @@ static void equal_readings_prove_nothing_where_another_stood_shortly_before_or_a
     add(log, 1, 0x1000, "=====", 400, 410);
     add(log, 1, 0x1000, "other", 3 * second, 3 * second + 10);
     add(log, 1, 0x1000, "=====", 9 * second, 9 * second + 10);
-    assert_int_equal(vmlog_settle(log, NULL), 0);
+    assert_int_equal(memory_log_settle(log, NULL), 0);
     check_proof(log, 0x1000, 150, 'f', false);
     check_proof(log, 0x1000, 250, 'f', false);             /* what changed is of no matter */
     check_proof(log, 0x1001, 150, 'i', true);              /* another stood here soon after */
     check_proof(log, 0x1001, 350, '2', true);              /* and before */
     check_proof(log, 0x1000, second, 'o', true);           /* it changed in between */
     check_proof(log, 0x1000, 3 * second + 20, 'o', false); /* the other is long gone */
-    const struct vmlog_view view = {.log = log, .pid = 1}, none = {.log = log, .pid = 2};
+    const struct memory_log_view view = {.log = log, .pid = 1}, none = {.log = log, .pid = 2};
     const struct memory_compare compare = {first_likeness, &first};
-    struct memory_layer layer = vmlog_layer(&view);
+    struct memory_layer layer = memory_log_layer(&view);
     assert_false(layer.prove(layer.context, 0x1004, 2, 150, &compare, &p)); /* not all is known */
-    layer = vmlog_layer(&none);
+    layer = memory_log_layer(&none);
     assert_false(layer.prove(layer.context, 0x1000, 2, 150, &compare, &p));
-    vmlog_free(log);
+    memory_log_free(log);
 }
 
 /* Pieces of "<long object>" only, whatever else the log has. */
@@ -234,20 +234,20 @@ static void a_short_object_is_not_read_beyond_its_end(void **state)
 {
     (void)state;
     const struct memory_compare compare = {own_likeness, NULL};
-    struct vmlog *log = begin();
-    const struct vmlog_view view = {.log = log, .pid = 1};
-    const struct memory_layer layer = vmlog_layer(&view);
+    struct memory_log *log = begin();
+    const struct memory_log_view view = {.log = log, .pid = 1};
+    const struct memory_layer layer = memory_log_layer(&view);
     struct memory_proof p;
     add_kind(log, 1, 0x1000, "ab", 80, 90, VMENTRY_OBJECT);
     add_kind(log, 1, 0x1000, "<long object>", 100, 110, VMENTRY_OBJECT);
     add_kind(log, 1, 0x1000, "<long object>", 200, 210, VMENTRY_OBJECT);
     add_kind(log, 1, 0x1000, "cdef", 300, 310, VMENTRY_OBJECT);
     add(log, 1, 0x9000, "something else", 300, 310);
-    assert_int_equal(vmlog_settle(log, NULL), 0);
+    assert_int_equal(memory_log_settle(log, NULL), 0);
     assert_true(layer.prove(layer.context, 0x1006, 4, 150, &compare, &p));
     assert_true(p.another); /* which it may have been */
     assert_true(layer.prove(layer.context, 0x1006, 4, 105, &compare, &p));
-    vmlog_free(log);
+    memory_log_free(log);
 }
 
 /* As first_likeness, but what begins with 'A' is of others, and so is what was read when something
@@ -269,11 +269,11 @@ static enum memory_likeness apart_likeness(const void *context, uint64_t address
     return first_likeness(&t->first, address, bytes, size, when);
 }
 
-static enum provenance prove_apart(const struct vmlog *log, uint64_t address, uint64_t time,
+static enum provenance prove_apart(const struct memory_log *log, uint64_t address, uint64_t time,
                                    char first, bool another)
 {
-    const struct vmlog_view view = {.log = log, .pid = 1};
-    const struct memory_layer layer = vmlog_layer(&view);
+    const struct memory_log_view view = {.log = log, .pid = 1};
+    const struct memory_layer layer = memory_log_layer(&view);
     const struct memory m = {.layers = &layer, .nr_layers = 1, .time = time};
     const struct told_apart told = {&m, first};
     const struct memory_compare compare = {apart_likeness, &told};
@@ -286,7 +286,7 @@ static void what_cannot_have_stood_there_is_no_other(void **state)
 {
     (void)state;
     const uint64_t ms = 1000000;
-    struct vmlog *log = begin();
+    struct memory_log *log = begin();
     add(log, 1, 0x5000, "old", 10 * ms, 10 * ms + 1); /* a name, ... */
     add(log, 1, 0x5000, "old", 29 * ms, 29 * ms + 1);
     add(log, 1, 0x5000, "new", 40 * ms, 40 * ms + 1);
@@ -304,7 +304,7 @@ static void what_cannot_have_stood_there_is_no_other(void **state)
     add(log, 1, 0x3000, "other", 70 * ms, 70 * ms + 1);
     add(log, 1, 0x4000, "Apart", 12 * ms, 12 * ms + 1);
     add_kind(log, 1, 0x4000, "first", 300 * ms, 300 * ms + 1, VMENTRY_OBJECT);
-    assert_int_equal(vmlog_settle(log, NULL), 0);
+    assert_int_equal(memory_log_settle(log, NULL), 0);
     assert_int_equal(prove_apart(log, 0x1000, 20 * ms, 'f', false), PROVENANCE_EXACT);
     assert_int_equal(prove_apart(log, 0x2000, 20 * ms, 'f', true), PROVENANCE_IMAGE);
     assert_int_equal(prove_apart(log, 0x3000, 20 * ms, 'f', true), PROVENANCE_IMAGE);
@@ -313,7 +313,7 @@ static void what_cannot_have_stood_there_is_no_other(void **state)
     /* What stood there before does not prove what was read too late. */
     assert_int_equal(prove_apart(log, 0x4000, 50 * ms, 'f', false), PROVENANCE_IMAGE);
     assert_int_equal(prove_apart(log, 0x4000, 150 * ms, 'f', false), PROVENANCE_EXACT);
-    vmlog_free(log);
+    memory_log_free(log);
 }
 
 static void it_is_told_how_far_the_only_reading_of_an_object_was(void **state)
@@ -321,14 +321,14 @@ static void it_is_told_how_far_the_only_reading_of_an_object_was(void **state)
     (void)state;
     const uint64_t second = 1000000000;
     const char first = 'f';
-    struct vmlog *log = begin();
-    const struct vmlog_view view = {.log = log, .pid = 1};
-    const struct memory_layer layer = vmlog_layer(&view);
+    struct memory_log *log = begin();
+    const struct memory_log_view view = {.log = log, .pid = 1};
+    const struct memory_layer layer = memory_log_layer(&view);
     const struct memory_compare compare = {first_likeness, &first};
     struct memory_proof p;
     add_kind(log, 1, 0x1000, "first", second, second + 10, VMENTRY_OBJECT);
     add(log, 1, 0x2000, "first", second, second + 10); /* no object */
-    assert_int_equal(vmlog_settle(log, NULL), 0);
+    assert_int_equal(memory_log_settle(log, NULL), 0);
     assert_true(layer.prove(layer.context, 0x1000, 5, second / 4, &compare, &p));
     assert_int_equal(p.provenance, PROVENANCE_IMAGE);
     assert_int_equal(p.far, second - second / 4);
@@ -343,7 +343,7 @@ static void it_is_told_how_far_the_only_reading_of_an_object_was(void **state)
     assert_false(memory_is_near(&p));
     assert_true(layer.prove(layer.context, 0x2000, 5, second / 4, &compare, &p));
     assert_int_equal(p.far, 0);
-    vmlog_free(log);
+    memory_log_free(log);
 }
 
 static void what_came_with_the_sample_is_told_from_what_did_not(void **state)
@@ -351,13 +351,13 @@ static void what_came_with_the_sample_is_told_from_what_did_not(void **state)
     (void)state;
     uint8_t payload[256], got[8];
     struct vmstack copy;
-    struct vmlog *log = begin();
-    const struct vmlog_view view = {.log = log, .pid = 1};
+    struct memory_log *log = begin();
+    const struct memory_log_view view = {.log = log, .pid = 1};
     size_t size = write_copy(payload, sizeof(payload), 5, 0x10, 0x20);
     add(log, 1, 0x3000, "first", 100, 110);
-    assert_int_equal(vmlog_settle(log, NULL), 0);
+    assert_int_equal(memory_log_settle(log, NULL), 0);
     assert_true(vmstack_open(&copy, payload, size, 5, 0x10, 0x20));
-    const struct memory_layer layers[] = {vmstack_layer(&copy), vmlog_layer(&view)};
+    const struct memory_layer layers[] = {vmstack_layer(&copy), memory_log_layer(&view)};
     const struct memory m = {.stack = (const uint8_t *)"stack",
                              .stack_start = 0x7000,
                              .stack_size = 5,
@@ -373,7 +373,7 @@ static void what_came_with_the_sample_is_told_from_what_did_not(void **state)
     assert_false(memory_read_instant(&m, 0x3000, got, 5));
     assert_false(memory_read_instant(&m, 0x7001, got, 5));
     assert_false(memory_read_instant(&m, UINT64_MAX - 2, got, 5));
-    vmlog_free(log);
+    memory_log_free(log);
 }
 
 static void what_came_in_one_piece_is_had_in_place(void **state)
@@ -412,12 +412,12 @@ static void what_came_in_one_piece_is_had_in_place(void **state)
 static void what_was_read_equal_before_and_after_is_exact(void **state)
 {
     (void)state;
-    struct vmlog *log = begin();
+    struct memory_log *log = begin();
     add(log, 1, 0x1000, "first", 100, 110);
     add(log, 1, 0x1000, "=====", 200, 210); /* unchanged */
     add(log, 1, 0x1000, "other", 300, 310);
     add(log, 1, 0x1000, "other", 400, 410); /* the same, told whole */
-    assert_int_equal(vmlog_settle(log, NULL), 0);
+    assert_int_equal(memory_log_settle(log, NULL), 0);
     check(log, 1, 0x1000, 50, "first", PROVENANCE_IMAGE);  /* read after it only */
     check(log, 1, 0x1000, 105, "first", PROVENANCE_IMAGE); /* while it was read */
     check(log, 1, 0x1000, 110, "first", PROVENANCE_EXACT);
@@ -429,8 +429,8 @@ static void what_was_read_equal_before_and_after_is_exact(void **state)
     check_none(log, 1, 0x1005, 150);
     check_none(log, 1, 0xfff, 150);
     check_none(log, 2, 0x1000, 150);
-    assert_int_equal(vmlog_stats(log).versions, 2);
-    vmlog_free(log);
+    assert_int_equal(memory_log_stats(log).versions, 2);
+    memory_log_free(log);
 }
 
 /* The times for which a reading holds: as long as its bytes are known to be equal, or as long as
@@ -438,15 +438,15 @@ static void what_was_read_equal_before_and_after_is_exact(void **state)
 static void span_of_readings(void **state)
 {
     (void)state;
-    struct vmlog *log = begin();
+    struct memory_log *log = begin();
     add(log, 1, 0x1000, "first", 100, 110);
     add(log, 1, 0x1000, "=====", 400, 410);
     add(log, 1, 0x2000, "second", 200, 210);
     add(log, 1, 0x2000, "======", 300, 310);
-    assert_int_equal(vmlog_settle(log, NULL), 0);
+    assert_int_equal(memory_log_settle(log, NULL), 0);
     struct memory_span span = {0, UINT64_MAX};
-    const struct vmlog_view view = {.log = log, .pid = 1, .span = &span};
-    const struct memory_layer layers[] = {vmlog_layer(&view)};
+    const struct memory_log_view view = {.log = log, .pid = 1, .span = &span};
+    const struct memory_layer layers[] = {memory_log_layer(&view)};
     const struct memory m = {.layers = layers, .nr_layers = 1, .time = 250, .span = &span};
     enum provenance p = PROVENANCE_EXACT;
     char got[8];
@@ -460,7 +460,7 @@ static void span_of_readings(void **state)
     span = (struct memory_span){0, UINT64_MAX};
     assert_true(memory_read(&late, 0x2000, got, 6, &p)); /* but so it is from then on */
     assert_true(span.from == 310 && span.to == UINT64_MAX);
-    vmlog_free(log);
+    memory_log_free(log);
 }
 
 /* ---- spans --------------------------------------------------------------------------------- */
@@ -492,15 +492,15 @@ static enum memory_likeness see(const void *context, uint64_t address, const uin
     return MEMORY_ANOTHER;
 }
 
-static struct answers ask_bytes(const struct vmlog *log, enum question what, uint64_t address,
+static struct answers ask_bytes(const struct memory_log *log, enum question what, uint64_t address,
                                 size_t size, uint64_t time, struct memory_span *span)
 {
     const bool objects = what != READ;
     const enum memory_side side = what == READ_SETTLED ? MEMORY_SETTLED : MEMORY_NEAREST;
     struct answers a = {0};
-    const struct vmlog_view view = {
+    const struct memory_log_view view = {
         .log = log, .pid = 1, .span = span, .objects = &objects, .soon = &a.soon, .side = &side};
-    const struct memory_layer layer = vmlog_layer(&view);
+    const struct memory_layer layer = memory_log_layer(&view);
     if (span)
         *span = (struct memory_span){0, UINT64_MAX};
     a.yes = layer.read(layer.context, address, a.read, size, time, &a.provenance);
@@ -509,14 +509,14 @@ static struct answers ask_bytes(const struct vmlog *log, enum question what, uin
     return a;
 }
 
-static struct answers ask(const struct vmlog *log, enum question what, uint64_t address,
+static struct answers ask(const struct memory_log *log, enum question what, uint64_t address,
                           size_t size, uint64_t time, struct memory_span *span)
 {
     const uint64_t around = 500 * MS;
     struct memory_span whole = {0, UINT64_MAX}, *to = span ? span : &whole;
     const struct memory_span when = {time - around, time + around};
-    const struct vmlog_view view = {.log = log, .pid = 1, .span = to};
-    const struct memory_layer layer = vmlog_layer(&view);
+    const struct memory_log_view view = {.log = log, .pid = 1, .span = to};
+    const struct memory_layer layer = memory_log_layer(&view);
     const struct memory m = {.layers = &layer, .nr_layers = 1, .time = time, .span = to};
     struct seeing seeing = {.time = time}, *context = &seeing;
     const struct memory_compare all = {see, &context}, first = {first_likeness, "a"};
@@ -541,10 +541,10 @@ static bool is_equal(const struct answers *a, const struct answers *b)
 }
 
 /* A log of some readings of few bytes, as chance has it. */
-static struct vmlog *random_log(unsigned *seed)
+static struct memory_log *random_log(unsigned *seed)
 {
     static const char *const texts[] = {"aaaaaa", "bbbbbb", "aaabbb", "aaaaaaaa", "aabb", "bb"};
-    struct vmlog *log = begin();
+    struct memory_log *log = begin();
     unsigned nr = 1 + (unsigned)rand_r(seed) % 6;
     for (unsigned i = 0; i < nr; i++) {
         const char *text = texts[(unsigned)rand_r(seed) % 6];
@@ -555,14 +555,14 @@ static struct vmlog *random_log(unsigned *seed)
         if (rand_r(seed) % 4)
             add_kind(log, 1, address, text, time + 2000 * MS, time + 2000 * MS + 3, kind);
     }
-    assert_int_equal(vmlog_settle(log, NULL), 0);
+    assert_int_equal(memory_log_settle(log, NULL), 0);
     return log;
 }
 
 /* A log of readings of eight bytes that become others now and then, and never what they were. */
-static struct vmlog *truthful_log(unsigned *seed)
+static struct memory_log *truthful_log(unsigned *seed)
 {
-    struct vmlog *log = begin();
+    struct memory_log *log = begin();
     uint64_t changed[4];
     unsigned nr = 1 + (unsigned)rand_r(seed) % (rand_r(seed) % 64 ? 12 : 400);
     uint64_t scale = rand_r(seed) % 2 ? 4000 : 100;
@@ -579,7 +579,7 @@ static struct vmlog *truthful_log(unsigned *seed)
         add_kind(log, 1, 0x1000 + from, text, time, time + 3,
                  rand_r(seed) % 2 ? VMENTRY_OBJECT : VMENTRY_BYTES);
     }
-    assert_int_equal(vmlog_settle(log, NULL), 0);
+    assert_int_equal(memory_log_settle(log, NULL), 0);
     return log;
 }
 
@@ -590,7 +590,7 @@ static void a_span_holds_for_all_answers(void **state)
     (void)state;
     for (unsigned i = 0; i < 6000; i++) {
         const bool reads = i % 2;
-        struct vmlog *log = reads ? truthful_log(&seed) : random_log(&seed);
+        struct memory_log *log = reads ? truthful_log(&seed) : random_log(&seed);
         for (unsigned k = 0; k < 8; k++) {
             uint64_t address = 0x1000 + (uint64_t)(rand_r(&seed) % 4);
             uint64_t time = MS * (1000 + (uint64_t)(rand_r(&seed) % (k % 2 ? 6000 : 60)));
@@ -612,7 +612,7 @@ static void a_span_holds_for_all_answers(void **state)
                 assert_true(is_equal(&now, &then));
             }
         }
-        vmlog_free(log);
+        memory_log_free(log);
     }
     assert_true(spans[PROVE] > 100 && spans[UNLIKE] > 500);
     assert_true(spans[READ] > 500 && spans[READ_OBJECTS] > 500 && spans[READ_SETTLED] > 500);
@@ -622,16 +622,16 @@ static void a_span_holds_for_all_answers(void **state)
 static void other_lengths(void **state)
 {
     (void)state;
-    struct vmlog *log = begin();
+    struct memory_log *log = begin();
     add(log, 1, 0x1000, "abcdefgh", 100, 110);
     add(log, 1, 0x1004, "efgh", 200, 210);
     add(log, 1, 0x1000, "abcX", 220, 230);
     add(log, 1, 0x1008, "ij", 240, 250);
-    assert_int_equal(vmlog_settle(log, NULL), 0);
+    assert_int_equal(memory_log_settle(log, NULL), 0);
     check(log, 1, 0x1004, 150, "efgh", PROVENANCE_EXACT);
     check(log, 1, 0x1000, 150, "abcX", PROVENANCE_IMAGE);
     check(log, 1, 0x1006, 220, "ghij", PROVENANCE_GUESS); /* two pieces: the weaker counts */
-    vmlog_free(log);
+    memory_log_free(log);
 }
 
 /* Plain memory that changed: the reading right after counts, but not one that was much later than
@@ -639,43 +639,43 @@ static void other_lengths(void **state)
 static void of_late_readings_the_nearer_counts(void **state)
 {
     (void)state;
-    struct vmlog *log = begin();
+    struct memory_log *log = begin();
     add(log, 1, 0x1000, "abcdefgh", 100 * MS, 100 * MS + 10);
     add(log, 1, 0x1000, "abcdEFGH", 150 * MS, 150 * MS + 10);
-    assert_int_equal(vmlog_settle(log, NULL), 0);
+    assert_int_equal(memory_log_settle(log, NULL), 0);
     check(log, 1, 0x1004, 101 * MS, "efgh", PROVENANCE_GUESS);
     check(log, 1, 0x1004, 124 * MS, "efgh", PROVENANCE_GUESS);
     check(log, 1, 0x1004, 126 * MS, "EFGH", PROVENANCE_IMAGE);
     check(log, 1, 0x1004, 145 * MS, "EFGH", PROVENANCE_IMAGE);
     check(log, 1, 0x1000, 101 * MS, "abcd", PROVENANCE_EXACT); /* of both the same */
-    vmlog_free(log);
+    memory_log_free(log);
 }
 
 static void marks_without_a_range_say_nothing(void **state)
 {
     (void)state;
-    struct vmlog *log = begin();
+    struct memory_log *log = begin();
     add(log, 1, 0x1000, "=====", 100, 110);
     add(log, 1, 0x2000, "xyz", 200, 100); /* time runs backward */
-    assert_int_equal(vmlog_settle(log, NULL), 0);
+    assert_int_equal(memory_log_settle(log, NULL), 0);
     check_none(log, 1, 0x1000, 105);
     check_none(log, 1, 0x2000, 105);
-    assert_int_equal(vmlog_stats(log).orphans, 1);
-    assert_int_equal(vmlog_stats(log).bad, 1);
-    vmlog_free(log);
+    assert_int_equal(memory_log_stats(log).orphans, 1);
+    assert_int_equal(memory_log_stats(log).bad, 1);
+    memory_log_free(log);
 }
 
 static void processes_begin_and_end(void **state)
 {
     (void)state;
-    struct vmlog *log = begin();
+    struct memory_log *log = begin();
     add(log, 1, 0x1000, "parent", 100, 110);
     add(log, 1, 0x1000, "======", 290, 300);
-    assert_int_equal(vmlog_fork(log, 1, 2, 200, NULL), 0);
+    assert_int_equal(memory_log_fork(log, 1, 2, 200, NULL), 0);
     add(log, 2, 0x3000, "own", 210, 220);
-    assert_int_equal(vmlog_exec(log, 1, 400, NULL), 0);
+    assert_int_equal(memory_log_exec(log, 1, 400, NULL), 0);
     add(log, 1, 0x2000, "new", 410, 420);
-    assert_int_equal(vmlog_settle(log, NULL), 0);
+    assert_int_equal(memory_log_settle(log, NULL), 0);
     check(log, 2, 0x1000, 250, "parent", PROVENANCE_IMAGE); /* inherited */
     check(log, 2, 0x3000, 250, "own", PROVENANCE_GUESS);
     check_none(log, 1, 0x3000, 250);
@@ -683,14 +683,14 @@ static void processes_begin_and_end(void **state)
     check_none(log, 1, 0x1000, 405); /* another program since */
     check(log, 1, 0x2000, 405, "new", PROVENANCE_IMAGE);
     check_none(log, 1, 0x2000, 250);
-    vmlog_free(log);
+    memory_log_free(log);
 }
 
-static void check_version(const struct vmlog *log, uint32_t pid, uint64_t time, bool later,
+static void check_version(const struct memory_log *log, uint32_t pid, uint64_t time, bool later,
                           uint64_t want)
 {
-    const struct vmlog_view view = {.log = log, .pid = pid};
-    const struct memory_layer layer = vmlog_layer(&view);
+    const struct memory_log_view view = {.log = log, .pid = pid};
+    const struct memory_layer layer = memory_log_layer(&view);
     const struct memory m = {.layers = &layer, .nr_layers = 1};
     uint64_t got = 0;
     assert_int_equal(memory_version(&m, 0x1002, time, later, &got), want != 0);
@@ -700,15 +700,15 @@ static void check_version(const struct vmlog *log, uint32_t pid, uint64_t time, 
 static void moments_at_which_something_else_stood_there_are_told(void **state)
 {
     (void)state;
-    struct vmlog *log = begin();
+    struct memory_log *log = begin();
     add(log, 1, 0x1000, "aaaa", 100, 110);
     add(log, 1, 0x1000, "====", 150, 160);
     add(log, 1, 0x1002, "bbbb", 200, 210);
-    assert_int_equal(vmlog_fork(log, 1, 2, 250, NULL), 0);
+    assert_int_equal(memory_log_fork(log, 1, 2, 250, NULL), 0);
     add(log, 1, 0x1000, "cccc", 300, 310);
     add(log, 1, 0x1004, "beside", 400, 410);
     add(log, 2, 0x1000, "dddd", 350, 360);
-    assert_int_equal(vmlog_settle(log, NULL), 0);
+    assert_int_equal(memory_log_settle(log, NULL), 0);
     check_version(log, 1, 280, false, 200);
     check_version(log, 1, 200, false, 150);
     check_version(log, 1, 150, false, 0);
@@ -717,7 +717,7 @@ static void moments_at_which_something_else_stood_there_are_told(void **state)
     check_version(log, 1, 300, true, 0);
     check_version(log, 2, 260, true, 350);
     check_version(log, 2, 260, false, 200); /* its parent's, up to the fork */
-    vmlog_free(log);
+    memory_log_free(log);
 }
 
 /* What does not change while it lives needs one reading, soon. */
@@ -725,26 +725,26 @@ static void objects(void **state)
 {
     (void)state;
     const uint64_t second = 1000000000;
-    struct vmlog *log = begin();
+    struct memory_log *log = begin();
     add_kind(log, 1, 0x1000, "proto", 10 * second, 10 * second + 1, VMENTRY_OBJECT);
     add_kind(log, 1, 0x1000, "PROTO", 11 * second, 11 * second + 1, VMENTRY_OBJECT);
-    assert_int_equal(vmlog_settle(log, NULL), 0);
+    assert_int_equal(memory_log_settle(log, NULL), 0);
     check(log, 1, 0x1000, 10 * second - second / 10, "proto", PROVENANCE_EXACT);
     check(log, 1, 0x1000, 9 * second, "proto", PROVENANCE_IMAGE);
     check(log, 1, 0x1000, 11 * second - second / 2, "PROTO", PROVENANCE_IMAGE);
     check(log, 1, 0x1000, 12 * second, "PROTO", PROVENANCE_IMAGE);
-    vmlog_free(log);
+    memory_log_free(log);
 }
 
-static void check_side(const struct vmlog *log, uint64_t address, uint64_t ms,
+static void check_side(const struct memory_log *log, uint64_t address, uint64_t ms,
                        enum memory_side side, const char *want, enum provenance how)
 {
     const bool objects = true;
-    const struct vmlog_view view = {.log = log, .pid = 1, .objects = &objects, .side = &side};
+    const struct memory_log_view view = {.log = log, .pid = 1, .objects = &objects, .side = &side};
     char got[16];
     enum provenance p;
     size_t size = want ? strlen(want) : 3;
-    assert_int_equal(read_layer(vmlog_layer(&view), address, size, ms * 1000000, got, &p),
+    assert_int_equal(read_layer(memory_log_layer(&view), address, size, ms * 1000000, got, &p),
                      want != NULL);
     if (!want)
         return;
@@ -758,12 +758,12 @@ static void a_side_of_the_moment(void **state)
 {
     (void)state;
     const uint64_t ms = 1000000;
-    struct vmlog *log = begin();
+    struct memory_log *log = begin();
     add(log, 1, 0x1000, "old", 10 * ms, 11 * ms);
     add(log, 1, 0x1000, "new", 100 * ms, 101 * ms);
     add(log, 1, 0x1000, "===", 200 * ms, 201 * ms);
     add(log, 1, 0x2000, "one", 100 * ms, 101 * ms);
-    assert_int_equal(vmlog_settle(log, NULL), 0);
+    assert_int_equal(memory_log_settle(log, NULL), 0);
     check_side(log, 0x1000, 95, MEMORY_NEAREST, "new", PROVENANCE_IMAGE);
     check_side(log, 0x1000, 95, MEMORY_SETTLED, "new", PROVENANCE_EXACT);
     check_side(log, 0x1000, 20, MEMORY_SETTLED, "old", PROVENANCE_EXACT);
@@ -776,9 +776,9 @@ static void a_side_of_the_moment(void **state)
     check_side(log, 0x1000, 1202, MEMORY_AFTER, NULL, PROVENANCE_EXACT);
     check_side(log, 0x2000, 95, MEMORY_BEFORE, NULL, PROVENANCE_EXACT);
     check_side(log, 0x2000, 95, MEMORY_AFTER, "one", PROVENANCE_EXACT);
-    vmlog_set_order(log, VMLOG_BESIDE);
+    memory_log_set_order(log, VMLOG_BESIDE);
     check_side(log, 0x1000, 70, MEMORY_BEFORE, "old", PROVENANCE_IMAGE);
-    vmlog_free(log);
+    memory_log_free(log);
 }
 
 /* Against a plain model: random reads of a memory that changes, asked at every time. */
@@ -788,7 +788,7 @@ static void many_versions(void **state)
     enum { TIMES = 200, CELLS = 16 };
     char model[TIMES][CELLS], now[CELLS + 1] = "aaaaaaaaaaaaaaaa";
     bool seen[TIMES][CELLS] = {0};
-    struct vmlog *log = begin();
+    struct memory_log *log = begin();
     unsigned random = 1;
     for (int t = 0; t < TIMES; t++) {
         random = random * 1103515245 + 12345;
@@ -803,9 +803,9 @@ static void many_versions(void **state)
         add(log, 1, 0x1000 + at, text, (uint64_t)t * 10, (uint64_t)t * 10 + 1);
         memset(&seen[t][at], 1, n);
     }
-    assert_int_equal(vmlog_settle(log, NULL), 0);
-    struct vmlog_recent *recent = calloc(VMLOG_RECENT, sizeof(*recent));
-    const struct vmlog_view view = {.log = log, .pid = 1, .recent = recent};
+    assert_int_equal(memory_log_settle(log, NULL), 0);
+    struct memory_log_recent *recent = calloc(VMLOG_RECENT, sizeof(*recent));
+    const struct memory_log_view view = {.log = log, .pid = 1, .recent = recent};
     for (int t = 0; t < TIMES; t++) {
         for (int c = 0; c < CELLS; c++) {
             char got[16];
@@ -813,7 +813,7 @@ static void many_versions(void **state)
             bool ever = false;
             for (int i = 0; i < TIMES; i++)
                 ever |= seen[i][c];
-            assert_int_equal(read_layer(vmlog_layer(&view), 0x1000 + (uint64_t)c, 1,
+            assert_int_equal(read_layer(memory_log_layer(&view), 0x1000 + (uint64_t)c, 1,
                                         (uint64_t)t * 10 + 5, got, &p),
                              ever);
             check_recent(&view, 0x1000 + (uint64_t)c, (uint64_t)t * 10 + 5, ever);
@@ -830,7 +830,7 @@ static void many_versions(void **state)
         }
     }
     free(recent);
-    vmlog_free(log);
+    memory_log_free(log);
 }
 
 /* ---- in a recording ------------------------------------------------------------------------ */

@@ -7,7 +7,7 @@
 #include "perfdata/vmevent.h"
 #include "session/renewals.h"
 #include "session/table.h"
-#include "session/vmmemory.h"
+#include "session/recorded_memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -60,12 +60,12 @@ struct neighbours {
                          read at all */
 };
 
-struct vmlog {
+struct memory_log {
     VEC(struct version) versions;
     VEC(struct life) lives;
     VEC(struct note) notes; /* settled: sorted, each once */
     struct renewals renewals;
-    enum vmlog_order order;
+    enum memory_log_order order;
     struct table processes; /* pid -> struct lives */
     uint32_t *slots;        /* newest version of a range: index + 1 */
     size_t nr_slots;
@@ -82,14 +82,14 @@ struct vmlog {
     size_t buffered;
     const uint8_t *contents; /* settled: the file, mapped */
     size_t contents_size;
-    struct vmlog_stats stats;
+    struct memory_log_stats stats;
 };
 
 /* ---- making -------------------------------------------------------------------------------- */
 
-int vmlog_create(struct vmlog **ret, struct error *err)
+int memory_log_create(struct memory_log **ret, struct error *err)
 {
-    struct vmlog *log = calloc(1, sizeof(*log));
+    struct memory_log *log = calloc(1, sizeof(*log));
     if (!log)
         return error_no_memory(err);
     log->fd = unnamed_file("ljperf-memory");
@@ -97,19 +97,19 @@ int vmlog_create(struct vmlog **ret, struct error *err)
     if (log->fd < 0 || !log->buffer) {
         int failed = log->fd < 0 ? error_system(err, errno, "a temporary file for objects")
                                  : error_no_memory(err);
-        vmlog_free(log);
+        memory_log_free(log);
         return failed;
     }
     *ret = log;
     return 0;
 }
 
-void vmlog_set_order(struct vmlog *log, enum vmlog_order order)
+void memory_log_set_order(struct memory_log *log, enum memory_log_order order)
 {
     log->order = order;
 }
 
-void vmlog_free(struct vmlog *log)
+void memory_log_free(struct memory_log *log)
 {
     if (!log)
         return;
@@ -139,7 +139,7 @@ void vmlog_free(struct vmlog *log)
 
 /* ---- contents ------------------------------------------------------------------------------ */
 
-static int contents_flush(struct vmlog *log, struct error *err)
+static int contents_flush(struct memory_log *log, struct error *err)
 {
     for (size_t done = 0; done < log->buffered;) {
         ssize_t n =
@@ -153,7 +153,7 @@ static int contents_flush(struct vmlog *log, struct error *err)
     return 0;
 }
 
-static int contents_add(struct vmlog *log, const uint8_t *bytes, uint32_t size, uint64_t *ret,
+static int contents_add(struct memory_log *log, const uint8_t *bytes, uint32_t size, uint64_t *ret,
                         struct error *err)
 {
     if (log->buffered + size > BUFFER_SIZE && contents_flush(log, err) < 0)
@@ -165,7 +165,8 @@ static int contents_add(struct vmlog *log, const uint8_t *bytes, uint32_t size, 
 }
 
 /* Are these the bytes of that version? */
-static bool contents_equal(const struct vmlog *log, const struct version *v, const uint8_t *bytes)
+static bool contents_equal(const struct memory_log *log, const struct version *v,
+                           const uint8_t *bytes)
 {
     uint8_t there[VMEVENT_MAX];
     if (v->content >= log->written)
@@ -177,7 +178,7 @@ static bool contents_equal(const struct vmlog *log, const struct version *v, con
 
 /* ---- lives --------------------------------------------------------------------------------- */
 
-static struct lives *lives_of(struct vmlog *log, uint32_t pid, struct error *err)
+static struct lives *lives_of(struct memory_log *log, uint32_t pid, struct error *err)
 {
     struct lives *l = table_get(&log->processes, pid);
     if (l)
@@ -191,7 +192,7 @@ static struct lives *lives_of(struct vmlog *log, uint32_t pid, struct error *err
     return l;
 }
 
-static int life_begin(struct vmlog *log, uint32_t pid, uint64_t from, uint32_t parent,
+static int life_begin(struct memory_log *log, uint32_t pid, uint64_t from, uint32_t parent,
                       struct error *err)
 {
     struct lives *l = lives_of(log, pid, err);
@@ -211,7 +212,7 @@ static int life_begin(struct vmlog *log, uint32_t pid, uint64_t from, uint32_t p
 }
 
 /* A process has had only one life, from its start: the same one at any time. */
-static bool has_one_life(const struct vmlog *log, uint32_t pid)
+static bool has_one_life(const struct memory_log *log, uint32_t pid)
 {
     const struct lives *l = table_get(&log->processes, pid);
     return l && l->at.nr == 1 && !log->lives.at[l->at.at[0]].parent;
@@ -219,7 +220,7 @@ static bool has_one_life(const struct vmlog *log, uint32_t pid)
 
 /* The life of a process at a time: index + 1, 0: nothing is known of it. What was before the first
  * that is known is taken for that one. */
-static uint32_t life_at(const struct vmlog *log, uint32_t pid, uint64_t time)
+static uint32_t life_at(const struct memory_log *log, uint32_t pid, uint64_t time)
 {
     const struct lives *l = table_get(&log->processes, pid);
     size_t i = l ? l->at.nr : 0;
@@ -230,12 +231,13 @@ static uint32_t life_at(const struct vmlog *log, uint32_t pid, uint64_t time)
     return l->at.at[i - 1] + 1;
 }
 
-int vmlog_exec(struct vmlog *log, uint32_t pid, uint64_t time, struct error *err)
+int memory_log_exec(struct memory_log *log, uint32_t pid, uint64_t time, struct error *err)
 {
     return life_begin(log, pid, time, 0, err);
 }
 
-int vmlog_fork(struct vmlog *log, uint32_t parent, uint32_t pid, uint64_t time, struct error *err)
+int memory_log_fork(struct memory_log *log, uint32_t parent, uint32_t pid, uint64_t time,
+                    struct error *err)
 {
     return life_begin(log, pid, time, life_at(log, parent, time), err);
 }
@@ -248,7 +250,8 @@ static uint64_t range_hash(uint32_t life, uint64_t address, uint32_t length)
 }
 
 /* Where the newest version of a range is noted, or is to be. */
-static uint32_t *slot_of(const struct vmlog *log, uint32_t life, uint64_t address, uint32_t length)
+static uint32_t *slot_of(const struct memory_log *log, uint32_t life, uint64_t address,
+                         uint32_t length)
 {
     size_t mask = log->nr_slots - 1;
     size_t at = range_hash(life, address, length) & mask;
@@ -260,7 +263,7 @@ static uint32_t *slot_of(const struct vmlog *log, uint32_t life, uint64_t addres
     }
 }
 
-static int slots_grow(struct vmlog *log, struct error *err)
+static int slots_grow(struct memory_log *log, struct error *err)
 {
     size_t nr = log->nr_slots ? 2 * log->nr_slots : 4096;
     uint32_t *before = log->slots;
@@ -295,7 +298,7 @@ static void extend(struct version *v, const struct vmevent_entry *e)
 
 /* ---- notes --------------------------------------------------------------------------------- */
 
-static int note_add(struct vmlog *log, struct note note, struct error *err)
+static int note_add(struct memory_log *log, struct note note, struct error *err)
 {
     if (log->notes.nr >= VERSIONS_MAX) {
         log->stats.over++;
@@ -304,25 +307,25 @@ static int note_add(struct vmlog *log, struct note note, struct error *err)
     return vec_push(&log->notes, note) ? 0 : error_no_memory(err);
 }
 
-int vmlog_add_function(struct vmlog *log, uint32_t pid, uint64_t bytecode, uint64_t function,
-                       struct error *err)
+int memory_log_add_function(struct memory_log *log, uint32_t pid, uint64_t bytecode,
+                            uint64_t function, struct error *err)
 {
     return note_add(log, (struct note){bytecode, function, pid, VMENTRY_INDEX}, err);
 }
 
-int vmlog_add_global(struct vmlog *log, uint32_t pid, uint64_t g, struct error *err)
+int memory_log_add_global(struct memory_log *log, uint32_t pid, uint64_t g, struct error *err)
 {
     return note_add(log, (struct note){.from = g, .pid = pid, .kind = VMENTRY_GLOBAL}, err);
 }
 
-int vmlog_add_prototype(struct vmlog *log, uint32_t pid, uint64_t address, uint64_t size,
-                        struct error *err)
+int memory_log_add_prototype(struct memory_log *log, uint32_t pid, uint64_t address, uint64_t size,
+                             struct error *err)
 {
     return note_add(log, (struct note){address, size, pid, VMENTRY_OBJECT}, err);
 }
 
 /* An address range that is none. */
-static int add_index(struct vmlog *log, uint32_t pid, const struct vmevent_entry *e,
+static int add_index(struct memory_log *log, uint32_t pid, const struct vmevent_entry *e,
                      struct error *err)
 {
     uint64_t pair[2];
@@ -330,8 +333,8 @@ static int add_index(struct vmlog *log, uint32_t pid, const struct vmevent_entry
         return 0;
     memcpy(pair, e->bytes, sizeof(pair));
     if (pair[0] & 1)
-        return vmlog_add_function(log, pid, pair[0], pair[1], err);
-    return vmlog_add_prototype(log, pid, pair[0], pair[1], err);
+        return memory_log_add_function(log, pid, pair[0], pair[1], err);
+    return memory_log_add_prototype(log, pid, pair[0], pair[1], err);
 }
 
 static int by_note(const void *a, const void *b)
@@ -346,7 +349,7 @@ static int by_note(const void *a, const void *b)
     return x->to < y->to ? -1 : x->to > y->to;
 }
 
-static void settle_notes(struct vmlog *log)
+static void settle_notes(struct memory_log *log)
 {
     size_t nr = 0;
     if (log->notes.nr)
@@ -358,7 +361,7 @@ static void settle_notes(struct vmlog *log)
 }
 
 /* Index of the first that is not before `like`. */
-static size_t note_from(const struct vmlog *log, struct note like)
+static size_t note_from(const struct memory_log *log, struct note like)
 {
     size_t low = 0, high = log->notes.nr;
     while (low < high) {
@@ -371,8 +374,8 @@ static size_t note_from(const struct vmlog *log, struct note like)
     return low;
 }
 
-size_t vmlog_functions(const struct vmlog *log, uint32_t pid, uint64_t bytecode, uint64_t *ret,
-                       size_t max)
+size_t memory_log_functions(const struct memory_log *log, uint32_t pid, uint64_t bytecode,
+                            uint64_t *ret, size_t max)
 {
     const struct note like = {.from = bytecode, .pid = pid, .kind = VMENTRY_INDEX};
     size_t nr = 0;
@@ -386,7 +389,7 @@ size_t vmlog_functions(const struct vmlog *log, uint32_t pid, uint64_t bytecode,
     return nr;
 }
 
-uint64_t vmlog_prototype(const struct vmlog *log, uint32_t pid, uint64_t address)
+uint64_t memory_log_prototype(const struct memory_log *log, uint32_t pid, uint64_t address)
 {
     enum { BACK = 8 }; /* of several that stood at one place, each has its size */
     const struct note like = {
@@ -402,7 +405,7 @@ uint64_t vmlog_prototype(const struct vmlog *log, uint32_t pid, uint64_t address
     return 0;
 }
 
-size_t vmlog_globals(const struct vmlog *log, uint32_t pid, uint64_t *ret, size_t max)
+size_t memory_log_globals(const struct memory_log *log, uint32_t pid, uint64_t *ret, size_t max)
 {
     const struct note like = {.pid = pid, .kind = VMENTRY_GLOBAL};
     size_t nr = 0;
@@ -418,7 +421,7 @@ size_t vmlog_globals(const struct vmlog *log, uint32_t pid, uint64_t *ret, size_
 
 /* ---- versions ------------------------------------------------------------------------------ */
 
-static int add_version(struct vmlog *log, uint32_t life, const struct vmevent_entry *e,
+static int add_version(struct memory_log *log, uint32_t life, const struct vmevent_entry *e,
                        uint32_t *slot, struct error *err)
 {
     struct version v = {.address = e->address,
@@ -440,13 +443,13 @@ static int add_version(struct vmlog *log, uint32_t life, const struct vmevent_en
     *slot = (uint32_t)log->versions.nr;
     log->stats.bytes += e->length;
     return e->kind == VMENTRY_GLOBAL
-               ? vmlog_add_global(log, log->lives.at[life].pid, e->address, err)
+               ? memory_log_add_global(log, log->lives.at[life].pid, e->address, err)
                : 0;
 }
 
 /* ---- entries ------------------------------------------------------------------------------- */
 
-static int add_entry(struct vmlog *log, uint32_t pid, const struct vmevent_entry *e,
+static int add_entry(struct memory_log *log, uint32_t pid, const struct vmevent_entry *e,
                      struct error *err)
 {
     uint32_t life = life_at(log, pid, e->before);
@@ -475,14 +478,14 @@ static int add_entry(struct vmlog *log, uint32_t pid, const struct vmevent_entry
     return 0;
 }
 
-static int add_close(struct vmlog *log, const struct vmevent_header *h, struct error *err)
+static int add_close(struct memory_log *log, const struct vmevent_header *h, struct error *err)
 {
     if (h->reason == VMEVENT_CLOSE_FORK)
-        return vmlog_fork(log, h->pid, h->other, h->before, err);
-    return vmlog_exec(log, h->pid, h->before, err);
+        return memory_log_fork(log, h->pid, h->other, h->before, err);
+    return memory_log_exec(log, h->pid, h->before, err);
 }
 
-int vmlog_add(struct vmlog *log, struct vmevent *e, struct error *err)
+int memory_log_add(struct memory_log *log, struct vmevent *e, struct error *err)
 {
     struct vmevent_entry entry;
     struct error ignored;
@@ -511,7 +514,7 @@ static int by_address(const void *a, const void *b)
     return x->first_before < y->first_before ? -1 : x->first_before > y->first_before;
 }
 
-static void settle_neighbours(struct vmlog *log, size_t i)
+static void settle_neighbours(struct memory_log *log, size_t i)
 {
     const struct version *v = &log->versions.at[i], *u = v - 1;
     struct neighbours *n = &log->neighbours[i];
@@ -525,7 +528,7 @@ static void settle_neighbours(struct vmlog *log, size_t i)
 }
 
 /* The ends of runs, and of each node of the tree the greater one of its two. */
-static bool settle_reaches(struct vmlog *log)
+static bool settle_reaches(struct memory_log *log)
 {
     log->runs[log->nr_runs] = (uint32_t)log->versions.nr;
     for (log->leaves = 1; log->leaves <= log->nr_runs;) /* one is left, to look back from */
@@ -545,7 +548,7 @@ static bool settle_reaches(struct vmlog *log)
     return true;
 }
 
-static int map_contents(struct vmlog *log, struct error *err)
+static int map_contents(struct memory_log *log, struct error *err)
 {
     if (contents_flush(log, err) < 0)
         return -1;
@@ -559,7 +562,7 @@ static int map_contents(struct vmlog *log, struct error *err)
     return 0;
 }
 
-int vmlog_settle(struct vmlog *log, struct error *err)
+int memory_log_settle(struct memory_log *log, struct error *err)
 {
     size_t nr = log->versions.nr;
     free(log->slots);
@@ -590,7 +593,7 @@ int vmlog_settle(struct vmlog *log, struct error *err)
     return settle_reaches(log) ? map_contents(log, err) : error_no_memory(err);
 }
 
-struct vmlog_stats vmlog_stats(const struct vmlog *log)
+struct memory_log_stats memory_log_stats(const struct memory_log *log)
 {
     return log->stats;
 }
@@ -654,8 +657,8 @@ static void consider(struct found *f, const struct version *v, uint64_t address,
 
 /* The first version of [low, high) that begins above `address`, or (`at` true) that begins at it
  * and was read after `time`; `high`: none. */
-static size_t version_behind(const struct vmlog *log, size_t low, size_t high, uint64_t address,
-                             bool at, uint64_t time)
+static size_t version_behind(const struct memory_log *log, size_t low, size_t high,
+                             uint64_t address, bool at, uint64_t time)
 {
     while (low < high) {
         size_t mid = low + (high - low) / 2;
@@ -670,7 +673,7 @@ static size_t version_behind(const struct vmlog *log, size_t low, size_t high, u
 
 /* Those of [from, to), all read behind the moment, that were read soonest: that have the byte, and
  * are whole objects, if it is those that are asked for. */
-static void consider_soonest(struct found *f, const struct vmlog *log, size_t from, size_t to,
+static void consider_soonest(struct found *f, const struct memory_log *log, size_t from, size_t to,
                              uint64_t address, uint64_t time, bool objects)
 {
     const struct version *v = log->versions.at;
@@ -688,7 +691,7 @@ static void consider_soonest(struct found *f, const struct vmlog *log, size_t fr
 /* A run, of which `end` - 1 is the last that counts. A stack that was read each few ms has
  * thousands of versions, in order of time: those around the moment are enough. Of them the soonest
  * behind it counts, and of one range's before it the last two, where they follow each other. */
-static void consider_run(struct found *f, const struct vmlog *log, size_t begin, size_t end,
+static void consider_run(struct found *f, const struct memory_log *log, size_t begin, size_t end,
                          uint64_t address, uint64_t time)
 {
     enum { NEAR = 64 };
@@ -717,7 +720,7 @@ static void consider_run(struct found *f, const struct vmlog *log, size_t begin,
     }
 }
 
-static void consider_all(struct found *f, const struct vmlog *log, size_t begin, size_t end,
+static void consider_all(struct found *f, const struct memory_log *log, size_t begin, size_t end,
                          uint64_t address, uint64_t time)
 {
     if (end - begin > 1)
@@ -727,7 +730,7 @@ static void consider_all(struct found *f, const struct vmlog *log, size_t begin,
 }
 
 /* The last run in front of `run` of which a version ends behind `address`; SIZE_MAX: none. */
-static size_t run_before(const struct vmlog *log, size_t run, uint64_t address)
+static size_t run_before(const struct memory_log *log, size_t run, uint64_t address)
 {
     size_t at = run + log->leaves;
     while (at > 1 && (at % 2 == 0 || log->reaches[at - 1] <= address))
@@ -742,7 +745,7 @@ static size_t run_before(const struct vmlog *log, size_t run, uint64_t address)
 /* Versions are sorted by address: those that have a byte are of the runs at or in front of it. In
  * the heap of a program that makes and drops objects for an hour, thousands of runs may lie between
  * the byte and the largest object that ever held it: the tree leads past them. */
-static struct found find(const struct vmlog *log, const struct life *life, uint64_t address,
+static struct found find(const struct memory_log *log, const struct life *life, uint64_t address,
                          uint64_t time)
 {
     struct found f = {.same = {0, UINT64_MAX}};
@@ -759,7 +762,8 @@ static struct found find(const struct vmlog *log, const struct life *life, uint6
     return f;
 }
 
-static const uint8_t *bytes_at(const struct vmlog *log, const struct version *v, uint64_t address)
+static const uint8_t *bytes_at(const struct memory_log *log, const struct version *v,
+                               uint64_t address)
 {
     return log->contents + v->content + (address - v->address);
 }
@@ -771,7 +775,7 @@ static bool is_moving(const struct version *v)
            v->kind == VMENTRY_JIT;
 }
 
-static bool was_renewed(const struct vmlog *log, uint32_t pid, const struct version *v,
+static bool was_renewed(const struct memory_log *log, uint32_t pid, const struct version *v,
                         uint64_t from, uint64_t to)
 {
     return renewals_between(&log->renewals, pid, v->address, v->address + v->length, from, to);
@@ -779,7 +783,7 @@ static bool was_renewed(const struct vmlog *log, uint32_t pid, const struct vers
 
 /* The same between the one reading and a moment; `same`: narrowed to the moments for which it is
  * so. The nearer the moment is to the reading, the less has come between. */
-static bool was_renewed_since(const struct vmlog *log, uint32_t pid, const struct version *v,
+static bool was_renewed_since(const struct memory_log *log, uint32_t pid, const struct version *v,
                               bool after, uint64_t time, struct memory_span *same)
 {
     if (after ? was_renewed(log, pid, v, time, v->first_before)
@@ -798,8 +802,9 @@ static bool was_renewed_since(const struct vmlog *log, uint32_t pid, const struc
  * walker asks for objects that the stack names, and checks them. `objects`: so it is with all that
  * is asked for, and what was read shortly before is as good. `same`: narrowed to the times at which
  * it tells as much. */
-static enum provenance one_sided(const struct vmlog *log, uint32_t pid, const struct version *v,
-                                 bool after, uint64_t time, bool objects, struct memory_span *same)
+static enum provenance one_sided(const struct memory_log *log, uint32_t pid,
+                                 const struct version *v, bool after, uint64_t time, bool objects,
+                                 struct memory_span *same)
 {
     const uint64_t soon = objects ? 1000000000 : 200000000; /* ns */
     uint64_t from = after ? time : v->last_after, to = after ? v->first_before : time;
@@ -815,8 +820,8 @@ static enum provenance one_sided(const struct vmlog *log, uint32_t pid, const st
                : PROVENANCE_EXACT;
 }
 
-static bool is_same_piece(const struct vmlog *log, const struct version *a, const struct version *b,
-                          uint64_t address, uint64_t size)
+static bool is_same_piece(const struct memory_log *log, const struct version *a,
+                          const struct version *b, uint64_t address, uint64_t size)
 {
     return a && b && from_on(a, address) >= size && from_on(b, address) >= size &&
            !memcmp(bytes_at(log, a, address), bytes_at(log, b, address), size);
@@ -862,15 +867,15 @@ static bool is_near(const struct version *v, uint64_t time, struct memory_span *
     return v->first_before > time ? v->first_before - time <= near : time - v->last_after <= near;
 }
 
-/* What is known of who asks (struct vmlog_view). */
+/* What is known of who asks (struct memory_log_view). */
 struct asker {
     bool objects;
     enum memory_side side;
 };
 
 /* What was read at one side of the moment, for whoever looks at both. */
-static const struct version *at_side(const struct vmlog *log, const struct found *f, uint64_t time,
-                                     enum memory_side side, struct hit *ret)
+static const struct version *at_side(const struct memory_log *log, const struct found *f,
+                                     uint64_t time, enum memory_side side, struct hit *ret)
 {
     const uint64_t far = 1000000000; /* ns */
     const struct version *v = side == MEMORY_BEFORE ? f->before : f->after;
@@ -890,11 +895,11 @@ static size_t recent_place(uint64_t address)
 }
 
 /* As find(); which run of versions has the byte is remembered. */
-static struct found find_again(const struct vmlog_view *view, const struct life *life,
+static struct found find_again(const struct memory_log_view *view, const struct life *life,
                                uint64_t address, uint64_t time)
 {
-    const struct vmlog *log = view->log;
-    struct vmlog_recent *r = view->recent ? &view->recent[recent_place(address)] : NULL;
+    const struct memory_log *log = view->log;
+    struct memory_log_recent *r = view->recent ? &view->recent[recent_place(address)] : NULL;
     bool known = r && r->address == address && r->pid == view->pid;
     if (known && r->run) {
         size_t begin = log->runs[r->run - 1], end = log->runs[r->run];
@@ -906,15 +911,15 @@ static struct found find_again(const struct vmlog_view *view, const struct life 
     }
     struct found f = find(log, life, address, time);
     if (r && f.run)
-        *r = (struct vmlog_recent){address, view->pid, known ? r->version : 0, f.run};
+        *r = (struct memory_log_recent){address, view->pid, known ? r->version : 0, f.run};
     return f;
 }
 
 /* Some bytes from `address` on; returns how many (0: none), where, and how far they are proven. */
-static uint64_t piece(const struct vmlog_view *view, const struct life *life, uint64_t address,
+static uint64_t piece(const struct memory_log_view *view, const struct life *life, uint64_t address,
                       uint64_t want, uint64_t time, struct asker by, struct hit *ret)
 {
-    const struct vmlog *log = view->log;
+    const struct memory_log *log = view->log;
     struct found f = find_again(view, life, address, time);
     bool one_side = !f.around && by.side >= MEMORY_BEFORE;
     const struct version *v = f.around   ? f.around
@@ -951,10 +956,10 @@ static uint64_t piece(const struct vmlog_view *view, const struct life *life, ui
     return there;
 }
 
-static uint64_t piece_of_family(const struct vmlog_view *view, uint32_t life, uint64_t address,
+static uint64_t piece_of_family(const struct memory_log_view *view, uint32_t life, uint64_t address,
                                 uint64_t want, uint64_t time, struct asker by, struct hit *ret)
 {
-    const struct vmlog *log = view->log;
+    const struct memory_log *log = view->log;
     for (int i = 0; life && i < FORKS_MAX; i++) {
         const struct life *l = &log->lives.at[life - 1];
         uint64_t there = piece(view, l, address, want, time, by, ret);
@@ -990,10 +995,10 @@ static void span_narrow_hit(struct memory_span *span, const struct hit *hit)
 }
 
 /* Found at an earlier reading, and equal before and after this time, too; NULL: it was not. */
-static const uint8_t *find_recent(const struct vmlog_view *view, uint64_t address, size_t size,
+static const uint8_t *find_recent(const struct memory_log_view *view, uint64_t address, size_t size,
                                   uint64_t time, enum provenance *provenance)
 {
-    const struct vmlog_recent *r = view->recent ? &view->recent[recent_place(address)] : NULL;
+    const struct memory_log_recent *r = view->recent ? &view->recent[recent_place(address)] : NULL;
     if (!r || !r->version || r->address != address || r->pid != view->pid)
         return NULL;
     const struct version *v = &view->log->versions.at[r->version - 1];
@@ -1006,13 +1011,13 @@ static const uint8_t *find_recent(const struct vmlog_view *view, uint64_t addres
 
 /* A reading that is under way. */
 struct reading {
-    const struct vmlog_view *view;
+    const struct memory_log_view *view;
     uint64_t time;
     uint32_t life;
     enum provenance provenance;
 };
 
-static void reading_begin(struct reading *r, const struct vmlog_view *view, uint64_t time)
+static void reading_begin(struct reading *r, const struct memory_log_view *view, uint64_t time)
 {
     bool apart = view->log->order == VMLOG_APART;
     *r = (struct reading){view, apart ? UINT64_MAX : time, 0,
@@ -1025,7 +1030,7 @@ static void reading_begin(struct reading *r, const struct vmlog_view *view, uint
 /* Its next piece: of how many bytes; 0: it is not recorded. */
 static uint64_t reading_next(struct reading *r, uint64_t address, uint64_t want, struct hit *hit)
 {
-    const struct vmlog_view *view = r->view;
+    const struct memory_log_view *view = r->view;
     const struct asker by = {view->objects && *view->objects,
                              view->side ? *view->side : MEMORY_NEAREST};
     uint64_t part = piece_of_family(view, r->life, address, want, r->time, by, hit);
@@ -1038,20 +1043,20 @@ static uint64_t reading_next(struct reading *r, uint64_t address, uint64_t want,
     return part;
 }
 
-static void note_recent(const struct vmlog_view *view, uint64_t address, const struct hit *hit)
+static void note_recent(const struct memory_log_view *view, uint64_t address, const struct hit *hit)
 {
-    struct vmlog_recent *r = view->recent ? &view->recent[recent_place(address)] : NULL;
+    struct memory_log_recent *r = view->recent ? &view->recent[recent_place(address)] : NULL;
     if (!r || !hit->around)
         return;
     if (r->address != address || r->pid != view->pid)
-        *r = (struct vmlog_recent){.address = address, .pid = view->pid};
+        *r = (struct memory_log_recent){.address = address, .pid = view->pid};
     r->version = (uint32_t)(hit->around - view->log->versions.at) + 1;
 }
 
 static bool log_read(void *context, uint64_t address, void *to, size_t size, uint64_t time,
                      enum provenance *provenance)
 {
-    const struct vmlog_view *view = context;
+    const struct memory_log_view *view = context;
     const uint8_t *recent = find_recent(view, address, size, time, provenance);
     uint8_t *out = to;
     struct reading r;
@@ -1079,7 +1084,7 @@ static bool log_read(void *context, uint64_t address, void *to, size_t size, uin
 static const uint8_t *log_peek(void *context, uint64_t address, size_t size, uint64_t time,
                                enum provenance *provenance)
 {
-    const struct vmlog_view *view = context;
+    const struct memory_log_view *view = context;
     const uint8_t *recent = find_recent(view, address, size, time, provenance);
     struct reading r;
     struct hit hit;
@@ -1097,7 +1102,7 @@ static const uint8_t *log_peek(void *context, uint64_t address, size_t size, uin
 
 /* A piece of what is asked to be proven, and by what. */
 struct proof {
-    const struct vmlog *log;
+    const struct memory_log *log;
     const struct memory_compare *compare;
     uint64_t address, size, time;
 };
@@ -1194,7 +1199,7 @@ static struct memory_proof prove_piece(const struct proof *p, uint32_t pid, cons
 
 /* Is `v` the only version that has all of the bytes, and alone at its address? Then nothing but its
  * times says how far they are proven, whatever the others hold. */
-static bool is_alone(const struct vmlog *log, const struct life *life, const struct version *v,
+static bool is_alone(const struct memory_log *log, const struct life *life, const struct version *v,
                      uint64_t address, size_t size)
 {
     enum { LOOK = 64 };
@@ -1212,7 +1217,7 @@ static bool is_alone(const struct vmlog *log, const struct life *life, const str
 }
 
 /* As long as this was equal the proof is the same: that it was. */
-static void span_narrow_proof(const struct vmlog_view *view, const struct life *life,
+static void span_narrow_proof(const struct memory_log_view *view, const struct life *life,
                               const struct found *f, uint64_t address, size_t size)
 {
     bool same = view->span && f->around && !is_moving(f->around) &&
@@ -1226,8 +1231,8 @@ static void span_narrow_proof(const struct vmlog_view *view, const struct life *
 static bool log_prove(void *context, uint64_t address, size_t size, uint64_t time,
                       const struct memory_compare *compare, struct memory_proof *ret)
 {
-    const struct vmlog_view *view = context;
-    const struct vmlog *log = view->log;
+    const struct memory_log_view *view = context;
+    const struct memory_log *log = view->log;
     uint32_t life = life_at(log, view->pid, time);
     *ret = (struct memory_proof){.provenance = PROVENANCE_EXACT};
     if (log->order == VMLOG_APART || !life)
@@ -1292,7 +1297,7 @@ struct unlike {
 
 /* Only versions that have all of it count. Of so many that not all are looked at, nothing is known.
  */
-static struct unlike unlike_in_life(const struct vmlog *log, const struct life *life,
+static struct unlike unlike_in_life(const struct memory_log *log, const struct life *life,
                                     uint64_t address, size_t size, uint64_t time,
                                     const struct memory_span *when,
                                     const struct memory_compare *compare, struct memory_span *span)
@@ -1325,8 +1330,8 @@ static struct unlike unlike_in_life(const struct vmlog *log, const struct life *
 static bool log_unlike(void *context, uint64_t address, size_t size, uint64_t time,
                        const struct memory_span *when, const struct memory_compare *compare)
 {
-    const struct vmlog_view *view = context;
-    const struct vmlog *log = view->log;
+    const struct memory_log_view *view = context;
+    const struct memory_log *log = view->log;
     struct memory_span left = *when;
     uint32_t life = log->order == VMLOG_APART ? 0 : life_at(log, view->pid, time);
     bool known = false;
@@ -1346,7 +1351,7 @@ static bool log_unlike(void *context, uint64_t address, size_t size, uint64_t ti
 }
 
 /* What a process had before it was forked is its parent's: up to `until`. */
-static bool version_in_life(const struct vmlog *log, const struct life *life, uint64_t until,
+static bool version_in_life(const struct memory_log *log, const struct life *life, uint64_t until,
                             uint64_t address, uint64_t time, bool later, uint64_t *ret)
 {
     size_t first = life->first;
@@ -1372,8 +1377,8 @@ static bool version_in_life(const struct vmlog *log, const struct life *life, ui
 /* The nearest life that has one: what was read later was read of the process itself. */
 static bool log_version(void *context, uint64_t address, uint64_t time, bool later, uint64_t *ret)
 {
-    const struct vmlog_view *view = context;
-    const struct vmlog *log = view->log;
+    const struct memory_log_view *view = context;
+    const struct memory_log *log = view->log;
     uint64_t until = UINT64_MAX;
     uint32_t life = log->order == VMLOG_APART ? 0 : life_at(log, view->pid, time);
     for (unsigned i = 0; life && i < FORKS_MAX; i++) {
@@ -1386,7 +1391,7 @@ static bool log_version(void *context, uint64_t address, uint64_t time, bool lat
     return false;
 }
 
-struct memory_layer vmlog_layer(const struct vmlog_view *view)
+struct memory_layer memory_log_layer(const struct memory_log_view *view)
 {
     return (struct memory_layer){.read = log_read,
                                  .peek = log_peek,
@@ -1409,7 +1414,7 @@ static bool may_hold_log(const struct perfdata *pd)
     return false;
 }
 
-static int take_sample(struct vmlog *log, const struct perfdata *pd, const struct record *rec,
+static int take_sample(struct memory_log *log, const struct perfdata *pd, const struct record *rec,
                        struct error *err)
 {
     const struct perf_event_attr *a = &perfdata_event(pd, rec->event)->attr;
@@ -1418,12 +1423,12 @@ static int take_sample(struct vmlog *log, const struct perfdata *pd, const struc
     struct error ignored;
     if (a->type != PERF_TYPE_SOFTWARE || a->config != PERF_COUNT_SW_BPF_OUTPUT)
         return 0;
-    if (perfdata_sample(pd, rec, &s, &ignored) < 0 || !vmmemory_payload(&s, &e))
+    if (perfdata_sample(pd, rec, &s, &ignored) < 0 || !vmevent_of_sample(&s, &e))
         return 0;
-    return vmlog_add(log, &e, err);
+    return memory_log_add(log, &e, err);
 }
 
-static int take_mapping(struct vmlog *log, const struct perfdata *pd, const struct record *rec,
+static int take_mapping(struct memory_log *log, const struct perfdata *pd, const struct record *rec,
                         struct error *err)
 {
     enum { DATA_RIGHTS = PROT_READ | PROT_WRITE };
@@ -1441,7 +1446,7 @@ static int take_mapping(struct vmlog *log, const struct perfdata *pd, const stru
     return renewals_add(&log->renewals, &n) ? 0 : error_no_memory(err);
 }
 
-static int take_record(struct vmlog *log, const struct perfdata *pd, const struct record *rec,
+static int take_record(struct memory_log *log, const struct perfdata *pd, const struct record *rec,
                        struct error *err)
 {
     struct record_comm comm;
@@ -1450,16 +1455,16 @@ static int take_record(struct vmlog *log, const struct perfdata *pd, const struc
     if (rec->type == PERF_RECORD_SAMPLE)
         return rec->event == PERFDATA_NO_EVENT ? 0 : take_sample(log, pd, rec, err);
     if (rec->type == PERF_RECORD_COMM && perfdata_comm(pd, rec, &comm, &ignored) == 0 && comm.exec)
-        return vmlog_exec(log, comm.pid, rec->time, err);
+        return memory_log_exec(log, comm.pid, rec->time, err);
     if (rec->type == PERF_RECORD_FORK && perfdata_task(pd, rec, &task, &ignored) == 0 &&
         task.pid != task.ppid && !task.synthesized)
-        return vmlog_fork(log, task.ppid, task.pid, rec->time, err);
+        return memory_log_fork(log, task.ppid, task.pid, rec->time, err);
     if (rec->type == PERF_RECORD_MMAP2)
         return take_mapping(log, pd, rec, err);
     return 0;
 }
 
-int vmlog_add_all(struct vmlog *log, struct perfdata *pd, struct error *err)
+int memory_log_add_all(struct memory_log *log, struct perfdata *pd, struct error *err)
 {
     enum { AT_ONCE = 256 };
     struct record_batch batch = {0};
@@ -1475,23 +1480,23 @@ int vmlog_add_all(struct vmlog *log, struct perfdata *pd, struct error *err)
     return failed;
 }
 
-int vmlog_read(const struct perfdata *pd, struct vmlog **ret, struct error *err)
+int memory_log_read(const struct perfdata *pd, struct memory_log **ret, struct error *err)
 {
     const struct perfdata_options options = {.unordered = true};
     struct perfdata *again = NULL;
     *ret = NULL;
     if (!may_hold_log(pd) || !perfdata_again(pd))
         return 0;
-    if (vmlog_create(ret, err) < 0)
+    if (memory_log_create(ret, err) < 0)
         return -1;
     int failed = perfdata_open(perfdata_again(pd), &options, &again, err);
     if (!failed)
-        failed = vmlog_add_all(*ret, again, err);
+        failed = memory_log_add_all(*ret, again, err);
     if (!failed)
-        failed = vmlog_settle(*ret, err);
+        failed = memory_log_settle(*ret, err);
     perfdata_close(again);
     if (failed) {
-        vmlog_free(*ret);
+        memory_log_free(*ret);
         *ret = NULL;
     }
     return failed;

@@ -4,8 +4,8 @@
  * struct memory: the copy of the VM's stack that belongs to one sample, and the log of what the
  * recorder read at other times. perfdata/vmevent.h is how both stand in the recording.
  */
-#ifndef SESSION_VMMEMORY_H
-#define SESSION_VMMEMORY_H
+#ifndef SESSION_RECORDED_MEMORY_H
+#define SESSION_RECORDED_MEMORY_H
 
 #include "base/error.h"
 #include "perfdata/perfdata.h"
@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 /* A payload of ljperf's in a bpf-output sample; false: it is something else's. */
-bool vmmemory_payload(const struct sample *s, struct vmevent *ret);
+bool vmevent_of_sample(const struct sample *s, struct vmevent *ret);
 
 /* ---- the copy of one sample --------------------------------------------------------------- */
 
@@ -66,9 +66,9 @@ struct memory_layer vmstack_layer(const struct vmstack *copy);
  *
  * First everything is added, then the log is settled, then it is read by any thread.
  */
-struct vmlog;
+struct memory_log;
 
-struct vmlog_stats {
+struct memory_log_stats {
     uint64_t entries;  /* ranges with bytes */
     uint64_t marks;    /* ranges told to be unchanged */
     uint64_t versions; /* different contents kept */
@@ -79,7 +79,7 @@ struct vmlog_stats {
 };
 
 /* How its times stand to those of the samples. */
-enum vmlog_order {
+enum memory_log_order {
     VMLOG_RECORDED, /* with the samples, by the rules above */
     VMLOG_BESIDE,   /* on the same clock, but not for these samples: only what was read equal before
                        and   after is exact, the rest `image` */
@@ -87,44 +87,45 @@ enum vmlog_order {
 };
 
 /* Contents are kept in an unnamed temporary file. VMLOG_RECORDED, until that is set. */
-int vmlog_create(struct vmlog **ret, struct error *err);
-void vmlog_set_order(struct vmlog *log, enum vmlog_order order);
-void vmlog_free(struct vmlog *log);
+int memory_log_create(struct memory_log **ret, struct error *err);
+void memory_log_set_order(struct memory_log *log, enum memory_log_order order);
+void memory_log_free(struct memory_log *log);
 
 /* Take over a VMEVENT_MEM or VMEVENT_CLOSE (others are passed over). */
-int vmlog_add(struct vmlog *log, struct vmevent *e, struct error *err);
+int memory_log_add(struct memory_log *log, struct vmevent *e, struct error *err);
 /* A process became another at `time` (ns of the recording's clock): exec, or forked by
  * `parent`. Any order. */
-int vmlog_exec(struct vmlog *log, uint32_t pid, uint64_t time, struct error *err);
-int vmlog_fork(struct vmlog *log, uint32_t parent, uint32_t pid, uint64_t time, struct error *err);
+int memory_log_exec(struct memory_log *log, uint32_t pid, uint64_t time, struct error *err);
+int memory_log_fork(struct memory_log *log, uint32_t parent, uint32_t pid, uint64_t time,
+                    struct error *err);
 /* Every payload of a recording, and its execs and forks. `pd` is read to its end. */
-int vmlog_add_all(struct vmlog *log, struct perfdata *pd, struct error *err);
-int vmlog_settle(struct vmlog *log, struct error *err);
+int memory_log_add_all(struct memory_log *log, struct perfdata *pd, struct error *err);
+int memory_log_settle(struct memory_log *log, struct error *err);
 
 /* Everything of a recording: reads it once from the start to the end. NULL: there is no event that
  * could hold a log, and nothing was read. */
-int vmlog_read(const struct perfdata *pd, struct vmlog **ret, struct error *err);
+int memory_log_read(const struct perfdata *pd, struct memory_log **ret, struct error *err);
 
-struct vmlog_stats vmlog_stats(const struct vmlog *log);
+struct memory_log_stats memory_log_stats(const struct memory_log *log);
 
 /* What else was noted of a process, once settled: global_States of its Lua VMs; and of V8 what
  * function a BytecodeArray may be of (both tagged). How many there are; as many as `max` are told.
  */
-size_t vmlog_globals(const struct vmlog *log, uint32_t pid, uint64_t *ret, size_t max);
-size_t vmlog_functions(const struct vmlog *log, uint32_t pid, uint64_t bytecode, uint64_t *ret,
-                       size_t max);
+size_t memory_log_globals(const struct memory_log *log, uint32_t pid, uint64_t *ret, size_t max);
+size_t memory_log_functions(const struct memory_log *log, uint32_t pid, uint64_t bytecode,
+                            uint64_t *ret, size_t max);
 /* Note one of the latter; a Lua VM; a LuaJIT prototype's block. */
-int vmlog_add_function(struct vmlog *log, uint32_t pid, uint64_t bytecode, uint64_t function,
-                       struct error *err);
-int vmlog_add_global(struct vmlog *log, uint32_t pid, uint64_t g, struct error *err);
-int vmlog_add_prototype(struct vmlog *log, uint32_t pid, uint64_t address, uint64_t size,
-                        struct error *err);
+int memory_log_add_function(struct memory_log *log, uint32_t pid, uint64_t bytecode,
+                            uint64_t function, struct error *err);
+int memory_log_add_global(struct memory_log *log, uint32_t pid, uint64_t g, struct error *err);
+int memory_log_add_prototype(struct memory_log *log, uint32_t pid, uint64_t address, uint64_t size,
+                             struct error *err);
 /* The LuaJIT prototype that has this address in its block; 0: none was noted. */
-uint64_t vmlog_prototype(const struct vmlog *log, uint32_t pid, uint64_t address);
+uint64_t memory_log_prototype(const struct memory_log *log, uint32_t pid, uint64_t address);
 
 /* Where one thread's readings of a log found their bytes: a place for each hash of an address. */
 enum { VMLOG_RECENT = 4096 };
-struct vmlog_recent {
+struct memory_log_recent {
     uint64_t address;
     uint32_t pid;
     uint32_t version; /* index + 1; 0: free */
@@ -132,11 +133,11 @@ struct vmlog_recent {
 };
 
 /* The log as a process had it at the time that is asked for. */
-struct vmlog_view {
-    const struct vmlog *log;
+struct memory_log_view {
+    const struct memory_log *log;
     uint32_t pid;
-    struct vmlog_recent *recent; /* VMLOG_RECENT of them, zero at first; NULL: none */
-    struct memory_span *span;    /* narrowed by each reading; NULL: nobody asks */
+    struct memory_log_recent *recent; /* VMLOG_RECENT of them, zero at first; NULL: none */
+    struct memory_span *span;         /* narrowed by each reading; NULL: nobody asks */
     /* All that is asked for is of objects that do not change while they live (VMENTRY_OBJECT), and
      * whoever asks has two words of the stack that must agree on them. NULL: it is not. */
     const bool *objects;
@@ -144,6 +145,6 @@ struct vmlog_view {
     const enum memory_side *side; /* struct memory's; NULL: MEMORY_NEAREST */
 };
 /* `view` must stay as long as the layer is used. */
-struct memory_layer vmlog_layer(const struct vmlog_view *view);
+struct memory_layer memory_log_layer(const struct memory_log_view *view);
 
 #endif

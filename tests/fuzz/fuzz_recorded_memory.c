@@ -7,7 +7,7 @@
  * made to tell their addresses, so that what is yielded is seen to be of there: the contents of a
  * log are one file, in which no sanitizer knows an end from the next beginning.
  */
-#include "session/vmmemory.h"
+#include "session/recorded_memory.h"
 
 #include <stdlib.h>
 
@@ -93,30 +93,30 @@ static void use_copy(const uint8_t *payload, size_t size, const struct vmevent *
 
 /* What snapshots note: never more than there is room for, and blocks hold what they were asked for.
  */
-static void use_notes(const struct vmlog *log, uint32_t pid, const struct vmevent_entry *entry)
+static void use_notes(const struct memory_log *log, uint32_t pid, const struct vmevent_entry *entry)
 {
     enum { MAX = 2 };
     uint64_t found[MAX + 1] = {[MAX] = 1}, words[2] = {entry->address, entry->length};
     if (entry->bytes && entry->length >= sizeof(words))
         memcpy(words, entry->bytes, sizeof(words));
-    (void)vmlog_globals(log, pid, found, MAX);
-    (void)vmlog_functions(log, pid, words[0], found, MAX);
-    uint64_t proto = vmlog_prototype(log, pid, words[0] + words[1] / 2);
+    (void)memory_log_globals(log, pid, found, MAX);
+    (void)memory_log_functions(log, pid, words[0], found, MAX);
+    uint64_t proto = memory_log_prototype(log, pid, words[0] + words[1] / 2);
     if (found[MAX] != 1 || proto > words[0] + words[1] / 2)
         abort();
 }
 
-static void use_log(struct vmlog *log, const uint8_t *payload, size_t size)
+static void use_log(struct memory_log *log, const uint8_t *payload, size_t size)
 {
     struct vmevent e;
     struct vmevent_entry entry;
     if (vmevent_open(payload, size, &e, NULL) < 0)
         return;
-    const struct vmlog_view view = {.log = log, .pid = e.head.pid};
+    const struct memory_log_view view = {.log = log, .pid = e.head.pid};
     while (vmevent_next(&e, &entry, NULL) > 0) {
         use_notes(log, e.head.pid, &entry);
-        read_around(vmlog_layer(&view), entry.address, entry.before);
-        read_around(vmlog_layer(&view), entry.address, entry.after + 1);
+        read_around(memory_log_layer(&view), entry.address, entry.before);
+        read_around(memory_log_layer(&view), entry.address, entry.after + 1);
     }
 }
 
@@ -183,10 +183,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     static uint8_t payloads[PAYLOADS][LARGEST];
     const uint8_t *at = bytes, *end = bytes + size;
     size_t sizes[PAYLOADS], nr = 0;
-    struct vmlog *log;
-    if (vmlog_create(&log, NULL) < 0)
+    struct memory_log *log;
+    if (memory_log_create(&log, NULL) < 0)
         abort();
-    vmlog_set_order(log, size ? (enum vmlog_order)(end[-1] % 3) : VMLOG_RECORDED);
+    memory_log_set_order(log, size ? (enum memory_log_order)(end[-1] % 3) : VMLOG_RECORDED);
     for (; nr < PAYLOADS; nr++) {
         struct vmevent e;
         sizes[nr] = next_payload(&at, end, payloads[nr], size && end[-1] & 0x80);
@@ -196,13 +196,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         if (vmevent_open(payloads[nr], sizes[nr], &e, NULL) < 0)
             abort();
         use_copy(payloads[nr], sizes[nr], &e);
-        if (vmlog_add(log, &e, NULL) < 0)
+        if (memory_log_add(log, &e, NULL) < 0)
             abort();
     }
-    if (vmlog_settle(log, NULL) < 0)
+    if (memory_log_settle(log, NULL) < 0)
         abort();
     for (size_t i = 0; i < nr; i++)
         use_log(log, payloads[i], sizes[i]);
-    vmlog_free(log);
+    memory_log_free(log);
     return 0;
 }
