@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "capture/heap_view.h"
 
-struct heap_view heap_view_of(struct object_process *p, const struct sample *s, uint64_t sp,
+struct heap_view heap_view_of(struct object_log *p, const struct sample *s, uint64_t sp,
                               uint64_t reads, uint64_t age)
 {
     enum { BELOW = 256 << 10 };
     return (struct heap_view){.process = p,
-                              .limit = object_process_stats(p).reads + reads,
+                              .limit = object_log_stats(p).reads + reads,
                               .until = s->time + age,
-                              .objects = object_process_layer(p),
+                              .objects = object_log_layer(p),
                               .from = sp > BELOW ? sp - BELOW : 0,
                               .to = sp + s->stack_dyn_size};
 }
 
 uint64_t heap_view_left(const struct heap_view *view)
 {
-    uint64_t reads = object_process_stats(view->process).reads;
+    uint64_t reads = object_log_stats(view->process).reads;
     return reads < view->limit ? view->limit - reads : 0;
 }
 
@@ -24,8 +24,7 @@ static bool read_heap(void *context, uint64_t address, void *to, size_t size, ui
 {
     const struct heap_view *v = context;
     if ((address < v->to && address + size > v->from) ||
-        object_process_stats(v->process).reads > v->limit ||
-        object_process_read_at(v->process) > v->until)
+        object_log_stats(v->process).reads > v->limit || object_log_read_at(v->process) > v->until)
         return false;
     return v->objects.read(v->objects.context, address, to, size, time, provenance);
 }

@@ -3,7 +3,7 @@
 #ifndef CAPTURE_HEAP_VIEW_H
 #define CAPTURE_HEAP_VIEW_H
 
-#include "capture/objects.h"
+#include "capture/object_log.h"
 #include "perfdata/perfdata.h"
 
 /* Everything but the native stack: below the sample's stack pointer it is garbage, and what is
@@ -12,7 +12,7 @@
  * out: where the copy ends a thread's stack may have ended long before, and the program's heap
  * stand. */
 struct heap_view {
-    const struct object_process *process;
+    const struct object_log *process;
     struct memory_layer objects;
     uint64_t from, to; /* the stack */
     uint64_t limit;    /* of the process's readings: a walk that searches comes to an end */
@@ -21,7 +21,7 @@ struct heap_view {
 
 /* `sp`: the sample's user stack pointer; `reads`: how many readings the walk may make, until the
  * sample is `age` ns old. `p` must stay as long as the view. */
-struct heap_view heap_view_of(struct object_process *p, const struct sample *s, uint64_t sp,
+struct heap_view heap_view_of(struct object_log *p, const struct sample *s, uint64_t sp,
                               uint64_t reads, uint64_t age);
 /* Readings that it may make yet. */
 uint64_t heap_view_left(const struct heap_view *view);

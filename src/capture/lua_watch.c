@@ -33,7 +33,7 @@ struct lua_watch {
     const struct watch_tools *tools;
     struct session *session; /* its mappings; NULL: to be read (again) */
     struct session_place place;
-    struct object_process *objects; /* NULL: not opened yet */
+    struct object_log *objects; /* NULL: not opened yet */
     lua_scan_blob_list blobs;
     lua_scan_vm_list vms;
     struct lua_scan_job *job;         /* a search that is under way; NULL: none */
@@ -78,7 +78,7 @@ void lua_watch_free(struct lua_watch *t)
     if (!t)
         return;
     forget_code(t);
-    object_process_free(t->objects);
+    object_log_free(t->objects);
     lua_scan_end(t->job);
     vec_free(&t->found);
     vec_free(&t->blobs);
@@ -135,7 +135,7 @@ struct lua_watch_stats lua_watch_stats(const struct lua_watch *t)
 {
     struct lua_watch_stats s = t->stats;
     if (t->objects)
-        s.log = object_process_stats(t->objects);
+        s.log = object_log_stats(t->objects);
     return s;
 }
 
@@ -148,7 +148,7 @@ static int open_objects(struct lua_watch *t)
     if (t->objects)
         return 0;
     if (process_memory_open(t->pid, &memory, why) < 0 ||
-        object_process_create(t->pid, memory, &t->tools->sink, &t->objects, why) < 0) {
+        object_log_create(t->pid, memory, &t->tools->sink, &t->objects, why) < 0) {
         t->failed = true;
         return -1;
     }
@@ -158,7 +158,7 @@ static int open_objects(struct lua_watch *t)
 static int note_layouts(struct lua_watch *t, struct error *err)
 {
     vec_foreach (blob, &t->blobs) {
-        if (object_process_layout(t->objects, blob->layout, err) < 0)
+        if (object_log_layout(t->objects, blob->layout, err) < 0)
             return -1;
     }
     return 0;
@@ -410,7 +410,7 @@ static void read_vm(struct lua_watch *t, const struct lua_scan_vm *v, uint64_t t
 {
     enum { STATE_MAX = 256 };
     const struct luajit_layout *l = v->vm.layout;
-    struct memory_layer layer = object_process_layer(t->objects);
+    struct memory_layer layer = object_log_layer(t->objects);
     const struct memory m = {.layers = &layer, .nr_layers = 1, .time = time};
     enum provenance ignored = PROVENANCE_EXACT;
     uint8_t ref[8], state[STATE_MAX];
@@ -420,7 +420,7 @@ static void read_vm(struct lua_watch *t, const struct lua_scan_vm *v, uint64_t t
             return;
         L = load_ref(ref, l);
     }
-    (void)object_process_range(t->objects, L, (size_t)l->L_used, time);
+    (void)object_log_range(t->objects, L, (size_t)l->L_used, time);
     if (!luajit_state_check(&m, &v->vm, L, &ignored) || (size_t)l->L_used > sizeof(state) ||
         !memory_read(&m, L, state, (size_t)l->L_used, &ignored))
         return;
@@ -429,7 +429,7 @@ static void read_vm(struct lua_watch *t, const struct lua_scan_vm *v, uint64_t t
     top = (top > stack && top < end ? top : stack) + 8 * STACK_SLOTS_ABOVE;
     end = top < end ? top : end;
     if (end > stack && end - stack <= STACK_BYTES_MAX)
-        (void)object_process_range(t->objects, stack, end - stack, time);
+        (void)object_log_range(t->objects, stack, end - stack, time);
 }
 
 /* A VM that a walk has found by DISPATCH, as the native frames restored it. Without memory for it
@@ -499,7 +499,7 @@ static void note_objects(struct lua_watch *t, const struct vmstack *copy, uint64
             e->kind == VMENTRY_HEAD ||
             (e->kind == VMENTRY_TRACE && e->length > sizeof(uint64_t)); /* else its slot */
         if (is_head)
-            object_process_object(t->objects, e->address, time);
+            object_log_object(t->objects, e->address, time);
     }
 }
 
@@ -562,16 +562,16 @@ int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vms
 
 int lua_watch_pass(struct lua_watch *t, size_t budget, struct error *err)
 {
-    return t->objects ? object_process_pass(t->objects, budget, err) : 0;
+    return t->objects ? object_log_pass(t->objects, budget, err) : 0;
 }
 
 int lua_watch_flush(struct lua_watch *t, struct error *err)
 {
-    return t->objects ? object_process_flush(t->objects, err) : 0;
+    return t->objects ? object_log_flush(t->objects, err) : 0;
 }
 
 void lua_watch_retell(struct lua_watch *t)
 {
     if (t->objects)
-        object_process_retell(t->objects);
+        object_log_retell(t->objects);
 }

@@ -6,7 +6,7 @@
 #ifndef CAPTURE_LUA_WATCH_H
 #define CAPTURE_LUA_WATCH_H
 
-#include "capture/objects.h"
+#include "capture/object_log.h"
 #include "capture/lua_scan.h"
 #include "session/recorded_memory.h"
 #include "unwind/managed.h"
@@ -19,7 +19,7 @@ struct watch_tools {
     struct unwinder *unwinder;
     struct managed_names *managed;
     struct luajit_names *names;
-    struct object_sink sink;
+    struct log_sink sink;
 };
 
 struct lua_watch;
@@ -60,14 +60,14 @@ int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vms
 /* Why the process's memory cannot be read; NULL: it can, or nobody has tried. */
 const char *lua_watch_problem(const struct lua_watch *t);
 
-/* object_process_pass(), object_process_flush(), object_process_retell() of its log. */
+/* object_log_pass(), object_log_flush(), object_log_retell() of its log. */
 int lua_watch_pass(struct lua_watch *t, size_t budget, struct error *err);
 int lua_watch_flush(struct lua_watch *t, struct error *err);
 void lua_watch_retell(struct lua_watch *t);
 
 struct lua_watch_stats {
     uint64_t walks, scans;
-    struct object_stats log;
+    struct object_log_stats log;
 };
 struct lua_watch_stats lua_watch_stats(const struct lua_watch *t);
 

@@ -2,7 +2,7 @@
 /* The recorder's hooks for managed code. See process_watch.h. */
 #include "capture/process_watch.h"
 
-#include "capture/aside.h"
+#include "capture/reader_thread.h"
 #include "capture/copier.h"
 #include "capture/v8_watch.h"
 #include "capture/runtime_files.h"
@@ -54,8 +54,8 @@ struct cpu_copy {
 
 struct process_watch {
     struct capture_hooks hooks;
-    struct aside
-        *aside; /* the thread that walks and reads; what follows is its own while it runs */
+    struct reader_thread
+        *reader; /* the thread that walks and reads; what follows is its own while it runs */
     struct process_watch_options options;
     process_watch_say say;
     void *say_context;
@@ -70,20 +70,20 @@ struct process_watch {
     VEC(struct cpu_copy) cpus;
     struct vmstack copy; /* of the sample that is looked at */
     uint64_t last_pass, last_new, last_gone;
-    bool logs;                          /* the recording's clock can be read: reads have times */
-    clockid_t clockid;                  /* that clock */
-    bool told_full;                     /* that the copier's table is full */
-    bool behind;                        /* until the queue is empty samples are not looked at */
-    uint64_t late;                      /* samples that were too old to be looked at */
-    uint64_t logged;                    /* bytes of this file's log */
-    bool told_limit;                    /* that it has reached its limit */
-    bool eager;                         /* files are looked into when they are mapped */
-    bool wakes_early;                   /* every record wakes the recorder */
-    atomic_uint interval;               /* ms: SOON, SETTLED or SELDOM */
-    atomic_uint beside;                 /* processor of the samples that are read after + 1 */
-    unsigned here, elsewhere;           /* the recorder's; samples on other processors since */
-    struct process_watch_stats stats;   /* of targets that are gone */
-    uint8_t record[PAYLOAD_RECORD_MAX]; /* the recorder's */
+    bool logs;                        /* the recording's clock can be read: reads have times */
+    clockid_t clockid;                /* that clock */
+    bool told_full;                   /* that the copier's table is full */
+    bool behind;                      /* until the queue is empty samples are not looked at */
+    uint64_t late;                    /* samples that were too old to be looked at */
+    uint64_t logged;                  /* bytes of this file's log */
+    bool told_limit;                  /* that it has reached its limit */
+    bool eager;                       /* files are looked into when they are mapped */
+    bool wakes_early;                 /* every record wakes the recorder */
+    atomic_uint interval;             /* ms: SOON, SETTLED or SELDOM */
+    atomic_uint beside;               /* processor of the samples that are read after + 1 */
+    unsigned here, elsewhere;         /* the recorder's; samples on other processors since */
+    struct process_watch_stats stats; /* of targets that are gone */
+    uint8_t record[MEM_RECORD_MAX];   /* the recorder's */
 };
 
 static void say(const struct process_watch *watch, bool detail, const char *line)
@@ -115,7 +115,7 @@ static int log_write(void *context, const void *payload, size_t size, struct err
 {
     struct process_watch *watch = context;
     watch->logged += size;
-    return aside_write(watch->aside, payload, size, err);
+    return reader_thread_write(watch->reader, payload, size, err);
 }
 
 /* A program that makes code for ever would fill the disk with it. */
@@ -137,8 +137,8 @@ static int write_log(struct process_watch *watch, struct error *err)
 {
     const void *payload;
     size_t size;
-    while (aside_take(watch->aside, &payload, &size)) {
-        size_t record = payload_record(payload, size, MEM_ID, log_now(watch), watch->record);
+    while (reader_thread_take(watch->reader, &payload, &size)) {
+        size_t record = mem_writer_record(payload, size, MEM_ID, log_now(watch), watch->record);
         if (!record)
             return error_set(err, ERROR_UNSUPPORTED, "ljperf:mem: %zu bytes do not fit a record",
                              size);
@@ -380,14 +380,14 @@ static int opened(void *context, const struct capture_plan *plan, perfdata_event
 static int started(void *context, struct capture *c, struct error *err)
 {
     struct process_watch *watch = context;
-    if (aside_wait(watch->aside, err) < 0)
+    if (reader_thread_wait(watch->reader, err) < 0)
         return -1;
     watch->capture = c;
     watch->logged = 0;
     watch->last_new = monotonic(); /* the command will be executed now */
     table_foreach(slot, &watch->targets) lua_watch_retell(slot->value);
     v8_watches_retell(watch->js);
-    return aside_start(watch->aside, err);
+    return reader_thread_start(watch->reader, err);
 }
 
 /* ---- samples ------------------------------------------------------------------------------- */
@@ -499,7 +499,7 @@ static int sample(void *context, struct capture *c, const struct sample *s, stru
     if (beside != watch->here)
         stay_on(beside - 1);
     watch->here = beside;
-    return aside_sample(watch->aside, s, err);
+    return reader_thread_sample(watch->reader, s, err);
 }
 
 /* ---- other records ------------------------------------------------------------------------- */
@@ -624,7 +624,7 @@ static int record(void *context, struct capture *c, const struct perf_event_head
 {
     struct process_watch *watch = context;
     (void)c;
-    return is_looked_at(h) ? aside_record(watch->aside, h, err) : 0;
+    return is_looked_at(h) ? reader_thread_record(watch->reader, h, err) : 0;
 }
 
 /* ---- passes -------------------------------------------------------------------------------- */
@@ -716,7 +716,7 @@ static int tick(void *context, struct capture *c, struct error *err)
     (void)c;
     watch->hooks.interval_ms = atomic_load(&watch->interval);
     watch->hooks.rest_ms = watch->hooks.interval_ms < SETTLED ? watch->hooks.interval_ms : SETTLED;
-    return aside_kick(watch->aside, err) < 0 ? -1 : write_log(watch, err);
+    return reader_thread_kick(watch->reader, err) < 0 ? -1 : write_log(watch, err);
 }
 
 /* Everything known is read once more, and told. */
@@ -724,7 +724,7 @@ static int ending(void *context, struct capture *c, struct error *err)
 {
     struct process_watch *watch = context;
     (void)c;
-    if (aside_wait(watch->aside, err) < 0)
+    if (reader_thread_wait(watch->reader, err) < 0)
         return -1;
     table_foreach(slot, &watch->targets)
     {
@@ -778,7 +778,7 @@ static void say_log(struct process_watch *watch)
              (unsigned long long)s.log_contents, (unsigned long long)s.log_marks,
              (unsigned long long)s.log_bytes);
     say(watch, true, line);
-    uint64_t dropped = aside_dropped(watch->aside);
+    uint64_t dropped = reader_thread_dropped(watch->reader);
     if (dropped + watch->late) {
         snprintf(line, sizeof(line),
                  "%llu samples came too late to be looked at while their process ran (%llu of them "
@@ -840,16 +840,16 @@ struct process_watch *process_watch_create(const struct process_watch_options *o
                                           .record = record,
                                           .tick = tick,
                                           .finish = finish};
-    const struct aside_work work = {
+    const struct reader_thread_work work = {
         .sample = look_at_sample, .record = look_at_record, .tick = look_again, .context = watch};
-    watch->aside = aside_create(&work);
+    watch->reader = reader_thread_create(&work);
     atomic_init(&watch->interval, SOON);
     atomic_init(&watch->beside, 0);
     if (!watch->options.no_copier) /* why not is said when events are open */
         (void)copier_create(watch->options.stack, &watch->copier, &watch->refusal);
     struct watch_tools *t = &watch->tools;
-    t->sink = (struct object_sink){
-        .write = log_write, .now = log_now, .full = log_full, .context = watch};
+    t->sink =
+        (struct log_sink){.write = log_write, .now = log_now, .full = log_full, .context = watch};
     t->scan = lua_scan_create();
     t->dsos = dsos_create(&no_options);
     t->unwinder = unwinder_create(NULL);
@@ -857,7 +857,7 @@ struct process_watch *process_watch_create(const struct process_watch_options *o
     t->names = t->managed ? luajit_names_create(t->managed) : NULL;
     if (t->dsos && t->unwinder)
         watch->js = v8_watches_create(t->dsos, t->unwinder, &t->sink);
-    if (watch->aside && t->scan && t->dsos && t->unwinder && t->names && watch->js) {
+    if (watch->reader && t->scan && t->dsos && t->unwinder && t->names && watch->js) {
         runtime_files_load(lua_scan_files(t->scan));
         return watch;
     }
@@ -879,7 +879,7 @@ void process_watch_free(struct process_watch *watch)
 {
     if (!watch)
         return;
-    aside_free(watch->aside);
+    reader_thread_free(watch->reader);
     table_foreach(slot, &watch->targets) lua_watch_free(slot->value);
     table_free(&watch->targets);
     table_free(&watch->tasks);

@@ -8,7 +8,7 @@
  *     sample   the same walk as offline, over the process's memory: what it reads is logged
  *     tick     what is known is read again; the log is written as `ljperf:mem` events
  *
- * All but `opened` and the end is done in a thread of its own (aside.h).
+ * All but `opened` and the end is done in a thread of its own (reader_thread.h).
  *
  * Where the copier is refused, Lua stacks are read by the recorder itself, after the samples.
  */

@@ -58,8 +58,8 @@ struct capture;
 
 /*
  * Whoever works along with the recorder. Every function may be NULL; all are called from the
- * thread that empties the rings, which must not wait in them (aside.h is for that), and return 0,
- * or -1 with `err` filled, which ends the recording (what was written stays whole).
+ * thread that empties the rings, which must not wait in them (reader_thread.h is for that), and
+ * return 0, or -1 with `err` filled, which ends the recording (what was written stays whole).
  */
 struct capture_hooks {
     void *context;

@@ -6,7 +6,7 @@
 #include "capture/copier.h"
 #include "capture/header.h"
 #include "capture/output.h"
-#include "capture/picture.h"
+#include "capture/page_log.h"
 #include "capture/snapshot_lua.h"
 #include "capture/snapshot_perf.h"
 #include "capture/snapshot_v8.h"
@@ -36,7 +36,7 @@ struct subject {
     int pidfd; /* readable when it has ended */
     struct still still;
     const struct v8_layout *v8; /* NULL: none */
-    struct picture *picture;
+    struct page_log *pages;
     struct snapshot_lua *lua; /* NULL: it has no LuaJIT */
     struct snapshot_v8_stats v8_stats;
     uint64_t first_objects, next_objects; /* CLOCK_MONOTONIC ns */
@@ -58,7 +58,7 @@ struct snapshot {
     sigset_t old_mask;
     uint64_t end;  /* CLOCK_MONOTONIC ns */
     uint64_t tick; /* the same, of the next reading of stacks */
-    uint8_t record[PAYLOAD_RECORD_MAX];
+    uint8_t record[MEM_RECORD_MAX];
 };
 
 static uint64_t monotonic(void)
@@ -77,7 +77,7 @@ static uint64_t sink_now(void *context)
 static int sink_write(void *context, const void *payload, size_t size, struct error *err)
 {
     struct snapshot *s = context;
-    size_t record = payload_record(payload, size, MEM_ID, monotonic(), s->record);
+    size_t record = mem_writer_record(payload, size, MEM_ID, monotonic(), s->record);
     return perfdata_writer_record(s->w, s->record, record, err);
 }
 
@@ -99,7 +99,7 @@ static void subject_free(struct subject *t)
     if (!t)
         return;
     snapshot_lua_free(t->lua);
-    picture_free(t->picture);
+    page_log_free(t->pages);
     still_close(&t->still);
     if (t->pidfd >= 0)
         close(t->pidfd);
@@ -112,7 +112,7 @@ static int skip_files(struct subject *t, struct error *err)
     const struct mapping *m = session_mapping_next(&t->still.place, 0);
     for (; m; m = session_mapping_next(&t->still.place, m->end)) {
         bool is_file = m->dso->kind == DSO_FILE && !(m->prot & PROT_WRITE);
-        if (is_file && !picture_skip(t->picture, m->start, m->end))
+        if (is_file && !page_log_skip(t->pages, m->start, m->end))
             return error_no_memory(err);
         if (m->end == UINT64_MAX)
             break;
@@ -123,7 +123,7 @@ static int skip_files(struct subject *t, struct error *err)
 /* What runs in it: LuaJIT, V8, both; neither is an error. */
 static int look_inside(struct snapshot *s, struct subject *t, struct error *err)
 {
-    const struct object_sink sink = {.write = sink_write, .now = sink_now, .context = s};
+    const struct log_sink sink = {.write = sink_write, .now = sink_now, .context = s};
     lua_scan_blob_list blobs = {0};
     struct process_memory *memory;
     if (lua_scan_blobs(s->scan, t->pid, &blobs, err) < 0)
@@ -138,10 +138,10 @@ static int look_inside(struct snapshot *s, struct subject *t, struct error *err)
                          "process %d has no LuaJIT and no V8 that is known (ljperf doctor --vm %d)",
                          (int)t->pid, (int)t->pid);
     if (process_memory_open(t->pid, &memory, err) < 0 ||
-        picture_create(t->pid, memory, lua ? GRAIN_LUA : GRAIN_V8, &sink, &t->picture, err) < 0 ||
+        page_log_create(t->pid, memory, lua ? GRAIN_LUA : GRAIN_V8, &sink, &t->pages, err) < 0 ||
         skip_files(t, err) < 0)
         return -1;
-    if (lua && !(t->lua = snapshot_lua_create(t->pid, s->scan, t->picture)))
+    if (lua && !(t->lua = snapshot_lua_create(t->pid, s->scan, t->pages)))
         return error_no_memory(err);
     return 0;
 }
@@ -215,27 +215,27 @@ static int take_objects(struct snapshot *s, struct subject *t, struct error *err
     struct error why;
     uint64_t began = monotonic();
     bool whole = true;
-    picture_begin(t->picture);
+    page_log_begin(t->pages);
     if (t->lua) {
         t->gone = snapshot_lua_scan(t->lua, &why) < 0;
         whole = snapshot_lua_objects(t->lua);
         snapshot_perf_vms(s->perf, t->pid, snapshot_lua_list(t->lua));
     }
-    if (t->v8 && snapshot_v8(t->pid, t->v8, t->picture, &t->v8_stats, &why) < 0)
+    if (t->v8 && snapshot_v8(t->pid, t->v8, t->pages, &t->v8_stats, &why) < 0)
         t->gone = true;
     s->out->rounds++;
     t->next_objects = objects_again(t, began, monotonic(), whole);
-    return picture_end(t->picture, err);
+    return page_log_end(t->pages, err);
 }
 
 static int take_stacks(struct snapshot *s, struct subject *t, struct error *err)
 {
     if (!t->lua)
         return 0;
-    picture_begin(t->picture);
+    page_log_begin(t->pages);
     snapshot_lua_stacks(t->lua);
     s->out->ticks++;
-    return picture_end(t->picture, err);
+    return page_log_end(t->pages, err);
 }
 
 static bool has_ended(const struct subject *t)
@@ -268,7 +268,7 @@ static int take_last(struct snapshot *s, bool once, struct error *err)
         struct subject *t = *at;
         if (!once && !has_ended(t) && take_objects(s, t, err) < 0)
             return -1;
-        if (picture_flush(t->picture, err) < 0)
+        if (page_log_flush(t->pages, err) < 0)
             return -1;
     }
     return 0;
@@ -404,7 +404,7 @@ static void add_up(struct snapshot *s)
 {
     vec_foreach (at, &s->subjects) {
         const struct subject *t = *at;
-        struct picture_stats stats = picture_stats(t->picture);
+        struct page_log_stats stats = page_log_stats(t->pages);
         size_t vms = t->lua ? snapshot_lua_vms(t->lua) : 0;
         s->out->vms += vms;
         s->out->functions += t->v8_stats.functions;

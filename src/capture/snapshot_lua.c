@@ -2,7 +2,7 @@
 #include "capture/snapshot_lua.h"
 
 #include "base/cursor.h"
-#include "capture/objects_size.h"
+#include "capture/object_size.h"
 #include "capture/vmstack.h"
 #include "session/table.h"
 #include "unwind/luajit/names_proto.h"
@@ -33,7 +33,7 @@ struct vm {
 struct snapshot_lua {
     pid_t pid;
     struct lua_scan *scan;
-    struct picture *picture;
+    struct page_log *pages;
     struct object_reader sizes; /* measures objects by their heads */
     struct process_memory *memory;
     lua_scan_vm_list list;
@@ -46,12 +46,12 @@ static bool read_head(void *memory, uint64_t address, void *to, size_t size)
     return process_memory_read(memory, address, to, size);
 }
 
-struct snapshot_lua *snapshot_lua_create(pid_t pid, struct lua_scan *scan, struct picture *picture)
+struct snapshot_lua *snapshot_lua_create(pid_t pid, struct lua_scan *scan, struct page_log *pages)
 {
     struct snapshot_lua *s = calloc(1, sizeof(*s));
     if (!s)
         return NULL;
-    *s = (struct snapshot_lua){.pid = pid, .scan = scan, .picture = picture};
+    *s = (struct snapshot_lua){.pid = pid, .scan = scan, .pages = pages};
     if (process_memory_open(pid, &s->memory, NULL) < 0) {
         free(s);
         return NULL;
@@ -118,7 +118,7 @@ static uint64_t load_ref(const uint8_t *at, const struct luajit_layout *l)
 static bool peek(const struct snapshot_lua *s, uint64_t address, void *to, size_t size)
 {
     enum provenance ignored;
-    const struct memory_layer layer = picture_peek(s->picture);
+    const struct memory_layer layer = page_log_peek(s->pages);
     return layer.read(layer.context, address, to, size, 0, &ignored);
 }
 
@@ -138,7 +138,7 @@ static uint64_t keep_object(struct snapshot_lua *s, const struct luajit_layout *
 {
     uint64_t size = object_size(&s->sizes, l, address);
     bool kept =
-        size && size <= OBJECT_MAX && picture_object(s->picture, address, size, is_same_object, l);
+        size && size <= OBJECT_MAX && page_log_object(s->pages, address, size, is_same_object, l);
     return kept ? size : 0;
 }
 
@@ -156,13 +156,13 @@ static void keep_string(struct snapshot_lua *s, const struct luajit_layout *l, u
 /* A prototype, and the strings among its constants: names of fields, globals and methods. */
 static void keep_proto(struct snapshot_lua *s, const struct luajit_layout *l, uint64_t address)
 {
-    const struct memory_layer layer = picture_peek(s->picture);
+    const struct memory_layer layer = page_log_peek(s->pages);
     const struct memory m = {.layers = &layer, .nr_layers = 1};
     struct luajit_proto p;
     uint64_t size = keep_object(s, l, address);
     if (!size || !luajit_proto_read(&m, l, address, &p))
         return;
-    picture_index(s->picture, address, size);
+    page_log_index(s->pages, address, size);
     keep_string(s, l, p.head.chunkname, OBJECT_MAX);
     for (uint32_t i = 0; i < p.head.sizekgc && i < CONSTANTS_MAX; i++)
         keep_string(s, l, luajit_proto_constant(&p, i), PROTO_NAME_MAX);
@@ -195,7 +195,7 @@ static void keep_trace(struct snapshot_lua *s, const struct luajit_layout *l, ui
     uint8_t head[TRACE_HEAD];
     if (keep_object(s, l, address) && peek(s, address, head, sizeof(head)) &&
         object_extra(l, head, sizeof(head), &extra))
-        (void)picture_object(s->picture, extra.address, extra.length, NULL, NULL);
+        (void)page_log_object(s->pages, extra.address, extra.length, NULL, NULL);
 }
 
 /* The array of traces, as it is; those that are new there, or all. */
@@ -207,7 +207,7 @@ static void keep_traces(struct snapshot_lua *s, struct vm *vm, bool all)
     if (l->trace == LUAJIT_UNKNOWN || l->sizetrace == LUAJIT_UNKNOWN ||
         !(array = peek_ref(s, l, g + (uint64_t)l->trace)) ||
         !peek(s, g + (uint64_t)l->sizetrace, &nr, sizeof(nr)) || !nr || nr > LUAJIT_TRACES_MAX ||
-        !picture_range(s->picture, array, nr * ref, VMENTRY_TRACE) || !vec_reserve(&vm->traces, nr))
+        !page_log_range(s->pages, array, nr * ref, VMENTRY_TRACE) || !vec_reserve(&vm->traces, nr))
         return;
     while (vm->traces.nr < nr)
         vm->traces.at[vm->traces.nr++] = 0;
@@ -255,7 +255,7 @@ static void keep_dispatch(struct snapshot_lua *s, const struct vm *vm)
     const struct luajit_vm *v = &vm->at.vm;
     uint64_t dispatch = v->g + (uint64_t)v->layout->g2disp;
     for (uint64_t at = dispatch; at < dispatch + DISPATCH_SIZE; at += HEAD)
-        if (!picture_keep(s->picture, at, HEAD))
+        if (!page_log_keep(s->pages, at, HEAD))
             return;
 }
 
@@ -308,8 +308,8 @@ static bool keep_state(struct snapshot_lua *s, const struct vm *vm, uint64_t L, 
     end = top < end ? top : end;
     if (end <= stack || end - stack > STACK_BYTES_MAX)
         return false;
-    (void)picture_range(s->picture, L, (uint64_t)l->L_used, VMENTRY_STATE);
-    (void)picture_range(s->picture, stack, end - stack, VMENTRY_STACK);
+    (void)page_log_range(s->pages, L, (uint64_t)l->L_used, VMENTRY_STATE);
+    (void)page_log_range(s->pages, stack, end - stack, VMENTRY_STACK);
     keep_slots(s, l, stack, end);
     return true;
 }
@@ -335,9 +335,9 @@ static void keep_words(struct snapshot_lua *s, const struct vm *vm)
     const struct luajit_vm *v = &vm->at.vm;
     uint64_t size = v->layout->g2disp > 0 ? (uint64_t)v->layout->g2disp : VMSTACK_GLOBAL;
     uint64_t first = size < VMSTACK_GLOBAL ? size : VMSTACK_GLOBAL;
-    (void)picture_range(s->picture, v->g, first, VMENTRY_GLOBAL);
+    (void)page_log_range(s->pages, v->g, first, VMENTRY_GLOBAL);
     if (size > first)
-        (void)picture_range(s->picture, v->g + first, size - first, VMENTRY_JIT);
+        (void)page_log_range(s->pages, v->g + first, size - first, VMENTRY_JIT);
 }
 
 void snapshot_lua_stacks(struct snapshot_lua *s)

@@ -16,7 +16,7 @@ enum {
 
 struct taking {
     struct v8_reader r; /* what it reads is kept */
-    struct picture *picture;
+    struct page_log *pages;
     struct v8_names *names;
     struct snapshot_v8_stats stats;
     bool no_memory;
@@ -30,8 +30,8 @@ static void keep_array(struct taking *t, uint64_t array, uint64_t each)
         !v8_slot(&t->r, array, t->r.layout->array_length, &length) || !v8_is_smi(length) ||
         v8_smi(length) <= 0 || (uint64_t)v8_smi(length) > TABLE_MAX / each)
         return;
-    (void)picture_keep(t->picture, v8_address(array) + (uint64_t)t->r.layout->array_data,
-                       each * (uint64_t)v8_smi(length));
+    (void)page_log_keep(t->pages, v8_address(array) + (uint64_t)t->r.layout->array_data,
+                        each * (uint64_t)v8_smi(length));
 }
 
 /* The bytecode, which tells where baseline code is, and its table of positions. */
@@ -42,8 +42,8 @@ static void keep_bytecode(struct taking *t, uint64_t bytecode)
     if (!v8_slot(&t->r, bytecode, l->array_length, &length) || !v8_is_smi(length) ||
         v8_smi(length) <= 0 || v8_smi(length) > TABLE_MAX)
         return;
-    (void)picture_keep(t->picture, v8_address(bytecode) + (uint64_t)l->bytecode_data,
-                       (uint64_t)v8_smi(length));
+    (void)page_log_keep(t->pages, v8_address(bytecode) + (uint64_t)l->bytecode_data,
+                        (uint64_t)v8_smi(length));
     if (v8_slot(&t->r, bytecode, l->bytecode_positions, &positions))
         keep_array(t, positions, 1);
 }
@@ -63,7 +63,7 @@ static bool take_function(void *context, uint64_t tagged)
     if (!sfi.bytecode)
         return true;
     keep_bytecode(t, sfi.bytecode);
-    picture_index(t->picture, sfi.bytecode, sfi.sfi);
+    page_log_index(t->pages, sfi.bytecode, sfi.sfi);
     return true;
 }
 
@@ -93,7 +93,7 @@ static bool take_code(void *context, uint64_t pc, uint64_t low)
     t->stats.code++;
     uint64_t start = low & ~(uint64_t)(PAGE - 1);
     uint64_t end = (v8_safepoints_end(&t->r, &c) + PAGE - 1) & ~(uint64_t)(PAGE - 1);
-    (void)picture_keep(t->picture, start, end - start);
+    (void)page_log_keep(t->pages, start, end - start);
     keep_array(t, c.positions, 1);
     if (c.kind == V8_CODE_MAGLEV || c.kind == V8_CODE_TURBOFAN)
         keep_deopt(t, &c);
@@ -102,7 +102,7 @@ static bool take_code(void *context, uint64_t pc, uint64_t low)
 
 static int take_all(struct taking *t, const lua_scan_range_list *ranges, struct error *err)
 {
-    const struct memory_layer peek = picture_peek(t->picture);
+    const struct memory_layer peek = page_log_peek(t->pages);
     const struct memory m = {.layers = &peek, .nr_layers = 1};
     const struct v8_heap_visitor visitor = {take_function, take_code, t};
     if (v8_heap_scan(&m, t->r.layout, ranges->at, ranges->nr, &visitor, err) < 0)
@@ -110,12 +110,12 @@ static int take_all(struct taking *t, const lua_scan_range_list *ranges, struct 
     return t->no_memory ? error_no_memory(err) : 0;
 }
 
-int snapshot_v8(pid_t pid, const struct v8_layout *layout, struct picture *picture,
+int snapshot_v8(pid_t pid, const struct v8_layout *layout, struct page_log *pages,
                 struct snapshot_v8_stats *ret, struct error *err)
 {
-    const struct memory_layer kept = picture_layer(picture);
+    const struct memory_layer kept = page_log_layer(pages);
     const struct memory m = {.layers = &kept, .nr_layers = 1};
-    struct taking t = {.r = {.memory = &m, .layout = layout}, .picture = picture};
+    struct taking t = {.r = {.memory = &m, .layout = layout}, .pages = pages};
     lua_scan_range_list ranges = {0};
     struct managed_names *managed = managed_names_create();
     t.names = managed ? v8_names_create(managed) : NULL;

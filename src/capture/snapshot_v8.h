@@ -7,15 +7,15 @@
 #ifndef CAPTURE_SNAPSHOT_V8_H
 #define CAPTURE_SNAPSHOT_V8_H
 
-#include "capture/picture.h"
+#include "capture/page_log.h"
 #include "unwind/v8/layout.h"
 
 struct snapshot_v8_stats {
     uint64_t functions, code; /* found in this round */
 };
 
-/* In a round of the picture. -1: memory is out, or the process is gone. */
-int snapshot_v8(pid_t pid, const struct v8_layout *layout, struct picture *picture,
+/* In a round of the page log. -1: memory is out, or the process is gone. */
+int snapshot_v8(pid_t pid, const struct v8_layout *layout, struct page_log *pages,
                 struct snapshot_v8_stats *ret, struct error *err);
 
 #endif

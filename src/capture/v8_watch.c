@@ -36,7 +36,7 @@ struct v8_watch {
     struct session *session; /* its mappings; NULL: never looked at */
     struct session_place place;
     const struct v8_layout *layout;
-    struct object_process *objects;
+    struct object_log *objects;
     uint64_t looked, next_look, pause; /* ns */
     unsigned mapped;                   /* looks because of new code, in vain */
     bool has_new_code;
@@ -53,7 +53,7 @@ struct v8_watch {
 struct v8_watches {
     struct dsos *dsos;
     struct unwinder *unwinder;
-    struct object_sink sink;
+    struct log_sink sink;
     struct managed_names *managed;
     struct v8_names *names;
     uint64_t forgot, forgot_makers; /* ns */
@@ -77,12 +77,12 @@ static void target_free(struct v8_watch *t)
     forget_code(t);
     table_free(&t->makers);
     v8_seen_free(t->seen);
-    object_process_free(t->objects);
+    object_log_free(t->objects);
     free(t);
 }
 
 struct v8_watches *v8_watches_create(struct dsos *dsos, struct unwinder *unwinder,
-                                     const struct object_sink *sink)
+                                     const struct log_sink *sink)
 {
     struct v8_watches *all = calloc(1, sizeof(*all));
     if (!all)
@@ -191,7 +191,7 @@ static int open_objects(struct v8_watches *all, struct v8_watch *t, struct error
     struct process_memory *memory;
     struct error why;
     t->failed |= process_memory_open((pid_t)t->pid, &memory, &why) < 0 ||
-                 object_process_create((pid_t)t->pid, memory, &all->sink, &t->objects, &why) < 0;
+                 object_log_create((pid_t)t->pid, memory, &all->sink, &t->objects, &why) < 0;
     if (!t->objects)
         return 0;
     t->seen = v8_seen_create(KEEP);
@@ -325,7 +325,7 @@ int v8_watches_end(struct v8_watches *all, uint32_t pid, struct error *err)
     struct v8_watch *t = table_get(&all->targets, (uint64_t)pid + 1);
     if (!t)
         return 0;
-    int failed = t->objects ? object_process_flush(t->objects, err) : 0;
+    int failed = t->objects ? object_log_flush(t->objects, err) : 0;
     table_remove(&all->targets, (uint64_t)pid + 1);
     target_free(t);
     return failed;
@@ -350,7 +350,7 @@ static void forget_frames(struct v8_watch *t)
  * again as soon as can be. */
 static void notice_collection(struct v8_watch *t, uint64_t now)
 {
-    uint64_t stirred = object_process_stats(t->objects).stirred;
+    uint64_t stirred = object_log_stats(t->objects).stirred;
     bool many = stirred - t->stirred >= STIRRED;
     if (now - (many ? t->forgot : t->stirred_at) < STIR)
         return;
@@ -369,10 +369,10 @@ static int target_pass(struct v8_watch *t, uint64_t now, size_t budget, bool *em
 {
     if (!t->objects)
         return 0;
-    if (object_process_pass(t->objects, budget, err) < 0)
+    if (object_log_pass(t->objects, budget, err) < 0)
         return -1;
     notice_collection(t, now);
-    uint64_t known = object_process_stats(t->objects).objects;
+    uint64_t known = object_log_stats(t->objects).objects;
     if (known < t->known) {
         forget_frames(t);
         *emptied = true;
@@ -409,7 +409,7 @@ int v8_watches_flush(struct v8_watches *all, struct error *err)
     table_foreach(slot, &all->targets)
     {
         struct v8_watch *t = slot->value;
-        if (t->objects && object_process_flush(t->objects, err) < 0)
+        if (t->objects && object_log_flush(t->objects, err) < 0)
             return -1;
     }
     return 0;
@@ -423,6 +423,6 @@ void v8_watches_retell(struct v8_watches *all)
         struct v8_watch *t = slot->value;
         forget_frames(t);
         if (t->objects)
-            object_process_retell(t->objects);
+            object_log_retell(t->objects);
     }
 }

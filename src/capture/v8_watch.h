@@ -2,12 +2,13 @@
 /*
  * Processes with a V8 as the recorder looks at them while they run: each sample is walked as
  * offline, over the process's memory right after it, and what the walk and the names read is logged
- * (objects.h): functions, their scopes, scripts with their sources, bytecode's and code's tables.
+ * (object_log.h): functions, their scopes, scripts with their sources, bytecode's and code's
+ * tables.
  */
 #ifndef CAPTURE_V8_WATCH_H
 #define CAPTURE_V8_WATCH_H
 
-#include "capture/objects.h"
+#include "capture/object_log.h"
 #include "dso/dso.h"
 #include "perfdata/perfdata.h"
 #include "unwind/unwind.h"
@@ -20,7 +21,7 @@ extern const uint64_t V8_WATCH_LATE_NS;
 
 /* `dsos` and `unwinder` must stay; `sink` is copied. NULL when memory is out. */
 struct v8_watches *v8_watches_create(struct dsos *dsos, struct unwinder *unwinder,
-                                     const struct object_sink *sink);
+                                     const struct log_sink *sink);
 void v8_watches_free(struct v8_watches *all);
 
 /* Look at a sample. Of a process without V8 only its mappings and the files they
@@ -32,7 +33,7 @@ void v8_watches_mapped(struct v8_watches *all, uint32_t pid);
 /* The process is gone, or becomes another program. */
 int v8_watches_end(struct v8_watches *all, uint32_t pid, struct error *err);
 
-/* object_process_pass(), object_process_flush(), object_process_retell() of all. */
+/* object_log_pass(), object_log_flush(), object_log_retell() of all. */
 int v8_watches_pass(struct v8_watches *all, size_t budget, struct error *err);
 int v8_watches_flush(struct v8_watches *all, struct error *err);
 void v8_watches_retell(struct v8_watches *all);

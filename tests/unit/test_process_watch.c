@@ -176,7 +176,7 @@ static void a_process_without_v8_costs_little(void **state)
 {
     (void)state;
     enum { PROCESSES = 64, MOST = 1 << 12 /* bytes of each */ };
-    const struct object_sink sink = {.write = write_nothing, .now = now_is_one, .full = never_full};
+    const struct log_sink sink = {.write = write_nothing, .now = now_is_one, .full = never_full};
     struct dsos *dsos = dsos_create(&(struct dso_options){.no_debuginfod = true});
     struct unwinder *unwinder = unwinder_create(NULL);
     struct v8_watches *all = v8_watches_create(dsos, unwinder, &sink);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "capture/payload.h"
+#include "capture/mem_writer.h"
 
 #include <linux/perf_event.h>
 #include <string.h>
 
 enum { PIECE = 32 << 10 }; /* of a range in one entry */
 
-uint64_t payload_now(const struct payload *p)
+uint64_t mem_writer_now(const struct mem_writer *p)
 {
     return p->sink.now(p->sink.context);
 }
 
-int payload_send(struct payload *p, struct error *err)
+int mem_writer_send(struct mem_writer *p, struct error *err)
 {
     struct error why;
     if (p->writing) {
         p->writing = false;
-        size_t size = vmevent_end(&p->writer, payload_now(p));
+        size_t size = vmevent_end(&p->writer, mem_writer_now(p));
         p->bytes += size;
         if (!p->failed && p->sink.write(p->sink.context, p->buffer, size, &why) < 0) {
             p->failed = true;
@@ -28,12 +28,12 @@ int payload_send(struct payload *p, struct error *err)
     return p->failed ? -1 : 0;
 }
 
-void payload_drop(struct payload *p)
+void mem_writer_drop(struct mem_writer *p)
 {
     p->writing = false;
 }
 
-static void put_piece(struct payload *p, const struct vmevent_entry *entry)
+static void put_piece(struct mem_writer *p, const struct vmevent_entry *entry)
 {
     const struct vmevent_header head = {.kind = VMEVENT_MEM,
                                         .pid = (uint32_t)p->pid,
@@ -41,14 +41,14 @@ static void put_piece(struct payload *p, const struct vmevent_entry *entry)
                                         .before = entry->before};
     if (p->writing && vmevent_add(&p->writer, entry))
         return;
-    (void)payload_send(p, NULL);
+    (void)mem_writer_send(p, NULL);
     p->sequence++;
     vmevent_begin(&p->writer, p->buffer, sizeof(p->buffer), &head);
     p->writing = true;
     vmevent_add(&p->writer, entry); /* a piece fits into an empty payload */
 }
 
-void payload_put(struct payload *p, const struct vmevent_entry *entry)
+void mem_writer_put(struct mem_writer *p, const struct vmevent_entry *entry)
 {
     for (uint32_t at = 0; at < entry->length; at += PIECE) {
         struct vmevent_entry piece = *entry;
@@ -60,8 +60,8 @@ void payload_put(struct payload *p, const struct vmevent_entry *entry)
     }
 }
 
-size_t payload_record(const void *payload, size_t size, uint64_t id, uint64_t time,
-                      uint8_t record[PAYLOAD_RECORD_MAX])
+size_t mem_writer_record(const void *payload, size_t size, uint64_t id, uint64_t time,
+                         uint8_t record[MEM_RECORD_MAX])
 {
     struct vmevent_header head;
     memcpy(&head, payload, sizeof(head));
@@ -83,7 +83,7 @@ size_t payload_record(const void *payload, size_t size, uint64_t id, uint64_t ti
         .time = time,
         .raw_size = raw,
     };
-    if (sizeof(start) + raw >= PAYLOAD_RECORD_MAX)
+    if (sizeof(start) + raw >= MEM_RECORD_MAX)
         return 0;
     memcpy(record, &start, sizeof(start));
     memcpy(record + sizeof(start), payload, size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "capture/objects_size.h"
+#include "capture/object_size.h"
 
 #include "base/cursor.h"
 #include "unwind/luajit/object.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* How large a LuaJIT object is, by its header: to log it whole. */
-#ifndef CAPTURE_OBJECTS_SIZE_H
-#define CAPTURE_OBJECTS_SIZE_H
+#ifndef CAPTURE_OBJECT_SIZE_H
+#define CAPTURE_OBJECT_SIZE_H
 
 #include "capture/lua_scan.h"
 #include "unwind/luajit/layout.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* See picture.h. Memory is read by pages; of a page the parts that were kept ("units") are told. */
-#include "capture/picture.h"
+/* See page_log.h. Memory is read by pages; of a page the parts that were kept ("units") are told.
+ */
+#include "capture/page_log.h"
 
 #include "base/hash.h"
 #include "session/table.h"
@@ -37,7 +38,7 @@ struct page {
     VEC(struct unit) units;
 };
 
-/* What was told by picture_range() and picture_object(). */
+/* What was told by page_log_range() and page_log_object(). */
 struct range {
     uint64_t address, hash, before, after;
     uint8_t *bytes; /* of an object; NULL: none */
@@ -56,23 +57,23 @@ struct span {
     uint64_t start, end;
 };
 
-struct picture {
+struct page_log {
     struct process_memory *memory;
     unsigned grain;
     uint64_t serial, began;     /* of the round */
     struct table pages, ranges; /* page number + 1 -> struct page; address -> struct range */
-    struct table indexed;       /* hash of what picture_index() told */
+    struct table indexed;       /* hash of what page_log_index() told */
     VEC(struct page *) pending;
     VEC(struct span) skipped;
-    struct picture_stats stats;
-    struct payload out;
+    struct page_log_stats stats;
+    struct mem_writer out;
     struct cached cache[CACHE];
 };
 
-int picture_create(pid_t pid, struct process_memory *memory, unsigned grain,
-                   const struct object_sink *sink, struct picture **ret, struct error *err)
+int page_log_create(pid_t pid, struct process_memory *memory, unsigned grain,
+                    const struct log_sink *sink, struct page_log **ret, struct error *err)
 {
-    struct picture *p = calloc(1, sizeof(*p));
+    struct page_log *p = calloc(1, sizeof(*p));
     if (!p) {
         process_memory_close(memory);
         return error_no_memory(err);
@@ -86,7 +87,7 @@ int picture_create(pid_t pid, struct process_memory *memory, unsigned grain,
     return 0;
 }
 
-static void forget_ranges(struct picture *p)
+static void forget_ranges(struct page_log *p)
 {
     table_foreach(slot, &p->ranges)
     {
@@ -98,7 +99,7 @@ static void forget_ranges(struct picture *p)
     p->ranges = (struct table){0};
 }
 
-void picture_free(struct picture *p)
+void page_log_free(struct page_log *p)
 {
     if (!p)
         return;
@@ -118,19 +119,19 @@ void picture_free(struct picture *p)
     free(p);
 }
 
-struct picture_stats picture_stats(const struct picture *p)
+struct page_log_stats page_log_stats(const struct page_log *p)
 {
-    struct picture_stats stats = p->stats;
+    struct page_log_stats stats = p->stats;
     stats.bytes = p->out.bytes;
     return stats;
 }
 
-bool picture_skip(struct picture *p, uint64_t start, uint64_t end)
+bool page_log_skip(struct page_log *p, uint64_t start, uint64_t end)
 {
     return vec_push(&p->skipped, (struct span){start, end});
 }
 
-static bool is_skipped(const struct picture *p, uint64_t address)
+static bool is_skipped(const struct page_log *p, uint64_t address)
 {
     size_t low = 0, high = p->skipped.nr;
     while (low < high) {
@@ -145,7 +146,7 @@ static bool is_skipped(const struct picture *p, uint64_t address)
 
 /* ---- telling ------------------------------------------------------------------------------- */
 
-static void tell_unit(struct picture *p, const struct page *page, const struct unit *u,
+static void tell_unit(struct page_log *p, const struct page *page, const struct unit *u,
                       const uint8_t *bytes)
 {
     const struct vmevent_entry entry = {
@@ -157,10 +158,10 @@ static void tell_unit(struct picture *p, const struct page *page, const struct u
         .after = u->after,
         .bytes = bytes,
     };
-    payload_put(&p->out, &entry);
+    mem_writer_put(&p->out, &entry);
 }
 
-static void mark_unit(struct picture *p, const struct page *page, struct unit *u)
+static void mark_unit(struct page_log *p, const struct page *page, struct unit *u)
 {
     if (!u->marked)
         tell_unit(p, page, u, NULL);
@@ -168,7 +169,7 @@ static void mark_unit(struct picture *p, const struct page *page, struct unit *u
 }
 
 /* A unit as it was read in this round. */
-static void read_unit(struct picture *p, const struct page *page, struct unit *u)
+static void read_unit(struct page_log *p, const struct page *page, struct unit *u)
 {
     const uint8_t *bytes = page->bytes + (size_t)u->first * GRAIN_MIN;
     uint64_t hash = hash_bytes(bytes, (size_t)u->nr * GRAIN_MIN);
@@ -197,7 +198,7 @@ static bool is_kept(const struct page *page, const struct unit *u)
 }
 
 /* What was kept for the first time, in runs. */
-static void add_units(struct picture *p, struct page *page)
+static void add_units(struct page_log *p, struct page *page)
 {
     for (unsigned i = 0; i < GRAINS;) {
         unsigned from = i;
@@ -215,7 +216,7 @@ static void add_units(struct picture *p, struct page *page)
         page->told[w] |= page->kept[w];
 }
 
-static void tell_page(struct picture *p, struct page *page)
+static void tell_page(struct page_log *p, struct page *page)
 {
     vec_foreach (u, &page->units)
         if (is_kept(page, u))
@@ -226,20 +227,20 @@ static void tell_page(struct picture *p, struct page *page)
     page->bytes = NULL;
 }
 
-static void tell_pending(struct picture *p)
+static void tell_pending(struct page_log *p)
 {
     vec_foreach (page, &p->pending)
         tell_page(p, *page);
     p->pending.nr = 0;
 }
 
-int picture_end(struct picture *p, struct error *err)
+int page_log_end(struct page_log *p, struct error *err)
 {
     tell_pending(p);
-    return payload_send(&p->out, err);
+    return mem_writer_send(&p->out, err);
 }
 
-static void tell_range(struct picture *p, struct range *r, const uint8_t *bytes)
+static void tell_range(struct page_log *p, struct range *r, const uint8_t *bytes)
 {
     const struct vmevent_entry entry = {.address = r->address,
                                         .length = r->size,
@@ -249,11 +250,11 @@ static void tell_range(struct picture *p, struct range *r, const uint8_t *bytes)
                                         .after = r->after,
                                         .bytes = bytes};
     if (bytes || !r->marked)
-        payload_put(&p->out, &entry);
+        mem_writer_put(&p->out, &entry);
     r->marked = true;
 }
 
-int picture_flush(struct picture *p, struct error *err)
+int page_log_flush(struct page_log *p, struct error *err)
 {
     tell_pending(p);
     table_foreach(slot, &p->pages)
@@ -263,48 +264,48 @@ int picture_flush(struct picture *p, struct error *err)
             mark_unit(p, page, u);
     }
     table_foreach(slot, &p->ranges) tell_range(p, slot->value, NULL);
-    return payload_send(&p->out, err);
+    return mem_writer_send(&p->out, err);
 }
 
-void picture_index(struct picture *p, uint64_t from, uint64_t to)
+void page_log_index(struct page_log *p, uint64_t from, uint64_t to)
 {
     const uint64_t pair[] = {from, to}, hash = hash_combine(hash_u64(from), to);
     if (table_get(&p->indexed, hash) || !table_put(&p->indexed, hash, p))
         return;
     const struct vmevent_entry entry = {.length = sizeof(pair),
                                         .kind = VMENTRY_INDEX,
-                                        .before = payload_now(&p->out),
-                                        .after = payload_now(&p->out),
+                                        .before = mem_writer_now(&p->out),
+                                        .after = mem_writer_now(&p->out),
                                         .bytes = (const uint8_t *)pair};
-    payload_put(&p->out, &entry);
+    mem_writer_put(&p->out, &entry);
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-void picture_begin(struct picture *p)
+void page_log_begin(struct page_log *p)
 {
     p->serial++;
-    p->began = payload_now(&p->out);
+    p->began = mem_writer_now(&p->out);
 }
 
 /* A page as of this round; NULL: it is not there. */
-static const struct cached *page_read(struct picture *p, uint64_t number)
+static const struct cached *page_read(struct page_log *p, uint64_t number)
 {
     struct cached *c = &p->cache[number & (CACHE - 1)];
     if (c->serial == p->serial && c->number == number)
         return c;
     c->serial = 0;
-    c->before = payload_now(&p->out);
+    c->before = mem_writer_now(&p->out);
     if (!process_memory_read(p->memory, number * PAGE, c->bytes, PAGE))
         return NULL;
-    c->after = payload_now(&p->out);
+    c->after = mem_writer_now(&p->out);
     c->number = number;
     c->serial = p->serial;
     return c;
 }
 
 /* Pages of which something was kept are those bytes that will be told. */
-static const uint8_t *page_bytes(struct picture *p, uint64_t number)
+static const uint8_t *page_bytes(struct page_log *p, uint64_t number)
 {
     const struct page *page = table_get(&p->pages, number + 1);
     if (page && page->bytes)
@@ -313,7 +314,7 @@ static const uint8_t *page_bytes(struct picture *p, uint64_t number)
     return c ? c->bytes : NULL;
 }
 
-static bool page_known(struct picture *p, uint64_t number, struct page **ret)
+static bool page_known(struct page_log *p, uint64_t number, struct page **ret)
 {
     struct page *page = table_get(&p->pages, number + 1);
     if (!page) {
@@ -331,7 +332,7 @@ static bool page_known(struct picture *p, uint64_t number, struct page **ret)
 }
 
 /* Grains [from, to) of a page. False: it is not there. */
-static bool keep_grains(struct picture *p, uint64_t number, unsigned from, unsigned to)
+static bool keep_grains(struct page_log *p, uint64_t number, unsigned from, unsigned to)
 {
     struct page *page;
     const struct cached *c;
@@ -361,7 +362,7 @@ static bool keep_grains(struct picture *p, uint64_t number, unsigned from, unsig
     return true;
 }
 
-bool picture_keep(struct picture *p, uint64_t address, uint64_t size)
+bool page_log_keep(struct page_log *p, uint64_t address, uint64_t size)
 {
     if (!size || address > UINT64_MAX - size - PAGE)
         return false;
@@ -401,23 +402,23 @@ static bool peek(void *context, uint64_t address, void *to, size_t size, uint64_
 static bool read_kept(void *context, uint64_t address, void *to, size_t size, uint64_t time,
                       enum provenance *provenance)
 {
-    return picture_keep(context, address, size) &&
+    return page_log_keep(context, address, size) &&
            peek(context, address, to, size, time, provenance);
 }
 
-struct memory_layer picture_layer(struct picture *p)
+struct memory_layer page_log_layer(struct page_log *p)
 {
     return (struct memory_layer){.read = read_kept, .context = p};
 }
 
-struct memory_layer picture_peek(struct picture *p)
+struct memory_layer page_log_peek(struct page_log *p)
 {
     return (struct memory_layer){.read = peek, .context = p};
 }
 
 /* ---- ranges -------------------------------------------------------------------------------- */
 
-static struct range *range_get(struct picture *p, uint64_t address)
+static struct range *range_get(struct page_log *p, uint64_t address)
 {
     struct range *r = table_get(&p->ranges, address);
     if (r)
@@ -435,14 +436,14 @@ static struct range *range_get(struct picture *p, uint64_t address)
     return NULL;
 }
 
-bool picture_range(struct picture *p, uint64_t address, uint64_t size, uint8_t kind)
+bool page_log_range(struct page_log *p, uint64_t address, uint64_t size, uint8_t kind)
 {
     if (!address || !size || size > RANGE_MAX)
         return false;
     uint8_t *bytes = malloc(size);
-    uint64_t before = payload_now(&p->out);
+    uint64_t before = mem_writer_now(&p->out);
     bool read = bytes && process_memory_read(p->memory, address, bytes, size);
-    uint64_t after = payload_now(&p->out), hash = read ? hash_bytes(bytes, size) : 0;
+    uint64_t after = mem_writer_now(&p->out), hash = read ? hash_bytes(bytes, size) : 0;
     struct range *r = read ? range_get(p, address) : NULL;
     if (r) {
         bool same = r->size == size && r->kind == kind && r->hash == hash;
@@ -465,7 +466,7 @@ bool picture_range(struct picture *p, uint64_t address, uint64_t size, uint8_t k
 /* ---- objects ------------------------------------------------------------------------------- */
 
 /* A reading of the object that differs from the last. Takes over `bytes`. */
-static void object_changed(struct picture *p, struct range *r, uint8_t *bytes, uint64_t size)
+static void object_changed(struct page_log *p, struct range *r, uint8_t *bytes, uint64_t size)
 {
     if (r->size)
         tell_range(p, r, NULL);
@@ -473,16 +474,16 @@ static void object_changed(struct picture *p, struct range *r, uint8_t *bytes, u
     *r = (struct range){.address = r->address,
                         .bytes = bytes,
                         .before = p->began,
-                        .after = payload_now(&p->out),
+                        .after = mem_writer_now(&p->out),
                         .size = (uint32_t)size,
                         .kind = VMENTRY_OBJECT};
     tell_range(p, r, bytes);
 }
 
-bool picture_object(struct picture *p, uint64_t address, uint64_t size,
-                    bool (*same)(const void *context, const uint8_t *a, const uint8_t *b,
-                                 size_t size),
-                    const void *context)
+bool page_log_object(struct page_log *p, uint64_t address, uint64_t size,
+                     bool (*same)(const void *context, const uint8_t *a, const uint8_t *b,
+                                  size_t size),
+                     const void *context)
 {
     enum provenance ignored;
     if (!address || !size || size > RANGE_MAX)
@@ -501,7 +502,7 @@ bool picture_object(struct picture *p, uint64_t address, uint64_t size,
         return true;
     }
     r->before = p->began;
-    r->after = payload_now(&p->out);
+    r->after = mem_writer_now(&p->out);
     r->marked = false;
     free(bytes);
     return true;

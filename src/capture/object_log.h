@@ -8,11 +8,11 @@
  * Reading rule: what a sample's walk is given was read after the sample. An earlier reading is
  * taken only from a pass that began after it.
  */
-#ifndef CAPTURE_OBJECTS_H
-#define CAPTURE_OBJECTS_H
+#ifndef CAPTURE_OBJECT_LOG_H
+#define CAPTURE_OBJECT_LOG_H
 
 #include "base/error.h"
-#include "capture/payload.h"
+#include "capture/mem_writer.h"
 #include "capture/lua_scan.h"
 #include "unwind/luajit/layout.h"
 #include "unwind/memory.h"
@@ -23,7 +23,7 @@
 #include <sys/types.h>
 
 /* Counts since the process was begun. */
-struct object_stats {
+struct object_log_stats {
     uint64_t objects; /* known now */
     uint64_t cached;  /* bytes of them */
     uint64_t told;    /* contents written */
@@ -38,42 +38,41 @@ struct object_stats {
 };
 
 /* One process image: from its start or exec to its exit or exec. */
-struct object_process;
+struct object_log;
 
 /* Takes over `memory`, also when it fails. `sink` is copied. */
-int object_process_create(pid_t pid, struct process_memory *memory, const struct object_sink *sink,
-                          struct object_process **ret, struct error *err);
+int object_log_create(pid_t pid, struct process_memory *memory, const struct log_sink *sink,
+                      struct object_log **ret, struct error *err);
 
 /* Another LuaJIT of the process, by which objects are recognised; `layout` must stay. */
-int object_process_layout(struct object_process *p, const struct luajit_layout *layout,
-                          struct error *err);
+int object_log_layout(struct object_log *p, const struct luajit_layout *layout, struct error *err);
 
 /* The process's memory for a walk: `time` of the struct memory is the sample's. All it yields is
  * PROVENANCE_IMAGE. Errors of writing are kept for the next pass. */
-struct memory_layer object_process_layer(struct object_process *p);
+struct memory_layer object_log_layer(struct object_log *p);
 
 /* Note the object that begins there, whole, read after `time`. */
-void object_process_object(struct object_process *p, uint64_t address, uint64_t time);
+void object_log_object(struct object_log *p, uint64_t address, uint64_t time);
 
 /* Note a range as one piece (a Lua stack), read after `time`. False: it cannot be read. */
-bool object_process_range(struct object_process *p, uint64_t address, size_t size, uint64_t time);
+bool object_log_range(struct object_log *p, uint64_t address, size_t size, uint64_t time);
 
 /* Begin a pass over samples; reads what is known again, up to `budget` objects (SIZE_MAX: all) and
  * for some ms (a second), those that were touched lately first. -1: the log cannot be written. */
-int object_process_pass(struct object_process *p, size_t budget, struct error *err);
+int object_log_pass(struct object_log *p, size_t budget, struct error *err);
 
 /* Write what waits: every content, and the marks of what was found equal. */
-int object_process_flush(struct object_process *p, struct error *err);
+int object_log_flush(struct object_log *p, struct error *err);
 
 /* Another file is begun: everything is to be told again. */
-void object_process_retell(struct object_process *p);
+void object_log_retell(struct object_log *p);
 
 /* The recording's clock after the last reading of the process. */
-uint64_t object_process_read_at(const struct object_process *p);
+uint64_t object_log_read_at(const struct object_log *p);
 
-struct object_stats object_process_stats(const struct object_process *p);
+struct object_log_stats object_log_stats(const struct object_log *p);
 
 /* Does not write: flush first. */
-void object_process_free(struct object_process *p);
+void object_log_free(struct object_log *p);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The queue and the thread. See aside.h. */
-#include "capture/aside.h"
+/* The queue and the thread. See reader_thread.h. */
+#include "capture/reader_thread.h"
 
 #include "base/vec.h"
 
@@ -31,8 +31,8 @@ struct written {
     size_t nr, cap;
 };
 
-struct aside {
-    struct aside_work work;
+struct reader_thread {
+    struct reader_thread_work work;
     pthread_t thread;
     bool running; /* the thread exists; the recorder's */
     uint8_t *queue;
@@ -52,9 +52,9 @@ struct aside {
 
 /* ---- making -------------------------------------------------------------------------------- */
 
-struct aside *aside_create(const struct aside_work *work)
+struct reader_thread *reader_thread_create(const struct reader_thread_work *work)
 {
-    struct aside *a = calloc(1, sizeof(*a));
+    struct reader_thread *a = calloc(1, sizeof(*a));
     if (!a)
         return NULL;
     a->queue = malloc(QUEUE); /* pages that are never used are never there */
@@ -69,7 +69,7 @@ struct aside *aside_create(const struct aside_work *work)
     return a;
 }
 
-void aside_free(struct aside *a)
+void reader_thread_free(struct reader_thread *a)
 {
     if (!a)
         return;
@@ -92,7 +92,7 @@ void aside_free(struct aside *a)
 /* ---- the thread ---------------------------------------------------------------------------- */
 
 /* The entry that was read is gone. With the lock. */
-static void entry_end(struct aside *a, size_t size)
+static void entry_end(struct reader_thread *a, size_t size)
 {
     a->used -= size;
     a->tail += size;
@@ -101,7 +101,7 @@ static void entry_end(struct aside *a, size_t size)
     pthread_cond_broadcast(&a->less);
 }
 
-static int entry_work(const struct aside *a, const struct entry *e, struct error *err)
+static int entry_work(const struct reader_thread *a, const struct entry *e, struct error *err)
 {
     if (e->kind == ENTRY_SAMPLE)
         return a->work.sample(a->work.context, &e->sample, err);
@@ -110,7 +110,7 @@ static int entry_work(const struct aside *a, const struct entry *e, struct error
 
 /* The next thing to do: an entry, or (*tick) a tick. With the lock, which is given up while there
  * is none. False: it is over. */
-static bool next_entry(struct aside *a, const struct entry **ret, bool *tick)
+static bool next_entry(struct reader_thread *a, const struct entry **ret, bool *tick)
 {
     *tick = false;
     while (!a->quit && !a->used && !a->tick)
@@ -132,9 +132,9 @@ static bool next_entry(struct aside *a, const struct entry **ret, bool *tick)
     return true;
 }
 
-static void *run(void *aside)
+static void *run(void *thread)
 {
-    struct aside *a = aside;
+    struct reader_thread *a = thread;
     const struct entry *e = NULL;
     struct error err = {0};
     bool tick;
@@ -160,7 +160,7 @@ static void *run(void *aside)
     return NULL;
 }
 
-int aside_start(struct aside *a, struct error *err)
+int reader_thread_start(struct reader_thread *a, struct error *err)
 {
     sigset_t all, old;
     if (a->running)
@@ -175,7 +175,7 @@ int aside_start(struct aside *a, struct error *err)
 
 /* ---- putting in ---------------------------------------------------------------------------- */
 
-static int status(const struct aside *a, struct error *err)
+static int status(const struct reader_thread *a, struct error *err)
 {
     if (a->failed && err)
         *err = a->error;
@@ -184,7 +184,7 @@ static int status(const struct aside *a, struct error *err)
 
 /* Where an entry of that size may be written, `left` bytes staying free; NULL: no room. With the
  * lock. An entry is written by the only one who puts any in, and seen when `used` says so. */
-static struct entry *entry_room(struct aside *a, size_t size, size_t left)
+static struct entry *entry_room(struct reader_thread *a, size_t size, size_t left)
 {
     size_t end = QUEUE - a->head, skipped = 0;
     bool straight = a->head >= a->tail && (a->used < QUEUE);
@@ -201,7 +201,7 @@ static struct entry *entry_room(struct aside *a, size_t size, size_t left)
 }
 
 /* It is filled. With the lock. */
-static void entry_put(struct aside *a, struct entry *e, size_t size)
+static void entry_put(struct reader_thread *a, struct entry *e, size_t size)
 {
     e->size = (uint32_t)size;
     a->head += size;
@@ -238,7 +238,7 @@ static void fill_sample(struct entry *e, const struct sample *s, size_t register
     e->sample.stack = put_bytes(&to, s->stack, s->stack_dyn_size);
 }
 
-int aside_sample(struct aside *a, const struct sample *s, struct error *err)
+int reader_thread_sample(struct reader_thread *a, const struct sample *s, struct error *err)
 {
     size_t registers = 8 * (size_t)__builtin_popcountll(s->user_mask);
     size_t size = sizeof(struct entry) + (s->user_regs ? registers : 0) +
@@ -255,7 +255,8 @@ int aside_sample(struct aside *a, const struct sample *s, struct error *err)
     return failed;
 }
 
-int aside_record(struct aside *a, const struct perf_event_header *record, struct error *err)
+int reader_thread_record(struct reader_thread *a, const struct perf_event_header *record,
+                         struct error *err)
 {
     struct entry *e;
     size_t size = sizeof(*e) + rounded(record->size);
@@ -274,7 +275,7 @@ int aside_record(struct aside *a, const struct perf_event_header *record, struct
     return failed;
 }
 
-int aside_kick(struct aside *a, struct error *err)
+int reader_thread_kick(struct reader_thread *a, struct error *err)
 {
     pthread_mutex_lock(&a->lock);
     a->tick = true;
@@ -284,7 +285,7 @@ int aside_kick(struct aside *a, struct error *err)
     return failed;
 }
 
-int aside_wait(struct aside *a, struct error *err)
+int reader_thread_wait(struct reader_thread *a, struct error *err)
 {
     pthread_mutex_lock(&a->lock);
     pthread_cond_signal(&a->more);
@@ -295,7 +296,7 @@ int aside_wait(struct aside *a, struct error *err)
     return failed;
 }
 
-uint64_t aside_dropped(struct aside *a)
+uint64_t reader_thread_dropped(struct reader_thread *a)
 {
     pthread_mutex_lock(&a->lock);
     uint64_t nr = a->dropped;
@@ -305,7 +306,7 @@ uint64_t aside_dropped(struct aside *a)
 
 /* ---- what the work writes ------------------------------------------------------------------ */
 
-int aside_write(struct aside *a, const void *bytes, size_t size, struct error *err)
+int reader_thread_write(struct reader_thread *a, const void *bytes, size_t size, struct error *err)
 {
     pthread_mutex_lock(&a->lock);
     struct written *w = &a->writing;
@@ -319,7 +320,7 @@ int aside_write(struct aside *a, const void *bytes, size_t size, struct error *e
     return ok ? 0 : error_no_memory(err);
 }
 
-bool aside_take(struct aside *a, const void **bytes, size_t *size)
+bool reader_thread_take(struct reader_thread *a, const void **bytes, size_t *size)
 {
     struct written *r = &a->reading;
     if (a->read == r->nr) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The object log. See objects.h. */
-#include "capture/objects.h"
+/* The object log. See object_log.h. */
+#include "capture/object_log.h"
 
 #include "base/cursor.h"
 #include "base/hash.h"
-#include "capture/objects_size.h"
+#include "capture/object_size.h"
 #include "perfdata/vmevent.h"
 #include "session/table.h"
 
@@ -82,7 +82,7 @@ struct bad_page {
     uint32_t pass;
 };
 
-struct object_process {
+struct object_log {
     struct process_memory *memory;
     VEC(const struct luajit_layout *) layouts;
     VEC(struct object) objects;
@@ -91,19 +91,19 @@ struct object_process {
     size_t hand, late_hand;   /* where the sweeps go on */
     uint64_t read_at;         /* ns: when the process was read last */
     uint64_t told_at, retell; /* ns: when all marks were written last, and how long that holds */
-    struct object_stats stats;
+    struct object_log_stats stats;
     struct bad_page bad[BAD_PAGES];
     struct copied_page copies[COPIES]; /* by number */
     uint32_t waiting;                  /* readings that are still to be of a GROUP */
-    struct payload out;
+    struct mem_writer out;
 };
 
 /* ---- making -------------------------------------------------------------------------------- */
 
-int object_process_create(pid_t pid, struct process_memory *memory, const struct object_sink *sink,
-                          struct object_process **ret, struct error *err)
+int object_log_create(pid_t pid, struct process_memory *memory, const struct log_sink *sink,
+                      struct object_log **ret, struct error *err)
 {
-    struct object_process *p = calloc(1, sizeof(*p));
+    struct object_log *p = calloc(1, sizeof(*p));
     if (!p) {
         process_memory_close(memory);
         return error_no_memory(err);
@@ -117,7 +117,7 @@ int object_process_create(pid_t pid, struct process_memory *memory, const struct
     return 0;
 }
 
-static void forget_all(struct object_process *p)
+static void forget_all(struct object_log *p)
 {
     vec_foreach (o, &p->objects)
         free(o->bytes);
@@ -134,7 +134,7 @@ static void forget_all(struct object_process *p)
     p->hand = p->late_hand = 0;
 }
 
-void object_process_free(struct object_process *p)
+void object_log_free(struct object_log *p)
 {
     if (!p)
         return;
@@ -145,8 +145,7 @@ void object_process_free(struct object_process *p)
     free(p);
 }
 
-int object_process_layout(struct object_process *p, const struct luajit_layout *layout,
-                          struct error *err)
+int object_log_layout(struct object_log *p, const struct luajit_layout *layout, struct error *err)
 {
     vec_foreach (l, &p->layouts) {
         if (*l == layout)
@@ -155,28 +154,28 @@ int object_process_layout(struct object_process *p, const struct luajit_layout *
     return vec_push(&p->layouts, layout) ? 0 : error_no_memory(err);
 }
 
-uint64_t object_process_read_at(const struct object_process *p)
+uint64_t object_log_read_at(const struct object_log *p)
 {
     return p->read_at;
 }
 
-struct object_stats object_process_stats(const struct object_process *p)
+struct object_log_stats object_log_stats(const struct object_log *p)
 {
-    struct object_stats stats = p->stats;
+    struct object_log_stats stats = p->stats;
     stats.bytes = p->out.bytes;
     return stats;
 }
 
-static uint64_t now(const struct object_process *p)
+static uint64_t now(const struct object_log *p)
 {
-    return payload_now(&p->out);
+    return mem_writer_now(&p->out);
 }
 
 /* ---- telling ------------------------------------------------------------------------------- */
 
 /* `flags`: VMENTRY_UNCHANGED for a mark. What a full log does not take is counted, and never
  * marked. */
-static void tell(struct object_process *p, struct object *o, uint8_t flags)
+static void tell(struct object_log *p, struct object *o, uint8_t flags)
 {
     if (!(flags & VMENTRY_UNCHANGED) && p->out.sink.full && p->out.sink.full(p->out.sink.context)) {
         p->stats.untold++;
@@ -190,14 +189,14 @@ static void tell(struct object_process *p, struct object *o, uint8_t flags)
                                         .before = o->before,
                                         .after = o->after,
                                         .bytes = o->bytes};
-    payload_put(&p->out, &entry);
+    mem_writer_put(&p->out, &entry);
     p->stats.told += !(flags & VMENTRY_UNCHANGED);
     p->stats.marks += (flags & VMENTRY_UNCHANGED) != 0;
     o->told = o->before;
 }
 
 /* A mark for the last reading that was equal, if it is not told yet. */
-static void tell_mark(struct object_process *p, struct object *o)
+static void tell_mark(struct object_log *p, struct object *o)
 {
     if (o->told && o->told != o->before)
         tell(p, o, VMENTRY_UNCHANGED);
@@ -206,7 +205,7 @@ static void tell_mark(struct object_process *p, struct object *o)
 /* A walk has it. What a pass found in plain memory is told only now, with the time it was found:
  * most of that memory is not asked for again, and a program that makes code for ever would fill the
  * log. */
-static void touch(struct object_process *p, struct object *o)
+static void touch(struct object_log *p, struct object *o)
 {
     o->touched = p->pass;
     if (!o->untold)
@@ -220,37 +219,37 @@ static void touch(struct object_process *p, struct object *o)
     o->after = after;
 }
 
-int object_process_flush(struct object_process *p, struct error *err)
+int object_log_flush(struct object_log *p, struct error *err)
 {
     vec_foreach (o, &p->objects)
         tell_mark(p, o);
     p->told_at = now(p);
-    return payload_send(&p->out, err);
+    return mem_writer_send(&p->out, err);
 }
 
-void object_process_retell(struct object_process *p)
+void object_log_retell(struct object_log *p)
 {
-    payload_drop(&p->out);
+    mem_writer_drop(&p->out);
     forget_all(p);
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
 /* Walks that search try the same unmapped addresses again and again. */
-static bool is_known_bad(const struct object_process *p, uint64_t address)
+static bool is_known_bad(const struct object_log *p, uint64_t address)
 {
     uint64_t number = address / PAGE;
     const struct bad_page *b = &p->bad[hash_u64(number) % BAD_PAGES];
     return b->number == number + 1 && p->pass - b->pass < BAD_PASSES;
 }
 
-static void note_bad(struct object_process *p, uint64_t address)
+static void note_bad(struct object_log *p, uint64_t address)
 {
     uint64_t number = address / PAGE;
     p->bad[hash_u64(number) % BAD_PAGES] = (struct bad_page){number + 1, p->pass};
 }
 
-static void note_waiting(struct object_process *p, uint64_t before)
+static void note_waiting(struct object_log *p, uint64_t before)
 {
     if (p->read_at - before > WAITED_NS)
         p->waiting = WAITING;
@@ -259,7 +258,7 @@ static void note_waiting(struct object_process *p, uint64_t before)
 }
 
 /* The page and those beside it at one go: many objects in them are asked for next. */
-static bool copy_group(struct object_process *p, uint64_t number)
+static bool copy_group(struct object_log *p, uint64_t number)
 {
     uint8_t bytes[GROUP * PAGE];
     uint64_t first = number - number % GROUP, before = now(p);
@@ -278,8 +277,7 @@ static bool copy_group(struct object_process *p, uint64_t number)
 }
 
 /* The page, as it was at `since` or later; NULL: it cannot be read. */
-static const struct copied_page *copy_page(struct object_process *p, uint64_t number,
-                                           uint64_t since)
+static const struct copied_page *copy_page(struct object_log *p, uint64_t number, uint64_t since)
 {
     struct copied_page *c = &p->copies[number % COPIES];
     if (c->number == number + 1 && c->before >= since)
@@ -309,8 +307,7 @@ struct reading {
     uint64_t before, after; /* when it was */
 };
 
-static bool fetch(struct object_process *p, uint64_t address, void *to, size_t size,
-                  struct reading *r)
+static bool fetch(struct object_log *p, uint64_t address, void *to, size_t size, struct reading *r)
 {
     uint64_t number = address / PAGE;
     if (size <= PAGE / 2 && (address + size - 1) / PAGE == number) {
@@ -335,7 +332,7 @@ static bool is_same(const struct object *o, const uint8_t *bytes)
                      : !memcmp(o->bytes, bytes, o->length);
 }
 
-static struct page *page_of(struct object_process *p, uint64_t number)
+static struct page *page_of(struct object_log *p, uint64_t number)
 {
     struct page *page = table_get(&p->pages, number + 1);
     if (page)
@@ -370,7 +367,7 @@ static void forget_lines(struct page *page, uint32_t index)
     page->parts = true;
 }
 
-static bool note_pages(struct object_process *p, const struct object *o, uint32_t index)
+static bool note_pages(struct object_log *p, const struct object *o, uint32_t index)
 {
     for (uint64_t n = o->address / PAGE; n <= (o->address + o->length - 1) / PAGE; n++) {
         struct page *page = page_of(p, n);
@@ -382,7 +379,7 @@ static bool note_pages(struct object_process *p, const struct object *o, uint32_
 }
 
 struct head_reader {
-    struct object_process *process;
+    struct object_log *process;
     uint64_t since;
 };
 
@@ -403,7 +400,7 @@ struct turn {
 
 /* An object of another size stands where another was: all of it is read and told, with its own end.
  * False: that cannot be. */
-static bool renew(struct object_process *p, struct object *o, uint32_t length, uint64_t since)
+static bool renew(struct object_log *p, struct object *o, uint32_t length, uint64_t since)
 {
     struct reading r = {.since = since};
     uint8_t *bytes = p->stats.cached + length <= CACHED_MAX ? malloc(length) : NULL;
@@ -428,7 +425,7 @@ static bool renew(struct object_process *p, struct object *o, uint32_t length, u
 
 /* The bytes of the object that stands at a known one's place now; its own where that cannot be
  * told. */
-static uint32_t length_now(struct object_process *p, const struct object *o, uint64_t since)
+static uint32_t length_now(struct object_log *p, const struct object *o, uint64_t since)
 {
     struct head_reader head = {p, since};
     const struct object_reader reader = {.read = read_head, .context = &head};
@@ -438,7 +435,7 @@ static uint32_t length_now(struct object_process *p, const struct object *o, uin
 
 /* Read a known object again, as it was at `since` or later. What was equal gets new times; what
  * differs is told. */
-static void refresh(struct object_process *p, struct object *o, const struct turn *turn)
+static void refresh(struct object_log *p, struct object *o, const struct turn *turn)
 {
     struct reading r = {.since = turn->since};
     uint8_t *spare = turn->spare;
@@ -485,7 +482,7 @@ static void refresh(struct object_process *p, struct object *o, const struct tur
     tell(p, o, 0);
 }
 
-static bool refresh_one(struct object_process *p, struct object *o, uint64_t since)
+static bool refresh_one(struct object_log *p, struct object *o, uint64_t since)
 {
     const struct turn turn = {.since = since, .spare = malloc(o->length)};
     if (!turn.spare)
@@ -496,8 +493,8 @@ static bool refresh_one(struct object_process *p, struct object *o, uint64_t sin
 }
 
 /* A range that is not known yet, read now; NULL: it cannot be read, or there is no room. */
-static struct object *learn(struct object_process *p, uint64_t address, uint32_t length,
-                            uint8_t kind, uint64_t since)
+static struct object *learn(struct object_log *p, uint64_t address, uint32_t length, uint8_t kind,
+                            uint64_t since)
 {
     struct reading r = {.since = since};
     struct object o = {.address = address, .length = length, .kind = kind, .touched = p->pass};
@@ -531,7 +528,7 @@ static bool holds(const struct object *o, uint64_t address, size_t size)
 }
 
 /* The known object that holds the whole range. */
-static struct object *find(const struct object_process *p, uint64_t address, size_t size)
+static struct object *find(const struct object_log *p, uint64_t address, size_t size)
 {
     const struct page *page = table_get(&p->pages, address / PAGE + 1);
     uint32_t newest = page ? page->newest[address % PAGE / LINE] : 0;
@@ -549,13 +546,13 @@ static struct object *find(const struct object_process *p, uint64_t address, siz
 }
 
 /* An object that begins there, and ends before what was asked for does. */
-static struct object *find_at(const struct object_process *p, uint64_t address)
+static struct object *find_at(const struct object_log *p, uint64_t address)
 {
     struct object *o = find(p, address, 1);
     return o && o->kind == VMENTRY_OBJECT && o->address == address ? o : NULL;
 }
 
-static bool is_retired(const struct object_process *p, uint64_t address)
+static bool is_retired(const struct object_log *p, uint64_t address)
 {
     const struct page *page = table_get(&p->pages, address / PAGE + 1);
     for (size_t i = page ? page->objects.nr : 0; i-- > 0;) {
@@ -566,7 +563,7 @@ static bool is_retired(const struct object_process *p, uint64_t address)
     return false;
 }
 
-static struct object *learn_object(struct object_process *p, uint64_t address, size_t size,
+static struct object *learn_object(struct object_log *p, uint64_t address, size_t size,
                                    uint64_t since)
 {
     vec_foreach (layout, &p->layouts) {
@@ -593,7 +590,7 @@ static struct object *learn_object(struct object_process *p, uint64_t address, s
     return NULL;
 }
 
-static struct object *learn_lines(struct object_process *p, uint64_t address, size_t size,
+static struct object *learn_lines(struct object_log *p, uint64_t address, size_t size,
                                   uint64_t since)
 {
     uint64_t start = address & ~(uint64_t)(LINE - 1);
@@ -606,7 +603,7 @@ static struct object *learn_lines(struct object_process *p, uint64_t address, si
 static bool layer_read(void *context, uint64_t address, void *to, size_t size, uint64_t time,
                        enum provenance *provenance)
 {
-    struct object_process *p = context;
+    struct object_log *p = context;
     *provenance = PROVENANCE_IMAGE;
     if (!size || size > OBJECT_MAX || address > UINT64_MAX - OBJECT_MAX - LINE)
         return false;
@@ -637,12 +634,12 @@ static bool layer_read(void *context, uint64_t address, void *to, size_t size, u
     return true;
 }
 
-struct memory_layer object_process_layer(struct object_process *p)
+struct memory_layer object_log_layer(struct object_log *p)
 {
     return (struct memory_layer){.read = layer_read, .context = p};
 }
 
-void object_process_object(struct object_process *p, uint64_t address, uint64_t time)
+void object_log_object(struct object_log *p, uint64_t address, uint64_t time)
 {
     struct object *o = find_at(p, address);
     if (!o)
@@ -653,7 +650,7 @@ void object_process_object(struct object_process *p, uint64_t address, uint64_t 
         touch(p, o);
 }
 
-bool object_process_range(struct object_process *p, uint64_t address, size_t size, uint64_t time)
+bool object_log_range(struct object_log *p, uint64_t address, size_t size, uint64_t time)
 {
     if (!size || size > OBJECT_MAX || address > UINT64_MAX - OBJECT_MAX)
         return false;
@@ -669,7 +666,7 @@ bool object_process_range(struct object_process *p, uint64_t address, size_t siz
 /* ---- passes -------------------------------------------------------------------------------- */
 
 /* The tables are full: begin anew. What is in use will be learnt, and told, again. */
-static void make_room(struct object_process *p)
+static void make_room(struct object_log *p)
 {
     if (p->objects.nr < OBJECTS_MAX && p->stats.cached + OBJECT_MAX < CACHED_MAX)
         return;
@@ -684,14 +681,14 @@ static bool is_steady(const struct object *o)
     return o->changes <= CHANGES_MAX && !o->retired;
 }
 
-static bool is_late(const struct object_process *p, const struct object *o)
+static bool is_late(const struct object_log *p, const struct object *o)
 {
     return p->pass - o->touched <= LATELY && !o->gone;
 }
 
 /* Read again what was touched lately (or what was not), going on where the last sweep ended;
  * returns what is left of the budget. */
-static size_t sweep(struct object_process *p, bool late, size_t budget, const struct turn *turn,
+static size_t sweep(struct object_log *p, bool late, size_t budget, const struct turn *turn,
                     size_t *hand)
 {
     for (size_t i = 0; i < p->objects.nr && budget && p->read_at < turn->until; i++) {
@@ -706,7 +703,7 @@ static size_t sweep(struct object_process *p, bool late, size_t budget, const st
     return budget;
 }
 
-int object_process_pass(struct object_process *p, size_t budget, struct error *err)
+int object_log_pass(struct object_log *p, size_t budget, struct error *err)
 {
     uint8_t *spare = malloc(OBJECT_MAX);
     if (!spare)
@@ -726,7 +723,7 @@ int object_process_pass(struct object_process *p, size_t budget, struct error *e
     free(spare);
     if (now(p) - p->told_at > p->retell) {
         p->retell = 2 * p->retell < RETELL_MAX_NS ? 2 * p->retell : RETELL_MAX_NS;
-        return object_process_flush(p, err);
+        return object_log_flush(p, err);
     }
-    return payload_send(&p->out, err);
+    return mem_writer_send(&p->out, err);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The object log over this very process: what is told, when, and what is given to a walk. */
 #include "capture/heap_view.h"
-#include "capture/objects.h"
+#include "capture/object_log.h"
 #include "perfdata/vmevent.h"
 #include "session/recorded_memory.h"
 
@@ -45,32 +45,31 @@ static int take(void *context, const void *payload, size_t size, struct error *e
     return memory_log_add(l->log, &e, err);
 }
 
-static struct object_process *begin(struct log *l)
+static struct object_log *begin(struct log *l)
 {
-    struct object_process *p;
+    struct object_log *p;
     struct process_memory *memory;
-    const struct object_sink sink = {.write = take, .now = clock_of, .context = l};
+    const struct log_sink sink = {.write = take, .now = clock_of, .context = l};
     memset(l, 0, sizeof(*l));
     assert_int_equal(memory_log_create(&l->log, NULL), 0);
     assert_int_equal(process_memory_open(getpid(), &memory, NULL), 0);
-    assert_int_equal(object_process_create(getpid(), memory, &sink, &p, NULL), 0);
+    assert_int_equal(object_log_create(getpid(), memory, &sink, &p, NULL), 0);
     return p;
 }
 
-static bool read_at(struct object_process *p, const void *address, void *to, size_t size,
-                    uint64_t time)
+static bool read_at(struct object_log *p, const void *address, void *to, size_t size, uint64_t time)
 {
     enum provenance how = PROVENANCE_EXACT;
-    struct memory_layer layer = object_process_layer(p);
+    struct memory_layer layer = object_log_layer(p);
     bool ok = layer.read(layer.context, (uint64_t)(uintptr_t)address, to, size, time, &how);
     if (ok)
         assert_int_equal(how, PROVENANCE_IMAGE);
     return ok;
 }
 
-static void end(struct object_process *p, struct log *l)
+static void end(struct object_log *p, struct log *l)
 {
-    object_process_free(p);
+    object_log_free(p);
     memory_log_free(l->log);
 }
 
@@ -78,22 +77,22 @@ static void memory_is_told_once(void **state)
 {
     (void)state;
     struct log l;
-    struct object_process *p = begin(&l);
+    struct object_log *p = begin(&l);
     _Alignas(64) char cell[64] = "first";
     char got[8];
     assert_true(read_at(p, cell, got, 6, 0));
     assert_string_equal(got, "first");
     assert_true(read_at(p, cell + 10, got, 6, 0)); /* the same line */
     for (int i = 0; i < 20; i++)
-        assert_int_equal(object_process_pass(p, 100, NULL), 0);
+        assert_int_equal(object_log_pass(p, 100, NULL), 0);
     assert_int_equal(l.contents, 1);
     assert_int_equal(l.marks, 0);
     uint64_t equal_at = l.time;
-    assert_int_equal(object_process_pass(p, 100, NULL), 0);
+    assert_int_equal(object_log_pass(p, 100, NULL), 0);
     strcpy(cell, "other");
     assert_true(read_at(p, cell, got, 6, l.time)); /* a sample that is newer than the reading */
     assert_string_equal(got, "other");
-    assert_int_equal(object_process_flush(p, NULL), 0);
+    assert_int_equal(object_log_flush(p, NULL), 0);
     assert_int_equal(l.contents, 2);
     assert_int_equal(l.marks, 1); /* the last reading that was equal */
     assert_int_equal(memory_log_settle(l.log, NULL), 0);
@@ -112,21 +111,21 @@ static void what_a_pass_finds_is_told_when_it_is_asked_for(void **state)
 {
     (void)state;
     struct log l;
-    struct object_process *p = begin(&l);
+    struct object_log *p = begin(&l);
     _Alignas(64) char cell[64] = "first";
     char got[8];
     assert_true(read_at(p, cell, got, 6, 0));
     strcpy(cell, "waste");
-    assert_int_equal(object_process_pass(p, 100, NULL), 0);
+    assert_int_equal(object_log_pass(p, 100, NULL), 0);
     strcpy(cell, "other");
-    assert_int_equal(object_process_pass(p, 100, NULL), 0);
+    assert_int_equal(object_log_pass(p, 100, NULL), 0);
     uint64_t equal_at = l.time;
-    assert_int_equal(object_process_pass(p, 100, NULL), 0);
-    assert_int_equal(object_process_flush(p, NULL), 0);
+    assert_int_equal(object_log_pass(p, 100, NULL), 0);
+    assert_int_equal(object_log_flush(p, NULL), 0);
     assert_int_equal(l.contents, 1);
     assert_true(read_at(p, cell, got, 6, equal_at)); /* a sample between two passes */
     assert_string_equal(got, "other");
-    assert_int_equal(object_process_flush(p, NULL), 0);
+    assert_int_equal(object_log_flush(p, NULL), 0);
     assert_int_equal(l.contents, 2);
     assert_int_equal(l.marks, 1);
     assert_int_equal(memory_log_settle(l.log, NULL), 0);
@@ -144,16 +143,16 @@ static void readings_are_not_older_than_the_sample(void **state)
 {
     (void)state;
     struct log l;
-    struct object_process *p = begin(&l);
+    struct object_log *p = begin(&l);
     _Alignas(64) char cell[64] = "one";
     char got[8];
     l.time = 1000;
     assert_true(read_at(p, cell, got, 4, 500));
-    uint64_t reads = object_process_stats(p).reads;
+    uint64_t reads = object_log_stats(p).reads;
     strcpy(cell, "two");
     assert_true(read_at(p, cell, got, 4, 900));
     assert_string_equal(got, "one"); /* read after the moment 900: as near as can be */
-    assert_int_equal(object_process_stats(p).reads, reads);
+    assert_int_equal(object_log_stats(p).reads, reads);
     assert_true(read_at(p, cell, got, 4, 5000));
     assert_string_equal(got, "two");
     end(p, &l);
@@ -163,15 +162,15 @@ static void large_ranges_come_in_pieces(void **state)
 {
     (void)state;
     struct log l;
-    struct object_process *p = begin(&l);
+    struct object_log *p = begin(&l);
     size_t size = 200000;
     char *big = malloc(size), *got = malloc(size);
     assert_non_null(big);
     assert_non_null(got);
     memset(big, 'x', size);
     big[100000] = 'y';
-    assert_true(object_process_range(p, (uint64_t)(uintptr_t)big, size, 0));
-    assert_int_equal(object_process_flush(p, NULL), 0);
+    assert_true(object_log_range(p, (uint64_t)(uintptr_t)big, size, 0));
+    assert_int_equal(object_log_flush(p, NULL), 0);
     assert_true(l.contents > 3);
     assert_true(l.longest <= VMEVENT_MAX);
     assert_int_equal(memory_log_settle(l.log, NULL), 0);
@@ -214,23 +213,23 @@ static void objects_are_told_whole(void **state)
 {
     (void)state;
     struct log l;
-    struct object_process *p = begin(&l);
+    struct object_log *p = begin(&l);
     _Alignas(64) uint8_t string[24 + 301] = {0};
     uint32_t length;
     uint8_t got[301];
     set_string(string, 300, 'z');
-    assert_int_equal(object_process_layout(p, &string_layout, NULL), 0);
+    assert_int_equal(object_log_layout(p, &string_layout, NULL), 0);
     assert_true(read_at(p, string, got, 24, 0));
-    uint64_t reads = object_process_stats(p).reads;
+    uint64_t reads = object_log_stats(p).reads;
     assert_true(read_at(p, string + 24, got, 301, 0));
     assert_memory_equal(got, string + 24, 301);
-    assert_int_equal(object_process_stats(p).reads, reads);
+    assert_int_equal(object_log_stats(p).reads, reads);
     /* a length that lies is not believed beyond the limit */
     length = UINT32_MAX;
     memcpy(string + 20, &length, 4);
-    object_process_retell(p);
+    object_log_retell(p);
     assert_true(read_at(p, string, got, 24, l.time + 1));
-    assert_true(object_process_stats(p).cached <= 192);
+    assert_true(object_log_stats(p).cached <= 192);
     end(p, &l);
 }
 
@@ -240,14 +239,14 @@ static void another_object_has_its_own_end(void **state)
 {
     (void)state;
     struct log l;
-    struct object_process *p = begin(&l);
+    struct object_log *p = begin(&l);
     _Alignas(64) uint8_t string[24 + 400] = {0};
     uint8_t got[400];
-    assert_int_equal(object_process_layout(p, &string_layout, NULL), 0);
+    assert_int_equal(object_log_layout(p, &string_layout, NULL), 0);
     for (uint32_t length = 40, i = 0; i < 3; length = i == 1 ? 300 : 60, i++) {
         set_string(string, length, (char)('a' + i));
         assert_true(read_at(p, string, got, 24, l.time + 1));
-        assert_int_equal(object_process_stats(p).cached, 24 + length + 1);
+        assert_int_equal(object_log_stats(p).cached, 24 + length + 1);
         assert_true(read_at(p, string + 24, got, length + 1, 0));
         assert_memory_equal(got, string + 24, length + 1);
     }
@@ -262,16 +261,16 @@ static void what_is_unmapped_is_gone(void **state)
 {
     (void)state;
     struct log l;
-    struct object_process *p = begin(&l);
+    struct object_log *p = begin(&l);
     char got[8];
     char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(page != MAP_FAILED);
     strcpy(page, "there");
     assert_true(read_at(p, page, got, 6, 0));
     munmap(page, 4096);
-    assert_int_equal(object_process_pass(p, 10, NULL), 0);
+    assert_int_equal(object_log_pass(p, 10, NULL), 0);
     assert_false(read_at(p, page, got, 6, l.time));
-    assert_int_equal(object_process_stats(p).gone, 1);
+    assert_int_equal(object_log_stats(p).gone, 1);
     assert_false(read_at(p, (void *)8, got, 6, 0));
     assert_false(read_at(p, (void *)(UINTPTR_MAX - 7), got, 6, 0));
     end(p, &l);
@@ -282,7 +281,7 @@ static void memory_is_bounded(void **state)
 {
     (void)state;
     struct log l;
-    struct object_process *p = begin(&l);
+    struct object_log *p = begin(&l);
     size_t size = 96 << 20;
     char got[8];
     char *big = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -290,9 +289,9 @@ static void memory_is_bounded(void **state)
     for (size_t at = 0; at + 4096 <= size; at += 640) {
         assert_true(read_at(p, big + at, got, 8, 0));
         if (at % 6400 == 0)
-            assert_int_equal(object_process_pass(p, 1, NULL), 0);
+            assert_int_equal(object_log_pass(p, 1, NULL), 0);
     }
-    assert_true(object_process_stats(p).objects <= 1 << 16);
+    assert_true(object_log_stats(p).objects <= 1 << 16);
     munmap(big, size);
     end(p, &l);
 }
@@ -311,7 +310,7 @@ static void heap_above_a_stack_is_read(void **state)
     (void)state;
     enum { STACK = 4096, HEAP = 2 << 20 };
     struct log l;
-    struct object_process *p = begin(&l);
+    struct object_log *p = begin(&l);
     char *stack =
         mmap(NULL, STACK + HEAP, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(stack != MAP_FAILED);

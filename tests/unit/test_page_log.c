@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Pictures of a process's memory, of this one: what is kept can be read back as of its time, and
  * what stayed the same is told once. */
-#include "capture/picture.h"
+#include "capture/page_log.h"
 #include "session/recorded_memory.h"
 
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 struct scene {
-    struct picture *picture;
+    struct page_log *pages;
     struct memory_log *log;
     uint64_t now; /* a clock that goes on by one at each look */
     size_t bytes; /* of memory in payloads */
@@ -39,34 +39,34 @@ static int take(void *context, const void *payload, size_t size, struct error *e
 
 static struct scene begin(unsigned grain, struct scene *s)
 {
-    const struct object_sink sink = {.write = take, .now = look, .context = s};
+    const struct log_sink sink = {.write = take, .now = look, .context = s};
     struct process_memory *memory;
     *s = (struct scene){0};
     assert_int_equal(memory_log_create(&s->log, NULL), 0);
     memory_log_set_order(s->log, VMLOG_BESIDE);
     assert_int_equal(process_memory_open(getpid(), &memory, NULL), 0);
-    assert_int_equal(picture_create(getpid(), memory, grain, &sink, &s->picture, NULL), 0);
+    assert_int_equal(page_log_create(getpid(), memory, grain, &sink, &s->pages, NULL), 0);
     return *s;
 }
 
 static void end(struct scene *s)
 {
-    assert_int_equal(picture_flush(s->picture, NULL), 0);
+    assert_int_equal(page_log_flush(s->pages, NULL), 0);
     assert_int_equal(memory_log_settle(s->log, NULL), 0);
 }
 
 static void leave(struct scene *s)
 {
-    picture_free(s->picture);
+    page_log_free(s->pages);
     memory_log_free(s->log);
 }
 
 /* A round that keeps `size` bytes; returns a time after it. */
 static uint64_t keep(struct scene *s, const void *from, size_t size)
 {
-    picture_begin(s->picture);
-    assert_true(picture_keep(s->picture, (uintptr_t)from, size));
-    assert_int_equal(picture_end(s->picture, NULL), 0);
+    page_log_begin(s->pages);
+    assert_true(page_log_keep(s->pages, (uintptr_t)from, size));
+    assert_int_equal(page_log_end(s->pages, NULL), 0);
     return ++s->now;
 }
 
@@ -130,11 +130,11 @@ static void stacks_are_never_proven(void **state)
     enum provenance p;
     (void)state;
     begin(8, &s);
-    picture_begin(s.picture);
-    assert_true(picture_range(s.picture, (uintptr_t)text, 8, VMENTRY_STACK));
+    page_log_begin(s.pages);
+    assert_true(page_log_range(s.pages, (uintptr_t)text, 8, VMENTRY_STACK));
     uint64_t between = ++s.now;
-    picture_begin(s.picture);
-    assert_true(picture_range(s.picture, (uintptr_t)text, 8, VMENTRY_STACK));
+    page_log_begin(s.pages);
+    assert_true(page_log_range(s.pages, (uintptr_t)text, 8, VMENTRY_STACK));
     end(&s);
     assert_int_equal(s.bytes, 8);
     assert_true(read_back(&s, text, 8, between, got, &p));
@@ -155,8 +155,8 @@ static void of_thousands_of_readings_the_next_is_found(void **state)
     for (unsigned i = 0; i < ROUNDS; i++) {
         stack[0] = stack[3] = i;
         times[i] = ++s.now;
-        picture_begin(s.picture);
-        assert_true(picture_range(s.picture, (uintptr_t)stack, i % 7 ? 32 : 8, VMENTRY_STACK));
+        page_log_begin(s.pages);
+        assert_true(page_log_range(s.pages, (uintptr_t)stack, i % 7 ? 32 : 8, VMENTRY_STACK));
     }
     end(&s);
     for (unsigned i = 0; i < ROUNDS; i += EACH) {
@@ -184,12 +184,12 @@ static void an_object_is_the_same_where_its_owner_says(void **state)
     enum provenance p;
     (void)state;
     begin(8, &s);
-    picture_begin(s.picture);
-    assert_true(picture_object(s.picture, (uintptr_t)text, 8, same_behind, NULL));
+    page_log_begin(s.pages);
+    assert_true(page_log_object(s.pages, (uintptr_t)text, 8, same_behind, NULL));
     uint64_t between = ++s.now;
     text[0] = '1'; /* a mark of the collector's */
-    picture_begin(s.picture);
-    assert_true(picture_object(s.picture, (uintptr_t)text, 8, same_behind, NULL));
+    page_log_begin(s.pages);
+    assert_true(page_log_object(s.pages, (uintptr_t)text, 8, same_behind, NULL));
     end(&s);
     assert_int_equal(s.bytes, 8);
     assert_true(read_back(&s, text, 8, between, got, &p));
@@ -203,14 +203,14 @@ static void what_is_not_there_is_not_kept(void **state)
     struct scene s;
     (void)state;
     begin(8, &s);
-    picture_begin(s.picture);
-    assert_false(picture_keep(s.picture, 8, 8));
-    assert_false(picture_keep(s.picture, UINT64_MAX - 4, 8));
-    assert_false(picture_range(s.picture, 8, 8, VMENTRY_STACK));
-    assert_false(picture_range(s.picture, (uintptr_t)text, UINT64_C(1) << 40, VMENTRY_STACK));
-    assert_true(picture_skip(s.picture, (uintptr_t)text, (uintptr_t)text + sizeof(text)));
+    page_log_begin(s.pages);
+    assert_false(page_log_keep(s.pages, 8, 8));
+    assert_false(page_log_keep(s.pages, UINT64_MAX - 4, 8));
+    assert_false(page_log_range(s.pages, 8, 8, VMENTRY_STACK));
+    assert_false(page_log_range(s.pages, (uintptr_t)text, UINT64_C(1) << 40, VMENTRY_STACK));
+    assert_true(page_log_skip(s.pages, (uintptr_t)text, (uintptr_t)text + sizeof(text)));
     uint64_t page = ((uintptr_t)text + 4095) & ~UINT64_C(4095);
-    assert_true(picture_keep(s.picture, page, 8)); /* a file's: it can be had from there */
+    assert_true(page_log_keep(s.pages, page, 8)); /* a file's: it can be had from there */
     end(&s);
     assert_int_equal(s.bytes, 0);
     leave(&s);
@@ -223,10 +223,10 @@ static void words_are_found_again(void **state)
     const uint32_t pid = (uint32_t)getpid();
     (void)state;
     begin(8, &s);
-    picture_index(s.picture, 0x1001, 0x2001); /* tagged: V8's */
-    picture_index(s.picture, 0x1001, 0x3001);
-    picture_index(s.picture, 0x1001, 0x2001);
-    picture_index(s.picture, 0x8000, 0x100); /* a prototype's block */
+    page_log_index(s.pages, 0x1001, 0x2001); /* tagged: V8's */
+    page_log_index(s.pages, 0x1001, 0x3001);
+    page_log_index(s.pages, 0x1001, 0x2001);
+    page_log_index(s.pages, 0x8000, 0x100); /* a prototype's block */
     end(&s);
     assert_int_equal(memory_log_functions(s.log, pid, 0x1001, got, 4), 2);
     assert_int_equal(got[0], 0x2001);

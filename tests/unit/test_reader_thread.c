@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The recorder's queue and thread: what comes out, in which order, and what a slow reader costs. */
-#include "capture/aside.h"
+#include "capture/reader_thread.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -16,7 +16,7 @@ enum { STACK = 40000, ROUNDS = 20000 };
 
 /* The work: it checks what it is given, writes a piece for each, and waits where it is told to. */
 struct seen {
-    struct aside *aside;
+    struct reader_thread *reader;
     uint64_t next; /* time of the sample or record that must come now; samples may be left out */
     uint64_t samples, records, ticks;
     uint64_t fail_at;     /* 0: never */
@@ -49,7 +49,7 @@ static int take_sample(void *context, const struct sample *got, struct error *er
         abort();
     if (s->fail_at && got->time >= s->fail_at)
         return error_set(err, ERROR_FORMAT, "no more");
-    return aside_write(s->aside, &got->time, sizeof(got->time), err);
+    return reader_thread_write(s->reader, &got->time, sizeof(got->time), err);
 }
 
 static int take_record(void *context, const struct perf_event_header *h, struct error *err)
@@ -59,7 +59,7 @@ static int take_record(void *context, const struct perf_event_header *h, struct 
     memcpy(&number, h + 1, sizeof(number));
     come_in(s, number);
     s->records++;
-    return aside_write(s->aside, &number, sizeof(number), err);
+    return reader_thread_write(s->reader, &number, sizeof(number), err);
 }
 
 static int take_tick(void *context, struct error *err)
@@ -77,15 +77,15 @@ static void begin(struct seen *s)
     for (size_t i = 0; i < STACK; i++)
         stack[i] = (uint8_t)(i * 7 + i / 256);
     *s = (struct seen){.stack = stack, .gate = PTHREAD_MUTEX_INITIALIZER};
-    const struct aside_work work = {take_sample, take_record, take_tick, s};
-    s->aside = aside_create(&work);
-    assert_non_null(s->aside);
-    assert_int_equal(aside_start(s->aside, NULL), 0);
+    const struct reader_thread_work work = {take_sample, take_record, take_tick, s};
+    s->reader = reader_thread_create(&work);
+    assert_non_null(s->reader);
+    assert_int_equal(reader_thread_start(s->reader, NULL), 0);
 }
 
 static void end(struct seen *s)
 {
-    aside_free(s->aside);
+    reader_thread_free(s->reader);
     free((uint8_t *)(uintptr_t)s->stack);
 }
 
@@ -104,7 +104,7 @@ static int put_sample(struct seen *s, uint64_t number, uint64_t stack, struct er
                                   .stack = s->stack,
                                   .stack_size = STACK,
                                   .stack_dyn_size = stack};
-    return aside_sample(s->aside, &sample, err);
+    return reader_thread_sample(s->reader, &sample, err);
 }
 
 static int put_record(struct seen *s, uint64_t number, struct error *err)
@@ -114,7 +114,7 @@ static int put_record(struct seen *s, uint64_t number, struct error *err)
         uint64_t number;
         uint32_t odd;
     } r = {.header = {.size = 20}, .number = number};
-    return aside_record(s->aside, &r.header, err);
+    return reader_thread_record(s->reader, &r.header, err);
 }
 
 static uint64_t take_written(struct seen *s, uint64_t *last)
@@ -122,7 +122,7 @@ static uint64_t take_written(struct seen *s, uint64_t *last)
     const void *bytes;
     size_t size;
     uint64_t nr = 0, number;
-    for (; aside_take(s->aside, &bytes, &size); nr++) {
+    for (; reader_thread_take(s->reader, &bytes, &size); nr++) {
         assert_int_equal(size, sizeof(number));
         memcpy(&number, bytes, size);
         assert_true(number > *last);
@@ -146,13 +146,13 @@ static void what_goes_in_comes_out(void **state)
         put += !is_record;
         if (i % 64)
             continue;
-        assert_int_equal(aside_kick(s.aside, NULL), 0);
+        assert_int_equal(reader_thread_kick(s.reader, NULL), 0);
         written += take_written(&s, &last);
     }
-    assert_int_equal(aside_wait(s.aside, NULL), 0);
+    assert_int_equal(reader_thread_wait(s.reader, NULL), 0);
     written += take_written(&s, &last);
     assert_int_equal(s.records, ROUNDS / 5);
-    assert_int_equal(s.samples + aside_dropped(s.aside), put);
+    assert_int_equal(s.samples + reader_thread_dropped(s.reader), put);
     assert_int_equal(written, s.samples + s.records);
     assert_true(s.ticks > 0 && s.ticks <= ROUNDS / 64);
     end(&s);
@@ -166,22 +166,22 @@ static void a_full_queue_drops_samples_only(void **state)
     uint64_t i = 1, last = 0;
     begin(&s);
     pthread_mutex_lock(&s.gate);
-    for (; !aside_dropped(s.aside); i++) {
+    for (; !reader_thread_dropped(s.reader); i++) {
         assert_int_equal(put_sample(&s, i, STACK, NULL), 0);
         assert_true(i < 10000); /* the queue is bounded */
     }
     for (unsigned nr = 0; nr < 1000; nr++)
         assert_int_equal(put_record(&s, i++, NULL), 0);
     assert_int_equal(put_sample(&s, i, STACK, NULL), 0);
-    assert_int_equal(aside_dropped(s.aside), 2);
+    assert_int_equal(reader_thread_dropped(s.reader), 2);
     pthread_mutex_unlock(&s.gate);
-    assert_int_equal(aside_wait(s.aside, NULL), 0);
+    assert_int_equal(reader_thread_wait(s.reader, NULL), 0);
     assert_int_equal(s.records, 1000);
     assert_int_equal(s.samples + s.records, i - 2);
     assert_int_equal(take_written(&s, &last), i - 2);
     assert_int_equal(put_sample(&s, i, STACK, NULL), 0); /* there is room again */
-    assert_int_equal(aside_wait(s.aside, NULL), 0);
-    assert_int_equal(aside_dropped(s.aside), 2);
+    assert_int_equal(reader_thread_wait(s.reader, NULL), 0);
+    assert_int_equal(reader_thread_dropped(s.reader), 2);
     end(&s);
 }
 
@@ -194,11 +194,11 @@ static void a_failure_is_told(void **state)
     s.fail_at = 3;
     for (uint64_t i = 1; i < 100; i++)
         (void)put_sample(&s, i, 100, &err);
-    assert_int_equal(aside_wait(s.aside, &err), -1);
+    assert_int_equal(reader_thread_wait(s.reader, &err), -1);
     assert_string_equal(err.text, "no more");
     assert_int_equal(s.samples, 3);
     assert_int_equal(put_record(&s, 200, &err), -1);
-    assert_int_equal(aside_kick(s.aside, &err), -1);
+    assert_int_equal(reader_thread_kick(s.reader, &err), -1);
     end(&s);
 }
 
@@ -211,7 +211,7 @@ static void the_end_waits_for_nothing(void **state)
     pthread_mutex_lock(&s.gate);
     for (uint64_t i = 1; i < 100; i++)
         assert_int_equal(put_sample(&s, i, 100, NULL), 0);
-    assert_int_equal(aside_kick(s.aside, NULL), 0);
+    assert_int_equal(reader_thread_kick(s.reader, NULL), 0);
     while (!atomic_load(&s.inside))
         sched_yield();
     pthread_mutex_unlock(&s.gate);
