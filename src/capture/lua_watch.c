@@ -2,7 +2,7 @@
 /* A recorded process while it runs. See lua_watch.h. */
 #include "capture/lua_watch.h"
 
-#include "capture/heap_view.h"
+#include "capture/live_memory.h"
 #include "session/registers.h"
 #include "session/session.h"
 #include "unwind/luajit/walk.h"
@@ -531,9 +531,9 @@ int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vms
         layers[nr++] = vmstack_layer(copy);
     }
     layers[nr++] = session_memory(&t->place);
-    struct heap_view heap =
-        heap_view_of(t->objects, s, registers.value[DWARF_RSP], reads_for_walk(t), LATE);
-    layers[nr++] = heap_view_layer(&heap);
+    struct live_memory heap =
+        live_memory_of(t->objects, s, registers.value[DWARF_RSP], reads_for_walk(t), LATE);
+    layers[nr++] = live_memory_layer(&heap);
     struct memory memory = sample_memory(s, registers.value[DWARF_RSP]);
     memory.layers = layers;
     memory.nr_layers = nr;
@@ -554,7 +554,7 @@ int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vms
     if (met < 0 || walk(t, &registers, &memory, &met_lua, err) < 0)
         return -1;
     t->wanted |= met_lua && !copy;
-    t->reads = heap_view_left(&heap);
+    t->reads = live_memory_left(&heap);
     return met || t->vms.nr != known;
 }
 

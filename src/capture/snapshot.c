@@ -10,7 +10,7 @@
 #include "capture/snapshot_lua.h"
 #include "capture/snapshot_perf.h"
 #include "capture/snapshot_v8.h"
-#include "capture/still.h"
+#include "capture/stopped_process.h"
 #include "capture/synthesize.h"
 #include "capture/target.h"
 
@@ -34,7 +34,7 @@ static const uint64_t MEM_ID = UINT64_C(0xa000000000000001); /* nobody's of the 
 struct subject {
     pid_t pid;
     int pidfd; /* readable when it has ended */
-    struct still still;
+    struct stopped_process process;
     const struct v8_layout *v8; /* NULL: none */
     struct page_log *pages;
     struct snapshot_lua *lua; /* NULL: it has no LuaJIT */
@@ -100,7 +100,7 @@ static void subject_free(struct subject *t)
         return;
     snapshot_lua_free(t->lua);
     page_log_free(t->pages);
-    still_close(&t->still);
+    stopped_process_close(&t->process);
     if (t->pidfd >= 0)
         close(t->pidfd);
     free(t);
@@ -109,8 +109,8 @@ static void subject_free(struct subject *t)
 /* Read-only pages of files are read from the files. */
 static int skip_files(struct subject *t, struct error *err)
 {
-    const struct mapping *m = session_mapping_next(&t->still.place, 0);
-    for (; m; m = session_mapping_next(&t->still.place, m->end)) {
+    const struct mapping *m = session_mapping_next(&t->process.place, 0);
+    for (; m; m = session_mapping_next(&t->process.place, m->end)) {
         bool is_file = m->dso->kind == DSO_FILE && !(m->prot & PROT_WRITE);
         if (is_file && !page_log_skip(t->pages, m->start, m->end))
             return error_no_memory(err);
@@ -130,7 +130,7 @@ static int look_inside(struct snapshot *s, struct subject *t, struct error *err)
         return -1;
     bool lua = blobs.nr != 0;
     vec_free(&blobs);
-    t->v8 = session_v8_of_files(&t->still.place);
+    t->v8 = session_v8_of_files(&t->process.place);
     for (const char *line; (line = lua_scan_problem(s->scan));)
         say(s, false, line);
     if (!lua && !t->v8)
@@ -157,7 +157,7 @@ static bool has_luajit(struct snapshot *s, pid_t pid)
 
 /* Its mappings; of a process that has just begun, once it has code of its own. LuaJIT may never
  * have any (-joff): it is given less time. */
-static int await_code(struct snapshot *s, pid_t pid, struct still *ret, struct error *err)
+static int await_code(struct snapshot *s, pid_t pid, struct stopped_process *ret, struct error *err)
 {
     static const struct dso_options options = {.no_debuginfod = true};
     enum { TRIES = 20, TRIES_LUAJIT = 2, STEP_US = 50000 };
@@ -165,12 +165,12 @@ static int await_code(struct snapshot *s, pid_t pid, struct still *ret, struct e
     snprintf(target, sizeof(target), "%d", (int)pid);
     for (int i = 0;; i++) {
         size_t nr;
-        if (still_open(target, &options, ret, err) < 0)
+        if (stopped_process_open(target, &options, ret, err) < 0)
             return -1;
         if (session_v8(&ret->place) || (session_luajit(&ret->place, &nr) && nr) || i == TRIES ||
             (i >= TRIES_LUAJIT && has_luajit(s, pid)))
             return 0;
-        still_close(ret);
+        stopped_process_close(ret);
         usleep(STEP_US);
     }
 }
@@ -186,7 +186,7 @@ static int subject_add(struct snapshot *s, pid_t pid, struct error *err)
     }
     t->pid = pid;
     t->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (await_code(s, pid, &t->still, err) < 0 || look_inside(s, t, err) < 0 ||
+    if (await_code(s, pid, &t->process, err) < 0 || look_inside(s, t, err) < 0 ||
         !vec_push(&s->subjects, t)) {
         subject_free(t);
         return -1;

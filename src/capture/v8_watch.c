@@ -2,7 +2,7 @@
 /* Live walks of JavaScript stacks. See v8_watch.h. */
 #include "capture/v8_watch.h"
 
-#include "capture/heap_view.h"
+#include "capture/live_memory.h"
 #include "capture/lua_scan.h"
 #include "session/registers.h"
 #include "session/session.h"
@@ -274,8 +274,8 @@ static int walk(struct v8_watches *all, struct v8_watch *t, const struct sample 
         .code = session_codemap(&t->place), .max_frames = MAX_FRAMES, .walker = &walker};
     sample_registers(s, &in.registers);
     uint64_t sp = in.registers.value[DWARF_RSP];
-    struct heap_view heap = heap_view_of(t->objects, s, sp, READS_MAX, V8_WATCH_LATE_NS);
-    const struct memory_layer layers[] = {session_memory(&t->place), heap_view_layer(&heap)};
+    struct live_memory heap = live_memory_of(t->objects, s, sp, READS_MAX, V8_WATCH_LATE_NS);
+    const struct memory_layer layers[] = {session_memory(&t->place), live_memory_layer(&heap)};
     in.memory = sample_memory(s, sp);
     in.memory.layers = layers;
     in.memory.nr_layers = sizeof(layers) / sizeof(*layers);

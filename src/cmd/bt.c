@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* ljperf bt: the stacks of a live process or of a core, once. */
-#include "capture/still.h"
+#include "capture/stopped_process.h"
 #include "cmd/common.h"
 #include "output/output.h"
 
@@ -52,7 +52,7 @@ static int own_option(void *context, int option, const char *value, struct error
 }
 
 /* The command's name of a thread of a live process. */
-static void put_head(struct text *out, const struct still *s, uint32_t tid)
+static void put_head(struct text *out, const struct stopped_process *s, uint32_t tid)
 {
     char path[64], comm[32] = "";
     snprintf(path, sizeof(path), "/proc/%" PRIu32 "/task/%" PRIu32 "/comm", s->pid, tid);
@@ -70,7 +70,7 @@ static void put_head(struct text *out, const struct still *s, uint32_t tid)
 
 /* What all threads share. */
 struct bt {
-    struct still still;
+    struct stopped_process process;
     struct replay_worker *worker;
     luajit_vm_list vms;
     struct text out;
@@ -80,7 +80,7 @@ struct bt {
 
 static int put_thread(struct bt *b, const struct core_thread *t, struct error *err)
 {
-    const struct still *s = &b->still;
+    const struct stopped_process *s = &b->process;
     unsigned max_stack = b->common->replay.max_stack;
     const struct sample sample = {.pid = s->pid, .tid = t->tid};
     struct replay_sample stack;
@@ -90,7 +90,7 @@ static int put_thread(struct bt *b, const struct core_thread *t, struct error *e
         .code = s->code,
         .max_frames = max_stack ? max_stack : 65536,
     };
-    if (replay_still_walk(b->worker, &s->place, &in, &b->vms, &sample, &stack, err))
+    if (replay_stopped_walk(b->worker, &s->place, &in, &b->vms, &sample, &stack, err))
         return -1;
     put_head(&b->out, s, t->tid);
     script_put_end(&b->out, &stack);
@@ -103,17 +103,17 @@ static int put_thread(struct bt *b, const struct core_thread *t, struct error *e
 
 static int put_all(struct bt *b, struct error *err)
 {
-    struct still *s = &b->still;
+    struct stopped_process *s = &b->process;
     lua_scan_blob_list blobs = {0};
     bool closed = false;
-    int failed = replay_still_create(s->dsos, &b->common->replay.symbols, &b->worker, err);
+    int failed = replay_stopped_create(s->dsos, &b->common->replay.symbols, &b->worker, err);
     if (!failed) /* before they stop: it may take a while */
-        failed = still_luajit(s, &blobs, &b->vms, err);
+        failed = stopped_process_luajit(s, &blobs, &b->vms, err);
     if (!failed)
-        failed = still_stop(s, err);
+        failed = stopped_process_stop(s, err);
     for (size_t i = 0; i < s->threads.nr && !failed; i++)
         failed = put_thread(b, &s->threads.at[i], err);
-    still_continue(s);
+    stopped_process_continue(s);
     vec_free(&blobs);
     return failed ? -1 : text_write(&b->out, STDOUT_FILENO, &closed, err);
 }
@@ -121,11 +121,11 @@ static int put_all(struct bt *b, struct error *err)
 static int run(const struct common *c, const struct bt_command *command, struct error *err)
 {
     struct bt b = {.common = c, .fields = command->fields};
-    if (still_open(command->target, &c->replay.dso, &b.still, err))
+    if (stopped_process_open(command->target, &c->replay.dso, &b.process, err))
         return -1;
     int failed = put_all(&b, err);
-    replay_still_free(b.worker);
-    still_close(&b.still);
+    replay_stopped_free(b.worker);
+    stopped_process_close(&b.process);
     vec_free(&b.vms);
     text_free(&b.out);
     return failed;

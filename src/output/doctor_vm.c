@@ -3,7 +3,7 @@
  * Which Lua VMs are in a file, a core or a live process, and how that is known: each layout with
  * the instruction that told each value, each VM with what it was doing.
  */
-#include "capture/still.h"
+#include "capture/stopped_process.h"
 #include "dso/elf_image.h"
 #include "output/doctor.h"
 #include "output/output.h"
@@ -19,7 +19,7 @@
 
 /* Where VMs are looked for. */
 struct view {
-    struct still *still;
+    struct stopped_process *process;
     struct memory memory;
 };
 
@@ -170,8 +170,8 @@ static unsigned put_problems(struct text *out, const struct view *v, bool *any)
 {
     const struct dso *told = NULL;
     unsigned files = 0;
-    const struct mapping *m = session_mapping_next(&v->still->place, 0);
-    for (; m; m = session_mapping_next(&v->still->place, m->end)) {
+    const struct mapping *m = session_mapping_next(&v->process->place, 0);
+    for (; m; m = session_mapping_next(&v->process->place, m->end)) {
         bool code = m->dso->kind == DSO_FILE && m->prot & PROT_EXEC;
         files += code;
         if (code && m->dso != told && !dso_cfi(m->dso) && dso_problem(m->dso)) {
@@ -189,8 +189,8 @@ static unsigned put_problems(struct text *out, const struct view *v, bool *any)
 static const struct v8_layout *put_v8(struct text *out, const struct view *v)
 {
     const struct v8_layout *last = NULL;
-    const struct mapping *m = session_mapping_next(&v->still->place, 0);
-    for (; m; m = session_mapping_next(&v->still->place, m->end)) {
+    const struct mapping *m = session_mapping_next(&v->process->place, 0);
+    for (; m; m = session_mapping_next(&v->process->place, m->end)) {
         bool code = m->dso->kind == DSO_FILE && m->prot & PROT_EXEC;
         const struct v8_layout *l = code ? cfi_v8(dso_cfi(m->dso)) : NULL;
         if (l && l != last)
@@ -208,13 +208,13 @@ static int put_process(struct text *out, const struct view *v, bool *found, stru
     lua_scan_blob_list blobs = {0};
     luajit_vm_list vms = {0};
     bool problems;
-    int failed = still_luajit(v->still, &blobs, &vms, err);
+    int failed = stopped_process_luajit(v->process, &blobs, &vms, err);
     unsigned files = put_problems(out, v, &problems);
     *found = blobs.nr;
     const struct v8_layout *v8 = put_v8(out, v);
     *found |= v8 != NULL;
     vec_foreach (b, &blobs) {
-        const struct mapping *m = session_mapping(&v->still->place, b->address);
+        const struct mapping *m = session_mapping(&v->process->place, b->address);
         put_layout(out, m ? m->dso->name : "?", m ? m->dso : NULL, b->layout);
         text_printf(out, "  loaded at 0x%" PRIx64 "\n\n", b->address);
     }
@@ -273,15 +273,15 @@ static bool is_core(const char *path)
 int doctor_vm(const char *target, const struct dso_options *options, struct text *out, bool *found,
               struct error *err)
 {
-    struct still still;
+    struct stopped_process process;
     bool live = *target && strspn(target, "0123456789") == strlen(target);
     *found = false;
     if (!live && !is_core(target))
         return put_file(out, target, options, found, err);
-    if (still_open(target, options, &still, err))
+    if (stopped_process_open(target, options, &process, err))
         return -1;
-    struct view v = {&still, {.layers = still.layers, .nr_layers = still.nr_layers}};
+    struct view v = {&process, {.layers = process.layers, .nr_layers = process.nr_layers}};
     int failed = put_process(out, &v, found, err);
-    still_close(&still);
+    stopped_process_close(&process);
     return failed;
 }

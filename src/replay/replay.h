@@ -184,15 +184,15 @@ int replay_trace(struct replay_worker *w, const struct replay_sample *s, uint32_
 /* ---- outside of a recording ----------------------------------------------------------------- */
 
 /* A worker for stacks of what stands still: a core, a stopped process. */
-int replay_still_create(struct dsos *dsos, const struct symbols_options *options,
-                        struct replay_worker **ret, struct error *err);
-void replay_still_free(struct replay_worker *w);
+int replay_stopped_create(struct dsos *dsos, const struct symbols_options *options,
+                          struct replay_worker **ret, struct error *err);
+void replay_stopped_free(struct replay_worker *w);
 /* Walk one thread's stack, managed frames included: `input`'s walker is set here; `vms` are the
  * process's Lua VMs. `sample` and the result are for replay_name() and whoever prints; valid until
  * the next walk. */
-int replay_still_walk(struct replay_worker *w, const struct session_place *place,
-                      const struct unwind_input *input, const luajit_vm_list *vms,
-                      const struct sample *sample, struct replay_sample *ret, struct error *err);
+int replay_stopped_walk(struct replay_worker *w, const struct session_place *place,
+                        const struct unwind_input *input, const luajit_vm_list *vms,
+                        const struct sample *sample, struct replay_sample *ret, struct error *err);
 
 /* What identifies a frame's code apart from its process: for caches of names. */
 struct frame_key {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The object log over this very process: what is told, when, and what is given to a walk. */
-#include "capture/heap_view.h"
+#include "capture/live_memory.h"
 #include "capture/object_log.h"
 #include "perfdata/vmevent.h"
 #include "session/recorded_memory.h"
@@ -296,10 +296,10 @@ static void memory_is_bounded(void **state)
     end(p, &l);
 }
 
-static bool view_gives(const struct heap_view *view, const void *address)
+static bool view_gives(const struct live_memory *view, const void *address)
 {
     enum provenance how = PROVENANCE_EXACT;
-    struct memory_layer layer = heap_view_layer(view);
+    struct memory_layer layer = live_memory_layer(view);
     uint64_t word;
     return layer.read(layer.context, (uint64_t)(uintptr_t)address, &word, sizeof(word), 0, &how);
 }
@@ -316,7 +316,7 @@ static void heap_above_a_stack_is_read(void **state)
     assert_true(stack != MAP_FAILED);
     const uint64_t sp = (uint64_t)(uintptr_t)stack;
     const struct sample s = {.stack_size = STACK, .stack_dyn_size = STACK};
-    struct heap_view view = heap_view_of(p, &s, sp, 100, UINT64_MAX);
+    struct live_memory view = live_memory_of(p, &s, sp, 100, UINT64_MAX);
     assert_true(view_gives(&view, stack + HEAP));
     assert_true(view_gives(&view, stack + STACK));
     assert_false(view_gives(&view, stack + STACK - 8)); /* the sample has it */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "capture/still.h"
+#include "capture/stopped_process.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -16,7 +16,7 @@
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-static int map_all(struct still *s, const struct process_maps *maps, struct error *err)
+static int map_all(struct stopped_process *s, const struct process_maps *maps, struct error *err)
 {
     vec_foreach (m, &maps->maps) {
         struct record_mmap mm = {.pid = s->pid,
@@ -36,7 +36,8 @@ static int map_all(struct still *s, const struct process_maps *maps, struct erro
     return 0;
 }
 
-static int open_live(struct still *s, const struct dso_options *options, struct error *err)
+static int open_live(struct stopped_process *s, const struct dso_options *options,
+                     struct error *err)
 {
     const struct session_options no_jit = {.no_jit = true};
     struct process_maps maps = {0};
@@ -56,7 +57,7 @@ static int open_live(struct still *s, const struct dso_options *options, struct 
     return 0;
 }
 
-static int open_core(struct still *s, const char *path, const struct dso_options *options,
+static int open_core(struct stopped_process *s, const char *path, const struct dso_options *options,
                      struct error *err)
 {
     const struct core_process_options o = {.dso = options};
@@ -73,15 +74,15 @@ static int open_core(struct still *s, const char *path, const struct dso_options
     return 0;
 }
 
-int still_open(const char *target, const struct dso_options *options, struct still *ret,
-               struct error *err)
+int stopped_process_open(const char *target, const struct dso_options *options,
+                         struct stopped_process *ret, struct error *err)
 {
     char *end;
     unsigned long pid = strtoul(target, &end, 10);
     bool live = isdigit((unsigned char)*target) && *end == 0 && pid > 0 && pid <= INT32_MAX;
-    *ret = (struct still){.pid = live ? (uint32_t)pid : 0};
+    *ret = (struct stopped_process){.pid = live ? (uint32_t)pid : 0};
     if (live ? open_live(ret, options, err) : open_core(ret, target, options, err)) {
-        still_close(ret);
+        stopped_process_close(ret);
         return -1;
     }
     ret->nr_layers = 2;
@@ -89,10 +90,10 @@ int still_open(const char *target, const struct dso_options *options, struct sti
     return 0;
 }
 
-void still_close(struct still *s)
+void stopped_process_close(struct stopped_process *s)
 {
     bool core = s->core.core != NULL;
-    still_continue(s);
+    stopped_process_continue(s);
     vec_free(&s->threads);
     process_memory_close(s->process);
     if (core) {
@@ -103,13 +104,13 @@ void still_close(struct still *s)
         session_free(s->session);
         dsos_free(s->dsos);
     }
-    *s = (struct still){0};
+    *s = (struct stopped_process){0};
 }
 
 /* ---- VMs ----------------------------------------------------------------------------------- */
 
-int still_luajit(const struct still *s, lua_scan_blob_list *blobs, luajit_vm_list *vms,
-                 struct error *err)
+int stopped_process_luajit(const struct stopped_process *s, lua_scan_blob_list *blobs,
+                           luajit_vm_list *vms, struct error *err)
 {
     const struct memory memory = {.layers = s->layers, .nr_layers = s->nr_layers};
     VEC(struct memory_range) ranges = {0};
@@ -141,7 +142,7 @@ static bool read_stopped(void *context, uint64_t address, void *to, size_t size,
     return process_memory_read(context, address, to, size);
 }
 
-static bool is_stopped(const struct still *s, uint32_t tid)
+static bool is_stopped(const struct stopped_process *s, uint32_t tid)
 {
     vec_foreach (t, &s->threads)
         if (t->tid == tid)
@@ -175,7 +176,7 @@ static void detach(const struct core_thread *t)
     ptrace(PTRACE_DETACH, (pid_t)t->tid, NULL, (void *)(uintptr_t)t->signal);
 }
 
-static int stop_thread(struct still *s, pid_t tid, struct error *err)
+static int stop_thread(struct stopped_process *s, pid_t tid, struct error *err)
 {
     struct user_regs_struct regs;
     struct core_thread t = {.tid = (uint32_t)tid};
@@ -201,7 +202,7 @@ static int stop_thread(struct still *s, pid_t tid, struct error *err)
 }
 
 /* One pass over the threads; *new: how many were not stopped before. */
-static int stop_pass(struct still *s, unsigned *new, struct error *err)
+static int stop_pass(struct stopped_process *s, unsigned *new, struct error *err)
 {
     char path[64];
     struct dirent *e;
@@ -222,7 +223,7 @@ static int stop_pass(struct still *s, unsigned *new, struct error *err)
     return failed;
 }
 
-int still_stop(struct still *s, struct error *err)
+int stopped_process_stop(struct stopped_process *s, struct error *err)
 {
     enum { PASSES_MAX = 16 }; /* threads that still ran may have made others */
     unsigned new = 1;
@@ -231,14 +232,14 @@ int still_stop(struct still *s, struct error *err)
     s->stopped = true;
     for (unsigned i = 0; new &&i < PASSES_MAX; i++)
         if (stop_pass(s, &new, err)) {
-            still_continue(s);
+            stopped_process_continue(s);
             return -1;
         }
     s->layers[0] = (struct memory_layer){.read = read_stopped, .context = s->process};
     return 0;
 }
 
-void still_continue(struct still *s)
+void stopped_process_continue(struct stopped_process *s)
 {
     if (!s->stopped)
         return;

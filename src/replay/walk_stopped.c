@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
-int replay_still_create(struct dsos *dsos, const struct symbols_options *options,
-                        struct replay_worker **ret, struct error *err)
+int replay_stopped_create(struct dsos *dsos, const struct symbols_options *options,
+                          struct replay_worker **ret, struct error *err)
 {
     struct replay *r = calloc(1, sizeof(*r));
     struct replay_worker *w = calloc(1, sizeof(*w));
@@ -36,11 +36,11 @@ int replay_still_create(struct dsos *dsos, const struct symbols_options *options
         *ret = w;
         return 0;
     }
-    replay_still_free(w);
+    replay_stopped_free(w);
     return error_no_memory(err);
 }
 
-void replay_still_free(struct replay_worker *w)
+void replay_stopped_free(struct replay_worker *w)
 {
     if (!w)
         return;
@@ -59,9 +59,9 @@ void replay_still_free(struct replay_worker *w)
     free(w);
 }
 
-int replay_still_walk(struct replay_worker *w, const struct session_place *place,
-                      const struct unwind_input *input, const luajit_vm_list *vms,
-                      const struct sample *sample, struct replay_sample *ret, struct error *err)
+int replay_stopped_walk(struct replay_worker *w, const struct session_place *place,
+                        const struct unwind_input *input, const luajit_vm_list *vms,
+                        const struct sample *sample, struct replay_sample *ret, struct error *err)
 {
     struct unwind_input in = *input;
     struct unwind_stack *stack = &w->stacks[0];

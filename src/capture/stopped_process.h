@@ -3,14 +3,14 @@
  * A process that stands still: one in a core file, or a live one whose threads are stopped for as
  * long as it is looked at. What the unwinder and the namers need of it, whichever it is.
  */
-#ifndef CAPTURE_STILL_H
-#define CAPTURE_STILL_H
+#ifndef CAPTURE_STOPPED_PROCESS_H
+#define CAPTURE_STOPPED_PROCESS_H
 
 #include "base/vec.h"
 #include "capture/lua_scan.h"
 #include "session/core_process.h"
 
-struct still {
+struct stopped_process {
     uint32_t pid;
     struct dsos *dsos;
     struct session *session;
@@ -28,20 +28,20 @@ struct still {
 /* `target`: a process id, or the path of a core file. A live process goes on running; its memory is
  * then PROVENANCE_IMAGE. `ret` must not be moved, and is closed in either case. Errors: no such
  * process or file, not permitted (says the cure). */
-int still_open(const char *target, const struct dso_options *options, struct still *ret,
-               struct error *err);
-void still_close(struct still *s);
+int stopped_process_open(const char *target, const struct dso_options *options,
+                         struct stopped_process *ret, struct error *err);
+void stopped_process_close(struct stopped_process *s);
 
 /* Append the LuaJITs that are mapped, and the VMs that run in them: reads all writable memory when
  * there is a LuaJIT. Layouts live as long as `s`. -1: memory is out. */
-int still_luajit(const struct still *s, lua_scan_blob_list *blobs, luajit_vm_list *vms,
-                 struct error *err);
+int stopped_process_luajit(const struct stopped_process *s, lua_scan_blob_list *blobs,
+                           luajit_vm_list *vms, struct error *err);
 
 /* Stop all threads of a live process and read their registers; memory is then exact. What does not
  * stop within two seconds (a thread in an uninterruptible wait) is left out. Should we die, the
  * kernel lets the threads go on. */
-int still_stop(struct still *s, struct error *err);
+int stopped_process_stop(struct stopped_process *s, struct error *err);
 /* Let them go on. */
-void still_continue(struct still *s);
+void stopped_process_continue(struct stopped_process *s);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* A live process's memory as a walk of one of its samples may see it. */
-#ifndef CAPTURE_HEAP_VIEW_H
-#define CAPTURE_HEAP_VIEW_H
+#ifndef CAPTURE_LIVE_MEMORY_H
+#define CAPTURE_LIVE_MEMORY_H
 
 #include "capture/object_log.h"
 #include "perfdata/perfdata.h"
@@ -11,7 +11,7 @@
  * changed: frames are not read from a live process (memory_read_frame). So nothing more is left
  * out: where the copy ends a thread's stack may have ended long before, and the program's heap
  * stand. */
-struct heap_view {
+struct live_memory {
     const struct object_log *process;
     struct memory_layer objects;
     uint64_t from, to; /* the stack */
@@ -21,11 +21,11 @@ struct heap_view {
 
 /* `sp`: the sample's user stack pointer; `reads`: how many readings the walk may make, until the
  * sample is `age` ns old. `p` must stay as long as the view. */
-struct heap_view heap_view_of(struct object_log *p, const struct sample *s, uint64_t sp,
-                              uint64_t reads, uint64_t age);
+struct live_memory live_memory_of(struct object_log *p, const struct sample *s, uint64_t sp,
+                                  uint64_t reads, uint64_t age);
 /* Readings that it may make yet. */
-uint64_t heap_view_left(const struct heap_view *view);
+uint64_t live_memory_left(const struct live_memory *view);
 /* `view` must stay as long as the layer is used. */
-struct memory_layer heap_view_layer(const struct heap_view *view);
+struct memory_layer live_memory_layer(const struct live_memory *view);
 
 #endif
