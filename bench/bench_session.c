@@ -87,8 +87,8 @@ static double repeat(struct bench *b, struct error *err)
 /* Addresses all over the process' code, in an order that is hard to foresee. */
 static double look_up(struct bench *b, uint64_t *known)
 {
-    struct session_place p;
-    if (session_place(b->s, b->pid, b->pid, &p, NULL) < 0)
+    struct thread_context p;
+    if (session_context(b->s, b->pid, b->pid, &p, NULL) < 0)
         return 0;
     static uint64_t pcs[4096];
     size_t nr = 0;
@@ -113,7 +113,7 @@ static double look_up(struct bench *b, uint64_t *known)
         *known += codemap_lookup(&map, pcs[(next >> 40) % nr], 1, &code);
     }
     double took = (now() - start) / LOOKUPS;
-    session_place_release(&p);
+    thread_context_release(&p);
     return took;
 }
 

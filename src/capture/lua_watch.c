@@ -32,7 +32,7 @@ struct lua_watch {
     pid_t pid;
     const struct watch_tools *tools;
     struct session *session; /* its mappings; NULL: to be read (again) */
-    struct session_place place;
+    struct thread_context thread;
     struct object_log *objects; /* NULL: not opened yet */
     lua_scan_blob_list blobs;
     lua_scan_vm_list vms;
@@ -68,7 +68,7 @@ static void forget_code(struct lua_watch *t)
 {
     if (!t->session)
         return;
-    session_place_release(&t->place);
+    thread_context_release(&t->thread);
     session_free(t->session);
     t->session = NULL;
 }
@@ -365,7 +365,7 @@ static int learn_code(struct lua_watch *t, struct error *err)
             failed = tell_map(t, map, by_root, err);
     }
     if (!failed)
-        failed = session_place(t->session, (uint32_t)t->pid, (uint32_t)t->pid, &t->place, err);
+        failed = session_context(t->session, (uint32_t)t->pid, (uint32_t)t->pid, &t->thread, err);
     if (failed) {
         session_free(t->session);
         t->session = NULL;
@@ -467,7 +467,7 @@ static int walk(struct lua_watch *t, const struct registers *registers, const st
     const struct walker walker = luajit_walker(&process);
     const struct unwind_input input = {.registers = *registers,
                                        .memory = *memory,
-                                       .code = session_codemap(&t->place),
+                                       .code = session_codemap(&t->thread),
                                        .max_frames = MAX_FRAMES,
                                        .walker = &walker};
     struct unwind_stack stack = {0};
@@ -530,7 +530,7 @@ int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vms
         note_objects(t, copy, s->time);
         layers[nr++] = vmstack_layer(copy);
     }
-    layers[nr++] = session_memory(&t->place);
+    layers[nr++] = session_memory(&t->thread);
     struct live_memory heap =
         live_memory_of(t->objects, s, registers.value[DWARF_RSP], reads_for_walk(t), LATE);
     layers[nr++] = live_memory_layer(&heap);

@@ -109,8 +109,8 @@ static void subject_free(struct subject *t)
 /* Read-only pages of files are read from the files. */
 static int skip_files(struct subject *t, struct error *err)
 {
-    const struct mapping *m = session_mapping_next(&t->process.place, 0);
-    for (; m; m = session_mapping_next(&t->process.place, m->end)) {
+    const struct mapping *m = session_mapping_next(&t->process.thread, 0);
+    for (; m; m = session_mapping_next(&t->process.thread, m->end)) {
         bool is_file = m->dso->kind == DSO_FILE && !(m->prot & PROT_WRITE);
         if (is_file && !page_log_skip(t->pages, m->start, m->end))
             return error_no_memory(err);
@@ -130,7 +130,7 @@ static int look_inside(struct snapshot *s, struct subject *t, struct error *err)
         return -1;
     bool lua = blobs.nr != 0;
     vec_free(&blobs);
-    t->v8 = session_v8_of_files(&t->process.place);
+    t->v8 = session_v8_of_files(&t->process.thread);
     for (const char *line; (line = lua_scan_problem(s->scan));)
         say(s, false, line);
     if (!lua && !t->v8)
@@ -167,7 +167,7 @@ static int await_code(struct snapshot *s, pid_t pid, struct stopped_process *ret
         size_t nr;
         if (stopped_process_open(target, &options, ret, err) < 0)
             return -1;
-        if (session_v8(&ret->place) || (session_luajit(&ret->place, &nr) && nr) || i == TRIES ||
+        if (session_v8(&ret->thread) || (session_luajit(&ret->thread, &nr) && nr) || i == TRIES ||
             (i >= TRIES_LUAJIT && has_luajit(s, pid)))
             return 0;
         stopped_process_close(ret);

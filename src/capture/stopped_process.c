@@ -50,10 +50,10 @@ static int open_live(struct stopped_process *s, const struct dso_options *option
     if (!failed)
         failed = map_all(s, &maps, err);
     process_maps_free(&maps);
-    if (failed || session_place(s->session, s->pid, s->pid, &s->place, err))
+    if (failed || session_context(s->session, s->pid, s->pid, &s->thread, err))
         return -1;
     s->layers[0] = process_memory_layer(s->process);
-    s->layers[1] = session_memory(&s->place);
+    s->layers[1] = session_memory(&s->thread);
     return 0;
 }
 
@@ -66,7 +66,7 @@ static int open_core(struct stopped_process *s, const char *path, const struct d
     s->pid = core_pid(s->core.core);
     s->dsos = s->core.dsos;
     s->session = s->core.session;
-    s->place = s->core.place;
+    s->thread = s->core.thread;
     memcpy(s->layers, s->core.layers, sizeof(s->layers));
     for (size_t i = 0; i < core_nr_threads(s->core.core); i++)
         if (!vec_push(&s->threads, *core_thread(s->core.core, i)))
@@ -86,7 +86,7 @@ int stopped_process_open(const char *target, const struct dso_options *options,
         return -1;
     }
     ret->nr_layers = 2;
-    ret->code = session_codemap(&ret->place);
+    ret->code = session_codemap(&ret->thread);
     return 0;
 }
 
@@ -99,8 +99,8 @@ void stopped_process_close(struct stopped_process *s)
     if (core) {
         core_process_free(&s->core);
     } else {
-        if (s->place.space)
-            session_place_release(&s->place);
+        if (s->thread.space)
+            thread_context_release(&s->thread);
         session_free(s->session);
         dsos_free(s->dsos);
     }
@@ -116,8 +116,8 @@ int stopped_process_luajit(const struct stopped_process *s, lua_scan_blob_list *
     VEC(struct memory_range) ranges = {0};
     struct luajit_blob blob;
     bool ok = true;
-    const struct mapping *m = session_mapping_next(&s->place, 0);
-    for (; m && ok; m = session_mapping_next(&s->place, m->end)) {
+    const struct mapping *m = session_mapping_next(&s->thread, 0);
+    for (; m && ok; m = session_mapping_next(&s->thread, m->end)) {
         if (session_luajit_in(m, &blob))
             ok = vec_push(blobs, blob);
         else if (m->prot & PROT_WRITE)

@@ -14,7 +14,7 @@ struct stopped_process {
     uint32_t pid;
     struct dsos *dsos;
     struct session *session;
-    struct session_place place;
+    struct thread_context thread;
     struct memory_layer layers[2]; /* memory, then files */
     size_t nr_layers;
     struct codemap code;

@@ -34,7 +34,7 @@ const uint64_t V8_WATCH_LATE_NS = UINT64_C(10) * 1000 * MS;
 struct v8_watch {
     uint32_t pid;
     struct session *session; /* its mappings; NULL: never looked at */
-    struct session_place place;
+    struct thread_context thread;
     const struct v8_layout *layout;
     struct object_log *objects;
     uint64_t looked, next_look, pause; /* ns */
@@ -66,7 +66,7 @@ static void forget_code(struct v8_watch *t)
 {
     if (!t->session)
         return;
-    session_place_release(&t->place);
+    thread_context_release(&t->thread);
     session_free(t->session);
     t->session = NULL;
     t->layout = NULL;
@@ -161,7 +161,7 @@ static int look_at_maps(struct v8_watches *all, struct v8_watch *t, struct error
     if (!failed)
         failed = tell_maps(t, &maps, err);
     if (!failed)
-        failed = session_place(t->session, t->pid, t->pid, &t->place, err);
+        failed = session_context(t->session, t->pid, t->pid, &t->thread, err);
     process_maps_free(&maps);
     if (failed) {
         session_free(t->session);
@@ -170,7 +170,7 @@ static int look_at_maps(struct v8_watches *all, struct v8_watch *t, struct error
     }
     /* Known before the V8 has begun: what is looked up in its file, 10 ms, does not keep the first
      * samples of its code waiting. */
-    t->layout = session_v8_of_files(&t->place);
+    t->layout = session_v8_of_files(&t->thread);
     if (!t->layout)
         forget_code(t);
     return 0;
@@ -271,11 +271,11 @@ static int walk(struct v8_watches *all, struct v8_watch *t, const struct sample 
         .space = t->pid};
     const struct walker walker = v8_walker(&process);
     struct unwind_input in = {
-        .code = session_codemap(&t->place), .max_frames = MAX_FRAMES, .walker = &walker};
+        .code = session_codemap(&t->thread), .max_frames = MAX_FRAMES, .walker = &walker};
     sample_registers(s, &in.registers);
     uint64_t sp = in.registers.value[DWARF_RSP];
     struct live_memory heap = live_memory_of(t->objects, s, sp, READS_MAX, V8_WATCH_LATE_NS);
-    const struct memory_layer layers[] = {session_memory(&t->place), live_memory_layer(&heap)};
+    const struct memory_layer layers[] = {session_memory(&t->thread), live_memory_layer(&heap)};
     in.memory = sample_memory(s, sp);
     in.memory.layers = layers;
     in.memory.nr_layers = sizeof(layers) / sizeof(*layers);

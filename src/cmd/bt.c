@@ -90,7 +90,7 @@ static int put_thread(struct bt *b, const struct core_thread *t, struct error *e
         .code = s->code,
         .max_frames = max_stack ? max_stack : 65536,
     };
-    if (replay_stopped_walk(b->worker, &s->place, &in, &b->vms, &sample, &stack, err))
+    if (replay_stopped_walk(b->worker, &s->thread, &in, &b->vms, &sample, &stack, err))
         return -1;
     put_head(&b->out, s, t->tid);
     script_put_end(&b->out, &stack);

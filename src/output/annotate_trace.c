@@ -100,7 +100,7 @@ static int renew_trace(struct annotate_traces *t, const struct replay_sample *s,
 static int add_trace(struct annotate_traces *t, const struct replay_sample *s, uint32_t number,
                      uint64_t address, struct error *err)
 {
-    struct traced new = {.pid = s->place->pid};
+    struct traced new = {.pid = s->thread->pid};
     int got = replay_trace(t->worker, s, number, address, &new.listing, err);
     if (got <= 0)
         return got;
@@ -118,7 +118,7 @@ static int find_trace(struct annotate_traces *t, const struct replay_sample *s, 
                       uint64_t address, struct traced **ret, struct error *err)
 {
     vec_foreach (known, &t->traces) {
-        if (known->listing.number != number || known->pid != s->place->pid ||
+        if (known->listing.number != number || known->pid != s->thread->pid ||
             address - known->listing.address >= known->listing.size)
             continue;
         *ret = known;

@@ -173,7 +173,7 @@ static void look_up(const struct replay_sample *s, uint64_t address, struct told
 {
     enum { MAX = 16 };
     const struct jit_function *found[MAX];
-    size_t nr = session_jit_functions(s->place, address, s->sample->time, found, MAX);
+    size_t nr = session_jit_functions(s->thread, address, s->sample->time, found, MAX);
     for (size_t i = 0; i < nr; i++) {
         const struct jit_function **to = found[i]->from_map ? &ret->map : &ret->dump;
         if (!*to && v8_name_function(found[i]->name))
@@ -185,7 +185,7 @@ static void look_up(const struct replay_sample *s, uint64_t address, struct told
  * list it by that, since all run the same machine code. */
 static uint64_t first_bytecode(const struct replay_sample *s, const struct frame *f)
 {
-    const struct v8_layout *l = session_v8(s->place);
+    const struct v8_layout *l = session_v8(s->thread);
     struct registers regs = {0};
     enum provenance provenance = PROVENANCE_EXACT;
     uint64_t bytecode;

@@ -170,8 +170,8 @@ static unsigned put_problems(struct text *out, const struct view *v, bool *any)
 {
     const struct dso *told = NULL;
     unsigned files = 0;
-    const struct mapping *m = session_mapping_next(&v->process->place, 0);
-    for (; m; m = session_mapping_next(&v->process->place, m->end)) {
+    const struct mapping *m = session_mapping_next(&v->process->thread, 0);
+    for (; m; m = session_mapping_next(&v->process->thread, m->end)) {
         bool code = m->dso->kind == DSO_FILE && m->prot & PROT_EXEC;
         files += code;
         if (code && m->dso != told && !dso_cfi(m->dso) && dso_problem(m->dso)) {
@@ -189,8 +189,8 @@ static unsigned put_problems(struct text *out, const struct view *v, bool *any)
 static const struct v8_layout *put_v8(struct text *out, const struct view *v)
 {
     const struct v8_layout *last = NULL;
-    const struct mapping *m = session_mapping_next(&v->process->place, 0);
-    for (; m; m = session_mapping_next(&v->process->place, m->end)) {
+    const struct mapping *m = session_mapping_next(&v->process->thread, 0);
+    for (; m; m = session_mapping_next(&v->process->thread, m->end)) {
         bool code = m->dso->kind == DSO_FILE && m->prot & PROT_EXEC;
         const struct v8_layout *l = code ? cfi_v8(dso_cfi(m->dso)) : NULL;
         if (l && l != last)
@@ -214,7 +214,7 @@ static int put_process(struct text *out, const struct view *v, bool *found, stru
     const struct v8_layout *v8 = put_v8(out, v);
     *found |= v8 != NULL;
     vec_foreach (b, &blobs) {
-        const struct mapping *m = session_mapping(&v->process->place, b->address);
+        const struct mapping *m = session_mapping(&v->process->thread, b->address);
         put_layout(out, m ? m->dso->name : "?", m ? m->dso : NULL, b->layout);
         text_printf(out, "  loaded at 0x%" PRIx64 "\n\n", b->address);
     }

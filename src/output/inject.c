@@ -185,7 +185,7 @@ static int place_frame(struct inject_worker *w, const struct replay_sample *s,
         return place_code(w, s, f, ret, err);
     case FRAME_NATIVE: /* V8's builtins have no names in node's own file */
         w->stats.guessed += f->provenance != PROVENANCE_EXACT;
-        return f->code && session_jit_function(s->place, frame_lookup_pc(f), s->sample->time)
+        return f->code && session_jit_function(s->thread, frame_lookup_pc(f), s->sample->time)
                    ? place_code(w, s, f, ret, err)
                    : 0;
     default:
@@ -217,7 +217,7 @@ static uint64_t chain_address(struct inject_worker *w, const struct replay_sampl
     bool user = context_of(f) == (uint64_t)PERF_CONTEXT_USER;
     uint64_t pc = s->unwound && user ? frame_lookup_pc(f) : f->pc;
     return f->kind == FRAME_NATIVE && f->code
-               ? inject_twin_address(&w->twins, s->place, f->code, pc)
+               ? inject_twin_address(&w->twins, s->thread, f->code, pc)
                : pc;
 }
 

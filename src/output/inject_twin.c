@@ -13,7 +13,7 @@ static bool holds(const struct mapping *larger, const struct mapping *m)
            m->end - m->start < larger->end - larger->start;
 }
 
-static struct inject_twin look(const struct session_place *p, const struct mapping *m)
+static struct inject_twin look(const struct thread_context *p, const struct mapping *m)
 {
     struct inject_twin found = {.dso = m->dso, .start = m->start, .pgoff = m->pgoff, .pid = p->pid};
     const struct mapping *other = session_mapping_next(p, 0);
@@ -27,14 +27,14 @@ static struct inject_twin look(const struct session_place *p, const struct mappi
 }
 
 /* What was found earlier may be gone. */
-static bool still_there(const struct inject_twin *k, const struct session_place *p, uint64_t at)
+static bool still_there(const struct inject_twin *k, const struct thread_context *p, uint64_t at)
 {
     const struct mapping *other = session_mapping(p, at);
     return other && other->dso == k->dso &&
            at - other->start + other->pgoff == at - k->other_start + k->other_pgoff;
 }
 
-uint64_t inject_twin_address(struct inject_twins *t, const struct session_place *p,
+uint64_t inject_twin_address(struct inject_twins *t, const struct thread_context *p,
                              const struct mapping *m, uint64_t pc)
 {
     if (!m->dso || m->dso->kind != DSO_FILE)

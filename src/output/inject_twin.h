@@ -27,7 +27,7 @@ struct inject_twins {
 
 /* `pc` is in `m`, a mapping of the place. The address of the same byte of the file in the larger
  * mapping that the process has of it; `pc` when there is none. */
-uint64_t inject_twin_address(struct inject_twins *t, const struct session_place *p,
+uint64_t inject_twin_address(struct inject_twins *t, const struct thread_context *p,
                              const struct mapping *m, uint64_t pc);
 
 #endif

@@ -42,7 +42,7 @@ struct vmstack_ref {
 struct job_sample {
     const struct record *record;
     struct sample sample;
-    struct session_place place;
+    struct thread_context thread;
     size_t first_frame, nr_frames; /* in the job's frames */
     size_t nr_kernel;              /* of those, the callchain's part in front */
     size_t nr_same; /* the outermost ones that the sample before it in the job has as well */
@@ -144,7 +144,7 @@ struct replay {
 struct sample_lua {
     struct walker outer, inner;
     struct luajit_process process;
-    const struct session_place *place;
+    const struct thread_context *thread;
     struct replay_worker *worker;
     const struct vmstack *copy;            /* NULL: the sample has none */
     struct luajit_vm vms[VMSTACK_VMS_MAX]; /* of the copy's */
@@ -158,7 +158,7 @@ struct sample_js {
     struct walker outer, inner;
     const struct walker *lua;
     struct v8_process process;
-    const struct session_place *place;
+    const struct thread_context *thread;
     struct replay_worker *worker;
     bool asked;  /* which V8 is mapped */
     bool is_v8;  /* code of V8 was met: what is read of the process is its objects */
@@ -228,7 +228,7 @@ int sample_walk_group(struct replay_worker *w, struct job_sample *group, size_t 
 size_t sample_frames_same(const struct job *job, const struct job_sample *s);
 
 /* lua.c: the walker for a sample's Lua; `place` and `ret` must stay until it has been walked. */
-const struct walker *sample_walker(struct replay_worker *w, const struct session_place *place,
+const struct walker *sample_walker(struct replay_worker *w, const struct thread_context *thread,
                                    struct sample_lua *ret);
 
 /* lua.c: a copy of the VM came with the sample; it must stay as well. */
@@ -236,7 +236,7 @@ void sample_use_copy(struct sample_lua *lua, const struct vmstack *copy);
 
 /* js.c: the walker for a sample's JavaScript, around that for its Lua; both must stay, as `place`.
  */
-const struct walker *sample_js_walker(struct replay_worker *w, const struct session_place *place,
+const struct walker *sample_js_walker(struct replay_worker *w, const struct thread_context *thread,
                                       const struct walker *lua, struct sample_js *ret);
 
 /* join.c: remember complete stacks per thread; continue truncated ones. In turn. */

@@ -136,7 +136,7 @@ static struct known_thread *thread_of(struct join_table *t, const struct job_sam
 {
     if ((!t->nr && !add) || (!t->slots && !make_slots(t)))
         return NULL;
-    uint64_t key = ((uint64_t)s->place.pid << 32 | s->place.tid) + 1;
+    uint64_t key = ((uint64_t)s->thread.pid << 32 | s->thread.tid) + 1;
     size_t at = hash_u64(key) & (t->cap - 1);
     while (t->slots[at] && t->slots[at]->key != key)
         at = (at + 1) & (t->cap - 1);
@@ -519,7 +519,7 @@ static int find_callers(struct join_table *t, const struct known_thread *k,
 static int append_callers(struct join_table *t, struct job *job, struct job_sample *s, size_t own,
                           struct error *err)
 {
-    struct codemap map = session_codemap(&s->place);
+    struct codemap map = session_codemap(&s->thread);
     size_t first = job->frames.nr;
     size_t nr = t->callers.nr;
     if (!vec_reserve(&job->frames, first + own + nr))

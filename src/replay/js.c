@@ -11,7 +11,7 @@ static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *
 {
     struct sample_js *js = context;
     struct v8_named named;
-    if (v8_names_function(js->worker->js_names, r, js->place->pid, js->worker->job->turn, sfi,
+    if (v8_names_function(js->worker->js_names, r, js->thread->pid, js->worker->job->turn, sfi,
                           offset, &named) < 0)
         return false;
     ret->function = named.function;
@@ -26,7 +26,7 @@ static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *
 static size_t find_functions(void *context, uint64_t bytecode, uint64_t *ret, size_t max)
 {
     const struct sample_js *js = context;
-    return snapshots_functions(js->worker->replay->snapshots, js->place->pid, bytecode, ret, max);
+    return snapshots_functions(js->worker->replay->snapshots, js->thread->pid, bytecode, ret, max);
 }
 
 static bool name_wasm(void *context, struct v8_reader *r, const struct v8_wasm *wasm,
@@ -34,7 +34,7 @@ static bool name_wasm(void *context, struct v8_reader *r, const struct v8_wasm *
 {
     struct sample_js *js = context;
     struct v8_named named;
-    if (v8_names_wasm(js->worker->js_names, r, js->place->pid, js->worker->job->turn, wasm,
+    if (v8_names_wasm(js->worker->js_names, r, js->thread->pid, js->worker->job->turn, wasm,
                       &named) < 0)
         return false;
     ret->function = named.function;
@@ -56,7 +56,7 @@ static bool wants(const void *context, const struct code *code)
 {
     struct sample_js *js = (void *)(uintptr_t)context;
     if (code->owner != CODE_ELF && code->owner != CODE_KERNEL && !js->asked) {
-        js->process.layout = session_v8(js->place);
+        js->process.layout = session_v8(js->thread);
         js->asked = true;
     }
     bool v8 = js->inner.wants(js->inner.context, code);
@@ -102,16 +102,16 @@ static enum walker_result step(const void *context, struct walker_state *state,
     return js->inner.step(js->inner.context, v8, s);
 }
 
-const struct walker *sample_js_walker(struct replay_worker *w, const struct session_place *place,
+const struct walker *sample_js_walker(struct replay_worker *w, const struct thread_context *thread,
                                       const struct walker *lua, struct sample_js *ret)
 {
     ret->worker = w;
-    ret->place = place;
+    ret->thread = thread;
     ret->asked = ret->is_v8 = ret->is_lua = false;
     ret->side = MEMORY_NEAREST;
     ret->lua = lua;
     ret->process = (struct v8_process){
-        .namer = {.name = name_frame, .wasm = name_wasm, .context = ret}, .space = place->pid};
+        .namer = {.name = name_frame, .wasm = name_wasm, .context = ret}, .space = thread->pid};
     if (w->replay->snapshots)
         ret->process.functions = find_functions;
     ret->inner = v8_walker(&ret->process);

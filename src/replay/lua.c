@@ -24,7 +24,7 @@ static bool name_frame(void *context, const struct memory *m, const struct luaji
     struct sample_lua *lua = context;
     const struct luajit_names_source source = {.memory = m,
                                                .vm = vm,
-                                               .space = lua->place->pid,
+                                               .space = lua->thread->pid,
                                                .provenance = ret->provenance,
                                                .turn = lua->worker->job->turn};
     struct luajit_named named;
@@ -44,7 +44,7 @@ static bool name_frame(void *context, const struct memory *m, const struct luaji
 static uint64_t find_prototype(void *context, uint64_t address)
 {
     const struct sample_lua *lua = context;
-    return snapshots_prototype(lua->worker->replay->snapshots, lua->place->pid, address);
+    return snapshots_prototype(lua->worker->replay->snapshots, lua->thread->pid, address);
 }
 
 /* The VMs that were copied with the sample, or found by a snapshot: where references have 32 bits
@@ -56,8 +56,8 @@ static void use_known_vms(struct sample_lua *lua)
     if (lua->copy)
         memcpy(gs, lua->copy->g, nr_gs * sizeof(*gs));
     else
-        nr_gs =
-            snapshots_globals(lua->worker->replay->snapshots, lua->place->pid, gs, VMSTACK_VMS_MAX);
+        nr_gs = snapshots_globals(lua->worker->replay->snapshots, lua->thread->pid, gs,
+                                  VMSTACK_VMS_MAX);
     for (size_t i = 0; i < lua->process.nr_blobs; i++) {
         const struct luajit_blob *b = &lua->process.blobs[i];
         for (uint32_t k = 0; !b->layout->gc64 && k < nr_gs && nr < VMSTACK_VMS_MAX; k++)
@@ -72,7 +72,7 @@ static bool wants(const void *context, const struct code *code)
 {
     struct sample_lua *lua = (void *)(uintptr_t)context;
     if (code->owner != CODE_ELF && code->owner != CODE_KERNEL && !lua->asked) {
-        lua->process.blobs = session_luajit(lua->place, &lua->process.nr_blobs);
+        lua->process.blobs = session_luajit(lua->thread, &lua->process.nr_blobs);
         lua->asked = true;
         if ((lua->copy || lua->worker->replay->snapshots) && !lua->process.nr_vms)
             use_known_vms(lua);
@@ -93,11 +93,11 @@ static bool settled(const void *context, const struct walker_state *state)
     return lua->inner.settled(lua->inner.context, state);
 }
 
-const struct walker *sample_walker(struct replay_worker *w, const struct session_place *place,
+const struct walker *sample_walker(struct replay_worker *w, const struct thread_context *thread,
                                    struct sample_lua *ret)
 {
     ret->worker = w;
-    ret->place = place;
+    ret->thread = thread;
     ret->asked = ret->named = false;
     ret->vmstate = LUAJIT_IN_UNKNOWN;
     ret->copy = NULL;

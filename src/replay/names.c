@@ -72,7 +72,7 @@ static void name_from_jit(const struct replay_sample *s, const struct frame *f,
                           struct named_frame *ret)
 {
     const struct jit_function *j =
-        session_jit_function(s->place, frame_lookup_pc(f), s->sample->time);
+        session_jit_function(s->thread, frame_lookup_pc(f), s->sample->time);
     if (!j)
         return;
     ret->symbol = j->name;

@@ -17,15 +17,15 @@ static int take_member(struct replay *r, struct job *job, struct job_sample *s, 
         s->sample.event = s->member.event;
     const struct job_sample *before =
         job->samples.nr ? &job->samples.at[job->samples.nr - 1] : NULL;
-    if (session_place_beside(r->session, before ? &before->place : NULL, s->sample.pid,
-                             s->sample.tid, &s->place, err) < 0) {
+    if (session_context_beside(r->session, before ? &before->thread : NULL, s->sample.pid,
+                               s->sample.tid, &s->thread, err) < 0) {
         vmstack_ref_release(&s->copy);
         return -1;
     }
-    bool passes = sample_passes(r, &s->sample, s->place.comm);
+    bool passes = sample_passes(r, &s->sample, s->thread.comm);
     if (passes && vec_push(&job->samples, *s))
         return 0;
-    session_place_release(&s->place);
+    thread_context_release(&s->thread);
     vmstack_ref_release(&s->copy);
     return passes ? error_no_memory(err) : 0;
 }
@@ -134,7 +134,7 @@ int read_job(struct replay *r, struct job *job, struct error *err)
 void release_job(struct replay *r, struct job *job)
 {
     vec_foreach (s, &job->samples) {
-        session_place_release(&s->place);
+        thread_context_release(&s->thread);
         vmstack_ref_release(&s->copy);
     }
     perfdata_release(r->pd, &job->batch);

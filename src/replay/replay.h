@@ -63,7 +63,7 @@ struct vmstack_ref;
 struct replay_sample {
     const struct sample *sample;
     const char *comm;
-    const struct session_place *place;
+    const struct thread_context *thread;
     const struct frame *frames; /* kernel, then user; innermost first */
     size_t nr_frames;
     /* The outermost ones that are, byte for byte, those of the sample given to the sink's worker
@@ -190,7 +190,7 @@ void replay_stopped_free(struct replay_worker *w);
 /* Walk one thread's stack, managed frames included: `input`'s walker is set here; `vms` are the
  * process's Lua VMs. `sample` and the result are for replay_name() and whoever prints; valid until
  * the next walk. */
-int replay_stopped_walk(struct replay_worker *w, const struct session_place *place,
+int replay_stopped_walk(struct replay_worker *w, const struct thread_context *thread,
                         const struct unwind_input *input, const luajit_vm_list *vms,
                         const struct sample *sample, struct replay_sample *ret, struct error *err);
 

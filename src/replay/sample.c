@@ -94,7 +94,7 @@ static int given_frame(struct replay_worker *w, struct job_sample *s, uint64_t p
     } else if (kind == FRAME_GUEST_KERNEL) {
         f.code = session_guest_mapping(w->replay->session, pc, s->sample.time);
     } else if (kind == FRAME_NATIVE) {
-        struct codemap map = session_codemap(&s->place);
+        struct codemap map = session_codemap(&s->thread);
         struct code code;
         if (codemap_lookup(&map, frame_lookup_pc(&f), s->sample.time, &code)) {
             f.code = code.token;
@@ -171,7 +171,7 @@ static size_t sample_layers(const struct replay_worker *w, struct job_sample *s,
     snapshots_layers(w->replay->snapshots, s->sample.pid, &ret->snapshots);
     for (size_t i = 0; i < ret->snapshots.nr; i++)
         ret->layers[nr++] = ret->snapshots.at[i];
-    ret->layers[nr++] = session_memory(&s->place);
+    ret->layers[nr++] = session_memory(&s->thread);
     return nr;
 }
 
@@ -192,16 +192,16 @@ static void user_input(struct replay_worker *w, struct job_sample *s, size_t at,
     ret->memory = sample_memory(&s->sample, ret->registers.value[DWARF_RSP]);
     ret->memory.layers = memory->layers;
     ret->memory.nr_layers = nr_layers;
-    ret->code = session_codemap(&s->place);
+    ret->code = session_codemap(&s->thread);
     ret->max_frames = w->replay->options.max_stack;
-    ret->walker = sample_walker(w, &s->place, &w->luas[at]);
+    ret->walker = sample_walker(w, &s->thread, &w->luas[at]);
     if (copy && !s->copy_differs)
         sample_use_copy(&w->luas[at], copy);
-    ret->walker = sample_js_walker(w, &s->place, ret->walker, &w->jss[at]);
+    ret->walker = sample_js_walker(w, &s->thread, ret->walker, &w->jss[at]);
     w->jss[at].process.no_objects = !w->replay->log && !w->replay->snapshots;
     ret->thread = s->sample.tid;
     ret->memory.reads = &w->reads[at];
-    ret->steady = nr_layers == 1 ? session_steady(&s->place) : NULL;
+    ret->steady = nr_layers == 1 ? session_steady(&s->thread) : NULL;
     if (w->replay->log) {
         ret->memory.span = &memory->span;
         ret->memory.soon = &w->jss[at].soon;

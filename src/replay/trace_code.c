@@ -10,7 +10,7 @@ static size_t find_globals(const struct replay *r, const struct replay_sample *s
                            const struct vmstack *copy, const struct luajit_layout *layout,
                            uint64_t ret[GLOBALS_MAX])
 {
-    uint32_t pid = s->place->pid;
+    uint32_t pid = s->thread->pid;
     struct registers registers = {0};
     size_t nr = 0;
     for (uint32_t i = 0; copy && i < copy->nr_vms && i < VMSTACK_VMS_MAX; i++)
@@ -44,26 +44,26 @@ int replay_trace(struct replay_worker *w, const struct replay_sample *s, uint32_
     struct replay *r = w->replay;
     struct snapshot_layers snapshots = {.nr = 0};
     struct memory_layer layers[3 + SNAPSHOT_LAYERS];
-    struct memory_log_view view = {.log = r->log, .pid = s->place->pid};
+    struct memory_log_view view = {.log = r->log, .pid = s->thread->pid};
     struct memory memory = {.time = s->sample->time, .layers = layers};
     size_t nr_blobs;
-    const struct luajit_blob *blobs = session_luajit(s->place, &nr_blobs);
+    const struct luajit_blob *blobs = session_luajit(s->thread, &nr_blobs);
     bool has_copy = open_copy(w, s);
     if (has_copy)
         layers[memory.nr_layers++] = vmstack_layer(&w->copies[0]);
     if (r->log)
         layers[memory.nr_layers++] = memory_log_layer(&view);
-    snapshots_layers(r->snapshots, s->place->pid, &snapshots);
+    snapshots_layers(r->snapshots, s->thread->pid, &snapshots);
     for (size_t i = 0; i < snapshots.nr; i++)
         layers[memory.nr_layers++] = snapshots.at[i];
-    layers[memory.nr_layers++] = session_memory(s->place);
+    layers[memory.nr_layers++] = session_memory(s->thread);
     for (size_t i = 0; i < nr_blobs; i++) {
         uint64_t gs[GLOBALS_MAX];
         size_t nr = find_globals(r, s, has_copy ? &w->copies[0] : NULL, blobs[i].layout, gs);
         for (size_t k = 0; k < nr; k++) {
             const struct luajit_vm vm = {gs[k], blobs[i].address, blobs[i].layout};
             const struct luajit_names_source source = {
-                .memory = &memory, .vm = &vm, .space = s->place->pid, .turn = s->turn};
+                .memory = &memory, .vm = &vm, .space = s->thread->pid, .turn = s->turn};
             int got = luajit_listing_read(&source, w->names, number, address, ret, err);
             if (got)
                 return got;

@@ -59,14 +59,14 @@ void replay_stopped_free(struct replay_worker *w)
     free(w);
 }
 
-int replay_stopped_walk(struct replay_worker *w, const struct session_place *place,
+int replay_stopped_walk(struct replay_worker *w, const struct thread_context *thread,
                         const struct unwind_input *input, const luajit_vm_list *vms,
                         const struct sample *sample, struct replay_sample *ret, struct error *err)
 {
     struct unwind_input in = *input;
     struct unwind_stack *stack = &w->stacks[0];
     stack->frames.nr = 0;
-    in.walker = sample_js_walker(w, place, sample_walker(w, place, &w->luas[0]), &w->jss[0]);
+    in.walker = sample_js_walker(w, thread, sample_walker(w, thread, &w->luas[0]), &w->jss[0]);
     w->luas[0].process.vms = vms->at;
     w->luas[0].process.nr_vms = vms->nr;
     if (unwind(w->unwinder, &in, stack, err))
@@ -74,8 +74,8 @@ int replay_stopped_walk(struct replay_worker *w, const struct session_place *pla
     bool whole = stack->end == STACK_COMPLETE || stack->end == STACK_NO_REGS;
     *ret = (struct replay_sample){
         .sample = sample,
-        .comm = place->comm,
-        .place = place,
+        .comm = thread->comm,
+        .thread = thread,
         .frames = stack->frames.at,
         .nr_frames = stack->frames.nr,
         .unwound = true,
@@ -83,7 +83,7 @@ int replay_stopped_walk(struct replay_worker *w, const struct session_place *pla
         .end = stack->end,
         .end_pc = stack->end_pc,
         .end_address = stack->end_address,
-        .end_mapping = whole ? NULL : session_mapping(place, stack->end_pc),
+        .end_mapping = whole ? NULL : session_mapping(thread, stack->end_pc),
         .turn = UINT64_MAX,
     };
     return 0;

@@ -52,7 +52,7 @@ static int walk_job(struct replay_worker *w, struct error *err)
 
 static const struct mapping *end_mapping(const struct job_sample *s)
 {
-    return s->end == STACK_NO_REGS ? NULL : session_mapping(&s->place, s->end_pc);
+    return s->end == STACK_NO_REGS ? NULL : session_mapping(&s->thread, s->end_pc);
 }
 
 /* What a sample's frames tell together: how many frames, from the outermost on, there are up to the
@@ -173,8 +173,8 @@ static int give_job(struct replay_worker *w, const struct job *job, struct error
             continue;
         struct replay_sample given = {
             .sample = &s->sample,
-            .comm = s->place.comm,
-            .place = &s->place,
+            .comm = s->thread.comm,
+            .thread = &s->thread,
             .frames = job->frames.at + s->first_frame,
             .nr_frames = s->nr_frames,
             .nr_same = s->has_trace || replaced ? 0 : s->nr_same,

@@ -184,30 +184,30 @@ static bool lookup(void *context, uint64_t pc, uint64_t time, struct code *ret)
     return true;
 }
 
-struct codemap session_codemap(const struct session_place *p)
+struct codemap session_codemap(const struct thread_context *p)
 {
     return (struct codemap){.lookup = lookup, .context = p->space};
 }
 
 /* A space does not change while a place has it; functions of jitdumps come and go with time. */
-const void *session_steady(const struct session_place *p)
+const void *session_steady(const struct thread_context *p)
 {
     return jit_set_is_timeless(p->space->jit) ? p->space : NULL;
 }
 
-const struct mapping *session_mapping(const struct session_place *p, uint64_t pc)
+const struct mapping *session_mapping(const struct thread_context *p, uint64_t pc)
 {
     const struct region_slot *at = regions_find(p->space->regions, pc);
     return at ? &at->region.map : NULL;
 }
 
-const struct mapping *session_mapping_next(const struct session_place *p, uint64_t address)
+const struct mapping *session_mapping_next(const struct thread_context *p, uint64_t address)
 {
     const struct region_slot *at = regions_next(p->space->regions, address);
     return at ? &at->region.map : NULL;
 }
 
-const struct jit_function *session_jit_function(const struct session_place *p, uint64_t pc,
+const struct jit_function *session_jit_function(const struct thread_context *p, uint64_t pc,
                                                 uint64_t time)
 {
     struct jit_span span;
@@ -215,7 +215,7 @@ const struct jit_function *session_jit_function(const struct session_place *p, u
     return jit_set_lookup(p->space->jit, pc, time, &span, &file);
 }
 
-size_t session_jit_functions(const struct session_place *p, uint64_t pc, uint64_t time,
+size_t session_jit_functions(const struct thread_context *p, uint64_t pc, uint64_t time,
                              const struct jit_function **ret, size_t max)
 {
     return jit_set_lookup_all(p->space->jit, pc, time, ret, max);
@@ -254,7 +254,7 @@ static bool read_files(void *context, uint64_t address, void *to, size_t size, u
     return true;
 }
 
-struct memory_layer session_memory(const struct session_place *p)
+struct memory_layer session_memory(const struct thread_context *p)
 {
     return (struct memory_layer){.read = read_files, .context = p->space};
 }

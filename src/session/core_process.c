@@ -91,21 +91,21 @@ int core_process_open(const char *path, const struct core_process_options *optio
         error_no_memory(err);
     if (!p.dsos || session_create(NULL, p.dsos, &no_jit, &p.session, err) ||
         add_mappings(&p, options, err) ||
-        session_place(p.session, core_pid(p.core), core_pid(p.core), &p.place, err)) {
+        session_context(p.session, core_pid(p.core), core_pid(p.core), &p.thread, err)) {
         core_process_free(&p);
         return -1;
     }
     p.layers[0] = core_memory(p.core);
-    p.layers[1] = session_memory(&p.place);
-    p.code = session_codemap(&p.place);
+    p.layers[1] = session_memory(&p.thread);
+    p.code = session_codemap(&p.thread);
     *ret = p;
     return 0;
 }
 
 void core_process_free(struct core_process *p)
 {
-    if (p->place.space)
-        session_place_release(&p->place);
+    if (p->thread.space)
+        thread_context_release(&p->thread);
     session_free(p->session);
     dsos_free(p->dsos);
     core_free(p->core);

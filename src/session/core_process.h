@@ -25,7 +25,7 @@ struct core_process {
     struct core *core;
     struct dsos *dsos;
     struct session *session;
-    struct session_place place;
+    struct thread_context thread;
     struct memory_layer layers[2]; /* the core's memory, then the files */
     struct codemap code;
 };

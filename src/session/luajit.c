@@ -42,7 +42,7 @@ bool session_luajit_in(const struct mapping *m, struct luajit_blob *ret)
     return true;
 }
 
-const struct v8_layout *session_v8_of_files(const struct session_place *p)
+const struct v8_layout *session_v8_of_files(const struct thread_context *p)
 {
     const struct address_space *space = p->space;
     const struct region_slot *at = regions_next(space->regions, 0);
@@ -96,7 +96,7 @@ struct space_luajit *space_luajit_beside(const struct address_space *space, cons
     return copy;
 }
 
-static const struct space_luajit *space_has_managed_code(const struct session_place *p)
+static const struct space_luajit *space_has_managed_code(const struct thread_context *p)
 {
     struct address_space *space = p->space;
     struct space_luajit *found = atomic_load_explicit(&space->luajit, memory_order_acquire);
@@ -111,14 +111,14 @@ static const struct space_luajit *space_has_managed_code(const struct session_pl
     return found;
 }
 
-const struct luajit_blob *session_luajit(const struct session_place *p, size_t *nr)
+const struct luajit_blob *session_luajit(const struct thread_context *p, size_t *nr)
 {
     const struct space_luajit *found = space_has_managed_code(p);
     *nr = found ? found->nr : 0;
     return found ? found->blobs : NULL;
 }
 
-const struct v8_layout *session_v8(const struct session_place *p)
+const struct v8_layout *session_v8(const struct thread_context *p)
 {
     const struct space_luajit *found = space_has_managed_code(p);
     return found ? found->v8 : NULL;

@@ -216,8 +216,8 @@ static const char *unknown_comm(struct session *s, struct thread *t)
     return t->comm = intern_string(s->names, text);
 }
 
-int session_place_beside(struct session *s, const struct session_place *beside, uint32_t pid,
-                         uint32_t tid, struct session_place *ret, struct error *err)
+int session_context_beside(struct session *s, const struct thread_context *beside, uint32_t pid,
+                           uint32_t tid, struct thread_context *ret, struct error *err)
 {
     struct thread *t = thread_get(s, &s->host, pid, tid);
     struct process *p = t ? process_get(s, &s->host, pid) : NULL;
@@ -227,17 +227,17 @@ int session_place_beside(struct session *s, const struct session_place *beside, 
     bool borrowed = beside && beside->space == p->space;
     if (!borrowed)
         atomic_fetch_add_explicit(&p->space->refs, 1, memory_order_relaxed);
-    *ret = (struct session_place){pid, tid, t->comm, p->space, s, borrowed};
+    *ret = (struct thread_context){pid, tid, t->comm, p->space, s, borrowed};
     return 0;
 }
 
-int session_place(struct session *s, uint32_t pid, uint32_t tid, struct session_place *ret,
-                  struct error *err)
+int session_context(struct session *s, uint32_t pid, uint32_t tid, struct thread_context *ret,
+                    struct error *err)
 {
-    return session_place_beside(s, NULL, pid, tid, ret, err);
+    return session_context_beside(s, NULL, pid, tid, ret, err);
 }
 
-void session_place_release(struct session_place *p)
+void thread_context_release(struct thread_context *p)
 {
     if (!p->borrowed)
         space_release(p->space);

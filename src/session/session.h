@@ -3,8 +3,8 @@
  * Processes, threads, mappings over time, and what code stands where: the recording's world.
  *
  * session_apply() is called with every record that is not a sample, in time order, by one thread
- * at a time; session_place() between them. What a place refers to is immutable and may be used
- * by other threads until the place is released: an address space is copied on write, and only
+ * at a time; session_context() between them. What a context refers to is immutable and may be used
+ * by other threads until the context is released: an address space is copied on write, and only
  * when it really changes (an equal map is no event).
  */
 #ifndef SESSION_SESSION_H
@@ -22,7 +22,8 @@
 #include <stdint.h>
 
 /* One mapping; the token of its code (frame.code) unless the frame's kind is FRAME_JIT. Later
- * mappings may have cut it: pgoff belongs to start. Lives as long as the place it was asked of. */
+ * mappings may have cut it: pgoff belongs to start. Lives as long as the context it was asked of.
+ */
 struct mapping {
     uint64_t start, end, pgoff;
     struct dso *dso;
@@ -52,43 +53,44 @@ int session_apply(struct session *s, const struct record *rec, struct error *err
 /* A mapping of a user process that no record told of: a core file's, a live process's. */
 int session_map(struct session *s, const struct record_mmap *mm, uint64_t time, struct error *err);
 
-/* Where a sample happened. */
-struct session_place {
+/* The thread that a sample is of, and its process, as they were when it was taken. */
+struct thread_context {
     uint32_t pid, tid;
     const char *comm;            /* at that time; "" before any; ":TID" when never known */
     struct address_space *space; /* counted reference, unless `borrowed` */
     const struct session *session;
     bool borrowed;
 };
-int session_place(struct session *s, uint32_t pid, uint32_t tid, struct session_place *ret,
-                  struct error *err);
-/* The same, for a place that is released no later than `beside` (NULL: none) and may share its
+int session_context(struct session *s, uint32_t pid, uint32_t tid, struct thread_context *ret,
+                    struct error *err);
+/* The same, for a context that is released no later than `beside` (NULL: none) and may share its
  * reference. */
-int session_place_beside(struct session *s, const struct session_place *beside, uint32_t pid,
-                         uint32_t tid, struct session_place *ret, struct error *err);
-void session_place_release(struct session_place *p);
+int session_context_beside(struct session *s, const struct thread_context *beside, uint32_t pid,
+                           uint32_t tid, struct thread_context *ret, struct error *err);
+void thread_context_release(struct thread_context *p);
 
-/* Code of the place's process, mappings and jit functions, for the unwinder. */
-struct codemap session_codemap(const struct session_place *p);
-/* What two places have in common, as long as one of them is held, when their codemap and memory
+/* Code of the context's process, mappings and jit functions, for the unwinder. */
+struct codemap session_codemap(const struct thread_context *p);
+/* What two contexts have in common, as long as one of them is held, when their codemap and memory
  * give the same at all times of the samples that they were made for. NULL: nothing. */
-const void *session_steady(const struct session_place *p);
-/* LuaJIT's interpreters in the place's process, for its walker; none where no code is generated.
- * Valid as long as the place. */
-const struct luajit_blob *session_luajit(const struct session_place *p, size_t *nr);
-/* The V8 whose generated code the place's process may run; NULL: none, or no code is generated. */
-const struct v8_layout *session_v8(const struct session_place *p);
+const void *session_steady(const struct thread_context *p);
+/* LuaJIT's interpreters in the context's process, for its walker; none where no code is generated.
+ * Valid as long as the context. */
+const struct luajit_blob *session_luajit(const struct thread_context *p, size_t *nr);
+/* The V8 whose generated code the context's process may run; NULL: none, or no code is generated.
+ */
+const struct v8_layout *session_v8(const struct thread_context *p);
 /* The first V8 among the files whose code is mapped, though it may not have generated any (it has
  * not begun, or runs without compilers); NULL: none. Looks into each file: not for each sample. */
-const struct v8_layout *session_v8_of_files(const struct session_place *p);
+const struct v8_layout *session_v8_of_files(const struct thread_context *p);
 /* The interpreter that stands in a mapping; false: none. */
 bool session_luajit_in(const struct mapping *m, struct luajit_blob *ret);
-/* Read-only file-backed pages of the place's process. */
-struct memory_layer session_memory(const struct session_place *p);
+/* Read-only file-backed pages of the context's process. */
+struct memory_layer session_memory(const struct thread_context *p);
 /* The user mapping at `pc`; NULL: none. */
-const struct mapping *session_mapping(const struct session_place *p, uint64_t pc);
+const struct mapping *session_mapping(const struct thread_context *p, uint64_t pc);
 /* The first mapping that ends behind `address`; NULL: no more. */
-const struct mapping *session_mapping_next(const struct session_place *p, uint64_t address);
+const struct mapping *session_mapping_next(const struct thread_context *p, uint64_t address);
 /* The kernel, module or BPF mapping at `pc`; NULL: none. In a kernel dso the address to resolve
  * symbols with is pc itself for DSO_KERNEL, pc - start + pgoff for DSO_KMODULE. Never changes
  * once returned. */
@@ -97,10 +99,10 @@ const struct mapping *session_kernel_mapping(const struct session *s, uint64_t p
 const struct mapping *session_guest_mapping(const struct session *s, uint64_t pc, uint64_t time);
 /* The jit function at `pc`, even inside an ELF file's mapping (V8 lists the builtins that stand in
  * the node binary): a name where the ELF has none. NULL: none. */
-const struct jit_function *session_jit_function(const struct session_place *p, uint64_t pc,
+const struct jit_function *session_jit_function(const struct thread_context *p, uint64_t pc,
                                                 uint64_t time);
-/* What each jitdump and perf map of the place's process has there: up to `max`. How many. */
-size_t session_jit_functions(const struct session_place *p, uint64_t pc, uint64_t time,
+/* What each jitdump and perf map of the context's process has there: up to `max`. How many. */
+size_t session_jit_functions(const struct thread_context *p, uint64_t pc, uint64_t time,
                              const struct jit_function **ret, size_t max);
 
 /* A jitdump or perf map that was loaded; index from 0. False: no more. */

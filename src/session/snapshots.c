@@ -142,15 +142,15 @@ static int refuse_id(const char *path, const struct code_file *f, const struct b
 static int check_process(const char *path, const code_file_list *files, uint32_t pid,
                          struct session *session, struct error *err)
 {
-    struct session_place place;
+    struct thread_context thread;
     unsigned same = 0;
     int failed = 0;
     const char *missing = NULL;
-    if (session_place(session, pid, pid, &place, err) < 0)
+    if (session_context(session, pid, pid, &thread, err) < 0)
         return -1;
-    bool known = session_mapping_next(&place, 0) != NULL;
+    bool known = session_mapping_next(&thread, 0) != NULL;
     vec_foreach (f, files) {
-        const struct mapping *m = f->pid == pid ? session_mapping(&place, f->start) : NULL;
+        const struct mapping *m = f->pid == pid ? session_mapping(&thread, f->start) : NULL;
         if (failed || f->pid != pid)
             continue;
         if (!m || m->dso->kind != DSO_FILE || strcmp(m->dso->name, f->name) != 0 ||
@@ -161,7 +161,7 @@ static int check_process(const char *path, const code_file_list *files, uint32_t
         else
             same++;
     }
-    session_place_release(&place);
+    thread_context_release(&thread);
     if (failed || same)
         return failed;
     if (!known)
@@ -355,7 +355,7 @@ static bool pass_code(void *context, uint64_t pc, uint64_t low)
 static int index_v8(struct memory_log *log, const struct core_view *c, struct error *err)
 {
     const struct memory m = {.layers = c->process.layers, .nr_layers = 2};
-    const struct v8_layout *layout = session_v8_of_files(&c->process.place);
+    const struct v8_layout *layout = session_v8_of_files(&c->process.thread);
     struct indexing i = {
         .r = {.memory = &m, .layout = layout}, .log = log, .pid = c->pid, .err = err};
     const struct v8_heap_visitor visitor = {index_function, pass_code, &i};
@@ -410,8 +410,8 @@ static int index_lua(struct memory_log *log, const struct core_view *c, struct e
     luajit_vm_list vms = {0};
     struct luajit_blob blob;
     bool ok = true;
-    const struct mapping *at = session_mapping_next(&c->process.place, 0);
-    for (; ok && at; at = session_mapping_next(&c->process.place, at->end)) {
+    const struct mapping *at = session_mapping_next(&c->process.thread, 0);
+    for (; ok && at; at = session_mapping_next(&c->process.thread, at->end)) {
         if (session_luajit_in(at, &blob))
             ok = vec_push(&blobs, blob);
         else if (at->prot & PROT_WRITE)

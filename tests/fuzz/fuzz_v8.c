@@ -57,7 +57,7 @@ static void add_image(const char *path)
     const struct core_process_options options = {0};
     if (nr_images == IMAGES_MAX || core_process_open(path, &options, &image->process, NULL))
         return;
-    image->layout = session_v8(&image->process.place);
+    image->layout = session_v8(&image->process.thread);
     if (!image->layout || core_nr_threads(image->process.core) == 0) {
         core_process_free(&image->process);
         return;

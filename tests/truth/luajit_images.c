@@ -190,7 +190,7 @@ static void walk_image(const char *path, const char *name,
     size_t nr_blobs = find_blobs(&p, blobs, 4);
     if (nr_blobs == 0)
         die(name, "no LuaJIT found");
-    const struct mapping *m = session_mapping(&p.place, blobs[0].address);
+    const struct mapping *m = session_mapping(&p.thread, blobs[0].address);
     struct luajit_layout layout = *blobs[0].layout;
     dso_luajit_crosscheck(m->dso, &layout);
     check_layout(name, &layout);

@@ -54,7 +54,7 @@ static void add(struct thread_stacks *t, const char *stack)
     struct job *job = &t->jobs[t->nr_jobs - 1];
     struct job_sample s = {
         .first_frame = job->frames.nr, .end = STACK_COMPLETE, .unwound = true, .has_user = true};
-    assert_int_equal(session_place(t->session, 10, 11, &s.place, NULL), 0);
+    assert_int_equal(session_context(t->session, 10, 11, &s.thread, NULL), 0);
     char *copy = strdup(stack), *rest = copy;
     for (char *word; (word = strsep(&rest, " "));) {
         if (strcmp(word, "...") == 0)
@@ -88,7 +88,7 @@ static void stacks_end(struct thread_stacks *t)
 {
     for (size_t i = 0; i < t->nr_jobs; i++) {
         vec_foreach (s, &t->jobs[i].samples)
-            session_place_release(&s->place);
+            thread_context_release(&s->thread);
         vec_free(&t->jobs[i].samples);
         vec_free(&t->jobs[i].frames);
     }

@@ -122,7 +122,7 @@ struct taken {
     unsigned nr;
 };
 
-static bool take(void *context, const struct luajit_function *f, struct luajit_place at)
+static bool take(void *context, const struct luajit_function *f, struct lua_position at)
 {
     struct taken *t = context;
     if (t->nr == TAKEN_MAX)
@@ -133,13 +133,13 @@ static bool take(void *context, const struct luajit_function *f, struct luajit_p
 }
 
 static enum luajit_segment_end walk(struct fixture *f, uint64_t base, uint64_t pc, struct taken *t,
-                                    struct luajit_place *next)
+                                    struct lua_position *next)
 {
     struct luajit_sink sink = {take, t};
     t->nr = 0;
     luajit_reader_begin(&f->r, &f->memory);
     luajit_reader_use(&f->r, &f->l);
-    return luajit_segment_walk(&f->r, &f->L, (struct luajit_place){base, pc}, NULL, &sink, next);
+    return luajit_segment_walk(&f->r, &f->L, (struct lua_position){base, pc}, NULL, &sink, next);
 }
 
 static void each_mode(void (*test)(struct fixture *f))
@@ -154,7 +154,7 @@ static void each_mode(void (*test)(struct fixture *f))
 static void check_calls(struct fixture *f)
 {
     struct taken t;
-    struct luajit_place next;
+    struct lua_position next;
     uint64_t slots = (uint64_t)f->l.frame_slots;
     uint64_t first = f->bottom + 8 * 4, second = first + 8 * (slots + 5);
     uint64_t third = second + 8 * (slots + 2);
@@ -194,7 +194,7 @@ static enum provenance proven(struct fixture *f, const struct memory_layer *laye
                               uint64_t base, enum provenance *of_state)
 {
     struct taken t;
-    struct luajit_place next;
+    struct lua_position next;
     f->memory.layers = layers;
     f->memory.nr_layers = nr;
     assert_int_equal(walk(f, base, f->code[1] + 8, &t, &next), LUAJIT_SEGMENT_C);
@@ -239,7 +239,7 @@ static void other_moments(void **state)
 static void check_vararg(struct fixture *f)
 {
     struct taken t;
-    struct luajit_place next;
+    struct lua_position next;
     uint64_t slots = (uint64_t)f->l.frame_slots;
     uint64_t first = f->bottom + 8 * 3, lower = first + 8 * (slots + 1);
     uint64_t upper = lower + 8 * (3 + slots);
@@ -264,7 +264,7 @@ static void vararg(void **state)
 static void check_continuation(struct fixture *f)
 {
     struct taken t;
-    struct luajit_place next;
+    struct lua_position next;
     uint64_t first = f->bottom + 8 * 3, meta = first + 8 * 10;
     put_header(f, first, f->functions[0], (first - f->bottom) | 5);
     put_header(f, meta, f->functions[2], (meta - first) | 2);
@@ -294,7 +294,7 @@ static void continuation(void **state)
 static void check_pcall_and_dummy(struct fixture *f)
 {
     struct taken t;
-    struct luajit_place next;
+    struct lua_position next;
     uint64_t first = f->bottom + 8 * 3, dummy = first + 8 * 4, inner = dummy + 8 * 4;
     put_header(f, first, f->functions[3], (first - f->bottom) | 1);
     put_header(f, dummy, STATE, (dummy - first) | 6);
@@ -315,7 +315,7 @@ static void pcall_and_dummy(void **state)
 static void check_hostile(struct fixture *f)
 {
     struct taken t;
-    struct luajit_place next;
+    struct lua_position next;
     uint64_t base = f->bottom + 8 * 20;
     const uint64_t links[] = {1,
                               3,
@@ -349,7 +349,7 @@ static void hostile(void **state)
 static void check_replaced_caller(struct fixture *f)
 {
     struct taken t;
-    struct luajit_place next;
+    struct lua_position next;
     uint64_t slots = (uint64_t)f->l.frame_slots;
     uint64_t first = f->bottom + 8 * 4, second = first + 8 * (slots + 5);
     put_header(f, first, f->functions[2], (first - f->bottom) | 5);

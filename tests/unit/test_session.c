@@ -238,39 +238,39 @@ static void ksymbol(struct world *w, uint64_t addr, uint32_t len, bool gone, con
     apply(w, &t, PERF_RECORD_KSYMBOL, 0, time);
 }
 
-static struct session_place place(struct world *w, uint32_t pid, uint32_t tid)
+static struct thread_context context_of(struct world *w, uint32_t pid, uint32_t tid)
 {
-    struct session_place p;
-    assert_int_equal(session_place(w->s, pid, tid, &p, NULL), 0);
+    struct thread_context p;
+    assert_int_equal(session_context(w->s, pid, tid, &p, NULL), 0);
     return p;
 }
 
 static void expect_comm(struct world *w, uint32_t pid, uint32_t tid, const char *name)
 {
-    struct session_place p = place(w, pid, tid);
+    struct thread_context p = context_of(w, pid, tid);
     assert_string_equal(p.comm, name);
     assert_int_equal(p.pid, pid);
     assert_int_equal(p.tid, tid);
-    session_place_release(&p);
+    thread_context_release(&p);
 }
 
 /* The dso's name at an address; "-": nothing. */
 static const char *name_at(struct world *w, uint32_t pid, uint64_t pc)
 {
-    struct session_place p = place(w, pid, pid);
+    struct thread_context p = context_of(w, pid, pid);
     const struct mapping *m = session_mapping(&p, pc);
     const char *name = m ? m->dso->name : "-"; /* dsos outlive places */
-    session_place_release(&p);
+    thread_context_release(&p);
     return name;
 }
 
 static struct code code_at(struct world *w, uint32_t pid, uint64_t pc, uint64_t time)
 {
-    struct session_place p = place(w, pid, pid);
+    struct thread_context p = context_of(w, pid, pid);
     struct codemap map = session_codemap(&p);
     struct code code;
     codemap_lookup(&map, pc, time, &code);
-    session_place_release(&p);
+    thread_context_release(&p);
     return code;
 }
 
@@ -285,10 +285,10 @@ static void comms_are_those_of_the_moment(void **state)
     expect_comm(&w, 10, 10, ":10");
     comm(&w, 10, 10, "first", false);
     expect_comm(&w, 10, 10, "first");
-    struct session_place before = place(&w, 10, 10);
+    struct thread_context before = context_of(&w, 10, 10);
     comm(&w, 10, 10, "second", false);
     assert_string_equal(before.comm, "first");
-    session_place_release(&before);
+    thread_context_release(&before);
     expect_comm(&w, 10, 10, "second");
     expect_comm(&w, 10, 11, ":11"); /* a thread nobody announced, as perf */
     world_free(&w);
@@ -345,14 +345,14 @@ static void an_exec_clears_the_address_space(void **state)
     MAP(10, 0x1000, 0x1000, 0, RX, "/bin/old");
     comm(&w, 10, 10, "renamed", false);
     assert_string_equal(name_at(&w, 10, 0x1000), "/bin/old");
-    struct session_place before = place(&w, 10, 10);
+    struct thread_context before = context_of(&w, 10, 10);
     comm(&w, 10, 10, "new", true);
     MAP(10, 0x4000, 0x1000, 0, RX, "/bin/new");
     assert_string_equal(name_at(&w, 10, 0x1000), "-");
     assert_string_equal(name_at(&w, 10, 0x4000), "/bin/new");
     assert_string_equal(session_mapping(&before, 0x1000)->dso->name, "/bin/old");
     assert_null(session_mapping(&before, 0x4000));
-    session_place_release(&before);
+    thread_context_release(&before);
     world_free(&w);
 }
 
@@ -444,9 +444,9 @@ static void a_process_lives_while_a_thread_of_it_does(void **state)
         forked(&w, pid, 1, 5);
         exited(&w, pid, pid);
     }
-    struct session_place p = place(&w, 10, 11);
+    struct thread_context p = context_of(&w, 10, 11);
     assert_non_null(session_mapping(&p, 0x1000));
-    session_place_release(&p);
+    thread_context_release(&p);
     world_free(&w);
 }
 
@@ -459,7 +459,7 @@ static void later_mappings_cut_earlier_ones(void **state)
     world_open(&w);
     MAP(10, 0x10000, 0x10000, 0x5000, RX, "/lib/a", .inode = 1);
     MAP(10, 0x14000, 0x1000, 0, RX, "/lib/b", .inode = 2);
-    struct session_place p = place(&w, 10, 10);
+    struct thread_context p = context_of(&w, 10, 10);
     const struct mapping *front = session_mapping(&p, 0x13fff);
     const struct mapping *back = session_mapping(&p, 0x15000);
     assert_int_equal(front->start, 0x10000);
@@ -471,7 +471,7 @@ static void later_mappings_cut_earlier_ones(void **state)
     assert_string_equal(session_mapping(&p, 0x14fff)->dso->name, "/lib/b");
     assert_null(session_mapping(&p, 0x20000));
     assert_null(session_mapping(&p, 0xffff));
-    session_place_release(&p);
+    thread_context_release(&p);
     world_free(&w);
 }
 
@@ -480,10 +480,10 @@ static void places_keep_what_they_saw(void **state)
     (void)state;
     struct world w = {.clock = CLOCK_MONOTONIC};
     world_open(&w);
-    struct session_place old[200];
+    struct thread_context old[200];
     for (uint64_t i = 0; i < 200; i++) {
         MAP(10, 0x1000 * (i + 1), 0x1000, 0, RX, "/lib/a", .inode = i + 1);
-        old[i] = place(&w, 10, 10);
+        old[i] = context_of(&w, 10, 10);
     }
     MAP(10, 0, 0x100000, 0, RX, "/lib/over");
     for (uint64_t i = 0; i < 200; i++) {
@@ -494,7 +494,7 @@ static void places_keep_what_they_saw(void **state)
         }
     }
     for (uint64_t i = 0; i < 200; i++)
-        session_place_release(&old[i]);
+        thread_context_release(&old[i]);
     assert_string_equal(name_at(&w, 10, 0x1000), "/lib/over");
     world_free(&w);
 }
@@ -506,22 +506,22 @@ static void an_equal_mapping_is_no_event(void **state)
     world_open(&w);
     MAP(10, 0x10000, 0x4000, 0, RX, "/lib/a", .inode = 7);
     MAP(10, 0x20000, 0x4000, 0x20000, RW, "//anon");
-    struct session_place p = place(&w, 10, 10);
+    struct thread_context p = context_of(&w, 10, 10);
     MAP(10, 0x10000, 0x4000, 0, RX, "/lib/a", .inode = 7);
     MAP(10, 0x11000, 0x1000, 0x1000, RX, "/lib/a", .inode = 7); /* a part, the same there */
     MAP(10, 0x20000, 0x4000, 0x20000, RW, "//anon");
     assert_int_equal(session_stats(w.s).maps, 2);
     assert_int_equal(session_stats(w.s).maps_equal, 3);
-    struct session_place same = place(&w, 10, 10);
+    struct thread_context same = context_of(&w, 10, 10);
     assert_ptr_equal(p.space, same.space);
-    session_place_release(&same);
+    thread_context_release(&same);
     /* What only looks alike is one. */
     MAP(10, 0x10000, 0x4000, 0x1000, RX, "/lib/a", .inode = 7);
     MAP(10, 0x10000, 0x4000, 0x1000, RX, "/lib/a", .inode = 8); /* replaced on disk */
     MAP(10, 0x10000, 0x4000, 0x1000, R, "/lib/a", .inode = 8);
     MAP(10, 0x10000, 0x5000, 0x1000, R, "/lib/a", .inode = 8);
     assert_int_equal(session_stats(w.s).maps, 6);
-    session_place_release(&p);
+    thread_context_release(&p);
     world_free(&w);
 }
 
@@ -579,11 +579,11 @@ static void names_tell_what_a_mapping_is(void **state)
     world_open(&w);
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         MAP(10, 0x100000 * (i + 1), 0x1000, 0, cases[i].prot, cases[i].name);
-        struct session_place p = place(&w, 10, 10);
+        struct thread_context p = context_of(&w, 10, 10);
         const struct mapping *m = session_mapping(&p, 0x100000 * (i + 1));
         assert_int_equal(m->dso->kind, cases[i].kind);
         assert_string_equal(m->dso->name, cases[i].dso);
-        session_place_release(&p);
+        thread_context_release(&p);
     }
     world_free(&w);
 }
@@ -599,10 +599,10 @@ static void text_moved_to_huge_pages_stays_its_files(void **state)
     assert_string_equal(name_at(&w, 10, base + huge), "//anon");
     MAP(10, base + huge, 2 * huge, 0, RX, "//anon");
     assert_string_equal(name_at(&w, 10, base + huge), "/bin/big");
-    struct session_place p = place(&w, 10, 10);
+    struct thread_context p = context_of(&w, 10, 10);
     const struct mapping *m = session_mapping(&p, base + huge + 5);
     assert_int_equal(m->start - m->pgoff, base + 0x1000 - 0x3000);
-    session_place_release(&p);
+    thread_context_release(&p);
     /* Memory that does not lie wholly and aligned in a file's code is its own. */
     MAP(10, base + 3 * huge + 0x1000, huge, 0, RX, "//anon");
     assert_string_equal(name_at(&w, 10, base + 3 * huge + 0x1000), "/tmp/perf-10.map");
@@ -669,9 +669,9 @@ static void build_id(struct world *w, const char *name, uint8_t first)
 
 static const struct build_id *id_at(struct world *w, uint64_t pc)
 {
-    struct session_place p = place(w, 10, 10);
+    struct thread_context p = context_of(w, 10, 10);
     const struct build_id *id = &session_mapping(&p, pc)->dso->build_id;
-    session_place_release(&p);
+    thread_context_release(&p);
     return id;
 }
 
@@ -738,12 +738,12 @@ static void one_file_keeps_the_id_of_its_name(void **state)
     MAP(10, 0x30000, 0x1000, 0, RX, name);
     MAP(10, 0x40000, 0x1000, 0, RX, name, .inode = 7, .device = 1);
     build_id(&w, name, 1);
-    struct session_place p = place(&w, 10, 10);
+    struct thread_context p = context_of(&w, 10, 10);
     const struct dso *dso = session_mapping(&p, 0x10000)->dso;
     assert_int_equal(dso->build_id.size, 20);
     for (uint64_t at = 0x20000; at <= 0x40000; at += 0x10000)
         assert_ptr_equal(session_mapping(&p, at)->dso, dso);
-    session_place_release(&p);
+    thread_context_release(&p);
     world_free(&w);
 }
 
@@ -756,7 +756,7 @@ struct pages {
     int first[PAGES]; /* its page 0 */
 };
 
-static void expect_pages(const struct session_place *p, const struct pages *pages)
+static void expect_pages(const struct thread_context *p, const struct pages *pages)
 {
     for (int i = 0; i < PAGES; i++) {
         const struct mapping *m = session_mapping(p, (uint64_t)i * 4096 + 17);
@@ -777,7 +777,7 @@ static void random_mappings_agree_with_a_model(void **state)
     struct world w = {.clock = CLOCK_MONOTONIC};
     world_open(&w);
     static struct pages kept_pages[KEPT];
-    struct session_place kept[KEPT] = {0};
+    struct thread_context kept[KEPT] = {0};
     struct pages pages = {0};
     srand(3);
     for (int step = 1; step <= STEPS; step++) {
@@ -794,9 +794,9 @@ static void random_mappings_agree_with_a_model(void **state)
         int slot = rand() % KEPT;
         if (kept[slot].space) {
             expect_pages(&kept[slot], &kept_pages[slot]);
-            session_place_release(&kept[slot]);
+            thread_context_release(&kept[slot]);
         }
-        kept[slot] = place(&w, 10, 10);
+        kept[slot] = context_of(&w, 10, 10);
         kept_pages[slot] = pages;
         if (step % 500 == 0) { /* start again from a copy, then from nothing */
             forked(&w, 11, 10, 5);
@@ -811,7 +811,7 @@ static void random_mappings_agree_with_a_model(void **state)
         if (!kept[i].space)
             continue;
         expect_pages(&kept[i], &kept_pages[i]);
-        session_place_release(&kept[i]);
+        thread_context_release(&kept[i]);
     }
     world_free(&w);
 }
@@ -851,7 +851,7 @@ static void code_of_a_file_has_rules_and_a_bias(void **state)
     uint64_t pc = (uintptr_t)code_of_a_file_has_rules_and_a_bias;
     struct own o = own_mapping((const void *)pc);
     MAP(10, o.start, o.end - o.start, o.pgoff, RX, o.path);
-    struct session_place p = place(&w, 10, 10);
+    struct thread_context p = context_of(&w, 10, 10);
     struct codemap map = session_codemap(&p);
     for (int i = 0; i < 2; i++) { /* the second time from what the first kept */
         struct code code;
@@ -868,7 +868,7 @@ static void code_of_a_file_has_rules_and_a_bias(void **state)
         assert_true(code.start >= o.start && code.start <= pc);
         assert_true(code.end <= o.end && code.end > pc);
     }
-    session_place_release(&p);
+    thread_context_release(&p);
     world_free(&w);
 }
 
@@ -885,24 +885,24 @@ static void a_file_that_is_gone_still_owns_its_code(void **state)
     assert_int_equal(code.cfi_id, 0);
     assert_true(code.executable);
     assert_false(code_at(&w, 10, 0x20800, 1).executable);
-    struct session_place p = place(&w, 10, 10);
+    struct thread_context p = context_of(&w, 10, 10);
     struct codemap map = session_codemap(&p);
     assert_false(codemap_lookup(&map, 0x30000, 1, &code));
     assert_int_equal(code.owner, CODE_NONE);
-    session_place_release(&p);
+    thread_context_release(&p);
     world_free(&w);
 }
 
 static bool read_constant_at(struct world *w, uint64_t time, enum provenance *provenance)
 {
     char bytes[sizeof(constant)];
-    struct session_place p = place(w, 10, 10);
+    struct thread_context p = context_of(w, 10, 10);
     struct memory_layer layer = session_memory(&p);
     bool done =
         layer.read(layer.context, (uintptr_t)constant, bytes, sizeof(bytes), time, provenance);
     if (done)
         assert_memory_equal(bytes, constant, sizeof(constant));
-    session_place_release(&p);
+    thread_context_release(&p);
     return done;
 }
 
@@ -1224,10 +1224,10 @@ static void a_files_mapping_keeps_its_code(void **state)
     announce(&w, JIT_PID, "jit-5000010.dump", 1500);
     MAP(JIT_PID, 0x50000, 0x1000, 0, RX, "/usr/bin/node");
     assert_int_equal(code_at(&w, JIT_PID, 0x50010, 2500).owner, CODE_ELF);
-    struct session_place p = place(&w, JIT_PID, JIT_PID);
+    struct thread_context p = context_of(&w, JIT_PID, JIT_PID);
     assert_string_equal(session_jit_function(&p, 0x50010, 2500)->name, "f");
     assert_null(session_jit_function(&p, 0x51000, 2500));
-    session_place_release(&p);
+    thread_context_release(&p);
     remove_file(&w, "jit-5000010.dump");
     world_free(&w);
 }
@@ -1506,7 +1506,7 @@ enum { PLACES = 400, ASKERS = 4, MAPS = 50 };
 
 struct asker {
     pthread_t thread;
-    const struct session_place *places;
+    const struct thread_context *places;
     bool failed;
 };
 
@@ -1534,13 +1534,13 @@ static void threads_ask_while_records_are_applied(void **state)
     (void)state;
     struct world w = {.clock = CLOCK_MONOTONIC};
     world_open(&w);
-    static struct session_place places[PLACES];
+    static struct thread_context places[PLACES];
     static struct asker askers[ASKERS];
     struct own o = own_mapping((const void *)ask);
     for (uint64_t i = 0; i < PLACES; i++) {
         uint64_t at = 0x10000 * (i % MAPS + 1);
         MAP(10, at, 0x8000, o.pgoff + i / MAPS * 4096, RX, o.path, .time = i + 1);
-        places[i] = place(&w, 10, 10);
+        places[i] = context_of(&w, 10, 10);
     }
     for (int i = 0; i < ASKERS; i++) {
         askers[i] = (struct asker){.places = places};
@@ -1549,15 +1549,15 @@ static void threads_ask_while_records_are_applied(void **state)
     for (uint64_t i = 0; i < 2000; i++) {
         MAP(10, 0x10000 * (i % 97 + 1), 0x8000, i * 4096, RX, "/lib/later", .time = 1000 + i);
         ksymbol(&w, 0xffffffffc0000000 + i % 31, 8, i % 3 == 0, "bpf_prog", 1000 + i);
-        struct session_place p = place(&w, 10, 10);
-        session_place_release(&p);
+        struct thread_context p = context_of(&w, 10, 10);
+        thread_context_release(&p);
     }
     for (int i = 0; i < ASKERS; i++) {
         pthread_join(askers[i].thread, NULL);
         assert_false(askers[i].failed);
     }
     for (unsigned i = 0; i < PLACES; i++)
-        session_place_release(&places[i]);
+        thread_context_release(&places[i]);
     world_free(&w);
 }
 

@@ -48,7 +48,7 @@ bool emit_alone(struct luajit_walk *w, uint64_t cfa)
         return emit_unknown(w, cfa);
     emit_begin(&e, w, 0, cfa);
     e.weakest = PROVENANCE_IMAGE;
-    emit_function(&e, &f, (struct luajit_place){0, pc});
+    emit_function(&e, &f, (struct lua_position){0, pc});
     return emit_end(&e) && emit_callers(w, PROVENANCE_IMAGE);
 }
 
@@ -87,12 +87,12 @@ bool emit_trace_alone(struct luajit_walk *w, const struct luajit_trace *t, uint3
         uint64_t pc = in.frames[i].pc;
         if (i == 0 && !is_exit)
             pc = luajit_recorded_pc(&w->r, t, number, &f, pc);
-        if (!emit_function(&e, &f, (struct luajit_place){0, pc}))
+        if (!emit_function(&e, &f, (struct lua_position){0, pc}))
             break;
     }
     e.inlined = false;
     if (in.nr == 0 && !is_exit)
         in.start_pc = luajit_recorded_pc(&w->r, t, number, &start, in.start_pc);
-    emit_function(&e, &start, (struct luajit_place){0, in.start_pc});
+    emit_function(&e, &start, (struct lua_position){0, in.start_pc});
     return emit_end(&e) && emit_callers(w, PROVENANCE_IMAGE);
 }

@@ -128,12 +128,12 @@ static bool has_no_frames_yet(struct luajit_walk *w, uint64_t si, uint64_t o)
 /* The code that returns to C has taken the frame away already, or the one that is called by C has
  * not made it yet. `next`: the frame below. */
 static bool is_between(struct luajit_walk *w, const struct luajit_state *L, uint64_t o,
-                       struct luajit_place *next)
+                       struct lua_position *next)
 {
     const struct luajit_layout *l = w->vm.layout;
     enum { XOR_BEFORE = 0x20, DISTANCE_MAX = 1 << 20, LAST_STEP = 3 };
     uint64_t rbx = vm_register(w, DWARF_RBX), rdx = vm_register(w, DWARF_RDX);
-    *next = (struct luajit_place){L->base, 0};
+    *next = (struct lua_position){L->base, 0};
     if (walk_is_exact(w) && o >= (uint64_t)l->call_linked && o < (uint64_t)l->call_entered) {
         /* Called by C: the new frame is not whole yet. pcall's and the like have another link. */
         unsigned type = luajit_link_type(rbx);
@@ -163,15 +163,15 @@ static bool is_between(struct luajit_walk *w, const struct luajit_state *L, uint
 /* The innermost segment: the first place whose whole segment holds. */
 static enum luajit_segment_end walk_top(struct luajit_walk *w, const struct luajit_state *L,
                                         uint64_t si, uint64_t o, struct emitter *e,
-                                        struct luajit_place *next)
+                                        struct lua_position *next)
 {
-    struct place_search search;
-    struct luajit_place at;
+    struct position_search search;
+    struct lua_position at;
     enum provenance before = w->r.provenance;
     /* A stack of another moment is believed where the program counter is in its newest frame. */
     bool must_run = w->process->apart && pc_is_listed(w);
-    places_begin(w, L, si, o, &search);
-    while (places_next(&search, &at)) {
+    positions_begin(w, L, si, o, &search);
+    while (positions_next(&search, &at)) {
         if (must_run && at.pc != search.rbx)
             continue;
         struct luajit_sink sink = emit_sink(e);
@@ -189,12 +189,12 @@ static enum luajit_segment_end walk_top(struct luajit_walk *w, const struct luaj
 
 static enum luajit_segment_end walk_segment(struct luajit_walk *w, const struct luajit_state *L,
                                             struct segment *s, uint64_t si, uint64_t o,
-                                            struct emitter *e, struct luajit_place *next)
+                                            struct emitter *e, struct lua_position *next)
 {
     if (!s->begun)
         return walk_top(w, L, si, o, e, next);
     struct luajit_sink sink = emit_sink(e);
-    struct luajit_place at = s->next;
+    struct lua_position at = s->next;
     at.pc = place_pc(w, L, at.base, si);
     return luajit_segment_walk(&w->r, L, at, NULL, &sink, next);
 }
@@ -212,7 +212,7 @@ static bool emit_segment(struct luajit_walk *w, const struct luajit_state *L, st
                          uint64_t si, uint64_t o)
 {
     struct emitter e;
-    struct luajit_place next;
+    struct lua_position next;
     uint64_t cfa = si + (uint64_t)w->vm.layout->frame_size;
     emit_begin(&e, w, L->address, cfa);
     e.omit_c = !walk_is_exact(w);

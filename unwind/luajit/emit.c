@@ -82,7 +82,7 @@ static bool flush(struct emitter *e)
     return !e->no_memory && *w->step->frames_left > 0;
 }
 
-bool emit_function(struct emitter *e, const struct luajit_function *f, struct luajit_place at)
+bool emit_function(struct emitter *e, const struct luajit_function *f, struct lua_position at)
 {
     const uint64_t pc = at.pc;
     if (e->has_pending) {
@@ -127,7 +127,7 @@ bool emit_function(struct emitter *e, const struct luajit_function *f, struct lu
     return true;
 }
 
-static bool take(void *context, const struct luajit_function *f, struct luajit_place at)
+static bool take(void *context, const struct luajit_function *f, struct lua_position at)
 {
     return emit_function(context, f, at);
 }

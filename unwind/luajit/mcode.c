@@ -345,7 +345,7 @@ static uint64_t recorded_pc(struct luajit_walk *w, const struct luajit_trace *t,
 static enum luajit_segment_end emit_reading(struct luajit_walk *w, const struct luajit_state *L,
                                             const struct luajit_trace *t,
                                             const struct reading *reading, struct emitter *e,
-                                            struct luajit_place *next)
+                                            struct lua_position *next)
 {
     struct luajit_sink sink = emit_sink(e);
     e->trace = t->number;
@@ -359,12 +359,12 @@ static enum luajit_segment_end emit_reading(struct luajit_walk *w, const struct 
         uint64_t base = reading->base + 8 * (uint64_t)reading->in.frames[i].base_slot;
         if (i == 0)
             pc = recorded_pc(w, t, reading, &f, pc);
-        if (!emit_function(e, &f, (struct luajit_place){base, pc}))
+        if (!emit_function(e, &f, (struct lua_position){base, pc}))
             return LUAJIT_SEGMENT_FULL;
     }
     e->inlined = false;
     e->trace_once = true;
-    struct luajit_place at = {reading->base, reading->in.start_pc};
+    struct lua_position at = {reading->base, reading->in.start_pc};
     const struct luajit_function *start = reading->start.address ? &reading->start : NULL;
     if (reading->in.nr == 0)
         at.pc =
@@ -495,7 +495,7 @@ static bool place_call(struct luajit_walk *w, const struct luajit_state *L,
 /* The segment's result into the walk's account, and out. */
 static enum walker_result finish_segment(struct luajit_walk *w, struct segment *s,
                                          struct emitter *e, enum luajit_segment_end end,
-                                         struct luajit_place next)
+                                         struct lua_position next)
 {
     s->begun = true;
     s->next = next;
@@ -532,7 +532,7 @@ bool same_functions_before(struct luajit_walk *w, const struct luajit_trace *t, 
 static enum luajit_segment_end emit_trace(struct luajit_walk *w, const struct luajit_state *L,
                                           const struct luajit_trace *t, bool has_snapshot,
                                           bool is_exit, uint32_t number, uint64_t base,
-                                          struct emitter *e, struct luajit_place *next)
+                                          struct emitter *e, struct lua_position *next)
 {
     struct reading reading; /* (of its frames as many as are told) */
     reading_begin(&reading, base, is_exit);
@@ -558,7 +558,7 @@ static enum luajit_segment_end emit_trace(struct luajit_walk *w, const struct lu
     e->inlined = false;
     e->trace_once = true;
     struct luajit_sink sink = emit_sink(e);
-    return luajit_segment_walk(&w->r, L, (struct luajit_place){base, 0}, NULL, &sink, next);
+    return luajit_segment_walk(&w->r, L, (struct lua_position){base, 0}, NULL, &sink, next);
 }
 
 /* ---- a frame in a trace -------------------------------------------------------------------- */
@@ -622,7 +622,7 @@ static enum walker_result step_trace(struct luajit_walk *w, const struct luajit_
     rest_on_reads(w);
     struct emitter e;
     const uint32_t exit = exitno;
-    struct luajit_place next;
+    struct lua_position next;
     struct segment *s = segment_get(w, L.address, si);
     emit_begin(&e, w, L.address, si + (uint64_t)w->vm.layout->frame_size);
     if (!s || s->lost || s->begun)
@@ -714,7 +714,7 @@ static bool exiting_trace(struct luajit_walk *w, uint64_t S, bool exact, struct 
 }
 
 /* Where the interpreter goes on after an exit: SAVE_PC is at the instruction, not behind it. */
-static struct luajit_place resumed_place(struct luajit_walk *w, const struct luajit_state *L,
+static struct lua_position resumed_place(struct luajit_walk *w, const struct luajit_state *L,
                                          uint64_t base, uint64_t si)
 {
     const struct luajit_function *f = luajit_function_at(&w->r, L, base, NULL);
@@ -723,7 +723,7 @@ static struct luajit_place resumed_place(struct luajit_walk *w, const struct lua
         pc = 0;
     else if (luajit_pc_inside(f, pc + 4))
         pc += 4;
-    return (struct luajit_place){base, pc};
+    return (struct lua_position){base, pc};
 }
 
 /* Has lj_snap_restore written the exit's frames, and moved L->base to the innermost of them? */
@@ -807,7 +807,7 @@ static enum exit_phase exit_phase(struct luajit_walk *w)
  * Then nothing rests on the trace, whose parts may have been read at another moment: while the exit
  * drives the collector the VM's words do not name it. */
 static bool goes_on_at(struct luajit_walk *w, const struct luajit_state *L, uint64_t si,
-                       struct luajit_place at)
+                       struct lua_position at)
 {
     return at.base == L->base && at.pc && resumed_place(w, L, L->base, si).pc == at.pc;
 }
@@ -815,14 +815,14 @@ static bool goes_on_at(struct luajit_walk *w, const struct luajit_state *L, uint
 /* The segment of a trace that is being left. */
 static enum luajit_segment_end walk_exit(struct luajit_walk *w, const struct luajit_state *L,
                                          uint64_t S, uint64_t si, bool exact, struct emitter *e,
-                                         struct luajit_place *next)
+                                         struct lua_position *next)
 {
     const struct luajit_layout *l = w->vm.layout;
     uint64_t o = walk_register(w, DWARF_RIP) - w->vm.blob, base = 0;
     enum provenance before = w->r.provenance;
     struct luajit_trace t;
     struct luajit_sink sink = emit_sink(e);
-    struct luajit_place at = {0};
+    struct lua_position at = {0};
     uint32_t exitno;
     bool handler = !exact || o < (uint64_t)l->exit_return;
     if (handler && exiting_trace(w, S, exact, &t, &exitno) && exitno < t.nsnap) {
@@ -837,14 +837,14 @@ static enum luajit_segment_end walk_exit(struct luajit_walk *w, const struct lua
         bool restored = told && !exact && is_restored(w, L, in) && phase != EXIT_BEFORE_RESTORE;
         bool fits = told && (read_start(w, L, base, true, &reading) ||
                              read_start(w, L, base, false, &reading));
-        struct luajit_place start = {reading.base, in->start_pc};
+        struct lua_position start = {reading.base, in->start_pc};
         if (fits && phase == EXIT_RESTORED && in->nr == 0 && !reading.start.address &&
             goes_on_at(w, L, si, start))
             w->r.provenance = before;
         if (fits && (!restored || is_being_restored(w, L, si, in))) /* recursion fits at both */
             return emit_reading(w, L, &t, &reading, e, next);
         if (restored) {
-            at = (struct luajit_place){L->base, in->frames[0].pc};
+            at = (struct lua_position){L->base, in->frames[0].pc};
             if (phase == EXIT_RESTORED && goes_on_at(w, L, si, at))
                 w->r.provenance = before;
         }
@@ -853,9 +853,9 @@ static enum luajit_segment_end walk_exit(struct luajit_walk *w, const struct lua
         uint64_t rdx = vm_register(w, DWARF_RDX), rbx = vm_register(w, DWARF_RBX);
         const struct luajit_function *f = luajit_function_at(&w->r, L, rdx, NULL);
         if (luajit_pc_inside(f, rbx + 4))
-            at = (struct luajit_place){rdx, rbx + 4};
+            at = (struct lua_position){rdx, rbx + 4};
         else if (f->address && !f->lua && !f->dummy && rbx - w->vm.g < GG_MAX)
-            at = (struct luajit_place){rdx, 0}; /* goes on with a call of C */
+            at = (struct lua_position){rdx, 0}; /* goes on with a call of C */
     }
     if (!at.base)
         at = resumed_place(w, L, L->base, si);
@@ -866,7 +866,7 @@ enum walker_result step_exit(struct luajit_walk *w, uint64_t S, bool exact)
 {
     struct luajit_state L;
     struct emitter e;
-    struct luajit_place next;
+    struct lua_position next;
     uint64_t si;
     w->r.provenance = PROVENANCE_EXACT;
     if (!exit_block_state(w, S, &L, &si))
@@ -881,7 +881,7 @@ enum walker_result step_exit(struct luajit_walk *w, uint64_t S, bool exact)
         got = emit_unknown(w, e.cfa) ? WALKER_STEPPED : WALKER_NO_MEMORY;
     } else if (s->begun) {
         struct luajit_sink sink = emit_sink(&e);
-        struct luajit_place at = resumed_place(w, &L, s->next.base, si);
+        struct lua_position at = resumed_place(w, &L, s->next.base, si);
         got =
             finish_segment(w, s, &e, luajit_segment_walk(&w->r, &L, at, NULL, &sink, &next), next);
     } else {

@@ -68,14 +68,14 @@ bool luajit_continuation_read(struct luajit_reader *r, const struct luajit_state
 }
 
 struct step {
-    struct luajit_place next;
+    struct lua_position next;
     bool ends;   /* the frame was called by C */
     bool called; /* by a Lua function: next.pc must be inside it */
 };
 
 /* From a frame, by its link, to the one below. */
 static enum luajit_segment_end step_down(struct luajit_reader *r, const struct luajit_state *L,
-                                         struct luajit_place at, uint64_t link, struct step *ret)
+                                         struct lua_position at, uint64_t link, struct step *ret)
 {
     unsigned type = luajit_link_type(link);
     uint64_t cont = 0;
@@ -85,7 +85,7 @@ static enum luajit_segment_end step_down(struct luajit_reader *r, const struct l
     case LUAJIT_LINK_LUA:
         if (!luajit_read_u32(r, link - 4, &instruction))
             return LUAJIT_SEGMENT_UNREAD;
-        ret->next = (struct luajit_place){base_of_call(r->layout, at.base, instruction), link};
+        ret->next = (struct lua_position){base_of_call(r->layout, at.base, instruction), link};
         ret->called = true;
         break;
     case LUAJIT_LINK_CONT:
@@ -117,7 +117,7 @@ static enum luajit_segment_end step_down(struct luajit_reader *r, const struct l
 /* The function to show for a frame; a vararg function has two, and is shown once: with the pc and
  * the variables of the upper and the caller of the lower one. */
 static bool show(const struct luajit_sink *sink, const struct luajit_function *f,
-                 struct luajit_place at)
+                 struct lua_position at)
 {
     if (f->dummy)
         return true;
@@ -127,9 +127,9 @@ static bool show(const struct luajit_sink *sink, const struct luajit_function *f
 }
 
 enum luajit_segment_end luajit_segment_walk(struct luajit_reader *r, const struct luajit_state *L,
-                                            struct luajit_place at, const struct luajit_function *f,
+                                            struct lua_position at, const struct luajit_function *f,
                                             const struct luajit_sink *sink,
-                                            struct luajit_place *next)
+                                            struct lua_position *next)
 {
     const struct luajit_function *given = f;
     bool called = false;
@@ -162,7 +162,7 @@ enum luajit_segment_end luajit_segment_walk(struct luajit_reader *r, const struc
         if (!variables)
             variables = at.base;
         if (luajit_link_type(header.link) != LUAJIT_LINK_VARG) {
-            if (!show(sink, here, (struct luajit_place){variables, at.pc}))
+            if (!show(sink, here, (struct lua_position){variables, at.pc}))
                 return LUAJIT_SEGMENT_FULL;
             variables = 0;
         }

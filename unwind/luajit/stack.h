@@ -30,7 +30,7 @@ static inline unsigned luajit_link_type(uint64_t link)
 }
 
 /* A place on a Lua stack: a frame and what it executes. */
-struct luajit_place {
+struct lua_position {
     uint64_t base;
     uint64_t pc; /* next instruction; 0: not known, or not needed (C function, builtin) */
 };
@@ -38,7 +38,7 @@ struct luajit_place {
 /* Takes the frames of a segment, innermost first; false ends the walk. Of `at`, base is where the
  * function's variables are. */
 struct luajit_sink {
-    bool (*frame)(void *context, const struct luajit_function *f, struct luajit_place at);
+    bool (*frame)(void *context, const struct luajit_function *f, struct lua_position at);
     void *context;
 };
 
@@ -53,9 +53,9 @@ enum luajit_segment_end {
 /* Walk from the frame at `at` (when `f` is not NULL: that function runs there, whatever the header
  * says) to the segment's end. */
 enum luajit_segment_end luajit_segment_walk(struct luajit_reader *r, const struct luajit_state *L,
-                                            struct luajit_place at, const struct luajit_function *f,
+                                            struct lua_position at, const struct luajit_function *f,
                                             const struct luajit_sink *sink,
-                                            struct luajit_place *next);
+                                            struct lua_position *next);
 
 /* The function in the header at `base`; address 0 when there is none. `link` (may be NULL). */
 const struct luajit_function *luajit_function_at(struct luajit_reader *r,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the parts of the LuaJIT walker share: blob.c (interpreter frames), place.c (where an
+/* What the parts of the LuaJIT walker share: blob.c (interpreter frames), position.c (where an
  * interpreter frame's segment begins), mcode.c (traces, stubs, callback slots), emit.c (frames
  * out).
  */
@@ -15,7 +15,7 @@ enum { DWARF_RDX = 1, DWARF_RCX = 2 };
 /* A Lua stack the walk has met: its state, and where its next segment begins. */
 struct segment {
     uint64_t L;
-    struct luajit_place next;
+    struct lua_position next;
     uint64_t si; /* the C frame expected next: the lua_State's own chain; 0: its end */
     bool lost;   /* a segment could not be told: neither can those below */
     bool begun;  /* `next` is valid: a segment was walked */
@@ -83,7 +83,7 @@ void emit_begin(struct emitter *e, struct luajit_walk *w, uint64_t L, uint64_t c
 struct luajit_sink emit_sink(struct emitter *e);
 /* A frame; its base is where its variables are (0: on no Lua stack), pc 0: unknown or not needed.
  * false: no more are wanted. */
-bool emit_function(struct emitter *e, const struct luajit_function *f, struct luajit_place at);
+bool emit_function(struct emitter *e, const struct luajit_function *f, struct lua_position at);
 /* The last frame out. */
 bool emit_end(struct emitter *e);
 /* Take back what came out. */
@@ -117,26 +117,27 @@ struct segment *segment_get(struct luajit_walk *w, uint64_t L, uint64_t si);
 /* The C frame at si has been passed: its link names the next. */
 void segment_pass(struct luajit_walk *w, struct segment *s, uint64_t si);
 
-/* ---- place.c ------------------------------------------------------------------------------- */
+/* ---- position.c -------------------------------------------------------------------------------
+ */
 
 /* Where the innermost segment of L may begin, best first; each stood a check of its own. Tried in
  * stages: mostly the first is it. */
 enum { PLACES_MAX = 24 };
-struct place_search {
+struct position_search {
     struct luajit_walk *w;
     const struct luajit_state *L;
     uint64_t bases[3]; /* candidates in order; rdx first when it is known */
     unsigned nr_bases, stage;
     bool has_rdx;
     uint64_t rbx, saved_pc; /* 0: unknown */
-    struct luajit_place at[PLACES_MAX];
+    struct lua_position at[PLACES_MAX];
     unsigned nr, next;
     bool weak; /* the last one given is a guess: in a leaf L->base and SAVE_PC are often stale */
 };
 /* `o`: the pc's offset in the blob. */
-void places_begin(struct luajit_walk *w, const struct luajit_state *L, uint64_t si, uint64_t o,
-                  struct place_search *s);
-bool places_next(struct place_search *s, struct luajit_place *ret);
+void positions_begin(struct luajit_walk *w, const struct luajit_state *L, uint64_t si, uint64_t o,
+                     struct position_search *s);
+bool positions_next(struct position_search *s, struct lua_position *ret);
 /* PC of the Lua function at `base` whose C frame is at si: from rbx, else SAVE_PC; 0: neither. */
 uint64_t place_pc(struct luajit_walk *w, const struct luajit_state *L, uint64_t base, uint64_t si);
 /* SAVE_PC; 0 when it is not recorded. */

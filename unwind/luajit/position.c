@@ -39,17 +39,17 @@ uint64_t place_pc(struct luajit_walk *w, const struct luajit_state *L, uint64_t 
 
 enum { STAGES_DONE = 100 };
 
-static void add(struct place_search *s, uint64_t base, uint64_t pc)
+static void add(struct position_search *s, uint64_t base, uint64_t pc)
 {
     for (unsigned i = 0; i < s->nr; i++) {
         if (s->at[i].base == base && s->at[i].pc == pc)
             return;
     }
     if (s->nr < PLACES_MAX)
-        s->at[s->nr++] = (struct luajit_place){base, pc};
+        s->at[s->nr++] = (struct lua_position){base, pc};
 }
 
-static const struct luajit_function *function_at(struct place_search *s, uint64_t base,
+static const struct luajit_function *function_at(struct position_search *s, uint64_t base,
                                                  uint64_t *link)
 {
     *link = 0;
@@ -62,7 +62,7 @@ static const struct luajit_function *function_at(struct place_search *s, uint64_
 
 /* The frame that called by the instruction before `pc`, where the one at `base` is set up or torn
  * down: a Lua function with `pc` in it. */
-static void add_caller(struct place_search *s, uint64_t base, uint64_t pc)
+static void add_caller(struct position_search *s, uint64_t base, uint64_t pc)
 {
     uint64_t link, caller = luajit_caller_base(&s->w->r, base, pc);
     if (!caller)
@@ -74,7 +74,7 @@ static void add_caller(struct place_search *s, uint64_t base, uint64_t pc)
 
 /* Tries 1 and 2: a whole frame at a base, with rbx in its function, or a function that needs no
  * program counter. */
-static void add_whole_frame(struct place_search *s, uint64_t base)
+static void add_whole_frame(struct position_search *s, uint64_t base)
 {
     uint64_t link;
     struct luajit_function f = *function_at(s, base, &link);
@@ -87,7 +87,7 @@ static void add_whole_frame(struct place_search *s, uint64_t base)
 }
 
 /* Try 3: the frame at rdx is being overwritten by results, or not whole yet. */
-static void add_overwritten(struct place_search *s)
+static void add_overwritten(struct position_search *s)
 {
     enum { DISTANCE_MAX = 1 << 20 };
     uint64_t link, below = s->bases[0] - (s->rbx & ~UINT64_C(7));
@@ -110,7 +110,7 @@ static void add_overwritten(struct place_search *s)
 /* The function at rdx has called a metamethod, whose frame (a continuation's) stands above it: rbx
  * is how far, with the link's type before the call and without it behind the return; the function's
  * own program counter is in that frame. */
-static void add_continued(struct place_search *s)
+static void add_continued(struct position_search *s)
 {
     enum { DISTANCE_MAX = 1 << 20 };
     const uint64_t base = s->bases[0], rbx = s->rbx;
@@ -139,7 +139,7 @@ static bool is_returned(uint64_t link, uint64_t rbx)
 }
 
 /* The upper one of a vararg function's two frames is gone from rdx, and its link still in rbx. */
-static void add_vararg(struct place_search *s)
+static void add_vararg(struct position_search *s)
 {
     const uint64_t base = s->bases[0], distance = s->rbx & ~UINT64_C(7);
     uint64_t link, above;
@@ -152,7 +152,7 @@ static void add_vararg(struct place_search *s)
 }
 
 /* Try 4: a frame is returning. Try 5: one is being called. */
-static void add_moving(struct place_search *s, uint64_t base)
+static void add_moving(struct position_search *s, uint64_t base)
 {
     uint64_t link;
     const struct luajit_function *f = function_at(s, base, &link);
@@ -169,7 +169,7 @@ static void add_moving(struct place_search *s, uint64_t base)
 }
 
 /* Functions that are not recorded, in frames that are else in order. */
-static void add_unread(struct place_search *s)
+static void add_unread(struct position_search *s)
 {
     for (unsigned i = 0; i < s->nr_bases; i++) {
         uint64_t link;
@@ -180,7 +180,7 @@ static void add_unread(struct place_search *s)
 }
 
 /* Tries 7 to 10: SAVE_PC, then any caller, then a function without position. */
-static void add_weaker(struct place_search *s)
+static void add_weaker(struct position_search *s)
 {
     uint64_t link;
     for (unsigned i = s->nr_bases; i-- > 0;) {
@@ -205,8 +205,8 @@ static bool calls_c_function(const struct luajit_walk *w, uint64_t o)
     return !walk_is_exact(w) && (o == (uint64_t)l->funcc_return || o == (uint64_t)l->funccw_return);
 }
 
-void places_begin(struct luajit_walk *w, const struct luajit_state *L, uint64_t si, uint64_t o,
-                  struct place_search *s)
+void positions_begin(struct luajit_walk *w, const struct luajit_state *L, uint64_t si, uint64_t o,
+                     struct position_search *s)
 {
     s->w = w; /* (of the places as many as are told: the others stay as they are) */
     s->L = L;
@@ -234,7 +234,7 @@ void places_begin(struct luajit_walk *w, const struct luajit_state *L, uint64_t 
 }
 
 /* One stage of tries; false: there are no more. */
-static bool run_stage(struct place_search *s)
+static bool run_stage(struct position_search *s)
 {
     unsigned stage = s->stage++;
     if (stage < s->nr_bases) {
@@ -259,7 +259,7 @@ static bool run_stage(struct place_search *s)
     return true;
 }
 
-bool places_next(struct place_search *s, struct luajit_place *ret)
+bool positions_next(struct position_search *s, struct lua_position *ret)
 {
     while (s->next == s->nr) {
         if (s->stage >= STAGES_DONE || !run_stage(s))
