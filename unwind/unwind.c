@@ -16,22 +16,22 @@
 
 #define likely(x) __builtin_expect(!!(x), 1)
 
-enum { HOPS_MAX = 16, STEADY_CODES = 8 };
+enum { HOPS_MAX = 16, CONTEXT_CODES = 8 };
 
 struct unwinder {
     struct rule_cache cache;
     struct code_facts facts;
     uint64_t frames, guesses;
     struct managed_slot managed[UNWIND_LANES];
-    struct walk_codes codes[STEADY_CODES], own_codes[UNWIND_LANES];
-    uint64_t turn; /* of what is said to be steady */
-    /* Looking at a native frame's words costs as much as walking it: trails are for managed
-     * frames'. Walks of this turn, and those that came to managed code, say whether the next one
-     * has trails. */
+    struct walk_codes codes[CONTEXT_CODES], own_codes[UNWIND_LANES];
+    uint64_t epoch; /* in which equal context keys mean equal contexts */
+    /* Comparing the words of a native frame costs as much as walking it: suffix caches pay for
+     * managed frames. The walks of this epoch, and how many of them met managed code, decide
+     * whether the next epoch uses suffix caches. */
     uint32_t walks, managed_met;
-    bool trailing;
-    struct trail trails[TRAILS];
-    struct trail_walk trail_walks[UNWIND_LANES];
+    bool uses_suffixes;
+    struct suffix_cache suffix_caches[SUFFIX_CACHES];
+    struct suffix_cache_walk suffix_walks[UNWIND_LANES];
 };
 
 struct unwinder *unwinder_create(struct unwind_rules *rules)
@@ -50,15 +50,15 @@ void unwinder_free(struct unwinder *u)
     rule_cache_destroy(&u->cache);
     for (unsigned i = 0; i < UNWIND_LANES; i++)
         free(u->managed[i].state);
-    for (unsigned i = 0; i < TRAILS; i++)
-        trail_free(&u->trails[i]);
+    for (unsigned i = 0; i < SUFFIX_CACHES; i++)
+        suffix_cache_free(&u->suffix_caches[i]);
     free(u);
 }
 
 void unwinder_forget(struct unwinder *u)
 {
-    u->turn++;
-    u->trailing = u->managed_met * 2 > u->walks;
+    u->epoch++;
+    u->uses_suffixes = u->managed_met * 2 > u->walks;
     u->walks = u->managed_met = 0;
 }
 
@@ -104,10 +104,10 @@ static struct walk_code prepare_code(const struct code *code)
     return c;
 }
 
-static struct walk_codes *codes_begin(struct walk_codes *c, const void *steady, uint64_t turn)
+static struct walk_codes *codes_begin(struct walk_codes *c, const void *context_key, uint64_t epoch)
 {
-    c->steady = steady;
-    c->turn = turn;
+    c->context_key = context_key;
+    c->epoch = epoch;
     c->nr = c->next = 0;
     return c;
 }
@@ -145,8 +145,8 @@ static struct walk_code *ask_code(struct walk *w, uint64_t pc)
 const struct walk_code *walk_code_slow(struct walk *w, uint64_t pc)
 {
     const struct walker *walker = w->in->walker;
-    if (w->codes->steady != w->in->steady) /* a walk of others has taken their place */
-        codes_begin(w->codes, w->in->steady, w->codes->turn);
+    if (w->codes->context_key != w->in->context_key) /* a walk of others has taken their place */
+        codes_begin(w->codes, w->in->context_key, w->codes->epoch);
     const struct walk_code *found = find_code(w->codes, pc);
     w->code = found ? *found : *ask_code(w, pc);
     if (found && found->managed) /* each walk's own walker expects the question before a step */
@@ -157,10 +157,12 @@ const struct walk_code *walk_code_slow(struct walk *w, uint64_t pc)
 /* Where a walk keeps the codemap's answers: beside others', or by itself. */
 static struct walk_codes *codes_of(struct unwinder *u, const struct unwind_input *in, unsigned lane)
 {
-    if (!in->steady)
+    if (!in->context_key)
         return codes_begin(&u->own_codes[lane], NULL, 0);
-    struct walk_codes *c = &u->codes[hash_u64((uintptr_t)in->steady) % STEADY_CODES];
-    return c->steady == in->steady && c->turn == u->turn ? c : codes_begin(c, in->steady, u->turn);
+    struct walk_codes *c = &u->codes[hash_u64((uintptr_t)in->context_key) % CONTEXT_CODES];
+    return c->context_key == in->context_key && c->epoch == u->epoch
+               ? c
+               : codes_begin(c, in->context_key, u->epoch);
 }
 
 /* ---- one frame ----------------------------------------------------------------------------- */
@@ -279,7 +281,7 @@ static int walk_from_word(struct unwinder *u, struct walk *w, const struct walk 
     if (got != STEP_OK)
         return STEP_NO;
     w->searches++;
-    w->trail = NULL;
+    w->suffixes = NULL;
     w->managed_begun = false;
     w->flags = 0;
     while (!w->done && (got = walk_frame(u, w, &l)) >= 0)
@@ -406,11 +408,12 @@ static int walk_frame(struct unwinder *u, struct walk *w, struct leaving *l)
 {
     uint64_t pc = w->value[DWARF_RIP];
     uint64_t lookup = lookup_pc(w);
-    if (w->trail && trail_meets(w->trail, pc, w->value[DWARF_RSP]) && trail_take(w))
+    if (w->suffixes && suffix_cache_meets(w->suffixes, pc, w->value[DWARF_RSP]) &&
+        suffix_cache_take(w))
         return STEP_DONE;
     const struct walk_code *c = walk_code(w, lookup);
-    if (w->trail && w->trail->noting)
-        trail_note(w, c->managed);
+    if (w->suffixes && w->suffixes->noting)
+        suffix_cache_note(w, c->managed);
     if (c->managed && w->frames_left) {
         int got = step_by_managed(w, c, l);
         if (got != STEP_NO)
@@ -473,7 +476,7 @@ static inline enum step_result leave_by_offsets(struct walk *w, const struct lea
     const uint8_t *top = find_slots(m, l->cfa - size, size);
     if (!likely(top != NULL))
         return walk_offsets_slow(w, rule, l->cfa);
-    if (w->trail && w->trail->open)
+    if (w->suffixes && w->suffixes->open)
         memory_note(m->reads, l->cfa - size, size);
     memcpy(&w->value[DWARF_RIP], top - 8 * (size_t)rule->ra, 8);
     w->value[DWARF_RSP] = l->cfa;
@@ -524,7 +527,7 @@ static void walk_begin(struct unwinder *u, struct walk *w, unsigned lane,
     w->other_stack = w->done = false;
     w->provenance = PROVENANCE_EXACT;
     w->managed_begun = false;
-    w->trail = NULL;
+    w->suffixes = NULL;
     w->hops = w->searches = w->searched = 0;
     w->frames_left = in->max_frames;
     w->in = in;
@@ -556,21 +559,21 @@ int unwind(struct unwinder *u, const struct unwind_input *input, struct unwind_s
 
 /* ---- batches ------------------------------------------------------------------------------- */
 
-/* Walks advance in turn, each by half a frame: while one waits for memory, others work. */
+/* Walks advance in epoch, each by half a frame: while one waits for memory, others work. */
 struct lane {
     struct walk walk;
     struct leaving leaving;
     struct rule rule; /* a copy: other lanes may change the cache */
     bool in_frame;    /* walk_leave is due */
     unsigned number;
-    struct trail_walk *trail;
+    struct suffix_cache_walk *suffixes;
 };
 
 /* The next frame's address is known: start fetching its entry of the rule cache. */
 static void fetch_rule(const struct unwinder *u, struct walk *w)
 {
     uint64_t pc = lookup_pc(w);
-    if (w->done || w->trail) /* a trail may make it needless */
+    if (w->done || w->suffixes) /* the suffix cache may make it needless */
         return;
     const struct walk_code *c = walk_code(w, pc);
     if (c->cached)
@@ -581,13 +584,14 @@ static void fetch_rule(const struct unwinder *u, struct walk *w)
 static void lane_begin(struct unwinder *u, struct lane *l, const struct unwind_input *in,
                        struct unwind_stack *out)
 {
-    struct trail *t = u->trailing ? trail_of(u->trails, u->turn, in) : NULL;
+    struct suffix_cache *t =
+        u->uses_suffixes ? suffix_cache_of(u->suffix_caches, u->epoch, in) : NULL;
     walk_begin(u, &l->walk, l->number, in, out);
     if (in->memory.reads)
         in->memory.reads->on = false;
     if (t) {
-        trail_begin(l->trail, t, in);
-        l->walk.trail = l->trail;
+        suffix_cache_begin(l->suffixes, t, in);
+        l->walk.suffixes = l->suffixes;
     }
     fetch_rule(u, &l->walk);
 }
@@ -606,9 +610,9 @@ static void fetch_slots(const struct lane *l)
 static void lane_end(struct unwinder *u, struct walk *w)
 {
     u->walks++;
-    u->managed_met += w->managed_begun || (w->trail && w->trail->taken);
-    if (w->trail)
-        u->frames += trail_end(w);
+    u->managed_met += w->managed_begun || (w->suffixes && w->suffixes->taken);
+    if (w->suffixes)
+        u->frames += suffix_cache_end(w);
 }
 
 static void lane_leave(const struct unwinder *u, struct lane *l)
@@ -616,8 +620,8 @@ static void lane_leave(const struct unwinder *u, struct lane *l)
     struct walk *w = &l->walk;
     l->in_frame = false;
     walk_leave(w, &l->leaving);
-    if (w->trail && w->trail->open)
-        trail_noted(w);
+    if (w->suffixes && w->suffixes->open)
+        suffix_cache_noted(w);
     fetch_rule(u, w);
 }
 
@@ -647,7 +651,7 @@ int unwind_batch(struct unwinder *u, const struct unwind_input *inputs, struct u
     while (nr_lanes < UNWIND_LANES && next < nr) {
         lanes[nr_lanes].in_frame = false;
         lanes[nr_lanes].number = nr_lanes;
-        lanes[nr_lanes].trail = &u->trail_walks[nr_lanes];
+        lanes[nr_lanes].suffixes = &u->suffix_walks[nr_lanes];
         lane_begin(u, &lanes[nr_lanes++], &inputs[next], &ret[next]);
         next++;
     }

@@ -82,11 +82,12 @@ struct unwind_input {
     unsigned max_frames; /* more end the walk with STACK_LIMIT */
     /* Asked first where code may be a VM's (walker.h); NULL: all frames are native. Any thread. */
     const struct walker *walker;
-    /* Inputs of equal `steady` (NULL: it is equal to none), up to unwinder_forget, have the same
-     * code, memory behind the stack, and walker, at all their times: they differ in registers and
-     * stack alone. With that, and memory.reads, what one walk of a `thread` saw may be taken over
-     * by the next. The result is the same. */
-    const void *steady;
+    /* Two inputs with the same key (NULL equals nothing), given between two calls of
+     * unwinder_forget(), have the same code, the same memory behind the stack and the same walker,
+     * at all their times: they differ in registers and stack alone. Then, and if memory.reads is
+     * set, a walk may take over what an earlier walk of the same `thread` saw. The result is the
+     * same. */
+    const void *context_key;
     uint32_t thread;
 };
 
@@ -110,7 +111,7 @@ void unwind_rules_free(struct unwind_rules *u); /* may be NULL */
 struct unwinder;
 struct unwinder *unwinder_create(struct unwind_rules *rules); /* NULL when memory is out */
 void unwinder_free(struct unwinder *u);
-/* What was said by `steady` of earlier inputs, and pointers in their frames, hold no more. */
+/* Begin a new epoch: context keys of earlier inputs, and pointers in their frames, are void. */
 void unwinder_forget(struct unwinder *u);
 
 /* Walk one stack; appends to ret->frames. Always ends, whatever the input. Returns -1 only when

@@ -40,13 +40,13 @@ struct v8_watch {
     uint64_t looked, next_look, pause; /* ns */
     unsigned mapped;                   /* looks because of new code, in vain */
     bool has_new_code;
-    struct table makers;  /* BytecodeArrays whose constants are read already */
-    uint8_t turn;         /* they are to be read in, again where they make functions */
-    struct v8_seen *seen; /* frames that were read a moment ago, some MiB; with `objects` */
-    uint64_t known;       /* objects in its log at the last pass */
-    uint64_t stirred;     /* of them, when that was looked at last ... */
-    uint64_t stirred_at;  /* ... ns */
-    uint64_t forgot;      /* ns: when frames were forgotten because of it */
+    struct table makers;         /* BytecodeArrays whose constants are read already */
+    uint8_t turn;                /* they are to be read in, again where they make functions */
+    struct v8_frame_cache *seen; /* frames that were read a moment ago, some MiB; with `objects` */
+    uint64_t known;              /* objects in its log at the last pass */
+    uint64_t stirred;            /* of them, when that was looked at last ... */
+    uint64_t stirred_at;         /* ... ns */
+    uint64_t forgot;             /* ns: when frames were forgotten because of it */
     bool failed;
 };
 
@@ -76,7 +76,7 @@ static void target_free(struct v8_watch *t)
 {
     forget_code(t);
     table_free(&t->makers);
-    v8_seen_free(t->seen);
+    v8_frame_cache_free(t->seen);
     object_log_free(t->objects);
     free(t);
 }
@@ -194,7 +194,7 @@ static int open_objects(struct v8_watches *all, struct v8_watch *t, struct error
                  object_log_create((pid_t)t->pid, memory, &all->sink, &t->objects, &why) < 0;
     if (!t->objects)
         return 0;
-    t->seen = v8_seen_create(KEEP);
+    t->seen = v8_frame_cache_create(KEEP);
     return t->seen ? 0 : error_no_memory(err);
 }
 
@@ -342,7 +342,7 @@ static void forget_frames(struct v8_watch *t)
 {
     forget_makers(t);
     if (t->seen)
-        v8_seen_forget(t->seen);
+        v8_frame_cache_forget(t->seen);
 }
 
 /* A collection that moves old objects changes many at once that had not changed for long. What was
@@ -356,7 +356,7 @@ static void notice_collection(struct v8_watch *t, uint64_t now)
         return;
     if (many) {
         t->turn++;
-        v8_seen_forget(t->seen);
+        v8_frame_cache_forget(t->seen);
         t->forgot = now;
     }
     t->stirred = stirred;

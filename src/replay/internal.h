@@ -169,7 +169,7 @@ struct sample_js {
 
 struct luajit_names;
 struct v8_names;
-struct v8_seen;
+struct v8_frame_cache;
 
 /* traces.c: a worker's frames of LuaJIT traces. */
 struct trace_name;
@@ -194,7 +194,7 @@ struct replay_worker {
     struct sample_js jss[WALK_GROUP];
     struct luajit_names *names;
     struct v8_names *js_names;
-    struct v8_seen *js_seen;
+    struct v8_frame_cache *js_seen;
     struct memory_log_recent *recent;
     struct trace_frames traces;
     bool rather_reads;         /* than it brings jobs to their end */

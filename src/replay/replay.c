@@ -4,7 +4,7 @@
 #include "base/threads.h"
 #include "unwind/luajit/names.h"
 #include "unwind/v8/names.h"
-#include "unwind/v8/seen.h"
+#include "unwind/v8/frame_cache.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -130,7 +130,7 @@ static int worker_init(struct replay_worker *w, struct error *err)
     w->js_names = v8_names_create(w->replay->managed);
     bool log = w->replay->log;
     if (log) {
-        w->js_seen = v8_seen_create(0);
+        w->js_seen = v8_frame_cache_create(0);
         w->recent = calloc(VMLOG_RECENT, sizeof(*w->recent));
     }
     if (!w->unwinder || !w->symbols || !w->names || !w->js_names ||
@@ -150,7 +150,7 @@ static void worker_deinit(struct replay_worker *w)
     unwinder_free(w->unwinder);
     luajit_names_free(w->names);
     v8_names_free(w->js_names);
-    v8_seen_free(w->js_seen);
+    v8_frame_cache_free(w->js_seen);
     free(w->recent);
     free(w->copies);
     for (size_t i = 0; i < WALK_GROUP; i++)

@@ -201,7 +201,7 @@ static void user_input(struct replay_worker *w, struct job_sample *s, size_t at,
     w->jss[at].process.no_objects = !w->replay->log && !w->replay->snapshots;
     ret->thread = s->sample.tid;
     ret->memory.reads = &w->reads[at];
-    ret->steady = nr_layers == 1 ? session_steady(&s->thread) : NULL;
+    ret->context_key = nr_layers == 1 ? session_context_key(&s->thread) : NULL;
     if (w->replay->log) {
         ret->memory.span = &memory->span;
         ret->memory.soon = &w->jss[at].soon;

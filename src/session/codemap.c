@@ -190,7 +190,7 @@ struct codemap session_codemap(const struct thread_context *p)
 }
 
 /* A space does not change while a place has it; functions of jitdumps come and go with time. */
-const void *session_steady(const struct thread_context *p)
+const void *session_context_key(const struct thread_context *p)
 {
     return jit_set_is_timeless(p->space->jit) ? p->space : NULL;
 }

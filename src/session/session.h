@@ -73,7 +73,7 @@ void thread_context_release(struct thread_context *p);
 struct codemap session_codemap(const struct thread_context *p);
 /* What two contexts have in common, as long as one of them is held, when their codemap and memory
  * give the same at all times of the samples that they were made for. NULL: nothing. */
-const void *session_steady(const struct thread_context *p);
+const void *session_context_key(const struct thread_context *p);
 /* LuaJIT's interpreters in the context's process, for its walker; none where no code is generated.
  * Valid as long as the context. */
 const struct luajit_blob *session_luajit(const struct thread_context *p, size_t *nr);

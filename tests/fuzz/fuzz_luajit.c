@@ -13,8 +13,8 @@
  */
 #include "tests/fuzz/damage.h"
 #include "unwind/arch.h"
-#include "unwind/luajit/called.h"
-#include "unwind/luajit/caller.h"
+#include "unwind/luajit/trace_calls.h"
+#include "unwind/luajit/trace_callers.h"
 #include "unwind/luajit/listing.h"
 #include "unwind/luajit/walk.h"
 #include "unwind/native/cfi.h"

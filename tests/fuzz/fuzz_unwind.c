@@ -187,7 +187,7 @@ static void walk_alike(struct unwinder *u, struct unwind_input *in, const struct
     for (unsigned round = 0; round < ROUNDS * CONTEXTS; round++) {
         unsigned i = round % CONTEXTS;
         in[i].walker = &walker;
-        in[i].steady = t;
+        in[i].context_key = t;
         in[i].memory.reads = &reads[i];
         alike[i].frames.nr = alone.frames.nr = 0;
         if (unwind_batch(u, &in[i], &alike[i], 1, NULL) || unwind(u, &in[i], &alone, NULL))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Calls of C from traces: machine code, snapshots and constants made by hand. */
 #include "trace_fixture.h"
-#include "unwind/luajit/called.h"
+#include "unwind/luajit/trace_calls.h"
 
 enum {
     CODE = ORIGIN, /* bytecode */

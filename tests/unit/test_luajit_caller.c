@@ -2,7 +2,7 @@
 /* Who has called C from a trace: two snapshots, bytecode between them, and constants made by hand;
  * what proves the latter's frames, and what does not. */
 #include "trace_fixture.h"
-#include "unwind/luajit/caller.h"
+#include "unwind/luajit/trace_callers.h"
 
 enum {
     MAIN = ORIGIN, /* bytecode */

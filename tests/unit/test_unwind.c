@@ -933,7 +933,8 @@ static void batch_equals_single(void **state)
     }
 }
 
-/* ---- trails -------------------------------------------------------------------------------- */
+/* ---- suffix caches
+ * -------------------------------------------------------------------------------- */
 
 static bool wants_jit(const void *context, const struct code *code)
 {
@@ -973,24 +974,24 @@ static bool settled_by_rbp(const void *context, const struct walker_state *state
     return !((const struct by_rbp *)state)->odd;
 }
 
-enum { TRAIL_STACK = 192 };
-struct trail_stack {
-    uint64_t words[TRAIL_STACK]; /* up to STACK + sizeof(words) */
+enum { SUFFIX_STACK = 192 };
+struct suffix_cache_stack {
+    uint64_t words[SUFFIX_STACK]; /* up to STACK + sizeof(words) */
     uint64_t at, rbp, rbx;
 };
 
-static void push_word(struct trail_stack *s, uint64_t word)
+static void push_word(struct suffix_cache_stack *s, uint64_t word)
 {
     s->words[--s->at] = word;
 }
 
 /* A stack whose `shared` outermost frames follow from `outer`, the others from `inner`. */
-static void make_stack(struct trail_stack *s, uint64_t outer, uint64_t inner, unsigned shared,
-                       unsigned nr)
+static void make_stack(struct suffix_cache_stack *s, uint64_t outer, uint64_t inner,
+                       unsigned shared, unsigned nr)
 {
     uint64_t ra = START + 5;
     memset(s->words, 0, sizeof(s->words));
-    s->at = TRAIL_STACK;
+    s->at = SUFFIX_STACK;
     s->rbp = s->rbx = 0;
     for (unsigned i = 0; i < nr; i++) {
         uint64_t choice = hash_u64((i < shared ? outer : inner) + i);
@@ -1011,20 +1012,20 @@ static void make_stack(struct trail_stack *s, uint64_t outer, uint64_t inner, un
 
 /* A word of the outer part becomes another: of a local variable, a saved register, or an address.
  */
-static void change_word(struct trail_stack *s, uint64_t seed)
+static void change_word(struct suffix_cache_stack *s, uint64_t seed)
 {
-    uint64_t at = TRAIL_STACK - 1 - seed % 24;
+    uint64_t at = SUFFIX_STACK - 1 - seed % 24;
     if (at > s->at && s->words[at] < MODULE)
         s->words[at] ^= 1;
 }
 
 /* What is taken over from earlier walks changes nothing, whatever part of the stacks is the same.
  */
-static void trails_change_nothing(void **state)
+static void suffix_caches_change_nothing(void **state)
 {
     enum { NR = 6 * UNWIND_LANES, ROUNDS = 100 };
     struct target *t = *state;
-    static struct trail_stack stacks[NR];
+    static struct suffix_cache_stack stacks[NR];
     struct memory_reads reads[NR];
     struct unwind_input in[NR];
     struct unwind_stack out[NR] = {0};
@@ -1037,20 +1038,21 @@ static void trails_change_nothing(void **state)
     for (unsigned round = 0; round < ROUNDS; round++) {
         unwinder_forget(t->u);
         for (unsigned i = 0; i < NR; i++) {
-            struct trail_stack *s = &stacks[i];
+            struct suffix_cache_stack *s = &stacks[i];
             seed = hash_u64(seed + i);
             make_stack(s, round, seed, 8 + seed % 16, 10 + seed / 16 % 20);
             if (seed % 5 == 0)
                 change_word(s, seed >> 8);
             in[i] = t->in;
             in[i].walker = &walker;
-            in[i].steady = t;
+            in[i].context_key = t;
             in[i].thread = seed % 7 == 0;
             in[i].max_frames = seed % 11 ? 64 : 12;
             in[i].memory.reads = &reads[i];
             in[i].memory.stack_start = STACK + 8 * s->at;
             in[i].memory.stack = (const uint8_t *)(s->words + s->at);
-            in[i].memory.stack_size = 8 * (TRAIL_STACK - s->at) - (seed % 13 ? 0 : 8 * (seed % 16));
+            in[i].memory.stack_size =
+                8 * (SUFFIX_STACK - s->at) - (seed % 13 ? 0 : 8 * (seed % 16));
             in[i].registers.value[DWARF_RIP] = seed % 3 ? LEAF + 3 : JIT + 0x40 + seed % 2;
             in[i].registers.value[DWARF_RSP] = STACK + 8 * s->at;
             in[i].registers.value[DWARF_RBP] = s->rbp;
@@ -1133,7 +1135,7 @@ static void make_space_input(struct space *s, uint64_t seed, uint64_t *stack,
     ret->memory.stack = (const uint8_t *)stack;
     ret->memory.stack_size = SPACE_WORDS * sizeof(*stack);
     ret->code = (struct codemap){lookup_in_space, s};
-    ret->steady = s;
+    ret->context_key = s;
 }
 
 static void expect_space(const struct unwind_stack *out, const struct space *s)
@@ -1172,7 +1174,7 @@ static void code_is_not_mixed_up(void **state)
                                          .state_size = sizeof(struct by_rbp),
                                          .context = &asked[i]};
             in[i].walker = &walkers[i];
-            in[i].steady = seed >> 32 & 1 ? in[i].steady : NULL;
+            in[i].context_key = seed >> 32 & 1 ? in[i].context_key : NULL;
             out[i].frames.nr = 0;
         }
         assert_int_equal(unwind_batch(t->u, in, out, NR, NULL), 0);
@@ -1192,7 +1194,7 @@ static void code_is_asked_for_once(void **state)
     struct unwind_input in;
     struct unwind_stack out = {0};
     t->in.code = (struct codemap){lookup_in_space, &space};
-    t->in.steady = &space;
+    t->in.context_key = &space;
     t->in.registers.value[DWARF_RIP] = LEAF;
     t->stack[0] = START + 5;
     for (unsigned i = 0; i < 4; i++) {
@@ -1242,7 +1244,7 @@ int main(void)
         WALK(other_stack),
         WALK(return_address_popped),
         WALK(batch_equals_single),
-        WALK(trails_change_nothing),
+        WALK(suffix_caches_change_nothing),
         WALK(code_is_not_mixed_up),
         WALK(code_is_asked_for_once),
         cmocka_unit_test(cache_is_exact),

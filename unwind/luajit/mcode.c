@@ -8,8 +8,8 @@
  */
 #include "unwind/insn.h"
 #include "unwind/luajit/branch.h"
-#include "unwind/luajit/called.h"
-#include "unwind/luajit/caller.h"
+#include "unwind/luajit/trace_calls.h"
+#include "unwind/luajit/trace_callers.h"
 #include "unwind/luajit/walk_internal.h"
 
 #include "base/cursor.h"

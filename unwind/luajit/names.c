@@ -42,7 +42,7 @@ struct known {
     uint64_t time;    /* of the memory it was compared with last */
     /* Times at which what was read besides the heads says the same, and with that provenance; empty
      * where that is not known. */
-    struct memory_span steady;
+    struct memory_span valid;
     uint8_t steady_provenance;
     uint32_t space;
     uint32_t function; /* managed function */
@@ -286,7 +286,7 @@ static struct known *known_read(struct luajit_names *n, const struct luajit_name
                         .g = s->vm->g,
                         .serial = ++n->last_serial,
                         .time = s->memory->time,
-                        .steady = {1, 0},
+                        .valid = {1, 0},
                         .space = s->space,
                         .function = function};
     *chain = k;
@@ -340,11 +340,11 @@ static bool is_steady(const struct luajit_names_source *s, const struct known *k
 {
     const struct memory *m = s->memory;
     const struct luajit_layout *l = s->vm->layout;
-    if (!(k->steady.from <= m->time && m->time <= k->steady.to) || !tells_spans(m) ||
+    if (!(k->valid.from <= m->time && m->time <= k->valid.to) || !tells_spans(m) ||
         memory_is_instant(m, k->proto.address + (uint64_t)l->proto_size) ||
         memory_is_instant(m, k->proto.head.chunkname + (uint64_t)l->str_size))
         return false;
-    *m->span = span_common(*m->span, k->steady);
+    *m->span = span_common(*m->span, k->valid);
     return true;
 }
 
@@ -365,10 +365,10 @@ static bool known_compare(struct luajit_names *n, const struct luajit_names_sour
         luajit_proto_prove(&k->proto, m, head, block);
         mark_doubtful(&k->proto, doubtful);
     }
-    memory_span_empty(&k->steady);
+    memory_span_empty(&k->valid);
     if (tells) {
         if (equal && head == PROVENANCE_EXACT && !k->proto.another)
-            k->steady = *m->span;
+            k->valid = *m->span;
         k->steady_provenance = k->proto.provenance;
         *m->span = span_common(before, *m->span);
     }

@@ -97,7 +97,8 @@ static inline bool emit_nothing(const struct emitter *e)
 bool emit_native(struct luajit_walk *w, uint64_t cfa);
 bool emit_unknown(struct luajit_walk *w, uint64_t cfa);
 
-/* ---- alone.c: without a Lua stack of this moment -------------------------------------------- */
+/* ---- pc_only.c: without a Lua stack of this moment --------------------------------------------
+ */
 
 /* Whether a list of prototypes knows the interpreter's program counter. */
 bool pc_is_listed(struct luajit_walk *w);

@@ -5,7 +5,7 @@
 #define UNWIND_NATIVE_WALK_H
 
 #include "unwind/native/rule.h"
-#include "unwind/native/trail.h"
+#include "unwind/native/suffix_cache.h"
 #include "unwind/walker.h"
 
 /* A codemap's answer, prepared: the key of an address is hashed from `address - key_base`. */
@@ -18,11 +18,11 @@ struct walk_code {
 };
 
 /* A codemap is asked by virtual call: the last few answers, of one walk or of all walks whose
- * inputs are equally steady. */
+ * inputs have the same context key. */
 enum { WALK_CODES = 8 };
 struct walk_codes {
-    const void *steady; /* of the inputs; NULL: of one walk */
-    uint64_t turn;
+    const void *context_key; /* of the inputs; NULL: of one walk */
+    uint64_t epoch;
     struct walk_code at[WALK_CODES];
     unsigned nr, next;
 };
@@ -61,9 +61,9 @@ struct walk {
     const struct unwind_input *in;
     struct unwind_stack *out;
     struct code_facts *facts;
-    struct managed_slot *managed; /* where the walker's state is kept */
-    struct trail_walk *trail;     /* NULL: none */
-    struct walk_code code;        /* a copy of the last that was asked for */
+    struct managed_slot *managed;       /* where the walker's state is kept */
+    struct suffix_cache_walk *suffixes; /* NULL: none */
+    struct walk_code code;              /* a copy of the last that was asked for */
     struct walk_codes *codes;
 };
 

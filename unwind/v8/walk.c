@@ -374,14 +374,14 @@ static enum walker_result leave_entry(struct v8_walk *w, uint64_t fp)
 /* ---- frames known from earlier walks -------------------------------------------------------- */
 
 /* The words at two places of the frame, and another. All zero: they cannot be read. */
-static struct v8_seen_key seen_key(struct v8_walk *w, uint64_t fp, int32_t first, int32_t second,
-                                   uint64_t third)
+static struct v8_frame_cache_key seen_key(struct v8_walk *w, uint64_t fp, int32_t first,
+                                          int32_t second, uint64_t third)
 {
-    struct v8_seen_key key = {.word = {[2] = third, [3] = w->process->space}};
+    struct v8_frame_cache_key key = {.word = {[2] = third, [3] = w->process->space}};
     if (!w->process->seen || *w->step->provenance != PROVENANCE_EXACT ||
         !stack_word(w, fp + (uint64_t)(int64_t)first, &key.word[0]) || !key.word[0] ||
         !stack_word(w, fp + (uint64_t)(int64_t)second, &key.word[1]))
-        return (struct v8_seen_key){0};
+        return (struct v8_frame_cache_key){0};
     if (w->r.memory->span)
         *w->r.memory->span = (struct memory_span){0, UINT64_MAX};
     return key;
@@ -389,22 +389,22 @@ static struct v8_seen_key seen_key(struct v8_walk *w, uint64_t fp, int32_t first
 
 /* What a caller's frame in optimized code goes by is its pc alone: the code has its functions. (A
  * builtin called there may lead to the runtime, or not.) */
-static struct v8_seen_key optimized_key(struct v8_walk *w, uint64_t pc, int32_t type)
+static struct v8_frame_cache_key optimized_key(struct v8_walk *w, uint64_t pc, int32_t type)
 {
-    struct v8_seen_key key = {.word = {pc, 1, w->exited, w->process->space}};
+    struct v8_frame_cache_key key = {.word = {pc, 1, w->exited, w->process->space}};
     if (!w->process->seen || *w->step->provenance != PROVENANCE_EXACT || type != 0 || is_exact(w))
-        return (struct v8_seen_key){0};
+        return (struct v8_frame_cache_key){0};
     return key;
 }
 
 /* Puts out what is known; false: nothing is. */
-static bool emit_seen(struct v8_walk *w, const struct v8_seen_key *key, uint64_t cfa)
+static bool emit_seen(struct v8_walk *w, const struct v8_frame_cache_key *key, uint64_t cfa)
 {
     size_t nr;
     const uint64_t *bytecode;
     const struct frame *frames =
         key->word[0] && !w->again
-            ? v8_seen_recall(w->process->seen, key, w->r.memory->time, &nr, &bytecode)
+            ? v8_frame_cache_recall(w->process->seen, key, w->r.memory->time, &nr, &bytecode)
             : NULL;
     for (size_t i = 0; frames && i < nr; i++) {
         struct frame f = frames[i];
@@ -420,7 +420,7 @@ static bool emit_seen(struct v8_walk *w, const struct v8_seen_key *key, uint64_t
 }
 
 /* This step's frames out are what was read of it, if all of it could be told. */
-static void note_seen(struct v8_walk *w, const struct v8_seen_key *key)
+static void note_seen(struct v8_walk *w, const struct v8_frame_cache_key *key)
 {
     const __typeof__(w->step->out->frames) *out = &w->step->out->frames;
     const struct memory_span *span = w->r.memory->span;
@@ -433,8 +433,8 @@ static void note_seen(struct v8_walk *w, const struct v8_seen_key *key)
             (out->at[i].kind != FRAME_JS || !out->at[i].function))
             return;
     }
-    v8_seen_note(w->process->seen, key, span ? span->from : time, span ? span->to : time,
-                 out->at + w->first, w->bytecode, out->nr - w->first);
+    v8_frame_cache_note(w->process->seen, key, span ? span->from : time, span ? span->to : time,
+                        out->at + w->first, w->bytecode, out->nr - w->first);
 }
 
 /* ---- JavaScript frames --------------------------------------------------------------------- */
@@ -584,13 +584,13 @@ static int32_t bytecode_offset(struct v8_walk *w, uint64_t fp, uint64_t bytecode
 }
 
 /* All that reading an interpreted frame goes by. */
-static struct v8_seen_key interpreted_key(struct v8_walk *w, uint64_t fp)
+static struct v8_frame_cache_key interpreted_key(struct v8_walk *w, uint64_t fp)
 {
     const struct v8_layout *l = w->layout;
     const int32_t slots[] = {l->fp_bytecode_offset, l->fp_feedback};
     uint64_t offset = is_exact(w) && knows(w, DWARF_R9) ? reg(w, DWARF_R9) : 0, word;
     if (!w->process->seen)
-        return (struct v8_seen_key){0};
+        return (struct v8_frame_cache_key){0};
     if (offset) /* it counts if this register holds the bytecode */
         offset = hash_combine(offset, reg(w, (unsigned)l->array_register));
     for (size_t i = 0; i < sizeof(slots) / sizeof(*slots); i++) {
@@ -604,7 +604,7 @@ static enum walker_result step_interpreted(struct v8_walk *w, uint64_t fp, bool 
 {
     struct v8_sfi sfi;
     struct emission e = {.cfa = fp + 16, .tier = TIER_INTERP, .doubtful = doubtful};
-    struct v8_seen_key key = interpreted_key(w, fp);
+    struct v8_frame_cache_key key = interpreted_key(w, fp);
     if (emit_seen(w, &key, fp + 16))
         return leave_frame(w, fp);
     if (read_function(w, fp, &sfi, &e.doubtful))
@@ -802,10 +802,11 @@ static struct v8_state bytes_state(struct v8_walk *w, uint64_t start, uint64_t b
         size = ENTRY_BYTES; /* where the frame is made */
     uint8_t *code = malloc(size);
     if (code && memory_read(w->r.memory, start, code, size, &w->r.provenance)) {
-        const struct v8_seen *seen = w->process->seen;
+        const struct v8_frame_cache *seen = w->process->seen;
         struct v8_state got = baseline ? baseline_state(code, size, at)
-                              : seen   ? v8_code_states_get(v8_seen_states(seen), code, size, at)
-                                       : v8_code_state(code, size, at);
+                              : seen
+                                  ? v8_code_states_get(v8_frame_cache_states(seen), code, size, at)
+                                  : v8_code_state(code, size, at);
         if (got.kind != V8_STATE_UNKNOWN)
             s = got;
     }
@@ -956,7 +957,7 @@ static bool led_state(struct v8_walk *w, uint64_t start, struct v8_state *ret)
     bool is = code && memory_read(w->r.memory, start, code, at + 1, &w->r.provenance);
     if (is)
         *ret = w->process->seen
-                   ? v8_code_states_get(v8_seen_states(w->process->seen), code, at + 1, at)
+                   ? v8_code_states_get(v8_frame_cache_states(w->process->seen), code, at + 1, at)
                    : v8_code_state(code, at + 1, at);
     free(code);
     return is && ret->kind != V8_STATE_UNKNOWN;
@@ -1223,10 +1224,10 @@ static enum walker_result step_generated(struct v8_walk *w)
     if (w->process->no_objects)
         return step_undescribed(w, frame_type(w, fp));
     int32_t function = w->layout->fp_function, glue;
-    struct v8_seen_key key =
+    struct v8_frame_cache_key key =
         seen_key(w, fp, function, -8, pc << 2 | (uint64_t)w->exited << 1 | is_exact(w));
     int32_t type = frame_type(w, fp);
-    struct v8_seen_key optimized = optimized_key(w, pc, type);
+    struct v8_frame_cache_key optimized = optimized_key(w, pc, type);
     if (!frameless && (emit_seen(w, &optimized, fp + 16) || emit_seen(w, &key, fp + 16)))
         return leave_frame(w, fp);
     struct v8_wasm wasm;

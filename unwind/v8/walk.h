@@ -26,7 +26,7 @@
 #define UNWIND_V8_WALK_H
 
 #include "unwind/v8/object.h"
-#include "unwind/v8/seen.h"
+#include "unwind/v8/frame_cache.h"
 #include "unwind/v8/wasm.h"
 #include "unwind/walker.h"
 
@@ -51,7 +51,7 @@ struct v8_process {
     /* All ways to a function are read, though one is enough: another walk may need them. */
     bool thorough;
     /* Frames known from earlier walks, of this process (`space` tells it). NULL: none. */
-    struct v8_seen *seen;
+    struct v8_frame_cache *seen;
     uint64_t space;
 };
 

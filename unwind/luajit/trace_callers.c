@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "unwind/luajit/caller.h"
+#include "unwind/luajit/trace_callers.h"
 
 #include "unwind/luajit/branch.h"
-#include "unwind/luajit/called.h"
+#include "unwind/luajit/trace_calls.h"
 #include "unwind/luajit/names_builtins.h"
 #include "unwind/luajit/names_bytecode.h"
 

@@ -9,8 +9,8 @@
  * at the next instruction, in the frame of the call; one that follows without a guard between
  * replaces it. The code of a trace's loop is made from its first part, calls in the same order.
  */
-#ifndef UNWIND_LUAJIT_CALLED_H
-#define UNWIND_LUAJIT_CALLED_H
+#ifndef UNWIND_LUAJIT_TRACE_CALLS_H
+#define UNWIND_LUAJIT_TRACE_CALLS_H
 
 #include "unwind/luajit/trace.h"
 

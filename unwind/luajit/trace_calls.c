@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "unwind/luajit/called.h"
+#include "unwind/luajit/trace_calls.h"
 
 #include "base/cursor.h"
 #include "unwind/arch.h"

@@ -16,8 +16,8 @@
  * made when it was called first; constants' references go down. A C function's address is one, made
  * for its first call.
  */
-#ifndef UNWIND_LUAJIT_CALLER_H
-#define UNWIND_LUAJIT_CALLER_H
+#ifndef UNWIND_LUAJIT_TRACE_CALLERS_H
+#define UNWIND_LUAJIT_TRACE_CALLERS_H
 
 #include "unwind/luajit/trace.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* One place a hash: of two frames that share it, the later one is known. */
-#include "unwind/v8/seen.h"
+#include "unwind/v8/frame_cache.h"
 
 #include "base/hash.h"
 
@@ -10,22 +10,22 @@
 enum { PLACES = 1 << 14, FRAMES_MAX = V8_SEEN_FRAMES };
 
 struct place {
-    struct v8_seen_key key;
+    struct v8_frame_cache_key key;
     uint64_t from, to;
     uint32_t nr;
     struct frame frames[FRAMES_MAX];
     uint64_t bytecode[FRAMES_MAX];
 };
 
-struct v8_seen {
+struct v8_frame_cache {
     uint64_t keep;
     struct v8_code_states *states;
     struct place places[PLACES];
 };
 
-struct v8_seen *v8_seen_create(uint64_t keep)
+struct v8_frame_cache *v8_frame_cache_create(uint64_t keep)
 {
-    struct v8_seen *s = calloc(1, sizeof(*s));
+    struct v8_frame_cache *s = calloc(1, sizeof(*s));
     if (!s)
         return NULL;
     s->keep = keep;
@@ -36,7 +36,7 @@ struct v8_seen *v8_seen_create(uint64_t keep)
     return NULL;
 }
 
-void v8_seen_free(struct v8_seen *s)
+void v8_frame_cache_free(struct v8_frame_cache *s)
 {
     if (!s)
         return;
@@ -44,18 +44,18 @@ void v8_seen_free(struct v8_seen *s)
     free(s);
 }
 
-struct v8_code_states *v8_seen_states(const struct v8_seen *s)
+struct v8_code_states *v8_frame_cache_states(const struct v8_frame_cache *s)
 {
     return s->states;
 }
 
-void v8_seen_forget(struct v8_seen *s)
+void v8_frame_cache_forget(struct v8_frame_cache *s)
 {
     for (size_t i = 0; i < PLACES; i++)
-        s->places[i].key = (struct v8_seen_key){0};
+        s->places[i].key = (struct v8_frame_cache_key){0};
 }
 
-static size_t place_of(const struct v8_seen_key *key)
+static size_t place_of(const struct v8_frame_cache_key *key)
 {
     uint64_t h = key->word[0];
     for (size_t i = 1; i < sizeof(key->word) / sizeof(*key->word); i++)
@@ -63,8 +63,9 @@ static size_t place_of(const struct v8_seen_key *key)
     return (size_t)(h % PLACES);
 }
 
-const struct frame *v8_seen_recall(const struct v8_seen *s, const struct v8_seen_key *key,
-                                   uint64_t time, size_t *nr, const uint64_t **bytecode)
+const struct frame *v8_frame_cache_recall(const struct v8_frame_cache *s,
+                                          const struct v8_frame_cache_key *key, uint64_t time,
+                                          size_t *nr, const uint64_t **bytecode)
 {
     const struct place *p = &s->places[place_of(key)];
     if (memcmp(&p->key, key, sizeof(*key)) != 0 || time < p->from || time > p->to)
@@ -74,8 +75,9 @@ const struct frame *v8_seen_recall(const struct v8_seen *s, const struct v8_seen
     return p->frames;
 }
 
-void v8_seen_note(struct v8_seen *s, const struct v8_seen_key *key, uint64_t from, uint64_t to,
-                  const struct frame *frames, const uint64_t *bytecode, size_t nr)
+void v8_frame_cache_note(struct v8_frame_cache *s, const struct v8_frame_cache_key *key,
+                         uint64_t from, uint64_t to, const struct frame *frames,
+                         const uint64_t *bytecode, size_t nr)
 {
     struct place *p = &s->places[place_of(key)];
     if (nr > FRAMES_MAX && !s->keep)

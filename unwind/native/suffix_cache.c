@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "unwind/native/trail.h"
+#include "unwind/native/suffix_cache.h"
 
 #include "base/bits.h"
 #include "base/hash.h"
@@ -7,29 +7,31 @@
 
 #include <string.h>
 
-/* ---- trails -------------------------------------------------------------------------------- */
+/* ---- the cache --------------------------------------------------------------------------------
+ */
 
-static void clear(struct trail *t)
+static void clear(struct suffix_cache *t)
 {
     t->steps.nr = t->frames.nr = t->words.nr = t->image.nr = 0;
     t->version++;
 }
 
-struct trail *trail_of(struct trail *trails, uint64_t turn, const struct unwind_input *in)
+struct suffix_cache *suffix_cache_of(struct suffix_cache *caches, uint64_t epoch,
+                                     const struct unwind_input *in)
 {
-    if (!in->steady || !in->memory.reads)
+    if (!in->context_key || !in->memory.reads)
         return NULL;
-    struct trail *t = &trails[hash_u64(in->thread) % TRAILS];
-    if (t->steady != in->steady || t->turn != turn || t->thread != in->thread) {
+    struct suffix_cache *t = &caches[hash_u64(in->thread) % SUFFIX_CACHES];
+    if (t->context_key != in->context_key || t->epoch != epoch || t->thread != in->thread) {
         clear(t);
-        t->steady = in->steady;
-        t->turn = turn;
+        t->context_key = in->context_key;
+        t->epoch = epoch;
         t->thread = in->thread;
     }
     return t;
 }
 
-void trail_free(struct trail *t)
+void suffix_cache_free(struct suffix_cache *t)
 {
     vec_free(&t->steps);
     vec_free(&t->frames);
@@ -37,29 +39,30 @@ void trail_free(struct trail *t)
     vec_free(&t->image);
 }
 
-static void forget_notes(struct trail_walk *n)
+static void forget_notes(struct suffix_cache_walk *n)
 {
     n->nr = n->nr_words = 0;
     n->open = false;
 }
 
-static void look_anew(struct trail_walk *n)
+static void look_anew(struct suffix_cache_walk *n)
 {
-    n->version = n->trail->version;
-    n->at = n->limit = n->trail->steps.nr;
+    n->version = n->suffixes->version;
+    n->at = n->limit = n->suffixes->steps.nr;
     n->verified = 0;
     n->compared = false;
 }
 
-void trail_begin(struct trail_walk *n, struct trail *t, const struct unwind_input *in)
+void suffix_cache_begin(struct suffix_cache_walk *n, struct suffix_cache *t,
+                        const struct unwind_input *in)
 {
     enum { NOTED = 4, NOTED_SHORT = 16 }; /* noting costs a third of a step */
-    n->trail = t;
+    n->suffixes = t;
     look_anew(n);
     forget_notes(n);
     n->taken = 0;
     size_t nr = t->steps.nr;
-    bool is_short = !nr || t->steps.at[nr - 1].worth < TRAIL_WORTH;
+    bool is_short = !nr || t->steps.at[nr - 1].worth < SUFFIX_WORTH_MIN;
     n->noting = t->walks++ % (is_short ? NOTED_SHORT : NOTED) == 0;
     in->memory.reads->nr = 0;
     in->memory.reads->on = n->noting;
@@ -108,7 +111,7 @@ static bool same_part(const struct memory *m, uint64_t address, const uint8_t *p
 }
 
 /* The least address from which on the stack is as the image has it. */
-static uint64_t image_begin(const struct trail *t, const struct memory *m)
+static uint64_t image_begin(const struct suffix_cache *t, const struct memory *m)
 {
     uint64_t left = t->image.nr;
     while (left >= IMAGE_PART &&
@@ -118,9 +121,9 @@ static uint64_t image_begin(const struct trail *t, const struct memory *m)
 }
 
 /* The outermost steps whose words lie where the stack is as the image has it. */
-static void verify_by_image(struct trail_walk *n, const struct memory *m)
+static void verify_by_image(struct suffix_cache_walk *n, const struct memory *m)
 {
-    const struct trail *t = n->trail;
+    const struct suffix_cache *t = n->suffixes;
     uint64_t same = image_begin(t, m);
     n->compared = true;
     while (n->verified < t->steps.nr && t->steps.at[n->verified].low >= same)
@@ -128,9 +131,9 @@ static void verify_by_image(struct trail_walk *n, const struct memory *m)
 }
 
 /* Do the `nr` outermost steps find the same words in this stack? */
-static bool verify(struct trail_walk *n, const struct memory *m, size_t nr)
+static bool verify(struct suffix_cache_walk *n, const struct memory *m, size_t nr)
 {
-    const struct trail *t = n->trail;
+    const struct suffix_cache *t = n->suffixes;
     if (!n->compared)
         verify_by_image(n, m);
     const uint64_t *at = t->words.at + (n->verified ? t->steps.at[n->verified - 1].words : 0);
@@ -154,7 +157,7 @@ static uint64_t saved_register(const struct walk *w, unsigned i)
     return w->known & REG_BIT(reg) ? w->value[reg] : 0;
 }
 
-static bool same_registers(const struct walk *w, const struct trail_step *s)
+static bool same_registers(const struct walk *w, const struct suffix_cache_step *s)
 {
     bool same =
         s->pc == w->value[DWARF_RIP] && s->sp == w->value[DWARF_RSP] && s->known == w->known;
@@ -173,21 +176,21 @@ static bool is_plain(const struct walk *w)
             (walker->settled && walker->settled(walker->context, w->managed->state)));
 }
 
-bool trail_take(struct walk *w)
+bool suffix_cache_take(struct walk *w)
 {
-    struct trail_walk *n = w->trail;
-    struct trail *t = n->trail;
+    struct suffix_cache_walk *n = w->suffixes;
+    struct suffix_cache *t = n->suffixes;
     if (n->version != t->version) {
-        if (t->steady != w->in->steady) { /* another thread has taken its place */
+        if (t->context_key != w->in->context_key) { /* another thread has taken its place */
             w->in->memory.reads->on = false;
-            w->trail = NULL;
+            w->suffixes = NULL;
             return false;
         }
         look_anew(n);
-        if (!trail_meets(n, w->value[DWARF_RIP], w->value[DWARF_RSP]))
+        if (!suffix_cache_meets(n, w->value[DWARF_RIP], w->value[DWARF_RSP]))
             return false;
     }
-    const struct trail_step *s = &t->steps.at[n->at - 1];
+    const struct suffix_cache_step *s = &t->steps.at[n->at - 1];
     __typeof__(w->out->frames) *out = &w->out->frames;
     if (!same_registers(w, s) || !is_plain(w) || w->frames_left <= s->frames ||
         !verify(n, &w->in->memory, n->at) || !vec_reserve(out, out->nr + s->frames))
@@ -204,11 +207,11 @@ bool trail_take(struct walk *w)
 /* ---- noting -------------------------------------------------------------------------------- */
 
 /* Put the window's words down, as the stack holds them. */
-static void note_words(struct trail_walk *n, const struct memory *m,
+static void note_words(struct suffix_cache_walk *n, const struct memory *m,
                        const struct memory_window *window)
 {
     uint64_t *to = n->words + n->nr_words;
-    if (n->nr_words + 2 + 64 > TRAIL_WORDS) {
+    if (n->nr_words + 2 + 64 > SUFFIX_WORDS_NOTED) {
         forget_notes(n);
         return;
     }
@@ -220,28 +223,28 @@ static void note_words(struct trail_walk *n, const struct memory *m,
             return;
         }
     n->nr_words = (uint32_t)(to - n->words);
-    struct trail_step *s = &n->steps[n->nr - 1];
+    struct suffix_cache_step *s = &n->steps[n->nr - 1];
     uint64_t low = window->start + 8 * first_word(window->words);
     s->low = low < s->low ? low : s->low;
 }
 
-void trail_note(struct walk *w, bool managed)
+void suffix_cache_note(struct walk *w, bool managed)
 {
-    struct trail_walk *n = w->trail;
+    struct suffix_cache_walk *n = w->suffixes;
     if (!is_plain(w)) {
         forget_notes(n);
         return;
     }
-    if (n->nr == TRAIL_NOTED)
+    if (n->nr == SUFFIX_STEPS_NOTED)
         forget_notes(n);
-    struct trail_step *s = &n->steps[n->nr++];
-    *s = (struct trail_step){.pc = w->value[DWARF_RIP],
-                             .sp = w->value[DWARF_RSP],
-                             .known = w->known,
-                             .frames = (uint32_t)w->out->frames.nr,
-                             .words = n->nr_words,
-                             .low = UINT64_MAX,
-                             .worth = managed ? TRAIL_MANAGED : 1};
+    struct suffix_cache_step *s = &n->steps[n->nr++];
+    *s = (struct suffix_cache_step){.pc = w->value[DWARF_RIP],
+                                    .sp = w->value[DWARF_RSP],
+                                    .known = w->known,
+                                    .frames = (uint32_t)w->out->frames.nr,
+                                    .words = n->nr_words,
+                                    .low = UINT64_MAX,
+                                    .worth = managed ? SUFFIX_MANAGED : 1};
     for (unsigned i = 0; i < ARCH_CALLEE_SAVED_NR; i++)
         s->saved[i] = saved_register(w, i);
     w->in->memory.reads->nr = 0;
@@ -249,9 +252,9 @@ void trail_note(struct walk *w, bool managed)
     n->open = true;
 }
 
-void trail_noted(struct walk *w)
+void suffix_cache_noted(struct walk *w)
 {
-    struct trail_walk *n = w->trail;
+    struct suffix_cache_walk *n = w->suffixes;
     const struct memory *m = &w->in->memory;
     const struct memory_reads *r = m->reads;
     bool exact = w->provenance == PROVENANCE_EXACT && !r->lost;
@@ -264,11 +267,11 @@ void trail_noted(struct walk *w)
     n->open = false;
 }
 
-/* The step `i` of the notes becomes the trail's innermost. */
-static bool add_step(struct trail *t, const struct trail_walk *n, uint32_t i,
+/* The step `i` of the notes becomes the cache's innermost. */
+static bool add_step(struct suffix_cache *t, const struct suffix_cache_walk *n, uint32_t i,
                      const struct frame *frames, size_t end_frames, uint32_t end_words)
 {
-    struct trail_step s = n->steps[i];
+    struct suffix_cache_step s = n->steps[i];
     size_t nr_words = end_words - s.words;
     if (!vec_reserve(&t->words, t->words.nr + nr_words))
         return false;
@@ -285,7 +288,7 @@ static bool add_step(struct trail *t, const struct trail_walk *n, uint32_t i,
 
 /* The stack between the lowest and the highest word of all steps. Without one words are compared.
  */
-static void take_image(struct trail *t, const struct memory *m)
+static void take_image(struct suffix_cache *t, const struct memory *m)
 {
     enum { MOST = 1 << 14 };
     uint64_t low = UINT64_MAX, end = 0;
@@ -303,10 +306,10 @@ static void take_image(struct trail *t, const struct memory *m)
         t->image.nr = size;
 }
 
-/* The trail's outermost `kept` steps and the notes. */
-static void renew(struct trail *t, const struct walk *w, size_t kept, size_t own_frames)
+/* The cache's outermost `kept` steps, then the noted ones. */
+static void renew(struct suffix_cache *t, const struct walk *w, size_t kept, size_t own_frames)
 {
-    const struct trail_walk *n = w->trail;
+    const struct suffix_cache_walk *n = w->suffixes;
     size_t frames = own_frames;
     uint32_t words = n->nr_words;
     t->steps.nr = kept;
@@ -326,14 +329,14 @@ static void renew(struct trail *t, const struct walk *w, size_t kept, size_t own
     take_image(t, &w->in->memory);
 }
 
-size_t trail_end(struct walk *w)
+size_t suffix_cache_end(struct walk *w)
 {
-    struct trail_walk *n = w->trail;
-    struct trail *t = n->trail;
+    struct suffix_cache_walk *n = w->suffixes;
+    struct suffix_cache *t = n->suffixes;
     size_t all = w->out->frames.nr, taken = n->taken ? t->steps.at[n->taken - 1].frames : 0;
     if (n->open) /* the last step read no return address */
-        trail_noted(w);
-    if (t->steady != w->in->steady || w->out->end != STACK_COMPLETE)
+        suffix_cache_noted(w);
+    if (t->context_key != w->in->context_key || w->out->end != STACK_COMPLETE)
         return taken;
     if (n->noting && n->nr)
         renew(t, w, n->taken, all - taken);
