@@ -5,7 +5,7 @@
  * are stale ring memory, and most of a 64 KiB copy. The header's size stays what it was, so
  * that size - rec->size says how many bytes are missing.
  */
-#include "perfdata/internal.h"
+#include "perfdata/perfdata_internal.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The recorded events: their ids, names, and where their records keep time and id. */
-#include "perfdata/internal.h"
+#include "perfdata/perfdata_internal.h"
 
 #include "base/hash.h"
 

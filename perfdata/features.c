@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The feature sections: where they are, and those that other rooms ask for. */
-#include "perfdata/internal.h"
+#include "perfdata/perfdata_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The header and the feature sections as `perf script --header-only` prints them. */
-#include "perfdata/internal.h"
+#include "perfdata/perfdata_internal.h"
 
 #include <inttypes.h>
 #include <sys/stat.h>

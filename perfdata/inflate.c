@@ -4,7 +4,7 @@
  * the end of each record of these types, but not at the ends of the records it holds. What
  * is not yet a whole record is kept for the next one.
  */
-#include "perfdata/internal.h"
+#include "perfdata/perfdata_internal.h"
 
 #include <stdlib.h>
 #include <zstd.h>

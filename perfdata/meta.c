@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Records that describe the recording itself: events, features, tracing data, and what was lost. */
-#include "perfdata/internal.h"
+#include "perfdata/perfdata_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

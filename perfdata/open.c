@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Opens a recording: tells the forms apart, reads the header and finds the record streams. */
-#include "perfdata/internal.h"
+#include "perfdata/perfdata_internal.h"
 #include "base/threads.h"
 
 #include <ctype.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Any record as one line of text or one JSON object: `ljperf dump`. */
 #include "perfdata/fields.h"
-#include "perfdata/internal.h"
+#include "perfdata/perfdata_internal.h"
 #include "perfdata/sample.h"
 
 #include "base/text.h"

@@ -4,7 +4,7 @@
  * round of them is a handful of ascending runs: they are found and merged. What is older than
  * everything the previous round had seen may go (perf's FINISHED_ROUND rule).
  */
-#include "perfdata/internal.h"
+#include "perfdata/perfdata_internal.h"
 
 #include <stdlib.h>
 

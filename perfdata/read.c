@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Delivers records: in time order, from one stream by rounds, from a directory's by a merge. */
-#include "perfdata/internal.h"
+#include "perfdata/perfdata_internal.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

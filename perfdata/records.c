@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Decodes the kernel's and perf's side-band records. Layouts: linux/perf_event.h, perf/event.h. */
-#include "perfdata/internal.h"
+#include "perfdata/perfdata_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

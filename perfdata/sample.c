@@ -4,7 +4,7 @@
  * perf_output_sample(), each present when its bit of sample_type is set.
  */
 #include "base/bits.h"
-#include "perfdata/internal.h"
+#include "perfdata/perfdata_internal.h"
 #include "perfdata/sample.h"
 
 #define READ_LOST (1u << 4)        /* PERF_FORMAT_LOST */

@@ -13,7 +13,7 @@
  * Only samples are skimmed. With split_stacks as much of a stack is read as walks were said to
  * need, and the rest is left to the mapping; so are deep stacks and unusual records, whole.
  */
-#include "perfdata/internal.h"
+#include "perfdata/perfdata_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /* A pipe with a log of VM memory is put into a temporary file first: what its records say is about
  * samples that came before them, so it has to be read twice. */
 #include "base/unnamed_file.h"
-#include "perfdata/internal.h"
+#include "perfdata/perfdata_internal.h"
 #include "perfdata/vmevent.h"
 
 #include <errno.h>

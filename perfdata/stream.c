@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The records of a file's data section, a pipe or a data.N, one after the other, as they stand. */
-#include "perfdata/internal.h"
+#include "perfdata/perfdata_internal.h"
 
 #include <errno.h>
 #include <inttypes.h>

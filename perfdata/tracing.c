@@ -9,7 +9,7 @@
  * size of printk formats; u64 size of saved command lines (from version 0.6 on).
  */
 #include "perfdata/format.h"
-#include "perfdata/internal.h"
+#include "perfdata/perfdata_internal.h"
 
 #include "base/text.h"
 

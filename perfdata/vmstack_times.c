@@ -6,7 +6,7 @@
  * the order of the file, and takes its time: so whoever gets records in time order meets the copy
  * first.
  */
-#include "perfdata/internal.h"
+#include "perfdata/perfdata_internal.h"
 #include "perfdata/vmevent.h"
 
 enum { CPUS_MAX = 1 << 16 };

@@ -7,7 +7,7 @@
  * Compressed: the kernel's records are collected, and pushed through one zstd stream as COMPRESSED
  * records, each of which is flushed; perf's own records stay plain, in their place.
  */
-#include "perfdata/internal.h"
+#include "perfdata/perfdata_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

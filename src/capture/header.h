@@ -4,7 +4,7 @@
 #define CAPTURE_HEADER_H
 
 #include "capture/options.h"
-#include "perfdata/internal.h" /* numbers of the feature sections */
+#include "perfdata/perfdata_internal.h" /* numbers of the feature sections */
 
 /* Everything known before the first record: machine, command line, clock. What the machine does
  * not tell is left out. */

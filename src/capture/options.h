@@ -3,7 +3,7 @@
 #ifndef CAPTURE_OPTIONS_H
 #define CAPTURE_OPTIONS_H
 
-#include "capture/event_spec.h"
+#include "capture/event_parse.h"
 
 #include <stdint.h>
 #include <sys/types.h>

@@ -4,7 +4,7 @@
  * cache, debuginfod), MiniDebugInfo, dwz's alternate file, split DWARF.
  */
 #include "base/cursor.h"
-#include "dso/internal.h"
+#include "dso/dso_internal.h"
 
 #include <dlfcn.h>
 #include <elf.h>

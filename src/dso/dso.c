@@ -5,7 +5,7 @@
 #include "base/hash.h"
 #include "base/cursor.h"
 #include "dso/elf_symbol.h"
-#include "dso/internal.h"
+#include "dso/dso_internal.h"
 #include "unwind/luajit/crosscheck.h"
 #include "unwind/luajit/names_builtins.h"
 

@@ -5,7 +5,7 @@
  * is not the recorded one is another file: it is passed over, and said, unless forced.
  */
 #include "base/text.h"
-#include "dso/internal.h"
+#include "dso/dso_internal.h"
 #include "dso/notes.h"
 
 #include <elf.h>

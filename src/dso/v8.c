@@ -2,7 +2,7 @@
 /* The V8 in an ELF file: hands its symbols and bytes to unwind/v8. */
 #include "base/cursor.h"
 #include "dso/elf_symbol.h"
-#include "dso/internal.h"
+#include "dso/dso_internal.h"
 #include "unwind/v8/layout.h"
 
 #include <elf.h>

@@ -8,7 +8,7 @@
  */
 #include "output/export.h"
 #include "output/json.h"
-#include "stacks/internal.h"
+#include "stacks/stacks_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -165,7 +165,7 @@ uint32_t diff_match(struct diff *d);
 /* Is it the name of what stands for functions that were not recorded? */
 bool diff_is_stand_in(const char *name);
 
-/* diff_test.c; -1: memory is out. */
+/* significance.c; -1: memory is out. */
 int diff_test_rows(struct diff *d);
 /* Chance that Student's t with `freedom` degrees is greater than `t`. */
 double student_above(double t, double freedom);

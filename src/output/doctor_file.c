@@ -387,7 +387,8 @@ static struct dso *find_dso(struct dsos *all, const char *name)
     return NULL;
 }
 
-static void advise_stop(struct diagnosis *d, const struct replay_stop *stop, const struct dso *dso)
+static void advise_stop(struct diagnosis *d, const struct replay_incomplete_end *stop,
+                        const struct dso *dso)
 {
     if (stop->end != STACK_NO_CFI)
         return;
@@ -399,7 +400,7 @@ static void advise_stop(struct diagnosis *d, const struct replay_stop *stop, con
                   "with -fno-omit-frame-pointer");
 }
 
-static void put_stop(struct diagnosis *d, const struct replay_stop *stop,
+static void put_stop(struct diagnosis *d, const struct replay_incomplete_end *stop,
                      struct symbol_cache *cache)
 {
     static const char *const words[STACK_NR_ENDS] = {
@@ -425,7 +426,7 @@ static void put_stop(struct diagnosis *d, const struct replay_stop *stop,
 static int put_stops(struct diagnosis *d, struct error *err)
 {
     size_t nr;
-    const struct replay_stop *stops = replay_stops(d->replay, &nr);
+    const struct replay_incomplete_end *stops = replay_incomplete_ends(d->replay, &nr);
     const struct symbols_options plain = {0};
     if (!nr)
         return 0;

@@ -9,7 +9,7 @@
 #include "base/unnamed_file.h"
 #include "output/inject_record.h"
 #include "output/inject_twin.h"
-#include "perfdata/internal.h" /* numbers of the feature sections */
+#include "perfdata/perfdata_internal.h" /* numbers of the feature sections */
 #include "session/table.h"
 
 #include <errno.h>

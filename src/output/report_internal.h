@@ -5,7 +5,7 @@
 
 #include "base/intern.h"
 #include "output/report.h"
-#include "stacks/internal.h"
+#include "stacks/stacks_internal.h"
 
 enum { ROW_NONE = UINT32_MAX, FUNCTION_NONE = UINT32_MAX };
 

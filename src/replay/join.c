@@ -17,7 +17,7 @@
  * Nothing goes by where batches end, which differs between a file and a pipe of the same data.
  */
 #include "base/hash.h"
-#include "replay/internal.h"
+#include "replay/replay_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * JavaScript in a sample's stack: hands the walk to unwind/v8, and its frames to the namer of the
  * worker. A walk may meet both Lua and JavaScript: this walker asks Lua's first.
  */
-#include "replay/internal.h"
+#include "replay/replay_internal.h"
 #include "unwind/v8/names.h"
 
 static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *sfi, int32_t offset,

@@ -4,7 +4,7 @@
  * worker. What LuaJITs a process has mapped is asked only when a walk comes into memory that no
  * file owns: it opens all of its files.
  */
-#include "replay/internal.h"
+#include "replay/replay_internal.h"
 #include "unwind/luajit/names.h"
 #include "unwind/luajit/vm.h"
 

@@ -5,7 +5,7 @@
  * whose period is what it moved since the counter's last reading.
  */
 #include "base/hash.h"
-#include "replay/internal.h"
+#include "replay/replay_internal.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Naming one frame: what perf script would print for it, and more. */
-#include "replay/internal.h"
+#include "replay/replay_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

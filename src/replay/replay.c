@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The run: threads, turns and batches. See replay.h for how they fit together. */
-#include "replay/internal.h"
+#include "replay/replay_internal.h"
 #include "base/threads.h"
 #include "unwind/luajit/names.h"
 #include "unwind/v8/names.h"
@@ -44,7 +44,7 @@ static int open_parts(struct replay *r, struct error *err)
     r->rules = unwind_rules_create();
     r->joins = join_table_create();
     r->copies = vmstack_pairing_create();
-    r->stops = stop_table_create();
+    r->stops = end_table_create();
     r->members = member_table_create();
     if (!r->copies || !r->symbols || !r->strings || !r->managed || !r->rules || !r->joins ||
         !r->stops || !r->members)
@@ -85,7 +85,7 @@ static void free_means(struct replay *r)
     dsos_free(r->dsos);
     unwind_rules_free(r->rules);
     join_table_free(r->joins);
-    stop_table_free(r->stops);
+    end_table_free(r->stops);
     member_table_free(r->members);
 }
 
@@ -282,9 +282,9 @@ const struct replay_stats *replay_stats(const struct replay *r)
     return &r->stats;
 }
 
-const struct replay_stop *replay_stops(const struct replay *r, size_t *nr)
+const struct replay_incomplete_end *replay_incomplete_ends(const struct replay *r, size_t *nr)
 {
-    return stop_table_sorted(r->stops, nr);
+    return end_table_sorted(r->stops, nr);
 }
 
 struct replay *replay_of(const struct replay_worker *w)

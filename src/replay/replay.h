@@ -8,7 +8,7 @@
  * any thread, whose flush follows. So a sink worker sees the samples of one batch
  * in order, texts are written in the recording's order, and the result does not depend on the
  * number of threads. Half of the threads rather read and unwind, the others rather name and sum up
- * (work.c).
+ * (pipeline.c).
  */
 #ifndef REPLAY_REPLAY_H
 #define REPLAY_REPLAY_H
@@ -143,13 +143,13 @@ const struct replay_options *replay_options(const struct replay *r);
 const struct replay_stats *replay_stats(const struct replay *r);
 
 /* Where stacks that did not reach their entry ended, most frequent first. */
-struct replay_stop {
+struct replay_incomplete_end {
     enum stack_end end;
     const char *module; /* NULL: no mapping */
     uint64_t address;   /* file offset in module, or pc */
     uint64_t count;
 };
-const struct replay_stop *replay_stops(const struct replay *r, size_t *nr);
+const struct replay_incomplete_end *replay_incomplete_ends(const struct replay *r, size_t *nr);
 
 /* ---- naming a frame ----------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* One sample: the kernel part of its callchain, then its user stack, as frames. */
 #include "base/cursor.h"
-#include "replay/internal.h"
+#include "replay/replay_internal.h"
 #include "session/registers.h"
 
 #include <fnmatch.h>

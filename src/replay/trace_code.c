@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* A LuaJIT trace's machine code, out of what a recording has of the process's memory. */
-#include "replay/internal.h"
+#include "replay/replay_internal.h"
 #include "session/registers.h"
 
 enum { GLOBALS_MAX = 64 };

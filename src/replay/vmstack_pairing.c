@@ -4,7 +4,7 @@
  * that is of the same thread (and, as sample.c checks, has the same user registers). On a full
  * ring copies and samples are lost independently.
  */
-#include "replay/internal.h"
+#include "replay/replay_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Stacks of what stands still, walked and named as samples are. */
-#include "replay/internal.h"
+#include "replay/replay_internal.h"
 #include "unwind/luajit/names.h"
 #include "unwind/v8/names.h"
 

@@ -7,7 +7,7 @@
  * builtins that stand inside the node binary, and what has been unmapped since leaves no
  * record. Memory without a file never hides a jit function.
  */
-#include "session/internal.h"
+#include "session/session_internal.h"
 
 #include <sys/mman.h>
 

@@ -2,7 +2,7 @@
 /* A core's mappings, told to a session as a recording tells them. */
 #include "session/core_process.h"
 #include "dso/elf_image.h"
-#include "session/internal.h"
+#include "session/session_internal.h"
 
 #include <elf.h>
 #include <limits.h>

@@ -9,7 +9,7 @@
  */
 #include "base/intern.h"
 #include "base/text.h"
-#include "session/internal.h"
+#include "session/session_internal.h"
 
 #include <errno.h>
 #include <inttypes.h>

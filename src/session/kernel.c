@@ -8,7 +8,7 @@
  * are kept in the order in which they ended. Maps themselves stay as long as the session.
  */
 #include "base/intern.h"
-#include "session/internal.h"
+#include "session/session_internal.h"
 
 #include <linux/perf_event.h>
 #include <stdlib.h>

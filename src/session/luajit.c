@@ -4,7 +4,7 @@
  * executable memory without a file, which is what traces and callbacks run in: everywhere else the
  * code map's answer says by itself whether a frame is an interpreter's.
  */
-#include "session/internal.h"
+#include "session/session_internal.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

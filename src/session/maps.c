@@ -6,7 +6,7 @@
 #include "base/intern.h"
 #include "base/text.h"
 #include "dso/elf_image.h"
-#include "session/internal.h"
+#include "session/session_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* The session: records go in, places come out. */
 #include "session/session.h"
 #include "base/intern.h"
-#include "session/internal.h"
+#include "session/session_internal.h"
 
 #include <inttypes.h>
 #include <linux/perf_event.h>

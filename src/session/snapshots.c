@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "session/core_process.h"
-#include "session/internal.h"
+#include "session/session_internal.h"
 #include "unwind/luajit/object.h"
 #include "unwind/v8/heap.h"
 

@@ -5,7 +5,7 @@
  */
 #include "base/cursor.h"
 #include "base/intern.h"
-#include "session/internal.h"
+#include "session/session_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "base/heap.h"
 #include "base/threads.h"
-#include "stacks/internal.h"
+#include "stacks/stacks_internal.h"
 
 #include <stddef.h>
 #include <stdlib.h>

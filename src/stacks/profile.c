@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "base/heap.h"
 #include "base/text.h"
-#include "stacks/internal.h"
+#include "stacks/stacks_internal.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "base/threads.h"
 #include "base/heap.h"
 #include "base/text.h"
-#include "stacks/internal.h"
+#include "stacks/stacks_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "base/heap.h"
 #include "base/intern.h"
 #include "base/vec.h"
-#include "symbols/dwarf.h"
+#include "symbols/debug_info.h"
 #include "symbols/symtab.h"
 
 #include <pthread.h>

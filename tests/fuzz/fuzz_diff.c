@@ -4,7 +4,7 @@
  * what has no verdict says so. The same text as a gate is read, or refused.
  */
 #include "output/diff.h"
-#include "stacks/internal.h"
+#include "stacks/stacks_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * Opens any bytes as a recording and decodes all it holds. The first byte chooses the form: as a
  * mapped file or as a pipe, and the reader's options.
  */
-#include "perfdata/internal.h"
+#include "perfdata/perfdata_internal.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * follows; the rest is the format. Its id is made to be the event's.
  */
 #include "base/text.h"
-#include "perfdata/internal.h"
+#include "perfdata/perfdata_internal.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Stacks written down by hand. */
 #include "stacks_fixture.h"
-#include "stacks/internal.h"
+#include "stacks/stacks_internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 /* The browser's model: lines that open and close, filters, views, the cursor. No terminal. */
 #include "output/browser.h"
 #include "scratch.h"
-#include "stacks/internal.h"
+#include "stacks/stacks_internal.h"
 #include "stacks_fixture.h"
 
 #include <setjmp.h>

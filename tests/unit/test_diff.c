@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Comparison of recordings: what is the same function, what is counted, tests and gates. */
 #include "output/diff.h"
-#include "stacks/internal.h"
+#include "stacks/stacks_internal.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -4,7 +4,7 @@
  * for how long. A stack is a text of native frames, the innermost first: `leaf@3 work@2 main@1` is
  * complete, `leaf@3 work@2 ...` ends in work. The name tells the pc, the depth the CFA.
  */
-#include "replay/internal.h"
+#include "replay/replay_internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Reading: forms, byte orders, time order, trimmed copies, and damage. */
-#include "perfdata/internal.h"
+#include "perfdata/perfdata_internal.h"
 #include "perfdata_fixture.h"
 
 #include <fcntl.h>

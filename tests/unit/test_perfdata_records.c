@@ -3,7 +3,7 @@
  */
 #include "base/text.h"
 #include "perfdata/format.h"
-#include "perfdata/internal.h"
+#include "perfdata/perfdata_internal.h"
 #include "perfdata_fixture.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* What the writer writes, our reader and perf itself read back. */
-#include "perfdata/internal.h"
+#include "perfdata/perfdata_internal.h"
 
 #include <errno.h>
 #include <setjmp.h>

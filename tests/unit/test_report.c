@@ -2,7 +2,7 @@
 /* The report's rows and trees, from stacks written down by hand. */
 #include "output/output.h"
 #include "output/report.h"
-#include "stacks/internal.h"
+#include "stacks/stacks_internal.h"
 #include "stacks_fixture.h"
 #include "unwind/managed.h"
 #include "unwind/luajit/vm.h"

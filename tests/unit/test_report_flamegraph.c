@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The flame graph's places and names, from stacks written down by hand. */
 #include "output/flamegraph.h"
-#include "stacks/internal.h"
+#include "stacks/stacks_internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,7 +7,7 @@
 #include "scratch.h"
 #include "dso/elf_image.h"
 #include "symbols/demangle.h"
-#include "symbols/dwarf.h"
+#include "symbols/debug_info.h"
 #include "base/sort.h"
 #include "symbols/symbols.h"
 

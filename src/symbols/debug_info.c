@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* From an address to its unit, the unit's index, and the frames there. */
-#include "symbols/dwarf.h"
+#include "symbols/debug_info.h"
 #include "dso/elf_image.h"
 #include "symbols/dwarf_index.h"
 

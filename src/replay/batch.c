@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Reading a job: a batch of records, applied to the session, and where its samples were. */
-#include "replay/internal.h"
+#include "replay/replay_internal.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  */
 #include "base/hash.h"
 #include "jitdump/jitdump.h"
-#include "replay/internal.h"
+#include "replay/replay_internal.h"
 
 #include <stdio.h>
 #include <string.h>

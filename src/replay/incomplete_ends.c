@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Where stacks ended that did not reach their entry: counts per (how, module, address). */
 #include "base/hash.h"
-#include "replay/internal.h"
+#include "replay/replay_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { STOPS_MAX = 1 << 16 }; /* more distinct places are counted as one without address */
 
-struct stop_table {
-    struct replay_stop *slots; /* count 0: free */
+struct end_table {
+    struct replay_incomplete_end *slots; /* count 0: free */
     size_t nr, cap;
-    VEC(struct replay_stop) sorted;
+    VEC(struct replay_incomplete_end) sorted;
 };
 
-struct stop_table *stop_table_create(void)
+struct end_table *end_table_create(void)
 {
-    struct stop_table *t = calloc(1, sizeof(*t));
+    struct end_table *t = calloc(1, sizeof(*t));
     if (!t)
         return NULL;
     t->cap = 256;
@@ -27,7 +27,7 @@ struct stop_table *stop_table_create(void)
     return NULL;
 }
 
-void stop_table_free(struct stop_table *t)
+void end_table_free(struct end_table *t)
 {
     if (!t)
         return;
@@ -37,7 +37,8 @@ void stop_table_free(struct stop_table *t)
 }
 
 /* Module names are dso names: one pointer a dso. */
-static struct replay_stop *find(struct replay_stop *slots, size_t cap, const struct replay_stop *s)
+static struct replay_incomplete_end *find(struct replay_incomplete_end *slots, size_t cap,
+                                          const struct replay_incomplete_end *s)
 {
     uint64_t h = hash_combine(hash_combine((uint64_t)s->end, (uintptr_t)s->module), s->address);
     size_t at = h & (cap - 1);
@@ -47,10 +48,10 @@ static struct replay_stop *find(struct replay_stop *slots, size_t cap, const str
     return &slots[at];
 }
 
-static bool grow(struct stop_table *t)
+static bool grow(struct end_table *t)
 {
     size_t cap = t->cap * 2;
-    struct replay_stop *slots = calloc(cap, sizeof(*slots));
+    struct replay_incomplete_end *slots = calloc(cap, sizeof(*slots));
     if (!slots)
         return false;
     for (size_t i = 0; i < t->cap; i++)
@@ -62,10 +63,10 @@ static bool grow(struct stop_table *t)
     return true;
 }
 
-int stop_table_add(struct stop_table *t, enum stack_end end, const struct mapping *at, uint64_t pc,
-                   struct error *err)
+int end_table_add(struct end_table *t, enum stack_end end, const struct mapping *at, uint64_t pc,
+                  struct error *err)
 {
-    struct replay_stop key = {.end = end, .address = pc};
+    struct replay_incomplete_end key = {.end = end, .address = pc};
     if (at) {
         key.module = at->dso->name;
         key.address = pc - at->start + at->pgoff;
@@ -74,7 +75,7 @@ int stop_table_add(struct stop_table *t, enum stack_end end, const struct mappin
         key.address = 0;
     if (t->nr * 2 >= t->cap && !grow(t))
         return error_no_memory(err);
-    struct replay_stop *s = find(t->slots, t->cap, &key);
+    struct replay_incomplete_end *s = find(t->slots, t->cap, &key);
     if (s->count == 0) {
         *s = key;
         t->nr++;
@@ -85,7 +86,7 @@ int stop_table_add(struct stop_table *t, enum stack_end end, const struct mappin
 
 static int by_count(const void *a, const void *b)
 {
-    const struct replay_stop *x = a, *y = b;
+    const struct replay_incomplete_end *x = a, *y = b;
     if (x->count != y->count)
         return x->count < y->count ? 1 : -1;
     int names = strcmp(x->module ? x->module : "", y->module ? y->module : "");
@@ -96,7 +97,7 @@ static int by_count(const void *a, const void *b)
     return (int)x->end - (int)y->end;
 }
 
-const struct replay_stop *stop_table_sorted(struct stop_table *t, size_t *nr)
+const struct replay_incomplete_end *end_table_sorted(struct end_table *t, size_t *nr)
 {
     t->sorted.nr = 0;
     for (size_t i = 0; i < t->cap; i++)

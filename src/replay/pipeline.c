@@ -4,7 +4,7 @@
  * sink, and free for the next. All that is written down of it stands under one lock, which nobody
  * holds while he works.
  */
-#include "replay/internal.h"
+#include "replay/replay_internal.h"
 #include "base/threads.h"
 
 #include <string.h>
@@ -139,7 +139,7 @@ static int count_stops(struct replay *r, const struct job *job, struct error *er
 {
     vec_foreach (s, &job->samples)
         if (s->unwound && s->end != STACK_COMPLETE &&
-            stop_table_add(r->stops, s->end, end_mapping(s), s->end_pc, err) < 0)
+            end_table_add(r->stops, s->end, end_mapping(s), s->end_pc, err) < 0)
             return -1;
     return 0;
 }

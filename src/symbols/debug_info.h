@@ -4,8 +4,8 @@
  * once, by our own reader (libdw costs ms an address and is not thread-safe), into sorted
  * tables: address -> innermost function, address -> line.
  */
-#ifndef SYMBOLS_DWARF_H
-#define SYMBOLS_DWARF_H
+#ifndef SYMBOLS_DEBUG_INFO_H
+#define SYMBOLS_DEBUG_INFO_H
 
 #include "base/intern.h"
 #include "symbols/shown.h"

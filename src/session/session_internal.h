@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* What the files of session/ share. */
-#ifndef SESSION_INTERNAL_H
-#define SESSION_INTERNAL_H
+#ifndef SESSION_SESSION_INTERNAL_H
+#define SESSION_SESSION_INTERNAL_H
 
 #include "base/vec.h"
 #include "session/regions.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* What the files of perfdata/ share: the open recording, its streams, events and features. */
-#ifndef PERFDATA_INTERNAL_H
-#define PERFDATA_INTERNAL_H
+#ifndef PERFDATA_PERFDATA_INTERNAL_H
+#define PERFDATA_PERFDATA_INTERNAL_H
 
 #include "base/cursor.h"
 #include "base/vec.h"

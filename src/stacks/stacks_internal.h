@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#ifndef STACKS_INTERNAL_H
-#define STACKS_INTERNAL_H
+#ifndef STACKS_STACKS_INTERNAL_H
+#define STACKS_STACKS_INTERNAL_H
 
 #include "base/intern.h"
 #include "stacks/stacks.h"

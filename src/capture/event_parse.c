@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Names of events, as perf list prints them; numbers are linux/perf_event.h's. */
-#include "capture/event_spec.h"
+#include "capture/event_parse.h"
 #include "base/first_line.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Events by name, as `-e` takes them: from text to perf_event_attr. */
-#ifndef CAPTURE_EVENT_SPEC_H
-#define CAPTURE_EVENT_SPEC_H
+#ifndef CAPTURE_EVENT_PARSE_H
+#define CAPTURE_EVENT_PARSE_H
 
 #include "base/error.h"
 #include "base/vec.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* What dso.c (identities), file.c (finding the code's file) and debug.c (finding what debuggers
  * read) share. */
-#ifndef DSO_INTERNAL_H
-#define DSO_INTERNAL_H
+#ifndef DSO_DSO_INTERNAL_H
+#define DSO_DSO_INTERNAL_H
 
 #include "base/vec.h"
 #include "dso/elf_image.h"

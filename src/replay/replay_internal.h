@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* What the files of replay/ share. */
-#ifndef REPLAY_INTERNAL_H
-#define REPLAY_INTERNAL_H
+#ifndef REPLAY_REPLAY_INTERNAL_H
+#define REPLAY_REPLAY_INTERNAL_H
 
 #include "base/intern.h"
 #include "base/threads.h"
@@ -77,7 +77,7 @@ struct job {
     bool can_unwind; /* the recording's machine is one that unwind/ knows */
 };
 
-struct stop_table;
+struct end_table;
 struct join_table;
 struct member_table;
 struct vmstack_pairing;
@@ -118,7 +118,7 @@ struct replay {
     _Atomic bool at_end;
     /* Of whoever settles. */
     struct join_table *joins;
-    struct stop_table *stops;
+    struct end_table *stops;
     uint64_t joined; /* samples */
 
     pthread_mutex_t lock; /* everything below */
@@ -171,7 +171,7 @@ struct luajit_names;
 struct v8_names;
 struct v8_frame_cache;
 
-/* traces.c: a worker's frames of LuaJIT traces. */
+/* agent_traces.c: a worker's frames of LuaJIT traces. */
 struct trace_name;
 struct trace_frames {
     VEC(struct frame) frames; /* of the sample that is being given */
@@ -204,12 +204,12 @@ struct replay_worker {
     bool sink_made;
 };
 
-/* read.c: read until a batch has samples to work on: 1; 0: the recording ends. */
+/* batch.c: read until a batch has samples to work on: 1; 0: the recording ends. */
 int read_job(struct replay *r, struct job *job, struct error *err);
 /* Whatever the job holds of the recording is given back. */
 void release_job(struct replay *r, struct job *job);
 
-/* work.c: what a thread does; of a struct replay_worker. */
+/* pipeline.c: what a thread does; of a struct replay_worker. */
 void worker_main(void *worker, struct processor *p);
 
 /* sample.c: decode up to WALK_GROUP samples and fill their frames (the kernel's part of the
@@ -280,11 +280,11 @@ int trace_frames_expand(struct trace_frames *t, struct managed_names *managed,
 bool trace_frame_is_guess(const struct frame *f);
 void trace_frames_free(struct trace_frames *t);
 
-/* stops.c: where stacks ended that did not reach their entry. In turn. */
-struct stop_table *stop_table_create(void);
-void stop_table_free(struct stop_table *t);
-int stop_table_add(struct stop_table *t, enum stack_end end, const struct mapping *at, uint64_t pc,
-                   struct error *err);
-const struct replay_stop *stop_table_sorted(struct stop_table *t, size_t *nr);
+/* incomplete_ends.c: where stacks ended that did not reach their entry. In turn. */
+struct end_table *end_table_create(void);
+void end_table_free(struct end_table *t);
+int end_table_add(struct end_table *t, enum stack_end end, const struct mapping *at, uint64_t pc,
+                  struct error *err);
+const struct replay_incomplete_end *end_table_sorted(struct end_table *t, size_t *nr);
 
 #endif
