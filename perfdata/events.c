@@ -160,7 +160,7 @@ static void event_lay_out(struct event *e)
         e->trailer += type & TRAILER[i] ? 8 : 0;
 }
 
-int events_settle(struct perfdata *pd, struct error *err)
+int events_complete(struct perfdata *pd, struct error *err)
 {
     bool all_identified = true;
     pd->layouts_differ = pd->backward = false;

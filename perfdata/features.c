@@ -126,7 +126,7 @@ static int build_id_next(struct cursor *c, bool no_pid, struct record_build_id *
     return r.failed ? -1 : 0;
 }
 
-static int build_ids_settle(struct perfdata *pd, struct error *err)
+static int build_ids_complete(struct perfdata *pd, struct error *err)
 {
     const struct feature *f = &pd->features[HEADER_BUILD_ID];
     struct cursor c = feature_cursor(pd, HEADER_BUILD_ID, "build ids");
@@ -147,7 +147,7 @@ static int build_ids_settle(struct perfdata *pd, struct error *err)
 
 /* EVENT_DESC: u32 nr, attr size; nr x (attr, u32 nr_ids, name, ids). Its events are the header's,
  * in their order. */
-static int event_desc_settle(struct perfdata *pd, struct error *err)
+static int event_desc_complete(struct perfdata *pd, struct error *err)
 {
     struct cursor c = feature_cursor(pd, HEADER_EVENT_DESC, "EVENT_DESC");
     if (!pd->features[HEADER_EVENT_DESC].present)
@@ -172,7 +172,7 @@ static int event_desc_settle(struct perfdata *pd, struct error *err)
 }
 
 /* GROUP_DESC: u32 nr; nr x (name, u32 leader's index, u32 members). */
-static void group_desc_settle(struct perfdata *pd)
+static void group_desc_complete(struct perfdata *pd)
 {
     struct cursor c = feature_cursor(pd, HEADER_GROUP_DESC, "GROUP_DESC");
     if (!pd->features[HEADER_GROUP_DESC].present)
@@ -188,7 +188,7 @@ static void group_desc_settle(struct perfdata *pd)
     }
 }
 
-int features_settle(struct perfdata *pd, struct error *err)
+int features_complete(struct perfdata *pd, struct error *err)
 {
     const struct {
         unsigned number;
@@ -204,9 +204,9 @@ int features_settle(struct perfdata *pd, struct error *err)
     if (t->present && t->size && !pd->tracing &&
         tracing_create(t->bytes, t->size, &pd->tracing, err) < 0)
         return -1;
-    group_desc_settle(pd);
-    if (cmdline_copy(pd, err) < 0 || build_ids_settle(pd, err) < 0 ||
-        event_desc_settle(pd, err) < 0)
+    group_desc_complete(pd);
+    if (cmdline_copy(pd, err) < 0 || build_ids_complete(pd, err) < 0 ||
+        event_desc_complete(pd, err) < 0)
         return -1;
     return events_name(pd, err);
 }

@@ -27,7 +27,7 @@ static int attr_apply(struct perfdata *pd, const struct record *rec, struct erro
     while (cursor_left(&c) >= sizeof(uint64_t))
         if (event_add_id(pd, e, cursor_u64(&c), err) < 0)
             return -1;
-    return events_settle(pd, err);
+    return events_complete(pd, err);
 }
 
 /* EVENT_UPDATE: u64 type, u64 id, payload. */

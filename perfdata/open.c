@@ -164,7 +164,7 @@ static int attrs_read(struct perfdata *pd, const struct header *h, const uint8_t
     }
     if (!pd->nr_events)
         return error_set(err, ERROR_FORMAT, "%s: holds no event", pd->path);
-    return events_settle(pd, err);
+    return events_complete(pd, err);
 }
 
 /* ---- streams ------------------------------------------------------------------------------ */
@@ -458,7 +458,7 @@ static int opened(struct perfdata *pd, int r, struct perfdata **ret, struct erro
     if (r == 0 && !pd->nr_events)
         r = error_set(err, ERROR_TRUNCATED, "%s: ends before it describes any event", pd->path);
     if (r == 0)
-        r = features_settle(pd, err);
+        r = features_complete(pd, err);
     if (r < 0) {
         perfdata_close(pd);
         return -1;

@@ -256,8 +256,8 @@ char *attr_name(const struct perf_event_attr *attr);
 struct event *event_add(struct perfdata *pd, const struct perf_event_attr *attr, struct error *err);
 int event_add_id(struct perfdata *pd, struct event *e, uint64_t id, struct error *err);
 int event_set_name(struct event *e, const char *name, size_t size, struct error *err);
-int events_settle(struct perfdata *pd, struct error *err); /* after all events are known */
-int events_name(struct perfdata *pd, struct error *err);   /* those nobody named */
+int events_complete(struct perfdata *pd, struct error *err); /* after all events are known */
+int events_name(struct perfdata *pd, struct error *err);     /* those nobody named */
 struct event *event_by_id(struct perfdata *pd, uint64_t id);
 /* Set rec->event and rec->time. */
 void record_locate(struct perfdata *pd, struct record *rec);
@@ -342,7 +342,7 @@ int features_find(struct perfdata *pd, const uint64_t bitmap[FEATURES / 64], con
 int feature_add(struct perfdata *pd, unsigned number, const uint8_t *bytes, uint64_t size,
                 uint64_t offset, struct error *err);
 /* Take over what the sections say, once all are there. */
-int features_settle(struct perfdata *pd, struct error *err);
+int features_complete(struct perfdata *pd, struct error *err);
 void features_free(struct perfdata *pd);
 /* A u32 length and that many bytes with a NUL among them. */
 const char *feature_string(struct cursor *c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Functions stand in pages that never move, a name is replaced as a whole: readers take no lock,
- * writers do. Of each rank one name is enough, the earliest: whatever turn is asked about, either
+ * writers do. Of each rank one name is enough, the earliest: whatever batch is asked about, either
  * it was known by then, or none of its rank was.
  */
 #include "unwind/managed.h"
@@ -22,7 +22,7 @@ enum { PAGE_SIZE = 1024, PAGES_MAX = 4096, NR_RANKS = NAME_RANK_DEFINED + 1 };
 struct name {
     struct name *before; /* what it replaced: readers may still look at that */
     const char *text;
-    uint64_t turn; /* the first that showed it */
+    uint64_t batch; /* the first that showed it */
 };
 
 struct entry {
@@ -176,21 +176,21 @@ uint32_t managed_intern(struct managed_names *g, const struct managed_identity *
 
 /* ---- names --------------------------------------------------------------------------------- */
 
-static int propose_locked(struct entry *e, enum name_rank rank, const char *text, uint64_t turn)
+static int propose_locked(struct entry *e, enum name_rank rank, const char *text, uint64_t batch)
 {
     struct name *have = atomic_load_explicit(&e->names[rank], memory_order_relaxed);
-    if (have && (have->turn < turn || (have->turn == turn && strcmp(have->text, text) <= 0)))
+    if (have && (have->batch < batch || (have->batch == batch && strcmp(have->text, text) <= 0)))
         return 0;
     struct name *n = malloc(sizeof(*n));
     if (!n)
         return -1;
-    *n = (struct name){have, text, turn};
+    *n = (struct name){have, text, batch};
     atomic_store_explicit(&e->names[rank], n, memory_order_release);
     return 0;
 }
 
 int managed_propose_name(struct managed_names *g, uint32_t id, enum name_rank rank,
-                         const char *name, uint64_t turn)
+                         const char *name, uint64_t batch)
 {
     if (id == 0 || id > atomic_load_explicit(&g->nr, memory_order_acquire) ||
         (int)rank >= NR_RANKS || (!*name && rank != NAME_RANK_NAMELESS && rank != NAME_RANK_TAIL))
@@ -202,12 +202,12 @@ int managed_propose_name(struct managed_names *g, uint32_t id, enum name_rank ra
     if (!text)
         return -1;
     pthread_mutex_lock(&g->lock);
-    int failed = propose_locked(e, rank, text, turn);
+    int failed = propose_locked(e, rank, text, batch);
     pthread_mutex_unlock(&g->lock);
     return failed;
 }
 
-bool managed_get(const struct managed_names *g, uint32_t id, uint64_t turn,
+bool managed_get(const struct managed_names *g, uint32_t id, uint64_t batch,
                  struct managed_function *ret)
 {
     if (id == 0 || id > atomic_load_explicit(&g->nr, memory_order_acquire))
@@ -218,7 +218,7 @@ bool managed_get(const struct managed_names *g, uint32_t id, uint64_t turn,
     unsigned rank = NR_RANKS;
     while (!best && rank-- > 0) {
         const struct name *n = atomic_load_explicit(&e->names[rank], memory_order_acquire);
-        best = n && n->turn <= turn ? n : NULL;
+        best = n && n->batch <= batch ? n : NULL;
     }
     *ret = (struct managed_function){.kind = i->kind,
                                      .language = i->language,

@@ -72,15 +72,15 @@ void managed_names_free(struct managed_names *g);
 /* Ids are from 1; 0 when memory is out, or with more than 4 million functions. */
 uint32_t managed_intern(struct managed_names *g, const struct managed_identity *identity);
 
-/* `turn`: the part of the recording that shows the name, in order of time (replay: the batch's
+/* `batch`: the part of the recording that shows the name, in order of time (replay: the batch's
  * number; 0: known from the start). MANAGED_UNKNOWN takes none: it stands for all that could not be
  * read. -1 when memory is out. */
 int managed_propose_name(struct managed_names *g, uint32_t id, enum name_rank rank,
-                         const char *name, uint64_t turn);
+                         const char *name, uint64_t batch);
 
-/* The function as far as names up to and with `turn` go: the same answer whenever all proposals of
- * these turns were made. UINT64_MAX: all that is known. false: no such id. */
-bool managed_get(const struct managed_names *g, uint32_t id, uint64_t turn,
+/* The function as far as names up to and with `batch` go: the same answer whenever all proposals of
+ * these batches were made. UINT64_MAX: all that is known. false: no such id. */
+bool managed_get(const struct managed_names *g, uint32_t id, uint64_t batch,
                  struct managed_function *ret);
 
 /* Whether nothing proves that the name is this function's: its frames are not exact. */

@@ -129,7 +129,7 @@ enum memory_side {
     MEMORY_NEAREST,
     /* The same, of objects that were there, as what came with the sample says: that something else
      * had stood in their place shortly before, or did after, is no doubt of them. */
-    MEMORY_SETTLED,
+    MEMORY_ASSUMED_ALIVE,
     /* The last reading before that time, or the first one after. Whoever comes to the same by both
      * knows it, though objects were moved in between. */
     MEMORY_BEFORE,

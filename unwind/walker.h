@@ -47,7 +47,7 @@ struct walker {
                                struct walker_step *step);
     /* Whether the rest of the walk goes on as if the walker had seen nothing of it so far. NULL: it
      * never does. */
-    bool (*settled)(const void *context, const struct walker_state *state);
+    bool (*is_stateless)(const void *context, const struct walker_state *state);
     size_t state_size; /* bytes of a state */
     const void *context;
 };

@@ -19,7 +19,7 @@ static void sort_few(struct sort_key *keys, size_t nr)
 }
 
 /* How many keys from the first on are in order and not above any later one. */
-static size_t settled(const struct sort_key *keys, size_t nr)
+static size_t nr_in_order(const struct sort_key *keys, size_t nr)
 {
     size_t ordered = 1;
     while (ordered < nr && keys[ordered].key >= keys[ordered - 1].key)
@@ -51,7 +51,7 @@ static void pass(const struct sort_key *from, struct sort_key *to, size_t nr, un
 
 bool sort_keys(struct sort_key *keys, size_t nr)
 {
-    size_t done = settled(keys, nr);
+    size_t done = nr_in_order(keys, nr);
     if (done >= nr)
         return true;
     keys += done;

@@ -445,7 +445,7 @@ static bool name_frame(void *context, const struct memory *m, const struct luaji
 {
     struct lua_watch *t = context;
     const struct luajit_names_source source = {
-        .memory = m, .vm = vm, .space = (uint32_t)t->pid, .turn = 0};
+        .memory = m, .vm = vm, .space = (uint32_t)t->pid, .batch = 0};
     note_vm(t, vm, m);
     struct luajit_named named;
     (void)ret;

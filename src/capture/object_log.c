@@ -392,7 +392,7 @@ static bool read_head(void *reader, uint64_t address, void *to, size_t size)
 }
 
 /* What a reading is for: all that differs is told, or plain memory is told when it is asked for. */
-struct turn {
+struct pass {
     uint64_t since, until;
     uint8_t *spare; /* room for an object */
     bool for_later;
@@ -435,10 +435,10 @@ static uint32_t length_now(struct object_log *p, const struct object *o, uint64_
 
 /* Read a known object again, as it was at `since` or later. What was equal gets new times; what
  * differs is told. */
-static void refresh(struct object_log *p, struct object *o, const struct turn *turn)
+static void refresh(struct object_log *p, struct object *o, const struct pass *pass)
 {
-    struct reading r = {.since = turn->since};
-    uint8_t *spare = turn->spare;
+    struct reading r = {.since = pass->since};
+    uint8_t *spare = pass->spare;
     if (!fetch(p, o->address, spare, o->length, &r)) {
         tell_mark(p, o);
         p->stats.gone += !o->gone;
@@ -457,8 +457,8 @@ static void refresh(struct object_log *p, struct object *o, const struct turn *t
     p->stats.stirred += o->still == STILL;
     o->still = 0;
     tell_mark(p, o);
-    uint32_t length = length_now(p, o, turn->since);
-    if (length == o->length || !renew(p, o, length, turn->since)) {
+    uint32_t length = length_now(p, o, pass->since);
+    if (length == o->length || !renew(p, o, length, pass->since)) {
         memcpy(o->bytes, spare, o->length);
         o->before = r.before;
         o->after = r.after;
@@ -472,7 +472,7 @@ static void refresh(struct object_log *p, struct object *o, const struct turn *t
         o->touched = p->pass;
         return;
     }
-    if (turn->for_later && o->kind == VMENTRY_BYTES) {
+    if (pass->for_later && o->kind == VMENTRY_BYTES) {
         o->untold = true;
         o->first_before = r.before;
         o->first_after = r.after;
@@ -484,11 +484,11 @@ static void refresh(struct object_log *p, struct object *o, const struct turn *t
 
 static bool refresh_one(struct object_log *p, struct object *o, uint64_t since)
 {
-    const struct turn turn = {.since = since, .spare = malloc(o->length)};
-    if (!turn.spare)
+    const struct pass pass = {.since = since, .spare = malloc(o->length)};
+    if (!pass.spare)
         return false;
-    refresh(p, o, &turn);
-    free(turn.spare);
+    refresh(p, o, &pass);
+    free(pass.spare);
     return !o->gone && !o->retired;
 }
 
@@ -688,15 +688,15 @@ static bool is_late(const struct object_log *p, const struct object *o)
 
 /* Read again what was touched lately (or what was not), going on where the last sweep ended;
  * returns what is left of the budget. */
-static size_t sweep(struct object_log *p, bool late, size_t budget, const struct turn *turn,
+static size_t sweep(struct object_log *p, bool late, size_t budget, const struct pass *pass,
                     size_t *hand)
 {
-    for (size_t i = 0; i < p->objects.nr && budget && p->read_at < turn->until; i++) {
+    for (size_t i = 0; i < p->objects.nr && budget && p->read_at < pass->until; i++) {
         *hand = *hand + 1 < p->objects.nr ? *hand + 1 : 0;
         struct object *o = &p->objects.at[*hand];
-        if (!is_steady(o) || is_late(p, o) != late || o->before >= turn->since)
+        if (!is_steady(o) || is_late(p, o) != late || o->before >= pass->since)
             continue;
-        refresh(p, o, turn);
+        refresh(p, o, pass);
         size_t cost = 1 + o->length / COST;
         budget -= cost < budget ? cost : budget;
     }
@@ -711,15 +711,15 @@ int object_log_pass(struct object_log *p, size_t budget, struct error *err)
     p->pass++;
     make_room(p);
     const uint64_t since = now(p);
-    const struct turn turn = {
+    const struct pass pass = {
         .since = since,
         .until = since + (budget == SIZE_MAX ? LAST_PASS_NS : PASS_NS),
         .spare = spare,
         .for_later = budget != SIZE_MAX,
     };
-    size_t left = sweep(p, true, budget, &turn, &p->late_hand);
+    size_t left = sweep(p, true, budget, &pass, &p->late_hand);
     size_t idle = budget == SIZE_MAX || left < IDLE_BUDGET ? left : IDLE_BUDGET;
-    sweep(p, false, idle, &turn, &p->hand);
+    sweep(p, false, idle, &pass, &p->hand);
     free(spare);
     if (now(p) - p->told_at > p->retell) {
         p->retell = 2 * p->retell < RETELL_MAX_NS ? 2 * p->retell : RETELL_MAX_NS;

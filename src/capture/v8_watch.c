@@ -41,7 +41,7 @@ struct v8_watch {
     unsigned mapped;                   /* looks because of new code, in vain */
     bool has_new_code;
     struct table makers;         /* BytecodeArrays whose constants are read already */
-    uint8_t turn;                /* they are to be read in, again where they make functions */
+    uint8_t generation;          /* they are to be read in, again where they make functions */
     struct v8_frame_cache *seen; /* frames that were read a moment ago, some MiB; with `objects` */
     uint64_t known;              /* objects in its log at the last pass */
     uint64_t stirred;            /* of them, when that was looked at last ... */
@@ -228,11 +228,11 @@ struct naming {
 static bool read_constants(struct v8_watch *t, struct v8_reader *r, uint64_t bytecode)
 {
     const uintptr_t known = (uintptr_t)table_get(&t->makers, bytecode);
-    const uintptr_t once = 1, turn = 2 + (uintptr_t)t->turn;
-    if (known == once || known == turn)
+    const uintptr_t once = 1, generation = 2 + (uintptr_t)t->generation;
+    if (known == once || known == generation)
         return true;
     unsigned nr = v8_constants_read(r, bytecode);
-    return table_put(&t->makers, bytecode, (void *)(nr && nr <= MAKES_MAX ? turn : once));
+    return table_put(&t->makers, bytecode, (void *)(nr && nr <= MAKES_MAX ? generation : once));
 }
 
 static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *sfi, int32_t offset,
@@ -355,7 +355,7 @@ static void notice_collection(struct v8_watch *t, uint64_t now)
     if (now - (many ? t->forgot : t->stirred_at) < STIR)
         return;
     if (many) {
-        t->turn++;
+        t->generation++;
         v8_frame_cache_forget(t->seen);
         t->forgot = now;
     }

@@ -131,7 +131,7 @@ static int own_option(void *context, int option, const char *value, struct error
 }
 
 /* 0, or the status to exit with. */
-static int settle_options(struct export_command *c)
+static int complete_options(struct export_command *c)
 {
     if (!c->format && c->output)
         c->format = format_of_name(c->output);
@@ -283,7 +283,7 @@ int cmd_export(int argc, char **argv)
     int status =
         common_parse(&common, argc, argv, COMMON_LETTERS "o:", options, usage, own_option, &c);
     if (status < 0)
-        status = settle_options(&c);
+        status = complete_options(&c);
     else
         goto out;
     common.replay.symbols.lines = !status && c.format->lines;

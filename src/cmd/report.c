@@ -354,7 +354,7 @@ static bool has_callchain(const struct perfdata *pd)
 }
 
 /* What was not asked for depends on what was recorded. */
-static void settle(struct report_command *c, const struct perfdata *pd)
+static void choose_defaults(struct report_command *c, const struct perfdata *pd)
 {
     struct report_options *o = &c->report;
     bool chains = has_callchain(pd);
@@ -400,7 +400,7 @@ static int print(struct common *c, struct report_command *rc, struct replay *r, 
     struct stacks_options kept = report_needs(&rc->report);
     rc->report.threads = replay_threads(r);
     struct stacks *s = common_collect(c, r, &kept, err);
-    settle(rc, replay_perfdata(r)); /* a pipe may have announced its events on the way */
+    choose_defaults(rc, replay_perfdata(r)); /* a pipe may have announced its events on the way */
     int failed = !s || print_stacks(rc, r, s, err) < 0;
     stacks_free(s);
     return failed ? -1 : 0;
@@ -536,7 +536,7 @@ static int open_browser(struct browsing *b, struct report_command *rc, struct er
     b->kept = nothing;
     if (browsing_collect(b, &needs, &data, err) < 0)
         return -1;
-    settle(rc, replay_perfdata(b->replay));
+    choose_defaults(rc, replay_perfdata(b->replay));
     model = browser_create(&rc->report);
     struct browser_screen screen = {.browser = model,
                                     .symfs = b->common.replay.dso.symfs,

@@ -109,7 +109,7 @@ static void consider_paths(struct search *s)
     free(name);
 }
 
-static struct elf_image *settle(struct search *s)
+static struct elf_image *take_found(struct search *s)
 {
     struct dso_entry *d = s->d;
     if (s->other && !s->found) {
@@ -213,13 +213,13 @@ struct elf_image *dso_find_image(struct dso_entry *d)
     case DSO_KERNEL:
         if (all->options.vmlinux)
             consider(&s, strdup(all->options.vmlinux));
-        return s.found || s.other ? settle(&s) : NULL;
+        return s.found || s.other ? take_found(&s) : NULL;
     case DSO_VDSO:
         consider(&s, dso_cache_path(all, &d->dso.build_id, "vdso"));
         if (all->options.symfs) /* an archive's, of a recording without its build id */
             consider(&s, dso_symfs_path(all, d->dso.name));
         consider_live_vdso(&s);
-        return settle(&s);
+        return take_found(&s);
     case DSO_FILE:
     case DSO_KMODULE:
         break;
@@ -230,7 +230,7 @@ struct elf_image *dso_find_image(struct dso_entry *d)
         if (!s.found)
             consider(&s, dso_debuginfod(all, &d->dso.build_id, DEBUGINFOD_EXECUTABLE));
     }
-    return settle(&s);
+    return take_found(&s);
 }
 
 /* ---- kallsyms ---------------------------------------------------------------------------- */

@@ -107,7 +107,7 @@ static void report_progress(const struct replay *r)
 static size_t job_records(const struct replay *r)
 {
     enum { FIRST_RECORDS = 32 };
-    return r->next_turn < 3 ? FIRST_RECORDS << r->next_turn : JOB_RECORDS;
+    return r->next_number < 3 ? FIRST_RECORDS << r->next_number : JOB_RECORDS;
 }
 
 int read_job(struct replay *r, struct job *job, struct error *err)

@@ -568,8 +568,8 @@ static int join_sample(struct join_table *t, const struct known_thread *k, struc
 }
 
 /* One sample; returns 1 when it was joined. */
-static int settle_sample(struct join_table *t, struct job *job, struct job_sample *s,
-                         struct learned *last, struct error *err)
+static int join_one(struct join_table *t, struct job *job, struct job_sample *s,
+                    struct learned *last, struct error *err)
 {
     int joined = 0;
     if (!s->unwound || (s->end != STACK_COMPLETE && s->end != STACK_TRUNCATED))
@@ -596,7 +596,7 @@ int join_job(struct join_table *t, struct job *job, uint64_t *nr_joined, struct 
     vec_foreach (s, &job->samples) {
         if (joined)
             s->nr_same = sample_frames_same(job, s);
-        joined = settle_sample(t, job, s, &last, err);
+        joined = join_one(t, job, s, &last, err);
         if (joined < 0)
             return -1;
         *nr_joined += (uint64_t)joined;

@@ -11,8 +11,8 @@ static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *
 {
     struct sample_js *js = context;
     struct v8_named named;
-    if (v8_names_function(js->worker->js_names, r, js->thread->pid, js->worker->job->turn, sfi,
-                          offset, &named) < 0)
+    if (v8_names_function(js->worker->js_names, r, js->thread->pid, js->worker->job->batch_number,
+                          sfi, offset, &named) < 0)
         return false;
     ret->function = named.function;
     ret->line = named.line;
@@ -34,7 +34,7 @@ static bool name_wasm(void *context, struct v8_reader *r, const struct v8_wasm *
 {
     struct sample_js *js = context;
     struct v8_named named;
-    if (v8_names_wasm(js->worker->js_names, r, js->thread->pid, js->worker->job->turn, wasm,
+    if (v8_names_wasm(js->worker->js_names, r, js->thread->pid, js->worker->job->batch_number, wasm,
                       &named) < 0)
         return false;
     ret->function = named.function;
@@ -72,13 +72,13 @@ static struct walker_state *v8_state(const struct sample_js *js, const struct js
     return (struct walker_state *)(both->states + aligned(js->lua->state_size));
 }
 
-static bool settled(const void *context, const struct walker_state *state)
+static bool is_stateless(const void *context, const struct walker_state *state)
 {
     const struct sample_js *js = context;
     const struct js_state *both = (const struct js_state *)state;
     return !both->head.begun ||
-           (js->lua->settled(js->lua->context, (const struct walker_state *)both->states) &&
-            js->inner.settled(js->inner.context, v8_state(js, both)));
+           (js->lua->is_stateless(js->lua->context, (const struct walker_state *)both->states) &&
+            js->inner.is_stateless(js->inner.context, v8_state(js, both)));
 }
 
 static enum walker_result step(const void *context, struct walker_state *state,
@@ -117,7 +117,7 @@ const struct walker *sample_js_walker(struct replay_worker *w, const struct thre
     ret->inner = v8_walker(&ret->process);
     ret->outer = (struct walker){.wants = wants,
                                  .step = step,
-                                 .settled = settled,
+                                 .is_stateless = is_stateless,
                                  .state_size = sizeof(struct js_state) + aligned(lua->state_size) +
                                                ret->inner.state_size,
                                  .context = ret};

@@ -26,7 +26,7 @@ static bool name_frame(void *context, const struct memory *m, const struct luaji
                                                .vm = vm,
                                                .space = lua->thread->pid,
                                                .provenance = ret->provenance,
-                                               .turn = lua->worker->job->turn};
+                                               .batch = lua->worker->job->batch_number};
     struct luajit_named named;
     if (!lua->named)
         read_vmstate(lua, m, vm);
@@ -87,10 +87,10 @@ static enum walker_result step(const void *context, struct walker_state *state,
     return lua->inner.step(lua->inner.context, state, s);
 }
 
-static bool settled(const void *context, const struct walker_state *state)
+static bool is_stateless(const void *context, const struct walker_state *state)
 {
     const struct sample_lua *lua = context;
-    return lua->inner.settled(lua->inner.context, state);
+    return lua->inner.is_stateless(lua->inner.context, state);
 }
 
 const struct walker *sample_walker(struct replay_worker *w, const struct thread_context *thread,
@@ -108,7 +108,7 @@ const struct walker *sample_walker(struct replay_worker *w, const struct thread_
     ret->inner = luajit_walker(&ret->process);
     ret->outer = (struct walker){.wants = wants,
                                  .step = step,
-                                 .settled = settled,
+                                 .is_stateless = is_stateless,
                                  .state_size = ret->inner.state_size,
                                  .context = ret};
     return &ret->outer;

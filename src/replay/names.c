@@ -113,7 +113,7 @@ static int name_native(struct replay_worker *w, const struct replay_sample *s,
 void replay_managed(const struct replay_worker *w, const struct replay_sample *s,
                     const struct frame *f, struct managed_function *ret)
 {
-    if (!f->function || !managed_get(w->replay->managed, f->function, s->turn, ret))
+    if (!f->function || !managed_get(w->replay->managed, f->function, s->batch_number, ret))
         managed_unrecorded(f->kind, ret);
 }
 

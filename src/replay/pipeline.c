@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Who does what. A job is read, walked, settled (joined, in the recording's order), given to the
+ * Who does what. A job is read, walked, joined (joined, in the recording's order), given to the
  * sink, and free for the next. All that is written down of it stands under one lock, which nobody
  * holds while he works.
  */
@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-/* ---- turns --------------------------------------------------------------------------------- */
+/* ---- the order of batches
+ * --------------------------------------------------------------------------------- */
 
 /* Under the lock: something changed that another thread may wait for. */
 static void say_moved(struct replay *r)
@@ -134,7 +135,7 @@ static void count_job(struct replay_worker *w, struct job *job)
     }
 }
 
-/* In turn: where stacks ended. */
+/* In the order of batches: where stacks ended. */
 static int count_stops(struct replay *r, const struct job *job, struct error *err)
 {
     vec_foreach (s, &job->samples)
@@ -145,7 +146,7 @@ static int count_stops(struct replay *r, const struct job *job, struct error *er
 }
 
 /* The serial part in the middle: joining, in the recording's order. */
-static int settle_job(struct replay *r, struct job *job, struct error *err)
+static int join_in_order(struct replay *r, struct job *job, struct error *err)
 {
     if (!r->options.no_join && join_job(r->joins, job, &r->joined, err) < 0)
         return -1;
@@ -184,7 +185,7 @@ static int give_job(struct replay_worker *w, const struct job *job, struct error
             .end_pc = s->end_pc,
             .end_address = s->end_address,
             .end_mapping = s->unwound && s->end != STACK_COMPLETE ? end_mapping(s) : NULL,
-            .turn = job->turn,
+            .batch_number = job->batch_number,
             .copy = s->copy.bytes && !s->copy_differs ? &s->copy : NULL,
             .vmstate = s->vmstate,
         };
@@ -205,13 +206,13 @@ static int write_outputs(struct replay_worker *w, struct error *err)
     int status = 0;
     r->writing = true;
     struct output *next;
-    while (status == 0 && (next = &r->outputs[r->write_turn % r->nr_outputs])->ready) {
+    while (status == 0 && (next = &r->outputs[r->write_number % r->nr_outputs])->ready) {
         pthread_mutex_unlock(&r->lock);
         status = w->sink->write(w->sink->context, &next->text, err);
         pthread_mutex_lock(&r->lock);
         next->text.size = 0;
         next->ready = false;
-        r->write_turn++;
+        r->write_number++;
         say_moved(r);
     }
     r->writing = false;
@@ -219,13 +220,13 @@ static int write_outputs(struct replay_worker *w, struct error *err)
 }
 
 /* The batch's text goes to where it waits for its turn. */
-static int flush_text(struct replay_worker *w, uint64_t turn, struct error *err)
+static int flush_text(struct replay_worker *w, uint64_t batch_number, struct error *err)
 {
     struct replay *r = w->replay;
-    struct output *mine = &r->outputs[turn % r->nr_outputs];
+    struct output *mine = &r->outputs[batch_number % r->nr_outputs];
     int status = 0;
     pthread_mutex_lock(&r->lock);
-    while (turn >= r->write_turn + r->nr_outputs && !r->failed)
+    while (batch_number >= r->write_number + r->nr_outputs && !r->failed)
         wait_moved(r);
     if (!r->failed)
         status = w->sink->flush(w->sink_worker, &mine->text, err);
@@ -237,14 +238,14 @@ static int flush_text(struct replay_worker *w, uint64_t turn, struct error *err)
     return status;
 }
 
-static int flush_job(struct replay_worker *w, uint64_t turn, struct error *err)
+static int flush_job(struct replay_worker *w, uint64_t batch_number, struct error *err)
 {
     struct replay *r = w->replay;
     if (!w->sink->flush)
         return 0;
     if (!w->sink->write)
         return w->sink->flush(w->sink_worker, NULL, err);
-    int status = flush_text(w, turn, err);
+    int status = flush_text(w, batch_number, err);
     if (status <= 0)
         return status;
     r->at_end = true;
@@ -271,9 +272,9 @@ static int do_read(struct replay_worker *w, struct error *err)
     pthread_mutex_lock(&r->lock);
     r->reading = false;
     if (got > 0) {
-        job->turn = r->next_turn++;
+        job->batch_number = r->next_number++;
         job->state = JOB_READ;
-        r->line[job->turn % JOBS_MAX] = job;
+        r->line[job->batch_number % JOBS_MAX] = job;
         r->nr_read++;
     } else {
         r->free[r->nr_free++] = job;
@@ -284,9 +285,9 @@ static int do_read(struct replay_worker *w, struct error *err)
 
 static struct job *job_to_walk(const struct replay *r)
 {
-    for (uint64_t turn = r->settle_turn; turn < r->next_turn; turn++)
-        if (r->line[turn % JOBS_MAX]->state == JOB_READ)
-            return r->line[turn % JOBS_MAX];
+    for (uint64_t batch_number = r->join_number; batch_number < r->next_number; batch_number++)
+        if (r->line[batch_number % JOBS_MAX]->state == JOB_READ)
+            return r->line[batch_number % JOBS_MAX];
     return NULL;
 }
 
@@ -310,35 +311,35 @@ static int do_walk(struct replay_worker *w, struct error *err)
     return 1;
 }
 
-static int do_settle(struct replay_worker *w, struct error *err)
+static int do_join(struct replay_worker *w, struct error *err)
 {
     struct replay *r = w->replay;
-    if (r->settle_turn == r->next_turn)
+    if (r->join_number == r->next_number)
         return 0;
-    struct job *job = r->line[r->settle_turn % JOBS_MAX];
+    struct job *job = r->line[r->join_number % JOBS_MAX];
     if (job->state != JOB_WALKED)
         return 0;
     job->state = JOB_IN_WORK;
     pthread_mutex_unlock(&r->lock);
-    int failed = settle_job(r, job, err);
+    int failed = join_in_order(r, job, err);
     pthread_mutex_lock(&r->lock);
     if (failed)
         return -1;
-    r->settle_turn++;
+    r->join_number++;
     say_moved(r);
     return 1;
 }
 
-/* Give the oldest job that is settled. What it holds stays until it is read anew. */
+/* Give the oldest job that is joined. What it holds stays until it is read anew. */
 static int do_end(struct replay_worker *w, struct error *err)
 {
     struct replay *r = w->replay;
-    if (r->end_turn == r->settle_turn)
+    if (r->end_number == r->join_number)
         return 0;
-    struct job *job = r->line[r->end_turn++ % JOBS_MAX];
+    struct job *job = r->line[r->end_number++ % JOBS_MAX];
     pthread_mutex_unlock(&r->lock);
     count_job(w, job);
-    int failed = give_job(w, job, err) < 0 || flush_job(w, job->turn, err) < 0;
+    int failed = give_job(w, job, err) < 0 || flush_job(w, job->batch_number, err) < 0;
     pthread_mutex_lock(&r->lock);
     r->free[r->nr_free++] = job;
     say_moved(r);
@@ -354,7 +355,7 @@ static int work_once(struct replay_worker *w, struct error *err)
 {
     enum { STEPS = 4 };
     static int (*const steps[STEPS])(struct replay_worker *, struct error *) = {do_read, do_walk,
-                                                                                do_settle, do_end};
+                                                                                do_join, do_end};
     int did = 0;
     for (size_t i = 0; i < STEPS && !did; i++)
         did = steps[w->rather_reads ? i : STEPS - 1 - i](w, err);
@@ -363,7 +364,7 @@ static int work_once(struct replay_worker *w, struct error *err)
 
 static bool is_over(const struct replay *r)
 {
-    return r->failed || (r->at_end && !r->reading && r->end_turn == r->next_turn);
+    return r->failed || (r->at_end && !r->reading && r->end_number == r->next_number);
 }
 
 static int work(struct replay_worker *w, struct processor *p, struct error *err)

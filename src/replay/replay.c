@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The run: threads, turns and batches. See replay.h for how they fit together. */
+/* The run: threads and batches. See replay.h for how they fit together. */
 #include "replay/replay_internal.h"
 #include "base/threads.h"
 #include "unwind/luajit/names.h"

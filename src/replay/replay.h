@@ -74,7 +74,8 @@ struct replay_sample {
     enum stack_end end; /* of the user stack, when unwound */
     uint64_t end_pc, end_address;
     const struct mapping *end_mapping; /* module at end_pc; NULL: none */
-    uint64_t turn; /* its batch's place in the recording: which names of managed functions count */
+    uint64_t batch_number; /* its batch's place in the recording: which names of managed functions
+                              count */
     const struct vmstack_ref *copy; /* private: the copy of a VM's stack it came with; NULL: none */
     uint8_t vmstate; /* enum luajit_vmstate (unwind/luajit/vm.h) of the innermost Lua frame's VM, by
                         its own word that came with the sample */
@@ -165,14 +166,14 @@ struct named_frame {
     uint32_t dso; /* id of the dso; 0: none */
     uint8_t kind; /* enum frame_kind */
 };
-/* Of a managed frame: `symbol` is managed_symbol()'s, with the name as known by the sample's turn;
+/* Of a managed frame: `symbol` is managed_symbol()'s, with the name as known by the sample's batch;
  * module and short_module are the file as the program names it; file and line are where it
  * executes; there is no offset, and the address is the frame's pc. */
 
 /* Name one frame of a sample, with the calling worker's cache. */
 int replay_name(struct replay_worker *w, const struct replay_sample *s, const struct frame *f,
                 struct named_frame *ret, struct error *err);
-/* The function of a managed frame, named as far as the sample's turn goes. A frame whose function
+/* The function of a managed frame, named as far as the sample's batch goes. A frame whose function
  * is not known (its memory was not recorded) has one that says so. */
 void replay_managed(const struct replay_worker *w, const struct replay_sample *s,
                     const struct frame *f, struct managed_function *ret);

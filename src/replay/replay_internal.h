@@ -70,7 +70,7 @@ enum job_state { JOB_IN_WORK, JOB_READ, JOB_WALKED };
 /* One batch of records and what became of its samples. */
 struct job {
     enum job_state state;
-    uint64_t turn; /* its place in the recording */
+    uint64_t batch_number; /* its place in the recording */
     struct record_batch batch;
     VEC(struct job_sample) samples;
     frame_vec frames;
@@ -124,14 +124,14 @@ struct replay {
     pthread_mutex_t lock; /* everything below */
     pthread_cond_t moved;
     unsigned waiting;                                   /* threads that sleep until a job moves */
-    struct job *jobs, *line[JOBS_MAX], *free[JOBS_MAX]; /* line: of turn t at t % JOBS_MAX */
+    struct job *jobs, *line[JOBS_MAX], *free[JOBS_MAX]; /* line: of batch t at t % JOBS_MAX */
     unsigned nr_jobs, nr_free;
-    uint64_t next_turn, settle_turn, end_turn; /* of the next job to be read, settled, given */
-    unsigned nr_read;                          /* jobs that wait to be walked */
+    uint64_t next_number, join_number, end_number; /* of the next job to be read, joined, given */
+    unsigned nr_read;                              /* jobs that wait to be walked */
     bool reading;
     struct stack_use use; /* of all workers' walks */
-    uint64_t write_turn;
-    /* Of turn t at t % nr_outputs. */
+    uint64_t write_number;
+    /* Of batch t at t % nr_outputs. */
     struct output outputs[WORKERS_MAX + OUTPUTS_SPARE];
     unsigned nr_outputs;
     bool writing;
@@ -239,7 +239,7 @@ void sample_use_copy(struct sample_lua *lua, const struct vmstack *copy);
 const struct walker *sample_js_walker(struct replay_worker *w, const struct thread_context *thread,
                                       const struct walker *lua, struct sample_js *ret);
 
-/* join.c: remember complete stacks per thread; continue truncated ones. In turn. */
+/* join.c: remember complete stacks per thread; continue truncated ones. In the order of batches. */
 struct join_table *join_table_create(void);
 void join_table_free(struct join_table *t);
 /* All samples of the job, in order; frames of joined stacks are appended to job->frames. */
@@ -280,7 +280,7 @@ int trace_frames_expand(struct trace_frames *t, struct managed_names *managed,
 bool trace_frame_is_guess(const struct frame *f);
 void trace_frames_free(struct trace_frames *t);
 
-/* incomplete_ends.c: where stacks ended that did not reach their entry. In turn. */
+/* incomplete_ends.c: where stacks ended that did not reach their entry. In the order of batches. */
 struct end_table *end_table_create(void);
 void end_table_free(struct end_table *t);
 int end_table_add(struct end_table *t, enum stack_end end, const struct mapping *at, uint64_t pc,

@@ -63,7 +63,7 @@ int replay_trace(struct replay_worker *w, const struct replay_sample *s, uint32_
         for (size_t k = 0; k < nr; k++) {
             const struct luajit_vm vm = {gs[k], blobs[i].address, blobs[i].layout};
             const struct luajit_names_source source = {
-                .memory = &memory, .vm = &vm, .space = s->thread->pid, .turn = s->turn};
+                .memory = &memory, .vm = &vm, .space = s->thread->pid, .batch = s->batch_number};
             int got = luajit_listing_read(&source, w->names, number, address, ret, err);
             if (got)
                 return got;

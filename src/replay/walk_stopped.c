@@ -20,7 +20,7 @@ int replay_stopped_create(struct dsos *dsos, const struct symbols_options *optio
         return error_no_memory(err);
     }
     w->replay = r;
-    w->job = r->jobs; /* of turn 0 */
+    w->job = r->jobs; /* of batch 0 */
     r->dsos = dsos;
     r->symbols = symbols_create(dsos, options);
     r->strings = intern_create();
@@ -84,7 +84,7 @@ int replay_stopped_walk(struct replay_worker *w, const struct thread_context *th
         .end_pc = stack->end_pc,
         .end_address = stack->end_address,
         .end_mapping = whole ? NULL : session_mapping(thread, stack->end_pc),
-        .turn = UINT64_MAX,
+        .batch_number = UINT64_MAX,
     };
     return 0;
 }

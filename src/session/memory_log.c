@@ -37,7 +37,7 @@ struct life {
     uint32_t pid;
     uint32_t parent; /* the life it was forked from, + 1; 0: none */
     uint64_t from;
-    size_t first, nr; /* its versions, once settled */
+    size_t first, nr; /* its versions, once sealed */
 };
 
 /* Two words that belong together: of V8 (VMENTRY_INDEX), a prototype's address and bytes
@@ -52,7 +52,7 @@ struct lives {
     VEC(uint32_t) at; /* in order of `from` */
 };
 
-/* Of a version, settled: others that begin at its address (a run), in order of time. */
+/* Of a version, sealed: others that begin at its address (a run), in order of time. */
 struct neighbours {
     uint32_t run;     /* index of it */
     uint32_t objects; /* whole objects in the run up to this one, with it */
@@ -63,24 +63,24 @@ struct neighbours {
 struct memory_log {
     VEC(struct version) versions;
     VEC(struct life) lives;
-    VEC(struct note) notes; /* settled: sorted, each once */
+    VEC(struct note) notes; /* sealed: sorted, each once */
     struct renewals renewals;
     enum memory_log_order order;
     struct table processes; /* pid -> struct lives */
     uint32_t *slots;        /* newest version of a range: index + 1 */
     size_t nr_slots;
-    uint64_t *ends; /* settled: greatest end of the versions of the same life up to this one */
-    struct neighbours *neighbours; /* settled: of each version */
-    uint32_t *runs;                /* settled: the first version of each, and the end of the last */
+    uint64_t *ends; /* sealed: greatest end of the versions of the same life up to this one */
+    struct neighbours *neighbours; /* sealed: of each version */
+    uint32_t *runs;                /* sealed: the first version of each, and the end of the last */
     size_t nr_runs;
-    uint64_t *reaches; /* settled: a tree of the greatest ends of runs, from its root at 1 down to
+    uint64_t *reaches; /* sealed: a tree of the greatest ends of runs, from its root at 1 down to
                           `leaves` of one run each */
     size_t leaves;
     int fd;
     uint8_t *buffer;
     uint64_t written; /* bytes in the file; the buffer's follow */
     size_t buffered;
-    const uint8_t *contents; /* settled: the file, mapped */
+    const uint8_t *contents; /* sealed: the file, mapped */
     size_t contents_size;
     struct memory_log_stats stats;
 };
@@ -349,7 +349,7 @@ static int by_note(const void *a, const void *b)
     return x->to < y->to ? -1 : x->to > y->to;
 }
 
-static void settle_notes(struct memory_log *log)
+static void sort_notes(struct memory_log *log)
 {
     size_t nr = 0;
     if (log->notes.nr)
@@ -502,7 +502,7 @@ int memory_log_add(struct memory_log *log, struct vmevent *e, struct error *err)
     return 0;
 }
 
-/* ---- settling ------------------------------------------------------------------------------ */
+/* ---- sealing ------------------------------------------------------------------------------ */
 
 static int by_address(const void *a, const void *b)
 {
@@ -514,7 +514,7 @@ static int by_address(const void *a, const void *b)
     return x->first_before < y->first_before ? -1 : x->first_before > y->first_before;
 }
 
-static void settle_neighbours(struct memory_log *log, size_t i)
+static void link_neighbours(struct memory_log *log, size_t i)
 {
     const struct version *v = &log->versions.at[i], *u = v - 1;
     struct neighbours *n = &log->neighbours[i];
@@ -528,7 +528,7 @@ static void settle_neighbours(struct memory_log *log, size_t i)
 }
 
 /* The ends of runs, and of each node of the tree the greater one of its two. */
-static bool settle_reaches(struct memory_log *log)
+static bool build_reaches(struct memory_log *log)
 {
     log->runs[log->nr_runs] = (uint32_t)log->versions.nr;
     for (log->leaves = 1; log->leaves <= log->nr_runs;) /* one is left, to look back from */
@@ -562,15 +562,15 @@ static int map_contents(struct memory_log *log, struct error *err)
     return 0;
 }
 
-int memory_log_settle(struct memory_log *log, struct error *err)
+int memory_log_seal(struct memory_log *log, struct error *err)
 {
     size_t nr = log->versions.nr;
     free(log->slots);
     log->slots = NULL;
     log->nr_slots = 0;
     log->stats.versions = nr;
-    settle_notes(log);
-    if (!renewals_settle(&log->renewals))
+    sort_notes(log);
+    if (!renewals_seal(&log->renewals))
         return error_no_memory(err);
     if (nr)
         qsort(log->versions.at, nr, sizeof(*log->versions.at), by_address);
@@ -588,9 +588,9 @@ int memory_log_settle(struct memory_log *log, struct error *err)
         else if (log->ends[i - 1] > end)
             end = log->ends[i - 1];
         log->ends[i] = end;
-        settle_neighbours(log, i);
+        link_neighbours(log, i);
     }
-    return settle_reaches(log) ? map_contents(log, err) : error_no_memory(err);
+    return build_reaches(log) ? map_contents(log, err) : error_no_memory(err);
 }
 
 struct memory_log_stats memory_log_stats(const struct memory_log *log)
@@ -951,7 +951,7 @@ static uint64_t piece(const struct memory_log_view *view, const struct life *lif
         ret->soon = false;
     } else if (f.after && f.before && from_on(f.before, address) >= there &&
                ret->provenance == PROVENANCE_EXACT &&
-               !(by.side == MEMORY_SETTLED && is_near(v, time, &ret->same)))
+               !(by.side == MEMORY_ASSUMED_ALIVE && is_near(v, time, &ret->same)))
         ret->provenance = PROVENANCE_IMAGE; /* it changed: whether by then is not known */
     return there;
 }
@@ -1493,7 +1493,7 @@ int memory_log_read(const struct perfdata *pd, struct memory_log **ret, struct e
     if (!failed)
         failed = memory_log_add_all(*ret, again, err);
     if (!failed)
-        failed = memory_log_settle(*ret, err);
+        failed = memory_log_seal(*ret, err);
     perfdata_close(again);
     if (failed) {
         memory_log_free(*ret);

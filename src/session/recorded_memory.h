@@ -64,7 +64,7 @@ struct memory_layer vmstack_layer(const struct vmstack *copy);
  * comes to the same place again and again. A fork's child has what its parent had, as `image`; an
  * exec begins anew.
  *
- * First everything is added, then the log is settled, then it is read by any thread.
+ * First everything is added, then the log is sealed, then it is read by any thread.
  */
 struct memory_log;
 
@@ -100,7 +100,7 @@ int memory_log_fork(struct memory_log *log, uint32_t parent, uint32_t pid, uint6
                     struct error *err);
 /* Every payload of a recording, and its execs and forks. `pd` is read to its end. */
 int memory_log_add_all(struct memory_log *log, struct perfdata *pd, struct error *err);
-int memory_log_settle(struct memory_log *log, struct error *err);
+int memory_log_seal(struct memory_log *log, struct error *err);
 
 /* Everything of a recording: reads it once from the start to the end. NULL: there is no event that
  * could hold a log, and nothing was read. */
@@ -108,7 +108,7 @@ int memory_log_read(const struct perfdata *pd, struct memory_log **ret, struct e
 
 struct memory_log_stats memory_log_stats(const struct memory_log *log);
 
-/* What else was noted of a process, once settled: global_States of its Lua VMs; and of V8 what
+/* What else was noted of a process, once sealed: global_States of its Lua VMs; and of V8 what
  * function a BytecodeArray may be of (both tagged). How many there are; as many as `max` are told.
  */
 size_t memory_log_globals(const struct memory_log *log, uint32_t pid, uint64_t *ret, size_t max);

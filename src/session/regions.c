@@ -275,7 +275,7 @@ static bool path_own(struct regions *r, uint64_t start, struct path *p)
 }
 
 /* Free the nodes at the path's end that have become empty; tell those above their new keys. */
-static void path_settle(struct regions *r, struct path *p)
+static void path_repair(struct regions *r, struct path *p)
 {
     while (p->depth > 1 && p->node[p->depth - 1]->nr == 0) {
         node_release(p->node[--p->depth]);
@@ -298,7 +298,7 @@ static bool take_out(struct regions *r, uint64_t start)
     memmove(&l->node.key[at], &l->node.key[at + 1], (l->node.nr - at) * sizeof(l->node.key[0]));
     for (unsigned i = at; i < l->node.nr; i++)
         slot_copy(&l->slot[i], &l->slot[i + 1]);
-    path_settle(r, &p);
+    path_repair(r, &p);
     return true;
 }
 

@@ -273,7 +273,7 @@ static bool any_between(const struct renewals *r, size_t low, size_t high, uint6
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-bool renewals_settle(struct renewals *r)
+bool renewals_seal(struct renewals *r)
 {
     if (r->all.nr)
         qsort(r->all.at, r->all.nr, sizeof(*r->all.at), by_time);

@@ -22,7 +22,7 @@ struct renewal {
     uint64_t time, from, to;
     uint32_t pid;
     uint32_t kind;             /* enum renewal_kind */
-    uint64_t new_from, new_to; /* what of it was not mapped before: set by renewals_settle() */
+    uint64_t new_from, new_to; /* what of it was not mapped before: set by renewals_seal() */
 };
 
 /* One that touches a granule of memory, which is so much of an address; see renewals.c. */
@@ -34,7 +34,7 @@ struct renewal_place {
 /* Zeroed: empty. */
 struct renewals {
     VEC(struct renewal) all;
-    VEC(struct renewal) flips;        /* of data to code; until settled */
+    VEC(struct renewal) flips;        /* of data to code; until sealed */
     VEC(struct renewal_place) places; /* in order */
     struct table
         code;  /* places that are code now and then: LuaJIT flips their rights all the time */
@@ -50,7 +50,7 @@ bool renewals_add(struct renewals *r, const struct renewal *n);
  * is between or beside them is a MiB at most, only that is new. (LuaJIT's code, beside its heap,
  * becomes writable and executable again all the time.) False: memory is out.
  */
-bool renewals_settle(struct renewals *r);
+bool renewals_seal(struct renewals *r);
 /* Whether a byte of [from, to) of the process was mapped anew after `after` and up to `until`, as
  * far as is known; true where that is not known. */
 bool renewals_between(const struct renewals *r, uint32_t pid, uint64_t from, uint64_t to,

@@ -497,9 +497,9 @@ static int open_all(struct snapshots *s, const char *const *paths, size_t nr,
                 : check_snapshot(paths[i], session, err) < 0 || add_file(s, paths[i], pd, err) < 0)
             return -1;
     }
-    if (s->apart && memory_log_settle(s->apart, err) < 0)
+    if (s->apart && memory_log_seal(s->apart, err) < 0)
         return -1;
-    return memory_log_settle(s->beside, err);
+    return memory_log_seal(s->beside, err);
 }
 
 int snapshots_open(const char *const *paths, size_t nr, const struct perfdata *pd,

@@ -197,7 +197,7 @@ static struct symbol *buckets_find(struct symtab *t, struct search *search)
         if (search->locked)
             part = symtab_part_get(t, bucket);
         else
-            search->unmade = !symtab_part_settled(&t->buckets, bucket, &part);
+            search->unmade = !symtab_part_ready(&t->buckets, bucket, &part);
         found = part ? part_find(t, part, search) : NULL;
     } while (!found && !search->unmade && search->steps < MOST_STEPS &&
              symtab_bucket_before(&t->buckets, bucket, into, &bucket));
@@ -252,7 +252,7 @@ static void load(struct symtab *t, struct dso *dso, struct kallsyms_files *kalls
 }
 
 /* What was loaded of kallsyms becomes one bucket. */
-static bool settle(struct symtab *t)
+static bool finish_kallsyms(struct symtab *t)
 {
     if (t->no_memory || !t->lines.nr)
         return !t->no_memory;
@@ -273,7 +273,7 @@ static struct symtab *create(struct dso *dso, struct kallsyms_files *kallsyms, b
     t->dso = dso;
     t->files = kallsyms;
     load(t, dso, kallsyms, in_order);
-    if (!settle(t)) {
+    if (!finish_kallsyms(t)) {
         symtab_free(t);
         return NULL;
     }

@@ -76,7 +76,7 @@ bool symtab_bucket_before(const struct symtab_buckets *b, uint32_t from, uint32_
 
 /* ---- sizes ------------------------------------------------------------------------------- */
 
-bool symtab_part_settled(const struct symtab_buckets *b, uint32_t bucket, struct symtab_part **ret)
+bool symtab_part_ready(const struct symtab_buckets *b, uint32_t bucket, struct symtab_part **ret)
 {
     uint32_t head = __atomic_load_n(&b->at[bucket].head, __ATOMIC_ACQUIRE);
     *ret = head & BUCKET_SETTLED ? b->parts[head & ~BUCKET_SETTLED] : NULL;
@@ -88,7 +88,7 @@ static bool least_place(const struct symtab *t, uint32_t bucket, unsigned table,
 {
     struct symtab_part *part;
     bool found = false;
-    if (symtab_part_settled(&t->buckets, bucket, &part)) {
+    if (symtab_part_ready(&t->buckets, bucket, &part)) {
         if (!part)
             return false;
         for (size_t i = 0; i < part->nr && !found; i++) {
@@ -107,7 +107,7 @@ static bool least_place(const struct symtab *t, uint32_t bucket, unsigned table,
     return found;
 }
 
-/* Those of .symtab are settled before .dynsym is looked at, and the PLT comes last. */
+/* Those of .symtab are sorted before .dynsym is looked at, and the PLT comes last. */
 bool symtab_bound(const struct symtab *t, const struct symtab_part *part, size_t i, uint64_t *ret)
 {
     const struct sort_key *k = part->keys;
@@ -143,7 +143,7 @@ static uint32_t size_to_next(const struct symtab *t, const struct symtab_part *p
 }
 
 /* Sizes in ELF files, most of which say them. */
-static void settle_elf(const struct symtab *t, struct symtab_part *part)
+static void size_elf(const struct symtab *t, struct symtab_part *part)
 {
     struct sort_key *k = part->keys;
     for (size_t i = 0; i < part->nr; i++)
@@ -153,7 +153,7 @@ static void settle_elf(const struct symtab *t, struct symtab_part *part)
 
 /* Sizes in kallsyms, where none has one. Nothing reaches from the kernel into a module or from one
  * to another. */
-static void settle_kallsyms(struct symtab_part *part)
+static void size_kallsyms(struct symtab_part *part)
 {
     struct sort_key *k = part->keys;
     uint32_t of_module = 0;
@@ -217,7 +217,7 @@ static struct symtab_part *part_create(uint32_t bucket, size_t nr, struct sort_k
 }
 
 /* A bucket's symbols are in its list from the last loaded to the first. */
-static struct symtab_part *settle(struct symtab *t, uint32_t bucket)
+static struct symtab_part *sort_bucket(struct symtab *t, uint32_t bucket)
 {
     struct symtab_buckets *b = &t->buckets;
     size_t nr = 0;
@@ -233,7 +233,7 @@ static struct symtab_part *settle(struct symtab *t, uint32_t bucket)
         free(part);
         return NULL;
     }
-    settle_elf(t, part);
+    size_elf(t, part);
     uint64_t end = find_nested(part);
     if (b->at[bucket].reach == BUCKET_FAR && end != UINT64_MAX)
         b->at[bucket].reach = symtab_bucket_of(b, end - 1);
@@ -243,7 +243,7 @@ static struct symtab_part *settle(struct symtab *t, uint32_t bucket)
 struct symtab_part *symtab_part_get(struct symtab *t, uint32_t bucket)
 {
     struct symtab_part *part;
-    return symtab_part_settled(&t->buckets, bucket, &part) ? part : settle(t, bucket);
+    return symtab_part_ready(&t->buckets, bucket, &part) ? part : sort_bucket(t, bucket);
 }
 
 bool symtab_buckets_close(struct symtab *t)
@@ -277,7 +277,7 @@ bool symtab_buckets_adopt(struct symtab *t, struct sort_key *keys, size_t nr)
         free(part);
         return false;
     }
-    settle_kallsyms(part);
+    size_kallsyms(part);
     (void)find_nested(part);
     keep_part(&t->buckets, part);
     return true;

@@ -114,7 +114,7 @@ bool symtab_buckets_adopt(struct symtab *t, struct sort_key *keys, size_t nr);
 /* The symbols of a bucket, in order; NULL: there are none, or memory is out. Under the lock. */
 struct symtab_part *symtab_part_get(struct symtab *t, uint32_t bucket);
 /* The same without the lock; false: they must be put in order first. */
-bool symtab_part_settled(const struct symtab_buckets *b, uint32_t bucket, struct symtab_part **ret);
+bool symtab_part_ready(const struct symtab_buckets *b, uint32_t bucket, struct symtab_part **ret);
 /* The last bucket before `from` out of which something reaches into bucket `into`; `ret` is it. */
 bool symtab_bucket_before(const struct symtab_buckets *b, uint32_t from, uint32_t into,
                           uint32_t *ret);

@@ -101,7 +101,7 @@ static void name_frames(struct luajit_names *n, const struct heap *h, const stru
     const struct luajit_vm vm = {.g = 1, .layout = l};
     for (unsigned i = 0; i < FRAMES; i++) {
         const struct luajit_names_source source = {
-            .memory = &memory, .vm = &vm, .space = 1, .provenance = choice[i] % 3, .turn = i};
+            .memory = &memory, .vm = &vm, .space = 1, .provenance = choice[i] % 3, .batch = i};
         uint64_t proto = HEAP + (choice[i] & 1 ? 0x40 : 0x440) + (choice[i] & 0x80 ? choice[i] : 0);
         struct luajit_frame f = {.proto = proto,
                                  .position = choice[i] / 2,

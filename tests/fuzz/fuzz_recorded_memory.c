@@ -199,7 +199,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         if (memory_log_add(log, &e, NULL) < 0)
             abort();
     }
-    if (memory_log_settle(log, NULL) < 0)
+    if (memory_log_seal(log, NULL) < 0)
         abort();
     for (size_t i = 0; i < nr; i++)
         use_log(log, payloads[i], sizes[i]);

@@ -139,7 +139,7 @@ static enum walker_result step(const void *context, struct walker_state *state,
     return vec_push(&s->out->frames, f) ? WALKER_STEPPED : WALKER_NO_MEMORY;
 }
 
-static bool settled(const void *context, const struct walker_state *state)
+static bool is_stateless(const void *context, const struct walker_state *state)
 {
     (void)context, (void)state;
     return true;
@@ -180,7 +180,7 @@ static void walk_alike(struct unwinder *u, struct unwind_input *in, const struct
     static struct memory_reads reads[CONTEXTS];
     const struct walker walker = {.wants = wants,
                                   .step = step,
-                                  .settled = settled,
+                                  .is_stateless = is_stateless,
                                   .state_size = sizeof(struct walker_state)};
     for (unsigned i = 0; i < CONTEXTS; i++)
         plant(&in[i], i, copies[i], seed);

@@ -19,10 +19,10 @@ static struct managed_identity lua(const char *file, uint32_t line)
         .kind = MANAGED_FUNCTION, .language = FRAME_LUA, .file = file, .line = line};
 }
 
-static const char *name_at(const struct managed_names *g, uint32_t id, uint64_t turn)
+static const char *name_at(const struct managed_names *g, uint32_t id, uint64_t batch)
 {
     struct managed_function f;
-    assert_true(managed_get(g, id, turn, &f));
+    assert_true(managed_get(g, id, batch, &f));
     return f.name ? f.name : "(none)";
 }
 

@@ -95,7 +95,7 @@ static void memory_is_told_once(void **state)
     assert_int_equal(object_log_flush(p, NULL), 0);
     assert_int_equal(l.contents, 2);
     assert_int_equal(l.marks, 1); /* the last reading that was equal */
-    assert_int_equal(memory_log_settle(l.log, NULL), 0);
+    assert_int_equal(memory_log_seal(l.log, NULL), 0);
     const struct memory_log_view view = {.log = l.log, .pid = (uint32_t)getpid()};
     struct memory_layer layer = memory_log_layer(&view);
     enum provenance how;
@@ -128,7 +128,7 @@ static void what_a_pass_finds_is_told_when_it_is_asked_for(void **state)
     assert_int_equal(object_log_flush(p, NULL), 0);
     assert_int_equal(l.contents, 2);
     assert_int_equal(l.marks, 1);
-    assert_int_equal(memory_log_settle(l.log, NULL), 0);
+    assert_int_equal(memory_log_seal(l.log, NULL), 0);
     const struct memory_log_view view = {.log = l.log, .pid = (uint32_t)getpid()};
     struct memory_layer layer = memory_log_layer(&view);
     enum provenance how;
@@ -173,7 +173,7 @@ static void large_ranges_come_in_pieces(void **state)
     assert_int_equal(object_log_flush(p, NULL), 0);
     assert_true(l.contents > 3);
     assert_true(l.longest <= VMEVENT_MAX);
-    assert_int_equal(memory_log_settle(l.log, NULL), 0);
+    assert_int_equal(memory_log_seal(l.log, NULL), 0);
     const struct memory_log_view view = {.log = l.log, .pid = (uint32_t)getpid()};
     struct memory_layer layer = memory_log_layer(&view);
     enum provenance how;

@@ -52,7 +52,7 @@ static struct scene begin(unsigned grain, struct scene *s)
 static void end(struct scene *s)
 {
     assert_int_equal(page_log_flush(s->pages, NULL), 0);
-    assert_int_equal(memory_log_settle(s->log, NULL), 0);
+    assert_int_equal(memory_log_seal(s->log, NULL), 0);
 }
 
 static void leave(struct scene *s)

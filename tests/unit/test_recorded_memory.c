@@ -200,7 +200,7 @@ static void equal_readings_prove_nothing_where_another_stood_shortly_before_or_a
     add(log, 1, 0x1000, "=====", 400, 410);
     add(log, 1, 0x1000, "other", 3 * second, 3 * second + 10);
     add(log, 1, 0x1000, "=====", 9 * second, 9 * second + 10);
-    assert_int_equal(memory_log_settle(log, NULL), 0);
+    assert_int_equal(memory_log_seal(log, NULL), 0);
     check_proof(log, 0x1000, 150, 'f', false);
     check_proof(log, 0x1000, 250, 'f', false);             /* what changed is of no matter */
     check_proof(log, 0x1001, 150, 'i', true);              /* another stood here soon after */
@@ -243,7 +243,7 @@ static void a_short_object_is_not_read_beyond_its_end(void **state)
     add_kind(log, 1, 0x1000, "<long object>", 200, 210, VMENTRY_OBJECT);
     add_kind(log, 1, 0x1000, "cdef", 300, 310, VMENTRY_OBJECT);
     add(log, 1, 0x9000, "something else", 300, 310);
-    assert_int_equal(memory_log_settle(log, NULL), 0);
+    assert_int_equal(memory_log_seal(log, NULL), 0);
     assert_true(layer.prove(layer.context, 0x1006, 4, 150, &compare, &p));
     assert_true(p.another); /* which it may have been */
     assert_true(layer.prove(layer.context, 0x1006, 4, 105, &compare, &p));
@@ -304,7 +304,7 @@ static void what_cannot_have_stood_there_is_no_other(void **state)
     add(log, 1, 0x3000, "other", 70 * ms, 70 * ms + 1);
     add(log, 1, 0x4000, "Apart", 12 * ms, 12 * ms + 1);
     add_kind(log, 1, 0x4000, "first", 300 * ms, 300 * ms + 1, VMENTRY_OBJECT);
-    assert_int_equal(memory_log_settle(log, NULL), 0);
+    assert_int_equal(memory_log_seal(log, NULL), 0);
     assert_int_equal(prove_apart(log, 0x1000, 20 * ms, 'f', false), PROVENANCE_EXACT);
     assert_int_equal(prove_apart(log, 0x2000, 20 * ms, 'f', true), PROVENANCE_IMAGE);
     assert_int_equal(prove_apart(log, 0x3000, 20 * ms, 'f', true), PROVENANCE_IMAGE);
@@ -328,7 +328,7 @@ static void it_is_told_how_far_the_only_reading_of_an_object_was(void **state)
     struct memory_proof p;
     add_kind(log, 1, 0x1000, "first", second, second + 10, VMENTRY_OBJECT);
     add(log, 1, 0x2000, "first", second, second + 10); /* no object */
-    assert_int_equal(memory_log_settle(log, NULL), 0);
+    assert_int_equal(memory_log_seal(log, NULL), 0);
     assert_true(layer.prove(layer.context, 0x1000, 5, second / 4, &compare, &p));
     assert_int_equal(p.provenance, PROVENANCE_IMAGE);
     assert_int_equal(p.far, second - second / 4);
@@ -355,7 +355,7 @@ static void what_came_with_the_sample_is_told_from_what_did_not(void **state)
     const struct memory_log_view view = {.log = log, .pid = 1};
     size_t size = write_copy(payload, sizeof(payload), 5, 0x10, 0x20);
     add(log, 1, 0x3000, "first", 100, 110);
-    assert_int_equal(memory_log_settle(log, NULL), 0);
+    assert_int_equal(memory_log_seal(log, NULL), 0);
     assert_true(vmstack_open(&copy, payload, size, 5, 0x10, 0x20));
     const struct memory_layer layers[] = {vmstack_layer(&copy), memory_log_layer(&view)};
     const struct memory m = {.stack = (const uint8_t *)"stack",
@@ -417,7 +417,7 @@ static void what_was_read_equal_before_and_after_is_exact(void **state)
     add(log, 1, 0x1000, "=====", 200, 210); /* unchanged */
     add(log, 1, 0x1000, "other", 300, 310);
     add(log, 1, 0x1000, "other", 400, 410); /* the same, told whole */
-    assert_int_equal(memory_log_settle(log, NULL), 0);
+    assert_int_equal(memory_log_seal(log, NULL), 0);
     check(log, 1, 0x1000, 50, "first", PROVENANCE_IMAGE);  /* read after it only */
     check(log, 1, 0x1000, 105, "first", PROVENANCE_IMAGE); /* while it was read */
     check(log, 1, 0x1000, 110, "first", PROVENANCE_EXACT);
@@ -443,7 +443,7 @@ static void span_of_readings(void **state)
     add(log, 1, 0x1000, "=====", 400, 410);
     add(log, 1, 0x2000, "second", 200, 210);
     add(log, 1, 0x2000, "======", 300, 310);
-    assert_int_equal(memory_log_settle(log, NULL), 0);
+    assert_int_equal(memory_log_seal(log, NULL), 0);
     struct memory_span span = {0, UINT64_MAX};
     const struct memory_log_view view = {.log = log, .pid = 1, .span = &span};
     const struct memory_layer layers[] = {memory_log_layer(&view)};
@@ -496,7 +496,7 @@ static struct answers ask_bytes(const struct memory_log *log, enum question what
                                 size_t size, uint64_t time, struct memory_span *span)
 {
     const bool objects = what != READ;
-    const enum memory_side side = what == READ_SETTLED ? MEMORY_SETTLED : MEMORY_NEAREST;
+    const enum memory_side side = what == READ_SETTLED ? MEMORY_ASSUMED_ALIVE : MEMORY_NEAREST;
     struct answers a = {0};
     const struct memory_log_view view = {
         .log = log, .pid = 1, .span = span, .objects = &objects, .soon = &a.soon, .side = &side};
@@ -555,7 +555,7 @@ static struct memory_log *random_log(unsigned *seed)
         if (rand_r(seed) % 4)
             add_kind(log, 1, address, text, time + 2000 * MS, time + 2000 * MS + 3, kind);
     }
-    assert_int_equal(memory_log_settle(log, NULL), 0);
+    assert_int_equal(memory_log_seal(log, NULL), 0);
     return log;
 }
 
@@ -579,7 +579,7 @@ static struct memory_log *truthful_log(unsigned *seed)
         add_kind(log, 1, 0x1000 + from, text, time, time + 3,
                  rand_r(seed) % 2 ? VMENTRY_OBJECT : VMENTRY_BYTES);
     }
-    assert_int_equal(memory_log_settle(log, NULL), 0);
+    assert_int_equal(memory_log_seal(log, NULL), 0);
     return log;
 }
 
@@ -627,7 +627,7 @@ static void other_lengths(void **state)
     add(log, 1, 0x1004, "efgh", 200, 210);
     add(log, 1, 0x1000, "abcX", 220, 230);
     add(log, 1, 0x1008, "ij", 240, 250);
-    assert_int_equal(memory_log_settle(log, NULL), 0);
+    assert_int_equal(memory_log_seal(log, NULL), 0);
     check(log, 1, 0x1004, 150, "efgh", PROVENANCE_EXACT);
     check(log, 1, 0x1000, 150, "abcX", PROVENANCE_IMAGE);
     check(log, 1, 0x1006, 220, "ghij", PROVENANCE_GUESS); /* two pieces: the weaker counts */
@@ -642,7 +642,7 @@ static void of_late_readings_the_nearer_counts(void **state)
     struct memory_log *log = begin();
     add(log, 1, 0x1000, "abcdefgh", 100 * MS, 100 * MS + 10);
     add(log, 1, 0x1000, "abcdEFGH", 150 * MS, 150 * MS + 10);
-    assert_int_equal(memory_log_settle(log, NULL), 0);
+    assert_int_equal(memory_log_seal(log, NULL), 0);
     check(log, 1, 0x1004, 101 * MS, "efgh", PROVENANCE_GUESS);
     check(log, 1, 0x1004, 124 * MS, "efgh", PROVENANCE_GUESS);
     check(log, 1, 0x1004, 126 * MS, "EFGH", PROVENANCE_IMAGE);
@@ -657,7 +657,7 @@ static void marks_without_a_range_say_nothing(void **state)
     struct memory_log *log = begin();
     add(log, 1, 0x1000, "=====", 100, 110);
     add(log, 1, 0x2000, "xyz", 200, 100); /* time runs backward */
-    assert_int_equal(memory_log_settle(log, NULL), 0);
+    assert_int_equal(memory_log_seal(log, NULL), 0);
     check_none(log, 1, 0x1000, 105);
     check_none(log, 1, 0x2000, 105);
     assert_int_equal(memory_log_stats(log).orphans, 1);
@@ -675,7 +675,7 @@ static void processes_begin_and_end(void **state)
     add(log, 2, 0x3000, "own", 210, 220);
     assert_int_equal(memory_log_exec(log, 1, 400, NULL), 0);
     add(log, 1, 0x2000, "new", 410, 420);
-    assert_int_equal(memory_log_settle(log, NULL), 0);
+    assert_int_equal(memory_log_seal(log, NULL), 0);
     check(log, 2, 0x1000, 250, "parent", PROVENANCE_IMAGE); /* inherited */
     check(log, 2, 0x3000, 250, "own", PROVENANCE_GUESS);
     check_none(log, 1, 0x3000, 250);
@@ -708,7 +708,7 @@ static void moments_at_which_something_else_stood_there_are_told(void **state)
     add(log, 1, 0x1000, "cccc", 300, 310);
     add(log, 1, 0x1004, "beside", 400, 410);
     add(log, 2, 0x1000, "dddd", 350, 360);
-    assert_int_equal(memory_log_settle(log, NULL), 0);
+    assert_int_equal(memory_log_seal(log, NULL), 0);
     check_version(log, 1, 280, false, 200);
     check_version(log, 1, 200, false, 150);
     check_version(log, 1, 150, false, 0);
@@ -728,7 +728,7 @@ static void objects(void **state)
     struct memory_log *log = begin();
     add_kind(log, 1, 0x1000, "proto", 10 * second, 10 * second + 1, VMENTRY_OBJECT);
     add_kind(log, 1, 0x1000, "PROTO", 11 * second, 11 * second + 1, VMENTRY_OBJECT);
-    assert_int_equal(memory_log_settle(log, NULL), 0);
+    assert_int_equal(memory_log_seal(log, NULL), 0);
     check(log, 1, 0x1000, 10 * second - second / 10, "proto", PROVENANCE_EXACT);
     check(log, 1, 0x1000, 9 * second, "proto", PROVENANCE_IMAGE);
     check(log, 1, 0x1000, 11 * second - second / 2, "PROTO", PROVENANCE_IMAGE);
@@ -763,12 +763,12 @@ static void a_side_of_the_moment(void **state)
     add(log, 1, 0x1000, "new", 100 * ms, 101 * ms);
     add(log, 1, 0x1000, "===", 200 * ms, 201 * ms);
     add(log, 1, 0x2000, "one", 100 * ms, 101 * ms);
-    assert_int_equal(memory_log_settle(log, NULL), 0);
+    assert_int_equal(memory_log_seal(log, NULL), 0);
     check_side(log, 0x1000, 95, MEMORY_NEAREST, "new", PROVENANCE_IMAGE);
-    check_side(log, 0x1000, 95, MEMORY_SETTLED, "new", PROVENANCE_EXACT);
-    check_side(log, 0x1000, 20, MEMORY_SETTLED, "old", PROVENANCE_EXACT);
-    check_side(log, 0x1000, 50, MEMORY_SETTLED, "old", PROVENANCE_IMAGE); /* 39 ms before */
-    check_side(log, 0x1000, 70, MEMORY_SETTLED, "new", PROVENANCE_IMAGE); /* 30 ms after */
+    check_side(log, 0x1000, 95, MEMORY_ASSUMED_ALIVE, "new", PROVENANCE_EXACT);
+    check_side(log, 0x1000, 20, MEMORY_ASSUMED_ALIVE, "old", PROVENANCE_EXACT);
+    check_side(log, 0x1000, 50, MEMORY_ASSUMED_ALIVE, "old", PROVENANCE_IMAGE); /* 39 ms before */
+    check_side(log, 0x1000, 70, MEMORY_ASSUMED_ALIVE, "new", PROVENANCE_IMAGE); /* 30 ms after */
     check_side(log, 0x1000, 70, MEMORY_BEFORE, "old", PROVENANCE_EXACT);
     check_side(log, 0x1000, 70, MEMORY_AFTER, "new", PROVENANCE_EXACT);
     check_side(log, 0x1000, 150, MEMORY_BEFORE, "new", PROVENANCE_EXACT);  /* the same all around */
@@ -803,7 +803,7 @@ static void many_versions(void **state)
         add(log, 1, 0x1000 + at, text, (uint64_t)t * 10, (uint64_t)t * 10 + 1);
         memset(&seen[t][at], 1, n);
     }
-    assert_int_equal(memory_log_settle(log, NULL), 0);
+    assert_int_equal(memory_log_seal(log, NULL), 0);
     struct memory_log_recent *recent = calloc(VMLOG_RECENT, sizeof(*recent));
     const struct memory_log_view view = {.log = log, .pid = 1, .recent = recent};
     for (int t = 0; t < TIMES; t++) {

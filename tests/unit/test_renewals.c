@@ -25,7 +25,7 @@ static void test_between(void **state)
     add(&r, 7, 100, 0x1000, false);
     add(&r, 8, 200, 0x1000, false);
     add(&r, 7, 200, 0x5000, false);
-    assert_true(renewals_settle(&r));
+    assert_true(renewals_seal(&r));
     assert_true(renewals_between(&r, 7, 0x1ff8, 0x2008, 50, 100));
     assert_false(renewals_between(&r, 7, 0x1ff8, 0x2008, 100, 299)); /* 8's, and another place */
     assert_true(renewals_between(&r, 7, 0x1000, 0x1008, 100, 300));
@@ -45,7 +45,7 @@ static void test_code(void **state)
     add(&r, 7, 110, 0x1000, true);
     add(&r, 7, 200, 0x1000, false);
     add(&r, 8, 200, 0x1000, false);
-    assert_true(renewals_settle(&r));
+    assert_true(renewals_seal(&r));
     assert_true(renewals_between(&r, 7, 0x1000, 0x1008, 50, 150));
     assert_false(renewals_between(&r, 7, 0x1000, 0x1008, 150, 250));
     assert_true(renewals_between(&r, 8, 0x1000, 0x1008, 150, 250));
@@ -66,7 +66,7 @@ static void test_by_place(void **state)
             .time = 100 + i / 3, .from = from, .to = from + size, .pid = 7 + (uint32_t)(i & 1)};
         assert_true(renewals_add(&r, &n));
     }
-    assert_true(renewals_settle(&r));
+    assert_true(renewals_seal(&r));
     for (uint64_t i = 0; i < 20000; i++) {
         random = random * 6364136223846793005 + 1442695040888963407;
         uint64_t from = (random >> 40) << 12, to = from + (UINT64_C(16) << (random >> 33 & 15));
@@ -88,7 +88,7 @@ static void test_many(void **state)
     struct renewals r = {0};
     for (uint64_t i = 0; i < 10000; i++)
         add(&r, 7, 100 + i, 0x100000 + i * 0x1000, false);
-    assert_true(renewals_settle(&r));
+    assert_true(renewals_seal(&r));
     assert_false(renewals_between(&r, 7, 0x1000, 0x2000, 100, 200));
     assert_true(renewals_between(&r, 7, 0x1000, 0x2000, 100, 20000));
     renewals_free(&r);
@@ -116,7 +116,7 @@ static void of_what_grows_the_rest_stays(void **state)
     add_range(&r, 400, 0x8000, 0xc000);   /* smaller: it was given back before */
     add_range(&r, 500, 0x8000, 0xc000);   /* the same: likewise */
     add_range(&r, 600, 0x8000, 0x808000); /* too much at once for growth */
-    assert_true(renewals_settle(&r));
+    assert_true(renewals_seal(&r));
     assert_true(renewals_between(&r, 7, 0x9000, 0x9008, 50, 150));
     assert_false(renewals_between(&r, 7, 0x8000, 0xa000, 150, 350));
     assert_true(renewals_between(&r, 7, 0x7ff8, 0x8008, 150, 250));
@@ -145,7 +145,7 @@ static void code_beside_data_leaves_it(void **state)
     add_range(&r, 300, 0x4000, 0xa000); /* no code was between: given back, and mapped anew */
     add_kind(&r, 310, 0x6000, 0x8000, RENEWAL_CODE);
     add_range(&r, 320, 0x5000, 0xa000); /* a part was given back: not what is known */
-    assert_true(renewals_settle(&r));
+    assert_true(renewals_seal(&r));
     assert_false(renewals_between(&r, 7, 0x8000, 0xa000, 100, 299));
     assert_true(renewals_between(&r, 7, 0x6000, 0x6008, 210, 220));
     assert_true(renewals_between(&r, 7, 0x4000, 0x4008, 239, 240));
@@ -166,7 +166,7 @@ static void heap_in_place_of_code_is_all_new(void **state)
     add_range(&r, 200, 0x4000, 0xa000);
     add_kind(&r, 210, 0x5000, 0x6000, RENEWAL_CODE);        /* some other code */
     add_kind(&r, 1000000000, 0x6000, 0x8000, RENEWAL_CODE); /* much later */
-    assert_true(renewals_settle(&r));
+    assert_true(renewals_seal(&r));
     assert_false(renewals_between(&r, 7, 0x4000, 0xa000, 100, 199));
     assert_true(renewals_between(&r, 7, 0x4000, 0x4008, 199, 200));
     renewals_free(&r);
@@ -175,7 +175,7 @@ static void heap_in_place_of_code_is_all_new(void **state)
     add_kind(&r, 110, 0x6000, 0x8000, RENEWAL_CODE);
     add_range(&r, 200, 0x4000, 0xa000);
     add_kind(&r, 210, 0x6000, 0x7000, RENEWAL_CODE); /* a smaller one */
-    assert_true(renewals_settle(&r));
+    assert_true(renewals_seal(&r));
     assert_true(renewals_between(&r, 7, 0x4000, 0x4008, 199, 200));
     renewals_free(&r);
 
@@ -184,7 +184,7 @@ static void heap_in_place_of_code_is_all_new(void **state)
     add_kind(&r, 110, 0x6000, 0x8000, RENEWAL_CODE);
     add_range(&r, 120, 0x6000, 0xa000);
     add_range(&r, 130, 0x3000, 0xa000);
-    assert_true(renewals_settle(&r));
+    assert_true(renewals_seal(&r));
     assert_true(renewals_between(&r, 7, 0x4000, 0x4008, 120, 130));
     renewals_free(&r);
 }
@@ -198,7 +198,7 @@ static void a_reserve_is_no_data(void **state)
     add_range(&r, 200, 0x10000, 0x12000);
     add_range(&r, 300, 0x10000, 0x13000);
     add_kind(&r, 400, 0x11000, 0x13000, RENEWAL_SHUT); /* over it: what was there is gone */
-    assert_true(renewals_settle(&r));
+    assert_true(renewals_seal(&r));
     assert_true(renewals_between(&r, 7, 0x10000, 0x10008, 100, 200));
     assert_false(renewals_between(&r, 7, 0x10000, 0x12000, 200, 300));
     assert_true(renewals_between(&r, 7, 0x12000, 0x12008, 200, 300));
@@ -214,7 +214,7 @@ static void two_gaps_are_all_new(void **state)
     add_range(&r, 100, 0x1000, 0x2000);
     add_range(&r, 200, 0x3000, 0x4000);
     add_range(&r, 300, 0x1000, 0x5000);
-    assert_true(renewals_settle(&r));
+    assert_true(renewals_seal(&r));
     assert_true(renewals_between(&r, 7, 0x1000, 0x1008, 200, 300));
     renewals_free(&r);
 }

@@ -1032,7 +1032,7 @@ static void suffix_caches_change_nothing(void **state)
     struct unwinder *single = unwinder_create(NULL);
     const struct walker walker = {.wants = wants_jit,
                                   .step = step_by_rbp,
-                                  .settled = settled_by_rbp,
+                                  .is_stateless = settled_by_rbp,
                                   .state_size = sizeof(struct by_rbp)};
     uint64_t seed = 1;
     for (unsigned round = 0; round < ROUNDS; round++) {

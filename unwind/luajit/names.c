@@ -2,9 +2,10 @@
 /*
  * The cache of prototypes, and what is proposed to the table of managed functions.
  *
- * Which turns of a recording a thread has seen before is a matter of chance, and must not show. So
- * a turn's results are those that an empty cache at its beginning would give: what is known from
- * other turns is compared whole with what memory holds now, and all names are proposed again.
+ * Which batches of a recording a thread has seen before is a matter of chance, and must not show.
+ * So a batch's results are those that an empty cache at its beginning would give: what is known
+ * from other batches is compared whole with what memory holds now, and all names are proposed
+ * again.
  */
 #include "unwind/luajit/names.h"
 
@@ -22,7 +23,8 @@ enum {
     CACHE_BYTES_MAX = 64 << 20, /* of prototypes kept; then all are forgotten */
     CALLS = 4096,               /* call sites kept: a power of two */
     LEARN_MAX = 1 << 16,        /* prototypes taken at once, from one; ... */
-    LEARN_TURN = 1 << 10,   /* ... in turns that are no powers of two, so many, others each turn */
+    LEARN_PER_BATCH =
+        1 << 10, /* ... in batches that are no powers of two, so many, others each batch */
     LEARN_BUDGET = 1 << 24, /* and what they may cost: luajit_definition_name() */
 };
 
@@ -36,8 +38,8 @@ struct known {
     uint32_t *children; /* positions of the instructions that make closures */
     uint32_t nr_children;
     uint64_t g;
-    uint64_t turn;    /* in which it was compared whole last */
-    uint64_t learned; /* 1 + the turn in which its children's names were taken last */
+    uint64_t batch;   /* in which it was compared whole last */
+    uint64_t learned; /* 1 + the batch in which its children's names were taken last */
     uint64_t serial;  /* never used twice */
     uint64_t time;    /* of the memory it was compared with last */
     /* Times at which what was read besides the heads says the same, and with that provenance; empty
@@ -51,7 +53,7 @@ struct known {
 /* What a call instruction calls its function. */
 struct call {
     uint64_t caller; /* serial of its prototype; 0: free */
-    uint64_t turn;
+    uint64_t batch;
     uint32_t position;
     uint32_t function; /* to which it was proposed last, */
     uint8_t rank;      /* and how well */
@@ -68,7 +70,7 @@ struct luajit_names {
     uint64_t last_serial;
     struct known *dead; /* out of the cache, but perhaps still in use by this very call */
     uint8_t *scratch;   /* PROTO_MAX bytes, made at first need */
-    uint64_t turn;      /* that is under way */
+    uint64_t batch;     /* that is under way */
     struct call *calls;
     struct {
         const void *names;               /* of which binary */
@@ -126,14 +128,14 @@ static void forget_all(struct luajit_names *n)
     n->nr = n->bytes = 0;
 }
 
-/* Between frames, when nobody holds one: give back what is not needed. Only between turns may
- * something be forgotten that this turn would not read again as it was. */
-static void tidy(struct luajit_names *n, uint64_t turn)
+/* Between frames, when nobody holds one: give back what is not needed. Only between batches may
+ * something be forgotten that this batch would not read again as it was. */
+static void tidy(struct luajit_names *n, uint64_t batch)
 {
     bury_dead(n);
-    if (n->bytes > CACHE_BYTES_MAX && turn != n->turn)
+    if (n->bytes > CACHE_BYTES_MAX && batch != n->batch)
         forget_all(n);
-    n->turn = turn;
+    n->batch = batch;
 }
 
 void luajit_names_free(struct luajit_names *n)
@@ -282,7 +284,7 @@ static struct known *known_read(struct luajit_names *n, const struct luajit_name
                         .file = file,
                         .children = k->children,
                         .nr_children = k->nr_children,
-                        .turn = s->turn,
+                        .batch = s->batch,
                         .g = s->vm->g,
                         .serial = ++n->last_serial,
                         .time = s->memory->time,
@@ -383,7 +385,7 @@ static bool known_check(struct luajit_names *n, const struct luajit_names_source
 {
     struct luajit_proto_head now;
     enum provenance head = PROVENANCE_EXACT;
-    if (k->turn == s->turn && k->time == s->memory->time)
+    if (k->batch == s->batch && k->time == s->memory->time)
         return true;
     if (!luajit_proto_head_read(s->memory, s->vm->layout, k->proto.address, &now, &head) ||
         !luajit_proto_head_equal(&now, &k->proto.head))
@@ -392,7 +394,7 @@ static bool known_check(struct luajit_names *n, const struct luajit_names_source
         k->proto.provenance = head > k->steady_provenance ? head : k->steady_provenance;
     else if (!known_compare(n, s, k, head, failed))
         return false;
-    k->turn = s->turn;
+    k->batch = s->batch;
     k->time = s->memory->time;
     return true;
 }
@@ -456,15 +458,15 @@ static int learn_child(struct luajit_names *n, const struct luajit_names_source 
     if (!child || child == k || !is_child(&k->proto.head, &child->proto.head))
         return 0;
     if (k->proto.another || child->proto.another) /* of two makings, which have other names */
-        return child->learned == s->turn + 1 || vec_push(&n->queue, child) ? 0 : -1;
+        return child->learned == s->batch + 1 || vec_push(&n->queue, child) ? 0 : -1;
     if (!luajit_definition_name(&k->proto, s->memory, at, is_method_function(&child->proto), budget,
                                 name)) {
         rank = NAME_RANK_NAMELESS;
         *name = 0;
     }
-    if (managed_propose_name(n->managed, child->function, rank, name, s->turn))
+    if (managed_propose_name(n->managed, child->function, rank, name, s->batch))
         return -1;
-    return child->learned == s->turn + 1 || vec_push(&n->queue, child) ? 0 : -1;
+    return child->learned == s->batch + 1 || vec_push(&n->queue, child) ? 0 : -1;
 }
 
 /* The names that one prototype gives, `limit` of them at most. */
@@ -472,8 +474,9 @@ static int learn_one(struct luajit_names *n, const struct luajit_names_source *s
                      size_t limit, uint32_t *budget)
 {
     uint32_t nr = k->nr_children;
-    uint64_t first = nr > LEARN_TURN && limit < LEARN_MAX ? s->turn * LEARN_TURN % nr : 0;
-    k->learned = s->turn + 1;
+    uint64_t first =
+        nr > LEARN_PER_BATCH && limit < LEARN_MAX ? s->batch * LEARN_PER_BATCH % nr : 0;
+    k->learned = s->batch + 1;
     for (uint32_t i = 0; i < nr && i < limit; i++)
         if (learn_child(n, s, k, k->children[(first + i) % nr], budget))
             return -1;
@@ -481,17 +484,17 @@ static int learn_one(struct luajit_names *n, const struct luajit_names_source *s
 }
 
 /* The same for all that are defined in it. A program's main chunk may define thousands: not all of
- * them are named anew in each turn. */
+ * them are named anew in each batch. */
 static int learn(struct luajit_names *n, const struct luajit_names_source *s, struct known *k)
 {
-    if (k->learned == s->turn + 1)
+    if (k->learned == s->batch + 1)
         return 0;
     uint32_t budget = LEARN_BUDGET;
-    size_t limit = s->turn & (s->turn - 1) ? LEARN_TURN : LEARN_MAX;
+    size_t limit = s->batch & (s->batch - 1) ? LEARN_PER_BATCH : LEARN_MAX;
     n->queue.nr = 0;
     int failed = learn_one(n, s, k, limit, &budget);
     for (size_t i = 0; i < n->queue.nr && i < limit && !failed; i++)
-        if (n->queue.at[i]->learned != s->turn + 1)
+        if (n->queue.at[i]->learned != s->batch + 1)
             failed = learn_one(n, s, n->queue.at[i], limit - i, &budget);
     return failed;
 }
@@ -501,7 +504,7 @@ int luajit_names_learn(struct luajit_names *n, const struct luajit_names_source 
 {
     enum provenance ignored = PROVENANCE_EXACT;
     bool failed = false;
-    tidy(n, source->turn);
+    tidy(n, source->batch);
     struct known *k = known_get(n, source, proto, &ignored, &failed);
     if (failed || (k && learn(n, source, k)))
         return error_no_memory(err);
@@ -515,10 +518,10 @@ static struct call *call_get(struct luajit_names *n, const struct luajit_names_s
                              const struct known *caller, uint32_t position, bool *failed)
 {
     struct call *c = &n->calls[hash_combine(caller->serial, position) & (CALLS - 1)];
-    if (c->caller == caller->serial && c->position == position && c->turn == s->turn)
+    if (c->caller == caller->serial && c->position == position && c->batch == s->batch)
         return c;
     char name[PROTO_NAME_MAX];
-    *c = (struct call){.caller = caller->serial, .turn = s->turn, .position = position};
+    *c = (struct call){.caller = caller->serial, .batch = s->batch, .position = position};
     c->kind = (uint8_t)luajit_call_name(&caller->proto, s->memory, position, name);
     if (c->kind == LUAJIT_NAME_NONE)
         return c;
@@ -545,7 +548,7 @@ static enum name_rank rank_of(const struct call *c, enum provenance provenance,
 /* Whether that it is the function's name was said as well before. What could not be told is asked
  * again, seldomer each time: a recorder's walk may have used up its readings, and what it does not
  * read will not be in the recording. */
-static bool is_settled(struct call *c, uint32_t function, enum name_rank rank)
+static bool is_named_already(struct call *c, uint32_t function, enum name_rank rank)
 {
     if (c->function != function || c->rank < rank)
         return false;
@@ -580,19 +583,19 @@ static int name_from_call(struct luajit_names *n, const struct luajit_names_sour
     if (caller->proto.another && weakest == PROVENANCE_EXACT)
         weakest = PROVENANCE_IMAGE;
     enum name_rank rank = rank_of(c, weakest, LUAJIT_CALLEE_SAME);
-    if (!rank || is_settled(c, ret->function, rank))
+    if (!rank || is_named_already(c, ret->function, rank))
         return 0;
     enum luajit_callee callee =
         luajit_callee_check(&caller->proto, s->memory, f, c->position, s->provenance);
     /* Against what another sample, with less of it recorded, could not tell from the truth. */
     if (callee == LUAJIT_CALLEE_ANOTHER)
-        return managed_propose_name(n->managed, ret->function, NAME_RANK_TAIL, "", s->turn);
+        return managed_propose_name(n->managed, ret->function, NAME_RANK_TAIL, "", s->batch);
     rank = rank_of(c, weakest, callee);
     if (callee == LUAJIT_CALLEE_SAME || c->function != ret->function)
         c->untold = callee == LUAJIT_CALLEE_UNTOLD;
     c->function = ret->function;
     c->rank = (uint8_t)rank;
-    return managed_propose_name(n->managed, ret->function, rank, c->name, s->turn);
+    return managed_propose_name(n->managed, ret->function, rank, c->name, s->batch);
 }
 
 /* ---- frames -------------------------------------------------------------------------------- */
@@ -645,7 +648,7 @@ int luajit_names_frame(struct luajit_names *n, const struct luajit_names_source 
 {
     *ret = (struct luajit_named){0};
     int failed = 0;
-    tidy(n, source->turn);
+    tidy(n, source->batch);
     if (frame->kind == LUAJIT_FRAME_LUA)
         failed = name_lua(n, source, frame, ret);
     else if (frame->kind == LUAJIT_FRAME_BUILTIN)

@@ -29,7 +29,7 @@ struct luajit_names_source {
     uint32_t space;     /* names the process: equal addresses of another are something else */
     uint8_t provenance; /* of the frame, as far as the walk knows: callers' words for functions
                            count less when it is not exact, and not at all when it is a guess */
-    uint64_t turn;      /* of the recording (managed.h) */
+    uint64_t batch;     /* of the recording (managed.h) */
 };
 
 struct luajit_named {

@@ -720,7 +720,7 @@ static bool has_readings(const struct memory *m)
 /* A chunk's name may have died and been written over by when it was read, or be put together from
  * readings of several strings: what was read whole within two seconds is taken. `doubtful`: it
  * is not one text, or may be what is left of a dead one. */
-static void settle_text(const struct luajit_proto *p, const struct memory *m, char *name,
+static void choose_text(const struct luajit_proto *p, const struct memory *m, char *name,
                         uint32_t length, bool *doubtful)
 {
     const uint64_t AROUND = 2000000000; /* ns */
@@ -747,7 +747,7 @@ bool luajit_proto_file(const struct luajit_proto *p, const struct memory *m, cha
                      sizeof(name), provenance))
         return false;
     if (length < sizeof(name))
-        settle_text(p, m, name, length, doubtful);
+        choose_text(p, m, name, length, doubtful);
     if (builtin || (*name != '@' && *name != '='))
         source_text(name, length, builtin, buffer);
     else /* a NUL inside ends it, as in LuaJIT's messages */

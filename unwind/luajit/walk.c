@@ -116,7 +116,7 @@ static enum walker_result step(const void *context, struct walker_state *state,
 }
 
 /* No VM was met whose stack could be read. */
-static bool settled(const void *context, const struct walker_state *state)
+static bool is_stateless(const void *context, const struct walker_state *state)
 {
     const struct luajit_walk *w = (const struct luajit_walk *)state;
     (void)context;
@@ -127,7 +127,7 @@ struct walker luajit_walker(const struct luajit_process *process)
 {
     return (struct walker){.wants = wants,
                            .step = step,
-                           .settled = settled,
+                           .is_stateless = is_stateless,
                            .state_size = sizeof(struct luajit_walk),
                            .context = process};
 }

@@ -173,7 +173,7 @@ static bool is_plain(const struct walk *w)
     const struct walker *walker = w->in->walker;
     return w->flags == 0 && w->provenance == PROVENANCE_EXACT && !(w->known & ~ARCH_SURVIVES) &&
            (!w->managed_begun ||
-            (walker->settled && walker->settled(walker->context, w->managed->state)));
+            (walker->is_stateless && walker->is_stateless(walker->context, w->managed->state)));
 }
 
 bool suffix_cache_take(struct walk *w)

@@ -46,9 +46,9 @@ struct v8_names {
     VEC(struct script) scripts;
     VEC(struct function) functions;
     uint32_t *slots; /* index + 1 of functions by hash; twice ENTRIES_MAX; NULL: none yet */
-    uint64_t turn;
+    uint64_t batch;
     bool only_read;
-    /* Hashes of what was looked for at other moments in that turn; a power of 2, 0: free. */
+    /* Hashes of what was looked for at other moments in that batch; a power of 2, 0: free. */
     uint64_t *searched;
     size_t nr_searched, room_searched;
 };
@@ -137,7 +137,7 @@ struct moments {
      * was moved is at its old place for as long as it was referred to. */
     uint64_t words[2];
     unsigned word; /* whose turn it is, twice: those before, and those behind */
-    unsigned nr;   /* of that turn, so far */
+    unsigned nr;   /* of that batch, so far */
     uint64_t last;
 };
 
@@ -194,16 +194,16 @@ static uint64_t slot_address(uint64_t object, int32_t offset)
     return v8_address(object) + (uint64_t)(int64_t)offset;
 }
 
-/* What was looked for in one turn is no matter of the turn before: another thread may have had
+/* What was looked for in one batch is no matter of the batch before: another thread may have had
  * that.
  */
-static void begin_turn(struct v8_names *n, uint64_t turn)
+static void begin_batch(struct v8_names *n, uint64_t batch)
 {
-    if (n->turn != turn && n->nr_searched) {
+    if (n->batch != batch && n->nr_searched) {
         memset(n->searched, 0, n->room_searched * sizeof(*n->searched));
         n->nr_searched = 0;
     }
-    n->turn = turn;
+    n->batch = batch;
 }
 
 /* Where `hash` is, or belongs. */
@@ -231,7 +231,7 @@ static bool searched_grow(struct v8_names *n)
     return true;
 }
 
-/* Whether other moments may be asked for what has this hash: once a turn. (A sum for all that a
+/* Whether other moments may be asked for what has this hash: once a batch. (A sum for all that a
  * turn looks for would be spent on what another thread knows already, and so be spent by one only.)
  */
 static bool may_search(struct v8_names *n, uint64_t hash)
@@ -751,7 +751,7 @@ static struct script *function_script(struct v8_names *n, struct v8_reader *r, u
 }
 
 /* What is not recorded leaves the id 0: another time it may be. */
-static int function_new(struct v8_names *n, struct v8_reader *r, uint64_t turn,
+static int function_new(struct v8_names *n, struct v8_reader *r, uint64_t batch,
                         const struct v8_sfi *sfi, struct function *f)
 {
     struct v8_scope scope = {.start = -1, .end = -1};
@@ -787,8 +787,9 @@ static int function_new(struct v8_names *n, struct v8_reader *r, uint64_t turn,
     f->bare = !has && !identity.line;
     text_char(&name, 0);
     f->id = managed_intern(n->managed, &identity);
-    int failed = !f->id || name.failed ||
-                 (has && managed_propose_name(n->managed, f->id, NAME_RANK_DEFINED, name.at, turn));
+    int failed =
+        !f->id || name.failed ||
+        (has && managed_propose_name(n->managed, f->id, NAME_RANK_DEFINED, name.at, batch));
     text_free(&name);
     return failed ? -1 : 0;
 }
@@ -805,7 +806,7 @@ static bool same_function(const struct v8_sfi *a, const struct v8_sfi *b)
     return a->scope == b->scope && a->name == b->name && a->script == b->script;
 }
 
-static int function_of_other_times(struct v8_names *n, struct v8_reader *r, uint64_t turn,
+static int function_of_other_times(struct v8_names *n, struct v8_reader *r, uint64_t batch,
                                    const struct v8_sfi *sfi, struct function *f)
 {
     struct moments m =
@@ -816,7 +817,7 @@ static int function_of_other_times(struct v8_names *n, struct v8_reader *r, uint
         return 0;
     while (!f->id && moments_next(&m, &other))
         if (v8_sfi_read(&other, sfi->sfi, &then) && same_function(&then, sfi) &&
-            function_new(n, &other, turn, &then, f))
+            function_new(n, &other, batch, &then, f))
             return -1;
     return 0;
 }
@@ -848,7 +849,7 @@ static struct function *function_add(struct v8_names *n, const struct function *
     return &n->functions.at[n->functions.nr - 1];
 }
 
-static int function_get(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t turn,
+static int function_get(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t batch,
                         const struct v8_sfi *sfi, struct function **ret)
 {
     struct function f = {.space = space,
@@ -866,8 +867,8 @@ static int function_get(struct v8_names *n, struct v8_reader *r, uint64_t space,
     *ret = function_find(n, &f, &slot);
     if (*ret)
         return 0;
-    if (function_new(n, r, turn, sfi, &f) ||
-        (!f.id && function_of_other_times(n, r, turn, sfi, &f)))
+    if (function_new(n, r, batch, sfi, &f) ||
+        (!f.id && function_of_other_times(n, r, batch, sfi, &f)))
         return -1;
     if (!f.id)
         return 0;
@@ -875,13 +876,13 @@ static int function_get(struct v8_names *n, struct v8_reader *r, uint64_t space,
     return *ret ? 0 : -1;
 }
 
-static int name_function(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t turn,
+static int name_function(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t batch,
                          const struct v8_sfi *sfi, int32_t offset, struct v8_named *ret)
 {
     struct function *f;
     uint32_t column = 0;
     *ret = (struct v8_named){0};
-    if (function_get(n, r, space, turn, sfi, &f))
+    if (function_get(n, r, space, batch, sfi, &f))
         return -1;
     if (!f)
         return 0;
@@ -895,20 +896,20 @@ static int name_function(struct v8_names *n, struct v8_reader *r, uint64_t space
     return 0;
 }
 
-int v8_names_function(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t turn,
+int v8_names_function(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t batch,
                       const struct v8_sfi *sfi, int32_t offset, struct v8_named *ret)
 {
     const struct proof proof = keep_proof(r);
-    begin_turn(n, turn);
-    int failed = name_function(n, r, space, turn, sfi, offset, ret);
+    begin_batch(n, batch);
+    int failed = name_function(n, r, space, batch, sfi, offset, ret);
     restore_proof(r, &proof);
     return failed;
 }
 
 /* ---- WebAssembly --------------------------------------------------------------------------- */
 
-static int wasm_new(struct v8_names *n, struct v8_reader *r, uint64_t turn, const struct v8_wasm *w,
-                    struct function *f)
+static int wasm_new(struct v8_names *n, struct v8_reader *r, uint64_t batch,
+                    const struct v8_wasm *w, struct function *f)
 {
     const struct script *script = script_get(n, r, f->space, w->script, FRAME_WASM, NULL);
     struct text name = {0};
@@ -921,15 +922,16 @@ static int wasm_new(struct v8_names *n, struct v8_reader *r, uint64_t turn, cons
         bool has = name.size != 0;
         text_char(&name, 0);
         f->id = managed_intern(n->managed, &identity);
-        failed = !f->id || name.failed ||
-                 (has && managed_propose_name(n->managed, f->id, NAME_RANK_DEFINED, name.at, turn));
+        failed =
+            !f->id || name.failed ||
+            (has && managed_propose_name(n->managed, f->id, NAME_RANK_DEFINED, name.at, batch));
     }
     text_free(&name);
     return failed ? -1 : 0;
 }
 
 /* A script keeps its number. */
-static int wasm_of_other_times(struct v8_names *n, struct v8_reader *r, uint64_t turn,
+static int wasm_of_other_times(struct v8_names *n, struct v8_reader *r, uint64_t batch,
                                const struct v8_wasm *w, struct function *f)
 {
     const int32_t id_slot = r->layout->script_id;
@@ -941,12 +943,12 @@ static int wasm_of_other_times(struct v8_names *n, struct v8_reader *r, uint64_t
         return 0;
     while (!f->id && moments_next(&m, &other))
         if (v8_slot(&other, w->script, id_slot, &then) && then == id &&
-            wasm_new(n, &other, turn, w, f))
+            wasm_new(n, &other, batch, w, f))
             return -1;
     return 0;
 }
 
-int v8_names_wasm(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t turn,
+int v8_names_wasm(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t batch,
                   const struct v8_wasm *w, struct v8_named *ret)
 {
     const struct proof proof = keep_proof(r);
@@ -956,11 +958,11 @@ int v8_names_wasm(struct v8_names *n, struct v8_reader *r, uint64_t space, uint6
                          .script = w->script,
                          .script_index = UINT32_MAX};
     size_t slot;
-    begin_turn(n, turn);
+    begin_batch(n, batch);
     const struct function *known = function_find(n, &f, &slot);
-    int failed = known ? 0 : wasm_new(n, r, turn, w, &f);
+    int failed = known ? 0 : wasm_new(n, r, batch, w, &f);
     if (!failed && !known && !f.id)
-        failed = wasm_of_other_times(n, r, turn, w, &f);
+        failed = wasm_of_other_times(n, r, batch, w, &f);
     restore_proof(r, &proof);
     *ret = (struct v8_named){.function = known ? known->id : f.id};
     if (failed || known || !f.id)

@@ -33,15 +33,15 @@ struct v8_named {
     bool bare; /* it has neither a name nor a line: nothing of it can be seen to be right */
 };
 
-/* `space`: the process, `turn` as in managed_propose_name(); `offset`: in the source, -1: unknown.
+/* `space`: the process, `batch` as in managed_propose_name(); `offset`: in the source, -1: unknown.
  * The reader's provenance is left alone: names, scripts and sources do not change. -1: memory is
  * out.
  */
-int v8_names_function(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t turn,
+int v8_names_function(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t batch,
                       const struct v8_sfi *sfi, int32_t offset, struct v8_named *ret);
 
 /* The same for a function of WebAssembly: it has a number, perhaps a name, no line. */
-int v8_names_wasm(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t turn,
+int v8_names_wasm(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t batch,
                   const struct v8_wasm *w, struct v8_named *ret);
 
 #endif

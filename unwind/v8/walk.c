@@ -455,13 +455,13 @@ static int32_t frame_type(struct v8_walk *w, uint64_t fp)
 /* Objects are written when they are made: a function gets its names and code when it is first
  * called, code comes to where there was none. Where the stack names what was read, from two sides,
  * it is what stood there, however it had come about (struct memory). */
-static void settle(struct v8_walk *w, bool on)
+static void assume_alive(struct v8_walk *w, bool on)
 {
     const size_t nr_maps = sizeof(w->r.maps) / sizeof(*w->r.maps);
     enum memory_side *side = w->r.memory->side;
-    if (!side || *side != (on ? MEMORY_NEAREST : MEMORY_SETTLED))
+    if (!side || *side != (on ? MEMORY_NEAREST : MEMORY_ASSUMED_ALIVE))
         return;
-    *side = on ? MEMORY_SETTLED : MEMORY_NEAREST;
+    *side = on ? MEMORY_ASSUMED_ALIVE : MEMORY_NEAREST;
     for (size_t i = 0; on && i < nr_maps; i++) { /* which keep how far they are proven */
         if (w->r.maps[i].provenance != PROVENANCE_EXACT)
             w->r.maps[i].map = 0;
@@ -470,17 +470,18 @@ static void settle(struct v8_walk *w, bool on)
 
 /* What leads to this function is there, and keeps it alive: a frame's closure or feedback whose
  * bytecode is in the frame, too, or code. `before`: how far the way to it was proven. */
-static void settle_function(struct v8_walk *w, const struct v8_sfi *sfi, enum provenance before)
+static void assume_function_alive(struct v8_walk *w, const struct v8_sfi *sfi,
+                                  enum provenance before)
 {
     struct v8_sfi again;
     enum provenance read = w->r.provenance;
     if (read == before || !w->r.memory->side)
         return;
-    settle(w, true);
+    assume_alive(w, true);
     w->r.provenance = before;
     if (v8_sfi_read(&w->r, sfi->sfi, &again) && !memcmp(&again, sfi, sizeof(again)))
         return;
-    settle(w, false);
+    assume_alive(w, false);
     w->r.provenance = read;
 }
 
@@ -535,14 +536,14 @@ static bool read_function(struct v8_walk *w, uint64_t fp, struct v8_sfi *ret, bo
     w->r.provenance = before;
     bool read = v8_sfi_read(&w->r, sfi, ret);
     if (read && ret->bytecode == bytecode) {
-        settle_function(w, ret, before);
+        assume_function_alive(w, ret, before);
         return true; /* whose bytecode this is is proven without the closure, young as that may be
                       */
     }
     const enum provenance closures = w->r.provenance;
     w->r.provenance = before;
     if (read_by_feedback(w, fp, bytecode, &other)) {
-        settle_function(w, &other, before);
+        assume_function_alive(w, &other, before);
         *ret = other;
         return true; /* and without it altogether */
     }
@@ -711,7 +712,7 @@ static void emit_optimized(struct v8_walk *w, const struct v8_code *c, struct em
     uint64_t raw, pc = reg(w, DWARF_RIP);
     unsigned nr = 0;
     if (w->r.provenance == PROVENANCE_EXACT)
-        settle(w, true); /* code that is there keeps alive what it refers to */
+        assume_alive(w, true); /* code that is there keeps alive what it refers to */
     if (!is_exact(w))
         pc = call_of(w, c);
     if (is_unplaced(w, c))
@@ -1187,13 +1188,13 @@ static bool find_code(struct v8_walk *w, uint64_t pc, uint64_t low, uint64_t fp,
     if (read == before || !w->r.memory->side)
         return true;
     *alone = false;
-    settle(w, true);
+    assume_alive(w, true);
     if (is_claimed(w, ret, fp)) {
         w->r.provenance = before;
         if (v8_code_find(&w->r, pc, low, &again) && is_same_code(&again, ret))
             return true;
     }
-    settle(w, false);
+    assume_alive(w, false);
     w->r.provenance = read;
     return true;
 }
@@ -1370,7 +1371,7 @@ static bool make_again(struct v8_walk *w, const struct step_state *from, enum me
     memset(w->r.maps, 0, sizeof(w->r.maps)); /* of another time */
     w->r.provenance = PROVENANCE_EXACT;
     bool made = step_code(w) == WALKER_STEPPED;
-    settle(w, false);
+    assume_alive(w, false);
     ret->state = state_of(w);
     ret->nr = out->nr - w->first;
     if (!made || w->nr_unmade || ret->nr > PROVEN_MAX || *w->step->provenance != PROVENANCE_EXACT)
@@ -1428,7 +1429,7 @@ static enum walker_result step_proven(struct v8_walk *w)
 {
     const struct step_state from = state_of(w);
     enum walker_result got = step_code(w);
-    settle(w, false);
+    assume_alive(w, false);
     if (got == WALKER_STEPPED && lacks_proof(w))
         prove_by_sides(w, &from);
     return got;
@@ -1473,7 +1474,7 @@ static enum walker_result step(const void *context, struct walker_state *state,
 }
 
 /* No function of the frames so far is sought any more. */
-static bool settled(const void *context, const struct walker_state *state)
+static bool is_stateless(const void *context, const struct walker_state *state)
 {
     const struct v8_walk *w = (const struct v8_walk *)state;
     (void)context;
@@ -1484,7 +1485,7 @@ struct walker v8_walker(const struct v8_process *process)
 {
     return (struct walker){.wants = wants,
                            .step = step,
-                           .settled = settled,
+                           .is_stateless = is_stateless,
                            .state_size = sizeof(struct v8_walk),
                            .context = process};
 }
