@@ -77,7 +77,8 @@ int jitcode_flush(struct jitcode *code, uint64_t time, struct error *err);
  * added afterwards. */
 int jitcode_index_build(struct jitcode *code, struct error *err);
 
-/* One record of ids LUA_LAYOUT to LUA_STUBS, behind its prefix; false in *ret_good: it lies. */
+/* One record of ids LUA_LAYOUT to LUA_STUBS, behind its prefix; false in *ret_good: it is
+ * malformed. */
 int jit_lua_read(struct jitcode *code, uint32_t id, const struct cursor *record, bool *ret_good,
                  struct error *err);
 /* The trace that was recorded last, if it is that of code `index`; NULL: it is not. */

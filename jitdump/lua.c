@@ -482,7 +482,7 @@ static void walk_narrow(struct walk *w, const uint8_t *words, uint32_t nr)
     emit(w, next, 0);
 }
 
-/* False: the snapshot lies. */
+/* False: the snapshot is malformed. */
 static bool walk_snapshot(const struct trace *t, uint32_t number, struct jit_lua_stack *to)
 {
     const struct layout *l = &t->layout;

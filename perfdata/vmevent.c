@@ -88,7 +88,7 @@ int vmevent_next(struct vmevent *e, struct vmevent_entry *ret, struct error *err
     }
     if (c->failed || ret->length > UINT64_MAX - ret->address) {
         e->taken = e->head.nr_entries;
-        return cursor_error(c, err, "an entry's length lies");
+        return cursor_error(c, err, "an entry's length is malformed");
     }
     e->taken++;
     return 1;

@@ -39,11 +39,11 @@ struct vmevent {
 bool vmevent_may_be(const struct perf_event_attr *attr);
 
 /* Begin to read a payload of `size` bytes, which must stay until the last entry was used.
- * Errors: not such a payload, a version or word size that is not known, a size that lies. */
+ * Errors: not such a payload, a version or word size that is not known, a malformed size. */
 int vmevent_open(const void *payload, size_t size, struct vmevent *ret, struct error *err);
 
-/* The next entry: 1, 0 after the last, -1 when it lies (reading is then over). An entry's address
- * range never wraps. */
+/* The next entry: 1, 0 after the last, -1 when it is malformed (reading is then over). An entry's
+ * address range never wraps. */
 int vmevent_next(struct vmevent *e, struct vmevent_entry *ret, struct error *err);
 
 /* "no VM of the process runs on this thread" and so on, for people. */

@@ -40,7 +40,7 @@ enum frame_flags {
 /* How far a frame's truth is proven (design, section 2). Greater is weaker. */
 enum provenance {
     PROVENANCE_EXACT,
-    PROVENANCE_IMAGE, /* from memory read at another time, cross-checked */
+    PROVENANCE_STALE, /* from memory read at another time, cross-checked */
     PROVENANCE_GUESS, /* consistent, unproven */
 };
 

@@ -86,7 +86,7 @@ static inline bool read_layers(const struct memory *m, uint64_t address, void *t
             !layer->read(layer->context, address, to, size, m->time, &source))
             continue;
         if (matter == MATTER_MOVING && layer->other_moments && source == PROVENANCE_EXACT)
-            source = PROVENANCE_IMAGE;
+            source = PROVENANCE_STALE;
         if (m->span && !layer->keeps_span)
             memory_span_empty(m->span);
         if (source > *provenance)

@@ -26,7 +26,7 @@ enum {
     RING_MS = 500,           /* of samples at their largest fit into a ring */
     SAMPLE_REST = 2 << 10,   /* bytes of a sample beside its stack, and of records between */
     WAKE_SHARE = 4,          /* of the ring full: wake the reader */
-    SELDOM = 250,            /* samples a second and cpu at most that may wake the reader each */
+    WAKE_EACH_HZ_MAX = 250,  /* samples a second and cpu at most that may wake the reader each */
 };
 
 static const char *const paranoid_cure =
@@ -560,7 +560,8 @@ int events_open(const struct record_options *o, const struct event_targets *targ
                            .build_ids = true,
                            .to_clock = to_clock, /* the first try has changed the options' event */
                            .frequency = allowed_frequency(o),
-                           .wakes_early = o->wake_early && !o->wake_each && rate && rate <= SELDOM};
+                           .wakes_early =
+                               o->wake_early && !o->wake_each && rate && rate <= WAKE_EACH_HZ_MAX};
         int r = events_open_all(o, targets, &e, err);
         again = false;
         if (!r && events_map(&e, err) < 0) {

@@ -72,7 +72,7 @@ static bool layer_read(void *context, uint64_t address, void *to, size_t size, u
                        enum provenance *provenance)
 {
     (void)time;
-    *provenance = PROVENANCE_IMAGE;
+    *provenance = PROVENANCE_STALE;
     return process_memory_read(context, address, to, size);
 }
 

@@ -28,7 +28,7 @@ void process_memory_close(struct process_memory *p);
  * program since. Any thread. */
 bool process_memory_read(const struct process_memory *p, uint64_t address, void *to, size_t size);
 
-/* The same for walkers; what it yields is PROVENANCE_IMAGE. Good as long as `p` is open. */
+/* The same for walkers; what it yields is PROVENANCE_STALE. Good as long as `p` is open. */
 struct memory_layer process_memory_layer(struct process_memory *p);
 
 /* ---- mappings ---------------------------------------------------------------------------- */

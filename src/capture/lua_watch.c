@@ -16,16 +16,17 @@
 #include <time.h>
 
 enum {
-    MS = 1000000,              /* ns */
-    YOUNG = MS,                /* between the first scans */
-    SELDOM = 500 * MS,         /* and between later ones */
-    PROBE = MS,                /* between walks that look for a VM that is not known */
-    WITHOUT_VM = 2000,         /* ms that a LuaJIT may be without a VM before scans become seldom */
-    MAX_FRAMES = 4096,         /* of a live walk */
-    LATE = 1000 * MS,          /* after which a walk of a sample reads no more */
-    READS_FIRST = 1 << 14,     /* of memory, by the first walks */
-    STACK_SLOTS_ABOVE = 256,   /* a Lua frame is not larger */
-    STACK_BYTES_MAX = 1 << 20, /* of a Lua stack: LuaJIT's limit is half of it */
+    MS = 1000000,                   /* ns */
+    SEARCH_PAUSE_MIN_NS = MS,       /* between the first scans */
+    SEARCH_PAUSE_MAX_NS = 500 * MS, /* and between later ones */
+    PROBE_EVERY_NS = MS,            /* between walks that look for a VM that is not known */
+    SEARCH_OFTEN_FOR_MS =
+        2000,          /* ms that a LuaJIT may be without a VM before scans become seldom */
+    MAX_FRAMES = 4096, /* of a live walk */
+    WALK_READS_UNTIL_NS = 1000 * MS, /* after which a walk of a sample reads no more */
+    FIRST_WALK_READS = 1 << 14,      /* of memory, by the first walks */
+    STACK_SLOTS_ABOVE = 256,         /* a Lua frame is not larger */
+    STACK_BYTES_MAX = 1 << 20,       /* of a Lua stack: LuaJIT's limit is half of it */
 };
 
 struct lua_watch {
@@ -60,7 +61,7 @@ struct lua_watch *lua_watch_create(pid_t pid, const struct watch_tools *tools)
     t->pid = pid;
     t->tools = tools;
     t->mapped = true;
-    t->reads = READS_FIRST;
+    t->reads = FIRST_WALK_READS;
     return t;
 }
 
@@ -188,17 +189,17 @@ static int look_at_files(struct lua_watch *t, uint64_t now, struct error *err)
     }
     if (t->blobs.nr && !t->began) {
         t->began = now;
-        t->pause = YOUNG;
+        t->pause = SEARCH_PAUSE_MIN_NS;
     }
     if (!t->blobs.nr || open_objects(t) < 0)
         return t->blobs.nr != before;
     return note_layouts(t, err) < 0 ? -1 : t->blobs.nr != before;
 }
 
-bool lua_watch_is_young(const struct lua_watch *t, uint64_t now)
+bool lua_watch_expects_vm(const struct lua_watch *t, uint64_t now)
 {
     return t->began && !t->vms.nr && !t->failed && (t->wanted || t->job) &&
-           now - t->began < (uint64_t)WITHOUT_VM * MS;
+           now - t->began < (uint64_t)SEARCH_OFTEN_FOR_MS * MS;
 }
 
 bool lua_watch_is_searched(const struct lua_watch *t)
@@ -263,10 +264,10 @@ static int take_found(struct lua_watch *t, bool ended, struct error *err)
 
 /* A VM is expected, or others are: a sample ran one that is not known, or a host has just made some
  * and is likely to make more. */
-static bool is_searched(const struct lua_watch *t, uint64_t now)
+static bool is_search_urgent(const struct lua_watch *t, uint64_t now)
 {
-    return lua_watch_is_young(t, now) ||
-           ((t->more || t->wanted) && t->began && now - t->began < (uint64_t)WITHOUT_VM * MS);
+    return lua_watch_expects_vm(t, now) || ((t->more || t->wanted) && t->began &&
+                                            now - t->began < (uint64_t)SEARCH_OFTEN_FOR_MS * MS);
 }
 
 /* A step of a search. Searches take a twentieth of the time at most, but for a third while a VM is
@@ -300,8 +301,10 @@ static int scan_step(struct lua_watch *t, uint64_t now, struct error *err)
     }
     lua_scan_end(t->job);
     t->job = NULL;
-    bool searched = is_searched(t, now);
-    t->pause = searched ? YOUNG : 2 * t->pause < SELDOM ? 2 * t->pause : SELDOM;
+    bool searched = is_search_urgent(t, now);
+    t->pause = searched                             ? SEARCH_PAUSE_MIN_NS
+               : 2 * t->pause < SEARCH_PAUSE_MAX_NS ? 2 * t->pause
+                                                    : SEARCH_PAUSE_MAX_NS;
     uint64_t share = (searched ? 2 : 20) * t->took;
     t->next_scan = now + (t->pause > share ? t->pause : share);
     return changed;
@@ -531,8 +534,8 @@ int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vms
         layers[nr++] = vmstack_layer(copy);
     }
     layers[nr++] = session_memory(&t->thread);
-    struct live_memory heap =
-        live_memory_of(t->objects, s, registers.value[DWARF_RSP], reads_for_walk(t), LATE);
+    struct live_memory heap = live_memory_of(t->objects, s, registers.value[DWARF_RSP],
+                                             reads_for_walk(t), WALK_READS_UNTIL_NS);
     layers[nr++] = live_memory_layer(&heap);
     struct memory memory = sample_memory(s, registers.value[DWARF_RSP]);
     memory.layers = layers;
@@ -544,7 +547,7 @@ int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vms
     int met = copy && !in_blob ? 0 : meet_vm(t, &registers, &memory, err);
     if (copies && !copy) { /* what runs was not copied: a walk can only tell which VM it is of */
         t->wanted |= in_blob;
-        if (met || s->time - t->probed < PROBE)
+        if (met || s->time - t->probed < PROBE_EVERY_NS)
             return met;
         t->probed = s->time;
         return walk(t, &registers, &memory, &met_lua, err) < 0 ? -1 : t->vms.nr != known;
@@ -570,8 +573,8 @@ int lua_watch_flush(struct lua_watch *t, struct error *err)
     return t->objects ? object_log_flush(t->objects, err) : 0;
 }
 
-void lua_watch_retell(struct lua_watch *t)
+void lua_watch_rewrite(struct lua_watch *t)
 {
     if (t->objects)
-        object_log_retell(t->objects);
+        object_log_rewrite(t->objects);
 }

@@ -39,7 +39,7 @@ void lua_watch_mapped(struct lua_watch *t);
  * (memory is out; a process that cannot be read has no VMs). */
 int lua_watch_scan(struct lua_watch *t, uint64_t now, struct error *err);
 /* Whether a scan is expected to find something soon. */
-bool lua_watch_is_young(const struct lua_watch *t, uint64_t now);
+bool lua_watch_expects_vm(const struct lua_watch *t, uint64_t now);
 /* Whether a search is under way. */
 bool lua_watch_is_searched(const struct lua_watch *t);
 
@@ -60,10 +60,10 @@ int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vms
 /* Why the process's memory cannot be read; NULL: it can, or nobody has tried. */
 const char *lua_watch_problem(const struct lua_watch *t);
 
-/* object_log_pass(), object_log_flush(), object_log_retell() of its log. */
+/* object_log_pass(), object_log_flush(), object_log_rewrite() of its log. */
 int lua_watch_pass(struct lua_watch *t, size_t budget, struct error *err);
 int lua_watch_flush(struct lua_watch *t, struct error *err);
-void lua_watch_retell(struct lua_watch *t);
+void lua_watch_rewrite(struct lua_watch *t);
 
 struct lua_watch_stats {
     uint64_t walks, scans;

@@ -12,28 +12,29 @@
 #include <string.h>
 
 enum {
-    BAD_PAGES = 4096,      /* unmapped ones that are remembered */
-    BAD_PASSES = 4,        /* a heap grows */
-    LINE = 64,             /* of memory that is no known object */
-    PAGE = 4096,           /* what objects are found by, and read by */
-    COPIES = 512,          /* pages that are kept as they were read */
-    GROUP = 8,             /* of them are read at once, side by side, where readings wait */
-    WAITING = 64,          /* readings that this goes on for */
-    OBJECTS_MAX = 1 << 16, /* known at once */
-    CACHED_MAX = 64 << 20, /* bytes of them */
-    CHANGES_MAX = 4,       /* of an object: bytecode and traces are patched now and then */
-    HEAD_MAX = 256,        /* who reads more at once does not read the head of an object */
-    CALM = 64,             /* equal readings that make up for a change */
-    RETIRED = 512,         /* passes that an address is not taken for an object again */
-    STILL = 8,             /* equal readings after which a change is seldom */
-    IDLE_BUDGET = 64,      /* objects not touched lately that are read in a pass */
-    COST = 1024,           /* bytes of an object that count as another object in a budget */
-    LATELY = 64,           /* passes after which an object is not lately touched any more */
+    BAD_PAGES = 4096,             /* unmapped ones that are remembered */
+    BAD_PASSES = 4,               /* a heap grows */
+    LINE = 64,                    /* of memory that is no known object */
+    PAGE = 4096,                  /* what objects are found by, and read by */
+    COPIES = 512,                 /* pages that are kept as they were read */
+    GROUP_PAGES = 8,              /* of them are read at once, side by side, where readings wait */
+    GROUPED_READINGS = 64,        /* readings that this goes on for */
+    OBJECTS_MAX = 1 << 16,        /* known at once */
+    CACHED_MAX = 64 << 20,        /* bytes of them */
+    CHANGES_MAX = 4,              /* of an object: bytecode and traces are patched now and then */
+    HEAD_MAX = 256,               /* who reads more at once does not read the head of an object */
+    EQUAL_FORGIVES_CHANGE = 64,   /* equal readings that make up for a change */
+    RETIRED_PASSES = 512,         /* passes that an address is not taken for an object again */
+    STABLE_AFTER_EQUAL = 8,       /* equal readings after which a change is seldom */
+    IDLE_BUDGET = 64,             /* objects not touched lately that are read in a pass */
+    BYTES_PER_BUDGET_UNIT = 1024, /* bytes of an object that count as another object in a budget */
+    RECENT_PASSES = 64,           /* passes after which an object is not lately touched any more */
 };
 
 /* Marks are written so often, and seldomer the longer it goes on: a recorder may be killed, but a
  * recording of hours is not to fill up with them. */
-static const uint64_t RETELL_NS = UINT64_C(5000000000), RETELL_MAX_NS = UINT64_C(120000000000);
+static const uint64_t REWRITE_MARKS_NS = UINT64_C(5000000000),
+                      REWRITE_MARKS_MAX_NS = UINT64_C(120000000000);
 
 /* A pass takes no longer than that, the last one of a recording: each reading may wait tens of ms
  * for a program that maps and protects memory all the time, and samples wait behind it. */
@@ -44,16 +45,16 @@ struct object {
     uint8_t *bytes;
     const struct luajit_layout *layout; /* by which it was recognised; NULL: plain memory */
     uint64_t before, after;             /* of the last reading that gave `bytes` */
-    uint64_t told;                      /* `before` of the last reading that was told; 0: never */
+    uint64_t written;                   /* `before` of the last reading that was told; 0: never */
     uint64_t first_before, first_after; /* untold: of the reading that gave `bytes` first */
     uint32_t length;
-    uint32_t touched; /* pass of the last touch */
-    uint8_t kind;     /* enum vmentry_kind */
-    uint8_t changes;  /* readings that differed, as far as they are counted */
-    uint8_t calm;     /* readings that were equal since */
-    uint8_t still;    /* the same; no more than STILL are counted */
+    uint32_t touched;     /* pass of the last touch */
+    uint8_t kind;         /* enum vmentry_kind */
+    uint8_t changes;      /* readings that differed, as far as they are counted */
+    uint8_t equal_since;  /* readings that were equal since */
+    uint8_t equal_streak; /* the same; no more than STABLE_AFTER_EQUAL are counted */
     bool gone;
-    bool untold;  /* a pass found these bytes, and nobody has asked for them since */
+    bool pending; /* a pass found these bytes, and nobody has asked for them since */
     bool retired; /* it changes: no object that lives on unchanged, told by lines from now on */
 };
 
@@ -88,13 +89,14 @@ struct object_log {
     VEC(struct object) objects;
     struct table pages; /* address / PAGE -> struct page */
     uint32_t pass;
-    size_t hand, late_hand;   /* where the sweeps go on */
-    uint64_t read_at;         /* ns: when the process was read last */
-    uint64_t told_at, retell; /* ns: when all marks were written last, and how long that holds */
+    size_t sweep_at, late_sweep_at; /* where the sweeps go on */
+    uint64_t read_at;               /* ns: when the process was read last */
+    uint64_t rewritten_at,
+        rewrite_after; /* ns: when all marks were written last, and how long that holds */
     struct object_log_stats stats;
     struct bad_page bad[BAD_PAGES];
     struct copied_page copies[COPIES]; /* by number */
-    uint32_t waiting;                  /* readings that are still to be of a GROUP */
+    uint32_t waiting;                  /* readings that are still to be of a GROUP_PAGES */
     struct mem_writer out;
 };
 
@@ -111,8 +113,8 @@ int object_log_create(pid_t pid, struct process_memory *memory, const struct log
     p->out.pid = pid;
     p->out.sink = *sink;
     p->memory = memory;
-    p->told_at = sink->now(sink->context);
-    p->retell = RETELL_NS;
+    p->rewritten_at = sink->now(sink->context);
+    p->rewrite_after = REWRITE_MARKS_NS;
     *ret = p;
     return 0;
 }
@@ -131,7 +133,7 @@ static void forget_all(struct object_log *p)
     table_free(&p->pages);
     p->pages = (struct table){0};
     p->stats.objects = p->stats.cached = 0;
-    p->hand = p->late_hand = 0;
+    p->sweep_at = p->late_sweep_at = 0;
 }
 
 void object_log_free(struct object_log *p)
@@ -178,8 +180,8 @@ static uint64_t now(const struct object_log *p)
 static void tell(struct object_log *p, struct object *o, uint8_t flags)
 {
     if (!(flags & VMENTRY_UNCHANGED) && p->out.sink.full && p->out.sink.full(p->out.sink.context)) {
-        p->stats.untold++;
-        o->told = 0;
+        p->stats.unwritten++;
+        o->written = 0;
         return;
     }
     const struct vmevent_entry entry = {.address = o->address,
@@ -190,15 +192,15 @@ static void tell(struct object_log *p, struct object *o, uint8_t flags)
                                         .after = o->after,
                                         .bytes = o->bytes};
     mem_writer_put(&p->out, &entry);
-    p->stats.told += !(flags & VMENTRY_UNCHANGED);
+    p->stats.written += !(flags & VMENTRY_UNCHANGED);
     p->stats.marks += (flags & VMENTRY_UNCHANGED) != 0;
-    o->told = o->before;
+    o->written = o->before;
 }
 
 /* A mark for the last reading that was equal, if it is not told yet. */
 static void tell_mark(struct object_log *p, struct object *o)
 {
-    if (o->told && o->told != o->before)
+    if (o->written && o->written != o->before)
         tell(p, o, VMENTRY_UNCHANGED);
 }
 
@@ -208,10 +210,10 @@ static void tell_mark(struct object_log *p, struct object *o)
 static void touch(struct object_log *p, struct object *o)
 {
     o->touched = p->pass;
-    if (!o->untold)
+    if (!o->pending)
         return;
     uint64_t before = o->before, after = o->after;
-    o->untold = false;
+    o->pending = false;
     o->before = o->first_before;
     o->after = o->first_after;
     tell(p, o, 0);
@@ -223,11 +225,11 @@ int object_log_flush(struct object_log *p, struct error *err)
 {
     vec_foreach (o, &p->objects)
         tell_mark(p, o);
-    p->told_at = now(p);
+    p->rewritten_at = now(p);
     return mem_writer_send(&p->out, err);
 }
 
-void object_log_retell(struct object_log *p)
+void object_log_rewrite(struct object_log *p)
 {
     mem_writer_drop(&p->out);
     forget_all(p);
@@ -252,7 +254,7 @@ static void note_bad(struct object_log *p, uint64_t address)
 static void note_waiting(struct object_log *p, uint64_t before)
 {
     if (p->read_at - before > WAITED_NS)
-        p->waiting = WAITING;
+        p->waiting = GROUPED_READINGS;
     else if (p->waiting)
         p->waiting--;
 }
@@ -260,13 +262,13 @@ static void note_waiting(struct object_log *p, uint64_t before)
 /* The page and those beside it at one go: many objects in them are asked for next. */
 static bool copy_group(struct object_log *p, uint64_t number)
 {
-    uint8_t bytes[GROUP * PAGE];
-    uint64_t first = number - number % GROUP, before = now(p);
+    uint8_t bytes[GROUP_PAGES * PAGE];
+    uint64_t first = number - number % GROUP_PAGES, before = now(p);
     p->stats.reads++;
     bool got = process_memory_read(p->memory, first * PAGE, bytes, sizeof(bytes));
     p->read_at = now(p);
     note_waiting(p, before);
-    for (uint64_t i = 0; got && i < GROUP; i++) {
+    for (uint64_t i = 0; got && i < GROUP_PAGES; i++) {
         struct copied_page *c = &p->copies[(first + i) % COPIES];
         c->number = first + i + 1;
         c->before = before;
@@ -449,13 +451,13 @@ static void refresh(struct object_log *p, struct object *o, const struct pass *p
     if (is_same(o, spare)) {
         o->before = r.before;
         o->after = r.after;
-        o->calm = o->calm < CALM ? o->calm + 1 : 0;
-        o->changes -= o->changes && !o->calm;
-        o->still += o->still < STILL;
+        o->equal_since = o->equal_since < EQUAL_FORGIVES_CHANGE ? o->equal_since + 1 : 0;
+        o->changes -= o->changes && !o->equal_since;
+        o->equal_streak += o->equal_streak < STABLE_AFTER_EQUAL;
         return;
     }
-    p->stats.stirred += o->still == STILL;
-    o->still = 0;
+    p->stats.changed_after_stable += o->equal_streak == STABLE_AFTER_EQUAL;
+    o->equal_streak = 0;
     tell_mark(p, o);
     uint32_t length = length_now(p, o, pass->since);
     if (length == o->length || !renew(p, o, length, pass->since)) {
@@ -464,19 +466,20 @@ static void refresh(struct object_log *p, struct object *o, const struct pass *p
         o->after = r.after;
     }
     p->stats.changed++;
-    o->untold = false;
+    o->pending = false;
     o->changes += o->changes <= CHANGES_MAX;
     if (o->kind == VMENTRY_OBJECT && o->changes > CHANGES_MAX) {
         o->retired = true;
-        o->told = 0; /* what stands there now is not told: no mark may say that it is as before */
+        o->written =
+            0; /* what stands there now is not told: no mark may say that it is as before */
         o->touched = p->pass;
         return;
     }
     if (pass->for_later && o->kind == VMENTRY_BYTES) {
-        o->untold = true;
+        o->pending = true;
         o->first_before = r.before;
         o->first_after = r.after;
-        o->told = 0;
+        o->written = 0;
         return;
     }
     tell(p, o, 0);
@@ -557,7 +560,7 @@ static bool is_retired(const struct object_log *p, uint64_t address)
     const struct page *page = table_get(&p->pages, address / PAGE + 1);
     for (size_t i = page ? page->objects.nr : 0; i-- > 0;) {
         const struct object *o = &p->objects.at[page->objects.at[i]];
-        if (o->retired && o->address == address && p->pass - o->touched < RETIRED)
+        if (o->retired && o->address == address && p->pass - o->touched < RETIRED_PASSES)
             return true;
     }
     return false;
@@ -604,7 +607,7 @@ static bool layer_read(void *context, uint64_t address, void *to, size_t size, u
                        enum provenance *provenance)
 {
     struct object_log *p = context;
-    *provenance = PROVENANCE_IMAGE;
+    *provenance = PROVENANCE_STALE;
     if (!size || size > OBJECT_MAX || address > UINT64_MAX - OBJECT_MAX - LINE)
         return false;
     struct object *o = find(p, address, size);
@@ -683,21 +686,21 @@ static bool is_steady(const struct object *o)
 
 static bool is_late(const struct object_log *p, const struct object *o)
 {
-    return p->pass - o->touched <= LATELY && !o->gone;
+    return p->pass - o->touched <= RECENT_PASSES && !o->gone;
 }
 
 /* Read again what was touched lately (or what was not), going on where the last sweep ended;
  * returns what is left of the budget. */
 static size_t sweep(struct object_log *p, bool late, size_t budget, const struct pass *pass,
-                    size_t *hand)
+                    size_t *sweep_at)
 {
     for (size_t i = 0; i < p->objects.nr && budget && p->read_at < pass->until; i++) {
-        *hand = *hand + 1 < p->objects.nr ? *hand + 1 : 0;
-        struct object *o = &p->objects.at[*hand];
+        *sweep_at = *sweep_at + 1 < p->objects.nr ? *sweep_at + 1 : 0;
+        struct object *o = &p->objects.at[*sweep_at];
         if (!is_steady(o) || is_late(p, o) != late || o->before >= pass->since)
             continue;
         refresh(p, o, pass);
-        size_t cost = 1 + o->length / COST;
+        size_t cost = 1 + o->length / BYTES_PER_BUDGET_UNIT;
         budget -= cost < budget ? cost : budget;
     }
     return budget;
@@ -717,12 +720,13 @@ int object_log_pass(struct object_log *p, size_t budget, struct error *err)
         .spare = spare,
         .for_later = budget != SIZE_MAX,
     };
-    size_t left = sweep(p, true, budget, &pass, &p->late_hand);
+    size_t left = sweep(p, true, budget, &pass, &p->late_sweep_at);
     size_t idle = budget == SIZE_MAX || left < IDLE_BUDGET ? left : IDLE_BUDGET;
-    sweep(p, false, idle, &pass, &p->hand);
+    sweep(p, false, idle, &pass, &p->sweep_at);
     free(spare);
-    if (now(p) - p->told_at > p->retell) {
-        p->retell = 2 * p->retell < RETELL_MAX_NS ? 2 * p->retell : RETELL_MAX_NS;
+    if (now(p) - p->rewritten_at > p->rewrite_after) {
+        p->rewrite_after = 2 * p->rewrite_after < REWRITE_MARKS_MAX_NS ? 2 * p->rewrite_after
+                                                                       : REWRITE_MARKS_MAX_NS;
         return object_log_flush(p, err);
     }
     return mem_writer_send(&p->out, err);

@@ -24,17 +24,17 @@
 
 /* Counts since the process was begun. */
 struct object_log_stats {
-    uint64_t objects; /* known now */
-    uint64_t cached;  /* bytes of them */
-    uint64_t told;    /* contents written */
-    uint64_t marks;   /* "unchanged" written */
-    uint64_t bytes;   /* of payloads written */
-    uint64_t reads;   /* of the process */
-    uint64_t changed; /* objects that were found to be different */
-    uint64_t stirred; /* of them, those that had been equal in many readings */
-    uint64_t gone;    /* that could not be read any more */
-    uint64_t refused; /* not taken in: limits */
-    uint64_t untold;  /* contents that were not written: the log was full */
+    uint64_t objects;              /* known now */
+    uint64_t cached;               /* bytes of them */
+    uint64_t written;              /* contents written */
+    uint64_t marks;                /* "unchanged" written */
+    uint64_t bytes;                /* of payloads written */
+    uint64_t reads;                /* of the process */
+    uint64_t changed;              /* objects that were found to be different */
+    uint64_t changed_after_stable; /* of them, those that had been equal in many readings */
+    uint64_t gone;                 /* that could not be read any more */
+    uint64_t refused;              /* not taken in: limits */
+    uint64_t unwritten;            /* contents that were not written: the log was full */
 };
 
 /* One process image: from its start or exec to its exit or exec. */
@@ -48,7 +48,7 @@ int object_log_create(pid_t pid, struct process_memory *memory, const struct log
 int object_log_layout(struct object_log *p, const struct luajit_layout *layout, struct error *err);
 
 /* The process's memory for a walk: `time` of the struct memory is the sample's. All it yields is
- * PROVENANCE_IMAGE. Errors of writing are kept for the next pass. */
+ * PROVENANCE_STALE. Errors of writing are kept for the next pass. */
 struct memory_layer object_log_layer(struct object_log *p);
 
 /* Note the object that begins there, whole, read after `time`. */
@@ -65,7 +65,7 @@ int object_log_pass(struct object_log *p, size_t budget, struct error *err);
 int object_log_flush(struct object_log *p, struct error *err);
 
 /* Another file is begun: everything is to be told again. */
-void object_log_retell(struct object_log *p);
+void object_log_rewrite(struct object_log *p);
 
 /* The recording's clock after the last reading of the process. */
 uint64_t object_log_read_at(const struct object_log *p);

@@ -14,7 +14,7 @@ enum {
     GRAIN_MIN = 8,
     GRAINS = PAGE / GRAIN_MIN,
     WORDS = GRAINS / 64,
-    CACHE = 2048,          /* pages at hand, a power of two */
+    CACHED_PAGES = 2048,   /* pages at hand, a power of two */
     PAGES_MAX = 1 << 18,   /* that something is kept of: 1 GiB */
     PENDING_MAX = 1 << 13, /* pages of a round that wait to be told */
     RANGE_MAX = 1 << 20,
@@ -33,8 +33,8 @@ struct page {
     uint64_t number;
     uint8_t *bytes; /* of this round, once something of it is kept */
     uint64_t before, after;
-    uint64_t kept[WORDS]; /* bit: grain, in this round */
-    uint64_t told[WORDS]; /* in any */
+    uint64_t kept[WORDS];    /* bit: grain, in this round */
+    uint64_t written[WORDS]; /* in any */
     VEC(struct unit) units;
 };
 
@@ -67,7 +67,7 @@ struct page_log {
     VEC(struct span) skipped;
     struct page_log_stats stats;
     struct mem_writer out;
-    struct cached cache[CACHE];
+    struct cached cache[CACHED_PAGES];
 };
 
 int page_log_create(pid_t pid, struct process_memory *memory, unsigned grain,
@@ -202,7 +202,7 @@ static void add_units(struct page_log *p, struct page *page)
 {
     for (unsigned i = 0; i < GRAINS;) {
         unsigned from = i;
-        while (i < GRAINS && bit(page->kept, i) && !bit(page->told, i))
+        while (i < GRAINS && bit(page->kept, i) && !bit(page->written, i))
             i++;
         if (i == from) {
             i++;
@@ -213,7 +213,7 @@ static void add_units(struct page_log *p, struct page *page)
         (void)vec_push(&page->units, u); /* else it is told again */
     }
     for (unsigned w = 0; w < WORDS; w++)
-        page->told[w] |= page->kept[w];
+        page->written[w] |= page->kept[w];
 }
 
 static void tell_page(struct page_log *p, struct page *page)
@@ -291,7 +291,7 @@ void page_log_begin(struct page_log *p)
 /* A page as of this round; NULL: it is not there. */
 static const struct cached *page_read(struct page_log *p, uint64_t number)
 {
-    struct cached *c = &p->cache[number & (CACHE - 1)];
+    struct cached *c = &p->cache[number & (CACHED_PAGES - 1)];
     if (c->serial == p->serial && c->number == number)
         return c;
     c->serial = 0;
@@ -383,7 +383,7 @@ static bool peek(void *context, uint64_t address, void *to, size_t size, uint64_
 {
     uint8_t *out = to;
     (void)time;
-    *provenance = PROVENANCE_IMAGE;
+    *provenance = PROVENANCE_STALE;
     if (address > UINT64_MAX - size - PAGE)
         return false;
     while (size) {

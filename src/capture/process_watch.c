@@ -25,18 +25,18 @@
 #include <unistd.h>
 
 enum {
-    MS = 1000000,     /* ns */
-    SOON = 1,         /* ms between the rings' readings while VMs are expected, */
-    SETTLED = 10,     /* later, */
-    SELDOM = 100,     /* and at most where every record wakes the recorder */
-    PASS = 10 * MS,   /* ns between readings of what is known */
-    BUDGET = 512,     /* objects of one process read again in a pass */
-    NEW = 200 * MS,   /* ns that a process is new for */
-    GONE = 1000 * MS, /* ns between looks for processes that are gone */
+    MS = 1000000,                   /* ns */
+    READ_RINGS_SEARCHING_MS = 1,    /* ms between the rings' readings while VMs are expected, */
+    READ_RINGS_MS = 10,             /* later, */
+    READ_RINGS_IDLE_MS = 100,       /* and at most where every record wakes the recorder */
+    REREAD_EVERY_NS = 10 * MS,      /* ns between readings of what is known */
+    REREAD_OBJECTS_MAX = 512,       /* objects of one process read again in a pass */
+    NEW_PROCESS_NS = 200 * MS,      /* ns that a process is new for */
+    LOOK_FOR_EXITED_NS = 1000 * MS, /* ns between looks for processes that are gone */
     CPUS_MAX = 1 << 16,
-    BEHIND = 300 * MS,       /* ns after which a sample's Lua is not looked at any more, */
-    BEHIND_COPY = 1000 * MS, /* and of one whose Lua stack came with it: what that names lives on,
-                                and what was read for later samples does for this one */
+    LATE_SAMPLE_NS = 300 * MS,   /* ns after which a sample's Lua is not looked at any more, */
+    LATE_VMSTACK_NS = 1000 * MS, /* and of one whose Lua stack came with it: what that names lives
+                                on, and what was read for later samples does for this one */
 };
 
 /* Of a process whose files are known since it began. */
@@ -70,18 +70,18 @@ struct process_watch {
     VEC(struct cpu_copy) cpus;
     struct vmstack copy; /* of the sample that is looked at */
     uint64_t last_pass, last_new, last_gone;
-    bool logs;                        /* the recording's clock can be read: reads have times */
-    clockid_t clockid;                /* that clock */
-    bool told_full;                   /* that the copier's table is full */
-    bool behind;                      /* until the queue is empty samples are not looked at */
-    uint64_t late;                    /* samples that were too old to be looked at */
-    uint64_t logged;                  /* bytes of this file's log */
-    bool told_limit;                  /* that it has reached its limit */
-    bool eager;                       /* files are looked into when they are mapped */
-    bool wakes_early;                 /* every record wakes the recorder */
-    atomic_uint interval;             /* ms: SOON, SETTLED or SELDOM */
-    atomic_uint beside;               /* processor of the samples that are read after + 1 */
-    unsigned here, elsewhere;         /* the recorder's; samples on other processors since */
+    bool logs;                /* the recording's clock can be read: reads have times */
+    clockid_t clockid;        /* that clock */
+    bool said_full;           /* that the copier's table is full */
+    bool behind;              /* until the queue is empty samples are not looked at */
+    uint64_t late;            /* samples that were too old to be looked at */
+    uint64_t logged;          /* bytes of this file's log */
+    bool said_limit;          /* that it has reached its limit */
+    bool eager;               /* files are looked into when they are mapped */
+    bool wakes_early;         /* every record wakes the recorder */
+    atomic_uint interval;     /* ms: READ_RINGS_SEARCHING_MS, READ_RINGS_MS or READ_RINGS_IDLE_MS */
+    atomic_uint beside;       /* processor of the samples that are read after + 1 */
+    unsigned here, elsewhere; /* the recorder's; samples on other processors since */
     struct process_watch_stats stats; /* of targets that are gone */
     uint8_t record[MEM_RECORD_MAX];   /* the recorder's */
 };
@@ -124,11 +124,11 @@ static bool log_full(void *context)
     struct process_watch *watch = context;
     if (!watch->options.max_log || watch->logged < watch->options.max_log)
         return false;
-    if (!watch->told_limit)
+    if (!watch->said_limit)
         say(watch, false,
             "the log of VM memory is as large as --max-log allows: functions that are made from "
             "now on may have no names (a larger --max-log, or --switch-output)");
-    watch->told_limit = true;
+    watch->said_limit = true;
     return true;
 }
 
@@ -160,10 +160,10 @@ static void add_log(struct process_watch_stats *s, const struct lua_watch *t)
     s->walks += of.walks;
     s->scans += of.scans;
     s->log_bytes += of.log.bytes;
-    s->log_contents += of.log.told;
+    s->log_contents += of.log.written;
     s->log_marks += of.log.marks;
     s->refused += of.log.refused;
-    s->untold += of.log.untold;
+    s->unwritten += of.log.unwritten;
 }
 
 static struct lua_watch *target_find(const struct process_watch *watch, pid_t pid)
@@ -231,9 +231,9 @@ static void tell_vms(struct process_watch *watch, const struct lua_watch *t)
     if (!watch->copier || !lua_watch_has_lua(t))
         return;
     int failed = copier_set(watch->copier, lua_watch_pid(t), &of, &over, &err);
-    if ((!failed && !over) || watch->told_full)
+    if ((!failed && !over) || watch->said_full)
         return;
-    watch->told_full = true;
+    watch->said_full = true;
     if (!failed)
         snprintf(err.text, sizeof(err.text),
                  "process %d has %zu Lua VMs: %zu of them are not copied with samples",
@@ -385,8 +385,8 @@ static int started(void *context, struct capture *c, struct error *err)
     watch->capture = c;
     watch->logged = 0;
     watch->last_new = monotonic(); /* the command will be executed now */
-    table_foreach(slot, &watch->targets) lua_watch_retell(slot->value);
-    v8_watches_retell(watch->js);
+    table_foreach(slot, &watch->targets) lua_watch_rewrite(slot->value);
+    v8_watches_rewrite(watch->js);
     return reader_thread_start(watch->reader, err);
 }
 
@@ -478,8 +478,8 @@ static int look_at_sample(void *context, const struct sample *s, struct error *e
     if (!t)
         return 0;
     /* what is late has changed, and would make all that follow late, too */
-    watch->behind |= age > BEHIND;
-    bool late = copy ? age > BEHIND_COPY : watch->behind;
+    watch->behind |= age > LATE_SAMPLE_NS;
+    bool late = copy ? age > LATE_VMSTACK_NS : watch->behind;
     watch->late += watch->logs && late && lua_watch_has_lua(t);
     if (!watch->logs || late)
         return 0;
@@ -687,26 +687,28 @@ static int look_again(void *context, struct error *err)
     struct process_watch *watch = context;
     uint64_t now = monotonic();
     watch->behind = false; /* the queue is empty */
-    if (now - watch->last_gone >= GONE &&
+    if (now - watch->last_gone >= LOOK_FOR_EXITED_NS &&
         (end_those_gone(watch, err) < 0 || forget_tasks_gone(watch, err) < 0))
         return -1;
-    bool young = now - watch->last_new < NEW, pass = now - watch->last_pass >= PASS;
+    bool expects_vm = now - watch->last_new < NEW_PROCESS_NS,
+         pass = now - watch->last_pass >= REREAD_EVERY_NS;
     bool searching = false;
     table_foreach(slot, &watch->targets)
     {
         struct lua_watch *t = slot->value;
-        if (target_scan(watch, t, err) < 0 || (pass && lua_watch_pass(t, BUDGET, err) < 0))
+        if (target_scan(watch, t, err) < 0 ||
+            (pass && lua_watch_pass(t, REREAD_OBJECTS_MAX, err) < 0))
             return -1;
-        young |= lua_watch_is_young(t, now);
+        expects_vm |= lua_watch_expects_vm(t, now);
         searching |= lua_watch_is_searched(t);
     }
-    if (pass && v8_watches_pass(watch->js, BUDGET / 2, err) < 0)
+    if (pass && v8_watches_pass(watch->js, REREAD_OBJECTS_MAX / 2, err) < 0)
         return -1;
     if (pass)
         watch->last_pass =
             monotonic(); /* a pass that has taken long is followed by as long a pause */
-    unsigned seldom = watch->wakes_early && !searching ? SELDOM : SETTLED;
-    atomic_store(&watch->interval, young ? SOON : seldom);
+    unsigned seldom = watch->wakes_early && !searching ? READ_RINGS_IDLE_MS : READ_RINGS_MS;
+    atomic_store(&watch->interval, expects_vm ? READ_RINGS_SEARCHING_MS : seldom);
     return 0;
 }
 
@@ -715,7 +717,8 @@ static int tick(void *context, struct capture *c, struct error *err)
     struct process_watch *watch = context;
     (void)c;
     watch->hooks.interval_ms = atomic_load(&watch->interval);
-    watch->hooks.rest_ms = watch->hooks.interval_ms < SETTLED ? watch->hooks.interval_ms : SETTLED;
+    watch->hooks.rest_ms =
+        watch->hooks.interval_ms < READ_RINGS_MS ? watch->hooks.interval_ms : READ_RINGS_MS;
     return reader_thread_kick(watch->reader, err) < 0 ? -1 : write_log(watch, err);
 }
 
@@ -786,10 +789,10 @@ static void say_log(struct process_watch *watch)
                  (unsigned long long)(dropped + watch->late), (unsigned long long)dropped);
         say(watch, false, line);
     }
-    if (s.untold) {
+    if (s.unwritten) {
         snprintf(line, sizeof(line),
                  "%llu contents of VM memory were not logged: the log was full (--max-log)",
-                 (unsigned long long)s.untold);
+                 (unsigned long long)s.unwritten);
         say(watch, false, line);
     }
     if (!s.refused)
@@ -832,7 +835,7 @@ struct process_watch *process_watch_create(const struct process_watch_options *o
     watch->say = say_;
     watch->say_context = say_context;
     watch->hooks = (struct capture_hooks){.context = watch,
-                                          .interval_ms = SOON,
+                                          .interval_ms = READ_RINGS_SEARCHING_MS,
                                           .opened = opened,
                                           .started = started,
                                           .ending = ending,
@@ -843,7 +846,7 @@ struct process_watch *process_watch_create(const struct process_watch_options *o
     const struct reader_thread_work work = {
         .sample = look_at_sample, .record = look_at_record, .tick = look_again, .context = watch};
     watch->reader = reader_thread_create(&work);
-    atomic_init(&watch->interval, SOON);
+    atomic_init(&watch->interval, READ_RINGS_SEARCHING_MS);
     atomic_init(&watch->beside, 0);
     if (!watch->options.no_copier) /* why not is said when events are open */
         (void)copier_create(watch->options.stack, &watch->copier, &watch->refusal);

@@ -48,8 +48,8 @@ struct process_watch_stats {
     uint64_t walks; /* of samples, live */
     uint64_t scans;
     uint64_t log_bytes, log_contents, log_marks;
-    uint64_t refused; /* objects beyond the log's limits */
-    uint64_t untold;  /* contents beyond max_log */
+    uint64_t refused;   /* objects beyond the log's limits */
+    uint64_t unwritten; /* contents beyond max_log */
 };
 struct process_watch_stats process_watch_stats(const struct process_watch *watch);
 

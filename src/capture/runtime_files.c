@@ -30,7 +30,7 @@ struct known_file {
     struct runtime_file holds;
     struct luajit_layout *layout; /* NULL: none */
     char *problem;                /* its LuaJIT could not be understood; NULL: none */
-    bool told;
+    bool said;
 };
 
 struct runtime_files {
@@ -269,9 +269,9 @@ const char *runtime_files_problem(struct runtime_files *f)
 {
     vec_foreach (at, &f->files) {
         struct known_file *k = *at;
-        if (!k->problem || k->told)
+        if (!k->problem || k->said)
             continue;
-        k->told = true;
+        k->said = true;
         return k->problem;
     }
     return NULL;

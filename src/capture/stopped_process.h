@@ -26,7 +26,7 @@ struct stopped_process {
 };
 
 /* `target`: a process id, or the path of a core file. A live process goes on running; its memory is
- * then PROVENANCE_IMAGE. `ret` must not be moved, and is closed in either case. Errors: no such
+ * then PROVENANCE_STALE. `ret` must not be moved, and is closed in either case. Errors: no such
  * process or file, not permitted (says the cure). */
 int stopped_process_open(const char *target, const struct dso_options *options,
                          struct stopped_process *ret, struct error *err);

@@ -20,12 +20,16 @@ enum {
     RETRY_MAPPED = 2 * MS, /* after code has been mapped ... */
     MAPPED_MAX = 32,       /* ... unless that goes on in a process without V8 */
     MAX_FRAMES = 4096,
-    AGAIN = 250 * MS,  /* after which names and sources are read again: they may have moved */
-    KEEP = 250 * MS,   /* for which a frame that was read need not be read again */
-    STIRRED = 6,       /* objects that had stood still and were found changed: a collection ... */
-    STIR = 30 * MS,    /* ... which is noticed once in that time */
-    MAKE = 2000 * MS,  /* after which the functions that a function makes are read again */
-    MAKES_MAX = 64,    /* of so many at most they are read again when a collection was noticed */
+    REREAD_NAMES_NS =
+        250 * MS, /* after which names and sources are read again: they may have moved */
+    KEEP_FRAME_NS = 250 * MS, /* for which a frame that was read need not be read again */
+    GC_CHANGED_OBJECTS =
+        6, /* objects that had stood still and were found changed: a collection ... */
+    NOTICE_GC_EVERY_NS = 30 * MS, /* ... which is noticed once in that time */
+    REREAD_MAKERS_NS =
+        2000 * MS, /* after which the functions that a function makes are read again */
+    MAKER_FUNCTIONS_MAX =
+        64,            /* of so many at most they are read again when a collection was noticed */
     READS_MAX = 20000, /* of the process for one sample: a whole source, once */
 };
 
@@ -40,13 +44,13 @@ struct v8_watch {
     uint64_t looked, next_look, pause; /* ns */
     unsigned mapped;                   /* looks because of new code, in vain */
     bool has_new_code;
-    struct table makers;         /* BytecodeArrays whose constants are read already */
-    uint8_t generation;          /* they are to be read in, again where they make functions */
-    struct v8_frame_cache *seen; /* frames that were read a moment ago, some MiB; with `objects` */
-    uint64_t known;              /* objects in its log at the last pass */
-    uint64_t stirred;            /* of them, when that was looked at last ... */
-    uint64_t stirred_at;         /* ... ns */
-    uint64_t forgot;             /* ns: when frames were forgotten because of it */
+    struct table makers;          /* BytecodeArrays whose constants are read already */
+    uint8_t generation;           /* they are to be read in, again where they make functions */
+    struct v8_frame_cache *seen;  /* frames that were read a moment ago, some MiB; with `objects` */
+    uint64_t known;               /* objects in its log at the last pass */
+    uint64_t changed;             /* of them, when that was looked at last ... */
+    uint64_t changed_at;          /* ... ns */
+    uint64_t frames_forgotten_at; /* ns: when frames were forgotten because of it */
     bool failed;
 };
 
@@ -56,8 +60,8 @@ struct v8_watches {
     struct log_sink sink;
     struct managed_names *managed;
     struct v8_names *names;
-    uint64_t forgot, forgot_makers; /* ns */
-    struct table targets;           /* pid + 1 -> struct v8_watch */
+    uint64_t frames_forgotten_at, makers_forgotten_at; /* ns */
+    struct table targets;                              /* pid + 1 -> struct v8_watch */
 };
 
 /* ---- making -------------------------------------------------------------------------------- */
@@ -194,7 +198,7 @@ static int open_objects(struct v8_watches *all, struct v8_watch *t, struct error
                  object_log_create((pid_t)t->pid, memory, &all->sink, &t->objects, &why) < 0;
     if (!t->objects)
         return 0;
-    t->seen = v8_frame_cache_create(KEEP);
+    t->seen = v8_frame_cache_create(KEEP_FRAME_NS);
     return t->seen ? 0 : error_no_memory(err);
 }
 
@@ -232,7 +236,8 @@ static bool read_constants(struct v8_watch *t, struct v8_reader *r, uint64_t byt
     if (known == once || known == generation)
         return true;
     unsigned nr = v8_constants_read(r, bytecode);
-    return table_put(&t->makers, bytecode, (void *)(nr && nr <= MAKES_MAX ? generation : once));
+    return table_put(&t->makers, bytecode,
+                     (void *)(nr && nr <= MAKER_FUNCTIONS_MAX ? generation : once));
 }
 
 static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *sfi, int32_t offset,
@@ -350,17 +355,17 @@ static void forget_frames(struct v8_watch *t)
  * again as soon as can be. */
 static void notice_collection(struct v8_watch *t, uint64_t now)
 {
-    uint64_t stirred = object_log_stats(t->objects).stirred;
-    bool many = stirred - t->stirred >= STIRRED;
-    if (now - (many ? t->forgot : t->stirred_at) < STIR)
+    uint64_t changed = object_log_stats(t->objects).changed_after_stable;
+    bool many = changed - t->changed >= GC_CHANGED_OBJECTS;
+    if (now - (many ? t->frames_forgotten_at : t->changed_at) < NOTICE_GC_EVERY_NS)
         return;
     if (many) {
         t->generation++;
         v8_frame_cache_forget(t->seen);
-        t->forgot = now;
+        t->frames_forgotten_at = now;
     }
-    t->stirred = stirred;
-    t->stirred_at = now;
+    t->changed = changed;
+    t->changed_at = now;
 }
 
 /* *emptied is set when the log has begun anew: everything is to be told again. */
@@ -384,10 +389,10 @@ static int target_pass(struct v8_watch *t, uint64_t now, size_t budget, bool *em
 int v8_watches_pass(struct v8_watches *all, size_t budget, struct error *err)
 {
     uint64_t now = all->sink.now(all->sink.context);
-    bool makers = now - all->forgot_makers >= MAKE, emptied = false;
-    if (now - all->forgot >= AGAIN) {
+    bool makers = now - all->makers_forgotten_at >= REREAD_MAKERS_NS, emptied = false;
+    if (now - all->frames_forgotten_at >= REREAD_NAMES_NS) {
         v8_names_again(all->names);
-        all->forgot = now;
+        all->frames_forgotten_at = now;
     }
     table_foreach(slot, &all->targets)
     {
@@ -398,7 +403,7 @@ int v8_watches_pass(struct v8_watches *all, size_t budget, struct error *err)
             forget_makers(t);
     }
     if (makers)
-        all->forgot_makers = now;
+        all->makers_forgotten_at = now;
     if (emptied)
         v8_names_forget(all->names);
     return 0;
@@ -415,7 +420,7 @@ int v8_watches_flush(struct v8_watches *all, struct error *err)
     return 0;
 }
 
-void v8_watches_retell(struct v8_watches *all)
+void v8_watches_rewrite(struct v8_watches *all)
 {
     v8_names_forget(all->names);
     table_foreach(slot, &all->targets)
@@ -423,6 +428,6 @@ void v8_watches_retell(struct v8_watches *all)
         struct v8_watch *t = slot->value;
         forget_frames(t);
         if (t->objects)
-            object_log_retell(t->objects);
+            object_log_rewrite(t->objects);
     }
 }

@@ -33,9 +33,9 @@ void v8_watches_mapped(struct v8_watches *all, uint32_t pid);
 /* The process is gone, or becomes another program. */
 int v8_watches_end(struct v8_watches *all, uint32_t pid, struct error *err);
 
-/* object_log_pass(), object_log_flush(), object_log_retell() of all. */
+/* object_log_pass(), object_log_flush(), object_log_rewrite() of all. */
 int v8_watches_pass(struct v8_watches *all, size_t budget, struct error *err);
 int v8_watches_flush(struct v8_watches *all, struct error *err);
-void v8_watches_retell(struct v8_watches *all);
+void v8_watches_rewrite(struct v8_watches *all);
 
 #endif

@@ -437,8 +437,7 @@ void common_summary(const struct common *c, struct replay *r)
         fprintf(stderr, "ljperf: %s\n", warning);
     say_loss(perfdata_loss(replay_perfdata(r)));
     if (st->bad)
-        fprintf(stderr, "ljperf: %" PRIu64 " samples whose record lies were passed over\n",
-                st->bad);
+        fprintf(stderr, "ljperf: %" PRIu64 " malformed samples were passed over\n", st->bad);
     if (st->unsupported_abi)
         fprintf(stderr, "ljperf: %" PRIu64 " samples of 32-bit or foreign code were not unwound\n",
                 st->unsupported_abi);

@@ -362,7 +362,7 @@ static void put_stacks(struct diagnosis *d)
                 "Frames: %" PRIu64 " of user code: %.2f%% exact, %.2f%% joined%s, %.2f%% guessed; "
                 "%.2f%% generated code\n",
                 frames, share(d->sum.provenance[PROVENANCE_EXACT], frames),
-                share(d->sum.provenance[PROVENANCE_IMAGE], frames),
+                share(d->sum.provenance[PROVENANCE_STALE], frames),
                 d->sum.lua.samples ? " or read at another moment" : "",
                 share(d->sum.provenance[PROVENANCE_GUESS], frames),
                 share(d->sum.jit_frames, frames));

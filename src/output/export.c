@@ -78,7 +78,7 @@ const char *export_tier(uint8_t tier)
 const char *export_provenance(uint8_t provenance)
 {
     return provenance == PROVENANCE_EXACT   ? "exact"
-           : provenance == PROVENANCE_IMAGE ? "image"
+           : provenance == PROVENANCE_STALE ? "image"
                                             : "guess";
 }
 

@@ -435,7 +435,7 @@ static const struct line *make_line(struct script_worker *w, const struct replay
         return NULL;
     struct frame shown = *f;
     if (key->managed.doubted && f->provenance == PROVENANCE_EXACT)
-        shown.provenance = PROVENANCE_IMAGE;
+        shown.provenance = PROVENANCE_STALE;
     w->made.size = 0;
     put_frame(&w->made, &n, &shown, key->fields, w->script->options.show_inlined);
     struct line *line = w->made.failed ? NULL : arena_get(&w->lines, sizeof(*line) + w->made.size);

@@ -478,12 +478,12 @@ static int push_caller(struct join_table *t, const struct known_thread *k,
                       .cfa = known->key.cfa,
                       .flags = known->flags,
                       .kind = FRAME_NATIVE,
-                      .provenance = PROVENANCE_IMAGE};
+                      .provenance = PROVENANCE_STALE};
     if (!known->key.functions)
         return vec_push(&t->callers, f) ? 0 : -1;
     for (size_t i = known->group; i < known->group + known->nr_group && i < k->groups.nr; i++) {
         f = k->groups.at[i];
-        f.provenance = PROVENANCE_IMAGE;
+        f.provenance = PROVENANCE_STALE;
         f.flags &= (uint8_t)~FRAME_LEAF;
         if (!vec_push(&t->callers, f))
             return -1;

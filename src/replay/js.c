@@ -18,7 +18,7 @@ static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *
     ret->line = named.line;
     ret->column = named.column;
     if (named.bare && ret->provenance == PROVENANCE_EXACT)
-        ret->provenance = PROVENANCE_IMAGE;
+        ret->provenance = PROVENANCE_STALE;
     return true;
 }
 

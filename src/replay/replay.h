@@ -109,7 +109,7 @@ struct replay_stats {
     uint64_t ends[STACK_NR_ENDS]; /* of those, by how they ended (after joining) */
     uint64_t joined;              /* truncated stacks continued by an earlier one */
     uint64_t guessed;             /* with at least one frame marked guess */
-    uint64_t bad;                 /* samples whose record lies; passed over */
+    uint64_t bad;                 /* malformed samples; passed over */
     uint64_t unsupported_abi;     /* 32-bit or foreign user registers: not unwound */
     uint64_t frames;              /* user frames walked */
     uint64_t copies;              /* of VMs' stacks, that came with samples */

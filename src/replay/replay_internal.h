@@ -213,7 +213,7 @@ void release_job(struct replay *r, struct job *job);
 void worker_main(void *worker, struct processor *p);
 
 /* sample.c: decode up to WALK_GROUP samples and fill their frames (the kernel's part of the
- * callchain, then the user stack); sets bad where the record lies. */
+ * callchain, then the user stack); sets bad where the record is malformed. */
 bool sample_passes(const struct replay *r, const struct sample *head, const char *comm);
 /* Move what `from` counted to `to`. */
 void stack_use_add(struct stack_use *to, struct stack_use *from);

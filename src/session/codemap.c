@@ -250,7 +250,7 @@ static bool read_files(void *context, uint64_t address, void *to, size_t size, u
         address += part;
         size -= part;
     }
-    *provenance = all_proven ? PROVENANCE_EXACT : PROVENANCE_IMAGE;
+    *provenance = all_proven ? PROVENANCE_EXACT : PROVENANCE_STALE;
     return true;
 }
 

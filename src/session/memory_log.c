@@ -809,14 +809,14 @@ static enum provenance one_sided(const struct memory_log *log, uint32_t pid,
     const uint64_t soon = objects ? 1000000000 : 200000000; /* ns */
     uint64_t from = after ? time : v->last_after, to = after ? v->first_before : time;
     if (log->order != VMLOG_RECORDED)
-        return PROVENANCE_IMAGE;
+        return PROVENANCE_STALE;
     if (v->kind != VMENTRY_OBJECT && (!objects || is_moving(v)))
-        return after ? PROVENANCE_IMAGE : PROVENANCE_GUESS;
+        return after ? PROVENANCE_STALE : PROVENANCE_GUESS;
     span_bound(same, time, after ? to - (soon < to ? soon : to) : from + soon + 1);
     if ((!after && !objects) || to - from > soon)
-        return PROVENANCE_IMAGE;
+        return PROVENANCE_STALE;
     return was_renewed_since(log, pid, v, after, time, same)
-               ? PROVENANCE_IMAGE /* another's that came into its place */
+               ? PROVENANCE_STALE /* another's that came into its place */
                : PROVENANCE_EXACT;
 }
 
@@ -839,7 +839,7 @@ struct hit {
 /* A running stack that is equal before and after may have been another in between. */
 static enum provenance around_provenance(const struct version *v)
 {
-    return is_moving(v) ? PROVENANCE_IMAGE : PROVENANCE_EXACT;
+    return is_moving(v) ? PROVENANCE_STALE : PROVENANCE_EXACT;
 }
 
 /* Plain memory that had changed when it was read again: was that long after, then what was read of
@@ -885,7 +885,7 @@ static const struct version *at_side(const struct memory_log *log, const struct 
                     : v->first_before > time ? v->first_before - time
                                              : 0;
     bool counts = log->order == VMLOG_RECORDED && !is_moving(v) && away <= far;
-    *ret = (struct hit){.provenance = counts ? PROVENANCE_EXACT : PROVENANCE_IMAGE};
+    *ret = (struct hit){.provenance = counts ? PROVENANCE_EXACT : PROVENANCE_STALE};
     return v;
 }
 
@@ -952,7 +952,7 @@ static uint64_t piece(const struct memory_log_view *view, const struct life *lif
     } else if (f.after && f.before && from_on(f.before, address) >= there &&
                ret->provenance == PROVENANCE_EXACT &&
                !(by.side == MEMORY_ASSUMED_ALIVE && is_near(v, time, &ret->same)))
-        ret->provenance = PROVENANCE_IMAGE; /* it changed: whether by then is not known */
+        ret->provenance = PROVENANCE_STALE; /* it changed: whether by then is not known */
     return there;
 }
 
@@ -965,7 +965,7 @@ static uint64_t piece_of_family(const struct memory_log_view *view, uint32_t lif
         uint64_t there = piece(view, l, address, want, time, by, ret);
         if (there) {
             if (i && ret->provenance == PROVENANCE_EXACT)
-                ret->provenance = PROVENANCE_IMAGE; /* the child may have changed it since */
+                ret->provenance = PROVENANCE_STALE; /* the child may have changed it since */
             if (i)
                 ret->around = NULL;
             return there;
@@ -1021,7 +1021,7 @@ static void reading_begin(struct reading *r, const struct memory_log_view *view,
 {
     bool apart = view->log->order == VMLOG_APART;
     *r = (struct reading){view, apart ? UINT64_MAX : time, 0,
-                          apart ? PROVENANCE_IMAGE : PROVENANCE_EXACT};
+                          apart ? PROVENANCE_STALE : PROVENANCE_EXACT};
     r->life = life_at(view->log, view->pid, r->time);
     if (!has_one_life(view->log, view->pid)) /* what is not known in one may be in another */
         span_narrow(view->span, NULL);
@@ -1183,7 +1183,7 @@ static struct memory_proof prove_piece(const struct proof *p, uint32_t pid, cons
         const struct version *object = f->object && says_same(p, f->object) ? f->object : v;
         struct memory_span ignored = {0, UINT64_MAX};
         ret.provenance = one_sided(p->log, pid, object, f->after != NULL, p->time, false, &ignored);
-        if (ret.provenance == PROVENANCE_IMAGE)
+        if (ret.provenance == PROVENANCE_STALE)
             ret.far = how_far(p, pid, object, f->after != NULL);
     }
     ret.another =
@@ -1193,7 +1193,7 @@ static struct memory_proof prove_piece(const struct proof *p, uint32_t pid, cons
         ret.far = 0;
     }
     if (ret.another && ret.provenance == PROVENANCE_EXACT)
-        ret.provenance = PROVENANCE_IMAGE;
+        ret.provenance = PROVENANCE_STALE;
     return ret;
 }
 

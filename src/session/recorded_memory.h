@@ -45,7 +45,7 @@ struct vmstack {
 };
 
 /* Read the payload of a copy. False: it is not that of this sample (its thread, user IP and SP
- * differ), or it lies. */
+ * differ), or it is malformed. */
 bool vmstack_open(struct vmstack *copy, const uint8_t *payload, size_t size, uint32_t tid,
                   uint64_t user_ip, uint64_t user_sp);
 

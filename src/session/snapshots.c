@@ -322,7 +322,7 @@ static bool core_read(void *context, uint64_t address, void *to, size_t size, ui
 {
     const struct core_view *c = context;
     bool read = c->inner.read(c->inner.context, address, to, size, time, provenance);
-    *provenance = PROVENANCE_IMAGE;
+    *provenance = PROVENANCE_STALE;
     return read;
 }
 

@@ -407,7 +407,7 @@ static bool add_sample(struct collector *c, struct stack_tree *tree, const struc
     struct stack_node *n = &tree->nodes.at[at.node];
     n->samples++;
     n->period += p->period;
-    n->joined += at.weakest == PROVENANCE_IMAGE;
+    n->joined += at.weakest == PROVENANCE_STALE;
     n->guessed += at.weakest == PROVENANCE_GUESS;
     return true;
 }

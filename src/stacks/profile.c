@@ -414,7 +414,7 @@ static uint8_t location_provenance(const struct finisher *f, const struct raw_lo
     struct managed_function g;
     bool doubted = l->managed && managed_get(f->p->managed, l->managed, UINT64_MAX, &g) &&
                    managed_is_doubted(&g);
-    return doubted && l->key.provenance == PROVENANCE_EXACT ? PROVENANCE_IMAGE : l->key.provenance;
+    return doubted && l->key.provenance == PROVENANCE_EXACT ? PROVENANCE_STALE : l->key.provenance;
 }
 
 static int fill_location(struct finisher *f, const struct profile_worker *w,

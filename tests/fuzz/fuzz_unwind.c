@@ -48,7 +48,7 @@ static bool read_code(void *context, uint64_t address, void *to, size_t size, ui
     static const uint8_t pattern[16] = {0xe8, 0, 0, 0, 0,    0x48, 0xc7, 0xc0,
                                         0x0f, 0, 0, 0, 0x0f, 0x05, 0xff, 0xd0};
     (void)context, (void)time;
-    *provenance = PROVENANCE_IMAGE;
+    *provenance = PROVENANCE_STALE;
     if (address - CODE >= CODE_SIZE || CODE + CODE_SIZE - address < size)
         return false;
     for (size_t i = 0; i < size; i++)

@@ -187,7 +187,7 @@ static bool read_sided(void *context, uint64_t address, void *to, size_t size, u
     if (!damage_read(d, address, to, size, time, provenance))
         return false;
     bool doubtful = hash_u64(address / PAGE) % ONE_OF == 0 && c->side == MEMORY_NEAREST;
-    *provenance = doubtful ? PROVENANCE_IMAGE : PROVENANCE_EXACT;
+    *provenance = doubtful ? PROVENANCE_STALE : PROVENANCE_EXACT;
     return true;
 }
 

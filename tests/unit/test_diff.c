@@ -565,7 +565,7 @@ static void what_is_joined_is_compared(void **state)
         struct error err;
         uint32_t node = stack_tree_child(&s->tree, 0, stacks_intern_group(s, &g));
         node = stack_tree_child(&s->tree, node, stacks_intern_function(s, &main));
-        s->tree.nodes.at[node].provenance = PROVENANCE_IMAGE;
+        s->tree.nodes.at[node].provenance = PROVENANCE_STALE;
         node = stack_tree_child(&s->tree, node, stacks_intern_function(s, &leaf));
         s->tree.nodes.at[node].samples = 1000;
         s->tree.nodes.at[node].joined = i % 2 ? 800 : 0;

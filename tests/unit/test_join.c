@@ -111,7 +111,7 @@ static const char *stack_text(const struct thread_stacks *t, size_t nth, char *r
                 at += (size_t)snprintf(ret + at, size - at, "%c", (char)(f->pc >> shift));
         at += (size_t)snprintf(ret + at, size - at, "@%u%s",
                                (unsigned)((0x7fff0000 - f->cfa) / 0x100),
-                               f->provenance == PROVENANCE_IMAGE ? "?" : "");
+                               f->provenance == PROVENANCE_STALE ? "?" : "");
     }
     if (s->end != STACK_COMPLETE)
         snprintf(ret + at, size - at, " ...");

@@ -219,7 +219,7 @@ static unsigned compare_callee(struct target *t, const char *case_name, unsigned
     uint64_t code = frame->caller_proto + (uint64_t)t->layout.proto_size;
     uint32_t position = (uint32_t)((frame->caller_pc - code) / 4 - 1);
     enum luajit_callee got =
-        luajit_callee_check(&caller, &t->memory, frame, position, PROVENANCE_IMAGE);
+        luajit_callee_check(&caller, &t->memory, frame, position, PROVENANCE_STALE);
     EXPECT(got == want, "callee %u, not %u, called %s %s", got, want, told->kind, told->name);
     t->callees[got]++;
     luajit_proto_free(&caller);
@@ -282,7 +282,7 @@ static unsigned compare_frame(struct target *t, const char *case_name, unsigned 
            told->defined);
     EXPECT((int)named.line == (told->line > 0 ? told->line : 0), "line %u, told %d", named.line,
            told->line);
-    EXPECT(named.provenance == PROVENANCE_IMAGE, "provenance %u", named.provenance);
+    EXPECT(named.provenance == PROVENANCE_STALE, "provenance %u", named.provenance);
     return failures;
 }
 

@@ -224,8 +224,8 @@ static void check_other_moments(struct fixture *f)
     assert_int_equal(state, PROVENANCE_EXACT);
     assert_int_equal(proven(f, both, 2, second, &state), PROVENANCE_EXACT);
     assert_int_equal(state, PROVENANCE_EXACT);
-    assert_int_equal(proven(f, &log, 1, second, &state), PROVENANCE_IMAGE);
-    assert_int_equal(state, PROVENANCE_IMAGE);
+    assert_int_equal(proven(f, &log, 1, second, &state), PROVENANCE_STALE);
+    assert_int_equal(state, PROVENANCE_STALE);
     f->memory = (struct memory){.layers = &f->layer, .nr_layers = 1};
 }
 
@@ -355,10 +355,10 @@ static void check_replaced_caller(struct fixture *f)
     put_header(f, first, f->functions[2], (first - f->bottom) | 5);
     put_header(f, second, f->functions[1], call(f, 0, 7, 5));
     assert_int_equal(walk(f, second, f->code[1] + 4, &t, &next), LUAJIT_SEGMENT_BAD);
-    f->provenance = PROVENANCE_IMAGE;
+    f->provenance = PROVENANCE_STALE;
     assert_int_equal(walk(f, second, f->code[1] + 4, &t, &next), LUAJIT_SEGMENT_C);
     assert_int_equal(t.nr, 2);
-    assert_int_equal(f->r.provenance, PROVENANCE_IMAGE);
+    assert_int_equal(f->r.provenance, PROVENANCE_STALE);
 }
 
 static void replaced_caller(void **state)
@@ -395,12 +395,12 @@ static void check_states(struct fixture *f)
 static void check_known_state(struct fixture *f)
 {
     struct luajit_state L;
-    f->provenance = PROVENANCE_IMAGE;
+    f->provenance = PROVENANCE_STALE;
     assert_true(is_state(f, STATE));
-    assert_int_equal(f->r.provenance, PROVENANCE_IMAGE);
+    assert_int_equal(f->r.provenance, PROVENANCE_STALE);
     f->r.provenance = PROVENANCE_EXACT;
     assert_true(luajit_read_state(&f->r, STATE, &L));
-    assert_int_equal(f->r.provenance, PROVENANCE_IMAGE);
+    assert_int_equal(f->r.provenance, PROVENANCE_STALE);
     assert_int_equal(L.stack, STACK);
 }
 

@@ -63,7 +63,7 @@ static bool read_at(struct object_log *p, const void *address, void *to, size_t 
     struct memory_layer layer = object_log_layer(p);
     bool ok = layer.read(layer.context, (uint64_t)(uintptr_t)address, to, size, time, &how);
     if (ok)
-        assert_int_equal(how, PROVENANCE_IMAGE);
+        assert_int_equal(how, PROVENANCE_STALE);
     return ok;
 }
 
@@ -227,7 +227,7 @@ static void objects_are_told_whole(void **state)
     /* a length that lies is not believed beyond the limit */
     length = UINT32_MAX;
     memcpy(string + 20, &length, 4);
-    object_log_retell(p);
+    object_log_rewrite(p);
     assert_true(read_at(p, string, got, 24, l.time + 1));
     assert_true(object_log_stats(p).cached <= 192);
     end(p, &l);

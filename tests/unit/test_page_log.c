@@ -94,7 +94,7 @@ static void what_stays_is_told_once_and_proven_between(void **state)
     assert_true(read_back(&s, text + 4090, 16, between, got, &p));
     assert_int_equal(p, PROVENANCE_EXACT);
     assert_true(read_back(&s, text + 4090, 16, s.now + 1, got, &p));
-    assert_int_equal(p, PROVENANCE_IMAGE); /* nobody looked again */
+    assert_int_equal(p, PROVENANCE_STALE); /* nobody looked again */
     assert_false(read_back(&s, text + 4080, 8, between, got, &p));
     leave(&s);
 }
@@ -113,10 +113,10 @@ static void what_changes_has_both_contents(void **state)
     end(&s);
     assert_true(read_back(&s, text, 6, early, got, &p));
     assert_memory_equal(got, "before", 6);
-    assert_int_equal(p, PROVENANCE_IMAGE);
+    assert_int_equal(p, PROVENANCE_STALE);
     assert_true(read_back(&s, text, 6, between, got, &p)); /* the next reading */
     assert_memory_equal(got, "behind", 6);
-    assert_int_equal(p, PROVENANCE_IMAGE);
+    assert_int_equal(p, PROVENANCE_STALE);
     assert_true(read_back(&s, text, 6, late, got, &p));
     assert_memory_equal(got, "behind", 6);
     leave(&s);
@@ -138,7 +138,7 @@ static void stacks_are_never_proven(void **state)
     end(&s);
     assert_int_equal(s.bytes, 8);
     assert_true(read_back(&s, text, 8, between, got, &p));
-    assert_int_equal(p, PROVENANCE_IMAGE);
+    assert_int_equal(p, PROVENANCE_STALE);
     leave(&s);
 }
 
@@ -162,7 +162,7 @@ static void of_thousands_of_readings_the_next_is_found(void **state)
     for (unsigned i = 0; i < ROUNDS; i += EACH) {
         assert_true(read_back(&s, stack, 8, times[i], (char *)&got, &p));
         assert_int_equal(got, i);
-        assert_int_equal(p, PROVENANCE_IMAGE);
+        assert_int_equal(p, PROVENANCE_STALE);
         assert_true(read_back(&s, stack + 3, 8, times[i], (char *)&got, &p));
         assert_int_equal(got, i % 7 ? i : i + 1); /* the shorter readings do not have it */
     }
@@ -256,7 +256,7 @@ static void another_clock_proves_nothing(void **state)
     end(&s);
     assert_true(read_back(&s, text, 3, between, got, &p));
     assert_memory_equal(got, "new", 3); /* the newest */
-    assert_int_equal(p, PROVENANCE_IMAGE);
+    assert_int_equal(p, PROVENANCE_STALE);
     leave(&s);
 }
 

@@ -188,7 +188,7 @@ static void a_process_without_v8_costs_little(void **state)
         assert_int_equal(v8_watches_sample(all, &s, &err), 0);
     }
     assert_true(heap_in_use() - before < PROCESSES * MOST);
-    v8_watches_retell(all);
+    v8_watches_rewrite(all);
     v8_watches_free(all);
     unwinder_free(unwinder);
     dsos_free(dsos);

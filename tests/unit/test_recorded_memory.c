@@ -183,7 +183,7 @@ static void check_proof(const struct memory_log *log, uint64_t address, uint64_t
     const struct memory_compare compare = {first_likeness, &first};
     struct memory_proof p;
     assert_true(layer.prove(layer.context, address, 2, time, &compare, &p));
-    assert_int_equal(p.provenance, another ? PROVENANCE_IMAGE : PROVENANCE_EXACT);
+    assert_int_equal(p.provenance, another ? PROVENANCE_STALE : PROVENANCE_EXACT);
     assert_int_equal(p.another, another);
 }
 
@@ -306,12 +306,12 @@ static void what_cannot_have_stood_there_is_no_other(void **state)
     add_kind(log, 1, 0x4000, "first", 300 * ms, 300 * ms + 1, VMENTRY_OBJECT);
     assert_int_equal(memory_log_seal(log, NULL), 0);
     assert_int_equal(prove_apart(log, 0x1000, 20 * ms, 'f', false), PROVENANCE_EXACT);
-    assert_int_equal(prove_apart(log, 0x2000, 20 * ms, 'f', true), PROVENANCE_IMAGE);
-    assert_int_equal(prove_apart(log, 0x3000, 20 * ms, 'f', true), PROVENANCE_IMAGE);
+    assert_int_equal(prove_apart(log, 0x2000, 20 * ms, 'f', true), PROVENANCE_STALE);
+    assert_int_equal(prove_apart(log, 0x3000, 20 * ms, 'f', true), PROVENANCE_STALE);
     /* What is read is not what the sample had, though it was equal before and after. */
-    assert_int_equal(prove_apart(log, 0x1000, 50 * ms, 'o', true), PROVENANCE_IMAGE);
+    assert_int_equal(prove_apart(log, 0x1000, 50 * ms, 'o', true), PROVENANCE_STALE);
     /* What stood there before does not prove what was read too late. */
-    assert_int_equal(prove_apart(log, 0x4000, 50 * ms, 'f', false), PROVENANCE_IMAGE);
+    assert_int_equal(prove_apart(log, 0x4000, 50 * ms, 'f', false), PROVENANCE_STALE);
     assert_int_equal(prove_apart(log, 0x4000, 150 * ms, 'f', false), PROVENANCE_EXACT);
     memory_log_free(log);
 }
@@ -330,13 +330,13 @@ static void it_is_told_how_far_the_only_reading_of_an_object_was(void **state)
     add(log, 1, 0x2000, "first", second, second + 10); /* no object */
     assert_int_equal(memory_log_seal(log, NULL), 0);
     assert_true(layer.prove(layer.context, 0x1000, 5, second / 4, &compare, &p));
-    assert_int_equal(p.provenance, PROVENANCE_IMAGE);
+    assert_int_equal(p.provenance, PROVENANCE_STALE);
     assert_int_equal(p.far, second - second / 4);
     assert_true(layer.prove(layer.context, 0x1000, 5, second - 100, &compare, &p));
     assert_int_equal(p.provenance, PROVENANCE_EXACT); /* soon enough */
     assert_int_equal(p.far, 0);
     assert_true(layer.prove(layer.context, 0x1000, 5, 2 * second, &compare, &p));
-    assert_int_equal(p.provenance, PROVENANCE_IMAGE); /* not read any more since */
+    assert_int_equal(p.provenance, PROVENANCE_STALE); /* not read any more since */
     assert_int_equal(p.far, second - 10);
     assert_true(memory_is_near(&p));
     assert_true(layer.prove(layer.context, 0x1000, 5, 4 * second, &compare, &p));
@@ -418,11 +418,11 @@ static void what_was_read_equal_before_and_after_is_exact(void **state)
     add(log, 1, 0x1000, "other", 300, 310);
     add(log, 1, 0x1000, "other", 400, 410); /* the same, told whole */
     assert_int_equal(memory_log_seal(log, NULL), 0);
-    check(log, 1, 0x1000, 50, "first", PROVENANCE_IMAGE);  /* read after it only */
-    check(log, 1, 0x1000, 105, "first", PROVENANCE_IMAGE); /* while it was read */
+    check(log, 1, 0x1000, 50, "first", PROVENANCE_STALE);  /* read after it only */
+    check(log, 1, 0x1000, 105, "first", PROVENANCE_STALE); /* while it was read */
     check(log, 1, 0x1000, 110, "first", PROVENANCE_EXACT);
     check(log, 1, 0x1000, 200, "first", PROVENANCE_EXACT);
-    check(log, 1, 0x1000, 250, "other", PROVENANCE_IMAGE); /* it changed somewhere here */
+    check(log, 1, 0x1000, 250, "other", PROVENANCE_STALE); /* it changed somewhere here */
     check(log, 1, 0x1000, 350, "other", PROVENANCE_EXACT);
     check(log, 1, 0x1000, 500, "other", PROVENANCE_GUESS); /* never read again */
     check(log, 1, 0x1002, 150, "rst", PROVENANCE_EXACT);
@@ -629,7 +629,7 @@ static void other_lengths(void **state)
     add(log, 1, 0x1008, "ij", 240, 250);
     assert_int_equal(memory_log_seal(log, NULL), 0);
     check(log, 1, 0x1004, 150, "efgh", PROVENANCE_EXACT);
-    check(log, 1, 0x1000, 150, "abcX", PROVENANCE_IMAGE);
+    check(log, 1, 0x1000, 150, "abcX", PROVENANCE_STALE);
     check(log, 1, 0x1006, 220, "ghij", PROVENANCE_GUESS); /* two pieces: the weaker counts */
     memory_log_free(log);
 }
@@ -645,8 +645,8 @@ static void of_late_readings_the_nearer_counts(void **state)
     assert_int_equal(memory_log_seal(log, NULL), 0);
     check(log, 1, 0x1004, 101 * MS, "efgh", PROVENANCE_GUESS);
     check(log, 1, 0x1004, 124 * MS, "efgh", PROVENANCE_GUESS);
-    check(log, 1, 0x1004, 126 * MS, "EFGH", PROVENANCE_IMAGE);
-    check(log, 1, 0x1004, 145 * MS, "EFGH", PROVENANCE_IMAGE);
+    check(log, 1, 0x1004, 126 * MS, "EFGH", PROVENANCE_STALE);
+    check(log, 1, 0x1004, 145 * MS, "EFGH", PROVENANCE_STALE);
     check(log, 1, 0x1000, 101 * MS, "abcd", PROVENANCE_EXACT); /* of both the same */
     memory_log_free(log);
 }
@@ -676,12 +676,12 @@ static void processes_begin_and_end(void **state)
     assert_int_equal(memory_log_exec(log, 1, 400, NULL), 0);
     add(log, 1, 0x2000, "new", 410, 420);
     assert_int_equal(memory_log_seal(log, NULL), 0);
-    check(log, 2, 0x1000, 250, "parent", PROVENANCE_IMAGE); /* inherited */
+    check(log, 2, 0x1000, 250, "parent", PROVENANCE_STALE); /* inherited */
     check(log, 2, 0x3000, 250, "own", PROVENANCE_GUESS);
     check_none(log, 1, 0x3000, 250);
     check(log, 1, 0x1000, 250, "parent", PROVENANCE_EXACT);
     check_none(log, 1, 0x1000, 405); /* another program since */
-    check(log, 1, 0x2000, 405, "new", PROVENANCE_IMAGE);
+    check(log, 1, 0x2000, 405, "new", PROVENANCE_STALE);
     check_none(log, 1, 0x2000, 250);
     memory_log_free(log);
 }
@@ -730,9 +730,9 @@ static void objects(void **state)
     add_kind(log, 1, 0x1000, "PROTO", 11 * second, 11 * second + 1, VMENTRY_OBJECT);
     assert_int_equal(memory_log_seal(log, NULL), 0);
     check(log, 1, 0x1000, 10 * second - second / 10, "proto", PROVENANCE_EXACT);
-    check(log, 1, 0x1000, 9 * second, "proto", PROVENANCE_IMAGE);
-    check(log, 1, 0x1000, 11 * second - second / 2, "PROTO", PROVENANCE_IMAGE);
-    check(log, 1, 0x1000, 12 * second, "PROTO", PROVENANCE_IMAGE);
+    check(log, 1, 0x1000, 9 * second, "proto", PROVENANCE_STALE);
+    check(log, 1, 0x1000, 11 * second - second / 2, "PROTO", PROVENANCE_STALE);
+    check(log, 1, 0x1000, 12 * second, "PROTO", PROVENANCE_STALE);
     memory_log_free(log);
 }
 
@@ -764,20 +764,20 @@ static void a_side_of_the_moment(void **state)
     add(log, 1, 0x1000, "===", 200 * ms, 201 * ms);
     add(log, 1, 0x2000, "one", 100 * ms, 101 * ms);
     assert_int_equal(memory_log_seal(log, NULL), 0);
-    check_side(log, 0x1000, 95, MEMORY_NEAREST, "new", PROVENANCE_IMAGE);
+    check_side(log, 0x1000, 95, MEMORY_NEAREST, "new", PROVENANCE_STALE);
     check_side(log, 0x1000, 95, MEMORY_ASSUMED_ALIVE, "new", PROVENANCE_EXACT);
     check_side(log, 0x1000, 20, MEMORY_ASSUMED_ALIVE, "old", PROVENANCE_EXACT);
-    check_side(log, 0x1000, 50, MEMORY_ASSUMED_ALIVE, "old", PROVENANCE_IMAGE); /* 39 ms before */
-    check_side(log, 0x1000, 70, MEMORY_ASSUMED_ALIVE, "new", PROVENANCE_IMAGE); /* 30 ms after */
+    check_side(log, 0x1000, 50, MEMORY_ASSUMED_ALIVE, "old", PROVENANCE_STALE); /* 39 ms before */
+    check_side(log, 0x1000, 70, MEMORY_ASSUMED_ALIVE, "new", PROVENANCE_STALE); /* 30 ms after */
     check_side(log, 0x1000, 70, MEMORY_BEFORE, "old", PROVENANCE_EXACT);
     check_side(log, 0x1000, 70, MEMORY_AFTER, "new", PROVENANCE_EXACT);
     check_side(log, 0x1000, 150, MEMORY_BEFORE, "new", PROVENANCE_EXACT);  /* the same all around */
-    check_side(log, 0x1000, 1202, MEMORY_BEFORE, "new", PROVENANCE_IMAGE); /* long before */
+    check_side(log, 0x1000, 1202, MEMORY_BEFORE, "new", PROVENANCE_STALE); /* long before */
     check_side(log, 0x1000, 1202, MEMORY_AFTER, NULL, PROVENANCE_EXACT);
     check_side(log, 0x2000, 95, MEMORY_BEFORE, NULL, PROVENANCE_EXACT);
     check_side(log, 0x2000, 95, MEMORY_AFTER, "one", PROVENANCE_EXACT);
     memory_log_set_order(log, VMLOG_BESIDE);
-    check_side(log, 0x1000, 70, MEMORY_BEFORE, "old", PROVENANCE_IMAGE);
+    check_side(log, 0x1000, 70, MEMORY_BEFORE, "old", PROVENANCE_STALE);
     memory_log_free(log);
 }
 

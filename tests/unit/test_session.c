@@ -944,12 +944,12 @@ static void a_file_is_proven_until_another_has_its_name(void **state)
         }
         MAP(11, o.start, o.end - o.start, o.pgoff, R, o.path, .inode = 8, .time = 1000);
         assert_true(read_constant_at(&w, 500, &provenance)); /* whoever asks how late */
-        assert_int_equal(provenance, early ? PROVENANCE_IMAGE : PROVENANCE_EXACT);
+        assert_int_equal(provenance, early ? PROVENANCE_STALE : PROVENANCE_EXACT);
         assert_true(read_constant_at(&w, 1000, &provenance));
-        assert_int_equal(provenance, PROVENANCE_IMAGE);
+        assert_int_equal(provenance, PROVENANCE_STALE);
         MAP(10, o.start, o.end - o.start, o.pgoff, R, o.path, .inode = 8, .time = 1100);
         assert_true(read_constant_at(&w, 1200, &provenance));
-        assert_int_equal(provenance, PROVENANCE_IMAGE);
+        assert_int_equal(provenance, PROVENANCE_STALE);
         world_free(&w);
     }
 }

@@ -381,7 +381,7 @@ static void test_source_amid_collection(void **state)
     put(h, h->instead, 0, h->moved, 8); /* where it has been moved to: untagged */
     h->memory.soon = &soon;
     h->memory.time = MOVED;
-    h->provenance = PROVENANCE_IMAGE;
+    h->provenance = PROVENANCE_STALE;
     struct managed_names *managed = managed_names_create();
     struct v8_names *names = v8_names_create(managed);
     const struct v8_sfi sfi = {.sfi = HEAP | 1, .script = script, .scope = scope};
@@ -435,7 +435,7 @@ static void test_source_for_others(void **state)
     struct v8_names *names = v8_names_create(managed);
     struct v8_named got;
     v8_names_only_read(names);
-    h->provenance = PROVENANCE_IMAGE;
+    h->provenance = PROVENANCE_STALE;
     h->watched = (source & ~UINT64_C(3)) + 16 + CALL;
     for (unsigned i = 0; i < MOVES; i++) {
         const struct v8_sfi sfi = {

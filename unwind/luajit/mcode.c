@@ -594,8 +594,8 @@ static enum walker_result step_unfitting(struct luajit_walk *w, const struct lua
     uint64_t cfa = si + (uint64_t)w->vm.layout->frame_size;
     if (!luajit_read_state(&w->r, block_L(w, si), &L) || L.g != w->vm.g)
         return step_searched(w, w->vm.layout, w->vm.blob, walk_register(w, DWARF_RSP) + 16);
-    if (*w->step->provenance < PROVENANCE_IMAGE)
-        *w->step->provenance = PROVENANCE_IMAGE;
+    if (*w->step->provenance < PROVENANCE_STALE)
+        *w->step->provenance = PROVENANCE_STALE;
     struct segment *s = segment_get(w, L.address, 0);
     if (s)
         s->lost = true;

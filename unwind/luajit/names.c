@@ -254,8 +254,8 @@ static bool find_children(struct known *k, const struct luajit_proto *p)
 /* Whose file it is is not certain. */
 static void mark_doubtful(struct luajit_proto *p, bool doubtful)
 {
-    if (doubtful && p->provenance < PROVENANCE_IMAGE)
-        p->provenance = PROVENANCE_IMAGE;
+    if (doubtful && p->provenance < PROVENANCE_STALE)
+        p->provenance = PROVENANCE_STALE;
 }
 
 /* Read one that is not in the cache; NULL: it is none (*failed: memory is out). */
@@ -581,7 +581,7 @@ static int name_from_call(struct luajit_names *n, const struct luajit_names_sour
         return 0;
     enum provenance weakest = s->provenance > ret->provenance ? s->provenance : ret->provenance;
     if (caller->proto.another && weakest == PROVENANCE_EXACT)
-        weakest = PROVENANCE_IMAGE;
+        weakest = PROVENANCE_STALE;
     enum name_rank rank = rank_of(c, weakest, LUAJIT_CALLEE_SAME);
     if (!rank || is_named_already(c, ret->function, rank))
         return 0;

@@ -460,8 +460,8 @@ void luajit_proto_prove(struct luajit_proto *p, const struct memory *m, enum pro
         if (memory_is_near(&proof) && has_head(&proving))
             block = PROVENANCE_EXACT;
     }
-    if (!p->sound && block < PROVENANCE_IMAGE)
-        block = PROVENANCE_IMAGE;
+    if (!p->sound && block < PROVENANCE_STALE)
+        block = PROVENANCE_STALE;
     p->provenance = block > head ? block : head;
 }
 

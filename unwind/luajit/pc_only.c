@@ -47,9 +47,9 @@ bool emit_alone(struct luajit_walk *w, uint64_t cfa)
     if (!listed_function(w, pc, &f))
         return emit_unknown(w, cfa);
     emit_begin(&e, w, 0, cfa);
-    e.weakest = PROVENANCE_IMAGE;
+    e.weakest = PROVENANCE_STALE;
     emit_function(&e, &f, (struct lua_position){0, pc});
-    return emit_end(&e) && emit_callers(w, PROVENANCE_IMAGE);
+    return emit_end(&e) && emit_callers(w, PROVENANCE_STALE);
 }
 
 /* An inlined frame's function: a constant of the trace, or by its place in the list. */
@@ -76,7 +76,7 @@ bool emit_trace_alone(struct luajit_walk *w, const struct luajit_trace *t, uint3
         !luajit_snapshot_frames(&w->r, t, number, &in) || !listed_function(w, in.start_pc, &start))
         return emit_unknown(w, cfa);
     emit_begin(&e, w, 0, cfa);
-    e.weakest = guess && !same_functions_before(w, t, number) ? PROVENANCE_GUESS : PROVENANCE_IMAGE;
+    e.weakest = guess && !same_functions_before(w, t, number) ? PROVENANCE_GUESS : PROVENANCE_STALE;
     e.trace = t->number;
     e.inlined = true;
     for (unsigned i = 0; i < in.nr; i++) {
@@ -94,5 +94,5 @@ bool emit_trace_alone(struct luajit_walk *w, const struct luajit_trace *t, uint3
     if (in.nr == 0 && !is_exit)
         in.start_pc = luajit_recorded_pc(&w->r, t, number, &start, in.start_pc);
     emit_function(&e, &start, (struct lua_position){0, in.start_pc});
-    return emit_end(&e) && emit_callers(w, PROVENANCE_IMAGE);
+    return emit_end(&e) && emit_callers(w, PROVENANCE_STALE);
 }

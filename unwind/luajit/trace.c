@@ -219,7 +219,7 @@ static bool read_part_anew(struct luajit_reader *r, const struct luajit_trace *t
         if (digest == LUAJIT_DIGEST_SAME)
             r->provenance = PROVENANCE_EXACT;
         else if (digest == LUAJIT_DIGEST_OTHER && r->provenance == PROVENANCE_EXACT)
-            r->provenance = PROVENANCE_IMAGE;
+            r->provenance = PROVENANCE_STALE;
     }
     r->provenance = before > r->provenance ? before : r->provenance;
     return got;

@@ -272,7 +272,7 @@ static void emit_function(struct v8_walk *w, struct emission *e, const struct v8
     if (w->r.provenance > f.provenance)
         f.provenance = (uint8_t)w->r.provenance;
     if (!sfi->scope && f.provenance == PROVENANCE_EXACT)
-        f.provenance = PROVENANCE_IMAGE; /* what runs was compiled, and has one */
+        f.provenance = PROVENANCE_STALE; /* what runs was compiled, and has one */
     if (e->doubtful || !w->layout->verified)
         f.provenance = PROVENANCE_GUESS;
     e->second = true;
@@ -656,8 +656,8 @@ static unsigned place_maglev(struct v8_walk *w, const struct v8_code *c, uint64_
     }
     if (nr_restored)
         return nr_restored;
-    if (w->r.provenance < PROVENANCE_IMAGE)
-        w->r.provenance = PROVENANCE_IMAGE;
+    if (w->r.provenance < PROVENANCE_STALE)
+        w->r.provenance = PROVENANCE_STALE;
     return nr;
 }
 
@@ -689,8 +689,8 @@ static unsigned place_turbofan(struct v8_walk *w, const struct v8_code *c, uint6
             sfi.bytecode && source_offset(w, sfi.bytecode, offset) == functions[0].offset)
             return nr;
     }
-    if (!v8_code_inlines_none(&w->r, c) && w->r.provenance < PROVENANCE_IMAGE)
-        w->r.provenance = PROVENANCE_IMAGE;
+    if (!v8_code_inlines_none(&w->r, c) && w->r.provenance < PROVENANCE_STALE)
+        w->r.provenance = PROVENANCE_STALE;
     return 0;
 }
 
@@ -699,8 +699,8 @@ static unsigned place_turbofan(struct v8_walk *w, const struct v8_code *c, uint6
 static uint64_t call_of(struct v8_walk *w, const struct v8_code *c)
 {
     uint64_t pc = reg(w, DWARF_RIP), call = v8_code_call(&w->r, c, pc);
-    if (!call && c->kind == V8_CODE_TURBOFAN && w->r.provenance < PROVENANCE_IMAGE)
-        w->r.provenance = PROVENANCE_IMAGE;
+    if (!call && c->kind == V8_CODE_TURBOFAN && w->r.provenance < PROVENANCE_STALE)
+        w->r.provenance = PROVENANCE_STALE;
     return call ? call : pc;
 }
 
@@ -834,7 +834,7 @@ static void doubt_code(struct v8_walk *w)
     for (size_t i = w->first; i < w->step->out->frames.nr; i++) {
         struct frame *f = &w->step->out->frames.at[i];
         if (f->kind != FRAME_NATIVE && f->provenance == PROVENANCE_EXACT)
-            f->provenance = PROVENANCE_IMAGE;
+            f->provenance = PROVENANCE_STALE;
     }
 }
 
@@ -1080,8 +1080,8 @@ static enum walker_result step_deoptimizer(struct v8_walk *w, uint64_t fp)
         *w->step->provenance = PROVENANCE_GUESS;
         return leave_frame(w, fp);
     }
-    if (w->r.provenance < PROVENANCE_IMAGE)
-        w->r.provenance = PROVENANCE_IMAGE;
+    if (w->r.provenance < PROVENANCE_STALE)
+        w->r.provenance = PROVENANCE_STALE;
     if (stack_word(w, fp + (uint64_t)(int64_t)w->layout->fp_function, &function) &&
         v8_sfi_read_name(&w->r, v8_function_sfi(&w->r, function), &sfi))
         emit_function(w, &e, &sfi, -1, false);
@@ -1217,7 +1217,7 @@ static enum walker_result step_generated(struct v8_walk *w)
     bool frameless = w->frameless;
     w->frameless = false;
     if (w->deopted) /* code has no positions there */
-        w->r.provenance = PROVENANCE_IMAGE;
+        w->r.provenance = PROVENANCE_STALE;
     if (w->r.memory->soon)
         *w->r.memory->soon = false;
     if (!owner->executable || !knows(w, DWARF_RBP))
@@ -1345,9 +1345,9 @@ static bool lacks_proof(const struct v8_walk *w)
     for (size_t i = w->first; i < out->nr; i++) {
         const struct frame *f = &out->at[i];
         bool managed = f->kind == FRAME_JS || f->kind == FRAME_WASM;
-        if (managed ? !f->function || f->provenance > PROVENANCE_IMAGE : f->provenance)
+        if (managed ? !f->function || f->provenance > PROVENANCE_STALE : f->provenance)
             return false;
-        lacks |= f->provenance == PROVENANCE_IMAGE;
+        lacks |= f->provenance == PROVENANCE_STALE;
     }
     return lacks;
 }
