@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Memory for many small things that stay where they are and go together. */
+/* Memory for many small objects that do not move and are freed together. */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 
@@ -13,9 +13,9 @@ struct arena {
     size_t size; /* bytes given out */
 };
 
-/* `size` bytes, aligned to 16, not cleared; NULL: memory is out. */
+/* Returns `size` bytes, aligned to 16, not cleared; NULL: out of memory. */
 void *arena_get(struct arena *a, size_t size);
-/* Everything at once; it is empty then. */
+/* Free all blocks; the arena is empty afterwards. */
 void arena_free(struct arena *a);
 
 #endif

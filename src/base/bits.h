@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* How many bits of x are set: where samples are read by the ten thousand. The compiler's own is a
- * call of a function on a machine that need not have the instruction. */
+/* Count the set bits of x, in code that reads samples by the ten thousand. The compiler's builtin
+ * is a function call on a machine that need not have the instruction. */
 static inline unsigned bits_count(uint64_t x)
 {
     x -= x >> 1 & UINT64_C(0x5555555555555555);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Eight bytes of text at once; copies of a few bytes. */
+/* Compare eight bytes of text at once; copy a few bytes. */
 #ifndef BASE_BYTES_H
 #define BASE_BYTES_H
 
@@ -14,12 +14,13 @@ static inline uint64_t bytes_load(const char *p)
     return word;
 }
 
-/* memcpy() without a call for what is as large as a VM's words and the heads of its objects. */
+/* memcpy() without a call, for sizes of a VM's words and of the heads of its objects. */
 static inline void bytes_copy(void *to, const void *from, size_t size)
 {
     uint8_t *t = to;
     const uint8_t *f = from;
-    __asm__("" : "+r"(t)); /* of what is smaller no branch is warned of that is not taken */
+    /* Keep the compiler from warning about branches that smaller objects never take. */
+    __asm__("" : "+r"(t));
     if (size == 8) {
         memcpy(t, f, 8);
     } else if (size == 16) {
@@ -45,13 +46,13 @@ static inline uint64_t bytes_all(uint8_t c)
     return UINT64_C(0x0101010101010101) * c;
 }
 
-/* Not 0 when any byte is below `n`, at most 128 (which bits are set tells no more than that). */
+/* Nonzero when any byte is below `n` (at most 128). Which bits are set has no further meaning. */
 static inline uint64_t bytes_below(uint64_t word, uint8_t n)
 {
     return (word - bytes_all(n)) & ~word & bytes_all(128);
 }
 
-/* Not 0 when any byte is `c`. */
+/* Nonzero when any byte is `c`. */
 static inline uint64_t bytes_equal(uint64_t word, uint8_t c)
 {
     return bytes_below(word ^ bytes_all(c), 1);

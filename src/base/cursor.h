@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The one bounded cursor through which all binary input is read. A read that would pass the
- * end sets `failed`, returns zeros and leaves the position alone; every later read fails too,
- * so a parser may read a whole structure and check once. The cursor knows what it reads
- * (source, section) and where it stands, for cursor_error().
+ * The one bounded cursor through which all binary input is read. A read past the end sets `failed`,
+ * returns zeros and does not move the position. Every later read fails too, so a parser may read a
+ * whole structure and check once. The cursor knows what it reads (source, section) and its
+ * position, for cursor_error().
  *
- * Bytes are unaligned and in the producer's order; `swap` says that it is not ours.
+ * The bytes are unaligned and in the producer's byte order; `swap`: that order is not ours.
  */
 #ifndef BASE_CURSOR_H
 #define BASE_CURSOR_H
@@ -21,7 +21,7 @@
 struct cursor {
     const uint8_t *at;    /* next byte */
     const uint8_t *end;   /* first byte that may not be read */
-    const uint8_t *start; /* where `offset` counts from */
+    const uint8_t *start; /* position from which `offset` counts */
     uint64_t offset;      /* offset of `start` in the source, bytes */
     const char *source;   /* file name, for errors */
     const char *section;  /* what is being read, for errors */
@@ -47,7 +47,7 @@ static inline uint64_t cursor_offset(const struct cursor *c)
     return c->offset + (uint64_t)(c->at - c->start);
 }
 
-/* Take `size` bytes in place; NULL and `failed` when fewer are left. */
+/* Take `size` bytes in place; returns NULL and sets `failed` when fewer are left. */
 static inline const uint8_t *cursor_bytes(struct cursor *c, uint64_t size)
 {
     if (c->failed || size > cursor_left(c)) {
@@ -87,7 +87,8 @@ CURSOR_READ(32)
 CURSOR_READ(64)
 #undef CURSOR_READ
 
-/* A NUL-terminated string in place, moving past its NUL; NULL and `failed` without a NUL. */
+/* Returns a NUL-terminated string in place and moves past its NUL. Without a NUL: returns NULL and
+ * sets `failed`. */
 static inline const char *cursor_string(struct cursor *c)
 {
     const uint8_t *nul = c->failed ? NULL : memchr(c->at, 0, cursor_left(c));
@@ -100,9 +101,9 @@ static inline const char *cursor_string(struct cursor *c)
     return s;
 }
 
-/* DWARF's LEB128 numbers; bits beyond the 64th are dropped. Nearly all take one byte. The first
- * two are for loops that must keep the position in registers: `at` of the result is NULL when the
- * number is cut short. */
+/* DWARF's LEB128 numbers; bits beyond the 64th are dropped. Nearly all numbers take one byte.
+ * leb128_unsigned() and leb128_signed() are for loops that must keep the position in registers:
+ * `at` of the result is NULL when the number is cut short. */
 struct leb128 {
     const uint8_t *at; /* behind the number */
     uint64_t value;
@@ -136,7 +137,8 @@ static inline int64_t cursor_sleb128(struct cursor *c)
     return (int64_t)cursor_leb128_(c, leb128_signed(c->at, c->end));
 }
 
-/* "SOURCE: offset 0xN: SECTION: text" as an ERROR_FORMAT (ERROR_TRUNCATED if failed). -1. */
+/* Set the error "SOURCE: offset 0xN: SECTION: text" as ERROR_FORMAT (ERROR_TRUNCATED if the cursor
+ * failed). Returns -1. */
 int cursor_error(const struct cursor *c, struct error *err, const char *text);
 
 #endif

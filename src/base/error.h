@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Errors are values. A function that can fail returns 0 (or a count) on success and -1 on
- * failure, and describes the failure in the `struct error` that its caller passed last.
- * Libraries never print and never exit; commands do.
+ * Errors are values. A function that can fail returns 0 (or a count) on success and -1 on failure,
+ * and describes the failure in the `struct error` that its caller passed last. Libraries never
+ * print and never exit; commands do.
  *
- * A text names what was wrong, where (file, offset, record) and, where there is one, the cure;
- * it has no trailing newline or full stop.
+ * An error text names what was wrong, where (file, offset, record) and the cure if there is one. It
+ * has no trailing newline or full stop.
  */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
@@ -16,7 +16,7 @@ enum error_kind {
     ERROR_SYSTEM,      /* a system call failed; sys_errno holds errno */
     ERROR_FORMAT,      /* the input is not what its format says */
     ERROR_TRUNCATED,   /* the input ends before it should */
-    ERROR_UNSUPPORTED, /* understood, but not handled by this program */
+    ERROR_UNSUPPORTED, /* valid input that this program does not handle */
     ERROR_NOT_FOUND,   /* the thing asked for does not exist */
 };
 
@@ -30,11 +30,11 @@ struct error {
 int error_set(struct error *err, enum error_kind kind, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* As error_set with kind ERROR_SYSTEM; appends ": " and the text of `sys_errno`. Returns -1. */
+/* Like error_set() with kind ERROR_SYSTEM; appends ": " and the text of `sys_errno`. Returns -1. */
 int error_system(struct error *err, int sys_errno, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* As error_set with kind ERROR_NO_MEMORY and a fixed text. Returns -1. */
+/* Like error_set() with kind ERROR_NO_MEMORY and a fixed text. Returns -1. */
 int error_no_memory(struct error *err);
 
 #endif

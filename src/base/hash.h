@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Hash functions; tables are open addressing with a power of two of slots, where they are used. */
+/* Hash functions. The users' tables have open addressing and a power of two of slots. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A first touch of a page costs as much as unwinding ten frames, and tables that double touch each
- * page twice: of a run of 80 ms it was 10 (5,969 faults; so prepared 2,400). Large blocks stay the
- * system's: in the heap, too, they spare a tenth of two threads' time on a recording of 1.1 GB, but
- * what they leave behind as they grow takes 13 MB of memory more (77; 64 without).
+ * The first touch of a page costs as much as unwinding ten frames, and tables that double touch
+ * each page twice. In a run of 80 ms, page faults took 10 ms (5,969 faults; 2,400 with this
+ * preparation). Large blocks stay with the system. Large blocks in the heap would save a tenth of
+ * two threads' time on a recording of 1.1 GB, but the space they leave behind as they grow takes 13
+ * MB more memory (77 MB; 64 MB without).
  */
 #include "base/heap.h"
 
@@ -15,9 +16,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Blocks from LARGE on are the system's where the heap has no room left: they go when freed. */
+/* Blocks of at least LARGE bytes come from the system when the heap has no room left; free()
+ * returns these blocks to the system. */
 enum {
-    HEAP_STEP = 32 << 20, /* of addresses: what is never touched takes no memory */
+    HEAP_STEP = 32 << 20, /* of address space: untouched pages take no memory */
     LARGE = 512 << 10,
     FIRST = 256 << 10,
     LATER_STEP = 4 << 20,
@@ -25,7 +27,7 @@ enum {
     SMALL_PAGE = 4096,
 };
 
-/* Address space is counted here: a large step may be all that there is. */
+/* Does a limit count address space? A large step may be all the space that such a limit leaves. */
 static bool is_limited(void)
 {
     struct rlimit all, data;
@@ -34,8 +36,8 @@ static bool is_limited(void)
 }
 
 #ifdef __GLIBC__
-/* A block at the heap's start, which has grown by HEAP_STEP; NULL: it has not. What is needed
- * beyond that comes in smaller steps. */
+/* Returns a block at the start of the heap, which has grown by HEAP_STEP; NULL: the heap has not
+ * grown. After that the heap grows in smaller steps. */
 static void *grow_once(void)
 {
     mallopt(M_TOP_PAD, HEAP_STEP);
@@ -48,26 +50,27 @@ static void *grow_once(void)
 void heap_prepare(void)
 {
 #ifdef __GLIBC__
-    mallopt(M_ARENA_MAX, 1); /* what one thread frees serves the others */
+    mallopt(M_ARENA_MAX, 1); /* memory freed by one thread serves the others */
     if (is_limited())
         return;
     mallopt(M_MMAP_THRESHOLD, LARGE);
     mallopt(M_TRIM_THRESHOLD, INT32_MAX);
     void *grow = grow_once();
     uintptr_t end = (uintptr_t)sbrk(0), start = (uintptr_t)grow;
-    /* Not another allocator's (a sanitizer's), which has its pages elsewhere. */
+    /* Another allocator (a sanitizer's) has its pages elsewhere: leave its memory alone. */
     bool ours = grow && start < end && end - start <= 2 * (uintptr_t)HEAP_STEP;
     free(grow);
     if (!ours)
         return;
-    /* Behind `grow` stands the size of what is left: that page has been written, and where there is
-     * a small page a huge one does not come. */
+    /* malloc has written the size of the remaining space behind `grow`, so that page has been
+     * touched. The system gives no huge page where a small page already exists. */
     uintptr_t written = start + FIRST + SMALL_PAGE;
     uintptr_t huge = (written + HUGE_PAGE - 1) & ~((uintptr_t)HUGE_PAGE - 1);
     madvise((void *)huge, end - huge, MADV_HUGEPAGE); /* a hint: it may fail */
-    /* What lies before it would come in small pages: never used, it costs nothing. From the top of
-     * the heap, whatever its size: there is room for it. */
-    void *volatile left_out = malloc(huge - start - 64); /* else compilers leave the call out */
+    /* The space before `huge` would come in small pages; it costs nothing while it is never used.
+     * This malloc takes that space from the top of the heap, whatever its size, because the top has
+     * room for it. */
+    void *volatile left_out = malloc(huge - start - 64); /* compilers drop unused calls */
     (void)left_out;
 #endif
 }

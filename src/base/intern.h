@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Interned strings: equal strings get the same pointer, valid until intern_free(). All
- * functions may be called from any thread.
+ * Interned strings: equal strings get the same pointer, valid until intern_free(). All functions
+ * may be called from any thread.
  */
 #ifndef BASE_INTERN_H
 #define BASE_INTERN_H
@@ -10,12 +10,12 @@
 
 struct intern;
 
-/* NULL when memory is out. */
+/* NULL: out of memory. */
 struct intern *intern_create(void);
 void intern_free(struct intern *in);
 
-/* The one copy of `size` bytes at `text` (no NUL inside needed; the copy has one after it).
- * NULL when memory is out. */
+/* Returns the one copy of the `size` bytes at `text`. The bytes need no NUL; the copy has one after
+ * them. NULL: out of memory. */
 const char *intern_bytes(struct intern *in, const char *text, size_t size);
 const char *intern_string(struct intern *in, const char *text);
 

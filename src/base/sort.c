@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Radix sort of the part that is out of order, by the bits in which its keys differ. */
+/* Radix sort of the part that is out of order, using only the bits in which the keys differ. */
 #include "base/sort.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void sort_few(struct sort_key *keys, size_t nr)
     }
 }
 
-/* How many keys from the first on are in order and not above any later one. */
+/* Count the leading keys that are in order and not above any later key. */
 static size_t nr_in_order(const struct sort_key *keys, size_t nr)
 {
     size_t ordered = 1;

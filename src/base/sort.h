@@ -9,12 +9,12 @@
 
 struct sort_key {
     uint64_t key;
-    uint32_t index; /* of what the key belongs to */
-    uint32_t extra; /* goes along */
+    uint32_t index; /* of the object that the key belongs to */
+    uint32_t extra; /* moves with the key */
 };
 
-/* Sort by key; equal keys keep their order. What stands in order already costs one look. false
- * when memory is out. */
+/* Sort by key; equal keys keep their order. Keys already in order cost one scan. Returns false when
+ * out of memory. */
 bool sort_keys(struct sort_key *keys, size_t nr);
 
 #endif

@@ -89,7 +89,8 @@ void text_hundredths(struct text *t, double value, unsigned width)
     double scaled = value * 100;
     uint64_t whole = scaled >= 0 && scaled < 1e15 ? (uint64_t)scaled : UINT64_MAX;
     double rest = scaled - (double)whole - 0.5;
-    if (whole == UINT64_MAX || (rest > -1e-4 && rest < 1e-4)) { /* exact digits decide */
+    /* Near a tie only the exact digits decide: let printf round. */
+    if (whole == UINT64_MAX || (rest > -1e-4 && rest < 1e-4)) {
         text_printf(t, "%*.2f", (int)width, value);
         return;
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A growing piece of output text. Adding never fails loudly: when memory is out `failed` is
- * set, further additions do nothing, and whoever writes the text out reports it.
+ * A growing piece of output text. Adding text never reports an error: when memory runs out,
+ * `failed` is set and further additions do nothing. The code that writes the text out reports the
+ * error.
  */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
@@ -19,7 +20,7 @@ struct text {
 
 void text_free(struct text *t);
 
-/* Room for `want` more bytes; false (and failed) when there is none. */
+/* Make room for `want` more bytes. Returns false, with `failed` set, when out of memory. */
 bool text_grow(struct text *t, size_t want);
 
 static inline bool text_room(struct text *t, size_t want)
@@ -46,24 +47,24 @@ static inline void text_char(struct text *t, char c)
         t->at[t->size++] = c;
 }
 
-/* The length of a path without the kernel's mark of a file that was unlinked, " (deleted)". */
+/* Returns the length of a path without " (deleted)", the kernel's mark of an unlinked file. */
 size_t text_undeleted(const char *path);
 
-/* Numbers: `width` columns at least, padded on the left with blanks (0: no padding). */
+/* Add a number of at least `width` columns, padded on the left with blanks (0: no padding). */
 void text_hex(struct text *t, uint64_t value, unsigned width);
 void text_dec(struct text *t, uint64_t value, unsigned width);
 
-/* A number of at least `digits` digits, padded with zeros. */
+/* Add a number of at least `digits` digits, padded with zeros. */
 void text_hex_zeros(struct text *t, uint64_t value, unsigned digits);
 void text_dec_zeros(struct text *t, uint64_t value, unsigned digits);
 
-/* With two decimals, as printf's %.2f rounds. */
+/* Add a number with two decimals, rounded as printf's %.2f does. */
 void text_hundredths(struct text *t, double value, unsigned width);
 
-/* Bytes of the UTF-8 sequence at `s` (NUL-terminated text) that XML and JSON may hold; 0: there is
- * none, or it is a control character. */
+/* Returns the size in bytes of the UTF-8 sequence at `s` (NUL-terminated text) if XML and JSON may
+ * hold it; 0: the sequence is not valid, or is a control character. */
 unsigned text_utf8_size(const unsigned char *s);
-/* `s` as valid UTF-8 without control characters: any other byte as %XX. */
+/* Add `s` as valid UTF-8 without control characters; every other byte becomes %XX. */
 void text_clean(struct text *t, const char *s);
 
 void text_printf(struct text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

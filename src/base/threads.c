@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Some kernels leave a new thread, and one that is woken, on the processor of who made or woke it,
- * though another idles: of two workers one waits until a timer's tick moves it, 4 ms, as long as
- * 2,000 samples take. So they are put where they shall be.
+ * Some kernels leave a new thread, and a thread that is woken, on the processor of the thread that
+ * made or woke it, even if another processor idles. Of two workers one then waits until a timer
+ * tick moves it: 4 ms, as long as 2,000 samples take. So the functions here choose the processors
+ * of threads.
  */
 #include "base/threads.h"
 
@@ -14,8 +15,8 @@
 
 struct processor {
     bool known, kept;
-    cpu_set_t all;      /* what the process may use */
-    uint64_t wall, cpu; /* at the last check, ns; wall 0: it says nothing */
+    cpu_set_t all;      /* processors that the process may use */
+    uint64_t wall, cpu; /* at the last check, ns; wall 0: no valid check */
 };
 
 static uint64_t clock_ns(clockid_t clock)
@@ -39,7 +40,7 @@ void processor_idle(struct processor *p)
 
 void processor_check(struct processor *p)
 {
-    const uint64_t lost_max = 2000000; /* others' turns are longer */
+    const uint64_t lost_max = 2000000; /* other processes' time slices are longer */
     if (!p->kept)
         return;
     uint64_t wall = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -49,7 +50,8 @@ void processor_check(struct processor *p)
     p->cpu = cpu;
 }
 
-/* What the process may use, and where this thread is; -1: there is no choice, or no knowing. */
+/* Get the processors that the process may use. Returns the processor of this thread; -1: there is
+ * only one, or they cannot be determined. */
 static int processors_get(cpu_set_t *all)
 {
     int here = sched_getcpu();
@@ -77,13 +79,13 @@ static void *worker_start(void *context)
 {
     struct worker_start *s = context;
     struct processor *p = &s->processor;
-    if (!p->kept && p->known) /* it was kept off its maker's only to begin */
+    if (!p->kept && p->known) /* it had to avoid the creator's processor only at its start */
         sched_setaffinity(0, sizeof(p->all), &p->all);
     s->run(s->worker, p);
     return NULL;
 }
 
-/* On `processor`, or with -1 on any but `here`; with `here` -1 anywhere. */
+/* Create a thread on `processor`; if that is -1, on any but `here`; if `here` is -1, anywhere. */
 static int create_on(pthread_t *thread, const cpu_set_t *all, int here, int processor,
                      void *(*run)(void *), void *context)
 {
@@ -159,7 +161,7 @@ void lock_init_short(pthread_mutex_t *lock)
 
 bool lock_try_again(unsigned *tries)
 {
-    enum { PATIENCE = 500 }; /* a call takes 0.3 us and more: as long as sleeping would cost */
+    enum { PATIENCE = 500 }; /* a call takes at least 0.3 us: as long as a sleep costs */
     if (++*tries > PATIENCE)
         return false;
     sched_yield();

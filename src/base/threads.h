@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Workers that share their work, each in a thread of its own. */
+/* Workers that share their work, each in its own thread. */
 #ifndef BASE_THREADS_H
 #define BASE_THREADS_H
 
@@ -9,37 +9,38 @@
 
 enum { WORKERS_MAX = 64 };
 
-/* What a worker runs on. */
+/* The processor that a worker runs on. */
 struct processor;
 
-/* Calls `run` with each of `nr` workers, at most WORKERS_MAX, which stand `size` bytes apart from
- * `first` on: the first in this thread, the others beside it. Where a thread cannot be made the
- * later workers are not run: those that are do all of the work. Returns when all have ended.
+/* Calls `run` with each of `nr` workers (at most WORKERS_MAX), which lie `size` bytes apart from
+ * `first` on. The first worker runs in this thread, the others run beside it. If a thread cannot be
+ * created, the later workers do not run, and the running workers do all of the work. Returns when
+ * all have ended.
  *
- * With a worker for each processor that the process may use, each keeps one, until that is wanted
- * by others: see processor_check(). */
+ * If there is one worker for each processor that the process may use, each worker keeps one
+ * processor until others want it: see processor_check(). */
 void threads_run(void (*run)(void *worker, struct processor *p), void *first, size_t size,
                  unsigned nr);
 
-/* For a worker that has ended one piece of work and begins the next: where others used its
- * processor for long meanwhile, it stays there no longer, and goes wherever the system puts it. */
+/* A worker calls this between two pieces of work. If others used the worker's processor for long
+ * meanwhile, the worker gives up its fixed processor and runs wherever the system puts it. */
 void processor_check(struct processor *p);
-/* It has waited: the time until the next processor_check() says nothing. */
+/* The worker has waited: the next processor_check() ignores the time until then. */
 void processor_idle(struct processor *p);
 
-/* pthread_create() of a thread that stays off this one's processor. */
+/* pthread_create() of a thread that stays off the calling thread's processor. */
 int thread_beside(pthread_t *thread, void *(*run)(void *), void *context);
 
-/* A lock that is held for about a microsecond. Who finds it taken looks for a while before it
- * sleeps, where the C library can: to sleep and to be woken takes far longer than the wait, above
- * all in a virtual machine. */
+/* Initialize a lock that is held for about a microsecond. Where the C library can, a thread that
+ * finds the lock taken spins for a while before it sleeps: to sleep and to be woken takes far
+ * longer than the wait, above all in a virtual machine. */
 void lock_init_short(pthread_mutex_t *lock);
 
-/* Something that takes some hundred microseconds at most is waited for: gives the processor to
- * whoever else wants it; false: enough of that, `*tries` times (0 at first) were in vain. */
+/* Wait for something that takes some hundred microseconds at most: gives the processor to any other
+ * thread that wants it. `*tries` is 0 at first. Returns false after enough tries in vain. */
 bool lock_try_again(unsigned *tries);
 
-/* Takes a lock that is mostly held for so long. */
+/* Take a lock whose holder mostly needs some hundred microseconds at most. */
 void lock_patiently(pthread_mutex_t *lock);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A file without a name, for what does not fit memory. */
+/* A file without a name, for data that does not fit into memory. */
 #ifndef BASE_UNNAMED_FILE_H
 #define BASE_UNNAMED_FILE_H
 
-/* A descriptor, to be closed by the caller, of a file in $TMPDIR or /tmp; of memory where that
- * cannot hold one: `what` is its name then. -1: errno says why. */
+/* Returns the descriptor of a new file in $TMPDIR or /tmp, or of a memory file named `what` if that
+ * folder cannot hold one. The caller closes it. -1: failed, errno says why. */
 int unnamed_file(const char *what);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A growable array: `VEC(struct thing) things;` starts as all zeros, vec_push returns false
- * when memory is out (the array is then unchanged), vec_free gives the memory back.
- * Elements move when the array grows: keep indexes, not pointers.
+ * A growable array. `VEC(struct thing) things;` starts as all zeros. vec_push returns false when
+ * out of memory (the array is then unchanged). vec_free frees the memory. Elements move when the
+ * array grows: keep indexes, not pointers.
  */
 #ifndef BASE_VEC_H
 #define BASE_VEC_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* ljperf annotate: a function's source, or machine code, with what each line of it weighs. */
+/* ljperf annotate: a function's source or machine code, with the weight of each line. */
 #include "cmd/common.h"
 #include "output/annotate_trace.h"
 
@@ -22,7 +22,7 @@ static const char usage[] =
     "      --samples          count samples, not periods\n";
 
 enum {
-    ARGUMENT = 1, /* getopt's code of what is no option */
+    ARGUMENT = 1, /* getopt's code for an argument that is no option */
     OPT_SOURCE_DIR = OPT_COMMON_END,
     OPT_SAMPLES,
     OPT_TRACE,
@@ -106,7 +106,7 @@ static int run(struct common *common, const struct annotate_command *c, struct e
     struct replay *r;
     common->replay.symbols.lines = !c->trace;
     if (c->trace)
-        common->replay.threads = 1; /* traces are read as they are met */
+        common->replay.threads = 1; /* traces are read as the replay meets them */
     if (replay_create(&common->replay, &r, err) < 0)
         return -1;
     int failed =
@@ -121,7 +121,7 @@ int cmd_annotate(int argc, char **argv)
     struct annotate_command ac = {0};
     struct error err = {0};
     common_init(&c);
-    /* '-': arguments that are no options come as options, too */
+    /* '-': arguments that are no options are passed as options too */
     int status =
         common_parse(&c, argc, argv, "-" COMMON_LETTERS "s:", options, usage, own_option, &ac);
     if (status < 0 && ac.trace && ac.options.symbol) {

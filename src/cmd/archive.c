@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* ljperf archive: what a recording needs to be read on another machine, as one tar. */
+/* ljperf archive: one tar with the files that reading a recording on another machine needs. */
 #include "cmd/common.h"
 #include "output/archive.h"
 
@@ -51,7 +51,7 @@ static const char *base_name(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* Where it goes when nobody says: beside the recording. To be freed. */
+/* Returns the default output path, beside the recording. The caller frees it. */
 static char *default_output(const char *input)
 {
     char *path;

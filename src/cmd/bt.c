@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* ljperf bt: the stacks of a live process or of a core, once. */
+/* ljperf bt: print the stacks of a live process or of a core, once. */
 #include "capture/stopped_process.h"
 #include "cmd/common.h"
 #include "output/output.h"
@@ -51,7 +51,7 @@ static int own_option(void *context, int option, const char *value, struct error
     }
 }
 
-/* The command's name of a thread of a live process. */
+/* Write the head line of a thread; for a live process it has the thread's command name. */
 static void put_head(struct text *out, const struct stopped_process *s, uint32_t tid)
 {
     char path[64], comm[32] = "";
@@ -68,7 +68,7 @@ static void put_head(struct text *out, const struct stopped_process *s, uint32_t
     text_printf(out, "%" PRIu32 "/%" PRIu32 "\n", s->pid, tid);
 }
 
-/* What all threads share. */
+/* The state that all threads share. */
 struct bt {
     struct stopped_process process;
     struct replay_worker *worker;
@@ -107,7 +107,7 @@ static int put_all(struct bt *b, struct error *err)
     lua_scan_blob_list blobs = {0};
     bool closed = false;
     int failed = replay_stopped_create(s->dsos, &b->common->replay.symbols, &b->worker, err);
-    if (!failed) /* before they stop: it may take a while */
+    if (!failed) /* before the threads stop: it may take a while */
         failed = stopped_process_luajit(s, &blobs, &b->vms, err);
     if (!failed)
         failed = stopped_process_stop(s, err);

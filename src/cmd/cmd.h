@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The commands, one file each. A command gets its own name as argv[0] and returns the exit
- * status: 0 done, 1 bad input or nothing to show, 2 bad usage.
+ * The commands, one file each. A command gets its own name as argv[0] and returns the exit status:
+ * 0 done, 1 bad input or nothing to show, 2 bad usage.
  */
 #ifndef CMD_CMD_H
 #define CMD_CMD_H
 
 enum { EXIT_BAD_INPUT = 1, EXIT_BAD_USAGE = 2 };
 
-/* As perf does when a command has ended (`status`: as waitpid tells it): ends by the signal that
- * ended it, or by `by` (not 0) that ended us; else returns its exit status. */
+/* End as perf does when its command has ended (`status`: from waitpid()). If a signal ended the
+ * command, or if the signal `by` (not 0) ended us, raise that signal. Otherwise returns the
+ * command's exit status. */
 int end_like(int status, int by);
 
 int cmd_script(int argc, char **argv);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Options, messages and the summary that every command over a recording shares. */
+/* Options, messages and the summary that all commands that read a recording share. */
 #include "cmd/common.h"
 #include "base/heap.h"
 #include "output/output.h"
@@ -107,7 +107,7 @@ static bool parse_u32(const char **text, uint32_t *ret)
     return true;
 }
 
-/* Numbers separated by commas, with `ranges` also as 2-5. */
+/* Parse numbers separated by commas; with `ranges` also ranges such as 2-5. */
 static int parse_numbers(const char *text, const char *what, bool ranges, number_list *list,
                          struct error *err)
 {
@@ -133,8 +133,8 @@ static int parse_numbers(const char *text, const char *what, bool ranges, number
                      ranges ? ",7-9" : "");
 }
 
-/* Split at commas; the pieces stand in a copy that lives as long as the process's arguments do:
- * the argument itself, which getopt leaves to us. */
+/* Split at commas, in place: the pieces point into the argument itself, which getopt leaves to us
+ * and which lives as long as the process. */
 static int parse_names(char *text, name_list *list, struct error *err)
 {
     char *rest = text;
@@ -144,7 +144,7 @@ static int parse_names(char *text, name_list *list, struct error *err)
     return 0;
 }
 
-/* "SECONDS[.FRACTION]" to ns. */
+/* Convert "SECONDS[.FRACTION]" to ns. */
 static bool parse_seconds(const char *text, const char *end, uint64_t *ret)
 {
     uint64_t ns = 0;
@@ -172,7 +172,7 @@ static bool parse_seconds(const char *text, const char *end, uint64_t *ret)
     return true;
 }
 
-/* perf's "start,stop", either of which may be missing; several separated by blanks. */
+/* Parse perf's "start,stop"; either may be missing. Several ranges are separated by blanks. */
 static int parse_times(const char *text, struct replay_options *o, struct error *err)
 {
     while (*text) {
@@ -358,7 +358,8 @@ static void say_loss(const struct perfdata_loss *loss)
                 loss->events_lost, loss->samples_lost);
 }
 
-/* A few are lost at a recording's ends; many mean that a ring was full. */
+/* A few copies are lost at the start and end of a recording; many unused copies mean that a ring
+ * was full. */
 static void say_copies(const struct replay_stats *st)
 {
     if (100 * st->copies_unused > st->copies)
@@ -382,7 +383,7 @@ static void say_readings(const struct replay_stats *st)
                 st->readings_bad);
 }
 
-/* What would have recorded what is missing. */
+/* Tell how to record the Lua and JavaScript functions that are missing. */
 static void say_untold(const struct replay_stats *st)
 {
     static const char *const advice = "record with: ljperf record; or beside perf record: ljperf "
@@ -475,7 +476,7 @@ void common_say_one_event(const char *name, uint64_t others)
             name, others);
 }
 
-/* Samples of other events than that; 0, too, when memory is out: only a note is lost. */
+/* Count the samples of other events. Also returns 0 when out of memory: only a note is lost. */
 static uint64_t other_samples(const struct stacks *s, int event)
 {
     size_t nr = stacks_nr_nodes(s);
@@ -546,7 +547,7 @@ static bool reader_is_gone(FILE *out)
 
 int common_end_output(FILE *out, const char *path, struct error *err)
 {
-    /* A write of whole blocks that failed leaves nothing for flushing to fail with. */
+    /* After a failed write of whole blocks nothing is left to flush, so check ferror() too. */
     bool failed = ferror(out);
     int why = fflush(out) != 0 ? errno : 0;
     bool gone = (failed || why) && reader_is_gone(out);

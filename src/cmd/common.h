@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What commands that replay a recording share: options, messages, the summary. */
+/* What the commands that replay a recording share: options, messages, the summary. */
 #ifndef CMD_COMMON_H
 #define CMD_COMMON_H
 
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Options every such command takes; the values start above any letter. */
+/* Options that every such command takes; the values of long options start above any letter. */
 enum common_option {
     OPT_INPUT = 'i',
     OPT_FORCE = 'f',
@@ -84,42 +84,44 @@ struct common {
 
 void common_init(struct common *c);
 void common_free(struct common *c);
-/* Take one option; false: not a common one. A bad value fills `err`. */
+/* Handle one option. Returns false when it is not a common one. A bad value fills `err`. */
 bool common_option(struct common *c, int option, const char *value, struct error *err);
-/* "ljperf: NAME: text" on stderr; returns `status`. */
+/* Print "ljperf NAME: text" on stderr; returns `status`. */
 int command_error(const char *name, const struct error *err, int status);
 
-/* Parse a command line of common options and the command's own. `own` gets those that are not
- * common (returns -1 and fills err for a bad value); NULL `own`: none. Prints `usage` for --help.
- * Returns -1 to go on, or the status to exit with. */
+/* Parse a command line of common options and the command's own. `own` gets options that are not
+ * common (it returns -1 and fills err for a bad value); NULL `own`: the command has none. Prints
+ * `usage` for --help. Returns -1 to go on, or the status to exit with. */
 int common_parse(struct common *c, int argc, char **argv, const char *letters,
                  const struct option *options, const char *usage,
                  int (*own)(void *context, int option, const char *value, struct error *err),
                  void *context);
 
-/* After a run: losses, warnings and the summary of how stacks ended, on stderr. */
+/* After a run: print losses, warnings and the summary of how stacks ended on stderr. */
 void common_summary(const struct common *c, struct replay *r);
 
-/* Run the whole recording into stacks, say the summary and let the replay go. NULL on failure. */
+/* Run the whole recording into stacks, print the summary and call replay_let_go(). NULL on
+ * failure. */
 struct stacks *common_collect(const struct common *c, struct replay *r,
                               const struct stacks_options *kept, struct error *err);
-/* Name of the event whose stacks are put out, the first that was sampled; NULL: none was, or it has
- * no name. */
+/* Returns the name of the event whose stacks are written: the first event that was sampled. NULL:
+ * none was sampled, or it has no name. */
 const char *common_event_name(const struct replay *r, const struct stacks *s);
-/* Says on stderr that of several events only one, by that name, was put out, and how many samples
- * of the others were not. */
+/* Say on stderr that of several events only the one named `name` was written, and how many samples
+ * of the others were left out. */
 void common_say_one_event(const char *name, uint64_t others);
-/* The same for output of the first event's stacks, unless quiet, or when there is but one. */
+/* Like common_say_one_event(), for output of the first event's stacks. Says nothing when quiet, or
+ * when there is only one event. */
 void common_say_first_event(const struct common *c, const struct replay *r, const struct stacks *s);
-/* The same into a profile. */
+/* Run the whole recording into a profile and print the summary. NULL on failure. */
 struct profile *common_profile(const struct common *c, struct replay *r, struct error *err);
-/* The end of what was printed to `out`, which is closed unless it is standard output; `path`: its
- * name, NULL: standard output's. -1: not all of it could be written. That a pipe's reader is gone
- * is no error. */
+/* Finish the output to `out`, which is closed unless it is standard output. `path`: the output's
+ * name for errors; NULL: standard output. Returns -1 when not all output could be written. A pipe
+ * whose reader has gone is no error. */
 int common_end_output(FILE *out, const char *path, struct error *err);
-/* Append the recording's header, as perfdata_print_header() prints it. */
+/* Append the recording's header as perfdata_print_header() prints it. */
 int common_put_header(const struct replay *r, struct text *out, struct error *err);
-/* Write `out` to the file at `path`; NULL: to standard output. */
+/* Write `out` to the file at `path`; NULL: standard output. */
 int common_write(const char *path, struct text *out, struct error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* ljperf diff: are recordings of a new version worse than those of the old one? */
+/* ljperf diff: are the recordings of a new version worse than those of the old version? */
 #include "cmd/common.h"
 #include "output/diff.h"
 
@@ -36,7 +36,7 @@ static const char usage[] =
     "Exit status: 0 no regression, 1 a regression, 2 bad usage or input.\n";
 
 enum {
-    ARGUMENT = 1, /* getopt's code of what is no option */
+    ARGUMENT = 1, /* getopt's code for an argument that is no option */
     OPT_BASE = OPT_COMMON_END,
     OPT_FAIL_ON,
     OPT_ALLOW,
@@ -82,14 +82,15 @@ struct diff_command {
     enum format format;
     size_t limit;
     const char *config, *output;
-    const char *also[NR_FORMATS]; /* files to write in these formats, too */
-    char *config_text;            /* what values of the configuration point into */
-    unsigned given; /* bit of what the command line set; a configuration then may not */
+    const char *also[NR_FORMATS]; /* more files to write, by format */
+    char *config_text;            /* the values from the configuration point into it */
+    /* Bits of the options set on the command line; the configuration must not override them. */
+    unsigned given;
 };
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* "5%" or "5": a share; `most` in percent. */
+/* Parse a share, "5%" or "5"; `most` is in percent. */
 static int parse_share(const char *what, const char *value, double most, double *ret,
                        struct error *err)
 {
@@ -150,7 +151,7 @@ static char *trim(char *s)
     return s;
 }
 
-/* Pieces between commas, and blanks: a list reads better with these. */
+/* Split at commas and trim blanks, which make a list easier to read. */
 static int parse_list(char *value, name_list *list, struct error *err)
 {
     for (char *name; (name = strsep(&value, ","));) {
@@ -172,9 +173,9 @@ static int add_gate(struct diff_command *c, const char *value, struct error *err
     return error_no_memory(err);
 }
 
-/* ---- what the command line and the configuration may say ------------------------------------- */
+/* ---- options of the command line and the configuration --------------------------------------- */
 
-/* Options whose names are a configuration's words, too. */
+/* Set an option that a configuration may also set, by the same name. */
 static int set_option(struct diff_command *c, int option, char *value, struct error *err)
 {
     switch (option) {
@@ -246,7 +247,7 @@ static int own_option(void *context, int option, const char *value, struct error
 
 /* ---- the configuration ----------------------------------------------------------------------- */
 
-/* Whole text of the file; NULL and no error: there is none, and none was asked for. */
+/* Returns the text of the file; NULL without an error: no file, and none was required. */
 static char *read_config(const char *path, bool must, struct error *err)
 {
     enum { SIZE_MOST = 1 << 20 };
@@ -268,8 +269,8 @@ static char *read_config(const char *path, bool must, struct error *err)
     return text;
 }
 
-/* `NAME = VALUE`; lines that begin with # and empty ones say nothing. What the command line gave
- * counts instead, but patterns of --allow count as well. */
+/* Take one line `NAME = VALUE`; lines that begin with # and empty lines are ignored. Options from
+ * the command line override the configuration, except --allow: its patterns add up. */
 static int take_config_line(struct diff_command *c, char *line, struct error *err)
 {
     line = trim(line);
@@ -310,7 +311,7 @@ static int take_config(struct diff_command *c, struct error *err)
 
 /* ---- sides ---------------------------------------------------------------------------------- */
 
-/* The recordings of both sides, in `sides`. */
+/* Put the recordings of each side into `sides`. */
 static int take_sides(struct diff_command *c, name_list *sides, struct error *err)
 {
     size_t first_new = c->base.nr ? 0 : 1;
@@ -452,7 +453,7 @@ int cmd_diff(int argc, char **argv)
     struct diff_command dc = {.diff = {.alpha = 0.05, .least_weight = 0.005, .noise = 0.08},
                               .limit = 20};
     common_init(&c);
-    /* '-': arguments that are no options come as options, too */
+    /* '-': arguments that are no options are passed as options too */
     int status =
         common_parse(&c, argc, argv, "-" COMMON_LETTERS "o:", options, usage, own_option, &dc);
     if (status < 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* ljperf doctor: what this machine can record; with -i, how well a recording unwinds; with --vm,
- * which Lua VMs there are. */
+ * which Lua VMs a process, core or file has. */
 #include "cmd/common.h"
 #include "output/doctor.h"
 #include "output/output.h"
@@ -57,7 +57,7 @@ static int examine_file(struct common *c, struct text *out, struct error *err)
     if (replay_create(&c->replay, &r, err) < 0)
         return command_error("doctor", err, EXIT_BAD_INPUT);
     int failed = doctor_file(r, out, err);
-    c->quiet = true; /* the summary is what is printed */
+    c->quiet = true; /* the report already contains the summary */
     common_summary(c, r);
     failed = failed || text_write(out, STDOUT_FILENO, &closed, err) < 0;
     replay_free(r);

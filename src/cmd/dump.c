@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* ljperf dump: the records of a recording as they stand in the file, decoded; counts; the header.
- */
+/* ljperf dump: print the records of a recording, decoded, in file order; counts; the header. */
 #include "base/vec.h"
 #include "cmd/common.h"
 #include "perfdata/perfdata.h"
@@ -37,7 +36,7 @@ struct count {
 };
 
 struct counts {
-    struct count types[COUNTED_TYPES + 1]; /* the last: all others */
+    struct count types[COUNTED_TYPES + 1]; /* the last one counts all other types */
     struct count *events;
     size_t nr_events;
 };
@@ -75,7 +74,7 @@ static void print_count(const char *what, const char *name, struct count n, bool
     *between = ",";
 }
 
-/* Event names may hold any byte; JSON wants some of them escaped. */
+/* Escape an event name for JSON: the name may contain any byte. The caller frees the result. */
 static char *json_name(const char *name)
 {
     char *copy = malloc(6 * strlen(name) + 1), *to = copy;
@@ -124,7 +123,7 @@ static void print_counts(const struct perfdata *pd, const struct counts *c, bool
         puts("]}");
 }
 
-/* ---- what was lost ------------------------------------------------------------------------ */
+/* ---- losses ------------------------------------------------------------------------------- */
 
 static int report_loss(const struct perfdata *pd)
 {
@@ -179,7 +178,7 @@ static int dump_records(struct perfdata *pd, const struct dump *d, struct error 
     do {
         r = perfdata_read(pd, BATCH, &batch, err);
         if (r == 0 && take_batch(pd, d, &batch, &counts) < 0) {
-            /* A reader who has left, as `head` does, is not an error. */
+            /* A reader that has gone, as `head` does, is not an error. */
             r = errno == EPIPE ? 1 : error_system(err, errno, "cannot write the output");
         }
         if (r == 0 && !batch.nr)
@@ -202,7 +201,7 @@ static int run(const struct dump *d)
         return fail(&err, EXIT_BAD_INPUT);
     int r = 0, status = 0;
     if (d->header)
-        (void)perfdata_print_header(pd, stdout); /* what failed is seen at the end */
+        (void)perfdata_print_header(pd, stdout); /* errors are noticed at the end */
     else
         r = dump_records(pd, d, &err);
     if (r == 0)

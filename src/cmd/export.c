@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* ljperf export: a recording as the file of another profile viewer. */
+/* ljperf export: write a recording as a file for another profile viewer. */
 #include "cmd/common.h"
 #include "output/export.h"
 #include "output/output.h"
@@ -42,12 +42,12 @@ static const struct option options[] = {
 };
 
 struct format {
-    const char *name, *file; /* what it is called when nobody says */
-    const char *ending;      /* of names that mean it, without .gz; NULL: `file` begins so */
+    const char *name, *file; /* default name of the output */
+    const char *ending;      /* end of such names (before .gz); without a dot: their start */
     int (*write)(const struct export *e, FILE *out, struct error *err); /* NULL: folded */
-    bool lines;                                                         /* has places for lines */
-    bool gzip;                                                          /* is always compressed */
-    bool one_event; /* has room for one event only */
+    bool lines;                                                         /* can hold line numbers */
+    bool gzip;                                                          /* always compressed */
+    bool one_event; /* can hold one event only */
 };
 
 static const struct format formats[] = {
@@ -100,7 +100,7 @@ static bool is_gzip_name(const char *name)
     return ends_with(name, strlen(name), ".gz");
 }
 
-/* The format that a file's name means; NULL: none. */
+/* Returns the format that a file's name implies; NULL: none. */
 static const struct format *format_of_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -130,7 +130,7 @@ static int own_option(void *context, int option, const char *value, struct error
     }
 }
 
-/* 0, or the status to exit with. */
+/* Returns 0, or the status to exit with. */
 static int complete_options(struct export_command *c)
 {
     if (!c->format && c->output)
@@ -163,7 +163,7 @@ static int gzip_close(void *file)
     return gzclose(file) == Z_OK ? 0 : EOF;
 }
 
-/* A stream that compresses what goes to `fd`, which is closed with it. */
+/* Returns a stream that compresses to `fd`; closing the stream closes `fd`. */
 static FILE *open_gzip(int fd)
 {
     gzFile file = fd < 0 ? NULL : gzdopen(fd, "wb");
@@ -199,8 +199,8 @@ static FILE *open_output(const struct export_command *c)
 
 /* ---- the work ------------------------------------------------------------------------------ */
 
-/* The event that a format with room for one shows, as fold does: the first that was sampled. What
- * it leaves out is said. */
+/* Choose the event for a format that can hold only one, like fold: the first that was sampled. Says
+ * which samples are left out. */
 static unsigned choose_event(const struct profile *p, const struct export_command *c,
                              const struct replay *r)
 {

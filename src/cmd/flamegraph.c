@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* ljperf flamegraph: one SVG file that any browser shows. */
+/* ljperf flamegraph: draw one SVG file that any browser shows. */
 #include "cmd/common.h"
 #include "output/diff.h"
 #include "output/flamegraph.h"
@@ -30,7 +30,7 @@ static const char usage[] =
     "  -o, --output FILE    write there instead of standard output\n";
 
 enum {
-    ARGUMENT = 1, /* getopt's code of what is no option */
+    ARGUMENT = 1, /* getopt's code for an argument that is no option */
     OPT_TITLE = OPT_COMMON_END,
     OPT_WIDTH,
     OPT_LEAST_WIDTH,
@@ -59,7 +59,7 @@ static const struct option options[] = {
 struct flamegraph_command {
     struct flamegraph_options graph;
     const char *output;
-    const char *base, *new; /* with --diff */
+    const char *base, *new; /* only with --diff */
 };
 
 static int parse_pixels(const char *what, const char *value, double least, double most, double *ret,
@@ -74,7 +74,7 @@ static int parse_pixels(const char *what, const char *value, double least, doubl
     return 0;
 }
 
-/* What is no option: the second recording of --diff, and nothing else. */
+/* Take an argument that is no option: only the second recording of --diff may be one. */
 static int take_argument(struct flamegraph_command *c, const char *value, struct error *err)
 {
     if (!c->base || c->new)
@@ -127,10 +127,10 @@ static int own_option(void *context, int option, const char *value, struct error
     }
 }
 
-/* One recording. */
+/* One recording to draw or compare. */
 struct drawn {
     struct diff_recording about;
-    struct text event; /* its name */
+    struct text event; /* the event's name */
     struct stacks *stacks;
 };
 
@@ -140,7 +140,7 @@ static void drawn_free(struct drawn *d)
     stacks_free(d->stacks);
 }
 
-/* The stacks of the recording at `path`. */
+/* Collect the stacks of the recording at `path`. */
 static int collect(const struct common *c, const struct flamegraph_command *fc, const char *path,
                    struct drawn *ret, struct error *err)
 {
@@ -188,7 +188,7 @@ static int draw(const struct common *c, struct flamegraph_command *fc, struct er
     return failed ? -1 : 0;
 }
 
-/* --diff has both recordings. */
+/* Check that --diff has both recordings. */
 static int check(const struct common *c, const struct flamegraph_command *fc, struct error *err)
 {
     if (fc->base && (!fc->new || c->replay.input))
@@ -202,7 +202,7 @@ int cmd_flamegraph(int argc, char **argv)
     struct flamegraph_command fc = {.graph = {.width = 1200, .least_width = -1, .event = -1}};
     struct error err = {0};
     common_init(&c);
-    /* '-': arguments that are no options come as options, too */
+    /* '-': arguments that are no options are passed as options too */
     int status =
         common_parse(&c, argc, argv, "-" COMMON_LETTERS "Gro:", options, usage, own_option, &fc);
     if (status < 0 && check(&c, &fc, &err) < 0)

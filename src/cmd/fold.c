@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* ljperf fold: one line a stack, for flame graph tools. */
+/* ljperf fold: print one line per stack, for flame graph tools. */
 #include "cmd/common.h"
 #include "output/output.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* ljperf inject: the recording with mixed stacks as callchains, for perf and other tools. */
+/* ljperf inject: rewrite a recording with mixed stacks as callchains, for perf and other tools. */
 #include "cmd/common.h"
 #include "output/inject.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* ljperf: finds the command and runs it. Also installed as perf-lj, so that perf finds it. */
+/* ljperf: find the command and run it. It is also installed as perf-lj, so that perf finds it. */
 #include "cmd/cmd.h"
 
 #include <signal.h>
@@ -60,7 +60,7 @@ static const struct command *find_command(const char *name)
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : NULL;
-    /* A pager that was left shows as EPIPE where it is written, and ends the command quietly. */
+    /* After the user has quit a pager, writes fail with EPIPE, and the command ends quietly. */
     signal(SIGPIPE, SIG_IGN);
     if (!name) {
         print_help(stderr);

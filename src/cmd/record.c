@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* ljperf record: perf record with stacks trimmed, and what generated code needs beside them. */
+/* ljperf record: perf record with trimmed stacks, and with the data that generated code needs. */
 #include "cmd/cmd.h"
 #include "capture/options.h"
 #include "capture/record.h"
@@ -28,7 +28,7 @@ static double seconds(const struct timeval *t)
     return (double)t->tv_sec + (double)t->tv_usec / 1e6;
 }
 
-/* perf's closing lines, and what was lost with its cure. */
+/* Print perf's closing lines, and losses with their cure. */
 static void print_outcome(const struct record_options *o, const struct record_outcome *r)
 {
     if (o->quiet || !r->path)
@@ -69,12 +69,12 @@ static void print_losses(const struct record_options *o, const struct record_out
 
 static int exit_like(const struct record_outcome *r)
 {
-    if (!r->signal && r->child_told) /* a limit was reached, as asked for: not its failure */
+    if (!r->signal && r->child_told) /* a requested limit was reached: not the command's failure */
         return 0;
     return end_like(r->has_child ? r->child_status : 0, r->signal);
 }
 
-/* Record, with what managed code needs beside samples unless that is not wanted. */
+/* Record; unless disabled, also the data beside samples that managed code needs. */
 static int run(struct record_options *o, struct record_outcome *r, struct error *err)
 {
     const struct process_watch_options options = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* ljperf report: where the time went, as perf report --stdio prints it, or to walk about in. */
+/* ljperf report: where the time went, as perf report --stdio prints it, or interactively. */
 #include "cmd/common.h"
 #include "output/annotate.h"
 #include "output/browser.h"
@@ -65,8 +65,7 @@ enum {
     OPT_FILTER,
 };
 
-/* --comms stands before the common options, which have one of that name that narrows the
- * samples. */
+/* Our --comms must precede the common option of the same name, which filters the samples. */
 static const struct option options[] = {
     {"comms", required_argument, NULL, 'c'},
     COMMON_LONG,
@@ -141,7 +140,7 @@ static int parse_sort(struct report_options *o, char *value, struct error *err)
     return 0;
 }
 
-/* perf's default pattern is what enters the kernel; here the key has none. */
+/* perf's default pattern matches functions that enter the kernel; here the key has no default. */
 static int parse_parent(struct report_command *c, const char *value, struct error *err)
 {
     if (c->has_parent)
@@ -155,7 +154,7 @@ static int parse_parent(struct report_command *c, const char *value, struct erro
     return error_set(err, ERROR_FORMAT, "-p: '%s': %s", value, reason);
 }
 
-/* As with perf: a number and s, ms, us or ns. */
+/* Parse a time as perf does: a number and s, ms, us or ns. */
 static int parse_quantum(struct report_options *o, const char *value, struct error *err)
 {
     static const struct {
@@ -175,7 +174,7 @@ static int parse_quantum(struct report_options *o, const char *value, struct err
                      "--time-quantum: '%s' is no time; one is 100ms, with s, ms, us or ns", value);
 }
 
-/* A view of one function. */
+/* Restrict the report to one function. */
 static int parse_focus(struct report_command *c, const char *name, bool callers, struct error *err)
 {
     c->children = CHOICE_YES;
@@ -207,7 +206,7 @@ static int graph_word(struct report_command *c, const char *word, struct error *
     return 0;
 }
 
-/* As with perf, the words may stand in an argument of their own. */
+/* As with perf, the words may be an argument of their own. */
 static int parse_graph(struct report_command *c, const char *value, struct error *err)
 {
     const char *next = c->argv[optind];
@@ -244,8 +243,7 @@ static int parse_percentage(struct report_options *o, const char *value, struct 
                      value);
 }
 
-/* Names separated by commas, cut where they stand: a name with a comma cannot be given, as with
- * perf. */
+/* Split names at commas, in place. As with perf, a name with a comma cannot be given. */
 static int parse_names(char *value, name_list *list, struct error *err)
 {
     for (char *name; (name = strsep(&value, ","));)
@@ -353,7 +351,7 @@ static bool has_callchain(const struct perfdata *pd)
     return false;
 }
 
-/* What was not asked for depends on what was recorded. */
+/* Choose defaults, which depend on the recording. */
 static void choose_defaults(struct report_command *c, const struct perfdata *pd)
 {
     struct report_options *o = &c->report;
@@ -365,7 +363,7 @@ static void choose_defaults(struct report_command *c, const struct perfdata *pd)
         o->graph = GRAPH_NONE;
 }
 
-/* To be freed; NULL: memory is out. */
+/* Returns the events; the caller frees them. NULL: out of memory. */
 static struct report_event *list_events(const struct perfdata *pd)
 {
     size_t nr = perfdata_nr_events(pd);
@@ -400,7 +398,7 @@ static int print(struct common *c, struct report_command *rc, struct replay *r, 
     struct stacks_options kept = report_needs(&rc->report);
     rc->report.threads = replay_threads(r);
     struct stacks *s = common_collect(c, r, &kept, err);
-    choose_defaults(rc, replay_perfdata(r)); /* a pipe may have announced its events on the way */
+    choose_defaults(rc, replay_perfdata(r)); /* in a pipe, events may be announced late */
     int failed = !s || print_stacks(rc, r, s, err) < 0;
     stacks_free(s);
     return failed ? -1 : 0;
@@ -415,16 +413,16 @@ static int print_header(const struct report_command *rc, const struct replay *r,
     return failed;
 }
 
-/* ---- to walk about in ------------------------------------------------------------------------ */
+/* ---- interactive browser --------------------------------------------------------------------- */
 
-/* What the browser looks at; it may ask for it again, with more kept apart. */
+/* The browser's data. The browser may request it again, with more distinctions kept. */
 struct browsing {
     struct common common;
     struct replay *replay;
     struct stacks *stacks;
     struct report_event *events;
     struct stacks_options kept;
-    struct profile *profile; /* what annotating needs, and the replay it is of */
+    struct profile *profile; /* for annotating, with the replay it belongs to */
     struct replay *profiled;
 };
 
@@ -442,7 +440,7 @@ static void browsing_end(struct browsing *b)
     replay_free(b->profiled);
 }
 
-/* All samples, at the first time something is annotated. */
+/* Collect all samples in a profile, when something is first annotated. */
 static int browsing_profile(struct browsing *b, struct error *err)
 {
     struct common quiet = b->common;
@@ -518,7 +516,7 @@ static int browsing_collect(void *context, const struct stacks_options *needs,
     }
     browsing_free(b);
     *b = new;
-    b->common.quiet = true; /* it was said */
+    b->common.quiet = true; /* it was printed already */
     *ret =
         (struct browser_data){b->stacks, b->events, perfdata_nr_events(replay_perfdata(b->replay))};
     return 0;
@@ -549,7 +547,7 @@ static int open_browser(struct browsing *b, struct report_command *rc, struct er
     return failed;
 }
 
-/* A terminal that cannot be drawn on gets text, unless the browser was asked for. */
+/* Print text if the terminal cannot be drawn on, unless --tui was given. */
 static int browse(struct common *c, struct report_command *rc, struct error *err)
 {
     struct browsing b = {.common = *c};
@@ -562,7 +560,7 @@ static int browse(struct common *c, struct report_command *rc, struct error *err
     return failed;
 }
 
-/* Whoever asks for a form of text gets text. */
+/* An option that shapes text output selects text, unless --tui was given. */
 static bool wants_browser(const struct report_command *rc)
 {
     bool text = rc->stdio || rc->header || rc->output || rc->report.bare || rc->report.separator;
@@ -582,7 +580,7 @@ static int run(struct common *c, struct report_command *rc, struct error *err)
     return failed;
 }
 
-/* What the options mean together. As with perf, -p adds its key. */
+/* Check the options together. As with perf, -p adds its key. */
 static int complete(struct report_command *c, struct error *err)
 {
     struct report_options *o = &c->report;

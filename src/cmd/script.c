@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* ljperf script: every sample with its stack, as perf script prints it. */
+/* ljperf script: print every sample with its stack, as perf script does. */
 #include "cmd/common.h"
 #include "output/output.h"
 

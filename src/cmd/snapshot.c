@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* ljperf snapshot: what plain perf record lacks of LuaJIT and V8, beside it. */
+/* ljperf snapshot: read beside perf the data of LuaJIT and V8 that plain perf record lacks. */
 #include "capture/snapshot.h"
 #include "cmd/cmd.h"
 
@@ -52,7 +52,7 @@ struct snapshot_command {
     bool quiet, verbose, help;
 };
 
-/* "10ms" to ns; without a unit `unit` ns. */
+/* Convert "10ms" to ns; without a unit, the number counts units of `unit` ns. */
 static bool parse_time(const char *text, double unit, uint64_t *ret)
 {
     static const struct {

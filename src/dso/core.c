@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Core files: notes into threads and mappings, segments into memory. */
+/* Core files: turns notes into threads and mappings, and segments into memory. */
 #include "dso/core.h"
 #include "base/cursor.h"
 #include "base/vec.h"
@@ -12,9 +12,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* A piece of memory that stands in the file. */
+/* A segment of memory that the file holds. */
 struct load {
-    uint64_t start, end; /* of what the file holds */
+    uint64_t start, end; /* of the part that the file holds */
     uint64_t mem_end;
     uint32_t prot;
     const uint8_t *bytes;
@@ -23,14 +23,14 @@ struct load {
 struct core {
     struct elf_image *image;
     uint32_t pid;
-    uint64_t vdso; /* AT_SYSINFO_EHDR; 0: not told */
+    uint64_t vdso; /* AT_SYSINFO_EHDR; 0: not in the core */
     VEC(struct load) loads;
     VEC(struct core_thread) threads;
     VEC(struct core_mapping) mappings;
 };
 
 enum {
-    /* More than any process has; bounds what a lying note can make us allocate. */
+    /* More than any process has; bounds the memory that a malformed note makes us allocate. */
     THREADS_MAX = 1 << 20,
     MAPPINGS_MAX = 1 << 20,
 };
@@ -49,7 +49,7 @@ static int compare_loads(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* A core that was cut short holds less than it says: what is there serves. */
+/* A core that was cut short holds less than its headers say: use the part that is there. */
 static int read_loads(struct core *core, struct error *err)
 {
     const struct elf_image *e = core->image;
@@ -70,7 +70,7 @@ static int read_loads(struct core *core, struct error *err)
     return 0;
 }
 
-/* The last segment that starts at or below the address. */
+/* Returns the last segment that starts at or below the address, if it contains the address. */
 static const struct load *find_load(const struct core *core, uint64_t address)
 {
     size_t low = 0, high = core->loads.nr;
@@ -111,11 +111,11 @@ struct memory_layer core_memory(const struct core *core)
 
 /* ---- notes --------------------------------------------------------------------------------- */
 
-/* struct elf_prstatus of x86-64 (linux/elfcore.h): where its fields are. The registers are struct
- * user_regs_struct's, in its order. */
+/* Offsets of the fields in struct elf_prstatus of x86-64 (linux/elfcore.h). The registers are those
+ * of struct user_regs_struct, in its order. */
 enum { PRSTATUS_SIGNAL = 12, PRSTATUS_PID = 32, PRSTATUS_REGS = 112, PRSTATUS_NR_REGS = 27 };
 
-/* DWARF number of each register of struct user_regs_struct (sys/user.h); -1: has none. */
+/* DWARF number of each register of struct user_regs_struct (sys/user.h); -1: it has none. */
 static const int8_t dwarf_of[PRSTATUS_NR_REGS] = {
     DWARF_R15, DWARF_R14, DWARF_R13, DWARF_R12, DWARF_RBP, DWARF_RBX, 11, 10, 9,  8,  0,  2,  1, 4,
     5,         -1,        DWARF_RIP, -1,        -1,        DWARF_RSP, -1, -1, -1, -1, -1, -1, -1};
@@ -143,7 +143,8 @@ static int add_thread(struct core *core, struct cursor *c, struct error *err)
     return vec_push(&core->threads, t) ? 0 : error_no_memory(err);
 }
 
-/* NT_FILE: count, page size, then (start, end, page offset) each, then the names. */
+/* NT_FILE holds a count, the page size, (start, end, page offset) of each mapping, and the
+ * names. */
 static int add_files(struct core *core, struct cursor *c, struct error *err)
 {
     uint64_t nr = cursor_u64(c), page = cursor_u64(c);
@@ -173,7 +174,7 @@ static void read_auxv(struct core *core, struct cursor *c)
     }
 }
 
-/* pr_pid of struct elf_prpsinfo. */
+/* Offset of pr_pid in struct elf_prpsinfo. */
 enum { PRPSINFO_PID = 24 };
 
 static int read_note(struct core *core, uint32_t type, struct cursor *c, struct error *err)
@@ -235,7 +236,7 @@ static void sort_mappings(struct core *core)
         qsort(core->mappings.at, core->mappings.nr, sizeof(*core->mappings.at), compare_mappings);
 }
 
-/* Of those that overlap the first stays: no kernel writes such a list. */
+/* Of overlapping mappings keep the first: no kernel writes overlapping mappings. */
 static void drop_overlaps(struct core *core)
 {
     size_t kept = 0;
@@ -245,7 +246,8 @@ static void drop_overlaps(struct core *core)
     core->mappings.nr = kept;
 }
 
-/* Add the segments no file was mapped at, and take the others' rights. */
+/* Add the segments where no file was mapped; copy the protection of the others to their
+ * mappings. */
 static int merge_mappings(struct core *core, struct error *err)
 {
     sort_mappings(core);
@@ -267,7 +269,7 @@ static int merge_mappings(struct core *core, struct error *err)
     return 0;
 }
 
-/* ---- the whole ----------------------------------------------------------------------------- */
+/* ---- open and free ------------------------------------------------------------------------- */
 
 int core_open(const char *path, struct core **ret, struct error *err)
 {
@@ -360,7 +362,7 @@ bool core_build_id(const struct core *core, uint64_t start, struct build_id *ret
         !read_at(core, start + h.e_phoff, p, h.e_phnum * sizeof(p[0])))
         return false;
     for (unsigned i = 0; i < h.e_phnum; i++)
-        /* The first page holds the file's beginning: offsets are distances from there. */
+        /* The file's beginning is mapped at `start`, so file offsets are distances from `start`. */
         if (p[i].p_type == PT_NOTE &&
             note_build_id(core, start + p[i].p_offset, p[i].p_filesz, ret))
             return true;

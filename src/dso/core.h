@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * An ELF core file (the kernel's, or gdb's gcore): memory, threads' registers, mappings. Only what
- * stands in the core itself; session/core_process.h adds the files that were mapped.
+ * An ELF core file (the kernel's, or gdb's gcore): memory, threads' registers, mappings. Only data
+ * from the core itself; session/core_process.h adds the files that were mapped.
  *
- * Layouts: PT_LOAD and PT_NOTE of elf(5); NT_PRSTATUS is struct elf_prstatus, NT_FILE and NT_AUXV
- * as the kernel writes them (fs/binfmt_elf.c: fill_files_note). x86-64, little endian.
+ * Layouts: PT_LOAD and PT_NOTE as in elf(5); NT_PRSTATUS is struct elf_prstatus; NT_FILE and
+ * NT_AUXV as the kernel writes them (fs/binfmt_elf.c: fill_files_note). x86-64, little endian.
  */
 #ifndef DSO_CORE_H
 #define DSO_CORE_H
@@ -19,7 +19,7 @@
 
 struct core_thread {
     uint32_t tid;
-    uint32_t signal; /* that stopped it; 0: none */
+    uint32_t signal; /* signal that stopped the thread; 0: none */
     struct registers registers;
 };
 
@@ -28,33 +28,34 @@ enum { CORE_PROT_UNKNOWN = UINT32_MAX };
 /* A mapping of the process. */
 struct core_mapping {
     uint64_t start, end;
-    uint64_t pgoff;   /* bytes, of `start` in the file */
-    uint32_t prot;    /* PROT_*; CORE_PROT_UNKNOWN: none of it was written to the core */
+    uint64_t pgoff;   /* file offset of `start`, bytes */
+    uint32_t prot;    /* PROT_*; CORE_PROT_UNKNOWN: the core holds none of its bytes */
     const char *file; /* as the process mapped it; "[vdso]"; NULL: anonymous */
 };
 
-/* Registers from the kernel's struct user_regs_struct, as cores and ptrace hold it. */
+/* Convert registers from the kernel's struct user_regs_struct, as cores and ptrace hold it. */
 void core_registers(const uint8_t *user_regs, struct registers *ret);
 
 struct core;
 
-/* Open and check. Errors: not a core file, another machine, damaged headers. */
+/* Open and check a core file. Errors: not a core file, another machine, damaged headers. */
 int core_open(const char *path, struct core **ret, struct error *err);
 void core_free(struct core *core);
 
-/* The process; 0: the core does not say. */
+/* Returns the pid of the process; 0: not in the core. */
 uint32_t core_pid(const struct core *core);
-/* Threads; the one that the signal hit, or gcore's own choice, stands first. */
+/* Threads; the thread that the signal hit, or gcore's own choice, comes first. */
 size_t core_nr_threads(const struct core *core);
 const struct core_thread *core_thread(const struct core *core, size_t index);
-/* Mappings by address, without overlap. */
+/* Mappings sorted by address, without overlap. */
 size_t core_nr_mappings(const struct core *core);
 const struct core_mapping *core_mapping(const struct core *core, size_t index);
 
-/* The memory that was written to the core; a read may cross segments that adjoin. Any thread. */
+/* Returns the memory that was written to the core. A read may cross adjoining segments. Any thread
+ * may use it. */
 struct memory_layer core_memory(const struct core *core);
-/* The build id of the ELF file whose first page is mapped at `start`, from the core's memory: the
- * kernel and gcore write that page for this purpose. false: not there. */
+/* Read the build id of the ELF file whose first page is mapped at `start` from the core's memory:
+ * the kernel and gcore write that page for this purpose. Returns false when it is not there. */
 bool core_build_id(const struct core *core, uint64_t start, struct build_id *ret);
 
 #endif

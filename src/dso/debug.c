@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Finding what debuggers read: the separate debug file (build id, .gnu_debuglink, build-id
+ * Find the files that debuggers read: the separate debug file (build id, .gnu_debuglink, build-id
  * cache, debuginfod), MiniDebugInfo, dwz's alternate file, split DWARF.
  */
 #include "base/cursor.h"
@@ -16,7 +16,7 @@
 
 /* ---- debuginfod -------------------------------------------------------------------------- */
 
-/* libdebuginfod pulls in libcurl: loaded only when somebody configured servers. */
+/* libdebuginfod pulls in libcurl, so it is loaded only when the user configured servers. */
 struct debuginfod {
     void *library, *client;
     int (*find[2])(void *client, const unsigned char *id, int id_size, char **path);
@@ -81,7 +81,8 @@ void dso_debuginfod_free(struct dsos *all)
 struct debug_search {
     struct dsos *all;
     const struct elf_image *image;
-    const uint32_t *crc; /* of .gnu_debuglink, in our order; NULL: the build id must tell */
+    /* Checksum of .gnu_debuglink, in our byte order; NULL: the build id must match. */
+    const uint32_t *crc;
     struct elf_image *found;
 };
 
@@ -96,7 +97,7 @@ static uint32_t file_crc(const struct elf_image *e)
     return (uint32_t)crc;
 }
 
-/* Does the file belong to the image? By build id where both have one, else by the checksum. */
+/* Does the file belong to the image? Compare the build ids if both have one, else the checksum. */
 static bool belongs(const struct debug_search *s, const struct elf_image *e)
 {
     if (s->image->build_id.size && e->build_id.size)
@@ -104,7 +105,7 @@ static bool belongs(const struct debug_search *s, const struct elf_image *e)
     return s->crc && file_crc(e) == *s->crc;
 }
 
-/* One candidate; frees `path`. */
+/* Consider one candidate; frees `path`. */
 static void consider(struct debug_search *s, char *path)
 {
     struct elf_image *e = NULL;
@@ -132,7 +133,7 @@ __attribute__((format(printf, 2, 3))) static void consider_format(struct debug_s
         consider(s, path);
 }
 
-/* The folder of a path, without a trailing slash. To be freed. */
+/* Returns the folder of a path, without a trailing slash. The caller frees it. */
 static char *folder(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -178,7 +179,7 @@ static void consider_build_id(struct debug_search *s)
     consider(s, dso_cache_path(all, &s->image->build_id, "debug"));
 }
 
-/* The path of the image in the recording's terms, for /usr/lib/debug/PATH.debug. */
+/* Try /usr/lib/debug/PATH.debug, where PATH is the path of the image as the recording names it. */
 static void consider_by_path(struct debug_search *s, const char *name)
 {
     if (*name != '/')
@@ -197,7 +198,7 @@ struct elf_image *dso_find_debug_image(struct dso_entry *d, const struct elf_ima
     char *at = folder(image->path), *recorded = folder(d->dso.name);
     if (at)
         consider_debuglink(&s, at);
-    /* A copy from the cache has another folder than the file it is a copy of. */
+    /* A copy in the cache is in another folder than the original file. */
     if (recorded && at && d->dso.name[0] == '/' && strcmp(at, recorded) != 0)
         consider_debuglink(&s, recorded);
     free(at);
@@ -214,7 +215,7 @@ struct elf_image *dso_find_debug_image(struct dso_entry *d, const struct elf_ima
     return (struct elf_image *)image;
 }
 
-/* ---- what a debug file refers to --------------------------------------------------------- */
+/* ---- files that a debug file refers to --------------------------------------------------- */
 
 static void *once(struct dso_entry *d, struct once_value *v,
                   struct elf_image *(*load)(struct dso_entry *, const struct elf_image *))
@@ -231,7 +232,7 @@ static void *once(struct dso_entry *d, struct once_value *v,
     return v->value;
 }
 
-/* .gnu_debugaltlink: a path, then the build id the file must have. */
+/* .gnu_debugaltlink holds a path, then the build id that the file must have. */
 static struct elf_image *load_alt(struct dso_entry *d, const struct elf_image *debug)
 {
     struct elf_section s;
@@ -283,7 +284,7 @@ const struct elf_image *dso_dwp_image(struct dso *dso)
     return once(dso_entry(dso), &dso_entry(dso)->dwp, load_dwp);
 }
 
-/* Open the file once per path; the dso owns it. */
+/* Open the file once per path; frees or keeps `path`. The dso owns the image. */
 static const struct elf_image *related(struct dso_entry *d, char *path)
 {
     if (!path)

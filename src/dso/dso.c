@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The identity table, and what is loaded once for each dso. */
+/* The table of dso identities, and the data that is loaded once for each dso. */
 #include "dso/dso.h"
 #include "base/threads.h"
 #include "base/hash.h"
@@ -22,7 +22,7 @@ static const char *keep(struct dsos *all, const char *s)
     return s && *s ? intern_string(all->strings, s) : NULL;
 }
 
-/* Where perf's build-id cache is; NULL: nowhere. An unpacked archive brings its own. */
+/* Returns the folder of perf's build-id cache; NULL: none. An unpacked archive brings its own. */
 static const char *find_buildid_dir(struct dsos *all, const struct dso_options *o)
 {
     char path[4096];
@@ -156,7 +156,8 @@ static struct dso_entry *entry_add(struct dsos *all, size_t slot, enum dso_kind 
     return d;
 }
 
-/* Does an entry of the right kind and name serve? One without an id takes the first that comes. */
+/* Does this entry, whose kind and name match, serve? An entry without a build id takes the first id
+ * that comes. */
 static bool serves(struct dso_entry *d, const struct build_id *id, uint32_t root, bool apart)
 {
     if (d->apart != apart)
@@ -167,7 +168,7 @@ static bool serves(struct dso_entry *d, const struct build_id *id, uint32_t root
         return true;
     if (!d->dso.build_id.size) {
         if (d->frozen)
-            return false; /* already loaded as something unproven */
+            return false; /* already loaded without proof of an id */
         d->dso.build_id = *id;
         return true;
     }
@@ -225,7 +226,7 @@ void dsos_set_build_id(struct dsos *all, const char *name, const struct build_id
     pthread_mutex_unlock(&all->lock);
 }
 
-/* (Of files only: there is one kernel.) */
+/* Only files can be doubted: there is one kernel. */
 void dsos_doubt_build_id(struct dsos *all, const char *name, const struct build_id *build_id,
                          uint64_t from)
 {
@@ -270,7 +271,7 @@ void dso_set_reference(struct dso *dso, const char *symbol, uint64_t address)
 {
     struct dso_entry *d = dso_entry(dso);
     const char *name = intern_string(d->all->strings, symbol);
-    pthread_mutex_lock(&d->all->lock); /* whoever names code asks meanwhile */
+    pthread_mutex_lock(&d->all->lock); /* threads that look up symbols read it meanwhile */
     d->reference_symbol = name;
     d->reference_address = address;
     pthread_mutex_unlock(&d->all->lock);
@@ -288,7 +289,7 @@ bool dso_reference(const struct dso *dso, const char **symbol, uint64_t *address
 
 /* ---- loaded once ------------------------------------------------------------------------- */
 
-/* The value of `v`, made by `load` under the dso's lock at first use. */
+/* Returns the value of `v`. At first use `load` makes it, under the dso's lock. */
 static void *once_get(struct dso_entry *d, struct once_value *v, void *(*load)(struct dso_entry *))
 {
     if (atomic_load_explicit(&v->done, memory_order_acquire))
@@ -425,7 +426,8 @@ static struct cfi_section cfi_section(const struct elf_image *e, const char *nam
     return (struct cfi_section){s.bytes, s.size, s.address};
 }
 
-/* The bytes of the segment that holds `vaddr`, from there to the segment's end in the file. */
+/* Returns the bytes of the segment that contains `vaddr`, from `vaddr` to the segment's end in the
+ * file. */
 static struct cfi_section segment_from(const struct elf_image *e, uint64_t vaddr)
 {
     const struct elf_tables *t = e->tables;
@@ -440,8 +442,9 @@ static struct cfi_section segment_from(const struct elf_image *e, uint64_t vaddr
     return (struct cfi_section){0};
 }
 
-/* Without section headers: PT_GNU_EH_FRAME gives the search table, whose first field (4 bytes,
- * relative to itself: DW_EH_PE_pcrel|sdata4, the only form linkers write) gives .eh_frame. */
+/* Without section headers, PT_GNU_EH_FRAME gives the search table. The table's first field (4
+ * bytes, relative to itself: DW_EH_PE_pcrel|sdata4, the only form that linkers write) gives
+ * .eh_frame. */
 static void eh_frame_by_segment(const struct elf_image *e, struct cfi_source *s)
 {
     const struct elf_tables *t = e->tables;
@@ -471,7 +474,7 @@ static bool code_symbol(void *context, const char *name, uint64_t *address)
     return elf_exported_symbol(context, name, address);
 }
 
-/* Names of LuaJIT's library functions, from the bytes that cannot be written; kept by the dso. */
+/* Find names of LuaJIT's library functions in the read-only bytes; the dso owns the names. */
 static const struct luajit_builtins *find_builtins(struct dso_entry *d, const struct elf_image *e)
 {
     const struct elf_tables *t = e->tables;
@@ -516,7 +519,7 @@ static void *load_cfi(struct dso_entry *d)
     if (!s.eh_frame.bytes)
         eh_frame_by_segment(e, &s);
     s.debug_frame = cfi_section(e, ".debug_frame");
-    /* A debug file's is mostly compressed, and says nothing that .eh_frame does not say. */
+    /* A debug file's .debug_frame is mostly compressed, and adds nothing to .eh_frame. */
     if (!s.debug_frame.bytes && !s.eh_frame.bytes)
         s.debug_frame = cfi_section(dso_debug_image(&d->dso), ".debug_frame");
     s.text_address = cfi_section(e, ".text").address;

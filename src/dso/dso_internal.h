@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What dso.c (identities), file.c (finding the code's file) and debug.c (finding what debuggers
- * read) share. */
+/* What dso.c (identities), file.c (finds the code's file) and debug.c (finds the files that
+ * debuggers read) share. */
 #ifndef DSO_DSO_INTERNAL_H
 #define DSO_DSO_INTERNAL_H
 
@@ -9,33 +9,34 @@
 
 #include <stdatomic.h>
 
-/* A value loaded once: `state` is read without a lock; the value is published before it. */
+/* A value loaded once. `done` is read without a lock; `value` is published before `done` is set. */
 struct once_value {
     _Atomic(bool) done;
     void *value;
 };
 
-/* A related file (dwo) already asked for. */
+/* A related file (dwo) that was already asked for. */
 struct related {
     char *path;
     struct elf_image *image; /* NULL: not found */
 };
 
 struct dso_entry {
-    struct dso dso; /* first: the public part */
+    struct dso dso; /* must be first: the public part */
     struct dsos *all;
     uint32_t root;
-    pthread_mutex_t lock; /* of loading; recursive: a debug image needs the image */
+    pthread_mutex_t lock; /* held while loading; recursive: a debug image needs the image */
     struct once_value image, debug, alt, dwp, cfi, kallsyms;
-    struct elf_image *mini; /* owned; debug image when nothing better is found */
+    struct elf_image *mini; /* owned; the debug image when nothing better is found */
     _Atomic(const char *) problem;
     const char *reference_symbol;
     uint64_t reference_address;
-    bool frozen; /* being loaded: its build id changes no more (under all->lock) */
-    struct luajit_builtins *builtins; /* of a LuaJIT in it; with the cfi */
+    bool frozen; /* loaded or being loaded: its build id is final (under all->lock) */
+    struct luajit_builtins *builtins; /* of the LuaJIT in the file; made with the cfi */
     bool proven;                      /* the image's build id is the recorded one */
-    bool apart;                       /* no id is told for it (under all->lock) */
-    _Atomic(uint64_t) doubted_from;   /* its id may be another file's; UINT64_MAX: never */
+    bool apart;                       /* never gets a build id (under all->lock) */
+    /* Time from which the build id may be another file's; UINT64_MAX: never. */
+    _Atomic(uint64_t) doubted_from;
     VEC(struct related) related;
 };
 
@@ -56,24 +57,25 @@ static inline struct dso_entry *dso_entry(const struct dso *dso)
     return (struct dso_entry *)dso;
 }
 
-/* "Why not"; the text is kept by the dsos. The first doubt is kept. */
+/* Set the text of dso_problem(); the dsos own it. Only the first problem is kept. */
 void dso_set_problem(struct dso_entry *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* v8.c: the layout of a V8 in the file goes to the cfi. */
+/* v8.c: stores the layout of a V8 in the file in the cfi. */
 void dso_find_v8(struct dso_entry *d, const struct elf_image *e, struct cfi *cfi);
 
-/* Under d->lock: find and open. */
+/* Find and open. The caller holds d->lock. */
 struct elf_image *dso_find_image(struct dso_entry *d);
 struct elf_image *dso_find_debug_image(struct dso_entry *d, const struct elf_image *image);
 const char *dso_find_kallsyms(struct dso_entry *d);
 
-/* The path of an entry of the build-id cache (file: "elf", "vdso", "debug", "kallsyms"). */
+/* Returns the path of an entry of the build-id cache (file: "elf", "vdso", "debug", "kallsyms").
+ * The caller frees it. */
 char *dso_cache_path(struct dsos *all, const struct build_id *id, const char *file);
-/* A path of the recording under --symfs. To be freed. */
+/* Returns a path of the recording under --symfs. The caller frees it. */
 char *dso_symfs_path(struct dsos *all, const char *path);
 
-/* Path of a file that a debuginfod server has for the id; NULL: none. To be freed. */
+/* Returns the path of a debuginfod server's file for the id; NULL: none. The caller frees it. */
 enum debuginfod_what { DEBUGINFOD_EXECUTABLE, DEBUGINFOD_DEBUGINFO };
 char *dso_debuginfod(struct dsos *all, const struct build_id *id, enum debuginfod_what what);
 void dso_debuginfod_free(struct dsos *all);

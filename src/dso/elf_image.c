@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* One ELF file: mapped, its headers read once and checked, sections handed out and inflated. */
+/* One ELF file: mapped, its headers read and checked once, its sections returned and inflated. */
 #include "dso/elf_image.h"
 #include "base/cursor.h"
 #include "dso/notes.h"
@@ -18,7 +18,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-/* No compressor in use expands further; a section that claims more is damaged. */
+/* No compressor in use expands further; a section with a larger ratio is damaged. */
 enum { MAX_RATIO = 1100 };
 
 static struct cursor cursor_at(const struct elf_image *e, uint64_t offset, const char *what)
@@ -64,7 +64,7 @@ static int read_file_header(struct elf_image *e, struct file_header *h, struct e
     return c.failed ? cursor_error(&c, err, "cut short") : 0;
 }
 
-/* One section header; `name` is its offset in the names. */
+/* Read one section header; `name` gets its offset in the section name table. */
 static struct elf_shdr read_section(struct cursor *c, bool is64, uint32_t *name)
 {
     struct elf_shdr s = {.name = ""};
@@ -101,7 +101,7 @@ static bool in_file(const struct elf_image *e, uint64_t offset, uint64_t size)
     return offset <= e->size && size <= e->size - offset;
 }
 
-/* Headers that do not fit the file are dropped: the rest may still serve. */
+/* Returns how many headers fit into the file. Others are dropped: the rest may still be useful. */
 static uint64_t fitting(const struct elf_image *e, uint64_t offset, uint64_t nr, uint64_t entsize)
 {
     if (offset == 0 || offset >= e->size || entsize == 0)
@@ -110,7 +110,7 @@ static uint64_t fitting(const struct elf_image *e, uint64_t offset, uint64_t nr,
     return nr < room ? nr : room;
 }
 
-/* Counts beyond 16 bits stand in the first section header. */
+/* Counts beyond 16 bits are in the first section header. */
 static void extend_counts(const struct elf_image *e, struct file_header *h)
 {
     if (fitting(e, h->shoff, 1, h->shentsize) == 0)
@@ -205,7 +205,7 @@ static bool find_build_id_note(struct elf_image *e, uint64_t offset, uint64_t si
                           &e->build_id);
 }
 
-/* Sections first: in a separate debug file the program headers' offsets are not to be trusted. */
+/* Try sections first: in a separate debug file the program headers' offsets are not reliable. */
 static void read_build_id(struct elf_image *e)
 {
     const struct elf_tables *t = e->tables;
@@ -306,7 +306,7 @@ void elf_image_free(struct elf_image *image)
 /* ---- sections ---------------------------------------------------------------------------- */
 
 #ifdef HAVE_LIBDEFLATE
-/* All of it must be there, and fill `to`. */
+/* Returns true only when the whole input is there and fills `to`. */
 static bool inflate_zlib(const uint8_t *from, size_t size, uint8_t *to, size_t to_size)
 {
     struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
@@ -334,8 +334,8 @@ static bool inflate_zlib(const uint8_t *from, size_t size, uint8_t *to, size_t t
 }
 #endif
 
-/* The bytes of a compressed section: SHF_COMPRESSED's header, or the older ".zdebug_" form
- * ("ZLIB" and the size, big-endian). */
+/* Decompress a section that has SHF_COMPRESSED's header or the older ".zdebug_" form ("ZLIB" and
+ * the size, big-endian). */
 static bool inflate_section(const struct elf_image *e, const struct elf_shdr *s,
                             struct elf_section *ret)
 {
@@ -412,7 +412,7 @@ bool elf_image_section_at(const struct elf_image *image, uint32_t index, struct 
     return true;
 }
 
-/* ".debug_x" is also found as ".zdebug_x". */
+/* ".debug_x" also matches ".zdebug_x". */
 static bool named(const struct elf_shdr *s, const char *name)
 {
     return strcmp(s->name, name) == 0 ||
@@ -438,7 +438,7 @@ bool elf_image_has(const struct elf_image *image, const char *name)
     return false;
 }
 
-/* Files without program headers (perf inject's one-function files): by section. */
+/* For files without program headers (perf inject's one-function files): use the sections. */
 static bool section_offset_to_vaddr(const struct elf_tables *t, uint64_t offset, uint64_t *vaddr)
 {
     for (uint32_t i = 1; i < t->nr_sections; i++) {
@@ -467,7 +467,7 @@ bool elf_image_offset_to_vaddr(const struct elf_image *image, uint64_t offset, u
         const struct elf_phdr *p = &t->segments[i];
         if (p->type != PT_LOAD || offset < p->offset || offset - p->offset >= p->filesz)
             continue;
-        /* An executable segment wins where two share a file page. */
+        /* Where two segments share a file page, the executable segment wins. */
         if (!found || p->flags & PF_X)
             *vaddr = offset - p->offset + p->vaddr;
         found = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* ELF images from the inside: opening them and reading their headers. */
+/* The internals of ELF images: opening them and reading their headers. */
 #ifndef DSO_ELF_IMAGE_H
 #define DSO_ELF_IMAGE_H
 
@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 
-/* A section header in our byte order, whatever the class. */
+/* A section header in our byte order, for both ELF classes. */
 struct elf_shdr {
     const char *name; /* "" when the file has no usable names */
     uint32_t type, link, info;
@@ -23,31 +23,32 @@ struct elf_tables {
     struct elf_shdr *sections;
     struct elf_phdr *segments;
     uint32_t nr_sections, nr_segments;
-    pthread_mutex_t lock;         /* of `inflated` */
+    pthread_mutex_t lock;         /* protects `inflated` */
     struct elf_section *inflated; /* [nr_sections] decompressed copies, made at first use */
     uint8_t *inflate_state;       /* [nr_sections] 0: not tried, 1: done, 2: damaged */
-    bool mapped;                  /* bytes: mmapped; else malloced */
+    bool mapped;                  /* true: the bytes are mmapped; false: malloced */
 };
 
 /* Map a regular file and read its headers. */
 int elf_image_open(const char *path, struct elf_image **ret, struct error *err);
-/* The same over bytes in memory, which the image owns (malloced) from then on, also on failure. */
+/* Like elf_image_open(), for malloced bytes in memory. The image owns the bytes from then on; they
+ * are freed on failure too. */
 int elf_image_adopt(const char *path, uint8_t *bytes, size_t size, struct elf_image **ret,
                     struct error *err);
 void elf_image_free(struct elf_image *image);
 
-/* Whether there is a section of that name with bytes in it; nothing is decompressed for it. */
+/* Is there a section of that name with bytes in it? Decompresses nothing. */
 bool elf_image_has(const struct elf_image *image, const char *name);
-/* A section by index; as elf_image_section. */
+/* Get a section by index; otherwise like elf_image_section(). */
 bool elf_image_section_at(const struct elf_image *image, uint32_t index, struct elf_section *ret);
-/* Whether all bytes that a segment says it has in the file are there. */
+/* Does the file hold all bytes of the segment that its header promises? */
 bool elf_image_holds(const struct elf_image *image, const struct elf_phdr *segment);
-/* Virtual address of a file offset by PT_LOAD, and back; false: in none. */
+/* Convert a file offset to a virtual address by PT_LOAD. Returns false when it is in none. */
 bool elf_image_offset_to_vaddr(const struct elf_image *image, uint64_t offset, uint64_t *vaddr);
 
 bool build_id_equal(const struct build_id *a, const struct build_id *b);
 
-/* .gnu_debugdata (an xz stream holding an ELF file with more symbols); NULL: none or damaged. */
+/* Returns the ELF file of more symbols in .gnu_debugdata (xz stream); NULL: none or damaged. */
 struct elf_image *elf_image_minidebuginfo(const struct elf_image *image);
 
 #endif

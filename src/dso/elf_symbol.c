@@ -20,7 +20,7 @@ static bool open_exports(const struct elf_image *e, struct exports *ret)
     return true;
 }
 
-/* Whether symbol `i` has this name (with its end: `length` bytes) and is defined. */
+/* Does symbol `i` have this name, and is it defined? `length` includes the name's NUL. */
 static bool is_symbol(const struct exports *x, size_t i, const char *name, size_t length,
                       uint64_t *address)
 {
@@ -42,9 +42,9 @@ static uint32_t hash_of(const char *name)
     return hash;
 }
 
-/* .gnu.hash: four words (buckets, first symbol, words of the filter, its shift), the filter of 64
- * bits each, a symbol for each bucket, a hash for each symbol from the first on, whose lowest bit
- * ends the bucket. */
+/* .gnu.hash: four words (buckets, first symbol, words of the filter, the filter's shift), the
+ * filter with words of 64 bits, one symbol index for each bucket, one hash for each symbol from the
+ * first on. The lowest bit of a hash marks the end of the bucket. */
 struct gnu_hash {
     const uint8_t *buckets, *chains;
     uint32_t nr_buckets, first;

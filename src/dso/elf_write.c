@@ -6,7 +6,7 @@
 #include <dwarf.h>
 #include <elf.h>
 
-/* Sections, in the order of their headers. */
+/* Sections, in the order of the section headers. */
 enum {
     S_NULL,
     S_NOTE,
@@ -36,7 +36,7 @@ enum { A_UNIT = 1, A_FUNCTION };
 
 struct elf_parts {
     const struct elf_write *what;
-    struct text sections[NR_SECTIONS]; /* but for .text and the note */
+    struct text sections[NR_SECTIONS]; /* all but .text and the note */
     size_t name_at[NR_SECTIONS];
 };
 
@@ -85,7 +85,7 @@ static void put_string(struct text *t, const char *s)
     text_bytes(t, s, strlen(s) + 1);
 }
 
-/* A length of all that follows it, to be set by end_length(). */
+/* Begin a field with the length of the data that follows it; end_length() sets the length. */
 static size_t begin_length(struct text *t)
 {
     put_u32(t, 0);
@@ -165,14 +165,14 @@ static void write_unit(struct elf_parts *p)
     const struct elf_write *what = p->what;
     size_t begun = begin_length(t), slot = 0;
     put_u16(t, FIXED_DWARF);
-    put_u32(t, 0); /* the abbreviations' offset */
+    put_u32(t, 0); /* offset of the abbreviations */
     put_u8(t, sizeof(uint64_t));
     put_u8(t, A_UNIT);
     put_string(t, what->name);
     put_string(t, what->directory);
     put_u64(t, elf_write_address(0));
     put_u64(t, (uint64_t)what->nr_slots * ELF_WRITE_SLOT);
-    put_u32(t, 0); /* the line program's offset */
+    put_u32(t, 0); /* offset of the line program */
     for (size_t i = 0; i < what->nr_functions; i++) {
         const struct elf_write_function *f = &what->functions[i];
         put_u8(t, A_FUNCTION);
@@ -194,8 +194,8 @@ static void write_line_header(struct text *t, const struct elf_write *what)
     static const uint8_t operands[OPCODE_BASE - 1] = {0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1};
     put_u16(t, FIXED_DWARF);
     size_t begun = begin_length(t);
-    put_u8(t, 1); /* the least instruction's size */
-    put_u8(t, 1); /* operations an instruction */
+    put_u8(t, 1); /* smallest instruction size */
+    put_u8(t, 1); /* operations per instruction */
     put_u8(t, 1); /* rows are statements */
     put_u8(t, (uint8_t)LINE_BASE);
     put_u8(t, LINE_RANGE);
@@ -204,8 +204,8 @@ static void write_line_header(struct text *t, const struct elf_write *what)
     put_u8(t, 0); /* no folders */
     for (size_t i = 0; i < what->nr_files; i++) {
         put_string(t, what->files[i]);
-        put_uleb(t, 0); /* folder, */
-        put_uleb(t, 0); /* time, */
+        put_uleb(t, 0); /* folder 0: the unit's own */
+        put_uleb(t, 0); /* time: not known */
         put_uleb(t, 0); /* size: not known */
     }
     put_u8(t, 0);
@@ -219,7 +219,7 @@ static void write_extended(struct text *t, unsigned opcode, unsigned operands)
     put_u8(t, opcode);
 }
 
-/* One sequence a function, of its slots with known lines and those between. */
+/* Write one sequence for a function: of its slots with known lines and the slots between. */
 static void write_sequence(struct text *t, const struct elf_write_slot *slots, size_t first,
                            size_t nr)
 {
@@ -281,7 +281,7 @@ static void write_names(struct elf_parts *p)
     }
 }
 
-/* Of all that tells the functions and their places. */
+/* Make the build id from everything that describes the functions and their places. */
 static void make_build_id(const struct elf_parts *p, struct build_id *ret)
 {
     uint64_t h = hash_bytes(p->what->name, strlen(p->what->name));
@@ -378,7 +378,7 @@ static void write_section_headers(struct text *out, const struct elf_parts *p)
                              .sh_addralign = 16};
     h[S_SYMTAB].sh_type = SHT_SYMTAB;
     h[S_SYMTAB].sh_link = S_STRTAB;
-    h[S_SYMTAB].sh_info = 1; /* the first that is not local */
+    h[S_SYMTAB].sh_info = 1; /* index of the first symbol that is not local */
     h[S_SYMTAB].sh_entsize = sizeof(Elf64_Sym);
     h[S_SYMTAB].sh_addralign = 8;
     for (int i = 1; i < NR_SECTIONS; i++)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Writes an ELF shared object for code that has no file: functions with their names, places and
- * lines, so that other tools can name what an address in it stands for. Each line of a function is
- * one slot of no-ops in .text; the functions' slots follow each other.
+ * lines, so that other tools can name the addresses in it. Each line of a function is one slot of
+ * no-ops in .text; the slots of the functions follow each other.
  *
- * Addresses in the file are offsets in it, so that a mapping of the whole file serves readers of
- * either. Tables: .symtab, .debug_info with a subprogram a function, .debug_line (DWARF 4), a build
- * id of all that.
+ * Addresses in the file equal file offsets, so a mapping of the whole file serves readers of
+ * either. Tables: .symtab, .debug_info with one subprogram for each function, .debug_line (DWARF
+ * 4), and a build id of all these.
  */
 #ifndef DSO_ELF_WRITE_H
 #define DSO_ELF_WRITE_H
@@ -30,12 +30,12 @@ struct elf_write_slot {
 
 struct elf_write_function {
     const char *name;
-    uint32_t file, line; /* where it is defined: index of a file + 1, and line; 0: not known */
-    uint32_t nr_slots;   /* the next of the slots are its own; at least 1 */
+    uint32_t file, line; /* place of the definition: index of a file + 1, and line; 0: not known */
+    uint32_t nr_slots;   /* its slots (at least 1) follow the previous function's */
 };
 
 struct elf_write {
-    const char *name, *directory; /* of the whole; relative files are relative to the directory */
+    const char *name, *directory; /* of the unit; relative files are relative to the directory */
     const char *const *files;
     size_t nr_files;
     const struct elf_write_function *functions;
@@ -44,13 +44,13 @@ struct elf_write {
     size_t nr_slots;
 };
 
-/* Where slot `index` starts, in the file and as an address in it. */
+/* Returns where slot `index` starts: the file offset, which is also the address. */
 static inline uint64_t elf_write_address(size_t index)
 {
     return ELF_WRITE_TEXT + (uint64_t)index * ELF_WRITE_SLOT;
 }
 
-/* The file's bytes, appended to the empty `out` (failed: memory is out), and its build id. */
+/* Append the bytes of the file to the empty `out` (failed: out of memory), and get its build id. */
 void elf_write(struct text *out, const struct elf_write *what, struct build_id *id);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Finding the file that the code came from. In order: the recorded path (under --symfs, then
- * under the process's root), perf's build-id cache, a debuginfod server. A file whose build id
- * is not the recorded one is another file: it is passed over, and said, unless forced.
+ * Find the file that the code came from. Order: the recorded path (under --symfs; without it, first
+ * under the process's root), perf's build-id cache, a debuginfod server. A file whose build id is
+ * not the recorded one is another file: it is skipped and reported, unless forced.
  */
 #include "base/text.h"
 #include "dso/dso_internal.h"
@@ -23,7 +23,7 @@ void build_id_hex(const struct build_id *id, char hex[2 * BUILD_ID_MAX + 1])
     hex[2 * id->size] = 0;
 }
 
-/* asprintf that is NULL on failure. */
+/* Like asprintf(), but returns the string; NULL: failure. */
 __attribute__((format(printf, 1, 2))) static char *path_make(const char *fmt, ...)
 {
     char *s;
@@ -50,14 +50,14 @@ char *dso_cache_path(struct dsos *all, const struct build_id *id, const char *fi
     return path_make("%s/.build-id/%.2s/%s/%s", all->options.buildid_dir, hex, hex + 2, file);
 }
 
-/* What became of the candidates so far. */
+/* The state of the search. */
 struct search {
     struct dso_entry *d;
     struct elf_image *found;
-    struct elf_image *other; /* exists, but is another file */
+    struct elf_image *other; /* a file that exists, but is another file */
 };
 
-/* One candidate; frees `path`. */
+/* Consider one candidate; frees `path`. */
 static void consider(struct search *s, char *path)
 {
     struct elf_image *e = NULL;
@@ -80,7 +80,7 @@ out:
     free(path);
 }
 
-/* The name without " (deleted)"; `deleted` says whether it was there. To be freed. */
+/* Returns the name without " (deleted)"; `deleted`: the name had it. The caller frees it. */
 static char *plain_name(const char *name, bool *deleted)
 {
     size_t size = text_undeleted(name);
@@ -97,9 +97,10 @@ static void consider_paths(struct search *s)
         free(name);
         return;
     }
-    /* What stands today at a deleted file's path is the same file only if its id says so. */
+    /* The file at a deleted file's path today is the same file only if its build id matches. */
     if (!deleted || d->dso.build_id.size || d->all->options.force) {
-        /* Another mount namespace: our file of that path is a stranger. */
+        /* In another mount namespace, our file at that path is a stranger: try the process's
+         * first. */
         if (d->root && !d->all->options.symfs)
             consider(s, path_make("/proc/%u/root%s", d->root, name));
         consider(s, dso_symfs_path(d->all, name));
@@ -136,8 +137,8 @@ static bool is_guest(const struct dso *dso)
     return strncmp(dso->name, "[guest.", 7) == 0;
 }
 
-/* The build id of the kernel that a dso belongs to: a module's own tells nothing of it. Size 0: not
- * known. */
+/* Returns the build id of the kernel that a dso belongs to: a module's own id does not identify it.
+ * Size 0: not known. */
 static struct build_id recorded_kernel(const struct dso_entry *d)
 {
     struct dsos *all = d->all;
@@ -152,7 +153,7 @@ static struct build_id recorded_kernel(const struct dso_entry *d)
     return id;
 }
 
-/* Is it the running kernel, as far as the recording tells? The build id says, or the release. */
+/* Is it the running kernel, as far as known? Compare the build id, or else the release. */
 static bool kernel_is_running(const struct dsos *all, const struct build_id *kernel)
 {
     const struct build_id here = notes_file_build_id("/sys/kernel/notes");
@@ -165,7 +166,7 @@ static bool kernel_is_running(const struct dsos *all, const struct build_id *ker
 
 /* ---- vdso -------------------------------------------------------------------------------- */
 
-/* A copy of the vdso of the running kernel. */
+/* Returns a copy of the running kernel's vdso. */
 static struct elf_image *live_vdso(void)
 {
     const uint8_t *base = (const uint8_t *)getauxval(AT_SYSINFO_EHDR); // NOLINT: an address
@@ -216,7 +217,7 @@ struct elf_image *dso_find_image(struct dso_entry *d)
         return s.found || s.other ? take_found(&s) : NULL;
     case DSO_VDSO:
         consider(&s, dso_cache_path(all, &d->dso.build_id, "vdso"));
-        if (all->options.symfs) /* an archive's, of a recording without its build id */
+        if (all->options.symfs) /* from an archive, if the recording has no build id of it */
             consider(&s, dso_symfs_path(all, d->dso.name));
         consider_live_vdso(&s);
         return take_found(&s);
@@ -247,7 +248,7 @@ bool dso_module_name(const struct dso *dso, char *to, size_t room)
     return true;
 }
 
-/* Is another module loaded by that name? Its notes say, where a build id was recorded. */
+/* Is another module loaded by that name? Compare its notes if a build id was recorded. */
 static bool other_is_loaded(const struct dso *module)
 {
     char name[256], path[320];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A note: sizes of name and description, type; then both, each filled up to four bytes. */
+/* A note: the sizes of name and description, the type, then name and description, each padded to
+ * four bytes. */
 #include "dso/notes.h"
 
 #include <elf.h>
@@ -20,7 +21,7 @@ bool notes_build_id(struct cursor notes, struct build_id *ret)
             memcpy(ret->bytes, desc, ret->size);
             return true;
         }
-        cursor_skip(c, (4 - (descsz & 3)) & 3); /* the last one may end without */
+        cursor_skip(c, (4 - (descsz & 3)) & 3); /* the last note may end without padding */
     }
     return false;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The V8 in an ELF file: hands its symbols and bytes to unwind/v8. */
+/* The V8 in an ELF file: passes its symbols and bytes to unwind/v8. */
 #include "base/cursor.h"
 #include "dso/elf_symbol.h"
 #include "dso/dso_internal.h"
@@ -8,17 +8,18 @@
 #include <elf.h>
 #include <string.h>
 
-/* Symbol tables that are looked into: the file's own two, and its debug file's. */
+/* Symbol tables that are searched: the file's own two, and its debug file's. */
 enum { EXPORTED, TABLES = 3 };
 struct table {
     struct elf_section symbols, strings;
-    size_t nr, nr_likely; /* likely: without the global ones, which stand last, of .symtab */
+    /* `nr_likely` leaves out the global symbols of .symtab, which come last. */
+    size_t nr, nr_likely;
 };
 struct source {
     const struct elf_image *image;
     struct table tables[TABLES];
-    struct elf_section relocations; /* .rela.dyn: of relative ones first, by address */
-    uint64_t blob, blob_size;       /* addresses of the builtins; size 0: not known */
+    struct elf_section relocations; /* .rela.dyn: relative relocations first, sorted by address */
+    uint64_t blob, blob_size;       /* address range of the builtins; size 0: not known */
 };
 
 static void open_table(const struct elf_image *e, const char *name, const char *strings,
@@ -36,9 +37,9 @@ static void open_table(const struct elf_image *e, const char *name, const char *
     }
 }
 
-/* V8's are local functions, and data: numbers of 4 bytes, and a table of three rows with a byte or
- * four for each bytecode. The others' names are not looked at, which spares a cache miss each, nor
- * are those of other files. */
+/* Symbols of V8 that matter are local functions, and data: numbers of 4 bytes, and a table of three
+ * rows with one or four bytes for each bytecode. The names of all other symbols are not read, which
+ * saves a cache miss each; undefined symbols are skipped too. */
 static bool may_be_v8(const struct table *t, const uint8_t *at)
 {
     enum { BYTECODES_MIN = 100, ROWS = 3 };
@@ -56,11 +57,11 @@ static bool may_be_v8(const struct table *t, const uint8_t *at)
     default:
         break;
     }
-    return (at[6] || at[7]) && load_u32(at, false) < t->strings.size; /* 6: st_shndx */
+    return (at[6] || at[7]) && load_u32(at, false) < t->strings.size; /* at[6], at[7]: st_shndx */
 }
 
 /* Metadata, versions and tables are exported data. Builtins are local functions of the one object
- * file that has the blob, among ten times as many others. */
+ * file that contains the blob, among ten times as many other local functions. */
 static bool is_likely(const struct source *s, size_t table, const uint8_t *at)
 {
     return table == EXPORTED ? at[4] == ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT)
@@ -71,7 +72,7 @@ static bool is_likely(const struct source *s, size_t table, const uint8_t *at)
 static bool symbol_next(void *context, bool all, size_t *index, struct v8_symbol *ret)
 {
     const struct source *s = context;
-    size_t first = 0; /* of a table */
+    size_t first = 0; /* index of the table's first symbol */
     for (size_t i = 0; (all || s->blob_size) && i < TABLES; first += s->tables[i++].nr) {
         const struct table *t = &s->tables[i];
         size_t from = *index > first ? *index - first : 0;
@@ -100,7 +101,8 @@ static const uint8_t *bytes_at(void *context, uint64_t address, size_t size)
     return NULL;
 }
 
-/* The relocation that the loader applies to the word there: the addend of a relative one. */
+/* Get the value that the loader's relocation writes to the word at `address`: the addend of a
+ * relative relocation. Returns false when there is none. */
 static bool relocated(const struct source *s, uint64_t address, uint64_t *ret)
 {
     size_t low = 0, high = s->relocations.bytes ? s->relocations.size / sizeof(Elf64_Rela) : 0;
@@ -151,8 +153,8 @@ static bool begins_with(const uint8_t *at, const char *bytes, size_t size)
     return memcmp(at, bytes, size) == 0;
 }
 
-/* What a function without arguments returns that only loads a constant, an address or, with
- * `load`, a number of four bytes; false: it is another one. */
+/* Get the value that a function without arguments returns if all it does is load a constant, an
+ * address or, with `load`, a number of four bytes. Returns false for any other function. */
 static bool returned(struct source *s, const char *name, bool load, uint64_t *ret)
 {
     enum { MOST = 24 };
@@ -185,7 +187,7 @@ static bool returned(struct source *s, const char *name, bool load, uint64_t *re
     return at[*at == 0x5d] == 0xc3; /* pop rbp; ret */
 }
 
-/* V8 8.5 and later export functions that tell. */
+/* V8 8.5 and later export functions that return the address and the size of the blob. */
 static void find_blob(struct source *s)
 {
     if (!returned(s, "_ZN2v88internal23DefaultEmbeddedBlobCodeEv", false, &s->blob) ||
@@ -199,7 +201,7 @@ void dso_find_v8(struct dso_entry *d, const struct elf_image *e, struct cfi *cfi
     struct v8_layout *layout = NULL;
     struct error err;
     uint64_t ignored;
-    /* Every V8 since 2010 exports this one. */
+    /* Every V8 since 2010 exports this symbol. */
     if (!elf_exported_symbol(e, "v8dbg_frametype_EntryFrame", &ignored))
         return;
     open_table(e, ".dynsym", ".dynstr", &s.tables[0]);

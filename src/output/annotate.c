@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which function, and what its lines weigh. See annotate.h. */
+/* Chooses the function and computes the weights of its lines. See annotate.h. */
 #include "output/annotate_internal.h"
 #include "output/output.h"
 
@@ -7,16 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIKE_IT = 10 }; /* functions that are told when none has the name */
+enum { LIKE_IT = 10 }; /* similar functions listed if none has the name */
 
-/* What all samples say, by node and by function. */
+/* The weights of all samples, by node and by function. */
 struct weights {
     struct export e;
-    uint64_t *nodes; /* of samples that end there */
+    uint64_t *nodes; /* weight of samples that end at the node */
     struct weight *functions;
     uint64_t *seen; /* by function: the last path that was counted */
     uint64_t all;
-    uint64_t others; /* samples of other events */
+    uint64_t others; /* number of samples of other events */
 };
 
 static void weights_free(struct weights *w)
@@ -70,7 +70,7 @@ static int weigh(struct weights *w, struct error *err)
 
 /* ---- which function ------------------------------------------------------------------------- */
 
-/* "NAME" of "NAME FILE:LINE". */
+/* Whether `name` is the NAME of "NAME FILE:LINE". */
 static bool is_name_of(const char *name, const char *symbol)
 {
     size_t size = strlen(name);
@@ -112,8 +112,8 @@ static int no_function(const struct weights *w, const char *symbol, struct error
     return -1;
 }
 
-/* The wanted functions, heaviest first: all that have the symbol; else all of that name; without
- * one, the heaviest that has a name. */
+/* Get the wanted functions, heaviest first: all with exactly this symbol; if there are none, all
+ * with this name; without a symbol, the heaviest function that has a name. */
 typedef VEC(uint32_t) function_list;
 static int choose_functions(const struct weights *w, const char *symbol, function_list *ret,
                             struct error *err)
@@ -140,14 +140,14 @@ static int choose_functions(const struct weights *w, const char *symbol, functio
     return ret->nr ? 0 : no_function(w, symbol, err);
 }
 
-/* ---- its places ----------------------------------------------------------------------------- */
+/* ---- the function's places ------------------------------------------------------------------ */
 
 static struct weighed_line *line_of(struct annotated *a, uint32_t index)
 {
     const struct profile_line *l = &a->profile->lines.at[index];
     const struct weighed_line new = {.file = l->file, .line = l->line};
     uint32_t at = a->of_line[index];
-    for (uint32_t i = 0; !at && i < a->lines.nr; i++) /* columns are not told apart */
+    for (uint32_t i = 0; !at && i < a->lines.nr; i++) /* columns are ignored */
         if (a->lines.at[i].file == l->file && a->lines.at[i].line == l->line)
             at = i + 1;
     if (!at && vec_push(&a->lines, new))
@@ -165,7 +165,7 @@ static struct weighed_address *address_of(struct annotated *a, uint32_t index)
     return a->of_location[index] ? &a->addresses.at[a->of_location[index] - 1] : NULL;
 }
 
-/* Where the function stands on one path. */
+/* Add the weight of one path to the function's places on it. */
 static int take_path(struct annotated *a, const struct weights *w, uint32_t leaf)
 {
     const struct profile *p = w->e.profile;
@@ -213,7 +213,7 @@ static int take_places(struct annotated *a, const struct weights *w, struct erro
 
 /* ---- how it ran ----------------------------------------------------------------------------- */
 
-/* Of a managed function: in which tiers and traces its own samples were. */
+/* The tier and trace in which some of a managed function's own samples were. */
 struct way {
     uint8_t tier;
     uint16_t trace;

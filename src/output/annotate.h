@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* One function's source, or machine code, with what each line of it weighs. */
+/* One function's source or machine code, with the weight of each line. */
 #ifndef OUTPUT_ANNOTATE_H
 #define OUTPUT_ANNOTATE_H
 
@@ -9,11 +9,12 @@
 
 struct annotate_options {
     const char *symbol;     /* NULL: the function with the most samples of its own */
-    const char *source_dir; /* where sources are looked for first; NULL: where they were */
+    const char *source_dir; /* folder to search for sources first; NULL: only the recorded paths */
     bool samples;           /* count samples, not periods */
 };
 
-/* `profile` is finished, and has lines. Errors: no such function (says which are like it). */
+/* Print the function. `profile` must be finished and must have lines. If there is no such function,
+ * the error lists functions with similar names. */
 int annotate_print(const struct annotate_options *options, struct profile *profile,
                    const struct replay *r, FILE *out, struct error *err);
 

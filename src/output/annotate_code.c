@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A native function's machine code with weights. */
+/* Prints a native function's machine code with weights. */
 #include "output/annotate_code.h"
 #include "output/annotate_internal.h"
 #include "output/output.h"
@@ -46,9 +46,9 @@ struct listing {
     const struct annotated *a;
     struct dso *dso;
     struct symbol_cache *symbols;
-    const struct weighed_address *at; /* the first that was not passed */
+    const struct weighed_address *at; /* the first address that was not passed yet */
     size_t left;
-    uint64_t bias; /* of addresses in the listing to those of symbols_resolve() */
+    uint64_t bias; /* listing address minus symbols_resolve() address */
     const char *file;
     uint32_t line;
 };
@@ -61,7 +61,7 @@ static int compare_addresses(const void *x, const void *y)
     return (a->address > b->address) - (a->address < b->address);
 }
 
-/* Where the code's line changes, it is said. */
+/* Print the source position if it differs from the previous one. */
 static void print_position(struct listing *l, uint64_t address)
 {
     const struct resolved *r = symbols_resolve(l->symbols, l->dso, address, address);
@@ -114,7 +114,8 @@ static int print_code(struct listing *l, uint64_t start, uint64_t size, struct e
     return failed;
 }
 
-/* The addresses from `at` on that are one symbol's of one file. */
+/* Print the code of the symbol at the first address. *ret_nr is the number of addresses from `at`
+ * on that belong to the same symbol of the same file. */
 static int print_symbol(const struct annotated *a, struct symbol_cache *symbols,
                         const struct weighed_address *at, size_t left, size_t *ret_nr,
                         struct error *err)

@@ -11,11 +11,11 @@
 struct instruction {
     uint64_t address;
     uint32_t size;
-    const char *name, *operands; /* "(bad)": bytes that are none */
+    const char *name, *operands; /* `name` is "(bad)" for bytes that are no instruction */
 };
 
-/* Call `each` for the instructions of x86-64 code that stands at `address`. -1: there is no
- * disassembler, or memory is out. */
+/* Call `each` for every instruction of x86-64 code whose first byte is at `address`. Returns -1 if
+ * there is no disassembler or no memory. */
 int annotate_instructions(const uint8_t *code, size_t size, uint64_t address,
                           void (*each)(void *context, const struct instruction *i), void *context,
                           struct error *err);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the files of annotate share. */
+/* Declarations that the files of annotate share. */
 #ifndef OUTPUT_ANNOTATE_INTERNAL_H
 #define OUTPUT_ANNOTATE_INTERNAL_H
 
 #include "output/annotate.h"
 
-/* What counts at a place. */
+/* The weight of samples at a place. */
 struct weight {
-    uint64_t self, total; /* executing there; there or in what it called from there */
+    uint64_t self, total; /* of code there; of code there and of what it called from there */
 };
 
-/* A line of the function, or an instruction. */
+/* A source line of the function, and an instruction of it. */
 struct weighed_line {
     const char *file; /* interned; NULL: not known */
     uint32_t line;
@@ -18,7 +18,7 @@ struct weighed_line {
     uint64_t seen; /* private: the last path that was counted */
 };
 struct weighed_address {
-    uint64_t address; /* replay_name()'s */
+    uint64_t address; /* as replay_name() gives it */
     uint32_t dso;
     struct weight weight;
 };
@@ -28,35 +28,35 @@ struct annotated {
     const struct profile *profile;
     const struct replay *replay;
     const struct profile_function *function;
-    struct weight weight, all; /* the function's; of all samples (self) */
-    uint64_t samples;          /* that count, of the function's own */
+    struct weight weight, all; /* weight of the function; weight of all samples (self) */
+    uint64_t samples;          /* number of the function's own samples */
     VEC(struct weighed_line) lines;
-    VEC(struct weighed_address) addresses; /* of native code */
+    VEC(struct weighed_address) addresses; /* only of native code */
     uint64_t last;                         /* time of the last sample */
-    uint32_t *of_line, *of_location; /* of the profile's: index in the two above + 1; 0: none yet */
+    uint32_t *of_line, *of_location; /* per profile line, location: index + 1 above; 0: none yet */
     FILE *out;
 };
 
-/* The source with its weights; lines alone where there is no file. */
+/* Print the source with its weights, or the line numbers alone if there is no file. */
 int annotate_source(const struct annotated *a, struct error *err);
-/* Native code with its weights. */
+/* Print native code with its weights. */
 int annotate_code(const struct annotated *a, struct error *err);
 
-/* Source files that were looked for. Zeroed, but for options and replay. */
+/* Source files that were looked for. All fields start as zeros, except `options` and `replay`. */
 struct source;
 struct source_files {
     const struct annotate_options *options;
     const struct replay *replay;
     VEC(struct source *) files;
 };
-/* A line of a file, by the program's name for it, up to its newline; NULL: not found. It lives as
- * long as the files. */
+/* Returns a line of the file that the program calls `file`, or NULL if the line was not found. The
+ * line ends at its newline. It lives as long as `files`. */
 const char *annotate_line(struct source_files *files, const char *file, uint32_t line);
 void source_files_free(struct source_files *files);
-/* A line, up to its newline, as a terminal may have it. */
+/* Print a line up to its newline. Characters that a terminal must not get are escaped. */
 void annotate_text(FILE *out, const char *line);
 
-/* "  12.34%", or as many blanks. */
+/* Print a share as "  12.34%", or as many blanks if it is 0. */
 void annotate_percent(FILE *out, uint64_t part, uint64_t whole);
 
 #endif

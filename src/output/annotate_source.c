@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A function's source with weights. */
+/* Prints a function's source with weights. */
 #include "output/annotate_internal.h"
 #include "output/output.h"
 
@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 
 enum {
-    AROUND = 3, /* lines shown before and behind one that weighs something */
-    GAP = 3,    /* fewer lines than these between are shown, too */
+    AROUND = 3, /* lines shown before and after a line with weight */
+    GAP = 3,    /* a gap of fewer lines than this is shown, too */
     FILE_MOST = 64 << 20,
     TAB = 4,
 };
@@ -20,12 +20,12 @@ enum {
 /* ---- the file ------------------------------------------------------------------------------- */
 
 struct source {
-    const char *name; /* the program's */
+    const char *name; /* the program's name for it */
     char path[PATH_MAX];
-    char *bytes; /* with a NUL behind; NULL: not found */
+    char *bytes; /* followed by a NUL; NULL: not found */
     size_t size;
     time_t changed;
-    VEC(const char *) lines; /* each up to its newline */
+    VEC(const char *) lines; /* each line ends at its newline */
 };
 
 static void source_free(struct source *s)
@@ -53,8 +53,8 @@ static bool read_source(struct source *s, const char *root, const char *slash, c
     return s->bytes;
 }
 
-/* Where the program's name for the file leads: below the given folder, as it is or by its last
- * part; else where it was, below --symfs. */
+/* Find the program's source file. It is searched for in the source folder first, by its whole name
+ * and by its last part; then at its own path, below --symfs. */
 static bool find_source(const struct annotate_options *o, const struct replay *r, const char *file,
                         struct source *ret)
 {
@@ -162,8 +162,8 @@ static void print_columns(const struct annotated *a, const char *what)
     text_free(&name);
 }
 
-/* Which lines of a file are shown, by number: those around what weighs something, from the
- * function's first line on. NULL: memory is out. */
+/* Choose the lines of a file to show: those around lines with weight, from the function's first
+ * line on. The result is indexed by line number; NULL: memory is out. */
 static bool *choose_lines(const struct annotated *a, const struct source *s,
                           const struct weighed_line *lines, size_t nr)
 {
@@ -182,7 +182,7 @@ static bool *choose_lines(const struct annotated *a, const struct source *s,
     return shown;
 }
 
-/* The lines of one file. */
+/* Print the lines of one file. */
 static bool print_file(const struct annotated *a, const struct source *s,
                        const struct weighed_line *lines, size_t nr)
 {
@@ -211,7 +211,8 @@ static void print_without(const struct annotated *a, const struct weighed_line *
         print_line(a, &lines[i].weight, lines[i].line, "");
 }
 
-/* Seconds since 1970 of the recording's end; of its file where it does not tell. */
+/* Returns the time of the recording's end in seconds since 1970; if the recording has no wall clock
+ * time, that of its file. */
 static uint64_t recorded_at(const struct annotated *a)
 {
     uint64_t ns = export_wall_clock(&(struct export){.replay = a->replay}, a->last);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* See annotate_trace.h. A trace is read when the first sample of it is met, as the recording has it
- * at that time; what was compiled anew under its number is another. */
+/* See annotate_trace.h. A trace is read at the first sample in it, as the recording has it at that
+ * time. If a trace is compiled again under the same number, it is a different trace. */
 #include "output/annotate_trace.h"
 #include "output/annotate_code.h"
 #include "output/annotate_internal.h"
@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MISSES_MAX = 1000 }; /* looked for in vain: not looked for again */
+enum { MISSES_MAX = 1000 }; /* failed searches, after which no more are made */
 
 struct traced {
     struct luajit_listing listing;
     uint32_t pid;
     const char *comm; /* interned */
-    uint64_t *self;   /* by offset in the code; one more: the sum */
+    uint64_t *self;   /* weight by offset in the code; one more entry: the sum */
     uint64_t total, samples;
     uint64_t met;
 };
@@ -25,11 +25,11 @@ struct annotate_traces {
     struct replay *replay;
     const struct annotate_options *options;
     uint32_t number;
-    const struct perfdata_event *event; /* the first that was sampled */
+    const struct perfdata_event *event; /* the first event that was sampled */
     struct intern *strings;
-    VEC(struct traced) traces; /* all that were met: jumps lead from one to another */
-    uint64_t all, unread; /* weights: of all samples, of those in a trace that is not recorded */
-    uint64_t others;      /* samples of other events */
+    VEC(struct traced) traces; /* all traces seen in samples; jumps lead between them */
+    uint64_t all, unread;      /* weights: of all samples; of samples in an unrecorded trace */
+    uint64_t others;           /* samples of other events */
     unsigned misses;
     struct replay_worker *worker;
 };
@@ -76,13 +76,14 @@ static int worker_create(void *context, struct replay_worker *w, void **ret, str
     return 0;
 }
 
-/* Exits get side traces as time goes on: the newest reading tells most, if not less was read. */
+/* Exits get side traces over time. So the newest listing has the most, unless less of it was
+ * read. */
 static int renew_trace(struct annotate_traces *t, const struct replay_sample *s, uint64_t address,
                        struct traced *one, struct error *err)
 {
     struct luajit_listing now;
     one->met++;
-    if (one->met & (one->met - 1)) /* seldom, and up to the end */
+    if (one->met & (one->met - 1)) /* rarely, but up to the end: at powers of 2 */
         return 1;
     int got = replay_trace(t->worker, s, one->listing.number, address, &now, err);
     if (got <= 0)
@@ -113,7 +114,7 @@ static int add_trace(struct annotate_traces *t, const struct replay_sample *s, u
     return error_no_memory(err);
 }
 
-/* 0: it is not recorded. */
+/* Returns 1; 0: the trace is not recorded; -1: error. */
 static int find_trace(struct annotate_traces *t, const struct replay_sample *s, uint32_t number,
                       uint64_t address, struct traced **ret, struct error *err)
 {
@@ -144,12 +145,13 @@ static void weigh_trace(struct traced *one, const struct frame *f, bool leaf, ui
     one->self[one->listing.size] += weight;
 }
 
-/* The frames that executed a trace's own code: of each run of its functions the innermost. */
+/* Count the frames that executed a trace's own code: the innermost one of each run of functions in
+ * the trace. */
 static int take_sample(void *worker, const struct replay_sample *s, struct error *err)
 {
     struct annotate_traces *t = worker;
     uint64_t weight = t->options->samples ? 1 : s->sample->period ? s->sample->period : 1;
-    size_t counted = SIZE_MAX; /* the trace that was: they move when one is added */
+    size_t counted = SIZE_MAX; /* index of the counted trace; adding a trace moves them */
     t->event = t->event ? t->event : s->sample->event;
     t->others += t->event != s->sample->event;
     if (t->event != s->sample->event)
@@ -188,7 +190,7 @@ struct trace_printer {
     struct annotate_traces *t;
     const struct traced *trace;
     struct source_files sources;
-    size_t exit; /* the next whose code was not reached */
+    size_t exit; /* the next exit whose code was not reached yet */
     FILE *out;
 };
 
@@ -212,7 +214,7 @@ static void print_managed(const struct trace_printer *p, const struct luajit_lis
     text_free(&shown);
 }
 
-/* "; FUNCTION, line N | bytecode | source" */
+/* Print "; FUNCTION, line N | bytecode | source". */
 static void print_place(struct trace_printer *p, const struct luajit_listing_place *place)
 {
     struct managed_function g;
@@ -238,8 +240,8 @@ static const struct luajit_listing_jump *jump_at(const struct luajit_listing *l,
     return NULL;
 }
 
-/* A jump to a trace that was met in samples, but not when this one was read; or, from its end, to
- * the one that it goes on with. */
+/* Find the target of a jump to a trace that was seen in samples, but was not known when this trace
+ * was read; or of the jump at the trace's end to the trace that it continues with. */
 static bool find_jump(const struct trace_printer *p, const struct instruction *i, uint64_t target,
                       struct luajit_listing_jump *ret)
 {
@@ -249,7 +251,7 @@ static bool find_jump(const struct trace_printer *p, const struct instruction *i
         if (other->pid != p->trace->pid || other->listing.address != target)
             continue;
         if (ret->trace && ret->trace != other->listing.number)
-            return false; /* compiled anew in the same place: which of them is not known */
+            return false; /* several traces were compiled here: it is unknown which is meant */
         ret->trace = other->listing.number;
         if (other->listing.parent == l->number)
             ret->exit = other->listing.parent_exit;
@@ -297,7 +299,7 @@ static void print_target(struct trace_printer *p, const struct instruction *i, u
         fputs("   ; -> not known", p->out);
 }
 
-/* What begins at an offset: the loop, the code of snapshots. */
+/* Print what begins at an offset: the loop, or the code of snapshots. */
 static void print_marks(struct trace_printer *p, uint32_t offset)
 {
     const struct luajit_listing *l = &p->trace->listing;
@@ -344,7 +346,7 @@ static void print_kind(const struct trace_printer *p)
         fputs("; goes on in the interpreter\n", p->out);
 }
 
-/* The traces that were met whose parent it is. */
+/* Print the exits that lead to side traces, found by jumps or by the traces that were seen. */
 static void print_sides(const struct trace_printer *p)
 {
     const struct luajit_listing *l = &p->trace->listing;

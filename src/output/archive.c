@@ -34,12 +34,12 @@ struct replay_sink archive_sink(void)
     return (struct replay_sink){.worker_create = worker_create, .sample = name_frames};
 }
 
-/* ---- what goes where ----------------------------------------------------------------------- */
+/* ---- which file goes where ----------------------------------------------------------------- */
 
 struct archiver {
     struct tar *tar;
     const struct replay *replay;
-    const char *symfs; /* of this run; NULL: none */
+    const char *symfs; /* option of this run; NULL: none */
     void (*say)(const char *line);
     struct intern *names;
     VEC(const char *) members; /* interned */
@@ -59,7 +59,7 @@ static void say(struct archiver *a, const char *what, const char *why)
     a->result.missing++;
 }
 
-/* A name that stays below the folder that is unpacked to. */
+/* Whether a name stays below the folder that the archive is unpacked to. */
 static bool is_safe(const char *name)
 {
     for (const char *p = name; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL)
@@ -68,7 +68,8 @@ static bool is_safe(const char *name)
     return *name != '/' && *name;
 }
 
-/* The member's name for a path of the recording: without leading slashes and " (deleted)". */
+/* Returns the member's name for a path of the recording: without leading slashes and "
+ * (deleted)". */
 static const char *member_name(struct archiver *a, const char *path)
 {
     size_t size = text_undeleted(path);
@@ -92,7 +93,7 @@ __attribute__((format(printf, 2, 3))) static const char *make_name(struct archiv
     return name;
 }
 
-/* ".debug/.build-id/ab/cdef.../FILE", perf's build-id cache; NULL: no id. */
+/* Returns ".debug/.build-id/ab/cdef.../FILE", as in perf's build-id cache; NULL: no build id. */
 static const char *cache_name(struct archiver *a, const struct build_id *id, const char *file)
 {
     char hex[2 * BUILD_ID_MAX + 1];
@@ -108,7 +109,7 @@ static bool is_member(const struct archiver *a, const char *name)
     return false;
 }
 
-/* 1: to be added now; 0: it is there, or was said to be missing; -1: memory is out. */
+/* Returns 1: add it now; 0: it is in the archive, or was reported missing; -1: memory is out. */
 static int new_member(struct archiver *a, const char *name, struct error *err)
 {
     if (!name)
@@ -147,7 +148,8 @@ static int add_file(struct archiver *a, const char *name, const char *path, stru
 
 /* ---- dsos ---------------------------------------------------------------------------------- */
 
-/* Where the code's file goes; NULL: nowhere, which was said, or memory is out (*failed). */
+/* Returns the member's name for the code's file. NULL: it has none, which was reported, or memory
+ * is out (*failed). */
 static const char *image_name(struct archiver *a, const struct dso *d,
                               const struct elf_image *image, bool *failed)
 {
@@ -161,14 +163,14 @@ static const char *image_name(struct archiver *a, const struct dso *d,
     name = *d->name == '/' ? member_name(a, d->name) : NULL;
     if (name && !is_member(a, name))
         return name;
-    name = cache_name(a, id, "elf"); /* two files of one path */
+    name = cache_name(a, id, "elf"); /* another file has the same path */
     if (!name && !id->size)
         say(a, image->path, ": another file of this path is, and no build id tells them apart");
     *failed |= !name && id->size;
     return name;
 }
 
-/* A debug file: by build id; without one where it was. */
+/* Returns a debug file's name: by build id; without a build id, its path. */
 static const char *debug_name(struct archiver *a, const struct elf_image *debug)
 {
     char hex[2 * BUILD_ID_MAX + 1];
@@ -181,7 +183,8 @@ static const char *debug_name(struct archiver *a, const struct elf_image *debug)
     return member_name(a, prefix && strncmp(path, a->symfs, prefix) == 0 ? path + prefix : path);
 }
 
-/* What stands beside `image`, or in its folder, stands so beside or in that of `name`. */
+/* If `path` is beside `image`, or in its folder, return the name that is beside `name` or in its
+ * folder in the same way; else NULL. */
 static const char *beside(struct archiver *a, const char *path, const struct elf_image *image,
                           const char *name)
 {
@@ -190,12 +193,12 @@ static const char *beside(struct archiver *a, const char *path, const struct elf
     size_t folder = slash ? (size_t)(slash + 1 - image->path) : 0;
     if (!folder || !to || strncmp(path, image->path, folder) != 0 || strchr(path + folder, '/'))
         return NULL;
-    if (strncmp(path, image->path, strlen(image->path)) == 0) /* FILE.dwp */
+    if (strncmp(path, image->path, strlen(image->path)) == 0) /* the file is FILE.dwp */
         return make_name(a, "%s%s", name, path + strlen(image->path));
     return make_name(a, "%.*s%s", (int)(to + 1 - name), name, path + folder);
 }
 
-/* Split DWARF. */
+/* Add a file of split DWARF. */
 static int add_split(struct archiver *a, const struct elf_image *split,
                      const struct elf_image *const near[2], const char *const names[2],
                      struct error *err)
@@ -231,7 +234,7 @@ static int add_parts(struct archiver *a, const struct dso *d, const char *name, 
     return 0;
 }
 
-/* Without privileges all of its addresses are 0. */
+/* Without privileges, all addresses in kallsyms are 0. */
 static bool has_addresses(const char *kallsyms)
 {
     char line[512];
@@ -285,7 +288,7 @@ static int add_dso(struct archiver *a, struct dso *d, struct error *err)
     return add_parts(a, d, name, err);
 }
 
-/* ---- the whole ----------------------------------------------------------------------------- */
+/* ---- the whole archive --------------------------------------------------------------------- */
 
 int archive_write(struct tar *tar, const struct replay *r, void (*say_line)(const char *line),
                   struct archive_result *ret, struct error *err)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The files that a recording was read with, as one tar: laid out as below --symfs, with a build-id
- * cache (.debug) for what has no path (vdso, kallsyms) or shares one.
+ * Put the files that a recording was read with into one tar. The tar is laid out like a --symfs
+ * root. It has a build-id cache (.debug) for files that have no path (vdso, kallsyms) or that share
+ * a path.
  */
 #ifndef OUTPUT_ARCHIVE_H
 #define OUTPUT_ARCHIVE_H
@@ -11,13 +12,13 @@
 
 struct archive_result {
     uint64_t files, bytes;
-    uint64_t missing; /* files that were asked for and are not in it; each was said */
+    uint64_t missing; /* files that were needed but are not in the tar; each was reported */
 };
 
-/* A sink that asks for all that a report with lines and inlined functions asks for. */
+/* A sink that asks for everything that a report with lines and inlined functions asks for. */
 struct replay_sink archive_sink(void);
-/* After the run: all files that were opened. `say` is called with a line for each that is missing.
- */
+/* Add all files that were opened during the run. Call it after the run. `say` gets one line for
+ * each missing file. */
 int archive_write(struct tar *tar, const struct replay *r, void (*say)(const char *line),
                   struct archive_result *ret, struct error *err);
 

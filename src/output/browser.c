@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The browser's model. Entries (rows, and functions in their trees) are made when they are first
- * opened and stay; lines are the entries that are shown, made anew whenever that changes.
+ * opened, and then stay. Lines are the visible entries; all lines are made again when the visible
+ * entries change.
  */
 #include "output/browser_internal.h"
 #include "output/output.h"
@@ -11,9 +12,9 @@
 #include <string.h>
 
 enum {
-    LEVELS_MAX = 100, /* of branching, as in the report's text */
+    LEVELS_MAX = 100, /* levels of branching, as in the report's text */
     RUN_MAX = 1000,
-    ENTRIES_MAX = 200000, /* that are opened with one key */
+    ENTRIES_MAX = 200000, /* limit for entries that one key opens */
 };
 
 struct browser *browser_create(const struct report_options *options)
@@ -64,7 +65,7 @@ static bool has_trees(const struct browser *b)
     return b->options.graph != GRAPH_NONE && b->section.event->callchain;
 }
 
-/* The row's entry, made if new; NULL: memory is out. */
+/* Returns the row's entry; a new entry is added. NULL: memory is out. */
 static struct browser_entry *row_entry(struct browser *b, uint32_t row)
 {
     if (!b->row_entry[row]) {
@@ -76,7 +77,7 @@ static struct browser_entry *row_entry(struct browser *b, uint32_t row)
     return &b->entries.at[b->row_entry[row] - 1];
 }
 
-/* An entry's line and those below it. Recursion ends at LEVELS_MAX. */
+/* Append an entry's line and the lines below it. LEVELS_MAX limits the recursion. */
 static bool push_lines(struct browser *b, uint32_t entry)
 {
     const struct browser_entry *e = &b->entries.at[entry];
@@ -88,7 +89,7 @@ static bool push_lines(struct browser *b, uint32_t entry)
     return true;
 }
 
-/* All lines anew, with the cursor on the same entry. */
+/* Make all lines again. The cursor stays on the same entry. */
 static int make_lines(struct browser *b, struct error *err)
 {
     uint32_t held = b->at < b->lines.nr ? b->lines.at[b->at] : UINT32_MAX;
@@ -207,7 +208,7 @@ static uint64_t row_weight(const struct browser *b, uint32_t row)
     return report_row_weight(b->report, &b->report->rows.at[row]);
 }
 
-/* Whether the row's own line says what the branch would. */
+/* Whether the row's own line already shows the branch's function. */
 static bool repeats_row(const struct browser *b, uint32_t row, const struct chain_branch *branch)
 {
     const struct report_row *r = &b->report->rows.at[row];
@@ -215,8 +216,9 @@ static bool repeats_row(const struct browser *b, uint32_t row, const struct chai
            b->report->chain_class[r->function] == branch->chain_class;
 }
 
-/* What follows `of`, and as long as that is one function only, its run; then its branches. `next`
- * is what follows, to begin with. */
+/* Append the run after entry `up`: the functions that follow it while there is only one. Then
+ * append the branches at the end of the run. `next` holds the branches that directly follow
+ * `up`. */
 static bool push_run(struct browser *b, uint32_t up, uint64_t weight, unsigned level,
                      chain_branches *next, uint64_t total)
 {
@@ -244,7 +246,7 @@ static bool push_run(struct browser *b, uint32_t up, uint64_t weight, unsigned l
     return true;
 }
 
-/* Make what stands below an entry. */
+/* Make the entries below an entry. */
 static int load(struct browser *b, uint32_t entry, struct error *err)
 {
     struct browser_entry *e = &b->entries.at[entry];
@@ -267,7 +269,7 @@ static int load(struct browser *b, uint32_t entry, struct error *err)
     return failed ? error_no_memory(err) : 0;
 }
 
-/* The entry that the line opens and closes with: of a run its first. */
+/* Returns the entry of a line; UINT32_MAX: there is no such line. */
 static uint32_t entry_at(const struct browser *b, size_t line)
 {
     return line < b->lines.nr ? b->lines.at[line] : UINT32_MAX;
@@ -309,11 +311,11 @@ bool browser_collapse(struct browser *b)
     b->entries.at[entry].expanded = false;
     while (b->at && b->lines.at[b->at] != entry)
         b->at--;
-    make_lines(b, NULL); /* they are fewer than were there */
+    make_lines(b, NULL); /* cannot fail: there are fewer lines than before */
     return true;
 }
 
-/* Everything below, without recursion; *all is set to false when it is too much. */
+/* Expand everything below, without recursion. *all becomes false if there is too much. */
 static int expand_below(struct browser *b, uint32_t entry, bool *all, struct error *err)
 {
     VEC(uint32_t) open = {0};
@@ -368,7 +370,7 @@ static void collapse_below(struct browser *b, uint32_t row)
     for (size_t i = 0; i < b->lines.nr; i++)
         if (b->lines.at[i] == held)
             b->at = i;
-    make_lines(b, NULL); /* they are fewer than were there */
+    make_lines(b, NULL); /* cannot fail: there are fewer lines than before */
 }
 
 void browser_collapse_row(struct browser *b)
@@ -415,7 +417,7 @@ void browser_fit(struct browser *b, size_t height)
         b->top = b->at;
     if (height && b->at - b->top >= height)
         b->top = b->at - height + 1;
-    /* no lines below the last, as long as there are some above */
+    /* show no empty lines below the last line while lines above are hidden */
     if (b->top + height > b->lines.nr)
         b->top = b->lines.nr > height ? b->lines.nr - height : 0;
 }
@@ -491,8 +493,7 @@ void browser_put_all(struct browser *b, struct text *t)
     }
 }
 
-/* ---- what stands at the cursor ----------------------------------------------------------------
- */
+/* ---- what the cursor is on ------------------------------------------------------------------- */
 
 static bool rows_have_functions(const struct report_options *o)
 {
@@ -513,7 +514,7 @@ const struct function *browser_function(const struct browser *b)
                : NULL;
 }
 
-/* Weights of threads, few: found by looking. */
+/* The weight of a thread. There are few, so a linear search is enough. */
 struct thread_weight {
     uint32_t thread;
     uint64_t weight;

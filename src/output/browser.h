@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The report to walk about in: its rows and call trees as lines that open and close, with filters
- * and views; and the screen that shows it.
+ * An interactive report. Its rows and call trees are lines that open and close. It has filters and
+ * views, and a screen that shows it.
  *
- * browser.c is the model: it knows no terminal. browser_view.c holds its views and filters.
- * browser_source.c writes a function's source with the weight of its lines. browser_screen.c draws
- * with ncurses and takes keys.
+ * browser.c is the model and knows nothing of terminals. browser_view.c holds the model's views and
+ * filters. browser_source.c writes a function's source with the weight of its lines.
+ * browser_screen.c draws with ncurses and reads keys.
  */
 #ifndef OUTPUT_BROWSER_H
 #define OUTPUT_BROWSER_H
@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What there is to look at; stays the caller's, and alive while the browser has it. */
+/* The data to show. The caller owns it and keeps it alive while the browser uses it. */
 struct browser_data {
     const struct stacks *stacks;
     const struct report_event *events;
@@ -28,20 +28,20 @@ struct browser_data {
 
 struct browser;
 
-/* `options`: what the command line asked for; its first view. Kept by value; what it refers to
- * stays the caller's. */
+/* `options` are those of the command line, and the first view. The browser copies the struct; the
+ * caller owns what it points to. */
 struct browser *browser_create(const struct report_options *options);
 void browser_free(struct browser *b);
 
-/* Take data (again), collected so that browser_needs() was kept apart. */
+/* Set the data, or replace it. The data must keep apart everything that browser_needs() names. */
 int browser_set_data(struct browser *b, const struct browser_data *data, struct error *err);
-/* What the view and its filters need the stacks to keep apart, and whether the data at hand did
- * not: then nothing else may be called before browser_set_data(). */
+/* browser_needs() returns what the stacks must keep apart for the view and its filters.
+ * browser_is_stale() returns whether the current data does not keep all of it apart. If so, the
+ * next call must be browser_set_data(). */
 struct stacks_options browser_needs(const struct browser *b);
 bool browser_is_stale(const struct browser *b);
 
-/* ---- views and filters: each returns -1 when memory is out; the cursor goes to the first line
- * ---- */
+/* ---- views and filters: return -1 if memory is out; move the cursor to the first line -------- */
 
 size_t browser_nr_views(const struct browser *b);
 const char *browser_view_name(const struct browser *b, size_t view);
@@ -50,21 +50,21 @@ int browser_set_view(struct browser *b, size_t view, struct error *err);
 
 enum browser_filter {
     FILTER_SYMBOL,  /* rows whose symbol contains the text */
-    FILTER_MODULE,  /* rows of this module, as struct function has it */
+    FILTER_MODULE,  /* rows of this module, named as in struct function */
     FILTER_THREAD,  /* rows of one thread */
     FILTER_CALLERS, /* one function, with the tree of its callers */
-    FILTER_CALLEES, /* one function, with the tree of what it called */
+    FILTER_CALLEES, /* one function, with the tree of its callees */
 };
-/* Add a filter; one of the same kind is replaced. `text` is copied; of a thread it is not used. An
- * empty FILTER_SYMBOL only takes the old one away. */
+/* Add a filter. It replaces a filter of the same kind. `text` is copied; FILTER_THREAD does not use
+ * it. An empty FILTER_SYMBOL only removes the old one. */
 int browser_add_filter(struct browser *b, enum browser_filter kind, const char *text,
                        uint32_t thread, struct error *err);
-/* Take the newest filter away; false: there was none. */
+/* Remove the newest filter. *dropped is false if there was none. */
 int browser_drop_filter(struct browser *b, bool *dropped, struct error *err);
 
-/* Go to the next (step 1) or last (-1) event that was sampled. */
+/* Go to the next (step 1) or previous (step -1) event that was sampled. */
 int browser_change_event(struct browser *b, int step, struct error *err);
-/* These keep what is expanded. */
+/* These functions keep expanded lines expanded. */
 int browser_toggle_relative(struct browser *b, struct error *err);
 int browser_set_limit(struct browser *b, double percent, struct error *err);
 void browser_toggle_modules(struct browser *b);
@@ -75,43 +75,44 @@ bool browser_is_relative(const struct browser *b);
 size_t browser_nr_lines(const struct browser *b);
 size_t browser_at(const struct browser *b);  /* the line with the cursor */
 size_t browser_top(const struct browser *b); /* the first line shown */
-/* Move the cursor, as far as there are lines. */
+/* Move the cursor by `lines`, but not beyond the first or last line. */
 void browser_move(struct browser *b, long lines);
-/* So many lines are shown: move what is shown so that the cursor is on it. */
+/* Scroll so that the cursor is visible when `height` lines are shown. */
 void browser_fit(struct browser *b, size_t height);
 
-/* The head: what is shown (one line), and the columns' titles (one line). */
+/* Append the head (one line that says what is shown) and the columns' titles (one line). */
 void browser_put_head(const struct browser *b, struct text *t);
 void browser_put_titles(const struct browser *b, struct text *t);
 void browser_put_line(struct browser *b, size_t line, struct text *t);
-/* Its share, for colours. */
+/* Returns the line's percentage, for its colour. */
 double browser_percent(const struct browser *b, size_t line);
 
-/* Of the line with the cursor; NULL, 0: it has none. */
+/* These describe the line with the cursor. They return NULL or 0 if it has no such thing. */
 const struct function *browser_function(const struct browser *b);
-uint32_t browser_thread(const struct browser *b); /* the thread with most of the row's samples */
+uint32_t browser_thread(const struct browser *b); /* thread with most of the row's samples */
 bool browser_can_expand(const struct browser *b);
 bool browser_is_expanded(const struct browser *b);
 
-/* Open the line, close it, or (where it has nothing to close) its parent, and go there; false from
- * browser_collapse(): there is nothing to close. */
+/* Expand the line with the cursor, or collapse it. If browser_collapse() has nothing to collapse in
+ * the line, it collapses the parent and moves the cursor there. It returns false if there was
+ * nothing to collapse at all. */
 int browser_expand(struct browser *b, struct error *err);
 bool browser_collapse(struct browser *b);
-/* The row with the cursor, and everything below; all rows. *all is false when there are too many
- * lines to open. */
+/* Expand or collapse everything below the cursor's row, or below all rows. *all becomes false if
+ * there are too many lines to expand. */
 int browser_expand_row(struct browser *b, bool *all, struct error *err);
 int browser_expand_all(struct browser *b, bool *all, struct error *err);
 void browser_collapse_row(struct browser *b);
 void browser_collapse_all(struct browser *b);
 
-/* Everything as it is shown, for a file. */
+/* Append all lines as they are shown, to write them to a file. */
 void browser_put_all(struct browser *b, struct text *t);
 
 /* ---- source -------------------------------------------------------------------------------- */
 
-/* The lines of the function at the cursor with what each had, itself and with what it called;
- * beside them the source, where its file can be read below `symfs` (NULL: none). Fails where there
- * is no function. */
+/* Append the lines of the function at the cursor with the self and total weight of each. The source
+ * text stands beside them if its file can be read below `symfs` (NULL: none). Fails if there is no
+ * function at the cursor. */
 int browser_put_source(const struct browser *b, const char *symfs, struct text *t,
                        struct error *err);
 
@@ -121,14 +122,15 @@ struct browser_screen {
     struct browser *browser;
     const char *symfs; /* NULL: none */
     void *context;
-    /* Collect again, so that this is kept apart; *ret is good until the next call. */
+    /* Collect the data again and keep apart what `needs` names. *ret is valid until the next
+     * call. */
     int (*collect)(void *context, const struct stacks_options *needs, struct browser_data *ret,
                    struct error *err);
-    /* Append a function's annotated source or machine code, as `ljperf annotate` prints it.
-     * Progress may be shown on the terminal. NULL: there is no such thing. */
+    /* Append a function's annotated source or machine code, as `ljperf annotate` prints it. It may
+     * show its progress on the terminal. NULL: not available. */
     int (*annotate)(void *context, const char *symbol, struct text *out, struct error *err);
 };
-/* Until the user quits. */
+/* Run the browser until the user quits. */
 int browser_run(const struct browser_screen *screen, struct error *err);
 
 #endif

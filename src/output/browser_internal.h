@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the files of the browser's model share. */
+/* Declarations that the files of the browser's model share. */
 #ifndef OUTPUT_BROWSER_INTERNAL_H
 #define OUTPUT_BROWSER_INTERNAL_H
 
@@ -8,35 +8,36 @@
 
 enum { BROWSER_FILTERS = 5 };
 
-/* A row, or a function in its tree. Those that follow one another without branching are a run: the
- * first stands for all, and opens and closes with what follows the last. */
+/* A row, or a function in a row's tree. Functions that follow one another without branching form a
+ * run. The first entry of a run stands for the whole run; it opens and closes together with what
+ * follows the last one. */
 struct browser_entry {
-    struct chain_branch branch; /* not of a row */
-    uint32_t row;               /* of the report */
-    uint32_t up;                /* entry; of a row: itself */
-    uint32_t first, nr;         /* what opens below it: its run's others, then what follows them */
-    uint16_t level;             /* 0: a row */
-    bool continued;             /* not the first of its run */
-    bool more;                  /* there is something to open */
-    bool deeper;                /* there is more than is shown */
+    struct chain_branch branch; /* unused for a row */
+    uint32_t row;               /* index in the report */
+    uint32_t up;                /* parent entry; for a row: itself */
+    uint32_t first, nr;         /* children: the rest of its run, then what follows the run */
+    uint16_t level;             /* 0: the entry is a row */
+    bool continued;             /* the entry is not the first of its run */
+    bool more;                  /* the entry has something to open */
+    bool deeper;                /* the tree goes on below, but is not shown */
     bool loaded, expanded;
 };
 
 struct browser_filter_entry {
     enum browser_filter kind;
-    char *text; /* own; NULL: of a thread */
+    char *text; /* owned; NULL: a thread filter */
     uint32_t thread;
 };
 
 struct browser {
-    struct report_options base;    /* the command line's */
-    struct report_options options; /* with the view and the filters */
+    struct report_options base;    /* options of the command line */
+    struct report_options options; /* `base` changed by the view and the filters */
     struct browser_data data;
     size_t view;
-    bool modules;                                         /* named in trees */
+    bool modules;                                         /* call trees show modules */
     struct browser_filter_entry filters[BROWSER_FILTERS]; /* oldest first */
     size_t nr_filters;
-    const char *names[2]; /* what the options' lists point to */
+    const char *names[2]; /* strings that the lists in `options` point to */
 
     uint16_t event;
     struct report *report;
@@ -45,16 +46,17 @@ struct browser {
     bool has_section;
 
     VEC(struct browser_entry) entries;
-    uint32_t *row_entry; /* of each row of the report: entry + 1 */
-    VEC(uint32_t) lines; /* entries, as they are shown */
+    uint32_t *row_entry; /* for each row of the report: entry + 1 */
+    VEC(uint32_t) lines; /* the visible entries, in order */
     size_t at, top;
 };
 
-/* browser.c: all lines anew, from the options; and only which rows there are. */
+/* browser.c: browser_rebuild() makes the report and all lines from the options again.
+ * browser_choose_rows() only selects the report's rows again. */
 int browser_rebuild(struct browser *b, struct error *err);
 int browser_choose_rows(struct browser *b, struct error *err);
 
-/* browser_view.c: the options from the view and the filters. */
+/* browser_view.c: compute the options from the view and the filters. */
 void browser_compose(struct browser *b);
 
 #endif

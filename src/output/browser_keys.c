@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the browser's keys do. Which there are, and what help says of them, is one table. */
+/* The actions of the browser's keys. One table holds the keys and their help texts. */
 #include "output/browser_screen.h"
 #include "output/output.h"
 #include "output/report_internal.h"
@@ -16,7 +16,7 @@
 
 typedef int key_action(struct display *s, struct error *err);
 
-/* ---- what keys do ------------------------------------------------------------ */
+/* ---- actions ----------------------------------------------------------------- */
 
 static void say(struct display *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void say(struct display *s, const char *format, ...)
@@ -147,7 +147,7 @@ static int do_callees(struct display *s, struct error *err)
     return focus(s, FILTER_CALLEES, err);
 }
 
-/* Lines of a text become a list's. */
+/* Turn the lines of a text into those of a list. */
 static void split_lines(struct text *t)
 {
     for (size_t i = 0; i < t->size; i++)
@@ -157,7 +157,7 @@ static void split_lines(struct text *t)
         text_char(t, 0);
 }
 
-/* Show what is to be read until it is left. */
+/* Show a text until the user leaves it. */
 static void read_text(struct display *s, const char *what, const struct function *f,
                       struct text *text)
 {
@@ -171,7 +171,8 @@ static void read_text(struct display *s, const char *what, const struct function
     text_free(&title);
 }
 
-/* The recording is read for it, with the terminal as it was, for whatever that says. */
+/* The recording is read for the annotation. Meanwhile ncurses gives the terminal back, so that
+ * messages can be printed. */
 static int do_annotate(struct display *s, struct error *err)
 {
     const struct function *f = browser_function(s->model);
@@ -289,7 +290,7 @@ static int do_right(struct display *s, struct error *err)
     return 0;
 }
 
-/* perf.hist.N is what perf calls its own. */
+/* perf's own files are named perf.hist.N. */
 static int do_write(struct display *s, struct error *err)
 {
     struct text all = {0};
@@ -458,7 +459,7 @@ static int do_menu(struct display *s, struct error *err)
     return failed;
 }
 
-/* ---- a key ---------------------------------------------------------------------------------- */
+/* ---- handling a key ------------------------------------------------------------------------- */
 
 static const struct key *find_key(wint_t key)
 {
@@ -469,8 +470,8 @@ static const struct key *find_key(wint_t key)
     return NULL;
 }
 
-/* The model asks for stacks that keep more apart: the recording is read again, with the terminal as
- * it was, for whatever that says. */
+/* Read the recording again, because the model needs stacks that keep more apart. Meanwhile ncurses
+ * gives the terminal back, so that messages can be printed. */
 static int renew_data(struct display *s, struct error *err)
 {
     struct stacks_options needs = browser_needs(s->model);

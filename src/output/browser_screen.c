@@ -21,7 +21,7 @@ enum {
 
 /* ---- one line of text ----------------------------------------------------------------------- */
 
-/* The next character of `at`, as the terminal can show it, and its bytes. */
+/* Returns the next character of `at`, as the terminal can show it. *size is its size in bytes. */
 static wchar_t next_char(const struct display *s, const char *at, unsigned *size)
 {
     const unsigned char *u = (const unsigned char *)at;
@@ -38,15 +38,15 @@ static wchar_t next_char(const struct display *s, const char *at, unsigned *size
     return wcwidth(c) < 0 ? L'?' : c;
 }
 
-/* Text (with a NUL behind it) in line `y` from column `left` of it on, padded to the screen's
- * width. */
+/* Draw text (NUL-terminated) in line `y`. It begins with the text's column `left` and is padded to
+ * the screen's width. */
 static void put_columns(struct display *s, int y, int left, const char *at, attr_t attributes)
 {
     const struct curses *c = &s->curses;
     wchar_t out[COLUMNS_MAX * 2];
     int nr = 0, column = -left;
     int width = s->width < COLUMNS_MAX ? s->width : COLUMNS_MAX;
-    int tab = 0; /* blanks that a tab still is */
+    int tab = 0; /* remaining blanks of a tab */
     for (unsigned size; *at && nr < COLUMNS_MAX * 2 - 2; at += tab ? 0 : size) {
         wchar_t w = next_char(s, at, &size);
         if (*at == '\t') {
@@ -57,7 +57,7 @@ static void put_columns(struct display *s, int y, int left, const char *at, attr
         if (column + wide > width)
             break;
         if (column < 0) {
-            /* half of a wide one is a blank */
+            /* half of a wide character becomes a blank */
             for (column += wide; column > 0 && nr < column;)
                 out[nr++] = L' ';
             continue;
@@ -79,7 +79,7 @@ static void put_string(struct display *s, int y, const char *string, attr_t attr
     put_columns(s, y, 0, string, attributes);
 }
 
-/* What stands in s->text. */
+/* Draw s->text and empty it. */
 static void put_text(struct display *s, int y, int left, attr_t attributes)
 {
     text_char(&s->text, 0);
@@ -95,7 +95,7 @@ int screen_body_height(const struct display *s)
     return s->height > used ? s->height - used : 1;
 }
 
-/* As perf colours shares: from 5 % on, from 0.5 % on. */
+/* Colours of shares as in perf: one from 5 % on, one from 0.5 % on. */
 static attr_t colour_of(const struct display *s, double percent)
 {
     return percent >= 5     ? (attr_t)s->curses.COLOR_PAIR(PAIR_HOT)
@@ -160,7 +160,7 @@ wint_t screen_read_key(struct display *s)
             return SPECIAL(key);
         if (kind != ERR)
             return key;
-        /* an interrupted call; else the terminal is gone */
+        /* try again after an interrupted call; otherwise the terminal is gone */
         if (errno != EINTR && tries > 10)
             return CONTROL('c');
     }
@@ -266,9 +266,9 @@ long screen_run_list(struct display *s, struct list *l)
     return chosen;
 }
 
-/* ---- a line to type ------------------------------------------------------------ */
+/* ---- reading a line of input --------------------------------------------------- */
 
-/* Bytes of the last character of `t`. */
+/* Returns the size in bytes of the last character of `t`. */
 static size_t last_size(const struct text *t)
 {
     size_t size = t->size ? 1 : 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The display: what draws it (browser_screen.c) for what its keys do (browser_keys.c). */
+/* The display, shared by the code that draws it (browser_screen.c) and the code that acts on keys
+ * (browser_keys.c). */
 #ifndef OUTPUT_BROWSER_SCREEN_H
 #define OUTPUT_BROWSER_SCREEN_H
 
@@ -12,13 +13,13 @@
 enum {
     KEY_ESCAPE = 27,
     KEY_DELETE = 127,
-    FIRST_SPECIAL = 0x110000, /* ncurses' own keys are counted from here: beyond any character */
+    FIRST_SPECIAL = 0x110000, /* ncurses' own keys start here, above any character */
 };
 
 #define CONTROL(c) ((c)&0x1f)
 #define SPECIAL(key) (FIRST_SPECIAL + (key))
 
-/* The terminal, and what of the model stands on it. */
+/* The terminal, and what it shows of the model. */
 struct display {
     const struct browser_screen *in;
     struct browser *model;
@@ -26,37 +27,40 @@ struct display {
     bool utf8, titles, quit;
     bool covered; /* a list has the cursor */
     int width, height;
-    int left; /* columns of the lines that are left out */
+    int left; /* number of columns scrolled out on the left */
     struct text text;
-    char message[256]; /* in the last line, until the next key */
+    char message[256]; /* shown in the last line until the next key */
 };
 
 /* Draw everything. */
 void screen_draw(struct display *s);
-/* Lines between the head and the last line. */
+/* Returns the number of lines between the head and the last line. */
 int screen_body_height(const struct display *s);
-/* The next key: a character, or SPECIAL(KEY_...). A resized window is a key, too. */
+/* Wait for the next key: a character, or SPECIAL(KEY_...). A change of the window's size is a key,
+ * too. */
 wint_t screen_read_key(struct display *s);
 bool key_is_enter(wint_t key);
-/* How far a key moves in what has `height` lines; 0: it does not. */
+/* Returns how many lines a key moves in a list of `height` visible lines; 0: the key does not
+ * move. */
 long key_moves(wint_t key, int height);
-/* Ask in the last line; `answer` gets what was typed, with a NUL. false: it was left. */
+/* Ask a question in the last line. `answer` gets the typed text with a NUL. Returns false if the
+ * user left the question. */
 bool screen_ask(struct display *s, const char *question, struct text *answer);
 
-/* Lines to read, or to choose one of. */
+/* Lines to read or to choose from. */
 struct list {
     const char *title;
-    struct text *text; /* lines, each with a NUL behind it */
-    bool choose;       /* one of them is chosen */
-    bool over;         /* stands in a part of the screen, over the lines */
-    size_t at;         /* the line chosen at first */
+    struct text *text; /* the lines, each with a NUL behind it */
+    bool choose;       /* the user chooses a line */
+    bool over;         /* the list covers only a part of the screen */
+    size_t at;         /* the line that is selected at first */
     size_t top;
-    VEC(size_t) lines; /* private: where they begin */
+    VEC(size_t) lines; /* private: where the lines begin */
 };
-/* Show it until it is left. Returns the line chosen; -1: none. */
+/* Show the list until the user leaves it. Returns the chosen line; -1: none. */
 long screen_run_list(struct display *s, struct list *l);
 
-/* Do what a key does; -1 ends the browser with the error. */
+/* Act on a key. Returns -1 on an error that ends the browser. */
 int screen_take_key(struct display *s, wint_t key, struct error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A function's lines with what each had: the report by source line, of one function, beside the
- * text of its files. */
+/* Prints a function's lines with their weights. It makes a report by source line of one function,
+ * and puts it beside the text of the function's files. */
 #include "output/browser_internal.h"
 #include "output/output.h"
 
@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 enum {
-    AROUND = 3,       /* lines without weight that are shown before and behind those with some */
-    LINE_BYTES = 400, /* bytes of a line that are shown */
+    AROUND = 3,       /* lines without weight shown before and after lines with weight */
+    LINE_BYTES = 400, /* at most this many bytes of a line are shown */
 };
 
 struct source_writer {
@@ -33,7 +33,7 @@ static const struct function *place_at(const struct source_writer *w, size_t i)
     return report_row_function(w->section.report, row_at(w, i));
 }
 
-/* By file and line; rows without a place first. */
+/* Sorts by file and line; rows without a place come first. */
 static int by_place(const void *a, const void *b, void *context)
 {
     const struct report *r = context;
@@ -43,7 +43,7 @@ static int by_place(const void *a, const void *b, void *context)
     return order ? order : (f->line > g->line) - (f->line < g->line);
 }
 
-/* The file of a recording may be anything by now: only a regular one is read. */
+/* The recording's path may name anything by now, so only a regular file is read. */
 static FILE *open_source(const char *symfs, const char *path)
 {
     struct text name = {0};
@@ -73,7 +73,7 @@ static void put_weights(const struct source_writer *w, const struct report_row *
     text_printf(t, " %6" PRIu32 "  ", line);
 }
 
-/* A line of a file: tabs as blanks, what is no text escaped. */
+/* Append a line of a file. Tabs become blanks, and characters that are not text are escaped. */
 static void put_source_line(struct text *t, char *line, size_t size)
 {
     size_t column = 0;
@@ -93,7 +93,7 @@ static void put_source_line(struct text *t, char *line, size_t size)
     }
 }
 
-/* Rows [first, end) of one file, without its text. */
+/* Append rows [first, end) of one file without the source text. */
 static void put_numbers(const struct source_writer *w, size_t first, size_t end)
 {
     for (size_t i = first; i < end; i++) {
@@ -102,7 +102,8 @@ static void put_numbers(const struct source_writer *w, size_t first, size_t end)
     }
 }
 
-/* Whether line `number` is near one that weighs: row `i`, the next, or the one before it. */
+/* Whether line `number` is near a line with weight: row `i`, which is the next one, or the row
+ * before. */
 static bool is_near(const struct source_writer *w, size_t first, size_t i, size_t end,
                     uint32_t number)
 {
@@ -110,7 +111,7 @@ static bool is_near(const struct source_writer *w, size_t first, size_t i, size_
            (i > first && (uint64_t)place_at(w, i - 1)->line + AROUND >= number);
 }
 
-/* The same with its text, and what stands around. */
+/* Append rows [first, end) with the source text and the lines around them. */
 static void put_text(const struct source_writer *w, size_t first, size_t end, FILE *file)
 {
     char *line = NULL;
@@ -138,7 +139,7 @@ static void put_text(const struct source_writer *w, size_t first, size_t end, FI
         i += weighs;
     }
     free(line);
-    put_numbers(w, i, end); /* the file is shorter by now */
+    put_numbers(w, i, end); /* the file has become shorter */
 }
 
 static void put_file(const struct source_writer *w, size_t first, size_t end)
@@ -173,7 +174,7 @@ static void put_files(const struct source_writer *w)
     }
 }
 
-/* The report by line of one function. */
+/* Returns the options for a report by line of one function. */
 static struct report_options line_options(const struct browser *b, const char **symbol,
                                           const char **module)
 {

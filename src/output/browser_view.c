@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The browser's views (what rows are and how their trees grow) and its filters. */
+/* The browser's views (which rows there are and how their trees grow) and its filters. */
 #include "output/browser_internal.h"
 #include "output/output.h"
 
@@ -14,7 +14,7 @@ struct view {
     bool children, callers_first;
 };
 
-/* Behind what the command line asked for. */
+/* These views follow the first view, which is that of the command line. */
 static const struct view views[] = {
     {"Callees: functions with what they called", {KEY_COMM, KEY_DSO, KEY_SYM}, 3, 0, true, true},
     {"Callers: functions by their own time", {KEY_COMM, KEY_DSO, KEY_SYM}, 3, 0, false, false},
@@ -111,7 +111,7 @@ void browser_compose(struct browser *b)
 struct stacks_options browser_needs(const struct browser *b)
 {
     struct stacks_options needs = report_needs(&b->options);
-    /* what other views need and costs little; slices of time cost more */
+    /* keep apart what other views need, as it costs little; slices of time cost more */
     needs.by_tid = needs.by_state = needs.by_tier = needs.by_trace = needs.by_line = true;
     return needs;
 }
@@ -126,7 +126,7 @@ bool browser_is_stale(const struct browser *b)
            (needs.slice_ns && (needs.slice_ns != kept->slice_ns || !kept->all_slices));
 }
 
-/* The lines of new options, unless their data must come first. */
+/* Make the lines for new options, unless the data must be collected again first. */
 static int renew(struct browser *b, struct error *err)
 {
     browser_compose(b);
@@ -141,7 +141,7 @@ int browser_set_view(struct browser *b, size_t view, struct error *err)
 
 /* ---- filters -------------------------------------------------------------------------------- */
 
-/* Both turn to one function. */
+/* Whether both filters are of one kind. Both kinds that focus on a function count as one. */
 static bool same_kind(enum browser_filter a, enum browser_filter b)
 {
     bool focus = a == FILTER_CALLERS || a == FILTER_CALLEES;
@@ -223,7 +223,7 @@ void browser_put_titles(const struct browser *b, struct text *t)
 {
     struct text titles = {0};
     report_put_titles(&b->section, &titles, false);
-    if (titles.size > 3) /* without "# " and the line feed; a row has its sign and a blank there */
+    if (titles.size > 3) /* without "# " and the line feed; rows have a sign and a blank there */
         text_printf(t, "  %.*s", (int)titles.size - 3, titles.at + 2);
     text_free(&titles);
 }

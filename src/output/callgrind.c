@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Callgrind's profile format, for KCachegrind and callgrind_annotate: cost of functions by line,
- * and calls with the cost of what was called. Format: Valgrind's manual, "Callgrind Format
+ * Callgrind's profile format, for KCachegrind and callgrind_annotate: the cost of functions by
+ * line, and calls with the cost of the callee. Format: Valgrind's manual, "Callgrind Format
  * Specification".
  *
- * Recursion as callgrind's own --separate-recs has it, without a limit: a function that is on the
- * stack already is another, NAME'2, NAME'3. So no call leads back, what calls a function costs what
- * the function and its callees cost, and nothing exceeds the total; what stands under NAME is each
- * stack once.
+ * Recursion is shown like callgrind's own --separate-recs, without a limit: a function that is
+ * already on the stack is shown as another function, NAME'2, NAME'3. So no call leads back, a call
+ * costs as much as the function and its callees, and nothing exceeds the total. NAME itself counts
+ * each stack once.
  *
- * Samples know no calls: the number of calls is that of the samples in which one was under way.
+ * Samples contain no calls. The number of calls is the number of samples in which the call was
+ * active.
  */
 #include "output/export.h"
 
@@ -19,31 +20,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A function at a depth of recursion. The first ones are the profile's functions, in its order. */
+/* A function at a depth of recursion. The first vertices are the profile's functions, in its
+ * order. */
 struct vertex {
-    uint32_t function, level; /* level from 1 */
-    uint32_t deeper;          /* the next level's; 0: none yet (no first level is) */
+    uint32_t function, level; /* `level` starts at 1 */
+    uint32_t deeper;          /* vertex of the next level; 0: none yet (never a first level) */
 };
 static const uint32_t NOBODY = UINT32_MAX;
 
-/* Cost at a line of a function: its own, or of calls from there. */
+/* The cost of a line of a function: its own cost, or that of calls from it. */
 struct cost {
-    uint32_t at, callee; /* vertices; callee NOBODY: its own */
+    uint32_t at, callee; /* vertices; `callee` is NOBODY for own cost */
     const char *file;    /* of the line; NULL: unknown */
     uint32_t line;
     uint64_t cost, calls;
 };
 
-/* A node's children, and what of the walk is kept per node on the path. */
+/* A node's children and its costs. */
 struct place {
     uint32_t first_child, next;
-    uint64_t cost, samples; /* itself and everything below */
+    uint64_t cost, samples; /* of itself and everything below */
     uint64_t own, own_samples;
 };
 
 /* A function on the path of the walk. */
 struct step {
-    uint32_t at, outer; /* vertices: this, and the same function's before; NOBODY: none */
+    uint32_t at, outer; /* vertices: this one; the same function's outer one or NOBODY */
     const char *file;
     uint32_t line;
 };
@@ -53,13 +55,13 @@ struct writer {
     FILE *out;
     struct place *places;
     VEC(struct vertex) vertices;
-    uint32_t *innermost; /* of each function: its vertex on the path; NOBODY: none */
+    uint32_t *innermost; /* per function: its innermost vertex on the path; NOBODY: none */
     VEC(struct step) path;
     VEC(struct cost) costs;
-    uint32_t *slots; /* cost + 1 */
+    uint32_t *slots; /* hash table: cost + 1 */
     size_t nr_slots;
     struct string_numbers files, objects; /* number 0 is "???" */
-    bool *named;                          /* of each vertex */
+    bool *named;                          /* per vertex: its name was written */
     bool *told_files, *told_objects;
 };
 
@@ -90,7 +92,7 @@ static bool grow_costs(struct writer *w)
     return w->slots != NULL;
 }
 
-/* False: memory is out. */
+/* Returns false if memory is out. */
 static bool add_cost(struct writer *w, const struct cost *c)
 {
     if (w->costs.nr * 2 >= w->nr_slots && !grow_costs(w))
@@ -107,12 +109,13 @@ static bool add_cost(struct writer *w, const struct cost *c)
 
 /* ---- the walk ------------------------------------------------------------------------------ */
 
-/* The function's vertex where `outer` is the innermost on the path; NOBODY: memory is out. */
+/* Returns the function's vertex inside of `outer`, its innermost vertex on the path. NOBODY: memory
+ * is out. */
 static uint32_t vertex_inside(struct writer *w, uint32_t function, uint32_t outer)
 {
     if (outer == NOBODY)
         return function;
-    const struct vertex above = w->vertices.at[outer]; /* they move when one is added */
+    const struct vertex above = w->vertices.at[outer]; /* a copy: adding a vertex moves them */
     if (above.deeper)
         return above.deeper;
     uint32_t new = (uint32_t)w->vertices.nr;
@@ -122,7 +125,7 @@ static uint32_t vertex_inside(struct writer *w, uint32_t function, uint32_t oute
     return new;
 }
 
-/* One function further in. */
+/* Walk one function further in. */
 static bool push_step(struct writer *w, const struct profile_line *line, const struct place *p)
 {
     const struct profile_function *f = &w->e->profile->functions.at[line->function];
@@ -190,17 +193,18 @@ static bool walk(struct writer *w)
             node = w->places[node].first_child;
             continue;
         }
-        for (; node; node = p->nodes.at[node].parent) { /* up to a node with a sibling */
+        for (; node; node = p->nodes.at[node].parent) { /* go up to a node with a sibling */
             leave(w, node);
             if (w->places[node].next)
                 break;
         }
-        node = w->places[node].next; /* the root has none */
+        node = w->places[node].next; /* the root has no sibling */
     }
     return true;
 }
 
-/* Weights of the wanted samples, from the leaves up, and lists of children that have any. */
+/* Add up the weights of the wanted samples from the leaves up, and list the children with
+ * samples. */
 static void weigh(struct writer *w)
 {
     const struct profile *p = w->e->profile;
@@ -225,7 +229,7 @@ static void weigh(struct writer *w)
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-/* "(3) name", later "(3)" */
+/* Write "(3) name"; the next time only "(3)". */
 static void put_name(struct writer *w, const char *key, uint32_t number, const char *name,
                      const char *mark, bool *told)
 {
@@ -283,7 +287,7 @@ static int by_place(const void *a, const void *b)
         return order;
     if (x->line != y->line)
         return x->line < y->line ? -1 : 1;
-    return (x->callee + 1 > y->callee + 1) - (x->callee + 1 < y->callee + 1); /* its own first */
+    return (x->callee + 1 > y->callee + 1) - (x->callee + 1 < y->callee + 1); /* own cost first */
 }
 
 static void put_costs(struct writer *w)
@@ -309,7 +313,7 @@ static void put_costs(struct writer *w)
     }
 }
 
-/* An event's name is one word there. */
+/* The format requires an event name of one word. */
 static void put_event(struct writer *w)
 {
     const char *name = w->e->samples ? "samples" : export_event(w->e, w->e->event);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A .cpuprofile, as Chrome's developer tools, VS Code and V8 itself have it: a tree of functions
- * and, for each sample, its node and the time since the one before. The format knows one thread:
- * each thread is a child of the root, and the threads follow one another on the line of time.
+ * A .cpuprofile for Chrome's developer tools, VS Code and V8 itself. It has a tree of functions,
+ * and for each sample its node and the time since the previous sample. The format has only one
+ * thread. So each thread becomes a child of the root, and the threads follow one another in time.
  *
- * A sample lasts from its time to the next one's. What a thread was not seen doing is "(idle)".
+ * In the format, a sample lasts from its time to that of the next sample. Time in which a thread
+ * has no samples is "(idle)".
  */
 #include "output/export.h"
 #include "output/json.h"
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { IDLE = 1, FIRST_ID = 1 }; /* indexes in the tree; ids are those plus one */
+enum { IDLE = 1, FIRST_ID = 1 }; /* indexes in the tree; an id is the index plus one */
 
 struct tick {
     uint32_t node, line;
@@ -22,13 +23,13 @@ struct tick {
 
 struct step {
     uint32_t node;
-    uint64_t at; /* ns from the start */
+    uint64_t at; /* ns since the start */
 };
 
 struct writer {
     const struct export *e;
     struct json *j;
-    struct stack_tree tree; /* a node's function: index of function; of depth 2, of thread */
+    struct stack_tree tree; /* `function`: index of the function; below the root: thread + IDLE */
     VEC(struct tick) ticks;
     VEC(struct step) steps;
     uint32_t *first_child, *next;
@@ -38,8 +39,8 @@ struct writer {
 
 /* ---- the tree ------------------------------------------------------------------------------ */
 
-/* The tree's node for a stack of a thread; 0: memory was out. The first two are the root and the
- * idle one, made at the start. */
+/* Returns the tree's node for a stack of a thread; 0: memory is out. The first two nodes are the
+ * root and the idle node, which are made at the start. */
 static uint32_t tree_node(struct writer *w, uint32_t thread_node, uint32_t node, node_path *path)
 {
     const struct profile *p = w->e->profile;
@@ -69,8 +70,9 @@ static bool link_children(struct writer *w)
 
 /* ---- time ---------------------------------------------------------------------------------- */
 
-/* How long one sample stands for, ns: the period of a clock; else what the frequency says. An event
- * that is counted tells nothing of time: a millisecond each. */
+/* Returns how long one sample lasts, in ns: the period of a clock, or else the time that the
+ * frequency gives. The period of a counted event is not a time; its samples last a millisecond
+ * each. */
 static uint64_t duration_of(const struct export *e, const struct profile_sample *s)
 {
     const struct perfdata *pd = replay_perfdata(e->replay);
@@ -99,8 +101,8 @@ static void add_tick(struct writer *w, const struct profile_sample *s, uint32_t 
         w->failed |= !vec_push(&w->ticks, (struct tick){node, line});
 }
 
-/* A clock's sample is taken at the end of the time it stands for. A gap of half a sample and more
- * is idle; smaller ones are jitter. */
+/* A clock's sample is taken at the end of the time that it stands for. A gap of more than half a
+ * sample is idle time; smaller gaps are jitter. */
 static void add_thread(struct writer *w, const struct thread_samples *by, uint32_t thread)
 {
     const struct profile *p = w->e->profile;
@@ -143,7 +145,7 @@ static void put_place(struct json *j, const char *name, const char *url, int64_t
     json_key_string(j, "functionName", name);
     json_key_string(j, "scriptId", "0");
     json_key_string(j, "url", url ? url : "");
-    json_key(j, "lineNumber"); /* from 0; -1: unknown */
+    json_key(j, "lineNumber"); /* counted from 0; -1: unknown */
     json_int(j, line - 1);
     json_key(j, "columnNumber");
     json_int(j, column - 1);
@@ -185,7 +187,7 @@ static int by_node(const void *a, const void *b)
                               : (x->line > y->line) - (x->line < y->line);
 }
 
-/* Lines of the node's own samples; `*at` goes on through the sorted ticks. */
+/* Write the lines of the node's own samples. *at is the position in the sorted ticks. */
 static void put_ticks(struct writer *w, uint32_t node, size_t *at)
 {
     if (*at == w->ticks.nr || w->ticks.at[*at].node != node)
@@ -226,12 +228,12 @@ static void put_nodes(struct writer *w)
     json_array_end(w->j);
 }
 
-/* Microseconds; rounded as places, so that errors do not add up. */
+/* Times are microseconds. Positions are rounded, not durations, so that errors do not add up. */
 static void put_steps(struct writer *w)
 {
     enum { NS_PER_US = 1000 };
     uint64_t last = 0;
-    add_step(w, IDLE, w->end); /* the last one's end */
+    add_step(w, IDLE, w->end); /* gives the last step its end */
     json_key_uint(w->j, "startTime", 0);
     json_key_uint(w->j, "endTime", w->end / NS_PER_US);
     json_key(w->j, "samples");

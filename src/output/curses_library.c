@@ -64,6 +64,6 @@ void curses_close(struct curses *c)
         c->endwin();
         c->delscreen(c->terminal);
     }
-    /* The library stays: its signal handlers may be in use. */
+    /* The library stays loaded, because its signal handlers may be in use. */
     *c = (struct curses){0};
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * ncurses, loaded when a browser opens: linked, it and its tables would make every start of the
- * program execute two thirds more instructions.
+ * ncurses is loaded when a browser opens. If the program were linked with it, ncurses and its
+ * tables would make every start of the program execute two thirds more instructions.
  */
 #ifndef OUTPUT_CURSES_LIBRARY_H
 #define OUTPUT_CURSES_LIBRARY_H
@@ -36,7 +36,7 @@
     X(getmaxx)              \
     X(getmaxy)
 
-/* Its functions by their own names. */
+/* The functions of ncurses by their own names. */
 struct curses {
     void *library;
     SCREEN *terminal;
@@ -46,8 +46,8 @@ struct curses {
 #undef CURSES_MEMBER
 };
 
-/* Load the library and take the terminal of standard input and output. Fails without either, and
- * for terminals it does not know (TERM); nothing has happened then. */
+/* Load the library and take the terminal of standard input and output. Fails if there is no library
+ * or no terminal, or if ncurses does not know the terminal (TERM). A failure changes nothing. */
 int curses_open(struct curses *c, struct error *err);
 void curses_close(struct curses *c);
 

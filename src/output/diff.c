@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * From stacks to shares, recording by recording, and from shares to rows. Each stack counts once
- * for each name that is on it.
+ * Computes shares from stacks for each recording, and rows from shares. Each stack counts once for
+ * each name on it.
  */
 #include "output/diff.h"
 #include "stacks/state.h"
@@ -37,7 +37,7 @@ void diff_free(struct diff *d)
     intern_free(d->strings);
 }
 
-/* Slices of time within which samples may depend on each other. */
+/* Samples in one slice of time may depend on each other. */
 static const uint64_t SLICE_NS = 50000000;
 
 struct stacks_options diff_stacks_options(enum diff_level level)
@@ -50,29 +50,29 @@ struct stacks_options diff_stacks_options(enum diff_level level)
 
 /* ---- one recording -------------------------------------------------------------------------- */
 
-/* Weight of a name in each block of time. */
+/* The weight of a name in each block of time. */
 struct tally {
     double weight[DIFF_METRICS][STACKS_BLOCKS];
-    double doubtful; /* of the total */
-    double guessed;  /* of self */
+    double doubtful; /* part of the total */
+    double guessed;  /* part of self */
     uint32_t on_path;
 };
 
 struct tree_links {
     uint32_t first_child, next;
-    double below, doubtful; /* weight of itself and below */
+    double below, doubtful; /* weights of itself and everything below */
 };
 
 struct counter {
     const struct diff *d;
     const struct stacks *stacks;
-    uint32_t *names; /* of functions; of nodes for states */
+    uint32_t *names; /* per function; per node for states */
     struct tree_links *links;
-    struct tally *tallies; /* of names */
+    struct tally *tallies; /* per name */
     double blocks[STACKS_BLOCKS];
-    uint32_t block;     /* of the node at hand */
-    uint32_t stand_ins; /* on the way to it */
-    double unknown;     /* weight of the stacks that have some, or end in a guess */
+    uint32_t block;     /* block of the current node */
+    uint32_t stand_ins; /* number of stand-ins on the path to it */
+    double unknown;     /* weight of stacks with a stand-in, or that end in a guess */
     uint64_t samples;
     int event;
 };
@@ -82,22 +82,22 @@ static double node_weight(const struct counter *c, const struct stack_node *n)
     return (double)(c->d->options->samples || !n->period ? n->samples : n->period);
 }
 
-/* Of the stacks that end here and have a frame that is not exact. */
+/* Returns the weight of stacks that end here and have a frame that is not exact. */
 static double doubtful_weight(const struct counter *c, const struct stack_node *n)
 {
     double share = n->samples ? (double)(n->joined + n->guessed) / (double)n->samples : 0;
     return node_weight(c, n) * share;
 }
 
-/* Of those, where the frame that executes is a guess. What stacks were continued with, and what was
- * read at another moment and agreed, is right as a rule. */
+/* Returns the part of doubtful_weight() where the executing frame is a guess. Frames that come from
+ * joined stacks, or that were read at another moment and agreed, are usually right. */
 static double guessed_weight(const struct counter *c, const struct stack_node *n)
 {
     bool may_be = n->provenance == PROVENANCE_GUESS && n->samples;
     return may_be ? node_weight(c, n) * (double)n->guessed / (double)n->samples : 0;
 }
 
-/* Children of a node, and the weight below it; only of the event that is compared. */
+/* Compute each node's children and the weight below it, only for the compared event. */
 static void link_tree(struct counter *c)
 {
     for (size_t i = stacks_nr_nodes(c->stacks); i-- > 1;) {
@@ -122,7 +122,8 @@ static uint32_t name_of(const struct counter *c, uint32_t node)
     return c->names[c->d->options->level == DIFF_STATE ? node : n->function];
 }
 
-/* Samples of which nothing better is known are no code that could have become slower. */
+/* A stand-in is shown for samples of which nothing better is known. It is not code that could have
+ * become slower. */
 bool diff_is_stand_in(const char *name)
 {
     static const char end[] = ": not recorded]";
@@ -136,7 +137,8 @@ static bool node_stands_in(const struct counter *c, const struct stack_node *n)
     return f && f->symbol && diff_is_stand_in(f->symbol);
 }
 
-/* A node is entered: its name's first time on this path counts all that is below. */
+/* Enter a node. The first time that its name is on the path, everything below counts for the
+ * name. */
 static void enter(struct counter *c, uint32_t node)
 {
     const struct stack_node *n = stacks_node(c->stacks, node);
@@ -153,7 +155,7 @@ static void enter(struct counter *c, uint32_t node)
     struct tally *t = &c->tallies[name_of(c, node)];
     t->weight[DIFF_SELF][c->block] += node_weight(c, n);
     t->guessed += guessed_weight(c, n);
-    if (c->d->options->level == DIFF_STATE) { /* of a stack, not of a frame */
+    if (c->d->options->level == DIFF_STATE) { /* a state belongs to the stack, not to a frame */
         t->weight[DIFF_TOTAL][c->block] += node_weight(c, n);
     } else if (!t->on_path++) {
         t->weight[DIFF_TOTAL][c->block] += c->links[node].below;
@@ -168,7 +170,7 @@ static void leave(struct counter *c, uint32_t node)
         c->tallies[name_of(c, node)].on_path--;
 }
 
-/* Depth first, without recursion: stacks may be deep. */
+/* Walk depth first, without recursion, because stacks may be deep. */
 static void count_tree(struct counter *c)
 {
     for (uint32_t at = c->links[0].first_child; at;) {
@@ -187,7 +189,7 @@ static void count_tree(struct counter *c)
     }
 }
 
-/* Share in all blocks, and its variance by how it differs between them. */
+/* Compute the share over all blocks, and its variance from the differences between blocks. */
 static void share_of(const struct counter *c, const struct tally *t, enum diff_metric m,
                      struct diff_share *ret)
 {
@@ -249,7 +251,7 @@ static uint32_t name_of_state(struct diff *d, enum stack_state state)
     return diff_name_plain(d, stack_state_name(state), NULL, state == STATE_KERNEL);
 }
 
-/* The name of each function, or of each node's state. */
+/* Compute the name of each function, or of each node's state. */
 static int make_names(struct diff *d, struct counter *c)
 {
     bool states = d->options->level == DIFF_STATE;
@@ -266,7 +268,7 @@ static int make_names(struct diff *d, struct counter *c)
     return 0;
 }
 
-/* Of all samples that there were. */
+/* Returns the unknown share of all samples, lost ones included. */
 static double unknown_share(const struct counter *c, uint64_t lost)
 {
     double all = (double)(c->samples + lost);
@@ -275,7 +277,7 @@ static double unknown_share(const struct counter *c, uint64_t lost)
     return all > 0 ? (there + (double)lost) / all : 0;
 }
 
-/* The kernel counts what it loses, but does not say of what. */
+/* The kernel counts lost samples, but does not say of which event they were. */
 static uint64_t lost_of_compared(const struct counter *c, const struct diff_recording *r)
 {
     return r->read > c->samples
@@ -318,7 +320,7 @@ static void describe_row(struct diff *d, const struct diff_name *n, int side)
     row->kernel &= n->kernel;
 }
 
-/* The new side's last: its places are those that the sources have now. */
+/* The new side describes rows last, since its places match the current sources. */
 static int make_rows(struct diff *d, uint32_t nr)
 {
     size_t width = d->recordings.nr;
@@ -364,7 +366,7 @@ static int verdict_of(const struct diff_row *row)
     return self > total ? self : total;
 }
 
-/* Regressions first; then by change of self, of all, and by name. */
+/* Sorts regressions first, then by change of self, by the largest change, and by name. */
 static int by_interest(const void *a, const void *b)
 {
     const struct diff_row *x = a;
@@ -402,7 +404,7 @@ static int by_unknown(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* What is unknown of the better half of all recordings, at most. */
+/* Get the largest unknown share in the better half of all recordings. */
 static int usual_unknown(const struct diff *d, double *ret, struct error *err)
 {
     size_t nr = d->recordings.nr;

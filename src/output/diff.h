@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Comparison of recordings: two sides of one or more recordings each, the shares of functions (or
- * files, modules, states) in them, which differences are more than noise, and which of these a gate
- * forbids. ljperf-diff(1) says what is computed, and why.
+ * Comparison of recordings. There are two sides of one or more recordings each. The comparison
+ * computes the shares of functions (or files, modules, states), which differences are more than
+ * noise, and which of these a gate forbids. ljperf-diff(1) describes the computation and its
+ * reasons.
  */
 #ifndef OUTPUT_DIFF_H
 #define OUTPUT_DIFF_H
@@ -17,7 +18,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Of all samples: diff_finish(). */
+/* A share of all samples; see diff_finish(). */
 #define DIFF_UNKNOWN_MOST 0.1
 
 enum diff_side { DIFF_BASE, DIFF_NEW, DIFF_SIDES };
@@ -28,84 +29,85 @@ const char *diff_level_name(enum diff_level level);
 
 /* A rule: no row that the pattern matches may grow by more than the limit. */
 struct diff_gate {
-    const char *text; /* as it was given */
-    char *pattern;    /* of names; NULL: all. Owned */
+    const char *text; /* as the user gave it */
+    char *pattern;    /* pattern of names; NULL: all rows. Owned */
     uint8_t metric;
-    bool relative; /* the limit is a share of what the row had, not of all samples */
-    bool or_equal; /* the limit itself is too much */
+    bool relative; /* the limit is a share of the row's base share, not of all samples */
+    bool or_equal; /* a growth equal to the limit breaks the gate, too */
     double limit;  /* 0.02: 2 % */
 };
 
-/* `[PATTERN:]self|total>[+]N%[rel]`, or >=. `text` must outlive the gate. */
+/* Parse `[PATTERN:]self|total>[+]N%[rel]`; `>` may be `>=`. `text` must outlive the gate. */
 int diff_gate_parse(const char *text, struct diff_gate *ret, struct error *err);
 void diff_gate_free(struct diff_gate *g);
 
 struct diff_options {
     enum diff_level level;
-    double alpha;        /* chance of a false alarm, of the whole comparison */
-    double least_weight; /* rows with less on both sides are not tested */
-    double noise;        /* how much shares vary between runs, relative; what is assumed */
+    double alpha;        /* probability of a false alarm in the whole comparison */
+    double least_weight; /* rows whose share is smaller on both sides are not tested */
+    double noise;        /* assumed relative variation of shares between runs */
     bool samples;        /* count samples, not periods */
     VEC(struct diff_gate) gates;
-    VEC(const char *) allowed; /* patterns of names that may grow */
+    VEC(const char *) allowed; /* patterns of names of rows that may grow */
 };
 
 /* One recording. `path` and `event` must outlive the comparison. */
 struct diff_recording {
     const char *path, *event;
     uint8_t side;
-    uint64_t samples; /* of the event; diff_add() counts them */
-    uint64_t read;    /* samples that the file has, of all events and before filters */
-    /* Samples that the file lost; after diff_add(): those of them that would have been compared, if
-     * as many of them were of the event and passed the filters as of those that were read. */
+    uint64_t samples; /* samples of the event; diff_add() counts them */
+    uint64_t read;    /* samples in the file, of all events and before filters */
+    /* Number of samples that the file lost. diff_add() reduces it to those that would have been
+     * compared, assuming that the same part of the lost samples as of the read samples were of the
+     * event and passed the filters. */
     uint64_t lost;
-    double complete; /* share of the user stacks; of none: 1 */
-    /* Share of all samples that were lost, or are in stacks with a stand-in for what was not
-     * recorded, or whose innermost frame is a guess; diff_add() counts it. */
+    double complete; /* share of user stacks that are complete; 1 if there are none */
+    /* Share of all samples that were lost, or whose stack has a stand-in for something that was not
+     * recorded, or whose innermost frame is a guess. diff_add() computes it. */
     double unknown;
 };
 
 /* A row's share in one recording. */
 struct diff_share {
     double share[DIFF_METRICS];
-    double variance[DIFF_METRICS]; /* of the share, by how it varies within the recording */
-    double doubtful;               /* of `total`, where a frame of the stack is not exact */
-    double guessed;                /* of the self share, where this very frame may be a guess */
+    double variance[DIFF_METRICS]; /* variance of the share, estimated within the recording */
+    double doubtful;               /* part of `total` in stacks with a frame that is not exact */
+    double guessed;                /* part of self where the row's own frame may be a guess */
 };
 
 enum diff_verdict { DIFF_SAME, DIFF_GROWN, DIFF_SHRUNK, DIFF_ALLOWED, DIFF_REGRESSION };
 
 struct diff_test {
     double mean[DIFF_SIDES];
-    double change;    /* of the means */
-    double corrected; /* the change, without what goes with the other rows' */
-    double margin;    /* half of its 95 % interval */
-    double between;   /* variance of a share around its side's mean, as the recordings show it, */
-    double own;       /* with so many degrees of freedom; */
-    double spread;    /* of the corrected change: so many times that of a share */
-    double freedom;   /* degrees of, of the test */
-    double error, limit; /* standard error; what the strictest gate lets it grow, -1: no gate */
-    double p, adjusted;  /* of no change, in the direction seen; for all tests together */
+    double change;       /* difference of the means */
+    double corrected;    /* `change` without the part that goes with the other rows' change */
+    double margin;       /* half of the 95 % interval of `change` */
+    double between;      /* variance of a share around its side's mean, seen between recordings */
+    double own;          /* degrees of freedom of `between` */
+    double spread;       /* variance of `corrected`, as a multiple of a share's variance */
+    double freedom;      /* degrees of freedom of the test */
+    double error, limit; /* standard error; growth that the strictest gate allows, -1: no gate */
+    double p, adjusted;  /* one-sided p value without a change; the same for all tests together */
     bool tested;
     uint8_t verdict; /* enum diff_verdict */
-    uint16_t gate;   /* of a regression */
+    uint16_t gate;   /* index of the broken gate, for a regression */
 };
 
 struct diff_row {
-    const char *name;   /* without its place */
-    const char *source; /* module or file; NULL: has none */
+    const char *name;   /* without line and column */
+    const char *source; /* module or file; NULL: none */
     uint32_t line;      /* of a managed function, on the new side if it is there; 0: unknown */
-    bool kernel;        /* all of it is the kernel's */
+    bool kernel;        /* all of the row is kernel code */
     struct diff_test test[DIFF_METRICS];
-    double doubtful;           /* the larger of both sides' means */
-    struct diff_share *shares; /* of each recording, in their order */
+    double doubtful;           /* the larger one of both sides' means */
+    struct diff_share *shares; /* one per recording, in the order of `recordings` */
 };
 
-/* What a row is known by before the sides are matched. */
+/* The identity of a row before the sides are matched. */
 struct diff_name {
     const char *name, *source; /* interned */
-    uint64_t place;            /* line, and column below; 0: none */
-    bool kernel;               /* all that has this name is the kernel's */
+    uint64_t place;            /* line in the upper half, column in the lower half; 0: none */
+    bool kernel;               /* everything with this name is kernel code */
     bool in[DIFF_SIDES];
     uint32_t row[DIFF_SIDES];
 };
@@ -114,37 +116,40 @@ struct diff {
     const struct diff_options *options;
     struct intern *strings;
     VEC(struct diff_recording) recordings;
-    VEC(struct diff_recording) left_out; /* diff_finish(): not comparable with the others */
-    VEC(struct diff_share *) shares;     /* of each recording: one for each name known by then */
+    VEC(struct diff_recording) left_out; /* not comparable with the others; set by diff_finish() */
+    VEC(struct diff_share *) shares;     /* per recording: one share per name known by then */
     VEC(uint32_t) nr_shares;
     VEC(struct diff_name) names;
-    uint32_t *slots; /* index + 1 of names */
+    uint32_t *slots; /* hash table: index in `names` + 1; 0: free */
     size_t nr_slots;
-    VEC(struct diff_row) rows; /* after diff_finish(): regressions first, then by change */
+    VEC(struct diff_row) rows; /* filled by diff_finish(): regressions first, then by change */
     struct diff_share *row_shares;
-    uint32_t nr[DIFF_SIDES]; /* recordings */
+    uint32_t nr[DIFF_SIDES]; /* number of recordings per side */
     uint32_t nr_tests, nr_regressions;
 };
 
 int diff_init(struct diff *d, const struct diff_options *options, struct error *err);
 void diff_free(struct diff *d);
 
-/* What stacks must be kept apart by, for diff_add(). */
+/* Returns what stacks must keep apart for diff_add(). */
 struct stacks_options diff_stacks_options(enum diff_level level);
-/* Take one recording, of the first event that was sampled. */
+/* Add one recording. The event is the first one that was sampled. */
 int diff_add(struct diff *d, const struct diff_recording *r, const struct stacks *s,
              struct error *err);
-/* All recordings must have sampled the same thing: of each, path, event and samples are looked at.
- * ERROR_NOT_FOUND: one has no samples; ERROR_FORMAT: one has samples of another event. */
+/* Check that all recordings sampled the same event. Only their `path`, `event` and `samples` are
+ * read. ERROR_NOT_FOUND: a recording has no samples. ERROR_FORMAT: a recording has samples of
+ * another event. */
 int diff_check_recordings(const struct diff_recording *recordings, size_t nr, struct error *err);
-/* Leave out the recordings of which DIFF_UNKNOWN_MOST more is unknown than of the better half:
- * which samples these are is not chance, and shares of the others are not those of all. Then match,
- * test, judge. ERROR_NOT_FOUND: a side has no recording left. */
+/* Leave out the recordings whose `unknown` share exceeds that of the better half by more than
+ * DIFF_UNKNOWN_MOST: unknown samples are not a random selection, so the shares of the other samples
+ * are not those of all. Then match the sides' names, test the rows and judge them. ERROR_NOT_FOUND:
+ * a side has no recording left. */
 int diff_finish(struct diff *d, struct error *err);
 
 /* ---- results -------------------------------------------------------------------------------- */
 
-/* At most `rows` of them; 0: all that changed or were judged. */
+/* Print at most `rows` rows, but always those with a verdict; 0: all that were tested or have a
+ * verdict. */
 void diff_put_text(const struct diff *d, size_t rows, struct text *t);
 void diff_put_markdown(const struct diff *d, size_t rows, struct text *t);
 void diff_put_junit(const struct diff *d, struct text *t);
@@ -152,34 +157,36 @@ int diff_write_json(const struct diff *d, FILE *out, struct error *err);
 
 /* ---- parts ---------------------------------------------------------------------------------- */
 
-/* diff_names.c: the index of what a function is known by; UINT32_MAX: memory is out. */
+/* diff_names.c: return the index of a function's name; UINT32_MAX: memory is out. */
 uint32_t diff_name_function(struct diff *d, const struct function *f);
-/* Of anything else: its name alone; `kernel`: it is the kernel's. */
+/* The same for anything that only has a name. `kernel`: it is kernel code. */
 uint32_t diff_name_plain(struct diff *d, const char *name, const char *source, bool kernel);
-/* What a function is of: its module. Generated code's is named after its process (replay/names.c,
- * session/maps.c), which is another in each recording: then what names such code. NULL: unknown. */
+/* Returns the source of a function: its module. The module of generated code is named after its
+ * process (replay/names.c, session/maps.c), which differs in each recording; for such code the kind
+ * of file that names it ("perf map", "jitdump") is returned. NULL: unknown. */
 const char *diff_source(const struct function *f);
-/* Give each name its row. Returns how many rows there are; UINT32_MAX: memory is out. */
+/* Assign a row to each name. Returns the number of rows; UINT32_MAX: memory is out. */
 uint32_t diff_match(struct diff *d);
 
-/* Is it the name of what stands for functions that were not recorded? */
+/* Is it the name of a stand-in for functions that were not recorded? */
 bool diff_is_stand_in(const char *name);
 
-/* significance.c; -1: memory is out. */
+/* significance.c: test all rows. Returns -1 if memory is out. */
 int diff_test_rows(struct diff *d);
-/* Chance that Student's t with `freedom` degrees is greater than `t`. */
+/* Returns the probability that Student's t with `freedom` degrees is greater than `t`. */
 double student_above(double t, double freedom);
-/* The t that it is greater than with chance `p` (0 < p <= 0.5). */
+/* Returns the value that Student's t exceeds with probability `p` (0 < p <= 0.5). */
 double student_quantile(double p, double freedom);
 
-/* diff_factor.c: correct the row's self share for what moves many rows at once. `heavy`: the rows
- * to know that by, the heaviest first. -1: memory is out. */
+/* diff_factor.c: correct the row's self share for effects that move many rows at once. These
+ * effects are found from the rows `heavy`, the heaviest first. Returns -1 if memory is out. */
 int diff_take_factor(const struct diff *d, struct diff_row *const *heavy, size_t nr,
                      struct diff_row *row);
 
-/* diff_gate.c: which gate, if any, the change breaks; -1: none. */
+/* diff_gate.c: return the index of the gate that the change breaks; -1: none. */
 int diff_broken_gate(const struct diff *d, const struct diff_row *row, enum diff_metric m);
-/* The least that a gate lets the row grow, as a share of all; -1: none applies. */
+/* Returns the least growth that a gate allows the row, as a share of all samples; -1: no gate
+ * applies. */
 double diff_gate_limit(const struct diff *d, const struct diff_row *row, enum diff_metric m);
 bool diff_is_allowed(const struct diff *d, const struct diff_row *row);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The comparison for programs: JUnit XML, as CI servers read it, and JSON (docs/diff.md). */
+/* Writes the comparison for programs: JUnit XML for CI servers, and JSON (docs/diff.md). */
 #include "output/diff.h"
 #include "output/flamegraph.h"
 #include "output/json.h"
@@ -49,7 +49,7 @@ void diff_put_junit(const struct diff *d, struct text *t)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-enum { DIGITS = 8 }; /* of shares and chances */
+enum { DIGITS = 8 }; /* of shares and probabilities */
 
 static void put_number(struct json *j, const char *key, double value)
 {

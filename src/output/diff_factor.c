@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What moves many rows at once from run to run. A neighbour on the same core slows code that keeps
- * its units busy, and hardly code that waits for its own results; so do a lower clock and a full
- * memory bus. The shares of all rows then move together, along one direction.
+ * Removes effects that move many rows at once between runs. A neighbour on the same core slows code
+ * that keeps its units busy, but hardly code that waits for its own results. A lower clock and a
+ * full memory bus have such effects, too. The shares of all rows then move together in one
+ * direction.
  *
- * Of each row this direction is found from the others, as shares of what is left without the row,
- * so that a change of the row itself does not move them: around each side's mean, in units of what
- * luck would do, the first principal component. How far a recording lies along it is its position;
- * how the row goes with the position within the sides (least squares) says what of the difference
- * between the sides goes with their positions' difference. It is taken away. What the slope is not
- * sure of adds to the error, by the square of that difference over the positions' squares, and the
- * slope takes one degree of freedom (analysis of covariance). The direction does not look at the
- * row or at the sides' difference, so without a change the test stays as right as without it.
+ * For each row this direction is found from the other rows, as shares of what is left without the
+ * row, so that a change of the row itself does not move these shares. The direction is their first
+ * principal component, around each side's mean, in units of sampling chance. A recording's
+ * coordinate along the direction is its position. A least-squares fit within the sides says how the
+ * row changes with the position. The part of the difference between the sides that follows from the
+ * difference of their positions is subtracted. The uncertainty of the slope adds to the error by
+ * the square of that difference over the sum of the positions' squares, and the slope takes one
+ * degree of freedom (analysis of covariance). The direction depends neither on the row nor on the
+ * difference of the sides. So, if nothing changed, the test is as right as without the correction.
  */
 #include "output/diff.h"
 
@@ -22,9 +24,9 @@
 enum { ROWS_MOST = 64, ROWS_LEAST = 3, ROUNDS = 60, RECORDINGS_LEAST = DIFF_SIDES + 3 };
 
 struct matrix {
-    size_t nr, columns; /* rows; one column a recording, and the sides' difference behind them */
+    size_t nr, columns; /* rows; a column per recording, and one more: the sides' difference */
     double *at;
-    double *weights, *positions; /* of rows, of recordings */
+    double *weights, *positions; /* of rows; of recordings */
 };
 
 static double *row_of(const struct matrix *x, size_t row)
@@ -42,7 +44,7 @@ static double off_mean(const struct diff *d, const struct diff_row *row, size_t 
     return self_share(row, recording) - row->test[DIFF_SELF].mean[d->recordings.at[recording].side];
 }
 
-/* The other row's part of what is left without `row`. */
+/* Add another row: its share of what is left without `row`. */
 static void take_row(const struct diff *d, const struct diff_row *row, const struct diff_row *other,
                      struct matrix *x)
 {
@@ -72,7 +74,8 @@ static double normalize(double *v, size_t nr)
     return sum;
 }
 
-/* One round: from positions to weights and back. The last one's weights fit its positions. */
+/* Do one round: compute weights from positions, then positions from weights. After the last round
+ * the weights fit the positions. */
 static void project(struct matrix *x)
 {
     for (size_t r = 0; r < x->nr; r++) {
@@ -87,7 +90,7 @@ static void project(struct matrix *x)
             x->positions[i] += row_of(x, r)[i] * x->weights[r];
 }
 
-/* The first principal component, by iteration from the row that moves most. */
+/* Find the first principal component by iteration. It starts with the row that moves most. */
 static void find_positions(struct matrix *x)
 {
     double most = -1;
@@ -105,7 +108,7 @@ static void find_positions(struct matrix *x)
     }
 }
 
-/* Take away from the row what goes with the positions. */
+/* Subtract from the row what goes with the positions. */
 static void correct(const struct diff *d, struct diff_row *row, const struct matrix *x)
 {
     struct diff_test *t = &row->test[DIFF_SELF];

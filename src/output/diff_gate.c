@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Gates: how they are written, and which of them a change breaks. */
+/* Gates: how they are written, and which gate a change breaks. */
 #include "output/diff.h"
 
 #include <fnmatch.h>
@@ -18,7 +18,7 @@ static const char *skip_blanks(const char *s)
     return s + strspn(s, " \t");
 }
 
-/* "> +2%" and so on, behind the metric. */
+/* Parse the limit after the metric, e.g. "> +2%". */
 static bool parse_limit(const char *s, struct diff_gate *g)
 {
     char *end;
@@ -43,7 +43,7 @@ int diff_gate_parse(const char *text, struct diff_gate *ret, struct error *err)
     static const char *const metrics[] = {"self", "total"};
     *ret = (struct diff_gate){.text = text};
     const char *sign = strrchr(text, '>');
-    const char *start = sign; /* of the metric's word: a pattern may hold colons */
+    const char *start = sign; /* of the metric's word: patterns may contain colons */
     while (start && start > text && start[-1] != ':')
         start--;
     for (int m = 0; start && m < DIFF_METRICS; m++) {
@@ -67,7 +67,7 @@ void diff_gate_free(struct diff_gate *g)
     g->pattern = NULL;
 }
 
-/* A pattern is matched with the name, and with the name and its source as they are printed. */
+/* A pattern matches the name alone, or the name and its source as they are printed. */
 static bool matches(const char *pattern, const struct diff_row *row)
 {
     if (fnmatch(pattern, row->name, 0) == 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a function is known by, and which functions of the two sides are the same. The same
- * function may stand at another line, in a file in another folder, and may have been compiled
- * otherwise: none of these makes it new.
+ * The identity of functions, and which functions of the two sides are the same. The same function
+ * may stand at another line, may be in a file in another folder, and may have been compiled
+ * differently. None of these makes it a new function.
  */
 #include "base/hash.h"
 #include "output/diff.h"
@@ -47,7 +47,7 @@ static bool grow_slots(struct diff *d)
     return true;
 }
 
-/* Its name and source are interned; name NULL: memory was out. */
+/* `name` and `source` of `n` must be interned. A NULL name means that memory was out. */
 static uint32_t add_name(struct diff *d, struct diff_name n)
 {
     if (!n.name || (d->names.nr * 2 >= d->nr_slots && !grow_slots(d)))
@@ -70,7 +70,7 @@ uint32_t diff_name_plain(struct diff *d, const char *name, const char *source, b
     return add_name(d, n);
 }
 
-/* ":LINE" or ":LINE:COLUMN" up to the end; 0: it is neither. */
+/* Parse ":LINE" or ":LINE:COLUMN" up to the end of the string; 0: it is neither. */
 static uint64_t parse_place(const char *s)
 {
     char *end;
@@ -82,8 +82,8 @@ static uint64_t parse_place(const char *s)
     return *end ? 0 : place;
 }
 
-/* A managed symbol is `NAME FILE:LINE[:COLUMN]` or without the name (managed.h): how many of its
- * bytes are the name. */
+/* Returns the size of the name in a managed symbol. The symbol is `NAME FILE:LINE[:COLUMN]`, or the
+ * same without the name (managed.h). */
 static size_t split_managed(const char *symbol, const char *file, uint64_t *place)
 {
     size_t size = file ? strlen(file) : 0;
@@ -97,7 +97,7 @@ static size_t split_managed(const char *symbol, const char *file, uint64_t *plac
     return strlen(symbol);
 }
 
-/* The place at the end of a name. */
+/* Find the place at the end of a name. */
 static const char *find_place(const char *name, uint64_t *place)
 {
     for (const char *at = name; (at = strchr(at, ':')); at++)
@@ -106,9 +106,9 @@ static const char *find_place(const char *name, uint64_t *place)
     return NULL;
 }
 
-/* V8's names of generated code are `NAME FILE:LINE[:COLUMN]`, the name may be empty: how many of
- * its bytes are the name, and which are the file: of none, there is no such place. Both may hold
- * blanks: a path begins at the first " /". */
+/* Returns the size of the name in V8's name of generated code, and gets the file. V8's names are
+ * `NAME FILE:LINE[:COLUMN]`; NAME may be empty. Without a file, there is no place. Both NAME and
+ * FILE may contain blanks; a path begins at the first " /". */
 static size_t split_v8(const char *symbol, const char **file, size_t *nr_file, uint64_t *place)
 {
     const char *end = find_place(symbol, place);
@@ -123,7 +123,8 @@ static size_t split_v8(const char *symbol, const char **file, size_t *nr_file, u
     return strlen(symbol);
 }
 
-/* Bytes of a native name without what compilers add to copies of a function. */
+/* Returns the size of a native name without the suffixes that compilers give to copies of a
+ * function. */
 static size_t without_clone(const char *symbol, size_t size)
 {
     static const char *const marks[] = {".constprop.", ".isra.", ".part.",  ".cold",
@@ -153,7 +154,7 @@ static uint32_t name_unknown(struct diff *d, const struct function *f)
     return ret;
 }
 
-/* A function of V8's is the same by its file, as memory would tell it. */
+/* V8's functions are identified by their file, as if memory had named them. */
 static uint32_t name_v8(struct diff *d, const char *symbol, const char *source)
 {
     const char *file;
@@ -186,24 +187,24 @@ uint32_t diff_name_function(struct diff *d, const struct function *f)
     return add_name(d, n);
 }
 
-/* ---- groups: names of one function name and source ------------------------------------------- */
+/* ---- groups: names with the same function name and source ------------------------------------ */
 
-/* Names are sorted by group; a group is a run of them. */
+/* A group is a run of names in an array that is sorted by group. */
 struct group {
     uint32_t first, nr;
-    uint32_t in[DIFF_SIDES]; /* names of it on each side */
-    uint32_t peer; /* group of the other side's, index + 1; its own when on both; 0: none */
+    uint32_t in[DIFF_SIDES]; /* number of its names on each side */
+    uint32_t peer;           /* the other side's group + 1; on both sides: its own; 0: none */
 };
 
-/* A function that both sides have once, by name: tells how far lines moved around it. */
+/* A function whose name both sides have once. It shows how far lines moved around it. */
 struct anchor {
-    const char *source; /* the base side's */
-    uint64_t from, to;  /* places */
+    const char *source; /* of the base side */
+    uint64_t from, to;  /* places on the two sides */
 };
 
 struct matcher {
     struct diff *d;
-    uint32_t *order; /* names */
+    uint32_t *order; /* indexes of names, sorted */
     VEC(struct group) groups;
     VEC(struct anchor) anchors;
     uint32_t nr_rows;
@@ -252,14 +253,15 @@ static const struct diff_name *group_name(const struct matcher *m, uint32_t grou
     return &m->d->names.at[m->order[m->groups.at[group].first]];
 }
 
-/* Bytes of a source's base name without a library's version: libfoo.so.1.2 is libfoo.so. */
+/* Returns the size of a source's base name without a library's version: libfoo.so.1.2 is
+ * libfoo.so. */
 static size_t plain_size(const char *base)
 {
     const char *so = strstr(base, ".so.");
     return so ? (size_t)(so - base) + 3 : strlen(base);
 }
 
-/* By name and the source's base name. */
+/* Compare the name and the source's base name. */
 static int compare_moved(const struct matcher *m, uint32_t a, uint32_t b)
 {
     const struct diff_name *x = group_name(m, a);
@@ -279,8 +281,8 @@ static int by_moved(const void *a, const void *b, void *context)
     return compare_moved(context, *(const uint32_t *)a, *(const uint32_t *)b);
 }
 
-/* Groups that one side only has: when just one of each side has this name in a source of this base
- * name, they are the same. */
+/* Pair groups that only one side has. Two groups are the same if exactly one group of each side has
+ * this name in a source of this base name. */
 static int pair_moved_groups(struct matcher *m)
 {
     VEC(uint32_t) lone = {0};
@@ -307,7 +309,7 @@ static int pair_moved_groups(struct matcher *m)
 
 /* ---- places within a group ------------------------------------------------------------------- */
 
-/* The names of `side` among a group's. */
+/* Get the names of a group that are on `side`. Returns their number. */
 static size_t names_of_side(const struct matcher *m, uint32_t group, int side, uint32_t *ret)
 {
     const struct group *g = &m->groups.at[group];
@@ -333,8 +335,8 @@ static int by_place(const void *a, const void *b)
     return order ? order : x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* Where code that stood at `place` of the base's source would now stand, by how far the nearest
- * anchor before it (else the first one after it) moved. */
+/* Returns where code at `place` of the base's source is expected on the new side. It moved as far
+ * as the nearest anchor before it (or, if there is none, the first anchor after it). */
 static uint64_t moved_place(const struct matcher *m, const char *source, uint64_t place)
 {
     uint64_t lines = 0;
@@ -353,8 +355,8 @@ static uint64_t moved_place(const struct matcher *m, const char *source, uint64_
     return place + (lines << 32);
 }
 
-/* Names at several places: first those that stand where the code around them says, then, when as
- * many are left on both sides, in their order. One column more or less is no other line. */
+/* Match names at several places. First match those whose place is the expected one. Then, if both
+ * sides have equally many left, match these in order: one column more or less is no other line. */
 static void match_places(struct matcher *m, uint32_t *base, size_t nr_base, uint32_t *new,
                          size_t nr_new)
 {
@@ -382,7 +384,7 @@ static void match_places(struct matcher *m, uint32_t *base, size_t nr_base, uint
     }
 }
 
-/* What is left has a row of its own. */
+/* Give each unmatched name its own row. */
 static void own_rows(struct matcher *m, const uint32_t *names, size_t nr, int side)
 {
     for (size_t i = 0; i < nr; i++)
@@ -390,7 +392,7 @@ static void own_rows(struct matcher *m, const uint32_t *names, size_t nr, int si
             m->d->names.at[names[i]].row[side] = m->nr_rows++;
 }
 
-/* Groups with one name a side; they are anchors for the others. */
+/* Groups with one name on each side are anchors for the others. */
 static int match_single(struct matcher *m, uint32_t base_group, uint32_t new_group)
 {
     uint32_t base = 0;
@@ -411,7 +413,7 @@ static int match_group(struct matcher *m, uint32_t group)
     const struct group *g = &m->groups.at[group];
     uint32_t other = g->peer ? g->peer - 1 : group;
     if (other != group && !g->in[DIFF_BASE])
-        return 0; /* the base side's group does both */
+        return 0; /* handled with the base side's group */
     uint32_t *base = calloc(g->nr + m->groups.at[other].nr + 1, sizeof(*base));
     if (!base)
         return -1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The comparison for people: text for a terminal or a log, Markdown for a pull request. */
+/* Writes the comparison for people: text for a terminal or a log, Markdown for a pull request. */
 #include "output/diff.h"
 #include "output/output.h"
 
@@ -29,10 +29,11 @@ static int by_verdict_and_change(const void *a, const void *b, void *context)
     double q = fabs(y->test[m].change);
     if (order)
         return order;
-    return p < q ? 1 : p > q ? -1 : x < y ? -1 : x > y; /* rows have an order of their own */
+    return p < q ? 1 : p > q ? -1 : x < y ? -1 : x > y; /* equal rows keep their order */
 }
 
-/* The rows to print, in a table to be freed. `most` 0: those that were tested or judged. */
+/* Choose the rows to print: those that were tested or have a verdict. If `most` is not 0, print at
+ * most so many, but always those with a verdict. The caller frees the table. */
 static size_t choose_rows(const struct diff *d, enum diff_metric m, size_t most,
                           const struct diff_row ***ret)
 {
@@ -51,7 +52,7 @@ static size_t choose_rows(const struct diff *d, enum diff_metric m, size_t most,
     return most && nr > most ? (judged > most ? judged : most) : nr;
 }
 
-/* ---- words both forms use ------------------------------------------------------------------- */
+/* ---- parts of both formats ------------------------------------------------------------------ */
 
 static void put_side(const struct diff *d, enum diff_side side, const char *what, struct text *t)
 {
@@ -75,7 +76,7 @@ static void put_account(const struct diff *d, struct text *t)
                 d->nr_tests, diff_level_name(o->level), 100 * o->least_weight, 100 * o->alpha);
 }
 
-/* What makes shares less comparable than they look. */
+/* Warn of everything that makes shares less comparable than they look. */
 static void put_warnings(const struct diff *d, const char *before, struct text *t)
 {
     if (d->nr[DIFF_BASE] < 2 || d->nr[DIFF_NEW] < 2)
@@ -183,7 +184,7 @@ void diff_put_text(const struct diff *d, size_t rows, struct text *t)
 
 /* ---- Markdown ------------------------------------------------------------------------------- */
 
-/* As code in a table's cell. */
+/* Write code for a cell of a table. */
 static void put_code(const char *s, struct text *t)
 {
     struct text plain = {0};

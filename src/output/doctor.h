@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Three diagnoses: can this machine record what is needed (doctor_machine.c), how well does a
- * recording unwind, and why not (doctor_file.c), and which Lua VMs are somewhere, and how that is
- * known (doctor_vm.c). They say what is so, and the cure beside it.
+ * Three diagnoses: whether this machine can record what is needed (doctor_machine.c); how well a
+ * recording unwinds, and why not better (doctor_file.c); and which LuaJIT and V8 VMs a process or a
+ * file has, with the evidence (doctor_vm.c). Each states what it found, and the cure beside it.
  */
 #ifndef OUTPUT_DOCTOR_H
 #define OUTPUT_DOCTOR_H
@@ -13,20 +13,20 @@
 
 #include <stdbool.h>
 
-/* Try what recording needs, one line each: "ok", "warn" (recording works, with less in it) or
- * "missing". *able: nothing is missing. */
+/* Try everything that recording needs and print one line for each thing: "ok", "warn" (recording
+ * works, but records less) or "missing". *able: nothing is missing. */
 void doctor_machine(struct text *out, bool *able);
 
-/* Run the recording and say how its stacks ended, where, and what would help. */
+/* Replay the recording and print how its stacks ended, where they ended, and what would help. */
 int doctor_file(struct replay *r, struct text *out, struct error *err);
 
-/* What doctor_vm() tells of one V8 (doctor_v8.c). */
+/* Print what doctor_vm() says of one V8 (doctor_v8.c). */
 struct v8_layout;
 void doctor_put_v8(struct text *out, const char *file, const struct v8_layout *l);
 
-/* Look for LuaJIT and V8 in `target`: a process id, a core file, or an ELF file. Each layout is
- * told with the evidence for each value, each VM with its state. *found: there was one. Errors: no
- * such process or file, not permitted. */
+/* Look for LuaJIT and V8 in `target`: a process id, a core file, or an ELF file. Print each layout
+ * with the evidence for each value, and each VM with its state. *found: there was one. It is an
+ * error if there is no such process or file, or if access is not permitted. */
 int doctor_vm(const char *target, const struct dso_options *options, struct text *out, bool *found,
               struct error *err);
 

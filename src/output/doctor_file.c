@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How well a recording unwinds, and why not: what was recorded, how stacks ended and where, which
- * files could not help, and what to do about each.
+ * How well a recording unwinds, and why not better: what was recorded, how and where stacks ended,
+ * which files could not help, and what to do about each problem.
  */
 #include "output/doctor.h"
 #include "output/doctor_names.h"
@@ -20,26 +20,26 @@ struct event_count {
     uint64_t with_stack;
 };
 
-/* Lua in the samples; all counts. */
+/* What the samples have of Lua. All fields are counts. */
 struct lua_count {
-    uint64_t samples;       /* that hold Lua frames */
-    uint64_t provenance[3]; /* of these, by the weakest Lua frame; */
-    uint64_t unrecorded;    /* those of which some or all was not recorded are not among them */
+    uint64_t samples;       /* samples with Lua frames */
+    uint64_t provenance[3]; /* these samples by their weakest Lua frame, without `unrecorded` */
+    uint64_t unrecorded;    /* samples where some or all Lua frames were not recorded */
     uint64_t frames, traced, inlined;
 };
 
-/* What the samples are made of; one per worker, then summed up. */
+/* What the samples consist of. Each worker has one; they are added up at the end. */
 struct tally {
     struct diagnosis *diagnosis;
     struct lua_count lua;
     struct name_tally names;
     VEC(struct event_count) events;
     VEC(uint64_t) dso_frames; /* by dso id */
-    uint64_t provenance[3];   /* user frames, by enum provenance */
+    uint64_t provenance[3];   /* user frames by enum provenance */
     uint64_t jit_frames;
-    uint64_t unmapped_frames; /* user code in no mapping or none with a file */
-    uint64_t full_copies;     /* the stack copy is full: the stack may go on behind it */
-    uint64_t holed_copies;    /* truncated where a page begins: the kernel had none to copy */
+    uint64_t unmapped_frames; /* user code in no mapping, or in a mapping without a file */
+    uint64_t full_copies;     /* full stack copies: the stack may go on behind the copy */
+    uint64_t holed_copies;    /* truncated at a page boundary: the kernel found no page to copy */
 };
 
 struct diagnosis {
@@ -120,8 +120,9 @@ static void add_lua(struct lua_count *to, const struct lua_count *from)
     to->inlined += from->inlined;
 }
 
-/* The kernel copies a stack up to the first page that is not in memory: one that was never written,
- * inside a large buffer say, ends the copy though the stack goes on behind it. */
+/* The kernel copies a stack up to the first page that is not in memory. A page that was never
+ * written, for example inside a large buffer, ends the copy although the stack goes on behind the
+ * page. */
 static bool ends_at_hole(const struct replay_sample *s)
 {
     const uint64_t page = 4096;
@@ -204,9 +205,10 @@ static void tally_free(void *worker)
     free(t);
 }
 
-/* ---- saying -------------------------------------------------------------------------------- */
+/* ---- printing ------------------------------------------------------------------------------ */
 
-/* Each piece of advice once, in the order of first need. */
+/* Add a piece of advice, unless it was given before. Advice is printed in the order of first
+ * need. */
 static void advise(struct diagnosis *d, const char *text)
 {
     vec_foreach (known, &d->advice)
@@ -377,7 +379,7 @@ static void put_stacks(struct diagnosis *d)
     advise_stacks(d);
 }
 
-/* ---- where they ended ---------------------------------------------------------------------- */
+/* ---- where stacks ended -------------------------------------------------------------------- */
 
 static struct dso *find_dso(struct dsos *all, const char *name)
 {
@@ -459,7 +461,7 @@ static int by_frames(const void *a, const void *b)
     return order ? order : (x->dso->id > y->dso->id) - (x->dso->id < y->dso->id);
 }
 
-/* What a file that was hit lacks; NULL: nothing. */
+/* Returns what a file with frames lacks; NULL: nothing. */
 static const char *lack_of(struct diagnosis *d, struct dso *dso)
 {
     struct elf_section section;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Is this machine able to record? Settings are read only to explain: what counts is tried (events
- * are opened, a ring is mapped, a program is loaded), since privileges, security modules and
- * virtual machines make any deduction from settings wrong.
+ * Can this machine record? The answer comes from trying (events are opened, a ring is mapped, a
+ * program is loaded), because privileges, security modules and virtual machines make any conclusion
+ * from settings wrong. Settings are read only to explain the results.
  */
 #include "base/first_line.h"
 #include "capture/copier.h"
@@ -24,15 +24,15 @@
 
 enum verdict { OK, WARN, MISSING };
 
-enum { STACK_BYTES = 65528 }; /* that perf copies at most */
+enum { STACK_BYTES = 65528 }; /* the most that perf copies */
 
 struct examination {
     struct text *out;
     bool able;
-    uint64_t capabilities; /* effective, one bit each */
+    uint64_t capabilities; /* effective capabilities, one bit each */
 };
 
-/* One line: the verdict, what was looked at, what was found, and the cure. */
+/* Print one line: the verdict, what was examined, what was found, and the cure. */
 static void say(struct examination *x, enum verdict verdict, const char *what, const char *found,
                 const char *cure)
 {
@@ -94,8 +94,8 @@ static void check_perf(struct examination *x)
 
 /* ---- events -------------------------------------------------------------------------------- */
 
-/* Open an event on ourselves the way perf record --call-graph=dwarf,65528 -k mono does. Returns
- * its descriptor, or -errno. */
+/* Open an event on ljperf itself in the way of perf record --call-graph=dwarf,65528 -k mono.
+ * Returns its descriptor, or -errno. */
 static int open_event(uint32_t type, uint64_t config, bool user_only)
 {
     struct perf_event_attr attr = {
@@ -223,7 +223,7 @@ static void check_rate(struct examination *x)
         "sysctl kernel.perf_event_max_sample_rate=100000 (the kernel lowers it under load)");
 }
 
-/* ---- kernel names, memory of others, eBPF --------------------------------------------------- */
+/* ---- kernel names, memory of other processes, eBPF ------------------------------------------ */
 
 static void check_kallsyms(struct examination *x)
 {
@@ -239,7 +239,7 @@ static void check_kallsyms(struct examination *x)
         "sysctl kernel.kptr_restrict=0 (and perf_event_paranoid at most 1), or record as root");
 }
 
-/* None is needed as such: what they would allow is tried by itself. */
+/* No capability is required as such. What capabilities would allow is tried separately. */
 static void check_capabilities(struct examination *x)
 {
     char found[96];
@@ -270,7 +270,7 @@ static void check_ptrace(struct examination *x)
         "sysctl kernel.yama.ptrace_scope=1, or run as root");
 }
 
-/* The very program that records, loaded and let go. */
+/* Load the same program that records, and unload it. */
 static void check_bpf(struct examination *x)
 {
     char found[320];

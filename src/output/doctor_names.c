@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Do memory, jitdump and perf map name the same functions? See doctor_names.h. */
+/* Compares the functions' names from memory, jitdump and perf map. See doctor_names.h. */
 #include "output/doctor_names.h"
 #include "base/hash.h"
 #include "output/output.h"
@@ -14,20 +14,20 @@
 
 enum { DIFFERENCES_SHOWN = 8 };
 
-/* ---- names as V8 writes them --------------------------------------------------------------- */
+/* ---- V8's own names ------------------------------------------------------------------------ */
 
 const char *v8_name_function(const char *name)
 {
-    enum { CUT = 500 }; /* V8 keeps 512 bytes at most */
+    enum { CUT = 500 }; /* V8 keeps at most 512 bytes */
     static const char *const kinds[] = {
         "JS:", "LazyCompile:", "InterpretedFunction:", "Function:", "Eval:", "Script:"};
-    static const char tiers[] = "~^+*o'"; /* of interpreter to optimizer, and variants of these */
+    static const char tiers[] = "~^+*o'"; /* from interpreter to optimizer, and variants of these */
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
         size_t size = strlen(kinds[i]);
         if (strncmp(name, kinds[i], size) != 0)
             continue;
         const char *tier = name + size;
-        /* a letter is a tier only before another tier's mark */
+        /* 'o' is a tier only in front of another tier's mark */
         while (*tier && strchr(tiers, *tier) && (*tier != 'o' || strchr("*+", tier[1])))
             tier++;
         return strlen(name) < CUT ? tier : NULL;
@@ -35,7 +35,7 @@ const char *v8_name_function(const char *name)
     return NULL;
 }
 
-/* Is `part` the last part of `whole`, as "method" is of "Class.method", or all of it? */
+/* Is `part` the last part of `whole`, like "method" of "Class.method", or all of it? */
 static bool is_last_part(const char *part, size_t nr_part, const char *whole, size_t nr_whole)
 {
     if (nr_part > nr_whole || memcmp(whole + nr_whole - nr_part, part, nr_part) != 0)
@@ -50,7 +50,7 @@ static bool ends_with(const char *text, const char *end)
     return size >= nr && strcmp(text + size - nr, end) == 0;
 }
 
-/* `wasmfn-3-liftoff`, `NAME-3-turbofan`, of older ones `wasmfn-3`. */
+/* Names are `wasmfn-3-liftoff`, `NAME-3-turbofan`, or in older versions `wasmfn-3`. */
 static bool is_wasm_of(const char *function, const struct managed_function *g)
 {
     static const char *const tiers[] = {"-liftoff", "-turbofan"};
@@ -69,8 +69,8 @@ static bool is_wasm_of(const char *function, const struct managed_function *g)
     return g->index && index == g->index - 1;
 }
 
-/* The file as V8 writes it: none for code that was evaluated, which memory tells by its evaluator.
- */
+/* Returns the file as V8 writes it. Evaluated code has none there; in memory it has that of its
+ * evaluator. */
 static const char *v8_file(const struct managed_function *g)
 {
     bool own = g->file && !ends_with(g->file, ":<eval>") && strcmp(g->file, "<anonymous>") != 0;
@@ -87,7 +87,7 @@ bool v8_name_is_of(const char *name, const struct managed_function *g)
     if (g->language == FRAME_WASM)
         return is_wasm_of(function, g);
     size_t size = strlen(function), nr_name = g->name ? strlen(g->name) : 0;
-    for (int columns = 1; columns >= 0 && !is; columns--) { /* V8 tells them since Node 20 */
+    for (int columns = 1; columns >= 0 && !is; columns--) { /* V8 writes columns since Node 20 */
         place.size = 0;
         text_printf(&place, " %s:%" PRIu32, v8_file(g), g->line);
         if (columns)
@@ -103,7 +103,7 @@ bool v8_name_is_of(const char *name, const struct managed_function *g)
     return is;
 }
 
-/* Both are V8's own words, of another tier perhaps. */
+/* Whether two of V8's own names are the same, apart from the tier. */
 static bool is_same(const char *a, const char *b)
 {
     const char *x = v8_name_function(a), *y = v8_name_function(b);
@@ -168,7 +168,8 @@ bool name_tally_add(struct name_tally *to, const struct name_tally *from)
     return true;
 }
 
-/* What jitdump and perf map say of the function whose code, or whose bytecode, is at `address`. */
+/* Look up the names from jitdump and perf map of the function whose code or bytecode is at
+ * `address`. */
 static void look_up(const struct replay_sample *s, uint64_t address, struct told_names *ret)
 {
     enum { MAX = 16 };
@@ -181,8 +182,9 @@ static void look_up(const struct replay_sample *s, uint64_t address, struct told
     }
 }
 
-/* The first bytecode of the interpreted function whose frame this is; 0: that cannot be read. Maps
- * list it by that, since all run the same machine code. */
+/* Returns the address of the first bytecode of the frame's interpreted function; 0: it cannot be
+ * read. perf maps list interpreted functions by this address, since all of them run the same
+ * machine code. */
 static uint64_t first_bytecode(const struct replay_sample *s, const struct frame *f)
 {
     const struct v8_layout *l = session_v8(s->thread);
@@ -199,8 +201,8 @@ static uint64_t first_bytecode(const struct replay_sample *s, const struct frame
     return bytecode - 1 + (uint64_t)l->bytecode_data;
 }
 
-/* One frame of the machine: `first` to `last` of the functions in it, of which the last is the
- * one whose code it is. */
+/* Count one machine frame. Its functions are `first` to `last`; `last` is the function that owns
+ * the code. */
 static bool take_frame(struct name_tally *t, const struct replay_sample *s,
                        const struct frame *first, const struct frame *last)
 {
@@ -230,7 +232,7 @@ bool name_tally_take(struct name_tally *t, const struct replay_sample *s)
     return true;
 }
 
-/* ---- saying -------------------------------------------------------------------------------- */
+/* ---- printing ------------------------------------------------------------------------------ */
 
 enum pair { MEMORY_DUMP, MEMORY_MAP, DUMP_MAP, NR_PAIRS };
 enum source { MEMORY, DUMP, MAP, NR_SOURCES };
@@ -242,7 +244,7 @@ struct difference {
 
 struct agreement {
     uint64_t agree[NR_PAIRS], differ[NR_PAIRS];
-    uint64_t unmarked[NR_PAIRS]; /* of those that differ: memory's name is said to be exact */
+    uint64_t unmarked[NR_PAIRS]; /* part of `differ` where memory's name is marked exact */
     uint64_t alone[NR_SOURCES];
     VEC(struct difference) differences;
     bool failed;
@@ -254,7 +256,7 @@ static void judge(struct agreement *a, enum pair pair, bool same, const struct t
     a->unmarked[pair] += same || !t->exact ? 0 : t->frames;
 }
 
-/* The same words may stand for several functions: their frames are summed up. */
+/* Different functions may give the same text. sum_differences() adds up their frames. */
 static void note_difference(struct agreement *a, const struct told_names *t,
                             const struct managed_function *g)
 {

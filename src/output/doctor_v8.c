@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The V8 in a file: its version, its layout, and what told each value. */
+/* Prints the V8 of a file: its version, its layout, and the source of each value. */
 #include "output/doctor.h"
 #include "output/output.h"
 #include "unwind/v8/layout.h"

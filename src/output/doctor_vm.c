@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which Lua VMs are in a file, a core or a live process, and how that is known: each layout with
- * the instruction that told each value, each VM with what it was doing.
+ * Prints which LuaJIT and V8 VMs are in a file, a core or a live process, with the evidence: each
+ * LuaJIT layout with the instruction that gave each value, and each VM with what it was doing.
  */
 #include "capture/stopped_process.h"
 #include "dso/elf_image.h"
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Where VMs are looked for. */
+/* Where to look for VMs. */
 struct view {
     struct stopped_process *process;
     struct memory memory;
@@ -118,7 +118,7 @@ static void put_state(struct text *out, const struct luajit_layout *l, int32_t s
         text_printf(out, "in state %" PRId32, ~state);
 }
 
-/* Traces that are listed. */
+/* Returns the number of traces in the VM's list. */
 static unsigned count_traces(const struct view *v, const struct luajit_vm *vm)
 {
     enum { TRACES_MAX = 1 << 16 };
@@ -165,7 +165,8 @@ static void put_vm(struct text *out, const struct view *v, const struct luajit_v
         text_string(out, ", not entered\n");
 }
 
-/* What kept files from being looked into, each told once; returns how many were. */
+/* Print why files could not be searched, each problem once. Returns the number of mapped pieces of
+ * code. */
 static unsigned put_problems(struct text *out, const struct view *v, bool *any)
 {
     const struct dso *told = NULL;
@@ -185,7 +186,7 @@ static unsigned put_problems(struct text *out, const struct view *v, bool *any)
     return files;
 }
 
-/* The V8s that are mapped; NULL: none. */
+/* Print each mapped V8. Returns the last one; NULL: none. */
 static const struct v8_layout *put_v8(struct text *out, const struct view *v)
 {
     const struct v8_layout *last = NULL;
@@ -202,7 +203,7 @@ static const struct v8_layout *put_v8(struct text *out, const struct view *v)
     return last;
 }
 
-/* Every LuaJIT that is mapped, and every VM; every V8. */
+/* Print every mapped LuaJIT, every VM, and every V8. */
 static int put_process(struct text *out, const struct view *v, bool *found, struct error *err)
 {
     lua_scan_blob_list blobs = {0};
@@ -235,7 +236,7 @@ static int put_process(struct text *out, const struct view *v, bool *found, stru
 static int put_file(struct text *out, const char *path, const struct dso_options *options,
                     bool *found, struct error *err)
 {
-    /* Names of dsos are absolute, as recordings write them. */
+    /* Names of dsos are absolute, as in recordings. */
     char *absolute = realpath(path, NULL);
     struct dsos *all = dsos_create(options);
     struct dso *dso = absolute && all ? dsos_get(all, DSO_FILE, absolute, NULL, 0) : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the writers of exports share. */
+/* Functions that the writers of exports share. */
 #include "output/export.h"
 
 #include "base/hash.h"
@@ -46,7 +46,7 @@ uint64_t export_wall_clock(const struct export *e, uint64_t time)
     uint64_t wall, clock;
     if (!perfdata_clock_data(replay_perfdata(e->replay), &wall, &clock))
         return 0;
-    return wall + (time - clock); /* before it, too: numbers wrap */
+    return wall + (time - clock); /* correct for times before `clock`, too: numbers wrap */
 }
 
 const char *export_kind(uint8_t kind)
@@ -92,7 +92,8 @@ const char *export_stack_tier(const struct profile *p, uint32_t node)
     return NULL;
 }
 
-/* NULL: the function is of no part of LuaJIT that is told apart. */
+/* Returns the state of the LuaJIT part that a function belongs to; NULL: no part that is
+ * distinguished. */
 static const char *luajit_part(const char *symbol)
 {
     static const struct {
@@ -155,7 +156,7 @@ bool thread_samples_make(const struct export *e, struct thread_samples *ret)
     vec_foreach (s, &p->samples)
         ret->starts[s->thread] += export_wants(e, s);
     for (size_t i = 1; i <= nr; i++)
-        ret->starts[i] += ret->starts[i - 1]; /* where each ends: filled from there down */
+        ret->starts[i] += ret->starts[i - 1]; /* the end of each; filled downwards from there */
     for (size_t i = p->samples.nr; i-- > 0;)
         if (export_wants(e, &p->samples.at[i]))
             ret->order[--ret->starts[p->samples.at[i].thread]] = (uint32_t)i;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The Firefox Profiler's "processed profile", version 61 (the viewer upgrades older versions than
- * its own). A frame is a position of the profile (profile_line); a stack is a frame with its
- * callers; both are shared by all threads. Format: the profiler's docs-developer/ and
+ * The Firefox Profiler's "processed profile", version 61 (the viewer upgrades profiles of older
+ * versions than its own). A frame is a position of the profile (profile_line). A stack is a frame
+ * with its callers. All threads share both tables. Format: the profiler's docs-developer/ and
  * src/types/profile.ts.
  */
 #include "output/export.h"
@@ -13,7 +13,7 @@
 
 enum { VERSION = 61, GECKO_VERSION = 27, TIERS = TIER_TURBOFAN + 1, DOUBTS = PROVENANCE_GUESS + 1 };
 
-/* Categories, by frame kind. The first must be the grey one. */
+/* The categories that frame kinds map to. The first one must be grey. */
 static const struct {
     const char *name, *color;
 } categories[] = {
@@ -54,10 +54,10 @@ struct writer {
     const struct export *e;
     struct json *j;
     struct string_numbers strings, sources;
-    VEC(struct resource) resources; /* also the libs, in the same order */
-    uint32_t *resource_of;          /* of each function: index + 1; 0: none */
-    uint32_t *location_of;          /* of each line */
-    uint32_t *stack_of;             /* of each node: the stack of its outermost line */
+    VEC(struct resource) resources; /* also the libs, which have the same order */
+    uint32_t *resource_of;          /* per function: index + 1; 0: none */
+    uint32_t *location_of;          /* per line: index of its location */
+    uint32_t *stack_of;             /* per node: the stack of the node's outermost line */
     struct thread_samples by_thread;
     uint64_t start; /* time of the first sample */
     bool failed;
@@ -125,7 +125,7 @@ static const struct profile_location *location_at(const struct writer *w, size_t
     return &w->e->profile->locations.at[w->location_of[row]];
 }
 
-/* 0: the outermost function of its address */
+/* 0: the outermost function of its address. */
 static void put_inline_depth(struct writer *w, size_t row)
 {
     const struct profile_location *l = location_at(w, row);
@@ -176,7 +176,7 @@ static void put_frames(struct writer *w)
     json_object_end(w->j);
 }
 
-/* ---- functions and where they are from ----------------------------------------------------- */
+/* ---- functions and their sources ----------------------------------------------------------- */
 
 static const struct profile_function *function_at(const struct writer *w, size_t row)
 {
@@ -324,7 +324,7 @@ static void put_stack_frames(struct writer *w, size_t node)
         json_uint(w->j, l->first_line + i);
 }
 
-/* The stack of a node's innermost line. */
+/* Returns the stack of a node's innermost line. */
 static uint32_t stack_at(const struct writer *w, uint32_t node)
 {
     const struct profile *p = w->e->profile;
@@ -359,7 +359,7 @@ static void put_stacks(struct writer *w)
 
 enum { NS_PER_MS_DIGITS = 6 };
 
-/* The wanted samples of a thread, by one cell each. */
+/* Write one column of a thread's wanted samples. */
 static void put_samples_column(struct writer *w, const char *name, uint32_t thread, put_cell put)
 {
     json_key(w->j, name);
@@ -396,8 +396,8 @@ static size_t count_samples(const struct writer *w, uint32_t thread)
     return w->by_thread.starts[thread + 1] - w->by_thread.starts[thread];
 }
 
-/* Time is what a sample of a clock weighs; of other events each counts one: the viewer's units are
- * milliseconds, bytes and samples. */
+/* A clock's sample weighs its time. A sample of another event weighs one, because the viewer's only
+ * units are milliseconds, bytes and samples. */
 static void put_samples(struct writer *w, uint32_t thread)
 {
     bool time = !w->e->samples && export_is_time(w->e, w->e->event);
@@ -454,7 +454,7 @@ static void put_thread(struct writer *w, uint32_t index)
     json_object_end(w->j);
 }
 
-/* ---- the whole ----------------------------------------------------------------------------- */
+/* ---- the whole file ------------------------------------------------------------------------ */
 
 static void put_subcategories(struct writer *w)
 {
@@ -491,7 +491,8 @@ static void put_categories(struct writer *w)
     json_array_end(w->j);
 }
 
-/* Time from sample to sample as it was asked for, ns; a millisecond where that is no time. */
+/* Returns the requested time between samples in ns; a millisecond if the event does not measure
+ * time. */
 static uint64_t interval(const struct writer *w)
 {
     const struct perfdata *pd = replay_perfdata(w->e->replay);
@@ -540,7 +541,7 @@ static void put_meta(struct writer *w)
     json_object_end(w->j);
 }
 
-/* The strings come last: the other tables number them. */
+/* The strings come last, because the other tables give them their numbers. */
 static void put_shared(struct writer *w)
 {
     json_key(w->j, "shared");
@@ -574,7 +575,7 @@ static void put_profile(struct writer *w)
     json_object_end(w->j);
 }
 
-/* The resource of a module; 0: memory is out. */
+/* Returns the index + 1 of a module's resource; 0: memory is out. */
 static uint32_t resource_of(struct writer *w, const char *module, uint32_t dso)
 {
     for (size_t i = w->resources.nr; i-- > 0;)

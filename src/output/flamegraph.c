@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The flame graph's SVG. Frames stand at their final places, so that any viewer shows the picture;
- * the script (flamegraph.js) only adds zooming, searching and a line of details. Siblings are in
- * the order of their names.
+ * The flame graph's SVG. Frames have their final positions, so that any viewer shows the picture.
+ * The script (flamegraph.js) only adds zooming, searching and a line of details. Siblings are
+ * sorted by name.
  */
 #include "output/flamegraph.h"
 #include "base/hash.h"
@@ -20,10 +20,10 @@ enum {
     FOOT = 24,
     FONT = 12,
     SHADES = 4,
-    FILE_MOST = 4 << 20, /* bytes that a file should have where nobody asked for more */
+    FILE_MOST = 4 << 20, /* largest file in bytes that is made unless the user sets a width */
 };
-static const double DOUBT_MARKED = 0.01; /* what is less doubtful says so in its details only */
-static const double CHAR_WIDTH = 7.25;   /* of the monospaced font, pixels */
+static const double DOUBT_MARKED = 0.01; /* a smaller doubt is only in the details */
+static const double CHAR_WIDTH = 7.25;   /* of the monospaced font, in pixels */
 
 static const char style[] =
     "svg{background:#fafafa}text{font:12px monospace;pointer-events:none}"
@@ -35,7 +35,7 @@ static const char style[] =
     "@media(prefers-color-scheme:dark){svg{background:#1e1e1e}.page{fill:#ddd}"
     "#frames g:hover rect{stroke:#fff}.q rect{stroke:#eee}}\n";
 
-/* The script's text, from flamegraph.js (flamegraph_script.S). */
+/* The text of the script flamegraph.js (included by flamegraph_script.S). */
 extern const char flamegraph_script[];
 extern const char flamegraph_script_end[];
 
@@ -44,11 +44,11 @@ struct drawing {
     struct flame_tree *tree;
     struct text *out;
     bool comparing;
-    double scale; /* pixels per unit */
-    double cut;   /* narrower frames are left out, pixels */
+    double scale; /* pixels per unit of weight */
+    double cut;   /* narrower frames are left out, in pixels */
     uint32_t levels;
     unsigned height;
-    uint32_t looks; /* bit of each look that is drawn */
+    uint32_t looks; /* one bit for each look that is drawn */
     bool doubts;
 };
 
@@ -80,8 +80,7 @@ void text_xml(struct text *t, const char *s)
     put_xml(t, s, strlen(s));
 }
 
-/* ---- looks: what kind of code a frame is, by colour -------------------------------------------
- */
+/* ---- looks: the colour says what kind of code a frame is ------------------------------------- */
 
 enum look {
     LOOK_GROUP,
@@ -120,7 +119,7 @@ static const struct {
     [LOOK_GENERATED] = {"generated", 75, 50, 62},
 };
 
-/* In a comparison: how much larger or smaller the share became. */
+/* In a comparison, colours show how much larger or smaller the share became, in this many steps. */
 enum { CHANGE_STEPS = 5 };
 
 static const char *const tier_words[FLAME_TIERS] = {
@@ -133,7 +132,7 @@ static const struct flame_weights *weights_of(const struct drawing *d, const str
     return f->tiers ? &d->tree->tiers.at[f->tiers] : NULL;
 }
 
-/* The tier in which most of the time went. */
+/* Returns the tier with most of the time. */
 static int main_tier(const struct flame_weights *w)
 {
     int main = TIER_NONE;
@@ -181,8 +180,9 @@ static double share(uint64_t weight, uint64_t all)
     return all ? (double)weight / (double)all : 0;
 }
 
-/* Steps of growth of a frame's share against the base: by how much it changed relative to the
- * larger one, 0 when samples' luck explains it (two standard deviations). */
+/* Returns the growth of a frame's share against the base, in steps. It is the change relative to
+ * the larger one of the two shares, or 0 if the chance in sampling explains the change (two
+ * standard deviations). */
 static int change_of(const struct drawing *d, const struct flame *f)
 {
     const struct flame_tree *t = d->tree;
@@ -197,7 +197,8 @@ static int change_of(const struct drawing *d, const struct flame *f)
     return (int)(relative < 0 ? floor(relative * CHANGE_STEPS) : ceil(relative * CHANGE_STEPS));
 }
 
-/* How much of a frame that is not always exact is in stacks that are not. */
+/* Returns the part of a frame's weight in stacks that are not exact; 0 if the frame is always
+ * exact. */
 static double doubt(const struct flame *f)
 {
     return f->provenance == PROVENANCE_EXACT ? 0 : share(f->doubtful, f->weight);
@@ -245,7 +246,8 @@ static void put_style(const struct drawing *d, struct text *t)
 
 /* ---- one frame ------------------------------------------------------------------------------- */
 
-/* Columns of the character at `s`: those of East Asia and emoji are two wide. As flamegraph.js. */
+/* Returns the width of the character at `s`: East Asian characters and emoji are two columns wide.
+ * flamegraph.js does the same. */
 static unsigned columns(const unsigned char *s)
 {
     if (*s < 0xe1)
@@ -259,7 +261,8 @@ static unsigned columns(const unsigned char *s)
                : 1;
 }
 
-/* Bytes of `name` that fit into `room` columns, and in *ret how many columns all of it has. */
+/* Returns how many bytes of `name` fit into `room` columns. *ret is the number of columns of the
+ * whole name. */
 static size_t fitting(const char *name, size_t room, size_t *ret)
 {
     const unsigned char *p = (const unsigned char *)name;
@@ -267,7 +270,7 @@ static size_t fitting(const char *name, size_t room, size_t *ret)
     size_t fit = 0;
     while (*p) {
         unsigned n = text_utf8_size(p);
-        used += n ? columns(p) : 3; /* %XX */
+        used += n ? columns(p) : 3; /* written as %XX */
         p += n ? n : 1;
         if (used <= room)
             fit = (size_t)(p - (const unsigned char *)name);
@@ -276,7 +279,7 @@ static size_t fitting(const char *name, size_t room, size_t *ret)
     return fit;
 }
 
-/* As much of the name as fits; nothing when that is too little to read. */
+/* Write as much of the name as fits, or nothing if too little would fit to be read. */
 static void put_label(struct text *t, const struct flame *f, double x, double y, double width)
 {
     size_t room = width > 6 ? (size_t)((width - 6) / CHAR_WIDTH) : 0;
@@ -321,7 +324,7 @@ static const char *base_name(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* The name, and on a line of its own what there is to say about it. */
+/* Write the name, and on a second line the details. */
 static void put_title(const struct drawing *d, const struct flame *f)
 {
     struct text *t = d->out;
@@ -344,8 +347,9 @@ static void put_title(const struct drawing *d, const struct flame *f)
     put_doubt(t, f);
 }
 
-/* Where `weight` units from the left are, in pixels. Rectangles are given by rounded edges, not by
- * a rounded place and a rounded width: so none sticks out of its parent or over its neighbour. */
+/* Returns where the position of `weight` units from the left is, in pixels. Rectangles are made
+ * from rounded edges, not from a rounded position and a rounded width. So no rectangle sticks out
+ * of its parent or over its neighbour. */
 static double edge(const struct drawing *d, uint64_t weight)
 {
     return round((MARGIN + (double)weight * d->scale) * 100) / 100;
@@ -368,8 +372,8 @@ static void put_flame(struct drawing *d, const struct flame *f, uint32_t level)
     text_string(t, "</g>\n");
 }
 
-/* Place every flame that is shown, parents first; `put`: write it, too. Without recursion: stacks
- * may be deep. */
+/* Place every flame that is shown, parents first. If `put` is true, also write it. The walk does
+ * not recurse, because stacks may be deep. */
 static void walk(struct drawing *d, bool put)
 {
     struct flame *flames = d->tree->flames.at;
@@ -396,8 +400,7 @@ static void walk(struct drawing *d, bool put)
     }
 }
 
-/* ---- which frames are drawn --------------------------------------------------------------------
- */
+/* ---- which frames are drawn ------------------------------------------------------------------ */
 
 static int by_weight(const void *a, const void *b, void *context)
 {
@@ -407,7 +410,7 @@ static int by_weight(const void *a, const void *b, void *context)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* About what a frame takes in the file. */
+/* Returns about how many bytes a frame takes in the file. */
 static size_t flame_size(const struct flame *f)
 {
     size_t fixed = 190;
@@ -415,8 +418,8 @@ static size_t flame_size(const struct flame *f)
     return fixed + module + strlen(f->name) * 5 / 4;
 }
 
-/* The least weight that is drawn; without a width asked for, the heaviest flames that make a file
- * of a size that browsers like. -1: memory is out. */
+/* Returns the least weight that is drawn. If the user set no width, the heaviest flames are drawn
+ * that fit into a file of a size that browsers can handle well. Returns -1 if memory is out. */
 static double choose_cut(const struct drawing *d)
 {
     double asked = d->options->least_width;
@@ -441,8 +444,7 @@ static double choose_cut(const struct drawing *d)
     return least;
 }
 
-/* ---- around the frames -------------------------------------------------------------------------
- */
+/* ---- around the frames ----------------------------------------------------------------------- */
 
 static void put_head(const struct drawing *d)
 {
@@ -476,7 +478,7 @@ static double put_word(struct text *t, double x, const char *class, const char *
     return x + (double)strlen(word) * CHAR_WIDTH + 14;
 }
 
-/* What the colours mean, of those that are there, and what was left out. */
+/* Explain the colours that are used, and say what was left out. */
 static void put_legend(const struct drawing *d)
 {
     struct text *t = d->out;

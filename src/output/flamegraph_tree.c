@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Stacks to flames. Each function gets a key; functions that look the same have the same one, and
- * in a comparison those that are the same on both sides. Flames of one parent and key are one.
+ * Makes flames from stacks. Each function gets a key. Functions that look the same have the same
+ * key; in a comparison, so do functions that are the same on both sides. All stacks with the same
+ * parent flame and the same key share one flame.
  */
 #include "output/flamegraph_tree.h"
 #include "output/diff.h"
@@ -9,18 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One of the recordings, while its stacks are merged. */
+/* One recording, while its stacks are merged. */
 struct merge {
     struct flame_tree *tree;
     const struct flamegraph_options *options;
     const struct stacks *stacks;
     bool base;
-    bool distinct; /* no two functions or groups look the same: each node is a flame */
+    bool distinct; /* no two functions or groups look the same: one flame per node */
     int event;
-    uint32_t *function_keys; /* of functions */
-    uint32_t *group_keys;    /* of groups */
-    uint32_t *flames;        /* of the stacks' nodes */
-    uint64_t *below;         /* weight of nodes with all below */
+    uint32_t *function_keys; /* per function */
+    uint32_t *group_keys;    /* per group */
+    uint32_t *flames;        /* per node of the stacks */
+    uint64_t *below;         /* weight of each node and everything below */
 };
 
 /* ---- keys ----------------------------------------------------------------------------------- */
@@ -30,13 +31,13 @@ static int by_text(const char *a, const char *b)
     return a == b ? 0 : strcmp(a ? a : "", b ? b : "");
 }
 
-/* All that users see of a function, except how it ran. */
+/* Compare everything that users see of a function, except how it ran. */
 static int compare_functions(const struct function *a, const struct function *b)
 {
     int order = by_text(a->symbol, b->symbol);
     order = order ? order : by_text(a->module, b->module);
     order = order ? order : a->kind - b->kind;
-    bool apart = !function_is_managed(a); /* an inlined managed function is the function */
+    bool apart = !function_is_managed(a); /* an inlined managed function is the same function */
     return order || !apart ? order : a->inlined - b->inlined;
 }
 
@@ -47,7 +48,7 @@ static int by_look(const void *a, const void *b, void *context)
                              stacks_function(s, *(const uint32_t *)b));
 }
 
-/* Keys from 1 on for functions of one recording. */
+/* Give the functions of one recording keys from 1 on. */
 static int look_keys(struct merge *m)
 {
     size_t nr = stacks_nr_functions(m->stacks);
@@ -68,7 +69,7 @@ static int look_keys(struct merge *m)
     return 0;
 }
 
-/* Keys of both recordings' functions, by the rows that `diff` gives them. */
+/* Give the functions of both recordings keys: the rows that `diff` assigns to them. */
 static int matched_keys(struct merge *sides[DIFF_SIDES], struct error *err)
 {
     struct diff_options options = {.level = DIFF_FUNCTION};
@@ -100,7 +101,8 @@ static const char *base_name(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* As fold writes it: an unknown function is "[module]". NULL when memory is out. */
+/* Returns the name as fold.c writes it: an unknown function is "[module]". NULL if memory is
+ * out. */
 static const char *function_name(const struct merge *m, const struct function *f)
 {
     struct text t = {0};
@@ -127,9 +129,9 @@ static const char *group_name(const struct merge *m, const struct stack_group *g
 
 /* ---- merging -------------------------------------------------------------------------------- */
 
-/* In a comparison one key may be that of a function and of copies that compilers made of it: which
- * comes first depends on threads, so the least of them all names the flame. What is drawn is there
- * before the base. */
+/* In a comparison, a function and the copies that compilers made of it may have one key. Their
+ * order depends on threads, so the least of all their names is the flame's name. The drawn
+ * recording is merged before the base, which therefore never changes a name. */
 static bool take_function(struct merge *m, struct flame *flame, const struct function *f)
 {
     struct flame_tree *t = m->tree;
@@ -145,8 +147,8 @@ static bool take_function(struct merge *m, struct flame *flame, const struct fun
     return flame->name;
 }
 
-/* The flame of `key` on `parent`, made if new, of a function or else of a command's name; 0: memory
- * is out. */
+/* Returns the flame of `key` below `parent`; a new flame is added. The flame is that of a function,
+ * or of a command name if `f` is NULL. 0: memory is out. */
 static uint32_t child(struct merge *m, uint32_t parent, uint32_t key, const struct function *f,
                       const char *name)
 {
@@ -160,7 +162,7 @@ static uint32_t child(struct merge *m, uint32_t parent, uint32_t key, const stru
 
 static uint32_t child_of_node(struct merge *m, uint32_t parent, const struct stack_node *n)
 {
-    if (n->depth == 1) { /* keys behind all functions'; a command's name is its key */
+    if (n->depth == 1) { /* group keys are above all function keys; a command name has one key */
         const char *name = group_name(m, stacks_group(m->stacks, n->function));
         return name ? child(m, parent, m->group_keys[n->function], NULL, name) : 0;
     }
@@ -168,7 +170,7 @@ static uint32_t child_of_node(struct merge *m, uint32_t parent, const struct sta
                  NULL);
 }
 
-/* How a managed function ran, on the way of that much weight. */
+/* Count `weight` for the tier that a managed function ran in. */
 static void count_tier(struct merge *m, uint32_t at, const struct stack_node *n, uint64_t weight)
 {
     struct flame *flame = &m->tree->flames.at[at];
@@ -194,7 +196,7 @@ static bool is_wanted(const struct merge *m, const struct stack_node *n)
     return n->depth > 1 || stacks_group(m->stacks, n->function)->event == m->event;
 }
 
-/* Outermost first: nodes as they stand. */
+/* Merge outermost functions first, in the order of the nodes. */
 static int merge_forward(struct merge *m)
 {
     for (uint32_t i = 1; i < stacks_nr_nodes(m->stacks); i++) {
@@ -211,7 +213,7 @@ static int merge_forward(struct merge *m)
     return 0;
 }
 
-/* Innermost first: each stack that ends somewhere, from its end on. */
+/* Merge innermost functions first: follow each stack from its end. */
 static int merge_reverse(struct merge *m)
 {
     for (uint32_t i = 1; i < stacks_nr_nodes(m->stacks); i++) {
@@ -242,7 +244,7 @@ static void sum_below(struct merge *m)
     }
 }
 
-/* Commands of one name have one key, behind all keys of functions. */
+/* Commands of the same name have the same key, above all keys of functions. */
 static int make_group_keys(struct merge *m, const char **names, size_t *nr_names)
 {
     static const uint32_t FIRST = UINT32_MAX / 2;
@@ -292,7 +294,7 @@ static int run_merges(struct merge *own, struct merge *base, struct error *err)
         failed = true;
     else if (!base)
         failed |= look_keys(own) < 0;
-    for (int i = DIFF_SIDES; i-- > 0 && !failed;) { /* what is drawn first: it gives the names */
+    for (int i = DIFF_SIDES; i-- > 0 && !failed;) { /* the drawn one first: it gives the names */
         struct merge *m = sides[i];
         if (!m)
             continue;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Folded stacks: "comm;outermost;...;leaf COUNT", functions in the order of their names. With
- * `tidy`, names are shortened by the rules of FlameGraph's stackcollapse-perf.pl, so that both
- * print the same lines.
+ * Writes folded stacks: "comm;outermost;...;leaf COUNT", with functions in the order of their
+ * names. With `tidy`, names are shortened by the rules of FlameGraph's stackcollapse-perf.pl, so
+ * that both programs print the same lines.
  */
 #include "base/bytes.h"
 #include "base/intern.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECES_MAX = 64 }; /* levels one name may make; no name that means something has as many */
+enum { PIECES_MAX = 64 }; /* most levels that one name may become; no meaningful name has as many */
 
 struct folder {
     const struct stacks *stacks;
@@ -23,14 +23,15 @@ struct folder {
 
 enum { PART_OF_ANOTHER = UINT32_MAX };
 
-/* The stacks as they print: functions of equal names are one, children stand in order. */
+/* The stacks as they are printed. Functions of equal names are one node, and children are
+ * sorted. */
 struct name_node {
     const char *name;
-    uint32_t parent;            /* PART_OF_ANOTHER: a sibling has its name, and stands for it */
+    uint32_t parent;            /* PART_OF_ANOTHER: a sibling of the same name stands for it */
     uint32_t first_child, next; /* 0: none */
-    uint32_t same;              /* one that became part of this; 0: the last */
-    uint32_t size;              /* of its part of the path, while that is printed */
-    uint64_t count;             /* of stacks that end here */
+    uint32_t same;              /* a node that was merged into this one; 0: the last */
+    uint32_t size;              /* bytes of its part of the path, while it is printed */
+    uint64_t count;             /* weight of stacks that end here */
 };
 
 static const char *base_name(const char *path)
@@ -39,14 +40,14 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* What becomes of a name's bytes: most stand as they are, and whole runs of them are copied. */
+/* What happens to a byte of a name. Most bytes are kept, and runs of them are copied whole. */
 enum byte_fate { BYTE_KEPT, BYTE_CODED, BYTE_COLON, BYTE_QUOTE };
 static const uint8_t fates[256] = {
-    [0 ... ' ' - 1] = BYTE_CODED, [0x7f] = BYTE_CODED, [';'] = BYTE_COLON, /* it ends a function */
+    [0 ... ' ' - 1] = BYTE_CODED, [0x7f] = BYTE_CODED, [';'] = BYTE_COLON, /* ends a function */
     ['"'] = BYTE_QUOTE,           ['\''] = BYTE_QUOTE,
 };
 
-/* Whether the eight bytes stand as they are. */
+/* Whether all eight bytes are kept. */
 static inline bool all_kept(const char *p)
 {
     uint64_t word = bytes_load(p);
@@ -54,7 +55,7 @@ static inline bool all_kept(const char *p)
              bytes_equal(word, '"') | bytes_equal(word, '\''));
 }
 
-/* A name's bytes as a line may have them. */
+/* Append a name's bytes as the format allows them in a line. */
 static void put_bytes(struct text *t, const char *name, size_t size, bool drop_quotes)
 {
     size_t run = 0;
@@ -76,7 +77,7 @@ static void put_bytes(struct text *t, const char *name, size_t size, bool drop_q
     }
 }
 
-/* [module], [module <address>], [unknown] */
+/* Append [module], [module <address>] or [unknown]. */
 static void put_unknown(struct text *t, const struct function *f, bool address)
 {
     struct text module = {0};
@@ -99,9 +100,9 @@ static bool begins(const char *p, const char *end, const char *what)
     return (size_t)(end - p) >= size && memcmp(p, what, size) == 0;
 }
 
-/* Everything from the first parenthesis that opens no "(anonymous namespace)" is noise to
- * stackcollapse-perf.pl, unless it looks like a method of Go ("x.(*T).m"). One that a symbol begins
- * with is no parenthesis in the text that program reads (text_symbol). */
+/* stackcollapse-perf.pl drops everything from the first parenthesis that does not open "(anonymous
+ * namespace)", unless the name looks like a method of Go ("x.(*T).m"). A parenthesis at the start
+ * of a symbol does not count: it is escaped in the text that the program reads (text_symbol). */
 static size_t tidy_size(const char *piece, size_t size, bool first)
 {
     const char *end = piece + size;
@@ -114,14 +115,14 @@ static size_t tidy_size(const char *piece, size_t size, bool first)
     return size;
 }
 
-/* "a->b" is a function and one inlined in it to stackcollapse-perf.pl, as agents of some JITs write
- * them (and C++'s operator-> is taken for the same). The ';' put here becomes a level of the tree.
- */
+/* stackcollapse-perf.pl takes "a->b" for a function and another one inlined in it, which is how
+ * agents of some JITs write them (and takes C++'s operator-> for the same). The ';' written here
+ * becomes a level of the tree. */
 static void put_tidy(struct text *t, const char *symbol)
 {
     const char *end = symbol + strlen(symbol);
     while (end - symbol > 2 && begins(end - 2, end, "->"))
-        end -= 2; /* nothing behind it: no piece */
+        end -= 2; /* no piece follows it */
     unsigned nr = 0;
     for (const char *piece = symbol; piece; nr++) {
         size_t left = (size_t)(end - piece);
@@ -136,7 +137,7 @@ static void put_tidy(struct text *t, const char *symbol)
     }
 }
 
-/* As script's text has it, which stackcollapse-perf.pl reads. */
+/* Append a managed symbol as in script's text, which stackcollapse-perf.pl reads. */
 static void put_managed(struct text *t, const char *symbol, bool tidy)
 {
     struct text escaped = {0};
@@ -223,7 +224,7 @@ static const char *name_of(const struct folder *fo, const struct stack_node *n)
     return fo->names[n->depth == 1 ? groups + n->function : n->function];
 }
 
-/* 0: out of memory. */
+/* Returns 0 if memory is out. */
 static uint32_t append_name(name_tree *tree, uint32_t parent, const char *name)
 {
     return vec_push(tree, (struct name_node){.name = name, .parent = parent})
@@ -231,11 +232,11 @@ static uint32_t append_name(name_tree *tree, uint32_t parent, const char *name)
                : 0;
 }
 
-/* Append the nodes of `name`'s pieces; the last of them, 0: out of memory. */
+/* Append the nodes of the pieces of `name`. Returns the last node; 0: memory is out. */
 static uint32_t append_pieces(const struct folder *fo, name_tree *tree, uint32_t parent,
                               const char *name)
 {
-    const char *end = fo->options->tidy ? strchr(name, ';') : NULL; /* put_tidy's */
+    const char *end = fo->options->tidy ? strchr(name, ';') : NULL; /* written by put_tidy */
     for (; end; end = strchr(name, ';')) {
         const char *piece = intern_bytes(fo->strings, name, (size_t)(end - name));
         if (!piece || !(parent = append_name(tree, parent, piece)))
@@ -247,7 +248,8 @@ static uint32_t append_pieces(const struct folder *fo, name_tree *tree, uint32_t
     return append_name(tree, parent, name);
 }
 
-/* The stacks' tree with names for functions: siblings of one name are not yet one. */
+/* Make the stacks' tree with names instead of functions. Siblings of one name are not merged
+ * yet. */
 static int make_tree(const struct folder *fo, name_tree *tree)
 {
     size_t nr = stacks_nr_nodes(fo->stacks);
@@ -262,7 +264,7 @@ static int make_tree(const struct folder *fo, name_tree *tree)
             continue;
         index[i] = append_pieces(fo, tree, top ? 0 : index[n->parent], name_of(fo, n));
         failed = !index[i];
-        /* a sample without any frame is no stack: stackcollapse-perf.pl has none either */
+        /* as in stackcollapse-perf.pl, a sample without any frame is no stack */
         if (!failed && !top)
             tree->at[index[i]].count = weight(fo->options, n);
     }
@@ -281,7 +283,7 @@ struct linker {
     name_tree *tree;
     uint32_t *starts; /* the children of node p are children[starts[p]] .. [starts[p + 1]] */
     uint32_t *children;
-    VEC(struct sibling) siblings; /* at hand */
+    VEC(struct sibling) siblings; /* those of the current parent */
 };
 
 static int by_name(const void *a, const void *b)
@@ -291,7 +293,7 @@ static int by_name(const void *a, const void *b)
     return order ? order : (x->node > y->node) - (x->node < y->node);
 }
 
-/* All nodes but the root, siblings side by side. */
+/* List all nodes except the root, with siblings side by side. */
 static void gather_children(const struct linker *l)
 {
     const struct name_node *nodes = l->tree->at;
@@ -299,12 +301,12 @@ static void gather_children(const struct linker *l)
     for (size_t i = 1; i < nr; i++)
         l->starts[nodes[i].parent]++;
     for (size_t p = 1; p <= nr; p++)
-        l->starts[p] += l->starts[p - 1]; /* where p's end: filled from there down */
+        l->starts[p] += l->starts[p - 1]; /* the end for p; filled downwards from there */
     for (size_t i = nr; i-- > 1;)
         l->children[--l->starts[nodes[i].parent]] = (uint32_t)i;
 }
 
-/* The children of a node and of those that became part of it, in the order of names. */
+/* Get the children of a node and of the nodes that were merged into it, sorted by name. */
 static bool sort_siblings(struct linker *l, uint32_t parent)
 {
     const struct name_node *nodes = l->tree->at;
@@ -322,7 +324,8 @@ static bool sort_siblings(struct linker *l, uint32_t parent)
     return true;
 }
 
-/* Link the siblings into their parent's list; those of one name become the first of them. */
+/* Link the siblings into their parent's list. Those of one name are merged into the first of
+ * them. */
 static void link_siblings(struct linker *l, uint32_t parent)
 {
     struct name_node *nodes = l->tree->at;
@@ -352,7 +355,7 @@ static int link_children(name_tree *tree)
     bool failed = !l.starts || !l.children;
     if (!failed)
         gather_children(&l);
-    /* parents stand before their children: what they are part of is known in time */
+    /* parents come before their children, so they have been merged already */
     for (uint32_t p = 0; p < tree->nr && !failed; p++) {
         if (tree->at[p].parent == PART_OF_ANOTHER)
             continue;
@@ -368,7 +371,7 @@ static int link_children(name_tree *tree)
     return failed ? -1 : 0;
 }
 
-/* Depth first; `path` always holds the path of the node at hand. */
+/* Print depth first. `path` always holds the path of the current node. */
 static int print_tree(name_tree *tree, FILE *out)
 {
     enum { OUTPUT_AT_ONCE = 64 << 10 };
@@ -395,7 +398,7 @@ static int print_tree(name_tree *tree, FILE *out)
             node = n->first_child;
             continue;
         }
-        for (; node; node = n->parent) { /* up to a node with a sibling */
+        for (; node; node = n->parent) { /* go up to a node with a sibling */
             n = &tree->at[node];
             path.size -= n->size;
             if (n->next)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * See inject.h. Addresses are known when all places are, that is at the end: until then what will
- * be the output stands in an unnamed file as items, in the recording's order, each with the places
- * that its callchain has.
+ * See inject.h. Addresses are known when all places are known, at the end of the run. Until then,
+ * an unnamed file keeps the future output as items, in the recording's order. Each item has the
+ * places of its callchain.
  */
 #include "output/inject.h"
 #include "base/intern.h"
@@ -20,26 +20,27 @@
 #include <unistd.h>
 
 enum {
-    ROUND_BYTES = 4 << 20, /* readers sort what stands between two marks */
+    ROUND_BYTES = 4 << 20, /* bytes between two marks; readers sort the records between them */
     BUFFER_BYTES = 1 << 20,
 };
 
 enum item_kind {
     ITEM_RECORD,
     ITEM_SAMPLE,
-    ITEM_RENEWS, /* a record after which the process has other mappings */
+    ITEM_RENEWS, /* a record that replaces the process's mappings */
 };
 
-/* In front of a record's bytes (a multiple of 8); behind them nr_places of struct placed, as a
- * worker writes them, of struct numbered in the unnamed file. */
+/* An item stands before a record's bytes (padded to a multiple of 8). After the bytes follow
+ * `nr_places` entries: struct placed as a worker writes them, struct numbered in the unnamed
+ * file. */
 struct item {
-    uint32_t kind, size; /* bytes of the record */
+    uint32_t kind, size; /* `size`: bytes of the record */
     uint32_t nr_places;
-    uint16_t chain_at, ip_at; /* in the record; 0: none (the address stays as it is) */
+    uint16_t chain_at, ip_at; /* offsets in the record; 0: none (the address is not changed) */
     struct inject_moment when;
 };
 struct placed {
-    uint64_t at; /* which entry of the chain */
+    uint64_t at; /* index of the entry in the chain */
     struct inject_place place;
 };
 struct numbered {
@@ -115,7 +116,7 @@ const struct inject_stats *inject_stats(const struct inject *in)
     return &in->stats;
 }
 
-/* ---- workers: samples and records to items -------------------------------------------------- */
+/* ---- workers: samples and records become items ---------------------------------------------- */
 
 static int worker_create(void *context, struct replay_worker *rw, void **ret, struct error *err)
 {
@@ -166,7 +167,8 @@ static int place_code(struct inject_worker *w, const struct replay_sample *s, co
     return ret->symbol && (ret->file || !n.file) ? 1 : error_no_memory(err);
 }
 
-/* Where a frame stands that its address says nothing of to others: 1. 0: its address does. */
+/* Get the place of a frame whose address tells other tools nothing. Returns 1; 0: the address is
+ * enough for them; -1: error. */
 static int place_frame(struct inject_worker *w, const struct replay_sample *s,
                        const struct frame *f, struct inject_place *ret, struct error *err)
 {
@@ -209,8 +211,8 @@ static uint64_t context_of(const struct frame *f)
     }
 }
 
-/* Callers that were found by unwinding stand in callchains by an address inside the call, where
- * readers look them up; those of a chain that was recorded stay as they are. */
+/* In callchains, a caller that was found by unwinding has an address inside its call, where readers
+ * look it up. Callers of a recorded chain keep their address. */
 static uint64_t chain_address(struct inject_worker *w, const struct replay_sample *s,
                               const struct frame *f)
 {
@@ -253,7 +255,7 @@ static int inject_sample(void *worker, const struct replay_sample *s, struct err
     if (w->record.size > UINT16_MAX)
         return error_set(err, ERROR_UNSUPPORTED, "a sample is too large to be rewritten");
     item.chain_at = (uint16_t)chain_at;
-    /* The innermost frame is the first behind its context. */
+    /* The innermost frame is the first entry after its context. */
     if (w->places.nr && w->places.at[0].at == 1)
         item.ip_at = (uint16_t)ip_at;
     else if (ip_at && s->nr_frames && s->frames[0].kind == FRAME_NATIVE && !w->record.failed)
@@ -269,7 +271,8 @@ static int inject_sample(void *worker, const struct replay_sample *s, struct err
     return w->items.failed || w->record.failed ? error_no_memory(err) : 0;
 }
 
-/* Records of perf's own making that stay true. */
+/* Whether records of this type are kept: the kernel's, and those made by perf that are still
+ * true. */
 static bool is_kept_type(uint32_t type)
 {
     return type < PERF_RECORD_USER_TYPE_START || type == PERF_RECORD_HEADER_BUILD_ID ||
@@ -310,7 +313,7 @@ static int inject_record(void *worker, const struct record *rec, struct error *e
     return w->items.failed || w->record.failed ? error_no_memory(err) : 0;
 }
 
-/* In the batch's turn: the texts change places. */
+/* Called in the batch's turn. Swaps the worker's text with the batch's text. */
 static int flush(void *worker, struct text *text, struct error *err)
 {
     struct inject_worker *w = worker;
@@ -329,7 +332,7 @@ static int flush(void *worker, struct text *text, struct error *err)
     return 0;
 }
 
-/* ---- in order: items to the unnamed file ---------------------------------------------------- */
+/* ---- in order: items go to the unnamed file ------------------------------------------------- */
 
 static int keep(struct inject *in, const void *bytes, size_t size, struct error *err)
 {
@@ -374,16 +377,16 @@ struct replay_sink inject_sink(struct inject *in)
     };
 }
 
-/* ---- at the end: the recording -------------------------------------------------------------- */
+/* ---- at the end: write the recording -------------------------------------------------------- */
 
 struct output_file {
     struct inject *inject;
     struct perfdata_writer *writer;
-    const struct perfdata_event *event; /* whose ids our own records carry, as recorded */
-    struct table mapped;                /* processes that have the images */
+    const struct perfdata_event *event; /* as recorded; our own records carry its id */
+    struct table mapped;                /* processes that have the images mapped */
     struct text map;
     VEC(struct numbered) places;
-    uint64_t round; /* bytes at the last mark */
+    uint64_t round; /* bytes written up to the last mark */
 };
 
 static int write_maps(struct output_file *o, const struct inject_moment *when, struct error *err)
@@ -402,7 +405,7 @@ static int write_maps(struct output_file *o, const struct inject_moment *when, s
     return table_put(&o->mapped, when->pid, o) ? 0 : error_no_memory(err);
 }
 
-/* What stands before it is sorted, and need not be kept. */
+/* Write a mark: readers may sort what precedes it and then forget it. */
 static int write_round(struct output_file *o, struct error *err)
 {
     const struct perf_event_header mark = {PERF_RECORD_FINISHED_ROUND, 0, sizeof(mark)};
@@ -461,8 +464,8 @@ static int write_items(struct output_file *o, struct error *err)
     return ferror(f) || !feof(f) ? error_system(err, errno, "a temporary file cannot be read") : 0;
 }
 
-/* Sections that are made anew, or tell of what the output does not have. Groups name their leader
- * by its place among the events. */
+/* Sections that are made again, or that describe what the output does not have, are not kept. Event
+ * groups name their leader by its index among the events. */
 static bool is_kept_feature(unsigned number, bool events_as_before)
 {
     switch (number) {
@@ -492,7 +495,7 @@ static int write_features(struct output_file *o, bool events_as_before, struct e
     return 0;
 }
 
-/* Readers of a file refuse tracepoints without the formats of their fields. */
+/* Readers reject a file that has tracepoints without the formats of their fields. */
 static int check_tracepoint(const struct perfdata *pd, const struct perfdata_event *e,
                             struct error *err)
 {

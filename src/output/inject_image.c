@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* See inject_image.h. What is written depends on the places alone, not on the order they came in:
- * functions stand by name, lines by number. */
+/* See inject_image.h. The output depends only on the places, not on the order in which they came:
+ * functions are sorted by name, lines by number. */
 #include "output/inject_image.h"
 #include "base/hash.h"
 #include "base/intern.h"
@@ -19,14 +19,14 @@
 #include <unistd.h>
 
 enum { PAGE = 4096 };
-/* Addresses no process on x86-64 has, with tables of four levels: not canonical. Those of five
- * levels give such only to who asks for them. */
+/* Addresses that no x86-64 process with four-level page tables has: they are not canonical. With
+ * five levels, only programs that ask for such addresses get them. */
 #define IMAGES_AT UINT64_C(0xf00000000000)
 #define IMAGE_ROOM UINT64_C(0x100000000)
 
-/* A place as it is laid out. */
+/* A place for the layout of its image. */
 struct slot {
-    const char *name, *file; /* file NULL: not known */
+    const char *name, *file; /* `file` NULL: unknown */
     uint32_t line, place;
     uint32_t defined; /* line of the function's definition */
     const char *defined_in;
@@ -36,9 +36,9 @@ struct inject_images {
     struct managed_names *managed;
     struct intern *strings;
     VEC(struct inject_place) places;
-    uint32_t *slots; /* of a hash table: number + 1; 0: free */
+    uint32_t *slots; /* hash table: number + 1; 0: free */
     size_t cap;
-    VEC(uint64_t) addresses; /* of places */
+    VEC(uint64_t) addresses; /* per place */
     struct inject_image at[INJECT_IMAGES];
     size_t nr;
 };
@@ -117,9 +117,9 @@ int inject_images_add(struct inject_images *all, const struct inject_place *plac
     return 0;
 }
 
-/* ---- what a place is called ---------------------------------------------------------------- */
+/* ---- names of places ----------------------------------------------------------------------- */
 
-/* As frames of that language are shown. */
+/* Returns a symbol as frames of its kind show it. */
 static const char *shown_name(struct inject_images *all, const char *symbol, bool managed)
 {
     struct text t = {0};
@@ -129,7 +129,7 @@ static const char *shown_name(struct inject_images *all, const char *symbol, boo
     return name;
 }
 
-/* Readers of line tables open files, not URLs. */
+/* Returns a path instead of a URL, because readers of line tables open files. */
 static const char *plain_file(const char *file)
 {
     static const char url[] = "file://";
@@ -250,7 +250,8 @@ static uint32_t file_index(const struct layout *l, const char *file)
     return at ? (uint32_t)(at - l->files.at) + 1 : 0;
 }
 
-/* Slots of equal name are one function's, those of an equal line one slot. */
+/* Lay out the slots. Slots of the same name form one function; those of the same line are one
+ * slot. */
 static bool lay_out(struct layout *l, uint64_t start)
 {
     const struct slot *before = NULL;
@@ -266,7 +267,7 @@ static bool lay_out(struct layout *l, uint64_t start)
                 return false;
             l->functions.at[l->functions.nr - 1].nr_slots++;
         }
-        /* Readers that take a caller's address for that behind its call look one byte before. */
+        /* Readers that take a caller's address for a return address look up the byte before it. */
         l->all->addresses.at[s->place] = start + elf_write_address(l->lines.nr - 1) + 1;
         before = s;
     }
@@ -275,7 +276,7 @@ static bool lay_out(struct layout *l, uint64_t start)
 
 static int write_file(const char *path, const struct text *bytes, struct error *err)
 {
-    unlink(path); /* somebody may look at what an earlier run wrote there */
+    unlink(path); /* somebody may be reading the file of an earlier run */
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
         return error_system(err, errno, "%s", path);

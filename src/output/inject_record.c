@@ -8,7 +8,8 @@
 
 enum { BRANCH_ENTRY = 24 };
 #define BRANCH_NOT_KEPT ((uint64_t)1 << 17 | (uint64_t)1 << 19) /* HW_INDEX, COUNTERS */
-/* What a sample of ours may have. READ goes, as each member of a group gets a sample of its own. */
+/* The fields that a rewritten sample may have. READ is dropped, since each member of a group gets a
+ * sample of its own. */
 static const uint64_t KEPT =
     PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
     PERF_SAMPLE_ADDR | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU |
@@ -55,7 +56,7 @@ static void put_pair(struct text *t, uint32_t a, uint32_t b)
     text_bytes(t, (const char *)pair, sizeof(pair));
 }
 
-/* Fields of one word, in their order, and whether they stand before the callchain. */
+/* Append the fields of one word, in order: those before the callchain or those after it. */
 static void put_words(struct text *t, const struct sample *s, uint64_t type, bool front)
 {
     const struct {
@@ -89,7 +90,7 @@ static void put_tail(struct text *t, const struct sample *s, uint64_t type)
     }
     put_words(t, s, type, false);
     if (type & PERF_SAMPLE_REGS_INTR) {
-        /* A group's leader may have other registers than the member that it is written for. */
+        /* A group's leader may have other registers than the member for which this is written. */
         bool has = s->intr_regs && s->intr_mask == s->event->attr.sample_regs_intr;
         put_u64(t, has ? s->intr_abi : PERF_SAMPLE_REGS_ABI_NONE);
         if (has)
@@ -151,7 +152,7 @@ size_t inject_put_sample(struct text *t, const struct sample *s, const uint64_t 
     return nr;
 }
 
-/* What stands behind records that are no samples (sample_id_all). */
+/* Append the fields that follow records other than samples (sample_id_all). */
 static void put_ids(struct text *t, const struct inject_moment *when,
                     const struct perfdata_event *e)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The records of a recording whose samples have callchains in place of registers and stacks. */
+/* Writes the records of a recording whose samples have callchains instead of registers and
+ * stacks. */
 #ifndef OUTPUT_INJECT_RECORD_H
 #define OUTPUT_INJECT_RECORD_H
 
@@ -11,21 +12,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { INJECT_RECORD_MAX = UINT16_MAX & ~7 }; /* bytes; records are whole words */
+enum { INJECT_RECORD_MAX = UINT16_MAX & ~7 }; /* bytes; records consist of whole 8-byte words */
 
-/* Whether the event is of ljperf's own copier, whose samples are no samples of the program. */
+/* Returns whether the event belongs to ljperf's own copier: its samples are not samples of the
+ * program. */
 bool inject_event_is_own(const struct perfdata_event *e);
-/* The event as its new samples are. */
+/* Returns the event's attributes as the rewritten samples need them. */
 struct perf_event_attr inject_attr(const struct perf_event_attr *from);
 
-/* Append the sample as a record of inject_attr()'s layout, with `chain` (contexts included) for a
- * callchain, as many of its entries as fit. Returns how many; *ret_chain_at and *ret_ip_at: where
- * the first, and the sample's own address, stand in the record; 0: there is none. */
+/* Append the sample as a record of inject_attr()'s layout. Its callchain is `chain` (contexts
+ * included), cut to the entries that fit. Returns the number of entries written. *ret_chain_at and
+ * *ret_ip_at are the offsets of the first entry and of the sample's own address in the record; 0:
+ * there is none. */
 size_t inject_put_sample(struct text *t, const struct sample *s, const uint64_t *chain, size_t nr,
                          size_t *ret_chain_at, size_t *ret_ip_at);
 
-/* Append an MMAP2 of an image into a process, as of the sample (its event is `event`, as recorded).
- */
+/* Append an MMAP2 record that maps an image into a process. `when` is the process and time of the
+ * sample; `event` is the sample's event as recorded. */
 struct inject_moment {
     uint32_t pid, tid, cpu;
     uint64_t time;

@@ -26,7 +26,7 @@ static struct inject_twin look(const struct thread_context *p, const struct mapp
     return found;
 }
 
-/* What was found earlier may be gone. */
+/* The mapping that was found earlier may be gone. */
 static bool still_there(const struct inject_twin *k, const struct thread_context *p, uint64_t at)
 {
     const struct mapping *other = session_mapping(p, at);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* JSON as it is written, value by value, through yajl: nothing of it is kept in memory. */
+/* Writes JSON value by value through yajl. Nothing is kept in memory. */
 #ifndef OUTPUT_JSON_H
 #define OUTPUT_JSON_H
 
@@ -9,10 +9,10 @@
 
 struct json;
 
-/* NULL when memory is out. */
+/* Returns NULL if memory is out. */
 struct json *json_create(FILE *out);
-/* Write the rest. False: memory was out, or a value stood where none may. The stream is not closed;
- * its own errors are the caller's to look for. */
+/* Write the rest and free `j`. Returns false if memory was out or a value stood where none may. The
+ * stream is not closed; the caller checks it for write errors. */
 bool json_finish(struct json *j);
 
 void json_object(struct json *j);
@@ -21,18 +21,19 @@ void json_array(struct json *j);
 void json_array_end(struct json *j);
 void json_key(struct json *j, const char *key);
 
-/* Bytes that are not UTF-8, and control characters, as %XX. NULL: null. */
+/* Write a string. Bytes that are not UTF-8 and control characters become %XX. NULL is written as
+ * null. */
 void json_string(struct json *j, const char *s);
 void json_uint(struct json *j, uint64_t value);
 void json_int(struct json *j, int64_t value);
-/* A number with `digits` digits behind the point: value / 10^digits. */
+/* Write a number with `digits` digits after the point: value / 10^digits. */
 void json_fixed(struct json *j, int64_t value, unsigned digits);
 void json_bool(struct json *j, bool value);
 void json_null(struct json *j);
-/* The value is whole: another follows, on a line of its own. */
+/* End a whole value. The next value stands on its own line. */
 void json_next_line(struct json *j);
 
-/* A key and its value. */
+/* Write a key and its value. */
 void json_key_string(struct json *j, const char *key, const char *s);
 void json_key_uint(struct json *j, const char *key, uint64_t value);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* One JSON object a sample, one sample a line. The fields are described in docs/json.md. */
+/* Writes one JSON object per sample, one sample per line. docs/json.md describes the fields. */
 #include "output/export.h"
 #include "output/json.h"
 #include "output/output.h"

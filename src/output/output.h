@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Writers of results, one file a format. */
+/* The writers of results, one file for each format. */
 #ifndef OUTPUT_OUTPUT_H
 #define OUTPUT_OUTPUT_H
 
@@ -12,25 +12,25 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Write all of `t` to a file descriptor and empty it. EPIPE (a pager that was left) is no error
- * here: *closed is set and the caller ends quietly. */
+/* Write all of `t` to a file descriptor and empty it. EPIPE (the user left a pager) is no error: it
+ * sets *closed, and the caller ends quietly. */
 int text_write(struct text *t, int fd, bool *closed, struct error *err);
 
-/* A name as the output grammar has it: control characters, and an opening parenthesis at the
- * start (importers drop such lines), as %XX. */
+/* Append a name as the output grammar requires it. Control characters become %XX, and so does an
+ * opening parenthesis at the start, because importers drop such lines. */
 void text_symbol(struct text *t, const char *symbol);
-/* The same for what may begin with a parenthesis, a command. */
+/* The same for a name that may begin with a parenthesis, such as a command. */
 void text_name(struct text *t, const char *name);
-/* The same for a module, in which blanks and parentheses are written so too: the module stands in
- * parentheses, and importers look for the last of them without a blank in it. */
+/* The same for a module, where blanks and parentheses become %XX, too. The module stands in
+ * parentheses, and importers look for the last parentheses without a blank inside. */
 void text_module(struct text *t, const char *module);
 
-/* A managed function's symbol: as text_symbol, and without any parenthesis. */
+/* Append a managed function's symbol: like text_symbol(), but all parentheses become %XX. */
 void text_managed_symbol(struct text *t, const char *symbol);
-/* One word of a note: as a module. */
+/* Append one word of a note, escaped like a module. */
 void text_word(struct text *t, const char *word);
 
-/* ---- script.c: perf script's text ----------------------------------------------------------- */
+/* ---- script.c: text like that of perf script ------------------------------------------------ */
 
 enum script_field {
     FIELD_COMM = 1 << 0,
@@ -51,18 +51,18 @@ enum script_field {
     FIELD_PHYS_ADDR = 1 << 15,
     FIELD_MISC = 1 << 16,
     FIELD_UREGS = 1 << 17,
-    FIELD_UNWIND = 1 << 18,   /* ours: how the stack ended */
-    FIELD_CALLNAME = 1 << 19, /* ours: what the caller calls a managed function */
+    FIELD_UNWIND = 1 << 18,   /* ljperf's own: how the stack ended */
+    FIELD_CALLNAME = 1 << 19, /* ljperf's own: the caller's name for a managed function */
     FIELD_CALLCHAIN_DEFAULTS = FIELD_IP | FIELD_SYM | FIELD_SYMOFF | FIELD_DSO,
 };
 
-/* perf's name of a field ("sym"); 0: no such field. */
+/* Returns the field of this perf name ("sym"); 0: no such field. */
 uint32_t script_field(const char *name);
-/* All names, separated by commas, for messages. */
+/* Returns all names separated by commas, for messages. */
 const char *script_field_names(void);
 
 struct script_options {
-    uint32_t fields;      /* 0: perf's defaults, per event */
+    uint32_t fields;      /* 0: perf's defaults for each event */
     uint32_t add, remove; /* -F +x, -x */
     bool nanoseconds;
     bool no_callchain;
@@ -76,22 +76,22 @@ int script_create(const struct script_options *options, struct replay *r, struct
 void script_free(struct script *s);
 struct replay_sink script_sink(struct script *s);
 
-/* The parts of a sample for others that print stacks: a line for each frame, and the line that says
- * how the stack ended. */
+/* Parts of a sample's text, for other code that prints stacks: one line per frame, and the line
+ * that says how the stack ended. */
 int script_put_frames(struct text *t, struct replay_worker *w, const struct replay_sample *s,
                       uint32_t fields, bool inlined, struct error *err);
 void script_put_end(struct text *t, const struct replay_sample *s);
-/* The word of that line for how a stack ended. */
+/* Returns the word for how a stack ended, as it stands in that line. */
 const char *script_end_word(enum stack_end end);
 
-/* ---- fold.c: one line a stack ---------------------------------------------------------------- */
+/* ---- fold.c: one line for each stack --------------------------------------------------------- */
 
 struct fold_options {
     bool tidy;      /* shorten names as stackcollapse-perf.pl does */
-    bool pid, tid;  /* in the process's name */
-    bool kernel;    /* _[k] behind kernel functions */
-    bool inlined;   /* _[i] behind inlined functions */
-    bool jit;       /* _[j] behind generated code */
+    bool pid, tid;  /* shown in the process's name */
+    bool kernel;    /* _[k] after kernel functions */
+    bool inlined;   /* _[i] after inlined functions */
+    bool jit;       /* _[j] after generated code */
     bool addresses; /* [module <address>] for unknown functions */
     bool samples;   /* count samples, not periods */
     int event;      /* index; -1: the first event that was sampled */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * pprof's profile.proto. Samples of equal stacks and labels are one. The message is written in
- * pieces: to protobuf, messages behind one another are one message with the fields of all.
+ * pprof's profile.proto. Samples with equal stacks and labels are merged. The message is written in
+ * pieces, because protobuf reads consecutive messages as one message with the fields of all.
  *
- * Addresses are those in the files: every file's mapping starts at its first byte, so that one file
- * is one mapping, whichever processes mapped it where.
+ * Addresses are addresses in files. Every file's mapping starts at its first byte, so that a file
+ * is one mapping, wherever processes mapped it.
  */
 #include "output/export.h"
 #include "output/output.h"
@@ -17,18 +17,18 @@
 
 enum { PAGE = 4096, LABELS_MAX = 8 };
 
-/* Samples that differ in nothing that is written. */
+/* Samples that do not differ in anything that is written. */
 struct row {
     uint32_t node, thread;
     uint8_t end;
     bool unwound;
 };
 
-/* A file that has frames; of generated code, its perf map or jitdump. */
+/* A file with frames. For generated code, it is the perf map or jitdump. */
 struct file {
     const char *module;
     uint32_t dso;
-    uint64_t low, high; /* addresses seen */
+    uint64_t low, high; /* range of addresses seen */
     bool kernel, lines, inlines;
 };
 
@@ -37,13 +37,13 @@ struct writer {
     FILE *out;
     struct string_numbers strings;
     VEC(struct row) rows;
-    VEC(int64_t) values; /* nr_types of each row */
-    uint32_t *slots;     /* row + 1 */
+    VEC(int64_t) values; /* nr_types values per row */
+    uint32_t *slots;     /* hash table: row + 1 */
     size_t nr_slots;
     VEC(struct file) files;
-    VEC(uint32_t) file_of; /* of each location: file + 1; 0: none */
-    VEC(unsigned) events;  /* that were sampled, ascending */
-    size_t nr_types;       /* sample types: a count and a period of each event */
+    VEC(uint32_t) file_of; /* per location: file + 1; 0: none */
+    VEC(unsigned) events;  /* events that were sampled, ascending */
+    size_t nr_types;       /* sample types: a count and a period for each event */
     VEC(uint8_t) packed;
     bool failed;
 };
@@ -58,7 +58,7 @@ static int64_t number_of(struct writer *w, const char *text)
     return string_number_of(&w->strings, w->e, text);
 }
 
-/* A part of the whole message. */
+/* Write a part of the whole message. */
 static void put(struct writer *w, const Pprof__Profile *part)
 {
     size_t size = pprof__profile__get_packed_size(part);
@@ -98,7 +98,7 @@ static bool grow_rows(struct writer *w)
     return w->slots != NULL;
 }
 
-/* The row's values, made if new; NULL: memory is out. */
+/* Returns the row's values; a new row is added. NULL: memory is out. */
 static int64_t *row_values(struct writer *w, const struct profile_sample *s)
 {
     struct row r = {.node = s->node, .thread = s->thread, .unwound = s->unwound};
@@ -171,7 +171,7 @@ static uint32_t file_index(struct writer *w, const struct profile_location *l, c
     return vec_push(&w->files, f) ? (uint32_t)w->files.nr - 1 : UINT32_MAX;
 }
 
-/* Guests' functions stand in no file that has addresses. */
+/* Managed functions are in no file that has addresses. */
 static bool gather_files(struct writer *w)
 {
     const struct profile *p = w->e->profile;
@@ -215,7 +215,7 @@ static void put_file(struct writer *w, uint64_t id, const struct file *f)
     put(w, &part);
 }
 
-/* By pprof's habit the first mapping is the program: the file that a process is called by. */
+/* By pprof's convention the first mapping is the program: the file with the name of a process. */
 static bool is_program(const struct writer *w, const struct file *f)
 {
     const char *slash = strrchr(f->module, '/');
@@ -345,7 +345,7 @@ static void put_row(struct writer *w, size_t index, node_path *path)
     vec_free(&ids);
 }
 
-/* ---- the whole ----------------------------------------------------------------------------- */
+/* ---- the whole profile --------------------------------------------------------------------- */
 
 static void put_type(struct writer *w, int64_t type, const char *unit)
 {
@@ -363,7 +363,8 @@ static const char *unit_of(const struct writer *w, unsigned event)
     return export_is_time(w->e, event) ? "nanoseconds" : "count";
 }
 
-/* The type that counts an event's samples: of one event "samples", of several "NAME:samples". */
+/* The type that counts an event's samples: "samples", or "NAME:samples" if there are several
+ * events. */
 static int64_t number_of_samples(struct writer *w, unsigned event)
 {
     struct text t = {0};
@@ -376,7 +377,7 @@ static int64_t number_of_samples(struct writer *w, unsigned event)
     return number;
 }
 
-/* Two for each event: its samples and, by its name, its periods. */
+/* Write two types for each event: its samples and, under its name, its periods. */
 static void put_types(struct writer *w)
 {
     vec_foreach (event, &w->events) {
@@ -385,7 +386,7 @@ static void put_types(struct writer *w)
     }
 }
 
-/* Of the event's first sample; 0: it has none. */
+/* The period of the event's first sample; 0: it has no sample. */
 static int64_t first_period(const struct profile *p, unsigned event)
 {
     vec_foreach (s, &p->samples)
@@ -432,7 +433,7 @@ static void put_all(struct writer *w)
 {
     const struct profile *p = w->e->profile;
     node_path path = {0};
-    number_of(w, ""); /* is the first string */
+    number_of(w, ""); /* must be the first string */
     put_types(w);
     for (size_t i = 0; i < w->rows.nr && !w->failed; i++)
         put_row(w, i, &path);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The report's page: per event a head, columns of rows in order, and their call trees. */
+/* The report's page. Each event has a head, columns of sorted rows, and the rows' call trees. */
 #include "base/sort.h"
 #include "base/threads.h"
 #include "output/output.h"
@@ -17,8 +17,8 @@ uint64_t report_row_weight(const struct report *r, const struct report_row *row)
     return r->options->children ? row->children : row->self;
 }
 
-/* By the keys that stand before the weight, then heaviest first; with children, of equals the outer
- * function first. */
+/* Sorts by the keys that come before the weight, then heaviest first. With children, of equal rows
+ * the outer function comes first. */
 static int by_weight(const void *a, const void *b, void *context)
 {
     const struct report *r = context;
@@ -51,7 +51,7 @@ double report_percent(const struct report_section *s, uint64_t weight)
     return s->total ? 100.0 * (double)weight / (double)s->total : 0;
 }
 
-/* Forget rows too small to print. */
+/* Drop rows that are too small to print. */
 static void drop_small(struct report_section *s)
 {
     const struct report *r = s->report;
@@ -62,7 +62,8 @@ static void drop_small(struct report_section *s)
     s->rows.nr = kept;
 }
 
-/* In order: by weight alone, which is fast, and by all else where that is the same. */
+/* Sort the rows: first by weight alone, which is fast, then rows of equal weight by everything
+ * else. */
 static bool sort_rows(struct report_section *s)
 {
     struct report *r = s->report;
@@ -114,7 +115,7 @@ static unsigned last_key(const struct report_options *o)
     return o->nr_keys ? o->nr_keys - 1 : 0;
 }
 
-/* Rows in order stand all over memory: what those further on need is fetched ahead. */
+/* Sorted rows are spread over memory, so data that later rows need is fetched ahead. */
 static void fetch_ahead(const struct report_section *s, size_t at)
 {
     const struct report *r = s->report;
@@ -132,8 +133,8 @@ static void fetch_ahead(const struct report_section *s, size_t at)
         __builtin_prefetch(functions[next].symbol);
 }
 
-/* How wide the columns are, but for the last: nothing is padded to that, and its texts are the
- * longest. */
+/* Compute the widths of all columns except the last one, which is not padded and has the longest
+ * texts. */
 static void measure(struct report_section *s)
 {
     const struct report_options *o = s->report->options;
@@ -166,7 +167,7 @@ void report_put_count(struct text *t, uint64_t count)
     text_printf(t, "%" PRIu64 "%c", count, units[unit]);
 }
 
-/* A line under the title: names of the columns, or dots. */
+/* A line under the title: the columns' names, or dots. */
 void report_put_titles(const struct report_section *s, struct text *t, bool dots)
 {
     const struct report_options *o = s->report->options;
@@ -207,7 +208,7 @@ struct report_doubt report_doubts(const struct report_section *s)
     return sum;
 }
 
-/* Numbers that rest on more than was seen say so. */
+/* Say how many stacks are joined or guessed, since their numbers rest on more than was seen. */
 static void put_doubts(const struct report_section *s, struct text *t)
 {
     struct report_doubt sum = report_doubts(s);
@@ -265,7 +266,7 @@ static void put_overhead(const struct report_section *s, const struct report_row
     }
 }
 
-/* A key's text; the separator inside it would be taken for the end of the column. */
+/* Append a key's text. A separator inside it is replaced, because it would end the column. */
 static void put_cell(struct report_section *s, const struct report_row *row, unsigned k,
                      struct text *t)
 {
@@ -313,13 +314,12 @@ void report_section_deinit(struct report_section *s)
 
 /* ---- rows ---------------------------------------------------------------------------------- */
 
-/* Rows are printed in blocks, by as many threads as there are: the first rows have the largest
- * trees.
- */
+/* Rows are printed in blocks, which all threads take one by one, since the first rows have the
+ * largest trees. */
 enum { BLOCK_ROWS = 16 };
 struct rows_page {
     const struct report_section *section;
-    struct text *blocks; /* of BLOCK_ROWS rows each */
+    struct text *blocks; /* text of BLOCK_ROWS rows each */
     size_t nr_blocks;
     _Atomic size_t next;
 };
@@ -327,7 +327,7 @@ struct rows_page {
 struct rows_worker {
     struct rows_page *page;
     struct error error;
-    unsigned last_width; /* of the last column in its blocks */
+    unsigned last_width; /* of the last column, in this worker's blocks */
     bool failed;
 };
 
@@ -348,10 +348,10 @@ static int put_block(struct report_section *s, struct chains *chains, size_t blo
 
 static void rows_main(void *worker, struct processor *p)
 {
-    (void)p; /* they take some ms */
+    (void)p; /* the rows take some ms */
     struct rows_worker *w = worker;
     struct rows_page *page = w->page;
-    struct report_section own = *page->section; /* but for the cell that is being made */
+    struct report_section own = *page->section; /* a copy, except for the cell */
     struct chains *chains = chains_create(own.report);
     size_t block;
     own.cell = (struct text){0};
@@ -364,7 +364,7 @@ static void rows_main(void *worker, struct processor *p)
     text_free(&own.cell);
 }
 
-/* The blocks' text, and how wide the last column is. */
+/* Print all blocks, and get the width of the last column. */
 static int print_page(struct rows_page *page, unsigned threads, unsigned *width, struct error *err)
 {
     struct rows_worker workers[WORKERS_MAX] = {0};
@@ -381,7 +381,7 @@ static int print_page(struct rows_page *page, unsigned threads, unsigned *width,
     return 0;
 }
 
-/* The head stands above the rows, and is made when they are: its line of dots is as wide. */
+/* The head is above the rows, but is made after them: its line of dots is as wide as they are. */
 static int put_page(struct report_section *s, struct text *t, struct error *err)
 {
     struct rows_page page = {.section = s, .nr_blocks = (s->rows.nr + BLOCK_ROWS - 1) / BLOCK_ROWS};
@@ -416,7 +416,7 @@ static int put_section(struct report_section *s, struct text *t, struct error *e
     return s->cell.failed ? error_no_memory(err) : 0;
 }
 
-/* ---- the whole ----------------------------------------------------------------------------- */
+/* ---- the whole report ---------------------------------------------------------------------- */
 
 static void put_preamble(const struct report_options *o, uint64_t lost, struct text *t)
 {

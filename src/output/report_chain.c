@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A row's call tree, drawn as perf draws it. Branches are merged on the way down, and only where
- * they are drawn: an item is a place in the tree of stacks with its share of the row's samples; a
+ * they are drawn. An item is a place in the tree of stacks with its share of the row's samples. A
  * branch is a list of items whose functions look the same.
  *
  * Callees first: from each of the row's nodes up to its callers.
  * Callers first, without children: from the outermost caller down to the row's nodes.
- * Callers first, with children: samples that ended in the row as before; the others from the
+ * Callers first, with children: samples that ended in the row as above; the other samples from the
  * row's outermost node down.
  */
 #include "output/report_internal.h"
@@ -17,34 +17,34 @@
 #include <string.h>
 
 enum {
-    LEVELS_MAX = 100, /* of branching: more do not fit any screen */
-    RUN_MAX = 1000,   /* names in a column: a row a function and a line a caller are quadratic */
+    LEVELS_MAX = 100, /* levels of branching; no screen has room for more */
+    RUN_MAX = 1000,   /* names in a run: a line per caller for each row is quadratic */
 };
 
 enum item_kind {
-    ITEM_UP,     /* stacks of `node`, on the way to the root */
-    ITEM_DOWN,   /* stacks through `node` that did not end in the row, on the way down */
-    ITEM_TO_ROW, /* stacks through `node` that ended in the row, on the way down */
+    ITEM_UP,     /* stacks of `node`, going up to the root */
+    ITEM_DOWN,   /* stacks through `node` that did not end in the row, going down */
+    ITEM_TO_ROW, /* stacks through `node` that ended in the row, going down */
 };
 
 struct item {
     uint32_t node;
-    uint32_t next; /* of the same branch: index + 1; 0: the last */
+    uint32_t next; /* next item of the same branch: index + 1; 0: the last */
     enum item_kind kind;
     uint64_t weight;
 };
 
 struct chains {
     const struct report *report;
-    uint64_t *to_row; /* of each node: what ended in the row below it; zeros between rows */
-    uint32_t marked;  /* the row that to_row is of; ROW_NONE: all zeros */
+    uint64_t *to_row; /* per node: weight below it that ended in the row; zeros between rows */
+    uint32_t marked;  /* the row that `to_row` belongs to; ROW_NONE: all zeros */
     VEC(uint32_t) touched;
-    uint32_t *branch_of; /* of each chain class: branch + 1 while gathering; zeros between */
+    uint32_t *branch_of; /* per chain class: branch + 1 while gathering; otherwise zeros */
     VEC(struct item) items;
     chain_branches branches;
     struct text *out;
-    bool pipe[LEVELS_MAX + 1]; /* this level's line goes on */
-    uint64_t total;            /* 100 % in absolute mode */
+    bool pipe[LEVELS_MAX + 1]; /* the line of this level goes on */
+    uint64_t total;            /* weight that is 100 % in absolute mode */
     bool failed;
 };
 
@@ -82,7 +82,7 @@ static const struct function *branch_function(const struct chains *c, const stru
     return &c->report->stacks->functions.at[b->chain_class];
 }
 
-/* Add an item to its branch among those from `first` on. */
+/* Add an item to its branch. Its branch is among those from `first` on. */
 static void add_item(struct chains *c, size_t first, uint32_t node, enum item_kind kind,
                      uint64_t weight)
 {
@@ -107,7 +107,7 @@ static void add_item(struct chains *c, size_t first, uint32_t node, enum item_ki
     b->weight += weight;
 }
 
-/* What follows an item. */
+/* Add the items that follow an item. */
 static void add_next(struct chains *c, size_t first, const struct item *item)
 {
     const struct report_node *nodes = c->report->nodes;
@@ -159,8 +159,8 @@ static void unmark(struct chains *c)
     c->marked = ROW_NONE;
 }
 
-/* Mark the way from the outermost caller to every node of the row: trees of callers first need it.
- */
+/* Mark the path from the outermost caller to every node of the row. Trees with callers first need
+ * the marks. */
 static void mark_to_row(struct chains *c, uint32_t row)
 {
     const struct report *r = c->report;
@@ -202,7 +202,7 @@ static void start_callees_first(struct chains *c, uint32_t row)
     }
 }
 
-/* The branches that a row's tree begins with. */
+/* Gather the first branches of a row's tree. */
 static void start(struct chains *c, uint32_t row)
 {
     mark_to_row(c, row);
@@ -254,8 +254,8 @@ static void put_percent(struct chains *c, unsigned margin, unsigned level, doubl
     text_string(c->out, "%--");
 }
 
-/* When all of a branch goes one way, step on and return true; else what it splits into has been
- * appended to the branches. */
+/* If all of a branch continues in one branch, replace *b by that one and return true. Otherwise the
+ * branches that it splits into stay appended. */
 static bool follow(struct chains *c, struct chain_branch *b)
 {
     size_t first = c->branches.nr;
@@ -267,14 +267,14 @@ static bool follow(struct chains *c, struct chain_branch *b)
     return true;
 }
 
-/* What is not drawn is said. */
+/* Say that something is not drawn. */
 static void put_deeper(struct chains *c, unsigned margin, unsigned level)
 {
     put_levels(c, margin, level);
     text_string(c->out, "[deeper]\n");
 }
 
-/* Compares branches through their functions: no order of indexes shows. */
+/* Compare branches by their functions, so that the order does not depend on indexes. */
 static int by_weight(const void *a, const void *b, void *context)
 {
     const struct chains *c = context;
@@ -285,7 +285,7 @@ static int by_weight(const void *a, const void *b, void *context)
     return report_compare_functions(branch_function(c, x), branch_function(c, y));
 }
 
-/* What weighs less is not drawn; `whole`: what all of the branches at hand weigh. */
+/* Returns the least weight that is drawn. `whole` is the weight of all current branches. */
 static double least_drawn(const struct chains *c, uint64_t whole)
 {
     const struct report_options *o = c->report->options;
@@ -293,8 +293,8 @@ static double least_drawn(const struct chains *c, uint64_t whole)
     return o->graph == GRAPH_FRACTAL ? ceil((double)whole * part) : floor((double)c->total * part);
 }
 
-/* Sort the branches from `first` on and forget those too small to draw, first: most are. Returns
- * what they all weigh, the forgotten ones included. */
+/* Drop the branches from `first` on that are too small to draw, then sort the others. Most are too
+ * small, so they are dropped first. Returns the weight of all, dropped ones included. */
 static uint64_t sort_branches(struct chains *c, size_t first)
 {
     uint64_t sum = 0;
@@ -341,7 +341,7 @@ static void draw_branch(struct chains *c, struct chain_branch b, uint64_t whole,
     c->items.nr = first_item;
 }
 
-/* Draw the branches from `first` on, sorted; `whole` is what 100 % is. */
+/* Draw the sorted branches from `first` on. `whole` is the weight that is 100 %. */
 static void draw_branches(struct chains *c, size_t first, uint64_t whole, unsigned margin,
                           unsigned level)
 {
@@ -364,7 +364,7 @@ static void draw_branches(struct chains *c, size_t first, uint64_t whole, unsign
     }
 }
 
-/* Where rows begin with the symbol, a tree that begins with it need not repeat it. */
+/* Where rows begin with the symbol, a tree that begins with the same symbol need not repeat it. */
 static bool repeats_row(const struct chains *c, const struct report_row *row,
                         const struct chain_branch *b)
 {
@@ -373,8 +373,8 @@ static bool repeats_row(const struct chains *c, const struct report_row *row,
            c->report->chain_class[row->function] == b->chain_class;
 }
 
-/* One branch that is all of the row needs no percentage: its names stand in a column. Returns how
- * far what follows is moved to the right. */
+/* A single branch with all of the row's weight needs no percentage; its names stand in one column.
+ * Returns how many columns the following branches move to the right. */
 static unsigned draw_trunk(struct chains *c, const struct report_row *row, uint64_t row_weight)
 {
     if (c->branches.nr != 1 || c->branches.at[0].weight != row_weight)
@@ -409,7 +409,7 @@ int chains_print(struct chains *c, uint32_t row, uint64_t total, struct text *ou
     size_t before = out->size;
     c->total = total;
     if (o->graph == GRAPH_ABSOLUTE && (double)weight < least_drawn(c, weight))
-        return 0; /* as most rows: no branch of it weighs more than the row */
+        return 0; /* true for most rows: no branch weighs more than its row */
     c->out = out;
     c->pipe[0] = true;
     start(c, row);
@@ -422,9 +422,9 @@ int chains_print(struct chains *c, uint32_t row, uint64_t total, struct text *ou
     return c->failed ? error_no_memory(err) : 0;
 }
 
-/* ---- piece by piece ------------------------------------------------------------------------ */
+/* ---- the tree piece by piece --------------------------------------------------------------- */
 
-/* Hand the branches over; their items stay. */
+/* Move the branches to `ret`. Their items stay. */
 static int give_branches(struct chains *c, uint64_t total, chain_branches *ret)
 {
     c->total = total;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What is one sample's and not one function's: the state of its VM, the trace it ran in, the
- * function that -p matches. Samples that differ in these are kept apart as those of different
- * threads are: by a group of their own at the top of the tree.
+ * Keeps apart what belongs to a sample and not to a function: the state of its VM, the trace it ran
+ * in, the function that -p matches. Samples that differ in these get separate groups at the top of
+ * the tree, as samples of different threads do.
  */
 #include "base/hash.h"
 #include "output/report_internal.h"
@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* While regrouping. */
+/* State while regrouping. */
 struct regrouping {
     struct report *report;
-    uint32_t *slots; /* of groups: index + 1 */
+    uint32_t *slots; /* hash table of groups: index + 1 */
     size_t nr_slots;
-    VEC(uint32_t) tops; /* of each group: the stacks' own that it is a part of */
-    bool *matches;      /* of each function: -p matches it; NULL: not asked */
+    VEC(uint32_t) tops; /* per group: the stacks' own group that it is a part of */
+    bool *matches;      /* per function: -p matches it; NULL: no -p */
     VEC(uint32_t) path;
 };
 
@@ -27,9 +27,9 @@ static bool push_group(struct report *r, struct report_group g)
     return vec_push(&r->groups, g);
 }
 
-/* ---- a sample's own ------------------------------------------------------------------------ */
+/* ---- properties of a sample ---------------------------------------------------------------- */
 
-/* The trace of the innermost Lua frame: what stands above it in C was called from there. */
+/* Returns the trace of the innermost Lua frame: C frames above it were called from there. */
 static uint16_t trace_of(const struct report *r, const struct stack_node *n)
 {
     for (; n->depth > 1; n = &r->source[n->parent]) {
@@ -48,7 +48,7 @@ static uint32_t parent_of(const struct regrouping *g, const struct stack_node *n
     return 0;
 }
 
-/* The part of group `top` for samples that end at node `i`. */
+/* Returns the part of group `top` for samples that end at node `i`. */
 static struct report_group group_of(const struct regrouping *g, uint32_t top, size_t i)
 {
     const struct report *r = g->report;
@@ -61,7 +61,7 @@ static struct report_group group_of(const struct regrouping *g, uint32_t top, si
     };
 }
 
-/* ---- groups, found by what they are --------------------------------------------------------- */
+/* ---- groups, found by their properties ------------------------------------------------------ */
 
 static size_t group_slot(const struct regrouping *g, const uint32_t *slots, size_t nr_slots,
                          uint32_t top, const struct report_group *want)
@@ -92,7 +92,7 @@ static bool grow_slots(struct regrouping *g)
     return true;
 }
 
-/* UINT32_MAX: memory is out. */
+/* Returns the group's index; a new group is added. UINT32_MAX: memory is out. */
 static uint32_t group_get(struct regrouping *g, uint32_t top, const struct report_group *want)
 {
     struct report *r = g->report;
@@ -109,7 +109,8 @@ static uint32_t group_get(struct regrouping *g, uint32_t top, const struct repor
 
 /* ---- the tree ------------------------------------------------------------------------------ */
 
-/* Put the samples that end at node `i` below their group's own copy of the way there. */
+/* Move the samples that end at node `i` to their own group, below a copy of the path to the
+ * node. */
 static int move_node(struct regrouping *g, size_t i)
 {
     struct report *r = g->report;

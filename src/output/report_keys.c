@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What rows are kept apart by: each key's names, text and order, and the filters. */
+/* The keys of rows: their names, texts and order; and the filters. */
 #include "output/output.h"
 #include "output/report_internal.h"
 #include "stacks/state.h"
@@ -98,7 +98,7 @@ static void put_time(struct text *t, const struct report *r, const struct report
         text_printf(t, "%06" PRIu64, ns % 1000000000 / 1000);
 }
 
-/* A trace's number means something in its process only. */
+/* A trace's number is meaningful only within its process. */
 static void put_trace(struct text *t, const struct report_group *g)
 {
     text_printf(t, "%7" PRIu32 ":", g->of.pid);
@@ -241,7 +241,7 @@ static bool listed(const name_list *names, const char *name)
     return false;
 }
 
-/* A managed function is found without its place, too: "NAME FILE:LINE" by NAME. */
+/* A managed function can also be given without its place: NAME for "NAME FILE:LINE". */
 static bool symbol_listed(const name_list *names, const struct function *f)
 {
     if (listed(names, f ? f->symbol : NULL))

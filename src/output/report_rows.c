@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The report's rows: which node of the tree belongs to which row, and how much of the samples a
- * row and its callees had. One walk down the tree does it: while a row has a node open above,
- * what lies below it has been counted already, so recursion counts a sample once.
+ * The rows of the report: which row each node of the tree belongs to, and how many samples a row
+ * and its callees had. One walk down the tree finds both. While a node of the same row is open
+ * above, everything below it has already been counted, so recursion counts a sample once.
  */
 #include "base/hash.h"
 #include "output/output.h"
@@ -46,7 +46,7 @@ int report_compare_functions(const struct function *a, const struct function *b)
     return order ? order : a->inlined - b->inlined;
 }
 
-/* ---- classes: equal keys, equal number ----------------------------------------------------- */
+/* ---- classes: equal keys have equal numbers ------------------------------------------------ */
 
 enum { CLASS_WORDS = 5 };
 
@@ -54,7 +54,7 @@ struct class_key {
     uint64_t word[CLASS_WORDS];
 };
 
-/* Number `nr` keys: ret[i] is the index of the first key equal to keys[i]. */
+/* Number `nr` keys: ret[i] becomes the index of the first key that equals keys[i]. */
 static int number_classes(const struct class_key *keys, size_t nr, uint32_t *ret)
 {
     size_t cap = 16;
@@ -103,7 +103,7 @@ static int class_groups(struct report *r, struct class_key *keys)
     return number_classes(keys, r->groups.nr, r->group_class);
 }
 
-/* Functions that a call tree shows as one: positions within do not matter. */
+/* A call tree shows functions of one class as one. The positions inside them do not matter. */
 static int class_chains(struct report *r, struct class_key *keys)
 {
     for (size_t i = 0; i < r->nr_functions; i++) {
@@ -124,7 +124,7 @@ static int class_functions(struct report *r, struct class_key *keys)
         if (report_has_key(o, KEY_DSO) && f->module &&
             !(module = intern_string(r->strings, report_module(f))))
             return -1;
-        /* where no line is known the function stands for it */
+        /* if the line is unknown, the function takes its place */
         bool symbol = report_has_key(o, KEY_SYM) || (line && !f->file);
         keys[i] = (struct class_key){{
             word_of(module),
@@ -164,8 +164,8 @@ static int make_groups(struct report *r)
 
 /* ---- the tree ------------------------------------------------------------------------------ */
 
-/* The tree without functions that have no name. A stack that ends in one is left out: there is no
- * telling where its time went. */
+/* Make a tree without functions that have no name. Stacks that end in such a function are left out,
+ * because it is unknown where their time went. */
 static int drop_unresolved(struct report *r)
 {
     uint32_t *index = calloc(r->nr_source, sizeof(*index));
@@ -197,19 +197,19 @@ static int drop_unresolved(struct report *r)
     return 0;
 }
 
-/* An event without periods is weighed by its samples. */
+/* If an event has no periods, samples are counted. */
 static uint64_t weight_of(const struct stack_node *n)
 {
     return n->period ? n->period : n->samples;
 }
 
-/* Where each of `nr` nodes stands when all that is below a node stands behind it; `ends`, zeros:
- * and where that ends. */
+/* Compute the index of each of `nr` nodes in an order where everything below a node directly
+ * follows it. `ends` must be zeros; it becomes the index after the last node below. */
 static void place_nodes(const uint32_t *parents, size_t nr, uint32_t *places, uint32_t *ends)
 {
-    for (size_t i = nr; i-- > 1;) /* sizes, until all are placed */
+    for (size_t i = nr; i-- > 1;) /* sizes of subtrees, until all nodes are placed */
         ends[parents[i]] += ++ends[i];
-    places[0] = 1; /* of the next child, until all have theirs */
+    places[0] = 1; /* index of the next child, until all have theirs */
     for (size_t i = 1; i < nr; i++) {
         uint32_t *next = &places[parents[i]];
         places[i] = *next + 1;
@@ -222,7 +222,8 @@ static void place_nodes(const uint32_t *parents, size_t nr, uint32_t *places, ui
     }
 }
 
-/* The nodes with what ended at them; and by groups what is not proven. */
+/* Fill the nodes with the weight of stacks that end there. Also count the samples of each group
+ * that are not exact. */
 static void fill_nodes(struct report *r, const uint32_t *places, const uint32_t *ends)
 {
     r->nodes[0] = (struct report_node){.function = FUNCTION_NONE, .row = ROW_NONE};
@@ -263,7 +264,7 @@ static void sum_up(struct report *r)
 static int make_nodes(struct report *r)
 {
     size_t nr = r->nr_source;
-    uint32_t *parents = malloc(nr * sizeof(*parents)); /* the source's, and so on */
+    uint32_t *parents = malloc(nr * sizeof(*parents)); /* in the source's order, as the next two */
     uint32_t *places = malloc(nr * sizeof(*places));
     uint32_t *ends = calloc(nr, sizeof(*ends));
     r->nodes = malloc(nr * sizeof(*r->nodes));
@@ -313,7 +314,7 @@ static bool grow_rows(struct report *r)
     return true;
 }
 
-/* The row of a function in a group, made if new; ROW_NONE when memory is out. */
+/* Returns the row of a function in a group; a new row is added. ROW_NONE: memory is out. */
 static uint32_t row_get(struct report *r, uint32_t group, uint32_t function)
 {
     uint32_t group_class = r->group_class[group];
@@ -334,8 +335,8 @@ static uint32_t row_get(struct report *r, uint32_t group, uint32_t function)
     return r->row_slots[at] - 1;
 }
 
-/* A thread that changed its name is called by the one it had for longest. Neither this nor the
- * function depends on the order of indexes. */
+/* A thread that changed its name is shown with the name that it had for most of the weight. Neither
+ * this choice nor that of the function depends on the order of indexes. */
 static void row_represent_group(struct report *r, struct report_row *row, uint32_t group,
                                 uint64_t weight)
 {
@@ -347,7 +348,7 @@ static void row_represent_group(struct report *r, struct report_row *row, uint32
     row->group_weight = weight;
 }
 
-/* The keys' text comes from the least function of the row. */
+/* The keys' text comes from the least of the row's functions. */
 static void row_represent(struct report *r, struct report_row *row, uint32_t function)
 {
     const struct function *all = r->stacks->functions.at;
@@ -380,7 +381,7 @@ static int row_enter(struct report *r, uint32_t node, uint64_t group_weight)
     return 0;
 }
 
-/* Samples without any frame: a row of no function. */
+/* Samples without any frame belong to a row without a function. */
 static int row_bare(struct report *r, uint32_t top)
 {
     struct report_node *n = &r->nodes[top];
@@ -396,14 +397,14 @@ static int row_bare(struct report *r, uint32_t top)
     return 0;
 }
 
-/* A node that the walk is below, and which node of its row was open before it. */
+/* A node that the walk is below, and the node of the same row that was open before it. */
 struct opened {
     uint32_t row, before, end;
 };
 
 typedef VEC(struct opened) opened_list;
 
-/* Close what does not reach node `at`. */
+/* Close the nodes that end before node `at`. */
 static void close_ended(struct report *r, opened_list *open, uint32_t at)
 {
     for (; open->nr && open->at[open->nr - 1].end <= at; open->nr--) {
@@ -412,7 +413,7 @@ static void close_ended(struct report *r, opened_list *open, uint32_t at)
     }
 }
 
-/* Walk down all stacks: as the nodes stand. */
+/* Walk down all stacks, in the order of the nodes. */
 static int make_rows(struct report *r)
 {
     opened_list open = {0};
@@ -439,7 +440,7 @@ static int make_rows(struct report *r)
     return failed;
 }
 
-/* Each row's nodes, next to each other. */
+/* List the nodes of each row, next to each other. */
 static int list_row_nodes(struct report *r)
 {
     r->row_first = calloc(r->rows.nr + 2, sizeof(*r->row_first));
@@ -500,7 +501,7 @@ void report_put_function(struct text *t, const struct function *f, bool row)
     }
 }
 
-/* ---- life ---------------------------------------------------------------------------------- */
+/* ---- creating and freeing ------------------------------------------------------------------ */
 
 int report_create(const struct stacks *s, const struct report_options *options, struct report **ret,
                   struct error *err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * perf script's text. Lines of frames are made once per code address and worker and then copied:
- * a recording has few addresses and many frames.
+ * Prints text like that of perf script. The line of a frame is made once per code address and
+ * worker and then copied: a recording has few addresses and many frames.
  */
 #include "base/arena.h"
 #include "base/cursor.h"
@@ -14,9 +14,10 @@
 #include <string.h>
 
 enum {
-    LINE_CACHE_BYTES = 8 << 20, /* text kept per worker; when it is full the cache starts anew */
-    /* Beside the fields in a line's key: a walked caller is shown by an address inside its call,
-     * one of the kernel's own callchain as it was given. */
+    LINE_CACHE_BYTES = 8 << 20, /* text kept per worker; a full cache starts again empty */
+    /* Beside the fields in a line's key: the frame was found by unwinding. A caller is then shown
+     * by an address inside its call, but a caller of the kernel's own callchain as the kernel gave
+     * it. */
     LINE_WALKED = 1 << 30,
 };
 
@@ -70,10 +71,10 @@ struct event_style {
 struct script {
     struct script_options options;
     struct replay *replay;
-    struct event_style *styles; /* one an event, as many as there were at the start */
+    struct event_style *styles; /* one per event, as many as there were at the start */
     size_t nr_styles;
     unsigned name_width;
-    bool closed; /* changed by script_write only */
+    bool closed; /* only script_write changes it */
 };
 
 static uint32_t default_fields(const struct perfdata_event *e)
@@ -89,7 +90,7 @@ static uint32_t default_fields(const struct perfdata_event *e)
     return fields;
 }
 
-/* A field whose value was not recorded is not shown. */
+/* Fields whose value was not recorded are not shown. */
 static uint32_t recorded_fields(const struct perf_event_attr *attr)
 {
     static const struct {
@@ -120,7 +121,8 @@ static struct event_style style_of(const struct script *s, const struct perfdata
     return (struct event_style){fields, chain};
 }
 
-/* Events may still be announced while a pipe is read: their style is made on the spot. */
+/* While a pipe is read, new events may still be announced. Their style is made when it is
+ * needed. */
 static struct event_style event_style(const struct script *s, const struct perfdata_event *e)
 {
     return e->index < s->nr_styles ? s->styles[e->index] : style_of(s, e);
@@ -161,18 +163,19 @@ void script_free(struct script *s)
 
 /* ---- one worker: its text and its cache of frame lines ------------------------------------- */
 
-/* What a managed frame shows beside its key. Equal strings are one pointer. */
+/* What the line of a managed frame depends on beside the frame's key. Equal strings have equal
+ * pointers. */
 struct managed_key {
     uint64_t pc;
     const char *name, *callname;
     uint16_t trace;
     bool inlined;
-    bool doubted; /* the name */
+    bool doubted; /* the name is doubtful */
 };
 
 struct line_key {
     struct frame_key key;
-    struct managed_key managed; /* of a managed frame; else zeros */
+    struct managed_key managed; /* for a managed frame; else zeros */
     uint32_t fields;
     uint8_t kind, tier, provenance;
 };
@@ -188,7 +191,7 @@ struct line_slot {
     const struct line *line; /* NULL: free */
 };
 
-/* A frame of the sample before, and where its line stands in `out`. */
+/* A frame of the previous sample, and where its line begins in `out`. */
 struct printed {
     struct frame frame;
     size_t at;
@@ -198,15 +201,15 @@ struct script_worker {
     struct script *script;
     struct replay_worker *worker;
     struct text out;
-    struct text made; /* a line on its way into `lines` */
+    struct text made; /* buffer for a line that is then put into `lines` */
     struct arena lines;
     struct line_slot *slots;
-    size_t nr, cap; /* cap is a power of two; 0: none yet */
-    /* The last sample's frames, outermost last. The next one mostly shares its outer part, whose
-     * text is then copied whole. Good for one batch only: afterwards a frame's code pointer may
-     * mean something else. */
+    size_t nr, cap; /* `cap` is a power of two; 0: no table yet */
+    /* The previous sample's frames, outermost last. The next sample mostly has the same outer
+     * frames, so their text is copied whole. The frames are valid for one batch only: after it, a
+     * frame's code pointer may mean something else. */
     VEC(struct printed) printed;
-    size_t printed_end; /* of their text */
+    size_t printed_end; /* end of their text in `out` */
     uint32_t printed_fields;
 };
 
@@ -225,7 +228,7 @@ static struct managed_key managed_key(const struct script_worker *w, const struc
                                 .doubted = managed_is_doubted(&g)};
 }
 
-/* One text serves both. */
+/* Whether both keys give the same text. */
 static bool same_key(const struct line_key *a, const struct line_key *b)
 {
     return a->key.address == b->key.address && a->key.owner == b->key.owner &&
@@ -243,7 +246,7 @@ static uint64_t hash_of(const struct line_key *l)
                         k->address * 2 + (k->address == k->lookup));
 }
 
-/* Where the line is or, free, would be. */
+/* Returns the line's slot, or the free slot where the line belongs. */
 static struct line_slot *find_line(const struct script_worker *w, const struct line_key *l,
                                    uint64_t hash)
 {
@@ -332,7 +335,7 @@ static void put_tier(struct text *t, const struct frame *f)
         text_string(t, tiers[f->tier]);
 }
 
-/* " [lua trace=17 line=12 inlined image]" */
+/* Append a note such as " [lua trace=17 line=12 inlined image]". */
 static void put_managed_note(struct text *t, const struct frame *f, uint32_t fields)
 {
     text_string(t, f->kind == FRAME_LUA ? " [lua" : f->kind == FRAME_JS ? " [js" : " [wasm");
@@ -425,7 +428,7 @@ static bool grow_lines(struct script_worker *w)
     return true;
 }
 
-/* NULL: failed, err is set. */
+/* Returns NULL on errors, with `err` set. */
 static const struct line *make_line(struct script_worker *w, const struct replay_sample *s,
                                     const struct frame *f, const struct line_key *key,
                                     struct error *err)
@@ -649,7 +652,7 @@ const char *script_end_word(enum stack_end end)
     return end_names[end];
 }
 
-/* "# stack: truncated at 0x7ffc...; pc 0x1234 (/usr/bin/x)" */
+/* Append e.g. "# stack: truncated at 0x7ffc...; pc 0x1234 (/usr/bin/x)". */
 void script_put_end(struct text *t, const struct replay_sample *s)
 {
     if (!s->unwound) {
@@ -668,7 +671,7 @@ void script_put_end(struct text *t, const struct replay_sample *s)
     text_char(t, '\n');
 }
 
-/* Without a callchain the one address stands behind the head, on its line. */
+/* Without a callchain, the only address follows the head on the same line. */
 static int put_single(struct script_worker *w, const struct replay_sample *s, uint32_t fields,
                       struct error *err)
 {

@@ -1,31 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Is a difference more than noise? The unit is the recording: what is sampled within one is not
- * independent, and two runs of one program differ by more than their samples' luck.
+ * Is a difference more than noise? The unit is the recording: the samples within one recording are
+ * not independent, and two runs of one program differ by more than sampling chance.
  *
  * The variance of a row's share m between runs is estimated from two sources:
- *   - the recordings: s2, around each side's mean, with d = N - 2 degrees of freedom for N of them;
- *   - what is known before, v, which counts as PRIOR_FREEDOM degrees. It is the variance that
- *     independent samples would have, times how much more blocks of time within the recordings
- *     vary (their median over all rows), and what follows for a share when the time of each row
- *     varies from run to run by what is assumed (options.noise, of the kernel KERNEL_NOISE):
+ *   - The recordings give s2, the variance around each side's mean, with d = N - 2 degrees of
+ *     freedom for N recordings.
+ *   - Prior knowledge gives v, which counts as PRIOR_FREEDOM degrees. It has two parts. One is the
+ *     variance that independent samples would have, times how much more blocks of time within the
+ *     recordings vary (the median over all rows). The other is the variance of a share if the time
+ *     of each row varies between runs by an assumed part c (options.noise; at least KERNEL_NOISE
+ *     for the kernel):
  *     m^2 * ((1 - m)^2 c^2 + the sum over other rows of m_j^2 c_j^2).
- *     What is assumed counts as ASSUMED_FREEDOM degrees, and is weighed with how much more than
- *     samples' luck all rows together vary between the recordings.
- *     Where the recordings vary more than v says (the median row), v is raised accordingly.
- * What moves many rows at once from run to run is taken away first (diff_factor.c). Their mean,
- * weighted by degrees of freedom, gives the standard error e of the difference of the sides' means;
- * difference / e is taken as Student's t with the sum of the degrees.
+ *     The assumption counts as ASSUMED_FREEDOM degrees. It is weighed against how much more than
+ *     sampling chance all rows together vary between the recordings.
+ *     If the recordings vary more than v says (the median row), v is raised accordingly.
+ * Effects that move many rows at once between runs are removed first (diff_factor.c). The mean of
+ * s2 and v, weighed by degrees of freedom, gives the standard error e of the difference of the
+ * sides' means. difference / e is taken as Student's t with the sum of the degrees.
  *
- * Samples that are not exact may be another row's, and which they are is not chance: where
- * recordings differ by how many of a row there are (d1), and by how many there are in all (d2), the
- * difference may be off by d1 + m * d2; that counts as an error evenly spread within these bounds,
- * a third of their square, which more recordings do not lessen.
+ * Samples that are not exact may belong to another row, and which ones do is not chance. If
+ * recordings differ by d1 in how many such samples a row has, and by d2 in how many there are in
+ * all, the difference may be off by d1 + m * d2. This counts as an error that is evenly spread
+ * within these bounds: a third of their square, which more recordings do not lessen.
  *
- * A gate is broken when the difference passes its limit and the chance that any of the tested rows
- * would pass its own limit with as large a t, if nothing had changed, is at most alpha: the sum
- * over rows of P(T > max(t, limit_j / e_j)). So rows too light to pass their limit by chance do not
- * weaken the test of the others. Other changes are told by Holm's method.
+ * A gate is broken if the difference exceeds its limit and a false alarm is unlikely. The chance
+ * that any of the tested rows would exceed its own limit with as large a t, if nothing had changed,
+ * must be at most alpha. This chance is the sum over rows of P(T > max(t, limit_j / e_j)). So rows
+ * that are too light to exceed their limit by chance do not weaken the test of the others. Other
+ * changes are found by Holm's method.
  */
 #include "output/diff.h"
 
@@ -97,26 +100,26 @@ double student_quantile(double p, double freedom)
 /* ---- variances ------------------------------------------------------------------------------ */
 
 static const double PRIOR_FREEDOM = 12;
-/* How long what is assumed of the runs stands against what they show. */
+/* How much the assumption about runs counts against what the runs show, in degrees of freedom. */
 static const double ASSUMED_FREEDOM = 4;
-/* Where no two recordings are of one side, nothing says whether it is right. */
+/* If no side has two recordings, nothing shows whether the prior is right. */
 static const double PRIOR_FREEDOM_ALONE = 6;
-/* Kernel time depends on what else the machine does: interrupts, switches, memory. */
+/* Kernel time depends on other activity of the machine: interrupts, switches, memory. */
 static const double KERNEL_NOISE = 0.5;
 
-/* What is known of a row before its own recordings are asked how they differ. */
+/* The known variances of a row, without how its own recordings differ. */
 struct variances {
-    double independent; /* of independent samples */
+    double independent; /* that independent samples would have */
     double blocks;      /* as blocks of time show it */
-    double assumed;     /* of the runs */
+    double assumed;     /* that runs are assumed to have */
 };
 
-/* Over all rows. */
+/* Factors over all rows. */
 struct scales {
-    double clustering; /* blocks to independent samples; at least 1 */
-    double runs;       /* recordings to what is known before; at least 1 */
+    double clustering; /* variance of blocks to that of independent samples; at least 1 */
+    double runs;       /* variance of recordings to the prior; at least 1 */
     double noise;      /* sum of (m c)^2 */
-    double assumed;    /* what the runs' noise really is to what is assumed; squared */
+    double assumed;    /* real noise of the runs to the assumed noise; squared */
 };
 
 static double square(double x)
@@ -139,7 +142,7 @@ static void take_means(const struct diff *d, struct diff_row *row, enum diff_met
         t->between += square(row->shares[i].share[m] - t->mean[d->recordings.at[i].side]) / t->own;
 }
 
-/* Both sides': exchanged sides must give the same. */
+/* The mean of both sides, so that exchanged sides give the same result. */
 static double row_mean(const struct diff_row *row, enum diff_metric m)
 {
     return (row->test[m].mean[DIFF_BASE] + row->test[m].mean[DIFF_NEW]) / 2;
@@ -179,7 +182,8 @@ static void widen(double value, double *low, double *high)
     *high = fmax(*high, value);
 }
 
-/* Variance of the difference of the sides' means by what is not exact. */
+/* Returns the variance that samples which are not exact add to the difference of the sides'
+ * means. */
 static double doubt(const struct diff *d, const struct diff_row *row, enum diff_metric m)
 {
     double low = 1, high = 0, low_all = 1, high_all = 0;
@@ -212,8 +216,8 @@ static double median(double *values, size_t nr)
     return nr % 2 ? values[nr / 2] : (values[nr / 2 - 1] + values[nr / 2]) / 2;
 }
 
-/* How much more the rows vary between recordings than by luck, to how much is assumed. The kernel's
- * own is assumed to be more than it is. */
+/* Returns how much more than sampling chance the rows vary between recordings, relative to the
+ * assumed variance. Kernel rows are skipped, since their assumed noise exceeds the real one. */
 static double weigh_assumed(const struct diff *d, const struct scales *s)
 {
     double more = 0, assumed = 0, own = 0;
@@ -230,7 +234,7 @@ static double weigh_assumed(const struct diff *d, const struct scales *s)
     return (ASSUMED_FREEDOM + own * fmax(0, more / assumed)) / (ASSUMED_FREEDOM + own);
 }
 
-/* `values`: room for one a row. */
+/* `values` has room for one per row. */
 static struct scales find_scales(const struct diff *d, double *values)
 {
     struct scales s = {.clustering = 1, .runs = 1, .assumed = 1};
@@ -248,7 +252,7 @@ static struct scales find_scales(const struct diff *d, double *values)
     vec_foreach (row, &d->rows) {
         struct variances v = row_variances(d, row, DIFF_SELF, &s);
         const struct diff_test *t = &row->test[DIFF_SELF];
-        /* the median of chi-square with d degrees, by its degrees, is (1 - 2 / 9d)^3 */
+        /* the median of chi-square with d degrees, divided by d, is (1 - 2 / 9d)^3 */
         if (t->own > 0 && is_heavy(d, row, DIFF_SELF))
             values[nr++] = t->between / prior(&v, &s) / pow(1 - 2 / (9 * t->own), 3);
     }
@@ -268,11 +272,11 @@ static void test_row(const struct diff *d, struct diff_row *row, enum diff_metri
     double mixed = (known * prior(&v, scales) + t->own * t->between) / t->freedom;
     t->error = sqrt(mixed * t->spread + doubt(d, row, m));
     t->margin = t->error * student_quantile(0.025, t->freedom);
-    /* in the direction seen */
+    /* one-sided, in the direction seen */
     t->p = student_above((t->change > 0 ? 1 : -1) * t->corrected / t->error, t->freedom);
     t->adjusted = 1;
     t->limit = diff_gate_limit(d, row, m);
-    /* What may grow is not tested: it would make the others weaker. */
+    /* Rows that may grow are not tested, because they would weaken the other tests. */
     t->tested = is_heavy(d, row, m) && t->limit >= 0 && !diff_is_stand_in(row->name) &&
                 !diff_is_allowed(d, row);
 }
@@ -284,8 +288,8 @@ static int by_chance(const void *a, const void *b)
     return x->p < y->p ? -1 : x->p > y->p;
 }
 
-/* Holm: the smallest of n chances counts n times, the next n - 1 times, and so on. What went the
- * other way is part of the family, with chances above 1/2. */
+/* Holm's method: the smallest of n p values is multiplied by n, the next one by n - 1, and so on.
+ * Rows that changed in the other direction belong to the family, with p values above 1/2. */
 static void adjust(struct diff_test **tests, size_t nr, size_t family)
 {
     double worst = 0;
@@ -296,7 +300,7 @@ static void adjust(struct diff_test **tests, size_t nr, size_t family)
     }
 }
 
-/* The tests whose rows grew, or those whose rows did not. */
+/* Get the tests whose rows grew, or those whose rows did not. */
 static size_t tests_in_direction(const struct diff *d, bool grown, struct diff_test **ret)
 {
     size_t nr = 0;
@@ -307,7 +311,7 @@ static size_t tests_in_direction(const struct diff *d, bool grown, struct diff_t
     return nr;
 }
 
-/* That any row passes its limit with so large a t, when nothing changed. */
+/* Returns the chance that any row exceeds its limit with so large a t if nothing changed. */
 static double alarm_chance(const struct diff *d, double t)
 {
     double sum = 0;
@@ -344,7 +348,7 @@ static int by_weight(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
-/* Correct the rows by what moves them together. `heavy`: room for one a row. */
+/* Correct the rows for effects that move them together. `heavy` has room for one per row. */
 static int take_factors(struct diff *d, struct diff_row **heavy)
 {
     size_t nr = 0;

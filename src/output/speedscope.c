@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * speedscope's own format: one sampled profile for each thread and event, in order of time; a
- * sample is as wide as it counts. Its frames are functions; their place is where they are defined.
- * Format: speedscope's file-format-schema.json.
+ * speedscope's own format. Each thread and event has a sampled profile in order of time; the width
+ * of a sample is its weight. Frames are functions, with the place of their definition. Format:
+ * speedscope's file-format-schema.json.
  */
 #include "output/export.h"
 #include "output/json.h"
@@ -15,7 +15,7 @@ struct track {
     uint32_t thread;
     uint16_t event;
     uint64_t weight;
-    VEC(uint32_t) samples; /* indexes, in order */
+    VEC(uint32_t) samples; /* indexes of samples, in order */
 };
 
 typedef VEC(struct track) track_list;
@@ -65,7 +65,8 @@ static void put_frames(struct json *j, const struct profile *p)
     json_object_end(j);
 }
 
-/* Functions, outermost first; `path` is scratch. False: memory was out. */
+/* Write the functions, outermost first. `path` is scratch space. Returns false if memory was
+ * out. */
 static bool put_stack(struct json *j, const struct profile *p, uint32_t node, node_path *path)
 {
     bool kept = export_path(p, node, path);
@@ -79,7 +80,7 @@ static bool put_stack(struct json *j, const struct profile *p, uint32_t node, no
     return kept;
 }
 
-/* False: memory was out. */
+/* Returns false if memory was out. */
 static bool put_track(struct json *j, const struct export *e, const struct track *t, bool several)
 {
     const struct profile *p = e->profile;

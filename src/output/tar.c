@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * libarchive is loaded when a tar is written: it brings a dozen libraries along, which would cost
- * every start of the program some milliseconds.
+ * libarchive is loaded only when a tar is written. It loads a dozen other libraries, which would
+ * cost every start of the program some milliseconds.
  */
 #include "output/tar.h"
 
@@ -43,7 +43,7 @@
     *(void **)&lib->name = dlsym(lib->handle, #name); \
     whole &= lib->name != NULL;
 
-/* libarchive's functions, by their names there. */
+/* The functions of libarchive by their own names. */
 struct library {
     void *handle;
     FUNCTIONS(POINTER)
@@ -55,11 +55,11 @@ struct tar {
     struct archive_entry *entry;
     const char *path;
     int fd;
-    bool is_path; /* and not standard output */
+    bool is_path; /* `path` is a file, not standard output */
 };
 
 static const struct {
-    const char *ending, *function; /* of libarchive, that adds the filter */
+    const char *ending, *function; /* libarchive's function that adds the filter */
 } filters[] = {
     {".tar.zst", "archive_write_add_filter_zstd"}, {".tzst", "archive_write_add_filter_zstd"},
     {".tar.gz", "archive_write_add_filter_gzip"},  {".tgz", "archive_write_add_filter_gzip"},
@@ -157,7 +157,7 @@ int tar_close(struct tar *t, struct error *err)
     int ret = t->lib.archive_write_close(t->archive) == ARCHIVE_OK ? 0 : failed(t, err);
     if (close(t->fd) < 0 && !ret)
         ret = error_system(err, errno, "%s: cannot write", t->path);
-    t->fd = -1; /* nothing of it is taken back */
+    t->fd = -1; /* so that tar_free() does not remove the file */
     tar_free(t);
     return ret;
 }
@@ -193,7 +193,7 @@ int tar_add(struct tar *t, const char *name, const void *bytes, size_t size, str
 
 enum { CHUNK = 256 << 10 };
 
-/* A file whose size is known. One that has become shorter is filled up with zeros, as tar does. */
+/* Add the bytes of a file of known size. If it has become shorter, the rest is zeros, as in tar. */
 static int put_file(struct tar *t, int fd, uint64_t size, struct error *err)
 {
     char *chunk = calloc(1, CHUNK);
@@ -217,7 +217,7 @@ static int put_file(struct tar *t, int fd, uint64_t size, struct error *err)
     return ret;
 }
 
-/* Files of /proc do not say how long they are. */
+/* Files in /proc do not state their size. */
 static int add_unsized(struct tar *t, const char *name, int fd, uint64_t *ret_size,
                        struct error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A tar file as it is written, through libarchive. */
+/* Writes a tar file through libarchive. */
 #ifndef OUTPUT_TAR_H
 #define OUTPUT_TAR_H
 
@@ -11,18 +11,18 @@
 
 struct tar;
 
-/* How the file is compressed, its name says: .tar.zst, .tar.gz, .tgz, .tar.xz, .tar; standard
- * output (path NULL) is .tar.zst. */
+/* Create a tar. The end of its name selects the compression: .tar.zst, .tar.gz, .tgz, .tar.xz,
+ * .tar. Standard output (path NULL) is .tar.zst. */
 int tar_create(const char *path, struct tar **ret, struct error *err);
-/* Write the rest. The tar is freed in any case. */
+/* Write the rest. The tar is freed, also on errors. */
 int tar_close(struct tar *t, struct error *err);
-/* Give up: what was written is no whole file, and is removed. */
+/* Give up. The file that was written is incomplete, and is removed. */
 void tar_free(struct tar *t);
 
-/* Add a file. `name` is relative; members belong to root and can be read by everybody. */
+/* Add a file. `name` must be relative. Members belong to root and everybody can read them. */
 int tar_add(struct tar *t, const char *name, const void *bytes, size_t size, struct error *err);
-/* The same with the bytes of a file, which may be one of /proc. *ret_size: how many (may be NULL).
- */
+/* The same with the bytes of a file, which may be in /proc. *ret_size: number of bytes (may be
+ * NULL). */
 int tar_add_file(struct tar *t, const char *name, const char *path, uint64_t *ret_size,
                  struct error *err);
 

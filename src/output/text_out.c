@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What several output formats need of text. */
+/* Text functions for several output formats. */
 #include "base/bytes.h"
 #include "output/output.h"
 
@@ -35,7 +35,7 @@ static void escaped(struct text *t, unsigned char c)
     text_bytes(t, code, sizeof(code));
 }
 
-/* Bytes that are written as they are in a name; in a module; in a managed function's symbol. */
+/* Bytes that are not escaped in a name, in a module, in a managed function's symbol. */
 enum { PLAIN_NAME = 1, PLAIN_MODULE = 2, PLAIN_MANAGED = 4 };
 static const uint8_t plain[256] = {
     [' '] = PLAIN_NAME | PLAIN_MANAGED,
@@ -45,7 +45,8 @@ static const uint8_t plain[256] = {
     [0x80 ... 0xff] = PLAIN_NAME | PLAIN_MODULE | PLAIN_MANAGED,
 };
 
-/* Whether none of the eight bytes needs escaping; it may say no where it is yes. */
+/* Returns true if none of the eight bytes needs escaping. It may return false for such bytes,
+ * too. */
 static inline bool all_plain(const char *p, uint8_t how)
 {
     uint64_t word = bytes_load(p);
@@ -55,7 +56,8 @@ static inline bool all_plain(const char *p, uint8_t how)
     return !special;
 }
 
-/* `text` with the bytes that are not plain as %XX. Names of templates have hundreds of bytes. */
+/* Append `text` with the bytes that are not plain as %XX. It is written for speed, because names of
+ * templates have hundreds of bytes. */
 static void text_escaped(struct text *t, const char *text, uint8_t how)
 {
     const char *run = text, *p = text, *end = text + strlen(text);

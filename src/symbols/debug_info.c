@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* From an address to its unit, the unit's index, and the frames there. */
+/* Looks up the unit of an address, the unit's index, and the frames at the address. */
 #include "symbols/debug_info.h"
 #include "dso/elf_image.h"
 #include "symbols/dwarf_index.h"
@@ -22,10 +22,10 @@ struct dwarf {
     struct intern *strings;
     struct shown *shown;
     bool lines;
-    uint64_t low, high; /* where code can be */
+    uint64_t low, high; /* bounds of the code */
     struct dwarf_file file, alt;
-    struct segments segments;        /* of the address space, owned by numbers of units */
-    pthread_mutex_t locks[NR_LOCKS]; /* of a unit's index, by the unit's number */
+    struct segments segments;        /* of the address space; the owners are unit numbers */
+    pthread_mutex_t locks[NR_LOCKS]; /* protect units' indexes, by unit number */
     pthread_mutex_t split_lock;
     VEC(struct split_file *) splits;
 };
@@ -49,7 +49,7 @@ static void add_range(void *context, uint64_t low, uint64_t high)
         c->no_memory = true;
 }
 
-/* One set of .debug_aranges: for units whose root does not say where their code is. */
+/* Read one set of .debug_aranges, for units whose root entry does not give their code ranges. */
 static bool read_arange_set(struct dwarf *d, struct cursor *c, struct collect *to,
                             const bool *known)
 {
@@ -70,7 +70,7 @@ static bool read_arange_set(struct dwarf *d, struct cursor *c, struct collect *t
     cursor_skip(&body, 1);
     if (body.failed || (size != 4 && size != 8) || info > UINT64_MAX - 64)
         return true;
-    /* Pairs are aligned to their own size from the set's start. */
+    /* Pairs are aligned to their own size, counted from the start of the set. */
     cursor_skip(&body, (2 * size - (cursor_offset(&body) - set) % (2 * size)) % (2 * size));
     struct dwarf_unit *u = NULL;
     for (unsigned header = 11; header <= 40 && !u; header++)
@@ -122,7 +122,7 @@ static bool index_units(struct dwarf *d)
 
 /* ---- creation ---------------------------------------------------------------------------- */
 
-/* Where code is loaded: what lies outside belongs to functions the linker dropped. */
+/* Find where code is loaded: code outside belongs to functions that the linker dropped. */
 static void code_bounds(struct dwarf *d, const struct elf_image *image)
 {
     const struct elf_tables *t = image->tables;
@@ -195,7 +195,8 @@ void dwarf_free(struct dwarf *d)
 
 /* ---- split DWARF ------------------------------------------------------------------------- */
 
-/* The file's units, read at first need; kept also when there are none. Under split_lock. */
+/* Returns the file's units, read at first need; an empty file is kept too. Call under
+ * split_lock. */
 static struct split_file *split_open(struct dwarf *d, const struct elf_image *image)
 {
     vec_foreach (s, &d->splits)
@@ -232,14 +233,15 @@ static struct dwarf_unit *split_unit(struct dwarf *d, const struct dwarf_unit *s
 
 /* ---- the index of a unit ----------------------------------------------------------------- */
 
-/* The unit whose entries describe the code: the unit itself, or the one it is a skeleton of. */
+/* Returns the unit whose entries describe the code: the unit itself, or its split unit if it is a
+ * skeleton. */
 static struct dwarf_unit *entries_unit(struct dwarf *d, struct dwarf_unit *u)
 {
     struct dwarf_unit *split = u->dwo_name ? split_unit(d, u) : NULL;
     return split ? split : u;
 }
 
-/* Under the unit's lock. */
+/* Call under the unit's lock. */
 static struct unit_index *index_get(struct dwarf *d, struct dwarf_unit *u)
 {
     if (!u->index)
@@ -249,7 +251,7 @@ static struct unit_index *index_get(struct dwarf *d, struct dwarf_unit *u)
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-/* The name attributes of one entry, and the entry that it is an instance or the definition of. */
+/* The name attributes of one entry, and the entry whose instance or definition it is. */
 struct entry_names {
     struct dwarf_value name, linkage, origin;
 };
@@ -277,7 +279,7 @@ static bool read_names(struct dwarf_unit *u, uint64_t die, struct entry_names *r
     return true;
 }
 
-/* A linkage name found anywhere up the chain of origins is taken, else the first plain name. */
+/* Prefer a linkage name from anywhere in the chain of origins; else take the first plain name. */
 static const char *find_name(struct dwarf_unit *u, uint64_t die)
 {
     struct dwarf_value plain = {0};
@@ -310,7 +312,7 @@ static const char *node_name(struct dwarf *d, struct dwarf_unit *u, struct funct
     return n->name;
 }
 
-/* ---- the answer -------------------------------------------------------------------------- */
+/* ---- look up ----------------------------------------------------------------------------- */
 
 static struct dwarf_unit *unit_of(struct dwarf *d, uint64_t vaddr)
 {
@@ -318,8 +320,9 @@ static struct dwarf_unit *unit_of(struct dwarf *d, uint64_t vaddr)
     return unit == NO_NODE ? NULL : &d->file.units.at[unit];
 }
 
-/* The functions around the address from inside out. Where its callee stands in a function has been
- * set in `ret`; NULL `lines`: is not wanted. */
+/* Collect the functions around `vaddr`, innermost first. The caller has set the position in
+ * `ret[0]`; the position in each outer function is the call of the inner function. `lines` NULL:
+ * positions are not wanted. */
 static unsigned unroll(struct dwarf *d, struct unit_index *x, struct line_table *lines,
                        uint64_t vaddr, struct source_frame *ret)
 {
@@ -343,7 +346,7 @@ static unsigned unroll(struct dwarf *d, struct unit_index *x, struct line_table 
     return nr;
 }
 
-/* Under the unit's lock. */
+/* Call under the unit's lock. */
 static unsigned find_in_unit(struct dwarf *d, struct dwarf_unit *u, uint64_t vaddr, bool inlines,
                              struct source_frame *ret)
 {

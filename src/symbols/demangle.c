@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* libiberty does the work; here its output is bounded (a hostile name of a few hundred bytes can
- * stand for gigabytes) and OCaml's escapes are undone. */
+/* libiberty demangles; this file bounds its output (a hostile name of a few hundred bytes can
+ * expand to gigabytes) and decodes OCaml's escapes. */
 #include "symbols/demangle.h"
 
 #include <ctype.h>
@@ -16,7 +16,7 @@ struct sink {
     jmp_buf too_long;
 };
 
-/* libiberty's callback forms keep everything on the stack, so that leaving by a jump leaks
+/* libiberty's callback functions keep everything on the stack, so that longjmp() out of them leaks
  * nothing. */
 static void add(const char *bytes, size_t size, void *context)
 {
@@ -26,7 +26,7 @@ static void add(const char *bytes, size_t size, void *context)
         longjmp(s->too_long, 1);
 }
 
-/* Rust's older names are C++'s but for a hash, "17h" and 16 digits, that ends them. */
+/* Rust's older names are C++ names that end with a hash: "17h" and 16 digits. */
 static bool may_be_rust(const char *name)
 {
     return name[1] == 'R' || strstr(name, "17h");
@@ -51,7 +51,7 @@ static int hex_digit(char c)
     return isdigit((unsigned char)c) ? c - '0' : tolower((unsigned char)c) - 'a' + 10;
 }
 
-/* "camlModule__f_12": "__" is a dot, "$xx" a byte in hexadecimal. */
+/* "camlModule__f_12": "__" stands for a dot, "$xx" for a byte in hexadecimal. */
 static void demangle_ocaml(const char *name, struct text *ret)
 {
     for (const char *p = name + 4; *p;) {

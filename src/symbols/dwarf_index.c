@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Walks a unit's entries: first for its functions alone, then one function's for what is inlined
- * into it. */
+/* Walks a unit's entries: first only to find its functions, then one function to find the calls
+ * inlined into it. */
 #include "symbols/dwarf_index.h"
 
 #include <dwarf.h>
@@ -9,14 +9,14 @@
 struct walk {
     struct dwarf_unit *u;
     const struct dwarf_abbrevs *abbrevs;
-    uint64_t low, high; /* of code */
+    uint64_t low, high; /* bounds of the code */
     size_t max_ranges;
-    uint32_t owner;        /* whose ranges are being read */
-    size_t function_depth; /* of `parents`, where the outermost open function stands; 0: in none */
+    uint32_t owner;        /* owner of the ranges that are being read */
+    size_t function_depth; /* depth in `parents` of the outermost open function; 0: none */
     bool no_memory;
     struct unit_index *x;
-    struct function_tree *tree; /* what is made; NULL: the index's list of functions */
-    bool deep;                  /* look for functions in functions, too */
+    struct function_tree *tree; /* the tree to build; NULL: build the index's list of functions */
+    bool deep;                  /* look for functions inside functions too */
 };
 
 static struct walk walk_make(struct unit_index *x)
@@ -58,7 +58,7 @@ static bool read_function(struct walk *w, struct cursor *c, const struct dwarf_a
     return !c->failed;
 }
 
-/* The ranges of an entry, as the owner's; false: it has none. */
+/* Add the ranges of an entry for `owner`. Returns false when it has none. */
 static bool add_ranges(struct walk *w, uint32_t owner, const struct function_attrs *f)
 {
     struct dwarf_pcs pcs = {f->at[SLOT_LOW], f->at[SLOT_HIGH], f->at[SLOT_RANGES]};
@@ -68,7 +68,7 @@ static bool add_ranges(struct walk *w, uint32_t owner, const struct function_att
     return w->x->ranges.nr > before;
 }
 
-/* Where the entry's children end, by its sibling's offset; 0: it does not say. */
+/* Returns where the entry's children end, from its sibling attribute; 0: it has none. */
 static uint64_t read_sibling(struct walk *w, const struct cursor *c, const struct dwarf_abbrev *a)
 {
     struct cursor at = *c;
@@ -82,7 +82,7 @@ static uint64_t read_sibling(struct walk *w, const struct cursor *c, const struc
     return given && dwarf_reference(w->u, &v, &file, &sibling) && file == w->u->file ? sibling : 0;
 }
 
-/* Go on behind the entry's children: forward, and within the unit. */
+/* Continue behind the entry's children. The jump must go forward and stay within the unit. */
 static void jump(struct walk *w, struct cursor *c, uint64_t sibling)
 {
     if (sibling > cursor_offset(c) && sibling < w->u->end)
@@ -124,7 +124,7 @@ static bool in_function(struct walk *w)
     return w->function_depth > 0;
 }
 
-/* An out-of-line function is one of the unit's, wherever it stands. `c` is left where it was. */
+/* Add an out-of-line function to the unit's list, wherever its entry is. `c` does not move. */
 static void add_function(struct walk *w, const struct cursor *c, uint64_t die,
                          const struct dwarf_abbrev *a)
 {
@@ -138,9 +138,10 @@ static void add_function(struct walk *w, const struct cursor *c, uint64_t die,
         w->no_memory = true;
 }
 
-/* What can hold no code is jumped over: types and declarations. So is the inside of functions,
- * though a class there (a lambda's) holds its methods' code, also where the function around it is
- * abstract: for that the unit is walked again, deep, if an address is found in no function. */
+/* Skip entries that cannot hold code: types and declarations. Also skip the inside of functions,
+ * although a class inside (a lambda's) holds its methods' code, even if the function around the
+ * class is abstract. For such classes the unit is walked again, with `deep`, if no function is
+ * found at an address. */
 static bool visit_function(struct walk *w, struct cursor *c, uint64_t die,
                            const struct dwarf_abbrev *a)
 {
@@ -162,9 +163,9 @@ static bool visit_function(struct walk *w, struct cursor *c, uint64_t die,
     return !c->failed;
 }
 
-/* ---- what is inlined into a function ----------------------------------------------------- */
+/* ---- calls inlined into a function ------------------------------------------------------- */
 
-/* A node of a function or inlined call that has code. Returns the node for its children. */
+/* Add a node for a function or inlined call with code. Returns the node for its children. */
 static uint32_t add_node(struct walk *w, uint64_t die, bool inlined, uint32_t parent,
                          const struct function_attrs *f)
 {
@@ -204,7 +205,7 @@ static bool visit_inlined(struct walk *w, struct cursor *c, uint64_t die,
 
 /* ---- walking ----------------------------------------------------------------------------- */
 
-/* One entry and all below it. */
+/* Walk one entry and all entries below it. */
 static void walk(struct walk *w, struct cursor *c)
 {
     do {
@@ -249,7 +250,8 @@ static void functions_find(struct unit_index *x, bool deep)
     if (w.abbrevs) {
         struct cursor c = dwarf_cursor(w.u, w.u->die);
         walk(&w, &c);
-        /* What stands in a function follows it in `ranges`: the later of two is the inner one. */
+        /* An inner function follows the outer one in `ranges`: the later of two is the inner
+         * one. */
         if (w.no_memory || !segments_make(&x->segments, x->ranges.at, x->ranges.nr))
             functions_free(x);
     }
@@ -305,7 +307,7 @@ struct unit_index *unit_index_create(struct dwarf_unit *entries, const struct dw
     x->lines_of = lines_of;
     x->low = low;
     x->high = high;
-    /* A function is read once, and again for each function around it: few in true files. */
+    /* A function is read once, and again for each function around it: few in real files. */
     x->budget = (1 << 20) + 32 * (entries->end - entries->die);
     return x;
 }

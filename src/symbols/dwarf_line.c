@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Line programs (DWARF 2-5): run once, keeping a row in many, and from there on again to the row
- * that is asked for. */
+/* Line programs (DWARF 2-5). A program is run once, keeping one row in many as a mark; a lookup
+ * runs it again from a mark to the row it needs. */
 #include "base/text.h"
 #include "symbols/dwarf_index.h"
 
@@ -48,7 +48,7 @@ static bool read_entry(struct line_program *p, struct cursor *c, const struct en
     return true;
 }
 
-/* An entry must take room, or a count from the file could make a list of any length. */
+/* An entry must take space in the file, or a count could make a list of any length. */
 static bool takes_room(const struct cursor *c, uint64_t nr, const struct entry_format *f)
 {
     return f->nr > 0 && nr <= cursor_left(c);
@@ -151,13 +151,14 @@ static bool read_header(struct line_program *p, const struct dwarf_unit *u, stru
 
 /* ---- program ----------------------------------------------------------------------------- */
 
-/* The registers that tell rows apart. */
+/* The registers of the line program that make up a row. */
 struct machine {
     uint64_t address;
     uint32_t line, file, column, op_index;
 };
 
-enum came { CAME_ROW, CAME_END, CAME_NOTHING }; /* what a run came to; nothing: the program ends */
+/* Why a run stopped; CAME_NOTHING: the program has ended. */
+enum came { CAME_ROW, CAME_END, CAME_NOTHING };
 
 static inline void advance(const struct line_program *p, struct machine *m, uint64_t operations)
 {
@@ -185,8 +186,8 @@ static bool extended(struct cursor *c, struct machine *m)
     return opcode == DW_LNE_end_sequence;
 }
 
-/* The opcodes that stand seldom; next_row() does the rest. `at` is behind the opcode and moves on;
- * NULL: cut short. Returns whether the sequence ends. */
+/* Execute an opcode that is rare; next_row() does the others. `at` is behind the opcode and moves
+ * on; NULL: cut short. Returns whether the sequence ends. */
 static bool seldom(const struct line_program *p, const uint8_t **at, struct machine *m,
                    uint8_t opcode)
 {
@@ -206,8 +207,8 @@ static bool seldom(const struct line_program *p, const uint8_t **at, struct mach
     return end && !c.failed;
 }
 
-/* Run from `*from` on to the next row or the sequence's end. All of every line program that is hit
- * goes through this, byte by byte: what changes is to stay in registers. */
+/* Run from `*from` to the next row or the end of the sequence. Every line program that is hit goes
+ * through this code completely, byte by byte: its variables must stay in registers. */
 static inline __attribute__((always_inline)) enum came
 next_row(const struct line_program *p, const uint8_t **from, struct machine *m)
 {
@@ -278,11 +279,11 @@ static bool add_mark(struct line_table *t, const struct machine *m, const uint8_
                                                   .op_index = m->op_index});
 }
 
-/* What running through a sequence found. */
+/* The result of scanning a sequence. */
 struct found {
     struct line_sequence sequence;
     uint64_t low, high;
-    bool whole; /* has a row, and ends */
+    bool whole; /* it has a row, and an end */
     bool no_memory;
 };
 
@@ -324,7 +325,7 @@ bool line_table_read(struct line_table *t, const struct dwarf_unit *u, uint64_t 
     t->budget = 64 * (uint64_t)(end - at);
     while (ok && at < end) {
         struct found f = scan(t, &at);
-        /* Of code that the linker dropped only sequences at 0 or so are left. */
+        /* Sequences at or near address 0 are remains of code that the linker dropped. */
         if (!f.whole || f.low < low || f.low >= high || f.high <= f.low ||
             t->sequences.nr >= NO_OWNER) {
             t->marks.nr = f.sequence.first;
@@ -340,7 +341,7 @@ bool line_table_read(struct line_table *t, const struct dwarf_unit *u, uint64_t 
     return ok;
 }
 
-/* The last mark of the sequence that is not behind the address. */
+/* Returns the last mark of the sequence that is not above the address. */
 static const struct line_mark *find_mark(const struct line_table *t, const struct line_sequence *s,
                                          uint64_t address)
 {
@@ -363,8 +364,9 @@ bool line_table_row(struct line_table *t, uint64_t address, struct line_row *ret
     const uint8_t *at = t->program.c.start + mark->at, *const from = at;
     struct machine m = {mark->address, mark->line, mark->file, mark->column, mark->op_index};
     struct machine best = m;
-    /* The last row of an address counts. Addresses ascend, or the file is odd: then the highest
-     * one is looked for in all the sequence, as long as there has not been too much of that. */
+    /* The last row at an address counts. Addresses normally ascend. Otherwise the file is odd:
+     * search the whole sequence for the highest address not above `address`, until the budget is
+     * used up. */
     while (next_row(&t->program, &at, &m) == CAME_ROW && (!s->ordered || m.address <= address) &&
            (s->ordered || (uint64_t)(at - from) <= t->budget))
         if (m.address <= address && m.address >= best.address)

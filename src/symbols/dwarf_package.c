@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The unit index: version 2 (GNU, with DWARF 4) and 5. The hash table in it is of no use here. */
+/* The unit index: version 2 (GNU, with DWARF 4) and 5. Its hash table is not needed here. */
 #include "symbols/dwarf_package.h"
 #include "base/cursor.h"
 
 #include <stdlib.h>
 
-/* Section numbers of the index that matter; the last exists in version 5 only. */
+/* Section numbers in the index that matter here; the last one exists only in version 5. */
 enum { PART_INFO = 1, PART_ABBREV = 3, PART_STR_OFFSETS = 6, PART_RNGLISTS = 8 };
 
 static int by_info(const void *a, const void *b)
@@ -33,7 +33,7 @@ void dwarf_package_read(struct dwarf_package *p, const struct elf_image *image)
         return;
     struct cursor c =
         cursor_make(s.bytes, s.size, image->swapped, image->path, ".debug_cu_index", 0);
-    /* Version 5's number has 16 bits and 16 bits of padding. */
+    /* In version 5 the version number has 16 bits, followed by 16 bits of padding. */
     uint32_t version = s.size >= 4 && load_u16(s.bytes, image->swapped) == 5 ? 5 : 0;
     uint32_t word = cursor_u32(&c), nr_sections = cursor_u32(&c), nr_units = cursor_u32(&c),
              nr_slots = cursor_u32(&c);

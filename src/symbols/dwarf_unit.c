@@ -7,7 +7,7 @@
 #include <dwarf.h>
 #include <stdlib.h>
 
-/* Forms that <dwarf.h> has had under several names. */
+/* Forms that have had several names in <dwarf.h>. */
 enum {
     FORM_REF_ALT = 0x1f20,
     FORM_STRP_ALT = 0x1f21,
@@ -17,7 +17,7 @@ enum {
 
 /* ---- abbreviations ----------------------------------------------------------------------- */
 
-/* Bytes an attribute of that form takes; NOT_FIXED: it depends on the bytes. */
+/* Returns the bytes that an attribute of that form takes; NOT_FIXED: it depends on the data. */
 static uint32_t form_size(const struct dwarf_unit *u, uint16_t form)
 {
     switch (form) {
@@ -93,7 +93,7 @@ static uint8_t slot_of(uint16_t name)
     }
 }
 
-/* One declaration; false at the end of the table or of the section. */
+/* Read one declaration. Returns false at the end of the table or of the section. */
 static bool read_abbrev(const struct dwarf_unit *u, struct cursor *c, struct dwarf_abbrevs *all)
 {
     struct dwarf_abbrev e = {
@@ -158,7 +158,7 @@ const struct dwarf_abbrevs *dwarf_abbrevs(struct dwarf_unit *u)
     if (a)
         return a;
     a = abbrevs_read(u);
-    /* Two threads may have read it: the first one's stays. */
+    /* Two threads may have read the table: keep the first one's. */
     if (a && !atomic_compare_exchange_strong(&u->abbrevs, &none, a)) {
         abbrevs_free(a);
         a = none;
@@ -260,14 +260,14 @@ bool dwarf_read_value(const struct dwarf_unit *u, struct cursor *c, const struct
     default:
         size = form_size(u, ret->form);
         if (size == NOT_FIXED)
-            c->failed = true; /* a form nobody knows: what follows cannot be found */
+            c->failed = true; /* an unknown form: its size is unknown too */
         else
             ret->number = dwarf_sized(c, size);
     }
     return !c->failed;
 }
 
-/* Forms of no fixed size; those that are common are skipped without making a value of them. */
+/* Skip a form of no fixed size; the common forms are skipped without making a value. */
 static bool skip_value(const struct dwarf_unit *u, struct cursor *c, const struct dwarf_attr *a)
 {
     struct dwarf_value ignored;
@@ -345,7 +345,7 @@ const char *dwarf_string(const struct dwarf_unit *u, const struct dwarf_value *v
     }
 }
 
-/* Of a split unit the addresses stand in the file of its skeleton. */
+/* The addresses of a split unit are in the file of its skeleton. */
 static bool indexed_address(const struct dwarf_unit *u, uint64_t index, uint64_t *ret)
 {
     const struct dwarf_unit *of = u->skeleton ? u->skeleton : u;
@@ -402,7 +402,7 @@ bool dwarf_reference(const struct dwarf_unit *u, const struct dwarf_value *v,
 
 /* ---- ranges ------------------------------------------------------------------------------ */
 
-/* Before DWARF 5: pairs relative to a base, (all ones, base) sets it, (0, 0) ends. */
+/* Before DWARF 5: pairs relative to a base; (all ones, base) sets it, (0, 0) ends the list. */
 static void ranges_old(const struct dwarf_unit *u, uint64_t offset, dwarf_each_range *each,
                        void *context)
 {
@@ -421,7 +421,7 @@ static void ranges_old(const struct dwarf_unit *u, uint64_t offset, dwarf_each_r
     }
 }
 
-/* One entry of a DWARF 5 list; false at its end. */
+/* Read one entry of a DWARF 5 list. Returns false at its end. */
 static bool range_entry(const struct dwarf_unit *u, struct cursor *c, uint64_t *base,
                         dwarf_each_range *each, void *context)
 {
@@ -554,8 +554,8 @@ static void root_attribute(struct dwarf_unit *u, uint16_t name, const struct dwa
     }
 }
 
-/* The root's abbreviation alone: it is nearly always the first. `budget` bounds what many units
- * with one long table can cost. */
+/* Find the abbreviation of the root only; it is nearly always the first. `budget` bounds the cost
+ * of many units with one long table. */
 static bool root_abbrev(const struct dwarf_unit *u, uint64_t code, struct dwarf_abbrevs *all,
                         size_t *budget)
 {
@@ -591,7 +591,7 @@ static bool read_root(struct dwarf_unit *u, struct dwarf_abbrevs *scratch, size_
     return true;
 }
 
-/* A unit header; false when the section ends or cannot be followed further. */
+/* Read a unit header. Returns false when the section ends or cannot be followed further. */
 static bool read_header(struct dwarf_file *f, struct cursor *c, struct dwarf_unit *u)
 {
     *u = (struct dwarf_unit){
@@ -619,7 +619,7 @@ static bool read_header(struct dwarf_file *f, struct cursor *c, struct dwarf_uni
     return !c->failed;
 }
 
-/* A split unit's tables begin behind their headers; in a package, in the unit's own parts. */
+/* A split unit's tables begin behind their headers; in a package, in the parts of the unit. */
 static void dwo_bases(struct dwarf_unit *u, const struct dwarf_package *package)
 {
     const struct dwarf_part *part = dwarf_package_find(package, u->offset);

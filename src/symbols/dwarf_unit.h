@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Units, abbreviations and attributes: how DWARF is written down. Nothing here outlives or
- * copies the sections. */
+/* Units, abbreviations and attributes: the encoding of DWARF. Nothing here outlives or copies the
+ * sections. */
 #ifndef SYMBOLS_DWARF_UNIT_H
 #define SYMBOLS_DWARF_UNIT_H
 
@@ -29,22 +29,22 @@ struct dwarf_span {
     size_t size;
 };
 
-/* One ELF file's debug sections: the debug file, dwz's alternate, a .dwo. */
+/* The debug sections of one ELF file: the debug file, dwz's alternate file, or a .dwo. */
 struct dwarf_file {
     const struct elf_image *image;
     struct dwarf_span sec[SEC_NR];
-    VEC(struct dwarf_unit) units; /* in file order; fixed once read */
+    VEC(struct dwarf_unit) units; /* in file order; does not change once read */
     struct dwarf_file *alt;       /* dwz; NULL: none */
     bool dwo;
 };
 
 struct dwarf_value {
-    uint64_t number;      /* or offset, index, address: as the form says */
+    uint64_t number;      /* a number, offset, index or address, by form */
     const uint8_t *bytes; /* inline string or block */
     uint16_t form;        /* 0: absent */
 };
 
-/* The attributes that tell where a function's code is and where it is inlined. */
+/* The attributes that give the place of a function's code and of its inlined call. */
 enum dwarf_slot {
     SLOT_NONE,
     SLOT_LOW,
@@ -58,7 +58,7 @@ enum dwarf_slot {
 
 struct dwarf_attr {
     uint16_t name, form;
-    uint32_t size; /* bytes it takes; NOT_FIXED: it must be read */
+    uint32_t size; /* bytes of the value; NOT_FIXED: it must be read */
     uint8_t slot;  /* enum dwarf_slot */
     int64_t implicit;
 };
@@ -66,12 +66,12 @@ struct dwarf_attr {
 struct dwarf_abbrev {
     uint64_t code;
     uint32_t first_attr, nr_attrs;
-    uint32_t fixed_size; /* of all attributes; NOT_FIXED: they must be read */
-    uint32_t sibling;    /* number of the attribute that gives it; NO_ATTR: none */
+    uint32_t fixed_size; /* bytes of all attributes; NOT_FIXED: they must be read */
+    uint32_t sibling;    /* number of the sibling attribute; NO_ATTR: none */
     uint16_t tag;
     bool children;
-    bool has_code; /* low_pc or ranges */
-    bool is_leaf;  /* no children, and not a function or inlined call that has code */
+    bool has_code; /* has low_pc or ranges */
+    bool is_leaf;  /* no children, and not a function or inlined call with code */
 };
 
 enum { NOT_FIXED = UINT32_MAX, NO_ATTR = UINT32_MAX };
@@ -82,7 +82,7 @@ struct dwarf_abbrevs {
     bool dense; /* entry i has code i + 1 */
 };
 
-struct unit_index; /* dwarf_index.h */
+struct unit_index; /* see dwarf_index.h */
 
 struct dwarf_unit {
     struct dwarf_file *file;
@@ -91,23 +91,23 @@ struct dwarf_unit {
     uint16_t version;
     uint8_t address_size, offset_size, type;
     _Atomic(struct dwarf_abbrevs *) abbrevs;
-    /* of the root: */
+    /* Attributes of the root entry: */
     uint64_t low_pc, stmt_list, addr_base, str_offsets_base, rnglists_base, ranges_base, dwo_id;
     struct dwarf_value high_pc, ranges;
     bool has_low_pc, has_stmt_list;
     const char *name, *comp_dir, *dwo_name;
     const struct dwarf_unit *skeleton; /* of a split unit */
-    struct unit_index *index;          /* under the lock of whoever made it */
+    struct unit_index *index;          /* protected by its creator's lock */
 };
 
-/* Read the units of `image`; false: none (or memory is out). `lines` false: line programs are not
- * wanted (and not inflated). `file` is freed by the caller. */
+/* Read the units of `image`. Returns false when there are none (or when out of memory). `lines`
+ * false: line programs are not wanted (and not inflated). The caller frees `file`. */
 bool dwarf_file_open(struct dwarf_file *file, const struct elf_image *image, bool dwo, bool lines);
 void dwarf_file_close(struct dwarf_file *file);
-/* The unit whose bytes hold that offset of SEC_INFO; NULL: none. */
+/* Returns the unit that contains that offset of SEC_INFO; NULL: none. */
 struct dwarf_unit *dwarf_unit_at(struct dwarf_file *file, uint64_t offset);
 
-/* The unit's abbreviations, read at first use; NULL: damaged. Any thread. */
+/* Returns the unit's abbreviations, read at first use; NULL: damaged. Any thread may call it. */
 const struct dwarf_abbrevs *dwarf_abbrevs(struct dwarf_unit *u);
 void dwarf_unit_release(struct dwarf_unit *u);
 const struct dwarf_abbrev *dwarf_abbrev_search(const struct dwarf_abbrevs *a, uint64_t code);
@@ -138,11 +138,11 @@ static inline uint64_t dwarf_sized(struct cursor *c, unsigned size)
     }
 }
 
-/* A cursor over the unit's DIEs from `offset` on; failed when it is outside. */
+/* Returns a cursor over the unit's DIEs from `offset` on; failed when `offset` is outside. */
 struct cursor dwarf_cursor(const struct dwarf_unit *u, uint64_t offset);
 bool dwarf_read_value(const struct dwarf_unit *u, struct cursor *c, const struct dwarf_attr *a,
                       struct dwarf_value *ret);
-/* The same for an attribute of an abbreviation. */
+/* Like dwarf_read_value(), for an attribute of an abbreviation. */
 static inline bool dwarf_read_attr(const struct dwarf_unit *u, struct cursor *c,
                                    const struct dwarf_attr *a, struct dwarf_value *ret)
 {
@@ -152,7 +152,7 @@ static inline bool dwarf_read_attr(const struct dwarf_unit *u, struct cursor *c,
     ret->number = dwarf_sized(c, a->size);
     return !c->failed;
 }
-/* Move over the first `nr` of an entry's attributes; over all. */
+/* Skip the first `nr` attributes of an entry; dwarf_skip() skips all. */
 void dwarf_skip_some(const struct dwarf_unit *u, struct cursor *c, const struct dwarf_abbrevs *all,
                      const struct dwarf_abbrev *a, uint32_t nr);
 static inline void dwarf_skip(const struct dwarf_unit *u, struct cursor *c,
@@ -166,11 +166,11 @@ static inline void dwarf_skip(const struct dwarf_unit *u, struct cursor *c,
 
 const char *dwarf_string(const struct dwarf_unit *u, const struct dwarf_value *v); /* or NULL */
 bool dwarf_address(const struct dwarf_unit *u, const struct dwarf_value *v, uint64_t *ret);
-/* Where a reference points: a file and an offset in its SEC_INFO. */
+/* Get the target of a reference: a file and an offset in its SEC_INFO. */
 bool dwarf_reference(const struct dwarf_unit *u, const struct dwarf_value *v,
                      struct dwarf_file **file, uint64_t *offset);
 
-/* Calls `each` for every [low, high) of an entry's low_pc/high_pc or ranges. */
+/* dwarf_ranges() calls `each` for every [low, high) of an entry's low_pc/high_pc or ranges. */
 struct dwarf_pcs {
     struct dwarf_value low, high, ranges;
 };

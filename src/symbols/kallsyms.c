@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Reading kallsyms: ordinary files are mapped; /proc's have no size and are read. */
+/* Reads kallsyms files: ordinary files are mapped; files in /proc have no size and are read. */
 #include "symbols/kallsyms.h"
 #include "base/cursor.h"
 #include "base/vec.h"
@@ -48,7 +48,7 @@ void kallsyms_files_free(struct kallsyms_files *all)
     free(all);
 }
 
-/* All of a file of unknown size. */
+/* Read all of a file of unknown size. */
 static void read_all(struct kallsyms_file *f, int fd)
 {
     size_t cap = 0;
@@ -126,14 +126,14 @@ static const char *read_hex(const char *p, const char *end, uint64_t *ret)
     return p;
 }
 
-/* Eight digits at once, all of them lower-case hexadecimal; false: they are not. */
+/* Convert eight digits at once. Returns false unless all are lower-case hexadecimal digits. */
 static bool read_hex8(const char *p, uint64_t *ret)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);
     uint64_t x = load_u64(p, __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__); /* first digit lowest */
     uint64_t letter = x >> 6 & ones;
     uint64_t digit = (x & 0x0f * ones) + 9 * letter;
-    /* '0' is 0x30, 'a' 0x61; letters must come to 10 to 15, others to less */
+    /* '0' is 0x30, 'a' 0x61; letters must give 10 to 15, other characters less */
     uint64_t bad = (x & 0xf0 * ones) ^ (0x30 * ones + 0x30 * letter);
     bad |= (digit & 0x10 * ones) | (((digit + 6 * ones) & 0x10 * ones) ^ letter << 4);
     digit = bswap_64(digit);
@@ -143,7 +143,7 @@ static bool read_hex8(const char *p, uint64_t *ret)
     return bad == 0;
 }
 
-/* The address of a line: 16 digits nearly always. Returns what is behind it. */
+/* Read the address of a line, nearly always 16 digits. Returns the position behind it. */
 static const char *read_address(const char *p, const char *end, struct kallsyms_line *ret)
 {
     uint64_t digits, high, low;
@@ -174,7 +174,7 @@ bool kallsyms_line_read(const char **at, const char *end, struct kallsyms_line *
     ret->name = p + 3;
     ret->name_end = stop;
     ret->module = NULL;
-    /* Most lines end without a bracket; then there is no need to look for the tab before it. */
+    /* Most lines end without a bracket; for them there is no need to search for a tab. */
     if (stop[-1] == ']') {
         const char *tab = memchr(ret->name, '\t', (size_t)(stop - ret->name));
         ret->name_end = tab ? tab : stop;
@@ -188,7 +188,7 @@ uint64_t kallsyms_address(struct kallsyms_text text, const char *symbol)
 {
     size_t size = strlen(symbol);
     const char *found = text.at;
-    /* Its name is looked for, and then the line that it would have to stand in. */
+    /* Search for the name, then check the line that must contain it. */
     while (size && (found = memmem(found, (size_t)(text.end - found), symbol, size))) {
         enum { BEFORE = 32 }; /* address and type are shorter */
         size_t room = (size_t)(found - text.at) < BEFORE ? (size_t)(found - text.at) : BEFORE;

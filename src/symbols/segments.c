@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A sweep over the ranges by where they begin, with a stack of those that are open. */
+/* A sweep over the ranges in the order of their starts, with a stack of the open ranges. */
 #include "symbols/segments.h"
 #include "base/sort.h"
 
@@ -17,7 +17,7 @@ static bool add(struct segments *s, uint64_t start, uint32_t owner)
     return vec_push(&s->starts, start) && vec_push(&s->owners, owner);
 }
 
-/* Close what ends at or before `until`: the range around it has the place again. */
+/* Close the ranges that end at or before `until`: the enclosing range continues after each. */
 static bool close_until(struct segments *s, range_stack *open, uint64_t until)
 {
     while (open->nr && open->at[open->nr - 1].high <= until) {
@@ -52,7 +52,7 @@ bool segments_make(struct segments *s, const struct segment_range *ranges, size_
         return false;
     for (size_t i = 0; i < nr; i++)
         order[i] = (struct sort_key){.key = ranges[i].low, .index = (uint32_t)i};
-    /* Each range begins a segment and may end one. */
+    /* Each range starts one segment and may end one. */
     bool ok = vec_reserve(&s->starts, 2 * nr) && vec_reserve(&s->owners, 2 * nr) &&
               sort_keys(order, nr) && sweep(s, ranges, order, nr);
     free(order);

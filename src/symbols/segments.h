@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Ranges that may lie in one another, cut into disjoint segments: one binary search a lookup. */
+/* Cuts ranges that may be nested into disjoint segments: a lookup is one binary search. */
 #ifndef SYMBOLS_SEGMENTS_H
 #define SYMBOLS_SEGMENTS_H
 
@@ -19,12 +19,12 @@ struct segments {
     VEC(uint32_t) owners; /* NO_OWNER: a gap */
 };
 
-/* Fill `s` from ranges in any order. Where ranges overlap, the one that begins last has the
- * place; of two that begin together, the later in the array. false when memory is out. */
+/* Fill `s` from ranges in any order. Where ranges overlap, the one that begins last wins; of two
+ * that begin at the same address, the later one in the array. Returns false when out of memory. */
 bool segments_make(struct segments *s, const struct segment_range *ranges, size_t nr);
 void segments_free(struct segments *s);
 
-/* The owner of the address, or NO_OWNER. */
+/* Returns the owner of the address, or NO_OWNER. */
 static inline uint32_t segments_find(const struct segments *s, uint64_t address)
 {
     const uint64_t *base = s->starts.at;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A table from mangled names to what they stand for. */
+/* A table from mangled names to the names shown. */
 #include "symbols/shown.h"
 #include "base/threads.h"
 #include "base/hash.h"
@@ -21,8 +21,9 @@ struct shown {
     bool demangle;
     pthread_mutex_t lock;
     struct slot *slots;
-    size_t nr, cap;    /* cap is a power of two */
-    struct text spare; /* room for a name: threads would wait for one another in the allocator */
+    size_t nr, cap; /* cap is a power of two */
+    /* Spare buffer for a name: without it, threads would wait for each other in the allocator. */
+    struct text spare;
 };
 
 struct shown *shown_create(struct intern *strings, bool demangle)
@@ -83,7 +84,7 @@ static const char *demangled(struct shown *s, const char *name, struct text *roo
     return room->failed ? NULL : intern_bytes(s->strings, room->at ? room->at : "", room->size);
 }
 
-/* What one has for what the other has. Under the lock. */
+/* Exchange the spare buffer and `room`. Call under the lock. */
 static void exchange(struct shown *s, struct text *room)
 {
     struct text old = s->spare;
@@ -105,7 +106,7 @@ const char *shown_name(struct shown *s, const char *name)
     pthread_mutex_unlock(&s->lock);
     if (shown)
         return shown;
-    /* Two threads may do the same at once; the result is one. */
+    /* Two threads may do this at once; both get the same string. */
     shown = demangled(s, name, &room);
     pthread_mutex_lock(&s->lock);
     if (shown && (s->nr * 2 < s->cap || grow(s))) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Names as they are shown: each mangled one is demangled once, wherever it comes from. */
+/* Names as they are shown: each mangled name is demangled only once, wherever it comes from. */
 #ifndef SYMBOLS_SHOWN_H
 #define SYMBOLS_SHOWN_H
 
@@ -9,13 +9,12 @@
 
 struct shown;
 
-/* Names are kept by `strings`. `demangle` false: names are shown as they are. NULL when memory is
- * out. */
+/* `strings` owns the names. `demangle` false: names are shown unchanged. NULL: out of memory. */
 struct shown *shown_create(struct intern *strings, bool demangle);
 void shown_free(struct shown *s);
 
-/* The name as shown; NULL when memory is out. A mangled `name` must live as long as `s`. Any
- * thread. */
+/* Returns the name as shown; NULL: out of memory. A mangled `name` must live as long as `s`. Any
+ * thread may call it. */
 const char *shown_name(struct shown *s, const char *name);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The shared tables of all dsos, and each thread's cache of what it resolved. */
+/* The shared tables of all dsos, and each thread's cache of resolved addresses. */
 #include "symbols/symbols.h"
 #include "base/arena.h"
 #include "base/threads.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The tables of one dso; immutable but for what is locked inside. */
+/* The tables of one dso; immutable except for data that has its own lock. */
 struct dso_tables {
     struct symtab *symtab;
     struct dwarf *dwarf; /* NULL: none, or not wanted */
@@ -25,7 +25,7 @@ struct symbols {
     struct intern *strings;
     struct shown *shown;
     struct kallsyms_files *kallsyms;
-    pthread_mutex_t lock;            /* of `tables`, and of making one */
+    pthread_mutex_t lock;            /* protects `tables` and the creation of one */
     VEC(struct dso_tables *) tables; /* by dso id */
 };
 
@@ -115,7 +115,7 @@ struct symbol_cache {
     struct slot *slots;
     size_t nr, nr_slots; /* nr_slots is a power of two */
     struct arena arena;
-    VEC(struct dso_tables *) tables; /* by dso id; ours, so without a lock */
+    VEC(struct dso_tables *) tables; /* by dso id; owned by this thread: no lock */
 };
 
 struct symbol_cache *symbol_cache_create(struct symbols *s)
@@ -178,7 +178,7 @@ static struct dso_tables *cached_tables(struct symbol_cache *c, struct dso *dso)
     return c->tables.at[dso->id];
 }
 
-/* Inlined functions and positions; false when memory is out. */
+/* Add inlined functions and positions. Returns false when out of memory. */
 static bool add_source(struct symbol_cache *c, struct dso_tables *t, struct dso *dso,
                        uint64_t lookup, struct resolved *r)
 {

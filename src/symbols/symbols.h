@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Names native and kernel code: symbol, inlined functions, file and line. Tables are built per
- * dso at first use and shared; results are cached per thread.
+ * Names native and kernel code: symbol, inlined functions, file and line. The tables of a dso are
+ * built at first use and shared; results are cached per thread.
  */
 #ifndef SYMBOLS_SYMBOLS_H
 #define SYMBOLS_SYMBOLS_H
@@ -19,16 +19,16 @@ struct symbols_options {
     bool lines;   /* file and line of each function, or of the innermost one without `inlines` */
 };
 
-/* One function at a place in the source. Strings live as long as the symbols. */
+/* One function and a position in its source. The strings live as long as the symbols. */
 struct source_frame {
     const char *name; /* NULL: unknown */
     const char *file; /* NULL: unknown */
     uint32_t line, column;
 };
 
-/* What stands at an address. */
+/* The result for one address. */
 struct resolved {
-    const char *symbol; /* demangled unless asked otherwise; NULL: none covers the address */
+    const char *symbol; /* demangled unless disabled; NULL: no symbol covers the address */
     uint64_t offset;    /* from the symbol's start */
     uint64_t symbol_size;
     struct source_frame outer;          /* position in the outermost (real) function */
@@ -40,15 +40,15 @@ struct symbols;
 struct symbols *symbols_create(struct dsos *dsos, const struct symbols_options *options);
 void symbols_free(struct symbols *s);
 
-/* A thread's cache over the shared tables. */
+/* One thread's cache over the shared tables. */
 struct symbol_cache;
 struct symbol_cache *symbol_cache_create(struct symbols *s);
 void symbol_cache_free(struct symbol_cache *c);
 
-/* Resolve `address`: the file offset (pc - mapping start + pgoff) of a user dso, the pc of
- * DSO_KERNEL, the mapping offset of DSO_KMODULE. `lookup` is where to look (for a return
- * address, address - 1); offset is counted from `address`. NULL only when memory is out. Valid
- * until the cache is freed. */
+/* Resolve `address`: the file offset (pc - mapping start + pgoff) of a user dso, the pc for
+ * DSO_KERNEL, the mapping offset for DSO_KMODULE. `lookup` is the address to look up (for a return
+ * address, address - 1); the offset is counted from `address`. Returns NULL only when out of
+ * memory. The result is valid until the cache is freed. */
 const struct resolved *symbols_resolve(struct symbol_cache *c, struct dso *dso, uint64_t address,
                                        uint64_t lookup);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Symbol tables: order, sizes, and which symbol an address is in. perf takes the file's .symtab,
- * lets symbols without a size reach to the next, and chooses one among those at one address; then
- * the same again with .dynsym added; then the PLT. What all that comes to at one address is found
- * out here when the address is asked for.
+ * Symbol tables: order, sizes, and which symbol covers an address. perf reads the file's .symtab,
+ * lets symbols without a size reach to the next symbol, and chooses one of the symbols at the same
+ * address. It does the same again with .dynsym added, then adds the PLT. The code here gives perf's
+ * result for one address when that address is looked up.
  */
 #include "symbols/demangle.h"
 #include "base/threads.h"
@@ -25,8 +25,8 @@ static bool is_cold_syscall(const char *name)
     return strncmp(name, "SyS", 3) == 0 || strncmp(name, "compat_SyS", 10) == 0;
 }
 
-/* A constructor's or destructor's variants (C1, C2...) differ in that digit alone and demangle
- * to the same name: spare demangling both. */
+/* The variants of a constructor or destructor (C1, C2...) differ only in that digit and demangle to
+ * the same name: avoid demangling both. */
 static bool differ_in_variant(const char *a, const char *b)
 {
     size_t at = 0;
@@ -36,7 +36,7 @@ static bool differ_in_variant(const char *a, const char *b)
            b[at] >= '0' && b[at] <= '9' && strcmp(a + at + 1, b + at + 1) == 0;
 }
 
-/* By the printed names: fewer leading underscores, then the longer. */
+/* Compare the printed names: prefer fewer leading underscores, then the longer name. */
 static bool first_name_is_better(const struct symtab *t, const char *a, const char *b)
 {
     struct text text[2] = {0};
@@ -59,7 +59,7 @@ static bool first_name_is_better(const struct symtab *t, const char *a, const ch
     return first;
 }
 
-/* Of two symbols at one address: one with a size, not weak, global; then by name. */
+/* Of two symbols at one address prefer one with a size, not weak, global; then decide by name. */
 static bool first_is_better(const struct symtab *t, const struct symbol *a, const struct symbol *b)
 {
     bool sized_a = a->end > a->start, sized_b = b->end > b->start;
@@ -79,7 +79,7 @@ static bool read_symbol(struct symtab *t, const struct sort_key *k, struct symbo
     return t->text.at ? symtab_kallsyms_symbol(t, k, ret) : symtab_elf_symbol(t, k, ret);
 }
 
-/* The one symbol that stands for all at the address of key `at`, the last of them. */
+/* Choose the one symbol that represents all at the address of key `at`, the last of them. */
 static bool choose(struct symtab *t, const struct symtab_part *part, size_t at, struct symbol *best)
 {
     const struct sort_key *k = part->keys;
@@ -92,7 +92,7 @@ static bool choose(struct symtab *t, const struct symtab_part *part, size_t at, 
         if (!read_symbol(t, &k[i], &s))
             continue;
         if (s.end == s.start && k[i].extra && !symtab_bound(t, part, i, &s.end))
-            s.end = UINT64_MAX; /* without a size, and the next one is 4 GB away or more */
+            s.end = UINT64_MAX; /* without a size, and the next symbol is 4 GB away or more */
         if (!any || !first_is_better(t, best, &s))
             *best = s;
         any = true;
@@ -106,14 +106,14 @@ static bool is_plt(const struct symtab *t, const struct symtab_part *part, size_
     return symtab_table(t, part->keys[at].index) == TABLE_PLT;
 }
 
-/* Does key `at` stand for those at its address, or for itself (a PLT entry)? */
+/* Does key `at` represent the symbols at its address, or only itself (a PLT entry)? */
 static bool is_candidate(const struct symtab *t, const struct symtab_part *part, size_t at)
 {
     return at + 1 == part->nr || part->keys[at + 1].key != part->keys[at].key ||
            is_plt(t, part, at + 1) || is_plt(t, part, at);
 }
 
-/* What stands at key `at`; false: nothing that has a name. */
+/* Get the symbol at key `at`. Returns false when there is none that has a name. */
 static bool find_symbol(struct symtab *t, const struct symtab_part *part, size_t at,
                         struct symbol *ret)
 {
@@ -124,18 +124,19 @@ static bool find_symbol(struct symtab *t, const struct symtab_part *part, size_t
     return named;
 }
 
-/* Looks for a symbol: first among those that are made, without the lock, so that no thread waits
- * while another reads a file's pages for the first time; then under the lock. */
+/* A search for a symbol. It first searches the symbols that are already made, without the lock, so
+ * that no thread waits while another one reads pages of a file for the first time; if a match is
+ * not made yet, it repeats under the lock. */
 struct search {
     uint64_t address;
-    struct symbol *label; /* the innermost one; the function around it is asked for */
+    struct symbol *label; /* the innermost label; used if no function contains the address */
     unsigned steps;
     bool locked;
-    bool unmade; /* without the lock: something is not made that may be it */
+    bool unmade; /* search without lock: a possible match is not made yet */
 };
-enum { MOST_STEPS = 4096 }; /* symbols around an address: far beyond any true file */
+enum { MOST_STEPS = 4096 }; /* symbols around an address: far more than in any real file */
 
-/* The symbol that stands at key `at`, made at first need; NULL: none does, or memory is out. */
+/* Returns the symbol at key `at`, made at first need; NULL: none, or out of memory. */
 static struct symbol *symbol_at(struct symtab *t, struct symtab_part *part, size_t at,
                                 struct search *search)
 {
@@ -155,7 +156,7 @@ static struct symbol *symbol_at(struct symtab *t, struct symtab_part *part, size
     return kept;
 }
 
-/* How many keys are not above the address. */
+/* Count the keys that are not above the address. */
 static size_t keys_below(const struct symtab_part *part, uint64_t address)
 {
     size_t low = 0, high = part->nr;
@@ -169,7 +170,7 @@ static size_t keys_below(const struct symtab_part *part, uint64_t address)
     return low;
 }
 
-/* The innermost of the part's that is no label. */
+/* Returns the innermost symbol of the part that is not a label. */
 static struct symbol *part_find(struct symtab *t, struct symtab_part *part, struct search *search)
 {
     size_t at = keys_below(part, search->address);
@@ -251,7 +252,7 @@ static void load(struct symtab *t, struct dso *dso, struct kallsyms_files *kalls
         symtab_load_kallsyms(t, dso, kallsyms, in_order);
 }
 
-/* What was loaded of kallsyms becomes one bucket. */
+/* Make one bucket of the lines loaded from kallsyms. */
 static bool finish_kallsyms(struct symtab *t)
 {
     if (t->no_memory || !t->lines.nr)
@@ -285,7 +286,8 @@ struct symtab *symtab_create(struct dso *dso, struct kallsyms_files *kallsyms, b
     return create(dso, kallsyms, no_demangle, true);
 }
 
-/* All symbols of a kernel of which only some were looked up. NULL: memory is out. */
+/* Returns a table of all symbols of a kernel whose text is otherwise searched in place. NULL: out
+ * of memory. */
 static struct symtab *whole_table(struct symtab *t)
 {
     pthread_mutex_lock(&t->lock);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The symbols of one dso: which there are, how far each reaches and which of several at one
- * address is taken follows perf 6.1, so that names compare equal. Loading only puts addresses in
- * order; names are looked at where an address is asked for.
+ * The symbols of one dso. Which symbols exist, how far each one reaches and which of several at one
+ * address is chosen follow perf 6.1, so that names compare equal. Loading only sorts addresses;
+ * names are read when an address is looked up.
  */
 #ifndef SYMBOLS_SYMTAB_H
 #define SYMBOLS_SYMTAB_H
@@ -15,10 +15,10 @@
 #include <stdatomic.h>
 
 struct symbol {
-    uint64_t start, end;         /* in the terms of symbols_resolve's address */
-    const char *name;            /* as the file has it */
+    uint64_t start, end;         /* in the same units as symbols_resolve's address */
+    const char *name;            /* as in the file */
     _Atomic(const char *) shown; /* as printed; made at first need */
-    size_t first;                /* number of the first of all symbols at its address */
+    size_t first;                /* key number of the first symbol at its address */
     uint8_t binding;
     bool plt;
     bool label; /* has neither type nor size */
@@ -26,15 +26,16 @@ struct symbol {
 
 struct symtab;
 
-/* Never fails for want of a file or a table: then it is empty. NULL when memory is out. */
+/* A missing file or table is no error: the table is empty then. NULL: out of memory. */
 struct symtab *symtab_create(struct dso *dso, struct kallsyms_files *kallsyms, bool no_demangle);
 void symtab_free(struct symtab *t);
 
-/* The innermost symbol that covers the address, a label only where nothing else does (of the two
- * perf takes either); NULL: none, or memory is out. It lives as long as the table. Any thread. */
+/* Returns the innermost symbol that covers the address, and a label only where nothing else does
+ * (perf takes either of the two); NULL: none, or out of memory. It lives as long as the table. Any
+ * thread may call it. */
 struct symbol *symtab_find(struct symtab *t, uint64_t address);
-/* Its name as printed, kept by `strings`; NULL when memory is out. `shown` is for those that may be
- * mangled. */
+/* Returns the symbol's name as printed, owned by `strings`; NULL: out of memory. `shown` is used
+ * for names that may be mangled. */
 const char *symtab_name(const struct symtab *t, struct symbol *s, struct intern *strings,
                         struct shown *shown);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Symbols in buckets by where they stand. Loading only puts a symbol's number into its bucket, and
- * notes how far out of the bucket anything reaches; a bucket is put in order, and sizes that its
- * symbols do not say are found, when something is looked for in it.
+ * Symbols in buckets by address. Loading only puts a symbol's number into its bucket, and notes how
+ * far symbols of the bucket reach beyond it. A bucket is sorted when it is first searched; then the
+ * sizes that its symbols lack are computed too.
  */
 #include "base/heap.h"
 #include "symbols/symtab_internal.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { USUAL = 4 }; /* symbols in a bucket, over all */
+enum { USUAL = 4 }; /* symbols in a bucket, on average */
 
 bool symtab_buckets_make(struct symtab_buckets *b, size_t nr, uint64_t base, uint64_t size)
 {
@@ -83,7 +83,7 @@ bool symtab_part_ready(const struct symtab_buckets *b, uint32_t bucket, struct s
     return *ret || !head;
 }
 
-/* The least place of the bucket's symbols of tables up to `table`; false: there are none. */
+/* Get the lowest place of the bucket's symbols in tables up to `table`; false: none. */
 static bool least_place(const struct symtab *t, uint32_t bucket, unsigned table, uint64_t *ret)
 {
     struct symtab_part *part;
@@ -107,7 +107,8 @@ static bool least_place(const struct symtab *t, uint32_t bucket, unsigned table,
     return found;
 }
 
-/* Those of .symtab are sorted before .dynsym is looked at, and the PLT comes last. */
+/* perf sorts .symtab before it reads .dynsym, and adds the PLT last: only .symtab bounds symbols of
+ * .symtab, and the PLT bounds no symbol. */
 bool symtab_bound(const struct symtab *t, const struct symtab_part *part, size_t i, uint64_t *ret)
 {
     const struct sort_key *k = part->keys;
@@ -123,14 +124,14 @@ bool symtab_bound(const struct symtab *t, const struct symtab_part *part, size_t
     return found;
 }
 
-/* How far the last symbol of all reaches: to the end of the next page. */
+/* The last of all symbols reaches to the end of the next page. */
 static uint64_t size_of_last(uint64_t start)
 {
     return ((start + 4095) & ~UINT64_C(4095)) + 4096 - start;
 }
 
-/* The size of key `i`, which has none: up to the next symbol elsewhere. Of several at one address
- * only the last of a table is followed by another one. */
+/* Returns the size of key `i`, which has none: up to the next symbol at another address. Of several
+ * symbols of one table at the same address, only the last gets this size; the others get 0. */
 static uint32_t size_to_next(const struct symtab *t, const struct symtab_part *part, size_t i)
 {
     const struct sort_key *k = part->keys;
@@ -142,7 +143,7 @@ static uint32_t size_to_next(const struct symtab *t, const struct symtab_part *p
     return symtab_size(symtab_bound(t, part, i, &next) ? next - k[i].key : size_of_last(k[i].key));
 }
 
-/* Sizes in ELF files, most of which say them. */
+/* Compute missing sizes in ELF files, where most symbols have a size. */
 static void size_elf(const struct symtab *t, struct symtab_part *part)
 {
     struct sort_key *k = part->keys;
@@ -151,8 +152,8 @@ static void size_elf(const struct symtab *t, struct symtab_part *part)
             k[i].extra = size_to_next(t, part, i);
 }
 
-/* Sizes in kallsyms, where none has one. Nothing reaches from the kernel into a module or from one
- * to another. */
+/* Compute sizes in kallsyms, where no symbol has a size. No symbol reaches from the kernel into a
+ * module or from one module into another. */
 static void size_kallsyms(struct symtab_part *part)
 {
     struct sort_key *k = part->keys;
@@ -176,7 +177,7 @@ static uint64_t end_of(const struct sort_key *k)
     return k->extra == UINT32_MAX || end < k->key ? UINT64_MAX : end;
 }
 
-/* Whether symbols reach beyond the start of others; how far any does. */
+/* Find out whether symbols reach beyond the start of others. Returns the highest end. */
 static uint64_t find_nested(struct symtab_part *part)
 {
     const struct sort_key *k = part->keys;
@@ -192,7 +193,7 @@ static uint64_t find_nested(struct symtab_part *part)
 
 /* ---- parts ------------------------------------------------------------------------------- */
 
-/* Puts the part in the bucket's place; from now on all may read it. */
+/* Store the part in its bucket; from then on any thread may read it. */
 static struct symtab_part *keep_part(struct symtab_buckets *b, struct symtab_part *part)
 {
     uint32_t head = BUCKET_SETTLED | b->nr_parts;
@@ -201,7 +202,7 @@ static struct symtab_part *keep_part(struct symtab_buckets *b, struct symtab_par
     return part;
 }
 
-/* A part of `nr` symbols, with room for their keys. */
+/* Create a part of `nr` symbols, with room for their keys. */
 static struct symtab_part *part_create(uint32_t bucket, size_t nr, struct sort_key *keys)
 {
     struct symtab_part *part = calloc(1, sizeof(*part) + nr * sizeof(struct symbol *));
@@ -216,13 +217,13 @@ static struct symtab_part *part_create(uint32_t bucket, size_t nr, struct sort_k
     return part;
 }
 
-/* A bucket's symbols are in its list from the last loaded to the first. */
+/* A bucket's list holds its symbols from the last loaded to the first. */
 static struct symtab_part *sort_bucket(struct symtab *t, uint32_t bucket)
 {
     struct symtab_buckets *b = &t->buckets;
     size_t nr = 0;
     for (uint32_t s = b->at[bucket].head; s; s = b->next.at[s - 1], nr++)
-        symtab_elf_prefetch(t, s - 1); /* symbols of exported names stand in any order */
+        symtab_elf_prefetch(t, s - 1); /* exported symbols are in any order */
     struct symtab_part *part = part_create(bucket, nr, NULL);
     if (!part)
         return NULL;
@@ -254,7 +255,7 @@ bool symtab_buckets_close(struct symtab *t)
         uint32_t wide = i >> BUCKET_WIDE, wider = i >> BUCKET_WIDER;
         if (i % (1 << BUCKET_WIDE) == 0)
             b->before[wide] = most;
-        if (i + 1 == b->nr) /* nothing is behind it */
+        if (i + 1 == b->nr) /* nothing comes behind it */
             break;
         if (b->at[i].reach == BUCKET_FAR && !symtab_part_get(t, i))
             return false;

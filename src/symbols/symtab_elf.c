@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Symbols out of ELF files: which of a table's entries count, and where they stand. */
+/* Symbols from ELF files: which entries of a table count, and their places. */
 #include "base/cursor.h"
 #include "symbols/symtab_internal.h"
 
@@ -40,14 +40,14 @@ static inline struct raw_symbol raw_symbol_at(const uint8_t *p, bool is64, bool 
     return s;
 }
 
-/* An entry of a table in which it is known to be. */
+/* Read an entry that is known to be in the table. */
 static struct raw_symbol raw_symbol(const struct elf_symbols *from, size_t i)
 {
     const struct elf_image *e = from->e;
     return raw_symbol_at(from->entries.bytes + i * entry_size(e), e->is64, e->swapped);
 }
 
-/* A string table that can be read without looking for ends: what follows its last NUL is cut. */
+/* Returns a string table whose strings all end within it: bytes after the last NUL are cut. */
 static struct elf_section string_table(const struct elf_image *e, uint64_t index)
 {
     struct elf_section s;
@@ -60,11 +60,12 @@ static struct elf_section string_table(const struct elf_image *e, uint64_t index
 
 /* ---- sections ---------------------------------------------------------------------------- */
 
-/* What the symbols of a section are. */
+/* How to treat the symbols of a section. */
 struct section_use {
-    uint32_t types;     /* of the symbols that count: bits by STT_* */
-    uint64_t to_offset; /* added to an address gives the file's offset, if no segment does */
-    /* Addresses in it that one segment alone holds, and what gives their offsets. */
+    uint32_t types;     /* symbol types that count: bits by STT_* */
+    uint64_t to_offset; /* turns an address into a file offset, if no segment does */
+    /* The range of addresses in the section that only one segment contains; `by_segment` turns such
+     * an address into a file offset. */
     uint64_t from, size, by_segment;
 };
 
@@ -73,7 +74,7 @@ static uint64_t segment_size(const struct elf_phdr *p)
     return p->memsz > p->filesz ? p->memsz : p->filesz;
 }
 
-/* Whether no segment before segment `i` holds one of its addresses. */
+/* Returns whether no earlier segment overlaps segment `i`. */
 static bool is_first(const struct elf_tables *t, uint32_t i)
 {
     const struct elf_phdr *p = &t->segments[i];
@@ -86,7 +87,7 @@ static bool is_first(const struct elf_tables *t, uint32_t i)
     return true;
 }
 
-/* Number of the first segment that holds the address; the number of segments: none does. */
+/* Returns the index of the first segment that contains the address; nr_segments: none does. */
 static uint32_t first_segment(const struct elf_tables *t, uint64_t address)
 {
     uint32_t i = 0;
@@ -96,7 +97,7 @@ static uint32_t first_segment(const struct elf_tables *t, uint64_t address)
     return i;
 }
 
-/* The part of a section's addresses that its segment alone holds. */
+/* Find the part of a section's addresses that only its segment contains. */
 static void find_segment(const struct elf_tables *t, uint64_t addr, uint64_t size,
                          struct section_use *ret)
 {
@@ -115,7 +116,7 @@ static bool counts(const struct elf_symbols *from, const struct elf_shdr *s)
     return s->flags & SHF_ALLOC && (!from->module || strcmp(s->name, ".text") == 0);
 }
 
-/* What its sections are; but for the first, which stands for none (SHN_UNDEF). */
+/* Describe the sections, except the first, which means "no section" (SHN_UNDEF). */
 static bool read_sections(struct elf_symbols *from)
 {
     const struct elf_tables *tables = from->e->tables, *runtime = from->runtime->tables;
@@ -139,12 +140,12 @@ static bool read_sections(struct elf_symbols *from)
     return from->sections != NULL;
 }
 
-/* Virtual address to file offset by the first segment that holds it, else by the section. */
+/* Convert an address to a file offset by the first segment that contains it, else by section. */
 static uint64_t find_offset(const struct elf_symbols *from, uint64_t value,
                             const struct section_use *section)
 {
     const struct elf_tables *t = from->runtime->tables;
-    if (from->kernel || from->module) /* the last address of all */
+    if (from->kernel || from->module) /* only UINT64_MAX comes here */
         return value + section->by_segment;
     uint32_t i = first_segment(t, value);
     return value +
@@ -169,8 +170,8 @@ static bool is_hidden(const struct raw_symbol *s)
     return visibility == STV_HIDDEN || visibility == STV_INTERNAL;
 }
 
-/* Does the symbol count? Functions, indirect functions, objects; labels of text and data that are
- * visible. Its name is not looked at but on ARM: that would read all of them. */
+/* Does the symbol count? Functions, indirect functions and objects do, and visible labels in text
+ * and data. Names are not read, except on ARM: otherwise all names would be read. */
 static inline __attribute__((always_inline)) bool is_wanted(const struct elf_symbols *from,
                                                             const struct raw_symbol *s, bool arm)
 {
@@ -193,7 +194,7 @@ static inline uint64_t place_of(const struct elf_symbols *from, const struct raw
                                                  : find_offset(from, value, section);
 }
 
-/* A program's table has hundreds of thousands of entries, of which a recording names some hundred:
+/* A program's table has hundreds of thousands of entries, of which a recording needs some hundred:
  * each instruction here counts. */
 static inline __attribute__((always_inline)) void add_entries(struct symtab *t, unsigned number,
                                                               bool is64, bool swap, bool arm)
@@ -212,7 +213,8 @@ static inline __attribute__((always_inline)) void add_entries(struct symtab *t, 
             continue;
         uint64_t place = place_of(&from, &raw, arm);
         uint64_t first = (place - base) >> shift, last = (place - base + raw.size - 1) >> shift;
-        if (first >= nr_buckets && place > base) { /* data behind the code; nothing is behind it */
+        /* Data behind the code goes into the last bucket: no bucket is behind it. */
+        if (first >= nr_buckets && place > base) {
             next[index] = at[nr_buckets - 1].head;
             at[nr_buckets - 1].head = index + 1;
             continue;
@@ -241,8 +243,8 @@ static void add_table(struct symtab *t, unsigned number)
         t->any = t->buckets.at[i].head;
 }
 
-/* Finds the table of `from`, of whom the images and what values mean are told; `ret` stays empty if
- * there is none. */
+/* Open table `number` of `from`, in which the caller has set the images and what values mean.
+ * t->tables[number] stays empty if there is no such table. */
 static void open_table(struct symtab *t, struct elf_symbols from, unsigned number)
 {
     struct elf_section s;
@@ -255,15 +257,15 @@ static void open_table(struct symtab *t, struct elf_symbols from, unsigned numbe
     from.entries = s;
     from.names = string_table(from.e, s.link);
     from.nr_names = from.names.size <= UINT32_MAX ? (uint32_t)from.names.size : UINT32_MAX;
-    from.nr_names -= from.nr_names > 0; /* the first is that of symbols without a name */
+    from.nr_names -= from.nr_names > 0; /* name 0: symbols without a name */
     from.nr_sections = from.e->tables->nr_sections;
     if (!read_sections(&from))
         t->no_memory = true;
     t->tables[number] = from;
 }
 
-/* Where that stands which is asked for: what of a file is loaded to be run, the text of a module,
- * of a kernel (symbols beyond, mostly data, are only found more slowly). */
+/* Find the range that lookups will hit: the executable segments of a file, the text of a module or
+ * of a kernel. Symbols outside (mostly data) are only found more slowly. */
 static void find_span(const struct elf_symbols *from, uint64_t *base, uint64_t *size)
 {
     const struct elf_image *e = from->runtime;
@@ -288,7 +290,7 @@ static void find_span(const struct elf_symbols *from, uint64_t *base, uint64_t *
     *size = low < high && high - low < e->size ? high - low : e->size;
 }
 
-/* As many entries as there can be in the PLT. */
+/* Returns the largest possible number of PLT entries. */
 static size_t count_plt(const struct elf_image *e)
 {
     struct elf_section rel;
@@ -297,7 +299,7 @@ static size_t count_plt(const struct elf_image *e)
     return nr < UINT32_MAX / 4 ? nr : 0;
 }
 
-/* Buckets for what the tables that were opened hold, the first of which says where. */
+/* Make buckets for the symbols of the opened tables; the first table gives the range. */
 static void make_buckets(struct symtab *t)
 {
     uint64_t base, size;
@@ -369,7 +371,7 @@ void symtab_elf_free(struct symtab *t)
 
 /* ---- PLT --------------------------------------------------------------------------------- */
 
-/* Sizes of the PLT's first and further entries. */
+/* Get the sizes of the PLT's first entry and of the further entries. */
 static void plt_sizes(const struct elf_image *e, const struct elf_shdr *plt, uint64_t *first,
                       uint64_t *entry)
 {
@@ -398,7 +400,7 @@ static const struct elf_shdr *section_header(const struct elf_image *e, const ch
     return NULL;
 }
 
-/* What one relocation of .rela.plt fills: a slot of the GOT. */
+/* The GOT slot that one relocation of .rela.plt fills. */
 struct plt_slot {
     uint64_t got;
     const char *name;
@@ -415,7 +417,7 @@ static bool is_x86(const struct elf_image *e)
     return e->machine == EM_X86_64 || e->machine == EM_386;
 }
 
-/* As binutils and perf name a function that a resolver in the file chooses. */
+/* Returns binutils' and perf's name of a function that a resolver in the file chooses. */
 static const char *name_resolved(struct symtab *t, uint64_t resolver)
 {
     char *name = NULL;
@@ -428,11 +430,11 @@ static const char *name_resolved(struct symtab *t, uint64_t resolver)
     return "";
 }
 
-/* The relocations' section, and what their symbols are. */
+/* The section of relocations, and their symbols. */
 struct plt_relocations {
     const struct elf_image *e;
     struct elf_section rel, symbols, names;
-    size_t word, size; /* of the file, of a relocation */
+    size_t word, size; /* sizes: of a word in the file, of a relocation */
     size_t nr;
 };
 
@@ -473,7 +475,7 @@ static struct plt_slot read_slot(struct symtab *t, const struct plt_relocations 
     return slot;
 }
 
-/* Name the entries of a section that jump through the slots, in order. */
+/* Name the entries of a section that jump through the slots, in the order of the slots. */
 static void add_plt_section(struct symtab *t, const struct elf_shdr *plt, uint64_t first,
                             uint64_t size, const struct plt_slot *slots, size_t nr)
 {
@@ -493,9 +495,9 @@ static void add_plt_section(struct symtab *t, const struct elf_shdr *plt, uint64
     }
 }
 
-/* The n-th entry of .plt jumps through the n-th slot of the GOT. On x86 that need not be the n-th
- * relocation: ld puts those of resolvers (IFUNC) last. With branches protected (IBT) callers go
- * to .plt.sec, whose entries are in the same order. */
+/* The n-th entry of .plt jumps through the n-th slot of the GOT. On x86 the n-th relocation may
+ * fill another slot: ld puts the relocations of resolvers (IFUNC) last. With branch protection
+ * (IBT) callers go to .plt.sec, whose entries are in the same order. */
 static void add_plt(struct symtab *t, const struct elf_image *e)
 {
     uint32_t index;
@@ -536,8 +538,9 @@ void symtab_load_elf(struct symtab *t, struct dso *dso)
     const struct elf_image *from = debug && has_table(debug, ".symtab", SHT_SYMTAB) ? debug : image;
     struct elf_symbols what = {.e = from, .runtime = image, .module = dso->kind == DSO_KMODULE};
     open_table(t, what, TABLE_SYMTAB);
-    /* With a separate debug file perf takes no .dynsym (the debug file's has no bytes).
-     * MiniDebugInfo, whose path is its host's, leaves out what .dynsym has. */
+    /* With a separate debug file perf does not read .dynsym (the debug file's .dynsym has no
+     * bytes). MiniDebugInfo, whose path equals its host's, leaves out the symbols that are in
+     * .dynsym. */
     if (strcmp(from->path, image->path) == 0) {
         what.e = image;
         open_table(t, what, TABLE_DYNSYM);
@@ -550,7 +553,8 @@ void symtab_load_elf(struct symtab *t, struct dso *dso)
     close_buckets(t);
 }
 
-/* What must be added to a kernel's symbols that the recording saw elsewhere, by one of them. */
+/* Returns the number to add to a kernel's addresses if the recording saw the kernel at other
+ * addresses, computed from the symbol `reference`. */
 static uint64_t find_bias(const struct elf_symbols *from, const char *reference, uint64_t recorded)
 {
     bool arm = is_arm(from->e);

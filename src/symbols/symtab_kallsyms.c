@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Symbols of the kernel and its modules out of kallsyms. */
+/* Symbols of the kernel and its modules from kallsyms. */
 #include "symbols/symtab_internal.h"
 
 #include <elf.h>
@@ -18,22 +18,22 @@ bool symtab_kallsyms_wanted(const struct kallsyms_line *l)
     }
 }
 
-/* Whether the line stands in text. Those of zero are hidden, or undefined and weak. */
+/* Is the symbol in text? Addresses of zero are hidden, or undefined and weak. */
 static bool is_text(const struct kallsyms_line *l)
 {
     char type = (char)(l->type | 0x20);
     return l->address && (type == 't' || type == 'w');
 }
 
-/* Modules' names stand in brackets. */
+/* Module names are in brackets. */
 static bool is_of_module(const struct kallsyms_line *l, const char *module, size_t size)
 {
     return l->module && (size_t)(l->module_end - l->module) == size + 2 &&
            memcmp(l->module + 1, module, size) == 0;
 }
 
-/* The kernel's (with all modules', as perf sorts them together), or one module's. Returns the least
- * address that is in text; UINT64_MAX: none is. */
+/* Add the lines of the kernel (with those of all modules, because perf sorts them together), or of
+ * one module. Returns the lowest address in text; UINT64_MAX: there is none. */
 static uint64_t add_lines(struct symtab *t, const char *module, uint64_t bias)
 {
     uint64_t text = UINT64_MAX;
@@ -98,8 +98,9 @@ void symtab_load_kallsyms(struct symtab *t, struct dso *dso, struct kallsyms_fil
     /* Hidden addresses (kptr_restrict) are all zero. */
     if (text == UINT64_MAX)
         t->lines.nr = 0;
-    /* A module's are made relative to the page where its text begins, which is where the recording
-     * saw it. Its data may stand anywhere: below the text, and per-cpu variables at no address. */
+    /* Make a module's addresses relative to the page where its text begins, which is where the
+     * recording saw it. The module's data may be anywhere: below the text, and per-cpu variables at
+     * no address. */
     vec_foreach (k, &t->lines)
         k->key -= kernel ? 0 : text & ~UINT64_C(4095);
 }

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The kernel's symbols without loading them: its own kallsyms stands in the order of addresses (the
- * kernel itself searches it by bisection) up to the first module's line, so that the two lines
- * around an address are found in the text. A recording names some hundred of 130,000.
+ * The kernel's symbols without loading them. The kernel's own kallsyms is sorted by address up to
+ * the first module's line (the kernel itself searches it by bisection), so the two lines around an
+ * address are found in the text. A recording needs some hundred of 130,000 symbols.
  *
- * What lies beyond the kernel's own first and last symbol, and a text that turns out to be in
- * another order, is left to the whole table.
+ * Addresses beyond the kernel's own first and last symbol, and a text that turns out to be in
+ * another order, are left to the whole table.
  */
 #include "symbols/symtab_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { NEAR_LINES = 4096 }; /* lines in a row that count for nothing: far beyond any true file */
+enum { NEAR_LINES = 4096 }; /* successive lines that do not count: far more than in any real file */
 
 static size_t text_size(const struct kallsyms_text *text)
 {
     return (size_t)(text->end - text->at);
 }
 
-/* The start of the line that byte `at` is in. */
+/* Returns the start of the line that contains byte `at`. */
 static size_t line_start(const struct kallsyms_text *text, size_t at)
 {
     const char *newline = memrchr(text->at, '\n', at);
     return newline ? (size_t)(newline - text->at) + 1 : 0;
 }
 
-/* The start of a line between those that start at `low` and `high`, about half way; `low`: none. */
+/* Returns the start of a line about half way between those at `low` and `high`; `low`: none. */
 static size_t line_between(const struct kallsyms_text *text, size_t low, size_t high)
 {
     size_t at = line_start(text, low + (high - low) / 2);
@@ -37,7 +37,7 @@ static size_t line_between(const struct kallsyms_text *text, size_t low, size_t 
     return at < high ? at : low;
 }
 
-/* The line that starts at `*at`, which moves to the next. */
+/* Read the line that starts at `*at`, and move `*at` to the next line. */
 static bool read_line(const struct kallsyms_text *text, size_t *at, struct kallsyms_line *ret)
 {
     const char *p = text->at + *at;
@@ -69,7 +69,8 @@ bool symtab_order_kallsyms(struct symtab *t, uint64_t bias)
 
 /* ---- one address --------------------------------------------------------------------------- */
 
-/* The last line whose address is not above `address`; false: there is none, or no order. */
+/* Find the last line whose address is not above `address`. Returns false when there is none, or
+ * when the text is not sorted. */
 static bool last_line(const struct kallsyms_text *core, uint64_t address, size_t *ret)
 {
     struct kallsyms_line l = {0};
@@ -93,7 +94,7 @@ static bool last_line(const struct kallsyms_text *core, uint64_t address, size_t
     return true;
 }
 
-/* From the line at `at` back to one that counts. */
+/* Go back from the line at `at` to a line that counts. */
 static bool symbol_before(const struct kallsyms_text *core, size_t at, struct sort_key *ret)
 {
     struct kallsyms_line l = {0};
@@ -114,7 +115,7 @@ static bool symbol_before(const struct kallsyms_text *core, size_t at, struct so
     return false;
 }
 
-/* The address of the first that counts behind the line at `at`. */
+/* Get the address of the first line behind the line at `at` that counts. */
 static bool symbol_behind(const struct kallsyms_text *core, size_t at, uint64_t *ret)
 {
     struct kallsyms_line l = {0};
@@ -123,7 +124,7 @@ static bool symbol_behind(const struct kallsyms_text *core, size_t at, uint64_t 
         if (!read_line(core, &at, &l) || l.address < least)
             return false;
         least = *ret = l.address;
-        if (i > 0 && symtab_kallsyms_wanted(&l)) /* the first is the line itself */
+        if (i > 0 && symtab_kallsyms_wanted(&l)) /* line 0 is the line itself */
             return true;
     }
     return false;
@@ -144,9 +145,9 @@ static bool look_up(struct symtab *t, uint64_t address, struct symbol *ret)
     return true;
 }
 
-/* ---- what was found ------------------------------------------------------------------------ */
+/* ---- symbols found so far ------------------------------------------------------------------ */
 
-/* How many symbols of the list begin at or below the address. */
+/* Count the symbols of the list that begin at or below the address. */
 static size_t known_below(const struct symtab *t, uint64_t address)
 {
     size_t low = 0, high = t->list.nr;
@@ -160,7 +161,7 @@ static size_t known_below(const struct symtab *t, uint64_t address)
     return low;
 }
 
-/* Keep a copy in the list's order. NULL: memory is out. */
+/* Insert a copy into the list, which stays sorted. NULL: out of memory. */
 static struct symbol *keep(struct symtab *t, const struct symbol *s)
 {
     struct symbol *kept = malloc(sizeof(*kept));
