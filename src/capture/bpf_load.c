@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Loading eBPF, and why it was refused. See bpf_load.h. */
+/* Load eBPF programs, and explain why one was refused. See bpf_load.h. */
 #include "capture/bpf_load.h"
 
 #include "base/first_line.h"
@@ -18,15 +18,15 @@
 #include <unistd.h>
 
 enum {
-    LOG_STATISTICS = 4,  /* BPF_LOG_STATS of include/linux/bpf_verifier.h: errors, and counts */
-    LOG_SIZE = 64 << 10, /* bytes; of such a log there are some hundred */
-    OLDEST = 508,        /* Linux 5.8: BPF_MAP_TYPE_RINGBUF's time, CAP_BPF's, bpf_link_create's */
+    LOG_STATISTICS = 4,    /* BPF_LOG_STATS of include/linux/bpf_verifier.h: errors and counts */
+    LOG_SIZE = 64 << 10,   /* bytes; such a log has some hundred */
+    OLDEST = 508,          /* Linux 5.8: has BPF_MAP_TYPE_RINGBUF, CAP_BPF and bpf_link_create */
     NO_LOCKED_MEMORY = 511 /* Linux 5.11 and later charge maps to the memory cgroup */
 };
 
 /* ---- what this machine is ------------------------------------------------------------------ */
 
-/* Linux 6.1 is 601. 0: not known. */
+/* Returns the version of the kernel, 601 for Linux 6.1; 0: not known. */
 static int kernel_version(void)
 {
     struct utsname kernel;
@@ -35,7 +35,8 @@ static int kernel_version(void)
     return known ? 100 * major + minor : 0;
 }
 
-/* "none", "integrity", "confidentiality"; "none" too where the kernel has no such thing. */
+/* Read the lockdown mode: "none", "integrity", "confidentiality". It is "none", too, where the
+ * kernel has no lockdown. */
 static void read_lockdown(char *to, size_t size)
 {
     char line[128];
@@ -59,7 +60,7 @@ static bool has_capabilities(void)
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[2] = {0};
     if (syscall(SYS_capget, &head, data) < 0)
-        return true; /* whatever refused us, nothing says it was this */
+        return true; /* nothing shows that capabilities are the obstacle */
     uint64_t effective = data[0].effective | (uint64_t)data[1].effective << 32;
     bool admin = effective >> CAP_SYS_ADMIN & 1;
     return admin || ((effective >> CAP_BPF & 1) && (effective >> CAP_PERFMON & 1));
@@ -84,7 +85,8 @@ static bool is_filtered(void)
     return mode == 2;
 }
 
-/* The kernel itself answers EINVAL to a command that it does not know, if we are privileged. */
+/* Whether something forbids the call. The kernel itself answers EINVAL to an unknown command, if
+ * the caller is privileged. */
 static bool is_call_forbidden(void)
 {
     enum { NO_COMMAND = 9999 };
@@ -94,7 +96,7 @@ static bool is_call_forbidden(void)
 
 /* ---- reasons ------------------------------------------------------------------------------- */
 
-/* KiB that may be locked, where maps count as such. */
+/* Whether maps count as locked memory and this memory is limited. *ret: the limit in KiB. */
 static bool is_memory_limited(uint64_t *ret)
 {
     struct rlimit locked;
@@ -191,7 +193,8 @@ static unsigned count_in(const char *log)
     return counted ? (unsigned)strtoul(counted + strlen("processed "), NULL, 10) : 0;
 }
 
-/* The last line that says why: behind it stands only what was counted. Empty: there is none. */
+/* Returns the last line that gives a reason, which only statistics follow. *length 0: there is
+ * none. */
 static const char *reason_in(const char *log, int *length)
 {
     static const char *const counts[] = {"verification time ", "processed ", "stack depth "};
@@ -231,7 +234,7 @@ static int refused_by_verifier(const char *name, int why, const char *log, struc
 
 /* ---- loading ------------------------------------------------------------------------------- */
 
-/* Libraries do not print; what failed is told by its error. */
+/* libbpf does not print; errors report what failed. */
 static int no_print(enum libbpf_print_level level, const char *format, va_list arguments)
 {
     (void)level;
@@ -245,10 +248,10 @@ static bool is_helper_call(const struct bpf_insn *i, int helper)
     return i->code == (BPF_JMP | BPF_CALL) && !i->src_reg && !i->dst_reg && i->imm == helper;
 }
 
-/* libbpf asks the kernel whether it knows bpf_probe_read_user by a program that calls
- * bpf_probe_read_kernel. A kernel that is locked down refuses that one, and libbpf then puts
- * bpf_probe_read (Linux 5.4) in place of both, which is refused as well. Back to what was
- * compiled. */
+/* Restore the calls to bpf_probe_read_user that were compiled. libbpf tests whether the kernel has
+ * this helper with a program that calls bpf_probe_read_kernel. A locked-down kernel refuses the
+ * test program. libbpf then replaces both helpers with bpf_probe_read (Linux 5.4), which is refused
+ * as well. */
 static int keep_user_reads(struct bpf_program *program, struct bpf_prog_load_opts *options,
                            long cookie)
 {
@@ -267,7 +270,7 @@ static int keep_user_reads(struct bpf_program *program, struct bpf_prog_load_opt
     return failed;
 }
 
-/* A log of the program's own: libbpf would put that of its types (BTF) into the same. */
+/* The program gets its own log: libbpf would write the log of its types (BTF) into a shared one. */
 static int open_image(const struct bpf_image *image, char *log, struct bpf_loaded *ret,
                       struct bpf_program **program, struct error *err)
 {
@@ -322,8 +325,7 @@ int bpf_load(const struct bpf_image *image, bpf_configure configure, void *conte
             libbpf_register_prog_handler("perf_event", BPF_PROG_TYPE_PERF_EVENT, 0, &user_reads);
     *ret = (struct bpf_loaded){.program = -1};
     int failed = load_logged(image, configure, context, log, ret, &why);
-    if (failed &&
-        why.sys_errno == ENOSPC) { /* a program that loads, with a log that does not fit */
+    if (failed && why.sys_errno == ENOSPC) { /* the program loads, but its log does not fit */
         bpf_object__close(ret->object);
         *ret = (struct bpf_loaded){.program = -1};
         failed = load_logged(image, configure, context, NULL, ret, &why);

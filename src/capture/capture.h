@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What record.c (the run), record_file.c (its files) and record_take.c (each record) share. */
+/* Shared by record.c (the run), record_file.c (its files) and record_take.c (each record). */
 #ifndef CAPTURE_CAPTURE_H
 #define CAPTURE_CAPTURE_H
 
@@ -19,33 +19,33 @@ struct capture {
     struct record_outcome *out;
 
     struct events events;
-    perfdata_event_vec all; /* events', then the hooks'; those own their names and ids */
+    perfdata_event_vec all; /* of `events`, then of the hooks; the latter own names and ids */
     struct capture_plan plan;
     struct child child;
-    pid_vec tids, pids; /* recorded from the start; none when system_wide */
+    pid_vec tids, pids; /* recorded from the start; empty when system_wide */
     bool system_wide, on_exec;
     pid_t self;
 
     struct perfdata_writer *w;
-    char *path;            /* of the file being written */
-    bool begun;            /* a file of ours stands at `path` */
-    bool write_failed;     /* the file is full or broken: nothing more is written */
-    VEC(char *) parts;     /* with --switch-max-files: those that stand, oldest first */
-    pid_vec live;          /* with switch_output: processes to synthesize again */
+    char *path;        /* path of the file being written */
+    bool begun;        /* this recording has created a file at `path` */
+    bool write_failed; /* the file is full or broken: no more is written */
+    VEC(char *) parts; /* with --switch-max-files: paths of the files that are kept, oldest first */
+    pid_vec live;      /* with --switch-output: processes to synthesize again for the next file */
     uint64_t file_began;   /* CLOCK_MONOTONIC ns */
-    uint64_t start_bytes;  /* of what stood before the file's first sample */
-    uint64_t flushed;      /* the same, of the last flush */
-    uint64_t passed;       /* the same, of the last pass over the rings */
-    uint64_t first, last;  /* times of the file's samples; first > last: none */
-    uint64_t lost_records; /* sum of LOST records */
+    uint64_t start_bytes;  /* size of the file before its first sample */
+    uint64_t flushed;      /* CLOCK_MONOTONIC ns of the last flush */
+    uint64_t passed;       /* CLOCK_MONOTONIC ns of the last pass over the rings */
+    uint64_t first, last;  /* times of the file's first and last sample; first > last: no sample */
+    uint64_t lost_records; /* sum of the counts in LOST records */
     uint64_t last_id;
     int last_event;
 
     int signals; /* signalfd */
     sigset_t old_mask;
     struct pollfd *polls;
-    uint64_t enable_at; /* -D: CLOCK_MONOTONIC ns; 0: done */
-    bool nobody_left;   /* everybody who was recorded is gone */
+    uint64_t enable_at; /* -D: CLOCK_MONOTONIC ns at which to enable the events; 0: done */
+    bool nobody_left;   /* all recorded tasks are gone */
     bool done, disabled, switch_now;
 };
 
@@ -55,17 +55,19 @@ void capture_say(struct capture *c, bool detail, const char *fmt, ...)
 
 /* record_file.c */
 
-/* Begin the file: header, synthesized records; the hooks are told. */
+/* Begin the file: write its header and the synthesized records, then call the hooks. */
 int capture_begin_file(struct capture *c, struct error *err);
-/* End it: lost samples, times, header. After a failed write, what can be is saved. */
+/* End the file: write lost samples, sample times and the header. After a failed write, save as much
+ * as possible. */
 int capture_end_file(struct capture *c, struct error *err);
-/* End this one, which gets a time stamp in its name, and begin the next. */
+/* End the current file, put a time stamp into its name, and begin the next file. */
 int capture_switch_file(struct capture *c, struct error *err);
-/* One more file is finished (`path` is copied): of more than --switch-max-files the oldest goes. */
+/* Note that the file at `path` (copied) is finished, and delete the oldest file when there are more
+ * than --switch-max-files. */
 int capture_keep_few(struct capture *c, const char *path, struct error *err);
 int capture_put(void *capture, const void *record, size_t size, struct error *err);
 
-/* record_take.c: one record of a ring. */
+/* record_take.c: handle one record of a ring. */
 int capture_take(void *capture, int cpu, const struct perf_event_header *h, struct error *err);
 
 #endif

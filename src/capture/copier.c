@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Loading and wiring the eBPF copier. See copier.h. */
+/* Load and connect the eBPF copier. See copier.h. */
 #include "capture/copier.h"
 
 #include "base/vec.h"
@@ -28,16 +28,16 @@ struct copier {
     struct bpf_loaded loaded;
     int processes, outputs, counters;
     unsigned nr_cpus;
-    uint32_t stack;   /* bytes of it that a sample has */
-    char program[64]; /* which one, for the user */
+    uint32_t stack;   /* bytes of the native stack that a sample has */
+    char program[64]; /* name of the loaded program, for the user */
     char limit[400];  /* empty: none */
-    VEC(int) fds;     /* of the copier's own events, and links to others' */
+    VEC(int) fds;     /* the copier's own events, and links to others' events */
     VEC(uint64_t) ids;
 };
 
 /* ---- loading ----------------------------------------------------------------------------- */
 
-/* The pid namespace of this program: process ids mean its own. */
+/* Set values and sizes of the maps. Process ids are those of this program's pid namespace. */
 static int configure(void *copier, struct bpf_object *object, struct error *err)
 {
     const struct copier *c = copier;
@@ -86,7 +86,7 @@ static int load_plain(struct copier *c, struct error *err)
     return load(c, &image, err);
 }
 
-/* Why the program that reads the kernel's structures is not used. */
+/* Note why the program that reads the kernel's structures is not used. */
 static void limit(struct copier *c, const char *why)
 {
     snprintf(c->limit, sizeof(c->limit),
@@ -103,7 +103,7 @@ static int load_best(struct copier *c, struct error *err)
         if (load_task(c, err) == 0)
             return 0;
         if (err->sys_errno == EPERM || err->sys_errno == ENOMEM || err->sys_errno == ENOSYS)
-            return -1; /* the other one would be refused, too */
+            return -1; /* the other program would be refused, too */
         limit(c, err->text);
     }
     return load_plain(c, err);
@@ -224,7 +224,8 @@ int copier_link(struct copier *c, int sampling_fd, struct error *err)
 
 /* ---- which VMs --------------------------------------------------------------------------- */
 
-/* An offset the program can hold: 0 where it is not known, which it takes for absent. */
+/* Convert an offset for the program; 0 where it is not known, which the program takes for
+ * absent. */
 static uint16_t offset(int32_t value)
 {
     return value > 0 && value <= UINT16_MAX ? (uint16_t)value : 0;
@@ -294,7 +295,7 @@ static struct vmstack_vm describe(const struct lua_scan_vm *from)
     return vm;
 }
 
-/* Behind the VMs that are known, one for each LuaJIT of which others may run. */
+/* Add, after the known VMs, one entry for each LuaJIT that may run other VMs. */
 static void add_unknown(struct vmstack_process *p, const struct luajit_blob *blobs, size_t nr)
 {
     for (size_t i = 0; i < nr && p->nr < VMSTACK_VMS; i++) {
@@ -331,7 +332,7 @@ int copier_set(struct copier *c, pid_t pid, const struct copier_vms *of, size_t 
 void copier_drop(struct copier *c, pid_t pid)
 {
     uint32_t key = (uint32_t)pid;
-    (void)bpf_map_delete_elem(c->processes, &key); /* it may never have been there */
+    (void)bpf_map_delete_elem(c->processes, &key); /* the process may never have been there */
 }
 
 struct vmstack_counters copier_counters(const struct copier *c)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Names of events, as perf list prints them; numbers are linux/perf_event.h's. */
+/* Event names, as perf list prints them. The numbers are from linux/perf_event.h. */
 #include "capture/event_parse.h"
 #include "base/first_line.h"
 
@@ -60,7 +60,7 @@ static const struct cache_word {
                      {"prefetch-misses", PERF_COUNT_HW_CACHE_OP_PREFETCH << 8 | 1 << 16},
                      {"prefetches", PERF_COUNT_HW_CACHE_OP_PREFETCH << 8}};
 
-enum { EVENTS_MAX = 4096 }; /* that a pattern may stand for */
+enum { EVENTS_MAX = 4096 }; /* events that a pattern may match */
 
 const char *tracefs_root(void)
 {
@@ -98,7 +98,7 @@ static int spec_push(event_spec_vec *specs, struct event_spec *s, struct error *
 
 /* ---- modifiers ----------------------------------------------------------------------------- */
 
-/* The letters behind the last colon. False: those are no modifiers. */
+/* Parse the letters after the last colon. False: they are not modifiers. */
 static bool modifiers_parse(const char *letters, size_t size, struct event_spec *s)
 {
     bool user = false, kernel = false, hv = false, guest = false, host = false;
@@ -124,7 +124,7 @@ static bool modifiers_parse(const char *letters, size_t size, struct event_spec 
             precise++;
             break;
         case 'P':
-            break; /* as precise as it may be: decided when it is opened; not asked for */
+            break; /* as precise as possible, which is decided at open: not requested here */
         default:
             return false;
         }
@@ -144,7 +144,7 @@ static bool modifiers_parse(const char *letters, size_t size, struct event_spec 
     return true;
 }
 
-/* ---- kinds --------------------------------------------------------------------------------- */
+/* ---- kinds of events ----------------------------------------------------------------------- */
 
 static bool plain_parse(const char *name, struct perf_event_attr *attr)
 {
@@ -210,7 +210,7 @@ static int read_id(const char *path, uint64_t *ret)
     return got ? 0 : -1;
 }
 
-/* One file .../events/GROUP/MEMBER/id. */
+/* Add the tracepoint of one file .../events/GROUP/MEMBER/id. */
 static int tracepoint_add(const char *path, const struct event_spec *like, const char *suffix,
                           event_spec_vec *specs, struct error *err)
 {
@@ -228,7 +228,7 @@ static int tracepoint_add(const char *path, const struct event_spec *like, const
     return spec_push(specs, &s, err);
 }
 
-/* "sched:sched_switch", with fnmatch patterns on both sides. */
+/* Add the tracepoints that match "sched:sched_switch"; both sides may be fnmatch patterns. */
 static int tracepoints_parse(const char *pattern, const char *suffix, struct event_spec *like,
                              event_spec_vec *specs, struct error *err)
 {
@@ -256,7 +256,7 @@ static int tracepoints_parse(const char *pattern, const char *suffix, struct eve
 
 /* ---- PMU/terms/ ---------------------------------------------------------------------------- */
 
-/* First line of a file in sysfs; false: not there. */
+/* Read the first line of a file in sysfs. False: it is not there. */
 static bool read_word(const char *dir, const char *name, char *to, size_t size)
 {
     char path[512];
@@ -319,7 +319,7 @@ static bool term_parse(const char *dir, char *term, struct perf_event_attr *attr
     snprintf(name, sizeof(name), "format/%.60s", term);
     if (read_word(dir, name, text, sizeof(text)))
         return format_place(text, value, attr);
-    snprintf(name, sizeof(name), "events/%.60s", term); /* an event that stands for terms */
+    snprintf(name, sizeof(name), "events/%.60s", term); /* a named event, which stands for terms */
     if (depth || equals || !read_word(dir, name, text, sizeof(text)))
         return false;
     for (char *each; (each = strsep(&rest, ","));)
@@ -328,7 +328,7 @@ static bool term_parse(const char *dir, char *term, struct perf_event_attr *attr
     return true;
 }
 
-/* "cpu/event=0x3c,umask=1/": the PMU's files in sysfs say what the words mean. */
+/* Parse "cpu/event=0x3c,umask=1/". The PMU's files in sysfs define the words. */
 static int pmu_parse(const char *text, size_t size, struct event_spec *s, struct error *err)
 {
     char dir[128], type[32], terms[256];
@@ -358,7 +358,7 @@ static int one_parse(const char *text, event_spec_vec *specs, struct error *err)
     if (strlen(text) >= sizeof(base))
         return error_set(err, ERROR_FORMAT, "-e %.40s...: is too long", text);
     snprintf(base, sizeof(base), "%s", text);
-    /* "a:b" may be a tracepoint or an event with modifiers: names of ours come first. */
+    /* "a:b" may be a tracepoint or an event with modifiers: the names known here come first. */
     if (colon && modifiers_parse(colon + 1, strlen(colon + 1), &s))
         base[colon - text] = 0;
     else
@@ -372,7 +372,7 @@ static int one_parse(const char *text, event_spec_vec *specs, struct error *err)
     }
     if (!known && strchr(base, ':'))
         return tracepoints_parse(base, colon ? colon : "", &s, specs, err);
-    if (!known && strchr(text, ':')) { /* "u:k": the modifiers were a name */
+    if (!known && strchr(text, ':')) { /* "u:k": the letters were a name, not modifiers */
         struct event_spec like = {.attr = {.size = sizeof(s.attr), .exclude_guest = 1}};
         return tracepoints_parse(text, "", &like, specs, err);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Opening events, with perf's fallbacks, and saying why it did not work. */
+/* Open events, with perf's fallbacks, and explain failures. */
 #include "capture/events.h"
 #include "perfdata/vmevent_layout.h"
 #include "session/registers.h"
@@ -20,13 +20,13 @@
 #include <unistd.h>
 
 enum {
-    RING_DEFAULT = 16 << 20, /* a cpu, at most: 256 samples of 64 KiB */
-    RING_SMALL = 512 << 10,  /* perf's default: what an ordinary user may lock */
-    RINGS_MAX = 256 << 20,   /* all of them, when nobody asked for a size */
-    RING_MS = 500,           /* of samples at their largest fit into a ring */
-    SAMPLE_REST = 2 << 10,   /* bytes of a sample beside its stack, and of records between */
-    WAKE_SHARE = 4,          /* of the ring full: wake the reader */
-    WAKE_EACH_HZ_MAX = 250,  /* samples a second and cpu at most that may wake the reader each */
+    RING_DEFAULT = 16 << 20, /* bytes per cpu at most: 256 samples of 64 KiB */
+    RING_SMALL = 512 << 10,  /* bytes: perf's default, which an ordinary user may lock */
+    RINGS_MAX = 256 << 20,   /* bytes of all rings, when the user gave no size */
+    RING_MS = 500,           /* ms of the largest samples that fit into a ring */
+    SAMPLE_REST = 2 << 10,  /* bytes of a sample beside its stack, and of records between samples */
+    WAKE_SHARE = 4,         /* wake the reader when one WAKE_SHARE-th of the ring is full */
+    WAKE_EACH_HZ_MAX = 250, /* samples a second and cpu up to which each may wake the reader */
 };
 
 static const char *const paranoid_cure =
@@ -74,8 +74,8 @@ static void common_set(const struct record_options *o, const struct events *e,
         a->wakeup_watermark = e->wakes_early ? 1 : (uint32_t)(e->ring_bytes / WAKE_SHARE);
 }
 
-/* Samples of user code alone have no kernel frames. Newer kernels (6.12) ask for the right to watch
- * the kernel unless that is said, too. */
+/* Samples of user code alone have no kernel frames. Newer kernels (6.12) require the right to watch
+ * the kernel unless exclude_callchain_kernel is set, too. */
 static void exclude_kernel_chain(struct perf_event_attr *a)
 {
     if (a->exclude_kernel && a->sample_type & PERF_SAMPLE_CALLCHAIN)
@@ -140,7 +140,7 @@ static int denied_error(const char *name, bool others, int why, struct error *er
     return -1;
 }
 
-/* There are counters, but none that samples as precisely as was asked for. */
+/* Whether there are counters, but none that samples as precisely as was asked for. */
 static bool is_too_precise(const struct perf_event_attr *a, int why)
 {
     return why == EOPNOTSUPP && a->precise_ip;
@@ -208,7 +208,7 @@ static int compare_ints(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* All perf events that this process holds open, ascending. */
+/* List the descriptors of all perf events that this process holds open, ascending. */
 static int list_event_fds(fd_vec *ret, struct error *err)
 {
     DIR *dir = opendir("/proc/self/fd");
@@ -233,7 +233,7 @@ static int list_event_fds(fd_vec *ret, struct error *err)
     return 0;
 }
 
-/* What stands in `after` and not in `before`. */
+/* Remove from `after` all descriptors that are in `before`. */
 static void fds_subtract(fd_vec *after, const fd_vec *before)
 {
     size_t kept = 0, j = 0;
@@ -246,7 +246,7 @@ static void fds_subtract(fd_vec *after, const fd_vec *before)
     after->nr = kept;
 }
 
-/* Take over the descriptors of an event just opened, and ask their ids. */
+/* Take over the descriptors of an event that was just opened, and read their ids. */
 static int event_take_fds(struct events *e, struct open_event *ev, fd_vec *fds, struct error *err)
 {
     uint64_t *ids = calloc(fds->nr + 1, sizeof(*ids));
@@ -272,7 +272,7 @@ static int event_take_fds(struct events *e, struct open_event *ev, fd_vec *fds, 
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-/* One thing fewer to ask of an older kernel. False: nothing is left to give up. */
+/* Give up one feature that an older kernel may lack. False: no feature is left to give up. */
 static bool give_up_feature(struct events *e, struct perf_event_attr *a)
 {
     if (a->build_id) {
@@ -288,7 +288,8 @@ static bool give_up_feature(struct events *e, struct perf_event_attr *a)
     return true;
 }
 
-/* After `why`: change the event so that it may open. False: it will not. */
+/* Change the event, which failed to open with errno `why`, so that it may open. False: it will
+ * not. */
 static bool event_fall_back(const struct record_options *o, struct events *e,
                             struct event_spec *spec, struct perf_event_attr *a, int why,
                             struct error *err)
@@ -315,7 +316,7 @@ static bool event_fall_back(const struct record_options *o, struct events *e,
     return false;
 }
 
-/* "cycles" of user code only is "cycles:u", as perf names it. */
+/* Returns the event's name: "cycles" of user code only is "cycles:u", as perf names it. */
 static char *event_name(const struct event_spec *spec, const struct perf_event_attr *a)
 {
     char *name = NULL;
@@ -362,12 +363,12 @@ static struct perf_evsel *evlist_add(struct events *e, struct perf_event_attr *a
     return evsel;
 }
 
-/* Attributes of all events, into libperf's list. */
+/* Add the attributes of all events to libperf's list. */
 static int events_describe(const struct record_options *o, const struct event_targets *t,
                            struct events *e, struct error *err)
 {
     struct perf_event_attr a;
-    /* A task that runs may map and fork before its events are enabled: track it at once. */
+    /* A running task may map and fork before its events are enabled, so track it at once. */
     e->tracking = !t->on_exec || o->delay_ms;
     e->others = t->others;
     for (size_t i = 0; i < o->events.nr; i++) {
@@ -391,7 +392,7 @@ static int events_describe(const struct record_options *o, const struct event_ta
     return evlist_add(e, &a) ? 0 : error_no_memory(err);
 }
 
-/* Open each described event on the maps. */
+/* Open each event of the list on these cpus and tasks. */
 static int events_open_each(const struct record_options *o, struct events *e,
                             struct perf_cpu_map *cpus, struct perf_thread_map *tasks,
                             struct error *err)
@@ -435,7 +436,7 @@ static int events_open_all(const struct record_options *o, const struct event_ta
         r = events_describe(o, t, e, err);
     if (!r)
         r = events_open_each(o, e, cpus, tasks, err);
-    perf_cpu_map__put(cpus); /* the list holds its own */
+    perf_cpu_map__put(cpus); /* the list holds its own references */
     perf_thread_map__put(tasks);
     return r;
 }
@@ -467,7 +468,7 @@ static int events_index(struct events *e, struct error *err)
     return 0;
 }
 
-/* What perf does: more than the machine allows is throttled, with a word. */
+/* As perf does, reduce a frequency above the machine's limit (the user is told). */
 static uint64_t allowed_frequency(const struct record_options *o)
 {
     long max = read_setting("/proc/sys/kernel/perf_event_max_sample_rate");
@@ -475,7 +476,7 @@ static uint64_t allowed_frequency(const struct record_options *o)
     return o->max_frequency && max > 0 ? limit : o->frequency > limit ? limit : o->frequency;
 }
 
-/* One descriptor for each event, cpu and task: as many as may be had. */
+/* There is one descriptor for each event, cpu and task: raise the limit as far as possible. */
 static void raise_file_limit(void)
 {
     struct rlimit files;
@@ -485,7 +486,7 @@ static void raise_file_limit(void)
     }
 }
 
-/* Samples a second and cpu; 0: not known, since they come by an event's period. */
+/* Returns samples a second and cpu; 0: not known, since they come by an event's period. */
 static uint64_t expected_rate(const struct record_options *o)
 {
     vec_foreach (spec, &o->events) {
@@ -496,8 +497,8 @@ static uint64_t expected_rate(const struct record_options *o)
     return allowed_frequency(o) * o->events.nr;
 }
 
-/* By the rate: half a second of the largest samples, but not more than all rings together may have.
- */
+/* Choose the ring size by the rate: half a second of the largest samples, but not more than all
+ * rings together may have. */
 static uint64_t default_ring(const struct record_options *o)
 {
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -517,7 +518,7 @@ static int libperf_silent(enum libperf_print_level level, const char *format, va
     return 0;
 }
 
-/* One ring a cpu; the first event's first task owns it. */
+/* Map one ring per cpu; the first event's first task owns it. */
 static int events_map(struct events *e, struct error *err)
 {
     size_t each = e->nr * e->nr_tasks;
@@ -551,14 +552,14 @@ int events_open(const struct record_options *o, const struct event_targets *targ
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t ring = o->ring_bytes ? o->ring_bytes : default_ring(o), rate = expected_rate(o);
     raise_file_limit();
-    libperf_init(libperf_silent); /* also tells it the page size */
+    libperf_init(libperf_silent); /* also sets libperf's page size */
     const uint64_t wanted = ring;
     bool to_clock = false, again = true;
     for (; again; ring /= 2) {
         struct events e = {.ring_bytes = ring,
                            .ring_wanted = wanted,
                            .build_ids = true,
-                           .to_clock = to_clock, /* the first try has changed the options' event */
+                           .to_clock = to_clock, /* the first try changed the options' event */
                            .frequency = allowed_frequency(o),
                            .wakes_early =
                                o->wake_early && !o->wake_each && rate && rate <= WAKE_EACH_HZ_MAX};
@@ -567,7 +568,7 @@ int events_open(const struct record_options *o, const struct event_targets *targ
         if (!r && events_map(&e, err) < 0) {
             int why = err->kind == ERROR_SYSTEM ? err->sys_errno : ENOMEM;
             r = ring_error(ring, why, err);
-            /* Smaller ones wake earlier, too: the events are opened anew. */
+            /* Smaller rings also wake the reader earlier, so the events are opened again. */
             again = !o->ring_bytes && (why == EPERM || why == ENOMEM) && ring > 16 * page;
         }
         if (!r)
@@ -593,9 +594,9 @@ void events_close(struct events *e)
         ring_unmap(&e->ring[i]);
     free(e->ring);
     free(e->ring_fds);
-    if (e->list) /* an event's share of the maps is not given back with it by each libperf */
+    if (e->list) /* not every libperf frees an event's references to the maps with the event */
         perf_evlist__set_maps(e->list, NULL, NULL);
-    perf_evlist__delete(e->list); /* closes */
+    perf_evlist__delete(e->list); /* also closes the descriptors */
     free(e->at);
     free(e->sampling_fds);
     vec_free(&e->rings);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Feature sections; layouts as readers know them (perfdata/header.c): strings are a u32 length, a
- * multiple of 64, and that many bytes. */
+/* Write feature sections, in the layouts that readers know (perfdata/header.c). A string is a u32
+ * length, a multiple of 64, and that many bytes. */
 #include "capture/header.h"
 #include "base/first_line.h"
 #include "base/text.h"
@@ -45,7 +45,7 @@ static void add_string(struct text *t, const char *s)
     text_bytes(t, zeros, padded - size);
 }
 
-/* Hand over what was collected, and begin anew. */
+/* Write the collected bytes as a feature section, and empty `t`. */
 static int put(struct perfdata_writer *w, unsigned feature, struct text *t, struct error *err)
 {
     int r =
@@ -62,7 +62,7 @@ static int put_string(struct perfdata_writer *w, unsigned feature, const char *s
     return put(w, feature, &t, err);
 }
 
-/* "WORD : value" of a file in /proc. */
+/* Read the value of a line "WORD : value" of a file in /proc. */
 static bool read_field(const char *path, const char *word, char *to, size_t size)
 {
     char line[512];
@@ -84,7 +84,7 @@ static bool read_field(const char *path, const char *word, char *to, size_t size
 /* ---- the machine --------------------------------------------------------------------------- */
 
 #if defined(__x86_64__) || defined(__i386__)
-/* "VENDOR,family,model,stepping", decoded as the processor manuals say. */
+/* Write "VENDOR,family,model,stepping", decoded as the processor manuals say. */
 static int write_cpuid(struct perfdata_writer *w, struct error *err)
 {
     unsigned a, b, c, d;
@@ -140,7 +140,7 @@ static int write_machine(struct perfdata_writer *w, struct error *err)
 
 typedef VEC(char *) list_vec;
 
-/* Append a copy of `line` unless it is there. */
+/* Append a copy of `line` unless it is already there. */
 static bool lists_add(list_vec *lists, const char *line)
 {
     vec_foreach (known, lists)
@@ -153,7 +153,8 @@ static bool lists_add(list_vec *lists, const char *line)
     return false;
 }
 
-/* Distinct values of one topology file over all cpus. -1: there are none, or memory is out. */
+/* Add the distinct values of one topology file over all cpus. Returns -1 when there are none, or
+ * memory is out. */
 static int add_cpu_lists(struct text *t, long cpus, const char *file)
 {
     list_vec lists = {0};
@@ -182,9 +183,9 @@ static uint32_t topology_number(long cpu, const char *file)
     return first_line(path, line, sizeof(line)) ? (uint32_t)strtol(line, NULL, 10) : UINT32_MAX;
 }
 
-/* Sockets, cores; then core and socket of each cpu; then dies, and the die of each cpu. Readers
- * take the padding of a pipe's feature for dies, so they are written even where they are not known.
- */
+/* Write sockets and cores, then core and socket of each cpu, then dies and the die of each cpu.
+ * Readers of a pipe take the padding of this feature for dies, so dies are written even where they
+ * are not known. */
 static int write_topology(struct perfdata_writer *w, struct error *err)
 {
     struct text t = {0};

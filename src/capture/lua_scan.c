@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Finding the Lua VMs of a live process. See lua_scan.h. */
+/* Find the Lua VMs of a live process. See lua_scan.h. */
 #include "capture/lua_scan.h"
 
 #include "capture/runtime_files.h"
@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { MAPS_MAX = 64 << 20 }; /* bytes of a /proc/PID/maps that are read */
+enum { MAPS_MAX = 64 << 20 }; /* bytes of a /proc/PID/maps that are read at most */
 
 /* ---- reading a process ------------------------------------------------------------------- */
 
@@ -112,7 +112,7 @@ static int read_all(const char *path, char **ret, struct error *err)
     return 0;
 }
 
-/* One line, "START-END rwxp OFFSET MAJ:MIN INODE   PATH". */
+/* Parse one line, "START-END rwxp OFFSET MAJ:MIN INODE   PATH". */
 static bool parse_map(char *line, struct process_map *ret)
 {
     char prot[5];
@@ -232,7 +232,7 @@ const char *lua_scan_problem(struct lua_scan *s)
 
 /* ---- VMs --------------------------------------------------------------------------------- */
 
-/* How long it is differs between forks. */
+/* Try several sizes of lua_State, since forks of LuaJIT differ in it. */
 uint64_t lua_scan_main_state(const struct memory *m, const struct luajit_vm *vm)
 {
     enum { STATE_MAX = 0x100 };
@@ -248,18 +248,18 @@ struct lua_scan_job {
     struct process_memory *memory; /* NULL: the process has no LuaJIT */
     lua_scan_blob_list blobs;
     lua_scan_range_list ranges;
-    size_t at; /* next range */
+    size_t at; /* index of the next range */
     luajit_vm_list found;
 };
 
 enum {
     PAGE = 4096,
-    OVERLAP = 2 * PAGE, /* a dispatch table is shorter: none is missed between two pieces */
-    PIECE = 256 << 10,  /* of a range that is looked at in one go */
+    OVERLAP = 2 * PAGE, /* bytes: a dispatch table is shorter, so none is missed between pieces */
+    PIECE = 256 << 10,  /* bytes of a range that are searched at once */
     PAGEMAP_AT_ONCE = 512,
 };
 
-/* A run of pages that are there, cut into pieces. */
+/* Append a run of present pages, cut into pieces. */
 static bool push_run(lua_scan_range_list *ranges, uint64_t start, uint64_t end)
 {
     for (; end - start > PIECE + OVERLAP; start += PIECE) {
@@ -269,9 +269,9 @@ static bool push_run(lua_scan_range_list *ranges, uint64_t start, uint64_t end)
     return start == end || vec_push(ranges, (struct memory_range){start, end});
 }
 
-/* The pages of a mapping that were ever written: present or swapped out, says
- * Documentation/admin-guide/mm/pagemap.rst (bits 63 and 62). Reading the others would only make
- * the kernel show zeros, and of threads' stacks that is nearly all. */
+/* Append the pages of a mapping that were ever written. They are present or swapped out (bits 63
+ * and 62 of their entries, Documentation/admin-guide/mm/pagemap.rst). Reading the other pages,
+ * which are nearly all of a thread's stack, would only make the kernel return zeros. */
 static bool push_mapping(lua_scan_range_list *ranges, const struct process_map *map, int pagemap)
 {
     uint64_t entries[PAGEMAP_AT_ONCE], run = 0;
@@ -302,8 +302,8 @@ static int pagemap_open(pid_t pid)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Heaps, anonymous mappings and data: what a VM can stand in. Shared memory and files that are
- * not private are none. */
+/* Find the memory that may hold a VM: heaps, anonymous mappings and data. Shared memory and files
+ * that are not mapped privately hold none. */
 static int find_ranges(struct lua_scan_job *job, pid_t pid, const struct process_maps *maps,
                        struct error *err)
 {

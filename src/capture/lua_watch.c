@@ -17,38 +17,37 @@
 
 enum {
     MS = 1000000,                   /* ns */
-    SEARCH_PAUSE_MIN_NS = MS,       /* between the first scans */
-    SEARCH_PAUSE_MAX_NS = 500 * MS, /* and between later ones */
-    PROBE_EVERY_NS = MS,            /* between walks that look for a VM that is not known */
-    SEARCH_OFTEN_FOR_MS =
-        2000,          /* ms that a LuaJIT may be without a VM before scans become seldom */
-    MAX_FRAMES = 4096, /* of a live walk */
-    WALK_READS_UNTIL_NS = 1000 * MS, /* after which a walk of a sample reads no more */
-    FIRST_WALK_READS = 1 << 14,      /* of memory, by the first walks */
-    STACK_SLOTS_ABOVE = 256,         /* a Lua frame is not larger */
-    STACK_BYTES_MAX = 1 << 20,       /* of a Lua stack: LuaJIT's limit is half of it */
+    SEARCH_PAUSE_MIN_NS = MS,       /* pause between the first scans */
+    SEARCH_PAUSE_MAX_NS = 500 * MS, /* pause between later scans */
+    PROBE_EVERY_NS = MS,            /* between walks that look for an unknown VM */
+    SEARCH_OFTEN_FOR_MS = 2000, /* ms that a LuaJIT may be without a VM before scans become rare */
+    MAX_FRAMES = 4096,          /* frames of a live walk */
+    WALK_READS_UNTIL_NS = 1000 * MS, /* age of a sample at which its walk stops reading */
+    FIRST_WALK_READS = 1 << 14,      /* reads of memory that the first walks may make */
+    STACK_SLOTS_ABOVE = 256,         /* slots read above the top: a Lua frame is not larger */
+    STACK_BYTES_MAX = 1 << 20,       /* bytes of a Lua stack: LuaJIT's limit is half of it */
 };
 
 struct lua_watch {
     pid_t pid;
     const struct watch_tools *tools;
-    struct session *session; /* its mappings; NULL: to be read (again) */
+    struct session *session; /* the process's mappings; NULL: must be read (again) */
     struct thread_context thread;
     struct object_log *objects; /* NULL: not opened yet */
     lua_scan_blob_list blobs;
     lua_scan_vm_list vms;
-    struct lua_scan_job *job;         /* a search that is under way; NULL: none */
-    lua_scan_vm_list found;           /* by it */
-    size_t nr_before;                 /* of `vms`, when it began */
-    uint64_t next_scan, began, pause; /* ns; began: when a LuaJIT was seen first */
-    uint64_t took;                    /* ns, by the search that is under way */
-    uint64_t step;                    /* bytes that it reads at once */
-    bool mapped;                      /* something new is mapped since the last look */
-    bool more;                        /* it has found others than were known */
-    bool wanted;                      /* a walk met a LuaJIT's code without a VM that is known */
-    bool failed;                      /* it cannot be read: the problem says why */
+    struct lua_scan_job *job;         /* the search that is under way; NULL: none */
+    lua_scan_vm_list found;           /* VMs that the search has found */
+    size_t nr_before;                 /* size of `vms` when the search began */
+    uint64_t next_scan, began, pause; /* ns; began: when the first LuaJIT was seen */
+    uint64_t took;                    /* ns that the search has taken */
+    uint64_t step;                    /* bytes that the search reads at once */
+    bool mapped;                      /* something was mapped since the last look */
+    bool more;                        /* the search has found VMs that were not known */
+    bool wanted;                      /* a walk met code of a LuaJIT, but no known VM */
+    bool failed;                      /* the process cannot be read; `problem` says why */
     struct error problem;
-    uint64_t reads;  /* of memory that walks may make yet */
+    uint64_t reads;  /* reads of memory that walks may still make */
     uint64_t probed; /* time of the last sample without a copy that was walked */
     struct lua_watch_stats stats;
 };
@@ -173,8 +172,8 @@ static bool is_same(const lua_scan_vm_list *a, const lua_scan_vm_list *b)
     return same;
 }
 
-/* Its LuaJITs, if mappings came. Of a process that is gone or not ours to read nothing is known. 1:
- * there are more or fewer than before. */
+/* Find the process's LuaJITs again after new mappings. A process that is gone or may not be read
+ * has none. Returns 1 when their number changed, 0 when not, -1 when memory is out. */
 static int look_at_files(struct lua_watch *t, uint64_t now, struct error *err)
 {
     size_t before = t->blobs.nr;
@@ -228,8 +227,8 @@ static bool is_known_vm(const struct lua_watch *t, uint64_t g)
     return has_vm(&t->vms, g);
 }
 
-/* What walks have met while a search was under way it may have missed: a VM that was made meanwhile
- * is no less there. */
+/* Keep the VMs that walks met while the search was under way. The search may have missed a VM that
+ * was created meanwhile, but the VM exists all the same. */
 static int keep_met(struct lua_watch *t, struct error *err)
 {
     for (size_t i = t->nr_before; i < t->vms.nr; i++) {
@@ -239,8 +238,8 @@ static int keep_met(struct lua_watch *t, struct error *err)
     return 0;
 }
 
-/* What a search has found so far is told at once; what was known before and it has not found in the
- * end is gone. */
+/* Add the VMs that the search has found so far to the known VMs at once. When the search has ended,
+ * drop the known VMs that it has not found. */
 static int take_found(struct lua_watch *t, bool ended, struct error *err)
 {
     int changed = 0;
@@ -262,16 +261,16 @@ static int take_found(struct lua_watch *t, bool ended, struct error *err)
     return changed;
 }
 
-/* A VM is expected, or others are: a sample ran one that is not known, or a host has just made some
- * and is likely to make more. */
+/* Whether a VM is expected, or further VMs are: a sample ran an unknown VM, or a host has just
+ * created some VMs and is likely to create more. */
 static bool is_search_urgent(const struct lua_watch *t, uint64_t now)
 {
     return lua_watch_expects_vm(t, now) || ((t->more || t->wanted) && t->began &&
                                             now - t->began < (uint64_t)SEARCH_OFTEN_FOR_MS * MS);
 }
 
-/* A step of a search. Searches take a twentieth of the time at most, but for a third while a VM is
- * expected: each ms without it is samples without Lua. */
+/* Do one step of a search. Searches take at most a twentieth of the time, but a third while a VM is
+ * expected: each ms without the VM means samples without Lua. */
 static int scan_step(struct lua_watch *t, uint64_t now, struct error *err)
 {
     enum { STEP = 4 << 20, STEP_LEAST = 64 << 10, STEP_NS = 10 * MS };
@@ -291,7 +290,7 @@ static int scan_step(struct lua_watch *t, uint64_t now, struct error *err)
     uint64_t began = monotonic();
     int more = lua_scan_step(t->job, t->step, &t->found, err);
     int changed = more < 0 ? -1 : take_found(t, more == 0, err);
-    if (monotonic() - began > STEP_NS && t->step > STEP_LEAST) /* each reading waits: samples do */
+    if (monotonic() - began > STEP_NS && t->step > STEP_LEAST) /* each read waits: so do samples */
         t->step /= 2;
     t->took += monotonic() - now;
     t->more |= changed > 0;
@@ -320,7 +319,7 @@ int lua_watch_scan(struct lua_watch *t, uint64_t now, struct error *err)
     return found < 0 ? -1 : found | changed;
 }
 
-/* ---- its code ------------------------------------------------------------------------------ */
+/* ---- the process's code -------------------------------------------------------------------- */
 
 static bool other_root(pid_t pid)
 {
@@ -350,7 +349,7 @@ static int tell_map(struct lua_watch *t, const struct process_map *map, bool by_
     return session_map(t->session, &mm, 0, err);
 }
 
-/* The process's mappings as a session: what the code map and file pages come from. */
+/* Put the process's mappings into a session, which provides the code map and file pages. */
 static int learn_code(struct lua_watch *t, struct error *err)
 {
     const struct session_options no_jit = {.no_jit = true};
@@ -379,8 +378,8 @@ static int learn_code(struct lua_watch *t, struct error *err)
 
 /* ---- walking ------------------------------------------------------------------------------- */
 
-/* DISPATCH stands in r14 in the interpreter, in its helpers as a rule, and in traces: a VM that no
- * scan has found yet. */
+/* Find a VM that no scan has found yet by DISPATCH, which is in r14 in the interpreter, usually in
+ * its helpers, and in traces. Returns 1 when a VM was found, 0 when not, -1 when memory is out. */
 static int meet_vm(struct lua_watch *t, const struct registers *r, const struct memory *m,
                    struct error *err)
 {
@@ -407,8 +406,8 @@ static uint64_t load_ref(const uint8_t *at, const struct luajit_layout *l)
     return l->ref_size == 8 ? load_u64(at, false) : load_u32(at, false);
 }
 
-/* Without a copy: a VM's running state and its stack as they are now, in one reading each, so that
- * they fit together as well as can be. */
+/* Without a copy: read a VM's running state and its stack as they are now, each in one read, so
+ * that they fit together as well as possible. */
 static void read_vm(struct lua_watch *t, const struct lua_scan_vm *v, uint64_t time)
 {
     enum { STATE_MAX = 256 };
@@ -435,8 +434,8 @@ static void read_vm(struct lua_watch *t, const struct lua_scan_vm *v, uint64_t t
         (void)object_log_range(t->objects, stack, end - stack, time);
 }
 
-/* A VM that a walk has found by DISPATCH, as the native frames restored it. Without memory for it
- * the next scan finds it. */
+/* Note a VM that a walk has found by DISPATCH, as restored by the native frames. If memory is out,
+ * the next scan finds the VM. */
 static void note_vm(struct lua_watch *t, const struct luajit_vm *vm, const struct memory *m)
 {
     if (!is_known_vm(t, vm->g))
@@ -492,22 +491,22 @@ static bool is_in_blob(const struct lua_watch *t, uint64_t pc)
     return false;
 }
 
-/* Walks read the heads of objects in the copy: the objects themselves are what is to be had later.
- */
+/* Log the objects whose heads are in the copy. Walks read only these heads from the copy, and the
+ * objects themselves are needed later. */
 static void note_objects(struct lua_watch *t, const struct vmstack *copy, uint64_t time)
 {
     for (uint32_t i = 0; i < copy->nr; i++) {
         const struct vmstack_entry *e = &copy->entries[i];
         bool is_head =
             e->kind == VMENTRY_HEAD ||
-            (e->kind == VMENTRY_TRACE && e->length > sizeof(uint64_t)); /* else its slot */
+            (e->kind == VMENTRY_TRACE && e->length > sizeof(uint64_t)); /* else the slot */
         if (is_head)
             object_log_object(t->objects, e->address, time);
     }
 }
 
-/* What a walk finds of a VM that is new takes thousands of readings, later ones a few hundred:
- * those that were not needed may be used up at once. */
+/* A walk that meets a new VM needs thousands of reads, later walks a few hundred: a walk may use up
+ * at once the reads that earlier walks did not need. */
 static uint64_t reads_for_walk(struct lua_watch *t)
 {
     enum { READS = 300, READS_SAVED = 1 << 14 };
@@ -542,10 +541,10 @@ int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vms
     memory.nr_layers = nr;
     bool met_lua;
     size_t known = t->vms.nr;
-    /* (another VM, below one that was copied, may be new, too) */
+    /* A VM below a copied one may be new, too. */
     bool in_blob = is_in_blob(t, registers.value[DWARF_RIP]);
     int met = copy && !in_blob ? 0 : meet_vm(t, &registers, &memory, err);
-    if (copies && !copy) { /* what runs was not copied: a walk can only tell which VM it is of */
+    if (copies && !copy) { /* the running VM was not copied: a walk can only tell which VM it is */
         t->wanted |= in_blob;
         if (met || s->time - t->probed < PROBE_EVERY_NS)
             return met;

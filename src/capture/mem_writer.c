@@ -4,7 +4,7 @@
 #include <linux/perf_event.h>
 #include <string.h>
 
-enum { PIECE = 32 << 10 }; /* of a range in one entry */
+enum { PIECE = 32 << 10 }; /* bytes of a range in one entry */
 
 uint64_t mem_writer_now(const struct mem_writer *p)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What is read of a process on its way into a recording: entries are put into payloads
- * (perfdata/vmevent.h) as long as they fit, payloads into samples of `ljperf:mem`. */
+/* Write memory that was read from a process into a recording. Entries are put into payloads
+ * (perfdata/vmevent.h) as long as they fit, and payloads into samples of `ljperf:mem`. */
 #ifndef CAPTURE_MEM_WRITER_H
 #define CAPTURE_MEM_WRITER_H
 
@@ -12,38 +12,38 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Where the log goes, and the clock of the recording. */
+/* Where the log is written, and the clock of the recording. */
 struct log_sink {
-    /* One payload (perfdata/vmevent.h), no larger than VMEVENT_MAX. */
+    /* Write one payload (perfdata/vmevent.h) of at most VMEVENT_MAX bytes. */
     int (*write)(void *context, const void *payload, size_t size, struct error *err);
     uint64_t (*now)(void *context); /* ns */
-    bool (*full)(void *context);    /* takes no more contents, only marks; NULL: takes all */
+    bool (*full)(void *context);    /* the log takes no more contents, only marks; NULL: never */
     void *context;
 };
 
-/* The entries of one process. `pid` and `sink` are set by its owner, the rest is zero. */
+/* The entries of one process. The owner sets `pid` and `sink` and zeroes the rest. */
 struct mem_writer {
     pid_t pid;
     struct log_sink sink;
     struct vmevent_writer writer;
-    bool writing; /* the writer has been begun */
+    bool writing; /* `writer` holds a payload that is not sent yet */
     uint64_t sequence;
-    uint64_t bytes; /* of payloads written */
-    bool failed;    /* one could not be written: nothing more is */
+    uint64_t bytes; /* size of all payloads written */
+    bool failed;    /* a payload could not be written: no more are written */
     struct error error;
     uint8_t buffer[VMEVENT_MAX];
 };
 
 uint64_t mem_writer_now(const struct mem_writer *p);
-/* Add an entry of any length: in pieces, with its times. */
+/* Add an entry of any length, split into pieces, each with the entry's times. */
 void mem_writer_put(struct mem_writer *p, const struct vmevent_entry *entry);
-/* Write what waits. -1: that, or something before, could not be written. */
+/* Write the waiting payload. Returns -1 when this or an earlier payload could not be written. */
 int mem_writer_send(struct mem_writer *p, struct error *err);
-/* Forget what waits. */
+/* Discard the waiting payload. */
 void mem_writer_drop(struct mem_writer *p);
 
-/* A payload as one sample of `ljperf:mem` (copier_attr()'s fields) in `record`; its size, 0: it is
- * too large. */
+/* Put a payload into one sample of `ljperf:mem` (copier_attr()'s fields) in `record`. Returns the
+ * sample's size; 0: the payload is too large. */
 enum { MEM_RECORD_MAX = 1 << 16 };
 size_t mem_writer_record(const void *payload, size_t size, uint64_t id, uint64_t time,
                          uint8_t record[MEM_RECORD_MAX]);

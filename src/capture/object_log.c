@@ -12,74 +12,74 @@
 #include <string.h>
 
 enum {
-    BAD_PAGES = 4096,             /* unmapped ones that are remembered */
-    BAD_PASSES = 4,               /* a heap grows */
-    LINE = 64,                    /* of memory that is no known object */
-    PAGE = 4096,                  /* what objects are found by, and read by */
-    COPIES = 512,                 /* pages that are kept as they were read */
-    GROUP_PAGES = 8,              /* of them are read at once, side by side, where readings wait */
-    GROUPED_READINGS = 64,        /* readings that this goes on for */
-    OBJECTS_MAX = 1 << 16,        /* known at once */
-    CACHED_MAX = 64 << 20,        /* bytes of them */
-    CHANGES_MAX = 4,              /* of an object: bytecode and traces are patched now and then */
-    HEAD_MAX = 256,               /* who reads more at once does not read the head of an object */
-    EQUAL_FORGIVES_CHANGE = 64,   /* equal readings that make up for a change */
-    RETIRED_PASSES = 512,         /* passes that an address is not taken for an object again */
-    STABLE_AFTER_EQUAL = 8,       /* equal readings after which a change is seldom */
-    IDLE_BUDGET = 64,             /* objects not touched lately that are read in a pass */
-    BYTES_PER_BUDGET_UNIT = 1024, /* bytes of an object that count as another object in a budget */
-    RECENT_PASSES = 64,           /* passes after which an object is not lately touched any more */
+    BAD_PAGES = 4096,      /* unmapped pages that are remembered */
+    BAD_PASSES = 4,        /* passes for which a page counts as unmapped: a heap grows */
+    LINE = 64,             /* bytes of a line: memory outside known objects is logged by lines */
+    PAGE = 4096,           /* bytes of a page: objects are found, and memory is read, by pages */
+    COPIES = 512,          /* pages that are kept as they were read */
+    GROUP_PAGES = 8,       /* adjacent pages that are read at once where reads wait */
+    GROUPED_READINGS = 64, /* reads done in groups after a read that waited */
+    OBJECTS_MAX = 1 << 16, /* objects known at once */
+    CACHED_MAX = 64 << 20, /* bytes of the known objects */
+    CHANGES_MAX = 4,       /* changes of an object: bytecode and traces are patched now and then */
+    HEAD_MAX = 256,        /* bytes: a larger read is not a read of an object's head */
+    EQUAL_FORGIVES_CHANGE = 64, /* equal readings that make up for a change */
+    RETIRED_PASSES = 512,       /* passes for which a retired address is not taken for an object */
+    STABLE_AFTER_EQUAL = 8,     /* equal readings after which changes are rare */
+    IDLE_BUDGET = 64,           /* objects not used lately that are read in a pass */
+    BYTES_PER_BUDGET_UNIT = 1024, /* bytes of an object that cost one more unit of a budget */
+    RECENT_PASSES = 64, /* passes after which an object does not count as used lately any more */
 };
 
-/* Marks are written so often, and seldomer the longer it goes on: a recorder may be killed, but a
- * recording of hours is not to fill up with them. */
+/* Interval at which marks are written, and its maximum. Marks are written regularly because a
+ * recorder may be killed. The interval grows so that marks do not fill a recording of hours. */
 static const uint64_t REWRITE_MARKS_NS = UINT64_C(5000000000),
                       REWRITE_MARKS_MAX_NS = UINT64_C(120000000000);
 
-/* A pass takes no longer than that, the last one of a recording: each reading may wait tens of ms
- * for a program that maps and protects memory all the time, and samples wait behind it. */
+/* Longest time of a pass, and of the last pass of a recording. Each read may wait tens of ms for a
+ * program that maps and protects memory all the time, and samples wait behind the read. */
 static const uint64_t PASS_NS = 10000000, LAST_PASS_NS = 1000000000;
 
 struct object {
     uint64_t address;
     uint8_t *bytes;
-    const struct luajit_layout *layout; /* by which it was recognised; NULL: plain memory */
-    uint64_t before, after;             /* of the last reading that gave `bytes` */
-    uint64_t written;                   /* `before` of the last reading that was told; 0: never */
-    uint64_t first_before, first_after; /* untold: of the reading that gave `bytes` first */
+    const struct luajit_layout *layout; /* layout by which it was recognised; NULL: plain memory */
+    uint64_t before, after;             /* times around the last reading that gave `bytes` */
+    uint64_t written;                   /* `before` of the last reading that was written; 0: none */
+    uint64_t first_before, first_after; /* pending: times of the first reading of `bytes` */
     uint32_t length;
-    uint32_t touched;     /* pass of the last touch */
+    uint32_t touched;     /* pass of the last use by a walk */
     uint8_t kind;         /* enum vmentry_kind */
-    uint8_t changes;      /* readings that differed, as far as they are counted */
-    uint8_t equal_since;  /* readings that were equal since */
-    uint8_t equal_streak; /* the same; no more than STABLE_AFTER_EQUAL are counted */
+    uint8_t changes;      /* readings that differed, counted to CHANGES_MAX + 1 at most */
+    uint8_t equal_since;  /* equal readings that count towards EQUAL_FORGIVES_CHANGE */
+    uint8_t equal_streak; /* equal readings in a row, counted to STABLE_AFTER_EQUAL at most */
     bool gone;
-    bool pending; /* a pass found these bytes, and nobody has asked for them since */
-    bool retired; /* it changes: no object that lives on unchanged, told by lines from now on */
+    bool pending; /* a pass found these bytes, and no walk has asked for them since */
+    bool retired; /* it changes too often for an object: written by lines from now on */
 };
 
 /* The objects that have bytes in one page. */
 struct page {
-    VEC(uint32_t) objects; /* indexes */
-    /* Index + 1 of the newest one in a line, if it holds all of the line; else 0. */
+    VEC(uint32_t) objects; /* indexes into object_log.objects */
+    /* For each line: index + 1 of its newest object if that holds all of the line, else 0. */
     uint32_t newest[PAGE / LINE];
-    bool parts; /* a line may be held by others than its newest: some hold a part of one */
+    bool parts; /* some objects hold only part of a line: `newest` may miss them */
 };
 
-/* A page of the process as it was read: many small objects stand in few pages. */
+/* A page of the process as it was read. Many small objects lie in few pages. */
 struct copied_page {
     uint64_t number; /* address / PAGE + 1; 0: none */
     uint64_t before, after;
     uint8_t bytes[PAGE];
 };
 
-/* So long, in ns, takes no reading that did not wait: threads that map and protect memory all the
- * time hold the lock that it needs, some of them while they do not run. */
+/* A read that takes longer than this, in ns, had to wait. Threads that map and protect memory all
+ * the time hold the lock that the read needs, some of them while they do not run. */
 static const uint64_t WAITED_NS = 500000;
 
-/* A page that could not be read in a pass; overwritten by others. */
+/* A page that could not be read in a pass. Entries are overwritten by other pages. */
 struct bad_page {
-    uint64_t number; /* + 1; 0: none */
+    uint64_t number; /* page number + 1; 0: none */
     uint32_t pass;
 };
 
@@ -89,18 +89,17 @@ struct object_log {
     VEC(struct object) objects;
     struct table pages; /* address / PAGE -> struct page */
     uint32_t pass;
-    size_t sweep_at, late_sweep_at; /* where the sweeps go on */
-    uint64_t read_at;               /* ns: when the process was read last */
-    uint64_t rewritten_at,
-        rewrite_after; /* ns: when all marks were written last, and how long that holds */
+    size_t sweep_at, late_sweep_at;       /* objects at which the sweeps continue */
+    uint64_t read_at;                     /* ns: when the process was last read */
+    uint64_t rewritten_at, rewrite_after; /* ns: when marks were last written, and the interval */
     struct object_log_stats stats;
     struct bad_page bad[BAD_PAGES];
-    struct copied_page copies[COPIES]; /* by number */
-    uint32_t waiting;                  /* readings that are still to be of a GROUP_PAGES */
+    struct copied_page copies[COPIES]; /* indexed by page number modulo COPIES */
+    uint32_t waiting;                  /* coming reads that will be done in groups of GROUP_PAGES */
     struct mem_writer out;
 };
 
-/* ---- making -------------------------------------------------------------------------------- */
+/* ---- creating ------------------------------------------------------------------------------ */
 
 int object_log_create(pid_t pid, struct process_memory *memory, const struct log_sink *sink,
                       struct object_log **ret, struct error *err)
@@ -173,10 +172,10 @@ static uint64_t now(const struct object_log *p)
     return mem_writer_now(&p->out);
 }
 
-/* ---- telling ------------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------------- */
 
-/* `flags`: VMENTRY_UNCHANGED for a mark. What a full log does not take is counted, and never
- * marked. */
+/* Write an entry for `o`. `flags`: VMENTRY_UNCHANGED for a mark. Contents that a full log does not
+ * take are counted, and never get a mark. */
 static void tell(struct object_log *p, struct object *o, uint8_t flags)
 {
     if (!(flags & VMENTRY_UNCHANGED) && p->out.sink.full && p->out.sink.full(p->out.sink.context)) {
@@ -197,16 +196,16 @@ static void tell(struct object_log *p, struct object *o, uint8_t flags)
     o->written = o->before;
 }
 
-/* A mark for the last reading that was equal, if it is not told yet. */
+/* Write a mark for the last reading that was equal, if it is not written yet. */
 static void tell_mark(struct object_log *p, struct object *o)
 {
     if (o->written && o->written != o->before)
         tell(p, o, VMENTRY_UNCHANGED);
 }
 
-/* A walk has it. What a pass found in plain memory is told only now, with the time it was found:
- * most of that memory is not asked for again, and a program that makes code for ever would fill the
- * log. */
+/* Note that a walk uses the object. Changes that a pass found in plain memory are written only now,
+ * with the time at which they were found: walks do not ask for most of that memory again, and a
+ * program that generates code for ever would fill the log. */
 static void touch(struct object_log *p, struct object *o)
 {
     o->touched = p->pass;
@@ -237,7 +236,8 @@ void object_log_rewrite(struct object_log *p)
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-/* Walks that search try the same unmapped addresses again and again. */
+/* Whether the page is known to be unmapped: walks that search try the same unmapped addresses again
+ * and again. */
 static bool is_known_bad(const struct object_log *p, uint64_t address)
 {
     uint64_t number = address / PAGE;
@@ -259,7 +259,7 @@ static void note_waiting(struct object_log *p, uint64_t before)
         p->waiting--;
 }
 
-/* The page and those beside it at one go: many objects in them are asked for next. */
+/* Read the page together with its neighbours: walks ask for many objects in them next. */
 static bool copy_group(struct object_log *p, uint64_t number)
 {
     uint8_t bytes[GROUP_PAGES * PAGE];
@@ -278,7 +278,7 @@ static bool copy_group(struct object_log *p, uint64_t number)
     return got;
 }
 
-/* The page, as it was at `since` or later; NULL: it cannot be read. */
+/* Returns the page as it was at `since` or later; NULL: it cannot be read. */
 static const struct copied_page *copy_page(struct object_log *p, uint64_t number, uint64_t since)
 {
     struct copied_page *c = &p->copies[number % COPIES];
@@ -306,7 +306,7 @@ static const struct copied_page *copy_page(struct object_log *p, uint64_t number
 /* A reading of the process, at `since` or later. */
 struct reading {
     uint64_t since;
-    uint64_t before, after; /* when it was */
+    uint64_t before, after; /* times around the reading */
 };
 
 static bool fetch(struct object_log *p, uint64_t address, void *to, size_t size, struct reading *r)
@@ -359,7 +359,7 @@ static void note_lines(struct page *page, uint64_t start, const struct object *o
     }
 }
 
-/* An object is not in these lines any more. */
+/* Note that an object no longer holds its lines of this page. */
 static void forget_lines(struct page *page, uint32_t index)
 {
     for (unsigned i = 0; i < PAGE / LINE; i++) {
@@ -385,7 +385,7 @@ struct head_reader {
     uint64_t since;
 };
 
-/* For object_size(): of a page as it is kept, from which the object itself comes, too. */
+/* Read for object_size(), from a kept page. The object itself comes from that page, too. */
 static bool read_head(void *reader, uint64_t address, void *to, size_t size)
 {
     const struct head_reader *h = reader;
@@ -393,15 +393,16 @@ static bool read_head(void *reader, uint64_t address, void *to, size_t size)
     return fetch(h->process, address, to, size, &r);
 }
 
-/* What a reading is for: all that differs is told, or plain memory is told when it is asked for. */
+/* How to read known objects again. `for_later`: plain memory that differs is written when a walk
+ * asks for it; everything else that differs is written at once. */
 struct pass {
     uint64_t since, until;
-    uint8_t *spare; /* room for an object */
+    uint8_t *spare; /* buffer for one object */
     bool for_later;
 };
 
-/* An object of another size stands where another was: all of it is read and told, with its own end.
- * False: that cannot be. */
+/* Read an object that has replaced a known one of another size: all of it, to its own end, so that
+ * the caller can write it. False: it cannot be read, or there is no room. */
 static bool renew(struct object_log *p, struct object *o, uint32_t length, uint64_t since)
 {
     struct reading r = {.since = since};
@@ -421,12 +422,12 @@ static bool renew(struct object_log *p, struct object *o, uint32_t length, uint6
     o->length = length;
     o->before = r.before;
     o->after = r.after;
-    (void)note_pages(p, o, (uint32_t)(o - p->objects.at)); /* else it is learnt again */
+    (void)note_pages(p, o, (uint32_t)(o - p->objects.at)); /* on failure it is learnt again */
     return true;
 }
 
-/* The bytes of the object that stands at a known one's place now; its own where that cannot be
- * told. */
+/* Returns the size of the object that is now at the address of `o`; the size of `o` where this
+ * cannot be found. */
 static uint32_t length_now(struct object_log *p, const struct object *o, uint64_t since)
 {
     struct head_reader head = {p, since};
@@ -435,8 +436,8 @@ static uint32_t length_now(struct object_log *p, const struct object *o, uint64_
     return length && length <= OBJECT_MAX ? (uint32_t)length : o->length;
 }
 
-/* Read a known object again, as it was at `since` or later. What was equal gets new times; what
- * differs is told. */
+/* Read a known object again, as it was at `since` or later. If it is equal, its times are updated;
+ * if it differs, it is written. */
 static void refresh(struct object_log *p, struct object *o, const struct pass *pass)
 {
     struct reading r = {.since = pass->since};
@@ -470,8 +471,7 @@ static void refresh(struct object_log *p, struct object *o, const struct pass *p
     o->changes += o->changes <= CHANGES_MAX;
     if (o->kind == VMENTRY_OBJECT && o->changes > CHANGES_MAX) {
         o->retired = true;
-        o->written =
-            0; /* what stands there now is not told: no mark may say that it is as before */
+        o->written = 0; /* the new bytes are not written: no mark may call them unchanged */
         o->touched = p->pass;
         return;
     }
@@ -495,7 +495,8 @@ static bool refresh_one(struct object_log *p, struct object *o, uint64_t since)
     return !o->gone && !o->retired;
 }
 
-/* A range that is not known yet, read now; NULL: it cannot be read, or there is no room. */
+/* Read a range that is not known yet, and log it. Returns NULL when it cannot be read, or there is
+ * no room. */
 static struct object *learn(struct object_log *p, uint64_t address, uint32_t length, uint8_t kind,
                             uint64_t since)
 {
@@ -517,7 +518,7 @@ static struct object *learn(struct object_log *p, uint64_t address, uint32_t len
         return NULL;
     }
     struct object *known = &p->objects.at[p->objects.nr - 1];
-    (void)note_pages(p, known, (uint32_t)p->objects.nr - 1); /* else it is learnt again */
+    (void)note_pages(p, known, (uint32_t)p->objects.nr - 1); /* on failure it is learnt again */
     p->stats.objects++;
     p->stats.cached += length;
     tell(p, known, 0);
@@ -530,7 +531,7 @@ static bool holds(const struct object *o, uint64_t address, size_t size)
     return into < o->length && size <= o->length - into;
 }
 
-/* The known object that holds the whole range. */
+/* Returns the known object that holds the whole range. */
 static struct object *find(const struct object_log *p, uint64_t address, size_t size)
 {
     const struct page *page = table_get(&p->pages, address / PAGE + 1);
@@ -538,7 +539,7 @@ static struct object *find(const struct object_log *p, uint64_t address, size_t 
     struct object *first = newest ? &p->objects.at[newest - 1] : NULL;
     if (first && !first->retired && holds(first, address, size))
         return first;
-    if (!first && page && !page->parts) /* nothing holds the line */
+    if (!first && page && !page->parts) /* no object is in the line */
         return NULL;
     for (size_t i = page ? page->objects.nr : 0; i-- > 0;) {
         struct object *o = &p->objects.at[page->objects.at[i]];
@@ -548,7 +549,8 @@ static struct object *find(const struct object_log *p, uint64_t address, size_t 
     return NULL;
 }
 
-/* An object that begins there, and ends before what was asked for does. */
+/* Returns the known object that begins at `address`. It may be shorter than the range that a walk
+ * asked for. */
 static struct object *find_at(const struct object_log *p, uint64_t address)
 {
     struct object *o = find(p, address, 1);
@@ -616,23 +618,23 @@ static bool layer_read(void *context, uint64_t address, void *to, size_t size, u
             return false;
         o = NULL;
     }
-    if (o && !holds(o, address, size)) /* another object since, that ends before */
+    if (o && !holds(o, address, size)) /* replaced by a shorter object */
         o = NULL;
     if (!o && size <= HEAD_MAX)
         o = find_at(p, address);
     if (!o && is_known_bad(p, address))
         return false;
-    if (!o && size > sizeof(uint64_t)) /* who reads a word does not read an object's head */
+    if (!o && size > sizeof(uint64_t)) /* a read of a word is not a read of an object's head */
         o = learn_object(p, address, size, time);
     if (!o)
         o = learn_lines(p, address, size, time);
-    if (!o) { /* no room in the log: the walk may have it all the same */
+    if (!o) { /* no room in the log: the walk gets the bytes all the same */
         struct reading r = {.since = time};
         return fetch(p, address, to, size, &r);
     }
     touch(p, o);
     if (size > o->length - (address - o->address))
-        return false; /* the object ends before: whoever reads a head that long tries a shorter */
+        return false; /* the object is shorter: callers that read a head try a smaller one */
     memcpy(to, o->bytes + (address - o->address), size);
     return true;
 }
@@ -648,7 +650,7 @@ void object_log_object(struct object_log *p, uint64_t address, uint64_t time)
     if (!o)
         o = is_known_bad(p, address) ? NULL : learn_object(p, address, HEAD_MAX, time);
     else if (o->before < time)
-        (void)refresh_one(p, o, time); /* what has changed is told */
+        (void)refresh_one(p, o, time); /* writes the object if it has changed */
     if (o)
         touch(p, o);
 }
@@ -668,7 +670,7 @@ bool object_log_range(struct object_log *p, uint64_t address, size_t size, uint6
 
 /* ---- passes -------------------------------------------------------------------------------- */
 
-/* The tables are full: begin anew. What is in use will be learnt, and told, again. */
+/* When the tables are full, forget everything. Objects in use will be learnt and written again. */
 static void make_room(struct object_log *p)
 {
     if (p->objects.nr < OBJECTS_MAX && p->stats.cached + OBJECT_MAX < CACHED_MAX)
@@ -678,7 +680,7 @@ static void make_room(struct object_log *p)
     forget_all(p);
 }
 
-/* What changes all the time is read when a walk asks for it, only. */
+/* Objects that change all the time are read only when a walk asks for them. */
 static bool is_steady(const struct object *o)
 {
     return o->changes <= CHANGES_MAX && !o->retired;
@@ -689,8 +691,8 @@ static bool is_late(const struct object_log *p, const struct object *o)
     return p->pass - o->touched <= RECENT_PASSES && !o->gone;
 }
 
-/* Read again what was touched lately (or what was not), going on where the last sweep ended;
- * returns what is left of the budget. */
+/* Read the objects that were used lately (`late`), or the others, again, continuing where the last
+ * sweep ended. Returns what is left of the budget. */
 static size_t sweep(struct object_log *p, bool late, size_t budget, const struct pass *pass,
                     size_t *sweep_at)
 {

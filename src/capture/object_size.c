@@ -8,9 +8,9 @@
 #include <string.h>
 
 enum {
-    HEADER = 128, /* of every kind at most */
+    HEADER = 128, /* bytes of a header at most, of any kind of object */
     STRING_MAX = 1 << 16,
-    SHORT = 32, /* of a string or function at the end of what is mapped */
+    SHORT = 32, /* bytes, for a string or function at the end of mapped memory */
 };
 
 /* Whether fields of up to 8 bytes at these offsets are in a header. */
@@ -42,7 +42,7 @@ static uint64_t function_size(const struct luajit_layout *l, const uint8_t *head
     return (uint64_t)l->func_c + 8 + nr * 8;
 }
 
-/* A NUL stands behind the text. */
+/* Returns the size of a string, with the NUL behind its text; 0: malformed. */
 static uint64_t string_size(const struct object_reader *r, const struct luajit_layout *l,
                             uint64_t address, uint32_t length)
 {
@@ -57,7 +57,8 @@ static uint64_t ref(const struct luajit_layout *l, const uint8_t *at)
     return l->ref_size == 8 ? load_u64(at, false) : load_u32(at, false);
 }
 
-/* One block: its constants lie in it, behind the bytecode. */
+/* Returns the size of a prototype, which is one block: its constants are in it, behind the
+ * bytecode. 0: malformed. */
 static uint64_t proto_size(const struct luajit_layout *l, uint64_t address, const uint8_t *h)
 {
     uint64_t size = load_u32(h + l->proto_sizept, false), k = ref(l, h + l->proto_k) - address;
@@ -65,11 +66,11 @@ static uint64_t proto_size(const struct luajit_layout *l, uint64_t address, cons
     return code > (uint64_t)l->proto_size && code <= k && k <= size ? size : 0;
 }
 
-/* A trace's snapshots and their map, which stand last in it. The counts have their place since the
- * form of snapshots has 12 bytes (2019; facts, GCtrace), the older one is 8 bytes. */
+/* A trace's snapshots and their map, which are the last parts of a trace. The places of the counts
+ * depend on the size of a snapshot: 12 bytes since 2019, 8 bytes before (facts, GCtrace). */
 struct snapshots {
     uint64_t bytes, map_bytes;
-    uint32_t each; /* bytes of one; 0: no such trace */
+    uint32_t each; /* bytes of one snapshot; 0: malformed */
 };
 
 static struct snapshots snapshots_of(const struct luajit_layout *l, const uint8_t *h)
@@ -84,7 +85,8 @@ static struct snapshots snapshots_of(const struct luajit_layout *l, const uint8_
     return (struct snapshots){0};
 }
 
-/* One block, too, in this order: head, instructions, snapshots, their map. */
+/* Returns the size of a trace, which is one block, too: head, instructions, snapshots, their map.
+ * 0: malformed. */
 static uint64_t trace_size(const struct luajit_layout *l, uint64_t address, const uint8_t *h)
 {
     uint64_t snap = load_u64(h + l->trace_snap, false) - address;
@@ -113,9 +115,9 @@ uint64_t object_size(const struct object_reader *r, const struct luajit_layout *
     }
 }
 
-/* Where an object hangs in the collector's list of objects still to be traversed: the reference
- * before the named field (strings are in none). Layouts: lj_obj.h; GCproto of GC64 builds has four
- * unused bytes before it. */
+/* Returns the offset of the field right behind an object's link in the collector's list of objects
+ * still to be traversed; 0: no link (strings have none). Layouts: lj_obj.h; GCproto of GC64 builds
+ * has four unused bytes before the link. */
 static uint32_t gray_list_end(const struct luajit_layout *l, uint8_t gct)
 {
     switch (gct) {
@@ -128,12 +130,13 @@ static uint32_t gray_list_end(const struct luajit_layout *l, uint8_t gct)
     }
 }
 
-/* What a running VM counts and links in objects: the closures that a prototype has had and its
- * first trace, how often a snapshot was exited through (facts: GCproto, SnapShot). */
+/* Whether the byte at `at` is one in which a running VM counts or links: the closures that a
+ * prototype has had, its first trace, or how often a snapshot was exited through (facts: GCproto,
+ * SnapShot). */
 static bool is_counter(const struct luajit_layout *l, uint8_t gct, const struct snapshots *snaps,
                        size_t from, size_t at)
 {
-    enum { COUNT_IN_12 = 9 }; /* of the form without code offsets; else a count is the last byte */
+    enum { COUNT_IN_12 = 9 }; /* in the form without code offsets; else a count is the last byte */
     if (gct == LUAJIT_GCT_PROTO)
         return at == (size_t)l->proto_flags || at - (size_t)l->proto_trace < 2;
     if (!snaps->each || at < from || at - from >= snaps->bytes)
@@ -142,11 +145,11 @@ static bool is_counter(const struct luajit_layout *l, uint8_t gct, const struct 
     return in + 1 == snaps->each || (snaps->each == 12 && in == COUNT_IN_12);
 }
 
-/* What the compiler patches in bytecode: a loop's or function's head becomes its I or J form and
- * back, which stand next to each other, with a trace's number in place of a jump; a return or an
- * ITERN becomes JLOOP (lj_trace.c: trace_stop, trace_unpatch). Order of opcodes, in every version:
- * FORI JFORI FORL IFORL JFORL ITERL IITERL JITERL LOOP ILOOP JLOOP JMP FUNCF IFUNCF JFUNCF FUNCV
- * IFUNCV JFUNCV. */
+/* Whether the compiler has patched the bytecode at `at`. The head of a loop or function becomes its
+ * I or J form and back, with a trace's number in place of a jump; the opcodes of these forms are
+ * adjacent. A return or an ITERN becomes JLOOP (lj_trace.c: trace_stop, trace_unpatch). Order of
+ * opcodes, in every version: FORI JFORI FORL IFORL JFORL ITERL IITERL JITERL LOOP ILOOP JLOOP JMP
+ * FUNCF IFUNCF JFUNCF FUNCV IFUNCV JFUNCV. */
 static bool is_patched(const struct luajit_layout *l, const uint8_t *a, const uint8_t *b, size_t at)
 {
     const int32_t jloop = l->op_jloop, fori = jloop - 10, jfuncv = jloop + 7;
@@ -184,9 +187,9 @@ static bool same_but_counters(const struct luajit_layout *l, const uint8_t *a, c
     return true;
 }
 
-/* A trace is built once, but counts its exits and learns its side traces later. Where its code,
- * instructions and snapshots stand, its number and its start tell it from any other (a flush sets
- * the number to 0). */
+/* A trace is built once, but it counts its exits and gets side traces later. The addresses of its
+ * code, instructions and snapshots, its number and its start distinguish it from any other trace (a
+ * flush sets the number to 0). */
 static bool same_trace(const struct luajit_layout *l, const uint8_t *a, const uint8_t *b,
                        size_t size)
 {
@@ -204,7 +207,7 @@ static bool same_trace(const struct luajit_layout *l, const uint8_t *a, const ui
 
 bool object_same(const struct luajit_layout *l, const uint8_t *a, const uint8_t *b, size_t size)
 {
-    size_t from = (size_t)l->gct; /* nextgc and marked stand before it */
+    size_t from = (size_t)l->gct; /* nextgc and marked are before it */
     if (size <= from || a[from] != b[from])
         return false;
     if (a[from] == LUAJIT_GCT_TRACE)

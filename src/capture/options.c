@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* perf record's options and habits; what differs (the default call graph, the clock) is this
- * program's purpose. */
+/* The options and their behaviour are perf record's. The differences (the default call graph, the
+ * clock) serve this program's purpose. */
 #include "capture/options.h"
 
 #include <errno.h>
@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 enum {
-    DEFAULT_FREQUENCY = 4000, /* perf's */
-    DEFAULT_ZSTD = 1,         /* perf's */
+    DEFAULT_FREQUENCY = 4000, /* perf's default */
+    DEFAULT_ZSTD = 1,         /* perf's default */
     DEFAULT_MAX_LOG = 1 << 30,
     ZSTD_MAX = 22,
     RING_MAX_SHIFT = 30,
@@ -192,7 +192,7 @@ static int callgraph_parse(const char *text, struct record_options *o, struct er
     return 0;
 }
 
-/* perf's: signal, a size with a unit, or a time with s, m, h, d. */
+/* Parse as perf does: signal, a size with a unit, or a time with s, m, h, d. */
 static int switch_parse(const char *text, struct record_options *o, struct error *err)
 {
     static const struct {
@@ -205,7 +205,7 @@ static int switch_parse(const char *text, struct record_options *o, struct error
         o->switch_mode = SWITCH_SIGNAL;
         return 0;
     }
-    /* "1m" is a minute and "1M" a megabyte: perf's words. */
+    /* As in perf, "1m" is a minute and "1M" a megabyte. */
     uint64_t value = strtoull(text, &end, 10);
     for (size_t i = 0; end > text && *end && i < sizeof(units) / sizeof(*units); i++)
         if (*end == units[i].letter && !end[1] && value && value < 1000000) {
@@ -288,7 +288,7 @@ enum {
     OPT_TIMESTAMP_NAME,
     OPT_STRICT_FREQ,
     OPT_DRY_RUN,
-    OPT_ALWAYS, /* what is done anyway */
+    OPT_ALWAYS, /* options that are always on */
 };
 
 static const struct option long_options[] = {
@@ -358,7 +358,7 @@ static int what_option(int option, char *value, struct record_options *o, struct
         o->strict_frequency = true;
         return 0;
     case OPT_ALWAYS:
-    case 'g': /* --call-graph says how, in front of it or behind */
+    case 'g': /* --call-graph, before or after it, says how */
     case 'T':
     case 'P':
     case 'R':
@@ -443,7 +443,7 @@ static int other_option(int option, char *value, struct record_options *o, struc
     }
 }
 
-/* As perf has it: who is named counts more than where, a process more than its user. */
+/* As in perf, options that name tasks override those that name cpus, and -p and -t override -u. */
 static void override(struct record_options *o, bool tasks)
 {
     bool named = o->pids.nr || o->tids.nr;
@@ -500,7 +500,7 @@ int record_options_parse(int argc, char **argv, struct record_options *ret, stru
                                    .argc = argc,
                                    .argv = argv};
     int option;
-    optind = 0; /* glibc: from the start; '+': the command's options are its own */
+    optind = 0; /* glibc: start again; '+': stop at the command, whose options are its own */
     opterr = 0;
     while ((option = getopt_long(argc, argv, "+:e:F:c:gp:t:u:aC:k:z::o:m:D:ir:qvhTPRN",
                                  long_options, NULL)) != -1) {

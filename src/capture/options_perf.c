@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* perf record's options that ljperf record does not have, by name (perf 6.1 to 6.17). */
+/* Names of perf record's options that ljperf record does not have (perf 6.1 to 6.17). */
 #include "capture/options.h"
 
 #include <string.h>

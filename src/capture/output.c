@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Old recordings are kept once; parts of a switched one carry the time. */
+/* One old recording is kept. The files of a switched recording have the time in their names. */
 #include "capture/output.h"
 
 #include <errno.h>
@@ -25,16 +25,16 @@ int output_keep_old(const char *path, struct error *err)
     return r < 0 ? error_system(err, why, "%s: the old recording cannot be renamed", path) : 0;
 }
 
-/* Never over another: two files may end within a hundredth of a second. */
+/* Rename, but never replace another file: two files may end within a hundredth of a second. */
 static int rename_new(const char *from, const char *to)
 {
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
         return 0;
     return errno == EINVAL || errno == ENOSYS ? rename(from, to)
-                                              : -1; /* file systems that cannot */
+                                              : -1; /* file systems without RENAME_NOREPLACE */
 }
 
-/* The name for a file that ends now. NULL: no memory. */
+/* Returns the name for a file that ends now; NULL when memory is out. */
 static char *stamped_name(const char *path)
 {
     struct timespec now;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* See page_log.h. Memory is read by pages; of a page the parts that were kept ("units") are told.
- */
+/* See page_log.h. Memory is read by pages. Of each page the log writes the parts that were kept
+ * ("units"). */
 #include "capture/page_log.h"
 
 #include "base/hash.h"
@@ -14,31 +14,31 @@ enum {
     GRAIN_MIN = 8,
     GRAINS = PAGE / GRAIN_MIN,
     WORDS = GRAINS / 64,
-    CACHED_PAGES = 2048,   /* pages at hand, a power of two */
-    PAGES_MAX = 1 << 18,   /* that something is kept of: 1 GiB */
-    PENDING_MAX = 1 << 13, /* pages of a round that wait to be told */
+    CACHED_PAGES = 2048,   /* pages in the cache, a power of two */
+    PAGES_MAX = 1 << 18,   /* pages of which something is kept: 1 GiB */
+    PENDING_MAX = 1 << 13, /* pages of a round that wait to be written */
     RANGE_MAX = 1 << 20,
     RANGES_MAX = 1 << 20,
 };
 
-/* A part of a page that was told as one. */
+/* A part of a page that was written as one entry. */
 struct unit {
-    uint16_t first, nr;     /* grains of GRAIN_MIN */
-    bool marked;            /* `before` of the last equal reading is told */
-    uint64_t hash;          /* of its bytes */
-    uint64_t before, after; /* of the last reading that gave them */
+    uint16_t first, nr;     /* in grains of GRAIN_MIN */
+    bool marked;            /* the last reading is already written */
+    uint64_t hash;          /* of the unit's bytes */
+    uint64_t before, after; /* times of the last reading that gave these bytes */
 };
 
 struct page {
     uint64_t number;
-    uint8_t *bytes; /* of this round, once something of it is kept */
+    uint8_t *bytes; /* of this round, once something in the page is kept */
     uint64_t before, after;
-    uint64_t kept[WORDS];    /* bit: grain, in this round */
-    uint64_t written[WORDS]; /* in any */
+    uint64_t kept[WORDS];    /* bit per grain: kept in this round */
+    uint64_t written[WORDS]; /* bit per grain: written in any round */
     VEC(struct unit) units;
 };
 
-/* What was told by page_log_range() and page_log_object(). */
+/* What page_log_range() and page_log_object() wrote. */
 struct range {
     uint64_t address, hash, before, after;
     uint8_t *bytes; /* of an object; NULL: none */
@@ -60,9 +60,10 @@ struct span {
 struct page_log {
     struct process_memory *memory;
     unsigned grain;
-    uint64_t serial, began;     /* of the round */
-    struct table pages, ranges; /* page number + 1 -> struct page; address -> struct range */
-    struct table indexed;       /* hash of what page_log_index() told */
+    uint64_t serial, began; /* of the current round */
+    /* `pages`: page number + 1 -> struct page; `ranges`: address -> struct range. */
+    struct table pages, ranges;
+    struct table indexed; /* hashes of the pairs that page_log_index() wrote */
     VEC(struct page *) pending;
     VEC(struct span) skipped;
     struct page_log_stats stats;
@@ -144,7 +145,7 @@ static bool is_skipped(const struct page_log *p, uint64_t address)
     return low < p->skipped.nr && p->skipped.at[low].start <= address;
 }
 
-/* ---- telling ------------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------------- */
 
 static void tell_unit(struct page_log *p, const struct page *page, const struct unit *u,
                       const uint8_t *bytes)
@@ -168,7 +169,7 @@ static void mark_unit(struct page_log *p, const struct page *page, struct unit *
     u->marked = true;
 }
 
-/* A unit as it was read in this round. */
+/* Compare a unit with its earlier reading, and write it if it differs. */
 static void read_unit(struct page_log *p, const struct page *page, struct unit *u)
 {
     const uint8_t *bytes = page->bytes + (size_t)u->first * GRAIN_MIN;
@@ -197,7 +198,7 @@ static bool is_kept(const struct page *page, const struct unit *u)
     return false;
 }
 
-/* What was kept for the first time, in runs. */
+/* Add units for the runs of grains that were kept for the first time. */
 static void add_units(struct page_log *p, struct page *page)
 {
     for (unsigned i = 0; i < GRAINS;) {
@@ -288,7 +289,7 @@ void page_log_begin(struct page_log *p)
     p->began = mem_writer_now(&p->out);
 }
 
-/* A page as of this round; NULL: it is not there. */
+/* A page as of this round; NULL: it cannot be read. */
 static const struct cached *page_read(struct page_log *p, uint64_t number)
 {
     struct cached *c = &p->cache[number & (CACHED_PAGES - 1)];
@@ -304,7 +305,7 @@ static const struct cached *page_read(struct page_log *p, uint64_t number)
     return c;
 }
 
-/* Pages of which something was kept are those bytes that will be told. */
+/* A page's bytes. If something of it was kept in this round: the bytes that will be written. */
 static const uint8_t *page_bytes(struct page_log *p, uint64_t number)
 {
     const struct page *page = table_get(&p->pages, number + 1);
@@ -331,7 +332,7 @@ static bool page_known(struct page_log *p, uint64_t number, struct page **ret)
     return true;
 }
 
-/* Grains [from, to) of a page. False: it is not there. */
+/* Keep grains [from, to) of a page. Returns false if the page cannot be read. */
 static bool keep_grains(struct page_log *p, uint64_t number, unsigned from, unsigned to)
 {
     struct page *page;
@@ -423,7 +424,7 @@ static struct range *range_get(struct page_log *p, uint64_t address)
     struct range *r = table_get(&p->ranges, address);
     if (r)
         return r;
-    if (p->ranges.nr >= RANGES_MAX) { /* most are gone: what is not will be told again */
+    if (p->ranges.nr >= RANGES_MAX) { /* most are gone; the others will be written again */
         table_foreach(slot, &p->ranges) tell_range(p, slot->value, NULL);
         forget_ranges(p);
     }
@@ -465,7 +466,7 @@ bool page_log_range(struct page_log *p, uint64_t address, uint64_t size, uint8_t
 
 /* ---- objects ------------------------------------------------------------------------------- */
 
-/* A reading of the object that differs from the last. Takes over `bytes`. */
+/* Store and write a reading of the object that differs from the last. Takes over `bytes`. */
 static void object_changed(struct page_log *p, struct range *r, uint8_t *bytes, uint64_t size)
 {
     if (r->size)

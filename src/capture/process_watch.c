@@ -26,26 +26,27 @@
 
 enum {
     MS = 1000000,                   /* ns */
-    READ_RINGS_SEARCHING_MS = 1,    /* ms between the rings' readings while VMs are expected, */
-    READ_RINGS_MS = 10,             /* later, */
-    READ_RINGS_IDLE_MS = 100,       /* and at most where every record wakes the recorder */
-    REREAD_EVERY_NS = 10 * MS,      /* ns between readings of what is known */
-    REREAD_OBJECTS_MAX = 512,       /* objects of one process read again in a pass */
-    NEW_PROCESS_NS = 200 * MS,      /* ns that a process is new for */
-    LOOK_FOR_EXITED_NS = 1000 * MS, /* ns between looks for processes that are gone */
+    READ_RINGS_SEARCHING_MS = 1,    /* ms between readings of the rings while VMs are expected */
+    READ_RINGS_MS = 10,             /* ms between readings of the rings later */
+    READ_RINGS_IDLE_MS = 100,       /* ms, at most, where every record wakes the recorder */
+    REREAD_EVERY_NS = 10 * MS,      /* ns between two readings of known objects */
+    REREAD_OBJECTS_MAX = 512,       /* objects of one process that are read again in a pass */
+    NEW_PROCESS_NS = 200 * MS,      /* ns for which a process counts as new */
+    LOOK_FOR_EXITED_NS = 1000 * MS, /* ns between two searches for ended processes */
     CPUS_MAX = 1 << 16,
-    LATE_SAMPLE_NS = 300 * MS,   /* ns after which a sample's Lua is not looked at any more, */
-    LATE_VMSTACK_NS = 1000 * MS, /* and of one whose Lua stack came with it: what that names lives
-                                on, and what was read for later samples does for this one */
+    LATE_SAMPLE_NS = 300 * MS, /* ns after which the Lua of a sample is not walked any more */
+    /* The same, for a sample that came with its Lua stack: the objects that the stack names live
+     * on, and what was read for later samples serves this one, too. */
+    LATE_VMSTACK_NS = 1000 * MS,
 };
 
-/* Of a process whose files are known since it began. */
+/* Bit in `tasks`: the files of the process are known since it began. */
 enum { TASK_SEEN = 8 };
 
-/* Ids above 2^63 are nobody's of the kernel's. */
+/* The kernel uses no ids above 2^63. */
 static const uint64_t MEM_ID = UINT64_C(0xa000000000000001);
 
-/* The copy that the ring of a cpu gave last. */
+/* The last copy that the ring of a cpu gave. */
 struct cpu_copy {
     uint8_t *bytes;
     size_t size, cap; /* size 0: none */
@@ -54,36 +55,37 @@ struct cpu_copy {
 
 struct process_watch {
     struct capture_hooks hooks;
-    struct reader_thread
-        *reader; /* the thread that walks and reads; what follows is its own while it runs */
+    /* The thread that walks and reads. The members below belong to it while it runs. */
+    struct reader_thread *reader;
     struct process_watch_options options;
     process_watch_say say;
     void *say_context;
-    struct capture *capture; /* the recorder's, once it has begun */
+    struct capture *capture; /* the recorder's, once recording has begun */
     struct copier *copier;   /* NULL: refused, or not wanted */
-    struct error refusal;    /* why */
+    struct error refusal;    /* why the copier was refused */
     struct watch_tools tools;
-    struct table tasks;   /* pid + 1 -> what its files hold: HOLDS_..., and TASK_SEEN */
-    size_t tasks_left;    /* of them, when it was last looked who is gone */
-    struct table targets; /* pid + 1 -> struct lua_watch: of those with LuaJIT */
+    struct table tasks;   /* pid + 1 -> bits HOLDS_... of its files, and TASK_SEEN */
+    size_t tasks_left;    /* number of tasks after the last search for ended ones */
+    struct table targets; /* pid + 1 -> struct lua_watch, of processes with LuaJIT */
     struct v8_watches *js;
     VEC(struct cpu_copy) cpus;
-    struct vmstack copy; /* of the sample that is looked at */
+    struct vmstack copy; /* of the current sample */
     uint64_t last_pass, last_new, last_gone;
-    bool logs;                /* the recording's clock can be read: reads have times */
-    clockid_t clockid;        /* that clock */
-    bool said_full;           /* that the copier's table is full */
-    bool behind;              /* until the queue is empty samples are not looked at */
-    uint64_t late;            /* samples that were too old to be looked at */
-    uint64_t logged;          /* bytes of this file's log */
-    bool said_limit;          /* that it has reached its limit */
-    bool eager;               /* files are looked into when they are mapped */
-    bool wakes_early;         /* every record wakes the recorder */
-    atomic_uint interval;     /* ms: READ_RINGS_SEARCHING_MS, READ_RINGS_MS or READ_RINGS_IDLE_MS */
-    atomic_uint beside;       /* processor of the samples that are read after + 1 */
-    unsigned here, elsewhere; /* the recorder's; samples on other processors since */
-    struct process_watch_stats stats; /* of targets that are gone */
-    uint8_t record[MEM_RECORD_MAX];   /* the recorder's */
+    bool logs;            /* the recording's clock can be read: readings have times */
+    clockid_t clockid;    /* the recording's clock */
+    bool said_full;       /* we said that the copier's table is full */
+    bool behind;          /* samples are not walked until the queue is empty */
+    uint64_t late;        /* samples that were too old to be walked */
+    uint64_t logged;      /* bytes of the log in the current file */
+    bool said_limit;      /* we said that the log has reached its limit */
+    bool eager;           /* search files when they are mapped */
+    bool wakes_early;     /* every record wakes the recorder */
+    atomic_uint interval; /* ms: READ_RINGS_SEARCHING_MS, READ_RINGS_MS or READ_RINGS_IDLE_MS */
+    atomic_uint beside;   /* 1 + the cpu whose samples the thread follows */
+    /* `here`: the `beside` that the recorder follows; `elsewhere`: samples on other cpus since. */
+    unsigned here, elsewhere;
+    struct process_watch_stats stats; /* of targets that have ended */
+    uint8_t record[MEM_RECORD_MAX];   /* used by the recorder only */
 };
 
 static void say(const struct process_watch *watch, bool detail, const char *line)
@@ -118,7 +120,7 @@ static int log_write(void *context, const void *payload, size_t size, struct err
     return reader_thread_write(watch->reader, payload, size, err);
 }
 
-/* A program that makes code for ever would fill the disk with it. */
+/* Limits the log: a program that makes code for ever would fill the disk. */
 static bool log_full(void *context)
 {
     struct process_watch *watch = context;
@@ -132,7 +134,7 @@ static bool log_full(void *context)
     return true;
 }
 
-/* In the recorder's turn: a record is stamped in the round it is written in. */
+/* Called from the recorder's hooks: a record's time is the time of the round it is written in. */
 static int write_log(struct process_watch *watch, struct error *err)
 {
     const void *payload;
@@ -171,7 +173,7 @@ static struct lua_watch *target_find(const struct process_watch *watch, pid_t pi
     return table_get(&watch->targets, (uint64_t)(uint32_t)pid + 1);
 }
 
-/* Write what waits of it, and forget it. */
+/* Write what waits of a process, and forget the process. */
 static int target_end(struct process_watch *watch, pid_t pid, struct error *err)
 {
     struct lua_watch *t = target_find(watch, pid);
@@ -188,7 +190,7 @@ static int target_end(struct process_watch *watch, pid_t pid, struct error *err)
     return failed;
 }
 
-/* Of a process that nobody has looked at nothing is known. */
+/* Nothing is known of a process that was not examined yet. */
 static unsigned task_holds(const struct process_watch *watch, pid_t pid)
 {
     uintptr_t known = (uintptr_t)table_get(&watch->tasks, (uint64_t)(uint32_t)pid + 1);
@@ -220,7 +222,8 @@ static struct lua_watch *target_begin(struct process_watch *watch, pid_t pid, st
     return NULL;
 }
 
-/* Tell the copier. What it cannot take in is said, and is no failure. */
+/* Tell the copier about a process's VMs. If the copier cannot take them, say so, but do not
+ * fail. */
 static void tell_vms(struct process_watch *watch, const struct lua_watch *t)
 {
     struct error err = {0};
@@ -251,7 +254,7 @@ static int target_scan(struct process_watch *watch, struct lua_watch *t, struct 
     return 0;
 }
 
-/* A process has a file with LuaJIT. */
+/* Call when a process has mapped a file with LuaJIT. */
 static int target_mapped(struct process_watch *watch, pid_t pid, struct error *err)
 {
     struct lua_watch *t = target_find(watch, pid);
@@ -261,7 +264,8 @@ static int target_mapped(struct process_watch *watch, pid_t pid, struct error *e
     return target_scan(watch, t, err);
 }
 
-/* Look at what a process has mapped now. One that is gone, or not ours to read, has nothing. */
+/* Examine the current mappings of a process. A process that has ended, or that we may not read,
+ * holds nothing. */
 static int task_look(struct process_watch *watch, pid_t pid, unsigned *ret, struct error *err)
 {
     struct error why = {0};
@@ -417,7 +421,7 @@ static int keep_copy(struct process_watch *watch, const struct sample *s, struct
     return 0;
 }
 
-/* The copy that stood before this sample in its ring, if it holds a VM. */
+/* The copy that came before this sample in its ring, if it holds a VM. */
 static const struct vmstack *copy_of(struct process_watch *watch, const struct sample *s)
 {
     uint64_t ip, sp;
@@ -430,18 +434,18 @@ static const struct vmstack *copy_of(struct process_watch *watch, const struct s
     return is_it && watch->copy.reason == VMEVENT_MATCHED ? &watch->copy : NULL;
 }
 
-/* This thread runs on one processor from now on. */
+/* Run the calling thread on one cpu only from now on. */
 static void stay_on(unsigned cpu)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(cpu, &set);
-    (void)sched_setaffinity(0, sizeof(set), &set); /* where it may not, it stays where it is */
+    (void)sched_setaffinity(0, sizeof(set), &set); /* if refused, the thread stays where it is */
 }
 
-/* In the thread. Without a copier a stack is read when the recorder gets its turn. Where the
- * sampled thread has its own, that one does not run meanwhile; threads on several processors cannot
- * all be followed. */
+/* Called in the thread. Without a copier, a stack is read when the recorder gets its turn. If the
+ * sampled thread has a cpu of its own, it does not run while we run on that cpu. Threads on several
+ * cpus cannot all be followed. */
 static void follow(struct process_watch *watch, uint32_t cpu)
 {
     enum { PATIENCE = 16 };
@@ -457,7 +461,7 @@ static void follow(struct process_watch *watch, uint32_t cpu)
     atomic_store(&watch->beside, cpu + 1);
 }
 
-/* In the thread. */
+/* Called in the thread. */
 static int look_at_sample(void *context, const struct sample *s, struct error *err)
 {
     struct process_watch *watch = context;
@@ -477,7 +481,7 @@ static int look_at_sample(void *context, const struct sample *s, struct error *e
     struct lua_watch *t = target_find(watch, (pid_t)s->pid);
     if (!t)
         return 0;
-    /* what is late has changed, and would make all that follow late, too */
+    /* the process has changed since a late sample, and reading it would delay all later samples */
     watch->behind |= age > LATE_SAMPLE_NS;
     bool late = copy ? age > LATE_VMSTACK_NS : watch->behind;
     watch->late += watch->logs && late && lua_watch_has_lua(t);
@@ -536,7 +540,7 @@ static int ended(struct process_watch *watch, pid_t pid, struct error *err)
     return target_end(watch, pid, err);
 }
 
-/* In the body of MMAP2: linux/perf_event.h. */
+/* Offsets in the body of MMAP2: linux/perf_event.h. */
 enum { MMAP2_MAJOR = 8 + 3 * 8, MMAP2_PROT = MMAP2_MAJOR + 24, MMAP2_NAME = MMAP2_PROT + 8 };
 
 static struct runtime_file_key file_of_record(const struct perf_event_header *h)
@@ -554,8 +558,8 @@ static struct runtime_file_key file_of_record(const struct perf_event_header *h)
     return key;
 }
 
-/* A file was mapped, with the right to execute. What it holds is known, or is looked at when the
- * process is sampled; of the processes that are recorded alone, at once. */
+/* A file was mapped executable. Either it is known what the file holds, or the file is searched
+ * when the process is sampled. If only given processes are recorded, it is searched at once. */
 static int mapped_file(struct process_watch *watch, pid_t pid, const struct perf_event_header *h,
                        struct error *err)
 {
@@ -574,7 +578,7 @@ static int mapped_file(struct process_watch *watch, pid_t pid, const struct perf
     return more & HOLDS_LUAJIT ? target_mapped(watch, pid, err) : 0;
 }
 
-/* In the thread. Layouts: linux/perf_event.h. */
+/* Called in the thread. Layouts: linux/perf_event.h. */
 static int look_at_record(void *context, const struct perf_event_header *h, struct error *err)
 {
     struct process_watch *watch = context;
@@ -599,7 +603,7 @@ static int look_at_record(void *context, const struct perf_event_header *h, stru
     return 0;
 }
 
-/* Those that say which processes there are, and of what files. */
+/* Whether a record says which processes exist, and which files they have mapped. */
 static bool is_looked_at(const struct perf_event_header *h)
 {
     const uint8_t *body = (const uint8_t *)(h + 1);
@@ -636,8 +640,9 @@ static bool is_gone(pid_t pid)
     return access(path, F_OK) < 0 && errno == ENOENT;
 }
 
-/* Rings are emptied one after the other: behind a process's end may come its samples, or even the
- * fork it came from, of another processor. They have begun it anew, and no end comes any more. */
+/* End the processes with a VM that are gone. The rings are emptied one after the other, so a
+ * process's samples, or even the fork that created it, may come from another cpu's ring after its
+ * exit. Such a record has begun the process anew, and no further exit follows. */
 static int end_those_gone(struct process_watch *watch, struct error *err)
 {
     VEC(pid_t) gone = {0};
@@ -661,7 +666,7 @@ static int end_those_gone(struct process_watch *watch, struct error *err)
     return failed;
 }
 
-/* The same of those without a VM, which are many: when they have become twice as many. */
+/* The same for processes without a VM. They are many: done only when their number has doubled. */
 static int forget_tasks_gone(struct process_watch *watch, struct error *err)
 {
     enum { FEW = 1024 };
@@ -681,7 +686,7 @@ static int forget_tasks_gone(struct process_watch *watch, struct error *err)
     return ok ? 0 : error_no_memory(err);
 }
 
-/* In the thread. */
+/* Called in the thread. */
 static int look_again(void *context, struct error *err)
 {
     struct process_watch *watch = context;
@@ -705,8 +710,8 @@ static int look_again(void *context, struct error *err)
     if (pass && v8_watches_pass(watch->js, REREAD_OBJECTS_MAX / 2, err) < 0)
         return -1;
     if (pass)
-        watch->last_pass =
-            monotonic(); /* a pass that has taken long is followed by as long a pause */
+        /* A pass that has taken long is followed by an equally long pause. */
+        watch->last_pass = monotonic();
     unsigned seldom = watch->wakes_early && !searching ? READ_RINGS_IDLE_MS : READ_RINGS_MS;
     atomic_store(&watch->interval, expects_vm ? READ_RINGS_SEARCHING_MS : seldom);
     return 0;
@@ -722,7 +727,7 @@ static int tick(void *context, struct capture *c, struct error *err)
     return reader_thread_kick(watch->reader, err) < 0 ? -1 : write_log(watch, err);
 }
 
-/* Everything known is read once more, and told. */
+/* Read everything known once more, and write it. */
 static int ending(void *context, struct capture *c, struct error *err)
 {
     struct process_watch *watch = context;
@@ -740,7 +745,7 @@ static int ending(void *context, struct capture *c, struct error *err)
     return write_log(watch, err);
 }
 
-/* What the copier could not do, for the user. */
+/* Say what the copier could not do. */
 static void say_counters(const struct process_watch *watch)
 {
     char line[200];
@@ -768,7 +773,7 @@ static void say_counters(const struct process_watch *watch)
         say(watch, true, line);
 }
 
-/* What the log could not take in, and what it took. */
+/* Say what the log holds, and what it could not take in. */
 static void say_log(struct process_watch *watch)
 {
     char line[200];
@@ -822,7 +827,7 @@ static int finish(void *context, struct capture *c, struct error *err)
     return 0;
 }
 
-/* ---- making -------------------------------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------------------------ */
 
 struct process_watch *process_watch_create(const struct process_watch_options *options,
                                            process_watch_say say_, void *say_context)
@@ -848,7 +853,7 @@ struct process_watch *process_watch_create(const struct process_watch_options *o
     watch->reader = reader_thread_create(&work);
     atomic_init(&watch->interval, READ_RINGS_SEARCHING_MS);
     atomic_init(&watch->beside, 0);
-    if (!watch->options.no_copier) /* why not is said when events are open */
+    if (!watch->options.no_copier) /* `opened` will say why it failed */
         (void)copier_create(watch->options.stack, &watch->copier, &watch->refusal);
     struct watch_tools *t = &watch->tools;
     t->sink =

@@ -10,22 +10,23 @@
 #include <string.h>
 
 enum {
-    QUEUE = 64 << 20,   /* bytes: a second of samples, later ones are not looked at anyway */
-    RESERVED = 4 << 20, /* of them for records that are no samples */
+    QUEUE = 64 << 20,   /* bytes: a second of samples; later samples would not be walked anyway */
+    RESERVED = 4 << 20, /* bytes of QUEUE only for records that are no samples */
     ENTRY_SAMPLE = 1,
     ENTRY_RECORD = 2,
-    ENTRY_WRAP = 3, /* the next one stands at the queue's start */
+    ENTRY_WRAP = 3, /* the next entry is at the queue's start */
 };
 
-/* In the queue, in front of what it is of. */
+/* Head of each entry in the queue; the entry's data follows. */
 struct entry {
-    uint32_t size; /* with this head, a multiple of 8 */
+    uint32_t size; /* bytes with this head, a multiple of 8 */
     uint32_t kind;
-    struct sample sample; /* points behind the head */
+    struct sample sample; /* its pointers point behind this head */
 };
 
-/* Pieces, each a size_t and its bytes. The thread fills one of these while the recorder reads the
- * other. No limit is needed: what a full queue and a tick make it write is bounded. */
+/* Pieces, each a size_t and its bytes. There are two of these: the thread fills one while the
+ * recorder reads the other. No limit is needed: a full queue and a tick make the thread write a
+ * bounded amount. */
 struct written {
     uint8_t *at;
     size_t nr, cap;
@@ -34,30 +35,31 @@ struct written {
 struct reader_thread {
     struct reader_thread_work work;
     pthread_t thread;
-    bool running; /* the thread exists; the recorder's */
+    bool running; /* the thread exists; used by the recorder only */
     uint8_t *queue;
-    struct written reading; /* the recorder's */
+    struct written reading; /* used by the recorder only */
     size_t read;
 
-    pthread_mutex_t lock; /* of all below, and of which part of the queue is whose */
-    pthread_cond_t more;  /* for the thread: entries, a tick, the end */
-    pthread_cond_t less;  /* for the recorder: room, or nothing left */
-    size_t head, tail;    /* offsets into the queue: written next, read next */
-    size_t used;          /* bytes between them */
+    /* Guards all members below, and which side owns which part of the queue. */
+    pthread_mutex_t lock;
+    pthread_cond_t more; /* wakes the thread: entries, a tick, the end */
+    pthread_cond_t less; /* wakes the recorder: room, or nothing left */
+    size_t head, tail;   /* offsets into the queue: next write, next read */
+    size_t used;         /* bytes between them */
     bool tick, busy, quit, failed;
     struct written writing;
     uint64_t dropped;
     struct error error;
 };
 
-/* ---- making -------------------------------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------------------------ */
 
 struct reader_thread *reader_thread_create(const struct reader_thread_work *work)
 {
     struct reader_thread *a = calloc(1, sizeof(*a));
     if (!a)
         return NULL;
-    a->queue = malloc(QUEUE); /* pages that are never used are never there */
+    a->queue = malloc(QUEUE); /* untouched pages use no memory */
     a->work = *work;
     if (!a->queue || pthread_mutex_init(&a->lock, NULL)) {
         free(a->queue);
@@ -91,12 +93,12 @@ void reader_thread_free(struct reader_thread *a)
 
 /* ---- the thread ---------------------------------------------------------------------------- */
 
-/* The entry that was read is gone. With the lock. */
+/* Remove the entry that was read. Call with the lock held. */
 static void entry_end(struct reader_thread *a, size_t size)
 {
     a->used -= size;
     a->tail += size;
-    if (!a->used) /* from the start again: what is used often is in the caches */
+    if (!a->used) /* start again at 0: this part is in the caches */
         a->head = a->tail = 0;
     pthread_cond_broadcast(&a->less);
 }
@@ -108,8 +110,8 @@ static int entry_work(const struct reader_thread *a, const struct entry *e, stru
     return a->work.record(a->work.context, (const struct perf_event_header *)(e + 1), err);
 }
 
-/* The next thing to do: an entry, or (*tick) a tick. With the lock, which is given up while there
- * is none. False: it is over. */
+/* Wait for the next thing to do: an entry, or a tick (*tick). Call with the lock held; it is
+ * released while waiting. Returns false if the thread must end. */
 static bool next_entry(struct reader_thread *a, const struct entry **ret, bool *tick)
 {
     *tick = false;
@@ -173,7 +175,7 @@ int reader_thread_start(struct reader_thread *a, struct error *err)
     return why ? error_system(err, why, "a thread") : 0;
 }
 
-/* ---- putting in ---------------------------------------------------------------------------- */
+/* ---- filling the queue --------------------------------------------------------------------- */
 
 static int status(const struct reader_thread *a, struct error *err)
 {
@@ -182,8 +184,9 @@ static int status(const struct reader_thread *a, struct error *err)
     return a->failed ? -1 : 0;
 }
 
-/* Where an entry of that size may be written, `left` bytes staying free; NULL: no room. With the
- * lock. An entry is written by the only one who puts any in, and seen when `used` says so. */
+/* Returns where an entry of `size` bytes may be written so that `left` bytes stay free; NULL: no
+ * room. Call with the lock held. Only one thread writes entries. The reader sees an entry once
+ * `used` counts it. */
 static struct entry *entry_room(struct reader_thread *a, size_t size, size_t left)
 {
     size_t end = QUEUE - a->head, skipped = 0;
@@ -200,7 +203,7 @@ static struct entry *entry_room(struct reader_thread *a, size_t size, size_t lef
     return (struct entry *)(a->queue + a->head);
 }
 
-/* It is filled. With the lock. */
+/* Publish a filled entry. Call with the lock held. */
 static void entry_put(struct reader_thread *a, struct entry *e, size_t size)
 {
     e->size = (uint32_t)size;
@@ -223,7 +226,7 @@ static const uint8_t *put_bytes(uint8_t **to, const void *from, size_t size)
     return at;
 }
 
-/* What walks need; no call chain, no branches. */
+/* Copy what walks need: no call chain, no branches. */
 static void fill_sample(struct entry *e, const struct sample *s, size_t registers)
 {
     uint8_t *to = (uint8_t *)(e + 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The run of a recording: open, begin, pass over the rings until it ends, finish. */
+/* The run of a recording: open, begin, pass over the rings until the end, finish. */
 #include "capture/record.h"
 #include "capture/capture.h"
 #include "capture/output.h"
@@ -19,11 +19,11 @@
 #include <unistd.h>
 
 enum {
-    PASS_MS = 100,       /* a pass over the rings at least every so often */
-    OPEN_TRIES = 20,     /* tasks that end while they are being opened */
+    PASS_MS = 100,       /* ms between passes over the rings, at most */
+    OPEN_TRIES = 20,     /* tries, because tasks may end while they are being opened */
     MS = 1000000,        /* ns */
-    FLUSH_NS = 100 * MS, /* what a killed recorder may lose of what it has read */
-    EXIT_MS = 2000,      /* for a process to end whose events are gone */
+    FLUSH_NS = 100 * MS, /* a killed recorder may lose what it has read in this time */
+    EXIT_MS = 2000,      /* ms to wait for a process to end whose events are gone */
     ORDINARY_RING = 512 << 10,
 };
 
@@ -108,7 +108,7 @@ static int be_realtime(const struct capture *c, struct error *err)
     return error_system(err, errno, "-r %d (needs CAP_SYS_NICE)", c->o->realtime);
 }
 
-/* Tasks may end while they are listed: then they are listed anew. */
+/* Tasks may end while they are listed; then list them again. */
 static int open_events(struct capture *c, struct error *err)
 {
     bool tasks = c->o->pids.nr || c->o->tids.nr || c->o->uid;
@@ -132,7 +132,7 @@ static int open_events(struct capture *c, struct error *err)
     return r;
 }
 
-/* The hooks' events, copied: they are written into the recording as our own are. */
+/* Copy the hooks' events: they are written into the recording like our own. */
 static int add_hook_events(struct capture *c, perfdata_event_vec *more, struct error *err)
 {
     vec_foreach (from, more) {
@@ -181,11 +181,12 @@ static int tell_hooks(struct capture *c, struct error *err)
     if (!r)
         r = add_hook_events(c, &more, err);
     vec_free(&more);
-    c->plan.events = c->all.at; /* it may have moved */
+    c->plan.events = c->all.at; /* `all` may have moved */
     return r;
 }
 
-/* Blocked, so that each is seen between two passes, and none ends us with the file unfinished. */
+/* Block the signals, so that each is seen between two passes, and none ends us with the file
+ * unfinished. */
 static int block_signals(struct capture *c, struct error *err)
 {
     sigset_t set;
@@ -198,8 +199,9 @@ static int block_signals(struct capture *c, struct error *err)
     sigaddset(&set, SIGUSR2);
     sigaddset(&set, SIGCHLD);
     sigprocmask(SIG_BLOCK, &set, &c->old_mask);
-    signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of write, like a full disk */
-    signal(SIGCHLD, SIG_DFL); /* ignored, which an exec leaves so, no child's end would be told */
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit is then an error of write(), like a full disk */
+    /* An exec keeps SIGCHLD ignored: then the end of a child would not be reported. */
+    signal(SIGCHLD, SIG_DFL);
     c->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     return c->signals < 0 ? error_system(err, errno, "signalfd") : 0;
 }
@@ -222,7 +224,7 @@ static void take_signals(struct capture *c)
     }
 }
 
-/* Where every record wakes us: records come in groups, and are taken as such. */
+/* Where every record wakes us: wait a little, because records come in groups. */
 static void rest(struct capture *c)
 {
     uint64_t now = capture_monotonic(), next = c->passed;
@@ -264,7 +266,7 @@ static void wait_rings(struct capture *c)
         take_signals(c);
 }
 
-/* One pass over all rings. *any: there was something. */
+/* Make one pass over all rings. *any: there was something. */
 static int pass(struct capture *c, bool *any, struct error *err)
 {
     static const struct perf_event_header round = {PERF_RECORD_FINISHED_ROUND, 0, sizeof(round)};
@@ -301,7 +303,7 @@ static int check_limits(struct capture *c, struct error *err)
         events_enable(&c->events, true);
         c->enable_at = 0;
     }
-    /* Not of its start, which might be larger than that by itself. */
+    /* Do not count the start of the file, which might exceed the limit by itself. */
     c->switch_now |= (o->switch_mode == SWITCH_SIZE && bytes - c->start_bytes >= o->switch_size) ||
                      (o->switch_mode == SWITCH_TIME && now - c->file_began >= o->switch_ns);
     if (!c->switch_now || c->done)
@@ -329,7 +331,7 @@ static int run(struct capture *c, struct error *err)
     }
 }
 
-/* Enable, and let the command begin. */
+/* Enable the events, and let the command begin. */
 static int begin(struct capture *c, struct error *err)
 {
     if (c->o->delay_ms)
@@ -342,8 +344,9 @@ static int begin(struct capture *c, struct error *err)
     return c->out->exec_errno ? error_system(err, c->out->exec_errno, "%s", c->o->command[0]) : 0;
 }
 
-/* Come first on a busy machine, as far as this is permitted: rings overflow, and what samples refer
- * to changes, while the recorder waits. A command that is recorded has been forked before. */
+/* Get a high priority on a busy machine, as far as this is permitted. While the recorder waits,
+ * rings overflow, and the memory that samples refer to changes. The recorded command was forked
+ * before this. */
 static void come_first(void)
 {
     enum { NICE = -15 };
@@ -355,7 +358,7 @@ static int record_all(struct capture *c, struct error *err)
 {
     if (block_signals(c, err) < 0)
         return -1;
-    bool piped = strcmp(c->path, "-") == 0; /* standard output is the recording's, then */
+    bool piped = strcmp(c->path, "-") == 0; /* standard output then belongs to the recording */
     if (c->o->command && child_fork(c->o->command, piped, &c->child, err) < 0)
         return -1;
     come_first();
@@ -401,7 +404,7 @@ static void finish_file(struct capture *c, int *r, struct error *err)
             *r = capture_keep_few(c, stamped, err);
         }
     }
-    if (!c->begun) /* nothing of ours stands there */
+    if (!c->begun) /* no file of ours exists there */
         return;
     c->out->path = c->path;
     c->path = NULL;
@@ -429,8 +432,9 @@ static void capture_free(struct capture *c)
     free(c);
 }
 
-/* Of a command that executes a set-user-id program the kernel takes all events away, where they are
- * an ordinary user's: it goes on unseen, and is no less the user's command. A signal ends that. */
+/* When a command executes a set-user-id program, the kernel takes away all events of an ordinary
+ * user. The command goes on unseen, and is still the user's command: wait for it. A signal ends the
+ * wait. */
 static void await_unseen(struct capture *c)
 {
     child_reap_soon(&c->child, EXIT_MS);
@@ -474,7 +478,8 @@ int record_run(struct record_options *o, const struct capture_hooks *hooks, reco
     ret->has_child = c->child.pid > 0;
     if (c->nobody_left && c->on_exec)
         await_unseen(c);
-    /* The file is whole: from here on Ctrl-C may end us, even if the command does not want to. */
+    /* The file is complete: from here on Ctrl-C may end us, even if the command does not react to
+     * it. */
     if (c->signals >= 0) {
         take_signals(c);
         sigprocmask(SIG_SETMASK, &c->old_mask, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The files of a recording: how one begins and ends. */
+/* The files of a recording: how each begins and ends. */
 #include "capture/capture.h"
 #include "base/text.h"
 #include "capture/header.h"
@@ -31,7 +31,7 @@ static int synthesize_targets(struct capture *c, const struct synthesis *s, stru
 {
     if (c->system_wide)
         return synthesize_all(s, err);
-    if (c->on_exec && !c->live.nr) /* it will map and name itself when it begins */
+    if (c->on_exec && !c->live.nr) /* the command will give its maps and name when it begins */
         return synthesize_comm(s, c->child.pid, err);
     const pid_vec *v = c->live.nr ? &c->live : &c->pids;
     vec_foreach (pid, v)
@@ -47,8 +47,9 @@ static int keep_record(void *start, const void *record, size_t size, struct erro
     return t->failed ? error_no_memory(err) : 0;
 }
 
-/* What a file begins with, collected: a process that ends while files are switched has left its
- * last samples for the new one, and would have no maps there. */
+/* Collect the records that a file begins with. A switch of files does so before it ends the old
+ * file: a process that ends meanwhile has left its last samples for the new file, which needs its
+ * maps. */
 static int synthesize_start(struct capture *c, struct text *start, struct error *err)
 {
     struct synthesis s = {.put = keep_record,
@@ -126,7 +127,7 @@ int capture_begin_file(struct capture *c, struct error *err)
 
 /* ---- ending -------------------------------------------------------------------------------- */
 
-/* LOST_SAMPLES for each event that lost some, as perf writes them at the end. */
+/* Write LOST_SAMPLES for each event that lost some, as perf does at the end. */
 static int put_lost(struct capture *c, struct error *err)
 {
     for (size_t i = 0; i < c->events.nr; i++) {
@@ -150,7 +151,7 @@ static int put_lost(struct capture *c, struct error *err)
 int capture_end_file(struct capture *c, struct error *err)
 {
     struct error ignored;
-    int r = c->write_failed ? -1 : 0; /* err says why already */
+    int r = c->write_failed ? -1 : 0; /* err already says why */
     if (!c->w)
         return r;
     if (c->first <= c->last)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Each record on its way from a ring to the file: samples are trimmed, losses counted, hooks get
- * their turn. */
+/* Processes each record between a ring and the file: trims samples, counts losses, calls the
+ * hooks. */
 #include "capture/capture.h"
 #include "capture/trim.h"
 
@@ -11,7 +11,7 @@ static int event_of(struct capture *c, const struct perf_event_header *h)
     uint64_t id;
     if (h->size < sizeof(*h) + sizeof(id))
         return -1;
-    memcpy(&id, h + 1, sizeof(id)); /* IDENTIFIER stands first */
+    memcpy(&id, h + 1, sizeof(id)); /* IDENTIFIER comes first */
     if (id != c->last_id || c->last_event < 0) {
         c->last_id = id;
         c->last_event = events_by_id(&c->events, id);
@@ -43,7 +43,7 @@ static int take_sample(struct capture *c, const struct perf_event_header *h, str
     return c->hooks && c->hooks->sample ? c->hooks->sample(c->hooks->context, c, &s, err) : 0;
 }
 
-/* Which processes there are, for the start of the next file. */
+/* Track which processes exist, for the start of the next file. */
 static int follow_task(struct capture *c, const struct perf_event_header *h, struct error *err)
 {
     uint32_t ids[4]; /* pid, ppid, tid, ptid */

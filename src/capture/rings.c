@@ -11,7 +11,7 @@
 
 enum {
     RECORD_LIMIT = 1 << 16, /* header.size has 16 bits */
-    CONSUME_AT = 256 << 10, /* bytes read before the kernel gets their room back */
+    CONSUME_AT = 256 << 10, /* bytes read before their room goes back to the kernel */
 };
 
 int ring_map(struct ring *r, int cpu, int *fds, size_t nr_fds, uint64_t size, struct error *err)
@@ -40,7 +40,7 @@ void ring_unmap(struct ring *r)
     *r = (struct ring){0};
 }
 
-/* The record at `tail`, in one piece; NULL: what stands there is no record (never, unless somebody
+/* The record at `tail`, in one piece. NULL: the bytes there are no record (never, unless somebody
  * else writes into the ring). */
 static const struct perf_event_header *ring_record(const struct ring *r, uint64_t tail,
                                                    uint64_t left, size_t *size)
@@ -61,7 +61,7 @@ static const struct perf_event_header *ring_record(const struct ring *r, uint64_
 
 int ring_read(struct ring *r, ring_take take, void *context, bool *any, struct error *err)
 {
-    /* What is written from now on waits for the next pass: this one must end. */
+    /* Records written from now on wait for the next pass: this one must end. */
     uint64_t head = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE);
     uint64_t tail = r->page->data_tail, freed = tail;
     int result = 0;

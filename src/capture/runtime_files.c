@@ -19,30 +19,32 @@
 #include <unistd.h>
 
 enum {
-    KEPT_MAX = 8192,     /* build ids that are kept for later recordings */
-    KEPT_BYTES = 1 << 20 /* of the file with them at most */
+    KEPT_MAX = 8192,     /* build ids kept for later recordings */
+    KEPT_BYTES = 1 << 20 /* size limit of the file that holds them */
 };
 
-/* A file that was looked into, or (inode 0) was so in an earlier recording. */
+/* A file that was searched now, or (inode 0) in an earlier recording. */
 struct known_file {
     struct runtime_file_key key;
-    uint64_t size, mtime; /* ns; as it was then: an inode's number is used again */
+    uint64_t size, mtime; /* mtime in ns; both as of the search, since inode numbers are reused */
     struct runtime_file holds;
     struct luajit_layout *layout; /* NULL: none */
-    char *problem;                /* its LuaJIT could not be understood; NULL: none */
+    char *problem;                /* why its LuaJIT could not be understood; NULL: none */
     bool said;
 };
 
 struct runtime_files {
     VEC(struct known_file *) files;
-    struct table by_id, by_place; /* see id_key(), place_key() */
+    struct table by_id, by_place; /* keys: see id_key(), place_key() */
     uint64_t looks;
-    bool keeps, changed; /* for later recordings; since it was loaded */
+    /* `keeps`: for later recordings; `changed`: since it was loaded. */
+    bool keeps, changed;
 };
 
 /* ---- which file ---------------------------------------------------------------------------- */
 
-/* A build id is a digest: its first bytes will do. Two with the same are told apart. */
+/* A build id is a digest: its first bytes suffice. find() tells ids with equal first bytes
+ * apart. */
 static uint64_t id_key(const struct build_id *id)
 {
     uint8_t bytes[8] = {0};
@@ -80,7 +82,8 @@ static void file_free(struct known_file *k)
     free(k);
 }
 
-/* In place of what was known under the same names; that lives on, for its layout may be in use. */
+/* Add `k` in place of the file known by the same keys. The older file stays in `files`, because its
+ * layout may be in use. */
 static int add(struct runtime_files *f, struct known_file *k, struct error *err)
 {
     bool ok = vec_push(&f->files, k);
@@ -95,7 +98,7 @@ static int add(struct runtime_files *f, struct known_file *k, struct error *err)
     return ok ? 0 : error_no_memory(err);
 }
 
-/* ---- making -------------------------------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------------------------ */
 
 struct runtime_files *runtime_files_create(void)
 {
@@ -114,7 +117,7 @@ void runtime_files_free(struct runtime_files *f)
     free(f);
 }
 
-/* ---- looking ------------------------------------------------------------------------------- */
+/* ---- searching ----------------------------------------------------------------------------- */
 
 static const uint8_t *image_bytes(void *context, uint64_t address, size_t size)
 {
@@ -140,7 +143,7 @@ static struct cfi_section section(const struct elf_image *image, const char *nam
     return (struct cfi_section){s.bytes, s.size, s.address};
 }
 
-/* File offset of an address; false: in no segment. */
+/* File offset of an address; false: no segment holds it. */
 static bool offset_of(const struct elf_image *image, uint64_t address, uint64_t *ret)
 {
     const uint8_t *at = image_bytes((void *)(uintptr_t)image, address, 1);
@@ -162,7 +165,7 @@ static int discover(const struct elf_image *image, struct known_file *f, struct 
     const struct luajit_image view = {
         .name = image->path, .bytes = image_bytes, .context = (void *)(uintptr_t)image};
     if (cfi_create(&source, &cfi, NULL) < 0)
-        return 0; /* no unwind entries: nothing can be told of it */
+        return 0; /* no unwind entries: nothing can be found out */
     struct luajit_image with_rules = view;
     with_rules.cfi = cfi;
     int got = luajit_discover(&with_rules, &layout, &why);
@@ -180,14 +183,14 @@ static int discover(const struct elf_image *image, struct known_file *f, struct 
     return 0;
 }
 
-/* Every V8 since 2010 exports this one (dso/v8.c). */
+/* Every V8 since 2010 exports this symbol (dso/v8.c). */
 static bool has_v8(const struct elf_image *image)
 {
     uint64_t ignored;
     return elf_exported_symbol(image, "v8dbg_frametype_EntryFrame", &ignored);
 }
 
-/* What stands there by name may be another file by now: then nothing is told of it. */
+/* The path may lead to another file by now; returns false then. */
 static bool stat_map(pid_t pid, const struct process_map *map, struct stat *ret)
 {
     char path[4200];
@@ -195,15 +198,15 @@ static bool stat_map(pid_t pid, const struct process_map *map, struct stat *ret)
     return stat(path, ret) == 0 && ret->st_ino == map->inode;
 }
 
-/* Open the file that is mapped there, whatever its name leads to today. NULL: it is none of ours.
- */
+/* Open the mapped file, whatever file its path leads to now. Returns NULL if it is no file that we
+ * can use. */
 static struct elf_image *open_map(pid_t pid, const struct process_map *map)
 {
     char path[4200];
     struct elf_image *image;
     snprintf(path, sizeof(path), "/proc/%d/map_files/%lx-%lx", pid, map->start, map->end);
     if (elf_image_open(path, &image, NULL) < 0) {
-        /* map_files needs a capability; the name is the next best */
+        /* map_files needs a capability; the path is the second choice */
         snprintf(path, sizeof(path), "/proc/%d/root%s", pid, map->path);
         if (elf_image_open(path, &image, NULL) < 0)
             return NULL;
@@ -214,7 +217,7 @@ static struct elf_image *open_map(pid_t pid, const struct process_map *map)
     return NULL;
 }
 
-/* What is in it, or was found in it by an earlier recording. */
+/* Search the file, unless an earlier recording found nothing in it. */
 static int look_into(struct runtime_files *f, pid_t pid, const struct process_map *map,
                      struct known_file *ret, struct error *err)
 {
@@ -224,7 +227,7 @@ static int look_into(struct runtime_files *f, pid_t pid, const struct process_ma
         return 0;
     ret->key.build_id = image->build_id;
     const struct runtime_file_key id = {.build_id = image->build_id};
-    if (runtime_files_find(f, &id) != 0) { /* else it holds nothing, wherever it lies */
+    if (runtime_files_find(f, &id) != 0) { /* otherwise it holds nothing, wherever it is */
         f->looks++;
         f->changed = true;
         failed = discover(image, ret, err);
@@ -284,7 +287,8 @@ uint64_t runtime_files_looks(const struct runtime_files *f)
 
 /* ---- kept for later recordings ------------------------------------------------------------- */
 
-/* What one build of this program did not find another may: its file's identity stands in front. */
+/* Another build of this program may find what this one did not, so the first line identifies the
+ * program's file. */
 static void head_line(char *to, size_t size)
 {
     struct stat st = {0};
@@ -293,7 +297,7 @@ static void head_line(char *to, size_t size)
              (unsigned long long)st.st_size, (unsigned long long)mtime_of(&st));
 }
 
-/* The folder; -1: there is none that is the user's alone. */
+/* The folder; -1: there is none that only the user can write. */
 static int open_folder(bool make)
 {
     char path[4096];
@@ -381,7 +385,7 @@ static bool write_kept(const struct runtime_files *f, FILE *out)
     size_t nr = 0;
     head_line(head, sizeof(head));
     fputs(head, out);
-    for (size_t i = f->files.nr; i-- && nr < KEPT_MAX;) { /* the newest first */
+    for (size_t i = f->files.nr; i-- && nr < KEPT_MAX;) { /* newest first */
         const struct known_file *k = f->files.at[i];
         const struct build_id *id = &k->key.build_id;
         if (!is_kept(k) || table_get(&written, id_key(id)) ||

@@ -28,12 +28,12 @@
 
 enum { GRAIN_LUA = 8, GRAIN_V8 = 64, SHARE = 20 };
 static const uint64_t SECOND = 1000000000, MILLISECOND = 1000000;
-static const uint64_t MEM_ID = UINT64_C(0xa000000000000001); /* nobody's of the kernel's */
+static const uint64_t MEM_ID = UINT64_C(0xa000000000000001); /* not used by the kernel */
 
 /* One process. */
 struct subject {
     pid_t pid;
-    int pidfd; /* readable when it has ended */
+    int pidfd; /* readable once the process has ended */
     struct stopped_process process;
     const struct v8_layout *v8; /* NULL: none */
     struct page_log *pages;
@@ -54,7 +54,7 @@ struct snapshot {
     struct snapshot_perf *perf;
     VEC(struct subject *) subjects;
     struct child child;
-    int signals; /* signalfd; -1 */
+    int signals; /* signalfd; -1: none */
     sigset_t old_mask;
     uint64_t end;  /* CLOCK_MONOTONIC ns */
     uint64_t tick; /* the same, of the next reading of stacks */
@@ -106,7 +106,7 @@ static void subject_free(struct subject *t)
     free(t);
 }
 
-/* Read-only pages of files are read from the files. */
+/* Read-only pages of files are read from the files: do not keep them. */
 static int skip_files(struct subject *t, struct error *err)
 {
     const struct mapping *m = session_mapping_next(&t->process.thread, 0);
@@ -120,7 +120,7 @@ static int skip_files(struct subject *t, struct error *err)
     return 0;
 }
 
-/* What runs in it: LuaJIT, V8, both; neither is an error. */
+/* Find out what runs in the process: LuaJIT, V8, or both. Neither is an error. */
 static int look_inside(struct snapshot *s, struct subject *t, struct error *err)
 {
     const struct log_sink sink = {.write = sink_write, .now = sink_now, .context = s};
@@ -155,8 +155,8 @@ static bool has_luajit(struct snapshot *s, pid_t pid)
     return found;
 }
 
-/* Its mappings; of a process that has just begun, once it has code of its own. LuaJIT may never
- * have any (-joff): it is given less time. */
+/* Read the mappings of a process. If the process has just begun, wait until it has code of its own.
+ * LuaJIT may never have code (-joff), so it is given less time. */
 static int await_code(struct snapshot *s, pid_t pid, struct stopped_process *ret, struct error *err)
 {
     static const struct dso_options options = {.no_debuginfod = true};
@@ -196,9 +196,9 @@ static int subject_add(struct snapshot *s, pid_t pid, struct error *err)
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-/* When to read all objects again after a reading from `began` to `now`: soon if it did not see all,
- * or while the process is new to us (it may be loading its program), then four times a second, and
- * never more than its share of the time. */
+/* Returns when to read all objects again after a reading from `began` to `now`. That is soon if the
+ * reading did not see all, or while the process is new to us (it may be loading its program), later
+ * four times a second. Reading never takes more than its share of the time. */
 static uint64_t objects_again(struct subject *t, uint64_t began, uint64_t now, bool whole)
 {
     if (!t->first_objects)
@@ -209,7 +209,7 @@ static uint64_t objects_again(struct subject *t, uint64_t began, uint64_t now, b
     return now + (wait > share ? wait : share);
 }
 
-/* All objects. */
+/* Read all objects. */
 static int take_objects(struct snapshot *s, struct subject *t, struct error *err)
 {
     struct error why;
@@ -261,7 +261,7 @@ static int take_tick(struct snapshot *s, bool *any, struct error *err)
     return 0;
 }
 
-/* Everything once more, as far as it still stands, and what has stayed as it was. */
+/* Read everything that still exists once more, and write what has stayed unchanged. */
 static int take_last(struct snapshot *s, bool once, struct error *err)
 {
     vec_foreach (at, &s->subjects) {
@@ -321,7 +321,7 @@ static int begin_signals(struct snapshot *s, struct error *err)
     return s->signals < 0 ? error_system(err, errno, "signalfd") : 0;
 }
 
-/* Whether one of those that end us has come. */
+/* Whether a signal that ends us has arrived. */
 static bool is_told_to_end(struct snapshot *s)
 {
     struct signalfd_siginfo info;
@@ -341,7 +341,7 @@ static bool is_over(struct snapshot *s)
     return is_told_to_end(s) || monotonic() >= s->end || snapshot_perf_ended(s->perf);
 }
 
-/* Until the next tick, or something that ends us. */
+/* Wait until the next tick, or until something ends us. */
 static void wait_tick(struct snapshot *s)
 {
     uint64_t every = s->o->every_ns ? s->o->every_ns : SECOND / 10, now = monotonic();
@@ -381,7 +381,7 @@ static int run(struct snapshot *s, struct error *err)
     return take_last(s, once, err);
 }
 
-/* ---- all of it ----------------------------------------------------------------------------- */
+/* ---- the whole ----------------------------------------------------------------------------- */
 
 static int begin(struct snapshot *s, struct error *err)
 {

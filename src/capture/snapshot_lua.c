@@ -12,14 +12,14 @@
 #include <stdlib.h>
 
 enum {
-    OBJECTS_MAX = 1 << 22, /* of a VM that are walked at once */
-    STATES_MAX = 1 << 14,  /* of a VM that are remembered */
-    STACKS_MAX = 64,       /* of a VM that are read at once */
+    OBJECTS_MAX = 1 << 22, /* objects of a VM that are walked at once */
+    STATES_MAX = 1 << 14,  /* states of a VM that are remembered */
+    STACKS_MAX = 64,       /* stacks of a VM that are read at once */
     STACK_BYTES_MAX = 1 << 20,
     STATE_MAX = 256, /* bytes of a lua_State that are described, at most */
     CONSTANTS_MAX = 1 << 16,
-    DISPATCH_SIZE = 4096, /* of the table, with room */
-    HEAD = 16,            /* of an object: its link and type */
+    DISPATCH_SIZE = 4096, /* bytes of the dispatch table, with some room */
+    HEAD = 16,            /* bytes of an object's head: its link and type */
     TRACE_HEAD = 128,
 };
 
@@ -27,7 +27,7 @@ enum {
 struct vm {
     struct lua_scan_vm at;
     VEC(uint64_t) states;
-    VEC(uint64_t) traces; /* by number; 0: none */
+    VEC(uint64_t) traces; /* by trace number; 0: none */
 };
 
 struct snapshot_lua {
@@ -38,7 +38,7 @@ struct snapshot_lua {
     struct process_memory *memory;
     lua_scan_vm_list list;
     VEC(struct vm) vms;
-    struct table protos; /* kept already */
+    struct table protos; /* prototypes that are kept already */
 };
 
 static bool read_head(void *memory, uint64_t address, void *to, size_t size)
@@ -142,7 +142,7 @@ static uint64_t keep_object(struct snapshot_lua *s, const struct luajit_layout *
     return kept ? size : 0;
 }
 
-/* A string that is no longer. */
+/* Keep a string of at most `longest` bytes. */
 static void keep_string(struct snapshot_lua *s, const struct luajit_layout *l, uint64_t address,
                         uint32_t longest)
 {
@@ -153,7 +153,7 @@ static void keep_string(struct snapshot_lua *s, const struct luajit_layout *l, u
         (void)keep_object(s, l, address);
 }
 
-/* A prototype, and the strings among its constants: names of fields, globals and methods. */
+/* Keep a prototype, and the strings among its constants: names of fields, globals and methods. */
 static void keep_proto(struct snapshot_lua *s, const struct luajit_layout *l, uint64_t address)
 {
     const struct memory_layer layer = page_log_peek(s->pages);
@@ -198,7 +198,7 @@ static void keep_trace(struct snapshot_lua *s, const struct luajit_layout *l, ui
         (void)page_log_object(s->pages, extra.address, extra.length, NULL, NULL);
 }
 
-/* The array of traces, as it is; those that are new there, or all. */
+/* Keep the array of traces as it is, and the traces that are new in it, or all. */
 static void keep_traces(struct snapshot_lua *s, struct vm *vm, bool all)
 {
     const struct luajit_layout *l = vm->at.vm.layout;
@@ -219,17 +219,17 @@ static void keep_traces(struct snapshot_lua *s, struct vm *vm, bool all)
     }
 }
 
-/* The collector's list: it goes on changing while it is read, so what is followed is checked, and
- * an object that comes again ends it, too (Brent: one is remembered, for twice as long each time).
- * Whether it was seen whole: the VM's first state is its oldest object.
- */
+/* Walk the collector's list. The list goes on changing while it is read, so each object is checked.
+ * An object that comes again ends the walk, too (Brent: one object is remembered, each time for
+ * twice as long). Returns whether the whole list was seen: the VM's first state is its oldest
+ * object. */
 static bool keep_list(struct snapshot_lua *s, struct vm *vm)
 {
     const struct luajit_layout *l = vm->at.vm.layout;
     uint8_t head[HEAD];
     bool whole = false;
     if (l->gc_root == LUAJIT_UNKNOWN || l->gct <= 0 || l->gct >= HEAD)
-        return true; /* there is none to be read */
+        return true; /* there is no list to read */
     uint64_t o = peek_ref(s, l, vm->at.vm.g + (uint64_t)l->gc_root), known = 0;
     for (uint32_t i = 0; o && !(o & 7) && i < OBJECTS_MAX; i++) {
         if (o == known || !peek(s, o, head, sizeof(head)) || head[l->gct] < LUAJIT_GCT_STR ||
@@ -249,7 +249,7 @@ static bool keep_list(struct snapshot_lua *s, struct vm *vm)
     return whole;
 }
 
-/* The dispatch table, by which a VM is recognised. */
+/* Keep the dispatch table, by which a VM is recognised. */
 static void keep_dispatch(struct snapshot_lua *s, const struct vm *vm)
 {
     const struct luajit_vm *v = &vm->at.vm;
@@ -275,8 +275,8 @@ bool snapshot_lua_objects(struct snapshot_lua *s)
 
 /* ---- stacks -------------------------------------------------------------------------------- */
 
-/* The functions that slots name: of the form that holds a reference with its type above bit 47, or
- * in its lower half. What is none is found out by its head. */
+/* Keep the functions that slots name. A slot holds a reference with its type above bit 47, or in
+ * its lower half. The object's head shows if it is no function. */
 static void keep_slots(struct snapshot_lua *s, const struct luajit_layout *l, uint64_t stack,
                        uint64_t end)
 {
@@ -292,7 +292,8 @@ static void keep_slots(struct snapshot_lua *s, const struct luajit_layout *l, ui
     }
 }
 
-/* One state and its stack, each in one reading. `waits`: only if it runs or has resumed another. */
+/* Read a state and its stack, each in one reading. `waits`: only if it runs or has resumed
+ * another. */
 static bool keep_state(struct snapshot_lua *s, const struct vm *vm, uint64_t L, bool waits)
 {
     const struct luajit_layout *l = vm->at.vm.layout;
@@ -329,7 +330,7 @@ static void keep_states(struct snapshot_lua *s, const struct vm *vm)
             nr += keep_state(s, vm, *L, true);
 }
 
-/* global_State and jit_State: apart, since one changes all the time. */
+/* Read global_State and jit_State separately, since one of them changes all the time. */
 static void keep_words(struct snapshot_lua *s, const struct vm *vm)
 {
     const struct luajit_vm *v = &vm->at.vm;

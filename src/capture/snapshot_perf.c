@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* See snapshot_perf.h. Which descriptor is which event is told by the ids in the header of perf's
- * own output, which it writes before it begins. */
+/* See snapshot_perf.h. The ids in the header of perf's own output say which descriptor is which
+ * event; perf writes this header before it begins. */
 #include "capture/snapshot_perf.h"
 
 #include "capture/copier.h"
@@ -23,7 +23,7 @@
     "perf record -a -k mono --call-graph=dwarf,65528 -e cpu-clock " \
     "-e bpf-output/no-inherit=1,call-graph=no,period=1,name=ljperf/"
 
-/* A descriptor of perf's, ours now. */
+/* A descriptor of perf that we have duplicated. */
 struct perf_fd {
     uint64_t id;
     int fd;
@@ -33,7 +33,7 @@ struct snapshot_perf {
     pid_t pid;
     int pidfd;
     struct copier *copier;
-    struct perfdata *output; /* perf's file, of which only the header is read */
+    struct perfdata *output; /* perf's file; only its header is read */
     VEC(struct perf_fd) fds;
 };
 
@@ -115,7 +115,7 @@ static bool is_sampling(const struct perf_event_attr *a)
     return a->sample_period && !(a->type == PERF_TYPE_SOFTWARE && a->config == PERF_COUNT_SW_DUMMY);
 }
 
-/* One descriptor for each cpu, in the order of cpus: only a system-wide recording has that. */
+/* Use one descriptor for each cpu, in the order of cpus; only a system-wide recording has these. */
 static int wire_output(struct snapshot_perf *p, const struct perfdata_event *e, struct error *err)
 {
     struct perf_cpu_map *cpus = perf_cpu_map__new(NULL);

@@ -10,7 +10,7 @@
 
 enum {
     TABLE_MAX = 1 << 24,    /* bytes of a table of positions, or of bytecode */
-    ELEMENTS_MAX = 1 << 16, /* of an array of references */
+    ELEMENTS_MAX = 1 << 16, /* elements of an array of references */
     PAGE = 4096,
 };
 
@@ -22,7 +22,7 @@ struct taking {
     bool no_memory;
 };
 
-/* An array of bytes; `each`: bytes of an element. */
+/* Keep an array; `each`: bytes of an element. */
 static void keep_array(struct taking *t, uint64_t array, uint64_t each)
 {
     uint64_t length;
@@ -34,7 +34,7 @@ static void keep_array(struct taking *t, uint64_t array, uint64_t each)
                         each * (uint64_t)v8_smi(length));
 }
 
-/* The bytecode, which tells where baseline code is, and its table of positions. */
+/* Keep the bytecode, which shows where baseline code is, and its table of positions. */
 static void keep_bytecode(struct taking *t, uint64_t bytecode)
 {
     const struct v8_layout *l = t->r.layout;
@@ -67,7 +67,8 @@ static bool take_function(void *context, uint64_t tagged)
     return true;
 }
 
-/* The deoptimization data, and what it refers to: translations, functions, inlined ones. */
+/* Keep the deoptimization data, and what it refers to: translations, functions, inlined
+ * functions. */
 static void keep_deopt(struct taking *t, const struct v8_code *c)
 {
     enum { TRANSLATIONS = 0 };
@@ -83,7 +84,7 @@ static void keep_deopt(struct taking *t, const struct v8_code *c)
         keep_array(t, element, 1);
 }
 
-/* Who looks for the head of code reads whole pages. */
+/* Keep whole pages, because a search for the head of the code reads whole pages. */
 static bool take_code(void *context, uint64_t pc, uint64_t low)
 {
     struct taking *t = context;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * V8's part of a snapshot: every function with what names it and tells its lines (scope, script,
- * source, bytecode with its tables), all generated code with its tables, and which function a
- * BytecodeArray is of.
+ * V8's part of a snapshot: every function with the objects that give its name and lines (scope,
+ * script, source, bytecode with its tables), all generated code with its tables, and which function
+ * owns each BytecodeArray.
  */
 #ifndef CAPTURE_SNAPSHOT_V8_H
 #define CAPTURE_SNAPSHOT_V8_H
@@ -14,7 +14,7 @@ struct snapshot_v8_stats {
     uint64_t functions, code; /* found in this round */
 };
 
-/* In a round of the page log. -1: memory is out, or the process is gone. */
+/* Call in a round of the page log. Returns -1 if memory is out, or the process is gone. */
 int snapshot_v8(pid_t pid, const struct v8_layout *layout, struct page_log *pages,
                 struct snapshot_v8_stats *ret, struct error *err);
 

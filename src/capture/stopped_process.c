@@ -150,9 +150,9 @@ static bool is_stopped(const struct stopped_process *s, uint32_t tid)
     return false;
 }
 
-/* Wait until a thread that was told to stop does; false: it ended, or does not come. *signal: it
- * has stopped for that one, which waits for us to say whether it is delivered; 0: because it was
- * told to. */
+/* Wait until a thread that was told to stop has stopped. Returns false if it ended, or does not
+ * stop. *signal: the thread has stopped for this signal, and we decide whether it is delivered; 0:
+ * it has stopped because it was told to. */
 static bool await_stop(pid_t tid, uint32_t *signal)
 {
     enum { STEP_US = 1000, STEPS = 2000 };
@@ -170,7 +170,7 @@ static bool await_stop(pid_t tid, uint32_t *signal)
     return false;
 }
 
-/* It goes on; a signal that it has stopped for is delivered. */
+/* Let a thread continue; a signal that it has stopped for is delivered. */
 static void detach(const struct core_thread *t)
 {
     ptrace(PTRACE_DETACH, (pid_t)t->tid, NULL, (void *)(uintptr_t)t->signal);
@@ -182,7 +182,7 @@ static int stop_thread(struct stopped_process *s, pid_t tid, struct error *err)
     struct core_thread t = {.tid = (uint32_t)tid};
     if (ptrace(PTRACE_SEIZE, tid, NULL, NULL)) {
         if (errno == ESRCH)
-            return 0; /* it has ended */
+            return 0; /* the thread has ended */
         return error_system(err, errno,
                             "thread %d cannot be stopped: it needs the process's user (and "
                             "CAP_SYS_PTRACE where kernel.yama.ptrace_scope is not 0), and no "
@@ -201,7 +201,7 @@ static int stop_thread(struct stopped_process *s, pid_t tid, struct error *err)
     return error_no_memory(err);
 }
 
-/* One pass over the threads; *new: how many were not stopped before. */
+/* Make one pass over the threads; *new: how many were not stopped before. */
 static int stop_pass(struct stopped_process *s, unsigned *new, struct error *err)
 {
     char path[64];
@@ -225,7 +225,7 @@ static int stop_pass(struct stopped_process *s, unsigned *new, struct error *err
 
 int stopped_process_stop(struct stopped_process *s, struct error *err)
 {
-    enum { PASSES_MAX = 16 }; /* threads that still ran may have made others */
+    enum { PASSES_MAX = 16 }; /* threads that were still running may have created others */
     unsigned new = 1;
     if (!s->process)
         return 0;

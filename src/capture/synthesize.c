@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What /proc tells of processes, as the records the kernel would have written. */
+/* What /proc says about processes, as the records that the kernel would have written. */
 #include "capture/synthesize.h"
 #include "base/hash.h"
 #include "capture/synthesize_internal.h"
@@ -80,8 +80,8 @@ static bool cache_grow(struct id_cache *c)
     return true;
 }
 
-/* The id of a mapped file; size 0: it has none. False: it cannot be read by way of this process, or
- * the file at that path is another one by now. */
+/* Read the build id of a mapped file; size 0: it has none. Returns false if the file cannot be read
+ * through this process, or if the path leads to another file by now. */
 static bool build_id_read(pid_t pid, const char *name, uint64_t ino, struct build_id *ret)
 {
     char path[4096 + 32];
@@ -160,7 +160,7 @@ int synthesize_map(const struct synthesis *s, struct synth_map *m, struct error 
                           err);
 }
 
-/* One line of /proc/PID/maps. False: none that is wanted. */
+/* Parse a line of /proc/PID/maps. Returns false if no map is wanted from it. */
 static bool map_parse(const struct synthesis *s, char *line, struct synth_map *m)
 {
     uint64_t end;
@@ -228,7 +228,7 @@ static bool task_status_read(pid_t tid, struct task_status *ret)
             named = true;
         }
         if (sscanf(line, "PPid: %" SCNu32, &ret->ppid) == 1)
-            break; /* behind Tgid */
+            break; /* comes after Tgid */
         (void)sscanf(line, "Tgid: %" SCNu32, &ret->tgid);
     }
     if (f)
@@ -268,7 +268,7 @@ static int put_fork(const struct synthesis *s, pid_t tid, const struct task_stat
     } r = {.header = {PERF_RECORD_FORK, PERF_RECORD_MISC_FORK_EXEC, 0},
            .pid = t->tgid,
            .tid = (uint32_t)tid};
-    /* A process comes from its parent, a thread from its process. */
+    /* A process is created by its parent, a thread by its process. */
     r.ppid = r.ptid = (uint32_t)tid == t->tgid ? t->ppid : t->tgid;
     return synthesize_put(s, &r.header, offsetof(__typeof__(r), trailer), err);
 }
@@ -316,7 +316,7 @@ int synthesize_all(const struct synthesis *s, struct error *err)
 
 /* ---- lists --------------------------------------------------------------------------------- */
 
-/* A list record of `nr` entries, in as many records as it takes. */
+/* Put a list of `nr` entries, in as many records as needed. */
 static int put_list(const struct synthesis *s, uint32_t type, const uint8_t *entries, size_t nr,
                     size_t size, struct error *err)
 {
@@ -385,7 +385,7 @@ static int put_thread_map(const struct synthesis *s, const pid_t *tids, size_t n
     return r;
 }
 
-/* As a list of numbers: type 0, count, u16 each. */
+/* Put the cpus as a list of numbers: type 0, count, u16 each. */
 static int put_cpu_map(const struct synthesis *s, const struct events *e, struct error *err)
 {
     size_t nr = e->rings.nr < LIST_MAX / 2 ? e->rings.nr : LIST_MAX / 2;

@@ -19,7 +19,7 @@ struct synth_map {
     const char *name;
 };
 
-/* Pad, add the trailer (for which there must be room), set the size, and put. */
+/* Pad the record, add the trailer (the caller leaves room for it), set the size, and put it. */
 int synthesize_put(const struct synthesis *s, struct perf_event_header *h, size_t size,
                    struct error *err);
 int synthesize_map(const struct synthesis *s, struct synth_map *m, struct error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The kernel's own text and its modules, as MMAP2 records with build ids, named as perf does:
- * "[kernel.kallsyms]_text", and modules by their files. */
+/* The kernel's own text and its modules, as MMAP2 records with build ids. Their names are those
+ * that perf uses: "[kernel.kallsyms]_text", and the files of modules. */
 #include "capture/synthesize_internal.h"
 #include "dso/notes.h"
 
@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <sys/utsname.h>
 
-/* Addresses of _text (or _stext) and _etext; false: not there, or hidden. */
+/* Find the addresses of _text (or _stext) and _etext. Returns false if missing or hidden. */
 static bool kernel_range(const char **symbol, uint64_t *start, uint64_t *end)
 {
     char line[512], name[64];
@@ -35,7 +35,8 @@ static bool kernel_range(const char **symbol, uint64_t *start, uint64_t *end)
     return *start && *end > *start;
 }
 
-/* "kernel/fs/ext4/ext4.ko.xz" of modules.dep holds the module "ext4"; - and _ are the same. */
+/* Whether a path of modules.dep is the module's file: "kernel/fs/ext4/ext4.ko.xz" holds the module
+ * "ext4". Hyphens in the path equal underscores. */
 static bool is_module_file(const char *path, const char *module)
 {
     const char *base = strrchr(path, '/');
@@ -108,7 +109,7 @@ int synthesize_kernel(const struct synthesis *s, bool *hidden, struct error *err
     if (*hidden)
         return 0;
     m.size = end - m.start;
-    m.offset = m.start; /* of the reference symbol, so that readers see where the kernel stands */
+    m.offset = m.start; /* of the reference symbol: it shows readers where the kernel is */
     snprintf(name, sizeof(name), "[kernel.kallsyms]%s", symbol);
     if (s->build_ids)
         m.build_id = notes_file_build_id("/sys/kernel/notes");

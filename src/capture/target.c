@@ -18,14 +18,14 @@ enum { TASKS_MAX = 1 << 20 };
 
 /* ---- the command --------------------------------------------------------------------------- */
 
-/* In the child: wait for the word, then become the command. */
+/* In the child: wait for a byte from the recorder, then execute the command. */
 static void child_run(char **command, bool to_stderr, int go, int failed)
 {
     char word;
     sigset_t none;
     if (read(go, &word, 1) != 1)
-        _exit(0); /* the recorder has died, or changed its mind */
-    /* What the recorder blocks and ignores is its own affair. */
+        _exit(0); /* the recorder has died, or has cancelled the command */
+    /* Undo the recorder's signal settings: the command must not inherit them. */
     sigemptyset(&none);
     signal(SIGXFSZ, SIG_DFL);
     signal(SIGPIPE, SIG_DFL);
@@ -74,7 +74,7 @@ int child_start(struct child *c)
     if (write(c->go, "x", 1) != 1)
         why = errno;
     close(c->go);
-    /* Closed by an exec that works; else errno comes. */
+    /* A successful exec closes the pipe; after a failed one, errno comes. */
     while (read(c->failed, &why, sizeof(why)) < 0 && errno == EINTR)
         ;
     close(c->failed);
@@ -109,7 +109,7 @@ bool child_end(struct child *c)
     if (begun) {
         kill(c->pid, SIGTERM);
     } else {
-        close(c->go); /* it waits for a word that does not come */
+        close(c->go); /* it waits for a byte that does not come */
         close(c->failed);
         c->go = c->failed = -1;
     }
@@ -125,7 +125,7 @@ static int compare_pids(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Ascending, each once. */
+/* Sort ascending, and keep each once. */
 static void pids_unique(pid_vec *v)
 {
     size_t kept = 0;
@@ -137,7 +137,7 @@ static void pids_unique(pid_vec *v)
     v->nr = kept;
 }
 
-/* 1: added, 0: no such process, -1: no memory. */
+/* Returns 1: added, 0: no such process, -1: no memory. */
 static int process_add(pid_t pid, pid_vec *tids, pid_vec *pids, struct error *err)
 {
     char path[64];
@@ -196,7 +196,7 @@ static int user_add(const char *user, pid_vec *tids, pid_vec *pids, struct error
     return r < 0 ? -1 : 0;
 }
 
-/* All that was asked for, some of it perhaps more than once. */
+/* Append all that was asked for; some tasks may be there more than once. */
 static int tasks_add(const struct record_options *o, pid_vec *tids, pid_vec *pids,
                      struct error *err)
 {

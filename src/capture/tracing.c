@@ -2,8 +2,8 @@
 /*
  * The TRACING_DATA section: what libtraceevent needs to print tracepoints on another machine. In
  * order: magic, version, byte order, size of long, page size; header_page and header_event; no
- * ftrace formats; the systems with the formats recorded; no kallsyms; printk formats; no saved
- * command lines (COMM records tell them).
+ * ftrace formats; the systems with the formats of the recorded events; no kallsyms; printk formats;
+ * no saved command lines (COMM records have them).
  */
 #include "base/text.h"
 #include "capture/header.h"
@@ -16,7 +16,8 @@
 
 enum { FILE_MAX = 16 << 20 };
 
-/* A file of tracefs: their sizes are not known before they have been read. False: cannot. */
+/* Add a file of tracefs. The size of such a file is known only after reading it. Returns false if
+ * it cannot be read. */
 static bool add_file(struct text *t, const char *path, unsigned size_bytes)
 {
     char bytes[4096];
@@ -59,7 +60,7 @@ static void add_start(struct text *t, const char *root)
     add_u32(t, 0); /* formats of the ftrace system */
 }
 
-/* Whether event `i` is the first of its group (group), or of its group and name. */
+/* Whether event `i` is the first of its group, or, by_name, the first of its group and name. */
 static bool is_first(const event_spec_vec *v, size_t i, bool by_name)
 {
     for (size_t j = 0; j < i; j++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The stack copy stands as u64 size, bytes, u64 dynamic size; other fields may follow. */
+/* In a sample the stack copy is: u64 size, bytes, u64 dynamic size. Other fields may follow. */
 #include "capture/trim.h"
 
 static void part_add(struct trimmed *t, const void *at, size_t size)
@@ -26,6 +26,6 @@ void sample_trim(const struct perf_event_header *record, const struct sample *s,
     part_add(ret, start + sizeof(*record), (size_t)(size_at - start) - sizeof(*record));
     part_add(ret, &ret->kept, sizeof(ret->kept));
     part_add(ret, s->stack, s->stack_dyn_size);
-    part_add(ret, zeros, ret->kept - s->stack_dyn_size); /* 1 to 8 */
+    part_add(ret, zeros, ret->kept - s->stack_dyn_size); /* 1 to 8 bytes */
     part_add(ret, s->stack + s->stack_size, (size_t)(end - s->stack) - s->stack_size);
 }

@@ -15,42 +15,46 @@
 
 enum {
     MS = 1000000,
-    RETRY_FIRST = 20 * MS, /* between looks at the mappings; doubled each time in vain */
+    /* Ns between two readings of the mappings; doubled after each reading in vain. */
+    RETRY_FIRST = 20 * MS,
     RETRY_LAST = 2000 * MS,
-    RETRY_MAPPED = 2 * MS, /* after code has been mapped ... */
-    MAPPED_MAX = 32,       /* ... unless that goes on in a process without V8 */
+    RETRY_MAPPED = 2 * MS, /* the same, after code has been mapped */
+    MAPPED_MAX = 32,       /* readings because of new code, at most, in a process without V8 */
     MAX_FRAMES = 4096,
-    REREAD_NAMES_NS =
-        250 * MS, /* after which names and sources are read again: they may have moved */
-    KEEP_FRAME_NS = 250 * MS, /* for which a frame that was read need not be read again */
-    GC_CHANGED_OBJECTS =
-        6, /* objects that had stood still and were found changed: a collection ... */
-    NOTICE_GC_EVERY_NS = 30 * MS, /* ... which is noticed once in that time */
-    REREAD_MAKERS_NS =
-        2000 * MS, /* after which the functions that a function makes are read again */
-    MAKER_FUNCTIONS_MAX =
-        64,            /* of so many at most they are read again when a collection was noticed */
-    READS_MAX = 20000, /* of the process for one sample: a whole source, once */
+    /* Ns after which names and sources are read again, because they may have moved. */
+    REREAD_NAMES_NS = 250 * MS,
+    KEEP_FRAME_NS = 250 * MS, /* ns for which a frame that was read is not read again */
+    /* Number of objects, stable before and now found changed, that shows a collection. */
+    GC_CHANGED_OBJECTS = 6,
+    NOTICE_GC_EVERY_NS = 30 * MS, /* a collection is noticed at most once in this time */
+    /* Ns after which the functions that a function makes are read again. */
+    REREAD_MAKERS_NS = 2000 * MS,
+    /* They are also read again after a collection, if the function makes at most this many. */
+    MAKER_FUNCTIONS_MAX = 64,
+    READS_MAX = 20000, /* of the process for one sample: enough for a whole source, once */
 };
 
 const uint64_t V8_WATCH_LATE_NS = UINT64_C(10) * 1000 * MS;
 
 struct v8_watch {
     uint32_t pid;
-    struct session *session; /* its mappings; NULL: never looked at */
+    struct session *session; /* its mappings; NULL: never read */
     struct thread_context thread;
     const struct v8_layout *layout;
     struct object_log *objects;
     uint64_t looked, next_look, pause; /* ns */
-    unsigned mapped;                   /* looks because of new code, in vain */
+    unsigned mapped;                   /* readings of the mappings because of new code, in vain */
     bool has_new_code;
-    struct table makers;          /* BytecodeArrays whose constants are read already */
-    uint8_t generation;           /* they are to be read in, again where they make functions */
-    struct v8_frame_cache *seen;  /* frames that were read a moment ago, some MiB; with `objects` */
-    uint64_t known;               /* objects in its log at the last pass */
-    uint64_t changed;             /* of them, when that was looked at last ... */
-    uint64_t changed_at;          /* ... ns */
-    uint64_t frames_forgotten_at; /* ns: when frames were forgotten because of it */
+    struct table makers; /* BytecodeArrays whose constants were read already */
+    /* Counts collections. Constants of functions that make functions are read again in each
+     * generation. */
+    uint8_t generation;
+    /* Frames that were read a moment ago, some MiB; exists with `objects`. */
+    struct v8_frame_cache *seen;
+    uint64_t known;               /* objects in the log at the last pass */
+    uint64_t changed;             /* objects found changed, as of the last check */
+    uint64_t changed_at;          /* ns: time of the last check */
+    uint64_t frames_forgotten_at; /* ns: when frames were last forgotten because of a collection */
     bool failed;
 };
 
@@ -64,7 +68,7 @@ struct v8_watches {
     struct table targets;                              /* pid + 1 -> struct v8_watch */
 };
 
-/* ---- making -------------------------------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------------------------ */
 
 static void forget_code(struct v8_watch *t)
 {
@@ -172,16 +176,16 @@ static int look_at_maps(struct v8_watches *all, struct v8_watch *t, struct error
         t->session = NULL;
         return -1;
     }
-    /* Known before the V8 has begun: what is looked up in its file, 10 ms, does not keep the first
-     * samples of its code waiting. */
+    /* Find the layout before the V8 has begun: looking it up in V8's file takes 10 ms, and the
+     * first samples of V8's code need not wait for it. */
     t->layout = session_v8_of_files(&t->thread);
     if (!t->layout)
         forget_code(t);
     return 0;
 }
 
-/* The time is there, or something new is. A V8 maps its code some 0.1 s after its program has
- * begun, and runs at once. */
+/* Whether the time has come to read the mappings, or new code was mapped. A V8 maps its code some
+ * 0.1 s after its program has begun, and runs it at once. */
 static bool look_is_due(struct v8_watch *t, uint64_t now)
 {
     bool mapped = t->has_new_code && now >= t->looked + RETRY_MAPPED && t->mapped < MAPPED_MAX;
@@ -189,7 +193,7 @@ static bool look_is_due(struct v8_watch *t, uint64_t now)
     return mapped || now >= t->next_look;
 }
 
-/* There is a V8: what its walks need. */
+/* A V8 was found: create what its walks need. */
 static int open_objects(struct v8_watches *all, struct v8_watch *t, struct error *err)
 {
     struct process_memory *memory;
@@ -202,7 +206,7 @@ static int open_objects(struct v8_watches *all, struct v8_watch *t, struct error
     return t->seen ? 0 : error_no_memory(err);
 }
 
-/* Look at the mappings if it is time to. */
+/* Read the mappings if it is time to. */
 static int look(struct v8_watches *all, struct v8_watch *t, struct error *err)
 {
     uint64_t now = all->sink.now(all->sink.context);
@@ -226,9 +230,10 @@ struct naming {
     struct v8_watch *target;
 };
 
-/* A later walk may have to find a closure by the function that makes it. Most make none, and what
- * constants they have they keep. (A compiler's outermost function makes a thousand, and is on every
- * stack: those are not read at each collection.) */
+/* Read the constants of a function, because a later walk may have to find a closure by the function
+ * that makes it. Most functions make no closures, and their constants do not change: these are read
+ * once. (A compiler's outermost function makes a thousand, and is on every stack: its constants are
+ * not read again at each collection.) */
 static bool read_constants(struct v8_watch *t, struct v8_reader *r, uint64_t bytecode)
 {
     const uintptr_t known = (uintptr_t)table_get(&t->makers, bytecode);
@@ -309,7 +314,7 @@ int v8_watches_sample(struct v8_watches *all, const struct sample *s, struct err
         t->pause = RETRY_FIRST;
         return 0;
     }
-    /* New code ranges have come since. */
+    /* New code ranges may have come since. */
     uint64_t looked = t->looked;
     if (look(all, t, err) < 0)
         return -1;
@@ -342,7 +347,7 @@ static void forget_makers(struct v8_watch *t)
     t->makers = (struct table){0};
 }
 
-/* Every way to a function is read anew. */
+/* Every way to a function will be read anew. */
 static void forget_frames(struct v8_watch *t)
 {
     forget_makers(t);
@@ -350,9 +355,9 @@ static void forget_frames(struct v8_watch *t)
         v8_frame_cache_forget(t->seen);
 }
 
-/* A collection that moves old objects changes many at once that had not changed for long. What was
- * read before it is no more what samples will have: frames that a walk would pass over are read
- * again as soon as can be. */
+/* A collection that moves old objects changes many objects at once that had not changed for long.
+ * What was read before the collection no longer matches later samples. So forget the frames that a
+ * walk would skip: they are read again as soon as possible. */
 static void notice_collection(struct v8_watch *t, uint64_t now)
 {
     uint64_t changed = object_log_stats(t->objects).changed_after_stable;
@@ -368,7 +373,7 @@ static void notice_collection(struct v8_watch *t, uint64_t now)
     t->changed_at = now;
 }
 
-/* *emptied is set when the log has begun anew: everything is to be told again. */
+/* *emptied is set when the log has begun anew: everything must be written again. */
 static int target_pass(struct v8_watch *t, uint64_t now, size_t budget, bool *emptied,
                        struct error *err)
 {

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The copier: runs in the interrupt of a sample, on perf events, and copies the bytes of the Lua
- * stacks of this thread into one bpf-output record before the sample itself is written. It
- * copies only; which VM, which frame and what they mean is decided offline.
+ * The copier: runs on perf events, in the interrupt of a sample. It copies the bytes of this
+ * thread's Lua stacks into one bpf-output record before the sample itself is written. It only
+ * copies: which VM, which frame and what they mean is decided offline.
  *
- * A VM runs on this thread when the C frame its running lua_State was entered by lies between
- * the user's stack pointer and the end of the thread's stack. The lowest such C frame is the
- * innermost VM's. A coroutine's resumer is found by the C frame right above its own, when the
- * return address lies in the interpreter.
+ * A VM runs on this thread if the C frame through which its running lua_State was entered lies
+ * between the user's stack pointer and the end of the thread's stack. The lowest such C frame
+ * belongs to the innermost VM. The resumer of a coroutine is found by the C frame right above the
+ * coroutine's own, if the return address lies in the interpreter.
  *
- * Every address comes from the target and may be anything: reads fail, they do not fault. Loops
- * are bounded; the verifier goes through each turn of them, but once only through what is not
- * inlined: what a long loop does seldom is a function of its own. Needs no vmlinux.h: the few
- * kernel fields used are declared and relocated.
+ * Every address comes from the target and may have any value: reads fail, they do not fault. Loops
+ * are bounded. The verifier checks each turn of a loop, but checks a function that is not inlined
+ * only once: so what a long loop does seldom is a function of its own. No vmlinux.h is needed: the
+ * few kernel fields used are declared here and relocated.
  *
  * One source makes two objects. vmstack_task (VMSTACK_BTF) reads the kernel's structures, and needs
  * the kernel's type information (BTF) for that. vmstack_plain needs none.
  *
- * Both load on Linux 5.8 and later (tests/kernels), which asks for some care:
- *  - No atomic instructions: before 5.12 there are none that return a value. What is counted here
- * is of one cpu, and an interrupt in an interrupt has ended when the outer one goes on.
- *  - A bound is checked right before it is used, behind the calls, and of the very value that is
- *    used (HIDDEN): older verifiers forget it for a copy, or what was kept on the stack.
- *  - A helper that older kernels lack is called only where the kernel's types name it.
+ * Both load on Linux 5.8 and later (tests/kernels), which requires some care:
+ *   - No atomic instructions: before 5.12 none of them returns a value. The counters here belong to
+ *     one cpu, and an interrupt in an interrupt has ended when the outer one goes on.
+ *   - A bound is checked right before its use, after the calls, and on the very value that is used
+ *     (HIDDEN): older verifiers lose it for a copy of the value, or a value kept on the stack.
+ *   - A helper that older kernels lack is called only if the kernel's types name it.
  */
 #include <linux/bpf.h>
 #include <linux/bpf_perf_event.h>
@@ -68,49 +68,51 @@ int find_lowest(uint32_t nr, uint64_t from);
 int copy_native(uint64_t sp, uint64_t end, int look);
 
 enum {
-    VMSTACK_WORDS = 64, /* of the native stack that are looked at at once */
+    VMSTACK_WORDS = 64, /* words of the native stack that are examined at once */
     VMSTACK_GROUP = 32, /* slots of a Lua stack, likewise; divides VMSTACK_SCANNED */
 };
 
 /* ---- maps ------------------------------------------------------------------------------------ */
 
-/* The lines of a function's instructions. */
+/* Where the lines of a function's instructions are. */
 struct lines {
     uint64_t code, at; /* addresses of the first instruction, and of the second one's line */
     uint32_t sizebc;   /* 0: none, or copied already */
     uint32_t width;    /* bytes of a line */
 };
 
-/* Where a cpu's interrupt works. The functions below that are not inlined are verified by
- * themselves, with nothing known of their arguments: so they take numbers, and find this. */
+/* Working memory of one cpu's interrupt. The verifier checks each function below that is not
+ * inlined by itself, and knows nothing of its arguments. So these functions take numbers, and look
+ * this up. */
 struct scratch {
     uint64_t cframe[VMSTACK_VMS];
     uint64_t state[VMSTACK_VMS];
     uint32_t busy, best;
-    uint32_t process;       /* key of the process whose VMs are asked for */
-    uint32_t size;          /* of the payload so far */
-    uint32_t bad;           /* VMs whose words could not be read */
-    uint32_t nr;            /* place of the VM that is being copied */
-    uint64_t jit_base, rdx; /* what else may be a base of the state being copied; 0: nothing */
-    uint64_t rbx, save_pc;  /* what may be the PC of its newest frame */
-    uint64_t sp;            /* of the user; 0: another VM stands below the one being copied */
-    uint64_t digest;        /* so far, of the trace that is copied */
-    uint32_t tried;         /* traces that might be the one that runs */
-    struct vmstack_vm vm;   /* that is being looked at */
+    uint32_t process; /* key of the process whose VMs are looked up */
+    uint32_t size;    /* bytes of the payload so far */
+    uint32_t bad;     /* VMs whose words could not be read */
+    uint32_t nr;      /* index of the VM that is being copied */
+    /* Other possible bases of the state being copied; 0: none. */
+    uint64_t jit_base, rdx;
+    uint64_t rbx, save_pc; /* possible PCs of the state's newest frame */
+    uint64_t sp;           /* the user's; 0: another VM is below the one being copied */
+    uint64_t digest;       /* so far, of the trace being copied */
+    uint32_t tried;        /* traces tried so far as the one that runs */
+    struct vmstack_vm vm;  /* the VM being examined */
     uint64_t functions[VMSTACK_RECENT]; /* copied last: recursion names the same over and over */
-    struct lines lines[VMSTACK_RECENT]; /* of them */
+    struct lines lines[VMSTACK_RECENT]; /* of these functions */
     uint64_t pcs[VMSTACK_RECENT];       /* met last, of functions that were not met yet */
     uint32_t nr_pcs;
-    uint64_t calls[2];     /* likewise */
-    uint64_t chunk;        /* likewise: the string that names it */
-    uint32_t nr_functions; /* copied of this state */
+    uint64_t calls[2];     /* the call instructions copied last */
+    uint64_t chunk;        /* the string, copied last, that names a chunk */
+    uint32_t nr_functions; /* number copied of this state */
     uint32_t nr_calls;
-    uint64_t kept[VMSTACK_KEPT];   /* the user's registers that functions save */
-    uint64_t dispatch;             /* and DISPATCH: in the interpreter and in traces it is that */
-    uint64_t end;                  /* of the native stack */
-    uint64_t words[VMSTACK_WORDS]; /* a piece of it */
+    uint64_t kept[VMSTACK_KEPT];   /* the user's callee-saved registers */
+    uint64_t dispatch;             /* the user's r14: DISPATCH in the interpreter and in traces */
+    uint64_t end;                  /* end of the native stack */
+    uint64_t words[VMSTACK_WORDS]; /* a piece of the native stack */
     uint8_t payload[VMEVENT_MAX];
-    uint8_t room[VMSTACK_BYTES + 64]; /* so that a copy's bounds are plain to the verifier */
+    uint8_t room[VMSTACK_BYTES + 64]; /* makes a copy's bounds plain to the verifier */
 };
 
 struct {
@@ -151,11 +153,11 @@ const volatile struct vmstack_config config = {0};
 
 char license_text[] SEC("license") = "GPL";
 
-/* ---- small things ---------------------------------------------------------------------------- */
+/* ---- helpers --------------------------------------------------------------------------------- */
 
-/* The compiler may prove a bound by another value, or drop a check that it can prove. Behind this
- * it knows nothing of the value: the check that follows is made, and of the register that is used.
- */
+/* The compiler may prove a bound through another value, or drop a check that it can prove. After
+ * HIDDEN it knows nothing of the value: it emits the check that follows, on the register that is
+ * used. */
 #define HIDDEN(value) asm volatile("" : "+r"(value))
 
 static __always_inline struct scratch *scratch_get(void)
@@ -195,8 +197,8 @@ static __always_inline struct vmevent_header *head_of(struct scratch *s)
 
 enum { COPY_FAILED = -1, COPY_FULL = 1 };
 
-/* Add an entry of `length` bytes at `address`; `what`: kind, flags and level, a byte each. 0, or
- * why not. */
+/* Add an entry of `length` bytes at `address`; `what`: kind, flags and level, one byte each.
+ * Returns 0, or COPY_FAILED, or COPY_FULL. */
 __noinline int copy(uint64_t address, uint64_t length, uint32_t what)
 {
     struct scratch *s = scratch_get();
@@ -227,7 +229,7 @@ __noinline int copy(uint64_t address, uint64_t length, uint32_t what)
     return 0;
 }
 
-/* Words of what was copied already, `offset` bytes from `at`. */
+/* Read a word of what was copied already, `offset` bytes from `at` in the payload. */
 static __always_inline uint64_t copied_u64(const struct scratch *s, uint32_t at, uint32_t offset)
 {
     uint32_t place = at + offset;
@@ -271,7 +273,7 @@ static __always_inline int stack_span(const struct scratch *s, uint64_t L, struc
     return 0;
 }
 
-/* A stack that cannot be read in one piece (a page is swapped out): page by page, newest first. */
+/* Copy a stack that cannot be read in one piece (a page is swapped out) by pages, newest first. */
 __noinline int copy_pages(uint64_t from, uint64_t to, uint32_t what)
 {
     enum { PAGE = 4096, PAGES = VMSTACK_BYTES / PAGE + 1 };
@@ -290,14 +292,15 @@ __noinline int copy_pages(uint64_t from, uint64_t to, uint32_t what)
 
 enum {
     TAG_SHIFT = 47,
-    TAG_FUNCTION = 0x1fff7, /* of a slot in a GC64 build: ~8 */
-    TAGS = 0xfff00000,      /* upper halves from here up are tags in other builds */
+    TAG_FUNCTION = 0x1fff7, /* tag of a slot in a GC64 build: ~8 */
+    TAGS = 0xfff00000,      /* in other builds upper halves from here up are tags */
     GCT_FUNCTION = 8,
     LINK_CONT = 2, /* low bits of the link of a metamethod's frame */
 };
 
-/* Could the slot name a function: by its tag in a GC64 build; in others, where a frame's slot has a
- * link in its upper half, because that is no tag. */
+/* Whether a slot could name a function. In a GC64 build its tag says so. In other builds, the slot
+ * of a frame has a link in its upper half: the slot could name a function if this half is no
+ * tag. */
 static __always_inline int may_be_function(const struct vmstack_vm *vm, uint64_t slot)
 {
     if (vm->flags & VMSTACK_GC64)
@@ -305,8 +308,9 @@ static __always_inline int may_be_function(const struct vmstack_vm *vm, uint64_t
     return (uint32_t)slot && !(slot & 7) && slot >> 32 && slot >> 32 < TAGS;
 }
 
-/* The line of the instruction before `pc`, if it is one of the function's. 1: it is. (A function
- * made anew may have the same head at the same place, and other lines.) */
+/* Copy the line of the instruction before `pc`, if this is an instruction of the function. Returns
+ * 1 if it is. (A function made anew may have the same head at the same address, but other
+ * lines.) */
 static __always_inline int copy_line(const struct lines *l, uint64_t pc, uint32_t level)
 {
     uint64_t n = (pc - l->code) / 4 - 2;
@@ -316,8 +320,8 @@ static __always_inline int copy_line(const struct lines *l, uint64_t pc, uint32_
     return 1;
 }
 
-/* A function's lines: all if they are few, else those of the instructions that were met. `head`: of
- * its prototype in the payload. */
+/* Copy a function's lines: all if they are few, else those of the instructions that were met.
+ * `head`: offset of its prototype's head in the payload. */
 static __always_inline void copy_lines(struct scratch *s, struct lines *l, uint64_t proto,
                                        uint32_t head, uint32_t level)
 {
@@ -339,8 +343,8 @@ static __always_inline void copy_lines(struct scratch *s, struct lines *l, uint6
             s->pcs[i] = 0;
 }
 
-/* What tells a Lua function's prototype from any other that may stand there later: its head, that
- * of its chunk's name, and lines. `function`: in the payload. */
+/* Copy what distinguishes a Lua function's prototype from any other that may later have the same
+ * address: its head, the head of its chunk's name, and lines. `function`: offset in the payload. */
 __noinline int copy_proto(uint32_t function, uint32_t level)
 {
     struct scratch *s = scratch_get();
@@ -363,7 +367,8 @@ __noinline int copy_proto(uint32_t function, uint32_t level)
     return 0;
 }
 
-/* An instruction executes, the one before `pc`: of a function that was met, or is still to be. */
+/* Note an executing instruction, the one before `pc`. Copy its line if its function was met
+ * already, else keep `pc` for functions that are still to be met. */
 static __always_inline void note_pc(struct scratch *s, uint64_t pc, uint32_t level)
 {
     int met = 0;
@@ -373,8 +378,8 @@ static __always_inline void note_pc(struct scratch *s, uint64_t pc, uint32_t lev
         s->pcs[s->nr_pcs++ & (VMSTACK_RECENT - 1)] = pc;
 }
 
-/* The instruction that called a frame, of whose header `link` is: it tells where the caller's frame
- * begins. */
+/* Copy the instruction that called a frame: it shows where the caller's frame begins. `link`: the
+ * link in the called frame's header. */
 __noinline int copy_call(uint64_t link, uint32_t level)
 {
     struct scratch *s = scratch_get();
@@ -387,8 +392,8 @@ __noinline int copy_call(uint64_t link, uint32_t level)
     return copy(link - 4, 4, VMENTRY_BYTES | level << 16);
 }
 
-/* Copy the instruction that called what a slot in the payload names, and the function, if it is one
- * and was not the last but few. 1: enough of them. */
+/* For a slot in the payload: copy the instruction that called the frame it names, and the function,
+ * if the slot names one and it is not among the last few. Returns 1 when enough are copied. */
 __noinline int copy_function(uint32_t slot, uint32_t level)
 {
     struct scratch *s = scratch_get();
@@ -398,7 +403,8 @@ __noinline int copy_function(uint32_t slot, uint32_t level)
         return 1;
     uint64_t value = *(uint64_t *)(s->payload + slot), next = *(uint64_t *)(s->payload + slot + 8);
     uint64_t link = s->vm.flags & VMSTACK_GC64 ? next : value >> 32;
-    if ((link & 7) == LINK_CONT && slot >= 8) { /* a metamethod's: where it goes on is below */
+    /* A metamethod's frame: where it continues is in the slot below. */
+    if ((link & 7) == LINK_CONT && slot >= 8) {
         link = *(uint64_t *)(s->payload + slot - 8);
         if (!(s->vm.flags & VMSTACK_GC64))
             link >>= 32;
@@ -425,7 +431,8 @@ __noinline int copy_function(uint32_t slot, uint32_t level)
     return 0;
 }
 
-/* The same of slots `first` and on, of `nr`. `what`: bit 0: upward; the level above. 1: enough. */
+/* The same for a group of slots: of `nr` slots, from number `first` on. `what`: bit 0: upward; the
+ * bits above: the level. Returns 1 when enough are copied. */
 __noinline int copy_group(uint32_t at, uint32_t nr, uint32_t first, uint32_t what)
 {
     struct scratch *s = scratch_get();
@@ -446,9 +453,9 @@ __noinline int copy_group(uint32_t at, uint32_t nr, uint32_t first, uint32_t wha
     return 0;
 }
 
-/* The functions that the copied slots name, newest first, or from the lowest on: they say which
- * prototypes run, and may be dead and their memory another's by the time a recorder can look. `at`:
- * the slots in the payload. */
+/* Copy the functions that the copied slots name, newest first, or upward from the lowest. They say
+ * which prototypes run. A recorder may come too late to read them: they may be dead, and their
+ * memory used by others. `at`: offset of the slots in the payload. */
 __noinline int copy_functions(uint32_t at, uint32_t nr, uint32_t level, uint32_t upward)
 {
     struct scratch *s = scratch_get();
@@ -471,7 +478,8 @@ __noinline int copy_functions(uint32_t at, uint32_t nr, uint32_t level, uint32_t
     return 0;
 }
 
-/* The state itself and its stack; newest slots only when it is larger than a record may be. */
+/* Copy the state itself and its stack. If the stack is larger than a record may be, copy only the
+ * newest slots. */
 __noinline int copy_state(uint64_t L, uint32_t level)
 {
     struct scratch *s = scratch_get();
@@ -497,11 +505,11 @@ __noinline int copy_state(uint64_t L, uint32_t level)
         copy_pages(span.from, span.to, what);
         return 0;
     }
-    /* frames' functions stand below their bases */
+    /* the functions of frames are below the frames' bases */
     uint64_t used = span.base > span.from ? (span.base - span.from) / 8 : 0;
     copy_functions(at, (uint32_t)used, level, 0);
-    /* Handlers that call what cannot fail (pow) do not store L->base, and rdx is gone in there: the
-     * newest frames stand above, up to where the stack is stale. */
+    /* Handlers that call a function that cannot fail (pow) do not store L->base, and that function
+     * overwrites rdx: the newest frames are then above, up to where the stack is stale. */
     uint64_t above = (span.to - span.from) / 8;
     above = above > used ? above - used : 0;
     if (level == 0 && above)
@@ -517,8 +525,8 @@ static __always_inline int in_blob(const struct vmstack_vm *vm, uint64_t pc)
     return pc >= vm->blob && pc < vm->blob_end;
 }
 
-/* The lua_State that called C from the C frame at `si`: of its frames it is the innermost one but
- * for those that were met already; 0: it is none. */
+/* The lua_State that called C from the C frame at `si`. The frame must be the innermost one of that
+ * state, apart from the frames that were met already. 0: no state did. */
 static __always_inline uint64_t state_at(const struct vmstack_vm *vm, uint64_t si)
 {
     uint64_t L = read_ref(si + vm->frame_L, vm->flags);
@@ -527,15 +535,15 @@ static __always_inline uint64_t state_at(const struct vmstack_vm *vm, uint64_t s
     return (read_u64(L + vm->L_cframe) & ~3ull) == si ? L : 0;
 }
 
-/* The same of s->vm. */
+/* The same for s->vm. */
 __noinline uint64_t state_of(uint64_t si)
 {
     const struct scratch *s = scratch_get();
     return s ? state_at(&s->vm, si) : 0;
 }
 
-/* The C frame right above the resume frame `cf`, when the interpreter itself resumed: the
- * resumer's. Returns its lua_State, 0 when it cannot be told. */
+/* If the interpreter itself resumed, the C frame right above the resume frame `cf` is the
+ * resumer's. Returns the resumer's lua_State; 0: it cannot be found. */
 static __always_inline uint64_t resumer(const struct vmstack_vm *vm, uint64_t cf)
 {
     uint64_t outer = cf + vm->frame_size;
@@ -544,7 +552,8 @@ static __always_inline uint64_t resumer(const struct vmstack_vm *vm, uint64_t cf
     return state_at(vm, outer);
 }
 
-/* The outermost C frame of this lua_State, with bit 0 when it was resumed by that; 0: not found. */
+/* Returns the outermost C frame of this lua_State, with bit 0 set if that frame resumed it; 0: not
+ * found. */
 __noinline uint64_t first_frame(uint64_t L)
 {
     struct scratch *s = scratch_get();
@@ -562,8 +571,8 @@ __noinline uint64_t first_frame(uint64_t L)
     return 0;
 }
 
-/* The lua_State of the first return address into the interpreter that s->words, of the stack at
- * `from`, hold. 0: there is none. */
+/* Search s->words, which hold the stack at `from`, for the first return address into the
+ * interpreter with a lua_State. Returns that lua_State; 0: there is none. */
 __noinline uint64_t find_in_words(uint64_t from)
 {
     struct scratch *s = scratch_get();
@@ -580,9 +589,9 @@ __noinline uint64_t find_in_words(uint64_t from)
     return 0;
 }
 
-/* A C function entered the lua_State whose outermost C frame ends at `from`: that function may have
- * been called by another one, whose C frame stands further up, right above the return address into
- * the interpreter. 0: there is none near. */
+/* A C function entered the lua_State whose outermost C frame ends at `from`. Another lua_State may
+ * have called that function: its C frame is further up, right above the return address into the
+ * interpreter. Returns that lua_State; 0: there is none near. */
 __noinline uint64_t find_enterer(uint64_t from)
 {
     struct scratch *s = scratch_get();
@@ -599,7 +608,8 @@ __noinline uint64_t find_enterer(uint64_t from)
     return 0;
 }
 
-/* The state that resumed L, or whose C function did; 0: there is none, or it is not found. */
+/* Returns the state that resumed L, or whose C function did; 0: there is none, or it is not
+ * found. */
 __noinline uint64_t outer_of(uint64_t L)
 {
     struct scratch *s = scratch_get();
@@ -617,7 +627,7 @@ __noinline uint64_t outer_of(uint64_t L)
     return outer;
 }
 
-/* Outward from L: the states that resumed it, or whose C functions did. */
+/* Copy outward from L: the states that resumed it, or whose C functions did. */
 __noinline int copy_outer(uint64_t L)
 {
     struct scratch *s = scratch_get();
@@ -637,7 +647,7 @@ __noinline int copy_outer(uint64_t L)
     return 0;
 }
 
-/* The state that L resumed: the rule of resumer(), backward. 0: none. */
+/* Returns the state that L resumed, by the rule of resumer(), backward; 0: none. */
 __noinline uint64_t inner_of(uint64_t L, uint64_t sp)
 {
     const struct scratch *s = scratch_get();
@@ -655,7 +665,7 @@ __noinline uint64_t inner_of(uint64_t L, uint64_t sp)
     return next;
 }
 
-/* 2.0 has no cur_L: from the main state inward. */
+/* LuaJIT 2.0 has no cur_L: search from the main state inward. */
 __noinline uint64_t innermost_state(uint64_t sp)
 {
     struct scratch *s = scratch_get();
@@ -673,9 +683,10 @@ __noinline uint64_t innermost_state(uint64_t sp)
 
 /* ---- a VM ------------------------------------------------------------------------------------ */
 
-enum { DIGEST_WORDS = 126, DIGEST_PIECE = 4 * DIGEST_WORDS }; /* of twos and of threes */
+enum { DIGEST_WORDS = 126, DIGEST_PIECE = 4 * DIGEST_WORDS }; /* 126: a multiple of 2 and 3 */
 
-/* Add a piece, in s->words, to the digest. Masks of each second word, and of each third one. */
+/* Add a piece of `size` bytes, in s->words, to the digest. `second`, `third`: masks for each second
+ * word, and for each third word. */
 __noinline int digest_words(uint32_t size, uint32_t second, uint32_t third)
 {
     struct scratch *s = scratch_get();
@@ -698,7 +709,7 @@ __noinline int digest_words(uint32_t size, uint32_t second, uint32_t third)
     return 0;
 }
 
-/* Add memory to the digest. 0, or why not. */
+/* Add memory to the digest. Returns 0, or COPY_FAILED. */
 __noinline int digest_range(uint64_t from, uint32_t size, uint32_t second, uint32_t third)
 {
     struct scratch *s = scratch_get();
@@ -716,8 +727,9 @@ __noinline int digest_range(uint64_t from, uint32_t size, uint32_t second, uint3
     return 0;
 }
 
-/* The digest of a trace, whose head is in the payload: its parts stand behind each other. Where its
- * numbers of snapshots stand tells which form they have (2019; the sheet of facts, GCtrace). */
+/* Add an entry with the digest of a trace, whose head is in the payload. The trace's parts lie one
+ * after the other. Where the trace's numbers of snapshots are shows which form they have (2019; the
+ * sheet of facts, GCtrace). */
 __noinline int copy_digest(uint64_t trace, uint32_t head)
 {
     struct scratch *s = scratch_get();
@@ -757,7 +769,8 @@ __noinline int copy_digest(uint64_t trace, uint32_t head)
     return 0;
 }
 
-/* The trace that runs, or was left: where the array says its GCtrace is, and that object's head. */
+/* Copy the trace that runs, or was left: its slot in the trace array, and the head of its
+ * GCtrace. */
 __noinline int copy_trace(int32_t n)
 {
     struct scratch *s = scratch_get();
@@ -779,8 +792,8 @@ __noinline int copy_trace(int32_t n)
     return 0;
 }
 
-/* Does the code below a C frame return into that trace? The trace has two words of its own below
- * it, and as much as it was adjusted by. */
+/* Whether the code below a C frame returns into trace `n`. A trace has two words of its own below
+ * the C frame, and as many bytes as its stack was adjusted by. */
 __noinline int is_entered(uint32_t n, uint64_t cframe)
 {
     struct scratch *s = scratch_get();
@@ -800,7 +813,7 @@ __noinline int is_entered(uint32_t n, uint64_t cframe)
     return read_u64(cframe - 16 - adjust - 8) - code < size;
 }
 
-/* Either half of a word may be a trace's number: the one that is entered, or 0. */
+/* Either half of a word may be a trace's number. Returns the one that is entered, or 0. */
 __noinline int entered_of(uint64_t word, uint64_t cframe, uint32_t size)
 {
     uint32_t low = (uint32_t)word, high = (uint32_t)(word >> 32);
@@ -808,9 +821,9 @@ __noinline int entered_of(uint64_t word, uint64_t cframe, uint32_t size)
     return n && n < size && is_entered(n, cframe) ? (int)n : 0;
 }
 
-/* The collector runs, and a trace has called it: the word that named the trace says "collector"
- * meanwhile, and what it said stands in a register, or where that was saved, until it is put back.
- * Returns the trace's number, 0: it is not found. */
+/* Find the trace that has called the running collector. The word that named the trace (vmstate)
+ * says "collector" meanwhile. Its old value is in a register, or where that register was saved,
+ * until it is restored. Returns the trace's number; 0: not found. */
 __noinline int find_collecting(uint64_t cframe, uint32_t size)
 {
     struct scratch *s = scratch_get();
@@ -835,7 +848,7 @@ __noinline int find_collecting(uint64_t cframe, uint32_t size)
     return 0;
 }
 
-/* s->vm, on s->state `L`. */
+/* Copy s->vm, whose innermost state is `L`. */
 __noinline int copy_vm(uint64_t L)
 {
     struct scratch *s = scratch_get();
@@ -850,13 +863,15 @@ __noinline int copy_vm(uint64_t L)
     if (vm->flags & VMSTACK_JIT) {
         copy(vm->g + vm->trace, 16, VMENTRY_JIT);
         copy(vm->g + vm->exit, 8, VMENTRY_JIT);
-        if (state < ~2) { /* leaving, recording, optimizing, assembling: not interpreter, C or GC */
+        /* Leaving, recording, optimizing, assembling: not interpreter, C or GC. */
+        if (state < ~2) {
             int32_t left = 0;
             copy(vm->g + vm->jit, vm->jit_size, VMENTRY_JIT);
             bpf_probe_read_user(&left, sizeof(left), (const void *)(vm->g + vm->exit));
             copy_trace(left);
         }
-        if (state == ~2) { /* the collector: called by a trace, or by the exit of one, perhaps */
+        /* The collector: perhaps called by a trace, or by the exit of one. */
+        if (state == ~2) {
             uint32_t size = 0;
             int32_t left = 0;
             bpf_probe_read_user(&size, sizeof(size), (const void *)(vm->g + vm->sizetrace));
@@ -874,17 +889,17 @@ __noinline int copy_vm(uint64_t L)
 
 /* ---- which VMs ------------------------------------------------------------------------------- */
 
-/* Where cur_L has left its last C frame (it has ended or yielded), the one that resumed it is in
- * cur_L again only some instructions later: its C frame is where the user's stack pointer is, or
- * above the one that is being left. 0: neither. */
+/* When the state in cur_L has left its last C frame (it has ended or yielded), its resumer is in
+ * cur_L again only some instructions later. The resumer's C frame is then at the user's stack
+ * pointer, or above the frame that is being left. Returns the resumer; 0: neither. */
 static __always_inline uint64_t resumer_near(const struct vmstack_vm *vm, uint64_t sp)
 {
     uint64_t L = state_at(vm, sp);
     return L ? L : resumer(vm, sp);
 }
 
-/* The VM that DISPATCH names, if it is one of s->vm's LuaJIT: its state names it back. 0: it names
- * none. */
+/* Returns the VM (g) that DISPATCH names, if it is one of s->vm's LuaJIT: its state must name g,
+ * too. 0: DISPATCH names none. */
 static __always_inline uint64_t dispatched(const struct scratch *s)
 {
     uint64_t g = s->dispatch - s->vm.dispatch;
@@ -892,7 +907,8 @@ static __always_inline uint64_t dispatched(const struct scratch *s)
     return L && read_ref(L + s->vm.L_glref, s->vm.flags) == g ? g : 0;
 }
 
-/* Fill cframe[] of a VM if that is in [sp, end), else with 0. 1: there are no more VMs. */
+/* Set cframe[i] to the C frame of VM `i` if it is in [sp, end), else to 0. Returns 1 if there are
+ * no more VMs. */
 __noinline int find_candidate(uint32_t i, uint64_t sp, uint64_t end)
 {
     struct scratch *s = scratch_get();
@@ -932,7 +948,7 @@ __noinline int find_candidate(uint32_t i, uint64_t sp, uint64_t end)
     return 0;
 }
 
-/* The same of all. */
+/* The same for all VMs. */
 __noinline int find_candidates(uint64_t sp, uint64_t end)
 {
     struct scratch *s = scratch_get();
@@ -945,7 +961,7 @@ __noinline int find_candidates(uint64_t sp, uint64_t end)
     return 0;
 }
 
-/* The VM with the lowest C frame at or above `from`, in s->best; VMSTACK_VMS: none. */
+/* Set s->best to the VM with the lowest C frame at or above `from`; VMSTACK_VMS: none. */
 __noinline int find_lowest(uint32_t nr, uint64_t from)
 {
     struct scratch *s = scratch_get();
@@ -965,13 +981,13 @@ __noinline int find_lowest(uint32_t nr, uint64_t from)
     return 0;
 }
 
-/* A thread as the interrupt met it. */
+/* A thread as the interrupt found it. */
 struct here {
     uint32_t pid, tid, parent;
-    uint32_t process; /* whose VMs it has: its own, or the parent's */
+    uint32_t process; /* the process with its VMs: its own, or the parent */
     uint64_t ip, sp, dx, end;
     uint64_t dispatch;           /* r14 */
-    uint64_t kept[VMSTACK_KEPT]; /* rbx, and others that functions save */
+    uint64_t kept[VMSTACK_KEPT]; /* rbx, and other callee-saved registers */
     uint32_t flags, reason;
 };
 
@@ -997,17 +1013,17 @@ static __always_inline uint32_t copy_vms(struct scratch *s, const struct vmstack
         s->end = h->end;
         uint64_t L = s->state[best];
         copy_vm(L);
-        copy_outer(L); /* from here: calls nest eight deep at most */
+        copy_outer(L); /* from here: calls nest at most eight deep */
     }
     return nr;
 }
 
 /* ---- the native stack ------------------------------------------------------------------------ */
 
-/* The kernel's copy of the stack ends at the first page that is not there: in the middle of a large
- * buffer that was never filled (string.gsub and libuv's workers have one of 8 KiB). What stands
- * behind such pages, up to where the kernel's copy would have gone at most. `look`: copy nothing,
- * return whether there is anything. */
+/* The kernel's copy of the stack ends at the first missing page, for example in the middle of a
+ * large buffer that was never filled (string.gsub and libuv's workers have one of 8 KiB). Copy the
+ * pages after the missing ones, at most up to where the kernel's copy would have gone. `look`: copy
+ * nothing, return whether there are such pages. */
 __noinline int copy_native(uint64_t sp, uint64_t end, int look)
 {
     enum { PAGE = 4096, PAGES = VMSTACK_NATIVE / PAGE };
@@ -1115,7 +1131,7 @@ static __always_inline void run(struct bpf_perf_event_data *ctx, struct here *h)
     h->process = h->pid;
     const struct vmstack_process *p = bpf_map_lookup_elem(&processes, &h->process);
     count(VMSTACK_SAMPLES, 1);
-    /* A child that the recorder has not yet heard of has what its parent had. */
+    /* A child of which the recorder does not know yet has what its parent had. */
     if (!p && h->parent) {
         h->process = h->parent;
         p = bpf_map_lookup_elem(&processes, &h->process);
@@ -1141,8 +1157,8 @@ static __always_inline void run(struct bpf_perf_event_data *ctx, struct here *h)
 
 enum {
     USER_CODE = 3,         /* low bits of cs in user mode */
-    STACK_MAX = 8 << 20,   /* of a thread whose stack's end is not known */
-    STACK_LIMIT = 1 << 30, /* what lies further up is no stack of this thread */
+    STACK_MAX = 8 << 20,   /* of a thread whose end of stack is not known */
+    STACK_LIMIT = 1 << 30, /* memory further up is no stack of this thread */
 };
 
 static __always_inline int user_mode(struct bpf_perf_event_data *ctx, struct here *h)
@@ -1164,8 +1180,7 @@ static __always_inline int user_mode(struct bpf_perf_event_data *ctx, struct her
 
 #ifdef VMSTACK_BTF
 
-/* ---- the kernel's fields (relocated by libbpf through BTF) ------------------------------------
- */
+/* ---- the kernel's fields (relocated by libbpf through BTF) ----------------------------------- */
 
 #define RELOCATED __attribute__((preserve_access_index))
 
@@ -1183,10 +1198,11 @@ struct task_struct {
     struct mm_struct *mm;
     struct task_struct *real_parent;
     struct thread_struct thread;
-    unsigned int kasan_depth; /* only of a kernel with KASAN, whose stacks are twice as large */
+    /* Exists only in a kernel with KASAN, whose stacks are twice as large. */
+    unsigned int kasan_depth;
 } RELOCATED;
 
-/* A thread of glibc has its control block, which fs points to, on top of its stack; the first
+/* A thread of glibc has its control block, to which fs points, on top of its stack. The first
  * thread's stack ends where the kernel put the arguments. */
 static __always_inline uint64_t stack_end(const struct task_struct *task, uint64_t sp)
 {
@@ -1199,8 +1215,8 @@ static __always_inline uint64_t stack_end(const struct task_struct *task, uint64
     return sp + STACK_MAX;
 }
 
-/* The user's registers, where the kernel's entry code has saved them. Linux 5.15 has a helper that
- * tells the place; before, it is the end of the task's kernel stack (task_pt_regs() of
+/* The user's registers, where the kernel's entry code has saved them. Since Linux 5.15 a helper
+ * returns their address. Before, they are at the end of the task's kernel stack (task_pt_regs() of
  * arch/x86/include/asm/processor.h, THREAD_SIZE of page_64_types.h; the padding at the end that
  * some later kernels have came with 6.9). */
 static __always_inline const struct pt_regs *user_registers(const struct task_struct *task)
@@ -1219,8 +1235,9 @@ static __always_inline uint64_t saved(const unsigned long *at)
     return value;
 }
 
-/* What a system call or an interrupt of user mode has saved; one by one, for the stacks of all
- * functions together have 512 bytes. -1: the task has no user mode. */
+/* Read what a system call or an interrupt of user mode has saved. The registers are read one by
+ * one, because the stacks of all functions together have 512 bytes. Returns -1: the task has no
+ * user mode. */
 static __always_inline int kernel_mode(const struct task_struct *task, struct here *h)
 {
     const struct pt_regs *regs = user_registers(task);
@@ -1257,7 +1274,7 @@ int vmstack_task(struct bpf_perf_event_data *ctx)
 
 #else
 
-/* Without the kernel's types: samples taken in kernel mode have no user registers. */
+/* Without the kernel's types, samples taken in kernel mode have no user registers. */
 SEC("perf_event")
 int vmstack_plain(struct bpf_perf_event_data *ctx)
 {

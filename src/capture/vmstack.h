@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the eBPF copier and its loader share: the values of its maps. Structures and constants
- * only; nothing but <stdint.h>.
+ * What the eBPF copier and its loader share: the values of its maps. Structures and constants only;
+ * needs nothing but <stdint.h>.
  */
 #ifndef CAPTURE_VMSTACK_H
 #define CAPTURE_VMSTACK_H
@@ -9,47 +9,49 @@
 #include <stdint.h>
 
 enum {
-    VMSTACK_VMS = 64,    /* VMs of one process that are looked at in an interrupt */
+    VMSTACK_VMS = 64,    /* VMs of one process that are examined in an interrupt */
     VMSTACK_NESTED = 4,  /* VMs on one thread that are copied, innermost first */
-    VMSTACK_LEVELS = 64, /* coroutines in coroutines that are followed outward */
-    VMSTACK_BETWEEN =
-        8 << 10,        /* of the native stack that is looked through for who resumed from C */
-    VMSTACK_CHAIN = 32, /* C frames of one lua_State that are followed */
-    VMSTACK_BYTES = 48 << 10,  /* of one Lua stack at most */
-    VMSTACK_GLOBAL = 512,      /* words of global_State and jit_State at most, each */
-    VMSTACK_STATE = 128,       /* of a lua_State */
-    VMSTACK_TRACE = 192,       /* of a GCtrace */
-    VMSTACK_STUBS = 16 * 8,    /* addresses of groups of exit stubs */
-    VMSTACK_SLOTS_ABOVE = 256, /* slots above the base: a frame's size is a byte (sheet of facts:
-                                  GCproto.framesize) */
-    VMSTACK_EXTRA = 9,         /* slots behind maxstack at most, and the one it points to */
-    VMSTACK_SCANNED = 1024,    /* slots below the newest base that are looked at for functions */
-    VMSTACK_ABOVE = 256,       /* and above it, where it may be stale; */
-    VMSTACK_UPWARD = 16,       /* functions there */
-    VMSTACK_FUNCTIONS = 48,    /* functions of one stack that are copied */
-    VMSTACK_CALLS = 96,        /* and calls */
-    VMSTACK_LINES = 256,       /* bytes of a prototype's lines that are copied whole; of more, those
-                                  of the instructions that execute */
-    VMSTACK_RECENT = 4,        /* functions, and instructions, that are met side by side */
-    VMSTACK_DIGEST = 8 << 10,  /* bytes of a trace's instructions, of its snapshots, and of their
-                                  map,  of which there is a digest */
-    VMSTACK_KEPT = 5, /* registers of the user's that functions save, but for DISPATCH (r14) */
-    VMSTACK_COLLECTOR = 2 << 10, /* of the native stack that is looked through for the trace that
-                                    has called the collector */
-    VMSTACK_TRACES = 64,         /* and traces that are looked at for it */
-    VMSTACK_NATIVE = 64 << 10,   /* of the native stack that is looked through for missing pages */
+    VMSTACK_LEVELS = 64, /* nested coroutines that are followed outward */
+    /* Bytes of the native stack that are searched for the state that resumed from C. */
+    VMSTACK_BETWEEN = 8 << 10,
+    VMSTACK_CHAIN = 32,       /* C frames of one lua_State that are followed */
+    VMSTACK_BYTES = 48 << 10, /* bytes of one Lua stack at most */
+    VMSTACK_GLOBAL = 512,     /* bytes of global_State, and of jit_State, at most */
+    /* Bytes of a lua_State at most, also of a function, or the head of a prototype or string. */
+    VMSTACK_STATE = 128,
+    VMSTACK_TRACE = 192,    /* bytes of a GCtrace at most */
+    VMSTACK_STUBS = 16 * 8, /* bytes: addresses of groups of exit stubs */
+    /* Slots above the base. A frame's size is one byte (sheet of facts: GCproto.framesize). */
+    VMSTACK_SLOTS_ABOVE = 256,
+    VMSTACK_EXTRA = 9,      /* slots behind maxstack at most, and the one it points to */
+    VMSTACK_SCANNED = 1024, /* slots below the newest base that are searched for functions */
+    VMSTACK_ABOVE = 256,    /* slots above that base that are searched; they may be stale */
+    VMSTACK_UPWARD = 16,    /* functions copied from slots above that base */
+    VMSTACK_FUNCTIONS = 48, /* functions of one stack that are copied */
+    VMSTACK_CALLS = 96,     /* call instructions of one stack that are copied */
+    /* Bytes of a prototype's lines up to which all are copied. Of more bytes, only the lines of
+     * executing instructions are copied. */
+    VMSTACK_LINES = 256,
+    VMSTACK_RECENT = 4, /* recent functions, and instructions, that are matched with each other */
+    /* Bytes, each, of a trace's instructions, its snapshots, and their map that get a digest. */
+    VMSTACK_DIGEST = 8 << 10,
+    VMSTACK_KEPT = 5, /* the user's callee-saved registers except DISPATCH (r14) */
+    /* Bytes of the native stack that are searched for the trace that called the collector. */
+    VMSTACK_COLLECTOR = 2 << 10,
+    VMSTACK_TRACES = 64,       /* traces that are tried in this search */
+    VMSTACK_NATIVE = 64 << 10, /* bytes of the native stack that are searched for missing pages */
     VMSTACK_PROCESSES = 1024,
 };
 
 /* Bits of vmstack_vm.flags. */
 enum {
     VMSTACK_GC64 = 1,  /* references have 8 bytes, else 4 */
-    VMSTACK_CUR_L = 2, /* global_State has cur_L; else `main_L` and the C frames tell (2.0) */
+    VMSTACK_CUR_L = 2, /* global_State has cur_L; else use `main_L` and the C frames (2.0) */
     VMSTACK_JIT = 4,   /* the offsets into jit_State are known */
 };
 
-/* One VM. Offsets in bytes; from g unless said otherwise. With g 0 it is any VM of that LuaJIT
- * which the sampled thread's DISPATCH register names (cur_L must be known). */
+/* One VM. Offsets are in bytes, from g unless stated otherwise. If g is 0, this is any VM of that
+ * LuaJIT which the sampled thread's DISPATCH register names (cur_L must be known). */
 struct vmstack_vm {
     uint64_t g;
     uint64_t main_L;
@@ -57,13 +59,13 @@ struct vmstack_vm {
     uint32_t flags;
     uint16_t cur_L, jit_base, vmstate, trace, sizetrace;
     uint16_t global_size;   /* bytes from g on */
-    uint16_t jit, jit_size; /* of jit_State, when a trace is recorded or left */
+    uint16_t jit, jit_size; /* of jit_State, copied when a trace is recorded or left */
     uint16_t exit;          /* parent and exitno: 8 bytes */
     uint16_t L_glref, L_base, L_top, L_maxstack, L_stack, L_cframe, L_size; /* in lua_State */
     uint16_t frame_L, frame_prev, frame_size;                               /* in the C frame */
     uint16_t trace_ir, trace_nk, trace_snap, trace_snapmap;                 /* of GCtrace */
     uint16_t trace_size, trace_mcode, trace_szmcode, trace_spadjust;        /* likewise */
-    uint16_t function_size; /* of a GCfunc: up to the C function, or its pc */
+    uint16_t function_size; /* bytes of a GCfunc: up to the C function, or its pc */
     uint16_t gct;           /* type byte of any object */
     uint16_t func_ffid, func_pc;
     uint16_t proto_size, proto_chunkname;                 /* of a GCproto: its head */
@@ -71,26 +73,26 @@ struct vmstack_vm {
     uint16_t frame_pc;                                    /* SAVE_PC in the C frame */
     uint16_t str_size;                                    /* of a GCstr: its head */
     uint16_t stubs;    /* exit stub groups: VMSTACK_STUBS bytes */
-    uint16_t dispatch; /* what DISPATCH points to */
+    uint16_t dispatch; /* offset of the address in DISPATCH */
 };
 
 struct vmstack_process {
-    uint32_t nr;    /* of all */
-    uint32_t known; /* of those whose g is; they stand first */
+    uint32_t nr;    /* number of all VMs */
+    uint32_t known; /* number of VMs whose g is known; they come first */
     struct vmstack_vm vms[VMSTACK_VMS];
 };
 
 /* Counted per cpu. */
 enum vmstack_counter {
-    VMSTACK_SAMPLES, /* times the program ran for a user task */
-    VMSTACK_UNKNOWN, /* of those, in processes that are not in the table */
+    VMSTACK_SAMPLES, /* runs of the program for a user task */
+    VMSTACK_UNKNOWN, /* of these, runs in processes that are not in the table */
     VMSTACK_COPIED,  /* records with at least one VM */
-    VMSTACK_NONE,    /* records that say why there is none */
+    VMSTACK_NONE,    /* records that say why there is no VM */
     VMSTACK_LOST,    /* records that did not fit into the ring */
-    VMSTACK_BUSY,    /* an interrupt in an interrupt */
-    VMSTACK_CUT,     /* Lua stacks cut */
-    VMSTACK_FAILED,  /* Lua stacks that could not be read whole */
-    VMSTACK_WHOLE,   /* records that were filled up */
+    VMSTACK_BUSY,    /* runs that interrupted another run */
+    VMSTACK_CUT,     /* Lua stacks that were cut */
+    VMSTACK_FAILED,  /* Lua stacks that could not be read in one piece */
+    VMSTACK_WHOLE,   /* records that became full */
     VMSTACK_TIME,    /* ns spent on records with a VM */
     VMSTACK_NR_COUNTERS,
 };
