@@ -42,12 +42,12 @@ objs      = $(patsubst %.c,$(B)/%.o,$(1))
 
 # One static library a room, in link order: users first.
 ROOMS         := src jitdump unwind perfdata base
-SRCS_src      := $(filter-out src/cmd/main.c %.bpf.c,$(call lib_srcs,src/cmd src/capture src/output src/replay src/stacks src/session src/symbols src/dso))
+SRCS_src      := $(filter-out src/cmd/main.c %.bpf.c,$(call lib_srcs,src/cmd src/live src/record src/output src/replay src/stacks src/session src/symbols src/dso))
 SRCS_jitdump  := $(call lib_srcs,jitdump)
 SRCS_unwind   := $(call lib_srcs,unwind unwind/native unwind/luajit unwind/v8)
 SRCS_perfdata := $(call lib_srcs,perfdata)
 SRCS_base     := $(call lib_srcs,src/base)
-OBJS_src      := $(B)/src/capture/vmstack_object.o $(B)/src/output/flamegraph_script.o $(B)/generated/pprof.pb-c.o
+OBJS_src      := $(B)/src/live/vmstack_object.o $(B)/src/output/flamegraph_script.o $(B)/generated/pprof.pb-c.o
 LIBS          := $(foreach r,$(ROOMS),$(B)/lib$(r).a)
 ALL_SRCS      := $(foreach r,$(ROOMS),$(SRCS_$(r))) src/cmd/main.c
 
@@ -72,18 +72,18 @@ $(B)/%.o: %.c | $(LIBPERF)/.built
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-# The eBPF copier: compiled by clang whatever CC is, and embedded; twice (src/capture/vmstack.bpf.c says why).
+# The eBPF copier: compiled by clang whatever CC is, and embedded; twice (src/live/vmstack.bpf.c says why).
 BPF_CLANG ?= clang
 BPF_FLAGS := -target bpf -mcpu=v3 -O2 -g -ffreestanding $(WARN) -I. -idirafter /usr/include/$(shell uname -m)-linux-gnu
-BPF_OBJECTS := $(addprefix $(B)/src/capture/,vmstack_task.bpf.o vmstack_plain.bpf.o)
-$(B)/src/capture/vmstack_task.bpf.o: BPF_FLAGS += -DVMSTACK_BTF
-$(BPF_OBJECTS): src/capture/vmstack.bpf.c
+BPF_OBJECTS := $(addprefix $(B)/src/live/,vmstack_task.bpf.o vmstack_plain.bpf.o)
+$(B)/src/live/vmstack_task.bpf.o: BPF_FLAGS += -DVMSTACK_BTF
+$(BPF_OBJECTS): src/live/vmstack.bpf.c
 	@mkdir -p $(@D)
 	$(BPF_CLANG) $(BPF_FLAGS) -MMD -MP -c -o $@ $<
 	-@llvm-strip -g $@ 2>/dev/null
 
-$(B)/src/capture/vmstack_object.o: src/capture/vmstack_object.S $(BPF_OBJECTS)
-	$(CC) -Wa,-I$(B)/src/capture -c -o $@ $<
+$(B)/src/live/vmstack_object.o: src/live/vmstack_object.S $(BPF_OBJECTS)
+	$(CC) -Wa,-I$(B)/src/live -c -o $@ $<
 
 # pprof's messages, packed by protobuf-c.
 PROTOC_C ?= protoc-c

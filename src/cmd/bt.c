@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* ljperf bt: print the stacks of a live process or of a core, once. */
-#include "capture/stopped_process.h"
+#include "live/stopped_process.h"
 #include "cmd/common.h"
 #include "output/output.h"
 

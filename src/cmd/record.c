@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* ljperf record: perf record with trimmed stacks, and with the data that generated code needs. */
 #include "cmd/cmd.h"
-#include "capture/options.h"
-#include "capture/record.h"
-#include "capture/process_watch.h"
+#include "record/options.h"
+#include "record/record.h"
+#include "live/process_watch.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* ljperf snapshot: read beside perf the data of LuaJIT and V8 that plain perf record lacks. */
-#include "capture/snapshot.h"
+#include "live/snapshot.h"
 #include "cmd/cmd.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
  * from settings wrong. Settings are read only to explain the results.
  */
 #include "base/first_line.h"
-#include "capture/copier.h"
+#include "live/copier.h"
 #include "output/doctor.h"
 #include "session/registers.h"
 

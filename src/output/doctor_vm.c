@@ -3,7 +3,7 @@
  * Prints which LuaJIT and V8 VMs are in a file, a core or a live process, with the evidence: each
  * LuaJIT layout with the instruction that gave each value, and each VM with what it was doing.
  */
-#include "capture/stopped_process.h"
+#include "live/stopped_process.h"
 #include "dso/elf_image.h"
 #include "output/doctor.h"
 #include "output/output.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Loads each program of the copier's objects into this kernel, alone, as src/capture/copier.c sets
+ * Loads each program of the copier's objects into this kernel, alone, as src/live/copier.c sets
  * it up, and prints a line for each:
  *
  *     vmstack_task: loads, 263696 instructions verified, 1.74 s
@@ -10,7 +10,7 @@
  *
  * usage: load OBJECT...    exits 0: all load; 1: some do not
  */
-#include "src/capture/vmstack.h"
+#include "src/live/vmstack.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>

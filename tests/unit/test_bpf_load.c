@@ -4,7 +4,7 @@
  * for want of capabilities, in a user namespace, by a seccomp filter. Needs the right to load eBPF,
  * and clang: skipped otherwise. (Locked memory and lockdown: tests/kernels/cells/refused.)
  */
-#include "capture/bpf_load.h"
+#include "live/bpf_load.h"
 
 #include <errno.h>
 #include <linux/bpf.h>

@@ -3,7 +3,7 @@
  * The eBPF copier on live programs: each sample is preceded by its copy, the copy is of the right
  * state. Needs the right to load eBPF and to open perf events, and luajit: skipped otherwise.
  */
-#include "capture/copier.h"
+#include "live/copier.h"
 #include "perfdata/vmevent.h"
 
 #include <fcntl.h>

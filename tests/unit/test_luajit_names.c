@@ -9,7 +9,7 @@
 #include "scratch.h"
 #include "base/cursor.h"
 #include "base/hash.h"
-#include "capture/lua_scan.h"
+#include "live/lua_scan.h"
 #include "unwind/frame.h"
 #include "unwind/luajit/names.h"
 #include "unwind/luajit/names_builtins.h"

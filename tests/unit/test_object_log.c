@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The object log over this very process: what is told, when, and what is given to a walk. */
-#include "capture/live_memory.h"
-#include "capture/object_log.h"
+#include "live/live_memory.h"
+#include "live/object_log.h"
 #include "perfdata/vmevent.h"
 #include "session/recorded_memory.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Pictures of a process's memory, of this one: what is kept can be read back as of its time, and
  * what stayed the same is told once. */
-#include "capture/page_log.h"
+#include "live/page_log.h"
 #include "session/recorded_memory.h"
 
 #include <setjmp.h>

@@ -2,8 +2,8 @@
 /* The recorder's hooks for managed code: which processes are kept, and what those without a VM
  * cost.
  */
-#include "capture/v8_watch.h"
-#include "capture/process_watch.h"
+#include "live/v8_watch.h"
+#include "live/process_watch.h"
 
 #include <fcntl.h>
 #include <malloc.h>

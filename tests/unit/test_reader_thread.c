@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The recorder's queue and thread: what comes out, in which order, and what a slow reader costs. */
-#include "capture/reader_thread.h"
+#include "live/reader_thread.h"
 
 #include <pthread.h>
 #include <sched.h>

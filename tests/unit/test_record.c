@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The recorder's parts that need no kernel: options, event names, trimming, rings. */
 #include "base/cursor.h"
-#include "capture/options.h"
-#include "capture/rings.h"
-#include "capture/synthesize.h"
-#include "capture/target.h"
-#include "capture/trim.h"
+#include "record/options.h"
+#include "record/rings.h"
+#include "record/synthesize.h"
+#include "record/target.h"
+#include "record/trim.h"
 #include "scratch.h"
 
 #include <fcntl.h>

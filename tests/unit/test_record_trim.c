@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* perf unwinds a recording without the stale part of its stack copies as it does the whole one. */
-#include "capture/trim.h"
+#include "record/trim.h"
 #include "scratch.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Which files hold a VM: looked into once, remembered by what they are, and over recordings. */
-#include "capture/runtime_files.h"
-#include "capture/lua_scan.h"
+#include "live/runtime_files.h"
+#include "live/lua_scan.h"
 
 #include "scratch.h"
 

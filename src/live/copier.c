@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Load and connect the eBPF copier. See copier.h. */
+#include "live/copier.h"
+
+#include "base/vec.h"
+#include "live/bpf_load.h"
+#include "perfdata/vmevent.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+extern const char vmstack_task_object[], vmstack_task_object_end[];
+extern const char vmstack_plain_object[], vmstack_plain_object_end[];
+
+enum { FIRST_PID_NAMESPACE = 0xeffffffc }; /* the kernel's PROC_PID_INIT_INO */
+
+struct copier {
+    struct bpf_loaded loaded;
+    int processes, outputs, counters;
+    unsigned nr_cpus;
+    uint32_t stack;   /* bytes of the native stack that a sample has */
+    char program[64]; /* name of the loaded program, for the user */
+    char limit[400];  /* empty: none */
+    VEC(int) fds;     /* the copier's own events, and links to others' events */
+    VEC(uint64_t) ids;
+};
+
+/* ---- loading ----------------------------------------------------------------------------- */
+
+/* Set values and sizes of the maps. Process ids are those of this program's pid namespace. */
+static int configure(void *copier, struct bpf_object *object, struct error *err)
+{
+    const struct copier *c = copier;
+    const unsigned nr_cpus = c->nr_cpus;
+    struct vmstack_config config = {.nr_cpus = nr_cpus, .stack = c->stack};
+    struct stat ns;
+    struct bpf_map *map = bpf_object__find_map_by_name(object, ".rodata");
+    if (stat("/proc/self/ns/pid", &ns) == 0 && ns.st_ino != FIRST_PID_NAMESPACE) {
+        config.pidns_dev = ns.st_dev;
+        config.pidns_ino = ns.st_ino;
+    }
+    int failed = map ? bpf_map__set_initial_value(map, &config, sizeof(config)) : -ENOENT;
+    map = bpf_object__find_map_by_name(object, "scratches");
+    if (!failed)
+        failed = map ? bpf_map__set_max_entries(map, nr_cpus) : -ENOENT;
+    map = bpf_object__find_map_by_name(object, "outputs");
+    if (!failed)
+        failed = map ? bpf_map__set_max_entries(map, nr_cpus) : -ENOENT;
+    return failed ? error_system(err, -failed, "eBPF: the copier's own maps") : 0;
+}
+
+static int load(struct copier *c, const struct bpf_image *image, struct error *err)
+{
+    if (bpf_load(image, configure, c, &c->loaded, err) < 0)
+        return -1;
+    struct bpf_object *object = c->loaded.object;
+    c->processes = bpf_object__find_map_fd_by_name(object, "processes");
+    c->outputs = bpf_object__find_map_fd_by_name(object, "outputs");
+    c->counters = bpf_object__find_map_fd_by_name(object, "counters");
+    snprintf(c->program, sizeof(c->program), "%s, %u instructions verified", image->name,
+             c->loaded.instructions);
+    return 0;
+}
+
+static int load_task(struct copier *c, struct error *err)
+{
+    const struct bpf_image image = {"vmstack_task", vmstack_task_object,
+                                    (size_t)(vmstack_task_object_end - vmstack_task_object)};
+    return load(c, &image, err);
+}
+
+static int load_plain(struct copier *c, struct error *err)
+{
+    const struct bpf_image image = {"vmstack_plain", vmstack_plain_object,
+                                    (size_t)(vmstack_plain_object_end - vmstack_plain_object)};
+    return load(c, &image, err);
+}
+
+/* Note why the program that reads the kernel's structures is not used. */
+static void limit(struct copier *c, const char *why)
+{
+    snprintf(c->limit, sizeof(c->limit),
+             "samples taken in the kernel get no copy of the Lua stack: %s", why);
+}
+
+static int load_best(struct copier *c, struct error *err)
+{
+    if (access("/sys/kernel/btf/vmlinux", R_OK) != 0) {
+        limit(c, "the kernel has no BTF (/sys/kernel/btf/vmlinux; CONFIG_DEBUG_INFO_BTF=y)");
+    } else if (!bpf_may_read_kernel()) {
+        limit(c, "the kernel is locked down (confidentiality: /sys/kernel/security/lockdown)");
+    } else {
+        if (load_task(c, err) == 0)
+            return 0;
+        if (err->sys_errno == EPERM || err->sys_errno == ENOMEM || err->sys_errno == ENOSYS)
+            return -1; /* the other program would be refused, too */
+        limit(c, err->text);
+    }
+    return load_plain(c, err);
+}
+
+int copier_create(uint32_t stack, struct copier **ret, struct error *err)
+{
+    struct copier *c = calloc(1, sizeof(*c));
+    struct error why = {0};
+    if (!c)
+        return error_no_memory(err);
+    int nr_cpus = libbpf_num_possible_cpus();
+    c->nr_cpus = nr_cpus > 0 ? (unsigned)nr_cpus : 1;
+    c->stack = stack;
+    if (load_best(c, &why) < 0) {
+        if (err)
+            *err = why;
+        copier_free(c);
+        return -1;
+    }
+    *ret = c;
+    return 0;
+}
+
+void copier_free(struct copier *c)
+{
+    if (!c)
+        return;
+    vec_foreach (fd, &c->fds)
+        close(*fd);
+    vec_free(&c->fds);
+    vec_free(&c->ids);
+    bpf_object__close(c->loaded.object);
+    free(c);
+}
+
+const char *copier_limit(const struct copier *c)
+{
+    return c->limit[0] ? c->limit : NULL;
+}
+
+const char *copier_program(const struct copier *c)
+{
+    return c->program;
+}
+
+/* ---- events ------------------------------------------------------------------------------ */
+
+struct perf_event_attr copier_attr(bool use_clockid, int clockid)
+{
+    return (struct perf_event_attr){
+        .size = sizeof(struct perf_event_attr),
+        .type = PERF_TYPE_SOFTWARE,
+        .config = PERF_COUNT_SW_BPF_OUTPUT,
+        .sample_period = 1,
+        .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
+                       PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_RAW,
+        .sample_id_all = 1,
+        .use_clockid = use_clockid,
+        .clockid = clockid,
+    };
+}
+
+int copier_open_cpu(struct copier *c, int cpu, int ring_fd, const struct perf_event_attr *attr,
+                    struct error *err)
+{
+    struct perf_event_attr a = *attr;
+    uint64_t id;
+    if (cpu < 0 || (unsigned)cpu >= c->nr_cpus)
+        return error_set(err, ERROR_UNSUPPORTED, "eBPF: cpu %d is not one of %u", cpu, c->nr_cpus);
+    int fd = (int)syscall(SYS_perf_event_open, &a, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+    if (fd < 0)
+        return bpf_refused(errno, "the copier's event", err);
+    if (!vec_push(&c->fds, fd)) {
+        close(fd);
+        return error_no_memory(err);
+    }
+    if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring_fd) < 0)
+        return error_system(err, errno, "eBPF: cpu %d: the copier's event into the samples' ring",
+                            cpu);
+    if (ioctl(fd, PERF_EVENT_IOC_ID, &id) < 0)
+        return error_system(err, errno, "eBPF: cpu %d: the id of the copier's event", cpu);
+    if (!vec_push(&c->ids, id))
+        return error_no_memory(err);
+    return copier_use_output(c, cpu, fd, err);
+}
+
+int copier_use_output(struct copier *c, int cpu, int fd, struct error *err)
+{
+    uint32_t key = (uint32_t)cpu;
+    int failed = bpf_map_update_elem(c->outputs, &key, &fd, BPF_ANY);
+    return failed ? error_system(err, -failed, "eBPF: cpu %d: the copier's output", cpu) : 0;
+}
+
+const uint64_t *copier_ids(const struct copier *c, size_t *nr)
+{
+    *nr = c->ids.nr;
+    return c->ids.at;
+}
+
+int copier_attach(struct copier *c, int sampling_fd, struct error *err)
+{
+    if (ioctl(sampling_fd, PERF_EVENT_IOC_SET_BPF, c->loaded.program) < 0)
+        return bpf_refused(errno, "attaching the copier to a sampling event", err);
+    return 0;
+}
+
+int copier_link(struct copier *c, int sampling_fd, struct error *err)
+{
+    int link = bpf_link_create(c->loaded.program, sampling_fd, BPF_PERF_EVENT, NULL);
+    if (link < 0)
+        return bpf_refused(-link, "linking the copier to a sampling event (Linux 5.15)", err);
+    if (vec_push(&c->fds, link))
+        return 0;
+    close(link);
+    return error_no_memory(err);
+}
+
+/* ---- which VMs --------------------------------------------------------------------------- */
+
+/* Convert an offset for the program; 0 where it is not known, which the program takes for
+ * absent. */
+static uint16_t offset(int32_t value)
+{
+    return value > 0 && value <= UINT16_MAX ? (uint16_t)value : 0;
+}
+
+static int32_t highest(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint16_t at_most(int32_t value, int32_t most)
+{
+    return offset(value < most ? value : most);
+}
+
+static struct vmstack_vm describe(const struct lua_scan_vm *from)
+{
+    const struct luajit_layout *l = from->vm.layout;
+    struct vmstack_vm vm = {.g = from->vm.g, .main_L = from->main_L, .blob = from->vm.blob};
+    vm.dispatch = offset(l->g2disp);
+    vm.blob_end = vm.blob + l->blob_size;
+    vm.flags = l->gc64 ? VMSTACK_GC64 : 0;
+    if (l->cur_L > 0)
+        vm.flags |= VMSTACK_CUR_L;
+    if (l->trace > 0 && l->sizetrace > 0 && l->parent > 0 && l->J > 0)
+        vm.flags |= VMSTACK_JIT;
+    vm.cur_L = offset(l->cur_L);
+    vm.jit_base = offset(l->jit_base);
+    vm.vmstate = offset(l->vmstate);
+    vm.trace = offset(l->trace);
+    vm.sizetrace = offset(l->sizetrace);
+    vm.exit = offset(l->parent);
+    int32_t last = highest(highest(l->cur_L, l->jit_base), highest(l->vmstate, l->ctype_state));
+    vm.global_size = at_most(highest(last, l->jit_L) + 8, VMSTACK_GLOBAL);
+    vm.jit = offset(l->J);
+    vm.jit_size = at_most(l->sizetrace + 4 - l->J, VMSTACK_GLOBAL);
+    vm.L_glref = offset(l->L_glref);
+    vm.L_base = offset(l->L_base);
+    vm.L_top = offset(l->L_top);
+    vm.L_maxstack = offset(l->L_maxstack);
+    vm.L_stack = offset(l->L_stack);
+    vm.L_cframe = offset(l->L_cframe);
+    vm.L_size = at_most(l->L_used, VMSTACK_STATE);
+    vm.frame_L = offset(l->frame_L);
+    vm.frame_prev = offset(l->frame_prev);
+    vm.frame_size = offset(l->frame_size);
+    vm.function_size = at_most(l->func_c + 8, VMSTACK_STATE);
+    vm.gct = offset(l->gct);
+    vm.trace_size = at_most(l->trace_size, VMSTACK_TRACE);
+    vm.trace_ir = offset(l->trace_ir);
+    vm.trace_nk = offset(l->trace_nk);
+    vm.trace_snap = offset(l->trace_snap);
+    vm.trace_snapmap = offset(l->trace_snapmap);
+    vm.trace_mcode = offset(l->trace_mcode);
+    vm.trace_szmcode = offset(l->trace_szmcode);
+    vm.trace_spadjust = offset(l->trace_spadjust);
+    vm.func_ffid = offset(l->func_ffid);
+    vm.func_pc = offset(l->func_pc);
+    vm.proto_size = at_most(l->proto_size, VMSTACK_STATE);
+    vm.proto_chunkname = offset(l->proto_chunkname);
+    vm.proto_sizebc = offset(l->proto_sizebc);
+    vm.proto_numline = offset(l->proto_numline);
+    vm.proto_lineinfo = offset(l->proto_lineinfo);
+    vm.frame_pc = offset(l->frame_pc);
+    vm.str_size = at_most(l->str_size, VMSTACK_STATE);
+    vm.stubs = offset(l->exitstubgroup);
+    return vm;
+}
+
+/* Add, after the known VMs, one entry for each LuaJIT that may run other VMs. */
+static void add_unknown(struct vmstack_process *p, const struct luajit_blob *blobs, size_t nr)
+{
+    for (size_t i = 0; i < nr && p->nr < VMSTACK_VMS; i++) {
+        const struct lua_scan_vm any = {
+            .vm = {.blob = blobs[i].address, .layout = blobs[i].layout}};
+        struct vmstack_vm vm = describe(&any);
+        if (vm.dispatch && vm.flags & VMSTACK_CUR_L)
+            p->vms[p->nr++] = vm;
+    }
+}
+
+int copier_set(struct copier *c, pid_t pid, const struct copier_vms *of, size_t *ret_over,
+               struct error *err)
+{
+    struct vmstack_process *p = calloc(1, sizeof(*p));
+    uint32_t key = (uint32_t)pid;
+    if (!p)
+        return error_no_memory(err);
+    p->nr = p->known = of->nr < VMSTACK_VMS ? (uint32_t)of->nr : VMSTACK_VMS;
+    if (ret_over)
+        *ret_over = of->nr - p->known;
+    for (uint32_t i = 0; i < p->known; i++)
+        p->vms[i] = describe(&of->vms[i]);
+    add_unknown(p, of->blobs, of->nr_blobs);
+    int failed = bpf_map_update_elem(c->processes, &key, p, BPF_ANY);
+    free(p);
+    if (failed == -E2BIG)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "eBPF: more than %d processes with Lua: the others are not copied",
+                         VMSTACK_PROCESSES);
+    return failed ? error_system(err, -failed, "eBPF: the VMs of process %d", pid) : 0;
+}
+
+void copier_drop(struct copier *c, pid_t pid)
+{
+    uint32_t key = (uint32_t)pid;
+    (void)bpf_map_delete_elem(c->processes, &key); /* the process may never have been there */
+}
+
+struct vmstack_counters copier_counters(const struct copier *c)
+{
+    struct vmstack_counters sum = {0};
+    uint32_t zero = 0;
+    struct vmstack_counters *all = calloc(c->nr_cpus, sizeof(*all));
+    if (all && bpf_map_lookup_elem(c->counters, &zero, all) == 0)
+        for (unsigned cpu = 0; cpu < c->nr_cpus; cpu++)
+            for (unsigned i = 0; i < VMSTACK_NR_COUNTERS; i++)
+                sum.value[i] += all[cpu].value[i];
+    free(all);
+    return sum;
+}

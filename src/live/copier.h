@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Load and connect the eBPF copier. The copier runs on the sampled events. Right before each
+ * sample, it writes a copy of the Lua stacks of the sampled thread into the cpu's ring
+ * (vmstack.bpf.c says how; perfdata/vmevent.h says in which format).
+ *
+ *     copier_create             load the program into the kernel
+ *     copier_open_cpu           for each ring: open its own event, redirected into the ring
+ *     copier_attach             for each sampling event, before the target runs
+ *     copier_set, copier_drop   set or forget a process's VMs, as soon as they are known
+ */
+#ifndef LIVE_COPIER_H
+#define LIVE_COPIER_H
+
+#include "base/error.h"
+#include "live/lua_scan.h"
+#include "live/vmstack.h"
+#include "perfdata/perfdata.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct copier;
+
+/* Load the program: vmstack_task where eBPF may read kernel memory, else vmstack_plain. `stack`:
+ * how many bytes of the native stack are copied by the events that the program will run on. For
+ * processes without a VM, the program copies the part of these bytes that lies behind holes (0:
+ * nothing). Errors: as bpf_load(). */
+int copier_create(uint32_t stack, struct copier **ret, struct error *err);
+void copier_free(struct copier *c);
+
+/* Returns what the loaded program cannot do on this kernel, with the cure, as one line for stderr;
+ * NULL: no limit. */
+const char *copier_limit(const struct copier *c);
+
+/* Returns which program was loaded, and how many instructions the verifier processed, as text for
+ * the user. */
+const char *copier_program(const struct copier *c);
+
+/* Returns the attr of the copier's event. */
+struct perf_event_attr copier_attr(bool use_clockid, int clockid);
+
+/* Open the copier's event of one cpu and redirect it into that cpu's ring, whose events must have
+ * the same clock. The copier keeps the event's id. */
+int copier_open_cpu(struct copier *c, int cpu, int ring_fd, const struct perf_event_attr *attr,
+                    struct error *err);
+
+/* Returns the ids of the events opened so far; valid as long as the copier lives. */
+const uint64_t *copier_ids(const struct copier *c, size_t *nr);
+
+/* Run the program on this sampling event and on the events that inherit from it. */
+int copier_attach(struct copier *c, int sampling_fd, struct error *err);
+
+/* For events that another program has opened. copier_use_output makes the copier write through that
+ * program's bpf-output event of the cpu. copier_link runs it on that program's sampling event,
+ * until copier_free() (Linux 5.15). The caller keeps the descriptors. */
+int copier_use_output(struct copier *c, int cpu, int fd, struct error *err);
+int copier_link(struct copier *c, int sampling_fd, struct error *err);
+
+/* What a process has: known VMs, and LuaJITs. Other VMs of these LuaJITs are copied when the
+ * sampled thread's DISPATCH register names them (LuaJIT 2.1; in the interpreter and in traces). */
+struct copier_vms {
+    const struct lua_scan_vm *vms;
+    size_t nr;
+    const struct luajit_blob *blobs;
+    size_t nr_blobs;
+};
+
+/* Set the VMs of a process, in place of those set before. If there are none, the process's samples
+ * will say so. VMs beyond VMSTACK_VMS are cut off (`*ret_over` counts them; may be NULL). Fails
+ * when the table is full (ERROR_UNSUPPORTED). */
+int copier_set(struct copier *c, pid_t pid, const struct copier_vms *of, size_t *ret_over,
+               struct error *err);
+/* Forget a process that has exited. */
+void copier_drop(struct copier *c, pid_t pid);
+
+/* Returns the sums over all cpus since the start; all zeros when they cannot be read. */
+struct vmstack_counters copier_counters(const struct copier *c);
+
+#endif

@@ -1,0 +1,916 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The recorder's hooks for managed code. See process_watch.h. */
+#include "live/process_watch.h"
+
+#include "live/reader_thread.h"
+#include "live/copier.h"
+#include "live/v8_watch.h"
+#include "live/runtime_files.h"
+#include "live/lua_watch.h"
+#include "dso/dso.h"
+#include "perfdata/vmevent.h"
+#include "session/table.h"
+#include "unwind/unwind.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    MS = 1000000,                   /* ns */
+    READ_RINGS_SEARCHING_MS = 1,    /* ms between readings of the rings while VMs are expected */
+    READ_RINGS_MS = 10,             /* ms between readings of the rings later */
+    READ_RINGS_IDLE_MS = 100,       /* ms, at most, where every record wakes the recorder */
+    REREAD_EVERY_NS = 10 * MS,      /* ns between two readings of known objects */
+    REREAD_OBJECTS_MAX = 512,       /* objects of one process that are read again in a pass */
+    NEW_PROCESS_NS = 200 * MS,      /* ns for which a process counts as new */
+    LOOK_FOR_EXITED_NS = 1000 * MS, /* ns between two searches for ended processes */
+    CPUS_MAX = 1 << 16,
+    LATE_SAMPLE_NS = 300 * MS, /* ns after which the Lua of a sample is not walked any more */
+    /* The same, for a sample that came with its Lua stack: the objects that the stack names live
+     * on, and what was read for later samples serves this one, too. */
+    LATE_VMSTACK_NS = 1000 * MS,
+};
+
+/* Bit in `tasks`: the files of the process are known since it began. */
+enum { TASK_SEEN = 8 };
+
+/* The kernel uses no ids above 2^63. */
+static const uint64_t MEM_ID = UINT64_C(0xa000000000000001);
+
+/* The last copy that the ring of a cpu gave. */
+struct cpu_copy {
+    uint8_t *bytes;
+    size_t size, cap; /* size 0: none */
+    uint32_t tid;
+};
+
+struct process_watch {
+    struct capture_hooks hooks;
+    /* The thread that walks and reads. The members below belong to it while it runs. */
+    struct reader_thread *reader;
+    struct process_watch_options options;
+    process_watch_say say;
+    void *say_context;
+    struct capture *capture; /* the recorder's, once recording has begun */
+    struct copier *copier;   /* NULL: refused, or not wanted */
+    struct error refusal;    /* why the copier was refused */
+    struct watch_tools tools;
+    struct table tasks;   /* pid + 1 -> bits HOLDS_... of its files, and TASK_SEEN */
+    size_t tasks_left;    /* number of tasks after the last search for ended ones */
+    struct table targets; /* pid + 1 -> struct lua_watch, of processes with LuaJIT */
+    struct v8_watches *js;
+    VEC(struct cpu_copy) cpus;
+    struct vmstack copy; /* of the current sample */
+    uint64_t last_pass, last_new, last_gone;
+    bool logs;            /* the recording's clock can be read: readings have times */
+    clockid_t clockid;    /* the recording's clock */
+    bool said_full;       /* we said that the copier's table is full */
+    bool behind;          /* samples are not walked until the queue is empty */
+    uint64_t late;        /* samples that were too old to be walked */
+    uint64_t logged;      /* bytes of the log in the current file */
+    bool said_limit;      /* we said that the log has reached its limit */
+    bool eager;           /* search files when they are mapped */
+    bool wakes_early;     /* every record wakes the recorder */
+    atomic_uint interval; /* ms: READ_RINGS_SEARCHING_MS, READ_RINGS_MS or READ_RINGS_IDLE_MS */
+    atomic_uint beside;   /* 1 + the cpu whose samples the thread follows */
+    /* `here`: the `beside` that the recorder follows; `elsewhere`: samples on other cpus since. */
+    unsigned here, elsewhere;
+    struct process_watch_stats stats; /* of targets that have ended */
+    uint8_t record[MEM_RECORD_MAX];   /* used by the recorder only */
+};
+
+static void say(const struct process_watch *watch, bool detail, const char *line)
+{
+    if (watch->say && line)
+        watch->say(watch->say_context, detail, line);
+}
+
+static uint64_t monotonic(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* ---- the log's events ---------------------------------------------------------------------- */
+
+/* The clock of the samples; 0 when user space cannot read it. */
+static uint64_t log_now(void *context)
+{
+    const struct process_watch *watch = context;
+    struct timespec now;
+    if (!watch->logs || clock_gettime(watch->clockid, &now) < 0)
+        return 0;
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static int log_write(void *context, const void *payload, size_t size, struct error *err)
+{
+    struct process_watch *watch = context;
+    watch->logged += size;
+    return reader_thread_write(watch->reader, payload, size, err);
+}
+
+/* Limits the log: a program that makes code for ever would fill the disk. */
+static bool log_full(void *context)
+{
+    struct process_watch *watch = context;
+    if (!watch->options.max_log || watch->logged < watch->options.max_log)
+        return false;
+    if (!watch->said_limit)
+        say(watch, false,
+            "the log of VM memory is as large as --max-log allows: functions that are made from "
+            "now on may have no names (a larger --max-log, or --switch-output)");
+    watch->said_limit = true;
+    return true;
+}
+
+/* Called from the recorder's hooks: a record's time is the time of the round it is written in. */
+static int write_log(struct process_watch *watch, struct error *err)
+{
+    const void *payload;
+    size_t size;
+    while (reader_thread_take(watch->reader, &payload, &size)) {
+        size_t record = mem_writer_record(payload, size, MEM_ID, log_now(watch), watch->record);
+        if (!record)
+            return error_set(err, ERROR_UNSUPPORTED, "ljperf:mem: %zu bytes do not fit a record",
+                             size);
+        if (capture_write(watch->capture, watch->record, record, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- targets ------------------------------------------------------------------------------- */
+
+static void add_log(struct process_watch_stats *s, const struct lua_watch *t)
+{
+    struct lua_watch_stats of = lua_watch_stats(t);
+    size_t nr;
+    (void)lua_watch_vms(t, &nr);
+    s->processes += lua_watch_has_lua(t);
+    s->vms += nr;
+    s->walks += of.walks;
+    s->scans += of.scans;
+    s->log_bytes += of.log.bytes;
+    s->log_contents += of.log.written;
+    s->log_marks += of.log.marks;
+    s->refused += of.log.refused;
+    s->unwritten += of.log.unwritten;
+}
+
+static struct lua_watch *target_find(const struct process_watch *watch, pid_t pid)
+{
+    return table_get(&watch->targets, (uint64_t)(uint32_t)pid + 1);
+}
+
+/* Write what waits of a process, and forget the process. */
+static int target_end(struct process_watch *watch, pid_t pid, struct error *err)
+{
+    struct lua_watch *t = target_find(watch, pid);
+    if (v8_watches_end(watch->js, (uint32_t)pid, err) < 0)
+        return -1;
+    if (!t)
+        return 0;
+    int failed = lua_watch_flush(t, err);
+    add_log(&watch->stats, t);
+    if (watch->copier)
+        copier_drop(watch->copier, pid);
+    table_remove(&watch->targets, (uint64_t)(uint32_t)pid + 1);
+    lua_watch_free(t);
+    return failed;
+}
+
+/* Nothing is known of a process that was not examined yet. */
+static unsigned task_holds(const struct process_watch *watch, pid_t pid)
+{
+    uintptr_t known = (uintptr_t)table_get(&watch->tasks, (uint64_t)(uint32_t)pid + 1);
+    return known ? (unsigned)known & ~(unsigned)TASK_SEEN : HOLDS_UNKNOWN;
+}
+
+static int task_set(struct process_watch *watch, pid_t pid, unsigned holds, struct error *err)
+{
+    uintptr_t value = holds | TASK_SEEN;
+    return table_put(&watch->tasks, (uint64_t)(uint32_t)pid + 1, (void *)value)
+               ? 0
+               : error_no_memory(err);
+}
+
+static void task_forget(struct process_watch *watch, pid_t pid)
+{
+    table_remove(&watch->tasks, (uint64_t)(uint32_t)pid + 1);
+}
+
+static struct lua_watch *target_begin(struct process_watch *watch, pid_t pid, struct error *err)
+{
+    struct lua_watch *t = lua_watch_create(pid, &watch->tools);
+    if (t && table_put(&watch->targets, (uint64_t)(uint32_t)pid + 1, t)) {
+        watch->last_new = monotonic();
+        return t;
+    }
+    lua_watch_free(t);
+    error_no_memory(err);
+    return NULL;
+}
+
+/* Tell the copier about a process's VMs. If the copier cannot take them, say so, but do not
+ * fail. */
+static void tell_vms(struct process_watch *watch, const struct lua_watch *t)
+{
+    struct error err = {0};
+    size_t over = 0;
+    struct copier_vms of = {0};
+    of.vms = lua_watch_vms(t, &of.nr);
+    of.blobs = lua_watch_blobs(t, &of.nr_blobs);
+    if (!watch->copier || !lua_watch_has_lua(t))
+        return;
+    int failed = copier_set(watch->copier, lua_watch_pid(t), &of, &over, &err);
+    if ((!failed && !over) || watch->said_full)
+        return;
+    watch->said_full = true;
+    if (!failed)
+        snprintf(err.text, sizeof(err.text),
+                 "process %d has %zu Lua VMs: %zu of them are not copied with samples",
+                 lua_watch_pid(t), of.nr, over);
+    say(watch, false, err.text);
+}
+
+static int target_scan(struct process_watch *watch, struct lua_watch *t, struct error *err)
+{
+    int changed = lua_watch_scan(t, monotonic(), err);
+    if (changed < 0)
+        return -1;
+    if (changed)
+        tell_vms(watch, t);
+    return 0;
+}
+
+/* Call when a process has mapped a file with LuaJIT. */
+static int target_mapped(struct process_watch *watch, pid_t pid, struct error *err)
+{
+    struct lua_watch *t = target_find(watch, pid);
+    if (!t && !(t = target_begin(watch, pid, err)))
+        return -1;
+    lua_watch_mapped(t);
+    return target_scan(watch, t, err);
+}
+
+/* Examine the current mappings of a process. A process that has ended, or that we may not read,
+ * holds nothing. */
+static int task_look(struct process_watch *watch, pid_t pid, unsigned *ret, struct error *err)
+{
+    struct error why = {0};
+    lua_scan_blob_list blobs = {0};
+    *ret = 0;
+    int failed = lua_scan_look(watch->tools.scan, pid, ret, &blobs, &why);
+    vec_free(&blobs);
+    if (failed && why.kind == ERROR_NO_MEMORY)
+        return error_no_memory(err);
+    for (const char *line; (line = lua_scan_problem(watch->tools.scan));)
+        say(watch, false, line);
+    if (task_set(watch, pid, *ret, err) < 0)
+        return -1;
+    return *ret & HOLDS_LUAJIT ? target_mapped(watch, pid, err) : 0;
+}
+
+static int target_from_start(struct process_watch *watch, pid_t pid, struct error *err)
+{
+    unsigned ignored;
+    return task_look(watch, pid, &ignored, err);
+}
+
+static int scan_all_processes(struct process_watch *watch, struct error *err)
+{
+    DIR *dir = opendir("/proc");
+    int failed = 0;
+    for (struct dirent *e; dir && !failed && (e = readdir(dir));) {
+        if (isdigit((unsigned char)e->d_name[0]))
+            failed = target_from_start(watch, (pid_t)atoi(e->d_name), err);
+    }
+    if (dir)
+        closedir(dir);
+    return failed;
+}
+
+/* ---- opened -------------------------------------------------------------------------------- */
+
+static int wire_copier(struct process_watch *watch, const struct capture_plan *plan,
+                       const struct perf_event_attr *attr, struct error *err)
+{
+    if (!watch->copier) {
+        *err = watch->refusal;
+        return -1;
+    }
+    for (size_t i = 0; i < plan->nr_rings; i++) {
+        const struct capture_ring *r = &plan->rings[i];
+        if (copier_open_cpu(watch->copier, r->cpu, r->fd, attr, err) < 0)
+            return -1;
+    }
+    for (size_t i = 0; i < plan->nr_sampling_fds; i++) {
+        if (copier_attach(watch->copier, plan->sampling_fds[i], err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static void try_copier(struct process_watch *watch, const struct capture_plan *plan,
+                       const struct perf_event_attr *attr)
+{
+    struct error why = {0};
+    char line[400];
+    if (watch->options.no_copier)
+        return;
+    if (wire_copier(watch, plan, attr, &why) == 0) {
+        snprintf(line, sizeof(line), "the eBPF copier is at work: %s",
+                 copier_program(watch->copier));
+        say(watch, true, line);
+        say(watch, false, copier_limit(watch->copier));
+        return;
+    }
+    copier_free(watch->copier);
+    watch->copier = NULL;
+    snprintf(line, sizeof(line), "Lua stacks are read after the samples, not with them: %s",
+             why.text);
+    say(watch, false, line);
+}
+
+static int push_events(struct process_watch *watch, const struct perf_event_attr *attr,
+                       perfdata_event_vec *more, struct error *err)
+{
+    struct perfdata_event e = {.attr = *attr, .name = VMEVENT_STACK_NAME, .scale = 1};
+    if (watch->copier) {
+        e.ids = copier_ids(watch->copier, &e.nr_ids);
+        if (!vec_push(more, e))
+            return error_no_memory(err);
+    }
+    e.name = VMEVENT_MEM_NAME;
+    e.ids = &MEM_ID;
+    e.nr_ids = 1;
+    return !watch->logs || vec_push(more, e) ? 0 : error_no_memory(err);
+}
+
+static int opened(void *context, const struct capture_plan *plan, perfdata_event_vec *more,
+                  struct error *err)
+{
+    struct process_watch *watch = context;
+    const struct perf_event_attr attr = copier_attr(plan->use_clockid, plan->clockid);
+    int failed = 0;
+    watch->logs = plan->use_clockid;
+    watch->clockid = plan->clockid;
+    watch->eager = !plan->system_wide;
+    watch->wakes_early = plan->wakes_early;
+    if (!watch->logs)
+        say(watch, false,
+            "what Lua code is called is not recorded: the samples' clock cannot be read (-k mono)");
+    try_copier(watch, plan, &attr);
+    if (push_events(watch, &attr, more, err) < 0)
+        return -1;
+    for (size_t i = 0; i < plan->nr_pids && !plan->command && !failed; i++)
+        failed = target_from_start(watch, plan->pids[i], err);
+    if (plan->system_wide && !failed)
+        failed = scan_all_processes(watch, err);
+    return failed;
+}
+
+static int started(void *context, struct capture *c, struct error *err)
+{
+    struct process_watch *watch = context;
+    if (reader_thread_wait(watch->reader, err) < 0)
+        return -1;
+    watch->capture = c;
+    watch->logged = 0;
+    watch->last_new = monotonic(); /* the command will be executed now */
+    table_foreach(slot, &watch->targets) lua_watch_rewrite(slot->value);
+    v8_watches_rewrite(watch->js);
+    return reader_thread_start(watch->reader, err);
+}
+
+/* ---- samples ------------------------------------------------------------------------------- */
+
+static int keep_copy(struct process_watch *watch, const struct sample *s, struct error *err)
+{
+    size_t nr = watch->cpus.nr;
+    if (s->cpu >= CPUS_MAX)
+        return 0;
+    if (s->cpu >= nr) {
+        if (!vec_reserve(&watch->cpus, (size_t)s->cpu + 1))
+            return error_no_memory(err);
+        memset(watch->cpus.at + nr, 0, (s->cpu + 1 - nr) * sizeof(*watch->cpus.at));
+        watch->cpus.nr = (size_t)s->cpu + 1;
+    }
+    struct cpu_copy *c = &watch->cpus.at[s->cpu];
+    if (s->raw_size > c->cap) {
+        uint8_t *more = realloc(c->bytes, s->raw_size);
+        if (!more)
+            return error_no_memory(err);
+        c->bytes = more;
+        c->cap = s->raw_size;
+    }
+    memcpy(c->bytes, s->raw, s->raw_size);
+    c->size = s->raw_size;
+    c->tid = s->tid;
+    return 0;
+}
+
+/* The copy that came before this sample in its ring, if it holds a VM. */
+static const struct vmstack *copy_of(struct process_watch *watch, const struct sample *s)
+{
+    uint64_t ip, sp;
+    struct cpu_copy *c = s->cpu < watch->cpus.nr ? &watch->cpus.at[s->cpu] : NULL;
+    if (!c || !c->size)
+        return NULL;
+    bool is_it = c->tid == s->tid && sample_user_reg(s, 8, &ip) && sample_user_reg(s, 7, &sp) &&
+                 vmstack_open(&watch->copy, c->bytes, c->size, s->tid, ip, sp);
+    c->size = 0;
+    return is_it && watch->copy.reason == VMEVENT_MATCHED ? &watch->copy : NULL;
+}
+
+/* Run the calling thread on one cpu only from now on. */
+static void stay_on(unsigned cpu)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    (void)sched_setaffinity(0, sizeof(set), &set); /* if refused, the thread stays where it is */
+}
+
+/* Called in the thread. Without a copier, a stack is read when the recorder gets its turn. If the
+ * sampled thread has a cpu of its own, it does not run while we run on that cpu. Threads on several
+ * cpus cannot all be followed. */
+static void follow(struct process_watch *watch, uint32_t cpu)
+{
+    enum { PATIENCE = 16 };
+    unsigned at = atomic_load(&watch->beside);
+    if (at == cpu + 1 || cpu >= CPU_SETSIZE) {
+        watch->elsewhere = 0;
+        return;
+    }
+    if (at && ++watch->elsewhere < PATIENCE)
+        return;
+    watch->elsewhere = 0;
+    stay_on(cpu);
+    atomic_store(&watch->beside, cpu + 1);
+}
+
+/* Called in the thread. */
+static int look_at_sample(void *context, const struct sample *s, struct error *err)
+{
+    struct process_watch *watch = context;
+    struct vmevent e;
+    if (vmevent_of_sample(s, &e))
+        return e.head.kind == VMEVENT_STACK ? keep_copy(watch, s, err) : 0;
+    const struct vmstack *copy = copy_of(watch, s);
+    if (s->user_abi != PERF_SAMPLE_REGS_ABI_64)
+        return 0;
+    unsigned holds = task_holds(watch, (pid_t)s->pid);
+    if (holds & HOLDS_UNKNOWN && task_look(watch, (pid_t)s->pid, &holds, err) < 0)
+        return -1;
+    uint64_t now = log_now(watch), age = now > s->time ? now - s->time : 0;
+    if (holds & HOLDS_V8 && watch->logs && age <= V8_WATCH_LATE_NS &&
+        v8_watches_sample(watch->js, s, err) < 0)
+        return -1;
+    struct lua_watch *t = target_find(watch, (pid_t)s->pid);
+    if (!t)
+        return 0;
+    /* the process has changed since a late sample, and reading it would delay all later samples */
+    watch->behind |= age > LATE_SAMPLE_NS;
+    bool late = copy ? age > LATE_VMSTACK_NS : watch->behind;
+    watch->late += watch->logs && late && lua_watch_has_lua(t);
+    if (!watch->logs || late)
+        return 0;
+    if (!watch->copier && lua_watch_has_lua(t))
+        follow(watch, s->cpu);
+    int met = lua_watch_walk(t, s, copy, watch->copier != NULL, err);
+    if (met > 0)
+        tell_vms(watch, t);
+    return met < 0 ? -1 : 0;
+}
+
+static int sample(void *context, struct capture *c, const struct sample *s, struct error *err)
+{
+    struct process_watch *watch = context;
+    unsigned beside = atomic_load(&watch->beside);
+    (void)c;
+    if (beside != watch->here)
+        stay_on(beside - 1);
+    watch->here = beside;
+    return reader_thread_sample(watch->reader, s, err);
+}
+
+/* ---- other records ------------------------------------------------------------------------- */
+
+static int forked(struct process_watch *watch, pid_t parent, pid_t pid, struct error *err)
+{
+    const struct lua_watch *from = target_find(watch, parent);
+    unsigned holds = task_holds(watch, parent);
+    if (target_end(watch, pid, err) < 0)
+        return -1;
+    if (holds & HOLDS_UNKNOWN)
+        task_forget(watch, pid);
+    else if (task_set(watch, pid, holds, err) < 0)
+        return -1;
+    if (!from)
+        return 0;
+    struct lua_watch *t = target_begin(watch, pid, err);
+    if (!t || lua_watch_inherit(t, from, err) < 0)
+        return -1;
+    tell_vms(watch, t);
+    return 0;
+}
+
+static int executed(struct process_watch *watch, pid_t pid, struct error *err)
+{
+    if (watch->eager)
+        watch->last_new = monotonic();
+    return target_end(watch, pid, err) < 0 ? -1 : task_set(watch, pid, 0, err);
+}
+
+static int ended(struct process_watch *watch, pid_t pid, struct error *err)
+{
+    task_forget(watch, pid);
+    return target_end(watch, pid, err);
+}
+
+/* Offsets in the body of MMAP2: linux/perf_event.h. */
+enum { MMAP2_MAJOR = 8 + 3 * 8, MMAP2_PROT = MMAP2_MAJOR + 24, MMAP2_NAME = MMAP2_PROT + 8 };
+
+static struct runtime_file_key file_of_record(const struct perf_event_header *h)
+{
+    const uint8_t *at = (const uint8_t *)(h + 1) + MMAP2_MAJOR;
+    struct runtime_file_key key = {0};
+    if (!(h->misc & PERF_RECORD_MISC_MMAP_BUILD_ID)) {
+        key.major = load_u32(at, false);
+        key.minor = load_u32(at + 4, false);
+        key.inode = load_u64(at + 8, false);
+        return key;
+    }
+    key.build_id.size = at[0] <= BUILD_ID_MAX ? at[0] : 0;
+    memcpy(key.build_id.bytes, at + 4, key.build_id.size);
+    return key;
+}
+
+/* A file was mapped executable. Either it is known what the file holds, or the file is searched
+ * when the process is sampled. If only given processes are recorded, it is searched at once. */
+static int mapped_file(struct process_watch *watch, pid_t pid, const struct perf_event_header *h,
+                       struct error *err)
+{
+    const struct runtime_file_key key = file_of_record(h);
+    unsigned holds = task_holds(watch, pid),
+             more = runtime_files_find(lua_scan_files(watch->tools.scan), &key);
+    struct lua_watch *t = target_find(watch, pid);
+    if (t)
+        lua_watch_mapped(t);
+    if (!(more & ~holds))
+        return 0;
+    if (more & HOLDS_UNKNOWN && watch->eager)
+        return task_look(watch, pid, &holds, err);
+    if (task_set(watch, pid, holds | more, err) < 0)
+        return -1;
+    return more & HOLDS_LUAJIT ? target_mapped(watch, pid, err) : 0;
+}
+
+/* Called in the thread. Layouts: linux/perf_event.h. */
+static int look_at_record(void *context, const struct perf_event_header *h, struct error *err)
+{
+    struct process_watch *watch = context;
+    const uint8_t *body = (const uint8_t *)(h + 1);
+    pid_t pid = (pid_t)load_u32(body, false);
+    pid_t other = (pid_t)load_u32(body + 4, false); /* COMM: tid; FORK, EXIT: ppid */
+    if (h->type == PERF_RECORD_COMM)
+        return executed(watch, pid, err);
+    if (h->type == PERF_RECORD_FORK)
+        return forked(watch, other, pid, err);
+    if (h->type == PERF_RECORD_EXIT)
+        return ended(watch, pid, err);
+    bool is_code = load_u32(body + MMAP2_PROT, false) & PROT_EXEC;
+    bool has_file = strncmp((const char *)body + MMAP2_NAME, "//", 2) != 0;
+    if (has_file && is_code)
+        return mapped_file(watch, pid, h, err);
+    struct lua_watch *t = target_find(watch, pid);
+    if (t) /* (a V8 maps its code anew all the time) */
+        lua_watch_mapped(t);
+    if (!has_file && is_code)
+        v8_watches_mapped(watch->js, (uint32_t)pid);
+    return 0;
+}
+
+/* Whether a record says which processes exist, and which files they have mapped. */
+static bool is_looked_at(const struct perf_event_header *h)
+{
+    const uint8_t *body = (const uint8_t *)(h + 1);
+    if (h->size < sizeof(*h) + 16)
+        return false;
+    switch (h->type) {
+    case PERF_RECORD_COMM:
+        return h->misc & PERF_RECORD_MISC_COMM_EXEC;
+    case PERF_RECORD_FORK:
+        return load_u32(body, false) != load_u32(body + 4, false);
+    case PERF_RECORD_EXIT:
+        return load_u32(body, false) == load_u32(body + 8, false);
+    case PERF_RECORD_MMAP2:
+        return h->size > sizeof(*h) + MMAP2_NAME + 1 && body[MMAP2_NAME] == '/';
+    default:
+        return false;
+    }
+}
+
+static int record(void *context, struct capture *c, const struct perf_event_header *h,
+                  struct error *err)
+{
+    struct process_watch *watch = context;
+    (void)c;
+    return is_looked_at(h) ? reader_thread_record(watch->reader, h, err) : 0;
+}
+
+/* ---- passes -------------------------------------------------------------------------------- */
+
+static bool is_gone(pid_t pid)
+{
+    char path[32];
+    snprintf(path, sizeof(path), "/proc/%d", pid);
+    return access(path, F_OK) < 0 && errno == ENOENT;
+}
+
+/* End the processes with a VM that are gone. The rings are emptied one after the other, so a
+ * process's samples, or even the fork that created it, may come from another cpu's ring after its
+ * exit. Such a record has begun the process anew, and no further exit follows. */
+static int end_those_gone(struct process_watch *watch, struct error *err)
+{
+    VEC(pid_t) gone = {0};
+    bool ok = true;
+    table_foreach(slot, &watch->targets)
+    {
+        pid_t pid = lua_watch_pid(slot->value);
+        ok = ok && (!is_gone(pid) || vec_push(&gone, pid));
+    }
+    table_foreach(slot, &watch->tasks)
+    {
+        pid_t pid = (pid_t)(slot->key - 1);
+        bool has_vm = (uintptr_t)slot->value & (HOLDS_LUAJIT | HOLDS_V8);
+        ok = ok && (!has_vm || !is_gone(pid) || vec_push(&gone, pid));
+    }
+    int failed = ok ? 0 : error_no_memory(err);
+    for (size_t i = 0; i < gone.nr && !failed; i++)
+        failed = ended(watch, gone.at[i], err);
+    vec_free(&gone);
+    watch->last_gone = monotonic();
+    return failed;
+}
+
+/* The same for processes without a VM. They are many: done only when their number has doubled. */
+static int forget_tasks_gone(struct process_watch *watch, struct error *err)
+{
+    enum { FEW = 1024 };
+    VEC(pid_t) gone = {0};
+    bool ok = true;
+    if (watch->tasks.nr < FEW || watch->tasks.nr / 2 < watch->tasks_left)
+        return 0;
+    table_foreach(slot, &watch->tasks)
+    {
+        pid_t pid = (pid_t)(slot->key - 1);
+        ok = ok && (!is_gone(pid) || vec_push(&gone, pid));
+    }
+    vec_foreach (pid, &gone)
+        task_forget(watch, *pid);
+    vec_free(&gone);
+    watch->tasks_left = watch->tasks.nr;
+    return ok ? 0 : error_no_memory(err);
+}
+
+/* Called in the thread. */
+static int look_again(void *context, struct error *err)
+{
+    struct process_watch *watch = context;
+    uint64_t now = monotonic();
+    watch->behind = false; /* the queue is empty */
+    if (now - watch->last_gone >= LOOK_FOR_EXITED_NS &&
+        (end_those_gone(watch, err) < 0 || forget_tasks_gone(watch, err) < 0))
+        return -1;
+    bool expects_vm = now - watch->last_new < NEW_PROCESS_NS,
+         pass = now - watch->last_pass >= REREAD_EVERY_NS;
+    bool searching = false;
+    table_foreach(slot, &watch->targets)
+    {
+        struct lua_watch *t = slot->value;
+        if (target_scan(watch, t, err) < 0 ||
+            (pass && lua_watch_pass(t, REREAD_OBJECTS_MAX, err) < 0))
+            return -1;
+        expects_vm |= lua_watch_expects_vm(t, now);
+        searching |= lua_watch_is_searched(t);
+    }
+    if (pass && v8_watches_pass(watch->js, REREAD_OBJECTS_MAX / 2, err) < 0)
+        return -1;
+    if (pass)
+        /* A pass that has taken long is followed by an equally long pause. */
+        watch->last_pass = monotonic();
+    unsigned seldom = watch->wakes_early && !searching ? READ_RINGS_IDLE_MS : READ_RINGS_MS;
+    atomic_store(&watch->interval, expects_vm ? READ_RINGS_SEARCHING_MS : seldom);
+    return 0;
+}
+
+static int tick(void *context, struct capture *c, struct error *err)
+{
+    struct process_watch *watch = context;
+    (void)c;
+    watch->hooks.interval_ms = atomic_load(&watch->interval);
+    watch->hooks.rest_ms =
+        watch->hooks.interval_ms < READ_RINGS_MS ? watch->hooks.interval_ms : READ_RINGS_MS;
+    return reader_thread_kick(watch->reader, err) < 0 ? -1 : write_log(watch, err);
+}
+
+/* Read everything known once more, and write it. */
+static int ending(void *context, struct capture *c, struct error *err)
+{
+    struct process_watch *watch = context;
+    (void)c;
+    if (reader_thread_wait(watch->reader, err) < 0)
+        return -1;
+    table_foreach(slot, &watch->targets)
+    {
+        struct lua_watch *t = slot->value;
+        if (lua_watch_pass(t, SIZE_MAX, err) < 0 || lua_watch_flush(t, err) < 0)
+            return -1;
+    }
+    if (v8_watches_pass(watch->js, SIZE_MAX, err) < 0 || v8_watches_flush(watch->js, err) < 0)
+        return -1;
+    return write_log(watch, err);
+}
+
+/* Say what the copier could not do. */
+static void say_counters(const struct process_watch *watch)
+{
+    char line[200];
+    struct vmstack_counters c = {0};
+    if (watch->copier)
+        c = copier_counters(watch->copier);
+    const uint64_t *v = c.value;
+    if (v[VMSTACK_LOST]) {
+        snprintf(
+            line, sizeof(line),
+            "%llu of %llu copies of Lua stacks lost: the rings were full (-m 16M, or lower -F)",
+            (unsigned long long)v[VMSTACK_LOST],
+            (unsigned long long)(v[VMSTACK_COPIED] + v[VMSTACK_NONE]));
+        say(watch, false, line);
+    }
+    snprintf(line, sizeof(line),
+             "copier: %llu samples, %llu with VMs (%llu ns each), %llu without, %llu in other "
+             "processes; %llu stacks cut, %llu in pieces, %llu records full, %llu nested",
+             (unsigned long long)v[VMSTACK_SAMPLES], (unsigned long long)v[VMSTACK_COPIED],
+             (unsigned long long)(v[VMSTACK_COPIED] ? v[VMSTACK_TIME] / v[VMSTACK_COPIED] : 0),
+             (unsigned long long)v[VMSTACK_NONE], (unsigned long long)v[VMSTACK_UNKNOWN],
+             (unsigned long long)v[VMSTACK_CUT], (unsigned long long)v[VMSTACK_FAILED],
+             (unsigned long long)v[VMSTACK_WHOLE], (unsigned long long)v[VMSTACK_BUSY]);
+    if (watch->copier)
+        say(watch, true, line);
+}
+
+/* Say what the log holds, and what it could not take in. */
+static void say_log(struct process_watch *watch)
+{
+    char line[200];
+    struct process_watch_stats s = process_watch_stats(watch);
+    snprintf(line, sizeof(line),
+             "log: %llu processes with Lua, %llu VMs, %llu scans, %llu walks, %llu contents and "
+             "%llu marks in %llu bytes",
+             (unsigned long long)s.processes, (unsigned long long)s.vms,
+             (unsigned long long)s.scans, (unsigned long long)s.walks,
+             (unsigned long long)s.log_contents, (unsigned long long)s.log_marks,
+             (unsigned long long)s.log_bytes);
+    say(watch, true, line);
+    uint64_t dropped = reader_thread_dropped(watch->reader);
+    if (dropped + watch->late) {
+        snprintf(line, sizeof(line),
+                 "%llu samples came too late to be looked at while their process ran (%llu of them "
+                 "found the queue full): some of their functions may have no names",
+                 (unsigned long long)(dropped + watch->late), (unsigned long long)dropped);
+        say(watch, false, line);
+    }
+    if (s.unwritten) {
+        snprintf(line, sizeof(line),
+                 "%llu contents of VM memory were not logged: the log was full (--max-log)",
+                 (unsigned long long)s.unwritten);
+        say(watch, false, line);
+    }
+    if (!s.refused)
+        return;
+    snprintf(line, sizeof(line),
+             "%llu readings of Lua objects were not logged: more objects than are kept",
+             (unsigned long long)s.refused);
+    say(watch, false, line);
+}
+
+static int finish(void *context, struct capture *c, struct error *err)
+{
+    struct process_watch *watch = context;
+    const char *problem = NULL;
+    if (ending(context, c, err) < 0)
+        return -1;
+    table_foreach(slot, &watch->targets)
+    {
+        const struct lua_watch *t = slot->value;
+        if (lua_watch_has_lua(t) && !problem)
+            problem = lua_watch_problem(t);
+    }
+    runtime_files_save(lua_scan_files(watch->tools.scan));
+    say(watch, false, problem);
+    say_counters(watch);
+    say_log(watch);
+    return 0;
+}
+
+/* ---- creation ------------------------------------------------------------------------------ */
+
+struct process_watch *process_watch_create(const struct process_watch_options *options,
+                                           process_watch_say say_, void *say_context)
+{
+    static const struct dso_options no_options = {.no_debuginfod = true};
+    struct process_watch *watch = calloc(1, sizeof(*watch));
+    if (!watch)
+        return NULL;
+    watch->options = *options;
+    watch->say = say_;
+    watch->say_context = say_context;
+    watch->hooks = (struct capture_hooks){.context = watch,
+                                          .interval_ms = READ_RINGS_SEARCHING_MS,
+                                          .opened = opened,
+                                          .started = started,
+                                          .ending = ending,
+                                          .sample = sample,
+                                          .record = record,
+                                          .tick = tick,
+                                          .finish = finish};
+    const struct reader_thread_work work = {
+        .sample = look_at_sample, .record = look_at_record, .tick = look_again, .context = watch};
+    watch->reader = reader_thread_create(&work);
+    atomic_init(&watch->interval, READ_RINGS_SEARCHING_MS);
+    atomic_init(&watch->beside, 0);
+    if (!watch->options.no_copier) /* `opened` will say why it failed */
+        (void)copier_create(watch->options.stack, &watch->copier, &watch->refusal);
+    struct watch_tools *t = &watch->tools;
+    t->sink =
+        (struct log_sink){.write = log_write, .now = log_now, .full = log_full, .context = watch};
+    t->scan = lua_scan_create();
+    t->dsos = dsos_create(&no_options);
+    t->unwinder = unwinder_create(NULL);
+    t->managed = managed_names_create();
+    t->names = t->managed ? luajit_names_create(t->managed) : NULL;
+    if (t->dsos && t->unwinder)
+        watch->js = v8_watches_create(t->dsos, t->unwinder, &t->sink);
+    if (watch->reader && t->scan && t->dsos && t->unwinder && t->names && watch->js) {
+        runtime_files_load(lua_scan_files(t->scan));
+        return watch;
+    }
+    process_watch_free(watch);
+    return NULL;
+}
+
+bool process_watch_reads_late(const struct process_watch *watch)
+{
+    return !watch->copier;
+}
+
+const struct capture_hooks *process_watch_hooks(struct process_watch *watch)
+{
+    return &watch->hooks;
+}
+
+void process_watch_free(struct process_watch *watch)
+{
+    if (!watch)
+        return;
+    reader_thread_free(watch->reader);
+    table_foreach(slot, &watch->targets) lua_watch_free(slot->value);
+    table_free(&watch->targets);
+    table_free(&watch->tasks);
+    vec_foreach (c, &watch->cpus)
+        free(c->bytes);
+    vec_free(&watch->cpus);
+    copier_free(watch->copier);
+    luajit_names_free(watch->tools.names);
+    managed_names_free(watch->tools.managed);
+    v8_watches_free(watch->js);
+    unwinder_free(watch->tools.unwinder);
+    dsos_free(watch->tools.dsos);
+    lua_scan_free(watch->tools.scan);
+    free(watch);
+}
+
+struct process_watch_stats process_watch_stats(const struct process_watch *watch)
+{
+    struct process_watch_stats s = watch->stats;
+    table_foreach(slot, &watch->targets) add_log(&s, slot->value);
+    s.targets = watch->targets.nr;
+    s.has_copier = watch->copier != NULL;
+    if (watch->copier)
+        s.copier = copier_counters(watch->copier);
+    return s;
+}

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Files and the VMs in them. See runtime_files.h. */
+#include "live/runtime_files.h"
+
+#include "base/cursor.h"
+#include "base/vec.h"
+#include "live/lua_scan.h"
+#include "dso/elf_image.h"
+#include "dso/elf_symbol.h"
+#include "session/table.h"
+#include "unwind/luajit/discover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    KEPT_MAX = 8192,     /* build ids kept for later recordings */
+    KEPT_BYTES = 1 << 20 /* size limit of the file that holds them */
+};
+
+/* A file that was searched now, or (inode 0) in an earlier recording. */
+struct known_file {
+    struct runtime_file_key key;
+    uint64_t size, mtime; /* mtime in ns; both as of the search, since inode numbers are reused */
+    struct runtime_file holds;
+    struct luajit_layout *layout; /* NULL: none */
+    char *problem;                /* why its LuaJIT could not be understood; NULL: none */
+    bool said;
+};
+
+struct runtime_files {
+    VEC(struct known_file *) files;
+    struct table by_id, by_place; /* keys: see id_key(), place_key() */
+    uint64_t looks;
+    /* `keeps`: for later recordings; `changed`: since it was loaded. */
+    bool keeps, changed;
+};
+
+/* ---- which file ---------------------------------------------------------------------------- */
+
+/* A build id is a digest: its first bytes suffice. find() tells ids with equal first bytes
+ * apart. */
+static uint64_t id_key(const struct build_id *id)
+{
+    uint8_t bytes[8] = {0};
+    memcpy(bytes, id->bytes, id->size < sizeof(bytes) ? id->size : sizeof(bytes));
+    return load_u64(bytes, false) ^ id->size;
+}
+
+static uint64_t place_key(const struct runtime_file_key *k)
+{
+    return k->inode ^ (uint64_t)k->major << 52 ^ (uint64_t)k->minor << 40;
+}
+
+static struct known_file *find(const struct runtime_files *f, const struct runtime_file_key *key)
+{
+    struct known_file *k = key->build_id.size ? table_get(&f->by_id, id_key(&key->build_id)) : NULL;
+    if (k && build_id_equal(&k->key.build_id, &key->build_id))
+        return k;
+    k = key->inode ? table_get(&f->by_place, place_key(key)) : NULL;
+    return k && k->key.inode == key->inode && k->key.major == key->major &&
+                   k->key.minor == key->minor
+               ? k
+               : NULL;
+}
+
+unsigned runtime_files_find(const struct runtime_files *f, const struct runtime_file_key *key)
+{
+    const struct known_file *k = find(f, key);
+    return k ? k->holds.holds : HOLDS_UNKNOWN;
+}
+
+static void file_free(struct known_file *k)
+{
+    free(k->layout);
+    free(k->problem);
+    free(k);
+}
+
+/* Add `k` in place of the file known by the same keys. The older file stays in `files`, because its
+ * layout may be in use. */
+static int add(struct runtime_files *f, struct known_file *k, struct error *err)
+{
+    bool ok = vec_push(&f->files, k);
+    if (!ok) {
+        file_free(k);
+        return error_no_memory(err);
+    }
+    if (k->key.build_id.size)
+        ok = table_put(&f->by_id, id_key(&k->key.build_id), k);
+    if (ok && k->key.inode)
+        ok = table_put(&f->by_place, place_key(&k->key), k);
+    return ok ? 0 : error_no_memory(err);
+}
+
+/* ---- creation ------------------------------------------------------------------------------ */
+
+struct runtime_files *runtime_files_create(void)
+{
+    return calloc(1, sizeof(struct runtime_files));
+}
+
+void runtime_files_free(struct runtime_files *f)
+{
+    if (!f)
+        return;
+    vec_foreach (k, &f->files)
+        file_free(*k);
+    vec_free(&f->files);
+    table_free(&f->by_id);
+    table_free(&f->by_place);
+    free(f);
+}
+
+/* ---- searching ----------------------------------------------------------------------------- */
+
+static const uint8_t *image_bytes(void *context, uint64_t address, size_t size)
+{
+    const struct elf_image *image = context;
+    const struct elf_tables *t = image->tables;
+    for (uint32_t i = 0; i < t->nr_segments; i++) {
+        const struct elf_phdr *p = &t->segments[i];
+        uint64_t at = address - p->vaddr;
+        if (p->type != 1 /* PT_LOAD */ || address < p->vaddr || at >= p->filesz)
+            continue;
+        bool inside = size <= p->filesz - at && p->offset + at >= p->offset &&
+                      p->offset + at <= image->size && size <= image->size - (p->offset + at);
+        return inside ? image->bytes + p->offset + at : NULL;
+    }
+    return NULL;
+}
+
+static struct cfi_section section(const struct elf_image *image, const char *name)
+{
+    struct elf_section s;
+    if (!elf_image_section(image, name, &s))
+        return (struct cfi_section){0};
+    return (struct cfi_section){s.bytes, s.size, s.address};
+}
+
+/* File offset of an address; false: no segment holds it. */
+static bool offset_of(const struct elf_image *image, uint64_t address, uint64_t *ret)
+{
+    const uint8_t *at = image_bytes((void *)(uintptr_t)image, address, 1);
+    if (at)
+        *ret = (uint64_t)(at - image->bytes);
+    return at != NULL;
+}
+
+static int discover(const struct elf_image *image, struct known_file *f, struct error *err)
+{
+    struct luajit_layout layout;
+    struct error why = {0};
+    struct cfi *cfi = NULL;
+    const struct cfi_source source = {.name = image->path,
+                                      .eh_frame = section(image, ".eh_frame"),
+                                      .eh_frame_hdr = section(image, ".eh_frame_hdr"),
+                                      .debug_frame = section(image, ".debug_frame"),
+                                      .id = 1};
+    const struct luajit_image view = {
+        .name = image->path, .bytes = image_bytes, .context = (void *)(uintptr_t)image};
+    if (cfi_create(&source, &cfi, NULL) < 0)
+        return 0; /* no unwind entries: nothing can be found out */
+    struct luajit_image with_rules = view;
+    with_rules.cfi = cfi;
+    int got = luajit_discover(&with_rules, &layout, &why);
+    cfi_free(cfi);
+    if (got < 0)
+        f->problem = strdup(why.text);
+    if (got <= 0 || !offset_of(image, layout.blob, &f->holds.blob_offset))
+        return 0;
+    f->layout = malloc(sizeof(layout));
+    if (!f->layout)
+        return error_no_memory(err);
+    *f->layout = layout;
+    f->holds.layout = f->layout;
+    f->holds.holds |= HOLDS_LUAJIT;
+    return 0;
+}
+
+/* Every V8 since 2010 exports this symbol (dso/v8.c). */
+static bool has_v8(const struct elf_image *image)
+{
+    uint64_t ignored;
+    return elf_exported_symbol(image, "v8dbg_frametype_EntryFrame", &ignored);
+}
+
+/* The path may lead to another file by now; returns false then. */
+static bool stat_map(pid_t pid, const struct process_map *map, struct stat *ret)
+{
+    char path[4200];
+    snprintf(path, sizeof(path), "/proc/%d/root%s", pid, map->path);
+    return stat(path, ret) == 0 && ret->st_ino == map->inode;
+}
+
+/* Open the mapped file, whatever file its path leads to now. Returns NULL if it is no file that we
+ * can use. */
+static struct elf_image *open_map(pid_t pid, const struct process_map *map)
+{
+    char path[4200];
+    struct elf_image *image;
+    snprintf(path, sizeof(path), "/proc/%d/map_files/%lx-%lx", pid, map->start, map->end);
+    if (elf_image_open(path, &image, NULL) < 0) {
+        /* map_files needs a capability; the path is the second choice */
+        snprintf(path, sizeof(path), "/proc/%d/root%s", pid, map->path);
+        if (elf_image_open(path, &image, NULL) < 0)
+            return NULL;
+    }
+    if (image->machine == 62 /* EM_X86_64 */ && !image->swapped)
+        return image;
+    elf_image_free(image);
+    return NULL;
+}
+
+/* Search the file, unless an earlier recording found nothing in it. */
+static int look_into(struct runtime_files *f, pid_t pid, const struct process_map *map,
+                     struct known_file *ret, struct error *err)
+{
+    struct elf_image *image = open_map(pid, map);
+    int failed = 0;
+    if (!image)
+        return 0;
+    ret->key.build_id = image->build_id;
+    const struct runtime_file_key id = {.build_id = image->build_id};
+    if (runtime_files_find(f, &id) != 0) { /* otherwise it holds nothing, wherever it is */
+        f->looks++;
+        f->changed = true;
+        failed = discover(image, ret, err);
+        if (!failed && has_v8(image))
+            ret->holds.holds |= HOLDS_V8;
+    }
+    elf_image_free(image);
+    return failed;
+}
+
+static uint64_t mtime_of(const struct stat *st)
+{
+    return (uint64_t)st->st_mtim.tv_sec * 1000000000 + (uint64_t)st->st_mtim.tv_nsec;
+}
+
+int runtime_files_look(struct runtime_files *f, pid_t pid, const struct process_map *map,
+                       struct runtime_file *ret, struct error *err)
+{
+    const struct runtime_file_key key = {
+        .inode = map->inode, .major = map->major, .minor = map->minor};
+    struct known_file *k = find(f, &key);
+    struct stat st = {0};
+    *ret = (struct runtime_file){0};
+    bool there = stat_map(pid, map, &st);
+    if (k && (!there || (k->size == (uint64_t)st.st_size && k->mtime == mtime_of(&st)))) {
+        *ret = k->holds;
+        return 0;
+    }
+    k = calloc(1, sizeof(*k));
+    if (!k)
+        return error_no_memory(err);
+    *k = (struct known_file){.key = key, .size = (uint64_t)st.st_size, .mtime = mtime_of(&st)};
+    if (look_into(f, pid, map, k, err) < 0) {
+        file_free(k);
+        return -1;
+    }
+    *ret = k->holds;
+    return add(f, k, err);
+}
+
+const char *runtime_files_problem(struct runtime_files *f)
+{
+    vec_foreach (at, &f->files) {
+        struct known_file *k = *at;
+        if (!k->problem || k->said)
+            continue;
+        k->said = true;
+        return k->problem;
+    }
+    return NULL;
+}
+
+uint64_t runtime_files_looks(const struct runtime_files *f)
+{
+    return f->looks;
+}
+
+/* ---- kept for later recordings ------------------------------------------------------------- */
+
+/* Another build of this program may find what this one did not, so the first line identifies the
+ * program's file. */
+static void head_line(char *to, size_t size)
+{
+    struct stat st = {0};
+    (void)stat("/proc/self/exe", &st);
+    snprintf(to, size, "no VM for ljperf %llx %llx %llx\n", (unsigned long long)st.st_ino,
+             (unsigned long long)st.st_size, (unsigned long long)mtime_of(&st));
+}
+
+/* The folder; -1: there is none that only the user can write. */
+static int open_folder(bool make)
+{
+    char path[4096];
+    struct stat st;
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    bool given = cache && cache[0] == '/';
+    if (!given && (!home || home[0] != '/'))
+        return -1;
+    if (snprintf(path, sizeof(path), "%s%s", given ? cache : home, given ? "" : "/.cache") >=
+        (int)sizeof(path) - 16)
+        return -1;
+    if (make)
+        (void)mkdir(path, 0700);
+    strcat(path, "/ljperf");
+    if (make)
+        (void)mkdir(path, 0700);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() && !(st.st_mode & 022))
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+static bool parse_id(const char *line, struct build_id *ret)
+{
+    *ret = (struct build_id){0};
+    for (; *line && *line != '\n'; line += 2) {
+        unsigned byte;
+        if (ret->size == BUILD_ID_MAX || sscanf(line, "%2x", &byte) != 1 || !line[1])
+            return false;
+        ret->bytes[ret->size++] = (uint8_t)byte;
+    }
+    return ret->size >= 8;
+}
+
+static void read_kept(struct runtime_files *f, FILE *in)
+{
+    char line[256], head[128];
+    head_line(head, sizeof(head));
+    if (!fgets(line, sizeof(line), in) || strcmp(line, head) != 0)
+        return;
+    for (size_t nr = 0; nr < KEPT_MAX && fgets(line, sizeof(line), in); nr++) {
+        struct known_file *k = calloc(1, sizeof(*k));
+        if (!k || !parse_id(line, &k->key.build_id) || runtime_files_find(f, &k->key) == 0) {
+            free(k);
+            continue;
+        }
+        if (add(f, k, NULL) < 0)
+            return;
+    }
+}
+
+void runtime_files_load(struct runtime_files *f)
+{
+    struct stat st;
+    f->keeps = true;
+    int folder = open_folder(false);
+    if (folder < 0)
+        return;
+    int fd = openat(folder, "no-vm", O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    close(folder);
+    if (fd < 0)
+        return;
+    bool ours = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+                !(st.st_mode & 022) && st.st_size <= KEPT_BYTES;
+    FILE *in = ours ? fdopen(fd, "r") : NULL;
+    if (!in) {
+        close(fd);
+        return;
+    }
+    read_kept(f, in);
+    fclose(in);
+}
+
+static bool is_kept(const struct known_file *k)
+{
+    return k->key.build_id.size >= 8 && !k->holds.holds && !k->problem;
+}
+
+static bool write_kept(const struct runtime_files *f, FILE *out)
+{
+    struct table written = {0};
+    char head[128];
+    size_t nr = 0;
+    head_line(head, sizeof(head));
+    fputs(head, out);
+    for (size_t i = f->files.nr; i-- && nr < KEPT_MAX;) { /* newest first */
+        const struct known_file *k = f->files.at[i];
+        const struct build_id *id = &k->key.build_id;
+        if (!is_kept(k) || table_get(&written, id_key(id)) ||
+            !table_put(&written, id_key(id), f->files.at[i]))
+            continue;
+        for (unsigned b = 0; b < id->size; b++)
+            fprintf(out, "%02x", id->bytes[b]);
+        fputc('\n', out);
+        nr++;
+    }
+    table_free(&written);
+    return !ferror(out);
+}
+
+void runtime_files_save(struct runtime_files *f)
+{
+    char name[64];
+    if (!f->keeps || !f->changed)
+        return;
+    int folder = open_folder(true);
+    if (folder < 0)
+        return;
+    snprintf(name, sizeof(name), "no-vm.%ld", (long)getpid());
+    int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
+    bool ok = out && write_kept(f, out);
+    if (out)
+        ok = fclose(out) == 0 && ok;
+    else if (fd >= 0)
+        close(fd);
+    if (ok)
+        ok = renameat(folder, name, folder, "no-vm") == 0;
+    if (!ok && fd >= 0)
+        (void)unlinkat(folder, name, 0);
+    f->changed = false;
+    close(folder);
+}

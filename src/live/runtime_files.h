@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Which executable files hold a VM. Each file is searched once for all processes. Files without a
+ * VM are remembered for later recordings, too. Most processes of a machine have no VM: their files
+ * are then known, and they cost nothing more.
+ */
+#ifndef LIVE_RUNTIME_FILES_H
+#define LIVE_RUNTIME_FILES_H
+
+#include "base/error.h"
+#include "perfdata/perfdata.h"
+#include "unwind/luajit/layout.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* What a file holds: bits. */
+enum {
+    HOLDS_LUAJIT = 1,
+    HOLDS_V8 = 2,
+    HOLDS_UNKNOWN = 4, /* the file was not searched yet */
+};
+
+/* Names a file as records and lists of mappings do: by its build id, else by its place. */
+struct runtime_file_key {
+    struct build_id build_id; /* size 0: not known */
+    uint64_t inode;           /* 0: not known */
+    uint32_t major, minor;
+};
+
+struct runtime_file {
+    unsigned holds;
+    const struct luajit_layout *layout; /* HOLDS_LUAJIT: of the file's LuaJIT */
+    uint64_t blob_offset;               /* bytes: file offset of its interpreter */
+};
+
+struct process_map;
+struct runtime_files;
+
+/* Returns NULL when memory is out. */
+struct runtime_files *runtime_files_create(void);
+void runtime_files_free(struct runtime_files *f);
+
+/* Load what earlier recordings kept, and let runtime_files_save() keep this one's findings at the
+ * end. The file is in the user's cache (XDG_CACHE_HOME, else ~/.cache: ljperf/no-vm). It is trusted
+ * only when it belongs to the user, and only lists build ids of files that hold nothing. */
+void runtime_files_load(struct runtime_files *f);
+void runtime_files_save(struct runtime_files *f);
+
+/* What is known of a file, without searching it. */
+unsigned runtime_files_find(const struct runtime_files *f, const struct runtime_file_key *key);
+
+/* The same for a file that a process has mapped, searching it if needed. Layouts live as long as
+ * `f`. A file that cannot be opened holds nothing. Returns -1 when memory is out. */
+int runtime_files_look(struct runtime_files *f, pid_t pid, const struct process_map *map,
+                       struct runtime_file *ret, struct error *err);
+
+/* One line about a file whose LuaJIT could not be understood. Returns each line once; NULL: no
+ * more. */
+const char *runtime_files_problem(struct runtime_files *f);
+
+/* Number of files searched so far. */
+uint64_t runtime_files_looks(const struct runtime_files *f);
+
+#endif

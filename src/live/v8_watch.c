@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Live walks of JavaScript stacks. See v8_watch.h. */
+#include "live/v8_watch.h"
+
+#include "live/live_memory.h"
+#include "live/lua_scan.h"
+#include "session/registers.h"
+#include "session/session.h"
+#include "session/table.h"
+#include "unwind/v8/names.h"
+#include "unwind/v8/walk.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum {
+    MS = 1000000,
+    /* Ns between two readings of the mappings; doubled after each reading in vain. */
+    RETRY_FIRST = 20 * MS,
+    RETRY_LAST = 2000 * MS,
+    RETRY_MAPPED = 2 * MS, /* the same, after code has been mapped */
+    MAPPED_MAX = 32,       /* readings because of new code, at most, in a process without V8 */
+    MAX_FRAMES = 4096,
+    /* Ns after which names and sources are read again, because they may have moved. */
+    REREAD_NAMES_NS = 250 * MS,
+    KEEP_FRAME_NS = 250 * MS, /* ns for which a frame that was read is not read again */
+    /* Number of objects, stable before and now found changed, that shows a collection. */
+    GC_CHANGED_OBJECTS = 6,
+    NOTICE_GC_EVERY_NS = 30 * MS, /* a collection is noticed at most once in this time */
+    /* Ns after which the functions that a function makes are read again. */
+    REREAD_MAKERS_NS = 2000 * MS,
+    /* They are also read again after a collection, if the function makes at most this many. */
+    MAKER_FUNCTIONS_MAX = 64,
+    READS_MAX = 20000, /* of the process for one sample: enough for a whole source, once */
+};
+
+const uint64_t V8_WATCH_LATE_NS = UINT64_C(10) * 1000 * MS;
+
+struct v8_watch {
+    uint32_t pid;
+    struct session *session; /* its mappings; NULL: never read */
+    struct thread_context thread;
+    const struct v8_layout *layout;
+    struct object_log *objects;
+    uint64_t looked, next_look, pause; /* ns */
+    unsigned mapped;                   /* readings of the mappings because of new code, in vain */
+    bool has_new_code;
+    struct table makers; /* BytecodeArrays whose constants were read already */
+    /* Counts collections. Constants of functions that make functions are read again in each
+     * generation. */
+    uint8_t generation;
+    /* Frames that were read a moment ago, some MiB; exists with `objects`. */
+    struct v8_frame_cache *seen;
+    uint64_t known;               /* objects in the log at the last pass */
+    uint64_t changed;             /* objects found changed, as of the last check */
+    uint64_t changed_at;          /* ns: time of the last check */
+    uint64_t frames_forgotten_at; /* ns: when frames were last forgotten because of a collection */
+    bool failed;
+};
+
+struct v8_watches {
+    struct dsos *dsos;
+    struct unwinder *unwinder;
+    struct log_sink sink;
+    struct managed_names *managed;
+    struct v8_names *names;
+    uint64_t frames_forgotten_at, makers_forgotten_at; /* ns */
+    struct table targets;                              /* pid + 1 -> struct v8_watch */
+};
+
+/* ---- creation ------------------------------------------------------------------------------ */
+
+static void forget_code(struct v8_watch *t)
+{
+    if (!t->session)
+        return;
+    thread_context_release(&t->thread);
+    session_free(t->session);
+    t->session = NULL;
+    t->layout = NULL;
+}
+
+static void target_free(struct v8_watch *t)
+{
+    forget_code(t);
+    table_free(&t->makers);
+    v8_frame_cache_free(t->seen);
+    object_log_free(t->objects);
+    free(t);
+}
+
+struct v8_watches *v8_watches_create(struct dsos *dsos, struct unwinder *unwinder,
+                                     const struct log_sink *sink)
+{
+    struct v8_watches *all = calloc(1, sizeof(*all));
+    if (!all)
+        return NULL;
+    all->dsos = dsos;
+    all->unwinder = unwinder;
+    all->sink = *sink;
+    all->managed = managed_names_create();
+    all->names = all->managed ? v8_names_create(all->managed) : NULL;
+    if (all->names) {
+        v8_names_only_read(all->names);
+        return all;
+    }
+    v8_watches_free(all);
+    return NULL;
+}
+
+void v8_watches_free(struct v8_watches *all)
+{
+    if (!all)
+        return;
+    table_foreach(slot, &all->targets) target_free(slot->value);
+    table_free(&all->targets);
+    v8_names_free(all->names);
+    managed_names_free(all->managed);
+    free(all);
+}
+
+static struct v8_watch *target_get(struct v8_watches *all, uint32_t pid)
+{
+    struct v8_watch *t = table_get(&all->targets, (uint64_t)pid + 1);
+    if (t)
+        return t;
+    t = calloc(1, sizeof(*t));
+    if (!t)
+        return NULL;
+    t->pid = pid;
+    t->pause = RETRY_FIRST;
+    if (table_put(&all->targets, (uint64_t)pid + 1, t))
+        return t;
+    free(t);
+    return NULL;
+}
+
+/* ---- mappings ------------------------------------------------------------------------------ */
+
+static int tell_maps(struct v8_watch *t, const struct process_maps *maps, struct error *err)
+{
+    vec_foreach (map, &maps->maps) {
+        const struct record_mmap mm = {.pid = t->pid,
+                                       .tid = t->pid,
+                                       .addr = map->start,
+                                       .len = map->end - map->start,
+                                       .pgoff = map->pgoff,
+                                       .prot = map->prot,
+                                       .flags = map->shared ? MAP_SHARED : MAP_PRIVATE,
+                                       .filename = map->path[0] ? map->path : "//anon"};
+        bool matters = map->prot & PROT_EXEC || map->path[0] == '/';
+        if (matters && session_map(t->session, &mm, 0, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int look_at_maps(struct v8_watches *all, struct v8_watch *t, struct error *err)
+{
+    const struct session_options no_jit = {.no_jit = true};
+    struct process_maps maps;
+    struct error why;
+    forget_code(t);
+    if (process_maps_read((pid_t)t->pid, &maps, &why) < 0) {
+        t->failed = true;
+        return 0;
+    }
+    int failed = session_create(NULL, all->dsos, &no_jit, &t->session, err);
+    if (!failed)
+        failed = tell_maps(t, &maps, err);
+    if (!failed)
+        failed = session_context(t->session, t->pid, t->pid, &t->thread, err);
+    process_maps_free(&maps);
+    if (failed) {
+        session_free(t->session);
+        t->session = NULL;
+        return -1;
+    }
+    /* Find the layout before the V8 has begun: looking it up in V8's file takes 10 ms, and the
+     * first samples of V8's code need not wait for it. */
+    t->layout = session_v8_of_files(&t->thread);
+    if (!t->layout)
+        forget_code(t);
+    return 0;
+}
+
+/* Whether the time has come to read the mappings, or new code was mapped. A V8 maps its code some
+ * 0.1 s after its program has begun, and runs it at once. */
+static bool look_is_due(struct v8_watch *t, uint64_t now)
+{
+    bool mapped = t->has_new_code && now >= t->looked + RETRY_MAPPED && t->mapped < MAPPED_MAX;
+    t->mapped += mapped && now < t->next_look;
+    return mapped || now >= t->next_look;
+}
+
+/* A V8 was found: create what its walks need. */
+static int open_objects(struct v8_watches *all, struct v8_watch *t, struct error *err)
+{
+    struct process_memory *memory;
+    struct error why;
+    t->failed |= process_memory_open((pid_t)t->pid, &memory, &why) < 0 ||
+                 object_log_create((pid_t)t->pid, memory, &all->sink, &t->objects, &why) < 0;
+    if (!t->objects)
+        return 0;
+    t->seen = v8_frame_cache_create(KEEP_FRAME_NS);
+    return t->seen ? 0 : error_no_memory(err);
+}
+
+/* Read the mappings if it is time to. */
+static int look(struct v8_watches *all, struct v8_watch *t, struct error *err)
+{
+    uint64_t now = all->sink.now(all->sink.context);
+    if (!look_is_due(t, now))
+        return 0;
+    t->has_new_code = false;
+    t->looked = now;
+    t->next_look = now + t->pause;
+    t->pause = t->pause < RETRY_LAST / 2 ? 2 * t->pause : RETRY_LAST;
+    if (look_at_maps(all, t, err) < 0)
+        return -1;
+    if (t->layout)
+        t->mapped = 0;
+    return t->layout && !t->objects ? open_objects(all, t, err) : 0;
+}
+
+/* ---- walks --------------------------------------------------------------------------------- */
+
+struct naming {
+    struct v8_watches *all;
+    struct v8_watch *target;
+};
+
+/* Read the constants of a function, because a later walk may have to find a closure by the function
+ * that makes it. Most functions make no closures, and their constants do not change: these are read
+ * once. (A compiler's outermost function makes a thousand, and is on every stack: its constants are
+ * not read again at each collection.) */
+static bool read_constants(struct v8_watch *t, struct v8_reader *r, uint64_t bytecode)
+{
+    const uintptr_t known = (uintptr_t)table_get(&t->makers, bytecode);
+    const uintptr_t once = 1, generation = 2 + (uintptr_t)t->generation;
+    if (known == once || known == generation)
+        return true;
+    unsigned nr = v8_constants_read(r, bytecode);
+    return table_put(&t->makers, bytecode,
+                     (void *)(nr && nr <= MAKER_FUNCTIONS_MAX ? generation : once));
+}
+
+static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *sfi, int32_t offset,
+                       struct frame *ret)
+{
+    const struct naming *n = context;
+    struct v8_named named;
+    if (sfi->bytecode && !read_constants(n->target, r, sfi->bytecode))
+        return false;
+    if (v8_names_function(n->all->names, r, n->target->pid, 0, sfi, offset, &named) < 0)
+        return false;
+    ret->function = named.function;
+    return true;
+}
+
+static bool name_wasm(void *context, struct v8_reader *r, const struct v8_wasm *wasm,
+                      struct frame *ret)
+{
+    const struct naming *n = context;
+    struct v8_named named;
+    if (v8_names_wasm(n->all->names, r, n->target->pid, 0, wasm, &named) < 0)
+        return false;
+    ret->function = named.function;
+    return true;
+}
+
+static int walk(struct v8_watches *all, struct v8_watch *t, const struct sample *s,
+                enum stack_end *end, struct error *err)
+{
+    struct naming naming = {all, t};
+    const struct v8_process process = {
+        .layout = t->layout,
+        .namer = {.name = name_frame, .wasm = name_wasm, .context = &naming},
+        .thorough = true,
+        .seen = t->seen,
+        .space = t->pid};
+    const struct walker walker = v8_walker(&process);
+    struct unwind_input in = {
+        .code = session_codemap(&t->thread), .max_frames = MAX_FRAMES, .walker = &walker};
+    sample_registers(s, &in.registers);
+    uint64_t sp = in.registers.value[DWARF_RSP];
+    struct live_memory heap = live_memory_of(t->objects, s, sp, READS_MAX, V8_WATCH_LATE_NS);
+    const struct memory_layer layers[] = {session_memory(&t->thread), live_memory_layer(&heap)};
+    in.memory = sample_memory(s, sp);
+    in.memory.layers = layers;
+    in.memory.nr_layers = sizeof(layers) / sizeof(*layers);
+    struct unwind_stack stack = {0};
+    int failed = unwind(all->unwinder, &in, &stack, err);
+    *end = stack.end;
+    vec_free(&stack.frames);
+    return failed;
+}
+
+int v8_watches_sample(struct v8_watches *all, const struct sample *s, struct error *err)
+{
+    struct v8_watch *t = target_get(all, s->pid);
+    enum stack_end end;
+    if (!t)
+        return error_no_memory(err);
+    if (t->failed || !s->stack || s->user_abi != PERF_SAMPLE_REGS_ABI_64)
+        return 0;
+    if (!t->layout && look(all, t, err) < 0)
+        return -1;
+    if (!t->layout || !t->objects)
+        return 0;
+    if (walk(all, t, s, &end, err) < 0)
+        return -1;
+    if (end != STACK_NO_CODE && end != STACK_NO_CFI) {
+        t->pause = RETRY_FIRST;
+        return 0;
+    }
+    /* New code ranges may have come since. */
+    uint64_t looked = t->looked;
+    if (look(all, t, err) < 0)
+        return -1;
+    return looked != t->looked && t->layout ? walk(all, t, s, &end, err) : 0;
+}
+
+void v8_watches_mapped(struct v8_watches *all, uint32_t pid)
+{
+    struct v8_watch *t = table_get(&all->targets, (uint64_t)pid + 1);
+    if (t)
+        t->has_new_code = true;
+}
+
+/* ---- the log ------------------------------------------------------------------------------- */
+
+int v8_watches_end(struct v8_watches *all, uint32_t pid, struct error *err)
+{
+    struct v8_watch *t = table_get(&all->targets, (uint64_t)pid + 1);
+    if (!t)
+        return 0;
+    int failed = t->objects ? object_log_flush(t->objects, err) : 0;
+    table_remove(&all->targets, (uint64_t)pid + 1);
+    target_free(t);
+    return failed;
+}
+
+static void forget_makers(struct v8_watch *t)
+{
+    table_free(&t->makers);
+    t->makers = (struct table){0};
+}
+
+/* Every way to a function will be read anew. */
+static void forget_frames(struct v8_watch *t)
+{
+    forget_makers(t);
+    if (t->seen)
+        v8_frame_cache_forget(t->seen);
+}
+
+/* A collection that moves old objects changes many objects at once that had not changed for long.
+ * What was read before the collection no longer matches later samples. So forget the frames that a
+ * walk would skip: they are read again as soon as possible. */
+static void notice_collection(struct v8_watch *t, uint64_t now)
+{
+    uint64_t changed = object_log_stats(t->objects).changed_after_stable;
+    bool many = changed - t->changed >= GC_CHANGED_OBJECTS;
+    if (now - (many ? t->frames_forgotten_at : t->changed_at) < NOTICE_GC_EVERY_NS)
+        return;
+    if (many) {
+        t->generation++;
+        v8_frame_cache_forget(t->seen);
+        t->frames_forgotten_at = now;
+    }
+    t->changed = changed;
+    t->changed_at = now;
+}
+
+/* *emptied is set when the log has begun anew: everything must be written again. */
+static int target_pass(struct v8_watch *t, uint64_t now, size_t budget, bool *emptied,
+                       struct error *err)
+{
+    if (!t->objects)
+        return 0;
+    if (object_log_pass(t->objects, budget, err) < 0)
+        return -1;
+    notice_collection(t, now);
+    uint64_t known = object_log_stats(t->objects).objects;
+    if (known < t->known) {
+        forget_frames(t);
+        *emptied = true;
+    }
+    t->known = known;
+    return 0;
+}
+
+int v8_watches_pass(struct v8_watches *all, size_t budget, struct error *err)
+{
+    uint64_t now = all->sink.now(all->sink.context);
+    bool makers = now - all->makers_forgotten_at >= REREAD_MAKERS_NS, emptied = false;
+    if (now - all->frames_forgotten_at >= REREAD_NAMES_NS) {
+        v8_names_again(all->names);
+        all->frames_forgotten_at = now;
+    }
+    table_foreach(slot, &all->targets)
+    {
+        struct v8_watch *t = slot->value;
+        if (target_pass(t, now, budget, &emptied, err) < 0)
+            return -1;
+        if (makers)
+            forget_makers(t);
+    }
+    if (makers)
+        all->makers_forgotten_at = now;
+    if (emptied)
+        v8_names_forget(all->names);
+    return 0;
+}
+
+int v8_watches_flush(struct v8_watches *all, struct error *err)
+{
+    table_foreach(slot, &all->targets)
+    {
+        struct v8_watch *t = slot->value;
+        if (t->objects && object_log_flush(t->objects, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+void v8_watches_rewrite(struct v8_watches *all)
+{
+    v8_names_forget(all->names);
+    table_foreach(slot, &all->targets)
+    {
+        struct v8_watch *t = slot->value;
+        forget_frames(t);
+        if (t->objects)
+            object_log_rewrite(t->objects);
+    }
+}

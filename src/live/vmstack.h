@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the eBPF copier and its loader share: the values of its maps. Structures and constants only;
+ * needs nothing but <stdint.h>.
+ */
+#ifndef LIVE_VMSTACK_H
+#define LIVE_VMSTACK_H
+
+#include <stdint.h>
+
+enum {
+    VMSTACK_VMS = 64,    /* VMs of one process that are examined in an interrupt */
+    VMSTACK_NESTED = 4,  /* VMs on one thread that are copied, innermost first */
+    VMSTACK_LEVELS = 64, /* nested coroutines that are followed outward */
+    /* Bytes of the native stack that are searched for the state that resumed from C. */
+    VMSTACK_BETWEEN = 8 << 10,
+    VMSTACK_CHAIN = 32,       /* C frames of one lua_State that are followed */
+    VMSTACK_BYTES = 48 << 10, /* bytes of one Lua stack at most */
+    VMSTACK_GLOBAL = 512,     /* bytes of global_State, and of jit_State, at most */
+    /* Bytes of a lua_State at most, also of a function, or the head of a prototype or string. */
+    VMSTACK_STATE = 128,
+    VMSTACK_TRACE = 192,    /* bytes of a GCtrace at most */
+    VMSTACK_STUBS = 16 * 8, /* bytes: addresses of groups of exit stubs */
+    /* Slots above the base. A frame's size is one byte (sheet of facts: GCproto.framesize). */
+    VMSTACK_SLOTS_ABOVE = 256,
+    VMSTACK_EXTRA = 9,      /* slots behind maxstack at most, and the one it points to */
+    VMSTACK_SCANNED = 1024, /* slots below the newest base that are searched for functions */
+    VMSTACK_ABOVE = 256,    /* slots above that base that are searched; they may be stale */
+    VMSTACK_UPWARD = 16,    /* functions copied from slots above that base */
+    VMSTACK_FUNCTIONS = 48, /* functions of one stack that are copied */
+    VMSTACK_CALLS = 96,     /* call instructions of one stack that are copied */
+    /* Bytes of a prototype's lines up to which all are copied. Of more bytes, only the lines of
+     * executing instructions are copied. */
+    VMSTACK_LINES = 256,
+    VMSTACK_RECENT = 4, /* recent functions, and instructions, that are matched with each other */
+    /* Bytes, each, of a trace's instructions, its snapshots, and their map that get a digest. */
+    VMSTACK_DIGEST = 8 << 10,
+    VMSTACK_KEPT = 5, /* the user's callee-saved registers except DISPATCH (r14) */
+    /* Bytes of the native stack that are searched for the trace that called the collector. */
+    VMSTACK_COLLECTOR = 2 << 10,
+    VMSTACK_TRACES = 64,       /* traces that are tried in this search */
+    VMSTACK_NATIVE = 64 << 10, /* bytes of the native stack that are searched for missing pages */
+    VMSTACK_PROCESSES = 1024,
+};
+
+/* Bits of vmstack_vm.flags. */
+enum {
+    VMSTACK_GC64 = 1,  /* references have 8 bytes, else 4 */
+    VMSTACK_CUR_L = 2, /* global_State has cur_L; else use `main_L` and the C frames (2.0) */
+    VMSTACK_JIT = 4,   /* the offsets into jit_State are known */
+};
+
+/* One VM. Offsets are in bytes, from g unless stated otherwise. If g is 0, this is any VM of that
+ * LuaJIT which the sampled thread's DISPATCH register names (cur_L must be known). */
+struct vmstack_vm {
+    uint64_t g;
+    uint64_t main_L;
+    uint64_t blob, blob_end; /* addresses of the interpreter's code */
+    uint32_t flags;
+    uint16_t cur_L, jit_base, vmstate, trace, sizetrace;
+    uint16_t global_size;   /* bytes from g on */
+    uint16_t jit, jit_size; /* of jit_State, copied when a trace is recorded or left */
+    uint16_t exit;          /* parent and exitno: 8 bytes */
+    uint16_t L_glref, L_base, L_top, L_maxstack, L_stack, L_cframe, L_size; /* in lua_State */
+    uint16_t frame_L, frame_prev, frame_size;                               /* in the C frame */
+    uint16_t trace_ir, trace_nk, trace_snap, trace_snapmap;                 /* of GCtrace */
+    uint16_t trace_size, trace_mcode, trace_szmcode, trace_spadjust;        /* likewise */
+    uint16_t function_size; /* bytes of a GCfunc: up to the C function, or its pc */
+    uint16_t gct;           /* type byte of any object */
+    uint16_t func_ffid, func_pc;
+    uint16_t proto_size, proto_chunkname;                 /* of a GCproto: its head */
+    uint16_t proto_sizebc, proto_numline, proto_lineinfo; /* numline 0: not known */
+    uint16_t frame_pc;                                    /* SAVE_PC in the C frame */
+    uint16_t str_size;                                    /* of a GCstr: its head */
+    uint16_t stubs;    /* exit stub groups: VMSTACK_STUBS bytes */
+    uint16_t dispatch; /* offset of the address in DISPATCH */
+};
+
+struct vmstack_process {
+    uint32_t nr;    /* number of all VMs */
+    uint32_t known; /* number of VMs whose g is known; they come first */
+    struct vmstack_vm vms[VMSTACK_VMS];
+};
+
+/* Counted per cpu. */
+enum vmstack_counter {
+    VMSTACK_SAMPLES, /* runs of the program for a user task */
+    VMSTACK_UNKNOWN, /* of these, runs in processes that are not in the table */
+    VMSTACK_COPIED,  /* records with at least one VM */
+    VMSTACK_NONE,    /* records that say why there is no VM */
+    VMSTACK_LOST,    /* records that did not fit into the ring */
+    VMSTACK_BUSY,    /* runs that interrupted another run */
+    VMSTACK_CUT,     /* Lua stacks that were cut */
+    VMSTACK_FAILED,  /* Lua stacks that could not be read in one piece */
+    VMSTACK_WHOLE,   /* records that became full */
+    VMSTACK_TIME,    /* ns spent on records with a VM */
+    VMSTACK_NR_COUNTERS,
+};
+
+struct vmstack_counters {
+    uint64_t value[VMSTACK_NR_COUNTERS];
+};
+
+/* The settings, in the program's read-only data. */
+struct vmstack_config {
+    uint64_t pidns_dev, pidns_ino; /* the recorder's pid namespace; 0: the first one */
+    uint32_t nr_cpus;
+    uint32_t stack; /* bytes of the native stack that the sampled events copy; 0: none */
+};
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The parsed options of `ljperf record`, which are perf record's. */
+#ifndef RECORD_OPTIONS_H
+#define RECORD_OPTIONS_H
+
+#include "record/event_parse.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+enum callgraph { CALLGRAPH_NONE, CALLGRAPH_FP, CALLGRAPH_DWARF };
+
+enum { STACK_MAX = 65528 }; /* bytes of a stack that perf copies at most */
+
+typedef VEC(pid_t) pid_vec;
+
+enum switch_mode { SWITCH_NEVER, SWITCH_SIGNAL, SWITCH_SIZE, SWITCH_TIME };
+
+struct record_options {
+    event_spec_vec events; /* empty: the default event */
+    uint64_t frequency;    /* samples a second */
+    bool max_frequency;    /* -F max: whatever the machine allows */
+    bool user_frequency;   /* -F was given: it applies to tracepoints, too */
+    uint64_t period;       /* events per sample; 0: sample by frequency */
+    pid_vec pids, tids;
+    const char *uid;  /* -u: user name or number; NULL: not given */
+    const char *cpus; /* -C: list of cpus; NULL: all */
+    bool all_cpus;
+    enum callgraph callgraph;
+    uint32_t stack_size; /* bytes of stack in a sample; a multiple of 8 */
+    bool use_clockid;
+    int clockid;
+    int zstd_level; /* 0: no compression */
+    const char *output;
+    uint64_t ring_bytes; /* size of each cpu's ring, a power of two of pages; 0: automatic */
+    uint64_t delay_ms;
+    bool no_inherit;
+    enum switch_mode switch_mode;
+    uint64_t switch_size; /* bytes */
+    uint64_t switch_ns;
+    uint64_t switch_files; /* number of latest files to keep; 0: all */
+    bool timestamp_name;   /* file names end with the time at which the file ended */
+    bool strict_frequency; /* a frequency that the machine does not allow is an error */
+    int realtime;          /* SCHED_FIFO priority of the recorder; 0: none */
+    bool dry_run;
+    const char *overridden; /* which option is ignored, and why, as perf says it; NULL: none */
+    uint64_t max_size;      /* bytes; 0: no limit */
+    uint64_t max_log;       /* bytes of VM memory in a file at most */
+    bool quiet, verbose;
+    bool all_user, all_kernel;
+    bool exclude_self;
+    bool no_vm;
+    /* Not set by the user. wake_each: every sample wakes the recorder, which has to read a process
+     * then. wake_early: where samples are few, every record wakes the recorder, which looks at
+     * processes. */
+    bool wake_each, wake_early;
+    bool help;
+    char **command; /* NULL-terminated, points into argv; NULL: none */
+    int argc;       /* the whole command line, for the header */
+    char **argv;
+};
+
+/* Parse the command line. Returns -1 for bad usage, which `err` explains. The options point into
+ * argv. */
+int record_options_parse(int argc, char **argv, struct record_options *ret, struct error *err);
+void record_options_free(struct record_options *o);
+
+extern const char record_usage[];
+
+/* Whether perf record has an option of this name (as "-b" or "--aio=3") that ljperf record does not
+ * have. */
+bool perf_record_option(const char *name);
+
+/* Parsers of values; public for tests. */
+
+/* Convert "512", "16M", "4K", "2G" (perf's units: B, K, M, G) to bytes; *unit: whether there was a
+ * unit. Returns -1 for other text. */
+int size_parse(const char *text, uint64_t *ret, bool *unit);
+/* Convert a ring size (pages, or bytes with a unit) to bytes, rounded up to a power of two, at
+ * least `page`. */
+int ring_size_parse(const char *text, uint64_t page, uint64_t *ret, struct error *err);
+
+#endif

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What /proc says about processes, as the records that the kernel would have written. */
+#include "record/synthesize.h"
+#include "base/hash.h"
+#include "record/synthesize_internal.h"
+#include "dso/elf_image.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+enum {
+    CACHE_MAX = 1 << 16, /* files whose build id is remembered */
+    LIST_MAX = 60000,    /* bytes of one list record */
+};
+
+/* ---- build ids ----------------------------------------------------------------------------- */
+
+struct id_entry {
+    uint64_t dev, ino;
+    struct build_id id;
+    bool used;
+};
+
+struct id_cache {
+    struct id_entry *slots;
+    size_t nr, mask;
+};
+
+struct id_cache *id_cache_create(void)
+{
+    struct id_cache *c = calloc(1, sizeof(*c));
+    if (!c)
+        return NULL;
+    c->mask = 1023;
+    c->slots = calloc(c->mask + 1, sizeof(*c->slots));
+    if (c->slots)
+        return c;
+    free(c);
+    return NULL;
+}
+
+void id_cache_free(struct id_cache *c)
+{
+    if (!c)
+        return;
+    free(c->slots);
+    free(c);
+}
+
+static struct id_entry *cache_slot(struct id_cache *c, uint64_t dev, uint64_t ino)
+{
+    size_t i = hash_combine(hash_u64(dev), ino) & c->mask;
+    while (c->slots[i].used && (c->slots[i].dev != dev || c->slots[i].ino != ino))
+        i = (i + 1) & c->mask;
+    return &c->slots[i];
+}
+
+static bool cache_grow(struct id_cache *c)
+{
+    struct id_cache wider = {.mask = c->mask * 2 + 1};
+    if (c->nr * 2 <= c->mask)
+        return true;
+    if (wider.mask > CACHE_MAX)
+        return false;
+    wider.slots = calloc(wider.mask + 1, sizeof(*wider.slots));
+    if (!wider.slots)
+        return false;
+    for (size_t i = 0; i <= c->mask; i++)
+        if (c->slots[i].used)
+            *cache_slot(&wider, c->slots[i].dev, c->slots[i].ino) = c->slots[i];
+    free(c->slots);
+    c->slots = wider.slots;
+    c->mask = wider.mask;
+    return true;
+}
+
+/* Read the build id of a mapped file; size 0: it has none. Returns false if the file cannot be read
+ * through this process, or if the path leads to another file by now. */
+static bool build_id_read(pid_t pid, const char *name, uint64_t ino, struct build_id *ret)
+{
+    char path[4096 + 32];
+    struct stat st;
+    struct elf_image *image;
+    struct error err;
+    *ret = (struct build_id){0};
+    snprintf(path, sizeof(path), "/proc/%d/root%s", (int)pid, name);
+    const char *use = stat(path, &st) == 0 ? path : name;
+    if ((use == name && stat(name, &st) < 0) || st.st_ino != ino || !S_ISREG(st.st_mode))
+        return false;
+    if (elf_image_open(use, &image, &err) < 0)
+        return err.kind == ERROR_FORMAT; /* no ELF file */
+    *ret = image->build_id;
+    elf_image_free(image);
+    return true;
+}
+
+static struct build_id build_id_of_map(const struct synthesis *s, pid_t pid, const char *name,
+                                       uint64_t dev, uint64_t ino)
+{
+    if (!ino || name[0] != '/' || !cache_grow(s->cache))
+        return (struct build_id){0};
+    struct id_entry *e = cache_slot(s->cache, dev, ino);
+    struct build_id id;
+    if (e->used)
+        return e->id;
+    if (build_id_read(pid, name, ino, &id)) {
+        *e = (struct id_entry){dev, ino, id, true};
+        s->cache->nr++;
+    }
+    return id;
+}
+
+/* ---- records ------------------------------------------------------------------------------- */
+
+int synthesize_put(const struct synthesis *s, struct perf_event_header *h, size_t size,
+                   struct error *err)
+{
+    size = (size + 7) & ~(size_t)7;
+    memset((char *)h + size, 0, SYNTH_TRAILER); /* time 0, cpu 0, no id: before everything */
+    h->size = (uint16_t)(size + SYNTH_TRAILER);
+    return s->put(s->context, h, h->size, err);
+}
+
+int synthesize_map(const struct synthesis *s, struct synth_map *m, struct error *err)
+{
+    struct {
+        struct perf_record_mmap2 r;
+        uint8_t trailer[SYNTH_TRAILER + 8];
+    } out;
+    struct perf_record_mmap2 *r = &out.r;
+    size_t length = strnlen(m->name, PATH_MAX - 1);
+    memset(r, 0, offsetof(struct perf_record_mmap2, filename));
+    *r = (struct perf_record_mmap2){.header = {PERF_RECORD_MMAP2, m->misc, 0},
+                                    .pid = m->pid,
+                                    .tid = m->tid,
+                                    .start = m->start,
+                                    .len = m->size,
+                                    .pgoff = m->offset,
+                                    .maj = m->maj,
+                                    .min = m->min,
+                                    .ino = m->ino,
+                                    .prot = m->prot,
+                                    .flags = m->flags};
+    if (m->build_id.size) {
+        r->header.misc |= PERF_RECORD_MISC_MMAP_BUILD_ID;
+        memset(&r->maj, 0,
+               offsetof(struct perf_record_mmap2, prot) - offsetof(struct perf_record_mmap2, maj));
+        r->build_id_size = m->build_id.size;
+        memcpy(r->build_id, m->build_id.bytes, sizeof(r->build_id));
+    }
+    memset(r->filename, 0, (length + 8) & ~(size_t)7);
+    memcpy(r->filename, m->name, length);
+    return synthesize_put(s, &r->header, offsetof(struct perf_record_mmap2, filename) + length + 1,
+                          err);
+}
+
+/* Parse a line of /proc/PID/maps. Returns false if no map is wanted from it. */
+static bool map_parse(const struct synthesis *s, char *line, struct synth_map *m)
+{
+    uint64_t end;
+    char prot[5];
+    unsigned maj, min;
+    int at = 0;
+    line[strcspn(line, "\n")] = 0;
+    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &m->start,
+               &end, prot, &m->offset, &maj, &min, &m->ino, &at) < 7 ||
+        !at || end <= m->start)
+        return false;
+    m->size = end - m->start;
+    m->maj = maj;
+    m->min = min;
+    m->prot = (prot[0] == 'r' ? PROT_READ : 0) | (prot[1] == 'w' ? PROT_WRITE : 0) |
+              (prot[2] == 'x' ? PROT_EXEC : 0);
+    m->flags = prot[3] == 's' ? MAP_SHARED : MAP_PRIVATE;
+    m->misc = PERF_RECORD_MISC_USER;
+    m->name = line[at] ? line + at : "//anon";
+    if (m->prot & PROT_EXEC)
+        return true;
+    m->misc |= PERF_RECORD_MISC_MMAP_DATA;
+    return s->data_maps;
+}
+
+static int synthesize_maps(const struct synthesis *s, pid_t pid, struct error *err)
+{
+    char path[64], *line = NULL;
+    size_t cap = 0;
+    int r = 0;
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+    FILE *f = fopen(path, "re");
+    while (f && !r && getline(&line, &cap, f) > 0) {
+        struct synth_map m = {.pid = (uint32_t)pid, .tid = (uint32_t)pid};
+        if (!map_parse(s, line, &m))
+            continue;
+        if (s->build_ids && s->cache)
+            m.build_id = build_id_of_map(s, pid, m.name, (uint64_t)m.maj << 32 | m.min, m.ino);
+        r = synthesize_map(s, &m, err);
+    }
+    free(line);
+    if (f)
+        fclose(f);
+    return r;
+}
+
+/* ---- processes ----------------------------------------------------------------------------- */
+
+struct task_status {
+    char comm[16];
+    uint32_t tgid, ppid;
+};
+
+static bool task_status_read(pid_t tid, struct task_status *ret)
+{
+    char path[64], line[256];
+    bool named = false;
+    *ret = (struct task_status){0};
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof(line), f)) {
+        if (strncmp(line, "Name:\t", 6) == 0) {
+            line[strcspn(line, "\n")] = 0;
+            snprintf(ret->comm, sizeof(ret->comm), "%.15s", line + 6);
+            named = true;
+        }
+        if (sscanf(line, "PPid: %" SCNu32, &ret->ppid) == 1)
+            break; /* comes after Tgid */
+        (void)sscanf(line, "Tgid: %" SCNu32, &ret->tgid);
+    }
+    if (f)
+        fclose(f);
+    return named && ret->tgid;
+}
+
+static int put_comm(const struct synthesis *s, pid_t tid, const struct task_status *t,
+                    struct error *err)
+{
+    struct {
+        struct perf_event_header header;
+        uint32_t pid, tid;
+        char comm[16];
+        uint8_t trailer[SYNTH_TRAILER];
+    } r = {.header = {PERF_RECORD_COMM, PERF_RECORD_MISC_USER, 0},
+           .pid = t->tgid,
+           .tid = (uint32_t)tid};
+    memcpy(r.comm, t->comm, sizeof(r.comm));
+    return synthesize_put(s, &r.header, offsetof(__typeof__(r), comm) + strlen(t->comm) + 1, err);
+}
+
+int synthesize_comm(const struct synthesis *s, pid_t pid, struct error *err)
+{
+    struct task_status t;
+    return task_status_read(pid, &t) ? put_comm(s, pid, &t, err) : 0;
+}
+
+static int put_fork(const struct synthesis *s, pid_t tid, const struct task_status *t,
+                    struct error *err)
+{
+    struct {
+        struct perf_event_header header;
+        uint32_t pid, ppid, tid, ptid;
+        uint64_t time;
+        uint8_t trailer[SYNTH_TRAILER];
+    } r = {.header = {PERF_RECORD_FORK, PERF_RECORD_MISC_FORK_EXEC, 0},
+           .pid = t->tgid,
+           .tid = (uint32_t)tid};
+    /* A process is created by its parent, a thread by its process. */
+    r.ppid = r.ptid = (uint32_t)tid == t->tgid ? t->ppid : t->tgid;
+    return synthesize_put(s, &r.header, offsetof(__typeof__(r), trailer), err);
+}
+
+static int synthesize_task(const struct synthesis *s, pid_t tid, struct error *err)
+{
+    struct task_status t;
+    if (!task_status_read(tid, &t))
+        return 0;
+    return put_fork(s, tid, &t, err) < 0 || put_comm(s, tid, &t, err) < 0 ? -1 : 0;
+}
+
+int synthesize_process(const struct synthesis *s, pid_t pid, struct error *err)
+{
+    char path[64];
+    int r = synthesize_task(s, pid, err);
+    if (!r)
+        r = synthesize_maps(s, pid, err);
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    DIR *dir = opendir(path);
+    for (struct dirent *d; !r && dir && (d = readdir(dir));) {
+        pid_t tid = atoi(d->d_name);
+        if (tid > 0 && tid != pid)
+            r = synthesize_task(s, tid, err);
+    }
+    if (dir)
+        closedir(dir);
+    return r;
+}
+
+int synthesize_all(const struct synthesis *s, struct error *err)
+{
+    DIR *dir = opendir("/proc");
+    int r = 0;
+    if (!dir)
+        return error_system(err, errno, "/proc");
+    for (struct dirent *d; !r && (d = readdir(dir));) {
+        pid_t pid = atoi(d->d_name);
+        if (pid > 0)
+            r = synthesize_process(s, pid, err);
+    }
+    closedir(dir);
+    return r;
+}
+
+/* ---- lists --------------------------------------------------------------------------------- */
+
+/* Put a list of `nr` entries, in as many records as needed. */
+static int put_list(const struct synthesis *s, uint32_t type, const uint8_t *entries, size_t nr,
+                    size_t size, struct error *err)
+{
+    struct {
+        struct perf_event_header header;
+        uint64_t nr;
+        uint8_t entries[LIST_MAX];
+    } *r = malloc(sizeof(*r));
+    int result = 0;
+    if (!r)
+        return error_no_memory(err);
+    for (size_t at = 0; !result && at < nr; at += (size_t)r->nr) {
+        r->nr = nr - at < LIST_MAX / size ? nr - at : LIST_MAX / size;
+        size_t bytes = offsetof(__typeof__(*r), entries) + (size_t)r->nr * size;
+        r->header = (struct perf_event_header){type, 0, (uint16_t)bytes};
+        memcpy(r->entries, entries + at * size, (size_t)r->nr * size);
+        result = s->put(s->context, r, bytes, err);
+    }
+    free(r);
+    return result;
+}
+
+struct index_entry {
+    uint64_t id, idx, cpu, tid;
+};
+
+static int put_id_index(const struct synthesis *s, const struct events *e, const pid_t *tids,
+                        struct error *err)
+{
+    VEC(struct index_entry) all = {0};
+    for (size_t i = 0; i < e->nr; i++)
+        for (size_t j = 0; j < e->at[i].nr_fds; j++) {
+            size_t ring = j / e->nr_tasks, task = j % e->nr_tasks;
+            struct index_entry entry = {e->at[i].pub.ids[j], ring, (uint64_t)e->rings.at[ring].cpu,
+                                        tids ? (uint64_t)tids[task] : UINT64_MAX};
+            if (!vec_push(&all, entry)) {
+                vec_free(&all);
+                return error_no_memory(err);
+            }
+        }
+    int r =
+        put_list(s, PERF_RECORD_ID_INDEX, (const uint8_t *)all.at, all.nr, sizeof(*all.at), err);
+    vec_free(&all);
+    return r;
+}
+
+static int put_thread_map(const struct synthesis *s, const pid_t *tids, size_t nr_tids,
+                          struct error *err)
+{
+    struct thread_entry {
+        uint64_t pid;
+        char comm[16];
+    } *all = calloc(nr_tids + 1, sizeof(*all));
+    if (!all)
+        return error_no_memory(err);
+    all[0].pid = UINT64_MAX;
+    for (size_t i = 0; tids && i < nr_tids; i++) {
+        struct task_status t;
+        all[i].pid = (uint64_t)tids[i];
+        if (task_status_read(tids[i], &t))
+            memcpy(all[i].comm, t.comm, sizeof(t.comm));
+    }
+    int r = put_list(s, PERF_RECORD_THREAD_MAP, (const uint8_t *)all, tids ? nr_tids : 1,
+                     sizeof(*all), err);
+    free(all);
+    return r;
+}
+
+/* Put the cpus as a list of numbers: type 0, count, u16 each. */
+static int put_cpu_map(const struct synthesis *s, const struct events *e, struct error *err)
+{
+    size_t nr = e->rings.nr < LIST_MAX / 2 ? e->rings.nr : LIST_MAX / 2;
+    size_t size = (sizeof(struct perf_event_header) + 4 + nr * 2 + 7) & ~(size_t)7;
+    struct {
+        struct perf_event_header header;
+        uint16_t type, nr, cpus[];
+    } *r = calloc(1, size);
+    if (!r)
+        return error_no_memory(err);
+    r->header = (struct perf_event_header){PERF_RECORD_CPU_MAP, 0, (uint16_t)size};
+    r->nr = (uint16_t)nr;
+    for (size_t i = 0; i < nr; i++)
+        r->cpus[i] = (uint16_t)e->rings.at[i].cpu;
+    int result = s->put(s->context, r, size, err);
+    free(r);
+    return result;
+}
+
+int synthesize_lists(const struct synthesis *s, const struct events *e, const pid_t *tids,
+                     size_t nr_tids, struct error *err)
+{
+    return put_id_index(s, e, tids, err) < 0 || put_thread_map(s, tids, nr_tids, err) < 0 ||
+                   put_cpu_map(s, e, err) < 0
+               ? -1
+               : 0;
+}

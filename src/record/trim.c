@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* In a sample the stack copy is: u64 size, bytes, u64 dynamic size. Other fields may follow. */
+#include "record/trim.h"
+
+static void part_add(struct trimmed *t, const void *at, size_t size)
+{
+    if (size)
+        t->parts[t->nr++] = (struct iovec){(void *)at, size};
+}
+
+void sample_trim(const struct perf_event_header *record, const struct sample *s,
+                 struct trimmed *ret)
+{
+    static const uint8_t zeros[8];
+    const uint8_t *start = (const uint8_t *)record, *end = start + record->size;
+    ret->header = *record;
+    ret->nr = 0;
+    ret->kept = s->stack ? (s->stack_dyn_size & ~UINT64_C(7)) + 8 : 0;
+    if (!s->stack || ret->kept >= s->stack_size) {
+        part_add(ret, record, record->size);
+        return;
+    }
+    ret->header.size = (uint16_t)(record->size - (s->stack_size - ret->kept));
+    const uint8_t *size_at = s->stack - sizeof(uint64_t);
+    part_add(ret, &ret->header, sizeof(ret->header));
+    part_add(ret, start + sizeof(*record), (size_t)(size_at - start) - sizeof(*record));
+    part_add(ret, &ret->kept, sizeof(ret->kept));
+    part_add(ret, s->stack, s->stack_dyn_size);
+    part_add(ret, zeros, ret->kept - s->stack_dyn_size); /* 1 to 8 bytes */
+    part_add(ret, s->stack + s->stack_size, (size_t)(end - s->stack) - s->stack_size);
+}

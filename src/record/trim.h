@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Samples without the stale part of their stack copies. */
+#ifndef RECORD_TRIM_H
+#define RECORD_TRIM_H
+
+#include "perfdata/perfdata.h"
+
+#include <sys/uio.h>
+
+enum { TRIM_PARTS = 6 };
+
+/* A record put together from parts of a record in a ring and a few words of its own. */
+struct trimmed {
+    struct perf_event_header header;
+    uint64_t kept; /* bytes of the stack copy that stay */
+    struct iovec parts[TRIM_PARTS];
+    int nr;
+};
+
+/*
+ * Describe the sample `record` (whole, in our byte order; `s`: its parse by perfdata_sample_parse)
+ * without the part of its stack copy behind the dynamic size. Nothing is copied or changed, because
+ * the kernel lets nobody write into a ring. `ret` points to itself and into the record.
+ *
+ * The part that stays is a multiple of 8 bytes, padded with zeros. It is larger than the dynamic
+ * size if the copy was larger: a reader still sees whether the stack ended or the copy did.
+ */
+void sample_trim(const struct perf_event_header *record, const struct sample *s,
+                 struct trimmed *ret);
+
+#endif
