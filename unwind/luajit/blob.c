@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Frames of the interpreter. One C frame ("block") stands for each entry into the VM; its unwind
- * entry is right at every bytecode handler and every call of C, and wrong in the entries' first and
- * last instructions, in the leaf helpers, around traces and in the exit handler.
+ * Frames of the interpreter. Each entry into the VM has one C frame ("block"). The block's unwind
+ * entry is right at every bytecode handler and every call of C. It is wrong in the first and last
+ * instructions of the entries, in the leaf helpers, around traces and in the exit handler.
  */
 #include "unwind/luajit/walk_internal.h"
 
@@ -15,7 +15,7 @@ static bool read_stack(struct luajit_walk *w, uint64_t address, uint64_t *ret)
 
 bool walk_leave_partial(struct luajit_walk *w, uint64_t cfa, uint64_t saved)
 {
-    /* The last one that the entries push first. */
+    /* The register that the entries push first is last. */
     enum { PUSHED = 5 };
     static const uint8_t pushed[PUSHED] = {DWARF_R14, DWARF_R15, DWARF_RBX, DWARF_RBP, DWARF_RIP};
     uint64_t value[PUSHED];
@@ -87,7 +87,7 @@ static uint64_t read_L(struct luajit_walk *w, uint64_t si)
     return memory_read_frame(m, address, &half, sizeof(half), &ignored) ? half : 0;
 }
 
-/* An address that may well be a lua_State's, and of which nothing is recorded. */
+/* Is L a plausible address of a lua_State, of which nothing is recorded? */
 static bool is_unrecorded(struct luajit_walk *w, uint64_t L)
 {
     enum { LOWEST = 1 << 16 };
@@ -100,7 +100,8 @@ static bool is_unrecorded(struct luajit_walk *w, uint64_t L)
            !memory_read(&w->step->input->memory, L, &byte, sizeof(byte), &ignored);
 }
 
-/* SAVE_L of the C frame at si, when it is a lua_State of a VM with this blob. */
+/* Read the lua_State of SAVE_L in the C frame at si; false: it is not a lua_State of a VM with this
+ * blob. */
 static bool block_state(struct luajit_walk *w, uint64_t si, struct luajit_state *ret)
 {
     uint64_t L = read_L(w, si);
@@ -113,7 +114,7 @@ static bool block_state(struct luajit_walk *w, uint64_t si, struct luajit_state 
     return false;
 }
 
-/* In lv_vm_cpcall as long as its C function runs: negative. */
+/* Is the block in lj_vm_cpcall while the C function runs? SAVE_NRES is then negative. */
 static bool has_no_frames_yet(struct luajit_walk *w, uint64_t si, uint64_t o)
 {
     const struct luajit_layout *l = w->vm.layout;
@@ -125,8 +126,8 @@ static bool has_no_frames_yet(struct luajit_walk *w, uint64_t si, uint64_t o)
     return inside && nres < 0;
 }
 
-/* The code that returns to C has taken the frame away already, or the one that is called by C has
- * not made it yet. `next`: the frame below. */
+/* Has the code that returns to C already removed the frame, or has the code that C called not made
+ * it yet? `next`: the frame below. */
 static bool is_between(struct luajit_walk *w, const struct luajit_state *L, uint64_t o,
                        struct lua_position *next)
 {
@@ -135,7 +136,8 @@ static bool is_between(struct luajit_walk *w, const struct luajit_state *L, uint
     uint64_t rbx = vm_register(w, DWARF_RBX), rdx = vm_register(w, DWARF_RDX);
     *next = (struct lua_position){L->base, 0};
     if (walk_is_exact(w) && o >= (uint64_t)l->call_linked && o < (uint64_t)l->call_entered) {
-        /* Called by C: the new frame is not whole yet. pcall's and the like have another link. */
+        /* Called by C: the new frame is not complete yet. The calls of pcall and the like have
+         * another link. */
         unsigned type = luajit_link_type(rbx);
         return o < (uint64_t)l->call_dispatch ||
                (rbx < DISTANCE_MAX && (type == LUAJIT_LINK_C || type == LUAJIT_LINK_CP));
@@ -152,15 +154,15 @@ static bool is_between(struct luajit_walk *w, const struct luajit_state *L, uint
              rbx > DISTANCE_MAX)
         next->base = l->gc64 ? -rbx : (uint32_t)-rbx;
     else if (rbx < DISTANCE_MAX && (rbx & 3) <= 1 && walk_knows(w, DWARF_RDX))
-        /* A link of C's (1, 5), or what is left of it behind the exclusive or (0, 4): the same code
-         * returns to pcall (6), which is no way out. */
+        /* rbx is a link of C (1, 5), or what the exclusive or leaves of it (0, 4). The same code
+         * returns to pcall (6), which does not leave the VM. */
         next->base = rdx - (rbx & ~UINT64_C(7));
     else
         return false;
     return next->base >= L->stack && next->base <= L->end;
 }
 
-/* The innermost segment: the first place whose whole segment holds. */
+/* Walk the innermost segment from the first place whose whole segment is valid. */
 static enum luajit_segment_end walk_top(struct luajit_walk *w, const struct luajit_state *L,
                                         uint64_t si, uint64_t o, struct emitter *e,
                                         struct lua_position *next)
@@ -168,7 +170,7 @@ static enum luajit_segment_end walk_top(struct luajit_walk *w, const struct luaj
     struct position_search search;
     struct lua_position at;
     enum provenance before = w->r.provenance;
-    /* A stack of another moment is believed where the program counter is in its newest frame. */
+    /* A stack of another moment counts only if the program counter is in its newest frame. */
     bool must_run = w->process->apart && pc_is_listed(w);
     positions_begin(w, L, si, o, &search);
     while (positions_next(&search, &at)) {
@@ -199,15 +201,16 @@ static enum luajit_segment_end walk_segment(struct luajit_walk *w, const struct 
     return luajit_segment_walk(&w->r, L, at, NULL, &sink, next);
 }
 
-/* Is that the code of a bytecode instruction? All of these stand in front of the helpers, among the
- * first of which is the return to C. */
+/* Is the offset in the code of a bytecode instruction? All bytecode instructions stand before the
+ * helpers. The return to C is among the first helpers. */
 static bool is_in_bytecode(const struct luajit_layout *l, uint64_t o)
 {
     enum { MARGIN = 0x100 };
     return l->return_c > MARGIN && o < (uint64_t)l->return_c - MARGIN;
 }
 
-/* A C frame that is linked into L's chain: its segment's frames, or that they cannot be told. */
+/* Emit a C frame that is linked into L's chain: the Lua frames of its segment, or a Lua frame whose
+ * function is unknown. */
 static bool emit_segment(struct luajit_walk *w, const struct luajit_state *L, struct segment *s,
                          uint64_t si, uint64_t o)
 {
@@ -237,8 +240,9 @@ static bool emit_segment(struct luajit_walk *w, const struct luajit_state *L, st
     }
     if (w->step->out->frames.nr > e.first)
         return true;
-    /* Nothing but a C function: the host called it through the VM. But where bytecode runs there is
-     * its function: L->base, the last place tried, was stored before that was called. */
+    /* The segment has only a C function: the host called it through the VM. But where bytecode
+     * runs, there is the bytecode's function: L->base, the last place tried, was stored before that
+     * function was called. */
     if (walk_is_exact(w) && is_in_bytecode(w->vm.layout, o)) {
         s->lost = true;
         return emit_alone(w, cfa);
@@ -259,7 +263,7 @@ uint64_t find_linked_block(struct luajit_walk *w, uint64_t from, struct luajit_s
     uint64_t si = from & ~(uint64_t)(STEP - 1), last = 0;
     for (unsigned i = 0; i < TRIES && luajit_spend(&w->r); i++, si += STEP) {
         if (m->stack_size && si - m->stack_start >= memory_stack_size(m))
-            break; /* nothing further is recorded */
+            break; /* the rest of the stack is not recorded */
         uint64_t address = read_L(w, si);
         if (address == 0 || address == last || address % 4 != 0 ||
             address - from < (uint64_t)STEP * TRIES)
@@ -272,7 +276,7 @@ uint64_t find_linked_block(struct luajit_walk *w, uint64_t from, struct luajit_s
 }
 
 /* May `pc` be a return address? Machine code areas are not executable while they are written to:
- * `mcode` allows for that. */
+ * `mcode` accepts them. */
 static bool is_executable(struct luajit_walk *w, uint64_t pc, bool mcode)
 {
     struct code code;
@@ -281,8 +285,8 @@ static bool is_executable(struct luajit_walk *w, uint64_t pc, bool mcode)
            (code.executable || (mcode && code.owner == CODE_ANON));
 }
 
-/* A native rule has led to where no block is: its lua_State or its return address is none. `L`: its
- * state, address 0 where that was not asked for or is none. */
+/* Has a native rule led to a place that is no block, because its lua_State or its return address is
+ * invalid? `L`: the state of the block; its address is 0 if it was not read or is invalid. */
 static bool is_no_block(struct luajit_walk *w, uint64_t si, uint64_t o, uint64_t ra,
                         struct luajit_state *L)
 {
@@ -301,14 +305,15 @@ static bool is_no_block(struct luajit_walk *w, uint64_t si, uint64_t o, uint64_t
     return !is_unrecorded(w, read_L(w, si));
 }
 
-/* The Lua side of the C frame at si. L: its state, if it was just read; else with address 0. */
+/* Emit the Lua side of the C frame at si. L: the frame's state, if it was just read; else its
+ * address is 0. */
 static bool emit_block(struct luajit_walk *w, uint64_t si, uint64_t o, struct luajit_state *L)
 {
     uint64_t cfa = si + (uint64_t)w->vm.layout->frame_size;
     if (L->address == 0)
         w->r.provenance = PROVENANCE_EXACT;
     if (L->address == 0 && !block_state(w, si, L)) {
-        /* lj_ccallback_enter has not stored it yet. */
+        /* lj_ccallback_enter has not stored SAVE_L yet. */
         bool none = o == (uint64_t)w->vm.layout->callback_return || has_no_frames_yet(w, si, o);
         return none ? emit_native(w, cfa) : emit_alone(w, cfa);
     }
@@ -319,13 +324,13 @@ static bool emit_block(struct luajit_walk *w, uint64_t si, uint64_t o, struct lu
     bool left = walk_is_exact(w) && !s->begun && o >= (uint64_t)l->return_c_stored &&
                 o < (uint64_t)l->return_c_end;
     if (si != s->si && left)
-        return emit_native(w, cfa); /* returning to C, out of the chain already */
-    /* coroutine.yield ends the chain some instructions before it leaves. */
+        return emit_native(w, cfa); /* returning to C: the block is already out of the chain */
+    /* coroutine.yield ends the chain some instructions before it leaves the VM. */
     if (walk_is_exact(w) && !s->begun && s->si == 0)
         return emit_segment(w, L, s, si, o);
     if (si != s->si) {
-        /* Not linked yet or any more (an error is unwinding it): no Lua frames are its own. But a
-         * chain that was lost, or memory of another moment, tells nothing. */
+        /* The block is not linked yet, or no more (an error is unwinding it): it has no Lua frames
+         * of its own. But a lost chain, or memory of another moment, does not prove this. */
         bool passed = !s->begun && s->si > si && w->r.provenance == PROVENANCE_EXACT;
         return passed ? emit_native(w, cfa) : emit_alone(w, cfa);
     }
@@ -339,8 +344,8 @@ static bool emit_block(struct luajit_walk *w, uint64_t si, uint64_t o, struct lu
 
 /* ---- places where the unwind entry lies ---------------------------------------------------- */
 
-/* Bytes from rsp to the CFA in an entry's or exit's instructions, and how many of them below the
- * CFA hold registers; false: the block is whole there. */
+/* Get the bytes from rsp to the CFA in the instructions that enter or leave the VM. As many bytes
+ * below the CFA hold registers. false: the block is complete there. */
 static bool partial_frame(const struct luajit_layout *l, uint64_t o, uint64_t *distance)
 {
     /* push rbp, rbx, r15, r14; sub. The callback's rbp was pushed by its slot. */
@@ -369,7 +374,7 @@ static bool partial_frame(const struct luajit_layout *l, uint64_t o, uint64_t *d
     return false;
 }
 
-/* The block is whole, but not yet or no more a C frame of its lua_State's. */
+/* Is the block complete, but not yet or no more a C frame of its lua_State? */
 static bool is_unlinked(const struct luajit_layout *l, uint64_t o)
 {
     const int32_t ranges[][2] = {{l->resume, l->resume_linked}, {l->pcall, l->call_linked},
@@ -382,8 +387,8 @@ static bool is_unlinked(const struct luajit_layout *l, uint64_t o)
     return false;
 }
 
-/* A leaf helper: nothing pushed (or one register, in cpuid). All registers stay, so that the
- * interpreter's can be seen in the frame that called it. */
+/* Step from a leaf helper, which has pushed nothing (or one register, in cpuid). All registers stay
+ * known, so that the frame that called the helper shows the interpreter's registers. */
 static enum walker_result step_leaf_helper(struct luajit_walk *w)
 {
     uint64_t sp = walk_register(w, DWARF_RSP), pc;
@@ -400,8 +405,8 @@ static enum walker_result step_leaf_helper(struct luajit_walk *w)
     return WALKER_NO;
 }
 
-/* A leaf's rsp that is not the block's: BC_JLOOP makes room for a trace, lj_fff_gcstep is called
- * from within the block. */
+/* The block of a leaf, whose rsp may differ from the block's: BC_JLOOP makes room for a trace, and
+ * lj_fff_gcstep is called from within the block. */
 static uint64_t leaf_block(struct luajit_walk *w, uint64_t o)
 {
     const struct luajit_layout *l = w->vm.layout;
@@ -418,11 +423,12 @@ static uint64_t leaf_block(struct luajit_walk *w, uint64_t o)
 
 /* ---- the exit handler ---------------------------------------------------------------------- */
 
-/* rsp on the trace that exits (5.4 of the facts): from the handler's pushes, or as it saved it. */
+/* Get rsp on the exiting trace (5.4 of the facts): from the handler's pushes, or from the value
+ * that the handler saved. */
 static bool exit_state(struct luajit_walk *w, uint64_t o, uint64_t *S)
 {
     const struct luajit_layout *l = w->vm.layout;
-    /* Offsets of the handler's pushes, behind two by the stub. */
+    /* Offsets of the handler's pushes, which follow two pushes by the stub. */
     static const uint8_t pushes[] = {2,   4,   6,    8,    0xa,  0xc,  0xd,
                                      0xe, 0xf, 0x15, 0x16, 0x17, 0x18, 0x19};
     uint64_t sp = walk_register(w, DWARF_RSP), saved;
@@ -444,12 +450,13 @@ static bool in_exit(const struct luajit_layout *l, uint64_t o)
            o < (uint64_t)l->exit_settled;
 }
 
-/* lj_vm_exit_handler up to where rsp is the block's again; false: it is there. */
+/* Step from lj_vm_exit_handler, up to where rsp is the block's again; false: the pc is behind that
+ * place. */
 static bool exit_block(struct luajit_walk *w, uint64_t o, enum walker_result *ret)
 {
     const struct luajit_layout *l = w->vm.layout;
     uint64_t S;
-    if (walk_is_exact(w) && o == (uint64_t)l->exit_interp) { /* from a trace's end */
+    if (walk_is_exact(w) && o == (uint64_t)l->exit_interp) { /* reached from a trace's end */
         *ret = step_exit(w, walk_register(w, DWARF_RSP), true);
         return true;
     }
@@ -487,9 +494,9 @@ enum walker_result step_blob(struct luajit_walk *w, uint64_t o)
     uint64_t ra = 0, caught = 0;
     struct luajit_state L = {.address = 0};
     bool recorded = read_stack(w, si + (uint64_t)l->frame_size - 8, &ra);
-    /* In the second phase of an exception libgcc has put the catching frame's registers into its
-     * own frame, and native rules lead astray: to a block that is none. The lua_State's chain
-     * begins at the catching block by then, which is the next linked one on the stack. */
+    /* In the second phase of an exception libgcc has put the registers of the catching frame into
+     * its own frame. Native rules then lead to a place that is no block. By then the lua_State's
+     * chain begins at the catching block, which is the next linked block on the stack. */
     if (!exact && is_no_block(w, si, o, ra, &L)) {
         caught = find_linked_block(w, sp - (uint64_t)l->frame_size, &L);
         L.address = 0;
@@ -498,7 +505,7 @@ enum walker_result step_blob(struct luajit_walk *w, uint64_t o)
         *w->step->provenance = PROVENANCE_GUESS;
         si = caught;
     } else if (!recorded) {
-        return WALKER_NO; /* beyond the recorded stack: the native walk says so */
+        return WALKER_NO; /* beyond the recorded stack: the native walk reports this */
     }
     bool unlinked = exact && is_unlinked(l, o);
     if (!(unlinked ? emit_native(w, si + (uint64_t)l->frame_size) : emit_block(w, si, o, &L)))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Is a snapshot's PC where its code was recorded, or the branch that was not? Bytecode tells which
- * comparisons and loops have that PC as one of their two ways; the snapshot's first guard, whether
- * it can be theirs; and the next snapshot, which of the ways was gone.
+ * Is a snapshot's PC on the recorded branch, or on the one that was not recorded? The bytecode
+ * tells which comparisons and loops have that PC as one of their two ways. The snapshot's first
+ * guard tells if it can belong to one of them. The next snapshot tells which way was taken.
  */
 #include "unwind/luajit/branch.h"
 
@@ -10,11 +10,11 @@
 #include "unwind/luajit/names_bytecode.h"
 
 enum {
-    JUMP_BIAS = 0x8000, /* of the distance: no jump is longer */
-    PIECE = 512,        /* instructions read at once */
-    BRANCHES = 8,       /* that have one way in common: more are not told apart */
-    SPAN = 2048,        /* instructions in which a way is followed */
-    STEPS_MAX = 512,    /* of it */
+    JUMP_BIAS = 0x8000, /* bias of the distance: no jump is longer */
+    PIECE = 512,        /* instructions that are read at once */
+    BRANCHES = 8,       /* branches with a common way: more are not told apart */
+    SPAN = 2048,        /* range of instructions in which a way is followed */
+    STEPS_MAX = 512,    /* steps of a way */
     BC_JFORI = BC_FORI + 1,
     BC_JFORL = BC_FORL + 2,
     BC_JITERL = BC_FORL + 5,
@@ -24,14 +24,14 @@ enum {
     IR_NE = 9, /* comparisons: 0 to 9, in every version */
 };
 
-static const uint32_t ELSEWHERE = UINT32_MAX; /* as a place */
+static const uint32_t ELSEWHERE = UINT32_MAX; /* used as a place */
 
-/* A function's bytecode, by index. What it says proves nothing and need not be proven: the line is
- * read of a prototype that is. */
+/* A function's bytecode, by index. These reads prove nothing and need no proof: the line is read
+ * from a prototype that is proven. */
 struct code {
     struct luajit_reader *r;
     const struct luajit_function *f;
-    uint32_t first, nr; /* the piece at hand */
+    uint32_t first, nr; /* the current piece */
     bool lost;          /* a piece is not recorded */
     uint8_t piece[4 * PIECE];
 };
@@ -47,7 +47,8 @@ static bool piece_read(struct code *c, uint32_t first)
     return !c->lost;
 }
 
-/* opcode BC_NONE behind the end, and where it is not recorded. */
+/* The instruction at index i; its opcode is BC_NONE behind the end, and where the bytecode is not
+ * recorded. */
 static struct bc code_at(struct code *c, uint32_t i)
 {
     if (i >= c->f->sizebc || c->lost ||
@@ -66,9 +67,10 @@ static uint32_t target_of(uint32_t i, uint16_t d)
 
 /* A comparison, or a loop's step. */
 struct branch {
-    uint32_t at;    /* its instruction */
-    uint32_t other; /* its way that does not lead to the place asked for */
-    /* Whose line is shown: its own; of a loop's two steps the end's (both are of the "for"). */
+    uint32_t at;    /* index of its instruction */
+    uint32_t other; /* the way that does not lead to the given place */
+    /* The instruction whose line is shown: its own. Of a loop's two steps it is the loop's end
+     * (both have the line of the "for"). */
     uint32_t shown;
     uint8_t op;
 };
@@ -87,7 +89,7 @@ static void add(struct branches *b, uint32_t at, uint32_t other, uint32_t shown,
         b->at[b->nr++] = (struct branch){at, other, shown, op};
 }
 
-/* Those right before `place`, which go on there when they do not jump. */
+/* Add the branches right before `place`, which go on there when they do not jump. */
 static void add_before(struct code *c, uint32_t place, struct branches *ret)
 {
     struct bc last = place > 0 ? code_at(c, place - 1) : (struct bc){.op = BC_NONE};
@@ -104,7 +106,7 @@ static void add_before(struct code *c, uint32_t place, struct branches *ret)
 }
 
 /* The first instruction at `i` or behind it that leads to `place`, if it is a jump; the function's
- * end: none does. */
+ * end: there is none. */
 static uint32_t next_jumping(struct code *c, uint32_t i, uint32_t place)
 {
     uint32_t end = c->f->sizebc, first = place < JUMP_BIAS ? 0 : place - JUMP_BIAS;
@@ -117,7 +119,7 @@ static uint32_t next_jumping(struct code *c, uint32_t i, uint32_t place)
     return end;
 }
 
-/* Those that jump there. */
+/* Add the branches that jump to `place`. */
 static void add_jumping(struct code *c, uint32_t place, struct branches *ret)
 {
     uint32_t i = next_jumping(c, 0, place);
@@ -141,9 +143,9 @@ struct way {
     const struct branches *without;
     uint64_t seen[SPAN / 64];
     uint32_t origin, nr;
-    uint32_t next[STEPS_MAX]; /* places it comes to */
-    bool open;                /* and others, that were not followed */
-    bool anew;                /* go on with another call of the function, too */
+    uint32_t next[STEPS_MAX]; /* places that the way reaches */
+    bool open;                /* there are more places, which were not followed */
+    bool anew;                /* also follow another call of the function */
 };
 
 static void go_on(struct way *w, uint32_t i)
@@ -167,8 +169,8 @@ static void go_on_anew(struct way *w)
         go_on(w, 0);
 }
 
-/* A loop's end that was patched with a trace's number has lost its jump: its beginning jumps to it,
- * by an instruction of `first` or `second`. */
+/* Follow a loop's end that was patched with a trace's number and has lost its jump. The loop's
+ * beginning jumps to the end, by an instruction of opcode `first` or `second`. */
 static void go_on_with_body(struct way *w, uint32_t end, uint8_t first, uint8_t second)
 {
     for (uint32_t i = end; i-- > 0 && end - i < SPAN && luajit_spend(w->code->r);) {
@@ -201,7 +203,7 @@ static void follow(struct way *w, uint32_t i)
         go_on_with_body(w, i - 1, BC_JMP, BC_ISNEXT);
     else if (b.op >= BC_FORI && b.op < BC_JITERL)
         go_on(w, target);
-    else if (b.op == BC_JLOOP) /* where a return may have been */
+    else if (b.op == BC_JLOOP) /* may have replaced a return */
         go_on_anew(w);
 }
 
@@ -210,8 +212,8 @@ static bool may_leave(uint8_t op)
     return bc_metamethod(op) || (op >= BC_CALLM && op <= BC_RET1) || op == BC_JLOOP;
 }
 
-/* May one come from `from` to `goal` (ELSEWHERE: to another function) without these branches?
- * `anew`: also in another call of the function. */
+/* Does a way lead from `from` to `goal` (ELSEWHERE: to another function) without these branches?
+ * `anew`: it may also pass through another call of the function. */
 static bool may_reach(struct code *c, uint32_t from, uint32_t goal, const struct branches *without,
                       bool anew)
 {
@@ -228,29 +230,29 @@ static bool may_reach(struct code *c, uint32_t from, uint32_t goal, const struct
 
 /* ---- which it is ----------------------------------------------------------------------------- */
 
-/* Can the guard be that branch's? (Objects of the FFI are first asked for their type.) */
+/* Can the guard belong to that branch? (The type of FFI objects is checked first.) */
 static bool may_guard(uint8_t guard, uint8_t op)
 {
     bool equality = op >= BC_ISEQV && op <= BC_ISNEP;
     return op == BC_FORI ? guard <= IR_UGT : !equality || guard == IR_EQ || guard == IR_NE;
 }
 
-/* An instruction's index; ELSEWHERE: in another function. */
+/* The index of an instruction; ELSEWHERE: in another function. */
 static uint32_t index_at(const struct luajit_function *f, uint64_t pc)
 {
     uint64_t at = pc - f->code;
     return at % 4 == 0 && at / 4 < f->sizebc ? (uint32_t)(at / 4) : ELSEWHERE;
 }
 
-/* The same; ELSEWHERE: or in another frame. */
+/* The index of a snapshot's place; ELSEWHERE: in another function or another frame. */
 static uint32_t index_of(const struct luajit_function *f, const struct luajit_point *p,
                          uint32_t depth)
 {
     return p->depth == depth ? index_at(f, p->pc) : ELSEWHERE;
 }
 
-/* Where the frame that is the innermost of snapshot `number` stands in `other`, which is farther
- * in: at a call. ELSEWHERE: that is not to be told. */
+/* The call at which the innermost frame of snapshot `number` stands in snapshot `other`, which has
+ * more frames. ELSEWHERE: cannot be told. */
 static uint32_t index_of_call(struct code *c, const struct luajit_trace *t, uint32_t number,
                               uint32_t other)
 {
@@ -283,7 +285,7 @@ static struct branches branches_to(struct code *c, uint32_t place, uint8_t guard
     return ret;
 }
 
-/* The one branch whose other way leads to `next`; NULL: none, or `several`. */
+/* The only branch whose other way leads to `next`; NULL: none, or `several`. */
 static const struct branch *branch_gone(struct code *c, const struct branches *b, uint32_t next,
                                         bool *several)
 {
@@ -298,7 +300,7 @@ static const struct branch *branch_gone(struct code *c, const struct branches *b
     return *several ? NULL : ret;
 }
 
-/* Is the first guard that a snapshot covers a comparison, or can that not be told? */
+/* Is the first guard that a snapshot covers a comparison, or can this not be told? */
 static bool begins_with_comparison(struct luajit_reader *r, const struct luajit_trace *t,
                                    uint32_t number, struct luajit_guard *guard)
 {
@@ -307,10 +309,10 @@ static bool begins_with_comparison(struct luajit_reader *r, const struct luajit_
         return false;
     if (luajit_first_guard(r, t, from, to, guard))
         return guard->opcode <= IR_NE;
-    return number + 1 < t->nsnap; /* the last one has no guard where the trace ends with it */
+    return number + 1 < t->nsnap; /* the last snapshot has no guard if the trace ends with it */
 }
 
-/* Does the function come to `place` by going on behind this comparison, and in no other way? */
+/* Does the function reach `place` only by going on behind this comparison? */
 static bool is_only_way(struct code *c, uint32_t place, const struct branch *b)
 {
     if (b->op == BC_FORI || b->at + 2 != place)
@@ -324,12 +326,12 @@ static bool is_only_way(struct code *c, uint32_t place, const struct branch *b)
     return !c->lost;
 }
 
-/* Is that guard a comparison's, and of nothing else? Then the snapshot is, too: it is taken right
- * before. What else compares numbers or strings (lj_record.c, lj_opt_narrow.c, lj_ffrecord.c,
- * lj_crecord.c): integers are unlike 0 where something divides, unlike -1 in next() and files'
- * writing; the FFI makes numbers true or false, loops compare their step, each with 0. And
- * rawequal(). Where nothing but the comparison leads to the place, these would have to follow it
- * without any guard of its own. */
+/* Does the guard belong to a comparison, and to nothing else? Then the snapshot belongs to it, too:
+ * it is taken right before. Other guards on numbers or strings (lj_record.c, lj_opt_narrow.c,
+ * lj_ffrecord.c, lj_crecord.c): a division checks that integers are not 0; next() and writing to
+ * files check that they are not -1; the FFI converts numbers to true or false, and loops compare
+ * their step, each with 0. rawequal() compares, too. Where only the comparison leads to the place,
+ * such code would have to follow the comparison without any guard of the comparison. */
 static bool is_comparison(struct code *c, const struct luajit_trace *t,
                           const struct luajit_guard *guard, uint32_t place, const struct branch *b)
 {
@@ -347,8 +349,8 @@ static bool is_comparison(struct code *c, const struct luajit_trace *t,
            k != 0 && k != -1;
 }
 
-/* Is the snapshot before that of the branch itself, which therefore went where `here` is? Then its
- * PC is the other way, with no way from there back to the branch. */
+/* Does the snapshot before belong to the branch itself? Then the branch went to the place of
+ * `here`. The PC of that snapshot is the other way, from which no way leads back to the branch. */
 static bool has_come_by(struct code *c, const struct luajit_trace *t, uint32_t number,
                         const struct luajit_point *here, const struct branch *b)
 {
@@ -364,7 +366,7 @@ static bool has_come_by(struct code *c, const struct luajit_trace *t, uint32_t n
 uint64_t luajit_recorded_pc(struct luajit_reader *r, const struct luajit_trace *t, uint32_t number,
                             const struct luajit_function *f, uint64_t pc)
 {
-    struct luajit_point here, next; /* behind the last snapshot its loop begins again */
+    struct luajit_point here, next; /* behind the last snapshot the trace's loop begins again */
     struct luajit_guard guard;
     if (number == 0 || !f->lua || pc % 4 || pc - f->code < 4 || (pc - f->code) / 4 > f->sizebc ||
         !begins_with_comparison(r, t, number, &guard) ||

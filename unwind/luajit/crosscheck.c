@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Exported functions against the layout, by the displacements of their memory operands. */
+/* Compares exported functions with the layout, by the displacements of their memory operands. */
 #include "unwind/luajit/crosscheck.h"
 
 #include <capstone/capstone.h>
@@ -7,7 +7,7 @@
 
 enum { OPERANDS_MAX = 64, INSTRUCTIONS_MAX = 80, CODE_MAX = 320 };
 
-/* Memory operands of a function's first stretch of code: up to its first return or jump away. */
+/* Memory operands of the beginning of a function: up to its first return or jump. */
 struct operands {
     int32_t displacement[OPERANDS_MAX];
     unsigned nr;
@@ -63,7 +63,7 @@ static bool has(const struct operands *o, int32_t value)
 
 static void compare(csh handle, const struct luajit_image *image, struct luajit_layout *l)
 {
-    /* Fields that a function cannot do without. */
+    /* Fields that each function must use. */
     const struct {
         const char *name;
         int32_t fields[3];

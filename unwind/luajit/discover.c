@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The blob, and what its instructions say. Byte sequences were compared on 27 binaries from 2.0.5
- * to August 2026; what they yield was compared with DWARF on 15 of them.
+ * Finds the blob, and reads values from its instructions. The byte sequences were compared on 27
+ * binaries from 2.0.5 to August 2026. The resulting values were compared with DWARF on 15 of them.
  */
 #include "unwind/luajit/discover.h"
 
@@ -15,7 +15,8 @@ enum { BLOB_MIN = 8192, BLOB_MAX = 1 << 16 };
 
 /* The FDE's program: CFA = rsp + N, rbp at CFA-16, rbx -24, r15 -32, r14 -40. */
 static const uint8_t fde_tail[] = {0x86, 2, 0x83, 3, 0x8f, 4, 0x8e, 5};
-/* lj_vm_ffi_call's, right behind the blob: CFA = rsp+16, rbp -16, CFA by rbp, rbx -24. */
+/* The FDE's program of lj_vm_ffi_call, right behind the blob: CFA = rsp+16, rbp -16, CFA by rbp,
+ * rbx -24. */
 static const uint8_t ffi_call_program[] = {0x0e, 0x10, 0x86, 2, 0x0d, 6, 0x83, 3};
 
 static bool is_padding(const uint8_t *at, size_t size)
@@ -60,7 +61,7 @@ static void find_ffi_call(const struct cfi *cfi, const struct cfi_table *table,
     s->ffi_call_size = fde.size;
 }
 
-/* Few functions are as large as the blob: of a large image some dozens, of megabytes of CFI. */
+/* Few functions are as large as the blob: some dozens in a large image with megabytes of CFI. */
 static bool find_blob(const struct cfi *cfi, struct blob_search *ret)
 {
     *ret = (struct blob_search){0};
@@ -74,7 +75,7 @@ static bool find_blob(const struct cfi *cfi, struct blob_search *ret)
 
 /* ---- byte patterns ------------------------------------------------------------------------- */
 
-/* Looking for instructions in the blob. Patterns are hexadecimal bytes; ?? is any byte, bb a byte
+/* Searches for instructions in the blob. Patterns are hexadecimal bytes. ?? is any byte, bb a byte
  * and DD four bytes (little endian, signed) to capture, in order. */
 struct finder {
     const uint8_t *blob;
@@ -85,7 +86,7 @@ struct finder {
 enum { CAPTURES = 4, LITERAL_MAX = 16 };
 
 struct match {
-    uint32_t at, end; /* offsets of the first byte and behind the last */
+    uint32_t at, end; /* offset of the first byte, and offset behind the last byte */
     int32_t value[CAPTURES];
 };
 
@@ -118,7 +119,7 @@ static bool match_at(const struct finder *f, const char *pattern, uint32_t at, s
     return true;
 }
 
-/* The bytes that a pattern begins with; how many. */
+/* Get the literal bytes at the beginning of a pattern. Returns how many. */
 static size_t literal_of(const char *pattern, uint8_t ret[LITERAL_MAX])
 {
     size_t n = 0;
@@ -131,7 +132,7 @@ static size_t literal_of(const char *pattern, uint8_t ret[LITERAL_MAX])
     return n;
 }
 
-/* The first match that begins in [from, from + span). */
+/* Find the first match that begins in [from, from + span). */
 static bool find(const struct finder *f, const char *pattern, uint32_t from, uint32_t span,
                  struct match *ret)
 {
@@ -141,7 +142,7 @@ static bool find(const struct finder *f, const char *pattern, uint32_t from, uin
         return false;
     uint32_t end = f->size - from < span ? f->size : from + span;
     for (uint32_t at = from; at < end; at++) {
-        /* (all of it may lie behind `end`, but for its first byte) */
+        /* (all bytes of the match except the first may lie behind `end`) */
         const uint8_t *next = memmem(f->blob + at, f->size - at, literal, n);
         if (!next || (at = (uint32_t)(next - f->blob)) >= end)
             return false;
@@ -151,17 +152,17 @@ static bool find(const struct finder *f, const char *pattern, uint32_t from, uin
     return false;
 }
 
-/* Note a value and the instruction that told it. */
+/* Note a value and the instruction from which it was read. */
 #define TOLD(f, field, told, place) \
     ((f)->l->field = (told), (f)->l->evidence[LUAJIT_F_##field] = (place) + 1)
 
-/* The pattern for the mode at hand. */
+/* The pattern for the current mode. */
 static const char *by_mode(const struct finder *f, const char *gc64, const char *gc32)
 {
     return f->l->gc64 ? gc64 : gc32;
 }
 
-/* A field of g, from an operand [r14 + displacement]. */
+/* The offset of a field of g, from an operand [r14 + displacement]. */
 static int32_t of_g(const struct finder *f, int32_t displacement)
 {
     return f->l->g2disp + displacement;
@@ -171,7 +172,7 @@ static int32_t of_g(const struct finder *f, int32_t displacement)
 
 enum { ENTRY = 0x80 }; /* no entry is longer */
 
-/* The four entries begin alike, in this order in every version. */
+/* The four entries begin with the same code, and are in this order in every version. */
 static bool find_entries(struct finder *f)
 {
     struct match m;
@@ -190,7 +191,7 @@ static bool find_entries(struct finder *f)
     return at[3] - at[0] < 4 * ENTRY + 0x100;
 }
 
-/* lj_vm_call: the mode, glref, C frame, DISPATCH. */
+/* From lj_vm_call: the mode, glref, C frame, DISPATCH. */
 static bool read_call_frame(struct finder *f)
 {
     struct match m;
@@ -226,7 +227,7 @@ static bool read_call_frame(struct finder *f)
     return true;
 }
 
-/* lj_vm_call's second part: cur_L (2.0 has none), vmstate, base and top. */
+/* From lj_vm_call's second part: cur_L (2.0 has none), vmstate, base and top. */
 static bool read_call_state(struct finder *f)
 {
     struct match m, base;
@@ -293,7 +294,8 @@ static bool read_functions(struct finder *f)
     TOLD(f, funcc_return, (int32_t)next.end, next.at);
     if (find(f, "41 ff 96 DD", next.end, 0x100, &next))
         TOLD(f, funccw_return, (int32_t)next.end, next.at);
-    /* Growing the stack for a Lua function: framesize, from behind the header instruction. */
+    /* The code that grows the stack for a Lua function reads framesize, relative to the instruction
+     * behind the header. */
     if (!find(f, by_mode(f, "0f b6 4b bb 48 83 c3 04 48 89 55", "0f b6 4b bb 83 c3 04 89 55"), 0,
               f->size, &m))
         return false;
@@ -315,7 +317,8 @@ static bool read_epilogues(struct finder *f)
     return true;
 }
 
-/* Returning to C: the distance is taken off the base, the result goes to L->base. */
+/* The return to C: the code subtracts the distance from the base, and stores the result in
+ * L->base. */
 static bool read_return(struct finder *f)
 {
     struct match m, next;
@@ -334,7 +337,7 @@ static bool read_return(struct finder *f)
     return true;
 }
 
-/* Collector's totals: the test before a fast function allocates. */
+/* The collector's totals: a fast function tests them before it allocates. */
 static void read_globals(struct finder *f)
 {
     struct match m;
@@ -345,7 +348,7 @@ static void read_globals(struct finder *f)
     }
     if (find(f, "41 0f b6 86 DD a8", 0, f->size, &m))
         TOLD(f, hookmask, of_g(f, m.value[0]), m.at);
-    /* The # operator's and string functions' loads of a string's length as a number. */
+    /* The # operator and string functions load a string's length as a number. */
     if (find(f, by_mode(f, "f2 0f 2a 45 bb", "f2 0f 2a 40 bb"), 0, f->size, &m) ||
         find(f, by_mode(f, "f2 0f 2a 40 bb", "f2 0f 2a 45 bb"), 0, f->size, &m))
         TOLD(f, str_len, m.value[0], m.at);
@@ -402,7 +405,7 @@ static bool read_exit_handler(struct finder *f)
     if (!find(f, by_mode(f, "49 8d be DD", "41 8d be DD"), m.end, 0x30, &next))
         return false;
     TOLD(f, J, of_g(f, next.value[0]), next.at);
-    /* The call of lj_trace_exit, and what the return value is met by. */
+    /* The call of lj_trace_exit, and the code that takes the return value. */
     if (!find(f, "e8 ?? ?? ?? ?? 48 8b 4d bb 48 83 e1 fc", m.end, 0x40, &next) ||
         next.value[0] != f->l->L_cframe)
         return false;
@@ -461,7 +464,7 @@ static void read_helpers(struct finder *f)
     }
 }
 
-/* lj_vm_ffi_call ends in pop rbx (or a load of it), leave, ret. */
+/* lj_vm_ffi_call ends with pop rbx (or a load of it), leave, ret. */
 static void read_ffi_call(const struct luajit_image *image, struct luajit_layout *l)
 {
     const uint8_t *code = NULL;
@@ -517,7 +520,7 @@ static void by_gc32(struct luajit_layout *l)
     l->trace_link = 0x52, l->trace_root = 0x54;
 }
 
-/* Values that stand in a fixed distance from others in every version. */
+/* Values at a fixed distance from others in every version. */
 static void derive(struct luajit_layout *l)
 {
     int32_t running = l->cur_L != LUAJIT_UNKNOWN ? l->cur_L : l->jit_L;
@@ -530,7 +533,7 @@ static void derive(struct luajit_layout *l)
         l->sizetrace = l->trace + 0xc;
         l->exitstubgroup = l->trace + (l->gc64 ? 0x520 : is_20 ? 0x500 : 0x518);
     }
-    if (l->func_pc == LUAJIT_UNKNOWN) { /* no JIT compiler: nobody told */
+    if (l->func_pc == LUAJIT_UNKNOWN) { /* no JIT compiler: no instruction told the values */
         l->func_pc = l->gc64 ? 0x20 : 0x10;
         l->proto_k = l->func_pc;
         l->proto_size = l->gc64 ? 0x68 : 0x40;
@@ -541,13 +544,13 @@ static void derive(struct luajit_layout *l)
         by_gc32(l);
 }
 
-/* Does a word stand within the first `size` bytes? Some of what was extracted is a signed byte. */
+/* Is a word within the first `size` bytes? Some extracted values are signed bytes. */
 static bool is_word_of(int32_t offset, int32_t size)
 {
     return offset == LUAJIT_UNKNOWN || (offset >= 0 && offset <= size - 8);
 }
 
-/* What the modes fix must be what was extracted. */
+/* Values that the mode fixes must equal the extracted ones. */
 static bool is_consistent(const struct luajit_layout *l)
 {
     bool state = l->gc64 ? l->L_glref == 0x10 && l->L_base == 0x20 && l->L_stack == 0x38 &&

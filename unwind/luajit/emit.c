@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Lua frames to struct frame. Each waits for the one below it, its caller. */
+/* Turns Lua frames into struct frame. Each frame waits for the one below it, its caller. */
 #include "unwind/luajit/walk_internal.h"
 
 /* false: memory is out. */
@@ -41,7 +41,7 @@ bool emit_unknown(struct luajit_walk *w, uint64_t cfa)
 
 void emit_begin(struct emitter *e, struct luajit_walk *w, uint64_t L, uint64_t cfa)
 {
-    e->w = w; /* (`pending` holds nothing until has_pending says so) */
+    e->w = w; /* (`pending` is valid only if has_pending is set) */
     e->L = L;
     e->pc = walk_register(w, DWARF_RIP);
     e->cfa = cfa;

@@ -17,7 +17,7 @@ struct luajit_field_view luajit_layout_field(const struct luajit_layout *l, enum
     return (struct luajit_field_view){fields[f].name, fields[f].text, *value, evidence};
 }
 
-/* FUNCC stands six behind FUNCF; the calls by their distance from JLOOP's family. */
+/* FUNCC is six behind FUNCF. The calls are at fixed distances from JLOOP's family. */
 bool luajit_layout_opcodes(struct luajit_layout *l)
 {
     static const struct {

@@ -13,8 +13,8 @@ enum {
     CODE_MAX = 1 << 20,
     EXITS_MAX = 4096,
     JUMPS_MAX = 8192,
-    OTHERS_MAX = 1024, /* traces that are asked whose bytecode an address is */
-    PROTOS = 16,       /* that were met last */
+    OTHERS_MAX = 1024, /* traces whose constants are searched for a prototype */
+    PROTOS = 16,       /* number of last prototypes kept */
     SPENT_MAX = 1 << 24,
 };
 enum { BC_JFORL = BC_FORL + 2, BC_JITERL = BC_JLOOP - 3 };
@@ -26,15 +26,15 @@ struct listing_reader {
     struct luajit_trace trace;
     struct luajit_inlined inlined;
     enum provenance provenance;
-    uint32_t begun; /* the search's budget when it began, */
-    uint64_t spent; /* and what those before have spent: of all, hostile memory gets so much */
+    uint32_t begun; /* budget of the current search when it began */
+    uint64_t spent; /* spent by all earlier searches: it is bounded, against hostile memory */
     uint64_t protos[PROTOS];
-    unsigned nr_protos; /* met so far */
+    unsigned nr_protos; /* prototypes met so far */
 };
 
 /* ---- bytecode ------------------------------------------------------------------------------- */
 
-/* In the order of enum bc_op, without those of 2026. */
+/* In the order of enum bc_op, without the opcodes of 2026. */
 static const char *const names[] = {
     "ISLT",   "ISGE",   "ISLE",   "ISGT",   "ISEQV",  "ISNEV", "ISEQS",  "ISNES",  "ISEQN", "ISNEN",
     "ISEQP",  "ISNEP",  "ISTC",   "ISFC",   "IST",    "ISF",   "ISTYPE", "ISNUM",  "MOV",   "NOT",
@@ -56,7 +56,7 @@ static bool has_three(uint8_t op)
            (op >= BC_CALLM && op < BC_ISNEXT && op != BC_CALLMT && op != BC_CALLT);
 }
 
-/* D says to where, from the next instruction on. (Of JFORL, JITERL and JLOOP it is a trace.) */
+/* Is D a jump distance from the next instruction? (In JFORL, JITERL and JLOOP it is a trace.) */
 static bool is_jump(uint8_t op)
 {
     return op == BC_JMP || op == BC_UCLO || op == BC_ISNEXT ||
@@ -84,7 +84,7 @@ static void raise(enum provenance *to, enum provenance from)
     *to = from > *to ? from : *to;
 }
 
-/* Each search has a budget of its own, and all together one. */
+/* Begin a search. Each search has a budget of its own, and all searches together have one. */
 static bool begin_search(struct listing_reader *l)
 {
     l->spent += l->begun - l->r.budget;
@@ -102,8 +102,8 @@ static bool is_in_proto(struct listing_reader *l, uint64_t proto, uint64_t pc)
            pc - code <= 4 * (uint64_t)sizebc;
 }
 
-/* The prototype that has the instruction before `pc`: told by the function that a snapshot names
- * (0: none), by the trace's own constants, or by those of others; 0: by none. */
+/* The prototype that has the instruction before `pc`: found by the function in a snapshot (0:
+ * none), in the trace's own constants, or in those of other traces; 0: not found. */
 static uint64_t proto_of(struct listing_reader *l, uint64_t func, uint64_t pc)
 {
     struct luajit_trace other;
@@ -124,8 +124,8 @@ static uint64_t proto_of(struct listing_reader *l, uint64_t func, uint64_t pc)
     return proto;
 }
 
-/* The instruction before `pc`; `instruction`: what stood there before it was patched, 0: as it is.
- */
+/* Read the place of the instruction before `pc`. `instruction`: the instruction before it was
+ * patched; 0: read it from memory. */
 static int read_place(struct listing_reader *l, uint64_t func, uint64_t pc, uint32_t instruction,
                       struct luajit_listing_place *ret, struct error *err)
 {
@@ -239,7 +239,7 @@ static int read_parts(struct listing_reader *l, struct luajit_listing *ret, stru
     if (!luajit_read(&l->r, t->mcode, ret->code, ret->size))
         return 0;
     raise(&l->provenance, l->r.provenance);
-    /* Of a root trace the instruction was patched to lead into it. */
+    /* The first instruction of a root trace was patched to lead into the trace. */
     uint32_t patched = t->root ? 0 : read_field(l, layout->trace_startins, 4);
     if (read_place(l, 0, t->startpc + 4, patched, &ret->start, err) < 0)
         return -1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Code that LuaJIT has generated: traces, exit stubs, callback slots; and the exit handler, whose
- * frame lies on top of the trace's. A trace runs in the block of the entry it was started from,
- * with room for its spill slots below: si = rsp + 16 + spadjust of that very trace, also for a side
- * trace. Its first and last instructions have another room; the lua_State's own chain of C
- * frames tells which.
+ * Code that LuaJIT has generated (traces, exit stubs, callback slots), and the exit handler, whose
+ * frame lies on top of the trace's. A trace runs in the block of the entry from which it was
+ * started, with room for its spill slots below: si = rsp + 16 + spadjust, with spadjust of the
+ * running trace itself, also for a side trace. In the trace's first and last instructions the room
+ * is different. The lua_State's own chain of C frames then tells si.
  */
 #include "unwind/insn.h"
 #include "unwind/luajit/branch.h"
@@ -14,7 +14,8 @@
 
 #include "base/cursor.h"
 
-enum { GG_MAX = 0x4000 }; /* GG_State, which holds C functions' and builtins' bytecode, is less */
+/* Upper bound of the size of GG_State, which holds the bytecode of C functions and builtins. */
+enum { GG_MAX = 0x4000 };
 
 /* ---- the block of a trace ------------------------------------------------------------------ */
 
@@ -32,7 +33,7 @@ static uint64_t block_L(struct luajit_walk *w, uint64_t si)
     return L;
 }
 
-/* BC_JLOOP saves the caller's r12 and r13 where traces may use them. */
+/* BC_JLOOP saves the caller's r12 and r13 if traces may use them. */
 static bool leave_trace_block(struct luajit_walk *w, uint64_t si)
 {
     uint64_t r12, r13;
@@ -45,7 +46,7 @@ static bool leave_trace_block(struct luajit_walk *w, uint64_t si)
     return true;
 }
 
-/* The lua_State that runs the VM's trace. */
+/* Read the lua_State that runs the VM's trace. */
 static bool running_state(struct luajit_walk *w, int32_t field, struct luajit_state *ret)
 {
     uint64_t L;
@@ -70,8 +71,8 @@ static uint64_t jump_target(uint64_t next, const uint8_t *distance)
     return next + (uint64_t)(int64_t)(int32_t)load_u32(distance, false);
 }
 
-/* Does the block's return address stand behind a call of one of the blob's entries, or of a
- * function that ends in a jump to one (lua_call)? */
+/* Is the block's return address behind a call of one of the blob's entries, or of a function that
+ * ends in a jump to an entry (lua_call)? */
 static bool entered_by_call(const struct memory *m, const struct luajit_layout *l, uint64_t blob,
                             uint64_t ra)
 {
@@ -94,18 +95,19 @@ static bool entered_by_call(const struct memory *m, const struct luajit_layout *
     return false;
 }
 
-/* A call of a function that is known by name: lua_resume is called so. */
+/* Is it a call of a function by name? lua_resume is called that way. */
 static bool is_call_by_name(const uint8_t code[ARCH_CALL_MAX])
 {
     const uint8_t *end = code + ARCH_CALL_MAX;
     uint64_t ignored;
     return arch_direct_call(end, ARCH_CALL_MAX, 0, &ignored) ||
-           (end[-6] == 0xff && end[-5] == 0x15); /* or through its GOT entry */
+           (end[-6] == 0xff && end[-5] == 0x15); /* or a call through the function's GOT entry */
 }
 
-/* What the block's fields say where the call is not to be seen: a callback's (indirect; no results
- * wanted, the error handler inherited, an outer block), lj_vm_resume's (lua_resume jumps to it; all
- * zero, as much of a stack is: pcre's generated code is called through a register). */
+/* Check the block's fields where the call of an entry cannot be seen. A callback: the call is
+ * indirect, no results are wanted, the error handler is inherited, and there is an outer block.
+ * lj_vm_resume: lua_resume jumps to it, and all fields are zero. Much of a stack is zero, so the
+ * call must be one by name: pcre's generated code is called through a register. */
 static bool entered_otherwise(const struct memory *m, const struct luajit_layout *l, uint64_t si,
                               uint64_t ra)
 {
@@ -143,7 +145,7 @@ uint64_t find_block(struct luajit_walk *w, const struct luajit_layout *l, uint64
     return 0;
 }
 
-/* No memory of the VM's: the block is searched for, and what is found is a guess. */
+/* The VM's memory is not available: search for the block. The result is a guess. */
 static enum walker_result step_searched(struct luajit_walk *w, const struct luajit_layout *l,
                                         uint64_t blob, uint64_t from)
 {
@@ -159,14 +161,16 @@ static enum walker_result step_searched(struct luajit_walk *w, const struct luaj
 
 /* ---- Lua frames of a trace ----------------------------------------------------------------- */
 
-/* A way to read a trace's frames: a snapshot, and where its start frame's base is. */
+/* A way to read a trace's frames: a snapshot, and the base of its start frame. */
 struct reading {
     struct luajit_inlined in;
     uint64_t base;
-    struct luajit_function start; /* address 0: as the Lua stack says */
-    uint32_t number;              /* of the snapshot */
-    bool is_exit;                 /* the program leaves the trace there: at that very line */
-    bool is_behind;               /* it was taken behind the call of C that is being executed */
+    struct luajit_function start; /* function of the start frame; address 0: as in the Lua stack */
+    uint32_t number;              /* number of the snapshot */
+    bool is_exit;                 /* the program leaves the trace at this snapshot: at its very
+                                     line */
+    bool is_behind;               /* the snapshot was taken behind the call of C that is being
+                                     executed */
 };
 
 static void reading_begin(struct reading *ret, uint64_t base, bool is_exit)
@@ -182,7 +186,7 @@ static void reading_begin(struct reading *ret, uint64_t base, bool is_exit)
 }
 
 /* Do snapshot and Lua stack agree: is the start frame's pc inside its function? `replaced`: a tail
- * call in the trace has put another function there, which the snapshot names. */
+ * call in the trace has replaced the function, and the snapshot names the new one. */
 static bool read_start(struct luajit_walk *w, const struct luajit_state *L, uint64_t base,
                        bool replaced, struct reading *ret)
 {
@@ -196,12 +200,14 @@ static bool read_start(struct luajit_walk *w, const struct luajit_state *L, uint
         return luajit_pc_inside(&ret->start, ret->in.start_pc);
     }
     const struct luajit_function *f = luajit_function_at(&w->r, L, base, NULL);
-    /* A start frame that a builtin of the trace has called back needs no pc. */
+    /* A start frame that is no Lua function, but a builtin that called back into Lua, needs no
+     * pc. */
     return luajit_pc_inside(f, ret->in.start_pc) || (ret->in.start_pc == 0 && !f->lua);
 }
 
-/* Start frame at `base`; or the end of a trace has stored the base of the next one there already,
- * which begins at the innermost frame: for certain, or it may be (at_end). */
+/* Find the start frame: at `base`, or below it if the trace's end has already stored the base of
+ * the next trace, which begins at the innermost frame. This has happened for certain (is_moved), or
+ * it may have (at_end). */
 static bool find_start(struct luajit_walk *w, const struct luajit_state *L, uint64_t base,
                        bool is_moved, bool at_end, struct reading *ret)
 {
@@ -217,9 +223,9 @@ static bool find_start(struct luajit_walk *w, const struct luajit_state *L, uint
             (read_start(w, L, moved, false, ret) || read_start(w, L, moved, true, ret)));
 }
 
-enum { STORE = 7 }; /* bytes of it */
+enum { STORE = 7 }; /* size of the instruction in bytes */
 
-/* Is there a "mov [r14 + field], register" in the code? */
+/* Does the code have a "mov [r14 + field], register"? */
 static bool has_store(const uint8_t *code, uint32_t size, uint32_t field)
 {
     const uint8_t *end = code + size, *at = code + 3;
@@ -234,9 +240,9 @@ static bool has_store(const uint8_t *code, uint32_t size, uint32_t field)
     return false;
 }
 
-/* Has the code of a snapshot stored another base by now, for a return below the trace's start frame
- * or a jump to a trace that starts above it: "mov [r14 + jit_base], register" before `offset`? In
- * recursion the frames fit at either. */
+/* Has the snapshot's code stored another base before `offset` ("mov [r14 + jit_base], register")?
+ * It does so for a return below the trace's start frame, or a jump to a trace that starts above it.
+ * In recursion the frames fit at both bases. */
 static bool has_moved_base(struct luajit_walk *w, const struct luajit_trace *t, uint32_t number,
                            uint32_t offset)
 {
@@ -245,7 +251,7 @@ static bool has_moved_base(struct luajit_walk *w, const struct luajit_trace *t, 
     const uint32_t field = (uint32_t)(l->jit_base - l->g2disp);
     uint8_t code[PIECE];
     uint32_t from;
-    enum provenance ignored = PROVENANCE_EXACT; /* only jumps are patched */
+    enum provenance ignored = PROVENANCE_EXACT; /* any reading will do: only jumps are patched */
     if (!l->gc64 || !luajit_snapshot_start(&w->r, t, number, &from))
         return false;
     for (; from + STORE <= offset; from += PIECE - STORE + 1) {
@@ -258,8 +264,8 @@ static bool has_moved_base(struct luajit_walk *w, const struct luajit_trace *t, 
     return false;
 }
 
-/* Ways in the order of how often they are the right one: the covering snapshot; the next one, when
- * the base has moved down already; then neighbours, of builds where the snapshot's number is a
+/* Try the ways in order of how often they are right: the covering snapshot; the next snapshot, if
+ * the base has already moved down; then neighbours, for builds where the snapshot's number is a
  * guess. */
 static bool find_reading(struct luajit_walk *w, const struct luajit_state *L,
                          const struct luajit_trace *t, uint32_t number, uint64_t base,
@@ -270,7 +276,8 @@ static bool find_reading(struct luajit_walk *w, const struct luajit_state *L,
     uint64_t offset = walk_register(w, DWARF_RIP) - !walk_is_exact(w) - t->mcode;
     bool moved = offset < t->szmcode && has_moved_base(w, t, number, (uint32_t)offset);
     bool at_end = walk_register(w, DWARF_RIP) - t->mcode + END >= t->szmcode;
-    unsigned first = moved && number + 1 < t->nsnap; /* returned: the next snapshot's base */
+    unsigned first = moved && number + 1 < t->nsnap; /* the code has returned: the base belongs to
+                                                        the next snapshot */
     for (unsigned i = 0; i < sizeof(neighbours); i++) {
         uint32_t n = number + (uint32_t)neighbours[i < 2 ? i ^ first : i];
         *weak = i > 1;
@@ -284,8 +291,9 @@ static bool find_reading(struct luajit_walk *w, const struct luajit_state *L,
     return false;
 }
 
-/* The prototype that has `pc` in its bytecode: of the functions around (recursion), of the trace's
- * own constants, or of the traces' that it branched off, where the call was specialized. */
+/* The prototype that has `pc` in its bytecode. Searched in the surrounding functions (recursion),
+ * in the trace's own constants, and in those of the parent traces, where the call was specialized.
+ * 0: none. */
 static uint64_t proto_of(struct luajit_walk *w, const struct luajit_state *L,
                          const struct luajit_trace *t, const struct reading *reading, uint64_t pc)
 {
@@ -306,8 +314,8 @@ static uint64_t proto_of(struct luajit_walk *w, const struct luajit_state *L,
     return 0;
 }
 
-/* An inlined frame's function: a constant of the trace; else, when prototypes have many closures,
- * as it stands in the Lua stack, or at least its prototype. */
+/* An inlined frame's function: a constant of the trace. Where a prototype has many closures, it is
+ * the function in the Lua stack, or at least the prototype. */
 static struct luajit_function inlined_function(struct luajit_walk *w, const struct luajit_state *L,
                                                const struct luajit_trace *t,
                                                const struct reading *reading, unsigned i)
@@ -331,7 +339,7 @@ static struct luajit_function inlined_function(struct luajit_walk *w, const stru
     return f;
 }
 
-/* Of the innermost frame: where its line is recorded. */
+/* The program counter of the innermost frame from which its line is read. */
 static uint64_t recorded_pc(struct luajit_walk *w, const struct luajit_trace *t,
                             const struct reading *reading, const struct luajit_function *f,
                             uint64_t pc)
@@ -352,7 +360,7 @@ static enum luajit_segment_end emit_reading(struct luajit_walk *w, const struct 
     e->inlined = true;
     for (unsigned i = 0; i < reading->in.nr; i++) {
         struct luajit_function f = inlined_function(w, L, t, reading, i);
-        /* A call of C or a builtin is being prepared, of which is not known yet. */
+        /* The trace prepares a call of C or of a builtin, whose function is not known yet. */
         if (i == 0 && f.unread && reading->in.frames[i].pc - w->vm.g < GG_MAX)
             continue;
         uint64_t pc = reading->in.frames[i].pc;
@@ -375,8 +383,9 @@ static enum luajit_segment_end emit_reading(struct luajit_walk *w, const struct 
 
 /* ---- calls of C from a trace ----------------------------------------------------------------- */
 
-/* Is the frame below of no code of LuaJIT's own? Then the FFI has called it. In a program that
- * LuaJIT is part of its own functions are in one file with it: those the trace names. */
+/* Has the trace called foreign code, that is, code that is not LuaJIT's own? Then the FFI has made
+ * the call. In a program that contains LuaJIT, the program's own functions are in the same file:
+ * they are recognized by their addresses among the trace's constants. */
 static bool calls_foreign(struct luajit_walk *w, const struct luajit_trace *t)
 {
     const struct walker_step *s = w->step;
@@ -391,7 +400,7 @@ static bool calls_foreign(struct luajit_walk *w, const struct luajit_trace *t)
             luajit_call_by_ffi(&w->r, t, (uint32_t)(walk_register(w, DWARF_RIP) - t->mcode)));
 }
 
-/* The prototypes of the frames that snapshot `number` tells. */
+/* The prototypes of the frames in a snapshot. */
 struct chain {
     uint64_t protos[LUAJIT_INLINED_MAX + 1];
     unsigned nr;
@@ -420,7 +429,8 @@ static bool is_same_chain(const struct chain *a, const struct chain *b)
     return a->nr == b->nr && !memcmp(a->protos, b->protos, a->nr * sizeof(*a->protos));
 }
 
-/* What the trace has called; registers that C functions preserve still say it. */
+/* The function that the trace has called. If the call was through a register that C functions
+ * preserve, the register still holds the target. */
 static bool called_target(struct luajit_walk *w, uint64_t *ret)
 {
     enum { CALL = ARCH_DIRECT_CALL };
@@ -439,7 +449,7 @@ static bool called_target(struct luajit_walk *w, uint64_t *ret)
     return true;
 }
 
-/* Is it proven that the frames of the snapshot behind the call have made it? */
+/* Is it proven that the frames of the snapshot behind the call made the call? */
 static bool is_caller_proven(struct luajit_walk *w, const struct luajit_state *L,
                              const struct luajit_trace *t, uint64_t base, uint32_t covering)
 {
@@ -460,8 +470,9 @@ static bool is_caller_proven(struct luajit_walk *w, const struct luajit_state *L
     return luajit_caller_is_proven(&w->r, t, &call);
 }
 
-/* A call of C, which `*number` covers: the snapshot that tells best in which function it was made.
- * `behind`: it was taken behind the call. false: that is not proven. */
+/* Choose the snapshot that best tells which function made a call of C. `*number` covers the call,
+ * and becomes the chosen snapshot. `behind`: the chosen snapshot was taken behind the call. false:
+ * the choice is not proven. */
 static bool place_call(struct luajit_walk *w, const struct luajit_state *L,
                        const struct luajit_trace *t, uint64_t base, uint32_t *number, bool *behind)
 {
@@ -469,7 +480,7 @@ static bool place_call(struct luajit_walk *w, const struct luajit_state *L,
     uint32_t snapshots[CALL_SNAPSHOTS];
     uint32_t offset = (uint32_t)(walk_register(w, DWARF_RIP) - t->mcode);
     if (!luajit_trace_knows_others(&w->r, t, NULL, 0))
-        return true; /* it has inlined nothing */
+        return true; /* the trace has inlined nothing */
     bool read = read_chain(w, L, t, *number, base, &covering);
     bool proven = read && *number + 1 < t->nsnap &&
                   read_chain(w, L, t, *number + 1, base, &after) &&
@@ -492,7 +503,7 @@ static bool place_call(struct luajit_walk *w, const struct luajit_state *L,
 
 /* ---- a segment ------------------------------------------------------------------------------- */
 
-/* The segment's result into the walk's account, and out. */
+/* Store the segment's result in the walk's state, and emit the last frame. */
 static enum walker_result finish_segment(struct luajit_walk *w, struct segment *s,
                                          struct emitter *e, enum luajit_segment_end end,
                                          struct lua_position next)
@@ -527,14 +538,14 @@ bool same_functions_before(struct luajit_walk *w, const struct luajit_trace *t, 
     return true;
 }
 
-/* The trace's frames with `number` as covering snapshot, from `base`; without any that fits, the
- * function that stands at `base`. */
+/* Emit the trace's frames with `number` as the covering snapshot, from `base` on. If no snapshot
+ * fits, emit the function at `base`. */
 static enum luajit_segment_end emit_trace(struct luajit_walk *w, const struct luajit_state *L,
                                           const struct luajit_trace *t, bool has_snapshot,
                                           bool is_exit, uint32_t number, uint64_t base,
                                           struct emitter *e, struct lua_position *next)
 {
-    struct reading reading; /* (of its frames as many as are told) */
+    struct reading reading; /* (only as many frames as reading.in.nr says are valid) */
     reading_begin(&reading, base, is_exit);
     bool is_call = has_snapshot && !is_exit && calls_foreign(w, t);
     if (is_call && !place_call(w, L, t, base, &number, &reading.is_behind))
@@ -543,15 +554,16 @@ static enum luajit_segment_end emit_trace(struct luajit_walk *w, const struct lu
     if (has_snapshot && find_reading(w, L, t, number, base, &reading, &weak)) {
         if (weak)
             e->weakest = PROVENANCE_GUESS;
-        /* Which of the trace's functions called is one question, whose frame it runs in another: of
-         * that the VM's own word came with the sample, and its header tells its caller. */
+        /* Two separate questions: which of the trace's functions made the call, and in whose frame
+         * the trace runs. The second one has a certain answer: the VM's own word came with the
+         * sample, and the frame's header tells its caller. */
         e->certain_below = !weak && reading.base == base && !reading.start.address;
         enum luajit_segment_end end = emit_reading(w, L, t, &reading, e, next);
         if (end != LUAJIT_SEGMENT_BAD)
             return end;
         emit_undo(e);
     }
-    if (w->process->prototype) /* what stands at `base` now says less than the trace itself */
+    if (w->process->prototype) /* the function now at `base` says less than the trace itself */
         return LUAJIT_SEGMENT_BAD;
     e->weakest = PROVENANCE_GUESS;
     e->trace = t->number;
@@ -563,7 +575,7 @@ static enum luajit_segment_end emit_trace(struct luajit_walk *w, const struct lu
 
 /* ---- a frame in a trace -------------------------------------------------------------------- */
 
-/* Where the block of a trace's frame is: by L's chain, when that fits the trace. */
+/* Find the block of a trace's frame by L's chain; false: the chain does not fit the trace. */
 static bool trace_block(struct luajit_walk *w, const struct luajit_trace *t,
                         const struct luajit_state *L, uint64_t pushed, uint64_t *si)
 {
@@ -576,7 +588,7 @@ static bool trace_block(struct luajit_walk *w, const struct luajit_trace *t,
         return false;
     if (room == t->spadjust)
         return true;
-    /* Before the first, behind the last adjustment of rsp. */
+    /* The pc is before the first adjustment of rsp, or behind the last one. */
     if (!walk_is_exact(w))
         return false;
     return room == 0 ||
@@ -584,8 +596,8 @@ static bool trace_block(struct luajit_walk *w, const struct luajit_trace *t,
             luajit_trace_read(&w->r, w->vm.g, number, &parent) && room == parent.spadjust);
 }
 
-/* The VM's memory does not fit the stack (it is of another moment): only the native side, as far as
- * the trace's own frame size goes. */
+/* The VM's memory does not fit the stack, because it is of another moment. Walk only the native
+ * side, with the trace's own frame size. */
 static enum walker_result step_unfitting(struct luajit_walk *w, const struct luajit_trace *t,
                                          uint32_t exitno)
 {
@@ -604,14 +616,14 @@ static enum walker_result step_unfitting(struct luajit_walk *w, const struct lua
     return leave_trace_block(w, si) ? WALKER_STEPPED : WALKER_NO;
 }
 
-/* What the step rests on becomes the walk's: the native frames above stand on it. */
+/* Raise the walk's provenance to that of the step's reads: the native frames above rest on them. */
 static void rest_on_reads(struct luajit_walk *w)
 {
     if (w->r.provenance > *w->step->provenance)
         *w->step->provenance = w->r.provenance;
 }
 
-/* A frame in trace `t`; or, when `exitno` is not UINT32_MAX, in a stub of its exits. */
+/* Step from a frame in trace `t`, or (`exitno` is not UINT32_MAX) in a stub of its exits. */
 static enum walker_result step_trace(struct luajit_walk *w, const struct luajit_trace *t,
                                      uint32_t exitno, uint64_t pushed)
 {
@@ -655,7 +667,7 @@ static enum walker_result step_trace(struct luajit_walk *w, const struct luajit_
 
 /* ---- exits --------------------------------------------------------------------------------- */
 
-/* The block below an exiting trace, and its L. */
+/* Find the block below an exiting trace, and its L. */
 static bool exit_block_state(struct luajit_walk *w, uint64_t S, struct luajit_state *L,
                              uint64_t *si)
 {
@@ -664,7 +676,7 @@ static bool exit_block_state(struct luajit_walk *w, uint64_t S, struct luajit_st
     const int32_t fields[] = {running_field(l), l->J_L};
     uint64_t dispatch[2] = {vm_register(w, DWARF_R14), 0};
     enum provenance ignored = PROVENANCE_EXACT;
-    if (!l->gc64) /* the stub has stored it there */
+    if (!l->gc64) /* the stub has stored DISPATCH at S */
         memory_read_frame(&w->step->input->memory, S, &dispatch[1], 4, &ignored);
     for (unsigned i = 0; i < 4; i++) {
         uint64_t g = dispatch[i / 2] - (uint64_t)l->g2disp;
@@ -680,12 +692,12 @@ static bool exit_block_state(struct luajit_walk *w, uint64_t S, struct luajit_st
         if (*si - S >= 16 && *si - S <= ROOM_MAX && block_L(w, *si) == L->address)
             return true;
     }
-    /* A finalizer that runs on a lua_State of its own. */
+    /* This may be a finalizer that runs on a lua_State of its own. */
     *si = find_linked_block(w, S + 16, L);
     return *si != 0;
 }
 
-/* Trace and exit number, for a pc in the handler. */
+/* Find the trace and the exit number, for a pc in the handler. */
 static bool exiting_trace(struct luajit_walk *w, uint64_t S, bool exact, struct luajit_trace *t,
                           uint32_t *exitno)
 {
@@ -713,7 +725,8 @@ static bool exiting_trace(struct luajit_walk *w, uint64_t S, bool exact, struct 
     return luajit_trace_read(&w->r, w->vm.g, parent, t);
 }
 
-/* Where the interpreter goes on after an exit: SAVE_PC is at the instruction, not behind it. */
+/* Where the interpreter goes on after an exit: here SAVE_PC is the address of the instruction, not
+ * the one behind it. */
 static struct lua_position resumed_place(struct luajit_walk *w, const struct luajit_state *L,
                                          uint64_t base, uint64_t si)
 {
@@ -726,7 +739,7 @@ static struct lua_position resumed_place(struct luajit_walk *w, const struct lua
     return (struct lua_position){base, pc};
 }
 
-/* Has lj_snap_restore written the exit's frames, and moved L->base to the innermost of them? */
+/* Has lj_snap_restore written the exit's frames, and moved L->base to the innermost one? */
 static bool is_restored(struct luajit_walk *w, const struct luajit_state *L,
                         const struct luajit_inlined *in)
 {
@@ -742,10 +755,10 @@ static bool is_restored(struct luajit_walk *w, const struct luajit_state *L,
     return luajit_pc_inside(luajit_function_at(&w->r, L, base, NULL), in->start_pc);
 }
 
-/* Is lj_snap_restore at it, or about to be, in the block of lj_vm_cpcall below that of the trace?
- * It begins with telling that block where the interpreter goes on, and ends with moving L->base.
- * (The recorder runs in such a block, too, where SAVE_PC is L; then the trace's own block has been
- * told.) */
+/* Is lj_snap_restore running, or about to run, in the block of lj_vm_cpcall below the trace's
+ * block? It begins by storing in that block where the interpreter goes on, and ends by moving
+ * L->base. (The recorder runs in such a block, too, where SAVE_PC is L. By then the trace's own
+ * block has the place where the interpreter goes on.) */
 static bool is_being_restored(struct luajit_walk *w, const struct luajit_state *L, uint64_t si,
                               const struct luajit_inlined *in)
 {
@@ -757,8 +770,8 @@ static bool is_being_restored(struct luajit_walk *w, const struct luajit_state *
            (pc == L->address && read_saved_pc(w, si) + 4 != in->frames[0].pc);
 }
 
-/* Of the code from `from` on: where its call of lj_vm_cpcall returns to; 0: there is none up to
- * `end`, or it cannot be told. */
+/* The return address of the first call of lj_vm_cpcall in the code from `from` on; 0: there is none
+ * up to `end`, or the code cannot be read. */
 static uint64_t find_cpcall(struct luajit_walk *w, uint64_t from, uint64_t end)
 {
     enum { INSN_MAX = 15 };
@@ -778,8 +791,8 @@ static uint64_t find_cpcall(struct luajit_walk *w, uint64_t from, uint64_t end)
     return 0;
 }
 
-/* How far lj_trace_exit, the frame on top of the handler's, has come. First it saves errno, by a
- * function of C's library, then it calls lj_vm_cpcall to restore the exit's frames. Behind that it
+/* How far lj_trace_exit, the frame on top of the handler's, has come. First it saves errno, with a
+ * function of the C library. Then it calls lj_vm_cpcall to restore the exit's frames. After that it
  * stores where the interpreter goes on, and drives the collector or counts the exit. */
 enum exit_phase { EXIT_UNKNOWN, EXIT_BEFORE_RESTORE, EXIT_RESTORED };
 
@@ -803,16 +816,16 @@ static enum exit_phase exit_phase(struct luajit_walk *w)
     return callee->pc < call ? EXIT_BEFORE_RESTORE : EXIT_RESTORED;
 }
 
-/* Do L->base and SAVE_PC, which came with the sample, say of restored frames what the trace does?
- * Then nothing rests on the trace, whose parts may have been read at another moment: while the exit
- * drives the collector the VM's words do not name it. */
+/* Do L->base and SAVE_PC, which came with the sample, agree with the trace about the restored
+ * frames? Then no result rests on the trace, whose parts may have been read at another moment:
+ * while the exit drives the collector, the VM's words do not name the trace. */
 static bool goes_on_at(struct luajit_walk *w, const struct luajit_state *L, uint64_t si,
                        struct lua_position at)
 {
     return at.base == L->base && at.pc && resumed_place(w, L, L->base, si).pc == at.pc;
 }
 
-/* The segment of a trace that is being left. */
+/* Walk the segment of a trace that is being left. */
 static enum luajit_segment_end walk_exit(struct luajit_walk *w, const struct luajit_state *L,
                                          uint64_t S, uint64_t si, bool exact, struct emitter *e,
                                          struct lua_position *next)
@@ -841,7 +854,8 @@ static enum luajit_segment_end walk_exit(struct luajit_walk *w, const struct lua
         if (fits && phase == EXIT_RESTORED && in->nr == 0 && !reading.start.address &&
             goes_on_at(w, L, si, start))
             w->r.provenance = before;
-        if (fits && (!restored || is_being_restored(w, L, si, in))) /* recursion fits at both */
+        if (fits && (!restored || is_being_restored(w, L, si, in))) /* in recursion the frames fit
+                                                                       at both bases */
             return emit_reading(w, L, &t, &reading, e, next);
         if (restored) {
             at = (struct lua_position){L->base, in->frames[0].pc};
@@ -849,13 +863,14 @@ static enum luajit_segment_end walk_exit(struct luajit_walk *w, const struct lua
                 w->r.provenance = before;
         }
     } else if (!handler && o >= (uint64_t)l->exit_interp && walk_knows(w, DWARF_RDX)) {
-        /* (behind lj_trace_exit, before that, rbx is not loaded: it is what the trace had in it) */
+        /* (Between lj_trace_exit and that place rbx is not loaded: it still has the trace's
+         * value.) */
         uint64_t rdx = vm_register(w, DWARF_RDX), rbx = vm_register(w, DWARF_RBX);
         const struct luajit_function *f = luajit_function_at(&w->r, L, rdx, NULL);
         if (luajit_pc_inside(f, rbx + 4))
             at = (struct lua_position){rdx, rbx + 4};
         else if (f->address && !f->lua && !f->dummy && rbx - w->vm.g < GG_MAX)
-            at = (struct lua_position){rdx, 0}; /* goes on with a call of C */
+            at = (struct lua_position){rdx, 0}; /* the interpreter goes on with a call of C */
     }
     if (!at.base)
         at = resumed_place(w, L, L->base, si);
@@ -895,8 +910,9 @@ enum walker_result step_exit(struct luajit_walk *w, uint64_t S, bool exact)
 
 /* ---- callback slots ------------------------------------------------------------------------ */
 
-/* A page of slots: a pointer to lj_vm_ffi_callback, then "mov al, slot; jmp" and at a group's end
- * "push rbp; mov ah, group; mov rbp, g; jmp [page]". Nothing or rbp is pushed. */
+/* A page of slots begins with a pointer to lj_vm_ffi_callback. Each slot is "mov al, slot; jmp",
+ * and a group ends with "push rbp; mov ah, group; mov rbp, g; jmp [page]". The code has pushed
+ * nothing, or rbp. */
 static enum walker_result step_callback(struct luajit_walk *w, const struct luajit_blob *blob)
 {
     enum { PAGE = 4096, TAIL = 20, BACK = 13 };
@@ -910,7 +926,8 @@ static enum walker_result step_callback(struct luajit_walk *w, const struct luaj
         (pc - page >= BACK && !memory_read(m, pc - BACK, code, sizeof(code), &provenance)))
         return WALKER_NO;
     bool pushed = false;
-    static const uint8_t behind[] = {1, 3, 8, 13}; /* instructions of the tail behind the push */
+    static const uint8_t behind[] = {1, 3, 8, 13}; /* distances from the push to the tail's
+                                                      instructions behind it */
     for (unsigned i = 0; i < sizeof(behind); i++)
         pushed |= code[BACK - behind[i]] == 0x55 && code[BACK - behind[i] + 1] == 0xb4;
     uint64_t cfa = walk_register(w, DWARF_RSP) + (pushed ? 16 : 8);
@@ -941,7 +958,7 @@ static enum walker_result step_in_vm(struct luajit_walk *w, uint64_t g,
     if (!walk_is_exact(w) || !luajit_exit_stub(&w->r, g, pc, &exitno, &pushes) ||
         !luajit_trace_read(&w->r, g, running, &t))
         return WALKER_NO;
-    if (exitno == UINT32_MAX) { /* behind the first push: on the stack */
+    if (exitno == UINT32_MAX) { /* behind the first push the number is on the stack */
         uint8_t numbers[16] = {0};
         uint64_t sp = walk_register(w, DWARF_RSP);
         enum provenance ignored = PROVENANCE_EXACT;

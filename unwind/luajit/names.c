@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The cache of prototypes, and what is proposed to the table of managed functions.
+ * The cache of prototypes, and the proposals to the table of managed functions.
  *
- * Which batches of a recording a thread has seen before is a matter of chance, and must not show.
- * So a batch's results are those that an empty cache at its beginning would give: what is known
- * from other batches is compared whole with what memory holds now, and all names are proposed
- * again.
+ * Which batches of a recording a thread has seen before is a matter of chance, and must not change
+ * results. So a batch's results are those that an empty cache at its beginning would give: a
+ * prototype that is known from another batch is compared whole with the memory of now, and all
+ * names are proposed again.
  */
 #include "unwind/luajit/names.h"
 
@@ -20,45 +20,45 @@
 #include <stdlib.h>
 
 enum {
-    CACHE_BYTES_MAX = 64 << 20, /* of prototypes kept; then all are forgotten */
-    CALLS = 4096,               /* call sites kept: a power of two */
-    LEARN_MAX = 1 << 16,        /* prototypes taken at once, from one; ... */
-    LEARN_PER_BATCH =
-        1 << 10, /* ... in batches that are no powers of two, so many, others each batch */
-    LEARN_BUDGET = 1 << 24, /* and what they may cost: luajit_definition_name() */
+    CACHE_BYTES_MAX = 64 << 20, /* bytes of cached prototypes; above, all are forgotten */
+    CALLS = 4096,               /* number of cached call sites: a power of two */
+    LEARN_MAX = 1 << 16,        /* prototypes learned at once, from one prototype */
+    LEARN_PER_BATCH = 1 << 10, /* the same in batches whose numbers are no powers of two; each batch
+                                  takes other ones */
+    LEARN_BUDGET = 1 << 24,    /* budget for all of them: luajit_definition_name() */
 };
 
 /* A prototype that was read. */
 struct known {
-    struct known *next; /* of its hash chain, or of the dead */
-    /* Its provenance is of the last comparison: the same whether it was read now or was known, so
-     * that results do not depend on what a thread has seen before. */
+    struct known *next; /* next in its hash chain, or in the list of the dead */
+    /* Its provenance is that of the last comparison. It is the same whether the prototype was read
+     * now or was known, so that results do not depend on what a thread has seen before. */
     struct luajit_proto proto;
-    const char *file;   /* from its chunk's name; interned. NULL: it could not be read */
+    const char *file;   /* from its chunk's name, interned. NULL: could not be read */
     uint32_t *children; /* positions of the instructions that make closures */
     uint32_t nr_children;
     uint64_t g;
-    uint64_t batch;   /* in which it was compared whole last */
-    uint64_t learned; /* 1 + the batch in which its children's names were taken last */
+    uint64_t batch;   /* batch in which it was last compared whole */
+    uint64_t learned; /* 1 + the batch in which its children's names were last taken */
     uint64_t serial;  /* never used twice */
-    uint64_t time;    /* of the memory it was compared with last */
-    /* Times at which what was read besides the heads says the same, and with that provenance; empty
-     * where that is not known. */
+    uint64_t time;    /* time of the memory that it was last compared with */
+    /* Times at which everything but the heads reads the same, with provenance `steady_provenance`;
+     * empty where this is not known. */
     struct memory_span valid;
     uint8_t steady_provenance;
     uint32_t space;
     uint32_t function; /* managed function */
 };
 
-/* What a call instruction calls its function. */
+/* The name that a call instruction has for its function. */
 struct call {
-    uint64_t caller; /* serial of its prototype; 0: free */
+    uint64_t caller; /* serial of the caller's prototype; 0: the entry is free */
     uint64_t batch;
     uint32_t position;
-    uint32_t function; /* to which it was proposed last, */
-    uint8_t rank;      /* and how well */
-    uint16_t untold;   /* times since when nothing told whether that is what was called */
-    const char *name;  /* NULL: nothing */
+    uint32_t function; /* function for which the name was last proposed */
+    uint8_t rank;      /* rank of that proposal */
+    uint16_t untold;   /* times since then at which the called function could not be told */
+    const char *name;  /* NULL: no name */
     uint8_t kind;
 };
 
@@ -68,16 +68,16 @@ struct luajit_names {
     size_t nr_chains; /* a power of two */
     size_t nr, bytes;
     uint64_t last_serial;
-    struct known *dead; /* out of the cache, but perhaps still in use by this very call */
-    uint8_t *scratch;   /* PROTO_MAX bytes, made at first need */
-    uint64_t batch;     /* that is under way */
+    struct known *dead; /* removed from the cache, but perhaps still in use by the current call */
+    uint8_t *scratch;   /* PROTO_MAX bytes, allocated at first need */
+    uint64_t batch;     /* the current batch */
     struct call *calls;
     struct {
-        const void *names;               /* of which binary */
-        uint32_t function[BUILTINS_MAX]; /* managed functions by ffid; 0: not asked for yet */
+        const void *names;               /* names of the binary that `function` belongs to */
+        uint32_t function[BUILTINS_MAX]; /* managed functions by ffid; 0: not looked up yet */
     } builtins;
-    uint32_t unknown; /* the function that could not be read */
-    uint32_t c;       /* a C function that has no native frame to name it by */
+    uint32_t unknown; /* the function that stands for unreadable ones */
+    uint32_t c;       /* a C function without a native frame that could name it */
     VEC(struct known *) queue;
 };
 
@@ -128,8 +128,9 @@ static void forget_all(struct luajit_names *n)
     n->nr = n->bytes = 0;
 }
 
-/* Between frames, when nobody holds one: give back what is not needed. Only between batches may
- * something be forgotten that this batch would not read again as it was. */
+/* Free unneeded prototypes. Called between frames, when no prototype is in use. Only between
+ * batches may a prototype be forgotten that the batch would not read again with the same
+ * contents. */
 static void tidy(struct luajit_names *n, uint64_t batch)
 {
     bury_dead(n);
@@ -163,7 +164,7 @@ static void chains_grow(struct luajit_names *n)
     size_t nr = n->nr_chains * 4;
     struct known **chains = calloc(nr, sizeof(struct known *));
     if (!chains)
-        return; /* longer chains serve as well */
+        return; /* longer chains work, too */
     for (size_t i = 0; i < n->nr_chains; i++)
         while (n->chains[i]) {
             struct known *k = n->chains[i];
@@ -177,8 +178,8 @@ static void chains_grow(struct luajit_names *n)
     n->nr_chains = nr;
 }
 
-/* The name of a Lua function that is part of LuaJIT: the chunk's name, with its library's where
- * there is only one function of that name. */
+/* The name of a Lua function that is part of LuaJIT: the chunk's name. The library's name is put
+ * before it where only one function has that name. */
 static void builtin_lua_name(const struct luajit_builtins *b, const char *file, char *out)
 {
     static const char head[] = "[builtin:";
@@ -198,13 +199,14 @@ static void builtin_lua_name(const struct luajit_builtins *b, const char *file, 
         snprintf(out, PROTO_NAME_MAX, "%s", whole);
 }
 
-/* The chunk's file; NULL: it cannot be read (*failed: memory is out). `doubtful`: it may be
- * another. */
+/* The chunk's file; NULL: it cannot be read (*failed: memory is out). `doubtful`: it may be another
+ * file. */
 static const char *file_of(struct luajit_names *n, const struct luajit_names_source *s,
                            const struct luajit_proto *p, bool *doubtful, bool *failed)
 {
     char file[PROTO_FILE_MAX];
-    enum provenance ignored = PROVENANCE_EXACT; /* the string's head counts, as p->head's part */
+    enum provenance ignored = PROVENANCE_EXACT; /* the string's head, which is part of p->head,
+                                                   already counts */
     if (!luajit_proto_file(p, s->memory, file, &ignored, doubtful))
         return NULL;
     const char *kept = managed_string(n->managed, file, strlen(file));
@@ -212,7 +214,8 @@ static const char *file_of(struct luajit_names *n, const struct luajit_names_sou
     return kept;
 }
 
-/* Who this prototype is. 0: memory is out, or there are too many; n->unknown: no chunk name. */
+/* The managed function of this prototype. Returns 0 when memory is out, or there are too many
+ * functions; n->unknown when there is no chunk name. */
 static uint32_t identify(struct luajit_names *n, const struct luajit_names_source *s,
                          const struct luajit_proto *p, const char *file)
 {
@@ -236,7 +239,7 @@ static uint32_t identify(struct luajit_names *n, const struct luajit_names_sourc
     return managed_intern(n->managed, &i);
 }
 
-/* Note where closures are made. */
+/* Collect the positions where closures are made. */
 static bool find_children(struct known *k, const struct luajit_proto *p)
 {
     uint32_t nr = 0;
@@ -251,14 +254,14 @@ static bool find_children(struct known *k, const struct luajit_proto *p)
     return true;
 }
 
-/* Whose file it is is not certain. */
+/* Lower the provenance when the file is not certain. */
 static void mark_doubtful(struct luajit_proto *p, bool doubtful)
 {
     if (doubtful && p->provenance < PROVENANCE_STALE)
         p->provenance = PROVENANCE_STALE;
 }
 
-/* Read one that is not in the cache; NULL: it is none (*failed: memory is out). */
+/* Read a prototype that is not in the cache; NULL: there is none (*failed: memory is out). */
 static struct known *known_read(struct luajit_names *n, const struct luajit_names_source *s,
                                 uint64_t address, bool *failed)
 {
@@ -307,7 +310,7 @@ static void known_remove(struct luajit_names *n, struct known **link)
     n->dead = k;
 }
 
-/* Is all of it what a new reading would give? `provenance` is raised to that reading's. */
+/* Would a new reading give exactly the same? `provenance` is raised to that of the new reading. */
 static bool known_equals(struct luajit_names *n, const struct luajit_names_source *s,
                          const struct known *k, enum provenance *provenance, bool *doubtful,
                          bool *failed)
@@ -321,7 +324,7 @@ static bool known_equals(struct luajit_names *n, const struct luajit_names_sourc
            file_of(n, s, &k->proto, doubtful, failed) == k->file;
 }
 
-/* Is there but one layer that has more to say than its bytes, and does it say for how long? */
+/* Does exactly one layer know more than its bytes, and does it also tell for how long? */
 static bool tells_spans(const struct memory *m)
 {
     unsigned provers = 0, tellers = 0;
@@ -337,7 +340,8 @@ static struct memory_span span_common(struct memory_span a, struct memory_span b
     return (struct memory_span){a.from > b.from ? a.from : b.from, a.to < b.to ? a.to : b.to};
 }
 
-/* The heads are the same: is all else known to be? What came with the sample is not of the log. */
+/* Given equal heads, is everything else known to be equal? Memory that came with the sample is not
+ * part of the log. */
 static bool is_steady(const struct luajit_names_source *s, const struct known *k)
 {
     const struct memory *m = s->memory;
@@ -350,7 +354,7 @@ static bool is_steady(const struct luajit_names_source *s, const struct known *k
     return true;
 }
 
-/* Compare all of it, and note for how long the log says that. */
+/* Compare the whole prototype, and note the span for which the log says the same. */
 static bool known_compare(struct luajit_names *n, const struct luajit_names_source *s,
                           struct known *k, enum provenance head, bool *failed)
 {
@@ -377,9 +381,9 @@ static bool known_compare(struct luajit_names *n, const struct luajit_names_sour
     return equal;
 }
 
-/* Is it still what stands there? At one time it is asked once; at another everything is: functions
- * that are loaded again have the same headers at the same places, and what is left of dead ones,
- * too. */
+/* Is the prototype still at its address? For one time this is checked once. At another time
+ * everything is checked: functions that are loaded again have the same headers at the same
+ * addresses, and so do the remains of dead ones. */
 static bool known_check(struct luajit_names *n, const struct luajit_names_source *s,
                         struct known *k, bool *failed)
 {
@@ -399,8 +403,8 @@ static bool known_check(struct luajit_names *n, const struct luajit_names_source
     return true;
 }
 
-/* The prototype at an address, as it is at the source's time: known ones are compared with what
- * stands there. NULL: there is none. `provenance` is raised to the weakest source. */
+/* The prototype at an address at the source's time. Known prototypes are compared with memory.
+ * NULL: there is none. `provenance` is raised to the weakest source. */
 static struct known *known_get(struct luajit_names *n, const struct luajit_names_source *s,
                                uint64_t address, enum provenance *provenance, bool *failed)
 {
@@ -431,8 +435,8 @@ static bool is_method_function(const struct luajit_proto *p)
     return first && strcmp(first, "self") == 0;
 }
 
-/* Was the child made with the parent? The parent may be dead, and the child's address given to
- * another since. */
+/* Was the child made with the parent? The parent may be dead, and the child's address may since
+ * belong to another prototype. */
 static bool is_child(const struct luajit_proto_head *parent, const struct luajit_proto_head *child)
 {
     bool inside =
@@ -441,8 +445,8 @@ static bool is_child(const struct luajit_proto_head *parent, const struct luajit
     return child->chunkname == parent->chunkname && inside;
 }
 
-/* Take the name that a prototype gives to the function it makes at `at`; that one goes to the
- * queue. */
+/* Take the name that a prototype gives to the function it makes at `at`, and append that function
+ * to the queue. */
 static int learn_child(struct luajit_names *n, const struct luajit_names_source *s,
                        const struct known *k, uint32_t at, uint32_t *budget)
 {
@@ -457,7 +461,8 @@ static int learn_child(struct luajit_names *n, const struct luajit_names_source 
         return -1;
     if (!child || child == k || !is_child(&k->proto.head, &child->proto.head))
         return 0;
-    if (k->proto.another || child->proto.another) /* of two makings, which have other names */
+    if (k->proto.another || child->proto.another) /* the readings may be of two loads of the code,
+                                                     which may have other names */
         return child->learned == s->batch + 1 || vec_push(&n->queue, child) ? 0 : -1;
     if (!luajit_definition_name(&k->proto, s->memory, at, is_method_function(&child->proto), budget,
                                 name)) {
@@ -469,7 +474,7 @@ static int learn_child(struct luajit_names *n, const struct luajit_names_source 
     return child->learned == s->batch + 1 || vec_push(&n->queue, child) ? 0 : -1;
 }
 
-/* The names that one prototype gives, `limit` of them at most. */
+/* Take the names that one prototype gives, at most `limit`. */
 static int learn_one(struct luajit_names *n, const struct luajit_names_source *s, struct known *k,
                      size_t limit, uint32_t *budget)
 {
@@ -483,8 +488,8 @@ static int learn_one(struct luajit_names *n, const struct luajit_names_source *s
     return 0;
 }
 
-/* The same for all that are defined in it. A program's main chunk may define thousands: not all of
- * them are named anew in each batch. */
+/* Take the names of all functions that are defined in a prototype, and in these. A program's main
+ * chunk may define thousands: not all of them are named again in each batch. */
 static int learn(struct luajit_names *n, const struct luajit_names_source *s, struct known *k)
 {
     if (k->learned == s->batch + 1)
@@ -513,7 +518,7 @@ int luajit_names_learn(struct luajit_names *n, const struct luajit_names_source 
 
 /* ---- names from calls ------------------------------------------------------------------------ */
 
-/* What the instruction calls its function, from the cache of call sites or read now. */
+/* The name that the instruction has for its function, from the cache of call sites or read now. */
 static struct call *call_get(struct luajit_names *n, const struct luajit_names_source *s,
                              const struct known *caller, uint32_t position, bool *failed)
 {
@@ -533,7 +538,7 @@ static struct call *call_get(struct luajit_names *n, const struct luajit_names_s
 static enum name_rank rank_of(const struct call *c, enum provenance provenance,
                               enum luajit_callee callee)
 {
-    /* A loop's hidden variable, "(for generator)", is nobody's name. */
+    /* A loop's hidden variable, "(for generator)", is no function's name. */
     if (provenance == PROVENANCE_GUESS || *c->name == '(')
         return NAME_RANK_NONE;
     bool strong = c->kind == LUAJIT_NAME_GLOBAL || c->kind == LUAJIT_NAME_METHOD ||
@@ -545,9 +550,9 @@ static enum name_rank rank_of(const struct call *c, enum provenance provenance,
     return strong ? NAME_RANK_DOUBTFUL : NAME_RANK_DOUBTFUL_WEAK;
 }
 
-/* Whether that it is the function's name was said as well before. What could not be told is asked
- * again, seldomer each time: a recorder's walk may have used up its readings, and what it does not
- * read will not be in the recording. */
+/* Was this name already proposed for the function, with the same or a better rank? A proposal whose
+ * called function could not be told is checked again, at growing intervals: a recorder's walk may
+ * have used up its reads, and memory that it does not read will not be in the recording. */
 static bool is_named_already(struct call *c, uint32_t function, enum name_rank rank)
 {
     if (c->function != function || c->rank < rank)
@@ -587,7 +592,8 @@ static int name_from_call(struct luajit_names *n, const struct luajit_names_sour
         return 0;
     enum luajit_callee callee =
         luajit_callee_check(&caller->proto, s->memory, f, c->position, s->provenance);
-    /* Against what another sample, with less of it recorded, could not tell from the truth. */
+    /* This counters a proposal by another sample, with less of it recorded, that could not tell the
+     * called function. */
     if (callee == LUAJIT_CALLEE_ANOTHER)
         return managed_propose_name(n->managed, ret->function, NAME_RANK_TAIL, "", s->batch);
     rank = rank_of(c, weakest, callee);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A library's program is believed when it can be read to its end, holds names that only this
- * library has, and stands in the longest chain: the numbers of one begin where those of another
- * end.
+ * A library's program counts if it can be read to its end, holds names that only this library has,
+ * and is in the longest chain: the numbers of one library begin where those of another end.
  */
 #include "unwind/luajit/names_builtins.h"
 
@@ -26,9 +25,9 @@ enum {
     TAG_FFID,
     TAG_END,
     LENGTH_MASK = 0x3f,
-    NUMBERS_MAX = 128, /* of one library; the largest has 30 */
+    NUMBERS_MAX = 128, /* numbers of one library; the largest has 30 */
     LUA_MAX = 16,
-    FIRST_NUMBER = 2, /* 0: Lua functions, 1: C functions */
+    FIRST_NUMBER = 2, /* 0 is for Lua functions, 1 for C functions */
     PROGRAM_MAX = 1 << 14,
 };
 
@@ -52,8 +51,8 @@ static bool is_identifier(const uint8_t *s, unsigned size)
     return size < BUILTIN_NAME_MAX / 2;
 }
 
-/* Pass over a prototype of string.dump(f, true): flags, parameters, frame size, upvalues; numbers
- * of constants and instructions; then these (lj_bcdump.h). */
+/* Skip a prototype of string.dump(f, true): flags, parameters, frame size, upvalues; numbers of
+ * constants and instructions; then the instructions and constants themselves (lj_bcdump.h). */
 static void skip_prototype(struct cursor *c)
 {
     enum { CHILD, TABLE, I64, U64, COMPLEX, STRING };
@@ -102,7 +101,7 @@ static bool take_lua(struct program *p, struct cursor *c)
     return true;
 }
 
-/* One tag; false: this is no program. */
+/* Read one tag; false: this is no program. */
 static bool take_tag(struct program *p, struct cursor *c, uint8_t tag)
 {
     if (tag < TAG_STRING)
@@ -153,8 +152,8 @@ static bool read_program(const uint8_t *bytes, size_t size, struct program *ret)
 
 struct library {
     const char *prefix;
-    const char *has[3]; /* functions that all must be there */
-    unsigned nr;        /* exactly so many functions with names; 0: any */
+    const char *has[3]; /* functions that must all be there */
+    unsigned nr;        /* exact number of functions with names; 0: any */
 };
 
 static const struct library libraries[] = {
@@ -211,8 +210,8 @@ static const struct library *library_of(const struct program *p)
 
 /* ---- names of numbers that have none -------------------------------------------------------- */
 
-/* Functions that are not put into the library's table: what stands before and behind them tells
- * which they are. From the sources of 2.0.5 to August 2026 and OpenResty's. */
+/* Functions that are not put into the library's table. The functions before and behind them
+ * identify them. From the sources of 2.0.5 to August 2026 and OpenResty's. */
 static const struct {
     const char *prefix, *before, *behind; /* behind NULL: the end */
     unsigned nr;
@@ -220,7 +219,7 @@ static const struct {
 } unlisted[] = {
     {"", "pairs", "ipairs", 1, {"ipairs_aux"}},
     {"coroutine.", "resume", "wrap", 1, {"wrap_aux"}},
-    {"coroutine.", "wrap", NULL, 1, {"thread.exdata"}}, /* OpenResty's, and below */
+    {"coroutine.", "wrap", NULL, 1, {"thread.exdata"}}, /* OpenResty; also the next entry */
     {"coroutine.", "wrap", NULL, 2, {"thread.exdata", "thread.exdata2"}},
     {"string.", "match", "gmatch", 1, {"gmatch_aux"}},
     {"table.", "sort", NULL, 2, {"new", "clear"}},
@@ -254,15 +253,15 @@ static void name_unlisted(struct program *p, const char *prefix)
 
 enum { CANDIDATES_MAX = 256 };
 
-/* A place that reads like a library. Many begin inside a real one, or at a stray byte before it:
- * their numbers are then arbitrary, and lead nowhere. */
+/* A place that reads like a library's program. Many such places begin inside a real program, or at
+ * a stray byte before it: their numbers are then arbitrary, and no chain continues there. */
 struct candidate {
     size_t offset;
     const struct library *library;
     struct candidate *next;
-    unsigned first, end; /* numbers */
-    unsigned links;      /* of the longest chain that begins here */
-    bool forked;         /* two chains of that length: nothing tells which is right */
+    unsigned first, end; /* first number, and the number behind the last */
+    unsigned links;      /* length of the longest chain that begins here */
+    bool forked;         /* there are two chains of that length: nothing tells which is right */
     bool used;
 };
 
@@ -274,7 +273,7 @@ static void put_names(struct luajit_builtins *ret, struct program *p, const stru
         const struct piece *f = &p->functions[i];
         if (!f->at || *name)
             continue;
-        /* Those of another library's table are written whole. */
+        /* Names of functions in another library's table are complete. */
         const char *prefix = memchr(f->at, '.', f->size) ? "" : l->prefix;
         snprintf(name, BUILTIN_NAME_MAX, "%s%.*s", prefix, (int)f->size, f->at);
         ret->nr++;
@@ -290,8 +289,8 @@ static void put_names(struct luajit_builtins *ret, struct program *p, const stru
     }
 }
 
-/* Three bytes of numbers and a tag; behind a function's tag stands its name. Nearly all places fail
- * here already. */
+/* Can a program begin here? It has three bytes of numbers and a tag. Behind a function's tag stands
+ * its name. Nearly all places fail this check. */
 static bool may_begin(const uint8_t *at)
 {
     uint8_t tag = at[3];
@@ -315,7 +314,7 @@ static unsigned find_candidates(const uint8_t *bytes, size_t size, struct candid
     return nr;
 }
 
-/* The longest chain from `c` on, once those that begin at greater numbers are known. */
+/* Find the longest chain from `c` on. The chains that begin at greater numbers must be known. */
 static void link_candidate(struct candidate *c, struct candidate *all, unsigned nr)
 {
     c->links = 1;
@@ -348,7 +347,8 @@ static struct candidate *longest_chain(struct candidate *all, unsigned nr)
     return best;
 }
 
-/* What shares numbers or the library with one of the chain is out of the question. */
+/* Mark the candidates that share numbers or the library with a member of the chain: they are ruled
+ * out. */
 static void use_chain(const struct candidate *chain, struct candidate *all, unsigned nr)
 {
     for (unsigned i = 0; i < nr; i++)
@@ -401,7 +401,8 @@ void luajit_builtins_add(struct luajit_builtins *b, const uint8_t *bytes, size_t
 
 const struct luajit_builtins *luajit_builtins_get(const struct luajit_builtins *names)
 {
-    struct luajit_builtins *b = (struct luajit_builtins *)names; /* changed once, under the lock */
+    struct luajit_builtins *b = (struct luajit_builtins *)names; /* the object is changed once,
+                                                                    under the lock */
     if (!b || !b->nr_places || atomic_load_explicit(&b->searched, memory_order_acquire))
         return b;
     pthread_mutex_lock(&b->lock);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "unwind/luajit/names_bytecode.h"
 
-/* 2.0 lacks four opcodes of 2.1, so what follows them closes up. */
+/* 2.0 lacks four opcodes of 2.1, so the numbers of the following opcodes are lower. */
 static uint8_t from_20(uint8_t op)
 {
     enum { ISTYPE = 0x10, NR_MISSING = 4 };
     if (op >= ISTYPE)
-        op += 2; /* and ISNUM */
+        op += 2; /* ISTYPE and ISNUM */
     if (op >= BC_TGETR)
         op++;
     if (op >= BC_TSETR)
@@ -74,7 +74,7 @@ const char *bc_metamethod(uint8_t op)
     if (in(op, BC_ISEQV, BC_ISNEP))
         return "__eq";
     if (in(op, BC_FNEW, BC_TDUP))
-        return "__gc"; /* they allocate, which may run finalizers */
+        return "__gc"; /* they allocate memory, which may run finalizers */
     if (op == BC_GGET || in(op, BC_TGETV, BC_TGETR))
         return "__index";
     if (op == BC_GSET || in(op, BC_TSETV, BC_TSETR))

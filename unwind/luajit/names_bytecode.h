@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * LuaJIT's bytecode as far as names need it: three numberings brought to one, and which slots an
- * instruction writes. Numbers: lj_bc.h of 2.0.5, beta 3, March 2022, OpenResty January 2023,
- * August 2026.
+ * The part of LuaJIT's bytecode that names need: maps the three numberings to one, and tells which
+ * slots an instruction writes. Numbers: lj_bc.h of 2.0.5, beta 3, March 2022, OpenResty January
+ * 2023, August 2026.
  */
 #ifndef UNWIND_LUAJIT_NAMES_BYTECODE_H
 #define UNWIND_LUAJIT_NAMES_BYTECODE_H
 
 #include "unwind/luajit/layout.h"
 
-/* Opcodes in 2.1's numbering; those of 2026 that it lacks stand behind. */
+/* Opcodes in 2.1's numbering. Opcodes of 2026 that 2.1 lacks stand behind. */
 enum bc_op {
     BC_ISLT = 0x00,
     BC_ISGT = 0x03,
@@ -59,12 +59,13 @@ enum bc_op {
     BC_IFUNCV = 0x5d,
     BC_JFUNCV = 0x5e,
     BC_FUNCCW = 0x60,
-    BC_BNOT = 0x61, /* ours: 0x59 since July 2026 */
+    BC_BNOT = 0x61, /* our number; LuaJIT's is 0x59 since July 2026 */
     BC_BSAR = 0x67,
     BC_NONE = 0xff,
 };
 
-/* One instruction: A is byte 1; D the upper 16 bits, or C (byte 2) and B (byte 3). */
+/* One instruction: A is byte 1; D is the upper 16 bits, which are also C (byte 2) and B (byte
+ * 3). */
 struct bc {
     uint8_t op; /* enum bc_op */
     uint8_t a, b, c;
@@ -72,7 +73,8 @@ struct bc {
 };
 
 struct bc bc_decode(uint32_t instruction, enum luajit_bytecode numbering);
-/* Does it call a function that returns behind it, named by the program? */
+/* Does the instruction call a function that the program names, and that returns to the next
+ * instruction? */
 static inline bool bc_calls(uint8_t op)
 {
     return op >= BC_CALLM && op < BC_CALLMT;
@@ -81,17 +83,17 @@ static inline bool bc_calls(uint8_t op)
 /* What an instruction does to slot A. */
 enum bc_mode {
     BC_MODE_NONE,
-    BC_MODE_DST,  /* writes it */
-    BC_MODE_BASE, /* writes it and all above (KNIL: up to D) */
+    BC_MODE_DST,  /* writes slot A */
+    BC_MODE_BASE, /* writes slot A and all slots above (KNIL: up to slot D) */
 };
 enum bc_mode bc_mode(uint8_t op);
 
-/* Name of the metamethod that the instruction may call ("__index"), "call" of those that call a
- * function, NULL of the others. */
+/* Returns the name of the metamethod that the instruction may call ("__index"), "call" for an
+ * instruction that calls a function, else NULL. */
 const char *bc_metamethod(uint8_t op);
 
-/* May control go elsewhere than to the next instruction? (A conditional jump's comparison does not
- * itself; the JMP behind it does.) */
+/* May control go elsewhere than to the next instruction? (The comparison of a conditional jump does
+ * not jump itself: the JMP behind it does.) */
 bool bc_is_flow(uint8_t op);
 
 #endif

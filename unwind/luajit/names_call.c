@@ -5,18 +5,18 @@
 #include "unwind/luajit/object.h"
 
 enum {
-    SCAN_BUDGET = 1 << 12, /* instructions and variables looked at */
-    READ_BUDGET = 128,     /* words read */
+    SCAN_BUDGET = 1 << 12, /* instructions and variables that are looked at */
+    READ_BUDGET = 128,     /* words that are read */
     NESTING_MAX = 4,       /* a.b.c.f() */
-    CHAIN_MAX = 16,        /* keys of one hash */
+    CHAIN_MAX = 16,        /* keys in one chain of a hash part */
     METATABLES_MAX = 4,
     TAG_SHIFT = 47,
-    NODE = 24, /* bytes of a place in a hash, which begins with its value */
+    NODE = 24, /* bytes of a node of a hash part; it begins with its value */
     KEY = 8,
     NEXT = 16,
 };
 
-/* Types of values, as their upper bits have them. */
+/* Types of values, as in their upper bits. */
 static const uint32_t TAG_STR = ~4u, TAG_FUNC = ~8u, TAG_TAB = ~11u, TAG_UDATA = ~12u;
 
 struct check {
@@ -28,7 +28,7 @@ struct check {
     unsigned depth;
 };
 
-/* A value: its type's tag, and its object. */
+/* A value: the tag of its type, and its object. */
 struct value {
     uint32_t tag;
     uint64_t object;
@@ -76,7 +76,7 @@ static bool read_value(struct check *c, uint64_t address, struct value *ret)
     return true;
 }
 
-/* A slot of the caller's. What the recording has of it must be of the walk's moment. */
+/* Read a slot of the caller. The recorded slot must be of the walk's moment. */
 static bool read_slot(struct check *c, uint64_t slot, struct value *ret)
 {
     uint64_t word;
@@ -99,7 +99,7 @@ static bool read_upvalue(struct check *c, unsigned index, struct value *ret)
 
 /* ---- tables -------------------------------------------------------------------------------- */
 
-/* The key's value among those that share a place in the table, `hash` being the key's. */
+/* Find the key's value among the keys that share a place in the table. `hash` is the key's hash. */
 static bool find_in_chain(struct check *c, uint64_t nodes, uint32_t hmask, uint32_t hash,
                           uint64_t key, struct value *ret)
 {
@@ -116,7 +116,8 @@ static bool find_in_chain(struct check *c, uint64_t nodes, uint32_t hmask, uint3
     return false;
 }
 
-/* A table's field. Strings are found by their hash, or (2.1 since 2020) by their number. */
+/* Find a table's field. The table places strings by their hash, or (2.1 since 2020) by their
+ * number. */
 static bool find_field(struct check *c, uint64_t table, uint64_t key, struct value *ret)
 {
     const struct luajit_layout *l = c->l;
@@ -132,7 +133,7 @@ static bool find_field(struct check *c, uint64_t table, uint64_t key, struct val
     return false;
 }
 
-/* A metatable's field, by name: the address of that is not known. */
+/* Find a metatable's field by name: the address of the name's string is not known. */
 static bool find_named(struct check *c, uint64_t meta, const char *wanted, struct value *ret)
 {
     enum { NODES_MAX = 32 };
@@ -157,8 +158,8 @@ static bool find_named(struct check *c, uint64_t meta, const char *wanted, struc
     return false;
 }
 
-/* The metatable of a table or userdata, in both of which it stands at one place (0: it has none).
- * false: it is neither. */
+/* Read the metatable of a table or userdata (0: none). Both types have it at the same offset.
+ * false: the value is neither. */
 static bool read_metatable(struct check *c, struct value of, uint64_t *ret)
 {
     uint8_t gct = 0, wanted = of.tag == TAG_TAB ? LUAJIT_GCT_TAB : LUAJIT_GCT_UDATA;
@@ -168,14 +169,14 @@ static bool read_metatable(struct check *c, struct value of, uint64_t *ret)
            read_ref(c, of.object + (uint64_t)(c->l->tab_node - c->l->ref_size), ret);
 }
 
-/* A metamethod of a table or userdata. */
+/* Find a metamethod of a table or userdata. */
 static bool find_meta(struct check *c, struct value of, const char *name, struct value *ret)
 {
     uint64_t meta;
     return read_metatable(c, of, &meta) && meta && find_named(c, meta, name, ret);
 }
 
-/* What indexing the table with the string gives. */
+/* The result of indexing the table with the string. */
 static bool index_table(struct check *c, struct value table, uint64_t key, struct value *ret)
 {
     for (unsigned i = 0; key && i < METATABLES_MAX; i++) {
@@ -190,7 +191,7 @@ static bool index_table(struct check *c, struct value table, uint64_t key, struc
     return false;
 }
 
-/* The table of the caller's globals. */
+/* The table of the caller's global variables. */
 static bool read_env(struct check *c, struct value *ret)
 {
     uint64_t at = c->f->caller_func + (uint64_t)(c->l->func_pc - 2 * c->l->ref_size);
@@ -206,8 +207,8 @@ static bool read_global(struct check *c, uint64_t key, struct value *ret)
 
 /* ---- what an instruction finds ------------------------------------------------------------- */
 
-/* What stood in a slot of the caller's when it came to `position`, where that stands elsewhere,
- * too. */
+/* The value of a slot of the caller when the caller reached `position`, if the value also stands
+ * elsewhere. */
 static bool value_at(struct check *c, uint32_t position, unsigned slot, struct value *ret)
 {
     char ignored[PROTO_NAME_MAX];
@@ -224,7 +225,7 @@ static bool value_at(struct check *c, uint32_t position, unsigned slot, struct v
     default:
         return false;
     }
-    if (bc.op >= BC_KSTR && bc.op <= BC_KPRI) { /* a constant: nothing that is called or indexed */
+    if (bc.op >= BC_KSTR && bc.op <= BC_KPRI) { /* a constant: it is not called or indexed */
         *ret = (struct value){0};
         return true;
     }
@@ -238,9 +239,9 @@ static bool value_at(struct check *c, uint32_t position, unsigned slot, struct v
 
 /* ---- what an operator finds ---------------------------------------------------------------- */
 
-/* An operand. In a trace it may be in a register, and in the slot be what was there before: where
- * it comes from elsewhere is asked first. Slots of what is to be joined ("..") are needed for the
- * call itself. */
+/* Read an operand. In a trace the operand may be in a register, and its slot may hold an older
+ * value: so the place from which the value came is read first. The slots of the operands of ".."
+ * are not read, because the call itself needs these slots. */
 static bool read_operand(struct check *c, uint32_t position, unsigned slot, struct value *ret)
 {
     bool is_cat = luajit_proto_bc(c->scan.p, position).op == BC_CAT;
@@ -249,7 +250,7 @@ static bool read_operand(struct check *c, uint32_t position, unsigned slot, stru
            (!is_cat && read_slot(c, slot, ret));
 }
 
-/* The first operand that has the metamethod tells. */
+/* Find the metamethod of the first operand that has it. */
 static bool find_operator(struct check *c, uint32_t position, unsigned first, unsigned second,
                           const char *name, struct value *ret)
 {
@@ -260,8 +261,7 @@ static bool find_operator(struct check *c, uint32_t position, unsigned first, un
            (read_operand(c, position, second, &of) && find_meta(c, of, name, ret));
 }
 
-/* "__index" and "__newindex" go from table to table up to the one whose metamethod is a function.
- */
+/* "__index" and "__newindex" follow tables up to the one whose metamethod is a function. */
 static bool find_indexing(struct check *c, struct value table, const char *name, struct value *ret)
 {
     for (unsigned i = 0; i < METATABLES_MAX; i++) {
@@ -279,8 +279,8 @@ static bool is_in(uint8_t op, enum bc_op first, enum bc_op last)
     return op >= first && op <= last;
 }
 
-/* The metamethod that the instruction calls: of its operands, none of which it has overwritten yet.
- * (Finalizers run wherever memory is made: whose they are is not told.) */
+/* Find the metamethod that the instruction calls, by its operands, none of which it has overwritten
+ * yet. (Finalizers run wherever memory is allocated: their objects are not known.) */
 static bool find_metamethod(struct check *c, uint32_t position, const struct bc *bc,
                             const char *name, struct value *ret)
 {
@@ -291,17 +291,17 @@ static bool find_metamethod(struct check *c, uint32_t position, const struct bc 
         return read_env(c, &of) && find_indexing(c, of, name, ret);
     if (bc->op == BC_UNM || bc->op == BC_LEN)
         return read_operand(c, position, bc->d, &of) && find_meta(c, of, name, ret);
-    if (is_in(bc->op, BC_ADDVN, BC_ADDVV - 1)) /* the other one is a number */
+    if (is_in(bc->op, BC_ADDVN, BC_ADDVV - 1)) /* the other operand is a number */
         return read_operand(c, position, bc->b, &of) && find_meta(c, of, name, ret);
     if (is_in(bc->op, BC_ADDVV, BC_POW) || (bc->op == BC_CAT && bc->b + 1 == bc->c))
         return find_operator(c, position, bc->b, bc->c, name, ret);
-    if (is_in(bc->op, BC_ISLT, BC_ISNEV)) /* "__le" may be "__lt" of them the other way round */
+    if (is_in(bc->op, BC_ISLT, BC_ISNEV)) /* "__le" may be "__lt" with exchanged operands */
         return find_operator(c, position, bc->a, bc->d, name, ret) ||
                (strcmp(name, "__le") == 0 && find_operator(c, position, bc->d, bc->a, "__lt", ret));
     return false;
 }
 
-/* What a call instruction calls: a function, or a table that has one. */
+/* Find what a call instruction calls: a function, or a table that has a "__call". */
 static bool find_called(struct check *c, uint32_t position, const struct bc *bc, struct value *ret)
 {
     struct value of;
@@ -346,7 +346,7 @@ enum luajit_callee luajit_callee_check(const struct luajit_proto *caller, const 
         return LUAJIT_CALLEE_UNTOLD;
     if (f->func && value.object == f->func)
         return LUAJIT_CALLEE_SAME;
-    /* Many closures have one prototype, which is what a name belongs to. */
+    /* Many closures have one prototype. A name belongs to the prototype. */
     if (!read_ref(&c, value.object + (uint64_t)c.l->func_pc, &code))
         return LUAJIT_CALLEE_UNTOLD;
     if (code - (uint64_t)c.l->proto_size == f->proto)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Whether the function that runs is the one that the caller's instruction called. A tail call
- * leaves no mark: the function it calls stands where its caller stood, above a call instruction
- * that names that one. So what the instruction calls is found once more, as it found it: in a local
- * variable, an upvalue, a table's field, an operand's metatable; and compared.
+ * Tells if the running function is the one that the caller's instruction called. A tail call leaves
+ * no mark: the function that it calls replaces the function that made the tail call, above a call
+ * instruction that names the replaced one. So the function that the instruction called is looked up
+ * again, in the same way as the instruction did (in a local variable, an upvalue, a table's field,
+ * an operand's metatable), and compared.
  */
 #ifndef UNWIND_LUAJIT_NAMES_CALL_H
 #define UNWIND_LUAJIT_NAMES_CALL_H
@@ -11,15 +12,15 @@
 #include "unwind/luajit/names_proto.h"
 
 enum luajit_callee {
-    LUAJIT_CALLEE_UNTOLD,  /* what was called is not recorded, or was nowhere but in the call */
-    LUAJIT_CALLEE_SAME,    /* a function of this prototype */
-    LUAJIT_CALLEE_ANOTHER, /* another function stands there: it has called this one as its last
-                              deed, or was replaced since; or a trace keeps what was called in
+    LUAJIT_CALLEE_UNTOLD,  /* the called function is not recorded, or was only in the call itself */
+    LUAJIT_CALLEE_SAME,    /* the called function has this prototype */
+    LUAJIT_CALLEE_ANOTHER, /* another function is there: it has made a tail call of this function,
+                              or has replaced it since; or a trace keeps the called function in
                               registers */
 };
 
-/* Of a Lua function's frame that has a caller, whose call stands at `position` (names_scan.h).
- * `weakest`: slots of the Lua stack count when memory has them no worse than that. */
+/* Check the frame of a Lua function that has a caller, whose call stands at `position`
+ * (names_scan.h). A slot of the Lua stack counts only if its provenance is `weakest` or better. */
 enum luajit_callee luajit_callee_check(const struct luajit_proto *caller, const struct memory *m,
                                        const struct luajit_frame *f, uint32_t position,
                                        enum provenance weakest);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Reading prototypes: every offset is checked against the block before it is followed. */
+/* Reads prototypes. Every offset is checked against the block before it is followed. */
 #include "unwind/luajit/names_proto.h"
 
 #include "base/cursor.h"
@@ -23,8 +23,8 @@ static bool inside(uint64_t at, uint64_t start, uint64_t end)
 
 /* ---- strings ------------------------------------------------------------------------------- */
 
-/* GCstr: the hash stands right before the length in 2.0 to June 2020, and 8 bytes before it since
- * (hash, then the algorithm's byte): both words are taken, either way. */
+/* GCstr: from 2.0 to June 2020 the hash stands right before the length. Since then it stands 8
+ * bytes before the length (hash, then the algorithm's byte). Both words are used in either case. */
 static bool string_head_of(const struct luajit_layout *l, const uint8_t *head, uint32_t *hash,
                            uint32_t *len)
 {
@@ -42,8 +42,8 @@ static bool string_head(const struct memory *m, const struct luajit_layout *l, u
            string_head_of(l, head, hash, len);
 }
 
-/* The characters behind a head; false: they are not recorded. They may be of another reading than
- * the head, which comes with the sample: they count if that same head stood before them. */
+/* Read the characters behind a head; false: they are not recorded. They may be of another reading
+ * than the head, which comes with the sample. They count if the same head stood before them. */
 static bool string_text(const struct memory *m, const struct luajit_layout *l, uint64_t address,
                         uint32_t hash, uint32_t length, char *buffer, size_t cap,
                         enum provenance *provenance)
@@ -85,7 +85,7 @@ static bool head_fits(const struct luajit_proto_head *h, const struct luajit_lay
         return false;
     uint64_t from = code_end;
     const uint64_t parts[] = {h->lineinfo, h->uvinfo, h->varinfo};
-    for (unsigned i = 0; i < 3; i++) { /* in this order, as far as they are there */
+    for (unsigned i = 0; i < 3; i++) { /* the parts stand in this order, if they exist */
         if (parts[i] && !inside(parts[i], from, end))
             return false;
         from = parts[i] ? parts[i] : from;
@@ -135,8 +135,8 @@ bool luajit_proto_head_equal(const struct luajit_proto_head *a, const struct lua
            a->numparams == b->numparams && a->sizeuv == b->sizeuv;
 }
 
-/* The block is read at another time than its head, when that was copied with the sample: it must
- * begin with that very head. */
+/* Does the block begin with the same head? If the head was copied with the sample, the block is
+ * read at another time. */
 static bool is_block_of(const struct luajit_proto *p, const uint8_t *block)
 {
     struct luajit_proto_head head = head_of(p->layout, block);
@@ -152,9 +152,9 @@ bool luajit_proto_block_equal(const struct luajit_proto *p, const uint8_t *block
            memcmp(block + from, p->copy + from, p->head.sizept - from) == 0;
 }
 
-/* Is the block what the bytecode compiler makes: a header instruction first, only known ones after
- * it, no line beyond the function's? What is left of a dead function often keeps its header only.
- * Without a copy: is it too large to be copied? */
+/* Is the block valid output of the bytecode compiler: first a header instruction, then only known
+ * instructions, and no line beyond the function's lines? Of a dead function often only the header
+ * is left. Without a copy: is the block too large to be copied? */
 static bool is_sound(const struct luajit_proto *p);
 
 bool luajit_proto_read(const struct memory *m, const struct luajit_layout *l, uint64_t address,
@@ -193,13 +193,14 @@ struct bc luajit_proto_bc(const struct luajit_proto *p, uint32_t position)
     return bc_decode(load_u32(code + 4 * (size_t)position, false), p->layout->bytecode);
 }
 
-/* What a prototype's block is compared with. */
+/* Context of comparisons with a prototype's block. */
 struct proving {
     const struct luajit_proto *p;
     const struct memory *m;
 };
 
-/* Its header came with the sample: whatever had another one was not it. */
+/* Did the header come with the sample? Then readings with another header were not of this
+ * prototype. */
 static bool has_head(const struct proving *proving)
 {
     uint8_t head[HEAD_MAX];
@@ -207,7 +208,7 @@ static bool has_head(const struct proving *proving)
     return memory_read_instant(proving->m, p->address, head, (size_t)p->layout->proto_size);
 }
 
-/* Is this the head of the chunk's name? */
+/* Is this the head of the same chunk name? */
 static enum memory_likeness chunk_likeness(const void *context, uint64_t address,
                                            const uint8_t *bytes, size_t size,
                                            const struct memory_span *when)
@@ -220,26 +221,27 @@ static enum memory_likeness chunk_likeness(const void *context, uint64_t address
     return same ? MEMORY_SAME : MEMORY_ANOTHER;
 }
 
-/* What has the same header, in another time, was of another chunk: a name that is not the one that
- * came with the sample stood where both have it, all that time. Hosts that close a VM and open the
- * next have such. */
+/* Was the same header, at another time, of another chunk? It was if a different string was at the
+ * chunk name's address during all of `when`, different from the one that came with the sample.
+ * Hosts that close a VM and open the next have such headers. */
 static bool was_of_another_chunk(const struct proving *proving, const struct memory_span *when)
 {
     uint8_t head[HEAD_MAX];
     const struct luajit_proto *p = proving->p;
     const struct memory_compare compare = {chunk_likeness, p};
-    const size_t size = (size_t)p->layout->str_size; /* at most HEAD_MAX: head_read() */
+    const size_t size = (size_t)p->layout->str_size; /* at most HEAD_MAX:
+                                                        luajit_proto_head_read() */
     return has_head(proving) && memory_read_instant(proving->m, p->head.chunkname, head, size) &&
            memory_was_unlike(proving->m, p->head.chunkname, size, when, &compare);
 }
 
-/* The width of a line in lineinfo: as the function's own lines need. */
+/* The width of an entry of lineinfo: as large as the function's own lines need. */
 static unsigned line_width(const struct luajit_proto_head *h)
 {
     return h->numline < 1 << 8 ? 1 : h->numline < 1 << 16 ? 2 : 4;
 }
 
-/* Is it what was read, to the byte? */
+/* Are the bytes exactly those that were read? */
 static enum memory_likeness line_likeness(const void *context, uint64_t address,
                                           const uint8_t *bytes, size_t size,
                                           const struct memory_span *when)
@@ -252,7 +254,7 @@ static enum memory_likeness line_likeness(const void *context, uint64_t address,
                                                                       : MEMORY_ANOTHER;
 }
 
-/* A line's bytes. */
+/* Read the bytes of a line. */
 static bool read_line(const struct luajit_proto *p, const struct memory *m, uint64_t at,
                       uint8_t *to, unsigned width, enum provenance *provenance)
 {
@@ -268,7 +270,7 @@ static bool read_line(const struct luajit_proto *p, const struct memory *m, uint
     return true;
 }
 
-/* Where the line of a position stands in the block, 0 < position < sizebc; 0: nowhere. */
+/* Address of a position's line in the block, 0 < position < sizebc; 0: none. */
 static uint64_t line_address(const struct luajit_proto *p, uint32_t position, unsigned *width)
 {
     const struct luajit_proto_head *h = &p->head;
@@ -296,7 +298,7 @@ uint32_t luajit_proto_line(const struct luajit_proto *p, const struct memory *m,
     return line <= (uint32_t)h->numline ? (uint32_t)h->firstline + line : 0;
 }
 
-/* Are all lines in the block the function's own? */
+/* Are all lines in the block within the function? */
 static bool are_lines_sound(const struct luajit_proto *p)
 {
     for (uint32_t at = 1; at < p->head.sizebc; at++) {
@@ -333,8 +335,8 @@ static bool is_sound(const struct luajit_proto *p)
     return are_lines_sound(p);
 }
 
-/* What instructions the JIT compiler and the interpreter patch in place: loops and function
- * headers, returns, and the generic loop over next. */
+/* May the JIT compiler or the interpreter patch this instruction in place? They patch loops,
+ * function headers, returns, and the generic loop over next. */
 static bool may_be_patched(uint8_t op)
 {
     return op == BC_ITERC || op == BC_ITERN || op == BC_ISNEXT || (op > BC_RETM && op <= BC_JFUNCV);
@@ -342,7 +344,7 @@ static bool may_be_patched(uint8_t op)
 
 /* ---- proof --------------------------------------------------------------------------------- */
 
-/* Instructions that differ at most in what is patched. */
+/* Are the instructions the same, apart from patches? */
 static bool is_same_code(const struct luajit_proto *p, uint64_t from, const uint8_t *bytes,
                          uint64_t to)
 {
@@ -368,7 +370,7 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Does what a piece (from, to) has of [start, end) say the same? */
+/* Is the piece [from, to) equal to the block in the part that both have of [start, end)? */
 static bool is_same_part(const struct luajit_proto *p, uint64_t from, const uint8_t *bytes,
                          uint64_t to, uint64_t start, uint64_t end)
 {
@@ -376,16 +378,18 @@ static bool is_same_part(const struct luajit_proto *p, uint64_t from, const uint
     return a >= b || memcmp(p->copy + a, bytes + (a - from), b - a) == 0;
 }
 
-/* Where the block's last bytes are the allocator's when it is free: the size of what is free up to
- * there. Its sizes are multiples of 8, and a block has 8 bytes of its own. */
+/* Offset of the block's last word, where the allocator writes the size of the free memory up to
+ * there when the block is free. The allocator's sizes are multiples of 8, and a block has 8 bytes
+ * of overhead. */
 static uint64_t footer_of(const struct luajit_proto *p)
 {
     return ((p->head.sizept + UINT64_C(15)) & ~UINT64_C(7)) - 16;
 }
 
-/* The allocator wrote behind a dead block that is whole otherwise, as far as it is read: that block
- * says what the living one said. In that word a living one ends with how many instructions its last
- * variable is alive, then 0; the variable's name is there, too, only if it has 5 bytes or more. */
+/* Has the allocator written its size into a dead block that is otherwise whole, as far as it was
+ * read? Then the block says the same as the living one did. A living block ends in this word with
+ * the number of instructions for which its last variable is alive, then 0. The variable's name is
+ * in the word, too, only if 5 bytes or more of the word are in the block. */
 static bool is_freed(const struct luajit_proto *p, const uint8_t *bytes, uint64_t size)
 {
     enum { NAMELESS = 4 };
@@ -401,7 +405,8 @@ static bool is_freed(const struct luajit_proto *p, const uint8_t *bytes, uint64_
     return size <= NAMELESS || (bytes[size - 1] == 0 && bytes[size - 2] == 0);
 }
 
-/* Are the variables' names, from `start` on, the same, or were they, until the block was freed? */
+/* Are the variables' names, from `start` on, the same, or were they the same until the block was
+ * freed? */
 static bool is_same_end(const struct luajit_proto *p, uint64_t from, const uint8_t *bytes,
                         uint64_t to, uint64_t start)
 {
@@ -413,9 +418,9 @@ static bool is_same_end(const struct luajit_proto *p, uint64_t from, const uint8
            is_freed(p, bytes + (footer - from), end - footer);
 }
 
-/* Does a piece of memory say the same as the block, apart from lines, and from what changes? The
- * bytecode may be followed by up to 7 bytes of no meaning; what is noted of upvalues behind the
- * numbers (nobody reads it here) is completed later. Offsets are those in the block. */
+/* Is a piece of memory equal to the block, apart from the lines and the parts that change? Behind
+ * the bytecode may be up to 7 bytes without meaning. The notes on upvalues behind the numbers are
+ * completed later; nobody reads them here. Offsets are relative to the block. */
 static bool is_same_piece(const struct luajit_proto *p, uint64_t from, const uint8_t *bytes,
                           uint64_t to)
 {
@@ -456,7 +461,7 @@ void luajit_proto_prove(struct luajit_proto *p, const struct memory *m, enum pro
         struct memory_proof proof = memory_prove(m, p->address, p->head.sizept, &compare, block);
         block = proof.provenance;
         p->another = proof.another;
-        /* The header of the sample's own moment is equal to one that was read later or before. */
+        /* the header at the sample's own moment is equal to one that was read later or earlier */
         if (memory_is_near(&proof) && has_head(&proving))
             block = PROVENANCE_EXACT;
     }
@@ -475,7 +480,7 @@ uint64_t luajit_proto_constant(const struct luajit_proto *p, uint32_t index)
     return load_ref(p->layout, p->copy + offset);
 }
 
-/* A name is text: no control characters, no more than a line. */
+/* A name is text without control characters, at most one line. */
 static const char *as_name(const char *s, size_t size)
 {
     for (size_t i = 0; i < size; i++)
@@ -510,7 +515,8 @@ static uint64_t code_hash(const struct luajit_proto *p)
     return h;
 }
 
-/* Constants' contents: their addresses say nothing, since a file may be loaded many times. */
+/* Hash the contents of the constants. Their addresses say nothing, because a file may be loaded
+ * many times. */
 static uint64_t constants_hash(const struct luajit_proto *p, const struct memory *m, uint64_t h)
 {
     char buffer[PROTO_NAME_MAX];
@@ -524,8 +530,8 @@ static uint64_t constants_hash(const struct luajit_proto *p, const struct memory
     return h;
 }
 
-/* Does what stands there begin on the same line? Most of what a function defines does not, and need
- * not be read whole. */
+/* Does the prototype at `address` begin on the same line? Most of a function's inner functions do
+ * not, and need not be read whole. */
 static bool is_on_line_of(const struct luajit_proto *p, const struct memory *m, uint64_t address)
 {
     struct luajit_proto_head head;
@@ -534,7 +540,7 @@ static bool is_on_line_of(const struct luajit_proto *p, const struct memory *m, 
            head.firstline == p->head.firstline && head.chunkname == p->head.chunkname;
 }
 
-/* `left`: how many may still be looked at. */
+/* `left`: number of inner functions that may still be read. */
 static uint64_t hash_with_twins(const struct luajit_proto *p, const struct memory *m,
                                 unsigned *left)
 {
@@ -567,7 +573,7 @@ uint64_t luajit_proto_hash(const struct luajit_proto *p, const struct memory *m)
 
 /* ---- names of variables -------------------------------------------------------------------- */
 
-/* The bytes from a part of the debug information to the block's end. */
+/* The bytes from the start of a part of the debug information to the block's end. */
 static struct cursor part(const struct luajit_proto *p, uint64_t start)
 {
     if (!p->copy || !start)
@@ -585,9 +591,9 @@ static const char *copy_name(const char *s, char *buffer)
     return as_name(buffer, size);
 }
 
-/* Entries in order of where they begin: a name, or one byte for a loop's hidden variables, then two
- * numbers: how far behind the previous entry's beginning, and for how many instructions. The n-th
- * of those that are alive stands in slot n. */
+/* The entries are in order of their beginnings: a name, or one byte for a loop's hidden variable,
+ * then two numbers: the distance from the previous entry's beginning, and the number of
+ * instructions. The n-th of the living variables is in slot n. */
 const char *luajit_proto_local(const struct luajit_proto *p, uint32_t slot, uint32_t position,
                                char *buffer, uint32_t *budget)
 {
@@ -630,8 +636,8 @@ const char *luajit_proto_upvalue(const struct luajit_proto *p, uint32_t index, c
 
 /* ---- chunk names --------------------------------------------------------------------------- */
 
-/* LuaJIT's rule for source text (LUA_IDSIZE 60): up to the first control character or 48 bytes; if
- * that was not all, at most 45 of them and three dots. */
+/* LuaJIT's rule for source text (LUA_IDSIZE 60): the text up to the first control character or 48
+ * bytes; if that is not all, at most 45 bytes and three dots. */
 static void source_text(const char *name, uint32_t length, bool builtin, char *out)
 {
     enum { WHOLE = 48, CUT = 45 };
@@ -647,26 +653,26 @@ static void source_text(const char *name, uint32_t length, bool builtin, char *o
              dots, builtin ? "]" : "\"]");
 }
 
-/* Texts that were read whole, behind a head like the sample's. */
+/* Collects texts that were read whole, behind the same head as the sample's. */
 struct texts {
     const struct luajit_proto *p;
-    uint64_t time; /* ns: the sample's, when the string was alive */
+    uint64_t time; /* ns: time of the sample, when the string was alive */
     bool found, alive, several;
     uint8_t text[STRING_MAX];
 };
 
 enum { WORD = 8 };
 
-/* How many of a text's last bytes share their aligned word with what is behind it. */
+/* How many of a text's last bytes are in the same aligned word as the bytes behind the text. */
 static uint32_t bytes_in_last_word(const struct luajit_layout *l, uint32_t length)
 {
     return ((uint32_t)l->str_size + length) % WORD;
 }
 
 /* lj_alloc and malloc write the size of a free block, a multiple of 8, over the last aligned word
- * of its memory. In front of the NUL that may be a text's last character: "x" is 0x78. Of more
- * characters that can all be printed the text is believed: else they would be the size of a free
- * block of 8 to 32 KiB, where names end in "p0". */
+ * of its memory. Before the NUL the size may look like a text's last character: "x" is 0x78. If
+ * more characters are in that word and all are printable, the text counts as real: otherwise they
+ * would be the size of a free block of 8 to 32 KiB, where names end in "p0". */
 static bool ends_like_a_size(const struct luajit_layout *l, const uint8_t *text, uint32_t length)
 {
     enum { SIZE_BYTES = 4 };
@@ -680,10 +686,10 @@ static bool ends_like_a_size(const struct luajit_layout *l, const uint8_t *text,
     return in_word == 1 || !printable;
 }
 
-/* Never the same: all readings are to be looked at. A dead string keeps its head, but not its end;
- * the next one may be half made: a text has a NUL behind it and none inside. Two that differ in the
- * last word only are one, and what was left of it: the hash, which is the same, is of the last four
- * bytes too. */
+/* Never returns MEMORY_SAME, so that it sees all readings. A dead string keeps its head, but not
+ * its end. The next string may be half made. So a text must have a NUL behind it and none inside.
+ * Two texts that differ only in the last word are one text and its remains: the hash, which is the
+ * same, also covers the last four bytes. */
 static enum memory_likeness collect_text(const void *context, uint64_t address,
                                          const uint8_t *bytes, size_t size,
                                          const struct memory_span *when)
@@ -699,7 +705,7 @@ static enum memory_likeness collect_text(const void *context, uint64_t address,
     bool differs = t->found && memcmp(t->text, text, length) != 0;
     uint32_t last = bytes_in_last_word(t->p->layout, length);
     bool at_end = differs && last <= length && !memcmp(t->text, text, length - last);
-    if (at_end && late && t->alive) /* what is left of that one */
+    if (at_end && late && t->alive) /* the remains of the text found before */
         return MEMORY_ANOTHER;
     t->several |= differs && (!at_end || late || t->alive);
     t->found = true;
@@ -708,7 +714,7 @@ static enum memory_likeness collect_text(const void *context, uint64_t address,
     return MEMORY_ANOTHER;
 }
 
-/* Are there readings of several moments at all? */
+/* Does the memory have readings of several moments? */
 static bool has_readings(const struct memory *m)
 {
     for (size_t i = 0; i < m->nr_layers; i++)
@@ -717,9 +723,10 @@ static bool has_readings(const struct memory *m)
     return false;
 }
 
-/* A chunk's name may have died and been written over by when it was read, or be put together from
- * readings of several strings: what was read whole within two seconds is taken. `doubtful`: it
- * is not one text, or may be what is left of a dead one. */
+/* Choose the text of a chunk's name. When the name was read, it may already have been dead and
+ * overwritten, or be composed of readings of several strings. So texts are used that were read
+ * whole within two seconds. `doubtful`: the texts differ, or they may be remains of a dead
+ * string. */
 static void choose_text(const struct luajit_proto *p, const struct memory *m, char *name,
                         uint32_t length, bool *doubtful)
 {
@@ -750,7 +757,7 @@ bool luajit_proto_file(const struct luajit_proto *p, const struct memory *m, cha
         choose_text(p, m, name, length, doubtful);
     if (builtin || (*name != '@' && *name != '='))
         source_text(name, length, builtin, buffer);
-    else /* a NUL inside ends it, as in LuaJIT's messages */
+    else /* a NUL inside ends the name, as in LuaJIT's messages */
         snprintf(buffer, PROTO_FILE_MAX, "%s%s", name + 1, length >= sizeof(name) ? "..." : "");
     return true;
 }

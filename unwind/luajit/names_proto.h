@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A GCproto read whole and checked: bytecode, constants, lines, variable names. Whatever it says of
- * itself is hostile until it fits its own block: everything but strings and child prototypes
- * stands in the one block [proto, proto + sizept).
+ * A GCproto that was read whole and checked: bytecode, constants, lines, variable names. All its
+ * fields count as hostile until they fit into its own block: everything but strings and child
+ * prototypes stands in the one block [proto, proto + sizept).
  *
- * Facts: GCproto, line, variable and upvalue information of 2.0.5 to August 2026; only offsets
- * differ between builds (layout.h), the numbering of opcodes in three ways (names_bytecode.h).
+ * Facts: the form of GCproto and of its line, variable and upvalue information is that of 2.0.5 to
+ * August 2026. Between builds only offsets (layout.h) and the numbering of opcodes (one of three,
+ * names_bytecode.h) differ.
  */
 #ifndef UNWIND_LUAJIT_NAMES_PROTO_H
 #define UNWIND_LUAJIT_NAMES_PROTO_H
@@ -15,19 +16,19 @@
 #include "unwind/memory.h"
 
 enum {
-    PROTO_MAX = 1 << 22,   /* larger ones (bytes) are known by their header only */
-    PROTO_NAME_MAX = 128,  /* longer names (bytes) are no names */
-    PROTO_FILE_MAX = 4096, /* of a chunk's name, the bytes that are used */
+    PROTO_MAX = 1 << 22,   /* bytes; of larger prototypes only the header is read */
+    PROTO_NAME_MAX = 128,  /* bytes; longer names count as no names */
+    PROTO_FILE_MAX = 4096, /* bytes of a chunk's name that are used */
 };
 
-/* What does not change in a GCproto's header as long as it lives: with the head of the chunk's
- * name, its fingerprint. */
+/* The fields of a GCproto's header that do not change while the prototype lives. Together with the
+ * head of the chunk's name they are its fingerprint. */
 struct luajit_proto_head {
     uint64_t k, chunkname, lineinfo, uvinfo, varinfo;
     uint32_t sizebc, sizekgc, sizekn, sizept;
     int32_t firstline;              /* -1: a Lua function that is part of LuaJIT; main chunks: 0 */
     int32_t numline;                /* 0 with firstline 0: stripped */
-    uint32_t chunk_hash, chunk_len; /* of the chunk's name: its string's hash and length */
+    uint32_t chunk_hash, chunk_len; /* hash and length of the chunk name's string */
     uint8_t numparams, sizeuv;
 };
 
@@ -36,70 +37,71 @@ struct luajit_proto {
     const struct luajit_layout *layout;
     struct luajit_proto_head head;
     uint8_t *copy; /* the block, head.sizept bytes; NULL: not recorded, or too large */
-    bool sound;    /* the block is what the bytecode compiler makes */
-    bool another;  /* one of the same header, but other code or names, stood there shortly before or
-                      after */
-    enum provenance provenance; /* of all but the lines, at the time of reading: code that is made
-                                   anew may have the same header at the same place. `image` at best
-                                   when it is not sound or could not be had */
+    bool sound;    /* the block is valid output of the bytecode compiler */
+    bool another;  /* another prototype with the same header, but with other code or names, was at
+                      this address shortly before or after */
+    enum provenance provenance; /* provenance, at the time of reading, of everything but the lines:
+                                   new code may have the same header at the same address. At best
+                                   `image` when the block is not sound or was not read */
 };
 
-/* Read and check a header. `provenance` as memory_read. */
+/* Read and check a header. `provenance` as for memory_read. */
 bool luajit_proto_head_read(const struct memory *m, const struct luajit_layout *l, uint64_t address,
                             struct luajit_proto_head *ret, enum provenance *provenance);
 bool luajit_proto_head_equal(const struct luajit_proto_head *a, const struct luajit_proto_head *b);
 
-/* Read it whole; with the header only when the rest is not recorded. false: this is no prototype.
- * To be freed. */
+/* Read a prototype whole; only its header if the rest is not recorded. false: there is no
+ * prototype. The caller frees the result with luajit_proto_free(). */
 bool luajit_proto_read(const struct memory *m, const struct luajit_layout *l, uint64_t address,
                        struct luajit_proto *ret);
 void luajit_proto_free(struct luajit_proto *p);
-/* Its header was read anew and is equal, and so is the block: how far that proves that this is what
- * stood there at the memory's time, as `provenance` and `another` have it. `head`, `block`: what
- * these readings said. */
+/* Set `provenance` and `another` after the header and the block were read again and are equal: how
+ * well this proves that the same prototype was there at the memory's time. `head`, `block`:
+ * provenance of the two readings. */
 void luajit_proto_prove(struct luajit_proto *p, const struct memory *m, enum provenance head,
                         enum provenance block);
 
-/* Would reading these head.sizept bytes anew give the same copy? The header's changing parts do not
- * count. false without a copy. */
+/* Is this newly read block (head.sizept bytes) equal to the copy? The changing fields of the header
+ * do not count. false without a copy. */
 bool luajit_proto_block_equal(const struct luajit_proto *p, const uint8_t *block);
 
-/* One instruction, opcode in the numbering of names_bytecode.h (BC_NONE behind the end, or without
- * a copy). */
+/* One instruction, with its opcode in the numbering of names_bytecode.h (BC_NONE behind the end, or
+ * without a copy). */
 struct bc luajit_proto_bc(const struct luajit_proto *p, uint32_t position);
 
-/* The line of a bytecode position (0: the function's header; sizebc: behind its end); 0: not
- * known. What came with the sample says it, else the block, or memory when there is none because it
- * is too large. `provenance` as memory_read. */
+/* The line of a bytecode position (0: the function's header; sizebc: behind its end). Returns 0 if
+ * it is not known. The line is read from memory that came with the sample, else from the block, or
+ * from other memory if the block was too large to be read. `provenance` as for memory_read. */
 uint32_t luajit_proto_line(const struct luajit_proto *p, const struct memory *m, uint32_t position,
                            enum provenance *provenance);
 
-/* Name of the local variable in a slot at a position, or NULL. `buffer` holds PROTO_NAME_MAX.
- * `budget`: the variables that may still be looked at, which bounds what many calls cost. */
+/* The name of the local variable in a slot at a position, or NULL. `buffer` holds PROTO_NAME_MAX
+ * bytes. `budget`: number of variables that may still be looked at, which bounds the cost of many
+ * calls. */
 const char *luajit_proto_local(const struct luajit_proto *p, uint32_t slot, uint32_t position,
                                char *buffer, uint32_t *budget);
-/* Name of an upvalue, likewise. */
+/* The name of an upvalue, or NULL. `buffer` as for luajit_proto_local(). */
 const char *luajit_proto_upvalue(const struct luajit_proto *p, uint32_t index, char *buffer);
-/* Address of an object constant (a string, a child prototype); 0: there is none. */
+/* The address of an object constant (a string, a child prototype); 0: there is none. */
 uint64_t luajit_proto_constant(const struct luajit_proto *p, uint32_t index);
-/* Text of a string constant; NULL: it is none, or longer than a name. */
+/* The text of a string constant; NULL: no string, or longer than a name. */
 const char *luajit_proto_string(const struct luajit_proto *p, const struct memory *m,
                                 uint32_t index, char *buffer);
 
-/* A hash of the code that no patch of the JIT compiler changes; of functions that may share their
- * lines with others also of their constants (one-liners) and of the functions within that begin on
- * the same line. Equal for a function that is loaded again. */
+/* A hash of the code that does not depend on patches of the JIT compiler. Equal for a function that
+ * is loaded again. For functions that may share their lines with other functions it includes their
+ * constants (one-liners) and the functions within that begin on the same line. */
 uint64_t luajit_proto_hash(const struct luajit_proto *p, const struct memory *m);
 
-/* A string object's text, at most `cap` - 1 bytes of it, NUL behind; its real length. false: no
- * string there. */
+/* Read a string object's text: at most `cap` - 1 bytes, and a NUL behind them. `length`: the real
+ * length. false: there is no string. */
 bool luajit_string_read(const struct memory *m, const struct luajit_layout *l, uint64_t address,
                         char *buffer, size_t cap, uint32_t *length, enum provenance *provenance);
 
-/* The chunk's name as output has it: a file's path without its "@", a name without its "=", source
- * text and built-in functions as LuaJIT's own messages show them ([string "..."],
- * [builtin:name]). `buffer` holds PROTO_FILE_MAX. false: it could not be read. `doubtful` becomes
- * true where readings near the memory's time do not agree, or none is a whole name. */
+/* The chunk's name as the output shows it: a file's path without its "@", a name without its "=",
+ * source text and built-in functions as in LuaJIT's own messages ([string "..."], [builtin:name]).
+ * `buffer` holds PROTO_FILE_MAX bytes. false: it could not be read. `doubtful` becomes true if
+ * readings near the memory's time do not agree, or if none has a whole name. */
 bool luajit_proto_file(const struct luajit_proto *p, const struct memory *m, char *buffer,
                        enum provenance *provenance, bool *doubtful);
 

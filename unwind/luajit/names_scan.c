@@ -23,7 +23,8 @@ const char *luajit_name_kind_text(enum luajit_name_kind kind)
 
 /* ---- backwards: what stands in a slot ------------------------------------------------------ */
 
-/* The instruction before a method call's TGETS copies the object to the first argument's slot. */
+/* Is it a method call? Then the instruction before the call's TGETS copies the object to the slot
+ * of the first argument. */
 static bool is_method(const struct luajit_proto *p, uint32_t position, uint8_t slot,
                       const struct bc *get)
 {
@@ -32,7 +33,7 @@ static bool is_method(const struct luajit_proto *p, uint32_t position, uint8_t s
     return position > 0 && before.op == BC_MOV && before.a == argument && before.d == get->b;
 }
 
-/* The name of what the instruction at `position` put into its slot A. */
+/* The name of the value that the instruction at `position` put into its slot A. */
 static enum luajit_name_kind name_of_write(const struct luajit_scan *s, uint32_t position,
                                            const struct bc *bc, char *buffer)
 {
@@ -56,7 +57,7 @@ enum luajit_found luajit_find_writer(const struct luajit_scan *s, uint32_t *posi
 {
     if (local(s, *slot, *position, buffer))
         return LUAJIT_FOUND_LOCAL;
-    /* The function's header is never looked at. */
+    /* Position 0, the function's header, is never looked at. */
     while (*position > 1 && spend(s)) {
         struct bc bc = luajit_proto_bc(s->p, --*position);
         enum bc_mode mode = bc_mode(bc.op);
@@ -109,7 +110,8 @@ enum luajit_name_kind luajit_call_name(const struct luajit_proto *caller, const 
 /* ---- forwards: where a value goes ---------------------------------------------------------- */
 
 enum {
-    /* How far to look: a list of functions assigned at once, a constructor's fields. */
+    /* Range of the search in instructions: a list of functions assigned at once; the fields of a
+     * constructor. */
     STORE_WITHIN = 256,
     CONSTRUCTOR_WITHIN = 1 << 16,
     NESTING_MAX = 3, /* a.b.c.f */
@@ -118,7 +120,7 @@ enum {
 static bool table_name(const struct luajit_scan *s, uint32_t position, unsigned slot,
                        unsigned depth, char *buffer);
 
-/* PREFIX + separator + key; the key alone when the prefix has no name. */
+/* Make PREFIX + separator + key, or only the key when the prefix has no name. */
 static void join_names(char *prefix, bool has_prefix, char separator, const char *key)
 {
     size_t at = has_prefix ? strlen(prefix) : 0;
@@ -129,7 +131,7 @@ static void join_names(char *prefix, bool has_prefix, char separator, const char
     snprintf(prefix + at, LUAJIT_DEFINED_MAX - at, "%s", key);
 }
 
-/* A value that is stored under a key in the table in slot B. */
+/* The name of a value that is stored under a key in the table in slot B. */
 static bool field_name(const struct luajit_scan *s, uint32_t position, const struct bc *store,
                        unsigned depth, char separator, char *buffer)
 {
@@ -141,8 +143,8 @@ static bool field_name(const struct luajit_scan *s, uint32_t position, const str
     return true;
 }
 
-/* Where the value that is in `slot` behind `position` is stored first, without anything in between
- * that writes the slot, or goes elsewhere. */
+/* The name under which the value in `slot` behind `position` is first stored; false: an instruction
+ * before that writes the slot, or control may go elsewhere. */
 static bool stored_name(const struct luajit_scan *s, uint32_t position, unsigned slot,
                         uint32_t within, unsigned depth, char separator, char *buffer)
 {
@@ -168,8 +170,8 @@ static bool stored_name(const struct luajit_scan *s, uint32_t position, unsigned
     return false;
 }
 
-/* The name of the table in `slot` at `position`: a variable, a field of one, or what a
- * constructor's result is going to be called. */
+/* The name of the table in `slot` at `position`: of a variable, of a field of a table, or the name
+ * that a constructor's result is going to have. */
 static bool table_name(const struct luajit_scan *s, uint32_t position, unsigned slot,
                        unsigned depth, char *buffer)
 {

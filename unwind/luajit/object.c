@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Reading and checking single objects. */
+/* Reads and checks single objects. */
 #include "unwind/luajit/object.h"
 
 void luajit_reader_begin(struct luajit_reader *r, const struct memory *m)
@@ -9,7 +9,8 @@ void luajit_reader_begin(struct luajit_reader *r, const struct memory *m)
     r->provenance = PROVENANCE_EXACT;
     r->digested = 0;
     r->block = NULL;
-    r->budget = 1 << 20; /* 65,500 frames, and every trace looked at some times */
+    r->budget = 1 << 20; /* enough for 65,500 frames, and for looking at every trace several
+                            times */
 }
 
 void luajit_reader_use(struct luajit_reader *r, const struct luajit_layout *layout)
@@ -18,7 +19,7 @@ void luajit_reader_use(struct luajit_reader *r, const struct luajit_layout *layo
         return;
     r->layout = layout;
     r->window_size = 0;
-    if (++r->serial == 0) { /* begun anew: what was read long ago must not look fresh */
+    if (++r->serial == 0) { /* the serial has wrapped: old readings must not look fresh */
         memset(r->of, 0, sizeof(r->of));
         memset(r->states_of, 0, sizeof(r->states_of));
         r->serial = 1;
@@ -40,7 +41,7 @@ bool luajit_read_ref(struct luajit_reader *r, uint64_t address, uint64_t *ret)
 
 bool luajit_read_moving_ref(struct luajit_reader *r, uint64_t address, uint64_t *ret)
 {
-    *ret = 0; /* little endian, as LuaJIT with 64 bit pointers is */
+    *ret = 0; /* valid because it is little endian, as LuaJIT with 64 bit pointers is */
     return luajit_read_moving(r, address, ret, r->layout->gc64 ? sizeof(*ret) : sizeof(uint32_t));
 }
 
@@ -72,8 +73,8 @@ static bool read_state(struct luajit_reader *r, uint64_t address, struct luajit_
            used < 8 * slots && 8 * slots - used <= 8 * EXTRA_MAX && ret->end > ret->stack;
 }
 
-/* A step asks for the same one several times, the next one for the same or its coroutine's parent:
- * the last ones are kept. */
+/* The last states are kept: a step asks for the same state several times, and the next step asks
+ * for the same state or its coroutine's parent. */
 bool luajit_read_state(struct luajit_reader *r, uint64_t address, struct luajit_state *ret)
 {
     if (address == 0 || address & 3)
@@ -124,7 +125,8 @@ bool luajit_code_read(struct luajit_reader *r, uint64_t proto, uint64_t *code, u
     return *sizebc > 0 && *sizebc<LUAJIT_SIZEBC_MAX && * code> proto;
 }
 
-/* What stands there is no function: in memory of a later moment, one that is gone since. */
+/* The memory is no function. In memory of a later moment a function may have been there that is
+ * gone since. */
 static void no_function(const struct luajit_reader *r, uint64_t address, struct luajit_function *f)
 {
     bool gone = r->provenance != PROVENANCE_EXACT;
@@ -141,7 +143,7 @@ static void read_function(struct luajit_reader *r, uint64_t address, struct luaj
         return;
     const uint8_t *bytes = luajit_take(r, address, copy, size);
     if (!bytes) {
-        size -= 8; /* a Lua function without upvalues ends before */
+        size -= 8; /* a Lua function without upvalues ends 8 bytes earlier */
         if (!memory_read(r->m, address, copy, size, &r->provenance)) {
             f->unread = true;
             f->address = address;
@@ -191,7 +193,7 @@ const struct luajit_function *luajit_function_read_anew(struct luajit_reader *r,
     return f;
 }
 
-/* A function's head: is it of a function of that prototype (or builtin)? */
+/* Is this the head of a function with the same prototype (or of the same builtin)? */
 static enum memory_likeness function_likeness(const void *context, uint64_t address,
                                               const uint8_t *bytes, size_t size,
                                               const struct memory_span *when)
@@ -223,7 +225,8 @@ const struct luajit_function *luajit_function_alive(struct luajit_reader *r, uin
 
 /* ---- the Lua stack ------------------------------------------------------------------------- */
 
-/* Move the window so that it has [address, address + size): where it is copied, it ends there. */
+/* Move the window so that it contains [address, address + size). If the window is copied, it ends
+ * there. */
 static bool window_fill(struct luajit_reader *r, const struct luajit_state *L, uint64_t address,
                         uint64_t size)
 {
@@ -241,7 +244,8 @@ static bool window_fill(struct luajit_reader *r, const struct luajit_state *L, u
     r->window = r->copied;
     r->window_start = start;
     r->window_size = address + size - start;
-    /* Where a large read finds no exact bytes a small one may: the copy of a stack can be cut. */
+    /* A small read may find exact bytes where a large one does not: the copy of a stack can be
+     * cut. */
     if (memory_read_moving(r->m, start, r->copied, r->window_size, &provenance) &&
         provenance == PROVENANCE_EXACT)
         return true;
@@ -255,7 +259,7 @@ bool luajit_stack_read_anew(struct luajit_reader *r, const struct luajit_state *
     if (address < L->stack || address > L->end || L->end - address < size)
         return false;
     if (!window_fill(r, L, address, size))
-        return luajit_read_moving(r, address, to, size); /* a part of the stack was recorded */
+        return luajit_read_moving(r, address, to, size); /* only a part of the stack was recorded */
     memcpy(to, r->window + (address - r->window_start), size);
     return true;
 }

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What registers and traces tell without a Lua stack: the interpreter's program counter is in the
- * bytecode of one prototype, and so are those of a trace's snapshots. Who called is not known.
+ * Frames from registers and traces without a Lua stack. The interpreter's program counter is in the
+ * bytecode of one prototype, and so are the program counters of a trace's snapshots. The callers
+ * are not known.
  */
 #include "unwind/luajit/branch.h"
 #include "unwind/luajit/walk_internal.h"
 
-enum { GG_MAX = 1 << 16 }; /* no larger is GG_State: what points into it is no bytecode */
+/* Upper bound of the size of GG_State: pointers into it are no bytecode. */
+enum { GG_MAX = 1 << 16 };
 
-/* `pc`: of the next instruction. */
+/* The listed function that has `pc`, the address of the next instruction. */
 static bool listed_function(struct luajit_walk *w, uint64_t pc, struct luajit_function *ret)
 {
     const struct luajit_process *p = w->process;
@@ -28,7 +30,7 @@ bool pc_is_listed(struct luajit_walk *w)
     return listed;
 }
 
-/* The callers. */
+/* Emit one frame that stands for the unknown callers. */
 static bool emit_callers(struct luajit_walk *w, enum provenance provenance)
 {
     const struct frame f = {.kind = FRAME_LUA, .provenance = (uint8_t)provenance};
@@ -52,7 +54,7 @@ bool emit_alone(struct luajit_walk *w, uint64_t cfa)
     return emit_end(&e) && emit_callers(w, PROVENANCE_STALE);
 }
 
-/* An inlined frame's function: a constant of the trace, or by its place in the list. */
+/* An inlined frame's function: a constant of the trace, or the listed function that has `pc`. */
 static struct luajit_function inlined(struct luajit_walk *w, uint64_t func, uint64_t pc)
 {
     struct luajit_function f = {0};
@@ -81,7 +83,7 @@ bool emit_trace_alone(struct luajit_walk *w, const struct luajit_trace *t, uint3
     e.inlined = true;
     for (unsigned i = 0; i < in.nr; i++) {
         struct luajit_function f = inlined(w, in.frames[i].func, in.frames[i].pc);
-        /* A call of C or a builtin is being prepared, of which is not known yet. */
+        /* The trace prepares a call of C or of a builtin, whose function is not known yet. */
         if (i == 0 && f.unread && in.frames[i].pc - w->vm.g < GG_MAX)
             continue;
         uint64_t pc = in.frames[i].pc;

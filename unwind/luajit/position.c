@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Where the innermost segment of a Lua stack begins: the running frame's base and program counter.
- * In the interpreter base is rdx and the next instruction rbx; C helpers keep rbx (callee-saved)
- * and lose rdx, but L->base was stored before they were called. Between instructions, in calls,
- * returns and fast functions, both are on the move: then places are tried in an order that was
- * found by single steps through eight builds, and the first whose whole segment holds is taken.
+ * In the interpreter the base is in rdx and the next instruction in rbx. C helpers keep rbx
+ * (callee-saved) and lose rdx, but L->base was stored before they were called. Between
+ * instructions, in calls, returns and fast functions, both values are changing. Then several places
+ * are tried, in an order that was found by single steps through eight builds. The first place whose
+ * whole segment is valid is used.
  */
 #include "unwind/luajit/walk_internal.h"
 
@@ -60,8 +61,8 @@ static const struct luajit_function *function_at(struct position_search *s, uint
     return luajit_function_at(&s->w->r, s->L, base, link);
 }
 
-/* The frame that called by the instruction before `pc`, where the one at `base` is set up or torn
- * down: a Lua function with `pc` in it. */
+/* Add the frame whose instruction before `pc` made the call, while the frame at `base` is set up or
+ * torn down: a Lua function with `pc` in it. */
 static void add_caller(struct position_search *s, uint64_t base, uint64_t pc)
 {
     uint64_t link, caller = luajit_caller_base(&s->w->r, base, pc);
@@ -72,8 +73,8 @@ static void add_caller(struct position_search *s, uint64_t base, uint64_t pc)
         add(s, caller, pc);
 }
 
-/* Tries 1 and 2: a whole frame at a base, with rbx in its function, or a function that needs no
- * program counter. */
+/* Tries 1 and 2: a complete frame at a base, with rbx in its function, or with a function that
+ * needs no program counter. */
 static void add_whole_frame(struct position_search *s, uint64_t base)
 {
     uint64_t link;
@@ -86,14 +87,14 @@ static void add_whole_frame(struct position_search *s, uint64_t base)
         add(s, base, s->rbx);
 }
 
-/* Try 3: the frame at rdx is being overwritten by results, or not whole yet. */
+/* Try 3: the frame at rdx is being overwritten by results, or is not complete yet. */
 static void add_overwritten(struct position_search *s)
 {
     enum { DISTANCE_MAX = 1 << 20 };
     uint64_t link, below = s->bases[0] - (s->rbx & ~UINT64_C(7));
     unsigned type = luajit_link_type(s->rbx);
     function_at(s, s->bases[0], &link);
-    /* pcall and the like call by a link that is in rbx, and not in the frame yet. */
+    /* The calls of pcall and the like have a link in rbx that is not in the frame yet. */
     if (s->rbx < DISTANCE_MAX && s->rbx > 7 && link != s->rbx &&
         (type == LUAJIT_LINK_PCALL || type == LUAJIT_LINK_PCALLH)) {
         const struct luajit_function *f = function_at(s, below, &link);
@@ -107,9 +108,9 @@ static void add_overwritten(struct position_search *s)
     add_caller(s, s->bases[0], s->saved_pc);
 }
 
-/* The function at rdx has called a metamethod, whose frame (a continuation's) stands above it: rbx
- * is how far, with the link's type before the call and without it behind the return; the function's
- * own program counter is in that frame. */
+/* The function at rdx has called a metamethod, whose frame (a continuation frame) is above it. rbx
+ * is the distance: with the link's type before the call, without it behind the return. The
+ * function's own program counter is in the continuation frame. */
 static void add_continued(struct position_search *s)
 {
     enum { DISTANCE_MAX = 1 << 20 };
@@ -119,7 +120,7 @@ static void add_continued(struct position_search *s)
     if (rbx < 16 || rbx >= DISTANCE_MAX || ((rbx & 7) != 0 && (rbx & 7) != LUAJIT_LINK_CONT))
         return;
     const struct luajit_function *f = function_at(s, base, &link);
-    /* (The link of rdx's own frame is in rbx where that returns, or what is left of it.) */
+    /* (When rdx's own frame returns, rbx holds its link, or what is left of it.) */
     bool returns = rbx & 7 ? link == rbx : (link ^ rbx) <= 7;
     if (f->lua && !returns && luajit_link_sane(&s->w->r, s->L, base, link) &&
         luajit_continuation_read(&s->w->r, s->L, base + (rbx & ~UINT64_C(7)), &cont, &pc) &&
@@ -128,8 +129,8 @@ static void add_continued(struct position_search *s)
         add(s, base, pc);
 }
 
-/* Is rbx what the code that returns to pcall and the like, or to a continuation, makes of the link:
- * first its lowest bit is turned over, then nothing but the distance is left. */
+/* Has the code that returns to pcall and the like, or to a continuation, made rbx from the link?
+ * First it inverts the lowest bit, then it keeps only the distance. */
 static bool is_returned(uint64_t link, uint64_t rbx)
 {
     unsigned type = luajit_link_type(link);
@@ -138,7 +139,7 @@ static bool is_returned(uint64_t link, uint64_t rbx)
            (by_pcall && (link & ~UINT64_C(7)) == rbx);
 }
 
-/* The upper one of a vararg function's two frames is gone from rdx, and its link still in rbx. */
+/* rdx has left the upper one of a vararg function's two frames, and rbx still has its link. */
 static void add_vararg(struct position_search *s)
 {
     const uint64_t base = s->bases[0], distance = s->rbx & ~UINT64_C(7);
@@ -158,8 +159,8 @@ static void add_moving(struct position_search *s, uint64_t base)
     const struct luajit_function *f = function_at(s, base, &link);
     unsigned type = luajit_link_type(link);
     bool at_rbx = f->lua && (link == s->rbx || is_returned(link, s->rbx));
-    /* By a tail call, or a return, in what pcall, a resume or C has called: rbx is the link
-     * already, and no instruction's address. */
+    /* A tail call or a return, in a function that pcall, a resume or C has called: rbx already is
+     * the link, not the address of an instruction. */
     if (at_rbx && s->has_rdx && base == s->bases[0] && type != LUAJIT_LINK_LUA &&
         luajit_link_sane(&s->w->r, s->L, base, link))
         add(s, base, 0);
@@ -168,7 +169,7 @@ static void add_moving(struct position_search *s, uint64_t base)
     add_caller(s, base, s->rbx);
 }
 
-/* Functions that are not recorded, in frames that are else in order. */
+/* Functions that are not recorded, in frames that are otherwise valid. */
 static void add_unread(struct position_search *s)
 {
     for (unsigned i = 0; i < s->nr_bases; i++) {
@@ -198,7 +199,8 @@ static void add_weaker(struct position_search *s)
     add(s, s->L->base, 0);
 }
 
-/* The blob calls a C function of Lua's: L->base is its frame, rbx points into GG_State. */
+/* Does the blob call a C function that Lua code called? L->base is then its frame, and rbx points
+ * into GG_State. */
 static bool calls_c_function(const struct luajit_walk *w, uint64_t o)
 {
     const struct luajit_layout *l = w->vm.layout;
@@ -208,7 +210,7 @@ static bool calls_c_function(const struct luajit_walk *w, uint64_t o)
 void positions_begin(struct luajit_walk *w, const struct luajit_state *L, uint64_t si, uint64_t o,
                      struct position_search *s)
 {
-    s->w = w; /* (of the places as many as are told: the others stay as they are) */
+    s->w = w; /* (only the first s->nr places are valid: the others are not initialized) */
     s->L = L;
     s->saved_pc = read_saved_pc(w, si);
     s->rbx = 0;
@@ -233,12 +235,12 @@ void positions_begin(struct luajit_walk *w, const struct luajit_state *L, uint64
         s->bases[s->nr_bases++] = vm_register(w, DWARF_RBP);
 }
 
-/* One stage of tries; false: there are no more. */
+/* Run one stage of tries; false: there are no more. */
 static bool run_stage(struct position_search *s)
 {
     unsigned stage = s->stage++;
     if (stage < s->nr_bases) {
-        /* L->base is stale in a leaf: what is moving at rdx comes first. */
+        /* L->base is stale in a leaf: a changing frame at rdx comes first. */
         if (s->has_rdx && stage == s->nr_bases - 1) {
             add_overwritten(s);
             add_continued(s);

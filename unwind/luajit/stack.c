@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Walking a segment of a Lua stack. */
+/* Walks a segment of a Lua stack. */
 #include "unwind/luajit/stack.h"
 
 uint64_t luajit_bottom(const struct luajit_reader *r, const struct luajit_state *L)
@@ -20,7 +20,7 @@ const struct luajit_function *luajit_function_at(struct luajit_reader *r,
     return luajit_function_read(r, header.func);
 }
 
-/* The base of the frame that called by `instruction`; 0: that is no call. */
+/* The base of the frame that called with `instruction`; 0: it is no call. */
 static uint64_t base_of_call(const struct luajit_layout *l, uint64_t base, uint32_t instruction)
 {
     int op = (int)(instruction & 0xff);
@@ -70,10 +70,10 @@ bool luajit_continuation_read(struct luajit_reader *r, const struct luajit_state
 struct step {
     struct lua_position next;
     bool ends;   /* the frame was called by C */
-    bool called; /* by a Lua function: next.pc must be inside it */
+    bool called; /* a Lua function called it: next.pc must be in that function */
 };
 
-/* From a frame, by its link, to the one below. */
+/* Step from a frame to the one below, by its link. */
 static enum luajit_segment_end step_down(struct luajit_reader *r, const struct luajit_state *L,
                                          struct lua_position at, uint64_t link, struct step *ret)
 {
@@ -114,8 +114,8 @@ static enum luajit_segment_end step_down(struct luajit_reader *r, const struct l
     return LUAJIT_SEGMENT_C;
 }
 
-/* The function to show for a frame; a vararg function has two, and is shown once: with the pc and
- * the variables of the upper and the caller of the lower one. */
+/* Show a frame's function. A vararg function has two frames and is shown once: with the pc and the
+ * variables of the upper frame, and the caller of the lower one. */
 static bool show(const struct luajit_sink *sink, const struct luajit_function *f,
                  struct lua_position at)
 {
@@ -150,7 +150,7 @@ enum luajit_segment_end luajit_segment_walk(struct luajit_reader *r, const struc
         if (called && !here->unread && !luajit_pc_inside(here, at.pc)) {
             if (here->provenance == PROVENANCE_EXACT)
                 return LUAJIT_SEGMENT_BAD;
-            /* Another object stands there by now. */
+            /* Another object is at the address by now. */
             gone = (struct luajit_function){.address = here->address, .unread = true};
             here = &gone;
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Finding traces and their snapshots. */
+/* Finds traces and their snapshots. */
 #include "unwind/luajit/trace.h"
 
 #include "base/cursor.h"
@@ -10,13 +10,13 @@
 enum {
     STUB_GROUPS = 16,
     STUBS_IN_GROUP = 32,
-    STUB_TAIL = 126, /* of a group: push of the number's high part */
+    STUB_TAIL = 126, /* offset in a group: the push of the number's high part */
     STUB_GROUP_SIZE = 144,
     SZMCODE_MAX = 1 << 26,
-    DIGEST_MAX = 8 << 10, /* bytes of each part */
+    DIGEST_MAX = 8 << 10, /* maximum size of each part in bytes */
 };
 
-enum { HEAD_MAX = 0x78 }; /* of a GCtrace, in bytes */
+enum { HEAD_MAX = 0x78 }; /* maximum head of a GCtrace, in bytes */
 
 /* ---- proof --------------------------------------------------------------------------------- */
 
@@ -25,15 +25,16 @@ static bool is_equal(const uint8_t *a, const uint8_t *b, int32_t from, int32_t t
     return memcmp(a + from, b + from, (size_t)(to - from)) == 0;
 }
 
-/* A trace's head, as it came with the sample. */
+/* A trace's head that came with the sample. */
 struct trace_head {
     const struct luajit_layout *layout;
     uint64_t address;
     uint8_t bytes[HEAD_MAX];
 };
 
-/* Is it that trace's? Where its parts stand, its number and its start do not change while it lives;
- * the collector's list, exits that were patched, and side traces do. */
+/* Are the bytes the head of the same trace? The addresses of its parts, its number and its start do
+ * not change while it lives. The collector's list, the fields of patched exits and of side traces
+ * do change. */
 static enum memory_likeness head_likeness(const void *context, uint64_t address,
                                           const uint8_t *bytes, size_t size,
                                           const struct memory_span *when)
@@ -51,7 +52,8 @@ static enum memory_likeness head_likeness(const void *context, uint64_t address,
     return same ? MEMORY_SAME : MEMORY_ANOTHER;
 }
 
-/* Is nothing else known to have been at that head's place, and was it read near enough? */
+/* Is nothing else known to have been at the head's address, and was the head read near enough in
+ * time? */
 static bool is_near(const struct luajit_reader *r, const struct trace_head *head)
 {
     const struct memory_compare compare = {head_likeness, head};
@@ -66,7 +68,7 @@ static bool is_usable(const struct luajit_layout *l)
            l->trace_mcloop <= l->trace_size;
 }
 
-/* Is the trace of this moment the one that was read at another? */
+/* Is the trace of this moment the same that was read at another moment? */
 static bool is_pinned(const struct luajit_reader *r, const struct luajit_trace *t)
 {
     struct trace_head head = {.layout = r->layout, .address = t->address};
@@ -79,8 +81,8 @@ static bool is_pinned(const struct luajit_reader *r, const struct luajit_trace *
 
 /* ---- a trace's digest ---------------------------------------------------------------------- */
 
-/* As src/capture/vmstack.bpf.c makes it, of whole words: of each `each`th (0: none) what is masked
- * does not count. */
+/* The digest of src/live/vmstack.bpf.c, over whole words. In each `each`th word (0: none) only
+ * the bits of `mask` count. */
 static uint64_t digest_bytes(const uint8_t *bytes, size_t size, uint32_t each, uint32_t mask,
                              uint64_t digest)
 {
@@ -97,8 +99,8 @@ static uint64_t digest_bytes(const uint8_t *bytes, size_t size, uint32_t each, u
     return digest;
 }
 
-/* The parts of a trace that its digest is of, one behind the other: where each begins, from the
- * first one on, and where all end. false: they are none. */
+/* The parts of a trace that its digest covers, which lie one behind the other. `part`: where each
+ * begins, relative to `first`, and where all end. false: the parts are malformed. */
 static bool digest_parts(const struct luajit_trace *t, uint64_t *first, uint32_t part[4])
 {
     uint64_t ends[4];
@@ -123,7 +125,7 @@ static uint64_t digest_block(const uint8_t *bytes, const uint32_t part[4], bool 
     return digest_bytes(bytes + part[2], part[3] - part[2], 0, 0, digest);
 }
 
-/* Of bytes in place: they are the same ones from walk to walk. */
+/* Digest of bytes in place, cached: the bytes are the same from walk to walk. */
 static uint64_t digest_in_place(struct luajit_reader *r, const uint8_t *bytes,
                                 const uint32_t part[4], bool is_12)
 {
@@ -166,8 +168,8 @@ static enum luajit_digested compare_digest(struct luajit_reader *r, const struct
     return LUAJIT_DIGEST_SAME;
 }
 
-/* Is what was read of a trace at other times what it had at the sample, as the digest says that
- * came with that? */
+/* Compare the trace's parts, which were read at other times, with the digest that came with the
+ * sample. */
 enum luajit_digested luajit_trace_digest(struct luajit_reader *r, const struct luajit_trace *t)
 {
     if (r->digested != t->address) {
@@ -179,7 +181,8 @@ enum luajit_digested luajit_trace_digest(struct luajit_reader *r, const struct l
 
 /* ---- its parts ----------------------------------------------------------------------------- */
 
-/* Bytes at hand, but for one that counts in each piece of `each` bytes; each 0: all of them. */
+/* Known bytes. In each piece of `each` bytes the byte at offset `count` is a counter, which is not
+ * compared; each 0: all bytes are compared. */
 struct known_bytes {
     uint64_t address;
     const uint8_t *bytes;
@@ -225,8 +228,8 @@ static bool read_part_anew(struct luajit_reader *r, const struct luajit_trace *t
     return got;
 }
 
-/* A part of the trace's block, which does not change while the trace lives, but for counts: in
- * place, or in `to`. NULL: it is not recorded. */
+/* A part of the trace's block: in place, or in `to`. It does not change while the trace lives,
+ * except for counters. NULL: it is not recorded. */
 static inline const void *take_part(struct luajit_reader *r, const struct luajit_trace *t,
                                     uint64_t address, void *to, size_t size,
                                     const struct known_bytes *counts)
@@ -237,7 +240,7 @@ static inline const void *take_part(struct luajit_reader *r, const struct luajit
     return read_part_anew(r, t, address, to, size, counts) ? to : NULL;
 }
 
-/* The same, copied. */
+/* As take_part(), but always copies. */
 static inline bool read_part(struct luajit_reader *r, const struct luajit_trace *t,
                              uint64_t address, void *to, size_t size)
 {
@@ -265,9 +268,10 @@ static bool counts_fit(struct luajit_trace *t, uint32_t nsnap, uint32_t nsnapmap
     return true;
 }
 
-/* Where nsnap and nsnapmap are, and the form of snapshots: 8 bytes up to January 2019, then 12,
- * with the machine code's offset since March 2021 (0 in the first snapshot; the older form has
- * nslots and topslot in these bytes, which are not 0 both). */
+/* Find nsnap and nsnapmap, and the form of the snapshots: 8 bytes up to January 2019, then 12
+ * bytes. Since March 2021 a snapshot of 12 bytes has the offset of its machine code, which is 0 in
+ * the first snapshot. The older form has nslots and topslot in these bytes, which are not both
+ * 0. */
 static bool read_counts(struct luajit_reader *r, const uint8_t *bytes, struct luajit_trace *t)
 {
     bool gc64 = r->layout->gc64;
@@ -310,7 +314,7 @@ static bool read_object(struct luajit_reader *r, uint64_t address, uint32_t numb
            t->nins < 2 * LUAJIT_REF_BIAS && read_counts(r, bytes, t);
 }
 
-/* J->trace and J->sizetrace. */
+/* Read J->trace and J->sizetrace. */
 static bool read_array(struct luajit_reader *r, uint64_t g, uint64_t *array, uint32_t *nr)
 {
     const struct luajit_layout *l = r->layout;
@@ -334,8 +338,9 @@ static bool holds(const struct luajit_trace *t, uint64_t pc)
 }
 
 /* The VM's words do not name a trace that has called the collector, so its head does not come with
- * the sample. It runs, though, so it was not freed: is what was read at another moment a trace with
- * a call before the return address `pc` + 1, and nothing else known at its place? */
+ * the sample. But the trace runs, so it was not freed. Check what was read at another moment: is it
+ * a trace with a call before the return address `pc` + 1, and is nothing else known at its
+ * address? */
 static bool is_running(const struct luajit_reader *r, const struct luajit_trace *t, uint64_t pc)
 {
     struct trace_head head = {.layout = r->layout, .address = t->address};
@@ -348,7 +353,8 @@ static bool is_running(const struct luajit_reader *r, const struct luajit_trace 
            head.bytes[r->layout->gct] == LUAJIT_GCT_TRACE && is_near(r, &head);
 }
 
-/* The first slot from `i` on that may have come with the sample: of so many mostly none or one. */
+/* The first slot from `i` on that may have come with the sample: of the many slots, mostly none or
+ * one has. */
 static uint32_t next_instant(struct luajit_reader *r, uint64_t array, uint32_t nr, uint32_t i)
 {
     enum { LOOKED_AT = 64 };
@@ -365,8 +371,8 @@ static uint32_t next_instant(struct luajit_reader *r, uint64_t array, uint32_t n
     return nr;
 }
 
-/* The trace whose head came with the sample, though the VM's words do not name it (the collector
- * runs). */
+/* Find the trace whose head came with the sample although the VM's words do not name it (the
+ * collector runs). */
 static bool find_instant(struct luajit_reader *r, uint64_t array, uint32_t nr, uint64_t pc,
                          struct luajit_trace *ret)
 {
@@ -388,7 +394,8 @@ static bool find_instant(struct luajit_reader *r, uint64_t array, uint32_t nr, u
     return false;
 }
 
-/* Does its head say that it is trace `number` with code at `pc`? Of many one does. */
+/* Does the head say that this is trace `number`, with code at `pc`? Only one of many traces
+ * does. */
 static bool is_candidate(struct luajit_reader *r, uint64_t address, uint32_t number, uint64_t pc)
 {
     const struct luajit_layout *l = r->layout;
@@ -411,8 +418,8 @@ bool luajit_trace_find(struct luajit_reader *r, uint64_t g, uint64_t pc, uint32_
         return false;
     if (find_instant(r, array, nr, pc, ret))
         return true;
-    /* Only what is found says anything: what was read on the way proves nothing, nor does the
-     * array's slot, of a trace that has its number and the code. */
+    /* Only the trace that is found counts: the other reads on the way prove nothing. The array's
+     * slot proves nothing either, if the trace has the number and the code. */
     enum provenance before = r->provenance;
     for (uint32_t i = 1; i < nr && luajit_spend(r); i++) {
         uint64_t address;
@@ -436,7 +443,7 @@ bool luajit_trace_find(struct luajit_reader *r, uint64_t g, uint64_t pc, uint32_
 bool luajit_trace_parent(struct luajit_reader *r, const struct luajit_trace *t, uint16_t *parent,
                          uint16_t *exitno)
 {
-    uint16_t ops[2]; /* of the first instruction, REF_BASE */
+    uint16_t ops[2]; /* operands of the first instruction, REF_BASE */
     if (t->root == 0 || !read_part(r, t, t->ir + 8 * (uint64_t)LUAJIT_REF_BIAS, ops, sizeof(ops)))
         return false;
     *parent = ops[0];
@@ -446,7 +453,7 @@ bool luajit_trace_parent(struct luajit_reader *r, const struct luajit_trace *t, 
 
 /* ---- exit stubs ---------------------------------------------------------------------------- */
 
-/* The group of exit stubs an address is in: its number and start. */
+/* Find the group of exit stubs that an address is in: its number and start. */
 static bool find_stub_group(struct luajit_reader *r, uint64_t g, uint64_t pc, uint32_t *group,
                             uint64_t *start)
 {
@@ -464,7 +471,7 @@ static bool find_stub_group(struct luajit_reader *r, uint64_t g, uint64_t pc, ui
     return false;
 }
 
-/* A group is 32 times "push low byte" with jumps to the tail between, then the tail: "push high
+/* A group has 32 times "push low byte", with jumps to the tail between. The tail is "push high
  * byte", in 32 bit builds a store of DISPATCH, and a jump to lj_vm_exit_handler. */
 bool luajit_exit_stub(struct luajit_reader *r, uint64_t g, uint64_t pc, uint32_t *exitno,
                       unsigned *pushes)
@@ -483,7 +490,7 @@ bool luajit_exit_stub(struct luajit_reader *r, uint64_t g, uint64_t pc, uint32_t
 
 /* ---- snapshots ----------------------------------------------------------------------------- */
 
-/* Some of a trace's snapshots, in place or in `to`. */
+/* Read some of a trace's snapshots, in place or to `to`. */
 static const uint8_t *take_snapshots(struct luajit_reader *r, const struct luajit_trace *t,
                                      uint32_t first, uint32_t nr, uint8_t *to)
 {
@@ -497,7 +504,7 @@ static const uint8_t *take_snapshots(struct luajit_reader *r, const struct luaji
 
 /* ---- snapshots by offset ------------------------------------------------------------------- */
 
-/* Machine code that tells: the last snapshot that begins at or before `offset`. */
+/* Builds that store machine code offsets: the last snapshot that begins at or before `offset`. */
 static bool snapshot_by_mcofs(struct luajit_reader *r, const struct luajit_trace *t,
                               uint32_t offset, uint32_t *ret)
 {
@@ -552,16 +559,17 @@ bool luajit_trace_target(struct luajit_reader *r, uint64_t g, const struct luaji
     return true;
 }
 
-/* The exit that a guard's jump leads to: a stub's number, or the side trace that stands for it. */
+/* The exit that a guard's jump leads to: a stub's number, or the exit that a side trace
+ * replaces. */
 static bool exit_of_target(struct luajit_reader *r, uint64_t g, const struct luajit_trace *t,
                            uint64_t target, uint32_t *ret)
 {
     uint16_t side;
-    return target - t->mcode >= t->szmcode && /* else a jump within the trace */
+    return target - t->mcode >= t->szmcode && /* otherwise it is a jump within the trace */
            luajit_trace_target(r, g, t, target, ret, &side) && *ret != UINT32_MAX;
 }
 
-/* Older builds: the next guard behind `offset` names the snapshot it would exit to. */
+/* Older builds: the next guard behind `offset` tells the snapshot that it would exit to. */
 static bool snapshot_by_guard(struct luajit_reader *r, uint64_t g, const struct luajit_trace *t,
                               uint32_t offset, uint32_t *ret)
 {
@@ -603,7 +611,7 @@ static bool is_constant(const struct luajit_trace *t, uint32_t ref)
     return ref < LUAJIT_REF_BIAS && ref >= t->nk;
 }
 
-/* A constant's value: GC64 builds keep it in the slot behind the instruction. */
+/* Read a constant's value. GC64 builds keep it in the slot behind the instruction. */
 static bool read_constant(struct luajit_reader *r, const struct luajit_trace *t, uint32_t ref,
                           uint64_t *ret)
 {
@@ -620,7 +628,7 @@ static bool read_constant(struct luajit_reader *r, const struct luajit_trace *t,
 uint64_t luajit_trace_proto_of(struct luajit_reader *r, const struct luajit_trace *t, uint64_t pc)
 {
     enum { LOOKED_AT = 4096 };
-    /* Only what is found says anything: what was read on the way proves nothing. */
+    /* Only the prototype that is found counts: the other reads on the way prove nothing. */
     enum provenance before = r->provenance;
     for (uint32_t i = 0, ref = t->nk; ref < LUAJIT_REF_BIAS && i < LOOKED_AT && luajit_spend(r);
          ref++, i++) {
@@ -650,7 +658,8 @@ enum {
 };
 
 struct snapshot {
-    uint32_t entries[ENTRIES_MAX + LINKS_MAX]; /* slot << 24 | flags | ref; then frame data */
+    uint32_t entries[ENTRIES_MAX + LINKS_MAX]; /* slot << 24 | flags | ref; behind the entries the
+                                                  frame data */
     uint32_t nent, nlinks;
 };
 
@@ -659,7 +668,7 @@ static uint32_t entry_slot(uint32_t entry)
     return entry >> 24;
 }
 
-/* Where a snapshot's map begins, and its number of entries. */
+/* Read where a snapshot's map begins, and its number of entries. */
 static bool read_head(struct luajit_reader *r, const struct luajit_trace *t, uint32_t number,
                       uint32_t *mapofs, uint32_t *nent)
 {
@@ -723,8 +732,8 @@ static uint32_t call_distance(struct luajit_reader *r, uint64_t pc)
 
 enum { GC64_REF_MASK_BITS = 47 };
 
-/* FR2: slots 0 and 1 are the start frame's header; each frame's function and link are in the
- * entries of its own two slots. The pc and the depth follow the entries. */
+/* FR2: slots 0 and 1 are the start frame's header. Each frame's function and link are in the
+ * entries of its own two header slots. The pc and the depth follow the entries. */
 static bool frames_fr2(struct luajit_reader *r, const struct luajit_trace *t,
                        const struct snapshot *s, struct luajit_inlined *ret)
 {
@@ -732,7 +741,8 @@ static bool frames_fr2(struct luajit_reader *r, const struct luajit_trace *t,
     if (s->nlinks < 2)
         return false;
     memcpy(&last, s->entries + s->nent, sizeof(last));
-    uint64_t pc = (last >> 8) + 4; /* it is at its instruction, not behind */
+    uint64_t pc = (last >> 8) + 4; /* the stored pc is that of the instruction, not of the next
+                                      one */
     uint32_t cur = (uint32_t)(last & 0xff) + 2;
     ret->depth = cur - 2;
     while (cur > 2) {
@@ -761,7 +771,8 @@ static bool frames_fr2(struct luajit_reader *r, const struct luajit_trace *t,
     return true;
 }
 
-/* One slot a frame: functions are in the entries, links follow the pc, innermost first. */
+/* One header slot per frame: functions are in the entries. The links follow the pc, innermost
+ * first. */
 static bool frames_fr1(struct luajit_reader *r, const struct luajit_trace *t,
                        const struct snapshot *s, struct luajit_inlined *ret)
 {
@@ -838,7 +849,7 @@ bool luajit_snapshot_point(struct luajit_reader *r, const struct luajit_trace *t
     if (at + words > end || end > t->nsnapmap)
         return false;
     if (!r->layout->gc64) {
-        ret->depth = end - (uint32_t)at; /* words of links */
+        ret->depth = end - (uint32_t)at; /* number of link words */
         bool got = read_part(r, t, t->snapmap + 4 * at, &low, sizeof(low));
         ret->pc = low;
         return got;

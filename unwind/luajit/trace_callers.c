@@ -17,13 +17,13 @@ enum {
     BC_LOOP = BC_JLOOP - 2,
 };
 
-/* Slots whose values no argument has a part in. */
+/* Slots whose values depend on no argument. */
 struct slots {
     bool own[SLOTS];
 };
 
-/* What an instruction makes of slots; false: control may go elsewhere, or something else is called.
- * (Metamethods may be: of the functions that the trace knew.) */
+/* The effect of an instruction on the slots; false: control may go elsewhere, or something else is
+ * called. (Metamethods may be called: they are functions that the trace knew.) */
 static bool pass(const struct bc *b, struct slots *s)
 {
     if (b->op == BC_MOV)
@@ -41,8 +41,8 @@ static bool pass(const struct bc *b, struct slots *s)
     return true;
 }
 
-/* From instruction `at` of a function on: is the call at `call` the first one, whatever happens?
- * `same`: and does it call the same at any time? */
+/* Starting at instruction `at` of a function, is the call at `call` the first one in any case?
+ * `same`: does it also call the same function at any time? */
 static bool leads_to_call(struct luajit_reader *r, const struct luajit_function *f, uint32_t at,
                           uint32_t call, bool same)
 {
@@ -64,7 +64,7 @@ static bool leads_to_call(struct luajit_reader *r, const struct luajit_function 
     return false;
 }
 
-/* The `nr`th instruction before `pc`. UINT32_MAX: none of the function's. */
+/* Index of the `nr`th instruction before `pc`. UINT32_MAX: not in the function. */
 static uint32_t index_before(const struct luajit_function *f, uint64_t pc, unsigned nr)
 {
     bool inside = luajit_pc_inside(f, pc) && pc - f->code >= 4 * (uint64_t)nr;
@@ -75,11 +75,11 @@ static uint32_t index_before(const struct luajit_function *f, uint64_t pc, unsig
 
 enum { NEW_MAX = 8 };
 
-/* Frames that the latter snapshot has and the former has not, innermost first. */
+/* Frames of the second snapshot that the first one does not have, innermost first. */
 struct entered {
     struct luajit_function at[NEW_MAX];
     unsigned nr;
-    uint64_t from_pc; /* of the frame below them, in the former */
+    uint64_t from_pc; /* pc of the frame below them, in the first snapshot */
 };
 
 static uint64_t frame_pc(const struct luajit_inlined *in, unsigned i)
@@ -87,7 +87,7 @@ static uint64_t frame_pc(const struct luajit_inlined *in, unsigned i)
     return i < in->nr ? in->frames[i].pc : in->start_pc;
 }
 
-/* Are the frames of `before` those that `behind` has below the new ones? */
+/* Are the frames of `before` the same as those that `behind` has below its new frames? */
 static bool has_same_below(const struct luajit_inlined *before, const struct luajit_inlined *behind)
 {
     unsigned nr = behind->nr - before->nr;
@@ -126,16 +126,17 @@ static bool find_entered(struct luajit_reader *r, const struct luajit_trace *t,
     return true;
 }
 
-/* Frame `i` of the latter: its call, which may be the one of C. The innermost's place is an
- * instruction that was not executed, the others' are behind their calls. */
+/* The call instruction of frame `i` of the second snapshot. In the innermost frame it may be the
+ * call of C. The innermost frame's pc is at an instruction that was not executed. The other frames'
+ * pcs are behind their calls. */
 static uint32_t index_of_call(const struct luajit_function *f, const struct luajit_inlined *behind,
                               unsigned i)
 {
     return index_before(f, frame_pc(behind, i), i == 0 ? 2 : 1);
 }
 
-/* Does the one way from the former's place lead to the latter's? The former's may be the branch of
- * a comparison that was not recorded. */
+/* Does the only way from the first snapshot's place lead to the second's? The first snapshot's
+ * place may be the branch of a comparison that was not recorded. */
 static bool is_one_way(struct luajit_reader *r, const struct luajit_call *call,
                        const struct luajit_inlined *behind, const struct entered *e)
 {
@@ -153,7 +154,7 @@ static bool is_one_way(struct luajit_reader *r, const struct luajit_call *call,
 
 /* ---- functions the trace knew ---------------------------------------------------------------- */
 
-/* A builtin that calls nobody, or what the FFI finds for the object at hand. */
+/* Is it a builtin that calls no function, or only what the FFI finds for the object at hand? */
 static bool calls_nobody(const struct luajit_reader *r, const struct luajit_function *f)
 {
     static const char *const known[] = {"ffi.meta.", "ffi.clib.", "math.", "bit.", "tonumber"};
@@ -166,7 +167,7 @@ static bool calls_nobody(const struct luajit_reader *r, const struct luajit_func
     return false;
 }
 
-/* May that constant be called by the new frames, and is none of them? */
+/* Is the constant a function that the new frames may call, and none of the new frames' own? */
 static bool is_other(struct luajit_reader *r, const struct luajit_constant *k,
                      const struct entered *e)
 {
@@ -178,15 +179,16 @@ static bool is_other(struct luajit_reader *r, const struct luajit_constant *k,
     return k->type == IRT_PROTO || !calls_nobody(r, luajit_function_alive(r, k->value));
 }
 
-/* Has the trace known no other functions by the time of the call? After the first call of C what
- * it has known since is not to be told. */
+/* Did the trace know no other functions at the time of the call? After the first call of C it
+ * cannot be told which functions the trace has known since. */
 static bool knew_no_others(struct luajit_reader *r, const struct luajit_trace *t,
                            const struct luajit_call *call, const struct entered *e)
 {
     bool found = false, others = false;
     if (LUAJIT_REF_BIAS - t->nk > LUAJIT_CONSTANTS_MAX)
         return false;
-    /* From the last one made up to the first one; to the end, for who records what is read. */
+    /* From the constant made last to the one made first. The loop goes on to the end, so that a
+     * recorder records all reads. */
     for (uint32_t ref = t->nk; ref + 1 < LUAJIT_REF_BIAS; ref++) {
         struct luajit_constant k;
         if (!luajit_trace_constant(r, t, ref, &k) || !luajit_spend(r))
@@ -207,6 +209,6 @@ bool luajit_caller_is_proven(struct luajit_reader *r, const struct luajit_trace 
     bool proven = r->layout->gc64 && find_entered(r, t, call, &behind, &e) &&
                   luajit_recorded_pc(r, t, call->before, &call->from, e.from_pc) == e.from_pc &&
                   is_one_way(r, call, &behind, &e) && knew_no_others(r, t, call, &e);
-    r->provenance = before; /* what a frame rests on are its snapshot and its functions */
+    r->provenance = before; /* a frame's provenance rests on its snapshot and its functions */
     return proven;
 }

@@ -36,7 +36,7 @@ bool luajit_trace_constant(struct luajit_reader *r, const struct luajit_trace *t
     return true;
 }
 
-/* The prototype that the constant `ref` stands for; 0: none. */
+/* The prototype that constant `ref` stands for; 0: none. */
 static uint64_t constant_proto(struct luajit_reader *r, const struct luajit_trace *t, uint32_t ref,
                                bool *unknown)
 {
@@ -61,7 +61,7 @@ bool luajit_trace_knows_others(struct luajit_reader *r, const struct luajit_trac
         uint64_t proto = luajit_spend(r) ? constant_proto(r, t, ref, &others) : 1;
         others |= proto && !is_among(proto, protos, nr);
     }
-    r->provenance = before; /* what a frame rests on are its snapshot and its functions */
+    r->provenance = before; /* a frame's provenance rests on its snapshot and its functions */
     return others;
 }
 
@@ -98,21 +98,21 @@ bool luajit_call_by_ffi(struct luajit_reader *r, const struct luajit_trace *t, u
 
 /* ---- calls in machine code ------------------------------------------------------------------- */
 
-/* A call: where it returns to, and what it calls: an address, or the bytes that name a register or
- * a place in memory. */
+/* A call: where it returns to, and its target: an address, or the bytes that name a register or a
+ * place in memory. */
 struct call {
     uint32_t offset;
     uint64_t what;
-    bool helper; /* of LuaJIT itself */
+    bool helper; /* the target is a helper of LuaJIT itself */
 };
 
-/* Calls from `at` up to `end`, one at a time. */
+/* Iterates over the calls from `at` up to `end`. */
 struct calls {
     struct luajit_reader *r;
     const struct luajit_trace *t;
     uint64_t own;
     uint32_t at, end;
-    bool lost; /* code that is not recorded, or is none */
+    bool lost; /* code is not recorded, or bytes are no code */
 };
 
 enum { INSN_MAX = 15, HELPERS_REACH = 4 << 20 };
@@ -160,8 +160,8 @@ static struct calls calls_between(struct luajit_reader *r, const struct luajit_t
     return (struct calls){.r = r, .t = t, .own = own, .at = from, .end = to};
 }
 
-/* How many calls of the same there are between, and (behind) how many of them return to `offset` or
- * behind it. false: the code cannot be told. */
+/* Count the calls of the same target in a range, and (behind) how many of them return to `offset`
+ * or behind it. false: the code cannot be read. */
 static bool count_calls(struct calls c, const struct call *like, unsigned *nr, unsigned *behind)
 {
     struct call call;
@@ -173,7 +173,8 @@ static bool count_calls(struct calls c, const struct call *like, unsigned *nr, u
     return !c.lost;
 }
 
-/* The call in the first part of a looping trace that `call` in its loop was made from. */
+/* Replace `call`, which is in the loop of a trace, by the call in the trace's first part from which
+ * it was made. */
 static bool find_twin(struct luajit_reader *r, const struct luajit_trace *t, uint64_t own,
                       struct call *call)
 {
@@ -209,7 +210,7 @@ uint64_t luajit_call_pc(struct luajit_reader *r, const struct luajit_function *f
     return pc;
 }
 
-/* The snapshot behind the one that covers `call`, when no other call of C stands between. */
+/* The snapshot behind the one that covers `call`; false: another call of C stands between. */
 static bool snapshot_behind(struct luajit_reader *r, const struct luajit_trace *t, uint64_t own,
                             const struct call *call, uint32_t covering, uint32_t *ret)
 {
@@ -226,7 +227,7 @@ static bool snapshot_behind(struct luajit_reader *r, const struct luajit_trace *
     return !c.lost;
 }
 
-/* Is a call of C the first one from `from` on? */
+/* Is the call at `offset` the first call of C in the range? */
 static bool is_first_from(struct calls c, uint32_t offset)
 {
     struct call call;

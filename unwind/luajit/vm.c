@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Finding VMs by their dispatch tables, and checking them. */
+/* Finds VMs by their dispatch tables, and checks them. */
 #include "unwind/luajit/vm.h"
 
 #include "base/cursor.h"
 
 enum {
-    PIECE = 1 << 16, /* bytes read at a time */
-    TABLE_MIN = 80,  /* pointers in a row that make a dispatch table; real ones have 180 and more */
-    STATE_MAX = 0x100,         /* sizeof(lua_State) is not more */
-    STACK_SLOTS_MAX = 1 << 17, /* LuaJIT's limit is 65,500 and some */
+    PIECE = 1 << 16,   /* bytes read at a time */
+    TABLE_MIN = 80,    /* consecutive pointers that make a dispatch table; real tables have 180 and
+                          more */
+    STATE_MAX = 0x100, /* upper bound of sizeof(lua_State) */
+    STACK_SLOTS_MAX = 1 << 17, /* LuaJIT's limit is a little above 65,500 */
     STACK_EXTRA_MAX = 64,
 };
 
@@ -37,7 +38,8 @@ bool luajit_state_check(const struct memory *m, const struct luajit_vm *vm, uint
 }
 
 /* The main lua_State stands at the start of GG_State, right before g. Its size differs between
- * forks (it has grown at its end), and nothing in the blob tells it: its own fields do. */
+ * forks (it has grown at its end), and nothing in the blob tells it. So each size is tried, and the
+ * lua_State's own fields are checked. */
 static bool check_main_state(const struct memory *m, const struct luajit_vm *vm,
                              enum provenance *provenance)
 {
@@ -68,7 +70,7 @@ struct scan {
     const struct luajit_blob *blobs;
     size_t nr_blobs;
     luajit_vm_list *ret;
-    /* The run of pointers into one blob that reaches up to here. */
+    /* The current run of pointers into one blob. */
     const struct luajit_blob *blob;
     uint64_t start, nr;
 };
@@ -91,8 +93,8 @@ static bool is_known(const luajit_vm_list *list, uint64_t g)
     return false;
 }
 
-/* The run has ended. A word before the table that happens to point into the blob (hot counters)
- * makes the run begin early: the table is then a few entries further on. */
+/* End the run. A word before the table that happens to point into the blob (hot counters) makes the
+ * run begin early: then the table begins a few entries later. */
 static bool end_run(struct scan *s)
 {
     enum { EARLY = 16 };
@@ -137,7 +139,7 @@ static bool scan_range(struct scan *s, const struct memory_range *range, uint8_t
         size = range->end - address < PIECE ? range->end - address : PIECE;
         size &= ~UINT64_C(7);
         bool read = memory_read(s->m, address, piece, size, &ignored);
-        if (!read) { /* a hole: page by page */
+        if (!read) { /* a hole: read page by page */
             size = PAGE - address % PAGE < size ? PAGE - address % PAGE : size;
             read = memory_read(s->m, address, piece, size, &ignored);
         }
@@ -162,9 +164,9 @@ int luajit_vms_find(const struct memory *m, const struct memory_range *ranges, s
 
 enum luajit_vmstate luajit_vmstate(const struct luajit_layout *l, int32_t value)
 {
-    /* Tarantool has numbered them otherwise since it saves the state in the C frame, which has been
-     * larger since: there, Lua's and builtin functions in the interpreter have states of their own.
-     */
+    /* Tarantool has used other numbers since it saves the state in the C frame, which has been
+     * larger since then. There, Lua functions and builtins in the interpreter have states of their
+     * own. */
     enum { UPSTREAM_FRAME = 80, TARANTOOL_FRAME = 96 };
     static const uint8_t upstream[] = {
         LUAJIT_IN_INTERPRETER, LUAJIT_IN_C,         LUAJIT_IN_GC,       LUAJIT_IN_EXIT,

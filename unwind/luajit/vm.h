@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The VMs of a process: found by their dispatch tables, which are long runs of pointers into the
- * blob and stand in GG_State right where g + g2disp says. No symbol is needed.
+ * Finds the VMs of a process by their dispatch tables, which are long runs of pointers into the
+ * blob and stand in GG_State right at g + g2disp. No symbol is needed.
  */
 #ifndef UNWIND_LUAJIT_VM_H
 #define UNWIND_LUAJIT_VM_H
@@ -11,7 +11,7 @@
 #include "unwind/luajit/layout.h"
 #include "unwind/memory.h"
 
-/* A blob of the process: layout and where it is loaded. */
+/* A blob of the process: its layout, and the address where it is loaded. */
 struct luajit_blob {
     const struct luajit_layout *layout;
     uint64_t address;
@@ -20,32 +20,32 @@ struct luajit_blob {
 typedef VEC(struct luajit_vm) luajit_vm_list;
 
 /* Append every VM found in `ranges` (the writable memory: heaps, anonymous mappings, data) to
- * `ret`. Reads each range once, in pieces; what cannot be read is passed over. Of a table that was
- * found, g must hold the main lua_State's own address as well. Any number of blobs is looked for
- * in one pass. -1: memory is out. */
+ * `ret`. Each range is read once, in pieces; unreadable memory is skipped. A dispatch table counts
+ * only if the main lua_State near it refers to its g. One pass looks for any number of blobs.
+ * Returns -1 when memory is out. */
 int luajit_vms_find(const struct memory *m, const struct memory_range *ranges, size_t nr_ranges,
                     const struct luajit_blob *blobs, size_t nr_blobs, luajit_vm_list *ret,
                     struct error *err);
 
-/* Is there a VM of that layout at g: does its dispatch table point into the blob, does its main
- * lua_State lead back to it? What is read raises `provenance`. */
+/* Is there a VM of that layout at g: does its dispatch table point into the blob, and does its main
+ * lua_State lead back to g? Reads raise `provenance`. */
 bool luajit_vm_check(const struct memory *m, const struct luajit_vm *vm,
                      enum provenance *provenance);
 
-/* What a VM is at by its g->vmstate, as upstream numbers it, or Tarantool. */
+/* The activity of a VM, by its g->vmstate, in the numbering of upstream or of Tarantool. */
 enum luajit_vmstate {
-    LUAJIT_IN_UNKNOWN, /* a trace, or a number of nobody known */
+    LUAJIT_IN_UNKNOWN, /* a trace, or an unknown number */
     LUAJIT_IN_INTERPRETER,
     LUAJIT_IN_C,
     LUAJIT_IN_GC,
-    LUAJIT_IN_EXIT, /* leaving a trace */
+    LUAJIT_IN_EXIT, /* leaves a trace */
     LUAJIT_IN_RECORDER,
     LUAJIT_IN_OPTIMIZER,
     LUAJIT_IN_ASSEMBLER,
 };
 enum luajit_vmstate luajit_vmstate(const struct luajit_layout *l, int32_t value);
 
-/* Is this a lua_State of the VM (its type, glref, base, top and stack in order)? */
+/* Is this a lua_State of the VM: are its type, glref, base, top and stack valid? */
 bool luajit_state_check(const struct memory *m, const struct luajit_vm *vm, uint64_t L,
                         enum provenance *provenance);
 

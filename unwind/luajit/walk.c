@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The walker's entry: whose code a frame's pc is in. */
+/* The walker's entry: finds out whose code a frame's pc is in. */
 #include "unwind/luajit/walk_internal.h"
 
-/* Did the VM come with the sample? Of which interpreter it is follows where there is but one. */
+/* Did the VM come with the sample? If there is only one interpreter, the VM belongs to it. */
 static bool is_told(const struct luajit_process *p, uint64_t g)
 {
     bool told = false;
@@ -15,7 +15,7 @@ bool walk_use_vm(struct luajit_walk *w, uint64_t g, const struct luajit_layout *
                  uint64_t blob)
 {
     if (w->vm.g == g && g && w->vm.blob == blob)
-        return true; /* the one at hand, which was checked */
+        return true; /* the current VM, which was checked */
     for (unsigned i = 0; i < w->nr_vms; i++) {
         if (w->vms[i].g == g && w->vms[i].blob == blob) {
             w->vm = w->vms[i];
@@ -30,8 +30,8 @@ bool walk_use_vm(struct luajit_walk *w, uint64_t g, const struct luajit_layout *
     return true;
 }
 
-/* lj_vm_ffi_call has an unwind entry of its own, which holds from behind "push rbp; mov rbp, rsp"
- * up to "leave". */
+/* lj_vm_ffi_call has its own unwind entry, which is right between "push rbp; mov rbp, rsp" and
+ * "leave". */
 static enum walker_result step_ffi_call(struct luajit_walk *w, uint64_t at)
 {
     const struct luajit_layout *l = w->vm.layout;
@@ -59,7 +59,8 @@ static void begin(struct luajit_walk *w, const struct luajit_process *p,
     w->head.begun = true;
     w->process = p;
     w->nr_segments = w->nr_vms = 0;
-    w->vm.g = 0; /* none was checked yet: another walk's says nothing of this one's memory */
+    w->vm.g = 0; /* no VM was checked yet: the VM of another walk says nothing about this walk's
+                    memory */
     w->unrecorded = 0;
     luajit_reader_begin(&w->r, &step->input->memory);
 }
@@ -79,7 +80,7 @@ static enum walker_result step_code(struct luajit_walk *w)
     return step_ffi_call(w, at);
 }
 
-/* LuaJIT's own C code, and what is in one file with it. */
+/* Is it native code: LuaJIT's own C code, or other code of the same file? */
 static bool is_native(const struct walker_step *s)
 {
     const struct code *c = &s->code;
@@ -101,7 +102,7 @@ step_vm(const void *context, struct luajit_walk *w, struct walker_step *s)
     unsigned left = *s->frames_left;
     enum provenance provenance = *s->provenance;
     enum walker_result got = step_code(w);
-    if (got == WALKER_NO) { /* whatever came out is taken back: native rules say what it is */
+    if (got == WALKER_NO) { /* take all output back: native rules handle the frame */
         s->out->frames.nr = frames;
         *s->frames_left = left;
         *s->provenance = provenance;
@@ -115,7 +116,7 @@ static enum walker_result step(const void *context, struct walker_state *state,
     return is_native(s) ? WALKER_NO : step_vm(context, (struct luajit_walk *)state, s);
 }
 
-/* No VM was met whose stack could be read. */
+/* True if the walk has met no VM with a readable stack. */
 static bool is_stateless(const void *context, const struct walker_state *state)
 {
     const struct luajit_walk *w = (const struct luajit_walk *)state;

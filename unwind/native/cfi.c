@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Creating a cfi, and finding the FDE of an address. */
+/* Creates a cfi, and finds the FDE of an address. */
 #include "unwind/native/cfi.h"
 
 #include "base/vec.h"
@@ -15,7 +15,8 @@ static int32_t load_s32(const struct cfi *cfi, const uint8_t *at)
     return (int32_t)load_u32(at, cfi->swapped);
 }
 
-/* Is the table usable in place: sorted (else a search in it finds anything)? One pass. */
+/* Can the table be used in place? It can if it is sorted (a search of an unsorted table may find
+ * anything). One pass. */
 static bool entries_sorted(const struct cfi *cfi, const uint8_t *entries, size_t nr)
 {
     for (size_t i = 1; i < nr; i++) {
@@ -25,8 +26,8 @@ static bool entries_sorted(const struct cfi *cfi, const uint8_t *entries, size_t
     return true;
 }
 
-/* Take the header's search table when it has the one form that linkers write: pairs of 4-byte
- * offsets from the header. */
+/* Uses the header's search table if it has the one form that linkers write: pairs of 4-byte offsets
+ * from the header. */
 static bool use_header(struct cfi *cfi, struct cfi_table *table, const struct cfi_section *header)
 {
     if (!header->bytes)
@@ -116,7 +117,7 @@ static int add_table(struct cfi *cfi, const struct cfi_section *section, bool is
     if ((!header || !use_header(cfi, table, header)) && build_index(cfi, table, err))
         return -1;
     if (!table->entries && !table->index)
-        return 0; /* no FDE */
+        return 0; /* the section has no FDE */
     cfi->nr_tables++;
     uint64_t low = entry_begin(cfi, table, 0);
     if (low < cfi->low)
@@ -191,7 +192,7 @@ const struct v8_layout *cfi_v8(const struct cfi *cfi)
 
 /* ---- find ---------------------------------------------------------------------------------- */
 
-/* The offset in the section that entry `i` gives. */
+/* Returns the offset in the section that entry `i` gives. */
 static uint64_t entry_offset(const struct cfi *cfi, const struct cfi_table *table, size_t i)
 {
     if (table->index)
@@ -216,7 +217,8 @@ bool cfi_fde_at(const struct cfi *cfi, const struct cfi_table *table, uint64_t a
     return true;
 }
 
-/* From entry `i` on, the first at least `least` before the next one, or the last of all. */
+/* Returns the first entry from `i` on that begins at least `least` bytes before the next one, or
+ * the last entry. */
 static size_t find_large(const struct cfi *cfi, const struct cfi_table *table, size_t i,
                          uint64_t least)
 {

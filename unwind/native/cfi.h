@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Call frame information of one module, private to unwind/: finding the entry (FDE) of an
- * address, and the row of rules its program gives for that address.
+ * Call frame information of one module, private to unwind/: finds the entry (FDE) of an address,
+ * and the row of rules that the FDE's program gives for this address.
  *
- * Layouts: the LSB's ".eh_frame" and ".eh_frame_hdr", DWARF 5 section 6.4. A CIE's data is
- * parsed again for each row that is wanted: rows are kept by the rule cache, a first sight costs
- * well below 1 us (bench_unwind), and so a cfi stays immutable and free of locks.
+ * Layouts: the LSB's ".eh_frame" and ".eh_frame_hdr", DWARF 5 section 6.4. The CIE is parsed again
+ * for each row. This is cheap enough: the rule cache keeps rows, and the first lookup of a row
+ * costs well below 1 us (bench_unwind). So a cfi stays immutable and needs no locks.
  */
 #ifndef UNWIND_NATIVE_CFI_H
 #define UNWIND_NATIVE_CFI_H
@@ -13,7 +13,7 @@
 #include "base/cursor.h"
 #include "unwind/unwind.h"
 
-/* DW_EH_PE_*: how a pointer is written. */
+/* DW_EH_PE_*: encodings of a pointer. */
 enum {
     PE_ABSPTR = 0x00,
     PE_ULEB128 = 0x01,
@@ -38,23 +38,23 @@ enum {
 
 struct fde_place {
     uint64_t begin;
-    uint64_t offset; /* in the section */
+    uint64_t offset; /* offset in the section */
 };
 
-/* One section with a way to find the FDE of an address: the header's own table, or an index. */
+/* One section, and a way to find the FDE of an address: the header's own table, or an index. */
 struct cfi_table {
     struct cfi_section section;
-    bool is_eh;             /* .eh_frame, not .debug_frame */
+    bool is_eh;             /* true: .eh_frame; false: .debug_frame */
     const uint8_t *entries; /* .eh_frame_hdr: nr x (s32 begin, s32 FDE), relative to `base` */
     uint64_t base;
-    struct fde_place *index; /* else: sorted by begin; NULL when `entries` is used */
+    struct fde_place *index; /* the index, sorted by begin; NULL when `entries` is used */
     size_t nr;
 };
 
 struct cfi {
-    struct cfi_table tables[2]; /* in the order in which they are asked */
+    struct cfi_table tables[2]; /* in the order of lookup */
     unsigned nr_tables;
-    uint64_t low; /* no FDE begins below */
+    uint64_t low; /* no FDE begins below this address */
     uint64_t text_address, data_address;
     bool swapped;
     uint32_t id;
@@ -63,7 +63,7 @@ struct cfi {
     struct v8_layout *v8;         /* owned; NULL: none */
 };
 
-/* A stretch of bytes in a section: a program or an expression. */
+/* Bytes in a section: a program or an expression. */
 struct cfi_bytes {
     const uint8_t *at;
     size_t size;
@@ -86,15 +86,16 @@ struct fde {
     struct cfi_bytes program;
 };
 
-/* How a register of the caller is found. */
+/* How to find a register of the caller. */
 enum reg_rule_kind {
-    REG_UNSPECIFIED, /* the program says nothing: the ABI's default */
+    REG_UNSPECIFIED, /* the program has no rule: the ABI's default applies */
     REG_UNDEFINED,
     REG_SAME,
-    REG_OFFSET,     /* at CFA + offset */
-    REG_VAL_OFFSET, /* is CFA + offset */
-    REG_REGISTER,   /* in register `offset` of this frame */
-    REG_EXPRESSION, /* at the address the expression gives, the CFA being on its stack */
+    REG_OFFSET,     /* the value is at CFA + offset */
+    REG_VAL_OFFSET, /* the value is CFA + offset */
+    REG_REGISTER,   /* the value is in register `offset` of this frame */
+    REG_EXPRESSION, /* the value is at the address that the expression gives; its stack begins with
+                       the CFA */
     REG_VAL_EXPRESSION,
 };
 
@@ -104,7 +105,7 @@ struct reg_rule {
     struct cfi_bytes expression;
 };
 
-/* All that CFI says about one pc. */
+/* Everything that CFI says about one pc. */
 struct cfi_row {
     bool cfa_is_expression;
     bool signal_frame;
@@ -112,48 +113,52 @@ struct cfi_row {
     int64_t cfa_offset;
     struct cfi_bytes cfa_expression;
     struct reg_rule regs[DWARF_NR];
-    uint32_t told; /* bits of registers that are not REG_UNSPECIFIED, and perhaps of others */
-    int64_t reach; /* how far below the CFA rsp has stood in earlier rows of the function;
-                      INT64_MAX when the CFA was not counted from rsp there */
+    uint32_t told; /* bits of registers that are not REG_UNSPECIFIED; may have others, too */
+    /* How far below the CFA rsp has been in earlier rows of the function. INT64_MAX when an earlier
+     * row's CFA was not computed from rsp. */
+    int64_t reach;
 };
 
-/* Offset in its section of the FDE of that table which may cover `address`: the last that begins at
- * or below it. false: none does. */
+/* Finds the offset in its section of the FDE in this table that may cover `address`: the last FDE
+ * that begins at or below it. false: there is none. */
 bool cfi_fde_at(const struct cfi *cfi, const struct cfi_table *table, uint64_t address,
                 uint64_t *ret);
 
-/* The row for `address` (in the module's terms); false: no FDE covers it, or a damaged one. */
+/* Finds the row for `address` (in the module's terms). false: no FDE covers it, or the FDE is
+ * damaged. */
 bool cfi_row(const struct cfi *cfi, uint64_t address, struct cfi_row *ret);
 
-/* Every FDE of a table in the order of the section, until `each` returns false (index, tests). */
+/* Visits every FDE of a table in the order of the section, until `each` returns false (for the
+ * index and tests). */
 void cfi_walk(const struct cfi *cfi, const struct cfi_table *table,
               bool (*each)(void *context, const struct fde *fde, uint64_t offset), void *context);
 
-/* Those of at least `least` bytes, by address, that no other FDE begins in: of these alone anything
- * is read of the section. */
+/* Visits, in order of address, the FDEs of at least `least` bytes in which no other FDE begins.
+ * Reads only these FDEs from the section. */
 void cfi_walk_large(const struct cfi *cfi, const struct cfi_table *table, uint64_t least,
                     bool (*each)(void *context, const struct fde *fde, uint64_t offset),
                     void *context);
 
-/* cfi_entry.c: the FDE at `offset` of the section, with its CIE. false: damaged, or no FDE.
- * `next` (may be NULL): offset of the entry behind it, when at least its length is sound (else
- * the section's size). */
+/* cfi_entry.c: reads the FDE at `offset` of the section, with its CIE. false: it is damaged, or no
+ * FDE. `next` (may be NULL): the offset of the entry behind it, if at least its length is valid;
+ * else the section's size. */
 bool cfi_read_fde(const struct cfi *cfi, const struct cfi_table *table, uint64_t offset,
                   struct fde *ret, uint64_t *next);
-/* A pointer at the cursor, whose section is loaded at `address` (the cursor's start). */
+/* Reads a pointer at the cursor. `address`: where the section is loaded (the cursor's start). */
 bool cfi_read_pointer(const struct cfi *cfi, struct cursor *c, uint64_t address, uint8_t encoding,
                       unsigned address_size, uint64_t *ret);
 
-/* cfi_program.c: run both programs up to `address`. */
+/* cfi_program.c: runs both programs up to `address`. */
 bool cfi_run(const struct cfi *cfi, const struct cfi_table *table, const struct fde *fde,
              uint64_t address, struct cfi_row *ret);
-/* All rows, as cfi_run gives them for the addresses from the row before's `end` (at first the
- * FDE's begin) up to `end`; UINT64_MAX: up to the FDE's end. Where the program is damaged they
- * cease, and false is returned. */
+/* Gives all rows to `each`, as cfi_run gives them. A row is for the addresses from the previous
+ * row's `end` (at first the FDE's begin) up to `end`; UINT64_MAX: up to the FDE's end. If the
+ * program is damaged, the rows stop there and false is returned. */
 typedef void (*cfi_each_row)(void *context, const struct cfi_row *row, uint64_t end);
 bool cfi_run_all(const struct cfi *cfi, const struct cfi_table *table, const struct fde *fde,
                  cfi_each_row each, void *context);
-/* The address at which the next row behind `address` begins, for tests: the end when none. */
+/* Returns the address at which the row after the one of `address` begins; the FDE's end if there is
+ * none. For tests. */
 uint64_t cfi_next_row(const struct cfi *cfi, const struct cfi_table *table, const struct fde *fde,
                       uint64_t address);
 

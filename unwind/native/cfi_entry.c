@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Decoding CIEs, FDEs and encoded pointers. */
+/* Decodes CIEs, FDEs and encoded pointers. */
 #include "unwind/native/cfi.h"
 
 static struct cursor table_cursor(const struct cfi *cfi, const struct cfi_table *table,
@@ -47,7 +47,8 @@ bool cfi_read_pointer(const struct cfi *cfi, struct cursor *c, uint64_t address,
     if (encoding == PE_OMIT)
         return true;
     uint64_t place = address + (uint64_t)(c->at - c->start);
-    if (encoding == PE_ALIGNED) { /* stands alone: an absolute address at the next multiple */
+    if (encoding == PE_ALIGNED) { /* cannot be combined: an absolute address at the next multiple of
+                                     the address size */
         cursor_skip(c, -place & (address_size - 1));
         *ret = read_format(c, PE_ABSPTR, address_size);
         return !c->failed;
@@ -65,7 +66,7 @@ bool cfi_read_pointer(const struct cfi *cfi, struct cursor *c, uint64_t address,
     case PE_DATAREL:
         base = cfi->data_address;
         break;
-    case PE_FUNCREL: /* only inside an FDE's language data, which nobody here reads */
+    case PE_FUNCREL: /* only inside an FDE's language data, which this project does not read */
         break;
     default:
         return false;
@@ -74,9 +75,9 @@ bool cfi_read_pointer(const struct cfi *cfi, struct cursor *c, uint64_t address,
     return !c->failed;
 }
 
-/* The length field and what it spans. */
+/* An entry: the length field, and the bytes that it covers. */
 struct entry {
-    struct cursor c; /* at the id, ends with the entry */
+    struct cursor c; /* starts at the id, ends with the entry */
     bool is64;
     uint64_t next;
 };
@@ -98,8 +99,8 @@ static bool read_entry(const struct cfi *cfi, const struct cfi_table *table, uin
     return length > 0;
 }
 
-/* The augmentation's letters that follow 'z' (or stand alone). Stops at a letter nobody knows:
- * with 'z' its data can be passed over, but only if no 'R' may follow. */
+/* Reads the augmentation's letters after 'z' (or without 'z'). Stops at an unknown letter: with 'z'
+ * its data can be skipped, but only if no 'R' or 'S' may follow. */
 static bool read_augmentation(const struct cfi *cfi, const struct cfi_table *table,
                               struct cursor *c, const char *letters, struct cie *cie)
 {
@@ -137,7 +138,7 @@ static bool read_cie(const struct cfi *cfi, const struct cfi_table *table, uint6
     if (!read_entry(cfi, table, offset, &e))
         return false;
     struct cursor *c = &e.c;
-    /* .eh_frame's id is 4 bytes long even behind an extended length (LSB). */
+    /* In .eh_frame the id has 4 bytes even behind an extended length (LSB). */
     uint64_t id = e.is64 && !table->is_eh ? cursor_u64(c) : cursor_u32(c);
     uint64_t want = table->is_eh ? 0 : e.is64 ? UINT64_MAX : UINT32_MAX;
     uint8_t version = cursor_u8(c);
@@ -177,7 +178,8 @@ static bool read_cie(const struct cfi *cfi, const struct cfi_table *table, uint6
     return !c->failed;
 }
 
-/* The offset of an FDE's CIE, from the field the cursor stands at; false: this is a CIE itself. */
+/* Reads the offset of an FDE's CIE from the field at the cursor; false: this entry is a CIE
+ * itself. */
 static bool read_cie_offset(const struct cfi_table *table, struct entry *e, uint64_t *ret)
 {
     uint64_t field = (uint64_t)(e->c.at - e->c.start);

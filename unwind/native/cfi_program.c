@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Running call frame programs: the CIE's, then the FDE's up to an address. Rules for registers
- * beyond the return address (vectors) are read and dropped.
+ * Runs call frame programs: the CIE's, then the FDE's up to an address. Rules for registers beyond
+ * the return address (vectors) are read and dropped.
  */
 #include "unwind/arch.h"
 #include "unwind/native/cfi.h"
 
-/* DW_CFA_*, DWARF 5 section 7.24, and the GNU ones. */
+/* DW_CFA_* of DWARF 5 section 7.24, and the GNU opcodes. */
 enum {
     CFA_ADVANCE_LOC = 0x40, /* high two bits; operand in the low six */
     CFA_OFFSET = 0x80,
@@ -40,7 +40,7 @@ enum {
     CFA_GNU_NEGATIVE_OFFSET_EXTENDED = 0x2f,
 };
 
-enum { REMEMBER_MAX = 32 }; /* compilers nest two deep */
+enum { REMEMBER_MAX = 32 }; /* compilers nest to a depth of two */
 
 struct program {
     const struct cfi *cfi;
@@ -49,7 +49,7 @@ struct program {
     struct cursor c;
     uint64_t location; /* where the row being built begins */
     struct cfi_row *row;
-    const struct cfi_row *initial; /* what DW_CFA_restore goes back to; NULL in the CIE */
+    const struct cfi_row *initial; /* the row that DW_CFA_restore goes back to; NULL in the CIE */
     struct cfi_row *remembered;
     unsigned depth;
     int64_t reach;
@@ -65,7 +65,8 @@ static void set_rule(struct program *p, uint64_t reg, enum reg_rule_kind kind, i
     p->row->told |= REG_BIT(reg);
 }
 
-/* offset x data_align, wrapping: hostile products must not be undefined. */
+/* Returns factor x data_align. The product wraps: a hostile product must not be undefined
+ * behavior. */
 static int64_t scaled(const struct program *p, uint64_t factor)
 {
     return (int64_t)(factor * (uint64_t)p->cie->data_align);
@@ -119,7 +120,7 @@ static void restore_state(struct program *p)
         *p->row = p->remembered[--p->depth];
 }
 
-/* The opcodes that change a register's rule. false: not one of them. */
+/* Runs an opcode that changes a register's rule. false: `op` is not one of them. */
 static bool run_register_op(struct program *p, uint8_t op)
 {
     struct cursor *c = &p->c;
@@ -205,12 +206,12 @@ static void run_other_op(struct program *p, uint8_t op)
         reg = cursor_uleb128(c);
         set_rule(p, reg, REG_OFFSET, scaled(p, -cursor_uleb128(c)));
         break;
-    default: /* its operands cannot be passed over */
+    default: /* an unknown opcode: its operands cannot be skipped */
         c->failed = true;
     }
 }
 
-/* The opcodes that end a row: true, and where the next row begins. */
+/* Runs an opcode that ends a row. true: it is one, and `ret` is where the next row begins. */
 static bool run_location_op(struct program *p, uint8_t op, uint64_t *ret)
 {
     struct cursor *c = &p->c;
@@ -244,7 +245,7 @@ static bool run_location_op(struct program *p, uint8_t op, uint64_t *ret)
     return true;
 }
 
-/* The row being built is complete, and there is another: note how deep the stack was in it. */
+/* The row being built is complete, and another row follows: note how deep the stack was in it. */
 static void leave_row(struct program *p, uint64_t to)
 {
     struct cfi_row *row = p->row;
@@ -258,7 +259,7 @@ static void leave_row(struct program *p, uint64_t to)
         p->reach = row->cfa_offset;
 }
 
-/* Run until the row that covers `address` is complete; `next`: where the row after it begins
+/* Runs until the row that covers `address` is complete. `next`: where the row after it begins
  * (UINT64_MAX: the program ended). */
 static bool run(struct program *p, uint64_t address, uint64_t *next)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The stack machine of DWARF 5 section 2.5, as far as call frame information may use it. */
+/* The stack machine of DWARF 5 section 2.5, limited to what call frame information may use. */
 #include "unwind/native/expression.h"
 
 /* DW_OP_* */
@@ -125,7 +125,8 @@ static void dereference(struct machine *m, unsigned size)
                         : bytes[0]);
 }
 
-/* SKIP and BRA: relative to the byte behind the operand, inside the expression. */
+/* SKIP and BRA: the operand is relative to the byte behind it; the target must be inside the
+ * expression. */
 static void jump(struct machine *m, bool taken)
 {
     int16_t delta = (int16_t)cursor_u16(&m->c);

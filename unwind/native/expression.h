@@ -6,26 +6,27 @@
 #include "unwind/native/cfi.h"
 
 struct expression_input {
-    const struct registers *registers; /* of the frame being left */
+    const struct registers *registers; /* registers of the frame being left */
     const struct memory *memory;
-    uint64_t bias; /* of the module: DW_OP_addr's operand is in its own terms */
+    uint64_t bias; /* bias of the module: DW_OP_addr's operand is in the module's own terms */
     bool swapped;
 };
 
 enum expression_result {
     EXPRESSION_OK,
-    EXPRESSION_BAD,      /* an operation unknown or wrong, or a register not known */
+    EXPRESSION_BAD,      /* an unknown or invalid operation, or an unknown register */
     EXPRESSION_BAD_READ, /* `failed_at` could not be read */
 };
 
-/* Evaluate; `initial` (may be NULL) is pushed first. Ends after a bounded number of operations. */
+/* Evaluates an expression. `initial` (may be NULL) is pushed first. Ends after a bounded number of
+ * operations. */
 enum expression_result expression_evaluate(struct cfi_bytes expression,
                                            const struct expression_input *in,
                                            const uint64_t *initial, uint64_t *ret,
                                            uint64_t *failed_at, enum provenance *provenance);
 
-/* The one expression that every x86-64 PLT has as its CFA: rsp + 8, plus 8 in the part of each
- * 16-byte slot that has pushed the relocation's number: (rip & 15) >= `ret`. */
+/* Is this the one expression that every x86-64 PLT has as its CFA? It is rsp + 8, plus 8 in the
+ * part of each 16-byte slot that has pushed the relocation's number: (rip & 15) >= `ret`. */
 bool expression_is_plt(struct cfi_bytes expression, uint8_t *ret);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Lowering rows to rules, and filling the rule cache. */
+/* Converts (lowers) rows to rules, and fills the rule cache. */
 #include "unwind/native/rule.h"
 #include "base/threads.h"
 
@@ -11,13 +11,14 @@
 
 /* ---- lowering ------------------------------------------------------------------------------ */
 
-/* How far below the CFA an offset points; what no 64-bit number can say is as good as any. */
+/* Returns how far below the CFA an offset points; for a distance that no 64-bit number can hold,
+ * any result is fine. */
 static int64_t depth_of(const struct reg_rule *rule)
 {
     return (int64_t)(0 - (uint64_t)rule->offset);
 }
 
-/* `rule` as a slot number below the CFA: 1 to 255; 0: it is not that. */
+/* Returns `rule` as a slot number below the CFA, 1 to 255; 0: the rule is no such slot. */
 static uint8_t slot_of(const struct reg_rule *rule)
 {
     uint64_t depth = (uint64_t)depth_of(rule);
@@ -25,8 +26,8 @@ static uint8_t slot_of(const struct reg_rule *rule)
                                                                           : 0;
 }
 
-/* Registers that a compact rule cannot name must follow the ABI's default: rsp is the CFA, and
- * what the caller must save itself is lost. */
+/* Do the registers that a compact rule cannot name follow the ABI's default? The default: rsp is
+ * the CFA, and registers that the caller must save itself are lost. */
 static bool others_default(const struct cfi_row *row)
 {
     uint32_t others = row->told & ~(ARCH_CALLEE_SAVED | REG_BIT(DWARF_RIP));
@@ -40,12 +41,12 @@ static bool others_default(const struct cfi_row *row)
     return true;
 }
 
-/* Compilers do not withdraw a register's rule when they pop its slot. Below rsp nothing is
- * recorded; but once rsp stood below the slot and now stands above, the register was restored (or,
- * in a prologue that stores before it moves rsp, not yet changed), and its caller's value is in it.
- * A slot that rsp never reached is in the red zone: that rule stands. */
+/* Slots that were popped. Compilers do not remove a register's rule when they pop its slot. Memory
+ * below rsp is not recorded. But when rsp was below the slot and is now above it, the register was
+ * restored (or, in a prologue that stores before it moves rsp, not changed yet), and it holds its
+ * caller's value. A slot that rsp never reached is in the red zone: its rule stays. */
 struct popped {
-    int64_t above, upto; /* depths of the slots */
+    int64_t above, upto; /* depths of popped slots: greater than `above`, up to `upto` */
 };
 
 static struct popped popped_of(const struct cfi_row *row)
@@ -110,7 +111,7 @@ struct rule rule_lower(const struct cfi_row *row)
     const struct reg_rule *ra = &row->regs[DWARF_RIP];
     struct rule rule = {.ra = slot_of(ra), .ends = ra->kind == REG_UNDEFINED};
     if (ra->kind == REG_UNSPECIFIED || (row->cfa_register == DWARF_NR && !row->cfa_is_expression))
-        return (struct rule){.kind = RULE_NONE}; /* says nothing about the caller */
+        return (struct rule){.kind = RULE_NONE}; /* the row has no rule for the caller */
     rule.deepest = rule.ra;
     if (row->signal_frame || (rule.ra == 0 && !rule.ends) || !lower_cfa(row, &rule) ||
         !lower_saved(row, &rule) || !others_default(row))
@@ -123,7 +124,7 @@ struct rule rule_lower(const struct cfi_row *row)
 enum {
     CACHE_ENTRIES = CACHE_WAYS << CACHE_SET_BITS,
     CACHE_BYTES = CACHE_ENTRIES * 8,
-    RULES_MAX = 1 << 16, /* more: begin anew */
+    RULES_MAX = 1 << 16, /* if more are needed: start a new store */
     RULES_BYTES = RULES_MAX * sizeof(struct rule),
     ROWS_MAX = 1 << 13,
     ROWS_BYTES = ROWS_MAX * sizeof(struct cfi_row),
@@ -165,7 +166,7 @@ static void store_free(struct rule_store *s)
     free(s);
 }
 
-/* With one user. */
+/* Creates a store with one user. NULL: memory is out. */
 static struct rule_store *store_create(void)
 {
     struct rule_store *s = calloc(1, sizeof(*s));
@@ -213,7 +214,7 @@ void unwind_rules_free(struct unwind_rules *u)
     free(u);
 }
 
-/* Under the lock. */
+/* Switches to a store. Call it under the lock. */
 static void cache_use(struct rule_cache *c, struct rule_store *s)
 {
     s->users++;
@@ -260,7 +261,8 @@ uint32_t rule_intern(struct rule_store *s, const struct rule *rule)
     return s->lookup[at] = (uint32_t)s->nr_rules++;
 }
 
-/* Into the key's slot or a free one beside it; in a full set, over what stands in the key's. */
+/* Puts an entry into the key's slot or a free slot beside it. In a full set it replaces the entry
+ * in the key's slot. */
 static void store_put(struct rule_store *s, uint64_t hash, uint32_t index)
 {
     size_t slot = rule_slot(hash);
@@ -281,7 +283,8 @@ static bool store_is_full(const struct rule_store *s)
     return s->nr_rules == RULES_MAX || s->nr_rows == ROWS_MAX;
 }
 
-/* From a store that is full to one that is not; false: memory is out. Under the lock. */
+/* Switches from a store that is full to one that is not; false: memory is out. Call it under the
+ * lock. */
 static bool cache_renew(struct rule_cache *c)
 {
     struct unwind_rules *u = c->shared;
@@ -296,7 +299,7 @@ static bool cache_renew(struct rule_cache *c)
     return true;
 }
 
-/* The index of the rule, and of its row where it is a RULE_ROW; 0: memory is out. */
+/* Keeps a rule, and its row if it is a RULE_ROW. Returns the rule's index; 0: memory is out. */
 static uint32_t keep_rule(struct rule_cache *c, struct rule rule, const struct cfi_row *row)
 {
     uint32_t index = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Rules of whole FDEs. Where one address of a function is met others follow, and finding its FDE
- * and running two programs costs 1,700 instructions each time: so the first run goes through all
- * rows, for all threads, and others only look up theirs.
+ * Rules of whole FDEs. After one address of a function, other addresses of it follow, and finding
+ * the FDE and running two programs costs 1,700 instructions each time. So the first run goes
+ * through all rows, for all threads, and later lookups only search them.
  */
 #include "unwind/native/rule.h"
 
@@ -13,17 +13,18 @@
 
 enum {
     PROGRAM_MAX = 1024,            /* bytes; a longer program is run up to the address each time */
-    LOWERED_MAX = PROGRAM_MAX + 2, /* rows of one */
+    LOWERED_MAX = PROGRAM_MAX + 2, /* most rows of one such program */
     OFFSET_BITS = 39,
     LISTS = 1 << 14,
-    HEAD_ROWS = sizeof(struct fde_rules) / sizeof(struct fde_row), /* as large as so many rows */
-    ROWS_MAX = 1 << 20, /* of all FDEs with their heads; more: no further ones are kept */
+    HEAD_ROWS = sizeof(struct fde_rules) / sizeof(struct fde_row), /* size of a head, in rows */
+    ROWS_MAX = 1 << 20, /* rows of all FDEs with their heads; when there are more, no further FDEs
+                           are kept */
     ARENA_SIZE = 128 << 10,
 };
 
 struct fde_arena {
     struct fde_arena *next;
-    size_t used; /* of ARENA_SIZE bytes behind the head */
+    size_t used; /* bytes used of the ARENA_SIZE bytes behind the head */
     _Alignas(8) char bytes[];
 };
 
@@ -54,7 +55,7 @@ static const struct fde_rules *find(struct rule_store *s, uint64_t key)
     return at;
 }
 
-/* Under the lock. NULL: memory is out. */
+/* Allocates an FDE's rules. Call it under the lock. NULL: memory is out. */
 static struct fde_rules *make_fde(struct rule_store *s, size_t nr_rows)
 {
     size_t size = sizeof(struct fde_rules) + nr_rows * sizeof(struct fde_row);
@@ -75,13 +76,13 @@ static struct fde_rules *make_fde(struct rule_store *s, size_t nr_rows)
 
 /* ---- filling ------------------------------------------------------------------------------- */
 
-/* An FDE's rules before they are kept: those of damaged or unusual ones have no rows. */
+/* An FDE's rules before they are kept. A damaged or unusual FDE has no rows. */
 struct lowered {
     uint64_t begin;
     uint32_t size;
     uint32_t nr;
-    uint64_t end; /* of the rows so far */
-    bool failed;  /* there are too many */
+    uint64_t end; /* end of the rows so far */
+    bool failed;  /* there are too many rows */
     struct {
         uint32_t end;
         struct rule rule;
@@ -93,7 +94,7 @@ static void take_row(void *context, const struct cfi_row *row, uint64_t end)
     struct lowered *l = context;
     uint64_t limit = l->begin + l->size;
     end = end < limit ? end : limit;
-    if (end <= l->end) /* no address is in it, or all are in earlier ones */
+    if (end <= l->end) /* the row has no address, or earlier rows have all of them */
         return;
     struct rule rule = rule_lower(row);
     bool same = l->nr && memcmp(&l->rows[l->nr - 1].rule, &rule, sizeof(rule)) == 0;
@@ -106,7 +107,7 @@ static void take_row(void *context, const struct cfi_row *row, uint64_t end)
     l->end = end;
 }
 
-/* false: they cannot be kept. */
+/* Converts (lowers) all rows of an FDE. false: they cannot be kept. */
 static bool lower_fde(const struct cfi *cfi, const struct cfi_table *table, uint64_t offset,
                       struct lowered *ret)
 {
@@ -114,7 +115,7 @@ static bool lower_fde(const struct cfi *cfi, const struct cfi_table *table, uint
     ret->begin = ret->size = ret->nr = 0;
     ret->failed = false;
     if (!cfi_read_fde(cfi, table, offset, &fde, NULL))
-        return true; /* covers nothing */
+        return true; /* the FDE covers nothing */
     if (fde.size >= UINT32_MAX)
         return false;
     ret->begin = ret->end = fde.begin;
@@ -124,7 +125,8 @@ static bool lower_fde(const struct cfi *cfi, const struct cfi_table *table, uint
     return !ret->failed;
 }
 
-/* NULL: memory is out, or there are too many rules. Under the lock. */
+/* Adds an FDE to the store. Call it under the lock. NULL: memory is out, or there are too many
+ * rules. */
 static const struct fde_rules *add_fde(struct rule_store *s, uint64_t key, const struct lowered *l)
 {
     struct fde_rules *fde = make_fde(s, l->nr);
@@ -148,12 +150,12 @@ static const struct fde_rules *add_fde(struct rule_store *s, uint64_t key, const
     return fde;
 }
 
-/* The kept rules of the FDE; NULL: none. */
+/* Returns the kept rules of the FDE, and adds them if needed; NULL: they cannot be kept. */
 static const struct fde_rules *rules_of(struct rule_cache *c, const struct cfi *cfi, unsigned table,
                                         uint64_t offset)
 {
     struct rule_store *s = c->store;
-    struct lowered lowered; /* 20 KB, of which mostly little is used */
+    struct lowered lowered; /* 20 KB, of which little is used in most cases */
     if (offset >> OFFSET_BITS)
         return NULL;
     uint64_t key = (uint64_t)cfi->id << (OFFSET_BITS + 1) | (uint64_t)table << OFFSET_BITS | offset;
@@ -162,14 +164,14 @@ static const struct fde_rules *rules_of(struct rule_cache *c, const struct cfi *
         !lower_fde(cfi, &cfi->tables[table], offset, &lowered))
         return fde;
     pthread_mutex_lock(&c->shared->lock);
-    fde = find(s, key); /* another thread may have been faster */
+    fde = find(s, key); /* another thread may have added it meanwhile */
     if (!fde)
         fde = add_fde(s, key, &lowered);
     pthread_mutex_unlock(&c->shared->lock);
     return fde;
 }
 
-/* ---- asking -------------------------------------------------------------------------------- */
+/* ---- lookup -------------------------------------------------------------------------------- */
 
 static uint32_t rule_at(const struct fde_rules *fde, uint64_t address)
 {

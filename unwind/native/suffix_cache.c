@@ -7,8 +7,7 @@
 
 #include <string.h>
 
-/* ---- the cache --------------------------------------------------------------------------------
- */
+/* ---- the cache ----------------------------------------------------------------------------- */
 
 static void clear(struct suffix_cache *t)
 {
@@ -80,8 +79,8 @@ static unsigned last_word(uint64_t words)
 
 /* ---- taking over --------------------------------------------------------------------------- */
 
-/* Does the stack hold these words at the window's places? Returns the end of the words; NULL: it
- * does not. They lie in what was recorded of it. */
+/* Does the stack have these words at the window's places? Returns the end of the words; NULL: it
+ * does not. All of them must be in the recorded part of the stack. */
 static const uint64_t *held_words(const struct memory *m, const struct memory_window *window,
                                   const uint64_t *words)
 {
@@ -110,7 +109,7 @@ static bool same_part(const struct memory *m, uint64_t address, const uint8_t *p
     return memory_read_stack(m, address, held, IMAGE_PART) && memcmp(held, part, IMAGE_PART) == 0;
 }
 
-/* The least address from which on the stack is as the image has it. */
+/* Returns the lowest address from which on the stack equals the image. */
 static uint64_t image_begin(const struct suffix_cache *t, const struct memory *m)
 {
     uint64_t left = t->image.nr;
@@ -120,7 +119,7 @@ static uint64_t image_begin(const struct suffix_cache *t, const struct memory *m
     return t->image_start + left;
 }
 
-/* The outermost steps whose words lie where the stack is as the image has it. */
+/* Verifies the outermost steps whose words are in the part of the stack that equals the image. */
 static void verify_by_image(struct suffix_cache_walk *n, const struct memory *m)
 {
     const struct suffix_cache *t = n->suffixes;
@@ -166,8 +165,8 @@ static bool same_registers(const struct walk *w, const struct suffix_cache_step 
     return same;
 }
 
-/* Does nothing but registers and stack tell how the walk goes on? Other registers than those that
- * calls preserve are not compared. */
+/* Does the rest of the walk depend only on registers and stack? Only registers that calls preserve
+ * are compared, so no others may be known. */
 static bool is_plain(const struct walk *w)
 {
     const struct walker *walker = w->in->walker;
@@ -181,7 +180,7 @@ bool suffix_cache_take(struct walk *w)
     struct suffix_cache_walk *n = w->suffixes;
     struct suffix_cache *t = n->suffixes;
     if (n->version != t->version) {
-        if (t->context_key != w->in->context_key) { /* another thread has taken its place */
+        if (t->context_key != w->in->context_key) { /* another thread has taken the cache's place */
             w->in->memory.reads->on = false;
             w->suffixes = NULL;
             return false;
@@ -206,7 +205,7 @@ bool suffix_cache_take(struct walk *w)
 
 /* ---- noting -------------------------------------------------------------------------------- */
 
-/* Put the window's words down, as the stack holds them. */
+/* Notes the window's words as the stack has them. */
 static void note_words(struct suffix_cache_walk *n, const struct memory *m,
                        const struct memory_window *window)
 {
@@ -267,7 +266,7 @@ void suffix_cache_noted(struct walk *w)
     n->open = false;
 }
 
-/* The step `i` of the notes becomes the cache's innermost. */
+/* Makes step `i` of the notes the cache's innermost step. false: memory is out. */
 static bool add_step(struct suffix_cache *t, const struct suffix_cache_walk *n, uint32_t i,
                      const struct frame *frames, size_t end_frames, uint32_t end_words)
 {
@@ -286,8 +285,8 @@ static bool add_step(struct suffix_cache *t, const struct suffix_cache_walk *n, 
     return vec_push(&t->steps, s);
 }
 
-/* The stack between the lowest and the highest word of all steps. Without one words are compared.
- */
+/* Copies the stack between the lowest and the highest word of all steps. Without an image, single
+ * words are compared. */
 static void take_image(struct suffix_cache *t, const struct memory *m)
 {
     enum { MOST = 1 << 14 };
@@ -306,7 +305,7 @@ static void take_image(struct suffix_cache *t, const struct memory *m)
         t->image.nr = size;
 }
 
-/* The cache's outermost `kept` steps, then the noted ones. */
+/* Replaces the cache's steps: its outermost `kept` steps stay, then come the noted ones. */
 static void renew(struct suffix_cache *t, const struct walk *w, size_t kept, size_t own_frames)
 {
     const struct suffix_cache_walk *n = w->suffixes;

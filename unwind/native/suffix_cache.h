@@ -23,38 +23,39 @@
 struct walk;
 
 enum {
-    SUFFIX_CACHES = 64,      /* threads at a time; a power of two */
-    SUFFIX_STEPS_NOTED = 64, /* steps that a walk adds at most: the outermost ones */
+    SUFFIX_CACHES = 64,      /* caches, for threads; a power of two */
+    SUFFIX_STEPS_NOTED = 64, /* most steps that a walk adds: the outermost ones */
     SUFFIX_WORDS_NOTED = 512,
-    /* What taking a step over spares, a native one being 1, and how much is worth it: looking at
-     * the words of a native frame costs half of what walking it does. */
+    /* `worth`: the cost that is saved by taking over a step; 1 for a native step.
+     * SUFFIX_WORTH_MIN is the least worth that pays: comparing the words of a native frame
+     * costs half of walking it. */
     SUFFIX_MANAGED = 4,
     SUFFIX_WORTH_MIN = 8,
 };
 
-/* The registers before a step. `frames` and `words`: in notes where its own begin, in a cache where
- * they end. */
+/* The registers before a step. `frames` and `words` are indices: in a walk's notes where the step's
+ * own begin, in a cache where they end. */
 struct suffix_cache_step {
     uint64_t pc, sp;
-    uint64_t saved[ARCH_CALLEE_SAVED_NR]; /* 0 where not known */
+    uint64_t saved[ARCH_CALLEE_SAVED_NR]; /* 0: not known */
     uint32_t known;
     uint32_t frames, words;
-    uint32_t worth; /* in a cache: of this step and all outer ones (SUFFIX_WORTH_MIN) */
-    uint64_t low;   /* least address of its words; UINT64_MAX: it has none */
+    uint32_t worth; /* in a cache: worth of this step and all outer ones (SUFFIX_WORTH_MIN) */
+    uint64_t low;   /* lowest address of the step's words; UINT64_MAX: it has none */
 };
 
 struct suffix_cache {
     const void *context_key; /* NULL: free */
     uint64_t epoch;
     uint32_t thread;
-    uint32_t version; /* another one, another content */
+    uint32_t version; /* changes with the content */
     uint32_t walks;
     VEC(struct suffix_cache_step) steps;
     VEC(struct frame) frames;
-    VEC(uint64_t) words; /* a struct memory_window, then its words, and so on */
+    VEC(uint64_t) words; /* for each window a struct memory_window and its words */
     struct registers end;
-    /* All of the stack from the innermost step's words to the outermost's: mostly it is the same,
-     * which is seen faster than that single words are. */
+    /* A copy of the stack from the innermost step's words to the outermost's. It is mostly the same
+     * in the next sample, and comparing it is faster than comparing single words. */
     VEC(uint8_t) image;
     uint64_t image_start;
 };
@@ -63,38 +64,37 @@ struct suffix_cache {
 struct suffix_cache_walk {
     struct suffix_cache *suffixes;
     uint32_t version;
-    size_t at;       /* the cache's outermost steps that the walk may still come to */
-    bool compared;   /* with the image */
-    size_t verified; /* the outermost steps whose words stand in this stack, */
-    size_t limit;    /* and how many may */
-    size_t taken;    /* steps that were taken over; 0: none */
+    size_t at;       /* number of the cache's outermost steps that the walk may still meet */
+    bool compared;   /* the stack was compared with the image */
+    size_t verified; /* number of outermost steps whose words are in this stack */
+    size_t limit;    /* number of outermost steps whose words may be in this stack */
+    size_t taken;    /* number of steps taken over; 0: none */
     bool noting, open;
     uint32_t nr, nr_words;
     struct suffix_cache_step steps[SUFFIX_STEPS_NOTED]; /* innermost first, up to the walk's end */
     uint64_t words[SUFFIX_WORDS_NOTED];
 };
 
-/* Begin a walk; `t` is its thread's cache. */
+/* Begins a walk; `t` is the cache of its thread. */
 void suffix_cache_begin(struct suffix_cache_walk *n, struct suffix_cache *t,
                         const struct unwind_input *in);
-/* The cache of an input's thread among SUFFIX_CACHES; NULL: its walks cannot use one. */
+/* Returns the cache of an input's thread among SUFFIX_CACHES; NULL: its walks cannot use one. */
 struct suffix_cache *suffix_cache_of(struct suffix_cache *caches, uint64_t epoch,
                                      const struct unwind_input *in);
 void suffix_cache_free(struct suffix_cache *t);
 
-/* Before a step: whether the rest of the walk was taken over, which has ended then. The walk may
- * have lost its cache. */
+/* Call before a step. Returns true if the rest of the walk was taken over: the walk has then ended.
+ * The walk may have lost its cache. */
 bool suffix_cache_take(struct walk *w);
-/* Before a step: begin to note it; `managed`: it may be a walker's. */
+/* Call before a step: begins to note it. `managed`: a walker may take the step. */
 void suffix_cache_note(struct walk *w, bool managed);
-/* Behind it: what it read stands in the memory's notes. */
+/* Call after the step: its readings are in the memory's notes. */
 void suffix_cache_noted(struct walk *w);
-/* The walk has ended. Returns how many frames were taken over. */
+/* Call when the walk has ended. Returns how many frames were taken over. */
 size_t suffix_cache_end(struct walk *w);
 
-/* Whether it may be worth it to call suffix_cache_take: the cache has a frame with this stack
- * pointer.
- */
+/* Is a call of suffix_cache_take() worthwhile? It is if the cache has a step with this pc and
+ * stack pointer that is worth it, or if another walk has changed the cache. */
 static inline bool suffix_cache_meets(struct suffix_cache_walk *n, uint64_t pc, uint64_t sp)
 {
     const struct suffix_cache *t = n->suffixes;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Frames without CFI: generated code, hand-written assembly, stripped files. What is found here is
- * a guess, and so is all that follows from it; except what code says that is about to leave its
- * frame, and the kernel's signal frame, whose trampoline is known by its bytes and whose layout is
- * ABI.
+ * Frames without CFI: generated code, hand-written assembly, stripped files. A step found here is a
+ * guess, and so are all frames after it. Two exceptions are exact: code that is about to leave its
+ * frame, by its instructions; and the kernel's signal frame, whose trampoline is known by its bytes
+ * and whose layout is ABI.
  */
 #include "unwind/native/walk.h"
 
@@ -11,8 +11,8 @@
 
 /* ---- what the bytes of modules say --------------------------------------------------------- */
 
-/* The entry for `pc` of `code`, holding its facts or free for them; NULL: code whose bytes may
- * change. */
+/* Returns the entry for `pc` in `code`, which has its facts or is empty; NULL: the bytes of this
+ * code may change. */
 static uint64_t *fact_entry(struct walk *w, const struct code *code, uint64_t pc)
 {
     uint64_t offset = pc - code->bias;
@@ -28,7 +28,7 @@ static uint64_t *fact_entry(struct walk *w, const struct code *code, uint64_t pc
 
 /* ---- signal trampolines -------------------------------------------------------------------- */
 
-/* Is a byte sequence of the trampoline at `pc`, or does pc stand at its system call? */
+/* Is `pc` at the first byte of a signal trampoline, or at its system call? */
 static bool at_sigreturn(struct walk *w, uint64_t pc)
 {
     static const uint8_t into[] = {0, 7, 5};
@@ -38,7 +38,7 @@ static bool at_sigreturn(struct walk *w, uint64_t pc)
             arch_is_sigreturn(code))
             return true;
         if (!(w->flags & (FRAME_LEAF | FRAME_SIGNAL)))
-            return false; /* a return into it is a return to its first byte */
+            return false; /* a return to the trampoline is always to its first byte */
     }
     return false;
 }
@@ -69,7 +69,8 @@ enum step_result walk_sigreturn(struct walk *w, const struct code *code)
 
 /* ---- return addresses ---------------------------------------------------------------------- */
 
-/* The bytes before a return address; returns how many: fewer where code begins just before. */
+/* Reads the bytes before a return address; returns how many: fewer when code begins just before
+ * it. */
 static size_t read_before(struct walk *w, uint64_t pc, uint8_t bytes[ARCH_CALL_MAX])
 {
     enum provenance ignored = PROVENANCE_EXACT;
@@ -79,8 +80,8 @@ static size_t read_before(struct walk *w, uint64_t pc, uint8_t bytes[ARCH_CALL_M
     return size;
 }
 
-/* May `pc` be a return address: in executable code, behind a call instruction? Where the bytes
- * are not to be had, being executable is enough unless `proof` is asked for. */
+/* May `pc` be a return address, in executable code and behind a call instruction? Where the bytes
+ * cannot be read, executable code is enough, unless `proof` is set. */
 static bool is_return_address(struct walk *w, uint64_t pc, bool proof)
 {
     if (pc < 16)
@@ -93,7 +94,7 @@ static bool is_return_address(struct walk *w, uint64_t pc, bool proof)
         return *fact & FACT_CALL;
     enum provenance ignored = PROVENANCE_EXACT;
     uint8_t bytes[ARCH_CALL_MAX];
-    /* Of generated code mostly nothing is recorded: that is seen first. */
+    /* Mostly nothing is recorded of generated code: check this first. */
     if (!memory_read(&w->in->memory, pc - 2, bytes, 2, &ignored))
         return !proof;
     size_t size = read_before(w, pc, bytes);
@@ -103,9 +104,9 @@ static bool is_return_address(struct walk *w, uint64_t pc, bool proof)
     return call;
 }
 
-/* The outermost frame of a stack that a program made itself returns to where no call was; to a nop,
- * so that whoever looks for the call in front of the return address comes upon the right function
- * (Go's goexit). Before it nobody had a frame. */
+/* The outermost frame of a stack that a program made itself has a return address without a call
+ * before it. A nop stands before the return address, so that a lookup of the call in front of it
+ * finds the right function (Go's goexit). The frame is outermost, so the saved rbp is 0. */
 static bool is_made_return(struct walk *w, uint64_t pc, uint64_t saved_rbp)
 {
     enum { NOP = 0x90 };
@@ -117,7 +118,7 @@ static bool is_made_return(struct walk *w, uint64_t pc, uint64_t saved_rbp)
     return byte == NOP && code->executable && code->owner == CODE_ELF;
 }
 
-/* Accept: the return address is at `slot`, rbp was saved below it if `rbp`. */
+/* Accepts a guess: the return address is at `slot`, and rbp was saved below it if `saved_rbp`. */
 static enum step_result accept(struct walk *w, uint64_t slot, bool saved_rbp, bool proof)
 {
     const struct memory *m = &w->in->memory;
@@ -142,9 +143,9 @@ static enum step_result accept(struct walk *w, uint64_t slot, bool saved_rbp, bo
 
 /* ---- what the code does next --------------------------------------------------------------- */
 
-/* Code that is about to leave its frame tells by its own instructions where its caller is: V8's
- * PushAllRegistersAndIterateStack, beneath which it collects garbage, has no CFI, and nothing but
- * an epilogue behind its only call. */
+/* Leaves by the code's own instructions, when it is about to leave its frame. Example: V8's
+ * PushAllRegistersAndIterateStack, beneath which V8 collects garbage, has no CFI, and only an
+ * epilogue behind its only call. */
 static enum step_result leave_by_epilogue(struct walk *w)
 {
     const struct memory *m = &w->in->memory;
@@ -175,7 +176,8 @@ static enum step_result leave_by_epilogue(struct walk *w)
 
 /* ---- guesses ------------------------------------------------------------------------------- */
 
-/* pc is exact: its bytes, or its being a function's first, may tell where the frame stands. */
+/* Guesses when pc is exact: its bytes, or that it is a function's first byte, may show where the
+ * frame is. */
 static enum step_result guess_by_point(struct walk *w, const struct code *code)
 {
     uint64_t pc = w->value[DWARF_RIP], sp = w->value[DWARF_RSP];
@@ -195,7 +197,8 @@ static enum step_result guess_by_point(struct walk *w, const struct code *code)
     return STEP_NO;
 }
 
-/* A frame pointer: above sp, in the recorded stack, and a return address above it. */
+/* Guesses by a frame pointer: it must be above sp and in the recorded stack, with a return address
+ * above it. */
 static enum step_result guess_by_frame_pointer(struct walk *w)
 {
     uint64_t rbp = w->value[DWARF_RBP], sp = w->value[DWARF_RSP];
@@ -204,9 +207,10 @@ static enum step_result guess_by_frame_pointer(struct walk *w)
     return accept(w, rbp + 8, true, false);
 }
 
-/* Functions of hand-written assembly agree on what they keep: libcrypto's AES-GCM calls others of
- * it with the CFA in rax. The register has still the value that the sample, or a frame further in,
- * gave it; that there is a return address where CFI says speaks for it. */
+/* Steps by a register that calls need not preserve. Functions of hand-written assembly agree on the
+ * registers they keep: libcrypto's AES-GCM calls other functions of its own with the CFA in rax.
+ * The register still has the value that the sample, or a frame further in, gave it. A return
+ * address at the place that CFI gives confirms it. */
 enum step_result walk_by_lost_register(struct walk *w, const struct rule *rule)
 {
     uint64_t cfa = w->value[rule->cfa_register] + (uint64_t)(int64_t)rule->cfa_offset, pc;
@@ -235,7 +239,7 @@ enum step_result walk_to_caller_of_generated(struct walk *w, uint64_t slot)
     return accept(w, slot, false, true);
 }
 
-/* Where the function at `address` begins, as CFI has it. */
+/* Finds where the function that contains `address` begins, by CFI. false: no FDE covers it. */
 static bool function_start(struct walk *w, uint64_t address, uint64_t *ret)
 {
     const struct code *code = &walk_code(w, address)->code;
@@ -261,7 +265,7 @@ enum walk_callee walk_callee_of(struct walk *w, uint64_t return_address, uint64_
     if (!arch_direct_call(bytes + size, size, return_address, &to))
         return CALLEE_UNKNOWN;
     if (!function_start(w, to, &start) || start != to)
-        return CALLEE_SAME; /* through the PLT, as far as can be told */
+        return CALLEE_SAME; /* perhaps a call through the PLT */
     return function_start(w, pc - 1, &mine) && mine == start ? CALLEE_SAME : CALLEE_OTHER;
 }
 
@@ -274,10 +278,10 @@ enum step_result walk_guess(struct walk *w, const struct code *code)
         return STEP_OK;
     if (code->executable && guess_by_frame_pointer(w) == STEP_OK)
         return STEP_OK;
-    /* A leaf that pushed nothing, or a jump to where no code is. */
+    /* A leaf that pushed nothing, or a jump to an address without code. */
     if (exact_pc && accept(w, w->value[DWARF_RSP], false, true) == STEP_OK)
         return STEP_OK;
-    /* _start and thread starts without CFI clear rbp, to mark the outermost frame. */
+    /* _start and thread starts without CFI clear rbp to mark the outermost frame. */
     if (code->executable && w->known & REG_BIT(DWARF_RBP) && w->value[DWARF_RBP] == 0)
         return walk_end(w, STACK_COMPLETE, 0);
     return STEP_NO;

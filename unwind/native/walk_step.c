@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Steps by CFI that the walk loop does not do itself: whole rows, and slots outside the window. */
+/* Steps by CFI that the walk loop does not take itself: whole rows, and slots outside the stack
+ * window. */
 #include "unwind/native/walk.h"
 
 #include "unwind/native/expression.h"
@@ -32,7 +33,7 @@ enum step_result walk_row_cfa(struct walk *w, const struct cfi_row *row, const s
     return STEP_OK;
 }
 
-/* One register of the caller. STEP_NO: it is not known there. */
+/* Finds one register of the caller. STEP_NO: it is not known there. */
 static enum step_result row_register(struct walk *w, const struct reg_rule *rule, unsigned reg,
                                      const struct code *code, uint64_t cfa, uint64_t *ret)
 {
@@ -82,14 +83,15 @@ enum step_result walk_row_registers(struct walk *w, const struct cfi_row *row,
     uint64_t value[DWARF_NR] = {0};
     uint32_t known = 0;
     for (unsigned i = 0; i < DWARF_NR; i++) {
-        unsigned reg = DWARF_RIP - i; /* the return address first: its failure is the one to tell */
+        /* The return address comes first: its failure is the one to report. */
+        unsigned reg = DWARF_RIP - i;
         enum step_result got = row_register(w, &row->regs[reg], reg, code, cfa, &value[reg]);
         if (got == STEP_OK)
             known |= REG_BIT(reg);
         else if (reg == DWARF_RIP || reg == DWARF_RSP)
             return got;
         else
-            w->done = false; /* a lost register is no end */
+            w->done = false; /* a lost register does not end the walk */
     }
     memcpy(w->value, value, sizeof(value));
     w->known = known;

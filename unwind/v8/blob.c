@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The search for builtins without symbols; see blob.h. */
+/* Searches builtins without symbols; see blob.h. */
 #include "unwind/v8/blob.h"
 
 #include "base/cursor.h"
@@ -12,13 +12,13 @@
 enum { BUILTINS_MIN = 1000, BUILTINS_MAX = 8192, CODE_MAX = 1 << 26, ONE_MAX = 1 << 20 };
 
 struct place {
-    uint32_t offset, size; /* in the blob's code */
+    uint32_t offset, size; /* place in the blob's code */
 };
 
 struct search {
     const struct v8_image *image;
     VEC(const char *) names;
-    struct place *places;  /* by number */
+    struct place *places;  /* by builtin number */
     struct place *ordered; /* by offset */
     uint32_t stride;
 };
@@ -40,7 +40,8 @@ static const char *name_at(const struct v8_image *image, uint64_t address)
     return name;
 }
 
-/* The table whose first entry is the name of the builtin with the number 0. */
+/* Reads the names if `table` is the table whose first entry is the name of builtin number 0. false:
+ * memory is out. */
 static bool read_names(struct search *s, uint64_t table)
 {
     enum { ENTRY = 24 };
@@ -68,8 +69,8 @@ static bool find_names_in(struct search *s, const struct v8_segment *g)
     return true;
 }
 
-/* The likely places first: the table is relocated, or constant, or constants stand with the code.
- */
+/* Searches the likely segments first: the table is relocated data, or constant, or the constants
+ * are together with the code. */
 static bool find_names(struct search *s)
 {
     enum { RELOCATED, CONSTANT, WITH_CODE, NR };
@@ -103,7 +104,7 @@ static int compare_places(const void *a, const void *b)
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* Do the places, in order, follow each other with less than an alignment between them? */
+/* Do the places, in order, follow each other with gaps of less than GAP_MAX bytes? */
 static bool tiles(const struct search *s)
 {
     enum { GAP_MAX = 80 };
@@ -155,7 +156,7 @@ static bool is_code(const struct search *s, const uint8_t *bytes)
     return true;
 }
 
-/* vaddr of the blob's code; 0: not found, or not the only one that may be it. */
+/* Returns the vaddr of the blob's code; 0: not found, or more than one place may be it. */
 static uint64_t find_code(const struct search *s)
 {
     enum { ALIGNMENT = 32 };
@@ -179,7 +180,8 @@ static uint64_t find_code(const struct search *s)
 
 /* ---- all of it ----------------------------------------------------------------------------- */
 
-/* Bytes of an entry of the table of places; 0: a version nobody has looked at. */
+/* Returns the size in bytes of an entry in the table of places; 0: nobody has examined this
+ * version. */
 static uint32_t stride_of(const struct v8_layout *l)
 {
     if (l->version[0] < 10)
@@ -223,7 +225,7 @@ int v8_blob_find(const struct v8_image *image, const struct v8_layout *l,
 
 /* ---- bytecodes ----------------------------------------------------------------------------- */
 
-/* How many there are in a version; 0: nobody has looked. */
+/* Returns the number of bytecodes in a version; 0: nobody has examined this version. */
 static uint32_t nr_bytecodes(const struct v8_layout *l)
 {
     static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Following rsp, rbp and the return address through machine code. */
+/* Follows rsp, rbp and the return address through machine code. */
 #include "unwind/v8/builtin.h"
 
 #include "base/hash.h"
@@ -13,18 +13,18 @@
 
 struct v8_states {
     size_t size;
-    struct v8_state at[]; /* by offset */
+    struct v8_state at[]; /* by offset in the code */
 };
 
 struct follow {
     const uint8_t *code;
     struct v8_states *states;
     VEC(uint32_t) todo;
-    size_t framing_call; /* offset of a call that makes the caller's frame; SIZE_MAX: none */
+    size_t framing_call; /* offset of the call that makes the frame of this code; SIZE_MAX: none */
     bool failed;
 };
 
-/* By its number in instructions. rsp and rbp hold no return address. */
+/* Converts a register number of an instruction to DWARF. rsp and rbp hold no return address. */
 static uint8_t dwarf_register(uint8_t reg)
 {
     static const uint8_t low[] = {0, 2, 1, 3, V8_RETURN_ON_STACK, V8_RETURN_ON_STACK, 4, 5};
@@ -33,8 +33,8 @@ static uint8_t dwarf_register(uint8_t reg)
     return reg < sizeof(low) ? low[reg] : reg;
 }
 
-/* A return address that waits in a register, while arguments are put where it stood, or taken from
- * there: what is pushed next is the caller's. */
+/* Is the return address kept in a register, while arguments are put where it stood, or taken from
+ * there? Then the values pushed next belong to the caller. */
 static bool is_in_register(const struct v8_state *s)
 {
     return s->kind == V8_STATE_RSP && s->return_register != V8_RETURN_ON_STACK;
@@ -67,7 +67,7 @@ static struct v8_state after_push(const struct insn *i, struct v8_state s)
 static struct v8_state after_pop(const struct insn *i, struct v8_state s)
 {
     if (i->to == INSN_RBP) {
-        if (s.kind == V8_STATE_FRAMED) /* behind "mov rsp, rbp" */
+        if (s.kind == V8_STATE_FRAMED) /* after "mov rsp, rbp" */
             return (struct v8_state){8, V8_STATE_RSP, V8_RETURN_ON_STACK, s.doubtful};
         if (s.kind == V8_STATE_PUSHED && s.offset == 16)
             s.kind = V8_STATE_RSP;
@@ -82,8 +82,8 @@ static struct v8_state after_pop(const struct insn *i, struct v8_state s)
     return moved(s, -8);
 }
 
-/* "mov rbp, [rbp]": the frame is torn down for a tail call; the correction of rsp that follows
- * tells how far up the return address is. */
+/* State after "mov rbp, [rbp]", which takes the frame down for a tail call. The correction of rsp
+ * that follows shows how far up the return address is. */
 static struct v8_state after_teardown(const uint8_t *next, size_t left, struct v8_state s)
 {
     struct v8_state none = {0, V8_STATE_UNKNOWN, V8_RETURN_ON_STACK, false};
@@ -104,7 +104,7 @@ static struct v8_state after_teardown(const uint8_t *next, size_t left, struct v
     return moved(s, 8 + (sub ? -(int64_t)imm : (int64_t)imm));
 }
 
-/* "mov rbp, ..." */
+/* State after "mov rbp, ...". */
 static struct v8_state after_frame_set(const struct follow *f, const struct insn *i, size_t next,
                                        struct v8_state s)
 {
@@ -153,7 +153,7 @@ static struct v8_state after(const struct follow *f, const struct insn *i, size_
     default:
         return s;
     }
-    if (s.kind != V8_STATE_FRAMED && !is_in_register(&s)) /* rsp from elsewhere */
+    if (s.kind != V8_STATE_FRAMED && !is_in_register(&s)) /* rsp gets a value from elsewhere */
         s.kind = V8_STATE_UNKNOWN;
     return s;
 }
@@ -164,7 +164,7 @@ static bool same(const struct v8_state *a, const struct v8_state *b)
            (a->kind == V8_STATE_FRAMED || a->offset == b->offset);
 }
 
-/* A way leads to `offset` in state `s`: the first that comes is kept. */
+/* A path leads to `offset` with state `s`. The first state that reaches an offset is kept. */
 static void reach(struct follow *f, uint64_t offset, struct v8_state s)
 {
     if (offset >= f->states->size || s.kind == V8_STATE_UNKNOWN)
@@ -194,7 +194,8 @@ size_t v8_code_liftoff_begun(const uint8_t *code)
     return (code[0] == 0x45 ? XOR : MOV) + CALL;
 }
 
-/* Offset of the call by which Liftoff's code has its frame made; SIZE_MAX: other code. */
+/* Returns the offset of the call by which Liftoff's code has its frame made; SIZE_MAX: other
+ * code. */
 static size_t liftoff_call(const uint8_t *code, size_t size)
 {
     if (size < V8_BYTES_LIFTOFF || !v8_code_is_liftoff(code))
@@ -202,7 +203,7 @@ static size_t liftoff_call(const uint8_t *code, size_t size)
     return code[0] == 0x45 ? 3 : 6;
 }
 
-/* One instruction; where it leads. */
+/* Follows one instruction to the places that it leads to. */
 static void follow_one(struct follow *f, size_t at)
 {
     const struct v8_state s = f->states->at[at];
@@ -268,8 +269,8 @@ struct v8_state v8_code_state(const uint8_t *code, size_t size, size_t at)
     return got;
 }
 
-/* May these bytes, the last ones of `left`, begin an instruction that takes a frame down? "leave",
- * "pop rbp" before a return, "mov rsp, rbp", "mov rbp, [...]". */
+/* May these bytes, `left` of them, begin an instruction that takes a frame down? "leave", "pop rbp"
+ * before a return, "mov rsp, rbp", "mov rbp, [...]". */
 static bool may_take_down(const uint8_t *code, size_t left)
 {
     if (code[0] == 0xc9 || (code[0] == 0x5d && (left < 2 || code[1] == 0xc3 || code[1] == 0xc2)))
@@ -305,9 +306,9 @@ void v8_states_free(struct v8_states *s)
     free(s);
 }
 
-/* ---- code that was followed ---------------------------------------------------------------- */
+/* ---- cache of followed code ---------------------------------------------------------------- */
 
-enum { PLACES = 1024, KNOWN_MAX = 2 << 20 }; /* bytes of code, each of which takes a state */
+enum { PLACES = 1024, KNOWN_MAX = 2 << 20 }; /* KNOWN_MAX: bytes of code; each byte needs a state */
 
 struct v8_code_states {
     size_t bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Machine code: which object a pc is in, and what its tables say. */
+/* Machine code: finds the object that contains a pc, and reads its tables. */
 #include "base/cursor.h"
 #include "unwind/v8/object.h"
 
@@ -38,7 +38,8 @@ static bool read_code(struct v8_reader *r, uint64_t code, struct v8_code *ret)
     return true;
 }
 
-/* Is there code at `header` whose instructions hold the pc? `map` is its first word. */
+/* Is there code at `header` whose instructions contain the pc? (The object's map is its first
+ * word.) */
 static bool check_header(struct v8_reader *r, uint64_t header, uint64_t pc, struct v8_code *ret)
 {
     const struct v8_layout *l = r->layout;
@@ -53,7 +54,7 @@ static bool check_header(struct v8_reader *r, uint64_t header, uint64_t pc, stru
            pc - ret->start < ret->size && ret->size <= CODE_MAX;
 }
 
-/* What was read so far is of no matter. */
+/* Discards the memory's `soon` flag: earlier readings do not matter. */
 static void forget_soon(const struct v8_reader *r)
 {
     if (r->memory->soon)
@@ -66,7 +67,7 @@ bool v8_code_find(struct v8_reader *r, uint64_t pc, uint64_t low, struct v8_code
     const struct v8_layout *l = r->layout;
     int32_t first = l->code_first == V8_UNKNOWN ? l->stream_first : l->code_first;
     uint8_t bytes[PIECE];
-    uint64_t have = 0; /* address of bytes; 0: none */
+    uint64_t have = 0; /* address of `bytes`; 0: none */
     uint64_t start = pc & ~(uint64_t)(ALIGNMENT - 1);
     if (pc - low > CODE_MAX)
         low = pc - CODE_MAX;
@@ -130,7 +131,7 @@ uint64_t v8_code_sfi(struct v8_reader *r, const struct v8_code *c)
     return v8_is(r, sfi, l->type_sfi) ? sfi : 0;
 }
 
-/* The inlining positions, and how many bytes they are. */
+/* Finds the table of inlining positions, and its size in bytes. */
 static bool inlining_table(struct v8_reader *r, const struct v8_code *c, uint64_t *table,
                            int32_t *size)
 {
@@ -151,7 +152,8 @@ bool v8_code_inlines_none(struct v8_reader *r, const struct v8_code *c)
     return inlining_table(r, c, &table, &size) && size == 0;
 }
 
-/* Entry `id` of the inlining positions: where it was called, and who. */
+/* Reads entry `id` of the inlining positions: the position of the call, and the inlined
+ * function. */
 static bool inlining(struct v8_reader *r, const struct v8_code *c, int32_t id, uint64_t *raw,
                      uint64_t *sfi)
 {
@@ -189,7 +191,8 @@ unsigned v8_code_inlined(struct v8_reader *r, const struct v8_code *c, uint64_t 
     return 0;
 }
 
-/* An array's elements, some at a time; where not all of these are recorded, one by one. */
+/* An array's elements, read several at a time; where not all of these are recorded, one at a
+ * time. */
 struct elements {
     struct v8_reader *r;
     uint64_t first; /* address */

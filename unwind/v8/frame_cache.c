@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* One place a hash: of two frames that share it, the later one is known. */
+/* Each hash has one place: of two frames with the same place, the cache keeps the later one. */
 #include "unwind/v8/frame_cache.h"
 
 #include "base/hash.h"
@@ -85,7 +85,7 @@ void v8_frame_cache_note(struct v8_frame_cache *s, const struct v8_frame_cache_k
     p->key = *key;
     p->from = from;
     p->to = s->keep ? from + s->keep : to;
-    p->nr = nr > FRAMES_MAX ? FRAMES_MAX : (uint32_t)nr; /* whoever keeps reads no frames */
+    p->nr = nr > FRAMES_MAX ? FRAMES_MAX : (uint32_t)nr; /* recorders read no frames */
     memcpy(p->frames, frames, p->nr * sizeof(*frames));
     memcpy(p->bytecode, bytecode, p->nr * sizeof(*bytecode));
 }

@@ -9,11 +9,11 @@
 enum {
     PIECE = 64 << 10,
     PAGE = 4096,
-    MAPS_MAX = 64, /* of each kind: one for each isolate, or for all */
-    OVERLAP = 32,  /* bytes of a head that a piece shows beyond its end */
+    MAPS_MAX = 64, /* maps of each kind: one for each isolate, or one for all */
+    OVERLAP = 32,  /* bytes beyond the end of a piece, for an object's head */
 };
 
-/* Tagged words. */
+/* A set of tagged words. */
 struct words {
     uint64_t at[MAPS_MAX];
     unsigned nr;
@@ -41,7 +41,8 @@ static void add(struct words *w, uint64_t word)
         w->at[w->nr++] = word;
 }
 
-/* The first word of an object at `address`; `bytes`: `left` bytes from it on. False ends it. */
+/* Called for each word that may be the first of an object at `address`. `bytes`: `left` bytes from
+ * that word on. false ends the scan. */
 typedef bool (*look)(struct heap_scan *s, uint64_t address, const uint8_t *bytes, size_t left);
 
 static int32_t type_in(const struct heap_scan *s, const uint8_t *bytes, size_t left)
@@ -50,7 +51,7 @@ static int32_t type_in(const struct heap_scan *s, const uint8_t *bytes, size_t l
     return at + 2 <= left ? load_u16(bytes + at, false) : -1;
 }
 
-/* The map of maps is its own map. */
+/* Finds maps of maps: a map of maps is its own map. */
 static bool look_for_metas(struct heap_scan *s, uint64_t address, const uint8_t *bytes, size_t left)
 {
     if (load_u64(bytes, false) == (address | 1) && type_in(s, bytes, left) == s->l->type_map)
@@ -94,7 +95,7 @@ static bool scan_range(struct heap_scan *s, const struct memory_range *range, lo
         uint64_t left = range->end - address;
         size = left < PIECE ? left & ~UINT64_C(7) : PIECE;
         size_t more = left < PIECE + OVERLAP ? (size_t)size : (size_t)size + OVERLAP;
-        if (!memory_read(s->m, address, s->piece, more, &ignored)) { /* a hole: page by page */
+        if (!memory_read(s->m, address, s->piece, more, &ignored)) { /* a hole: read page by page */
             size = PAGE - address % PAGE < size ? PAGE - address % PAGE : size;
             more = (size_t)size;
             if (!memory_read(s->m, address, s->piece, more, &ignored))

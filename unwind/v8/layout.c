@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Filling a layout from symbols and the table by version. */
+/* Fills a layout from symbols and from the table by version. */
 #include "unwind/v8/layout.h"
 
 #include "base/cursor.h"
@@ -54,7 +54,8 @@ struct v8_field_view v8_layout_field(const struct v8_layout *l, enum v8_field fi
     };
 }
 
-/* The newest column that is not newer than the version. */
+/* Uses the newest column that is not newer than the version. false: the version is older than
+ * all. */
 static bool use_table(struct v8_layout *l)
 {
     int column = -1;
@@ -80,11 +81,11 @@ struct found_symbol {
 };
 
 struct found {
-    VEC(struct found_symbol) metadata; /* after "v8dbg_" */
-    VEC(struct found_symbol) builtins; /* after "Builtins_" */
+    VEC(struct found_symbol) metadata; /* names without "v8dbg_" */
+    VEC(struct found_symbol) builtins; /* names without "Builtins_" */
     uint64_t version[4];
     unsigned nr_version;
-    struct found_symbol sizes; /* of bytecodes */
+    struct found_symbol sizes; /* the table of bytecode sizes */
 };
 
 static bool take_symbol(struct found *f, const struct v8_symbol *s)
@@ -92,7 +93,7 @@ static bool take_symbol(struct found *f, const struct v8_symbol *s)
     static const char *const versions[] = {
         "_ZN2v88internal7Version6major_E", "_ZN2v88internal7Version6minor_E",
         "_ZN2v88internal7Version6build_E", "_ZN2v88internal7Version6patch_E"};
-    /* a hundred thousand names, nearly all of them mangled */
+    /* there are a hundred thousand names, nearly all of them mangled */
     if (s->name[0] == 'v' && strncmp(s->name, "v8dbg_", 6) == 0)
         return vec_push(&f->metadata, (struct found_symbol){s->name + 6, s->address, s->size});
     if (s->name[0] == 'B' && strncmp(s->name, "Builtins_", 9) == 0)
@@ -122,7 +123,7 @@ static int compare_addresses(const void *a, const void *b)
     return (x->address > y->address) - (x->address < y->address);
 }
 
-/* Assemblers write them so: sorting would cost more than reading. */
+/* Are the symbols in order? Assemblers write them so, and sorting would cost more than reading. */
 static bool in_order(const struct found_symbol *s, size_t nr)
 {
     size_t i = 1;
@@ -137,7 +138,8 @@ static int32_t value_at(const struct v8_image *image, uint64_t address)
     return bytes ? (int32_t)load_u32(bytes, false) : 0;
 }
 
-/* The first symbol that begins with the prefix: the trailing type differs between versions. */
+/* Returns the first symbol that begins with the prefix: the type at the end of the name differs
+ * between versions. */
 static const struct found_symbol *find_metadata(const struct found *f, const char *prefix)
 {
     size_t low = 0, high = f->metadata.nr, length = strlen(prefix);
@@ -151,7 +153,7 @@ static const struct found_symbol *find_metadata(const struct found *f, const cha
     if (low == f->metadata.nr || strncmp(f->metadata.at[low].name, prefix, length) != 0)
         return NULL;
     char next = f->metadata.at[low].name[length];
-    /* A whole name, the part before its type, or a field whose name grew at its end. */
+    /* Accept a whole name, the part before its type, or a field whose name grew at its end. */
     return !next || next == '_' || prefix[length - 1] == '_' ? &f->metadata.at[low] : NULL;
 }
 
@@ -165,7 +167,7 @@ static void use_metadata(struct v8_layout *l, const struct v8_image *image, cons
         *field_of(l, i) = value_at(image, s->address);
         l->metadata[i / 64] |= UINT64_C(1) << (i % 64);
     }
-    if (l->code_first != V8_UNKNOWN) /* the metadata's name is then that of the object's part */
+    if (l->code_first != V8_UNKNOWN) /* the metadata's name is then that of a part of the object */
         l->code_start = V8_UNKNOWN;
 }
 
@@ -205,7 +207,7 @@ static bool take_builtin(void *context, const struct v8_found_builtin *b)
     return vec_push(&f->builtins, (struct found_symbol){b->name, b->address, b->size});
 }
 
-/* Blocks of about one builtin each. */
+/* Makes an index of blocks, each of about one builtin. */
 static bool index_builtins(struct v8_layout *l)
 {
     while (l->blob_size >> l->block_shift > l->nr_builtins)
@@ -220,7 +222,8 @@ static bool index_builtins(struct v8_layout *l)
     return l->begun != NULL;
 }
 
-/* Builtins by address; without sizes (V8 7.8) each reaches up to the next. */
+/* Makes the table of builtins by address. Without sizes (V8 7.8) each builtin reaches up to the
+ * next. */
 static bool use_builtins(struct v8_layout *l, const struct v8_image *image, struct found *f)
 {
     enum { BUILTIN_MAX = 1 << 20, LAST_SIZE = 64 };
@@ -275,7 +278,7 @@ struct v8_builtin *v8_builtin_find(const struct v8_layout *l, uint64_t vaddr)
     return &l->builtins[low - 1];
 }
 
-/* V8 8.4 and older have numbers of four bytes. */
+/* Finds the table of bytecode sizes. V8 8.4 and older have numbers of four bytes. */
 static void use_bytecodes(struct v8_layout *l, const struct v8_image *image, const struct found *f)
 {
     enum { BYTECODES_MAX = 256 };
@@ -295,7 +298,7 @@ static void use_bytecodes(struct v8_layout *l, const struct v8_image *image, con
 
 /* ---- all of it ----------------------------------------------------------------------------- */
 
-/* What must be known for anything to be read. */
+/* Checks that the layout has everything that any reading needs. */
 static int check(const struct v8_layout *l, const struct v8_image *image, struct error *err)
 {
     const int32_t types[] = {l->type_function, l->type_sfi,   l->type_scope, l->type_script,

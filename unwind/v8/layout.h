@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a V8 of one binary looks like. Values come from its own metadata (`v8dbg_*`, symbols of four
- * bytes each that V8 exports for debuggers) where they exist, else from a table by V8 version;
- * builtins from their symbols. Objects are checked (a map, an instance type, pointers that lead
- * back) before anything that rests on a value is believed.
+ * The layout of the V8 in one binary. Values come from V8's own metadata (`v8dbg_*`: symbols of
+ * four bytes each that V8 exports for debuggers) where it exists, else from a table by V8 version.
+ * Builtins come from their symbols. Before the unwinder believes anything that rests on a value, it
+ * checks the object: its map, its instance type, and that pointers lead back.
  *
- * Words: a tagged word is a Smi (bit 0 clear; here the value is the upper half) or a pointer to a
- * heap object plus 1 (weak: plus 3). Offsets below are from the object's start, untagged.
- * "Frame slots" are at rbp plus the value.
+ * Words: a tagged word is either a Smi (bit 0 is clear; here the value is the upper half) or a
+ * pointer to a heap object plus 1 (weak pointer: plus 3). Offsets below count from the object's
+ * start, untagged. "Frame slots" are at rbp plus the value.
  */
 #ifndef UNWIND_V8_LAYOUT_H
 #define UNWIND_V8_LAYOUT_H
@@ -21,10 +21,10 @@
 enum { V8_UNKNOWN = INT32_MIN };
 
 /*
- * Every value: name, prefix of its metadata symbol after "v8dbg_" ("": there is none), and by V8
- * version 7.8, 8.4, 9.4, 10.2, 11.3, 11.8, 12.4, 12.9, 13.6, 14.1, 14.6 (Node 12, 14, 16, 18, 20,
- * 21, 22, 23, 24, 25, 26), read from the binaries of these and from V8's sources; U: not in that
- * version, or only in metadata.
+ * Every value: its name, the prefix of its metadata symbol after "v8dbg_" ("": it has none), and
+ * its values for V8 7.8, 8.4, 9.4, 10.2, 11.3, 11.8, 12.4, 12.9, 13.6, 14.1, 14.6 (Node 12, 14, 16,
+ * 18, 20, 21, 22, 23, 24, 25, 26). They were read from the binaries of these versions and from V8's
+ * sources. U: not in that version, or only in metadata.
  */
 /* clang-format off */
 #define V8_FIELDS(X, U)                                                                             \
@@ -141,16 +141,16 @@ enum v8_field {
 
 enum v8_builtin_class {
     V8_BUILTIN_OTHER,
-    V8_BUILTIN_INTERPRETER, /* a frame with its pc here is an interpreted function's */
-    V8_BUILTIN_HANDLER,     /* of a bytecode: runs in the interpreted function's frame */
+    V8_BUILTIN_INTERPRETER, /* a frame with its pc here belongs to an interpreted function */
+    V8_BUILTIN_HANDLER,     /* handler of a bytecode: runs in the interpreted function's frame */
     V8_BUILTIN_ENTRY,       /* C++ calls JavaScript */
-    V8_BUILTIN_PROLOGUE,    /* BaselineOutOfLinePrologue: makes its caller's frame */
+    V8_BUILTIN_PROLOGUE,    /* BaselineOutOfLinePrologue: makes the frame of its caller */
     V8_BUILTIN_EXIT,        /* CEntry: calls the runtime, in C++ */
-    V8_BUILTIN_DEOPT,       /* DeoptimizationEntry: takes the frame of its caller apart */
-    V8_BUILTIN_LEAVE,       /* BaselineLeaveFrame: jumped to with the frame still standing */
+    V8_BUILTIN_DEOPT,       /* DeoptimizationEntry: takes down the frame of its caller */
+    V8_BUILTIN_LEAVE,       /* BaselineLeaveFrame: is jumped to while the frame still stands */
 };
 
-/* Where caller's registers are at an instruction (builtin.h). */
+/* Where the caller's registers are at each instruction (builtin.h). */
 struct v8_states;
 
 struct v8_builtin {
@@ -158,7 +158,7 @@ struct v8_builtin {
     uint32_t size;
     uint8_t class;
     const char *name;                 /* without "Builtins_"; lives as long as the image */
-    struct v8_states *_Atomic states; /* made at first need */
+    struct v8_states *_Atomic states; /* created on first use */
 };
 
 struct v8_layout {
@@ -166,23 +166,27 @@ struct v8_layout {
     V8_FIELDS(X, 0)
 #undef X
     int32_t version[4]; /* major, minor, build, patch */
-    const char *node;   /* of the table's column that was used */
-    bool verified;      /* that very minor version was looked at; else the next lower */
-    uint64_t metadata[(V8_NR_FIELDS + 63) / 64]; /* bit: told by metadata, not by the table */
-    uint64_t blob, blob_size;                    /* embedded builtins, vaddr */
-    const uint8_t *code;                         /* its bytes; live as long as the image */
-    struct v8_builtin *builtins; /* by address; NULL: their names and limits are not known */
+    const char *node;   /* Node version of the table column that was used */
+    bool verified;      /* true: the table has this very minor version; false: the next lower column
+                           was used */
+    uint64_t metadata[(V8_NR_FIELDS + 63) / 64]; /* one bit per field: from metadata, not from the
+                                                    table */
+    uint64_t blob, blob_size;                    /* place of the embedded builtins, vaddr */
+    const uint8_t *code;                         /* the blob's bytes; live as long as the image */
+    struct v8_builtin *builtins; /* by address; NULL: their names and limits are unknown */
     size_t nr_builtins;
-    /* By (address - blob) >> block_shift: how many builtins begin up to the end of that block. */
+    /* Index by (address - blob) >> block_shift: how many builtins begin up to the end of the
+     * block. */
     uint32_t *begun;
     unsigned block_shift;
-    /* Sizes of bytecodes (with operands): three tables, of single, double and quadruple operands,
-     * of `nr_bytecodes` numbers of `bytecode_width` bytes each; NULL: not known. */
+    /* Sizes of bytecodes (with operands): three tables, for single, double and quadruple operands.
+     * Each has `nr_bytecodes` numbers of `bytecode_width` bytes. NULL: not known. */
     const uint8_t *bytecode_sizes;
     uint32_t nr_bytecodes, bytecode_width;
 };
 
-/* Bytes of a bytecode without its prefix; `table` 0 to 2; 0: there is none. */
+/* Returns the size in bytes of a bytecode without its prefix; 0: there is no such bytecode.
+ * `table`: 0 to 2. */
 static inline int32_t v8_bytecode_size(const struct v8_layout *l, unsigned table, uint8_t op)
 {
     return op < l->nr_bytecodes
@@ -190,7 +194,7 @@ static inline int32_t v8_bytecode_size(const struct v8_layout *l, unsigned table
                : 0;
 }
 
-/* What discovery sees of an image; addresses are the module's own (vaddr). Names and bytes must
+/* An image as discovery sees it. Addresses are the module's own (vaddr). Names and bytes must
  * outlive the layout. */
 struct v8_symbol {
     const char *name;
@@ -201,34 +205,35 @@ struct v8_segment {
     bool executable, writable;
 };
 struct v8_image {
-    const char *name; /* for errors */
-    /* The next symbol that may be V8's, in any order, some perhaps twice; false: no more. `index`
-     * is 0 at first, and what the last call left. Without `all` only where V8's mostly are; if that
-     * is not enough, all are asked for. */
+    const char *name; /* for error messages */
+    /* Returns the next symbol that may be V8's, in any order; some symbols may come twice.
+     * false: no more. `index` is 0 at first, later the value that the last call left. Without
+     * `all` it searches only where V8's symbols mostly are; if they are not enough, the caller
+     * asks for all. */
     bool (*symbol)(void *context, bool all, size_t *index, struct v8_symbol *ret);
-    /* NULL: not in the file (which for metadata means 0: such symbols are in .bss). */
+    /* NULL: the bytes are not in the file (for metadata this means 0: such symbols are in .bss). */
     const uint8_t *(*bytes)(void *context, uint64_t address, size_t size);
-    /* Both NULL: builtins without symbols are not looked for. The word at an address as the loader
-     * leaves it (relocated); 0: there is none. */
+    /* `word` and `segment` both NULL: builtins without symbols are not searched. `word` returns the
+     * word at an address as the loader leaves it (relocated); 0: there is none. */
     uint64_t (*word)(void *context, uint64_t address);
-    /* The index-th loaded segment, as far as its bytes are in the file. False: no more. */
+    /* Gives the index-th loaded segment, as far as its bytes are in the file. false: no more. */
     bool (*segment)(void *context, size_t index, struct v8_segment *ret);
     void *context;
 };
 
-/* Returns 1 and the layout (to be freed with v8_layout_free), 0 when there is no V8 in the image,
- * -1 when there is one that is not understood: too old, compressed pointers, without metadata; the
+/* Returns 1 and the layout (to be freed with v8_layout_free), 0 when the image has no V8, -1 when
+ * it has a V8 that is not supported: too old, with compressed pointers, or without metadata. The
  * error says which. */
 int v8_layout_create(const struct v8_image *image, struct v8_layout **ret, struct error *err);
 void v8_layout_free(struct v8_layout *l);
 
-/* The builtin at a vaddr; NULL: none. */
+/* Returns the builtin at a vaddr; NULL: none. */
 struct v8_builtin *v8_builtin_find(const struct v8_layout *l, uint64_t vaddr);
 
 struct v8_field_view {
     const char *name, *symbol, *text;
     int32_t value;
-    bool metadata; /* told by the symbol */
+    bool metadata; /* the value comes from the symbol */
 };
 struct v8_field_view v8_layout_field(const struct v8_layout *l, enum v8_field field);
 

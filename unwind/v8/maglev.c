@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where Maglev's code is at a call: the safepoint table has the number of the place for
- * deoptimization, which has a translation: the frames that would be made, each with
- * its function and bytecode offset. Layouts: facts of V8 13.6; 14.1 and 14.6 have the same, as the
- * names of the operations in their binaries and the stacks of their processes say.
+ * The functions and positions of Maglev's code at a call. The safepoint table has the number of the
+ * call's deoptimization entry. This entry has a translation: the frames that deoptimization would
+ * make, each with its function and bytecode offset. Layouts: facts of V8 13.6; versions 14.1 and
+ * 14.6 have the same, as the names of the operations in their binaries and the stacks of their
+ * processes show.
  */
 #include "unwind/v8/object.h"
 
 /* ---- translations -------------------------------------------------------------------------- */
 
-/* Operations of a translation by number: how many operands they have. */
+/* Number of operands of each operation of a translation, by its number. */
 enum { OP_INTERPRETED_LAST = 1, OP_BEGIN_FIRST = 14, OP_BEGIN_LAST = 15, OP_MATCH = 44, NR_OPS };
 static const uint8_t nr_operands[NR_OPS] = {
     6, 4, 3, 3, 2, 1, 3, 4, 3, 3, 3, 1, 0, 0, 3, 3, 1, 1, 1, 0, 1, 1, 1,
@@ -18,8 +19,9 @@ static const uint8_t nr_operands[NR_OPS] = {
 enum { OPERANDS_KEPT = 2, OP_FRAME_LAST = 10 };
 
 struct translation {
-    struct v8_stream own, basis; /* operations may be those of an earlier translation */
-    uint64_t repeat;             /* so many from there are next */
+    struct v8_stream own, basis; /* `basis`: an earlier translation, whose operations may be
+                                    repeated */
+    uint64_t repeat;             /* so many operations from `basis` are next */
     bool has_basis;
 };
 
@@ -59,7 +61,8 @@ static bool next_operation(struct translation *t, uint8_t *op, uint64_t operands
     return take_operation(&t->basis, op, operands) && *op < OP_MATCH;
 }
 
-/* Its first operation says where an earlier one is that it repeats parts of. */
+/* Opens a translation. Its first operation says where the earlier translation is that it repeats
+ * parts of. */
 static bool open_translation(struct v8_reader *r, const struct v8_code *c, uint64_t at,
                              struct translation *t, uint64_t *nr_frames)
 {
@@ -74,7 +77,7 @@ static bool open_translation(struct v8_reader *r, const struct v8_code *c, uint6
     if (!take_operation(&t->own, &op, operands) || op < OP_BEGIN_FIRST || op > OP_BEGIN_LAST ||
         operands[0] > at)
         return false;
-    *nr_frames = operands[1] >> 1; /* signed, but never less than 0 */
+    *nr_frames = operands[1] >> 1; /* encoded as signed, but never negative */
     t->has_basis = operands[0] != 0;
     t->basis.at += at - operands[0];
     return !t->has_basis || take_operation(&t->basis, &op, skipped);
@@ -91,8 +94,8 @@ static uint64_t literal_sfi(struct v8_reader *r, const struct v8_code *c, uint64
     return is ? sfi : 0;
 }
 
-/* Frames come outermost first; those of builtins that would go on are passed over. How many; 0: not
- * to be told. */
+/* Reads the frames of a translation, outermost first, and skips frames of builtins that would
+ * continue. Returns how many; 0: unknown. */
 static unsigned read_frames(struct v8_reader *r, const struct v8_code *c, uint64_t at,
                             struct v8_restored ret[V8_INLINED_MAX])
 {

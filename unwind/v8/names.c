@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Scripts with their lines, functions with their names; both in tables that only grow, to a limit
- * at which they begin anew. */
+/* Scripts with their lines, and functions with their names. Both are in tables that grow up to a
+ * limit, at which they are emptied. */
 #include "unwind/v8/names.h"
 
 #include "base/cursor.h"
@@ -13,42 +13,45 @@
 
 enum {
     NAME_MAX_CHARACTERS = 1024,
-    SOURCE_MAX = 1 << 28, /* characters of a source whose lines are counted */
+    SOURCE_MAX = 1 << 28, /* most characters of a source whose lines are counted */
     ENTRIES_MAX = 1 << 16,
     TRIES_MAX = 16,
-    LONG = 1 << 18, /* characters of a source that a recorder reads once only */
+    LONG = 1 << 18, /* characters of a source: a recorder reads a longer source only once */
 };
 
 struct script {
     uint64_t space, address, source;
     uint64_t id;                /* the tagged word */
-    const char *file;           /* kept by managed; NULL: it has no name */
-    int32_t line, column;       /* where the source begins in the file */
-    VEC(int32_t) ends;          /* of lines */
-    struct v8_source *text;     /* NULL: not read, yet */
-    bool lines_known, doubtful; /* `doubtful`: of a source that another's bytes may be in */
-    bool sure;                  /* the text is what stood there, by readings of both sides */
-    bool again;                 /* its name is to be read once more */
-    uint8_t tries;              /* to read them: it may be recorded at other times only */
+    const char *file;           /* owned by `managed`; NULL: it has no name */
+    int32_t line, column;       /* place in the file where the source begins */
+    VEC(int32_t) ends;          /* ends of lines */
+    struct v8_source *text;     /* NULL: not read yet */
+    bool lines_known, doubtful; /* `doubtful`: the source may contain another object's bytes */
+    bool sure;                  /* readings of both sides prove that the text stood there */
+    bool again;                 /* its name must be read once more */
+    uint8_t tries;              /* attempts to read the lines: they may be recorded only at other
+                                   times */
 };
 
 struct function {
-    uint64_t space, sfi, name, script; /* words */
-    uint64_t script_id; /* others come to the same places as collections move them; 0: unknown */
-    int32_t from, to;   /* likewise: in the source; -1: unknown */
+    uint64_t space, sfi, name, script; /* tagged words */
+    uint64_t script_id; /* tells apart functions that a GC moves to the same place; 0: unknown */
+    int32_t from, to;   /* the same by place in the source; -1: unknown */
     uint32_t id, script_index;
-    int32_t start; /* in the source: code without a place of its own is said to be before it */
-    bool bare;     /* struct v8_named's */
+    int32_t start; /* place in the source; code without a place of its own is reported as before
+                      it */
+    bool bare;     /* as in struct v8_named */
 };
 
 struct v8_names {
     struct managed_names *managed;
     VEC(struct script) scripts;
     VEC(struct function) functions;
-    uint32_t *slots; /* index + 1 of functions by hash; twice ENTRIES_MAX; NULL: none yet */
+    uint32_t *slots; /* hash table: index + 1 in `functions`; twice ENTRIES_MAX; NULL: none yet */
     uint64_t batch;
     bool only_read;
-    /* Hashes of what was looked for at other moments in that batch; a power of 2, 0: free. */
+    /* Hashes of what this batch already looked up at other moments; size is a power of 2, 0:
+     * free. */
     uint64_t *searched;
     size_t nr_searched, room_searched;
 };
@@ -88,7 +91,7 @@ void v8_names_again(struct v8_names *n)
 {
     vec_foreach (s, &n->scripts) {
         s->again = true;
-        s->tries = 0; /* a collection may have been under way, which uses the heads of objects */
+        s->tries = 0; /* a GC may have been under way, which uses the heads of objects */
     }
     forget_functions(n);
 }
@@ -105,8 +108,9 @@ void v8_names_free(struct v8_names *n)
     free(n);
 }
 
-/* What is read here never changes as long as the function lives, which its frame proves, and is
- * read when somebody is first to ask: how far a frame is proven must not depend on who that was. */
+/* What is read here never changes as long as the function lives, and its frame proves that it
+ * lives. It is read at the first request only, so it must not change a frame's provenance: the
+ * provenance must not depend on which frame asked first. */
 struct proof {
     enum provenance provenance;
     bool soon;
@@ -126,18 +130,18 @@ static void restore_proof(struct v8_reader *r, const struct proof *p)
 
 /* ---- other moments ------------------------------------------------------------------------- */
 
-/* What does not change as long as it lives, and is not recorded of this moment, is asked of others,
- * nearer ones first. Else what is told would depend on what was asked before, and so on which
- * thread was asked. Whoever reads there must see that the very thing stood there. */
+/* What does not change during its life, but is not recorded for this moment, is looked up at other
+ * moments, nearest first. Without this, the result would depend on what was asked before, and so on
+ * which thread was asked. The caller must check that the very same object stood there. */
 struct moments {
     const struct v8_reader *of;
     struct memory memory;
     unsigned next;
-    /* Addresses: of the moments at which other things are known to have stood there, too: what
-     * was moved is at its old place for as long as it was referred to. */
+    /* Addresses whose versions give further moments, at which other bytes are known to have stood
+     * there: a moved object stays at its old place for as long as it is referred to. */
     uint64_t words[2];
-    unsigned word; /* whose turn it is, twice: those before, and those behind */
-    unsigned nr;   /* of that batch, so far */
+    unsigned word; /* next of `words`, each twice: versions before, then versions after */
+    unsigned nr;   /* versions tried for this word and direction */
     uint64_t last;
 };
 
@@ -148,7 +152,7 @@ static struct moments moments_begin(const struct v8_reader *r, uint64_t word, ui
     return m;
 }
 
-/* Ever farther away, to half a minute. */
+/* Steps ever farther away, up to half a minute. */
 static bool moments_next_step(struct moments *m)
 {
     enum { STEPS = 16 };
@@ -188,15 +192,13 @@ static bool moments_next(struct moments *m, struct v8_reader *ret)
     return true;
 }
 
-/* The address of a field. */
+/* Returns the address of a field. */
 static uint64_t slot_address(uint64_t object, int32_t offset)
 {
     return v8_address(object) + (uint64_t)(int64_t)offset;
 }
 
-/* What was looked for in one batch is no matter of the batch before: another thread may have had
- * that.
- */
+/* Forgets the searches of the batch before: another thread may have had that batch. */
 static void begin_batch(struct v8_names *n, uint64_t batch)
 {
     if (n->batch != batch && n->nr_searched) {
@@ -206,7 +208,7 @@ static void begin_batch(struct v8_names *n, uint64_t batch)
     n->batch = batch;
 }
 
-/* Where `hash` is, or belongs. */
+/* Returns the slot where `hash` is, or belongs. */
 static uint64_t *searched_slot(const struct v8_names *n, uint64_t hash)
 {
     size_t at = hash & (n->room_searched - 1);
@@ -231,9 +233,9 @@ static bool searched_grow(struct v8_names *n)
     return true;
 }
 
-/* Whether other moments may be asked for what has this hash: once a batch. (A sum for all that a
- * turn looks for would be spent on what another thread knows already, and so be spent by one only.)
- */
+/* May other moments be searched for the object with this hash? Once in each batch. (A budget for
+ * all searches of a batch would be spent on objects that another thread knows already, so only one
+ * thread would spend it.) */
 static bool may_search(struct v8_names *n, uint64_t hash)
 {
     if (2 * n->nr_searched >= n->room_searched && !searched_grow(n))
@@ -248,14 +250,14 @@ static bool may_search(struct v8_names *n, uint64_t hash)
 
 /* ---- what a text must fit ------------------------------------------------------------------ */
 
-/* What a function knows of its script's text. */
+/* What a function knows about its script's text. */
 struct witness {
     int32_t start, end; /* in the source; -1: unknown */
-    struct text name;   /* that it was written with; empty: none, or unknown */
+    struct text name;   /* the name in the source; empty: none, or unknown */
 };
 
-/* The place of a text may be read when a collection has put another there, in which all brackets
- * close as well; but not where this function is. */
+/* Does the text fit the function? A GC may have put another text at this place, whose brackets all
+ * close as well, but it has no such function at this place. */
 static bool fits(const struct script *s, const struct witness *w)
 {
     return !w || s->sure || !s->text ||
@@ -267,7 +269,7 @@ static void witness_read(struct v8_reader *r, const struct v8_sfi *sfi,
 {
     const uint64_t names[] = {sfi->name, scope->name};
     *ret = (struct witness){.start = -1, .end = -1};
-    if (scope->members || scope->statics) /* the versions differ in where these begin */
+    if (scope->members || scope->statics) /* versions differ in where these functions begin */
         return;
     ret->start = scope->start;
     ret->end = scope->end;
@@ -277,19 +279,20 @@ static void witness_read(struct v8_reader *r, const struct v8_sfi *sfi,
         if (is && !v8_string(r, names[i], NAME_MAX_CHARACTERS, &ret->name))
             ret->name.size = 0;
     }
-    if (ret->name.size && *ret->name.at == '<') /* V8's own: <static_initializer> */
+    if (ret->name.size && *ret->name.at == '<') /* a name made by V8: <static_initializer> */
         ret->start = ret->end = -1;
 }
 
 /* ---- lines --------------------------------------------------------------------------------- */
 
-/* Characters of a source as they pass. */
+/* Counts the lines of a source while its characters are read. */
 struct line_counter {
     struct script *script;
     int32_t at;
-    bool carriage; /* the last one was a carriage return: a line, unless a line feed follows */
+    bool carriage; /* the last character was a carriage return: it ends a line, unless a line feed
+                      follows */
     bool failed;
-    const struct v8_reader *exact; /* what is not, by this reader, is not wanted; NULL: all is */
+    const struct v8_reader *exact; /* stop when this reader is not exact; NULL: read in any case */
 };
 
 static void end_line(struct line_counter *c, int32_t at)
@@ -313,22 +316,22 @@ static bool take_lines(void *context, const uint8_t *bytes, size_t nr, bool wide
     return !c->failed && v8_source_take(c->script->text, bytes, nr, wide);
 }
 
-/* Is what was read since `soon` was cleared what stood there at that time? */
+/* Is it proven that what was read since `soon` was cleared stood there at that time? */
 static bool is_sure(const struct v8_reader *r)
 {
     return !r->memory->soon || (r->provenance == PROVENANCE_EXACT && !*r->memory->soon);
 }
 
-/* The source as a text; false: it cannot be read. Where something else may have come to its place,
- * it must be one in which all brackets close, and which has a function where the asker is; where
- * something is known to have, it is only taken as a `last` resort: what came may be the place of a
- * comment. */
+/* Reads the source as a text; false: it cannot be read. Where another object may have come to its
+ * place, all brackets of the text must close, and it must have a function where the caller's
+ * function is. Where another object is known to have come there, the text is used only as a `last`
+ * resort: the other object may stand where a comment was. */
 static bool read_text(struct v8_reader *r, struct script *s, const struct witness *w,
                       const struct v8_characters *to, bool last)
 {
     const struct proof none = {PROVENANCE_EXACT, false};
     uint64_t source;
-    restore_proof(r, &none); /* whoever asks for names keeps his own */
+    restore_proof(r, &none); /* callers that ask for names keep their own provenance */
     bool is = v8_string_each(r, s->source, SOURCE_MAX, to);
     bool sure = is_sure(r), exact = r->provenance == PROVENANCE_EXACT;
     if (!is || !(v8_source_end(s->text) || sure) || !(last || exact))
@@ -338,10 +341,10 @@ static bool read_text(struct v8_reader *r, struct script *s, const struct witnes
     return fits(s, w);
 }
 
-/* From the source, which tells of classes, too. */
+/* Reads the lines from the source, which also has the classes. */
 static bool read_source(struct v8_reader *r, struct script *s, const struct witness *w, bool last)
 {
-    const bool live = !r->memory->soon; /* then it is read for the sake of reading */
+    const bool live = !r->memory->soon; /* then the source is read only to record it */
     struct line_counter c = {.script = s, .exact = last || live ? NULL : r};
     const struct v8_characters to = {take_lines, &c};
     s->ends.nr = 0;
@@ -358,7 +361,7 @@ static bool read_source(struct v8_reader *r, struct script *s, const struct witn
     return !c.failed;
 }
 
-/* From the array that V8 may have made, where the source is not recorded. */
+/* Reads the lines from the array that V8 may have made, where the source is not recorded. */
 static bool read_lines(struct v8_reader *r, struct script *s, const struct witness *w)
 {
     enum { LINES_MAX = 1 << 24 };
@@ -379,7 +382,7 @@ static bool read_lines(struct v8_reader *r, struct script *s, const struct witne
     return !w || w->end <= last;
 }
 
-/* The lines as they are recorded for one moment: the source moves, its script's number stays. */
+/* Reads the lines as they are recorded for one moment: the source moves, its script's id stays. */
 static bool read_lines_then(struct v8_reader *r, struct script *s, const struct witness *w,
                             bool last)
 {
@@ -391,7 +394,7 @@ static bool read_lines_then(struct v8_reader *r, struct script *s, const struct 
     return known;
 }
 
-/* A script keeps its source. */
+/* Reads the lines of other moments: a script keeps its source. */
 static bool read_lines_of_other_times(const struct v8_reader *r, struct script *s,
                                       const struct witness *w, bool last)
 {
@@ -413,7 +416,7 @@ static bool pass_over(void *context, const uint8_t *bytes, size_t nr, bool wide)
     return true;
 }
 
-/* All of it, for somebody who will know what to make of it. */
+/* Reads all of the source, so that it is recorded for replay. */
 static bool read_for_others(struct v8_reader *r, struct script *s)
 {
     const struct v8_characters nobody = {pass_over, NULL};
@@ -422,7 +425,7 @@ static bool read_for_others(struct v8_reader *r, struct script *s)
     return read;
 }
 
-/* Does it move all the time, or its source? */
+/* Does the script, or its source, move all the time? */
 static bool is_restless(const struct v8_names *n, const struct script *s)
 {
     enum { MOVES = 3 };
@@ -432,8 +435,8 @@ static bool is_restless(const struct v8_names *n, const struct script *s)
     return places > MOVES;
 }
 
-/* Later samples are proven by readings of many moments: to ask for later ones is what makes these.
- */
+/* Reads the source at many other moments, also later ones: the readings made here prove later
+ * samples. */
 static void read_again_for_others(struct v8_reader *r, struct script *s)
 {
     struct moments m = moments_begin(r, 0, 0);
@@ -447,12 +450,13 @@ static void read_again_for_others(struct v8_reader *r, struct script *s)
     }
 }
 
-/* For whoever records: once, except where all moves all the time, and then of a source that is not
- * long. (Of scripts that a program begins with there are many, and its first samples wait.) */
+/* Reads the source for a recorder: once. If the script moves all the time, reads it again at other
+ * moments, unless the source is long. (A program has many scripts at its start, and its first
+ * samples wait.) */
 static void know_nothing(const struct v8_names *n, struct v8_reader *r, struct script *s)
 {
     s->lines_known = read_for_others(r, s);
-    s->doubtful = true; /* wherever a collection puts it, it is read anew */
+    s->doubtful = true; /* it is read again wherever a GC moves it */
     if (is_restless(n, s) && v8_string_length(r, s->source) <= LONG)
         read_again_for_others(r, s);
 }
@@ -475,7 +479,7 @@ static void know_lines(const struct v8_names *n, struct v8_reader *r, struct scr
     s->ends.nr = s->lines_known ? s->ends.nr : 0;
 }
 
-/* Line and column, both from 1, of a place in the source; false: not to be told. */
+/* Finds line and column, both from 1, of a place in the source; false: unknown. */
 static bool find_line(const struct script *s, int32_t offset, uint32_t *line, uint32_t *column)
 {
     size_t low = 0, high = s->ends.nr;
@@ -511,8 +515,8 @@ static bool string_slot(struct v8_reader *r, uint64_t object, int32_t offset, st
            t->size > before;
 }
 
-/* The script's own name, or what a comment in it gives it. `lost`: it may have one, which is not
- * recorded. */
+/* Reads the script's own name, or the name that a comment in it gives. `lost`: it may have a name
+ * that is not recorded. */
 static bool own_name(struct v8_reader *r, uint64_t script, struct text *t, bool *lost)
 {
     const int32_t offsets[] = {r->layout->script_name, r->layout->script_url};
@@ -529,7 +533,8 @@ static bool own_name(struct v8_reader *r, uint64_t script, struct text *t, bool 
     return false;
 }
 
-/* Is this what stands for nothing, as where a script without a name has its name or its URL? */
+/* Does the word stand for nothing? It is a Smi, or the word that a script without a name has as its
+ * name or its URL. */
 static bool is_undefined(struct v8_reader *r, uint64_t script, uint64_t word)
 {
     uint64_t name, url;
@@ -537,7 +542,7 @@ static bool is_undefined(struct v8_reader *r, uint64_t script, uint64_t word)
            (v8_slot(r, script, r->layout->script_url, &url) && word == url);
 }
 
-/* Code that eval made is named by the file in which eval was called. */
+/* Names a script. A script made by eval gets the name of the file in which eval was called. */
 static bool script_name(struct v8_reader *r, uint64_t script, struct text *t)
 {
     enum { NESTED_MAX = 8 };
@@ -556,7 +561,7 @@ static bool script_name(struct v8_reader *r, uint64_t script, struct text *t)
             return false;
         if (!v8_is(r, from, l->type_sfi)) {
             if (!is_undefined(r, script, from))
-                return false; /* not that script's any more */
+                return false; /* the word is no longer this script's */
             break;
         }
         if (!v8_sfi_read(r, from, &caller))
@@ -578,17 +583,17 @@ static bool script_read(struct v8_names *n, struct v8_reader *r, struct script *
     if (script_name(r, s->address, &name) && !name.failed)
         s->file = managed_string(n->managed, name.at, name.size);
     text_free(&name);
-    s->again = !s->file; /* it is not known until it is read */
+    s->again = !s->file; /* the name is unknown until it is read */
     return s->file;
 }
 
-/* How the script stands there at another moment: it keeps its number. */
+/* Reads the script as it stood there at another moment: its id must be the same. */
 enum reading { READING_NONE, READING_UNPROVEN, READING_EXACT, READING_SURE };
 static enum reading script_read_then(struct v8_names *n, struct v8_reader *r, struct script *s)
 {
     const struct proof none = {PROVENANCE_EXACT, false};
     uint64_t id;
-    restore_proof(r, &none); /* whoever asks for names keeps his own */
+    restore_proof(r, &none); /* callers that ask for names keep their own provenance */
     if (!v8_slot(r, s->address, r->layout->script_id, &id) || id != s->id || !script_read(n, r, s))
         return READING_NONE;
     return is_sure(r)                          ? READING_SURE
@@ -596,8 +601,8 @@ static enum reading script_read_then(struct v8_names *n, struct v8_reader *r, st
                                                : READING_UNPROVEN;
 }
 
-/* The same as it is recorded of a moment at which nothing else may have come to its place, if there
- * is one; else as it is now, or was when that was exact. */
+/* Reads the script as recorded for a moment at which no other object may have come to its place, if
+ * there is one; else as it is now, or was at a moment when the reading was exact. */
 static bool script_read_surely(struct v8_names *n, struct v8_reader *r, struct script *s)
 {
     struct moments m = moments_begin(r, slot_address(s->address, r->layout->script_name),
@@ -618,14 +623,14 @@ static bool script_read_surely(struct v8_names *n, struct v8_reader *r, struct s
     return best;
 }
 
-/* V8 names the script of a module of WebAssembly by its URL, else "wasm://wasm/" and a hash:
- * anything else is what came to the name's place. */
+/* V8 names the script of a WebAssembly module by its URL, else "wasm://wasm/" and a hash. Any other
+ * string is an object that came to the name's place. */
 static bool may_be_named(const struct script *s, enum frame_kind of)
 {
     return of != FRAME_WASM || strstr(s->file, "://");
 }
 
-/* Code that was made of a string: there may be any number of others at the same place. */
+/* Was the code made from a string? There may be any number of other scripts at the same place. */
 static bool is_evaluated(const char *file)
 {
     static const char *const ends[] = {":<eval>", "<anonymous>"};
@@ -638,8 +643,8 @@ static bool is_evaluated(const char *file)
     return false;
 }
 
-/* The same script at the place where a collection has put it, or its source: its lines are known.
- * Scripts of one file have numbers of their own; in other isolates they have the same text. */
+/* Finds the same script, whose lines are known, after a GC moved it or its source. Scripts of one
+ * file have ids of their own; in other isolates they have the same text. */
 static struct script *script_moved(struct v8_names *n, const struct script *s,
                                    const struct witness *w)
 {
@@ -655,9 +660,9 @@ static struct script *script_moved(struct v8_names *n, const struct script *s,
     return NULL;
 }
 
-/* The script of functions of that kind, of which this is one (NULL: not to be told). NULL: it
- * cannot be read (or memory is out). Of what does not fit there is one more, whose lines are
- * unknown yet. */
+/* Returns the script of a function of the kind `of`. `w`: the function (NULL: unknown). NULL: the
+ * script cannot be read (or memory is out). If the known text does not fit the function, adds
+ * another entry, whose lines are unknown yet. */
 static struct script *script_get(struct v8_names *n, struct v8_reader *r, uint64_t space,
                                  uint64_t script, enum frame_kind of, const struct witness *w)
 {
@@ -690,7 +695,7 @@ static struct script *script_get(struct v8_names *n, struct v8_reader *r, uint64
 
 /* ---- functions ----------------------------------------------------------------------------- */
 
-/* What sets the fields of a class is a function that no name in the source stands for. */
+/* A function that initializes the fields of a class has no name in the source. */
 static const char instance_initializer[] = "<instance_members_initializer>",
                   static_initializer[] = "<static_initializer>";
 
@@ -699,7 +704,7 @@ static bool text_is(const struct text *t, const char *what)
     return t->at && t->size == strlen(what) && memcmp(t->at, what, t->size) == 0;
 }
 
-/* The name that V8 has for it; false: it has one that is not recorded. */
+/* Reads V8's name of the function; false: it has a name that is not recorded. */
 static bool read_own_name(struct v8_reader *r, const struct v8_sfi *sfi,
                           const struct v8_scope *scope, struct text *ret)
 {
@@ -723,7 +728,7 @@ static bool read_own_name(struct v8_reader *r, const struct v8_sfi *sfi,
     return true;
 }
 
-/* The same with the class that it is of. */
+/* Reads the same name, qualified with the method's class. */
 static bool read_name(struct v8_reader *r, const struct script *script, const struct v8_sfi *sfi,
                       const struct v8_scope *scope, struct text *ret)
 {
@@ -737,7 +742,7 @@ static bool read_name(struct v8_reader *r, const struct script *script, const st
     return read;
 }
 
-/* The function's script, of which the lines are known if they can be. */
+/* Returns the function's script, and reads its lines if they can be read. */
 static struct script *function_script(struct v8_names *n, struct v8_reader *r, uint64_t space,
                                       const struct v8_sfi *sfi, const struct v8_scope *scope)
 {
@@ -750,7 +755,8 @@ static struct script *function_script(struct v8_names *n, struct v8_reader *r, u
     return s;
 }
 
-/* What is not recorded leaves the id 0: another time it may be. */
+/* Makes a new function. When something is not recorded the id stays 0: it may be recorded at
+ * another time. */
 static int function_new(struct v8_names *n, struct v8_reader *r, uint64_t batch,
                         const struct v8_sfi *sfi, struct function *f)
 {
@@ -771,16 +777,18 @@ static int function_new(struct v8_names *n, struct v8_reader *r, uint64_t batch,
             !script->lines_known && script->tries < TRIES_MAX)
             return 0;
     }
-    if (!identity.line) /* several such in a file are several */
+    if (!identity.line) /* without a line, several functions of a file stay apart */
         identity.salt = hash_combine(f->space, sfi->sfi);
     if (!read_name(r, script, sfi, &scope, &name)) {
         text_free(&name);
         return 0;
     }
-    /* Up to V8 11.3 it begins where its class does, which may be a function, too. */
+    /* Up to V8 11.3 an initializer begins where its class does, and the class may be a function,
+     * too. */
     if (text_is(&name, instance_initializer) || text_is(&name, static_initializer))
         identity.salt = hash_bytes(name.at, name.size);
-    /* webpack's hooks: `_next0`, `_next1` and `_next2` at 6:16, each in a text of its own. */
+    /* webpack's hooks: `_next0`, `_next1` and `_next2` are all at 6:16, each in a text of its
+     * own. */
     if (name.size && is_evaluated(identity.file))
         identity.salt = hash_combine(identity.salt, hash_bytes(name.at, name.size));
     bool has = name.size != 0;
@@ -794,7 +802,7 @@ static int function_new(struct v8_names *n, struct v8_reader *r, uint64_t batch,
     return failed ? -1 : 0;
 }
 
-/* Of what it refers to. */
+/* Hash of the words that the function refers to. */
 static uint64_t function_hash(const struct function *f)
 {
     uint64_t hash = hash_combine(hash_combine(f->sfi, f->name), hash_combine(f->script, f->space));
@@ -822,7 +830,7 @@ static int function_of_other_times(struct v8_names *n, struct v8_reader *r, uint
     return 0;
 }
 
-/* The entry of what `f` refers to; NULL: none. `slot`: where it is, or belongs. */
+/* Returns the entry with the same words as `f`; NULL: none. `slot`: where it belongs. */
 static struct function *function_find(struct v8_names *n, const struct function *f, size_t *slot)
 {
     if (n->functions.nr == ENTRIES_MAX || n->scripts.nr == ENTRIES_MAX)
@@ -930,7 +938,7 @@ static int wasm_new(struct v8_names *n, struct v8_reader *r, uint64_t batch,
     return failed ? -1 : 0;
 }
 
-/* A script keeps its number. */
+/* Reads a WebAssembly function at other moments: its script keeps its id. */
 static int wasm_of_other_times(struct v8_names *n, struct v8_reader *r, uint64_t batch,
                                const struct v8_wasm *w, struct function *f)
 {

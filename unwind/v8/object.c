@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Words, types, strings, functions. */
+/* Reading words, types, strings, functions and source positions. */
 #include "unwind/v8/object.h"
 
 #include "base/cursor.h"
@@ -28,7 +28,7 @@ static bool map_type(struct v8_reader *r, uint64_t map, uint16_t *ret)
                        sizeof(*ret), &r->provenance);
 }
 
-/* The type that a map gives, if it is a map. */
+/* Reads the type that a map gives; false: `map` is no map. */
 static bool map_read(struct v8_reader *r, uint64_t map, struct v8_map *ret)
 {
     uint64_t meta;
@@ -69,7 +69,7 @@ int32_t v8_type(struct v8_reader *r, uint64_t object)
     return known->type;
 }
 
-/* Length of an array, in elements or bytes; -1: no such array. */
+/* Returns the length of an array, in elements or bytes; -1: not an array. */
 static int32_t array_length(struct v8_reader *r, uint64_t array)
 {
     uint64_t word;
@@ -90,11 +90,11 @@ enum {
     STRING_THIN = 5,
     STRING_ONE_BYTE = 8,
     STRING_UNCACHED = 0x10,
-    STRING_DATA = 16, /* payload, or the first field of the other kinds */
+    STRING_DATA = 16, /* the characters, or the first field of other kinds of strings */
     STRING_SECOND = 24,
 };
 
-/* A part of a string that is still to be given. */
+/* A part of a string that is still to be passed on. */
 struct piece {
     uint64_t string;
     size_t from, nr;
@@ -127,7 +127,7 @@ static bool give_bytes(struct v8_reader *r, uint64_t address, size_t nr, bool wi
     return true;
 }
 
-/* One step into a piece: its characters are given, or the pieces that it is made of replace it. */
+/* Takes one piece: passes its characters on, or replaces it by the pieces that it consists of. */
 static bool give_piece(struct v8_reader *r, struct piece *stack, unsigned *nr,
                        const struct v8_characters *to)
 {
@@ -255,7 +255,7 @@ bool v8_string(struct v8_reader *r, uint64_t string, size_t max, struct text *re
 
 /* ---- functions ----------------------------------------------------------------------------- */
 
-/* BytecodeArray behind what stands for a function's code. */
+/* Returns the BytecodeArray behind the object that stands for a function's code; 0: none. */
 static uint64_t bytecode_of(struct v8_reader *r, uint64_t data)
 {
     enum { INTERPRETER_DATA_BYTECODE = 8, BASELINE_DATA_BYTECODE = 16, DEPTH = 3 };
@@ -290,7 +290,7 @@ uint64_t v8_sfi_bytecode(struct v8_reader *r, uint64_t sfi)
     return bytecode;
 }
 
-/* All but its BytecodeArray. */
+/* Reads all of a SharedFunctionInfo except its BytecodeArray. */
 static bool read_sfi(struct v8_reader *r, uint64_t sfi, struct v8_sfi *ret)
 {
     const struct v8_layout *l = r->layout;
@@ -300,7 +300,7 @@ static bool read_sfi(struct v8_reader *r, uint64_t sfi, struct v8_sfi *ret)
         !v8_slot(r, sfi, l->sfi_script, &ret->script))
         return false;
     int32_t type = v8_type(r, ret->script);
-    if (type < 0) /* what has no script has "undefined" there */
+    if (type < 0) /* a function without a script has "undefined" there */
         return false;
     if (type != l->type_script)
         ret->script = 0;
@@ -349,7 +349,8 @@ static bool scope_element(struct v8_reader *r, uint64_t scope, int32_t i, uint64
     return v8_slot(r, scope, r->layout->scope_data + 8 * i, ret);
 }
 
-/* Index of what follows the fixed elements, the context's names and their infos. */
+/* Returns the index of the element behind the fixed elements, the context's names and their
+ * infos. */
 static int32_t scope_tail(const struct v8_layout *l, uint32_t flags, int32_t names)
 {
     int32_t i = l->scope_first;
@@ -447,7 +448,7 @@ static int64_t zigzag(uint64_t u)
     return (int64_t)(u >> 1) ^ -(int64_t)(u & 1);
 }
 
-/* The next entry: where in the code, and the position; false: no more. */
+/* Reads the next entry: the place in the code, and the position; false: no more entries. */
 static bool next_position(struct v8_stream *s, int64_t *at, uint64_t *position)
 {
     uint64_t first, second;
@@ -541,7 +542,7 @@ bool v8_baseline_offset(struct v8_reader *r, const struct v8_code *c, uint64_t b
             return true;
         }
         int32_t size = v8_bytecode_size(l, 0, op);
-        if (op < 4) { /* Wide, ExtraWide, and their forms for debuggers */
+        if (op < 4) { /* Wide, ExtraWide, and their variants for debuggers */
             uint8_t wide = op;
             if (!v8_stream_byte(&codes, &op))
                 return false;

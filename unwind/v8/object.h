@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * V8's heap objects, read through struct memory and checked: an object is what its map says, and
- * a map is what its own map says. All loops are bounded; what cannot be read, or is not what it
- * should be, is false.
+ * V8's heap objects, read through struct memory and checked: an object's type is what its map says,
+ * and a map must itself have a map of maps. All loops are bounded. Functions return false when
+ * memory cannot be read or an object is not of the expected type.
  */
 #ifndef UNWIND_V8_OBJECT_H
 #define UNWIND_V8_OBJECT_H
@@ -11,17 +11,19 @@
 #include "unwind/memory.h"
 #include "unwind/v8/layout.h"
 
-/* Of one frame at one time. */
+/* Reads the objects of one frame at one time. */
 struct v8_reader {
     const struct memory *memory;
     const struct v8_layout *layout;
-    enum provenance provenance; /* the weakest of what was read */
+    enum provenance provenance; /* the weakest provenance of all readings */
     struct v8_map {
         uint64_t map; /* tagged; 0: free */
         uint16_t type;
-        uint8_t provenance;      /* of what tells the type */
-        struct memory_span same; /* between these times it tells the same, as far as proven */
-    } maps[32];                  /* that objects had: most have one of a few */
+        uint8_t provenance;      /* of the words that give the type */
+        struct memory_span same; /* times between which the map gives the same type, as far as
+                                    proven */
+    } maps[32];                  /* maps of objects read before: most objects have one of a few
+                                    maps */
 };
 
 static inline bool v8_is_smi(uint64_t word)
@@ -32,7 +34,7 @@ static inline int32_t v8_smi(uint64_t word)
 {
     return (int32_t)(word >> 32);
 }
-/* A strong or weak pointer; a cleared weak one is none. */
+/* Is the word a strong or weak pointer? A cleared weak pointer is not. */
 static inline bool v8_is_pointer(uint64_t word)
 {
     return word & 1 && word >> 12 != 0;
@@ -43,9 +45,9 @@ static inline uint64_t v8_address(uint64_t word)
 }
 
 bool v8_word(struct v8_reader *r, uint64_t address, uint64_t *ret);
-/* The word at `offset` of an object (a tagged word). */
+/* Reads the word at `offset` of an object (`object`: a tagged word). */
 bool v8_slot(struct v8_reader *r, uint64_t object, int32_t offset, uint64_t *ret);
-/* The instance type; -1: that is no object. */
+/* Returns the instance type of an object; -1: `object` is no object. */
 int32_t v8_type(struct v8_reader *r, uint64_t object);
 static inline bool v8_is(struct v8_reader *r, uint64_t object, int32_t type)
 {
@@ -54,25 +56,26 @@ static inline bool v8_is(struct v8_reader *r, uint64_t object, int32_t type)
 
 /* ---- strings ------------------------------------------------------------------------------- */
 
-/* Characters of a string, in pieces; `wide`: UTF-16 code units, else Latin-1. False ends it. */
+/* Receives the characters of a string in pieces. `wide`: UTF-16 code units, else Latin-1. When
+ * `take` returns false, the reading ends. */
 struct v8_characters {
     bool (*take)(void *context, const uint8_t *bytes, size_t nr, bool wide);
     void *context;
 };
-/* All kinds of strings, flattened; only the first `max` characters. False: some could not be read.
- */
+/* Passes the first `max` characters of a string of any kind, flattened, to `to`. false: some could
+ * not be read. */
 bool v8_string_each(struct v8_reader *r, uint64_t string, size_t max,
                     const struct v8_characters *to);
-/* Appends as UTF-8. */
+/* Appends the string as UTF-8. */
 bool v8_string(struct v8_reader *r, uint64_t string, size_t max, struct text *ret);
-/* The same of UTF-16 that stands here. */
+/* Appends UTF-16 units of our own memory as UTF-8. */
 void v8_utf8(struct text *to, const uint16_t *units, size_t nr);
-/* -1: no string. */
+/* Returns the length in characters; -1: no string. */
 int64_t v8_string_length(struct v8_reader *r, uint64_t string);
 
 /* ---- functions ----------------------------------------------------------------------------- */
 
-/* A SharedFunctionInfo. Tagged words; 0: none. */
+/* A SharedFunctionInfo and its fields. Tagged words; 0: none. */
 struct v8_sfi {
     uint64_t sfi, script;
     uint64_t scope;    /* ScopeInfo */
@@ -80,25 +83,28 @@ struct v8_sfi {
     uint64_t bytecode; /* BytecodeArray */
 };
 bool v8_sfi_read(struct v8_reader *r, uint64_t sfi, struct v8_sfi *ret);
-/* The same for whom its BytecodeArray is of no matter: how far that is proven does not count. */
+/* The same for callers that do not need the BytecodeArray: its reading does not change the
+ * provenance. */
 bool v8_sfi_read_name(struct v8_reader *r, uint64_t sfi, struct v8_sfi *ret);
-/* Its BytecodeArray; 0: it has none, or that cannot be read. */
+/* Returns the BytecodeArray of a SharedFunctionInfo; 0: it has none, or memory cannot be read. */
 uint64_t v8_sfi_bytecode(struct v8_reader *r, uint64_t sfi);
-/* The SharedFunctionInfo of a JSFunction; 0: that is none. */
+/* Returns the SharedFunctionInfo of a JSFunction; 0: `function` is not a JSFunction. */
 uint64_t v8_function_sfi(struct v8_reader *r, uint64_t function);
 
-/* What a ScopeInfo says of its function. */
+/* A function as its ScopeInfo describes it. */
 struct v8_scope {
     uint64_t name, inferred; /* tagged; 0: none */
     int32_t start, end;      /* in the source; -1: not known */
-    bool members, statics;   /* what sets the fields of a class's instances, or its static ones */
+    bool members, statics;   /* it initializes a class's instance fields, or its static fields */
 };
 bool v8_scope_read(struct v8_reader *r, uint64_t scope, struct v8_scope *ret);
 
-/* Of the functions that code with this BytecodeArray makes, the one with that `bytecode`. */
+/* Searches the constants of the BytecodeArray `maker` for the inner function with the BytecodeArray
+ * `bytecode`. */
 bool v8_constant_function(struct v8_reader *r, uint64_t maker, uint64_t bytecode,
                           struct v8_sfi *ret);
-/* Reads what that may need for any of them. How many there may be. */
+/* Reads everything that v8_constant_function() may need for any inner function of `maker`. Returns
+ * how many such functions there may be. */
 unsigned v8_constants_read(struct v8_reader *r, uint64_t maker);
 
 /* ---- code ---------------------------------------------------------------------------------- */
@@ -117,19 +123,19 @@ struct v8_code {
     uint64_t deopt, positions;
     enum v8_code_kind kind;
 };
-/* The object whose instructions `pc` is in; searched for from `low` on (the mapping's start). The
- * memory's `soon` begins anew with it. */
+/* Finds the code object whose instructions contain `pc`. Searches down to `low` (the start of the
+ * mapping). Resets the memory's `soon` before it reads the object. */
 bool v8_code_find(struct v8_reader *r, uint64_t pc, uint64_t low, struct v8_code *ret);
 
-/* Element of the code's deoptimization data. */
+/* Reads an element of the code's deoptimization data. */
 bool v8_deopt_element(struct v8_reader *r, const struct v8_code *c, int32_t index, uint64_t *ret);
-/* The function that the code is of (optimized code). */
+/* Returns the outer function of optimized code (a SharedFunctionInfo); 0: unknown. */
 uint64_t v8_code_sfi(struct v8_reader *r, const struct v8_code *c);
 
-/* Element of an array of any kind. */
+/* Reads an element of an array of any kind. */
 bool v8_array_element(struct v8_reader *r, uint64_t array, int32_t index, uint64_t *ret);
 
-/* Bytes of a table (a ByteArray), a piece at a time. */
+/* The bytes of a table (a ByteArray), read a piece at a time. */
 struct v8_stream {
     struct v8_reader *r;
     uint64_t at, end;
@@ -139,12 +145,12 @@ struct v8_stream {
 };
 bool v8_stream_open(struct v8_reader *r, uint64_t table, struct v8_stream *ret);
 bool v8_stream_byte(struct v8_stream *s, uint8_t *ret);
-/* Seven bits a byte, the low ones first. */
+/* Reads a number: seven bits in each byte, the low bits first. */
 bool v8_stream_vlq(struct v8_stream *s, uint64_t *ret);
 
 /* ---- positions ----------------------------------------------------------------------------- */
 
-/* A position in a source, as V8 packs it. */
+/* A source position as V8 packs it. */
 static inline int32_t v8_position_offset(uint64_t raw) /* -1: unknown */
 {
     return raw & 1 ? -1 : (int32_t)(raw >> 1 & 0x3fffffff) - 1;
@@ -153,61 +159,66 @@ static inline int32_t v8_position_inlining(uint64_t raw) /* -1: not inlined */
 {
     return (int32_t)(raw >> 31 & 0xffff) - 1;
 }
-/* The entry of a source position table for `offset`; false: there is no table, or none for it. */
+/* Finds the entry of a source position table for `offset`; false: there is no table, or no
+ * entry. */
 bool v8_position_find(struct v8_reader *r, uint64_t table, int64_t offset, uint64_t *raw);
 
-/* The same of a table's bytes, wherever they stand. */
+/* The same for a table's bytes at any address. */
 bool v8_position_find_at(struct v8_reader *r, uint64_t address, uint64_t size, int64_t offset,
                          uint64_t *raw);
 
-/* Entries that may be that of a call which returns to `offset`, where V8 tells some calls behind
- * them (layout.h: positions_behind): the first at that offset, the last before it. Returns how
- * many. */
+/* Finds the table entries that may belong to the call that returns to `offset`, for versions where
+ * V8 writes some calls' positions behind the calls (layout.h: positions_behind): the first entry at
+ * that offset, and the last entry before it. Returns how many. */
 unsigned v8_position_call(struct v8_reader *r, uint64_t table, int64_t offset, uint64_t ret[2]);
 
 struct v8_inlined {
-    uint64_t sfi;   /* tagged: whose position it is */
-    int32_t offset; /* in its source */
-    bool inlined;   /* false: the outer function, the last one */
+    uint64_t sfi;   /* tagged: the function of this position */
+    int32_t offset; /* place in the function's source */
+    bool inlined;   /* false: the outer function, which comes last */
 };
 enum { V8_INLINED_MAX = 64 };
-/* The functions at `raw` of optimized code, innermost first; 0: they cannot be told. */
+/* Finds the functions at the position `raw` of optimized code, innermost first. Returns how many;
+ * 0: unknown. */
 unsigned v8_code_inlined(struct v8_reader *r, const struct v8_code *c, uint64_t raw,
                          struct v8_inlined ret[V8_INLINED_MAX]);
 
-/* Is no function inlined in optimized code, for sure? */
+/* Is it certain that optimized code inlines no function? */
 bool v8_code_inlines_none(struct v8_reader *r, const struct v8_code *c);
 
-/* The functions at a return address in Maglev's code, as deoptimization there would restore them,
- * innermost first, and how many; 0: not to be told. Its table of positions is wrong in loops that
- * it peeled. */
+/* Finds the functions at a return address in Maglev's code as deoptimization there would restore
+ * them, innermost first. Returns how many; 0: unknown. (Maglev's table of positions is wrong in
+ * loops that it peeled.) */
 struct v8_restored {
     uint64_t sfi;            /* tagged */
-    int32_t bytecode_offset; /* that executes; -1: unknown */
+    int32_t bytecode_offset; /* the executing bytecode; -1: unknown */
 };
 unsigned v8_maglev_frames(struct v8_reader *r, const struct v8_code *c, uint64_t pc,
                           struct v8_restored ret[V8_INLINED_MAX]);
 /* A call in optimized code. */
 struct v8_safepoint {
-    uint32_t pc, trampoline; /* where it returns to, and where once the code is not to be used any
-                                more; from the start of the code. No trampoline: UINT32_MAX */
-    int32_t place;           /* for deoptimization; -1: none, or not told (to V8 9.4) */
+    /* Return address of the call, and its return address once the code must not be used any more;
+     * both are offsets from the start of the code. No trampoline: UINT32_MAX. */
+    uint32_t pc, trampoline;
+    int32_t place; /* number of the deoptimization entry; -1: none, or unknown (up to V8
+                      9.4) */
 };
-/* The call that returns to `pc`, by either way. 1: found, 0: there is none, -1: the table is not
- * known of this version, or cannot be read. */
+/* Finds the call that returns to `pc`, directly or to its trampoline. Returns 1: found, 0: there is
+ * none, -1: this version's table is not known, or it cannot be read. */
 int v8_safepoint_find(struct v8_reader *r, const struct v8_code *c, uint64_t pc,
                       struct v8_safepoint *ret);
-/* Where the call that returns to `pc` would return to if the code were still in use: `pc`, unless
- * that is a trampoline. 0: that cannot be told. */
+/* Returns the address to which the call that returns to `pc` would return if the code were still in
+ * use: `pc` itself, unless `pc` is a trampoline. 0: unknown. */
 uint64_t v8_code_call(struct v8_reader *r, const struct v8_code *c, uint64_t pc);
-/* Where that table ends; of code without one, or whose table cannot be read, the code's end. */
+/* Returns the end of the safepoint table; the end of the code if it has no table, or the table
+ * cannot be read. */
 uint64_t v8_safepoints_end(struct v8_reader *r, const struct v8_code *c);
 
-/* Bytecode offset of the innermost function at a return address in TurboFan's code, as
- * deoptimization there has it; false: not to be told. */
+/* Finds the bytecode offset of the innermost function at a return address in TurboFan's code, from
+ * the deoptimization data. false: unknown. */
 bool v8_turbofan_offset(struct v8_reader *r, const struct v8_code *c, uint64_t pc, int32_t *ret);
 
-/* Bytecode offset at a return address (or pc) of baseline code; false: not to be told. */
+/* Finds the bytecode offset at a return address (or pc) of baseline code; false: unknown. */
 bool v8_baseline_offset(struct v8_reader *r, const struct v8_code *c, uint64_t bytecode,
                         uint64_t pc, int32_t *ret);
 

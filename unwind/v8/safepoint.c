@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The safepoint table of optimized code, behind its instructions: of each call its return address,
- * the number of its place for deoptimization, and its trampoline. When code is no more to be used,
- * V8 has the calls that are under way return there: a frame then has an address at the very end of
- * the code, where no table of positions means anything. Layouts: facts of V8 10.2 to 14.6, and, in
- * another form, of 7.8, 8.4 and 9.4, where all entries of a table are equal but for the return
- * address, one stands for all of them and has -1 for it.
+ * The safepoint table of optimized code, behind its instructions. For each call it has the return
+ * address, the number of the call's deoptimization entry, and the call's trampoline. When code must
+ * not be used any more, V8 makes the calls that are under way return to their trampolines: the
+ * frame then has an address at the very end of the code, where no table of positions means
+ * anything. Layouts: facts of V8 10.2 to 14.6, and, in another form, of 7.8, 8.4 and 9.4. In that
+ * form, when all entries of a table are equal except for the return address, one entry stands for
+ * all and has -1 as its return address.
  */
 #include "unwind/v8/object.h"
 
@@ -13,8 +14,8 @@ struct safepoints {
     uint64_t first; /* address of the first entry */
     uint32_t nr;
     unsigned pc_size, place_size, entry_size;
-    uint32_t live_size; /* what of each entry stands behind all entries; bytes */
-    bool wide;          /* 32 bits a number, each as it is */
+    uint32_t live_size; /* bytes of each entry that are behind all entries */
+    bool wide;          /* each number has 32 bits and is stored as it is */
 };
 
 enum { NUMBER_MAX = 4, ENTRY_MAX = 3 * NUMBER_MAX + 1 + NUMBER_MAX, ENTRIES_MAX = 1 << 16 };
@@ -32,7 +33,8 @@ static bool read_number(struct v8_reader *r, uint64_t address, uint32_t *ret)
     return memory_read(r->memory, address, ret, sizeof(*ret), &r->provenance);
 }
 
-/* Up to V8 9.4: how many there are, and of each the size of the live slots' bits. */
+/* Opens a table of V8 up to 9.4: it begins with the number of entries, and the size of each entry's
+ * bits of live slots. */
 static bool open_wide(struct v8_reader *r, const struct v8_code *c, struct safepoints *ret)
 {
     enum { LIVE_SIZE = 4, FIRST = 8, LIVE_MAX = 1 << 16 };
@@ -52,7 +54,8 @@ static bool open_wide(struct v8_reader *r, const struct v8_code *c, struct safep
     return ret->live_size <= LIVE_MAX;
 }
 
-/* Code without places for deoptimization has no such entries. */
+/* Opens the table of any version. Code without deoptimization entries has no
+ * safepoint entries of this form: `nr` is 0. */
 static bool open_safepoints(struct v8_reader *r, const struct v8_code *c, struct safepoints *ret)
 {
     enum { CONFIGURATION = 4, FIRST = 8, SPILLS = 1 };
@@ -85,7 +88,7 @@ uint64_t v8_safepoints_end(struct v8_reader *r, const struct v8_code *c)
     return s.first + (uint64_t)s.nr * (s.entry_size + s.live_size);
 }
 
-/* Numbers that may be -1 stand one greater, but in the wide form. */
+/* Reads an entry. Numbers that may be -1 are stored plus one, except in the wide form. */
 static bool read_entry(struct v8_reader *r, const struct safepoints *s, uint32_t index,
                        struct v8_safepoint *ret)
 {
@@ -96,7 +99,7 @@ static bool read_entry(struct v8_reader *r, const struct safepoints *s, uint32_t
     ret->pc = number_at(bytes, s->pc_size);
     ret->place = (int32_t)(number_at(bytes + s->pc_size, s->place_size) - 1);
     ret->trampoline = number_at(bytes + s->pc_size + s->place_size, s->pc_size) - !s->wide;
-    if (s->wide) /* has other things in it, by version */
+    if (s->wide) /* in the wide form this field has other data, by version */
         ret->place = -1;
     return true;
 }

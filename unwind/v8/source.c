@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Tokens of JavaScript as they pass, and of them: classes, and what is defined with which name in
- * their bodies. */
+/* Splits JavaScript into tokens while it is read, and collects from them: classes, and what their
+ * bodies define under which name. */
 #include "unwind/v8/source.h"
 
 #include "base/cursor.h"
@@ -13,14 +13,14 @@
 
 enum { WORD_MAX = 128, DEPTH_MAX = 1 << 14, ENTRIES_MAX = 1 << 22, NO_CLASS = -1 };
 
-/* Where in a token the text is. */
+/* The tokenizer's place within a token. */
 enum state {
     BETWEEN,
     WORD,
     NUMBER,
     STRING,
     STRING_ESCAPE,
-    STRING_RETURN, /* an escaped carriage return: a line feed may belong to it */
+    STRING_RETURN, /* after an escaped carriage return: a line feed may belong to it */
     TEMPLATE,
     TEMPLATE_ESCAPE,
     TEMPLATE_DOLLAR,
@@ -34,41 +34,41 @@ enum state {
     REGEX_SET_ESCAPE,
 };
 
-/* The last token, as far as what comes next depends on it. */
+/* The last token, as far as the meaning of the next one depends on it. */
 enum token {
     STATEMENT, /* a statement begins */
     OPERATOR,  /* a value comes next */
     ASSIGN,
-    KEYWORD, /* a value comes next, though in a class's body it may be a name */
+    KEYWORD, /* a value comes next, though in a class body the word may be a name */
     HEAD,    /* if, while, for, with */
     NAME,
-    PROPERTY, /* behind a dot */
+    PROPERTY, /* name behind a dot */
     DOT,
     VALUE,
     PARENTHESES,
-    INCREMENT, /* taken for one behind a value */
+    INCREMENT, /* assumed to stand behind a value */
 };
 
 enum bracket {
     PAREN,
-    PAREN_HEAD, /* behind it a statement begins */
+    PAREN_HEAD, /* a statement begins behind it */
     SQUARE,
     BLOCK,
     OBJECT, /* "{" where a value is expected */
     PLACEHOLDER,
-    BODY, /* of a class */
+    BODY, /* body of a class */
 };
 
-/* A name among the names. */
+/* A name within `names`. */
 struct piece {
     uint32_t at, size;
 };
 
 enum member_kind {
     METHOD,
-    ARROW,    /* a field's value */
-    COMPUTED, /* its name is of a well-known symbol, or empty */
-    WHOLE,    /* the class itself: without a constructor V8 takes its whole text for one */
+    ARROW,    /* an arrow function that is a field's value */
+    COMPUTED, /* its name is that of a well-known symbol, or empty */
+    WHOLE,    /* the class itself: without a constructor, V8 uses its whole text as one */
 };
 
 struct member {
@@ -77,33 +77,34 @@ struct member {
     struct piece name, class; /* empty: not known */
 };
 
-/* Where a function may begin. */
+/* A place where a function may begin. */
 struct opening {
     int32_t at;
-    uint32_t name; /* of the word before; 0: none that a function here must be named by */
+    uint32_t name; /* hash of the word before; 0: a function here need not have this name */
 };
 
 struct open {
     uint8_t kind; /* enum bracket */
     bool is_member;
-    bool get, set;          /* SQUARE: the word before */
+    bool get, set;          /* SQUARE: whether the word before is "get" or "set" */
     struct opening opening; /* PAREN, PAREN_HEAD */
     struct piece class;     /* BODY: its name */
-    struct member member;   /* PAREN directly in a class's body or an object: what it may begin */
+    struct member member;   /* PAREN directly in a class body or an object: the member that it may
+                               begin */
 };
 
-/* "class" was read, its body not yet. */
+/* A class whose "class" was read, but not yet its body. */
 struct pending {
-    size_t depth; /* brackets open there */
+    size_t depth; /* number of open brackets there */
     int32_t at;
     struct piece name;
-    bool fresh; /* directly behind the word */
+    bool fresh; /* the last token was "class" */
 };
 
 /* How much of "[Symbol.iterator" stands directly before. */
 enum symbol_part { NO_SYMBOL, SYMBOL_BRACKET, SYMBOL_WORD, SYMBOL_DOT, SYMBOL_WHOLE };
 
-/* Of the token at hand, or the one before. */
+/* The word of the current token, or of the one before. */
 struct word {
     uint16_t at[WORD_MAX];
     uint32_t size; /* beyond WORD_MAX: too long to be kept */
@@ -112,21 +113,22 @@ struct word {
 struct v8_source {
     VEC(struct open) stack;
     VEC(struct pending) pending;
-    VEC(struct member) members;   /* by place, at the end */
-    VEC(struct opening) openings; /* likewise */
+    VEC(struct member) members;   /* sorted by place at the end */
+    VEC(struct opening) openings; /* sorted likewise */
     struct text names;
     struct word word, assigned; /* `assigned`: the name before "=" */
-    int32_t at, began;          /* characters; where the word began */
-    int32_t arrow;              /* where the parameters before "=" began, if an arrow it is */
+    int32_t at, began;          /* `at`: in characters; `began`: where the word began */
+    int32_t arrow;              /* where the parameters before "=" began, if it turns out to be an
+                                   arrow */
     uint8_t state, token;
-    uint8_t function;   /* 2: behind "function", 1: behind its name; 0 */
+    uint8_t function;   /* 2: behind "function"; 1: behind its name; 0: neither */
     uint8_t symbol;     /* enum symbol_part */
-    struct piece key;   /* "[Symbol.iterator]", which was closed last; else empty */
-    uint16_t quote;     /* of the string */
-    uint16_t last;      /* the character before, if it was of an operator */
-    struct open closed; /* what the last token, PARENTHESES, closed */
+    struct piece key;   /* the "[Symbol.iterator]" that was closed last; else empty */
+    uint16_t quote;     /* quote of the string */
+    uint16_t last;      /* the character before, if it belongs to an operator */
+    struct open closed; /* the brackets that the last token, PARENTHESES, closed */
     bool failed, no_memory;
-    bool closes; /* at the end: all brackets did */
+    bool closes; /* set at the end: all brackets were closed */
 };
 
 struct v8_source *v8_source_create(void)
@@ -180,7 +182,7 @@ static bool word_among(const struct word *w, const char *const *words, size_t nr
 
 /* ---- classes ------------------------------------------------------------------------------- */
 
-/* The class whose head is being read at this depth. */
+/* Returns the class whose head is being read at this depth. */
 static struct pending *pending_here(struct v8_source *s)
 {
     struct pending *p = s->pending.nr ? &s->pending.at[s->pending.nr - 1] : NULL;
@@ -197,7 +199,7 @@ static void begin_class(struct v8_source *s)
         s->no_memory |= !vec_push(&s->pending, p);
 }
 
-/* The word was a name after all: { class: 1 }. */
+/* The word "class" was only a name: { class: 1 }. */
 static void drop_fresh(struct v8_source *s)
 {
     struct pending *p = pending_here(s);
@@ -219,15 +221,15 @@ static void add_opening(struct v8_source *s, struct opening o)
         s->no_memory |= !vec_push(&s->openings, o);
 }
 
-/* Never 0. */
+/* Returns a hash that is never 0. */
 static uint32_t hash_name(const char *name, size_t size)
 {
     uint32_t hash = (uint32_t)hash_bytes(name, size);
     return hash ? hash : 1;
 }
 
-/* A function that begins behind this word has it for its name. 0: not for sure, as behind what may
- * be a keyword, or has escapes. */
+/* Returns the hash of the name of a function that begins behind this word. 0: the name is not
+ * certain, because the word may be a keyword, or has escapes. */
 static uint32_t name_by_word(const struct v8_source *s)
 {
     static const char *const others[] = {"async", "constructor", "get", "set", "static"};
@@ -302,8 +304,9 @@ static void push_open(struct v8_source *s, struct open o)
         s->no_memory |= !vec_push(&s->stack, o);
 }
 
-/* Directly in a class's body or an object, of which only what well-known symbols name counts: what
- * a parenthesis may begin. Which it is tells what follows the one that closes it. */
+/* Directly in a class body or an object: prepares the member that a parenthesis may begin. In an
+ * object only names of well-known symbols count. What follows the closing parenthesis decides
+ * whether it is a member. */
 static bool begin_member(struct v8_source *s, const struct open *body, struct member *ret)
 {
     bool named =
@@ -359,7 +362,7 @@ static void open_brace(struct v8_source *s)
     s->token = o.kind == OBJECT ? OPERATOR : STATEMENT;
 }
 
-/* What V8 calls a method whose name in the source is "[Symbol.iterator]": just that. */
+/* Keeps the name of a method that is "[Symbol.iterator]" in the source: V8 uses the same name. */
 static void keep_symbol(struct v8_source *s, uint8_t symbol, const struct open *bracket)
 {
     struct text *names = &s->names;
@@ -422,7 +425,7 @@ static void take_assign(struct v8_source *s)
     s->token = plain ? ASSIGN : OPERATOR;
 }
 
-/* An arrow: what "{" begins behind it is a block. */
+/* Handles ">". Behind an arrow, "{" begins a block. */
 static void take_greater(struct v8_source *s, uint16_t last)
 {
     bool arrow = last == '=';
@@ -511,14 +514,14 @@ static bool is_digit(uint32_t c)
     return c - '0' < 10;
 }
 
-/* Private names and escapes, too. */
+/* Can the character be part of a word? Private names and escapes count, too. */
 static bool is_word(uint32_t c)
 {
     return (c | 0x20) - 'a' < 26 || is_digit(c) || c == '_' || c == '$' || c == '#' || c == '\\' ||
            (c >= 0x80 && !is_blank(c));
 }
 
-/* What most words are of: letters, digits, "_", "$". */
+/* The characters of most words: letters, digits, "_", "$". */
 static const bool is_letter[256] = {
     ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['_'] = true, ['$'] = true};
 
@@ -560,7 +563,7 @@ static bool value_expected(const struct v8_source *s)
            s->token == KEYWORD;
 }
 
-/* Behind a slash that is the last character. */
+/* Handles the character behind a slash. */
 static void take_slash(struct v8_source *s, uint32_t c)
 {
     if (c == '/' || c == '*') {
@@ -688,7 +691,7 @@ static void take_character(struct v8_source *s, uint32_t c)
     }
 }
 
-/* How many of these characters change nothing but the place: most of a text. */
+/* Returns how many of these characters change only the place: most of a text. */
 static size_t skip_plain(const struct v8_source *s, const uint8_t *bytes, size_t nr)
 {
     size_t i = 0;
@@ -719,7 +722,7 @@ static size_t skip_plain(const struct v8_source *s, const uint8_t *bytes, size_t
     return i;
 }
 
-/* The rest of a word; how many characters. */
+/* Reads the rest of a word; returns how many characters. */
 static size_t take_letters(struct v8_source *s, const uint8_t *bytes, size_t nr)
 {
     size_t i = 0;
@@ -739,7 +742,7 @@ bool v8_source_take(struct v8_source *s, const uint8_t *bytes, size_t nr, bool w
                 break;
         }
         uint32_t c = wide ? load_u16(bytes + 2 * i, false) : bytes[i];
-        if (s->at == 0 && c == '#') /* a line for the shell that runs it */
+        if (s->at == 0 && c == '#') /* a line for the shell that runs the script */
             s->state = LINE_COMMENT;
         else
             take_character(s, c);
@@ -747,7 +750,7 @@ bool v8_source_take(struct v8_source *s, const uint8_t *bytes, size_t nr, bool w
     return !s->no_memory;
 }
 
-/* Members and openings begin with their place. */
+/* Compares members or openings: both structs begin with their place. */
 static int compare_places(const void *a, const void *b)
 {
     const int32_t *x = a, *y = b;
@@ -775,14 +778,15 @@ bool v8_source_end(struct v8_source *s)
     return closes;
 }
 
-/* ---- questions ----------------------------------------------------------------------------- */
+/* ---- queries ------------------------------------------------------------------------------- */
 
 static bool name_is(const struct v8_source *s, struct piece p, const char *name, size_t size)
 {
     return p.size == size && size && memcmp(s->names.at + p.at, name, size) == 0;
 }
 
-/* The index of the first of `nr`, `size` bytes each, that is at that place or behind. */
+/* Returns the index of the first of `nr` elements, `size` bytes each, at or behind the place
+ * `start`. */
 static size_t first_from(const void *list, size_t nr, size_t size, int32_t start)
 {
     size_t low = 0, high = nr;
@@ -802,7 +806,8 @@ static const struct member *find_member(const struct v8_source *s, int32_t start
     return i < s->members.nr && s->members.at[i].at == start ? &s->members.at[i] : NULL;
 }
 
-/* What accessors are called has this before their property's name. */
+/* Returns the size of the prefix "get " or "set " that accessors have before their property's
+ * name. */
 static size_t accessor_prefix(const char *name, size_t size)
 {
     enum { PREFIX = 4 };
@@ -811,7 +816,7 @@ static size_t accessor_prefix(const char *name, size_t size)
     return has ? PREFIX : 0;
 }
 
-/* `new Class` for its constructor. */
+/* Is the member the constructor, which is named `new Class`? */
 static bool is_constructor(const struct v8_source *s, const struct member *m, const char *name,
                            size_t size)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* One frame at a time: whose code it is, what it stands for, where its caller is. */
+/* The V8 walker's steps, one frame at a time: find the code's owner, emit its frames, find the
+ * caller. */
 #include "unwind/v8/walk.h"
 
 #include "base/hash.h"
@@ -18,11 +19,11 @@ enum {
     ENTRY_BYTES = 128
 };
 
-/* A function that is not known yet: one of its callers may have made it. */
+/* A function that could not be read: one of its callers may have created its closure. */
 struct unmade {
-    size_t frame; /* index of the frame out */
+    size_t frame; /* index of its frame in the output */
     uint64_t bytecode;
-    int32_t offset; /* of the bytecode that executes, -1: unknown */
+    int32_t offset; /* of the executing bytecode, -1: unknown */
 };
 enum { UNMADE_MAX = 16, SEARCHED = 64 };
 
@@ -32,22 +33,23 @@ struct v8_walk {
     struct walker_step *step;
     const struct v8_layout *layout;
     struct v8_reader r;
-    bool frameless;  /* the next frame has not made its frame yet: its return address is at rsp */
-    bool left_bare;  /* the innermost frame was left, and had not touched rbp ... */
-    bool bare;       /* ... in the step before */
-    bool left_exit;  /* a call of the runtime was left ... */
-    bool exited;     /* ... in the step before */
-    bool left_deopt; /* what code calls to be deoptimized was left ... */
-    bool deopted;    /* ... in the step before */
+    bool frameless;  /* the next code has not made its frame yet: its return address is at rsp */
+    bool left_bare;  /* this step left the innermost frame, which had not touched rbp */
+    bool bare;       /* the step before left it so (left_bare) */
+    bool left_exit;  /* this step left a call of the runtime */
+    bool exited;     /* the step before left such a call (left_exit) */
+    bool left_deopt; /* this step left the builtin that code calls to be deoptimized */
+    bool deopted;    /* the step before left that builtin (left_deopt) */
     bool failed;     /* memory is out */
-    bool again;      /* the step was made already, and is made to compare: nothing is named */
-    unsigned nr_unmade, all_unmade;    /* now, and in the whole walk */
-    size_t first;                      /* frame out of this step */
-    uint64_t bytecode[V8_SEEN_FRAMES]; /* of these frames' functions; 0: none */
+    bool again;      /* the step is repeated for comparison: no function is named */
+    unsigned nr_unmade, all_unmade;    /* functions in `unmade` now, and in the whole walk */
+    size_t first;                      /* index of the first frame that this step emits */
+    uint64_t bytecode[V8_SEEN_FRAMES]; /* BytecodeArrays of the functions of this step's frames; 0:
+                                          none */
     struct unmade unmade[UNMADE_MAX];
-    struct {            /* zeros once a function was not known: most walks know all */
-        uint64_t maker; /* a BytecodeArray whose constants were searched, for so many */
-        unsigned all_unmade;
+    struct {                 /* cleared at the first unmade function: most walks have none */
+        uint64_t maker;      /* a BytecodeArray whose constants were searched */
+        unsigned all_unmade; /* the walk's at that search */
     } searched[SEARCHED];
 };
 
@@ -66,15 +68,15 @@ static bool knows(const struct v8_walk *w, unsigned i)
     return *w->step->known >> i & 1;
 }
 
-/* A word of the stack; the step's own provenance. */
+/* Reads a word of the stack; raises the step's provenance. */
 static bool stack_word(struct v8_walk *w, uint64_t address, uint64_t *ret)
 {
     return memory_read_slot(&w->step->input->memory, address, ret, w->step->provenance);
 }
 
-/* ---- frames out ---------------------------------------------------------------------------- */
+/* ---- emitting frames ----------------------------------------------------------------------- */
 
-/* Room for one more; NULL: none may come, or memory is out. */
+/* Returns room for one more frame; NULL: no more frames are allowed, or memory is out. */
 static inline struct frame *next_frame(struct v8_walk *w)
 {
     __typeof__(w->step->out->frames) *frames = &w->step->out->frames;
@@ -95,7 +97,7 @@ static void push(struct v8_walk *w, const struct frame *f)
         *to = *f;
 }
 
-/* The frame at hand, of no function. */
+/* Returns the current frame, without a function. */
 static inline struct frame frame_here(const struct v8_walk *w, enum frame_kind kind, uint64_t cfa)
 {
     return (struct frame){.pc = reg(w, DWARF_RIP),
@@ -106,7 +108,7 @@ static inline struct frame frame_here(const struct v8_walk *w, enum frame_kind k
                           .provenance = (uint8_t)*w->step->provenance};
 }
 
-/* Most frames are native ones: written in place. */
+/* Most frames are native: write them in place. */
 static void emit_native(struct v8_walk *w, uint64_t cfa, bool doubtful)
 {
     struct frame *f = next_frame(w);
@@ -117,7 +119,7 @@ static void emit_native(struct v8_walk *w, uint64_t cfa, bool doubtful)
         f->provenance = PROVENANCE_GUESS;
 }
 
-/* A function whose name cannot be told. */
+/* Emits a frame for a function whose name is unknown. */
 static void emit_unknown(struct v8_walk *w, uint64_t cfa, enum frame_tier tier, bool doubtful)
 {
     if (w->step->code.owner == CODE_JIT || w->process->no_objects) {
@@ -131,7 +133,7 @@ static void emit_unknown(struct v8_walk *w, uint64_t cfa, enum frame_tier tier, 
     push(w, &f);
 }
 
-/* The interpreted function at `fp` as a perf map lists it: by its bytecode's address. */
+/* Emits the interpreted function at `fp` if a perf map lists it, by the address of its bytecode. */
 static bool emit_described(struct v8_walk *w, uint64_t fp, bool doubtful)
 {
     const struct unwind_input *in = w->step->input;
@@ -154,7 +156,7 @@ static bool emit_described(struct v8_walk *w, uint64_t fp, bool doubtful)
     return true;
 }
 
-/* Position in the source of a bytecode; -1: unknown. */
+/* Returns the source position of a bytecode; -1: unknown. */
 static int32_t source_offset(struct v8_walk *w, uint64_t bytecode, int32_t offset)
 {
     uint64_t table, raw;
@@ -164,8 +166,8 @@ static int32_t source_offset(struct v8_walk *w, uint64_t bytecode, int32_t offse
     return v8_position_offset(raw);
 }
 
-/* Callees that nobody could tell, whose closures a collection has moved: those that this function
- * makes, by their bytecode. */
+/* Resolve inner frames whose function could not be read because a GC moved their closure: search
+ * the constants of `maker` for a SharedFunctionInfo with the same BytecodeArray. */
 static void find_made(struct v8_walk *w, uint64_t maker)
 {
     const struct v8_namer *namer = &w->process->namer;
@@ -196,7 +198,7 @@ static void find_made(struct v8_walk *w, uint64_t maker)
     w->r = before;
 }
 
-/* The bytecode array in the frame; 0: none. */
+/* Returns the BytecodeArray in the frame; 0: none. */
 static uint64_t frame_bytecode(struct v8_walk *w, uint64_t fp)
 {
     uint64_t bytecode;
@@ -205,8 +207,8 @@ static uint64_t frame_bytecode(struct v8_walk *w, uint64_t fp)
     return is ? bytecode : 0;
 }
 
-/* A function that cannot be told from its frame; kept in mind for its callers. `offset`: of the
- * bytecode that executes, -1: unknown. */
+/* Emits a function that cannot be read from its frame, and keeps it in `unmade`: its callers may
+ * resolve it. `offset`: of the executing bytecode, -1: unknown. */
 static void emit_unmade(struct v8_walk *w, uint64_t fp, enum frame_tier tier, int32_t offset,
                         bool doubtful)
 {
@@ -223,14 +225,14 @@ static void emit_unmade(struct v8_walk *w, uint64_t fp, enum frame_tier tier, in
     w->all_unmade++;
 }
 
-/* What is common to the functions of one frame. */
+/* What the functions of one frame have in common. */
 struct emission {
     uint64_t cfa;
     enum frame_tier tier;
-    bool doubtful, second; /* not the first one out */
+    bool doubtful, second; /* `second`: the first function was emitted already */
 };
 
-/* Only the first function out stands for the machine's frame. */
+/* Only the first function emitted stands for the machine's frame. */
 static void set_second(struct frame *f)
 {
     f->cfa = 0;
@@ -243,8 +245,8 @@ static uint32_t identity(uint64_t script_id, uint64_t in_script)
     return (uint32_t)hash_combine(hash_u64(script_id), in_script) | 1;
 }
 
-/* What tells the function and the place from any other, wherever they stand: its script's number
- * and the places in the source. */
+/* Sets numbers that identify the function and the position at any address: the script's number and
+ * the places in the source. */
 static void identify(struct v8_walk *w, const struct v8_sfi *sfi, int32_t offset, struct frame *f)
 {
     struct v8_scope scope;
@@ -272,7 +274,8 @@ static void emit_function(struct v8_walk *w, struct emission *e, const struct v8
     if (w->r.provenance > f.provenance)
         f.provenance = (uint8_t)w->r.provenance;
     if (!sfi->scope && f.provenance == PROVENANCE_EXACT)
-        f.provenance = PROVENANCE_STALE; /* what runs was compiled, and has one */
+        f.provenance = PROVENANCE_STALE; /* a running function was compiled, and so has a
+                                            ScopeInfo */
     if (e->doubtful || !w->layout->verified)
         f.provenance = PROVENANCE_GUESS;
     e->second = true;
@@ -300,7 +303,7 @@ static enum walker_result leave(struct v8_walk *w, uint64_t pc, uint64_t sp, uin
     return WALKER_STEPPED;
 }
 
-/* Behind the end of the stack's copy? */
+/* Is `address` behind the end of the stack's copy? */
 static bool is_behind(const struct v8_walk *w, uint64_t address)
 {
     const struct memory *m = &w->step->input->memory;
@@ -308,15 +311,15 @@ static bool is_behind(const struct v8_walk *w, uint64_t address)
     return address + 8 > end && address - m->stack_start < ARCH_STACK_MAX;
 }
 
-/* Where the caller is stands at `address`, which cannot be read. Behind the copy's end that is the
- * walk's; else native rules may find a way. */
+/* The word at `address` says where the caller is, but it cannot be read. Behind the end of the copy
+ * the walk ends; elsewhere native rules may find a way. */
 static enum walker_result leave_unreadable(struct v8_walk *w, uint64_t address)
 {
     w->step->unreadable = address;
     return is_behind(w, address) ? WALKER_UNREADABLE : WALKER_NO;
 }
 
-/* By the frame at `fp`. */
+/* Leaves by the frame at `fp`. */
 static enum walker_result leave_frame(struct v8_walk *w, uint64_t fp)
 {
     struct {
@@ -337,7 +340,7 @@ static uint64_t state_cfa(const struct v8_walk *w, const struct v8_state *s)
                                       : reg(w, DWARF_RSP) + (uint64_t)(int64_t)s->offset;
 }
 
-/* By what the machine code says. */
+/* Leaves by the state that the machine code gives. */
 static enum walker_result leave_state(struct v8_walk *w, const struct v8_state *s)
 {
     uint64_t cfa = state_cfa(w, s), pc, fp = reg(w, DWARF_RBP);
@@ -353,7 +356,8 @@ static enum walker_result leave_state(struct v8_walk *w, const struct v8_state *
     return leave(w, pc, cfa, fp);
 }
 
-/* C++ called JavaScript: its registers were saved below the frame. */
+/* Leaves an entry frame, where C++ called JavaScript: the caller's registers were saved below the
+ * frame. */
 static enum walker_result leave_entry(struct v8_walk *w, uint64_t fp)
 {
     static const uint8_t saved[] = {DWARF_R12, DWARF_R13, DWARF_R14, DWARF_R15, DWARF_RBX};
@@ -373,7 +377,8 @@ static enum walker_result leave_entry(struct v8_walk *w, uint64_t fp)
 
 /* ---- frames known from earlier walks -------------------------------------------------------- */
 
-/* The words at two places of the frame, and another. All zero: they cannot be read. */
+/* Builds a cache key from the words at two offsets of the frame and a third word. All zero: they
+ * cannot be read. */
 static struct v8_frame_cache_key seen_key(struct v8_walk *w, uint64_t fp, int32_t first,
                                           int32_t second, uint64_t third)
 {
@@ -387,8 +392,8 @@ static struct v8_frame_cache_key seen_key(struct v8_walk *w, uint64_t fp, int32_
     return key;
 }
 
-/* What a caller's frame in optimized code goes by is its pc alone: the code has its functions. (A
- * builtin called there may lead to the runtime, or not.) */
+/* A caller's frame in optimized code depends on its pc alone, because the code has its functions.
+ * (The key includes `exited`: a builtin called there may or may not lead to the runtime.) */
 static struct v8_frame_cache_key optimized_key(struct v8_walk *w, uint64_t pc, int32_t type)
 {
     struct v8_frame_cache_key key = {.word = {pc, 1, w->exited, w->process->space}};
@@ -397,7 +402,7 @@ static struct v8_frame_cache_key optimized_key(struct v8_walk *w, uint64_t pc, i
     return key;
 }
 
-/* Puts out what is known; false: nothing is. */
+/* Emits the frames of the cache entry; false: there is none. */
 static bool emit_seen(struct v8_walk *w, const struct v8_frame_cache_key *key, uint64_t cfa)
 {
     size_t nr;
@@ -419,7 +424,7 @@ static bool emit_seen(struct v8_walk *w, const struct v8_frame_cache_key *key, u
     return frames;
 }
 
-/* This step's frames out are what was read of it, if all of it could be told. */
+/* Adds this step's frames to the cache, if all of their functions are known. */
 static void note_seen(struct v8_walk *w, const struct v8_frame_cache_key *key)
 {
     const __typeof__(w->step->out->frames) *out = &w->step->out->frames;
@@ -439,7 +444,8 @@ static void note_seen(struct v8_walk *w, const struct v8_frame_cache_key *key)
 
 /* ---- JavaScript frames --------------------------------------------------------------------- */
 
-/* Does the word at rbp - 8 say what type of frame this is; 0: a function's. -1: neither. */
+/* Returns the type of this frame from the word at rbp - 8; 0: a function's frame; -1: the word is
+ * neither. */
 static int32_t frame_type(struct v8_walk *w, uint64_t fp)
 {
     uint64_t word;
@@ -450,11 +456,11 @@ static int32_t frame_type(struct v8_walk *w, uint64_t fp)
     return (word & 3) == 1 && v8_is_pointer(word) ? 0 : -1;
 }
 
-/* ---- what the sample itself says ------------------------------------------------------------ */
+/* ---- what the sample itself proves ---------------------------------------------------------- */
 
-/* Objects are written when they are made: a function gets its names and code when it is first
- * called, code comes to where there was none. Where the stack names what was read, from two sides,
- * it is what stood there, however it had come about (struct memory). */
+/* Memory changes when V8 makes an object: a function gets its names and code when it is first
+ * called, and code appears where there was none. Where the stack names an object from two sides,
+ * what was read is what stood there, no matter how it came to be there (struct memory). */
 static void assume_alive(struct v8_walk *w, bool on)
 {
     const size_t nr_maps = sizeof(w->r.maps) / sizeof(*w->r.maps);
@@ -462,14 +468,15 @@ static void assume_alive(struct v8_walk *w, bool on)
     if (!side || *side != (on ? MEMORY_NEAREST : MEMORY_ASSUMED_ALIVE))
         return;
     *side = on ? MEMORY_ASSUMED_ALIVE : MEMORY_NEAREST;
-    for (size_t i = 0; on && i < nr_maps; i++) { /* which keep how far they are proven */
+    for (size_t i = 0; on && i < nr_maps; i++) { /* maps keep their provenance: read them again */
         if (w->r.maps[i].provenance != PROVENANCE_EXACT)
             w->r.maps[i].map = 0;
     }
 }
 
-/* What leads to this function is there, and keeps it alive: a frame's closure or feedback whose
- * bytecode is in the frame, too, or code. `before`: how far the way to it was proven. */
+/* The object that leads to this function exists and keeps it alive: a frame's closure or feedback
+ * whose bytecode is also in the frame, or code. `before`: the provenance of the readings that led
+ * to it. */
 static void assume_function_alive(struct v8_walk *w, const struct v8_sfi *sfi,
                                   enum provenance before)
 {
@@ -485,8 +492,8 @@ static void assume_function_alive(struct v8_walk *w, const struct v8_sfi *sfi,
     w->r.provenance = read;
 }
 
-/* The function as its feedback tells, which is old and stays where it is, when a collection has
- * moved the closure meanwhile. One of the vector's first words refers to it. */
+/* Reads the function by the frame's FeedbackVector, for when a GC has moved the closure meanwhile:
+ * the vector is old and stays where it is. One of its first words refers to the function. */
 static bool read_by_feedback(struct v8_walk *w, uint64_t fp, uint64_t bytecode, struct v8_sfi *ret)
 {
     enum { FIRST = 16, LAST = 48 };
@@ -503,7 +510,7 @@ static bool read_by_feedback(struct v8_walk *w, uint64_t fp, uint64_t bytecode, 
     return false;
 }
 
-/* The function as a list of all tells, by its bytecode. */
+/* Reads the function by its bytecode from the list of all functions. */
 static bool read_by_list(struct v8_walk *w, uint64_t bytecode, struct v8_sfi *ret)
 {
     enum { MAX = 8 };
@@ -516,8 +523,8 @@ static bool read_by_list(struct v8_walk *w, uint64_t bytecode, struct v8_sfi *re
     return false;
 }
 
-/* The function of the frame at `fp` whose bytecode is there, too: both must agree. Where the
- * function's own is not recorded the frame's is taken, and `doubtful` set. */
+/* Reads the function of the frame at `fp`. The frame also has its bytecode, and both must agree.
+ * Where the function's own bytecode is not recorded, takes the frame's and sets `doubtful`. */
 static bool read_function(struct v8_walk *w, uint64_t fp, struct v8_sfi *ret, bool *doubtful)
 {
     const struct v8_layout *l = w->layout;
@@ -537,15 +544,15 @@ static bool read_function(struct v8_walk *w, uint64_t fp, struct v8_sfi *ret, bo
     bool read = v8_sfi_read(&w->r, sfi, ret);
     if (read && ret->bytecode == bytecode) {
         assume_function_alive(w, ret, before);
-        return true; /* whose bytecode this is is proven without the closure, young as that may be
-                      */
+        return true; /* the owner of this bytecode is proven without the closure, even if the
+                        closure is young */
     }
     const enum provenance closures = w->r.provenance;
     w->r.provenance = before;
     if (read_by_feedback(w, fp, bytecode, &other)) {
         assume_function_alive(w, &other, before);
         *ret = other;
-        return true; /* and without it altogether */
+        return true; /* proven without reading the closure at all */
     }
     w->r.provenance = closures > closure ? closures : closure;
     if (read_by_list(w, bytecode, &other)) {
@@ -559,15 +566,15 @@ static bool read_function(struct v8_walk *w, uint64_t fp, struct v8_sfi *ret, bo
     return true;
 }
 
-/* The function that is being entered, and has no frame yet. */
+/* Reads the function that is being entered, and has no frame yet. */
 static bool read_entered(struct v8_walk *w, struct v8_sfi *ret)
 {
     return knows(w, DWARF_RDI) &&
            v8_sfi_read(&w->r, v8_function_sfi(&w->r, reg(w, DWARF_RDI)), ret) && ret->bytecode;
 }
 
-/* Offset of the bytecode that executes: from its register in the innermost frame, else from the
- * slot, which is written before calls only. */
+/* Returns the offset of the executing bytecode: in the innermost frame from its register, else from
+ * the frame's slot, which is written only before calls. -1: unknown. */
 static int32_t bytecode_offset(struct v8_walk *w, uint64_t fp, uint64_t bytecode)
 {
     const struct v8_layout *l = w->layout;
@@ -584,7 +591,7 @@ static int32_t bytecode_offset(struct v8_walk *w, uint64_t fp, uint64_t bytecode
     return at < (uint64_t)v8_smi(length) ? (int32_t)at : -1;
 }
 
-/* All that reading an interpreted frame goes by. */
+/* Builds the cache key of an interpreted frame from everything that its reading depends on. */
 static struct v8_frame_cache_key interpreted_key(struct v8_walk *w, uint64_t fp)
 {
     const struct v8_layout *l = w->layout;
@@ -592,7 +599,7 @@ static struct v8_frame_cache_key interpreted_key(struct v8_walk *w, uint64_t fp)
     uint64_t offset = is_exact(w) && knows(w, DWARF_R9) ? reg(w, DWARF_R9) : 0, word;
     if (!w->process->seen)
         return (struct v8_frame_cache_key){0};
-    if (offset) /* it counts if this register holds the bytecode */
+    if (offset) /* r9 is the bytecode offset only if this register holds the BytecodeArray */
         offset = hash_combine(offset, reg(w, (unsigned)l->array_register));
     for (size_t i = 0; i < sizeof(slots) / sizeof(*slots); i++) {
         if (slots[i] != V8_UNKNOWN && stack_word(w, fp + (uint64_t)(int64_t)slots[i], &word))
@@ -638,9 +645,9 @@ static void emit_baseline(struct v8_walk *w, const struct v8_code *c, uint64_t f
     emit_function(w, e, &sfi, source_offset(w, sfi.bytecode, offset), false);
 }
 
-/* The functions of Maglev's code at a call, which its table of positions does not tell for sure
- * (maglev.c). Returns how many; where they cannot be told so, those of the table stay, have no
- * lines, and are not exact. */
+/* Corrects the functions of Maglev's code at a call, because the table of positions is not reliable
+ * there (maglev.c). Returns how many. If they cannot be found in the deoptimization data, those of
+ * the table stay, without lines, and are not exact. */
 static unsigned place_maglev(struct v8_walk *w, const struct v8_code *c, uint64_t pc,
                              struct v8_inlined *functions, unsigned nr)
 {
@@ -661,17 +668,16 @@ static unsigned place_maglev(struct v8_walk *w, const struct v8_code *c, uint64_
     return nr;
 }
 
-/* Does the table of positions leave open where TurboFan's code is at this call? Calls of the
- * runtime that only allocate have no position, and show that of whatever code stands before them.
- */
+/* Is the position of TurboFan's code at this call ambiguous in the table of positions? Calls of the
+ * runtime that only allocate have no position, and show the position of the code before them. */
 static bool is_unplaced(const struct v8_walk *w, const struct v8_code *c)
 {
     return c->kind == V8_CODE_TURBOFAN && !is_exact(w) &&
            (w->exited || w->layout->positions_behind);
 }
 
-/* The functions there, as deoptimization bears them out. Returns how many; 0: it does not, and
- * where there may be others than the outer one, what is said is not exact. */
+/* Finds the functions at this call that agree with the deoptimization data. Returns how many; 0:
+ * none agree. Then, if the code may inline functions, the result is not exact. */
 static unsigned place_turbofan(struct v8_walk *w, const struct v8_code *c, uint64_t pc,
                                struct v8_inlined functions[V8_INLINED_MAX])
 {
@@ -694,8 +700,8 @@ static unsigned place_turbofan(struct v8_walk *w, const struct v8_code *c, uint6
     return 0;
 }
 
-/* Where the frame's call returns to as its tables know it. Where it returns to a trampoline, since
- * the code is not to be used any more, they have no such place. */
+/* Returns the return address of the frame's call as its tables have it. When the code must not be
+ * used any more, the call returns to a trampoline, which the tables of positions do not have. */
 static uint64_t call_of(struct v8_walk *w, const struct v8_code *c)
 {
     uint64_t pc = reg(w, DWARF_RIP), call = v8_code_call(&w->r, c, pc);
@@ -704,7 +710,7 @@ static uint64_t call_of(struct v8_walk *w, const struct v8_code *c)
     return call ? call : pc;
 }
 
-/* Optimized code: what is inlined at the pc, and the function itself. */
+/* Emits the functions of optimized code: those inlined at the pc, and the function itself. */
 static void emit_optimized(struct v8_walk *w, const struct v8_code *c, struct emission *e)
 {
     struct v8_inlined functions[V8_INLINED_MAX];
@@ -712,14 +718,14 @@ static void emit_optimized(struct v8_walk *w, const struct v8_code *c, struct em
     uint64_t raw, pc = reg(w, DWARF_RIP);
     unsigned nr = 0;
     if (w->r.provenance == PROVENANCE_EXACT)
-        assume_alive(w, true); /* code that is there keeps alive what it refers to */
+        assume_alive(w, true); /* existing code keeps alive what it refers to */
     if (!is_exact(w))
         pc = call_of(w, c);
     if (is_unplaced(w, c))
         nr = place_turbofan(w, c, pc, functions);
     else if (v8_position_find(&w->r, c->positions, (int64_t)(pc - c->start) - !is_exact(w), &raw))
         nr = v8_code_inlined(&w->r, c, raw, functions);
-    if (nr == 0) /* without a table: the function alone, and no line */
+    if (nr == 0) /* no table: the function alone, without a line */
         functions[nr++] = (struct v8_inlined){.sfi = v8_code_sfi(&w->r, c), .offset = -1};
     if (c->kind == V8_CODE_MAGLEV && !is_exact(w))
         nr = place_maglev(w, c, pc, functions, nr);
@@ -757,8 +763,8 @@ static void emit_code(struct v8_walk *w, const struct v8_code *c, uint64_t fp, u
 
 /* ---- the state of generated code ----------------------------------------------------------- */
 
-/* Baseline code has its frame made by the first builtin it calls, behind the load of its
- * BytecodeArray into r12. */
+/* The state of baseline code. The first builtin that it calls, behind the load of its BytecodeArray
+ * into r12, makes its frame. */
 static struct v8_state baseline_state(const uint8_t *code, size_t size, size_t at)
 {
     enum { HEAD = 64, LOAD = 10 };
@@ -778,8 +784,8 @@ static struct v8_state baseline_state(const uint8_t *code, size_t size, size_t a
     return s;
 }
 
-/* Whether a few bytes of the code tell that its frame stands. A recorder reads all of it, for those
- * who come after. */
+/* Do a few bytes of the code show that its frame stands? A recorder reads all of the code instead,
+ * for later walks. */
 static bool stands(struct v8_walk *w, uint64_t start, uint64_t size, size_t at)
 {
     uint8_t head[V8_BYTES_HEAD], before[V8_BYTES_BEFORE];
@@ -791,7 +797,7 @@ static bool stands(struct v8_walk *w, uint64_t start, uint64_t size, size_t at)
            v8_code_has_frame(head, nr_head, at, before, nr_before);
 }
 
-/* The state at the pc of the innermost frame, in code whose place is known. */
+/* Returns the state at the pc of the innermost frame, in code whose place is known. */
 static struct v8_state bytes_state(struct v8_walk *w, uint64_t start, uint64_t bytes, bool baseline)
 {
     struct v8_state s = {0, V8_STATE_FRAMED, V8_RETURN_ON_STACK, true};
@@ -800,7 +806,7 @@ static struct v8_state bytes_state(struct v8_walk *w, uint64_t start, uint64_t b
     if (!baseline && stands(w, start, bytes, at))
         return (struct v8_state){0, V8_STATE_FRAMED, V8_RETURN_ON_STACK, false};
     if (!w->process->thorough && size > ENTRY_BYTES && (baseline || at < ENTRY_BYTES / 2))
-        size = ENTRY_BYTES; /* where the frame is made */
+        size = ENTRY_BYTES; /* the part that makes the frame */
     uint8_t *code = malloc(size);
     if (code && memory_read(w->r.memory, start, code, size, &w->r.provenance)) {
         const struct v8_frame_cache *seen = w->process->seen;
@@ -815,7 +821,7 @@ static struct v8_state bytes_state(struct v8_walk *w, uint64_t start, uint64_t b
     return s;
 }
 
-/* Forget that anything was read but once (struct memory). */
+/* Forget that some memory was read only once (struct memory). */
 static void forget_soon(const struct v8_walk *w)
 {
     if (w->r.memory->soon)
@@ -827,8 +833,8 @@ static bool was_soon(const struct v8_walk *w)
     return w->r.memory->soon && *w->r.memory->soon;
 }
 
-/* Code is told by the pc alone. Where that was read once, soon after the sample, other code may
- * have come to the same place: the frames of this step are not exact. */
+/* The pc alone identifies the code. If the code was read only once, soon after the sample, other
+ * code may have come to the same place: the frames of this step are not exact. */
 static void doubt_code(struct v8_walk *w)
 {
     for (size_t i = w->first; i < w->step->out->frames.nr; i++) {
@@ -840,7 +846,7 @@ static void doubt_code(struct v8_walk *w)
 
 /* ---- WebAssembly --------------------------------------------------------------------------- */
 
-/* One function of code of WebAssembly; `c` NULL: whose it is cannot be told. */
+/* Emits one function of WebAssembly code; `c` NULL: the function is unknown. */
 static void emit_wasm_function(struct v8_walk *w, const struct v8_wasm *c, struct emission *e,
                                bool inlined)
 {
@@ -892,8 +898,8 @@ static void emit_wasm(struct v8_walk *w, const struct v8_wasm *c, uint64_t cfa, 
         emit_wasm_unknown(w, cfa, doubtful);
 }
 
-/* The code that the pc is in: of the module whose instance the frame at `fp` has, or, before there
- * is a frame, the register by which V8 hands it over. */
+/* Finds the code that contains the pc, in the module of the instance in the frame at `fp`. Before
+ * the code has a frame, the instance is in the register in which V8 passes it. */
 static bool find_wasm(struct v8_walk *w, uint64_t fp, int32_t type, struct v8_wasm *ret)
 {
     enum { FRAME_INSTANCE = -16 };
@@ -909,9 +915,9 @@ static bool find_wasm(struct v8_walk *w, uint64_t fp, int32_t type, struct v8_wa
     return false;
 }
 
-/* The type of the frame that code makes for itself, as its first bytes tell: "push rbp; mov rbp,
- * rsp; push marker", or a call of what makes the frames of Liftoff's functions. -1: another
- * beginning. */
+/* Returns the type of the frame that code makes for itself, from its first bytes: "push rbp; mov
+ * rbp, rsp; push marker", or a call of the builtin that makes frames for Liftoff's functions. -1:
+ * the code begins otherwise. */
 static int32_t made_type(const struct v8_layout *l, const uint8_t *code)
 {
     static const uint8_t prologue[] = {0x55, 0x48, 0x89, 0xe5, 0x6a};
@@ -920,7 +926,7 @@ static int32_t made_type(const struct v8_layout *l, const uint8_t *code)
     return v8_code_is_liftoff(code) ? l->frame_wasm : -1;
 }
 
-/* What is no function, in a module's code: jump tables, or glue that makes a frame. */
+/* The state of code in a module that is no function: jump tables, or glue that makes a frame. */
 static struct v8_state wasm_glue_state(struct v8_walk *w, const struct v8_wasm *c)
 {
     uint8_t head[V8_BYTES_LIFTOFF];
@@ -931,8 +937,8 @@ static struct v8_state wasm_glue_state(struct v8_walk *w, const struct v8_wasm *
     return (struct v8_state){8, V8_STATE_RSP, V8_RETURN_ON_STACK, false};
 }
 
-/* Is what was called here, and has not done it yet, what makes the frame? Liftoff's code calls it
- * first. */
+/* Did this code call the builtin that makes its frame, and has the builtin not made it yet?
+ * Liftoff's code calls it first. */
 static bool awaits_frame(struct v8_walk *w, const struct v8_wasm *c)
 {
     uint8_t head[V8_BYTES_LIFTOFF];
@@ -950,7 +956,7 @@ static struct v8_state wasm_state(struct v8_walk *w, const struct v8_wasm *c)
     return c->index < 0 ? wasm_glue_state(w, c) : bytes_state(w, c->start, c->size, false);
 }
 
-/* The state at the pc, if the instructions from `start` on lead there. */
+/* Finds the state at the pc, if the instructions from `start` on lead there. */
 static bool led_state(struct v8_walk *w, uint64_t start, struct v8_state *ret)
 {
     size_t at = reg(w, DWARF_RIP) - start;
@@ -964,9 +970,9 @@ static bool led_state(struct v8_walk *w, uint64_t start, struct v8_state *ret)
     return is && ret->kind != V8_STATE_UNKNOWN;
 }
 
-/* The innermost frame in code that no frame's instance leads to: the glue by which a module calls
- * JavaScript belongs to no module, and a function that has taken down its frame has no instance any
- * more. Code begins aligned, and with a prologue. */
+/* Finds the innermost frame's state in code that no frame's instance leads to. The glue by which a
+ * module calls JavaScript belongs to no module, and a function that has taken down its frame has no
+ * instance any more. Code begins aligned, and with a prologue. */
 static bool find_glue(struct v8_walk *w, int32_t *type, struct v8_state *ret)
 {
     enum { SEARCH_MAX = 4096, CODE_ALIGNMENT = 64 };
@@ -1003,7 +1009,8 @@ static enum walker_result step_wasm(struct v8_walk *w, const struct v8_wasm *c, 
 
 /* ---- builtins ------------------------------------------------------------------------------ */
 
-/* Inside BaselineOutOfLinePrologue, which makes the frame of the baseline code that called it. */
+/* A step inside BaselineOutOfLinePrologue, which makes the frame of the baseline code that called
+ * it. */
 static enum walker_result step_prologue(struct v8_walk *w, const struct v8_state *s)
 {
     uint64_t pc;
@@ -1017,13 +1024,13 @@ static enum walker_result step_prologue(struct v8_walk *w, const struct v8_state
         return WALKER_NO;
     w->frameless = true;
     uint32_t function =
-        *w->step->known & 1u << DWARF_RDI; /* until the frame is made (read_entered) */
+        *w->step->known & 1u << DWARF_RDI; /* used until the frame is made (read_entered) */
     enum walker_result got = leave(w, pc, reg(w, DWARF_RSP) + 8, reg(w, DWARF_RBP));
     *w->step->known |= function;
     return got;
 }
 
-/* The innermost frame is in a builtin. */
+/* A step from an innermost frame that is in a builtin. */
 static enum walker_result step_leaf_builtin(struct v8_walk *w, struct v8_builtin *b, uint64_t vaddr)
 {
     struct v8_state s = v8_builtin_state(w->layout, b, vaddr);
@@ -1041,7 +1048,8 @@ static enum walker_result step_leaf_builtin(struct v8_walk *w, struct v8_builtin
     if (b->class == V8_BUILTIN_INTERPRETER && s.kind == V8_STATE_FRAMED)
         return step_interpreted(w, fp, doubtful);
     if (b->class == V8_BUILTIN_ENTRY && s.kind == V8_STATE_FRAMED) {
-        emit_native(w, fp + 16, true); /* registers may not be saved yet, or be restored already */
+        emit_native(w, fp + 16, true); /* the registers may not be saved yet, or may be restored
+                                          already */
         return leave_entry(w, fp);
     }
     emit_native(w, state_cfa(w, &s), doubtful);
@@ -1053,8 +1061,9 @@ static bool is_entry(const struct v8_walk *w, int32_t type)
     return type == w->layout->frame_entry || type == w->layout->frame_construct_entry;
 }
 
-/* The builtin that a frame is in. The deoptimizer makes frames that will go on at the very start of
- * a builtin; behind a call there is always more of the same one, or padding. */
+/* Finds the builtin that a frame is in. The deoptimizer makes frames that will continue at the very
+ * start of a builtin, where a call's return address never is: behind a call there is always more of
+ * the same builtin, or padding. */
 static struct v8_builtin *builtin_at(const struct v8_walk *w, uint64_t vaddr)
 {
     struct v8_builtin *b = v8_builtin_find(w->layout, vaddr);
@@ -1065,13 +1074,13 @@ static struct v8_builtin *builtin_at(const struct v8_walk *w, uint64_t vaddr)
     return begins && (!b || next->class == V8_BUILTIN_INTERPRETER) ? next : b;
 }
 
-/* C++ was called to deoptimize the optimized code whose frame is at `fp`: the builtin has none.
- * First that frame still stands, and says whose it is, though not where, nor what was inlined
- * there. Then it has been taken down, up to the frame of the caller, which nothing leads to any
- * more. */
+/* C++ was called to deoptimize the optimized code whose frame is at `fp`; the builtin has no frame.
+ * At first that frame still stands: it shows the function, but not the position or the inlined
+ * functions. Later it has been taken down, up to the frame of the caller, and nothing leads to it
+ * any more. */
 static enum walker_result step_deoptimizer(struct v8_walk *w, uint64_t fp)
 {
-    enum { REGISTERS = 128 }; /* fewer bytes than it saves below the frame, to begin with */
+    enum { REGISTERS = 128 }; /* fewer bytes than the builtin first saves below the frame */
     struct emission e = {.second = true};
     struct v8_sfi sfi;
     uint64_t function;
@@ -1114,8 +1123,8 @@ static enum walker_result step_builtin(struct v8_walk *w, uint64_t vaddr)
 
 /* ---- generated code ------------------------------------------------------------------------ */
 
-/* Without the code's bytes: a frame is taken for granted, and said to be a guess. `type`: its
- * frame_type(). */
+/* A step without the code's bytes: assumes that the code has a frame, and marks an innermost frame
+ * as a guess. `type`: its frame_type(). */
 static enum walker_result step_undescribed(struct v8_walk *w, int32_t type)
 {
     uint64_t fp = reg(w, DWARF_RBP);
@@ -1138,8 +1147,9 @@ static bool is_optimized(const struct v8_code *c)
     return c->kind == V8_CODE_MAGLEV || c->kind == V8_CODE_TURBOFAN;
 }
 
-/* Whether the frame at `fp` is of that optimized code, as its function says: code that is entered
- * in the midst of a loop takes over a frame, which its instructions do not tell. */
+/* Does the function in the frame at `fp` say that the frame belongs to this optimized code?
+ * Code that is entered in the middle of a loop takes over a frame, which its instructions do
+ * not show. */
 static bool has_frame(struct v8_walk *w, const struct v8_code *c, uint64_t fp)
 {
     uint64_t function, sfi;
@@ -1150,15 +1160,16 @@ static bool has_frame(struct v8_walk *w, const struct v8_code *c, uint64_t fp)
     return sfi && sfi == v8_code_sfi(&w->r, c);
 }
 
-/* Does the function that a frame has, or that is being entered, say that this code is its own? */
+/* Is this code the code of the function in the frame (`framed`), or of the function being
+ * entered? */
 static bool is_code_of(struct v8_walk *w, const struct v8_code *c, bool framed)
 {
     uint64_t sfi = framed ? 0 : v8_function_sfi(&w->r, knows(w, DWARF_RDI) ? reg(w, DWARF_RDI) : 0);
     return framed ? has_frame(w, c, reg(w, DWARF_RBP)) : sfi && sfi == v8_code_sfi(&w->r, c);
 }
 
-/* Code that was written, or another's, shortly before or after: is it the one that the frame, or
- * the function being entered, says? */
+/* The code was written, or other code stood there, shortly before or after. Does the frame, or the
+ * function being entered, say that this code is its own? */
 static bool is_claimed(struct v8_walk *w, const struct v8_code *c, uint64_t fp)
 {
     uint64_t bytecode;
@@ -1175,7 +1186,8 @@ static bool is_same_code(const struct v8_code *a, const struct v8_code *b)
            a->deopt == b->deopt && a->positions == b->positions && a->kind == b->kind;
 }
 
-/* The code that the pc is in. `alone`: the frame was not asked for it. */
+/* Finds the code that contains the pc. `alone`: the frame was not needed as a second proof of
+ * it. */
 static bool find_code(struct v8_walk *w, uint64_t pc, uint64_t low, uint64_t fp,
                       struct v8_code *ret, bool *alone)
 {
@@ -1216,7 +1228,7 @@ static enum walker_result step_generated(struct v8_walk *w)
     struct v8_state s = {8, V8_STATE_RSP, V8_RETURN_ON_STACK, false};
     bool frameless = w->frameless;
     w->frameless = false;
-    if (w->deopted) /* code has no positions there */
+    if (w->deopted) /* the code has no positions there */
         w->r.provenance = PROVENANCE_STALE;
     if (w->r.memory->soon)
         *w->r.memory->soon = false;
@@ -1252,7 +1264,7 @@ static enum walker_result step_generated(struct v8_walk *w)
     if (type < 0 && !is_exact(w) && !is_behind(w, fp - 8))
         return WALKER_NO;
     if (type == 0 && (c.kind == V8_CODE_INTERPRETED || c.kind == V8_CODE_OTHER)) {
-        struct v8_sfi sfi; /* a copy of the interpreter's trampoline? */
+        struct v8_sfi sfi; /* perhaps a copy of the interpreter's trampoline */
         bool unsure = false;
         if (read_function(w, fp, &sfi, &unsure) && !unsure)
             return step_interpreted(w, fp, doubtful);
@@ -1278,7 +1290,7 @@ static bool wants(const void *context, const struct code *code)
 
 static void use_layout(struct v8_walk *w, const struct v8_layout *l)
 {
-    if (w->r.layout != l) /* what is known of maps is by the other one's offsets */
+    if (w->r.layout != l) /* the cached maps were read with the other layout's offsets */
         w->r = (struct v8_reader){.memory = w->r.memory, .layout = l};
     w->layout = l;
 }
@@ -1295,9 +1307,9 @@ static enum walker_result step_code(struct v8_walk *w)
     return step_builtin(w, vaddr);
 }
 
-/* ---- a step by both sides of its moment ------------------------------------------------------ */
+/* ---- a step by readings of both sides -------------------------------------------------------- */
 
-/* What a step begins with, or ends with, as far as JavaScript's change it. */
+/* State before or after a step, as far as a JavaScript step changes it. */
 struct step_state {
     uint64_t pc, sp, fp;
     uint32_t known;
@@ -1333,9 +1345,9 @@ static void set_state(struct v8_walk *w, const struct step_state *s)
     w->left_exit = s->left_exit;
 }
 
-enum { PROVEN_MAX = 32 }; /* frames out of one step that can be proven so */
+enum { PROVEN_MAX = 32 }; /* frames of one step that can be proven this way */
 
-/* Are these the frames of a step that only lacks a proof of what was read for it? */
+/* Did this step emit known functions, some of them only not proven exact? */
 static bool lacks_proof(const struct v8_walk *w)
 {
     const __typeof__(w->step->out->frames) *out = &w->step->out->frames;
@@ -1352,15 +1364,15 @@ static bool lacks_proof(const struct v8_walk *w)
     return lacks;
 }
 
-/* What a step leads to. */
+/* The result of a step. */
 struct step_result {
     struct step_state state;
     size_t nr;
     struct frame frames[PROVEN_MAX];
 };
 
-/* The step from `from` once more, by what was read at that side. `exact`: what it took must be.
- * False: it cannot be made so. */
+/* Repeats the step from `from` with the readings of one side. `exact`: all readings used must be
+ * exact. false: the step cannot be repeated so. */
 static bool make_again(struct v8_walk *w, const struct step_state *from, enum memory_side side,
                        bool exact, struct step_result *ret)
 {
@@ -1368,7 +1380,7 @@ static bool make_again(struct v8_walk *w, const struct step_state *from, enum me
     set_state(w, from);
     w->step->out->frames.nr = w->first;
     *w->r.memory->side = side;
-    memset(w->r.maps, 0, sizeof(w->r.maps)); /* of another time */
+    memset(w->r.maps, 0, sizeof(w->r.maps)); /* these are of another time */
     w->r.provenance = PROVENANCE_EXACT;
     bool made = step_code(w) == WALKER_STEPPED;
     assume_alive(w, false);
@@ -1400,9 +1412,9 @@ static bool is_same_result(const struct step_result *a, const struct step_result
     return true;
 }
 
-/* A collection moves objects, and what was read of them before and after it is of different places.
- * Both lead to the same functions and places all the same: what does not change while it lives was
- * so all the time. */
+/* Proves a step by the readings before and after the sample. A GC moves objects, so the readings
+ * before and after it are of different places. If both lead to the same functions and positions,
+ * the result is proven: what does not change during its life was the same all the time. */
 static void prove_by_sides(struct v8_walk *w, const struct step_state *from)
 {
     __typeof__(w->step->out->frames) *out = &w->step->out->frames;
@@ -1440,7 +1452,8 @@ static enum walker_result step(const void *context, struct walker_state *state,
 {
     struct v8_walk *w = (struct v8_walk *)state;
     if (!w->head.begun) {
-        memset(w, 0, offsetof(struct v8_walk, unmade)); /* the rest: as far as it is used */
+        memset(w, 0, offsetof(struct v8_walk, unmade)); /* `unmade` and `searched` are set when they
+                                                           are used */
         w->head.begun = true;
         w->process = context;
     }
@@ -1473,7 +1486,7 @@ static enum walker_result step(const void *context, struct walker_state *state,
     return got;
 }
 
-/* No function of the frames so far is sought any more. */
+/* True if no function of the frames so far still has to be resolved. */
 static bool is_stateless(const void *context, const struct walker_state *state)
 {
     const struct v8_walk *w = (const struct v8_walk *)state;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* From an instance to its module's code and names. */
+/* Finds the code and names of a module from an instance. */
 #include "unwind/v8/wasm.h"
 
 #include <string.h>
 
 /* ---- code ---------------------------------------------------------------------------------- */
 
-/* The script of an instance, and through it the NativeModule: a Foreign refers to what destroys it
- * (managed.h of V8: two links, a size, then the std::shared_ptr's place). */
+/* Finds the script of an instance, and through it the NativeModule. The Foreign refers to the
+ * object that destroys it (managed.h of V8: two links, a size, then the address of the
+ * std::shared_ptr). */
 static bool find_module(struct v8_reader *r, uint64_t instance, struct v8_wasm *ret)
 {
     enum { FOREIGN_ADDRESS = 8, DESTRUCTOR_POINTER = 24 };
@@ -32,7 +33,7 @@ static bool read_i32(struct v8_reader *r, uint64_t address, int32_t *ret)
     return memory_read(r->memory, address, ret, sizeof(*ret), &r->provenance);
 }
 
-/* Is `code` a WasmCode of the module that holds the pc? */
+/* Is `code` a WasmCode of this module, and does it contain the pc? Reads it. */
 static bool read_code(struct v8_reader *r, uint64_t code, uint64_t pc, struct v8_wasm *ret)
 {
     enum { NATIVE = 0, START = 8, KIND_FUNCTION = 0, TIERS = 3, LIFTOFF = 1, TURBOFAN = 2 };
@@ -57,7 +58,7 @@ static bool read_code(struct v8_reader *r, uint64_t code, uint64_t pc, struct v8
     return ret->index >= -1;
 }
 
-/* In the map by address: the last code that does not begin behind the pc. */
+/* Searches the map by address: takes the last code that does not begin behind the pc. */
 static bool find_in_map(struct v8_reader *r, uint64_t pc, struct v8_wasm *ret)
 {
     enum { DEPTH_MAX = 64, ROOT = 16, LEFT = 16, RIGHT = 24, KEY = 32, VALUE = 40 };
@@ -74,7 +75,7 @@ static bool find_in_map(struct v8_reader *r, uint64_t pc, struct v8_wasm *ret)
     return best && v8_word(r, best + VALUE, &code) && read_code(r, code, pc, ret);
 }
 
-/* Among what was compiled lately, newest first. */
+/* Searches the code that was compiled lately, newest first. */
 static bool find_new(struct v8_reader *r, uint64_t pc, struct v8_wasm *ret)
 {
     enum { NEW_MAX = 4096 };
@@ -97,8 +98,9 @@ bool v8_wasm_find(struct v8_reader *r, uint64_t instance, uint64_t pc, struct v8
     return find_module(r, instance, ret) && (find_in_map(r, pc, ret) || find_new(r, pc, ret));
 }
 
-/* The tables of a WasmCode stand in this order: protected instructions, relocations, positions,
- * inlined functions (each with its number, whether it is a tail call, and where it is called). */
+/* The tables of a WasmCode have this order: protected instructions, relocations, positions, inlined
+ * functions. An inlined function has its number, whether it is a tail call, and the position of its
+ * call. */
 enum { INLINED_ENTRY = 13 };
 
 static bool find_tables(struct v8_reader *r, const struct v8_wasm *w, uint64_t *positions,
@@ -120,7 +122,7 @@ static bool find_tables(struct v8_reader *r, const struct v8_wasm *w, uint64_t *
     return true;
 }
 
-/* An inlined function that was called in place of its caller (a tail call) has none. */
+/* A function that was inlined as a tail call replaces its caller: the caller has no frame. */
 unsigned v8_wasm_inlined(struct v8_reader *r, const struct v8_wasm *w, uint64_t pc,
                          int32_t ret[V8_WASM_INLINED_MAX])
 {
@@ -152,7 +154,7 @@ unsigned v8_wasm_inlined(struct v8_reader *r, const struct v8_wasm *w, uint64_t 
 
 /* ---- names --------------------------------------------------------------------------------- */
 
-/* A module's bytes. */
+/* The bytes of a module, read in pieces. */
 struct bytes {
     struct v8_reader *r;
     uint64_t at, end;
@@ -178,7 +180,7 @@ static bool take_byte(struct bytes *b, uint8_t *ret)
     return true;
 }
 
-/* LEB128. */
+/* Reads a LEB128 number. */
 static bool take_u32(struct bytes *b, uint32_t *ret)
 {
     uint8_t byte;
@@ -193,7 +195,7 @@ static bool take_u32(struct bytes *b, uint32_t *ret)
     return false;
 }
 
-/* A length, and bytes within `end`: where they end. */
+/* Reads a length and returns where as many bytes end; false: they do not end before `end`. */
 static bool take_extent(struct bytes *b, uint64_t end, uint64_t *ret)
 {
     uint32_t size;
@@ -203,7 +205,7 @@ static bool take_extent(struct bytes *b, uint64_t end, uint64_t *ret)
     return true;
 }
 
-/* A name: appended to `to`, or passed over (NULL). */
+/* Reads a name: appends it to `to`, or skips it (NULL). */
 static bool take_name(struct bytes *b, uint64_t end, struct text *to)
 {
     enum { NAME_BYTES_MAX = 1024 };
@@ -220,7 +222,8 @@ static bool take_name(struct bytes *b, uint64_t end, struct text *to)
     return true;
 }
 
-/* A name section's parts: of the module, of the functions. 1: read, 0: there is no such name. */
+/* Reads the parts of a name section: the module's name, then the functions' names. Returns 1: read;
+ * 0: the function has no name; -1: the section cannot be read. */
 static int read_names(struct bytes *b, uint64_t end, int32_t index, struct text *ret)
 {
     enum { OF_MODULE, OF_FUNCTIONS };
