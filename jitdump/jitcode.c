@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which function stood at an address at a time.
+ * Finds the function that was at an address at a given time.
  *
- * Functions are rectangles: addresses by times. Played in time order, a load ends every function
- * that it overlaps, so rectangles never overlap, and a point lies in one at most. They go into a
- * segment tree over the addresses: each into O(log n) nodes, each node sorted by time. A lookup
- * finds the leaf by binary search and climbs; nearly all functions are found in the first nodes.
+ * A function is a rectangle: addresses by times. The loads are played in time order, and each load
+ * ends every function that it overlaps. So rectangles never overlap, and a point lies in at most
+ * one. The rectangles go into a segment tree over the addresses: each into O(log n) nodes, and each
+ * node is sorted by time. A lookup finds the leaf by binary search and climbs. Nearly all functions
+ * are found in the first nodes.
  *
- * Without times later loads only hide the parts they cover: the pieces that remain visible are
- * rectangles that last for ever, and the rest is the same.
+ * Without times, later loads only hide the parts they cover. The pieces that stay visible are
+ * rectangles that last for ever; the rest is the same.
  */
 #include "jitdump/jitcode.h"
 
@@ -26,7 +27,8 @@
 enum { LEVELS = 6 }; /* 64^6 numbers */
 static const size_t NONE = SIZE_MAX;
 
-/* A bit a number; above, a bit for each word that is not zero; and so on. */
+/* One bit per number. Each higher level has one bit per word that is not zero in the level
+ * below. */
 struct bits {
     uint64_t *level[LEVELS];
     size_t words[LEVELS];
@@ -62,7 +64,7 @@ static void bits_clear(struct bits *b, size_t i)
             return;
 }
 
-/* The least number from i on; NONE. */
+/* Returns the least number from i on; NONE: there is none. */
 static size_t bits_next(const struct bits *b, size_t i)
 {
     for (unsigned l = 0; l < LEVELS && i >> 6 < b->words[l]; l++, i = (i >> 6) + 1) {
@@ -76,7 +78,7 @@ static size_t bits_next(const struct bits *b, size_t i)
     return NONE;
 }
 
-/* The greatest number up to i; NONE. */
+/* Returns the greatest number up to i; NONE: there is none. */
 static size_t bits_previous(const struct bits *b, size_t i)
 {
     for (unsigned l = 0; l < LEVELS; l++, i = (i >> 6) - 1) {
@@ -100,11 +102,11 @@ struct live {
 
 struct player {
     struct jitcode *code;
-    struct bits set;   /* first segments of live pieces */
-    struct live *live; /* by first segment */
+    struct bits set;   /* first segments of the live pieces */
+    struct live *live; /* indexed by first segment */
 };
 
-/* The greatest bound that is at most `address`, by number; NONE. */
+/* Returns the number of the greatest bound that is at most `address`; NONE: there is none. */
 static size_t bound_at(const struct jitcode *code, uint64_t address)
 {
     const uint64_t *b = code->bounds;
@@ -125,7 +127,7 @@ static void piece_add(struct player *p, size_t lo, size_t hi, uint32_t function)
     bits_set(&p->set, lo);
 }
 
-/* End or hide what is live from `lo` up to `hi`. */
+/* End or hide the pieces that are live from `lo` up to `hi`. */
 static void overwrite(struct player *p, size_t lo, size_t hi, uint64_t time)
 {
     size_t at = bits_previous(&p->set, lo);
@@ -145,7 +147,8 @@ static void overwrite(struct player *p, size_t lo, size_t hi, uint64_t time)
     }
 }
 
-/* A moved function is what stood at its old place, which it leaves. */
+/* Make a moved function from the function at the old place, which it leaves. Returns false if there
+ * was no such function. */
 static bool take_over(struct player *p, const struct jit_load *load)
 {
     struct jitcode *code = p->code;
@@ -209,7 +212,7 @@ static int by_time(const void *a, const void *b)
     return (x->event != JIT_FLUSH) - (y->event != JIT_FLUSH);
 }
 
-/* Writers stamp and write at slightly different moments. */
+/* Sort the loads by time: writers stamp and write a record at slightly different moments. */
 static void sort_loads(struct jitcode *code)
 {
     bool sorted = true;
@@ -245,7 +248,7 @@ static bool make_bounds(struct jitcode *code)
     return sorted;
 }
 
-/* What is visible, ascending by time. */
+/* Collect the visible pieces, in ascending time order. */
 static bool collect_pieces(const struct player *p)
 {
     struct jitcode *code = p->code;
@@ -273,7 +276,8 @@ static bool collect_pieces(const struct player *p)
     return true;
 }
 
-/* Visit the nodes that make up [lo, hi): count into, or fill up to, first_piece[node]. */
+/* Visit the nodes that make up [lo, hi). Either count the piece for each node, or write its number
+ * at first_piece[node], which then moves on. */
 static void place_piece(struct jitcode *code, const struct jit_piece *piece, bool count)
 {
     uint32_t number = (uint32_t)(piece - code->pieces.at);
@@ -306,7 +310,7 @@ static bool make_tree(struct jitcode *code)
         return false;
     vec_foreach (piece, &code->pieces)
         place_piece(code, piece, false);
-    /* Filling moved every start to its node's end, which is the next node's start. */
+    /* Filling moved every start to the end of its node, which is the start of the next node. */
     memmove(code->first_piece + 1, code->first_piece, nodes * sizeof(*code->first_piece));
     code->first_piece[0] = 0;
     return true;
@@ -332,7 +336,7 @@ int jitcode_index_build(struct jitcode *code, struct error *err)
 
 /* ---- looking up -------------------------------------------------------------------------- */
 
-/* The last of a node's pieces that began by `time`; NULL: none. */
+/* Returns the last of a node's pieces that began by `time`; NULL: none. */
 static const struct jit_piece *node_piece(const struct jitcode *code, size_t node, uint64_t time)
 {
     const uint32_t *at = code->node_pieces + code->first_piece[node];
@@ -494,7 +498,7 @@ void jitcode_time_range(const struct jitcode *code, uint64_t *first, uint64_t *l
     *last = code->last;
 }
 
-/* Paths come from a recording: what is not a regular file is not opened for good (a FIFO would
+/* Paths come from a recording. A file that is not regular is closed at once (reading a FIFO would
  * block). */
 int jit_file_map(const char *path, void **bytes, size_t *size, struct error *err)
 {

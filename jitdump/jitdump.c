@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The jitdump reader. Layout: the kernel's tools/perf/Documentation/jitdump-specification.txt;
- * where writers differ from it, what perf inject accepts. A record's total size is trusted to
- * find the next one, and everything inside is checked against it.
+ * The jitdump reader. The layout is that of the kernel's
+ * tools/perf/Documentation/jitdump-specification.txt. Where writers differ from it, we accept what
+ * perf inject accepts. The total size of a record is trusted for finding the next one; everything
+ * inside is checked against it.
  */
 #include "base/cursor.h"
 #include "jitdump/jitcode.h"
@@ -18,8 +19,8 @@ enum {
     FLAG_TSC = 1,
 };
 
-/* V8 counts DEBUG_INFO addresses from the ELF header that old perf versions put before the code.
- * It is known by what it writes into the header's padding. */
+/* V8 counts DEBUG_INFO addresses from the ELF header that old perf versions put before the code. We
+ * recognise V8 by the value it writes into the padding of the file header. */
 enum { V8_PAD = 0xDEADBEEF, V8_ROW_BIAS = 0x40 };
 
 enum { CODE_LOAD, CODE_MOVE, CODE_DEBUG_INFO, CODE_CLOSE, CODE_UNWINDING_INFO };
@@ -29,7 +30,7 @@ struct reader {
     const struct jitdump_options *options;
     uint64_t row_bias;
     bool swap;
-    /* What the next LOAD will take. */
+    /* The next LOAD takes these. */
     struct jit_lines *lines;
     uint64_t lines_address;
     const uint8_t *eh_frame, *eh_frame_hdr;
@@ -53,7 +54,7 @@ static bool wraps(uint64_t start, uint64_t size)
     return start + size < start;
 }
 
-/* Rows belong to the function that is loaded next, if they were written for it. */
+/* Give the rows to the function that is loaded next, if they were written for it. */
 static void take_lines(struct reader *r, struct jit_function *f)
 {
     if (r->lines && r->lines_address == f->start)
@@ -73,7 +74,7 @@ static void take_unwinding(struct reader *r, struct jit_function *f)
 
 static int read_load(struct reader *r, struct cursor *c, uint64_t stamp, struct error *err)
 {
-    cursor_skip(c, 4 + 4 + 8); /* pid, tid, vma: the code address is what matters */
+    cursor_skip(c, 4 + 4 + 8); /* pid, tid, vma: only the code address matters */
     uint64_t address = cursor_u64(c);
     uint64_t size = cursor_u64(c);
     uint64_t index = cursor_u64(c);
@@ -82,7 +83,7 @@ static int read_load(struct reader *r, struct cursor *c, uint64_t stamp, struct 
         return bad(r);
     if (size == 0)
         return 0;
-    /* The code is the last bytes of the record; some writers leave it away altogether. */
+    /* The code is the last bytes of the record. Some writers omit it. */
     const uint8_t *bytes = size <= cursor_left(c) ? c->end - size : NULL;
     if (!bytes && cursor_left(c) >= 8)
         return bad(r);
@@ -134,13 +135,13 @@ static int read_debug_info(struct reader *r, struct cursor *c, struct error *err
     return 0;
 }
 
-/* perf inject takes .eh_frame first and .eh_frame_hdr as the last bytes (the specification has
- * them the other way round). V8 sends an empty header alone for code that keeps a frame pointer. */
+/* perf inject takes .eh_frame first and .eh_frame_hdr as the last bytes (the specification has the
+ * opposite order). V8 sends only an empty header for code that keeps a frame pointer. */
 static int read_unwinding_info(struct reader *r, struct cursor *c)
 {
     uint64_t size = cursor_u64(c);
     uint64_t hdr_size = cursor_u64(c);
-    cursor_skip(c, 8); /* mapped size: of perf's own mapping */
+    cursor_skip(c, 8); /* mapped size, of perf's own mapping */
     const uint8_t *bytes = cursor_bytes(c, size);
     if (c->failed || hdr_size > size)
         return bad(r);
@@ -194,7 +195,7 @@ static int read_records(struct reader *r, struct cursor *c, struct error *err)
         uint32_t id = cursor_u32(&record);
         uint32_t size = cursor_u32(&record);
         uint64_t stamp = cursor_u64(&record);
-        /* A writer that maps its file has zeros behind the last record until it ends. */
+        /* If a writer maps its file, zeros follow the last record until the writer ends. */
         if (id == 0 && size == 0 && stamp == 0)
             return 0;
         if (size < RECORD_SIZE)
@@ -221,7 +222,7 @@ static int read_header(struct reader *r, struct cursor *c, struct error *err)
     cursor_skip(c, 4); /* ELF machine */
     uint32_t pad = cursor_u32(c);
     r->code->pid = cursor_u32(c);
-    cursor_skip(c, 8); /* stamp: V8's is of another clock */
+    cursor_skip(c, 8); /* stamp: V8 uses another clock here */
     uint64_t flags = cursor_u64(c);
     if (!c->failed && version != VERSION)
         return error_set(err, ERROR_UNSUPPORTED, "%s: jitdump version %" PRIu32, c->source,

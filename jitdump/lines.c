@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Source positions from DEBUG_INFO. */
+/* Finds source positions in DEBUG_INFO. */
 #include "base/cursor.h"
 #include "jitdump/jitcode.h"
 
@@ -7,7 +7,7 @@ struct row {
     uint64_t address;
     const char *file;
     uint32_t line, column;
-    uint32_t order; /* in the file: of rows for one address the last counts */
+    uint32_t order; /* place in the file: the last row for an address counts */
 };
 
 struct jit_rows {
@@ -25,7 +25,7 @@ static int by_address(const void *a, const void *b)
 
 enum { ROW_MIN = 17 }; /* u64 address, u32 line, u32 discriminator, NUL */
 
-/* Rows of a damaged record end where the damage begins. */
+/* Read the rows. In a damaged record they end where the damage begins. */
 static struct jit_rows *rows_read(const struct jit_lines *l)
 {
     uint64_t most = l->size / ROW_MIN;
@@ -82,7 +82,7 @@ bool jit_function_position(const struct jit_function *f, uint64_t address, struc
     if (!rows)
         return false;
     uint64_t wanted = address - f->start + l->base;
-    size_t low = 0, high = rows->nr; /* rows before `low` are at or below it */
+    size_t low = 0, high = rows->nr; /* rows before `low` are at or below `wanted` */
     while (low < high) {
         size_t mid = low + (high - low) / 2;
         if (rows->at[mid].address <= wanted)

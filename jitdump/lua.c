@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The LuaJIT agent's records (docs/ljdump.md): Lua functions by the addresses of their bytecode,
- * and traces as LuaJIT's own objects, laid out as a LAYOUT record says. From a trace's snapshots
- * come the Lua functions that are inlined at an address of its machine code.
+ * Reads the LuaJIT agent's records (docs/ljdump.md): Lua functions by the addresses of their
+ * bytecode, and traces as LuaJIT's own objects, in the layout that a LAYOUT record gives. The
+ * snapshots of a trace show the Lua functions that are inlined at an address of its machine code.
  *
- * Each record counts as later than those before it: an address means what the last function record
- * before the trace's says.
+ * Each record counts as later than the records before it. An address in a trace refers to the last
+ * function record for it before the trace's record.
  */
 #include "base/cursor.h"
 #include "jitdump/jitcode.h"
@@ -13,19 +13,19 @@
 
 #include <string.h>
 
-enum { REF_BASE = 0x8000 }; /* IR references below are constants (LuaJIT: lj_ir.h) */
+enum { REF_BASE = 0x8000 }; /* IR references below this are constants (LuaJIT: lj_ir.h) */
 
-/* What stands where in a trace object; bytes. All of the object's own fields lie below `size`. */
+/* Offsets in a trace object, in bytes. All of the object's own fields lie below `size`. */
 struct layout {
-    uint32_t pointer; /* size of a pointer to an object: 8 (and two-slot frames) or 4 */
+    uint32_t pointer; /* size of a pointer to an object: 8 (then frames have two slots) or 4 */
     uint32_t size, ir, nk, nsnap, snap, map, nmap, nmap_size, startpt, startpc, spadjust, number,
         link, root;
-    uint32_t snap_size, mapofs_size, mcofs, nent; /* in a snapshot; mcofs 0: has none */
-    uint32_t funcf; /* opcode, which tells the numbering; 0: an older agent's, not written */
+    uint32_t snap_size, mapofs_size, mcofs, nent; /* in a snapshot; mcofs 0: none */
+    uint32_t funcf; /* opcode, which shows the numbering; 0: not written (older agent) */
 };
 enum { LAYOUT_WORDS = sizeof(struct layout) / sizeof(uint32_t), STUB_GROUPS = 16 };
 
-/* Where exit stubs stand, by groups of 32; 0: not known. Shared by the traces up to a flush. */
+/* Addresses of the exit stubs, in groups of 32; 0: unknown. Traces share them until a flush. */
 struct stubs {
     struct stubs *next;
     uint64_t group[STUB_GROUPS];
@@ -36,10 +36,10 @@ struct trace {
     const struct jit_lua *lua;
     const struct stubs *stubs;
     struct layout layout;
-    uint64_t index;   /* the LOAD's */
-    uint32_t version; /* records before this one are what it refers to */
+    uint64_t index;   /* code index of its LOAD */
+    uint32_t version; /* the trace refers to records before this one */
     const uint8_t *snap, *map, *constants;
-    uint64_t address, size; /* of the block that begins with the constants; bytes up to its end */
+    uint64_t address, size; /* the block that begins with the constants, and its size in bytes */
     uint32_t nk, nsnap, nmap;
     uint32_t number, root, parent, exit;
     bool swap;
@@ -47,11 +47,11 @@ struct trace {
 
 struct jit_lua {
     VEC(struct jit_lua_function) functions;
-    struct jitcode *bytecode; /* whose bytecode stands where, by version instead of time */
-    struct trace *traces;     /* all, for freeing; the last first */
+    struct jitcode *bytecode; /* which bytecode is at an address, by version instead of time */
+    struct trace *traces;     /* all traces, the last one first; for freeing */
     struct stubs *stubs;
     struct trace *pending; /* waits for its LOAD */
-    struct layout layout;  /* size 0: none yet */
+    struct layout layout;  /* size 0: none so far */
     uint32_t version;
 };
 
@@ -76,7 +76,7 @@ void jit_lua_free(struct jit_lua *lua)
 
 /* ---- reading records ----------------------------------------------------------------------- */
 
-/* False: a field lies outside of the object. */
+/* Returns false if a field lies outside the object. */
 static bool layout_good(const struct layout *l)
 {
     const uint64_t ends[] = {
@@ -107,7 +107,7 @@ static bool read_layout(struct jit_lua *lua, struct cursor *c)
     return true;
 }
 
-/* Keeps the record's function and the range of its bytecode. */
+/* Keep the record's function and the range of its bytecode. */
 static int keep_function(struct jit_lua *lua, const struct jit_lua_function *f, struct error *err)
 {
     uint64_t size = f->is_builtin ? 1 : (uint64_t)f->instructions * 4;
@@ -146,7 +146,7 @@ static int read_stubs(struct jit_lua *lua, struct cursor *c, bool *ret_good, str
     *ret_good = !c->failed && nr == 32 && first % 32 == 0 && first / 32 < STUB_GROUPS;
     if (!*ret_good)
         return 0;
-    if (first == 0 || !lua->stubs) { /* the first since a flush */
+    if (first == 0 || !lua->stubs) { /* the first group since a flush */
         struct stubs *s = calloc(1, sizeof(*s));
         if (!s)
             return error_no_memory(err);
@@ -162,8 +162,8 @@ static uint32_t number_at(const uint8_t *at, uint32_t size, bool swap)
     return size == 4 ? load_u32(at, swap) : load_u16(at, swap);
 }
 
-/* The parts of an object are one block: head, constants and instructions, snapshots, their map.
- * The pointers in its head tell where each begins. */
+/* Split a trace object, which is one block: head, constants and instructions, snapshots, snapshot
+ * map. The pointers in the head show where each part begins. */
 static bool split_object(struct trace *t, const uint8_t *object, uint64_t size)
 {
     const struct layout *l = &t->layout;
@@ -189,7 +189,7 @@ static bool split_object(struct trace *t, const uint8_t *object, uint64_t size)
     t->map = t->snap + snapshots;
     t->number = load_u16(object + l->number, t->swap);
     t->root = load_u16(object + l->root, t->swap);
-    if (t->root && before_snap - constants >= 8) { /* the first instruction names the parent */
+    if (t->root && before_snap - constants >= 8) { /* the first instruction holds parent and exit */
         t->parent = load_u16(t->constants + constants, t->swap);
         t->exit = load_u16(t->constants + constants + 2, t->swap);
     }
@@ -268,24 +268,24 @@ int jit_lua_index(struct jitcode *code, struct error *err)
     return code->lua ? jitcode_index_build(code->lua->bytecode, err) : 0;
 }
 
-/* ---- which snapshot ------------------------------------------------------------------------ */
+/* ---- finding the snapshot of an address ---------------------------------------------------- */
 
-/* The exit whose stub stands at `target`; -1: no stub is there. */
+/* Returns the exit whose stub is at `target`; -1: none. */
 static int64_t stub_exit(const struct trace *t, uint64_t target)
 {
     for (uint32_t i = 0; t->stubs && i < STUB_GROUPS; i++) {
         uint64_t group = t->stubs->group[i];
-        /* 31 stubs of 4 bytes, the last of 2 (LuaJIT: asm_exitstub_gen). */
+        /* There are 31 stubs of 4 bytes; the last has 2 (LuaJIT: asm_exitstub_gen). */
         if (group && target >= group && target - group < 128 && (target - group) % 4 == 0)
             return i * 32 + (int64_t)(target - group) / 4;
     }
     return -1;
 }
 
-/* Without addresses in the snapshots: a guard is a conditional jump to the stub whose number is its
- * snapshot's. The code as it was loaded, before side traces were attached, has them all. So code
- * belongs to the next guard's snapshot, or to that of the guard before; the number of guards in
- * front tells whether there is one. */
+/* Find the guards around `offset`, for snapshots without addresses. A guard is a conditional jump
+ * to the stub with the number of the guard's snapshot. The code as it was loaded, before side
+ * traces were attached, has all these jumps. Code belongs to the snapshot of the next guard or to
+ * that of the guard before. *before and *after are the exits of these guards; -1: no such guard. */
 static void find_guards(const struct trace *t, const struct jit_function *f, uint64_t offset,
                         int64_t *before, int64_t *after)
 {
@@ -298,7 +298,7 @@ static void find_guards(const struct trace *t, const struct jit_function *f, uin
         int64_t exit = stub_exit(t, f->start + at + 6 + (uint64_t)to);
         if (exit < 0 || exit >= t->nsnap)
             continue;
-        if (at + 6 > offset) { /* the guard itself, too, runs for its own snapshot */
+        if (at + 6 > offset) { /* a guard itself also runs for its own snapshot */
             *after = exit;
             return;
         }
@@ -306,7 +306,7 @@ static void find_guards(const struct trace *t, const struct jit_function *f, uin
     }
 }
 
-/* The last snapshot whose code begins at or before `offset`. */
+/* Returns the last snapshot whose code begins at or before `offset`. */
 static uint32_t snapshot_at(const struct trace *t, uint64_t offset)
 {
     const uint8_t *mcofs = t->snap + t->layout.mcofs;
@@ -317,17 +317,17 @@ static uint32_t snapshot_at(const struct trace *t, uint64_t offset)
     return found;
 }
 
-/* ---- what a snapshot says ------------------------------------------------------------------ */
+/* ---- reading a snapshot -------------------------------------------------------------------- */
 
 /* A snapshot entry: slot << 24 | flags | reference. */
 enum { ENTRY_FRAME = 0x10000 };
-/* The low bits of a frame's link (LuaJIT: lj_frame.h): a call by Lua code has the address of the
- * next instruction, whose low two bits are 0; others have a type and a distance. */
+/* The low bits of a frame's link (LuaJIT: lj_frame.h). A call by Lua code has the address of the
+ * next instruction as its link; the low two bits are 0. Other links have a type and a distance. */
 enum { LINK_TYPE = 7, LINK_CONT = 2, LINK_VARG = 3, LINK_PCALL = 6, LINK_PCALLH = 7 };
 
 struct walk {
     const struct trace *t;
-    const uint8_t *entries; /* from the highest slot down: [left - 1] is next */
+    const uint8_t *entries; /* in descending slot order from the end: the next is [left - 1] */
     uint32_t left;
     struct jit_lua_stack *to;
 };
@@ -337,7 +337,7 @@ static uint32_t entry_at(const struct walk *w, uint32_t i)
     return load_u32(w->entries + (size_t)i * 4, w->t->swap);
 }
 
-/* A constant, an address or a link: the second of two places with 8-byte pointers. */
+/* Get a constant: an address or a link. With 8-byte pointers it is in the second of two places. */
 static bool constant(const struct trace *t, uint32_t entry, uint64_t *ret)
 {
     bool wide = t->layout.pointer == 8;
@@ -355,7 +355,8 @@ static const struct jit_lua_function *function_at(const struct trace *t, uint64_
     return f ? &t->lua->functions.at[jitcode_index(t->lua->bytecode, f)] : NULL;
 }
 
-/* The line of instruction `position`; lines are told for all but the first. */
+/* Returns the line of instruction `position`. Line info exists for all instructions but the
+ * first. */
 static uint32_t line_at(const struct jit_lua_function *f, uint64_t position)
 {
     if (f->is_builtin || f->width == 0 || position >= f->instructions)
@@ -367,13 +368,14 @@ static uint32_t line_at(const struct jit_lua_function *f, uint64_t position)
     return f->first_line + line;
 }
 
-/* One that is not known by name. */
+/* A C function whose name is unknown. */
 static const struct jit_lua_function c_function = {
     .name = "", .chunk = "=[C]", .chunk_size = 4, .is_builtin = true};
 
-/* The frame whose next instruction is at `next`. Of a builtin or C function `object` is the
- * address; a trace that ends in a call of one has its frame, and then `next` is nowhere in
- * bytecode. Bytecode comes first: a closure may stand where a builtin's object did. */
+/* Append the frame whose next instruction is at `next`. For a builtin or C function, `object` is
+ * its address. A trace that ends in a call of such a function has its frame, and `next` is then
+ * outside all bytecode. Bytecode is tried first, because a closure may be where a builtin's object
+ * was. */
 static void emit(struct walk *w, uint64_t next, uint64_t object)
 {
     const struct jit_lua_function *builtin = object ? function_at(w->t, object) : NULL;
@@ -386,25 +388,25 @@ static void emit(struct walk *w, uint64_t next, uint64_t object)
             .function = lua, .line = line_at(lua, (next - 4 - lua->bytecode) / 4), .pc = next - 4};
     else if (builtin && builtin->is_builtin && builtin->bytecode == object)
         frame = (struct jit_lua_frame){.function = builtin, .pc = object};
-    else if (w->to->nr == 0) /* all Lua functions of a trace are known: it is none of them */
+    else if (w->to->nr == 0) /* all Lua functions of a trace are known, and it is none of them */
         frame = (struct jit_lua_frame){.function = &c_function, .pc = object};
     w->to->frames[w->to->nr++] = frame;
 }
 
-/* What goes on from here is not known. */
+/* Append an unknown frame: nothing is known from here on. */
 static void emit_unknown(struct walk *w)
 {
     if (w->to->nr < JIT_LUA_FRAMES_MAX)
         w->to->frames[w->to->nr++] = (struct jit_lua_frame){0};
 }
 
-/* What a snapshot has of one frame. */
+/* What a snapshot holds of one frame. */
 struct links {
-    uint64_t link, object, resume; /* 0: not there */
+    uint64_t link, object, resume; /* 0: absent */
     uint32_t below;                /* base of the next frame, in slots */
 };
 
-/* The entries of the frame with this base; false: it has no link. */
+/* Take the entries of the frame with this base. Returns false if it has no link. */
 static bool take_links(struct walk *w, uint32_t base, struct links *ret)
 {
     *ret = (struct links){0};
@@ -421,14 +423,15 @@ static bool take_links(struct walk *w, uint32_t base, struct links *ret)
         else if (e >> 24 == base - 3)
             constant(w->t, e, &ret->resume);
     }
-    ret->object &= UINT64_C(0x7fffffffffff); /* without the value's tag */
+    ret->object &= UINT64_C(0x7fffffffffff); /* without the tag of the value */
     ret->below = w->left ? (entry_at(w, w->left - 1) >> 24) + 1 : 2;
     ret->below = ret->below < 2 ? 2 : ret->below;
     return true;
 }
 
-/* Two-slot frames: a frame is named by its base, in slots; below stand its link (marked), its
- * function, and with a continuation that and an address. The start frame's base is 2. */
+/* Walk two-slot frames. A frame is named by its base, in slots. Below the base are its link
+ * (marked) and its function, and with a continuation also the continuation and an address. The base
+ * of the start frame is 2. */
 static void walk_wide(struct walk *w, const uint8_t *end)
 {
     uint64_t head = load_u64(end, w->t->swap);
@@ -456,8 +459,9 @@ static void walk_wide(struct walk *w, const uint8_t *end)
     emit(w, next, 0);
 }
 
-/* One-slot frames: behind the entries stand the next instruction's address and the links, innermost
- * first; functions are marked entries. The start frame's is slot 0's and has no link. */
+/* Walk one-slot frames. Behind the entries are the address of the next instruction and the links,
+ * innermost first. Functions are marked entries. The function of the start frame is in slot 0 and
+ * has no link. */
 static void walk_narrow(struct walk *w, const uint8_t *words, uint32_t nr)
 {
     uint64_t next = (uint64_t)load_u32(words, w->t->swap) + 4;
@@ -482,7 +486,7 @@ static void walk_narrow(struct walk *w, const uint8_t *words, uint32_t nr)
     emit(w, next, 0);
 }
 
-/* False: the snapshot is malformed. */
+/* Returns false if the snapshot is malformed. */
 static bool walk_snapshot(const struct trace *t, uint32_t number, struct jit_lua_stack *to)
 {
     const struct layout *l = &t->layout;
@@ -511,7 +515,7 @@ static bool same_functions(const struct jit_lua_stack *a, const struct jit_lua_s
     return same;
 }
 
-/* ret_number: the snapshot it is. */
+/* Walk the snapshot that the guards around `offset` select. *ret_number: that snapshot. */
 static bool walk_guards(const struct trace *t, const struct jit_function *f, uint64_t offset,
                         uint32_t *ret_number, struct jit_lua_stack *ret)
 {
@@ -528,9 +532,9 @@ static bool walk_guards(const struct trace *t, const struct jit_function *f, uin
     return true;
 }
 
-/* ---- the line that was recorded ------------------------------------------------------------ */
+/* ---- the recorded line --------------------------------------------------------------------- */
 
-/* What the records hold of the VM's memory: a trace's parts, and a function's instructions. */
+/* The VM memory that the records hold: the parts of a trace, and the instructions of a function. */
 struct recorded {
     const struct trace *t;
     const struct jit_lua_function *f;
@@ -557,7 +561,7 @@ static bool read_recorded(void *context, uint64_t address, void *to, size_t size
                      size);
 }
 
-/* The trace as it stood in the VM; false: its snapshots have no form that is known. */
+/* Make the trace as it was in the VM. Returns false if its snapshots have an unknown form. */
 static bool make_trace(const struct trace *t, struct luajit_trace *ret)
 {
     const struct layout *l = &t->layout;
@@ -578,8 +582,8 @@ static bool make_trace(const struct trace *t, struct luajit_trace *ret)
                                         : 8);
 }
 
-/* A snapshot tells where the program goes on when its guard fails. The innermost frame's line is
- * that of the branch that was recorded; 0 where that cannot be told. */
+/* Set the innermost frame's line to that of the recorded branch, because a snapshot says where the
+ * program continues when its guard fails. The line is 0 if the branch is unknown. */
 static void find_recorded_line(const struct trace *t, uint32_t number, struct jit_lua_frame *frame)
 {
     enum { STEPS = 1 << 14 };

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * perf-PID.map: lines "START SIZE name to the end of the line", numbers in hex with or without
- * 0x, in any order. Lines are appended while the program runs and tell no times: at each address
- * the last line counts. A line that the writer had not finished is not believed, as its name (or
- * size) may be half a name.
+ * Reads perf-PID.map: lines "START SIZE name to the end of the line", with numbers in hex with or
+ * without 0x, in any order. Lines are appended while the program runs and have no times: at each
+ * address the last line counts. A line that the writer had not finished is ignored, because its
+ * name (or size) may be incomplete.
  *
- * Maps of long-running servers are large and mostly obsolete: only names that are visible somewhere
- * are kept.
+ * Maps of long-running servers are large and mostly obsolete. Therefore only names that are visible
+ * somewhere are kept.
  */
 #include "jitdump/jitcode.h"
 
 #include <string.h>
 #include <sys/mman.h>
 
-/* A hexadecimal number and the blanks behind it. */
+/* Read a hexadecimal number and the blanks behind it. */
 static bool parse_hex(const char **at, const char *end, uint64_t *ret)
 {
     const char *p = *at;
@@ -65,7 +65,7 @@ static int read_line(struct jitcode *code, const char *at, const char *end, stru
     if (!f)
         return -1;
     f->from_map = true;
-    f->name = at; /* until keep_names(), in the file, ending with its line */
+    f->name = at; /* until keep_names(): in the file, and ends with the line */
     return 0;
 }
 
@@ -90,8 +90,8 @@ static size_t name_size(const char *name, const char *end)
     return size && name[size - 1] == '\r' ? size - 1 : size;
 }
 
-/* Copy the names of functions that have a piece; the others get none. A file that is written
- * meanwhile may have longer ones by now: they are cut. */
+/* Copy the names of functions that have a piece; the others get an empty name. If the file is
+ * written meanwhile, names may have become longer: they are cut. */
 static int keep_names(struct jitcode *code, const char *end, struct error *err)
 {
     size_t total = 0;

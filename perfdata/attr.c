@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* perf_event_attr: from any producer's bytes, and the name perf derives from one. */
+/* Reads perf_event_attr from the bytes of any producer, and derives the name that perf gives it. */
 #include "perfdata/perfdata_internal.h"
 
 #include <stdlib.h>
 
-/* Bit fields are laid out from the other end of each byte by the opposite byte order. */
+/* With the opposite byte order, bit fields are laid out from the other end of each byte. */
 static uint64_t flags_unswap(const uint8_t *p)
 {
     uint64_t flags = 0;
@@ -17,7 +17,7 @@ static uint64_t flags_unswap(const uint8_t *p)
 
 enum { ATTR_FLAGS_AT = 40 };
 
-/* Swap every field of a zero-padded attr in place; widths by linux/perf_event.h. */
+/* Swap every field of a zero-padded attr in place. linux/perf_event.h defines the widths. */
 static void attr_unswap(struct perf_event_attr *a)
 {
     uint64_t flags = flags_unswap((const uint8_t *)a + ATTR_FLAGS_AT);
@@ -48,7 +48,7 @@ int attr_parse(struct cursor *c, size_t size, struct perf_event_attr *ret)
     const uint8_t *p = cursor_bytes(c, size);
     if (!p || size < ATTR_MIN)
         return -1;
-    /* The attr's own size says which fields exist; before VER1 files it may be 0. */
+    /* The attr's own size says which fields exist. In files before VER1 it may be 0. */
     uint32_t own = load_u32(p + 4, c->swap);
     if (own && own < size)
         size = own < ATTR_MIN ? ATTR_MIN : own;
@@ -85,7 +85,8 @@ static const char *const HARDWARE[] = {
     "ref-cycles",
 };
 
-/* The last ones, bpf-output and cgroup-switches, perf calls unknown: it names them otherwise. */
+/* perf calls the last ones, bpf-output and cgroup-switches, unknown: it names them in another
+ * way. */
 static const char *const SOFTWARE[] = {
     "cpu-clock",    "task-clock",   "page-faults",      "context-switches", "cpu-migrations",
     "minor-faults", "major-faults", "alignment-faults", "emulation-faults", "dummy",
@@ -94,11 +95,11 @@ static const char *const SOFTWARE[] = {
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 #define NAME_OF(table, n, unknown) ((n) < LENGTH(table) ? (table)[n] : (unknown))
 
-/* perf's ":ukhpppHG", for what the attr counts or leaves out. */
+/* Append perf's ":ukhpppHG", for what the attr counts or excludes. */
 static void name_modifiers(FILE *out, const struct perf_event_attr *a)
 {
     char mods[16], *m = mods;
-    bool guest_left_out = false; /* perf leaves guests out by itself once another modifier is set */
+    bool guest_left_out = false; /* perf excludes guests implicitly once another modifier is set */
     if (a->exclude_kernel || a->exclude_user || a->exclude_hv) {
         if (!a->exclude_kernel)
             *m++ = 'k';
@@ -129,7 +130,7 @@ static void name_cache(FILE *out, uint64_t config)
                                          "iTLB",      "branch",    "node"};
     static const char *const OPS[] = {"load", "store", "prefetch"};
     static const char *const ALL[] = {"loads", "stores", "prefetches"};
-    static const uint8_t HAS[] = {7, 5, 7, 7, 1, 1, 7}; /* bits of OPS a cache can count */
+    static const uint8_t HAS[] = {7, 5, 7, 7, 1, 1, 7}; /* bits of OPS that a cache can count */
     unsigned cache = config & 0xff, op = config >> 8 & 0xff, result = config >> 16 & 0xff;
     if (cache >= LENGTH(CACHES))
         fputs("unknown-ext-hardware-cache-type", out);

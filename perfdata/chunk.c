@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where records of pipes and compressed files are kept until their last reader is done: blocks
- * with a count of the records in them. A sample is kept without the bytes behind dyn_size: they
- * are stale ring memory, and most of a 64 KiB copy. The header's size stays what it was, so
- * that size - rec->size says how many bytes are missing.
+ * Holds records of pipes and compressed files until their last reader is done, in blocks that count
+ * their records. A sample is kept without the bytes behind dyn_size: these are stale ring memory,
+ * and make up most of a 64 KiB copy. The header's size is not changed, so size - rec->size is the
+ * number of missing bytes.
  */
 #include "perfdata/perfdata_internal.h"
 
@@ -46,8 +46,8 @@ void chunk_ref(struct perfdata *pd, struct chunk *c)
         atomic_store_explicit(&pd->kept, true, memory_order_relaxed);
 }
 
-/* By mmap: the allocator would leave holes between aligned blocks, and keep them. `size` is a power
- * of two, and what the block is aligned to. */
+/* Map a block of `size` bytes, aligned to `size`, which must be a power of two. This uses mmap
+ * because the allocator would leave holes between aligned blocks, and keep them. */
 static uint8_t *map_aligned(size_t size)
 {
     uint8_t *p = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -60,8 +60,9 @@ static uint8_t *map_aligned(size_t size)
     return p + before;
 }
 
-/* The first chunks, which mostly are all, come from few large pages: touching a small one for the
- * first time costs 1 to 3 us, as much as reading a sample. Under the lock. */
+/* Get memory for a chunk, with the lock held. The first chunks, which usually are all of them, come
+ * from a few large pages: the first touch of a small page costs 1 to 3 us, as much as reading a
+ * sample. */
 static struct chunk *chunk_map(struct perfdata *pd)
 {
     if (!pd->slab && !pd->slab_used) {
@@ -127,7 +128,7 @@ static uint8_t *chunk_room(struct perfdata *pd, size_t size, struct error *err)
     return p;
 }
 
-/* The stale part of a sample's stack copy: [*start, *start + *size) of the record. */
+/* Find the stale part of a sample's stack copy: [*start, *start + *size) of the record. */
 static void stale_part(const struct perfdata *pd, const struct record *rec, size_t *start,
                        size_t *size)
 {
@@ -144,7 +145,7 @@ static void stale_part(const struct perfdata *pd, const struct record *rec, size
 int record_keep(struct perfdata *pd, struct record *rec, struct error *err)
 {
     size_t start, stale;
-    if (rec->size > UINT16_MAX) /* a wrapped COMPRESSED2, delivered raw */
+    if (rec->size > UINT16_MAX) /* a wrapped COMPRESSED2 that is delivered raw */
         rec->size = UINT16_MAX;
     stale_part(pd, rec, &start, &stale);
     uint8_t *p = chunk_room(pd, rec->size - stale, err);
@@ -161,7 +162,7 @@ int record_keep(struct perfdata *pd, struct record *rec, struct error *err)
 bool record_in_chunk(const struct perfdata *pd, const struct record *rec)
 {
     const struct stream *s = &pd->streams.at[rec->stream];
-    if (rec->type == PERF_RECORD_FINISHED_ROUND && !pd->options.raw) /* nobody reads it */
+    if (rec->type == PERF_RECORD_FINISHED_ROUND && !pd->options.raw) /* nobody reads its bytes */
         return false;
     return s->fd >= 0 || !s->map || rec->data < s->map || rec->data >= s->map + s->map_size;
 }

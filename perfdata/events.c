@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The recorded events: their ids, names, and where their records keep time and id. */
+/* The recorded events: their ids and names, and where their records hold the time and the id. */
 #include "perfdata/perfdata_internal.h"
 
 #include "base/hash.h"
@@ -62,7 +62,7 @@ int event_add_id(struct perfdata *pd, struct event *e, uint64_t id, struct error
     e->pub.ids = e->ids.at;
     e->pub.nr_ids = e->ids.nr;
     struct id_slot *slot = id_find(pd, id);
-    if (!slot->event) /* an id given twice belongs to the first */
+    if (!slot->event) /* an id that occurs twice belongs to the first event */
         pd->nr_ids++, *slot = (struct id_slot){id, e->pub.index + 1};
     return 0;
 }
@@ -112,9 +112,10 @@ int events_name(struct perfdata *pd, struct error *err)
     return 0;
 }
 
-/* ---- where time and id stand -------------------------------------------------------------- */
+/* ---- where records hold time and id ------------------------------------------------------- */
 
-/* Offset in a SAMPLE of the field with bit `wanted`; only fields of fixed size stand before it. */
+/* Returns the offset in a SAMPLE of the field with bit `wanted`. Only fields of fixed size come
+ * before it. */
 static uint16_t sample_offset(uint64_t type, uint64_t wanted)
 {
     static const uint64_t ORDER[] = {PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP,   PERF_SAMPLE_TID,
@@ -131,7 +132,7 @@ static const uint64_t TRAILER[] = {PERF_SAMPLE_TID,       PERF_SAMPLE_TIME, PERF
                                    PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_CPU,  PERF_SAMPLE_IDENTIFIER};
 enum { TRAILER_FIELDS = sizeof(TRAILER) / sizeof(TRAILER[0]) };
 
-/* Distance from a record's end to the trailer field with bit `wanted`. */
+/* Returns the distance from a record's end to the trailer field with bit `wanted`. */
 static uint16_t trailer_offset(uint64_t type, uint64_t wanted)
 {
     uint16_t back = 0;
@@ -193,8 +194,8 @@ static struct event *sample_event(struct perfdata *pd, const struct record *rec)
     return event_by_id(pd, load_u64(rec->data + first->id_at, pd->swap));
 }
 
-/* The event whose trailer a record that is no sample carries. Synthesized records have id 0: they
- * are laid out as the first event's. */
+/* Returns the event that defines the trailer of a record that is not a sample. Synthesized records
+ * have id 0 and the layout of the first event. */
 static struct event *trailer_event(struct perfdata *pd, const struct record *rec)
 {
     struct event *first = event_at(pd, 0), *e = NULL;

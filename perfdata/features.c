@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The feature sections: where they are, and those that other rooms ask for. */
+/* Finds the feature sections, and interprets those that other parts of ljperf ask for. */
 #include "perfdata/perfdata_internal.h"
 
 #include <inttypes.h>
@@ -16,8 +16,8 @@ int feature_add(struct perfdata *pd, unsigned number, const uint8_t *bytes, uint
     return 0;
 }
 
-/* The table of (offset, size) pairs behind the data, one for each bit that is set. Returns how many
- * sections lie outside the file. */
+/* Read the table of (offset, size) pairs behind the data; it has one pair for each bit set in
+ * `bitmap`. Returns how many sections lie outside the file. */
 int features_find(struct perfdata *pd, const uint64_t bitmap[FEATURES / 64], const uint8_t *map,
                   uint64_t size)
 {
@@ -53,7 +53,8 @@ static int string_copy(const struct perfdata *pd, unsigned number, char **ret, s
     return text && !*ret ? error_no_memory(err) : 0;
 }
 
-/* The arguments, each followed by a blank, as perf prints them: only quotes are escaped. */
+/* Copy the arguments as perf prints them: each is followed by a blank, and only quotes are
+ * escaped. */
 static int cmdline_copy(struct perfdata *pd, struct error *err)
 {
     struct cursor c = feature_cursor(pd, HEADER_CMDLINE, "command line");
@@ -92,7 +93,7 @@ int build_id_parse(struct cursor *c, uint16_t misc, struct record_build_id *ret)
     return 0;
 }
 
-/* Files from before 2010 have no pid: the first name then starts 4 bytes early. */
+/* Files from before 2010 have no pid, so the first name begins 4 bytes earlier. */
 static bool build_ids_lack_pid(const struct feature *f)
 {
     const size_t name = RECORD_HEADER + 28;
@@ -145,8 +146,8 @@ static int build_ids_complete(struct perfdata *pd, struct error *err)
 
 /* ---- events ------------------------------------------------------------------------------- */
 
-/* EVENT_DESC: u32 nr, attr size; nr x (attr, u32 nr_ids, name, ids). Its events are the header's,
- * in their order. */
+/* EVENT_DESC: u32 nr, attr size; nr x (attr, u32 nr_ids, name, ids). These are the header's events,
+ * in the same order. */
 static int event_desc_complete(struct perfdata *pd, struct error *err)
 {
     struct cursor c = feature_cursor(pd, HEADER_EVENT_DESC, "EVENT_DESC");

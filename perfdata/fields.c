@@ -63,7 +63,7 @@ void field_bytes(struct fields *f, const char *name, const uint8_t *bytes, size_
         fputc('"', f->out);
 }
 
-/* Bytes of the UTF-8 character at p, 0: it is none. */
+/* Returns the length of the UTF-8 character at p in bytes; 0: invalid. */
 static size_t utf8_length(const uint8_t *p, size_t left)
 {
     size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;

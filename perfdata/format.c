@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
+ * The grammar of a sound format:
  *     name: NAME \n ID: NUMBER \n format: \n
  *     ( \t field:TYPE NAME; \t offset:N; \t size:N; \t signed:N; \n | \n )...
  *     \n print fmt: "STRING" (, EXPRESSION)...
@@ -17,7 +18,7 @@ struct span {
     size_t size;
 };
 
-/* The fields' names. */
+/* The names of the fields. */
 struct names {
     struct span list[FIELDS_MAX];
     size_t nr;
@@ -73,7 +74,7 @@ static bool is_literal(struct span w, const char *literal)
 
 /* ---- fields ------------------------------------------------------------------------------- */
 
-/* What stands in brackets: nothing, a length, or an expression with words and parentheses. */
+/* Read the contents of brackets: nothing, a length, or an expression of words and parentheses. */
 static bool brackets(struct scan *s)
 {
     int open = 0;
@@ -87,7 +88,7 @@ static bool brackets(struct scan *s)
     return !open && take(s, "]");
 }
 
-/* A declaration up to its semicolon: a type of words and stars, a name, lengths. */
+/* Read a declaration up to its semicolon: a type of words and stars, a name, lengths. */
 static bool declaration(struct scan *s)
 {
     int words = 0;
@@ -143,7 +144,7 @@ static bool quoted(struct scan *s, char quote)
     return s->at++ < s->end;
 }
 
-/* One string, or several that C joins. */
+/* Read one string, or several adjacent strings, which C joins. */
 static bool strings(struct scan *s)
 {
     if (!quoted(s, '"'))
@@ -167,7 +168,7 @@ static bool list(struct scan *s, const char *close)
     return take(s, close);
 }
 
-/* Words and stars up to a parenthesis: a type. */
+/* Read words and stars up to a parenthesis if they are a type. */
 static bool type_in_parentheses(struct scan *s)
 {
     struct scan try = *s;
@@ -191,7 +192,7 @@ static bool type_in_parentheses(struct scan *s)
     skip_blanks(&try);
     bool cast = try.at < try.end && (is_word(*try.at) || strchr("(\"~", *try.at));
     if (!stars && words < 2 && !cast)
-        return false; /* one name: an expression */
+        return false; /* a single name is an expression */
     *s = try;
     return true;
 }
@@ -208,7 +209,7 @@ static bool parenthesis(struct scan *s)
     return take(s, ")");
 }
 
-/* "REC->NAME" of a field that exists. */
+/* Read "REC->NAME"; the field must exist. */
 static bool record_field(struct scan *s)
 {
     skip_blanks(s);
@@ -281,7 +282,7 @@ static bool unary(struct scan *s)
     }
 }
 
-/* What follows an operator or a cast: one level deeper. */
+/* Read what follows an operator or a cast, one level deeper. */
 static bool operand(struct scan *s)
 {
     if (++s->depth > DEPTH_MAX)
@@ -316,7 +317,7 @@ static bool expression(struct scan *s)
     return ok;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------- */
+/* ---- the whole text ----------------------------------------------------------------------- */
 
 static bool print_format(struct scan *s)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Whether the text of a tracepoint's format is what the kernel writes. libtraceevent trusts its
- * input: a single damaged byte can make its parser follow a NULL pointer or recurse without end, so
- * only texts that obey the grammar below are handed to it.
+ * Checks that the text of a tracepoint's format looks as the kernel writes it. libtraceevent trusts
+ * its input: a single damaged byte can make its parser follow a NULL pointer or recurse without
+ * end. Therefore it gets only texts that obey the grammar in format.c.
  */
 #ifndef PERFDATA_FORMAT_H
 #define PERFDATA_FORMAT_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The header and the feature sections as `perf script --header-only` prints them. */
+/* Prints the header and the feature sections as `perf script --header-only` does. */
 #include "perfdata/perfdata_internal.h"
 
 #include <inttypes.h>
@@ -341,7 +341,8 @@ static void print_compressed(const struct perfdata *pd, struct cursor *c, FILE *
             type == 1 ? "Zstd" : "Unknown", level, ratio);
 }
 
-/* nr x (name, value) strings, as a list whose PMU is named by `pmu` or by the string behind it. */
+/* Print a list of nr (name, value) string pairs. `pmu` names their PMU; NULL: the string behind the
+ * list does. */
 static void print_caps(struct cursor *c, const char *pmu, FILE *out)
 {
     uint32_t nr = cursor_u32(c);
@@ -416,7 +417,7 @@ static void print_clock_data(const struct perfdata *pd, struct cursor *c, FILE *
             date, wall / 1000000000, us, clock / 1000000000, clock % 1000000000, clock_name(id));
 }
 
-/* How a section is printed, in the order of their numbers; `label` leads the line. */
+/* How to print each section, in the order of the numbers. The line begins with `label`. */
 static const struct printer {
     unsigned number;
     const char *label;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The zstd stream inside COMPRESSED and COMPRESSED2 records: one stream per file, flushed at
- * the end of each record of these types, but not at the ends of the records it holds. What
- * is not yet a whole record is kept for the next one.
+ * The zstd stream inside COMPRESSED and COMPRESSED2 records. A file has one stream. The writer
+ * flushes it at the end of each such record, but not at the ends of the records inside. An
+ * incomplete record is kept until the next compressed record.
  */
 #include "perfdata/perfdata_internal.h"
 
@@ -11,7 +11,8 @@
 
 enum {
     OUT_SIZE = 256 << 10, /* at least twice the largest record */
-    FIRST_PART = 65519, /* compressed bytes of all but the last of several records pushed at once */
+    FIRST_PART = 65519,   /* compressed bytes in each part but the last, if a record was pushed in
+                             several parts */
     COMPRESSED2_HEAD = 16,
 };
 
@@ -19,10 +20,10 @@ struct inflate {
     ZSTD_DStream *zstd;
     struct window out;
     ZSTD_inBuffer in;
-    const uint8_t *rest; /* further type-83 records inside a wrapped one */
+    const uint8_t *rest; /* more type-83 records inside a wrapped record */
     uint64_t rest_size;
-    uint64_t offset; /* of the record being decompressed, in the file */
-    bool full;       /* the decompressor may hold more output */
+    uint64_t offset; /* offset in the file of the record being decompressed */
+    bool full;       /* the decompressor may have more output */
 };
 
 static struct inflate *inflate_create(void)
@@ -37,7 +38,7 @@ static struct inflate *inflate_create(void)
         inflate_free(z);
         return NULL;
     }
-    /* perf compresses with windows of at most 8 MiB; hostile streams may ask for more. */
+    /* perf compresses with windows of at most 8 MiB. Malicious streams may ask for more. */
     ZSTD_DCtx_setParameter(z->zstd, ZSTD_d_windowLogMax, 27);
     return z;
 }
@@ -56,7 +57,7 @@ size_t inflate_left(const struct inflate *z)
     return z ? z->out.end - z->out.at : 0;
 }
 
-/* Whether type-83 records, from `at` on, end exactly at `size`. */
+/* Returns whether the type-83 records from `at` on end exactly at `size`. */
 static bool chain_is_whole(const uint8_t *data, uint64_t at, uint64_t size, bool swap)
 {
     while (size - at >= COMPRESSED2_HEAD) {
@@ -92,7 +93,7 @@ int inflate_record(struct stream *s, const uint8_t *data, uint64_t size, bool ma
     return 0;
 }
 
-/* The next part of a wrapped record; false: there is none. */
+/* Continue with the next part of a wrapped record. Returns false if there is none. */
 static bool part_next(struct inflate *z, bool swap)
 {
     if (!z->rest_size)
@@ -104,7 +105,7 @@ static bool part_next(struct inflate *z, bool swap)
     return true;
 }
 
-/* Decompress some more: 1; 0: the input is used up, or damaged. */
+/* Decompress more bytes. Returns 1, or 0 if the input is used up or damaged. */
 static int inflate_more(struct stream *s)
 {
     struct inflate *z = s->inflate;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Records that describe the recording itself: events, features, tracing data, and what was lost. */
+/* Handles records that describe the recording itself: events, features, tracing data, and
+ * losses. */
 #include "perfdata/perfdata_internal.h"
 
 #include <inttypes.h>
@@ -18,7 +19,7 @@ static int attr_apply(struct perfdata *pd, const struct record *rec, struct erro
     struct cursor c = record_cursor(pd, rec);
     struct perf_event_attr attr;
     if (!pd->pipe || pd->started)
-        return 0; /* a file's attrs stand in its header */
+        return 0; /* the attrs of a file are in its header */
     if (attr_parse_own(&c, &attr) < 0)
         return bad(pd);
     struct event *e = event_add(pd, &attr, err);
@@ -66,8 +67,7 @@ static int feature_apply(struct perfdata *pd, const struct record *rec, struct e
     return feature_add(pd, (unsigned)number, c.at, cursor_left(&c), cursor_offset(&c), err);
 }
 
-/* The payload follows the record; what is delivered is the record alone. */
-/* As the section that a file has: for who writes one. */
+/* Keep the tracing data as a feature section, as a file has it, for code that writes a file. */
 static int tracing_keep(struct perfdata *pd, const uint8_t *bytes, uint64_t size, struct error *err)
 {
     struct feature *f = &pd->features[HEADER_TRACING_DATA];
@@ -81,6 +81,7 @@ static int tracing_keep(struct perfdata *pd, const uint8_t *bytes, uint64_t size
     return 0;
 }
 
+/* The payload follows the record. Only the record itself is delivered. */
 static int tracing_apply(struct perfdata *pd, struct record *rec, struct error *err)
 {
     if (rec->size < RECORD_HEADER + sizeof(uint32_t))
@@ -104,7 +105,7 @@ static void time_conv_apply(struct perfdata *pd, const struct record *rec)
         bad(pd);
         return;
     }
-    t.mask = UINT64_MAX; /* the short form: the counter never wraps */
+    t.mask = UINT64_MAX; /* the short form, where the counter never wraps */
     if (cursor_left(&c) >= 2 * sizeof(uint64_t) + 2) {
         t.cycles = cursor_u64(&c);
         t.mask = cursor_u64(&c);
@@ -115,7 +116,7 @@ static void time_conv_apply(struct perfdata *pd, const struct record *rec)
     pd->has_time_conv = true;
 }
 
-/* The count in the record's `at`th u64. */
+/* Add the count in u64 number `at` of the record to *sum. */
 static void count_apply(struct perfdata *pd, const struct record *rec, unsigned at, uint64_t *sum)
 {
     struct cursor c = record_cursor(pd, rec);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Opens a recording: tells the forms apart, reads the header and finds the record streams. */
+/* Opens a recording: detects its form, reads the header and finds the record streams. */
 #include "perfdata/perfdata_internal.h"
 #include "base/threads.h"
 
@@ -17,12 +17,12 @@ enum {
     HEADER_PIPE = 16,
     HEADER_OLD = 72, /* without the feature bitmap */
     HEADER_FILE = 104,
-    ATTR_MAX = 4096, /* far beyond any attr; a larger size is damage */
+    ATTR_MAX = 4096, /* far larger than any attr; a larger size is damage */
 };
 
 static const char MAGIC[9] = "PERFILE2", MAGIC_SWAPPED[9] = "2ELIFREP", MAGIC_OLD[9] = "PERFFILE";
 
-/* ---- what it is instead ------------------------------------------------------------------- */
+/* ---- naming other kinds of input ---------------------------------------------------------- */
 
 static bool is_text(const uint8_t *p, size_t size)
 {
@@ -80,14 +80,15 @@ struct header {
     uint64_t bitmap[FEATURES / 64];
 };
 
-/* The old magic has no byte order: only one reading gives an attr size that exists. */
+/* The old magic does not show the byte order. Only one of both orders gives a valid attr size. */
 static bool old_is_swapped(const uint8_t *map)
 {
     uint64_t size = load_u64(map + 16, false);
     return size < ATTR_MIN + ID_ENTRY || size > ATTR_MAX;
 }
 
-/* A producer of the opposite order wrote longs of 64 or of 32 bits; HOSTNAME is always there. */
+/* A producer with the opposite byte order wrote longs of 64 or of 32 bits. HOSTNAME is always
+ * set. */
 static void bitmap_read(struct cursor *c, uint64_t bitmap[FEATURES / 64])
 {
     for (unsigned i = 0; i < FEATURES / 64; i++)
@@ -181,9 +182,9 @@ static struct stream *stream_add(struct perfdata *pd, const char *path, int fd, 
     return &pd->streams.at[pd->streams.nr - 1];
 }
 
-/* A killed perf leaves data size 0, and feature bits without a table; a killed ljperf the size of
- * its last flush, and no feature. An empty data section is told by its table: the first section
- * follows it. */
+/* Returns whether the recorder was killed. A killed perf leaves data size 0, and feature bits
+ * without a table. A killed ljperf leaves the size of its last flush, and no feature. An empty data
+ * section is recognised by its table: the first section follows the table. */
 static bool was_killed(const struct perfdata *pd, const struct header *h, const uint8_t *map,
                        uint64_t size)
 {
@@ -220,7 +221,7 @@ static int file_read(struct perfdata *pd, struct stream *s, struct error *err)
     return 0;
 }
 
-/* A mapped file's form and byte order. */
+/* Detect the form and the byte order of a mapped file. */
 static int form_read(struct perfdata *pd, struct stream *s, struct error *err)
 {
     const uint8_t *map = s->map;
@@ -271,7 +272,7 @@ static int pipe_read(struct perfdata *pd, struct stream *s, struct error *err)
     return 0;
 }
 
-/* From now on the pipe's copy is read. */
+/* Copy the pipe into a file, and read that file from now on. */
 static int pipe_spool(struct perfdata *pd, struct stream *s, struct error *err)
 {
     uint8_t head[HEADER_PIPE] = {0};
@@ -294,7 +295,7 @@ static int pipe_spool(struct perfdata *pd, struct stream *s, struct error *err)
     if (s->fd > STDIN_FILENO)
         close(s->fd);
     s->fd = -1;
-    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* the skimmer's */
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* for skim.c */
     if (map_file(pd, s, fd, (uint64_t)st.st_size, err) < 0)
         return -1;
     if (own >= 0)
@@ -312,7 +313,7 @@ static int compare_numbers(const void *a, const void *b)
 
 typedef VEC(unsigned long) numbers;
 
-/* The N of each data.N. */
+/* List the N of each data.N. */
 static int directory_list(const char *path, numbers *ret, struct error *err)
 {
     DIR *dir = opendir(path);
@@ -334,8 +335,9 @@ static int directory_list(const char *path, numbers *ret, struct error *err)
     return 0;
 }
 
-/* Without a note in the file of when it was read, where the system lets us (files of our own): that
- * is looked at in each of some ten thousand reads (skim.c), and took a twentieth of their time. */
+/* Open without updating the file's access time, if the system lets us (it does for our own files).
+ * The update would be checked in each of some ten thousand reads (skim.c), and took a twentieth of
+ * their time. */
 static int open_quietly(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOATIME);
@@ -413,7 +415,7 @@ static struct perfdata *perfdata_create(const char *path, const struct perfdata_
     return pd;
 }
 
-/* Give back the chunks of records that were read and not delivered. */
+/* Release the chunks of records that were read but not delivered. */
 static void waiting_drop(struct perfdata *pd)
 {
     const struct queue *q = &pd->queue;
@@ -450,7 +452,7 @@ void perfdata_close(struct perfdata *pd)
     free(pd);
 }
 
-/* The rest of opening, once the form is known. */
+/* Finish opening, once the form is known. */
 static int opened(struct perfdata *pd, int r, struct perfdata **ret, struct error *err)
 {
     if (r == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Any record as one line of text or one JSON object: `ljperf dump`. */
+/* Prints any record as one line of text or one JSON object, for `ljperf dump`. */
 #include "perfdata/fields.h"
 #include "perfdata/perfdata_internal.h"
 #include "perfdata/sample.h"
@@ -9,11 +9,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* What is being printed. */
+/* The record being printed. */
 struct print {
     const struct perfdata *pd;
     const struct record *rec;
-    struct cursor c; /* behind the record's header */
+    struct cursor c; /* reads the record, without its header */
     struct fields f;
 };
 
@@ -24,7 +24,7 @@ static void dec32(struct print *p, const char *name)
         field_dec(&p->f, name, v);
 }
 
-/* Process and thread ids: -1 is nobody. */
+/* Print a process or thread id; -1 means none. */
 static void id32(struct print *p, const char *name)
 {
     uint32_t v = cursor_u32(&p->c);
@@ -60,7 +60,7 @@ static void string(struct print *p, const char *name)
         field_string(&p->f, name, s, SIZE_MAX);
 }
 
-/* Text in a field of fixed size. */
+/* Print text in a field of fixed size. */
 static void string_fixed(struct print *p, const char *name, size_t size)
 {
     const char *s = (const char *)cursor_bytes(&p->c, size);
@@ -135,7 +135,7 @@ static void print_throttle(struct print *p)
     dec64(p, "stream_id");
 }
 
-/* The block read_block_take() delimits. */
+/* Print the block that read_block_take() found. */
 static void print_values(struct print *p, struct cursor c, uint64_t format)
 {
     bool group = format & PERF_FORMAT_GROUP;
@@ -273,7 +273,7 @@ static void print_hw_id(struct print *p)
     hex64(p, "hw_id");
 }
 
-/* A list of `nr` u64 values in place. */
+/* Print a list of the `nr` u64 values at `at`. */
 static void print_u64s(struct print *p, const char *name, const uint8_t *at, uint64_t nr)
 {
     field_open(&p->f, name, '[');

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Puts records in time order. Rings of different cpus are written one after the other, so a
- * round of them is a handful of ascending runs: they are found and merged. What is older than
- * everything the previous round had seen may go (perf's FINISHED_ROUND rule).
+ * Puts records in time order. The rings of different CPUs are written one after the other, so a
+ * round consists of a few ascending runs. We find these runs and merge them. Records older than
+ * everything that the previous round had seen may be delivered (perf's FINISHED_ROUND rule).
  */
 #include "perfdata/perfdata_internal.h"
 
 #include <stdlib.h>
 
-/* End of the run that starts at `from`; a strictly descending one is turned around. */
+/* Returns the end of the run that starts at `from`. A strictly descending run is reversed. */
 static size_t run_end(struct record *r, size_t from, size_t nr)
 {
     size_t i = from + 1;
@@ -26,7 +26,7 @@ static size_t run_end(struct record *r, size_t from, size_t nr)
     return i;
 }
 
-/* First of the sorted r[low, high) that is later than `time`. */
+/* Returns the first record of the sorted r[low, high) that is later than `time`. */
 static size_t later_than(const struct record *r, size_t low, size_t high, uint64_t time)
 {
     while (low < high) {
@@ -39,7 +39,7 @@ static size_t later_than(const struct record *r, size_t low, size_t high, uint64
     return low;
 }
 
-/* Merge the sorted [from, mid) and [mid, end); `spare` has room for the first. */
+/* Merge the sorted ranges [from, mid) and [mid, end). `spare` has room for the first. */
 static void merge(struct record *r, size_t from, size_t mid, size_t end, struct record *spare)
 {
     from = later_than(r, from, mid, r[mid].time);
@@ -50,8 +50,8 @@ static void merge(struct record *r, size_t from, size_t mid, size_t end, struct 
     memcpy(r + to, spare + a, (nr - a) * sizeof(*r));
 }
 
-/* Runs wait on a stack, each less than half as long as the one below: no record moves more than
- * about log2(runs) times, and 64 places are enough. */
+/* Runs wait on a stack. Each is less than half as long as the one below it. So no record moves more
+ * than about log2(runs) times, and 64 places are enough. */
 enum { RUNS = 72 };
 
 static bool records_sort(record_vec *v, record_vec *spare)
@@ -74,7 +74,7 @@ static bool records_sort(record_vec *v, record_vec *spare)
     return true;
 }
 
-/* Forget what has been taken, and put the rest in order. */
+/* Forget the records already taken, and sort the rest. */
 static int queue_order(struct queue *q, struct error *err)
 {
     size_t left = q->records.nr - q->ready;

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Delivers records: in time order, from one stream by rounds, from a directory's by a merge. */
+/* Delivers records in time order: one stream round by round, the streams of a directory by a
+ * merge. */
 #include "perfdata/perfdata_internal.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* How much may wait. A recording of this kind has marks after each round; one without (perf
- * inject's output, which is in order) is read as if a mark came when this much waits. */
+/* Limits of what may wait. A recording with one stream has a mark after each round. If it has none
+ * (perf inject's output, which is in order), it is read as if a mark came whenever this many
+ * records or bytes wait. */
 enum {
     WAITING_RECORDS = 512 << 10,
     WAITING_BYTES = 32 << 20,
-    TRUSTED_TIMES = 32,            /* so much more when there are marks: rings can be large */
-    DIRECTORY_RECORDS = 256 << 10, /* of all streams together */
+    TRUSTED_TIMES = 32,            /* limits are multiplied by this if there are marks: rings
+                                      can be large */
+    DIRECTORY_RECORDS = 256 << 10, /* for all streams together */
     DIRECTORY_BYTES = 32 << 20,
     LEAD_MAX = 100000,
 };
@@ -40,7 +43,7 @@ static int deliver(struct perfdata *pd, struct record_batch *b, const struct rec
     return batch_add(b, rec, err);
 }
 
-/* Whether the record goes out at all. */
+/* Returns whether the record is delivered at all. */
 static bool is_wanted(struct perfdata *pd, const struct record *rec)
 {
     if (!perfdata_record_name(rec->type)) {
@@ -59,7 +62,8 @@ static bool is_timeless(const struct perfdata *pd, const struct record *rec)
     return pd->options.unordered || pd->no_time || !rec->time || rec->time == UINT64_MAX;
 }
 
-/* The next record that goes out, located and with bytes that stay. 1, 0, -1 as stream_next(). */
+/* Get the next record to deliver, with event and time set, and with bytes that stay. Returns 1, 0
+ * or -1 like stream_next(). */
 static int next_wanted(struct perfdata *pd, struct stream *s, struct record *rec, struct error *err)
 {
     bool transient;
@@ -108,7 +112,7 @@ static int next_of(struct perfdata *pd, struct stream *s, struct record *rec, st
         vec_free(&pd->lead);
         pd->lead_at = 0;
     }
-    record_locate(pd, rec); /* the first may have come before its event was known */
+    record_locate(pd, rec); /* the first may have been read before its event was known */
     return 1;
 }
 
@@ -135,7 +139,7 @@ static int round_push(struct perfdata *pd, const struct record *rec, struct erro
     return queue_push(&pd->queue, rec, err);
 }
 
-/* Read one record and find its place; 0 at the end of the input. */
+/* Read one record and put it where it belongs. Returns 0 at the end of the input. */
 static int round_step(struct perfdata *pd, struct record_batch *b, struct error *err)
 {
     struct record rec;
@@ -178,8 +182,8 @@ static int rounds_read(struct perfdata *pd, size_t max, struct record_batch *b, 
 }
 
 /* ---- a directory's streams ---------------------------------------------------------------- */
-/* data.N has no marks. Each stream is read ahead by a share of what may wait, which orders a stream
- * however it is disordered within that share, and the oldest record of all goes. */
+/* A data.N has no marks. Each stream is read ahead by its share of the waiting limit, and then the
+ * oldest record of all streams is delivered. This sorts any disorder within that share. */
 
 static bool heap_before(const struct heap_entry *a, const struct heap_entry *b)
 {
@@ -283,8 +287,8 @@ void perfdata_stack_used(struct perfdata *pd, size_t bytes)
         skim_wanted(s, bytes);
 }
 
-/* Give back the pages far behind a record that is done with. At the file's end all of them at once
- * took a tenth of a run, when no other thread had anything left to do. They stay in the page cache:
+/* Give back the pages far behind a record that is done. Giving back all of them at the end of the
+ * file took a tenth of a run, when no other thread had work left. The pages stay in the page cache:
  * whoever still needs one maps it again. */
 static void unmap_behind(struct perfdata *pd, const struct record *rec)
 {

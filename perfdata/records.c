@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Decodes the kernel's and perf's side-band records. Layouts: linux/perf_event.h, perf/event.h. */
+/* Decodes the side-band records of the kernel and perf. Layouts: linux/perf_event.h,
+ * perf/event.h. */
 #include "perfdata/perfdata_internal.h"
 
 #include <inttypes.h>
@@ -60,7 +61,7 @@ const char *perfdata_record_name(uint32_t type)
 
 uint32_t perfdata_record_size(const struct perfdata *pd, const struct record *rec)
 {
-    /* Only samples are trimmed, and their header's size stays what it was. */
+    /* Only samples are trimmed, and the size in their header is not changed. */
     return rec->type == PERF_RECORD_SAMPLE ? load_u16(rec->data + 6, pd->swap) : rec->size;
 }
 
@@ -122,7 +123,7 @@ void perfdata_ids(const struct perfdata *pd, const struct record *rec, struct re
         ret->id = cursor_u64(&c);
 }
 
-/* The 24 bytes of MMAP2 that are either device and inode or a build id. */
+/* Read the 24 bytes of MMAP2 that hold either device and inode or a build id. */
 static void mmap2_file(struct cursor *c, uint16_t misc, struct record_mmap *ret)
 {
     if (misc & PERF_RECORD_MISC_MMAP_BUILD_ID) {

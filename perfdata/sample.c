@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Decodes PERF_RECORD_SAMPLE: the fields stand in the order of the kernel's
- * perf_output_sample(), each present when its bit of sample_type is set.
+ * Decodes PERF_RECORD_SAMPLE. The fields are in the order of the kernel's perf_output_sample().
+ * Each field is present if its bit of sample_type is set.
  */
 #include "base/bits.h"
 #include "perfdata/perfdata_internal.h"
@@ -13,7 +13,8 @@
 
 enum { BRANCH_ENTRY = 24 };
 
-/* An array of `nr` entries of `size` bytes; NULL and failed when it does not fit. */
+/* Read an array of `nr` entries of `size` bytes. Returns NULL, and marks the cursor as failed, if
+ * it does not fit. */
 static const uint8_t *array_take(struct cursor *c, uint64_t nr, uint64_t size)
 {
     if (nr > cursor_left(c) / size) {
@@ -23,7 +24,7 @@ static const uint8_t *array_take(struct cursor *c, uint64_t nr, uint64_t size)
     return cursor_bytes(c, nr * size);
 }
 
-/* A word of the head, of which all bytes are there. */
+/* Read a word of the head; the caller has checked that all bytes are there. */
 static inline uint64_t head_word(const uint8_t **p, bool swap)
 {
     *p += 8;
@@ -37,7 +38,7 @@ static inline void head_pair(const uint8_t **p, bool swap, uint32_t *first, uint
     *p += 8;
 }
 
-/* The fields in front, each a word. */
+/* The first fields, one word each. */
 enum {
     HEAD_FIELDS = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
                   PERF_SAMPLE_ADDR | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU |
@@ -45,7 +46,7 @@ enum {
     HEAD_MAX = 9 * 8
 };
 
-/* Checked once: it is done for every sample three times. */
+/* The bounds are checked only once, because this runs three times for every sample. */
 static void head_parse(struct cursor *c, uint64_t type, struct sample *s)
 {
     uint32_t reserved;
@@ -109,7 +110,8 @@ static const uint8_t *regs_parse(struct cursor *c, uint64_t mask, uint64_t *abi)
     return *abi ? cursor_bytes(c, 8 * (uint64_t)bits_count(mask)) : NULL;
 }
 
-/* Where the file has the rest of a stack of which a record holds `near` bytes; NULL: nowhere. */
+/* Returns where the file has the rest of a stack of which the record holds `stack_near` bytes;
+ * NULL: nowhere. */
 static const uint8_t *stack_rest(const struct perfdata *pd, const struct record *rec,
                                  const struct sample *s)
 {
@@ -121,7 +123,8 @@ static const uint8_t *stack_rest(const struct perfdata *pd, const struct record 
     return from->map + at;
 }
 
-/* `trimmed` bytes of the copy's end were left out when the record was kept (chunk.c, skim.c). */
+/* `trimmed` bytes at the end of the copy were left out when the record was kept (chunk.c,
+ * skim.c). */
 static void stack_parse(const struct perfdata *pd, const struct record *rec, struct cursor *c,
                         uint64_t trimmed, struct sample *s)
 {
@@ -199,7 +202,7 @@ static int sample_start(const struct perfdata *pd, const struct record *rec, str
     ret->present = ret->event->attr.sample_type;
     ret->misc = rec->misc;
     ret->swapped = pd->swap;
-    if (!(ret->present & PERF_SAMPLE_PERIOD)) /* a fixed one (-c), as perf has it */
+    if (!(ret->present & PERF_SAMPLE_PERIOD)) /* the fixed period (-c), as perf does */
         ret->period = ret->event->attr.sample_period;
     *c = record_cursor(pd, rec);
     head_parse(c, ret->present, ret);
@@ -215,8 +218,9 @@ int perfdata_sample_head(const struct perfdata *pd, const struct record *rec, st
     return c.failed ? record_error(pd, rec, err, "ends inside its fixed fields") : 0;
 }
 
-/* header.size is 16 bits and the kernel sizes the stack copy to fill it before it adds the
- * interrupt registers: the sum wraps, and the ring holds what the wrapped size says. */
+/* header.size has 16 bits. The kernel chooses the size of the stack copy to fill the record, and
+ * then adds the interrupt registers: the sum wraps, and the ring holds as many bytes as the wrapped
+ * size says. */
 static int overrun_error(const struct perfdata *pd, const struct record *rec,
                          const struct sample *s, struct error *err)
 {
@@ -282,7 +286,7 @@ int perfdata_sample_parse(const struct perfdata_event *event, const void *data, 
     head_parse(&c, ret->present, ret);
     middle_parse(&c, &event->attr, ret);
     if (ret->present & PERF_SAMPLE_STACK_USER)
-        stack_parse(NULL, NULL, &c, 0, ret); /* it is whole: no file is asked for the rest */
+        stack_parse(NULL, NULL, &c, 0, ret); /* the sample is whole: no file is needed */
     tail_parse(&c, &event->attr, ret);
     return c.failed ? error_set(err, ERROR_TRUNCATED, "a sample's fields run past its end") : 0;
 }
@@ -310,7 +314,7 @@ bool sample_value(const struct sample *s, size_t i, struct sample_value *ret)
     uint64_t each = 8 + (format & PERF_FORMAT_ID ? 8 : 0) + (format & READ_LOST ? 8 : 0);
     if (i >= nr || i > s->read_size / 8)
         return false;
-    if (group) { /* the times stand before the values, not behind the one */
+    if (group) { /* the times are before the values, not behind the single value */
         cursor_skip(&c, times + i * each);
         times = 0;
     }

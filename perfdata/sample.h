@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What sample.c shares with the record decoders. */
+/* Shared by sample.c and the record decoders. */
 #ifndef PERFDATA_SAMPLE_H
 #define PERFDATA_SAMPLE_H
 
 #include "base/cursor.h"
 
-/* The READ block of a SAMPLE or READ record, laid out by attr.read_format. */
+/* Take the READ block of a SAMPLE or READ record, whose layout attr.read_format defines. */
 void read_block_take(struct cursor *c, uint64_t format, const uint8_t **ret, size_t *size);
 
 #endif

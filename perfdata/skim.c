@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Reads a file's records past their stale bytes. A 64 KiB stack copy holds a few KiB that count;
- * touching them in a mapping costs a page fault a sample, which maps and later unmaps sixteen
- * pages (4 us where unwinding ten frames takes 1), a read of just these bytes 0.8 us. So each read
- * begins at the end of the one sample's copy, where its dyn_size stands, and takes the head and
- * the stack of the next. The bytes stay where they were read, in a chunk.
+ * Reads a file's records without their stale bytes. A 64 KiB stack copy holds a few useful KiB.
+ * Touching them in a mapping costs one page fault per sample, which maps and later unmaps sixteen
+ * pages (4 us, where unwinding ten frames takes 1). A read of just these bytes costs 0.8 us. So
+ * each read begins at the end of one sample's copy, where its dyn_size is, and takes the head and
+ * the stack of the next sample. The bytes stay where they were read, in a chunk.
  *
- * That holds for small pages and copies far apart. Where a fault maps many samples (copies of 16
- * KiB; a page cache of large pages), the mapping costs less than copying what is needed of them:
- * now and then the faults of some places ahead are counted, and weighed against what was read.
+ * This holds for small pages and copies far apart. If one fault maps many samples (copies of 16
+ * KiB; a page cache of large pages), the mapping costs less than copying the needed bytes. So now
+ * and then we count the faults for some places ahead, and compare their cost with that of reading.
  *
- * Only samples are skimmed. With split_stacks as much of a stack is read as walks were said to
- * need, and the rest is left to the mapping; so are deep stacks and unusual records, whole.
+ * Only samples are skimmed. With split_stacks, as much of a stack is read as walks were said to
+ * need, and the rest stays in the mapping. Deep stacks and unusual records stay there as a whole.
  */
 #include "perfdata/perfdata_internal.h"
 
@@ -24,27 +24,29 @@
 #include <unistd.h>
 
 enum {
-    AHEAD_MIN = 1 << 10,  /* of a record and what follows: its head fits */
+    AHEAD_MIN = 1 << 10,  /* for a record and what follows: enough for its head */
     AHEAD_MAX = 12 << 10, /* a sample with more live bytes stays in the mapping */
-    AHEAD_DECAY = 64,     /* what is read ahead shrinks by so small a part of the excess */
-    HEAD_ROOM = 512,      /* a sample whose head may be longer is not skimmed */
+    AHEAD_DECAY = 64,     /* `ahead` shrinks by 1/AHEAD_DECAY of the excess */
+    HEAD_ROOM = 512,      /* not skimmed if fewer bytes were read: the head may be longer */
     LONG_HEAD = 2 << 10,  /* registers and the longest callchain */
     TAIL_MAX = 256,       /* dyn_size and the fields behind it */
     WINDOW_MAX = CHUNK_SIZE - CHUNK_HEAD - TAIL_MAX - 8,
     ASKED = 16,
-    WILL_NEED_MIN = 256 << 10, /* asked of a disk at once: where single pages have gone ... */
-    WILL_NEED_MAX = 8 << 20,   /* ... and where all have */
-    CHUNKS_MAX = 32, /* with more in use (records that wait for their turn) all is left to the
-                        mapping: an order that needs half of the file to wait takes no memory */
-    /* Measured, in bytes copied: 0.2 us a KiB, 0.4 us a read, 4.4 us a fault that maps 16 pages. */
+    WILL_NEED_MIN = 256 << 10, /* bytes to request from a disk if single pages are missing */
+    WILL_NEED_MAX = 8 << 20,   /* bytes to request if all pages are missing */
+    CHUNKS_MAX = 32, /* with more chunks in use (records that wait to be delivered), use the
+                        mapping for everything: then an order in which half of the file must
+                        wait takes no memory */
+    /* Measured, and expressed in bytes copied: 0.2 us per KiB, 0.4 us per read, 4.4 us per fault
+     * that maps 16 pages. */
     READ_COST = 2 << 10,
     FAULT_COST = 24 << 10,
-    FAULT_PAGES = 64 << 10, /* what one fault maps at most of small pages */
-    JUDGED = 1 << 20,       /* costs are those of so many bytes of the file */
-    PROBED = 128 << 10,     /* looked at first where reading is in use */
-    READ_ON_MIN = 4 << 20,  /* reading stays after it was found to be cheaper: at first ... */
-    READ_ON_MAX = 32 << 20, /* ... and after some times in a row */
-    MAPPED_ON = 64 << 20,   /* after so much what reading costs is measured again */
+    FAULT_PAGES = 64 << 10, /* the most that one fault maps with small pages */
+    JUDGED = 1 << 20,       /* costs are for this many bytes of the file */
+    PROBED = 128 << 10,     /* checked first while reading is in use */
+    READ_ON_MIN = 4 << 20,  /* read on this far when first found cheaper than mapping */
+    READ_ON_MAX = 32 << 20, /* read on this far when found cheaper some times in a row */
+    MAPPED_ON = 64 << 20,   /* measure the cost of reading again after this much */
 };
 
 void skim_start(struct stream *s, int fd)
@@ -57,7 +59,7 @@ void skim_wanted(struct stream *s, size_t bytes)
 {
     struct skim *k = &s->skim;
     if (!k->wanted)
-        k->ahead = AHEAD_MIN; /* so far whole stacks were read */
+        k->ahead = AHEAD_MIN; /* until now whole stacks were read */
     k->wanted = bytes;
 }
 
@@ -88,7 +90,7 @@ static long faults_so_far(void)
     return getrusage(RUSAGE_THREAD, &u) < 0 ? 0 : u.ru_minflt + u.ru_majflt;
 }
 
-/* Touch the mapping behind `from`; returns the faults. */
+/* Touch the mapping after `from`. Returns the number of faults. */
 static uint64_t map_touch(const struct stream *s, uint64_t from, uint64_t size)
 {
     const volatile uint8_t *p = s->map + from;
@@ -98,9 +100,10 @@ static uint64_t map_touch(const struct stream *s, uint64_t from, uint64_t size)
     return (uint64_t)(faults_so_far() - before);
 }
 
-/* Whether the mapping's next JUDGED bytes cost less than reading does, which k->cost is of as many.
- * What the page cache has not is read, which asks the disk for it ahead. Where reading is in use as
- * little is touched as tells: no fault means large pages, one may be the next large page's. */
+/* Returns whether using the mapping's next JUDGED bytes costs less than reading them (k->cost is
+ * the cost of reading as many). Pages that are not in the page cache are read, because reading
+ * requests them from the disk ahead. While reading is in use, as few pages as possible are touched:
+ * no fault means large pages, and one fault may be that of the next large page. */
 static bool map_is_cheap(const struct stream *s)
 {
     const struct skim *k = &s->skim;
@@ -108,7 +111,7 @@ static bool map_is_cheap(const struct stream *s)
         return false;
     uint64_t probed = k->mapped ? 0 : PROBED, faults = 0;
     if (!k->mapped) {
-        (void)*(const volatile uint8_t *)(s->map + s->at); /* of a large page the one fault */
+        (void)*(const volatile uint8_t *)(s->map + s->at); /* with large pages, the only fault */
         faults = map_touch(s, s->at, PROBED);
         if (faults != 1)
             return faults == 0 || faults * FAULT_COST * (JUDGED / PROBED) < k->cost;
@@ -117,8 +120,9 @@ static bool map_is_cheap(const struct stream *s)
     return faults * FAULT_COST < k->cost;
 }
 
-/* At k->judged: how to go on. Of the mapping all is touched that is used soon. Before anybody said
- * how much walks need, and up to the next judgement, too much is read to be compared. */
+/* Choose at k->judged how to go on. The mapping is touched only where it will soon be used. Too
+ * much is read for a comparison until the need of walks is known, and until the judgement after
+ * that. */
 static void judge(struct stream *s)
 {
     struct skim *k = &s->skim;
@@ -142,8 +146,9 @@ static void judge(struct stream *s)
 
 /* ---- the window ---------------------------------------------------------------------------- */
 
-/* Let the disk bring the surroundings of what the page cache has not: the more of them, the more
- * was missed in a row. Asking costs, too, where nearly all is there (8 MiB: 0.15 ms). */
+/* Ask the disk for the surroundings of a page that is not in the page cache. The more misses there
+ * were in a row, the larger the range. Asking costs time too if nearly everything is cached (8 MiB:
+ * 0.15 ms). */
 static void advise(struct skim *k, uint64_t offset)
 {
     uint64_t end = k->advised_end, start = offset;
@@ -160,8 +165,8 @@ static void advise(struct skim *k, uint64_t offset)
     posix_fadvise(k->fd, (off_t)start, (off_t)k->advised, POSIX_FADV_WILLNEED);
 }
 
-/* Read without waiting where the page cache has it. While it has, only one read in some asks
- * whether it does: that costs a tenth more. */
+/* Read without waiting if the page cache has the bytes. While it has them, only one read in ASKED
+ * asks whether it does, because asking costs a tenth more. */
 static ssize_t read_at(struct skim *k, void *to, size_t size, uint64_t offset)
 {
     struct iovec v = {to, size};
@@ -170,7 +175,7 @@ static ssize_t read_at(struct skim *k, void *to, size_t size, uint64_t offset)
         if (n == (ssize_t)size)
             return n;
         k->cached = 0;
-        if (n >= 0 || errno == EAGAIN) /* else the file system knows no RWF_NOWAIT */
+        if (n >= 0 || errno == EAGAIN) /* otherwise the file system has no RWF_NOWAIT */
             advise(k, offset);
     }
     ssize_t n;
@@ -181,8 +186,8 @@ static ssize_t read_at(struct skim *k, void *to, size_t size, uint64_t offset)
     }
 }
 
-/* Make the window begin at file offset `from`, with `size` bytes where the file has them; `gap`
- * bytes of the chunk stay free before it. false: it cannot be read. */
+/* Move the window to file offset `from`, with `size` bytes if the file has them. `gap` bytes of the
+ * chunk stay free before it. Returns false if it cannot be read. */
 static bool window_move(struct stream *s, uint64_t from, size_t size, size_t gap)
 {
     struct skim *k = &s->skim;
@@ -199,7 +204,7 @@ static bool window_move(struct stream *s, uint64_t from, size_t size, size_t gap
         at = CHUNK_HEAD;
     }
     uint8_t *to = (uint8_t *)k->chunk + at;
-    k->size = 0; /* the old window's chunk may be gone, be there a new one or not */
+    k->size = 0; /* the old window's chunk may be gone, with or without a new one */
     k->cost += size + READ_COST;
     if (read_at(k, to, size, from) != (ssize_t)size)
         return false;
@@ -210,7 +215,7 @@ static bool window_move(struct stream *s, uint64_t from, size_t size, size_t gap
     return true;
 }
 
-/* The bytes from `from` on, at least `want`; NULL: not to be had. */
+/* Returns the bytes from `from` on, at least `want`. NULL: not available. */
 static const uint8_t *window_at(struct stream *s, uint64_t from, size_t want)
 {
     struct skim *k = &s->skim;
@@ -240,15 +245,15 @@ static void ahead_learn(struct skim *k, size_t needed)
         k->ahead = AHEAD_MIN;
 }
 
-/* A sample that begins at `p` with `have` bytes read. True: rec has its live bytes; false: nothing
- * was changed but the window. */
+/* Skim a sample that begins at `p`, of which `have` bytes were read. True: rec has its live bytes.
+ * False: nothing was changed except the window. */
 static bool sample_skim(struct stream *s, struct record *rec, uint8_t *p, size_t have)
 {
     struct skim *k = &s->skim;
     size_t stack_at;
     uint64_t stack_size, dyn;
     if (have < HEAD_ROOM || !sample_stack_at(s->pd, rec, have, &stack_at, &stack_size)) {
-        k->ahead = k->ahead < LONG_HEAD ? LONG_HEAD : k->ahead; /* a long callchain, perhaps */
+        k->ahead = k->ahead < LONG_HEAD ? LONG_HEAD : k->ahead; /* perhaps a long callchain */
         return false;
     }
     if (stack_size > rec->size || stack_at + stack_size + 8 > rec->size)
@@ -268,7 +273,7 @@ static bool sample_skim(struct stream *s, struct record *rec, uint8_t *p, size_t
     if (stack_at + dyn > have) {
         if (!s->pd->options.split_stacks || (k->wanted && stack_at + k->wanted > AHEAD_MAX))
             return false;
-        dyn = have - stack_at; /* that much of it */
+        dyn = have - stack_at; /* take only this part */
     }
     memcpy(p + stack_at + dyn, k->bytes, tail);
     rec->data = p;
@@ -277,7 +282,7 @@ static bool sample_skim(struct stream *s, struct record *rec, uint8_t *p, size_t
     return true;
 }
 
-/* The chunk of a record that may be skimmed must outlive the move of the window. */
+/* Try to skim a sample. Its chunk must outlive the move of the window. */
 static bool try_sample(struct stream *s, struct record *rec, const uint8_t *p)
 {
     struct chunk *chunk = s->skim.chunk;
@@ -312,7 +317,7 @@ int skim_next(struct stream *s, struct record *rec)
     size_t have = s->skim.size - (size_t)(s->at - s->skim.offset);
     bool full = atomic_load_explicit(&s->pd->live_chunks, memory_order_relaxed) > CHUNKS_MAX;
     if (full || rec->type == PERF_RECORD_FINISHED_ROUND) {
-        rec->data = s->map + s->at; /* of a round nobody reads it, nor releases it */
+        rec->data = s->map + s->at; /* the data of a FINISHED_ROUND is never read or released */
     } else if (size > have && rec->type == PERF_RECORD_SAMPLE) {
         if (have < s->skim.ahead)
             p = window_move(s, s->at, s->skim.ahead, 0) ? s->skim.bytes : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A pipe with a log of VM memory is put into a temporary file first: what its records say is about
- * samples that came before them, so it has to be read twice. */
+/* Copies a pipe with a memory log into a temporary file. The records of the log describe memory for
+ * samples that came before them, so the recording has to be read twice. */
 #include "base/unnamed_file.h"
 #include "perfdata/perfdata_internal.h"
 #include "perfdata/vmevent.h"
@@ -13,7 +13,8 @@
 
 enum { COPY = 256 << 10, ATTR_OFFSET = RECORD_HEADER };
 
-/* The events stand first, each in a record of its own. Reads no further than these. */
+/* Returns whether an event of VM memory is announced. The events come first, each in its own
+ * record. Reads no further than these records. */
 static bool announces_log(struct stream *s)
 {
     uint64_t left, at = 0;
@@ -60,7 +61,7 @@ static int copy_rest(struct stream *s, int to, struct error *err)
         ssize_t n = read(s->fd, buffer, COPY);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n <= 0) /* an error of reading: what came until then is read */
+        if (n <= 0) /* after a read error, use what was read until then */
             break;
         r = copy_bytes(s, to, buffer, (size_t)n, err);
     }

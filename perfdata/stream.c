@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The records of a file's data section, a pipe or a data.N, one after the other, as they stand. */
+/* Reads the records of a file's data section, a pipe or a data.N one after the other, unchanged. */
 #include "perfdata/perfdata_internal.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 enum {
     WINDOW_START = 256 << 10,
-    WINDOW_MAX = 64 << 20, /* no honest record or tracing data is larger */
+    WINDOW_MAX = 64 << 20, /* no valid record or tracing data is larger */
     COMPRESSED2_HEAD = 16,
     AUXTRACE_HEAD = 48,
     TRACING_HEAD = 16,
@@ -46,7 +46,7 @@ static bool window_fill(struct stream *s, size_t want)
         w->at = 0;
     }
     while (w->end - w->at < want) {
-        if (w->end == w->cap) { /* grows as bytes arrive, not as a record claims */
+        if (w->end == w->cap) { /* grow as bytes arrive, not as much as a record claims */
             size_t cap = w->cap ? w->cap * 2 : WINDOW_START;
             uint8_t *p = realloc(w->bytes, cap);
             if (!p)
@@ -69,7 +69,7 @@ static bool window_fill(struct stream *s, size_t want)
     return true;
 }
 
-/* Drop what stream_take() could not, being not read yet. */
+/* Drop bytes that stream_take() could not drop because they were not yet read. */
 static void window_skip(struct stream *s)
 {
     struct window *w = &s->in;
@@ -108,7 +108,7 @@ void stream_take(struct stream *s, uint64_t size)
     }
 }
 
-/* The records end here; `left` bytes are no whole record. */
+/* End the records here; the last `left` bytes are not a whole record. */
 static int stream_cut(struct stream *s, uint64_t left)
 {
     s->ended = true;
@@ -122,8 +122,9 @@ static int stream_cut(struct stream *s, uint64_t left)
     return 0;
 }
 
-/* A COMPRESSED2 record whose 16-bit size wrapped (writers of perf 6.16 and later, until fixed): it
- * is 16 + data_size bytes long and has no padding. Bytes it takes; 0: its sizes lie. */
+/* Returns the bytes that a COMPRESSED2 record takes; 0: its sizes are malformed. If its 16-bit size
+ * wrapped (writers of perf 6.16 and later, until fixed), the record is 16 + data_size bytes long
+ * and has no padding. */
 static uint64_t compressed2_extent(uint16_t size, uint64_t data_size)
 {
     if (data_size > WINDOW_MAX)
@@ -134,7 +135,8 @@ static uint64_t compressed2_extent(uint16_t size, uint64_t data_size)
     return (uint16_t)padded == size ? COMPRESSED2_HEAD + data_size : 0;
 }
 
-/* Bytes that follow a record without being counted in its size; -1: the record is too short. */
+/* Get the number of bytes that follow a record but are not counted in its size. Returns -1 if the
+ * record is too short. */
 static int payload_size(const struct stream *s, const struct record *rec, uint64_t *ret)
 {
     *ret = 0;
@@ -150,8 +152,8 @@ static int payload_size(const struct stream *s, const struct record *rec, uint64
     return 0;
 }
 
-/* Where a record with bytes behind it, or a size that may have wrapped, ends. 1: rec->size is set,
- * and for tracing data covers its payload. */
+/* Find the end of a record that has bytes behind it, or whose size may have wrapped. Returns 1 with
+ * rec->size set; for tracing data it includes the payload. */
 static int extent_find(struct stream *s, struct record *rec, uint64_t *take)
 {
     uint64_t left, payload;
@@ -213,7 +215,7 @@ static int outer_next(struct stream *s, struct record *rec)
     return 1;
 }
 
-/* The compressed bytes of a record, and where they are no further records. */
+/* Begin to decompress the compressed bytes of a record. */
 static int inflate_start(struct stream *s, const struct record *rec, struct error *err)
 {
     uint64_t head = rec->type == PERF_RECORD_COMPRESSED ? RECORD_HEADER : COMPRESSED2_HEAD;
@@ -230,7 +232,7 @@ static int inflate_start(struct stream *s, const struct record *rec, struct erro
                           err);
 }
 
-/* The end, perhaps within a compressed record's last record. */
+/* Handle the end of the stream, which may be inside the last record of a compressed record. */
 static int stream_end(struct stream *s)
 {
     size_t left = inflate_left(s->inflate);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Tracing data: the formats of the recorded tracepoints, and payloads as text. Formats are indexed
- * when a recording is opened and parsed by libtraceevent when the first payload asks for them.
+ * when a recording is opened. libtraceevent parses a format when the first payload needs it.
  *
  * Layout (tools/perf/util/trace-event-info.c): "\027\bDtracing", version NUL, u8 big-endian,
- * u8 long size, u32 page size; header_page, header_event: NUL, u64 size, text; u32 count of ftrace
- * formats (u64 size, text); u32 systems: name NUL, u32 count, formats; u32 size of kallsyms; u32
- * size of printk formats; u64 size of saved command lines (from version 0.6 on).
+ * u8 long size, u32 page size; header_page, header_event: NUL, u64 size, text; u32 count of
+ * ftrace formats (u64 size, text); u32 systems: name NUL, u32 count, formats; u32 size of kallsyms;
+ * u32 size of printk formats; u64 size of saved command lines (from version 0.6 on).
  */
 #include "perfdata/format.h"
 #include "perfdata/perfdata_internal.h"
@@ -22,12 +22,12 @@ struct format {
     uint64_t id;
     const char *system, *text;
     size_t size;
-    bool tried; /* handed to libtraceevent */
+    bool tried; /* already passed to libtraceevent */
 };
 
 struct tracing {
     uint8_t *bytes;
-    VEC(struct format) formats; /* by id */
+    VEC(struct format) formats; /* sorted by id */
     struct tep_handle *tep;
     pthread_mutex_t lock;
     const char *printk; /* not NUL-terminated */
@@ -46,7 +46,7 @@ void tracing_free(struct tracing *t)
     free(t);
 }
 
-/* The number behind "ID:" at the start of a line. */
+/* Get the number behind "ID:" at the start of a line. */
 static bool format_id(const char *text, size_t size, uint64_t *ret)
 {
     const char *p = memmem(text, size, "\nID:", 4);
@@ -83,7 +83,7 @@ static int compare_ids(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* The parts before the formats. The order of bytes is the section's own. */
+/* Read the parts before the formats. The section defines its own byte order. */
 static bool head_read(struct tracing *t, struct cursor *c)
 {
     const uint8_t *magic = cursor_bytes(c, 10);
@@ -109,7 +109,7 @@ static bool head_read(struct tracing *t, struct cursor *c)
     return true;
 }
 
-/* Saved command lines: "PID COMM" a line. */
+/* Read the saved command lines: one "PID COMM" per line. */
 static void comms_read(struct tracing *t, struct cursor *c)
 {
     uint64_t size = cursor_u64(c);
@@ -127,7 +127,7 @@ static void comms_read(struct tracing *t, struct cursor *c)
     }
 }
 
-/* Reads as far as the section is sound: damage costs the formats behind it, no more. */
+/* Read the section as far as it is intact: damage loses only the formats behind it. */
 static bool tracing_read(struct tracing *t, uint64_t size)
 {
     struct cursor c = cursor_make(t->bytes, size, false, "", "tracing data", 0);
@@ -193,7 +193,7 @@ char *tracing_event_name(const struct tracing *t, uint64_t id)
 
 /* ---- payloads ----------------------------------------------------------------------------- */
 
-/* "ADDRESS : "FORMAT"" a line, for trace_printk()'s events. */
+/* Register the formats of trace_printk() events: one "ADDRESS : "FORMAT"" per line. */
 static void printk_register(struct tracing *t)
 {
     if (t->printk_done || !t->printk)
@@ -205,7 +205,7 @@ static void printk_register(struct tracing *t)
         char *format;
         unsigned long long address = strtoull(line, &format, 16);
         format = strchr(format, ':');
-        /* libtraceevent looks at the last three characters of what stands in the quotes. */
+        /* libtraceevent looks at the last three characters between the quotes. */
         if (format && strlen(format) > 6)
             tep_register_print_string(t->tep, format + 2, address);
     }
@@ -227,7 +227,8 @@ static struct tep_event *event_find(struct tracing *t, uint64_t id)
     return tep_find_event(t->tep, (int)id);
 }
 
-/* libtraceevent reads fields where the format says, whether the payload reaches that far or not. */
+/* Returns whether all fields are inside the payload. libtraceevent does not check this; it reads
+ * fields at the offsets that the format gives. */
 static bool payload_fits(struct tep_event *e, const uint8_t *data, uint32_t size)
 {
     for (int pass = 0; pass < 2; pass++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Reading and writing the payload of `ljperf:vmstack` and `ljperf:mem` events, the raw bytes of
- * bpf-output samples. vmevent_layout.h says how they stand.
+ * Reads and writes the payloads of `ljperf:vmstack` and `ljperf:mem` events, which are the raw
+ * bytes of bpf-output samples. vmevent_layout.h describes the layout.
  */
 #ifndef PERFDATA_VMEVENT_H
 #define PERFDATA_VMEVENT_H
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Names of the events that carry such payloads. */
+/* Names of the events that carry these payloads. */
 #define VMEVENT_STACK_NAME "ljperf:vmstack"
 #define VMEVENT_MEM_NAME "ljperf:mem"
 
@@ -25,28 +25,29 @@ struct vmevent_entry {
     uint64_t address;
     uint32_t length;
     uint8_t kind, flags, vm, level;
-    uint64_t before, after; /* the header's times where the entry has none of its own */
-    const uint8_t *bytes;   /* `length` bytes in the payload; NULL: UNCHANGED or FAILED */
+    uint64_t before, after; /* the header's times if the entry has no times of its own */
+    const uint8_t *bytes;   /* `length` bytes inside the payload; NULL: UNCHANGED or FAILED */
 };
 
 struct vmevent {
     struct vmevent_header head; /* in our byte order */
-    struct cursor cursor;       /* the entries not yet taken */
+    struct cursor cursor;       /* the entries not yet read */
     uint32_t taken;
 };
 
-/* Whether samples of such an event may be payloads. */
+/* Returns whether samples of an event with this attr may carry such payloads. */
 bool vmevent_may_be(const struct perf_event_attr *attr);
 
-/* Begin to read a payload of `size` bytes, which must stay until the last entry was used.
- * Errors: not such a payload, a version or word size that is not known, a malformed size. */
+/* Begin to read a payload of `size` bytes, which must stay valid until the last entry was used.
+ * Errors: the bytes are not such a payload, the version or word size is unknown, or the size is
+ * malformed. */
 int vmevent_open(const void *payload, size_t size, struct vmevent *ret, struct error *err);
 
-/* The next entry: 1, 0 after the last, -1 when it is malformed (reading is then over). An entry's
- * address range never wraps. */
+/* Get the next entry. Returns 1, 0 after the last entry, or -1 when the entry is malformed, which
+ * ends reading. The address range of an entry never wraps. */
 int vmevent_next(struct vmevent *e, struct vmevent_entry *ret, struct error *err);
 
-/* "no VM of the process runs on this thread" and so on, for people. */
+/* Returns a text for people, such as "no VM of the process runs on this thread". */
 const char *vmevent_reason_text(unsigned reason);
 
 /* ---- writing ----------------------------------------------------------------------------- */
@@ -56,19 +57,21 @@ struct vmevent_writer {
     size_t size, cap;
 };
 
-/* Begin a payload in `buffer` (of the caller; `cap` bytes at least that of a header, no more than
- * VMEVENT_MAX are used). Of `head`, magic, version, order, word size, size and count are set. */
+/* Begin a payload in the caller's `buffer`. `cap` must be at least the size of a header; at most
+ * VMEVENT_MAX bytes are used. Sets magic, version, order, word size, size and count; the other
+ * header fields are copied from `head`. */
 void vmevent_begin(struct vmevent_writer *w, void *buffer, size_t cap,
                    const struct vmevent_header *head);
 
-/* Add an entry; `bytes` is not looked at when flags has UNCHANGED or FAILED; TIMED writes the
- * times. False: no room for it, nothing has changed. */
+/* Add an entry. `bytes` is ignored when flags has UNCHANGED or FAILED; with TIMED the times are
+ * written. Returns false, and changes nothing, if there is no room for the entry. */
 bool vmevent_add(struct vmevent_writer *w, const struct vmevent_entry *entry);
 
-/* Bytes an entry takes in a payload. */
+/* Returns the number of bytes an entry takes in a payload. */
 size_t vmevent_entry_size(const struct vmevent_entry *entry);
 
-/* The payload's size, once all entries are added; `after` 0 leaves the head's time. */
+/* Finish a payload once all entries are added. Returns its size. `after` 0 keeps the header's
+ * time. */
 size_t vmevent_end(struct vmevent_writer *w, uint64_t after);
 
 #endif

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A copy of the VM's stack stands in its cpu's ring right before its sample; its time need not:
- * kernels since 6.2 stamp the sample before the program runs that makes the copy (measured on 6.18:
- * every copy was later, by the 2 us it takes). Here a copy waits for the next sample of its cpu, in
- * the order of the file, and takes its time: so whoever gets records in time order meets the copy
- * first.
+ * Gives each vmstack the time of its sample. A vmstack is in its CPU's ring directly before its
+ * sample, but it may have a later time: kernels since 6.2 stamp the sample before the program runs
+ * that makes the copy (measured on 6.18: every copy was later, by the 2 us that it takes). Here a
+ * vmstack waits for the next sample of its CPU, in file order, and takes the sample's time. So a
+ * reader that gets records in time order meets the vmstack first.
  */
 #include "perfdata/perfdata_internal.h"
 #include "perfdata/vmevent.h"
 
 enum { CPUS_MAX = 1 << 16 };
 
-/* A bpf-output sample with the payload of a copy. */
+/* Returns whether the record is a bpf-output sample that carries a vmstack. */
 static bool is_copy(const struct perfdata *pd, const struct record *rec, struct sample *ret)
 {
     const struct perf_event_attr *a = &event_at(pd, rec->event)->pub.attr;
@@ -24,7 +24,7 @@ static bool is_copy(const struct perfdata *pd, const struct record *rec, struct 
     return load_u32(ret->raw, pd->swap) == VMEVENT_MAGIC && ret->raw[7] == VMEVENT_STACK;
 }
 
-/* What waited in vain goes as it is, but not back in time. */
+/* Deliver a vmstack whose sample never came. Its time is kept, but must not go backward. */
 static int orphan(struct perfdata *pd, struct record *rec, copies_push push, struct error *err)
 {
     if (rec->time < pd->queue.delivered)
@@ -32,7 +32,7 @@ static int orphan(struct perfdata *pd, struct record *rec, copies_push push, str
     return push(pd, rec, err);
 }
 
-/* The record that waits for this cpu's sample. NULL when memory is out. */
+/* Returns the place for the vmstack that waits on this CPU. NULL when out of memory. */
 static struct held_copy *held_of(struct perfdata *pd, uint32_t cpu, struct error *err)
 {
     size_t nr = pd->copies.held.nr;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Writes recordings that perf reads back. File form: header, ids, attrs, records, feature table,
- * sections. Pipe form: HEADER_ATTR, EVENT_UPDATE (names) and HEADER_FEATURE records first; the
- * features must therefore be set before the first record.
+ * Writes recordings that perf can read. The file form is: header, ids, attrs, records, feature
+ * table, sections. The pipe form begins with HEADER_ATTR, EVENT_UPDATE (names) and HEADER_FEATURE
+ * records; therefore all features must be set before the first record.
  *
- * Compressed: the kernel's records are collected, and pushed through one zstd stream as COMPRESSED
- * records, each of which is flushed; perf's own records stay plain, in their place.
+ * With compression, the kernel's records are collected and pushed through one zstd stream as
+ * COMPRESSED records. The stream is flushed at the end of each of them. perf's own records stay
+ * uncompressed, in their place.
  */
 #include "perfdata/perfdata_internal.h"
 
@@ -19,19 +20,19 @@
 
 enum {
     FILE_HEADER = 104,
-    DATA_SIZE_AT = 48, /* in it: see file_header() */
+    DATA_SIZE_AT = 48, /* in the header: see file_header() */
     ATTR_ENTRY = sizeof(struct perf_event_attr) + ID_ENTRY,
     FEATURE_HEAD = sizeof(struct perf_record_header_feature),
     LAST_FEATURE = HEADER_PMU_CAPS + 1, /* the mark behind the last feature of a pipe */
     RECORD_MAX = UINT16_MAX,
-    COLLECT = 128 << 10, /* bytes pushed at once */
+    COLLECT = 128 << 10, /* bytes to compress at once */
     STRING_ALIGN = 64,
     NAME_RECORD = sizeof(struct perf_event_header) + 16,
-    BUFFER = 1 << 20,         /* bytes written at once */
-    SALVAGE_ROOM = 256 << 10, /* bytes that a full disk must give back for the features */
+    BUFFER = 1 << 20,         /* bytes to write at once */
+    SALVAGE_ROOM = 256 << 10, /* bytes that must be freed on a full disk to write the features */
 };
 
-/* "PERFILE2", in this machine's byte order as everything else. */
+/* "PERFILE2", in this machine's byte order like everything else. */
 static const uint64_t MAGIC = UINT64_C(0x32454c4946524550);
 
 struct section {
@@ -55,15 +56,15 @@ struct perfdata_writer {
     size_t nr_events;
     byte_vec features[FEATURES];
     bool has_feature[FEATURES];
-    bool started; /* a record has been written */
+    bool started; /* a record was written */
     uint64_t data_at, data_size;
     ZSTD_CStream *zstd;
     byte_vec collected;
     uint64_t plain_bytes, compressed_bytes;
-    char *buffer;       /* of `out` */
-    uint64_t flushed;   /* data_size at the last flush, */
-    uint64_t mark;      /* at one before, */
-    uint64_t safe_size; /* and at one that is SALVAGE_ROOM before `mark` at least; 0: none */
+    char *buffer;       /* stdio buffer of `out` */
+    uint64_t flushed;   /* data_size at the last flush */
+    uint64_t mark;      /* data_size at an earlier flush */
+    uint64_t safe_size; /* data_size at a flush at least SALVAGE_ROOM before `mark`; 0: none */
 };
 
 static bool bytes_add(byte_vec *v, const void *p, size_t size)
@@ -96,7 +97,7 @@ static int put(struct perfdata_writer *w, const void *p, size_t size, struct err
     return 0;
 }
 
-/* Records: what the data section counts. */
+/* Write bytes of records, which count as data section. */
 static int put_record(struct perfdata_writer *w, const void *p, size_t size, struct error *err)
 {
     w->data_size += size;
@@ -105,7 +106,7 @@ static int put_record(struct perfdata_writer *w, const void *p, size_t size, str
 
 /* ---- compression -------------------------------------------------------------------------- */
 
-/* Push what has been collected as COMPRESSED records. */
+/* Write the collected records as COMPRESSED records. */
 static int compress_flush(struct perfdata_writer *w, struct error *err)
 {
     ZSTD_inBuffer in = {w->collected.at, w->collected.nr, 0};
@@ -128,7 +129,7 @@ static int compress_flush(struct perfdata_writer *w, struct error *err)
     return 0;
 }
 
-/* COMPRESSED: version, type zstd, level, ratio, bytes that one record may decompress to. */
+/* COMPRESSED: version, type zstd, level, ratio, the most bytes one record may decompress to. */
 static int compressed_feature(struct perfdata_writer *w, struct error *err)
 {
     uint32_t ratio = w->compressed_bytes ? (uint32_t)(w->plain_bytes / w->compressed_bytes) : 1;
@@ -147,7 +148,7 @@ static int compress_record(struct perfdata_writer *w, const struct iovec *parts,
 
 /* ---- events ------------------------------------------------------------------------------- */
 
-/* EVENT_DESC: so that readers know the names. */
+/* EVENT_DESC tells readers the names of the events. */
 static int event_desc_feature(struct perfdata_writer *w, struct error *err)
 {
     byte_vec v = {0};
@@ -177,9 +178,10 @@ static int event_copy(struct writer_event *to, const struct perfdata_event *from
     return 0;
 }
 
-/* ---- the file form's frame ---------------------------------------------------------------- */
+/* ---- the frame of the file form ----------------------------------------------------------- */
 
-/* Until it is finished: no features, and the size of the last flush (see tell_size()). */
+/* Write the header. Until the file is finished, it has no features and data size 0; a flush then
+ * writes the size so far (see tell_size()). */
 static int file_header(struct perfdata_writer *w, uint64_t attrs_at, bool finished,
                        struct error *err)
 {
@@ -193,7 +195,7 @@ static int file_header(struct perfdata_writer *w, uint64_t attrs_at, bool finish
            .attrs = {attrs_at, w->nr_events * ATTR_ENTRY},
            .data = {w->data_at, finished ? w->data_size : 0}};
     _Static_assert(sizeof(h) == FILE_HEADER, "the layout of perf_file_header");
-    for (unsigned i = 0; finished && i < FEATURES; i++) /* they stand behind the records */
+    for (unsigned i = 0; finished && i < FEATURES; i++) /* features are behind the records */
         if (w->has_feature[i])
             h.bitmap[i / 64] |= UINT64_C(1) << (i % 64);
     return put(w, &h, sizeof(h), err);
@@ -226,7 +228,8 @@ static int file_start(struct perfdata_writer *w, struct error *err)
     return 0;
 }
 
-/* The feature table and the sections behind the records, then the header that tells of them. */
+/* Write the feature table and the sections behind the records, then the header that refers to
+ * them. */
 static int file_finish(struct perfdata_writer *w, struct error *err)
 {
     uint64_t at = w->data_at + w->data_size;
@@ -246,7 +249,7 @@ static int file_finish(struct perfdata_writer *w, struct error *err)
     return file_header(w, FILE_HEADER + ids_bytes(w), true, err);
 }
 
-/* ---- the pipe form's frame ---------------------------------------------------------------- */
+/* ---- the frame of the pipe form ----------------------------------------------------------- */
 
 static int pipe_attr(struct perfdata_writer *w, const struct writer_event *e, struct error *err)
 {
@@ -261,7 +264,7 @@ static int pipe_attr(struct perfdata_writer *w, const struct writer_event *e, st
                : 0;
 }
 
-/* EVENT_UPDATE with the name, for the event of the first id. */
+/* Write an EVENT_UPDATE with the name, for the event with the first id. */
 static int pipe_name(struct perfdata_writer *w, const struct writer_event *e, struct error *err)
 {
     static const char zeros[8];
@@ -281,7 +284,7 @@ static int pipe_feature(struct perfdata_writer *w, uint64_t number, const byte_v
 {
     static const char zeros[8];
     size_t size = v ? v->nr : 0, padded = (size + 7) & ~(size_t)7;
-    if (padded > RECORD_MAX - FEATURE_HEAD) /* readers do without it */
+    if (padded > RECORD_MAX - FEATURE_HEAD) /* too long for a record: readers do without it */
         return 0;
     struct perf_event_header h = {PERF_RECORD_HEADER_FEATURE, 0, (uint16_t)(FEATURE_HEAD + padded)};
     return put(w, &h, sizeof(h), err) < 0 || put(w, &number, sizeof(number), err) < 0 ||
@@ -290,7 +293,7 @@ static int pipe_feature(struct perfdata_writer *w, uint64_t number, const byte_v
                : 0;
 }
 
-/* The tracing data follows its record. */
+/* Write the tracing data, which follows its record. */
 static int pipe_tracing(struct perfdata_writer *w, const byte_vec *v, struct error *err)
 {
     static const char zeros[8];
@@ -338,7 +341,7 @@ static int writer_start(struct perfdata_writer *w, struct error *err)
 
 static int writer_open(struct perfdata_writer *w, struct error *err)
 {
-    /* Nobody else's business: copies of stacks hold whatever the program had in hand. */
+    /* The file is private: stack copies may hold any data of the program. */
     int fd = strcmp(w->path, "-") == 0
                  ? dup(STDOUT_FILENO)
                  : open(w->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -434,14 +437,14 @@ int perfdata_writer_feature(struct perfdata_writer *w, unsigned number, const vo
     vec_free(&w->features[number]);
     w->features[number] = v;
     w->has_feature[number] = true;
-    /* Too late for the records at a pipe's start: give it a record of its own. */
+    /* It is too late to put it at the start of the pipe, so give it its own record. */
     return w->options.pipe && w->started && number != HEADER_COMPRESSED
                ? pipe_feature(w, number, &w->features[number], err)
                : 0;
 }
 
-/* Tell readers of a file whose recorder is killed how far its records are whole: perf reads none
- * without it. */
+/* Write the size of the whole records so far, for readers of the file in case the recorder is
+ * killed: without it perf reads no record. */
 static int tell_size(const struct perfdata_writer *w, struct error *err)
 {
     const uint64_t size = w->data_size;
@@ -473,7 +476,7 @@ uint64_t perfdata_writer_bytes(const struct perfdata_writer *w)
     return w->data_size;
 }
 
-/* Everything is in the file but for what stdio may still hold of it. */
+/* Close the output. Only bytes in stdio's buffer may still be missing in the file. */
 static int writer_close(struct perfdata_writer *w, struct error *err)
 {
     if (fflush(w->out) != 0)
@@ -490,7 +493,7 @@ int perfdata_writer_salvage(struct perfdata_writer *w, uint64_t *lost, struct er
         return error_set(err, ERROR_UNSUPPORTED, "%s: nothing can be saved", w->path);
     __fpurge(w->out);
     clearerr(w->out);
-    /* Without a place that leaves room: the records are worth more than the features. */
+    /* If no flush leaves enough room, give up the features: the records are worth more. */
     bool room = w->safe_size != 0;
     w->data_size = room ? w->safe_size : w->flushed;
     *lost = had - w->data_size;
@@ -508,7 +511,7 @@ int perfdata_writer_finish(struct perfdata_writer *w, struct error *err)
 {
     if (writer_start(w, err) < 0 || (w->zstd && compress_flush(w, err) < 0))
         return -1;
-    if (w->zstd && compressed_feature(w, err) < 0) /* the ratio is known now */
+    if (w->zstd && compressed_feature(w, err) < 0) /* now the ratio is known */
         return -1;
     if (!w->options.pipe && file_finish(w, err) < 0)
         return -1;
@@ -521,7 +524,7 @@ void perfdata_writer_destroy(struct perfdata_writer *w)
         return;
     if (w->out)
         fclose(w->out);
-    for (size_t i = 0; w->events && i <= w->nr_events; i++) { /* one more: half copied, or zeros */
+    for (size_t i = 0; w->events && i <= w->nr_events; i++) { /* the last: half copied, or zeros */
         free(w->events[i].name);
         free(w->events[i].ids);
     }

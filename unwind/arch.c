@@ -4,7 +4,8 @@
 
 #include "base/cursor.h"
 
-/* Length of an indirect call (ff /2) with this ModRM byte and no prefix; 0: not a call. */
+/* Returns the length of an indirect call (ff /2) with this ModRM byte and no prefix; 0: not a
+ * call. */
 static size_t indirect_call_size(const uint8_t *at, size_t left)
 {
     if (left < 2 || at[0] != 0xff || (at[1] & 0x38) != 0x10)
@@ -36,7 +37,7 @@ bool arch_direct_call(const uint8_t *end, size_t size, uint64_t return_address, 
     return true;
 }
 
-/* A register as instructions number it, with or without REX.B, in DWARF's numbering. */
+/* Returns the DWARF number of a register as instructions number it, with or without REX.B. */
 static unsigned register_number(unsigned number, bool extended)
 {
     static const uint8_t numbers[] = {0, 2, 1, DWARF_RBX, DWARF_RSP, DWARF_RBP, 4, 5};
@@ -97,7 +98,7 @@ enum arch_point arch_point(const uint8_t *pc)
     return ARCH_POINT_BODY;
 }
 
-/* The length of an instruction that adds a constant to rsp; 0: it is none. */
+/* Returns the length of an instruction that adds a constant to rsp; 0: another instruction. */
 static size_t stack_addition(const uint8_t *at, size_t left, uint32_t *ret)
 {
     enum { BYTE = 4, WORD = 7 };
@@ -113,7 +114,7 @@ static size_t stack_addition(const uint8_t *at, size_t left, uint32_t *ret)
     return at[6] ? 0 : WORD;
 }
 
-/* The same of one that pops a register, in DWARF's numbering. */
+/* The same for an instruction that pops a register. *ret: the register's DWARF number. */
 static size_t register_pop(const uint8_t *at, size_t left, unsigned *ret)
 {
     size_t prefix = left > 1 && at[0] == 0x41;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Capstone, loaded when something is disassembled for the first time. Walking
- * stacks needs none of it, and its tables would cost every start of the program 2 ms: 80,000
- * pointers in them are relocated. Here stand its functions under their own names. Without the
- * library there is no disassembler to open.
+ * Loads capstone when something is disassembled for the first time. Walking stacks does not need
+ * it, and its tables would cost 2 ms at every start of the program: 80,000 pointers in them are
+ * relocated. This file defines capstone's functions under their own names. Without the library no
+ * disassembler can be opened.
  *
- * The one variable is the library's place in the process, which is one as the process is.
+ * The only variable says where the library is in the process. There is one, as there is one
+ * process.
  */
 #include <capstone/capstone.h>
 #include <dlfcn.h>
@@ -44,7 +45,7 @@ cs_err cs_open(cs_arch arch, cs_mode mode, csh *handle)
     return library.open ? library.open(arch, mode, handle) : CS_ERR_ARCH;
 }
 
-/* The others are called with what cs_open gave. */
+/* The other functions are called with the handle from cs_open. */
 
 cs_err cs_option(csh handle, cs_opt_type type, size_t value)
 {

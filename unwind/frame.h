@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * One frame type for every kind of code. A walker fills it; symbols/ and output/ read it.
+ * One frame type for every kind of code. Walkers fill it; symbols/ and output/ read it.
  */
 #ifndef UNWIND_FRAME_H
 #define UNWIND_FRAME_H
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 enum frame_kind {
-    FRAME_NATIVE, /* code of an ELF file, or of nobody known */
+    FRAME_NATIVE, /* code of an ELF file, or of unknown origin */
     FRAME_KERNEL,
     FRAME_GUEST_KERNEL,
     FRAME_GUEST_USER,
@@ -18,7 +18,7 @@ enum frame_kind {
     FRAME_LUA,
     FRAME_JS,
     FRAME_WASM,
-    FRAME_STUB, /* a VM's own glue: entry, exit, builtins */
+    FRAME_STUB, /* glue code of a VM: entry, exit, builtins */
 };
 
 enum frame_tier {
@@ -32,42 +32,41 @@ enum frame_tier {
 
 enum frame_flags {
     FRAME_INLINED = 1,
-    FRAME_SIGNAL =
-        2, /* was interrupted by a signal (or is the leaf): pc is exact, not a return address */
-    FRAME_LEAF = 4, /* the innermost frame */
+    FRAME_SIGNAL = 2, /* interrupted by a signal (or the leaf): pc is exact, not a return address */
+    FRAME_LEAF = 4,   /* the innermost frame */
 };
 
-/* How far a frame's truth is proven (design, section 2). Greater is weaker. */
+/* How well a frame is proven (docs/provenance.md). A greater value is a weaker proof. */
 enum provenance {
     PROVENANCE_EXACT,
-    PROVENANCE_STALE, /* from memory read at another time, cross-checked */
-    PROVENANCE_GUESS, /* consistent, unproven */
+    PROVENANCE_STALE, /* read from memory of another time, and cross-checked */
+    PROVENANCE_GUESS, /* consistent, but unproven */
 };
 
 struct frame {
-    uint64_t pc;       /* the executing instruction (leaf, signal) or the return address */
-    uint64_t cfa;      /* canonical frame address, where a native walker knew it; else 0 */
-    const void *code;  /* opaque: what the codemap says owns pc (codemap.h); NULL: unknown */
-    uint32_t function; /* managed function (managed.h), interned by its walker; 0: none */
-    uint32_t line;     /* managed position executing; 0: unknown */
+    uint64_t pc;       /* the executing instruction (leaf, signal), or the return address */
+    uint64_t cfa;      /* canonical frame address, if a native walker knew it; else 0 */
+    const void *code;  /* opaque: the codemap's token for pc's code (codemap.h); NULL: unknown */
+    uint32_t function; /* id of the managed function (managed.h), interned by its walker; 0: none */
+    uint32_t line;     /* line that executes in the managed function; 0: unknown */
     uint16_t column;
     uint16_t trace; /* LuaJIT trace number */
     uint8_t kind, tier, flags, provenance;
-    /* What the caller calls a managed function; interned with it (managed.h). NULL: nothing known.
-     */
+    /* The name by which the caller calls a managed function, interned with the function
+     * (managed.h). NULL: unknown. */
     const char *callname;
 };
 
-/* Code of a managed language: named by `function`, not by `code`. */
+/* Returns whether the frame is of a managed language: `function` names it, not `code`. */
 static inline bool frame_is_managed(const struct frame *f)
 {
     return f->kind == FRAME_LUA || f->kind == FRAME_JS || f->kind == FRAME_WASM;
 }
 
-/* An address to look a frame up by: inside the call instruction for return addresses. Kernel
- * frames are looked up by the address itself, as perf does: they may be interrupted code or
- * pushed by a thunk (read_zero+0x0 above asm_sysvec_apic_timer_interrupt was measured), and
- * nothing in a callchain tells which. */
+/* Returns the address by which to look up a frame. For a return address it lies inside the call
+ * instruction. Kernel frames are looked up by the address itself, as perf does, because they may be
+ * interrupted code or pushed by a thunk (read_zero+0x0 above asm_sysvec_apic_timer_interrupt was
+ * measured), and a callchain does not show which. */
 static inline uint64_t frame_lookup_pc(const struct frame *f)
 {
     bool exact = f->flags & (FRAME_LEAF | FRAME_SIGNAL) || f->kind == FRAME_KERNEL ||
@@ -75,15 +74,15 @@ static inline uint64_t frame_lookup_pc(const struct frame *f)
     return exact || f->pc == 0 ? f->pc : f->pc - 1;
 }
 
-/* How a stack ended. */
+/* How the walk of a stack ended. */
 enum stack_end {
-    STACK_COMPLETE,  /* reached the entry point or a thread's start */
-    STACK_TRUNCATED, /* the next frame lies beyond the recorded stack */
-    STACK_NO_CFI,    /* no unwind information at `pc`, and no guess stood the checks */
+    STACK_COMPLETE,  /* it reached the entry point or the start of a thread */
+    STACK_TRUNCATED, /* the next frame is beyond the recorded stack */
+    STACK_NO_CFI,    /* no unwind information for `pc`, and no guess passed the checks */
     STACK_NO_CODE,   /* `pc` is in no mapping */
-    STACK_BAD_READ,  /* an address outside the stack and every known file */
+    STACK_BAD_READ,  /* an address is outside the stack and every known file */
     STACK_LOOP,      /* the CFA did not move up */
-    STACK_LIMIT,     /* max_frames */
+    STACK_LIMIT,     /* max_frames was reached */
     STACK_NO_REGS,   /* the sample has no user registers (kernel thread) */
     STACK_NR_ENDS,
 };

@@ -18,8 +18,9 @@ enum {
 /* What follows an opcode:
  *   .  nothing        m  ModRM          b j  one byte      w  two bytes      J  four bytes
  *   z  four bytes, or two (prefix 66)   M Z  ModRM, then as b or z           x  no instruction here
- *   v  as z, or eight bytes (REX.W)     o  an address      e  three bytes    f F  ModRM; M, Z if
- * /0, /1 r  ModRM whose r/m is always a register j and J are ways. Prefixes are read before. */
+ *   v  as z, or eight bytes (REX.W)     o  an address      e  three bytes
+ *   f F  as M or Z for /0 and /1, else ModRM               r  ModRM whose r/m is always a register
+ * The bytes of j and J are the distance of a jump. Prefixes are read before the opcode. */
 static const char one_byte[256 + 1] = "mmmmbzxxmmmmbzxx" /* 00 */
                                       "mmmmbzxxmmmmbzxx"
                                       "mmmmbzxxmmmmbzxx"
@@ -53,14 +54,14 @@ static const char behind_0f[256 + 1] = "mmmmx.....x.xm.M" /* 00 */
                                        "mmmmmmmmmmmmmmmm"
                                        "mmmmmmmmmmmmmmmm";
 
-/* An instruction as it is read. */
+/* The instruction being read. */
 struct reading {
     const uint8_t *code;
-    size_t left, at; /* `left` at most INSN_MAX */
+    size_t left, at; /* `left` is at most INSN_MAX */
     uint8_t rex, map, opcode, modrm;
-    bool small, small_address; /* prefixes 66, 67 */
-    bool vector;               /* VEX or EVEX: other operands than the plain opcode's */
-    uint8_t base, index;       /* of ModRM's operand in memory; INSN_NO_REGISTER: none */
+    bool small, small_address; /* prefixes 66 and 67 */
+    bool vector;               /* VEX or EVEX: the operands differ from those of the plain opcode */
+    uint8_t base, index;       /* of ModRM's memory operand; INSN_NO_REGISTER: none */
     int32_t disp, value;
 };
 
@@ -72,7 +73,7 @@ static bool next_byte(struct reading *r, uint8_t *ret)
     return true;
 }
 
-/* A number of 1, 2 or 4 bytes, with its sign; of other sizes the last four bytes are read. */
+/* Read a signed number of 1, 2 or 4 bytes. For other sizes its last four bytes are read. */
 static bool next_number(struct reading *r, size_t size, int32_t *ret)
 {
     uint32_t word = 0;
@@ -91,7 +92,7 @@ static bool is_prefix(uint8_t b)
            b == 0x36 || b == 0x3e || b == 0x26 || b == 0x64 || b == 0x65;
 }
 
-/* VEX (c4, c5) and EVEX (62) say the opcode's map. */
+/* Read VEX (c4, c5) or EVEX (62), which select the opcode map. */
 static bool read_vector(struct reading *r, uint8_t first)
 {
     uint8_t map = MAP_0F, ignored;
@@ -105,14 +106,14 @@ static bool read_vector(struct reading *r, uint8_t first)
     return r->map >= MAP_0F && r->map <= MAP_0F3A && next_byte(r, &r->opcode);
 }
 
-/* Prefixes, and the byte behind them. */
+/* Read the prefixes and the byte behind them. */
 static bool read_prefixes(struct reading *r, uint8_t *ret)
 {
     while (next_byte(r, ret)) {
         bool is_rex = (*ret & 0xf0) == REX;
         if (!is_rex && !is_prefix(*ret))
             return true;
-        r->rex = is_rex ? *ret : 0; /* it counts before the opcode only */
+        r->rex = is_rex ? *ret : 0; /* REX counts only directly before the opcode */
         r->small |= *ret == 0x66;
         r->small_address |= *ret == 0x67;
     }
@@ -154,7 +155,7 @@ static bool is_register(const struct reading *r)
     return r->modrm >> 6 == 3;
 }
 
-/* r/m as a register; the other one. */
+/* rm_register(): r/m as a register. other_register(): the other operand. */
 static uint8_t rm_register(const struct reading *r)
 {
     return (uint8_t)((r->modrm & 7) | (r->rex & REX_B ? 8 : 0));
@@ -225,9 +226,10 @@ static bool read_operands(struct reading *r)
     }
 }
 
-/* ---- what it does -------------------------------------------------------------------------- */
+/* ---- what an instruction does -------------------------------------------------------------- */
 
-/* An operation on registers of 64 bits: operands in ModRM, `to_rm`: r/m is the destination. */
+/* Decode an operation on 64-bit registers with its operands in ModRM. `to_rm`: r/m is the
+ * destination. */
 static enum insn_op with_modrm(const struct reading *r, enum insn_op op, bool to_rm,
                                struct insn *ret)
 {
@@ -243,7 +245,7 @@ static enum insn_op with_modrm(const struct reading *r, enum insn_op op, bool to
     return op;
 }
 
-/* The same with an immediate; of 80, 81, 83 the register field says which. */
+/* The same with an immediate. For 80, 81 and 83 the register field selects the operation. */
 static enum insn_op with_immediate(const struct reading *r, struct insn *ret)
 {
     unsigned which = r->modrm >> 3 & 7;

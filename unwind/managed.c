@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Functions stand in pages that never move, a name is replaced as a whole: readers take no lock,
- * writers do. Of each rank one name is enough, the earliest: whatever batch is asked about, either
- * it was known by then, or none of its rank was.
+ * Functions are in pages that never move, and a name is replaced as a whole. Therefore readers need
+ * no lock; writers do. One name per rank is enough, the earliest: whatever batch is asked about,
+ * either this name was known by then, or no name of its rank was.
  */
 #include "unwind/managed.h"
 #include "base/threads.h"
@@ -20,13 +20,13 @@
 enum { PAGE_SIZE = 1024, PAGES_MAX = 4096, NR_RANKS = NAME_RANK_DEFINED + 1 };
 
 struct name {
-    struct name *before; /* what it replaced: readers may still look at that */
+    struct name *before; /* the name it replaced: readers may still use it */
     const char *text;
-    uint64_t batch; /* the first that showed it */
+    uint64_t batch; /* the first batch that shows the name */
 };
 
 struct entry {
-    struct managed_identity identity; /* strings interned */
+    struct managed_identity identity; /* its strings are interned */
     uint64_t hash;
     struct name *_Atomic names[NR_RANKS];
 };
@@ -100,7 +100,7 @@ static uint64_t identity_hash(const struct managed_identity *i)
                         i->salt ^ i->index ^ (uint64_t)i->kind << 56 ^ (uint64_t)i->language << 48);
 }
 
-/* Strings are interned. */
+/* The strings are interned, so pointers can be compared. */
 static bool identity_equal(const struct managed_identity *a, const struct managed_identity *b)
 {
     return a->kind == b->kind && a->language == b->language && a->file == b->file &&
@@ -196,7 +196,7 @@ int managed_propose_name(struct managed_names *g, uint32_t id, enum name_rank ra
         (int)rank >= NR_RANKS || (!*name && rank != NAME_RANK_NAMELESS && rank != NAME_RANK_TAIL))
         return 0;
     struct entry *e = entry_at(g, id);
-    if (e->identity.kind == MANAGED_UNKNOWN) /* stands for many: the name is one's */
+    if (e->identity.kind == MANAGED_UNKNOWN) /* stands for many functions, the name is for one */
         return 0;
     const char *text = intern_string(g->strings, name);
     if (!text)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Functions of managed languages (Lua, JavaScript), interned: a frame refers to one by its id
- * (frame.function). A function's identity is its source and the place where it is defined; its
- * display name is chosen among what was proposed for it, by a rule that does not depend on the
- * order in which threads propose: the better rank wins, then what was proposed for an earlier part
- * of the recording, then the lesser string. Ids do depend on that order: never print or sort by
- * them.
+ * Interned functions of managed languages (Lua, JavaScript). A frame refers to a function by its id
+ * (frame.function). The identity of a function is its source and the place of its definition. Its
+ * display name is chosen among the names proposed for it: the better rank wins, then the name
+ * proposed for an earlier part of the recording, then the lesser string. This rule does not depend
+ * on the order in which threads propose names. Ids do depend on that order: never print them or
+ * sort by them.
  *
  * All functions may be called from any thread.
  */
@@ -19,87 +19,91 @@
 #include <stdint.h>
 
 enum managed_kind {
-    MANAGED_FUNCTION, /* written by the program */
-    MANAGED_MAIN,     /* a source file's or chunk's own code */
-    MANAGED_BUILTIN,  /* part of the VM: has a name of its own and no place in a source */
-    MANAGED_UNKNOWN,  /* a function, but what it is could not be read or did not stand the checks */
+    MANAGED_FUNCTION, /* written by the program's authors */
+    MANAGED_MAIN,     /* the top-level code of a source file or chunk */
+    MANAGED_BUILTIN,  /* part of the VM: has its own name and no place in a source */
+    MANAGED_UNKNOWN,  /* a function whose identity could not be read or did not pass the checks */
 };
 
-/* Two functions are the same when all of this is equal. */
+/* Two functions are the same when all these fields are equal. */
 struct managed_identity {
     uint8_t kind;     /* enum managed_kind */
     uint8_t language; /* enum frame_kind: FRAME_LUA, FRAME_JS, FRAME_WASM */
-    const char *file; /* as the program named it; NULL: none */
-    uint32_t line;    /* where it is defined; 0: not known, or the whole file */
-    uint32_t column;  /* from 1; 0: not known */
-    uint32_t index;   /* of WebAssembly: the function's number + 1; else 0 */
-    uint64_t salt;    /* tells apart what shares a place: a hash of the function's code */
-    const char *name; /* of a builtin; NULL: others are named by managed_propose_name() */
+    const char *file; /* named as the program names it; NULL: none */
+    uint32_t line;    /* line of the definition; 0: unknown, or the whole file */
+    uint32_t column;  /* counted from 1; 0: unknown */
+    uint32_t index;   /* WebAssembly: the function's number + 1; else 0 */
+    uint64_t salt;    /* hash of the function's code: separates functions defined at the same
+                         place */
+    const char *name; /* name of a builtin; NULL: named by managed_propose_name() */
 };
 
-/* How a name came about; greater is better. */
+/* Where a name comes from. A greater rank is better. */
 enum name_rank {
     NAME_RANK_NONE,
-    /* As the two at calls, where nothing tells whether the function was called there, or by the one
-     * that was, as its last deed: managed_is_doubted(). */
+    /* Like the two ranks at calls, but it is unknown whether this function was called there, or was
+     * tail-called by the function that was called there: see managed_is_doubted(). */
     NAME_RANK_UNTOLD_WEAK,
     NAME_RANK_UNTOLD,
-    NAME_RANK_TAIL, /* another was called there: proposed with "" */
-    /* As the two at calls, of frames that are not exact: when the caller was read, an address may
-     * have been given to another function. */
+    NAME_RANK_TAIL, /* another function was called there; proposed with "" */
+    /* Like the two ranks at calls, but for frames that are not exact: when the caller was read,
+     * another function may already have been at the address. */
     NAME_RANK_DOUBTFUL_WEAK,
     NAME_RANK_DOUBTFUL,
-    NAME_RANK_NAMELESS,  /* where it is defined it gets no name: proposed with "" */
-    NAME_RANK_CALL_WEAK, /* at a call: of a local variable, an upvalue, a metamethod */
-    NAME_RANK_CALL,      /* at a call: of a global, a method, a field */
+    NAME_RANK_NAMELESS,  /* its definition gives it no name; proposed with "" */
+    NAME_RANK_CALL_WEAK, /* at a call: name of a local variable, an upvalue, a metamethod */
+    NAME_RANK_CALL,      /* at a call: name of a global, a method, a field */
     NAME_RANK_DEFINED,   /* where the function is defined and stored */
 };
 
-/* What output needs. Strings live as long as the table; equal ones are the same pointer. */
+/* What output needs. Strings live as long as the table; equal strings are the same pointer. */
 struct managed_function {
     uint8_t kind, language;
-    uint8_t rank;     /* of the name */
+    uint8_t rank;     /* rank of the name */
     const char *name; /* NULL: none */
     const char *file; /* NULL: none */
     uint32_t line, column, index;
 };
 
 struct managed_names;
-/* NULL when memory is out. */
+/* Returns NULL when out of memory. */
 struct managed_names *managed_names_create(void);
 void managed_names_free(struct managed_names *g);
 
-/* Ids are from 1; 0 when memory is out, or with more than 4 million functions. */
+/* Returns the id of a function, counted from 1; 0 when out of memory or beyond 4 million
+ * functions. */
 uint32_t managed_intern(struct managed_names *g, const struct managed_identity *identity);
 
-/* `batch`: the part of the recording that shows the name, in order of time (replay: the batch's
- * number; 0: known from the start). MANAGED_UNKNOWN takes none: it stands for all that could not be
- * read. -1 when memory is out. */
+/* Propose a name. `batch`: the part of the recording that shows the name, in time order (replay:
+ * the number of the batch; 0: known from the start). MANAGED_UNKNOWN takes no names, because it
+ * stands for all functions that could not be read. Returns -1 when out of memory. */
 int managed_propose_name(struct managed_names *g, uint32_t id, enum name_rank rank,
                          const char *name, uint64_t batch);
 
-/* The function as far as names up to and with `batch` go: the same answer whenever all proposals of
- * these batches were made. UINT64_MAX: all that is known. false: no such id. */
+/* Get the function as known from names up to and including `batch`. The answer is always the same
+ * once all proposals of these batches were made. UINT64_MAX: use all names. Returns false if there
+ * is no such id. */
 bool managed_get(const struct managed_names *g, uint32_t id, uint64_t batch,
                  struct managed_function *ret);
 
-/* Whether nothing proves that the name is this function's: its frames are not exact. */
+/* Returns whether nothing proves that the name belongs to this function: its frames are not
+ * exact. */
 bool managed_is_doubted(const struct managed_function *f);
 
-/* One copy of a string for the table's life; NULL when memory is out. */
+/* Returns one copy of a string that lives as long as the table; NULL when out of memory. */
 const char *managed_string(struct managed_names *g, const char *bytes, size_t size);
 
-/* What stands for the function of a frame that has none, because what would tell was not recorded.
- * `language`: enum frame_kind. */
+/* Get a placeholder function for a frame whose function is unknown because the necessary data was
+ * not recorded. `language`: enum frame_kind. */
 void managed_unrecorded(uint8_t language, struct managed_function *ret);
 
-/* Where the function is from, for sorting and for the place where native code shows its file: the
- * file as the program named it, else the language in brackets. */
+/* Returns where the function comes from: its file as the program named it, else the language in
+ * brackets. For sorting, and for the place where native code shows its file. */
 const char *managed_module(const struct managed_function *f);
 
-/* The function as one symbol: `NAME FILE:LINE[:COL]` (WebAssembly: `NAME FILE:wasm-function[N]`),
- * without what is not known; raw bytes, to be escaped by whoever prints. A function without a name
- * is `FILE:LINE`, one without both "?". */
+/* Append the function as one symbol: `NAME FILE:LINE[:COL]` (WebAssembly: `NAME
+ * FILE:wasm-function[N]`), without the unknown parts. A function without a name is `FILE:LINE`, one
+ * without name and file is "?". The bytes are raw: whoever prints them must escape them. */
 void managed_symbol(struct text *t, const struct managed_function *f);
 
 #endif

@@ -29,7 +29,7 @@ void memory_note(struct memory_reads *r, uint64_t address, size_t size)
         note_word(r, at);
 }
 
-/* From the stack's second piece, or across the seam. */
+/* Read from the second piece of the stack, or across the border of the two pieces. */
 static __attribute__((noinline)) bool read_far(const struct memory *m, uint64_t address, void *to,
                                                size_t size)
 {
@@ -52,18 +52,18 @@ bool memory_read_stack(const struct memory *m, uint64_t address, void *to, size_
     return true;
 }
 
-/* Might another sample of the thread have this address in its copy of the stack? */
+/* Returns whether another sample of the thread might have this address in its stack copy. */
 static bool is_near_stack(const struct memory *m, uint64_t address)
 {
     enum { NEAR = 1 << 26 };
     return address - (m->stack_start - NEAR) < 2 * (uint64_t)NEAR;
 }
 
-/* What is read: how far other moments tell of it. */
+/* What is read. This decides how much other moments say about it. */
 enum matter {
     MATTER_ANY,
-    MATTER_FRAME,  /* of a native frame: nothing */
-    MATTER_MOVING, /* of a VM's stack or state: never for sure */
+    MATTER_FRAME,  /* a native frame: other moments say nothing */
+    MATTER_MOVING, /* a VM's stack or state: other moments are never exact */
 };
 
 static inline bool read_layers(const struct memory *m, uint64_t address, void *to, size_t size,
@@ -120,7 +120,7 @@ bool memory_read_instant(const struct memory *m, uint64_t address, void *to, siz
     if (size > UINT64_MAX - address)
         return false;
     if (m->reads)
-        m->reads->lost = true; /* what came with a sample is of no other */
+        m->reads->lost = true; /* data that came with a sample is valid for no other sample */
     if (memory_read_stack(m, address, to, size))
         return true;
     for (size_t i = 0; i < m->nr_layers; i++) {
@@ -164,7 +164,7 @@ const uint8_t *memory_peek(const struct memory *m, uint64_t address, size_t size
             return bytes;
         }
         if (!layer->has || layer->has(layer->context, address, size))
-            return NULL; /* they may be its own */
+            return NULL; /* this layer may have the bytes */
     }
     return NULL;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Memory of a target at a time: the one seam between walkers and where bytes come from.
- * A stack window in front (the sample's own copy, read in place), then layers, first match wins.
- * A walker cannot tell a recording from a process, a core file or an array.
+ * Memory of a target at a given time: the only interface between walkers and the sources of bytes.
+ * The stack window comes first (the sample's own copy, read in place), then the layers; the first
+ * match wins. A walker cannot distinguish a recording from a process, a core file or an array.
  */
 #ifndef UNWIND_MEMORY_H
 #define UNWIND_MEMORY_H
@@ -14,166 +14,175 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Times between which readings give the same; empty: from > to. */
+/* A range of times in which reads give the same result. Empty: from > to. */
 struct memory_span {
     uint64_t from, to; /* ns, both included */
 };
 
-/* Of no time. */
+/* Make the span empty. */
 static inline void memory_span_empty(struct memory_span *span)
 {
     *span = (struct memory_span){1, 0};
 }
 
-/* To what is in both. */
+/* Narrow `span` to the times that are also in `by`. */
 static inline void memory_span_narrow(struct memory_span *span, const struct memory_span *by)
 {
     span->from = by->from > span->from ? by->from : span->from;
     span->to = by->to < span->to ? by->to : span->to;
 }
 
-/* How bytes of another time are to those that were read. */
+/* How bytes of another time compare to the bytes that were read. */
 enum memory_likeness {
-    MEMORY_SAME,    /* they say the same */
-    MEMORY_ANOTHER, /* they say something else, and may have stood there instead */
-    MEMORY_APART,   /* of something that cannot have stood there: what came with the sample tells */
+    MEMORY_SAME,    /* they mean the same */
+    MEMORY_ANOTHER, /* they mean something else, and may have been in the same place instead */
+    MEMORY_APART,   /* they belong to something that cannot have been there, as data of the
+                       sample shows */
 };
 
-/* What `size` bytes are that stood at `address` at another time, from a reading at `when->from` to
- * one at `when->to`. What is of no matter to whoever asks need not be equal. */
+/* Compares `size` bytes that were at `address` at another time with the bytes that were read. The
+ * other bytes were there from the read at `when->from` to the one at `when->to`. Bytes that do not
+ * matter to the asker need not be equal. */
 struct memory_compare {
     enum memory_likeness (*likeness)(const void *context, uint64_t address, const uint8_t *bytes,
                                      size_t size, const struct memory_span *when);
     const void *context;
 };
 
-/* How far what was read is proven. */
+/* How well read bytes are proven. */
 struct memory_proof {
     enum provenance provenance;
-    bool another; /* what says something else stood there shortly before or after: then this is not
-                     exact, however often it was read */
-    uint64_t far; /* ns: not exact only because the one reading of an object that does not change
-                     was so much later (or earlier, and none came after); 0: for another reason */
+    bool another; /* something else was there shortly before or after: the bytes are not exact
+                     then, no matter how often they were read */
+    /* ns: the bytes are not exact only because the single read of an object that does not change
+     * was so much later (or earlier, and no read came after). 0: for another reason. */
+    uint64_t far;
 };
 
-/* Is only a reading of the very moment missing, and was nothing else met there? Then it is proven
- * for whoever knows by the sample itself that the object was there and is the one that was read. */
+/* Returns whether only a read at the very moment is missing, and nothing else was found there. The
+ * bytes are then proven for a caller to whom the sample itself shows that the object was there and
+ * is the one that was read. */
 static inline bool memory_is_near(const struct memory_proof *p)
 {
     const uint64_t FAR_MAX = 2000000000; /* ns */
     return p->far && p->far <= FAR_MAX && !p->another;
 }
 
-/* Bytes in place. */
+/* A range of bytes that can be used in place. */
 struct memory_piece {
     uint64_t start, size;
 };
 
-/* A source of bytes. `read` copies exactly `size` bytes that stood at `address` at `time`
- * (ns of the recording's clock), sets the provenance, and returns true; false: not recorded. */
+/* A source of bytes. `read` copies exactly `size` bytes that were at `address` at `time` (ns of the
+ * recording's clock), sets the provenance, and returns true. It returns false if they were not
+ * recorded. */
 struct memory_layer {
     bool (*read)(void *context, uint64_t address, void *to, size_t size, uint64_t time,
                  enum provenance *provenance);
     void *context;
-    /* The same bytes in place, where they stand in one piece: they stay there, as they are, for as
-     * long as anybody walks with the layer's source. NULL: they do not, or are not recorded. May be
-     * NULL. */
+    /* Returns the same bytes in place, if they are in one piece. They stay there unchanged as long
+     * as anybody walks with the layer's source. Returns NULL if they are not in one piece or not
+     * recorded. The function pointer may be NULL. */
     const uint8_t *(*peek)(void *context, uint64_t address, size_t size, uint64_t time,
                            enum provenance *provenance);
-    /* The byte at `address` in place, in a piece that holds `size` bytes from there on and more
-     * (`ret`: all of it; may be NULL). It stays for one walk only. NULL: `read` may have them all
-     * the same, from several pieces. May be NULL. */
+    /* Returns the byte at `address` in place, inside a piece that has at least `size` bytes from
+     * there on (`ret`: the whole piece; may be NULL). It is valid for one walk only. Returns NULL
+     * if there is no such piece; `read` may still find the bytes in several pieces. The function
+     * pointer may be NULL. */
     const uint8_t *(*piece)(void *context, uint64_t address, size_t size, struct memory_piece *ret);
-    /* Whether any of these bytes may be recorded. NULL: who knows. */
+    /* Returns whether any of these bytes may be recorded. NULL: unknown. */
     bool (*has)(void *context, uint64_t address, uint64_t size);
-    bool keeps_span; /* it narrows the span of the memory that it is asked for, by itself */
-    bool instant;    /* all of it came with the sample: nothing can have stood there but this */
-    /* Read while the program ran, at times of its own. Of objects that says much, of a frame's
-     * slots nothing: each call writes others there. */
+    bool keeps_span; /* `read` itself narrows the span of the memory it reads for */
+    bool instant;    /* all bytes came with the sample: nothing else can have been there */
+    /* Read while the program ran, at times of its own. This says much about objects, but nothing
+     * about the slots of a frame: each call writes other values there. */
     bool other_moments;
-    /* What is known to have stood there around that time: how far does it prove that what stood
-     * there at `time` was the same as what is read for it? false: nothing is known. NULL: what
-     * `read` says is all there is to say. */
+    /* Says how well the bytes known around `time` prove that the bytes at `time` were those that
+     * `read` gives. Returns false if no such bytes are known. NULL: nothing is known beyond the
+     * result of `read`. */
     bool (*prove)(void *context, uint64_t address, size_t size, uint64_t time,
                   const struct memory_compare *compare, struct memory_proof *ret);
-    /* Is something known of what stood there in `when`, in the memory that the program has at
-     * `time`, and nothing of it the same? NULL: no. */
+    /* Returns whether some bytes at `address` are known from `when`, in the memory that the program
+     * has at `time`, and none of them is the same. NULL: the answer is no. */
     bool (*unlike)(void *context, uint64_t address, size_t size, uint64_t time,
                    const struct memory_span *when, const struct memory_compare *compare);
-    /* The nearest moment before `time` (`later`: behind it) at which the byte at `address` is known
-     * with something else, there or in what was read along with it. false: none is. NULL: no
-     * moment is. */
+    /* Get the moment nearest before `time` (`later`: after it) at which other bytes are known at
+     * `address`, or in the range that was read with it. Returns false if there is none. NULL: there
+     * never is one. */
     bool (*version)(void *context, uint64_t address, uint64_t time, bool later, uint64_t *ret);
 };
 
-/* Words of the stack that were read, where somebody wants to know: a bit for each word of 8 bytes
- * in windows of 512, each window once. */
+/* The stack words that were read, if somebody wants to know: one bit for each 8-byte word, in
+ * windows of 512 bytes. Each window occurs once. */
 enum { MEMORY_WINDOWS = 8, MEMORY_WINDOW = 512 };
 struct memory_window {
     uint64_t start; /* a multiple of MEMORY_WINDOW */
     uint64_t words;
 };
 struct memory_reads {
-    bool on;   /* false: nothing is noted */
-    bool lost; /* there were others: too many, or of what was not recorded of the stack */
+    bool on;   /* false: reads are not noted */
+    bool lost; /* some reads are missing: there were too many, or they were outside the recorded
+                  stack */
     uint32_t nr;
     struct memory_window at[MEMORY_WINDOWS];
 };
 
 struct memory_range {
-    uint64_t start, end; /* end is not in it */
+    uint64_t start, end; /* `end` is not included */
 };
 
-/* Of what was read of a place at other times than the one that is asked for, which counts. */
+/* Which read of a place counts, if all reads of it are from other times than requested. */
 enum memory_side {
     MEMORY_NEAREST,
-    /* The same, of objects that were there, as what came with the sample says: that something else
-     * had stood in their place shortly before, or did after, is no doubt of them. */
+    /* The nearest, for objects that were alive, as data of the sample shows. Other contents in
+     * their place shortly before or after do not cast doubt on them. */
     MEMORY_ASSUMED_ALIVE,
-    /* The last reading before that time, or the first one after. Whoever comes to the same by both
-     * knows it, though objects were moved in between. */
+    /* The last read before that time, or the first after it. A caller that gets the same result
+     * from both knows it, even if objects were moved in between. */
     MEMORY_BEFORE,
     MEMORY_AFTER,
 };
 
 struct memory {
-    const uint8_t *stack; /* bytes that stood at stack_start, exact at `time`; may be unaligned */
+    const uint8_t *stack; /* bytes from stack_start on, exact at `time`; may be unaligned */
     uint64_t stack_start;
-    uint64_t stack_size; /* bytes; nothing behind it is ever read */
-    /* The copy goes on here, at stack_start + stack_size: it may stand in two pieces, of which the
-     * first is enough for most walks. */
+    uint64_t stack_size; /* bytes; nothing behind them is ever read */
+    /* The copy may be in two pieces, of which the first is enough for most walks. The second piece
+     * is here; it continues at stack_start + stack_size. */
     const uint8_t *stack_far;
     uint64_t stack_far_size;
     uint64_t time;
     const struct memory_layer *layers;
     size_t nr_layers;
-    struct memory_span *span;   /* narrowed by each reading of a layer; NULL: nobody asks */
-    struct memory_reads *reads; /* NULL: nobody asks */
-    /* Set by a reading that counts as exact because an object that does not change while it lives
-     * was read once, shortly after `time` or before: what asks for it must have a second reason to
-     * take it for that object. NULL: there are none. */
+    struct memory_span *span;   /* each read of a layer narrows it; NULL: not wanted */
+    struct memory_reads *reads; /* NULL: not wanted */
+    /* Set by a read that counts as exact although it saw an unchanging object only once, shortly
+     * after `time` or before it. The caller then needs a second reason to believe that it is that
+     * object. NULL: there are no such reads. */
     bool *soon;
-    /* Whoever reads may set it. NULL: nobody minds. */
+    /* The reader may set it. NULL: it does not matter. */
     enum memory_side *side;
 };
 
-/* Bytes of the stack that were recorded. */
+/* Returns how many bytes of the stack were recorded. */
 static inline uint64_t memory_stack_size(const struct memory *m)
 {
     return m->stack_size + m->stack_far_size;
 }
 
-/* Note a reading of the stack. */
+/* Note a read of the stack. */
 void memory_note(struct memory_reads *r, uint64_t address, size_t size);
 
-/* Read what was recorded of the stack, without a note of it; false: it is not all there. */
+/* Read recorded bytes of the stack without noting it. Returns false if they are not all
+ * recorded. */
 bool memory_read_stack(const struct memory *m, uint64_t address, void *to, size_t size);
 
-/* Slow path of memory_read: the stack's second piece, and the layers. */
+/* Slow path of memory_read: the second piece of the stack, and the layers. */
 bool memory_read_layers(const struct memory *m, uint64_t address, void *to, size_t size,
                         enum provenance *provenance);
 
-/* Read of the stack's first piece, which came with the sample; false: it is not there. */
+/* Read from the first piece of the stack, which came with the sample. Returns false if the bytes
+ * are not there. */
 static inline bool memory_read_near(const struct memory *m, uint64_t address, void *to, size_t size)
 {
     uint64_t at = address - m->stack_start;
@@ -185,8 +194,8 @@ static inline bool memory_read_near(const struct memory *m, uint64_t address, vo
     return true;
 }
 
-/* Read `size` bytes; false when not recorded (and `to` is unspecified, never zeros to believe).
- * `provenance` is raised to the weakest source used, never lowered. */
+/* Read `size` bytes. Returns false if they were not recorded; `to` is then undefined, so do not
+ * take it for zeros. `provenance` is raised to the weakest source used, and never lowered. */
 static inline bool memory_read(const struct memory *m, uint64_t address, void *to, size_t size,
                                enum provenance *provenance)
 {
@@ -198,7 +207,7 @@ static inline bool memory_read(const struct memory *m, uint64_t address, void *t
 bool memory_read_frame_layers(const struct memory *m, uint64_t address, void *to, size_t size,
                               enum provenance *provenance);
 
-/* Read what stands in a frame on the thread's stack. As memory_read, but not from what was read at
+/* Like memory_read, for bytes in a frame on the thread's stack: ignores bytes that were read at
  * other moments. */
 static inline bool memory_read_frame(const struct memory *m, uint64_t address, void *to,
                                      size_t size, enum provenance *provenance)
@@ -207,32 +216,36 @@ static inline bool memory_read_frame(const struct memory *m, uint64_t address, v
            memory_read_frame_layers(m, address, to, size, provenance);
 }
 
-/* A word of it: a return address, a saved register. */
+/* Read one word of a frame: a return address or a saved register. */
 static inline bool memory_read_slot(const struct memory *m, uint64_t address, uint64_t *to,
                                     enum provenance *provenance)
 {
     return memory_read_frame(m, address, to, sizeof(*to), provenance);
 }
 
-/* Read what a program writes all the time: a VM's stack, its state. As memory_read, but what was
- * read at other moments is never exact, though it was the same before and after: who comes to the
- * same place again and again, or is given the memory of another, writes the same there. */
+/* Like memory_read, for memory that a program writes all the time: a VM's stack or state. Bytes
+ * read at other moments never count as exact, even if they were the same before and after: a
+ * program that reaches the same place again and again, or gets the memory of another user, writes
+ * the same bytes there. */
 bool memory_read_moving(const struct memory *m, uint64_t address, void *to, size_t size,
                         enum provenance *provenance);
 
-/* Read what came with the sample itself; false: that has not all of it. */
+/* Read only from data that came with the sample. Returns false if it does not hold all the
+ * bytes. */
 bool memory_read_instant(const struct memory *m, uint64_t address, void *to, size_t size);
 
-/* Whether any of these bytes may have come with the sample: whoever looks for some among many. */
+/* Returns whether any of these bytes may have come with the sample. For callers that search a
+ * range. */
 bool memory_has_instant(const struct memory *m, uint64_t address, uint64_t size);
 
-/* What memory_read() gives, in place, for as long as anybody walks with the same source of bytes;
- * NULL: it is to be read. */
+/* Returns the bytes that memory_read() would give, in place. They are valid as long as anybody
+ * walks with the same source of bytes. NULL: use memory_read(). */
 const uint8_t *memory_peek(const struct memory *m, uint64_t address, size_t size,
                            enum provenance *provenance);
 
-/* What memory_read() gives, `size` bytes of what came with the sample, in place and for this walk
- * only. `ret` (may be NULL): all of the piece that they stand in. NULL: they are to be read. */
+/* Returns the `size` bytes that memory_read() would give, in place, if they came with the sample.
+ * They are valid for this walk only. `ret` (may be NULL): the whole piece that holds them. NULL:
+ * use memory_read(). */
 static inline const uint8_t *memory_piece(const struct memory *m, uint64_t address, size_t size,
                                           struct memory_piece *ret)
 {
@@ -246,21 +259,22 @@ static inline const uint8_t *memory_piece(const struct memory *m, uint64_t addre
     return bytes;
 }
 
-/* Did the byte at `address`, none of the native stack, come with the sample? Nothing is read: it is
- * asked by whoever knows what it is. */
+/* Returns whether the byte at `address`, outside the native stack, came with the sample. This does
+ * not count as a read, because the caller already knows the byte. */
 bool memory_is_instant(const struct memory *m, uint64_t address);
 
-/* How far what was read at an address is proven. `read`: what the reading said; what is known
- * better replaces it. */
+/* Returns how well the bytes read at an address are proven. `read`: the provenance that the read
+ * gave; better knowledge replaces it. */
 struct memory_proof memory_prove(const struct memory *m, uint64_t address, size_t size,
                                  const struct memory_compare *compare, enum provenance read);
 
-/* Is it known what stood at an address around another time, and that none of that was the same? */
+/* Returns whether bytes are known that were at an address around another time, and none of them
+ * were the same. */
 bool memory_was_unlike(const struct memory *m, uint64_t address, size_t size,
                        const struct memory_span *when, const struct memory_compare *compare);
 
-/* The nearest moment before `time` (`later`: behind it) at which something else is known of the
- * byte at `address`; it may be the same byte. false: there is none. */
+/* Get the moment nearest before `time` (`later`: after it) at which other bytes are known around
+ * `address`; the byte itself may be the same. Returns false if there is none. */
 bool memory_version(const struct memory *m, uint64_t address, uint64_t time, bool later,
                     uint64_t *ret);
 

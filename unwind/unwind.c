@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The walk loop. A frame takes two halves, and between them memory has time to answer:
+ * The walk loop. Each frame takes two halves. Between them memory has time to answer:
  *
- *   walk_frame   the frame's code and rule, its CFA; the frame is noted
- *   walk_leave   the caller's registers are read from the stack
+ *   walk_frame   finds the frame's code, rule and CFA, and notes the frame
+ *   walk_leave   reads the caller's registers from the stack
  *
- * The common frame (a rule in the cache, all slots in the stack window) runs without a call.
+ * The common frame (a rule in the cache, all slots in the stack window) needs no function call.
  */
 #include "unwind/unwind.h"
 
@@ -24,10 +24,10 @@ struct unwinder {
     uint64_t frames, guesses;
     struct managed_slot managed[UNWIND_LANES];
     struct walk_codes codes[CONTEXT_CODES], own_codes[UNWIND_LANES];
-    uint64_t epoch; /* in which equal context keys mean equal contexts */
-    /* Comparing the words of a native frame costs as much as walking it: suffix caches pay for
-     * managed frames. The walks of this epoch, and how many of them met managed code, decide
-     * whether the next epoch uses suffix caches. */
+    uint64_t epoch; /* within an epoch, equal context keys mean equal contexts */
+    /* Comparing the words of a native frame costs as much as walking it, so suffix caches pay only
+     * for managed frames. The number of walks in this epoch, and how many of them met managed code,
+     * decide whether the next epoch uses suffix caches. */
     uint32_t walks, managed_met;
     bool uses_suffixes;
     struct suffix_cache suffix_caches[SUFFIX_CACHES];
@@ -129,7 +129,7 @@ static struct walk_code *ask_code(struct walk *w, uint64_t pc)
     struct code code = {0};
     if (!codemap_lookup(&w->in->code, pc, w->in->memory.time, &code))
         code = (struct code){.owner = CODE_NONE};
-    if (pc - code.start >= code.end - code.start) { /* no range: it holds for this pc alone */
+    if (pc - code.start >= code.end - code.start) { /* no range: valid only for this pc */
         code.start = pc;
         code.end = pc + 1;
     }
@@ -145,16 +145,16 @@ static struct walk_code *ask_code(struct walk *w, uint64_t pc)
 const struct walk_code *walk_code_slow(struct walk *w, uint64_t pc)
 {
     const struct walker *walker = w->in->walker;
-    if (w->codes->context_key != w->in->context_key) /* a walk of others has taken their place */
+    if (w->codes->context_key != w->in->context_key) /* a walk with another key took this place */
         codes_begin(w->codes, w->in->context_key, w->codes->epoch);
     const struct walk_code *found = find_code(w->codes, pc);
     w->code = found ? *found : *ask_code(w, pc);
-    if (found && found->managed) /* each walk's own walker expects the question before a step */
+    if (found && found->managed) /* each walk's own walker expects this question before a step */
         w->code.managed = walker->wants(walker->context, &w->code.code);
     return &w->code;
 }
 
-/* Where a walk keeps the codemap's answers: beside others', or by itself. */
+/* Returns where a walk keeps the codemap's answers: shared with other walks, or its own. */
 static struct walk_codes *codes_of(struct unwinder *u, const struct unwind_input *in, unsigned lane)
 {
     if (!in->context_key)
@@ -167,24 +167,24 @@ static struct walk_codes *codes_of(struct unwinder *u, const struct unwind_input
 
 /* ---- one frame ----------------------------------------------------------------------------- */
 
-/* An address of the instruction that is being executed, or of the call. */
+/* Returns an address inside the executing instruction, or inside the call. */
 static inline uint64_t lookup_pc(const struct walk *w)
 {
     return w->value[DWARF_RIP] - !(w->flags & (FRAME_LEAF | FRAME_SIGNAL));
 }
 
-/* What walk_frame leaves for walk_leave. */
+/* What walk_frame passes to walk_leave. */
 struct leaving {
     const struct rule *rule;
     uint64_t cfa;
-    uint64_t sp;  /* the stack pointer must move up from here */
-    bool applied; /* the registers are the caller's already */
+    uint64_t sp;  /* the stack pointer must move up from this value */
+    bool applied; /* the registers are already the caller's */
     bool signal;  /* the caller was interrupted */
 };
 
 static const struct rule rule_none = {.kind = RULE_NONE};
 
-/* The rule of `pc`; NULL: memory is out. */
+/* Returns the rule of `pc`; NULL: out of memory. */
 static inline const struct rule *find_rule(struct unwinder *u, const struct walk_code *c,
                                            uint64_t pc)
 {
@@ -221,8 +221,8 @@ static inline bool push_frame(struct walk *w, const struct walk_code *c, uint64_
 static int walk_frame(struct unwinder *u, struct walk *w, struct leaving *l);
 static enum step_result walk_leave(struct walk *w, const struct leaving *l);
 
-/* Whether all frames so far are of files and the kernel, but for the last: no walker's state is
- * needed any more if this walk begins anew further out. */
+/* Returns whether all frames so far, except the last, are of files and the kernel. Then no walker's
+ * state is needed any more if this walk starts anew further out. */
 static bool is_below_managed(const struct walk *w)
 {
     for (size_t i = 0; i + 1 < w->out->frames.nr; i++) {
@@ -234,15 +234,15 @@ static bool is_below_managed(const struct walk *w)
 }
 
 /* Generated code that nothing describes (pcre2's regular expressions, guile's, PyPy's) keeps a
- * frame of fixed size without a frame pointer. Its caller is looked for in so many words above the
- * stack pointer: a return address from which the walk comes to the stack's entry. */
+ * frame of fixed size without a frame pointer. To find its caller, search this many words above the
+ * stack pointer for a return address from which the walk reaches the stack's entry. */
 enum { GENERATED_WORDS = 128, GENERATED_TRIES = 8 };
 
-/* A walk from such a word may come to other generated code: no deeper than so, and no more words in
- * all, or a stack made for it would take for ever. */
+/* A walk from such a word may reach other generated code. These limits on the depth and on all
+ * searched words exist because a stack made for this purpose would take for ever. */
 enum { SEARCHES_MAX = 4, SEARCHED_MAX = 16 * GENERATED_WORDS };
 
-/* Begin anew where a search began; what it took is not forgotten. */
+/* Go back to where a search began, but keep the count of searched words. */
 static void walk_back(struct walk *w, const struct walk *before, size_t nr_frames)
 {
     unsigned searched = w->searched;
@@ -251,9 +251,9 @@ static void walk_back(struct walk *w, const struct walk *before, size_t nr_frame
     w->out->frames.nr = nr_frames;
 }
 
-/* How well the calls fit together from frame `first` on, which is the generated code's caller. An
- * old word in the frame of generated code may lead to the entry, too; but where its chain comes to
- * the frames that live, the call there is of another function. */
+/* Grade how well the calls fit together from frame `first` on, which is the caller of the generated
+ * code. An old word in the frame of generated code may lead to the entry, too. But where its chain
+ * meets the live frames, the call there is to another function. */
 static enum walk_callee grade_callers(struct walk *w, size_t first, uint64_t sp)
 {
     const struct frame *f = w->out->frames.at + first;
@@ -270,8 +270,8 @@ static enum walk_callee grade_callers(struct walk *w, size_t first, uint64_t sp)
     return nearest;
 }
 
-/* A walk from the return address in word `i`, to its end. STEP_NO: none is there, or it does not
- * come to the entry; -1: memory is out. */
+/* Walk from the return address in word `i` to the end. Returns STEP_NO if there is none or the walk
+ * does not reach the entry, -1 when out of memory. */
 static int walk_from_word(struct unwinder *u, struct walk *w, const struct walk *before, unsigned i)
 {
     struct leaving l;
@@ -293,7 +293,8 @@ static int walk_from_word(struct unwinder *u, struct walk *w, const struct walk 
     return STEP_NO;
 }
 
-/* All of it is a guess. STEP_NO: there is no caller to be found; -1: memory is out. */
+/* Find the caller of generated code. All results are guesses. Returns STEP_NO if no caller can be
+ * found, -1 when out of memory. */
 static int walk_past_generated(struct unwinder *u, struct walk *w)
 {
     const struct walk before = *w;
@@ -319,12 +320,13 @@ static int walk_past_generated(struct unwinder *u, struct walk *w)
     return fits < GENERATED_WORDS ? walk_from_word(u, w, &before, fits) : STEP_NO;
 }
 
-/* Without CFI (or with CFI that cannot be followed): by signal trampoline, else by guess. */
+/* Step out of a frame without CFI (or with CFI that cannot be followed): by signal trampoline, else
+ * by guess. */
 static enum step_result step_without_cfi(struct unwinder *u, struct walk *w,
                                          const struct code *code, struct leaving *l)
 {
-    const struct code held = *code; /* the guesses' look-ups may replace it */
-    /* No compiler of a VM makes a trampoline: it stands in a file, the vdso, or nameless memory. */
+    const struct code held = *code; /* look-ups by the guesses may replace *code */
+    /* A VM's compiler makes no trampoline: it is in a file, the vdso, or nameless memory. */
     bool may_trampoline = (held.executable && held.owner != CODE_JIT) || held.owner == CODE_NONE;
     enum step_result got = may_trampoline ? walk_sigreturn(w, &held) : STEP_NO;
     l->signal = got == STEP_OK;
@@ -342,7 +344,7 @@ static enum step_result step_without_cfi(struct unwinder *u, struct walk *w,
     return walk_end(w, held.owner == CODE_NONE ? STACK_NO_CODE : STACK_NO_CFI, 0);
 }
 
-/* The rest of walk_frame for rules that are not plain offsets. */
+/* The rest of walk_frame, for rules that are not plain offsets. */
 static enum step_result step_by_row(struct unwinder *u, struct walk *w, const struct code *code,
                                     struct leaving *l, size_t frame)
 {
@@ -359,7 +361,7 @@ static enum step_result step_by_row(struct unwinder *u, struct walk *w, const st
     return got == STEP_NO ? step_without_cfi(u, w, code, l) : got;
 }
 
-/* Ask the walker. STEP_NO: the frame is native; -1 (as int): memory is out. */
+/* Ask the walker. Returns STEP_NO if the frame is native, -1 (as int) when out of memory. */
 static int step_by_managed(struct walk *w, const struct walk_code *c, struct leaving *l)
 {
     const struct walker *walker = w->in->walker;
@@ -403,7 +405,8 @@ static int step_by_managed(struct walk *w, const struct walk_code *c, struct lea
     return STEP_OK;
 }
 
-/* First half. STEP_DONE: the walk ended at this frame; -1 (as int): memory is out. */
+/* First half of a frame. Returns STEP_DONE if the walk ended at this frame, -1 (as int) when out of
+ * memory. */
 static int walk_frame(struct unwinder *u, struct walk *w, struct leaving *l)
 {
     uint64_t pc = w->value[DWARF_RIP];
@@ -446,8 +449,8 @@ static int walk_frame(struct unwinder *u, struct walk *w, struct leaving *l)
     return step_without_cfi(u, w, &c->code, l);
 }
 
-/* A callee-saved register: from its slot, or from itself, which spares a branch that is hard to
- * predict. */
+/* Restore a callee-saved register: from its slot, or from itself, which avoids a branch that is
+ * hard to predict. */
 static inline void restore(struct walk *w, const struct rule *rule, const uint8_t *top, unsigned i)
 {
     uint8_t *value = (uint8_t *)&w->value[arch_callee_saved[i]];
@@ -455,8 +458,8 @@ static inline void restore(struct walk *w, const struct rule *rule, const uint8_
     memcpy(value, rule->saved[i] ? slot : value, 8);
 }
 
-/* The end of the `size` bytes of the stack that begin at `low`, where one of its two pieces holds
- * them all; else NULL. */
+/* Returns the end of the `size` bytes of the stack that begin at `low`, if one of the two pieces
+ * holds them all; else NULL. */
 static inline const uint8_t *find_slots(const struct memory *m, uint64_t low, uint64_t size)
 {
     uint64_t at = low - m->stack_start;
@@ -467,7 +470,7 @@ static inline const uint8_t *find_slots(const struct memory *m, uint64_t low, ui
                                                                     : NULL;
 }
 
-/* Read the slots of a compact rule: the recorded stack holds them all in the common case. */
+/* Read the slots of a compact rule. In the common case the recorded stack holds them all. */
 static inline enum step_result leave_by_offsets(struct walk *w, const struct leaving *l)
 {
     const struct memory *m = &w->in->memory;
@@ -494,7 +497,7 @@ static inline enum step_result leave_by_offsets(struct walk *w, const struct lea
     return STEP_OK;
 }
 
-/* Second half: the caller's registers, and whether there may be a caller. */
+/* Second half of a frame: get the caller's registers, and check whether there may be a caller. */
 static enum step_result walk_leave(struct walk *w, const struct leaving *l)
 {
     if (!l->applied && leave_by_offsets(w, l) != STEP_OK)
@@ -502,7 +505,7 @@ static enum step_result walk_leave(struct walk *w, const struct leaving *l)
     bool was_leaf = w->flags & (FRAME_LEAF | FRAME_SIGNAL);
     w->flags = l->signal ? FRAME_SIGNAL : 0;
     if (!likely(w->value[DWARF_RSP] > l->sp)) {
-        /* vfork keeps its return address in a register: its stack pointer is the caller's. */
+        /* vfork keeps its return address in a register, so its stack pointer is the caller's. */
         bool in_register = was_leaf && !l->signal && w->value[DWARF_RSP] == l->sp;
         if (!in_register && (!l->signal || w->hops++ == HOPS_MAX))
             return walk_end(w, STACK_LOOP, 0);
@@ -516,7 +519,7 @@ static enum step_result walk_leave(struct walk *w, const struct leaving *l)
 
 /* ---- walks --------------------------------------------------------------------------------- */
 
-/* `lane`: which of those under way at the same time. */
+/* `lane`: the number of this walk among those in progress. */
 static void walk_begin(struct unwinder *u, struct walk *w, unsigned lane,
                        const struct unwind_input *in, struct unwind_stack *out)
 {
@@ -559,21 +562,21 @@ int unwind(struct unwinder *u, const struct unwind_input *input, struct unwind_s
 
 /* ---- batches ------------------------------------------------------------------------------- */
 
-/* Walks advance in epoch, each by half a frame: while one waits for memory, others work. */
+/* Walks advance in turns, each by half a frame: while one waits for memory, others work. */
 struct lane {
     struct walk walk;
     struct leaving leaving;
     struct rule rule; /* a copy: other lanes may change the cache */
-    bool in_frame;    /* walk_leave is due */
+    bool in_frame;    /* walk_leave comes next */
     unsigned number;
     struct suffix_cache_walk *suffixes;
 };
 
-/* The next frame's address is known: start fetching its entry of the rule cache. */
+/* The address of the next frame is known: start to fetch its entry of the rule cache. */
 static void fetch_rule(const struct unwinder *u, struct walk *w)
 {
     uint64_t pc = lookup_pc(w);
-    if (w->done || w->suffixes) /* the suffix cache may make it needless */
+    if (w->done || w->suffixes) /* the suffix cache may make it unnecessary */
         return;
     const struct walk_code *c = walk_code(w, pc);
     if (c->cached)
@@ -596,7 +599,7 @@ static void lane_begin(struct unwinder *u, struct lane *l, const struct unwind_i
     fetch_rule(u, &l->walk);
 }
 
-/* Start fetching the slots that walk_leave will read. */
+/* Start to fetch the slots that walk_leave will read. */
 static void fetch_slots(const struct lane *l)
 {
     const struct memory *m = &l->walk.in->memory;
@@ -625,7 +628,7 @@ static void lane_leave(const struct unwinder *u, struct lane *l)
     fetch_rule(u, w);
 }
 
-/* One half of a frame; -1: memory is out. */
+/* Advance a walk by half a frame. Returns -1 when out of memory. */
 static int lane_advance(struct unwinder *u, struct lane *l)
 {
     if (l->in_frame) {

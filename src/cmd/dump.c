@@ -43,7 +43,7 @@ struct counts {
 
 static int fail(const struct error *err, int status)
 {
-    fprintf(stderr, "ljperf: dump: %s\n", err->text);
+    fprintf(stderr, "ljperf dump: %s\n", err->text);
     return status;
 }
 
@@ -138,16 +138,16 @@ static int report_loss(const struct perfdata *pd)
                   {l->samples_lost, "samples were lost while recording"}};
     for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++)
         if (losses[i].nr)
-            fprintf(stderr, "ljperf: dump: %" PRIu64 " %s\n", losses[i].nr, losses[i].what);
+            fprintf(stderr, "ljperf dump: %" PRIu64 " %s\n", losses[i].nr, losses[i].what);
     if (l->damage.kind == ERROR_NONE) {
         if (l->bytes_unread)
             fprintf(stderr,
-                    "ljperf: dump: the recorder was killed; %" PRIu64
+                    "ljperf dump: the recorder was killed; %" PRIu64
                     " bytes at the end are no whole record\n",
                     l->bytes_unread);
         return 0;
     }
-    fprintf(stderr, "ljperf: dump: %s; %" PRIu64 " bytes were not read\n", l->damage.text,
+    fprintf(stderr, "ljperf dump: %s; %" PRIu64 " bytes were not read\n", l->damage.text,
             l->bytes_unread);
     return EXIT_BAD_INPUT;
 }
@@ -244,14 +244,14 @@ static int parse(struct dump *d, int argc, char **argv)
             fputs(usage, stdout);
             return 0;
         default:
-            fputs("ljperf: dump: see ljperf dump --help\n", stderr);
+            fputs("ljperf dump: see ljperf dump --help\n", stderr);
             return EXIT_BAD_USAGE;
         }
     }
     if (optind < argc)
         d->input = argv[optind++];
     if (optind < argc) {
-        fprintf(stderr, "ljperf: dump: '%s': one recording at a time\n", argv[optind]);
+        fprintf(stderr, "ljperf dump: '%s': one recording at a time\n", argv[optind]);
         return EXIT_BAD_USAGE;
     }
     return -1;
