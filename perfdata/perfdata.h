@@ -192,6 +192,10 @@ int perfdata_sample_head(const struct perfdata *pd, const struct record *rec, st
 int perfdata_sample_parse(const struct perfdata_event *event, const void *data, size_t size,
                           struct sample *ret, struct error *err);
 
+/* User registers that an unwinder needs of this machine, as bits of attr.sample_regs_user; 0: this
+ * machine is not known. */
+uint64_t perfdata_user_registers(void);
+
 /* Get user register `bit` (numbered as in attr.sample_regs_user). Returns false if it was not
  * recorded. */
 bool sample_user_reg(const struct sample *s, unsigned bit, uint64_t *ret);

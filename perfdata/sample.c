@@ -328,3 +328,14 @@ uint64_t sample_callchain_at(const struct sample *s, uint64_t i)
 {
     return i < s->nr_callchain ? load_u64(s->callchain + 8 * i, s->swapped) : 0;
 }
+
+uint64_t perfdata_user_registers(void)
+{
+#if defined(__x86_64__)
+    return UINT64_C(0xff0fff); /* all but the segment registers ds, es, fs, gs */
+#elif defined(__aarch64__)
+    return (UINT64_C(1) << 33) - 1;
+#else
+    return 0;
+#endif
+}

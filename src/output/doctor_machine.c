@@ -7,7 +7,6 @@
 #include "base/first_line.h"
 #include "live/copier.h"
 #include "output/doctor.h"
-#include "session/registers.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -111,7 +110,7 @@ static int open_event(uint32_t type, uint64_t config, bool user_only)
         .exclude_callchain_kernel = user_only,
         .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN |
                        PERF_SAMPLE_PERIOD | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
-        .sample_regs_user = wanted_user_registers(),
+        .sample_regs_user = perfdata_user_registers(),
         .sample_stack_user = STACK_BYTES,
         .use_clockid = 1,
         .clockid = CLOCK_MONOTONIC,

@@ -2,7 +2,6 @@
 /* Open events, with perf's fallbacks, and explain failures. */
 #include "record/events.h"
 #include "perfdata/vmevent_layout.h"
-#include "session/registers.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -42,7 +41,7 @@ static void callgraph_set(const struct record_options *o, struct perf_event_attr
     if (o->callgraph != CALLGRAPH_DWARF)
         return;
     a->sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
-    a->sample_regs_user = wanted_user_registers();
+    a->sample_regs_user = perfdata_user_registers();
     a->sample_stack_user = o->stack_size;
     a->exclude_callchain_user = 1;
 }
