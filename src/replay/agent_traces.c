@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Machine code of LuaJIT traces that the agent's jitdump describes: in place of its frame stand the
- * Lua functions that it executes. Below the outermost of them the Lua stack goes on in memory that
- * was not recorded, which one frame says.
+ * Machine code of LuaJIT traces that the agent's jitdump describes: its frame is replaced by the
+ * Lua functions that it executes. Below the outermost of these functions the Lua stack goes on in
+ * memory that was not recorded; one frame says so.
  */
 #include "base/hash.h"
 #include "jitdump/jitdump.h"
@@ -13,7 +13,7 @@
 
 /* ---- functions ----------------------------------------------------------------------------- */
 
-/* Guest ids of a dump's functions, as they are met; by open addressing. */
+/* Managed ids of a dump's functions, as they are met; open addressing. */
 struct trace_name {
     const struct jit_lua_function *function; /* NULL: free */
     uint32_t id;
@@ -45,8 +45,8 @@ static bool grow_names(struct trace_frames *t)
 
 enum { FILE_MAX = 1024, NAME_MAX_SIZE = 512 };
 
-/* LuaJIT's rule for chunks that are source text (LUA_IDSIZE 60): up to the first control character
- * or 48 bytes; if that was not all, at most 45 of them and three dots. */
+/* LuaJIT's rule for chunks that are source text (LUA_IDSIZE 60): the text up to the first control
+ * character, at most 48 bytes; if that is not all of the text, at most 45 bytes and three dots. */
 static void file_of(const struct jit_lua_function *f, char out[FILE_MAX])
 {
     int size = f->chunk_size < FILE_MAX - 32 ? (int)f->chunk_size : FILE_MAX - 32;
@@ -66,8 +66,9 @@ static void file_of(const struct jit_lua_function *f, char out[FILE_MAX])
                                          : "...\"");
 }
 
-/* What is the same in all of a function's records: of two functions on a line, too. With the name:
- * it is then one, whichever record is met first. */
+/* Returns a hash of what is the same in all records of a function; it also distinguishes two
+ * functions on one line. The name is part of it, so that the function is one, whichever record is
+ * met first. */
 static uint64_t salt_of(const struct jit_lua_function *f)
 {
     uint64_t hash = hash_bytes(f->name, f->name_size);
@@ -77,7 +78,7 @@ static uint64_t salt_of(const struct jit_lua_function *f)
     return hash_combine(hash, hash_bytes(f->line_info, (size_t)f->width * (f->instructions - 1)));
 }
 
-/* 0: memory is out. */
+/* Returns the function's id; 0: out of memory. */
 static uint32_t intern_function(struct managed_names *managed, const struct jit_lua_function *f)
 {
     char file[FILE_MAX], name[NAME_MAX_SIZE];
@@ -85,7 +86,7 @@ static uint32_t intern_function(struct managed_names *managed, const struct jit_
              (int)(f->name_size < NAME_MAX_SIZE ? f->name_size : NAME_MAX_SIZE - 1), f->name);
     file_of(f, file);
     struct managed_identity i = {.kind = MANAGED_FUNCTION, .language = FRAME_LUA, .file = file};
-    if (f->is_builtin || f->first_line == UINT32_MAX) { /* C's, or in Lua but part of LuaJIT */
+    if (f->is_builtin || f->first_line == UINT32_MAX) { /* C, or Lua code of LuaJIT itself */
         i.kind = MANAGED_BUILTIN;
         if (!f->is_builtin)
             snprintf(name, sizeof(name), "%.*s", (int)(f->chunk_size < 64 ? f->chunk_size : 64),
@@ -127,7 +128,7 @@ static uint32_t function_id(struct trace_frames *t, struct managed_names *manage
 
 /* ---- frames -------------------------------------------------------------------------------- */
 
-/* The trace that the frame is machine code of. */
+/* Get the Lua stack of the trace whose machine code the frame is in. */
 static bool lua_stack(const struct frame *f, struct jit_lua_stack *ret)
 {
     const struct jit_function *j = f->code;
@@ -145,14 +146,16 @@ bool trace_frame_is_guess(const struct frame *f)
     return trace_frame_is(f) && lua_stack(f, &stack) && stack.guess;
 }
 
-/* A C function that the trace goes on to call: not yet a frame, and then one of its own. */
+/* A C function that the trace is about to call: it has no frame yet, and will have one of its
+ * own. */
 static bool is_pending_call(const struct jit_lua_stack *stack, unsigned i)
 {
     const struct jit_lua_function *f = stack->frames[i].function;
     return i == 0 && stack->nr > 1 && f && f->is_builtin;
 }
 
-/* The innermost stands for the machine code: it has its address, its place, and its flags. */
+/* Replace the frame. The innermost Lua frame stands for the machine code: it has its address, its
+ * place, and its flags. */
 static bool push_frames(struct trace_frames *t, struct managed_names *managed,
                         const struct frame *f, const struct jit_lua_stack *stack)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Reading a job: a batch of records, applied to the session, and where its samples were. */
+/* Reads a job: a batch of records, which are applied to the session, and its samples. */
 #include "replay/replay_internal.h"
 
 #include <string.h>
 
-/* unwind/ knows x86-64 only; a recording that does not name its machine is taken for ours. */
+/* unwind/ supports x86-64 only. A recording that does not name its machine is taken to be of that
+ * kind. */
 static bool machine_is_known(const struct perfdata *pd)
 {
     const char *arch = perfdata_arch(pd);
@@ -30,7 +31,7 @@ static int take_member(struct replay *r, struct job *job, struct job_sample *s, 
     return passes ? error_no_memory(err) : 0;
 }
 
-/* A sample that carries the values of its group's counters. */
+/* Take a sample that carries the values of its group's counters. */
 static int take_group(struct replay *r, struct job *job, const struct job_sample *s,
                       struct error *err)
 {
@@ -123,7 +124,7 @@ int read_job(struct replay *r, struct job *job, struct error *err)
             return -1;
         report_progress(r);
         if (job->samples.nr || r->gives_records) {
-            job->can_unwind = machine_is_known(r->pd); /* a pipe says it late */
+            job->can_unwind = machine_is_known(r->pd); /* a pipe names its machine late */
             return 1;
         }
         perfdata_release(r->pd, &job->batch);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Where stacks ended that did not reach their entry: counts per (how, module, address). */
+/* Where stacks ended that did not reach their entry point: counts by (how, module, address). */
 #include "base/hash.h"
 #include "replay/replay_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { STOPS_MAX = 1 << 16 }; /* more distinct places are counted as one without address */
+enum { STOPS_MAX = 1 << 16 }; /* further distinct places are counted without an address */
 
 struct end_table {
     struct replay_incomplete_end *slots; /* count 0: free */
@@ -36,7 +36,7 @@ void end_table_free(struct end_table *t)
     free(t);
 }
 
-/* Module names are dso names: one pointer a dso. */
+/* Module names are dso names, with one pointer for each dso. */
 static struct replay_incomplete_end *find(struct replay_incomplete_end *slots, size_t cap,
                                           const struct replay_incomplete_end *s)
 {

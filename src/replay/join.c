@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Joining truncated stacks. A stack deeper than its copy ends in a frame whose return address lies
- * beyond the copy; its pc and CFA are known. Where earlier complete stacks of the thread held a
- * frame with the same pc and the same CFA, the same function was at the same call in the same
- * place: its caller is taken to be the same, and so on to the entry, hence `image`. What has been
- * seen with two different callers proves nothing and is not used, until a run of complete stacks
- * agrees on one of them: a function that is compiled anew, or a loop that has moved on, calls from
- * elsewhere from then on. Each such dispute of a frame takes a run twice as long as the last one.
+ * Joins truncated stacks. A stack that is deeper than its copy ends in a frame whose return address
+ * lies beyond the copy; the frame's pc and CFA are known. If earlier complete stacks of the thread
+ * held a frame with the same pc and the same CFA, the same function was at the same call in the
+ * same place. Its caller is taken to be the same, and so on up to the entry, hence `image`. A frame
+ * that was seen with two different callers proves nothing and is not used, until a run of complete
+ * stacks agrees on one caller: a function that is compiled anew, or a loop that has moved on, calls
+ * from elsewhere from then on. Each such dispute of a frame takes a run twice as long as the last
+ * one.
  *
- * A machine's frame may stand for functions of JavaScript or WebAssembly, one inlined in the other:
- * a group of frames, of which the innermost has the CFA. All functions that are interpreted share a
- * pc, and one function has several codes in time: what tells such a frame is its place, its
+ * One machine frame may stand for several functions of JavaScript or WebAssembly, inlined in each
+ * other: a group of frames, of which the innermost has the CFA. All interpreted functions share a
+ * pc, and one function has several codes over time. So such a frame is identified by its place, its
  * functions, and their lines.
  *
- * A thread's stacks are remembered from its first truncated one on: most threads never have one.
- * Nothing goes by where batches end, which differs between a file and a pipe of the same data.
+ * A thread's stacks are remembered from its first truncated stack on: most threads never have one.
+ * Nothing depends on where batches end, because that differs between a file and a pipe of the same
+ * data.
  */
 #include "base/hash.h"
 #include "replay/replay_internal.h"
@@ -23,17 +25,17 @@
 #include <string.h>
 
 enum {
-    CALLERS_MIN = 256,   /* known frames that a thread has room for at first ... */
-    CALLERS_MAX = 16384, /* ... and at last; more: it starts anew */
-    THREADS_MAX = 4096,  /* likewise for threads */
-    LAST_TRIED = 4,      /* frames at a copy's end, which may not hold all that tells of them */
-    RUN_FIRST = 4,       /* complete stacks that end a frame's first dispute */
-    RUN_MAX = 256,       /* one that would take more never ends */
-    DISPUTES_MAX = 16,   /* open ones of a thread */
-    DISPUTE_IDLE = 1024, /* stacks without the frame: it may be forgotten */
+    CALLERS_MIN = 256,   /* known frames that a thread has room for at first */
+    CALLERS_MAX = 16384, /* the most known frames of a thread; with more it starts anew */
+    THREADS_MAX = 4096,  /* the most threads; with more all of them start anew */
+    LAST_TRIED = 4, /* frames tried at a copy's end, which may lack words that identify a frame */
+    RUN_FIRST = 4,  /* complete stacks that end a frame's first dispute */
+    RUN_MAX = 256,  /* a dispute that would take more never ends */
+    DISPUTES_MAX = 16,   /* open disputes of a thread */
+    DISPUTE_IDLE = 1024, /* stacks without the frame, after which a dispute may be forgotten */
 };
 
-/* What tells a frame of a thread. */
+/* Identifies a frame of a thread. */
 struct place_key {
     uint64_t pc, cfa;
     uint64_t functions; /* a hash of the group; 0: a native frame */
@@ -42,23 +44,26 @@ struct place_key {
 /* A frame seen in a complete stack, and its caller. */
 struct known_frame {
     struct place_key key, caller;
-    uint32_t begin;            /* of its thread; another one's, and 0: free slot */
-    uint32_t group, nr_group;  /* its functions, in the thread's; none: a native frame */
-    uint32_t learned, changed; /* stacks of its thread: the last that had it, or another caller */
+    uint32_t begin;           /* as in its thread; another value, or 0: free slot */
+    uint32_t group, nr_group; /* its functions in the thread's `groups`; none: a native frame */
+    /* Stacks of its thread: the last with the frame; the one since which it has its caller. */
+    uint32_t learned, changed;
     uint8_t flags;
-    bool outermost;    /* there is no caller */
+    bool outermost;    /* it has no caller */
     bool disputed;     /* seen with different callers */
-    uint16_t run_last; /* how many agreeing stacks the last dispute took; 0: there was none */
+    uint16_t run_last; /* how many agreeing stacks the last dispute took; 0: no dispute */
 };
 
-/* A frame seen with different callers, as it goes on. All numbers are of its thread's stacks: a
- * stack that is like the one before it counts, whether or not it is learned anew. */
+/* A frame that was seen with different callers, and how its dispute goes on. All numbers are of its
+ * thread's stacks. A stack that is like the one before it counts, whether or not it is learned
+ * again. */
 struct dispute {
     struct known_frame *frame;
-    struct place_key caller; /* that the last stacks agree on */
-    uint32_t from, last;     /* the first and the last one of these */
-    uint32_t run;            /* how many they are */
-    size_t depth; /* of the frame there, from the outermost one: what is outside counts */
+    struct place_key caller; /* the caller that the last stacks agree on */
+    uint32_t from, last;     /* the first and the last of these stacks */
+    uint32_t run;            /* how many these stacks are */
+    /* The frame's depth in these stacks: it counts the frames outside, from the outermost on. */
+    size_t depth;
 };
 
 struct known_thread {
@@ -66,8 +71,10 @@ struct known_thread {
     struct known_frame *frames; /* at most half of them in use */
     size_t nr, cap;
     VEC(struct frame) groups;
-    uint32_t begin;  /* from 1: how often it started anew, which then takes no clearing */
-    uint32_t stacks; /* remembered since */
+    /* From 1: how often it started anew. Frames with an older value count as free and need no
+     * clearing. */
+    uint32_t begin;
+    uint32_t stacks; /* stacks remembered since then */
     struct dispute disputes[DISPUTES_MAX];
     unsigned nr_disputes;
 };
@@ -101,7 +108,7 @@ static void forget_all(struct join_table *t)
     t->nr = t->cap = 0;
 }
 
-/* Most recordings need none. */
+/* Made when first needed: most recordings need none. */
 static bool make_slots(struct join_table *t)
 {
     t->slots = calloc(2 * THREADS_MAX, sizeof(*t->slots));
@@ -131,7 +138,8 @@ static struct known_thread *begin_thread(uint64_t key)
     return k;
 }
 
-/* The thread, when it is remembered; with `add`, it is from now on (NULL: out of memory). */
+/* Returns the thread if it is remembered. With `add`, it is remembered from now on (NULL: out of
+ * memory). */
 static struct known_thread *thread_of(struct join_table *t, const struct job_sample *s, bool add)
 {
     if ((!t->nr && !add) || (!t->slots && !make_slots(t)))
@@ -159,7 +167,7 @@ static bool is_known(const struct known_thread *k, const struct known_frame *f)
 static void start_anew(struct known_thread *k)
 {
     k->nr = k->groups.nr = k->stacks = k->nr_disputes = 0;
-    if (++k->begin == 0) { /* they begin to repeat */
+    if (++k->begin == 0) { /* the values begin to repeat */
         memset(k->frames, 0, k->cap * sizeof(*k->frames));
         k->begin = 1;
     }
@@ -170,7 +178,7 @@ static bool same_key(const struct place_key *a, const struct place_key *b)
     return a->pc == b->pc && a->cfa == b->cfa && a->functions == b->functions;
 }
 
-/* The frame's slot, or the free one where it belongs. */
+/* Returns the frame's slot, or the free slot for it. */
 static struct known_frame *find_frame(const struct known_thread *k, const struct place_key *key)
 {
     size_t at = hash_combine(hash_combine(key->pc, key->cfa), key->functions) & (k->cap - 1);
@@ -179,8 +187,8 @@ static struct known_frame *find_frame(const struct known_thread *k, const struct
     return &k->frames[at];
 }
 
-/* Make room for more frames: most threads need little, and memory that is touched for the first
- * time costs more than to move them. Disputes go with their frames. */
+/* Make room for more frames. Most threads need few, and memory that is touched for the first time
+ * costs more than moving frames. Disputes move with their frames. */
 static bool make_room(struct known_thread *k)
 {
     struct known_thread more = *k;
@@ -200,14 +208,15 @@ static bool make_room(struct known_thread *k)
 
 /* ---- groups -------------------------------------------------------------------------------- */
 
-/* Lua's frames may be others by the next sample, in the same native frame. */
+/* Returns whether a frame can be identified by itself. Lua's frames cannot: by the next sample the
+ * same native frame may stand for others. */
 static bool stands_alone(const struct frame *f)
 {
     return f->kind == FRAME_JS || f->kind == FRAME_WASM;
 }
 
-/* The index of the innermost frame of the group whose outermost one is `last`; SIZE_MAX: where that
- * frame is, or what it stands for, is not known. */
+/* Returns the index of the innermost frame of the group whose outermost frame is `last`; SIZE_MAX:
+ * the place or the functions of that frame are not known. */
 static size_t group_begin(const struct frame *frames, size_t last)
 {
     const struct frame *f = &frames[last];
@@ -224,7 +233,7 @@ static size_t group_begin(const struct frame *frames, size_t last)
     }
 }
 
-/* Behind the group that begins there, of `nr` frames in all. */
+/* Returns the index after the group that begins at `begin`; there are `nr` frames in all. */
 static size_t group_end(const struct frame *frames, size_t nr, size_t begin)
 {
     size_t end = begin + 1;
@@ -234,7 +243,8 @@ static size_t group_end(const struct frame *frames, size_t nr, size_t begin)
     return end;
 }
 
-/* The same function at the same place of its source, whatever code it has by now. */
+/* Returns the key of a group: it is the same for the same functions at the same places of their
+ * source, whatever code they have by now. */
 static struct place_key group_key(const struct frame *frames, size_t begin, size_t end)
 {
     struct place_key key = {frames[begin].pc, frames[begin].cfa, 0};
@@ -252,7 +262,7 @@ static struct place_key group_key(const struct frame *frames, size_t begin, size
 
 /* ---- remembering --------------------------------------------------------------------------- */
 
-/* -1: memory is out. */
+/* Note the functions of a frame. Returns -1 when out of memory. */
 static int note_group(struct known_thread *k, struct known_frame *f, const struct frame *frames,
                       size_t nr)
 {
@@ -270,8 +280,9 @@ static int note_group(struct known_thread *k, struct known_frame *f, const struc
     return 0;
 }
 
-/* Callers of one frame that were told as two: are they the same functions at the same lines, as far
- * as these are known? `lines`: more of them are known of `b`. */
+/* Returns whether two callers of one frame, which were taken for different ones, are the same
+ * functions at the same lines, as far as the lines are known. `lines`: more lines are known of
+ * `b`. */
 static bool is_alike(const struct known_thread *k, const struct place_key *a,
                      const struct place_key *b, bool *lines)
 {
@@ -302,7 +313,7 @@ static void drop_dispute(struct known_thread *k, unsigned i)
     k->disputes[i] = k->disputes[--k->nr_disputes];
 }
 
-/* The frame's open dispute: its index, else nr_disputes. */
+/* Returns the index of the frame's open dispute; nr_disputes: none. */
 static unsigned find_dispute(const struct known_thread *k, const struct known_frame *f)
 {
     unsigned i = 0;
@@ -311,8 +322,9 @@ static unsigned find_dispute(const struct known_thread *k, const struct known_fr
     return i;
 }
 
-/* The frame has `caller` (NULL: none) in the stack at hand, and had another one. Where there is no
- * room to follow it, as where it is without a caller at times, it is disputed for good. */
+/* The frame has `caller` (NULL: none) in the current stack, and had another caller before. If there
+ * is no room to follow the dispute, or if the frame is at times without a caller, it is disputed
+ * for good. */
 static void begin_dispute(struct known_thread *k, struct known_frame *f,
                           const struct place_key *caller, size_t depth)
 {
@@ -327,8 +339,8 @@ static void begin_dispute(struct known_thread *k, struct known_frame *f,
             (struct dispute){f, *caller, k->stacks, k->stacks, 1, depth};
 }
 
-/* One more stack of the run. Frames within the disputed one that were last seen before the run
- * began had the other caller around it: find_callers() goes by `changed`. */
+/* Count one more stack of the run. Frames inside the disputed one that were last seen before the
+ * run began had the other caller around it: find_callers() goes by `changed`. */
 static void continue_run(struct known_thread *k, unsigned i, size_t depth)
 {
     struct dispute *d = &k->disputes[i];
@@ -344,7 +356,7 @@ static void continue_run(struct known_thread *k, unsigned i, size_t depth)
     drop_dispute(k, i);
 }
 
-/* A disputed frame is in the stack at hand. Twice in one stack, it is not told by its key. */
+/* A disputed frame is in the current stack. If it is there twice, its key does not identify it. */
 static void continue_dispute(struct known_thread *k, const struct known_frame *f,
                              const struct place_key *caller, size_t depth)
 {
@@ -360,8 +372,8 @@ static void continue_dispute(struct known_thread *k, const struct known_frame *f
         *d = (struct dispute){d->frame, *caller, k->stacks, k->stacks, 1, depth};
 }
 
-/* The frames of the stack at hand between these depths are those of the stack before it, and are
- * not learned again. (What was joined has no disputed ones.) */
+/* The frames of the current stack between these depths are those of the stack before it, and are
+ * not learned again. (Joined frames include no disputed ones.) */
 static void continue_same(struct known_thread *k, size_t begin, size_t end)
 {
     for (unsigned i = k->nr_disputes; i--;) {
@@ -373,8 +385,9 @@ static void continue_same(struct known_thread *k, size_t begin, size_t end)
 
 /* ---- learning ------------------------------------------------------------------------------ */
 
-/* A function that is compiled anew has a frame of another size: in a recursion other ones come to
- * the same places, of the same functions. Their latest callers are the likely ones. */
+/* Learn the caller of a known frame. A function that is compiled anew has a frame of another size:
+ * in a recursion, other frames of the same functions then come to the same places. Their latest
+ * callers are the likely ones. */
 static void learn_caller(struct known_thread *k, struct known_frame *f,
                          const struct place_key *caller, size_t depth)
 {
@@ -393,8 +406,8 @@ static void learn_caller(struct known_thread *k, struct known_frame *f,
     }
 }
 
-/* A group of `nr` frames, the innermost of which is `depth` frames from the entry. Returns its key.
- */
+/* Learn a group of `nr` frames, the innermost of which is `depth` frames from the entry. Returns
+ * its key. */
 static struct place_key learn_group(struct known_thread *k, const struct frame *frames, size_t nr,
                                     const struct place_key *caller, size_t depth)
 {
@@ -423,9 +436,9 @@ struct learned {
     size_t nr;
 };
 
-/* How many outermost frames of the sample were learned with the sample before it: to learn a frame
- * once more changes nothing but disputes (continue_same). Where the thread is about to start anew
- * they are learned again, as they would be at the begin of a batch. */
+/* Returns how many outermost frames of the sample were learned with the sample before it: to learn
+ * a frame again changes nothing but disputes (continue_same). If the thread is about to start anew,
+ * the frames are learned again, as they would be at the beginning of a batch. */
 static size_t learned_already(const struct known_thread *k, const struct job_sample *s,
                               const struct learned *last)
 {
@@ -434,8 +447,8 @@ static size_t learned_already(const struct known_thread *k, const struct job_sam
     return last->nr < s->nr_same ? last->nr : s->nr_same;
 }
 
-/* Frames whose place is not known (cfa 0), and guesses, prove nothing about their callers, and the
- * outermost `nr_joined` ones are what was known already. */
+/* Frames whose place is not known (cfa 0), and guesses, prove nothing about their callers. The
+ * outermost `nr_joined` frames were known already. */
 static void learn_stack(struct known_thread *k, const struct job *job, const struct job_sample *s,
                         size_t nr_joined, struct learned *last)
 {
@@ -445,7 +458,7 @@ static void learn_stack(struct known_thread *k, const struct job *job, const str
     struct place_key caller;
     bool has_caller = false, anew = false;
     k->stacks++;
-    while (left < nr && stands_alone(&frames[left]) && !frames[left].cfa) /* amidst a group */
+    while (left < nr && stands_alone(&frames[left]) && !frames[left].cfa) /* inside a group */
         left++;
     continue_same(k, nr_joined, nr - left);
     if (left < nr) {
@@ -470,11 +483,12 @@ static void learn_stack(struct known_thread *k, const struct job *job, const str
 
 /* ---- joining ------------------------------------------------------------------------------- */
 
-/* A known frame as a caller: what it stands for was seen in another sample. -1: memory is out. */
+/* Append a known frame as a caller. Its functions were seen in another sample. Returns -1 when out
+ * of memory. */
 static int push_caller(struct join_table *t, const struct known_thread *k,
                        const struct known_frame *known)
 {
-    struct frame f = {.pc = known->key.pc, /* of a native frame */
+    struct frame f = {.pc = known->key.pc, /* for a native frame */
                       .cfa = known->key.cfa,
                       .flags = known->flags,
                       .kind = FRAME_NATIVE,
@@ -491,8 +505,8 @@ static int push_caller(struct join_table *t, const struct known_thread *k,
     return 0;
 }
 
-/* Collect the callers of a frame up to the entry. 1: they are known; 0: not all are beyond dispute;
- * -1: memory is out. */
+/* Collect the callers of a frame up to the entry. Returns 1: they are known; 0: not all are known
+ * beyond dispute; -1: out of memory. */
 static int find_callers(struct join_table *t, const struct known_thread *k,
                         const struct place_key *frame)
 {
@@ -502,11 +516,11 @@ static int find_callers(struct join_table *t, const struct known_thread *k,
         uint64_t cfa = known->key.cfa;
         if (known->outermost)
             return t->callers.nr > 0;
-        if (known->caller.cfa <= cfa) /* never down: this ends for certain */
+        if (known->caller.cfa <= cfa) /* never down, so the loop ends */
             return 0;
         uint32_t learned = known->learned;
         known = find_frame(k, &known->caller);
-        if (is_known(k, known) && known->changed > learned) /* nobody has seen both */
+        if (is_known(k, known) && known->changed > learned) /* no stack had both frames */
             return 0;
         if (is_known(k, known) && push_caller(t, k, known) < 0)
             return -1;
@@ -514,8 +528,8 @@ static int find_callers(struct join_table *t, const struct known_thread *k,
     return 0;
 }
 
-/* Append the callers to the first `own` frames of the truncated stack `s`. What code stands at
- * their addresses is asked anew: mappings of that time may be gone. */
+/* Append the callers to the first `own` frames of the truncated stack `s`. The code at their
+ * addresses is looked up again: mappings of the earlier time may be gone. */
 static int append_callers(struct join_table *t, struct job *job, struct job_sample *s, size_t own,
                           struct error *err)
 {
@@ -542,8 +556,8 @@ static int append_callers(struct join_table *t, struct job *job, struct job_samp
     return 0;
 }
 
-/* Returns 1 when the stack was continued. At the copy's end stands the frame that was left last; of
- * JavaScript's frames there may be words missing, then the one before leads on. */
+/* Returns 1 if the stack was continued. The last frame of the walk is at the copy's end. If it is a
+ * JavaScript frame, some of its words may be missing: then the frame before it leads on. */
 static int join_sample(struct join_table *t, const struct known_thread *k, struct job *job,
                        struct job_sample *s, struct error *err)
 {
@@ -567,7 +581,7 @@ static int join_sample(struct join_table *t, const struct known_thread *k, struc
     return 0;
 }
 
-/* One sample; returns 1 when it was joined. */
+/* Join one sample. Returns 1 if it was joined. */
 static int join_one(struct join_table *t, struct job *job, struct job_sample *s,
                     struct learned *last, struct error *err)
 {
@@ -577,7 +591,7 @@ static int join_one(struct join_table *t, struct job *job, struct job_sample *s,
     struct known_thread *k = thread_of(t, s, false);
     if (s->end == STACK_TRUNCATED) {
         if (!k) {
-            *last = (struct learned){0}; /* threads may be forgotten */
+            *last = (struct learned){0}; /* thread_of() may forget threads */
             k = thread_of(t, s, true);
         }
         joined = k ? join_sample(t, k, job, s, err) : error_no_memory(err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * JavaScript in a sample's stack: hands the walk to unwind/v8, and its frames to the namer of the
- * worker. A walk may meet both Lua and JavaScript: this walker asks Lua's first.
+ * JavaScript in a sample's stack: passes the walk to unwind/v8, and its frames to the worker's
+ * namer. A walk may meet both Lua and JavaScript: this walker asks the Lua walker first.
  */
 #include "replay/replay_internal.h"
 #include "unwind/v8/names.h"
@@ -22,7 +22,8 @@ static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *
     return true;
 }
 
-/* Of a snapshot: by the BytecodeArray, which stays where it is while closures come and go. */
+/* Look functions up in snapshots by the BytecodeArray, which stays where it is while closures come
+ * and go. */
 static size_t find_functions(void *context, uint64_t bytecode, uint64_t *ret, size_t max)
 {
     const struct sample_js *js = context;
@@ -41,7 +42,7 @@ static bool name_wasm(void *context, struct v8_reader *r, const struct v8_wasm *
     return true;
 }
 
-/* Both walkers' states, one behind the other. */
+/* The states of both walkers, one after the other. */
 struct js_state {
     struct walker_state head;
     _Alignas(16) uint8_t states[];
@@ -66,7 +67,7 @@ static bool wants(const void *context, const struct code *code)
     return v8 || lua;
 }
 
-/* Where the state of V8's walker stands. */
+/* Returns the state of V8's walker. */
 static struct walker_state *v8_state(const struct sample_js *js, const struct js_state *both)
 {
     return (struct walker_state *)(both->states + aligned(js->lua->state_size));
@@ -91,7 +92,8 @@ static enum walker_result step(const void *context, struct walker_state *state,
     if (!both->head.begun)
         lua->begun = v8->begun = false;
     both->head.begun = true;
-    /* A process has one of them as a rule: the other is not asked at each frame. */
+    /* A process usually has only one of the VMs: the walker of the other is not asked at each
+     * frame. */
     if (js->is_lua && js->lua->wants(js->lua->context, &s->code)) {
         enum walker_result got = js->lua->step(js->lua->context, lua, s);
         if (got != WALKER_NO)

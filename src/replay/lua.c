@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Lua in a sample's stack: hands the walk to unwind/luajit, and its frames to the namer of the
- * worker. What LuaJITs a process has mapped is asked only when a walk comes into memory that no
- * file owns: it opens all of its files.
+ * Lua in a sample's stack: passes the walk to unwind/luajit, and its frames to the worker's namer.
+ * The LuaJITs that a process has mapped are looked up only when a walk comes into memory that no
+ * file owns, because the lookup opens all files of the process.
  */
 #include "replay/replay_internal.h"
 #include "unwind/luajit/names.h"
 #include "unwind/luajit/vm.h"
 
-/* What the VM of the innermost Lua frame said it was at: only what came with the sample tells. */
+/* Read the state that the VM of the innermost Lua frame noted. Only memory that came with the
+ * sample shows it. */
 static void read_vmstate(struct sample_lua *lua, const struct memory *m, const struct luajit_vm *vm)
 {
     int32_t value;
@@ -40,15 +41,15 @@ static bool name_frame(void *context, const struct memory *m, const struct luaji
     return true;
 }
 
-/* Of a snapshot: by an address in its bytecode. */
+/* Look a prototype up in snapshots by an address in its bytecode. */
 static uint64_t find_prototype(void *context, uint64_t address)
 {
     const struct sample_lua *lua = context;
     return snapshots_prototype(lua->worker->replay->snapshots, lua->thread->pid, address);
 }
 
-/* The VMs that were copied with the sample, or found by a snapshot: where references have 32 bits
- * no register of a trace says whose it is. */
+/* Use the VMs that were copied with the sample, or found by a snapshot: if references have 32 bits,
+ * no register of a trace says which VM the trace belongs to. */
 static void use_known_vms(struct sample_lua *lua)
 {
     uint64_t gs[VMSTACK_VMS_MAX];

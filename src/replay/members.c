@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Samples with a READ block (leader sampling, `-e '{a,b}:S'`): the leader's sample stands for all
- * members of the group. As perf does, each member whose counter moved gets a sample of its own,
- * whose period is what it moved since the counter's last reading.
+ * members of the group. As in perf, each member whose counter moved gets a sample of its own; its
+ * period is how far the counter moved since its last reading.
  */
 #include "base/hash.h"
 #include "replay/replay_internal.h"
@@ -11,7 +11,7 @@
 
 struct reading {
     uint64_t id, value; /* id 0: free */
-    uint32_t tid;       /* of an inherited event: each thread counts from 0; else 0 */
+    uint32_t tid;       /* of an inherited event, where each thread counts from 0; else 0 */
 };
 
 struct member_table {
@@ -54,7 +54,7 @@ static bool table_grow(struct member_table *t)
     return true;
 }
 
-/* What the counter moved. False: memory is out. */
+/* Get how far the counter moved. Returns false when out of memory. */
 static bool moved(struct member_table *t, uint64_t id, uint32_t tid, uint64_t value, uint64_t *ret)
 {
     if (2 * t->nr >= t->cap && !table_grow(t))
@@ -63,7 +63,7 @@ static bool moved(struct member_table *t, uint64_t id, uint32_t tid, uint64_t va
     t->nr += r->id == 0;
     r->id = id;
     r->tid = tid;
-    *ret = value < r->value ? value : value - r->value; /* less: a new thread of that number */
+    *ret = value < r->value ? value : value - r->value; /* smaller: a new thread with that number */
     r->value = value;
     return true;
 }

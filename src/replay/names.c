@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Naming one frame: what perf script would print for it, and more. */
+/* Names one frame: what perf script would print for it, and more. */
 #include "replay/replay_internal.h"
 
 #include <inttypes.h>
@@ -10,15 +10,15 @@ static const struct mapping *mapping_of(const struct frame *f)
     return f->kind == FRAME_JIT || frame_is_managed(f) ? NULL : f->code;
 }
 
-/* What perf prints and looks symbols up with: file-relative for user code and modules (there only
- * for looking up), the pc itself in the kernel. */
+/* Returns the address that perf prints and looks symbols up with: relative to the file for user
+ * code and modules (for modules only in lookups), the pc itself in the kernel. */
 static uint64_t dso_address(const struct mapping *m, uint64_t pc)
 {
     return m->dso->kind == DSO_KERNEL ? pc : pc - m->start + m->pgoff;
 }
 
-/* Callers found by unwinding are shown by an address inside the call, as perf does; addresses of
- * a kernel-made callchain are shown as they were given. */
+/* Callers found by unwinding are shown by an address inside the call, as in perf; addresses of a
+ * callchain made by the kernel are shown as they were given. */
 static uint64_t shown_pc(const struct replay_sample *s, const struct frame *f)
 {
     bool walked = s->unwound && (f->kind == FRAME_NATIVE || f->kind == FRAME_JIT);
@@ -41,7 +41,8 @@ struct frame_key replay_frame_key(const struct frame *f)
 }
 
 /* perf shows generated code in the process's perf map; a jitdump has a file of its own. A process
- * forked later has its parent's, there too: what a frame is called is the same in any sample. */
+ * that is forked later has the file of its parent, here as well: so a frame has the same name in
+ * any sample. */
 static const char *jit_module(const struct replay_worker *w, const struct jit_function *j)
 {
     char name[48];
@@ -67,7 +68,8 @@ static int name_jit(const struct replay_worker *w, const struct replay_sample *s
     return ret->module ? 0 : error_no_memory(err);
 }
 
-/* Names of code in an ELF file that has none: V8 lists its builtins, which stand in node's. */
+/* Name code in an ELF file that has no name for it: V8 lists its builtins, which are in node's
+ * file. */
 static void name_from_jit(const struct replay_sample *s, const struct frame *f,
                           struct named_frame *ret)
 {
@@ -107,8 +109,7 @@ static int name_native(struct replay_worker *w, const struct replay_sample *s,
     return 0;
 }
 
-/* ---- managed functions
- * -------------------------------------------------------------------------------- */
+/* ---- managed functions ----------------------------------------------------------------------- */
 
 void replay_managed(const struct replay_worker *w, const struct replay_sample *s,
                     const struct frame *f, struct managed_function *ret)

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Who does what. A job is read, walked, joined (joined, in the recording's order), given to the
- * sink, and free for the next. All that is written down of it stands under one lock, which nobody
- * holds while he works.
+ * Which thread does what. A job is read, walked, joined (in the recording's order), given to the
+ * sink, and then free for the next batch. One lock protects the state of all jobs; no thread holds
+ * it while it works.
  */
 #include "replay/replay_internal.h"
 #include "base/threads.h"
 
 #include <string.h>
 
-/* ---- the order of batches
- * --------------------------------------------------------------------------------- */
+/* ---- the order of batches -------------------------------------------------------------------- */
 
-/* Under the lock: something changed that another thread may wait for. */
+/* Called with the lock held: something changed that another thread may wait for. */
 static void say_moved(struct replay *r)
 {
     if (r->waiting)
@@ -56,8 +55,8 @@ static const struct mapping *end_mapping(const struct job_sample *s)
     return s->end == STACK_NO_REGS ? NULL : session_mapping(&s->thread, s->end_pc);
 }
 
-/* What a sample's frames tell together: how many frames, from the outermost on, there are up to the
- * first that tells it; 0: none does. */
+/* What a sample's frames show together. Each field says how many frames, from the outermost on,
+ * there are up to the first one that shows it; 0: none does. */
 struct seen {
     size_t guess;
     size_t lua_untold; /* a Lua frame of an unknown function */
@@ -85,7 +84,7 @@ static void see_frame(struct seen *seen, const struct frame *f, size_t depth)
     }
 }
 
-/* Of the frames of the sample before, those that this one has as well are not looked at again. */
+/* Frames that the sample before has as well are not looked at again. */
 static void see_frames(const struct job *job, const struct job_sample *s, struct seen *seen)
 {
     const struct frame *end = job->frames.at + s->first_frame + s->nr_frames;
@@ -109,7 +108,7 @@ static bool runs_node(const struct job *job, const struct job_sample *s)
     return false;
 }
 
-/* Parallel; after joining. */
+/* Parallel; called after joining. */
 static void count_job(struct replay_worker *w, struct job *job)
 {
     struct replay_stats *st = &w->stats;
@@ -135,7 +134,7 @@ static void count_job(struct replay_worker *w, struct job *job)
     }
 }
 
-/* In the order of batches: where stacks ended. */
+/* Count where stacks ended. Called in the order of batches. */
 static int count_stops(struct replay *r, const struct job *job, struct error *err)
 {
     vec_foreach (s, &job->samples)
@@ -145,7 +144,7 @@ static int count_stops(struct replay *r, const struct job *job, struct error *er
     return 0;
 }
 
-/* The serial part in the middle: joining, in the recording's order. */
+/* The serial part in the middle: joins, in the recording's order. */
 static int join_in_order(struct replay *r, struct job *job, struct error *err)
 {
     if (!r->options.no_join && join_job(r->joins, job, &r->joined, err) < 0)
@@ -153,7 +152,7 @@ static int join_in_order(struct replay *r, struct job *job, struct error *err)
     return count_stops(r, job, err);
 }
 
-/* The batch's records from `*next` up to and with `last`, to a sink that wants them. */
+/* Give the batch's records from `*next` up to and including `last` to a sink that wants them. */
 static int give_records(struct replay_worker *w, const struct record **next,
                         const struct record *last, struct error *err)
 {
@@ -166,7 +165,7 @@ static int give_records(struct replay_worker *w, const struct record **next,
 static int give_job(struct replay_worker *w, const struct job *job, struct error *err)
 {
     const struct record *next = job->batch.records;
-    bool replaced = false; /* frames of the sample before were */
+    bool replaced = false; /* the sample before had frames replaced */
     vec_foreach (s, &job->samples) {
         if (give_records(w, &next, s->record, err) < 0)
             return -1;
@@ -198,8 +197,8 @@ static int give_job(struct replay_worker *w, const struct job *job, struct error
     return job->batch.nr ? give_records(w, &next, &job->batch.records[job->batch.nr - 1], err) : 0;
 }
 
-/* Under the lock: write what is ready, in order. Other threads go on meanwhile, and leave what
- * they have to the one that writes. Returns 1 when nobody wants more. */
+/* Called with the lock held: writes what is ready, in order. Other threads go on meanwhile, and
+ * leave their texts to the thread that writes. Returns 1 when no more output is wanted. */
 static int write_outputs(struct replay_worker *w, struct error *err)
 {
     struct replay *r = w->replay;
@@ -219,7 +218,7 @@ static int write_outputs(struct replay_worker *w, struct error *err)
     return status;
 }
 
-/* The batch's text goes to where it waits for its turn. */
+/* Put the batch's text where it waits for its turn. */
 static int flush_text(struct replay_worker *w, uint64_t batch_number, struct error *err)
 {
     struct replay *r = w->replay;
@@ -252,10 +251,10 @@ static int flush_job(struct replay_worker *w, uint64_t batch_number, struct erro
     return 0;
 }
 
-/* ---- who does what ------------------------------------------------------------------------- */
+/* ---- steps --------------------------------------------------------------------------------- */
 
-/* Each of these is called with the lock held, and lets go of it while it works. 1: done, 0: there
- * is no such thing to do now. */
+/* Each of these is called with the lock held, and releases it while it works. Returns 1: done; 0:
+ * there is no such work now. */
 
 static int do_read(struct replay_worker *w, struct error *err)
 {
@@ -266,7 +265,7 @@ static int do_read(struct replay_worker *w, struct error *err)
     r->reading = true;
     size_t used = stack_use_choose(&r->use);
     pthread_mutex_unlock(&r->lock);
-    release_job(r, job); /* what whoever reads took, in his core's caches */
+    release_job(r, job); /* a reading thread took this, and its core's caches have it */
     perfdata_stack_used(r->pd, used);
     int got = read_job(r, job, err);
     pthread_mutex_lock(&r->lock);
@@ -330,7 +329,7 @@ static int do_join(struct replay_worker *w, struct error *err)
     return 1;
 }
 
-/* Give the oldest job that is joined. What it holds stays until it is read anew. */
+/* Give the oldest joined job to the sink. The job keeps what it holds until it is read again. */
 static int do_end(struct replay_worker *w, struct error *err)
 {
     struct replay *r = w->replay;
@@ -348,9 +347,9 @@ static int do_end(struct replay_worker *w, struct error *err)
 
 /* ---- a thread ------------------------------------------------------------------------------ */
 
-/* Half of the threads rather read, the others rather bring jobs to their end: so what both kinds of
- * work need - rules for unwinding, names of code - is made once and stays in one core's caches.
- * Whoever has nothing of his own to do helps the others. */
+/* Half of the threads prefer to read, the others prefer to bring jobs to their end. So what both
+ * kinds of work need - unwind rules, names of code - is made once and stays in one core's caches. A
+ * thread that has no work of its own kind helps the others. */
 static int work_once(struct replay_worker *w, struct error *err)
 {
     enum { STEPS = 4 };

@@ -74,7 +74,7 @@ int replay_create(const struct replay_options *options, struct replay **ret, str
     return 0;
 }
 
-/* What reading, walking and naming needed. */
+/* Free what reading, walking and naming needed. */
 static void free_means(struct replay *r)
 {
     symbols_free(r->symbols);
@@ -182,7 +182,7 @@ static void jobs_free(struct replay *r)
     r->nr_jobs = 0;
 }
 
-/* What a worker counted, when its thread has ended. */
+/* Add what a worker counted, after its thread has ended. */
 static void add_stats(struct replay_stats *to, const struct replay_stats *st)
 {
     to->passed += st->passed;
@@ -240,7 +240,7 @@ int replay_run(struct replay *r, const struct replay_sink *sink, struct error *e
     return failed;
 }
 
-/* ---- asking -------------------------------------------------------------------------------- */
+/* ---- lookups ------------------------------------------------------------------------------- */
 
 const char *replay_warning(const struct replay *r, size_t index)
 {

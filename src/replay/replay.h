@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Runs a recording through everything: reads records in order, keeps the session, unwinds and
- * joins samples, and hands finished samples to a sink.
+ * Runs a recording through the whole pipeline: reads records in order, keeps the session, unwinds
+ * and joins samples, and hands finished samples to a sink.
  *
- * Threads: batches of records are read one after the other (where the session changes), unwound by
- * any thread, joined in the recording's order (truncated stacks), and given to the sink worker of
- * any thread, whose flush follows. So a sink worker sees the samples of one batch
- * in order, texts are written in the recording's order, and the result does not depend on the
- * number of threads. Half of the threads rather read and unwind, the others rather name and sum up
+ * Threads: batches of records are read one after the other (reading changes the session), unwound
+ * by any thread, joined in the recording's order (truncated stacks), and given to the sink worker
+ * of any thread, which is then flushed. So a sink worker sees the samples of one batch in order,
+ * texts are written in the recording's order, and the result does not depend on the number of
+ * threads. Half of the threads prefer to read and unwind; the others prefer to name and sum up
  * (pipeline.c).
  */
 #ifndef REPLAY_REPLAY_H
@@ -27,7 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Half open range of sample times, ns. */
+/* Half-open range of sample times, ns. */
 struct time_range {
     uint64_t from, until;
 };
@@ -50,9 +50,9 @@ struct replay_options {
     struct dso_options dso;
     struct symbols_options symbols;
     struct session_options session;
-    const char *const *snapshots; /* memory read beside the recording (session/snapshots.h) */
+    const char *const *snapshots; /* memory read outside the recording (session/snapshots.h) */
     size_t nr_snapshots;
-    /* Called now and then under the read lock; total 0: unknown. May be NULL. */
+    /* Called now and then, by the one thread that reads; total 0: unknown. May be NULL. */
     void (*progress)(void *context, uint64_t done, uint64_t total);
     void *progress_context;
 };
@@ -66,84 +66,87 @@ struct replay_sample {
     const struct thread_context *thread;
     const struct frame *frames; /* kernel, then user; innermost first */
     size_t nr_frames;
-    /* The outermost ones that are, byte for byte, those of the sample given to the sink's worker
-     * before; there may be more. */
+    /* The outermost frames that are byte for byte those of the sample that the sink's worker got
+     * before. More frames may be equal. */
     size_t nr_same;
     bool unwound;       /* user frames come from the stack copy, not from the callchain */
-    bool has_user;      /* there was a user stack to walk at all */
-    enum stack_end end; /* of the user stack, when unwound */
+    bool has_user;      /* there was a user stack to walk */
+    enum stack_end end; /* of the user stack, if unwound */
     uint64_t end_pc, end_address;
     const struct mapping *end_mapping; /* module at end_pc; NULL: none */
-    uint64_t batch_number; /* its batch's place in the recording: which names of managed functions
-                              count */
-    const struct vmstack_ref *copy; /* private: the copy of a VM's stack it came with; NULL: none */
-    uint8_t vmstate; /* enum luajit_vmstate (unwind/luajit/vm.h) of the innermost Lua frame's VM, by
-                        its own word that came with the sample */
+    /* The number of its batch in the recording: it decides which names of managed functions
+     * count. */
+    uint64_t batch_number;
+    const struct vmstack_ref *copy; /* private: the vmstack that came with the sample; NULL: none */
+    /* enum luajit_vmstate (unwind/luajit/vm.h) of the innermost Lua frame's VM, as the
+     * VM's own word says; the word came with the sample. */
+    uint8_t vmstate;
 };
 
 struct replay_worker;
 
-/* What becomes of the samples. All functions return 0, or -1 which ends the run with an error;
- * write may return 1: nobody wants more, end the run. */
+/* Where the samples go. All functions return 0, or -1, which ends the run with an error. write may
+ * return 1: no more is wanted, and the run ends. */
 struct replay_sink {
     void *context;
     int (*worker_create)(void *context, struct replay_worker *w, void **ret, struct error *err);
     void (*worker_free)(void *worker);
     /* Parallel: take one sample. */
     int (*sample)(void *worker, const struct replay_sample *s, struct error *err);
-    /* Parallel: take any record, samples included, in the recording's order; a sample that passes
-     * the filters goes to sample() right behind it. May be NULL. */
+    /* Parallel: take any record, samples included, in the recording's order. A sample that passes
+     * the filters goes to sample() right afterwards. May be NULL. */
     int (*record)(void *worker, const struct record *rec, struct error *err);
-    /* Parallel: the batch given to this worker is whole. With `write`, its text is exchanged for
-     * the empty one in `text` (else NULL). May be NULL. */
+    /* Parallel: the batch given to this worker is complete. With `write`, exchange the batch's text
+     * for the empty text in `text` (without `write`, `text` is NULL). May be NULL. */
     int (*flush)(void *worker, struct text *text, struct error *err);
-    /* In order, one at a time, by any thread: a batch's text, to be emptied. May be NULL. */
+    /* In order, one call at a time, by any thread: write a batch's text, which is emptied
+     * afterwards. May be NULL. */
     int (*write)(void *context, struct text *text, struct error *err);
 };
 
-/* How well it went; counts of samples unless said otherwise. */
+/* Statistics of a run: counts of samples, unless said otherwise. */
 struct replay_stats {
     uint64_t samples;             /* read, before filters */
     uint64_t passed;              /* after filters */
     uint64_t user;                /* with a user stack to walk */
-    uint64_t ends[STACK_NR_ENDS]; /* of those, by how they ended (after joining) */
+    uint64_t ends[STACK_NR_ENDS]; /* of these: by how they ended (after joining) */
     uint64_t joined;              /* truncated stacks continued by an earlier one */
     uint64_t guessed;             /* with at least one frame marked guess */
-    uint64_t bad;                 /* malformed samples; passed over */
+    uint64_t bad;                 /* malformed samples; ignored */
     uint64_t unsupported_abi;     /* 32-bit or foreign user registers: not unwound */
     uint64_t frames;              /* user frames walked */
-    uint64_t copies;              /* of VMs' stacks, that came with samples */
-    uint64_t copies_unused;       /* of those, without their sample or not equal to it */
-    uint64_t readings_over;       /* of VMs' memory: more than are kept, passed over */
-    uint64_t readings_bad;        /* that lie; passed over */
-    /* Where neither a log nor a snapshot was there to tell: */
-    uint64_t lua_untold; /* samples with Lua in between of which nothing is known */
-    uint64_t js_untold;  /* samples of V8's with generated code that nothing describes */
+    uint64_t copies;              /* vmstacks that came with samples */
+    uint64_t copies_unused;       /* vmstacks without their sample, or that do not match it */
+    uint64_t readings_over;       /* readings of VMs' memory beyond the limit; ignored */
+    uint64_t readings_bad;        /* malformed readings of VMs' memory; ignored */
+    /* The following are counted only if there is neither a memory log nor a snapshot. */
+    uint64_t lua_untold; /* samples with a Lua frame whose function is not known */
+    uint64_t js_untold;  /* samples of V8 with generated code that nothing describes */
 };
 
 struct replay;
 int replay_create(const struct replay_options *options, struct replay **ret, struct error *err);
 void replay_free(struct replay *r);
 int replay_run(struct replay *r, const struct replay_sink *sink, struct error *err);
-/* After the run, for whoever goes on with what the sink kept: of the replay nothing is used any
- * more but its recording's header, its stats and how many threads it had. Where it has several
- * threads, the rest is freed beside the caller's work. */
+/* For a caller that goes on, after the run, with what the sink kept. Afterwards only the
+ * recording's header, the stats and the number of threads of the replay may be used. If the replay
+ * has several threads, the rest is freed in parallel to the caller's work. */
 void replay_let_go(struct replay *r);
 
 const struct perfdata *replay_perfdata(const struct replay *r);
-/* How many threads it works with. */
+/* Returns how many threads the replay works with. */
 unsigned replay_threads(const struct replay *r);
 const struct session *replay_session(const struct replay *r);
-/* What deserves a line on stderr, of snapshots and of what was not recorded; NULL: no more. */
+/* Returns a line for stderr about snapshots; NULL: no more. */
 const char *replay_warning(const struct replay *r, size_t index);
 struct dsos *replay_dsos(const struct replay *r);
-/* Functions of managed languages that frames refer to. */
+/* Returns the functions of managed languages that frames refer to. */
 struct managed_names *replay_managed_names(const struct replay *r);
 const struct replay_options *replay_options(const struct replay *r);
-/* After replay_run. */
+/* To be called after replay_run(). */
 const struct replay_stats *replay_stats(const struct replay *r);
 
-/* Where stacks that did not reach their entry ended, most frequent first. */
+/* Where stacks that did not reach their entry point ended, most frequent first. */
 struct replay_incomplete_end {
     enum stack_end end;
     const char *module; /* NULL: no mapping */
@@ -155,54 +158,56 @@ const struct replay_incomplete_end *replay_incomplete_ends(const struct replay *
 /* ---- naming a frame ----------------------------------------------------------------------- */
 
 struct named_frame {
-    uint64_t address;         /* as perf script prints it: in the file for user code, else the pc */
+    uint64_t address;         /* as perf script prints it: for user code in the file, else the pc */
     const char *symbol;       /* NULL: unknown */
-    uint64_t offset;          /* of address from the symbol's start */
+    uint64_t offset;          /* of `address` from the symbol's start */
     const char *module;       /* path or name as perf prints it; NULL: no mapping */
-    const char *short_module; /* without directories; NULL likewise */
+    const char *short_module; /* without directories; NULL: no mapping */
     const struct resolved *resolved; /* inlined functions and lines; NULL: none known */
-    const char *file; /* position executing in the outermost function; NULL: unknown */
+    const char *file; /* position that executes in the outermost function; NULL: unknown */
     uint32_t line, column;
     uint32_t dso; /* id of the dso; 0: none */
     uint8_t kind; /* enum frame_kind */
 };
-/* Of a managed frame: `symbol` is managed_symbol()'s, with the name as known by the sample's batch;
- * module and short_module are the file as the program names it; file and line are where it
- * executes; there is no offset, and the address is the frame's pc. */
+/* Of a managed frame: `symbol` is managed_symbol()'s, with the name that is known up to the
+ * sample's batch; module and short_module are the file as the program names it; file and line are
+ * the position that executes; there is no offset; and the address is the frame's pc. */
 
 /* Name one frame of a sample, with the calling worker's cache. */
 int replay_name(struct replay_worker *w, const struct replay_sample *s, const struct frame *f,
                 struct named_frame *ret, struct error *err);
-/* The function of a managed frame, named as far as the sample's batch goes. A frame whose function
- * is not known (its memory was not recorded) has one that says so. */
+/* Get the function of a managed frame, with the name that is known up to the sample's batch. If the
+ * frame's function is not known (its memory was not recorded), the result says so. */
 void replay_managed(const struct replay_worker *w, const struct replay_sample *s,
                     const struct frame *f, struct managed_function *ret);
-/* The LuaJIT trace whose machine code an address of the sample's process is in, as the recording
- * has it at that time: 1. 0: it has not. -1: memory is out. */
+/* Get the LuaJIT trace whose machine code contains an address of the sample's process, as the
+ * recording has it at the sample's time. Returns 1; 0: it is not recorded; -1: out of memory. */
 int replay_trace(struct replay_worker *w, const struct replay_sample *s, uint32_t number,
                  uint64_t address, struct luajit_listing *ret, struct error *err);
 
-/* ---- outside of a recording ----------------------------------------------------------------- */
+/* ---- without a recording -------------------------------------------------------------------- */
 
-/* A worker for stacks of what stands still: a core, a stopped process. */
+/* Make a worker for stacks that do not change: of a core, or of a stopped process. */
 int replay_stopped_create(struct dsos *dsos, const struct symbols_options *options,
                           struct replay_worker **ret, struct error *err);
 void replay_stopped_free(struct replay_worker *w);
-/* Walk one thread's stack, managed frames included: `input`'s walker is set here; `vms` are the
- * process's Lua VMs. `sample` and the result are for replay_name() and whoever prints; valid until
- * the next walk. */
+/* Walk one thread's stack, including managed frames. The walker of `input` is set here; `vms` are
+ * the process's Lua VMs. `sample` and the result are for replay_name() and for printing; they are
+ * valid until the next walk. */
 int replay_stopped_walk(struct replay_worker *w, const struct thread_context *thread,
                         const struct unwind_input *input, const luajit_vm_list *vms,
                         const struct sample *sample, struct replay_sample *ret, struct error *err);
 
-/* What identifies a frame's code apart from its process: for caches of names. */
+/* Identifies a frame's code independently of its process: for caches of names. */
 struct frame_key {
-    const void
-        *owner; /* a struct dso or struct jit_function; NULL: in no mapping, or a managed frame's */
-    uint64_t address; /* replay_name's address (of jit code: offset in the function; of a managed
-                         frame frame: the function's id) */
-    uint64_t lookup; /* where to look; address, or one less for a return address (of a managed frame
-                        frame: the line that executes, and from bit 32 on its column) */
+    /* A struct dso or a struct jit_function; NULL: in no mapping, or a managed frame. */
+    const void *owner;
+    /* The address of replay_name(); of jit code, the offset in the function; of a managed frame,
+     * the id of its function. */
+    uint64_t address;
+    /* The address to look up: `address`, or one less for a return address; of a managed frame, the
+     * line that executes, with its column from bit 32 on. */
+    uint64_t lookup;
 };
 struct frame_key replay_frame_key(const struct frame *f);
 struct replay *replay_of(const struct replay_worker *w);

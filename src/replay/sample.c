@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* One sample: the kernel part of its callchain, then its user stack, as frames. */
+/* One sample as frames: the kernel part of its callchain, then its user stack. */
 #include "base/cursor.h"
 #include "replay/replay_internal.h"
 #include "session/registers.h"
@@ -48,7 +48,7 @@ static bool push_frame(struct job *job, struct frame f)
 }
 
 /* PERF_CONTEXT_USER_DEFERRED, of kernels newer than 6.18: the user's part comes in a record of its
- * own, and what follows is no address but a cookie, the same as there. */
+ * own. The next entry is not an address but a cookie, which that record has as well. */
 enum { CONTEXT_USER_DEFERRED = -640 };
 
 static enum frame_kind kind_of_context(uint64_t context)
@@ -84,7 +84,7 @@ static enum frame_kind kind_of_mode(uint16_t misc)
     }
 }
 
-/* A frame whose address came from the kernel, not from a walk of ours. */
+/* Add a frame whose address came from the kernel, not from our walk. */
 static int given_frame(struct replay_worker *w, struct job_sample *s, uint64_t pc,
                        enum frame_kind kind, uint8_t flags, struct error *err)
 {
@@ -105,7 +105,7 @@ static int given_frame(struct replay_worker *w, struct job_sample *s, uint64_t p
     return push_frame(w->job, f) ? 0 : error_no_memory(err);
 }
 
-/* The callchain; its user part only when no stack copy will give a better one. */
+/* Add the callchain; its user part only if no stack copy gives a better one. */
 static int walk_callchain(struct replay_worker *w, struct job_sample *s, bool user,
                           struct error *err)
 {
@@ -115,7 +115,7 @@ static int walk_callchain(struct replay_worker *w, struct job_sample *s, bool us
         uint64_t pc = sample_callchain_at(&s->sample, i);
         if (pc >= (uint64_t)PERF_CONTEXT_MAX) {
             kind = kind_of_context(pc);
-            flags = FRAME_LEAF; /* where the task entered the kernel is no return address */
+            flags = FRAME_LEAF; /* where the task entered the kernel is not a return address */
             i += (int64_t)pc == CONTEXT_USER_DEFERRED;
             continue;
         }
@@ -135,8 +135,8 @@ static bool has_user_stack(const struct job *job, const struct sample *s)
     return job->can_unwind && s->user_abi == PERF_SAMPLE_REGS_ABI_64 && s->stack && s->stack_size;
 }
 
-/* Where bytes come from behind the stack copy: the VM's stack as copied with the sample, what the
- * recorder read of the process, files. */
+/* Where bytes behind the stack copy come from: the vmstack that came with the sample, what the
+ * recorder read of the process, snapshots, files. */
 enum { LAYERS = 3 + SNAPSHOT_LAYERS };
 struct sample_memory {
     struct memory_layer layers[LAYERS];
@@ -182,7 +182,8 @@ struct vmstack *replay_copies(struct replay_worker *w)
     return w->copies;
 }
 
-/* The `at`th of its group. s->copy has its place, if there is one. */
+/* Make the input for a sample, the `at`th of its group. If the sample has a vmstack, the worker has
+ * space for it. */
 static void user_input(struct replay_worker *w, struct job_sample *s, size_t at,
                        struct sample_memory *memory, struct unwind_input *ret)
 {
@@ -210,8 +211,8 @@ static void user_input(struct replay_worker *w, struct job_sample *s, size_t at,
     }
 }
 
-/* Decode a group, and walk its user stacks side by side; stacks[] follow the samples that have
- * one. */
+/* Decode a group, and walk its user stacks side by side. stacks[] has one stack for each sample
+ * with a user stack, in order. */
 static int walk_users(struct replay_worker *w, struct job_sample *group, size_t nr,
                       struct error *err)
 {
@@ -233,7 +234,7 @@ static int walk_users(struct replay_worker *w, struct job_sample *group, size_t 
     return unwind_batch(w->unwinder, inputs, w->stacks, nr_inputs, err);
 }
 
-/* How far up the walk came. */
+/* Note how far up the walk came. */
 static void learn_stack_use(struct replay_worker *w, const struct job_sample *s,
                             const struct unwind_stack *stack)
 {
@@ -256,8 +257,9 @@ void stack_use_add(struct stack_use *to, struct stack_use *from)
     *from = (struct stack_use){0};
 }
 
-/* Every byte read costs something; a walk that needs more than was read costs a page fault, as much
- * as reading 32 KiB does (measured: 0.13 us a KiB, 4 to 6 us a fault that maps 16 pages). */
+/* Every byte that is read costs something. A walk that needs more than was read costs a page fault,
+ * as much as reading 32 KiB does (measured: 0.13 us a KiB, 4 to 6 us a fault that maps 16
+ * pages). */
 size_t stack_use_choose(struct stack_use *u)
 {
     enum { FAULT = 32 << 10, REMEMBERED = 4096 };
@@ -281,7 +283,7 @@ size_t stack_use_choose(struct stack_use *u)
     return choice;
 }
 
-/* The user stack behind the kernel's frames, as far as max_stack allows. */
+/* Append the user stack after the kernel's frames, as far as max_stack allows. */
 static int append_user(struct replay_worker *w, struct job_sample *s,
                        const struct unwind_stack *stack, struct error *err)
 {
@@ -327,7 +329,7 @@ size_t sample_frames_same(const struct job *job, const struct job_sample *s)
     return nr;
 }
 
-/* Put a sample's frames together; `stack` is its user stack, when it has one. */
+/* Put a sample's frames together. `stack` is its user stack, if it has one. */
 static int finish_sample(struct replay_worker *w, struct job_sample *s,
                          const struct unwind_stack *stack, struct error *err)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A LuaJIT trace's machine code, out of what a recording has of the process's memory. */
+/* A LuaJIT trace's machine code, from what a recording has of the process's memory. */
 #include "replay/replay_internal.h"
 #include "session/registers.h"
 
 enum { GLOBALS_MAX = 64 };
 
-/* Where VMs may be: those on the thread, that of a sample in a trace, those that were noted. */
+/* Find where VMs may be: those on the thread, the VM of a sample in a trace, those that were
+ * noted. */
 static size_t find_globals(const struct replay *r, const struct replay_sample *s,
                            const struct vmstack *copy, const struct luajit_layout *layout,
                            uint64_t ret[GLOBALS_MAX])
@@ -25,7 +26,8 @@ static size_t find_globals(const struct replay *r, const struct replay_sample *s
     return nr + (noted < GLOBALS_MAX - nr ? noted : GLOBALS_MAX - nr);
 }
 
-/* Where a VM is told about what traces it has. No walk is at work on the worker's copies here. */
+/* Open the sample's vmstack, which says where VMs are and may have their traces. No walk uses the
+ * worker's vmstacks at this time. */
 static bool open_copy(struct replay_worker *w, const struct replay_sample *s)
 {
     struct registers registers;

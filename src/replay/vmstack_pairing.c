@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Copies of VMs' stacks find their samples: a copy belongs to the next sample of its cpu, when
- * that is of the same thread (and, as sample.c checks, has the same user registers). On a full
- * ring copies and samples are lost independently.
+ * Pairs vmstacks with their samples: a vmstack belongs to the next sample of its CPU, if that
+ * sample is of the same thread (and has the same user registers, as sample.c checks). If a ring is
+ * full, vmstacks and samples are lost independently.
  */
 #include "replay/replay_internal.h"
 
@@ -11,7 +11,7 @@
 
 enum { CPUS_MAX = 1 << 16 };
 
-/* The last copy of a cpu, while it waits. */
+/* The last vmstack of a CPU, while it waits. */
 struct waiting {
     struct vmstack_ref copy;
     uint32_t tid;
@@ -19,7 +19,7 @@ struct waiting {
 
 struct vmstack_pairing {
     VEC(struct waiting) cpus;
-    size_t nr; /* that wait */
+    size_t nr; /* vmstacks that wait */
 };
 
 void vmstack_ref_release(struct vmstack_ref *c)
@@ -92,7 +92,7 @@ int vmstack_pairing_take(struct vmstack_pairing *t, const struct perfdata *pd,
     if (perfdata_sample(pd, rec, &s, &ignored) < 0 || !vmevent_of_sample(&s, &e))
         return 0;
     if (e.head.kind != VMEVENT_STACK)
-        return 1; /* the log has it */
+        return 1; /* it is in the memory log */
     counts->copies++;
     if (!(s.present & PERF_SAMPLE_CPU)) {
         counts->copies_lost++;

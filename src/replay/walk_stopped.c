@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Stacks of what stands still, walked and named as samples are. */
+/* Stacks of a process that does not run, walked and named as samples are. */
 #include "replay/replay_internal.h"
 #include "unwind/luajit/names.h"
 #include "unwind/v8/names.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the unwinder asks: which code stands at an address, and which bytes. Any thread; nothing
+ * Answers the unwinder: which code is at an address, and which bytes. Any thread may ask; nothing
  * here changes an address space.
  *
- * Where a file's mapping and a jit function claim the same address the file has it: V8 lists the
- * builtins that stand inside the node binary, and what has been unmapped since leaves no
+ * If a file's mapping and a jit function claim the same address, the file has it: V8 lists the
+ * builtins that are inside the node binary, and functions that have been unmapped since leave no
  * record. Memory without a file never hides a jit function.
  */
 #include "session/session_internal.h"
@@ -15,14 +15,15 @@
 
 enum { PAGE = 4096 };
 
-/* Whether the file's view of an address of the mapping is that far from it. */
+/* Returns whether the file's address for an address of the mapping is `bias` away from it. */
 static bool has_bias(const struct mapping *m, uint64_t pc, uint64_t bias)
 {
     uint64_t vaddr;
     return dso_offset_to_vaddr(m->dso, pc - m->start + m->pgoff, &vaddr) && pc - vaddr == bias;
 }
 
-/* The end, below `limit`, of the addresses from `from` on (which has the bias) that have it. */
+/* Returns the end of the addresses that have the bias, from `from` on (which has it); at most
+ * `limit`. */
 static uint64_t bias_end(const struct mapping *m, uint64_t from, uint64_t limit, uint64_t bias)
 {
     while (limit - from > 1) {
@@ -47,9 +48,9 @@ static uint64_t bias_start(const struct mapping *m, uint64_t limit, uint64_t las
     return last;
 }
 
-/* A segment seldom fills its outer pages: the bytes before and behind are other segments' or
- * nobody's. So the bias of `pc` is that of the whole mapping but for parts of these. False: not
- * even so, the file is not laid out as linkers do. */
+/* A segment seldom fills its outer pages: the bytes before and after it belong to other segments or
+ * to nothing. So the whole mapping has the bias of `pc`, except for parts of its outer pages.
+ * Returns false if not even that is true: the file is not laid out as linkers do. */
 static bool bias_range(const struct mapping *m, uint64_t pc, uint64_t bias, uint64_t *start,
                        uint64_t *end)
 {
@@ -67,7 +68,7 @@ static bool bias_range(const struct mapping *m, uint64_t pc, uint64_t bias, uint
 static void code_keep(struct region_slot *slot, const struct code *c)
 {
     uint32_t none = 0;
-    /* 2: being filled. Others go the slow way meanwhile. */
+    /* 2: being filled. Other threads take the slow path meanwhile. */
     if (!atomic_compare_exchange_strong(&slot->code.ready, &none, 2))
         return;
     atomic_store_explicit(&slot->code.start, c->start, memory_order_relaxed);
@@ -77,7 +78,7 @@ static void code_keep(struct region_slot *slot, const struct code *c)
     atomic_store_explicit(&slot->code.ready, 1, memory_order_release);
 }
 
-/* The first look: finds the rules and the bias, which may open the file. */
+/* The first lookup finds the rules and the bias, which may open the file. */
 static void elf_code_find(struct region_slot *slot, uint64_t pc, struct code *ret)
 {
     const struct mapping *m = &slot->region.map;
@@ -85,7 +86,7 @@ static void elf_code_find(struct region_slot *slot, uint64_t pc, struct code *re
     ret->start = pc;
     ret->end = pc + 1;
     if (!dso_offset_to_vaddr(m->dso, pc - m->start + m->pgoff, &vaddr))
-        return; /* without the file, or outside its segments: an owner, but no rules */
+        return; /* no file, or outside its segments: an owner, but no rules */
     ret->bias = pc - vaddr;
     ret->cfi = dso_cfi(m->dso);
     if (bias_range(m, pc, ret->bias, &ret->start, &ret->end))
@@ -111,7 +112,7 @@ static void elf_code(struct region_slot *slot, uint64_t pc, struct code *ret)
         ret->cfi_id = slot->region.map.dso->id;
 }
 
-/* Narrow [start, end) around pc to where no other region's answer would be needed. */
+/* Narrow [start, end) around pc to the part where no other region's answer is needed. */
 static void clip(const struct address_space *space, const struct region_slot *at, uint64_t pc,
                  struct code *ret)
 {
@@ -122,7 +123,7 @@ static void clip(const struct address_space *space, const struct region_slot *at
     const struct mapping *m = &at->region.map;
     if (m->start > pc) {
         ret->end = ret->end < m->start ? ret->end : m->start;
-        ret->start = pc; /* what lies before is not worth another search */
+        ret->start = pc; /* the part before is not worth another search */
         return;
     }
     ret->start = ret->start > m->start ? ret->start : m->start;
@@ -148,7 +149,7 @@ static bool jit_code(const struct address_space *space, const struct region_slot
     return true;
 }
 
-/* Stacks go through the same places over and over. */
+/* Stacks go through the same places again and again. */
 static struct region_slot *find_region(struct address_space *space, uint64_t pc)
 {
     struct region_slot *_Atomic *found = &space->found[(pc >> 14 ^ pc >> 20) % FOUND_MAX];
@@ -189,7 +190,7 @@ struct codemap session_codemap(const struct thread_context *p)
     return (struct codemap){.lookup = lookup, .context = p->space};
 }
 
-/* A space does not change while a place has it; functions of jitdumps come and go with time. */
+/* A space does not change while a context has it, but functions of jitdumps come and go. */
 const void *session_context_key(const struct thread_context *p)
 {
     return jit_set_is_timeless(p->space->jit) ? p->space : NULL;
@@ -223,7 +224,8 @@ size_t session_jit_functions(const struct thread_context *p, uint64_t pc, uint64
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-/* Pages that must hold what the file holds: never writable, as far as is recorded. */
+/* Returns whether pages must hold what the file holds: they were never writable, as far as is
+ * recorded. */
 static bool holds_file(const struct region *r)
 {
     return r->map.dso->kind == DSO_FILE && !r->written && !(r->map.prot & PROT_WRITE) &&

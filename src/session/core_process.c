@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A core's mappings, told to a session as a recording tells them. */
+/* Passes a core's mappings to a session as a recording does. */
 #include "session/core_process.h"
 #include "dso/elf_image.h"
 #include "session/session_internal.h"
@@ -23,14 +23,14 @@ static const char *replaced(const struct core_process_options *o, const char *fi
     return file;
 }
 
-/* A mapping that was left out of the core altogether has no rights recorded: the file's segment
- * says what the loader gave it. */
+/* A mapping that is not in the core at all has no recorded rights: the file's segment says what
+ * rights the loader gave it. */
 static uint32_t prot_from_file(struct dso *dso, uint64_t offset)
 {
     const struct elf_image *e = dso ? dso_image(dso) : NULL;
     for (uint32_t i = 0; e && i < e->tables->nr_segments; i++) {
         const struct elf_phdr *p = &e->tables->segments[i];
-        /* Mappings begin at the page that the segment begins in. */
+        /* A mapping begins at the page in which its segment begins. */
         if (p->type == PT_LOAD && (p->offset & ~UINT64_C(0xfff)) <= offset &&
             offset < p->offset + p->filesz && p->flags & PF_X)
             return PROT_READ | PROT_EXEC;
@@ -52,7 +52,8 @@ static int add_mapping(struct core_process *p, const struct core_mapping *m, str
                              .prot = m->prot,
                              .flags = MAP_PRIVATE,
                              .filename = name};
-    /* The first page of a file is mapped first; its id is that of the mappings that follow. */
+    /* The first page of a file is mapped first. Its id is also the id of the mappings that
+     * follow. */
     if (m->file && m->pgoff == 0)
         core_build_id(p->core, m->start, id);
     else if (!m->file)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A process in a core file, with the files it had mapped: what the unwinder needs of it. Pages
- * that the core leaves out (gcore leaves out what equals the file) are read from the files; a file
+ * A process in a core file, with the files that it had mapped, as the unwinder needs it. Pages that
+ * the core leaves out are read from the files (gcore leaves out pages that equal the file). A file
  * whose build id differs from the one in the core is not used.
  */
 #ifndef SESSION_CORE_PROCESS_H
@@ -16,7 +16,7 @@ struct path_replacement {
 };
 
 struct core_process_options {
-    const struct path_replacement *replace; /* the first that fits */
+    const struct path_replacement *replace; /* the first one that fits is used */
     size_t nr_replace;
     const struct dso_options *dso; /* NULL: none */
 };
@@ -30,14 +30,15 @@ struct core_process {
     struct codemap code;
 };
 
-/* The process is owned by the caller and freed with core_process_free(); it does not move (layers
- * point into what it owns, not into it, so the struct itself may be copied). */
+/* Open the core `path`. The caller owns the process and frees it with core_process_free(). What the
+ * process owns does not move, and the layers point only there, so the struct itself may be
+ * copied. */
 int core_process_open(const char *path, const struct core_process_options *options,
                       struct core_process *ret, struct error *err);
 void core_process_free(struct core_process *p);
 
-/* What one thread's walk starts from; `max_frames` is left for the caller. The memory refers to
- * the process. */
+/* Returns the input for the walk of one thread; the caller sets `max_frames`. The input's memory
+ * refers to the process. */
 struct unwind_input core_process_input(const struct core_process *p,
                                        const struct core_thread *thread);
 

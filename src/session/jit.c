@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * jitdumps and perf maps: finding them, loading each once, and asking them.
+ * jitdumps and perf maps: finds them, loads each once, and looks functions up in them.
  *
- * A runtime that writes a jitdump maps its first page executable: that mapping's name announces
- * the file. A perf map is announced by nothing; it is looked for once in the life of a program,
- * when that first makes memory executable that no file stands behind. Both are read from the
- * process' own root where that can still be reached.
+ * A runtime that writes a jitdump maps its first page executable: the name of this mapping
+ * announces the file. Nothing announces a perf map. It is looked for once in the life of a program,
+ * when the program first makes memory without a file executable. Both are read from the process's
+ * own root, if that can still be reached.
  */
 #include "base/intern.h"
 #include "base/text.h"
@@ -68,7 +68,7 @@ int jit_set_fork(struct jit_set *from, uint64_t time, struct jit_set **ret, stru
     return 0;
 }
 
-/* Dumps are asked before maps, later ones before earlier ones. */
+/* Add a file to a process. Dumps are searched before maps, and later dumps before earlier ones. */
 static int process_use(struct session *s, struct process *p, struct jit_file *file,
                        struct error *err)
 {
@@ -77,7 +77,7 @@ static int process_use(struct session *s, struct process *p, struct jit_file *fi
     for (uint32_t i = 0; i < nr; i++)
         if (old->uses[i].file == file && old->uses[i].until == UINT64_MAX)
             return 0;
-    if (nr >= USES_MAX) /* a host with a VM a request, say */
+    if (nr >= USES_MAX) /* for example, a host with a VM for each request */
         return warn_once(s, "jitdumps", "a process has more of them than are used (1024)", err);
     struct address_space *space = process_space(s, p);
     struct jit_set *set = space ? set_create(nr + 1) : NULL;
@@ -98,7 +98,7 @@ static int process_use(struct session *s, struct process *p, struct jit_file *fi
 static uint64_t tsc_to_clock(const void *context, uint64_t stamp)
 {
     const struct perfdata_time_conv *t = context;
-    /* Layout and rule: PERF_RECORD_TIME_CONV; short counters are extended first. */
+    /* Layout and rule: PERF_RECORD_TIME_CONV. Short counters are extended first. */
     if (t->cap_short)
         stamp = t->cycles + ((stamp - t->cycles) & t->mask);
     uint64_t whole = t->shift < 64 ? stamp >> t->shift : 0;
@@ -107,7 +107,7 @@ static uint64_t tsc_to_clock(const void *context, uint64_t stamp)
     return t->zero + whole * t->mult + (uint64_t)(t->shift < 128 ? product >> t->shift : 0);
 }
 
-/* A writer that stamps with some other clock shows by stamps far from when it was announced. */
+/* If a writer uses some other clock, its stamps are far from the time when it was announced. */
 static bool implausible(const struct jitcode *code, uint64_t announced)
 {
     const uint64_t second = 1000000000, day = 86400 * second;
@@ -122,7 +122,7 @@ static bool implausible(const struct jitcode *code, uint64_t announced)
 static int dump_read(struct session *s, const char *path, uint64_t announced, struct jitcode **ret,
                      struct error *err)
 {
-    /* TIME_CONV leads to perf's own clock, which -k replaces. */
+    /* TIME_CONV converts to perf's own clock, which -k replaces. */
     const struct perfdata_time_conv *conv =
         s->clock_is_monotonic ? NULL : perfdata_time_conv(s->pd);
     struct jitdump_options options = {.to_clock = conv ? tsc_to_clock : NULL,
@@ -160,7 +160,7 @@ static struct jit_file *file_loaded(struct session *s, const struct stat *st, bo
 
 static void jit_file_free(struct jit_file *f);
 
-/* Keeps `code` in any case. NULL when memory is out. */
+/* Takes ownership of `code` in any case. Returns NULL when out of memory. */
 static struct jit_file *file_keep(struct session *s, struct jitcode *code, const struct stat *st,
                                   const struct session_jit_file *from)
 {
@@ -183,7 +183,8 @@ static struct jit_file *file_keep(struct session *s, struct jitcode *code, const
     return f;
 }
 
-/* The file, loaded now or before. *ret NULL: it cannot be used, which was said. */
+/* Get a file, which is loaded now or was loaded before. *ret NULL: it cannot be used, and a warning
+ * says so. */
 static int file_get(struct session *s, const struct session_jit_file *from, const struct stat *st,
                     uint64_t announced, struct jit_file **ret, struct error *err)
 {
@@ -222,14 +223,16 @@ int jit_files_add_options(struct session *s, struct error *err)
 
 /* ---- where files are ----------------------------------------------------------------------- */
 
-/* The path below `prefix`, without the mark of an unlinked file. False: too long, or not there. */
+/* Make the path below `prefix`, without the mark of an unlinked file. Returns false if it is too
+ * long, or not there. */
 static bool try_path(const char *prefix, const char *path, char to[PATH_SIZE], struct stat *st)
 {
     int used = snprintf(to, PATH_SIZE, "%s%.*s", prefix, (int)text_undeleted(path), path);
     return used > 0 && used < PATH_SIZE && stat(to, st) == 0;
 }
 
-/* From the most to the least particular: the user's copy, the process' root, our root. */
+/* Search from the most to the least specific place: the user's copy, the process's root, our
+ * root. */
 static bool find_path(struct session *s, struct process *p, const char *path, char to[PATH_SIZE],
                       struct stat *st)
 {
@@ -242,8 +245,8 @@ static bool find_path(struct session *s, struct process *p, const char *path, ch
     return try_path("", path, to, st);
 }
 
-/* The pid in the process' own namespace: the last of NSpid, while it lives and (where that was
- * recorded) if it is of that namespace still. */
+/* Returns the pid in the process's own namespace: the last of NSpid, while the process lives and
+ * (if its namespace was recorded) is still in that namespace. */
 static uint32_t inner_pid(struct process *p)
 {
     char path[64], line[256];
@@ -268,7 +271,7 @@ static uint32_t inner_pid(struct process *p)
 
 /* ---- jitdumps ------------------------------------------------------------------------------ */
 
-/* "…/jit-PID.dump": PID, or 0 when the name is another. */
+/* Returns the PID of ".../jit-PID.dump"; 0: the name is another. */
 static uint32_t announced_pid(const char *name)
 {
     const char *slash = strrchr(name, '/');
@@ -279,8 +282,9 @@ static uint32_t announced_pid(const char *name)
     return slash + used == name + text_undeleted(name) ? pid : 0;
 }
 
-/* A dump's name has the pid in the writer's own namespace. A process that has ended can no longer
- * be asked for that: then it is enough that it was in another than the first. */
+/* A dump's name has the pid in the writer's own namespace. After a process has ended, that pid
+ * cannot be found out any more: then it is enough that the process was in another namespace than
+ * the first one. */
 static bool may_announce(struct process *p, uint32_t pid)
 {
     const uint64_t first_pid_ns = 0xEFFFFFFC; /* linux/proc_ns.h: PROC_PID_INIT_INO */
@@ -347,7 +351,7 @@ static int perf_map_seek(struct session *s, struct process *p, struct error *err
         return 0;
     if (!s->options.force && st.st_uid != 0 && st.st_uid != geteuid())
         return warn_once(s, path, "not used, as it belongs to another user (-f uses it)", err);
-    /* elsewhere nobody can be asked for a pid in another namespace */
+    /* on other machines the pid in another namespace cannot be found out */
     snprintf(name, sizeof(name), "%s/perf-%" PRIu32 ".map", dir, p->pid);
     if (file_get(s, &(struct session_jit_file){path, name, true}, &st, 0, &file, err) < 0)
         return -1;
@@ -366,7 +370,7 @@ int jit_on_mapping(struct session *s, struct process *p, const struct record_mma
     return kind == DSO_PSEUDO && !kernels_own ? perf_map_seek(s, p, err) : 0;
 }
 
-/* ---- asking: any thread -------------------------------------------------------------------- */
+/* ---- lookups: any thread ------------------------------------------------------------------- */
 
 static const struct jit_function *use_lookup(const struct jit_use *use, uint64_t pc, uint64_t time,
                                              struct jit_span *span)
@@ -413,14 +417,14 @@ bool jit_set_is_timeless(const struct jit_set *set)
 /* ---- unwind rules of single functions ------------------------------------------------------ */
 
 struct jit_cfi {
-    struct cfi *cfi; /* NULL: what the dump gave is no use */
+    struct cfi *cfi; /* NULL: the dump's information is unusable */
     uint32_t id;
 };
 
-enum { JIT_CFI_FIRST = 1 << 30 }; /* ids below are those of dsos */
+enum { JIT_CFI_FIRST = 1 << 30 }; /* lower ids belong to dsos */
 
-/* Writers lay the unwinding info out as perf inject does: .eh_frame behind the code, at the next
- * multiple of 8, and .eh_frame_hdr behind that. Addresses count from the function's start. */
+/* Writers lay the unwind information out as perf inject does: .eh_frame is after the code, at the
+ * next multiple of 8, and .eh_frame_hdr is after it. Addresses count from the function's start. */
 static struct jit_cfi *jit_cfi_create(struct session *s, const struct jit_file *file,
                                       const struct jit_function *f)
 {

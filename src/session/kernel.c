@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The kernel's code: its text and modules as the recorder listed them, and what BPF, ftrace and
- * the like register and take away while it runs.
+ * The kernel's code: its text and modules as the recorder listed them, and the code that BPF,
+ * ftrace and others register and remove while it runs.
  *
- * Samples are named behind the records' back: the records that follow a sample may have been
- * applied already. So a map keeps the times between which it stood, and those that ended lately
- * are kept in the order in which they ended. Maps themselves stay as long as the session.
+ * Samples are named later than they are read: the records that follow a sample may have been
+ * applied already. So each map keeps the times between which it existed, and maps that ended lately
+ * are kept in the order in which they ended. All maps stay as long as the session.
  */
 #include "base/intern.h"
 #include "session/session_internal.h"
@@ -41,7 +41,7 @@ static void map_end(struct kernel *k, struct kernel_map *m, uint64_t time)
     k->ended[k->nr_ended++ % DEAD_MAX] = m;
 }
 
-/* Symbols that stand where a new one is registered have gone: that was lost. */
+/* Symbols in a place where a new one is registered have ended: the record of their end was lost. */
 static void symbols_end(struct kernel *k, uint64_t start, uint64_t end, uint64_t time)
 {
     struct region_slot *s;
@@ -90,8 +90,8 @@ static bool equal_map(const struct kernel *k, const struct mapping *map)
 
 /* ---- records ----------------------------------------------------------------------------- */
 
-/* "[kernel.kallsyms]_text" is the kernel, its load address told by _text; guests' names begin
- * "[guest.kernel.kallsyms". The length of what stands in brackets; 0: a module. */
+/* "[kernel.kallsyms]_text" is the kernel, and _text tells its load address; guests' names begin
+ * with "[guest.kernel.kallsyms". Returns the length of the part in brackets; 0: a module. */
 static size_t kernel_name(const char *name)
 {
     const char *close = strchr(name, ']');
@@ -108,7 +108,7 @@ int kernel_mmap(struct session *s, struct kernel *k, const struct record_mmap *m
     if (!name)
         return error_no_memory(err);
     const struct build_id *id = build_id_for(s, mm, name);
-    /* The kernel's length is not always known; it then reaches to the end of memory. */
+    /* The kernel's length is not always known. If not, the kernel reaches to the end of memory. */
     uint64_t room = UINT64_MAX - mm->addr;
     struct mapping map = {.start = mm->addr,
                           .end = mm->addr + (mm->len && mm->len < room ? mm->len : room),
@@ -167,7 +167,7 @@ int kernel_ksymbol(struct session *s, struct kernel *k, const struct record_ksym
     return equal_map(k, &map) ? 0 : map_add(s, k, &map, time, err);
 }
 
-/* ---- looking up: any thread ---------------------------------------------------------------- */
+/* ---- lookups: any thread ------------------------------------------------------------------- */
 
 static const struct kernel_map *ended_lookup(const struct kernel *k, uint64_t pc, uint64_t time)
 {

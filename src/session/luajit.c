@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * LuaJIT's interpreters, and V8, in an address space. Files are looked into only where there is
- * executable memory without a file, which is what traces and callbacks run in: everywhere else the
- * code map's answer says by itself whether a frame is an interpreter's.
+ * LuaJIT interpreters and V8 in an address space. Files are looked into only if there is executable
+ * memory without a file, in which traces and callbacks run. Without it, the code map alone says
+ * whether a frame is an interpreter's.
  */
 #include "session/session_internal.h"
 
@@ -14,7 +14,7 @@ static bool is_generated(const struct region *r)
     return r->anonymous && r->map.prot & PROT_EXEC;
 }
 
-/* A file's code: where interpreters are. */
+/* Returns whether a mapping is a file's code, where interpreters are. */
 static bool is_text(const struct mapping *m)
 {
     return m->dso->kind == DSO_FILE && m->prot & PROT_EXEC;
@@ -77,8 +77,8 @@ void space_luajit_forget(struct address_space *space)
     free(atomic_exchange(&space->luajit, NULL));
 }
 
-/* A process that makes code maps and protects memory all the time: what is no file's changes
- * nothing but whether there is generated code at all. */
+/* A process that generates code maps and protects memory all the time. Memory without a file
+ * changes nothing but whether there is generated code at all. */
 struct space_luajit *space_luajit_beside(const struct address_space *space, const struct region *r)
 {
     const struct space_luajit *found = atomic_load_explicit(&space->luajit, memory_order_acquire);
@@ -105,7 +105,7 @@ static const struct space_luajit *space_has_managed_code(const struct thread_con
         found = find_blobs(space);
         if (found && !atomic_compare_exchange_strong(&space->luajit, &none, found)) {
             free(found);
-            found = none; /* somebody else's, and equal */
+            found = none; /* from another thread, and equal */
         }
     }
     return found;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Mappings of user processes: what each name means, which of them change anything, and which
- * file stands behind an address.
+ * Mappings of user processes: what each name means, which mappings change anything, and which file
+ * is behind an address.
  */
 #include "base/intern.h"
 #include "base/text.h"
@@ -21,7 +21,7 @@ static bool begins(const char *s, const char *with)
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-/* Memory without a file, of one process. */
+/* Returns whether this is memory of one process, without a file. */
 static bool is_anonymous(const struct record_mmap *mm)
 {
     static const char *const names[] = {"//anon", "/dev/zero", "/anon_hugepage", "[heap]",
@@ -32,10 +32,9 @@ static bool is_anonymous(const struct record_mmap *mm)
     return mm->flags & MAP_HUGETLB;
 }
 
-/* Files below /dev/ are devices, whose mappings hold no code of theirs, but for those of shared
- * memory: a file system like others, where programs and libraries can be. What was unlinked there
- * is memory that programs share with themselves (to write code in one place and run it in
- * another). */
+/* Files below /dev/ are devices, whose mappings hold no code of theirs. But /dev/shm is a file
+ * system like others, where programs and libraries can be. An unlinked file there is memory that a
+ * program shares with itself (to write code at one address and run it at another). */
 static bool is_device(const char *name)
 {
     return begins(name, "/dev/") && (!begins(name, "/dev/shm/") || name[text_undeleted(name)]);
@@ -46,15 +45,15 @@ static enum dso_kind kind_of(const struct record_mmap *mm, bool anonymous)
     const char *name = mm->filename;
     if (strcmp(name, "[vdso]") == 0 || begins(name, "[vdso32]") || begins(name, "[vdsox32]"))
         return DSO_VDSO;
-    /* "[aio]" and the like are kernel-made files whose names are written as paths. */
+    /* "[aio]" and the like are files made by the kernel whose names are written as paths. */
     if (anonymous || name[0] != '/' || begins(name, "/memfd:") || begins(name, "/[") ||
         is_device(name) || begins(name, "/i915 ") || begins(name, "/drm "))
         return DSO_PSEUDO;
     return DSO_FILE;
 }
 
-/* Executable memory without a file is named after the perf map that may describe it, as perf
- * does: that is what its report and script print. */
+/* Executable memory without a file is named after the perf map that may describe it, as perf does:
+ * perf's report and script print this name. */
 static bool has_map_name(const struct region *r)
 {
     return r->anonymous && (r->map.prot & PROT_EXEC) && !begins(r->name, "[anon:");
@@ -83,10 +82,11 @@ const struct build_id *build_id_for(const struct session *s, const struct record
     return f && f->id.size && !f->several ? &f->id : NULL;
 }
 
-/* Which of them has the id that is told for the name is not recorded, so it is believed of none.
- * What samples may have used already is doubted for those to come, whichever thread is how far. Ids
- * that mappings tell stand: what has the name's from a mapping is not told from what has it by
- * name. */
+/* Note that several files have one name. It is not recorded which of them has the id that is given
+ * for the name, so no file is believed to have it. The id that samples may have used already is
+ * doubted only for later samples, no matter how far each thread is. If mappings give ids, the ids
+ * stand: a file that has the name's id from a mapping cannot be distinguished from a file that has
+ * it by name. */
 static void files_are_several(struct session *s, struct named_file *f, const char *name,
                               uint64_t time)
 {
@@ -110,16 +110,17 @@ int build_id_add(struct session *s, const struct record_build_id *b, struct erro
     return 0;
 }
 
-/* What perf makes up of /proc/PID/maps has no generation. */
+/* Records that perf makes from /proc/PID/maps have no generation. */
 static bool is_same_file(const struct named_file *f, const struct record_mmap *mm)
 {
     return f->maj == mm->maj && f->min == mm->min && f->ino == mm->ino &&
            (f->ino_generation == mm->ino_generation || !f->ino_generation || !mm->ino_generation);
 }
 
-/* A file is mapped: is it the only one of its name? Containers have others of the same names, and
- * files are replaced. perf lists names, of what had samples: the id of a name may be that of any.
- * A file that shows differently in several mount namespaces counts as several: less is claimed. */
+/* Note a mapped file, and whether it is the only one of its name. Containers have other files of
+ * the same names, and files are replaced. perf lists the names of files that had samples: the id of
+ * a name may be that of any of its files. A file that shows differently in several mount namespaces
+ * counts as several files: less is claimed then. */
 static void note_file(struct session *s, struct named_file *f, const struct record_mmap *mm,
                       const char *name, uint64_t time)
 {
@@ -143,9 +144,9 @@ static bool same_build_id(const struct region *r, const struct build_id *id)
     return id->size == 0 || build_id_equal(id, &r->map.dso->build_id);
 }
 
-/* What stands in `r` is what `mm` maps, over the part they share. Anonymous memory may have been
- * given less access than before: generated code is made writable and executable in turns, and
- * what was once executable may hold return addresses. */
+/* Returns whether `r` holds what `mm` maps, in the part that they share. Anonymous memory may have
+ * been given fewer rights than before: generated code is made writable and executable in turns, and
+ * return addresses may point to memory that was once executable. */
 static bool agrees(const struct region *r, const struct record_mmap *mm)
 {
     if (strcmp(r->name, mm->filename) != 0)
@@ -156,7 +157,7 @@ static bool agrees(const struct region *r, const struct record_mmap *mm)
            mm->addr - r->map.start + r->map.pgoff == mm->pgoff && same_build_id(r, &mm->build_id);
 }
 
-/* Few pieces are looked at: where there are more, replacing them leaves one. */
+/* Only a few pieces are looked at: if there are more, replacing them leaves one. */
 enum { PIECES_MAX = 8 };
 
 static bool changes_nothing(struct regions regions, const struct record_mmap *mm, uint64_t end)
@@ -173,14 +174,15 @@ static bool changes_nothing(struct regions regions, const struct record_mmap *mm
     return at >= end;
 }
 
-/* ---- what a mapping is put over ---------------------------------------------------------- */
+/* ---- what a mapping replaces ------------------------------------------------------------- */
 
 enum { HUGE_PAGE = 1 << 21 };
 
 /* Programs that move their text to huge pages (V8's --use-largepages, Intel's iodlr, ...) map
- * anonymous memory over huge-page-aligned parts of it, copy it back, and make it executable. Memory
- * that lies wholly inside one executable mapping of a file, aligned so, is remembered to have been
- * that file's; if it becomes executable it is taken to be so still. */
+ * anonymous memory over huge-page-aligned parts of the text, copy the text back, and make the
+ * memory executable. If aligned memory lies wholly inside one executable mapping of a file, the
+ * session remembers that the place was this file's. If the memory becomes executable, it is taken
+ * to hold the file's text still. */
 static void note_under(struct regions regions, struct region *r)
 {
     const struct region_slot *slot = regions_find(regions, r->map.start);
@@ -202,8 +204,8 @@ static void note_under(struct regions regions, struct region *r)
     r->map.pgoff = r->under_pgoff;
 }
 
-/* Pages of a private file mapping that could be written before are no longer the file's: the
- * loader relocates them, then takes the right to write away. */
+/* Pages of a private file mapping that could be written before are no longer equal to the file: the
+ * loader relocates them, then removes the right to write. */
 static void note_written(struct regions regions, struct region *r)
 {
     const struct region_slot *slot = regions_find(regions, r->map.start);
@@ -256,7 +258,7 @@ static int region_put(struct session *s, struct process *p, const struct region 
     return 0;
 }
 
-/* An anonymous mapping in the very place of another: the rights add up. */
+/* An anonymous mapping in exactly the place of another one: their rights add up. */
 static void add_rights(struct regions regions, struct region *r)
 {
     const struct region_slot *slot = regions_find(regions, r->map.start);

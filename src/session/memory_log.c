@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The log of what was read of processes' memory: versions by address and time. */
+/* The log of the memory of processes that was read: versions by address and time. */
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/unnamed_file.h"
@@ -17,12 +17,12 @@
 #include <unistd.h>
 
 enum {
-    VERSIONS_MAX = 1 << 22, /* 256 MiB of index: of some 1 GB of contents, --max-log */
+    VERSIONS_MAX = 1 << 22, /* 256 MiB of index: for some 1 GB of contents, --max-log */
     BUFFER_SIZE = 256 << 10,
-    FORKS_MAX = 16, /* parents of parents that are asked */
+    FORKS_MAX = 16, /* ancestors that are searched */
 };
 
-/* One content of one range, seen at least once and unchanged up to the last time. */
+/* One content of one range. It was seen at least once, and did not change up to the last time. */
 struct version {
     uint64_t address;
     uint64_t content; /* offset in the file */
@@ -35,13 +35,14 @@ struct version {
 /* A process from its start (or an exec) on. */
 struct life {
     uint32_t pid;
-    uint32_t parent; /* the life it was forked from, + 1; 0: none */
+    uint32_t parent; /* the life that it was forked from: index + 1; 0: none */
     uint64_t from;
     size_t first, nr; /* its versions, once sealed */
 };
 
-/* Two words that belong together: of V8 (VMENTRY_INDEX), a prototype's address and bytes
- * (VMENTRY_OBJECT), or a VM's address and 0 (VMENTRY_GLOBAL). */
+/* Two words that belong together: of V8 (VMENTRY_INDEX), a BytecodeArray and a function; a
+ * prototype's address and size in bytes (VMENTRY_OBJECT); or a VM's address and 0
+ * (VMENTRY_GLOBAL). */
 struct note {
     uint64_t from, to;
     uint32_t pid;
@@ -52,40 +53,42 @@ struct lives {
     VEC(uint32_t) at; /* in order of `from` */
 };
 
-/* Of a version, sealed: others that begin at its address (a run), in order of time. */
+/* For each version, once sealed. Versions that begin at one address are a run, in order of time. */
 struct neighbours {
-    uint32_t run;     /* index of it */
-    uint32_t objects; /* whole objects in the run up to this one, with it */
-    uint32_t older;   /* right before it: of the same range, each read last before the next one was
-                         read at all */
+    uint32_t run;     /* index of its run */
+    uint32_t objects; /* whole objects in the run up to and including this version */
+    /* How many versions right before it have the same range, and were each read last before the
+     * next one was read at all. */
+    uint32_t older;
 };
 
 struct memory_log {
     VEC(struct version) versions;
     VEC(struct life) lives;
-    VEC(struct note) notes; /* sealed: sorted, each once */
+    VEC(struct note) notes; /* sealed: sorted, without duplicates */
     struct renewals renewals;
     enum memory_log_order order;
     struct table processes; /* pid -> struct lives */
     uint32_t *slots;        /* newest version of a range: index + 1 */
     size_t nr_slots;
-    uint64_t *ends; /* sealed: greatest end of the versions of the same life up to this one */
-    struct neighbours *neighbours; /* sealed: of each version */
-    uint32_t *runs;                /* sealed: the first version of each, and the end of the last */
+    uint64_t *ends; /* sealed: the greatest end of the versions of the same life up to this one */
+    struct neighbours *neighbours; /* sealed: one for each version */
+    uint32_t *runs; /* sealed: the first version of each run, then the end of the last run */
     size_t nr_runs;
-    uint64_t *reaches; /* sealed: a tree of the greatest ends of runs, from its root at 1 down to
-                          `leaves` of one run each */
+    /* Sealed: a tree of the greatest ends of runs. Its root is at 1; each of its `leaves` is one
+     * run. */
+    uint64_t *reaches;
     size_t leaves;
     int fd;
     uint8_t *buffer;
-    uint64_t written; /* bytes in the file; the buffer's follow */
+    uint64_t written; /* bytes in the file; those in the buffer follow */
     size_t buffered;
     const uint8_t *contents; /* sealed: the file, mapped */
     size_t contents_size;
     struct memory_log_stats stats;
 };
 
-/* ---- making -------------------------------------------------------------------------------- */
+/* ---- creating ------------------------------------------------------------------------------ */
 
 int memory_log_create(struct memory_log **ret, struct error *err)
 {
@@ -159,12 +162,12 @@ static int contents_add(struct memory_log *log, const uint8_t *bytes, uint32_t s
     if (log->buffered + size > BUFFER_SIZE && contents_flush(log, err) < 0)
         return -1;
     *ret = log->written + log->buffered;
-    memcpy(log->buffer + log->buffered, bytes, size); /* entries are less than a record */
+    memcpy(log->buffer + log->buffered, bytes, size); /* entries are smaller than a record */
     log->buffered += size;
     return 0;
 }
 
-/* Are these the bytes of that version? */
+/* Returns whether a version has these bytes. */
 static bool contents_equal(const struct memory_log *log, const struct version *v,
                            const uint8_t *bytes)
 {
@@ -211,15 +214,15 @@ static int life_begin(struct memory_log *log, uint32_t pid, uint64_t from, uint3
     return 0;
 }
 
-/* A process has had only one life, from its start: the same one at any time. */
+/* Returns whether a process has had only one life, from its start: the same life at any time. */
 static bool has_one_life(const struct memory_log *log, uint32_t pid)
 {
     const struct lives *l = table_get(&log->processes, pid);
     return l && l->at.nr == 1 && !log->lives.at[l->at.at[0]].parent;
 }
 
-/* The life of a process at a time: index + 1, 0: nothing is known of it. What was before the first
- * that is known is taken for that one. */
+/* Returns the life of a process at a time: index + 1; 0: nothing is known of the process. A time
+ * before the first known life gives that life. */
 static uint32_t life_at(const struct memory_log *log, uint32_t pid, uint64_t time)
 {
     const struct lives *l = table_get(&log->processes, pid);
@@ -249,7 +252,7 @@ static uint64_t range_hash(uint32_t life, uint64_t address, uint32_t length)
     return hash_combine(hash_u64(address), (uint64_t)life << 32 | length);
 }
 
-/* Where the newest version of a range is noted, or is to be. */
+/* Returns the slot for the newest version of a range; it may be empty. */
 static uint32_t *slot_of(const struct memory_log *log, uint32_t life, uint64_t address,
                          uint32_t length)
 {
@@ -283,7 +286,7 @@ static int slots_grow(struct memory_log *log, struct error *err)
     return 0;
 }
 
-/* The same content was seen once more. */
+/* The same content was read once more. */
 static void extend(struct version *v, const struct vmevent_entry *e)
 {
     if (e->before < v->first_before) {
@@ -324,7 +327,7 @@ int memory_log_add_prototype(struct memory_log *log, uint32_t pid, uint64_t addr
     return note_add(log, (struct note){address, size, pid, VMENTRY_OBJECT}, err);
 }
 
-/* An address range that is none. */
+/* Add an entry that is not an address range. */
 static int add_index(struct memory_log *log, uint32_t pid, const struct vmevent_entry *e,
                      struct error *err)
 {
@@ -360,7 +363,7 @@ static void sort_notes(struct memory_log *log)
     log->notes.nr = nr;
 }
 
-/* Index of the first that is not before `like`. */
+/* Returns the index of the first note that is not before `like`. */
 static size_t note_from(const struct memory_log *log, struct note like)
 {
     size_t low = 0, high = log->notes.nr;
@@ -391,7 +394,7 @@ size_t memory_log_functions(const struct memory_log *log, uint32_t pid, uint64_t
 
 uint64_t memory_log_prototype(const struct memory_log *log, uint32_t pid, uint64_t address)
 {
-    enum { BACK = 8 }; /* of several that stood at one place, each has its size */
+    enum { BACK = 8 }; /* prototypes that were at one address are told apart by their sizes */
     const struct note like = {
         .from = address, .to = UINT64_MAX, .pid = pid, .kind = VMENTRY_OBJECT};
     size_t at = note_from(log, like);
@@ -527,11 +530,11 @@ static void link_neighbours(struct memory_log *log, size_t i)
     n->older = follows ? n[-1].older + 1 : 0;
 }
 
-/* The ends of runs, and of each node of the tree the greater one of its two. */
+/* Fill the ends of runs; each inner node of the tree gets the greater end of its two children. */
 static bool build_reaches(struct memory_log *log)
 {
     log->runs[log->nr_runs] = (uint32_t)log->versions.nr;
-    for (log->leaves = 1; log->leaves <= log->nr_runs;) /* one is left, to look back from */
+    for (log->leaves = 1; log->leaves <= log->nr_runs;) /* one stays free, to search back from */
         log->leaves *= 2;
     log->reaches = calloc(2 * log->leaves, sizeof(*log->reaches));
     if (!log->reaches)
@@ -600,17 +603,17 @@ struct memory_log_stats memory_log_stats(const struct memory_log *log)
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-/* The versions that have a byte, by how they stand to the time that is asked for. */
+/* The versions that contain a byte, by their relation to the time that is asked for. */
 struct found {
-    const struct version *around; /* equal before and after it */
-    const struct version *after;  /* first read at or after it */
-    const struct version *before; /* last read before it */
-    const struct version *object; /* like after, the first that is a whole object */
-    struct memory_span same;      /* of all the times at which they are the same */
-    uint32_t run; /* the only one with the byte, + 1; 0: there are others, or none */
+    const struct version *around; /* read equal before and after it */
+    const struct version *after;  /* the first one read at or after it */
+    const struct version *before; /* the last one read before it */
+    const struct version *object; /* like `after`, but the first one that is a whole object */
+    struct memory_span same;      /* all times at which these are the same */
+    uint32_t run; /* index + 1 of the only run with the byte; 0: there are others, or none */
 };
 
-/* At `begin` something becomes another. */
+/* Narrow a span around `time`: at `begin` something changes. */
 static void span_bound(struct memory_span *span, uint64_t time, uint64_t begin)
 {
     if (begin > time)
@@ -624,13 +627,13 @@ static bool has_byte(const struct version *v, uint64_t address)
     return address - v->address < v->length;
 }
 
-/* How many bytes it has from there on; 0: not that one. */
+/* Returns how many bytes the version has from `address` on; 0: it does not contain `address`. */
 static uint64_t from_on(const struct version *v, uint64_t address)
 {
     return has_byte(v, address) ? v->length - (address - v->address) : 0;
 }
 
-/* Is `v` the first reading of two, or, of the same instant, the one that has more? */
+/* Returns whether `v` was read before `than`, or at the same instant and has more bytes. */
 static bool is_sooner(const struct version *v, const struct version *than, uint64_t address)
 {
     return !than || v->first_before < than->first_before ||
@@ -655,8 +658,8 @@ static void consider(struct found *f, const struct version *v, uint64_t address,
     }
 }
 
-/* The first version of [low, high) that begins above `address`, or (`at` true) that begins at it
- * and was read after `time`; `high`: none. */
+/* Returns the first version of [low, high) that begins above `address`, or (`at` true) that begins
+ * at it and was read after `time`; `high`: none. */
 static size_t version_behind(const struct memory_log *log, size_t low, size_t high,
                              uint64_t address, bool at, uint64_t time)
 {
@@ -671,8 +674,8 @@ static size_t version_behind(const struct memory_log *log, size_t low, size_t hi
     return low;
 }
 
-/* Those of [from, to), all read behind the moment, that were read soonest: that have the byte, and
- * are whole objects, if it is those that are asked for. */
+/* Of the versions [from, to), which were all read after the moment, consider those that were read
+ * soonest and contain the byte. With `objects`, the soonest one must be a whole object. */
 static void consider_soonest(struct found *f, const struct memory_log *log, size_t from, size_t to,
                              uint64_t address, uint64_t time, bool objects)
 {
@@ -688,9 +691,10 @@ static void consider_soonest(struct found *f, const struct memory_log *log, size
             consider(f, &v[end], address, time);
 }
 
-/* A run, of which `end` - 1 is the last that counts. A stack that was read each few ms has
- * thousands of versions, in order of time: those around the moment are enough. Of them the soonest
- * behind it counts, and of one range's before it the last two, where they follow each other. */
+/* Consider a run whose last version is at `end` - 1. A stack that was read every few ms has
+ * thousands of versions, in order of time; those around the moment are enough. After the moment
+ * only the soonest version counts. Before it, only the last two versions of a range count, if they
+ * follow each other. */
 static void consider_run(struct found *f, const struct memory_log *log, size_t begin, size_t end,
                          uint64_t address, uint64_t time)
 {
@@ -729,7 +733,7 @@ static void consider_all(struct found *f, const struct memory_log *log, size_t b
         consider(f, &log->versions.at[begin], address, time);
 }
 
-/* The last run in front of `run` of which a version ends behind `address`; SIZE_MAX: none. */
+/* Returns the last run before `run` that has a version ending above `address`; SIZE_MAX: none. */
 static size_t run_before(const struct memory_log *log, size_t run, uint64_t address)
 {
     size_t at = run + log->leaves;
@@ -742,9 +746,10 @@ static size_t run_before(const struct memory_log *log, size_t run, uint64_t addr
     return at - log->leaves;
 }
 
-/* Versions are sorted by address: those that have a byte are of the runs at or in front of it. In
- * the heap of a program that makes and drops objects for an hour, thousands of runs may lie between
- * the byte and the largest object that ever held it: the tree leads past them. */
+/* Find the versions that contain a byte. Versions are sorted by address, so these are in runs that
+ * begin at or below the byte. In the heap of a program that makes and drops objects for an hour,
+ * thousands of runs may lie between the byte and the largest object that ever contained it: the
+ * tree leads past them. */
 static struct found find(const struct memory_log *log, const struct life *life, uint64_t address,
                          uint64_t time)
 {
@@ -768,7 +773,8 @@ static const uint8_t *bytes_at(const struct memory_log *log, const struct versio
     return log->contents + v->content + (address - v->address);
 }
 
-/* What the program writes as it runs: the same before and after is not the same all the time. */
+/* Returns whether the program writes this memory as it runs: if it is equal before and after, it
+ * may still have changed in between. */
 static bool is_moving(const struct version *v)
 {
     return v->kind == VMENTRY_STACK || v->kind == VMENTRY_STATE || v->kind == VMENTRY_GLOBAL ||
@@ -781,8 +787,9 @@ static bool was_renewed(const struct memory_log *log, uint32_t pid, const struct
     return renewals_between(&log->renewals, pid, v->address, v->address + v->length, from, to);
 }
 
-/* The same between the one reading and a moment; `same`: narrowed to the moments for which it is
- * so. The nearer the moment is to the reading, the less has come between. */
+/* Returns whether the memory was renewed between one reading and a moment. `same` is narrowed to
+ * the moments that have the same answer. The nearer a moment is to the reading, the less has come
+ * between. */
 static bool was_renewed_since(const struct memory_log *log, uint32_t pid, const struct version *v,
                               bool after, uint64_t time, struct memory_span *same)
 {
@@ -797,11 +804,12 @@ static bool was_renewed_since(const struct memory_log *log, uint32_t pid, const 
     return false;
 }
 
-/* What only one reading tells. An object that does not change while it lives, read soon after, is
- * the one the sample had, if the sample kept it alive and it is of the kind that is looked for: the
- * walker asks for objects that the stack names, and checks them. `objects`: so it is with all that
- * is asked for, and what was read shortly before is as good. `same`: narrowed to the times at which
- * it tells as much. */
+/* Returns how far bytes are proven that were read on one side of the moment only. An object that
+ * does not change while it lives, and that was read soon after the moment, is the object that the
+ * sample had, if the sample kept it alive and it is of the kind that is looked for: the walker asks
+ * for objects that the stack refers to, and checks them. `objects`: all readings are of such
+ * objects, and a reading shortly before the moment is as good. `same` is narrowed to the times that
+ * have the same answer. */
 static enum provenance one_sided(const struct memory_log *log, uint32_t pid,
                                  const struct version *v, bool after, uint64_t time, bool objects,
                                  struct memory_span *same)
@@ -816,7 +824,7 @@ static enum provenance one_sided(const struct memory_log *log, uint32_t pid,
     if ((!after && !objects) || to - from > soon)
         return PROVENANCE_STALE;
     return was_renewed_since(log, pid, v, after, time, same)
-               ? PROVENANCE_STALE /* another's that came into its place */
+               ? PROVENANCE_STALE /* another object came into its place */
                : PROVENANCE_EXACT;
 }
 
@@ -832,19 +840,20 @@ struct hit {
     const uint8_t *bytes;
     enum provenance provenance;
     const struct version *around; /* equal before and after the time asked for; NULL: not so */
-    bool soon;                    /* exact as an object that was read soon after */
-    struct memory_span same;      /* if not around: of the times at which all this is the same */
+    bool soon;                    /* exact because it is an object that was read soon after */
+    struct memory_span same;      /* if not `around`: all times at which this result is the same */
 };
 
-/* A running stack that is equal before and after may have been another in between. */
+/* A running stack that is equal before and after may have been different in between. */
 static enum provenance around_provenance(const struct version *v)
 {
     return is_moving(v) ? PROVENANCE_STALE : PROVENANCE_EXACT;
 }
 
-/* Plain memory that had changed when it was read again: was that long after, then what was read of
- * it before the sample is rather what the sample had. (A recorder that walked like frames a moment
- * ago does not read again for each sample; then a collection moves the objects.) */
+/* Choose between the readings after and before the moment. Plain memory had changed when it was
+ * read again. If that was long after the moment, the sample more likely had the bytes that were
+ * read before it. (A recorder that walked similar frames a moment ago does not read again for each
+ * sample; then a GC moves the objects.) */
 static const struct version *nearer(struct found *f, uint64_t time)
 {
     const uint64_t LONG = 10000000; /* ns */
@@ -858,7 +867,8 @@ static const struct version *nearer(struct found *f, uint64_t time)
     return b;
 }
 
-/* Of an object that the sample says is the one: was that reading so near that nothing has moved? */
+/* The sample says that this object is the right one. Returns whether the reading was so near to the
+ * moment that nothing has moved. */
 static bool is_near(const struct version *v, uint64_t time, struct memory_span *same)
 {
     const uint64_t near = 20000000; /* ns: a recorder's readings come within 10 ms */
@@ -867,13 +877,14 @@ static bool is_near(const struct version *v, uint64_t time, struct memory_span *
     return v->first_before > time ? v->first_before - time <= near : time - v->last_after <= near;
 }
 
-/* What is known of who asks (struct memory_log_view). */
+/* What is known about the reader (struct memory_log_view). */
 struct asker {
     bool objects;
     enum memory_side side;
 };
 
-/* What was read at one side of the moment, for whoever looks at both. */
+/* Returns what was read on one side of the moment, for a reader that looks at both sides; NULL:
+ * nothing. */
 static const struct version *at_side(const struct memory_log *log, const struct found *f,
                                      uint64_t time, enum memory_side side, struct hit *ret)
 {
@@ -894,7 +905,7 @@ static size_t recent_place(uint64_t address)
     return hash_u64(address) % VMLOG_RECENT;
 }
 
-/* As find(); which run of versions has the byte is remembered. */
+/* Like find(); remembers which run of versions has the byte. */
 static struct found find_again(const struct memory_log_view *view, const struct life *life,
                                uint64_t address, uint64_t time)
 {
@@ -915,7 +926,8 @@ static struct found find_again(const struct memory_log_view *view, const struct 
     return f;
 }
 
-/* Some bytes from `address` on; returns how many (0: none), where, and how far they are proven. */
+/* Get some bytes from `address` on. Returns how many (0: none); `ret` says where they are and how
+ * far they are proven. */
 static uint64_t piece(const struct memory_log_view *view, const struct life *life, uint64_t address,
                       uint64_t want, uint64_t time, struct asker by, struct hit *ret)
 {
@@ -936,23 +948,23 @@ static uint64_t piece(const struct memory_log_view *view, const struct life *lif
     *ret = (struct hit){bytes_at(log, v, address), around_provenance(v), f.around, false, f.same};
     if (f.around)
         return there;
-    if (f.after) /* a reading that had begun already has no distance */
+    if (f.after) /* a reading that had already begun has no distance */
         span_bound(&ret->same, time, f.after->first_before);
     if (f.after && f.after->first_before <= time)
         memory_span_empty(&ret->same);
-    /* A word of bytecode is asked for before it is known whose it is: the line it was read in was
-     * followed by the object, which says the same. */
+    /* A word of bytecode is read before it is known which object it belongs to. After the line that
+     * the word was read in, the whole object was read, and it has the same bytes. */
     bool of_object = !is_moving(v) && is_same_piece(log, v, f.object, address, there);
     ret->provenance = one_sided(log, life->pid, of_object ? f.object : v, v != f.before, time,
                                 by.objects, &ret->same);
     ret->soon = ret->provenance == PROVENANCE_EXACT;
     if (!is_moving(v) && f.after && is_same_piece(log, f.after, f.before, address, there)) {
-        ret->provenance = PROVENANCE_EXACT; /* told at other lengths, but the same */
+        ret->provenance = PROVENANCE_EXACT; /* recorded with other lengths, but the same */
         ret->soon = false;
     } else if (f.after && f.before && from_on(f.before, address) >= there &&
                ret->provenance == PROVENANCE_EXACT &&
                !(by.side == MEMORY_ASSUMED_ALIVE && is_near(v, time, &ret->same)))
-        ret->provenance = PROVENANCE_STALE; /* it changed: whether by then is not known */
+        ret->provenance = PROVENANCE_STALE; /* it changed, perhaps before the moment */
     return there;
 }
 
@@ -977,7 +989,7 @@ static uint64_t piece_of_family(const struct memory_log_view *view, uint32_t lif
     return 0;
 }
 
-/* As long as this was equal the reading is the same. */
+/* A reading gives the same as long as `around` was equal. NULL: the span becomes empty. */
 static void span_narrow(struct memory_span *span, const struct version *around)
 {
     if (span && around)
@@ -994,7 +1006,8 @@ static void span_narrow_hit(struct memory_span *span, const struct hit *hit)
         memory_span_narrow(span, &hit->same);
 }
 
-/* Found at an earlier reading, and equal before and after this time, too; NULL: it was not. */
+/* Returns bytes that an earlier reading found and that are equal before and after this time, too;
+ * NULL: there are none. */
 static const uint8_t *find_recent(const struct memory_log_view *view, uint64_t address, size_t size,
                                   uint64_t time, enum provenance *provenance)
 {
@@ -1009,7 +1022,7 @@ static const uint8_t *find_recent(const struct memory_log_view *view, uint64_t a
     return bytes_at(view->log, v, address);
 }
 
-/* A reading that is under way. */
+/* A reading that is in progress. */
 struct reading {
     const struct memory_log_view *view;
     uint64_t time;
@@ -1023,11 +1036,11 @@ static void reading_begin(struct reading *r, const struct memory_log_view *view,
     *r = (struct reading){view, apart ? UINT64_MAX : time, 0,
                           apart ? PROVENANCE_STALE : PROVENANCE_EXACT};
     r->life = life_at(view->log, view->pid, r->time);
-    if (!has_one_life(view->log, view->pid)) /* what is not known in one may be in another */
+    if (!has_one_life(view->log, view->pid)) /* bytes that one life lacks may be in another */
         span_narrow(view->span, NULL);
 }
 
-/* Its next piece: of how many bytes; 0: it is not recorded. */
+/* Read the next piece. Returns its size in bytes; 0: it is not recorded. */
 static uint64_t reading_next(struct reading *r, uint64_t address, uint64_t want, struct hit *hit)
 {
     const struct memory_log_view *view = r->view;
@@ -1100,14 +1113,14 @@ static const uint8_t *log_peek(void *context, uint64_t address, size_t size, uin
 
 /* ---- proof --------------------------------------------------------------------------------- */
 
-/* A piece of what is asked to be proven, and by what. */
+/* A piece of the bytes that are to be proven, and the comparison to use. */
 struct proof {
     const struct memory_log *log;
     const struct memory_compare *compare;
     uint64_t address, size, time;
 };
 
-/* One that does not have all of it may have been another. */
+/* A version that lacks a part of the piece may have been something else. */
 static enum memory_likeness likeness_of(const struct proof *p, const struct version *v)
 {
     const struct memory_span when = {v->first_before, v->last_after};
@@ -1122,9 +1135,10 @@ static bool says_same(const struct proof *p, const struct version *v)
     return likeness_of(p, v) == MEMORY_SAME;
 }
 
-/* Did another content stand in this version's range shortly before or after? Then it may have stood
- * there in between, too, however often this one was read: a program that makes the same two things
- * in turn does so. Versions of a range follow each other in time. */
+/* Returns whether another content was in this version's range shortly before (`step` -1) or after
+ * (`step` 1). Then the other content may have been there in between, too, however often this one
+ * was read: a program that makes the same two things in turn does so. Versions of a range follow
+ * each other in time. */
 static bool had_another(const struct proof *p, const struct version *v, int step)
 {
     enum { LOOK = 16, COMPARE = 4 };
@@ -1149,8 +1163,8 @@ static bool had_another(const struct proof *p, const struct version *v, int step
     return false;
 }
 
-/* Is what was read of something else, though the bytes may be the same? It is asked where there is
- * another version at all. */
+/* Returns whether a version is of something else, though its bytes may be the same. Only a version
+ * that is not alone at its address is compared. */
 static bool is_apart(const struct proof *p, const struct version *v)
 {
     const struct version *first = p->log->versions.at, *end = first + p->log->versions.nr;
@@ -1159,8 +1173,9 @@ static bool is_apart(const struct proof *p, const struct version *v)
     return others && likeness_of(p, v) == MEMORY_APART;
 }
 
-/* An object that was read at one side of the moment only, too far from it to be believed by itself.
- * (A program's last moments have no reading behind them.) */
+/* Returns how far (ns) from the moment an object was read, if it was read on one side of the moment
+ * only, and too far away to be believed by itself; else 0. (A program's last moments have no
+ * reading after them.) */
 static uint64_t how_far(const struct proof *p, uint32_t pid, const struct version *v, bool after)
 {
     uint64_t from = after ? p->time : v->last_after, to = after ? v->first_before : p->time;
@@ -1197,8 +1212,9 @@ static struct memory_proof prove_piece(const struct proof *p, uint32_t pid, cons
     return ret;
 }
 
-/* Is `v` the only version that has all of the bytes, and alone at its address? Then nothing but its
- * times says how far they are proven, whatever the others hold. */
+/* Returns whether `v` is the only version that has all of the bytes, and the only one at its
+ * address. Then only its times say how far the bytes are proven, whatever the other versions
+ * hold. */
 static bool is_alone(const struct memory_log *log, const struct life *life, const struct version *v,
                      uint64_t address, size_t size)
 {
@@ -1206,7 +1222,7 @@ static bool is_alone(const struct memory_log *log, const struct life *life, cons
     const uint32_t *run = &log->runs[log->neighbours[v - log->versions.at].run];
     size_t first = life->first;
     size_t low = version_behind(log, first, first + life->nr, address, false, 0);
-    if (run[1] - run[0] != 1) /* others at its address need not reach so far */
+    if (run[1] - run[0] != 1) /* others at its address count even if they are too short */
         return false;
     for (unsigned i = 0; low-- > first && log->ends[low] > address; i++) {
         const struct version *u = &log->versions.at[low];
@@ -1216,7 +1232,7 @@ static bool is_alone(const struct memory_log *log, const struct life *life, cons
     return from_on(v, address) >= size;
 }
 
-/* As long as this was equal the proof is the same: that it was. */
+/* As long as this version was equal, the proof is the same, if equality is all that it rests on. */
 static void span_narrow_proof(const struct memory_log_view *view, const struct life *life,
                               const struct found *f, uint64_t address, size_t size)
 {
@@ -1226,8 +1242,8 @@ static void span_narrow_proof(const struct memory_log_view *view, const struct l
     span_narrow(view->span, same ? f->around : NULL);
 }
 
-/* As log_read, but by what matters of the bytes to whoever asks. A parent's are not proven to be a
- * child's still: false. */
+/* Like log_read, but for the parts of the bytes that matter to the caller. It is not proven that a
+ * child still has its parent's bytes: false. */
 static bool log_prove(void *context, uint64_t address, size_t size, uint64_t time,
                       const struct memory_compare *compare, struct memory_proof *ret)
 {
@@ -1241,7 +1257,7 @@ static bool log_prove(void *context, uint64_t address, size_t size, uint64_t tim
         const struct life *l = &log->lives.at[life - 1];
         struct found f = find(log, l, address, time);
         const struct version *v = f.around ? f.around : f.after ? f.after : f.before;
-        if (size == all) /* other versions count, too, where there are any */
+        if (size == all) /* other versions count as well, if there are any */
             span_narrow_proof(view, l, &f, address, size);
         if (!v)
             return false;
@@ -1261,14 +1277,15 @@ static bool log_prove(void *context, uint64_t address, size_t size, uint64_t tim
     return true;
 }
 
-/* Was this version read in that time? */
+/* Returns whether this version was read in that time. */
 static bool was_read_in(const struct version *v, const struct memory_span *when)
 {
     return v->first_before <= when->to && v->last_after >= when->from;
 }
 
-/* Were the moment another, and `when` as far from it: as long as this version is in it, and read by
- * then (or is not), the answer is the same. */
+/* Narrow a span to the moments that give the same answer. If the moment moves, `when` moves with
+ * it. The answer is the same as long as this version stays inside `when` (or outside), and stays
+ * read by the moment (or not yet read). */
 static void span_narrow_window(struct memory_span *span, uint64_t time, const struct version *v,
                                const struct memory_span *when)
 {
@@ -1290,13 +1307,13 @@ static void span_narrow_window(struct memory_span *span, uint64_t time, const st
     memory_span_narrow(span, &same);
 }
 
-/* What is known of a range in a time. */
+/* What is known of a range in a time, and whether any of it is the same. */
 struct unlike {
     bool known, same;
 };
 
-/* Only versions that have all of it count. Of so many that not all are looked at, nothing is known.
- */
+/* Only versions that have the whole range count. If there are too many to look at all, nothing is
+ * known. */
 static struct unlike unlike_in_life(const struct memory_log *log, const struct life *life,
                                     uint64_t address, size_t size, uint64_t time,
                                     const struct memory_span *when,
@@ -1326,7 +1343,7 @@ static struct unlike unlike_in_life(const struct memory_log *log, const struct l
     return u;
 }
 
-/* What a process had before it was forked is its parent's. */
+/* The memory that a process had before its fork is that of its parent. */
 static bool log_unlike(void *context, uint64_t address, size_t size, uint64_t time,
                        const struct memory_span *when, const struct memory_compare *compare)
 {
@@ -1350,7 +1367,8 @@ static bool log_unlike(void *context, uint64_t address, size_t size, uint64_t ti
     return known;
 }
 
-/* What a process had before it was forked is its parent's: up to `until`. */
+/* Find a version in one life, up to `until`: the memory that a process had before its fork is that
+ * of its parent. */
 static bool version_in_life(const struct memory_log *log, const struct life *life, uint64_t until,
                             uint64_t address, uint64_t time, bool later, uint64_t *ret)
 {
@@ -1374,7 +1392,7 @@ static bool version_in_life(const struct memory_log *log, const struct life *lif
     return found;
 }
 
-/* The nearest life that has one: what was read later was read of the process itself. */
+/* The nearest life that has a version decides: later readings are of the process itself. */
 static bool log_version(void *context, uint64_t address, uint64_t time, bool later, uint64_t *ret)
 {
     const struct memory_log_view *view = context;
@@ -1403,7 +1421,7 @@ struct memory_layer memory_log_layer(const struct memory_log_view *view)
                                  .version = log_version};
 }
 
-/* ---- a recording's ------------------------------------------------------------------------- */
+/* ---- whole recordings ---------------------------------------------------------------------- */
 
 static bool may_hold_log(const struct perfdata *pd)
 {

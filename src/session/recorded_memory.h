@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a recording holds of a process's memory besides the samples' own stacks, as layers of a
- * struct memory: the copy of the VM's stack that belongs to one sample, and the log of what the
- * recorder read at other times. perfdata/vmevent.h is how both stand in the recording.
+ * The memory of a process that a recording holds besides the samples' own stacks, as layers of a
+ * struct memory: the copy of the VM's stack that belongs to one sample (vmstack), and the log of
+ * what the recorder read at other times (memory log). perfdata/vmevent.h describes how both are
+ * recorded.
  */
 #ifndef SESSION_RECORDED_MEMORY_H
 #define SESSION_RECORDED_MEMORY_H
@@ -16,14 +17,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A payload of ljperf's in a bpf-output sample; false: it is something else's. */
+/* Get the ljperf payload of a bpf-output sample. Returns false if the sample is something else. */
 bool vmevent_of_sample(const struct sample *s, struct vmevent *ret);
 
-/* ---- the copy of one sample --------------------------------------------------------------- */
+/* ---- the vmstack of one sample ------------------------------------------------------------ */
 
-enum { VMSTACK_ENTRIES_MAX = 2048, VMSTACK_VMS_MAX = 4 }; /* more are passed over */
+enum { VMSTACK_ENTRIES_MAX = 2048, VMSTACK_VMS_MAX = 4 }; /* more are ignored */
 
-/* The entries of one VMEVENT_STACK, by address; they point into its payload. */
+/* The entries of one VMEVENT_STACK, sorted by address. They point into its payload. */
 struct vmstack_entry {
     uint64_t address;
     const uint8_t *bytes;
@@ -33,10 +34,11 @@ struct vmstack_entry {
 enum { VMSTACK_PAGE_BITS = 512, VMSTACK_LINE_SLOTS = 1024 };
 struct vmstack {
     struct vmstack_entry entries[VMSTACK_ENTRIES_MAX];
-    uint64_t
-        pages[VMSTACK_PAGE_BITS / 64];  /* a bit for each hash of a page that long ones are in */
-    uint16_t lines[VMSTACK_LINE_SLOTS]; /* a short one, + 1, by a hash of 64 bytes that it is in; 0:
-                                      none of these is in them */
+    /* Long entries: one bit for each hash of a page that a long entry covers. */
+    uint64_t pages[VMSTACK_PAGE_BITS / 64];
+    /* Short entries: index + 1 of an entry, by a hash of a 64-byte line that it covers. 0: no short
+     * entry covers a line with this hash. */
+    uint16_t lines[VMSTACK_LINE_SLOTS];
     uint32_t nr;
     uint32_t reason; /* enum vmevent_reason */
     uint32_t flags;  /* VMEVENT_FULL, ... */
@@ -44,107 +46,114 @@ struct vmstack {
     uint64_t g[VMSTACK_VMS_MAX]; /* global_States of the VMs on the thread, innermost first */
 };
 
-/* Read the payload of a copy. False: it is not that of this sample (its thread, user IP and SP
- * differ), or it is malformed. */
+/* Read the payload of a vmstack. Returns false if it does not belong to this sample (its thread,
+ * user IP or SP differ), or if it is malformed. */
 bool vmstack_open(struct vmstack *copy, const uint8_t *payload, size_t size, uint32_t tid,
                   uint64_t user_ip, uint64_t user_sp);
 
-/* The layer over it: exact. `copy` must stay as long as the layer is used. */
+/* Returns the layer over a vmstack; its bytes are exact. `copy` must stay valid as long as the
+ * layer is used. */
 struct memory_layer vmstack_layer(const struct vmstack *copy);
 
-/* ---- the log ------------------------------------------------------------------------------ */
+/* ---- the memory log ----------------------------------------------------------------------- */
 
 /*
- * Versions of memory, by process and time. What was read equal before and after a moment is exact
- * at it; what was read after it only, `image`; what was read before it only, `guess`; of two that
- * differ what was read after, unless that was long after, and the other is nearer. An object
- * that does not change while it lives (VMENTRY_OBJECT) is exact when it was read within 0.2 s
- * after, and `image` else: walkers ask for it because the sample's stack names it, so it lived, and
- * check what they get. A running Lua stack (VMENTRY_STACK) is never more than `image`: a program
- * comes to the same place again and again. A fork's child has what its parent had, as `image`; an
- * exec begins anew.
+ * Versions of memory, by process and time. Bytes that were read equal before and after a moment are
+ * exact at that moment. Bytes that were read only after it are `image`; bytes that were read only
+ * before it are `guess`. If the readings before and after differ, the later one counts, unless it
+ * came long after the moment and the earlier one is nearer. An object that does not change while it
+ * lives (VMENTRY_OBJECT) is exact if it was read within 0.2 s after the moment, else `image`:
+ * walkers ask for the object because the sample's stack refers to it, so the object was alive, and
+ * they check what they get. A running Lua stack (VMENTRY_STACK) is never better than `image`,
+ * because a program comes to the same place again and again. A fork's child has the memory of its
+ * parent, as `image`; an exec starts with empty memory.
  *
- * First everything is added, then the log is sealed, then it is read by any thread.
+ * First all payloads are added, then the log is sealed, then any thread may read it.
  */
 struct memory_log;
 
 struct memory_log_stats {
     uint64_t entries;  /* ranges with bytes */
-    uint64_t marks;    /* ranges told to be unchanged */
-    uint64_t versions; /* different contents kept */
-    uint64_t bytes;    /* of them */
-    uint64_t orphans;  /* marks whose range was never told: passed over */
-    uint64_t over;     /* versions beyond what is kept: passed over */
-    uint64_t bad;      /* payloads that lie, as far as they do */
+    uint64_t marks;    /* ranges recorded as unchanged */
+    uint64_t versions; /* different contents that are kept */
+    uint64_t bytes;    /* bytes of these contents */
+    uint64_t orphans;  /* marks for a range without recorded bytes: ignored */
+    uint64_t over;     /* versions beyond the limit: ignored */
+    uint64_t bad;      /* malformed payloads, read up to the malformed entry */
 };
 
-/* How its times stand to those of the samples. */
+/* How the times of a log relate to the times of the samples. */
 enum memory_log_order {
-    VMLOG_RECORDED, /* with the samples, by the rules above */
-    VMLOG_BESIDE,   /* on the same clock, but not for these samples: only what was read equal before
-                       and   after is exact, the rest `image` */
-    VMLOG_APART,    /* on another clock: the newest is taken, all is `image` */
+    VMLOG_RECORDED, /* recorded with the samples: the rules above apply */
+    /* On the same clock, but not recorded with these samples: bytes are exact only if they were
+     * read equal before and after, else `image`. */
+    VMLOG_BESIDE,
+    VMLOG_APART, /* on another clock: the newest reading counts, and everything is `image` */
 };
 
-/* Contents are kept in an unnamed temporary file. VMLOG_RECORDED, until that is set. */
+/* Create a log. It keeps contents in an unnamed temporary file. Its order is VMLOG_RECORDED until
+ * memory_log_set_order() sets another one. */
 int memory_log_create(struct memory_log **ret, struct error *err);
 void memory_log_set_order(struct memory_log *log, enum memory_log_order order);
 void memory_log_free(struct memory_log *log);
 
-/* Take over a VMEVENT_MEM or VMEVENT_CLOSE (others are passed over). */
+/* Add the entries of a VMEVENT_MEM or VMEVENT_CLOSE payload. Other payloads are ignored. */
 int memory_log_add(struct memory_log *log, struct vmevent *e, struct error *err);
-/* A process became another at `time` (ns of the recording's clock): exec, or forked by
- * `parent`. Any order. */
+/* Note that a process changed at `time` (ns of the recording's clock): by an exec, or because
+ * `parent` forked it. The calls may come in any order. */
 int memory_log_exec(struct memory_log *log, uint32_t pid, uint64_t time, struct error *err);
 int memory_log_fork(struct memory_log *log, uint32_t parent, uint32_t pid, uint64_t time,
                     struct error *err);
-/* Every payload of a recording, and its execs and forks. `pd` is read to its end. */
+/* Add every payload of a recording, and its execs and forks. Reads `pd` to its end. */
 int memory_log_add_all(struct memory_log *log, struct perfdata *pd, struct error *err);
 int memory_log_seal(struct memory_log *log, struct error *err);
 
-/* Everything of a recording: reads it once from the start to the end. NULL: there is no event that
- * could hold a log, and nothing was read. */
+/* Read the whole log of a recording: reads the recording once from start to end. *ret NULL: the
+ * recording has no event that could hold a log, and nothing was read. */
 int memory_log_read(const struct perfdata *pd, struct memory_log **ret, struct error *err);
 
 struct memory_log_stats memory_log_stats(const struct memory_log *log);
 
-/* What else was noted of a process, once sealed: global_States of its Lua VMs; and of V8 what
- * function a BytecodeArray may be of (both tagged). How many there are; as many as `max` are told.
- */
+/* Get what else was noted about a process, once the log is sealed: global_States of its Lua VMs;
+ * and for V8, the functions that a BytecodeArray may belong to (both addresses tagged). Returns how
+ * many there are; writes at most `max` of them. */
 size_t memory_log_globals(const struct memory_log *log, uint32_t pid, uint64_t *ret, size_t max);
 size_t memory_log_functions(const struct memory_log *log, uint32_t pid, uint64_t bytecode,
                             uint64_t *ret, size_t max);
-/* Note one of the latter; a Lua VM; a LuaJIT prototype's block. */
+/* Add a note: a V8 function of a BytecodeArray; a Lua VM; the block of a LuaJIT prototype. */
 int memory_log_add_function(struct memory_log *log, uint32_t pid, uint64_t bytecode,
                             uint64_t function, struct error *err);
 int memory_log_add_global(struct memory_log *log, uint32_t pid, uint64_t g, struct error *err);
 int memory_log_add_prototype(struct memory_log *log, uint32_t pid, uint64_t address, uint64_t size,
                              struct error *err);
-/* The LuaJIT prototype that has this address in its block; 0: none was noted. */
+/* Returns the LuaJIT prototype whose block contains `address`; 0: none was noted. */
 uint64_t memory_log_prototype(const struct memory_log *log, uint32_t pid, uint64_t address);
 
-/* Where one thread's readings of a log found their bytes: a place for each hash of an address. */
+/* Where one thread's earlier readings of a log found their bytes: one slot for each hash of an
+ * address. */
 enum { VMLOG_RECENT = 4096 };
 struct memory_log_recent {
     uint64_t address;
     uint32_t pid;
     uint32_t version; /* index + 1; 0: free */
-    uint32_t run; /* of versions, + 1: no other has the byte at `address`; 0: that is not known */
+    /* Index + 1 of the only run of versions with the byte at `address`; 0: not known. */
+    uint32_t run;
 };
 
-/* The log as a process had it at the time that is asked for. */
+/* The log of one process at the time of a reading. */
 struct memory_log_view {
     const struct memory_log *log;
     uint32_t pid;
-    struct memory_log_recent *recent; /* VMLOG_RECENT of them, zero at first; NULL: none */
-    struct memory_span *span;         /* narrowed by each reading; NULL: nobody asks */
-    /* All that is asked for is of objects that do not change while they live (VMENTRY_OBJECT), and
-     * whoever asks has two words of the stack that must agree on them. NULL: it is not. */
+    struct memory_log_recent *recent; /* VMLOG_RECENT entries, all zero at first; NULL: none */
+    struct memory_span *span;         /* each reading narrows it; NULL: not wanted */
+    /* True: all readings are of objects that do not change while they live (VMENTRY_OBJECT), and
+     * the reader has two words of the stack that must agree on each object. NULL: false. */
     const bool *objects;
-    bool *soon; /* set by a reading that is exact only as such an object's; NULL: nobody asks */
-    const enum memory_side *side; /* struct memory's; NULL: MEMORY_NEAREST */
+    /* Set by a reading that is exact only because it is of such an object. NULL: not wanted. */
+    bool *soon;
+    const enum memory_side *side; /* as in struct memory; NULL: MEMORY_NEAREST */
 };
-/* `view` must stay as long as the layer is used. */
+/* Returns the layer over a log. `view` must stay valid as long as the layer is used. */
 struct memory_layer memory_log_layer(const struct memory_log_view *view);
 
 #endif

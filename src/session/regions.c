@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Full nodes are split on the way down, so an insertion that runs out of memory leaves a sound
- * tree. Nodes are not merged, only freed when they are empty: a node was filled by as many
- * insertions as its half holds, which bounds their number by the input's.
+ * Full nodes are split on the way down, so an insertion that runs out of memory leaves a valid
+ * tree. Nodes are not merged, only freed when they are empty. Each node was filled by as many
+ * insertions as half a node holds, so the number of nodes is bounded by the input's.
  */
 #include "session/regions.h"
 
@@ -11,8 +11,8 @@
 
 enum { FANOUT = 32, DEPTH_MAX = 24 };
 
-/* key[i] is the least start under child i. It must not be less: what ends behind key[i] could then
- * stand under child i - 1. */
+/* key[i] is the smallest start under child i. It must not be smaller: a region that ends above
+ * key[i] could then be under child i - 1. */
 struct regions_node {
     _Atomic uint32_t refs;
     uint16_t nr;
@@ -79,7 +79,7 @@ static void slot_set(struct region_slot *to, const struct region *region)
     atomic_init(&to->code.ready, 0);
 }
 
-/* Other threads may be filling the code of the slot that is copied. */
+/* Copy a slot, whose code other threads may be filling. */
 static void slot_copy(struct region_slot *to, struct region_slot *from)
 {
     slot_set(to, &from->region);
@@ -92,7 +92,7 @@ static void slot_copy(struct region_slot *to, struct region_slot *from)
     atomic_init(&to->code.ready, 1);
 }
 
-/* Children of the nodes' tail from `first` on become shared with `to`. */
+/* The children of `from`, from `first` on, become shared with `to`. */
 static void node_copy(struct regions_node *to, struct regions_node *from, unsigned first)
 {
     to->nr = (uint16_t)(from->nr - first);
@@ -105,7 +105,7 @@ static void node_copy(struct regions_node *to, struct regions_node *from, unsign
     }
 }
 
-/* Make *at a node that nobody else sees. */
+/* Make *at a node that no other version uses. */
 static bool node_own(struct regions_node **at)
 {
     struct regions_node *n = *at;
@@ -122,7 +122,7 @@ static bool node_own(struct regions_node **at)
     return true;
 }
 
-/* Keys that are at most `address`. */
+/* Returns how many keys are at most `address`. */
 static inline unsigned node_rank(const struct regions_node *n, uint64_t address)
 {
     const uint64_t *base = n->key;
@@ -193,7 +193,7 @@ static void child_remove(struct inner *in, unsigned at)
         in->child[i] = in->child[i + 1];
 }
 
-/* Both `in` and its full child `at` are ours, and `in` has room. */
+/* `in` and its full child `at` belong to this version alone, and `in` has room. */
 static bool child_split(struct inner *in, unsigned at)
 {
     struct regions_node *left = in->child[at];
@@ -216,7 +216,8 @@ static bool root_grow(struct regions *r)
     return true;
 }
 
-/* The leaf where `start` goes, ours and with room. NULL when memory is out. */
+/* Returns the leaf for `start`; it belongs to this version alone and has room. NULL when out of
+ * memory. */
 static struct leaf *leaf_for(struct regions *r, uint64_t start)
 {
     if (!r->root && !(r->root = node_create(true)))
@@ -251,10 +252,10 @@ static bool insert(struct regions *r, const struct region *region)
     return true;
 }
 
-/* The way down to a region, through nodes that are all ours. */
+/* The path down to a region, through nodes that belong to this version alone. */
 struct path {
     struct regions_node *node[DEPTH_MAX];
-    unsigned index[DEPTH_MAX]; /* of the child (in the leaf: the slot) that was taken */
+    unsigned index[DEPTH_MAX]; /* of the child (in the leaf, the slot) that was taken */
     unsigned depth;
 };
 
@@ -274,7 +275,8 @@ static bool path_own(struct regions *r, uint64_t start, struct path *p)
     }
 }
 
-/* Free the nodes at the path's end that have become empty; tell those above their new keys. */
+/* Free the nodes at the path's end that have become empty, and update the keys of the nodes
+ * above. */
 static void path_repair(struct regions *r, struct path *p)
 {
     while (p->depth > 1 && p->node[p->depth - 1]->nr == 0) {
@@ -312,7 +314,7 @@ struct region *regions_edit(struct regions *r, uint64_t start)
     return &slot->region;
 }
 
-/* What is left of `old` from `start` on. */
+/* Returns the rest of `old` from `start` on. */
 static struct region cut_front(const struct region *old, uint64_t start)
 {
     struct region piece = *old;
@@ -329,7 +331,7 @@ static bool cut(struct regions *r, const struct region *old, uint64_t start, uin
         struct region *front = regions_edit(r, old->map.start);
         if (!front)
             return false;
-        front->map.end = start; /* its code is looked up anew: see regions_edit */
+        front->map.end = start; /* its code is looked up again: see regions_edit */
     } else if (!take_out(r, old->map.start)) {
         return false;
     }

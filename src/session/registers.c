@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* perf's register numbers of x86 (linux: arch/x86 asm/perf_regs.h) to DWARF's; -1: not a
- * register an unwinder knows. */
+/* Returns the DWARF number of perf's register number on x86 (linux: arch/x86 asm/perf_regs.h); -1:
+ * a register that an unwinder does not know. */
 static int dwarf_register(unsigned bit)
 {
     static const signed char table[24] = {0,  3,  2,  1,  4, 5, 6,  7,  16, -1, -1, -1,
@@ -14,7 +14,8 @@ static int dwarf_register(unsigned bit)
     return bit < 24 ? table[bit] : -1;
 }
 
-/* What perf asks for on x86-64 is all but four segment registers: no look-ups then. */
+/* On x86-64 perf asks for all registers except four segment registers: no lookups are needed
+ * then. */
 enum { USUAL_MASK = 0xff0fff };
 static void usual_registers(const uint8_t *from, struct registers *ret)
 {
@@ -51,15 +52,4 @@ struct memory sample_memory(const struct sample *s, uint64_t sp)
                            .stack_far = s->stack_far,
                            .stack_far_size = s->stack_dyn_size - s->stack_near,
                            .time = s->time};
-}
-
-uint64_t wanted_user_registers(void)
-{
-#if defined(__x86_64__)
-    return UINT64_C(0xff0fff); /* all but the segment registers ds, es, fs, gs */
-#elif defined(__aarch64__)
-    return (UINT64_C(1) << 33) - 1;
-#else
-    return 0;
-#endif
 }

@@ -9,7 +9,7 @@
 
 enum {
     RENEWALS_MAX = 1 << 20,
-    LOOK_AT = 4096, /* between two times; a process that maps so much is not trusted */
+    LOOK_AT = 4096, /* between two times; a process that maps this much is not trusted */
 };
 
 void renewals_free(struct renewals *r)
@@ -20,13 +20,13 @@ void renewals_free(struct renewals *r)
     table_free(&r->code);
 }
 
-/* A hash: two places that share one only cost what is noted of the other. */
+/* A hash. If two places share a hash, only the notes of the other place are lost. */
 static uint64_t place_of(const struct renewal *n)
 {
     return hash_combine(hash_u64(n->from), (uint64_t)n->pid << 32 ^ n->to) | 1;
 }
 
-/* As many are kept as there is room for: without them more counts as new. */
+/* Keep as many as there is room for: without the others, more counts as new. */
 static bool add_code(struct renewals *r, const struct renewal *n)
 {
     return (r->flips.nr >= RENEWALS_MAX || vec_push(&r->flips, *n)) &&
@@ -53,18 +53,19 @@ static int by_time(const void *a, const void *b)
     return x->time < y->time ? -1 : x->time > y->time;
 }
 
-/* ---- what grows ------------------------------------------------------------------------------ */
+/* ---- mappings that grow ---------------------------------------------------------------------- */
 
 struct renewal_range {
     uint64_t from, to;
 };
 
-/* Data of a process that is known to be mapped, in order; what was unmapped since is not told. */
+/* Data of a process that is known to be mapped, in order; no record says what was unmapped
+ * since. */
 struct mapped {
     VEC(struct renewal_range) at;
 };
 
-/* The first one that ends behind an address. */
+/* Returns the index of the first range that ends above an address. */
 static size_t mapped_behind(const struct mapped *m, uint64_t address)
 {
     size_t low = 0, high = m->at.nr;
@@ -78,7 +79,7 @@ static size_t mapped_behind(const struct mapped *m, uint64_t address)
     return low;
 }
 
-/* In place of `nr` from `first` on these. */
+/* Replace `nr` ranges from `first` on with these. */
 static bool mapped_put(struct mapped *m, size_t first, size_t nr,
                        const struct renewal_range *ranges, size_t nr_ranges)
 {
@@ -93,9 +94,9 @@ static bool mapped_put(struct mapped *m, size_t first, size_t nr,
     return true;
 }
 
-/* `n` is mapped. Where it is data, what was in its place, or right beside it, was told as one with
- * it, is there no more, or cannot grow with it. Else the rest of the data in whose place it is
- * stays. */
+/* Note that `n` is mapped. If `n` is data, it replaces the ranges in its place or right beside it:
+ * they were recorded as one with `n`, are gone, or cannot grow with it. If `n` is not data, the
+ * rest of the data that it overlaps stays. */
 static bool mapped_replace(struct mapped *m, const struct renewal *n)
 {
     struct renewal_range ranges[2];
@@ -112,8 +113,8 @@ static bool mapped_replace(struct mapped *m, const struct renewal *n)
     return mapped_put(m, first, nr, ranges, kept);
 }
 
-/* What of [from, to) is not mapped, if it is in one piece, and all pieces that are lie in there;
- * else nothing. (One that sticks out is not what it was.) */
+/* Returns the part of [from, to) that is not mapped, if it is in one piece and all mapped pieces
+ * lie inside [from, to); else nothing. (A piece that reaches beyond it is not what it was.) */
 static struct renewal_range mapped_gap(const struct mapped *m, uint64_t from, uint64_t to)
 {
     static const struct renewal_range none = {0, 0};
@@ -130,7 +131,8 @@ static struct renewal_range mapped_gap(const struct mapped *m, uint64_t from, ui
     return gap;
 }
 
-/* Is that made executable soon, by itself? Then it is a place of code. `flip`: the next one. */
+/* Returns whether the gap is soon made executable, by itself: then it is a place of code. `flip` is
+ * the next flip. */
 static bool is_code_soon(const struct renewals *r, size_t flip, const struct renewal *n,
                          const struct renewal_range *gap)
 {
@@ -146,9 +148,10 @@ static bool is_code_soon(const struct renewals *r, size_t flip, const struct ren
     return false;
 }
 
-/* A part of it that is known to be new, or else all. What came at one end of a mapping is that
- * which was not there. But what came between two, or was unmapped before, may be more than what is
- * not known to be mapped, unless it is code. */
+/* Find the part of `n` that is known to be new, or else take all of it. Memory that was added at
+ * one end of a mapping is the part that was not there. But memory that was added between two
+ * mappings, or that was unmapped before, may be more than the part that is not known to be mapped,
+ * unless it is code. */
 static void find_new(const struct renewals *r, const struct mapped *m, size_t flip,
                      struct renewal *n)
 {
@@ -166,7 +169,7 @@ static void find_new(const struct renewals *r, const struct mapped *m, size_t fl
     }
 }
 
-/* All are in order of process and time. */
+/* All renewals are in order of process and time. */
 static bool find_all_new(struct renewals *r)
 {
     struct mapped mapped = {0};
@@ -185,12 +188,12 @@ static bool find_all_new(struct renewals *r)
     return ok;
 }
 
-/* ---- by place -------------------------------------------------------------------------------- */
+/* ---- by granule ------------------------------------------------------------------------------ */
 
-/* A V8 that compiles maps thousands in a second: looked through one by one they took a third of a
- * TypeScript compile's fold. */
+/* A V8 that compiles makes thousands of mappings in a second. To look through them one by one took
+ * a third of the fold of a TypeScript compile. */
 enum { GRANULE_BITS = 18, NARROW = 64 };
-static const uint64_t WIDE = UINT64_MAX; /* in place of a granule: of those that touch many */
+static const uint64_t WIDE = UINT64_MAX; /* instead of a granule: for renewals that touch many */
 
 static int by_place(const void *a, const void *b)
 {
@@ -231,7 +234,7 @@ static bool overlaps(const struct renewal *n, uint64_t from, uint64_t to)
     return n->new_from < to && from < n->new_to;
 }
 
-/* Of those of `p`'s granule, from its index up to `high`, all of one process. */
+/* Looks at the renewals of `p`'s granule, from its index up to `high`, all of one process. */
 static bool any_at(const struct renewals *r, struct renewal_place p, uint32_t high, uint64_t from,
                    uint64_t to)
 {
@@ -271,7 +274,7 @@ static bool any_between(const struct renewals *r, size_t low, size_t high, uint6
     return any;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- all renewals ---------------------------------------------------------------------------- */
 
 bool renewals_seal(struct renewals *r)
 {
@@ -284,7 +287,7 @@ bool renewals_seal(struct renewals *r)
     return ok && place_all(r);
 }
 
-/* The first of the process behind that time. */
+/* Returns the index of the first renewal of the process after that time. */
 static size_t first_behind(const struct renewals *r, uint32_t pid, uint64_t time)
 {
     const struct renewal like = {.pid = pid, .time = time};

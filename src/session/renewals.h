@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * When memory without a file was mapped: what was read there afterwards says nothing of what stood
- * there before. (A VM that is closed gives its memory back; the next one often gets the same.)
+ * When memory without a file was mapped. Bytes that were read there afterwards say nothing about
+ * the bytes before. (A VM that is closed gives its memory back; the next VM often gets the same
+ * memory.)
  */
 #ifndef SESSION_RENEWALS_H
 #define SESSION_RENEWALS_H
@@ -13,8 +14,8 @@
 #include <stdint.h>
 
 enum renewal_kind {
-    RENEWAL_DATA, /* to be read and written */
-    RENEWAL_SHUT, /* not both, and no code */
+    RENEWAL_DATA, /* readable and writable */
+    RENEWAL_SHUT, /* not both, and not executable */
     RENEWAL_CODE,
 };
 
@@ -22,10 +23,11 @@ struct renewal {
     uint64_t time, from, to;
     uint32_t pid;
     uint32_t kind;             /* enum renewal_kind */
-    uint64_t new_from, new_to; /* what of it was not mapped before: set by renewals_seal() */
+    uint64_t new_from, new_to; /* the part that was not mapped before: set by renewals_seal() */
 };
 
-/* One that touches a granule of memory, which is so much of an address; see renewals.c. */
+/* A renewal that touches a granule of memory. A granule is the upper part of an address; see
+ * renewals.c. */
 struct renewal_place {
     uint64_t granule;
     uint32_t pid, index; /* in `all`, which is in order of time */
@@ -34,25 +36,26 @@ struct renewal_place {
 /* Zeroed: empty. */
 struct renewals {
     VEC(struct renewal) all;
-    VEC(struct renewal) flips;        /* of data to code; until sealed */
-    VEC(struct renewal_place) places; /* in order */
-    struct table
-        code;  /* places that are code now and then: LuaJIT flips their rights all the time */
-    bool full; /* not all are noted */
+    VEC(struct renewal) flips;        /* changes of data to code; emptied when sealed */
+    VEC(struct renewal_place) places; /* sorted */
+    /* Places that are code at times: LuaJIT changes their protection all the time. */
+    struct table code;
+    bool full; /* not all renewals are noted */
 };
 
 void renewals_free(struct renewals *r);
-/* A mapping without a file, in any order of time. False: memory is out. */
+/* Add a mapping without a file. Times may come in any order. Returns false when out of memory. */
 bool renewals_add(struct renewals *r, const struct renewal *n);
 /*
- * All are added. What is mapped, or has its rights changed, right beside mappings with the same
- * rights is told as one with them, as the kernel makes one of them: where they are known, and what
- * is between or beside them is a MiB at most, only that is new. (LuaJIT's code, beside its heap,
- * becomes writable and executable again all the time.) False: memory is out.
+ * To be called when all renewals are added. If memory is mapped, or its protection changes, right
+ * beside mappings with the same protection, the kernel merges all of them, and one record covers
+ * them together. If those neighbours are known, and the rest between or beside them is at most 1
+ * MiB, only the rest is new. (LuaJIT's code, which is beside its heap, becomes writable and
+ * executable again all the time.) Returns false when out of memory.
  */
 bool renewals_seal(struct renewals *r);
-/* Whether a byte of [from, to) of the process was mapped anew after `after` and up to `until`, as
- * far as is known; true where that is not known. */
+/* Returns whether a byte of [from, to) of the process was mapped anew after `after` and up to
+ * `until`, as far as is known; true if that is not known. */
 bool renewals_between(const struct renewals *r, uint32_t pid, uint64_t from, uint64_t to,
                       uint64_t after, uint64_t until);
 

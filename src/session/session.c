@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The session: records go in, places come out. */
+/* The session: takes records, gives thread contexts. */
 #include "session/session.h"
 #include "base/intern.h"
 #include "session/session_internal.h"
@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-/* ---- making ------------------------------------------------------------------------------ */
+/* ---- creating ---------------------------------------------------------------------------- */
 
-/* jitdumps are stamped with CLOCK_MONOTONIC: only a recording made with it can be matched. */
+/* jitdumps have times of CLOCK_MONOTONIC: only a recording made with this clock can be matched. */
 static bool clock_is_monotonic(const struct perfdata *pd)
 {
     int clock;
@@ -204,12 +204,12 @@ int session_apply(struct session *s, const struct record *rec, struct error *err
     }
 }
 
-/* ---- places ------------------------------------------------------------------------------ */
+/* ---- thread contexts --------------------------------------------------------------------- */
 
 static const char *unknown_comm(struct session *s, struct thread *t)
 {
     char text[16];
-    if (t->tid == 0) /* the idle task of each cpu is never announced */
+    if (t->tid == 0) /* the idle task of each CPU is never announced */
         snprintf(text, sizeof(text), "swapper");
     else
         snprintf(text, sizeof(text), ":%" PRId32, (int32_t)t->tid);

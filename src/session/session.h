@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Processes, threads, mappings over time, and what code stands where: the recording's world.
+ * Processes, threads, mappings over time, and the code at each address, as a recording describes
+ * them.
  *
- * session_apply() is called with every record that is not a sample, in time order, by one thread
- * at a time; session_context() between them. What a context refers to is immutable and may be used
- * by other threads until the context is released: an address space is copied on write, and only
- * when it really changes (an equal map is no event).
+ * Call session_apply() with every record that is not a sample, in time order, by one thread at a
+ * time; call session_context() between these calls. What a context refers to is immutable, and
+ * other threads may use it until the context is released: an address space is copied on write, and
+ * only if it really changes (a mapping that equals the present one changes nothing).
  */
 #ifndef SESSION_SESSION_H
 #define SESSION_SESSION_H
@@ -21,9 +22,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One mapping; the token of its code (frame.code) unless the frame's kind is FRAME_JIT. Later
- * mappings may have cut it: pgoff belongs to start. Lives as long as the context it was asked of.
- */
+/* One mapping. It is also the token of its code (frame.code), unless the frame's kind is FRAME_JIT.
+ * Later mappings may have cut it: pgoff belongs to start. It lives as long as the context that it
+ * was looked up in. */
 struct mapping {
     uint64_t start, end, pgoff;
     struct dso *dso;
@@ -37,23 +38,23 @@ struct session_options {
     const char *tmp_dir; /* where perf-PID.map files are; NULL: /tmp (under root and symfs) */
     const char *symfs;
     bool no_jit; /* neither jitdumps nor perf maps */
-    bool force;  /* use perf maps that belong to another user, too */
+    bool force;  /* use perf maps that belong to other users as well */
 };
 
 struct session;
-/* `pd`: where records come from that session_apply() is given, and what the recording says of its
- * clock and build ids; NULL: there is none, mappings come through session_map(). */
+/* `pd` is where the records for session_apply() come from; it also has the recording's clock and
+ * build ids. NULL: there is no recording, and mappings come through session_map(). */
 int session_create(const struct perfdata *pd, struct dsos *dsos,
                    const struct session_options *options, struct session **ret, struct error *err);
 void session_free(struct session *s);
 
-/* Fails only when memory is out; a record that is damaged is counted and passed over. */
+/* Apply one record. Fails only when out of memory; a damaged record is counted and ignored. */
 int session_apply(struct session *s, const struct record *rec, struct error *err);
 
-/* A mapping of a user process that no record told of: a core file's, a live process's. */
+/* Add a mapping of a user process that no record describes: of a core file or a live process. */
 int session_map(struct session *s, const struct record_mmap *mm, uint64_t time, struct error *err);
 
-/* The thread that a sample is of, and its process, as they were when it was taken. */
+/* The thread of a sample and its process, as they were when the sample was taken. */
 struct thread_context {
     uint32_t pid, tid;
     const char *comm;            /* at that time; "" before any; ":TID" when never known */
@@ -63,67 +64,71 @@ struct thread_context {
 };
 int session_context(struct session *s, uint32_t pid, uint32_t tid, struct thread_context *ret,
                     struct error *err);
-/* The same, for a context that is released no later than `beside` (NULL: none) and may share its
- * reference. */
+/* The same, for a context that is released no later than `beside` (NULL: none), and that may share
+ * the reference of `beside`. */
 int session_context_beside(struct session *s, const struct thread_context *beside, uint32_t pid,
                            uint32_t tid, struct thread_context *ret, struct error *err);
 void thread_context_release(struct thread_context *p);
 
-/* Code of the context's process, mappings and jit functions, for the unwinder. */
+/* Returns the code of the context's process for the unwinder: its mappings and jit functions. */
 struct codemap session_codemap(const struct thread_context *p);
-/* What two contexts have in common, as long as one of them is held, when their codemap and memory
- * give the same at all times of the samples that they were made for. NULL: nothing. */
+/* Returns a key that two contexts share if their codemap and memory give the same results at all
+ * times of the samples that the contexts were made for. The key is valid as long as one of these
+ * contexts is held. NULL: there is no such key. */
 const void *session_context_key(const struct thread_context *p);
-/* LuaJIT's interpreters in the context's process, for its walker; none where no code is generated.
- * Valid as long as the context. */
+/* Returns the LuaJIT interpreters in the context's process, for the Lua walker; none if the process
+ * has no generated code. They are valid as long as the context. */
 const struct luajit_blob *session_luajit(const struct thread_context *p, size_t *nr);
-/* The V8 whose generated code the context's process may run; NULL: none, or no code is generated.
- */
+/* Returns the V8 whose generated code the context's process may run; NULL: there is no V8, or no
+ * generated code. */
 const struct v8_layout *session_v8(const struct thread_context *p);
-/* The first V8 among the files whose code is mapped, though it may not have generated any (it has
- * not begun, or runs without compilers); NULL: none. Looks into each file: not for each sample. */
+/* Returns the first V8 among the files whose code is mapped, even if it has not generated any code
+ * (it has not started, or runs without compilers); NULL: none. This looks into each file: do not
+ * call it for each sample. */
 const struct v8_layout *session_v8_of_files(const struct thread_context *p);
-/* The interpreter that stands in a mapping; false: none. */
+/* Find the interpreter in a mapping. Returns false if there is none. */
 bool session_luajit_in(const struct mapping *m, struct luajit_blob *ret);
-/* Read-only file-backed pages of the context's process. */
+/* Returns the layer with the read-only file-backed pages of the context's process. */
 struct memory_layer session_memory(const struct thread_context *p);
-/* The user mapping at `pc`; NULL: none. */
+/* Returns the user mapping at `pc`; NULL: none. */
 const struct mapping *session_mapping(const struct thread_context *p, uint64_t pc);
-/* The first mapping that ends behind `address`; NULL: no more. */
+/* Returns the first mapping that ends above `address`; NULL: no more. */
 const struct mapping *session_mapping_next(const struct thread_context *p, uint64_t address);
-/* The kernel, module or BPF mapping at `pc`; NULL: none. In a kernel dso the address to resolve
- * symbols with is pc itself for DSO_KERNEL, pc - start + pgoff for DSO_KMODULE. Never changes
- * once returned. */
+/* Returns the kernel, module or BPF mapping at `pc`; NULL: none. To resolve symbols in a kernel
+ * dso, use pc itself for DSO_KERNEL, and pc - start + pgoff for DSO_KMODULE. The mapping never
+ * changes once it is returned. */
 const struct mapping *session_kernel_mapping(const struct session *s, uint64_t pc, uint64_t time);
-/* The same of the guests' kernels. */
+/* The same for the guests' kernels. */
 const struct mapping *session_guest_mapping(const struct session *s, uint64_t pc, uint64_t time);
-/* The jit function at `pc`, even inside an ELF file's mapping (V8 lists the builtins that stand in
- * the node binary): a name where the ELF has none. NULL: none. */
+/* Returns the jit function at `pc`, even inside an ELF file's mapping: it gives a name where the
+ * ELF file has none (V8 lists the builtins that are inside the node binary). NULL: none. */
 const struct jit_function *session_jit_function(const struct thread_context *p, uint64_t pc,
                                                 uint64_t time);
-/* What each jitdump and perf map of the context's process has there: up to `max`. How many. */
+/* Get the function that each jitdump and perf map of the context's process has at `pc`, up to
+ * `max`. Returns how many. */
 size_t session_jit_functions(const struct thread_context *p, uint64_t pc, uint64_t time,
                              const struct jit_function **ret, size_t max);
 
-/* A jitdump or perf map that was loaded; index from 0. False: no more. */
+/* A jitdump or perf map that was loaded. `index` counts from 0. Returns false when there are no
+ * more. */
 struct session_jit_file {
     const char *path; /* where it was found */
-    const char *name; /* where the recording says it is; of an added one the path */
+    const char *name; /* where the recording says it is; of an added file, its path */
     bool from_map;
 };
 bool session_jit_file(const struct session *s, size_t index, struct session_jit_file *ret);
 
-/* What went wrong or deserves a line on stderr: e.g. a jitdump whose clock does not match. Index
- * from 0; NULL: no more. */
+/* Returns a line for stderr about a problem: e.g. a jitdump whose clock does not match. `index`
+ * counts from 0. NULL: no more. */
 const char *session_warning(const struct session *s, size_t index);
 
 struct session_stats {
-    uint64_t processes, threads; /* seen in all */
+    uint64_t processes, threads; /* all that were seen */
     uint64_t maps;               /* mappings that changed an address space */
-    uint64_t maps_equal;         /* mappings equal to what was there */
+    uint64_t maps_equal;         /* mappings equal to those already there */
     uint64_t jit_functions, jit_files;
     uint64_t text_pokes;  /* PERF_RECORD_TEXT_POKE: counted, not applied */
-    uint64_t records_bad; /* damaged, passed over */
+    uint64_t records_bad; /* damaged and ignored */
 };
 struct session_stats session_stats(const struct session *s);
 

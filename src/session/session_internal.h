@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the files of session/ share. */
+/* Internal definitions that the files of session/ share. */
 #ifndef SESSION_SESSION_INTERNAL_H
 #define SESSION_SESSION_INTERNAL_H
 
@@ -18,25 +18,25 @@ struct jit_cfi_slot {
     _Atomic(struct jit_cfi *) made;
 };
 
-/* One loaded jitdump or perf map; lives as long as the session. */
+/* One loaded jitdump or perf map. It lives as long as the session. */
 struct jit_file {
     struct jitcode *code;
     uint64_t device, inode;
     bool from_map;
-    bool added;               /* by --jitdump */
-    const char *path, *name;  /* session_jit_file()'s */
-    struct jit_cfi_slot *cfi; /* one a function */
+    bool added;               /* given by --jitdump */
+    const char *path, *name;  /* as in struct session_jit_file */
+    struct jit_cfi_slot *cfi; /* one for each function */
 };
 
-/* The jit files of an address space; never changed once made. */
+/* The jit files of an address space. A set never changes once it is made. */
 struct jit_use {
     struct jit_file *file;
-    uint64_t until; /* what the file says of later times is another process's (fork) */
+    uint64_t until; /* what the file says about later times belongs to another process (fork) */
 };
 struct jit_set {
     _Atomic uint32_t refs;
     uint32_t nr;
-    struct jit_use uses[]; /* asked in this order */
+    struct jit_use uses[]; /* searched in this order */
 };
 
 void jit_set_release(struct jit_set *set);
@@ -44,22 +44,25 @@ void jit_files_free(struct session *s);
 int jit_files_add_options(struct session *s, struct error *err);
 
 struct process;
-/* An executable mapping was made: look for what it announces, or what may describe it. */
+/* Called for an executable mapping: load the jitdump that the mapping announces, or the perf map
+ * that may describe it. */
 int jit_on_mapping(struct session *s, struct process *p, const struct record_mmap *mm,
                    enum dso_kind kind, uint64_t time, struct error *err);
-/* Files given by --jitdump that name this process. */
+/* Use the --jitdump files that name this process. */
 int jit_on_process(struct session *s, struct process *p, struct error *err);
-/* What a fork's child keeps of its parent's: everything up to now. NULL with nothing to keep. */
+/* Make the set that a fork's child keeps of its parent's: everything up to `time`. *ret NULL: there
+ * is nothing to keep. */
 int jit_set_fork(struct jit_set *from, uint64_t time, struct jit_set **ret, struct error *err);
 
 const struct jit_function *jit_set_lookup(const struct jit_set *set, uint64_t pc, uint64_t time,
                                           struct jit_span *span, struct jit_file **file);
-/* The same of each file: up to `max`. How many. */
+/* The same in each file: gets up to `max` functions. Returns how many. */
 size_t jit_set_lookup_all(const struct jit_set *set, uint64_t pc, uint64_t time,
                           const struct jit_function **ret, size_t max);
-/* Whether it gives the same at all times. */
+/* Returns whether lookups give the same result at all times. */
 bool jit_set_is_timeless(const struct jit_set *set);
-/* The function's own unwind rules; NULL and id 0: it has none. Any thread. */
+/* Returns the function's own unwind rules; NULL, with id 0: it has none. Any thread may call
+ * this. */
 const struct cfi *jit_file_cfi(struct session *s, struct jit_file *file,
                                const struct jit_function *f, uint32_t *id);
 
@@ -67,37 +70,39 @@ const struct cfi *jit_file_cfi(struct session *s, struct jit_file *file,
 
 enum { FOUND_MAX = 64 };
 
-/* Shared by its process and by places; the process changes it only while no place has it. */
+/* An address space is shared by its process and by thread contexts. The process changes it only
+ * while no context refers to it. */
 struct address_space {
     struct regions regions;
-    /* Where code was found lately, by a hash of the address; emptied by a change. */
+    /* Where code was found lately, by a hash of the address. Each change empties it. */
     struct region_slot *_Atomic found[FOUND_MAX];
     struct jit_set *jit;                 /* NULL: none */
-    struct space_luajit *_Atomic luajit; /* NULL: nobody asked yet */
+    struct space_luajit *_Atomic luajit; /* NULL: not searched yet */
     struct session *session;
-    /* In a cache line that walks, which read the rest, do not wait for. */
+    /* `refs` has a cache line of its own: walks, which read the other fields, do not wait for
+     * it. */
     uint8_t apart[64];
     _Atomic uint32_t refs;
 };
 
-/* luajit.c: the interpreters in a space, found at the first question. */
+/* luajit.c: the interpreters in an address space, found when they are first needed. */
 enum { SPACE_LUAJIT_MAX = 8 };
 struct space_luajit {
     size_t nr;
     struct luajit_blob blobs[SPACE_LUAJIT_MAX];
     const struct v8_layout *v8; /* of the first V8; NULL: none */
-    bool generated;             /* there is executable memory without a file: else none is sought */
+    bool generated; /* executable memory without a file exists; if not, no VM is searched for */
 };
 void space_luajit_forget(struct address_space *space);
-/* What was found, for the space with this region put in, where it must be the same there (of the
- * caller); else NULL. */
+/* Returns a copy of what was found, if the space has the same with this region put in; the caller
+ * owns the copy. Else NULL. */
 struct space_luajit *space_luajit_beside(const struct address_space *space, const struct region *r);
 
 struct process {
     uint32_t pid;
-    uint32_t inner_pid; /* in its own pid namespace; 0: not known */
-    uint32_t threads;   /* known and alive */
-    uint32_t root;      /* pid for paths of another mount namespace, 0: none; see root_known */
+    uint32_t inner_pid; /* the pid in its own pid namespace; 0: not known */
+    uint32_t threads;   /* known threads that are alive */
+    uint32_t root; /* pid for paths of another mount namespace; 0: none; valid with root_known */
     bool root_known;
     bool exited;
     bool perf_map_sought;
@@ -107,12 +112,13 @@ struct process {
 
 struct thread {
     uint32_t tid, pid;
-    const char *comm; /* interned; NULL: nobody asked yet */
-    bool named;       /* by a record, its own or its parent's */
+    const char *comm; /* interned; NULL: not needed yet */
+    bool named;       /* by a record of this thread or of its parent */
     bool exited;
 };
 
-/* Ids of the dead, oldest overwritten: late samples still find them, memory stays bounded. */
+/* Ids of what has exited; the oldest is overwritten. So late samples still find them, and memory
+ * stays bounded. */
 enum { DEAD_MAX = 1024 };
 struct dead_ring {
     uint64_t id[DEAD_MAX];
@@ -126,10 +132,11 @@ struct machine {
 };
 
 void machine_free(struct machine *m);
-/* Made at first call; NULL when memory is out. */
+/* These return the process or thread, and make it at the first call. NULL when out of memory. */
 struct process *process_get(struct session *s, struct machine *m, uint32_t pid);
 struct thread *thread_get(struct session *s, struct machine *m, uint32_t pid, uint32_t tid);
-/* The process' address space, to be changed: a copy when places still refer to it. */
+/* Returns the process's address space, to be changed: a copy, if contexts still refer to it. NULL
+ * when out of memory. */
 struct address_space *process_space(struct session *s, struct process *p);
 void space_release(struct address_space *space);
 
@@ -140,23 +147,24 @@ int tasks_comm(struct session *s, struct machine *m, const struct record_comm *c
                struct error *err);
 int tasks_namespaces(struct session *s, struct machine *m, const struct record_namespaces *n,
                      bool swapped, struct error *err);
-/* The pid whose /proc/PID/root resolves the process' paths; 0: ours do. */
+/* Returns the pid whose /proc/PID/root resolves the process's paths; 0: our own root does. */
 uint32_t process_root(struct session *s, struct process *p);
 
 /* ---- mappings (maps.c) ------------------------------------------------------------------- */
 
 int maps_apply(struct session *s, struct machine *m, const struct record_mmap *mm, uint64_t time,
                struct error *err);
-/* What is known of the files of a name: of one, as long as nothing speaks against it. */
+/* What is known about the files of one name. It is taken for one file as long as nothing speaks
+ * against it. */
 struct named_file {
     struct build_id id; /* the recording gives it for the name alone; size 0: none */
-    uint32_t maj, min;  /* of the first that was mapped: where it is */
+    uint32_t maj, min;  /* the device of the first file that was mapped */
     uint64_t ino, ino_generation;
-    bool id_recorded; /* of some, mappings tell the id */
-    bool several;     /* which of them has the id is not known */
+    bool id_recorded; /* mappings give the build id of some of the files */
+    bool several;     /* there are several files; which of them has `id` is not known */
 };
-/* The build id the recording gives for a mapping or else for its name; NULL: none, or it may be
- * another file's. */
+/* Returns the build id that the recording gives for a mapping, or else for its name; NULL: it gives
+ * none, or the id may be another file's. */
 const struct build_id *build_id_for(const struct session *s, const struct record_mmap *mm,
                                     const char *name);
 int build_id_add(struct session *s, const struct record_build_id *b, struct error *err);
@@ -166,15 +174,15 @@ int build_id_add(struct session *s, const struct record_build_id *b, struct erro
 struct kernel_map {
     struct mapping map;
     uint64_t from, until;           /* alive in [from, until) */
-    const struct kernel_map *below; /* stands here again when this one is unregistered */
-    struct kernel_map *next;        /* all of them, for freeing */
+    const struct kernel_map *below; /* the map that is here again when this one is unregistered */
+    struct kernel_map *next;        /* list of all maps, for freeing */
 };
 
 struct kernel {
     pthread_rwlock_t lock;
     struct regions regions;
     struct kernel_map *all;
-    struct kernel_map *ended[DEAD_MAX]; /* a ring, in order of `until` */
+    struct kernel_map *ended[DEAD_MAX]; /* a ring in order of `until` */
     uint64_t nr_ended;
 };
 
@@ -186,7 +194,7 @@ const struct mapping *kernel_lookup(struct kernel *k, uint64_t pc, uint64_t time
 int kernel_ksymbol(struct session *s, struct kernel *k, const struct record_ksymbol *y,
                    uint64_t time, struct error *err);
 
-/* ---- all of it --------------------------------------------------------------------------- */
+/* ---- the session ------------------------------------------------------------------------- */
 
 struct session {
     const struct perfdata *pd;
@@ -198,11 +206,11 @@ struct session {
     struct table files; /* interned name -> struct named_file */
     VEC(struct jit_file *) jit_files;
     _Atomic uint32_t nr_jit_cfi;
-    struct table warned; /* interned path -> itself: one warning a file */
+    struct table warned; /* interned path -> itself: one warning for each file */
     VEC(char *) warnings;
     bool clock_is_monotonic;
-    bool placed;     /* places were asked for: their mappings may be in use */
-    uint64_t mnt_ns; /* of this program */
+    bool placed;     /* contexts were made: their mappings may be in use */
+    uint64_t mnt_ns; /* of ljperf itself */
     struct session_stats stats;
 };
 

@@ -40,7 +40,7 @@ struct snapshots {
     VEC(char *) warnings;
 };
 
-/* ---- making -------------------------------------------------------------------------------- */
+/* ---- creating ------------------------------------------------------------------------------ */
 
 void snapshots_free(struct snapshots *s)
 {
@@ -84,7 +84,7 @@ static int note_file(code_file_list *files, const char *name, const struct code_
 
 /* ---- is it of a process that was recorded? ------------------------------------------------- */
 
-/* The recording's processes as they were in the end. */
+/* Read the recording's processes as they were at the end. */
 static int replay_mappings(const struct perfdata *pd, struct session *session,
                            struct memory_log *beside, struct error *err)
 {
@@ -104,7 +104,7 @@ static int replay_mappings(const struct perfdata *pd, struct session *session,
             if (rec->type == PERF_RECORD_SAMPLE)
                 continue;
             failed = session_apply(session, rec, err);
-            /* Before it became another program it had other objects. */
+            /* Before the exec the process had other objects. */
             if (!failed && beside && rec->type == PERF_RECORD_COMM && rec->time &&
                 perfdata_comm(again, rec, &comm, NULL) == 0 && comm.exec &&
                 (memory_log_exec(beside, comm.pid, 0, err) < 0 ||
@@ -138,7 +138,8 @@ static int refuse_id(const char *path, const struct code_file *f, const struct b
                      path, f->name, f->pid, theirs, ours);
 }
 
-/* Every file of it that the recording has, too, must be the same; one at least must be. */
+/* Every file of the process that the recording also has must be the same, and there must be at
+ * least one. */
 static int check_process(const char *path, const code_file_list *files, uint32_t pid,
                          struct session *session, struct error *err)
 {
@@ -230,7 +231,7 @@ static bool same_clock(const struct perfdata *a, const struct perfdata *b)
     return perfdata_clockid(a, &x) && perfdata_clockid(b, &y) && x == y;
 }
 
-/* The log that a file's payloads go to. */
+/* Get the log that a file's payloads go to. */
 static int log_for(struct snapshots *s, const char *path, bool beside, struct memory_log **ret,
                    struct error *err)
 {
@@ -253,7 +254,7 @@ static int open_file(const char *path, struct perfdata **ret, struct error *err)
     return perfdata_open(path, &options, ret, err);
 }
 
-/* The mappings in a reading of their own: they decide whether the rest is looked at. */
+/* Read the mappings separately: they decide whether the rest is read. */
 static int file_maps(const char *path, code_file_list *files, struct error *err)
 {
     struct perfdata *pd;
@@ -316,7 +317,7 @@ static int core_files(const struct core *core, code_file_list *files, struct err
     return 0;
 }
 
-/* Read at another time than any sample. */
+/* A core was read at another time than any sample. */
 static bool core_read(void *context, uint64_t address, void *to, size_t size, uint64_t time,
                       enum provenance *provenance)
 {
@@ -351,7 +352,7 @@ static bool pass_code(void *context, uint64_t pc, uint64_t low)
     return true;
 }
 
-/* Which function a BytecodeArray of the core is of. */
+/* Note which function each BytecodeArray of the core belongs to. */
 static int index_v8(struct memory_log *log, const struct core_view *c, struct error *err)
 {
     const struct memory m = {.layers = c->process.layers, .nr_layers = 2};
@@ -373,7 +374,7 @@ static int index_v8(struct memory_log *log, const struct core_view *c, struct er
     return failed ? failed : i.failed;
 }
 
-/* The prototypes in the collector's list of all objects. */
+/* Note the prototypes in the GC's list of all objects. */
 static int index_vm(struct memory_log *log, uint32_t pid, const struct memory *m,
                     const struct luajit_vm *vm, struct error *err)
 {
@@ -401,7 +402,7 @@ static int index_vm(struct memory_log *log, uint32_t pid, const struct memory *m
     return 0;
 }
 
-/* The Lua VMs of a core. */
+/* Note the Lua VMs of a core. */
 static int index_lua(struct memory_log *log, const struct core_view *c, struct error *err)
 {
     const struct memory m = {.layers = c->process.layers, .nr_layers = 2};
@@ -485,7 +486,7 @@ static int open_all(struct snapshots *s, const char *const *paths, size_t nr,
                     const struct perfdata *pd, const struct dso_options *options,
                     struct session *session, struct error *err)
 {
-    /* Execs must be known before what was read. */
+    /* Execs must be known before the memory is added. */
     if (memory_log_create(&s->beside, err) < 0)
         return -1;
     memory_log_set_order(s->beside, VMLOG_BESIDE);
@@ -528,7 +529,7 @@ int snapshots_open(const char *const *paths, size_t nr, const struct perfdata *p
     return failed;
 }
 
-/* ---- asking -------------------------------------------------------------------------------- */
+/* ---- lookups ------------------------------------------------------------------------------- */
 
 void snapshots_layers(const struct snapshots *s, uint32_t pid, struct snapshot_layers *ret)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Memory of recorded processes that was read beside the recording: files of `ljperf snapshot`, and
- * ELF cores. Each must be of a process that was recorded, with the same files in the same places.
+ * Memory of recorded processes that was read outside the recording: files of `ljperf snapshot`, and
+ * ELF cores. Each must be of a recorded process, with the same files mapped at the same addresses.
  */
 #ifndef SESSION_SNAPSHOTS_H
 #define SESSION_SNAPSHOTS_H
@@ -11,28 +11,29 @@
 
 struct snapshots;
 
-/* Read `paths` and the recording's mappings (once, from the start to the end). Errors: a file that
- * is neither; a process that was not recorded, or was another program; files that differ. */
+/* Read `paths` and the recording's mappings (once, from start to end). Errors: a file is neither a
+ * snapshot nor a core; its process was not recorded, or was another program; mapped files
+ * differ. */
 int snapshots_open(const char *const *paths, size_t nr, const struct perfdata *pd,
                    struct dsos *dsos, const struct dso_options *options, struct snapshots **ret,
                    struct error *err);
 void snapshots_free(struct snapshots *s);
 
-/* What deserves a line on stderr; NULL: no more. */
+/* Returns a line for stderr; NULL: no more. */
 const char *snapshots_warning(const struct snapshots *s, size_t index);
 
-/* ---- asking: any thread ------------------------------------------------------------------- */
+/* ---- lookups: any thread ------------------------------------------------------------------ */
 
-enum { SNAPSHOT_LAYERS = 6 }; /* of a process */
+enum { SNAPSHOT_LAYERS = 6 }; /* of one process */
 struct snapshot_layers {
     struct memory_log_view views[2];
     struct memory_layer at[SNAPSHOT_LAYERS];
     size_t nr;
 };
-/* What there is of a process. `ret` must stay as long as its layers. */
+/* Get the layers of a process. `ret` must stay valid as long as the layers are used. */
 void snapshots_layers(const struct snapshots *s, uint32_t pid, struct snapshot_layers *ret);
 
-/* As memory_log_globals(), memory_log_functions() and memory_log_prototype(). */
+/* Like memory_log_globals(), memory_log_functions() and memory_log_prototype(). */
 uint64_t snapshots_prototype(const struct snapshots *s, uint32_t pid, uint64_t address);
 size_t snapshots_globals(const struct snapshots *s, uint32_t pid, uint64_t *ret, size_t max);
 size_t snapshots_functions(const struct snapshots *s, uint32_t pid, uint64_t bytecode,

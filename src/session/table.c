@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Linear probing; a removal shifts the rest of its run back, so that there are no tombstones. */
+/* Linear probing. A removal moves the rest of its run back, so that there are no tombstones. */
 #include "session/table.h"
 #include "base/hash.h"
 
@@ -16,7 +16,7 @@ static size_t home(const struct table *t, uint64_t key)
     return hash_u64(key) >> 20 & (t->cap - 1);
 }
 
-/* The slot of `key`, or the free one where it would go. */
+/* Returns the slot of `key`, or the free slot for it. */
 static struct table_slot *find(const struct table *t, uint64_t key)
 {
     size_t at = home(t, key);
@@ -59,7 +59,7 @@ void table_remove(struct table *t, uint64_t key)
     size_t mask = t->cap - 1;
     size_t hole = (size_t)(find(t, key) - t->slots);
     for (size_t at = (hole + 1) & mask; t->slots[at].value; at = (at + 1) & mask) {
-        /* An entry may move into the hole only when its home is not behind the hole. */
+        /* An entry may move into the hole only if its home is not after the hole. */
         if (((at - home(t, t->slots[at].key)) & mask) < ((at - hole) & mask))
             continue;
         t->slots[hole] = t->slots[at];

@@ -19,9 +19,9 @@ struct table {
 
 void table_free(struct table *t);
 
-/* NULL: not there. */
+/* Returns the value; NULL: the key is not there. */
 void *table_get(const struct table *t, uint64_t key);
-/* Add or replace; `value` is not NULL. False when memory is out. */
+/* Add or replace a value, which is not NULL. Returns false when out of memory. */
 bool table_put(struct table *t, uint64_t key, void *value);
 void table_remove(struct table *t, uint64_t key);
 

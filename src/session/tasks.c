@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Processes and threads: born, named, replaced by exec, ended. What ended stays for a while, as
- * records of other cpus may still speak of it, and is forgotten when many more have ended since.
+ * Processes and threads: created, named, replaced by exec, ended. A process or thread that has
+ * ended is kept for a while, because records of other CPUs may still refer to it; it is forgotten
+ * when many more have ended since.
  */
 #include "base/cursor.h"
 #include "base/intern.h"
@@ -108,7 +109,8 @@ struct process *process_get(struct session *s, struct machine *m, uint32_t pid)
     return p;
 }
 
-/* Put an id among the dead; the one whose place it takes (0: none) may be forgotten. */
+/* Put an id among the dead. Returns the id whose place it takes (0: none), which may be
+ * forgotten. */
 static uint64_t dead_push(struct dead_ring *ring, uint64_t id)
 {
     uint64_t *at = &ring->id[ring->at++ % DEAD_MAX];
@@ -142,8 +144,9 @@ struct thread *thread_get(struct session *s, struct machine *m, uint32_t pid, ui
     struct thread *t = table_get(&m->threads, tid);
     if (t && t->pid == pid)
         return t;
-    /* A tid that turns up in another process is another thread: its end was not recorded. With it a
-     * process may end, and the oldest dead one be forgotten: perhaps `pid`, so that comes first. */
+    /* A tid that appears in another process is another thread: the end of the first one was not
+     * recorded. Its process may end with it, and then the oldest dead process is forgotten. That
+     * may be `pid`, so this step comes first. */
     if (t && !t->exited) {
         process_leave(m, t->pid);
         t->exited = true;
@@ -175,8 +178,8 @@ static void thread_revive(struct machine *m, struct thread *t)
     process_join(p);
 }
 
-/* The new process' world: the parent's, shared until one of them changes it, or (synthesized) an
- * empty one that records to come will fill. */
+/* Give a new process its address space: the parent's, shared until one of them changes it, or
+ * (synthesized) an empty one that later records will fill. */
 static int process_born(struct session *s, struct machine *m, struct process *p,
                         const struct record_task *t, uint64_t time, struct error *err)
 {
@@ -219,7 +222,7 @@ int tasks_fork(struct session *s, struct machine *m, const struct record_task *t
     }
     if (t->pid == t->ppid)
         return 0;
-    /* With all else, the jitdumps given for the process were dropped. */
+    /* process_born() dropped everything, also the jitdumps given for the process. */
     return process_born(s, m, p, t, time, err) < 0 ? -1 : jit_on_process(s, p, err);
 }
 
@@ -257,7 +260,7 @@ int tasks_comm(struct session *s, struct machine *m, const struct record_comm *c
 
 /* ---- namespaces -------------------------------------------------------------------------- */
 
-enum { NAMESPACE_PID = 3, NAMESPACE_MNT = 5 }; /* linux/perf_event.h's order */
+enum { NAMESPACE_PID = 3, NAMESPACE_MNT = 5 }; /* in the order of linux/perf_event.h */
 
 int tasks_namespaces(struct session *s, struct machine *m, const struct record_namespaces *n,
                      bool swapped, struct error *err)
@@ -273,8 +276,9 @@ int tasks_namespaces(struct session *s, struct machine *m, const struct record_n
     return 0;
 }
 
-/* Paths of a process of another mount namespace are resolved through /proc/PID/root while it
- * lives. When its namespace was recorded the process that has the pid now must be of the same. */
+/* Paths of a process in another mount namespace are resolved through /proc/PID/root while the
+ * process lives. If its namespace was recorded, the process that has the pid now must be in the
+ * same namespace. */
 uint32_t process_root(struct session *s, struct process *p)
 {
     if (p->root_known)

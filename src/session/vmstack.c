@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The copy of the VM's stack that belongs to one sample. */
+/* The vmstack: the copy of the VM's stack that belongs to one sample. */
 #include "session/recorded_memory.h"
 
 #include "base/bytes.h"
@@ -12,14 +12,14 @@ bool vmevent_of_sample(const struct sample *s, struct vmevent *ret)
            vmevent_open(s->raw, s->raw_size, ret, &ignored) == 0;
 }
 
-/* How many entries begin at `address` or before. */
+/* Returns how many entries begin at or before `address`. */
 static uint32_t entries_up_to(const struct vmstack *copy, uint64_t address)
 {
     const struct vmstack_entry *from = copy->entries;
     uint32_t nr = copy->nr;
     if (!nr)
         return 0;
-    while (nr > 1) { /* without a branch that nobody can foretell */
+    while (nr > 1) { /* without a branch, which nothing could predict */
         uint32_t half = nr / 2;
         from = from[half - 1].address <= address ? from + half : from;
         nr -= half;
@@ -27,8 +27,8 @@ static uint32_t entries_up_to(const struct vmstack *copy, uint64_t address)
     return (uint32_t)(from - copy->entries) + (from->address <= address);
 }
 
-/* Keep the entries in order. Of those that begin at one address the longest is enough: all are of
- * one instant. */
+/* Keep the entries in order. Of entries that begin at one address the longest is enough, because
+ * all are of one instant. */
 static void insert(struct vmstack *copy, const struct vmevent_entry *e)
 {
     if (!e->bytes || !e->length || copy->nr == VMSTACK_ENTRIES_MAX)
@@ -57,7 +57,7 @@ static uint32_t line_hash(uint64_t line)
 
 enum { PAGE_SHIFT = 12, LINE_SHIFT = 6, SHORT = 1024 };
 
-/* Most readings are of what is not there, or of a short entry. */
+/* Most readings are of bytes that are not there, or of a short entry. */
 static void note_places(struct vmstack *copy)
 {
     memset(copy->pages, 0, sizeof(copy->pages));
@@ -103,8 +103,8 @@ bool vmstack_open(struct vmstack *copy, const uint8_t *payload, size_t size, uin
     return got >= 0;
 }
 
-/* The entry that has most to say from `address` on, or all that is wanted: how many bytes.
- * Entries overlap only where something is told twice: a few steps back are enough. */
+/* Find the entry that has the most bytes from `address` on, or all that are wanted. Returns how
+ * many. Entries overlap only where bytes were recorded twice: a few steps back are enough. */
 static uint64_t longest(const struct vmstack *copy, uint64_t address, uint64_t want,
                         const struct vmstack_entry **ret)
 {
@@ -122,7 +122,7 @@ static uint64_t longest(const struct vmstack *copy, uint64_t address, uint64_t w
     return most;
 }
 
-/* A stack that was copied page by page is read across its entries. */
+/* Read across entries: a stack may have been copied page by page. */
 static __attribute__((noinline)) bool read_across(const struct vmstack *copy, uint64_t address,
                                                   uint8_t *out, size_t size)
 {
@@ -146,14 +146,14 @@ static inline bool covers(const struct vmstack_entry *e, uint64_t address, uint6
     return into < e->length && size <= e->length - into;
 }
 
-/* The short entry that its line says has them; NULL: none does. */
+/* Returns the short entry that is noted for the line of `address`; NULL: none. */
 static inline const struct vmstack_entry *find_short(const struct vmstack *copy, uint64_t address)
 {
     uint32_t line = copy->lines[line_hash(address >> LINE_SHIFT)];
     return line ? &copy->entries[line - 1] : NULL;
 }
 
-/* May a long entry have some of them? */
+/* Returns whether a long entry may contain `address`. */
 static inline bool is_in_page(const struct vmstack *copy, uint64_t address)
 {
     uint32_t bit = page_hash(address >> PAGE_SHIFT);
@@ -199,7 +199,7 @@ static const uint8_t *copy_piece(void *context, uint64_t address, size_t size,
     return e || is_in_page(copy, address) ? place_longest(copy, address, size, ret) : NULL;
 }
 
-/* As longest(), of what ends behind `address`: some of it may be passed over. */
+/* Like longest(), for entries that end above `address`: some may be missed. */
 static bool copy_has(void *context, uint64_t address, uint64_t size)
 {
     enum { BACK = 4 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The sink that collects stacks. A worker finds the functions of its frames by itself, and brings a
- * batch's samples into the tree, which is one for all, when it has them together: trees of their
- * own would hold most nodes once a worker, and would have to be merged when nobody has anything
- * else to do. A frame's code is named once per worker: `expanded` remembers which functions
- * (inlined ones included) stand at it.
+ * The sink that collects stacks. A worker finds the functions of its frames by itself. It brings a
+ * batch's samples into the tree, which all workers share, when it has them together: separate trees
+ * would hold most nodes once for each worker, and would have to be merged when no thread has
+ * anything else to do. A frame's code is named once per worker: `slots` remembers which functions
+ * (including inlined ones) are there.
  */
 #include "base/hash.h"
 #include "base/heap.h"
@@ -17,19 +17,19 @@
 
 enum { GROUP_CACHE = 256, FUNCTION_CACHE = 8192, FRAME_CACHE = 1024 }; /* powers of two */
 
-/* The functions at one frame key: `nr` indexes from `first` in the worker's list, outermost first.
- */
+/* The functions at one frame key: `nr` indexes from `first` on in the worker's list, outermost
+ * first. */
 struct expansion {
     struct frame_key key;
     uint32_t first;
     uint16_t nr;    /* 0: free slot */
     uint16_t trace; /* with by_trace */
     uint8_t kind, tier;
-    bool inlined; /* a managed frame */
+    bool inlined; /* of a managed frame */
 };
 
-/* A function as it was given, and its index. The strings of a replay stay where they are: the same
- * pointers are the same function, and most addresses are of functions that were seen before. */
+/* A function as it was given, and its index. The strings of a replay stay where they are, so the
+ * same pointers are the same function. Most addresses are of functions that were seen before. */
 struct function_entry {
     struct function given;
     uint32_t index;
@@ -57,7 +57,7 @@ static struct frame_words words_of(const struct frame *f)
     return w;
 }
 
-/* What tells a frame from another of its batch. */
+/* Identifies a frame within its batch. */
 struct seen_frame {
     uint64_t pc;
     const void *code;
@@ -76,34 +76,34 @@ static bool is_seen(const struct seen_frame *s, const struct frame *f)
            s->words.at[1] == w.at[1];
 }
 
-/* The functions at a frame that was met in this batch: found without looking at what its code is.
- */
+/* The functions at a frame that was met in this batch: they are found without looking at the
+ * frame's code. */
 struct frame_entry {
     struct seen_frame frame;
     uint32_t batch; /* 0: free */
-    uint32_t first; /* as an expansion's; where nr is 1, the function itself */
+    uint32_t first; /* as in an expansion; if nr is 1, the function itself */
     uint16_t nr;
 };
 
-/* A frame on its way into the tree. */
+/* A frame that is to be brought into the tree. */
 struct step {
-    uint32_t first; /* its functions, as a frame_entry's */
+    uint32_t first; /* its functions, as in a frame_entry */
     uint16_t nr;
     uint8_t provenance;
 };
 
-/* A sample on its way into the tree: the outermost `shared` frames are those of the sample before,
- * the next `nr_steps` follow in `steps`. */
+/* A sample that is to be brought into the tree. Its outermost `shared` frames are those of the
+ * sample before; the next `nr_steps` frames follow in `steps`. */
 struct planned {
     uint64_t period;
     uint32_t group;
     uint32_t shared, nr_steps;
 };
 
-/* Where a frame led in the tree. */
+/* The place of a frame in the tree. */
 struct path_node {
     uint32_t node;
-    uint8_t weakest; /* provenance so far, from the outermost frame on */
+    uint8_t weakest; /* the weakest provenance from the outermost frame to this one */
 };
 
 struct collector {
@@ -115,12 +115,12 @@ struct collector {
     struct group_entry groups[GROUP_CACHE];
     struct function_entry known[FUNCTION_CACHE];
     struct frame_entry frames[FRAME_CACHE];
-    uint32_t batch; /* counted from 1 on */
-    /* The last sample's path: the next one mostly shares its outer part. Good for one batch only:
-     * afterwards a frame's code pointer may mean something else. */
+    uint32_t batch; /* counts from 1 on */
+    /* The last sample's path: the next sample mostly shares its outer part. It is valid for one
+     * batch only: afterwards a frame's code pointer may mean something else. */
     VEC(struct seen_frame) path;
     uint32_t path_group;
-    VEC(struct planned) planned; /* the batch's */
+    VEC(struct planned) planned; /* of the batch */
     VEC(struct step) steps;
     VEC(struct path_node) nodes; /* of the sample that is being brought into the tree */
 };
@@ -204,8 +204,8 @@ static int push_source(struct collector *c, const struct named_frame *n, const s
     return push_function(c, &fn, err);
 }
 
-/* Its name is not final before the run's end. Whoever compiled it, and into what, it is one
- * function, unless asked to tell that apart. */
+/* The name of a managed function is not final before the run's end. It is one function whatever
+ * compiled it, and into what, unless the options distinguish that. */
 static int push_managed(struct collector *c, const struct frame *f, struct error *err)
 {
     struct function fn = {.kind = f->kind, .managed = f->function};
@@ -290,7 +290,7 @@ static struct frame_entry *frame_slot(struct collector *c, const struct frame *f
     return &c->frames[mixed >> 32 & (FRAME_CACHE - 1)];
 }
 
-/* The functions at a frame; NULL: failed, err is set. */
+/* Returns the functions at a frame; NULL: failed, err is set. */
 static const struct frame_entry *functions_at(struct collector *c, const struct replay_sample *s,
                                               const struct frame *f, struct error *err)
 {
@@ -312,7 +312,7 @@ static uint64_t slice_of(const struct stacks_options *o, uint64_t time)
     return o->all_slices ? time / o->slice_ns : time / o->slice_ns % STACKS_BLOCKS;
 }
 
-/* Of the sample, as stacks_intern_group() counts; UINT32_MAX: memory is out. */
+/* Returns the sample's group, as stacks_intern_group() counts; UINT32_MAX: out of memory. */
 static uint32_t group_of(struct collector *c, const struct replay_sample *s)
 {
     const struct stacks_options *o = &c->stacks->options;
@@ -335,7 +335,7 @@ static uint32_t group_of(struct collector *c, const struct replay_sample *s)
     return group;
 }
 
-/* How many of the sample's outermost frames the path already holds. */
+/* Returns how many of the sample's outermost frames the path already holds. */
 static size_t shared_steps(const struct collector *c, const struct replay_sample *s, uint32_t group)
 {
     size_t most = c->path.nr < s->nr_frames ? c->path.nr : s->nr_frames;
@@ -369,7 +369,7 @@ static int collect(void *worker, const struct replay_sample *s, struct error *er
     return 0;
 }
 
-/* Go down by one frame; false: memory is out. `nodes` has room for it. */
+/* Go down by one frame. `nodes` has room for it. Returns false when out of memory. */
 static bool take_step(struct collector *c, struct stack_tree *tree, const struct step *s,
                       struct path_node *to)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The sink that keeps every sample. While the replay runs each worker grows a tree of its own and
- * notes which node of it each sample ends at; at the end the samples are walked in order and what
+ * The sink that keeps every sample. While the replay runs, each worker builds a tree of its own and
+ * notes at which node each sample ends. At the end the samples are walked in order, and whatever
  * they refer to is numbered by first appearance, so that the numbers do not depend on threads.
  */
 #include "stacks/profile.h"
@@ -17,7 +17,7 @@
 
 enum { RECENT_THREADS = 256 };
 
-/* What tells a frame from another, as a worker sees it. */
+/* Identifies a frame within a worker. */
 struct raw_key {
     struct frame_key key;
     uint64_t pc; /* of a managed frame; else 0 */
@@ -27,11 +27,12 @@ struct raw_key {
 };
 
 struct raw_line {
-    const char *symbol, *file; /* the replay's strings */
+    const char *symbol, *file; /* strings of the replay */
     uint32_t line, column;
 };
 
-/* A frame, named. Of a managed frame `managed` is its function, whose name is not final yet. */
+/* A frame with its name. For a managed frame, `managed` is its function, whose name is not final
+ * yet. */
 struct raw_location {
     struct raw_key key;
     uint64_t address;
@@ -44,15 +45,15 @@ struct profile_worker {
     struct profile *profile;
     struct replay_worker *worker;
     uint32_t index;
-    struct stack_tree tree; /* a node's function is its raw location */
+    struct stack_tree tree; /* a node's `function` is its raw location */
     VEC(struct raw_location) locations;
     VEC(struct raw_line) lines;
     uint32_t *slots; /* location + 1 by hash of its key; 0: free */
     size_t nr_slots;
     VEC(struct profile_thread) threads;
-    uint32_t recent[RECENT_THREADS];    /* indexes, by a hash */
+    uint32_t recent[RECENT_THREADS];    /* indexes in `threads`, by a hash */
     VEC(struct profile_sample) samples; /* of the batch at hand */
-    uint32_t *nodes;                    /* the profile's, of the tree's; 0: not yet */
+    uint32_t *nodes;                    /* the profile's nodes for those of `tree`; 0: not yet */
 };
 
 /* ---- collecting ---------------------------------------------------------------------------- */
@@ -110,7 +111,7 @@ static bool grow_slots(struct profile_worker *w)
     return true;
 }
 
-/* Name the frame at its first sight. */
+/* Name a frame when it is first seen. */
 static int add_location(struct profile_worker *w, const struct replay_sample *s,
                         const struct frame *f, const struct raw_key *key, struct error *err)
 {
@@ -134,7 +135,7 @@ static int add_location(struct profile_worker *w, const struct replay_sample *s,
     return failed || !vec_push(&w->locations, l) ? error_no_memory(err) : 0;
 }
 
-/* The index of the frame's location; -1: failed, err is set. */
+/* Returns the index of the frame's location; -1: failed, err is set. */
 static int64_t location_of(struct profile_worker *w, const struct replay_sample *s,
                            const struct frame *f, struct error *err)
 {
@@ -150,7 +151,7 @@ static int64_t location_of(struct profile_worker *w, const struct replay_sample 
     return *slot - 1;
 }
 
-/* The index among the worker's threads; UINT32_MAX: memory is out. */
+/* Returns the index among the worker's threads; UINT32_MAX: out of memory. */
 static uint32_t thread_of(struct profile_worker *w, const struct replay_sample *s)
 {
     struct profile_thread t = {s->comm ? s->comm : "", s->sample->pid, s->sample->tid};
@@ -190,7 +191,7 @@ static int profile_take(void *worker, const struct replay_sample *s, struct erro
     return sample.thread == UINT32_MAX || !vec_push(&w->samples, sample) ? error_no_memory(err) : 0;
 }
 
-/* The batch's samples, as bytes: they wait for their turn. */
+/* Take the batch's samples as bytes, which wait for their turn. */
 static int profile_flush(void *worker, struct text *text, struct error *err)
 {
     struct profile_worker *w = worker;
@@ -199,7 +200,7 @@ static int profile_flush(void *worker, struct text *text, struct error *err)
     return text->failed ? error_no_memory(err) : 0;
 }
 
-/* A batch's samples, in the recording's order. */
+/* Append a batch's samples, in the recording's order. */
 static int profile_write(void *context, struct text *text, struct error *err)
 {
     struct profile *p = context;
@@ -242,7 +243,7 @@ static void worker_free(struct profile_worker *w)
     free(w);
 }
 
-/* What a worker collected outlives it, until the profile is finished. */
+/* What a worker collected lives on until the profile is finished. */
 struct replay_sink profile_sink(struct profile *p)
 {
     return (struct replay_sink){.context = p,
@@ -254,9 +255,9 @@ struct replay_sink profile_sink(struct profile *p)
 
 /* ---- numbering ----------------------------------------------------------------------------- */
 
-/* Indexes by what they stand for; open addressing. */
+/* A hash table of indexes; open addressing. */
 struct index {
-    uint32_t *slots; /* + 1; 0: free */
+    uint32_t *slots; /* index + 1; 0: free */
     size_t nr_slots;
 };
 
@@ -270,7 +271,8 @@ struct finisher {
 typedef bool (*same_fn)(const struct finisher *f, uint32_t index, const void *thing);
 typedef uint64_t (*hash_fn)(const struct finisher *f, uint32_t index);
 
-/* The slot of a thing of that hash. `nr` of them are there; hash_of rehashes when it grows. */
+/* Returns the slot of a thing with that hash. There are `nr` things; hash_of gives their hashes
+ * again when the table grows. NULL when out of memory. */
 static uint32_t *index_slot(struct finisher *f, struct index *in, size_t nr, uint64_t hash,
                             const void *thing, same_fn same, hash_fn hash_of)
 {
@@ -294,7 +296,7 @@ static uint32_t *index_slot(struct finisher *f, struct index *in, size_t nr, uin
     return &in->slots[at];
 }
 
-/* A clean, interned copy; NULL of NULL. */
+/* Returns a clean, interned copy; NULL for NULL. */
 static const char *keep(struct profile *p, const char *s, bool *failed)
 {
     struct text t = {0};
@@ -324,7 +326,7 @@ static bool same_function(const struct finisher *f, uint32_t index, const void *
     return a->symbol == b->symbol && a->module == b->module && a->kind == b->kind;
 }
 
-/* "[module]", without directories */
+/* Returns "[module]", without directories. */
 static const char *unknown_name(struct profile *p, const char *module, bool *failed)
 {
     const char *slash = module ? strrchr(module, '/') : NULL;
@@ -356,7 +358,7 @@ static int add_function(struct finisher *f, struct profile_function *fn, uint32_
     return 0;
 }
 
-/* A managed function, with its final name. */
+/* Make the line of a managed function, with its final name. */
 static int managed_line(struct finisher *f, const struct raw_location *l,
                         const struct raw_line *raw, struct profile_line *ret, struct error *err)
 {
@@ -459,7 +461,7 @@ static int add_location_of(struct finisher *f, const struct profile_worker *w, u
     return 0;
 }
 
-/* The profile's node for one of the worker's: its ancestors first. */
+/* Get the profile's node for a node of the worker: its ancestors are made first. */
 static int add_node(struct finisher *f, struct profile_worker *w, uint32_t node, uint32_t *ret,
                     struct error *err)
 {
@@ -556,7 +558,7 @@ int profile_finish(struct profile *p, struct error *err)
     return ret;
 }
 
-/* ---- life ---------------------------------------------------------------------------------- */
+/* ---- creating ------------------------------------------------------------------------------ */
 
 struct profile *profile_create(void)
 {

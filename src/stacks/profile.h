@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A recording's samples one by one, their stacks interned down to code addresses and positions:
- * what exports are written from. Memory: 40 bytes a sample, and what differs among their stacks.
+ * A recording's samples one by one, with stacks interned down to code addresses and positions.
+ * Exports are written from it. Memory: 40 bytes a sample, plus the parts in which the stacks
+ * differ.
  */
 #ifndef STACKS_PROFILE_H
 #define STACKS_PROFILE_H
@@ -12,13 +13,12 @@
 #include "replay/replay.h"
 #include "stacks/stacks.h"
 
-/* Strings are interned and valid UTF-8: bytes that are not, and control characters, stand as %XX.
- */
+/* Strings are interned and valid UTF-8: invalid bytes and control characters are written as %XX. */
 
-/* A function as users tell them apart: by name, module and kind. */
+/* A function as users tell functions apart: by name, module and kind. */
 struct profile_function {
     const char *symbol;    /* NULL: unknown */
-    const char *name;      /* the symbol; of an unknown function "[module]", as fold has it */
+    const char *name;      /* the symbol; of an unknown function "[module]", as fold writes it */
     const char *module;    /* NULL: in no mapping */
     const char *file;      /* where it is defined, or a file of its code; NULL: unknown */
     uint32_t line, column; /* where a managed function is defined; 0: unknown */
@@ -33,8 +33,8 @@ struct profile_line {
     bool inlined;
 };
 
-/* One frame: an address with the functions that stand there, innermost first; the last is the one
- * the others are inlined in. Never without any. */
+/* One frame: an address with the functions that are there, innermost first. The others are inlined
+ * in the last one. There is always at least one. */
 struct profile_location {
     uint64_t address; /* replay_name()'s */
     uint32_t first_line, nr_lines;
@@ -49,23 +49,23 @@ struct profile_thread {
 };
 
 struct profile_node {
-    uint32_t parent, location; /* node 0 is the root; parents stand before their children */
+    uint32_t parent, location; /* node 0 is the root; parents come before their children */
     uint8_t weakest;           /* provenance of the weakest frame from the root to here */
 };
 
 struct profile_sample {
-    uint64_t time, period; /* ns of the recording's clock; the event's units */
-    uint32_t node;         /* innermost frame; 0: there is none */
+    uint64_t time, period; /* ns of the recording's clock; in the event's units */
+    uint32_t node;         /* innermost frame; 0: no frame */
     uint32_t thread, cpu;
     uint16_t event;
     uint16_t worker; /* private */
-    uint8_t end;     /* enum stack_end, when unwound */
+    uint8_t end;     /* enum stack_end, if unwound */
     bool unwound;
 };
 
 struct profile_worker;
 
-/* To be read after profile_finish(); the same for any number of threads. */
+/* To be read after profile_finish(). It is the same for any number of threads. */
 struct profile {
     VEC(struct profile_function) functions;
     VEC(struct profile_line) lines;
@@ -78,12 +78,12 @@ struct profile {
     const struct managed_names *managed;
 };
 
-/* NULL when memory is out. */
+/* Returns NULL when out of memory. */
 struct profile *profile_create(void);
 void profile_free(struct profile *p);
-/* The sink that collects into `p`; run it with replay_run. */
+/* Returns the sink that collects into `p`; run it with replay_run(). */
 struct replay_sink profile_sink(struct profile *p);
-/* After the run, while the replay is alive. */
+/* To be called after the run, while the replay exists. */
 int profile_finish(struct profile *p, struct error *err);
 
 static inline bool profile_is_managed(uint8_t kind)

@@ -30,8 +30,8 @@ static uint64_t make_slot(uint64_t hash, uint32_t node)
     return (hash & ~(uint64_t)UINT32_MAX) | node;
 }
 
-/* The hash's upper half in the slot spares most looks at nodes, each a cache miss in a large tree.
- */
+/* The upper half of the hash is in the slot, which spares most looks at nodes; each look is a cache
+ * miss in a large tree. */
 static size_t slot_of(const struct stack_tree *t, uint32_t parent, uint32_t function)
 {
     uint64_t hash = stack_tree_hash(parent, function);
@@ -52,11 +52,11 @@ static bool grow_slots(struct stack_tree *t)
     uint64_t *slots = heap_table(nr, sizeof(*slots));
     if (!slots)
         return false;
-    for (uint32_t i = 1; i < t->nodes.nr; i++) { /* the root has none */
+    for (uint32_t i = 1; i < t->nodes.nr; i++) { /* the root has no slot */
         const struct stack_node *n = &t->nodes.at[i];
         uint64_t hash = stack_tree_hash(n->parent, n->function);
         size_t at = hash & (nr - 1);
-        while (slots[at]) /* no two are of one node */
+        while (slots[at]) /* no two slots are of one node */
             at = (at + 1) & (nr - 1);
         slots[at] = make_slot(hash, i);
     }
@@ -199,7 +199,7 @@ uint32_t stacks_intern_group(struct stacks *s, const struct stack_group *g)
     return ret;
 }
 
-/* ---- life and asking ----------------------------------------------------------------------- */
+/* ---- creating ------------------------------------------------------------------------------ */
 
 struct stacks *stacks_create(const struct stacks_options *options)
 {
@@ -234,7 +234,7 @@ void stacks_free(struct stacks *s)
 
 /* ---- managed functions ----------------------------------------------------------------------- */
 
-/* A managed function with its final name; false: memory is out. */
+/* Give a managed function its final name. Returns false when out of memory. */
 static bool name_managed(const struct stacks *s, struct function *f)
 {
     struct managed_function g;
@@ -252,7 +252,8 @@ static bool name_managed(const struct stacks *s, struct function *f)
     return f->symbol && !failed;
 }
 
-/* Names for all, and for each the index of the function that it is now. */
+/* Name all managed functions. `index` gets for each function the index of the function that it is
+ * now. */
 static int name_all_managed(struct stacks *s, uint32_t *index)
 {
     size_t nr = s->functions.nr;

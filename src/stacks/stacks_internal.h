@@ -10,24 +10,24 @@
 
 struct stacks {
     struct stacks_options options;
-    pthread_mutex_t lock;      /* functions and groups while collecting */
-    pthread_mutex_t tree_lock; /* the tree likewise; a batch's samples at a time */
+    pthread_mutex_t lock;      /* for functions and groups, while collecting */
+    pthread_mutex_t tree_lock; /* likewise for the tree; held for a batch's samples at a time */
     struct intern *strings;
     VEC(struct function) functions;
     VEC(struct stack_group) groups;
     uint32_t *function_slots; /* index + 1 */
     size_t nr_function_slots;
-    uint32_t *group_slots; /* likewise */
+    uint32_t *group_slots; /* index + 1 */
     size_t nr_group_slots;
     struct stack_tree tree;
     const struct managed_names *managed; /* of the replay; NULL: nothing was collected */
 };
 
-/* By pointers, not by what the strings say. */
+/* These go by the pointers of strings, not by the contents. */
 bool function_equal(const struct function *a, const struct function *b);
 uint64_t function_hash(const struct function *f);
 
-/* Any thread; UINT32_MAX when memory is out. */
+/* Any thread may call these. They return UINT32_MAX when out of memory. */
 uint32_t stacks_intern_function(struct stacks *s, const struct function *f);
 uint32_t stacks_intern_group(struct stacks *s, const struct stack_group *g);
 

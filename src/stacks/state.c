@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* States by frames: the innermost one says most, names of a VM's own functions the rest. */
+/* States by frames: the innermost frame says most, the names of a VM's own functions say the
+ * rest. */
 #include "stacks/state.h"
 #include "unwind/luajit/vm.h"
 
@@ -31,7 +32,7 @@ const char *stack_state_name(enum stack_state state)
     return names[state];
 }
 
-/* Names of functions that do one thing only, and whatever is called from there. */
+/* Names of functions that do one thing only, together with whatever they call. */
 static const struct {
     const char *prefix;
     uint8_t state;
@@ -86,7 +87,8 @@ static enum stack_state managed_state(const struct function *f)
     }
 }
 
-/* C that Lua called, by what the VM itself said: it is part of the VM. */
+/* Returns the state of C that Lua called, by what the VM itself noted: then the C is part of the
+ * VM. */
 static enum stack_state told_state(const struct stacks *s, const struct stack_node *n)
 {
     while (n->depth > 1)
@@ -105,7 +107,7 @@ static enum stack_state told_state(const struct stacks *s, const struct stack_no
     }
 }
 
-/* Native code above: what VM called it. */
+/* Native code: look for the VM that called it. */
 static enum stack_state called_state(const struct stacks *s, const struct stack_node *n)
 {
     for (; n->depth > 1; n = stacks_node(s, n->parent)) {

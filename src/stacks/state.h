@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What a program was at when it was sampled, as far as its stack's frames tell. */
+/* What a program was doing when it was sampled, as far as the frames of its stack show. */
 #ifndef STACKS_STATE_H
 #define STACKS_STATE_H
 
@@ -14,7 +14,7 @@ enum stack_state {
     STATE_LUA_GC,
     STATE_LUA_COMPILE,
     STATE_LUA_EXIT, /* leaving a trace */
-    STATE_LUA_FFI,  /* an FFI call of the interpreter; those of traces are C that Lua called */
+    STATE_LUA_FFI,  /* an FFI call of the interpreter; FFI calls of traces are C that Lua called */
     STATE_LUA_C,    /* C that Lua called */
     STATE_JS_INTERP,
     STATE_JS_BASELINE,
@@ -22,7 +22,7 @@ enum stack_state {
     STATE_JS_TURBOFAN,
     STATE_JS_GC,
     STATE_JS_COMPILE,
-    STATE_JS_C, /* builtins, the runtime, C++ that JavaScript called */
+    STATE_JS_C, /* builtins, the runtime, and C++ that JavaScript called */
     STATE_WASM,
     STATE_GENERATED, /* other generated code */
     STATE_NR,
@@ -30,10 +30,10 @@ enum stack_state {
 
 const char *stack_state_name(enum stack_state state);
 
-/* The state of the stack that ends at `node`; the stacks were collected with by_tier. What
- * LuaJIT said it was at counts where they were collected by_state. Else garbage
- * collection, compilation and exits show by names of the VM's own functions, where it has symbols:
- * else they are C that was called. */
+/* Returns the state of the stack that ends at `node`. The stacks were collected with by_tier. If
+ * they were collected with by_state, the state that LuaJIT itself noted counts. Else garbage
+ * collection, compilation and trace exits are recognized by the names of the VM's own functions, if
+ * the VM has symbols; without symbols they are C that was called. */
 enum stack_state stack_state(const struct stacks *s, size_t node);
 
 #endif
