@@ -8,6 +8,7 @@
 #define UNWIND_MEMORY_H
 
 #include "unwind/frame.h"
+#include "unwind/provenance.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -64,8 +65,7 @@ struct memory_proof {
  * is the one that was read. */
 static inline bool memory_is_near(const struct memory_proof *p)
 {
-    const uint64_t FAR_MAX = 2000000000; /* ns */
-    return p->far && p->far <= FAR_MAX && !p->another;
+    return p->far && p->far <= PROOF_ONLY_FAR_NS && !p->another;
 }
 
 /* A range of bytes that can be used in place. */

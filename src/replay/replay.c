@@ -131,7 +131,7 @@ static int worker_init(struct replay_worker *w, struct error *err)
     bool log = w->replay->log;
     if (log) {
         w->js_seen = v8_frame_cache_create(0);
-        w->recent = calloc(VMLOG_RECENT, sizeof(*w->recent));
+        w->recent = calloc(MEMORY_LOG_RECENT, sizeof(*w->recent));
     }
     if (!w->unwinder || !w->symbols || !w->names || !w->js_names ||
         (log && (!w->js_seen || !w->recent)))

@@ -8,6 +8,7 @@
 #include "session/renewals.h"
 #include "session/table.h"
 #include "session/recorded_memory.h"
+#include "unwind/provenance.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -814,9 +815,9 @@ static enum provenance one_sided(const struct memory_log *log, uint32_t pid,
                                  const struct version *v, bool after, uint64_t time, bool objects,
                                  struct memory_span *same)
 {
-    const uint64_t soon = objects ? 1000000000 : 200000000; /* ns */
+    const uint64_t soon = objects ? PROOF_KEPT_OBJECT_NS : PROOF_OBJECT_AFTER_NS;
     uint64_t from = after ? time : v->last_after, to = after ? v->first_before : time;
-    if (log->order != VMLOG_RECORDED)
+    if (log->order != MEMORY_LOG_RECORDED)
         return PROVENANCE_STALE;
     if (v->kind != VMENTRY_OBJECT && (!objects || is_moving(v)))
         return after ? PROVENANCE_STALE : PROVENANCE_GUESS;
@@ -856,13 +857,15 @@ static enum provenance around_provenance(const struct version *v)
  * sample; then a GC moves the objects.) */
 static const struct version *nearer(struct found *f, uint64_t time)
 {
-    const uint64_t LONG = 10000000; /* ns */
     const struct version *a = f->after, *b = f->before;
     if (!a || !b || a->kind != VMENTRY_BYTES || b->kind != VMENTRY_BYTES)
         return a ? a : b;
-    span_bound(&f->same, time, a->first_before - (LONG < a->first_before ? LONG - 1 : 0));
+    span_bound(&f->same, time,
+               a->first_before -
+                   (PROOF_LATER_READING_NS < a->first_before ? PROOF_LATER_READING_NS - 1 : 0));
     span_bound(&f->same, time, b->last_after + (a->first_before - b->last_after) / 2 + 1);
-    if (a->first_before - time < LONG || a->first_before - time < time - b->last_after)
+    if (a->first_before - time < PROOF_LATER_READING_NS ||
+        a->first_before - time < time - b->last_after)
         return a ? a : b;
     return b;
 }
@@ -871,10 +874,12 @@ static const struct version *nearer(struct found *f, uint64_t time)
  * moment that nothing has moved. */
 static bool is_near(const struct version *v, uint64_t time, struct memory_span *same)
 {
-    const uint64_t near = 20000000; /* ns: a recorder's readings come within 10 ms */
-    span_bound(same, time, v->first_before - (near < v->first_before ? near : v->first_before));
-    span_bound(same, time, v->last_after + near + 1);
-    return v->first_before > time ? v->first_before - time <= near : time - v->last_after <= near;
+    span_bound(same, time,
+               v->first_before -
+                   (PROOF_NEAR_NS < v->first_before ? PROOF_NEAR_NS : v->first_before));
+    span_bound(same, time, v->last_after + PROOF_NEAR_NS + 1);
+    return v->first_before > time ? v->first_before - time <= PROOF_NEAR_NS
+                                  : time - v->last_after <= PROOF_NEAR_NS;
 }
 
 /* What is known about the reader (struct memory_log_view). */
@@ -888,21 +893,20 @@ struct asker {
 static const struct version *at_side(const struct memory_log *log, const struct found *f,
                                      uint64_t time, enum memory_side side, struct hit *ret)
 {
-    const uint64_t far = 1000000000; /* ns */
     const struct version *v = side == MEMORY_BEFORE ? f->before : f->after;
     if (!v)
         return NULL;
     uint64_t away = side == MEMORY_BEFORE    ? time - v->last_after
                     : v->first_before > time ? v->first_before - time
                                              : 0;
-    bool counts = log->order == VMLOG_RECORDED && !is_moving(v) && away <= far;
+    bool counts = log->order == MEMORY_LOG_RECORDED && !is_moving(v) && away <= PROOF_SIDE_NS;
     *ret = (struct hit){.provenance = counts ? PROVENANCE_EXACT : PROVENANCE_STALE};
     return v;
 }
 
 static size_t recent_place(uint64_t address)
 {
-    return hash_u64(address) % VMLOG_RECENT;
+    return hash_u64(address) % MEMORY_LOG_RECENT;
 }
 
 /* Like find(); remembers which run of versions has the byte. */
@@ -1032,7 +1036,7 @@ struct reading {
 
 static void reading_begin(struct reading *r, const struct memory_log_view *view, uint64_t time)
 {
-    bool apart = view->log->order == VMLOG_APART;
+    bool apart = view->log->order == MEMORY_LOG_OTHER_CLOCK;
     *r = (struct reading){view, apart ? UINT64_MAX : time, 0,
                           apart ? PROVENANCE_STALE : PROVENANCE_EXACT};
     r->life = life_at(view->log, view->pid, r->time);
@@ -1142,7 +1146,6 @@ static bool says_same(const struct proof *p, const struct version *v)
 static bool had_another(const struct proof *p, const struct version *v, int step)
 {
     enum { LOOK = 16, COMPARE = 4 };
-    const uint64_t SHORTLY = 1000000000; /* ns */
     const struct version *first = p->log->versions.at, *end = first + p->log->versions.nr;
     const struct version *u = v;
     for (unsigned i = 0, compared = 0; i < LOOK && compared < COMPARE; i++) {
@@ -1153,7 +1156,8 @@ static bool had_another(const struct proof *p, const struct version *v, int step
             return false;
         if (u->length != v->length && (u->kind != VMENTRY_OBJECT || v->kind != VMENTRY_OBJECT))
             continue;
-        if (u->last_after + SHORTLY < p->time || u->first_before > p->time + SHORTLY)
+        if (u->last_after + PROOF_OTHER_CONTENT_NS < p->time ||
+            u->first_before > p->time + PROOF_OTHER_CONTENT_NS)
             return false;
         enum memory_likeness likeness = likeness_of(p, u);
         if (likeness == MEMORY_ANOTHER)
@@ -1179,7 +1183,7 @@ static bool is_apart(const struct proof *p, const struct version *v)
 static uint64_t how_far(const struct proof *p, uint32_t pid, const struct version *v, bool after)
 {
     uint64_t from = after ? p->time : v->last_after, to = after ? v->first_before : p->time;
-    if (p->log->order != VMLOG_RECORDED || v->kind != VMENTRY_OBJECT || from >= to ||
+    if (p->log->order != MEMORY_LOG_RECORDED || v->kind != VMENTRY_OBJECT || from >= to ||
         renewals_between(&p->log->renewals, pid, v->address, v->address + v->length, from, to))
         return 0;
     return to - from;
@@ -1251,7 +1255,7 @@ static bool log_prove(void *context, uint64_t address, size_t size, uint64_t tim
     const struct memory_log *log = view->log;
     uint32_t life = life_at(log, view->pid, time);
     *ret = (struct memory_proof){.provenance = PROVENANCE_EXACT};
-    if (log->order == VMLOG_APART || !life)
+    if (log->order == MEMORY_LOG_OTHER_CLOCK || !life)
         return false;
     for (size_t all = size; size;) {
         const struct life *l = &log->lives.at[life - 1];
@@ -1350,7 +1354,7 @@ static bool log_unlike(void *context, uint64_t address, size_t size, uint64_t ti
     const struct memory_log_view *view = context;
     const struct memory_log *log = view->log;
     struct memory_span left = *when;
-    uint32_t life = log->order == VMLOG_APART ? 0 : life_at(log, view->pid, time);
+    uint32_t life = log->order == MEMORY_LOG_OTHER_CLOCK ? 0 : life_at(log, view->pid, time);
     bool known = false;
     struct memory_span ignored, *span = view->span ? view->span : &ignored;
     if (!when->from || !has_one_life(log, view->pid))
@@ -1398,7 +1402,7 @@ static bool log_version(void *context, uint64_t address, uint64_t time, bool lat
     const struct memory_log_view *view = context;
     const struct memory_log *log = view->log;
     uint64_t until = UINT64_MAX;
-    uint32_t life = log->order == VMLOG_APART ? 0 : life_at(log, view->pid, time);
+    uint32_t life = log->order == MEMORY_LOG_OTHER_CLOCK ? 0 : life_at(log, view->pid, time);
     for (unsigned i = 0; life && i < FORKS_MAX; i++) {
         const struct life *l = &log->lives.at[life - 1];
         if (version_in_life(log, l, until, address, time, later, ret))

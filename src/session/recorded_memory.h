@@ -84,15 +84,16 @@ struct memory_log_stats {
 
 /* How the times of a log relate to the times of the samples. */
 enum memory_log_order {
-    VMLOG_RECORDED, /* recorded with the samples: the rules above apply */
+    MEMORY_LOG_RECORDED, /* recorded with the samples: the rules above apply */
     /* On the same clock, but not recorded with these samples: bytes are exact only if they were
      * read equal before and after, else `image`. */
-    VMLOG_BESIDE,
-    VMLOG_APART, /* on another clock: the newest reading counts, and everything is `image` */
+    MEMORY_LOG_BESIDE,
+    MEMORY_LOG_OTHER_CLOCK, /* on another clock: the newest reading counts, and everything is
+                               `image` */
 };
 
-/* Create a log. It keeps contents in an unnamed temporary file. Its order is VMLOG_RECORDED until
- * memory_log_set_order() sets another one. */
+/* Create a log. It keeps contents in an unnamed temporary file. Its order is MEMORY_LOG_RECORDED
+ * until memory_log_set_order() sets another one. */
 int memory_log_create(struct memory_log **ret, struct error *err);
 void memory_log_set_order(struct memory_log *log, enum memory_log_order order);
 void memory_log_free(struct memory_log *log);
@@ -131,7 +132,7 @@ uint64_t memory_log_prototype(const struct memory_log *log, uint32_t pid, uint64
 
 /* Where one thread's earlier readings of a log found their bytes: one slot for each hash of an
  * address. */
-enum { VMLOG_RECENT = 4096 };
+enum { MEMORY_LOG_RECENT = 4096 };
 struct memory_log_recent {
     uint64_t address;
     uint32_t pid;
@@ -144,7 +145,7 @@ struct memory_log_recent {
 struct memory_log_view {
     const struct memory_log *log;
     uint32_t pid;
-    struct memory_log_recent *recent; /* VMLOG_RECENT entries, all zero at first; NULL: none */
+    struct memory_log_recent *recent; /* MEMORY_LOG_RECENT entries, all zero at first; NULL: none */
     struct memory_span *span;         /* each reading narrows it; NULL: not wanted */
     /* True: all readings are of objects that do not change while they live (VMENTRY_OBJECT), and
      * the reader has two words of the stack that must agree on each object. NULL: false. */

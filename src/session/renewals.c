@@ -3,6 +3,7 @@
 #include "session/renewals.h"
 
 #include "base/hash.h"
+#include "unwind/provenance.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -137,10 +138,9 @@ static bool is_code_soon(const struct renewals *r, size_t flip, const struct ren
                          const struct renewal_range *gap)
 {
     enum { LOOK = 256 };
-    const uint64_t SOON = 100000000; /* ns */
     for (size_t i = flip; i < r->flips.nr && i - flip < LOOK; i++) {
         const struct renewal *f = &r->flips.at[i];
-        if (f->pid != n->pid || f->time - n->time > SOON)
+        if (f->pid != n->pid || f->time - n->time > PROOF_CODE_RENEWED_NS)
             return false;
         if (f->from < gap->to && gap->from < f->to)
             return f->from == gap->from && f->to == gap->to;

@@ -243,7 +243,7 @@ static int log_for(struct snapshots *s, const char *path, bool beside, struct me
              path);
     if (!*log && (memory_log_create(log, err) < 0 || (!beside && warn(s, line, err) < 0)))
         return -1;
-    memory_log_set_order(*log, beside ? VMLOG_BESIDE : VMLOG_APART);
+    memory_log_set_order(*log, beside ? MEMORY_LOG_BESIDE : MEMORY_LOG_OTHER_CLOCK);
     *ret = *log;
     return 0;
 }
@@ -460,7 +460,7 @@ static int add_core(struct snapshots *s, const char *path, const struct dso_opti
     if (!s->apart && !failed) {
         failed = memory_log_create(&s->apart, err);
         if (!failed)
-            memory_log_set_order(s->apart, VMLOG_APART);
+            memory_log_set_order(s->apart, MEMORY_LOG_OTHER_CLOCK);
     }
     log = s->apart;
     if (!failed)
@@ -489,7 +489,7 @@ static int open_all(struct snapshots *s, const char *const *paths, size_t nr,
     /* Execs must be known before the memory is added. */
     if (memory_log_create(&s->beside, err) < 0)
         return -1;
-    memory_log_set_order(s->beside, VMLOG_BESIDE);
+    memory_log_set_order(s->beside, MEMORY_LOG_BESIDE);
     if (replay_mappings(pd, session, s->beside, err) < 0)
         return -1;
     for (size_t i = 0; i < nr; i++) {

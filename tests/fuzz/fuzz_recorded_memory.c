@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Any bytes as payloads of ljperf's own events (each with its size in two bytes before it), through
- * the layers of memory that are made of them. Payloads get a sound start, so that their entries are
- * reached; or the bytes say what entries there are, near each other in memory and time. What a
- * layer yields must be there, and exact reads must agree with each other. The bytes of entries are
- * made to tell their addresses, so that what is yielded is seen to be of there: the contents of a
- * log are one file, in which no sanitizer knows an end from the next beginning.
+ * Any bytes as payloads of ljperf's own events (a two-byte size before each), read through the
+ * memory layers made of them. Payloads get a valid header, so that their entries are reached; or
+ * the bytes describe the entries, which then are near each other in memory and time. What a layer
+ * returns must be there, and exact reads must agree with each other. The bytes of an entry encode
+ * its address, so that a check can see that they are of that address: a log's contents are one
+ * file, in which no sanitizer can tell the end of an entry from the begin of the next.
  */
 #include "session/recorded_memory.h"
 
@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 enum { PAYLOADS = 16, LARGEST = 4096 };
 
-/* What stands at an address, by a payload. */
+/* The byte at an address, as a payload has it. */
 static uint8_t byte_at(uint64_t address, size_t payload)
 {
     return (uint8_t)(address * PAYLOADS + payload);
@@ -47,7 +47,7 @@ static enum memory_likeness likeness(const void *context, uint64_t address, cons
     return bytes[0] % PAYLOADS == *(const uint8_t *)context ? MEMORY_SAME : MEMORY_ANOTHER;
 }
 
-/* It is checked what they look at. */
+/* Calls the proofs, whose comparisons check the bytes. */
 static void prove(struct memory_layer layer, uint64_t address, size_t size, uint64_t time)
 {
     const struct memory_span when = {time / 2, time};
@@ -91,8 +91,8 @@ static void use_copy(const uint8_t *payload, size_t size, const struct vmevent *
     }
 }
 
-/* What snapshots note: never more than there is room for, and blocks hold what they were asked for.
- */
+/* Checks what snapshots note: no more results than there is room for, and blocks contain the
+ * address that was asked for. */
 static void use_notes(const struct memory_log *log, uint32_t pid, const struct vmevent_entry *entry)
 {
     enum { MAX = 2 };
@@ -120,7 +120,7 @@ static void use_log(struct memory_log *log, const uint8_t *payload, size_t size)
     }
 }
 
-/* The payload that the bytes are, but for its header; how many bytes of them. */
+/* Copies the next payload, with a valid header. Returns the number of its bytes. */
 static size_t take_payload(const uint8_t *bytes, size_t size, uint8_t *payload)
 {
     struct vmevent_header h;
@@ -128,7 +128,7 @@ static size_t take_payload(const uint8_t *bytes, size_t size, uint8_t *payload)
     n = n < sizeof(h) ? sizeof(h) : n;
     if (size < 2 + sizeof(h))
         return 0;
-    n = n < size - 2 ? n : size - 2; /* the last one may be cut */
+    n = n < size - 2 ? n : size - 2; /* the last payload may be cut */
     memcpy(payload, bytes + 2, n);
     memcpy(&h, payload, sizeof(h));
     h.magic = VMEVENT_MAGIC;
@@ -142,7 +142,8 @@ static size_t take_payload(const uint8_t *bytes, size_t size, uint8_t *payload)
     return n;
 }
 
-/* A payload of up to 4 entries, made as four bytes each say; of how many bytes it is. */
+/* Makes a payload of up to 4 entries, each described by four bytes. Returns the number of bytes
+ * used. */
 static size_t make_payload(const uint8_t *bytes, size_t size, uint8_t *payload)
 {
     enum { ENTRIES = 4, SAID = 4, LONGEST = 64 };

@@ -43,7 +43,7 @@ static struct scene begin(unsigned grain, struct scene *s)
     struct process_memory *memory;
     *s = (struct scene){0};
     assert_int_equal(memory_log_create(&s->log, NULL), 0);
-    memory_log_set_order(s->log, VMLOG_BESIDE);
+    memory_log_set_order(s->log, MEMORY_LOG_BESIDE);
     assert_int_equal(process_memory_open(getpid(), &memory, NULL), 0);
     assert_int_equal(page_log_create(getpid(), memory, grain, &sink, &s->pages, NULL), 0);
     return *s;
@@ -248,7 +248,7 @@ static void another_clock_proves_nothing(void **state)
     enum provenance p;
     (void)state;
     begin(8, &s);
-    memory_log_set_order(s.log, VMLOG_APART);
+    memory_log_set_order(s.log, MEMORY_LOG_OTHER_CLOCK);
     uint64_t between = keep(&s, text, 8);
     keep(&s, text, 8);
     memcpy(text, "new", 3);

@@ -112,7 +112,7 @@ static struct memory_log *begin(void)
 static void check(const struct memory_log *log, uint32_t pid, uint64_t address, uint64_t time,
                   const char *want, enum provenance how)
 {
-    struct memory_log_recent *recent = calloc(VMLOG_RECENT, sizeof(*recent));
+    struct memory_log_recent *recent = calloc(MEMORY_LOG_RECENT, sizeof(*recent));
     const struct memory_log_view view = {.log = log, .pid = pid, .recent = recent};
     char got[16];
     enum provenance p;
@@ -776,7 +776,7 @@ static void a_side_of_the_moment(void **state)
     check_side(log, 0x1000, 1202, MEMORY_AFTER, NULL, PROVENANCE_EXACT);
     check_side(log, 0x2000, 95, MEMORY_BEFORE, NULL, PROVENANCE_EXACT);
     check_side(log, 0x2000, 95, MEMORY_AFTER, "one", PROVENANCE_EXACT);
-    memory_log_set_order(log, VMLOG_BESIDE);
+    memory_log_set_order(log, MEMORY_LOG_BESIDE);
     check_side(log, 0x1000, 70, MEMORY_BEFORE, "old", PROVENANCE_STALE);
     memory_log_free(log);
 }
@@ -804,7 +804,7 @@ static void many_versions(void **state)
         memset(&seen[t][at], 1, n);
     }
     assert_int_equal(memory_log_seal(log, NULL), 0);
-    struct memory_log_recent *recent = calloc(VMLOG_RECENT, sizeof(*recent));
+    struct memory_log_recent *recent = calloc(MEMORY_LOG_RECENT, sizeof(*recent));
     const struct memory_log_view view = {.log = log, .pid = 1, .recent = recent};
     for (int t = 0; t < TIMES; t++) {
         for (int c = 0; c < CELLS; c++) {

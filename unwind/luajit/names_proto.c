@@ -5,6 +5,7 @@
 #include "base/cursor.h"
 #include "base/hash.h"
 #include "unwind/luajit/object.h"
+#include "unwind/provenance.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -730,8 +731,8 @@ static bool has_readings(const struct memory *m)
 static void choose_text(const struct luajit_proto *p, const struct memory *m, char *name,
                         uint32_t length, bool *doubtful)
 {
-    const uint64_t AROUND = 2000000000; /* ns */
-    const struct memory_span when = {m->time > AROUND ? m->time - AROUND : 0, m->time + AROUND};
+    const struct memory_span when = {m->time > PROOF_TEXT_NS ? m->time - PROOF_TEXT_NS : 0,
+                                     m->time + PROOF_TEXT_NS};
     struct texts texts = {.p = p, .time = m->time}, *context = &texts;
     const struct memory_compare compare = {collect_text, &context};
     if (length >= STRING_MAX)
