@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What it takes to hand a cache line from one processor to another, ns: 40 to 100 within a package;
- * between packages, or where a virtual machine's processors are on two of them, 200 and more, and
- * threads that share memory gain less there than programs that share nothing. */
+/* Measures the time to hand a cache line from one processor to another, in ns: 40 to 100 within a
+ * package; 200 and more between packages, or where a virtual machine's processors are spread over
+ * two of them. There, threads that share memory gain less than programs that share nothing. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -19,7 +19,8 @@ static void stay_on(int cpu)
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(cpu, &set);
-    sched_setaffinity(0, sizeof(set), &set); /* a hint: without it the figure is of no pair */
+    /* a hint: if it fails, the figure is not of this pair */
+    sched_setaffinity(0, sizeof(set), &set);
 }
 
 static void hand_over(struct line *l, int from)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Loads a jitdump (or, named *.map, a perf map) some times over and prints medians: milliseconds a
- * load, MB/s, nanoseconds a lookup. Usage: bench_jitdump FILE [RUNS] */
+/* Loads a jitdump (or a perf map, if the file is named *.map) several times and prints medians:
+ * milliseconds per load, MB/s, nanoseconds per lookup. Usage: bench_jitdump FILE [RUNS] */
 #include "jitdump/jitdump.h"
 
 #include <stdio.h>
@@ -31,7 +31,8 @@ static int load(const char *path, struct jitcode **ret, struct error *err)
     return map ? perfmap_load(path, ret, err) : jitdump_load(path, NULL, ret, err);
 }
 
-/* Functions in an order that defeats caches, each asked somewhere inside at its load. */
+/* Looks up functions in an order that defeats caches, each in its middle and at the time of its
+ * load. */
 static double lookup_time(const struct jitcode *code, size_t *found)
 {
     size_t nr = jitcode_count(code);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Cost of a Lua frame in recordings of `ljperf record`, replayed by one thread as every command
- * does. What is counted is the time within the LuaJIT walker's steps, from a native frame of the
- * interpreter or a trace to its C caller: finding the lua_State and the VM, where the segment
- * begins, all its Lua frames; over all Lua frames that came out.
+ * Measures the cost of a Lua frame in recordings of `ljperf record`, replayed by one thread as
+ * every command does. It counts the time inside the LuaJIT walker's steps: from a native frame of
+ * the interpreter or a trace to its C caller, with finding the lua_State, the VM and the start of
+ * the segment, and all Lua frames. The cost is that time divided by the number of Lua frames found.
  *
- *   first   each sample as it comes, its bytes were read from the file just now; with names
- *   warm    the same sample walked again at once, the fastest of RUNS: all is in the caches,
- * nothing else is kept from walk to walk. The walk alone, and with what it takes to name the frames
- * (function, line)
+ *   first   each sample once, just after its bytes were read from the file; with names
+ *   warm    the same sample walked again at once, the fastest of RUNS. All data is in the caches,
+ *           nothing else is kept from walk to walk. Once the walk alone, once with what it takes
+ *           to name the frames (function, line)
  *
- * Linked with --wrap: the walker's own functions are called through those below.
+ * Linked with --wrap: the functions below call the walker's own functions.
  *
  * usage: bench_luajit PERF.DATA...
  */
@@ -25,16 +25,17 @@
 
 enum { RUNS = 5 };
 
-/* What one thread counts: the functions that are wrapped get no context of ours. */
+/* Counters of the only thread. They are global because the wrapped functions cannot get a context
+ * of ours. */
 static struct {
-    uint64_t ticks, steps, lua; /* of the pass at hand */
-    bool nameless;              /* its frames are not to be named */
+    uint64_t ticks, steps, lua; /* of the current pass */
+    bool nameless;              /* the current pass does not name frames */
 } now;
 static struct {
     double first, warm, nameless; /* ticks */
     double lua, steps;
 } total;
-static double overhead; /* ticks between two readings of the clock */
+static double overhead; /* ticks between two reads of the clock */
 
 struct walker __real_luajit_walker(const struct luajit_process *process);
 struct walker __wrap_luajit_walker(const struct luajit_process *process);
@@ -58,7 +59,7 @@ static enum walker_result timed_step(const void *context, struct walker_state *s
     uint64_t start = __rdtsc();
     enum walker_result got = real_step(context, state, s);
     uint64_t ticks = __rdtsc() - start;
-    if (got == WALKER_NO) /* no frame of its own */
+    if (got == WALKER_NO) /* the step added no frame */
         return got;
     now.ticks += ticks;
     now.steps++;
@@ -85,7 +86,7 @@ int __wrap_luajit_names_frame(struct luajit_names *n, const struct luajit_names_
     return 0;
 }
 
-/* Returns the pass's ticks without the clock's own; less than 0: memory is out. */
+/* Runs one pass. Returns its ticks without those of the clock reads; less than 0: out of memory. */
 static double pass(struct unwinder *u, const struct unwind_input *inputs, struct unwind_stack *ret,
                    size_t nr, bool nameless, struct error *err)
 {
@@ -99,7 +100,7 @@ static double pass(struct unwinder *u, const struct unwind_input *inputs, struct
     return own > 0 ? own : 0;
 }
 
-/* The fastest of RUNS; less than 0: memory is out. */
+/* Returns the ticks of the fastest of RUNS passes; less than 0: out of memory. */
 static double fastest(struct unwinder *u, const struct unwind_input *input,
                       struct unwind_stack *ret, bool nameless, struct error *err)
 {
@@ -120,7 +121,8 @@ int __wrap_unwind_batch(struct unwinder *u, const struct unwind_input *inputs,
     total.steps += (double)now.steps;
     for (size_t i = 0; i < nr && first >= 0; i++) {
         total.nameless += fastest(u, &inputs[i], &ret[i], true, err);
-        first = fastest(u, &inputs[i], &ret[i], false, err); /* the last one is what is shown */
+        /* the pass with names comes last: its frames are shown */
+        first = fastest(u, &inputs[i], &ret[i], false, err);
         total.warm += first;
     }
     return first < 0 ? -1 : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Applies a recording's records, then its last anonymous mapping 415,000 times over (what LuaJIT
- * does in some seconds), then looks codes up; prints the time of each, decoding included.
+ * Applies a recording's records, then its last anonymous mapping 415,000 times (LuaJIT makes that
+ * many in some seconds), then looks up code. Prints the time of each, decoding included.
  * Usage: bench_session RECORDING
  */
 #include "session/session.h"
@@ -30,7 +30,7 @@ static int by_value(const void *a, const void *b)
 struct bench {
     struct perfdata *pd;
     struct session *s;
-    uint8_t mapping[4096]; /* a copy of the record that is repeated */
+    uint8_t mapping[4096]; /* copy of the record to repeat */
     struct record repeated;
     uint32_t pid;
     uint64_t nr_records;
@@ -84,7 +84,7 @@ static double repeat(struct bench *b, struct error *err)
     return times[RUNS / 2];
 }
 
-/* Addresses all over the process' code, in an order that is hard to foresee. */
+/* Looks up addresses all over the process's code, in an order that is hard to predict. */
 static double look_up(struct bench *b, uint64_t *known)
 {
     struct thread_context p;
@@ -105,7 +105,7 @@ static double look_up(struct bench *b, uint64_t *known)
     }
     uint64_t next = 1;
     *known = 0;
-    for (size_t i = 0; i < nr; i++) /* files are opened at the first look */
+    for (size_t i = 0; i < nr; i++) /* the first lookup opens the files */
         *known += codemap_lookup(&map, pcs[i], 1, &code);
     double start = now();
     for (int i = 0; nr && i < LOOKUPS; i++) {

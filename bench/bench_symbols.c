@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What names cost. Usage: bench_symbols ELF-FILE [addresses [KALLSYMS-FILE]]. Addresses are spread
- * evenly over the file's code; each figure is the median of five runs with fresh tables (cold), or
- * of all addresses again (warm). Of kallsyms (/proc/kallsyms, or a copy of it, which the kernel
- * need not write out first) it is the first name that costs.
+ * Measures the cost of names. Usage: bench_symbols ELF-FILE [addresses [KALLSYMS-FILE]]
+ *
+ * The addresses are spread evenly over the file's code. Each figure is the median of five runs:
+ * cold with fresh tables, warm with all addresses looked up again. For kallsyms it measures the
+ * first name (of /proc/kallsyms, or of a copy, which the kernel need not write out first).
  */
 #include "dso/dso.h"
 #include "symbols/symbols.h"

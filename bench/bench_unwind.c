@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Unwinding alone, in nanoseconds a frame, on the stacks of one recording:
+ * Measures unwinding alone, in nanoseconds per frame, on the stacks of one recording:
  *
  *   resident      few stacks again and again: everything is in the CPU's caches
- *   cold          every stack once, the caches flushed before by another working set; one by one,
+ *   cold          every stack once, after another working set has flushed the caches; one by one,
  *                 with a prefetch of the next, and in batches
- *   first sight   addresses never seen before: the rule by running the CFI
+ *   first sight   addresses never seen before: the rule comes from running the CFI
  *   libdwfl       the peer, on the same stacks
  *
  * Usage: bench_unwind PERF.DATA, recorded with `perf record --call-graph=dwarf,65528`; a plain file
- * of this machine. What it reads of it is just enough for that, so that nothing but unwind/ is
- * measured.
+ * of this machine. The benchmark reads the recording itself, and only what it needs, so that it
+ * measures nothing but unwind/.
  */
 #include "base/hash.h"
 #include "unwind/native/rule.h"
@@ -142,7 +142,7 @@ static void add_map(struct data *d, const uint8_t *r)
         die("out of memory");
 }
 
-/* A process's maps, sorted. */
+/* The maps of a process, sorted. */
 struct process {
     VEC(struct map) maps;
 };
@@ -185,7 +185,7 @@ static struct process *process_get(struct data *d, uint32_t pid)
     return p;
 }
 
-/* Values of `mask`'s registers, in ascending order of perf's numbers. */
+/* Reads the values of the registers in `mask`, in ascending order of perf's register numbers. */
 static struct registers read_registers(const uint8_t *at, uint64_t mask)
 {
     static const uint8_t dwarf[24] = {0,  3,  2,  1,  4, 5, 6,  7,  16, 99, 99, 99,
@@ -203,7 +203,7 @@ static struct registers read_registers(const uint8_t *at, uint64_t mask)
     return r;
 }
 
-/* After reading: the last map of an address wins. */
+/* Run after reading: at each address the last map wins. */
 static void sort_maps(struct data *d)
 {
     vec_foreach (s, &d->stacks) {
@@ -305,7 +305,7 @@ static void evict(void)
         room[i]++;
 }
 
-/* What is measured: walks stacks [from, to), returns the number of frames. */
+/* A measured walk: walks the stacks [from, to) and returns the number of frames. */
 enum { BATCH = 32 };
 
 typedef uint64_t walker(struct unwinder *u, const struct data *d, size_t from, size_t to);
@@ -400,7 +400,8 @@ static int compare_addresses(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Every different address of the recording, once, with nothing cached: (map index, address). */
+/* Looks up each distinct address of the recording once, with nothing cached. An address is (module
+ * id, address in the module). */
 static void measure_first_sight(struct unwinder *u, const struct data *d)
 {
     VEC(uint64_t) pcs = {0};
@@ -420,7 +421,7 @@ static void measure_first_sight(struct unwinder *u, const struct data *d)
         if (i == 0 || pcs.at[i] != pcs.at[i - 1])
             pcs.at[nr++] = pcs.at[i];
     }
-    for (size_t i = nr - 1; i > 0; i--) { /* in no order */
+    for (size_t i = nr - 1; i > 0; i--) { /* shuffle */
         size_t j = hash_u64(i) % (i + 1);
         uint64_t t = pcs.at[i];
         pcs.at[i] = pcs.at[j], pcs.at[j] = t;
@@ -494,7 +495,7 @@ static int peer_frame(Dwfl_Frame *state, void *arg)
     return ++p->frames >= MAX_FRAMES ? DWARF_CB_ABORT : DWARF_CB_OK;
 }
 
-/* One process's stacks through libdwfl: the process that has most. */
+/* Walks the stacks of one process with libdwfl: the process that has most. */
 static void measure_peer(const struct data *d)
 {
     static const Dwfl_Callbacks callbacks = {.find_debuginfo = dwfl_standard_find_debuginfo,
@@ -508,7 +509,8 @@ static void measure_peer(const struct data *d)
     dwfl_report_begin(dwfl);
     const struct process *process = d->stacks.at[d->stacks.nr / 2].input.code.context;
     vec_foreach (m, &process->maps) {
-        bool again = false; /* libdwfl fails all when a module is reported twice */
+        /* libdwfl fails as a whole when a module is reported twice */
+        bool again = false;
         for (const struct map *other = process->maps.at; other < m; other++)
             again |= other->module == m->module;
         if (!again && elf_kind(m->module->elf) == ELF_K_ELF)

@@ -40,8 +40,8 @@ enum {
     LATE_VMSTACK_NS = 1000 * MS,
 };
 
-/* Bit in `tasks`: the files of the process are known since it began. */
-enum { TASK_SEEN = 8 };
+/* The bits of a struct task in its word; the others are its time. */
+enum { TASK_HOLDS = 7, TASK_SEEN = 8, TASK_EXECUTED = 16, TASK_BITS = 31 };
 
 /* The kernel uses no ids above 2^63. */
 static const uint64_t MEM_ID = UINT64_C(0xa000000000000001);
@@ -64,7 +64,7 @@ struct process_watch {
     struct copier *copier;   /* NULL: refused, or not wanted */
     struct error refusal;    /* why the copier was refused */
     struct watch_tools tools;
-    struct table tasks;   /* pid + 1 -> bits HOLDS_... of its files, and TASK_SEEN */
+    struct table tasks;   /* pid + 1 -> a struct task, in the bits of one word */
     size_t tasks_left;    /* number of tasks after the last search for ended ones */
     struct table targets; /* pid + 1 -> struct lua_watch, of processes with LuaJIT */
     struct v8_watches *js;
@@ -190,16 +190,27 @@ static int target_end(struct process_watch *watch, pid_t pid, struct error *err)
     return failed;
 }
 
-/* Nothing is known of a process that was not examined yet. */
-static unsigned task_holds(const struct process_watch *watch, pid_t pid)
+/* What is known of a process by its records and looks. */
+struct task {
+    unsigned holds; /* bits HOLDS_... of its files; HOLDS_UNKNOWN alone: no entry */
+    bool executed;  /* since it began, by a record */
+    uint64_t time;  /* of the newest record or look that this is from, ns of the recording */
+};
+
+static struct task task_get(const struct process_watch *watch, pid_t pid)
 {
-    uintptr_t known = (uintptr_t)table_get(&watch->tasks, (uint64_t)(uint32_t)pid + 1);
-    return known ? (unsigned)known & ~(unsigned)TASK_SEEN : HOLDS_UNKNOWN;
+    uintptr_t value = (uintptr_t)table_get(&watch->tasks, (uint64_t)(uint32_t)pid + 1);
+    if (!value)
+        return (struct task){.holds = HOLDS_UNKNOWN};
+    return (struct task){.holds = value & TASK_HOLDS,
+                         .executed = value & TASK_EXECUTED,
+                         .time = value & ~(uintptr_t)TASK_BITS};
 }
 
-static int task_set(struct process_watch *watch, pid_t pid, unsigned holds, struct error *err)
+static int task_put(struct process_watch *watch, pid_t pid, const struct task *t, struct error *err)
 {
-    uintptr_t value = holds | TASK_SEEN;
+    uintptr_t value = (uintptr_t)(t->time & ~(uint64_t)TASK_BITS) | TASK_SEEN | t->holds |
+                      (t->executed ? TASK_EXECUTED : 0);
     return table_put(&watch->tasks, (uint64_t)(uint32_t)pid + 1, (void *)value)
                ? 0
                : error_no_memory(err);
@@ -277,7 +288,10 @@ static int task_look(struct process_watch *watch, pid_t pid, unsigned *ret, stru
         return error_no_memory(err);
     for (const char *line; (line = lua_scan_problem(watch->tools.scan));)
         say(watch, false, line);
-    if (task_set(watch, pid, *ret, err) < 0)
+    struct task task = task_get(watch, pid);
+    task.holds = *ret;
+    task.time = log_now(watch);
+    if (task_put(watch, pid, &task, err) < 0)
         return -1;
     return *ret & HOLDS_LUAJIT ? target_mapped(watch, pid, err) : 0;
 }
@@ -471,7 +485,7 @@ static int look_at_sample(void *context, const struct sample *s, struct error *e
     const struct vmstack *copy = copy_of(watch, s);
     if (s->user_abi != PERF_SAMPLE_REGS_ABI_64)
         return 0;
-    unsigned holds = task_holds(watch, (pid_t)s->pid);
+    unsigned holds = task_get(watch, (pid_t)s->pid).holds;
     if (holds & HOLDS_UNKNOWN && task_look(watch, (pid_t)s->pid, &holds, err) < 0)
         return -1;
     uint64_t now = log_now(watch), age = now > s->time ? now - s->time : 0;
@@ -508,15 +522,23 @@ static int sample(void *context, struct capture *c, const struct sample *s, stru
 
 /* ---- other records ------------------------------------------------------------------------- */
 
-static int forked(struct process_watch *watch, pid_t parent, pid_t pid, struct error *err)
+/* Rings are read one after the other, so the fork of a process may be read after its exec, or its
+ * exec after its mappings. */
+static int forked(struct process_watch *watch, pid_t parent, pid_t pid, uint64_t time,
+                  struct error *err)
 {
     const struct lua_watch *from = target_find(watch, parent);
-    unsigned holds = task_holds(watch, parent);
+    const struct task known = task_get(watch, pid);
+    struct task task = task_get(watch, parent);
+    if (known.executed && known.time > time)
+        return 0;
     if (target_end(watch, pid, err) < 0)
         return -1;
-    if (holds & HOLDS_UNKNOWN)
+    task.executed = false;
+    task.time = time;
+    if (task.holds & HOLDS_UNKNOWN)
         task_forget(watch, pid);
-    else if (task_set(watch, pid, holds, err) < 0)
+    else if (task_put(watch, pid, &task, err) < 0)
         return -1;
     if (!from)
         return 0;
@@ -527,11 +549,18 @@ static int forked(struct process_watch *watch, pid_t parent, pid_t pid, struct e
     return 0;
 }
 
-static int executed(struct process_watch *watch, pid_t pid, struct error *err)
+static int executed(struct process_watch *watch, pid_t pid, uint64_t time, struct error *err)
 {
+    struct task task = task_get(watch, pid);
+    bool newer = task.time > time; /* what is known is of the new program */
     if (watch->eager)
         watch->last_new = monotonic();
-    return target_end(watch, pid, err) < 0 ? -1 : task_set(watch, pid, 0, err);
+    if (!newer && target_end(watch, pid, err) < 0)
+        return -1;
+    if (!newer)
+        task = (struct task){.time = time};
+    task.executed = true;
+    return task_put(watch, pid, &task, err);
 }
 
 static int ended(struct process_watch *watch, pid_t pid, struct error *err)
@@ -542,6 +571,16 @@ static int ended(struct process_watch *watch, pid_t pid, struct error *err)
 
 /* Offsets in the body of MMAP2: linux/perf_event.h. */
 enum { MMAP2_MAJOR = 8 + 3 * 8, MMAP2_PROT = MMAP2_MAJOR + 24, MMAP2_NAME = MMAP2_PROT + 8 };
+
+/* The time in the trailer of a record: its last three words are TIME, CPU and IDENTIFIER (struct
+ * capture_plan says that each event has them). */
+static uint64_t record_time(const struct perf_event_header *h)
+{
+    enum { FROM_END = 3 * sizeof(uint64_t) };
+    return h->size >= sizeof(*h) + FROM_END
+               ? load_u64((const uint8_t *)h + h->size - FROM_END, false)
+               : 0;
+}
 
 static struct runtime_file_key file_of_record(const struct perf_event_header *h)
 {
@@ -564,16 +603,18 @@ static int mapped_file(struct process_watch *watch, pid_t pid, const struct perf
                        struct error *err)
 {
     const struct runtime_file_key key = file_of_record(h);
-    unsigned holds = task_holds(watch, pid),
-             more = runtime_files_find(lua_scan_files(watch->tools.scan), &key);
+    unsigned more = runtime_files_find(lua_scan_files(watch->tools.scan), &key);
+    struct task task = task_get(watch, pid);
     struct lua_watch *t = target_find(watch, pid);
+    uint64_t time = record_time(h);
     if (t)
         lua_watch_mapped(t);
-    if (!(more & ~holds))
-        return 0;
     if (more & HOLDS_UNKNOWN && watch->eager)
-        return task_look(watch, pid, &holds, err);
-    if (task_set(watch, pid, holds | more, err) < 0)
+        return task_look(watch, pid, &more, err);
+    task.holds |= more;
+    task.executed |= time > task.time;
+    task.time = time > task.time ? time : task.time;
+    if (task_put(watch, pid, &task, err) < 0)
         return -1;
     return more & HOLDS_LUAJIT ? target_mapped(watch, pid, err) : 0;
 }
@@ -586,9 +627,9 @@ static int look_at_record(void *context, const struct perf_event_header *h, stru
     pid_t pid = (pid_t)load_u32(body, false);
     pid_t other = (pid_t)load_u32(body + 4, false); /* COMM: tid; FORK, EXIT: ppid */
     if (h->type == PERF_RECORD_COMM)
-        return executed(watch, pid, err);
-    if (h->type == PERF_RECORD_FORK)
-        return forked(watch, other, pid, err);
+        return executed(watch, pid, record_time(h), err);
+    if (h->type == PERF_RECORD_FORK) /* its body has a time, too, behind four ids */
+        return forked(watch, other, pid, load_u64(body + 16, false), err);
     if (h->type == PERF_RECORD_EXIT)
         return ended(watch, pid, err);
     bool is_code = load_u32(body + MMAP2_PROT, false) & PROT_EXEC;
@@ -613,7 +654,7 @@ static bool is_looked_at(const struct perf_event_header *h)
     case PERF_RECORD_COMM:
         return h->misc & PERF_RECORD_MISC_COMM_EXEC;
     case PERF_RECORD_FORK:
-        return load_u32(body, false) != load_u32(body + 4, false);
+        return h->size >= sizeof(*h) + 24 && load_u32(body, false) != load_u32(body + 4, false);
     case PERF_RECORD_EXIT:
         return load_u32(body, false) == load_u32(body + 8, false);
     case PERF_RECORD_MMAP2:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Memory of a core that is no longer what it was, for fuzz targets of walkers. */
+/* Damages a core's memory at random, for the fuzz targets of walkers. */
 #ifndef FUZZ_DAMAGE_H
 #define FUZZ_DAMAGE_H
 
@@ -13,9 +13,11 @@ enum { DAMAGE_POINTERS = 512 };
 
 struct damage {
     const struct core_process *process;
-    const uint64_t *pointers; /* DAMAGE_POINTERS that stand in its memory, to be put elsewhere */
+    /* DAMAGE_POINTERS pointers found in the process's memory, to be put elsewhere */
+    const uint64_t *pointers;
     uint64_t seed;
-    unsigned rate; /* in one line of 64 bytes in 1 << (rate - 1) a word is damaged; 0: none */
+    /* one 64-byte line in 1 << (rate - 1) has a damaged word; 0: none */
+    unsigned rate;
 };
 
 static inline bool damage_is_at(const struct damage *d, uint64_t hash)
@@ -42,7 +44,7 @@ static inline uint64_t damage_word(const struct damage *d, uint64_t address, uin
     case 6:
         return other << 32 | (uint32_t)word;
     case 7:
-        return address; /* of itself */
+        return address; /* a pointer to the word itself */
     case 8:
         return (word & ~UINT64_C(0xff)) | (h >> 20 & 0xff);
     default:
@@ -70,11 +72,11 @@ static inline void damage_put(const struct damage *d, uint64_t at, uint64_t h, u
     memcpy((uint8_t *)to + (from - address), (uint8_t *)&word + (from - at), end - from);
 }
 
-/* Where damage is rare: the one line of a page that has some, if it has; -1: each line is to be
- * asked for itself, -2: there is none. */
+/* For rare damage: returns the number of the only line of `page` that has damage; -1: check each
+ * line by itself; -2: no line has damage. */
 static inline int damage_line_of_page(const struct damage *d, uint64_t page)
 {
-    enum { LINES_BITS = 6 }; /* of 64 bytes, in 4096 */
+    enum { LINES_BITS = 6 }; /* lines of 64 bytes in a page of 4096 */
     if (d->rate <= LINES_BITS)
         return -1;
     uint64_t h = hash_combine(d->seed, page | 1);
@@ -82,8 +84,8 @@ static inline int damage_line_of_page(const struct damage *d, uint64_t page)
     return has ? (int)(h >> 58) : -2;
 }
 
-/* A word is damaged or not whoever reads it, and with whatever size: at most one of a line, which
- * is soon told of the pages that are searched. */
+/* Whether a word is damaged does not depend on who reads it or on the size of the read. At most one
+ * word of a line is damaged, which is quick to find for the pages that walkers search. */
 static inline bool damage_read(void *context, uint64_t address, void *to, size_t size,
                                uint64_t time, enum provenance *provenance)
 {
@@ -98,14 +100,14 @@ static inline bool damage_read(void *context, uint64_t address, void *to, size_t
         int only = damage_line_of_page(d, page);
         uint64_t h = hash_combine(d->seed, line);
         if (only == -2 || (only >= 0 && line > page + LINE * (uint64_t)only))
-            line = page + PAGE - LINE; /* no more in this page */
+            line = page + PAGE - LINE; /* no more damage in this page */
         else if (only >= 0 ? line == page + LINE * (uint64_t)only : damage_is_at(d, h))
             damage_put(d, line + (h >> 50 & 7) * 8, hash_u64(h), address, to, size, provenance);
     }
     return true;
 }
 
-/* Equal stacks, with the same names where `names` says that these are to be compared. */
+/* Returns whether two stacks are equal. `names`: compare functions and provenance, too. */
 static inline bool stacks_equal(const struct unwind_stack *a, const struct unwind_stack *b,
                                 bool names)
 {
@@ -121,8 +123,8 @@ static inline bool stacks_equal(const struct unwind_stack *a, const struct unwin
     return true;
 }
 
-/* Walks `nr` contexts in a batch, and every `step`th by itself: equal, and within limits.
- * `names`: as in stacks_equal(). */
+/* Walks `nr` contexts in a batch, and every `step`th alone. Both results must be equal and within
+ * the limits. `names`: as in stacks_equal(). */
 static inline void damage_walk(struct unwinder *u, const struct unwind_input *inputs,
                                struct unwind_stack *stacks, unsigned nr, unsigned step, bool names)
 {

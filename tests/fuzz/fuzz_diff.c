@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Random recordings compared, with random gates: it ends, chances are chances, shares add up, and
- * what has no verdict says so. The same text as a gate is read, or refused.
+ * Compares random recordings, with random gates. The comparison must end, probabilities must be
+ * probabilities, shares must add up, and a row without a verdict must say so. The same text is also
+ * parsed as a gate, and must be accepted or refused.
  */
 #include "output/diff.h"
 #include "stacks/stacks_internal.h"
@@ -21,7 +22,7 @@ static uint8_t next(struct bytes *b)
     return b->at < b->end ? *b->at++ : 0;
 }
 
-/* A length, and as many bytes. */
+/* Reads a length and that many bytes, and parses them as a gate. */
 static void read_gate(struct bytes *b, struct diff_options *o, char *text, size_t room)
 {
     struct diff_gate gate;
@@ -36,7 +37,8 @@ static void read_gate(struct bytes *b, struct diff_options *o, char *text, size_
         abort();
 }
 
-/* Each stack: its block, functions up to a zero, samples, how many of these are guessed. */
+/* Reads stacks: for each its block, its functions up to a zero, its samples, and how many of these
+ * are guesses. */
 static void read_stacks(struct bytes *b, struct stacks *s)
 {
     static const char *const symbols[] = {

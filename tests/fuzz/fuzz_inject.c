@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Any bytes as a recording, rewritten by inject: what comes out is a recording that reads without
- * an error to its end, with as many samples as inject says that it wrote. (The reader is fuzzed by
- * itself in fuzz_perfdata; seeds for this one are small recordings.)
- *
+ * Any bytes as a recording that inject rewrites. The result must read to its end without an error,
+ * with as many samples as inject says that it wrote. (fuzz_perfdata fuzzes the reader itself; the
+ * seeds of this target are small recordings.)
  */
 #include "output/inject.h"
 #include "replay/replay.h"
@@ -18,7 +17,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 const char *__lsan_default_suppressions(void);
 
-/* As in fuzz_perfdata. */
+/* See fuzz_perfdata. */
 const char *__lsan_default_suppressions(void)
 {
     return "leak:libtraceevent";

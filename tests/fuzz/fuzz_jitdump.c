@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Any bytes as a jitdump: loaded, asked everywhere, each function's lines and rules read. */
+/* Any bytes as a jitdump: load it, look up everywhere, read each function's lines and rules. */
 #include "jitdump/jitdump.h"
 #include "unwind/unwind.h"
 
@@ -17,7 +17,7 @@ static uint64_t halve(const void *context, uint64_t stamp)
     return stamp / 2;
 }
 
-/* What lookups promise: the function covers the address, in its span and at its time. */
+/* Checks what lookups promise: the function covers the address, within its span and at its time. */
 static void check(const struct jitcode *code, uint64_t address, uint64_t time)
 {
     struct jit_span span;

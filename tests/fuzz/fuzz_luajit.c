@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Walks over the memory of real LuaJIT processes that is no longer what it was: words are replaced
- * as the input says (by other pointers, neighbours, zeros, noise), registers too. Every walk must
- * end, the same twice, and the same in a batch. The images are those of the version matrix beside
- * the repository; without them, or without what unpacks them, there is nothing to do. Traces are
- * listed out of the same memory. Where the input says so, the Lua stacks and what else is read is
- * given in place, as what came with a sample, and threads are put into C functions that a trace has
- * called.
+ * Walks over damaged memory of real LuaJIT processes: the input decides which words are replaced
+ * (by other pointers, neighbours, zeros, noise), and which registers. Every walk must end, must
+ * give the same twice, and the same in a batch. The images are those of the version matrix beside
+ * the repository; without them, or without the tools to unpack them, the target does nothing. It
+ * also lists traces from the same memory. If the input says so, Lua stacks and other memory are
+ * given in place, like memory that came with a sample, and threads are put into C functions that a
+ * trace has called.
  *
  * An input is: image, thread, rate and seed of the damage, flags (enum how); then pairs of a
  * register and a word.
@@ -27,11 +27,11 @@
 
 enum { IMAGES_MAX = 32, CONTEXTS = 16, MAX_FRAMES = 300, PLACES = 128, TRACES = 64 };
 
-/* How an input is walked. */
+/* How to walk an input. */
 enum how {
     HOW_VMS = 1,    /* the VMs are known */
-    HOW_COPIED = 2, /* memory came with the sample, and is given in place */
-    HOW_CALLED = 4, /* the thread is at a C function's entry that a trace has called */
+    HOW_COPIED = 2, /* memory came with the sample and is given in place */
+    HOW_CALLED = 4, /* the thread is at the entry of a C function that a trace called */
 };
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
@@ -41,10 +41,12 @@ struct image {
     struct core_process process;
     struct luajit_blob blob;
     luajit_vm_list vms;
-    uint64_t pointers[DAMAGE_POINTERS]; /* that stand in its memory, to be put elsewhere */
-    uint64_t entries[PLACES];           /* where nothing but the return address is on the stack */
+    /* pointers found in the process's memory, to be put elsewhere */
+    uint64_t pointers[DAMAGE_POINTERS];
+    /* addresses at which the stack's top is the return address */
+    uint64_t entries[PLACES];
     unsigned nr_entries;
-    uint64_t returns[PLACES]; /* behind calls in traces */
+    uint64_t returns[PLACES]; /* addresses behind calls in traces */
     unsigned nr_returns;
 };
 
@@ -78,7 +80,8 @@ static void note_memory(struct image *image, const struct core_mapping *m)
     }
 }
 
-/* Functions of a file, the LuaJIT's own among them. */
+/* Notes places of functions of a file (LuaJIT's own, too) where the return address is at the top of
+ * the stack. */
 static void note_entries(struct image *image, const struct core_mapping *m)
 {
     enum { TRIES = 4096, OF_A_FILE = 32 };
@@ -96,7 +99,7 @@ static void note_entries(struct image *image, const struct core_mapping *m)
     }
 }
 
-/* An address in trace `number`'s machine code; 0: there is none. */
+/* Returns an address in trace `number`'s machine code; 0: it has none. */
 static uint64_t trace_code(const struct memory *m, const struct luajit_vm *vm, uint32_t number)
 {
     const struct luajit_layout *l = vm->layout;
@@ -186,7 +189,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 /* ---- one input ----------------------------------------------------------------------------- */
 
-/* Reads what a namer would read first, and puts something of the frame into the result. */
+/* Reads what a namer would read first, and stores part of the frame in the result. */
 static bool name(void *context, const struct memory *m, const struct luajit_vm *vm,
                  const struct luajit_frame *frame, struct frame *ret)
 {
@@ -200,7 +203,7 @@ static bool name(void *context, const struct memory *m, const struct luajit_vm *
     return true;
 }
 
-/* Pages as they are read, damaged: given in place. */
+/* Copies of pages, damaged as in reads, to be given in place. */
 enum { PAGE = 4096, COPIED = 16 };
 struct copied {
     const struct damage *damage;
@@ -213,13 +216,13 @@ struct context {
     struct damage damage;
     struct memory_layer layers[2];
     struct copied copied;
-    uint64_t called; /* a return address, on top of the stack */
+    uint64_t called; /* a return address, the top of the stack */
     struct unwind_input input;
 };
 
 static struct context contexts[CONTEXTS];
 
-/* Of the page that it stands in, and no more. */
+/* Returns bytes of one page; NULL when the range crosses the page's end. */
 static const uint8_t *copied_piece(void *context, uint64_t address, size_t size,
                                    struct memory_piece *ret)
 {
@@ -253,7 +256,7 @@ static bool copied_read(void *context, uint64_t address, void *to, size_t size, 
     return at != NULL;
 }
 
-/* The thread has just been called by a trace. */
+/* Puts the thread at the entry of a function that a trace has just called. */
 static void be_called(struct context *c, const struct image *image, uint64_t seed)
 {
     uint64_t *value = c->input.registers.value, h = hash_u64(seed);
@@ -304,7 +307,7 @@ static void make_context(struct context *c, const struct image *image, const uin
     }
 }
 
-/* What was listed stands within itself. */
+/* Checks that a listing's offsets lie inside its code, and that its strings end. */
 static void check_listing(const struct luajit_listing *l)
 {
     uint8_t sum = 0;
@@ -337,7 +340,7 @@ static void list_traces(const struct context *c, const struct image *image)
     managed_names_free(managed);
 }
 
-/* All that is asked about one call of C, which few walks come to: summed up. */
+/* Makes all queries about one C call, which few walks get to. Returns a hash of the answers. */
 static uint64_t ask_of_call(struct luajit_reader *r, const struct luajit_trace *t,
                             const struct image *image, uint64_t h)
 {
@@ -365,7 +368,7 @@ static uint64_t ask_of_call(struct luajit_reader *r, const struct luajit_trace *
     return hash_combine(sum, luajit_call_pc(r, &call.from, call.from.code + (h >> 20) % 256));
 }
 
-/* Asked twice, of memory that is the same. */
+/* Makes the queries twice over the same memory: the answers must be equal. */
 static void ask_of_calls(const struct context *c, const struct image *image, uint64_t seed)
 {
     enum { ASKED = 8 };

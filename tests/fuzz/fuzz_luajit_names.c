@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Any bytes as a LuaJIT heap: prototypes, strings and constants in it are named without leaving it,
- * and without end. Every fourth input is made likelier: a prototype's header that fits its block
- * is laid over the bytes, so that its code, constants and debug information are reached.
+ * Any bytes as a LuaJIT heap: naming its prototypes, strings and constants must end and must not
+ * read outside of the heap. Every fourth input is made more plausible: a prototype header that fits
+ * its block is laid over the bytes, so that its code, constants and debug information are reached.
  *
- * The first byte chooses mode and numbering of opcodes; then come frames (a byte each: which
- * prototype, position, caller), then the heap. Also the parser of library registrations.
+ * The first byte chooses the mode and the opcode numbering; then come frames (a byte each:
+ * prototype, position, caller), then the heap. Also fuzzes the parser of library registrations.
  */
 #include "unwind/luajit/names.h"
 #include "unwind/luajit/names_builtins.h"
@@ -34,7 +34,7 @@ static bool read_heap(void *context, uint64_t address, void *to, size_t size, ui
     return true;
 }
 
-/* GCproto and GCstr as luajit.md's tables of both modes have them (2020 and later strings). */
+/* GCproto and GCstr of both modes, from the tables in luajit.md (strings of 2020 and later). */
 static struct luajit_layout layout_of(bool gc64, enum luajit_bytecode bytecode)
 {
     struct luajit_layout l = {.gc64 = gc64, .bytecode = bytecode};
@@ -66,8 +66,8 @@ static void put(struct heap *h, uint64_t at, uint64_t value, size_t size)
         memcpy(h->bytes + at, &value, size);
 }
 
-/* Two prototypes, the second defined in the first, over one string; where their parts lie comes
- * from the bytes. */
+/* Writes two prototypes over one string, the second defined in the first. The bytes decide where
+ * their parts are. */
 static void put_likely(struct heap *h, const struct luajit_layout *l)
 {
     enum { STRING = 0, FIRST = 0x40, SECOND = 0x440, BLOCK = 0x400 };

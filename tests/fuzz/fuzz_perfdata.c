@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Opens any bytes as a recording and decodes all it holds. The first byte chooses the form: as a
- * mapped file or as a pipe, and the reader's options.
+ * Opens any bytes as a recording and decodes everything in it. The first byte chooses the form (a
+ * mapped file or a pipe) and the reader's options.
  */
 #include "perfdata/perfdata_internal.h"
 
@@ -13,7 +13,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 const char *__lsan_default_suppressions(void);
 
-/* libtraceevent loses pieces of formats that it fails to parse; it is not what is tested here. */
+/* libtraceevent leaks pieces of formats that it fails to parse, which is not under test here. */
 const char *__lsan_default_suppressions(void)
 {
     return "leak:libtraceevent";

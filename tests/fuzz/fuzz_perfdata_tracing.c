@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A tracepoint's payload by a format of any text: one byte says how long the payload is, which
- * follows; the rest is the format. Its id is made to be the event's.
+ * Prints a tracepoint's payload with a format of any text: one byte is the size of the payload,
+ * which follows; the rest is the format. The event gets the format's id.
  */
 #include "base/text.h"
 #include "perfdata/perfdata_internal.h"
@@ -11,7 +11,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 const char *__lsan_default_suppressions(void);
 
-/* libtraceevent loses pieces of formats that it fails to parse; it is not what is tested here. */
+/* libtraceevent leaks pieces of formats that it fails to parse, which is not under test here. */
 const char *__lsan_default_suppressions(void)
 {
     return "leak:libtraceevent";
@@ -23,7 +23,7 @@ static void put(uint8_t **at, const void *bytes, size_t size)
     *at += size;
 }
 
-/* A tracing data section with one format of system "s". */
+/* Makes a tracing data section with one format, of system "s". */
 static uint8_t *section_make(const uint8_t *format, size_t size, size_t *ret)
 {
     static const char head[] = "\027\bDtracing0.6\0\0\010\0\020\0\0header_page";
@@ -35,8 +35,8 @@ static uint8_t *section_make(const uint8_t *format, size_t size, size_t *ret)
     put(&at, zeros, 8);
     put(&at, "header_event", 13);
     put(&at, zeros, 8);
-    put(&at, zeros, 4); /* ftrace formats */
-    put(&at, &one, 4);  /* systems */
+    put(&at, zeros, 4); /* number of ftrace formats */
+    put(&at, &one, 4);  /* number of systems */
     put(&at, "s", 2);
     put(&at, &one, 4);
     put(&at, &length, 8);
@@ -61,7 +61,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     const uint8_t *format = data + 1 + data[0];
     size_t format_size = size - 1 - data[0], section_size;
-    uint8_t *payload = malloc(data[0] + 1); /* of its own size, for the sanitizer */
+    /* allocated by itself, for the sanitizer */
+    uint8_t *payload = malloc(data[0] + 1);
     uint8_t *section = section_make(format, format_size, &section_size);
     struct perfdata pd = {0};
     struct text out = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Any bytes as a perf-PID.map; what is found at an address is held against a search through all
- * lines from the last. */
+/* Any bytes as a perf-PID.map. Each lookup is compared with a search through all lines, last line
+ * first. */
 #include "jitdump/jitdump.h"
 
 #include <stdio.h>

@@ -5,7 +5,7 @@
  * the bytes describe the entries, which then are near each other in memory and time. What a layer
  * returns must be there, and exact reads must agree with each other. The bytes of an entry encode
  * its address, so that a check can see that they are of that address: a log's contents are one
- * file, in which no sanitizer can tell the end of an entry from the begin of the next.
+ * file, in which no sanitizer can tell the end of an entry from the start of the next.
  */
 #include "session/recorded_memory.h"
 
@@ -187,7 +187,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     struct memory_log *log;
     if (memory_log_create(&log, NULL) < 0)
         abort();
-    memory_log_set_order(log, size ? (enum memory_log_order)(end[-1] % 3) : VMLOG_RECORDED);
+    memory_log_set_order(log, size ? (enum memory_log_order)(end[-1] % 3) : MEMORY_LOG_RECORDED);
     for (; nr < PAYLOADS; nr++) {
         struct vmevent e;
         sizes[nr] = next_payload(&at, end, payloads[nr], size && end[-1] & 0x80);

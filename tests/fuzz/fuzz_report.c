@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Random trees of stacks through report and flame graph, with random options: both must end, and
- * the report's rows must add up.
+ * Random stack trees through report and flame graph, with random options: both must end, and the
+ * report's rows must add up.
  */
 #include "output/flamegraph.h"
 #include "output/report_internal.h"
@@ -30,7 +30,8 @@ static void add_function(struct stacks *s, uint32_t *node, uint8_t byte)
     *node = stack_tree_child(&s->tree, *node, stacks_intern_function(s, &f));
 }
 
-/* Each stack: a byte for its group, bytes for its functions up to a zero, a byte of weight. */
+/* Reads stacks: for each a byte for its group, bytes for its functions up to a zero, a byte for its
+ * weight. */
 static void add_stacks(struct stacks *s, struct bytes *b)
 {
     while (b->at < b->end) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* An ELF file of any bytes: opened, its symbols, inlined functions and lines asked for. The first
- * bytes of the input choose the addresses. */
+/* Any bytes as an ELF file: open it, look up symbols, inlined functions and lines. The first bytes
+ * of the input choose the addresses. */
 #include "dso/dso.h"
 #include "symbols/dwarf_unit.h"
 #include "symbols/symbols.h"
@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (uint64_t i = 0; i < 64; i++)
         if (!symbols_resolve(c, d, 0x1000 + i * (step + 1), 0x1000 + i * (step + 1)))
             abort();
-    /* The same bytes as a .dwo file or package, too. */
+    /* The same bytes, also as a .dwo file or package. */
     const struct elf_image *e = dso_image(d);
     struct dwarf_file split = {0};
     if (e && dwarf_file_open(&split, e, true, true))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Walks of random stacks by random CFI. The input is cut into: choices, registers, a section
- * (either raw, or programs put into a sound CIE and FDE, which reach deeper), a stack. Each input
- * is walked from several random contexts, half of them with the registers pointing into stack and
- * code, and each walk twice: the second time from the cache, and the cache may not change a result.
+ * Walks random stacks with random CFI. The input is cut into: choices, registers, a section (either
+ * raw, or programs put into a valid CIE and FDE, which reach deeper), a stack. Each input is walked
+ * from several random contexts, half of them with registers that point into stack and code. Each
+ * walk is done twice: the second one uses the cache, which must not change the result.
  */
 #include "unwind/unwind.h"
 #include "unwind/walker.h"
@@ -41,7 +41,7 @@ static bool lookup(void *context, uint64_t pc, uint64_t time, struct code *ret)
     return true;
 }
 
-/* Code bytes: calls and trampolines, so that checks of return addresses come out both ways. */
+/* Code bytes: calls and trampolines, so that the check of a return address can succeed or fail. */
 static bool read_code(void *context, uint64_t address, void *to, size_t size, uint64_t time,
                       enum provenance *provenance)
 {
@@ -56,7 +56,8 @@ static bool read_code(void *context, uint64_t address, void *to, size_t size, ui
     return true;
 }
 
-/* A CIE and an FDE around two programs: bytes of `section` (at most `room`), returns its size. */
+/* Writes a CIE and an FDE around two programs to `section` (at most `room` bytes). Returns the
+ * size. */
 static size_t wrap_programs(const uint8_t *bytes, size_t size, uint8_t *section, size_t room)
 {
     static const uint8_t cie[] = {0, 0, 0,    0,  0, 0, 0,    0, 1, 'z',  'R', 'S',
@@ -115,7 +116,7 @@ static void compare(const struct unwind_stack *a, const struct unwind_stack *b)
     }
 }
 
-/* Managed frames: code at odd places, whose frame pointer is its caller's. */
+/* Managed frames: code at odd addresses, whose frame pointer is the caller's. */
 static bool wants(const void *context, const struct code *code)
 {
     (void)context;
@@ -145,8 +146,8 @@ static bool is_stateless(const void *context, const struct walker_state *state)
     return true;
 }
 
-/* A whole stack of managed frames at the end of a copy of the stack; contexts begin in it, or
- * somewhere before. Random words below it stay, and some in it. */
+/* Plants a whole stack of managed frames at the end of a copy of the stack. Contexts begin in it or
+ * somewhere before it. The random words below it stay, and some words in it. */
 enum { PLANTED = 8, ALIKE = 512 };
 static void plant(struct unwind_input *in, unsigned i, uint8_t *copy, uint64_t seed)
 {
@@ -170,7 +171,7 @@ static void plant(struct unwind_input *in, unsigned i, uint8_t *copy, uint64_t s
     in->registers.value[DWARF_RIP] = CODE + 0x101;
 }
 
-/* What is taken over from walks of the same thread may not change a result. */
+/* Frames taken over from walks of the same thread must not change a result. */
 static void walk_alike(struct unwinder *u, struct unwind_input *in, const struct target *t,
                        uint64_t seed)
 {
@@ -205,7 +206,8 @@ static void walk_contexts(struct target *t, struct cursor *c, const uint8_t *sta
     static struct unwind_input inputs[CONTEXTS];
     static struct unwinder *u;
     static struct unwind_stack first, second;
-    static uint32_t id; /* a cfi's id is never used again with the same unwinder */
+    /* one unwinder must never see a cfi's id again */
+    static uint32_t id;
     if (!u || ++id >> 20) {
         unwinder_free(u);
         u = unwinder_create(NULL);
@@ -238,10 +240,10 @@ static void walk_contexts(struct target *t, struct cursor *c, const uint8_t *sta
         walk_alike(u, inputs, t, seed);
 }
 
-/* The stack: a third of its words point into code, a third into the stack. */
+/* Makes the stack: a third of its words point into code, a third into the stack. */
 static uint8_t *make_stack(const uint8_t *bytes, size_t size)
 {
-    uint8_t *stack = malloc(size ? size : 1); /* of its very size, for ASan */
+    uint8_t *stack = malloc(size ? size : 1); /* at its exact size, for ASan */
     if (!stack)
         abort();
     memcpy(stack, bytes, size);
@@ -280,7 +282,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         source.debug_frame = frame;
     else
         source.eh_frame = frame;
-    if (t.choices & 8) /* a header that is itself random */
+    if (t.choices & 8) /* a random header */
         source.eh_frame_hdr = (struct cfi_section){stack, stack_size, 0x20000};
     if (!(t.choices & 16) && cfi_create(&source, &t.cfi, NULL))
         t.cfi = NULL;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Walks over the memory of real node processes that is no longer what it was: words are replaced as
- * the input says (by other pointers, neighbours, zeros, noise), registers too. Every walk must end,
- * and the same in a batch. The processes are those of tests/truth/v8_app.js in several tiers, of
- * the node in the path or of those that FUZZ_NODES names; without node or gcore there is nothing to
- * do. FUZZ_CORES names a folder where they are kept from run to run.
+ * Walks over damaged memory of real node processes: the input decides which words are replaced (by
+ * other pointers, neighbours, zeros, noise), and which registers. Every walk must end, and give the
+ * same in a batch. The processes run tests/truth/v8_app.js in several tiers, with the node in the
+ * path or those that FUZZ_NODES names. Without node or gcore the target does nothing. FUZZ_CORES
+ * names a folder in which the cores are kept from run to run.
  *
- * An input is: image, thread, rate of the damage, whether objects were recorded, and at what
- * moments; then triples of a register and what becomes of it.
+ * An input is: image, thread, rate of the damage, whether objects were recorded, and at which
+ * moments; then triples of a register and its change.
  */
 #include "tests/fuzz/damage.h"
 #include "unwind/v8/names.h"
@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 struct image {
     struct core_process process;
     const struct v8_layout *layout;
-    uint64_t pointers[DAMAGE_POINTERS]; /* that stand in its stack and heap */
+    uint64_t pointers[DAMAGE_POINTERS]; /* pointers found in its stack and heap */
 };
 
 static struct image images[IMAGES_MAX];
@@ -34,7 +34,7 @@ static unsigned nr_images;
 
 /* ---- images -------------------------------------------------------------------------------- */
 
-/* Words of the stacks, where return addresses, functions and bytecode are, and of the heap. */
+/* Notes words of the stacks (return addresses, functions, bytecode) and of the heap. */
 static void note_pointers(struct image *image)
 {
     const struct core *c = image->process.core;
@@ -66,7 +66,7 @@ static void add_image(const char *path)
     nr_images++;
 }
 
-/* Cores of node processes, as core1, core2 and so on in the folder. */
+/* Makes cores of node processes: core1, core2 and so on in the folder. */
 static void make_cores(const char *folder)
 {
     static const char make[] =
@@ -152,7 +152,7 @@ static bool name_wasm(void *context, struct v8_reader *r, const struct v8_wasm *
     return true;
 }
 
-/* Names are kept for some inputs, and then begun anew: damaged ones have no end, and sources are
+/* Keeps names for some inputs, then starts anew: damaged names are without number, and sources are
  * long. */
 static struct namer *namer_get(void)
 {
@@ -170,13 +170,14 @@ static struct namer *namer_get(void)
 }
 
 struct context {
-    struct damage damage, other; /* `other`: what was read of the same before and after */
+    /* `other`: what was read of the same memory before and after */
+    struct damage damage, other;
     enum memory_side side;
     struct memory_layer layer;
     struct unwind_input input;
 };
 
-/* Memory of which some was read at other moments only. */
+/* Memory of which some pages were read at other moments only. */
 static bool read_sided(void *context, uint64_t address, void *to, size_t size, uint64_t time,
                        enum provenance *provenance)
 {

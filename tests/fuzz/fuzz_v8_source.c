@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Any bytes as a script's text, in pieces of any size, of one byte or two a character: it is read
- * to its end, and says the same of a function however it was cut, or nothing.
+ * Any bytes as a script's text, in pieces of any size, of one or two bytes a character. The text
+ * must be read to its end, and all cuts must give the same answer for a function, or none.
  *
- * The first byte chooses the width, the second how long pieces are; the text is what follows.
+ * The first byte chooses the width, the second the size of the pieces; the text follows.
  */
 #include "unwind/v8/source.h"
 

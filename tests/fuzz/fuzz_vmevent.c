@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Any bytes as the payload of one of ljperf's own events: every byte an entry tells of is there. */
+/* Any bytes as the payload of one of ljperf's own events: all bytes that an entry refers to must
+ * exist. */
 #include "perfdata/vmevent.h"
 
 #include <stdlib.h>

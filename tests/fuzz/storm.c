@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Random inputs for a fuzz target, many and fast: without the instrumentation that leads a fuzzer
- * to new ways, which takes most of its time. Usage: build/storm/fuzz_v8 SECONDS [SEED]. Prints how
- * many inputs there were; what the target aborts at, is said first by number with SEED.
+ * Runs a fuzz target on many random inputs, fast: without the instrumentation that leads a fuzzer
+ * to new paths, which takes most of its time. Usage: build/storm/fuzz_v8 SECONDS [SEED]. Prints the
+ * number of inputs. When the target aborts, prints first the number and SEED of the input.
  */
 #include "base/hash.h"
 
@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { INPUT_MAX = 64 };
 
-/* Of the input at hand; for the handler of signals. */
+/* The message about the current input, for the signal handler. */
 static char said[64];
 static volatile sig_atomic_t said_size;
 

@@ -62,7 +62,8 @@ int main(void)
         perror("init: /kernels/guest");
         _exit(127);
     }
-    while (wait(NULL) != guest) /* and whatever else has lost its parent */
+    /* also reap processes that lost their parent */
+    while (wait(NULL) != guest)
         ;
     sync();
     reboot(RB_POWER_OFF);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Loads each program of the copier's objects into this kernel, alone, as src/live/copier.c sets
- * it up, and prints a line for each:
+ * Loads each program of the copier's objects into this kernel, alone, configured as in
+ * src/live/copier.c, and prints a line for each:
  *
  *     vmstack_task: loads, 263696 instructions verified, 1.74 s
  *     vmstack_task: REFUSED (Permission denied) after 2.31 s: R1 unbounded memory access ...
  *
- * What is refused is tried again with the verifier's whole log, whose end goes to PROGRAM.verifier.
+ * A refused program is loaded again with the verifier's whole log, whose end goes to
+ * PROGRAM.verifier.
  *
  * usage: load OBJECT...    exits 0: all load; 1: some do not
  */
@@ -43,7 +44,7 @@ static int no_print(enum libbpf_print_level level, const char *format, va_list a
     return 0;
 }
 
-/* What the copier sets before it loads: it is constant to the verifier. */
+/* Sets what the copier sets before it loads: the verifier takes it as constant. */
 static int configure(struct bpf_object *object)
 {
     const unsigned cpus = (unsigned)libbpf_num_possible_cpus();
@@ -63,7 +64,7 @@ static int configure(struct bpf_object *object)
     return 0;
 }
 
-/* The last line of a log that says why: behind it stands only what was counted. */
+/* Prints the last line of a log that gives the reason. Only statistics follow that line. */
 static void print_reason(const char *log)
 {
     const char *end = strstr(log, "\nverification time ");
@@ -92,7 +93,7 @@ static void keep_log(const char *program, const char *log)
     fclose(out);
 }
 
-/* 0, or why not (a negative errno). */
+/* Returns 0, or the reason (a negative errno). */
 static int load_one(const char *path, const char *program, unsigned level, char *log,
                     double *ret_seconds)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Code made at run time, with a call chain that is known: main -> call_NAME -> NAME (generated) ->
- * spin. First alpha at one place; then alpha moved to another, and beta where alpha was. Argument:
+ * Makes code at run time, with a known call chain: main -> call_NAME -> NAME (generated) -> spin.
+ * First alpha at one place; then alpha is moved, and beta is put where alpha was. Argument:
  * "unwind" (no frame pointer, a jitdump with unwinding info), "bare" (the same without), "frame"
- * (frame pointer, a jitdump), "map" (frame pointer, a perf map, which knows no time: alpha stays).
+ * (frame pointer, a jitdump), "map" (frame pointer, a perf map, which has no times: alpha stays).
  * Layout of a jitdump: tools/perf/Documentation/jitdump-specification.txt.
  */
 #include <stdbool.h>
@@ -48,7 +48,7 @@ static const uint8_t code_framed[] = {
 enum { CODE_SIZE = sizeof(code_bare), FRAME_AT = (CODE_SIZE + 7) / 8 * 8, CODE_INDEX = 1 };
 _Static_assert(sizeof(code_framed) == CODE_SIZE, "both are written alike");
 
-/* What lies behind the code: addresses in it count from there. */
+/* The bytes behind the code. Addresses in them count from there. */
 struct __attribute__((packed)) unwinding {
     uint32_t cie_size, cie_id;
     uint8_t cie[16];

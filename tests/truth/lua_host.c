@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A host of many Lua VMs: THREADS threads share VMS states, each taken from a pool, run for a
- * while, and handed back, so that states wander between threads. Usage: lua_host TREE SECONDS.
- * LuaJIT's library is opened at run time; its header is not needed for these few functions.
+ * A host of many Lua VMs: THREADS threads share VMS states. A thread takes a state from a pool,
+ * runs it for a while, and gives it back, so that states move between threads. Usage: lua_host TREE
+ * SECONDS. LuaJIT's library is opened at run time; its header is not needed for these few
+ * functions.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -37,7 +38,7 @@ static double now(void)
 static lua_State *take(void)
 {
     pthread_mutex_lock(&lock);
-    lua_State *L = pool[0]; /* the one that waited longest */
+    lua_State *L = pool[0]; /* the one that has waited longest */
     nr--;
     for (int i = 0; i < nr; i++)
         pool[i] = pool[i + 1];

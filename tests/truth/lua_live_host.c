@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A host of LuaJIT: threads that share more VMs than they are, take a free one, run its program for
- * a while by lua_pcall or lua_resume, and give it back: VMs, and coroutines suspended in the
- * middle, wander between threads. Lua functions may enter another VM (host_enter).
+ * A host of LuaJIT with more VMs than threads. A thread takes a free VM, runs its program for a
+ * while with lua_pcall or lua_resume, and gives it back: VMs, and coroutines suspended in the
+ * middle, move between threads. Lua functions may enter another VM (host_enter).
  *
  * usage: host SECONDS FACTS THREADS VMS PROGRAM...   (programs of lua_live_generate.py --host)
  *
- * SECONDS of processor time. FACTS gets what each VM tells of itself and when each thread was in
- * Lua. Lua's functions are declared here: linking needs the library only.
+ * SECONDS is processor time. FACTS receives what each VM tells of itself, and when each thread was
+ * in Lua. Lua's functions are declared here: linking needs the library only.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -70,7 +70,7 @@ static long now(clockid_t clock)
     return t.tv_sec * 1000000000L + t.tv_nsec;
 }
 
-/* A VM that nobody uses, from a random one on; NULL: all are busy. */
+/* Returns a free VM, searching from a random one on; NULL: all are busy. */
 static struct vm *take(void)
 {
     int from = rand_r(&seed) % nr_vms;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A module for lua_resumes.lua: what enters another lua_State from C. Lua's functions are declared
- * here: nothing but luajit itself is needed.
+ * A module for lua_resumes.lua: functions that enter another lua_State from C. Lua's functions are
+ * declared here: nothing but luajit itself is needed.
  */
 typedef struct lua_State lua_State;
 int lua_resume(lua_State *L, int nargs);
@@ -15,7 +15,7 @@ void lua_pushcclosure(lua_State *L, int (*f)(lua_State *), int n);
 void lua_setfield(lua_State *L, int table, const char *name);
 int luaopen_resumes(lua_State *L);
 
-/* resume(co): by lua_resume, not by the interpreter. */
+/* resume(co): resumes with lua_resume, not with the interpreter. */
 static int resume(lua_State *L)
 {
     volatile char room[600]; /* a frame of some size */
@@ -24,7 +24,7 @@ static int resume(lua_State *L)
     return room[0];
 }
 
-/* call(f): on a lua_State that nobody resumes. */
+/* call(f): calls f on a lua_State that nobody resumes. */
 static int call(lua_State *L)
 {
     lua_State *other = lua_newthread(L);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Walks every thread of LuaJIT process images and compares with what their programs tell
- * (luajit_tree.h); and once more without the VM's memory, where the native side must come out.
+ * (luajit_tree.h). Walks again without the VM's memory, where the native side must still come out.
  *
  * usage: luajit_images [-v] PROGRAMS LIB IMAGES BUILD...   (IMAGES/BUILD/KIND.N.core)
  */
@@ -29,7 +29,7 @@ struct totals {
     int counts[5], images, no_position, guess, bare;
 };
 
-/* Offsets in these builds by their debug information (of builds of the same commits). */
+/* Known offsets in these builds, from debug information (of builds of the same commits). */
 static void check_layout(const char *name, const struct luajit_layout *l)
 {
     static const struct {
@@ -92,7 +92,7 @@ static void find_vms(const struct core_process *p, const struct luajit_blob *blo
 
 /* ---- without the VM's memory --------------------------------------------------------------- */
 
-/* What a plain recording has: the thread's own stack, and files. */
+/* The memory of a plain recording: the thread's own stack, and files. */
 struct bare {
     const struct core_process *p;
     uint64_t start, end; /* of the stack */
@@ -108,7 +108,7 @@ static bool read_bare(void *context, uint64_t address, void *to, size_t size, ui
     return layers[1].read(layers[1].context, address, to, size, time, provenance);
 }
 
-/* The native frames of a stack that are not the VM's own; returns their number. */
+/* Collects the native frames of a stack that are not the VM's own. Returns their number. */
 static size_t plain_frames(const struct core_process *p, const struct unwind_stack *stack,
                            uint64_t *pcs)
 {
@@ -125,7 +125,8 @@ static size_t plain_frames(const struct core_process *p, const struct unwind_sta
     return nr;
 }
 
-/* Does the native side of the whole walk come out, up to the entry, with Lua said to be missing? */
+/* Returns whether the walk finds the native side of the whole walk, up to the entry, and says that
+ * Lua is missing. */
 static bool walk_bare(const struct core_process *p, struct unwind_input in, struct unwinder *u,
                       const struct unwind_stack *whole)
 {

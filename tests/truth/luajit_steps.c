@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Runs a LuaJIT program under ptrace, stops it at random, walks its stack, and then after each of
- * some single steps: every instruction of the interpreter, of traces and of what they call gets its
- * turn. Memory is the process's own, at the very instant, so that only the walker can be at fault.
+ * Runs a LuaJIT program under ptrace, stops it at random, and walks its stack, then again after
+ * each of some single steps: so every instruction of the interpreter, of traces and of their
+ * callees gets its turn. The memory is the process's own at that instant, so any fault is the
+ * walker's.
  *
  * usage: luajit_steps PROGRAMS STOPS STEPS LUAJIT ARGUMENT...
  * Exits 77 where processes may not be traced.
@@ -165,7 +166,7 @@ static bool stopped(void)
     return waitpid(target.pid, &status, 0) == target.pid && WIFSTOPPED(status);
 }
 
-/* One stop with its steps; false: the program is gone. */
+/* Makes one stop and its steps. Returns false when the program is gone. */
 static bool stop_and_step(struct unwinder *u, int steps, struct totals *t)
 {
     enum { MAPS_EVERY = 256 };
@@ -174,7 +175,8 @@ static bool stop_and_step(struct unwinder *u, int steps, struct totals *t)
     for (int i = 0; i <= steps; i++) {
         if (i % MAPS_EVERY == 0)
             read_maps();
-        if (target.vms.nr == 0) { /* on a slow machine it may not have begun yet */
+        /* on a slow machine LuaJIT may not have begun yet */
+        if (target.vms.nr == 0) {
             target.nr_blobs = 0;
             find_vms();
         }
@@ -223,7 +225,7 @@ int main(int argc, char **argv)
     unwinder_free(u);
     dsos_free(target.dsos);
     vec_free(&target.vms);
-    /* The steps of one stop hang together: 99.5 % is asked of all runs' sum, by the script. */
+    /* The steps of one stop are correlated. The script asks for 99.5 % of the sum of all runs. */
     bool whole = t.nr >= stops && 100 * (int64_t)t.counts[EXACT] >= 90 * (int64_t)t.nr;
     return whole && 2000 * (int64_t)t.counts[WRONG] <= t.nr ? 0 : 1;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Programs whose call trees are known, and verdicts on stacks of theirs. */
+/* Programs with known call trees, and verdicts on their stacks. */
 #include "luajit_tree.h"
 
 #include "base/cursor.h"
@@ -14,7 +14,7 @@ enum { LINES = 4096, FUNCTIONS = 1024, NAME = 32 };
 
 struct tree_function {
     char name[NAME]; /* f0_1, or froot */
-    int first, last; /* lines */
+    int first, last; /* first and last line */
 };
 
 struct program {
@@ -65,7 +65,7 @@ static const struct tree_function *defined_at(const struct program *p, int line)
     return NULL;
 }
 
-/* The only caller of a tree function: "" for froot's, which is the main chunk. */
+/* Gives the only caller of a tree function: "" for froot, whose caller is the main chunk. */
 static void parent_of(const char *name, char *ret)
 {
     snprintf(ret, NAME, "%s", name);
@@ -93,7 +93,8 @@ static bool note(void *context, const struct memory *m, const struct luajit_vm *
     return true;
 }
 
-/* Definition and executing line, read from the prototype by the test itself. */
+/* Reads the lines of the definition and of execution from the prototype, without the walker's
+ * code. */
 static void read_lines(const struct memory *m, const struct luajit_layout *l,
                        const struct luajit_frame *f, struct seen *ret)
 {
@@ -163,8 +164,8 @@ static const struct tree_function *tree_frame(struct judge *j, const struct seen
     return defined_at(p, s->first);
 }
 
-/* Whether a line of the caller's calls `child`; where it is not known it is no fault, but counted.
- */
+/* Returns whether the caller's line calls `child`. A caller without a line is no fault, but is
+ * counted. */
 static bool line_fits(const struct judge *j, const struct seen *caller, const char *child)
 {
     char want[NAME + 8];
@@ -182,8 +183,8 @@ static bool is_main(const struct seen *s)
     return s->lua && !s->unknown && !s->c && !s->builtin && s->first == 0 && program_of(s->chunk);
 }
 
-/* Between two tree functions stand closures of the caller, helpers, builtins and C: a closure must
- * be defined inside the caller. */
+/* Between two tree functions there may be closures of the caller, helpers, builtins and C. A
+ * closure must be defined inside the caller. */
 static bool between_fits(const struct judge *j, const struct tree_function *caller, int from,
                          int to)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Memory of a process that a test makes up. */
+/* Memory of an invented process, for tests. */
 #ifndef MEMORY_FIXTURE_H
 #define MEMORY_FIXTURE_H
 
@@ -7,7 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Reads of `nr` bytes that stand at `origin` on; false: they are not all there. */
+/* Reads from `nr` bytes that begin at address `origin`. Returns false when they do not cover the
+ * whole range. */
 static inline bool memory_fixture_read(const uint8_t *bytes, uint64_t origin, uint64_t nr,
                                        uint64_t address, void *to, size_t size)
 {

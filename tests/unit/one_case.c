@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Each unit test takes a pattern as its argument, and then runs only the cases whose names match
- * it: build/tests/test_cfi 'a_rule_*'. The C library gives the arguments to constructors, so that
- * no main() has to pass them on.
+ * A unit test takes a pattern as its argument and runs only the cases whose names match it:
+ * build/tests/test_cfi 'a_rule_*'. The C library passes the arguments to constructors, so no main()
+ * has to pass them on.
  */
 #include <setjmp.h>
 #include <stdarg.h>

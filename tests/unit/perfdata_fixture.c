@@ -22,7 +22,7 @@ struct fixture {
     struct bytes features[MAX_FEATURES];
     bool has_feature[MAX_FEATURES];
     struct bytes data;
-    size_t record; /* where the current record starts */
+    size_t record; /* offset of the current record */
 };
 
 const struct perf_event_attr fixture_attr = {
@@ -280,7 +280,7 @@ static void sample_head(struct fixture *f, uint64_t type, const struct fixture_s
         fixture_u64(f, s->period);
 }
 
-/* value, enabled, running, id, lost, or two values of a group. */
+/* Writes the READ field: value, enabled, running, id, lost, or two values of a group. */
 static void sample_read(struct fixture *f, uint64_t format, uint64_t value)
 {
     bool group = format & PERF_FORMAT_GROUP;
@@ -371,7 +371,7 @@ void fixture_sample(struct fixture *f, const struct fixture_sample *s)
 
 /* ---- the recording ------------------------------------------------------------------------ */
 
-/* The bit fields of an attr as the other byte order lays them out. */
+/* Returns an attr's bit fields in the layout of the other byte order. */
 static uint64_t swap_bits(uint64_t flags)
 {
     uint64_t r = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Synthesises recordings for tests, in either byte order, in the file or pipe form. It shares no
- * code with the writer or reader of perfdata/. Failed allocations abort.
+ * Synthesises recordings for tests, in either byte order, as a file or as a pipe stream. It shares
+ * no code with the writer or reader of perfdata/. Failed allocations abort.
  *
  *     struct fixture *f = fixture_create(false);
  *     fixture_event(f, &(struct perf_event_attr){...}, (uint64_t[]){7}, 1);
@@ -21,15 +21,15 @@ struct fixture;
 struct fixture *fixture_create(bool swap);
 void fixture_free(struct fixture *f);
 
-/* What most tests record: IP, TID, TIME, with sample_id_all. */
+/* The attributes that most tests use: IP, TID, TIME, with sample_id_all. */
 extern const struct perf_event_attr fixture_attr;
 void fixture_event(struct fixture *f, const struct perf_event_attr *attr, const uint64_t *ids,
                    size_t nr_ids);
 void fixture_feature(struct fixture *f, unsigned number, const void *bytes, size_t size);
-/* A feature that is one string. */
+/* Adds a feature that consists of one string. */
 void fixture_feature_string(struct fixture *f, unsigned number, const char *text);
 
-/* Any record: begin, its fields in the fixture's byte order, end. */
+/* Any record: begin it, add its fields (written in the fixture's byte order), end it. */
 void fixture_begin(struct fixture *f, uint32_t type, uint16_t misc);
 void fixture_u8(struct fixture *f, uint8_t value);
 void fixture_u16(struct fixture *f, uint16_t value);
@@ -37,11 +37,11 @@ void fixture_u32(struct fixture *f, uint32_t value);
 void fixture_u64(struct fixture *f, uint64_t value);
 void fixture_bytes(struct fixture *f, const void *bytes, size_t size);
 void fixture_string(struct fixture *f, const char *text); /* padded to 8 bytes with zeros */
-/* The sample_id_all trailer of the first event. */
+/* Adds the sample_id_all trailer of the first event. */
 void fixture_trailer(struct fixture *f, uint32_t pid, uint32_t tid, uint64_t time, uint32_t cpu);
 void fixture_end(struct fixture *f);
 
-/* Whole records. Those with `time` get the trailer. */
+/* Whole records. Those with a `time` end in the trailer. */
 void fixture_comm(struct fixture *f, uint32_t pid, uint32_t tid, const char *comm, uint64_t time);
 void fixture_exec(struct fixture *f, uint32_t pid, const char *comm, uint64_t time);
 void fixture_fork(struct fixture *f, uint32_t ppid, uint32_t pid, uint32_t tid, uint64_t time);
@@ -50,36 +50,38 @@ struct fixture_mmap {
     uint32_t pid, tid, prot, flags;
     uint64_t addr, len, pgoff, time;
     const char *filename;
-    const uint8_t *build_id; /* NULL: none; else 20 bytes */
+    const uint8_t *build_id; /* 20 bytes; NULL: none */
     bool data;
 };
 void fixture_mmap2(struct fixture *f, const struct fixture_mmap *m);
 void fixture_round(struct fixture *f); /* FINISHED_ROUND */
 
-/* A sample of event `event`; which of these fields are written is the event's sample_type. */
+/* A sample of event number `event`. The event's sample_type decides which fields are written. */
 struct fixture_sample {
     unsigned event;
-    uint16_t misc; /* 0: user */
+    uint16_t misc; /* 0: PERF_RECORD_MISC_USER */
     uint64_t id, ip, time, addr, period;
     uint32_t pid, tid, cpu;
     const uint64_t *callchain;
     uint64_t nr_callchain;
     const void *raw;
     uint32_t raw_size;
-    const uint64_t *user_regs; /* as many as sample_regs_user has bits; NULL: abi 0 */
+    const uint64_t *user_regs; /* one per bit of sample_regs_user; NULL: abi 0 */
     const void *stack;         /* sample_stack_user bytes; NULL: size 0 */
     uint64_t stack_dyn_size;
     const uint64_t *intr_regs;
-    uint64_t other; /* value of every other u64 field */
+    uint64_t other; /* value of all other u64 fields */
 };
 void fixture_sample(struct fixture *f, const struct fixture_sample *s);
 
-/* The recording's bytes (free them), or a temporary file with them (unlink and free the name). */
+/* Returns the recording's bytes (free them), or the path of a temporary file that holds them
+ * (unlink the file and free the path). */
 uint8_t *fixture_build(struct fixture *f, bool pipe, size_t *size);
 char *fixture_write(struct fixture *f, bool pipe);
-/* Any bytes in a temporary file. */
+/* Writes any bytes to a temporary file. */
 char *fixture_write_bytes(const void *bytes, size_t size);
-/* Where the records start in the file form; where the last finished record starts, from there. */
+/* File offset of the first record in the file form; offset of the last finished record, counted
+ * from there. */
 size_t fixture_data_offset(const struct fixture *f);
 size_t fixture_last_record(const struct fixture *f);
 

@@ -3,12 +3,12 @@
 #ifndef TESTS_UNIT_SCRATCH_H
 #define TESTS_UNIT_SCRATCH_H
 
-/* The folder; the test's setup makes it (mkdtemp) and its teardown removes it. */
+/* The folder. The test's setup makes it (mkdtemp), its teardown removes it. */
 extern char scratch_folder[256];
 
-/* Run a shell command in the folder; the test fails when it fails. */
+/* Runs a shell command in the folder. The test fails when the command fails. */
 void shell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* The path of a file in the folder; good for four more calls. */
+/* Returns the path of a file in the folder. It stays valid for four more calls. */
 const char *path(const char *name);
 
 #endif

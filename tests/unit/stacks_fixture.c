@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Stacks written down by hand. */
+/* Handwritten stacks. */
 #include "stacks_fixture.h"
 #include "stacks/stacks_internal.h"
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Stacks written down by hand, for tests of what is printed from them. */
+/* Handwritten stacks, for tests of output made from stacks. */
 #ifndef TESTS_UNIT_STACKS_FIXTURE_H
 #define TESTS_UNIT_STACKS_FIXTURE_H
 
 #include "stacks/stacks.h"
 
-/* To be freed with stacks_free(). */
+/* Free with stacks_free(). */
 struct stacks *stacks_make(void);
-/* "comm;outermost;...;leaf": functions of module /bin/prog, those that begin with k_ of the
- * kernel, i_ inlined, "?N" unknown at address N. */
+/* Adds "comm;outermost;...;leaf". Functions are of module /bin/prog; a prefix k_ makes a kernel
+ * function, i_ an inlined one; "?N" is an unknown function at address N. */
 void stacks_add(struct stacks *s, const char *stack, uint64_t samples, uint64_t period);
-/* One sample, "outermost;...;leaf" in a slice of time: "L17:f" is Lua function f in trace 17, "L:f"
- * interpreted. */
+/* Adds one sample, "outermost;...;leaf", in time slice `block`. "L17:f" is Lua function f in trace
+ * 17, "L:f" is f interpreted. */
 void stacks_add_managed(struct stacks *s, const char *stack, uint64_t block, uint64_t period);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What everything stands on: the cursor, numbers as text, interned strings. */
+/* Tests of what all code uses: the cursor, numbers as text, interned strings. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,7 +52,7 @@ static void cursor_fails_for_good_at_the_end(void **state)
     struct error err;
     assert_int_equal(cursor_u32(&c), 0);
     assert_true(c.failed);
-    assert_int_equal(cursor_u8(&c), 0); /* although a byte is left */
+    assert_int_equal(cursor_u8(&c), 0); /* although one byte is left */
     assert_int_equal(cursor_error(&c, &err, "too short"), -1);
     assert_int_equal(err.kind, ERROR_TRUNCATED);
     assert_string_equal(err.text, "file: offset 0x64: part: too short");
@@ -143,7 +143,7 @@ static void text_hundredths_equal_printf(void **state)
         struct text t = {0};
         char wanted[400];
         random = random * 6364136223846793005U + 1442695040888963407U;
-        /* thousandths are near every half that there is */
+        /* multiples of 1/1000 come close to all halves */
         double value = i < SOME ? some[i]
                        : i % 2  ? (double)(random >> 44) / 1000
                                 : (double)(random >> 20) / (1U << 31);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What is said of eBPF programs that the kernel refuses, each made to be refused: by the verifier,
- * for want of capabilities, in a user namespace, by a seccomp filter. Needs the right to load eBPF,
- * and clang: skipped otherwise. (Locked memory and lockdown: tests/kernels/cells/refused.)
+ * Error messages about eBPF programs that the kernel refuses, each for one reason: the verifier,
+ * missing capabilities, a user namespace, a seccomp filter. Needs the right to load eBPF, and
+ * clang; skipped otherwise. (Locked memory and lockdown: tests/kernels/cells/refused.)
  */
 #include "live/bpf_load.h"
 
@@ -28,7 +28,7 @@
 
 enum { OBJECT_MAX = 1 << 16 };
 
-/* A program of the given body, compiled. It is named "probe". */
+/* A compiled program with the given body. Its name is "probe". */
 struct object {
     char bytes[OBJECT_MAX];
     size_t size;
@@ -39,7 +39,7 @@ static void compile(const char *body, struct object *ret)
     char command[256], path[] = "/tmp/test_bpf_load.XXXXXX";
     int fd = mkstemp(path);
     assert_true(fd >= 0);
-    close(fd); /* clang puts another file there */
+    close(fd); /* clang replaces the file */
     snprintf(command, sizeof(command), "clang -target bpf -O1 -ffreestanding -x c -c -o %s -",
              path);
     FILE *f = popen(command, "w");
@@ -126,7 +126,7 @@ static void refused(const char *body, const char *because)
     assert_says(&err, kernel.release);
     assert_says(&err, "probe");
     assert_says(&err, because);
-    assert_does_not_say(&err, "ermi"); /* no matter of permissions */
+    assert_does_not_say(&err, "ermi"); /* permissions are not the problem */
     assert_null(loaded.object);
 }
 
@@ -161,7 +161,8 @@ static void what_is_no_object_is_no_refusal(void **state)
 
 /* ---- not permitted ------------------------------------------------------------------------- */
 
-/* In a child, whose rights `lose` takes away: what is said then. -1: they could not be. */
+/* Loads a program in a child after `lose` has taken the child's rights away, and returns the
+ * child's error in `ret`. `lose` returns -1 when it could not take them away. */
 static void load_without(int (*lose)(void), struct error *ret)
 {
     static struct object o;
@@ -203,7 +204,7 @@ static int enter_user_namespace(void)
     return unshare(CLONE_NEWUSER);
 }
 
-/* bpf(2) answers with this error. */
+/* Makes bpf(2) fail with this error. */
 static int filter(uint32_t error)
 {
     struct sock_filter code[] = {

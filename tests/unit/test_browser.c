@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The browser's model: lines that open and close, filters, views, the cursor. No terminal. */
+/* The browser's model: opening and closing lines, filters, views, the cursor. No terminal. */
 #include "output/browser.h"
 #include "scratch.h"
 #include "stacks/stacks_internal.h"
@@ -42,7 +42,7 @@ static struct browser *open_browser(const struct stacks *s, struct report_option
     return b;
 }
 
-/* All lines; the one with the cursor begins with '>'. */
+/* Expects these lines; the cursor's line begins with '>'. */
 static void expect(struct browser *b, const char *want)
 {
     struct text t = {0};
@@ -87,7 +87,7 @@ static void rows_open_and_close(void **state)
     expect(b, ">+   100.00%  [.] f\n");
     assert_true(browser_can_expand(b));
     assert_int_equal(browser_expand(b, NULL), 0);
-    /* the row says f: its tree need not */
+    /* the row shows f, so its tree does not */
     expect(b, ">-   100.00%  [.] f\n"
               "     + 60.00% a\n"
               "     + 40.00% g\n");
@@ -101,7 +101,7 @@ static void rows_open_and_close(void **state)
               "          main\n");
     assert_false(browser_can_expand(b));
     browser_move(b, 2);
-    /* a line of a run closes the run */
+    /* collapsing a line of a run closes the run */
     assert_true(browser_collapse(b));
     expect(b, " -   100.00%  [.] f\n"
               "     + 60.00% a\n"
@@ -137,7 +137,7 @@ static void callees_of_a_row(void **state)
     finish(b, s);
 }
 
-/* Two rows open at once: what is marked for one must not show in the other. */
+/* Two rows open at once: marks of one row must not show in the other. */
 static void rows_do_not_mix(void **state)
 {
     (void)state;
@@ -191,7 +191,7 @@ static void all_open_and_close(void **state)
     browser_move(b, 4);
     browser_collapse_row(b);
     expect(b, ">+   100.00%  [.] f\n");
-    /* what was open inside is closed, too */
+    /* lines that were open inside are closed, too */
     assert_int_equal(browser_expand(b, NULL), 0);
     assert_int_equal(browser_nr_lines(b), 3);
     assert_int_equal(browser_expand_all(b, &all, NULL), 0);
@@ -214,7 +214,7 @@ static void filters_come_and_go(void **state)
     assert_int_equal(browser_toggle_relative(b, NULL), 0);
     assert_true(browser_is_relative(b));
     assert_int_equal(browser_toggle_relative(b, NULL), 0);
-    /* the same kind again takes the place of the first */
+    /* a second filter of the same kind replaces the first */
     assert_int_equal(browser_add_filter(b, FILTER_SYMBOL, "rea", 0, NULL), 0);
     expect(b, ">+    50.00%    50.00%  [k] k_read\n");
     assert_int_equal(browser_add_filter(b, FILTER_MODULE, "/bin/prog", 0, NULL), 0);
@@ -295,14 +295,14 @@ static void views(void **state)
     assert_int_equal(browser_set_view(b, find_view(b, "VM state"), NULL), 0);
     expect(b, ">+    60.00%  lua trace\n"
               " +    40.00%  C called by lua\n");
-    assert_null(browser_function(b)); /* a row of no function */
+    assert_null(browser_function(b)); /* the row has no function */
     assert_int_equal(browser_set_view(b, find_view(b, "Trace"), NULL), 0);
     expect(b, ">+    60.00%       10:3           [.] f a.lua:1\n"
               " +    40.00%       10:[no trace]  [.] memcpy\n");
     assert_int_equal(browser_set_view(b, find_view(b, "Module"), NULL), 0);
     expect(b, ">+    60.00%  a.lua\n"
               " +    40.00%  prog\n");
-    /* slices of time are not in the stacks at hand: others are asked for */
+    /* the current stacks have no time slices: the browser asks for stacks that have */
     assert_false(browser_is_stale(b));
     assert_int_equal(browser_set_view(b, find_view(b, "Time"), NULL), 0);
     assert_true(browser_is_stale(b));
@@ -365,7 +365,7 @@ static void events_in_turn(void **state)
     (void)state;
     struct stacks *s = two_ways();
     struct browser *b = open_browser(s, callers());
-    assert_int_equal(browser_change_event(b, 1, NULL), 0); /* the other has no samples */
+    assert_int_equal(browser_change_event(b, 1, NULL), 0); /* the other event has no samples */
     expect(b, ">+   100.00%  [.] f\n");
     add_event(s, 1);
     struct browser_data data = {s, events, 2};
@@ -377,7 +377,7 @@ static void events_in_turn(void **state)
     finish(b, s);
 }
 
-/* Nothing was sampled; stacks without frames; deep ones. */
+/* No samples, stacks without frames, deep stacks. */
 static void odd_stacks(void **state)
 {
     (void)state;
@@ -402,7 +402,7 @@ static void odd_stacks(void **state)
     o.keys[0] = KEY_DSO;
     b = open_browser(s, o);
     expect(b, ">+    50.00%  [unknown]\n +    50.00%  prog\n");
-    assert_int_equal(browser_expand(b, NULL), 0); /* of no frames nothing opens */
+    assert_int_equal(browser_expand(b, NULL), 0); /* a stack without frames has nothing to open */
     assert_int_equal(browser_nr_lines(b), 2);
     browser_move(b, 1);
     assert_int_equal(browser_expand(b, NULL), 0);
@@ -459,7 +459,7 @@ static void source_with_weights(void **state)
                   "  30.00%    30.00%     12  \n"
                   "\n/gone.c (cannot be read: only numbers)\n"
                   "  10.00%    10.00%      7  \n");
-    /* what is no file of text is not opened */
+    /* a file that is not a text file is not opened */
     shell("rm f.c && mkfifo f.c");
     struct text t = {0};
     assert_int_equal(browser_put_source(b, scratch_folder, &t, NULL), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Call frame information written byte by byte: every opcode, pointer encoding, entry format and
- * expression operation, and what is to be refused. What comes out is compared as text:
+ * Tests call frame information written byte by byte: every opcode, pointer encoding, entry format
+ * and expression operation, and input that must be refused. Results are compared as text:
  * "cfa=r7+16 r3=c-24 r16=c-8" (c: at the CFA, v: CFA + n itself, e: expression of n bytes, s: same,
  * u: undefined).
  */
@@ -38,12 +38,12 @@ static void put_bytes(struct bytes *b, const void *bytes, size_t size)
     b->nr += size;
 }
 
-/* How the section is to be written. */
+/* The form in which to write the section. */
 struct form {
     bool debug, dwarf64;
     uint8_t version, encoding, address_size;
     const char *augmentation;
-    uint8_t code_align, data_align; /* as one byte of LEB128 */
+    uint8_t code_align, data_align; /* each as one byte of LEB128 */
     uint8_t ra;
 };
 
@@ -73,7 +73,7 @@ static void put_cie(struct bytes *b, const struct form *f)
     put(b, f->version, 1);
     put_bytes(b, f->augmentation, strlen(f->augmentation) + 1);
     if (f->version == 4)
-        put(b, f->address_size, 2); /* and no segment selector */
+        put(b, f->address_size, 2); /* then a segment selector size of 0 */
     put(b, f->code_align, 1);
     put(b, f->data_align, 1);
     put(b, f->ra, 1);
@@ -113,7 +113,7 @@ static void put_fde(struct bytes *b, const struct form *f, uint64_t begin, const
     if (f->debug)
         put(b, 0, f->dwarf64 ? 8 : 4);
     else
-        put(b, b->nr, 4); /* back to the CIE at 0 */
+        put(b, b->nr, 4); /* distance back to the CIE at 0 */
     uint64_t base = 0;
     if ((f->encoding & PE_BASE) == PE_PCREL)
         base = SECTION + b->nr;
@@ -200,7 +200,7 @@ static const struct program programs[] = {
     PROGRAM("", 0, "cfa=r7+8 r16=c-8"),
     PROGRAM("", 0xff, "cfa=r7+8 r16=c-8"),
     PROGRAM("\x00\x00", 5, "cfa=r7+8 r16=c-8"),
-    /* advances: the row holds from its address on */
+    /* advances: a row holds from its address on */
     PROGRAM("\x44\x0e\x10", 3, "cfa=r7+8 r16=c-8"),
     PROGRAM("\x44\x0e\x10", 4, "cfa=r7+16 r16=c-8"),
     PROGRAM("\x02\x80\x0e\x10", 0x7f, "cfa=r7+8 r16=c-8"),
@@ -235,8 +235,8 @@ static const struct program programs[] = {
     PROGRAM("\x83\x03\x41\xc3", 1, "cfa=r7+8 r16=c-8"),
     PROGRAM("\x90\x03\x41\xd0", 1, "cfa=r7+8 r16=c-8"),
     PROGRAM("\x90\x03\x41\x06\x10", 1, "cfa=r7+8 r16=c-8"),
-    PROGRAM("\xb1\x03", 0, "cfa=r7+8 r16=c-8"), /* a vector register: of no interest */
-    /* states: CFA and registers come back, also when nested */
+    PROGRAM("\xb1\x03", 0, "cfa=r7+8 r16=c-8"), /* a vector register: ignored */
+    /* remember and restore state: CFA and registers come back, also when nested */
     PROGRAM("\x0a\x0e\x20\x83\x02\x41\x0b", 0, "cfa=r7+32 r3=c-16 r16=c-8"),
     PROGRAM("\x0a\x0e\x20\x83\x02\x41\x0b", 1, "cfa=r7+8 r16=c-8"),
     PROGRAM("\x0a\x0e\x20\x0a\x0e\x30\x0b\x83\x02", 0, "cfa=r7+32 r3=c-16 r16=c-8"),
@@ -244,7 +244,7 @@ static const struct program programs[] = {
     /* GNU */
     PROGRAM("\x2e\x90\x01\x0e\x10", 0, "cfa=r7+16 r16=c-8"),
     PROGRAM("\x2d\x0e\x10", 0, "cfa=r7+16 r16=c-8"),
-    /* refused: unknown, cut, unbalanced; but only once they are reached */
+    /* refused: unknown, cut, unbalanced; but only when they are reached */
     PROGRAM("\x3f", 0, "none"),
     PROGRAM("\x1c", 0, "none"),
     PROGRAM("\x17\x01", 0, "none"),
@@ -310,7 +310,7 @@ static void every_encoding(void **state)
     for (size_t i = 0; i < sizeof(formats); i++) {
         for (size_t j = 0; j < sizeof(bases); j++) {
             uint8_t format = formats[i];
-            /* only signed formats reach from the section down to the function */
+            /* only signed formats can reach from the section down to the function */
             bool down = format == PE_SDATA4 || format == PE_SDATA8 || format == PE_ABSPTR ||
                         format == PE_UDATA8 || format == PE_SIGNED;
             if (bases[j] == PE_PCREL && !down)
@@ -378,7 +378,8 @@ static void refused_forms(void **state)
     for (int i = 0; i < 6; i++)
         forms[i] = usual;
     forms[0].version = 2;
-    forms[1].augmentation = "zXR"; /* the pointer encoding behind data nobody knows */
+    /* the pointer encoding comes after augmentation data of unknown size */
+    forms[1].augmentation = "zXR";
     forms[2].encoding = PE_ABSPTR | PE_INDIRECT;
     forms[3].encoding = PE_OMIT;
     forms[4].encoding = 0x07;
@@ -390,7 +391,7 @@ static void refused_forms(void **state)
         assert_null(create(&b, &forms[i]));
     }
     struct form other = usual;
-    other.ra = 3; /* read, but no rule of ours */
+    other.ra = 3; /* read, but we have no rules for it */
     struct bytes b = {.nr = 0};
     put_cie(&b, &other);
     put_fde(&b, &other, FUNCTION, "", 0);
@@ -399,7 +400,7 @@ static void refused_forms(void **state)
     cfi_free(cfi);
 }
 
-/* Cut anywhere and flipped anywhere: anything but a crash, and an answer that ends. */
+/* Input cut at any byte or with any bit flipped: no crash, and reading ends. */
 static void damaged(void **state)
 {
     (void)state;
@@ -411,7 +412,7 @@ static void damaged(void **state)
     for (size_t i = 0; i < whole.nr; i++) {
         for (int bit = 0; bit < 9; bit++) {
             size_t size = bit == 8 ? i : whole.nr;
-            struct bytes *b = malloc(sizeof(*b)); /* ASan sees a read behind it */
+            struct bytes *b = malloc(sizeof(*b)); /* on the heap: ASan sees a read behind it */
             uint8_t *exact = malloc(size + 1);
             *b = whole;
             if (bit < 8)
@@ -439,7 +440,7 @@ enum { FUNCTIONS = 20 };
 static void put_functions(struct bytes *b)
 {
     put_cie(b, &usual);
-    for (unsigned i = 0; i < FUNCTIONS; i++) { /* in no order, with gaps */
+    for (unsigned i = 0; i < FUNCTIONS; i++) { /* in mixed order, with gaps */
         unsigned n = i * 7 % FUNCTIONS;
         uint8_t program[] = {0x0e, (uint8_t)(8 + n)};
         put_fde(b, &usual, FUNCTION + (uint64_t)n * 2 * SIZE, program, sizeof(program));
@@ -475,17 +476,17 @@ static bool note_begin(void *context, const struct fde *fde, uint64_t offset)
     return last->offset != FUNCTIONS;
 }
 
-/* All are found by their size, in order, once; none that is smaller. */
+/* Finds all functions of at least a size, in order, once each; none that is smaller. */
 static void expect_large(const struct cfi *cfi)
 {
     for (uint64_t least = SIZE - 1; least <= SIZE + 1; least++) {
-        struct fde_place last = {0}; /* its offset counts */
+        struct fde_place last = {0}; /* its offset is used as a counter */
         cfi_walk_large(cfi, &cfi->tables[0], least, note_begin, &last);
         assert_int_equal(last.offset, least <= SIZE ? FUNCTIONS : 0);
     }
 }
 
-/* A header as ld writes it: its table is used; one out of order is not. */
+/* A header as ld writes it: the table is used. A table that is out of order is not. */
 static void header(void **state)
 {
     (void)state;
@@ -509,7 +510,7 @@ static void header(void **state)
         if (damage == 1)
             memset(x.at + 12 + 8 * 9, 0, 4); /* out of order */
         if (damage == 2)
-            x.at[8] = FUNCTIONS + 1; /* longer than it is */
+            x.at[8] = FUNCTIONS + 1; /* longer than the section */
         if (damage == 3)
             x.at[3] = PE_DATAREL | PE_SDATA8;
         struct cfi_source source = {.name = "header",
@@ -524,7 +525,7 @@ static void header(void **state)
     }
 }
 
-/* Both sections: .eh_frame first, .debug_frame for what it does not have. */
+/* With both sections, .eh_frame is used first, .debug_frame for functions that it lacks. */
 static void both_sections(void **state)
 {
     (void)state;
@@ -578,8 +579,8 @@ static void lowering(void **state)
     assert_int_equal(r.deepest, 4);
     assert_false(r.ends);
     assert_true(LOWERED("\x07\x10", 0).ends);
-    assert_int_equal(LOWERED("\x07\x00", 0).kind, RULE_OFFSETS); /* rax is lost anyway */
-    /* what 16 bytes cannot say */
+    assert_int_equal(LOWERED("\x07\x00", 0).kind, RULE_OFFSETS); /* rax is lost in any case */
+    /* rules that 16 bytes cannot hold */
     assert_int_equal(LOWERED("\x82\x02", 0).kind, RULE_ROW);                 /* rcx is saved */
     assert_int_equal(LOWERED("\x07\x03", 0).kind, RULE_ROW);                 /* rbx is lost */
     assert_int_equal(LOWERED("\x0e\x90\x20\x83\x80\x02", 0).kind, RULE_ROW); /* 256 slots down */
@@ -594,15 +595,15 @@ static void lowering(void **state)
     assert_int_equal(r.plt_from, 11);
 }
 
-/* push rbx (row 1), pop rbx (row 3): the rule of rbx stands, its slot is below rsp. */
+/* push rbx (row 1), pop rbx (row 3): the CFI keeps rbx's rule, but the slot is now below rsp. */
 static void popped_slot(void **state)
 {
     (void)state;
     assert_int_equal(LOWERED("\x41\x0e\x10\x83\x02\x44\x0e\x08", 1).saved[0], 2);
     assert_int_equal(LOWERED("\x41\x0e\x10\x83\x02\x44\x0e\x08", 5).saved[0], 0);
-    /* rsp never stood below the slot: the red zone */
+    /* rsp was never below the slot: the slot is in the red zone */
     assert_int_equal(LOWERED("\x41\x83\x02\x44\x08\x06", 5).saved[0], 2);
-    /* the CFA was counted from rbp before: leave */
+    /* the CFA was relative to rbp before: a leave instruction */
     assert_int_equal(
         LOWERED("\x41\x0e\x10\x86\x02\x41\x0d\x06\x83\x03\x44\x0c\x07\x08", 6).saved[0], 0);
     assert_int_equal(
@@ -629,7 +630,7 @@ struct expression {
 static const struct expression expressions[] = {
     GIVES("\x30", 0),
     GIVES("\x4f", 31),
-    GIVES("\x03\x10\x00\x00\x00\x00\x00\x00\x00", 0x10010), /* addr: biased */
+    GIVES("\x03\x10\x00\x00\x00\x00\x00\x00\x00", 0x10010), /* DW_OP_addr: biased */
     GIVES("\x08\xff", 255),
     GIVES("\x09\xff", -1),
     GIVES("\x0a\xff\xff", 0xffff),
@@ -674,9 +675,9 @@ static const struct expression expressions[] = {
     GIVES("\x32\x32\x2e", 0),
     GIVES("\x0e\x00\x00\x00\x00\x00\x00\x00\x80\x09\xff\x1b",
           0x8000000000000000),                /* INT64_MIN / -1 */
-    GIVES("\x31\x2f\x01\x00\x30\x96", 1),     /* skip the lit0 */
-    GIVES("\x32\x31\x28\x01\x00\x30", 2),     /* taken branch */
-    GIVES("\x32\x30\x28\x01\x00\x33", 3),     /* not taken */
+    GIVES("\x31\x2f\x01\x00\x30\x96", 1),     /* skips the lit0 */
+    GIVES("\x32\x31\x28\x01\x00\x30", 2),     /* branch taken */
+    GIVES("\x32\x30\x28\x01\x00\x33", 3),     /* branch not taken */
     GIVES("\x33\x31\x1c\x12\x28\xfa\xff", 0), /* counts down from 3 */
     GIVES("\x77\x08", 0x1008),
     GIVES("\x92\x07\x78", 0xff8),
@@ -691,10 +692,10 @@ static const struct expression expressions[] = {
     FAILS("\x31\x30\x1b"),
     FAILS("\x31\x30\x1d"),
     FAILS("\x31\x15\x05"),
-    FAILS("\x2f\xfd\xff"), /* for ever */
+    FAILS("\x2f\xfd\xff"), /* endless loop */
     FAILS("\x2f\x01\x00"),
-    FAILS("\x2f\xf0\xff"), /* out of the expression */
-    FAILS("\x76\x00"),     /* rbp is not known */
+    FAILS("\x2f\xf0\xff"), /* leaves the expression */
+    FAILS("\x76\x00"),     /* rbp is unknown */
     FAILS("\x92\x40\x00"),
     FAILS("\x50"),
     FAILS("\xe0"),

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Rules of real ELF files against libdw's: every FDE, at every row boundary (of large files, of
- * a part of the FDEs), and random addresses, also where no FDE is. What is compared is the lowered
- * rule where there is one, the row where not. Each file is read with its .eh_frame_hdr and without.
+ * Compares rules of real ELF files with libdw's: for every FDE at every row boundary (for large
+ * files, for a part of the FDEs), and at random addresses, also outside of FDEs. It compares the
+ * lowered rule where there is one, else the row. Each file is read with its .eh_frame_hdr and
+ * without it.
  */
 #include "unwind/native/expression.h"
 #include "unwind/native/rule.h"
@@ -28,7 +29,7 @@ struct file {
     Elf *elf;
     Dwarf_CFI *oracle;
     struct cfi *with_header, *without;
-    uint64_t end; /* of the addresses */
+    uint64_t end; /* end of the addresses */
     size_t fdes, rows, skip, checked;
     uint64_t seed;
     struct rule_cache cache;
@@ -84,7 +85,7 @@ static void close_file(struct file *f)
     close(f->fd);
 }
 
-/* libdw decoded the very bytes that we kept. */
+/* Returns whether libdw decoded the bytes that we kept. */
 static bool same_expression(struct cfi_bytes bytes, const Dwarf_Op *ops, size_t nr)
 {
     for (size_t i = 0; i < nr; i++) {
@@ -116,7 +117,7 @@ static bool same_cfa(const struct cfi_row *row, const struct rule *rule, Dwarf_F
     return ops[0].atom == DW_OP_breg0 + reg && (int64_t)ops[0].number == offset;
 }
 
-/* The rule of one register, from the lowered form where it has one. */
+/* Returns the rule of one register, from the lowered rule where that has one. */
 static struct reg_rule register_rule(const struct cfi_row *row, const struct rule *rule,
                                      unsigned reg)
 {
@@ -141,7 +142,8 @@ static bool same_offset(int64_t offset, const Dwarf_Op *ops, size_t nr)
                   : offset == 0;
 }
 
-/* A slot below rsp: its rule was replaced, the register being restored (rule.c). */
+/* Returns whether the slot is below rsp. Then rule.c has replaced its rule, because the register
+ * was restored already. */
 static bool below_stack(const struct cfi_row *row, const Dwarf_Op *ops, size_t nr)
 {
     return !row->cfa_is_expression && row->cfa_register == DWARF_RSP && nr == 2 &&
@@ -159,7 +161,7 @@ static bool same_register(const struct cfi_row *row, struct reg_rule rule, unsig
     bool is_value = nr > 0 && ops[nr - 1].atom == DW_OP_stack_value;
     bool popped = row->regs[reg].kind == REG_SAME && below_stack(row, ops, nr);
     switch (rule.kind) {
-    case REG_UNSPECIFIED: /* libdw has defaults of its own; ours are the ABI's */
+    case REG_UNSPECIFIED: /* libdw has its own defaults; ours are the ABI's */
         return same || undefined || (reg == DWARF_RSP && is_value && same_offset(0, ops, nr - 1));
     case REG_UNDEFINED:
         return undefined;
@@ -181,7 +183,7 @@ static bool same_register(const struct cfi_row *row, struct reg_rule rule, unsig
     return false;
 }
 
-/* What is kept of whole FDEs is what the program run up to the address gives. */
+/* A rule kept from whole FDEs must equal the rule from running the program up to the address. */
 static void check_kept(struct file *f, const struct cfi *cfi, uint64_t address,
                        const struct rule *rule)
 {
@@ -204,7 +206,7 @@ static void check_address(struct file *f, const struct cfi *cfi, uint64_t addres
     f->checked++;
     if (wanted && dwarf_frame_info(frame, &start, &end, &signal) == 16 &&
         (address < start || address >= end))
-        wanted = false; /* libdw gives the FDE below an address in a gap */
+        wanted = false; /* in a gap, libdw gives the FDE below the address */
     if (found != wanted)
         fail_msg("%s: 0x%lx: found %d, libdw %d", f->path, address, found, wanted);
     if (!found) {

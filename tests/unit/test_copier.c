@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The eBPF copier on live programs: each sample is preceded by its copy, the copy is of the right
- * state. Needs the right to load eBPF and to open perf events, and luajit: skipped otherwise.
+ * Runs the eBPF copier on live programs: its copy must come before each sample and be of the right
+ * lua_State. Needs luajit and the right to load eBPF and to open perf events; skipped otherwise.
  */
 #include "live/copier.h"
 #include "perfdata/vmevent.h"
@@ -25,19 +25,19 @@
 
 enum { RING_PAGES = 512, CPUS_MAX = 256, FREQUENCY = 4999 };
 
-/* perf's numbers of x86 registers: sp and ip */
+/* perf's numbers of the x86 registers sp and ip */
 #define USER_REGISTERS (1ULL << 7 | 1ULL << 8)
 
 struct ring {
     int fd;
     struct perf_event_mmap_page *page;
-    /* its last record: a copy, and of what */
+    /* whether the last record was a copy, and that copy's header and time */
     bool has_copy;
     struct vmevent_header copy;
     uint64_t copy_time;
 };
 
-/* What the rings told. */
+/* Counters of what the rings held. */
 struct seen {
     uint64_t samples, in_kernel, copies, hits, misses[VMEVENT_NR_REASONS], adjacent, apart;
     uint64_t lost, bytes, states, stacks, wrong_stack, levels, vms_most, later, broken;
@@ -51,7 +51,7 @@ struct live {
     pid_t pid;
     lua_scan_vm_list vms;
     struct seen seen;
-    struct ring *ring; /* that is being read */
+    struct ring *ring; /* the ring being read */
 };
 
 /* ---- setting up --------------------------------------------------------------------------- */
@@ -118,7 +118,7 @@ static void open_rings(struct live *l)
     assert_true(l->nr_rings > 0);
 }
 
-/* Start a program, wait until it has `want` VMs, attach. */
+/* Starts a program, waits until it has `want` VMs, attaches. */
 static void live_begin(struct live *l, const char *const *command, size_t want)
 {
     struct error err = {0};
@@ -137,7 +137,8 @@ static void live_begin(struct live *l, const char *const *command, size_t want)
             skip();
         }
         l->vms.nr = 0;
-        (void)lua_scan_process(l->scan, l->pid, &l->vms, &err); /* may be half through its exec */
+        /* the process may be in the middle of its exec */
+        (void)lua_scan_process(l->scan, l->pid, &l->vms, &err);
     }
     assert_int_equal(l->vms.nr, want);
     const struct copier_vms of = {.vms = l->vms.at, .nr = l->vms.nr};
@@ -169,7 +170,8 @@ static const struct lua_scan_vm *vm_of(const struct live *l, uint64_t g)
     return NULL;
 }
 
-/* The bottom slot of a Lua stack holds its own lua_State (GC64: under a 47 bit mask). */
+/* Returns whether the bottom slot of a Lua stack holds the stack's own lua_State (GC64: under a 47
+ * bit mask). */
 static bool is_stack_of(const struct vmevent_entry *stack, uint64_t L, bool gc64)
 {
     uint64_t slot = load_u64(stack->bytes, false);
@@ -180,7 +182,7 @@ static void check_copy(struct live *l, struct vmevent *e)
 {
     struct vmevent_entry entry;
     uint64_t L = 0, g = 0;
-    bool bottom = false; /* of this state's stack, not yet seen */
+    bool bottom = false; /* this state's stack bottom is still to come */
     struct seen *s = &l->seen;
     while (vmevent_next(e, &entry, NULL) > 0) {
         const struct lua_scan_vm *vm = vm_of(l, g);
@@ -227,7 +229,7 @@ static void take_copy(struct live *l, const uint8_t *at, uint64_t time)
     check_copy(l, &e);
 }
 
-/* IDENTIFIER, IP, TID, TIME, CPU, REGS_USER (abi, sp, ip). */
+/* Layout: IDENTIFIER, IP, TID, TIME, CPU, REGS_USER (abi, sp, ip). */
 static void take_sample(struct live *l, const uint8_t *at, uint16_t misc)
 {
     uint32_t tid = load_u32(at + 20, false);
@@ -292,7 +294,7 @@ static void live_run(struct live *l, int ms)
 {
     for (int i = 0; i < l->nr_rings; i++)
         assert_int_equal(ioctl(l->rings[i].fd, PERF_EVENT_IOC_ENABLE, 0), 0);
-    /* samples come by processor time, of which a loaded machine gives little */
+    /* samples come by processor time, and a loaded machine gives little of it */
     for (int i = 0; i < ms / 10 || (l->seen.samples < 600 && i < ms * 2); i++) {
         sleep_ms(10);
         for (int k = 0; k < l->nr_rings; k++)
@@ -318,7 +320,7 @@ static void report(const char *name, const struct live *l)
                   c.value[VMSTACK_CUT], s->levels, s->broken, s->later);
 }
 
-/* What holds for any program that runs Lua all the time. */
+/* Checks that hold for any program that always runs Lua. */
 static void check_always(const char *name, const struct live *l)
 {
     const struct seen *s = &l->seen;
@@ -361,7 +363,7 @@ static void with_the_jit(void **state)
     live_end(&l);
 }
 
-/* Half the time in the kernel. */
+/* The program spends half of its time in the kernel. */
 static void system_calls(void **state)
 {
     (void)state;
@@ -387,7 +389,7 @@ static void deep_recursion_is_cut(void **state)
     live_end(&l);
 }
 
-/* Two coroutines deep: the resumers' stacks are copied, too. */
+/* Two nested coroutines: the stacks of the resumers are copied, too. */
 static void coroutines(void **state)
 {
     (void)state;
@@ -400,8 +402,8 @@ static void coroutines(void **state)
     live_end(&l);
 }
 
-/* A VM that nobody has found yet is copied where DISPATCH names it, which check_copy() holds
- * against the one that is known here; outside, it is said that none is known. */
+/* A VM that nobody has found yet is copied when DISPATCH names it; check_copy() compares it with
+ * the VM known here. Elsewhere, the copy says that no VM is known. */
 static void one_that_is_not_known(void **state)
 {
     (void)state;
@@ -424,7 +426,7 @@ static void one_that_is_not_known(void **state)
     live_end(&l);
 }
 
-/* A process without VMs says so; one that is not in the table says nothing. */
+/* A process without VMs gets copies that say so; a process outside the table gets none. */
 static void none_is_said(void **state)
 {
     (void)state;
@@ -445,7 +447,7 @@ static void none_is_said(void **state)
     live_end(&l);
 }
 
-/* A VM that is not run by this thread does not match, wherever its words point. */
+/* A VM that this thread does not run never matches, wherever its words point. */
 static void hostile_descriptions(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Core files: one that gdb's gcore writes of a small program, against what gdb itself says of the
- * live process; the same with the program moved elsewhere; the same cut short and damaged.
+ * Core files: gcore's core of a small program, compared with what gdb says of the live process; the
+ * same with the program moved elsewhere; the same cut short and damaged.
  */
 #include "scratch.h"
 #include "dso/core.h"
@@ -21,7 +21,7 @@
 
 enum { FRAMES_MAX = 32 };
 
-/* What gdb said of the process that the core was made of. */
+/* gdb's account of the process that the core is of. */
 static struct {
     bool made;
     uint64_t pc[FRAMES_MAX];
@@ -102,7 +102,7 @@ static struct core_process open_core(const struct path_replacement *replace)
     return p;
 }
 
-/* The walk of the first thread is gdb's. */
+/* Expects gdb's frames in the walk of the first thread. */
 static void expect_backtrace(const struct core_process *p)
 {
     struct unwind_stack stack = {0};
@@ -138,7 +138,7 @@ static void threads_memory_and_files_of_a_gcore(void **state)
     for (unsigned i = 0; i < sizeof(bytes); i++)
         assert_int_equal(bytes[i], (uint8_t)(i * 7));
     assert_int_equal(proven, PROVENANCE_EXACT);
-    /* Code is not in the core, but in the file that is proven to be the same. */
+    /* The core has no code; the file has, and is proven to be the same. */
     assert_false(core_memory(p.core).read(p.layers[0].context, truth.pc[1], bytes, 16, 0, &proven));
     assert_true(memory_read(&m, truth.pc[1], bytes, 16, &proven));
     assert_int_equal(proven, PROVENANCE_EXACT);
@@ -179,7 +179,7 @@ static void files_are_found_where_they_were_moved(void **state)
     struct core_process p = open_core(&r);
     expect_backtrace(&p);
     core_process_free(&p);
-    /* Another program in its place is known by its build id. */
+    /* Another program in its place is detected by its build id. */
     shell("printf 'int main(void) { return 3; }\\n' > q.c && gcc -Wl,--build-id -o p q.c");
     p = open_core(NULL);
     uint8_t byte;
@@ -198,7 +198,7 @@ static void files_are_found_where_they_were_moved(void **state)
     shell("mv moved/p p");
 }
 
-/* Opening must not trust anything; whatever opens can be read from. */
+/* Opens damaged bytes. Opening must not trust them; if it succeeds, reads must work. */
 static void try_bytes(const uint8_t *bytes, size_t size)
 {
     FILE *f = fopen(path("damaged"), "w");
@@ -236,7 +236,7 @@ static void damaged_cores_are_refused_or_read_in_part(void **state)
     assert_non_null(copy);
     for (size_t cut = 0; cut < size; cut += 1 + cut / 8)
         try_bytes(whole->bytes, cut);
-    /* Headers, then the notes at wherever they stand: one byte after another turned over. */
+    /* Headers, then the notes wherever they are: bytes flipped one after another. */
     for (size_t at = 0; at < 4096; at += 3) {
         memcpy(copy, whole->bytes, size);
         copy[at] ^= (uint8_t)(1 + at % 255);
@@ -246,7 +246,7 @@ static void damaged_cores_are_refused_or_read_in_part(void **state)
     elf_image_free(whole);
 }
 
-/* A note that lies about counts and sizes; hand-written. */
+/* A handwritten note with malformed counts and sizes. */
 static void lying_notes_add_nothing(void **state)
 {
     (void)state;

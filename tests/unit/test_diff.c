@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Comparison of recordings: what is the same function, what is counted, tests and gates. */
+/* Comparison of recordings: which functions are the same, what is counted, tests and gates. */
 #include "output/diff.h"
 #include "stacks/stacks_internal.h"
 
@@ -13,8 +13,7 @@
 
 #include <cmocka.h>
 
-/* ---- Student's t: values of printed tables ----------------------------------------------------
- */
+/* ---- Student's t: values of printed tables --------------------------------------------------- */
 
 static void student_is_that_of_tables(void **state)
 {
@@ -33,8 +32,7 @@ static void student_is_that_of_tables(void **state)
     assert_true(student_above(1e6, 12) > 0 && student_above(1e6, 12) < 1e-30);
 }
 
-/* ---- gates ------------------------------------------------------------------------------------
- */
+/* ---- gates ----------------------------------------------------------------------------------- */
 
 static void gates_are_read(void **state)
 {
@@ -57,8 +55,7 @@ static void gates_are_read(void **state)
         assert_int_equal(diff_gate_parse(bad[i], &g, &err), -1);
 }
 
-/* ---- comparisons of stacks written down by hand ------------------------------------------------
- */
+/* ---- comparisons of handwritten stacks ------------------------------------------------------- */
 
 struct fixture {
     struct diff_options options;
@@ -97,8 +94,9 @@ static enum frame_kind kind_of(const char *module)
     return FRAME_NATIVE;
 }
 
-/* "SAMPLES outermost;...;leaf" a line; a function is SYMBOL@MODULE, of what its module's end says,
- * and has no name where SYMBOL is empty. The samples are spread over ten blocks. */
+/* Adds stacks, "SAMPLES outermost;...;leaf" a line. A function is SYMBOL@MODULE; the end of the
+ * module's name decides the kind of frame; an empty SYMBOL is a function without a name. The
+ * samples are spread over ten blocks. */
 static void add(struct fixture *f, enum diff_side side, const char *text)
 {
     struct stacks_options options = {0};
@@ -171,7 +169,7 @@ static void a_sample_counts_once_for_a_function(void **state)
     tear_down(&f);
 }
 
-/* Another event of the recording counts for nothing. */
+/* Samples of another event are not counted. */
 static void one_event_is_compared(void **state)
 {
     (void)state;
@@ -218,8 +216,8 @@ static void one_name_in_two_sources_is_two_functions(void **state)
     struct fixture f;
     set_up(&f);
     add(&f, DIFF_BASE, "600 f@/a/p\n400 f@/b/p");
-    add(&f, DIFF_NEW,
-        "500 f@/a/p\n300 f@/c/p\n200 f@/d/p"); /* which of these is b's nobody knows */
+    /* nobody knows which of these is b's */
+    add(&f, DIFF_NEW, "500 f@/a/p\n300 f@/c/p\n200 f@/d/p");
     finish(&f);
     assert_int_equal(f.diff.rows.nr, 4);
     tear_down(&f);
@@ -230,7 +228,7 @@ static void moved_lines_are_the_same_functions(void **state)
     (void)state;
     struct fixture f;
     set_up(&f);
-    /* three lines were put in before `b`; line 23 of the new text is not line 23 of the old */
+    /* three lines were inserted before `b`; line 23 of the new text is not line 23 of the old */
     add(&f, DIFF_BASE,
         "100 a x.lua:2@x.lua\n100 b x.lua:10@x.lua\n300 x.lua:20@x.lua\n500 x.lua:23@x.lua");
     add(&f, DIFF_NEW,
@@ -245,7 +243,8 @@ static void moved_lines_are_the_same_functions(void **state)
     tear_down(&f);
 }
 
-/* `a` stands where it stood, and so does what follows it; the lines before `b` are behind that. */
+/* `a` did not move, so the functions after it did not either: the lines inserted before `b` come
+ * behind them. */
 static void what_did_not_move_is_the_same(void **state)
 {
     (void)state;
@@ -277,7 +276,7 @@ static void as_many_of_a_name_are_matched_in_order(void **state)
     tear_down(&f);
 }
 
-/* Processes have other numbers in each recording. */
+/* A process has another number in each recording. */
 static void generated_code_is_the_same_in_another_process(void **state)
 {
     (void)state;
@@ -304,7 +303,8 @@ static void generated_code_is_the_same_in_another_process(void **state)
     tear_down(&f);
 }
 
-/* However V8 compiled a function, and whoever named it: a perf map, a jitdump or its memory. */
+/* Names match however V8 compiled a function, and whatever named it: a perf map, a jitdump or
+ * memory. */
 static void names_of_v8_have_a_file_and_a_place(void **state)
 {
     (void)state;
@@ -350,7 +350,7 @@ static void growth_beyond_noise_is_a_regression(void **state)
     tear_down(&f);
 }
 
-/* The same means, but runs of one side differ by as much. */
+/* The means are the same, but the runs of one side vary by as much. */
 static void growth_within_noise_is_none(void **state)
 {
     (void)state;
@@ -370,8 +370,8 @@ static void growth_within_noise_is_none(void **state)
     tear_down(&f);
 }
 
-/* Runs of 10,000 samples on a machine that is slowed, by that much, in all but a, b and c. `more`:
- * time that c took in addition. */
+/* Adds a run of 10,000 samples on a machine that is slowed by `slowed` in all functions but a, b
+ * and c. `more`: additional time of c. */
 static void add_run(struct fixture *f, enum diff_side side, double slowed, double more)
 {
     static const double base[] = {12, 10, 8, 24, 20, 14, 12};
@@ -386,14 +386,14 @@ static void add_run(struct fixture *f, enum diff_side side, double slowed, doubl
     add(f, side, text);
 }
 
-/* The other side's runs were slowed as much as the base's, and not by the program. */
+/* Runs of the new side were slowed as much as those of the base, but not by the program. */
 static void what_moves_all_rows_is_no_regression(void **state)
 {
     static const double base[] = {0.5, 0.45, 0.4, 0}, new[] = {0, 0.05, 0.5, 0.1};
     struct fixture f;
     (void)state;
     set_up(&f);
-    f.options.noise = 0.01; /* nothing else lets that pass */
+    f.options.noise = 0.01; /* nothing else makes this pass */
     for (int i = 0; i < 4; i++) {
         add_run(&f, DIFF_BASE, base[i], 0);
         add_run(&f, DIFF_NEW, new[i], 0);
@@ -440,7 +440,8 @@ static double margin_of(const char *module, enum diff_level level)
     return margin;
 }
 
-/* How much it varies from run to run is the machine's doing, wherever its code is from. */
+/* Variation of kernel code from run to run is the machine's doing, whichever module has the
+ * code. */
 static void modules_of_the_kernel_are_the_kernel(void **state)
 {
     (void)state;
@@ -467,7 +468,8 @@ static void what_was_not_recorded_is_no_regression(void **state)
     tear_down(&f);
 }
 
-/* Recorders that came too late, or lost samples: what is there is not what all would be. */
+/* Recorders that started too late or lost samples: the recorded part does not represent the
+ * whole. */
 static void what_lacks_much_more_is_left_out(void **state)
 {
     (void)state;
@@ -488,7 +490,7 @@ static void what_lacks_much_more_is_left_out(void **state)
     tear_down(&f);
 }
 
-/* A tenth of the file's samples is compared, and so are a tenth of what the file lost. */
+/* A tenth of the file's samples is compared, so a tenth of the file's losses counts. */
 static void losses_are_those_of_what_is_compared(void **state)
 {
     (void)state;
@@ -511,7 +513,8 @@ static void losses_are_those_of_what_is_compared(void **state)
     tear_down(&f);
 }
 
-/* `f` has so many of the samples, `guessed` of these are not exact; the others are g's. */
+/* Adds a recording in which `of_f` samples are of `f`, `guessed` of these not exact; the others are
+ * g's. */
 static const struct diff_recording *add_guesses(struct fixture *f, enum diff_side side,
                                                 uint64_t samples, uint64_t of_f, uint64_t guessed)
 {
@@ -534,7 +537,7 @@ static const struct diff_recording *add_guesses(struct fixture *f, enum diff_sid
     return &f->diff.recordings.at[f->diff.recordings.nr - 1];
 }
 
-/* A recorder that came too late to see which traces there were: frames are guesses. */
+/* A recorder that came too late to see which traces there were: its frames are guesses. */
 static void what_is_guessed_much_more_is_left_out(void **state)
 {
     (void)state;
@@ -549,7 +552,7 @@ static void what_is_guessed_much_more_is_left_out(void **state)
     tear_down(&f);
 }
 
-/* Stacks that others continue: their innermost frames are exact. */
+/* Joined stacks, continued from other stacks: their innermost frames are exact. */
 static void what_is_joined_is_compared(void **state)
 {
     (void)state;
@@ -575,12 +578,13 @@ static void what_is_joined_is_compared(void **state)
     }
     finish(&f);
     assert_int_equal(f.diff.left_out.nr, 0);
-    assert_true(find(&f, "main", 0)->test[DIFF_TOTAL].error > 0.4); /* of its total who knows */
+    /* main's total is uncertain */
+    assert_true(find(&f, "main", 0)->test[DIFF_TOTAL].error > 0.4);
     assert_true(find(&f, "f", 0)->test[DIFF_SELF].error < 0.1);
     tear_down(&f);
 }
 
-/* 2 % more of f, but 3 % are guesses on one side: those may be of anything. */
+/* f grew by 2 %, but on one side 3 % are guesses, which may be of any function. */
 static void growth_of_guesses_is_none(void **state)
 {
     (void)state;
@@ -597,7 +601,7 @@ static void growth_of_guesses_is_none(void **state)
     }
 }
 
-/* Where all lack as much, that is how the program is recorded. */
+/* When all recordings lack the same share, this is how the program is recorded. */
 static void what_all_lack_is_compared(void **state)
 {
     (void)state;

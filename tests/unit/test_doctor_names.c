@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Names that V8 writes, against functions as memory tells them. */
+/* Names that V8 writes, compared with functions read from memory. */
 #include "output/doctor_names.h"
 
 #include "jitdump/jitdump.h"
@@ -104,7 +104,7 @@ static void wasm_goes_by_numbers(void **state)
     assert_false(v8_name_is_of("JS:*f /a.js:2:4", &g));
 }
 
-/* Memory, jitdump and perf map of some frames, each in other words or in none. */
+/* Frames named by memory, jitdump and perf map, with different names or without one. */
 static void differences_are_counted_by_pairs(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Identities, finding files and debug files, and damaged ELF files. */
+/* Identities, finding files and debug files, damaged ELF files. */
 #include "scratch.h"
 #include "dso/dso.h"
 #include "dso/elf_image.h"
@@ -18,7 +18,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* Run a shell command in the test's folder; it must succeed. */
+/* Makes the test's folder, and its files with shell commands, which must succeed. */
 static int make_folder(void **state)
 {
     (void)state;
@@ -79,7 +79,7 @@ static void identity_is_kind_name_and_build_id(void **state)
     struct dso *replaced = dsos_get(all, DSO_FILE, "/bin/x", &b, 0);
     assert_ptr_not_equal(replaced, x);
     assert_ptr_not_equal(dsos_get(all, DSO_KMODULE, "/bin/x", &a, 0), x);
-    /* An id learned later belongs to the dso of that name that had none. */
+    /* A build id learned later goes to the dso of that name that had none. */
     struct dso *y = dsos_get(all, DSO_FILE, "/bin/y", NULL, 0);
     dsos_set_build_id(all, "/bin/y", &a);
     assert_true(build_id_equal(&y->build_id, &a));
@@ -94,7 +94,7 @@ static void identity_is_kind_name_and_build_id(void **state)
     dsos_free(all);
 }
 
-/* Two files of one name, of which one has the id that was told for the name. */
+/* Two files of one name, of which only one has the build id given for the name. */
 static void a_doubted_build_id_proves_nothing(void **state)
 {
     (void)state;
@@ -114,11 +114,11 @@ static void a_doubted_build_id_proves_nothing(void **state)
     assert_int_equal(second->build_id.size, 0);
     assert_true(dso_read(second, 0, &byte, 1, &proven) && !proven);
     assert_ptr_equal(dsos_get_apart(all, DSO_FILE, path("whole"), 0), second);
-    /* What nobody has looked for is looked for without the id. */
+    /* A dso that nobody has searched for yet is searched for without the id. */
     struct dso *unused = dsos_get(all, DSO_FILE, path("other"), &id, 0);
     struct dso *recorded = dsos_get(all, DSO_FILE, path("other"), &(struct build_id){20, {1}}, 0);
     dsos_doubt_build_id(all, path("other"), &id, 9);
-    assert_int_equal(unused->build_id.size, 20); /* it may be in use */
+    assert_int_equal(unused->build_id.size, 20); /* the dso may be in use */
     dsos_doubt_build_id(all, path("other"), &id, 0);
     assert_int_equal(unused->build_id.size, 0);
     assert_int_equal(recorded->build_id.size, 20);
@@ -184,7 +184,7 @@ static void a_replaced_file_is_not_used_unless_forced(void **state)
         uint8_t byte;
         bool proven = true;
         assert_int_equal(dso_read(d, 0, &byte, 1, &proven), force);
-        assert_int_equal(proven, !force); /* untouched when there is nothing to read */
+        assert_int_equal(proven, !force); /* unchanged when there is nothing to read */
         dsos_free(all);
     }
 }
@@ -256,7 +256,7 @@ static void debug_files_are_found_and_checked(void **state)
     assert_ptr_not_equal(dso_debug_image(stripped), dso_image(stripped));
     dsos_free(all);
 
-    /* Without a build id the checksum decides. */
+    /* Without a build id, the checksum decides. */
     shell("mkdir -p crc && gcc -g -Wl,--build-id=none -o crc/a p.c && objcopy --only-keep-debug "
           "crc/a crc/a.debug && "
           "strip crc/a && objcopy --add-gnu-debuglink=crc/a.debug crc/a && cp crc/a crc/b && "
@@ -319,7 +319,7 @@ static void the_live_vdso_serves(void **state)
     dsos_free(all);
 }
 
-/* Without build ids the release tells another machine's kernel. */
+/* Without build ids, the release reveals the kernel of another machine. */
 static void a_kernel_of_another_release_is_not_the_running_one(void **state)
 {
     (void)state;
@@ -342,7 +342,7 @@ static void a_kernel_of_another_release_is_not_the_running_one(void **state)
         }
         dsos_free(all);
     }
-    /* A build id says more than the release. */
+    /* A build id is stronger than the release. */
     struct dsos *all = table(&(struct dso_options){.release = releases[0]});
     struct dso *kernel = dsos_get(all, DSO_KERNEL, "[kernel.kallsyms]", &here, 0);
     assert_true(!here.size || dso_kallsyms(kernel));
@@ -376,7 +376,7 @@ static void modules_have_the_kallsyms_of_their_kernel(void **state)
     }
 }
 
-/* Of a module that is loaded here, by its notes. */
+/* Uses a module that is loaded here, identified by its notes. */
 static void a_module_loaded_anew_has_no_kallsyms(void **state)
 {
     (void)state;
@@ -426,7 +426,7 @@ static void unwind_rules_are_found_without_section_headers(void **state)
     dsos_free(all);
 }
 
-/* Every cut and many flips: an answer or an error, never a crash. */
+/* Every cut and many flipped bytes: the result is an answer or an error, never a crash. */
 static void damaged_files_do_no_harm(void **state)
 {
     (void)state;
@@ -458,8 +458,8 @@ static void damaged_files_do_no_harm(void **state)
     elf_image_free(whole);
 }
 
-/* Every name that the C library exports, by its hash table and (as without one) by a walk: a symbol
- * of several versions is told by any of them. */
+/* Finds every name that the C library exports, by its hash table, and by a walk as if it had none.
+ * Of a symbol with several versions, any version will do. */
 static void exported_symbols_are_found_by_name(void **state)
 {
     (void)state;
@@ -477,7 +477,7 @@ static void exported_symbols_are_found_by_name(void **state)
         const char *name = (const char *)strings.bytes + all[i].st_name;
         uint64_t address = 0;
         bool found = elf_exported_symbol(e, name, &address), same = false;
-        for (size_t k = i % 16 ? nr : 0; k < nr; k++) /* (of some: it takes long) */
+        for (size_t k = i % 16 ? nr : 0; k < nr; k++) /* (of some names only: it takes long) */
             same |= all[k].st_shndx != SHN_UNDEF && all[k].st_value == address &&
                     !strcmp((const char *)strings.bytes + all[k].st_name, name);
         assert_true(found || all[i].st_shndx == SHN_UNDEF);
@@ -491,7 +491,7 @@ static void exported_symbols_are_found_by_name(void **state)
     elf_image_free(e);
 }
 
-/* Damage in the hash table alone: what is found is a symbol of that name, and nothing crashes. */
+/* Damage in the hash table alone: any symbol found has the right name, and nothing crashes. */
 static void a_damaged_hash_table_does_no_harm(void **state)
 {
     (void)state;
@@ -507,7 +507,7 @@ static void a_damaged_hash_table_does_no_harm(void **state)
         uint8_t *copy = malloc(whole->size);
         assert_non_null(copy);
         memcpy(copy, whole->bytes, whole->size);
-        /* The head's words first: sizes that lie. */
+        /* The head's words first: malformed sizes. */
         size_t at = i < 16 ? i : 16 + (size_t)i * 7919 % (hash.size - 16);
         copy[hash.offset + at] ^= (uint8_t)(0xff - i);
         assert_int_equal(elf_image_adopt("damaged", copy, whole->size, &e, NULL), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Samples rewritten with callchains, read back; ELF images, read back by elfutils. */
+/* Samples rewritten with callchains and read back; ELF images, read back by elfutils. */
 #include "base/cursor.h"
 #include "dso/elf_write.h"
 #include "output/inject_record.h"
@@ -73,7 +73,7 @@ static void assert_kept(const struct sample *was, const struct sample *is)
         assert_memory_equal(was->intr_regs, is->intr_regs, 3 * 8);
 }
 
-/* Any fields in any order that perf records them: what is read back is what was written. */
+/* Any fields in any order that perf records: reading gives what was written. */
 static void test_fields(void **state)
 {
     uint8_t bytes[64];
@@ -169,7 +169,7 @@ static void test_symbols(void **state)
     text_free(&t);
 }
 
-/* "FILE:LINE" at a slot, as elfutils reads the tables; line 0: none. */
+/* Expects FILE:LINE at a slot when elfutils reads the tables; line 0: none. */
 static void assert_line(Dwarf_Die *unit, size_t slot, const char *file, int line)
 {
     Dwarf_Line *l = dwarf_getsrc_die(unit, elf_write_address(slot) + 1);
@@ -216,7 +216,7 @@ static void test_lines(void **state)
     text_free(&t);
 }
 
-/* Other functions, another id; the same, the same. */
+/* Other functions give another build id; the same functions give the same id. */
 static void test_build_id(void **state)
 {
     struct elf_write_slot other[6];

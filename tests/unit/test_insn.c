@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Instructions read by unwind/insn.h, against capstone's, over whole text segments of what is
- * installed here (the C library, the disassembler, the test, node where it is), and over random
- * bytes: lengths of all, and for those that move the stack or go elsewhere what they do.
+ * Compares instructions decoded by unwind/insn.h with capstone's, over whole text segments of what
+ * is installed here (the C library, the disassembler, the test, node if present), and over random
+ * bytes: the lengths of all instructions, and the effects of those that move the stack or branch.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -90,7 +90,7 @@ static bool moves(uint8_t reg)
     return reg == INSN_RSP || reg == INSN_RBP;
 }
 
-/* Whether what is told of an instruction that concerns the stack is what capstone says. */
+/* Returns whether our account of an instruction that concerns the stack agrees with capstone's. */
 static bool agrees(const struct insn *got, const cs_insn *i)
 {
     const cs_x86 *x = &i->detail->x86;
@@ -136,7 +136,7 @@ static bool agrees(const struct insn *got, const cs_insn *i)
     }
 }
 
-/* A control or segment register, or a part of one. */
+/* Returns whether the operand is a control or segment register, or a part of one. */
 static bool is_special(const cs_x86_op *op)
 {
     return op->type == X86_OP_REG && number_of(op->reg) == INSN_NO_REGISTER;
@@ -147,9 +147,10 @@ static bool is_ud(const cs_insn *i)
     return i->id == X86_INS_UD0 || !strcmp(i->mnemonic, "ud2b");
 }
 
-/* Kinds that the two see otherwise, and that following does not meet: operands of 16 bits, far
- * ways, loop and its like, which capstone does not group, control and segment registers. Of ud0 and
- * ud1 capstone leaves out the ModRM; of ways with a prefix 66 processors differ. */
+/* Instructions that the two decoders see differently, and that following code does not meet: 16-bit
+ * operands, far branches, loop and similar ones (which capstone does not group), control and
+ * segment registers. Capstone leaves out the ModRM of ud0 and ud1; processors differ on branches
+ * with a 66 prefix. */
 static bool is_left_out(const uint8_t *code, const cs_insn *i)
 {
     bool small = memchr(code, 0x66, i->size) != NULL;
@@ -189,14 +190,14 @@ static void show(const uint8_t *code, const struct insn *got, const cs_insn *i)
     printf("\n");
 }
 
-/* AMD's SSE4a, which has two bytes behind ModRM, is not read as such. */
+/* AMD's SSE4a, which has two bytes behind ModRM, is not decoded as such. */
 static bool has_another_size(const uint8_t *code, const cs_insn *i)
 {
     return is_ud(i) || i->id == X86_INS_EXTRQ || i->id == X86_INS_INSERTQ ||
            (memchr(code, 0x66, i->size) && (op_of(i) != INSN_OTHER || i->id == X86_INS_CALL));
 }
 
-/* One instruction; its length, or 1 where capstone knows none. */
+/* Checks one instruction. Returns its length, or 1 where capstone knows no instruction. */
 static size_t check_one(struct sweep *s, const uint8_t *code, size_t left)
 {
     const uint8_t *at = code;
@@ -231,7 +232,7 @@ static void end(struct sweep *s)
     cs_close(&s->cs);
 }
 
-/* At most so many bytes of a section of code, spread over it. */
+/* Checks at most that many bytes of a code section, spread over it. */
 static void sweep_bytes(struct sweep *s, const uint8_t *code, size_t size)
 {
     enum { PARTS = 16, PART = 128 << 10 };
@@ -279,7 +280,7 @@ static void code_that_compilers_made(void **state)
     assert_true(s.checked > 100000 && s.told > s.checked / 5);
 }
 
-/* Every opcode with every ModRM, each behind some prefixes; where capstone knows an instruction. */
+/* Every opcode with every ModRM, each behind some prefixes, where capstone knows an instruction. */
 static void every_opcode(void **state)
 {
     (void)state;
@@ -312,7 +313,8 @@ static void nothing_is_read_behind_the_end(void **state)
     static const uint8_t code[] = {0x48, 0x81, 0xec, 0x10, 0x00, 0x00, 0x00}; /* sub rsp, 0x10 */
     struct insn got;
     for (size_t left = 0; left < sizeof(code); left++) {
-        uint8_t *exact = malloc(left ? left : 1); /* (a sanitizer sees what is read behind) */
+        /* (at its exact size, so that a sanitizer sees reads behind it) */
+        uint8_t *exact = malloc(left ? left : 1);
         memcpy(exact, code, left);
         assert_false(insn_decode(exact, left, &got));
         free(exact);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* jitdumps: what is read, what stands where when, and what damage does. */
+/* jitdumps: what is read, which code is where at which time, and damage. */
 #include "base/text.h"
 #include "base/vec.h"
 #include "jitdump/jitdump.h"
@@ -43,7 +43,7 @@ static struct dump dump_begin(bool swap, uint32_t pad, uint64_t flags)
     struct dump d = {.swap = swap};
     u32(&d, 0x4A695444);
     u32(&d, 1);
-    u32(&d, 48); /* longer than what is known: the rest is skipped */
+    u32(&d, 48); /* longer than the known header: the rest is skipped */
     u32(&d, 62);
     u32(&d, pad);
     u32(&d, 4321);
@@ -247,7 +247,7 @@ static void a_record_smaller_than_its_header_ends_reading(void **state)
     jitcode_free(code);
 }
 
-/* A writer that maps the file, and was killed. */
+/* A writer that maps the file was killed. */
 static void zeros_behind_the_last_record_are_no_loss(void **state)
 {
     (void)state;
@@ -301,7 +301,7 @@ static void a_later_load_ends_whatever_it_overlaps(void **state)
     assert_int_equal(jitcode_at(code, 0)->from, 100);
     assert_int_equal(jitcode_at(code, 0)->until, 200);
     assert_int_equal(jitcode_at(code, 2)->until, UINT64_MAX);
-    /* A time that is not known finds the last one. */
+    /* A time of 0 (unknown) finds the last function. */
     assert_string_equal(name_at(code, 0x1180, 0), "b");
     assert_string_equal(name_at(code, 0x1000, 0), "d");
     jitcode_free(code);
@@ -335,7 +335,7 @@ static void a_move_ends_here_and_begins_there(void **state)
     load(&d, 100, 0x1000, 0x40, "moved");
     load(&d, 100, 0x5000, 0x40, "overwritten");
     move(&d, 200, 0x1000, 0x5000, 0x40);
-    move(&d, 250, 0x9000, 0xa000, 0x40); /* of nothing */
+    move(&d, 250, 0x9000, 0xa000, 0x40); /* moves no known function */
     struct jitcode *code = finish(&d);
     assert_string_equal(name_at(code, 0x1000, 199), "moved");
     assert_string_equal(name_at(code, 0x1000, 200), "-");
@@ -401,7 +401,7 @@ static void tsc_stamps_are_converted_or_ignored(void **state)
     assert_string_equal(name_at(code, 0x1000, 1), "f");
     jitcode_free(code);
 
-    d = dump_begin(false, 0, 0); /* not TSC: never converted */
+    d = dump_begin(false, 0, 0); /* without the TSC flag, stamps are never converted */
     load(&d, 100, 0x1000, 0x10, "f");
     options.ignore_times = false;
     code = finish_with(&d, &options);
@@ -418,7 +418,7 @@ static void unwinding_info_belongs_to_the_next_load(void **state)
     unwinding(&d, "frame-bytes", 11, 6);
     load(&d, 1, 0x1000, 8, "with");
     load(&d, 1, 0x2000, 8, "without");
-    unwinding(&d, "", 0, 20); /* V8: an empty header alone */
+    unwinding(&d, "", 0, 20); /* V8 writes an empty header alone */
     load(&d, 1, 0x3000, 8, "frame pointer");
     struct jitcode *code = finish(&d);
     const struct jit_function *f = jitcode_at(code, 0);
@@ -473,7 +473,8 @@ static void positions_come_from_the_row_before(void **state)
     struct jit_position p;
     debug_info(&d, 0x1000, rows, 3);
     load(&d, 1, 0x1000, 0x40, "f");
-    debug_info(&d, 0x7777, rows, 3); /* of another function than the one that follows */
+    /* for another function than the one that follows */
+    debug_info(&d, 0x7777, rows, 3);
     load(&d, 1, 0x2000, 0x40, "g");
     struct jitcode *code = finish(&d);
     const struct jit_function *f = jitcode_at(code, 0);
@@ -481,7 +482,7 @@ static void positions_come_from_the_row_before(void **state)
     expect_position(f, 0x1004, "a.js", 10, 3);
     expect_position(f, 0x100f, "a.js", 10, 3);
     expect_position(f, 0x1010, "b.js", 11, 4);
-    /* "same as before" is the row before in the file, not by address. */
+    /* "same as before" refers to the previous row in the file, not by address. */
     expect_position(f, 0x103f, "a.js", 12, 5);
     assert_false(jit_function_position(f, 0x1040, &p));
     assert_false(jit_function_position(jitcode_at(code, 1), 0x2000, &p));
@@ -524,7 +525,7 @@ static void a_row_count_that_lies_reads_what_is_there(void **state)
 enum { LUA_LAYOUT = 0x4c4a00, LUA_FUNCTION, LUA_TRACE, LUA_STUBS, LUA_FLUSH };
 enum { MAIN = 0x10000, INNER = 0x20000, PCALL = 0x30000, FUNCTION_OBJECT = 0x40000 };
 
-/* GC64 and 32-bit references; the latter's layout is that without code offsets. */
+/* Layouts with GC64 and with 32-bit references; the latter is a layout without code offsets. */
 static const uint32_t wide_layout[] = {8,    0x78, 0x20, 0x28, 0x0a, 0x30, 0x38, 0x2c, 4, 0x40,
                                        0x48, 0x66, 0x68, 0x6a, 0x6c, 12,   4,    6,    10};
 static const uint32_t narrow_layout[] = {4,    0x60, 0x10, 0x18, 0x1c, 0x20, 0x28, 0x1e, 2, 0x30,
@@ -537,8 +538,8 @@ static void lua_layout(struct dump *d, const uint32_t *layout)
         u32(d, layout[i]);
 }
 
-/* Line i of instruction i, counted from the function's first; 20 instructions, of which `size`
- * bytes are written. */
+/* Writes a function of 20 instructions, `size` bytes of them. Instruction i has line i, counted
+ * from the function's first line. */
 static void lua_function_of(struct dump *d, uint64_t bytecode, uint32_t line, const char *name,
                             const char *chunk, const uint32_t *code, size_t size)
 {
@@ -596,7 +597,7 @@ static void put(uint8_t *to, uint64_t v, size_t size)
     memcpy(to, &v, size);
 }
 
-/* Trace 7, side trace of 3 from its exit 5, which its first instruction names. */
+/* Writes trace 7, a side trace of trace 3 from its exit 5, as its first instruction says. */
 static void lua_trace_of(struct dump *d, uint64_t index, const struct object *o,
                          const uint64_t *instructions, uint32_t nr)
 {
@@ -688,7 +689,7 @@ static void inlined_lua_functions_come_from_snapshots(void **state)
     lua_layout(&d, wide_layout);
     lua_functions(&d);
     lua_trace(&d, 0x100, &wide_object);
-    lua_function(&d, MAIN - 8, 50, "later", "@main.lua"); /* where main was */
+    lua_function(&d, MAIN - 8, 50, "later", "@main.lua"); /* at the address of main */
     load(&d, 1, 0x1000, 0x40, "TRACE_7");
     struct jitcode *code = finish(&d);
     assert_int_equal(jitcode_loss(code)->records_bad + jitcode_loss(code)->records_unknown, 0);
@@ -750,7 +751,8 @@ static const uint32_t narrow_map[] = {
     MAIN + 4 * 6,           MAIN + 4 * 8,
 };
 
-/* A jump to the stub of `exit`, at `at` of the code at 0x1000; stubs stand at 0x9000. */
+/* Puts a jump to the stub of `exit` at offset `at` of the code at 0x1000. The stubs are at
+ * 0x9000. */
 static void guard(uint8_t *code, uint32_t at, uint32_t exit)
 {
     code[at] = 0x0f;
@@ -785,7 +787,7 @@ static void without_code_offsets_guards_tell_the_snapshot(void **state)
     assert_string_equal(chain_at(code, 0x1008, &guess), ":3");
     assert_false(guess);
     assert_string_equal(chain_at(code, 0x100e, &guess), "M.inner:102 :5");
-    assert_true(guess); /* behind snapshot 0's last guard, before 1's first */
+    assert_true(guess); /* between the last guard of snapshot 0 and the first of snapshot 1 */
     assert_string_equal(chain_at(code, 0x1017, &guess), "M.inner:102 :5");
     assert_false(guess);
     assert_string_equal(chain_at(code, 0x1028, &guess), "M.inner:109 pcall:0 :5");
@@ -794,12 +796,13 @@ static void without_code_offsets_guards_tell_the_snapshot(void **state)
     jitcode_free(code);
 }
 
-/* if a < b then x() (3) else y() (5) end: with 2.1's numbering, in which FUNCF is 0x59. */
+/* if a < b then x() (3) else y() (5) end; (n) is an instruction's number. In 2.1's opcode
+ * numbering, in which FUNCF is 0x59. */
 static const uint32_t branches[20] = {
     0x59, 1 << 16, 0x58 | 0x8002U << 16, 0x2d | 1 << 8, 0x58 | 0x8001U << 16, 0x36 | 1 << 8, 0x4c,
 };
-/* Of a trace: the parent; another guard; that of the comparison, whose snapshot is number 1 and
- * goes on at 3. The next snapshot says which way was recorded. */
+/* Instructions of a trace: the parent; another guard; the comparison's guard, whose snapshot is
+ * number 1 and continues at 3. The next snapshot tells which branch was recorded. */
 static const uint64_t branch_instructions[] = {3 | 5 << 16, UINT64_C(0x0a80) << 32,
                                                UINT64_C(0x0080) << 32, 0};
 static const uint8_t branch_snaps[] = {
@@ -841,10 +844,10 @@ static void a_comparisons_line_is_its_own(void **state)
 {
     (void)state;
     assert_string_equal(branch_chain(5, 0, 0x1000), ":1");
-    assert_string_equal(branch_chain(5, 0, 0x1010), ":1"); /* not 3, which was not recorded */
+    assert_string_equal(branch_chain(5, 0, 0x1010), ":1"); /* not 3: that branch was not recorded */
     assert_string_equal(branch_chain(5, 0, 0x1020), ":5");
-    assert_string_equal(branch_chain(6, 0, 0x1010), ":0"); /* both ways lead there */
-    /* Older agents did not write what tells. */
+    assert_string_equal(branch_chain(6, 0, 0x1010), ":0"); /* both branches lead to 6 */
+    /* Older agents did not write the data that decides. */
     assert_string_equal(branch_chain(5, UNWRITTEN, 0x1010), ":3");
     assert_string_equal(branch_chain(5, CUT, 0x1010), ":3");
     assert_string_equal(branch_chain(5, UNNUMBERED, 0x1010), ":3");
@@ -874,7 +877,7 @@ static void a_flush_ends_everything(void **state)
     jitcode_free(code);
 }
 
-/* Any byte of the records changed: no matter what, as long as nothing breaks. */
+/* With any bytes of the records changed, any result will do as long as nothing breaks. */
 static void lua_records_that_lie_do_no_harm(void **state)
 {
     (void)state;
@@ -1014,7 +1017,7 @@ static void random_loads_agree_with_a_model(void **state)
     agrees_with_a_model(true);
 }
 
-/* Small functions and ones over all of them, in turn: a table by address would need n * n
+/* Small functions, then functions that cover all of them: a table by address would need n * n
  * entries. */
 static void overlapping_loads_do_not_blow_up(void **state)
 {
@@ -1025,7 +1028,7 @@ static void overlapping_loads_do_not_blow_up(void **state)
         load(&d, 1, 0x100000 + i * 16, 16, "small");
     }
     for (uint64_t i = 0; i < NR; i++) {
-        record(&d, 0, 40 + 6, 2 + i); /* without its code */
+        record(&d, 0, 40 + 6, 2 + i); /* a LOAD without its code */
         u32(&d, 1);
         u32(&d, 1);
         u64(&d, 0x100000);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Joining truncated stacks: what a thread's earlier complete stacks prove of a frame's callers, and
- * for how long. A stack is a text of native frames, the innermost first: `leaf@3 work@2 main@1` is
- * complete, `leaf@3 work@2 ...` ends in work. The name tells the pc, the depth the CFA.
+ * Joining truncated stacks: what a thread's earlier complete stacks prove about a frame's callers,
+ * and for how long. A stack is written as text, native frames from the innermost on: `leaf@3 work@2
+ * main@1` is complete, `leaf@3 work@2 ...` is truncated in work. The name stands for the pc, the
+ * depth for the CFA.
  */
 #include "replay/replay_internal.h"
 
@@ -18,8 +19,8 @@
 struct thread_stacks {
     struct dsos *dsos;
     struct session *session;
-    struct job jobs[512];            /* one a batch */
-    size_t nr_jobs, in_batch, batch; /* stacks of the last one, and the most */
+    struct job jobs[512];            /* one per batch */
+    size_t nr_jobs, in_batch, batch; /* number of stacks, and most stacks in a batch */
     uint64_t joined;
 };
 
@@ -44,7 +45,7 @@ static struct frame parse_frame(const char *text)
     return f;
 }
 
-/* A sample with these frames. */
+/* Adds a sample with these frames. */
 static void add(struct thread_stacks *t, const char *stack)
 {
     if (t->in_batch % t->batch == 0)
@@ -96,7 +97,7 @@ static void stacks_end(struct thread_stacks *t)
     dsos_free(t->dsos);
 }
 
-/* What became of the `nth` stack: its text again; joined frames are marked with `?`. */
+/* Writes the `nth` stack as text after joining; `?` marks joined frames. */
 static const char *stack_text(const struct thread_stacks *t, size_t nth, char *ret, size_t size)
 {
     const struct job *job = &t->jobs[nth / t->batch];
@@ -124,7 +125,7 @@ static void assert_last(const struct thread_stacks *t, const char *want)
     assert_string_equal(stack_text(t, t->in_batch - 1, got, sizeof(got)), want);
 }
 
-/* Whatever the batches: the stacks, the last of which becomes `want`. */
+/* Joins the stacks in batches of several sizes. The last stack must always become `want`. */
 static void check(void (*make)(struct thread_stacks *), const char *want)
 {
     static const size_t batches[] = {1, 2, 3, 64, 4096};
@@ -138,7 +139,7 @@ static void check(void (*make)(struct thread_stacks *), const char *want)
     }
 }
 
-/* The thread is remembered from its first truncated stack on. */
+/* A thread is remembered from its first truncated stack on. */
 static void known(struct thread_stacks *t)
 {
     add(t, "leaf@4 deep@3 ...");
@@ -179,7 +180,8 @@ static void test_a_run_ends_a_dispute(void **state)
     check(caller_changed, "leaf@4 deep@3 free@2? main@1?");
 }
 
-/* Runs that other stacks of the thread stand between, and which begin differently each time. */
+/* Runs with other stacks of the thread in between, and with a different innermost part each
+ * time. */
 static void changed_amidst(struct thread_stacks *t)
 {
     known(t);
@@ -247,7 +249,7 @@ static void test_each_dispute_takes_longer(void **state)
     check(later_change, "leaf@4 deep@3 ...");
 }
 
-/* Each run is long enough, until one would take more than RUN_MAX stacks. */
+/* Each run is long enough, until a run would need more than RUN_MAX stacks. */
 static void many_changes(struct thread_stacks *t)
 {
     known(t);
@@ -269,7 +271,8 @@ static void test_a_dispute_for_good(void **state)
     stacks_end(&t);
 }
 
-/* What was seen within the disputed frame before its caller changed was seen beneath another. */
+/* Frames seen inside the disputed frame before its caller changed were seen under another
+ * caller. */
 static void not_seen_since(struct thread_stacks *t)
 {
     known(t);
@@ -302,7 +305,7 @@ static void test_frames_within(void **state)
     check(seen_in_the_run, "leaf@5 bough@4 deep@3? free@2? main@1?");
 }
 
-/* The entry's frame that has a caller in one stack. */
+/* The frame of the entry has a caller in some stacks. */
 static void outermost_called(struct thread_stacks *t)
 {
     known(t);
@@ -321,8 +324,8 @@ static void test_entry_with_a_caller(void **state)
     stacks_end(&t);
 }
 
-/* Stacks drawn from few frames with callers that change by and by: all of them, however they are
- * put in batches. */
+/* Random stacks of few frames, whose callers change from time to time. The batches must not change
+ * any result. */
 static void draw(struct thread_stacks *t, unsigned seed)
 {
     static const char *const callers[] = {"work@2 main@1", "free@2 main@1", "work@2 free@1",

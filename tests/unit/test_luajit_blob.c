@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Steps out of the interpreter's C frame, on a stack made by hand: what stands in its place. */
+/* Steps out of the interpreter's C frame on a handmade stack: which frame takes its place. */
 #include "memory_fixture.h"
 #include "unwind/luajit/walk.h"
 #include "unwind/native/cfi.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* The VM's memory, the C stack, and where the interpreter and its caller are. */
+/* Addresses: the VM's memory, the C stack, the interpreter and its caller. */
 enum {
     ORIGIN = 0x10000,
     SIZE = 0x4000,
@@ -65,7 +65,7 @@ static void put_stack(struct fixture *f, int32_t offset, uint64_t value)
     memcpy(f->stack + offset, &value, sizeof(value));
 }
 
-/* As a GC64 build has it; entries and helpers stand behind all bytecode. */
+/* The layout of a GC64 build. Entries and helpers are behind all bytecode instructions. */
 static struct luajit_layout layout(void)
 {
     struct luajit_layout l;
@@ -89,7 +89,7 @@ static struct luajit_layout layout(void)
     return l;
 }
 
-/* A C function has called into the VM: its frame is the lowest but one, L->base is `base`. */
+/* A C function has called into the VM: its frame is the lowest but one, and L->base is `base`. */
 static struct fixture *make(uint64_t base)
 {
     struct fixture *f = calloc(1, sizeof(*f));
@@ -118,7 +118,8 @@ static struct fixture *make(uint64_t base)
     return f;
 }
 
-/* The kind of the one frame that stands for the block, interrupted at an offset of the blob. */
+/* Interrupts the thread at an offset of the blob. Returns the kind of the single frame that the
+ * block gets. */
 static enum frame_kind step_at(struct fixture *f, uint64_t offset)
 {
     const struct luajit_process process = {0};
@@ -152,17 +153,18 @@ static void destroy(struct fixture *f)
     free(f);
 }
 
-/* L->base, stored before a function was called, is the thread's own frame: no Lua is on it. */
+/* L->base was stored before a function was called. It is the thread's own frame: no Lua function is
+ * on it. */
 static void bytecode_has_its_function(void **state)
 {
     (void)state;
     struct fixture *f = make(LUA_STACK + 16);
     assert_int_equal(step_at(f, 0x800), FRAME_LUA);
-    assert_int_equal(f->out.frames.at[0].function, 0); /* which is not known */
+    assert_int_equal(f->out.frames.at[0].function, 0); /* the function is unknown */
     destroy(f);
 }
 
-/* The same in a helper is what a C function leaves that the host called. */
+/* In a helper, a C function called by the host leaves the same state. */
 static void a_helper_may_have_none(void **state)
 {
     (void)state;

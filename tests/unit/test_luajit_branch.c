@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Lines of traces: snapshots made by hand, in each of their forms, whose PC is where the code was
- * recorded, or the branch that was not. */
+/* Lines of traces, with handmade snapshots of each form. A snapshot's PC is where the code was
+ * recorded, or on the branch that was not recorded. */
 #include "trace_fixture.h"
 #include "unwind/luajit/branch.h"
 
 enum { CODE = ORIGIN, IR = 0x10200, SNAP = 0x10600, MAP = 0x10800 };
 enum { CONSTANT = REF_BIAS - 2, NONE = 0xff, LT = 0, EQ = 8, ABC = 10 };
 
-/* if a < b then x() (3) else y() (5) end; for (9 to 12) ... end; return */
+/* if a < b then x() (3) else y() (5) end; for (9 to 12) ... end; return: (n) is an instruction's
+ * number */
 static const uint32_t bytecode[] = {
     BC_FUNCF,
     BC_ISLT | 1 << 16,
@@ -26,7 +27,7 @@ static const uint32_t bytecode[] = {
 };
 enum { SIZEBC = sizeof(bytecode) / sizeof(*bytecode) };
 
-/* `size`: of a snapshot, which is 8 bytes only without GC64. */
+/* `size`: size of a snapshot; 8 bytes only without GC64. */
 static void begin(struct fixture *f, bool gc64, uint16_t size)
 {
     fixture_begin(f, gc64, IR, SNAP, size);
@@ -36,8 +37,8 @@ static void begin(struct fixture *f, bool gc64, uint16_t size)
         .address = 8, .proto = 8, .code = CODE, .sizebc = SIZEBC, .lua = true};
 }
 
-/* One more snapshot: at instruction `index`, its code one guard (NONE: none) behind something else.
- */
+/* Adds a snapshot at instruction `index`. Its code is one instruction, then a guard (NONE: no
+ * guard). */
 static void snap(struct fixture *f, uint32_t index, uint32_t depth, uint8_t guard)
 {
     uint64_t pc = CODE + 4 * (uint64_t)index, at = SNAP + f->t.snap_size * (uint64_t)f->t.nsnap++;
@@ -47,13 +48,13 @@ static void snap(struct fixture *f, uint32_t index, uint32_t depth, uint8_t guar
              ir = IR + 8 * (uint64_t)(f->t.nins - REF_BIAS);
     put(f, map, f->l.gc64 ? pc << 8 | depth : pc, f->l.gc64 ? 8 : 4);
     f->t.nsnapmap += f->l.gc64 ? 2 : 1 + depth;
-    put(f, ir + 5, 0x40, 1); /* some instruction, no guard */
+    put(f, ir + 5, 0x40, 1); /* some instruction that is no guard */
     if (guard != NONE)
         put(f, ir + 12, 0x80 | (uint64_t)guard << 8, 2);
     f->t.nins += guard != NONE ? 2 : 1;
 }
 
-/* The same, in a function that instruction `call` calls. */
+/* Adds a snapshot in a function that instruction `call` calls. */
 static void snap_in_call(struct fixture *f, uint32_t call)
 {
     enum { FRAME = 0x10000, DEPTH = 3, FUNC = REF_BIAS - 4, LINK = REF_BIAS - 2 };
@@ -77,15 +78,16 @@ static void snap_in_call(struct fixture *f, uint32_t call)
     f->t.nsnapmap = (uint32_t)(map - MAP) / 4 + (f->l.gc64 ? 4 : 3);
 }
 
-/* The instruction whose line is shown for what snapshot `number`, at `index`, covers; -1: none. */
+/* Returns the instruction whose line is shown for the code of snapshot `number`, which is at
+ * `index`; -1: none. */
 static int shown(struct fixture *f, uint32_t number, uint32_t index)
 {
     uint64_t pc = luajit_recorded_pc(&f->r, &f->t, number, &f->f, CODE + 4 * (uint64_t)index + 4);
     return pc ? (int)((pc - CODE) / 4) - 1 : -1;
 }
 
-/* What is shown for a guard of that opcode, type and second operand (a constant: CONSTANT, its
- * value `k`), where both of a comparison's ways lead on. */
+/* Returns the instruction shown for a guard with that opcode, type and second operand (CONSTANT: a
+ * constant with value `k`), where both branches of the comparison lead on. */
 static int shown_for(struct fixture *f, uint64_t guard, uint64_t type, uint64_t second, int32_t k)
 {
     snap(f, 1, 0, ABC), snap(f, 3, 0, (uint8_t)guard);
@@ -118,7 +120,7 @@ static void check_guards(struct fixture *f, bool gc64, uint16_t size)
         assert_int_equal(shown_for(f, cases[i].guard, cases[i].type, cases[i].second, cases[i].k),
                          cases[i].shown);
     }
-    begin(f, gc64, size); /* another way leads to 3, where there may be the FFI's comparison */
+    begin(f, gc64, size); /* another branch leads to 3, where the FFI's comparison may be */
     put(f, CODE + 4, BC_ISEQV | 1 << 16, 4);
     put(f, CODE + 4 * 8, BC_JMP | (0x8000 - 6U) << 16, 4);
     assert_int_equal(shown_for(f, EQ, NUM, CONSTANT, 0), -1);
@@ -126,40 +128,42 @@ static void check_guards(struct fixture *f, bool gc64, uint16_t size)
 
 static void check_all(struct fixture *f, bool gc64, uint16_t size)
 {
-    begin(f, gc64, size); /* recorded by 1, 5, 6; the guard's exit goes to 3 */
+    begin(f, gc64, size); /* recorded 1, 5, 6; the guard's exit goes to 3 */
     snap(f, 1, 0, ABC), snap(f, 3, 0, LT), snap(f, 5, 0, ABC), snap(f, 13, 0, NONE);
     assert_int_equal(shown(f, 0, 1), 1);
     assert_int_equal(shown(f, 1, 3), 1);
     assert_int_equal(shown(f, 2, 5), 5);
     assert_int_equal(shown(f, 3, 13), 13);
-    begin(f, gc64, size); /* by 1, 3: the comparison's own snapshot says that 3 was recorded */
+    /* recorded 1, 3: the comparison's own snapshot says that 3 was recorded */
+    begin(f, gc64, size);
     snap(f, 1, 0, ABC), snap(f, 5, 0, LT), snap(f, 3, 0, EQ), snap(f, 6, 0, ABC);
     assert_int_equal(shown(f, 1, 5), 1);
     assert_int_equal(shown(f, 2, 3), 3);
-    begin(f, gc64, size); /* both ways lead to 6, and nothing tells */
+    begin(f, gc64, size); /* both branches lead to 6: nothing tells which was recorded */
     snap(f, 1, 0, ABC), snap(f, 3, 0, EQ), snap(f, 6, 0, ABC);
     assert_int_equal(shown(f, 1, 3), -1);
     check_guards(f, gc64, size);
-    begin(f, gc64, size); /* another guard: no comparison */
+    begin(f, gc64, size); /* another guard, not a comparison */
     snap(f, 1, 0, ABC), snap(f, 3, 0, ABC), snap(f, 5, 0, ABC);
     assert_int_equal(shown(f, 1, 3), 3);
-    begin(f, gc64, size); /* a loop that goes round: its steps' exits lead to 13 */
+    begin(f, gc64, size); /* a loop that goes on: the exits of its steps lead to 13 */
     snap(f, 10, 0, ABC), snap(f, 13, 0, LT), snap(f, 10, 0, ABC), snap(f, 13, 0, LT);
     assert_int_equal(shown(f, 1, 13), 12);
     assert_int_equal(shown(f, 3, 13), 12);
-    begin(f, gc64, size); /* the loop is left: its step's exit leads to 10 */
+    begin(f, gc64, size); /* the loop is left: the exit of its step leads to 10 */
     snap(f, 11, 0, ABC), snap(f, 10, 0, LT), snap(f, 13, 0, ABC);
     assert_int_equal(shown(f, 1, 10), 12);
-    begin(f, gc64, size); /* by 5 into a function that is called: from 3 one comes there no less */
+    /* recorded 5, then a called function, which can be reached from 3 as well */
+    begin(f, gc64, size);
     snap(f, 1, 0, ABC), snap(f, 3, 0, LT), snap(f, 1, 3, ABC);
     assert_int_equal(shown(f, 1, 3), -1);
-    begin(f, gc64, size); /* into one that 5 calls: its frame says so */
+    begin(f, gc64, size); /* a function that 5 calls, as its frame says */
     snap(f, 1, 0, ABC), snap(f, 3, 0, LT), snap_in_call(f, 5);
     assert_int_equal(shown(f, 1, 3), 1);
-    begin(f, gc64, size); /* that 3 calls */
+    begin(f, gc64, size); /* a function that 3 calls */
     snap(f, 1, 0, ABC), snap(f, 3, 0, LT), snap_in_call(f, 3);
     assert_int_equal(shown(f, 1, 3), 3);
-    begin(f, gc64, size); /* bytecode that is not recorded */
+    begin(f, gc64, size); /* the bytecode is not recorded */
     snap(f, 1, 0, ABC), snap(f, 3, 0, LT), snap(f, 5, 0, ABC);
     f->f.code = 8;
     put(f, MAP + (gc64 ? 8 : 4), gc64 ? (uint64_t)(8 + 12) << 8 : 8 + 12, gc64 ? 8 : 4);
@@ -175,7 +179,7 @@ static void lines_of_branches(void **state)
     check_all(&f, false, 8);
 }
 
-/* Whatever bytecode, snapshots and instructions say, it ends, and reads nothing else. */
+/* Whatever bytecode, snapshots and instructions contain, the search ends and reads nothing else. */
 static void hostile(void **state)
 {
     struct fixture f;

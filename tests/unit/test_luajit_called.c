@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Calls of C from traces: machine code, snapshots and constants made by hand. */
+/* Calls of C from traces, with handmade machine code, snapshots and constants. */
 #include "trace_fixture.h"
 #include "unwind/luajit/trace_calls.h"
 
 enum {
     CODE = ORIGIN, /* bytecode */
-    IR = 0x10200,  /* of REF_BIAS; constants stand below */
+    IR = 0x10200,  /* address of REF_BIAS; constants are below */
     SNAP = 0x10600,
     MCODE = 0x10a00,
     KGC_PROTO = 7,
-    OWN = 0x7000000, /* LuaJIT's code */
+    OWN = 0x7000000, /* LuaJIT's own code */
 };
 
 static void snap(struct fixture *f, uint16_t mcofs)
@@ -22,7 +22,7 @@ static void code(struct fixture *f, uint32_t offset, const char *bytes, size_t s
     memcpy(f->bytes + (MCODE - ORIGIN) + offset, bytes, size);
 }
 
-/* Two calls through registers in each part; helpers stand between. */
+/* Two calls through registers in each part, with helpers in between. */
 static void begin(struct fixture *f)
 {
     fixture_begin(f, true, IR, SNAP, 12);
@@ -33,7 +33,7 @@ static void begin(struct fixture *f)
     code(f, 0x10, "\xff\xd5", 2);     /* call rbp */
     code(f, 0x30, "\x41\xff\xd5", 3); /* call r13 */
     code(f, 0x90, "\xff\xd5", 2);
-    code(f, 0xa0, "\xe8\xeb\x5b\x00\x07", 5); /* to LuaJIT's own */
+    code(f, 0xa0, "\xe8\xeb\x5b\x00\x07", 5); /* call of LuaJIT's own code */
     code(f, 0xb0, "\x41\xff\xd5", 3);
     snap(f, 0), snap(f, 0x20), snap(f, 0x40), snap(f, 0x84), snap(f, 0xf0);
 }
@@ -44,22 +44,24 @@ static void snapshots_behind_calls(void **state)
     uint32_t ret[CALL_SNAPSHOTS];
     (void)state;
     begin(&f);
-    /* In the first part each call has its own. */
+    /* In the first part each call has its own snapshot. */
     assert_int_equal(luajit_call_snapshots(&f.r, &f.t, 0x12, 0, OWN, ret), 1);
     assert_int_equal(ret[0], 1);
     assert_int_equal(luajit_call_snapshots(&f.r, &f.t, 0x33, 1, OWN, ret), 1);
     assert_int_equal(ret[0], 2);
-    /* In the loop both have one, which tells of neither; but those of the first part do. */
+    /* In the loop both calls share a snapshot, which identifies neither; those of the first part
+     * do. */
     assert_int_equal(luajit_call_snapshots(&f.r, &f.t, 0x92, 3, OWN, ret), 1);
     assert_int_equal(ret[0], 1);
     assert_int_equal(luajit_call_snapshots(&f.r, &f.t, 0xb3, 3, OWN, ret), 1);
     assert_int_equal(ret[0], 2);
-    /* A helper's call is none of these; without the second call, the loop's own tells, too. */
+    /* A helper's call does not count. Without the second call, the loop's own snapshot tells,
+     * too. */
     code(&f, 0xb0, "\x90\x90\x90", 3);
     assert_int_equal(luajit_call_snapshots(&f.r, &f.t, 0x92, 3, OWN, ret), 2);
     assert_int_equal(ret[0], 4);
     assert_int_equal(ret[1], 1);
-    /* Not behind a call; a call that one part has more often than the other. */
+    /* An address that is not behind a call; a call that one part has more often than the other. */
     assert_int_equal(luajit_call_snapshots(&f.r, &f.t, 0x93, 3, OWN, ret), 0);
     code(&f, 0x50, "\xff\xd5", 2);
     assert_int_equal(luajit_call_snapshots(&f.r, &f.t, 0x92, 3, OWN, ret), 1);
@@ -74,7 +76,8 @@ static void snapshots_behind_calls(void **state)
     assert_int_equal(luajit_call_snapshots(&f.r, &f.t, 0x12, 0, OWN, ret), 0);
 }
 
-/* Of functions in one file with LuaJIT those that the FFI calls are constants of the trace. */
+/* If functions are in the same file as LuaJIT, those that the FFI calls are constants of the
+ * trace. */
 static void calls_by_the_ffi(void **state)
 {
     const uint64_t called = MCODE + 0xa5 + 0x7005beb;
@@ -82,14 +85,15 @@ static void calls_by_the_ffi(void **state)
     (void)state;
     begin(&f);
     assert_false(luajit_call_by_ffi(&f.r, &f.t, 0xa5));
-    assert_true(luajit_call_by_ffi(&f.r, &f.t, 0x12)); /* of what it calls nothing is known */
+    assert_true(luajit_call_by_ffi(&f.r, &f.t, 0x12)); /* its callee is unknown */
     f.t.nk = REF_BIAS - 2;
     put(&f, IR - 8, called + 1, 8);
     assert_false(luajit_call_by_ffi(&f.r, &f.t, 0xa5));
     put(&f, IR - 8, called, 8);
     assert_true(luajit_call_by_ffi(&f.r, &f.t, 0xa5));
     assert_true(luajit_trace_names(&f.r, &f.t, called));
-    assert_false(luajit_call_by_ffi(&f.r, &f.t, f.t.szmcode + 1)); /* no call of the trace's */
+    /* no call of the trace */
+    assert_false(luajit_call_by_ffi(&f.r, &f.t, f.t.szmcode + 1));
 }
 
 static void functions_a_trace_knows(void **state)
@@ -109,10 +113,11 @@ static void functions_a_trace_knows(void **state)
     f.t.nk = REF_BIAS - 4;
     assert_true(luajit_trace_knows_others(&f.r, &f.t, known, 1));
     assert_false(luajit_trace_knows_others(&f.r, &f.t, both, 2));
-    put(&f, IR - 8, UINT64_C(0x0700066000), 8); /* a pointer whose bytes look like a head's */
+    /* a pointer whose bytes look like a constant's head */
+    put(&f, IR - 8, UINT64_C(0x0700066000), 8);
     put(&f, IR - 16 + 4, 0, 1);
     assert_false(luajit_trace_knows_others(&f.r, &f.t, both, 2));
-    f.t.nk = 0; /* more than any compiler makes, or not recorded */
+    f.t.nk = 0; /* more constants than any compiler makes, or not recorded */
     assert_true(luajit_trace_knows_others(&f.r, &f.t, both, 2));
 }
 
@@ -126,7 +131,8 @@ static void the_call_before(void **state)
     memcpy(f.bytes, bytecode, sizeof(bytecode));
     assert_int_equal(luajit_call_pc(&f.r, &function, CODE + 4 * 5), CODE + 4 * 3);
     assert_int_equal(luajit_call_pc(&f.r, &function, CODE + 4 * 4), CODE + 4 * 3);
-    assert_int_equal(luajit_call_pc(&f.r, &function, CODE + 4 * 3), CODE + 4 * 3); /* none */
+    /* no call before it */
+    assert_int_equal(luajit_call_pc(&f.r, &function, CODE + 4 * 3), CODE + 4 * 3);
     assert_int_equal(luajit_call_pc(&f.r, &function, CODE), CODE);
 }
 

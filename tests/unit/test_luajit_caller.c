@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Who has called C from a trace: two snapshots, bytecode between them, and constants made by hand;
- * what proves the latter's frames, and what does not. */
+/* Finds who called C from a trace, with two handmade snapshots, bytecode between them, and
+ * constants: what proves the frames of the second snapshot, and what does not. */
 #include "trace_fixture.h"
 #include "unwind/luajit/trace_callers.h"
 
@@ -52,7 +52,8 @@ static void instruction(struct fixture *f, uint64_t function, uint32_t index, ui
     put(f, function + 4 * (uint64_t)index, bytes, 4);
 }
 
-/* In the main chunk, at instruction `index`; or in the function that it has called. */
+/* Adds a snapshot at instruction `index` of the main chunk, or (`inside`) of the function that it
+ * called. */
 static void snap(struct fixture *f, bool inside, uint32_t index)
 {
     enum { DEPTH = 3, FRAME = 0x10000, FUNC = REF_BIAS - 2, LINK = REF_BIAS - 4 };
@@ -108,10 +109,10 @@ static void one_way(void **state)
     struct fixture f;
     struct luajit_call call = begin(&f);
     (void)state;
-    assert_false(is_proven(&f, &call)); /* what is called is no constant of the trace's */
+    assert_false(is_proven(&f, &call)); /* the callee is no constant of the trace */
     constant(&f, INT64, TARGET);
     assert_true(is_proven(&f, &call));
-    /* Only builds that keep addresses there. */
+    /* Only builds that keep addresses in constants can prove it. */
     f.l.gc64 = false;
     assert_false(is_proven(&f, &call));
 }
@@ -122,7 +123,8 @@ static void functions_known(void **state)
     struct luajit_call call = begin(&f);
     (void)state;
     constant(&f, INT64, TARGET);
-    constant(&f, IRT_FUNC, OTHER); /* called later; a later call may be in it */
+    /* called later; a later call may be inside it */
+    constant(&f, IRT_FUNC, OTHER);
     assert_true(is_proven(&f, &call));
     call.is_first = false;
     assert_false(is_proven(&f, &call));
@@ -131,18 +133,18 @@ static void functions_known(void **state)
     constant(&f, INT64, TARGET);
     assert_false(is_proven(&f, &call));
     call = begin(&f);
-    constant(&f, IRT_PROTO, PROTO); /* any closure */
+    constant(&f, IRT_PROTO, PROTO); /* stands for any closure */
     constant(&f, INT64, TARGET);
     assert_false(is_proven(&f, &call));
     call = begin(&f);
     constant(&f, IRT_FUNC, FUNCTION + 0x800); /* not recorded */
     constant(&f, INT64, TARGET);
     assert_false(is_proven(&f, &call));
-    f.t.nk = 0; /* more than any compiler makes, or not recorded */
+    f.t.nk = 0; /* more constants than any compiler makes, or not recorded */
     assert_false(is_proven(&f, &call));
 }
 
-/* With this instruction in its place: is it still proven? */
+/* Returns whether the call is still proven with this instruction in that place. */
 static bool is_proven_with(uint64_t function, uint32_t index, uint32_t bytes)
 {
     struct fixture f;
@@ -155,23 +157,24 @@ static bool is_proven_with(uint64_t function, uint32_t index, uint32_t bytes)
 static void other_ways(void **state)
 {
     (void)state;
-    /* A call before that one, of which nothing is known. */
+    /* An earlier call of an unknown function. */
     assert_false(is_proven_with(CODE, 3, CALL | 5 << 8));
     assert_false(is_proven_with(MAIN, 2, CALL | 5 << 8));
     /* A branch, a loop that is patched, a return: control may go elsewhere. */
     assert_false(is_proven_with(CODE, 3, BC_ISLT));
     assert_false(is_proven_with(MAIN, 2, BC_JLOOP));
     assert_false(is_proven_with(MAIN, 1, BC_RET1));
-    assert_false(is_proven_with(MAIN, 1, BC_JMP | (0x8000 + 2U) << 16)); /* beyond it */
-    assert_false(is_proven_with(MAIN, 1, BC_JMP | (0x8000 - 1U) << 16)); /* without an end */
+    assert_false(is_proven_with(MAIN, 1, BC_JMP | (0x8000 + 2U) << 16)); /* jumps beyond the call */
+    assert_false(is_proven_with(MAIN, 1, BC_JMP | (0x8000 - 1U) << 16)); /* endless loop */
     assert_true(is_proven_with(MAIN, 1, BC_JMP | (0x8000 + 0U) << 16));
-    /* What is called is an argument: the function itself at first, then C. */
+    /* The callee is an argument: first the function's own, then C's. */
     assert_false(is_proven_with(CODE, 2, BC_MOV | 1 << 8));
     assert_false(is_proven_with(CODE, 1, BC_MOV | 1 << 8));
-    assert_false(is_proven_with(CODE, 2, BC_TGETV | 1 << 8 | 1U << 24)); /* by an argument */
+    /* indexed by an argument */
+    assert_false(is_proven_with(CODE, 2, BC_TGETV | 1 << 8 | 1U << 24));
     assert_false(is_proven_with(CODE, 3, BC_ADDVN | 1 << 8));
     assert_true(is_proven_with(CODE, 3, BC_ADDVN | 3 << 8));
-    /* The last place is not behind a call. */
+    /* The last address is not behind a call. */
     assert_false(is_proven_with(CODE, CALLING, BC_MOV));
 }
 
@@ -181,15 +184,15 @@ static void snapshots_that_disagree(void **state)
     struct luajit_call call = begin(&f);
     (void)state;
     constant(&f, INT64, TARGET);
-    snap(&f, true, CALLING + 3); /* 2: behind another call */
+    snap(&f, true, CALLING + 3); /* snapshot 2: behind another call */
     snap(&f, false, IN_MAIN + 1);
     call.behind = 2;
     assert_false(is_proven(&f, &call));
     call.before = 1, call.behind = 0; /* the frame is gone */
     assert_false(is_proven(&f, &call));
-    call.before = 0, call.behind = 4; /* there is none */
+    call.before = 0, call.behind = 4; /* no such snapshot */
     assert_false(is_proven(&f, &call));
-    /* In the frame itself; but it knows another function, which may have made it. */
+    /* In the frame itself; but the trace knows another function, which may have made the call. */
     call.behind = 3;
     assert_false(is_proven(&f, &call));
     f.t.nk = REF_BIAS - 2;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Names and lines of Lua functions against what LuaJIT itself says of them. luajit_names.lua calls
- * functions in every form; at the bottom of each it prints debug.getinfo's account of the stack and
- * waits. The same stack is then walked from outside (by a walk of the test's own, which knows the
- * interpreter's frames only) and named. Runs with the luajit of this machine, those of the test
- * data, and those that the environment variable LUAJITS lists.
+ * Compares names and lines of Lua functions with LuaJIT's own account. luajit_names.lua calls
+ * functions in every form; at the bottom of each call it prints debug.getinfo's account of the
+ * stack and waits. The test then walks the same stack from outside (with its own walk, which knows
+ * the interpreter's frames only) and names the frames. Runs with the luajit of this machine, those
+ * of the test data, and those listed in the environment variable LUAJITS.
  */
 #include "scratch.h"
 #include "base/cursor.h"
@@ -33,13 +33,13 @@
 
 enum { FRAMES_MAX = 64, LINES_MAX = 512 };
 
-/* One frame as the program told it. */
+/* One frame of the program's account. */
 struct told {
     char what[8], kind[16], name[128], source[512], library[64];
     int line, defined;
 };
 
-/* The program under test, and what reads it. */
+/* The program under test, and the readers of its memory. */
 struct target {
     pid_t pid;
     FILE *from, *to;
@@ -54,14 +54,14 @@ struct target {
     struct luajit_builtins builtins;
     struct managed_names *managed;
     struct luajit_names *names;
-    unsigned frames; /* compared */
+    unsigned frames; /* number of frames compared */
     unsigned library_names;
-    unsigned callees[LUAJIT_CALLEE_ANOTHER + 1]; /* verdicts */
-    char *builtin[BUILTINS_MAX];                 /* told: names by number */
+    unsigned callees[LUAJIT_CALLEE_ANOTHER + 1]; /* number of each verdict */
+    char *builtin[BUILTINS_MAX];                 /* the program's own names, by number */
 };
 
 static char source_path[PATH_MAX];
-static char *marker[LINES_MAX]; /* by line: the display name wanted there */
+static char *marker[LINES_MAX]; /* by line: the display name expected there */
 static char *binaries[32];
 static unsigned nr_binaries;
 
@@ -83,7 +83,7 @@ static uint64_t word(const struct target *t, uint64_t address, size_t size)
     return v;
 }
 
-/* Function and link of the frame at `base`. */
+/* The function and the link of the frame at `base`. */
 static uint64_t frame_func(const struct target *t, uint64_t base)
 {
     return t->layout.gc64 ? word(t, base - 16, 8) & UINT64_C(0x7fffffffffff) : word(t, base - 8, 4);
@@ -118,7 +118,7 @@ static struct luajit_frame frame_at(const struct target *t, uint64_t L, uint64_t
     return f;
 }
 
-/* The frames of a lua_State that waits in a C function, that function's first. */
+/* Walks a lua_State that waits in a C function. The first frame is of that function. */
 static unsigned walk(const struct target *t, uint64_t L, struct luajit_frame *frames)
 {
     const uint64_t slots = (uint64_t)t->layout.frame_slots;
@@ -160,7 +160,8 @@ static void put_escaped(char *out, size_t size, const char *s)
     out[n] = 0;
 }
 
-/* LuaJIT's short form keeps a path's last bytes, or a name's first. */
+/* Returns whether the source is the same. LuaJIT's short form keeps the last bytes of a path, or
+ * the first of a name. */
 static bool same_source(const char *file, const char *told)
 {
     char cut[80], escaped[512];
@@ -189,8 +190,8 @@ static bool same_source(const char *file, const char *told)
         }                                                      \
     } while (0)
 
-/* The cases in which the call names another function than the one that runs: tail calls, of which
- * __tostring's is one, and a choice that traceback takes the last of. */
+/* Returns whether the call's name is of another function than the running one: tail calls
+ * (__tostring's is one), and a choice of which traceback takes the last. */
 static bool is_another(const char *case_name, const struct told *told)
 {
     static const struct {
@@ -205,7 +206,7 @@ static bool is_another(const char *case_name, const struct told *told)
     return false;
 }
 
-/* Is that found out, and are all others said to be the same? */
+/* Checks that these cases are detected, and that all other functions are found to be the same. */
 static unsigned compare_callee(struct target *t, const char *case_name, unsigned index,
                                const struct luajit_frame *frame, const struct told *told)
 {
@@ -226,8 +227,9 @@ static unsigned compare_callee(struct target *t, const char *case_name, unsigned
     return failures;
 }
 
-/* The display name that the program's text asks for at the line of definition. Only when all frames
- * of the stack were named: the main chunk, which defines most, is the last. */
+/* Checks the display name that the program's text asks for at the line of definition. Call it only
+ * when all frames of the stack were named: the main chunk, which defines most functions, is the
+ * last. */
 static unsigned compare_display(const struct target *t, const char *case_name, unsigned index,
                                 uint32_t function)
 {
@@ -260,7 +262,7 @@ static unsigned compare_frame(struct target *t, const char *case_name, unsigned 
     EXPECT(lua == (strcmp(told->what, "C") != 0), "kind %u, told %s", frame->kind, told->what);
     EXPECT(strcmp(named.callname ? named.callname : "", told->name) == 0, "called %s, told %s",
            named.callname ? named.callname : "-", told->name);
-    /* Of an upvalue whose name was stripped LuaJIT tells the kind, and an empty name. */
+    /* For an upvalue whose name was stripped, LuaJIT gives the kind and an empty name. */
     EXPECT(!*told->name || strcmp(luajit_name_kind_text(named.callkind), told->kind) == 0,
            "call of kind %s, told %s", luajit_name_kind_text(named.callkind), told->kind);
     failures += compare_callee(t, case_name, index, frame, told);
@@ -341,7 +343,7 @@ static void read_builtins(struct target *t, const char *binary)
     free(bytes);
 }
 
-/* Once the program waits for the first time. */
+/* Call it when the program waits for the first time. */
 static void attach(struct target *t, const char *binary)
 {
     struct error err = {0};
@@ -376,7 +378,7 @@ static void stop(struct target *t)
     lua_scan_free(t->scan);
 }
 
-/* Until the program has come from printing to waiting. */
+/* Waits until the program has printed and sleeps. */
 static void await_sleep(pid_t pid)
 {
     char name[32], state = 0;
@@ -420,7 +422,7 @@ static void parse_builtin(struct target *t, char *line)
     t->builtin[number] = strdup(field(&at));
 }
 
-/* Names under which a function is there for the sake of older programs. */
+/* Replaces the name that a function has for the sake of older programs. */
 static const char *without_alias(const char *name)
 {
     static const char *const alias[][2] = {{"math.mod", "math.fmod"},
@@ -431,7 +433,7 @@ static const char *without_alias(const char *name)
     return name;
 }
 
-/* The binary's own list against the live functions. */
+/* Compares the binary's own list with the live functions. */
 static unsigned compare_builtins(struct target *t)
 {
     unsigned failures = 0, told = 0;
@@ -450,7 +452,7 @@ static unsigned compare_builtins(struct target *t)
     return failures;
 }
 
-/* Without g->cur_L (2.0) coroutines cannot be found by this test. */
+/* Without g->cur_L (2.0), this test cannot find coroutines. */
 static bool run_cases(struct target *t, const char *binary, unsigned *cases, unsigned *failures)
 {
     struct told told[FRAMES_MAX];
@@ -501,11 +503,11 @@ static void names_are_those_that_luajit_tells(void **state)
 
 /* ---- hostile objects ------------------------------------------------------------------------- */
 
-/* Reads through to the target, and turns over some of what it got. */
+/* Reads from the target, and changes some of the bytes. */
 struct liar {
     struct memory_layer under;
     uint64_t random;
-    unsigned one_in; /* bytes */
+    unsigned one_in; /* about one byte in this many is changed */
 };
 
 static uint64_t next_random(uint64_t *r)
@@ -576,13 +578,12 @@ static void lying_objects_are_refused_or_named_in_vain(void **state)
     }
 }
 
-/* ---- the name of a chunk whose string has died ------------------------------------------------
- */
+/* ---- the name of a chunk whose string has died ----------------------------------------------- */
 
-/* A string as it was read at one moment, and at others. */
+/* A string as it was read at one moment, and (`other`) at another. */
 struct dead_string {
     uint8_t bytes[64];
-    uint64_t read_at; /* ns */
+    uint64_t read_at; /* time of the read, ns */
     struct dead_string *other;
 };
 
@@ -620,8 +621,8 @@ static struct dead_string string_read_at(const char *name, uint64_t read_at)
     return s;
 }
 
-/* Is what was read doubted for a sample of time 1000? `name`: what it is called then,
- * unless NULL. */
+/* Returns whether the bytes read are doubted for a sample of time 1000. `name`: the name then
+ * expected, unless NULL. */
 static bool is_doubted_of(struct dead_string s, const char *name)
 {
     struct luajit_layout l = {.str_size = 24, .str_len = 20, .gct = 9};
@@ -645,7 +646,8 @@ static bool is_doubted(const char *name, uint64_t read_at)
     return is_doubted_of(string_read_at(name, read_at), name);
 }
 
-/* Read as this at one time and as that at another, in either order. */
+/* Returns whether a string is doubted that was read as `name` at one time and as `other` at
+ * another, in either order. */
 static bool are_doubted(const char *name, uint64_t at, const char *other, uint64_t other_at)
 {
     struct dead_string a = string_read_at(name, at), b = string_read_at(other, other_at);
@@ -659,15 +661,15 @@ static bool are_doubted(const char *name, uint64_t at, const char *other, uint64
     return doubted;
 }
 
-/* Nine characters: the last begins the last word of the string's memory, which takes the size of
- * the block once it is free. */
+/* A name of nine characters: the last one begins the last word of the string's memory, which gets
+ * the size of the block when the block is free. */
 static void what_is_left_of_a_dead_name_is_doubted(void **state)
 {
     (void)state;
     assert_true(is_doubted("@file.lu\x80", 1001));
-    assert_false(is_doubted("@file.lu\x80", 999)); /* it lived when the sample was taken */
+    assert_false(is_doubted("@file.lu\x80", 999)); /* the string lived when the sample was taken */
     assert_false(is_doubted("@file.lua", 1001));   /* a size is a multiple of 8 */
-    /* The program's end frees what it lived with. */
+    /* The end of the program frees what it lived with. */
     assert_false(are_doubted("@file.lua", 999, "@file.lu\x80", 2000));
     assert_false(are_doubted("@file.lua", 1001, "@file.lu\x80", 2000));
     assert_true(are_doubted("@file.lu\x88", 1001, "@file.lu\x80", 2000));
@@ -677,8 +679,7 @@ static void what_is_left_of_a_dead_name_is_doubted(void **state)
     assert_false(is_doubted("@text.x", 1001)); /* the word holds the end of the text and more */
 }
 
-/* ---- what there is to test with ----------------------------------------------------------------
- */
+/* ---- the binaries to test with --------------------------------------------------------------- */
 
 static void add_binary(const char *file)
 {

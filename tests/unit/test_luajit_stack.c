@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Lua stacks made by hand, in both modes: every kind of link, and what hostile stacks may say. */
+/* Handmade Lua stacks, in both modes: every kind of link, and hostile stacks. */
 #include "memory_fixture.h"
 #include "unwind/luajit/stack.h"
 #include "unwind/luajit/vm.h"
@@ -99,7 +99,7 @@ static struct fixture *make(bool gc64)
     return f;
 }
 
-/* A call at `position` of function `i` whose operand A is `a`: the link behind it. */
+/* Makes a call at `position` of function `i`, with operand A `a`. Returns the link behind it. */
 static uint64_t call(struct fixture *f, unsigned i, unsigned position, unsigned a)
 {
     put(f, f->code[i] + 4 * position, 0x42 | a << 8, 4);
@@ -180,7 +180,7 @@ static void calls(void **state)
     each_mode(check_calls);
 }
 
-/* The same memory, as far as it came with the sample: the lua_State and its stack. */
+/* Reads the part of the memory that came with the sample: the lua_State and its stack. */
 static bool read_copied(void *context, uint64_t address, void *to, size_t size, uint64_t time,
                         enum provenance *provenance)
 {
@@ -189,7 +189,8 @@ static bool read_copied(void *context, uint64_t address, void *to, size_t size, 
     return copied && read_fixture(context, address, to, size, time, provenance);
 }
 
-/* How far a segment of two functions is proven by these layers, and its lua_State (`of_state`). */
+/* Returns the provenance of a segment of two functions with these layers; `of_state`: that of its
+ * lua_State. */
 static enum provenance proven(struct fixture *f, const struct memory_layer *layers, size_t nr,
                               uint64_t base, enum provenance *of_state)
 {
@@ -208,8 +209,8 @@ static enum provenance proven(struct fixture *f, const struct memory_layer *laye
     return ret;
 }
 
-/* A coroutine's memory is another's a moment later: what stood on its stack before and after the
- * sample, though it is the same, need not have stood there in between. */
+/* A coroutine's memory may be another's a moment later: even if a stack was the same before and
+ * after the sample, it may have been different in between. */
 static void check_other_moments(struct fixture *f)
 {
     enum provenance state;
@@ -235,7 +236,8 @@ static void other_moments(void **state)
     each_mode(check_other_moments);
 }
 
-/* A vararg function has two headers, and is one frame: its own pc, its lower header's caller. */
+/* A vararg function has two headers but is one frame, with its own pc and the lower header's
+ * caller. */
 static void check_vararg(struct fixture *f)
 {
     struct taken t;
@@ -260,7 +262,7 @@ static void vararg(void **state)
     each_mode(check_vararg);
 }
 
-/* A metamethod's frame tells its caller's pc below its header; cont 1 is an FFI callback. */
+/* A metamethod's frame has its caller's pc below its header; continuation 1 is an FFI callback. */
 static void check_continuation(struct fixture *f)
 {
     struct taken t;
@@ -290,7 +292,7 @@ static void continuation(void **state)
     each_mode(check_continuation);
 }
 
-/* pcall's own frame needs no pc; a dummy frame (the thread itself) is stepped over. */
+/* pcall's own frame needs no pc; a dummy frame (the thread itself) is skipped. */
 static void check_pcall_and_dummy(struct fixture *f)
 {
     struct taken t;
@@ -311,7 +313,7 @@ static void pcall_and_dummy(void **state)
     each_mode(check_pcall_and_dummy);
 }
 
-/* Nothing that goes up, stays, leaves the stack or has no function is followed. */
+/* Links that go up, stay, leave the stack or have no function are not followed. */
 static void check_hostile(struct fixture *f)
 {
     struct taken t;
@@ -323,7 +325,7 @@ static void check_hostile(struct fixture *f)
                               UINT64_MAX,
                               0x80000000 | 2,
                               4,
-                              f->code[0] + 4 * 30, /* no call stands before it */
+                              f->code[0] + 4 * 30, /* not behind a call */
                               8 * 3 | 4};
     for (size_t i = 0; i < sizeof(links) / sizeof(*links); i++) {
         put_header(f, base, f->functions[0], links[i]);
@@ -331,7 +333,7 @@ static void check_hostile(struct fixture *f)
         assert_true(end == LUAJIT_SEGMENT_BAD || end == LUAJIT_SEGMENT_UNREAD);
         assert_int_equal(t.nr, 0);
     }
-    put_header(f, base, 0x10700, 8 | 1); /* no object */
+    put_header(f, base, 0x10700, 8 | 1); /* not an object */
     assert_int_equal(walk(f, base, 0, &t, &next), LUAJIT_SEGMENT_BAD);
     assert_int_equal(walk(f, base + 1, 0, &t, &next), LUAJIT_SEGMENT_BAD);
     assert_int_equal(walk(f, f->L.end + 8, 0, &t, &next), LUAJIT_SEGMENT_BAD);
@@ -344,8 +346,8 @@ static void hostile(void **state)
     each_mode(check_hostile);
 }
 
-/* A caller's pc must be the caller's: another function there is damage; but in memory of a later
- * moment, a function that has gone. */
+/* A caller's pc must be in the caller. Otherwise the stack is damaged; but in memory of a later
+ * moment, the caller is a function that has gone. */
 static void check_replaced_caller(struct fixture *f)
 {
     struct taken t;
@@ -367,7 +369,7 @@ static void replaced_caller(void **state)
     each_mode(check_replaced_caller);
 }
 
-/* In a walk of its own: memory is of one instant in each. */
+/* Reads the state in a walk of its own, because each walk sees memory of one instant. */
 static bool is_state(struct fixture *f, uint64_t address)
 {
     struct luajit_state L;
@@ -376,7 +378,7 @@ static bool is_state(struct fixture *f, uint64_t address)
     return luajit_read_state(&f->r, address, &L);
 }
 
-/* A state whose sizes lie is none. */
+/* A state with malformed sizes is refused. */
 static void check_states(struct fixture *f)
 {
     assert_false(is_state(f, STATE + 8));
@@ -391,7 +393,7 @@ static void check_states(struct fixture *f)
     assert_false(is_state(f, STATE));
 }
 
-/* The same one again in a walk rests on what it was read from. */
+/* When a walk reads the same state again, its provenance is that of the first read. */
 static void check_known_state(struct fixture *f)
 {
     struct luajit_state L;
@@ -411,7 +413,7 @@ static void states(void **state)
     each_mode(check_known_state);
 }
 
-/* A VM is its dispatch table in the place where its main lua_State says that g is. */
+/* A VM is found by its dispatch table, at the place where its main lua_State says that g is. */
 static void vms(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A trace's parts, read at another moment than the sample's: what the digest that came with the
- * sample proves, and what it denies. */
+/* A trace's parts, read at another moment than the sample: what the digest that came with the
+ * sample proves, and what it disproves. */
 #include "unwind/luajit/trace.h"
 
 #include "perfdata/vmevent_layout.h"
@@ -11,9 +11,9 @@
 #include <cmocka.h>
 
 enum {
-    G = 0x1000,      /* of a VM: J->trace and J->sizetrace at 0x10 */
-    ARRAY = 0x2000,  /* of its traces */
-    TRACE = 0x10000, /* the second one's block: ... */
+    G = 0x1000,      /* g of a VM; J->trace and J->sizetrace at 0x10 */
+    ARRAY = 0x2000,  /* the VM's array of traces */
+    TRACE = 0x10000, /* block of trace NUMBER, which has the following parts */
     NUMBER = 2,
     CONSTANTS = 4,
     INSTRUCTIONS = 6,
@@ -50,8 +50,8 @@ static const struct luajit_layout layout = {
 };
 
 struct target {
-    uint8_t block[SIZE]; /* as the log has it */
-    uint8_t head[HEAD];  /* as it came with the sample */
+    uint8_t block[SIZE]; /* the block in the log */
+    uint8_t head[HEAD];  /* the head that came with the sample */
     uint64_t digest;
     bool has_digest;
 };
@@ -61,7 +61,7 @@ static void put(uint8_t *to, size_t at, uint64_t value, size_t size)
     memcpy(to + at, &value, size);
 }
 
-/* Of bytes, some of which are masked. */
+/* Returns the digest of a block, some of whose bytes are masked. */
 static uint64_t digest_of(const uint8_t *block)
 {
     uint64_t digest = VMDIGEST_BEGIN;
@@ -94,7 +94,7 @@ static void make(struct target *t)
     for (uint32_t i = HEAD; i < SNAP; i++)
         b[i] = (uint8_t)(i * 7);
     for (uint32_t i = 0; i < SNAPSHOTS; i++)
-        put(b, SNAP + 12 * i + 6, 10 * i, 2); /* where its code begins */
+        put(b, SNAP + 12 * i + 6, 10 * i, 2); /* where the snapshot's code begins */
     for (uint32_t i = 0; i < MAP; i++)
         put(b, SNAPMAP + 4 * i, 0x1000 + i, 4);
     memcpy(t->head, b, HEAD);
@@ -125,7 +125,8 @@ static bool read_sample(void *context, uint64_t address, void *to, size_t size, 
             from(&t->digest, VMENTRY_DIGEST_OF((uint64_t)TRACE), 8, address, to, size));
 }
 
-/* The log has read it, and something else there shortly before: it proves nothing by itself. */
+/* The log has read the trace, but something else at its place shortly before: the log alone proves
+ * nothing. */
 static bool read_log(void *context, uint64_t address, void *to, size_t size, uint64_t time,
                      enum provenance *provenance)
 {
@@ -135,7 +136,7 @@ static bool read_log(void *context, uint64_t address, void *to, size_t size, uin
     return from(t->block, TRACE, SIZE, address, to, size);
 }
 
-/* How the second snapshot's begin is read. */
+/* Returns the provenance of the second snapshot's beginning. */
 static enum provenance how(struct target *t)
 {
     const struct memory_layer layers[] = {{.read = read_sample, .context = t, .instant = true},
@@ -162,7 +163,7 @@ static void a_digest_proves_what_was_read_at_another_time(void **state)
     assert_int_equal(how(&t), PROVENANCE_STALE);
 }
 
-/* Exits that are counted do not make another trace of it. */
+/* Counting exits does not make it another trace. */
 static void counts_are_of_no_matter(void **state)
 {
     (void)state;
@@ -173,7 +174,7 @@ static void counts_are_of_no_matter(void **state)
     assert_int_equal(how(&t), PROVENANCE_EXACT);
 }
 
-/* A trace made anew has an equal head: any other byte of its parts tells. */
+/* A new trace may have an equal head: a difference in any other byte of its parts is detected. */
 static void another_trace_with_an_equal_head_is_told(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Guest functions: identity, and names that do not depend on who proposes first. */
+/* Managed functions: identity, and names that do not depend on who proposes first. */
 #include "unwind/managed.h"
 #include "unwind/frame.h"
 
@@ -100,7 +100,8 @@ static void the_better_rank_then_the_earlier_turn_names(void **state)
     assert_string_equal(name_at(g, id, 5), "early");
     assert_string_equal(name_at(g, id, 6), "early");
     assert_string_equal(name_at(g, id, UINT64_MAX), "M.early");
-    /* That a function has no name where it is defined is better than a doubtful one. */
+    /* It is better to know that a function has no name at its definition than to have a doubtful
+     * name. */
     i.line = 4;
     id = managed_intern(g, &i);
     managed_propose_name(g, id, NAME_RANK_DOUBTFUL, "wrong", 0);
@@ -144,7 +145,7 @@ static void the_name_does_not_depend_on_threads(void **state)
     }
     for (unsigned t = 0; t < 4; t++)
         pthread_join(threads[t], NULL);
-    /* The least turn is that of n398 and n399. */
+    /* n398 and n399 have the lowest turn. */
     assert_string_equal(name_at(g, p[0].id, UINT64_MAX), "n398");
     managed_names_free(g);
 }

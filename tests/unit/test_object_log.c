@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The object log over this very process: what is told, when, and what is given to a walk. */
+/* The object log over this process: what is written and when, and what a walk gets. */
 #include "live/live_memory.h"
 #include "live/object_log.h"
 #include "perfdata/vmevent.h"
@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-/* What was written, as a recording's reader takes it; and a clock that is set by hand. */
+/* The written payloads, as a recording's reader takes them, and a clock that is set by hand. */
 struct log {
     struct memory_log *log;
     uint64_t time;
@@ -90,11 +90,12 @@ static void memory_is_told_once(void **state)
     uint64_t equal_at = l.time;
     assert_int_equal(object_log_pass(p, 100, NULL), 0);
     strcpy(cell, "other");
-    assert_true(read_at(p, cell, got, 6, l.time)); /* a sample that is newer than the reading */
+    /* the sample is newer than the last read */
+    assert_true(read_at(p, cell, got, 6, l.time));
     assert_string_equal(got, "other");
     assert_int_equal(object_log_flush(p, NULL), 0);
     assert_int_equal(l.contents, 2);
-    assert_int_equal(l.marks, 1); /* the last reading that was equal */
+    assert_int_equal(l.marks, 1); /* of the last read that found equal bytes */
     assert_int_equal(memory_log_seal(l.log, NULL), 0);
     const struct memory_log_view view = {.log = l.log, .pid = (uint32_t)getpid()};
     struct memory_layer layer = memory_log_layer(&view);
@@ -105,8 +106,8 @@ static void memory_is_told_once(void **state)
     end(p, &l);
 }
 
-/* What a pass finds in plain memory waits until a walk asks for it, and is told with its times
- * then; what nobody has asked for when it changes again is never told. */
+/* A change that a pass finds in plain memory is written when a walk asks for it, with the times of
+ * the pass. It is never written when nobody asks for it before the next change. */
 static void what_a_pass_finds_is_told_when_it_is_asked_for(void **state)
 {
     (void)state;
@@ -138,7 +139,7 @@ static void what_a_pass_finds_is_told_when_it_is_asked_for(void **state)
     end(p, &l);
 }
 
-/* What was read in a pass that began after the sample is good for it. */
+/* Bytes read in a pass that began after the sample are good for the sample. */
 static void readings_are_not_older_than_the_sample(void **state)
 {
     (void)state;
@@ -151,7 +152,7 @@ static void readings_are_not_older_than_the_sample(void **state)
     uint64_t reads = object_log_stats(p).reads;
     strcpy(cell, "two");
     assert_true(read_at(p, cell, got, 4, 900));
-    assert_string_equal(got, "one"); /* read after the moment 900: as near as can be */
+    assert_string_equal(got, "one"); /* read after time 900: as near as possible */
     assert_int_equal(object_log_stats(p).reads, reads);
     assert_true(read_at(p, cell, got, 4, 5000));
     assert_string_equal(got, "two");
@@ -199,7 +200,7 @@ static const struct luajit_layout string_layout = {.gct = 9,
                                                    .trace_mcode = 0x58,
                                                    .trace_szmcode = 0x54};
 
-/* A string of LuaJIT's: header, text, NUL. */
+/* Makes a LuaJIT string: header, text, NUL. */
 static void set_string(uint8_t *string, uint32_t length, char text)
 {
     string[9] = 4;
@@ -208,7 +209,7 @@ static void set_string(uint8_t *string, uint32_t length, char text)
     string[24 + length] = 0;
 }
 
-/* A string's header says how long it is: touched anywhere at its start, it is told whole. */
+/* A string's header has its length: a read anywhere at its start writes the whole string. */
 static void objects_are_told_whole(void **state)
 {
     (void)state;
@@ -224,7 +225,7 @@ static void objects_are_told_whole(void **state)
     assert_true(read_at(p, string + 24, got, 301, 0));
     assert_memory_equal(got, string + 24, 301);
     assert_int_equal(object_log_stats(p).reads, reads);
-    /* a length that lies is not believed beyond the limit */
+    /* a malformed length is not believed beyond the limit */
     length = UINT32_MAX;
     memcpy(string + 20, &length, 4);
     object_log_rewrite(p);
@@ -233,7 +234,7 @@ static void objects_are_told_whole(void **state)
     end(p, &l);
 }
 
-/* A string that is freed and another, longer or shorter, made in its place: each is told with its
+/* A string is freed, and another, longer or shorter, is made in its place: each is written with its
  * own end. */
 static void another_object_has_its_own_end(void **state)
 {
@@ -250,7 +251,7 @@ static void another_object_has_its_own_end(void **state)
         assert_true(read_at(p, string + 24, got, length + 1, 0));
         assert_memory_equal(got, string + 24, length + 1);
     }
-    /* what stands behind the shorter one is none of it */
+    /* bytes behind the shorter string are not part of it */
     memset(string + 24 + 100, 'x', 64);
     assert_true(read_at(p, string + 24 + 100, got, 64, l.time + 1));
     assert_memory_equal(got, string + 24 + 100, 64);
@@ -276,7 +277,7 @@ static void what_is_unmapped_is_gone(void **state)
     end(p, &l);
 }
 
-/* However much is touched, what is kept has a bound. */
+/* However much memory is read, the log keeps a bounded amount. */
 static void memory_is_bounded(void **state)
 {
     (void)state;
@@ -304,7 +305,8 @@ static bool view_gives(const struct live_memory *view, const void *address)
     return layer.read(layer.context, (uint64_t)(uintptr_t)address, &word, sizeof(word), 0, &how);
 }
 
-/* A thread's stack is copied beyond its end, and heap stands there: walks may read it. */
+/* The copy of a thread's stack reaches beyond the stack's end, where heap is: walks may read the
+ * heap. */
 static void heap_above_a_stack_is_read(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Pictures of a process's memory, of this one: what is kept can be read back as of its time, and
- * what stayed the same is told once. */
+/* Images of this process's memory: kept bytes can be read back as of their time, and bytes that did
+ * not change are written once. */
 #include "live/page_log.h"
 #include "session/recorded_memory.h"
 
@@ -15,8 +15,8 @@
 struct scene {
     struct page_log *pages;
     struct memory_log *log;
-    uint64_t now; /* a clock that goes on by one at each look */
-    size_t bytes; /* of memory in payloads */
+    uint64_t now; /* a clock that advances by one at each call */
+    size_t bytes; /* bytes of memory in payloads */
 };
 
 static uint64_t look(void *context)
@@ -61,7 +61,7 @@ static void leave(struct scene *s)
     memory_log_free(s->log);
 }
 
-/* A round that keeps `size` bytes; returns a time after it. */
+/* Makes a round that keeps `size` bytes. Returns a time after it. */
 static uint64_t keep(struct scene *s, const void *from, size_t size)
 {
     page_log_begin(s->pages);
@@ -86,15 +86,15 @@ static void what_stays_is_told_once_and_proven_between(void **state)
     enum provenance p;
     (void)state;
     begin(8, &s);
-    uint64_t between = keep(&s, text + 4090, 16); /* over the end of a page */
+    uint64_t between = keep(&s, text + 4090, 16); /* across the end of a page */
     keep(&s, text + 4090, 16);
     size_t told = s.bytes;
     end(&s);
-    assert_in_range(told, 16, 32); /* rounded to the grain, once */
+    assert_in_range(told, 16, 32); /* rounded to the grain, written once */
     assert_true(read_back(&s, text + 4090, 16, between, got, &p));
     assert_int_equal(p, PROVENANCE_EXACT);
     assert_true(read_back(&s, text + 4090, 16, s.now + 1, got, &p));
-    assert_int_equal(p, PROVENANCE_STALE); /* nobody looked again */
+    assert_int_equal(p, PROVENANCE_STALE); /* nobody read it again */
     assert_false(read_back(&s, text + 4080, 8, between, got, &p));
     leave(&s);
 }
@@ -114,7 +114,7 @@ static void what_changes_has_both_contents(void **state)
     assert_true(read_back(&s, text, 6, early, got, &p));
     assert_memory_equal(got, "before", 6);
     assert_int_equal(p, PROVENANCE_STALE);
-    assert_true(read_back(&s, text, 6, between, got, &p)); /* the next reading */
+    assert_true(read_back(&s, text, 6, between, got, &p)); /* from the next read */
     assert_memory_equal(got, "behind", 6);
     assert_int_equal(p, PROVENANCE_STALE);
     assert_true(read_back(&s, text, 6, late, got, &p));
@@ -164,12 +164,12 @@ static void of_thousands_of_readings_the_next_is_found(void **state)
         assert_int_equal(got, i);
         assert_int_equal(p, PROVENANCE_STALE);
         assert_true(read_back(&s, stack + 3, 8, times[i], (char *)&got, &p));
-        assert_int_equal(got, i % 7 ? i : i + 1); /* the shorter readings do not have it */
+        assert_int_equal(got, i % 7 ? i : i + 1); /* the shorter reads do not have these bytes */
     }
     leave(&s);
 }
 
-/* The first byte does not count. */
+/* Compares all bytes but the first. */
 static bool same_behind(const void *context, const uint8_t *a, const uint8_t *b, size_t size)
 {
     (void)context;
@@ -187,7 +187,7 @@ static void an_object_is_the_same_where_its_owner_says(void **state)
     page_log_begin(s.pages);
     assert_true(page_log_object(s.pages, (uintptr_t)text, 8, same_behind, NULL));
     uint64_t between = ++s.now;
-    text[0] = '1'; /* a mark of the collector's */
+    text[0] = '1'; /* a mark of the GC */
     page_log_begin(s.pages);
     assert_true(page_log_object(s.pages, (uintptr_t)text, 8, same_behind, NULL));
     end(&s);
@@ -210,7 +210,8 @@ static void what_is_not_there_is_not_kept(void **state)
     assert_false(page_log_range(s.pages, (uintptr_t)text, UINT64_C(1) << 40, VMENTRY_STACK));
     assert_true(page_log_skip(s.pages, (uintptr_t)text, (uintptr_t)text + sizeof(text)));
     uint64_t page = ((uintptr_t)text + 4095) & ~UINT64_C(4095);
-    assert_true(page_log_keep(s.pages, page, 8)); /* a file's: it can be had from there */
+    /* a page of a file, which can be read from the file */
+    assert_true(page_log_keep(s.pages, page, 8));
     end(&s);
     assert_int_equal(s.bytes, 0);
     leave(&s);
@@ -223,7 +224,7 @@ static void words_are_found_again(void **state)
     const uint32_t pid = (uint32_t)getpid();
     (void)state;
     begin(8, &s);
-    page_log_index(s.pages, 0x1001, 0x2001); /* tagged: V8's */
+    page_log_index(s.pages, 0x1001, 0x2001); /* tagged pointers of V8 */
     page_log_index(s.pages, 0x1001, 0x3001);
     page_log_index(s.pages, 0x1001, 0x2001);
     page_log_index(s.pages, 0x8000, 0x100); /* a prototype's block */
@@ -255,7 +256,7 @@ static void another_clock_proves_nothing(void **state)
     keep(&s, text, 8);
     end(&s);
     assert_true(read_back(&s, text, 3, between, got, &p));
-    assert_memory_equal(got, "new", 3); /* the newest */
+    assert_memory_equal(got, "new", 3); /* the newest bytes */
     assert_int_equal(p, PROVENANCE_STALE);
     leave(&s);
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
-/* cmocka.h wants the headers above */
+/* cmocka.h needs the headers above */
 #include <cmocka.h>
 
 static struct perfdata *open_path(const char *path, const struct perfdata_options *options)
@@ -30,7 +30,7 @@ static struct perfdata *open_fixture(struct fixture *f, bool pipe_form)
     return pd;
 }
 
-/* All records, whose bytes stay until the batch is released. */
+/* Reads all records. Their bytes stay until the batch is released. */
 static size_t read_all(struct perfdata *pd, struct record_batch *batch)
 {
     struct error err = {0};
@@ -76,7 +76,8 @@ static void test_rings_of_a_round_are_merged(void **state)
     add_times(f, TIMES(15, 25, 35));
     fixture_round(f);
     add_times(f, TIMES(50, 60));
-    add_times(f, TIMES(38, 55)); /* 38: later than the first round had seen of its ring, not late */
+    /* 38 is not late: it is later than what the first round had read of its ring */
+    add_times(f, TIMES(38, 55));
     fixture_round(f);
     assert_times(open_fixture(f, false), TIMES(10, 15, 20, 25, 30, 35, 38, 40, 50, 55, 60));
     fixture_free(f);
@@ -101,7 +102,8 @@ static void test_equal_times_stay_in_file_order(void **state)
     fixture_free(f);
 }
 
-/* A mark promises that nothing older follows; what breaks the promise is counted. */
+/* A round's mark promises that no older record follows. Records that break the promise are
+ * counted. */
 static void test_late_records_are_counted(void **state)
 {
     (void)state;
@@ -162,7 +164,7 @@ static int compare_u64(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Any disorder is sorted at the end of the input: against qsort. */
+/* Any disorder is sorted at the end of the input; compared with qsort. */
 static void test_random_times(void **state)
 {
     (void)state;
@@ -264,7 +266,7 @@ static void test_names(void **state)
 
 /* ---- forms -------------------------------------------------------------------------------- */
 
-/* A recording with every kind of record, and stack copies of 64 bytes with 16 that count. */
+/* Makes a recording with every kind of record, and stack copies of 64 bytes, of which 16 count. */
 static void make_mixed(struct fixture *f)
 {
     static uint8_t stack[64];
@@ -301,7 +303,7 @@ static void make_mixed(struct fixture *f)
     fixture_exit(f, 10, 10, 100);
 }
 
-/* What of the mixed recording every form must give. */
+/* Checks what every form of the mixed recording must give. */
 static void assert_mixed(struct perfdata *pd, bool trimmed)
 {
     struct record_batch b = {0};
@@ -332,7 +334,7 @@ static void assert_mixed(struct perfdata *pd, bool trimmed)
             assert_int_equal(s.stack[j], j + 1);
         if (trimmed && n % 5)
             for (uint32_t j = 0; j < b.records[i].size; j++)
-                assert_int_not_equal(b.records[i].data[j], 0xee); /* stale bytes are not kept */
+                assert_int_not_equal(b.records[i].data[j], 0xee); /* stale bytes are dropped */
         seen++;
     }
     assert_int_equal(seen, 20);
@@ -356,7 +358,7 @@ static void test_forms_and_byte_orders(void **state)
     }
 }
 
-/* A descriptor that gives the bytes of a recording. The pipe holds all of it. */
+/* Returns a descriptor from which a recording can be read. The pipe holds all its bytes. */
 static int pipe_with(const uint8_t *bytes, size_t size)
 {
     int ends[2];
@@ -381,7 +383,7 @@ static void test_streams_keep_trimmed_copies(void **state)
     fixture_free(f);
 }
 
-/* A file of shallow and deep stacks, with other records between some of them. */
+/* Opens a file of shallow and deep stacks, with other records between some of them. */
 static struct perfdata *open_stacks(bool swap, struct perfdata_options options)
 {
     enum { COPY = 40000, NR = 600 };
@@ -454,8 +456,8 @@ struct seen {
     size_t samples, in_chunks, split;
 };
 
-/* How `a` takes its file: as it judges for itself (which the page cache's pages decide), by reading
- * alone, or changing between both. */
+/* How `a` takes its file: as it judges itself (by the page cache's pages), by reading only, or
+ * changing between reading and mapping. */
 enum manner { JUDGED, READING, CHANGING };
 
 static struct seen compare_with_mapped(struct perfdata *a, struct perfdata *b, size_t used,
@@ -492,8 +494,8 @@ static struct seen compare_with_mapped(struct perfdata *a, struct perfdata *b, s
     return seen;
 }
 
-/* A file's samples are the same whether they are read past their stale bytes, in one piece or
- * two, or mapped whole; and where all is read most are not left to the mapping. */
+/* A file's samples are the same whether they are read without their stale bytes, in one piece or
+ * two, or mapped whole. When all is read, most samples do not come from the mapping. */
 static void test_skimmed_samples_are_whole(void **state)
 {
     (void)state;
@@ -545,7 +547,7 @@ static void test_file_form_in_a_pipe_is_refused(void **state)
     fixture_free(f);
 }
 
-/* A round's end is not kept: it has no bytes to give back. */
+/* A round's end is not kept: it has no bytes to release. */
 static void test_a_pipe_without_events_may_end_in_a_round(void **state)
 {
     (void)state;
@@ -646,7 +648,7 @@ static void test_unordered_and_raw(void **state)
     fixture_free(f);
 }
 
-/* Without marks no more than a bounded number waits; a file in order is still in order. */
+/* Without marks, only a bounded number of records waits; a file in order stays in order. */
 static void test_no_marks_many_records(void **state)
 {
     (void)state;
@@ -672,7 +674,7 @@ static void test_no_marks_many_records(void **state)
     fixture_free(f);
 }
 
-/* ---- what it is instead ------------------------------------------------------------------- */
+/* ---- files that are no recordings --------------------------------------------------------- */
 
 static void assert_refused(const void *bytes, size_t size, const char *text)
 {
@@ -745,7 +747,7 @@ static void test_killed_recorder(void **state)
     fixture_free(f);
 }
 
-/* Read everything there is, touching all that decoders give out. */
+/* Reads everything, and touches all that the decoders return. */
 static size_t exhaust(struct perfdata *pd, FILE *out)
 {
     struct record_batch b = {0};
@@ -780,7 +782,7 @@ static void test_cut_anywhere(void **state)
         for (size_t cut = 0; cut < size; cut++) {
             struct perfdata *pd;
             struct error err = {0};
-            uint8_t *copy = malloc(cut + 1); /* its own size, for the sanitizer */
+            uint8_t *copy = malloc(cut + 1); /* allocated by itself, for the sanitizer */
             memcpy(copy, bytes, cut);
             if (perfdata_open_memory(copy, cut, NULL, &pd, &err) < 0) {
                 assert_int_not_equal(err.kind, ERROR_NONE);

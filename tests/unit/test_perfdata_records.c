@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Decoding and printing: every sample bit, every record type, both byte orders; compressed records.
- */
+/* Decoding and printing: every sample bit, every record type, both byte orders; compressed
+ * records. */
 #include "base/text.h"
 #include "perfdata/format.h"
 #include "perfdata/perfdata_internal.h"
@@ -168,7 +168,8 @@ static void test_each_sample_bit(void **state)
     }
 }
 
-/* A group's sample stands for members that record other registers: it has the leader's. */
+/* A sample of a group stands for members that record other registers: it has the leader's
+ * registers. */
 static void test_a_members_registers_are_the_leaders(void **state)
 {
     (void)state;
@@ -201,7 +202,7 @@ static void test_sample_of_wrong_length(void **state)
     for (int i = 0; i < 4; i++)
         fixture_u64(f, 1);
     fixture_end(f);
-    fixture_begin(f, PERF_RECORD_SAMPLE, 2); /* 8 bytes short */
+    fixture_begin(f, PERF_RECORD_SAMPLE, 2); /* 8 bytes too short */
     fixture_u64(f, 1);
     fixture_u64(f, 1);
     fixture_end(f);
@@ -282,7 +283,7 @@ static void test_decoders(void **state)
     }
 }
 
-/* A string that never ends must not be read past its record. */
+/* A string without an end must not be read past its record. */
 static void test_string_without_nul(void **state)
 {
     (void)state;
@@ -358,13 +359,13 @@ static char *print(const struct opened *o, const struct record *rec, bool json)
     return line;
 }
 
-/* A record of `type` whose body is these u64 values, and what of its line must be there. */
+/* A record of `type` with these u64 values as its body, and the text that its line must contain. */
 struct shape {
     uint32_t type;
     uint16_t misc;
     uint64_t body[8];
     size_t nr;
-    const char *text; /* behind the body, as a string; NULL: none */
+    const char *text; /* a string behind the body; NULL: none */
     const char *expect;
 };
 
@@ -458,7 +459,7 @@ static void test_each_type_prints(void **state)
     close_fixture(f, &o);
 }
 
-/* Each type cut after each word: an error in the line, JSON all the same. */
+/* Each type cut after each word: the line has an error, and the JSON stays valid. */
 static void test_each_type_cut(void **state)
 {
     (void)state;
@@ -547,7 +548,7 @@ static void test_only_sound_formats_are_parsed(void **state)
 
 enum { FIRST_PART = 65519, STACK = 60000 };
 
-/* Samples whose bytes do not compress, as the records of a ring. */
+/* Returns samples whose bytes do not compress, as a ring's records. */
 static uint8_t *ring_bytes(struct fixture *f, size_t nr, size_t *size)
 {
     static uint8_t noise[STACK];
@@ -573,7 +574,7 @@ static uint8_t *ring_bytes(struct fixture *f, size_t nr, size_t *size)
     return all;
 }
 
-/* Open a recording with `data` in compressed records, `split` of its bytes in each push. */
+/* Opens a recording with `nr` samples in compressed records, `push` bytes in each push. */
 static void assert_compressed(size_t nr, size_t push, bool wrapped)
 {
     struct fixture *ring = fixture_create(false), *f = fixture_create(false);
@@ -597,7 +598,8 @@ static void assert_compressed(size_t nr, size_t push, bool wrapped)
             fixture_u64(f, first + (rest ? 16 + rest : 0));
         fixture_bytes(f, packed, first);
         fixture_end(f);
-        if (rest) { /* a record inside: right size, garbage where data_size stands */
+        /* an inner record: the right size, garbage in place of data_size */
+        if (rest) {
             fixture_u32(f, 83);
             fixture_u16(f, 0);
             fixture_u16(f, (uint16_t)(16 + rest));
@@ -606,7 +608,7 @@ static void assert_compressed(size_t nr, size_t push, bool wrapped)
         }
     }
     ZSTD_freeCCtx(zstd);
-    /* The writer's own fix-up of the first header: rounded up, modulo 65,536. */
+    /* The writer fixes the size in the first header: rounded up, modulo 65,536. */
     size_t whole, wraps = 0;
     uint8_t *bytes = fixture_build(f, false, &whole);
     for (size_t at = fixture_data_offset(f); wrapped && at < whole;) {
@@ -648,11 +650,11 @@ static void test_compressed_records(void **state)
     assert_compressed(9, 50001, false); /* flushed in the middle of records */
 }
 
-/* COMPRESSED2 whose 16-bit sizes wrapped, with one and with two records pushed at once. */
+/* COMPRESSED2 records whose 16-bit sizes wrapped, with one and with two records pushed at once. */
 static void test_wrapped_compressed2(void **state)
 {
     (void)state;
-    assert_compressed(9, 65504, true); /* incompressible: a few bytes more than this */
+    assert_compressed(9, 65504, true); /* incompressible: the result is a few bytes longer */
     assert_compressed(9, 100000, true);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the writer writes, our reader and perf itself read back. */
+/* The writer's output is read back by our reader and by perf itself. */
 #include "perfdata/perfdata_internal.h"
 
 #include <errno.h>
@@ -122,7 +122,7 @@ static void assert_reads_back(const char *path, bool pipe_form)
     perfdata_close(pd);
 }
 
-/* perf's own reading: "comm pid/tid time: period event: ip". */
+/* Expects perf's own reading: "comm pid/tid time: period event: ip". */
 static void assert_perf_reads(const char *path, const char *name)
 {
     char command[256], line[512];
@@ -180,7 +180,8 @@ static void test_unfinished_is_a_killed_recording(void **state)
     write_records(w);
     assert_int_equal(perfdata_writer_flush(w, &err), 0);
     if (system("command -v perf >/dev/null") == 0)
-        assert_perf_reads(path, "task-clock:"); /* names stand in a feature, which comes last */
+        /* the names are in a feature, which comes last */
+        assert_perf_reads(path, "task-clock:");
     write_records(w);
     perfdata_writer_destroy(w);
     assert_int_equal(perfdata_open(path, NULL, &pd, &err), 0);
@@ -192,7 +193,7 @@ static void test_unfinished_is_a_killed_recording(void **state)
     unlink(path);
 }
 
-/* A file that met its limit is cut back to whole records, and closed as any other. */
+/* A file that reached its size limit is cut back to whole records, and closed like any other. */
 static void test_salvage(void **state)
 {
     (void)state;
@@ -233,7 +234,7 @@ static void test_salvage(void **state)
     setrlimit(RLIMIT_FSIZE, &old);
     assert_true(lost > 0 && lost < LIMIT);
     assert_int_equal(perfdata_open(path, NULL, &pd, &err), 0);
-    assert_string_equal(perfdata_event(pd, 0)->name, "my-clock"); /* the features are there */
+    assert_string_equal(perfdata_event(pd, 0)->name, "my-clock"); /* the features exist */
     while (perfdata_read(pd, 100, &b, &err) == 0 && b.nr) {
         for (size_t i = 0; i < b.nr; i++)
             samples += b.records[i].type == PERF_RECORD_SAMPLE;

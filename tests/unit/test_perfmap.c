@@ -126,7 +126,7 @@ static void refuses_what_is_no_file(void **state)
     assert_int_equal(perfmap_load("/dev/null", &code, &err), -1);
 }
 
-/* 400,000 lines, each place written ten times: the last names are the ones found. */
+/* 400,000 lines that name each place ten times: the last name of a place is found. */
 static void large_maps_keep_the_last_of_each(void **state)
 {
     (void)state;

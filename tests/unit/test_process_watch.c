@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The recorder's hooks for managed code: which processes are kept, and what those without a VM
- * cost.
- */
+/* The recorder's hooks for managed code: which processes are kept, and the cost of those without a
+ * VM. */
 #include "live/v8_watch.h"
+#include "live/lua_scan.h"
 #include "live/process_watch.h"
 
 #include <fcntl.h>
@@ -12,12 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-/* A process that has ended and been reaped. */
+/* Returns the pid of a process that has ended and been reaped. */
 static pid_t dead_pid(void)
 {
     pid_t pid = fork();
@@ -35,7 +36,7 @@ static void sampled(const struct capture_hooks *hooks, pid_t pid)
     assert_int_equal(hooks->sample(hooks->context, NULL, &s, &err), 0);
 }
 
-static void forked(const struct capture_hooks *hooks, pid_t parent, pid_t pid)
+static void forked_at(const struct capture_hooks *hooks, pid_t parent, pid_t pid, uint64_t time)
 {
     const struct {
         struct perf_event_header header;
@@ -46,12 +47,12 @@ static void forked(const struct capture_hooks *hooks, pid_t parent, pid_t pid)
                      (uint32_t)parent,
                      (uint32_t)pid,
                      (uint32_t)parent,
-                     0};
+                     time};
     struct error err;
     assert_int_equal(hooks->record(hooks->context, NULL, &fork_record.header, &err), 0);
 }
 
-/* A pass, and all that it makes the thread do. */
+/* Makes a pass and all the work that it gives to the thread. Returns the number of targets. */
 static uint64_t targets_after_pass(const struct capture_hooks *hooks,
                                    const struct process_watch *watch)
 {
@@ -61,7 +62,7 @@ static uint64_t targets_after_pass(const struct capture_hooks *hooks,
     return process_watch_stats(watch).targets;
 }
 
-/* A program that has LuaJIT mapped and waits; it ends with its standard input. */
+/* Starts a program that has LuaJIT mapped and waits. It ends with its standard input. */
 static pid_t start_luajit(int *input)
 {
     int ends[2];
@@ -105,7 +106,7 @@ static struct process_watch *begin(perfdata_event_vec *more)
     return watch;
 }
 
-/* What has no VM in its files costs no more than that this is known. */
+/* A process without a VM in its files costs no more than the knowledge of that. */
 static void only_processes_with_luajit_are_followed(void **state)
 {
     (void)state;
@@ -135,10 +136,10 @@ static void processes_that_are_gone_are_forgotten(void **state)
     pid_t dead = dead_pid(), child = dead_pid(), luajit = start_luajit(&input);
     uint64_t before = targets_after_pass(hooks, watch);
     sampled(hooks, luajit);
-    /* Their ends have been told already: what comes now comes late. */
+    /* Their exits have been reported already: the following records are late. */
     sampled(hooks, dead);
-    forked(hooks, luajit, child);
-    usleep(1100000); /* once a second it is looked who is gone */
+    forked_at(hooks, luajit, child, 0);
+    usleep(1100000); /* once a second the watch looks for processes that are gone */
     assert_int_equal(targets_after_pass(hooks, watch), before + 1);
     close(input);
     waitpid(luajit, NULL, 0);
@@ -146,6 +147,88 @@ static void processes_that_are_gone_are_forgotten(void **state)
     assert_int_equal(targets_after_pass(hooks, watch), before);
     vec_free(&more);
     process_watch_free(watch);
+}
+
+/* Records with the trailer of struct capture_plan's events: TID, TIME, CPU, IDENTIFIER. */
+struct trailer {
+    uint64_t tid, time, cpu, id;
+};
+
+static void executed(const struct capture_hooks *hooks, pid_t pid, uint64_t time)
+{
+    const struct {
+        struct perf_event_header header;
+        uint32_t pid, tid;
+        char comm[8];
+        struct trailer trailer;
+    } record = {{PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC, sizeof(record)},
+                (uint32_t)pid,
+                (uint32_t)pid,
+                "luajit",
+                {.time = time}};
+    struct error err;
+    assert_int_equal(hooks->record(hooks->context, NULL, &record.header, &err), 0);
+}
+
+static void mapped(const struct capture_hooks *hooks, pid_t pid, const struct process_map *m,
+                   uint64_t time)
+{
+    struct {
+        struct perf_event_header header;
+        uint32_t pid, tid;
+        uint64_t start, size, pgoff;
+        uint32_t major, minor;
+        uint64_t inode, generation;
+        uint32_t prot, flags;
+        char name[64];
+        struct trailer trailer;
+    } record = {.header = {PERF_RECORD_MMAP2, 0, sizeof(record)},
+                .pid = (uint32_t)pid,
+                .tid = (uint32_t)pid,
+                .start = m->start,
+                .size = m->end - m->start,
+                .major = m->major,
+                .minor = m->minor,
+                .inode = m->inode,
+                .prot = m->prot,
+                .name = "/a/file",
+                .trailer = {.time = time}};
+    struct error err;
+    assert_int_equal(hooks->record(hooks->context, NULL, &record.header, &err), 0);
+}
+
+/* Rings are read one after the other: the fork of a process may be read when its exec, and what it
+ * has mapped, was read before. */
+static void a_fork_that_is_read_late_changes_nothing(void **state)
+{
+    (void)state;
+    perfdata_event_vec more = {0};
+    struct process_watch *vc = begin(&more);
+    const struct capture_hooks *hooks = process_watch_hooks(vc);
+    int input;
+    pid_t luajit = start_luajit(&input);
+    struct process_maps maps;
+    uint64_t before = targets_after_pass(hooks, vc);
+    sampled(hooks, luajit); /* its files are known from now on */
+    assert_int_equal(targets_after_pass(hooks, vc), before + 1);
+    executed(hooks, luajit, 2000);
+    assert_int_equal(targets_after_pass(hooks, vc), before);
+    assert_int_equal(process_maps_read(luajit, &maps, NULL), 0);
+    vec_foreach (m, &maps.maps)
+        if (m->prot & PROT_EXEC && m->inode)
+            mapped(hooks, luajit, m, 3000);
+    assert_int_equal(targets_after_pass(hooks, vc), before + 1);
+    forked_at(hooks, getpid(), luajit, 1000);
+    assert_int_equal(targets_after_pass(hooks, vc), before + 1);
+    executed(hooks, luajit, 2000); /* likewise */
+    assert_int_equal(targets_after_pass(hooks, vc), before + 1);
+    forked_at(hooks, getpid(), luajit, 9000); /* another process with that id */
+    assert_int_equal(targets_after_pass(hooks, vc), before);
+    process_maps_free(&maps);
+    close(input);
+    waitpid(luajit, NULL, 0);
+    vec_free(&more);
+    process_watch_free(vc);
 }
 
 static int write_nothing(void *context, const void *payload, size_t size, struct error *err)
@@ -175,7 +258,7 @@ static uint64_t heap_in_use(void)
 static void a_process_without_v8_costs_little(void **state)
 {
     (void)state;
-    enum { PROCESSES = 64, MOST = 1 << 12 /* bytes of each */ };
+    enum { PROCESSES = 64, MOST = 1 << 12 /* bytes per process */ };
     const struct log_sink sink = {.write = write_nothing, .now = now_is_one, .full = never_full};
     struct dsos *dsos = dsos_create(&(struct dso_options){.no_debuginfod = true});
     struct unwinder *unwinder = unwinder_create(NULL);
@@ -199,6 +282,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_processes_with_luajit_are_followed),
         cmocka_unit_test(processes_that_are_gone_are_forgotten),
+        cmocka_unit_test(a_fork_that_is_read_late_changes_nothing),
         cmocka_unit_test(a_process_without_v8_costs_little),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

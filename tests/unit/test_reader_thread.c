@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The recorder's queue and thread: what comes out, in which order, and what a slow reader costs. */
+/* The recorder's queue and thread: what comes out, in which order, and the cost of a slow
+ * reader. */
 #include "live/reader_thread.h"
 
 #include <pthread.h>
@@ -14,14 +15,15 @@
 
 enum { STACK = 40000, ROUNDS = 20000 };
 
-/* The work: it checks what it is given, writes a piece for each, and waits where it is told to. */
+/* The work: it checks its input, writes a piece for each, and waits at the gate. */
 struct seen {
     struct reader_thread *reader;
-    uint64_t next; /* time of the sample or record that must come now; samples may be left out */
+    /* time of the next sample or record; samples may be left out */
+    uint64_t next;
     uint64_t samples, records, ticks;
     uint64_t fail_at;     /* 0: never */
-    pthread_mutex_t gate; /* held by the test: the work stands still */
-    atomic_bool inside;   /* it does */
+    pthread_mutex_t gate; /* held by the test: the work waits */
+    atomic_bool inside;   /* the work is at the gate */
     const uint8_t *stack;
 };
 
@@ -131,8 +133,8 @@ static uint64_t take_written(struct seen *s, uint64_t *last)
     return nr;
 }
 
-/* Records of all sizes go round the queue many times; each that was not counted as dropped comes
- * out, in order, and so does what was written. */
+/* Records of all sizes go round the queue many times. Each that was not counted as dropped comes
+ * out, in order, and so do the written pieces. */
 static void what_goes_in_comes_out(void **state)
 {
     (void)state;
@@ -158,7 +160,7 @@ static void what_goes_in_comes_out(void **state)
     end(&s);
 }
 
-/* While the work stands still samples are dropped and counted, records find room; nobody waits. */
+/* While the work waits, samples are dropped and counted, and records find room; nobody waits. */
 static void a_full_queue_drops_samples_only(void **state)
 {
     (void)state;
@@ -202,7 +204,7 @@ static void a_failure_is_told(void **state)
     end(&s);
 }
 
-/* Ended while it works and much waits. */
+/* The thread is ended while it works and much is queued. */
 static void the_end_waits_for_nothing(void **state)
 {
     (void)state;

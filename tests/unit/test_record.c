@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The recorder's parts that need no kernel: options, event names, trimming, rings. */
+/* Parts of the recorder that need no kernel: options, event names, trimming, rings. */
 #include "base/cursor.h"
 #include "record/options.h"
 #include "record/rings.h"
@@ -50,7 +50,7 @@ static void test_defaults(void **state)
     struct record_options o;
     struct error err;
     assert_int_equal(PARSE("ls", "-F", "7"), 0);
-    assert_string_equal(o.command[0], "ls"); /* what follows the command is its own */
+    assert_string_equal(o.command[0], "ls"); /* options after the command are the command's */
     assert_string_equal(o.command[1], "-F");
     assert_int_equal(o.frequency, 4000);
     assert_int_equal(o.callgraph, CALLGRAPH_DWARF);
@@ -161,7 +161,7 @@ static void test_ring_sizes(void **state)
     assert_int_equal(ring_size_parse("99999999999999999999", 4096, &bytes, &err), -1);
 }
 
-/* An event that is opened twice for a thread gives each of its samples twice. */
+/* An event that is opened twice for a thread would give each sample twice. */
 static void test_tasks_are_listed_once(void **state)
 {
     (void)state;
@@ -205,7 +205,7 @@ static void test_cache_events(void **state)
 
 struct ids_seen {
     const char *name;
-    unsigned with, without; /* of the maps of that file */
+    unsigned with, without; /* maps of that file with and without a build id */
 };
 
 static int see_map(void *context, const void *record, size_t size, struct error *err)
@@ -231,7 +231,7 @@ static void map_code(void *at, const char *path)
     close(fd);
 }
 
-/* The first who maps a file may not be one through whom it can be read. */
+/* The first mapping of a file may be one through which the file cannot be read. */
 static void test_build_id_that_was_not_read_at_first(void **state)
 {
     (void)state;
@@ -306,7 +306,7 @@ static void make_sample(struct test_sample *s, uint64_t dyn_size)
         s->stack[i] = (uint8_t)(i < dyn_size ? i * 7 + 1 : 0xee);
 }
 
-/* Trim, put together, and parse again. */
+/* Trims a sample, puts its parts together, and parses the result. */
 static size_t trim(const struct test_sample *from, uint8_t *out, struct sample *ret)
 {
     struct error err = {0};
@@ -340,11 +340,11 @@ static void test_trim(void **state)
         assert_int_equal(size % 8, 0);
         assert_true(r.stack_dyn_size == dyn);
         assert_true(size <= sizeof(*s) - COPY + dyn + 8);
-        /* Whether the stack ended before the copy did still shows. */
+        /* The result still shows whether the stack ended before the copy did. */
         assert_int_equal(r.stack_dyn_size < r.stack_size, dyn < COPY);
         assert_memory_equal(r.stack, s->stack, dyn);
         for (uint64_t j = dyn; dyn < COPY - 8 && j < r.stack_size; j++)
-            assert_int_equal(r.stack[j], 0); /* no byte of somebody else's */
+            assert_int_equal(r.stack[j], 0); /* no foreign bytes */
         assert_int_equal(r.weight, 4711);
         assert_int_equal(r.time, 77);
         assert_int_equal(sample_callchain_at(&r, 1), 2);
@@ -381,11 +381,11 @@ static void test_parse_checks_lengths(void **state)
 enum { RING = 1 << 16 };
 
 struct seen {
-    uint64_t next; /* number of the record expected */
+    uint64_t next; /* number of the next record */
     unsigned records, stop_at;
 };
 
-/* Records are numbered, and filled with their number. */
+/* Records are numbered and filled with their number. */
 static int check_record(void *context, int cpu, const struct perf_event_header *h,
                         struct error *err)
 {
@@ -422,7 +422,7 @@ static void test_ring(void **state)
     uint64_t put = 0;
     assert_int_equal(ring_read(&r, check_record, &seen, &any, &err), 0);
     assert_false(any);
-    /* Records of 20 KB, three at a time: most passes have one that wraps. */
+    /* Records of 20 KB, three at a time: in most passes one of them wraps. */
     for (int i = 0; i < 50; i++) {
         for (int j = 0; j < 3; j++, put++)
             ring_put(&r, put, (uint16_t)(20000 + 8 * j + 8 * i));
@@ -436,7 +436,7 @@ static void test_ring(void **state)
     seen.stop_at = seen.records + 1;
     assert_int_equal(ring_read(&r, check_record, &seen, &any, &err), -1);
     assert_string_equal(err.text, "enough");
-    /* What is no record ends the reading, not the program. */
+    /* Bytes that are no record end the reading, not the program. */
     seen.stop_at = 0;
     page.data_tail = page.data_head;
     memset(r.data, 0, RING);

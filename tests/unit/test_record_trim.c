@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* perf unwinds a recording without the stale part of its stack copies as it does the whole one. */
+/* perf unwinds a recording without the stale part of its stack copies in the same way as the whole
+ * recording. */
 #include "record/trim.h"
 #include "scratch.h"
 
@@ -86,7 +87,7 @@ static void test_perf_unwinds_the_same(void **state)
     fputs(program, f);
     fclose(f);
     if (system("perf record -q -e cpu-clock -o /dev/null true >/dev/null 2>&1") != 0)
-        skip(); /* no perf here, or it may not record */
+        skip(); /* perf is missing or may not record */
     shell("gcc -g -O1 -o p p.c");
     shell(
         "perf record -q -e cpu-clock -F 2999 --call-graph=dwarf,65528 -k mono -m 16M -o whole.data "

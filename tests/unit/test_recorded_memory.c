@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What a recording holds of memory: copies with their samples, and the log's versions in time. */
+/* The memory in a recording: copies that came with samples, and the log's versions over time. */
 #include "perfdata_fixture.h"
 #include "replay/replay.h"
 #include "session/recorded_memory.h"
@@ -54,7 +54,7 @@ static void a_copy_is_read_across_its_entries(void **state)
     assert_int_equal(p, PROVENANCE_EXACT);
     assert_false(read_layer(layer, 0x100e, 4, 0, got, &p)); /* beyond the end */
     assert_false(read_layer(layer, 0xfff, 4, 0, got, &p));
-    assert_false(read_layer(layer, 0x2000, 4, 0, got, &p)); /* could not be read */
+    assert_false(read_layer(layer, 0x2000, 4, 0, got, &p)); /* the recorder could not read it */
     assert_true(layer.has(layer.context, 0x1006, 1));
     assert_true(layer.has(layer.context, 0xff0, 0x11));
     assert_false(layer.has(layer.context, 0xff0, 0x10));
@@ -117,7 +117,7 @@ static void check(const struct memory_log *log, uint32_t pid, uint64_t address, 
     char got[16];
     enum provenance p;
     size_t size = strlen(want);
-    for (int i = 0; i < 2; i++) { /* as found, and as found before */
+    for (int i = 0; i < 2; i++) { /* found anew, then found again */
         assert_true(read_layer(memory_log_layer(&view), address, size, time, got, &p));
         assert_string_equal(got, want);
         assert_int_equal(p, how);
@@ -133,9 +133,8 @@ static void check_none(const struct memory_log *log, uint32_t pid, uint64_t addr
     assert_false(read_layer(memory_log_layer(&view), address, 1, time, got, &p));
 }
 
-/* Where readings found their bytes before is of no matter to a reading, nor whether they are
- * copied.
- */
+/* A read gives the same whether or not earlier reads noted where they found their bytes, and
+ * whether or not the bytes are copied. */
 static void check_recent(const struct memory_log_view *recent, uint64_t address, uint64_t time,
                          bool there)
 {
@@ -164,7 +163,7 @@ static void check_recent(const struct memory_log_view *recent, uint64_t address,
     }
 }
 
-/* Is the first of `size` bytes the one that is wanted? The others are of no matter. */
+/* Compares the first of `size` bytes with the wanted byte. The others do not matter. */
 static enum memory_likeness first_likeness(const void *context, uint64_t address,
                                            const uint8_t *bytes, size_t size,
                                            const struct memory_span *when)
@@ -196,27 +195,29 @@ static void equal_readings_prove_nothing_where_another_stood_shortly_before_or_a
     char first = 'f';
     add(log, 1, 0x1000, "first", 100, 110);
     add(log, 1, 0x1000, "=====", 200, 210);
-    add(log, 1, 0x1000, "f2rst", 300, 310); /* its first byte is the same, its second is not */
+    /* the first byte is the same, the second is not */
+    add(log, 1, 0x1000, "f2rst", 300, 310);
     add(log, 1, 0x1000, "=====", 400, 410);
     add(log, 1, 0x1000, "other", 3 * second, 3 * second + 10);
     add(log, 1, 0x1000, "=====", 9 * second, 9 * second + 10);
     assert_int_equal(memory_log_seal(log, NULL), 0);
     check_proof(log, 0x1000, 150, 'f', false);
-    check_proof(log, 0x1000, 250, 'f', false);             /* what changed is of no matter */
-    check_proof(log, 0x1001, 150, 'i', true);              /* another stood here soon after */
-    check_proof(log, 0x1001, 350, '2', true);              /* and before */
+    check_proof(log, 0x1000, 250, 'f', false);             /* the changed bytes do not matter */
+    check_proof(log, 0x1001, 150, 'i', true);              /* something else was here soon after */
+    check_proof(log, 0x1001, 350, '2', true);              /* and shortly before */
     check_proof(log, 0x1000, second, 'o', true);           /* it changed in between */
-    check_proof(log, 0x1000, 3 * second + 20, 'o', false); /* the other is long gone */
+    check_proof(log, 0x1000, 3 * second + 20, 'o', false); /* the other bytes are long gone */
     const struct memory_log_view view = {.log = log, .pid = 1}, none = {.log = log, .pid = 2};
     const struct memory_compare compare = {first_likeness, &first};
     struct memory_layer layer = memory_log_layer(&view);
-    assert_false(layer.prove(layer.context, 0x1004, 2, 150, &compare, &p)); /* not all is known */
+    /* not all bytes are known */
+    assert_false(layer.prove(layer.context, 0x1004, 2, 150, &compare, &p));
     layer = memory_log_layer(&none);
     assert_false(layer.prove(layer.context, 0x1000, 2, 150, &compare, &p));
     memory_log_free(log);
 }
 
-/* Pieces of "<long object>" only, whatever else the log has. */
+/* Expects pieces of "<long object>" only, whatever else the log has. */
 static enum memory_likeness own_likeness(const void *context, uint64_t address,
                                          const uint8_t *bytes, size_t size,
                                          const struct memory_span *when)
@@ -228,8 +229,8 @@ static enum memory_likeness own_likeness(const void *context, uint64_t address,
     return MEMORY_SAME;
 }
 
-/* Objects of several lengths follow each other at an address. Their contents stand one behind the
- * other: beyond a short one's end another's would be read. */
+/* Objects of several lengths follow each other at an address. The log has their contents one behind
+ * the other: a read beyond the end of a short one would read another's. */
 static void a_short_object_is_not_read_beyond_its_end(void **state)
 {
     (void)state;
@@ -245,13 +246,13 @@ static void a_short_object_is_not_read_beyond_its_end(void **state)
     add(log, 1, 0x9000, "something else", 300, 310);
     assert_int_equal(memory_log_seal(log, NULL), 0);
     assert_true(layer.prove(layer.context, 0x1006, 4, 150, &compare, &p));
-    assert_true(p.another); /* which it may have been */
+    assert_true(p.another); /* the object may have been another one */
     assert_true(layer.prove(layer.context, 0x1006, 4, 105, &compare, &p));
     memory_log_free(log);
 }
 
-/* As first_likeness, but what begins with 'A' is of others, and so is what was read when something
- * that begins with 'n' was all that stood at 0x5000. */
+/* As first_likeness, but bytes that begin with 'A' are of others, and so are bytes that were read
+ * while 0x5000 held nothing but bytes that begin with 'n'. */
 struct told_apart {
     const struct memory *m;
     char first;
@@ -287,19 +288,19 @@ static void what_cannot_have_stood_there_is_no_other(void **state)
     (void)state;
     const uint64_t ms = 1000000;
     struct memory_log *log = begin();
-    add(log, 1, 0x5000, "old", 10 * ms, 10 * ms + 1); /* a name, ... */
+    add(log, 1, 0x5000, "old", 10 * ms, 10 * ms + 1); /* a name */
     add(log, 1, 0x5000, "old", 29 * ms, 29 * ms + 1);
     add(log, 1, 0x5000, "new", 40 * ms, 40 * ms + 1);
     add(log, 1, 0x5000, "new", 59 * ms, 59 * ms + 1);
-    add(log, 1, 0x1000, "first", 12 * ms, 12 * ms + 1); /* ... what has it, ... */
+    add(log, 1, 0x1000, "first", 12 * ms, 12 * ms + 1); /* an object with this name */
     add(log, 1, 0x1000, "first", 28 * ms, 28 * ms + 1);
-    add(log, 1, 0x1000, "other", 41 * ms, 41 * ms + 1); /* ... and what has another */
+    add(log, 1, 0x1000, "other", 41 * ms, 41 * ms + 1); /* an object with the other name */
     add(log, 1, 0x1000, "other", 58 * ms, 58 * ms + 1);
     add(log, 1, 0x2000, "first", 12 * ms, 12 * ms + 1); /* changes while the name is the same */
     add(log, 1, 0x2000, "first", 24 * ms, 24 * ms + 1);
     add(log, 1, 0x2000, "other", 27 * ms, 27 * ms + 1);
     add(log, 1, 0x2000, "other", 58 * ms, 58 * ms + 1);
-    add(log, 1, 0x3000, "first", 12 * ms, 12 * ms + 1); /* nothing is known of a name since */
+    add(log, 1, 0x3000, "first", 12 * ms, 12 * ms + 1); /* nothing is known of the name since */
     add(log, 1, 0x3000, "first", 28 * ms, 28 * ms + 1);
     add(log, 1, 0x3000, "other", 70 * ms, 70 * ms + 1);
     add(log, 1, 0x4000, "Apart", 12 * ms, 12 * ms + 1);
@@ -308,9 +309,9 @@ static void what_cannot_have_stood_there_is_no_other(void **state)
     assert_int_equal(prove_apart(log, 0x1000, 20 * ms, 'f', false), PROVENANCE_EXACT);
     assert_int_equal(prove_apart(log, 0x2000, 20 * ms, 'f', true), PROVENANCE_STALE);
     assert_int_equal(prove_apart(log, 0x3000, 20 * ms, 'f', true), PROVENANCE_STALE);
-    /* What is read is not what the sample had, though it was equal before and after. */
+    /* The bytes read are not those that the sample had, though they were equal before and after. */
     assert_int_equal(prove_apart(log, 0x1000, 50 * ms, 'o', true), PROVENANCE_STALE);
-    /* What stood there before does not prove what was read too late. */
+    /* Bytes that were there before do not prove bytes that were read too late. */
     assert_int_equal(prove_apart(log, 0x4000, 50 * ms, 'f', false), PROVENANCE_STALE);
     assert_int_equal(prove_apart(log, 0x4000, 150 * ms, 'f', false), PROVENANCE_EXACT);
     memory_log_free(log);
@@ -327,7 +328,7 @@ static void it_is_told_how_far_the_only_reading_of_an_object_was(void **state)
     const struct memory_compare compare = {first_likeness, &first};
     struct memory_proof p;
     add_kind(log, 1, 0x1000, "first", second, second + 10, VMENTRY_OBJECT);
-    add(log, 1, 0x2000, "first", second, second + 10); /* no object */
+    add(log, 1, 0x2000, "first", second, second + 10); /* not an object */
     assert_int_equal(memory_log_seal(log, NULL), 0);
     assert_true(layer.prove(layer.context, 0x1000, 5, second / 4, &compare, &p));
     assert_int_equal(p.provenance, PROVENANCE_STALE);
@@ -336,7 +337,7 @@ static void it_is_told_how_far_the_only_reading_of_an_object_was(void **state)
     assert_int_equal(p.provenance, PROVENANCE_EXACT); /* soon enough */
     assert_int_equal(p.far, 0);
     assert_true(layer.prove(layer.context, 0x1000, 5, 2 * second, &compare, &p));
-    assert_int_equal(p.provenance, PROVENANCE_STALE); /* not read any more since */
+    assert_int_equal(p.provenance, PROVENANCE_STALE); /* not read again since */
     assert_int_equal(p.far, second - 10);
     assert_true(memory_is_near(&p));
     assert_true(layer.prove(layer.context, 0x1000, 5, 4 * second, &compare, &p));
@@ -369,7 +370,7 @@ static void what_came_with_the_sample_is_told_from_what_did_not(void **state)
     assert_memory_equal(got, "456789ab", 8);
     assert_true(memory_read_instant(&m, 0x7001, got, 4));
     assert_memory_equal(got, "tack", 4);
-    assert_true(memory_read(&m, 0x3000, got, 5, &p)); /* the log's */
+    assert_true(memory_read(&m, 0x3000, got, 5, &p)); /* from the log */
     assert_false(memory_read_instant(&m, 0x3000, got, 5));
     assert_false(memory_read_instant(&m, 0x7001, got, 5));
     assert_false(memory_read_instant(&m, UINT64_MAX - 2, got, 5));
@@ -398,14 +399,15 @@ static void what_came_in_one_piece_is_had_in_place(void **state)
     assert_memory_equal(at, "2345", 4);
     assert_int_equal(piece.start, 0x1000);
     assert_memory_equal(at - (0x1002 - piece.start), "01", 2);
-    assert_true(span.from > span.to);               /* what came with one sample is of no other */
+    /* what came with one sample is valid for no other */
+    assert_true(span.from > span.to);
     assert_null(memory_piece(&m, 0x1006, 4, NULL)); /* in two pieces */
     assert_null(memory_piece(&m, 0x100e, 4, NULL)); /* beyond the end */
     assert_null(memory_piece(&m, 0x2000, 4, NULL));
     m.stack_size = 5; /* the native stack is asked first */
     assert_null(memory_piece(&m, 0x1002, 4, NULL));
     m.stack_size = 0;
-    m.reads = &reads; /* readings are noted */
+    m.reads = &reads; /* reads are noted */
     assert_null(memory_piece(&m, 0x1002, 4, NULL));
 }
 
@@ -416,13 +418,13 @@ static void what_was_read_equal_before_and_after_is_exact(void **state)
     add(log, 1, 0x1000, "first", 100, 110);
     add(log, 1, 0x1000, "=====", 200, 210); /* unchanged */
     add(log, 1, 0x1000, "other", 300, 310);
-    add(log, 1, 0x1000, "other", 400, 410); /* the same, told whole */
+    add(log, 1, 0x1000, "other", 400, 410); /* the same bytes, written whole */
     assert_int_equal(memory_log_seal(log, NULL), 0);
-    check(log, 1, 0x1000, 50, "first", PROVENANCE_STALE);  /* read after it only */
-    check(log, 1, 0x1000, 105, "first", PROVENANCE_STALE); /* while it was read */
+    check(log, 1, 0x1000, 50, "first", PROVENANCE_STALE);  /* read only after that time */
+    check(log, 1, 0x1000, 105, "first", PROVENANCE_STALE); /* while it was being read */
     check(log, 1, 0x1000, 110, "first", PROVENANCE_EXACT);
     check(log, 1, 0x1000, 200, "first", PROVENANCE_EXACT);
-    check(log, 1, 0x1000, 250, "other", PROVENANCE_STALE); /* it changed somewhere here */
+    check(log, 1, 0x1000, 250, "other", PROVENANCE_STALE); /* it changed at about this time */
     check(log, 1, 0x1000, 350, "other", PROVENANCE_EXACT);
     check(log, 1, 0x1000, 500, "other", PROVENANCE_GUESS); /* never read again */
     check(log, 1, 0x1002, 150, "rst", PROVENANCE_EXACT);
@@ -433,8 +435,8 @@ static void what_was_read_equal_before_and_after_is_exact(void **state)
     memory_log_free(log);
 }
 
-/* The times for which a reading holds: as long as its bytes are known to be equal, or as long as
- * others count no more. */
+/* The times for which a read is valid: as long as its bytes are known to be equal, or as long as no
+ * other read counts. */
 static void span_of_readings(void **state)
 {
     (void)state;
@@ -455,10 +457,10 @@ static void span_of_readings(void **state)
     assert_true(memory_read(&m, 0x2000, got, 6, &p));
     assert_true(span.from == 210 && span.to == 300);
     const struct memory late = {.layers = layers, .nr_layers = 1, .time = 350, .span = &span};
-    assert_true(memory_read(&late, 0x2000, got, 6, &p)); /* read before only */
+    assert_true(memory_read(&late, 0x2000, got, 6, &p)); /* read only before that time */
     assert_true(span.from > span.to);
     span = (struct memory_span){0, UINT64_MAX};
-    assert_true(memory_read(&late, 0x2000, got, 6, &p)); /* but so it is from then on */
+    assert_true(memory_read(&late, 0x2000, got, 6, &p)); /* but this is so from then on */
     assert_true(span.from == 310 && span.to == UINT64_MAX);
     memory_log_free(log);
 }
@@ -468,12 +470,11 @@ static void span_of_readings(void **state)
 enum question { PROVE, UNLIKE, READ, READ_OBJECTS, READ_SETTLED, QUESTIONS };
 enum { MS = 1000000 };
 
-/* What a log says at a time. */
+/* A log's answers for one time. */
 struct answers {
     struct memory_proof proof;
     bool yes;
-    uint64_t
-        seen; /* contents that memory_was_unlike() showed, and whether they were read by then */
+    uint64_t seen; /* what memory_was_unlike() showed, and whether it was read by then */
     enum provenance provenance;
     char read[8];
     bool soon;
@@ -540,7 +541,7 @@ static bool is_equal(const struct answers *a, const struct answers *b)
            !memcmp(a->read, b->read, sizeof(a->read));
 }
 
-/* A log of some readings of few bytes, as chance has it. */
+/* A log of a few random reads of few bytes. */
 static struct memory_log *random_log(unsigned *seed)
 {
     static const char *const texts[] = {"aaaaaa", "bbbbbb", "aaabbb", "aaaaaaaa", "aabb", "bb"};
@@ -559,7 +560,7 @@ static struct memory_log *random_log(unsigned *seed)
     return log;
 }
 
-/* A log of readings of eight bytes that become others now and then, and never what they were. */
+/* A log of reads of eight bytes that change now and then, and never change back. */
 static struct memory_log *truthful_log(unsigned *seed)
 {
     struct memory_log *log = begin();
@@ -583,7 +584,7 @@ static struct memory_log *truthful_log(unsigned *seed)
     return log;
 }
 
-/* All that is proven and shown is the same at each time of the span that was told with it. */
+/* Everything proven and shown is the same at each time of the span that was returned with it. */
 static void a_span_holds_for_all_answers(void **state)
 {
     unsigned seed = 1, spans[QUESTIONS] = {0};
@@ -618,7 +619,7 @@ static void a_span_holds_for_all_answers(void **state)
     assert_true(spans[READ] > 500 && spans[READ_OBJECTS] > 500 && spans[READ_SETTLED] > 500);
 }
 
-/* Equal bytes prove each other whatever the ranges they were told in. */
+/* Equal bytes prove each other, whatever ranges they were written in. */
 static void other_lengths(void **state)
 {
     (void)state;
@@ -634,8 +635,8 @@ static void other_lengths(void **state)
     memory_log_free(log);
 }
 
-/* Plain memory that changed: the reading right after counts, but not one that was much later than
- * the last one before. */
+/* Plain memory that changed: the next read counts, unless it is much further away than the last
+ * read before. */
 static void of_late_readings_the_nearer_counts(void **state)
 {
     (void)state;
@@ -647,7 +648,7 @@ static void of_late_readings_the_nearer_counts(void **state)
     check(log, 1, 0x1004, 124 * MS, "efgh", PROVENANCE_GUESS);
     check(log, 1, 0x1004, 126 * MS, "EFGH", PROVENANCE_STALE);
     check(log, 1, 0x1004, 145 * MS, "EFGH", PROVENANCE_STALE);
-    check(log, 1, 0x1000, 101 * MS, "abcd", PROVENANCE_EXACT); /* of both the same */
+    check(log, 1, 0x1000, 101 * MS, "abcd", PROVENANCE_EXACT); /* the same in both reads */
     memory_log_free(log);
 }
 
@@ -676,11 +677,11 @@ static void processes_begin_and_end(void **state)
     assert_int_equal(memory_log_exec(log, 1, 400, NULL), 0);
     add(log, 1, 0x2000, "new", 410, 420);
     assert_int_equal(memory_log_seal(log, NULL), 0);
-    check(log, 2, 0x1000, 250, "parent", PROVENANCE_STALE); /* inherited */
+    check(log, 2, 0x1000, 250, "parent", PROVENANCE_STALE); /* inherited from the parent */
     check(log, 2, 0x3000, 250, "own", PROVENANCE_GUESS);
     check_none(log, 1, 0x3000, 250);
     check(log, 1, 0x1000, 250, "parent", PROVENANCE_EXACT);
-    check_none(log, 1, 0x1000, 405); /* another program since */
+    check_none(log, 1, 0x1000, 405); /* another program runs since the exec */
     check(log, 1, 0x2000, 405, "new", PROVENANCE_STALE);
     check_none(log, 1, 0x2000, 250);
     memory_log_free(log);
@@ -716,11 +717,11 @@ static void moments_at_which_something_else_stood_there_are_told(void **state)
     check_version(log, 1, 280, true, 300);
     check_version(log, 1, 300, true, 0);
     check_version(log, 2, 260, true, 350);
-    check_version(log, 2, 260, false, 200); /* its parent's, up to the fork */
+    check_version(log, 2, 260, false, 200); /* of its parent, up to the fork */
     memory_log_free(log);
 }
 
-/* What does not change while it lives needs one reading, soon. */
+/* An object, which does not change while it lives, needs one read, soon. */
 static void objects(void **state)
 {
     (void)state;
@@ -752,8 +753,8 @@ static void check_side(const struct memory_log *log, uint64_t address, uint64_t 
     assert_int_equal(p, how);
 }
 
-/* Of what was written meanwhile: what the sample itself says to be the object needs a near reading;
- * and what was read before and after can be asked for by itself. */
+/* Memory that was written in between: an object that the sample itself names needs a near read; and
+ * the reads before and after can be asked for separately. */
 static void a_side_of_the_moment(void **state)
 {
     (void)state;
@@ -771,7 +772,7 @@ static void a_side_of_the_moment(void **state)
     check_side(log, 0x1000, 70, MEMORY_ASSUMED_ALIVE, "new", PROVENANCE_STALE); /* 30 ms after */
     check_side(log, 0x1000, 70, MEMORY_BEFORE, "old", PROVENANCE_EXACT);
     check_side(log, 0x1000, 70, MEMORY_AFTER, "new", PROVENANCE_EXACT);
-    check_side(log, 0x1000, 150, MEMORY_BEFORE, "new", PROVENANCE_EXACT);  /* the same all around */
+    check_side(log, 0x1000, 150, MEMORY_BEFORE, "new", PROVENANCE_EXACT);  /* equal all around */
     check_side(log, 0x1000, 1202, MEMORY_BEFORE, "new", PROVENANCE_STALE); /* long before */
     check_side(log, 0x1000, 1202, MEMORY_AFTER, NULL, PROVENANCE_EXACT);
     check_side(log, 0x2000, 95, MEMORY_BEFORE, NULL, PROVENANCE_EXACT);
@@ -781,7 +782,7 @@ static void a_side_of_the_moment(void **state)
     memory_log_free(log);
 }
 
-/* Against a plain model: random reads of a memory that changes, asked at every time. */
+/* Compared with a plain model: random reads of a changing memory, and queries for every time. */
 static void many_versions(void **state)
 {
     (void)state;
@@ -817,7 +818,7 @@ static void many_versions(void **state)
                                         (uint64_t)t * 10 + 5, got, &p),
                              ever);
             check_recent(&view, 0x1000 + (uint64_t)c, (uint64_t)t * 10 + 5, ever);
-            /* Exact may be wrong only where the cell changed and changed back unseen. */
+            /* An exact result may be wrong only where the cell changed and changed back unseen. */
             int last = t, next = t + 1;
             while (last >= 0 && !seen[last][c])
                 last--;
@@ -904,7 +905,7 @@ static int count_sample(void *worker, const struct replay_sample *s, struct erro
     return 0;
 }
 
-/* 600 pairs, so that batches end between a copy and its sample; then copies that have none. */
+/* 600 pairs, so that batches end between a copy and its sample; then copies without a sample. */
 static void pairs_are_found(void **state)
 {
     (void)state;
@@ -912,7 +913,7 @@ static void pairs_are_found(void **state)
     struct replay *r;
     struct fixture *f = fixture_create(false);
     add_events(f);
-    add_sample(f, 7, 0x100, 10); /* makes the pairs straddle batches */
+    add_sample(f, 7, 0x100, 10); /* shifts the pairs so that they straddle batches */
     for (uint64_t i = 0; i < 600; i++) {
         add_copy(f, 7, 0x100, 1000 + 10 * i);
         add_sample(f, 7, 0x100, 1000 + 10 * i);

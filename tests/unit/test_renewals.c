@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What was mapped anew between two moments. */
+/* Which memory was mapped anew between two moments. */
 #include "session/renewals.h"
 
 #include <stdarg.h>
@@ -27,16 +27,17 @@ static void test_between(void **state)
     add(&r, 7, 200, 0x5000, false);
     assert_true(renewals_seal(&r));
     assert_true(renewals_between(&r, 7, 0x1ff8, 0x2008, 50, 100));
-    assert_false(renewals_between(&r, 7, 0x1ff8, 0x2008, 100, 299)); /* 8's, and another place */
+    /* only pid 8 mapped here, and pid 7 at another address */
+    assert_false(renewals_between(&r, 7, 0x1ff8, 0x2008, 100, 299));
     assert_true(renewals_between(&r, 7, 0x1000, 0x1008, 100, 300));
-    assert_false(renewals_between(&r, 7, 0x2000, 0x3000, 0, 1000)); /* right behind it */
+    assert_false(renewals_between(&r, 7, 0x2000, 0x3000, 0, 1000)); /* just behind it */
     assert_false(renewals_between(&r, 7, 0xff8, 0x1000, 0, 1000));
     assert_false(renewals_between(&r, 9, 0x1000, 0x2000, 0, 1000));
     renewals_free(&r);
 }
 
-/* Places of generated code become writable and executable again by mprotect, which looks the same.
- */
+/* mprotect makes places of generated code writable and executable again, which looks the same as a
+ * new mapping. */
 static void test_code(void **state)
 {
     (void)state;
@@ -52,7 +53,8 @@ static void test_code(void **state)
     renewals_free(&r);
 }
 
-/* Small ones and such as reach over half of memory, of two processes: as if each were looked at. */
+/* Small mappings and mappings over half of memory, of two processes: the result is as if each
+ * mapping were looked at. */
 static void test_by_place(void **state)
 {
     (void)state;
@@ -81,7 +83,7 @@ static void test_by_place(void **state)
     renewals_free(&r);
 }
 
-/* Who maps all the time is not followed: what is not known counts as mapped. */
+/* A process that maps all the time is not followed: unknown memory counts as mapped. */
 static void test_many(void **state)
 {
     (void)state;
@@ -111,10 +113,10 @@ static void of_what_grows_the_rest_stays(void **state)
     (void)state;
     struct renewals r = {0};
     add_range(&r, 100, 0x8000, 0xa000);
-    add_range(&r, 200, 0x6000, 0xa000);   /* downward */
-    add_range(&r, 300, 0x6000, 0xc000);   /* upward */
+    add_range(&r, 200, 0x6000, 0xa000);   /* grows downward */
+    add_range(&r, 300, 0x6000, 0xc000);   /* grows upward */
     add_range(&r, 400, 0x8000, 0xc000);   /* smaller: it was given back before */
-    add_range(&r, 500, 0x8000, 0xc000);   /* the same: likewise */
+    add_range(&r, 500, 0x8000, 0xc000);   /* the same size: likewise */
     add_range(&r, 600, 0x8000, 0x808000); /* too much at once for growth */
     assert_true(renewals_seal(&r));
     assert_true(renewals_between(&r, 7, 0x9000, 0x9008, 50, 150));
@@ -127,8 +129,8 @@ static void of_what_grows_the_rest_stays(void **state)
     renewals_free(&r);
 }
 
-/* Code in the middle of a heap, or at its end, is made writable and is one with it, then executable
- * again. */
+/* Code in the middle of a heap or at its end is made writable, which makes it one mapping with the
+ * heap; then it is executable again. */
 static void code_beside_data_leaves_it(void **state)
 {
     (void)state;
@@ -136,15 +138,17 @@ static void code_beside_data_leaves_it(void **state)
     add_range(&r, 100, 0x8000, 0xa000);
     add_range(&r, 200, 0x6000, 0xa000); /* an area for code */
     add_kind(&r, 210, 0x6000, 0x8000, RENEWAL_CODE);
-    add_range(&r, 220, 0x6000, 0xa000); /* writable */
+    add_range(&r, 220, 0x6000, 0xa000); /* made writable */
     add_kind(&r, 230, 0x6000, 0x8000, RENEWAL_CODE);
-    add_range(&r, 240, 0x4000, 0x6000); /* heap on the other side of it */
-    add_range(&r, 250, 0x4000, 0xa000); /* writable */
+    add_range(&r, 240, 0x4000, 0x6000); /* heap on the other side of the code */
+    add_range(&r, 250, 0x4000, 0xa000); /* made writable */
     add_kind(&r, 260, 0x6000, 0x8000, RENEWAL_CODE);
-    add_range(&r, 270, 0x4000, 0xa000); /* writable */
-    add_range(&r, 300, 0x4000, 0xa000); /* no code was between: given back, and mapped anew */
+    add_range(&r, 270, 0x4000, 0xa000); /* made writable */
+    /* no code in between: the heap was given back and mapped anew */
+    add_range(&r, 300, 0x4000, 0xa000);
     add_kind(&r, 310, 0x6000, 0x8000, RENEWAL_CODE);
-    add_range(&r, 320, 0x5000, 0xa000); /* a part was given back: not what is known */
+    /* a part was given back: not the known range */
+    add_range(&r, 320, 0x5000, 0xa000);
     assert_true(renewals_seal(&r));
     assert_false(renewals_between(&r, 7, 0x8000, 0xa000, 100, 299));
     assert_true(renewals_between(&r, 7, 0x6000, 0x6008, 210, 220));
@@ -155,8 +159,9 @@ static void code_beside_data_leaves_it(void **state)
     renewals_free(&r);
 }
 
-/* A VM is closed, which is not told, and the next one's heap comes in place of its code and of the
- * heap below: as much as is told of code that becomes writable, but that it is none again. */
+/* A VM is closed, which no record tells, and the next VM's heap takes the place of its code and of
+ * the heap below. The records are those of code that becomes writable, but it does not become code
+ * again. */
 static void heap_in_place_of_code_is_all_new(void **state)
 {
     (void)state;
@@ -179,7 +184,8 @@ static void heap_in_place_of_code_is_all_new(void **state)
     assert_true(renewals_between(&r, 7, 0x4000, 0x4008, 199, 200));
     renewals_free(&r);
 
-    /* The heap below is closed while code is code, and another, larger one comes there. */
+    /* The heap below is closed while the code stays code, and another, larger heap takes its
+     * place. */
     add_range(&r, 100, 0x4000, 0xa000);
     add_kind(&r, 110, 0x6000, 0x8000, RENEWAL_CODE);
     add_range(&r, 120, 0x6000, 0xa000);
@@ -189,7 +195,8 @@ static void heap_in_place_of_code_is_all_new(void **state)
     renewals_free(&r);
 }
 
-/* What is shut is no data that could be grown: a heap in the reserve of an allocator grows. */
+/* A shut mapping is no data that could grow: it is the heap in an allocator's reserve that
+ * grows. */
 static void a_reserve_is_no_data(void **state)
 {
     (void)state;
@@ -197,7 +204,7 @@ static void a_reserve_is_no_data(void **state)
     add_kind(&r, 100, 0x10000, 0x20000, RENEWAL_SHUT);
     add_range(&r, 200, 0x10000, 0x12000);
     add_range(&r, 300, 0x10000, 0x13000);
-    add_kind(&r, 400, 0x11000, 0x13000, RENEWAL_SHUT); /* over it: what was there is gone */
+    add_kind(&r, 400, 0x11000, 0x13000, RENEWAL_SHUT); /* what was in this range is gone */
     assert_true(renewals_seal(&r));
     assert_true(renewals_between(&r, 7, 0x10000, 0x10008, 100, 200));
     assert_false(renewals_between(&r, 7, 0x10000, 0x12000, 200, 300));
@@ -206,7 +213,8 @@ static void a_reserve_is_no_data(void **state)
     renewals_free(&r);
 }
 
-/* Where two pieces of data and two gaps are told as one, more than one mapping came between. */
+/* When one record covers two pieces of data and two gaps, more than one mapping was made in
+ * between. */
 static void two_gaps_are_all_new(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What becomes of samples between the recording and whoever takes them. */
+/* What happens to samples between the recording and the consumer. */
 #include "perfdata_fixture.h"
 #include "perfdata/perfdata.h"
 #include "replay/replay.h"
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* The samples, a line each: event, thread, period, and the frames' addresses. */
+/* Writes samples as text, a line each: event, thread, period, and the frames' addresses. */
 static int take(void *worker, const struct replay_sample *s, struct error *err)
 {
     struct text *t = worker;
@@ -35,7 +35,7 @@ static int worker_create(void *context, struct replay_worker *w, void **ret, str
     return 0;
 }
 
-/* Frees the fixture. */
+/* Expects this text from the fixture, which it frees. */
 static void expect(struct fixture *f, const char *want)
 {
     char *path = fixture_write(f, false);
@@ -102,7 +102,7 @@ static void inherited_counters_are_each_threads_own(void **state)
     group_sample(f, 11, 2, 5000, 20);
     group_sample(f, 10, 3, 1000100, 500);
     group_sample(f, 11, 4, 5001, 21);
-    group_sample(f, 11, 5, 30, 2); /* another thread of that number */
+    group_sample(f, 11, 5, 30, 2); /* another thread with that number */
     expect(f, "0 10 1000000 1000\n1 10 500 1000\n0 11 5000 1000\n1 11 20 1000\n0 10 100 1000\n"
               "0 11 1 1000\n1 11 1 1000\n0 11 30 1000\n1 11 2 1000\n");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The report's rows and trees, from stacks written down by hand. */
+/* The report's rows and trees, from handwritten stacks. */
 #include "output/output.h"
 #include "output/report.h"
 #include "stacks/stacks_internal.h"
@@ -184,7 +184,7 @@ static void callees_of_a_row(void **state)
            "\n");
 }
 
-/* Samples that end in the row show the whole way to it, the others what follows it. */
+/* Samples that end in the row show the whole way to it; the others show what follows it. */
 static void a_row_that_is_leaf_and_caller(void **state)
 {
     (void)state;
@@ -372,7 +372,7 @@ static void lines(void **state)
     expect(s, &o, "    80.00%  f.c:12\n    20.00%  g\n");
 }
 
-/* perf's key pid is the thread; one that changed its name is called by the longer-held one. */
+/* perf's key pid is the thread. A thread that changed its name gets the name that it had longer. */
 static void a_thread_is_one_row(void **state)
 {
     (void)state;
@@ -384,7 +384,8 @@ static void a_thread_is_one_row(void **state)
     expect(s, &o, "   100.00%       11:worker\n");
 }
 
-/* A row for each function of a deep stack, a line for each caller: not without bound. */
+/* A deep stack has a row for each function and a line for each caller: the output must be
+ * bounded. */
 static void trees_have_an_end(void **state)
 {
     (void)state;
@@ -419,8 +420,7 @@ static void inlined_functions_say_so(void **state)
     expect(s, &o, "   100.00%  [.] i_get (inlined)\n");
 }
 
-/* ---- managed functions -------------------------------------------------------------------------
- */
+/* ---- managed functions ----------------------------------------------------------------------- */
 
 static uint32_t managed(struct managed_names *g, const char *file, uint32_t line, uint64_t salt)
 {
@@ -465,7 +465,7 @@ static void managed_functions_are_named_when_all_is_known(void **state)
     struct managed_names *g = managed_names_create();
     struct stacks *s = stacks_make();
     uint32_t chunk = managed(g, "app.lua", 0, 0), handler = managed(g, "lib/(x).lua", 12, 0);
-    /* Two functions of one line that nobody names; and one whose name comes late. */
+    /* Two functions at one line, without names; and one whose name comes late. */
     uint32_t twin1 = managed(g, "lib/(x).lua", 30, 1), twin2 = managed(g, "lib/(x).lua", 30, 2);
     s->managed = g;
     add_lua(s, (uint32_t[]){chunk, handler, twin1}, 3, 5);
@@ -486,9 +486,9 @@ static void managed_functions_are_named_when_all_is_known(void **state)
     managed_names_free(g);
 }
 
-/* ---- what is one sample's -------------------------------------------------------------------- */
+/* ---- properties of one sample ---------------------------------------------------------------- */
 
-/* Samples of a program with everything: the trace of what C is called from, too. */
+/* Samples of a program with everything, also the trace from which C is called. */
 static struct stacks *make_lua(void)
 {
     struct stacks *s = stacks_make();
@@ -519,7 +519,8 @@ static void states_of_samples(void **state)
            "     1.00%  native\n");
 }
 
-/* A VM without symbols: its own word counts for C that it runs, and for nothing else. */
+/* A VM without symbols: the state that it tells counts for the C code that it runs, and for nothing
+ * else. */
 static void states_that_vms_tell(void **state)
 {
     (void)state;
@@ -585,7 +586,7 @@ static void traces_and_what_they_call(void **state)
            "    20.00%       10:4\n");
 }
 
-/* A function is one row whatever trace it ran in, and its callees one tree. */
+/* A function is one row, whatever trace it ran in, and its callees are one tree. */
 static void traces_do_not_split_functions(void **state)
 {
     (void)state;

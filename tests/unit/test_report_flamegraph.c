@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The flame graph's places and names, from stacks written down by hand. */
+/* The flame graph's positions and names, from handwritten stacks. */
 #include "output/flamegraph.h"
 #include "stacks/stacks_internal.h"
 
@@ -59,7 +59,7 @@ static unsigned count(const char *text, const char *what)
     return n;
 }
 
-/* 1000 pixels between the margins for 10 samples: each is 100 wide. */
+/* 1000 pixels between the margins for 10 samples: each sample is 100 wide. */
 static void frames_stand_where_they_belong(void **state)
 {
     (void)state;
@@ -90,7 +90,8 @@ static void frames_stand_where_they_belong(void **state)
     free(svg);
 }
 
-/* 1.6667 pixels a sample: rounded, a place and a width of 1.67 each would reach over the next. */
+/* 1.6667 pixels per sample: if position and width were both rounded to 1.67, a frame would overlap
+ * the next. */
 static void frames_do_not_overlap(void **state)
 {
     (void)state;
@@ -158,7 +159,7 @@ static void xml_is_safe(void **state)
     text_free(&t);
 }
 
-/* Room is counted in columns, not in bytes. */
+/* Width is counted in columns, not in bytes. */
 static void labels_are_cut_between_characters(void **state)
 {
     (void)state;
@@ -219,7 +220,7 @@ static void wide_characters_take_two_columns(void **state)
     free(svg);
 }
 
-/* c is where the time went, and b called it for three of four samples. */
+/* c took the time, and b called it in three of four samples. */
 static void reverse_begins_at_the_innermost(void **state)
 {
     (void)state;
@@ -237,7 +238,7 @@ static void reverse_begins_at_the_innermost(void **state)
     free(svg);
 }
 
-/* One function, however it ran; its colour is that of the larger part. */
+/* A function is one frame, however it ran; its colour is that of the larger part. */
 static void tiers_are_one_frame(void **state)
 {
     (void)state;
@@ -287,7 +288,7 @@ static void a_comparison_says_what_was(void **state)
     stacks_free(base);
 }
 
-/* Copies of a function are one box; the order in which threads met them is not seen. */
+/* Copies of a function are one box; the order in which threads met them does not show. */
 static void a_comparison_does_not_depend_on_order(void **state)
 {
     (void)state;
@@ -315,7 +316,7 @@ static void a_comparison_does_not_depend_on_order(void **state)
     free(drawn[1]);
 }
 
-/* 5000 names of 3000 bytes make 15 MB: without a width asked for, the widest are drawn. */
+/* 5000 names of 3000 bytes make 15 MB: when no width is asked for, only the widest are drawn. */
 static void a_file_does_not_grow_without_end(void **state)
 {
     (void)state;

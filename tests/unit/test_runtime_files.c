@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which files hold a VM: looked into once, remembered by what they are, and over recordings. */
+/* Which files hold a VM: each file is searched once, and the result is remembered by the file's
+ * identity, also across recordings. */
 #include "live/runtime_files.h"
 #include "live/lua_scan.h"
 
@@ -17,13 +18,13 @@
 
 #include <cmocka.h>
 
-/* A mapping of this process, of a file. */
+/* A mapping of a file in this process. */
 struct mapped {
     struct process_maps maps;
     struct process_map map;
 };
 
-/* The executable one whose path contains `part`. */
+/* Finds the executable mapping whose path contains `part`. */
 static bool find_map(const char *part, struct mapped *ret)
 {
     assert_int_equal(process_maps_read(getpid(), &ret->maps, NULL), 0);
@@ -72,7 +73,7 @@ static void a_file_is_looked_into_once(void **state)
     runtime_files_free(f);
 }
 
-/* The number of an inode is used again, and files are written in place. */
+/* Inode numbers are reused, and files are written in place. */
 static void what_was_written_since_is_looked_into_again(void **state)
 {
     (void)state;
@@ -86,7 +87,7 @@ static void what_was_written_since_is_looked_into_again(void **state)
     const struct timespec times[2] = {{0, UTIME_OMIT}, {12345, 678}};
     assert_int_equal(utimensat(AT_FDCWD, path("copy"), times, 0), 0);
     look(f, &copy.map);
-    /* (the same build id: what was found in it still holds) */
+    /* (the build id is the same: the earlier result still holds) */
     assert_int_equal(runtime_files_looks(f), 1);
     assert_int_equal(truncate(path("copy"), 1000), 0);
     look(f, &copy.map);
@@ -119,7 +120,7 @@ static void a_luajit_is_found(void **state)
     assert_int_equal(found, HOLDS_LUAJIT);
 }
 
-/* ---- over recordings ----------------------------------------------------------------------- */
+/* ---- across recordings --------------------------------------------------------------------- */
 
 static char cache[400], kept[500];
 
@@ -135,7 +136,7 @@ static void new_cache(void)
     chmod(folder, 0700);
 }
 
-/* Looks that it takes to know libc, after a recording that looked at it. */
+/* Returns the number of files searched to know about libc, after a recording that searched it. */
 static uint64_t looks_later(void)
 {
     struct mapped libc;
@@ -181,7 +182,7 @@ static void rewrite(const char *text, size_t size)
     fclose(f);
 }
 
-/* What another could have written is not believed, and damage does no harm. */
+/* A file that another user could have written is not trusted, and damage does no harm. */
 static void only_the_users_own_is_believed(void **state)
 {
     char target[500], text[4096], *big = calloc(1, 2 << 20);
@@ -198,7 +199,7 @@ static void only_the_users_own_is_believed(void **state)
     assert_int_equal(symlink(target, kept), 0);
     assert_int_equal(looks_later(), 1);
     unlink(kept);
-    assert_int_equal(mkfifo(kept, 0600), 0); /* nobody writes: must not wait */
+    assert_int_equal(mkfifo(kept, 0600), 0); /* nobody writes to it: must not wait */
     assert_int_equal(looks_later(), 1);
     unlink(kept);
     FILE *f = fopen(target, "r");
@@ -209,7 +210,7 @@ static void only_the_users_own_is_believed(void **state)
         rewrite(text, end);
         looks_later();
     }
-    text[0] = 'N'; /* another version's */
+    text[0] = 'N'; /* a file of another version */
     rewrite(text, size);
     assert_int_equal(looks_later(), 1);
     assert_non_null(big);

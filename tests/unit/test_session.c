@@ -31,10 +31,10 @@ struct world {
     struct dsos *dsos;
     struct session *s;
     struct session_options options;
-    int clock; /* -1: perf's own */
+    int clock; /* -1: perf's own clock */
 };
 
-/* A recording of one event and nothing else: header, attr, no records. */
+/* Writes a recording with one event and nothing else: header, attr, no records. */
 static void write_recording(const char *path, const struct perf_event_attr *attr)
 {
     const uint64_t entry = sizeof(*attr) + 16, header_size = 104;
@@ -116,7 +116,7 @@ static void string(struct text *t, const char *s)
         text_char(t, 0);
 }
 
-/* Ends a record begun with 8 free bytes and applies it. */
+/* Ends a record that begins with 8 free bytes, and applies it. */
 static void apply(struct world *w, struct text *t, uint32_t type, uint16_t misc, uint64_t time)
 {
     u32(t, 0);
@@ -254,12 +254,12 @@ static void expect_comm(struct world *w, uint32_t pid, uint32_t tid, const char 
     thread_context_release(&p);
 }
 
-/* The dso's name at an address; "-": nothing. */
+/* Returns the dso's name at an address; "-": none. */
 static const char *name_at(struct world *w, uint32_t pid, uint64_t pc)
 {
     struct thread_context p = context_of(w, pid, pid);
     const struct mapping *m = session_mapping(&p, pc);
-    const char *name = m ? m->dso->name : "-"; /* dsos outlive places */
+    const char *name = m ? m->dso->name : "-"; /* dsos outlive contexts */
     thread_context_release(&p);
     return name;
 }
@@ -290,7 +290,7 @@ static void comms_are_those_of_the_moment(void **state)
     assert_string_equal(before.comm, "first");
     thread_context_release(&before);
     expect_comm(&w, 10, 10, "second");
-    expect_comm(&w, 10, 11, ":11"); /* a thread nobody announced, as perf */
+    expect_comm(&w, 10, 11, ":11"); /* a thread without a record, named as by perf */
     world_free(&w);
 }
 
@@ -309,7 +309,7 @@ static void a_child_has_its_parents_comm(void **state)
     task(&w, PERF_RECORD_FORK, 30, 10, 30, 12, 0, 6); /* forked by the worker */
     expect_comm(&w, 30, 30, "worker");
     expect_comm(&w, 77, 77, ":77");
-    forked(&w, 78, 77, 7); /* of a parent without a name */
+    forked(&w, 78, 77, 7); /* the parent has no name */
     expect_comm(&w, 78, 78, ":78");
     world_free(&w);
 }
@@ -328,10 +328,10 @@ static void a_fork_copies_maps_and_they_part(void **state)
     assert_string_equal(name_at(&w, 20, 0x3000), "-");
     assert_string_equal(name_at(&w, 20, 0x2000), "/lib/child");
     assert_string_equal(name_at(&w, 10, 0x3000), "/lib/parent");
-    /* A synthesized fork says who the parent is, and copies nothing. */
+    /* A synthesized fork tells the parent, and copies no maps. */
     task(&w, PERF_RECORD_FORK, 30, 10, 30, 10, PERF_RECORD_MISC_FORK_EXEC, 0);
     assert_string_equal(name_at(&w, 30, 0x1800), "-");
-    /* A thread shares its process' maps. */
+    /* A thread shares the maps of its process. */
     task(&w, PERF_RECORD_FORK, 10, 10, 11, 10, 0, 5);
     assert_string_equal(name_at(&w, 10, 0x1800), "/bin/a");
     world_free(&w);
@@ -364,7 +364,7 @@ static void a_reused_pid_is_a_new_process(void **state)
     comm(&w, 10, 10, "old", false);
     MAP(10, 0x1000, 0x1000, 0, RX, "/bin/old");
     exited(&w, 10, 10);
-    /* Late samples still find it. */
+    /* Late samples still find the process. */
     expect_comm(&w, 10, 10, "old");
     assert_string_equal(name_at(&w, 10, 0x1000), "/bin/old");
     comm(&w, 5, 5, "init", false);
@@ -384,8 +384,8 @@ static void a_tid_in_another_process_is_another_thread(void **state)
     world_free(&w);
 }
 
-/* The last thread of a process turns up in one that is dead, the oldest of those: which may be
- * forgotten just then, to make room for what it leaves. */
+/* The last thread of a process turns up in the oldest dead process, which might be forgotten just
+ * then to make room for the process that the thread left. */
 static void a_thread_comes_to_the_oldest_dead_process(void **state)
 {
     (void)state;
@@ -508,14 +508,14 @@ static void an_equal_mapping_is_no_event(void **state)
     MAP(10, 0x20000, 0x4000, 0x20000, RW, "//anon");
     struct thread_context p = context_of(&w, 10, 10);
     MAP(10, 0x10000, 0x4000, 0, RX, "/lib/a", .inode = 7);
-    MAP(10, 0x11000, 0x1000, 0x1000, RX, "/lib/a", .inode = 7); /* a part, the same there */
+    MAP(10, 0x11000, 0x1000, 0x1000, RX, "/lib/a", .inode = 7); /* a part, equal there */
     MAP(10, 0x20000, 0x4000, 0x20000, RW, "//anon");
     assert_int_equal(session_stats(w.s).maps, 2);
     assert_int_equal(session_stats(w.s).maps_equal, 3);
     struct thread_context same = context_of(&w, 10, 10);
     assert_ptr_equal(p.space, same.space);
     thread_context_release(&same);
-    /* What only looks alike is one. */
+    /* A mapping that only looks equal is an event. */
     MAP(10, 0x10000, 0x4000, 0x1000, RX, "/lib/a", .inode = 7);
     MAP(10, 0x10000, 0x4000, 0x1000, RX, "/lib/a", .inode = 8); /* replaced on disk */
     MAP(10, 0x10000, 0x4000, 0x1000, R, "/lib/a", .inode = 8);
@@ -525,7 +525,7 @@ static void an_equal_mapping_is_no_event(void **state)
     world_free(&w);
 }
 
-/* LuaJIT makes its code writable and executable in turns, part by part. */
+/* LuaJIT makes its code writable and executable alternately, part by part. */
 static void generated_code_that_flips_stays_executable(void **state)
 {
     (void)state;
@@ -603,7 +603,7 @@ static void text_moved_to_huge_pages_stays_its_files(void **state)
     const struct mapping *m = session_mapping(&p, base + huge + 5);
     assert_int_equal(m->start - m->pgoff, base + 0x1000 - 0x3000);
     thread_context_release(&p);
-    /* Memory that does not lie wholly and aligned in a file's code is its own. */
+    /* Memory that is not wholly inside a file's code, and aligned, has its own name. */
     MAP(10, base + 3 * huge + 0x1000, huge, 0, RX, "//anon");
     assert_string_equal(name_at(&w, 10, base + 3 * huge + 0x1000), "/tmp/perf-10.map");
     MAP(10, base + 6 * huge, huge, 0, RX, "//anon");
@@ -682,7 +682,7 @@ static void build_ids_come_before_or_after_the_mapping(void **state)
     world_open(&w);
     build_id(&w, "/lib/before.so.1", 1);
     build_id(&w, "/lib/two-of-them", 1);
-    build_id(&w, "/lib/two-of-them", 9); /* which one was mapped is not known */
+    build_id(&w, "/lib/two-of-them", 9); /* which one was mapped is unknown */
     MAP(10, 0x10000, 0x1000, 0, RX, "/lib/before.so.1");
     MAP(10, 0x20000, 0x1000, 0, RX, "/lib/after.so.1");
     MAP(10, 0x30000, 0x1000, 0, RX, "/lib/two-of-them");
@@ -695,7 +695,7 @@ static void build_ids_come_before_or_after_the_mapping(void **state)
     world_free(&w);
 }
 
-/* A list of names and ids says nothing of which file of a name it means. */
+/* A list of names and ids does not say which file of a name it means. */
 static void an_id_of_a_name_is_not_given_to_two_files(void **state)
 {
     (void)state;
@@ -724,8 +724,8 @@ static void an_id_of_a_name_is_not_given_to_two_files(void **state)
     }
 }
 
-/* However it is told of: of who had it mapped before the recording there is no generation, and some
- * mappings do not tell which file it is. */
+/* The mappings describe one file in different ways: those from before the recording have no
+ * generation, and some do not tell which file it is. */
 static void one_file_keeps_the_id_of_its_name(void **state)
 {
     (void)state;
@@ -753,7 +753,7 @@ enum { PAGES = 300, STEPS = 3000, KEPT = 40 };
 
 struct pages {
     int owner[PAGES]; /* number of a map; 0: none */
-    int first[PAGES]; /* its page 0 */
+    int first[PAGES]; /* page of that map's offset 0 */
 };
 
 static void expect_pages(const struct thread_context *p, const struct pages *pages)
@@ -823,7 +823,7 @@ struct own {
     char prot[8], path[200];
 };
 
-/* This program's own mapping around an address. */
+/* Returns this program's own mapping around an address. */
 static struct own own_mapping(const void *address)
 {
     FILE *f = fopen("/proc/self/maps", "r");
@@ -853,7 +853,7 @@ static void code_of_a_file_has_rules_and_a_bias(void **state)
     MAP(10, o.start, o.end - o.start, o.pgoff, RX, o.path);
     struct thread_context p = context_of(&w, 10, 10);
     struct codemap map = session_codemap(&p);
-    for (int i = 0; i < 2; i++) { /* the second time from what the first kept */
+    for (int i = 0; i < 2; i++) { /* the second time from the kept answer */
         struct code code;
         assert_true(codemap_lookup(&map, pc, 1, &code));
         assert_int_equal(code.owner, CODE_ELF);
@@ -914,7 +914,7 @@ static bool read_constant(struct world *w)
     return done;
 }
 
-/* The build id of a file. */
+/* Returns the build id of a file. */
 static struct build_id own_id(const char *path)
 {
     struct dsos *probe = dsos_create(&(struct dso_options){.no_debuginfod = true});
@@ -926,7 +926,7 @@ static struct build_id own_id(const char *path)
     return id;
 }
 
-/* Another file of its name turns up, before or while samples use it. */
+/* Another file of the same name turns up, before samples use the first file or while they do. */
 static void a_file_is_proven_until_another_has_its_name(void **state)
 {
     (void)state;
@@ -943,7 +943,7 @@ static void a_file_is_proven_until_another_has_its_name(void **state)
             assert_int_equal(provenance, PROVENANCE_EXACT);
         }
         MAP(11, o.start, o.end - o.start, o.pgoff, R, o.path, .inode = 8, .time = 1000);
-        assert_true(read_constant_at(&w, 500, &provenance)); /* whoever asks how late */
+        assert_true(read_constant_at(&w, 500, &provenance)); /* whenever it is asked */
         assert_int_equal(provenance, early ? PROVENANCE_STALE : PROVENANCE_EXACT);
         assert_true(read_constant_at(&w, 1000, &provenance));
         assert_int_equal(provenance, PROVENANCE_STALE);
@@ -960,7 +960,7 @@ static void memory_is_that_of_pages_nobody_could_write(void **state)
     struct world w = {.clock = CLOCK_MONOTONIC};
     world_open(&w);
     struct own o = own_mapping(constant);
-    /* The file must be proven to be the one that ran: by its build id. */
+    /* The build id must prove that the file is the one that ran. */
     struct dso *dso = dsos_get(w.dsos, DSO_FILE, o.path, NULL, 0);
     struct build_id id = own_id(o.path);
     assert_ptr_equal(dsos_get(w.dsos, DSO_FILE, o.path, &id, 0), dso);
@@ -969,7 +969,7 @@ static void memory_is_that_of_pages_nobody_could_write(void **state)
     assert_true(read_constant(&w));
     MAP(10, o.start, o.end - o.start, o.pgoff, RW, o.path);
     assert_false(read_constant(&w));
-    MAP(10, o.start, o.end - o.start, o.pgoff, R, o.path); /* as RELRO: was written before */
+    MAP(10, o.start, o.end - o.start, o.pgoff, R, o.path); /* like RELRO: it was written before */
     assert_false(read_constant(&w));
     world_free(&w);
 }
@@ -1008,14 +1008,14 @@ static void kernel_and_modules_are_told_apart(void **state)
     assert_true(dso_reference(k->dso, &symbol, &address));
     assert_string_equal(symbol, "_text");
     assert_int_equal(address, text + 0x40);
-    /* Kernel maps are in no process, and a guest's processes in no host's. */
+    /* Kernel maps belong to no process, and a guest's processes are not the host's. */
     assert_string_equal(name_at(&w, UINT32_MAX, text), "-");
     MAP(10, 0x1000, 0x1000, 0, RX, "/guest/bin", .mode = PERF_RECORD_MISC_GUEST_USER);
     assert_string_equal(name_at(&w, 10, 0x1000), "-");
     world_free(&w);
 }
 
-/* What the recording says of its machine decides whose kallsyms is its kernel's. */
+/* The recording's account of its machine decides whose kallsyms is its kernel's. */
 static void a_recordings_release_is_that_of_its_dsos(void **state)
 {
     (void)state;
@@ -1051,7 +1051,7 @@ static void a_kernel_of_unknown_length_reaches_to_the_end(void **state)
     assert_string_equal(kernel_at(&w, UINT64_MAX - 1, 1), "[kernel.kallsyms]");
     kernel_map(&w, text + 0x1000000, 0x1000, 0, "[m]", PERF_RECORD_MISC_KERNEL);
     assert_string_equal(kernel_at(&w, text + 0x1000800, 1), "[m]");
-    /* Pieces of one map are one map. */
+    /* The pieces of a map are one map. */
     const struct mapping *front = session_kernel_mapping(w.s, text, 1);
     assert_ptr_equal(front, session_kernel_mapping(w.s, text + 0x2000000, 1));
     assert_int_equal(front->start, text);
@@ -1068,7 +1068,7 @@ static void bpf_programs_come_and_go(void **state)
     ksymbol(&w, at + 0x100, 0x80, false, "bpf_trampoline_9", 100);
     ksymbol(&w, at, 0x100, true, "bpf_prog_1", 200);
     ksymbol(&w, at + 0x10, 0x60, false, "bpf_prog_2", 300);
-    ksymbol(&w, at + 0x40, 0x10, false, "bpf_prog_3", 400); /* the end of 2 was lost */
+    ksymbol(&w, at + 0x40, 0x10, false, "bpf_prog_3", 400); /* the record of 2's end was lost */
     assert_string_equal(kernel_at(&w, at + 0x20, 150), "bpf_prog_1");
     assert_string_equal(kernel_at(&w, at + 0x20, 199), "bpf_prog_1");
     assert_string_equal(kernel_at(&w, at + 0x20, 200), "-");
@@ -1099,7 +1099,7 @@ static void a_symbol_over_the_kernel_uncovers_it_again(void **state)
 
 /* ---- generated code ------------------------------------------------------------------------ */
 
-enum { JIT_PID = 5000010 }; /* as its files are named; more than any process here can have */
+enum { JIT_PID = 5000010 }; /* the pid in its files' names; larger than any pid on this machine */
 
 static void dump_load(struct text *t, uint64_t time, uint64_t address, uint32_t size,
                       const char *name)
@@ -1143,8 +1143,8 @@ static struct text dump_begin(uint32_t pid)
     return t;
 }
 
-/* jit-5000010.dump: "f" at 0x50000 from 2000, replaced by "g" from 3000; "late" at 0x60000 from
- * 4000. */
+/* jit-5000010.dump: "f" is at 0x50000 from 2000 on, replaced by "g" from 3000 on; "late" is at
+ * 0x60000 from 4000 on. */
 static void write_dump(const struct world *w, uint32_t pid, const char *name)
 {
     struct text t = dump_begin(pid);
@@ -1199,7 +1199,7 @@ static void an_announced_jitdump_names_code_over_time(void **state)
     assert_string_equal(jit_at(&w, JIT_PID, 0x50090, 2500), "f");
     assert_string_equal(jit_at(&w, JIT_PID, 0x50090, 3500), "-");
     assert_string_equal(jit_at(&w, 11, 0x50010, 2500), "-");
-    /* Memory that is mapped anew, however it is called, does not hide functions. */
+    /* Memory that is mapped anew, whatever its name, does not hide functions. */
     MAP(JIT_PID, 0x50000, 0x1000, 0, RX, "[anon:v8]", .time = 2600);
     MAP(JIT_PID, 0x60000, 0x1000, 0, RX, "/memfd:code (deleted)", .time = 2600);
     assert_string_equal(jit_at(&w, JIT_PID, 0x50010, 3500), "g");
@@ -1241,7 +1241,7 @@ static void a_childs_view_of_a_jitdump_ends_at_the_fork(void **state)
     announce(&w, JIT_PID, "jit-5000010.dump", 1500);
     forked(&w, 20, JIT_PID, 2500);
     assert_string_equal(jit_at(&w, 20, 0x50010, 2400), "f");
-    assert_string_equal(jit_at(&w, 20, 0x50010, 5000), "f"); /* the parent's became g */
+    assert_string_equal(jit_at(&w, 20, 0x50010, 5000), "f"); /* in the parent, f became g */
     assert_string_equal(jit_at(&w, 20, 0x60010, 5000), "-");
     assert_string_equal(jit_at(&w, JIT_PID, 0x60010, 5000), "late");
     comm(&w, 20, 20, "other", true);
@@ -1258,7 +1258,7 @@ static void a_jitdump_of_another_pid_is_not_believed(void **state)
     write_dump(&w, 99, "jit-5000010.dump");
     write_dump(&w, 99, "jit-99.dump");
     announce(&w, JIT_PID, "jit-5000010.dump", 1500); /* the header says 99 */
-    announce(&w, JIT_PID, "jit-99.dump", 1500);      /* the name does */
+    announce(&w, JIT_PID, "jit-99.dump", 1500);      /* the name says 99 */
     assert_string_equal(jit_at(&w, JIT_PID, 0x50010, 2500), "-");
     assert_non_null(strstr(session_warning(w.s, 0), "another process"));
     assert_null(session_warning(w.s, 1));
@@ -1309,7 +1309,7 @@ static void stamps_of_some_other_clock_are_noticed(void **state)
     world_free(&w);
 }
 
-/* A session with --jitdump PATH, which is the world's copied.dump. */
+/* Creates a session with --jitdump PATH, where PATH is the world's copied.dump. */
 static void give_dump(struct world *w, const char **path, char text[96])
 {
     write_dump(w, JIT_PID, "copied.dump");
@@ -1339,7 +1339,7 @@ static void jitdumps_can_be_given(void **state)
     world_free(&w);
 }
 
-/* perf record -a tells of each process that runs by a FORK, with and without a known parent. */
+/* perf record -a announces each running process with a FORK, with or without a known parent. */
 static void a_given_jitdump_stays_when_its_process_is_born(void **state)
 {
     (void)state;
@@ -1355,14 +1355,15 @@ static void a_given_jitdump_stays_when_its_process_is_born(void **state)
         comm(&w, 2, 2, "shell", false);
         task(&w, PERF_RECORD_FORK, JIT_PID, 2, JIT_PID, 2, misc, 6);
         assert_string_equal(jit_at(&w, JIT_PID, 0x50010, 2500), "f");
-        forked(&w, 20, JIT_PID, 2500); /* its own children have it up to the fork, as any */
+        forked(&w, 20, JIT_PID, 2500); /* its children have the dump up to the fork, as usual */
         assert_string_equal(jit_at(&w, 20, 0x50010, 5000), "f");
         remove_file(&w, "copied.dump");
         world_free(&w);
     }
 }
 
-/* In a container pid 10 is pid 3: the recording tells its namespaces, the dump's name its pid. */
+/* In a container, pid 5000020 is pid 3: the recording has its namespaces, the dump's name has pid
+ * 3. */
 static void a_containers_process_has_another_pid(void **state)
 {
     (void)state;
@@ -1401,7 +1402,7 @@ static void a_perf_map_names_anonymous_code(void **state)
     assert_string_equal(jit_at(&w, JIT_PID, 0x50010, 1), "from the map");
     assert_string_equal(jit_at(&w, JIT_PID, 0x50100, 1), "-");
     assert_int_equal(code_at(&w, JIT_PID, 0x50100, 1).owner, CODE_ANON);
-    /* A dump, which knows times, is asked first. */
+    /* A jitdump, which has times, is asked first. */
     write_dump(&w, JIT_PID, "jit-5000010.dump");
     announce(&w, JIT_PID, "jit-5000010.dump", 1500);
     assert_string_equal(jit_at(&w, JIT_PID, 0x50010, 2500), "f");
@@ -1411,7 +1412,7 @@ static void a_perf_map_names_anonymous_code(void **state)
     world_free(&w);
 }
 
-/* Whoever runs it: what a frame of it is called must not depend on which sample came first. */
+/* Whichever process runs the code, a frame's name must not depend on which sample came first. */
 static void inherited_code_is_of_who_made_it(void **state)
 {
     (void)state;
@@ -1510,7 +1511,7 @@ struct asker {
     bool failed;
 };
 
-/* Place i was taken when maps 0 to i % MAPS had been made over what was there before. */
+/* Context i was taken when maps 0 to i % MAPS had been made over the mappings before. */
 static void *ask(void *context)
 {
     struct asker *a = context;

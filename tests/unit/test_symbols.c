@@ -2,7 +2,7 @@
 /*
  * Names, inlined functions and lines of programs compiled here. Oracles: nm for symbols, addr2line
  * -i -f for inlined functions (it cannot read .dwo files: those builds have the same code as a
- * build whose answers it gave).
+ * build for which it gave the answers).
  */
 #include "scratch.h"
 #include "dso/elf_image.h"
@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char program[] = /* each line's functions inline into the next's */
+static const char program[] = /* each line's functions inline into those of the next line */
     "#include <cstdlib>\n"
     "namespace deep { struct Base { virtual ~Base(); virtual int f(int x) = 0; };\n"
     "Base::~Base() { }\n"
@@ -33,8 +33,7 @@ static const char program[] = /* each line's functions inline into the next's */
     "static inline int pick(int x) { auto l = [x](int y) { return Sum<4>::mix(x * y); }; return "
     "l(3) + l(x); }\n"
     "extern volatile int sink; volatile int sink; }\n"
-    /* A lambda of a function with linkage, out of line: its code stands in a class in a function.
-     */
+    /* An out-of-line lambda of a function with linkage: its code is in a class in a function. */
     "template <class T> __attribute__((noinline)) int call(T k) { int s = 0;\n"
     "  auto f = [&](T y) __attribute__((noinline)) { return deep::pick(y) * k; };\n"
     "  for (T i = 0; i < 9; i++) s += f(i);\n"
@@ -92,7 +91,7 @@ static void world_close(struct world *w)
     dsos_free(w->dsos);
 }
 
-/* File offset of a virtual address. */
+/* Returns the file offset of a virtual address. */
 static uint64_t offset_of(const struct elf_image *e, uint64_t vaddr)
 {
     for (uint32_t i = 0; i < e->tables->nr_segments; i++) {
@@ -155,16 +154,16 @@ static void aliases_are_chosen_as_perf_does(void **state)
           "fn strong\nstrong:\n nop\n nop\n.size weak_one,2\n.size local_one,2\n.size strong,2\n"
           "fn __under\n__under:\nfn _under\n_under:\n nop\n nop\n.size __under,2\n.size _under,2\n"
           "fn ab\nab:\nfn abcd\nabcd:\n nop\n nop\n.size ab,2\n.size abcd,2\n"
-          /* one with a size before one without; without a size: to the next */
+          /* a symbol with a size before one without; one without a size reaches to the next */
           "fn sized\nsized:\nfn longer_unsized\nlonger_unsized:\n nop\n nop\n.size sized,2\n"
           "fn reaches\nreaches:\n nop\n nop\n nop\n nop\n"
-          /* a hole belongs to nobody */
+          /* a hole belongs to no symbol */
           "fn last\nlast:\n nop\n.size last,1\n nop\n nop\n nop\n"
           /* a symbol inside another: the inner one, then the outer one again */
           "fn outer_\nouter_:\n nop\n nop\nfn inner_\ninner_:\n nop\n.size inner_,1\n nop\n.size "
           "outer_,4\n"
           "fn end_\nend_:\n nop\n.size end_,1\n nop\n"
-          /* a label's code is the function's that it stands in, else its own */
+          /* a label's code belongs to the function around it, else to the label */
           "fn has_label\nhas_label:\n nop\nin_it:\n nop\n nop\n.size has_label,3\n"
           "alone:\n nop\nfn behind\nbehind:\n nop\n.size behind,1\n",
           f);
@@ -198,7 +197,8 @@ static void aliases_are_chosen_as_perf_does(void **state)
     world_close(&w);
 }
 
-/* A symbol with hundreds inside, some of which hold one, too: who has a byte is counted out. */
+/* A symbol with hundreds of symbols inside, some of which hold another one. The owner of each byte
+ * is computed. */
 static void the_innermost_of_many_is_found(void **state)
 {
     (void)state;
@@ -206,7 +206,8 @@ static void the_innermost_of_many_is_found(void **state)
     FILE *f = fopen(path("b.s"), "w");
     fputs(".text\n.globl outer\n.type outer,@function\nouter: .skip 16\n", f);
     for (int i = 0; i < NR; i++) {
-        /* [0, 8) of each step is the inner one's, in each third [2, 4) one's inside it */
+        /* in each step, [0, 8) is the inner symbol's; in each third, [2, 4) is of a symbol inside
+         * it */
         fprintf(f, ".globl in%d\n.type in%d,@function\nin%d: nop\n nop\n", i, i, i);
         if (i % 3 == 0)
             fprintf(f, ".globl deep%d\n.type deep%d,@function\ndeep%d: .size deep%d,2\n", i, i, i,
@@ -238,8 +239,8 @@ static void the_innermost_of_many_is_found(void **state)
     world_close(&w);
 }
 
-/* Without a size to the next symbol, however far; with one no further than that, even behind all.
- */
+/* A symbol without a size reaches to the next symbol, however far; one with a size no further than
+ * its size, even if it is the last. */
 static void far_symbols_are_found(void **state)
 {
     (void)state;
@@ -284,7 +285,8 @@ static void far_symbols_are_found(void **state)
     world_close(&w);
 }
 
-/* `file` is made, and objdump names some entries of its section. */
+/* Compares the PLT entries of `file`, which exists, with objdump, which must name some entries of
+ * that section. */
 static void expect_plt(const char *file, const char *section)
 {
     char name[256];
@@ -316,7 +318,7 @@ static void plt_entries_are_named(void **state)
     expect_plt("q2", ".plt.sec");
 }
 
-/* ld puts relocations of resolvers last; their entries stand between the others. */
+/* ld puts relocations of resolvers last; their entries are between the others. */
 static void plt_entries_of_resolvers_are_named(void **state)
 {
     (void)state;
@@ -356,7 +358,7 @@ static void names_are_demangled_without_parameters(void **state)
     }
 }
 
-/* Each of these names doubles the one inside it: gigabytes, if one let it. */
+/* Each of these names doubles the name inside it, which makes gigabytes without a limit. */
 static void a_name_that_explodes_is_left_alone(void **state)
 {
     (void)state;
@@ -375,7 +377,8 @@ static void a_name_that_explodes_is_left_alone(void **state)
     text_free(&t);
 }
 
-/* Out of order from key `from` on, where keys lie `above` the others or among them. */
+/* Sorts and checks `nr` keys. They are out of order from `from` on, where they are `above` the
+ * others or among them. */
 static void sort_and_check(uint32_t nr, uint32_t from, uint64_t above)
 {
     struct sort_key *keys = calloc(nr, sizeof(*keys));
@@ -422,7 +425,7 @@ static void write_frames(FILE *out, const struct resolved *r, uint64_t vaddr)
     }
 }
 
-/* Our answer for every third byte of the program's own functions, and those addresses. */
+/* Writes our answers for every third byte of the program's own functions, and those addresses. */
 static unsigned write_answers(const char *binary, const char *answers, const char *addresses)
 {
     struct world w =
@@ -456,8 +459,8 @@ static unsigned write_answers(const char *binary, const char *answers, const cha
 static void inlines_and_lines_equal_addr2line(void **state)
 {
     (void)state;
-    /* addr2line is shown the same program without a split, where there is one. Its older
-     * versions cannot read clang's DWARF 5 range lists: llvm's is asked there. */
+    /* For a split build, addr2line gets the same program without the split. Its older versions
+     * cannot read clang's DWARF 5 range lists: there, llvm's is asked. */
     static const struct {
         const char *build, *reference, *tool;
     } builds[] = {
@@ -476,14 +479,14 @@ static void inlines_and_lines_equal_addr2line(void **state)
         shell("%s -e reference -i -f -a < addresses | sed 's/ (discriminator.*//; s/:?$/:0/' > "
               "theirs",
               builds[i].tool);
-        /* addr2line may call a function that has no linkage name by the symbol at the place. */
+        /* addr2line may name a function without a linkage name by the symbol at its place. */
         shell("test $(wc -l < ours) = $(wc -l < theirs)");
         shell("paste ours theirs > both && ! awk -F'\\t' '$1 != $2 && $1 !~ "
               "/^(operator[(][)]|main|plain|pick)$/' both | grep .");
     }
 }
 
-/* Two units in one package: each must be read by its own parts. */
+/* Two units in one package: each must be read with its own parts. */
 static void packages_serve_where_dwo_files_are_gone(void **state)
 {
     (void)state;
@@ -545,7 +548,7 @@ static void lines_alone_give_the_innermost_position(void **state)
     assert_int_equal(a->outer.line, b->inlined[0].line);
     assert_string_equal(a->outer.file, b->inlined[0].file);
     assert_string_equal(b->outer.name, "plain");
-    /* Functions without lines: the same names. */
+    /* Functions without lines have the same names. */
     struct world names = world_open(path("built"), (struct symbols_options){.inlines = true});
     const struct resolved *n = symbols_resolve(names.cache, names.dso, offset, offset);
     assert_int_equal(n->nr_inlined, b->nr_inlined);
@@ -603,7 +606,7 @@ static void threads_get_the_same_answers(void **state)
     world_close(&w);
 }
 
-/* Flips and cuts in a program with debug info: any answer will do. */
+/* Flips and cuts in a program with debug info: any answer is acceptable. */
 static void damaged_debug_info_does_no_harm(void **state)
 {
     (void)state;
@@ -659,7 +662,7 @@ static void kallsyms_name_the_kernel(void **state)
         assert_int_equal(symbols_resolve(c, kernel, at, at)->offset, 0x50);
         at = 0xffffffff81000210 + bias;
         assert_string_equal(symbols_resolve(c, kernel, at, at)->symbol, "helper");
-        /* A guest's kernel is another one. */
+        /* A guest has another kernel. */
         struct dso *guest = dsos_get(dsos, DSO_KERNEL, "[guest.kernel.kallsyms]", NULL, 0);
         assert_null(symbols_resolve(c, guest, at, at)->symbol);
         at = 0xffffffff90000000;
@@ -687,7 +690,7 @@ static const char *kernel_name(const char *kallsyms, enum dso_kind kind, const c
     return found;
 }
 
-/* Modules stand in any order, and their symbols, too; lines that are none are passed over. */
+/* Modules are in any order, and so are their symbols; malformed lines are skipped. */
 static void kallsyms_need_no_order(void **state)
 {
     (void)state;
@@ -709,7 +712,7 @@ static void kallsyms_need_no_order(void **state)
     assert_string_equal(kernel_name(file, DSO_KERNEL, kernel, 0xffffffff80fffff0, keep), "per_cpu");
     assert_null(kernel_name(file, DSO_KERNEL, kernel, 0xffffffff81002180, keep));
     assert_string_equal(kernel_name(file, DSO_KERNEL, kernel, 0xffffffffc0002fff, keep), "x1");
-    /* Of those at one address all but the last have no size. */
+    /* Of symbols at one address, all but the last have no size. */
     assert_string_equal(kernel_name(file, DSO_KERNEL, kernel, 0xffffffffc0003010, keep), "local");
     assert_string_equal(kernel_name(file, DSO_KMODULE, "[x]", 0x1004, keep), "x1");
     assert_string_equal(kernel_name(file, DSO_KMODULE, "/lib/y-mod.ko", 0x10, keep), "y1");
@@ -718,8 +721,8 @@ static void kallsyms_need_no_order(void **state)
     intern_free(keep);
 }
 
-/* Since Linux 6.4 a module's data is allocated apart from its text, and a per-cpu variable's value
- * is no address of the module's. */
+/* Since Linux 6.4 a module's data is allocated apart from its text, and the value of a per-cpu
+ * variable is no address of the module. */
 static void a_modules_names_count_from_its_text(void **state)
 {
     (void)state;
@@ -741,8 +744,8 @@ static void a_modules_names_count_from_its_text(void **state)
     intern_free(keep);
 }
 
-/* A kernel's own text is searched where it lies; the oracle is the same text given as an option,
- * which is loaded whole. Also of a text that is not what the kernel writes. */
+/* The running kernel's own kallsyms is searched where it is. The oracle is the same text given as
+ * an option, which is loaded whole. Also tries texts that the kernel would not write. */
 static void the_kernels_own_kallsyms_is_searched(void **state)
 {
     (void)state;
@@ -782,7 +785,7 @@ static void the_kernels_own_kallsyms_is_searched(void **state)
             const struct resolved *own = symbols_resolve(caches[0], kernels[0], at, at);
             const struct resolved *whole = symbols_resolve(caches[1], kernels[1], at, at);
             assert_int_equal(!own->symbol, !whole->symbol);
-            if (i != 2 && own->symbol) { /* 2: out of order, where nobody could tell */
+            if (i != 2 && own->symbol) { /* 2: out of order, which nobody could tell */
                 assert_string_equal(own->symbol, whole->symbol);
                 assert_int_equal(own->offset, whole->offset);
                 assert_int_equal(own->symbol_size, whole->symbol_size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Workers: all run, where they run, and when they give a processor up. */
+/* Workers: that all run, where they run, and when they give up a processor. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +36,7 @@ struct worker {
     unsigned runs;
     int on;
     cpu_set_t may;
-    atomic_uint *meeting; /* how many have come; NULL: nobody waits */
+    atomic_uint *meeting; /* number of workers that have come; NULL: nobody waits */
 };
 
 static void note(void *worker, struct processor *p)
@@ -87,7 +87,7 @@ static void one_for_each_processor_keeps_his(void **state)
     CPU_ZERO(&seen);
     for (unsigned i = 0; i < nr; i++)
         CPU_SET(workers[i].on, &seen);
-    /* Another program's turn may have driven some away. */
+    /* Another program may have driven some workers away. */
     assert_true(CPU_COUNT(&seen) > 1 || nr == 1);
     cpu_set_t after = allowed();
     assert_true(CPU_EQUAL(&before, &after));
@@ -180,12 +180,13 @@ static void a_thread_beside_is_elsewhere(void **state)
     CPU_ZERO(&only);
     CPU_SET(here, &only);
     sched_setaffinity(0, sizeof(only),
-                      &only); /* where there is no choice it is made all the same */
+                      &only); /* where there is no choice, the thread is created all the same */
     assert_int_equal(thread_beside(&thread, look, &there), 0);
     pthread_join(thread, NULL);
     assert_int_equal(there, here);
     sched_setaffinity(0, sizeof(before), &before);
-    for (unsigned tries = 0; there == here && tries < 50; tries++) { /* we may be moved ourselves */
+    /* this thread may be moved itself */
+    for (unsigned tries = 0; there == here && tries < 50; tries++) {
         here = sched_getcpu();
         assert_int_equal(thread_beside(&thread, look, &there), 0);
         pthread_join(thread, NULL);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Walks of stacks that are small arrays, through code whose bytes and call frame information
- * are written here. The address space:
+ * Walks of stacks that are small arrays, through code whose bytes and call frame information are
+ * written here. The address space:
  *
  *   10000  an ELF module; its functions, 0x100 bytes each, are the enum below
  *   30000  generated code (jitdump), no CFI
- *   40000  executable memory nobody described
+ *   40000  executable memory that nothing describes
  *   50000  mapped, not executable
  *   70000  the stack
  */
@@ -39,10 +39,10 @@ enum {
     LEAF = MODULE + 0x300,     /* nothing pushed */
     PLT = MODULE + 0x400,      /* 16-byte slots, the second half after a push */
     BY_RBP = MODULE + 0x500,   /* push rbp; mov rsp,rbp */
-    NO_FDE = MODULE + 0x600,   /* hand-written */
+    NO_FDE = MODULE + 0x600,   /* hand-written code */
     DOWN = MODULE + 0x700,     /* CFA below rsp: damaged CFI */
     NORETURN = MODULE + 0x800, /* as FRAMED; ends in a call to abort() */
-    NEXT = MODULE + 0x900,     /* as LEAF; a return address into NORETURN's call is its start */
+    NEXT = MODULE + 0x900,     /* as LEAF; the return address of NORETURN's call is its start */
     IN_RAX = MODULE + 0xa00,   /* return address in rax, r12 in rcx, rbx lost */
     VFORK = MODULE + 0xb00,    /* pop rdi: the return address there, rsp already the caller's */
     BY_RAX = MODULE + 0xc00,   /* mov rsp,rax; and $-128,rsp: the CFA is rax + 8 */
@@ -118,7 +118,7 @@ struct target {
     struct cfi *cfi;
     struct unwinder *u;
     struct unwind_stack out;
-    uint8_t code[4][REGION]; /* of MODULE, JIT, ANON, DATA */
+    uint8_t code[4][REGION]; /* code of MODULE, JIT, ANON, DATA */
     uint64_t stack[64];
     struct unwind_input in;
     struct memory_layer layer;
@@ -198,7 +198,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Code: a call instruction that ends at `address`, which thereby is a return address. */
+/* Writes a call instruction that ends at `address`, which thereby is a return address. */
 static uint64_t called(struct target *t, uint64_t address)
 {
     uint8_t *code = t->code[address >= ANON ? 2 : address >= JIT];
@@ -253,7 +253,7 @@ static void chain(void **state)
     assert_int_equal(f[1].flags, 0);
     assert_ptr_equal(f[1].code, t->code[0]);
     assert_int_equal(f[2].provenance, PROVENANCE_EXACT);
-    /* in START: what FRAMED saved, what nobody touched, and nothing of what callers save */
+    /* in START: registers that FRAMED saved, registers that nobody touched, no caller-saved ones */
     const struct registers *r = &t->out.registers;
     assert_int_equal(r->value[DWARF_RBX], 0xbbb);
     assert_int_equal(r->value[DWARF_RBP], 0xb99);
@@ -281,7 +281,7 @@ static void unknown_registers(void **state)
     expect_frames(t, STACK_NO_REGS, 0);
 }
 
-/* A call that does not return ends the function: its return address is the next function's. */
+/* A call that does not return ends its function: the return address is in the next function. */
 static void noreturn_call(void **state)
 {
     struct target *t = *state;
@@ -292,7 +292,7 @@ static void noreturn_call(void **state)
     assert_int_equal(t->out.frames.at[1].cfa, slot(5));
 }
 
-/*  jmp *got; push $n (at 6); jmp plt0 (at 11): from there one word more is on the stack */
+/* jmp *got; push $n (at 6); jmp plt0 (at 11): from there on, one more word is on the stack */
 static void plt(void **state)
 {
     struct target *t = *state;
@@ -305,7 +305,7 @@ static void plt(void **state)
     assert_int_equal(t->out.frames.at[0].cfa, slot(2));
 }
 
-/* The return address in a register, as hand-written helpers have it. */
+/* The return address is in a register, as in hand-written helpers. */
 static void in_registers(void **state)
 {
     struct target *t = *state;
@@ -317,7 +317,7 @@ static void in_registers(void **state)
     assert_false(t->out.registers.known & REG_BIT(DWARF_RBX));
 }
 
-/* glibc's vfork: the stack pointer does not move up, once, out of a leaf. */
+/* glibc's vfork: once, out of a leaf, the stack pointer does not move up. */
 static void return_address_popped(void **state)
 {
     struct target *t = *state;
@@ -325,7 +325,8 @@ static void return_address_popped(void **state)
     t->stack[0] = START + 5;
     walk(t, VFORK + 2);
     expect_frames(t, STACK_COMPLETE, 3, PC(VFORK + 2), PC(LEAF + 5), PC(START + 5));
-    t->stack[0] = VFORK + 2; /* called from there, rdi is not known: this is no way out */
+    /* when it is a caller, its rdi is unknown: no way out */
+    t->stack[0] = VFORK + 2;
     t->in.registers.value[DWARF_RBP] = 0x1000;
     walk(t, LEAF);
     assert_int_not_equal(t->out.end, STACK_COMPLETE);
@@ -339,15 +340,15 @@ static void null_return_address(void **state)
     expect_frames(t, STACK_COMPLETE, 1, PC(LEAF));
 }
 
-/* libcrypto's AES-GCM: the function that it calls keeps rax, though no calling convention says so.
- * That there is a return address makes a guess of it. */
+/* libcrypto's AES-GCM: its callee keeps rax, though no calling convention says so. The return
+ * address there makes the frame a guess. */
 static void lost_register(void **state)
 {
     struct target *t = *state;
     uint64_t stack[] = {BY_RAX + 9, 0xaaa, 0xbbb, called(t, START + 5)};
     memcpy(t->stack, stack, sizeof(stack));
     t->in.registers.value[0 /* rax */] = slot(3);
-    t->in.registers.value[DWARF_RBP] = 1; /* no frame pointer, nor the outermost frame's */
+    t->in.registers.value[DWARF_RBP] = 1; /* neither a frame pointer nor the outermost frame's */
     walk(t, LEAF);
     expect_frames(t, STACK_COMPLETE, 3, PC(LEAF), PC(BY_RAX + 9), PC(START + 5));
     assert_int_equal(t->out.frames.at[1].provenance, PROVENANCE_EXACT);
@@ -357,7 +358,7 @@ static void lost_register(void **state)
     expect_frames(t, STACK_NO_CFI, 2, PC(LEAF), PC(BY_RAX + 9));
     t->in.registers.value[0 /* rax */] = slot(3);
     t->in.registers.value[DWARF_RSP] = slot(1);
-    walk(t, BY_RAX + 9); /* in the innermost frame it is the sample's own */
+    walk(t, BY_RAX + 9); /* in the innermost frame, rax is the sample's own */
     expect_frames(t, STACK_COMPLETE, 2, PC(BY_RAX + 9), PC(START + 5));
     assert_int_equal(t->out.frames.at[1].provenance, PROVENANCE_EXACT);
 }
@@ -376,11 +377,11 @@ static void truncated(void **state)
         assert_int_equal(t->out.frames.nr, size < 8 ? 1 : 2);
         assert_int_equal(t->out.end_address, size < 8 ? slot(0) : slot(4));
         if (size >= 8)
-            assert_int_equal(t->out.frames.at[1].cfa, slot(5)); /* what a join goes by */
+            assert_int_equal(t->out.frames.at[1].cfa, slot(5)); /* joins use it */
     }
 }
 
-/* Has the rest of START's caller, as it stood a moment later. */
+/* Reads the return address into START, as it was a moment later. */
 static bool read_moment_later(void *context, uint64_t address, void *to, size_t size, uint64_t time,
                               enum provenance *provenance)
 {
@@ -392,8 +393,8 @@ static bool read_moment_later(void *context, uint64_t address, void *to, size_t 
     return true;
 }
 
-/* What the recorder has read of the process at other moments is no frame's: the page behind the
- * copy's end may hold what a call before or after this one wrote. */
+/* Memory that the recorder read at other moments is not used for frames: the page behind the copy's
+ * end may hold what a call before or after this one wrote. */
 static void not_continued_by_other_moments(void **state)
 {
     struct target *t = *state;
@@ -404,7 +405,7 @@ static void not_continued_by_other_moments(void **state)
     t->in.memory.layers = &layer;
     t->in.memory.nr_layers = 1;
     walk(t, LEAF);
-    assert_int_equal(t->out.frames.nr, 3); /* of a process that stands still it counts */
+    assert_int_equal(t->out.frames.nr, 3); /* for a process that stands still, it counts */
     layer.other_moments = true;
     walk(t, LEAF);
     assert_int_equal(t->out.end, STACK_TRUNCATED);
@@ -412,7 +413,7 @@ static void not_continued_by_other_moments(void **state)
     assert_int_equal(t->out.end_address, slot(4));
 }
 
-/* Wherever a stack's copy falls into two pieces, the walk is the same, and so is its end. */
+/* Wherever the copy of a stack is split into two pieces, the walk and its end are the same. */
 static void two_pieces(void **state)
 {
     struct target *t = *state;
@@ -490,7 +491,7 @@ static void no_code(void **state)
 
 /* ---- without CFI --------------------------------------------------------------------------- */
 
-/* A frame pointer whose return address stands behind a call: taken, and said to be a guess. */
+/* A frame pointer whose return address is behind a call is used, and marked as a guess. */
 static void frame_pointer(void **state)
 {
     struct target *t = *state;
@@ -509,7 +510,7 @@ static void frame_pointer(void **state)
     assert_int_equal(unwinder_stats(t->u).guesses, 2);
 }
 
-/* Go's goroutines: the outermost frame returns behind a nop, and nobody had a frame before it. */
+/* Go's goroutines: the outermost frame returns behind a nop, and there is no frame before it. */
 static void frame_pointer_to_made_return(void **state)
 {
     struct target *t = *state;
@@ -529,20 +530,21 @@ static void frame_pointer_to_made_return(void **state)
     expect_frames(t, STACK_NO_CFI, 1, PC(JIT + 0x20));
 }
 
-/* Code: a call through a register that ends at `address`. */
+/* Writes a call through a register that ends at `address`. */
 static uint64_t called_by_register(struct target *t, uint64_t address)
 {
     memcpy(t->code[0] + (address & (REGION - 1)) - 2, "\xff\xd6", 2);
     return address;
 }
 
-/* pcre2's code: a frame of its own without a frame pointer. Its caller is where an indirect call
- * returns to and the walk comes to the entry from; all behind it is a guess. */
+/* pcre2's code has a frame of its own without a frame pointer. Its caller is at the return address
+ * of an indirect call from which the walk reaches the entry. All frames from there on are
+ * guesses. */
 static void past_generated(void **state)
 {
     struct target *t = *state;
     uint64_t stack[] = {1,
-                        called(t, FRAMED + 0x30),             /* no code of a register's */
+                        called(t, FRAMED + 0x30),             /* not a call through a register */
                         called_by_register(t, FRAMED + 0x40), /* an old word that leads nowhere */
                         3,
                         4,
@@ -569,12 +571,12 @@ static void past_generated(void **state)
         assert_int_equal(t->out.registers.value[DWARF_RBP], 5);
     }
     t->stack[11] = START + 5;
-    walk(t, NO_FDE); /* a file's code is not called so */
+    walk(t, NO_FDE); /* code of a file is not walked this way */
     expect_frames(t, STACK_NO_CFI, 1, PC(NO_FDE));
 }
 
-/* Each return address leads to other generated code, and none of them to the entry: whatever is
- * tried, it does not double with each (31 of them would take an hour). */
+/* Each return address leads to other generated code, and none leads to the entry. The number of
+ * attempts must not double with each (31 of them would take an hour). */
 static void a_search_within_a_search_ends(void **state)
 {
     struct target *t = *state;
@@ -589,7 +591,7 @@ static void a_search_within_a_search_ends(void **state)
     assert_int_not_equal(t->out.end, STACK_COMPLETE);
 }
 
-/* Code that does nothing but leave its frame tells where its caller is: nothing is guessed. */
+/* Code that only leaves its frame tells where its caller is: nothing is guessed. */
 static void epilogue(void **state)
 {
     struct target *t = *state;
@@ -605,11 +607,11 @@ static void epilogue(void **state)
     assert_int_equal(t->out.registers.value[DWARF_RBX], 0xbbb);
     assert_int_equal(t->out.registers.value[DWARF_R12], 0xccc);
     assert_int_equal(t->out.registers.value[DWARF_RBP], 0xb99);
-    t->code[1][0x24] = 0x74; /* a jump: who knows */
+    t->code[1][0x24] = 0x74; /* a jump: the way is unknown */
     walk(t, JIT + 0x20);
     assert_int_equal(t->out.end, STACK_NO_CFI);
     memcpy(t->code[1] + 0x20, pushed, sizeof(pushed));
-    t->stack[4] = START + 0x80; /* behind no call */
+    t->stack[4] = START + 0x80; /* not behind a call */
     walk(t, JIT + 0x20);
     assert_int_equal(t->out.end, STACK_NO_CFI);
 }
@@ -627,7 +629,7 @@ static void epilogues_are_read_whole(void **state)
     for (size_t size = 0; size < sizeof(large); size++)
         assert_false(arch_epilogue(large, size, &e));
     assert_false(arch_epilogue((const uint8_t *)"\xc3", 1, &e)); /* nothing popped */
-    assert_false(arch_epilogue((const uint8_t *)"\x48\x83\xc4\xf8\xc3", 5, &e)); /* down */
+    assert_false(arch_epilogue((const uint8_t *)"\x48\x83\xc4\xf8\xc3", 5, &e)); /* moves down */
     assert_false(arch_epilogue((const uint8_t *)"\x5c\xc3", 2, &e));             /* rsp itself */
     assert_false(arch_epilogue((const uint8_t *)"\x5d\x90\xc3", 3, &e));
 }
@@ -656,7 +658,7 @@ static void frame_pointer_refused(void **state)
     }
 }
 
-/* In a prologue or at a return rbp is the caller's: the return address is at the stack's top. */
+/* In a prologue or at a return, rbp is the caller's: the return address is at the stack's top. */
 static void prologue(void **state)
 {
     struct target *t = *state;
@@ -679,7 +681,7 @@ static void prologue(void **state)
     expect_frames(t, STACK_COMPLETE, 2, PC(JIT), PC(START + 5));
 }
 
-/* A PLT that its linker gave no CFI (lld): jmp *got; push $n; jmp plt0. */
+/* A PLT to which its linker (lld) gave no CFI: jmp *got; push $n; jmp plt0. */
 static void plt_without_cfi(void **state)
 {
     struct target *t = *state;
@@ -712,7 +714,7 @@ static void leaf_without_frame(void **state)
     expect_frames(t, STACK_NO_CFI, 1, PC(NO_FDE + 8));
 }
 
-/* rbp 0 marks the outermost frame; not in a leaf that was called. */
+/* rbp 0 marks the outermost frame, but not in a leaf that was called. */
 static void outermost_without_cfi(void **state)
 {
     struct target *t = *state;
@@ -726,7 +728,8 @@ static void outermost_without_cfi(void **state)
 
 /* ---- signals ------------------------------------------------------------------------------- */
 
-/* At `at` of the stack: struct ucontext; registers r8.. in the kernel's order from its word 5. */
+/* Writes a struct ucontext at word `at` of the stack; registers r8.. in the kernel's order from its
+ * word 5. */
 static void put_context(struct target *t, unsigned at, uint64_t rip, uint64_t rsp)
 {
     for (unsigned i = 0; i < 17; i++)
@@ -743,7 +746,8 @@ static void sigreturn_by_bytes(void **state)
     struct target *t = *state;
     memcpy(t->code[0] + 0x640, trampoline, sizeof(trampoline));
     t->stack[0] = NO_FDE + 0x40;
-    put_context(t, 1, LEAF, slot(30)); /* exactly the first instruction: pc - 1 is another's */
+    /* exactly the first instruction: pc - 1 is in another function */
+    put_context(t, 1, LEAF, slot(30));
     t->stack[30] = START + 5;
     walk(t, LEAF + 1);
     expect_frames(t, STACK_COMPLETE, 4, PC(LEAF + 1), PC(NO_FDE + 0x40), PC(LEAF), PC(START + 5));
@@ -759,7 +763,7 @@ static void sigreturn_by_bytes(void **state)
     expect_frames(t, STACK_COMPLETE, 3, PC(NO_FDE + 0x47), PC(LEAF), PC(START + 5));
 }
 
-/* A signal frame that says it interrupted itself, for ever. */
+/* A signal frame that claims that it interrupted itself, forever. */
 static void signal_loop(void **state)
 {
     struct target *t = *state;
@@ -770,7 +774,7 @@ static void signal_loop(void **state)
     assert_true(t->out.frames.nr < 20);
 }
 
-/* The interrupted stack is another, and was not recorded. */
+/* The interrupted stack is another stack, which was not recorded. */
 static void other_stack(void **state)
 {
     struct target *t = *state;
@@ -780,7 +784,7 @@ static void other_stack(void **state)
     walk(t, LEAF + 1);
     expect_frames(t, STACK_TRUNCATED, 3, PC(LEAF + 1), PC(NO_FDE + 0x40), PC(LEAF));
     assert_int_equal(t->out.end_address, 0x7fff12345000);
-    put_context(t, 1, LEAF, 0x2000); /* below */
+    put_context(t, 1, LEAF, 0x2000); /* below the recorded stack */
     walk(t, LEAF + 1);
     expect_frames(t, STACK_TRUNCATED, 3, PC(LEAF + 1), PC(NO_FDE + 0x40), PC(LEAF));
 }
@@ -789,7 +793,7 @@ static void other_stack(void **state)
 
 enum { MANY = 80000 };
 
-/* Each function has a CFA of its own; every hundredth a row that is kept whole. */
+/* Each function has a CFA of its own; every hundredth has a row that is kept whole. */
 static struct cfi *many_functions(struct bytes *b)
 {
     put_cie(b);
@@ -801,7 +805,7 @@ static struct cfi *many_functions(struct bytes *b)
     return create_cfi(b, 1);
 }
 
-/* Looks up `nr` addresses in an order of its own; every answer must be that of the address. */
+/* Looks up `nr` addresses in an order of its own. Every answer must be that of the address. */
 struct looker {
     struct cfi *cfi;
     struct rule_cache cache;
@@ -825,7 +829,7 @@ static void look_up(void *worker, struct processor *p)
     struct looker *l = worker;
     for (uint64_t n = l->first; n < l->first + l->nr; n++) {
         uint64_t random = hash_u64(n), i = random % (n & 1 ? 5000 : MANY);
-        uint32_t id = 1 + (random >> 32) % 3; /* the same under several names */
+        uint32_t id = 1 + (random >> 32) % 3; /* the same code under several ids */
         uint64_t address = 0x1000 + 16 * i + (random >> 40) % 16;
         uint64_t hash = rule_key_hash(id, address - l->cfi->low);
         uint32_t index = rule_find(&l->cache, hash);
@@ -836,7 +840,7 @@ static void look_up(void *worker, struct processor *p)
     }
 }
 
-/* More rules, rows and addresses than the cache holds, again and again: never another answer. */
+/* More rules, rows and addresses than the cache holds, again and again: no answer changes. */
 static void cache_is_exact(void **state)
 {
     (void)state;
@@ -851,7 +855,7 @@ static void cache_is_exact(void **state)
     free(section.at);
 }
 
-/* The same of threads that share what they find, through stores that are full and renewed. */
+/* The same with threads that share the rules they find, in stores that get full and are renewed. */
 static void shared_rules_are_exact(void **state)
 {
     (void)state;
@@ -875,7 +879,7 @@ static void shared_rules_are_exact(void **state)
     free(section.at);
 }
 
-/* What one has found another need not look for. */
+/* A rule that one has found need not be looked for by another. */
 static void shared_rules_are_found(void **state)
 {
     (void)state;
@@ -897,7 +901,7 @@ static void shared_rules_are_found(void **state)
     free(section.at);
 }
 
-/* Many stacks side by side give what each gives alone. */
+/* Many stacks side by side give the same as each stack alone. */
 static void batch_equals_single(void **state)
 {
     enum { NR = 3 * UNWIND_LANES + 5, WORDS = 24 };
@@ -933,8 +937,7 @@ static void batch_equals_single(void **state)
     }
 }
 
-/* ---- suffix caches
- * -------------------------------------------------------------------------------- */
+/* ---- suffix caches --------------------------------------------------------------------------- */
 
 static bool wants_jit(const void *context, const struct code *code)
 {
@@ -942,7 +945,8 @@ static bool wants_jit(const void *context, const struct code *code)
     return code->owner == CODE_JIT;
 }
 
-/* A managed frame: the caller's rbp at rbp, the return address above. It remembers its leaf. */
+/* A managed frame: the caller's rbp is at rbp, the return address above it. The walker remembers
+ * its leaf. */
 struct by_rbp {
     struct walker_state head;
     bool odd;
@@ -985,7 +989,7 @@ static void push_word(struct suffix_cache_stack *s, uint64_t word)
     s->words[--s->at] = word;
 }
 
-/* A stack whose `shared` outermost frames follow from `outer`, the others from `inner`. */
+/* Makes a stack whose `shared` outermost frames follow from `outer`, the others from `inner`. */
 static void make_stack(struct suffix_cache_stack *s, uint64_t outer, uint64_t inner,
                        unsigned shared, unsigned nr)
 {
@@ -1010,8 +1014,7 @@ static void make_stack(struct suffix_cache_stack *s, uint64_t outer, uint64_t in
     push_word(s, ra);
 }
 
-/* A word of the outer part becomes another: of a local variable, a saved register, or an address.
- */
+/* Changes a word of the outer part: a local variable, a saved register, or an address. */
 static void change_word(struct suffix_cache_stack *s, uint64_t seed)
 {
     uint64_t at = SUFFIX_STACK - 1 - seed % 24;
@@ -1019,8 +1022,7 @@ static void change_word(struct suffix_cache_stack *s, uint64_t seed)
         s->words[at] ^= 1;
 }
 
-/* What is taken over from earlier walks changes nothing, whatever part of the stacks is the same.
- */
+/* Frames taken over from earlier walks change nothing, whichever part of the stacks is the same. */
 static void suffix_caches_change_nothing(void **state)
 {
     enum { NR = 6 * UNWIND_LANES, ROUNDS = 100 };
@@ -1074,7 +1076,7 @@ static void suffix_caches_change_nothing(void **state)
             out[i].frames.nr = 0;
         }
     }
-    /* and a good part was taken over */
+    /* and a good part of the frames was taken over */
     uint64_t walked = unwinder_stats(t->u).rule_hits, all = unwinder_stats(single).rule_hits;
     if (walked * 4 > all * 3)
         fail_msg("%lu native frames were walked of %lu", walked, all);
@@ -1083,9 +1085,9 @@ static void suffix_caches_change_nothing(void **state)
     unwinder_free(single);
 }
 
-/* ---- code that is the same for several walks ----------------------------------------------- */
+/* ---- code shared by several walks ---------------------------------------------------------- */
 
-/* An address space: each 32 bytes of the module are answered for by themselves. */
+/* An address space: each 32 bytes of the module have an answer of their own. */
 struct space {
     struct target *target;
     char tokens[REGION / 32];
@@ -1148,8 +1150,8 @@ static void expect_space(const struct unwind_stack *out, const struct space *s)
     }
 }
 
-/* Answers of the code map are shared by walks of one space alone, and not after a forgetting; a
- * walker is asked in each walk that comes to its code. */
+/* Answers of the code map are shared only by walks of one space, and not after they were forgotten.
+ * A walker is asked in each walk that comes to its code. */
 static void code_is_not_mixed_up(void **state)
 {
     enum { SPACES = 24, NR = 6 * UNWIND_LANES, ROUNDS = 20 };
@@ -1185,8 +1187,8 @@ static void code_is_not_mixed_up(void **state)
         vec_free(&out[i].frames);
 }
 
-/* Each of two parts of a recording has its own code at one place; within one it is asked for once.
- */
+/* Two parts of a recording have different code at one place; within one part, the code is asked for
+ * once. */
 static void code_is_asked_for_once(void **state)
 {
     struct target *t = *state;

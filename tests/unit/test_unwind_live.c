@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Stacks of this very process: captured, walked offline from the copy, and compared with what
- * libgcc's unwinder says at the same place.
+ * Stacks of this process: captured, walked offline from the copy, and compared with libgcc's
+ * unwinder at the same place.
  */
 #include "unwind_self.h"
 
@@ -102,7 +102,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* libgcc's frame `i` is in capture() for i = 0, with another pc there than getcontext's. */
+/* libgcc's frame `i` is in capture() for i = 0, at another pc than getcontext's. */
 static void assert_same(const struct walked *w)
 {
     assert_int_equal(w->stack.end, STACK_COMPLETE);
@@ -151,7 +151,7 @@ static void truncated(void **state)
 
 static void on_signal(int sig)
 {
-    volatile int frame_of_its_own = sig; /* no tail call */
+    volatile int frame_of_its_own = sig; /* prevents a tail call */
     capture();
     frame_of_its_own++;
 }
@@ -195,7 +195,7 @@ static void alternate_stack(void **state)
     sigaltstack(&ss, NULL);
     catch_signal(SA_ONSTACK);
     sigaltstack(&off, NULL);
-    /* The interrupted frames are still there: this function was not left. */
+    /* The interrupted frames still exist: this function has not returned. */
     walk_capture(w, SIZE_MAX, false);
     assert_int_equal(w->stack.end, STACK_TRUNCATED); /* the copy is of the other stack */
     assert_int_equal(w->stack.frames.at[3].flags, FRAME_SIGNAL);

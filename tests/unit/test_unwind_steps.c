@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A child is single-stepped through real code (this file's, libc's, the dynamic linker's lazy
- * binding and its PLT), and before each instruction its stack is walked. The truth is a shadow
+ * binding and its PLT), and its stack is walked before each instruction. The truth is a shadow
  * stack kept from the call and return instructions alone: return addresses, and the callee-saved
- * registers at each call. So every prologue and epilogue on the way is tried at each of its
- * instructions.
+ * registers at each call. So each instruction of each prologue and epilogue on the way is tried.
  */
 #include "unwind_self.h"
 
@@ -28,7 +27,7 @@
 enum { STEPS = 60000, DEPTH_MAX = 512, STACK_COPY = 16384 };
 
 struct call {
-    uint64_t pc, sp; /* return address, and the stack pointer behind its slot */
+    uint64_t pc, sp; /* return address, and stack pointer behind its slot */
     uint64_t saved[ARCH_CALLEE_SAVED_NR];
 };
 
@@ -48,7 +47,7 @@ static int compare_words(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* What the child runs: library code of many shapes. */
+/* The child's work: library code of many shapes. */
 static __attribute__((noinline)) int work(void)
 {
     const char *words[] = {"pear", "fig", "apple", "quince", "plum", "medlar", "grape"};
@@ -74,7 +73,7 @@ static bool read_child(void *context, uint64_t address, void *to, size_t size, u
     return process_vm_readv(s->child, &local, 1, &remote, 1, 0) == (ssize_t)size;
 }
 
-/* What a recording has beside the stack copy: files, not the stack below its pointer. */
+/* Reads what a recording has besides the stack copy: files, but not the stack below its pointer. */
 static bool read_file_backed(void *context, uint64_t address, void *to, size_t size, uint64_t time,
                              enum provenance *provenance)
 {
@@ -98,8 +97,8 @@ static void saved_registers(const struct registers *r, uint64_t *to)
         to[i] = r->value[arch_callee_saved[i]];
 }
 
-/* The frame `back` steps out: its caller-saved state is lost, the callee-saved must be what they
- * were at the call, or be said to be unknown. */
+/* Checks the frame `back` steps out: caller-saved registers are lost, callee-saved registers must
+ * be as they were at the call, or unknown. */
 static void check_registers(struct stepper *s, struct unwind_input *in, size_t back)
 {
     const struct call *call = &s->calls[s->depth - back];
@@ -155,8 +154,8 @@ static void check_stack(struct stepper *s, const struct registers *r)
     check_registers(s, &in, s->depth);
 }
 
-/* After one instruction: was it a call (the next instruction's address was pushed), or did
- * the stack pointer pass return addresses? */
+/* Follows one instruction: was it a call (the next instruction's address was pushed), or did the
+ * stack pointer pass return addresses? */
 static void follow(struct stepper *s, const struct registers *before, const struct registers *now)
 {
     uint8_t code[8];

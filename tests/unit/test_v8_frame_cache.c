@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Frames known from earlier walks: for which times they hold. */
+/* Frames known from earlier walks: the times for which they are valid. */
 #include "unwind/v8/frame_cache.h"
 
 #include <setjmp.h>
@@ -27,7 +27,7 @@ static void test_span(void **state)
     assert_int_equal(nr, 2);
     assert_int_equal(got[1].function, 8);
     assert_int_equal(bytecode[1], 22);
-    v8_frame_cache_note(s, &A, 1, 0, frames, of, 1); /* never the same */
+    v8_frame_cache_note(s, &A, 1, 0, frames, of, 1); /* an empty span: never valid */
     assert_null(v8_frame_cache_recall(s, &A, 1, &nr, &bytecode));
     v8_frame_cache_note(s, &A, 100, 200, frames, of, 1);
     v8_frame_cache_forget(s);
@@ -42,7 +42,8 @@ static void test_many_frames(void **state)
     size_t nr;
     const uint64_t *bytecode;
     (void)state;
-    v8_frame_cache_note(s, &A, 100, 200, frames, of, 100); /* either all of them or none */
+    /* either all of them or none */
+    v8_frame_cache_note(s, &A, 100, 200, frames, of, 100);
     assert_true(!v8_frame_cache_recall(s, &A, 150, &nr, &bytecode) || nr == 100);
     v8_frame_cache_free(s);
 }

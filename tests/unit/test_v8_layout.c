@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* V8's layout from an image's symbols: which are asked for, and builtins by address. */
+/* V8's layout from an image's symbols: which symbols are asked for, and builtins by address. */
 #include "unwind/v8/layout.h"
 
 #include <setjmp.h>
@@ -25,7 +25,8 @@ enum {
 struct image {
     struct v8_symbol symbols[SYMBOLS];
     char names[SYMBOLS][3 * NAME];
-    size_t nr, nr_likely; /* of them are told without `all` */
+    /* the first `nr_likely` symbols are given without `all` */
+    size_t nr, nr_likely;
     unsigned asked_all;
     uint8_t values[4 * SYMBOLS + 4096], code[1 << 20];
 };
@@ -120,7 +121,7 @@ static struct v8_layout *discover(struct image *m)
 
 static struct image image;
 
-/* All symbols are asked for only where the likely ones lack something, and then make up for it. */
+/* All symbols are asked for only when the likely ones lack something, and then make up for it. */
 static void likely_first(void **state)
 {
     (void)state;
@@ -135,7 +136,7 @@ static void likely_first(void **state)
     }
 }
 
-/* At each address as a search through all of them tells it. */
+/* The builtin at each address must be that of a search through all builtins. */
 static void builtin_at_address(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* V8's heap objects in a small heap that is made here: strings of all kinds, functions, tables of
- * positions, and the same with damage. And where callers are in machine code. */
+/* V8's heap objects in a small handmade heap: strings of all kinds, functions, position tables, and
+ * the same with damage. Also where callers are in machine code. */
 #include "memory_fixture.h"
 #include "unwind/managed.h"
 #include "unwind/v8/builtin.h"
@@ -16,14 +16,15 @@
 #include <cmocka.h>
 
 enum { HEAP = 0x10000, SIZE = 0x4000, TYPE_MAP = 255, TYPE_BYTES = 190, TYPE_ARRAY = 175 };
-enum { MOVED = 5000000 }; /* ns: then `instead` stands at the place of `moved` */
+enum { MOVED = 5000000 }; /* ns; at this time, `instead` is in place of `moved` */
 
 struct heap {
     uint8_t bytes[SIZE];
     uint64_t used, moved, instead, moved_size;
-    uint64_t only; /* the one moment at which it does not; 0: MOVED is the one at which it does */
-    uint64_t watched, readings; /* an address, how often it was read */
-    enum provenance provenance; /* of all */
+    /* the only moment at which `instead` is not there; 0: MOVED is the only one at which it is */
+    uint64_t only;
+    uint64_t watched, readings; /* an address, and how often it was read */
+    enum provenance provenance; /* of all reads */
     uint64_t maps[512];
     struct v8_layout layout;
     struct memory_layer layer;
@@ -71,7 +72,7 @@ static uint64_t smi(int32_t value)
     return (uint64_t)(uint32_t)value << 32;
 }
 
-/* An object of a type, with a map of its own; the map's map is one whose map it is itself. */
+/* Makes an object of a type, with a map of its own; the map's map is a map whose map is itself. */
 static uint64_t make(struct heap *h, unsigned type, size_t size)
 {
     if (!h->maps[type]) {
@@ -178,7 +179,7 @@ static void test_strings_that_lie(void **state)
     struct heap *h = *state;
     struct text t = {0};
     uint64_t one = make_text(h, "abc", 3, false);
-    /* made of itself; longer than its parts; a slice behind its parent's end; no string at all */
+    /* made of itself; longer than its parts; a slice behind its parent's end; not a string */
     uint64_t self = make_string(h, 0x21, 6, 0, 0);
     put(h, self, 16, self, 8);
     put(h, self, 24, self, 8);
@@ -225,8 +226,9 @@ static void test_positions(void **state)
     assert_false(v8_position_find(&h->r, beyond, INT64_MAX, &raw));
 }
 
-/* Positions as TurboFan of V8 8.4 and before has them: a call's may stand behind it, at the address
- * it returns to, before that of what comes next; deoptimization tells which bytecode called. */
+/* Positions as TurboFan of V8 8.4 and before writes them: a call's position may be behind the call,
+ * at the return address, before the position of what comes next. Deoptimization data tells which
+ * bytecode called. */
 static void test_call_positions(void **state)
 {
     struct heap *h = *state;
@@ -262,7 +264,8 @@ static void test_call_positions(void **state)
     assert_int_equal(offset, 7);
     assert_false(v8_turbofan_offset(&h->r, &code, 0x1000 + 34, &offset));
     assert_false(v8_turbofan_offset(&h->r, &code, 0x1000 - 1, &offset));
-    put(h, deopt, 8, smi(1 << 30), 8); /* longer than the memory: ends where there is none */
+    /* longer than the memory: it ends where the memory ends */
+    put(h, deopt, 8, smi(1 << 30), 8);
     assert_false(v8_turbofan_offset(&h->r, &code, 0x1000 + 34, &offset));
     put(h, deopt, 8, smi(1), 8);
     assert_false(v8_turbofan_offset(&h->r, &code, 0x1000 + 10, &offset));
@@ -277,7 +280,7 @@ static void test_scope(void **state)
     uint64_t name = make_text(h, "f", 1, false), inferred = make_text(h, "o.f", 3, false);
     uint64_t scope = make(h, TYPE_ARRAY, 200);
     put(h, scope, 8, smi(1 << 12 | 1 << 14), 8); /* flags: a name, an inferred name */
-    put(h, scope, 24, smi(2), 8);                /* two variables of the context */
+    put(h, scope, 24, smi(2), 8);                /* two context variables */
     put(h, scope, 8 + 8 * 7, name, 8);
     put(h, scope, 8 + 8 * 9, inferred, 8);
     put(h, scope, 8 + 8 * 10, smi(17), 8);
@@ -293,7 +296,7 @@ static void test_scope(void **state)
     assert_false(v8_scope_read(&h->r, scope, &s));
 }
 
-/* A script `a.js`, number 7, with this source. */
+/* Makes a script `a.js`, number 7, with this source. */
 static uint64_t make_script(struct heap *h, uint64_t source)
 {
     enum { SCRIPT = 180 };
@@ -312,7 +315,7 @@ static uint64_t make_script(struct heap *h, uint64_t source)
     return script;
 }
 
-enum { LENGTH = 200, START = 65, END = 99, CALL = 76 }; /* of a text, and of `middle` in it */
+enum { LENGTH = 200, START = 65, END = 99, CALL = 76 }; /* of the text, and of `middle` in it */
 
 static uint64_t make_source(struct heap *h)
 {
@@ -323,7 +326,7 @@ static uint64_t make_source(struct heap *h)
     return make_text(h, text, LENGTH, false);
 }
 
-/* What the function `middle` says of itself. */
+/* Makes the scope info of the function `middle`. */
 static uint64_t make_scope(struct heap *h)
 {
     uint64_t scope = make(h, TYPE_ARRAY, 80);
@@ -334,8 +337,8 @@ static uint64_t make_scope(struct heap *h)
     return scope;
 }
 
-/* A collection has put the text of evaluated code, in which all brackets close, where a script's
- * source was: lines are those of the text that has the function, which another moment tells. */
+/* A GC has put the text of evaluated code, in which all brackets close, where a script's source
+ * was. Lines must come from the text that has the function, which is read at another moment. */
 static void test_moved_source(void **state)
 {
     struct heap *h = *state;
@@ -368,8 +371,8 @@ static void test_moved_source(void **state)
     managed_names_free(managed);
 }
 
-/* A collection was under way when the source's head was read, in which it has another meaning, and
- * of all other moments nothing is exact: its text tells lines all the same. */
+/* A GC was under way when the source's head was read, which then had another meaning, and no other
+ * moment is exact: the text gives lines all the same. */
 static void test_source_amid_collection(void **state)
 {
     struct heap *h = *state;
@@ -378,7 +381,7 @@ static void test_source_amid_collection(void **state)
     h->moved = source & ~UINT64_C(3);
     h->instead = room(h, 16) & ~UINT64_C(3);
     h->moved_size = 16;
-    put(h, h->instead, 0, h->moved, 8); /* where it has been moved to: untagged */
+    put(h, h->instead, 0, h->moved, 8); /* the address it was moved to: untagged */
     h->memory.soon = &soon;
     h->memory.time = MOVED;
     h->provenance = PROVENANCE_STALE;
@@ -392,8 +395,8 @@ static void test_source_amid_collection(void **state)
     managed_names_free(managed);
 }
 
-/* A script's name is read at one moment only, which is far from the sample and at no round
- * distance: whoever is first to ask for a function of it, in whichever turn, finds that moment. */
+/* A script's name is read at one moment only, far from the sample and at no round distance. Whoever
+ * asks first for a function of the script, in whichever turn, finds that moment. */
 static void test_name_of_another_moment(void **state)
 {
     struct heap *h = *state;
@@ -415,7 +418,7 @@ static void test_name_of_another_moment(void **state)
     assert_int_equal(got.function, 0);
     h->layer.version = heap_version;
     assert_int_equal(v8_names_function(names, &h->r, 1, 1, &sfi, CALL, &got), 0);
-    assert_int_equal(got.function, 0); /* once a turn */
+    assert_int_equal(got.function, 0); /* once per turn */
     assert_int_equal(v8_names_function(names, &h->r, 1, 2, &sfi, CALL, &got), 0);
     assert_true(managed_get(managed, got.function, 2, &function));
     assert_string_equal(function.file, "a.js");
@@ -424,8 +427,8 @@ static void test_name_of_another_moment(void **state)
     managed_names_free(managed);
 }
 
-/* Who only reads for others, of a process that runs, reads a source once, though he proves nothing
- * of it; but again and again where its script is somewhere else each time. */
+/* A namer that only reads for others, in a running process, reads a source once, though nothing in
+ * it is proven; but it reads again and again when the script is at another place each time. */
 static void test_source_for_others(void **state)
 {
     enum { MOVES = 6 };
@@ -453,8 +456,8 @@ static void test_source_for_others(void **state)
     managed_names_free(managed);
 }
 
-/* The table behind code of these kinds, of two calls: which return to 10 and 20, or once the code
- * is not used any more to 50 and 57. */
+/* Makes the table behind code of these kinds, for two calls: they return to 10 and 20, or to 50 and
+ * 57 when the code is no longer used. */
 static struct v8_code make_safepoints(struct heap *h, enum v8_code_kind kind, uint32_t nr,
                                       unsigned pc_size)
 {
@@ -494,7 +497,7 @@ static void test_safepoints(void **state)
     }
 }
 
-/* The same in the form of V8 7.8 to 9.4; `inside`: the table is within the code. */
+/* The same in the form of V8 7.8 to 9.4; `inside`: the table is inside the code. */
 static struct v8_code make_wide_safepoints(struct heap *h, bool inside, uint32_t first_pc,
                                            uint32_t nr, uint32_t live_size)
 {
@@ -539,7 +542,7 @@ static void test_wide_safepoints_that_lie(void **state)
     struct v8_code wide = make_wide_safepoints(h, false, 10, 2, UINT32_MAX);
     assert_int_equal(v8_code_call(&h->r, &wide, wide.start + 50), 0);
     struct v8_code beyond = make_wide_safepoints(h, true, 10, 2, 3);
-    beyond.size = 60; /* the table's place is behind it */
+    beyond.size = 60; /* the table is behind this size */
     assert_int_equal(v8_code_call(&h->r, &beyond, beyond.start + 50), 0);
     struct v8_code other = make_wide_safepoints(h, false, 10, 2, 3);
     other.kind = V8_CODE_BASELINE;
@@ -563,8 +566,8 @@ static void test_safepoints_that_lie(void **state)
     assert_int_equal(v8_safepoints_end(&h->r, &other), other.start + other.size);
 }
 
-/* A script whose name cannot be read when it is read again, as often as it is asked for: it has its
- * name once that can be. */
+/* The name of a script cannot be read when it is read again, however often: the script has its name
+ * once the name can be read. */
 static void test_name_that_is_lost(void **state)
 {
     struct heap *h = *state;
@@ -594,7 +597,7 @@ static void test_name_that_is_lost(void **state)
     managed_names_free(managed);
 }
 
-/* An array that claims to be longer than any: its elements end with memory. */
+/* An array that claims to be longer than any: its elements end where memory ends. */
 static void test_array_that_lies(void **state)
 {
     struct heap *h = *state;
@@ -604,12 +607,12 @@ static void test_array_that_lies(void **state)
     put(h, array, 24, smi(12), 8);
     assert_true(v8_array_element(&h->r, array, 1, &element));
     assert_int_equal(element, smi(12));
-    assert_false(v8_array_element(&h->r, array, 1 << 29, &element)); /* 2^32 bytes on */
+    assert_false(v8_array_element(&h->r, array, 1 << 29, &element)); /* 2^32 bytes ahead */
     assert_false(v8_array_element(&h->r, array, INT32_MAX, &element));
     assert_false(v8_array_element(&h->r, array, -1, &element));
 }
 
-/* Any bytes: it always ends, and reads nothing that is not there (the sanitizers say). */
+/* With any bytes, each function ends and reads only what exists (the sanitizers check). */
 static void test_random(void **state)
 {
     struct heap *h = *state;
@@ -653,13 +656,13 @@ static void assert_state(const uint8_t *code, size_t size, size_t at, enum v8_st
     if (kind != V8_STATE_UNKNOWN && kind != V8_STATE_FRAMED)
         assert_int_equal(s.offset, offset);
     struct v8_code_states *known = v8_code_states_create();
-    for (int i = 0; i < 2; i++) { /* followed, and known */
+    for (int i = 0; i < 2; i++) { /* followed, then known */
         struct v8_state again = v8_code_states_get(known, code, size, at);
         assert_int_equal(again.kind, s.kind);
         assert_int_equal(again.offset, s.offset);
     }
     v8_code_states_free(known);
-    /* What a few bytes tell is what following tells; they need not tell anything. */
+    /* A result from a few bytes must be that of following the code; there need not be one. */
     size_t before = at < size ? at : size;
     before = before < V8_BYTES_BEFORE ? before : V8_BYTES_BEFORE;
     if (v8_code_has_frame(code, size, at, code + at - before, before))

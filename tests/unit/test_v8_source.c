@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which class a function of a script is of, told by the script's text. */
+/* The script's text tells which class a function is of. */
 #include "unwind/v8/source.h"
 
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-/* The text in pieces of `piece` characters, as UTF-16 if `wide`. */
+/* Reads the text in pieces of `piece` characters, as UTF-16 if `wide`. */
 static struct v8_source *read_text(const char *text, size_t piece, bool wide)
 {
     struct v8_source *s = v8_source_create();
@@ -28,8 +28,8 @@ static struct v8_source *read_text(const char *text, size_t piece, bool wide)
     return s;
 }
 
-/* The function that V8 calls `name`, whose parameters begin where `place` stands in the text (a "("
- * of it is meant: the last character), has to be called `want`; NULL: it has its own name only. */
+/* Expects `want` as the name of the function that V8 calls `name`; NULL: it has its own name only.
+ * Its parameters begin at the last character of `place` in the text, a "(". */
 static void assert_name(const char *text, const char *place, const char *name, const char *want)
 {
     const char *found = strstr(text, place);
@@ -75,7 +75,7 @@ static void test_members(void **state)
     assert_name(text, "in(", "in", "Foo.in");
     assert_name(text, "x(", "x", NULL); /* a call */
     assert_name(text, " m(", "n", NULL);
-    assert_name(text, "constructor(", "constructor", "Foo.constructor"); /* a static one */
+    assert_name(text, "constructor(", "constructor", "Foo.constructor"); /* a static method */
 }
 
 static void test_symbols(void **state)
@@ -121,7 +121,8 @@ static void test_classes(void **state)
     assert_name(text, "m2(", "m2", NULL);
     assert_name(text, "m3(", "m3", NULL);
     assert_name(text, "x(", "x", NULL);
-    assert_name(text, "class D", "D", NULL); /* not at its "class" */
+    /* not at its "class" */
+    assert_name(text, "class D", "D", NULL);
     assert_name(text, "f() { return class Inner { g(", "g", "Inner.g");
     assert_name(text, "Outer { f(", "f", "Outer.f");
     assert_name(text, "h(", "h", "Outer.h");
@@ -130,7 +131,7 @@ static void test_classes(void **state)
     assert_name("  class D extends A {}", "  c", "D", "new D");
 }
 
-/* What is not understood to its very end tells nothing. */
+/* A text that is not understood to its very end gives no name. */
 static void test_doubt(void **state)
 {
     (void)state;
@@ -150,8 +151,8 @@ static void test_doubt(void **state)
     assert_name("class A { m(f) {} } f(...class { n() {} }.o, .../'/)", " m(", "m", "A.m");
 }
 
-/* Can the function `name`, whose parameters begin at the last character of `place` in `whose`, be
- * of the text? */
+/* Returns whether the function `name`, whose parameters begin at the last character of `place` in
+ * `whose`, can be of the text. */
 static bool fits(const char *text, const char *whose, const char *place, const char *name)
 {
     const char *found = strstr(whose, place);
@@ -163,7 +164,7 @@ static bool fits(const char *text, const char *whose, const char *place, const c
     return is;
 }
 
-/* Every function is one of its own text, however it is written. */
+/* Every function fits its own text, however it is written. */
 static void test_fits(void **state)
 {
     (void)state;
@@ -195,11 +196,11 @@ static void test_fits(void **state)
                      {"x, y", ""}};
     for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++)
         assert_true(fits(text, text, functions[i].place, functions[i].name));
-    assert_false(fits(text, text, "function f(", "g")); /* another's name */
-    assert_false(fits(text, text, " x", "x"));          /* no function begins */
+    assert_false(fits(text, text, "function f(", "g")); /* the name of another function */
+    assert_false(fits(text, text, " x", "x"));          /* no function begins there */
     assert_false(fits(text, text, ") {", "f"));
     struct v8_source *s = read_text(text, 7, false);
-    assert_true(v8_source_fits(s, 0, sizeof(text) - 1, "", 0)); /* the whole */
+    assert_true(v8_source_fits(s, 0, sizeof(text) - 1, "", 0)); /* the whole text */
     assert_false(v8_source_fits(s, 0, sizeof(text), "", 0));
     assert_false(v8_source_fits(s, 0, sizeof(text) - 2, "", 0));
     assert_true(v8_source_fits(s, -1, -1, "", 0));
@@ -207,7 +208,7 @@ static void test_fits(void **state)
     assert_true(fits("f(", text, "function f(", "g")); /* it cannot be told */
 }
 
-/* All brackets close in the text that came to another's place, too: `middle` was said to be at 3:41
+/* In the text that came to another's place all brackets close, too: `middle` was reported at 3:41
  * of it. */
 static void test_another_text(void **state)
 {
@@ -222,7 +223,7 @@ static void test_another_text(void **state)
     assert_true(fits(evaluated, evaluated, "victim(", "victim"));
 }
 
-/* Damaged text: no name is out of the text's bounds, nothing is read that was not given. */
+/* Damaged text: no name reaches out of the text, and only the given text is read. */
 static void test_damaged(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Payloads of ljperf's own events: what is written is read, and what lies is refused. */
+/* Payloads of ljperf's own events: what is written is read, and malformed payloads are refused. */
 #include "perfdata/perfdata.h"
 #include "perfdata/vmevent.h"
 #include "perfdata_fixture.h"
@@ -76,7 +76,7 @@ static void what_is_written_is_read(void **state)
     assert_int_equal(vmevent_next(&e, &entry, NULL), 0);
 }
 
-/* What does not fit is not begun. */
+/* An entry that does not fit is not begun. */
 static void full_is_said(void **state)
 {
     (void)state;
@@ -92,7 +92,7 @@ static void full_is_said(void **state)
     assert_int_equal(e.head.nr_entries, 1);
 }
 
-/* Walk it, however it lies; every byte told of must be there. */
+/* Walks a payload, however malformed. Every byte that an entry refers to must exist. */
 static int walk(const uint8_t *bytes, size_t size, unsigned *nr)
 {
     struct vmevent e;
@@ -141,12 +141,12 @@ static void lies_are_refused(void **state)
     } lies[] = {
         {0, 0},                                     /* magic */
         {4, 9},                                     /* version */
-        {5, VMEVENT_BIG},                           /* an order the magic denies */
-        {6, 4},                                     /* words */
+        {5, VMEVENT_BIG},                           /* an order that contradicts the magic */
+        {6, 4},                                     /* word size */
         {8, 0xff},                                  /* size beyond the payload */
         {8, 10},                                    /* size less than the header */
         {sizeof(struct vmevent_header) + 11, 0x80}, /* a length of 2 GiB */
-        {sizeof(struct vmevent_header) + 8, 0xff},  /* a length that eats the next entries */
+        {sizeof(struct vmevent_header) + 8, 0xff},  /* a length that covers the next entries */
     };
     for (size_t i = 0; i < sizeof(lies) / sizeof(*lies); i++) {
         memcpy(bad, buffer, size);
@@ -240,7 +240,7 @@ static void add_sample(struct fixture *f, uint32_t cpu, uint32_t tid, uint64_t t
                        .event = SAMPLED, .id = 1, .time = time, .pid = 1, .tid = tid, .cpu = cpu});
 }
 
-/* Read it all: one letter a record, copies as capitals. */
+/* Reads everything: one letter per record, capitals for copies. */
 static void check_order(struct fixture *f, const char *want)
 {
     struct perfdata *pd;
@@ -266,7 +266,7 @@ static void check_order(struct fixture *f, const char *want)
     fixture_free(f);
 }
 
-/* New kernels stamp the copy later than its sample, and other cpus' samples lie between. */
+/* New kernels stamp a copy later than its sample, and samples of other CPUs are in between. */
 static void copies_come_before_their_samples(void **state)
 {
     (void)state;
@@ -283,7 +283,7 @@ static void copies_come_before_their_samples(void **state)
     add_sample(f, 0, 2, 200);
     add_copy(f, 0, 4, 302); /* its sample was lost; the next is another thread's */
     add_sample(f, 0, 5, 400);
-    add_copy(f, 0, 6, 500); /* at the end: no sample */
+    add_copy(f, 0, 6, 500); /* at the end, without a sample */
     check_order(f, "AaCcBbDeF");
 }
 

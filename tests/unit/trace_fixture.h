@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A trace of LuaJIT in memory that a test makes up. */
+/* A LuaJIT trace in memory that the test makes. */
 #ifndef TRACE_FIXTURE_H
 #define TRACE_FIXTURE_H
 
@@ -16,7 +16,7 @@
 enum { ORIGIN = 0x10000, SIZE = 0x2000, REF_BIAS = LUAJIT_REF_BIAS };
 
 struct fixture {
-    uint8_t bytes[SIZE]; /* from ORIGIN on */
+    uint8_t bytes[SIZE]; /* bytes at ORIGIN and after */
     struct luajit_layout l;
     struct memory_layer layer;
     struct memory memory;
@@ -39,8 +39,8 @@ static inline void put(struct fixture *f, uint64_t address, uint64_t value, size
     memcpy(f->bytes + (address - ORIGIN), &value, size);
 }
 
-/* All zeros, but for a trace without IR and snapshots: IR begins at `ir`, snapshots, of `snap_size`
- * bytes, at `snap`. */
+/* Clears everything and sets up a trace without IR and snapshots: IR begins at `ir`, snapshots of
+ * `snap_size` bytes at `snap`. */
 static inline void fixture_begin(struct fixture *f, bool gc64, uint64_t ir, uint64_t snap,
                                  uint16_t snap_size)
 {

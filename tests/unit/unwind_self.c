@@ -31,7 +31,7 @@ static bool self_read(void *context, uint64_t address, void *to, size_t size, ui
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)size;
 }
 
-/* The header names the section's address, nobody its size: up to the segment's end. */
+/* The header has the section's address but not its size: take the bytes up to the segment's end. */
 static struct cfi *load_cfi(const struct dl_phdr_info *info, const ElfW(Phdr) * hdr, uint32_t id)
 {
     const uint8_t *header = (const uint8_t *)info->dlpi_addr + hdr->p_vaddr;
@@ -128,7 +128,7 @@ struct memory_layer self_memory(void)
     return (struct memory_layer){.read = self_read};
 }
 
-/* DWARF's order in asm/sigcontext.h's. */
+/* greg: the DWARF registers in the order of asm/sigcontext.h. */
 struct registers self_registers(const ucontext_t *uc)
 {
     static const uint8_t greg[DWARF_NR] = {13, 12, 14, 11, 9, 8, 10, 15, 0,
