@@ -7,7 +7,7 @@
 --     require("jit.ljdump").start("dir=/tmp")  in a host program; once in each VM
 --
 -- dir=PATH  where the file goes; else $JITDUMPDIR, else the current folder, else /tmp
--- mapped    ask perf inject to map the unwinding information, too (see ljperf-ljdump(1))
+-- mapped    ask perf inject to map the unwinding information, too (see ljdump(1))
 -- alone     no helper VM, however much is compiled
 -- quiet     no word on standard error
 --

@@ -211,10 +211,11 @@ static void add_units(struct page_log *p, struct page *page)
         }
         struct unit u = {.first = (uint16_t)from, .nr = (uint16_t)(i - from)};
         read_unit(p, page, &u);
-        (void)vec_push(&page->units, u); /* else it is told again */
+        if (!vec_push(&page->units, u))
+            continue; /* out of memory: the next round tries again */
+        for (unsigned at = from; at < i; at++)
+            page->written[at / 64] |= UINT64_C(1) << (at % 64);
     }
-    for (unsigned w = 0; w < WORDS; w++)
-        page->written[w] |= page->kept[w];
 }
 
 static void tell_page(struct page_log *p, struct page *page)

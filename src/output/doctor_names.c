@@ -28,7 +28,8 @@ const char *v8_name_function(const char *name)
             continue;
         const char *tier = name + size;
         /* 'o' is a tier only in front of another tier's mark */
-        while (*tier && strchr(tiers, *tier) && (*tier != 'o' || strchr("*+", tier[1])))
+        while (*tier && strchr(tiers, *tier) &&
+               (*tier != 'o' || (tier[1] && strchr("*+", tier[1]))))
             tier++;
         return strlen(name) < CUT ? tier : NULL;
     }

@@ -169,20 +169,24 @@ static void put_vm(struct text *out, const struct view *v, const struct luajit_v
  * code. */
 static unsigned put_problems(struct text *out, const struct view *v, bool *any)
 {
-    const struct dso *told = NULL;
+    VEC(const struct dso *) printed = {0};
     unsigned files = 0;
     const struct mapping *m = session_mapping_next(&v->process->thread, 0);
     for (; m; m = session_mapping_next(&v->process->thread, m->end)) {
         bool code = m->dso->kind == DSO_FILE && m->prot & PROT_EXEC;
         files += code;
-        if (code && m->dso != told && !dso_cfi(m->dso) && dso_problem(m->dso)) {
+        bool known = false;
+        vec_foreach (dso, &printed)
+            known |= *dso == m->dso;
+        if (code && !known && !dso_cfi(m->dso) && dso_problem(m->dso)) {
             text_printf(out, "%s\n", dso_problem(m->dso));
-            told = m->dso;
+            (void)vec_push(&printed, m->dso); /* out of memory: it is printed again */
         }
         if (m->end == UINT64_MAX)
             break;
     }
-    *any = told;
+    *any = printed.nr != 0;
+    vec_free(&printed);
     return files;
 }
 
