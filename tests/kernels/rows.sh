@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # What cells share: rows of programs with known call trees, as tests/truth/test_lua_live and test_v8_live have
 # them: written here, recorded in the guest, judged here.
+# A recording is read where it was made: the kernel's own code in the process (vdso) is of that kernel.
 # A guest is some 16 times slower: it does in 8 s of processor time what this machine does in half a second.
 FREQUENCY=249
 LUA_SECONDS=8
@@ -22,14 +23,15 @@ lua_record() {
     [ -s "$edges.facts" ] || fail "$edges: the program did not end well: $(tail -n 3 "$edges.log")"
     sed "s/^/$edges: /" "$edges.log"
 }
-# lua_judge NAME EDGES [--snapshot FILE] -- goals of the judge's
+# lua_script EDGES [--snapshot FILE]
+lua_script() {
+    "$LJPERF" script --ns -F +unwind,+uregs -i "$1.data" "${@:2}" >"$1.script" 2>"$1.script.log" ||
+        fail "$1: $(tail -n 1 "$1.script.log")"
+}
+# lua_judge NAME EDGES goals of the judge's
 lua_judge() {
-    local name=$1 edges=$2 options=()
+    local name=$1 edges=$2
     shift 2
-    while [ "$1" != -- ]; do options+=("$1"); shift; done
-    shift
-    "$LJPERF" script --ns -F +unwind,+uregs -i "$edges.data" "${options[@]}" >"$edges.script" 2>"$edges.script.log" ||
-        fail "$name-$edges: $(tail -n 1 "$edges.script.log")"
     python3 "$truth/lua_live_judge.py" -v 3 --name "$name-$edges" --binary "$LUAJIT" "$@" \
         --truth "$edges.json" --facts "$edges.facts" "$edges.script"
 }
