@@ -15,7 +15,8 @@ static const char usage[] =
     "missing) with the cure; exit status 1 when something is missing.\n"
     "With -i FILE: how the recording's stacks ended, where and why, and what would help.\n"
     "\n"
-    "      --vm TARGET      the LuaJIT and V8 of a process, a core or an ELF file: the layout found,\n"
+    "      --vm TARGET      the LuaJIT and V8 of a process, a core or an ELF file: the layout "
+    "found,\n"
     "                       the evidence for each value, and what each VM does; or why not\n";
 
 enum { OPT_VM = OPT_COMMON_END };
