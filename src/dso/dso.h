@@ -69,6 +69,9 @@ bool dso_is_doubted(const struct dso *dso, uint64_t time);
 
 /* Writes "" for a build id that is not known. */
 void build_id_hex(const struct build_id *id, char hex[2 * BUILD_ID_MAX + 1]);
+/* Reads what build_id_hex() writes, up to the first other character. Returns false when that is no
+ * whole number of bytes, or more than BUILD_ID_MAX. */
+bool build_id_from_hex(const char *hex, struct build_id *ret);
 
 /* ---- ELF images -------------------------------------------------------------------------- */
 

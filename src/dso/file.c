@@ -23,6 +23,20 @@ void build_id_hex(const struct build_id *id, char hex[2 * BUILD_ID_MAX + 1])
     hex[2 * id->size] = 0;
 }
 
+bool build_id_from_hex(const char *hex, struct build_id *ret)
+{
+    *ret = (struct build_id){0};
+    size_t digits = strspn(hex, "0123456789abcdef");
+    if (digits % 2 || digits > 2 * BUILD_ID_MAX)
+        return false;
+    for (; ret->size < digits / 2; hex += 2) {
+        uint8_t high = (uint8_t)(hex[0] <= '9' ? hex[0] - '0' : hex[0] - 'a' + 10);
+        uint8_t low = (uint8_t)(hex[1] <= '9' ? hex[1] - '0' : hex[1] - 'a' + 10);
+        ret->bytes[ret->size++] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
 /* Like asprintf(), but returns the string; NULL: failure. */
 __attribute__((format(printf, 1, 2))) static char *path_make(const char *fmt, ...)
 {

@@ -200,9 +200,7 @@ void dso_find_v8(struct dso_entry *d, const struct elf_image *e, struct cfi *cfi
     struct source s = {.image = e};
     struct v8_layout *layout = NULL;
     struct error err;
-    uint64_t ignored;
-    /* Every V8 since 2010 exports this symbol. */
-    if (!elf_exported_symbol(e, "v8dbg_frametype_EntryFrame", &ignored))
+    if (!elf_has_v8(e))
         return;
     open_table(e, ".dynsym", ".dynstr", &s.tables[0]);
     open_table(e, ".symtab", ".strtab", &s.tables[1]);

@@ -26,12 +26,14 @@ enum {
 
 /* ---- what this machine is ------------------------------------------------------------------ */
 
-/* Returns the version of the kernel, 601 for Linux 6.1; 0: not known. */
-static int kernel_version(void)
+/* Reads the kernel's release; "?": not known. Returns its version, 601 for Linux 6.1; 0: not
+ * known. */
+static int kernel_release(struct utsname *ret)
 {
-    struct utsname kernel;
     int major = 0, minor = 0;
-    bool known = uname(&kernel) == 0 && sscanf(kernel.release, "%d.%d", &major, &minor) == 2;
+    if (uname(ret) < 0)
+        snprintf(ret->release, sizeof(ret->release), "?");
+    bool known = sscanf(ret->release, "%d.%d", &major, &minor) == 2;
     return known ? 100 * major + minor : 0;
 }
 
@@ -99,9 +101,9 @@ static bool is_call_forbidden(void)
 /* Whether maps count as locked memory and this memory is limited. *ret: the limit in KiB. */
 static bool is_memory_limited(uint64_t *ret)
 {
+    struct utsname kernel;
     struct rlimit locked;
-    int version = kernel_version();
-    if (version >= NO_LOCKED_MEMORY || getrlimit(RLIMIT_MEMLOCK, &locked) < 0)
+    if (kernel_release(&kernel) >= NO_LOCKED_MEMORY || getrlimit(RLIMIT_MEMLOCK, &locked) < 0)
         return false;
     *ret = (uint64_t)locked.rlim_cur >> 10;
     return locked.rlim_cur != RLIM_INFINITY;
@@ -146,16 +148,14 @@ static int refused_by_permission(int why, const char *what, struct error *err)
 static int refused_by_kernel(int why, const char *what, struct error *err)
 {
     struct utsname kernel;
-    int version = kernel_version();
-    bool named = uname(&kernel) == 0;
+    int version = kernel_release(&kernel);
     if (version && version < OLDEST)
         return error_system(err, why, "eBPF: %s: Linux 5.8 is needed, this is %s", what,
-                            named ? kernel.release : "older");
+                            kernel.release);
     if (why == E2BIG)
-        return error_system(err, why, "eBPF: %s: too large for Linux %s", what,
-                            named ? kernel.release : "");
+        return error_system(err, why, "eBPF: %s: too large for Linux %s", what, kernel.release);
     return error_system(err, why, "eBPF: %s: Linux %s lacks something it needs", what,
-                        named ? kernel.release : "");
+                        kernel.release);
 }
 
 int bpf_refused(int why, const char *what, struct error *err)
@@ -221,12 +221,11 @@ static int refused_by_verifier(const char *name, int why, const char *log, struc
     struct utsname kernel;
     int length;
     const char *line = reason_in(log, &length);
-    bool named = uname(&kernel) == 0;
+    (void)kernel_release(&kernel);
     error_set(err, ERROR_UNSUPPORTED,
               "eBPF: the verifier of Linux %.40s refuses %s after %u instructions: %.*s (please "
               "report this line)",
-              named ? kernel.release : "?", name, count_in(log), length < SHOWN ? length : SHOWN,
-              line);
+              kernel.release, name, count_in(log), length < SHOWN ? length : SHOWN, line);
     if (err)
         err->sys_errno = why;
     return -1;

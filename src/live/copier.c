@@ -72,18 +72,13 @@ static int load(struct copier *c, const struct bpf_image *image, struct error *e
     return 0;
 }
 
-static int load_task(struct copier *c, struct error *err)
+/* Which of the two programs, as the objects embed them (vmstack_object.S). */
+static struct bpf_image image_of(bool task)
 {
-    const struct bpf_image image = {"vmstack_task", vmstack_task_object,
-                                    (size_t)(vmstack_task_object_end - vmstack_task_object)};
-    return load(c, &image, err);
-}
-
-static int load_plain(struct copier *c, struct error *err)
-{
-    const struct bpf_image image = {"vmstack_plain", vmstack_plain_object,
-                                    (size_t)(vmstack_plain_object_end - vmstack_plain_object)};
-    return load(c, &image, err);
+    const char *begin = task ? vmstack_task_object : vmstack_plain_object;
+    const char *end = task ? vmstack_task_object_end : vmstack_plain_object_end;
+    return (struct bpf_image){task ? "vmstack_task" : "vmstack_plain", begin,
+                              (size_t)(end - begin)};
 }
 
 /* Note why the program that reads the kernel's structures is not used. */
@@ -95,18 +90,19 @@ static void limit(struct copier *c, const char *why)
 
 static int load_best(struct copier *c, struct error *err)
 {
+    const struct bpf_image task = image_of(true), plain = image_of(false);
     if (access("/sys/kernel/btf/vmlinux", R_OK) != 0) {
         limit(c, "the kernel has no BTF (/sys/kernel/btf/vmlinux; CONFIG_DEBUG_INFO_BTF=y)");
     } else if (!bpf_may_read_kernel()) {
         limit(c, "the kernel is locked down (confidentiality: /sys/kernel/security/lockdown)");
     } else {
-        if (load_task(c, err) == 0)
+        if (load(c, &task, err) == 0)
             return 0;
         if (err->sys_errno == EPERM || err->sys_errno == ENOMEM || err->sys_errno == ENOSYS)
             return -1; /* the other program would be refused, too */
         limit(c, err->text);
     }
-    return load_plain(c, err);
+    return load(c, &plain, err);
 }
 
 int copier_create(uint32_t stack, struct copier **ret, struct error *err)

@@ -155,79 +155,49 @@ void process_maps_free(struct process_maps *maps)
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-struct lua_scan {
-    struct runtime_files *files;
-};
-
-struct lua_scan *lua_scan_create(void)
-{
-    struct lua_scan *s = calloc(1, sizeof(*s));
-    if (s && (s->files = runtime_files_create()))
-        return s;
-    free(s);
-    return NULL;
-}
-
-void lua_scan_free(struct lua_scan *s)
-{
-    if (!s)
-        return;
-    runtime_files_free(s->files);
-    free(s);
-}
-
-struct runtime_files *lua_scan_files(struct lua_scan *s)
-{
-    return s->files;
-}
-
-static int look_at_map(struct lua_scan *s, pid_t pid, const struct process_map *map,
+static int look_at_map(struct runtime_files *files, pid_t pid, const struct process_map *map,
                        unsigned *holds, lua_scan_blob_list *ret, struct error *err)
 {
     struct runtime_file f;
     if (!(map->prot & PROT_EXEC) || !map->inode || map->path[0] != '/')
         return 0;
-    if (runtime_files_look(s->files, pid, map, &f, err) < 0)
+    if (runtime_files_look(files, pid, map, &f, err) < 0)
         return -1;
     *holds |= f.holds;
     uint64_t into = f.blob_offset - map->pgoff;
-    if (!f.layout || f.blob_offset < map->pgoff || into >= map->end - map->start)
+    if (!ret || !f.layout || f.blob_offset < map->pgoff || into >= map->end - map->start)
         return 0;
     return vec_push(ret, (struct luajit_blob){f.layout, map->start + into}) ? 0
                                                                             : error_no_memory(err);
 }
 
-static int blobs_of(struct lua_scan *s, pid_t pid, const struct process_maps *maps, unsigned *holds,
-                    lua_scan_blob_list *ret, struct error *err)
+static int blobs_of(struct runtime_files *files, pid_t pid, const struct process_maps *maps,
+                    unsigned *holds, lua_scan_blob_list *ret, struct error *err)
 {
     *holds = 0;
     vec_foreach (map, &maps->maps) {
-        if (look_at_map(s, pid, map, holds, ret, err) < 0)
+        if (look_at_map(files, pid, map, holds, ret, err) < 0)
             return -1;
     }
     return 0;
 }
 
-int lua_scan_look(struct lua_scan *s, pid_t pid, unsigned *holds, lua_scan_blob_list *ret,
+int lua_scan_look(struct runtime_files *files, pid_t pid, unsigned *holds, lua_scan_blob_list *ret,
                   struct error *err)
 {
     struct process_maps maps;
     if (process_maps_read(pid, &maps, err) < 0)
         return -1;
-    int failed = blobs_of(s, pid, &maps, holds, ret, err);
+    int failed = blobs_of(files, pid, &maps, holds, ret, err);
     process_maps_free(&maps);
     return failed;
 }
 
-int lua_scan_blobs(struct lua_scan *s, pid_t pid, lua_scan_blob_list *ret, struct error *err)
+int lua_scan_blobs(struct runtime_files *files, pid_t pid, lua_scan_blob_list *ret,
+                   struct error *err)
 {
     unsigned ignored;
-    return lua_scan_look(s, pid, &ignored, ret, err);
-}
-
-const char *lua_scan_problem(struct lua_scan *s)
-{
-    return runtime_files_problem(s->files);
+    return lua_scan_look(files, pid, &ignored, ret, err);
 }
 
 /* ---- VMs --------------------------------------------------------------------------------- */
@@ -340,7 +310,8 @@ int lua_scan_ranges(pid_t pid, lua_scan_range_list *ret, struct error *err)
     return ok ? 0 : error_no_memory(err);
 }
 
-int lua_scan_begin(struct lua_scan *s, pid_t pid, struct lua_scan_job **ret, struct error *err)
+int lua_scan_begin(struct runtime_files *files, pid_t pid, struct lua_scan_job **ret,
+                   struct error *err)
 {
     struct process_maps maps;
     struct lua_scan_job *job = calloc(1, sizeof(*job));
@@ -351,7 +322,7 @@ int lua_scan_begin(struct lua_scan *s, pid_t pid, struct lua_scan_job **ret, str
         return -1;
     }
     unsigned ignored;
-    int failed = blobs_of(s, pid, &maps, &ignored, &job->blobs, err);
+    int failed = blobs_of(files, pid, &maps, &ignored, &job->blobs, err);
     if (!failed && job->blobs.nr)
         failed = process_memory_open(pid, &job->memory, err);
     if (!failed && job->blobs.nr)
@@ -395,10 +366,11 @@ int lua_scan_step(struct lua_scan_job *job, uint64_t budget, lua_scan_vm_list *r
     return job->at < job->ranges.nr;
 }
 
-int lua_scan_process(struct lua_scan *s, pid_t pid, lua_scan_vm_list *ret, struct error *err)
+int lua_scan_process(struct runtime_files *files, pid_t pid, lua_scan_vm_list *ret,
+                     struct error *err)
 {
     struct lua_scan_job *job;
-    if (lua_scan_begin(s, pid, &job, err) < 0)
+    if (lua_scan_begin(files, pid, &job, err) < 0)
         return -1;
     int failed = lua_scan_step(job, UINT64_MAX, ret, err);
     lua_scan_end(job);

@@ -70,24 +70,22 @@ typedef VEC(struct memory_range) lua_scan_range_list;
  * process_maps_read. */
 int lua_scan_ranges(pid_t pid, lua_scan_range_list *ret, struct error *err);
 
-/* The files that were examined already, for all processes. */
-struct lua_scan;
-struct lua_scan *lua_scan_create(void); /* NULL when memory is out */
-void lua_scan_free(struct lua_scan *s);
-struct runtime_files *lua_scan_files(struct lua_scan *s);
+struct runtime_files;
 
-/* Find what the files of a process contain (`*holds`: HOLDS_LUAJIT, HOLDS_V8), and append its
- * LuaJITs to `ret`; their layouts live as long as `s`. lua_scan_problem reports a file that looks
- * like a LuaJIT but cannot be understood. Errors: as process_maps_read. */
-int lua_scan_look(struct lua_scan *s, pid_t pid, unsigned *holds, lua_scan_blob_list *ret,
+/* Find out what the files of a process hold (`*holds`: HOLDS_LUAJIT, HOLDS_V8), and append its
+ * LuaJITs to `ret` (NULL: not wanted); their layouts live as long as `files`. runtime_files_problem
+ * reports a file that looks like LuaJIT but cannot be understood. Errors: as process_maps_read. */
+int lua_scan_look(struct runtime_files *files, pid_t pid, unsigned *holds, lua_scan_blob_list *ret,
                   struct error *err);
 /* As lua_scan_look(), for the LuaJITs alone. */
-int lua_scan_blobs(struct lua_scan *s, pid_t pid, lua_scan_blob_list *ret, struct error *err);
+int lua_scan_blobs(struct runtime_files *files, pid_t pid, lua_scan_blob_list *ret,
+                   struct error *err);
 
 /* A search for the VMs of a process, in steps. It reads all writable memory of the process when
  * there is a LuaJIT, else only its list of mappings. */
 struct lua_scan_job;
-int lua_scan_begin(struct lua_scan *s, pid_t pid, struct lua_scan_job **ret, struct error *err);
+int lua_scan_begin(struct runtime_files *files, pid_t pid, struct lua_scan_job **ret,
+                   struct error *err);
 /* Read about `budget` more bytes, and append the VMs found. Returns 1 when there is more to read, 0
  * at the end, -1 when memory is out. */
 int lua_scan_step(struct lua_scan_job *job, uint64_t budget, lua_scan_vm_list *ret,
@@ -95,13 +93,10 @@ int lua_scan_step(struct lua_scan_job *job, uint64_t budget, lua_scan_vm_list *r
 void lua_scan_end(struct lua_scan_job *job);
 
 /* Do the whole search in one call. */
-int lua_scan_process(struct lua_scan *s, pid_t pid, lua_scan_vm_list *ret, struct error *err);
+int lua_scan_process(struct runtime_files *files, pid_t pid, lua_scan_vm_list *ret,
+                     struct error *err);
 
 /* Returns the main lua_State of a VM, which lies right before g; 0: there is none. */
 uint64_t lua_scan_main_state(const struct memory *m, const struct luajit_vm *vm);
-
-/* Returns one line about a file whose LuaJIT could not be understood; each file is reported once.
- * NULL: no more. */
-const char *lua_scan_problem(struct lua_scan *s);
 
 #endif

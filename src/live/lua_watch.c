@@ -182,7 +182,7 @@ static int look_at_files(struct lua_watch *t, uint64_t now, struct error *err)
     t->mapped = false;
     forget_code(t);
     t->blobs.nr = 0;
-    if (lua_scan_blobs(t->tools->scan, t->pid, &t->blobs, &t->problem) < 0) {
+    if (lua_scan_blobs(t->tools->files, t->pid, &t->blobs, &t->problem) < 0) {
         t->failed = true;
         return 0;
     }
@@ -282,7 +282,7 @@ static int scan_step(struct lua_watch *t, uint64_t now, struct error *err)
         t->nr_before = t->vms.nr;
         t->took = 0;
         t->step = STEP;
-        if (lua_scan_begin(t->tools->scan, t->pid, &t->job, &t->problem) < 0) {
+        if (lua_scan_begin(t->tools->files, t->pid, &t->job, &t->problem) < 0) {
             t->failed = true;
             return t->problem.kind == ERROR_NO_MEMORY ? error_no_memory(err) : 0;
         }

@@ -14,7 +14,7 @@
 
 /* Shared by all targets; outlives them. */
 struct watch_tools {
-    struct lua_scan *scan;
+    struct runtime_files *files;
     struct dsos *dsos;
     struct unwinder *unwinder;
     struct managed_names *managed;

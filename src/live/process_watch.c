@@ -280,13 +280,11 @@ static int target_mapped(struct process_watch *watch, pid_t pid, struct error *e
 static int task_look(struct process_watch *watch, pid_t pid, unsigned *ret, struct error *err)
 {
     struct error why = {0};
-    lua_scan_blob_list blobs = {0};
     *ret = 0;
-    int failed = lua_scan_look(watch->tools.scan, pid, ret, &blobs, &why);
-    vec_free(&blobs);
+    int failed = lua_scan_look(watch->tools.files, pid, ret, NULL, &why);
     if (failed && why.kind == ERROR_NO_MEMORY)
         return error_no_memory(err);
-    for (const char *line; (line = lua_scan_problem(watch->tools.scan));)
+    for (const char *line; (line = runtime_files_problem(watch->tools.files));)
         say(watch, false, line);
     struct task task = task_get(watch, pid);
     task.holds = *ret;
@@ -603,7 +601,7 @@ static int mapped_file(struct process_watch *watch, pid_t pid, const struct perf
                        struct error *err)
 {
     const struct runtime_file_key key = file_of_record(h);
-    unsigned more = runtime_files_find(lua_scan_files(watch->tools.scan), &key);
+    unsigned more = runtime_files_find(watch->tools.files, &key);
     struct task task = task_get(watch, pid);
     struct lua_watch *t = target_find(watch, pid);
     uint64_t time = record_time(h);
@@ -861,7 +859,7 @@ static int finish(void *context, struct capture *c, struct error *err)
         if (lua_watch_has_lua(t) && !problem)
             problem = lua_watch_problem(t);
     }
-    runtime_files_save(lua_scan_files(watch->tools.scan));
+    runtime_files_save(watch->tools.files);
     say(watch, false, problem);
     say_counters(watch);
     say_log(watch);
@@ -899,15 +897,15 @@ struct process_watch *process_watch_create(const struct process_watch_options *o
     struct watch_tools *t = &watch->tools;
     t->sink =
         (struct log_sink){.write = log_write, .now = log_now, .full = log_full, .context = watch};
-    t->scan = lua_scan_create();
+    t->files = runtime_files_create();
     t->dsos = dsos_create(&no_options);
     t->unwinder = unwinder_create(NULL);
     t->managed = managed_names_create();
     t->names = t->managed ? luajit_names_create(t->managed) : NULL;
     if (t->dsos && t->unwinder)
         watch->js = v8_watches_create(t->dsos, t->unwinder, &t->sink);
-    if (watch->reader && t->scan && t->dsos && t->unwinder && t->names && watch->js) {
-        runtime_files_load(lua_scan_files(t->scan));
+    if (watch->reader && t->files && t->dsos && t->unwinder && t->names && watch->js) {
+        runtime_files_load(t->files);
         return watch;
     }
     process_watch_free(watch);
@@ -941,7 +939,7 @@ void process_watch_free(struct process_watch *watch)
     v8_watches_free(watch->js);
     unwinder_free(watch->tools.unwinder);
     dsos_free(watch->tools.dsos);
-    lua_scan_free(watch->tools.scan);
+    runtime_files_free(watch->tools.files);
     free(watch);
 }
 

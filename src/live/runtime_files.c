@@ -183,13 +183,6 @@ static int discover(const struct elf_image *image, struct known_file *f, struct 
     return 0;
 }
 
-/* Every V8 since 2010 exports this symbol (dso/v8.c). */
-static bool has_v8(const struct elf_image *image)
-{
-    uint64_t ignored;
-    return elf_exported_symbol(image, "v8dbg_frametype_EntryFrame", &ignored);
-}
-
 /* The path may lead to another file by now; returns false then. */
 static bool stat_map(pid_t pid, const struct process_map *map, struct stat *ret)
 {
@@ -231,7 +224,7 @@ static int look_into(struct runtime_files *f, pid_t pid, const struct process_ma
         f->looks++;
         f->changed = true;
         failed = discover(image, ret, err);
-        if (!failed && has_v8(image))
+        if (!failed && elf_has_v8(image))
             ret->holds.holds |= HOLDS_V8;
     }
     elf_image_free(image);
@@ -322,16 +315,11 @@ static int open_folder(bool make)
     return -1;
 }
 
-static bool parse_id(const char *line, struct build_id *ret)
+/* A shorter one could be of two files. */
+static bool is_long_enough(const struct build_id *id)
 {
-    *ret = (struct build_id){0};
-    for (; *line && *line != '\n'; line += 2) {
-        unsigned byte;
-        if (ret->size == BUILD_ID_MAX || sscanf(line, "%2x", &byte) != 1 || !line[1])
-            return false;
-        ret->bytes[ret->size++] = (uint8_t)byte;
-    }
-    return ret->size >= 8;
+    enum { LEAST = 8 };
+    return id->size >= LEAST;
 }
 
 static void read_kept(struct runtime_files *f, FILE *in)
@@ -342,7 +330,8 @@ static void read_kept(struct runtime_files *f, FILE *in)
         return;
     for (size_t nr = 0; nr < KEPT_MAX && fgets(line, sizeof(line), in); nr++) {
         struct known_file *k = calloc(1, sizeof(*k));
-        if (!k || !parse_id(line, &k->key.build_id) || runtime_files_find(f, &k->key) == 0) {
+        if (!k || !build_id_from_hex(line, &k->key.build_id) || !is_long_enough(&k->key.build_id) ||
+            runtime_files_find(f, &k->key) == 0) {
             free(k);
             continue;
         }
@@ -375,13 +364,13 @@ void runtime_files_load(struct runtime_files *f)
 
 static bool is_kept(const struct known_file *k)
 {
-    return k->key.build_id.size >= 8 && !k->holds.holds && !k->problem;
+    return is_long_enough(&k->key.build_id) && !k->holds.holds && !k->problem;
 }
 
 static bool write_kept(const struct runtime_files *f, FILE *out)
 {
     struct table written = {0};
-    char head[128];
+    char head[128], hex[2 * BUILD_ID_MAX + 1];
     size_t nr = 0;
     head_line(head, sizeof(head));
     fputs(head, out);
@@ -391,9 +380,8 @@ static bool write_kept(const struct runtime_files *f, FILE *out)
         if (!is_kept(k) || table_get(&written, id_key(id)) ||
             !table_put(&written, id_key(id), f->files.at[i]))
             continue;
-        for (unsigned b = 0; b < id->size; b++)
-            fprintf(out, "%02x", id->bytes[b]);
-        fputc('\n', out);
+        build_id_hex(id, hex);
+        fprintf(out, "%s\n", hex);
         nr++;
     }
     table_free(&written);

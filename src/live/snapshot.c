@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The run of a snapshot: its processes, its file, its clock. */
 #include "live/snapshot.h"
+#include "live/runtime_files.h"
 
 #include "base/text.h"
 #include "live/copier.h"
@@ -50,7 +51,7 @@ struct snapshot {
     struct snapshot_outcome *out;
     struct perfdata_writer *w;
     struct id_cache *ids;
-    struct lua_scan *scan;
+    struct runtime_files *files;
     struct snapshot_perf *perf;
     VEC(struct subject *) subjects;
     struct child child;
@@ -126,12 +127,12 @@ static int look_inside(struct snapshot *s, struct subject *t, struct error *err)
     const struct log_sink sink = {.write = sink_write, .now = sink_now, .context = s};
     lua_scan_blob_list blobs = {0};
     struct process_memory *memory;
-    if (lua_scan_blobs(s->scan, t->pid, &blobs, err) < 0)
+    if (lua_scan_blobs(s->files, t->pid, &blobs, err) < 0)
         return -1;
     bool lua = blobs.nr != 0;
     vec_free(&blobs);
     t->v8 = session_v8_of_files(&t->process.thread);
-    for (const char *line; (line = lua_scan_problem(s->scan));)
+    for (const char *line; (line = runtime_files_problem(s->files));)
         say(s, false, line);
     if (!lua && !t->v8)
         return error_set(err, ERROR_NOT_FOUND,
@@ -141,7 +142,7 @@ static int look_inside(struct snapshot *s, struct subject *t, struct error *err)
         page_log_create(t->pid, memory, lua ? GRAIN_LUA : GRAIN_V8, &sink, &t->pages, err) < 0 ||
         skip_files(t, err) < 0)
         return -1;
-    if (lua && !(t->lua = snapshot_lua_create(t->pid, s->scan, t->pages)))
+    if (lua && !(t->lua = snapshot_lua_create(t->pid, s->files, t->pages)))
         return error_no_memory(err);
     return 0;
 }
@@ -150,7 +151,7 @@ static bool has_luajit(struct snapshot *s, pid_t pid)
 {
     lua_scan_blob_list blobs = {0};
     struct error ignored;
-    bool found = lua_scan_blobs(s->scan, pid, &blobs, &ignored) >= 0 && blobs.nr;
+    bool found = lua_scan_blobs(s->files, pid, &blobs, &ignored) >= 0 && blobs.nr;
     vec_free(&blobs);
     return found;
 }
@@ -385,8 +386,8 @@ static int run(struct snapshot *s, struct error *err)
 
 static int begin(struct snapshot *s, struct error *err)
 {
-    s->scan = lua_scan_create();
-    if (!s->scan)
+    s->files = runtime_files_create();
+    if (!s->files)
         return error_no_memory(err);
     vec_foreach (pid, &s->o->pids)
         if (subject_add(s, *pid, err) < 0)
@@ -432,7 +433,7 @@ static void end(struct snapshot *s)
         sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
     }
     perfdata_writer_destroy(s->w);
-    lua_scan_free(s->scan);
+    runtime_files_free(s->files);
     id_cache_free(s->ids);
     free(s);
 }

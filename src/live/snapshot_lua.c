@@ -32,7 +32,7 @@ struct vm {
 
 struct snapshot_lua {
     pid_t pid;
-    struct lua_scan *scan;
+    struct runtime_files *files;
     struct page_log *pages;
     struct object_reader sizes; /* measures objects by their heads */
     struct process_memory *memory;
@@ -46,12 +46,13 @@ static bool read_head(void *memory, uint64_t address, void *to, size_t size)
     return process_memory_read(memory, address, to, size);
 }
 
-struct snapshot_lua *snapshot_lua_create(pid_t pid, struct lua_scan *scan, struct page_log *pages)
+struct snapshot_lua *snapshot_lua_create(pid_t pid, struct runtime_files *files,
+                                         struct page_log *pages)
 {
     struct snapshot_lua *s = calloc(1, sizeof(*s));
     if (!s)
         return NULL;
-    *s = (struct snapshot_lua){.pid = pid, .scan = scan, .pages = pages};
+    *s = (struct snapshot_lua){.pid = pid, .files = files, .pages = pages};
     if (process_memory_open(pid, &s->memory, NULL) < 0) {
         free(s);
         return NULL;
@@ -94,7 +95,7 @@ const lua_scan_vm_list *snapshot_lua_list(const struct snapshot_lua *s)
 int snapshot_lua_scan(struct snapshot_lua *s, struct error *err)
 {
     s->list.nr = 0;
-    if (lua_scan_process(s->scan, s->pid, &s->list, err) < 0)
+    if (lua_scan_process(s->files, s->pid, &s->list, err) < 0)
         return -1;
     bool same = s->list.nr == s->vms.nr;
     for (size_t i = 0; same && i < s->vms.nr; i++)

@@ -13,8 +13,9 @@
 
 struct snapshot_lua;
 
-/* `scan` and `pages` must outlive the result. Returns NULL when memory is out. */
-struct snapshot_lua *snapshot_lua_create(pid_t pid, struct lua_scan *scan, struct page_log *pages);
+/* `files` and `pages` must outlive the result. Returns NULL when memory is out. */
+struct snapshot_lua *snapshot_lua_create(pid_t pid, struct runtime_files *files,
+                                         struct page_log *pages);
 void snapshot_lua_free(struct snapshot_lua *s);
 
 /* Look for VMs: reads all writable memory when there is a LuaJIT. Returns -1 if memory is out, or

@@ -49,7 +49,7 @@ const char record_usage[] =
     "Where to:\n"
     "  -o, --output FILE    recording to write (perf.data; - for a pipe)\n"
     "  -z, --compression-level LEVEL  compress with zstd; -z alone is level 1\n"
-    "  -m, --mmap-pages SIZE  ring of each cpu, in pages or as 16M (up to 16M)\n"
+    "  -m, --mmap-pages SIZE  ring of each cpu, in pages or as 16M (by the rate)\n"
     "      --max-size SIZE  stop when the file is that large\n"
     "      --max-log SIZE   no more than that of VMs' objects in a file (1G)\n"
     "      --switch-output WHEN  begin a new file: signal (SIGUSR2), a size (100M) or a time "

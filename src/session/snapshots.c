@@ -126,12 +126,9 @@ static bool ids_differ(const struct build_id *a, const struct build_id *b)
 static int refuse_id(const char *path, const struct code_file *f, const struct build_id *recorded,
                      struct error *err)
 {
-    char theirs[2 * sizeof(f->id.bytes) + 1], ours[sizeof(theirs)];
-    const struct build_id *ids[] = {&f->id, recorded};
-    char *texts[] = {theirs, ours};
-    for (int i = 0; i < 2; i++)
-        for (size_t k = 0; k < ids[i]->size && k < sizeof(f->id.bytes); k++)
-            snprintf(texts[i] + 2 * k, 3, "%02x", ids[i]->bytes[k]);
+    char theirs[2 * BUILD_ID_MAX + 1], ours[sizeof(theirs)];
+    build_id_hex(&f->id, theirs);
+    build_id_hex(recorded, ours);
     return error_set(err, ERROR_FORMAT,
                      "%s: %s of process %" PRIu32
                      " has build id %.16s... there, %.16s... in the recording",

@@ -4,6 +4,7 @@
  * lua_State. Needs luajit and the right to load eBPF and to open perf events; skipped otherwise.
  */
 #include "live/copier.h"
+#include "live/runtime_files.h"
 #include "perfdata/vmevent.h"
 
 #include <fcntl.h>
@@ -45,7 +46,7 @@ struct seen {
 
 struct live {
     struct copier *copier;
-    struct lua_scan *scan;
+    struct runtime_files *files;
     struct ring rings[CPUS_MAX];
     int nr_rings;
     pid_t pid;
@@ -127,8 +128,8 @@ static void live_begin(struct live *l, const char *const *command, size_t want)
         print_message("%s\n", err.text);
         skip();
     }
-    l->scan = lua_scan_create();
-    assert_non_null(l->scan);
+    l->files = runtime_files_create();
+    assert_non_null(l->files);
     l->pid = start(command);
     for (int i = 0; i < 100 && l->vms.nr < want; i++) {
         sleep_ms(20);
@@ -138,7 +139,7 @@ static void live_begin(struct live *l, const char *const *command, size_t want)
         }
         l->vms.nr = 0;
         /* the process may be in the middle of its exec */
-        (void)lua_scan_process(l->scan, l->pid, &l->vms, &err);
+        (void)lua_scan_process(l->files, l->pid, &l->vms, &err);
     }
     assert_int_equal(l->vms.nr, want);
     const struct copier_vms of = {.vms = l->vms.at, .nr = l->vms.nr};
@@ -156,7 +157,7 @@ static void live_end(struct live *l)
         close(l->rings[i].fd);
     }
     vec_free(&l->vms);
-    lua_scan_free(l->scan);
+    runtime_files_free(l->files);
 }
 
 /* ---- what the rings hold ------------------------------------------------------------------- */
@@ -412,7 +413,7 @@ static void one_that_is_not_known(void **state)
     lua_scan_blob_list blobs = {0};
     const char *const command[] = {"luajit", "-joff", "-e", CALLS, NULL};
     live_begin(&l, command, 1);
-    assert_int_equal(lua_scan_blobs(l.scan, l.pid, &blobs, &err), 0);
+    assert_int_equal(lua_scan_blobs(l.files, l.pid, &blobs, &err), 0);
     assert_true(blobs.nr > 0);
     const struct copier_vms of = {.blobs = blobs.at, .nr_blobs = blobs.nr};
     assert_int_equal(copier_set(l.copier, l.pid, &of, NULL, &err), 0);

@@ -10,6 +10,7 @@
 #include "base/cursor.h"
 #include "base/hash.h"
 #include "live/lua_scan.h"
+#include "live/runtime_files.h"
 #include "unwind/frame.h"
 #include "unwind/luajit/names.h"
 #include "unwind/luajit/names_builtins.h"
@@ -46,7 +47,7 @@ struct target {
     struct process_memory *process;
     struct memory_layer layer;
     struct memory memory;
-    struct lua_scan *scan;
+    struct runtime_files *files;
     lua_scan_vm_list vms;
     struct luajit_layout layout;
     struct luajit_vm vm;
@@ -351,8 +352,8 @@ static void attach(struct target *t, const char *binary)
         fail_msg("%s", err.text);
     t->layer = process_memory_layer(t->process);
     t->memory = (struct memory){.layers = &t->layer, .nr_layers = 1, .time = 1};
-    t->scan = lua_scan_create();
-    if (lua_scan_process(t->scan, t->pid, &t->vms, &err))
+    t->files = runtime_files_create();
+    if (lua_scan_process(t->files, t->pid, &t->vms, &err))
         fail_msg("%s", err.text);
     assert_int_equal(t->vms.nr, 1);
     t->vm = t->vms.at[0].vm;
@@ -375,7 +376,7 @@ static void stop(struct target *t)
     managed_names_free(t->managed);
     process_memory_close(t->process);
     vec_free(&t->vms);
-    lua_scan_free(t->scan);
+    runtime_files_free(t->files);
 }
 
 /* Waits until the program has printed and sleeps. */
