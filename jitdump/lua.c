@@ -588,7 +588,8 @@ static void find_recorded_line(const struct trace *t, uint32_t number, struct ji
 {
     enum { STEPS = 1 << 14 };
     const struct recorded context = {t, frame->function};
-    const struct memory_layer layer = {.read = read_recorded, .context = (void *)&context};
+    const struct memory_layer layer = {
+        .name = "jitdump", .read = read_recorded, .context = (void *)&context};
     const struct memory memory = {.layers = &layer, .nr_layers = 1};
     struct luajit_layout layout = {.gc64 = t->layout.pointer == 8,
                                    .frame_slots = t->layout.pointer == 8 ? 2 : 1,

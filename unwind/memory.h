@@ -77,6 +77,7 @@ struct memory_piece {
  * recording's clock), sets the provenance, and returns true. It returns false if they were not
  * recorded. */
 struct memory_layer {
+    const char *name; /* what it is, for people: "vmstack", "memory log"; NULL: not told */
     bool (*read)(void *context, uint64_t address, void *to, size_t size, uint64_t time,
                  enum provenance *provenance);
     void *context;

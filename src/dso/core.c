@@ -106,7 +106,7 @@ static bool read_core(void *context, uint64_t address, void *to, size_t size, ui
 
 struct memory_layer core_memory(const struct core *core)
 {
-    return (struct memory_layer){.read = read_core, .context = (void *)core};
+    return (struct memory_layer){.name = "core", .read = read_core, .context = (void *)core};
 }
 
 /* ---- notes --------------------------------------------------------------------------------- */

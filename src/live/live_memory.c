@@ -31,6 +31,8 @@ static bool read_heap(void *context, uint64_t address, void *to, size_t size, ui
 
 struct memory_layer live_memory_layer(const struct live_memory *view)
 {
-    return (struct memory_layer){
-        .read = read_heap, .context = (void *)(uintptr_t)view, .other_moments = true};
+    return (struct memory_layer){.name = "live",
+                                 .read = read_heap,
+                                 .context = (void *)(uintptr_t)view,
+                                 .other_moments = true};
 }

@@ -78,7 +78,7 @@ static bool layer_read(void *context, uint64_t address, void *to, size_t size, u
 
 struct memory_layer process_memory_layer(struct process_memory *p)
 {
-    return (struct memory_layer){.read = layer_read, .context = p};
+    return (struct memory_layer){.name = "live", .read = layer_read, .context = p};
 }
 
 /* ---- mappings ---------------------------------------------------------------------------- */

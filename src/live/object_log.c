@@ -641,7 +641,7 @@ static bool layer_read(void *context, uint64_t address, void *to, size_t size, u
 
 struct memory_layer object_log_layer(struct object_log *p)
 {
-    return (struct memory_layer){.read = layer_read, .context = p};
+    return (struct memory_layer){.name = "live", .read = layer_read, .context = p};
 }
 
 void object_log_object(struct object_log *p, uint64_t address, uint64_t time)

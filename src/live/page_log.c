@@ -410,12 +410,12 @@ static bool read_kept(void *context, uint64_t address, void *to, size_t size, ui
 
 struct memory_layer page_log_layer(struct page_log *p)
 {
-    return (struct memory_layer){.read = read_kept, .context = p};
+    return (struct memory_layer){.name = "live", .read = read_kept, .context = p};
 }
 
 struct memory_layer page_log_peek(struct page_log *p)
 {
-    return (struct memory_layer){.read = peek, .context = p};
+    return (struct memory_layer){.name = "live", .read = peek, .context = p};
 }
 
 /* ---- ranges -------------------------------------------------------------------------------- */

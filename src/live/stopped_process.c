@@ -235,7 +235,8 @@ int stopped_process_stop(struct stopped_process *s, struct error *err)
             stopped_process_continue(s);
             return -1;
         }
-    s->layers[0] = (struct memory_layer){.read = read_stopped, .context = s->process};
+    s->layers[0] =
+        (struct memory_layer){.name = "live", .read = read_stopped, .context = s->process};
     return 0;
 }
 

@@ -258,5 +258,5 @@ static bool read_files(void *context, uint64_t address, void *to, size_t size, u
 
 struct memory_layer session_memory(const struct thread_context *p)
 {
-    return (struct memory_layer){.read = read_files, .context = p->space};
+    return (struct memory_layer){.name = "file", .read = read_files, .context = p->space};
 }

@@ -1415,7 +1415,9 @@ static bool log_version(void *context, uint64_t address, uint64_t time, bool lat
 
 struct memory_layer memory_log_layer(const struct memory_log_view *view)
 {
-    return (struct memory_layer){.read = log_read,
+    return (struct memory_layer){.name = view->log->order == MEMORY_LOG_RECORDED ? "memory log"
+                                                                                 : "snapshot",
+                                 .read = log_read,
                                  .peek = log_peek,
                                  .context = (void *)(uintptr_t)view,
                                  .keeps_span = view->span != NULL,

@@ -540,8 +540,10 @@ void snapshots_layers(const struct snapshots *s, uint32_t pid, struct snapshot_l
     }
     for (size_t i = 0; s && i < s->cores.nr && ret->nr < SNAPSHOT_LAYERS; i++)
         if (s->cores.at[i]->pid == pid)
-            ret->at[ret->nr++] = (struct memory_layer){
-                .read = core_read, .context = s->cores.at[i], .other_moments = true};
+            ret->at[ret->nr++] = (struct memory_layer){.name = "snapshot",
+                                                       .read = core_read,
+                                                       .context = s->cores.at[i],
+                                                       .other_moments = true};
 }
 
 static size_t min(size_t a, size_t b)

@@ -215,7 +215,8 @@ static bool copy_has(void *context, uint64_t address, uint64_t size)
 
 struct memory_layer vmstack_layer(const struct vmstack *copy)
 {
-    return (struct memory_layer){.read = copy_read,
+    return (struct memory_layer){.name = "vmstack",
+                                 .read = copy_read,
                                  .piece = copy_piece,
                                  .has = copy_has,
                                  .context = (void *)(uintptr_t)copy,
