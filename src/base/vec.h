@@ -27,6 +27,9 @@
 #define vec_foreach(p, v) \
     for (__typeof__((v)->at + 0) p = (v)->at; (v)->nr && p < (v)->at + (v)->nr; p++)
 
+/* Texts that others own, such as words of the command line. */
+typedef VEC(const char *) name_list;
+
 #define vec_free(v)             \
     do {                        \
         free((v)->at);          \

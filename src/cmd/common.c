@@ -203,6 +203,55 @@ static int parse_one(const char *text, const char *what, unsigned *ret, struct e
     return 0;
 }
 
+/* Take numbers separated by commas; with `ranges` also ranges such as 2-5. */
+static int take_numbers(const struct option_value *v, bool ranges, number_list *list,
+                        struct error *err)
+{
+    enum { RANGE_MAX = 1 << 16 };
+    const char *p = v->text;
+    do {
+        uint32_t from;
+        uint32_t to;
+        if (!parse_u32(&p, &from))
+            break;
+        to = from;
+        if (ranges && *p == '-' && (p++, !parse_u32(&p, &to)))
+            break;
+        if (to < from || to - from > RANGE_MAX)
+            break;
+        for (uint64_t n = from; n <= to; n++)
+            if (!vec_push(list, (uint32_t)n))
+                return error_no_memory(err);
+        if (*p == 0)
+            return 0;
+    } while (*p++ == ',');
+    return option_error(v, err, "expects a list of numbers (as 3,5%s), not `%.60s'",
+                        ranges ? ",7-9" : "", v->text);
+}
+
+/* Take perf's "start,stop"; either may be missing. Several ranges are separated by blanks. */
+static int take_times(void *target, const struct option_value *v, struct error *err)
+{
+    struct replay_options *o = &((struct common *)target)->replay;
+    const char *text = v->text;
+    while (*text) {
+        size_t size = strcspn(text, " ");
+        const char *end = text + size;
+        const char *comma = memchr(text, ',', size);
+        struct time_range range = {0, UINT64_MAX};
+        if (!comma || (comma != text && !parse_seconds(text, comma, &range.from)) ||
+            (comma + 1 != end && !parse_seconds(comma + 1, end, &range.until)))
+            return option_error(
+                v, err, "expects FROM,TO in seconds (as 12.5,13 or 12.5,), not `%.60s'", text);
+        if (range.until != UINT64_MAX)
+            range.until++; /* perf's stop is inclusive */
+        if (!vec_push(&o->times, range))
+            return error_no_memory(err);
+        text = end + strspn(end, " ");
+    }
+    return 0;
+}
+
 /* ---- options ------------------------------------------------------------------------------- */
 
 static bool filter_option(struct common *c, int option, char *value, struct error *err)
@@ -305,6 +354,89 @@ bool common_option(struct common *c, int option, const char *value, struct error
     default:
         return false;
     }
+}
+
+static int take_pids(void *target, const struct option_value *v, struct error *err)
+{
+    return take_numbers(v, false, &((struct common *)target)->replay.pids, err);
+}
+
+static int take_tids(void *target, const struct option_value *v, struct error *err)
+{
+    return take_numbers(v, false, &((struct common *)target)->replay.tids, err);
+}
+
+static int take_cpus(void *target, const struct option_value *v, struct error *err)
+{
+    return take_numbers(v, true, &((struct common *)target)->replay.cpus, err);
+}
+
+const struct option_row common_rows[] = {
+    {ROW_STRING('i', "input", "FILE", struct common, replay.input,
+                "Read this recording: a file, a directory, or - for standard input (perf.data).")},
+    {ROW_NAMES(0, "comm", "NAMES", struct common, replay.comms,
+               "Use only samples of these commands (separated by commas).")},
+    {ROW_NAMES(0, "comms", "NAMES", struct common, replay.comms, "The same as --comm."),
+     .hidden = true},
+    {ROW_CALL(0, "pid", "LIST", take_pids, "Use only samples of these processes."), .list = true},
+    {ROW_CALL(0, "tid", "LIST", take_tids, "Use only samples of these threads."), .list = true},
+    {ROW_CALL('C', "cpu", "LIST", take_cpus, "Use only samples of these cpus (as 0,2-5)."),
+     .list = true},
+    {ROW_CALL(0, "time", "FROM,TO", take_times,
+              "Use only samples of this time, in seconds. FROM or TO may be missing.")},
+    {ROW_NAMES(0, "event", "NAMES", struct common, replay.events,
+               "Use only samples of these events. * and ? are patterns.")},
+    {ROW_NUMBER(0, "max-stack", "N", struct common, replay.max_stack, 1, UINT32_MAX,
+                "Limit stacks to N frames (65536).")},
+    {ROW_CLEAR(0, "no-inline", struct common, replay.symbols.inlines,
+               "Do not show inlined functions.")},
+    {ROW_FLAG(0, "inline", struct common, replay.symbols.inlines, "Show inlined functions."),
+     .hidden = true},
+    {ROW_FLAG(0, "no-demangle", struct common, replay.symbols.no_demangle,
+              "Show names of C++ and Rust as they are in the file.")},
+    {ROW_FLAG(0, "no-join", struct common, replay.no_join,
+              "Do not continue truncated stacks from earlier stacks.")},
+    {ROW_STRING(0, "symfs", "DIR", struct common, replay.dso.symfs,
+                "Look below DIR for the files that the recording names.")},
+    {ROW_STRING(0, "debug-dir", "DIR", struct common, replay.dso.debug_dir,
+                "Look for separate debug files in DIR (/usr/lib/debug).")},
+    {ROW_STRING('k', "vmlinux", "FILE", struct common, replay.dso.vmlinux,
+                "Take kernel symbols from this kernel image.")},
+    {ROW_STRING(0, "kallsyms", "FILE", struct common, replay.dso.kallsyms,
+                "Take kernel symbols from this copy of /proc/kallsyms.")},
+    {ROW_APPEND(0, "jitdump", "FILE", struct common, jitdumps, "Also read this jitdump.")},
+    {ROW_APPEND(0, "snapshot", "FILE", struct common, snapshots,
+                "Also read memory of the recorded processes from this file, which ljperf snapshot "
+                "wrote or which is a core.")},
+    {ROW_FLAG(0, "no-jit", struct common, replay.session.no_jit,
+              "Read neither jitdumps nor perf maps.")},
+    {ROW_FLAG(0, "no-debuginfod", struct common, replay.dso.no_debuginfod,
+              "Do not ask the servers of DEBUGINFOD_URLS for debug files.")},
+    {ROW_FLAG('f', "force", struct common, replay.dso.force,
+              "Also use files whose owner or build id does not match.")},
+    {ROW_NUMBER(0, "threads", "N", struct common, replay.threads, 1, UINT32_MAX,
+                "Work with N threads (as many as there are processors).")},
+    {ROW_FLAG(0, "quiet", struct common, quiet, "Print no summary on standard error.")},
+    {ROW_FLAG('v', "verbose", struct common, verbose, "Print more messages.")},
+    {ROW_HELP},
+    {0},
+};
+
+int common_parse_rows(struct common *c, const struct option_set *set, void *own, int argc,
+                      char **argv)
+{
+    struct replay_options *o = &c->replay;
+    struct options_parsed parsed;
+    int status = command_line_parse(set, (void *const[]){own, c}, argc, argv, &parsed);
+    o->session.symfs = o->dso.symfs;
+    o->session.force = o->dso.force;
+    o->session.jitdumps = c->jitdumps.at;
+    o->session.nr_jitdumps = c->jitdumps.nr;
+    o->snapshots = c->snapshots.at;
+    o->nr_snapshots = c->snapshots.nr;
+    if (c->quiet)
+        o->progress = NULL;
+    return status;
 }
 
 int common_parse(struct common *c, int argc, char **argv, const char *letters,

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cmd/cmd.h"
+#include "cmd/command_line.h"
 #include "base/text.h"
 #include "replay/replay.h"
 #include "stacks/profile.h"
@@ -88,6 +89,19 @@ void common_free(struct common *c);
 bool common_option(struct common *c, int option, const char *value, struct error *err);
 /* Print "ljperf NAME: text" on stderr; returns `status`. */
 int command_error(const char *name, const struct error *err, int status);
+
+/* The options that all commands that read a recording take; they store in a struct common, which is
+ * target 1 of a command's sections. */
+extern const struct option_row common_rows[];
+#define COMMON_SECTION                                              \
+    {                                                               \
+        .title = "Common options", .rows = common_rows, .target = 1 \
+    }
+
+/* Parse a command line of the command's own options, stored in `own`, and common ones. Prints
+ * --help and errors. Returns -1 to go on, or the status to exit with. */
+int common_parse_rows(struct common *c, const struct option_set *set, void *own, int argc,
+                      char **argv);
 
 /* Parse a command line of common options and the command's own. `own` gets options that are not
  * common (it returns -1 and fills err for a bad value); NULL `own`: the command has none. Prints

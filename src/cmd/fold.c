@@ -7,96 +7,47 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char usage[] =
-    "Usage: ljperf fold [options]\n"
-    "\n"
-    "Prints folded stacks (comm;outermost;...;innermost COUNT), for flame graph tools.\n"
-    "COUNT is the event's period, or the number of samples.\n"
-    "\n"
-    "      --samples        count samples, not periods\n"
-    "      --tidy           shorten names as stackcollapse-perf.pl does\n"
-    "      --with-pid       process id behind the command's name\n"
-    "      --with-tid       process and thread id behind the command's name\n"
-    "      --kernel         _[k] behind kernel functions\n"
-    "      --jit            _[j] behind generated code\n"
-    "      --inlined        _[i] behind inlined functions\n"
-    "      --all            all three\n"
-    "      --addrs          addresses of unknown functions\n"
-    "  -o, --output FILE    write there instead of standard output\n";
-
-enum {
-    OPT_SAMPLES = OPT_COMMON_END,
-    OPT_TIDY,
-    OPT_WITH_PID,
-    OPT_WITH_TID,
-    OPT_KERNEL,
-    OPT_JIT,
-    OPT_INLINED,
-    OPT_ALL,
-    OPT_ADDRS,
-};
-
-static const struct option options[] = {
-    COMMON_LONG,
-    {"samples", no_argument, NULL, OPT_SAMPLES},
-    {"tidy", no_argument, NULL, OPT_TIDY},
-    {"with-pid", no_argument, NULL, OPT_WITH_PID},
-    {"with-tid", no_argument, NULL, OPT_WITH_TID},
-    {"kernel", no_argument, NULL, OPT_KERNEL},
-    {"jit", no_argument, NULL, OPT_JIT},
-    {"inlined", no_argument, NULL, OPT_INLINED},
-    {"all", no_argument, NULL, OPT_ALL},
-    {"addrs", no_argument, NULL, OPT_ADDRS},
-    {"output", required_argument, NULL, 'o'},
-    {0},
-};
-
 struct fold_command {
     struct fold_options fold;
     const char *output;
 };
 
-static int own_option(void *context, int option, const char *value, struct error *err)
+static int take_all(void *target, const struct option_value *v, struct error *err)
 {
-    struct fold_command *c = context;
-    struct fold_options *o = &c->fold;
+    struct fold_options *o = &((struct fold_command *)target)->fold;
+    (void)v;
     (void)err;
-    switch (option) {
-    case OPT_SAMPLES:
-        o->samples = true;
-        break;
-    case OPT_TIDY:
-        o->tidy = true;
-        break;
-    case OPT_WITH_TID:
-        o->tid = true;
-        break;
-    case OPT_WITH_PID:
-        o->pid = true;
-        break;
-    case OPT_ALL:
-        o->kernel = o->jit = o->inlined = true;
-        break;
-    case OPT_KERNEL:
-        o->kernel = true;
-        break;
-    case OPT_JIT:
-        o->jit = true;
-        break;
-    case OPT_INLINED:
-        o->inlined = true;
-        break;
-    case OPT_ADDRS:
-        o->addresses = true;
-        break;
-    case 'o':
-        c->output = value;
-        break;
-    default:
-        break;
-    }
+    o->kernel = o->jit = o->inlined = true;
     return 0;
 }
+
+static const struct option_row rows[] = {
+    {ROW_FLAG(0, "samples", struct fold_command, fold.samples, "Count samples, not periods.")},
+    {ROW_FLAG(0, "tidy", struct fold_command, fold.tidy,
+              "Shorten names as stackcollapse-perf.pl does.")},
+    {ROW_FLAG(0, "with-pid", struct fold_command, fold.pid,
+              "Append the process id to the command's name.")},
+    {ROW_FLAG(0, "with-tid", struct fold_command, fold.tid,
+              "Append the process and thread id to the command's name.")},
+    {ROW_FLAG(0, "kernel", struct fold_command, fold.kernel, "Append _[k] to kernel functions.")},
+    {ROW_FLAG(0, "jit", struct fold_command, fold.jit, "Append _[j] to generated code.")},
+    {ROW_FLAG(0, "inlined", struct fold_command, fold.inlined,
+              "Append _[i] to inlined functions.")},
+    {ROW_CALL(0, "all", NULL, take_all, "The same as --kernel --jit --inlined.")},
+    {ROW_FLAG(0, "addrs", struct fold_command, fold.addresses,
+              "Show addresses of unknown functions.")},
+    {ROW_STRING('o', "output", "FILE", struct fold_command, output,
+                "Write to FILE instead of to standard output.")},
+    {0},
+};
+
+const struct option_set fold_command_line = {
+    .name = "ljperf fold",
+    .usage = "[options]",
+    .about = "Prints folded stacks (comm;outermost;...;innermost COUNT), for flame graph tools.\n"
+             "COUNT is the sum of the event's periods, or the number of samples.\n",
+    .sections = {{.rows = rows}, COMMON_SECTION},
+};
 
 static int print(const struct stacks *s, const struct fold_command *fc, struct error *err)
 {
@@ -132,7 +83,7 @@ int cmd_fold(int argc, char **argv)
     struct fold_command fc = {.fold.event = -1};
     struct error err = {0};
     common_init(&c);
-    int status = common_parse(&c, argc, argv, COMMON_LETTERS "o:", options, usage, own_option, &fc);
+    int status = common_parse_rows(&c, &fold_command_line, &fc, argc, argv);
     if (status < 0)
         status = run(&c, &fc, &err) < 0 ? command_error("fold", &err, EXIT_BAD_INPUT) : 0;
     common_free(&c);

@@ -8,78 +8,48 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char usage[] =
-    "Usage: ljperf script [options]\n"
-    "\n"
-    "Prints every sample with its stack, in perf script's format.\n"
-    "\n"
-    "  -F, --fields LIST    what to print, or +FIELD,-FIELD to change the default:\n"
-    "                       comm,tid,pid,time,cpu,event,trace,ip,sym,dso,addr,symoff,\n"
-    "                       srcline,period,weight,misc,phys_addr,uregs,unwind,callname\n"
-    "  -G, --hide-call-graph  only the innermost address\n"
-    "      --ns             times in nanoseconds\n"
-    "      --header         print the recording's header first\n"
-    "      --header-only    print nothing but the header\n";
-
-enum { OPT_NS = OPT_COMMON_END, OPT_HEADER, OPT_HEADER_ONLY };
-
-static const struct option options[] = {
-    COMMON_LONG,
-    {"fields", required_argument, NULL, 'F'},
-    {"hide-call-graph", no_argument, NULL, 'G'},
-    {"ns", no_argument, NULL, OPT_NS},
-    {"header", no_argument, NULL, OPT_HEADER},
-    {"header-only", no_argument, NULL, OPT_HEADER_ONLY},
-    {0},
-};
-
 struct script_command {
     struct script_options script;
     bool header, header_only;
 };
 
-static int parse_fields(struct script_options *o, const char *value, struct error *err)
+static int take_fields(void *target, const struct option_value *v, struct error *err)
 {
-    char *copy = strdup(value);
-    char *rest = copy;
-    if (!copy)
-        return error_no_memory(err);
+    struct script_options *o = &((struct script_command *)target)->script;
+    char *rest = v->text;
     for (char *name; (name = strsep(&rest, ","));) {
         char sign = *name == '+' || *name == '-' ? *name++ : 0;
         uint32_t field = script_field(name);
-        if (!field) {
-            error_set(err, ERROR_FORMAT, "-F: no field is called '%s'; there are %s", name,
-                      script_field_names());
-            break;
-        }
+        if (!field)
+            return option_error(v, err, "has no field `%.40s'; the fields are %s", name,
+                                script_field_names());
         *(sign == '+' ? &o->add : sign == '-' ? &o->remove : &o->fields) |= field;
     }
-    free(copy);
-    return err->kind == ERROR_NONE ? 0 : -1;
+    return 0;
 }
 
-static int own_option(void *context, int option, const char *value, struct error *err)
-{
-    struct script_command *c = context;
-    switch (option) {
-    case 'F':
-        return parse_fields(&c->script, value, err);
-    case 'G':
-        c->script.no_callchain = true;
-        return 0;
-    case OPT_NS:
-        c->script.nanoseconds = true;
-        return 0;
-    case OPT_HEADER:
-        c->header = true;
-        return 0;
-    case OPT_HEADER_ONLY:
-        c->header = c->header_only = true;
-        return 0;
-    default:
-        return 0;
-    }
-}
+static const struct option_row rows[] = {
+    {ROW_CALL(
+         'F', "fields", "LIST", take_fields,
+         "Print these fields; +FIELD adds to the default, -FIELD removes: comm, tid, pid, time, "
+         "cpu, event, trace, ip, sym, dso, addr, symoff, srcline, period, weight, misc, "
+         "phys_addr, uregs, unwind, callname."),
+     .list = true, .word_list = script_field_names},
+    {ROW_FLAG('G', "hide-call-graph", struct script_command, script.no_callchain,
+              "Print only the innermost address of each stack.")},
+    {ROW_FLAG(0, "ns", struct script_command, script.nanoseconds, "Print times in nanoseconds.")},
+    {ROW_FLAG(0, "header", struct script_command, header,
+              "Print the recording's header before the samples.")},
+    {ROW_FLAG(0, "header-only", struct script_command, header_only, "Print only the header.")},
+    {0},
+};
+
+const struct option_set script_command_line = {
+    .name = "ljperf script",
+    .usage = "[options]",
+    .about = "Prints every sample with its stack, in the format of perf script.\n",
+    .sections = {{.rows = rows}, COMMON_SECTION},
+};
 
 static int print_header(const struct replay *r, struct error *err)
 {
@@ -115,9 +85,9 @@ int cmd_script(int argc, char **argv)
     struct script_command sc = {.script.fd = STDOUT_FILENO};
     struct error err = {0};
     common_init(&c);
-    int status =
-        common_parse(&c, argc, argv, COMMON_LETTERS "F:G", options, usage, own_option, &sc);
+    int status = common_parse_rows(&c, &script_command_line, &sc, argc, argv);
     if (status < 0) {
+        sc.header |= sc.header_only;
         sc.script.show_inlined = c.replay.symbols.inlines;
         c.replay.symbols.lines = (sc.script.fields | sc.script.add) & FIELD_SRCLINE;
         status = run(&c, &sc, &err) < 0 ? command_error("script", &err, EXIT_BAD_INPUT) : 0;

@@ -32,7 +32,6 @@ struct time_range {
     uint64_t from, until;
 };
 
-typedef VEC(const char *) name_list;
 typedef VEC(uint32_t) number_list;
 
 struct replay_options {

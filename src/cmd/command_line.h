@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Command lines: each command has one option_set, which base/options.h describes. */
+#ifndef CMD_COMMAND_LINE_H
+#define CMD_COMMAND_LINE_H
+
+#include "base/options.h"
+
+extern const struct option_set script_command_line, fold_command_line, archive_command_line;
+
+/* Parse a command line. Prints --help on stdout and errors on stderr. Returns -1 to go on, or the
+ * status to exit with. */
+int command_line_parse(const struct option_set *set, void *const *targets, int argc, char **argv,
+                       struct options_parsed *ret);
+
+/* Print an error of the command line on stderr, with the command's usage. Returns EXIT_BAD_USAGE.
+ */
+int command_line_error(const struct option_set *set, const struct options_parsed *p,
+                       const struct error *err);
+
+#endif
