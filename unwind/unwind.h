@@ -59,20 +59,13 @@ struct cfi_source {
 int cfi_create(const struct cfi_source *source, struct cfi **ret, struct error *err);
 void cfi_free(struct cfi *cfi);
 
-/* Set the layout of the LuaJIT in the module (luajit/layout.h), whose interpreter is not fully
- * described by CFI. Call it once, before others see the cfi; the layout is copied. Returns -1 when
- * out of memory. */
-struct luajit_layout;
-int cfi_set_luajit(struct cfi *cfi, const struct luajit_layout *layout, struct error *err);
-/* NULL: the module has no LuaJIT, or one with an unknown layout. */
-const struct luajit_layout *cfi_luajit(const struct cfi *cfi);
-
-/* Set the layout of the V8 in the module (v8/layout.h), whose builtins have no CFI. Call it once,
- * before others see the cfi, which then owns the layout. */
-struct v8_layout;
-void cfi_set_v8(struct cfi *cfi, struct v8_layout *layout);
-/* NULL: the module has no V8, or one with an unknown layout. */
-const struct v8_layout *cfi_v8(const struct cfi *cfi);
+/* Add a runtime that was found in the module (runtime.h), before others see the cfi. The cfi owns
+ * the layout from then on, and frees it by the runtime's `layout_free`. Returns -1, and frees the
+ * layout, when there are too many. */
+struct runtime;
+int cfi_add_runtime(struct cfi *cfi, const struct runtime *rt, void *layout, struct error *err);
+/* Returns the layout of that runtime in the module; NULL: it has none. `cfi` may be NULL. */
+const void *cfi_runtime(const struct cfi *cfi, const struct runtime *rt);
 
 /* ---- walking ----------------------------------------------------------------------------- */
 

@@ -6,8 +6,7 @@
 #include "base/cursor.h"
 #include "dso/elf_symbol.h"
 #include "dso/dso_internal.h"
-#include "unwind/luajit/crosscheck.h"
-#include "unwind/luajit/names_builtins.h"
+#include "dso/runtime_image.h"
 
 #include <elf.h>
 #include <stdarg.h>
@@ -68,7 +67,6 @@ static void entry_free(struct dso_entry *d)
 {
     struct elf_image *image = d->image.value, *debug = d->debug.value;
     cfi_free(d->cfi.value);
-    luajit_builtins_free(d->builtins);
     if (debug != image && debug != d->mini)
         elf_image_free(debug);
     elf_image_free(d->mini);
@@ -463,49 +461,32 @@ static void eh_frame_by_segment(const struct elf_image *e, struct cfi_source *s)
     }
 }
 
-static const uint8_t *code_bytes(void *context, uint64_t address, size_t size)
+static const struct elf_image *debug_of(void *context)
 {
-    struct cfi_section s = segment_from(context, address);
-    return s.size >= size ? s.bytes : NULL;
+    struct dso *dso = context;
+    return dso_debug_image(dso);
 }
 
-static bool code_symbol(void *context, const char *name, uint64_t *address)
+struct runtime_image dso_runtime_image(struct dso *dso, const struct cfi *cfi,
+                                       struct elf_runtime_image *ret)
 {
-    return elf_exported_symbol(context, name, address);
+    *ret = (struct elf_runtime_image){
+        .image = dso_image(dso), .debug = debug_of, .debug_context = dso, .stays = true};
+    return elf_runtime_image(ret, cfi);
 }
 
-/* Find names of LuaJIT's library functions in the read-only bytes; the dso owns the names. */
-static const struct luajit_builtins *find_builtins(struct dso_entry *d, const struct elf_image *e)
+static void find_runtimes(struct dso_entry *d, struct cfi *cfi)
 {
-    const struct elf_tables *t = e->tables;
-    d->builtins = luajit_builtins_create();
-    for (uint32_t i = 0; d->builtins && i < t->nr_segments; i++) {
-        const struct elf_phdr *p = &t->segments[i];
-        if (p->type == PT_LOAD && !(p->flags & PF_W) && elf_image_holds(e, p))
-            luajit_builtins_add(d->builtins, e->bytes + p->offset, p->filesz);
+    struct elf_runtime_image view;
+    const struct runtime_image image = dso_runtime_image(&d->dso, cfi, &view);
+    for (size_t i = 0; i < nr_runtimes; i++) {
+        const struct runtime *rt = runtimes[i];
+        struct error err = {0};
+        void *layout = NULL;
+        int found = rt->discover(&image, &layout, &err);
+        if (found < 0 || (found > 0 && cfi_add_runtime(cfi, rt, layout, &err) < 0))
+            dso_set_problem(d, "%s", err.text);
     }
-    return d->builtins;
-}
-
-static void find_luajit(struct dso_entry *d, const struct elf_image *e, struct cfi *cfi)
-{
-    const struct luajit_image image = {e->path, cfi, code_bytes, code_symbol, (void *)e};
-    struct luajit_layout layout;
-    struct error err;
-    int found = luajit_discover(&image, &layout, &err);
-    if (found > 0)
-        layout.builtins = find_builtins(d, e);
-    if (found < 0 || (found > 0 && cfi_set_luajit(cfi, &layout, &err)))
-        dso_set_problem(d, "%s", err.text);
-}
-
-void dso_luajit_crosscheck(struct dso *dso, struct luajit_layout *layout)
-{
-    const struct elf_image *e = dso_image(dso);
-    if (!e)
-        return;
-    const struct luajit_image image = {e->path, dso_cfi(dso), code_bytes, code_symbol, (void *)e};
-    luajit_crosscheck(&image, layout);
 }
 
 static void *load_cfi(struct dso_entry *d)
@@ -531,10 +512,8 @@ static void *load_cfi(struct dso_entry *d)
         dso_set_problem(d, "%s", err.text);
         return NULL;
     }
-    if (e->machine == EM_X86_64 && e->is64) {
-        find_luajit(d, e, cfi);
-        dso_find_v8(d, e, cfi);
-    }
+    if (e->machine == EM_X86_64 && e->is64)
+        find_runtimes(d, cfi);
     return cfi;
 }
 

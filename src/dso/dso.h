@@ -148,10 +148,6 @@ const char *dso_problem(const struct dso *dso);
 bool dso_offset_to_vaddr(struct dso *dso, uint64_t offset, uint64_t *vaddr);
 /* Returns the unwind rules; NULL: none. Damaged rules: NULL, and dso_problem() tells why. */
 const struct cfi *dso_cfi(struct dso *dso);
-/* Add facts from the exported functions of the dso's LuaJIT to a copy of its layout (cfi_luajit):
- * see unwind/luajit/crosscheck.h. This is separate because no unwinding needs it and it loads a
- * disassembler. */
-void dso_luajit_crosscheck(struct dso *dso, struct luajit_layout *layout);
 /* Read bytes of a read-only, file-backed page at that file offset. Returns false when they are not
  * in the file. `proven`: a build id shows that the file is the one that ran; perf's pipes record
  * none. */

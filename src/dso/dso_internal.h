@@ -32,9 +32,8 @@ struct dso_entry {
     const char *reference_symbol;
     uint64_t reference_address;
     bool frozen; /* loaded or being loaded: its build id is final (under all->lock) */
-    struct luajit_builtins *builtins; /* of the LuaJIT in the file; made with the cfi */
-    bool proven;                      /* the image's build id is the recorded one */
-    bool apart;                       /* never gets a build id (under all->lock) */
+    bool proven; /* the image's build id is the recorded one */
+    bool apart;  /* never gets a build id (under all->lock) */
     /* Time from which the build id may be another file's; UINT64_MAX: never. */
     _Atomic(uint64_t) doubted_from;
     VEC(struct related) related;
@@ -60,9 +59,6 @@ static inline struct dso_entry *dso_entry(const struct dso *dso)
 /* Set the text of dso_problem(); the dsos own it. Only the first problem is kept. */
 void dso_set_problem(struct dso_entry *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-
-/* v8.c: stores the layout of a V8 in the file in the cfi. */
-void dso_find_v8(struct dso_entry *d, const struct elf_image *e, struct cfi *cfi);
 
 /* Find and open. The caller holds d->lock. */
 struct elf_image *dso_find_image(struct dso_entry *d);

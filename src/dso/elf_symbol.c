@@ -100,9 +100,3 @@ bool elf_exported_symbol(const struct elf_image *image, const char *name, uint64
             return true;
     return false;
 }
-
-bool elf_has_v8(const struct elf_image *image)
-{
-    uint64_t ignored;
-    return elf_exported_symbol(image, "v8dbg_frametype_EntryFrame", &ignored);
-}

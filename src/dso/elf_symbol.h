@@ -11,7 +11,4 @@
  * is damaged at that place. */
 bool elf_exported_symbol(const struct elf_image *image, const char *name, uint64_t *address);
 
-/* Whether a V8 is in the file: every V8 since 2010 exports one certain symbol. */
-bool elf_has_v8(const struct elf_image *image);
-
 #endif

@@ -3,6 +3,7 @@
 #include "live/lua_scan.h"
 
 #include "live/runtime_files.h"
+#include "unwind/luajit/runtime.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -164,11 +165,13 @@ static int look_at_map(struct runtime_files *files, pid_t pid, const struct proc
     if (runtime_files_look(files, pid, map, &f, err) < 0)
         return -1;
     *holds |= f.holds;
-    uint64_t into = f.blob_offset - map->pgoff;
-    if (!ret || !f.layout || f.blob_offset < map->pgoff || into >= map->end - map->start)
+    size_t number = runtime_index(&luajit_runtime);
+    const struct luajit_layout *layout = f.layouts[number];
+    uint64_t offset = f.code_offset[number], into = offset - map->pgoff;
+    if (!ret || !layout || offset < map->pgoff || into >= map->end - map->start)
         return 0;
-    return vec_push(ret, (struct luajit_blob){f.layout, map->start + into}) ? 0
-                                                                            : error_no_memory(err);
+    return vec_push(ret, (struct luajit_blob){layout, map->start + into}) ? 0
+                                                                          : error_no_memory(err);
 }
 
 static int blobs_of(struct runtime_files *files, pid_t pid, const struct process_maps *maps,

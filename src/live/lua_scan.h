@@ -72,7 +72,7 @@ int lua_scan_ranges(pid_t pid, lua_scan_range_list *ret, struct error *err);
 
 struct runtime_files;
 
-/* Find out what the files of a process hold (`*holds`: HOLDS_LUAJIT, HOLDS_V8), and append its
+/* Find out what the files of a process hold (`*holds`: bits, see runtime_files.h), and append its
  * LuaJITs to `ret` (NULL: not wanted); their layouts live as long as `files`. runtime_files_problem
  * reports a file that looks like LuaJIT but cannot be understood. Errors: as process_maps_read. */
 int lua_scan_look(struct runtime_files *files, pid_t pid, unsigned *holds, lua_scan_blob_list *ret,

@@ -10,7 +10,9 @@
 #include "dso/dso.h"
 #include "perfdata/vmevent.h"
 #include "session/table.h"
+#include "unwind/luajit/runtime.h"
 #include "unwind/unwind.h"
+#include "unwind/v8/runtime.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -41,7 +43,12 @@ enum {
 };
 
 /* The bits of a struct task in its word; the others are its time. */
-enum { TASK_HOLDS = 7, TASK_SEEN = 8, TASK_EXECUTED = 16, TASK_BITS = 31 };
+enum {
+    TASK_HOLDS = HOLDS_MASK,
+    TASK_SEEN = HOLDS_MASK + 1,
+    TASK_EXECUTED = 2 * TASK_SEEN,
+    TASK_BITS = 2 * TASK_EXECUTED - 1
+};
 
 /* The kernel uses no ids above 2^63. */
 static const uint64_t MEM_ID = UINT64_C(0xa000000000000001);
@@ -291,7 +298,7 @@ static int task_look(struct process_watch *watch, pid_t pid, unsigned *ret, stru
     task.time = log_now(watch);
     if (task_put(watch, pid, &task, err) < 0)
         return -1;
-    return *ret & HOLDS_LUAJIT ? target_mapped(watch, pid, err) : 0;
+    return *ret & holds_bit(&luajit_runtime) ? target_mapped(watch, pid, err) : 0;
 }
 
 static int target_from_start(struct process_watch *watch, pid_t pid, struct error *err)
@@ -487,7 +494,7 @@ static int look_at_sample(void *context, const struct sample *s, struct error *e
     if (holds & HOLDS_UNKNOWN && task_look(watch, (pid_t)s->pid, &holds, err) < 0)
         return -1;
     uint64_t now = log_now(watch), age = now > s->time ? now - s->time : 0;
-    if (holds & HOLDS_V8 && watch->logs && age <= V8_WATCH_LATE_NS &&
+    if (holds & holds_bit(&v8_runtime) && watch->logs && age <= V8_WATCH_LATE_NS &&
         v8_watches_sample(watch->js, s, err) < 0)
         return -1;
     struct lua_watch *t = target_find(watch, (pid_t)s->pid);
@@ -614,7 +621,7 @@ static int mapped_file(struct process_watch *watch, pid_t pid, const struct perf
     task.time = time > task.time ? time : task.time;
     if (task_put(watch, pid, &task, err) < 0)
         return -1;
-    return more & HOLDS_LUAJIT ? target_mapped(watch, pid, err) : 0;
+    return more & holds_bit(&luajit_runtime) ? target_mapped(watch, pid, err) : 0;
 }
 
 /* Called in the thread. Layouts: linux/perf_event.h. */
@@ -694,7 +701,8 @@ static int end_those_gone(struct process_watch *watch, struct error *err)
     table_foreach(slot, &watch->tasks)
     {
         pid_t pid = (pid_t)(slot->key - 1);
-        bool has_vm = (uintptr_t)slot->value & (HOLDS_LUAJIT | HOLDS_V8);
+        bool has_vm =
+            (uintptr_t)slot->value & (holds_bit(&luajit_runtime) | holds_bit(&v8_runtime));
         ok = ok && (!has_vm || !is_gone(pid) || vec_push(&gone, pid));
     }
     int failed = ok ? 0 : error_no_memory(err);

@@ -6,9 +6,8 @@
 #include "base/vec.h"
 #include "live/lua_scan.h"
 #include "dso/elf_image.h"
-#include "dso/elf_symbol.h"
+#include "dso/runtime_image.h"
 #include "session/table.h"
-#include "unwind/luajit/discover.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,8 +27,8 @@ struct known_file {
     struct runtime_file_key key;
     uint64_t size, mtime; /* mtime in ns; both as of the search, since inode numbers are reused */
     struct runtime_file holds;
-    struct luajit_layout *layout; /* NULL: none */
-    char *problem;                /* why its LuaJIT could not be understood; NULL: none */
+    void *layouts[RUNTIMES_MAX]; /* owned; as in `holds` */
+    char *problem;               /* why a runtime in it could not be understood; NULL: none */
     bool said;
 };
 
@@ -77,7 +76,10 @@ unsigned runtime_files_find(const struct runtime_files *f, const struct runtime_
 
 static void file_free(struct known_file *k)
 {
-    free(k->layout);
+    for (size_t i = 0; i < nr_runtimes; i++) {
+        if (k->layouts[i])
+            runtimes[i]->layout_free(k->layouts[i]);
+    }
     free(k->problem);
     free(k);
 }
@@ -119,22 +121,6 @@ void runtime_files_free(struct runtime_files *f)
 
 /* ---- searching ----------------------------------------------------------------------------- */
 
-static const uint8_t *image_bytes(void *context, uint64_t address, size_t size)
-{
-    const struct elf_image *image = context;
-    const struct elf_tables *t = image->tables;
-    for (uint32_t i = 0; i < t->nr_segments; i++) {
-        const struct elf_phdr *p = &t->segments[i];
-        uint64_t at = address - p->vaddr;
-        if (p->type != 1 /* PT_LOAD */ || address < p->vaddr || at >= p->filesz)
-            continue;
-        bool inside = size <= p->filesz - at && p->offset + at >= p->offset &&
-                      p->offset + at <= image->size && size <= image->size - (p->offset + at);
-        return inside ? image->bytes + p->offset + at : NULL;
-    }
-    return NULL;
-}
-
 static struct cfi_section section(const struct elf_image *image, const char *name)
 {
     struct elf_section s;
@@ -143,44 +129,67 @@ static struct cfi_section section(const struct elf_image *image, const char *nam
     return (struct cfi_section){s.bytes, s.size, s.address};
 }
 
-/* File offset of an address; false: no segment holds it. */
-static bool offset_of(const struct elf_image *image, uint64_t address, uint64_t *ret)
+/* Returns the file offset of an address; 0: no segment holds it. */
+static uint64_t offset_of(const struct runtime_image *view, const struct elf_image *image,
+                          uint64_t address)
 {
-    const uint8_t *at = image_bytes((void *)(uintptr_t)image, address, 1);
-    if (at)
-        *ret = (uint64_t)(at - image->bytes);
-    return at != NULL;
+    const uint8_t *at = view->bytes(view->context, address, 1);
+    return at ? (uint64_t)(at - image->bytes) : 0;
 }
 
+/* A file that holds a runtime has its code at an offset above 0, behind the ELF header. */
+static void take_layout(struct known_file *f, size_t number, void *layout,
+                        const struct runtime_image *view, const struct elf_image *image)
+{
+    const struct runtime *rt = runtimes[number];
+    uint64_t offset = rt->code_start ? offset_of(view, image, rt->code_start(layout)) : 1;
+    if (!offset) {
+        rt->layout_free(layout);
+        return;
+    }
+    f->layouts[number] = layout;
+    f->holds.layouts[number] = layout;
+    f->holds.code_offset[number] = offset;
+    f->holds.holds |= 1U << number;
+}
+
+/* Find the runtimes whose discovery is fast. */
 static int discover(const struct elf_image *image, struct known_file *f, struct error *err)
 {
-    struct luajit_layout layout;
-    struct error why = {0};
+    struct elf_runtime_image of = {.image = image};
     struct cfi *cfi = NULL;
     const struct cfi_source source = {.name = image->path,
                                       .eh_frame = section(image, ".eh_frame"),
                                       .eh_frame_hdr = section(image, ".eh_frame_hdr"),
                                       .debug_frame = section(image, ".debug_frame"),
                                       .id = 1};
-    const struct luajit_image view = {
-        .name = image->path, .bytes = image_bytes, .context = (void *)(uintptr_t)image};
     if (cfi_create(&source, &cfi, NULL) < 0)
         return 0; /* no unwind entries: nothing can be found out */
-    struct luajit_image with_rules = view;
-    with_rules.cfi = cfi;
-    int got = luajit_discover(&with_rules, &layout, &why);
+    const struct runtime_image view = elf_runtime_image(&of, cfi);
+    bool no_memory = false;
+    for (size_t i = 0; i < nr_runtimes && !no_memory; i++) {
+        struct error why = {0};
+        void *layout = NULL;
+        int got = runtimes[i]->may_hold ? 0 : runtimes[i]->discover(&view, &layout, &why);
+        if (got > 0)
+            take_layout(f, i, layout, &view, image);
+        no_memory = got < 0 && why.kind == ERROR_NO_MEMORY;
+        if (got < 0 && !no_memory && !f->problem)
+            f->problem = strdup(why.text);
+    }
     cfi_free(cfi);
-    if (got < 0)
-        f->problem = strdup(why.text);
-    if (got <= 0 || !offset_of(image, layout.blob, &f->holds.blob_offset))
-        return 0;
-    f->layout = malloc(sizeof(layout));
-    if (!f->layout)
-        return error_no_memory(err);
-    *f->layout = layout;
-    f->holds.layout = f->layout;
-    f->holds.holds |= HOLDS_LUAJIT;
-    return 0;
+    return no_memory ? error_no_memory(err) : 0;
+}
+
+/* Note the runtimes that have a quick test. */
+static void test_quickly(const struct elf_image *image, struct known_file *f)
+{
+    struct elf_runtime_image of = {.image = image};
+    const struct runtime_image view = elf_runtime_image(&of, NULL);
+    for (size_t i = 0; i < nr_runtimes; i++) {
+        if (runtimes[i]->may_hold && runtimes[i]->may_hold(&view))
+            f->holds.holds |= 1U << i;
+    }
 }
 
 /* The path may lead to another file by now; returns false then. */
@@ -224,8 +233,8 @@ static int look_into(struct runtime_files *f, pid_t pid, const struct process_ma
         f->looks++;
         f->changed = true;
         failed = discover(image, ret, err);
-        if (!failed && elf_has_v8(image))
-            ret->holds.holds |= HOLDS_V8;
+        if (!failed)
+            test_quickly(image, ret);
     }
     elf_image_free(image);
     return failed;

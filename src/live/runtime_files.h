@@ -9,18 +9,23 @@
 
 #include "base/error.h"
 #include "perfdata/perfdata.h"
-#include "unwind/luajit/layout.h"
+#include "unwind/runtime.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What a file holds: bits. */
+/* What a file holds: a bit for each runtime, by its number in the table (unwind/runtime.h). */
 enum {
-    HOLDS_LUAJIT = 1,
-    HOLDS_V8 = 2,
-    HOLDS_UNKNOWN = 4, /* the file was not searched yet */
+    HOLDS_UNKNOWN = 1 << RUNTIMES_MAX, /* the file was not searched yet */
+    HOLDS_MASK = 2 * HOLDS_UNKNOWN - 1,
 };
+
+/* Returns the runtime's bit. */
+static inline unsigned holds_bit(const struct runtime *rt)
+{
+    return 1U << runtime_index(rt);
+}
 
 /* Names a file as records and lists of mappings do: by its build id, else by its place. */
 struct runtime_file_key {
@@ -31,8 +36,9 @@ struct runtime_file_key {
 
 struct runtime_file {
     unsigned holds;
-    const struct luajit_layout *layout; /* HOLDS_LUAJIT: of the file's LuaJIT */
-    uint64_t blob_offset;               /* bytes: file offset of its interpreter */
+    /* Of the runtimes whose discovery is fast (`may_hold` is NULL); NULL: not in the file. */
+    const void *layouts[RUNTIMES_MAX];
+    uint64_t code_offset[RUNTIMES_MAX]; /* bytes: file offset of the runtime's `code_start` */
 };
 
 struct process_map;
@@ -56,7 +62,7 @@ unsigned runtime_files_find(const struct runtime_files *f, const struct runtime_
 int runtime_files_look(struct runtime_files *f, pid_t pid, const struct process_map *map,
                        struct runtime_file *ret, struct error *err);
 
-/* One line about a file whose LuaJIT could not be understood. Returns each line once; NULL: no
+/* One line about a file whose runtime could not be understood. Returns each line once; NULL: no
  * more. */
 const char *runtime_files_problem(struct runtime_files *f);
 

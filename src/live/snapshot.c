@@ -14,6 +14,7 @@
 #include "live/stopped_process.h"
 #include "record/synthesize.h"
 #include "record/target.h"
+#include "unwind/v8/runtime.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -131,7 +132,8 @@ static int look_inside(struct snapshot *s, struct subject *t, struct error *err)
         return -1;
     bool lua = blobs.nr != 0;
     vec_free(&blobs);
-    t->v8 = session_v8_of_files(&t->process.thread);
+    struct runtime_instance v8;
+    t->v8 = session_runtime_of_files(&t->process.thread, &v8_runtime, &v8) ? v8.layout : NULL;
     for (const char *line; (line = runtime_files_problem(s->files));)
         say(s, false, line);
     if (!lua && !t->v8)
@@ -156,6 +158,15 @@ static bool has_luajit(struct snapshot *s, pid_t pid)
     return found;
 }
 
+/* Returns whether a runtime has generated code in the process. */
+static bool has_code(const struct thread_context *thread)
+{
+    size_t nr = 0;
+    for (size_t i = 0; i < nr_runtimes && !nr; i++)
+        (void)session_runtime(thread, runtimes[i], &nr);
+    return nr != 0;
+}
+
 /* Read the mappings of a process. If the process has just begun, wait until it has code of its own.
  * LuaJIT may never have code (-joff), so it is given less time. */
 static int await_code(struct snapshot *s, pid_t pid, struct stopped_process *ret, struct error *err)
@@ -165,11 +176,9 @@ static int await_code(struct snapshot *s, pid_t pid, struct stopped_process *ret
     char target[16];
     snprintf(target, sizeof(target), "%d", (int)pid);
     for (int i = 0;; i++) {
-        size_t nr;
         if (stopped_process_open(target, &options, ret, err) < 0)
             return -1;
-        if (session_v8(&ret->thread) || (session_luajit(&ret->thread, &nr) && nr) || i == TRIES ||
-            (i >= TRIES_LUAJIT && has_luajit(s, pid)))
+        if (has_code(&ret->thread) || i == TRIES || (i >= TRIES_LUAJIT && has_luajit(s, pid)))
             return 0;
         stopped_process_close(ret);
         usleep(STEP_US);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "live/stopped_process.h"
+#include "unwind/luajit/runtime.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -114,12 +115,12 @@ int stopped_process_luajit(const struct stopped_process *s, lua_scan_blob_list *
 {
     const struct memory memory = {.layers = s->layers, .nr_layers = s->nr_layers};
     VEC(struct memory_range) ranges = {0};
-    struct luajit_blob blob;
+    struct runtime_instance luajit;
     bool ok = true;
     const struct mapping *m = session_mapping_next(&s->thread, 0);
     for (; m && ok; m = session_mapping_next(&s->thread, m->end)) {
-        if (session_luajit_in(m, &blob))
-            ok = vec_push(blobs, blob);
+        if (session_runtime_in(m, &luajit_runtime, &luajit))
+            ok = vec_push(blobs, luajit_blob_of(&luajit));
         else if (m->prot & PROT_WRITE)
             ok = vec_push(&ranges, (struct memory_range){m->start, m->end});
         if (m->end == UINT64_MAX)

@@ -9,6 +9,7 @@
 #include "session/table.h"
 #include "unwind/v8/names.h"
 #include "unwind/v8/walk.h"
+#include "unwind/v8/runtime.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -178,7 +179,8 @@ static int look_at_maps(struct v8_watches *all, struct v8_watch *t, struct error
     }
     /* Find the layout before the V8 has begun: looking it up in V8's file takes 10 ms, and the
      * first samples of V8's code need not wait for it. */
-    t->layout = session_v8_of_files(&t->thread);
+    struct runtime_instance v8;
+    t->layout = session_runtime_of_files(&t->thread, &v8_runtime, &v8) ? v8.layout : NULL;
     if (!t->layout)
         forget_code(t);
     return 0;

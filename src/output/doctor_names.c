@@ -5,7 +5,7 @@
 #include "output/output.h"
 #include "session/registers.h"
 #include "unwind/arch.h"
-#include "unwind/v8/layout.h"
+#include "unwind/v8/runtime.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -188,7 +188,9 @@ static void look_up(const struct replay_sample *s, uint64_t address, struct told
  * machine code. */
 static uint64_t first_bytecode(const struct replay_sample *s, const struct frame *f)
 {
-    const struct v8_layout *l = session_v8(s->thread);
+    size_t nr;
+    const struct runtime_instance *v8 = session_runtime(s->thread, &v8_runtime, &nr);
+    const struct v8_layout *l = nr ? v8->layout : NULL;
     struct registers regs = {0};
     enum provenance provenance = PROVENANCE_EXACT;
     uint64_t bytecode;

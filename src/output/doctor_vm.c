@@ -4,10 +4,13 @@
  * LuaJIT layout with the instruction that gave each value, and each VM with what it was doing.
  */
 #include "live/stopped_process.h"
-#include "dso/elf_image.h"
+#include "dso/runtime_image.h"
+#include "unwind/luajit/crosscheck.h"
 #include "output/doctor.h"
 #include "output/output.h"
 #include "unwind/luajit/names_builtins.h"
+#include "unwind/luajit/runtime.h"
+#include "unwind/v8/runtime.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -57,8 +60,12 @@ static void put_layout(struct text *out, const char *file, struct dso *dso,
 {
     struct luajit_layout checked = *found;
     const struct luajit_layout *l = &checked;
-    if (dso)
-        dso_luajit_crosscheck(dso, &checked);
+    struct elf_runtime_image view;
+    if (dso && dso_image(dso)) {
+        const struct runtime_image image = dso_runtime_image(dso, dso_cfi(dso), &view);
+        const struct luajit_image part = luajit_image_of(&image);
+        luajit_crosscheck(&part, &checked);
+    }
     unsigned known = 0, extracted = 0;
     const struct luajit_builtins *names = luajit_builtins_get(l->builtins);
     text_symbol(out, file);
@@ -197,7 +204,7 @@ static const struct v8_layout *put_v8(struct text *out, const struct view *v)
     const struct mapping *m = session_mapping_next(&v->process->thread, 0);
     for (; m; m = session_mapping_next(&v->process->thread, m->end)) {
         bool code = m->dso->kind == DSO_FILE && m->prot & PROT_EXEC;
-        const struct v8_layout *l = code ? cfi_v8(dso_cfi(m->dso)) : NULL;
+        const struct v8_layout *l = code ? v8_of_module(dso_cfi(m->dso)) : NULL;
         if (l && l != last)
             doctor_put_v8(out, m->dso->name, l);
         last = l ? l : last;
@@ -247,8 +254,8 @@ static int put_file(struct text *out, const char *path, const struct dso_options
     int failed = dso ? 0 : error_no_memory(err);
     if (!absolute)
         failed = error_system(err, errno, "%s", path);
-    const struct luajit_layout *l = dso ? cfi_luajit(dso_cfi(dso)) : NULL;
-    const struct v8_layout *v8 = dso ? cfi_v8(dso_cfi(dso)) : NULL;
+    const struct luajit_layout *l = dso ? luajit_of_module(dso_cfi(dso)) : NULL;
+    const struct v8_layout *v8 = dso ? v8_of_module(dso_cfi(dso)) : NULL;
     *found = l || v8;
     if (l)
         put_layout(out, path, dso, l);

@@ -5,6 +5,7 @@
  */
 #include "replay/replay_internal.h"
 #include "unwind/v8/names.h"
+#include "unwind/v8/runtime.h"
 
 static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *sfi, int32_t offset,
                        struct frame *ret)
@@ -57,7 +58,9 @@ static bool wants(const void *context, const struct code *code)
 {
     struct sample_js *js = (void *)(uintptr_t)context;
     if (code->owner != CODE_ELF && code->owner != CODE_KERNEL && !js->asked) {
-        js->process.layout = session_v8(js->thread);
+        size_t nr;
+        const struct runtime_instance *v8 = session_runtime(js->thread, &v8_runtime, &nr);
+        js->process.layout = nr ? v8->layout : NULL;
         js->asked = true;
     }
     bool v8 = js->inner.wants(js->inner.context, code);

@@ -6,6 +6,7 @@
  */
 #include "replay/replay_internal.h"
 #include "unwind/luajit/names.h"
+#include "unwind/luajit/runtime.h"
 #include "unwind/luajit/vm.h"
 
 /* Read the state that the VM of the innermost Lua frame noted. Only memory that came with the
@@ -73,7 +74,12 @@ static bool wants(const void *context, const struct code *code)
 {
     struct sample_lua *lua = (void *)(uintptr_t)context;
     if (code->owner != CODE_ELF && code->owner != CODE_KERNEL && !lua->asked) {
-        lua->process.blobs = session_luajit(lua->thread, &lua->process.nr_blobs);
+        size_t nr;
+        const struct runtime_instance *at = session_runtime(lua->thread, &luajit_runtime, &nr);
+        for (size_t i = 0; i < nr; i++)
+            lua->blobs[i] = luajit_blob_of(&at[i]);
+        lua->process.blobs = lua->blobs;
+        lua->process.nr_blobs = nr;
         lua->asked = true;
         if ((lua->copy || lua->worker->replay->snapshots) && !lua->process.nr_vms)
             use_known_vms(lua);

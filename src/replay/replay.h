@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "perfdata/perfdata.h"
 #include "session/session.h"
+#include "unwind/luajit/vm.h"
 #include "symbols/symbols.h"
 #include "unwind/managed.h"
 #include "unwind/luajit/listing.h"

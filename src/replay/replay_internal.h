@@ -146,7 +146,8 @@ struct sample_lua {
     struct luajit_process process;
     const struct thread_context *thread;
     struct replay_worker *worker;
-    const struct vmstack *copy;            /* NULL: the sample has no vmstack */
+    const struct vmstack *copy; /* NULL: the sample has no vmstack */
+    struct luajit_blob blobs[SESSION_INSTANCES_MAX];
     struct luajit_vm vms[VMSTACK_VMS_MAX]; /* of the copy, or found by a snapshot */
     bool asked;                            /* whether the mapped LuaJITs were looked up */
     bool named;                            /* a Lua frame was met */

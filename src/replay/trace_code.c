@@ -2,6 +2,7 @@
 /* A LuaJIT trace's machine code, from what a recording has of the process's memory. */
 #include "replay/replay_internal.h"
 #include "session/registers.h"
+#include "unwind/luajit/runtime.h"
 
 enum { GLOBALS_MAX = 64 };
 
@@ -48,8 +49,8 @@ int replay_trace(struct replay_worker *w, const struct replay_sample *s, uint32_
     struct memory_layer layers[3 + SNAPSHOT_LAYERS];
     struct memory_log_view view = {.log = r->log, .pid = s->thread->pid};
     struct memory memory = {.time = s->sample->time, .layers = layers};
-    size_t nr_blobs;
-    const struct luajit_blob *blobs = session_luajit(s->thread, &nr_blobs);
+    size_t nr;
+    const struct runtime_instance *luajits = session_runtime(s->thread, &luajit_runtime, &nr);
     bool has_copy = open_copy(w, s);
     if (has_copy)
         layers[memory.nr_layers++] = vmstack_layer(&w->copies[0]);
@@ -59,11 +60,12 @@ int replay_trace(struct replay_worker *w, const struct replay_sample *s, uint32_
     for (size_t i = 0; i < snapshots.nr; i++)
         layers[memory.nr_layers++] = snapshots.at[i];
     layers[memory.nr_layers++] = session_memory(s->thread);
-    for (size_t i = 0; i < nr_blobs; i++) {
+    for (size_t i = 0; i < nr; i++) {
+        const struct luajit_blob blob = luajit_blob_of(&luajits[i]);
         uint64_t gs[GLOBALS_MAX];
-        size_t nr = find_globals(r, s, has_copy ? &w->copies[0] : NULL, blobs[i].layout, gs);
-        for (size_t k = 0; k < nr; k++) {
-            const struct luajit_vm vm = {gs[k], blobs[i].address, blobs[i].layout};
+        size_t nr_gs = find_globals(r, s, has_copy ? &w->copies[0] : NULL, blob.layout, gs);
+        for (size_t k = 0; k < nr_gs; k++) {
+            const struct luajit_vm vm = {gs[k], blob.address, blob.layout};
             const struct luajit_names_source source = {
                 .memory = &memory, .vm = &vm, .space = s->thread->pid, .batch = s->batch_number};
             int got = luajit_listing_read(&source, w->names, number, address, ret, err);

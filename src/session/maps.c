@@ -247,13 +247,13 @@ static struct dso *dso_for(struct session *s, struct process *p, const struct re
 static int region_put(struct session *s, struct process *p, const struct region *r,
                       struct error *err)
 {
-    struct space_luajit *managed = space_luajit_beside(p->space, r);
+    struct space_runtimes *managed = space_runtimes_beside(p->space, r);
     struct address_space *space = process_space(s, p);
     if (!space || !regions_put(&space->regions, r)) {
         free(managed);
         return error_no_memory(err);
     }
-    atomic_store_explicit(&space->luajit, managed, memory_order_release);
+    atomic_store_explicit(&space->runtimes, managed, memory_order_release);
     s->stats.maps++;
     return 0;
 }

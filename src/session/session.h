@@ -15,7 +15,7 @@
 #include "dso/dso.h"
 #include "jitdump/jitdump.h"
 #include "perfdata/perfdata.h"
-#include "unwind/luajit/vm.h"
+#include "unwind/runtime.h"
 #include "unwind/unwind.h"
 
 #include <stdbool.h>
@@ -76,18 +76,20 @@ struct codemap session_codemap(const struct thread_context *p);
  * times of the samples that the contexts were made for. The key is valid as long as one of these
  * contexts is held. NULL: there is no such key. */
 const void *session_context_key(const struct thread_context *p);
-/* Returns the LuaJIT interpreters in the context's process, for the Lua walker; none if the process
- * has no generated code. They are valid as long as the context. */
-const struct luajit_blob *session_luajit(const struct thread_context *p, size_t *nr);
-/* Returns the V8 whose generated code the context's process may run; NULL: there is no V8, or no
- * generated code. */
-const struct v8_layout *session_v8(const struct thread_context *p);
-/* Returns the first V8 among the files whose code is mapped, even if it has not generated any code
- * (it has not started, or runs without compilers); NULL: none. This looks into each file: do not
- * call it for each sample. */
-const struct v8_layout *session_v8_of_files(const struct thread_context *p);
-/* Find the interpreter in a mapping. Returns false if there is none. */
-bool session_luajit_in(const struct mapping *m, struct luajit_blob *ret);
+/* Returns where a runtime is mapped in the context's process, up to SESSION_INSTANCES_MAX times;
+ * none if the process has no generated code: whoever owns a pc then follows from the codemap alone.
+ * Valid as long as the context. */
+enum { SESSION_INSTANCES_MAX = 8 };
+const struct runtime_instance *session_runtime(const struct thread_context *p,
+                                               const struct runtime *rt, size_t *nr);
+/* Get the runtime in one mapping. Returns false if there is none. */
+bool session_runtime_in(const struct mapping *m, const struct runtime *rt,
+                        struct runtime_instance *ret);
+/* Get the first place where a runtime is mapped, even if it has not generated any code (it has not
+ * started, or runs without compilers). Returns false if there is none. This looks into each file:
+ * do not call it for each sample. */
+bool session_runtime_of_files(const struct thread_context *p, const struct runtime *rt,
+                              struct runtime_instance *ret);
 /* Returns the layer with the read-only file-backed pages of the context's process. */
 struct memory_layer session_memory(const struct thread_context *p);
 /* Returns the user mapping at `pc`; NULL: none. */

@@ -76,8 +76,8 @@ struct address_space {
     struct regions regions;
     /* Where code was found lately, by a hash of the address. Each change empties it. */
     struct region_slot *_Atomic found[FOUND_MAX];
-    struct jit_set *jit;                 /* NULL: none */
-    struct space_luajit *_Atomic luajit; /* NULL: not searched yet */
+    struct jit_set *jit;                     /* NULL: none */
+    struct space_runtimes *_Atomic runtimes; /* NULL: not searched yet */
     struct session *session;
     /* `refs` has a cache line of its own: walks, which read the other fields, do not wait for
      * it. */
@@ -85,18 +85,19 @@ struct address_space {
     _Atomic uint32_t refs;
 };
 
-/* luajit.c: the interpreters in an address space, found when they are first needed. */
-enum { SPACE_LUAJIT_MAX = 8 };
-struct space_luajit {
-    size_t nr;
-    struct luajit_blob blobs[SPACE_LUAJIT_MAX];
-    const struct v8_layout *v8; /* of the first V8; NULL: none */
-    bool generated; /* executable memory without a file exists; if not, no VM is searched for */
+/* runtimes.c: the runtimes in an address space, found when they are first needed. */
+struct space_runtimes {
+    bool generated; /* executable memory without a file exists; if not, nothing is searched for */
+    struct {
+        size_t nr;
+        struct runtime_instance at[SESSION_INSTANCES_MAX];
+    } of[]; /* in the order of the table */
 };
-void space_luajit_forget(struct address_space *space);
+void space_runtimes_forget(struct address_space *space);
 /* Returns a copy of what was found, if the space has the same with this region put in; the caller
  * owns the copy. Else NULL. */
-struct space_luajit *space_luajit_beside(const struct address_space *space, const struct region *r);
+struct space_runtimes *space_runtimes_beside(const struct address_space *space,
+                                             const struct region *r);
 
 struct process {
     uint32_t pid;

@@ -6,7 +6,9 @@
 #include "session/core_process.h"
 #include "session/session_internal.h"
 #include "unwind/luajit/object.h"
+#include "unwind/luajit/runtime.h"
 #include "unwind/v8/heap.h"
+#include "unwind/v8/runtime.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -353,7 +355,9 @@ static bool pass_code(void *context, uint64_t pc, uint64_t low)
 static int index_v8(struct memory_log *log, const struct core_view *c, struct error *err)
 {
     const struct memory m = {.layers = c->process.layers, .nr_layers = 2};
-    const struct v8_layout *layout = session_v8_of_files(&c->process.thread);
+    struct runtime_instance v8;
+    bool any = session_runtime_of_files(&c->process.thread, &v8_runtime, &v8);
+    const struct v8_layout *layout = any ? v8.layout : NULL;
     struct indexing i = {
         .r = {.memory = &m, .layout = layout}, .log = log, .pid = c->pid, .err = err};
     const struct v8_heap_visitor visitor = {index_function, pass_code, &i};
@@ -406,12 +410,12 @@ static int index_lua(struct memory_log *log, const struct core_view *c, struct e
     VEC(struct luajit_blob) blobs = {0};
     VEC(struct memory_range) ranges = {0};
     luajit_vm_list vms = {0};
-    struct luajit_blob blob;
+    struct runtime_instance luajit;
     bool ok = true;
     const struct mapping *at = session_mapping_next(&c->process.thread, 0);
     for (; ok && at; at = session_mapping_next(&c->process.thread, at->end)) {
-        if (session_luajit_in(at, &blob))
-            ok = vec_push(&blobs, blob);
+        if (session_runtime_in(at, &luajit_runtime, &luajit))
+            ok = vec_push(&blobs, luajit_blob_of(&luajit));
         else if (at->prot & PROT_WRITE)
             ok = vec_push(&ranges, (struct memory_range){at->start, at->end});
         if (at->end == UINT64_MAX)

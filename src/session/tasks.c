@@ -19,7 +19,7 @@ static void space_forget(struct address_space *space)
 {
     for (unsigned i = 0; i < FOUND_MAX; i++)
         atomic_init(&space->found[i], NULL);
-    space_luajit_forget(space);
+    space_runtimes_forget(space);
 }
 
 static struct address_space *space_create(struct session *s, struct regions regions,
@@ -34,7 +34,7 @@ static struct address_space *space_create(struct session *s, struct regions regi
     if (jit)
         atomic_fetch_add_explicit(&jit->refs, 1, memory_order_relaxed);
     space->session = s;
-    atomic_init(&space->luajit, NULL);
+    atomic_init(&space->runtimes, NULL);
     space_forget(space);
     return space;
 }
@@ -44,7 +44,7 @@ void space_release(struct address_space *space)
     if (!space || atomic_fetch_sub_explicit(&space->refs, 1, memory_order_acq_rel) != 1)
         return;
     regions_release(&space->regions);
-    space_luajit_forget(space);
+    space_runtimes_forget(space);
     jit_set_release(space->jit);
     free(space);
 }

@@ -18,6 +18,7 @@
 #include "unwind/luajit/listing.h"
 #include "unwind/luajit/walk.h"
 #include "unwind/native/cfi.h"
+#include "unwind/luajit/runtime.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -59,9 +60,9 @@ static void note_blob(struct image *image, const struct core_mapping *m)
 {
     struct code code;
     if (!m->file || !codemap_lookup(&image->process.code, m->start, 0, &code) ||
-        !cfi_luajit(code.cfi))
+        !luajit_of_module(code.cfi))
         return;
-    const struct luajit_layout *l = cfi_luajit(code.cfi);
+    const struct luajit_layout *l = luajit_of_module(code.cfi);
     image->blob = (struct luajit_blob){l, l->blob + code.bias};
 }
 

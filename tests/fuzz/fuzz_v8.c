@@ -12,6 +12,7 @@
 #include "tests/fuzz/damage.h"
 #include "unwind/v8/names.h"
 #include "unwind/v8/walk.h"
+#include "unwind/v8/runtime.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -57,7 +58,9 @@ static void add_image(const char *path)
     const struct core_process_options options = {0};
     if (nr_images == IMAGES_MAX || core_process_open(path, &options, &image->process, NULL))
         return;
-    image->layout = session_v8(&image->process.thread);
+    size_t nr;
+    const struct runtime_instance *v8 = session_runtime(&image->process.thread, &v8_runtime, &nr);
+    image->layout = nr ? v8->layout : NULL;
     if (!image->layout || core_nr_threads(image->process.core) == 0) {
         core_process_free(&image->process);
         return;

@@ -9,6 +9,9 @@
 #include "session/core_process.h"
 #include "unwind/luajit/object.h"
 #include "unwind/luajit/walk.h"
+#include "unwind/luajit/runtime.h"
+#include "unwind/luajit/crosscheck.h"
+#include "dso/runtime_image.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -66,9 +69,10 @@ static size_t find_blobs(const struct core_process *p, struct luajit_blob *blobs
     for (size_t i = 0; i < core_nr_mappings(p->core) && nr < max; i++) {
         const struct core_mapping *m = core_mapping(p->core, i);
         struct code code;
-        if (!m->file || !codemap_lookup(&p->code, m->start, 0, &code) || !cfi_luajit(code.cfi))
+        if (!m->file || !codemap_lookup(&p->code, m->start, 0, &code) ||
+            !luajit_of_module(code.cfi))
             continue;
-        const struct luajit_layout *l = cfi_luajit(code.cfi);
+        const struct luajit_layout *l = luajit_of_module(code.cfi);
         bool known = false;
         for (size_t k = 0; k < nr; k++)
             known |= blobs[k].layout == l;
@@ -117,7 +121,7 @@ static size_t plain_frames(const struct core_process *p, const struct unwind_sta
         struct code code;
         if (f->kind == FRAME_LUA || !codemap_lookup(&p->code, f->pc - 1, 0, &code))
             continue;
-        const struct luajit_layout *l = cfi_luajit(code.cfi);
+        const struct luajit_layout *l = luajit_of_module(code.cfi);
         bool own = code.owner != CODE_ELF || (l && f->pc - code.bias - l->blob <= l->blob_size);
         if (!own && nr < FRAMES)
             pcs[nr++] = f->pc;
@@ -193,7 +197,10 @@ static void walk_image(const char *path, const char *name,
         die(name, "no LuaJIT found");
     const struct mapping *m = session_mapping(&p.thread, blobs[0].address);
     struct luajit_layout layout = *blobs[0].layout;
-    dso_luajit_crosscheck(m->dso, &layout);
+    struct elf_runtime_image view;
+    const struct runtime_image image = dso_runtime_image(m->dso, dso_cfi(m->dso), &view);
+    const struct luajit_image part = luajit_image_of(&image);
+    luajit_crosscheck(&part, &layout);
     check_layout(name, &layout);
     find_vms(&p, blobs, nr_blobs, &vms);
     struct luajit_process process = {.vms = vms.at,

@@ -10,6 +10,7 @@
  */
 #include "luajit_tree.h"
 #include "dso/dso.h"
+#include "unwind/luajit/runtime.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -103,7 +104,7 @@ static void find_vms(void)
         const struct luajit_layout *l = NULL;
         if (target.maps[i].executable && target.maps[i].dso &&
             lookup(NULL, target.maps[i].start, 0, &code))
-            l = cfi_luajit(code.cfi);
+            l = luajit_of_module(code.cfi);
         if (l)
             target.blobs[target.nr_blobs++] = (struct luajit_blob){l, l->blob + code.bias};
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Steps out of the interpreter's C frame on a handmade stack: which frame takes its place. */
 #include "memory_fixture.h"
+#include "unwind/luajit/runtime.h"
 #include "unwind/luajit/walk.h"
 #include "unwind/native/cfi.h"
 
@@ -95,7 +96,9 @@ static struct fixture *make(uint64_t base)
     struct fixture *f = calloc(1, sizeof(*f));
     assert_non_null(f);
     f->l = layout();
-    f->cfi.luajit = &f->l;
+    f->cfi.runtimes[0].runtime = &luajit_runtime;
+    f->cfi.runtimes[0].layout = &f->l;
+    f->cfi.nr_runtimes = 1;
     f->layer = (struct memory_layer){.read = read_fixture, .context = f};
     f->input.memory = (struct memory){.stack = f->stack,
                                       .stack_start = C_STACK,

@@ -2,6 +2,7 @@
 /* Which files hold a VM: each file is searched once, and the result is remembered by the file's
  * identity, also across recordings. */
 #include "live/runtime_files.h"
+#include "unwind/luajit/runtime.h"
 #include "live/lua_scan.h"
 
 #include "scratch.h"
@@ -110,14 +111,15 @@ static void a_luajit_is_found(void **state)
         assert_true(find_map(path("luajit"), &copy));
         struct runtime_file file = look(f, &copy.map);
         found |= file.holds;
-        assert_int_equal(file.holds == HOLDS_LUAJIT, file.layout != NULL);
+        assert_int_equal(file.holds == holds_bit(&luajit_runtime),
+                         file.layouts[runtime_index(&luajit_runtime)] != NULL);
         process_maps_free(&copy.maps);
         unlink(path("luajit"));
     }
     runtime_files_free(f);
     if (access(places[0], R_OK) != 0)
         skip();
-    assert_int_equal(found, HOLDS_LUAJIT);
+    assert_int_equal(found, holds_bit(&luajit_runtime));
 }
 
 /* ---- across recordings --------------------------------------------------------------------- */

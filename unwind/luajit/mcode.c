@@ -13,6 +13,7 @@
 #include "unwind/luajit/walk_internal.h"
 
 #include "base/cursor.h"
+#include "unwind/luajit/runtime.h"
 
 /* Upper bound of the size of GG_State, which holds the bytecode of C functions and builtins. */
 enum { GG_MAX = 0x4000 };
@@ -396,7 +397,7 @@ static bool calls_foreign(struct luajit_walk *w, const struct luajit_trace *t)
     if (callee->kind != FRAME_NATIVE)
         return true;
     return codemap_lookup(&s->input->code, callee->pc, s->input->memory.time, &code) &&
-           (!cfi_luajit(code.cfi) ||
+           (!luajit_of_module(code.cfi) ||
             luajit_call_by_ffi(&w->r, t, (uint32_t)(walk_register(w, DWARF_RIP) - t->mcode)));
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The walker's entry: finds out whose code a frame's pc is in. */
 #include "unwind/luajit/walk_internal.h"
+#include "unwind/luajit/runtime.h"
 
 /* Did the VM come with the sample? If there is only one interpreter, the VM belongs to it. */
 static bool is_told(const struct luajit_process *p, uint64_t g)
@@ -49,7 +50,7 @@ static bool wants(const void *context, const struct code *code)
 {
     const struct luajit_process *p = context;
     if (code->owner == CODE_ELF)
-        return cfi_luajit(code->cfi) != NULL;
+        return luajit_of_module(code->cfi) != NULL;
     return code->owner != CODE_KERNEL && p->nr_blobs + p->nr_vms != 0;
 }
 
@@ -68,7 +69,7 @@ static void begin(struct luajit_walk *w, const struct luajit_process *p,
 static enum walker_result step_code(struct luajit_walk *w)
 {
     const struct code *c = &w->step->code;
-    const struct luajit_layout *l = cfi_luajit(c->cfi);
+    const struct luajit_layout *l = luajit_of_module(c->cfi);
     if (c->owner != CODE_ELF)
         return step_mcode(w);
     uint64_t at = walk_register(w, DWARF_RIP) - c->bias, lookup = at - !walk_is_exact(w);
@@ -86,7 +87,7 @@ static bool is_native(const struct walker_step *s)
     const struct code *c = &s->code;
     if (c->owner != CODE_ELF)
         return false;
-    const struct luajit_layout *l = cfi_luajit(c->cfi);
+    const struct luajit_layout *l = luajit_of_module(c->cfi);
     uint64_t lookup = s->value[DWARF_RIP] - c->bias - !(s->flags & (FRAME_LEAF | FRAME_SIGNAL));
     return !l || (lookup - l->blob >= l->blob_size &&
                   !(l->ffi_call && lookup - l->ffi_call < l->ffi_call_size));

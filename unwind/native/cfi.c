@@ -3,8 +3,6 @@
 #include "unwind/native/cfi.h"
 
 #include "base/vec.h"
-#include "unwind/luajit/layout.h"
-#include "unwind/v8/layout.h"
 
 #include <stdlib.h>
 
@@ -157,37 +155,31 @@ void cfi_free(struct cfi *cfi)
         return;
     for (unsigned i = 0; i < cfi->nr_tables; i++)
         free(cfi->tables[i].index);
-    free(cfi->luajit);
-    v8_layout_free(cfi->v8);
+    for (unsigned i = 0; i < cfi->nr_runtimes; i++)
+        cfi->runtimes[i].runtime->layout_free(cfi->runtimes[i].layout);
     free(cfi->name);
     free(cfi);
 }
 
-int cfi_set_luajit(struct cfi *cfi, const struct luajit_layout *layout, struct error *err)
+int cfi_add_runtime(struct cfi *cfi, const struct runtime *rt, void *layout, struct error *err)
 {
-    struct luajit_layout *copy = malloc(sizeof(*copy));
-    if (!copy)
-        return error_no_memory(err);
-    *copy = *layout;
-    free(cfi->luajit);
-    cfi->luajit = copy;
+    if (cfi->nr_runtimes == RUNTIMES_MAX) {
+        rt->layout_free(layout);
+        return error_set(err, ERROR_UNSUPPORTED, "%s: more than %d runtimes in one file", cfi->name,
+                         RUNTIMES_MAX);
+    }
+    cfi->runtimes[cfi->nr_runtimes].runtime = rt;
+    cfi->runtimes[cfi->nr_runtimes++].layout = layout;
     return 0;
 }
 
-const struct luajit_layout *cfi_luajit(const struct cfi *cfi)
+const void *cfi_runtime(const struct cfi *cfi, const struct runtime *rt)
 {
-    return cfi ? cfi->luajit : NULL;
-}
-
-void cfi_set_v8(struct cfi *cfi, struct v8_layout *layout)
-{
-    v8_layout_free(cfi->v8);
-    cfi->v8 = layout;
-}
-
-const struct v8_layout *cfi_v8(const struct cfi *cfi)
-{
-    return cfi ? cfi->v8 : NULL;
+    for (unsigned i = 0; cfi && i < cfi->nr_runtimes; i++) {
+        if (cfi->runtimes[i].runtime == rt)
+            return cfi->runtimes[i].layout;
+    }
+    return NULL;
 }
 
 /* ---- find ---------------------------------------------------------------------------------- */

@@ -11,7 +11,7 @@
 #define UNWIND_NATIVE_CFI_H
 
 #include "base/cursor.h"
-#include "unwind/unwind.h"
+#include "unwind/runtime.h"
 
 /* DW_EH_PE_*: encodings of a pointer. */
 enum {
@@ -59,8 +59,11 @@ struct cfi {
     bool swapped;
     uint32_t id;
     char *name;
-    struct luajit_layout *luajit; /* NULL: none */
-    struct v8_layout *v8;         /* owned; NULL: none */
+    struct {
+        const struct runtime *runtime;
+        void *layout; /* owned */
+    } runtimes[RUNTIMES_MAX];
+    unsigned nr_runtimes;
 };
 
 /* Bytes in a section: a program or an expression. */

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "unwind/arch.h"
 #include "unwind/v8/builtin.h"
+#include "unwind/v8/runtime.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -1284,7 +1285,7 @@ static bool wants(const void *context, const struct code *code)
 {
     const struct v8_process *p = context;
     if (code->owner == CODE_ELF)
-        return cfi_v8(code->cfi) != NULL;
+        return v8_of_module(code->cfi) != NULL;
     return code->owner != CODE_KERNEL && code->owner != CODE_NONE && p->layout;
 }
 
@@ -1298,7 +1299,7 @@ static void use_layout(struct v8_walk *w, const struct v8_layout *l)
 static enum walker_result step_code(struct v8_walk *w)
 {
     const struct code *c = &w->step->code;
-    use_layout(w, c->owner == CODE_ELF ? cfi_v8(c->cfi) : w->process->layout);
+    use_layout(w, c->owner == CODE_ELF ? v8_of_module(c->cfi) : w->process->layout);
     if (c->owner != CODE_ELF)
         return step_generated(w);
     uint64_t vaddr = reg(w, DWARF_RIP) - c->bias - !is_exact(w);

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The runtimes in an address space. Files are looked into only if there is executable memory
+ * without a file, in which generated code runs. Without it, the code map alone says whether a frame
+ * is a runtime's.
+ */
+#include "session/session_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static bool is_generated(const struct region *r)
+{
+    return r->anonymous && r->map.prot & PROT_EXEC;
+}
+
+/* Returns whether a mapping is a file's code, where runtimes are. */
+static bool is_text(const struct mapping *m)
+{
+    return m->dso->kind == DSO_FILE && m->prot & PROT_EXEC;
+}
+
+static bool has_generated_code(const struct address_space *space)
+{
+    const struct region_slot *at = regions_next(space->regions, 0);
+    for (; at; at = regions_next(space->regions, at->region.map.end)) {
+        if (is_generated(&at->region))
+            return true;
+    }
+    return false;
+}
+
+bool session_runtime_in(const struct mapping *m, const struct runtime *rt,
+                        struct runtime_instance *ret)
+{
+    uint64_t vaddr;
+    if (!is_text(m) || !dso_offset_to_vaddr(m->dso, m->pgoff, &vaddr))
+        return false;
+    const void *layout = cfi_runtime(dso_cfi(m->dso), rt);
+    if (!layout || (rt->code_start && rt->code_start(layout) - vaddr >= m->end - m->start))
+        return false;
+    *ret = (struct runtime_instance){layout, m->start - vaddr, m->start, m->end};
+    return true;
+}
+
+bool session_runtime_of_files(const struct thread_context *p, const struct runtime *rt,
+                              struct runtime_instance *ret)
+{
+    const struct address_space *space = p->space;
+    const struct region_slot *at = regions_next(space->regions, 0);
+    bool found = false;
+    for (; at && !found; at = regions_next(space->regions, at->region.map.end))
+        found = session_runtime_in(&at->region.map, rt, ret);
+    return found;
+}
+
+/* Note the runtimes in one mapping. */
+static void note_runtimes(struct space_runtimes *found, const struct mapping *m)
+{
+    for (size_t i = 0; i < nr_runtimes; i++) {
+        size_t nr = found->of[i].nr;
+        if (nr < SESSION_INSTANCES_MAX && session_runtime_in(m, runtimes[i], &found->of[i].at[nr]))
+            found->of[i].nr++;
+    }
+}
+
+static size_t size_of_runtimes(void)
+{
+    return sizeof(struct space_runtimes) +
+           nr_runtimes * sizeof(*((struct space_runtimes *)NULL)->of);
+}
+
+static struct space_runtimes *find_runtimes(const struct address_space *space)
+{
+    struct space_runtimes *found = calloc(1, size_of_runtimes());
+    if (!found || !(found->generated = has_generated_code(space)))
+        return found;
+    const struct region_slot *at = regions_next(space->regions, 0);
+    for (; at; at = regions_next(space->regions, at->region.map.end))
+        note_runtimes(found, &at->region.map);
+    return found;
+}
+
+void space_runtimes_forget(struct address_space *space)
+{
+    free(atomic_exchange(&space->runtimes, NULL));
+}
+
+/* A process that generates code maps and protects memory all the time. Memory without a file
+ * changes nothing but whether there is generated code at all. */
+struct space_runtimes *space_runtimes_beside(const struct address_space *space,
+                                             const struct region *r)
+{
+    const struct space_runtimes *found =
+        atomic_load_explicit(&space->runtimes, memory_order_acquire);
+    if (!found || is_text(&r->map) || (is_generated(r) && !found->generated))
+        return NULL;
+    const struct region_slot *at = regions_next(space->regions, r->map.start);
+    for (; at && at->region.map.start < r->map.end;
+         at = regions_next(space->regions, at->region.map.end)) {
+        if (is_text(&at->region.map) || (is_generated(&at->region) && !is_generated(r)))
+            return NULL;
+    }
+    struct space_runtimes *copy = malloc(size_of_runtimes());
+    if (copy)
+        memcpy(copy, found, size_of_runtimes());
+    return copy;
+}
+
+static const struct space_runtimes *runtimes_of(const struct thread_context *p)
+{
+    struct address_space *space = p->space;
+    struct space_runtimes *found = atomic_load_explicit(&space->runtimes, memory_order_acquire);
+    if (!found) {
+        struct space_runtimes *none = NULL;
+        found = find_runtimes(space);
+        if (found && !atomic_compare_exchange_strong(&space->runtimes, &none, found)) {
+            free(found);
+            found = none; /* from another thread, and equal */
+        }
+    }
+    return found;
+}
+
+const struct runtime_instance *session_runtime(const struct thread_context *p,
+                                               const struct runtime *rt, size_t *nr)
+{
+    const struct space_runtimes *found = runtimes_of(p);
+    size_t i = runtime_index(rt);
+    *nr = found ? found->of[i].nr : 0;
+    return found ? found->of[i].at : NULL;
+}

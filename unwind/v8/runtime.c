@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * V8's row in the table of runtimes (unwind/runtime.h). Passes the part of an ELF file that may be
+ * V8's to layout.c: a node binary has a hundred thousand symbols, and V8's layout needs a thousand.
+ */
+#include "unwind/v8/runtime.h"
+#include "base/cursor.h"
+
+#include <elf.h>
+#include <string.h>
+
+/* Symbol tables that are searched: the file's own two, and its debug file's. */
+enum { EXPORTED, TABLES = 3 };
+struct source {
+    const struct runtime_image *image;
+    struct runtime_symbols tables[TABLES];
+    uint64_t blob, blob_size; /* address range of the builtins; size 0: not known */
+};
+
+/* Symbols of V8 that matter are local functions, and data: numbers of 4 bytes, and a table of three
+ * rows with one or four bytes for each bytecode. The names of all other symbols are not read, which
+ * saves a cache miss each; undefined symbols are skipped too. */
+static bool may_be_v8(const struct runtime_symbols *t, const uint8_t *at)
+{
+    enum { BYTECODES_MIN = 100, ROWS = 3 };
+    bool local = ELF64_ST_BIND(at[4]) == STB_LOCAL;
+    uint64_t size = load_u64(at + 16, false);
+    switch (ELF64_ST_TYPE(at[4])) {
+    case STT_FUNC:
+        if (!local)
+            return false;
+        break;
+    case STT_OBJECT:
+        if (size != 4 && (size < ROWS * BYTECODES_MIN || size % ROWS))
+            return false;
+        break;
+    default:
+        break;
+    }
+    return (at[6] || at[7]) && load_u32(at, false) < t->strings_size; /* at[6], at[7]: st_shndx */
+}
+
+/* Metadata, versions and tables are exported data. Builtins are local functions of the one object
+ * file that contains the blob, among ten times as many other local functions. */
+static bool is_likely(const struct source *s, size_t table, const uint8_t *at)
+{
+    return table == EXPORTED ? at[4] == ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT)
+                             : at[4] == ELF64_ST_INFO(STB_LOCAL, STT_FUNC) &&
+                                   load_u64(at + 8, false) - s->blob < s->blob_size;
+}
+
+static bool symbol_next(void *context, bool all, size_t *index, struct v8_symbol *ret)
+{
+    const struct source *s = context;
+    size_t first = 0; /* index of the table's first symbol */
+    for (size_t i = 0; (all || s->blob_size) && i < TABLES; first += s->tables[i++].nr) {
+        const struct runtime_symbols *t = &s->tables[i];
+        size_t from = *index > first ? *index - first : 0;
+        for (size_t n = from; n < (all ? t->nr : t->nr_local); n++) {
+            const uint8_t *at = t->entries + n * sizeof(Elf64_Sym);
+            if ((!all && !is_likely(s, i, at)) || !may_be_v8(t, at))
+                continue;
+            *ret = (struct v8_symbol){t->strings + load_u32(at, false), load_u64(at + 8, false),
+                                      load_u64(at + 16, false)};
+            *index = first + n + 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+static const uint8_t *bytes_at(void *context, uint64_t address, size_t size)
+{
+    const struct runtime_image *i = ((const struct source *)context)->image;
+    return i->bytes(i->context, address, size);
+}
+
+static uint64_t word_at(void *context, uint64_t address)
+{
+    const struct runtime_image *i = ((const struct source *)context)->image;
+    return i->word(i->context, address);
+}
+
+static bool segment_at(void *context, size_t index, struct v8_segment *ret)
+{
+    const struct runtime_image *i = ((const struct source *)context)->image;
+    struct runtime_segment s;
+    if (!i->segment(i->context, index, &s))
+        return false;
+    *ret = (struct v8_segment){s.address, s.size, s.executable, s.writable};
+    return true;
+}
+
+/* ---- where the blob is --------------------------------------------------------------------- */
+
+static bool begins_with(const uint8_t *at, const char *bytes, size_t size)
+{
+    return memcmp(at, bytes, size) == 0;
+}
+
+/* Get the value that a function without arguments returns if all it does is load a constant, an
+ * address or, with `load`, a number of four bytes. Returns false for any other function. */
+static bool returned(struct source *s, const char *name, bool load, uint64_t *ret)
+{
+    enum { MOST = 24 };
+    uint64_t address;
+    const uint8_t *start =
+        s->image->exported(s->image->context, name, &address) ? bytes_at(s, address, MOST) : NULL;
+    if (!start)
+        return false;
+    const uint8_t *at = start;
+    at += begins_with(at, "\xf3\x0f\x1e\xfa", 4) ? 4 : 0; /* endbr64 */
+    at += begins_with(at, "\x55\x48\x89\xe5", 4) ? 4 : 0; /* push rbp; mov rbp, rsp */
+    size_t head = *at == 0xb8 ? 1 : begins_with(at, "\x8b\x05", 2) ? 2 : 3;
+    uint64_t next = address + (uint64_t)(at - start) + head + 4;
+    int64_t number = (int32_t)load_u32(at + head, false);
+    if (head == 1) { /* mov eax, N */
+        *ret = (uint32_t)number;
+    } else if (head == 2) { /* mov eax, [rip + N] */
+        const uint8_t *value = load ? bytes_at(s, next + (uint64_t)number, 4) : NULL;
+        if (!value)
+            return false;
+        *ret = load_u32(value, false);
+    } else if (begins_with(at, "\x48\xc7\xc0", 3)) { /* mov rax, N */
+        *ret = (uint64_t)number;
+    } else if (begins_with(at, "\x48\x8d\x05", 3)) { /* lea rax, [rip + N] */
+        *ret = next + (uint64_t)number;
+    } else {
+        return false;
+    }
+    at += head + 4;
+    return at[*at == 0x5d] == 0xc3; /* pop rbp; ret */
+}
+
+/* V8 8.5 and later export functions that return the address and the size of the blob. */
+static void find_blob(struct source *s)
+{
+    if (!returned(s, "_ZN2v88internal23DefaultEmbeddedBlobCodeEv", false, &s->blob) ||
+        !returned(s, "_ZN2v88internal27DefaultEmbeddedBlobCodeSizeEv", true, &s->blob_size))
+        s->blob_size = 0;
+}
+
+/* ---- the row ------------------------------------------------------------------------------- */
+
+/* Every V8 since 2010 exports this symbol. */
+static bool may_hold(const struct runtime_image *image)
+{
+    uint64_t ignored;
+    return image->exported(image->context, "v8dbg_frametype_EntryFrame", &ignored);
+}
+
+static int discover(const struct runtime_image *image, void **ret, struct error *err)
+{
+    struct source s = {.image = image};
+    struct v8_layout *layout = NULL;
+    if (!may_hold(image))
+        return 0;
+    image->symbols(image->context, s.tables);
+    find_blob(&s);
+    const struct v8_image view = {image->name, symbol_next, bytes_at, word_at, segment_at, &s};
+    int found = v8_layout_create(&view, &layout, err);
+    *ret = layout;
+    return found;
+}
+
+static void layout_free(void *layout)
+{
+    v8_layout_free(layout);
+}
+
+const struct runtime v8_runtime = {
+    .name = "V8", .may_hold = may_hold, .discover = discover, .layout_free = layout_free};
