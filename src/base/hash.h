@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Hash functions. The users' tables have open addressing and a power of two of slots. */
+/* Hash functions. For tables see hash_table.h. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 

@@ -15,6 +15,7 @@
 #include "output/export.h"
 
 #include "base/hash.h"
+#include "base/hash_table.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -58,8 +59,7 @@ struct writer {
     uint32_t *innermost; /* per function: its innermost vertex on the path; NOBODY: none */
     VEC(struct step) path;
     VEC(struct cost) costs;
-    uint32_t *slots; /* hash table: cost + 1 */
-    size_t nr_slots;
+    struct hash_table by_line;            /* of costs */
     struct string_numbers files, objects; /* number 0 is "???" */
     bool *named;                          /* per vertex: its name was written */
     bool *told_files, *told_objects;
@@ -72,39 +72,18 @@ static bool same_cost(const struct cost *a, const struct cost *b)
     return a->at == b->at && a->callee == b->callee && a->file == b->file && a->line == b->line;
 }
 
-static uint32_t *find_cost(const struct writer *w, const struct cost *c)
-{
-    uint64_t h = hash_combine((uint64_t)c->at << 32 | c->callee, (uintptr_t)c->file + c->line);
-    size_t at = h & (w->nr_slots - 1);
-    while (w->slots[at] && !same_cost(&w->costs.at[w->slots[at] - 1], c))
-        at = (at + 1) & (w->nr_slots - 1);
-    return &w->slots[at];
-}
-
-static bool grow_costs(struct writer *w)
-{
-    size_t nr = w->nr_slots ? w->nr_slots * 2 : 4096;
-    free(w->slots);
-    w->slots = calloc(nr, sizeof(*w->slots));
-    w->nr_slots = w->slots ? nr : 0;
-    for (uint32_t i = 0; w->slots && i < w->costs.nr; i++)
-        *find_cost(w, &w->costs.at[i]) = i + 1;
-    return w->slots != NULL;
-}
-
 /* Returns false if memory is out. */
 static bool add_cost(struct writer *w, const struct cost *c)
 {
-    if (w->costs.nr * 2 >= w->nr_slots && !grow_costs(w))
+    uint64_t h = hash_combine((uint64_t)c->at << 32 | c->callee, (uintptr_t)c->file + c->line);
+    const struct cost none = {c->at, c->callee, c->file, c->line, 0, 0};
+    uint32_t n =
+        hash_table_intern(&w->by_line, h, &w->costs, i, same_cost(&w->costs.at[i], c), none);
+    if (n == HASH_TABLE_NONE)
         return false;
-    uint32_t *slot = find_cost(w, c);
-    if (*slot) {
-        w->costs.at[*slot - 1].cost += c->cost;
-        w->costs.at[*slot - 1].calls += c->calls;
-    } else if (vec_push(&w->costs, *c)) {
-        *slot = (uint32_t)w->costs.nr;
-    }
-    return *slot != 0;
+    w->costs.at[n].cost += c->cost;
+    w->costs.at[n].calls += c->calls;
+    return true;
 }
 
 /* ---- the walk ------------------------------------------------------------------------------ */
@@ -386,7 +365,7 @@ int export_callgrind(const struct export *e, FILE *out, struct error *err)
     free(w.named);
     free(w.told_files);
     free(w.told_objects);
-    free(w.slots);
+    hash_table_free(&w.by_line);
     vec_free(&w.path);
     vec_free(&w.costs);
     string_numbers_free(&w.files);

@@ -32,7 +32,7 @@ void diff_free(struct diff *d)
     vec_free(&d->left_out);
     vec_free(&d->names);
     vec_free(&d->rows);
-    free(d->slots);
+    hash_table_free(&d->by_name);
     free(d->row_shares);
     intern_free(d->strings);
 }

@@ -9,6 +9,7 @@
 #define OUTPUT_DIFF_H
 
 #include "base/error.h"
+#include "base/hash_table.h"
 #include "base/intern.h"
 #include "base/text.h"
 #include "base/vec.h"
@@ -120,8 +121,7 @@ struct diff {
     VEC(struct diff_share *) shares;     /* per recording: one share per name known by then */
     VEC(uint32_t) nr_shares;
     VEC(struct diff_name) names;
-    uint32_t *slots; /* hash table: index in `names` + 1; 0: free */
-    size_t nr_slots;
+    struct hash_table by_name; /* of indexes in `names` */
     VEC(struct diff_row) rows; /* filled by diff_finish(): regressions first, then by change */
     struct diff_share *row_shares;
     uint32_t nr[DIFF_SIDES]; /* number of recordings per side */

@@ -21,45 +21,22 @@ static const char *base_name(const char *path)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static size_t name_slot(const struct diff *d, const struct diff_name *n)
+static bool same_name(const struct diff_name *a, const struct diff_name *b)
 {
-    uint64_t h = hash_combine((uintptr_t)n->name, (uintptr_t)n->source);
-    size_t at = hash_combine(h, n->place) & (d->nr_slots - 1);
-    for (; d->slots[at]; at = (at + 1) & (d->nr_slots - 1)) {
-        const struct diff_name *o = &d->names.at[d->slots[at] - 1];
-        if (o->name == n->name && o->source == n->source && o->place == n->place)
-            break;
-    }
-    return at;
-}
-
-static bool grow_slots(struct diff *d)
-{
-    size_t nr = d->nr_slots ? d->nr_slots * 2 : 1024;
-    uint32_t *slots = calloc(nr, sizeof(*slots));
-    if (!slots)
-        return false;
-    free(d->slots);
-    d->slots = slots;
-    d->nr_slots = nr;
-    for (uint32_t i = 0; i < d->names.nr; i++)
-        slots[name_slot(d, &d->names.at[i])] = i + 1;
-    return true;
+    return a->name == b->name && a->source == b->source && a->place == b->place;
 }
 
 /* `name` and `source` of `n` must be interned. A NULL name means that memory was out. */
 static uint32_t add_name(struct diff *d, struct diff_name n)
 {
-    if (!n.name || (d->names.nr * 2 >= d->nr_slots && !grow_slots(d)))
+    if (!n.name)
         return UINT32_MAX;
-    size_t at = name_slot(d, &n);
-    if (!d->slots[at]) {
-        if (!vec_push(&d->names, n))
-            return UINT32_MAX;
-        d->slots[at] = (uint32_t)d->names.nr;
-    }
-    d->names.at[d->slots[at] - 1].kernel &= n.kernel;
-    return d->slots[at] - 1;
+    uint64_t h = hash_combine((uintptr_t)n.name, (uintptr_t)n.source);
+    uint32_t index = hash_table_intern(&d->by_name, hash_combine(h, n.place), &d->names, i,
+                                       same_name(&d->names.at[i], &n), n);
+    if (index != HASH_TABLE_NONE)
+        d->names.at[index].kernel &= n.kernel;
+    return index;
 }
 
 uint32_t diff_name_plain(struct diff *d, const char *name, const char *source, bool kernel)

@@ -115,57 +115,36 @@ static bool is_same(const char *a, const char *b)
 
 void name_tally_free(struct name_tally *t)
 {
-    free(t->slots);
+    vec_free(&t->names);
+    hash_table_free(&t->table);
     *t = (struct name_tally){0};
 }
 
-static struct told_names *find(struct name_tally *t, const struct told_names *what)
+static bool is_same_names(const struct told_names *a, const struct told_names *b)
 {
-    uint64_t h =
-        hash_combine(hash_combine(what->function << 1 | what->exact, (uintptr_t)what->dump),
-                     (uintptr_t)what->map);
-    for (size_t i = h & (t->cap - 1);; i = (i + 1) & (t->cap - 1)) {
-        struct told_names *s = &t->slots[i];
-        if (!s->frames || (s->function == what->function && s->exact == what->exact &&
-                           s->dump == what->dump && s->map == what->map))
-            return s;
-    }
-}
-
-static bool grow(struct name_tally *t)
-{
-    struct name_tally to = {.cap = t->cap ? 2 * t->cap : 1024};
-    to.slots = calloc(to.cap, sizeof(*to.slots));
-    if (!to.slots)
-        return false;
-    for (size_t i = 0; i < t->cap; i++) {
-        if (t->slots[i].frames)
-            *find(&to, &t->slots[i]) = t->slots[i];
-    }
-    to.nr = t->nr;
-    free(t->slots);
-    *t = to;
-    return true;
+    return a->function == b->function && a->exact == b->exact && a->dump == b->dump &&
+           a->map == b->map;
 }
 
 static bool count(struct name_tally *t, const struct told_names *what)
 {
-    if (2 * t->nr >= t->cap && !grow(t))
-        return false;
-    struct told_names *s = find(t, what);
-    uint64_t frames = s->frames + what->frames;
-    t->nr += !s->frames;
-    *s = *what;
-    s->frames = frames;
-    return true;
+    uint64_t h =
+        hash_combine(hash_combine(what->function << 1 | what->exact, (uintptr_t)what->dump),
+                     (uintptr_t)what->map);
+    struct told_names none = *what;
+    none.frames = 0;
+    uint32_t n =
+        hash_table_intern(&t->table, h, &t->names, i, is_same_names(&t->names.at[i], what), none);
+    if (n != HASH_TABLE_NONE)
+        t->names.at[n].frames += what->frames;
+    return n != HASH_TABLE_NONE;
 }
 
 bool name_tally_add(struct name_tally *to, const struct name_tally *from)
 {
-    for (size_t i = 0; i < from->cap; i++) {
-        if (from->slots[i].frames && !count(to, &from->slots[i]))
+    vec_foreach (told, &from->names)
+        if (!count(to, told))
             return false;
-    }
     return true;
 }
 
@@ -371,10 +350,7 @@ bool name_tally_print(const struct name_tally *t, const struct managed_names *ma
 {
     struct agreement a = {0};
     uint64_t files = 0;
-    for (size_t i = 0; i < t->cap; i++) {
-        const struct told_names *told = &t->slots[i];
-        if (!told->frames)
-            continue;
+    vec_foreach (told, &t->names) {
         files += told->dump || told->map;
         judge_told(&a, told, managed);
     }

@@ -7,6 +7,7 @@
 #ifndef OUTPUT_DOCTOR_NAMES_H
 #define OUTPUT_DOCTOR_NAMES_H
 
+#include "base/hash_table.h"
 #include "base/text.h"
 #include "base/vec.h"
 #include "replay/replay.h"
@@ -22,10 +23,10 @@ struct told_names {
     uint64_t frames;
 };
 
-/* Frame counts by names; a hash table with open addressing. All zeros: empty. */
+/* Frame counts by names. All zeros: empty. */
 struct name_tally {
-    struct told_names *slots;
-    size_t nr, cap; /* cap: 0 or a power of two */
+    VEC(struct told_names) names;
+    struct hash_table table; /* of indexes in `names` */
 };
 void name_tally_free(struct name_tally *t);
 

@@ -171,36 +171,14 @@ void thread_samples_free(struct thread_samples *t)
 
 /* ---- numbers for strings ------------------------------------------------------------------- */
 
-static uint32_t *find_string(const struct string_numbers *n, const char *s)
-{
-    size_t at = hash_u64((uintptr_t)s) & (n->nr_slots - 1);
-    while (n->slots[at] && n->strings.at[n->slots[at] - 1] != s)
-        at = (at + 1) & (n->nr_slots - 1);
-    return &n->slots[at];
-}
-
-static bool grow_strings(struct string_numbers *n)
-{
-    size_t nr = n->nr_slots ? n->nr_slots * 2 : 1024;
-    free(n->slots);
-    n->slots = calloc(nr, sizeof(*n->slots));
-    n->nr_slots = n->slots ? nr : 0;
-    for (uint32_t i = 0; n->slots && i < n->strings.nr; i++)
-        *find_string(n, n->strings.at[i]) = i + 1;
-    return n->slots != NULL;
-}
-
 uint32_t string_number(struct string_numbers *n, const char *interned)
 {
-    if (n->failed || (n->strings.nr * 2 >= n->nr_slots && !grow_strings(n))) {
-        n->failed = true;
-        return 0;
-    }
-    uint32_t *slot = find_string(n, interned);
-    if (!*slot && vec_push(&n->strings, interned))
-        *slot = (uint32_t)n->strings.nr;
-    n->failed |= !*slot;
-    return *slot ? *slot - 1 : 0;
+    uint32_t number = HASH_TABLE_NONE;
+    if (!n->failed)
+        number = hash_table_intern(&n->table, hash_u64((uintptr_t)interned), &n->strings, i,
+                                   n->strings.at[i] == interned, interned);
+    n->failed |= number == HASH_TABLE_NONE;
+    return n->failed ? 0 : number;
 }
 
 uint32_t string_number_of(struct string_numbers *n, const struct export *e, const char *text)
@@ -217,5 +195,5 @@ uint32_t string_number_of(struct string_numbers *n, const struct export *e, cons
 void string_numbers_free(struct string_numbers *n)
 {
     vec_free(&n->strings);
-    free(n->slots);
+    hash_table_free(&n->table);
 }

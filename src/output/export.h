@@ -7,6 +7,7 @@
 #define OUTPUT_EXPORT_H
 
 #include "base/error.h"
+#include "base/hash_table.h"
 #include "stacks/profile.h"
 
 #include <stdio.h>
@@ -74,8 +75,7 @@ void thread_samples_free(struct thread_samples *t);
 /* Numbers for strings, found by pointer. Strings are numbered from 0 in the order of first use. */
 struct string_numbers {
     VEC(const char *) strings;
-    uint32_t *slots;
-    size_t nr_slots;
+    struct hash_table table;
     bool failed; /* memory was out */
 };
 uint32_t string_number(struct string_numbers *n, const char *interned);

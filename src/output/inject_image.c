@@ -3,6 +3,7 @@
  * functions are sorted by name, lines by number. */
 #include "output/inject_image.h"
 #include "base/hash.h"
+#include "base/hash_table.h"
 #include "base/intern.h"
 #include "base/vec.h"
 #include "dso/elf_write.h"
@@ -36,9 +37,8 @@ struct inject_images {
     struct managed_names *managed;
     struct intern *strings;
     VEC(struct inject_place) places;
-    uint32_t *slots; /* hash table: number + 1; 0: free */
-    size_t cap;
-    VEC(uint64_t) addresses; /* per place */
+    struct hash_table numbers; /* of places */
+    VEC(uint64_t) addresses;   /* per place */
     struct inject_image at[INJECT_IMAGES];
     size_t nr;
 };
@@ -63,7 +63,7 @@ void inject_images_free(struct inject_images *all)
     intern_free(all->strings);
     vec_free(&all->places);
     vec_free(&all->addresses);
-    free(all->slots);
+    hash_table_free(&all->numbers);
     free(all);
 }
 
@@ -75,46 +75,26 @@ static bool same_place(const struct inject_place *a, const struct inject_place *
            a->line == b->line && a->language == b->language && a->provenance == b->provenance;
 }
 
-static uint32_t *find_slot(const struct inject_images *all, const struct inject_place *p)
+static uint64_t hash_place(const struct inject_place *p)
 {
     uint64_t h = hash_combine((uintptr_t)p->symbol, (uintptr_t)p->file);
     h = hash_combine(h, p->function | (uint64_t)p->line << 32);
-    h = hash_combine(h, p->language | p->provenance << 8);
-    size_t at = h & (all->cap - 1);
-    while (all->slots[at] && !same_place(&all->places.at[all->slots[at] - 1], p))
-        at = (at + 1) & (all->cap - 1);
-    return &all->slots[at];
-}
-
-static bool grow_slots(struct inject_images *all)
-{
-    size_t cap = all->cap ? 2 * all->cap : 1024;
-    uint32_t *slots = calloc(cap, sizeof(*slots));
-    if (!slots)
-        return false;
-    free(all->slots);
-    all->slots = slots;
-    all->cap = cap;
-    for (size_t i = 0; i < all->places.nr; i++)
-        *find_slot(all, &all->places.at[i]) = (uint32_t)i + 1;
-    return true;
+    return hash_combine(h, p->language | p->provenance << 8);
 }
 
 int inject_images_add(struct inject_images *all, const struct inject_place *place, uint32_t *ret,
                       struct error *err)
 {
-    if (2 * all->places.nr >= all->cap && !grow_slots(all))
-        return error_no_memory(err);
-    uint32_t *slot = find_slot(all, place);
-    if (!*slot) {
-        if (all->places.nr >= ELF_WRITE_SLOTS_MAX)
-            return error_set(err, ERROR_UNSUPPORTED, "the recording has too many lines of code");
-        if (!vec_push(&all->places, *place))
-            return error_no_memory(err);
-        *slot = (uint32_t)all->places.nr;
-    }
-    *ret = *slot - 1;
-    return 0;
+    uint64_t hash = hash_place(place);
+    *ret = hash_table_find(&all->numbers, hash, i, same_place(&all->places.at[i], place));
+    if (*ret != HASH_TABLE_NONE)
+        return 0;
+    if (all->places.nr >= ELF_WRITE_SLOTS_MAX)
+        return error_set(err, ERROR_UNSUPPORTED, "the recording has too many lines of code");
+    *ret = (uint32_t)all->places.nr;
+    return vec_push(&all->places, *place) && hash_table_add(&all->numbers, hash, *ret)
+               ? 0
+               : error_no_memory(err);
 }
 
 /* ---- names of places ----------------------------------------------------------------------- */

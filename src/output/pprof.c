@@ -10,6 +10,7 @@
 #include "output/output.h"
 
 #include "base/hash.h"
+#include "base/hash_table.h"
 #include "pprof.pb-c.h"
 
 #include <stdlib.h>
@@ -38,8 +39,7 @@ struct writer {
     struct string_numbers strings;
     VEC(struct row) rows;
     VEC(int64_t) values; /* nr_types values per row */
-    uint32_t *slots;     /* hash table: row + 1 */
-    size_t nr_slots;
+    struct hash_table row_numbers;
     VEC(struct file) files;
     VEC(uint32_t) file_of; /* per location: file + 1; 0: none */
     VEC(unsigned) events;  /* events that were sampled, ascending */
@@ -78,44 +78,22 @@ static bool same_row(const struct row *a, const struct row *b)
            a->unwound == b->unwound;
 }
 
-static uint32_t *find_row(const struct writer *w, const struct row *r)
-{
-    uint64_t h = hash_combine((uint64_t)r->node << 32 | r->thread, r->end * 2U + r->unwound);
-    size_t at = h & (w->nr_slots - 1);
-    while (w->slots[at] && !same_row(&w->rows.at[w->slots[at] - 1], r))
-        at = (at + 1) & (w->nr_slots - 1);
-    return &w->slots[at];
-}
-
-static bool grow_rows(struct writer *w)
-{
-    size_t nr = w->nr_slots ? w->nr_slots * 2 : 4096;
-    free(w->slots);
-    w->slots = calloc(nr, sizeof(*w->slots));
-    w->nr_slots = w->slots ? nr : 0;
-    for (uint32_t i = 0; w->slots && i < w->rows.nr; i++)
-        *find_row(w, &w->rows.at[i]) = i + 1;
-    return w->slots != NULL;
-}
-
 /* Returns the row's values; a new row is added. NULL: memory is out. */
 static int64_t *row_values(struct writer *w, const struct profile_sample *s)
 {
     struct row r = {.node = s->node, .thread = s->thread, .unwound = s->unwound};
     if (s->unwound)
         r.end = s->end;
-    if (w->rows.nr * 2 >= w->nr_slots && !grow_rows(w))
+    uint64_t h = hash_combine((uint64_t)r.node << 32 | r.thread, r.end * 2U + r.unwound);
+    if (!vec_reserve(&w->values, (w->rows.nr + 1) * w->nr_types))
         return NULL;
-    uint32_t *slot = find_row(w, &r);
-    if (!*slot) {
-        size_t nr = w->values.nr + w->nr_types;
-        if (!vec_reserve(&w->values, nr) || !vec_push(&w->rows, r))
-            return NULL;
-        while (w->values.nr < nr)
-            w->values.at[w->values.nr++] = 0;
-        *slot = (uint32_t)w->rows.nr;
-    }
-    return w->values.at + (*slot - 1) * w->nr_types;
+    uint32_t n =
+        hash_table_intern(&w->row_numbers, h, &w->rows, i, same_row(&w->rows.at[i], &r), r);
+    if (n == HASH_TABLE_NONE)
+        return NULL;
+    while (w->values.nr < w->rows.nr * w->nr_types)
+        w->values.at[w->values.nr++] = 0;
+    return w->values.at + n * w->nr_types;
 }
 
 static size_t event_place(const struct writer *w, unsigned event)
@@ -461,6 +439,6 @@ int export_pprof(const struct export *e, FILE *out, struct error *err)
     vec_free(&w.file_of);
     vec_free(&w.events);
     vec_free(&w.packed);
-    free(w.slots);
+    hash_table_free(&w.row_numbers);
     return failed ? error_no_memory(err) : 0;
 }

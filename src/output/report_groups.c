@@ -5,6 +5,7 @@
  * the tree, as samples of different threads do.
  */
 #include "base/hash.h"
+#include "base/hash_table.h"
 #include "output/report_internal.h"
 #include "stacks/state.h"
 
@@ -14,10 +15,9 @@
 /* State while regrouping. */
 struct regrouping {
     struct report *report;
-    uint32_t *slots; /* hash table of groups: index + 1 */
-    size_t nr_slots;
-    VEC(uint32_t) tops; /* per group: the stacks' own group that it is a part of */
-    bool *matches;      /* per function: -p matches it; NULL: no -p */
+    struct hash_table numbers; /* of groups */
+    VEC(uint32_t) tops;        /* per group: the stacks' own group that it is a part of */
+    bool *matches;             /* per function: -p matches it; NULL: no -p */
     VEC(uint32_t) path;
 };
 
@@ -63,48 +63,27 @@ static struct report_group group_of(const struct regrouping *g, uint32_t top, si
 
 /* ---- groups, found by their properties ------------------------------------------------------ */
 
-static size_t group_slot(const struct regrouping *g, const uint32_t *slots, size_t nr_slots,
-                         uint32_t top, const struct report_group *want)
+static bool is_group(const struct regrouping *g, uint32_t i, uint32_t top,
+                     const struct report_group *want)
 {
-    uint64_t h =
-        hash_combine((uint64_t)top << 32 | want->parent, (uint64_t)want->trace << 8 | want->state);
-    size_t at = h & (nr_slots - 1);
-    for (; slots[at]; at = (at + 1) & (nr_slots - 1)) {
-        const struct report_group *o = &g->report->groups.at[slots[at] - 1];
-        if (g->tops.at[slots[at] - 1] == top && o->parent == want->parent &&
-            o->trace == want->trace && o->state == want->state)
-            break;
-    }
-    return at;
-}
-
-static bool grow_slots(struct regrouping *g)
-{
-    size_t nr = g->nr_slots ? g->nr_slots * 2 : 256;
-    uint32_t *slots = calloc(nr, sizeof(*slots));
-    if (!slots)
-        return false;
-    for (uint32_t i = 0; i < g->tops.nr; i++)
-        slots[group_slot(g, slots, nr, g->tops.at[i], &g->report->groups.at[i])] = i + 1;
-    free(g->slots);
-    g->slots = slots;
-    g->nr_slots = nr;
-    return true;
+    const struct report_group *o = &g->report->groups.at[i];
+    return g->tops.at[i] == top && o->parent == want->parent && o->trace == want->trace &&
+           o->state == want->state;
 }
 
 /* Returns the group's index; a new group is added. UINT32_MAX: memory is out. */
 static uint32_t group_get(struct regrouping *g, uint32_t top, const struct report_group *want)
 {
-    struct report *r = g->report;
-    if (g->tops.nr * 2 >= g->nr_slots && !grow_slots(g))
-        return UINT32_MAX;
-    size_t at = group_slot(g, g->slots, g->nr_slots, top, want);
-    if (!g->slots[at]) {
-        if (!vec_push(&g->tops, top) || !push_group(r, *want))
-            return UINT32_MAX;
-        g->slots[at] = (uint32_t)r->groups.nr;
-    }
-    return g->slots[at] - 1;
+    uint64_t h =
+        hash_combine((uint64_t)top << 32 | want->parent, (uint64_t)want->trace << 8 | want->state);
+    uint32_t index = hash_table_find(&g->numbers, h, i, is_group(g, i, top, want));
+    if (index != HASH_TABLE_NONE)
+        return index;
+    index = (uint32_t)g->tops.nr;
+    return vec_push(&g->tops, top) && push_group(g->report, *want) &&
+                   hash_table_add(&g->numbers, h, index)
+               ? index
+               : UINT32_MAX;
 }
 
 /* ---- the tree ------------------------------------------------------------------------------ */
@@ -162,7 +141,7 @@ static int regroup(struct report *r)
     vec_free(&g.tops);
     vec_free(&g.path);
     free(g.matches);
-    free(g.slots);
+    hash_table_free(&g.numbers);
     r->source = r->regrouped.nodes.at;
     r->nr_source = r->regrouped.nodes.nr;
     return failed;

@@ -3,6 +3,7 @@
 #ifndef OUTPUT_REPORT_INTERNAL_H
 #define OUTPUT_REPORT_INTERNAL_H
 
+#include "base/hash_table.h"
 #include "base/intern.h"
 #include "output/report.h"
 #include "stacks/stacks_internal.h"
@@ -62,8 +63,7 @@ struct report {
     uint32_t *parents;
     uint32_t *ends; /* index after the last node below */
     VEC(struct report_row) rows;
-    uint32_t *row_slots; /* hash table: row + 1; 0: free */
-    size_t nr_row_slots;
+    struct hash_table row_numbers;
     uint32_t *group_class;    /* per group: equal for equal keys */
     uint32_t *function_class; /* per function, and one after the last for "no function" */
     uint32_t *chain_class;    /* per function: equal for functions that a call tree shows as one */

@@ -57,21 +57,19 @@ struct class_key {
 /* Number `nr` keys: ret[i] becomes the index of the first key that equals keys[i]. */
 static int number_classes(const struct class_key *keys, size_t nr, uint32_t *ret)
 {
-    size_t cap = 16;
-    while (cap < nr * 2)
-        cap *= 2;
-    uint32_t *slots = calloc(cap, sizeof(*slots));
-    if (!slots)
-        return -1;
+    struct hash_table table = {0};
     for (size_t i = 0; i < nr; i++) {
-        size_t at = hash_bytes(&keys[i], sizeof(keys[i])) & (cap - 1);
-        while (slots[at] && memcmp(&keys[slots[at] - 1], &keys[i], sizeof(keys[i])) != 0)
-            at = (at + 1) & (cap - 1);
-        if (!slots[at])
-            slots[at] = (uint32_t)i + 1;
-        ret[i] = slots[at] - 1;
+        uint64_t hash = hash_bytes(&keys[i], sizeof(keys[i]));
+        ret[i] = hash_table_find(&table, hash, k, memcmp(&keys[k], &keys[i], sizeof(keys[i])) == 0);
+        if (ret[i] != HASH_TABLE_NONE)
+            continue;
+        ret[i] = (uint32_t)i;
+        if (!hash_table_add(&table, hash, i)) {
+            hash_table_free(&table);
+            return -1;
+        }
     }
-    free(slots);
+    hash_table_free(&table);
     return 0;
 }
 
@@ -287,52 +285,20 @@ static int make_nodes(struct report *r)
 
 /* ---- rows ---------------------------------------------------------------------------------- */
 
-static size_t row_slot(const struct report *r, uint32_t group_class, uint32_t function_class)
-{
-    size_t at = hash_u64((uint64_t)group_class << 32 | function_class) & (r->nr_row_slots - 1);
-    for (; r->row_slots[at]; at = (at + 1) & (r->nr_row_slots - 1)) {
-        const struct report_row *row = &r->rows.at[r->row_slots[at] - 1];
-        if (row->group_class == group_class && row->function_class == function_class)
-            break;
-    }
-    return at;
-}
-
-static bool grow_rows(struct report *r)
-{
-    size_t nr = r->nr_row_slots ? r->nr_row_slots * 2 : 1024;
-    uint32_t *slots = calloc(nr, sizeof(*slots));
-    if (!slots)
-        return false;
-    free(r->row_slots);
-    r->row_slots = slots;
-    r->nr_row_slots = nr;
-    for (uint32_t i = 0; i < r->rows.nr; i++) {
-        const struct report_row *row = &r->rows.at[i];
-        slots[row_slot(r, row->group_class, row->function_class)] = i + 1;
-    }
-    return true;
-}
-
 /* Returns the row of a function in a group; a new row is added. ROW_NONE: memory is out. */
 static uint32_t row_get(struct report *r, uint32_t group, uint32_t function)
 {
     uint32_t group_class = r->group_class[group];
     uint32_t function_class =
         r->function_class[function == FUNCTION_NONE ? r->nr_functions : function];
-    if (r->rows.nr * 2 >= r->nr_row_slots && !grow_rows(r))
-        return ROW_NONE;
-    size_t at = row_slot(r, group_class, function_class);
-    if (!r->row_slots[at]) {
-        struct report_row row = {.group_class = group_class,
-                                 .function_class = function_class,
-                                 .group = group,
-                                 .function = function};
-        if (!vec_push(&r->rows, row))
-            return ROW_NONE;
-        r->row_slots[at] = (uint32_t)r->rows.nr;
-    }
-    return r->row_slots[at] - 1;
+    const struct report_row new = {.group_class = group_class,
+                                   .function_class = function_class,
+                                   .group = group,
+                                   .function = function};
+    return hash_table_intern(
+        &r->row_numbers, hash_u64((uint64_t)group_class << 32 | function_class), &r->rows, i,
+        r->rows.at[i].group_class == group_class && r->rows.at[i].function_class == function_class,
+        new);
 }
 
 /* A thread that changed its name is shown with the name that it had for most of the weight. Neither
@@ -537,7 +503,7 @@ void report_free(struct report *r)
     free(r->parents);
     free(r->ends);
     vec_free(&r->rows);
-    free(r->row_slots);
+    hash_table_free(&r->row_numbers);
     free(r->group_class);
     free(r->function_class);
     free(r->chain_class);

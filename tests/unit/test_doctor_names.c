@@ -120,7 +120,7 @@ static void differences_are_counted_by_pairs(void **state)
                                 {f, NULL, &other, false, 2}, {f, NULL, NULL, true, 7},
                                 {0, &same, NULL, false, 1},  {0, &same, &other, false, 1}};
     const size_t nr = sizeof(told) / sizeof(*told);
-    struct name_tally from = {.slots = told, .nr = nr, .cap = nr}, sum = {0};
+    struct name_tally from = {.names = {told, nr, nr}}, sum = {.names = {0}};
     struct text out = {0};
     assert_true(name_tally_add(&sum, &from) && name_tally_add(&sum, &from));
     assert_true(name_tally_print(&sum, managed, &out));
