@@ -7,7 +7,6 @@
  * (including inlined ones) are there.
  */
 #include "base/hash.h"
-#include "base/heap.h"
 #include "base/threads.h"
 #include "stacks/stacks_internal.h"
 
@@ -109,8 +108,8 @@ struct path_node {
 struct collector {
     struct stacks *stacks;
     struct replay_worker *worker;
-    struct expansion *slots;
-    size_t nr, cap;
+    VEC(struct expansion) expansions;
+    struct hash_table table; /* of expansions */
     VEC(uint32_t) functions;
     struct group_entry groups[GROUP_CACHE];
     struct function_entry known[FUNCTION_CACHE];
@@ -140,37 +139,12 @@ static uint64_t hash_key(const struct frame_key *k)
     return hash_combine((uintptr_t)k->owner, k->address * 2 + (k->address == k->lookup));
 }
 
-static struct expansion *find(struct expansion *slots, size_t cap, const struct frame_key *key,
-                              const struct frame *f, uint16_t trace)
+static bool is_expansion_of(const struct expansion *e, const struct frame_key *key,
+                            const struct frame *f, uint16_t trace)
 {
-    size_t at = hash_key(key) & (cap - 1);
-    for (; slots[at].nr; at = (at + 1) & (cap - 1)) {
-        const struct expansion *e = &slots[at];
-        if (e->key.address == key->address && e->key.owner == key->owner &&
-            e->key.lookup == key->lookup && e->kind == f->kind && e->tier == f->tier &&
-            e->trace == trace && e->inlined == frame_is_inlined(f))
-            break;
-    }
-    return &slots[at];
-}
-
-static bool grow(struct collector *c)
-{
-    size_t cap = c->cap ? c->cap * 2 : 4096;
-    struct expansion *slots = heap_table(cap, sizeof(*slots));
-    if (!slots)
-        return false;
-    for (size_t i = 0; i < c->cap; i++) {
-        const struct expansion *e = &c->slots[i];
-        struct frame f = {
-            .kind = e->kind, .tier = e->tier, .flags = e->inlined ? FRAME_INLINED : 0};
-        if (e->nr)
-            *find(slots, cap, &e->key, &f, e->trace) = *e;
-    }
-    free(c->slots);
-    c->slots = slots;
-    c->cap = cap;
-    return true;
+    return e->key.address == key->address && e->key.owner == key->owner &&
+           e->key.lookup == key->lookup && e->kind == f->kind && e->tier == f->tier &&
+           e->trace == trace && e->inlined == frame_is_inlined(f);
 }
 
 static int push_function(struct collector *c, const struct function *f, struct error *err)
@@ -225,30 +199,12 @@ static int push_managed(struct collector *c, const struct frame *f, struct error
     return push_function(c, &fn, err);
 }
 
-static int expand_managed(struct collector *c, const struct frame *f, struct expansion *e,
-                          const struct frame_key *key, struct error *err)
-{
-    size_t first = c->functions.nr;
-    if (push_managed(c, f, err) < 0)
-        return -1;
-    *e = (struct expansion){.key = *key,
-                            .first = (uint32_t)first,
-                            .nr = 1,
-                            .trace = trace_of(c, f),
-                            .kind = f->kind,
-                            .tier = f->tier,
-                            .inlined = frame_is_inlined(f)};
-    c->nr++;
-    return 0;
-}
-
-static int expand(struct collector *c, const struct replay_sample *s, const struct frame *f,
-                  struct expansion *e, const struct frame_key *key, struct error *err)
+static int push_functions(struct collector *c, const struct replay_sample *s, const struct frame *f,
+                          struct error *err)
 {
     struct named_frame n;
-    size_t first = c->functions.nr;
     if (frame_is_managed(f))
-        return expand_managed(c, f, e, key, err);
+        return push_managed(c, f, err);
     if (replay_name(c->worker, s, f, &n, err) < 0 ||
         push_source(c, &n, f, n.symbol, n.file, n.line, false, err) < 0)
         return -1;
@@ -258,29 +214,30 @@ static int expand(struct collector *c, const struct replay_sample *s, const stru
         if (push_source(c, &n, f, in->name, in->file, in->line, true, err) < 0)
             return -1;
     }
-    *e = (struct expansion){.key = *key,
-                            .first = (uint32_t)first,
-                            .nr = (uint16_t)(c->functions.nr - first),
-                            .trace = trace_of(c, f),
-                            .kind = f->kind,
-                            .tier = f->tier,
-                            .inlined = frame_is_inlined(f)};
-    c->nr++;
     return 0;
 }
 
 static const struct expansion *expansion_of(struct collector *c, const struct replay_sample *s,
                                             const struct frame *f, struct error *err)
 {
-    struct frame_key key = replay_frame_key(f);
-    if (c->nr * 2 >= c->cap && !grow(c)) {
-        error_no_memory(err);
+    struct expansion e = {.key = replay_frame_key(f),
+                          .first = (uint32_t)c->functions.nr,
+                          .trace = trace_of(c, f),
+                          .kind = f->kind,
+                          .tier = f->tier,
+                          .inlined = frame_is_inlined(f)};
+    uint64_t hash = hash_key(&e.key);
+    uint32_t n = hash_table_find(&c->table, hash, i,
+                                 is_expansion_of(&c->expansions.at[i], &e.key, f, e.trace));
+    if (n != HASH_TABLE_NONE)
+        return &c->expansions.at[n];
+    if (push_functions(c, s, f, err) < 0)
         return NULL;
-    }
-    struct expansion *e = find(c->slots, c->cap, &key, f, trace_of(c, f));
-    if (!e->nr && expand(c, s, f, e, &key, err) < 0)
-        return NULL;
-    return e;
+    e.nr = (uint16_t)(c->functions.nr - e.first);
+    if (vec_push(&c->expansions, e) && hash_table_add(&c->table, hash, c->expansions.nr - 1))
+        return &c->expansions.at[c->expansions.nr - 1];
+    error_no_memory(err);
+    return NULL;
 }
 
 static struct frame_entry *frame_slot(struct collector *c, const struct frame *f)
@@ -375,7 +332,7 @@ static bool take_step(struct collector *c, struct stack_tree *tree, const struct
 {
     const uint32_t *functions = s->nr == 1 ? &s->first : c->functions.at + s->first;
     for (uint16_t k = 0; to->node && k < s->nr; k++)
-        to->node = stack_tree_step(tree, to->node, functions[k]);
+        to->node = stack_tree_child(tree, to->node, functions[k]);
     if (!to->node)
         return false;
     uint8_t *provenance = &tree->nodes.at[to->node].provenance;
@@ -450,7 +407,8 @@ static void collector_free(void *worker)
     vec_free(&c->planned);
     vec_free(&c->steps);
     vec_free(&c->nodes);
-    free(c->slots);
+    vec_free(&c->expansions);
+    hash_table_free(&c->table);
     free(c);
 }
 

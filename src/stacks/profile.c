@@ -7,7 +7,6 @@
 #include "stacks/profile.h"
 
 #include "base/hash.h"
-#include "base/heap.h"
 #include "base/text.h"
 #include "stacks/stacks_internal.h"
 
@@ -48,8 +47,7 @@ struct profile_worker {
     struct stack_tree tree; /* a node's `function` is its raw location */
     VEC(struct raw_location) locations;
     VEC(struct raw_line) lines;
-    uint32_t *slots; /* location + 1 by hash of its key; 0: free */
-    size_t nr_slots;
+    struct hash_table table; /* of locations, by their keys */
     VEC(struct profile_thread) threads;
     uint32_t recent[RECENT_THREADS];    /* indexes in `threads`, by a hash */
     VEC(struct profile_sample) samples; /* of the batch at hand */
@@ -88,29 +86,6 @@ static uint64_t hash_of_key(const struct raw_key *k)
                         k->key.lookup ^ (uint64_t)k->provenance << 60);
 }
 
-static uint32_t *find_slot(const struct profile_worker *w, uint32_t *slots, size_t nr,
-                           const struct raw_key *k)
-{
-    size_t at = hash_of_key(k) & (nr - 1);
-    while (slots[at] && !same_key(&w->locations.at[slots[at] - 1].key, k))
-        at = (at + 1) & (nr - 1);
-    return &slots[at];
-}
-
-static bool grow_slots(struct profile_worker *w)
-{
-    size_t nr = w->nr_slots ? w->nr_slots * 2 : 4096;
-    uint32_t *slots = heap_table(nr, sizeof(*slots));
-    if (!slots)
-        return false;
-    for (uint32_t i = 0; i < w->locations.nr; i++)
-        *find_slot(w, slots, nr, &w->locations.at[i].key) = i + 1;
-    free(w->slots);
-    w->slots = slots;
-    w->nr_slots = nr;
-    return true;
-}
-
 /* Name a frame when it is first seen. */
 static int add_location(struct profile_worker *w, const struct replay_sample *s,
                         const struct frame *f, const struct raw_key *key, struct error *err)
@@ -140,15 +115,14 @@ static int64_t location_of(struct profile_worker *w, const struct replay_sample 
                            const struct frame *f, struct error *err)
 {
     struct raw_key key = raw_key(f);
-    if (w->locations.nr * 2 >= w->nr_slots && !grow_slots(w))
-        return error_no_memory(err);
-    uint32_t *slot = find_slot(w, w->slots, w->nr_slots, &key);
-    if (!*slot) {
-        if (add_location(w, s, f, &key, err) < 0)
-            return -1;
-        *slot = (uint32_t)w->locations.nr;
-    }
-    return *slot - 1;
+    uint64_t hash = hash_of_key(&key);
+    uint32_t n = hash_table_find(&w->table, hash, i, same_key(&w->locations.at[i].key, &key));
+    if (n != HASH_TABLE_NONE)
+        return n;
+    if (add_location(w, s, f, &key, err) < 0)
+        return -1;
+    n = (uint32_t)w->locations.nr - 1;
+    return hash_table_add(&w->table, hash, n) ? (int64_t)n : error_no_memory(err);
 }
 
 /* Returns the index among the worker's threads; UINT32_MAX: out of memory. */
@@ -238,7 +212,7 @@ static void worker_free(struct profile_worker *w)
     vec_free(&w->lines);
     vec_free(&w->threads);
     vec_free(&w->samples);
-    free(w->slots);
+    hash_table_free(&w->table);
     free(w->nodes);
     free(w);
 }
@@ -255,46 +229,12 @@ struct replay_sink profile_sink(struct profile *p)
 
 /* ---- numbering ----------------------------------------------------------------------------- */
 
-/* A hash table of indexes; open addressing. */
-struct index {
-    uint32_t *slots; /* index + 1; 0: free */
-    size_t nr_slots;
-};
-
 struct finisher {
     struct profile *p;
     struct stack_tree tree;
-    struct index locations, functions;
-    VEC(struct raw_key) keys; /* of the profile's locations */
+    struct hash_table locations, functions; /* of the profile's */
+    VEC(struct raw_key) keys;               /* of the profile's locations */
 };
-
-typedef bool (*same_fn)(const struct finisher *f, uint32_t index, const void *thing);
-typedef uint64_t (*hash_fn)(const struct finisher *f, uint32_t index);
-
-/* Returns the slot of a thing with that hash. There are `nr` things; hash_of gives their hashes
- * again when the table grows. NULL when out of memory. */
-static uint32_t *index_slot(struct finisher *f, struct index *in, size_t nr, uint64_t hash,
-                            const void *thing, same_fn same, hash_fn hash_of)
-{
-    if (nr * 2 >= in->nr_slots) {
-        size_t size = in->nr_slots ? in->nr_slots * 2 : 1024;
-        uint32_t *slots = calloc(size, sizeof(*slots));
-        if (!slots)
-            return NULL;
-        for (uint32_t i = 0; i < nr; i++) {
-            size_t at = hash_of(f, i) & (size - 1);
-            while (slots[at])
-                at = (at + 1) & (size - 1);
-            slots[at] = i + 1;
-        }
-        free(in->slots);
-        *in = (struct index){slots, size};
-    }
-    size_t at = hash & (in->nr_slots - 1);
-    while (in->slots[at] && !same(f, in->slots[at] - 1, thing))
-        at = (at + 1) & (in->nr_slots - 1);
-    return &in->slots[at];
-}
 
 /* Returns a clean, interned copy; NULL for NULL. */
 static const char *keep(struct profile *p, const char *s, bool *failed)
@@ -314,15 +254,8 @@ static uint64_t hash_of_function(const struct profile_function *fn)
     return hash_combine(hash_combine((uintptr_t)fn->symbol, (uintptr_t)fn->module), fn->kind);
 }
 
-static uint64_t function_at(const struct finisher *f, uint32_t index)
+static bool same_function(const struct profile_function *a, const struct profile_function *b)
 {
-    return hash_of_function(&f->p->functions.at[index]);
-}
-
-static bool same_function(const struct finisher *f, uint32_t index, const void *thing)
-{
-    const struct profile_function *a = &f->p->functions.at[index];
-    const struct profile_function *b = thing;
     return a->symbol == b->symbol && a->module == b->module && a->kind == b->kind;
 }
 
@@ -343,19 +276,15 @@ static int add_function(struct finisher *f, struct profile_function *fn, uint32_
                         struct error *err)
 {
     struct profile *p = f->p;
-    uint32_t *slot = index_slot(f, &f->functions, p->functions.nr, hash_of_function(fn), fn,
-                                same_function, function_at);
-    if (!slot)
-        return error_no_memory(err);
-    if (!*slot) {
-        bool failed = false;
-        fn->name = fn->symbol ? fn->symbol : unknown_name(p, fn->module, &failed);
-        if (failed || !vec_push(&p->functions, *fn))
-            return error_no_memory(err);
-        *slot = (uint32_t)p->functions.nr;
-    }
-    *ret = *slot - 1;
-    return 0;
+    uint64_t hash = hash_of_function(fn);
+    bool failed = false;
+    *ret = hash_table_find(&f->functions, hash, i, same_function(&p->functions.at[i], fn));
+    if (*ret != HASH_TABLE_NONE)
+        return 0;
+    *ret = (uint32_t)p->functions.nr;
+    fn->name = fn->symbol ? fn->symbol : unknown_name(p, fn->module, &failed);
+    failed = failed || !vec_push(&p->functions, *fn) || !hash_table_add(&f->functions, hash, *ret);
+    return failed ? error_no_memory(err) : 0;
 }
 
 /* Make the line of a managed function, with its final name. */
@@ -401,16 +330,6 @@ static int native_line(struct finisher *f, const struct raw_location *l, const s
     return failed ? error_no_memory(err) : add_function(f, &fn, &ret->function, err);
 }
 
-static uint64_t location_at(const struct finisher *f, uint32_t index)
-{
-    return hash_of_key(&f->keys.at[index]);
-}
-
-static bool same_location(const struct finisher *f, uint32_t index, const void *thing)
-{
-    return same_key(&f->keys.at[index], thing);
-}
-
 static uint8_t location_provenance(const struct finisher *f, const struct raw_location *l)
 {
     struct managed_function g;
@@ -449,16 +368,14 @@ static int add_location_of(struct finisher *f, const struct profile_worker *w, u
                            uint32_t *ret, struct error *err)
 {
     const struct raw_location *l = &w->locations.at[raw];
-    uint32_t *slot = index_slot(f, &f->locations, f->p->locations.nr, hash_of_key(&l->key), &l->key,
-                                same_location, location_at);
-    if (!slot)
-        return error_no_memory(err);
-    if (!*slot && fill_location(f, w, l, err) < 0)
+    uint64_t hash = hash_of_key(&l->key);
+    *ret = hash_table_find(&f->locations, hash, i, same_key(&f->keys.at[i], &l->key));
+    if (*ret != HASH_TABLE_NONE)
+        return 0;
+    *ret = (uint32_t)f->p->locations.nr;
+    if (fill_location(f, w, l, err) < 0)
         return -1;
-    if (!*slot)
-        *slot = (uint32_t)f->p->locations.nr;
-    *ret = *slot - 1;
-    return 0;
+    return hash_table_add(&f->locations, hash, *ret) ? 0 : error_no_memory(err);
 }
 
 /* Get the profile's node for a node of the worker: its ancestors are made first. */
@@ -552,8 +469,8 @@ int profile_finish(struct profile *p, struct error *err)
     vec_free(&p->workers);
     free(threads);
     stack_tree_deinit(&f.tree);
-    free(f.locations.slots);
-    free(f.functions.slots);
+    hash_table_free(&f.locations);
+    hash_table_free(&f.functions);
     vec_free(&f.keys);
     return ret;
 }

@@ -2,6 +2,7 @@
 #ifndef STACKS_STACKS_INTERNAL_H
 #define STACKS_STACKS_INTERNAL_H
 
+#include "base/hash_table.h"
 #include "base/intern.h"
 #include "stacks/stacks.h"
 #include "stacks/tree.h"
@@ -15,10 +16,7 @@ struct stacks {
     struct intern *strings;
     VEC(struct function) functions;
     VEC(struct stack_group) groups;
-    uint32_t *function_slots; /* index + 1 */
-    size_t nr_function_slots;
-    uint32_t *group_slots; /* index + 1 */
-    size_t nr_group_slots;
+    struct hash_table function_table, group_table; /* of indexes in these */
     struct stack_tree tree;
     const struct managed_names *managed; /* of the replay; NULL: nothing was collected */
 };
