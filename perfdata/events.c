@@ -29,41 +29,22 @@ struct event *event_add(struct perfdata *pd, const struct perf_event_attr *attr,
     return e;
 }
 
-static struct id_slot *id_find(const struct perfdata *pd, uint64_t id)
+/* Returns the index of the event in `known_ids`; HASH_TABLE_NONE: no event has the id. */
+static uint32_t id_find(const struct perfdata *pd, uint64_t id)
 {
-    size_t at = hash_u64(id) & pd->id_mask;
-    while (pd->id_slots[at].event && pd->id_slots[at].id != id)
-        at = (at + 1) & pd->id_mask;
-    return &pd->id_slots[at];
-}
-
-static bool ids_grow(struct perfdata *pd)
-{
-    struct id_slot *old = pd->id_slots;
-    size_t old_nr = old ? pd->id_mask + 1 : 0, nr = old_nr ? old_nr * 2 : 64;
-    struct id_slot *slots = calloc(nr, sizeof(*slots));
-    if (!slots)
-        return false;
-    pd->id_slots = slots;
-    pd->id_mask = nr - 1;
-    for (size_t i = 0; i < old_nr; i++)
-        if (old[i].event)
-            *id_find(pd, old[i].id) = old[i];
-    free(old);
-    return true;
+    return hash_table_find(&pd->id_table, hash_u64(id), i, pd->known_ids.at[i].id == id);
 }
 
 int event_add_id(struct perfdata *pd, struct event *e, uint64_t id, struct error *err)
 {
-    if ((!pd->id_slots || pd->nr_ids * 2 > pd->id_mask) && !ids_grow(pd))
-        return error_no_memory(err);
-    if (!vec_push(&e->ids, id))
+    const struct known_id owner = {id, e->pub.index};
+    /* An id that occurs twice belongs to the first event. */
+    uint32_t n = hash_table_intern(&pd->id_table, hash_u64(id), &pd->known_ids, i,
+                                   pd->known_ids.at[i].id == id, owner);
+    if (n == HASH_TABLE_NONE || !vec_push(&e->ids, id))
         return error_no_memory(err);
     e->pub.ids = e->ids.at;
     e->pub.nr_ids = e->ids.nr;
-    struct id_slot *slot = id_find(pd, id);
-    if (!slot->event) /* an id that occurs twice belongs to the first event */
-        pd->nr_ids++, *slot = (struct id_slot){id, e->pub.index + 1};
     return 0;
 }
 
@@ -71,18 +52,18 @@ struct event *event_by_id(struct perfdata *pd, uint64_t id)
 {
     if (pd->last_event && pd->last_id == id)
         return event_at(pd, pd->last_event - 1);
-    const struct id_slot *slot = pd->id_slots ? id_find(pd, id) : NULL;
-    if (!slot || !slot->event)
+    uint32_t n = id_find(pd, id);
+    if (n == HASH_TABLE_NONE)
         return NULL;
     pd->last_id = id;
-    pd->last_event = slot->event;
-    return event_at(pd, slot->event - 1);
+    pd->last_event = pd->known_ids.at[n].event + 1;
+    return event_at(pd, pd->last_event - 1);
 }
 
 const struct perfdata_event *perfdata_event_by_id(const struct perfdata *pd, uint64_t id)
 {
-    const struct id_slot *slot = pd->id_slots ? id_find(pd, id) : NULL;
-    return slot && slot->event ? &event_at(pd, slot->event - 1)->pub : NULL;
+    uint32_t n = id_find(pd, id);
+    return n != HASH_TABLE_NONE ? &event_at(pd, pd->known_ids.at[n].event)->pub : NULL;
 }
 
 int event_set_name(struct event *e, const char *name, size_t size, struct error *err)
@@ -248,5 +229,6 @@ void events_free(struct perfdata *pd)
     }
     for (size_t i = 0; i < EVENT_BLOCKS; i++)
         free(pd->blocks[i]);
-    free(pd->id_slots);
+    vec_free(&pd->known_ids);
+    hash_table_free(&pd->id_table);
 }

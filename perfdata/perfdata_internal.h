@@ -4,6 +4,7 @@
 #define PERFDATA_PERFDATA_INTERNAL_H
 
 #include "base/cursor.h"
+#include "base/hash_table.h"
 #include "base/vec.h"
 #include "perfdata/perfdata.h"
 
@@ -75,9 +76,9 @@ struct event {
     VEC(uint64_t) ids;
 };
 
-struct id_slot {
+struct known_id {
     uint64_t id;
-    uint32_t event; /* the event's index + 1; 0: the slot is free */
+    uint32_t event; /* its index */
 };
 
 struct feature {
@@ -195,8 +196,8 @@ struct perfdata {
     bool has_time_conv;
     struct event *blocks[EVENT_BLOCKS];
     size_t nr_events;
-    struct id_slot *id_slots;
-    size_t nr_ids, id_mask;
+    VEC(struct known_id) known_ids;
+    struct hash_table id_table; /* of indexes in `known_ids` */
     /* Decoding reads the fields above while reading changes the fields below. Keep them in
      * different cache lines. */
     uint8_t apart[64];

@@ -2,6 +2,7 @@
 #include "base/intern.h"
 #include "base/threads.h"
 #include "base/hash.h"
+#include "base/hash_table.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -17,17 +18,16 @@ struct chunk {
     char bytes[];
 };
 
-struct slot {
-    uint64_t hash;
+struct string {
     size_t size;
-    const char *text; /* NULL: free */
+    const char *text;
 };
 
 struct intern {
     pthread_mutex_t lock;
     struct chunk *chunks;
-    struct slot *slots;
-    size_t nr, cap; /* cap is a power of two */
+    VEC(struct string) strings;
+    struct hash_table table; /* of indexes in `strings` */
 };
 
 struct intern *intern_create(void)
@@ -35,12 +35,6 @@ struct intern *intern_create(void)
     struct intern *in = calloc(1, sizeof(*in));
     if (!in)
         return NULL;
-    in->cap = 256;
-    in->slots = calloc(in->cap, sizeof(*in->slots));
-    if (!in->slots) {
-        free(in);
-        return NULL;
-    }
     lock_init_short(&in->lock);
     return in;
 }
@@ -54,7 +48,8 @@ void intern_free(struct intern *in)
         free(in->chunks);
         in->chunks = next;
     }
-    free(in->slots);
+    vec_free(&in->strings);
+    hash_table_free(&in->table);
     pthread_mutex_destroy(&in->lock);
     free(in);
 }
@@ -79,24 +74,9 @@ static const char *store(struct intern *in, const char *text, size_t size)
     return copy;
 }
 
-static bool grow(struct intern *in)
+static bool is_string(const struct string *s, const char *text, size_t size)
 {
-    size_t cap = in->cap * 2;
-    struct slot *slots = calloc(cap, sizeof(*slots));
-    if (!slots)
-        return false;
-    for (size_t i = 0; i < in->cap; i++) {
-        if (!in->slots[i].text)
-            continue;
-        size_t at = in->slots[i].hash & (cap - 1);
-        while (slots[at].text)
-            at = (at + 1) & (cap - 1);
-        slots[at] = in->slots[i];
-    }
-    free(in->slots);
-    in->slots = slots;
-    in->cap = cap;
-    return true;
+    return s->size == size && memcmp(s->text, text, size) == 0;
 }
 
 const char *intern_bytes(struct intern *in, const char *text, size_t size)
@@ -104,18 +84,13 @@ const char *intern_bytes(struct intern *in, const char *text, size_t size)
     uint64_t hash = hash_bytes(text, size);
     const char *found = NULL;
     pthread_mutex_lock(&in->lock);
-    if (in->nr * 2 < in->cap || grow(in)) {
-        size_t at = hash & (in->cap - 1);
-        struct slot *s;
-        while ((s = &in->slots[at])->text &&
-               (s->hash != hash || s->size != size || memcmp(s->text, text, size) != 0))
-            at = (at + 1) & (in->cap - 1);
-        if (!s->text && (found = store(in, text, size))) {
-            *s = (struct slot){hash, size, found};
-            in->nr++;
-        }
-        found = s->text;
-    }
+    uint32_t n = hash_table_find(&in->table, hash, i, is_string(&in->strings.at[i], text, size));
+    if (n != HASH_TABLE_NONE)
+        found = in->strings.at[n].text;
+    else if ((found = store(in, text, size)) &&
+             !(vec_push(&in->strings, (struct string){size, found}) &&
+               hash_table_add(&in->table, hash, in->strings.nr - 1)))
+        found = NULL;
     pthread_mutex_unlock(&in->lock);
     return found;
 }

@@ -42,11 +42,7 @@ struct dsos *dsos_create(const struct dso_options *options)
     if (!all)
         return NULL;
     all->strings = intern_create();
-    all->nr_slots = 256;
-    all->slots = calloc(all->nr_slots, sizeof(*all->slots));
-    if (!all->strings || !all->slots) {
-        intern_free(all->strings);
-        free(all->slots);
+    if (!all->strings) {
         free(all);
         return NULL;
     }
@@ -93,7 +89,7 @@ void dsos_free(struct dsos *all)
     intern_free(all->strings);
     pthread_mutex_destroy(&all->lock);
     pthread_mutex_destroy(&all->debuginfod_lock);
-    free(all->slots);
+    hash_table_free(&all->table);
     free(all);
 }
 
@@ -102,37 +98,23 @@ static uint64_t identity_hash(enum dso_kind kind, const char *name)
     return hash_combine(hash_bytes(name, strlen(name)), kind);
 }
 
-static bool slots_grow(struct dsos *all)
-{
-    size_t nr = all->nr_slots * 2;
-    uint32_t *slots = calloc(nr, sizeof(*slots));
-    if (!slots)
-        return false;
-    for (size_t i = 0; i < all->entries.nr; i++) {
-        const struct dso *d = &all->entries.at[i]->dso;
-        size_t at = identity_hash(d->kind, d->name) & (nr - 1);
-        while (slots[at])
-            at = (at + 1) & (nr - 1);
-        slots[at] = (uint32_t)i + 1;
-    }
-    free(all->slots);
-    all->slots = slots;
-    all->nr_slots = nr;
-    return true;
-}
-
 static const char *after_slash(const char *name)
 {
     const char *slash = strrchr(name, '/');
     return slash && slash[1] ? slash + 1 : name;
 }
 
-static struct dso_entry *entry_add(struct dsos *all, size_t slot, enum dso_kind kind,
+static struct dso_entry *entry_add(struct dsos *all, uint64_t hash, enum dso_kind kind,
                                    const char *name, const struct build_id *id, uint32_t root)
 {
     struct dso_entry *d = calloc(1, sizeof(*d));
     const char *kept = d ? intern_string(all->strings, name) : NULL;
     if (!kept || !vec_push(&all->entries, d)) {
+        free(d);
+        return NULL;
+    }
+    if (!hash_table_add(&all->table, hash, all->entries.nr - 1)) {
+        all->entries.nr--;
         free(d);
         return NULL;
     }
@@ -150,15 +132,15 @@ static struct dso_entry *entry_add(struct dsos *all, size_t slot, enum dso_kind 
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&d->lock, &recursive);
     pthread_mutexattr_destroy(&recursive);
-    all->slots[slot] = d->dso.id;
     return d;
 }
 
-/* Does this entry, whose kind and name match, serve? An entry without a build id takes the first id
+/* Does this entry serve? An entry without a build id takes the first id
  * that comes. */
-static bool serves(struct dso_entry *d, const struct build_id *id, uint32_t root, bool apart)
+static bool serves(struct dso_entry *d, enum dso_kind kind, const char *name,
+                   const struct build_id *id, uint32_t root, bool apart)
 {
-    if (d->apart != apart)
+    if (d->dso.kind != kind || strcmp(d->dso.name, name) != 0 || d->apart != apart)
         return false;
     if (d->root != root && d->dso.kind == DSO_FILE && !(id && id->size))
         return false;
@@ -178,17 +160,13 @@ static struct dso *entry_get(struct dsos *all, enum dso_kind kind, const char *n
 {
     struct dso_entry *found = NULL;
     pthread_mutex_lock(&all->lock);
-    if (all->entries.nr * 2 < all->nr_slots || slots_grow(all)) {
-        size_t at = identity_hash(kind, name) & (all->nr_slots - 1);
-        for (; !found && all->slots[at]; at = (at + 1) & (all->nr_slots - 1)) {
-            struct dso_entry *d = all->entries.at[all->slots[at] - 1];
-            if (d->dso.kind == kind && strcmp(d->dso.name, name) == 0 &&
-                serves(d, build_id, root, apart))
-                found = d;
-        }
-        if (!found && (found = entry_add(all, at, kind, name, build_id, root)))
-            found->apart = apart;
-    }
+    uint64_t hash = identity_hash(kind, name);
+    uint32_t n = hash_table_find(&all->table, hash, i,
+                                 serves(all->entries.at[i], kind, name, build_id, root, apart));
+    if (n != HASH_TABLE_NONE)
+        found = all->entries.at[n];
+    else if ((found = entry_add(all, hash, kind, name, build_id, root)))
+        found->apart = apart;
     pthread_mutex_unlock(&all->lock);
     return found ? &found->dso : NULL;
 }

@@ -4,6 +4,7 @@
 #ifndef DSO_DSO_INTERNAL_H
 #define DSO_DSO_INTERNAL_H
 
+#include "base/hash_table.h"
 #include "base/vec.h"
 #include "dso/elf_image.h"
 
@@ -44,9 +45,8 @@ struct dsos {
     struct intern *strings;
     pthread_mutex_t lock;
     VEC(struct dso_entry *) entries;
-    uint32_t *slots; /* open addressing: index + 1 by hash of kind and name */
-    size_t nr_slots;
-    void *debuginfod; /* struct debuginfod *, made at first need */
+    struct hash_table table; /* of entries, by kind and name */
+    void *debuginfod;        /* struct debuginfod *, made at first need */
     bool debuginfod_tried;
     pthread_mutex_t debuginfod_lock;
 };

@@ -2,6 +2,7 @@
 /* What /proc says about processes, as the records that the kernel would have written. */
 #include "record/synthesize.h"
 #include "base/hash.h"
+#include "base/hash_table.h"
 #include "record/synthesize_internal.h"
 #include "dso/elf_image.h"
 
@@ -15,7 +16,7 @@
 #include <sys/stat.h>
 
 enum {
-    CACHE_MAX = 1 << 16, /* files whose build id is remembered */
+    CACHE_MAX = 1 << 15, /* files whose build id is remembered */
     LIST_MAX = 60000,    /* bytes of one list record */
 };
 
@@ -24,60 +25,25 @@ enum {
 struct id_entry {
     uint64_t dev, ino;
     struct build_id id;
-    bool used;
 };
 
 struct id_cache {
-    struct id_entry *slots;
-    size_t nr, mask;
+    VEC(struct id_entry) entries;
+    struct hash_table table; /* of entries, by device and inode */
 };
 
 struct id_cache *id_cache_create(void)
 {
-    struct id_cache *c = calloc(1, sizeof(*c));
-    if (!c)
-        return NULL;
-    c->mask = 1023;
-    c->slots = calloc(c->mask + 1, sizeof(*c->slots));
-    if (c->slots)
-        return c;
-    free(c);
-    return NULL;
+    return calloc(1, sizeof(struct id_cache));
 }
 
 void id_cache_free(struct id_cache *c)
 {
     if (!c)
         return;
-    free(c->slots);
+    vec_free(&c->entries);
+    hash_table_free(&c->table);
     free(c);
-}
-
-static struct id_entry *cache_slot(struct id_cache *c, uint64_t dev, uint64_t ino)
-{
-    size_t i = hash_combine(hash_u64(dev), ino) & c->mask;
-    while (c->slots[i].used && (c->slots[i].dev != dev || c->slots[i].ino != ino))
-        i = (i + 1) & c->mask;
-    return &c->slots[i];
-}
-
-static bool cache_grow(struct id_cache *c)
-{
-    struct id_cache wider = {.mask = c->mask * 2 + 1};
-    if (c->nr * 2 <= c->mask)
-        return true;
-    if (wider.mask > CACHE_MAX)
-        return false;
-    wider.slots = calloc(wider.mask + 1, sizeof(*wider.slots));
-    if (!wider.slots)
-        return false;
-    for (size_t i = 0; i <= c->mask; i++)
-        if (c->slots[i].used)
-            *cache_slot(&wider, c->slots[i].dev, c->slots[i].ino) = c->slots[i];
-    free(c->slots);
-    c->slots = wider.slots;
-    c->mask = wider.mask;
-    return true;
 }
 
 /* Read the build id of a mapped file; size 0: it has none. Returns false if the file cannot be read
@@ -103,16 +69,21 @@ static bool build_id_read(pid_t pid, const char *name, uint64_t ino, struct buil
 static struct build_id build_id_of_map(const struct synthesis *s, pid_t pid, const char *name,
                                        uint64_t dev, uint64_t ino)
 {
-    if (!ino || name[0] != '/' || !cache_grow(s->cache))
-        return (struct build_id){0};
-    struct id_entry *e = cache_slot(s->cache, dev, ino);
+    struct id_cache *c = s->cache;
     struct build_id id;
-    if (e->used)
-        return e->id;
-    if (build_id_read(pid, name, ino, &id)) {
-        *e = (struct id_entry){dev, ino, id, true};
-        s->cache->nr++;
-    }
+    if (!ino || name[0] != '/')
+        return (struct build_id){0};
+    uint64_t hash = hash_combine(hash_u64(dev), ino);
+    uint32_t n = hash_table_find(&c->table, hash, i,
+                                 c->entries.at[i].dev == dev && c->entries.at[i].ino == ino);
+    if (n != HASH_TABLE_NONE)
+        return c->entries.at[n].id;
+    if (c->entries.nr >= CACHE_MAX)
+        return (struct build_id){0};
+    if (build_id_read(pid, name, ino, &id) &&
+        vec_push(&c->entries, (struct id_entry){dev, ino, id}) &&
+        !hash_table_add(&c->table, hash, c->entries.nr - 1))
+        c->entries.nr--;
     return id;
 }
 

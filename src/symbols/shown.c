@@ -3,6 +3,7 @@
 #include "symbols/shown.h"
 #include "base/threads.h"
 #include "base/hash.h"
+#include "base/hash_table.h"
 #include "base/text.h"
 #include "symbols/demangle.h"
 
@@ -10,18 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct slot {
-    uint64_t hash;
-    const char *mangled; /* NULL: free */
-    const char *shown;
+struct pair {
+    const char *mangled, *shown;
 };
 
 struct shown {
     struct intern *strings;
     bool demangle;
     pthread_mutex_t lock;
-    struct slot *slots;
-    size_t nr, cap; /* cap is a power of two */
+    VEC(struct pair) pairs;
+    struct hash_table table; /* of pairs, by mangled names */
     /* Spare buffer for a name: without it, threads would wait for each other in the allocator. */
     struct text spare;
 };
@@ -33,12 +32,6 @@ struct shown *shown_create(struct intern *strings, bool demangle)
         return NULL;
     s->strings = strings;
     s->demangle = demangle;
-    s->cap = 1024;
-    s->slots = calloc(s->cap, sizeof(*s->slots));
-    if (!s->slots) {
-        free(s);
-        return NULL;
-    }
     lock_init_short(&s->lock);
     return s;
 }
@@ -49,31 +42,14 @@ void shown_free(struct shown *s)
         return;
     pthread_mutex_destroy(&s->lock);
     text_free(&s->spare);
-    free(s->slots);
+    vec_free(&s->pairs);
+    hash_table_free(&s->table);
     free(s);
 }
 
-static struct slot *find(struct slot *slots, size_t cap, uint64_t hash, const char *name)
+static uint32_t find(const struct shown *s, uint64_t hash, const char *name)
 {
-    size_t at = hash & (cap - 1);
-    while (slots[at].mangled && (slots[at].hash != hash || strcmp(slots[at].mangled, name) != 0))
-        at = (at + 1) & (cap - 1);
-    return &slots[at];
-}
-
-static bool grow(struct shown *s)
-{
-    size_t cap = s->cap * 2;
-    struct slot *slots = calloc(cap, sizeof(*slots));
-    if (!slots)
-        return false;
-    for (size_t i = 0; i < s->cap; i++)
-        if (s->slots[i].mangled)
-            *find(slots, cap, s->slots[i].hash, s->slots[i].mangled) = s->slots[i];
-    free(s->slots);
-    s->slots = slots;
-    s->cap = cap;
-    return true;
+    return hash_table_find(&s->table, hash, i, strcmp(s->pairs.at[i].mangled, name) == 0);
 }
 
 static const char *demangled(struct shown *s, const char *name, struct text *room)
@@ -100,8 +76,10 @@ const char *shown_name(struct shown *s, const char *name)
     uint64_t hash = hash_bytes(name, strlen(name));
     const char *shown = NULL;
     pthread_mutex_lock(&s->lock);
-    shown = find(s->slots, s->cap, hash, name)->shown;
-    if (!shown)
+    uint32_t known = find(s, hash, name);
+    if (known != HASH_TABLE_NONE)
+        shown = s->pairs.at[known].shown;
+    else
         exchange(s, &room);
     pthread_mutex_unlock(&s->lock);
     if (shown)
@@ -109,11 +87,10 @@ const char *shown_name(struct shown *s, const char *name)
     /* Two threads may do this at once; both get the same string. */
     shown = demangled(s, name, &room);
     pthread_mutex_lock(&s->lock);
-    if (shown && (s->nr * 2 < s->cap || grow(s))) {
-        struct slot *slot = find(s->slots, s->cap, hash, name);
-        s->nr += !slot->mangled;
-        *slot = (struct slot){hash, name, shown};
-    }
+    if (shown && find(s, hash, name) == HASH_TABLE_NONE &&
+        vec_push(&s->pairs, (struct pair){name, shown}) &&
+        !hash_table_add(&s->table, hash, s->pairs.nr - 1))
+        s->pairs.nr--;
     if (!room.failed)
         exchange(s, &room);
     pthread_mutex_unlock(&s->lock);

@@ -4,7 +4,7 @@
 #include "base/arena.h"
 #include "base/threads.h"
 #include "base/hash.h"
-#include "base/heap.h"
+#include "base/hash_table.h"
 #include "base/intern.h"
 #include "base/vec.h"
 #include "symbols/debug_info.h"
@@ -102,18 +102,16 @@ static struct dso_tables *tables_get(struct symbols *s, struct dso *dso)
 
 /* ---- a thread's cache -------------------------------------------------------------------- */
 
-struct slot {
+struct known_address {
     uint64_t address;
-    uint32_t dso, before; /* dso 0: free; before: address - lookup */
+    uint32_t dso, before; /* before: address - lookup */
     const struct resolved *resolved;
 };
 
-enum { FIRST_SLOTS = 4096 };
-
 struct symbol_cache {
     struct symbols *symbols;
-    struct slot *slots;
-    size_t nr, nr_slots; /* nr_slots is a power of two */
+    VEC(struct known_address) known;
+    struct hash_table table; /* of indexes in `known` */
     struct arena arena;
     VEC(struct dso_tables *) tables; /* by dso id; owned by this thread: no lock */
 };
@@ -121,15 +119,8 @@ struct symbol_cache {
 struct symbol_cache *symbol_cache_create(struct symbols *s)
 {
     struct symbol_cache *c = calloc(1, sizeof(*c));
-    struct slot *slots = calloc(FIRST_SLOTS, sizeof(*slots));
-    if (!c || !slots) {
-        free(c);
-        free(slots);
-        return NULL;
-    }
-    c->symbols = s;
-    c->slots = slots;
-    c->nr_slots = FIRST_SLOTS;
+    if (c)
+        c->symbols = s;
     return c;
 }
 
@@ -139,33 +130,14 @@ void symbol_cache_free(struct symbol_cache *c)
         return;
     arena_free(&c->arena);
     vec_free(&c->tables);
-    free(c->slots);
+    vec_free(&c->known);
+    hash_table_free(&c->table);
     free(c);
 }
 
-static size_t slot_hash(const struct slot *key)
+static bool is_same(const struct known_address *a, const struct known_address *b)
 {
-    return hash_u64(key->address ^ (uint64_t)key->dso << 40 ^ (uint64_t)key->before << 60);
-}
-
-static bool slots_grow(struct symbol_cache *c)
-{
-    size_t nr = c->nr_slots * 2;
-    struct slot *slots = heap_table(nr, sizeof(*slots));
-    if (!slots)
-        return false;
-    for (size_t i = 0; i < c->nr_slots; i++) {
-        if (!c->slots[i].dso)
-            continue;
-        size_t at = slot_hash(&c->slots[i]) & (nr - 1);
-        while (slots[at].dso)
-            at = (at + 1) & (nr - 1);
-        slots[at] = c->slots[i];
-    }
-    free(c->slots);
-    c->slots = slots;
-    c->nr_slots = nr;
-    return true;
+    return a->address == b->address && a->dso == b->dso && a->before == b->before;
 }
 
 static struct dso_tables *cached_tables(struct symbol_cache *c, struct dso *dso)
@@ -225,23 +197,15 @@ static const struct resolved *resolve(struct symbol_cache *c, struct dso *dso, u
 const struct resolved *symbols_resolve(struct symbol_cache *c, struct dso *dso, uint64_t address,
                                        uint64_t lookup)
 {
-    struct slot key = {address, dso->id, (uint32_t)(address - lookup), NULL};
-    size_t at = slot_hash(&key) & (c->nr_slots - 1);
-    for (; c->slots[at].dso; at = (at + 1) & (c->nr_slots - 1)) {
-        const struct slot *s = &c->slots[at];
-        if (s->address == address && s->dso == key.dso && s->before == key.before)
-            return s->resolved;
-    }
-    if ((c->nr + 1) * 2 > c->nr_slots) {
-        if (!slots_grow(c))
-            return NULL;
-        for (at = slot_hash(&key) & (c->nr_slots - 1); c->slots[at].dso;)
-            at = (at + 1) & (c->nr_slots - 1);
-    }
+    struct known_address key = {address, dso->id, (uint32_t)(address - lookup), NULL};
+    uint64_t hash = hash_u64(address ^ (uint64_t)key.dso << 40 ^ (uint64_t)key.before << 60);
+    uint32_t n = hash_table_find(&c->table, hash, i, is_same(&c->known.at[i], &key));
+    if (n != HASH_TABLE_NONE)
+        return c->known.at[n].resolved;
     key.resolved = resolve(c, dso, address, lookup);
-    if (key.resolved) {
-        c->slots[at] = key;
-        c->nr++;
-    }
+    if (!key.resolved || !vec_push(&c->known, key))
+        return NULL;
+    if (!hash_table_add(&c->table, hash, c->known.nr - 1))
+        return NULL;
     return key.resolved;
 }
