@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/hash_table.h"
 #include "base/intern.h"
 #include "unwind/frame.h"
 
@@ -27,7 +28,6 @@ struct name {
 
 struct entry {
     struct managed_identity identity; /* its strings are interned */
-    uint64_t hash;
     struct name *_Atomic names[NR_RANKS];
 };
 
@@ -36,8 +36,7 @@ struct managed_names {
     pthread_mutex_t lock;
     struct entry *_Atomic pages[PAGES_MAX];
     _Atomic uint32_t nr;
-    uint32_t *slots; /* ids; 0: free */
-    size_t nr_slots;
+    struct hash_table ids;
 };
 
 struct managed_names *managed_names_create(void)
@@ -46,11 +45,7 @@ struct managed_names *managed_names_create(void)
     if (!g)
         return NULL;
     g->strings = intern_create();
-    g->nr_slots = 256;
-    g->slots = calloc(g->nr_slots, sizeof(*g->slots));
-    if (!g->strings || !g->slots) {
-        intern_free(g->strings);
-        free(g->slots);
+    if (!g->strings) {
         free(g);
         return NULL;
     }
@@ -86,7 +81,7 @@ void managed_names_free(struct managed_names *g)
         free(g->pages[i]);
     pthread_mutex_destroy(&g->lock);
     intern_free(g->strings);
-    free(g->slots);
+    hash_table_free(&g->ids);
     free(g);
 }
 
@@ -108,24 +103,6 @@ static bool identity_equal(const struct managed_identity *a, const struct manage
            a->salt == b->salt && a->name == b->name;
 }
 
-static bool slots_grow(struct managed_names *g)
-{
-    size_t nr = g->nr_slots * 2;
-    uint32_t *slots = calloc(nr, sizeof(*slots));
-    if (!slots)
-        return false;
-    for (uint32_t id = 1; id <= g->nr; id++) {
-        size_t at = entry_at(g, id)->hash & (nr - 1);
-        while (slots[at])
-            at = (at + 1) & (nr - 1);
-        slots[at] = id;
-    }
-    free(g->slots);
-    g->slots = slots;
-    g->nr_slots = nr;
-    return true;
-}
-
 static uint32_t entry_add(struct managed_names *g, const struct managed_identity *identity,
                           uint64_t hash)
 {
@@ -140,23 +117,18 @@ static uint32_t entry_add(struct managed_names *g, const struct managed_identity
     }
     struct entry *e = entry_at(g, at + 1);
     e->identity = *identity;
-    e->hash = hash;
+    if (!hash_table_add(&g->ids, hash, at + 1))
+        return 0;
     atomic_store_explicit(&g->nr, at + 1, memory_order_release);
     return at + 1;
 }
 
 static uint32_t intern_locked(struct managed_names *g, const struct managed_identity *identity)
 {
-    if ((size_t)g->nr * 2 >= g->nr_slots && !slots_grow(g))
-        return 0;
     uint64_t hash = identity_hash(identity);
-    size_t at = hash & (g->nr_slots - 1);
-    for (; g->slots[at]; at = (at + 1) & (g->nr_slots - 1)) {
-        const struct entry *e = entry_at(g, g->slots[at]);
-        if (e->hash == hash && identity_equal(&e->identity, identity))
-            return g->slots[at];
-    }
-    return g->slots[at] = entry_add(g, identity, hash);
+    uint32_t id =
+        hash_table_find(&g->ids, hash, i, identity_equal(&entry_at(g, i)->identity, identity));
+    return id != HASH_TABLE_NONE ? id : entry_add(g, identity, hash);
 }
 
 uint32_t managed_intern(struct managed_names *g, const struct managed_identity *identity)

@@ -131,29 +131,11 @@ enum {
 };
 _Static_assert(RULES_MAX <= 1 << CACHE_RULE_BITS, "an entry holds any rule's index");
 
-static size_t rule_hash(const struct rule *rule)
+static uint64_t rule_hash(const struct rule *rule)
 {
     uint64_t half[2];
     memcpy(half, rule, sizeof(half));
     return hash_u64(half[0] ^ hash_u64(half[1]));
-}
-
-static bool lookup_grow(struct rule_store *s)
-{
-    size_t size = s->lookup_size ? s->lookup_size * 2 : 1024;
-    uint32_t *lookup = calloc(size, sizeof(*lookup));
-    if (!lookup)
-        return false;
-    free(s->lookup);
-    s->lookup = lookup;
-    s->lookup_size = size;
-    for (size_t i = 1; i < s->nr_rules; i++) {
-        size_t at = rule_hash(&s->rules[i]) & (size - 1);
-        while (lookup[at])
-            at = (at + 1) & (size - 1);
-        lookup[at] = (uint32_t)i;
-    }
-    return true;
 }
 
 static void store_free(struct rule_store *s)
@@ -161,7 +143,7 @@ static void store_free(struct rule_store *s)
     free((void *)s->entries);
     heap_unreserve(s->rules, RULES_BYTES);
     heap_unreserve(s->rows, ROWS_BYTES);
-    free(s->lookup);
+    hash_table_free(&s->by_content);
     rule_fdes_destroy(s);
     free(s);
 }
@@ -177,7 +159,7 @@ static struct rule_store *store_create(void)
     s->entries = aligned_alloc(64, CACHE_BYTES);
     s->rules = heap_reserve(RULES_BYTES);
     s->rows = heap_reserve(ROWS_BYTES);
-    if (s->entries && s->rules && s->rows && lookup_grow(s) && rule_fdes_init(s)) {
+    if (s->entries && s->rules && s->rows && rule_fdes_init(s)) {
         memset((void *)s->entries, 0, CACHE_BYTES);
         return s;
     }
@@ -249,16 +231,15 @@ void rule_cache_destroy(struct rule_cache *c)
 
 uint32_t rule_intern(struct rule_store *s, const struct rule *rule)
 {
-    if (s->nr_rules == RULES_MAX || (s->nr_rules * 2 > s->lookup_size && !lookup_grow(s)))
+    uint64_t hash = rule_hash(rule);
+    uint32_t known =
+        hash_table_find(&s->by_content, hash, i, memcmp(&s->rules[i], rule, sizeof(*rule)) == 0);
+    if (known != HASH_TABLE_NONE)
+        return known;
+    if (s->nr_rules == RULES_MAX || !hash_table_add(&s->by_content, hash, s->nr_rules))
         return 0;
-    size_t mask = s->lookup_size - 1;
-    size_t at = rule_hash(rule) & mask;
-    for (; s->lookup[at]; at = (at + 1) & mask) {
-        if (!memcmp(&s->rules[s->lookup[at]], rule, sizeof(*rule)))
-            return s->lookup[at];
-    }
     s->rules[s->nr_rules] = *rule;
-    return s->lookup[at] = (uint32_t)s->nr_rules++;
+    return (uint32_t)s->nr_rules++;
 }
 
 /* Puts an entry into the key's slot or a free slot beside it. In a full set it replaces the entry

@@ -18,6 +18,7 @@
 #ifndef UNWIND_NATIVE_RULE_H
 #define UNWIND_NATIVE_RULE_H
 
+#include "base/hash_table.h"
 #include "unwind/arch.h"
 #include "unwind/native/cfi.h"
 
@@ -86,8 +87,7 @@ struct rule_store {
     /* The fields below are protected by the lock of struct unwind_rules. */
     unsigned users;
     size_t nr_rules, nr_rows;
-    uint32_t *lookup; /* hash table of rules by content: open addressing, 0 is free */
-    size_t lookup_size;
+    struct hash_table by_content; /* of rules */
     struct fde_arena *arena;
 };
 
