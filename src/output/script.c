@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "base/cursor.h"
 #include "base/hash.h"
-#include "base/heap.h"
+#include "base/hash_table.h"
 #include "output/output.h"
 
 #include <inttypes.h>
@@ -186,11 +186,6 @@ struct line {
     char text[];
 };
 
-struct line_slot {
-    uint64_t hash;
-    const struct line *line; /* NULL: free */
-};
-
 /* A frame of the previous sample, and where its line begins in `out`. */
 struct printed {
     struct frame frame;
@@ -203,8 +198,8 @@ struct script_worker {
     struct text out;
     struct text made; /* buffer for a line that is then put into `lines` */
     struct arena lines;
-    struct line_slot *slots;
-    size_t nr, cap; /* `cap` is a power of two; 0: no table yet */
+    VEC(const struct line *) known_lines; /* in `lines` */
+    struct hash_table table;              /* of known lines */
     /* The previous sample's frames, outermost last. The next sample mostly has the same outer
      * frames, so their text is copied whole. The frames are valid for one batch only: after it, a
      * frame's code pointer may mean something else. */
@@ -244,17 +239,6 @@ static uint64_t hash_of(const struct line_key *l)
     const struct frame_key *k = &l->key;
     return hash_combine((uintptr_t)k->owner ^ l->managed.pc,
                         k->address * 2 + (k->address == k->lookup));
-}
-
-/* Returns the line's slot, or the free slot where the line belongs. */
-static struct line_slot *find_line(const struct script_worker *w, const struct line_key *l,
-                                   uint64_t hash)
-{
-    size_t at = hash & (w->cap - 1);
-    for (; w->slots[at].line; at = (at + 1) & (w->cap - 1))
-        if (w->slots[at].hash == hash && same_key(&w->slots[at].line->key, l))
-            break;
-    return &w->slots[at];
 }
 
 /* ---- frames -------------------------------------------------------------------------------- */
@@ -408,26 +392,6 @@ int script_put_frames(struct text *t, struct replay_worker *w, const struct repl
     return t->failed ? error_no_memory(err) : 0;
 }
 
-static bool grow_lines(struct script_worker *w)
-{
-    size_t cap = w->cap ? w->cap * 2 : 4096;
-    struct line_slot *slots = heap_table(cap, sizeof(*slots));
-    if (!slots)
-        return false;
-    for (size_t i = 0; i < w->cap; i++) {
-        if (!w->slots[i].line)
-            continue;
-        size_t at = w->slots[i].hash & (cap - 1);
-        while (slots[at].line)
-            at = (at + 1) & (cap - 1);
-        slots[at] = w->slots[i];
-    }
-    free(w->slots);
-    w->slots = slots;
-    w->cap = cap;
-    return true;
-}
-
 /* Returns NULL on errors, with `err` set. */
 static const struct line *make_line(struct script_worker *w, const struct replay_sample *s,
                                     const struct frame *f, const struct line_key *key,
@@ -462,22 +426,20 @@ static int add_frame(struct script_worker *w, const struct replay_sample *s, con
                                  .tier = f->tier,
                                  .provenance = f->provenance};
     if (w->lines.size > LINE_CACHE_BYTES) {
-        memset(w->slots, 0, w->cap * sizeof(*w->slots));
-        w->nr = 0;
+        hash_table_clear(&w->table);
+        w->known_lines.nr = 0;
         arena_free(&w->lines);
     }
-    if (w->nr * 2 >= w->cap && !grow_lines(w))
-        return error_no_memory(err);
     uint64_t hash = hash_of(&key);
-    struct line_slot *slot = find_line(w, &key, hash);
-    if (!slot->line) {
-        const struct line *made = make_line(w, s, f, &key, err);
-        if (!made)
-            return -1;
-        *slot = (struct line_slot){hash, made};
-        w->nr++;
-    }
-    text_bytes(&w->out, slot->line->text, slot->line->size);
+    uint32_t n = hash_table_find(&w->table, hash, i, same_key(&w->known_lines.at[i]->key, &key));
+    const struct line *line =
+        n != HASH_TABLE_NONE ? w->known_lines.at[n] : make_line(w, s, f, &key, err);
+    if (!line)
+        return -1;
+    if (n == HASH_TABLE_NONE && !(vec_push(&w->known_lines, line) &&
+                                  hash_table_add(&w->table, hash, w->known_lines.nr - 1)))
+        return error_no_memory(err);
+    text_bytes(&w->out, line->text, line->size);
     return 0;
 }
 
@@ -754,7 +716,8 @@ static void script_worker_free(void *worker)
     text_free(&w->made);
     arena_free(&w->lines);
     vec_free(&w->printed);
-    free(w->slots);
+    vec_free(&w->known_lines);
+    hash_table_free(&w->table);
     free(w);
 }
 

@@ -13,36 +13,6 @@
 
 /* ---- functions ----------------------------------------------------------------------------- */
 
-/* Managed ids of a dump's functions, as they are met; open addressing. */
-struct trace_name {
-    const struct jit_lua_function *function; /* NULL: free */
-    uint32_t id;
-};
-
-static struct trace_name *slot_of(struct trace_name *slots, size_t cap,
-                                  const struct jit_lua_function *f)
-{
-    size_t at = hash_u64((uintptr_t)f) & (cap - 1);
-    while (slots[at].function && slots[at].function != f)
-        at = (at + 1) & (cap - 1);
-    return &slots[at];
-}
-
-static bool grow_names(struct trace_frames *t)
-{
-    size_t cap = t->cap ? t->cap * 2 : 256;
-    struct trace_name *slots = calloc(cap, sizeof(*slots));
-    if (!slots)
-        return false;
-    for (size_t i = 0; i < t->cap; i++)
-        if (t->names[i].function)
-            *slot_of(slots, cap, t->names[i].function) = t->names[i];
-    free(t->names);
-    t->names = slots;
-    t->cap = cap;
-    return true;
-}
-
 enum { FILE_MAX = 1024, NAME_MAX_SIZE = 512 };
 
 /* LuaJIT's rule for chunks that are source text (LUA_IDSIZE 60): the text up to the first control
@@ -116,14 +86,15 @@ static uint32_t function_id(struct trace_frames *t, struct managed_names *manage
 {
     if (!f)
         return unknown_function(managed);
-    if (t->nr * 2 >= t->cap && !grow_names(t))
-        return 0;
-    struct trace_name *slot = slot_of(t->names, t->cap, f);
-    if (!slot->function) {
-        *slot = (struct trace_name){f, intern_function(managed, f)};
-        t->nr++;
-    }
-    return slot->id;
+    uint64_t hash = hash_u64((uintptr_t)f);
+    uint32_t n = hash_table_find(&t->table, hash, i, t->names.at[i].function == f);
+    if (n != HASH_TABLE_NONE)
+        return t->names.at[n].id;
+    uint32_t id = intern_function(managed, f);
+    return vec_push(&t->names, (struct trace_name){f, id}) &&
+                   hash_table_add(&t->table, hash, t->names.nr - 1)
+               ? id
+               : 0;
 }
 
 /* ---- frames -------------------------------------------------------------------------------- */
@@ -204,6 +175,7 @@ int trace_frames_expand(struct trace_frames *t, struct managed_names *managed,
 void trace_frames_free(struct trace_frames *t)
 {
     vec_free(&t->frames);
-    free(t->names);
+    vec_free(&t->names);
+    hash_table_free(&t->table);
     *t = (struct trace_frames){0};
 }

@@ -19,13 +19,13 @@
  * data.
  */
 #include "base/hash.h"
+#include "base/hash_table.h"
 #include "replay/replay_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    CALLERS_MIN = 256,   /* known frames that a thread has room for at first */
     CALLERS_MAX = 16384, /* the most known frames of a thread; with more it starts anew */
     THREADS_MAX = 4096,  /* the most threads; with more all of them start anew */
     LAST_TRIED = 4, /* frames tried at a copy's end, which may lack words that identify a frame */
@@ -44,7 +44,6 @@ struct place_key {
 /* A frame seen in a complete stack, and its caller. */
 struct known_frame {
     struct place_key key, caller;
-    uint32_t begin;           /* as in its thread; another value, or 0: free slot */
     uint32_t group, nr_group; /* its functions in the thread's `groups`; none: a native frame */
     /* Stacks of its thread: the last with the frame; the one since which it has its caller. */
     uint32_t learned, changed;
@@ -58,7 +57,7 @@ struct known_frame {
  * thread's stacks. A stack that is like the one before it counts, whether or not it is learned
  * again. */
 struct dispute {
-    struct known_frame *frame;
+    uint32_t frame;          /* an index in the thread's frames */
     struct place_key caller; /* the caller that the last stacks agree on */
     uint32_t from, last;     /* the first and the last of these stacks */
     uint32_t run;            /* how many these stacks are */
@@ -68,20 +67,17 @@ struct dispute {
 
 struct known_thread {
     uint64_t key;
-    struct known_frame *frames; /* at most half of them in use */
-    size_t nr, cap;
+    VEC(struct known_frame) frames;
+    struct hash_table table; /* of frames, by their keys */
     VEC(struct frame) groups;
-    /* From 1: how often it started anew. Frames with an older value count as free and need no
-     * clearing. */
-    uint32_t begin;
-    uint32_t stacks; /* stacks remembered since then */
+    uint32_t stacks; /* stacks remembered since the thread started anew */
     struct dispute disputes[DISPUTES_MAX];
     unsigned nr_disputes;
 };
 
 struct join_table {
-    struct known_thread **slots; /* NULL: free */
-    size_t nr, cap;
+    VEC(struct known_thread *) threads;
+    struct hash_table table;   /* of threads, by their keys */
     VEC(struct frame) callers; /* scratch */
 };
 
@@ -92,28 +88,18 @@ struct join_table *join_table_create(void)
 
 static void forget_thread(struct known_thread *k)
 {
-    if (!k)
-        return;
-    free(k->frames);
+    vec_free(&k->frames);
+    hash_table_free(&k->table);
     vec_free(&k->groups);
     free(k);
 }
 
 static void forget_all(struct join_table *t)
 {
-    for (size_t i = 0; i < t->cap; i++)
-        forget_thread(t->slots[i]);
-    free(t->slots);
-    t->slots = NULL;
-    t->nr = t->cap = 0;
-}
-
-/* Made when first needed: most recordings need none. */
-static bool make_slots(struct join_table *t)
-{
-    t->slots = calloc(2 * THREADS_MAX, sizeof(*t->slots));
-    t->cap = t->slots ? 2 * THREADS_MAX : 0;
-    return t->slots;
+    vec_foreach (k, &t->threads)
+        forget_thread(*k);
+    t->threads.nr = 0;
+    hash_table_clear(&t->table);
 }
 
 void join_table_free(struct join_table *t)
@@ -121,56 +107,35 @@ void join_table_free(struct join_table *t)
     if (!t)
         return;
     forget_all(t);
+    vec_free(&t->threads);
+    hash_table_free(&t->table);
     vec_free(&t->callers);
     free(t);
-}
-
-static struct known_thread *begin_thread(uint64_t key)
-{
-    struct known_thread *k = calloc(1, sizeof(*k));
-    struct known_frame *frames = calloc(2 * CALLERS_MIN, sizeof(*frames));
-    if (!k || !frames) {
-        free(k);
-        free(frames);
-        return NULL;
-    }
-    *k = (struct known_thread){.key = key, .frames = frames, .cap = 2 * CALLERS_MIN, .begin = 1};
-    return k;
 }
 
 /* Returns the thread if it is remembered. With `add`, it is remembered from now on (NULL: out of
  * memory). */
 static struct known_thread *thread_of(struct join_table *t, const struct job_sample *s, bool add)
 {
-    if ((!t->nr && !add) || (!t->slots && !make_slots(t)))
-        return NULL;
-    uint64_t key = ((uint64_t)s->thread.pid << 32 | s->thread.tid) + 1;
-    size_t at = hash_u64(key) & (t->cap - 1);
-    while (t->slots[at] && t->slots[at]->key != key)
-        at = (at + 1) & (t->cap - 1);
-    if (t->slots[at] || !add)
-        return t->slots[at];
-    if (t->nr == THREADS_MAX) {
+    uint64_t key = ((uint64_t)s->thread.pid << 32 | s->thread.tid) + 1, hash = hash_u64(key);
+    uint32_t n = hash_table_find(&t->table, hash, i, t->threads.at[i]->key == key);
+    if (n != HASH_TABLE_NONE || !add)
+        return n != HASH_TABLE_NONE ? t->threads.at[n] : NULL;
+    if (t->threads.nr == THREADS_MAX)
         forget_all(t);
-        return thread_of(t, s, true);
+    struct known_thread *k = calloc(1, sizeof(*k));
+    if (!k || !vec_push(&t->threads, k)) {
+        free(k);
+        return NULL;
     }
-    t->slots[at] = begin_thread(key);
-    t->nr += t->slots[at] != NULL;
-    return t->slots[at];
-}
-
-static bool is_known(const struct known_thread *k, const struct known_frame *f)
-{
-    return f->begin == k->begin;
+    k->key = key;
+    return hash_table_add(&t->table, hash, t->threads.nr - 1) ? k : NULL;
 }
 
 static void start_anew(struct known_thread *k)
 {
-    k->nr = k->groups.nr = k->stacks = k->nr_disputes = 0;
-    if (++k->begin == 0) { /* the values begin to repeat */
-        memset(k->frames, 0, k->cap * sizeof(*k->frames));
-        k->begin = 1;
-    }
+    k->frames.nr = k->groups.nr = k->stacks = k->nr_disputes = 0;
+    hash_table_clear(&k->table);
 }
 
 static bool same_key(const struct place_key *a, const struct place_key *b)
@@ -178,32 +143,27 @@ static bool same_key(const struct place_key *a, const struct place_key *b)
     return a->pc == b->pc && a->cfa == b->cfa && a->functions == b->functions;
 }
 
-/* Returns the frame's slot, or the free slot for it. */
-static struct known_frame *find_frame(const struct known_thread *k, const struct place_key *key)
+static uint64_t hash_key(const struct place_key *key)
 {
-    size_t at = hash_combine(hash_combine(key->pc, key->cfa), key->functions) & (k->cap - 1);
-    while (is_known(k, &k->frames[at]) && !same_key(&k->frames[at].key, key))
-        at = (at + 1) & (k->cap - 1);
-    return &k->frames[at];
+    return hash_combine(hash_combine(key->pc, key->cfa), key->functions);
 }
 
-/* Make room for more frames. Most threads need few, and memory that is touched for the first time
- * costs more than moving frames. Disputes move with their frames. */
-static bool make_room(struct known_thread *k)
+/* Returns NULL if the frame is not known. */
+static struct known_frame *find_frame(const struct known_thread *k, const struct place_key *key)
 {
-    struct known_thread more = *k;
-    more.cap = 2 * k->cap;
-    more.frames = k->cap < 2 * CALLERS_MAX ? calloc(more.cap, sizeof(*more.frames)) : NULL;
-    if (!more.frames)
-        return false;
-    for (size_t i = 0; i < k->cap; i++)
-        if (is_known(k, &k->frames[i]))
-            *find_frame(&more, &k->frames[i].key) = k->frames[i];
-    for (unsigned i = 0; i < k->nr_disputes; i++)
-        more.disputes[i].frame = find_frame(&more, &k->disputes[i].frame->key);
-    free(k->frames);
-    *k = more;
-    return true;
+    uint32_t n = hash_table_find(&k->table, hash_key(key), i, same_key(&k->frames.at[i].key, key));
+    return n != HASH_TABLE_NONE ? &k->frames.at[n] : NULL;
+}
+
+/* Returns NULL when out of memory. The frame must not be known yet. */
+static struct known_frame *add_frame(struct known_thread *k, const struct known_frame *f)
+{
+    if (!vec_push(&k->frames, *f))
+        return NULL;
+    if (hash_table_add(&k->table, hash_key(&f->key), k->frames.nr - 1))
+        return &k->frames.at[k->frames.nr - 1];
+    k->frames.nr--;
+    return NULL;
 }
 
 /* ---- groups -------------------------------------------------------------------------------- */
@@ -287,8 +247,7 @@ static bool is_alike(const struct known_thread *k, const struct place_key *a,
                      const struct place_key *b, bool *lines)
 {
     const struct known_frame *f = find_frame(k, a), *g = find_frame(k, b);
-    if (!a->functions || !b->functions || !is_known(k, f) || !is_known(k, g) ||
-        f->nr_group != g->nr_group)
+    if (!a->functions || !b->functions || !f || !g || f->nr_group != g->nr_group)
         return false;
     *lines = false;
     for (uint32_t i = 0; i < f->nr_group; i++) {
@@ -308,6 +267,11 @@ static unsigned run_needed(const struct known_frame *f)
     return f->run_last ? 2 * f->run_last : RUN_FIRST;
 }
 
+static uint32_t frame_index(const struct known_thread *k, const struct known_frame *f)
+{
+    return (uint32_t)(f - k->frames.at);
+}
+
 static void drop_dispute(struct known_thread *k, unsigned i)
 {
     k->disputes[i] = k->disputes[--k->nr_disputes];
@@ -317,7 +281,7 @@ static void drop_dispute(struct known_thread *k, unsigned i)
 static unsigned find_dispute(const struct known_thread *k, const struct known_frame *f)
 {
     unsigned i = 0;
-    while (i < k->nr_disputes && k->disputes[i].frame != f)
+    while (i < k->nr_disputes && &k->frames.at[k->disputes[i].frame] != f)
         i++;
     return i;
 }
@@ -336,7 +300,7 @@ static void begin_dispute(struct known_thread *k, struct known_frame *f,
             drop_dispute(k, i);
     if (k->nr_disputes < DISPUTES_MAX)
         k->disputes[k->nr_disputes++] =
-            (struct dispute){f, *caller, k->stacks, k->stacks, 1, depth};
+            (struct dispute){frame_index(k, f), *caller, k->stacks, k->stacks, 1, depth};
 }
 
 /* Count one more stack of the run. Frames inside the disputed one that were last seen before the
@@ -344,7 +308,7 @@ static void begin_dispute(struct known_thread *k, struct known_frame *f,
 static void continue_run(struct known_thread *k, unsigned i, size_t depth)
 {
     struct dispute *d = &k->disputes[i];
-    struct known_frame *f = d->frame;
+    struct known_frame *f = &k->frames.at[d->frame];
     d->last = k->stacks;
     d->depth = depth;
     if (++d->run < run_needed(f))
@@ -411,18 +375,15 @@ static void learn_caller(struct known_thread *k, struct known_frame *f,
 static struct place_key learn_group(struct known_thread *k, const struct frame *frames, size_t nr,
                                     const struct place_key *caller, size_t depth)
 {
-    struct known_frame now = {.key = group_key(frames, 0, nr), .begin = k->begin};
+    struct known_frame now = {
+        .key = group_key(frames, 0, nr), .changed = k->stacks, .outermost = !caller};
     struct known_frame *known = find_frame(k, &now.key);
-    if (!is_known(k, known)) {
-        now.outermost = !caller;
-        now.changed = k->stacks;
-        if (caller)
-            now.caller = *caller;
-        *known = now;
-        k->nr++;
-    } else {
+    if (caller)
+        now.caller = *caller;
+    if (known)
         learn_caller(k, known, caller, depth);
-    }
+    else if (!(known = add_frame(k, &now)))
+        return now.key; /* out of memory: the frame stays unknown, which proves nothing */
     known->learned = k->stacks;
     known->disputed |= note_group(k, known, frames, nr) < 0;
     return now.key;
@@ -442,7 +403,7 @@ struct learned {
 static size_t learned_already(const struct known_thread *k, const struct job_sample *s,
                               const struct learned *last)
 {
-    if (last->thread != k || last->sample + 1 != s || k->nr >= CALLERS_MAX)
+    if (last->thread != k || last->sample + 1 != s || k->frames.nr >= CALLERS_MAX)
         return 0;
     return last->nr < s->nr_same ? last->nr : s->nr_same;
 }
@@ -469,7 +430,7 @@ static void learn_stack(struct known_thread *k, const struct job *job, const str
         size_t begin = group_begin(frames, left - 1);
         if (begin == SIZE_MAX)
             break;
-        if (2 * k->nr >= k->cap && !make_room(k)) {
+        if (k->frames.nr >= CALLERS_MAX) {
             start_anew(k);
             anew = true;
         }
@@ -512,7 +473,7 @@ static int find_callers(struct join_table *t, const struct known_thread *k,
 {
     const struct known_frame *known = find_frame(k, frame);
     t->callers.nr = 0;
-    while (is_known(k, known) && !known->disputed) {
+    while (known && !known->disputed) {
         uint64_t cfa = known->key.cfa;
         if (known->outermost)
             return t->callers.nr > 0;
@@ -520,9 +481,9 @@ static int find_callers(struct join_table *t, const struct known_thread *k,
             return 0;
         uint32_t learned = known->learned;
         known = find_frame(k, &known->caller);
-        if (is_known(k, known) && known->changed > learned) /* no stack had both frames */
+        if (known && known->changed > learned) /* no stack had both frames */
             return 0;
-        if (is_known(k, known) && push_caller(t, k, known) < 0)
+        if (known && push_caller(t, k, known) < 0)
             return -1;
     }
     return 0;

@@ -5,18 +5,19 @@
  * period is how far the counter moved since its last reading.
  */
 #include "base/hash.h"
+#include "base/hash_table.h"
 #include "replay/replay_internal.h"
 
 #include <stdlib.h>
 
 struct reading {
-    uint64_t id, value; /* id 0: free */
-    uint32_t tid;       /* of an inherited event, where each thread counts from 0; else 0 */
+    uint64_t id, value;
+    uint32_t tid; /* of an inherited event, where each thread counts from 0; else 0 */
 };
 
 struct member_table {
-    struct reading *slots;
-    size_t nr, cap; /* cap: 0 or a power of two */
+    VEC(struct reading) readings;
+    struct hash_table table; /* of readings, by id and thread */
 };
 
 struct member_table *member_table_create(void)
@@ -26,43 +27,23 @@ struct member_table *member_table_create(void)
 
 void member_table_free(struct member_table *t)
 {
-    if (t)
-        free(t->slots);
+    if (!t)
+        return;
+    vec_free(&t->readings);
+    hash_table_free(&t->table);
     free(t);
-}
-
-static struct reading *slot_of(struct reading *slots, size_t cap, uint64_t id, uint32_t tid)
-{
-    size_t i = hash_combine(id, tid) & (cap - 1);
-    while (slots[i].id && (slots[i].id != id || slots[i].tid != tid))
-        i = (i + 1) & (cap - 1);
-    return &slots[i];
-}
-
-static bool table_grow(struct member_table *t)
-{
-    size_t cap = t->cap ? 2 * t->cap : 16;
-    struct reading *slots = calloc(cap, sizeof(*slots));
-    if (!slots)
-        return false;
-    for (size_t i = 0; i < t->cap; i++)
-        if (t->slots[i].id)
-            *slot_of(slots, cap, t->slots[i].id, t->slots[i].tid) = t->slots[i];
-    free(t->slots);
-    t->slots = slots;
-    t->cap = cap;
-    return true;
 }
 
 /* Get how far the counter moved. Returns false when out of memory. */
 static bool moved(struct member_table *t, uint64_t id, uint32_t tid, uint64_t value, uint64_t *ret)
 {
-    if (2 * t->nr >= t->cap && !table_grow(t))
+    const struct reading none = {.id = id, .tid = tid};
+    uint32_t n =
+        hash_table_intern(&t->table, hash_combine(id, tid), &t->readings, i,
+                          t->readings.at[i].id == id && t->readings.at[i].tid == tid, none);
+    if (n == HASH_TABLE_NONE)
         return false;
-    struct reading *r = slot_of(t->slots, t->cap, id, tid);
-    t->nr += r->id == 0;
-    r->id = id;
-    r->tid = tid;
+    struct reading *r = &t->readings.at[n];
     *ret = value < r->value ? value : value - r->value; /* smaller: a new thread with that number */
     r->value = value;
     return true;

@@ -3,6 +3,7 @@
 #ifndef REPLAY_REPLAY_INTERNAL_H
 #define REPLAY_REPLAY_INTERNAL_H
 
+#include "base/hash_table.h"
 #include "base/intern.h"
 #include "base/threads.h"
 #include "replay/replay.h"
@@ -175,11 +176,15 @@ struct v8_names;
 struct v8_frame_cache;
 
 /* agent_traces.c: a worker's frames of LuaJIT traces. */
-struct trace_name;
+/* The managed id of a dump's function. */
+struct trace_name {
+    const struct jit_lua_function *function;
+    uint32_t id;
+};
 struct trace_frames {
-    VEC(struct frame) frames; /* of the sample that is being given to the sink */
-    struct trace_name *names;
-    size_t nr, cap; /* of `names` */
+    VEC(struct frame) frames;     /* of the sample that is being given to the sink */
+    VEC(struct trace_name) names; /* as they are met */
+    struct hash_table table;      /* of names, by functions */
 };
 
 struct replay_worker {
