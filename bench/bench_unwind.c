@@ -13,6 +13,7 @@
  * measures nothing but unwind/.
  */
 #include "base/hash.h"
+#include "unwind/arch_x86_64.h"
 #include "unwind/native/rule.h"
 
 #include <elfutils/libdwfl.h>
@@ -103,7 +104,8 @@ static struct module *module_get(struct data *d, const char *path)
     m->elf = fd < 0 ? NULL : elf_begin(fd, ELF_C_READ_MMAP, NULL);
     if (!m->elf)
         return m;
-    const struct cfi_source source = {.name = path,
+    const struct cfi_source source = {.arch = &arch_x86_64,
+                                      .name = path,
                                       .eh_frame = section(m->elf, ".eh_frame"),
                                       .eh_frame_hdr = section(m->elf, ".eh_frame_hdr"),
                                       .id = m->id};
@@ -190,7 +192,7 @@ static struct registers read_registers(const uint8_t *at, uint64_t mask)
 {
     static const uint8_t dwarf[24] = {0,  3,  2,  1,  4, 5, 6,  7,  16, 99, 99, 99,
                                       99, 99, 99, 99, 8, 9, 10, 11, 12, 13, 14, 15};
-    struct registers r = {0};
+    struct registers r = {.arch = &arch_x86_64};
     for (unsigned bit = 0; bit < 24; bit++) {
         if (!(mask >> bit & 1))
             continue;

@@ -487,6 +487,11 @@ bool jitcode_is_timeless(const struct jitcode *code)
     return code->timeless;
 }
 
+uint32_t jitcode_machine(const struct jitcode *code)
+{
+    return code->machine;
+}
+
 bool jitcode_swapped(const struct jitcode *code)
 {
     return code->swapped;

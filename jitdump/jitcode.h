@@ -56,6 +56,7 @@ struct jitcode {
     uint64_t first, last;
     uint32_t pid, owner;
     bool tsc, timeless, swapped;
+    uint32_t machine; /* e_machine; 0: the file does not say */
 
     /* The index: a segment tree over the addresses between neighbouring bounds. The pieces of node
      * n have the numbers node_pieces[first_piece[n]] up to first_piece[n + 1]. They are in

@@ -219,7 +219,7 @@ static int read_header(struct reader *r, struct cursor *c, struct error *err)
         return cursor_error(c, err, "not a jitdump file");
     uint32_t version = cursor_u32(c);
     uint32_t size = cursor_u32(c);
-    cursor_skip(c, 4); /* ELF machine */
+    r->code->machine = cursor_u32(c);
     uint32_t pad = cursor_u32(c);
     r->code->pid = cursor_u32(c);
     cursor_skip(c, 8); /* stamp: V8 uses another clock here */

@@ -72,6 +72,8 @@ size_t jitcode_index(const struct jitcode *code, const struct jit_function *f);
 bool jitcode_is_tsc(const struct jitcode *code);
 bool jitcode_is_timeless(const struct jitcode *code);
 bool jitcode_swapped(const struct jitcode *code); /* the dump's byte order is not ours */
+/* Returns the machine of the code, as ELF files number it (e_machine); 0: not known. */
+uint32_t jitcode_machine(const struct jitcode *code);
 /* Get the times of the first and last load, on the recording's clock, even if times are ignored:
  * used to detect clock mismatches. Both are 0 when there are no loads. */
 void jitcode_time_range(const struct jitcode *code, uint64_t *first, uint64_t *last);

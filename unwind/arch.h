@@ -1,82 +1,153 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the walk must know about the machine: x86-64, System V ABI and Linux. Registers have DWARF
- * numbers (unwind.h).
+ * What the program must know about a machine: one row (struct arch) for each. Data where it is
+ * data, functions where it is instructions; both are in the machine's own file (arch_x86_64.c). No
+ * other file knows a register's number or an instruction's encoding, except the runtimes' readers
+ * of machine code, which are for one machine and include its header (arch_x86_64.h).
+ *
+ * Registers have numbers of the program's own, below ARCH_REGISTERS_MAX: DWARF's, as far as it has
+ * one for the register, and numbers behind them for others (AArch64's pc).
+ *
+ * The machine is never that of this program, but that of the data: a recording names it in its
+ * header (arch_by_name), a file in its ELF header (arch_by_elf). Registers carry their machine
+ * (struct registers), and a file's CFI has its own: a walk uses only CFI of its own machine.
  */
 #ifndef UNWIND_ARCH_H
 #define UNWIND_ARCH_H
 
-#include "unwind/unwind.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-#define REG_BIT(r) (UINT32_C(1) << (r))
+#define REG_BIT(r) (UINT64_C(1) << (r))
 
 enum {
-    ARCH_CALLEE_SAVED_NR = 6,
-    ARCH_CALLEE_SAVED = 1 << DWARF_RBX | 1 << DWARF_RBP | 1 << DWARF_R12 | 1 << DWARF_R13 |
-                        1 << DWARF_R14 | 1 << DWARF_R15,
-    /* The registers that are known after a step out of an ordinary frame. */
-    ARCH_SURVIVES = ARCH_CALLEE_SAVED | 1 << DWARF_RSP | 1 << DWARF_RIP,
+    ARCH_REGISTERS_MAX = 33, /* AArch64: x0 to x30, sp, pc */
+    ARCH_SAVED_MAX = 11,     /* AArch64: x19 to x29 */
+    ARCH_NO_REGISTER = 0xff,
+    ARCH_CALL_MAX = 7, /* bytes of the longest instruction sequence to check before a return
+                          address */
+    ARCH_SIGRETURN_MAX = 9,
+    ARCH_EPILOGUE_MAX = 32,
+    ARCH_POINT_MAX = 16,
     /* No thread's stack is larger than this. A read behind the recorded part of a stack, but at
      * most this far behind it, is assumed to be in the part that was not recorded. */
     ARCH_STACK_MAX = 1 << 30,
+    ARCH_PAGE_MIN = 4096, /* bytes of the smallest page; true of all machines that have a row */
 };
 
-/* The callee-saved registers, in the order in which rules list them. */
-static const uint8_t arch_callee_saved[ARCH_CALLEE_SAVED_NR] = {DWARF_RBX, DWARF_RBP, DWARF_R12,
-                                                                DWARF_R13, DWARF_R14, DWARF_R15};
-
-/* Returns the place of a callee-saved register in that order. */
-static inline unsigned arch_saved_index(unsigned reg)
-{
-    return reg >= DWARF_R12 ? reg - DWARF_R12 + 2 : reg == DWARF_RBP;
-}
-
-/* The longest instruction sequence to check before a return address. */
-enum { ARCH_CALL_MAX = 7 };
-
-/* Returns whether the `size` bytes before a return address end in a call instruction. */
-bool arch_is_call(const uint8_t *end, size_t size);
-/* Returns whether they end in a call whose target is in the instruction. `to`: the target, if the
- * call returns to `return_address`. */
-enum { ARCH_DIRECT_CALL = 5 }; /* size of this instruction */
-bool arch_direct_call(const uint8_t *end, size_t size, uint64_t return_address, uint64_t *to);
-/* Returns whether they end in a call through a register. `reg`: that register. */
-bool arch_register_call(const uint8_t *end, size_t size, unsigned *reg);
-/* Returns whether they end in a call through a register or memory. Code of files calls generated
- * code this way. */
-bool arch_is_indirect_call(const uint8_t *end, size_t size);
-
-/* Returns whether this code is the signal return trampoline: the system call rt_sigreturn (15). */
-enum { ARCH_SIGRETURN_SIZE = 9 };
-bool arch_is_sigreturn(const uint8_t code[ARCH_SIGRETURN_SIZE]);
-
-/* Returns where the kernel saved a register, as an offset from the stack pointer in the trampoline:
- * the entry in uc_mcontext.gregs of struct ucontext (asm/sigcontext.h). -1: not saved. */
-int arch_sigcontext_offset(unsigned reg);
+/* The registers that the walk loop uses. The loop is compiled for a machine with these as
+ * constants. */
+struct arch_registers {
+    uint8_t nr;      /* registers have the numbers below this */
+    uint8_t columns; /* of these, DWARF has the numbers below this */
+    uint8_t pc, sp, fp;
+    uint8_t
+        ra; /* CFI's column of the return address: pc, or the link register, which a call sets */
+    uint8_t nr_saved;
+    uint8_t saved[ARCH_SAVED_MAX]; /* the callee-saved registers, in the order in which rules list
+                                      them; rising */
+    uint64_t callee_saved;         /* the same as bits */
+    uint64_t survives;             /* bits of the registers that are known after a step out of an
+                                      ordinary frame */
+    uint64_t address_mask;         /* bits of a return address that are its address. The others
+                                      hold its signature (AArch64) */
+};
 
 /* Where the return address is, as a function's first or last instructions show it. For frames
  * without CFI whose pc is exact. */
 enum arch_point {
     ARCH_POINT_BODY,   /* the instructions show nothing */
-    ARCH_POINT_ENTRY,  /* nothing pushed yet, or everything popped: return address at [rsp] */
-    ARCH_POINT_PUSHED, /* rbp was pushed, rsp not yet copied to rbp: return address at [rsp+8] */
-    ARCH_POINT_PLT,    /* like PUSHED, but a PLT slot has pushed the relocation's number, not rbp */
+    ARCH_POINT_ENTRY,  /* no frame yet, or no frame any more: the return address is where the call
+                          put it, at [sp] or in the link register */
+    ARCH_POINT_PUSHED, /* fp was pushed, sp not yet copied to fp: return address at [sp+8] */
+    ARCH_POINT_PLT,    /* like PUSHED, but a PLT slot has pushed the relocation's number, not fp */
 };
-/* `pc` points at the instruction. ARCH_POINT_BEFORE bytes before it and ARCH_POINT_AFTER bytes from
- * it on must be readable. */
-enum { ARCH_POINT_BEFORE = 5, ARCH_POINT_AFTER = 6 };
-enum arch_point arch_point(const uint8_t *pc);
 
 /* How code in an epilogue leaves its frame: the effects of all instructions up to the return. */
 struct arch_epilogue {
-    uint32_t return_address;  /* bytes from the stack pointer up to the return address */
-    int32_t popped[DWARF_NR]; /* bytes from the stack pointer up to a register's value; -1: the
-                                 register does not change */
+    uint32_t return_address;            /* bytes from sp up to the return address */
+    int32_t popped[ARCH_REGISTERS_MAX]; /* bytes from sp up to a register's value; -1: the register
+                                           does not change */
 };
-/* Read an epilogue in `size` bytes of code, beginning with the instruction that executes next. Only
- * instructions that move the stack pointer up are supported (add, pop, ret). Returns false if the
- * code is something else or only a return. */
-enum { ARCH_EPILOGUE_MAX = 32 };
-bool arch_epilogue(const uint8_t *code, size_t size, struct arch_epilogue *ret);
+
+/* One of perf's registers: a bit of sample_regs_user. */
+struct arch_perf_register {
+    const char *name; /* as perf script prints it */
+    uint8_t reg;      /* ARCH_NO_REGISTER: an unwinder does not know it */
+};
+
+struct arch {
+    struct arch_registers reg;
+    const char *name;      /* as uname and a recording's header have it */
+    const char *title;     /* as messages have it */
+    uint16_t elf_machine;  /* e_machine; files are ELFCLASS64, little endian */
+    uint16_t elf_relative; /* the relocation that adds the load address */
+    int capstone_arch, capstone_mode;
+    uint64_t unused_addresses; /* from here on for 2^40 bytes: no process has anything there */
+
+    /* perf's registers, by their bit. */
+    const struct arch_perf_register *perf;
+    uint8_t nr_perf, perf_sp;
+    /* The kernel's registers in core files and ptrace's NT_PRSTATUS, in their order, as words.
+     * ARCH_NO_REGISTER: not one of ours. */
+    const uint8_t *user_regs;
+    uint8_t nr_user_regs;
+
+    /* Sizes in bytes, for the functions below. */
+    uint8_t call_min, call_max; /* sizes of call instructions */
+    uint8_t nop_size;
+    uint8_t nop[4];
+    uint8_t sigreturn_size;
+    uint8_t nr_sigreturn_into, sigreturn_into[3]; /* offsets of the trampoline's instructions */
+    uint8_t point_before, point_after;
+
+    /* Where the kernel saved each register, as an offset from the stack pointer in the trampoline
+     * (asm/sigcontext.h). */
+    uint16_t sigcontext[ARCH_REGISTERS_MAX];
+
+    /* Returns whether this code (sigreturn_size bytes) is the signal return trampoline. */
+    bool (*is_sigreturn)(const uint8_t *code);
+    /* Returns whether the `size` bytes before a return address end in a call instruction. */
+    bool (*is_call)(const uint8_t *end, size_t size);
+    /* Returns whether they end in a call whose target is in the instruction. `to`: the target, if
+     * the call returns to `return_address`. */
+    bool (*direct_call)(const uint8_t *end, size_t size, uint64_t return_address, uint64_t *to);
+    /* Returns whether they end in a call through a register or memory. Code of files calls
+     * generated code this way. */
+    bool (*is_indirect_call)(const uint8_t *end, size_t size);
+    /* `pc` points at the instruction. point_before bytes before it and point_after bytes from it on
+     * must be readable. */
+    enum arch_point (*point)(const uint8_t *pc);
+    /* Read an epilogue in `size` bytes of code, beginning with the instruction that executes next.
+     * Returns false if the code is something else, or only a return. NULL: no epilogue can be
+     * read. */
+    bool (*epilogue)(const uint8_t *code, size_t size, struct arch_epilogue *ret);
+    /* Returns whether a CFA's expression is the linker's for slots of a PLT: CFA = sp + 8, and 8
+     * more if the pc's last four bits are at least *ret. NULL: the linker writes none. */
+    bool (*is_plt_cfa)(const uint8_t *expression, size_t size, uint8_t *ret);
+};
+
+extern const struct arch arch_x86_64;
+#define ARCH_TITLES "x86-64" /* of all rows, for messages */
+
+/* Returns the row of a machine that is called so; NULL: it has none. */
+const struct arch *arch_by_name(const char *name);
+/* Returns the row of the machine of an ELF file; NULL: it has none. */
+const struct arch *arch_by_elf(uint16_t machine, bool is64);
+/* Returns the row of the machine that this program runs on; NULL: it has none. */
+const struct arch *arch_of_host(void);
+
+/* Returns whether a call puts the return address into a register (reg.ra). */
+static inline bool arch_has_link(const struct arch_registers *r)
+{
+    return r->ra != r->pc;
+}
+
+/* Returns the bits of all registers. */
+static inline uint64_t arch_all_registers(const struct arch_registers *r)
+{
+    return REG_BIT(r->nr) - 1;
+}
 
 #endif

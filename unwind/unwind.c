@@ -6,15 +6,28 @@
  *   walk_leave   reads the caller's registers from the stack
  *
  * The common frame (a rule in the cache, all slots in the stack window) needs no function call.
+ * Functions that every frame runs take the machine's registers as an argument `r`. They are
+ * compiled twice: with x86-64's registers as constants, and for any machine.
  */
 #include "unwind/unwind.h"
 
 #include "base/hash.h"
+#include "unwind/arch_x86_64.h"
 #include "unwind/native/walk.h"
 
 #include <stdlib.h>
 
 #define likely(x) __builtin_expect(!!(x), 1)
+
+/* For functions of which each machine has a copy. */
+#define each_machine static inline __attribute__((always_inline))
+
+static const struct arch_registers x86_64 = X86_64_REGISTERS;
+
+static inline bool is_x86_64(const struct walk *w)
+{
+    return likely(w->arch == &arch_x86_64);
+}
 
 enum { HOPS_MAX = 16, CONTEXT_CODES = 8 };
 
@@ -72,8 +85,9 @@ struct unwinder_stats unwinder_stats(const struct unwinder *u)
 enum step_result walk_end(struct walk *w, enum stack_end end, uint64_t address)
 {
     w->out->end = end;
-    w->out->end_pc = w->value[DWARF_RIP];
+    w->out->end_pc = walk_pc(w);
     w->out->end_address = address;
+    w->out->registers.arch = w->arch;
     memcpy(w->out->registers.value, w->value, sizeof(w->value));
     w->out->registers.known = w->known;
     w->done = true;
@@ -133,12 +147,15 @@ static struct walk_code *ask_code(struct walk *w, uint64_t pc)
         code.start = pc;
         code.end = pc + 1;
     }
+    if (code.cfi && code.cfi->arch != w->arch) /* it speaks of other registers */
+        code.cfi = NULL;
     struct walk_code *to = &codes->at[codes->next];
     codes->next = (codes->next + 1) % WALK_CODES;
     if (codes->nr < WALK_CODES)
         codes->nr++;
     *to = prepare_code(&code);
-    to->managed = walker && walker->wants(walker->context, &code);
+    bool reads = walker && (!walker->arch || walker->arch == w->arch);
+    to->managed = reads && walker->wants(walker->context, &code);
     return to;
 }
 
@@ -168,9 +185,9 @@ static struct walk_codes *codes_of(struct unwinder *u, const struct unwind_input
 /* ---- one frame ----------------------------------------------------------------------------- */
 
 /* Returns an address inside the executing instruction, or inside the call. */
-static inline uint64_t lookup_pc(const struct walk *w)
+each_machine uint64_t lookup_pc(const struct arch_registers *r, const struct walk *w)
 {
-    return w->value[DWARF_RIP] - !(w->flags & (FRAME_LEAF | FRAME_SIGNAL));
+    return w->value[r->pc] - !walk_is_at_pc(w);
 }
 
 /* What walk_frame passes to walk_leave. */
@@ -202,13 +219,14 @@ static inline const struct rule *find_rule(struct unwinder *u, const struct walk
     return rule_miss(&u->cache, c->code.cfi, pc - c->code.bias, hash);
 }
 
-static inline bool push_frame(struct walk *w, const struct walk_code *c, uint64_t cfa)
+each_machine bool push_frame(const struct arch_registers *r, struct walk *w,
+                             const struct walk_code *c, uint64_t cfa)
 {
     __typeof__(w->out->frames) *frames = &w->out->frames;
     if (!likely(vec_reserve(frames, frames->nr + 1)))
         return false;
     frames->at[frames->nr++] = (struct frame){
-        .pc = w->value[DWARF_RIP],
+        .pc = w->value[r->pc],
         .cfa = cfa,
         .code = c->code.token,
         .kind = c->frame_kind,
@@ -277,7 +295,7 @@ static int walk_from_word(struct unwinder *u, struct walk *w, const struct walk 
     struct leaving l;
     size_t nr_frames = w->out->frames.nr;
     w->searched++;
-    int got = walk_to_caller_of_generated(w, before->value[DWARF_RSP] + 8 * i);
+    int got = walk_to_caller_of_generated(w, walk_sp(before) + 8 * i);
     if (got != STEP_OK)
         return STEP_NO;
     w->searches++;
@@ -309,7 +327,7 @@ static int walk_past_generated(struct unwinder *u, struct walk *w)
             continue;
         if (got < 0)
             return got;
-        enum walk_callee grade = grade_callers(w, nr_frames, before.value[DWARF_RSP]);
+        enum walk_callee grade = grade_callers(w, nr_frames, walk_sp(&before));
         if (grade == CALLEE_SAME)
             return got;
         if (grade == CALLEE_UNKNOWN && fits == GENERATED_WORDS)
@@ -352,7 +370,7 @@ static enum step_result step_by_row(struct unwinder *u, struct walk *w, const st
     enum step_result got = walk_row_cfa(w, row, code, &l->cfa);
     if (got == STEP_OK) {
         w->out->frames.at[frame].cfa = l->cfa;
-        if (row->regs[DWARF_RIP].kind == REG_UNDEFINED)
+        if (row->regs[w->arch->reg.ra].kind == REG_UNDEFINED)
             return walk_end(w, STACK_COMPLETE, 0);
         got = walk_row_registers(w, row, code, l->cfa);
         l->applied = true;
@@ -362,7 +380,8 @@ static enum step_result step_by_row(struct unwinder *u, struct walk *w, const st
 }
 
 /* Ask the walker. Returns STEP_NO if the frame is native, -1 (as int) when out of memory. */
-static int step_by_managed(struct walk *w, const struct walk_code *c, struct leaving *l)
+each_machine int step_by_managed(const struct arch_registers *r, struct walk *w,
+                                 const struct walk_code *c, struct leaving *l)
 {
     const struct walker *walker = w->in->walker;
     struct managed_slot *slot = w->managed;
@@ -385,7 +404,7 @@ static int step_by_managed(struct walk *w, const struct walk_code *c, struct lea
                                .provenance = &w->provenance,
                                .frames_left = &w->frames_left,
                                .out = w->out};
-    l->sp = w->value[DWARF_RSP];
+    l->sp = w->value[r->sp];
     switch (walker->step(walker->context, slot->state, &step)) {
     case WALKER_NO:
         return STEP_NO;
@@ -399,7 +418,7 @@ static int step_by_managed(struct walk *w, const struct walk_code *c, struct lea
     if (w->frames_left == 0)
         return walk_end(w, STACK_LIMIT, 0);
     l->rule = &rule_none;
-    l->cfa = w->value[DWARF_RSP];
+    l->cfa = w->value[r->sp];
     l->applied = true;
     l->signal = false;
     return STEP_OK;
@@ -407,18 +426,18 @@ static int step_by_managed(struct walk *w, const struct walk_code *c, struct lea
 
 /* First half of a frame. Returns STEP_DONE if the walk ended at this frame, -1 (as int) when out of
  * memory. */
-static int walk_frame(struct unwinder *u, struct walk *w, struct leaving *l)
+each_machine int frame_on(const struct arch_registers *r, struct unwinder *u, struct walk *w,
+                          struct leaving *l)
 {
-    uint64_t pc = w->value[DWARF_RIP];
-    uint64_t lookup = lookup_pc(w);
-    if (w->suffixes && suffix_cache_meets(w->suffixes, pc, w->value[DWARF_RSP]) &&
-        suffix_cache_take(w))
+    uint64_t pc = w->value[r->pc];
+    uint64_t lookup = lookup_pc(r, w);
+    if (w->suffixes && suffix_cache_meets(w->suffixes, pc, w->value[r->sp]) && suffix_cache_take(w))
         return STEP_DONE;
     const struct walk_code *c = walk_code(w, lookup);
     if (w->suffixes && w->suffixes->noting)
         suffix_cache_note(w, c->managed);
     if (c->managed && w->frames_left) {
-        int got = step_by_managed(w, c, l);
+        int got = step_by_managed(r, w, c, l);
         if (got != STEP_NO)
             return got;
         c = walk_code(w, lookup);
@@ -427,7 +446,7 @@ static int walk_frame(struct unwinder *u, struct walk *w, struct leaving *l)
     if (!rule)
         return -1;
     l->rule = rule;
-    l->sp = w->value[DWARF_RSP];
+    l->sp = w->value[r->sp];
     l->cfa = w->value[rule->cfa_register] + (uint64_t)(int64_t)rule->cfa_offset;
     l->applied = l->signal = false;
     bool plain = rule->kind == RULE_OFFSETS && w->known >> rule->cfa_register & 1;
@@ -439,7 +458,7 @@ static int walk_frame(struct unwinder *u, struct walk *w, struct leaving *l)
     if (w->frames_left-- == 0)
         return walk_end(w, STACK_LIMIT, 0);
     size_t frame = w->out->frames.nr;
-    if (!push_frame(w, c, plain ? l->cfa : 0))
+    if (!push_frame(r, w, c, plain ? l->cfa : 0))
         return -1;
     u->frames++;
     if (likely(plain))
@@ -449,11 +468,27 @@ static int walk_frame(struct unwinder *u, struct walk *w, struct leaving *l)
     return step_without_cfi(u, w, &c->code, l);
 }
 
+static int frame_x86_64(struct unwinder *u, struct walk *w, struct leaving *l)
+{
+    return frame_on(&x86_64, u, w, l);
+}
+
+static int frame_any(struct unwinder *u, struct walk *w, struct leaving *l)
+{
+    return frame_on(&w->arch->reg, u, w, l);
+}
+
+static int walk_frame(struct unwinder *u, struct walk *w, struct leaving *l)
+{
+    return is_x86_64(w) ? frame_x86_64(u, w, l) : frame_any(u, w, l);
+}
+
 /* Restore a callee-saved register: from its slot, or from itself, which avoids a branch that is
  * hard to predict. */
-static inline void restore(struct walk *w, const struct rule *rule, const uint8_t *top, unsigned i)
+each_machine void restore(const struct arch_registers *r, struct walk *w, const struct rule *rule,
+                          const uint8_t *top, unsigned i)
 {
-    uint8_t *value = (uint8_t *)&w->value[arch_callee_saved[i]];
+    uint8_t *value = (uint8_t *)&w->value[r->saved[i]];
     const uint8_t *slot = top - 8 * (size_t)rule->saved[i];
     memcpy(value, rule->saved[i] ? slot : value, 8);
 }
@@ -471,7 +506,8 @@ static inline const uint8_t *find_slots(const struct memory *m, uint64_t low, ui
 }
 
 /* Read the slots of a compact rule. In the common case the recorded stack holds them all. */
-static inline enum step_result leave_by_offsets(struct walk *w, const struct leaving *l)
+each_machine enum step_result leave_by_offsets(const struct arch_registers *r, struct walk *w,
+                                               const struct leaving *l)
 {
     const struct memory *m = &w->in->memory;
     const struct rule *rule = l->rule;
@@ -481,40 +517,59 @@ static inline enum step_result leave_by_offsets(struct walk *w, const struct lea
         return walk_offsets_slow(w, rule, l->cfa);
     if (w->suffixes && w->suffixes->open)
         memory_note(m->reads, l->cfa - size, size);
-    memcpy(&w->value[DWARF_RIP], top - 8 * (size_t)rule->ra, 8);
-    w->value[DWARF_RSP] = l->cfa;
-    restore(w, rule, top, 0);
-    restore(w, rule, top, 1);
-    restore(w, rule, top, 2);
-    restore(w, rule, top, 3);
-    restore(w, rule, top, 4);
-    restore(w, rule, top, 5);
-    w->known &= ARCH_SURVIVES;
-    if (!likely(w->known == ARCH_SURVIVES)) {
-        for (unsigned i = 0; i < ARCH_CALLEE_SAVED_NR; i++)
-            w->known |= (uint32_t)(rule->saved[i] != 0) << arch_callee_saved[i];
+    memcpy(&w->value[r->pc], top - 8 * (size_t)rule->ra, 8);
+    w->value[r->pc] &= r->address_mask;
+    w->value[r->sp] = l->cfa;
+    _Static_assert(RULE_SAVED == 6, "six slots are looked at");
+    restore(r, w, rule, top, 0);
+    restore(r, w, rule, top, 1);
+    restore(r, w, rule, top, 2);
+    restore(r, w, rule, top, 3);
+    restore(r, w, rule, top, 4);
+    restore(r, w, rule, top, 5);
+    w->known &= r->survives;
+    if (!likely(w->known == r->survives)) {
+        for (unsigned i = 0; i < RULE_SAVED; i++)
+            w->known |= (uint64_t)(rule->saved[i] != 0) << r->saved[i];
     }
     return STEP_OK;
 }
 
 /* Second half of a frame: get the caller's registers, and check whether there may be a caller. */
-static enum step_result walk_leave(struct walk *w, const struct leaving *l)
+each_machine enum step_result leave_on(const struct arch_registers *r, struct walk *w,
+                                       const struct leaving *l)
 {
-    if (!l->applied && leave_by_offsets(w, l) != STEP_OK)
+    if (!l->applied && leave_by_offsets(r, w, l) != STEP_OK)
         return STEP_DONE;
-    bool was_leaf = w->flags & (FRAME_LEAF | FRAME_SIGNAL);
+    bool was_leaf = walk_is_at_pc(w);
     w->flags = l->signal ? FRAME_SIGNAL : 0;
-    if (!likely(w->value[DWARF_RSP] > l->sp)) {
-        /* vfork keeps its return address in a register, so its stack pointer is the caller's. */
-        bool in_register = was_leaf && !l->signal && w->value[DWARF_RSP] == l->sp;
+    if (!likely(w->value[r->sp] > l->sp)) {
+        /* The return address was in a register (a leaf's on machines with a link register, vfork's
+         * everywhere), so the stack pointer is the caller's. */
+        bool in_register = was_leaf && !l->signal && w->value[r->sp] == l->sp;
         if (!in_register && (!l->signal || w->hops++ == HOPS_MAX))
             return walk_end(w, STACK_LOOP, 0);
         w->other_stack |= l->signal; /* an alternate signal stack, above the interrupted one */
-    } else if (l->signal && w->value[DWARF_RSP] - w->in->memory.stack_start >
-                                memory_stack_size(&w->in->memory)) {
+    } else if (l->signal &&
+               w->value[r->sp] - w->in->memory.stack_start > memory_stack_size(&w->in->memory)) {
         w->other_stack = true;
     }
-    return w->value[DWARF_RIP] == 0 ? walk_end(w, STACK_COMPLETE, 0) : STEP_OK;
+    return w->value[r->pc] == 0 ? walk_end(w, STACK_COMPLETE, 0) : STEP_OK;
+}
+
+static enum step_result leave_x86_64(struct walk *w, const struct leaving *l)
+{
+    return leave_on(&x86_64, w, l);
+}
+
+static enum step_result leave_any(struct walk *w, const struct leaving *l)
+{
+    return leave_on(&w->arch->reg, w, l);
+}
+
+static enum step_result walk_leave(struct walk *w, const struct leaving *l)
+{
+    return is_x86_64(w) ? leave_x86_64(w, l) : leave_any(w, l);
 }
 
 /* ---- walks --------------------------------------------------------------------------------- */
@@ -523,9 +578,11 @@ static enum step_result walk_leave(struct walk *w, const struct leaving *l)
 static void walk_begin(struct unwinder *u, struct walk *w, unsigned lane,
                        const struct unwind_input *in, struct unwind_stack *out)
 {
-    const uint32_t needed = REG_BIT(DWARF_RIP) | REG_BIT(DWARF_RSP);
+    const struct arch_registers *r = &in->registers.arch->reg;
+    const uint64_t needed = REG_BIT(r->pc) | REG_BIT(r->sp);
+    w->arch = in->registers.arch;
     memcpy(w->value, in->registers.value, sizeof(w->value));
-    w->known = in->registers.known & (REG_BIT(DWARF_NR) - 1);
+    w->known = in->registers.known & arch_all_registers(r);
     w->flags = FRAME_LEAF;
     w->other_stack = w->done = false;
     w->provenance = PROVENANCE_EXACT;
@@ -573,9 +630,10 @@ struct lane {
 };
 
 /* The address of the next frame is known: start to fetch its entry of the rule cache. */
-static void fetch_rule(const struct unwinder *u, struct walk *w)
+each_machine void fetch_rule(const struct arch_registers *r, const struct unwinder *u,
+                             struct walk *w)
 {
-    uint64_t pc = lookup_pc(w);
+    uint64_t pc = lookup_pc(r, w);
     if (w->done || w->suffixes) /* the suffix cache may make it unnecessary */
         return;
     const struct walk_code *c = walk_code(w, pc);
@@ -596,7 +654,7 @@ static void lane_begin(struct unwinder *u, struct lane *l, const struct unwind_i
         suffix_cache_begin(l->suffixes, t, in);
         l->walk.suffixes = l->suffixes;
     }
-    fetch_rule(u, &l->walk);
+    fetch_rule(&l->walk.arch->reg, u, &l->walk);
 }
 
 /* Start to fetch the slots that walk_leave will read. */
@@ -618,24 +676,29 @@ static void lane_end(struct unwinder *u, struct walk *w)
         u->frames += suffix_cache_end(w);
 }
 
-static void lane_leave(const struct unwinder *u, struct lane *l)
+each_machine void lane_leave(const struct arch_registers *r, const struct unwinder *u,
+                             struct lane *l)
 {
     struct walk *w = &l->walk;
     l->in_frame = false;
-    walk_leave(w, &l->leaving);
+    if (r == &x86_64)
+        leave_x86_64(w, &l->leaving);
+    else
+        leave_any(w, &l->leaving);
     if (w->suffixes && w->suffixes->open)
         suffix_cache_noted(w);
-    fetch_rule(u, w);
+    fetch_rule(r, u, w);
 }
 
 /* Advance a walk by half a frame. Returns -1 when out of memory. */
-static int lane_advance(struct unwinder *u, struct lane *l)
+each_machine int advance_on(const struct arch_registers *r, struct unwinder *u, struct lane *l)
 {
     if (l->in_frame) {
-        lane_leave(u, l);
+        lane_leave(r, u, l);
         return 0;
     }
-    int got = walk_frame(u, &l->walk, &l->leaving);
+    int got =
+        r == &x86_64 ? frame_x86_64(u, &l->walk, &l->leaving) : frame_any(u, &l->walk, &l->leaving);
     if (got == STEP_OK) {
         l->in_frame = true;
         l->rule = *l->leaving.rule;
@@ -643,6 +706,11 @@ static int lane_advance(struct unwinder *u, struct lane *l)
         fetch_slots(l);
     }
     return got < 0 ? -1 : 0;
+}
+
+static int lane_advance(struct unwinder *u, struct lane *l)
+{
+    return is_x86_64(&l->walk) ? advance_on(&x86_64, u, l) : advance_on(&l->walk.arch->reg, u, l);
 }
 
 int unwind_batch(struct unwinder *u, const struct unwind_input *inputs, struct unwind_stack *ret,

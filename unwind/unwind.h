@@ -3,13 +3,14 @@
  * Registers + memory + code map -> frames. This is the public header of unwind/; frame.h, memory.h
  * and codemap.h define its types.
  *
- * Only x86-64 so far: arch.h is the only place that knows register numbers.
+ * What they are on each machine is in arch.h.
  */
 #ifndef UNWIND_UNWIND_H
 #define UNWIND_UNWIND_H
 
 #include "base/error.h"
 #include "base/vec.h"
+#include "unwind/arch.h"
 #include "unwind/codemap.h"
 #include "unwind/frame.h"
 #include "unwind/memory.h"
@@ -17,25 +18,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Registers in the DWARF numbering of x86-64: 0 rax, 1 rdx, 2 rcx, 3 rbx, 4 rsi, 5 rdi, 6 rbp,
- * 7 rsp, 8-15 r8-r15, 16 the return address column = rip. (Names such as REG_RBX belong to
- * <signal.h>.) */
-enum {
-    DWARF_RBX = 3,
-    DWARF_RBP = 6,
-    DWARF_RSP = 7,
-    DWARF_R12 = 12,
-    DWARF_R13,
-    DWARF_R14,
-    DWARF_R15,
-    DWARF_RIP,
-    DWARF_NR
+struct registers {
+    const struct arch *arch; /* the machine that the numbers of registers belong to */
+    uint64_t value[ARCH_REGISTERS_MAX];
+    uint64_t known; /* one bit per register; a caller-saved register is unknown after one step */
 };
 
-struct registers {
-    uint64_t value[DWARF_NR];
-    uint32_t known; /* one bit per register; a caller-saved register is unknown after one step */
-};
+static inline uint64_t registers_pc(const struct registers *r)
+{
+    return r->value[r->arch->reg.pc];
+}
+
+static inline uint64_t registers_sp(const struct registers *r)
+{
+    return r->value[r->arch->reg.sp];
+}
 
 /* ---- CFI of one module ------------------------------------------------------------------- */
 
@@ -46,7 +43,8 @@ struct cfi_section {
 };
 
 struct cfi_source {
-    const char *name; /* for error messages; copied */
+    const char *name;        /* for error messages; copied */
+    const struct arch *arch; /* the module's machine */
     struct cfi_section eh_frame, eh_frame_hdr, debug_frame;
     uint64_t text_address; /* base of DW_EH_PE_textrel; 0: none */
     uint64_t data_address; /* base of DW_EH_PE_datarel in .eh_frame; 0: none */
@@ -71,7 +69,8 @@ const void *cfi_runtime(const struct cfi *cfi, const struct runtime *rt);
 
 struct walker;
 struct unwind_input {
-    struct registers registers; /* at the sample: all recorded registers */
+    struct registers registers; /* at the sample: all recorded registers. Their machine is the
+                                   walk's: it uses no CFI of another one */
     struct memory memory;
     struct codemap code;
     unsigned max_frames; /* with more frames the walk ends with STACK_LIMIT */

@@ -31,7 +31,7 @@ struct walker_step {
     const struct unwind_input *input;
     struct code code; /* the code that contains the frame's pc */
     uint64_t *value;
-    uint32_t *known;
+    uint64_t *known;
     uint8_t flags;               /* of the frame; with FRAME_LEAF or FRAME_SIGNAL, pc is exact */
     enum provenance *provenance; /* of the walk so far; a step on weaker evidence raises it */
     unsigned *frames_left;       /* lower it with each frame; at 0 no more frames may be appended */
@@ -40,6 +40,8 @@ struct walker_step {
 };
 
 struct walker {
+    const struct arch *arch; /* the machine whose code it reads: walks of others do not ask it.
+                                NULL: any */
     /* Returns whether the code may belong to the walker. Each walk that reaches the code asks this
      * before a step from there, and perhaps again later. */
     bool (*wants)(const void *context, const struct code *code);

@@ -22,6 +22,7 @@ struct load {
 
 struct core {
     struct elf_image *image;
+    const struct arch *arch;
     uint32_t pid;
     uint64_t vdso; /* AT_SYSINFO_EHDR; 0: not in the core */
     VEC(struct load) loads;
@@ -111,35 +112,30 @@ struct memory_layer core_memory(const struct core *core)
 
 /* ---- notes --------------------------------------------------------------------------------- */
 
-/* Offsets of the fields in struct elf_prstatus of x86-64 (linux/elfcore.h). The registers are those
- * of struct user_regs_struct, in its order. */
-enum { PRSTATUS_SIGNAL = 12, PRSTATUS_PID = 32, PRSTATUS_REGS = 112, PRSTATUS_NR_REGS = 27 };
+/* Offsets of the fields in struct elf_prstatus (linux/elfcore.h) on machines of 64 bits. */
+enum { PRSTATUS_SIGNAL = 12, PRSTATUS_PID = 32, PRSTATUS_REGS = 112 };
 
-/* DWARF number of each register of struct user_regs_struct (sys/user.h); -1: it has none. */
-static const int8_t dwarf_of[PRSTATUS_NR_REGS] = {
-    DWARF_R15, DWARF_R14, DWARF_R13, DWARF_R12, DWARF_RBP, DWARF_RBX, 11, 10, 9,  8,  0,  2,  1, 4,
-    5,         -1,        DWARF_RIP, -1,        -1,        DWARF_RSP, -1, -1, -1, -1, -1, -1, -1};
-
-void core_registers(const uint8_t *user_regs, struct registers *ret)
+void core_registers(const struct arch *arch, const uint8_t *user_regs, struct registers *ret)
 {
-    *ret = (struct registers){0};
-    for (unsigned i = 0; i < PRSTATUS_NR_REGS; i++) {
-        if (dwarf_of[i] < 0)
+    *ret = (struct registers){.arch = arch};
+    for (unsigned i = 0; i < arch->nr_user_regs; i++) {
+        unsigned reg = arch->user_regs[i];
+        if (reg == ARCH_NO_REGISTER)
             continue;
-        ret->value[dwarf_of[i]] = load_u64(user_regs + 8 * i, false);
-        ret->known |= UINT32_C(1) << dwarf_of[i];
+        ret->value[reg] = load_u64(user_regs + 8 * i, false);
+        ret->known |= REG_BIT(reg);
     }
 }
 
 static int add_thread(struct core *core, struct cursor *c, struct error *err)
 {
     struct core_thread t = {0};
-    const uint8_t *status = cursor_bytes(c, PRSTATUS_REGS + 8 * PRSTATUS_NR_REGS);
+    const uint8_t *status = cursor_bytes(c, PRSTATUS_REGS + 8 * core->arch->nr_user_regs);
     if (!status || core->threads.nr >= THREADS_MAX)
         return 0;
     t.signal = load_u16(status + PRSTATUS_SIGNAL, c->swap);
     t.tid = load_u32(status + PRSTATUS_PID, c->swap);
-    core_registers(status + PRSTATUS_REGS, &t.registers);
+    core_registers(core->arch, status + PRSTATUS_REGS, &t.registers);
     return vec_push(&core->threads, t) ? 0 : error_no_memory(err);
 }
 
@@ -284,9 +280,9 @@ int core_open(const char *path, struct core **ret, struct error *err)
     int failed = 0;
     if (e->type != ET_CORE)
         failed = error_set(err, ERROR_FORMAT, "%s: an ELF file, but not a core file", path);
-    else if (e->machine != EM_X86_64 || !e->is64)
-        failed = error_set(err, ERROR_UNSUPPORTED, "%s: a core of machine %u: only x86-64 is known",
-                           path, e->machine);
+    else if (!(core->arch = arch_by_elf(e->machine, e->is64)))
+        failed = error_set(err, ERROR_UNSUPPORTED, "%s: a core of machine %u: only %s is known",
+                           path, e->machine, ARCH_TITLES);
     if (failed || read_loads(core, err) || read_notes(core, err) || merge_mappings(core, err)) {
         core_free(core);
         return -1;

@@ -4,7 +4,7 @@
  * from the core itself; session/core_process.h adds the files that were mapped.
  *
  * Layouts: PT_LOAD and PT_NOTE as in elf(5); NT_PRSTATUS is struct elf_prstatus; NT_FILE and
- * NT_AUXV as the kernel writes them (fs/binfmt_elf.c: fill_files_note). x86-64, little endian.
+ * NT_AUXV as the kernel writes them (fs/binfmt_elf.c: fill_files_note). 64 bits, little endian.
  */
 #ifndef DSO_CORE_H
 #define DSO_CORE_H
@@ -33,8 +33,9 @@ struct core_mapping {
     const char *file; /* as the process mapped it; "[vdso]"; NULL: anonymous */
 };
 
-/* Convert registers from the kernel's struct user_regs_struct, as cores and ptrace hold it. */
-void core_registers(const uint8_t *user_regs, struct registers *ret);
+/* Convert registers from the kernel's form, as cores and ptrace (NT_PRSTATUS) hold them: a word for
+ * each of arch->nr_user_regs. */
+void core_registers(const struct arch *arch, const uint8_t *user_regs, struct registers *ret);
 
 struct core;
 

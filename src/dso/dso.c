@@ -473,6 +473,9 @@ static void *load_cfi(struct dso_entry *d)
     if (!e)
         return NULL;
     struct cfi_source s = {.name = e->path, .swapped = e->swapped, .id = d->dso.id};
+    s.arch = arch_by_elf(e->machine, e->is64);
+    if (!s.arch)
+        return NULL; /* CFI speaks of registers, whose numbers are not known */
     s.eh_frame = cfi_section(e, ".eh_frame");
     s.eh_frame_hdr = cfi_section(e, ".eh_frame_hdr");
     if (!s.eh_frame.bytes)
@@ -490,7 +493,7 @@ static void *load_cfi(struct dso_entry *d)
         dso_set_problem(d, "%s", err.text);
         return NULL;
     }
-    if (e->machine == EM_X86_64 && e->is64)
+    if (s.arch == &arch_x86_64) /* the runtimes' readers of machine code are for x86-64 */
         find_runtimes(d, cfi);
     return cfi;
 }

@@ -296,12 +296,12 @@ static void make_build_id(const struct elf_parts *p, struct build_id *ret)
     memcpy(ret->bytes, words, BUILD_ID_MAX);
 }
 
-static void write_head(struct text *out, uint64_t text_size, uint64_t headers_at)
+static void write_head(struct text *out, uint16_t machine, uint64_t text_size, uint64_t headers_at)
 {
     const Elf64_Ehdr h = {
         .e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
         .e_type = ET_DYN,
-        .e_machine = EM_X86_64,
+        .e_machine = machine,
         .e_version = EV_CURRENT,
         .e_phoff = sizeof(h),
         .e_shoff = headers_at,
@@ -398,7 +398,7 @@ void elf_write(struct text *out, const struct elf_write *what, struct build_id *
     make_build_id(&p, id);
     for (int i = S_SYMTAB; i < NR_SECTIONS; i++)
         size += p.sections[i].size;
-    write_head(out, (uint64_t)what->nr_slots * ELF_WRITE_SLOT, size + (-size & 7));
+    write_head(out, what->machine, (uint64_t)what->nr_slots * ELF_WRITE_SLOT, size + (-size & 7));
     write_note(out, id);
     write_padding(out, ELF_WRITE_TEXT);
     write_code(out, what->nr_slots);

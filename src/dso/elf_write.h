@@ -42,6 +42,7 @@ struct elf_write {
     size_t nr_functions;
     const struct elf_write_slot *slots;
     size_t nr_slots;
+    uint16_t machine; /* e_machine */
 };
 
 /* Returns where slot `index` starts: the file offset, which is also the address. */

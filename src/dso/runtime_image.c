@@ -43,11 +43,12 @@ static uint64_t word_at(void *context, uint64_t address)
 {
     const struct elf_runtime_image *v = context;
     const struct elf_section *r = &v->relocations;
-    size_t low = 0, high = r->bytes ? r->size / sizeof(Elf64_Rela) : 0;
+    const struct arch *arch = arch_by_elf(v->image->machine, v->image->is64);
+    size_t low = 0, high = arch && r->bytes ? r->size / sizeof(Elf64_Rela) : 0;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
         const uint8_t *at = r->bytes + mid * sizeof(Elf64_Rela);
-        bool relative = ELF64_R_TYPE(load_u64(at + 8, false)) == R_X86_64_RELATIVE;
+        bool relative = ELF64_R_TYPE(load_u64(at + 8, false)) == arch->elf_relative;
         uint64_t offset = load_u64(at, false);
         if (relative && offset == address)
             return load_u64(at + 16, false);

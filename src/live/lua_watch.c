@@ -378,16 +378,17 @@ static int learn_code(struct lua_watch *t, struct error *err)
 
 /* ---- walking ------------------------------------------------------------------------------- */
 
-/* Find a VM that no scan has found yet by DISPATCH, which is in r14 in the interpreter, usually in
- * its helpers, and in traces. Returns 1 when a VM was found, 0 when not, -1 when memory is out. */
+/* Find a VM that no scan has found yet by DISPATCH. Returns 1 when a VM was found, 0 when not,
+ * -1 when memory is out. */
 static int meet_vm(struct lua_watch *t, const struct registers *r, const struct memory *m,
                    struct error *err)
 {
-    if (!(r->known >> DWARF_R14 & 1))
-        return 0;
+    uint64_t g;
     vec_foreach (blob, &t->blobs) {
+        if (!luajit_vm_of_registers(r, blob->layout, &g))
+            return 0;
         const struct luajit_vm vm = {
-            .g = r->value[DWARF_R14] - (uint64_t)blob->layout->g2disp,
+            .g = g,
             .blob = blob->address,
             .layout = blob->layout,
         };
@@ -527,22 +528,22 @@ int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vms
         return -1;
     if (!t->session)
         return 0;
-    sample_registers(s, &registers);
+    sample_registers(s, arch_of_host(), &registers);
     if (copy) {
         note_objects(t, copy, s->time);
         layers[nr++] = vmstack_layer(copy);
     }
     layers[nr++] = session_memory(&t->thread);
-    struct live_memory heap = live_memory_of(t->objects, s, registers.value[DWARF_RSP],
+    struct live_memory heap = live_memory_of(t->objects, s, registers_sp(&registers),
                                              reads_for_walk(t), WALK_READS_UNTIL_NS);
     layers[nr++] = live_memory_layer(&heap);
-    struct memory memory = sample_memory(s, registers.value[DWARF_RSP]);
+    struct memory memory = sample_memory(s, registers_sp(&registers));
     memory.layers = layers;
     memory.nr_layers = nr;
     bool met_lua;
     size_t known = t->vms.nr;
     /* A VM below a copied one may be new, too. */
-    bool in_blob = is_in_blob(t, registers.value[DWARF_RIP]);
+    bool in_blob = is_in_blob(t, registers_pc(&registers));
     int met = copy && !in_blob ? 0 : meet_vm(t, &registers, &memory, err);
     if (copies && !copy) { /* the running VM was not copied: a walk can only tell which VM it is */
         t->wanted |= in_blob;

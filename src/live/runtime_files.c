@@ -159,6 +159,7 @@ static int discover(const struct elf_image *image, struct known_file *f, struct 
     struct elf_runtime_image of = {.image = image};
     struct cfi *cfi = NULL;
     const struct cfi_source source = {.name = image->path,
+                                      .arch = arch_by_elf(image->machine, image->is64),
                                       .eh_frame = section(image, ".eh_frame"),
                                       .eh_frame_hdr = section(image, ".eh_frame_hdr"),
                                       .debug_frame = section(image, ".debug_frame"),
@@ -213,7 +214,8 @@ static struct elf_image *open_map(pid_t pid, const struct process_map *map)
         if (elf_image_open(path, &image, NULL) < 0)
             return NULL;
     }
-    if (image->machine == 62 /* EM_X86_64 */ && !image->swapped)
+    if (arch_by_elf(image->machine, image->is64) == arch_of_host() && arch_of_host() &&
+        !image->swapped)
         return image;
     elf_image_free(image);
     return NULL;

@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -191,11 +193,11 @@ static int stop_thread(struct stopped_process *s, pid_t tid, struct error *err)
                             (int)tid);
     }
     if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) || !await_stop(tid, &t.signal) ||
-        ptrace(PTRACE_GETREGS, tid, NULL, &regs)) {
+        ptrace(PTRACE_GETREGSET, tid, (void *)NT_PRSTATUS, &(struct iovec){&regs, sizeof(regs)})) {
         detach(&t);
         return 0;
     }
-    core_registers((const uint8_t *)&regs, &t.registers);
+    core_registers(arch_of_host(), (const uint8_t *)&regs, &t.registers);
     if (vec_push(&s->threads, t))
         return 0;
     detach(&t);

@@ -284,8 +284,8 @@ static int walk(struct v8_watches *all, struct v8_watch *t, const struct sample 
     const struct walker walker = v8_walker(&process);
     struct unwind_input in = {
         .code = session_codemap(&t->thread), .max_frames = MAX_FRAMES, .walker = &walker};
-    sample_registers(s, &in.registers);
-    uint64_t sp = in.registers.value[DWARF_RSP];
+    sample_registers(s, arch_of_host(), &in.registers);
+    uint64_t sp = registers_sp(&in.registers);
     struct live_memory heap = live_memory_of(t->objects, s, sp, READS_MAX, V8_WATCH_LATE_NS);
     const struct memory_layer layers[] = {session_memory(&t->thread), live_memory_layer(&heap)};
     in.memory = sample_memory(s, sp);

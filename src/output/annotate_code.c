@@ -3,6 +3,7 @@
 #include "output/annotate_code.h"
 #include "output/annotate_internal.h"
 #include "output/output.h"
+#include "session/registers.h"
 
 #include <capstone/capstone.h>
 #include <inttypes.h>
@@ -13,12 +14,16 @@ enum { CODE_MAX = 4 << 20 };
 
 /* ---- instructions --------------------------------------------------------------------------- */
 
-int annotate_instructions(const uint8_t *code, size_t size, uint64_t address,
+int annotate_instructions(const struct arch *arch, const uint8_t *code, size_t size,
+                          uint64_t address,
                           void (*each)(void *context, const struct instruction *i), void *context,
                           struct error *err)
 {
     csh handle;
-    if (cs_open(CS_ARCH_X86, CS_MODE_64, &handle) != CS_ERR_OK)
+    if (!arch)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "machine code cannot be shown: the recording's machine is not known");
+    if (cs_open((cs_arch)arch->capstone_arch, (cs_mode)arch->capstone_mode, &handle) != CS_ERR_OK)
         return error_set(err, ERROR_UNSUPPORTED, "machine code cannot be shown: no libcapstone");
     cs_insn *insn = cs_malloc(handle);
     while (insn && size) {
@@ -109,7 +114,8 @@ static int print_code(struct listing *l, uint64_t start, uint64_t size, struct e
     if (!proven)
         fputs("# nothing proves that the file is the one that ran\n", l->a->out);
     l->bias = dso_offset_to_vaddr(l->dso, start, &vaddr) ? vaddr - start : 0;
-    int failed = annotate_instructions(code, size, start + l->bias, print_instruction, l, err);
+    int failed = annotate_instructions(recording_arch(replay_perfdata(l->a->replay)), code, size,
+                                       start + l->bias, print_instruction, l, err);
     free(code);
     return failed;
 }

@@ -4,6 +4,7 @@
 #define OUTPUT_ANNOTATE_CODE_H
 
 #include "base/error.h"
+#include "unwind/arch.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,9 +15,10 @@ struct instruction {
     const char *name, *operands; /* `name` is "(bad)" for bytes that are no instruction */
 };
 
-/* Call `each` for every instruction of x86-64 code whose first byte is at `address`. Returns -1 if
- * there is no disassembler or no memory. */
-int annotate_instructions(const uint8_t *code, size_t size, uint64_t address,
+/* Call `each` for every instruction of code whose first byte is at `address`. Returns -1 if
+ * there is no disassembler for the machine (NULL: it is not known), or no memory. */
+int annotate_instructions(const struct arch *arch, const uint8_t *code, size_t size,
+                          uint64_t address,
                           void (*each)(void *context, const struct instruction *i), void *context,
                           struct error *err);
 

@@ -5,6 +5,7 @@
 #include "output/annotate_code.h"
 #include "output/annotate_internal.h"
 #include "output/output.h"
+#include "session/registers.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -429,7 +430,8 @@ int annotate_traces_print(struct annotate_traces *t, FILE *out, struct error *er
             fputc('\n', out);
         any = false;
         print_head(&p);
-        failed = annotate_instructions(one->listing.code, one->listing.size, one->listing.address,
+        failed = annotate_instructions(recording_arch(replay_perfdata(t->replay)),
+                                       one->listing.code, one->listing.size, one->listing.address,
                                        print_instruction, &p, err);
         source_files_free(&p.sources);
         if (failed)

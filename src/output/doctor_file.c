@@ -6,7 +6,6 @@
 #include "output/doctor.h"
 #include "output/doctor_names.h"
 #include "output/output.h"
-#include "session/registers.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -125,12 +124,11 @@ static void add_lua(struct lua_count *to, const struct lua_count *from)
  * page. */
 static bool ends_at_hole(const struct replay_sample *s)
 {
-    const uint64_t page = 4096;
-    struct registers r;
+    uint64_t sp = 0;
     if (s->end != STACK_TRUNCATED || s->sample->stack_dyn_size >= s->sample->stack_size)
         return false;
-    sample_registers(s->sample, &r);
-    return (r.value[DWARF_RSP] + s->sample->stack_dyn_size) % page == 0;
+    sample_user_reg(s->sample, s->arch->perf_sp, &sp);
+    return (sp + s->sample->stack_dyn_size) % ARCH_PAGE_MIN == 0;
 }
 
 static int take_sample(void *worker, const struct replay_sample *s, struct error *err)

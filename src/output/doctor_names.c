@@ -170,13 +170,14 @@ static uint64_t first_bytecode(const struct replay_sample *s, const struct frame
     size_t nr;
     const struct runtime_instance *v8 = session_runtime(s->thread, &v8_runtime, &nr);
     const struct v8_layout *l = nr ? v8->layout : NULL;
-    struct registers regs = {0};
+    uint64_t sp = 0;
     enum provenance provenance = PROVENANCE_EXACT;
     uint64_t bytecode;
-    if (!l || !f->cfa || !s->sample->stack || s->sample->user_abi != PERF_SAMPLE_REGS_ABI_64)
+    if (!l || !s->arch || !f->cfa || !s->sample->stack ||
+        s->sample->user_abi != PERF_SAMPLE_REGS_ABI_64)
         return 0;
-    sample_registers(s->sample, &regs);
-    struct memory m = sample_memory(s->sample, regs.value[DWARF_RSP]);
+    sample_user_reg(s->sample, s->arch->perf_sp, &sp);
+    struct memory m = sample_memory(s->sample, sp);
     uint64_t at = f->cfa - 16 + (uint64_t)(int64_t)l->fp_bytecode_array;
     if (!memory_read_u64(&m, at, &bytecode, &provenance) || (bytecode & 3) != 1)
         return 0;

@@ -10,6 +10,7 @@
 #include "output/inject_record.h"
 #include "output/inject_twin.h"
 #include "perfdata/perfdata_internal.h" /* numbers of the feature sections */
+#include "session/registers.h"
 #include "session/table.h"
 
 #include <errno.h>
@@ -553,7 +554,8 @@ int inject_finish(struct inject *in, struct error *err)
     const struct inject_image *image;
     if ((size_t)snprintf(folder, sizeof(folder), "%s.d", in->path) >= sizeof(folder))
         return error_set(err, ERROR_FORMAT, "%s: the name is too long", in->path);
-    if (inject_images_write(in->images, folder, err) < 0)
+    if (inject_images_write(in->images, recording_arch(replay_perfdata(in->replay)), folder, err) <
+        0)
         return -1;
     for (size_t i = 0; (image = inject_images_at(in->images, i)); i++) {
         in->stats.images++;

@@ -10,6 +10,7 @@
 #include "output/output.h"
 #include "unwind/frame.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -19,10 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PAGE = 4096 };
-/* Addresses that no x86-64 process with four-level page tables has: they are not canonical. With
- * five levels, only programs that ask for such addresses get them. */
-#define IMAGES_AT UINT64_C(0xf00000000000)
+enum { PAGE = ARCH_PAGE_MIN };
 #define IMAGE_ROOM UINT64_C(0x100000000)
 
 /* A place for the layout of its image. */
@@ -34,6 +32,8 @@ struct slot {
 };
 
 struct inject_images {
+    uint16_t machine; /* e_machine of the images */
+    uint64_t start;   /* address of the first image */
     struct managed_names *managed;
     struct intern *strings;
     VEC(struct inject_place) places;
@@ -277,6 +277,7 @@ static int write_layout(const struct layout *l, const char *name, struct inject_
         strcpy(directory, "/");
     elf_write(&bytes,
               &(struct elf_write){
+                  .machine = l->all->machine,
                   .name = name,
                   .directory = directory,
                   .files = l->files.at,
@@ -331,7 +332,7 @@ static int write_image(struct inject_images *all, const char *folder, uint8_t la
     }
     if (l.slots.nr) {
         snprintf(name, sizeof(name), "%s%s", languages[language], doubts[provenance]);
-        image->start = IMAGES_AT + all->nr * IMAGE_ROOM;
+        image->start = all->start + all->nr * IMAGE_ROOM;
         image->path = image_path(all, folder, name, err);
         failed = image->path ? 0 : -1;
         if (!failed && (!take_files(&l) || !lay_out(&l, image->start)))
@@ -344,8 +345,11 @@ static int write_image(struct inject_images *all, const char *folder, uint8_t la
     return failed;
 }
 
-int inject_images_write(struct inject_images *all, const char *folder, struct error *err)
+int inject_images_write(struct inject_images *all, const struct arch *arch, const char *folder,
+                        struct error *err)
 {
+    all->machine = arch ? arch->elf_machine : EM_NONE;
+    all->start = arch ? arch->unused_addresses : UINT64_C(1) << 56;
     if (!vec_reserve(&all->addresses, all->places.nr))
         return error_no_memory(err);
     all->addresses.nr = all->places.nr;

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "perfdata/perfdata.h"
+#include "unwind/arch.h"
 #include "unwind/managed.h"
 
 #include <stddef.h>
@@ -36,8 +37,9 @@ void inject_images_free(struct inject_images *all);
 int inject_images_add(struct inject_images *all, const struct inject_place *place, uint32_t *ret,
                       struct error *err);
 /* Give all places addresses and write the images into `folder`. The folder is made if there is
- * something to write. */
-int inject_images_write(struct inject_images *all, const char *folder, struct error *err);
+ * something to write. `arch`: the recording's machine; NULL: it is not known. */
+int inject_images_write(struct inject_images *all, const struct arch *arch, const char *folder,
+                        struct error *err);
 
 /* Returns an address inside the place; the byte before it is inside the place, too. Call it after
  * inject_images_write(). */

@@ -554,16 +554,18 @@ static void put_event(struct text *t, const char *name, unsigned width)
     text_bytes(t, ": ", 2);
 }
 
-static void put_uregs(struct text *t, const struct sample *s)
+/* Registers of a machine without a row have numbers for names. */
+static void put_uregs(struct text *t, const struct sample *s, const struct arch *arch)
 {
-    static const char *const names[] = {"AX", "BX",    "CX",  "DX",  "SI",  "DI",  "BP",  "SP",
-                                        "IP", "FLAGS", "CS",  "SS",  "DS",  "ES",  "FS",  "GS",
-                                        "R8", "R9",    "R10", "R11", "R12", "R13", "R14", "R15"};
     text_printf(t, " ABI:%" PRIu64 " ", s->user_abi);
-    for (unsigned i = 0; i < sizeof(names) / sizeof(*names); i++) {
+    for (unsigned i = 0; i < 64; i++) {
         uint64_t value;
-        if (sample_user_reg(s, i, &value))
-            text_printf(t, "%5s:0x%" PRIx64 " ", names[i], value);
+        if (!sample_user_reg(s, i, &value))
+            continue;
+        if (arch && i < arch->nr_perf)
+            text_printf(t, "%5s:0x%" PRIx64 " ", arch->perf[i].name, value);
+        else if (!arch)
+            text_printf(t, "%5u:0x%" PRIx64 " ", i, value);
     }
 }
 
@@ -669,7 +671,7 @@ static int script_sample(void *worker, const struct replay_sample *s, struct err
         return -1;
     }
     if (style.fields & FIELD_UREGS)
-        put_uregs(&w->out, s->sample);
+        put_uregs(&w->out, s->sample, s->arch);
     if (style.fields & FIELD_PHYS_ADDR)
         text_hex(&w->out, s->sample->phys_addr, 16);
     text_char(&w->out, '\n');

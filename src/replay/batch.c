@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Reads a job: a batch of records, which are applied to the session, and its samples. */
 #include "replay/replay_internal.h"
-
-#include <string.h>
-
-/* unwind/ supports x86-64 only. A recording that does not name its machine is taken to be of that
- * kind. */
-static bool machine_is_known(const struct perfdata *pd)
-{
-    const char *arch = perfdata_arch(pd);
-    return !perfdata_swapped(pd) && (!arch || strcmp(arch, "x86_64") == 0);
-}
+#include "session/registers.h"
 
 static int take_member(struct replay *r, struct job *job, struct job_sample *s, struct error *err)
 {
@@ -124,7 +115,7 @@ int read_job(struct replay *r, struct job *job, struct error *err)
             return -1;
         report_progress(r);
         if (job->samples.nr || r->gives_records) {
-            job->can_unwind = machine_is_known(r->pd); /* a pipe names its machine late */
+            job->arch = recording_arch(r->pd); /* a pipe names its machine late */
             return 1;
         }
         perfdata_release(r->pd, &job->batch);

@@ -120,7 +120,8 @@ const struct walker *sample_js_walker(struct replay_worker *w, const struct thre
     if (w->replay->snapshots)
         ret->process.functions = find_functions;
     ret->inner = v8_walker(&ret->process);
-    ret->outer = (struct walker){.wants = wants,
+    ret->outer = (struct walker){.arch = ret->inner.arch,
+                                 .wants = wants,
                                  .step = step,
                                  .is_stateless = is_stateless,
                                  .state_size = sizeof(struct js_state) + aligned(lua->state_size) +

@@ -113,7 +113,8 @@ const struct walker *sample_walker(struct replay_worker *w, const struct thread_
         ret->process.prototype = find_prototype;
     ret->process.apart = w->replay->snapshots;
     ret->inner = luajit_walker(&ret->process);
-    ret->outer = (struct walker){.wants = wants,
+    ret->outer = (struct walker){.arch = ret->inner.arch,
+                                 .wants = wants,
                                  .step = step,
                                  .is_stateless = is_stateless,
                                  .state_size = ret->inner.state_size,

@@ -178,6 +178,7 @@ static int give_job(struct replay_worker *w, const struct job *job, struct error
             .frames = job->frames.at + s->first_frame,
             .nr_frames = s->nr_frames,
             .nr_same = s->has_trace || replaced ? 0 : s->nr_same,
+            .arch = job->arch,
             .unwound = s->unwound,
             .has_user = s->has_user,
             .end = s->end,

@@ -69,9 +69,10 @@ struct replay_sample {
     /* The outermost frames that are byte for byte those of the sample that the sink's worker got
      * before. More frames may be equal. */
     size_t nr_same;
-    bool unwound;       /* user frames come from the stack copy, not from the callchain */
-    bool has_user;      /* there was a user stack to walk */
-    enum stack_end end; /* of the user stack, if unwound */
+    const struct arch *arch; /* the machine; NULL: its stacks cannot be unwound */
+    bool unwound;            /* user frames come from the stack copy, not from the callchain */
+    bool has_user;           /* there was a user stack to walk */
+    enum stack_end end;      /* of the user stack, if unwound */
     uint64_t end_pc, end_address;
     const struct mapping *end_mapping; /* module at end_pc; NULL: none */
     /* The number of its batch in the recording: it decides which names of managed functions

@@ -75,7 +75,7 @@ struct job {
     struct record_batch batch;
     VEC(struct job_sample) samples;
     frame_vec frames;
-    bool can_unwind; /* unwind/ supports the recording's machine */
+    const struct arch *arch; /* the recording's machine; NULL: its stacks cannot be unwound */
 };
 
 struct end_table;

@@ -40,8 +40,6 @@ bool sample_passes(const struct replay *r, const struct sample *head, const char
            in_times(o, head->time) && in_names(&o->events, head->event ? head->event->name : "");
 }
 
-enum { PERF_REG_SP = 7 };
-
 static bool push_frame(struct job *job, struct frame f)
 {
     return vec_push(&job->frames, f);
@@ -132,7 +130,7 @@ static int walk_callchain(struct replay_worker *w, struct job_sample *s, bool us
 
 static bool has_user_stack(const struct job *job, const struct sample *s)
 {
-    return job->can_unwind && s->user_abi == PERF_SAMPLE_REGS_ABI_64 && s->stack && s->stack_size;
+    return job->arch && s->user_abi == PERF_SAMPLE_REGS_ABI_64 && s->stack && s->stack_size;
 }
 
 /* Where bytes behind the stack copy come from: the vmstack that came with the sample, what the
@@ -152,7 +150,7 @@ static size_t sample_layers(const struct replay_worker *w, struct job_sample *s,
     size_t nr = 0;
     if (s->copy.bytes) {
         s->copy_differs = !vmstack_open(copy, s->copy.bytes, s->copy.size, s->sample.tid,
-                                        registers->value[DWARF_RIP], registers->value[DWARF_RSP]);
+                                        registers_pc(registers), registers_sp(registers));
         if (!s->copy_differs && copy->nr)
             ret->layers[nr++] = vmstack_layer(copy);
     }
@@ -187,10 +185,10 @@ struct vmstack *replay_copies(struct replay_worker *w)
 static void user_input(struct replay_worker *w, struct job_sample *s, size_t at,
                        struct sample_memory *memory, struct unwind_input *ret)
 {
-    sample_registers(&s->sample, &ret->registers);
+    sample_registers(&s->sample, w->job->arch, &ret->registers);
     struct vmstack *copy = s->copy.bytes ? &w->copies[at] : NULL;
     size_t nr_layers = sample_layers(w, s, &ret->registers, copy, &w->jss[at], memory);
-    ret->memory = sample_memory(&s->sample, ret->registers.value[DWARF_RSP]);
+    ret->memory = sample_memory(&s->sample, registers_sp(&ret->registers));
     ret->memory.layers = memory->layers;
     ret->memory.nr_layers = nr_layers;
     ret->code = session_codemap(&s->thread);
@@ -240,8 +238,8 @@ static void learn_stack_use(struct replay_worker *w, const struct job_sample *s,
 {
     enum { LAST_FRAME = 64 };
     uint64_t sp = 0;
-    sample_user_reg(&s->sample, PERF_REG_SP, &sp);
-    uint64_t used = stack->registers.value[DWARF_RSP] - sp + LAST_FRAME;
+    sample_user_reg(&s->sample, w->job->arch->perf_sp, &sp);
+    uint64_t used = registers_sp(&stack->registers) - sp + LAST_FRAME;
     if (used > s->sample.stack_dyn_size)
         used = s->sample.stack_dyn_size;
     used /= USE_STEP;

@@ -18,8 +18,8 @@ static size_t find_globals(const struct replay *r, const struct replay_sample *s
     for (uint32_t i = 0; copy && i < copy->nr_vms && i < VMSTACK_VMS_MAX; i++)
         ret[nr++] = copy->g[i];
     if (layout->gc64 && s->unwound) {
-        sample_registers(s->sample, &registers);
-        ret[nr++] = registers.value[DWARF_R14] - (uint64_t)layout->g2disp;
+        sample_registers(s->sample, s->arch, &registers);
+        nr += luajit_vm_of_registers(&registers, layout, &ret[nr]);
     }
     size_t noted = r->log ? memory_log_globals(r->log, pid, ret + nr, GLOBALS_MAX - nr) : 0;
     nr += noted < GLOBALS_MAX - nr ? noted : GLOBALS_MAX - nr;
@@ -34,10 +34,10 @@ static bool open_copy(struct replay_worker *w, const struct replay_sample *s)
     struct registers registers;
     if (!s->copy || !s->unwound)
         return false;
-    sample_registers(s->sample, &registers);
+    sample_registers(s->sample, s->arch, &registers);
     return replay_copies(w) &&
            vmstack_open(&w->copies[0], s->copy->bytes, s->copy->size, s->sample->tid,
-                        registers.value[DWARF_RIP], registers.value[DWARF_RSP]) &&
+                        registers_pc(&registers), registers_sp(&registers)) &&
            w->copies[0].nr;
 }
 

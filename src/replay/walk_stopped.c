@@ -78,6 +78,7 @@ int replay_stopped_walk(struct replay_worker *w, const struct thread_context *th
         .thread = thread,
         .frames = stack->frames.at,
         .nr_frames = stack->frames.nr,
+        .arch = in.registers.arch,
         .unwound = true,
         .has_user = true,
         .end = stack->end,

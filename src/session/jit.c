@@ -9,8 +9,10 @@
  */
 #include "base/intern.h"
 #include "base/text.h"
+#include "session/registers.h"
 #include "session/session_internal.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -423,6 +425,15 @@ struct jit_cfi {
 
 enum { JIT_CFI_FIRST = 1 << 30 }; /* lower ids belong to dsos */
 
+/* The dump names its machine by e_machine. */
+static const struct arch *machine_of(const struct session *s, const struct jit_file *file)
+{
+    uint32_t machine = jitcode_machine(file->code);
+    if (machine == EM_NONE)
+        return s->pd ? recording_arch(s->pd) : arch_of_host();
+    return machine <= UINT16_MAX ? arch_by_elf((uint16_t)machine, true) : NULL;
+}
+
 /* Writers lay the unwind information out as perf inject does: .eh_frame is after the code, at the
  * next multiple of 8, and .eh_frame_hdr is after it. Addresses count from the function's start. */
 static struct jit_cfi *jit_cfi_create(struct session *s, const struct jit_file *file,
@@ -435,6 +446,7 @@ static struct jit_cfi *jit_cfi_create(struct session *s, const struct jit_file *
     c->id = JIT_CFI_FIRST + atomic_fetch_add(&s->nr_jit_cfi, 1);
     struct cfi_source source = {
         .name = f->name,
+        .arch = machine_of(s, file),
         .eh_frame = {f->eh_frame, f->eh_frame_size, behind},
         .eh_frame_hdr = {f->eh_frame_hdr, f->eh_frame_hdr_size, behind + f->eh_frame_size},
         .swapped = jitcode_swapped(file->code),

@@ -3,44 +3,25 @@
 
 #include "base/cursor.h"
 
-#include <string.h>
-
-/* Returns the DWARF number of perf's register number on x86 (linux: arch/x86 asm/perf_regs.h); -1:
- * a register that an unwinder does not know. */
-static int dwarf_register(unsigned bit)
+const struct arch *recording_arch(const struct perfdata *pd)
 {
-    static const signed char table[24] = {0,  3,  2,  1,  4, 5, 6,  7,  16, -1, -1, -1,
-                                          -1, -1, -1, -1, 8, 9, 10, 11, 12, 13, 14, 15};
-    return bit < 24 ? table[bit] : -1;
+    const char *name = perfdata_arch(pd);
+    if (perfdata_swapped(pd))
+        return NULL;
+    return name ? arch_by_name(name) : arch_of_host();
 }
 
-/* On x86-64 perf asks for all registers except four segment registers: no lookups are needed
- * then. */
-enum { USUAL_MASK = 0xff0fff };
-static void usual_registers(const uint8_t *from, struct registers *ret)
+void sample_registers(const struct sample *s, const struct arch *arch, struct registers *ret)
 {
-    enum { BEHIND = 12 }; /* rax to rip, flags, cs, ss; then r8 to r15 */
-    static const uint8_t first[9] = {0, 3, 2, 1, 4, 5, 6, 7, 16};
-    for (unsigned i = 0; i < 9; i++)
-        memcpy(&ret->value[first[i]], from + (size_t)8 * i, 8);
-    memcpy(&ret->value[8], from + (size_t)8 * BEHIND, 8 * sizeof(uint64_t));
-    ret->known = (1U << 17) - 1;
-}
-
-void sample_registers(const struct sample *s, struct registers *ret)
-{
-    *ret = (struct registers){0};
+    *ret = (struct registers){.arch = arch};
     uint64_t mask = s->user_mask;
-    if (mask == USUAL_MASK && !s->swapped) {
-        usual_registers(s->user_regs, ret);
-        return;
-    }
     for (unsigned i = 0; mask; mask &= mask - 1, i++) {
-        int reg = dwarf_register((unsigned)__builtin_ctzll(mask));
-        if (reg < 0)
+        unsigned bit = (unsigned)__builtin_ctzll(mask);
+        unsigned reg = bit < arch->nr_perf ? arch->perf[bit].reg : ARCH_NO_REGISTER;
+        if (reg == ARCH_NO_REGISTER)
             continue;
         ret->value[reg] = load_u64(s->user_regs + 8 * (size_t)i, s->swapped);
-        ret->known |= 1U << reg;
+        ret->known |= REG_BIT(reg);
     }
 }
 

@@ -58,7 +58,7 @@ static void use_lua(const struct jit_function *f)
 
 static void use_rules(const struct jit_function *f)
 {
-    struct cfi_source source = {.name = f->name, .id = 1};
+    struct cfi_source source = {.arch = &arch_x86_64, .name = f->name, .id = 1};
     struct cfi *cfi;
     if (!f->eh_frame)
         return;

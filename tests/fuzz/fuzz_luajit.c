@@ -12,7 +12,7 @@
  * register and a word.
  */
 #include "tests/fuzz/damage.h"
-#include "unwind/arch.h"
+#include "unwind/arch_x86_64.h"
 #include "unwind/luajit/trace_calls.h"
 #include "unwind/luajit/trace_callers.h"
 #include "unwind/luajit/listing.h"
@@ -125,10 +125,10 @@ static void note_returns(struct image *image, uint32_t number)
     unsigned reg;
     if (!start || !memory_read(&m, start, code, sizeof(code), &any))
         return;
-    for (size_t at = ARCH_DIRECT_CALL; at < CODE && image->nr_returns < PLACES; at++) {
+    for (size_t at = X86_64_DIRECT_CALL; at < CODE && image->nr_returns < PLACES; at++) {
         const uint8_t *end = code + at;
-        if (arch_direct_call(end, ARCH_DIRECT_CALL, start + at, &ignored) ||
-            arch_register_call(end, ARCH_DIRECT_CALL, &reg))
+        if (x86_64_direct_call(end, X86_64_DIRECT_CALL, start + at, &ignored) ||
+            x86_64_register_call(end, X86_64_DIRECT_CALL, &reg))
             image->returns[image->nr_returns++] = start + at;
     }
 }

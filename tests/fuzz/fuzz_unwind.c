@@ -5,6 +5,7 @@
  * from several random contexts, half of them with registers that point into stack and code. Each
  * walk is done twice: the second one uses the cache, which must not change the result.
  */
+#include "unwind/arch_x86_64.h"
 #include "unwind/unwind.h"
 #include "unwind/walker.h"
 
@@ -86,7 +87,7 @@ static size_t wrap_programs(const uint8_t *bytes, size_t size, uint8_t *section,
 
 static struct registers random_registers(struct cursor *c, uint64_t seed, size_t stack_size)
 {
-    struct registers r = {.known = (1u << DWARF_NR) - 1};
+    struct registers r = {.arch = &arch_x86_64, .known = (1u << DWARF_NR) - 1};
     for (unsigned i = 0; i < DWARF_NR; i++) {
         uint64_t random = hash_u64(seed + i);
         r.value[i] = random;
@@ -277,7 +278,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         section = wrapped;
     }
     struct cfi_section frame = {section, section_size, 0x20000};
-    struct cfi_source source = {.name = "fuzz", .id = 1, .swapped = t.choices >> 7};
+    struct cfi_source source = {
+        .arch = &arch_x86_64, .name = "fuzz", .id = 1, .swapped = t.choices >> 7};
     if (t.choices & 4)
         source.debug_frame = frame;
     else

@@ -10,6 +10,7 @@
  * moments; then triples of a register and its change.
  */
 #include "tests/fuzz/damage.h"
+#include "unwind/arch_x86_64.h"
 #include "unwind/v8/names.h"
 #include "unwind/v8/walk.h"
 #include "unwind/v8/runtime.h"

@@ -7,6 +7,7 @@
  */
 #include "luajit_tree.h"
 #include "session/core_process.h"
+#include "unwind/arch_x86_64.h"
 #include "unwind/luajit/object.h"
 #include "unwind/luajit/walk.h"
 #include "unwind/luajit/runtime.h"

@@ -10,6 +10,7 @@
  */
 #include "luajit_tree.h"
 #include "dso/dso.h"
+#include "unwind/arch_x86_64.h"
 #include "unwind/luajit/runtime.h"
 
 #include <signal.h>
@@ -122,6 +123,7 @@ static void read_registers(struct registers *ret)
     const uint64_t value[DWARF_NR] = {u.rax, u.rdx, u.rcx, u.rbx, u.rsi, u.rdi, u.rbp, u.rsp, u.r8,
                                       u.r9,  u.r10, u.r11, u.r12, u.r13, u.r14, u.r15, u.rip};
     memcpy(ret->value, value, sizeof(value));
+    ret->arch = &arch_x86_64;
     ret->known = (1u << DWARF_NR) - 1;
 }
 

@@ -5,6 +5,7 @@
  * "cfa=r7+16 r3=c-24 r16=c-8" (c: at the CFA, v: CFA + n itself, e: expression of n bytes, s: same,
  * u: undefined).
  */
+#include "unwind/arch_x86_64.h"
 #include "unwind/native/expression.h"
 #include "unwind/native/rule.h"
 
@@ -137,8 +138,11 @@ static void put_fde(struct bytes *b, const struct form *f, uint64_t begin, const
 static struct cfi *create(const struct bytes *b, const struct form *f)
 {
     struct cfi_section s = {b->at, b->nr, SECTION};
-    struct cfi_source source = {
-        .name = "test", .id = 1, .text_address = 0x800, .data_address = 0x900};
+    struct cfi_source source = {.arch = &arch_x86_64,
+                                .name = "test",
+                                .id = 1,
+                                .text_address = 0x800,
+                                .data_address = 0x900};
     if (f->debug)
         source.debug_frame = s;
     else
@@ -418,8 +422,10 @@ static void damaged(void **state)
             if (bit < 8)
                 b->at[i] ^= (uint8_t)(1 << bit);
             memcpy(exact, b->at, size);
-            struct cfi_source source = {
-                .name = "damaged", .id = 1, .eh_frame = {exact, size, SECTION}};
+            struct cfi_source source = {.arch = &arch_x86_64,
+                                        .name = "damaged",
+                                        .id = 1,
+                                        .eh_frame = {exact, size, SECTION}};
             struct cfi *cfi;
             if (cfi_create(&source, &cfi, NULL) == 0) {
                 for (uint64_t at = FUNCTION; at < FUNCTION + 2 * SIZE; at += 7)
@@ -513,7 +519,8 @@ static void header(void **state)
             x.at[8] = FUNCTIONS + 1; /* longer than the section */
         if (damage == 3)
             x.at[3] = PE_DATAREL | PE_SDATA8;
-        struct cfi_source source = {.name = "header",
+        struct cfi_source source = {.arch = &arch_x86_64,
+                                    .name = "header",
                                     .id = 1,
                                     .eh_frame = {b.at, b.nr, SECTION},
                                     .eh_frame_hdr = {x.at, x.nr, HEADER}};
@@ -539,7 +546,8 @@ static void both_sections(void **state)
     put_cie(&d, &debug);
     put_fde(&d, &debug, FUNCTION, "\x0e\x20", 2);
     put_fde(&d, &debug, FUNCTION - 2 * SIZE, "\x0e\x30", 2);
-    struct cfi_source source = {.name = "both",
+    struct cfi_source source = {.arch = &arch_x86_64,
+                                .name = "both",
                                 .id = 1,
                                 .eh_frame = {eh.at, eh.nr, SECTION},
                                 .debug_frame = {d.at, d.nr, 0}};
@@ -709,7 +717,8 @@ static void every_operation(void **state)
 {
     (void)state;
     const uint64_t stack[2] = {0x1122334455667788, 0};
-    const struct registers registers = {.value[DWARF_RSP] = 0x1000, .known = REG_BIT(DWARF_RSP)};
+    const struct registers registers = {
+        .arch = &arch_x86_64, .value[DWARF_RSP] = 0x1000, .known = REG_BIT(DWARF_RSP)};
     const struct memory memory = {
         .stack = (const uint8_t *)stack, .stack_start = 0x1000, .stack_size = 16};
     const struct expression_input in = {&registers, &memory, 0x10000, false};

@@ -5,6 +5,7 @@
  * lowered rule where there is one, else the row. Each file is read with its .eh_frame_hdr and
  * without it.
  */
+#include "unwind/arch_x86_64.h"
 #include "unwind/native/expression.h"
 #include "unwind/native/rule.h"
 
@@ -59,7 +60,8 @@ static bool open_file(struct file *f, const char *path)
     f->oracle = f->elf ? dwarf_getcfi_elf(f->elf) : NULL;
     if (!f->oracle)
         return false;
-    struct cfi_source source = {.name = path,
+    struct cfi_source source = {.arch = &arch_x86_64,
+                                .name = path,
                                 .eh_frame = section(f->elf, ".eh_frame"),
                                 .eh_frame_hdr = section(f->elf, ".eh_frame_hdr"),
                                 .id = 1};
@@ -126,8 +128,8 @@ static struct reg_rule register_rule(const struct cfi_row *row, const struct rul
     if (reg == DWARF_RIP)
         return rule->ends ? (struct reg_rule){.kind = REG_UNDEFINED}
                           : (struct reg_rule){REG_OFFSET, -8 * rule->ra, {0}};
-    for (unsigned i = 0; i < ARCH_CALLEE_SAVED_NR; i++) {
-        if (arch_callee_saved[i] == reg)
+    for (unsigned i = 0; i < X86_64_SAVED_NR; i++) {
+        if (arch_x86_64.reg.saved[i] == reg)
             return rule->saved[i] ? (struct reg_rule){REG_OFFSET, -8 * rule->saved[i], {0}}
                                   : (struct reg_rule){.kind = REG_SAME};
     }

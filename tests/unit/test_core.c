@@ -7,6 +7,7 @@
 #include "dso/core.h"
 #include "dso/elf_image.h"
 #include "session/core_process.h"
+#include "unwind/arch_x86_64.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -137,7 +137,8 @@ static const char *const files[] = {"/src/a.lua", "b.lua"};
 static const struct elf_write_function functions[] = {
     {"first /src/a.lua:2", 1, 2, 3}, {"builtin", 0, 0, 1}, {"second b.lua:70000", 2, 70000, 2}};
 static const struct elf_write_slot slots[] = {{0, 0}, {1, 3}, {1, 5}, {0, 0}, {2, 70001}, {1, 1}};
-static const struct elf_write image = {"lua", "/folder", files, 2, functions, 3, slots, 6};
+static const struct elf_write image = {"lua", "/folder", files, 2,        functions,
+                                       3,     slots,     6,     EM_X86_64};
 
 static void test_symbols(void **state)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Steps out of the interpreter's C frame on a handmade stack: which frame takes its place. */
 #include "memory_fixture.h"
+#include "unwind/arch_x86_64.h"
 #include "unwind/luajit/runtime.h"
 #include "unwind/luajit/walk.h"
 #include "unwind/native/cfi.h"
@@ -132,7 +133,8 @@ static enum frame_kind step_at(struct fixture *f, uint64_t offset)
     unsigned left = 16;
     assert_non_null(state);
     f->out.frames.nr = 0;
-    f->registers = (struct registers){.known = 1u << DWARF_RIP | 1u << DWARF_RSP};
+    f->registers =
+        (struct registers){.arch = &arch_x86_64, .known = 1u << DWARF_RIP | 1u << DWARF_RSP};
     f->registers.value[DWARF_RIP] = BLOB + offset;
     f->registers.value[DWARF_RSP] = C_STACK;
     struct walker_step step = {.input = &f->input,

@@ -9,7 +9,7 @@
  *   50000  mapped, not executable
  *   70000  the stack
  */
-#include "unwind/arch.h"
+#include "unwind/arch_x86_64.h"
 #include "unwind/native/rule.h"
 #include "unwind/unwind.h"
 #include "unwind/walker.h"
@@ -89,7 +89,8 @@ static void put_fde(struct bytes *b, uint64_t begin, uint64_t size, const void *
 
 static struct cfi *create_cfi(const struct bytes *b, uint32_t id)
 {
-    struct cfi_source source = {.name = "test", .id = id, .eh_frame = {b->at, b->nr, 0x800000}};
+    struct cfi_source source = {
+        .arch = &arch_x86_64, .name = "test", .id = id, .eh_frame = {b->at, b->nr, 0x800000}};
     struct cfi *cfi = NULL;
     assert_int_equal(cfi_create(&source, &cfi, NULL), 0);
     return cfi;
@@ -171,6 +172,7 @@ static int setup(void **state)
     t->u = unwinder_create(NULL);
     t->layer = (struct memory_layer){.read = read_code, .context = t};
     t->in = (struct unwind_input){
+        .registers.arch = &arch_x86_64,
         .registers.known = (1u << DWARF_NR) - 1,
         .registers.value[DWARF_RSP] = STACK,
         .memory = {.stack = (const uint8_t *)t->stack,
@@ -259,7 +261,7 @@ static void chain(void **state)
     assert_int_equal(r->value[DWARF_RBP], 0xb99);
     assert_int_equal(r->value[DWARF_R12], 0x121212);
     assert_int_equal(r->value[DWARF_RSP], slot(5));
-    assert_int_equal(r->known, ARCH_SURVIVES);
+    assert_int_equal(r->known, X86_64_SURVIVES);
 }
 
 /* A register that was not recorded stays unknown until a frame has saved it. */
@@ -621,17 +623,18 @@ static void epilogues_are_read_whole(void **state)
     (void)state;
     struct arch_epilogue e;
     static const uint8_t large[] = {0x48, 0x81, 0xc4, 0x00, 0x01, 0, 0, 0x41, 0x5f, 0x5b, 0xc3};
-    assert_true(arch_epilogue(large, sizeof(large), &e));
+    assert_true(arch_x86_64.epilogue(large, sizeof(large), &e));
     assert_int_equal(e.return_address, 0x110);
     assert_int_equal(e.popped[DWARF_R15], 0x100);
     assert_int_equal(e.popped[DWARF_RBX], 0x108);
     assert_int_equal(e.popped[DWARF_RBP], -1);
     for (size_t size = 0; size < sizeof(large); size++)
-        assert_false(arch_epilogue(large, size, &e));
-    assert_false(arch_epilogue((const uint8_t *)"\xc3", 1, &e)); /* nothing popped */
-    assert_false(arch_epilogue((const uint8_t *)"\x48\x83\xc4\xf8\xc3", 5, &e)); /* moves down */
-    assert_false(arch_epilogue((const uint8_t *)"\x5c\xc3", 2, &e));             /* rsp itself */
-    assert_false(arch_epilogue((const uint8_t *)"\x5d\x90\xc3", 3, &e));
+        assert_false(arch_x86_64.epilogue(large, size, &e));
+    assert_false(arch_x86_64.epilogue((const uint8_t *)"\xc3", 1, &e)); /* nothing popped */
+    assert_false(
+        arch_x86_64.epilogue((const uint8_t *)"\x48\x83\xc4\xf8\xc3", 5, &e)); /* moves down */
+    assert_false(arch_x86_64.epilogue((const uint8_t *)"\x5c\xc3", 2, &e));    /* rsp itself */
+    assert_false(arch_x86_64.epilogue((const uint8_t *)"\x5d\x90\xc3", 3, &e));
 }
 
 static void frame_pointer_refused(void **state)
@@ -966,7 +969,7 @@ static enum walker_result step_by_rbp(const void *context, struct walker_state *
         !memory_read_u64(&s->input->memory, rbp + 8, &s->value[DWARF_RIP], s->provenance))
         return WALKER_NO;
     s->value[DWARF_RSP] = rbp + 16;
-    *s->known &= ARCH_SURVIVES;
+    *s->known &= X86_64_SURVIVES;
     if ((*s->frames_left)-- == 0)
         return WALKER_NO;
     return vec_push(&s->out->frames, f) ? WALKER_STEPPED : WALKER_NO_MEMORY;

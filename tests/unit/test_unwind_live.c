@@ -4,6 +4,7 @@
  * unwinder at the same place.
  */
 #include "unwind_self.h"
+#include "unwind/arch_x86_64.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,7 +7,7 @@
  */
 #include "unwind_self.h"
 
-#include "unwind/arch.h"
+#include "unwind/arch_x86_64.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -28,7 +28,7 @@ enum { STEPS = 60000, DEPTH_MAX = 512, STACK_COPY = 16384 };
 
 struct call {
     uint64_t pc, sp; /* return address, and stack pointer behind its slot */
-    uint64_t saved[ARCH_CALLEE_SAVED_NR];
+    uint64_t saved[X86_64_SAVED_NR];
 };
 
 struct stepper {
@@ -85,7 +85,8 @@ static bool read_file_backed(void *context, uint64_t address, void *to, size_t s
 
 static struct registers child_registers(const struct user_regs_struct *r)
 {
-    return (struct registers){.known = (1u << DWARF_NR) - 1,
+    return (struct registers){.arch = &arch_x86_64,
+                              .known = (1u << DWARF_NR) - 1,
                               .value = {r->rax, r->rdx, r->rcx, r->rbx, r->rsi, r->rdi, r->rbp,
                                         r->rsp, r->r8, r->r9, r->r10, r->r11, r->r12, r->r13,
                                         r->r14, r->r15, r->rip}};
@@ -93,8 +94,8 @@ static struct registers child_registers(const struct user_regs_struct *r)
 
 static void saved_registers(const struct registers *r, uint64_t *to)
 {
-    for (unsigned i = 0; i < ARCH_CALLEE_SAVED_NR; i++)
-        to[i] = r->value[arch_callee_saved[i]];
+    for (unsigned i = 0; i < X86_64_SAVED_NR; i++)
+        to[i] = r->value[arch_x86_64.reg.saved[i]];
 }
 
 /* Checks the frame `back` steps out: caller-saved registers are lost, callee-saved registers must
@@ -105,8 +106,8 @@ static void check_registers(struct stepper *s, struct unwind_input *in, size_t b
     in->max_frames = (unsigned)back;
     s->stack.frames.nr = 0;
     assert_int_equal(unwind(s->u, in, &s->stack, NULL), 0);
-    for (unsigned i = 0; i < ARCH_CALLEE_SAVED_NR; i++) {
-        unsigned reg = arch_callee_saved[i];
+    for (unsigned i = 0; i < X86_64_SAVED_NR; i++) {
+        unsigned reg = arch_x86_64.reg.saved[i];
         if (!(s->stack.registers.known & REG_BIT(reg)))
             s->unknown++;
         else if (s->stack.registers.value[reg] != call->saved[i])
@@ -166,7 +167,7 @@ static void follow(struct stepper *s, const struct registers *before, const stru
     if (sp != before->value[DWARF_RSP] - 8 || now->value[DWARF_RIP] - pc < 8 ||
         !read_child(s, sp, &top, sizeof(top), 0, &ignored) || top - pc > 8 || top == pc ||
         !read_child(s, top - ARCH_CALL_MAX, code, ARCH_CALL_MAX, 0, &ignored) ||
-        !arch_is_call(code + ARCH_CALL_MAX, ARCH_CALL_MAX))
+        !x86_64_is_call(code + ARCH_CALL_MAX, ARCH_CALL_MAX))
         return;
     assert_true(s->depth < DEPTH_MAX);
     struct call *call = &s->calls[s->depth++];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "unwind_self.h"
+#include "unwind/arch_x86_64.h"
 
 #include <link.h>
 #include <stdio.h>
@@ -43,6 +44,7 @@ static struct cfi *load_cfi(const struct dl_phdr_info *info, const ElfW(Phdr) * 
         if (p->p_type != PT_LOAD || frame - p->p_vaddr >= p->p_memsz)
             continue;
         const struct cfi_source source = {
+            .arch = &arch_x86_64,
             .name = info->dlpi_name,
             .eh_frame = {(const uint8_t *)info->dlpi_addr + frame, p->p_vaddr + p->p_memsz - frame,
                          frame},
@@ -133,7 +135,7 @@ struct registers self_registers(const ucontext_t *uc)
 {
     static const uint8_t greg[DWARF_NR] = {13, 12, 14, 11, 9, 8, 10, 15, 0,
                                            1,  2,  3,  4,  5, 6, 7,  16};
-    struct registers r = {.known = (1u << DWARF_NR) - 1};
+    struct registers r = {.arch = &arch_x86_64, .known = (1u << DWARF_NR) - 1};
     for (unsigned i = 0; i < DWARF_NR; i++)
         r.value[i] = (uint64_t)uc->uc_mcontext.gregs[greg[i]];
     return r;

@@ -32,7 +32,7 @@ bool walk_leave_partial(struct luajit_walk *w, uint64_t cfa, uint64_t saved)
         *w->step->known |= REG_BIT(pushed[i]);
     }
     w->step->value[DWARF_RSP] = cfa;
-    *w->step->known &= ARCH_SURVIVES;
+    *w->step->known &= X86_64_SURVIVES;
     return first < PUSHED;
 }
 

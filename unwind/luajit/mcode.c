@@ -77,12 +77,12 @@ static uint64_t jump_target(uint64_t next, const uint8_t *distance)
 static bool entered_by_call(const struct memory *m, const struct luajit_layout *l, uint64_t blob,
                             uint64_t ra)
 {
-    enum { CALL = ARCH_DIRECT_CALL, JUMP_OPCODE = 0xe9, WRAPPER = 96 };
+    enum { CALL = X86_64_DIRECT_CALL, JUMP_OPCODE = 0xe9, WRAPPER = 96 };
     enum provenance ignored = PROVENANCE_EXACT;
     uint8_t code[CALL], wrapper[WRAPPER];
     uint64_t target;
     if (ra < CALL || !memory_read(m, ra - CALL, code, CALL, &ignored) ||
-        !arch_direct_call(code + CALL, CALL, ra, &target))
+        !x86_64_direct_call(code + CALL, CALL, ra, &target))
         return false;
     if (is_entry(l, target - blob))
         return true;
@@ -97,11 +97,11 @@ static bool entered_by_call(const struct memory *m, const struct luajit_layout *
 }
 
 /* Is it a call of a function by name? lua_resume is called that way. */
-static bool is_call_by_name(const uint8_t code[ARCH_CALL_MAX])
+static bool is_call_by_name(const uint8_t code[X86_64_CALL_MAX])
 {
-    const uint8_t *end = code + ARCH_CALL_MAX;
+    const uint8_t *end = code + X86_64_CALL_MAX;
     uint64_t ignored;
-    return arch_direct_call(end, ARCH_CALL_MAX, 0, &ignored) ||
+    return x86_64_direct_call(end, X86_64_CALL_MAX, 0, &ignored) ||
            (end[-6] == 0xff && end[-5] == 0x15); /* or a call through the function's GOT entry */
 }
 
@@ -114,7 +114,7 @@ static bool entered_otherwise(const struct memory *m, const struct luajit_layout
 {
     enum { OUTER_MAX = 1 << 24 };
     enum provenance ignored = PROVENANCE_EXACT;
-    uint8_t code[ARCH_CALL_MAX];
+    uint8_t code[X86_64_CALL_MAX];
     int32_t nres, errf;
     uint64_t previous, pc = 0;
     if (!memory_read_frame(m, si + (uint64_t)l->frame_nres, &nres, sizeof(nres), &ignored) ||
@@ -124,9 +124,9 @@ static bool entered_otherwise(const struct memory *m, const struct luajit_layout
         return false;
     bool callback = nres == 0 && errf == -1 && previous > si && previous - si < OUTER_MAX;
     bool resume = nres == 0 && errf == 0 && previous == 0;
-    return (callback || resume) && ra > ARCH_CALL_MAX &&
-           memory_read(m, ra - ARCH_CALL_MAX, code, sizeof(code), &ignored) &&
-           (callback ? arch_is_call(code + sizeof(code), sizeof(code)) : is_call_by_name(code));
+    return (callback || resume) && ra > X86_64_CALL_MAX &&
+           memory_read(m, ra - X86_64_CALL_MAX, code, sizeof(code), &ignored) &&
+           (callback ? x86_64_is_call(code + sizeof(code), sizeof(code)) : is_call_by_name(code));
 }
 
 uint64_t find_block(struct luajit_walk *w, const struct luajit_layout *l, uint64_t blob,
@@ -434,16 +434,16 @@ static bool is_same_chain(const struct chain *a, const struct chain *b)
  * preserve, the register still holds the target. */
 static bool called_target(struct luajit_walk *w, uint64_t *ret)
 {
-    enum { CALL = ARCH_DIRECT_CALL };
+    enum { CALL = X86_64_DIRECT_CALL };
     uint64_t ra = walk_register(w, DWARF_RIP);
     uint8_t code[CALL];
     unsigned reg;
     enum provenance ignored = PROVENANCE_EXACT;
     if (!memory_read(&w->step->input->memory, ra - CALL, code, CALL, &ignored))
         return false;
-    if (arch_direct_call(code + CALL, CALL, ra, ret))
+    if (x86_64_direct_call(code + CALL, CALL, ra, ret))
         return true;
-    if (!arch_register_call(code + CALL, CALL, &reg) || !(ARCH_CALLEE_SAVED & REG_BIT(reg)) ||
+    if (!x86_64_register_call(code + CALL, CALL, &reg) || !(X86_64_CALLEE_SAVED & REG_BIT(reg)) ||
         !walk_knows(w, reg))
         return false;
     *ret = walk_register(w, reg);
@@ -786,7 +786,7 @@ static uint64_t find_cpcall(struct luajit_walk *w, uint64_t from, uint64_t end)
             !insn_decode(code, sizeof(code), &i))
             return 0;
         from += i.size;
-        if (arch_direct_call(code + i.size, i.size, from, &target) && target == cpcall)
+        if (x86_64_direct_call(code + i.size, i.size, from, &target) && target == cpcall)
             return from;
     }
     return 0;
@@ -799,14 +799,14 @@ enum exit_phase { EXIT_UNKNOWN, EXIT_BEFORE_RESTORE, EXIT_RESTORED };
 
 static enum exit_phase exit_phase(struct luajit_walk *w)
 {
-    enum { CALL = ARCH_DIRECT_CALL, REACH = 256, CODE_MAX = 1024 };
+    enum { CALL = X86_64_DIRECT_CALL, REACH = 256, CODE_MAX = 1024 };
     const struct walker_step *s = w->step;
     uint64_t ra = walk_register(w, DWARF_RIP), start;
     uint8_t code[CALL];
     enum provenance ignored = PROVENANCE_EXACT;
     if (walk_is_exact(w) || s->out->frames.nr == 0 ||
         !memory_read(&s->input->memory, ra - CALL, code, CALL, &ignored) ||
-        !arch_direct_call(code + CALL, CALL, ra, &start))
+        !x86_64_direct_call(code + CALL, CALL, ra, &start))
         return EXIT_UNKNOWN;
     const struct frame *callee = &s->out->frames.at[s->out->frames.nr - 1];
     if (callee->kind != FRAME_NATIVE || callee->pc - start >= CODE_MAX)

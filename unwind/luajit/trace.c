@@ -5,7 +5,7 @@
 #include "base/cursor.h"
 #include "base/hash.h"
 #include "perfdata/vmevent_layout.h"
-#include "unwind/arch.h"
+#include "unwind/arch_x86_64.h"
 
 enum {
     STUB_GROUPS = 16,
@@ -345,10 +345,10 @@ static bool is_running(const struct luajit_reader *r, const struct luajit_trace 
 {
     struct trace_head head = {.layout = r->layout, .address = t->address};
     enum provenance ignored = PROVENANCE_EXACT;
-    uint8_t code[ARCH_CALL_MAX];
+    uint8_t code[X86_64_CALL_MAX];
     return pc + 1 - t->mcode >= sizeof(code) && is_usable(r->layout) &&
            memory_read(r->m, pc + 1 - sizeof(code), code, sizeof(code), &ignored) &&
-           arch_is_call(code + sizeof(code), sizeof(code)) &&
+           x86_64_is_call(code + sizeof(code), sizeof(code)) &&
            memory_read(r->m, t->address, head.bytes, (size_t)r->layout->trace_size, &ignored) &&
            head.bytes[r->layout->gct] == LUAJIT_GCT_TRACE && is_near(r, &head);
 }

@@ -2,7 +2,7 @@
 #include "unwind/luajit/trace_calls.h"
 
 #include "base/cursor.h"
-#include "unwind/arch.h"
+#include "unwind/arch_x86_64.h"
 #include "unwind/insn.h"
 #include "unwind/luajit/names_bytecode.h"
 
@@ -85,14 +85,14 @@ bool luajit_trace_names(struct luajit_reader *r, const struct luajit_trace *t, u
 
 bool luajit_call_by_ffi(struct luajit_reader *r, const struct luajit_trace *t, uint32_t offset)
 {
-    enum { CALL = ARCH_DIRECT_CALL };
+    enum { CALL = X86_64_DIRECT_CALL };
     uint8_t code[CALL];
     uint64_t target;
     enum provenance ignored = PROVENANCE_EXACT;
     if (!r->layout->gc64 || offset < CALL || offset > t->szmcode ||
         !memory_read(r->m, t->mcode + offset - CALL, code, CALL, &ignored))
         return false;
-    return !arch_direct_call(code + CALL, CALL, t->mcode + offset, &target) ||
+    return !x86_64_direct_call(code + CALL, CALL, t->mcode + offset, &target) ||
            luajit_trace_names(r, t, target);
 }
 
@@ -122,8 +122,8 @@ static bool as_call(const struct calls *c, const uint8_t *code, uint8_t size, st
     enum { GROUP5 = 0xff, REX = 0x40 };
     ret->offset = c->at + size;
     ret->helper = false;
-    if (size == ARCH_DIRECT_CALL &&
-        arch_direct_call(code + size, size, c->t->mcode + ret->offset, &ret->what)) {
+    if (size == X86_64_DIRECT_CALL &&
+        x86_64_direct_call(code + size, size, c->t->mcode + ret->offset, &ret->what)) {
         ret->helper = ret->what - c->own + HELPERS_REACH < 2 * HELPERS_REACH &&
                       !luajit_trace_names(c->r, c->t, ret->what);
         return true;

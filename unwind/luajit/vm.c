@@ -3,6 +3,7 @@
 #include "unwind/luajit/vm.h"
 
 #include "base/cursor.h"
+#include "unwind/arch_x86_64.h"
 
 enum {
     PIECE = 1 << 16,   /* bytes read at a time */
@@ -181,4 +182,13 @@ enum luajit_vmstate luajit_vmstate(const struct luajit_layout *l, int32_t value)
     if (value < 0 && l->frame_size == TARANTOOL_FRAME && state < sizeof(tarantool))
         return (enum luajit_vmstate)tarantool[state];
     return LUAJIT_IN_UNKNOWN;
+}
+
+bool luajit_vm_of_registers(const struct registers *r, const struct luajit_layout *layout,
+                            uint64_t *ret_g)
+{
+    if (r->arch != &arch_x86_64 || !(r->known & REG_BIT(DWARF_R14)))
+        return false;
+    *ret_g = r->value[DWARF_R14] - (uint64_t)layout->g2disp;
+    return true;
 }

@@ -10,6 +10,7 @@
 #include "base/vec.h"
 #include "unwind/luajit/layout.h"
 #include "unwind/memory.h"
+#include "unwind/unwind.h"
 
 /* A blob of the process: its layout, and the address where it is loaded. */
 struct luajit_blob {
@@ -31,6 +32,11 @@ int luajit_vms_find(const struct memory *m, const struct memory_range *ranges, s
  * lua_State lead back to g? Reads raise `provenance`. */
 bool luajit_vm_check(const struct memory *m, const struct luajit_vm *vm,
                      enum provenance *provenance);
+
+/* Get where the VM is that DISPATCH names, a register in the interpreter, usually in its helpers,
+ * and in traces. Nothing says that it is one. Returns false when the register is not known. */
+bool luajit_vm_of_registers(const struct registers *r, const struct luajit_layout *layout,
+                            uint64_t *ret_g);
 
 /* The activity of a VM, by its g->vmstate, in the numbering of upstream or of Tarantool. */
 enum luajit_vmstate {

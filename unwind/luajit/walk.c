@@ -127,7 +127,8 @@ static bool is_stateless(const void *context, const struct walker_state *state)
 
 struct walker luajit_walker(const struct luajit_process *process)
 {
-    return (struct walker){.wants = wants,
+    return (struct walker){.arch = &arch_x86_64,
+                           .wants = wants,
                            .step = step,
                            .is_stateless = is_stateless,
                            .state_size = sizeof(struct luajit_walk),

@@ -5,11 +5,9 @@
 #ifndef UNWIND_LUAJIT_WALK_INTERNAL_H
 #define UNWIND_LUAJIT_WALK_INTERNAL_H
 
-#include "unwind/arch.h"
+#include "unwind/arch_x86_64.h"
 #include "unwind/luajit/trace.h"
 #include "unwind/luajit/walk.h"
-
-enum { DWARF_RDX = 1, DWARF_RCX = 2 };
 
 /* A Lua stack that the walk has met: its state, and where its next segment begins. */
 struct segment {

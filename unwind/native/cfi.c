@@ -125,6 +125,9 @@ static int add_table(struct cfi *cfi, const struct cfi_section *section, bool is
 
 int cfi_create(const struct cfi_source *source, struct cfi **ret, struct error *err)
 {
+    if (!source->arch)
+        return error_set(err, ERROR_UNSUPPORTED, "%s: a module of a machine that is not known",
+                         source->name ? source->name : "?");
     struct cfi *cfi = calloc(1, sizeof(*cfi));
     if (!cfi || !(cfi->name = strdup(source->name ? source->name : "?"))) {
         free(cfi);
@@ -134,6 +137,7 @@ int cfi_create(const struct cfi_source *source, struct cfi **ret, struct error *
     cfi->data_address = source->data_address;
     cfi->swapped = source->swapped;
     cfi->id = source->id;
+    cfi->arch = source->arch;
     cfi->low = UINT64_MAX;
     if (add_table(cfi, &source->eh_frame, true, &source->eh_frame_hdr, err) ||
         add_table(cfi, &source->debug_frame, false, NULL, err)) {
@@ -254,7 +258,7 @@ bool cfi_row(const struct cfi *cfi, uint64_t address, struct cfi_row *ret)
         if (!cfi_fde_at(cfi, table, address, &offset) ||
             !cfi_read_fde(cfi, table, offset, &fde, NULL) || address - fde.begin >= fde.size)
             continue;
-        return fde.cie.ra_register == DWARF_RIP && cfi_run(cfi, table, &fde, address, ret);
+        return fde.cie.ra_register == cfi->arch->reg.ra && cfi_run(cfi, table, &fde, address, ret);
     }
     return false;
 }

@@ -58,6 +58,7 @@ struct cfi {
     uint64_t text_address, data_address;
     bool swapped;
     uint32_t id;
+    const struct arch *arch;
     char *name;
     struct {
         const struct runtime *runtime;
@@ -108,17 +109,20 @@ struct reg_rule {
     struct cfi_bytes expression;
 };
 
+enum { CFA_NONE = ARCH_REGISTERS_MAX };
+
 /* Everything that CFI says about one pc. */
 struct cfi_row {
     bool cfa_is_expression;
     bool signal_frame;
-    uint64_t cfa_register;
+    uint64_t cfa_register; /* CFA_NONE: the program has not set the CFA */
     int64_t cfa_offset;
     struct cfi_bytes cfa_expression;
-    struct reg_rule regs[DWARF_NR];
-    uint32_t told; /* bits of registers that are not REG_UNSPECIFIED; may have others, too */
-    /* How far below the CFA rsp has been in earlier rows of the function. INT64_MAX when an earlier
-     * row's CFA was not computed from rsp. */
+    const struct arch *arch;
+    struct reg_rule regs[ARCH_REGISTERS_MAX]; /* only DWARF's columns are used */
+    uint64_t told; /* bits of registers that are not REG_UNSPECIFIED; may have others, too */
+    /* How far below the CFA the stack pointer has been in earlier rows of the function. INT64_MAX
+     * when an earlier row's CFA was not computed from the stack pointer. */
     int64_t reach;
 };
 

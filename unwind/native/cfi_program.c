@@ -35,7 +35,9 @@ enum {
     CFA_VAL_OFFSET_SF = 0x15,
     CFA_VAL_EXPRESSION = 0x16,
     CFA_MIPS_ADVANCE_LOC8 = 0x1d,
-    CFA_GNU_WINDOW_SAVE = 0x2d, /* aarch64: toggle return address signing */
+    CFA_GNU_WINDOW_SAVE = 0x2d, /* SPARC; AArch64: negate_ra_state, from here on return addresses
+                                   are signed, or are not. Signatures are always removed (struct
+                                   arch_registers), so the state is not needed */
     CFA_GNU_ARGS_SIZE = 0x2e,
     CFA_GNU_NEGATIVE_OFFSET_EXTENDED = 0x2f,
 };
@@ -59,7 +61,7 @@ struct program {
 
 static void set_rule(struct program *p, uint64_t reg, enum reg_rule_kind kind, int64_t offset)
 {
-    if (reg >= DWARF_NR)
+    if (reg >= p->row->arch->reg.columns)
         return;
     p->row->regs[reg] = (struct reg_rule){.kind = kind, .offset = offset};
     p->row->told |= REG_BIT(reg);
@@ -76,7 +78,7 @@ static void set_expression(struct program *p, uint64_t reg, enum reg_rule_kind k
 {
     uint64_t size = cursor_uleb128(&p->c);
     const uint8_t *at = cursor_bytes(&p->c, size);
-    if (!at || reg >= DWARF_NR)
+    if (!at || reg >= p->row->arch->reg.columns)
         return;
     p->row->regs[reg] = (struct reg_rule){kind, 0, {at, size}};
     p->row->told |= REG_BIT(reg);
@@ -86,7 +88,7 @@ static void restore_rule(struct program *p, uint64_t reg)
 {
     if (!p->initial)
         p->c.failed = true;
-    else if (reg < DWARF_NR)
+    else if (reg < p->row->arch->reg.columns)
         p->row->regs[reg] = p->initial->regs[reg];
 }
 
@@ -253,7 +255,7 @@ static void leave_row(struct program *p, uint64_t to)
         row->reach = p->reach;
         p->each(p->context, row, to);
     }
-    if (row->cfa_is_expression || row->cfa_register != DWARF_RSP)
+    if (row->cfa_is_expression || row->cfa_register != row->arch->reg.sp)
         p->reach = INT64_MAX;
     else if (row->cfa_offset > p->reach)
         p->reach = row->cfa_offset;
@@ -307,7 +309,8 @@ static bool run_both(const struct cfi *cfi, const struct cfi_table *table, const
                      uint64_t *next)
 {
     struct cfi_row remembered[REMEMBER_MAX];
-    *ret = (struct cfi_row){.cfa_register = DWARF_NR, .signal_frame = fde->cie.signal_frame};
+    *ret = (struct cfi_row){
+        .cfa_register = CFA_NONE, .signal_frame = fde->cie.signal_frame, .arch = cfi->arch};
     struct program p = {
         .cfi = cfi,
         .table = table,

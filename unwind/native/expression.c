@@ -99,7 +99,7 @@ static uint64_t peek(struct machine *m, unsigned back)
 static void push_register(struct machine *m, uint64_t reg, int64_t offset)
 {
     const struct registers *r = m->in->registers;
-    if (reg < DWARF_NR && r->known & UINT32_C(1) << reg)
+    if (reg < r->arch->reg.columns && r->known & REG_BIT(reg))
         push(m, r->value[reg] + (uint64_t)offset);
     else
         fail(m);
@@ -350,19 +350,4 @@ enum expression_result expression_evaluate(struct cfi_bytes expression,
     *ret = pop(&m);
     *failed_at = m.failed_at;
     return m.result;
-}
-
-bool expression_is_plt(struct cfi_bytes e, uint8_t *ret)
-{
-    /* breg7+8 breg16+0 lit15 and litN ge lit3 shl plus */
-    static const uint8_t form[] = {0x77, 8, 0x80, 0, 0x3f, 0x1a, 0, 0x2a, 0x33, 0x24, 0x22};
-    enum { LIMIT = 6 };
-    if (e.size != sizeof(form) || e.at[LIMIT] < OP_LIT0 || e.at[LIMIT] > OP_LIT0 + 15)
-        return false;
-    for (size_t i = 0; i < sizeof(form); i++) {
-        if (i != LIMIT && e.at[i] != form[i])
-            return false;
-    }
-    *ret = e.at[LIMIT] - OP_LIT0;
-    return true;
 }

@@ -25,8 +25,4 @@ enum expression_result expression_evaluate(struct cfi_bytes expression,
                                            const uint64_t *initial, uint64_t *ret,
                                            uint64_t *failed_at, enum provenance *provenance);
 
-/* Is this the one expression that every x86-64 PLT has as its CFA? It is rsp + 8, plus 8 in the
- * part of each 16-byte slot that has pushed the relocation's number: (rip & 15) >= `ret`. */
-bool expression_is_plt(struct cfi_bytes expression, uint8_t *ret);
-
 #endif

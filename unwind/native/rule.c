@@ -5,7 +5,6 @@
 
 #include "base/hash.h"
 #include "base/heap.h"
-#include "unwind/native/expression.h"
 
 #include <stdlib.h>
 
@@ -26,15 +25,16 @@ static uint8_t slot_of(const struct reg_rule *rule)
                                                                           : 0;
 }
 
-/* Do the registers that a compact rule cannot name follow the ABI's default? The default: rsp is
- * the CFA, and registers that the caller must save itself are lost. */
+/* Do the registers that a compact rule cannot name follow the ABI's default? The default: the stack
+ * pointer is the CFA, and registers that the caller must save itself are lost. */
 static bool others_default(const struct cfi_row *row)
 {
-    uint32_t others = row->told & ~(ARCH_CALLEE_SAVED | REG_BIT(DWARF_RIP));
+    const struct arch_registers *r = &row->arch->reg;
+    uint64_t others = row->told & ~(r->callee_saved | REG_BIT(r->ra));
     for (; others; others &= others - 1) {
-        unsigned reg = (unsigned)__builtin_ctz(others);
+        unsigned reg = (unsigned)__builtin_ctzll(others);
         enum reg_rule_kind kind = row->regs[reg].kind;
-        bool lost = kind == REG_UNDEFINED && reg != DWARF_RSP;
+        bool lost = kind == REG_UNDEFINED && reg != r->sp;
         if (kind != REG_UNSPECIFIED && !lost)
             return false;
     }
@@ -42,9 +42,10 @@ static bool others_default(const struct cfi_row *row)
 }
 
 /* Slots that were popped. Compilers do not remove a register's rule when they pop its slot. Memory
- * below rsp is not recorded. But when rsp was below the slot and is now above it, the register was
- * restored (or, in a prologue that stores before it moves rsp, not changed yet), and it holds its
- * caller's value. A slot that rsp never reached is in the red zone: its rule stays. */
+ * below the stack pointer is not recorded. But when it was below the slot and is now above it, the
+ * register was restored (or, in a prologue that stores before it moves the stack pointer, not
+ * changed yet), and it holds its caller's value. A slot that it never reached is in the red zone:
+ * its rule stays. */
 struct popped {
     int64_t above, upto; /* depths of popped slots: greater than `above`, up to `upto` */
 };
@@ -52,7 +53,7 @@ struct popped {
 static struct popped popped_of(const struct cfi_row *row)
 {
     const int64_t most = INT32_MAX - 1; /* no stack frame is deeper */
-    if (row->cfa_is_expression || row->cfa_register != DWARF_RSP)
+    if (row->cfa_is_expression || row->cfa_register != row->arch->reg.sp)
         return (struct popped){INT64_MAX, INT64_MIN};
     return (struct popped){row->cfa_offset, row->reach < most ? row->reach : most};
 }
@@ -66,27 +67,31 @@ static bool is_popped(struct popped p, const struct reg_rule *reg)
 static bool lower_cfa(const struct cfi_row *row, struct rule *rule)
 {
     if (row->cfa_is_expression) {
+        const struct cfi_bytes e = row->cfa_expression;
         rule->kind = RULE_PLT;
-        return expression_is_plt(row->cfa_expression, &rule->plt_from);
+        return row->arch->is_plt_cfa && row->arch->is_plt_cfa(e.at, e.size, &rule->plt_from);
     }
     rule->kind = RULE_OFFSETS;
     rule->cfa_register = (uint8_t)row->cfa_register;
     rule->cfa_offset = (int32_t)row->cfa_offset;
-    return row->cfa_register < DWARF_RIP && row->cfa_offset == (int32_t)row->cfa_offset;
+    return row->cfa_register < row->arch->reg.columns && row->cfa_register != row->arch->reg.pc &&
+           row->cfa_offset == (int32_t)row->cfa_offset;
 }
 
 static bool lower_saved(const struct cfi_row *row, struct rule *rule)
 {
+    const struct arch_registers *r = &row->arch->reg;
     struct popped popped = popped_of(row);
-    for (uint32_t left = row->told & ARCH_CALLEE_SAVED; left; left &= left - 1) {
-        unsigned number = (unsigned)__builtin_ctz(left);
-        const struct reg_rule *reg = &row->regs[number];
+    uint64_t left = row->told & r->callee_saved;
+    for (unsigned i = 0; left; i++) {
+        const struct reg_rule *reg = &row->regs[r->saved[i]];
+        left &= ~REG_BIT(r->saved[i]);
         if (reg->kind == REG_UNSPECIFIED || reg->kind == REG_SAME || is_popped(popped, reg))
             continue;
         uint8_t slot = slot_of(reg);
-        if (slot == 0)
+        if (slot == 0 || i >= RULE_SAVED)
             return false;
-        rule->saved[arch_saved_index(number)] = slot;
+        rule->saved[i] = slot;
         rule->deepest = slot > rule->deepest ? slot : rule->deepest;
     }
     return true;
@@ -97,8 +102,8 @@ bool rule_row(const struct cfi *cfi, uint64_t address, struct cfi_row *ret)
     if (!cfi_row(cfi, address, ret))
         return false;
     struct popped popped = popped_of(ret);
-    for (unsigned i = 0; i < ARCH_CALLEE_SAVED_NR; i++) {
-        struct reg_rule *reg = &ret->regs[arch_callee_saved[i]];
+    for (unsigned i = 0; i < ret->arch->reg.nr_saved; i++) {
+        struct reg_rule *reg = &ret->regs[ret->arch->reg.saved[i]];
         if (is_popped(popped, reg))
             reg->kind = REG_SAME;
     }
@@ -108,9 +113,10 @@ bool rule_row(const struct cfi *cfi, uint64_t address, struct cfi_row *ret)
 struct rule rule_lower(const struct cfi_row *row)
 {
     const struct rule whole = {.kind = RULE_ROW};
-    const struct reg_rule *ra = &row->regs[DWARF_RIP];
+    const struct reg_rule *ra = &row->regs[row->arch->reg.ra];
     struct rule rule = {.ra = slot_of(ra), .ends = ra->kind == REG_UNDEFINED};
-    if (ra->kind == REG_UNSPECIFIED || (row->cfa_register == DWARF_NR && !row->cfa_is_expression))
+    bool has_caller = ra->kind != REG_UNSPECIFIED || arch_has_link(&row->arch->reg);
+    if (!has_caller || (row->cfa_register == CFA_NONE && !row->cfa_is_expression))
         return (struct rule){.kind = RULE_NONE}; /* the row has no rule for the caller */
     rule.deepest = rule.ra;
     if (row->signal_frame || (rule.ra == 0 && !rule.ends) || !lower_cfa(row, &rule) ||

@@ -29,19 +29,22 @@ enum rule_kind {
     RULE_ABSENT,  /* rule 0: not a rule */
     RULE_NONE,    /* no CFI covers the address */
     RULE_OFFSETS, /* CFA = cfa_register + cfa_offset */
-    RULE_PLT,     /* CFA = rsp + 8 + ((rip & 15) >= plt_from ? 8 : 0), return address below */
+    RULE_PLT,     /* CFA = sp + 8 + ((pc & 15) >= plt_from ? 8 : 0), return address below */
     RULE_ROW,     /* all other rules: row `cfa_offset` of the store; 0: the cache's `lone_row` */
 };
+
+/* A rule has the slots of the machine's first callee-saved registers: of all on x86-64. */
+enum { RULE_SAVED = 6 };
 
 struct rule {
     int32_t cfa_offset;
     uint8_t kind;
     uint8_t cfa_register;
-    uint8_t ra;                          /* the return address is at CFA - 8 x ra */
-    bool ends;                           /* the return address is undefined: this is the outermost
-                                            frame */
-    uint8_t saved[ARCH_CALLEE_SAVED_NR]; /* at CFA - 8 x saved; 0: the register keeps its value */
-    uint8_t deepest;                     /* the largest of `ra` and `saved` */
+    uint8_t ra;                /* the return address is at CFA - 8 x ra */
+    bool ends;                 /* the return address is undefined: this is the outermost
+                                  frame */
+    uint8_t saved[RULE_SAVED]; /* at CFA - 8 x saved; 0: the register keeps its value */
+    uint8_t deepest;           /* the largest of `ra` and `saved` */
     uint8_t plt_from;
 };
 _Static_assert(sizeof(struct rule) == 16, "four rules a cache line");

@@ -120,7 +120,7 @@ static bool lower_fde(const struct cfi *cfi, const struct cfi_table *table, uint
         return false;
     ret->begin = ret->end = fde.begin;
     ret->size = (uint32_t)fde.size;
-    if (fde.cie.ra_register == DWARF_RIP && fde.program.size <= PROGRAM_MAX)
+    if (fde.cie.ra_register == cfi->arch->reg.ra && fde.program.size <= PROGRAM_MAX)
         cfi_run_all(cfi, table, &fde, take_row, ret);
     return !ret->failed;
 }

@@ -152,15 +152,14 @@ static bool verify(struct suffix_cache_walk *n, const struct memory *m, size_t n
 
 static uint64_t saved_register(const struct walk *w, unsigned i)
 {
-    unsigned reg = arch_callee_saved[i];
+    unsigned reg = w->arch->reg.saved[i];
     return w->known & REG_BIT(reg) ? w->value[reg] : 0;
 }
 
 static bool same_registers(const struct walk *w, const struct suffix_cache_step *s)
 {
-    bool same =
-        s->pc == w->value[DWARF_RIP] && s->sp == w->value[DWARF_RSP] && s->known == w->known;
-    for (unsigned i = 0; same && i < ARCH_CALLEE_SAVED_NR; i++)
+    bool same = s->pc == walk_pc(w) && s->sp == walk_sp(w) && s->known == w->known;
+    for (unsigned i = 0; same && i < w->arch->reg.nr_saved; i++)
         same = s->saved[i] == saved_register(w, i);
     return same;
 }
@@ -170,7 +169,8 @@ static bool same_registers(const struct walk *w, const struct suffix_cache_step 
 static bool is_plain(const struct walk *w)
 {
     const struct walker *walker = w->in->walker;
-    return w->flags == 0 && w->provenance == PROVENANCE_EXACT && !(w->known & ~ARCH_SURVIVES) &&
+    return w->flags == 0 && w->provenance == PROVENANCE_EXACT &&
+           !(w->known & ~w->arch->reg.survives) &&
            (!w->managed_begun ||
             (walker->is_stateless && walker->is_stateless(walker->context, w->managed->state)));
 }
@@ -186,7 +186,7 @@ bool suffix_cache_take(struct walk *w)
             return false;
         }
         look_anew(n);
-        if (!suffix_cache_meets(n, w->value[DWARF_RIP], w->value[DWARF_RSP]))
+        if (!suffix_cache_meets(n, walk_pc(w), walk_sp(w)))
             return false;
     }
     const struct suffix_cache_step *s = &t->steps.at[n->at - 1];
@@ -237,14 +237,14 @@ void suffix_cache_note(struct walk *w, bool managed)
     if (n->nr == SUFFIX_STEPS_NOTED)
         forget_notes(n);
     struct suffix_cache_step *s = &n->steps[n->nr++];
-    *s = (struct suffix_cache_step){.pc = w->value[DWARF_RIP],
-                                    .sp = w->value[DWARF_RSP],
+    *s = (struct suffix_cache_step){.pc = walk_pc(w),
+                                    .sp = walk_sp(w),
                                     .known = w->known,
                                     .frames = (uint32_t)w->out->frames.nr,
                                     .words = n->nr_words,
                                     .low = UINT64_MAX,
                                     .worth = managed ? SUFFIX_MANAGED : 1};
-    for (unsigned i = 0; i < ARCH_CALLEE_SAVED_NR; i++)
+    for (unsigned i = 0; i < w->arch->reg.nr_saved; i++)
         s->saved[i] = saved_register(w, i);
     w->in->memory.reads->nr = 0;
     w->in->memory.reads->lost = false;

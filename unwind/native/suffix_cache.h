@@ -37,8 +37,8 @@ enum {
  * own begin, in a cache where they end. */
 struct suffix_cache_step {
     uint64_t pc, sp;
-    uint64_t saved[ARCH_CALLEE_SAVED_NR]; /* 0: not known */
-    uint32_t known;
+    uint64_t saved[ARCH_SAVED_MAX]; /* 0: not known */
+    uint64_t known;
     uint32_t frames, words;
     uint32_t worth; /* in a cache: worth of this step and all outer ones (SUFFIX_WORTH_MIN) */
     uint64_t low;   /* lowest address of the step's words; UINT64_MAX: it has none */

@@ -46,8 +46,9 @@ struct managed_slot {
 };
 
 struct walk {
-    uint64_t value[DWARF_NR]; /* registers of the current frame */
-    uint32_t known;
+    const struct arch *arch;
+    uint64_t value[ARCH_REGISTERS_MAX]; /* registers of the current frame */
+    uint64_t known;
     uint8_t flags;    /* flags of the current frame: FRAME_LEAF, FRAME_SIGNAL */
     bool other_stack; /* the walk has left a signal handler's stack */
     bool done;
@@ -66,6 +67,22 @@ struct walk {
     struct walk_code code;              /* a copy of the last answer */
     struct walk_codes *codes;
 };
+
+static inline uint64_t walk_pc(const struct walk *w)
+{
+    return w->value[w->arch->reg.pc];
+}
+
+static inline uint64_t walk_sp(const struct walk *w)
+{
+    return w->value[w->arch->reg.sp];
+}
+
+/* Is the frame's pc the instruction that executes, not a return address? */
+static inline bool walk_is_at_pc(const struct walk *w)
+{
+    return w->flags & (FRAME_LEAF | FRAME_SIGNAL);
+}
 
 /* What a step found. */
 enum step_result {

@@ -28,16 +28,17 @@ static uint64_t *fact_entry(struct walk *w, const struct code *code, uint64_t pc
 
 /* ---- signal trampolines -------------------------------------------------------------------- */
 
-/* Is `pc` at the first byte of a signal trampoline, or at its system call? */
+/* Is `pc` at the first byte of a signal trampoline, or at a later instruction of it? */
 static bool at_sigreturn(struct walk *w, uint64_t pc)
 {
-    static const uint8_t into[] = {0, 7, 5};
-    uint8_t code[ARCH_SIGRETURN_SIZE];
-    for (size_t i = 0; i < sizeof(into); i++) {
-        if (memory_read(&w->in->memory, pc - into[i], code, sizeof(code), &w->provenance) &&
-            arch_is_sigreturn(code))
+    const struct arch *a = w->arch;
+    uint8_t code[ARCH_SIGRETURN_MAX];
+    for (size_t i = 0; i < a->nr_sigreturn_into; i++) {
+        if (memory_read(&w->in->memory, pc - a->sigreturn_into[i], code, a->sigreturn_size,
+                        &w->provenance) &&
+            a->is_sigreturn(code))
             return true;
-        if (!(w->flags & (FRAME_LEAF | FRAME_SIGNAL)))
+        if (!walk_is_at_pc(w))
             return false; /* a return to the trampoline is always to its first byte */
     }
     return false;
@@ -46,24 +47,24 @@ static bool at_sigreturn(struct walk *w, uint64_t pc)
 enum step_result walk_sigreturn(struct walk *w, const struct code *code)
 {
     enum provenance before = w->provenance;
-    bool exact_pc = w->flags & (FRAME_LEAF | FRAME_SIGNAL);
-    uint64_t *fact = exact_pc ? NULL : fact_entry(w, code, w->value[DWARF_RIP]);
+    const struct arch_registers *r = &w->arch->reg;
+    uint64_t *fact = walk_is_at_pc(w) ? NULL : fact_entry(w, code, walk_pc(w));
     if (fact && *fact & FACT_NO_SIGRETURN)
         return STEP_NO;
-    if (!at_sigreturn(w, w->value[DWARF_RIP])) {
+    if (!at_sigreturn(w, walk_pc(w))) {
         if (fact)
             *fact |= FACT_NO_SIGRETURN;
         w->provenance = before;
         return STEP_NO;
     }
-    uint64_t value[DWARF_NR];
-    for (unsigned reg = 0; reg < DWARF_NR; reg++) {
-        uint64_t at = w->value[DWARF_RSP] + (uint64_t)arch_sigcontext_offset(reg);
+    uint64_t value[ARCH_REGISTERS_MAX] = {0};
+    for (unsigned reg = 0; reg < r->nr; reg++) {
+        uint64_t at = walk_sp(w) + w->arch->sigcontext[reg];
         if (!memory_read_slot(&w->in->memory, at, &value[reg], &w->provenance))
             return walk_unreadable(w, at);
     }
     memcpy(w->value, value, sizeof(value));
-    w->known = REG_BIT(DWARF_NR) - 1;
+    w->known = arch_all_registers(r);
     return STEP_OK;
 }
 
@@ -74,7 +75,7 @@ enum step_result walk_sigreturn(struct walk *w, const struct code *code)
 static size_t read_before(struct walk *w, uint64_t pc, uint8_t bytes[ARCH_CALL_MAX])
 {
     enum provenance ignored = PROVENANCE_EXACT;
-    size_t size = ARCH_CALL_MAX;
+    size_t size = w->arch->call_max;
     while (size && !memory_read(&w->in->memory, pc - size, bytes, size, &ignored))
         size--;
     return size;
@@ -95,10 +96,10 @@ static bool is_return_address(struct walk *w, uint64_t pc, bool proof)
     enum provenance ignored = PROVENANCE_EXACT;
     uint8_t bytes[ARCH_CALL_MAX];
     /* Mostly nothing is recorded of generated code: check this first. */
-    if (!memory_read(&w->in->memory, pc - 2, bytes, 2, &ignored))
+    if (!memory_read(&w->in->memory, pc - w->arch->call_min, bytes, w->arch->call_min, &ignored))
         return !proof;
     size_t size = read_before(w, pc, bytes);
-    bool call = arch_is_call(bytes + size, size);
+    bool call = w->arch->is_call(bytes + size, size);
     if (fact)
         *fact |= call ? FACT_CALL : FACT_NO_CALL;
     return call;
@@ -106,38 +107,58 @@ static bool is_return_address(struct walk *w, uint64_t pc, bool proof)
 
 /* The outermost frame of a stack that a program made itself has a return address without a call
  * before it. A nop stands before the return address, so that a lookup of the call in front of it
- * finds the right function (Go's goexit). The frame is outermost, so the saved rbp is 0. */
-static bool is_made_return(struct walk *w, uint64_t pc, uint64_t saved_rbp)
+ * finds the right function (Go's goexit). The frame is outermost, so the saved frame pointer is
+ * 0. */
+static bool is_made_return(struct walk *w, uint64_t pc, uint64_t saved_fp)
 {
-    enum { NOP = 0x90 };
+    const struct arch *a = w->arch;
     enum provenance ignored = PROVENANCE_EXACT;
-    uint8_t byte;
-    if (saved_rbp != 0 || pc == 0 || !memory_read(&w->in->memory, pc - 1, &byte, 1, &ignored))
+    uint8_t bytes[sizeof(a->nop)];
+    if (saved_fp != 0 || pc == 0 ||
+        !memory_read(&w->in->memory, pc - a->nop_size, bytes, a->nop_size, &ignored))
         return false;
     const struct code *code = &walk_code(w, pc - 1)->code;
-    return byte == NOP && code->executable && code->owner == CODE_ELF;
+    return memcmp(bytes, a->nop, a->nop_size) == 0 && code->executable && code->owner == CODE_ELF;
 }
 
-/* Accepts a guess: the return address is at `slot`, and rbp was saved below it if `saved_rbp`. */
-static enum step_result accept(struct walk *w, uint64_t slot, bool saved_rbp, bool proof)
+/* Accepts a guess: the return address is at `slot`, and fp was saved below it if `saved_fp`. */
+static enum step_result accept(struct walk *w, uint64_t slot, bool saved_fp, bool proof)
 {
+    const struct arch_registers *r = &w->arch->reg;
     const struct memory *m = &w->in->memory;
     enum provenance ignored = PROVENANCE_EXACT;
-    uint64_t pc, rbp = w->value[DWARF_RBP];
-    if (slot + 8 <= w->value[DWARF_RSP] || !memory_read_slot(m, slot, &pc, &ignored) ||
-        (saved_rbp && !memory_read_slot(m, slot - 8, &rbp, &ignored)))
+    uint64_t pc, fp = w->value[r->fp];
+    if (slot + 8 <= walk_sp(w) || !memory_read_slot(m, slot, &pc, &ignored) ||
+        (saved_fp && !memory_read_slot(m, slot - 8, &fp, &ignored)))
         return STEP_NO;
-    if (pc != 0 && !is_return_address(w, pc, proof) && !(saved_rbp && is_made_return(w, pc, rbp)))
+    pc &= r->address_mask;
+    if (pc != 0 && !is_return_address(w, pc, proof) && !(saved_fp && is_made_return(w, pc, fp)))
         return STEP_NO;
-    if (pc == 0 && !saved_rbp)
+    if (pc == 0 && !saved_fp)
         return STEP_NO;
     w->provenance = PROVENANCE_GUESS;
-    w->value[DWARF_RIP] = pc;
-    w->value[DWARF_RSP] = slot + 8;
-    w->value[DWARF_RBP] = rbp;
-    w->known &= ARCH_SURVIVES;
-    if (saved_rbp)
-        w->known |= REG_BIT(DWARF_RBP);
+    w->value[r->pc] = pc;
+    w->value[r->sp] = slot + 8;
+    w->value[r->fp] = fp;
+    w->known &= r->survives;
+    if (saved_fp)
+        w->known |= REG_BIT(r->fp);
+    return STEP_OK;
+}
+
+/* Accepts the guess that the call to this function is the last one: the return address is where the
+ * call put it, in the link register or at the stack pointer. */
+static enum step_result accept_leaf(struct walk *w, bool proof)
+{
+    const struct arch_registers *r = &w->arch->reg;
+    if (!arch_has_link(r))
+        return accept(w, walk_sp(w), false, proof);
+    uint64_t pc = w->value[r->ra] & r->address_mask;
+    if (!(w->known & REG_BIT(r->ra)) || !pc || !is_return_address(w, pc, proof))
+        return STEP_NO;
+    w->provenance = PROVENANCE_GUESS;
+    w->value[r->pc] = pc;
+    w->known &= r->survives;
     return STEP_OK;
 }
 
@@ -148,28 +169,29 @@ static enum step_result accept(struct walk *w, uint64_t slot, bool saved_rbp, bo
  * epilogue behind its only call. */
 static enum step_result leave_by_epilogue(struct walk *w)
 {
+    const struct arch_registers *r = &w->arch->reg;
     const struct memory *m = &w->in->memory;
-    uint64_t pc = w->value[DWARF_RIP], sp = w->value[DWARF_RSP], value[DWARF_NR], to;
+    uint64_t sp = walk_sp(w), value[ARCH_REGISTERS_MAX], to;
     uint8_t code[ARCH_EPILOGUE_MAX];
     struct arch_epilogue e;
     enum provenance provenance = w->provenance;
-    if (!memory_read(m, pc, code, sizeof(code), &provenance) ||
-        !arch_epilogue(code, sizeof(code), &e) ||
+    if (!w->arch->epilogue || !memory_read(m, walk_pc(w), code, sizeof(code), &provenance) ||
+        !w->arch->epilogue(code, sizeof(code), &e) ||
         !memory_read_slot(m, sp + e.return_address, &to, &provenance) || !to ||
         !is_return_address(w, to, false))
         return STEP_NO;
     memcpy(value, w->value, sizeof(value));
-    for (unsigned reg = 0; reg < DWARF_NR; reg++) {
+    for (unsigned reg = 0; reg < r->nr; reg++) {
         if (e.popped[reg] >= 0 &&
             !memory_read_slot(m, sp + (uint64_t)e.popped[reg], &value[reg], &provenance))
             return STEP_NO;
     }
     memcpy(w->value, value, sizeof(value));
-    for (unsigned reg = 0; reg < DWARF_NR; reg++)
+    for (unsigned reg = 0; reg < r->nr; reg++)
         w->known |= e.popped[reg] >= 0 ? REG_BIT(reg) : 0;
-    w->known &= ARCH_SURVIVES;
-    w->value[DWARF_RIP] = to;
-    w->value[DWARF_RSP] = sp + e.return_address + 8;
+    w->known &= r->survives;
+    w->value[r->pc] = to;
+    w->value[r->sp] = sp + e.return_address + 8;
     w->provenance = provenance;
     return STEP_OK;
 }
@@ -180,16 +202,18 @@ static enum step_result leave_by_epilogue(struct walk *w)
  * frame is. */
 static enum step_result guess_by_point(struct walk *w, const struct code *code)
 {
-    uint64_t pc = w->value[DWARF_RIP], sp = w->value[DWARF_RSP];
-    uint8_t bytes[ARCH_POINT_BEFORE + ARCH_POINT_AFTER];
+    const struct arch *a = w->arch;
+    uint64_t pc = walk_pc(w), sp = walk_sp(w);
+    uint8_t bytes[ARCH_POINT_MAX];
     enum provenance ignored = PROVENANCE_EXACT;
     enum arch_point point = ARCH_POINT_BODY;
-    if (memory_read(&w->in->memory, pc - ARCH_POINT_BEFORE, bytes, sizeof(bytes), &ignored))
-        point = arch_point(bytes + ARCH_POINT_BEFORE);
+    if (memory_read(&w->in->memory, pc - a->point_before, bytes, a->point_before + a->point_after,
+                    &ignored))
+        point = a->point(bytes + a->point_before);
     if (code->owner == CODE_JIT && pc == code->start)
         point = ARCH_POINT_ENTRY;
     if (point == ARCH_POINT_ENTRY)
-        return accept(w, sp, false, false);
+        return accept_leaf(w, false);
     if (point == ARCH_POINT_PLT)
         return accept(w, sp + 8, false, false);
     if (point == ARCH_POINT_PUSHED)
@@ -201,10 +225,11 @@ static enum step_result guess_by_point(struct walk *w, const struct code *code)
  * above it. */
 static enum step_result guess_by_frame_pointer(struct walk *w)
 {
-    uint64_t rbp = w->value[DWARF_RBP], sp = w->value[DWARF_RSP];
-    if (!(w->known & REG_BIT(DWARF_RBP)) || rbp < sp || rbp % 8 != 0 || rbp > UINT64_MAX - 16)
+    unsigned reg = w->arch->reg.fp;
+    uint64_t fp = w->value[reg];
+    if (!(w->known & REG_BIT(reg)) || fp < walk_sp(w) || fp % 8 != 0 || fp > UINT64_MAX - 16)
         return STEP_NO;
-    return accept(w, rbp + 8, true, false);
+    return accept(w, fp + 8, true, false);
 }
 
 /* Steps by a register that calls need not preserve. Functions of hand-written assembly agree on the
@@ -215,9 +240,9 @@ enum step_result walk_by_lost_register(struct walk *w, const struct rule *rule)
 {
     uint64_t cfa = w->value[rule->cfa_register] + (uint64_t)(int64_t)rule->cfa_offset, pc;
     enum provenance ignored = PROVENANCE_EXACT;
-    if (rule->kind != RULE_OFFSETS || cfa <= w->value[DWARF_RSP] || cfa % 8 != 0 ||
+    if (rule->kind != RULE_OFFSETS || cfa <= walk_sp(w) || cfa % 8 != 0 ||
         !memory_read_slot(&w->in->memory, cfa - 8 * (uint64_t)rule->ra, &pc, &ignored) ||
-        !is_return_address(w, pc, true))
+        !is_return_address(w, pc & w->arch->reg.address_mask, true))
         return STEP_NO;
     w->provenance = PROVENANCE_GUESS;
     return walk_offsets_slow(w, rule, cfa);
@@ -228,13 +253,16 @@ enum step_result walk_to_caller_of_generated(struct walk *w, uint64_t slot)
     enum provenance ignored = PROVENANCE_EXACT;
     uint8_t bytes[ARCH_CALL_MAX];
     uint64_t pc;
-    if (!memory_read_slot(&w->in->memory, slot, &pc, &ignored) || pc < ARCH_CALL_MAX)
+    if (!memory_read_slot(&w->in->memory, slot, &pc, &ignored))
+        return STEP_NO;
+    pc &= w->arch->reg.address_mask;
+    if (pc < ARCH_CALL_MAX)
         return STEP_NO;
     const struct code *code = &walk_code(w, pc - 1)->code;
     if (!code->executable || code->owner != CODE_ELF || !code->cfi)
         return STEP_NO;
     size_t size = read_before(w, pc, bytes);
-    if (!arch_is_indirect_call(bytes + size, size))
+    if (!w->arch->is_indirect_call(bytes + size, size))
         return STEP_NO;
     return accept(w, slot, false, true);
 }
@@ -262,7 +290,7 @@ enum walk_callee walk_callee_of(struct walk *w, uint64_t return_address, uint64_
     uint8_t bytes[ARCH_CALL_MAX];
     uint64_t to, start, mine;
     size_t size = return_address < ARCH_CALL_MAX ? 0 : read_before(w, return_address, bytes);
-    if (!arch_direct_call(bytes + size, size, return_address, &to))
+    if (!w->arch->direct_call(bytes + size, size, return_address, &to))
         return CALLEE_UNKNOWN;
     if (!function_start(w, to, &start) || start != to)
         return CALLEE_SAME; /* perhaps a call through the PLT */
@@ -271,7 +299,8 @@ enum walk_callee walk_callee_of(struct walk *w, uint64_t return_address, uint64_
 
 enum step_result walk_guess(struct walk *w, const struct code *code)
 {
-    bool exact_pc = w->flags & (FRAME_LEAF | FRAME_SIGNAL);
+    const struct arch_registers *r = &w->arch->reg;
+    bool exact_pc = walk_is_at_pc(w);
     if (code->executable && leave_by_epilogue(w) == STEP_OK)
         return STEP_OK;
     if (exact_pc && code->executable && guess_by_point(w, code) == STEP_OK)
@@ -279,10 +308,10 @@ enum step_result walk_guess(struct walk *w, const struct code *code)
     if (code->executable && guess_by_frame_pointer(w) == STEP_OK)
         return STEP_OK;
     /* A leaf that pushed nothing, or a jump to an address without code. */
-    if (exact_pc && accept(w, w->value[DWARF_RSP], false, true) == STEP_OK)
+    if (exact_pc && accept_leaf(w, true) == STEP_OK)
         return STEP_OK;
-    /* _start and thread starts without CFI clear rbp to mark the outermost frame. */
-    if (code->executable && w->known & REG_BIT(DWARF_RBP) && w->value[DWARF_RBP] == 0)
+    /* _start and thread starts without CFI clear fp to mark the outermost frame. */
+    if (code->executable && w->known & REG_BIT(r->fp) && w->value[r->fp] == 0)
         return walk_end(w, STACK_COMPLETE, 0);
     return STEP_NO;
 }

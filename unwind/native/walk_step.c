@@ -8,7 +8,7 @@
 static enum step_result evaluate(struct walk *w, struct cfi_bytes expression,
                                  const struct code *code, const uint64_t *initial, uint64_t *ret)
 {
-    struct registers registers = {.known = w->known};
+    struct registers registers = {.known = w->known, .arch = w->arch};
     memcpy(registers.value, w->value, sizeof(registers.value));
     const struct expression_input in = {&registers, &w->in->memory, code->bias, code->cfi->swapped};
     uint64_t failed_at;
@@ -27,7 +27,7 @@ enum step_result walk_row_cfa(struct walk *w, const struct cfi_row *row, const s
 {
     if (row->cfa_is_expression)
         return evaluate(w, row->cfa_expression, code, NULL, ret);
-    if (row->cfa_register >= DWARF_NR || !(w->known & REG_BIT(row->cfa_register)))
+    if (row->cfa_register >= w->arch->reg.columns || !(w->known & REG_BIT(row->cfa_register)))
         return STEP_NO;
     *ret = w->value[row->cfa_register] + (uint64_t)row->cfa_offset;
     return STEP_OK;
@@ -39,14 +39,15 @@ static enum step_result row_register(struct walk *w, const struct reg_rule *rule
 {
     enum step_result got;
     uint64_t address = cfa + (uint64_t)rule->offset;
+    const struct arch_registers *r = &w->arch->reg;
     uint64_t from = reg;
     switch (rule->kind) {
     case REG_UNSPECIFIED:
-        if (reg == DWARF_RSP) {
+        if (reg == r->sp) {
             *ret = cfa;
             return STEP_OK;
         }
-        if (!(ARCH_SURVIVES & REG_BIT(reg)))
+        if (!(r->survives & REG_BIT(reg)))
             return STEP_NO;
         break;
     case REG_SAME:
@@ -71,28 +72,53 @@ static enum step_result row_register(struct walk *w, const struct reg_rule *rule
     default:
         return STEP_NO;
     }
-    if (from >= DWARF_NR || !(w->known & REG_BIT(from)))
+    if (from >= r->columns || !(w->known & REG_BIT(from)))
         return STEP_NO;
     *ret = w->value[from];
     return STEP_OK;
 }
 
+/* Finds the caller's pc. */
+static enum step_result return_address(struct walk *w, const struct reg_rule *rule,
+                                       const struct code *code, uint64_t cfa, uint64_t *ret)
+{
+    const struct arch_registers *r = &w->arch->reg;
+    struct reg_rule ra = *rule;
+    /* The function has not saved the link register (yet, or any more). Calls from it change the
+     * register, so only a frame that calls nothing can be left by it. */
+    if (arch_has_link(r) && (ra.kind == REG_UNSPECIFIED || ra.kind == REG_SAME)) {
+        if (!walk_is_at_pc(w))
+            return STEP_NO;
+        ra.kind = REG_SAME;
+    }
+    enum step_result got = row_register(w, &ra, r->ra, code, cfa, ret);
+    *ret &= r->address_mask;
+    return got;
+}
+
 enum step_result walk_row_registers(struct walk *w, const struct cfi_row *row,
                                     const struct code *code, uint64_t cfa)
 {
-    uint64_t value[DWARF_NR] = {0};
-    uint32_t known = 0;
-    for (unsigned i = 0; i < DWARF_NR; i++) {
-        /* The return address comes first: its failure is the one to report. */
-        unsigned reg = DWARF_RIP - i;
-        enum step_result got = row_register(w, &row->regs[reg], reg, code, cfa, &value[reg]);
+    const struct arch_registers *r = &w->arch->reg;
+    uint64_t value[ARCH_REGISTERS_MAX] = {0};
+    uint64_t known = REG_BIT(r->pc);
+    /* The return address comes first: its failure is the one to report. */
+    enum step_result got = return_address(w, &row->regs[r->ra], code, cfa, &value[r->pc]);
+    if (got != STEP_OK)
+        return got;
+    for (unsigned reg = r->columns; reg-- > 0;) {
+        if (reg == r->pc)
+            continue;
+        got = row_register(w, &row->regs[reg], reg, code, cfa, &value[reg]);
         if (got == STEP_OK)
             known |= REG_BIT(reg);
-        else if (reg == DWARF_RIP || reg == DWARF_RSP)
+        else if (reg == r->sp)
             return got;
         else
             w->done = false; /* a lost register does not end the walk */
     }
+    if (arch_has_link(r) && !row->signal_frame) /* the call from there has changed it */
+        known &= ~REG_BIT(r->ra);
     memcpy(w->value, value, sizeof(value));
     w->known = known;
     return STEP_OK;
@@ -100,13 +126,14 @@ enum step_result walk_row_registers(struct walk *w, const struct cfi_row *row,
 
 enum step_result walk_offsets_slow(struct walk *w, const struct rule *rule, uint64_t cfa)
 {
+    const struct arch_registers *r = &w->arch->reg;
     const struct memory *m = &w->in->memory;
     uint64_t address = cfa - 8 * (uint64_t)rule->ra;
     uint64_t pc;
     if (!memory_read_slot(m, address, &pc, &w->provenance))
         return walk_unreadable(w, address);
-    for (unsigned i = 0; i < ARCH_CALLEE_SAVED_NR; i++) {
-        unsigned reg = arch_callee_saved[i];
+    for (unsigned i = 0; i < RULE_SAVED; i++) {
+        unsigned reg = r->saved[i];
         uint64_t slot = cfa - 8 * (uint64_t)rule->saved[i];
         if (rule->saved[i] == 0)
             continue;
@@ -115,8 +142,8 @@ enum step_result walk_offsets_slow(struct walk *w, const struct rule *rule, uint
         else
             w->known &= ~REG_BIT(reg);
     }
-    w->value[DWARF_RSP] = cfa;
-    w->value[DWARF_RIP] = pc;
-    w->known &= ARCH_SURVIVES;
+    w->value[r->sp] = cfa;
+    w->value[r->pc] = pc & r->address_mask;
+    w->known &= r->survives;
     return STEP_OK;
 }

@@ -4,21 +4,14 @@
 #include "unwind/v8/walk.h"
 
 #include "base/hash.h"
-#include "unwind/arch.h"
+#include "unwind/arch_x86_64.h"
 #include "unwind/v8/builtin.h"
 #include "unwind/v8/runtime.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    DWARF_RSI = 4,
-    DWARF_RDI = 5,
-    DWARF_R9 = 9,
-    MARKER_MAX = 128,
-    CODE_BYTES_MAX = 1 << 16,
-    ENTRY_BYTES = 128
-};
+enum { MARKER_MAX = 128, CODE_BYTES_MAX = 1 << 16, ENTRY_BYTES = 128 };
 
 /* A function that could not be read: one of its callers may have created its closure. */
 struct unmade {
@@ -1024,7 +1017,7 @@ static enum walker_result step_prologue(struct v8_walk *w, const struct v8_state
     if (!stack_word(w, reg(w, DWARF_RSP), &pc))
         return WALKER_NO;
     w->frameless = true;
-    uint32_t function =
+    uint64_t function =
         *w->step->known & 1u << DWARF_RDI; /* used until the frame is made (read_entered) */
     enum walker_result got = leave(w, pc, reg(w, DWARF_RSP) + 8, reg(w, DWARF_RBP));
     *w->step->known |= function;
@@ -1313,7 +1306,7 @@ static enum walker_result step_code(struct v8_walk *w)
 /* State before or after a step, as far as a JavaScript step changes it. */
 struct step_state {
     uint64_t pc, sp, fp;
-    uint32_t known;
+    uint64_t known;
     unsigned frames_left, nr_unmade, all_unmade;
     bool frameless, left_bare, left_exit;
 };
@@ -1497,7 +1490,8 @@ static bool is_stateless(const void *context, const struct walker_state *state)
 
 struct walker v8_walker(const struct v8_process *process)
 {
-    return (struct walker){.wants = wants,
+    return (struct walker){.arch = &arch_x86_64,
+                           .wants = wants,
                            .step = step,
                            .is_stateless = is_stateless,
                            .state_size = sizeof(struct v8_walk),
