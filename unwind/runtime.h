@@ -8,7 +8,10 @@
 #define UNWIND_RUNTIME_H
 
 #include "base/error.h"
+#include "base/text.h"
+#include "base/vec.h"
 #include "unwind/unwind.h"
+#include "unwind/walker.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,15 +56,67 @@ struct runtime_image {
     void *context;
 };
 
-/* A runtime in a process: its layout, and where its file is loaded. */
+/* ---- a runtime in a process -------------------------------------------------------------- */
+
+/* Where a runtime is mapped. */
+enum { RUNTIME_INSTANCES_MAX = 8 }; /* of one runtime in one process */
+struct runtime;
 struct runtime_instance {
+    const struct runtime *runtime;
     const void *layout;
     uint64_t bias;       /* address in the process minus address in the file */
     uint64_t start, end; /* the executable mapping of the file */
 };
 
+/* A VM: one interpreter with its objects. */
+struct runtime_vm {
+    uint64_t address;                        /* of the VM's central structure */
+    const struct runtime_instance *instance; /* the code that runs it; NULL: not known */
+};
+typedef VEC(struct runtime_vm) runtime_vm_list;
+
+/* All memory of a process that may hold VMs and their objects. */
+struct runtime_memory {
+    const struct memory *memory;
+    const struct memory_range *writable,
+        *anonymous; /* anonymous: of no file, whatever its rights */
+    size_t nr_writable, nr_anonymous;
+};
+
+/* Lists of a process's objects that were made when its memory was read as a whole (a snapshot). */
+enum runtime_list {
+    RUNTIME_LIST_VMS,       /* addresses of VMs; there is no key */
+    RUNTIME_LIST_BLOCKS,    /* the object whose memory has the address `key` */
+    RUNTIME_LIST_FUNCTIONS, /* functions by the address of their code object */
+};
+
+typedef int runtime_add_object(void *context, enum runtime_list list, uint64_t key, uint64_t size,
+                               uint64_t value, struct error *err);
+
+/* What is known about the process of one sample. */
+struct runtime_sample {
+    uint32_t pid;
+    uint64_t batch; /* the recording's batch, for managed_propose_name() */
+    /* Get where a runtime is mapped, up to RUNTIME_INSTANCES_MAX times. The first call may open all
+     * files of the process: a walker asks only when it meets memory that no file owns. */
+    const struct runtime_instance *(*instances)(void *context, const struct runtime *rt,
+                                                size_t *nr);
+    /* Get up to `max` entries of a list. Returns how many. NULL: there is no snapshot. With one,
+     * memory of the process is known, but from other moments. */
+    size_t (*find)(void *context, enum runtime_list list, uint64_t key, uint64_t *ret, size_t max);
+    void *context;
+    /* VMs that are known. With `has_vmstack` they came with the sample, and the recorder has
+     * checked them. */
+    const struct runtime_vm *vms;
+    size_t nr_vms;
+    bool has_vmstack;
+    bool has_running_vm; /* the vmstack holds the stack of the VM that ran */
+    bool no_objects;     /* nothing of the heap was recorded */
+};
+
 /* ---- a row ------------------------------------------------------------------------------- */
 
+struct managed_names;
 struct runtime {
     const char *name; /* as messages call it: "LuaJIT" */
 
@@ -75,6 +130,39 @@ struct runtime {
     /* Returns the address in the file where the runtime's own code begins: only the mapping that
      * holds it is the runtime's. NULL: any executable mapping of the file will do. */
     uint64_t (*code_start)(const void *layout);
+
+    /* Describe a layout to a person, beginning with the runtime's name and version, in whole lines:
+     * each value, and what told it. `image`: the file, for evidence that discovery does not need;
+     * NULL: it is not there. */
+    void (*describe)(const void *layout, const struct runtime_image *image, struct text *out);
+    /* Describe a VM that find_vms() found. NULL if that is NULL. */
+    void (*describe_vm)(const struct memory *m, const struct runtime_vm *vm, struct text *out);
+
+    /* Create what one of our threads keeps from sample to sample: names, caches. `has_log`: samples
+     * come with a memory log. Returns NULL when memory is out. */
+    void *(*tables_create)(struct managed_names *managed, bool has_log);
+    void (*tables_free)(void *tables); /* `tables` may be NULL */
+
+    /* Find the VMs of the given instances, and append them. Returns -1 when memory is out. NULL:
+     * walks need not know the VMs. */
+    int (*find_vms)(const struct runtime_memory *m, const struct runtime_instance *at, size_t nr,
+                    runtime_vm_list *ret, struct error *err);
+    /* Tell `add` of all objects that lists have (enum runtime_list): of a block, `key` is its
+     * address and `size` its bytes; of a function, `key` is its code object and `value` the
+     * function. `vms` are those of the instance. Returns -1 when memory is out, or `add` failed.
+     * NULL: there are no lists. */
+    int (*list_objects)(const struct runtime_memory *m, const struct runtime_instance *at,
+                        const struct runtime_vm *vms, size_t nr_vms, runtime_add_object *add,
+                        void *context, struct error *err);
+
+    /* Begin the walk of one sample in `walk`, memory of `walk_size` bytes, and get its walker. All
+     * that is given stays valid until the walk has ended. */
+    void (*walk_begin)(void *walk, void *tables, const struct runtime_sample *s,
+                       struct walker *ret);
+    size_t walk_size;
+    /* Returns what the VM of the innermost managed frame did at the sample, in the runtime's own
+     * numbering; 0: not known. NULL: it never is. */
+    uint8_t (*activity)(const void *walk);
 };
 
 /* All runtimes. The order is the order in which walkers are asked. */

@@ -72,7 +72,7 @@ static void put_head(struct text *out, const struct stopped_process *s, uint32_t
 struct bt {
     struct stopped_process process;
     struct replay_worker *worker;
-    luajit_vm_list vms;
+    struct session_vms vms;
     struct text out;
     const struct common *common;
     uint32_t fields;
@@ -90,7 +90,7 @@ static int put_thread(struct bt *b, const struct core_thread *t, struct error *e
         .code = s->code,
         .max_frames = max_stack ? max_stack : 65536,
     };
-    if (replay_stopped_walk(b->worker, &s->thread, &in, &b->vms, &sample, &stack, err))
+    if (replay_stopped_walk(b->worker, &s->thread, &in, &b->vms.vms, &sample, &stack, err))
         return -1;
     put_head(&b->out, s, t->tid);
     script_put_end(&b->out, &stack);
@@ -104,17 +104,15 @@ static int put_thread(struct bt *b, const struct core_thread *t, struct error *e
 static int put_all(struct bt *b, struct error *err)
 {
     struct stopped_process *s = &b->process;
-    lua_scan_blob_list blobs = {0};
     bool closed = false;
     int failed = replay_stopped_create(s->dsos, &b->common->replay.symbols, &b->worker, err);
     if (!failed) /* before the threads stop: it may take a while */
-        failed = stopped_process_luajit(s, &blobs, &b->vms, err);
+        failed = stopped_process_vms(s, &b->vms, err);
     if (!failed)
         failed = stopped_process_stop(s, err);
     for (size_t i = 0; i < s->threads.nr && !failed; i++)
         failed = put_thread(b, &s->threads.at[i], err);
     stopped_process_continue(s);
-    vec_free(&blobs);
     return failed ? -1 : text_write(&b->out, STDOUT_FILENO, &closed, err);
 }
 
@@ -125,8 +123,8 @@ static int run(const struct common *c, const struct bt_command *command, struct 
         return -1;
     int failed = put_all(&b, err);
     replay_stopped_free(b.worker);
+    session_vms_free(&b.vms);
     stopped_process_close(&b.process);
-    vec_free(&b.vms);
     text_free(&b.out);
     return failed;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "live/stopped_process.h"
-#include "unwind/luajit/runtime.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -112,27 +111,10 @@ void stopped_process_close(struct stopped_process *s)
 
 /* ---- VMs ----------------------------------------------------------------------------------- */
 
-int stopped_process_luajit(const struct stopped_process *s, lua_scan_blob_list *blobs,
-                           luajit_vm_list *vms, struct error *err)
+int stopped_process_vms(const struct stopped_process *s, struct session_vms *ret, struct error *err)
 {
     const struct memory memory = {.layers = s->layers, .nr_layers = s->nr_layers};
-    VEC(struct memory_range) ranges = {0};
-    struct runtime_instance luajit;
-    bool ok = true;
-    const struct mapping *m = session_mapping_next(&s->thread, 0);
-    for (; m && ok; m = session_mapping_next(&s->thread, m->end)) {
-        if (session_runtime_in(m, &luajit_runtime, &luajit))
-            ok = vec_push(blobs, luajit_blob_of(&luajit));
-        else if (m->prot & PROT_WRITE)
-            ok = vec_push(&ranges, (struct memory_range){m->start, m->end});
-        if (m->end == UINT64_MAX)
-            break;
-    }
-    int failed = ok ? 0 : error_no_memory(err);
-    if (!failed && blobs->nr)
-        failed = luajit_vms_find(&memory, ranges.at, ranges.nr, blobs->at, blobs->nr, vms, err);
-    vec_free(&ranges);
-    return failed;
+    return session_vms_find(&s->thread, &memory, ret, err);
 }
 
 /* ---- stopping ------------------------------------------------------------------------------ */

@@ -32,10 +32,9 @@ int stopped_process_open(const char *target, const struct dso_options *options,
                          struct stopped_process *ret, struct error *err);
 void stopped_process_close(struct stopped_process *s);
 
-/* Append the LuaJITs that are mapped, and the VMs that run in them: reads all writable memory when
- * there is a LuaJIT. Layouts live as long as `s`. Returns -1 when memory is out. */
-int stopped_process_luajit(const struct stopped_process *s, lua_scan_blob_list *blobs,
-                           luajit_vm_list *vms, struct error *err);
+/* Find the runtimes that are mapped, and the VMs that run in them: session_vms_find(). */
+int stopped_process_vms(const struct stopped_process *s, struct session_vms *ret,
+                        struct error *err);
 
 /* Stop all threads of a live process and read their registers; memory is then exact. A thread that
  * does not stop within two seconds (in an uninterruptible wait) is left out. If we die, the kernel

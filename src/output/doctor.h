@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Three diagnoses: whether this machine can record what is needed (doctor_machine.c); how well a
- * recording unwinds, and why not better (doctor_file.c); and which LuaJIT and V8 VMs a process or a
+ * recording unwinds, and why not better (doctor_file.c); and which runtimes and VMs a process or a
  * file has, with the evidence (doctor_vm.c). Each states what it found, and the cure beside it.
  */
 #ifndef OUTPUT_DOCTOR_H
@@ -20,11 +20,7 @@ void doctor_machine(struct text *out, bool *able);
 /* Replay the recording and print how its stacks ended, where they ended, and what would help. */
 int doctor_file(struct replay *r, struct text *out, struct error *err);
 
-/* Print what doctor_vm() says of one V8 (doctor_v8.c). */
-struct v8_layout;
-void doctor_put_v8(struct text *out, const char *file, const struct v8_layout *l);
-
-/* Look for LuaJIT and V8 in `target`: a process id, a core file, or an ELF file. Print each layout
+/* Look for runtimes in `target`: a process id, a core file, or an ELF file. Print each layout
  * with the evidence for each value, and each VM with its state. *found: there was one. It is an
  * error if there is no such process or file, or if access is not permitted. */
 int doctor_vm(const char *target, const struct dso_options *options, struct text *out, bool *found,

@@ -126,15 +126,11 @@ static int worker_init(struct replay_worker *w, struct error *err)
 {
     w->unwinder = unwinder_create(w->replay->rules);
     w->symbols = symbol_cache_create(w->replay->symbols);
-    w->names = luajit_names_create(w->replay->managed);
-    w->js_names = v8_names_create(w->replay->managed);
     bool log = w->replay->log;
-    if (log) {
-        w->js_seen = v8_frame_cache_create(0);
+    if (log)
         w->recent = calloc(MEMORY_LOG_RECENT, sizeof(*w->recent));
-    }
-    if (!w->unwinder || !w->symbols || !w->names || !w->js_names ||
-        (log && (!w->js_seen || !w->recent)))
+    if (!managed_walks_create(w, w->replay->managed, log) || !w->unwinder || !w->symbols ||
+        (log && !w->recent))
         return error_no_memory(err);
     if (w->sink->worker_create(w->sink->context, w, &w->sink_worker, err) < 0)
         return -1;
@@ -148,9 +144,7 @@ static void worker_deinit(struct replay_worker *w)
         w->sink->worker_free(w->sink_worker);
     symbol_cache_free(w->symbols);
     unwinder_free(w->unwinder);
-    luajit_names_free(w->names);
-    v8_names_free(w->js_names);
-    v8_frame_cache_free(w->js_seen);
+    managed_walks_free(w);
     free(w->recent);
     free(w->copies);
     for (size_t i = 0; i < WALK_GROUP; i++)

@@ -18,7 +18,6 @@
 #include "base/text.h"
 #include "perfdata/perfdata.h"
 #include "session/session.h"
-#include "unwind/luajit/vm.h"
 #include "symbols/symbols.h"
 #include "unwind/managed.h"
 #include "unwind/luajit/listing.h"
@@ -193,10 +192,10 @@ int replay_stopped_create(struct dsos *dsos, const struct symbols_options *optio
                           struct replay_worker **ret, struct error *err);
 void replay_stopped_free(struct replay_worker *w);
 /* Walk one thread's stack, including managed frames. The walker of `input` is set here; `vms` are
- * the process's Lua VMs. `sample` and the result are for replay_name() and for printing; they are
+ * the process's VMs. `sample` and the result are for replay_name() and for printing; they are
  * valid until the next walk. */
 int replay_stopped_walk(struct replay_worker *w, const struct thread_context *thread,
-                        const struct unwind_input *input, const luajit_vm_list *vms,
+                        const struct unwind_input *input, const runtime_vm_list *vms,
                         const struct sample *sample, struct replay_sample *ret, struct error *err);
 
 /* Identifies a frame's code independently of its process: for caches of names. */

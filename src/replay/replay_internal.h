@@ -10,8 +10,8 @@
 #include "session/snapshots.h"
 #include "session/recorded_memory.h"
 #include "unwind/managed.h"
-#include "unwind/luajit/walk.h"
-#include "unwind/v8/walk.h"
+#include "unwind/luajit/listing.h"
+#include "unwind/runtimes/walkers.h"
 
 #include <pthread.h>
 
@@ -52,7 +52,7 @@ struct job_sample {
     struct member member; /* the counter that the sample belongs to; event NULL: the record's own */
     struct vmstack_ref copy;
     bool bad, has_user, unwound;
-    uint8_t vmstate;   /* enum luajit_vmstate */
+    uint8_t vmstate;   /* what the VM did: struct runtime's `activity` */
     bool copy_differs; /* the vmstack is of another moment of the thread: not used */
     bool has_trace;    /* a frame is machine code that trace_frames_expand() replaces */
 };
@@ -141,40 +141,6 @@ struct replay {
     struct replay_stats stats; /* complete at the end */
 };
 
-/* The Lua walker of one sample (lua.c). */
-struct sample_lua {
-    struct walker outer, inner;
-    struct luajit_process process;
-    const struct thread_context *thread;
-    struct replay_worker *worker;
-    const struct vmstack *copy; /* NULL: the sample has no vmstack */
-    struct luajit_blob blobs[SESSION_INSTANCES_MAX];
-    struct luajit_vm vms[VMSTACK_VMS_MAX]; /* of the copy, or found by a snapshot */
-    bool asked;                            /* whether the mapped LuaJITs were looked up */
-    bool named;                            /* a Lua frame was met */
-    uint8_t vmstate;                       /* enum luajit_vmstate of the innermost Lua frame's VM */
-};
-
-/* The walker of one sample for all managed languages (js.c). */
-struct sample_js {
-    struct walker outer, inner;
-    const struct walker *lua;
-    struct v8_process process;
-    const struct thread_context *thread;
-    struct replay_worker *worker;
-    bool asked; /* whether the mapped V8 was looked up */
-    bool is_v8; /* V8 code was met, so what is read of the process are V8 objects */
-    /* Code that may be LuaJIT's was met. If not, each step is V8's, and no walker is asked whether
-     * it wants the code. */
-    bool is_lua;
-    bool soon;             /* as in struct memory */
-    enum memory_side side; /* as in struct memory */
-};
-
-struct luajit_names;
-struct v8_names;
-struct v8_frame_cache;
-
 /* agent_traces.c: a worker's frames of LuaJIT traces. */
 /* The managed id of a dump's function. */
 struct trace_name {
@@ -185,6 +151,15 @@ struct trace_frames {
     VEC(struct frame) frames;     /* of the sample that is being given to the sink */
     VEC(struct trace_name) names; /* as they are met */
     struct hash_table table;      /* of names, by functions */
+};
+
+/* The process of a sample that is being walked (managed.c). */
+struct sample_process {
+    const struct replay_worker *worker;
+    const struct thread_context *thread;
+    struct runtime_vm vms[VMSTACK_VMS_MAX]; /* of the vmstack */
+    bool soon;
+    enum memory_side side;
 };
 
 struct replay_worker {
@@ -198,11 +173,9 @@ struct replay_worker {
     /* WALK_GROUP vmstacks, of the group that is being walked; NULL: no sample has had one yet. They
      * are 1.6 MB, and need not be cleared if no recorder made any. */
     struct vmstack *copies;
-    struct sample_lua luas[WALK_GROUP];
-    struct sample_js jss[WALK_GROUP];
-    struct luajit_names *names;
-    struct v8_names *js_names;
-    struct v8_frame_cache *js_seen;
+    struct runtime_tables *tables;
+    struct runtime_walkers *walkers[WALK_GROUP];
+    struct sample_process processes[WALK_GROUP];
     struct memory_log_recent *recent;
     struct trace_frames traces;
     bool rather_reads;         /* prefers reading to bringing jobs to their end */
@@ -238,18 +211,16 @@ int sample_walk_group(struct replay_worker *w, struct job_sample *group, size_t 
  * of the sample before it in the job; 0 if one of the two is bad. */
 size_t sample_frames_same(const struct job *job, const struct job_sample *s);
 
-/* lua.c: returns the walker for a sample's Lua. `thread` and `ret` must stay valid until the sample
- * has been walked. */
-const struct walker *sample_walker(struct replay_worker *w, const struct thread_context *thread,
-                                   struct sample_lua *ret);
-
-/* lua.c: use the vmstack that came with the sample; it must stay valid as well. */
-void sample_use_copy(struct sample_lua *lua, const struct vmstack *copy);
-
-/* js.c: returns the walker for a sample's JavaScript, around the walker `lua` for its Lua. `lua`
- * and `ret` must stay valid, like `thread`. */
-const struct walker *sample_js_walker(struct replay_worker *w, const struct thread_context *thread,
-                                      const struct walker *lua, struct sample_js *ret);
+/* managed.c: make and free what a worker needs to walk managed frames. Returns false when memory is
+ * out; free it then as well. */
+bool managed_walks_create(struct replay_worker *w, struct managed_names *managed, bool has_log);
+void managed_walks_free(struct replay_worker *w);
+/* Returns the walker for the managed frames of a sample, the `at`th of its group. `copy`: the
+ * vmstack that came with it; NULL: none. `vms`: VMs that are known otherwise; may be NULL. All that
+ * is given must stay valid until the sample has been walked. */
+const struct walker *sample_walker(struct replay_worker *w, size_t at,
+                                   const struct thread_context *thread, const struct vmstack *copy,
+                                   const runtime_vm_list *vms);
 
 /* join.c: remember complete stacks of each thread, and continue truncated ones. Called in the order
  * of batches. */

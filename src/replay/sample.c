@@ -145,7 +145,8 @@ struct sample_memory {
 
 static size_t sample_layers(const struct replay_worker *w, struct job_sample *s,
                             const struct registers *registers, struct vmstack *copy,
-                            struct sample_js *js, struct sample_memory *ret)
+                            struct sample_process *js, const bool *met_v8,
+                            struct sample_memory *ret)
 {
     size_t nr = 0;
     if (s->copy.bytes) {
@@ -160,7 +161,7 @@ static size_t sample_layers(const struct replay_worker *w, struct job_sample *s,
             .pid = s->sample.pid,
             .recent = w->recent,
             .span = &ret->span,
-            .objects = &js->is_v8,
+            .objects = met_v8,
             .soon = &js->soon,
             .side = &js->side,
         };
@@ -187,25 +188,22 @@ static void user_input(struct replay_worker *w, struct job_sample *s, size_t at,
 {
     sample_registers(&s->sample, w->job->arch, &ret->registers);
     struct vmstack *copy = s->copy.bytes ? &w->copies[at] : NULL;
-    size_t nr_layers = sample_layers(w, s, &ret->registers, copy, &w->jss[at], memory);
+    size_t nr_layers = sample_layers(w, s, &ret->registers, copy, &w->processes[at],
+                                     runtime_walkers_met_v8(w->walkers[at]), memory);
     ret->memory = sample_memory(&s->sample, registers_sp(&ret->registers));
     ret->memory.layers = memory->layers;
     ret->memory.nr_layers = nr_layers;
     ret->code = session_codemap(&s->thread);
     ret->max_frames = w->replay->options.max_stack;
-    ret->walker = sample_walker(w, &s->thread, &w->luas[at]);
-    if (copy && !s->copy_differs)
-        sample_use_copy(&w->luas[at], copy);
-    ret->walker = sample_js_walker(w, &s->thread, ret->walker, &w->jss[at]);
-    w->jss[at].process.no_objects = !w->replay->log && !w->replay->snapshots;
+    ret->walker = sample_walker(w, at, &s->thread, s->copy_differs ? NULL : copy, NULL);
     ret->thread = s->sample.tid;
     ret->memory.reads = &w->reads[at];
     ret->context_key = nr_layers == 1 ? session_context_key(&s->thread) : NULL;
     if (w->replay->log) {
         ret->memory.span = &memory->span;
-        ret->memory.soon = &w->jss[at].soon;
-        ret->memory.side = &w->jss[at].side;
-        w->jss[at].process.seen = w->js_seen;
+        w->processes[at].side = MEMORY_NEAREST;
+        ret->memory.soon = &w->processes[at].soon;
+        ret->memory.side = &w->processes[at].side;
     }
 }
 
@@ -360,7 +358,7 @@ int sample_walk_group(struct replay_worker *w, struct job_sample *group, size_t 
     for (struct job_sample *s = group; s < group + nr; s++) {
         if (!s->bad && finish_sample(w, s, stack, err) < 0)
             return -1;
-        s->vmstate = s->has_user ? w->luas[stack - w->stacks].vmstate : 0;
+        s->vmstate = s->has_user ? runtime_walkers_activity(w->walkers[stack - w->stacks]) : 0;
         stack += s->has_user;
     }
     return 0;

@@ -51,6 +51,7 @@ int replay_trace(struct replay_worker *w, const struct replay_sample *s, uint32_
     struct memory memory = {.time = s->sample->time, .layers = layers};
     size_t nr;
     const struct runtime_instance *luajits = session_runtime(s->thread, &luajit_runtime, &nr);
+    struct luajit_names *names = runtime_tables_of(w->tables, &luajit_runtime);
     bool has_copy = open_copy(w, s);
     if (has_copy)
         layers[memory.nr_layers++] = vmstack_layer(&w->copies[0]);
@@ -68,7 +69,7 @@ int replay_trace(struct replay_worker *w, const struct replay_sample *s, uint32_
             const struct luajit_vm vm = {gs[k], blob.address, blob.layout};
             const struct luajit_names_source source = {
                 .memory = &memory, .vm = &vm, .space = s->thread->pid, .batch = s->batch_number};
-            int got = luajit_listing_read(&source, w->names, number, address, ret, err);
+            int got = luajit_listing_read(&source, names, number, address, ret, err);
             if (got)
                 return got;
         }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Stacks of a process that does not run, walked and named as samples are. */
 #include "replay/replay_internal.h"
-#include "unwind/luajit/names.h"
-#include "unwind/v8/names.h"
 
 #include <stdlib.h>
 
@@ -27,12 +25,9 @@ int replay_stopped_create(struct dsos *dsos, const struct symbols_options *optio
     r->managed = managed_names_create();
     if (r->symbols)
         w->symbols = symbol_cache_create(r->symbols);
-    if (r->managed)
-        w->names = luajit_names_create(r->managed);
-    if (r->managed)
-        w->js_names = v8_names_create(r->managed);
+    bool walks = r->managed && managed_walks_create(w, r->managed, false);
     w->unwinder = unwinder_create(NULL);
-    if (r->strings && w->symbols && w->names && w->js_names && w->unwinder) {
+    if (r->strings && w->symbols && walks && w->unwinder) {
         *ret = w;
         return 0;
     }
@@ -47,8 +42,7 @@ void replay_stopped_free(struct replay_worker *w)
     struct replay *r = w->replay;
     symbol_cache_free(w->symbols);
     unwinder_free(w->unwinder);
-    luajit_names_free(w->names);
-    v8_names_free(w->js_names);
+    managed_walks_free(w);
     for (size_t i = 0; i < WALK_GROUP; i++)
         vec_free(&w->stacks[i].frames);
     symbols_free(r->symbols);
@@ -60,15 +54,13 @@ void replay_stopped_free(struct replay_worker *w)
 }
 
 int replay_stopped_walk(struct replay_worker *w, const struct thread_context *thread,
-                        const struct unwind_input *input, const luajit_vm_list *vms,
+                        const struct unwind_input *input, const runtime_vm_list *vms,
                         const struct sample *sample, struct replay_sample *ret, struct error *err)
 {
     struct unwind_input in = *input;
     struct unwind_stack *stack = &w->stacks[0];
     stack->frames.nr = 0;
-    in.walker = sample_js_walker(w, thread, sample_walker(w, thread, &w->luas[0]), &w->jss[0]);
-    w->luas[0].process.vms = vms->at;
-    w->luas[0].process.nr_vms = vms->nr;
+    in.walker = sample_walker(w, 0, thread, NULL, vms);
     if (unwind(w->unwinder, &in, stack, err))
         return -1;
     bool whole = stack->end == STACK_COMPLETE || stack->end == STACK_NO_REGS;

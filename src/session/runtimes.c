@@ -40,7 +40,7 @@ bool session_runtime_in(const struct mapping *m, const struct runtime *rt,
     const void *layout = cfi_runtime(dso_cfi(m->dso), rt);
     if (!layout || (rt->code_start && rt->code_start(layout) - vaddr >= m->end - m->start))
         return false;
-    *ret = (struct runtime_instance){layout, m->start - vaddr, m->start, m->end};
+    *ret = (struct runtime_instance){rt, layout, m->start - vaddr, m->start, m->end};
     return true;
 }
 
@@ -60,7 +60,7 @@ static void note_runtimes(struct space_runtimes *found, const struct mapping *m)
 {
     for (size_t i = 0; i < nr_runtimes; i++) {
         size_t nr = found->of[i].nr;
-        if (nr < SESSION_INSTANCES_MAX && session_runtime_in(m, runtimes[i], &found->of[i].at[nr]))
+        if (nr < RUNTIME_INSTANCES_MAX && session_runtime_in(m, runtimes[i], &found->of[i].at[nr]))
             found->of[i].nr++;
     }
 }
@@ -130,4 +130,137 @@ const struct runtime_instance *session_runtime(const struct thread_context *p,
     size_t i = runtime_index(rt);
     *nr = found ? found->of[i].nr : 0;
     return found ? found->of[i].at : NULL;
+}
+
+/* ---- VMs ----------------------------------------------------------------------------------- */
+
+/* The memory of a process. */
+struct ranges {
+    VEC(struct memory_range) writable, anonymous;
+};
+
+/* A mapping that holds a runtime's own code has no VMs in it. */
+static bool holds_code(const struct session_vms *v, const struct mapping *m)
+{
+    bool holds = false;
+    vec_foreach (i, &v->instances)
+        holds |= i->start == m->start && i->runtime->code_start;
+    return holds;
+}
+
+static bool note_range(struct ranges *r, const struct session_vms *v, const struct mapping *m)
+{
+    const struct memory_range range = {m->start, m->end};
+    if (m->prot & PROT_WRITE && !holds_code(v, m) && !vec_push(&r->writable, range))
+        return false;
+    return m->dso->kind == DSO_FILE || vec_push(&r->anonymous, range);
+}
+
+static int find_ranges(const struct thread_context *p, const struct session_vms *v,
+                       struct ranges *ret, struct error *err)
+{
+    bool ok = true;
+    const struct mapping *m = session_mapping_next(p, 0);
+    for (; m && ok; m = session_mapping_next(p, m->end)) {
+        ok = note_range(ret, v, m);
+        if (m->end == UINT64_MAX)
+            break;
+    }
+    return ok ? 0 : error_no_memory(err);
+}
+
+static void ranges_free(struct ranges *r)
+{
+    vec_free(&r->writable);
+    vec_free(&r->anonymous);
+}
+
+static int find_instances(const struct thread_context *p, struct session_vms *ret,
+                          struct error *err)
+{
+    struct runtime_instance found;
+    bool ok = true;
+    for (size_t i = 0; i < nr_runtimes; i++) {
+        const struct mapping *m = session_mapping_next(p, 0);
+        for (; m && ok; m = session_mapping_next(p, m->end)) {
+            if (session_runtime_in(m, runtimes[i], &found))
+                ok = vec_push(&ret->instances, found);
+            if (m->end == UINT64_MAX)
+                break;
+        }
+    }
+    return ok ? 0 : error_no_memory(err);
+}
+
+/* Returns the number of the instances from `first` on that are of the same runtime. */
+static size_t nr_of_runtime(const struct session_vms *v, size_t first)
+{
+    size_t end = first;
+    while (end < v->instances.nr && v->instances.at[end].runtime == v->instances.at[first].runtime)
+        end++;
+    return end - first;
+}
+
+int session_vms_find(const struct thread_context *p, const struct memory *m,
+                     struct session_vms *ret, struct error *err)
+{
+    struct ranges r = {0};
+    int failed = find_instances(p, ret, err);
+    if (!failed && ret->instances.nr)
+        failed = find_ranges(p, ret, &r, err);
+    const struct runtime_memory memory = {.memory = m,
+                                          .writable = r.writable.at,
+                                          .nr_writable = r.writable.nr,
+                                          .anonymous = r.anonymous.at,
+                                          .nr_anonymous = r.anonymous.nr};
+    for (size_t i = 0, nr; i < ret->instances.nr && !failed; i += nr) {
+        const struct runtime *rt = ret->instances.at[i].runtime;
+        nr = nr_of_runtime(ret, i);
+        if (rt->find_vms)
+            failed = rt->find_vms(&memory, &ret->instances.at[i], nr, &ret->vms, err);
+    }
+    ranges_free(&r);
+    return failed;
+}
+
+void session_vms_free(struct session_vms *v)
+{
+    vec_free(&v->instances);
+    vec_free(&v->vms);
+}
+
+/* Of a runtime without VMs, one instance speaks for all: its objects are in the one heap. */
+static int list_objects_of(const struct runtime_memory *m, const struct session_vms *v,
+                           const struct runtime_instance *at, runtime_add_object *add,
+                           void *context, struct error *err)
+{
+    runtime_vm_list vms = {0};
+    bool ok = true;
+    vec_foreach (vm, &v->vms)
+        ok = ok && (vm->instance != at || vec_push(&vms, *vm));
+    int failed = ok ? at->runtime->list_objects(m, at, vms.at, vms.nr, add, context, err)
+                    : error_no_memory(err);
+    vec_free(&vms);
+    return failed;
+}
+
+int session_vms_list_objects(const struct thread_context *p, const struct memory *m,
+                             const struct session_vms *v, runtime_add_object *add, void *context,
+                             struct error *err)
+{
+    struct ranges r = {0};
+    int failed = v->instances.nr ? find_ranges(p, v, &r, err) : 0;
+    const struct runtime_memory memory = {.memory = m,
+                                          .writable = r.writable.at,
+                                          .nr_writable = r.writable.nr,
+                                          .anonymous = r.anonymous.at,
+                                          .nr_anonymous = r.anonymous.nr};
+    for (size_t i = 0; i < v->instances.nr && !failed; i++) {
+        const struct runtime *rt = v->instances.at[i].runtime;
+        bool again = i && !rt->find_vms && v->instances.at[i - 1].runtime == rt;
+        if (rt->list_objects && !again)
+            failed = list_objects_of(&memory, v, &v->instances.at[i], add, context, err);
+    }
+    ranges_free(&r);
+    return failed;
 }

@@ -76,10 +76,9 @@ struct codemap session_codemap(const struct thread_context *p);
  * times of the samples that the contexts were made for. The key is valid as long as one of these
  * contexts is held. NULL: there is no such key. */
 const void *session_context_key(const struct thread_context *p);
-/* Returns where a runtime is mapped in the context's process, up to SESSION_INSTANCES_MAX times;
+/* Returns where a runtime is mapped in the context's process, up to RUNTIME_INSTANCES_MAX times;
  * none if the process has no generated code: whoever owns a pc then follows from the codemap alone.
  * Valid as long as the context. */
-enum { SESSION_INSTANCES_MAX = 8 };
 const struct runtime_instance *session_runtime(const struct thread_context *p,
                                                const struct runtime *rt, size_t *nr);
 /* Get the runtime in one mapping. Returns false if there is none. */
@@ -90,6 +89,21 @@ bool session_runtime_in(const struct mapping *m, const struct runtime *rt,
  * do not call it for each sample. */
 bool session_runtime_of_files(const struct thread_context *p, const struct runtime *rt,
                               struct runtime_instance *ret);
+/* The runtimes that are mapped in a process, and the VMs that run in them. */
+struct session_vms {
+    VEC(struct runtime_instance) instances; /* those of one runtime are neighbours */
+    runtime_vm_list vms;                    /* refer to `instances` */
+};
+/* Find them in the context's process, which stands still: reads all its writable memory when there
+ * is a runtime whose walks must know VMs. `ret` is empty at first; free it with session_vms_free(),
+ * in any case. Layouts live as long as the context. Returns -1 when memory is out. */
+int session_vms_find(const struct thread_context *p, const struct memory *m,
+                     struct session_vms *ret, struct error *err);
+void session_vms_free(struct session_vms *v);
+/* Tell `add` of the objects of all these runtimes (struct runtime's `list_objects`). */
+int session_vms_list_objects(const struct thread_context *p, const struct memory *m,
+                             const struct session_vms *v, runtime_add_object *add, void *context,
+                             struct error *err);
 /* Returns the layer with the read-only file-backed pages of the context's process. */
 struct memory_layer session_memory(const struct thread_context *p);
 /* Returns the user mapping at `pc`; NULL: none. */

@@ -90,7 +90,7 @@ struct space_runtimes {
     bool generated; /* executable memory without a file exists; if not, nothing is searched for */
     struct {
         size_t nr;
-        struct runtime_instance at[SESSION_INSTANCES_MAX];
+        struct runtime_instance at[RUNTIME_INSTANCES_MAX];
     } of[]; /* in the order of the table */
 };
 void space_runtimes_forget(struct address_space *space);

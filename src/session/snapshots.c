@@ -5,10 +5,6 @@
 #include "base/text.h"
 #include "session/core_process.h"
 #include "session/session_internal.h"
-#include "unwind/luajit/object.h"
-#include "unwind/luajit/runtime.h"
-#include "unwind/v8/heap.h"
-#include "unwind/v8/runtime.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -327,108 +323,35 @@ static bool core_read(void *context, uint64_t address, void *to, size_t size, ui
 }
 
 struct indexing {
-    struct v8_reader r;
     struct memory_log *log;
     uint32_t pid;
-    int failed;
-    struct error *err;
 };
 
-static bool index_function(void *context, uint64_t tagged)
+static int index_object(void *context, enum runtime_list list, uint64_t key, uint64_t size,
+                        uint64_t value, struct error *err)
 {
-    struct indexing *i = context;
-    struct v8_sfi sfi;
-    if (v8_sfi_read(&i->r, tagged, &sfi) && sfi.bytecode)
-        i->failed = memory_log_add_function(i->log, i->pid, sfi.bytecode, sfi.sfi, i->err);
-    return !i->failed;
-}
-
-static bool pass_code(void *context, uint64_t pc, uint64_t low)
-{
-    (void)context;
-    (void)pc;
-    (void)low;
-    return true;
-}
-
-/* Note which function each BytecodeArray of the core belongs to. */
-static int index_v8(struct memory_log *log, const struct core_view *c, struct error *err)
-{
-    const struct memory m = {.layers = c->process.layers, .nr_layers = 2};
-    struct runtime_instance v8;
-    bool any = session_runtime_of_files(&c->process.thread, &v8_runtime, &v8);
-    const struct v8_layout *layout = any ? v8.layout : NULL;
-    struct indexing i = {
-        .r = {.memory = &m, .layout = layout}, .log = log, .pid = c->pid, .err = err};
-    const struct v8_heap_visitor visitor = {index_function, pass_code, &i};
-    VEC(struct memory_range) ranges = {0};
-    bool ok = true;
-    for (size_t k = 0; layout && ok && k < core_nr_mappings(c->process.core); k++) {
-        const struct core_mapping *map = core_mapping(c->process.core, k);
-        if (!map->file)
-            ok = vec_push(&ranges, (struct memory_range){map->start, map->end});
-    }
-    int failed = ok ? 0 : error_no_memory(err);
-    if (!failed && layout)
-        failed = v8_heap_scan(&m, layout, ranges.at, ranges.nr, &visitor, err);
-    vec_free(&ranges);
-    return failed ? failed : i.failed;
-}
-
-/* Note the prototypes in the GC's list of all objects. */
-static int index_vm(struct memory_log *log, uint32_t pid, const struct memory *m,
-                    const struct luajit_vm *vm, struct error *err)
-{
-    enum { OBJECTS_MAX = 1 << 22, HEAD = 16 };
-    const struct luajit_layout *l = vm->layout;
-    enum provenance ignored = PROVENANCE_EXACT;
-    uint64_t o = 0;
-    uint32_t size;
-    uint8_t head[HEAD];
-    if (memory_log_add_global(log, pid, vm->g, err) < 0)
-        return -1;
-    if (l->gc_root == LUAJIT_UNKNOWN || l->gct < 0 || l->gct >= HEAD || l->ref_size > 8 ||
-        !memory_read(m, vm->g + (uint64_t)l->gc_root, &o, (size_t)l->ref_size, &ignored))
-        return 0;
-    for (uint32_t i = 0; o && !(o & 7) && i < OBJECTS_MAX; i++) {
-        if (!memory_read(m, o, head, sizeof(head), &ignored))
-            return 0;
-        if (head[l->gct] == LUAJIT_GCT_PROTO &&
-            memory_read(m, o + (uint64_t)l->proto_sizept, &size, sizeof(size), &ignored) &&
-            memory_log_add_prototype(log, pid, o, size, err) < 0)
-            return -1;
-        o = 0;
-        memcpy(&o, head, (size_t)l->ref_size);
+    const struct indexing *i = context;
+    switch (list) {
+    case RUNTIME_LIST_VMS:
+        return memory_log_add_global(i->log, i->pid, key, err);
+    case RUNTIME_LIST_BLOCKS:
+        return memory_log_add_prototype(i->log, i->pid, key, (uint32_t)size, err);
+    case RUNTIME_LIST_FUNCTIONS:
+        return memory_log_add_function(i->log, i->pid, key, value, err);
     }
     return 0;
 }
 
-/* Note the Lua VMs of a core. */
-static int index_lua(struct memory_log *log, const struct core_view *c, struct error *err)
+/* Note the VMs of a core, and the objects that lists have. */
+static int index_objects(struct memory_log *log, const struct core_view *c, struct error *err)
 {
     const struct memory m = {.layers = c->process.layers, .nr_layers = 2};
-    VEC(struct luajit_blob) blobs = {0};
-    VEC(struct memory_range) ranges = {0};
-    luajit_vm_list vms = {0};
-    struct runtime_instance luajit;
-    bool ok = true;
-    const struct mapping *at = session_mapping_next(&c->process.thread, 0);
-    for (; ok && at; at = session_mapping_next(&c->process.thread, at->end)) {
-        if (session_runtime_in(at, &luajit_runtime, &luajit))
-            ok = vec_push(&blobs, luajit_blob_of(&luajit));
-        else if (at->prot & PROT_WRITE)
-            ok = vec_push(&ranges, (struct memory_range){at->start, at->end});
-        if (at->end == UINT64_MAX)
-            break;
-    }
-    int failed = ok ? 0 : error_no_memory(err);
-    if (!failed && blobs.nr)
-        failed = luajit_vms_find(&m, ranges.at, ranges.nr, blobs.at, blobs.nr, &vms, err);
-    for (size_t i = 0; i < vms.nr && !failed; i++)
-        failed = index_vm(log, c->pid, &m, &vms.at[i], err);
-    vec_free(&blobs);
-    vec_free(&ranges);
-    vec_free(&vms);
+    struct indexing i = {log, c->pid};
+    struct session_vms vms = {0};
+    int failed = session_vms_find(&c->process.thread, &m, &vms, err);
+    if (!failed)
+        failed = session_vms_list_objects(&c->process.thread, &m, &vms, index_object, &i, err);
+    session_vms_free(&vms);
     return failed;
 }
 
@@ -466,9 +389,7 @@ static int add_core(struct snapshots *s, const char *path, const struct dso_opti
     log = s->apart;
     if (!failed)
         failed = warn(s, line, err);
-    if (!failed)
-        failed = index_lua(log, c, err);
-    return failed ? failed : index_v8(log, c, err);
+    return failed ? failed : index_objects(log, c, err);
 }
 
 /* ---- opening ------------------------------------------------------------------------------- */

@@ -33,4 +33,8 @@ static inline struct luajit_image luajit_image_of(const struct runtime_image *im
                                  .context = image->context};
 }
 
+/* describe.c: as struct runtime says. */
+void luajit_describe(const void *layout, const struct runtime_image *image, struct text *out);
+void luajit_describe_vm(const struct memory *m, const struct runtime_vm *which, struct text *out);
+
 #endif

@@ -5,8 +5,12 @@
  */
 #include "unwind/v8/runtime.h"
 #include "base/cursor.h"
+#include "unwind/v8/heap.h"
+#include "unwind/v8/names.h"
+#include "unwind/v8/walk.h"
 
 #include <elf.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Symbol tables that are searched: the file's own two, and its debug file's. */
@@ -168,5 +172,175 @@ static void layout_free(void *layout)
     v8_layout_free(layout);
 }
 
-const struct runtime v8_runtime = {
-    .name = "V8", .may_hold = may_hold, .discover = discover, .layout_free = layout_free};
+/* ---- objects ------------------------------------------------------------------------------- */
+
+struct listing {
+    struct v8_reader r;
+    runtime_add_object *add;
+    void *context;
+    int failed;
+    struct error *err;
+};
+
+static bool list_function(void *context, uint64_t tagged)
+{
+    struct listing *l = context;
+    struct v8_sfi sfi;
+    if (v8_sfi_read(&l->r, tagged, &sfi) && sfi.bytecode)
+        l->failed = l->add(l->context, RUNTIME_LIST_FUNCTIONS, sfi.bytecode, 0, sfi.sfi, l->err);
+    return !l->failed;
+}
+
+static bool pass_code(void *context, uint64_t pc, uint64_t low)
+{
+    (void)context;
+    (void)pc;
+    (void)low;
+    return true;
+}
+
+/* List which function each BytecodeArray of the heap belongs to. */
+static int list_objects(const struct runtime_memory *m, const struct runtime_instance *at,
+                        const struct runtime_vm *vms, size_t nr_vms, runtime_add_object *add,
+                        void *context, struct error *err)
+{
+    struct listing l = {.r = {.memory = m->memory, .layout = at->layout},
+                        .add = add,
+                        .context = context,
+                        .err = err};
+    const struct v8_heap_visitor visitor = {list_function, pass_code, &l};
+    (void)vms;
+    (void)nr_vms;
+    int failed = v8_heap_scan(m->memory, at->layout, m->anonymous, m->nr_anonymous, &visitor, err);
+    return failed ? failed : l.failed;
+}
+
+/* ---- the walk of a sample ------------------------------------------------------------------ */
+
+struct tables {
+    struct v8_names *names;
+    struct v8_frame_cache *frames; /* NULL: no memory log, so each frame is read anew */
+};
+
+static void tables_free(void *tables)
+{
+    struct tables *t = tables;
+    if (!t)
+        return;
+    v8_names_free(t->names);
+    v8_frame_cache_free(t->frames);
+    free(t);
+}
+
+static void *tables_create(struct managed_names *managed, bool has_log)
+{
+    struct tables *t = calloc(1, sizeof(*t));
+    if (!t)
+        return NULL;
+    t->names = v8_names_create(managed);
+    if (has_log)
+        t->frames = v8_frame_cache_create(0);
+    if (t->names && (t->frames || !has_log))
+        return t;
+    tables_free(t);
+    return NULL;
+}
+
+struct sample_walk {
+    struct v8_process process;
+    struct walker inner;
+    const struct runtime_sample *sample;
+    struct v8_names *names;
+    bool asked; /* whether the mapped V8 was looked up */
+};
+
+static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *sfi, int32_t offset,
+                       struct frame *ret)
+{
+    struct sample_walk *w = context;
+    struct v8_named named;
+    if (v8_names_function(w->names, r, w->sample->pid, w->sample->batch, sfi, offset, &named) < 0)
+        return false;
+    ret->function = named.function;
+    ret->line = named.line;
+    ret->column = named.column;
+    if (named.bare && ret->provenance == PROVENANCE_EXACT)
+        ret->provenance = PROVENANCE_STALE;
+    return true;
+}
+
+static bool name_wasm(void *context, struct v8_reader *r, const struct v8_wasm *wasm,
+                      struct frame *ret)
+{
+    struct sample_walk *w = context;
+    struct v8_named named;
+    if (v8_names_wasm(w->names, r, w->sample->pid, w->sample->batch, wasm, &named) < 0)
+        return false;
+    ret->function = named.function;
+    return true;
+}
+
+/* Look functions up in snapshots by the BytecodeArray, which stays where it is while closures come
+ * and go. */
+static size_t find_functions(void *context, uint64_t bytecode, uint64_t *ret, size_t max)
+{
+    const struct runtime_sample *s = ((const struct sample_walk *)context)->sample;
+    return s->find(s->context, RUNTIME_LIST_FUNCTIONS, bytecode, ret, max);
+}
+
+static bool wants(const void *context, const struct code *code)
+{
+    struct sample_walk *w = (void *)(uintptr_t)context;
+    if (code->owner != CODE_ELF && code->owner != CODE_KERNEL && !w->asked) {
+        const struct runtime_sample *s = w->sample;
+        size_t nr;
+        const struct runtime_instance *at = s->instances(s->context, &v8_runtime, &nr);
+        w->process.layout = nr ? at->layout : NULL;
+        w->asked = true;
+    }
+    return w->inner.wants(w->inner.context, code);
+}
+
+static enum walker_result step(const void *context, struct walker_state *state,
+                               struct walker_step *s)
+{
+    const struct sample_walk *w = context;
+    return w->inner.step(w->inner.context, state, s);
+}
+
+static bool is_stateless(const void *context, const struct walker_state *state)
+{
+    const struct sample_walk *w = context;
+    return w->inner.is_stateless(w->inner.context, state);
+}
+
+static void walk_begin(void *walk, void *tables, const struct runtime_sample *s, struct walker *ret)
+{
+    struct sample_walk *w = walk;
+    const struct tables *t = tables;
+    w->sample = s;
+    w->names = t->names;
+    w->asked = false;
+    w->process = (struct v8_process){.namer = {.name = name_frame, .wasm = name_wasm, .context = w},
+                                     .functions = s->find ? find_functions : NULL,
+                                     .no_objects = s->no_objects,
+                                     .seen = t->frames,
+                                     .space = s->pid};
+    w->inner = v8_walker(&w->process);
+    *ret = (struct walker){.wants = wants,
+                           .step = step,
+                           .is_stateless = is_stateless,
+                           .state_size = w->inner.state_size,
+                           .context = w};
+}
+
+const struct runtime v8_runtime = {.name = "V8",
+                                   .may_hold = may_hold,
+                                   .discover = discover,
+                                   .layout_free = layout_free,
+                                   .describe = v8_describe,
+                                   .tables_create = tables_create,
+                                   .tables_free = tables_free,
+                                   .list_objects = list_objects,
+                                   .walk_begin = walk_begin,
+                                   .walk_size = sizeof(struct sample_walk)};

@@ -15,4 +15,7 @@ static inline const struct v8_layout *v8_of_module(const struct cfi *cfi)
     return cfi_runtime(cfi, &v8_runtime);
 }
 
+/* describe.c: as struct runtime says. */
+void v8_describe(const void *layout, const struct runtime_image *image, struct text *out);
+
 #endif

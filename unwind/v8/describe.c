@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Prints the V8 of a file: its version, its layout, and the source of each value. */
-#include "output/doctor.h"
-#include "output/output.h"
-#include "unwind/v8/layout.h"
+/* Describes the V8 of a file to a person: its version, its layout, and the source of each value. */
+#include "base/text.h"
+#include "unwind/v8/runtime.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,11 +19,12 @@ static void put_field(struct text *out, const struct v8_layout *l, enum v8_field
     text_printf(out, "  %-22s %6" PRId32 "  %-48s  %s\n", f.name, f.value, told, f.text);
 }
 
-void doctor_put_v8(struct text *out, const char *file, const struct v8_layout *l)
+void v8_describe(const void *layout, const struct runtime_image *image, struct text *out)
 {
+    const struct v8_layout *l = layout;
     unsigned told = 0;
-    text_symbol(out, file);
-    text_printf(out, ": V8 %" PRId32 ".%" PRId32 ".%" PRId32 ".%" PRId32 ", read as %sNode %s's\n",
+    (void)image;
+    text_printf(out, "V8 %" PRId32 ".%" PRId32 ".%" PRId32 ".%" PRId32 ", read as %sNode %s's\n",
                 l->version[0], l->version[1], l->version[2], l->version[3],
                 l->verified ? "" : "the next older one that is known, ", l->node);
     text_printf(
@@ -35,5 +35,5 @@ void doctor_put_v8(struct text *out, const char *file, const struct v8_layout *l
         told += v8_layout_field(l, (enum v8_field)i).metadata;
         put_field(out, l, (enum v8_field)i);
     }
-    text_printf(out, "  %u of %d values told by the file's own metadata\n\n", told, V8_NR_FIELDS);
+    text_printf(out, "  %u of %d values told by the file's own metadata\n", told, V8_NR_FIELDS);
 }

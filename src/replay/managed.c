@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Managed frames in a sample's stack: what is known of its process, for the runtimes' walkers. */
+#include "replay/replay_internal.h"
+
+bool managed_walks_create(struct replay_worker *w, struct managed_names *managed, bool has_log)
+{
+    w->tables = runtime_tables_create(managed, has_log);
+    bool ok = w->tables != NULL;
+    for (size_t i = 0; ok && i < WALK_GROUP; i++) {
+        w->walkers[i] = runtime_walkers_create();
+        ok = w->walkers[i] != NULL;
+    }
+    return ok;
+}
+
+void managed_walks_free(struct replay_worker *w)
+{
+    for (size_t i = 0; i < WALK_GROUP; i++)
+        runtime_walkers_free(w->walkers[i]);
+    runtime_tables_free(w->tables);
+}
+
+static const struct runtime_instance *instances(void *context, const struct runtime *rt, size_t *nr)
+{
+    const struct sample_process *p = context;
+    return session_runtime(p->thread, rt, nr);
+}
+
+/* Look something up in the snapshots of the process. */
+static size_t find(void *context, enum runtime_list list, uint64_t key, uint64_t *ret, size_t max)
+{
+    const struct sample_process *p = context;
+    const struct snapshots *s = p->worker->replay->snapshots;
+    switch (list) {
+    case RUNTIME_LIST_VMS:
+        return snapshots_globals(s, p->thread->pid, ret, max);
+    case RUNTIME_LIST_BLOCKS:
+        *ret = snapshots_prototype(s, p->thread->pid, key);
+        return *ret != 0;
+    case RUNTIME_LIST_FUNCTIONS:
+        return snapshots_functions(s, p->thread->pid, key, ret, max);
+    }
+    return 0;
+}
+
+const struct walker *sample_walker(struct replay_worker *w, size_t at,
+                                   const struct thread_context *thread, const struct vmstack *copy,
+                                   const runtime_vm_list *vms)
+{
+    struct sample_process *p = &w->processes[at];
+    p->worker = w;
+    p->thread = thread;
+    struct runtime_sample s = {
+        .pid = thread->pid,
+        .batch = w->job->batch_number,
+        .instances = instances,
+        .find = w->replay->snapshots ? find : NULL,
+        .context = p,
+        .vms = copy  ? p->vms
+               : vms ? vms->at
+                     : NULL,
+        .nr_vms = copy  ? copy->nr_vms
+                  : vms ? vms->nr
+                        : 0,
+        .has_vmstack = copy != NULL,
+        .has_running_vm = copy && copy->reason == VMEVENT_MATCHED,
+        .no_objects = !w->replay->log && !w->replay->snapshots && !vms,
+    };
+    for (uint32_t i = 0; copy && i < copy->nr_vms; i++)
+        p->vms[i] = (struct runtime_vm){.address = copy->g[i]};
+    return runtime_walkers_begin(w->walkers[at], w->tables, &s);
+}

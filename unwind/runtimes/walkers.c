@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The walkers of all runtimes, as one. See walkers.h. */
+#include "unwind/runtimes/walkers.h"
+
+#include <stdlib.h>
+
+/* ---- tables of a thread -------------------------------------------------------------------- */
+
+struct runtime_tables {
+    void *of[RUNTIMES_MAX];
+};
+
+struct runtime_tables *runtime_tables_create(struct managed_names *managed, bool has_log)
+{
+    struct runtime_tables *t = calloc(1, sizeof(*t));
+    bool ok = t != NULL;
+    for (size_t i = 0; ok && i < nr_runtimes; i++) {
+        t->of[i] = runtimes[i]->tables_create(managed, has_log);
+        ok = t->of[i] != NULL;
+    }
+    if (ok)
+        return t;
+    runtime_tables_free(t);
+    return NULL;
+}
+
+void runtime_tables_free(struct runtime_tables *t)
+{
+    for (size_t i = 0; t && i < nr_runtimes; i++)
+        runtimes[i]->tables_free(t->of[i]);
+    free(t);
+}
+
+void *runtime_tables_of(struct runtime_tables *t, const struct runtime *rt)
+{
+    return t->of[runtime_index(rt)];
+}
+
+/* ---- walks --------------------------------------------------------------------------------- */
+
+struct runtime_walkers {
+    struct walker outer, inner[RUNTIMES_MAX];
+    struct runtime_sample sample;
+    size_t state[RUNTIMES_MAX]; /* where each walker's state is in that of `outer` */
+    uint32_t met;               /* bits of the runtimes that may own code of this walk */
+    void *walks[RUNTIMES_MAX];
+    bool met_v8;
+};
+const bool *runtime_walkers_met_v8(struct runtime_walkers *w)
+{
+    return &w->met_v8;
+}
+
+/* The state of `outer`: those of all walkers, one after the other. */
+struct states {
+    struct walker_state head;
+    _Alignas(16) uint8_t bytes[];
+};
+
+static struct walker_state *state_of(const struct runtime_walkers *w,
+                                     const struct walker_state *all, size_t number)
+{
+    return (struct walker_state *)(((const struct states *)(uintptr_t)all)->bytes +
+                                   w->state[number]);
+}
+
+static bool wants(const void *context, const struct code *code)
+{
+    struct runtime_walkers *w = (void *)(uintptr_t)context;
+    uint32_t by = 0;
+    for (size_t i = 0; i < nr_runtimes; i++)
+        by |= (uint32_t)w->inner[i].wants(w->inner[i].context, code) << i;
+    w->met |= by;
+    w->met_v8 |= by >> 1 & 1;
+    return by != 0;
+}
+
+static enum walker_result step(const void *context, struct walker_state *state,
+                               struct walker_step *s)
+{
+    const struct runtime_walkers *w = context;
+    if (!state->begun) {
+        for (size_t i = 0; i < nr_runtimes; i++)
+            state_of(w, state, i)->begun = false;
+        state->begun = true;
+    }
+    /* Most processes have one runtime: the code is its own then, and is not asked for again. */
+    uint32_t left = w->met;
+    bool several = left & (left - 1);
+    for (; left; left &= left - 1) {
+        unsigned i = (unsigned)__builtin_ctz(left);
+        const struct walker *inner = &w->inner[i];
+        if (several && !inner->wants(inner->context, &s->code))
+            continue;
+        enum walker_result got = inner->step(inner->context, state_of(w, state, i), s);
+        if (got != WALKER_NO)
+            return got;
+    }
+    return WALKER_NO;
+}
+
+static bool is_stateless(const void *context, const struct walker_state *state)
+{
+    const struct runtime_walkers *w = context;
+    for (size_t i = 0; i < nr_runtimes && state->begun; i++) {
+        const struct walker *inner = &w->inner[i];
+        if (!inner->is_stateless || !inner->is_stateless(inner->context, state_of(w, state, i)))
+            return false;
+    }
+    return true;
+}
+
+struct runtime_walkers *runtime_walkers_create(void)
+{
+    struct runtime_walkers *w = calloc(1, sizeof(*w));
+    bool ok = w != NULL;
+    for (size_t i = 0; ok && i < nr_runtimes; i++) {
+        w->walks[i] = calloc(1, runtimes[i]->walk_size);
+        ok = w->walks[i] != NULL;
+    }
+    if (ok)
+        return w;
+    runtime_walkers_free(w);
+    return NULL;
+}
+
+void runtime_walkers_free(struct runtime_walkers *w)
+{
+    for (size_t i = 0; w && i < nr_runtimes; i++)
+        free(w->walks[i]);
+    free(w);
+}
+
+const struct walker *runtime_walkers_begin(struct runtime_walkers *w, struct runtime_tables *t,
+                                           const struct runtime_sample *s)
+{
+    size_t size = 0;
+    w->sample = *s;
+    w->met = 0;
+    w->met_v8 = false;
+    for (size_t i = 0; i < nr_runtimes; i++) {
+        runtimes[i]->walk_begin(w->walks[i], t->of[i], &w->sample, &w->inner[i]);
+        w->state[i] = size;
+        size += (w->inner[i].state_size + 15) & ~(size_t)15;
+    }
+    w->outer = (struct walker){.wants = wants,
+                               .step = step,
+                               .is_stateless = is_stateless,
+                               .state_size = sizeof(struct states) + size,
+                               .context = w};
+    return &w->outer;
+}
+
+uint8_t runtime_walkers_activity(const struct runtime_walkers *w)
+{
+    uint8_t found = 0;
+    for (size_t i = 0; i < nr_runtimes && !found; i++) {
+        if (runtimes[i]->activity)
+            found = runtimes[i]->activity(w->walks[i]);
+    }
+    return found;
+}
