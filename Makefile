@@ -176,11 +176,22 @@ format-check:
 tidy: | $(LIBPERF)/.built $(B)/generated/pprof.pb-c.h
 	printf '%s\n' $(ALL_SRCS) | xargs -P 2 -I{} clang-tidy --quiet {} -- -std=gnu11 $(CPPFLAGS)
 
+# Where bash-completion, zsh and fish look for completions below $(PREFIX)/share.
+BASH_COMPLETIONS := bash-completion/completions
+ZSH_COMPLETIONS  := zsh/site-functions
+FISH_COMPLETIONS := fish/vendor_completions.d
+COMPLETIONS      := $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS)
+
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/ljperf/lua/jit
 	install -m 755 $(B)/ljperf $(DESTDIR)$(PREFIX)/bin/ljperf
 	ln -sf ljperf $(DESTDIR)$(PREFIX)/bin/perf-lj
 	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,$(COMPLETIONS))
+	$(B)/ljperf completion bash >$(DESTDIR)$(PREFIX)/share/$(BASH_COMPLETIONS)/ljperf
+	ln -sf ljperf $(DESTDIR)$(PREFIX)/share/$(BASH_COMPLETIONS)/perf-lj
+	$(B)/ljperf completion zsh >$(DESTDIR)$(PREFIX)/share/$(ZSH_COMPLETIONS)/_ljperf
+	$(B)/ljperf completion fish >$(DESTDIR)$(PREFIX)/share/$(FISH_COMPLETIONS)/ljperf.fish
 	install -m 644 jitdump/agent/ljdump.lua $(DESTDIR)$(PREFIX)/share/ljperf/lua/jit/ljdump.lua
 
 clean:

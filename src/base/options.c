@@ -100,7 +100,10 @@ static int take_value(void *target, const struct option_value *v, struct error *
     const char *text = v->text;
     switch (row->kind) {
     case OPTION_FLAG:
-        memcpy(field, &row->on, sizeof(row->on));
+        *(bool *)field = row->value != 0;
+        return 0;
+    case OPTION_CHOICE:
+        memcpy(field, &row->value, sizeof(row->value));
         return 0;
     case OPTION_STRING:
         memcpy(field, &text, sizeof(text));
@@ -153,6 +156,8 @@ static int take_option(struct parser *p, struct found f, bool letter, char *atta
         p->ret->help = true;
     else if (take_value(p->targets[f.section->target], &v, err) < 0)
         return -1;
+    if (p->set->seen)
+        p->set->seen(p->targets[f.section->target], f.row);
     p->ret->rows[0] = NULL;
     return 0;
 }
@@ -175,7 +180,8 @@ static int unknown_option(const struct parser *p, bool letter, const char *name,
 static bool is_same_option(struct found a, struct found b)
 {
     return a.section->target == b.section->target && a.row->kind == b.row->kind &&
-           a.row->field == b.row->field && a.row->on == b.row->on && a.row->take == b.row->take;
+           a.row->field == b.row->field && a.row->value == b.row->value &&
+           a.row->take == b.row->take;
 }
 
 /* Find an option by its long name or an abbreviation of it. An exact name wins, and of equal names

@@ -20,7 +20,8 @@
 
 enum option_kind {
     OPTION_IGNORED, /* accept the option and store nothing */
-    OPTION_FLAG,    /* store `on` in a bool */
+    OPTION_FLAG,    /* store `value`, 0 or 1, in a bool */
+    OPTION_CHOICE,  /* store `value` in an enum */
     OPTION_STRING,  /* store the value's pointer in a const char * */
     OPTION_NUMBER,  /* store a whole number in an integer of 4 or 8 bytes */
     OPTION_WORD,    /* store which of `words` the value is in an enum */
@@ -60,7 +61,7 @@ struct option_row {
     enum option_place place;
     bool hidden;              /* not in --help and completions: another name of a shown option */
     bool list;                /* the value is several words, separated by commas */
-    bool on;                  /* OPTION_FLAG: what is stored */
+    unsigned value;           /* OPTION_FLAG, OPTION_CHOICE: what is stored */
     unsigned size;            /* OPTION_NUMBER: of the integer */
     size_t field;             /* offset in the section's target of what is stored */
     uint64_t least, most;     /* OPTION_NUMBER: bounds */
@@ -75,12 +76,21 @@ struct option_row {
      0 * sizeof(                          \
              char[__builtin_types_compatible_p(__typeof__(((type *)0)->field), stored) ? 1 : -1]))
 
+/* The offset of an enum. */
+#define OPTION_ENUM(type, field) \
+    (offsetof(type, field) +     \
+     0 * sizeof(char[sizeof(((type *)0)->field) == sizeof(unsigned) ? 1 : -1]))
+
 #define ROW_FLAG(letter_, name_, type_, field_, help_)                                \
-    .kind = OPTION_FLAG, .letter = letter_, .name = name_, .help = help_, .on = true, \
+    .kind = OPTION_FLAG, .letter = letter_, .name = name_, .help = help_, .value = 1, \
     .field = OPTION_FIELD(type_, field_, bool)
+/* An enum's value. */
+#define ROW_CHOICE(letter_, name_, type_, field_, value_, help_)                             \
+    .kind = OPTION_CHOICE, .letter = letter_, .name = name_, .help = help_, .value = value_, \
+    .field = OPTION_ENUM(type_, field_)
 /* A flag that stores false. */
-#define ROW_CLEAR(letter_, name_, type_, field_, help_)                                \
-    .kind = OPTION_FLAG, .letter = letter_, .name = name_, .help = help_, .on = false, \
+#define ROW_CLEAR(letter_, name_, type_, field_, help_)                               \
+    .kind = OPTION_FLAG, .letter = letter_, .name = name_, .help = help_, .value = 0, \
     .field = OPTION_FIELD(type_, field_, bool)
 #define ROW_STRING(letter_, name_, argument_, type_, field_, help_)                                \
     .kind = OPTION_STRING, .letter = letter_, .name = name_, .argument = argument_, .help = help_, \
@@ -91,9 +101,7 @@ struct option_row {
     .size = sizeof(((type_ *)0)->field_)
 #define ROW_WORD(letter_, name_, argument_, type_, field_, words_, help_)                        \
     .kind = OPTION_WORD, .letter = letter_, .name = name_, .argument = argument_, .help = help_, \
-    .words = words_,                                                                             \
-    .field = offsetof(type_, field_) +                                                           \
-             0 * sizeof(char[sizeof(((type_ *)0)->field_) == sizeof(unsigned) ? 1 : -1])
+    .words = words_, .field = OPTION_ENUM(type_, field_)
 #define ROW_NAMES(letter_, name_, argument_, type_, field_, help_)                                \
     .kind = OPTION_NAMES, .letter = letter_, .name = name_, .argument = argument_, .help = help_, \
     .list = true, .field = OPTION_FIELD(type_, field_, name_list)
@@ -136,6 +144,9 @@ struct option_set {
     int (*argument)(void *target, char *text, struct error *err);
     /* Completes arguments: a name as in a row's `argument`; NULL: nothing. */
     const char *argument_name;
+    const char *const *argument_words; /* or: the arguments that there are, up to NULL */
+    /* Called after an option of the command line was taken; NULL: nobody wants to know. */
+    void (*seen)(void *target, const struct option_row *row);
     /* Explains an unknown option, given as "--name" or "-n": fills `err` if it knows why the option
      * does not exist. NULL: it never does. */
     void (*unknown)(const char *option, struct error *err);

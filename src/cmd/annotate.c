@@ -7,75 +7,56 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char usage[] =
-    "Usage: ljperf annotate [options] [SYMBOL]\n"
-    "\n"
-    "Prints the source of a Lua or JavaScript function, or the machine code of a native one, with\n"
-    "the share of the function's samples beside each line. SYMBOL is a function as ljperf report\n"
-    "prints it, or its name alone; without it: the one with the most samples of its own.\n"
-    "\n"
-    "  -s, --symbol SYMBOL    the same\n"
-    "      --trace N          the machine code of LuaJIT's trace N, with the bytecode and lines "
-    "that\n"
-    "                         it is of, its exits and where they lead\n"
-    "      --source-dir DIR   look for source files below DIR first\n"
-    "      --samples          count samples, not periods\n";
-
-enum {
-    ARGUMENT = 1, /* getopt's code for an argument that is no option */
-    OPT_SOURCE_DIR = OPT_COMMON_END,
-    OPT_SAMPLES,
-    OPT_TRACE,
-};
-
 struct annotate_command {
     struct annotate_options options;
     uint32_t trace; /* 0: none */
 };
 
-static const struct option options[] = {
-    COMMON_LONG,
-    {"symbol", required_argument, NULL, 's'},
-    {"source-dir", required_argument, NULL, OPT_SOURCE_DIR},
-    {"samples", no_argument, NULL, OPT_SAMPLES},
-    {"trace", required_argument, NULL, OPT_TRACE},
-    {0},
-};
-
-static int parse_trace(const char *value, uint32_t *ret, struct error *err)
+static int set_symbol(struct annotate_command *c, const char *symbol, struct error *err)
 {
-    char *end;
-    unsigned long number = strtoul(value, &end, 10);
-    if (*value < '0' || *value > '9' || *end || number == 0 || number > UINT16_MAX)
-        return error_set(err, ERROR_FORMAT, "--trace: '%s' is no number of a trace", value);
-    *ret = (uint32_t)number;
+    if (c->options.symbol)
+        return error_set(err, ERROR_FORMAT,
+                         "only one function can be annotated, not both `%.80s' and `%.80s'",
+                         c->options.symbol, symbol);
+    c->options.symbol = symbol;
     return 0;
 }
 
-static int own_option(void *context, int option, const char *value, struct error *err)
+static int take_argument(void *target, char *text, struct error *err)
 {
-    struct annotate_command *c = context;
-    struct annotate_options *o = &c->options;
-    switch (option) {
-    case ARGUMENT:
-    case 's':
-        if (o->symbol)
-            return error_set(err, ERROR_FORMAT, "one function at a time, not '%s' and '%s'",
-                             o->symbol, value);
-        o->symbol = value;
-        return 0;
-    case OPT_SOURCE_DIR:
-        o->source_dir = value;
-        return 0;
-    case OPT_SAMPLES:
-        o->samples = true;
-        return 0;
-    case OPT_TRACE:
-        return parse_trace(value, &c->trace, err);
-    default:
-        return 0;
-    }
+    return set_symbol(target, text, err);
 }
+
+static int take_symbol(void *target, const struct option_value *v, struct error *err)
+{
+    return set_symbol(target, v->text, err);
+}
+
+static const struct option_row rows[] = {
+    {ROW_CALL('s', "symbol", "SYMBOL", take_symbol, "The same as the argument SYMBOL.")},
+    {ROW_NUMBER(
+        0, "trace", "N", struct annotate_command, trace, 1, UINT16_MAX,
+        "Print the machine code of LuaJIT's trace N, with its bytecode and lines, its exits "
+        "and where they lead.")},
+    {ROW_STRING(0, "source-dir", "DIR", struct annotate_command, options.source_dir,
+                "Look for source files below DIR first.")},
+    {ROW_FLAG(0, "samples", struct annotate_command, options.samples,
+              "Count samples, not periods.")},
+    {0},
+};
+
+const struct option_set annotate_command_line = {
+    .name = "ljperf annotate",
+    .usage = "[options] [SYMBOL]",
+    .about =
+        "Prints the source of a Lua or JavaScript function, or the machine code of a native one,\n"
+        "with the share of the function's samples beside each line. SYMBOL is a function as\n"
+        "ljperf report prints it, or its name alone. Without SYMBOL, annotate prints the\n"
+        "function with the most samples of its own.\n",
+    .sections = {{.rows = rows}, COMMON_SECTION},
+    .arguments = ARGUMENTS_TAKEN,
+    .argument = take_argument,
+};
 
 static int run_function(struct common *common, const struct annotate_options *o, struct replay *r,
                         struct error *err)
@@ -121,12 +102,10 @@ int cmd_annotate(int argc, char **argv)
     struct annotate_command ac = {0};
     struct error err = {0};
     common_init(&c);
-    /* '-': arguments that are no options are passed as options too */
-    int status =
-        common_parse(&c, argc, argv, "-" COMMON_LETTERS "s:", options, usage, own_option, &ac);
+    int status = common_parse(&c, &annotate_command_line, &ac, argc, argv);
     if (status < 0 && ac.trace && ac.options.symbol) {
-        fprintf(stderr, "ljperf annotate: either a function or a trace\n");
-        status = EXIT_BAD_USAGE;
+        error_set(&err, ERROR_FORMAT, "a function and --trace cannot be given together");
+        status = command_line_error(&annotate_command_line, NULL, &err);
     }
     if (status < 0)
         status = run(&c, &ac, &err) < 0 ? command_error("annotate", &err, EXIT_BAD_INPUT) : 0;

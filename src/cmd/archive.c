@@ -9,41 +9,27 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char usage[] =
-    "Usage: ljperf archive [options]\n"
-    "\n"
-    "Writes the programs, libraries, debug files, kernel symbols, jitdumps and perf maps that a\n"
-    "recording needs into one tar. On another machine:\n"
-    "  mkdir DIR && tar -C DIR -xf perf.data.tar.zst && ljperf report --symfs DIR\n"
-    "\n"
-    "  -o, --output FILE    write there (- for standard output); the name's ending says how it is\n"
-    "                       compressed: .tar.zst, .tar.gz, .tgz, .tar.xz, .tar\n"
-    "      --all            the recording, too\n";
-
-enum { OPT_WHOLE = OPT_COMMON_END };
-
-static const struct option options[] = {
-    COMMON_LONG,
-    {"output", required_argument, NULL, 'o'},
-    {"all", no_argument, NULL, OPT_WHOLE},
-    {0},
-};
-
 struct archive_command {
     const char *output;
     bool whole;
 };
 
-static int own_option(void *context, int option, const char *value, struct error *err)
-{
-    struct archive_command *c = context;
-    (void)err;
-    if (option == 'o')
-        c->output = value;
-    else if (option == OPT_WHOLE)
-        c->whole = true;
-    return 0;
-}
+static const struct option_row rows[] = {
+    {ROW_STRING('o', "output", "FILE", struct archive_command, output,
+                "Write to FILE (- for standard output). The end of the name selects the "
+                "compression: .tar.zst, .tar.gz, .tgz, .tar.xz or .tar.")},
+    {ROW_FLAG(0, "all", struct archive_command, whole, "Also put the recording into the archive.")},
+    {0},
+};
+
+const struct option_set archive_command_line = {
+    .name = "ljperf archive",
+    .usage = "[options]",
+    .about = "Writes the programs, libraries, debug files, kernel symbols, jitdumps and perf maps\n"
+             "that a recording needs into one tar. On the other machine:\n"
+             "  mkdir DIR && tar -C DIR -xf perf.data.tar.zst && ljperf report --symfs DIR\n",
+    .sections = {{.rows = rows}, COMMON_SECTION},
+};
 
 static const char *base_name(const char *path)
 {
@@ -99,7 +85,8 @@ static int run(struct common *common, const struct archive_command *c, struct er
         return -1;
     if (c->whole && perfdata_is_pipe(replay_perfdata(r))) {
         replay_free(r);
-        return error_set(err, ERROR_UNSUPPORTED, "--all: a recording from a pipe cannot be put in");
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "--all cannot archive a recording that comes from a pipe");
     }
     int failed = tar_create(c->output, &tar, err);
     if (!failed) {
@@ -120,8 +107,7 @@ int cmd_archive(int argc, char **argv)
     struct error err = {0};
     char *made = NULL;
     common_init(&common);
-    int status =
-        common_parse(&common, argc, argv, COMMON_LETTERS "o:", options, usage, own_option, &c);
+    int status = common_parse(&common, &archive_command_line, &c, argc, argv);
     if (status >= 0)
         goto out;
     const char *input = common.replay.input ? common.replay.input : "perf.data";
@@ -130,8 +116,8 @@ int cmd_archive(int argc, char **argv)
     else if (strcmp(c.output, "-") == 0)
         c.output = NULL;
     if (!c.output && isatty(STDOUT_FILENO)) {
-        fputs("ljperf archive: a tar is no text for a terminal; use -o FILE\n", stderr);
-        status = EXIT_BAD_USAGE;
+        error_set(&err, ERROR_FORMAT, "a tar is not written to a terminal; give -o FILE");
+        status = command_line_error(&archive_command_line, NULL, &err);
         goto out;
     }
     common.replay.symbols.lines = common.replay.symbols.inlines = true;

@@ -9,47 +9,35 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char usage[] = "Usage: ljperf bt [options]\n"
-                            "\n"
-                            "Prints the stack of every thread of a process or a core, in the form "
-                            "of ljperf script. A live\n"
-                            "process is stopped while its stacks are read.\n"
-                            "\n"
-                            "  -p PID               of this process\n"
-                            "      --core FILE      of this core file\n"
-                            "      --callname       also what callers call Lua functions\n";
-
-enum { OPT_CALLNAME = OPT_COMMON_END, OPT_CORE };
-
-static const struct option options[] = {COMMON_LONG,
-                                        {"core", required_argument, NULL, OPT_CORE},
-                                        {"callname", no_argument, NULL, OPT_CALLNAME},
-                                        {0}};
-
 struct bt_command {
     const char *target; /* process id or path */
-    uint32_t fields;
+    bool callname;
 };
 
-static int own_option(void *context, int option, const char *value, struct error *err)
+static int take_pid(void *target, const struct option_value *v, struct error *err)
 {
-    struct bt_command *b = context;
-    switch (option) {
-    case OPT_CALLNAME:
-        b->fields |= FIELD_CALLNAME;
-        return 0;
-    case 'p':
-        if (!*value || strspn(value, "0123456789") != strlen(value))
-            return error_set(err, ERROR_FORMAT, "-p %s: that is no process id", value);
-        b->target = value;
-        return 0;
-    case OPT_CORE:
-        b->target = value;
-        return 0;
-    default:
-        return 0;
-    }
+    if (!*v->text || strspn(v->text, "0123456789") != strlen(v->text))
+        return option_error(v, err, "expects a process id, not `%.60s'", v->text);
+    ((struct bt_command *)target)->target = v->text;
+    return 0;
 }
+
+static const struct option_row rows[] = {
+    {ROW_CALL('p', NULL, "PID", take_pid, "Print the stacks of this process.")},
+    {ROW_STRING(0, "core", "FILE", struct bt_command, target,
+                "Print the stacks in this core file.")},
+    {ROW_FLAG(0, "callname", struct bt_command, callname,
+              "Also print the names by which callers call Lua functions.")},
+    {0},
+};
+
+const struct option_set bt_command_line = {
+    .name = "ljperf bt",
+    .usage = "-p PID [options]\n--core FILE [options]",
+    .about = "Prints the stack of every thread of a process or a core, in the format of ljperf\n"
+             "script. A live process is stopped while its stacks are read.\n",
+    .sections = {{.rows = rows}, COMMON_SECTION},
+};
 
 /* Write the head line of a thread; for a live process it has the thread's command name. */
 static void put_head(struct text *out, const struct stopped_process *s, uint32_t tid)
@@ -118,7 +106,8 @@ static int put_all(struct bt *b, struct error *err)
 
 static int run(const struct common *c, const struct bt_command *command, struct error *err)
 {
-    struct bt b = {.common = c, .fields = command->fields};
+    struct bt b = {.common = c,
+                   .fields = FIELD_CALLCHAIN_DEFAULTS | (command->callname ? FIELD_CALLNAME : 0)};
     if (stopped_process_open(command->target, &c->replay.dso, &b.process, err))
         return -1;
     int failed = put_all(&b, err);
@@ -133,12 +122,12 @@ int cmd_bt(int argc, char **argv)
 {
     struct common c;
     struct error err = {0};
-    struct bt_command b = {.fields = FIELD_CALLCHAIN_DEFAULTS};
+    struct bt_command b = {0};
     common_init(&c);
-    int status = common_parse(&c, argc, argv, COMMON_LETTERS "p:", options, usage, own_option, &b);
+    int status = common_parse(&c, &bt_command_line, &b, argc, argv);
     if (status < 0 && !b.target) {
-        fprintf(stderr, "ljperf bt: of what? -p PID or --core FILE\n");
-        status = EXIT_BAD_USAGE;
+        error_set(&err, ERROR_FORMAT, "no process or core is named: give -p PID or --core FILE");
+        status = command_line_error(&bt_command_line, NULL, &err);
     } else if (status < 0) {
         bool failed = run(&c, &b, &err) < 0;
         status = failed ? command_error("bt", &err, EXIT_BAD_INPUT) : 0;

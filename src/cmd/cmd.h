@@ -6,6 +6,10 @@
 #ifndef CMD_CMD_H
 #define CMD_CMD_H
 
+#include <stdbool.h>
+
+struct option_set;
+
 enum { EXIT_BAD_INPUT = 1, EXIT_BAD_USAGE = 2 };
 
 /* End as perf does when its command has ended (`status`: from waitpid()). If a signal ended the
@@ -27,5 +31,21 @@ int cmd_snapshot(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_bt(int argc, char **argv);
 int cmd_dump(int argc, char **argv);
+int cmd_completion(int argc, char **argv);
+
+struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const struct option_set *command_line;
+    const char *summary;
+};
+
+/* All commands, up to one without a name. */
+extern const struct command commands[];
+/* Options of ljperf itself, which precede the command; stored in a struct main_options. */
+struct main_options {
+    bool version;
+};
+extern const struct option_set main_command_line;
 
 #endif

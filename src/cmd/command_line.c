@@ -15,7 +15,7 @@ int command_line_error(const struct option_set *set, const struct options_parsed
     return EXIT_BAD_USAGE;
 }
 
-static int print_help(const struct option_set *set)
+int command_line_help(const struct option_set *set)
 {
     struct text out = {0};
     options_put_help(set, &out);
@@ -31,5 +31,5 @@ int command_line_parse(const struct option_set *set, void *const *targets, int a
     struct error err = {0};
     if (options_parse(set, targets, argc, argv, ret, &err) < 0)
         return command_line_error(set, ret, &err);
-    return ret->help ? print_help(set) : -1;
+    return ret->help ? command_line_help(set) : -1;
 }

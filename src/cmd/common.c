@@ -14,33 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-const char common_help[] =
-    "Common options:\n"
-    "  -i, --input FILE     recording to read (perf.data; - for standard input)\n"
-    "      --comm NAMES     only these commands (comma separated)\n"
-    "      --pid LIST       only these processes\n"
-    "      --tid LIST       only these threads\n"
-    "  -C, --cpu LIST       only these cpus (0,2-5)\n"
-    "      --time FROM,TO   only this time (seconds; either may be missing)\n"
-    "      --event NAMES    only these events (patterns allowed)\n"
-    "      --max-stack N    frames a stack may have (65536)\n"
-    "      --no-inline      do not show inlined functions\n"
-    "      --no-demangle    C++ and Rust names as they stand in the file\n"
-    "      --no-join        do not continue truncated stacks from earlier ones\n"
-    "      --symfs DIR      find the recording's files below DIR\n"
-    "      --debug-dir DIR  debug files (/usr/lib/debug)\n"
-    "  -k, --vmlinux FILE   kernel image\n"
-    "      --kallsyms FILE  kernel symbols\n"
-    "      --jitdump FILE   one more jitdump to read\n"
-    "      --snapshot FILE  memory of recorded processes (of ljperf snapshot, or a core)\n"
-    "      --no-jit         read no jitdumps and perf maps\n"
-    "      --no-debuginfod  do not ask debuginfod servers (DEBUGINFOD_URLS)\n"
-    "  -f, --force          use files whose owner or build id does not match\n"
-    "      --threads N      threads to work with (all processors)\n"
-    "      --quiet          no summary on stderr\n"
-    "  -v, --verbose        say more\n"
-    "  -h, --help           this text\n";
-
 int command_error(const char *name, const struct error *err, int status)
 {
     fprintf(stderr, "ljperf %s: %s\n", name, err->text);
@@ -107,43 +80,6 @@ static bool parse_u32(const char **text, uint32_t *ret)
     return true;
 }
 
-/* Parse numbers separated by commas; with `ranges` also ranges such as 2-5. */
-static int parse_numbers(const char *text, const char *what, bool ranges, number_list *list,
-                         struct error *err)
-{
-    enum { RANGE_MAX = 1 << 16 };
-    const char *p = text;
-    do {
-        uint32_t from;
-        uint32_t to;
-        if (!parse_u32(&p, &from))
-            break;
-        to = from;
-        if (ranges && *p == '-' && (p++, !parse_u32(&p, &to)))
-            break;
-        if (to < from || to - from > RANGE_MAX)
-            break;
-        for (uint64_t v = from; v <= to; v++)
-            if (!vec_push(list, (uint32_t)v))
-                return error_no_memory(err);
-        if (*p == 0)
-            return 0;
-    } while (*p++ == ',');
-    return error_set(err, ERROR_FORMAT, "%s: '%s' is not a list of numbers (as 3,5%s)", what, text,
-                     ranges ? ",7-9" : "");
-}
-
-/* Split at commas, in place: the pieces point into the argument itself, which getopt leaves to us
- * and which lives as long as the process. */
-static int parse_names(char *text, name_list *list, struct error *err)
-{
-    char *rest = text;
-    for (char *name; (name = strsep(&rest, ","));)
-        if (*name && !vec_push(list, name))
-            return error_no_memory(err);
-    return 0;
-}
-
 /* Convert "SECONDS[.FRACTION]" to ns. */
 static bool parse_seconds(const char *text, const char *end, uint64_t *ret)
 {
@@ -170,37 +106,6 @@ static bool parse_seconds(const char *text, const char *end, uint64_t *ret)
     }
     *ret = ns;
     return true;
-}
-
-/* Parse perf's "start,stop"; either may be missing. Several ranges are separated by blanks. */
-static int parse_times(const char *text, struct replay_options *o, struct error *err)
-{
-    while (*text) {
-        size_t size = strcspn(text, " ");
-        const char *end = text + size;
-        const char *comma = memchr(text, ',', size);
-        struct time_range range = {0, UINT64_MAX};
-        if (!comma || (comma != text && !parse_seconds(text, comma, &range.from)) ||
-            (comma + 1 != end && !parse_seconds(comma + 1, end, &range.until)))
-            return error_set(err, ERROR_FORMAT,
-                             "--time: '%s' is not FROM,TO in seconds (as 12.5,13 or 12.5,)", text);
-        if (range.until != UINT64_MAX)
-            range.until++; /* perf's stop is inclusive */
-        if (!vec_push(&o->times, range))
-            return error_no_memory(err);
-        text = end + strspn(end, " ");
-    }
-    return 0;
-}
-
-static int parse_one(const char *text, const char *what, unsigned *ret, struct error *err)
-{
-    uint32_t value;
-    const char *p = text;
-    if (!parse_u32(&p, &value) || *p || value == 0)
-        return error_set(err, ERROR_FORMAT, "%s: '%s' is not a number above 0", what, text);
-    *ret = value;
-    return 0;
 }
 
 /* Take numbers separated by commas; with `ranges` also ranges such as 2-5. */
@@ -253,108 +158,6 @@ static int take_times(void *target, const struct option_value *v, struct error *
 }
 
 /* ---- options ------------------------------------------------------------------------------- */
-
-static bool filter_option(struct common *c, int option, char *value, struct error *err)
-{
-    struct replay_options *o = &c->replay;
-    switch (option) {
-    case OPT_COMM:
-        return parse_names(value, &o->comms, err), true;
-    case OPT_EVENT:
-        return parse_names(value, &o->events, err), true;
-    case OPT_PID:
-        return parse_numbers(value, "--pid", false, &o->pids, err), true;
-    case OPT_TID:
-        return parse_numbers(value, "--tid", false, &o->tids, err), true;
-    case OPT_CPU:
-        return parse_numbers(value, "--cpu", true, &o->cpus, err), true;
-    case OPT_TIME:
-        return parse_times(value, o, err), true;
-    default:
-        return false;
-    }
-}
-
-static bool file_option(struct common *c, int option, const char *value)
-{
-    struct replay_options *o = &c->replay;
-    switch (option) {
-    case OPT_INPUT:
-        o->input = value;
-        return true;
-    case OPT_SYMFS:
-        o->dso.symfs = o->session.symfs = value;
-        return true;
-    case OPT_DEBUG_DIR:
-        o->dso.debug_dir = value;
-        return true;
-    case OPT_VMLINUX:
-        o->dso.vmlinux = value;
-        return true;
-    case OPT_KALLSYMS:
-        o->dso.kallsyms = value;
-        return true;
-    default:
-        return false;
-    }
-}
-
-bool common_option(struct common *c, int option, const char *value, struct error *err)
-{
-    struct replay_options *o = &c->replay;
-    if (file_option(c, option, value) || filter_option(c, option, (char *)value, err))
-        return true;
-    switch (option) {
-    case OPT_FORCE:
-        o->dso.force = o->session.force = true;
-        return true;
-    case OPT_NO_INLINE:
-        o->symbols.inlines = false;
-        return true;
-    case OPT_INLINE:
-        o->symbols.inlines = true;
-        return true;
-    case OPT_NO_DEMANGLE:
-        o->symbols.no_demangle = true;
-        return true;
-    case OPT_MAX_STACK:
-        parse_one(value, "--max-stack", &o->max_stack, err);
-        return true;
-    case OPT_THREADS:
-        parse_one(value, "--threads", &o->threads, err);
-        return true;
-    case OPT_NO_JOIN:
-        o->no_join = true;
-        return true;
-    case OPT_NO_JIT:
-        o->session.no_jit = true;
-        return true;
-    case OPT_JITDUMP:
-        if (!vec_push(&c->jitdumps, value))
-            error_no_memory(err);
-        o->session.jitdumps = c->jitdumps.at;
-        o->session.nr_jitdumps = c->jitdumps.nr;
-        return true;
-    case OPT_SNAPSHOT:
-        if (!vec_push(&c->snapshots, value))
-            error_no_memory(err);
-        o->snapshots = c->snapshots.at;
-        o->nr_snapshots = c->snapshots.nr;
-        return true;
-    case OPT_NO_DEBUGINFOD:
-        o->dso.no_debuginfod = true;
-        return true;
-    case OPT_VERBOSE:
-        c->verbose = true;
-        return true;
-    case OPT_QUIET:
-        c->quiet = true;
-        o->progress = NULL;
-        return true;
-    default:
-        return false;
-    }
-}
 
 static int take_pids(void *target, const struct option_value *v, struct error *err)
 {
@@ -422,8 +225,7 @@ const struct option_row common_rows[] = {
     {0},
 };
 
-int common_parse_rows(struct common *c, const struct option_set *set, void *own, int argc,
-                      char **argv)
+int common_parse(struct common *c, const struct option_set *set, void *own, int argc, char **argv)
 {
     struct replay_options *o = &c->replay;
     struct options_parsed parsed;
@@ -437,36 +239,6 @@ int common_parse_rows(struct common *c, const struct option_set *set, void *own,
     if (c->quiet)
         o->progress = NULL;
     return status;
-}
-
-int common_parse(struct common *c, int argc, char **argv, const char *letters,
-                 const struct option *options, const char *usage,
-                 int (*own)(void *context, int option, const char *value, struct error *err),
-                 void *context)
-{
-    int option;
-    optind = 1;
-    while ((option = getopt_long(argc, argv, letters, options, NULL)) != -1) {
-        struct error err = {0};
-        if (option == OPT_HELP) {
-            printf("%s\n%s", usage, common_help);
-            return 0;
-        }
-        if (option == '?') {
-            fprintf(stderr, "ljperf %s: see: ljperf %s --help\n", argv[0], argv[0]);
-            return EXIT_BAD_USAGE;
-        }
-        if (!common_option(c, option, optarg, &err) && own)
-            own(context, option, optarg, &err);
-        if (err.kind != ERROR_NONE)
-            return command_error(argv[0], &err, EXIT_BAD_USAGE);
-    }
-    if (optind < argc) {
-        fprintf(stderr, "ljperf %s: '%s' is no option; a recording is given with -i\n", argv[0],
-                argv[optind]);
-        return EXIT_BAD_USAGE;
-    }
-    return -1;
 }
 
 /* ---- after the run ------------------------------------------------------------------------- */

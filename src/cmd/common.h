@@ -11,69 +11,8 @@
 #include "stacks/profile.h"
 #include "stacks/stacks.h"
 
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
-
-/* Options that every such command takes; the values of long options start above any letter. */
-enum common_option {
-    OPT_INPUT = 'i',
-    OPT_FORCE = 'f',
-    OPT_VERBOSE = 'v',
-    OPT_CPU = 'C',
-    OPT_VMLINUX = 'k',
-    OPT_HELP = 'h',
-    OPT_COMM = 0x1000,
-    OPT_PID,
-    OPT_TID,
-    OPT_TIME,
-    OPT_EVENT,
-    OPT_SYMFS,
-    OPT_KALLSYMS,
-    OPT_DEBUG_DIR,
-    OPT_NO_INLINE,
-    OPT_INLINE,
-    OPT_NO_DEMANGLE,
-    OPT_MAX_STACK,
-    OPT_NO_JOIN,
-    OPT_JITDUMP,
-    OPT_NO_JIT,
-    OPT_THREADS,
-    OPT_QUIET,
-    OPT_NO_DEBUGINFOD,
-    OPT_SNAPSHOT,
-    OPT_COMMON_END, /* a command's own long options start here */
-};
-
-#define COMMON_LETTERS "i:fvC:k:h"
-#define COMMON_LONG                                                                                \
-    {"input", required_argument, NULL, OPT_INPUT}, {"force", no_argument, NULL, OPT_FORCE},        \
-        {"verbose", no_argument, NULL, OPT_VERBOSE}, {"cpu", required_argument, NULL, OPT_CPU},    \
-        {"vmlinux", required_argument, NULL, OPT_VMLINUX},                                         \
-        {"comm", required_argument, NULL, OPT_COMM}, {"comms", required_argument, NULL, OPT_COMM}, \
-        {"pid", required_argument, NULL, OPT_PID}, {"tid", required_argument, NULL, OPT_TID},      \
-        {"time", required_argument, NULL, OPT_TIME},                                               \
-        {"event", required_argument, NULL, OPT_EVENT},                                             \
-        {"symfs", required_argument, NULL, OPT_SYMFS},                                             \
-        {"kallsyms", required_argument, NULL, OPT_KALLSYMS},                                       \
-        {"debug-dir", required_argument, NULL, OPT_DEBUG_DIR},                                     \
-        {"no-inline", no_argument, NULL, OPT_NO_INLINE},                                           \
-        {"inline", no_argument, NULL, OPT_INLINE},                                                 \
-        {"no-demangle", no_argument, NULL, OPT_NO_DEMANGLE},                                       \
-        {"max-stack", required_argument, NULL, OPT_MAX_STACK},                                     \
-        {"no-join", no_argument, NULL, OPT_NO_JOIN},                                               \
-        {"jitdump", required_argument, NULL, OPT_JITDUMP},                                         \
-        {"no-jit", no_argument, NULL, OPT_NO_JIT},                                                 \
-        {"threads", required_argument, NULL, OPT_THREADS},                                         \
-        {"no-debuginfod", no_argument, NULL, OPT_NO_DEBUGINFOD},                                   \
-        {"snapshot", required_argument, NULL, OPT_SNAPSHOT},                                       \
-        {"quiet", no_argument, NULL, OPT_QUIET},                                                   \
-    {                                                                                              \
-        "help", no_argument, NULL, OPT_HELP                                                        \
-    }
-
-/* Text of the common options, for --help. */
-extern const char common_help[];
 
 struct common {
     struct replay_options replay;
@@ -85,8 +24,6 @@ struct common {
 
 void common_init(struct common *c);
 void common_free(struct common *c);
-/* Handle one option. Returns false when it is not a common one. A bad value fills `err`. */
-bool common_option(struct common *c, int option, const char *value, struct error *err);
 /* Print "ljperf NAME: text" on stderr; returns `status`. */
 int command_error(const char *name, const struct error *err, int status);
 
@@ -100,16 +37,7 @@ extern const struct option_row common_rows[];
 
 /* Parse a command line of the command's own options, stored in `own`, and common ones. Prints
  * --help and errors. Returns -1 to go on, or the status to exit with. */
-int common_parse_rows(struct common *c, const struct option_set *set, void *own, int argc,
-                      char **argv);
-
-/* Parse a command line of common options and the command's own. `own` gets options that are not
- * common (it returns -1 and fills err for a bad value); NULL `own`: the command has none. Prints
- * `usage` for --help. Returns -1 to go on, or the status to exit with. */
-int common_parse(struct common *c, int argc, char **argv, const char *letters,
-                 const struct option *options, const char *usage,
-                 int (*own)(void *context, int option, const char *value, struct error *err),
-                 void *context);
+int common_parse(struct common *c, const struct option_set *set, void *own, int argc, char **argv);
 
 /* After a run: print losses, warnings and the summary of how stacks ended on stderr. */
 void common_summary(const struct common *c, struct replay *r);

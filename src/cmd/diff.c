@@ -8,73 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] =
-    "Usage: ljperf diff [options] BASE NEW [NEW...]\n"
-    "       ljperf diff [options] --base BASE [--base BASE...] NEW [NEW...]\n"
-    "\n"
-    "Compares recordings of two versions of a program: shares of all samples, by function; says\n"
-    "which differences are more than noise, and exits 1 when one of them breaks a gate. BASE and\n"
-    "NEW may be several recordings, separated by commas: at least three a side tell most.\n"
-    "\n"
-    "      --base FILE      a recording of the old version; all other arguments are new\n"
-    "      --fail-on GATE   [PATTERN:]self>+N% or total>=+N%, of all samples; with %rel of what\n"
-    "                       the function had; several may be given (self>+1%)\n"
-    "      --allow PATTERNS functions that may grow (comma separated)\n"
-    "      --by LEVEL       compare by function, file, module or state (function)\n"
-    "      --min-weight N%  what has less on both sides is not tested (0.5%)\n"
-    "      --alpha P        chance of a false alarm in a whole comparison (0.05)\n"
-    "      --run-noise N%   how much a share varies from run to run, as assumed (8%)\n"
-    "      --samples        count samples, not periods\n"
-    "      --config FILE    options from a file (.ljperf-diff, where there is one)\n"
-    "      --format NAME    text, markdown, json or junit (text)\n"
-    "      --limit N        rows in text and Markdown, beside those that changed; 0: all (20)\n"
-    "  -o, --output FILE    write there instead of standard output\n"
-    "      --markdown FILE  write Markdown there as well\n"
-    "      --json FILE      write JSON there as well\n"
-    "      --junit FILE     write JUnit XML there as well\n"
-    "\n"
-    "Exit status: 0 no regression, 1 a regression, 2 bad usage or input.\n";
-
-enum {
-    ARGUMENT = 1, /* getopt's code for an argument that is no option */
-    OPT_BASE = OPT_COMMON_END,
-    OPT_FAIL_ON,
-    OPT_ALLOW,
-    OPT_BY,
-    OPT_LEAST_WEIGHT,
-    OPT_ALPHA,
-    OPT_NOISE,
-    OPT_SAMPLES,
-    OPT_CONFIG,
-    OPT_FORMAT,
-    OPT_LIMIT,
-    OPT_MARKDOWN,
-    OPT_JSON,
-    OPT_JUNIT,
-};
-
-static const struct option options[] = {
-    COMMON_LONG,
-    {"base", required_argument, NULL, OPT_BASE},
-    {"fail-on", required_argument, NULL, OPT_FAIL_ON},
-    {"allow", required_argument, NULL, OPT_ALLOW},
-    {"by", required_argument, NULL, OPT_BY},
-    {"min-weight", required_argument, NULL, OPT_LEAST_WEIGHT},
-    {"alpha", required_argument, NULL, OPT_ALPHA},
-    {"run-noise", required_argument, NULL, OPT_NOISE},
-    {"samples", no_argument, NULL, OPT_SAMPLES},
-    {"config", required_argument, NULL, OPT_CONFIG},
-    {"format", required_argument, NULL, OPT_FORMAT},
-    {"limit", required_argument, NULL, OPT_LIMIT},
-    {"output", required_argument, NULL, 'o'},
-    {"markdown", required_argument, NULL, OPT_MARKDOWN},
-    {"json", required_argument, NULL, OPT_JSON},
-    {"junit", required_argument, NULL, OPT_JUNIT},
-    {0},
-};
-
 enum format { FORMAT_TEXT, FORMAT_MARKDOWN, FORMAT_JSON, FORMAT_JUNIT, NR_FORMATS };
-static const char *const format_names[] = {"text", "markdown", "json", "junit"};
+static const char *const format_names[] = {"text", "markdown", "json", "junit", NULL};
+/* In the order of enum diff_level. */
+static const char *const level_names[] = {"function", "file", "module", "state", NULL};
+_Static_assert(sizeof(level_names) / sizeof(*level_names) == DIFF_LEVELS + 1, "a name a level");
 
 struct diff_command {
     struct diff_options diff;
@@ -84,62 +22,42 @@ struct diff_command {
     const char *config, *output;
     const char *also[NR_FORMATS]; /* more files to write, by format */
     char *config_text;            /* the values from the configuration point into it */
-    /* Bits of the options set on the command line; the configuration must not override them. */
+    /* Bits of the settings on the command line; the configuration must not override them. */
     unsigned given;
 };
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* Parse a share, "5%" or "5"; `most` is in percent. */
-static int parse_share(const char *what, const char *value, double most, double *ret,
-                       struct error *err)
+/* Take a share of 0 to 100 percent, "5%" or "5". */
+static int take_share(const struct option_value *v, double *ret, struct error *err)
 {
     char *end;
-    double number = strtod(value, &end);
-    if (end == value || (*end && strcmp(end, "%") != 0) || !(number >= 0 && number <= most))
-        return error_set(err, ERROR_FORMAT, "%s: '%s' is not a share from 0%% to %g%%", what, value,
-                         most);
+    double number = strtod(v->text, &end);
+    if (end == v->text || (*end && strcmp(end, "%") != 0) || !(number >= 0 && number <= 100))
+        return option_error(v, err, "expects a share from 0%% to 100%%, not `%.60s'", v->text);
     *ret = number / 100;
     return 0;
 }
 
-static int parse_alpha(const char *value, double *ret, struct error *err)
+static int take_least_weight(void *target, const struct option_value *v, struct error *err)
 {
+    return take_share(v, &((struct diff_command *)target)->diff.least_weight, err);
+}
+
+static int take_noise(void *target, const struct option_value *v, struct error *err)
+{
+    return take_share(v, &((struct diff_command *)target)->diff.noise, err);
+}
+
+static int take_alpha(void *target, const struct option_value *v, struct error *err)
+{
+    struct diff_command *c = target;
     char *end;
-    *ret = strtod(value, &end);
-    if (end == value || *end || !(*ret > 0 && *ret <= 0.5))
-        return error_set(err, ERROR_FORMAT, "alpha: '%s' is not a chance above 0 and up to 0.5",
-                         value);
+    c->diff.alpha = strtod(v->text, &end);
+    if (end == v->text || *end || !(c->diff.alpha > 0 && c->diff.alpha <= 0.5))
+        return option_error(v, err, "expects a probability above 0 and up to 0.5, not `%.60s'",
+                            v->text);
     return 0;
-}
-
-static int parse_limit(const char *value, size_t *ret, struct error *err)
-{
-    char *end;
-    *ret = strtoul(value, &end, 10);
-    if (*value < '0' || *value > '9' || *end)
-        return error_set(err, ERROR_FORMAT, "--limit: '%s' is not a number", value);
-    return 0;
-}
-
-static int parse_word(const char *what, const char *value, const char *const *words, int nr,
-                      struct error *err)
-{
-    for (int i = 0; i < nr; i++)
-        if (strcmp(value, words[i]) == 0)
-            return i;
-    return error_set(err, ERROR_FORMAT, "%s: there is no '%s'; see --help", what, value);
-}
-
-static int parse_level(const char *value, enum diff_level *ret, struct error *err)
-{
-    const char *names[DIFF_LEVELS];
-    for (int i = 0; i < DIFF_LEVELS; i++)
-        names[i] = diff_level_name(i);
-    int level = parse_word("by", value, names, DIFF_LEVELS, err);
-    if (level >= 0)
-        *ret = (enum diff_level)level;
-    return level < 0 ? -1 : 0;
 }
 
 static char *trim(char *s)
@@ -173,77 +91,107 @@ static int add_gate(struct diff_command *c, const char *value, struct error *err
     return error_no_memory(err);
 }
 
-/* ---- options of the command line and the configuration --------------------------------------- */
-
-/* Set an option that a configuration may also set, by the same name. */
-static int set_option(struct diff_command *c, int option, char *value, struct error *err)
+static int take_gate(void *target, const struct option_value *v, struct error *err)
 {
-    switch (option) {
-    case OPT_FAIL_ON:
-        return add_gate(c, value, err);
-    case OPT_ALLOW: {
-        name_list patterns = {0};
-        int failed = parse_list(value, &patterns, err);
-        vec_foreach (pattern, &patterns)
-            if (!failed && !vec_push(&c->diff.allowed, *pattern))
-                failed = error_no_memory(err);
-        vec_free(&patterns);
-        return failed;
-    }
-    case OPT_BY:
-        return parse_level(value, &c->diff.level, err);
-    case OPT_LEAST_WEIGHT:
-        return parse_share("min-weight", value, 100, &c->diff.least_weight, err);
-    case OPT_ALPHA:
-        return parse_alpha(value, &c->diff.alpha, err);
-    case OPT_NOISE:
-        return parse_share("run-noise", value, 100, &c->diff.noise, err);
-    default:
-        return 0;
-    }
+    return add_gate(target, v->text, err);
 }
 
-static int own_option(void *context, int option, const char *value, struct error *err)
+static int take_allowed(void *target, const struct option_value *v, struct error *err)
 {
-    struct diff_command *c = context;
-    int format;
-    if (option >= OPT_FAIL_ON && option <= OPT_NOISE) {
-        c->given |= 1U << (option - OPT_FAIL_ON);
-        return set_option(c, option, (char *)value, err);
-    }
-    switch (option) {
-    case ARGUMENT:
-        return vec_push(&c->arguments, value) ? 0 : error_no_memory(err);
-    case OPT_BASE:
-        return parse_list((char *)value, &c->base, err);
-    case OPT_SAMPLES:
-        c->diff.samples = true;
-        return 0;
-    case OPT_CONFIG:
-        c->config = value;
-        return 0;
-    case OPT_LIMIT:
-        return parse_limit(value, &c->limit, err);
-    case OPT_FORMAT:
-        format = parse_word("--format", value, format_names, NR_FORMATS, err);
-        c->format = format < 0 ? FORMAT_TEXT : (enum format)format;
-        return format < 0 ? -1 : 0;
-    case 'o':
-        c->output = value;
-        return 0;
-    case OPT_MARKDOWN:
-        c->also[FORMAT_MARKDOWN] = value;
-        return 0;
-    case OPT_JSON:
-        c->also[FORMAT_JSON] = value;
-        return 0;
-    case OPT_JUNIT:
-        c->also[FORMAT_JUNIT] = value;
-        return 0;
-    default:
-        return 0;
-    }
+    struct diff_command *c = target;
+    name_list patterns = {0};
+    int failed = parse_list(v->text, &patterns, err);
+    vec_foreach (pattern, &patterns)
+        if (!failed && !vec_push(&c->diff.allowed, *pattern))
+            failed = error_no_memory(err);
+    vec_free(&patterns);
+    return failed;
 }
+
+static int take_base(void *target, const struct option_value *v, struct error *err)
+{
+    return parse_list(v->text, &((struct diff_command *)target)->base, err);
+}
+
+static int take_argument(void *target, char *text, struct error *err)
+{
+    struct diff_command *c = target;
+    return vec_push(&c->arguments, text) ? 0 : error_no_memory(err);
+}
+
+/* ---- options ------------------------------------------------------------------------------- */
+
+static const struct option_row rows[] = {
+    {ROW_CALL(
+        0, "base", "FILE", take_base,
+        "Use FILE as a recording of the old version. All arguments are then recordings of the "
+        "new version.")},
+    {ROW_FLAG(0, "samples", struct diff_command, diff.samples, "Count samples, not periods.")},
+    {ROW_STRING(0, "config", "FILE", struct diff_command, config,
+                "Read settings from FILE (.ljperf-diff, if it exists).")},
+    {ROW_WORD(0, "format", "NAME", struct diff_command, format, format_names,
+              "Print text, markdown, json or junit (text).")},
+    {ROW_NUMBER(
+        0, "limit", "N", struct diff_command, limit, 0, SIZE_MAX,
+        "Print at most N rows besides those that changed, in text and Markdown. 0 prints all "
+        "(20).")},
+    {ROW_STRING('o', "output", "FILE", struct diff_command, output,
+                "Write to FILE instead of to standard output.")},
+    {ROW_STRING(0, "markdown", "FILE", struct diff_command, also[FORMAT_MARKDOWN],
+                "Also write Markdown to FILE.")},
+    {ROW_STRING(0, "json", "FILE", struct diff_command, also[FORMAT_JSON],
+                "Also write JSON to FILE.")},
+    {ROW_STRING(0, "junit", "FILE", struct diff_command, also[FORMAT_JUNIT],
+                "Also write JUnit XML to FILE.")},
+    {0},
+};
+
+/* Options that a configuration may also set, by the same names. */
+static const struct option_row settings[] = {
+    {ROW_CALL(
+        0, "fail-on", "GATE", take_gate,
+        "Fail if a function grows by more than GATE: [PATTERN:]self>+N% or total>=+N%, as a "
+        "share of all samples, or with %rel of what the function had before. The option may be "
+        "repeated (self>+1%).")},
+    {ROW_CALL(0, "allow", "PATTERNS", take_allowed,
+              "Let these functions grow (separated by commas)."),
+     .list = true},
+    {ROW_WORD(0, "by", "LEVEL", struct diff_command, diff.level, level_names,
+              "Compare by function, file, module or state (function).")},
+    {ROW_CALL(0, "min-weight", "N%", take_least_weight,
+              "Do not test what has a smaller share on both sides (0.5%).")},
+    {ROW_CALL(0, "alpha", "P", take_alpha,
+              "Accept this probability of a false alarm in a whole comparison (0.05).")},
+    {ROW_CALL(0, "run-noise", "N%", take_noise,
+              "Assume that a share varies this much from run to run (8%).")},
+    {0},
+};
+
+static void note_setting(void *target, const struct option_row *row)
+{
+    struct diff_command *c = target;
+    for (unsigned i = 0; !option_row_is_end(&settings[i]); i++)
+        if (row == &settings[i])
+            c->given |= 1U << i;
+}
+
+const struct option_set diff_command_line = {
+    .name = "ljperf diff",
+    .usage = "[options] BASE NEW [NEW...]\n[options] --base BASE [--base BASE...] NEW [NEW...]",
+    .about =
+        "Compares the recordings of two versions of a program by the share of all samples that\n"
+        "each function has. It tells which differences are more than noise, and exits 1 when\n"
+        "one of them breaks a gate. BASE and NEW may be several recordings, separated by\n"
+        "commas. At least three recordings a side are recommended.\n",
+    .sections = {{.rows = rows},
+                 {.title = "Settings, also in a configuration file", .rows = settings},
+                 COMMON_SECTION},
+    .closing = "Exit status: 0 no regression, 1 a regression, 2 bad usage or input.\n",
+    .arguments = ARGUMENTS_TAKEN,
+    .argument = take_argument,
+    .argument_name = "FILE",
+    .seen = note_setting,
+};
 
 /* ---- the configuration ----------------------------------------------------------------------- */
 
@@ -264,7 +212,7 @@ static char *read_config(const char *path, bool must, struct error *err)
     else if (ferror(file))
         error_system(err, errno, "%s: cannot read", path);
     else if (size == SIZE_MOST)
-        error_set(err, ERROR_FORMAT, "%s: too large for a configuration", path);
+        error_set(err, ERROR_FORMAT, "%s: the configuration is larger than 1 MiB", path);
     fclose(file);
     return text;
 }
@@ -278,18 +226,22 @@ static int take_config_line(struct diff_command *c, char *line, struct error *er
         return 0;
     char *sign = strchr(line, '=');
     if (!sign)
-        return error_set(err, ERROR_FORMAT, "'%s' is not NAME = VALUE", line);
+        return error_set(err, ERROR_FORMAT, "expected NAME = VALUE, not `%.100s'", line);
     *sign = 0;
     char *name = trim(line);
-    for (const struct option *o = options; o->name; o++) {
-        if (o->val < OPT_FAIL_ON || o->val > OPT_NOISE || strcmp(name, o->name) != 0)
+    for (unsigned i = 0; !option_row_is_end(&settings[i]); i++) {
+        const struct option_row *row = &settings[i];
+        if (strcmp(name, row->name) != 0)
             continue;
-        bool given = c->given >> (o->val - OPT_FAIL_ON) & 1;
-        return given && o->val != OPT_ALLOW ? 0 : set_option(c, o->val, trim(sign + 1), err);
+        bool given = c->given >> i & 1;
+        if (given && row->take != take_allowed)
+            return 0;
+        return options_take(&diff_command_line.sections[0], row, (void *const[]){c}, trim(sign + 1),
+                            err);
     }
     return error_set(err, ERROR_FORMAT,
-                     "there is no '%s' (but fail-on, allow, by, min-weight, "
-                     "alpha, run-noise)",
+                     "unknown setting `%.60s'; the settings are fail-on, allow, by, min-weight, "
+                     "alpha and run-noise",
                      name);
 }
 
@@ -323,8 +275,7 @@ static int take_sides(struct diff_command *c, name_list *sides, struct error *er
                        err) < 0)
             return -1;
     if (!sides[DIFF_BASE].nr || !sides[DIFF_NEW].nr)
-        return error_set(err, ERROR_FORMAT,
-                         "two sides are compared: ljperf diff BASE NEW; see: ljperf diff --help");
+        return error_set(err, ERROR_FORMAT, "diff needs two recordings: ljperf diff BASE NEW");
     return 0;
 }
 
@@ -436,15 +387,25 @@ static int run(const struct common *c, struct diff_command *dc)
     name_list sides[DIFF_SIDES] = {0};
     struct error err = {0};
     int found = -1;
-    if (c->replay.input)
-        error_set(&err, ERROR_FORMAT, "recordings are no options here: ljperf diff BASE NEW");
-    else if (take_config(dc, &err) == 0 &&
-             (dc->diff.gates.nr || add_gate(dc, "self>+1%", &err) == 0) &&
-             take_sides(dc, sides, &err) == 0)
+    if (take_config(dc, &err) == 0 && (dc->diff.gates.nr || add_gate(dc, "self>+1%", &err) == 0) &&
+        take_sides(dc, sides, &err) == 0)
         found = compare(c, dc, sides, &err);
     vec_free(&sides[DIFF_BASE]);
     vec_free(&sides[DIFF_NEW]);
     return found < 0 ? command_error("diff", &err, EXIT_BAD_USAGE) : found > 0;
+}
+
+/* Check that two sides are given. Returns -1, or the status to exit with. */
+static int check(const struct common *c, const struct diff_command *dc)
+{
+    struct error err = {0};
+    if (c->replay.input)
+        error_set(&err, ERROR_FORMAT, "option `input' is not used here: ljperf diff BASE NEW");
+    else if (dc->arguments.nr < (dc->base.nr ? 1 : 2))
+        error_set(&err, ERROR_FORMAT, "two sides are needed: ljperf diff BASE NEW");
+    else
+        return -1;
+    return command_line_error(&diff_command_line, NULL, &err);
 }
 
 int cmd_diff(int argc, char **argv)
@@ -453,9 +414,9 @@ int cmd_diff(int argc, char **argv)
     struct diff_command dc = {.diff = {.alpha = 0.05, .least_weight = 0.005, .noise = 0.08},
                               .limit = 20};
     common_init(&c);
-    /* '-': arguments that are no options are passed as options too */
-    int status =
-        common_parse(&c, argc, argv, "-" COMMON_LETTERS "o:", options, usage, own_option, &dc);
+    int status = common_parse(&c, &diff_command_line, &dc, argc, argv);
+    if (status < 0)
+        status = check(&c, &dc);
     if (status < 0)
         status = run(&c, &dc);
     vec_foreach (gate, &dc.diff.gates)

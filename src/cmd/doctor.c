@@ -8,29 +8,28 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static const char usage[] =
-    "Usage: ljperf doctor [options]\n"
-    "\n"
-    "Without -i: is this machine able to record what is needed? One line each (ok, warn,\n"
-    "missing) with the cure; exit status 1 when something is missing.\n"
-    "With -i FILE: how the recording's stacks ended, where and why, and what would help.\n"
-    "\n"
-    "      --vm TARGET      the LuaJIT and V8 of a process, a core or an ELF file: the layout "
-    "found,\n"
-    "                       the evidence for each value, and what each VM does; or why not\n";
+struct doctor_command {
+    const char *vm; /* NULL: none */
+};
 
-enum { OPT_VM = OPT_COMMON_END };
+static const struct option_row rows[] = {
+    {ROW_STRING(0, "vm", "TARGET", struct doctor_command, vm,
+                "Examine LuaJIT and V8 in a process, a core or an ELF file: print the layout that "
+                "was found, the evidence for each value and what each VM does, or the reason why "
+                "no layout was found.")},
+    {0},
+};
 
-static const struct option options[] = {COMMON_LONG, {"vm", required_argument, NULL, OPT_VM}, {0}};
-
-static int own_option(void *context, int option, const char *value, struct error *err)
-{
-    const char **vm = context;
-    (void)err;
-    if (option == OPT_VM)
-        *vm = value;
-    return 0;
-}
+const struct option_set doctor_command_line = {
+    .name = "ljperf doctor",
+    .usage = "[options]",
+    .about =
+        "Without -i, doctor tells whether this machine can record what is needed. It prints one\n"
+        "line for each need (ok, warn, missing) with the cure, and exits 1 when something is\n"
+        "missing. With -i FILE, it tells how the recording's stacks ended, where and why, and\n"
+        "what would help.\n",
+    .sections = {{.rows = rows}, COMMON_SECTION},
+};
 
 static int examine_vm(const struct common *c, const char *vm, struct text *out, struct error *err)
 {
@@ -72,10 +71,10 @@ int cmd_doctor(int argc, char **argv)
     struct text out = {0};
     common_init(&c);
     c.replay.symbols.inlines = false;
-    const char *vm = NULL;
-    int status = common_parse(&c, argc, argv, COMMON_LETTERS, options, usage, own_option, &vm);
-    if (status < 0 && vm)
-        status = examine_vm(&c, vm, &out, &err);
+    struct doctor_command dc = {0};
+    int status = common_parse(&c, &doctor_command_line, &dc, argc, argv);
+    if (status < 0 && dc.vm)
+        status = examine_vm(&c, dc.vm, &out, &err);
     else if (status < 0)
         status = c.replay.input ? examine_file(&c, &out, &err) : examine_machine(&out, &err);
     text_free(&out);

@@ -5,29 +5,16 @@
 #include "perfdata/perfdata.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] =
-    "Usage: ljperf dump [options] [FILE]\n"
-    "\n"
-    "Prints each record of a recording: where it stands, its size, time, type and fields.\n"
-    "\n"
-    "  -i, --input FILE     the recording (default perf.data; - is standard input)\n"
-    "      --json           one JSON object a line\n"
-    "      --stats          only count: records and bytes by type, samples by event\n"
-    "      --header         only what `perf script --header-only` prints\n"
-    "      --raw            also the records that only serve the reader (COMPRESSED,\n"
-    "                       FINISHED_ROUND), and those of unknown type\n"
-    "  -h, --help           this text\n";
-
-enum { OPT_JSON = 0x1000, OPT_STATS, OPT_HEADER, OPT_RAW, BATCH = 256, COUNTED_TYPES = 128 };
+enum { BATCH = 256, COUNTED_TYPES = 128 };
 
 struct dump {
     const char *input;
+    bool argument; /* the recording was given as an argument */
     bool json, stats, header, raw;
 };
 
@@ -214,52 +201,48 @@ static int run(const struct dump *d)
     return status;
 }
 
-static int parse(struct dump *d, int argc, char **argv)
+/* ---- options ------------------------------------------------------------------------------ */
+
+static int take_argument(void *target, char *text, struct error *err)
 {
-    static const struct option options[] = {{"input", required_argument, NULL, 'i'},
-                                            {"json", no_argument, NULL, OPT_JSON},
-                                            {"stats", no_argument, NULL, OPT_STATS},
-                                            {"header", no_argument, NULL, OPT_HEADER},
-                                            {"raw", no_argument, NULL, OPT_RAW},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
-    for (int o; (o = getopt_long(argc, argv, "i:h", options, NULL)) != -1;) {
-        switch (o) {
-        case 'i':
-            d->input = optarg;
-            break;
-        case OPT_JSON:
-            d->json = true;
-            break;
-        case OPT_STATS:
-            d->stats = true;
-            break;
-        case OPT_HEADER:
-            d->header = true;
-            break;
-        case OPT_RAW:
-            d->raw = true;
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            return 0;
-        default:
-            fputs("ljperf dump: see ljperf dump --help\n", stderr);
-            return EXIT_BAD_USAGE;
-        }
-    }
-    if (optind < argc)
-        d->input = argv[optind++];
-    if (optind < argc) {
-        fprintf(stderr, "ljperf dump: '%s': one recording at a time\n", argv[optind]);
-        return EXIT_BAD_USAGE;
-    }
-    return -1;
+    struct dump *d = target;
+    if (d->argument)
+        return error_set(err, ERROR_FORMAT,
+                         "unexpected argument `%.100s'; only one recording can be dumped", text);
+    d->argument = true;
+    d->input = text;
+    return 0;
 }
+
+static const struct option_row rows[] = {
+    {ROW_STRING('i', "input", "FILE", struct dump, input,
+                "Read this recording, or - for standard input (perf.data).")},
+    {ROW_FLAG(0, "json", struct dump, json, "Print one JSON object a line.")},
+    {ROW_FLAG(0, "stats", struct dump, stats,
+              "Only count: records and bytes by type, samples by event.")},
+    {ROW_FLAG(0, "header", struct dump, header,
+              "Print only the header, as perf script --header-only does.")},
+    {ROW_FLAG(0, "raw", struct dump, raw,
+              "Also print the records that only serve the reader (COMPRESSED, FINISHED_ROUND), and "
+              "records of unknown type.")},
+    {ROW_HELP},
+    {0},
+};
+
+const struct option_set dump_command_line = {
+    .name = "ljperf dump",
+    .usage = "[options] [FILE]",
+    .about = "Prints each record of a recording: its offset, size, time, type and fields.\n",
+    .sections = {{.rows = rows}},
+    .arguments = ARGUMENTS_TAKEN,
+    .argument = take_argument,
+    .argument_name = "FILE",
+};
 
 int cmd_dump(int argc, char **argv)
 {
     struct dump d = {.input = "perf.data"};
-    int status = parse(&d, argc, argv);
+    struct options_parsed parsed;
+    int status = command_line_parse(&dump_command_line, (void *const[]){&d}, argc, argv, &parsed);
     return status >= 0 ? status : run(&d);
 }

@@ -12,35 +12,6 @@
 #include <unistd.h>
 #include <zlib.h>
 
-static const char usage[] =
-    "Usage: ljperf export --format FORMAT [options]\n"
-    "\n"
-    "Writes a recording as a file that other programs read:\n"
-    "  pprof        profile.pb.gz            go tool pprof and services that read its files\n"
-    "  speedscope   profile.speedscope.json  speedscope.app\n"
-    "  firefox      profile.firefox.json     profiler.firefox.com\n"
-    "  chrome       profile.cpuprofile       Chrome's developer tools, VS Code\n"
-    "  callgrind    callgrind.out.ljperf     KCachegrind, callgrind_annotate\n"
-    "  json         profile.jsonl            one object a sample, one sample a line\n"
-    "  folded       profile.folded           as ljperf fold\n"
-    "\n"
-    "      --format FORMAT  one of these; without it the output's name tells\n"
-    "  -o, --output FILE    write there (- for standard output); FILE.gz is compressed\n"
-    "      --samples        count samples, not periods\n";
-
-enum {
-    OPT_FORMAT = OPT_COMMON_END,
-    OPT_SAMPLES,
-};
-
-static const struct option options[] = {
-    COMMON_LONG,
-    {"format", required_argument, NULL, OPT_FORMAT},
-    {"output", required_argument, NULL, 'o'},
-    {"samples", no_argument, NULL, OPT_SAMPLES},
-    {0},
-};
-
 struct format {
     const char *name, *file; /* default name of the output */
     const char *ending;      /* end of such names (before .gz); without a dot: their start */
@@ -71,23 +42,47 @@ struct export_command {
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-static int parse_format(const char *name, const struct format **ret, struct error *err)
+static const char *format_names(void)
 {
-    struct text known = {0};
-    for (int i = 0; i < NR_FORMATS; i++) {
-        if (strcmp(formats[i].name, name) == 0) {
-            *ret = &formats[i];
-            text_free(&known);
+    return "pprof,speedscope,firefox,chrome,callgrind,json,folded";
+}
+
+static int take_format(void *target, const struct option_value *v, struct error *err)
+{
+    struct export_command *c = target;
+    for (int i = 0; i < NR_FORMATS; i++)
+        if (strcmp(formats[i].name, v->text) == 0) {
+            c->format = &formats[i];
             return 0;
         }
-        text_printf(&known, "%s%s", i ? ", " : "", formats[i].name);
-    }
-    text_char(&known, 0);
-    error_set(err, ERROR_FORMAT, "--format: '%s' is none of %s", name,
-              known.failed ? "the known ones" : known.at);
-    text_free(&known);
-    return -1;
+    return option_error(v, err, "expects one of %s, not `%.60s'", format_names(), v->text);
 }
+
+static const struct option_row rows[] = {
+    {ROW_CALL(0, "format", "FORMAT", take_format,
+              "Write one of these formats. Without this option, the end of the output's name "
+              "selects the format."),
+     .word_list = format_names},
+    {ROW_STRING('o', "output", "FILE", struct export_command, output,
+                "Write to FILE (- for standard output). FILE.gz is compressed.")},
+    {ROW_FLAG(0, "samples", struct export_command, samples, "Count samples, not periods.")},
+    {0},
+};
+
+const struct option_set export_command_line = {
+    .name = "ljperf export",
+    .usage = "--format FORMAT [options]\n-o FILE [options]",
+    .about =
+        "Writes a recording as a file that other programs read:\n"
+        "  pprof        profile.pb.gz            go tool pprof and services that read its files\n"
+        "  speedscope   profile.speedscope.json  speedscope.app\n"
+        "  firefox      profile.firefox.json     profiler.firefox.com\n"
+        "  chrome       profile.cpuprofile       Chrome's developer tools, VS Code\n"
+        "  callgrind    callgrind.out.ljperf     KCachegrind, callgrind_annotate\n"
+        "  json         profile.jsonl            one JSON object a line for each sample\n"
+        "  folded       profile.folded           the output of ljperf fold\n",
+    .sections = {{.rows = rows}, COMMON_SECTION},
+};
 
 static bool ends_with(const char *name, size_t size, const char *ending)
 {
@@ -113,39 +108,26 @@ static const struct format *format_of_name(const char *path)
     return NULL;
 }
 
-static int own_option(void *context, int option, const char *value, struct error *err)
-{
-    struct export_command *c = context;
-    switch (option) {
-    case OPT_FORMAT:
-        return parse_format(value, &c->format, err);
-    case OPT_SAMPLES:
-        c->samples = true;
-        return 0;
-    case 'o':
-        c->output = value;
-        return 0;
-    default:
-        return 0;
-    }
-}
-
 /* Returns 0, or the status to exit with. */
 static int complete_options(struct export_command *c)
 {
+    struct error err = {0};
     if (!c->format && c->output)
         c->format = format_of_name(c->output);
     if (!c->format) {
-        fputs("ljperf export: which format? see: ljperf export --help\n", stderr);
-        return EXIT_BAD_USAGE;
+        error_set(&err, ERROR_FORMAT,
+                  c->output ? "the output's name selects no format: give --format FORMAT"
+                            : "no format is named: give --format FORMAT or -o FILE");
+        return command_line_error(&export_command_line, NULL, &err);
     }
     if (!c->output)
         c->output = c->format->file;
     if (strcmp(c->output, "-") == 0)
         c->output = NULL;
     if (!c->output && c->format->gzip && isatty(STDOUT_FILENO)) {
-        fputs("ljperf export: this format is no text for a terminal; use -o FILE\n", stderr);
-        return EXIT_BAD_USAGE;
+        error_set(&err, ERROR_FORMAT, "%s is not written to a terminal; give -o FILE",
+                  c->format->name);
+        return command_line_error(&export_command_line, NULL, &err);
     }
     return 0;
 }
@@ -280,8 +262,7 @@ int cmd_export(int argc, char **argv)
     struct export_command c = {0};
     struct error err = {0};
     common_init(&common);
-    int status =
-        common_parse(&common, argc, argv, COMMON_LETTERS "o:", options, usage, own_option, &c);
+    int status = common_parse(&common, &export_command_line, &c, argc, argv);
     if (status < 0)
         status = complete_options(&c);
     else

@@ -10,122 +10,73 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static const char usage[] =
-    "Usage: ljperf flamegraph [options] > FILE.svg\n"
-    "       ljperf flamegraph [options] --diff BASE NEW > FILE.svg\n"
-    "\n"
-    "Draws a flame graph: one SVG file, nothing beside it. In a browser a click zooms, / or\n"
-    "Ctrl-F searches, Esc ends either.\n"
-    "\n"
-    "      --title TEXT     title of the picture\n"
-    "      --width N        its width in pixels (1200)\n"
-    "      --min-width N    leave narrower functions out, in pixels (0.1, or what makes 4 MB)\n"
-    "      --samples        count samples, not periods\n"
-    "  -G, --inverted       outermost function on top, as an icicle\n"
-    "      --icicle         the same\n"
-    "  -r, --reverse        innermost function first: who called what took the time\n"
-    "      --with-pid       process id behind the command's name\n"
-    "      --with-tid       process and thread id behind the command's name\n"
-    "      --diff BASE NEW  draw NEW, in colours of how shares changed since BASE\n"
-    "  -o, --output FILE    write there instead of standard output\n";
-
-enum {
-    ARGUMENT = 1, /* getopt's code for an argument that is no option */
-    OPT_TITLE = OPT_COMMON_END,
-    OPT_WIDTH,
-    OPT_LEAST_WIDTH,
-    OPT_SAMPLES,
-    OPT_WITH_PID,
-    OPT_WITH_TID,
-    OPT_DIFF,
-};
-
-static const struct option options[] = {
-    COMMON_LONG,
-    {"title", required_argument, NULL, OPT_TITLE},
-    {"width", required_argument, NULL, OPT_WIDTH},
-    {"min-width", required_argument, NULL, OPT_LEAST_WIDTH},
-    {"samples", no_argument, NULL, OPT_SAMPLES},
-    {"inverted", no_argument, NULL, 'G'},
-    {"icicle", no_argument, NULL, 'G'},
-    {"reverse", no_argument, NULL, 'r'},
-    {"with-pid", no_argument, NULL, OPT_WITH_PID},
-    {"with-tid", no_argument, NULL, OPT_WITH_TID},
-    {"diff", required_argument, NULL, OPT_DIFF},
-    {"output", required_argument, NULL, 'o'},
-    {0},
-};
-
 struct flamegraph_command {
     struct flamegraph_options graph;
     const char *output;
     const char *base, *new; /* only with --diff */
 };
 
-static int parse_pixels(const char *what, const char *value, double least, double most, double *ret,
-                        struct error *err)
+static int take_least_width(void *target, const struct option_value *v, struct error *err)
 {
+    const double MOST = 1000;
+    struct flamegraph_command *c = target;
     char *end;
-    double pixels = strtod(value, &end);
-    if (end == value || *end || !(pixels >= least && pixels <= most))
-        return error_set(err, ERROR_FORMAT, "%s: '%s' is not a number from %g to %g", what, value,
-                         least, most);
-    *ret = pixels;
+    double pixels = strtod(v->text, &end);
+    if (end == v->text || *end || !(pixels >= 0 && pixels <= MOST))
+        return option_error(v, err, "expects a number from 0 to %g, not `%.60s'", MOST, v->text);
+    c->graph.least_width = pixels;
     return 0;
 }
 
 /* Take an argument that is no option: only the second recording of --diff may be one. */
-static int take_argument(struct flamegraph_command *c, const char *value, struct error *err)
+static int take_argument(void *target, char *text, struct error *err)
 {
+    struct flamegraph_command *c = target;
     if (!c->base || c->new)
-        return error_set(err, ERROR_FORMAT, "'%s' is no option; a recording is given with -i",
-                         value);
-    c->new = value;
+        return error_set(err, ERROR_FORMAT,
+                         "unexpected argument `%.100s'; a recording is given with -i", text);
+    c->new = text;
     return 0;
 }
 
-static int own_option(void *context, int option, const char *value, struct error *err)
-{
-    struct flamegraph_command *c = context;
-    double pixels = 0;
-    switch (option) {
-    case OPT_TITLE:
-        c->graph.title = value;
-        return 0;
-    case OPT_WIDTH:
-        if (parse_pixels("--width", value, 200, 100000, &pixels, err) < 0)
-            return -1;
-        c->graph.width = (unsigned)pixels;
-        return 0;
-    case OPT_LEAST_WIDTH:
-        return parse_pixels("--min-width", value, 0, 1000, &c->graph.least_width, err);
-    case OPT_SAMPLES:
-        c->graph.samples = true;
-        return 0;
-    case 'G':
-        c->graph.inverted = true;
-        return 0;
-    case 'r':
-        c->graph.reverse = true;
-        return 0;
-    case OPT_WITH_PID:
-        c->graph.pid = true;
-        return 0;
-    case OPT_WITH_TID:
-        c->graph.tid = true;
-        return 0;
-    case OPT_DIFF:
-        c->base = value;
-        return 0;
-    case ARGUMENT:
-        return take_argument(c, value, err);
-    case 'o':
-        c->output = value;
-        return 0;
-    default:
-        return 0;
-    }
-}
+static const struct option_row rows[] = {
+    {ROW_STRING(0, "title", "TEXT", struct flamegraph_command, graph.title,
+                "Write this title above the picture.")},
+    {ROW_NUMBER(0, "width", "N", struct flamegraph_command, graph.width, 200, 100000,
+                "Draw the picture N pixels wide (1200).")},
+    {ROW_CALL(0, "min-width", "N", take_least_width,
+              "Leave out functions that are narrower than N pixels (0.1, or more if the file would "
+              "exceed 4 MB).")},
+    {ROW_FLAG(0, "samples", struct flamegraph_command, graph.samples,
+              "Count samples, not periods.")},
+    {ROW_FLAG('G', "inverted", struct flamegraph_command, graph.inverted,
+              "Draw the outermost function on top, as an icicle graph.")},
+    {ROW_FLAG(0, "icicle", struct flamegraph_command, graph.inverted, "The same as --inverted.")},
+    {ROW_FLAG('r', "reverse", struct flamegraph_command, graph.reverse,
+              "Begin with the innermost function, and draw its callers behind it.")},
+    {ROW_FLAG(0, "with-pid", struct flamegraph_command, graph.pid,
+              "Append the process id to the command's name.")},
+    {ROW_FLAG(0, "with-tid", struct flamegraph_command, graph.tid,
+              "Append the process and thread id to the command's name.")},
+    {ROW_STRING(0, "diff", "BASE NEW", struct flamegraph_command, base,
+                "Draw the recording NEW, in colours that show how shares changed since the "
+                "recording BASE.")},
+    {ROW_STRING('o', "output", "FILE", struct flamegraph_command, output,
+                "Write to FILE instead of to standard output.")},
+    {0},
+};
+
+const struct option_set flamegraph_command_line = {
+    .name = "ljperf flamegraph",
+    .usage = "[options] > FILE.svg\n[options] --diff BASE NEW > FILE.svg",
+    .about =
+        "Draws a flame graph as one SVG file. In a browser, a click on a function zooms in, / or\n"
+        "Ctrl-F searches, and Esc ends both.\n",
+    .sections = {{.rows = rows}, COMMON_SECTION},
+    .arguments = ARGUMENTS_TAKEN,
+    .argument = take_argument,
+    .argument_name = "FILE",
+};
 
 /* One recording to draw or compare. */
 struct drawn {
@@ -192,7 +143,7 @@ static int draw(const struct common *c, struct flamegraph_command *fc, struct er
 static int check(const struct common *c, const struct flamegraph_command *fc, struct error *err)
 {
     if (fc->base && (!fc->new || c->replay.input))
-        return error_set(err, ERROR_FORMAT, "two recordings are compared: --diff BASE NEW");
+        return error_set(err, ERROR_FORMAT, "--diff compares two recordings: --diff BASE NEW");
     return 0;
 }
 
@@ -202,11 +153,9 @@ int cmd_flamegraph(int argc, char **argv)
     struct flamegraph_command fc = {.graph = {.width = 1200, .least_width = -1, .event = -1}};
     struct error err = {0};
     common_init(&c);
-    /* '-': arguments that are no options are passed as options too */
-    int status =
-        common_parse(&c, argc, argv, "-" COMMON_LETTERS "Gro:", options, usage, own_option, &fc);
+    int status = common_parse(&c, &flamegraph_command_line, &fc, argc, argv);
     if (status < 0 && check(&c, &fc, &err) < 0)
-        status = command_error("flamegraph", &err, EXIT_BAD_USAGE);
+        status = command_line_error(&flamegraph_command_line, NULL, &err);
     else if (status < 0)
         status = draw(&c, &fc, &err) < 0 ? command_error("flamegraph", &err, EXIT_BAD_INPUT) : 0;
     common_free(&c);

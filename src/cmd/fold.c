@@ -83,7 +83,7 @@ int cmd_fold(int argc, char **argv)
     struct fold_command fc = {.fold.event = -1};
     struct error err = {0};
     common_init(&c);
-    int status = common_parse_rows(&c, &fold_command_line, &fc, argc, argv);
+    int status = common_parse(&c, &fold_command_line, &fc, argc, argv);
     if (status < 0)
         status = run(&c, &fc, &err) < 0 ? command_error("fold", &err, EXIT_BAD_INPUT) : 0;
     common_free(&c);

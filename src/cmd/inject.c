@@ -7,35 +7,25 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-static const char usage[] =
-    "Usage: ljperf inject -o FILE [options]\n"
-    "\n"
-    "Writes the recording once more, for perf report, perf script, perf annotate and whatever\n"
-    "reads perf.data: each sample with its whole stack as a callchain; functions of Lua, of\n"
-    "JavaScript and of generated code in ELF files that are written for them, into FILE.d.\n"
-    "\n"
-    "  -o, --output FILE    where to write\n"
-    "  -j, --jit            nothing more: jitdumps are always read (as perf inject has it)\n";
-
-static const struct option options[] = {
-    COMMON_LONG,
-    {"output", required_argument, NULL, 'o'},
-    {"jit", no_argument, NULL, 'j'},
-    {0},
-};
-
 struct inject_command {
     const char *output;
 };
 
-static int own_option(void *context, int option, const char *value, struct error *err)
-{
-    struct inject_command *c = context;
-    (void)err;
-    if (option == 'o')
-        c->output = value;
-    return 0;
-}
+static const struct option_row rows[] = {
+    {ROW_STRING('o', "output", "FILE", struct inject_command, output,
+                "Write the new recording to FILE. This option is required.")},
+    {ROW_IGNORED('j', "jit", "Accepted as in perf inject. Jitdumps are always read.")},
+    {0},
+};
+
+const struct option_set inject_command_line = {
+    .name = "ljperf inject",
+    .usage = "-o FILE [options]",
+    .about = "Writes the recording again, for perf report, perf script, perf annotate and other\n"
+             "readers of perf.data. Each sample gets its whole stack as a callchain. Functions of\n"
+             "Lua, of JavaScript and of generated code are put into ELF files in FILE.d.\n",
+    .sections = {{.rows = rows}, COMMON_SECTION},
+};
 
 static bool is_same_file(const char *a, const char *b)
 {
@@ -100,11 +90,10 @@ int cmd_inject(int argc, char **argv)
     struct inject_command ic = {0};
     struct error err = {0};
     common_init(&c);
-    int status =
-        common_parse(&c, argc, argv, COMMON_LETTERS "o:j", options, usage, own_option, &ic);
+    int status = common_parse(&c, &inject_command_line, &ic, argc, argv);
     if (status < 0 && !ic.output) {
-        fprintf(stderr, "ljperf inject: -o FILE: where should it be written?\n");
-        status = EXIT_BAD_USAGE;
+        error_set(&err, ERROR_FORMAT, "option `output' is required");
+        status = command_line_error(&inject_command_line, NULL, &err);
     }
     if (status < 0) {
         c.replay.symbols.inlines = c.replay.symbols.lines = false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* ljperf record: perf record with trimmed stacks, and with the data that generated code needs. */
 #include "cmd/cmd.h"
+#include "cmd/command_line.h"
 #include "record/options.h"
 #include "record/record.h"
 #include "live/process_watch.h"
@@ -89,31 +90,17 @@ static int run(struct record_options *o, struct record_outcome *r, struct error 
     return failed;
 }
 
-int cmd_record(int argc, char **argv)
+/* Record as the options say; returns the status to exit with. */
+static int record(struct record_options *o)
 {
-    struct record_options o;
     struct record_outcome r = {0};
     struct error err = {0};
     int status;
-    if (record_options_parse(argc, argv, &o, &err) < 0) {
-        fprintf(stderr, "ljperf record: %s\n", err.text);
-        record_options_free(&o);
-        return EXIT_BAD_USAGE;
-    }
-    if (o.help) {
-        fputs(record_usage, stdout);
-        record_options_free(&o);
-        return 0;
-    }
-    if (o.dry_run) {
-        record_options_free(&o);
-        return 0;
-    }
-    int failed = run(&o, &r, &err);
+    int failed = run(o, &r, &err);
     if (failed)
         fprintf(stderr, "ljperf record: %s\n", err.text);
-    print_outcome(&o, &r);
-    print_losses(&o, &r);
+    print_outcome(o, &r);
+    print_losses(o, &r);
     if (!failed)
         status = exit_like(&r);
     else if (r.exec_errno)
@@ -121,6 +108,21 @@ int cmd_record(int argc, char **argv)
     else
         status = EXIT_BAD_INPUT;
     record_outcome_free(&r);
+    return status;
+}
+
+int cmd_record(int argc, char **argv)
+{
+    struct record_options o;
+    struct options_parsed parsed;
+    struct error err = {0};
+    int status = 0;
+    if (record_options_parse(argc, argv, &o, &parsed, &err) < 0)
+        status = command_line_error(&record_command_line, &parsed, &err);
+    else if (parsed.help)
+        status = command_line_help(&record_command_line);
+    else if (!o.dry_run)
+        status = record(&o);
     record_options_free(&o);
     return status;
 }

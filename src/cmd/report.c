@@ -12,96 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char usage[] =
-    "Usage: ljperf report [options]\n"
-    "\n"
-    "Shows overhead by function, with call trees: on a terminal to walk about in (h: help),\n"
-    "elsewhere as text in perf report's format.\n"
-    "\n"
-    "  -s, --sort KEYS      comm,dso,sym,pid,tgid,cpu,srcline,srcfile,state,trace,time,parent\n"
-    "                       (comm,dso,sym); those before the word overhead order the rows\n"
-    "      --time-quantum N  slices of key time: a number with s, ms, us or ns (100ms)\n"
-    "  -p, --parent REGEX   what key parent shows: the nearest function that matches\n"
-    "  -x, --exclude-other  leave samples out in which none does\n"
-    "      --children       a function's share includes what it called (the default\n"
-    "                       where there are call chains)\n"
-    "      --no-children    only its own samples\n"
-    "  -g, --call-graph WORDS  graph, fractal or none; caller or callee; the least\n"
-    "                       percentage drawn (graph,0.5,caller with --children, else\n"
-    "                       callee)\n"
-    "  -G, --inverted       callers first: the same as -g caller\n"
-    "      --callers NAME   only this function, with the trees of its callers\n"
-    "      --callees NAME   only this function, with the trees of what it called\n"
-    "      --percent-limit N  leave smaller rows and branches out\n"
-    "      --percentage WHICH  absolute, or relative to the rows that are shown\n"
-    "  -n, --show-nr-samples  a column of sample counts\n"
-    "      --show-total-period  a column of periods\n"
-    "  -c, --comms NAMES    show only rows of these commands\n"
-    "  -d, --dsos NAMES     show only rows of these shared objects\n"
-    "  -S, --symbols NAMES  show only rows of these functions\n"
-    "      --symbol-filter TEXT  show only rows whose function's name contains TEXT\n"
-    "  -U, --hide-unresolved  leave out functions without a name\n"
-    "  -t, --field-separator C  separate columns by C, without padding\n"
-    "      --header         print the recording's header first\n"
-    "      --header-only    print nothing but the header\n"
-    "  -q                   rows and trees only\n"
-    "      --stdio          text, on a terminal too\n"
-    "      --tui            to walk about in, or fail\n"
-    "  -o, --output FILE    write there instead of standard output\n";
-
-enum {
-    OPT_CHILDREN = OPT_COMMON_END,
-    OPT_NO_CHILDREN,
-    OPT_PERCENT_LIMIT,
-    OPT_PERCENTAGE,
-    OPT_TOTAL_PERIOD,
-    OPT_HEADER,
-    OPT_HEADER_ONLY,
-    OPT_STDIO,
-    OPT_TUI,
-    OPT_QUANTUM,
-    OPT_CALLERS,
-    OPT_CALLEES,
-    OPT_FILTER,
-};
-
-/* Our --comms must precede the common option of the same name, which filters the samples. */
-static const struct option options[] = {
-    {"comms", required_argument, NULL, 'c'},
-    COMMON_LONG,
-    {"sort", required_argument, NULL, 's'},
-    {"time-quantum", required_argument, NULL, OPT_QUANTUM},
-    {"parent", required_argument, NULL, 'p'},
-    {"exclude-other", no_argument, NULL, 'x'},
-    {"callers", required_argument, NULL, OPT_CALLERS},
-    {"callees", required_argument, NULL, OPT_CALLEES},
-    {"symbol-filter", required_argument, NULL, OPT_FILTER},
-    {"children", no_argument, NULL, OPT_CHILDREN},
-    {"no-children", no_argument, NULL, OPT_NO_CHILDREN},
-    {"call-graph", optional_argument, NULL, 'g'},
-    {"inverted", no_argument, NULL, 'G'},
-    {"percent-limit", required_argument, NULL, OPT_PERCENT_LIMIT},
-    {"percentage", required_argument, NULL, OPT_PERCENTAGE},
-    {"show-nr-samples", no_argument, NULL, 'n'},
-    {"show-total-period", no_argument, NULL, OPT_TOTAL_PERIOD},
-    {"dsos", required_argument, NULL, 'd'},
-    {"symbols", required_argument, NULL, 'S'},
-    {"hide-unresolved", no_argument, NULL, 'U'},
-    {"field-separator", required_argument, NULL, 't'},
-    {"header", no_argument, NULL, OPT_HEADER},
-    {"header-only", no_argument, NULL, OPT_HEADER_ONLY},
-    {"stdio", no_argument, NULL, OPT_STDIO},
-    {"tui", no_argument, NULL, OPT_TUI},
-    {"output", required_argument, NULL, 'o'},
-    {0},
-};
-
 enum choice { CHOICE_DEFAULT, CHOICE_YES, CHOICE_NO };
+enum percentage { PERCENTAGE_ABSOLUTE, PERCENTAGE_RELATIVE };
 
 struct report_command {
     struct report_options report;
-    char **argv;
     enum choice children, callers_first;
+    enum percentage percentage;
     bool header, header_only, stdio, tui;
     regex_t parent;
     bool has_parent;
@@ -117,18 +34,20 @@ static bool parse_percent(const char *text, double *ret)
     return end != text && (*end == 0 || strcmp(end, "%") == 0) && *ret >= 0 && *ret <= 100;
 }
 
-static int parse_sort(struct report_options *o, char *value, struct error *err)
+static int take_sort(void *target, const struct option_value *v, struct error *err)
 {
+    struct report_options *o = &((struct report_command *)target)->report;
+    char *rest = v->text;
     o->nr_keys = o->nr_before = 0;
-    for (char *name; (name = strsep(&value, ","));) {
+    for (char *name; (name = strsep(&rest, ","));) {
         int key = report_key(name);
         if (strcmp(name, "overhead") == 0) {
             o->nr_before = o->nr_keys;
             continue;
         }
         if (key < 0)
-            return error_set(err, ERROR_FORMAT, "--sort: no key is called '%s'; there are %s", name,
-                             report_key_names());
+            return option_error(v, err, "has no key `%.60s'; the keys are %s", name,
+                                report_key_names());
         bool known = false;
         for (unsigned i = 0; i < o->nr_keys; i++)
             known |= o->keys[i] == (enum report_key)key;
@@ -136,53 +55,66 @@ static int parse_sort(struct report_options *o, char *value, struct error *err)
             o->keys[o->nr_keys++] = (enum report_key)key;
     }
     if (!o->nr_keys)
-        return error_set(err, ERROR_FORMAT, "--sort: overhead alone is no key");
+        return option_error(v, err, "expects a key besides overhead");
     return 0;
 }
 
 /* perf's default pattern matches functions that enter the kernel; here the key has no default. */
-static int parse_parent(struct report_command *c, const char *value, struct error *err)
+static int take_parent(void *target, const struct option_value *v, struct error *err)
 {
+    struct report_command *c = target;
     if (c->has_parent)
         regfree(&c->parent);
-    int failed = regcomp(&c->parent, value, REG_EXTENDED | REG_NOSUB);
+    int failed = regcomp(&c->parent, v->text, REG_EXTENDED | REG_NOSUB);
     c->has_parent = !failed;
     if (!failed)
         return 0;
     char reason[128];
     regerror(failed, &c->parent, reason, sizeof(reason));
-    return error_set(err, ERROR_FORMAT, "-p: '%s': %s", value, reason);
+    return option_error(v, err, "expects a regular expression, not `%.60s': %s", v->text, reason);
 }
 
-/* Parse a time as perf does: a number and s, ms, us or ns. */
-static int parse_quantum(struct report_options *o, const char *value, struct error *err)
+/* Take a time as perf does: a number and s, ms, us or ns. */
+static int take_quantum(void *target, const struct option_value *v, struct error *err)
 {
     static const struct {
         const char *name;
         double ns;
     } units[] = {{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}};
+    struct report_command *c = target;
     char *end;
-    double number = strtod(value, &end);
-    for (size_t i = 0; end != value && i < sizeof(units) / sizeof(*units); i++) {
+    double number = strtod(v->text, &end);
+    for (size_t i = 0; end != v->text && i < sizeof(units) / sizeof(*units); i++) {
         double ns = number * units[i].ns;
         if (strcmp(end, units[i].name) != 0 || !(ns >= 1 && ns <= 1e18))
             continue;
-        o->quantum = (uint64_t)ns;
+        c->report.quantum = (uint64_t)ns;
         return 0;
     }
-    return error_set(err, ERROR_FORMAT,
-                     "--time-quantum: '%s' is no time; one is 100ms, with s, ms, us or ns", value);
+    return option_error(v, err, "expects a time such as 100ms, in s, ms, us or ns, not `%.60s'",
+                        v->text);
 }
 
 /* Restrict the report to one function. */
-static int parse_focus(struct report_command *c, const char *name, bool callers, struct error *err)
+static int focus(struct report_command *c, const char *name, bool callers, struct error *err)
 {
     c->children = CHOICE_YES;
     c->callers_first = callers ? CHOICE_NO : CHOICE_YES;
     return vec_push(&c->report.symbols, name) ? 0 : error_no_memory(err);
 }
 
-static int graph_word(struct report_command *c, const char *word, struct error *err)
+static int take_callers(void *target, const struct option_value *v, struct error *err)
+{
+    return focus(target, v->text, true, err);
+}
+
+static int take_callees(void *target, const struct option_value *v, struct error *err)
+{
+    return focus(target, v->text, false, err);
+}
+
+/* Returns false for an unknown word. */
+static bool graph_word(struct report_command *c, const char *word)
 {
     struct report_options *o = &c->report;
     double least;
@@ -198,148 +130,130 @@ static int graph_word(struct report_command *c, const char *word, struct error *
         c->callers_first = CHOICE_NO;
     else if (parse_percent(word, &least))
         o->graph_percent = least;
-    else if (strcmp(word, "function") != 0 && strcmp(word, "percent") != 0)
-        return error_set(err, ERROR_FORMAT,
-                         "-g: '%s' is none of graph, fractal, none, caller, callee, function, "
-                         "percent or a percentage",
-                         word);
+    else
+        return strcmp(word, "function") == 0 || strcmp(word, "percent") == 0;
+    return true;
+}
+
+static const char *graph_words(void)
+{
+    return "graph,fractal,none,caller,callee,function,percent";
+}
+
+static int take_graph(void *target, const struct option_value *v, struct error *err)
+{
+    struct report_command *c = target;
+    char *rest = v->text;
+    c->report.graph = GRAPH_ABSOLUTE;
+    for (char *word; (word = strsep(&rest, ","));)
+        if (*word && !graph_word(c, word))
+            return option_error(v, err, "expects %s or a percentage, not `%.60s'", graph_words(),
+                                word);
     return 0;
 }
 
-/* As with perf, the words may be an argument of their own. */
-static int parse_graph(struct report_command *c, const char *value, struct error *err)
+static int take_limit(void *target, const struct option_value *v, struct error *err)
 {
-    const char *next = c->argv[optind];
-    if (!value && next && next[0] != '-') {
-        value = next;
-        optind++;
-    }
-    c->report.graph = GRAPH_ABSOLUTE;
-    char *copy = strdup(value ? value : "graph");
-    if (!copy)
-        return error_no_memory(err);
-    char *rest = copy;
-    int failed = 0;
-    for (char *word; !failed && (word = strsep(&rest, ","));)
-        failed = *word ? graph_word(c, word, err) : 0;
-    free(copy);
-    return failed;
-}
-
-static int parse_limit(struct report_options *o, const char *value, struct error *err)
-{
-    if (!parse_percent(value, &o->percent_limit))
-        return error_set(err, ERROR_FORMAT, "--percent-limit: '%s' is not a percentage", value);
+    struct report_options *o = &((struct report_command *)target)->report;
+    if (!parse_percent(v->text, &o->percent_limit))
+        return option_error(v, err, "expects a percentage from 0 to 100, not `%.60s'", v->text);
     o->graph_percent = o->percent_limit;
     return 0;
 }
 
-static int parse_percentage(struct report_options *o, const char *value, struct error *err)
+static int take_separator(void *target, const struct option_value *v, struct error *err)
 {
-    o->relative = strcmp(value, "relative") == 0;
-    if (o->relative || strcmp(value, "absolute") == 0)
-        return 0;
-    return error_set(err, ERROR_FORMAT, "--percentage: '%s' is neither absolute nor relative",
-                     value);
-}
-
-/* Split names at commas, in place. As with perf, a name with a comma cannot be given. */
-static int parse_names(char *value, name_list *list, struct error *err)
-{
-    for (char *name; (name = strsep(&value, ","));)
-        if (*name && !vec_push(list, name))
-            return error_no_memory(err);
+    if (!*v->text)
+        return option_error(v, err, "expects a separator that is not empty");
+    ((struct report_command *)target)->report.separator = v->text;
     return 0;
 }
 
-static int flag_option(struct report_command *c, int option)
+/* Select text, unless a later --tui does not. */
+static int take_stdio(void *target, const struct option_value *v, struct error *err)
 {
-    struct report_options *o = &c->report;
-    switch (option) {
-    case OPT_CHILDREN:
-        c->children = CHOICE_YES;
-        break;
-    case OPT_NO_CHILDREN:
-        c->children = CHOICE_NO;
-        break;
-    case 'G':
-        c->callers_first = CHOICE_YES;
-        break;
-    case 'n':
-        o->show_samples = true;
-        break;
-    case OPT_TOTAL_PERIOD:
-        o->show_period = true;
-        break;
-    case 'x':
-        o->exclude_other = true;
-        break;
-    case 'U':
-        o->hide_unresolved = true;
-        break;
-    case 'q':
-        o->bare = true;
-        break;
-    case OPT_HEADER_ONLY:
-        c->header_only = true;
-        /* fall through */
-    case OPT_HEADER:
-        c->header = true;
-        break;
-    case OPT_STDIO:
-        c->stdio = true;
-        c->tui = false;
-        break;
-    case OPT_TUI:
-        c->tui = true;
-        break;
-    default:
-        break;
-    }
+    struct report_command *c = target;
+    (void)v;
+    (void)err;
+    c->stdio = true;
+    c->tui = false;
     return 0;
 }
 
-static int own_option(void *context, int option, const char *value, struct error *err)
-{
-    struct report_command *c = context;
-    struct report_options *o = &c->report;
-    switch (option) {
-    case 's':
-        return parse_sort(o, (char *)value, err);
-    case 'g':
-        return parse_graph(c, value, err);
-    case OPT_PERCENT_LIMIT:
-        return parse_limit(o, value, err);
-    case OPT_PERCENTAGE:
-        return parse_percentage(o, value, err);
-    case 'c':
-        return parse_names((char *)value, &o->comms, err);
-    case 'd':
-        return parse_names((char *)value, &o->dsos, err);
-    case 'S':
-        return parse_names((char *)value, &o->symbols, err);
-    case 't':
-        if (!*value)
-            return error_set(err, ERROR_FORMAT, "-t: the separator is empty");
-        o->separator = value;
-        return 0;
-    case 'o':
-        c->output = value;
-        return 0;
-    case 'p':
-        return parse_parent(c, value, err);
-    case OPT_QUANTUM:
-        return parse_quantum(o, value, err);
-    case OPT_CALLERS:
-    case OPT_CALLEES:
-        return parse_focus(c, value, option == OPT_CALLERS, err);
-    case OPT_FILTER:
-        o->symbol_filter = value;
-        return 0;
-    default:
-        return flag_option(c, option);
-    }
-}
+/* ---- options ------------------------------------------------------------------------------- */
+
+/* In the order of enum percentage. */
+static const char *const percentages[] = {"absolute", "relative", NULL};
+
+static const struct option_row rows[] = {
+    {ROW_CALL('s', "sort", "KEYS", take_sort,
+              "Make one row of samples with equal keys: comm, dso, sym, pid, tgid, cpu, srcline, "
+              "srcfile, state, trace, time, parent (comm,dso,sym). Keys before the word overhead "
+              "order the rows."),
+     .list = true, .word_list = report_key_names},
+    {ROW_CALL(0, "time-quantum", "N", take_quantum,
+              "Divide the key time into slices of this length: a number with s, ms, us or ns "
+              "(100ms).")},
+    {ROW_CALL('p', "parent", "REGEX", take_parent,
+              "Show for the key parent the nearest function that matches.")},
+    {ROW_FLAG('x', "exclude-other", struct report_command, report.exclude_other,
+              "Leave out samples in which no function matches --parent.")},
+    {ROW_CHOICE(0, "children", struct report_command, children, CHOICE_YES,
+                "Add to a function's share the functions that it called (the default where there "
+                "are call chains).")},
+    {ROW_CHOICE(0, "no-children", struct report_command, children, CHOICE_NO,
+                "Count only a function's own samples.")},
+    {ROW_CALL(
+         'g', "call-graph", "WORDS", take_graph,
+         "Draw call trees: graph, fractal or none; caller or callee; the least percentage that "
+         "is drawn (graph,0.5,caller with --children, else callee)."),
+     .place = VALUE_MAY_FOLLOW, .list = true, .word_list = graph_words},
+    {ROW_CHOICE('G', "inverted", struct report_command, callers_first, CHOICE_YES,
+                "Draw callers first. The same as -g caller.")},
+    {ROW_CALL(0, "callers", "NAME", take_callers,
+              "Show only this function, with the trees of its callers.")},
+    {ROW_CALL(0, "callees", "NAME", take_callees,
+              "Show only this function, with the trees of the functions that it called.")},
+    {ROW_CALL(0, "percent-limit", "N", take_limit, "Leave out rows and branches below N percent.")},
+    {ROW_WORD(0, "percentage", "WHICH", struct report_command, percentage, percentages,
+              "Show percentages of all samples (absolute) or of the rows that are shown "
+              "(relative).")},
+    {ROW_FLAG('n', "show-nr-samples", struct report_command, report.show_samples,
+              "Add a column with the number of samples.")},
+    {ROW_FLAG(0, "show-total-period", struct report_command, report.show_period,
+              "Add a column with the sum of the periods.")},
+    {ROW_NAMES('c', "comms", "NAMES", struct report_command, report.comms,
+               "Show only rows of these commands (separated by commas).")},
+    {ROW_NAMES('d', "dsos", "NAMES", struct report_command, report.dsos,
+               "Show only rows of these shared objects.")},
+    {ROW_NAMES('S', "symbols", "NAMES", struct report_command, report.symbols,
+               "Show only rows of these functions.")},
+    {ROW_STRING(0, "symbol-filter", "TEXT", struct report_command, report.symbol_filter,
+                "Show only rows whose function's name contains TEXT.")},
+    {ROW_FLAG('U', "hide-unresolved", struct report_command, report.hide_unresolved,
+              "Leave out functions without a name.")},
+    {ROW_CALL('t', "field-separator", "C", take_separator,
+              "Separate columns by C, without padding.")},
+    {ROW_FLAG(0, "header", struct report_command, header,
+              "Print the recording's header before the report.")},
+    {ROW_FLAG(0, "header-only", struct report_command, header_only, "Print only the header.")},
+    {ROW_FLAG('q', NULL, struct report_command, report.bare, "Print only rows and trees.")},
+    {ROW_CALL(0, "stdio", NULL, take_stdio, "Print text, also on a terminal.")},
+    {ROW_FLAG(0, "tui", struct report_command, tui,
+              "Open the browser, or fail if there is no terminal.")},
+    {ROW_STRING('o', "output", "FILE", struct report_command, output,
+                "Write to FILE instead of to standard output.")},
+    {0},
+};
+
+/* The own --comms precedes the common option of this name, which filters the samples. */
+const struct option_set report_command_line = {
+    .name = "ljperf report",
+    .usage = "[options]",
+    .about = "Shows overhead by function, with call trees. On a terminal, report opens a browser\n"
+             "(press h for help). Elsewhere it prints text in the format of perf report.\n",
+    .sections = {{.rows = rows}, COMMON_SECTION},
+};
 
 /* ---- running ------------------------------------------------------------------------------- */
 
@@ -585,14 +499,16 @@ static int complete(struct report_command *c, struct error *err)
 {
     struct report_options *o = &c->report;
     bool key = report_has_key(o, KEY_PARENT);
+    c->header |= c->header_only;
+    o->relative = c->percentage == PERCENTAGE_RELATIVE;
     if (c->tui && (c->output || c->header || o->separator))
-        return error_set(err, ERROR_FORMAT, "--tui shows rows on the screen: it takes no %s",
+        return error_set(err, ERROR_FORMAT, "option `tui' cannot be used with %s",
                          c->output   ? "-o"
                          : c->header ? "--header"
                                      : "-t");
     if (!c->has_parent && (key || o->exclude_other))
-        return error_set(err, ERROR_FORMAT, "%s needs a pattern: -p REGEX",
-                         key ? "key parent" : "-x");
+        return error_set(err, ERROR_FORMAT, "%s needs a pattern: give -p REGEX",
+                         key ? "the key parent" : "option `exclude-other'");
     if (c->has_parent) {
         o->parent = &c->parent;
         if (!key)
@@ -604,18 +520,16 @@ static int complete(struct report_command *c, struct error *err)
 int cmd_report(int argc, char **argv)
 {
     struct common c;
-    struct report_command rc = {.argv = argv,
-                                .report = {.keys = {KEY_COMM, KEY_DSO, KEY_SYM},
+    struct report_command rc = {.report = {.keys = {KEY_COMM, KEY_DSO, KEY_SYM},
                                            .nr_keys = 3,
                                            .quantum = 100000000,
                                            .graph = GRAPH_ABSOLUTE,
                                            .graph_percent = 0.5}};
     struct error err = {0};
     common_init(&c);
-    int status = common_parse(&c, argc, argv, COMMON_LETTERS "s:g::Gnc:d:S:Ut:qo:p:x", options,
-                              usage, own_option, &rc);
+    int status = common_parse(&c, &report_command_line, &rc, argc, argv);
     if (status < 0 && complete(&rc, &err) < 0)
-        status = command_error("report", &err, EXIT_BAD_USAGE);
+        status = command_line_error(&report_command_line, NULL, &err);
     if (status < 0) {
         bool lines = report_needs(&rc.report).by_line;
         c.replay.symbols.lines = lines;

@@ -85,7 +85,7 @@ int cmd_script(int argc, char **argv)
     struct script_command sc = {.script.fd = STDOUT_FILENO};
     struct error err = {0};
     common_init(&c);
-    int status = common_parse_rows(&c, &script_command_line, &sc, argc, argv);
+    int status = common_parse(&c, &script_command_line, &sc, argc, argv);
     if (status < 0) {
         sc.header |= sc.header_only;
         sc.script.show_inlined = c.replay.symbols.inlines;

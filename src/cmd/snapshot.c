@@ -2,54 +2,17 @@
 /* ljperf snapshot: read beside perf the data of LuaJIT and V8 that plain perf record lacks. */
 #include "live/snapshot.h"
 #include "cmd/cmd.h"
+#include "cmd/command_line.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] =
-    "Usage: ljperf snapshot -p PID [options] [-- COMMAND]\n"
-    "\n"
-    "Reads what names the Lua and JavaScript functions of running processes, and their Lua stacks\n"
-    "at an interval, beside a recording by perf itself:\n"
-    "\n"
-    "    perf record --call-graph=dwarf,65528 -k mono -p PID -- sleep 10 &\n"
-    "    ljperf snapshot -p PID -- sleep 10\n"
-    "    ljperf report --snapshot snapshot.data\n"
-    "\n"
-    "The processes are not stopped. Without COMMAND or --duration: until Ctrl-C, or their end.\n"
-    "\n"
-    "  -p, --pid LIST       processes (comma separated)\n"
-    "  -o, --output FILE    where to (snapshot.data; an older one becomes snapshot.data.old)\n"
-    "      --every TIME     between readings of Lua stacks: 10ms, 500us, 1s; 0: none (10ms)\n"
-    "      --duration S     seconds; 0: everything once\n"
-    "      --perf PID       a running perf record -a: copies of Lua stacks with each of its\n"
-    "                       samples, in its own file. It must have been started with\n"
-    "                       '-e bpf-output/no-inherit=1,call-graph=no,period=1,name=ljperf/'\n"
-    "  -q, --quiet          only errors\n"
-    "  -v, --verbose        say more\n"
-    "  -h, --help           this text\n";
-
-enum { OPT_EVERY = 0x1000, OPT_DURATION, OPT_PERF };
-
-static const struct option options[] = {
-    {"pid", required_argument, NULL, 'p'},
-    {"output", required_argument, NULL, 'o'},
-    {"every", required_argument, NULL, OPT_EVERY},
-    {"duration", required_argument, NULL, OPT_DURATION},
-    {"perf", required_argument, NULL, OPT_PERF},
-    {"quiet", no_argument, NULL, 'q'},
-    {"verbose", no_argument, NULL, 'v'},
-    {"help", no_argument, NULL, 'h'},
-    {0},
-};
-
 struct snapshot_command {
     struct snapshot_options o;
-    bool quiet, verbose, help;
+    bool quiet, verbose;
 };
 
 /* Convert "10ms" to ns; without a unit, the number counts units of `unit` ns. */
@@ -88,74 +51,93 @@ static bool parse_pid(const char **text, pid_t *ret)
     return true;
 }
 
-static int parse_pids(const char *text, pid_vec *list, struct error *err)
+static int take_pids(void *target, const struct option_value *v, struct error *err)
 {
+    struct snapshot_command *c = target;
     pid_t pid;
-    for (const char *at = text; *at;) {
+    for (const char *at = v->text; *at;) {
         if (!parse_pid(&at, &pid))
-            return error_set(err, ERROR_FORMAT, "-p: '%s' is not a list of process ids", text);
-        if (!vec_push(list, pid))
+            return option_error(v, err, "expects a list of process ids (as 12,34), not `%.60s'",
+                                v->text);
+        if (!vec_push(&c->o.pids, pid))
             return error_no_memory(err);
     }
     return 0;
 }
 
-static int take_option(struct snapshot_command *c, int option, const char *value, struct error *err)
+static int take_every(void *target, const struct option_value *v, struct error *err)
 {
-    enum { EVERY_MIN = 100000 };
-    struct snapshot_options *o = &c->o;
-    switch (option) {
-    case 'p':
-        return parse_pids(value, &o->pids, err);
-    case 'o':
-        o->output = value;
+    enum { EVERY_MIN_NS = 100000 };
+    struct snapshot_options *o = &((struct snapshot_command *)target)->o;
+    if (parse_time(v->text, 1e6, &o->every_ns) && (!o->every_ns || o->every_ns >= EVERY_MIN_NS))
         return 0;
-    case OPT_EVERY:
-        if (parse_time(value, 1e6, &o->every_ns) && (!o->every_ns || o->every_ns >= EVERY_MIN))
-            return 0;
-        return error_set(err, ERROR_FORMAT, "--every: '%s' is not a time (as 10ms; 100us at least)",
-                         value);
-    case OPT_DURATION:
-        o->has_duration = true;
-        if (parse_time(value, 1e9, &o->duration_ns))
-            return 0;
-        return error_set(err, ERROR_FORMAT, "--duration: '%s' is not a time (as 10 or 500ms)",
-                         value);
-    case OPT_PERF:
-        if (parse_pid(&value, &o->perf) && !*value)
-            return 0;
-        return error_set(err, ERROR_FORMAT, "--perf: '%s' is not a process id", value);
-    case 'q':
-        c->quiet = true;
-        return 0;
-    case 'v':
-        c->verbose = true;
-        return 0;
-    default:
-        c->help = true;
-        return 0;
-    }
+    return option_error(v, err, "expects a time such as 10ms, at least 100us, or 0, not `%.60s'",
+                        v->text);
 }
 
-static int parse(int argc, char **argv, struct snapshot_command *c, struct error *err)
+static int take_duration(void *target, const struct option_value *v, struct error *err)
 {
-    int option;
+    struct snapshot_options *o = &((struct snapshot_command *)target)->o;
+    o->has_duration = true;
+    if (parse_time(v->text, 1e9, &o->duration_ns))
+        return 0;
+    return option_error(v, err, "expects a time such as 10 or 500ms, not `%.60s'", v->text);
+}
+
+static const struct option_row rows[] = {
+    {ROW_CALL('p', "pid", "LIST", take_pids, "Read these processes (separated by commas)."),
+     .list = true},
+    {ROW_STRING('o', "output", "FILE", struct snapshot_command, o.output,
+                "Write to FILE (snapshot.data). An older file is renamed to snapshot.data.old.")},
+    {ROW_CALL(0, "every", "TIME", take_every,
+              "Read the Lua stacks at this interval: 10ms, 500us, 1s; 0 reads no stacks (10ms).")},
+    {ROW_CALL(0, "duration", "S", take_duration, "End after S seconds. 0 reads everything once.")},
+    {ROW_NUMBER(0, "perf", "PID", struct snapshot_command, o.perf, 1, INT32_MAX,
+                "Copy Lua stacks with each sample of a running perf record -a, into its own file. "
+                "That perf must have been started with '-e bpf-output/no-inherit=1,call-graph=no,"
+                "period=1,name=ljperf/'.")},
+    {ROW_FLAG('q', "quiet", struct snapshot_command, quiet, "Print only errors.")},
+    {ROW_FLAG('v', "verbose", struct snapshot_command, verbose, "Print more messages.")},
+    {ROW_HELP},
+    {0},
+};
+
+const struct option_set snapshot_command_line = {
+    .name = "ljperf snapshot",
+    .usage = "-p PID [options] [-- COMMAND]",
+    .about =
+        "Reads the data that names the Lua and JavaScript functions of running processes, and\n"
+        "their Lua stacks at an interval, beside a recording by perf itself:\n"
+        "\n"
+        "    perf record --call-graph=dwarf,65528 -k mono -p PID -- sleep 10 &\n"
+        "    ljperf snapshot -p PID -- sleep 10\n"
+        "    ljperf report --snapshot snapshot.data\n"
+        "\n"
+        "The processes are not stopped. Without COMMAND or --duration, snapshot reads until\n"
+        "Ctrl-C or until the processes end.\n",
+    .sections = {{.rows = rows}},
+    .arguments = ARGUMENTS_COMMAND,
+    .argument_name = "COMMAND",
+};
+
+/* Returns -1 to go on, or the status to exit with. */
+static int parse(int argc, char **argv, struct snapshot_command *c)
+{
+    struct options_parsed parsed;
+    struct error err = {0};
     *c = (struct snapshot_command){
         .o = {.output = "snapshot.data", .every_ns = 10000000, .argc = argc, .argv = argv}};
-    optind = 1;
-    while ((option = getopt_long(argc, argv, "+p:o:qvh", options, NULL)) != -1) {
-        if (option == '?')
-            return error_set(err, ERROR_FORMAT, "see: ljperf snapshot --help");
-        if (take_option(c, option, optarg, err) < 0)
-            return -1;
-    }
-    if (optind < argc)
-        c->o.command = argv + optind;
-    if (!c->help && !c->o.pids.nr)
-        return error_set(err, ERROR_FORMAT, "whom? -p PID (see: ljperf snapshot --help)");
-    if (c->o.command && c->o.has_duration)
-        return error_set(err, ERROR_FORMAT, "--duration and a command both say when to end");
-    return 0;
+    int status =
+        command_line_parse(&snapshot_command_line, (void *const[]){c}, argc, argv, &parsed);
+    if (status >= 0)
+        return status;
+    if (parsed.first < argc)
+        c->o.command = argv + parsed.first;
+    if (!c->o.pids.nr)
+        error_set(&err, ERROR_FORMAT, "no process is named: give -p PID");
+    else if (c->o.command && c->o.has_duration)
+        error_set(&err, ERROR_FORMAT, "a command and --duration cannot be given together");
+    return err.kind == ERROR_NONE ? -1 : command_line_error(&snapshot_command_line, NULL, &err);
 }
 
 static void say(void *context, bool detail, const char *line)
@@ -204,17 +186,9 @@ static int run(struct snapshot_command *c)
 int cmd_snapshot(int argc, char **argv)
 {
     struct snapshot_command c;
-    struct error err = {0};
-    int status;
-    if (parse(argc, argv, &c, &err) < 0) {
-        fprintf(stderr, "ljperf snapshot: %s\n", err.text);
-        status = EXIT_BAD_USAGE;
-    } else if (c.help) {
-        fputs(usage, stdout);
-        status = 0;
-    } else {
+    int status = parse(argc, argv, &c);
+    if (status < 0)
         status = run(&c);
-    }
     vec_free(&c.o.pids);
     return status;
 }

@@ -3,6 +3,7 @@
 #ifndef RECORD_OPTIONS_H
 #define RECORD_OPTIONS_H
 
+#include "base/options.h"
 #include "record/event_parse.h"
 
 #include <stdint.h>
@@ -54,18 +55,18 @@ struct record_options {
      * then. wake_early: where samples are few, every record wakes the recorder, which looks at
      * processes. */
     bool wake_each, wake_early;
-    bool help;
     char **command; /* NULL-terminated, points into argv; NULL: none */
     int argc;       /* the whole command line, for the header */
     char **argv;
 };
 
-/* Parse the command line. Returns -1 for bad usage, which `err` explains. The options point into
- * argv. */
-int record_options_parse(int argc, char **argv, struct record_options *ret, struct error *err);
-void record_options_free(struct record_options *o);
+extern const struct option_set record_command_line;
 
-extern const char record_usage[];
+/* Parse the command line. Returns -1 for bad usage, which `err` and `parsed` explain. After --help
+ * the options are not checked. The options point into argv. */
+int record_options_parse(int argc, char **argv, struct record_options *ret,
+                         struct options_parsed *parsed, struct error *err);
+void record_options_free(struct record_options *o);
 
 /* Whether perf record has an option of this name (as "-b" or "--aio=3") that ljperf record does not
  * have. */
@@ -77,7 +78,7 @@ bool perf_record_option(const char *name);
  * unit. Returns -1 for other text. */
 int size_parse(const char *text, uint64_t *ret, bool *unit);
 /* Convert a ring size (pages, or bytes with a unit) to bytes, rounded up to a power of two, at
- * least `page`. */
-int ring_size_parse(const char *text, uint64_t page, uint64_t *ret, struct error *err);
+ * least `page`. Returns -1 for other text and for more than 1 GiB. */
+int ring_size_parse(const char *text, uint64_t page, uint64_t *ret);
 
 #endif

@@ -27,7 +27,8 @@ static int parse(struct record_options *o, struct error *err, char **argv)
     while (argv[argc])
         argc++;
     *err = (struct error){0};
-    return record_options_parse(argc, argv, o, err);
+    struct options_parsed parsed;
+    return record_options_parse(argc, argv, o, &parsed, err);
 }
 
 #define PARSE(...) parse(&o, &err, (char *[]){"record", __VA_ARGS__, NULL})
@@ -120,45 +121,44 @@ static void test_values(void **state)
 static void test_refusals(void **state)
 {
     (void)state;
-    assert_refused("name a command", (char *[]){"record", NULL});
-    REFUSED("-p", "-p", "12,x");
-    REFUSED("-p", "-p", "0");
-    REFUSED("-t", "-t", "99999999999");
-    REFUSED("perf record has that option", "-b", "ls");
-    REFUSED("perf record has that option", "--aio=3", "ls");
-    REFUSED("-X: there is no such option", "-qX", "ls");
+    assert_refused("nothing to record is named", (char *[]){"record", NULL});
+    REFUSED("switch `p' expects a list of numbers", "-p", "12,x");
+    REFUSED("switch `p' expects a list of numbers", "-p", "0");
+    REFUSED("switch `t' expects a list of numbers", "-t", "99999999999");
+    REFUSED("does not have perf record's option `-b'", "-b", "ls");
+    REFUSED("does not have perf record's option `--aio'", "--aio=3", "ls");
+    REFUSED("unknown switch `X'", "-qX", "ls");
     REFUSED("from 1 to 99", "-r", "100", "ls");
-    REFUSED("needs a file", "--timestamp-filename", "-o", "-", "ls");
+    REFUSED("cannot write to a pipe", "--timestamp-filename", "-o", "-", "ls");
     REFUSED("8 to 65528", "--call-graph=dwarf,70000", "ls");
     REFUSED("lbr", "--call-graph=lbr", "ls");
-    REFUSED("is no clock", "-k", "sundial", "ls");
-    REFUSED("is no ring size", "-m", "2G", "ls");
-    REFUSED("is no ring size", "-m", "0", "ls");
-    REFUSED("levels go", "-z99", "ls");
-    REFUSED("--switch-output", "--switch-output=often", "ls");
+    REFUSED("expects mono, raw, real, boot or tai, not `sundial'", "-k", "sundial", "ls");
+    REFUSED("expects a size of 1G at most, in pages or as 512K or 16M, not `2G'", "-m", "2G", "ls");
+    REFUSED("expects a size of 1G at most, in pages or as 512K or 16M, not `0'", "-m", "0", "ls");
+    REFUSED("expects a level from 0 to 22, not `99'", "-z99", "ls");
+    REFUSED("option `switch-output' expects signal", "--switch-output=often", "ls");
     REFUSED("no such event", "-e", "cylces", "ls");
     REFUSED("no such event", "-e", "r", "ls");
     REFUSED("cycles:pppp", "-e", "cycles:pppp", "ls");
     REFUSED("groups", "-e", "{cycles,instructions}", "ls");
     REFUSED("no list", "-e", "cycles,,", "ls");
     REFUSED("no PMU", "-e", "nothing/event=1/", "ls");
-    REFUSED("needs a value", "-F");
+    REFUSED("switch `F' requires a value", "-F");
     REFUSED("leave nothing", "--all-user", "--all-kernel", "ls");
 }
 
 static void test_ring_sizes(void **state)
 {
     (void)state;
-    struct error err;
     uint64_t bytes;
-    assert_int_equal(ring_size_parse("3", 4096, &bytes, &err), 0);
+    assert_int_equal(ring_size_parse("3", 4096, &bytes), 0);
     assert_int_equal(bytes, 4 * 4096); /* pages, rounded up to a power of two */
-    assert_int_equal(ring_size_parse("1000K", 4096, &bytes, &err), 0);
+    assert_int_equal(ring_size_parse("1000K", 4096, &bytes), 0);
     assert_int_equal(bytes, 1 << 20);
-    assert_int_equal(ring_size_parse("1B", 4096, &bytes, &err), 0);
+    assert_int_equal(ring_size_parse("1B", 4096, &bytes), 0);
     assert_int_equal(bytes, 4096);
-    assert_int_equal(ring_size_parse("1T", 4096, &bytes, &err), -1);
-    assert_int_equal(ring_size_parse("99999999999999999999", 4096, &bytes, &err), -1);
+    assert_int_equal(ring_size_parse("1T", 4096, &bytes), -1);
+    assert_int_equal(ring_size_parse("99999999999999999999", 4096, &bytes), -1);
 }
 
 /* An event that is opened twice for a thread would give each sample twice. */
