@@ -550,15 +550,14 @@ static bool copy_part(const uint8_t *part, uint64_t start, uint64_t part_size, u
     return true;
 }
 
-static bool read_recorded(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                          enum provenance *provenance)
+static bool read_recorded(void *context, const struct memory_query *q, void *to,
+                          struct memory_answer *answer)
 {
     const struct recorded *r = context;
-    (void)time;
-    *provenance = PROVENANCE_EXACT;
-    return copy_part(r->t->constants, r->t->address, r->t->size, address, to, size) ||
-           copy_part(r->f->code, r->f->bytecode, (uint64_t)r->f->instructions * 4, address, to,
-                     size);
+    (void)answer; /* exact */
+    return copy_part(r->t->constants, r->t->address, r->t->size, q->address, to, q->size) ||
+           copy_part(r->f->code, r->f->bytecode, (uint64_t)r->f->instructions * 4, q->address, to,
+                     q->size);
 }
 
 /* Make the trace as it was in the VM. Returns false if its snapshots have an unknown form. */

@@ -52,6 +52,12 @@ bool memory_read_stack(const struct memory *m, uint64_t address, void *to, size_
     return true;
 }
 
+/* The answer for bytes of the stack copy. */
+static struct memory_answer of_stack(const struct memory_query *q)
+{
+    return (struct memory_answer){.same = {0, UINT64_MAX}, .read = {q->time, q->time}};
+}
+
 /* Returns whether another sample of the thread might have this address in its stack copy. */
 static bool is_near_stack(const struct memory *m, uint64_t address)
 {
@@ -59,60 +65,61 @@ static bool is_near_stack(const struct memory *m, uint64_t address)
     return address - (m->stack_start - NEAR) < 2 * (uint64_t)NEAR;
 }
 
-/* What is read. This decides how much other moments say about it. */
-enum matter {
-    MATTER_ANY,
-    MATTER_FRAME,  /* a native frame: other moments say nothing */
-    MATTER_MOVING, /* a VM's stack or state: other moments are never exact */
-};
-
-static inline bool read_layers(const struct memory *m, uint64_t address, void *to, size_t size,
-                               enum matter matter, enum provenance *provenance)
+static inline bool ask_layers(const struct memory *m, const struct memory_query *q, void *to,
+                              struct memory_answer *a)
 {
     bool noted = m->reads && m->reads->on;
-    if (size > UINT64_MAX - address)
+    if (q->size > UINT64_MAX - q->address)
         return false;
-    if (m->stack_far_size && read_far(m, address, to, size)) {
+    if (m->stack_far_size && read_far(m, q->address, to, q->size)) {
         if (noted)
-            memory_note(m->reads, address, size);
+            memory_note(m->reads, q->address, q->size);
+        *a = of_stack(q);
         return true;
     }
     if (noted)
-        m->reads->lost |= is_near_stack(m, address);
+        m->reads->lost |= is_near_stack(m, q->address);
+    memory_answer_begin(a, q);
     for (size_t i = 0; i < m->nr_layers; i++) {
         const struct memory_layer *layer = &m->layers[i];
-        enum provenance source = PROVENANCE_EXACT;
-        if ((matter == MATTER_FRAME && layer->other_moments) ||
-            !layer->read(layer->context, address, to, size, m->time, &source))
+        bool other = layer->when == MEMORY_OF_OTHER_TIMES;
+        if ((q->kind == MEMORY_FRAME && other) || !layer->read(layer->context, q, to, a))
             continue;
-        if (matter == MATTER_MOVING && layer->other_moments && source == PROVENANCE_EXACT)
-            source = PROVENANCE_STALE;
-        if (m->span && !layer->keeps_span)
-            memory_span_empty(m->span);
-        if (source > *provenance)
-            *provenance = source;
+        a->layer = layer;
+        if (q->kind == MEMORY_MOVING && other && a->provenance == PROVENANCE_EXACT)
+            a->provenance = PROVENANCE_STALE;
         return true;
     }
     return false;
 }
 
+bool memory_ask(const struct memory *m, const struct memory_query *q, void *to,
+                struct memory_answer *a)
+{
+    if (!memory_read_near(m, q->address, to, q->size))
+        return ask_layers(m, q, to, a);
+    *a = of_stack(q);
+    return true;
+}
+
 bool memory_read_layers(const struct memory *m, uint64_t address, void *to, size_t size,
-                        enum provenance *provenance)
+                        enum memory_kind kind, enum provenance *provenance)
 {
-    return read_layers(m, address, to, size, MATTER_ANY, provenance);
+    const struct memory_query q = {.address = address, .size = size, .time = m->time, .kind = kind};
+    struct memory_answer a;
+    if (!ask_layers(m, &q, to, &a))
+        return false;
+    if (a.provenance > *provenance)
+        *provenance = a.provenance;
+    return true;
 }
 
-bool memory_read_frame_layers(const struct memory *m, uint64_t address, void *to, size_t size,
-                              enum provenance *provenance)
+bool memory_has_moments(const struct memory *m)
 {
-    return read_layers(m, address, to, size, MATTER_FRAME, provenance);
-}
-
-bool memory_read_moving(const struct memory *m, uint64_t address, void *to, size_t size,
-                        enum provenance *provenance)
-{
-    return memory_read_near(m, address, to, size) ||
-           read_layers(m, address, to, size, MATTER_MOVING, provenance);
+    for (size_t i = 0; i < m->nr_layers; i++)
+        if (m->layers[i].has_moments)
+            return true;
+    return false;
 }
 
 bool memory_read_instant(const struct memory *m, uint64_t address, void *to, size_t size)
@@ -123,11 +130,13 @@ bool memory_read_instant(const struct memory *m, uint64_t address, void *to, siz
         m->reads->lost = true; /* data that came with a sample is valid for no other sample */
     if (memory_read_stack(m, address, to, size))
         return true;
+    const struct memory_query q = {.address = address, .size = size, .time = m->time};
+    struct memory_answer a;
+    memory_answer_begin(&a, &q);
     for (size_t i = 0; i < m->nr_layers; i++) {
         const struct memory_layer *layer = &m->layers[i];
-        enum provenance source = PROVENANCE_EXACT;
-        if (layer->instant && layer->read(layer->context, address, to, size, m->time, &source))
-            return source == PROVENANCE_EXACT;
+        if (layer->when == MEMORY_OF_SAMPLE && layer->read(layer->context, &q, to, &a))
+            return a.provenance == PROVENANCE_EXACT;
     }
     return false;
 }
@@ -142,7 +151,8 @@ bool memory_has_instant(const struct memory *m, uint64_t address, uint64_t size)
         return true;
     for (size_t i = 0; i < m->nr_layers; i++) {
         const struct memory_layer *layer = &m->layers[i];
-        if (layer->instant && (!layer->has || layer->has(layer->context, address, size)))
+        if (layer->when == MEMORY_OF_SAMPLE &&
+            (!layer->has || layer->has(layer->context, address, size)))
             return true;
     }
     return false;
@@ -154,13 +164,15 @@ const uint8_t *memory_peek(const struct memory *m, uint64_t address, size_t size
     if (size > UINT64_MAX - address || (m->reads && m->reads->on) ||
         (address < m->stack_start + memory_stack_size(m) && m->stack_start < address + size))
         return NULL;
+    const struct memory_query q = {.address = address, .size = size, .time = m->time};
     for (size_t i = 0; i < m->nr_layers; i++) {
         const struct memory_layer *layer = &m->layers[i];
-        enum provenance source = PROVENANCE_EXACT;
         if (layer->peek) {
-            const uint8_t *bytes = layer->peek(layer->context, address, size, m->time, &source);
-            if (bytes && source > *provenance)
-                *provenance = source;
+            struct memory_answer a;
+            memory_answer_begin(&a, &q);
+            const uint8_t *bytes = layer->peek(layer->context, &q, &a);
+            if (bytes && a.provenance > *provenance)
+                *provenance = a.provenance;
             return bytes;
         }
         if (!layer->has || layer->has(layer->context, address, size))
@@ -171,11 +183,13 @@ const uint8_t *memory_peek(const struct memory *m, uint64_t address, size_t size
 
 bool memory_is_instant(const struct memory *m, uint64_t address)
 {
+    const struct memory_query q = {.address = address, .size = 1, .time = m->time};
+    struct memory_answer a;
     uint8_t byte;
-    enum provenance ignored = PROVENANCE_EXACT;
+    memory_answer_begin(&a, &q);
     for (size_t i = 0; i < m->nr_layers; i++) {
         const struct memory_layer *layer = &m->layers[i];
-        if (layer->instant && layer->read(layer->context, address, &byte, 1, m->time, &ignored))
+        if (layer->when == MEMORY_OF_SAMPLE && layer->read(layer->context, &q, &byte, &a))
             return true;
     }
     return false;
@@ -184,21 +198,29 @@ bool memory_is_instant(const struct memory *m, uint64_t address)
 struct memory_proof memory_prove(const struct memory *m, uint64_t address, size_t size,
                                  const struct memory_compare *compare, enum provenance read)
 {
+    struct memory_span same = {0, UINT64_MAX};
     for (size_t i = 0; i < m->nr_layers && size <= UINT64_MAX - address; i++) {
         const struct memory_layer *layer = &m->layers[i];
-        struct memory_proof proof;
-        if (layer->prove && layer->prove(layer->context, address, size, m->time, compare, &proof))
+        struct memory_proof proof = {.same = {0, UINT64_MAX}};
+        bool proves =
+            layer->prove && layer->prove(layer->context, address, size, m->time, compare, &proof);
+        memory_span_narrow(&same, &proof.same);
+        proof.same = same;
+        if (proves)
             return proof;
     }
-    return (struct memory_proof){.provenance = read};
+    return (struct memory_proof){.provenance = read, .same = same};
 }
 
 bool memory_was_unlike(const struct memory *m, uint64_t address, size_t size,
-                       const struct memory_span *when, const struct memory_compare *compare)
+                       const struct memory_span *when, const struct memory_compare *compare,
+                       struct memory_span *same)
 {
+    struct memory_span ignored = {0, UINT64_MAX};
     for (size_t i = 0; i < m->nr_layers && size <= UINT64_MAX - address; i++) {
         const struct memory_layer *layer = &m->layers[i];
-        if (layer->unlike && layer->unlike(layer->context, address, size, m->time, when, compare))
+        if (layer->unlike && layer->unlike(layer->context, address, size, m->time, when, compare,
+                                           same ? same : &ignored))
             return true;
     }
     return false;

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Memory of a target at a given time: the only interface between walkers and the sources of bytes.
+ * A read is a question and an answer. The question says what is asked for and what the asker knows
+ * about it (struct memory_query); the answer says what came, and how far it is proven (struct
+ * memory_answer). Nothing else passes between those who read and those who have the bytes: what one
+ * reader knows never decides how the reads of another one are judged.
+ *
  * The stack window comes first (the sample's own copy, read in place), then the layers; the first
  * match wins. A walker cannot distinguish a recording from a process, a core file or an array.
  */
@@ -53,6 +58,8 @@ struct memory_compare {
 /* How well read bytes are proven. */
 struct memory_proof {
     enum provenance provenance;
+    struct memory_span same; /* times at which the same question has the same answer; empty: not
+                                known */
     bool another; /* something else was there shortly before or after: the bytes are not exact
                      then, no matter how often they were read */
     /* ns: the bytes are not exact only because the single read of an object that does not change
@@ -73,19 +80,94 @@ struct memory_piece {
     uint64_t start, size;
 };
 
-/* A source of bytes. `read` copies exactly `size` bytes that were at `address` at `time` (ns of the
- * recording's clock), sets the provenance, and returns true. It returns false if they were not
- * recorded. */
+/* What the bytes are to the asker. This decides what readings of other moments say about them. */
+enum memory_kind {
+    /* Nothing is known of them but what the asker will find in them. */
+    MEMORY_DATA,
+    /* A slot of a frame on the thread's stack. Readings of other moments say nothing about it: each
+     * call writes other values there. */
+    MEMORY_FRAME,
+    /* Memory that a program writes all the time: a VM's stack or state. Readings of other moments
+     * are never exact, even if they were the same before and after: a program that reaches the same
+     * place again and again, or gets the memory of another user, writes the same bytes there. */
+    MEMORY_MOVING,
+    /* Part of an object that does not change while it lives. The asker has two words of the stack
+     * that must agree on the object, so a single reading near the moment counts, before or after
+     * it. */
+    MEMORY_OBJECT,
+};
+
+/* Which reading counts, if all readings of a place are of other moments. */
+enum memory_moment {
+    MEMORY_NEAREST,
+    /* The last reading before that time, or the first after it. A caller that gets the same result
+     * from both knows it, even if objects were moved in between. */
+    MEMORY_BEFORE,
+    MEMORY_AFTER,
+};
+
+/* A question. */
+struct memory_query {
+    uint64_t address;
+    size_t size;
+    uint64_t time; /* ns of the recording's clock */
+    enum memory_kind kind;
+    enum memory_moment moment;
+    /* Data of the sample shows that the object was alive: other contents in its place shortly
+     * before or after do not cast doubt on it. */
+    bool alive;
+};
+
+/* The answer to a question. */
+struct memory_answer {
+    enum provenance provenance;
+    /* It counts as exact although an unchanging object was read only once, shortly after the time
+     * or before it. The asker then needs a second reason to believe that it is that object. */
+    bool by_one_reading;
+    /* Times at which the memory behind the stack copy gives the same answer. Empty: not known. */
+    struct memory_span same;
+    /* When the bytes were read, first and last. Empty: the layer's `when` says it for all of its
+     * bytes. */
+    struct memory_span read;
+    const struct memory_layer *layer; /* where the bytes are from; NULL: the stack copy */
+};
+
+/* The answer that a layer begins with. */
+static inline void memory_answer_begin(struct memory_answer *a, const struct memory_query *q)
+{
+    a->provenance = PROVENANCE_EXACT;
+    a->by_one_reading = false;
+    a->same = (struct memory_span){q->time, q->time};
+    a->read = (struct memory_span){1, 0};
+    a->layer = NULL;
+}
+
+/* When a layer's bytes were read. */
+enum memory_layer_time {
+    MEMORY_OF_ANY_TIME,    /* they do not change, or the process stands still */
+    MEMORY_OF_SAMPLE,      /* they came with the sample: nothing else can have been there */
+    MEMORY_OF_OTHER_TIMES, /* while the program ran, at times of the reader's own */
+};
+
+/* A source of bytes. */
 struct memory_layer {
     const char *name; /* what it is, for people: "vmstack", "memory log"; NULL: not told */
-    bool (*read)(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                 enum provenance *provenance);
+    enum memory_layer_time when;
+    /* It has readings made before and after a time, and can tell them apart (enum
+     * memory_moment). */
+    bool has_moments;
+    /* Copies exactly the `size` bytes that were at the query's address at its time, sets the
+     * answer's provenance, and returns true. Returns false if they were not recorded; the answer is
+     * then as it was. On entry it is exact, its `same` is the query's time alone, and its `read` is
+     * empty: a layer that knows better sets them. */
+    bool (*read)(void *context, const struct memory_query *query, void *to,
+                 struct memory_answer *answer);
     void *context;
     /* Returns the same bytes in place, if they are in one piece. They stay there unchanged as long
      * as anybody walks with the layer's source. Returns NULL if they are not in one piece or not
      * recorded. The function pointer may be NULL. */
-    const uint8_t *(*peek)(void *context, uint64_t address, size_t size, uint64_t time,
-                           enum provenance *provenance);
+    const uint8_t *(*peek)(void *context, const struct memory_query *query,
+                           struct memory_answer *answer);
     /* Returns the byte at `address` in place, inside a piece that has at least `size` bytes from
      * there on (`ret`: the whole piece; may be NULL). It is valid for one walk only. Returns NULL
      * if there is no such piece; `read` may still find the bytes in several pieces. The function
@@ -93,20 +175,17 @@ struct memory_layer {
     const uint8_t *(*piece)(void *context, uint64_t address, size_t size, struct memory_piece *ret);
     /* Returns whether any of these bytes may be recorded. NULL: unknown. */
     bool (*has)(void *context, uint64_t address, uint64_t size);
-    bool keeps_span; /* `read` itself narrows the span of the memory it reads for */
-    bool instant;    /* all bytes came with the sample: nothing else can have been there */
-    /* Read while the program ran, at times of its own. This says much about objects, but nothing
-     * about the slots of a frame: each call writes other values there. */
-    bool other_moments;
     /* Says how well the bytes known around `time` prove that the bytes at `time` were those that
-     * `read` gives. Returns false if no such bytes are known. NULL: nothing is known beyond the
-     * result of `read`. */
+     * `read` gives. Returns false if no such bytes are known; ret->same then still says when the
+     * answer is the same. NULL: nothing is known beyond the result of `read`. */
     bool (*prove)(void *context, uint64_t address, size_t size, uint64_t time,
                   const struct memory_compare *compare, struct memory_proof *ret);
     /* Returns whether some bytes at `address` are known from `when`, in the memory that the program
-     * has at `time`, and none of them is the same. NULL: the answer is no. */
+     * has at `time`, and none of them is the same. Narrows `same` to the times that have the same
+     * answer (`when` moves with them). NULL: the answer is no. */
     bool (*unlike)(void *context, uint64_t address, size_t size, uint64_t time,
-                   const struct memory_span *when, const struct memory_compare *compare);
+                   const struct memory_span *when, const struct memory_compare *compare,
+                   struct memory_span *same);
     /* Get the moment nearest before `time` (`later`: after it) at which other bytes are known at
      * `address`, or in the range that was read with it. Returns false if there is none. NULL: there
      * never is one. */
@@ -132,18 +211,6 @@ struct memory_range {
     uint64_t start, end; /* `end` is not included */
 };
 
-/* Which read of a place counts, if all reads of it are from other times than requested. */
-enum memory_side {
-    MEMORY_NEAREST,
-    /* The nearest, for objects that were alive, as data of the sample shows. Other contents in
-     * their place shortly before or after do not cast doubt on them. */
-    MEMORY_ASSUMED_ALIVE,
-    /* The last read before that time, or the first after it. A caller that gets the same result
-     * from both knows it, even if objects were moved in between. */
-    MEMORY_BEFORE,
-    MEMORY_AFTER,
-};
-
 struct memory {
     const uint8_t *stack; /* bytes from stack_start on, exact at `time`; may be unaligned */
     uint64_t stack_start;
@@ -155,14 +222,7 @@ struct memory {
     uint64_t time;
     const struct memory_layer *layers;
     size_t nr_layers;
-    struct memory_span *span;   /* each read of a layer narrows it; NULL: not wanted */
-    struct memory_reads *reads; /* NULL: not wanted */
-    /* Set by a read that counts as exact although it saw an unchanging object only once, shortly
-     * after `time` or before it. The caller then needs a second reason to believe that it is that
-     * object. NULL: there are no such reads. */
-    bool *soon;
-    /* The reader may set it. NULL: it does not matter. */
-    enum memory_side *side;
+    struct memory_reads *reads; /* the walk's own notes of what it read; NULL: not wanted */
 };
 
 /* Returns how many bytes of the stack were recorded. */
@@ -178,10 +238,6 @@ void memory_note(struct memory_reads *r, uint64_t address, size_t size);
  * recorded. */
 bool memory_read_stack(const struct memory *m, uint64_t address, void *to, size_t size);
 
-/* Slow path of memory_read: the second piece of the stack, and the layers. */
-bool memory_read_layers(const struct memory *m, uint64_t address, void *to, size_t size,
-                        enum provenance *provenance);
-
 /* Read from the first piece of the stack, which came with the sample. Returns false if the bytes
  * are not there. */
 static inline bool memory_read_near(const struct memory *m, uint64_t address, void *to, size_t size)
@@ -195,26 +251,36 @@ static inline bool memory_read_near(const struct memory *m, uint64_t address, vo
     return true;
 }
 
-/* Read `size` bytes. Returns false if they were not recorded; `to` is then undefined, so do not
- * take it for zeros. `provenance` is raised to the weakest source used, and never lowered. */
+/* Ask memory. Returns false if the bytes were not all recorded; `to` is then undefined, so do not
+ * take it for zeros, and so is `answer`. */
+bool memory_ask(const struct memory *m, const struct memory_query *query, void *to,
+                struct memory_answer *answer);
+
+/* Returns whether a layer has readings of several moments: only then do answers differ by the
+ * moment that is asked for. */
+bool memory_has_moments(const struct memory *m);
+
+/* Ask the layers, and the second piece of the stack, for bytes of memory's own time: the slow path
+ * of the reads below. `provenance` is raised to that of the answer, and never lowered. */
+bool memory_read_layers(const struct memory *m, uint64_t address, void *to, size_t size,
+                        enum memory_kind kind, enum provenance *provenance);
+
+/* Read `size` bytes, of whose answer only the provenance matters: ask for MEMORY_DATA. Returns
+ * false if they were not recorded. `provenance` is raised to the weakest source used, and never
+ * lowered. */
 static inline bool memory_read(const struct memory *m, uint64_t address, void *to, size_t size,
                                enum provenance *provenance)
 {
     return memory_read_near(m, address, to, size) ||
-           memory_read_layers(m, address, to, size, provenance);
+           memory_read_layers(m, address, to, size, MEMORY_DATA, provenance);
 }
 
-/* Slow path of memory_read_frame. */
-bool memory_read_frame_layers(const struct memory *m, uint64_t address, void *to, size_t size,
-                              enum provenance *provenance);
-
-/* Like memory_read, for bytes in a frame on the thread's stack: ignores bytes that were read at
- * other moments. */
+/* Read bytes of a frame on the thread's stack: MEMORY_FRAME. */
 static inline bool memory_read_frame(const struct memory *m, uint64_t address, void *to,
                                      size_t size, enum provenance *provenance)
 {
     return memory_read_near(m, address, to, size) ||
-           memory_read_frame_layers(m, address, to, size, provenance);
+           memory_read_layers(m, address, to, size, MEMORY_FRAME, provenance);
 }
 
 /* Read one word of a frame: a return address or a saved register. */
@@ -224,12 +290,13 @@ static inline bool memory_read_slot(const struct memory *m, uint64_t address, ui
     return memory_read_frame(m, address, to, sizeof(*to), provenance);
 }
 
-/* Like memory_read, for memory that a program writes all the time: a VM's stack or state. Bytes
- * read at other moments never count as exact, even if they were the same before and after: a
- * program that reaches the same place again and again, or gets the memory of another user, writes
- * the same bytes there. */
-bool memory_read_moving(const struct memory *m, uint64_t address, void *to, size_t size,
-                        enum provenance *provenance);
+/* Read memory that a program writes all the time: MEMORY_MOVING. */
+static inline bool memory_read_moving(const struct memory *m, uint64_t address, void *to,
+                                      size_t size, enum provenance *provenance)
+{
+    return memory_read_near(m, address, to, size) ||
+           memory_read_layers(m, address, to, size, MEMORY_MOVING, provenance);
+}
 
 /* Read only from data that came with the sample. Returns false if it does not hold all the
  * bytes. */
@@ -251,13 +318,10 @@ static inline const uint8_t *memory_piece(const struct memory *m, uint64_t addre
                                           struct memory_piece *ret)
 {
     const struct memory_layer *first = m->layers;
-    if (!m->nr_layers || !first->piece || !first->instant || (m->reads && m->reads->on) ||
-        address - m->stack_start < memory_stack_size(m))
+    if (!m->nr_layers || !first->piece || first->when != MEMORY_OF_SAMPLE ||
+        (m->reads && m->reads->on) || address - m->stack_start < memory_stack_size(m))
         return NULL;
-    const uint8_t *bytes = first->piece(first->context, address, size, ret);
-    if (bytes && m->span && !first->keeps_span)
-        memory_span_empty(m->span);
-    return bytes;
+    return first->piece(first->context, address, size, ret);
 }
 
 /* Returns whether the byte at `address`, outside the native stack, came with the sample. This does
@@ -270,9 +334,10 @@ struct memory_proof memory_prove(const struct memory *m, uint64_t address, size_
                                  const struct memory_compare *compare, enum provenance read);
 
 /* Returns whether bytes are known that were at an address around another time, and none of them
- * were the same. */
+ * were the same. `same` is narrowed to the times that have the same answer; NULL: not wanted. */
 bool memory_was_unlike(const struct memory *m, uint64_t address, size_t size,
-                       const struct memory_span *when, const struct memory_compare *compare);
+                       const struct memory_span *when, const struct memory_compare *compare,
+                       struct memory_span *same);
 
 /* Get the moment nearest before `time` (`later`: after it) at which other bytes are known around
  * `address`; the byte itself may be the same. Returns false if there is none. */

@@ -85,12 +85,9 @@ static const struct load *find_load(const struct core *core, uint64_t address)
     return low && address < core->loads.at[low - 1].mem_end ? &core->loads.at[low - 1] : NULL;
 }
 
-static bool read_core(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                      enum provenance *provenance)
+static bool read_at(const struct core *core, uint64_t address, void *to, size_t size)
 {
-    const struct core *core = context;
     uint8_t *out = to;
-    (void)time;
     while (size) {
         const struct load *l = find_load(core, address);
         if (!l || address >= l->end)
@@ -101,8 +98,14 @@ static bool read_core(void *context, uint64_t address, void *to, size_t size, ui
         address += part;
         size -= part;
     }
-    *provenance = PROVENANCE_EXACT;
     return true;
+}
+
+static bool read_core(void *context, const struct memory_query *q, void *to,
+                      struct memory_answer *answer)
+{
+    (void)answer; /* exact: the process stands still */
+    return read_at(context, q->address, to, q->size);
 }
 
 struct memory_layer core_memory(const struct core *core)
@@ -330,12 +333,6 @@ const struct core_mapping *core_mapping(const struct core *core, size_t index)
 /* ---- build ids ----------------------------------------------------------------------------- */
 
 enum { HEADERS_MAX = 64, NOTE_MAX = 1024 };
-
-static bool read_at(const struct core *core, uint64_t address, void *to, size_t size)
-{
-    enum provenance ignored;
-    return read_core((void *)core, address, to, size, 0, &ignored);
-}
 
 static bool note_build_id(const struct core *core, uint64_t address, uint64_t size,
                           struct build_id *ret)

@@ -19,14 +19,14 @@ uint64_t live_memory_left(const struct live_memory *view)
     return reads < view->limit ? view->limit - reads : 0;
 }
 
-static bool read_heap(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                      enum provenance *provenance)
+static bool read_heap(void *context, const struct memory_query *q, void *to,
+                      struct memory_answer *answer)
 {
     const struct live_memory *v = context;
-    if ((address < v->to && address + size > v->from) ||
+    if ((q->address < v->to && q->address + q->size > v->from) ||
         object_log_stats(v->process).reads > v->limit || object_log_read_at(v->process) > v->until)
         return false;
-    return v->objects.read(v->objects.context, address, to, size, time, provenance);
+    return v->objects.read(v->objects.context, q, to, answer);
 }
 
 struct memory_layer live_memory_layer(const struct live_memory *view)
@@ -34,5 +34,5 @@ struct memory_layer live_memory_layer(const struct live_memory *view)
     return (struct memory_layer){.name = "live",
                                  .read = read_heap,
                                  .context = (void *)(uintptr_t)view,
-                                 .other_moments = true};
+                                 .when = MEMORY_OF_OTHER_TIMES};
 }

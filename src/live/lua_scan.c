@@ -69,12 +69,13 @@ bool process_memory_read(const struct process_memory *p, uint64_t address, void 
     return true;
 }
 
-static bool layer_read(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                       enum provenance *provenance)
+static bool layer_read(void *context, const struct memory_query *q, void *to,
+                       struct memory_answer *answer)
 {
-    (void)time;
-    *provenance = PROVENANCE_STALE;
-    return process_memory_read(context, address, to, size);
+    if (!process_memory_read(context, q->address, to, q->size))
+        return false;
+    answer->provenance = PROVENANCE_STALE;
+    return true;
 }
 
 struct memory_layer process_memory_layer(struct process_memory *p)

@@ -605,37 +605,38 @@ static struct object *learn_lines(struct object_log *p, uint64_t address, size_t
                : NULL;
 }
 
-static bool layer_read(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                       enum provenance *provenance)
+static bool layer_read(void *context, const struct memory_query *q, void *to,
+                       struct memory_answer *answer)
 {
     struct object_log *p = context;
-    *provenance = PROVENANCE_STALE;
-    if (!size || size > OBJECT_MAX || address > UINT64_MAX - OBJECT_MAX - LINE)
+    if (!q->size || q->size > OBJECT_MAX || q->address > UINT64_MAX - OBJECT_MAX - LINE)
         return false;
-    struct object *o = find(p, address, size);
-    if (o && (o->gone || o->before < time) && !refresh_one(p, o, time)) {
+    struct object *o = find(p, q->address, q->size);
+    if (o && (o->gone || o->before < q->time) && !refresh_one(p, o, q->time)) {
         if (!o->retired)
             return false;
         o = NULL;
     }
-    if (o && !holds(o, address, size)) /* replaced by a shorter object */
+    if (o && !holds(o, q->address, q->size)) /* replaced by a shorter object */
         o = NULL;
-    if (!o && size <= HEAD_MAX)
-        o = find_at(p, address);
-    if (!o && is_known_bad(p, address))
+    if (!o && q->size <= HEAD_MAX)
+        o = find_at(p, q->address);
+    if (!o && is_known_bad(p, q->address))
         return false;
-    if (!o && size > sizeof(uint64_t)) /* a read of a word is not a read of an object's head */
-        o = learn_object(p, address, size, time);
+    if (!o && q->size > sizeof(uint64_t)) /* a read of a word is not a read of an object's head */
+        o = learn_object(p, q->address, q->size, q->time);
     if (!o)
-        o = learn_lines(p, address, size, time);
+        o = learn_lines(p, q->address, q->size, q->time);
     if (!o) { /* no room in the log: the walk gets the bytes all the same */
-        struct reading r = {.since = time};
-        return fetch(p, address, to, size, &r);
+        struct reading r = {.since = q->time};
+        answer->provenance = PROVENANCE_STALE;
+        return fetch(p, q->address, to, q->size, &r);
     }
     touch(p, o);
-    if (size > o->length - (address - o->address))
+    if (q->size > o->length - (q->address - o->address))
         return false; /* the object is shorter: callers that read a head try a smaller one */
-    memcpy(to, o->bytes + (address - o->address), size);
+    answer->provenance = PROVENANCE_STALE;
+    memcpy(to, o->bytes + (q->address - o->address), q->size);
     return true;
 }
 

@@ -380,16 +380,14 @@ bool page_log_keep(struct page_log *p, uint64_t address, uint64_t size)
     return true;
 }
 
-static bool peek(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                 enum provenance *provenance)
+/* Copy bytes of pages that were read. */
+static bool copy_bytes(struct page_log *p, uint64_t address, void *to, size_t size)
 {
     uint8_t *out = to;
-    (void)time;
-    *provenance = PROVENANCE_STALE;
     if (address > UINT64_MAX - size - PAGE)
         return false;
     while (size) {
-        const uint8_t *bytes = page_bytes(context, address / PAGE);
+        const uint8_t *bytes = page_bytes(p, address / PAGE);
         size_t into = address % PAGE, part = PAGE - into < size ? PAGE - into : size;
         if (!bytes)
             return false;
@@ -401,11 +399,19 @@ static bool peek(void *context, uint64_t address, void *to, size_t size, uint64_
     return true;
 }
 
-static bool read_kept(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                      enum provenance *provenance)
+static bool peek(void *context, const struct memory_query *q, void *to,
+                 struct memory_answer *answer)
 {
-    return page_log_keep(context, address, size) &&
-           peek(context, address, to, size, time, provenance);
+    if (!copy_bytes(context, q->address, to, q->size))
+        return false;
+    answer->provenance = PROVENANCE_STALE;
+    return true;
+}
+
+static bool read_kept(void *context, const struct memory_query *q, void *to,
+                      struct memory_answer *answer)
+{
+    return page_log_keep(context, q->address, q->size) && peek(context, q, to, answer);
 }
 
 struct memory_layer page_log_layer(struct page_log *p)
@@ -487,11 +493,10 @@ bool page_log_object(struct page_log *p, uint64_t address, uint64_t size,
                                   size_t size),
                      const void *context)
 {
-    enum provenance ignored;
     if (!address || !size || size > RANGE_MAX)
         return false;
     uint8_t *bytes = malloc(size);
-    bool read = bytes && peek(p, address, bytes, size, 0, &ignored);
+    bool read = bytes && copy_bytes(p, address, bytes, size);
     struct range *r = read ? range_get(p, address) : NULL;
     if (!r) {
         free(bytes);

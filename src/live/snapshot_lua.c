@@ -118,9 +118,10 @@ static uint64_t load_ref(const uint8_t *at, const struct luajit_layout *l)
 
 static bool peek(const struct snapshot_lua *s, uint64_t address, void *to, size_t size)
 {
-    enum provenance ignored;
+    enum provenance ignored = PROVENANCE_EXACT;
     const struct memory_layer layer = page_log_peek(s->pages);
-    return layer.read(layer.context, address, to, size, 0, &ignored);
+    const struct memory m = {.layers = &layer, .nr_layers = 1};
+    return memory_read(&m, address, to, size, &ignored);
 }
 
 static uint64_t peek_ref(const struct snapshot_lua *s, const struct luajit_layout *l,

@@ -119,12 +119,11 @@ int stopped_process_vms(const struct stopped_process *s, struct session_vms *ret
 
 /* ---- stopping ------------------------------------------------------------------------------ */
 
-static bool read_stopped(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                         enum provenance *provenance)
+static bool read_stopped(void *context, const struct memory_query *q, void *to,
+                         struct memory_answer *answer)
 {
-    (void)time;
-    *provenance = PROVENANCE_EXACT;
-    return process_memory_read(context, address, to, size);
+    (void)answer; /* exact */
+    return process_memory_read(context, q->address, to, q->size);
 }
 
 static bool is_stopped(const struct stopped_process *s, uint32_t tid)

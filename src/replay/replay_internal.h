@@ -158,8 +158,6 @@ struct sample_process {
     const struct replay_worker *worker;
     const struct thread_context *thread;
     struct runtime_vm vms[VMSTACK_VMS_MAX]; /* of the vmstack */
-    bool soon;
-    enum memory_side side;
 };
 
 struct replay_worker {

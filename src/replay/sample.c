@@ -140,12 +140,10 @@ struct sample_memory {
     struct memory_layer layers[LAYERS];
     struct memory_log_view view;
     struct snapshot_layers snapshots;
-    struct memory_span span;
 };
 
 static size_t sample_layers(const struct replay_worker *w, struct job_sample *s,
                             const struct registers *registers, struct vmstack *copy,
-                            struct sample_process *js, const bool *met_v8,
                             struct sample_memory *ret)
 {
     size_t nr = 0;
@@ -160,10 +158,6 @@ static size_t sample_layers(const struct replay_worker *w, struct job_sample *s,
             .log = w->replay->log,
             .pid = s->sample.pid,
             .recent = w->recent,
-            .span = &ret->span,
-            .objects = met_v8,
-            .soon = &js->soon,
-            .side = &js->side,
         };
         ret->layers[nr++] = memory_log_layer(&ret->view);
     }
@@ -188,8 +182,7 @@ static void user_input(struct replay_worker *w, struct job_sample *s, size_t at,
 {
     sample_registers(&s->sample, w->job->arch, &ret->registers);
     struct vmstack *copy = s->copy.bytes ? &w->copies[at] : NULL;
-    size_t nr_layers = sample_layers(w, s, &ret->registers, copy, &w->processes[at],
-                                     runtime_walkers_met_v8(w->walkers[at]), memory);
+    size_t nr_layers = sample_layers(w, s, &ret->registers, copy, memory);
     ret->memory = sample_memory(&s->sample, registers_sp(&ret->registers));
     ret->memory.layers = memory->layers;
     ret->memory.nr_layers = nr_layers;
@@ -199,12 +192,6 @@ static void user_input(struct replay_worker *w, struct job_sample *s, size_t at,
     ret->thread = s->sample.tid;
     ret->memory.reads = &w->reads[at];
     ret->context_key = nr_layers == 1 ? session_context_key(&s->thread) : NULL;
-    if (w->replay->log) {
-        ret->memory.span = &memory->span;
-        w->processes[at].side = MEMORY_NEAREST;
-        ret->memory.soon = &w->processes[at].soon;
-        ret->memory.side = &w->processes[at].side;
-    }
 }
 
 /* Decode a group, and walk its user stacks side by side. stacks[] has one stack for each sample

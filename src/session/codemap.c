@@ -232,9 +232,11 @@ static bool holds_file(const struct region *r)
            (r->map.prot & (PROT_READ | PROT_EXEC));
 }
 
-static bool read_files(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                       enum provenance *provenance)
+static bool read_files(void *context, const struct memory_query *q, void *to,
+                       struct memory_answer *answer)
 {
+    uint64_t address = q->address;
+    size_t size = q->size;
     const struct address_space *space = context;
     uint8_t *out = to;
     bool all_proven = true;
@@ -247,12 +249,12 @@ static bool read_files(void *context, uint64_t address, void *to, size_t size, u
         size_t part = m->end - address < size ? (size_t)(m->end - address) : size;
         if (!dso_read(m->dso, address - m->start + m->pgoff, out, part, &proven))
             return false;
-        all_proven &= proven && !dso_is_doubted(m->dso, time);
+        all_proven &= proven && !dso_is_doubted(m->dso, q->time);
         out += part;
         address += part;
         size -= part;
     }
-    *provenance = all_proven ? PROVENANCE_EXACT : PROVENANCE_STALE;
+    answer->provenance = all_proven ? PROVENANCE_EXACT : PROVENANCE_STALE;
     return true;
 }
 

@@ -628,6 +628,12 @@ static bool has_byte(const struct version *v, uint64_t address)
     return address - v->address < v->length;
 }
 
+/* Returns whether readings of this log tell what was there before a sample and what after it. */
+static bool has_moments(const struct memory_log *log)
+{
+    return log->order == MEMORY_LOG_RECORDED;
+}
+
 /* Returns how many bytes the version has from `address` on; 0: it does not contain `address`. */
 static uint64_t from_on(const struct version *v, uint64_t address)
 {
@@ -808,21 +814,21 @@ static bool was_renewed_since(const struct memory_log *log, uint32_t pid, const 
 /* Returns how far bytes are proven that were read on one side of the moment only. An object that
  * does not change while it lives, and that was read soon after the moment, is the object that the
  * sample had, if the sample kept it alive and it is of the kind that is looked for: the walker asks
- * for objects that the stack refers to, and checks them. `objects`: all readings are of such
- * objects, and a reading shortly before the moment is as good. `same` is narrowed to the times that
- * have the same answer. */
+ * for objects that the stack refers to, and checks them. `object`: the asker says that it is such
+ * an object (MEMORY_OBJECT), and a reading shortly before the moment is as good. `same` is narrowed
+ * to the times that have the same answer. */
 static enum provenance one_sided(const struct memory_log *log, uint32_t pid,
-                                 const struct version *v, bool after, uint64_t time, bool objects,
+                                 const struct version *v, bool after, uint64_t time, bool object,
                                  struct memory_span *same)
 {
-    const uint64_t soon = objects ? PROOF_KEPT_OBJECT_NS : PROOF_OBJECT_AFTER_NS;
+    const uint64_t enough = object ? PROOF_KEPT_OBJECT_NS : PROOF_OBJECT_AFTER_NS;
     uint64_t from = after ? time : v->last_after, to = after ? v->first_before : time;
     if (log->order != MEMORY_LOG_RECORDED)
         return PROVENANCE_STALE;
-    if (v->kind != VMENTRY_OBJECT && (!objects || is_moving(v)))
+    if (v->kind != VMENTRY_OBJECT && (!object || is_moving(v)))
         return after ? PROVENANCE_STALE : PROVENANCE_GUESS;
-    span_bound(same, time, after ? to - (soon < to ? soon : to) : from + soon + 1);
-    if ((!after && !objects) || to - from > soon)
+    span_bound(same, time, after ? to - (enough < to ? enough : to) : from + enough + 1);
+    if ((!after && !object) || to - from > enough)
         return PROVENANCE_STALE;
     return was_renewed_since(log, pid, v, after, time, same)
                ? PROVENANCE_STALE /* another object came into its place */
@@ -841,7 +847,8 @@ struct hit {
     const uint8_t *bytes;
     enum provenance provenance;
     const struct version *around; /* equal before and after the time asked for; NULL: not so */
-    bool soon;                    /* exact because it is an object that was read soon after */
+    bool by_one_reading;          /* exact because it is an object that was read near */
+    const struct version *of;     /* the version that has the bytes */
     struct memory_span same;      /* if not `around`: all times at which this result is the same */
 };
 
@@ -882,16 +889,10 @@ static bool is_near(const struct version *v, uint64_t time, struct memory_span *
                                   : time - v->last_after <= PROOF_NEAR_NS;
 }
 
-/* What is known about the reader (struct memory_log_view). */
-struct asker {
-    bool objects;
-    enum memory_side side;
-};
-
 /* Returns what was read on one side of the moment, for a reader that looks at both sides; NULL:
  * nothing. */
 static const struct version *at_side(const struct memory_log *log, const struct found *f,
-                                     uint64_t time, enum memory_side side, struct hit *ret)
+                                     uint64_t time, enum memory_moment side, struct hit *ret)
 {
     const struct version *v = side == MEMORY_BEFORE ? f->before : f->after;
     if (!v)
@@ -930,55 +931,69 @@ static struct found find_again(const struct memory_log_view *view, const struct 
     return f;
 }
 
-/* Get some bytes from `address` on. Returns how many (0: none); `ret` says where they are and how
- * far they are proven. */
-static uint64_t piece(const struct memory_log_view *view, const struct life *life, uint64_t address,
-                      uint64_t want, uint64_t time, struct asker by, struct hit *ret)
+/* Judge the first `there` bytes of version `v`, which were not read equal before and after the
+ * moment. */
+static void judge(const struct memory_log *log, const struct life *life, const struct found *f,
+                  const struct version *v, const struct memory_query *q, uint64_t there,
+                  struct hit *ret)
 {
-    const struct memory_log *log = view->log;
-    struct found f = find_again(view, life, address, time);
-    bool one_side = !f.around && by.side >= MEMORY_BEFORE;
-    const struct version *v = f.around   ? f.around
-                              : one_side ? at_side(log, &f, time, by.side, ret)
-                                         : nearer(&f, time);
-    if (!v)
-        return 0;
-    uint64_t there = from_on(v, address) < want ? from_on(v, address) : want;
-    if (one_side) {
-        ret->bytes = bytes_at(log, v, address);
-        memory_span_empty(&ret->same);
-        return there;
-    }
-    *ret = (struct hit){bytes_at(log, v, address), around_provenance(v), f.around, false, f.same};
-    if (f.around)
-        return there;
-    if (f.after) /* a reading that had already begun has no distance */
-        span_bound(&ret->same, time, f.after->first_before);
-    if (f.after && f.after->first_before <= time)
+    const uint64_t address = q->address, time = q->time;
+    if (f->after) /* a reading that had already begun has no distance */
+        span_bound(&ret->same, time, f->after->first_before);
+    if (f->after && f->after->first_before <= time)
         memory_span_empty(&ret->same);
     /* A word of bytecode is read before it is known which object it belongs to. After the line that
      * the word was read in, the whole object was read, and it has the same bytes. */
-    bool of_object = !is_moving(v) && is_same_piece(log, v, f.object, address, there);
-    ret->provenance = one_sided(log, life->pid, of_object ? f.object : v, v != f.before, time,
-                                by.objects, &ret->same);
-    ret->soon = ret->provenance == PROVENANCE_EXACT;
-    if (!is_moving(v) && f.after && is_same_piece(log, f.after, f.before, address, there)) {
+    bool of_object = !is_moving(v) && is_same_piece(log, v, f->object, address, there);
+    ret->provenance = one_sided(log, life->pid, of_object ? f->object : v, v != f->before, time,
+                                q->kind == MEMORY_OBJECT, &ret->same);
+    ret->by_one_reading = ret->provenance == PROVENANCE_EXACT;
+    if (!is_moving(v) && f->after && is_same_piece(log, f->after, f->before, address, there)) {
         ret->provenance = PROVENANCE_EXACT; /* recorded with other lengths, but the same */
-        ret->soon = false;
-    } else if (f.after && f.before && from_on(f.before, address) >= there &&
-               ret->provenance == PROVENANCE_EXACT &&
-               !(by.side == MEMORY_ASSUMED_ALIVE && is_near(v, time, &ret->same)))
+        ret->by_one_reading = false;
+    } else if (f->after && f->before && from_on(f->before, address) >= there &&
+               ret->provenance == PROVENANCE_EXACT && !(q->alive && is_near(v, time, &ret->same)))
         ret->provenance = PROVENANCE_STALE; /* it changed, perhaps before the moment */
+}
+
+/* Get some of the bytes that are asked for, from the first on. Returns how many (0: none); `ret`
+ * says where they are and how far they are proven. */
+static uint64_t piece(const struct memory_log_view *view, const struct life *life,
+                      const struct memory_query *q, struct hit *ret)
+{
+    const struct memory_log *log = view->log;
+    struct found f = find_again(view, life, q->address, q->time);
+    bool one_side = !f.around && q->moment != MEMORY_NEAREST;
+    const struct version *v = f.around   ? f.around
+                              : one_side ? at_side(log, &f, q->time, q->moment, ret)
+                                         : nearer(&f, q->time);
+    if (!v)
+        return 0;
+    uint64_t there = from_on(v, q->address) < q->size ? from_on(v, q->address) : q->size;
+    const uint8_t *bytes = bytes_at(log, v, q->address);
+    if (one_side) {
+        ret->bytes = bytes;
+        ret->of = v;
+        memory_span_empty(&ret->same);
+        return there;
+    }
+    *ret = (struct hit){.bytes = bytes,
+                        .provenance = around_provenance(v),
+                        .around = f.around,
+                        .of = v,
+                        .same = f.same};
+    if (!f.around)
+        judge(log, life, &f, v, q, there, ret);
     return there;
 }
 
-static uint64_t piece_of_family(const struct memory_log_view *view, uint32_t life, uint64_t address,
-                                uint64_t want, uint64_t time, struct asker by, struct hit *ret)
+static uint64_t piece_of_family(const struct memory_log_view *view, uint32_t life,
+                                struct memory_query q, struct hit *ret)
 {
     const struct memory_log *log = view->log;
     for (int i = 0; life && i < FORKS_MAX; i++) {
         const struct life *l = &log->lives.at[life - 1];
-        uint64_t there = piece(view, l, address, want, time, by, ret);
+        uint64_t there = piece(view, l, &q, ret);
         if (there) {
             if (i && ret->provenance == PROVENANCE_EXACT)
                 ret->provenance = PROVENANCE_STALE; /* the child may have changed it since */
@@ -986,8 +1001,8 @@ static uint64_t piece_of_family(const struct memory_log_view *view, uint32_t lif
                 ret->around = NULL;
             return there;
         }
-        if (time > l->from)
-            time = l->from;
+        if (q.time > l->from)
+            q.time = l->from;
         life = l->parent;
     }
     return 0;
@@ -996,67 +1011,73 @@ static uint64_t piece_of_family(const struct memory_log_view *view, uint32_t lif
 /* A reading gives the same as long as `around` was equal. NULL: the span becomes empty. */
 static void span_narrow(struct memory_span *span, const struct version *around)
 {
-    if (span && around)
+    if (around)
         memory_span_narrow(span, &(struct memory_span){around->first_after, around->last_before});
-    else if (span)
+    else
         memory_span_empty(span);
-}
-
-static void span_narrow_hit(struct memory_span *span, const struct hit *hit)
-{
-    if (hit->around)
-        span_narrow(span, hit->around);
-    else if (span)
-        memory_span_narrow(span, &hit->same);
 }
 
 /* Returns bytes that an earlier reading found and that are equal before and after this time, too;
  * NULL: there are none. */
-static const uint8_t *find_recent(const struct memory_log_view *view, uint64_t address, size_t size,
-                                  uint64_t time, enum provenance *provenance)
+static const uint8_t *find_recent(const struct memory_log_view *view, const struct memory_query *q,
+                                  struct memory_answer *answer)
 {
-    const struct memory_log_recent *r = view->recent ? &view->recent[recent_place(address)] : NULL;
-    if (!r || !r->version || r->address != address || r->pid != view->pid)
+    const struct memory_log_recent *r =
+        view->recent ? &view->recent[recent_place(q->address)] : NULL;
+    if (!r || !r->version || r->address != q->address || r->pid != view->pid)
         return NULL;
     const struct version *v = &view->log->versions.at[r->version - 1];
-    if (v->first_after > time || v->last_before < time || from_on(v, address) < size)
+    if (v->first_after > q->time || v->last_before < q->time || from_on(v, q->address) < q->size)
         return NULL;
-    *provenance = around_provenance(v);
-    span_narrow(view->span, v);
-    return bytes_at(view->log, v, address);
+    answer->provenance = around_provenance(v);
+    answer->same = (struct memory_span){v->first_after, v->last_before};
+    answer->read = (struct memory_span){v->first_before, v->last_after};
+    return bytes_at(view->log, v, q->address);
 }
 
 /* A reading that is in progress. */
 struct reading {
     const struct memory_log_view *view;
-    uint64_t time;
+    struct memory_query left; /* what is still to be read */
+    struct memory_answer *answer;
     uint32_t life;
-    enum provenance provenance;
 };
 
-static void reading_begin(struct reading *r, const struct memory_log_view *view, uint64_t time)
+static void reading_begin(struct reading *r, const struct memory_log_view *view,
+                          const struct memory_query *q, struct memory_answer *answer)
 {
-    bool apart = view->log->order == MEMORY_LOG_OTHER_CLOCK;
-    *r = (struct reading){view, apart ? UINT64_MAX : time, 0,
-                          apart ? PROVENANCE_STALE : PROVENANCE_EXACT};
-    r->life = life_at(view->log, view->pid, r->time);
+    bool other_clock = view->log->order == MEMORY_LOG_OTHER_CLOCK;
+    *r = (struct reading){view, *q, answer, 0};
+    if (other_clock)
+        r->left.time = UINT64_MAX;
+    answer->provenance = other_clock ? PROVENANCE_STALE : PROVENANCE_EXACT;
+    answer->same = (struct memory_span){0, UINT64_MAX};
+    r->life = life_at(view->log, view->pid, r->left.time);
     if (!has_one_life(view->log, view->pid)) /* bytes that one life lacks may be in another */
-        span_narrow(view->span, NULL);
+        memory_span_empty(&answer->same);
 }
 
 /* Read the next piece. Returns its size in bytes; 0: it is not recorded. */
-static uint64_t reading_next(struct reading *r, uint64_t address, uint64_t want, struct hit *hit)
+static uint64_t reading_next(struct reading *r, struct hit *hit)
 {
-    const struct memory_log_view *view = r->view;
-    const struct asker by = {view->objects && *view->objects,
-                             view->side ? *view->side : MEMORY_NEAREST};
-    uint64_t part = piece_of_family(view, r->life, address, want, r->time, by, hit);
+    struct memory_answer *a = r->answer;
+    uint64_t part = piece_of_family(r->view, r->life, r->left, hit);
     if (!part)
         return 0;
-    r->provenance = hit->provenance > r->provenance ? hit->provenance : r->provenance;
-    if (view->soon && hit->soon)
-        *view->soon = true;
-    span_narrow_hit(view->span, hit);
+    if (hit->provenance > a->provenance)
+        a->provenance = hit->provenance;
+    a->by_one_reading |= hit->by_one_reading;
+    if (hit->around)
+        span_narrow(&a->same, hit->around);
+    else
+        memory_span_narrow(&a->same, &hit->same);
+    bool first = a->read.from > a->read.to;
+    if (first || hit->of->first_before < a->read.from)
+        a->read.from = hit->of->first_before;
+    if (first || hit->of->last_after > a->read.to)
+        a->read.to = hit->of->last_after;
+    r->left.address += part;
+    r->left.size -= part;
     return part;
 }
 
@@ -1070,48 +1091,46 @@ static void note_recent(const struct memory_log_view *view, uint64_t address, co
     r->version = (uint32_t)(hit->around - view->log->versions.at) + 1;
 }
 
-static bool log_read(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                     enum provenance *provenance)
+static bool log_read(void *context, const struct memory_query *q, void *to,
+                     struct memory_answer *answer)
 {
     const struct memory_log_view *view = context;
-    const uint8_t *recent = find_recent(view, address, size, time, provenance);
+    const uint8_t *recent = find_recent(view, q, answer);
     uint8_t *out = to;
     struct reading r;
     if (recent) {
-        bytes_copy(to, recent, size);
+        bytes_copy(to, recent, q->size);
         return true;
     }
-    reading_begin(&r, view, time);
-    while (size) {
+    reading_begin(&r, view, q, answer);
+    while (r.left.size) {
         struct hit hit;
-        uint64_t part = reading_next(&r, address, size, &hit);
-        if (!part)
+        uint64_t part = reading_next(&r, &hit);
+        if (!part) {
+            memory_answer_begin(answer, q);
             return false;
+        }
         bytes_copy(out, hit.bytes, part);
-        if (part == size && out == to)
-            note_recent(view, address, &hit);
+        if (part == q->size)
+            note_recent(view, q->address, &hit);
         out += part;
-        address += part;
-        size -= part;
     }
-    *provenance = r.provenance;
     return true;
 }
 
-static const uint8_t *log_peek(void *context, uint64_t address, size_t size, uint64_t time,
-                               enum provenance *provenance)
+static const uint8_t *log_peek(void *context, const struct memory_query *q,
+                               struct memory_answer *answer)
 {
     const struct memory_log_view *view = context;
-    const uint8_t *recent = find_recent(view, address, size, time, provenance);
+    const uint8_t *recent = find_recent(view, q, answer);
     struct reading r;
     struct hit hit;
     if (recent)
         return recent;
-    reading_begin(&r, view, time);
-    if (reading_next(&r, address, size, &hit) != size)
+    reading_begin(&r, view, q, answer);
+    if (reading_next(&r, &hit) != q->size)
         return NULL;
-    note_recent(view, address, &hit);
-    *provenance = r.provenance;
+    note_recent(view, q->address, &hit);
     return hit.bytes;
 }
 
@@ -1237,13 +1256,14 @@ static bool is_alone(const struct memory_log *log, const struct life *life, cons
 }
 
 /* As long as this version was equal, the proof is the same, if equality is all that it rests on. */
-static void span_narrow_proof(const struct memory_log_view *view, const struct life *life,
-                              const struct found *f, uint64_t address, size_t size)
+static void span_narrow_proof(struct memory_span *span, const struct memory_log_view *view,
+                              const struct life *life, const struct found *f, uint64_t address,
+                              size_t size)
 {
-    bool same = view->span && f->around && !is_moving(f->around) &&
+    bool same = has_moments(view->log) && f->around && !is_moving(f->around) &&
                 has_one_life(view->log, view->pid) &&
                 is_alone(view->log, life, f->around, address, size);
-    span_narrow(view->span, same ? f->around : NULL);
+    span_narrow(span, same ? f->around : NULL);
 }
 
 /* Like log_read, but for the parts of the bytes that matter to the caller. It is not proven that a
@@ -1254,7 +1274,7 @@ static bool log_prove(void *context, uint64_t address, size_t size, uint64_t tim
     const struct memory_log_view *view = context;
     const struct memory_log *log = view->log;
     uint32_t life = life_at(log, view->pid, time);
-    *ret = (struct memory_proof){.provenance = PROVENANCE_EXACT};
+    *ret = (struct memory_proof){.provenance = PROVENANCE_EXACT, .same = {0, UINT64_MAX}};
     if (log->order == MEMORY_LOG_OTHER_CLOCK || !life)
         return false;
     for (size_t all = size; size;) {
@@ -1262,7 +1282,7 @@ static bool log_prove(void *context, uint64_t address, size_t size, uint64_t tim
         struct found f = find(log, l, address, time);
         const struct version *v = f.around ? f.around : f.after ? f.after : f.before;
         if (size == all) /* other versions count as well, if there are any */
-            span_narrow_proof(view, l, &f, address, size);
+            span_narrow_proof(&ret->same, view, l, &f, address, size);
         if (!v)
             return false;
         uint64_t part = from_on(v, address) < size ? from_on(v, address) : size;
@@ -1349,19 +1369,19 @@ static struct unlike unlike_in_life(const struct memory_log *log, const struct l
 
 /* The memory that a process had before its fork is that of its parent. */
 static bool log_unlike(void *context, uint64_t address, size_t size, uint64_t time,
-                       const struct memory_span *when, const struct memory_compare *compare)
+                       const struct memory_span *when, const struct memory_compare *compare,
+                       struct memory_span *same)
 {
     const struct memory_log_view *view = context;
     const struct memory_log *log = view->log;
     struct memory_span left = *when;
     uint32_t life = log->order == MEMORY_LOG_OTHER_CLOCK ? 0 : life_at(log, view->pid, time);
     bool known = false;
-    struct memory_span ignored, *span = view->span ? view->span : &ignored;
     if (!when->from || !has_one_life(log, view->pid))
-        span_narrow(span, NULL);
+        memory_span_empty(same);
     for (unsigned i = 0; life && i < FORKS_MAX; i++) {
         const struct life *l = &log->lives.at[life - 1];
-        struct unlike u = unlike_in_life(log, l, address, size, time, &left, compare, span);
+        struct unlike u = unlike_in_life(log, l, address, size, time, &left, compare, same);
         if (u.same)
             return false;
         known |= u.known;
@@ -1420,8 +1440,8 @@ struct memory_layer memory_log_layer(const struct memory_log_view *view)
                                  .read = log_read,
                                  .peek = log_peek,
                                  .context = (void *)(uintptr_t)view,
-                                 .keeps_span = view->span != NULL,
-                                 .other_moments = true,
+                                 .when = MEMORY_OF_OTHER_TIMES,
+                                 .has_moments = has_moments(view->log),
                                  .prove = log_prove,
                                  .unlike = log_unlike,
                                  .version = log_version};

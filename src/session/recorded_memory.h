@@ -146,13 +146,6 @@ struct memory_log_view {
     const struct memory_log *log;
     uint32_t pid;
     struct memory_log_recent *recent; /* MEMORY_LOG_RECENT entries, all zero at first; NULL: none */
-    struct memory_span *span;         /* each reading narrows it; NULL: not wanted */
-    /* True: all readings are of objects that do not change while they live (VMENTRY_OBJECT), and
-     * the reader has two words of the stack that must agree on each object. NULL: false. */
-    const bool *objects;
-    /* Set by a reading that is exact only because it is of such an object. NULL: not wanted. */
-    bool *soon;
-    const enum memory_side *side; /* as in struct memory; NULL: MEMORY_NEAREST */
 };
 /* Returns the layer over a log. `view` must stay valid as long as the layer is used. */
 struct memory_layer memory_log_layer(const struct memory_log_view *view);

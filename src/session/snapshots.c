@@ -313,13 +313,14 @@ static int core_files(const struct core *core, code_file_list *files, struct err
 }
 
 /* A core was read at another time than any sample. */
-static bool core_read(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                      enum provenance *provenance)
+static bool core_read(void *context, const struct memory_query *q, void *to,
+                      struct memory_answer *answer)
 {
     const struct core_view *c = context;
-    bool read = c->inner.read(c->inner.context, address, to, size, time, provenance);
-    *provenance = PROVENANCE_STALE;
-    return read;
+    if (!c->inner.read(c->inner.context, q, to, answer))
+        return false;
+    answer->provenance = PROVENANCE_STALE;
+    return true;
 }
 
 struct indexing {
@@ -468,7 +469,7 @@ void snapshots_layers(const struct snapshots *s, uint32_t pid, struct snapshot_l
             ret->at[ret->nr++] = (struct memory_layer){.name = "snapshot",
                                                        .read = core_read,
                                                        .context = s->cores.at[i],
-                                                       .other_moments = true};
+                                                       .when = MEMORY_OF_OTHER_TIMES};
 }
 
 static size_t min(size_t a, size_t b)

@@ -160,17 +160,16 @@ static inline bool is_in_page(const struct vmstack *copy, uint64_t address)
     return copy->pages[bit / 64] >> bit % 64 & 1;
 }
 
-static bool copy_read(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                      enum provenance *provenance)
+static bool copy_read(void *context, const struct memory_query *q, void *to,
+                      struct memory_answer *answer)
 {
     const struct vmstack *copy = context;
-    const struct vmstack_entry *e = find_short(copy, address);
-    (void)time;
-    if (e && covers(e, address, size))
-        bytes_copy(to, e->bytes + (address - e->address), size);
-    else if ((!e && !is_in_page(copy, address)) || !read_across(copy, address, to, size))
+    const struct vmstack_entry *e = find_short(copy, q->address);
+    if (e && covers(e, q->address, q->size))
+        bytes_copy(to, e->bytes + (q->address - e->address), q->size);
+    else if ((!e && !is_in_page(copy, q->address)) || !read_across(copy, q->address, to, q->size))
         return false;
-    *provenance = PROVENANCE_EXACT;
+    (void)answer; /* exact */
     return true;
 }
 
@@ -220,5 +219,5 @@ struct memory_layer vmstack_layer(const struct vmstack *copy)
                                  .piece = copy_piece,
                                  .has = copy_has,
                                  .context = (void *)(uintptr_t)copy,
-                                 .instant = true};
+                                 .when = MEMORY_OF_SAMPLE};
 }

@@ -55,9 +55,8 @@ static inline uint64_t damage_word(const struct damage *d, uint64_t address, uin
 static inline bool damage_read_whole(const struct damage *d, uint64_t address, void *to,
                                      size_t size, enum provenance *provenance)
 {
-    const struct memory_layer *layers = d->process->layers;
-    return layers[0].read(layers[0].context, address, to, size, 0, provenance) ||
-           layers[1].read(layers[1].context, address, to, size, 0, provenance);
+    const struct memory m = {.layers = d->process->layers, .nr_layers = 2};
+    return memory_read(&m, address, to, size, provenance);
 }
 
 static inline void damage_put(const struct damage *d, uint64_t at, uint64_t h, uint64_t address,
@@ -86,12 +85,10 @@ static inline int damage_line_of_page(const struct damage *d, uint64_t page)
 
 /* Whether a word is damaged does not depend on who reads it or on the size of the read. At most one
  * word of a line is damaged, which is quick to find for the pages that walkers search. */
-static inline bool damage_read(void *context, uint64_t address, void *to, size_t size,
-                               uint64_t time, enum provenance *provenance)
+static inline bool damage_bytes(const struct damage *d, uint64_t address, void *to, size_t size,
+                                enum provenance *provenance)
 {
     enum { LINE = 64, PAGE = 4096 };
-    const struct damage *d = context;
-    (void)time;
     if (!damage_read_whole(d, address, to, size, provenance))
         return false;
     for (uint64_t line = address & ~(uint64_t)(LINE - 1); d->rate && line < address + size;
@@ -105,6 +102,12 @@ static inline bool damage_read(void *context, uint64_t address, void *to, size_t
             damage_put(d, line + (h >> 50 & 7) * 8, hash_u64(h), address, to, size, provenance);
     }
     return true;
+}
+
+static inline bool damage_read(void *context, const struct memory_query *q, void *to,
+                               struct memory_answer *answer)
+{
+    return damage_bytes(context, q->address, to, q->size, &answer->provenance);
 }
 
 /* Returns whether two stacks are equal. `names`: compare functions and provenance, too. */

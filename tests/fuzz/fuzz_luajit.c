@@ -238,7 +238,7 @@ static const uint8_t *copied_piece(void *context, uint64_t address, size_t size,
     if (i == COPIED)
         return NULL;
     if (i == c->nr) {
-        if (!damage_read((void *)(uintptr_t)c->damage, start, c->pages[i], PAGE, 0, &ignored))
+        if (!damage_bytes(c->damage, start, c->pages[i], PAGE, &ignored))
             return NULL;
         c->starts[c->nr++] = start;
     }
@@ -247,13 +247,13 @@ static const uint8_t *copied_piece(void *context, uint64_t address, size_t size,
     return c->pages[i] + (address - start);
 }
 
-static bool copied_read(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                        enum provenance *provenance)
+static bool copied_read(void *context, const struct memory_query *q, void *to,
+                        struct memory_answer *answer)
 {
-    const uint8_t *at = copied_piece(context, address, size, NULL);
-    (void)time, (void)provenance;
+    const uint8_t *at = copied_piece(context, q->address, q->size, NULL);
+    (void)answer;
     if (at)
-        memcpy(to, at, size);
+        memcpy(to, at, q->size);
     return at != NULL;
 }
 
@@ -281,8 +281,10 @@ static void make_context(struct context *c, const struct image *image, const uin
         (struct damage){&image->process, image->pointers, seed, size > 2 ? data[2] % 12 : 6};
     c->copied.damage = &c->damage;
     c->copied.nr = 0;
-    c->layers[0] = (struct memory_layer){
-        .read = copied_read, .piece = copied_piece, .context = &c->copied, .instant = true};
+    c->layers[0] = (struct memory_layer){.read = copied_read,
+                                         .piece = copied_piece,
+                                         .context = &c->copied,
+                                         .when = MEMORY_OF_SAMPLE};
     c->layers[1] = (struct memory_layer){.read = damage_read, .context = &c->damage};
     bool copied = size > 3 && data[3] & HOW_COPIED;
     c->input = (struct unwind_input){

@@ -22,15 +22,14 @@ struct heap {
     size_t size;
 };
 
-static bool read_heap(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                      enum provenance *provenance)
+static bool read_heap(void *context, const struct memory_query *q, void *to,
+                      struct memory_answer *answer)
 {
     const struct heap *h = context;
-    (void)time;
-    if (address < HEAP || address - HEAP > h->size || size > h->size - (address - HEAP))
+    if (q->address < HEAP || q->address - HEAP > h->size || q->size > h->size - (q->address - HEAP))
         return false;
-    memcpy(to, h->bytes + (address - HEAP), size);
-    *provenance = PROVENANCE_EXACT;
+    memcpy(to, h->bytes + (q->address - HEAP), q->size);
+    answer->provenance = PROVENANCE_EXACT;
     return true;
 }
 

@@ -53,26 +53,40 @@ static void prove(struct memory_layer layer, uint64_t address, size_t size, uint
     const struct memory_span when = {time / 2, time};
     uint8_t payload = (uint8_t)(time % PAYLOADS);
     const struct memory_compare compare = {likeness, &payload};
+    struct memory_span same = {0, UINT64_MAX};
     struct memory_proof proof;
     if (layer.prove)
         (void)layer.prove(layer.context, address, size, time, &compare, &proof);
     if (layer.unlike)
-        (void)layer.unlike(layer.context, address, size, time, &when, &compare);
+        (void)layer.unlike(layer.context, address, size, time, &when, &compare, &same);
+}
+
+static bool ask(const struct memory_layer *layer, uint64_t address, void *to, size_t size,
+                uint64_t time, struct memory_answer *ret)
+{
+    const struct memory m = {.layers = layer, .nr_layers = 1};
+    const struct memory_query q = {.address = address,
+                                   .size = size,
+                                   .time = time,
+                                   .kind = (enum memory_kind)(time % (MEMORY_OBJECT + 1)),
+                                   .moment = (enum memory_moment)(time / 4 % (MEMORY_AFTER + 1)),
+                                   .alive = time / 16 % 2};
+    return memory_ask(&m, &q, to, ret);
 }
 
 static void read_around(struct memory_layer layer, uint64_t address, uint64_t time)
 {
     static const int64_t offsets[] = {0, -1, 1, 7, 4096, -4096};
     uint8_t once[64], again[64];
-    enum provenance p, q;
+    struct memory_answer p, q;
     for (size_t i = 0; i < sizeof(offsets) / sizeof(*offsets); i++) {
         for (size_t n = 1; n <= sizeof(once); n *= 4) {
             uint64_t at = address + (uint64_t)offsets[i];
             prove(layer, at, n, time);
-            if (!layer.read(layer.context, at, once, n, time, &p))
+            if (!ask(&layer, at, once, n, time, &p))
                 continue;
-            if (!layer.read(layer.context, at, again, n, time, &q) || p != q ||
-                memcmp(once, again, n))
+            if (!ask(&layer, at, again, n, time, &q) || p.provenance != q.provenance ||
+                p.by_one_reading != q.by_one_reading || memcmp(once, again, n))
                 abort();
             check_bytes(at, once, n);
         }

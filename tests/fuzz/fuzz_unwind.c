@@ -43,17 +43,17 @@ static bool lookup(void *context, uint64_t pc, uint64_t time, struct code *ret)
 }
 
 /* Code bytes: calls and trampolines, so that the check of a return address can succeed or fail. */
-static bool read_code(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                      enum provenance *provenance)
+static bool read_code(void *context, const struct memory_query *q, void *to,
+                      struct memory_answer *answer)
 {
     static const uint8_t pattern[16] = {0xe8, 0, 0, 0, 0,    0x48, 0xc7, 0xc0,
                                         0x0f, 0, 0, 0, 0x0f, 0x05, 0xff, 0xd0};
-    (void)context, (void)time;
-    *provenance = PROVENANCE_STALE;
-    if (address - CODE >= CODE_SIZE || CODE + CODE_SIZE - address < size)
+    (void)context;
+    answer->provenance = PROVENANCE_STALE;
+    if (q->address - CODE >= CODE_SIZE || CODE + CODE_SIZE - q->address < q->size)
         return false;
-    for (size_t i = 0; i < size; i++)
-        ((uint8_t *)to)[i] = pattern[(address + i) % sizeof(pattern)];
+    for (size_t i = 0; i < q->size; i++)
+        ((uint8_t *)to)[i] = pattern[(q->address + i) % sizeof(pattern)];
     return true;
 }
 

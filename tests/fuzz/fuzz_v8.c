@@ -176,23 +176,22 @@ static struct namer *namer_get(void)
 struct context {
     /* `other`: what was read of the same memory before and after */
     struct damage damage, other;
-    enum memory_side side;
     struct memory_layer layer;
     struct unwind_input input;
 };
 
 /* Memory of which some pages were read at other moments only. */
-static bool read_sided(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                       enum provenance *provenance)
+static bool read_sided(void *context, const struct memory_query *q, void *to,
+                       struct memory_answer *answer)
 {
     enum { PAGE = 4096, ONE_OF = 8 };
     struct context *c = context;
-    bool aside = c->side >= MEMORY_BEFORE;
+    bool aside = q->moment != MEMORY_NEAREST;
     struct damage *d = aside ? &c->other : &c->damage;
-    if (!damage_read(d, address, to, size, time, provenance))
+    if (!damage_read(d, q, to, answer))
         return false;
-    bool doubtful = hash_u64(address / PAGE) % ONE_OF == 0 && c->side == MEMORY_NEAREST;
-    *provenance = doubtful ? PROVENANCE_STALE : PROVENANCE_EXACT;
+    bool doubtful = hash_u64(q->address / PAGE) % ONE_OF == 0 && !aside && !q->alive;
+    answer->provenance = doubtful ? PROVENANCE_STALE : PROVENANCE_EXACT;
     return true;
 }
 
@@ -218,15 +217,13 @@ static void make_context(struct context *c, const struct image *image, const uin
     c->other = c->damage;
     if (data[3] & 0x20)
         c->other.seed = hash_u64(seed);
-    c->side = MEMORY_NEAREST;
-    c->layer = (struct memory_layer){.read = read_sided, .context = c};
+    c->layer =
+        (struct memory_layer){.read = read_sided, .context = c, .has_moments = data[3] & 0x10};
     c->input = (struct unwind_input){.registers = thread->registers,
                                      .memory = {.layers = &c->layer, .nr_layers = 1},
                                      .code = image->process.code,
                                      .max_frames = MAX_FRAMES,
                                      .walker = walker};
-    if (data[3] & 0x10)
-        c->input.memory.side = &c->side;
     for (size_t at = 4; at + 3 <= size; at += 3) {
         uint64_t *value = &c->input.registers.value[data[at] % DWARF_NR];
         *value = damaged_register(image, data + at, *value, hash_combine(seed, at));

@@ -103,14 +103,14 @@ struct bare {
     uint64_t start, end; /* of the stack */
 };
 
-static bool read_bare(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                      enum provenance *provenance)
+static bool read_bare(void *context, const struct memory_query *q, void *to,
+                      struct memory_answer *answer)
 {
     const struct bare *b = context;
     const struct memory_layer *layers = b->p->layers;
-    if (address >= b->start && address < b->end && b->end - address >= size)
-        return layers[0].read(layers[0].context, address, to, size, time, provenance);
-    return layers[1].read(layers[1].context, address, to, size, time, provenance);
+    if (q->address >= b->start && q->address < b->end && b->end - q->address >= q->size)
+        return layers[0].read(layers[0].context, q, to, answer);
+    return layers[1].read(layers[1].context, q, to, answer);
 }
 
 /* Collects the native frames of a stack that are not the VM's own. Returns their number. */

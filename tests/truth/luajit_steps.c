@@ -41,12 +41,12 @@ static struct target {
     luajit_vm_list vms;
 } target;
 
-static bool read_process(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                         enum provenance *provenance)
+static bool read_process(void *context, const struct memory_query *q, void *to,
+                         struct memory_answer *answer)
 {
-    struct iovec local = {to, size}, remote = {(void *)(uintptr_t)address, size};
-    (void)context, (void)time, (void)provenance;
-    return process_vm_readv(target.pid, &local, 1, &remote, 1, 0) == (ssize_t)size;
+    struct iovec local = {to, q->size}, remote = {(void *)(uintptr_t)q->address, q->size};
+    (void)context, (void)answer;
+    return process_vm_readv(target.pid, &local, 1, &remote, 1, 0) == (ssize_t)q->size;
 }
 
 static const struct memory_layer process_layer = {.read = read_process};

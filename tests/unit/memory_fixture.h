@@ -3,6 +3,8 @@
 #ifndef MEMORY_FIXTURE_H
 #define MEMORY_FIXTURE_H
 
+#include "unwind/memory.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -17,6 +19,18 @@ static inline bool memory_fixture_read(const uint8_t *bytes, uint64_t origin, ui
         return false;
     memcpy(to, bytes + at, size);
     return true;
+}
+
+/* Asks one layer. `provenance`: of the answer. */
+static inline bool layer_read(const struct memory_layer *layer, uint64_t address, void *to,
+                              size_t size, uint64_t time, enum provenance *provenance)
+{
+    const struct memory_query q = {.address = address, .size = size, .time = time};
+    struct memory_answer a;
+    memory_answer_begin(&a, &q);
+    bool read = layer->read(layer->context, &q, to, &a);
+    *provenance = a.provenance;
+    return read;
 }
 
 #endif

@@ -3,6 +3,7 @@
  * Core files: gcore's core of a small program, compared with what gdb says of the live process; the
  * same with the program moved elsewhere; the same cut short and damaged.
  */
+#include "memory_fixture.h"
 #include "scratch.h"
 #include "dso/core.h"
 #include "dso/elf_image.h"
@@ -140,7 +141,7 @@ static void threads_memory_and_files_of_a_gcore(void **state)
         assert_int_equal(bytes[i], (uint8_t)(i * 7));
     assert_int_equal(proven, PROVENANCE_EXACT);
     /* The core has no code; the file has, and is proven to be the same. */
-    assert_false(core_memory(p.core).read(p.layers[0].context, truth.pc[1], bytes, 16, 0, &proven));
+    assert_false(layer_read(&p.layers[0], truth.pc[1], bytes, 16, 0, &proven));
     assert_true(memory_read(&m, truth.pc[1], bytes, 16, &proven));
     assert_int_equal(proven, PROVENANCE_EXACT);
     assert_false(memory_read(&m, 0x1000, bytes, 1, &proven));
@@ -218,8 +219,8 @@ static void try_bytes(const uint8_t *bytes, size_t size)
         struct build_id id;
         const struct core_mapping *m = core_mapping(core, i);
         struct memory_layer layer = core_memory(core);
-        (void)layer.read(layer.context, m->start, byte, sizeof(byte), 0, &proven);
-        (void)layer.read(layer.context, m->end - 1, byte, sizeof(byte), 0, &proven);
+        (void)layer_read(&layer, m->start, byte, sizeof(byte), 0, &proven);
+        (void)layer_read(&layer, m->end - 1, byte, sizeof(byte), 0, &proven);
         (void)core_build_id(core, m->start, &id);
     }
     core_free(core);

@@ -518,17 +518,16 @@ static uint64_t next_random(uint64_t *r)
     return *r ^= *r << 17;
 }
 
-static bool lie(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                enum provenance *provenance)
+static bool lie(void *context, const struct memory_query *q, void *to, struct memory_answer *answer)
 {
     struct liar *l = context;
-    if (!l->under.read(l->under.context, address, to, size, time, provenance))
+    if (!l->under.read(l->under.context, q, to, answer))
         return false;
-    size_t lies = next_random(&l->random) % (size / l->one_in + 2);
+    size_t lies = next_random(&l->random) % (q->size / l->one_in + 2);
     for (size_t i = 0; i < lies; i++) {
         static const uint8_t favourite[] = {0, 1, 0x7f, 0x80, 0xff};
         uint64_t r = next_random(&l->random);
-        uint8_t *byte = (uint8_t *)to + r % size;
+        uint8_t *byte = (uint8_t *)to + r % q->size;
         *byte = r >> 60 < 8 ? (uint8_t)(r >> 32) : favourite[(r >> 32) % sizeof(favourite)];
     }
     return true;
@@ -588,23 +587,24 @@ struct dead_string {
     struct dead_string *other;
 };
 
-static bool read_string(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                        enum provenance *provenance)
+static bool read_string(void *context, const struct memory_query *q, void *to,
+                        struct memory_answer *answer)
 {
     struct dead_string *s = context;
-    (void)time, (void)provenance;
-    if (address != 0x1000 || size > sizeof(s->bytes))
+    (void)answer;
+    if (q->address != 0x1000 || q->size > sizeof(s->bytes))
         return false;
-    memcpy(to, s->bytes, size);
+    memcpy(to, s->bytes, q->size);
     return true;
 }
 
 static bool unlike_string(void *context, uint64_t address, size_t size, uint64_t time,
-                          const struct memory_span *when, const struct memory_compare *compare)
+                          const struct memory_span *when, const struct memory_compare *compare,
+                          struct memory_span *same)
 {
     struct dead_string *s = context;
     bool unlike = size <= sizeof(s->bytes);
-    (void)time, (void)when;
+    (void)time, (void)when, (void)same;
     for (; unlike && s; s = s->other) {
         struct memory_span at = {s->read_at, s->read_at};
         unlike =
@@ -630,13 +630,14 @@ static bool is_doubted_of(struct dead_string s, const char *name)
     char file[PROTO_FILE_MAX];
     enum provenance provenance = PROVENANCE_EXACT;
     bool doubtful = false;
+    struct memory_span same = {0, UINT64_MAX};
     struct luajit_proto p = {.layout = &l};
     p.head.chunkname = 0x1000;
     p.head.chunk_len = s.bytes[20];
     p.head.chunk_hash = (uint32_t)hash_u64(load_u64(s.bytes + 12, false) & ~UINT64_C(0xff));
     struct memory_layer layer = {.read = read_string, .unlike = unlike_string, .context = &s};
     struct memory memory = {.layers = &layer, .nr_layers = 1, .time = 1000};
-    assert_true(luajit_proto_file(&p, &memory, file, &provenance, &doubtful));
+    assert_true(luajit_proto_file(&p, &memory, file, &provenance, &same, &doubtful));
     if (name)
         assert_string_equal(file, name + 1);
     return doubtful;

@@ -27,13 +27,12 @@ struct fixture {
     uint64_t bottom;
 };
 
-static bool read_fixture(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                         enum provenance *provenance)
+static bool read_fixture(void *context, const struct memory_query *q, void *to,
+                         struct memory_answer *answer)
 {
     const struct fixture *f = context;
-    (void)time;
-    *provenance = f->provenance;
-    return memory_fixture_read(f->bytes, ORIGIN, SIZE, address, to, size);
+    answer->provenance = f->provenance;
+    return memory_fixture_read(f->bytes, ORIGIN, SIZE, q->address, to, q->size);
 }
 
 static void put(struct fixture *f, uint64_t address, uint64_t value, size_t size)
@@ -181,12 +180,12 @@ static void calls(void **state)
 }
 
 /* Reads the part of the memory that came with the sample: the lua_State and its stack. */
-static bool read_copied(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                        enum provenance *provenance)
+static bool read_copied(void *context, const struct memory_query *q, void *to,
+                        struct memory_answer *answer)
 {
-    bool state = address >= STATE && address < STATE + 0x100;
-    bool copied = state || (address >= STACK && address < STACK + 8 * SLOTS);
-    return copied && read_fixture(context, address, to, size, time, provenance);
+    bool state = q->address >= STATE && q->address < STATE + 0x100;
+    bool copied = state || (q->address >= STACK && q->address < STACK + 8 * SLOTS);
+    return copied && read_fixture(context, q, to, answer);
 }
 
 /* Returns the provenance of a segment of two functions with these layers; `of_state`: that of its
@@ -218,8 +217,9 @@ static void check_other_moments(struct fixture *f)
     put_header(f, first, f->functions[0], (first - f->bottom) | 5);
     put_header(f, second, f->functions[1], call(f, 0, 7, 5));
     const struct memory_layer process = f->layer;
-    const struct memory_layer log = {.read = read_fixture, .context = f, .other_moments = true};
-    const struct memory_layer copy = {.read = read_copied, .context = f, .instant = true};
+    const struct memory_layer log = {
+        .read = read_fixture, .context = f, .when = MEMORY_OF_OTHER_TIMES};
+    const struct memory_layer copy = {.read = read_copied, .context = f, .when = MEMORY_OF_SAMPLE};
     const struct memory_layer both[] = {copy, log};
     assert_int_equal(proven(f, &process, 1, second, &state), PROVENANCE_EXACT);
     assert_int_equal(state, PROVENANCE_EXACT);

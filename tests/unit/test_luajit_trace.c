@@ -111,36 +111,35 @@ static bool from(const void *bytes, uint64_t start, uint64_t length, uint64_t ad
     return true;
 }
 
-static bool read_sample(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                        enum provenance *provenance)
+static bool read_sample(void *context, const struct memory_query *q, void *to,
+                        struct memory_answer *answer)
 {
     const struct target *t = context;
     const uint64_t words[4] = {0, 0, ARRAY, UINT64_C(8) << 32}, slot = TRACE;
-    (void)time;
-    *provenance = PROVENANCE_EXACT;
-    return from(words, G, sizeof(words), address, to, size) ||
-           from(&slot, ARRAY + 8 * NUMBER, sizeof(slot), address, to, size) ||
-           from(t->head, TRACE, HEAD, address, to, size) ||
+    answer->provenance = PROVENANCE_EXACT;
+    return from(words, G, sizeof(words), q->address, to, q->size) ||
+           from(&slot, ARRAY + 8 * NUMBER, sizeof(slot), q->address, to, q->size) ||
+           from(t->head, TRACE, HEAD, q->address, to, q->size) ||
            (t->has_digest &&
-            from(&t->digest, VMENTRY_DIGEST_OF((uint64_t)TRACE), 8, address, to, size));
+            from(&t->digest, VMENTRY_DIGEST_OF((uint64_t)TRACE), 8, q->address, to, q->size));
 }
 
 /* The log has read the trace, but something else at its place shortly before: the log alone proves
  * nothing. */
-static bool read_log(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                     enum provenance *provenance)
+static bool read_log(void *context, const struct memory_query *q, void *to,
+                     struct memory_answer *answer)
 {
     const struct target *t = context;
-    (void)time;
-    *provenance = PROVENANCE_STALE;
-    return from(t->block, TRACE, SIZE, address, to, size);
+    answer->provenance = PROVENANCE_STALE;
+    return from(t->block, TRACE, SIZE, q->address, to, q->size);
 }
 
 /* Returns the provenance of the second snapshot's beginning. */
 static enum provenance how(struct target *t)
 {
-    const struct memory_layer layers[] = {{.read = read_sample, .context = t, .instant = true},
-                                          {.read = read_log, .context = t}};
+    const struct memory_layer layers[] = {
+        {.read = read_sample, .context = t, .when = MEMORY_OF_SAMPLE},
+        {.read = read_log, .context = t}};
     const struct memory m = {.layers = layers, .nr_layers = 2};
     static struct luajit_reader r;
     struct luajit_trace trace;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The object log over this process: what is written and when, and what a walk gets. */
+#include "memory_fixture.h"
 #include "live/live_memory.h"
 #include "live/object_log.h"
 #include "perfdata/vmevent.h"
@@ -61,7 +62,7 @@ static bool read_at(struct object_log *p, const void *address, void *to, size_t 
 {
     enum provenance how = PROVENANCE_EXACT;
     struct memory_layer layer = object_log_layer(p);
-    bool ok = layer.read(layer.context, (uint64_t)(uintptr_t)address, to, size, time, &how);
+    bool ok = layer_read(&layer, (uint64_t)(uintptr_t)address, to, size, time, &how);
     if (ok)
         assert_int_equal(how, PROVENANCE_STALE);
     return ok;
@@ -100,7 +101,7 @@ static void memory_is_told_once(void **state)
     const struct memory_log_view view = {.log = l.log, .pid = (uint32_t)getpid()};
     struct memory_layer layer = memory_log_layer(&view);
     enum provenance how;
-    assert_true(layer.read(layer.context, (uint64_t)(uintptr_t)cell, got, 6, equal_at, &how));
+    assert_true(layer_read(&layer, (uint64_t)(uintptr_t)cell, got, 6, equal_at, &how));
     assert_string_equal(got, "first");
     assert_int_equal(how, PROVENANCE_EXACT);
     end(p, &l);
@@ -133,7 +134,7 @@ static void what_a_pass_finds_is_told_when_it_is_asked_for(void **state)
     const struct memory_log_view view = {.log = l.log, .pid = (uint32_t)getpid()};
     struct memory_layer layer = memory_log_layer(&view);
     enum provenance how;
-    assert_true(layer.read(layer.context, (uint64_t)(uintptr_t)cell, got, 6, equal_at, &how));
+    assert_true(layer_read(&layer, (uint64_t)(uintptr_t)cell, got, 6, equal_at, &how));
     assert_string_equal(got, "other");
     assert_int_equal(how, PROVENANCE_EXACT);
     end(p, &l);
@@ -178,7 +179,7 @@ static void large_ranges_come_in_pieces(void **state)
     const struct memory_log_view view = {.log = l.log, .pid = (uint32_t)getpid()};
     struct memory_layer layer = memory_log_layer(&view);
     enum provenance how;
-    assert_true(layer.read(layer.context, (uint64_t)(uintptr_t)big, got, size, 0, &how));
+    assert_true(layer_read(&layer, (uint64_t)(uintptr_t)big, got, size, 0, &how));
     assert_memory_equal(got, big, size);
     free(big);
     free(got);
@@ -302,7 +303,7 @@ static bool view_gives(const struct live_memory *view, const void *address)
     enum provenance how = PROVENANCE_EXACT;
     struct memory_layer layer = live_memory_layer(view);
     uint64_t word;
-    return layer.read(layer.context, (uint64_t)(uintptr_t)address, &word, sizeof(word), 0, &how);
+    return layer_read(&layer, (uint64_t)(uintptr_t)address, &word, sizeof(word), 0, &how);
 }
 
 /* The copy of a thread's stack reaches beyond the stack's end, where heap is: walks may read the

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Images of this process's memory: kept bytes can be read back as of their time, and bytes that did
  * not change are written once. */
+#include "memory_fixture.h"
 #include "live/page_log.h"
 #include "session/recorded_memory.h"
 
@@ -75,7 +76,7 @@ static bool read_back(const struct scene *s, const void *from, size_t size, uint
 {
     const struct memory_log_view view = {.log = s->log, .pid = (uint32_t)getpid()};
     const struct memory_layer layer = memory_log_layer(&view);
-    return layer.read(layer.context, (uintptr_t)from, to, size, time, provenance);
+    return layer_read(&layer, (uintptr_t)from, to, size, time, provenance);
 }
 
 static void what_stays_is_told_once_and_proven_between(void **state)

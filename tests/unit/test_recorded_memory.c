@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The memory in a recording: copies that came with samples, and the log's versions over time. */
+#include "memory_fixture.h"
 #include "perfdata_fixture.h"
 #include "replay/replay.h"
 #include "session/recorded_memory.h"
@@ -35,8 +36,7 @@ static bool read_layer(struct memory_layer layer, uint64_t address, size_t size,
                        char *to, enum provenance *provenance)
 {
     memset(to, 0, 16);
-    *provenance = PROVENANCE_EXACT;
-    return layer.read(layer.context, address, to, size, time, provenance);
+    return layer_read(&layer, address, to, size, time, provenance);
 }
 
 static void a_copy_is_read_across_its_entries(void **state)
@@ -141,7 +141,7 @@ static void check_recent(const struct memory_log_view *recent, uint64_t address,
     const struct memory_log_view view = {.log = recent->log, .pid = recent->pid};
     const struct memory_layer layers[] = {memory_log_layer(&view), memory_log_layer(recent)};
     char got[2][16];
-    enum provenance how[2], peeked;
+    enum provenance how[2];
     for (size_t size = 1; size <= 2; size++) {
         bool found[2];
         for (int i = 0; i < 2; i++)
@@ -152,13 +152,16 @@ static void check_recent(const struct memory_log_view *recent, uint64_t address,
         if (found[0])
             assert_int_equal(how[0], how[1]);
         for (int i = 0; i < 2; i++) {
-            const uint8_t *bytes = layers[i].peek(layers[i].context, address, size, time, &peeked);
+            const struct memory_query q = {.address = address, .size = size, .time = time};
+            struct memory_answer peeked;
+            memory_answer_begin(&peeked, &q);
+            const uint8_t *bytes = layers[i].peek(layers[i].context, &q, &peeked);
             assert_true(!bytes || found[0]);
             assert_true(bytes || size > 1 || !there);
             if (bytes)
                 assert_memory_equal(bytes, got[0], size);
             if (bytes)
-                assert_int_equal(peeked, how[0]);
+                assert_int_equal(peeked.provenance, how[0]);
         }
     }
 }
@@ -265,7 +268,7 @@ static enum memory_likeness apart_likeness(const void *context, uint64_t address
     const struct told_apart *t = context;
     const char old = 'o';
     const struct memory_compare name = {first_likeness, &old};
-    if (*bytes == 'A' || memory_was_unlike(t->m, 0x5000, 2, when, &name))
+    if (*bytes == 'A' || memory_was_unlike(t->m, 0x5000, 2, when, &name, NULL))
         return MEMORY_APART;
     return first_likeness(&t->first, address, bytes, size, when);
 }
@@ -383,7 +386,6 @@ static void what_came_in_one_piece_is_had_in_place(void **state)
     uint8_t payload[256];
     struct vmstack copy;
     struct memory_piece piece;
-    struct memory_span span = {5, 9};
     struct memory_reads reads = {.on = true};
     size_t size = write_copy(payload, sizeof(payload), 5, 0x10, 0x20);
     assert_true(vmstack_open(&copy, payload, size, 5, 0x10, 0x20));
@@ -393,14 +395,19 @@ static void what_came_in_one_piece_is_had_in_place(void **state)
                        .stack_size = 0,
                        .layers = layers,
                        .nr_layers = 1,
-                       .span = &span};
+                       .time = 7};
+    const struct memory_query q = {.address = 0x1002, .size = 4, .time = 7};
+    struct memory_answer answer;
+    uint8_t got[4];
     const uint8_t *at = memory_piece(&m, 0x1002, 4, &piece);
     assert_non_null(at);
     assert_memory_equal(at, "2345", 4);
     assert_int_equal(piece.start, 0x1000);
     assert_memory_equal(at - (0x1002 - piece.start), "01", 2);
     /* what came with one sample is valid for no other */
-    assert_true(span.from > span.to);
+    assert_true(memory_ask(&m, &q, got, &answer));
+    assert_true(answer.same.from == 7 && answer.same.to == 7);
+    assert_ptr_equal(answer.layer, &layers[0]);
     assert_null(memory_piece(&m, 0x1006, 4, NULL)); /* in two pieces */
     assert_null(memory_piece(&m, 0x100e, 4, NULL)); /* beyond the end */
     assert_null(memory_piece(&m, 0x2000, 4, NULL));
@@ -446,22 +453,22 @@ static void span_of_readings(void **state)
     add(log, 1, 0x2000, "second", 200, 210);
     add(log, 1, 0x2000, "======", 300, 310);
     assert_int_equal(memory_log_seal(log, NULL), 0);
-    struct memory_span span = {0, UINT64_MAX};
-    const struct memory_log_view view = {.log = log, .pid = 1, .span = &span};
+    const struct memory_log_view view = {.log = log, .pid = 1};
     const struct memory_layer layers[] = {memory_log_layer(&view)};
-    const struct memory m = {.layers = layers, .nr_layers = 1, .time = 250, .span = &span};
-    enum provenance p = PROVENANCE_EXACT;
+    const struct memory m = {.layers = layers, .nr_layers = 1};
+    const struct memory_query first = {.address = 0x1000, .size = 5, .time = 250};
+    struct memory_query second = {.address = 0x2000, .size = 6, .time = 250};
+    struct memory_answer a;
     char got[8];
-    assert_true(memory_read(&m, 0x1000, got, 5, &p));
-    assert_true(span.from == 110 && span.to == 400);
-    assert_true(memory_read(&m, 0x2000, got, 6, &p));
-    assert_true(span.from == 210 && span.to == 300);
-    const struct memory late = {.layers = layers, .nr_layers = 1, .time = 350, .span = &span};
-    assert_true(memory_read(&late, 0x2000, got, 6, &p)); /* read only before that time */
-    assert_true(span.from > span.to);
-    span = (struct memory_span){0, UINT64_MAX};
-    assert_true(memory_read(&late, 0x2000, got, 6, &p)); /* but this is so from then on */
-    assert_true(span.from == 310 && span.to == UINT64_MAX);
+    assert_true(memory_ask(&m, &first, got, &a));
+    assert_true(a.same.from == 110 && a.same.to == 400);
+    assert_true(a.read.from == 100 && a.read.to == 410);
+    assert_true(memory_ask(&m, &second, got, &a));
+    assert_true(a.same.from == 210 && a.same.to == 300);
+    second.time = 350;
+    assert_true(memory_ask(&m, &second, got, &a));              /* read only before that time */
+    assert_true(a.same.from == 310 && a.same.to == UINT64_MAX); /* and this is so from then on */
+    assert_true(a.read.from == 200 && a.read.to == 310);
     memory_log_free(log);
 }
 
@@ -477,7 +484,7 @@ struct answers {
     uint64_t seen; /* what memory_was_unlike() showed, and whether it was read by then */
     enum provenance provenance;
     char read[8];
-    bool soon;
+    bool by_one_reading;
 };
 
 struct seeing {
@@ -496,17 +503,25 @@ static enum memory_likeness see(const void *context, uint64_t address, const uin
 static struct answers ask_bytes(const struct memory_log *log, enum question what, uint64_t address,
                                 size_t size, uint64_t time, struct memory_span *span)
 {
-    const bool objects = what != READ;
-    const enum memory_side side = what == READ_SETTLED ? MEMORY_ASSUMED_ALIVE : MEMORY_NEAREST;
+    const struct memory_query q = {.address = address,
+                                   .size = size,
+                                   .time = time,
+                                   .kind = what == READ ? MEMORY_DATA : MEMORY_OBJECT,
+                                   .alive = what == READ_SETTLED};
     struct answers a = {0};
-    const struct memory_log_view view = {
-        .log = log, .pid = 1, .span = span, .objects = &objects, .soon = &a.soon, .side = &side};
+    struct memory_answer answer;
+    const struct memory_log_view view = {.log = log, .pid = 1};
     const struct memory_layer layer = memory_log_layer(&view);
-    if (span)
-        *span = (struct memory_span){0, UINT64_MAX};
-    a.yes = layer.read(layer.context, address, a.read, size, time, &a.provenance);
-    if (!a.yes)
+    const struct memory m = {.layers = &layer, .nr_layers = 1};
+    a.yes = memory_ask(&m, &q, a.read, &answer);
+    if (!a.yes) {
         memset(a.read, 0, sizeof(a.read));
+        *span = (struct memory_span){0, UINT64_MAX};
+        return a;
+    }
+    a.provenance = answer.provenance;
+    a.by_one_reading = answer.by_one_reading;
+    *span = answer.same;
     return a;
 }
 
@@ -514,21 +529,24 @@ static struct answers ask(const struct memory_log *log, enum question what, uint
                           size_t size, uint64_t time, struct memory_span *span)
 {
     const uint64_t around = 500 * MS;
-    struct memory_span whole = {0, UINT64_MAX}, *to = span ? span : &whole;
+    struct memory_span whole, *to = span ? span : &whole;
     const struct memory_span when = {time - around, time + around};
-    const struct memory_log_view view = {.log = log, .pid = 1, .span = to};
+    const struct memory_log_view view = {.log = log, .pid = 1};
     const struct memory_layer layer = memory_log_layer(&view);
-    const struct memory m = {.layers = &layer, .nr_layers = 1, .time = time, .span = to};
+    const struct memory m = {.layers = &layer, .nr_layers = 1, .time = time};
     struct seeing seeing = {.time = time}, *context = &seeing;
     const struct memory_compare all = {see, &context}, first = {first_likeness, "a"};
     struct answers a = {0};
     if (what >= READ)
-        return ask_bytes(log, what, address, size, time, span);
+        return ask_bytes(log, what, address, size, time, to);
     *to = (struct memory_span){0, UINT64_MAX};
+    a.proof.same = *to;
     if (what == PROVE)
         a.yes = layer.prove(layer.context, address, size, time, &first, &a.proof);
     else
-        a.yes = memory_was_unlike(&m, address, size, &when, &all);
+        a.yes = memory_was_unlike(&m, address, size, &when, &all, to);
+    if (what == PROVE)
+        *to = a.proof.same;
     a.seen = seeing.seen;
     return a;
 }
@@ -537,7 +555,7 @@ static bool is_equal(const struct answers *a, const struct answers *b)
 {
     return a->yes == b->yes && a->seen == b->seen && a->proof.provenance == b->proof.provenance &&
            a->proof.another == b->proof.another && a->proof.far == b->proof.far &&
-           (!a->yes || a->provenance == b->provenance) && a->soon == b->soon &&
+           (!a->yes || a->provenance == b->provenance) && a->by_one_reading == b->by_one_reading &&
            !memcmp(a->read, b->read, sizeof(a->read));
 }
 
@@ -737,20 +755,29 @@ static void objects(void **state)
     memory_log_free(log);
 }
 
-static void check_side(const struct memory_log *log, uint64_t address, uint64_t ms,
-                       enum memory_side side, const char *want, enum provenance how)
+enum side { NEAREST, ALIVE, BEFORE, AFTER };
+
+static void check_side(const struct memory_log *log, uint64_t address, uint64_t ms, enum side side,
+                       const char *want, enum provenance how)
 {
-    const bool objects = true;
-    const struct memory_log_view view = {.log = log, .pid = 1, .objects = &objects, .side = &side};
-    char got[16];
-    enum provenance p;
-    size_t size = want ? strlen(want) : 3;
-    assert_int_equal(read_layer(memory_log_layer(&view), address, size, ms * 1000000, got, &p),
-                     want != NULL);
+    const struct memory_log_view view = {.log = log, .pid = 1};
+    const struct memory_layer layer = memory_log_layer(&view);
+    const struct memory m = {.layers = &layer, .nr_layers = 1};
+    const struct memory_query q = {.address = address,
+                                   .size = want ? strlen(want) : 3,
+                                   .time = ms * 1000000,
+                                   .kind = MEMORY_OBJECT,
+                                   .moment = side == BEFORE  ? MEMORY_BEFORE
+                                             : side == AFTER ? MEMORY_AFTER
+                                                             : MEMORY_NEAREST,
+                                   .alive = side == ALIVE};
+    struct memory_answer a;
+    char got[16] = {0};
+    assert_int_equal(memory_ask(&m, &q, got, &a), want != NULL);
     if (!want)
         return;
     assert_string_equal(got, want);
-    assert_int_equal(p, how);
+    assert_int_equal(a.provenance, how);
 }
 
 /* Memory that was written in between: an object that the sample itself names needs a near read; and
@@ -765,20 +792,20 @@ static void a_side_of_the_moment(void **state)
     add(log, 1, 0x1000, "===", 200 * ms, 201 * ms);
     add(log, 1, 0x2000, "one", 100 * ms, 101 * ms);
     assert_int_equal(memory_log_seal(log, NULL), 0);
-    check_side(log, 0x1000, 95, MEMORY_NEAREST, "new", PROVENANCE_STALE);
-    check_side(log, 0x1000, 95, MEMORY_ASSUMED_ALIVE, "new", PROVENANCE_EXACT);
-    check_side(log, 0x1000, 20, MEMORY_ASSUMED_ALIVE, "old", PROVENANCE_EXACT);
-    check_side(log, 0x1000, 50, MEMORY_ASSUMED_ALIVE, "old", PROVENANCE_STALE); /* 39 ms before */
-    check_side(log, 0x1000, 70, MEMORY_ASSUMED_ALIVE, "new", PROVENANCE_STALE); /* 30 ms after */
-    check_side(log, 0x1000, 70, MEMORY_BEFORE, "old", PROVENANCE_EXACT);
-    check_side(log, 0x1000, 70, MEMORY_AFTER, "new", PROVENANCE_EXACT);
-    check_side(log, 0x1000, 150, MEMORY_BEFORE, "new", PROVENANCE_EXACT);  /* equal all around */
-    check_side(log, 0x1000, 1202, MEMORY_BEFORE, "new", PROVENANCE_STALE); /* long before */
-    check_side(log, 0x1000, 1202, MEMORY_AFTER, NULL, PROVENANCE_EXACT);
-    check_side(log, 0x2000, 95, MEMORY_BEFORE, NULL, PROVENANCE_EXACT);
-    check_side(log, 0x2000, 95, MEMORY_AFTER, "one", PROVENANCE_EXACT);
+    check_side(log, 0x1000, 95, NEAREST, "new", PROVENANCE_STALE);
+    check_side(log, 0x1000, 95, ALIVE, "new", PROVENANCE_EXACT);
+    check_side(log, 0x1000, 20, ALIVE, "old", PROVENANCE_EXACT);
+    check_side(log, 0x1000, 50, ALIVE, "old", PROVENANCE_STALE); /* 39 ms before */
+    check_side(log, 0x1000, 70, ALIVE, "new", PROVENANCE_STALE); /* 30 ms after */
+    check_side(log, 0x1000, 70, BEFORE, "old", PROVENANCE_EXACT);
+    check_side(log, 0x1000, 70, AFTER, "new", PROVENANCE_EXACT);
+    check_side(log, 0x1000, 150, BEFORE, "new", PROVENANCE_EXACT);  /* equal all around */
+    check_side(log, 0x1000, 1202, BEFORE, "new", PROVENANCE_STALE); /* long before */
+    check_side(log, 0x1000, 1202, AFTER, NULL, PROVENANCE_EXACT);
+    check_side(log, 0x2000, 95, BEFORE, NULL, PROVENANCE_EXACT);
+    check_side(log, 0x2000, 95, AFTER, "one", PROVENANCE_EXACT);
     memory_log_set_order(log, MEMORY_LOG_BESIDE);
-    check_side(log, 0x1000, 70, MEMORY_BEFORE, "old", PROVENANCE_STALE);
+    check_side(log, 0x1000, 70, BEFORE, "old", PROVENANCE_STALE);
     memory_log_free(log);
 }
 

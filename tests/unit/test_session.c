@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Processes, threads, mappings, the kernel and generated code over time. */
+#include "memory_fixture.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "perfdata_fixture.h"
@@ -898,8 +899,7 @@ static bool read_constant_at(struct world *w, uint64_t time, enum provenance *pr
     char bytes[sizeof(constant)];
     struct thread_context p = context_of(w, 10, 10);
     struct memory_layer layer = session_memory(&p);
-    bool done =
-        layer.read(layer.context, (uintptr_t)constant, bytes, sizeof(bytes), time, provenance);
+    bool done = layer_read(&layer, (uintptr_t)constant, bytes, sizeof(bytes), time, provenance);
     if (done)
         assert_memory_equal(bytes, constant, sizeof(constant));
     thread_context_release(&p);

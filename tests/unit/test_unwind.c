@@ -150,14 +150,14 @@ static bool lookup(void *context, uint64_t pc, uint64_t time, struct code *ret)
     return false;
 }
 
-static bool read_code(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                      enum provenance *provenance)
+static bool read_code(void *context, const struct memory_query *q, void *to,
+                      struct memory_answer *answer)
 {
     const struct target *t = context;
-    (void)time, (void)provenance;
+    (void)answer;
     for (int i = 0; i < 4; i++) {
-        if (address - regions[i] < REGION && regions[i] + REGION - address >= size) {
-            memcpy(to, t->code[i] + (address - regions[i]), size);
+        if (q->address - regions[i] < REGION && regions[i] + REGION - q->address >= q->size) {
+            memcpy(to, t->code[i] + (q->address - regions[i]), q->size);
             return true;
         }
     }
@@ -384,12 +384,12 @@ static void truncated(void **state)
 }
 
 /* Reads the return address into START, as it was a moment later. */
-static bool read_moment_later(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                              enum provenance *provenance)
+static bool read_moment_later(void *context, const struct memory_query *q, void *to,
+                              struct memory_answer *answer)
 {
     const uint64_t word = *(const uint64_t *)context;
-    (void)time, (void)provenance;
-    if (address != slot(4) || size != sizeof(word))
+    (void)answer;
+    if (q->address != slot(4) || q->size != sizeof(word))
         return false;
     memcpy(to, &word, sizeof(word));
     return true;
@@ -408,7 +408,7 @@ static void not_continued_by_other_moments(void **state)
     t->in.memory.nr_layers = 1;
     walk(t, LEAF);
     assert_int_equal(t->out.frames.nr, 3); /* for a process that stands still, it counts */
-    layer.other_moments = true;
+    layer.when = MEMORY_OF_OTHER_TIMES;
     walk(t, LEAF);
     assert_int_equal(t->out.end, STACK_TRUNCATED);
     assert_int_equal(t->out.frames.nr, 2);

@@ -64,23 +64,21 @@ static __attribute__((noinline)) int work(void)
     return sum;
 }
 
-static bool read_child(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                       enum provenance *provenance)
+static bool read_child(const struct stepper *s, uint64_t address, void *to, size_t size)
 {
-    (void)time, (void)provenance;
-    const struct stepper *s = context;
     struct iovec local = {to, size}, remote = {(void *)(uintptr_t)address, size};
     return process_vm_readv(s->child, &local, 1, &remote, 1, 0) == (ssize_t)size;
 }
 
 /* Reads what a recording has besides the stack copy: files, but not the stack below its pointer. */
-static bool read_file_backed(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                             enum provenance *provenance)
+static bool read_file_backed(void *context, const struct memory_query *q, void *to,
+                             struct memory_answer *answer)
 {
     const struct stepper *s = context;
     enum { STACK_MAX = 8 << 20 };
-    return address - (s->sp - STACK_MAX) >= 2 * STACK_MAX &&
-           read_child(context, address, to, size, time, provenance);
+    (void)answer;
+    return q->address - (s->sp - STACK_MAX) >= 2 * STACK_MAX &&
+           read_child(s, q->address, to, q->size);
 }
 
 static struct registers child_registers(const struct user_regs_struct *r)
@@ -161,12 +159,11 @@ static void follow(struct stepper *s, const struct registers *before, const stru
 {
     uint8_t code[8];
     uint64_t top = 0, sp = now->value[DWARF_RSP], pc = before->value[DWARF_RIP];
-    enum provenance ignored;
     while (s->depth > 0 && s->calls[s->depth - 1].sp <= sp)
         s->depth--;
     if (sp != before->value[DWARF_RSP] - 8 || now->value[DWARF_RIP] - pc < 8 ||
-        !read_child(s, sp, &top, sizeof(top), 0, &ignored) || top - pc > 8 || top == pc ||
-        !read_child(s, top - ARCH_CALL_MAX, code, ARCH_CALL_MAX, 0, &ignored) ||
+        !read_child(s, sp, &top, sizeof(top)) || top - pc > 8 || top == pc ||
+        !read_child(s, top - ARCH_CALL_MAX, code, ARCH_CALL_MAX) ||
         !x86_64_is_call(code + ARCH_CALL_MAX, ARCH_CALL_MAX))
         return;
     assert_true(s->depth < DEPTH_MAX);

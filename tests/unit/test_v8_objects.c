@@ -32,16 +32,17 @@ struct heap {
     struct v8_reader r;
 };
 
-static bool read_heap(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                      enum provenance *provenance)
+static bool read_heap(void *context, const struct memory_query *q, void *to,
+                      struct memory_answer *answer)
 {
+    uint64_t address = q->address;
+    size_t size = q->size;
     struct heap *h = context;
-    if (h->provenance > *provenance)
-        *provenance = h->provenance;
-    if (h->memory.soon)
-        *h->memory.soon = true;
+    if (h->provenance > answer->provenance)
+        answer->provenance = h->provenance;
+    answer->by_one_reading = true;
     h->readings += h->watched - address < size;
-    if ((h->only ? time != h->only : time == MOVED) && address - h->moved < h->moved_size)
+    if ((h->only ? q->time != h->only : q->time == MOVED) && address - h->moved < h->moved_size)
         address += h->instead - h->moved;
     return memory_fixture_read(h->bytes, HEAP, SIZE, address, to, size);
 }
@@ -343,7 +344,6 @@ static void test_moved_source(void **state)
 {
     struct heap *h = *state;
     char evaluated[LENGTH + 1];
-    bool soon = false;
     (void)snprintf(
         evaluated, sizeof(evaluated), "%-*s", LENGTH,
         "(function anonymous(\n) {\nreturn function victim(x, n) { let s = 0; for (;;) x; "
@@ -353,7 +353,7 @@ static void test_moved_source(void **state)
     h->moved = source & ~UINT64_C(3);
     h->instead &= ~UINT64_C(3);
     h->moved_size = 16 + LENGTH;
-    h->memory.soon = &soon;
+    h->layer.has_moments = true;
     h->memory.time = MOVED;
     uint64_t script = make_script(h, source), scope = make_scope(h);
     struct managed_names *managed = managed_names_create();
@@ -376,13 +376,12 @@ static void test_moved_source(void **state)
 static void test_source_amid_collection(void **state)
 {
     struct heap *h = *state;
-    bool soon = false;
     uint64_t source = make_source(h), script = make_script(h, source), scope = make_scope(h);
     h->moved = source & ~UINT64_C(3);
     h->instead = room(h, 16) & ~UINT64_C(3);
     h->moved_size = 16;
     put(h, h->instead, 0, h->moved, 8); /* the address it was moved to: untagged */
-    h->memory.soon = &soon;
+    h->layer.has_moments = true;
     h->memory.time = MOVED;
     h->provenance = PROVENANCE_STALE;
     struct managed_names *managed = managed_names_create();
@@ -400,14 +399,13 @@ static void test_source_amid_collection(void **state)
 static void test_name_of_another_moment(void **state)
 {
     struct heap *h = *state;
-    bool soon = false;
     uint64_t script = make_script(h, make_source(h)), scope = make_scope(h), name;
     memcpy(&name, h->bytes + (script & ~UINT64_C(3)) - HEAP + 16, 8);
     h->moved = name & ~UINT64_C(3);
     h->instead = room(h, 32) & ~UINT64_C(3);
     h->moved_size = 24;
     h->only = 3333333;
-    h->memory.soon = &soon;
+    h->layer.has_moments = true;
     h->memory.time = 2000000000;
     struct managed_names *managed = managed_names_create();
     struct v8_names *names = v8_names_create(managed);

@@ -25,13 +25,12 @@ struct fixture {
     struct luajit_function f;
 };
 
-static inline bool read_fixture(void *context, uint64_t address, void *to, size_t size,
-                                uint64_t time, enum provenance *provenance)
+static inline bool read_fixture(void *context, const struct memory_query *q, void *to,
+                                struct memory_answer *answer)
 {
     const struct fixture *f = context;
-    (void)time;
-    *provenance = PROVENANCE_EXACT;
-    return memory_fixture_read(f->bytes, ORIGIN, SIZE, address, to, size);
+    answer->provenance = PROVENANCE_EXACT;
+    return memory_fixture_read(f->bytes, ORIGIN, SIZE, q->address, to, q->size);
 }
 
 static inline void put(struct fixture *f, uint64_t address, uint64_t value, size_t size)

@@ -24,12 +24,12 @@ struct self {
     uint32_t nr_cfis;
 };
 
-static bool self_read(void *context, uint64_t address, void *to, size_t size, uint64_t time,
-                      enum provenance *provenance)
+static bool self_read(void *context, const struct memory_query *q, void *to,
+                      struct memory_answer *answer)
 {
-    (void)context, (void)time, (void)provenance;
-    struct iovec local = {to, size}, remote = {(void *)(uintptr_t)address, size};
-    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)size;
+    (void)context, (void)answer;
+    struct iovec local = {to, q->size}, remote = {(void *)(uintptr_t)q->address, q->size};
+    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)q->size;
 }
 
 /* The header has the section's address but not its size: take the bytes up to the segment's end. */
@@ -152,8 +152,8 @@ uint8_t *self_stack(uint64_t sp, size_t max, size_t *size)
             continue;
         *size = end - sp < max ? end - sp : max;
         copy = malloc(*size);
-        enum provenance provenance;
-        if (copy && !self_read(NULL, sp, copy, *size, 0, &provenance)) {
+        const struct memory_query q = {.address = sp, .size = *size};
+        if (copy && !self_read(NULL, &q, copy, NULL)) {
             free(copy);
             copy = NULL;
         }

@@ -200,14 +200,15 @@ static void builtin_lua_name(const struct luajit_builtins *b, const char *file, 
 }
 
 /* The chunk's file; NULL: it cannot be read (*failed: memory is out). `doubtful`: it may be another
- * file. */
+ * file. `same` is narrowed to the times that have the same answer. */
 static const char *file_of(struct luajit_names *n, const struct luajit_names_source *s,
-                           const struct luajit_proto *p, bool *doubtful, bool *failed)
+                           const struct luajit_proto *p, struct memory_span *same, bool *doubtful,
+                           bool *failed)
 {
     char file[PROTO_FILE_MAX];
     enum provenance ignored = PROVENANCE_EXACT; /* the string's head, which is part of p->head,
                                                    already counts */
-    if (!luajit_proto_file(p, s->memory, file, &ignored, doubtful))
+    if (!luajit_proto_file(p, s->memory, file, &ignored, same, doubtful))
         return NULL;
     const char *kept = managed_string(n->managed, file, strlen(file));
     *failed |= !kept;
@@ -272,7 +273,8 @@ static struct known *known_read(struct luajit_names *n, const struct luajit_name
     if (n->nr >= n->nr_chains)
         chains_grow(n);
     bool doubtful = false;
-    const char *file = file_of(n, s, &p, &doubtful, failed);
+    struct memory_span ignored = {0, UINT64_MAX};
+    const char *file = file_of(n, s, &p, &ignored, &doubtful, failed);
     mark_doubtful(&p, doubtful);
     uint32_t function = k && !*failed ? identify(n, s, &p, file) : 0;
     if (!function || !find_children(k, &p)) {
@@ -310,18 +312,22 @@ static void known_remove(struct luajit_names *n, struct known **link)
     n->dead = k;
 }
 
-/* Would a new reading give exactly the same? `provenance` is raised to that of the new reading. */
+/* Would a new reading give exactly the same? `block`: the answer for the block. `same` is narrowed
+ * to the times that have the same result. */
 static bool known_equals(struct luajit_names *n, const struct luajit_names_source *s,
-                         const struct known *k, enum provenance *provenance, bool *doubtful,
-                         bool *failed)
+                         const struct known *k, struct memory_answer *block,
+                         struct memory_span *same, bool *doubtful, bool *failed)
 {
+    const struct memory_query q = {
+        .address = k->proto.address, .size = k->proto.head.sizept, .time = s->memory->time};
     if (!n->scratch)
         n->scratch = malloc(PROTO_MAX);
     *failed |= !n->scratch;
-    return n->scratch && k->proto.copy &&
-           memory_read(s->memory, k->proto.address, n->scratch, k->proto.head.sizept, provenance) &&
-           luajit_proto_block_equal(&k->proto, n->scratch) &&
-           file_of(n, s, &k->proto, doubtful, failed) == k->file;
+    if (!n->scratch || !k->proto.copy || !memory_ask(s->memory, &q, n->scratch, block))
+        return false;
+    memory_span_narrow(same, &block->same);
+    return luajit_proto_block_equal(&k->proto, n->scratch) &&
+           file_of(n, s, &k->proto, same, doubtful, failed) == k->file;
 }
 
 /* Does exactly one layer know more than its bytes, and does it also tell for how long? */
@@ -330,14 +336,9 @@ static bool tells_spans(const struct memory *m)
     unsigned provers = 0, tellers = 0;
     for (size_t i = 0; i < m->nr_layers; i++) {
         provers += m->layers[i].prove || m->layers[i].unlike;
-        tellers += m->layers[i].prove && m->layers[i].unlike && m->layers[i].keeps_span;
+        tellers += m->layers[i].has_moments;
     }
-    return m->span && provers == 1 && tellers == 1;
-}
-
-static struct memory_span span_common(struct memory_span a, struct memory_span b)
-{
-    return (struct memory_span){a.from > b.from ? a.from : b.from, a.to < b.to ? a.to : b.to};
+    return provers == 1 && tellers == 1;
 }
 
 /* Given equal heads, is everything else known to be equal? Memory that came with the sample is not
@@ -350,7 +351,6 @@ static bool is_steady(const struct luajit_names_source *s, const struct known *k
         memory_is_instant(m, k->proto.address + (uint64_t)l->proto_size) ||
         memory_is_instant(m, k->proto.head.chunkname + (uint64_t)l->str_size))
         return false;
-    *m->span = span_common(*m->span, k->valid);
     return true;
 }
 
@@ -359,26 +359,18 @@ static bool known_compare(struct luajit_names *n, const struct luajit_names_sour
                           struct known *k, enum provenance head, bool *failed)
 {
     const struct memory *m = s->memory;
-    bool doubtful = false, tells = tells_spans(m);
-    enum provenance block = PROVENANCE_EXACT;
-    struct memory_span before = {0, UINT64_MAX};
-    if (tells) {
-        before = *m->span;
-        *m->span = (struct memory_span){0, UINT64_MAX};
-    }
-    bool equal = known_equals(n, s, k, &block, &doubtful, failed);
-    if (equal) {
-        luajit_proto_prove(&k->proto, m, head, block);
-        mark_doubtful(&k->proto, doubtful);
-    }
+    struct memory_span same = {0, UINT64_MAX};
+    struct memory_answer block;
+    bool doubtful = false;
     memory_span_empty(&k->valid);
-    if (tells) {
-        if (equal && head == PROVENANCE_EXACT && !k->proto.another)
-            k->valid = *m->span;
-        k->steady_provenance = k->proto.provenance;
-        *m->span = span_common(before, *m->span);
-    }
-    return equal;
+    if (!known_equals(n, s, k, &block, &same, &doubtful, failed))
+        return false;
+    luajit_proto_prove(&k->proto, m, head, block.provenance, &same);
+    mark_doubtful(&k->proto, doubtful);
+    if (tells_spans(m) && head == PROVENANCE_EXACT && !k->proto.another)
+        k->valid = same;
+    k->steady_provenance = k->proto.provenance;
+    return true;
 }
 
 /* Is the prototype still at its address? For one time this is checked once. At another time

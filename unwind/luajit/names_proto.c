@@ -43,21 +43,27 @@ static bool string_head(const struct memory *m, const struct luajit_layout *l, u
            string_head_of(l, head, hash, len);
 }
 
-/* Read the characters behind a head; false: they are not recorded. They may be of another reading
+/* Read the characters behind a head; false: they are not recorded. `same` is narrowed to the times
+ * that have the same answer. They may be of another reading
  * than the head, which comes with the sample. They count if the same head stood before them. */
 static bool string_text(const struct memory *m, const struct luajit_layout *l, uint64_t address,
                         uint32_t hash, uint32_t length, char *buffer, size_t cap,
-                        enum provenance *provenance)
+                        enum provenance *provenance, struct memory_span *same)
 {
     uint8_t block[HEAD_MAX + STRING_MAX];
+    struct memory_answer answer;
     uint32_t block_hash, block_length;
     size_t size = length < cap - 1 ? length : cap - 1, head = (size_t)l->str_size;
     size = size < STRING_MAX ? size : STRING_MAX;
     buffer[size] = 0;
     if (size == 0)
         return true;
-    if (!memory_read(m, address, block, head + size, provenance) ||
-        !string_head_of(l, block, &block_hash, &block_length) || block_hash != hash ||
+    const struct memory_query q = {.address = address, .size = head + size, .time = m->time};
+    if (!memory_ask(m, &q, block, &answer))
+        return false;
+    memory_span_narrow(same, &answer.same);
+    *provenance = answer.provenance > *provenance ? answer.provenance : *provenance;
+    if (!string_head_of(l, block, &block_hash, &block_length) || block_hash != hash ||
         block_length != length)
         return false;
     memcpy(buffer, block + head, size);
@@ -68,8 +74,9 @@ bool luajit_string_read(const struct memory *m, const struct luajit_layout *l, u
                         char *buffer, size_t cap, uint32_t *length, enum provenance *provenance)
 {
     uint32_t hash;
+    struct memory_span ignored = {0, UINT64_MAX};
     return string_head(m, l, address, &hash, length, provenance) &&
-           string_text(m, l, address, hash, *length, buffer, cap, provenance);
+           string_text(m, l, address, hash, *length, buffer, cap, provenance, &ignored);
 }
 
 /* ---- the header ---------------------------------------------------------------------------- */
@@ -174,7 +181,8 @@ bool luajit_proto_read(const struct memory *m, const struct luajit_layout *l, ui
         ret->copy = NULL;
     }
     ret->sound = is_sound(ret);
-    luajit_proto_prove(ret, m, ret->provenance, block);
+    struct memory_span ignored = {0, UINT64_MAX};
+    luajit_proto_prove(ret, m, ret->provenance, block, &ignored);
     return true;
 }
 
@@ -198,6 +206,7 @@ struct bc luajit_proto_bc(const struct luajit_proto *p, uint32_t position)
 struct proving {
     const struct luajit_proto *p;
     const struct memory *m;
+    struct memory_span *same; /* narrowed to the times that have the same answer */
 };
 
 /* Did the header come with the sample? Then readings with another header were not of this
@@ -233,7 +242,7 @@ static bool was_of_another_chunk(const struct proving *proving, const struct mem
     const size_t size = (size_t)p->layout->str_size; /* at most HEAD_MAX:
                                                         luajit_proto_head_read() */
     return has_head(proving) && memory_read_instant(proving->m, p->head.chunkname, head, size) &&
-           memory_was_unlike(proving->m, p->head.chunkname, size, when, &compare);
+           memory_was_unlike(proving->m, p->head.chunkname, size, when, &compare, proving->same);
 }
 
 /* The width of an entry of lineinfo: as large as the function's own lines need. */
@@ -259,7 +268,7 @@ static enum memory_likeness line_likeness(const void *context, uint64_t address,
 static bool read_line(const struct luajit_proto *p, const struct memory *m, uint64_t at,
                       uint8_t *to, unsigned width, enum provenance *provenance)
 {
-    const struct proving proving = {p, m};
+    const struct proving proving = {p, m, NULL};
     const struct memory_compare compare = {line_likeness, &proving};
     if (memory_read_instant(m, at, to, width))
         return true;
@@ -453,13 +462,14 @@ static enum memory_likeness proto_likeness(const void *context, uint64_t address
 }
 
 void luajit_proto_prove(struct luajit_proto *p, const struct memory *m, enum provenance head,
-                        enum provenance block)
+                        enum provenance block, struct memory_span *same)
 {
-    const struct proving proving = {p, m};
+    const struct proving proving = {p, m, same};
     p->another = false;
     if (p->copy) {
         const struct memory_compare compare = {proto_likeness, &proving};
         struct memory_proof proof = memory_prove(m, p->address, p->head.sizept, &compare, block);
+        memory_span_narrow(same, &proof.same);
         block = proof.provenance;
         p->another = proof.another;
         /* the header at the sample's own moment is equal to one that was read later or earlier */
@@ -565,11 +575,7 @@ static uint64_t hash_with_twins(const struct luajit_proto *p, const struct memor
 uint64_t luajit_proto_hash(const struct luajit_proto *p, const struct memory *m)
 {
     unsigned left = 16;
-    struct memory_span before = m->span ? *m->span : (struct memory_span){0};
-    uint64_t h = p->head.firstline > 0 ? hash_with_twins(p, m, &left) : code_hash(p);
-    if (m->span)
-        *m->span = before;
-    return h;
+    return p->head.firstline > 0 ? hash_with_twins(p, m, &left) : code_hash(p);
 }
 
 /* ---- names of variables -------------------------------------------------------------------- */
@@ -729,7 +735,7 @@ static bool has_readings(const struct memory *m)
  * whole within two seconds. `doubtful`: the texts differ, or they may be remains of a dead
  * string. */
 static void choose_text(const struct luajit_proto *p, const struct memory *m, char *name,
-                        uint32_t length, bool *doubtful)
+                        uint32_t length, struct memory_span *same, bool *doubtful)
 {
     const struct memory_span when = {m->time > PROOF_TEXT_NS ? m->time - PROOF_TEXT_NS : 0,
                                      m->time + PROOF_TEXT_NS};
@@ -738,7 +744,7 @@ static void choose_text(const struct luajit_proto *p, const struct memory *m, ch
     if (length >= STRING_MAX)
         return;
     memory_was_unlike(m, p->head.chunkname, (size_t)p->layout->str_size + length + 1, &when,
-                      &compare);
+                      &compare, same);
     if (texts.found)
         memcpy(name, texts.text, length);
     *doubtful |=
@@ -746,16 +752,16 @@ static void choose_text(const struct luajit_proto *p, const struct memory *m, ch
 }
 
 bool luajit_proto_file(const struct luajit_proto *p, const struct memory *m, char *buffer,
-                       enum provenance *provenance, bool *doubtful)
+                       enum provenance *provenance, struct memory_span *same, bool *doubtful)
 {
     char name[PROTO_FILE_MAX - 4];
     const uint32_t length = p->head.chunk_len;
     bool builtin = p->head.firstline == -1;
     if (!string_text(m, p->layout, p->head.chunkname, p->head.chunk_hash, length, name,
-                     sizeof(name), provenance))
+                     sizeof(name), provenance, same))
         return false;
     if (length < sizeof(name))
-        choose_text(p, m, name, length, doubtful);
+        choose_text(p, m, name, length, same, doubtful);
     if (builtin || (*name != '@' && *name != '='))
         source_text(name, length, builtin, buffer);
     else /* a NUL inside ends the name, as in LuaJIT's messages */

@@ -57,9 +57,9 @@ bool luajit_proto_read(const struct memory *m, const struct luajit_layout *l, ui
 void luajit_proto_free(struct luajit_proto *p);
 /* Set `provenance` and `another` after the header and the block were read again and are equal: how
  * well this proves that the same prototype was there at the memory's time. `head`, `block`:
- * provenance of the two readings. */
+ * provenance of the two readings. `same` is narrowed to the times that have the same answer. */
 void luajit_proto_prove(struct luajit_proto *p, const struct memory *m, enum provenance head,
-                        enum provenance block);
+                        enum provenance block, struct memory_span *same);
 
 /* Is this newly read block (head.sizept bytes) equal to the copy? The changing fields of the header
  * do not count. false without a copy. */
@@ -101,8 +101,9 @@ bool luajit_string_read(const struct memory *m, const struct luajit_layout *l, u
 /* The chunk's name as the output shows it: a file's path without its "@", a name without its "=",
  * source text and built-in functions as in LuaJIT's own messages ([string "..."], [builtin:name]).
  * `buffer` holds PROTO_FILE_MAX bytes. false: it could not be read. `doubtful` becomes true if
- * readings near the memory's time do not agree, or if none has a whole name. */
+ * readings near the memory's time do not agree, or if none has a whole name. `same` is narrowed to
+ * the times that have the same answer. */
 bool luajit_proto_file(const struct luajit_proto *p, const struct memory *m, char *buffer,
-                       enum provenance *provenance, bool *doubtful);
+                       enum provenance *provenance, struct memory_span *same, bool *doubtful);
 
 #endif

@@ -44,12 +44,7 @@ struct runtime_walkers {
     size_t state[RUNTIMES_MAX]; /* where each walker's state is in that of `outer` */
     uint32_t met;               /* bits of the runtimes that may own code of this walk */
     void *walks[RUNTIMES_MAX];
-    bool met_v8;
 };
-const bool *runtime_walkers_met_v8(struct runtime_walkers *w)
-{
-    return &w->met_v8;
-}
 
 /* The state of `outer`: those of all walkers, one after the other. */
 struct states {
@@ -71,7 +66,6 @@ static bool wants(const void *context, const struct code *code)
     for (size_t i = 0; i < nr_runtimes; i++)
         by |= (uint32_t)w->inner[i].wants(w->inner[i].context, code) << i;
     w->met |= by;
-    w->met_v8 |= by >> 1 & 1;
     return by != 0;
 }
 
@@ -137,7 +131,6 @@ const struct walker *runtime_walkers_begin(struct runtime_walkers *w, struct run
     size_t size = 0;
     w->sample = *s;
     w->met = 0;
-    w->met_v8 = false;
     for (size_t i = 0; i < nr_runtimes; i++) {
         runtimes[i]->walk_begin(w->walks[i], t->of[i], &w->sample, &w->inner[i]);
         w->state[i] = size;

@@ -27,7 +27,6 @@ const struct walker *runtime_walkers_begin(struct runtime_walkers *w, struct run
                                            const struct runtime_sample *s);
 /* Returns what the VM of the innermost managed frame did (struct runtime's `activity`); 0: not
  * known. Of several runtimes on one stack, the first of the table that knows. */
-const bool *runtime_walkers_met_v8(struct runtime_walkers *w);
 uint8_t runtime_walkers_activity(const struct runtime_walkers *w);
 
 #endif

@@ -23,10 +23,8 @@ static bool read_code(struct v8_reader *r, uint64_t code, struct v8_code *ret)
     uint32_t flags, size;
     *ret = (struct v8_code){.code = code};
     if (!v8_is(r, code, l->type_code) ||
-        !memory_read(r->memory, v8_address(code) + (uint64_t)l->code_flags, &flags, 4,
-                     &r->provenance) ||
-        !memory_read(r->memory, v8_address(code) + (uint64_t)l->code_size, &size, 4,
-                     &r->provenance) ||
+        !v8_read(r, v8_address(code) + (uint64_t)l->code_flags, &flags, 4) ||
+        !v8_read(r, v8_address(code) + (uint64_t)l->code_size, &size, 4) ||
         !v8_slot(r, code, l->code_deopt, &ret->deopt) ||
         !v8_slot(r, code, l->code_positions, &ret->positions))
         return false;
@@ -54,13 +52,6 @@ static bool check_header(struct v8_reader *r, uint64_t header, uint64_t pc, stru
            pc - ret->start < ret->size && ret->size <= CODE_MAX;
 }
 
-/* Discards the memory's `soon` flag: earlier readings do not matter. */
-static void forget_soon(const struct v8_reader *r)
-{
-    if (r->memory->soon)
-        *r->memory->soon = false;
-}
-
 bool v8_code_find(struct v8_reader *r, uint64_t pc, uint64_t low, struct v8_code *ret)
 {
     enum { PIECE = 4096 };
@@ -73,17 +64,17 @@ bool v8_code_find(struct v8_reader *r, uint64_t pc, uint64_t low, struct v8_code
         low = pc - CODE_MAX;
     for (; start >= low + (uint64_t)first; start -= ALIGNMENT) {
         uint64_t header = start - (uint64_t)first, page = header & ~(uint64_t)(PIECE - 1);
-        enum provenance ignored = PROVENANCE_EXACT;
+        enum provenance provenance = r->provenance;
         if (page != have) {
-            if (!memory_read(r->memory, page, bytes, PIECE, &ignored))
+            if (!v8_read(r, page, bytes, PIECE))
                 return false;
+            r->provenance = provenance; /* what is found is read again */
             have = page;
         }
         uint64_t map = load_u64(bytes + (header - page), false);
         if ((map & 3) != 1 || map >> 47)
             continue;
-        enum provenance provenance = r->provenance;
-        forget_soon(r);
+        r->by_one_reading = false; /* earlier readings do not matter */
         if (check_header(r, header, pc, ret))
             return true;
         r->provenance = provenance;
@@ -224,8 +215,7 @@ static bool elements_next(struct elements *e, uint64_t *ret)
         uint64_t address = e->first + 8 * (uint64_t)e->at;
         e->piece_at = e->at;
         e->piece_size = left < PIECE ? left : PIECE;
-        if (!memory_read(e->r->memory, address, e->piece, 8 * (size_t)e->piece_size,
-                         &e->r->provenance))
+        if (!v8_read(e->r, address, e->piece, 8 * (size_t)e->piece_size))
             e->piece_size = v8_word(e->r, address, e->piece);
         if (!e->piece_size)
             return false;

@@ -113,19 +113,18 @@ void v8_names_free(struct v8_names *n)
  * provenance must not depend on which frame asked first. */
 struct proof {
     enum provenance provenance;
-    bool soon;
+    bool by_one_reading;
 };
 
 static struct proof keep_proof(const struct v8_reader *r)
 {
-    return (struct proof){r->provenance, r->memory->soon && *r->memory->soon};
+    return (struct proof){r->provenance, r->by_one_reading};
 }
 
 static void restore_proof(struct v8_reader *r, const struct proof *p)
 {
     r->provenance = p->provenance;
-    if (r->memory->soon)
-        *r->memory->soon = p->soon;
+    r->by_one_reading = p->by_one_reading;
 }
 
 /* ---- other moments ------------------------------------------------------------------------- */
@@ -148,7 +147,6 @@ struct moments {
 static struct moments moments_begin(const struct v8_reader *r, uint64_t word, uint64_t other)
 {
     struct moments m = {.of = r, .memory = *r->memory, .words = {word, other}};
-    m.memory.span = NULL;
     return m;
 }
 
@@ -188,7 +186,10 @@ static bool moments_next(struct moments *m, struct v8_reader *ret)
 {
     if (!moments_next_step(m) && !moments_next_version(m))
         return false;
-    *ret = (struct v8_reader){.memory = &m->memory, .layout = m->of->layout};
+    *ret = (struct v8_reader){.memory = &m->memory,
+                              .layout = m->of->layout,
+                              .moment = m->of->moment,
+                              .alive = m->of->alive};
     return true;
 }
 
@@ -316,10 +317,12 @@ static bool take_lines(void *context, const uint8_t *bytes, size_t nr, bool wide
     return !c->failed && v8_source_take(c->script->text, bytes, nr, wide);
 }
 
-/* Is it proven that what was read since `soon` was cleared stood there at that time? */
+/* Is it proven that what was read since restore_proof() stood there at that time? Memory of one
+ * moment gives no reason to doubt it. */
 static bool is_sure(const struct v8_reader *r)
 {
-    return !r->memory->soon || (r->provenance == PROVENANCE_EXACT && !*r->memory->soon);
+    return !memory_has_moments(r->memory) ||
+           (r->provenance == PROVENANCE_EXACT && !r->by_one_reading);
 }
 
 /* Reads the source as a text; false: it cannot be read. Where another object may have come to its
@@ -344,8 +347,8 @@ static bool read_text(struct v8_reader *r, struct script *s, const struct witnes
 /* Reads the lines from the source, which also has the classes. */
 static bool read_source(struct v8_reader *r, struct script *s, const struct witness *w, bool last)
 {
-    const bool live = !r->memory->soon; /* then the source is read only to record it */
-    struct line_counter c = {.script = s, .exact = last || live ? NULL : r};
+    const bool others = memory_has_moments(r->memory); /* at which it may be exact */
+    struct line_counter c = {.script = s, .exact = last || !others ? NULL : r};
     const struct v8_characters to = {take_lines, &c};
     s->ends.nr = 0;
     s->text = v8_source_create();

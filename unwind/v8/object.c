@@ -5,9 +5,27 @@
 #include "base/cursor.h"
 #include "base/hash.h"
 
+bool v8_read(struct v8_reader *r, uint64_t address, void *to, size_t size)
+{
+    const struct memory_query q = {.address = address,
+                                   .size = size,
+                                   .time = r->memory->time,
+                                   .kind = MEMORY_OBJECT,
+                                   .moment = r->moment,
+                                   .alive = r->alive};
+    struct memory_answer a;
+    if (!memory_ask(r->memory, &q, to, &a))
+        return false;
+    if (a.provenance > r->provenance)
+        r->provenance = a.provenance;
+    r->by_one_reading |= a.by_one_reading;
+    memory_span_narrow(&r->same, &a.same);
+    return true;
+}
+
 bool v8_word(struct v8_reader *r, uint64_t address, uint64_t *ret)
 {
-    return memory_read_u64(r->memory, address, ret, &r->provenance);
+    return v8_read(r, address, ret, sizeof(*ret));
 }
 
 bool v8_slot(struct v8_reader *r, uint64_t object, int32_t offset, uint64_t *ret)
@@ -17,15 +35,13 @@ bool v8_slot(struct v8_reader *r, uint64_t object, int32_t offset, uint64_t *ret
 
 static bool read_u32(struct v8_reader *r, uint64_t object, int32_t offset, uint32_t *ret)
 {
-    return memory_read(r->memory, v8_address(object) + (uint64_t)(int64_t)offset, ret, sizeof(*ret),
-                       &r->provenance);
+    return v8_read(r, v8_address(object) + (uint64_t)(int64_t)offset, ret, sizeof(*ret));
 }
 
 static bool map_type(struct v8_reader *r, uint64_t map, uint16_t *ret)
 {
     return (map & 3) == 1 && v8_is_pointer(map) &&
-           memory_read(r->memory, v8_address(map) + (uint64_t)r->layout->map_type, ret,
-                       sizeof(*ret), &r->provenance);
+           v8_read(r, v8_address(map) + (uint64_t)r->layout->map_type, ret, sizeof(*ret));
 }
 
 /* Reads the type that a map gives; false: `map` is no map. */
@@ -34,18 +50,15 @@ static bool map_read(struct v8_reader *r, uint64_t map, struct v8_map *ret)
     uint64_t meta;
     uint16_t map_of_map;
     enum provenance before = r->provenance;
-    struct memory_span *span = r->memory->span, others = span ? *span : (struct memory_span){0};
-    if (span)
-        *span = (struct memory_span){0, UINT64_MAX};
+    const struct memory_span others = r->same;
+    r->same = (struct memory_span){0, UINT64_MAX};
     r->provenance = PROVENANCE_EXACT;
     bool is = map_type(r, map, &ret->type) && v8_slot(r, map, 0, &meta) &&
               map_type(r, meta, &map_of_map) && map_of_map == r->layout->type_map;
     ret->map = map;
     ret->provenance = (uint8_t)r->provenance;
-    if (span) {
-        ret->same = *span;
-        memory_span_narrow(span, &others);
-    }
+    ret->same = r->same;
+    memory_span_narrow(&r->same, &others);
     r->provenance = is || before > r->provenance ? before : r->provenance;
     return is;
 }
@@ -61,8 +74,8 @@ int32_t v8_type(struct v8_reader *r, uint64_t object)
         if (!map_read(r, map, &got))
             return -1;
         *known = got;
-    } else if (r->memory->span) {
-        memory_span_narrow(r->memory->span, &known->same);
+    } else {
+        memory_span_narrow(&r->same, &known->same);
     }
     if (known->provenance > r->provenance)
         r->provenance = (enum provenance)known->provenance;
@@ -118,8 +131,7 @@ static bool give_bytes(struct v8_reader *r, uint64_t address, size_t nr, bool wi
     size_t width = wide ? 2 : 1;
     while (nr) {
         size_t part = nr < sizeof(bytes) / width ? nr : sizeof(bytes) / width;
-        if (!memory_read(r->memory, address, bytes, part * width, &r->provenance) ||
-            !to->take(to->context, bytes, part, wide))
+        if (!v8_read(r, address, bytes, part * width) || !to->take(to->context, bytes, part, wide))
             return false;
         address += part * width;
         nr -= part;
@@ -419,8 +431,7 @@ bool v8_stream_byte(struct v8_stream *s, uint8_t *ret)
         uint64_t left = s->end - s->at;
         s->piece_size = left < sizeof(s->piece) ? left : sizeof(s->piece);
         s->piece_at = s->at;
-        if (!s->piece_size ||
-            !memory_read(s->r->memory, s->at, s->piece, s->piece_size, &s->r->provenance)) {
+        if (!s->piece_size || !v8_read(s->r, s->at, s->piece, s->piece_size)) {
             s->piece_size = 0;
             return false;
         }

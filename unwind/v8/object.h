@@ -11,11 +11,16 @@
 #include "unwind/memory.h"
 #include "unwind/v8/layout.h"
 
-/* Reads the objects of one frame at one time. */
+/* Reads the objects of one frame at one time. What it asks for are parts of objects that the sample
+ * leads to (MEMORY_OBJECT). */
 struct v8_reader {
     const struct memory *memory;
     const struct v8_layout *layout;
+    enum memory_moment moment;  /* of all questions */
+    bool alive;                 /* of all questions: see struct memory_query */
     enum provenance provenance; /* the weakest provenance of all readings */
+    bool by_one_reading;        /* true of some reading: see struct memory_answer */
+    struct memory_span same;    /* times at which all readings are the same */
     struct v8_map {
         uint64_t map; /* tagged; 0: free */
         uint16_t type;
@@ -44,6 +49,8 @@ static inline uint64_t v8_address(uint64_t word)
     return word & ~UINT64_C(3);
 }
 
+/* Reads `size` bytes, and adds how far they are proven to what the reader knows of its readings. */
+bool v8_read(struct v8_reader *r, uint64_t address, void *to, size_t size);
 bool v8_word(struct v8_reader *r, uint64_t address, uint64_t *ret);
 /* Reads the word at `offset` of an object (`object`: a tagged word). */
 bool v8_slot(struct v8_reader *r, uint64_t object, int32_t offset, uint64_t *ret);
@@ -124,7 +131,7 @@ struct v8_code {
     enum v8_code_kind kind;
 };
 /* Finds the code object whose instructions contain `pc`. Searches down to `low` (the start of the
- * mapping). Resets the memory's `soon` before it reads the object. */
+ * mapping). Resets `by_one_reading` before it reads the object. */
 bool v8_code_find(struct v8_reader *r, uint64_t pc, uint64_t low, struct v8_code *ret);
 
 /* Reads an element of the code's deoptimization data. */

@@ -30,7 +30,7 @@ static uint32_t number_at(const uint8_t *bytes, unsigned size)
 
 static bool read_number(struct v8_reader *r, uint64_t address, uint32_t *ret)
 {
-    return memory_read(r->memory, address, ret, sizeof(*ret), &r->provenance);
+    return v8_read(r, address, ret, sizeof(*ret));
 }
 
 /* Opens a table of V8 up to 9.4: it begins with the number of entries, and the size of each entry's
@@ -93,8 +93,7 @@ static bool read_entry(struct v8_reader *r, const struct safepoints *s, uint32_t
                        struct v8_safepoint *ret)
 {
     uint8_t bytes[ENTRY_MAX];
-    if (!memory_read(r->memory, s->first + (uint64_t)index * s->entry_size, bytes, s->entry_size,
-                     &r->provenance))
+    if (!v8_read(r, s->first + (uint64_t)index * s->entry_size, bytes, s->entry_size))
         return false;
     ret->pc = number_at(bytes, s->pc_size);
     ret->place = (int32_t)(number_at(bytes + s->pc_size, s->place_size) - 1);

@@ -36,6 +36,7 @@ struct v8_walk {
     bool deopted;    /* the step before left that builtin (left_deopt) */
     bool failed;     /* memory is out */
     bool again;      /* the step is repeated for comparison: no function is named */
+    bool moments;    /* memory has readings of several moments, to ask for */
     unsigned nr_unmade, all_unmade;    /* functions in `unmade` now, and in the whole walk */
     size_t first;                      /* index of the first frame that this step emits */
     uint64_t bytecode[V8_SEEN_FRAMES]; /* BytecodeArrays of the functions of this step's frames; 0:
@@ -62,10 +63,27 @@ static bool knows(const struct v8_walk *w, unsigned i)
     return *w->step->known >> i & 1;
 }
 
+/* Reads a word of a frame that is not in the stack copy's first piece. */
+static __attribute__((noinline)) bool stack_word_of_layer(struct v8_walk *w, uint64_t address,
+                                                          uint64_t *ret)
+{
+    const struct memory *m = &w->step->input->memory;
+    const struct memory_query q = {
+        .address = address, .size = sizeof(*ret), .time = m->time, .kind = MEMORY_FRAME};
+    struct memory_answer a;
+    if (!memory_ask(m, &q, ret, &a))
+        return false;
+    if (a.provenance > *w->step->provenance)
+        *w->step->provenance = a.provenance;
+    memory_span_narrow(&w->r.same, &a.same);
+    return true;
+}
+
 /* Reads a word of the stack; raises the step's provenance. */
 static bool stack_word(struct v8_walk *w, uint64_t address, uint64_t *ret)
 {
-    return memory_read_slot(&w->step->input->memory, address, ret, w->step->provenance);
+    return memory_read_near(&w->step->input->memory, address, ret, sizeof(*ret)) ||
+           stack_word_of_layer(w, address, ret);
 }
 
 /* ---- emitting frames ----------------------------------------------------------------------- */
@@ -160,6 +178,16 @@ static int32_t source_offset(struct v8_walk *w, uint64_t bytecode, int32_t offse
     return v8_position_offset(raw);
 }
 
+/* Takes back what was read, but not that it was read: what follows depends on it. */
+static void undo(struct v8_walk *w, const struct v8_reader *before)
+{
+    const bool by_one_reading = w->r.by_one_reading;
+    const struct memory_span same = w->r.same;
+    w->r = *before;
+    w->r.by_one_reading = by_one_reading;
+    w->r.same = same;
+}
+
 /* Resolve inner frames whose function could not be read because a GC moved their closure: search
  * the constants of `maker` for a SharedFunctionInfo with the same BytecodeArray. */
 static void find_made(struct v8_walk *w, uint64_t maker)
@@ -189,7 +217,7 @@ static void find_made(struct v8_walk *w, uint64_t maker)
             f->provenance = PROVENANCE_GUESS;
         w->unmade[i] = w->unmade[--w->nr_unmade];
     }
-    w->r = before;
+    undo(w, &before);
 }
 
 /* Returns the BytecodeArray in the frame; 0: none. */
@@ -381,8 +409,7 @@ static struct v8_frame_cache_key seen_key(struct v8_walk *w, uint64_t fp, int32_
         !stack_word(w, fp + (uint64_t)(int64_t)first, &key.word[0]) || !key.word[0] ||
         !stack_word(w, fp + (uint64_t)(int64_t)second, &key.word[1]))
         return (struct v8_frame_cache_key){0};
-    if (w->r.memory->span)
-        *w->r.memory->span = (struct memory_span){0, UINT64_MAX};
+    w->r.same = (struct memory_span){0, UINT64_MAX};
     return key;
 }
 
@@ -422,8 +449,8 @@ static bool emit_seen(struct v8_walk *w, const struct v8_frame_cache_key *key, u
 static void note_seen(struct v8_walk *w, const struct v8_frame_cache_key *key)
 {
     const __typeof__(w->step->out->frames) *out = &w->step->out->frames;
-    const struct memory_span *span = w->r.memory->span;
-    uint64_t time = w->r.memory->time;
+    const uint64_t time = w->r.memory->time;
+    const struct memory_span same = w->moments ? w->r.same : (struct memory_span){time, time};
     if (!key->word[0] || *w->step->provenance != PROVENANCE_EXACT || !*w->step->frames_left ||
         w->again)
         return;
@@ -432,8 +459,8 @@ static void note_seen(struct v8_walk *w, const struct v8_frame_cache_key *key)
             (out->at[i].kind != FRAME_JS || !out->at[i].function))
             return;
     }
-    v8_frame_cache_note(w->process->seen, key, span ? span->from : time, span ? span->to : time,
-                        out->at + w->first, w->bytecode, out->nr - w->first);
+    v8_frame_cache_note(w->process->seen, key, same.from, same.to, out->at + w->first, w->bytecode,
+                        out->nr - w->first);
 }
 
 /* ---- JavaScript frames --------------------------------------------------------------------- */
@@ -454,14 +481,13 @@ static int32_t frame_type(struct v8_walk *w, uint64_t fp)
 
 /* Memory changes when V8 makes an object: a function gets its names and code when it is first
  * called, and code appears where there was none. Where the stack names an object from two sides,
- * what was read is what stood there, no matter how it came to be there (struct memory). */
+ * what was read is what stood there, no matter how it came to be there (struct memory_query). */
 static void assume_alive(struct v8_walk *w, bool on)
 {
     const size_t nr_maps = sizeof(w->r.maps) / sizeof(*w->r.maps);
-    enum memory_side *side = w->r.memory->side;
-    if (!side || *side != (on ? MEMORY_NEAREST : MEMORY_ASSUMED_ALIVE))
+    if (!w->moments || w->r.moment != MEMORY_NEAREST || w->r.alive == on)
         return;
-    *side = on ? MEMORY_ASSUMED_ALIVE : MEMORY_NEAREST;
+    w->r.alive = on;
     for (size_t i = 0; on && i < nr_maps; i++) { /* maps keep their provenance: read them again */
         if (w->r.maps[i].provenance != PROVENANCE_EXACT)
             w->r.maps[i].map = 0;
@@ -476,7 +502,7 @@ static void assume_function_alive(struct v8_walk *w, const struct v8_sfi *sfi,
 {
     struct v8_sfi again;
     enum provenance read = w->r.provenance;
-    if (read == before || !w->r.memory->side)
+    if (read == before || !w->moments)
         return;
     assume_alive(w, true);
     w->r.provenance = before;
@@ -785,9 +811,8 @@ static bool stands(struct v8_walk *w, uint64_t start, uint64_t size, size_t at)
     uint8_t head[V8_BYTES_HEAD], before[V8_BYTES_BEFORE];
     size_t nr_head = size < sizeof(head) ? size : sizeof(head);
     size_t nr_before = at < sizeof(before) ? at : sizeof(before);
-    return !w->process->thorough && at < size &&
-           memory_read(w->r.memory, start, head, nr_head, &w->r.provenance) &&
-           memory_read(w->r.memory, start + at - nr_before, before, nr_before, &w->r.provenance) &&
+    return !w->process->thorough && at < size && v8_read(&w->r, start, head, nr_head) &&
+           v8_read(&w->r, start + at - nr_before, before, nr_before) &&
            v8_code_has_frame(head, nr_head, at, before, nr_before);
 }
 
@@ -802,7 +827,7 @@ static struct v8_state bytes_state(struct v8_walk *w, uint64_t start, uint64_t b
     if (!w->process->thorough && size > ENTRY_BYTES && (baseline || at < ENTRY_BYTES / 2))
         size = ENTRY_BYTES; /* the part that makes the frame */
     uint8_t *code = malloc(size);
-    if (code && memory_read(w->r.memory, start, code, size, &w->r.provenance)) {
+    if (code && v8_read(&w->r, start, code, size)) {
         const struct v8_frame_cache *seen = w->process->seen;
         struct v8_state got = baseline ? baseline_state(code, size, at)
                               : seen
@@ -813,18 +838,6 @@ static struct v8_state bytes_state(struct v8_walk *w, uint64_t start, uint64_t b
     }
     free(code);
     return s;
-}
-
-/* Forget that some memory was read only once (struct memory). */
-static void forget_soon(const struct v8_walk *w)
-{
-    if (w->r.memory->soon)
-        *w->r.memory->soon = false;
-}
-
-static bool was_soon(const struct v8_walk *w)
-{
-    return w->r.memory->soon && *w->r.memory->soon;
 }
 
 /* The pc alone identifies the code. If the code was read only once, soon after the sample, other
@@ -901,11 +914,11 @@ static bool find_wasm(struct v8_walk *w, uint64_t fp, int32_t type, struct v8_wa
     uint64_t pc = reg(w, DWARF_RIP) - !is_exact(w), instance;
     if (is_exact(w) && knows(w, DWARF_RSI) && v8_wasm_find(&w->r, reg(w, DWARF_RSI), pc, ret))
         return true;
-    w->r = before;
+    undo(w, &before);
     if (type == w->layout->frame_wasm && stack_word(w, fp + (uint64_t)FRAME_INSTANCE, &instance) &&
         v8_wasm_find(&w->r, instance, pc, ret))
         return true;
-    w->r = before;
+    undo(w, &before);
     return false;
 }
 
@@ -924,8 +937,7 @@ static int32_t made_type(const struct v8_layout *l, const uint8_t *code)
 static struct v8_state wasm_glue_state(struct v8_walk *w, const struct v8_wasm *c)
 {
     uint8_t head[V8_BYTES_LIFTOFF];
-    if (c->size >= sizeof(head) &&
-        memory_read(w->r.memory, c->start, head, sizeof(head), &w->r.provenance) &&
+    if (c->size >= sizeof(head) && v8_read(&w->r, c->start, head, sizeof(head)) &&
         made_type(w->layout, head) >= 0)
         return bytes_state(w, c->start, c->size, false);
     return (struct v8_state){8, V8_STATE_RSP, V8_RETURN_ON_STACK, false};
@@ -936,8 +948,7 @@ static struct v8_state wasm_glue_state(struct v8_walk *w, const struct v8_wasm *
 static bool awaits_frame(struct v8_walk *w, const struct v8_wasm *c)
 {
     uint8_t head[V8_BYTES_LIFTOFF];
-    return w->bare && c->size >= sizeof(head) &&
-           memory_read(w->r.memory, c->start, head, sizeof(head), &w->r.provenance) &&
+    return w->bare && c->size >= sizeof(head) && v8_read(&w->r, c->start, head, sizeof(head)) &&
            v8_code_liftoff_begun(head) == reg(w, DWARF_RIP) - c->start;
 }
 
@@ -955,7 +966,7 @@ static bool led_state(struct v8_walk *w, uint64_t start, struct v8_state *ret)
 {
     size_t at = reg(w, DWARF_RIP) - start;
     uint8_t *code = malloc(at + 1);
-    bool is = code && memory_read(w->r.memory, start, code, at + 1, &w->r.provenance);
+    bool is = code && v8_read(&w->r, start, code, at + 1);
     if (is)
         *ret = w->process->seen
                    ? v8_code_states_get(v8_frame_cache_states(w->process->seen), code, at + 1, at)
@@ -974,7 +985,7 @@ static bool find_glue(struct v8_walk *w, int32_t *type, struct v8_state *ret)
     uint64_t low = w->step->code.start;
     uint8_t head[V8_BYTES_LIFTOFF];
     for (; pc - start < SEARCH_MAX && start >= low && start < pc + 1; start -= CODE_ALIGNMENT) {
-        if (!memory_read(w->r.memory, start, head, sizeof(head), &w->r.provenance))
+        if (!v8_read(&w->r, start, head, sizeof(head)))
             return false;
         *type = made_type(w->layout, head);
         if (*type >= 0)
@@ -996,7 +1007,7 @@ static enum walker_result step_wasm(struct v8_walk *w, const struct v8_wasm *c, 
 {
     struct v8_state s = wasm_state(w, c);
     emit_wasm(w, c, state_cfa(w, &s), s.doubtful);
-    if (was_soon(w))
+    if (w->r.by_one_reading)
         doubt_code(w);
     return s.kind == V8_STATE_FRAMED ? leave_frame(w, fp) : leave_state(w, &s);
 }
@@ -1191,7 +1202,7 @@ static bool find_code(struct v8_walk *w, uint64_t pc, uint64_t low, uint64_t fp,
     if (!v8_code_find(&w->r, pc, low, ret))
         return false;
     const enum provenance read = w->r.provenance;
-    if (read == before || !w->r.memory->side)
+    if (read == before || !w->moments)
         return true;
     *alone = false;
     assume_alive(w, true);
@@ -1209,7 +1220,8 @@ static enum walker_result step_frameless(struct v8_walk *w, const struct v8_code
                                          const struct v8_state *s)
 {
     emit_code(w, c, 0, state_cfa(w, s), s->doubtful);
-    if (is_optimized(c) && (w->process->thorough || was_soon(w)) && !is_code_of(w, c, false))
+    if (is_optimized(c) && (w->process->thorough || w->r.by_one_reading) &&
+        !is_code_of(w, c, false))
         doubt_code(w);
     return leave_state(w, s);
 }
@@ -1224,8 +1236,7 @@ static enum walker_result step_generated(struct v8_walk *w)
     w->frameless = false;
     if (w->deopted) /* the code has no positions there */
         w->r.provenance = PROVENANCE_STALE;
-    if (w->r.memory->soon)
-        *w->r.memory->soon = false;
+    w->r.by_one_reading = false;
     if (!owner->executable || !knows(w, DWARF_RBP))
         return WALKER_NO;
     if (w->process->no_objects)
@@ -1243,7 +1254,7 @@ static enum walker_result step_generated(struct v8_walk *w)
         return step_wasm(w, &wasm, fp);
     if (!is_exact(w) && type == w->layout->frame_wasm)
         return step_undescribed(w, type);
-    forget_soon(w);
+    w->r.by_one_reading = false;
     bool alone;
     bool found = find_code(w, pc, owner->owner == CODE_JIT ? 0 : owner->start, fp, &c, &alone);
     if (!found && is_exact(w) && find_glue(w, &glue, &s))
@@ -1264,7 +1275,7 @@ static enum walker_result step_generated(struct v8_walk *w)
             return step_interpreted(w, fp, doubtful);
     }
     emit_code(w, &c, fp, fp + 16, doubtful);
-    bool asked = is_optimized(&c) && (w->process->thorough || was_soon(w));
+    bool asked = is_optimized(&c) && (w->process->thorough || w->r.by_one_reading);
     bool by_pc = optimized.word[0] && is_optimized(&c) && alone && !asked;
     if (asked && !is_code_of(w, &c, true))
         doubt_code(w);
@@ -1285,7 +1296,11 @@ static bool wants(const void *context, const struct code *code)
 static void use_layout(struct v8_walk *w, const struct v8_layout *l)
 {
     if (w->r.layout != l) /* the cached maps were read with the other layout's offsets */
-        w->r = (struct v8_reader){.memory = w->r.memory, .layout = l};
+        w->r = (struct v8_reader){.memory = w->r.memory,
+                                  .layout = l,
+                                  .moment = w->r.moment,
+                                  .alive = w->r.alive,
+                                  .same = w->r.same};
     w->layout = l;
 }
 
@@ -1367,13 +1382,14 @@ struct step_result {
 
 /* Repeats the step from `from` with the readings of one side. `exact`: all readings used must be
  * exact. false: the step cannot be repeated so. */
-static bool make_again(struct v8_walk *w, const struct step_state *from, enum memory_side side,
+static bool make_again(struct v8_walk *w, const struct step_state *from, enum memory_moment moment,
                        bool exact, struct step_result *ret)
 {
     const __typeof__(w->step->out->frames) *out = &w->step->out->frames;
     set_state(w, from);
     w->step->out->frames.nr = w->first;
-    *w->r.memory->side = side;
+    w->r.moment = moment;
+    w->r.alive = false;
     memset(w->r.maps, 0, sizeof(w->r.maps)); /* these are of another time */
     w->r.provenance = PROVENANCE_EXACT;
     bool made = step_code(w) == WALKER_STEPPED;
@@ -1420,7 +1436,7 @@ static void prove_by_sides(struct v8_walk *w, const struct step_state *from)
                 is_same_result(&before, &now) && make_again(w, from, MEMORY_AFTER, true, &after) &&
                 is_same_result(&after, &now);
     w->again = false;
-    *w->r.memory->side = MEMORY_NEAREST;
+    w->r.moment = MEMORY_NEAREST;
     memset(w->r.maps, 0, sizeof(w->r.maps));
     set_state(w, &was.state);
     out->nr = w->first;
@@ -1450,6 +1466,7 @@ static enum walker_result step(const void *context, struct walker_state *state,
                                                            are used */
         w->head.begun = true;
         w->process = context;
+        w->moments = memory_has_moments(&s->input->memory);
     }
     w->step = s;
     w->first = s->out->frames.nr;
@@ -1468,7 +1485,7 @@ static enum walker_result step(const void *context, struct walker_state *state,
     size_t frames = s->out->frames.nr;
     unsigned left = *s->frames_left;
     enum provenance provenance = *s->provenance;
-    enum walker_result got = w->r.memory->side ? step_proven(w) : step_code(w);
+    enum walker_result got = w->moments ? step_proven(w) : step_code(w);
     if (got == WALKER_NO) {
         for (unsigned i = w->nr_unmade; i--;)
             if (w->unmade[i].frame >= frames)

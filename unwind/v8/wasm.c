@@ -30,7 +30,7 @@ static bool find_module(struct v8_reader *r, uint64_t instance, struct v8_wasm *
 
 static bool read_i32(struct v8_reader *r, uint64_t address, int32_t *ret)
 {
-    return memory_read(r->memory, address, ret, sizeof(*ret), &r->provenance);
+    return v8_read(r, address, ret, sizeof(*ret));
 }
 
 /* Is `code` a WasmCode of this module, and does it contain the pc? Reads it. */
@@ -46,7 +46,7 @@ static bool read_code(struct v8_reader *r, uint64_t code, uint64_t pc, struct v8
         !read_i32(r, code + (uint64_t)l->wasm_code_size, &size) || size <= 0 ||
         pc - ret->start >= (uint64_t)size ||
         !read_i32(r, code + (uint64_t)l->wasm_code_index, &ret->index) ||
-        !memory_read(r->memory, code + (uint64_t)l->wasm_code_flags, &flags, 1, &r->provenance))
+        !v8_read(r, code + (uint64_t)l->wasm_code_flags, &flags, 1))
         return false;
     ret->code = code;
     ret->size = (uint64_t)size;
@@ -140,8 +140,8 @@ unsigned v8_wasm_inlined(struct v8_reader *r, const struct v8_wasm *w, uint64_t 
     for (unsigned i = 0; id >= 0; i++) {
         uint64_t entry = inlined + INLINED_ENTRY * (uint64_t)(uint32_t)id;
         if (id >= nr_inlined || i + 1 == V8_WASM_INLINED_MAX || !read_i32(r, entry, &ret[nr]) ||
-            !memory_read(r->memory, entry + TAIL_CALL, &was_tail, 1, &r->provenance) ||
-            !v8_word(r, entry + CALLER, &raw) || ret[nr] < 0)
+            !v8_read(r, entry + TAIL_CALL, &was_tail, 1) || !v8_word(r, entry + CALLER, &raw) ||
+            ret[nr] < 0)
             return 0;
         nr += !tail;
         tail = was_tail;
@@ -171,7 +171,7 @@ static bool take_byte(struct bytes *b, uint8_t *ret)
         uint64_t left = b->end - b->at;
         b->piece_size = left < sizeof(b->piece) ? left : sizeof(b->piece);
         b->piece_at = b->at;
-        if (!memory_read(b->r->memory, b->at, b->piece, b->piece_size, &b->r->provenance)) {
+        if (!v8_read(b->r, b->at, b->piece, b->piece_size)) {
             b->piece_size = 0;
             return false;
         }
@@ -263,8 +263,7 @@ bool v8_wasm_name(struct v8_reader *r, const struct v8_wasm *w, struct text *ret
     uint8_t head[HEAD], id;
     if (!v8_word(r, w->native + (uint64_t)r->layout->native_wire, &wire) ||
         !v8_word(r, wire, &start) || !v8_word(r, wire + 8, &size) || size < HEAD ||
-        size > MODULE_MAX || !memory_read(r->memory, start, head, HEAD, &r->provenance) ||
-        memcmp(head, magic, HEAD) != 0)
+        size > MODULE_MAX || !v8_read(r, start, head, HEAD) || memcmp(head, magic, HEAD) != 0)
         return false;
     struct bytes b = {.r = r, .at = start + HEAD, .end = start + size};
     for (; b.at < b.end; b.at = stop) {
