@@ -5,7 +5,7 @@
 
 #include "base/cursor.h"
 #include "base/hash.h"
-#include "base/vec.h"
+#include "base/hash_table.h"
 #include "unwind/v8/source.h"
 
 #include <stdlib.h>
@@ -47,13 +47,11 @@ struct v8_names {
     struct managed_names *managed;
     VEC(struct script) scripts;
     VEC(struct function) functions;
-    uint32_t *slots; /* hash table: index + 1 in `functions`; twice ENTRIES_MAX; NULL: none yet */
+    struct hash_table function_table; /* of indexes in `functions` */
     uint64_t batch;
     bool only_read;
-    /* Hashes of what this batch already looked up at other moments; size is a power of 2, 0:
-     * free. */
-    uint64_t *searched;
-    size_t nr_searched, room_searched;
+    VEC(uint64_t) searched; /* hashes of what this batch already looked up at other moments */
+    struct hash_table searched_table;
 };
 
 struct v8_names *v8_names_create(struct managed_names *managed)
@@ -71,10 +69,8 @@ void v8_names_only_read(struct v8_names *n)
 
 static void forget_functions(struct v8_names *n)
 {
-    if (!n->functions.nr)
-        return;
     n->functions.nr = 0;
-    memset(n->slots, 0, 2 * ENTRIES_MAX * sizeof(*n->slots));
+    hash_table_clear(&n->function_table);
 }
 
 void v8_names_forget(struct v8_names *n)
@@ -103,8 +99,9 @@ void v8_names_free(struct v8_names *n)
     v8_names_forget(n);
     vec_free(&n->scripts);
     vec_free(&n->functions);
-    free(n->slots);
-    free(n->searched);
+    hash_table_free(&n->function_table);
+    vec_free(&n->searched);
+    hash_table_free(&n->searched_table);
     free(n);
 }
 
@@ -202,36 +199,11 @@ static uint64_t slot_address(uint64_t object, int32_t offset)
 /* Forgets the searches of the batch before: another thread may have had that batch. */
 static void begin_batch(struct v8_names *n, uint64_t batch)
 {
-    if (n->batch != batch && n->nr_searched) {
-        memset(n->searched, 0, n->room_searched * sizeof(*n->searched));
-        n->nr_searched = 0;
+    if (n->batch != batch) {
+        n->searched.nr = 0;
+        hash_table_clear(&n->searched_table);
     }
     n->batch = batch;
-}
-
-/* Returns the slot where `hash` is, or belongs. */
-static uint64_t *searched_slot(const struct v8_names *n, uint64_t hash)
-{
-    size_t at = hash & (n->room_searched - 1);
-    while (n->searched[at] && n->searched[at] != hash)
-        at = (at + 1) & (n->room_searched - 1);
-    return &n->searched[at];
-}
-
-static bool searched_grow(struct v8_names *n)
-{
-    uint64_t *old = n->searched;
-    size_t nr = n->room_searched;
-    uint64_t *slots = calloc(nr ? 2 * nr : 64, sizeof(*slots));
-    if (!slots)
-        return false;
-    n->searched = slots;
-    n->room_searched = nr ? 2 * nr : 64;
-    for (size_t i = 0; i < nr; i++)
-        if (old[i])
-            *searched_slot(n, old[i]) = old[i];
-    free(old);
-    return true;
 }
 
 /* May other moments be searched for the object with this hash? Once in each batch. (A budget for
@@ -239,14 +211,9 @@ static bool searched_grow(struct v8_names *n)
  * thread would spend it.) */
 static bool may_search(struct v8_names *n, uint64_t hash)
 {
-    if (2 * n->nr_searched >= n->room_searched && !searched_grow(n))
-        return false;
-    uint64_t *slot = searched_slot(n, hash ? hash : 1);
-    if (*slot)
-        return false;
-    *slot = hash ? hash : 1;
-    n->nr_searched++;
-    return true;
+    size_t nr = n->searched.nr;
+    return hash_table_intern(&n->searched_table, hash, &n->searched, i, n->searched.at[i] == hash,
+                             hash) == nr;
 }
 
 /* ---- what a text must fit ------------------------------------------------------------------ */
@@ -833,31 +800,31 @@ static int function_of_other_times(struct v8_names *n, struct v8_reader *r, uint
     return 0;
 }
 
-/* Returns the entry with the same words as `f`; NULL: none. `slot`: where it belongs. */
-static struct function *function_find(struct v8_names *n, const struct function *f, size_t *slot)
+static bool same_words(const struct function *a, const struct function *b)
+{
+    return a->sfi == b->sfi && a->name == b->name && a->script == b->script &&
+           a->space == b->space && a->script_id == b->script_id && a->from == b->from &&
+           a->to == b->to;
+}
+
+/* Returns the entry with the same words as `f`; NULL: none. */
+static struct function *function_find(struct v8_names *n, const struct function *f)
 {
     if (n->functions.nr == ENTRIES_MAX || n->scripts.nr == ENTRIES_MAX)
         v8_names_forget(n);
-    size_t at = function_hash(f) >> 8 & (2 * ENTRIES_MAX - 1);
-    for (; n->slots && n->slots[at]; at = (at + 1) & (2 * ENTRIES_MAX - 1)) {
-        struct function *known = &n->functions.at[n->slots[at] - 1];
-        if (known->sfi == f->sfi && known->name == f->name && known->script == f->script &&
-            known->space == f->space && known->script_id == f->script_id &&
-            known->from == f->from && known->to == f->to)
-            return known;
-    }
-    *slot = at;
-    return NULL;
+    uint32_t known = hash_table_find(&n->function_table, function_hash(f), i,
+                                     same_words(&n->functions.at[i], f));
+    return known != HASH_TABLE_NONE ? &n->functions.at[known] : NULL;
 }
 
-static struct function *function_add(struct v8_names *n, const struct function *f, size_t slot)
+static struct function *function_add(struct v8_names *n, const struct function *f)
 {
-    if (!n->slots) /* half a megabyte, which most recordings do not need */
-        n->slots = calloc(2 * ENTRIES_MAX, sizeof(*n->slots));
-    if (!n->slots || !vec_push(&n->functions, *f))
+    if (!vec_push(&n->functions, *f))
         return NULL;
-    n->slots[slot] = (uint32_t)n->functions.nr;
-    return &n->functions.at[n->functions.nr - 1];
+    if (hash_table_add(&n->function_table, function_hash(f), n->functions.nr - 1))
+        return &n->functions.at[n->functions.nr - 1];
+    n->functions.nr--;
+    return NULL;
 }
 
 static int function_get(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t batch,
@@ -868,14 +835,13 @@ static int function_get(struct v8_names *n, struct v8_reader *r, uint64_t space,
                          .name = sfi->scope ? sfi->scope : sfi->name,
                          .script = sfi->script};
     struct v8_scope scope = {.start = -1, .end = -1};
-    size_t slot;
     if (sfi->scope && !v8_scope_read(r, sfi->scope, &scope))
         scope.start = scope.end = -1;
     if (sfi->script && !v8_slot(r, sfi->script, r->layout->script_id, &f.script_id))
         f.script_id = 0;
     f.from = scope.start;
     f.to = scope.end;
-    *ret = function_find(n, &f, &slot);
+    *ret = function_find(n, &f);
     if (*ret)
         return 0;
     if (function_new(n, r, batch, sfi, &f) ||
@@ -883,7 +849,7 @@ static int function_get(struct v8_names *n, struct v8_reader *r, uint64_t space,
         return -1;
     if (!f.id)
         return 0;
-    *ret = function_add(n, &f, slot);
+    *ret = function_add(n, &f);
     return *ret ? 0 : -1;
 }
 
@@ -968,9 +934,8 @@ int v8_names_wasm(struct v8_names *n, struct v8_reader *r, uint64_t space, uint6
                          .name = (uint64_t)w->index + 1,
                          .script = w->script,
                          .script_index = UINT32_MAX};
-    size_t slot;
     begin_batch(n, batch);
-    const struct function *known = function_find(n, &f, &slot);
+    const struct function *known = function_find(n, &f);
     int failed = known ? 0 : wasm_new(n, r, batch, w, &f);
     if (!failed && !known && !f.id)
         failed = wasm_of_other_times(n, r, batch, w, &f);
@@ -978,5 +943,5 @@ int v8_names_wasm(struct v8_names *n, struct v8_reader *r, uint64_t space, uint6
     *ret = (struct v8_named){.function = known ? known->id : f.id};
     if (failed || known || !f.id)
         return failed;
-    return function_add(n, &f, slot) ? 0 : -1;
+    return function_add(n, &f) ? 0 : -1;
 }
