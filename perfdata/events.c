@@ -127,6 +127,14 @@ static uint16_t trailer_offset(uint64_t type, uint64_t wanted)
     return back;
 }
 
+uint16_t trailer_size(uint64_t type)
+{
+    uint16_t size = 0;
+    for (size_t i = 0; i < TRAILER_FIELDS; i++)
+        size += type & TRAILER[i] ? 8 : 0;
+    return size;
+}
+
 static void event_lay_out(struct event *e)
 {
     uint64_t type = e->pub.attr.sample_type;
@@ -138,8 +146,7 @@ static void event_lay_out(struct event *e)
         return;
     e->time_back = trailer_offset(type, PERF_SAMPLE_TIME);
     e->id_back = trailer_offset(type, id);
-    for (size_t i = 0; i < TRAILER_FIELDS; i++)
-        e->trailer += type & TRAILER[i] ? 8 : 0;
+    e->trailer = trailer_size(type);
 }
 
 int events_complete(struct perfdata *pd, struct error *err)

@@ -143,6 +143,18 @@ const struct perfdata_event *perfdata_event(const struct perfdata *pd, size_t in
  * every length, and report errors with the record's offset. Strings are NUL-terminated inside the
  * record. */
 
+/* Get a record that is in memory in our byte order, as in a ring: its header is at `data`, of which
+ * `size` bytes may be read. The decoders of records that are no samples take it with `pd` NULL.
+ * Returns -1 if the header's size cannot be. */
+int perfdata_record_parse(const void *data, size_t size, struct record *ret, struct error *err);
+/* Get the trailer of such a record, whose event has `sample_type` and sample_id_all. Absent fields
+ * are 0. */
+struct record_ids;
+void perfdata_record_ids(const struct record *rec, uint64_t sample_type, struct record_ids *ret);
+/* Get the id of such a record, a sample whose sample_type has IDENTIFIER. Returns false if it is
+ * none. */
+bool perfdata_record_identifier(const struct record *rec, uint64_t *ret);
+
 /* A decoded sample. `present` (the event's sample_type) says which fields are meaningful. */
 struct sample {
     uint64_t present;
@@ -249,6 +261,13 @@ struct record_task {
     bool synthesized; /* FORK: do not copy the parent's maps */
 };
 int perfdata_task(const struct perfdata *pd, const struct record *rec, struct record_task *ret,
+                  struct error *err);
+
+/* LOST: records of the ring of event `id` that there was no room for. */
+struct record_lost {
+    uint64_t id, lost;
+};
+int perfdata_lost(const struct perfdata *pd, const struct record *rec, struct record_lost *ret,
                   struct error *err);
 
 struct record_namespaces {

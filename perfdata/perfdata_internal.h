@@ -246,6 +246,8 @@ static inline struct cursor feature_cursor(const struct perfdata *pd, unsigned n
 }
 
 struct cursor record_cursor(const struct perfdata *pd, const struct record *rec);
+/* Returns the bytes of the trailer that sample_id_all adds. */
+uint16_t trailer_size(uint64_t sample_type);
 /* Set the error "FILE: offset 0xN: TYPE record: text". Returns -1. */
 int record_error(const struct perfdata *pd, const struct record *rec, struct error *err,
                  const char *text);

@@ -65,11 +65,28 @@ uint32_t perfdata_record_size(const struct perfdata *pd, const struct record *re
     return rec->type == PERF_RECORD_SAMPLE ? load_u16(rec->data + 6, pd->swap) : rec->size;
 }
 
+int perfdata_record_parse(const void *data, size_t size, struct record *ret, struct error *err)
+{
+    struct perf_event_header h = {0};
+    if (size >= sizeof(h))
+        memcpy(&h, data, sizeof(h));
+    if (h.size < sizeof(h) || h.size > size)
+        return error_set(err, ERROR_FORMAT, "a record's size is not its header's");
+    *ret = (struct record){
+        .data = data, .size = h.size, .type = h.type, .misc = h.misc, .event = PERFDATA_NO_EVENT};
+    return 0;
+}
+
+static const char *path_of(const struct perfdata *pd)
+{
+    return pd ? pd->path : "memory";
+}
+
 struct cursor record_cursor(const struct perfdata *pd, const struct record *rec)
 {
     const char *name = perfdata_record_name(rec->type);
-    struct cursor c =
-        cursor_make(rec->data, rec->size, pd->swap, pd->path, name ? name : "record", rec->offset);
+    struct cursor c = cursor_make(rec->data, rec->size, pd && pd->swap, path_of(pd),
+                                  name ? name : "record", rec->offset);
     cursor_skip(&c, RECORD_HEADER);
     return c;
 }
@@ -78,7 +95,7 @@ int record_error(const struct perfdata *pd, const struct record *rec, struct err
                  const char *text)
 {
     const char *name = perfdata_record_name(rec->type);
-    return error_set(err, ERROR_FORMAT, "%s: offset 0x%" PRIx64 ": %s record: %s", pd->path,
+    return error_set(err, ERROR_FORMAT, "%s: offset 0x%" PRIx64 ": %s record: %s", path_of(pd),
                      rec->offset, name ? name : "unknown", text);
 }
 
@@ -93,6 +110,26 @@ static int wrong_type(const struct perfdata *pd, const struct record *rec, struc
     return record_error(pd, rec, err, "is of another type");
 }
 
+static void trailer_parse(struct cursor *c, uint64_t type, struct record_ids *ret)
+{
+    if (type & PERF_SAMPLE_TID) {
+        ret->pid = cursor_u32(c);
+        ret->tid = cursor_u32(c);
+    }
+    if (type & PERF_SAMPLE_TIME)
+        ret->time = cursor_u64(c);
+    if (type & PERF_SAMPLE_ID)
+        ret->id = cursor_u64(c);
+    if (type & PERF_SAMPLE_STREAM_ID)
+        ret->stream_id = cursor_u64(c);
+    if (type & PERF_SAMPLE_CPU) {
+        ret->cpu = cursor_u32(c);
+        cursor_skip(c, 4);
+    }
+    if (type & PERF_SAMPLE_IDENTIFIER)
+        ret->id = cursor_u64(c);
+}
+
 void perfdata_ids(const struct perfdata *pd, const struct record *rec, struct record_ids *ret)
 {
     memset(ret, 0, sizeof(*ret));
@@ -100,27 +137,30 @@ void perfdata_ids(const struct perfdata *pd, const struct record *rec, struct re
         !pd->nr_events)
         return;
     const struct event *e = event_at(pd, rec->event < pd->nr_events ? rec->event : 0);
-    uint64_t type = e->pub.attr.sample_type;
     if (!e->trailer || rec->size < RECORD_HEADER + (uint32_t)e->trailer)
         return;
     struct cursor c = cursor_make(rec->data + rec->size - e->trailer, e->trailer, pd->swap,
                                   pd->path, "trailer", rec->offset + rec->size - e->trailer);
-    if (type & PERF_SAMPLE_TID) {
-        ret->pid = cursor_u32(&c);
-        ret->tid = cursor_u32(&c);
-    }
-    if (type & PERF_SAMPLE_TIME)
-        ret->time = cursor_u64(&c);
-    if (type & PERF_SAMPLE_ID)
-        ret->id = cursor_u64(&c);
-    if (type & PERF_SAMPLE_STREAM_ID)
-        ret->stream_id = cursor_u64(&c);
-    if (type & PERF_SAMPLE_CPU) {
-        ret->cpu = cursor_u32(&c);
-        cursor_skip(&c, 4);
-    }
-    if (type & PERF_SAMPLE_IDENTIFIER)
-        ret->id = cursor_u64(&c);
+    trailer_parse(&c, e->pub.attr.sample_type, ret);
+}
+
+void perfdata_record_ids(const struct record *rec, uint64_t sample_type, struct record_ids *ret)
+{
+    uint16_t size = trailer_size(sample_type);
+    memset(ret, 0, sizeof(*ret));
+    if (rec->size < RECORD_HEADER + (uint32_t)size)
+        return;
+    struct cursor c =
+        cursor_make(rec->data + rec->size - size, size, false, "memory", "trailer", 0);
+    trailer_parse(&c, sample_type, ret);
+}
+
+bool perfdata_record_identifier(const struct record *rec, uint64_t *ret)
+{
+    if (rec->type != PERF_RECORD_SAMPLE || rec->size < RECORD_HEADER + sizeof(*ret))
+        return false;
+    *ret = load_u64(rec->data + RECORD_HEADER, false);
+    return true;
 }
 
 /* Read the 24 bytes of MMAP2 that hold either device and inode or a build id. */
@@ -195,6 +235,18 @@ int perfdata_task(const struct perfdata *pd, const struct record *rec, struct re
     ret->time = cursor_u64(&c);
     ret->synthesized =
         rec->type == PERF_RECORD_FORK && (rec->misc & PERF_RECORD_MISC_FORK_EXEC) != 0;
+    return finish(pd, rec, &c, err);
+}
+
+int perfdata_lost(const struct perfdata *pd, const struct record *rec, struct record_lost *ret,
+                  struct error *err)
+{
+    struct cursor c = record_cursor(pd, rec);
+    memset(ret, 0, sizeof(*ret));
+    if (rec->type != PERF_RECORD_LOST)
+        return wrong_type(pd, rec, err);
+    ret->id = cursor_u64(&c);
+    ret->lost = cursor_u64(&c);
     return finish(pd, rec, &c, err);
 }
 

@@ -574,44 +574,29 @@ static int ended(struct process_watch *watch, pid_t pid, struct error *err)
     return target_end(watch, pid, err);
 }
 
-/* Offsets in the body of MMAP2: linux/perf_event.h. */
-enum { MMAP2_MAJOR = 8 + 3 * 8, MMAP2_PROT = MMAP2_MAJOR + 24, MMAP2_NAME = MMAP2_PROT + 8 };
-
-/* The time in the trailer of a record: its last three words are TIME, CPU and IDENTIFIER (struct
- * capture_plan says that each event has them). */
-static uint64_t record_time(const struct perf_event_header *h)
+static uint64_t record_time(const struct record *rec)
 {
-    enum { FROM_END = 3 * sizeof(uint64_t) };
-    return h->size >= sizeof(*h) + FROM_END
-               ? load_u64((const uint8_t *)h + h->size - FROM_END, false)
-               : 0;
+    struct record_ids ids;
+    perfdata_record_ids(rec, CAPTURE_IDS, &ids);
+    return ids.time;
 }
 
-static struct runtime_file_key file_of_record(const struct perf_event_header *h)
+static struct runtime_file_key file_of_map(const struct record_mmap *m)
 {
-    const uint8_t *at = (const uint8_t *)(h + 1) + MMAP2_MAJOR;
-    struct runtime_file_key key = {0};
-    if (!(h->misc & PERF_RECORD_MISC_MMAP_BUILD_ID)) {
-        key.major = load_u32(at, false);
-        key.minor = load_u32(at + 4, false);
-        key.inode = load_u64(at + 8, false);
-        return key;
-    }
-    key.build_id.size = at[0] <= BUILD_ID_MAX ? at[0] : 0;
-    memcpy(key.build_id.bytes, at + 4, key.build_id.size);
-    return key;
+    return (struct runtime_file_key){
+        .major = m->maj, .minor = m->min, .inode = m->ino, .build_id = m->build_id};
 }
 
 /* A file was mapped executable. Either it is known what the file holds, or the file is searched
  * when the process is sampled. If only given processes are recorded, it is searched at once. */
-static int mapped_file(struct process_watch *watch, pid_t pid, const struct perf_event_header *h,
+static int mapped_file(struct process_watch *watch, const struct record_mmap *m, uint64_t time,
                        struct error *err)
 {
-    const struct runtime_file_key key = file_of_record(h);
+    pid_t pid = (pid_t)m->pid;
+    const struct runtime_file_key key = file_of_map(m);
     unsigned more = runtime_files_find(watch->tools.files, &key);
     struct task task = task_get(watch, pid);
     struct lua_watch *t = target_find(watch, pid);
-    uint64_t time = record_time(h);
     if (t)
         lua_watch_mapped(t);
     if (more & HOLDS_UNKNOWN && watch->eager)
@@ -624,46 +609,63 @@ static int mapped_file(struct process_watch *watch, pid_t pid, const struct perf
     return more & holds_bit(&luajit_runtime) ? target_mapped(watch, pid, err) : 0;
 }
 
-/* Called in the thread. Layouts: linux/perf_event.h. */
-static int look_at_record(void *context, const struct perf_event_header *h, struct error *err)
+/* Called in the thread. */
+static int mapped(struct process_watch *watch, const struct record *rec, struct error *err)
 {
-    struct process_watch *watch = context;
-    const uint8_t *body = (const uint8_t *)(h + 1);
-    pid_t pid = (pid_t)load_u32(body, false);
-    pid_t other = (pid_t)load_u32(body + 4, false); /* COMM: tid; FORK, EXIT: ppid */
-    if (h->type == PERF_RECORD_COMM)
-        return executed(watch, pid, record_time(h), err);
-    if (h->type == PERF_RECORD_FORK) /* its body has a time, too, behind four ids */
-        return forked(watch, other, pid, load_u64(body + 16, false), err);
-    if (h->type == PERF_RECORD_EXIT)
-        return ended(watch, pid, err);
-    bool is_code = load_u32(body + MMAP2_PROT, false) & PROT_EXEC;
-    bool has_file = strncmp((const char *)body + MMAP2_NAME, "//", 2) != 0;
+    struct record_mmap m;
+    if (perfdata_mmap(NULL, rec, &m, err) < 0)
+        return -1;
+    bool is_code = m.prot & PROT_EXEC, has_file = strncmp(m.filename, "//", 2) != 0;
     if (has_file && is_code)
-        return mapped_file(watch, pid, h, err);
-    struct lua_watch *t = target_find(watch, pid);
+        return mapped_file(watch, &m, record_time(rec), err);
+    struct lua_watch *t = target_find(watch, (pid_t)m.pid);
     if (t) /* (a V8 maps its code anew all the time) */
         lua_watch_mapped(t);
     if (!has_file && is_code)
-        v8_watches_mapped(watch->js, (uint32_t)pid);
+        v8_watches_mapped(watch->js, m.pid);
     return 0;
+}
+
+/* Called in the thread with records that is_looked_at() let through. */
+static int look_at_record(void *context, const struct perf_event_header *h, struct error *err)
+{
+    struct process_watch *watch = context;
+    struct record rec;
+    struct record_comm comm;
+    struct record_task task;
+    if (perfdata_record_parse(h, h->size, &rec, err) < 0)
+        return -1;
+    if (rec.type == PERF_RECORD_MMAP2)
+        return mapped(watch, &rec, err);
+    if (rec.type == PERF_RECORD_COMM)
+        return perfdata_comm(NULL, &rec, &comm, err) < 0
+                   ? -1
+                   : executed(watch, (pid_t)comm.pid, record_time(&rec), err);
+    if (perfdata_task(NULL, &rec, &task, err) < 0)
+        return -1;
+    return rec.type == PERF_RECORD_FORK
+               ? forked(watch, (pid_t)task.ppid, (pid_t)task.pid, task.time, err)
+               : ended(watch, (pid_t)task.pid, err);
 }
 
 /* Whether a record says which processes exist, and which files they have mapped. */
 static bool is_looked_at(const struct perf_event_header *h)
 {
-    const uint8_t *body = (const uint8_t *)(h + 1);
-    if (h->size < sizeof(*h) + 16)
+    struct record rec;
+    struct record_comm comm;
+    struct record_task task;
+    struct record_mmap m;
+    if (perfdata_record_parse(h, h->size, &rec, NULL) < 0)
         return false;
-    switch (h->type) {
+    switch (rec.type) {
     case PERF_RECORD_COMM:
-        return h->misc & PERF_RECORD_MISC_COMM_EXEC;
+        return perfdata_comm(NULL, &rec, &comm, NULL) == 0 && comm.exec;
     case PERF_RECORD_FORK:
-        return h->size >= sizeof(*h) + 24 && load_u32(body, false) != load_u32(body + 4, false);
+        return perfdata_task(NULL, &rec, &task, NULL) == 0 && task.pid != task.ppid;
     case PERF_RECORD_EXIT:
-        return load_u32(body, false) == load_u32(body + 8, false);
+        return perfdata_task(NULL, &rec, &task, NULL) == 0 && task.pid == task.tid;
     case PERF_RECORD_MMAP2:
-        return h->size > sizeof(*h) + MMAP2_NAME + 1 && body[MMAP2_NAME] == '/';
+        return perfdata_mmap(NULL, &rec, &m, NULL) == 0 && m.filename[0] == '/';
     default:
         return false;
     }

@@ -58,8 +58,7 @@ static void common_set(const struct record_options *o, const struct events *e,
                        struct perf_event_attr *a)
 {
     a->size = sizeof(*a);
-    a->sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
-                     PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD;
+    a->sample_type = CAPTURE_IDS | PERF_SAMPLE_IP | PERF_SAMPLE_PERIOD;
     a->read_format = CAPTURE_READ_FORMAT;
     a->sample_id_all = 1;
     a->disabled = 1;

@@ -35,9 +35,13 @@ struct capture_ring {
 
 typedef VEC(struct perfdata_event) perfdata_event_vec;
 
+/* The fields that every sample_type of a capture has. No other of its fields are in the trailer of
+ * records that are no samples. */
+#define CAPTURE_IDS (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU)
+
 /* The state when all events are open and mapped, none is enabled, and the command to be recorded is
  * not yet executed (its process waits, and is counted from its exec on). Valid as long as the
- * capture. Every sample_type has IDENTIFIER, TID, TIME and CPU. */
+ * capture. */
 struct capture_plan {
     const struct capture_ring *rings; /* one for each recorded cpu */
     size_t nr_rings;

@@ -2,16 +2,13 @@
 /* Processes each record between a ring and the file: trims samples, counts losses, calls the
  * hooks. */
 #include "record/capture.h"
-#include "record/trim.h"
+#include "perfdata/trim.h"
 
-#include <string.h>
-
-static int event_of(struct capture *c, const struct perf_event_header *h)
+static int event_of(struct capture *c, const struct record *rec)
 {
     uint64_t id;
-    if (h->size < sizeof(*h) + sizeof(id))
+    if (!perfdata_record_identifier(rec, &id))
         return -1;
-    memcpy(&id, h + 1, sizeof(id)); /* IDENTIFIER comes first */
     if (id != c->last_id || c->last_event < 0) {
         c->last_id = id;
         c->last_event = events_by_id(&c->events, id);
@@ -19,9 +16,10 @@ static int event_of(struct capture *c, const struct perf_event_header *h)
     return c->last_event;
 }
 
-static int take_sample(struct capture *c, const struct perf_event_header *h, struct error *err)
+static int take_sample(struct capture *c, const struct perf_event_header *h,
+                       const struct record *rec, struct error *err)
 {
-    int event = event_of(c, h);
+    int event = event_of(c, rec);
     struct sample s;
     struct trimmed t;
     if (event < 0 || perfdata_sample_parse(&c->all.at[event], h, h->size, &s, NULL) < 0) {
@@ -44,18 +42,18 @@ static int take_sample(struct capture *c, const struct perf_event_header *h, str
 }
 
 /* Track which processes exist, for the start of the next file. */
-static int follow_task(struct capture *c, const struct perf_event_header *h, struct error *err)
+static int follow_task(struct capture *c, const struct record *rec, struct error *err)
 {
-    uint32_t ids[4]; /* pid, ppid, tid, ptid */
-    if (h->size < sizeof(*h) + sizeof(ids))
+    struct record_task task;
+    if (perfdata_task(NULL, rec, &task, NULL) < 0)
         return 0;
-    memcpy(ids, h + 1, sizeof(ids));
-    if (h->type == PERF_RECORD_FORK)
-        return ids[0] == ids[1] || vec_push(&c->live, (pid_t)ids[0]) ? 0 : error_no_memory(err);
-    if (ids[0] != ids[2])
+    if (rec->type == PERF_RECORD_FORK)
+        return task.pid == task.ppid || vec_push(&c->live, (pid_t)task.pid) ? 0
+                                                                            : error_no_memory(err);
+    if (task.pid != task.tid)
         return 0;
     for (size_t i = 0; i < c->live.nr; i++)
-        if (c->live.at[i] == (pid_t)ids[0]) {
+        if (c->live.at[i] == (pid_t)task.pid) {
             c->live.at[i] = c->live.at[--c->live.nr];
             break;
         }
@@ -65,17 +63,18 @@ static int follow_task(struct capture *c, const struct perf_event_header *h, str
 int capture_take(void *capture, int cpu, const struct perf_event_header *h, struct error *err)
 {
     struct capture *c = capture;
-    uint64_t words[2];
+    struct record rec;
+    struct record_lost lost;
     (void)cpu;
-    if (h->type == PERF_RECORD_SAMPLE)
-        return take_sample(c, h, err);
-    if (h->type == PERF_RECORD_LOST && h->size >= sizeof(*h) + sizeof(words)) {
-        memcpy(words, h + 1, sizeof(words)); /* id, lost */
-        c->lost_records += words[1];
-    }
+    if (perfdata_record_parse(h, h->size, &rec, err) < 0)
+        return -1;
+    if (rec.type == PERF_RECORD_SAMPLE)
+        return take_sample(c, h, &rec, err);
+    if (rec.type == PERF_RECORD_LOST && perfdata_lost(NULL, &rec, &lost, NULL) == 0)
+        c->lost_records += lost.lost;
     c->out->throttled += h->type == PERF_RECORD_THROTTLE;
     if ((h->type == PERF_RECORD_FORK || h->type == PERF_RECORD_EXIT) &&
-        c->o->switch_mode != SWITCH_NEVER && !c->system_wide && follow_task(c, h, err) < 0)
+        c->o->switch_mode != SWITCH_NEVER && !c->system_wide && follow_task(c, &rec, err) < 0)
         return -1;
     if (capture_put(c, h, h->size, err) < 0)
         return -1;

@@ -45,21 +45,22 @@ static bool push_frame(struct job *job, struct frame f)
     return vec_push(&job->frames, f);
 }
 
-/* PERF_CONTEXT_USER_DEFERRED, of kernels newer than 6.18: the user's part comes in a record of its
- * own. The next entry is not an address but a cookie, which that record has as well. */
-enum { CONTEXT_USER_DEFERRED = -640 };
+/* PERF_CONTEXT_USER_DEFERRED, which headers of kernels before 6.19 do not have: the user's part
+ * comes in a record of its own. The next entry is not an address but a cookie, which that record
+ * has as well. */
+#define CONTEXT_USER_DEFERRED ((uint64_t)-640)
 
 static enum frame_kind kind_of_context(uint64_t context)
 {
-    switch ((int64_t)context) {
-    case -32:
+    switch (context) {
+    case (uint64_t)PERF_CONTEXT_HV:
         return FRAME_HYPERVISOR;
-    case -128:
+    case (uint64_t)PERF_CONTEXT_KERNEL:
         return FRAME_KERNEL;
-    case -2048:
-    case -2176:
+    case (uint64_t)PERF_CONTEXT_GUEST:
+    case (uint64_t)PERF_CONTEXT_GUEST_KERNEL:
         return FRAME_GUEST_KERNEL;
-    case -2560:
+    case (uint64_t)PERF_CONTEXT_GUEST_USER:
         return FRAME_GUEST_USER;
     default:
         return FRAME_NATIVE;
@@ -114,7 +115,7 @@ static int walk_callchain(struct replay_worker *w, struct job_sample *s, bool us
         if (pc >= (uint64_t)PERF_CONTEXT_MAX) {
             kind = kind_of_context(pc);
             flags = FRAME_LEAF; /* where the task entered the kernel is not a return address */
-            i += (int64_t)pc == CONTEXT_USER_DEFERRED;
+            i += pc == CONTEXT_USER_DEFERRED;
             continue;
         }
         if (kind == FRAME_NATIVE && (!user || pc == 0))

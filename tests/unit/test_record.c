@@ -5,7 +5,7 @@
 #include "record/rings.h"
 #include "record/synthesize.h"
 #include "record/target.h"
-#include "record/trim.h"
+#include "perfdata/trim.h"
 #include "scratch.h"
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* perf unwinds a recording without the stale part of its stack copies in the same way as the whole
  * recording. */
-#include "record/trim.h"
+#include "perfdata/trim.h"
 #include "scratch.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* In a sample the stack copy is: u64 size, bytes, u64 dynamic size. Other fields may follow. */
-#include "record/trim.h"
+#include "perfdata/trim.h"
 
 static void part_add(struct trimmed *t, const void *at, size_t size)
 {

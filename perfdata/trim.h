@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Samples without the stale part of their stack copies. */
-#ifndef RECORD_TRIM_H
-#define RECORD_TRIM_H
+#ifndef PERFDATA_TRIM_H
+#define PERFDATA_TRIM_H
 
 #include "perfdata/perfdata.h"
 
