@@ -6,6 +6,7 @@
 #include "base/cursor.h"
 #include "base/hash_table.h"
 #include "base/vec.h"
+#include "perfdata/features.h"
 #include "perfdata/perfdata.h"
 
 #include <perf/event.h>
@@ -24,44 +25,6 @@ enum {
     EVENT_BLOCK = 256,
     EVENT_BLOCKS = 256,
     EVENTS_MAX = EVENT_BLOCK * EVENT_BLOCKS - 1, /* an event's index must fit into a record's u16 */
-};
-
-/* Numbers of the feature sections (the kernel's tools/perf/util/header.h). */
-enum {
-    HEADER_TRACING_DATA = 1,
-    HEADER_BUILD_ID,
-    HEADER_HOSTNAME,
-    HEADER_OSRELEASE,
-    HEADER_VERSION,
-    HEADER_ARCH,
-    HEADER_NRCPUS,
-    HEADER_CPUDESC,
-    HEADER_CPUID,
-    HEADER_TOTAL_MEM,
-    HEADER_CMDLINE,
-    HEADER_EVENT_DESC,
-    HEADER_CPU_TOPOLOGY,
-    HEADER_NUMA_TOPOLOGY,
-    HEADER_BRANCH_STACK,
-    HEADER_PMU_MAPPINGS,
-    HEADER_GROUP_DESC,
-    HEADER_AUXTRACE,
-    HEADER_STAT,
-    HEADER_CACHE,
-    HEADER_SAMPLE_TIME,
-    HEADER_MEM_TOPOLOGY,
-    HEADER_CLOCKID,
-    HEADER_DIR_FORMAT,
-    HEADER_BPF_PROG_INFO,
-    HEADER_BPF_BTF,
-    HEADER_COMPRESSED,
-    HEADER_CPU_PMU_CAPS,
-    HEADER_CLOCK_DATA,
-    HEADER_HYBRID_TOPOLOGY,
-    HEADER_PMU_CAPS,
-    HEADER_CPU_DOMAIN_INFO,
-    HEADER_E_MACHINE,
-    HEADER_CLN_SIZE,
 };
 
 /* An event, and where its records hold the time and the id. time_at and id_at count from the start

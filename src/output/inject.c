@@ -9,12 +9,13 @@
 #include "base/unnamed_file.h"
 #include "output/inject_record.h"
 #include "output/inject_twin.h"
-#include "perfdata/perfdata_internal.h" /* numbers of the feature sections */
+#include "perfdata/features.h"
 #include "session/registers.h"
 #include "session/table.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <perf/event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,8 @@
 #define RECORD_HEADER_H
 
 #include "record/options.h"
-#include "perfdata/perfdata_internal.h" /* for the numbers of the feature sections */
+#include "perfdata/features.h"
+#include "perfdata/perfdata.h"
 
 /* Write everything that is known before the first record: machine, command line, clock. Values that
  * the machine does not provide are left out. */
