@@ -63,8 +63,8 @@ static const char *looks_like(const uint8_t *p, size_t size)
 static int not_perfdata(const struct perfdata *pd, const uint8_t *p, size_t size, struct error *err)
 {
     if (!size)
-        return error_set(err, ERROR_TRUNCATED, "%s: is empty", pd->path);
-    return error_set(err, ERROR_FORMAT, "%s: is not a perf.data: looks like %s", pd->path,
+        return error_set(err, ERROR_TRUNCATED, "%s: the file is empty", pd->path);
+    return error_set(err, ERROR_FORMAT, "%s: not a perf.data; it looks like %s", pd->path,
                      looks_like(p, size < 512 ? size : 512));
 }
 
@@ -164,7 +164,7 @@ static int attrs_read(struct perfdata *pd, const struct header *h, const uint8_t
             return -1;
     }
     if (!pd->nr_events)
-        return error_set(err, ERROR_FORMAT, "%s: holds no event", pd->path);
+        return error_set(err, ERROR_FORMAT, "%s: it has no event", pd->path);
     return events_complete(pd, err);
 }
 
@@ -264,8 +264,8 @@ static int pipe_read(struct perfdata *pd, struct stream *s, struct error *err)
         return not_perfdata(pd, p, left, err);
     if (load_u64(p + 8, pd->swap) != HEADER_PIPE)
         return error_set(err, ERROR_UNSUPPORTED,
-                         "%s: is a perf.data file, whose end must be read first: give its name "
-                         "instead of a pipe",
+                         "%s: this is a perf.data file, whose end must be read first; give its "
+                         "name instead of a pipe",
                          pd->path);
     pd->pipe = true;
     stream_take(s, HEADER_PIPE);
@@ -387,7 +387,7 @@ static int directory_read_in(struct perfdata *pd, struct error *err)
         return error_no_memory(err);
     int r = access(path, F_OK) < 0
                 ? error_set(err, ERROR_NOT_FOUND,
-                            "%s: is a directory without the file `data` of a recording", pd->path)
+                            "%s: this directory has no file `data` of a recording", pd->path)
                 : map_path(pd, path, err);
     free(path);
     if (r < 0 || form_read(pd, &pd->streams.at[0], err) < 0)
@@ -458,7 +458,7 @@ static int opened(struct perfdata *pd, int r, struct perfdata **ret, struct erro
     if (r == 0)
         r = lead_in_read(pd, err);
     if (r == 0 && !pd->nr_events)
-        r = error_set(err, ERROR_TRUNCATED, "%s: ends before it describes any event", pd->path);
+        r = error_set(err, ERROR_TRUNCATED, "%s: it ends before it describes any event", pd->path);
     if (r == 0)
         r = features_complete(pd, err);
     if (r < 0) {

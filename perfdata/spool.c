@@ -44,8 +44,8 @@ static int copy_bytes(struct stream *s, int to, const uint8_t *bytes, size_t siz
             continue;
         if (n <= 0)
             return error_system(err, n < 0 ? errno : EIO,
-                                "%s: cannot be kept in a temporary file to be read twice (TMPDIR "
-                                "names another place; or record into a file)",
+                                "%s: it cannot be kept in a temporary file to be read twice (set "
+                                "TMPDIR to another place, or record into a file)",
                                 s->path);
         bytes += n;
         size -= (size_t)n;
@@ -77,7 +77,7 @@ int stream_spool(struct stream *s, const uint8_t *head, size_t head_size, int *r
         return 0;
     int fd = unnamed_file("ljperf-pipe");
     if (fd < 0)
-        return error_system(err, errno, "%s: a temporary file for it", s->path);
+        return error_system(err, errno, "%s: a temporary file for it cannot be created", s->path);
     struct window *w = &s->in;
     if (copy_bytes(s, fd, head, head_size, err) < 0 ||
         copy_bytes(s, fd, w->bytes + w->at, w->end - w->at, err) < 0 || copy_rest(s, fd, err) < 0) {

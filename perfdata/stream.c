@@ -59,7 +59,7 @@ static bool window_fill(struct stream *s, size_t want)
             continue;
         if (n < 0) {
             struct error e;
-            error_system(&e, errno, "reading");
+            error_system(&e, errno, "the file cannot be read");
             stream_damage(s, stream_offset(s), ERROR_SYSTEM, e.text);
         }
         if (n <= 0)

@@ -354,7 +354,8 @@ static int writer_open(struct perfdata_writer *w, struct error *err)
     }
     if (!w->options.pipe && fseeko(w->out, 0, SEEK_CUR) < 0)
         return error_set(err, ERROR_UNSUPPORTED,
-                         "%s: is no file; only the pipe form can be written there", w->path);
+                         "%s: this is not a regular file; only the pipe form can be written there",
+                         w->path);
     w->buffer = malloc(BUFFER);
     if (w->buffer)
         setvbuf(w->out, w->buffer, _IOFBF, BUFFER);

@@ -251,7 +251,7 @@ static void say_loss(const struct perfdata_loss *loss)
         fprintf(stderr, "ljperf: %" PRIu64 " bytes after the damage were not read\n",
                 loss->bytes_unread);
     if (loss->records_bad)
-        fprintf(stderr, "ljperf: %" PRIu64 " damaged records passed over\n", loss->records_bad);
+        fprintf(stderr, "ljperf: %" PRIu64 " damaged records were skipped\n", loss->records_bad);
     if (loss->samples_no_event)
         fprintf(stderr, "ljperf: %" PRIu64 " samples belong to no event of the file\n",
                 loss->samples_no_event);
@@ -269,8 +269,8 @@ static void say_copies(const struct replay_stats *st)
     if (100 * st->copies_unused > st->copies)
         fprintf(stderr,
                 "ljperf: %" PRIu64 " of %" PRIu64
-                " copies of Lua stacks belong to no sample (lost while recording: -m 16M, or lower "
-                "-F)\n",
+                " copies of Lua stacks belong to no sample, because samples were lost while "
+                "recording; record with a larger buffer (-m 16M) or a lower -F\n",
                 st->copies_unused, st->copies);
 }
 
@@ -279,11 +279,11 @@ static void say_readings(const struct replay_stats *st)
     if (st->readings_over)
         fprintf(stderr,
                 "ljperf: %" PRIu64
-                " readings of VM memory are more than are kept; frames that need them are marked "
-                "or missing (record for a shorter time, or with a lower -F)\n",
+                " readings of VM memory exceed what is kept; frames that need them are marked or "
+                "missing; record for a shorter time or with a lower -F\n",
                 st->readings_over);
     if (st->readings_bad)
-        fprintf(stderr, "ljperf: %" PRIu64 " damaged readings of VM memory passed over\n",
+        fprintf(stderr, "ljperf: %" PRIu64 " damaged readings of VM memory were skipped\n",
                 st->readings_bad);
 }
 
@@ -342,7 +342,7 @@ void common_summary(const struct common *c, struct replay *r)
         fprintf(stderr, "ljperf: %s\n", warning);
     say_loss(perfdata_loss(replay_perfdata(r)));
     if (st->bad)
-        fprintf(stderr, "ljperf: %" PRIu64 " malformed samples were passed over\n", st->bad);
+        fprintf(stderr, "ljperf: %" PRIu64 " malformed samples were skipped\n", st->bad);
     if (st->unsupported_abi)
         fprintf(stderr, "ljperf: %" PRIu64 " samples of 32-bit or foreign code were not unwound\n",
                 st->unsupported_abi);
@@ -457,12 +457,12 @@ int common_end_output(FILE *out, const char *path, struct error *err)
     bool gone = (failed || why) && reader_is_gone(out);
     if (out != stdout && fclose(out) != 0)
         why = errno;
-    const char *name = path ? path : "the output";
+    const char *name = path ? path : "standard output";
     if (why && !gone)
-        return error_system(err, why, "%s: not all could be written", name);
+        return error_system(err, why, "%s cannot be written completely", name);
     if (failed && !gone)
-        return error_set(err, ERROR_SYSTEM, "%s: not all could be written (is the disk full?)",
-                         name);
+        return error_set(err, ERROR_SYSTEM,
+                         "%s cannot be written completely; perhaps the disk is full", name);
     return 0;
 }
 

@@ -118,7 +118,7 @@ static int report_loss(const struct perfdata *pd)
     const struct {
         uint64_t nr;
         const char *what;
-    } losses[] = {{l->records_bad, "records whose fields contradict were passed over"},
+    } losses[] = {{l->records_bad, "records with contradictory fields were skipped"},
                   {l->records_unknown, "records are of unknown types"},
                   {l->samples_no_event, "samples belong to no event"},
                   {l->events_lost, "events were lost while recording"},
@@ -130,7 +130,7 @@ static int report_loss(const struct perfdata *pd)
         if (l->bytes_unread)
             fprintf(stderr,
                     "ljperf dump: the recorder was killed; %" PRIu64
-                    " bytes at the end are no whole record\n",
+                    " bytes at the end are not a whole record\n",
                     l->bytes_unread);
         return 0;
     }

@@ -37,12 +37,12 @@ static void say(const char *output, const struct inject_stats *st, bool verbose)
 {
     fprintf(stderr,
             "ljperf: %s: %" PRIu64 " samples, %" PRIu64 " frames of %" PRIu64
-            " functions of no file",
+            " functions that have no file",
             output, st->samples, st->frames, st->functions);
     if (st->images)
         fprintf(stderr, " (now in %s.d, %" PRIu64 " files)", output, st->images);
     if (st->own)
-        fprintf(stderr, "; left out: %" PRIu64 " copies and readings of VMs' memory", st->own);
+        fprintf(stderr, "; %" PRIu64 " records of VM memory are left out", st->own);
     fputc('\n', stderr);
     if (verbose && st->left_out)
         fprintf(stderr, "ljperf: %" PRIu64 " records of perf's own book-keeping are left out\n",
@@ -50,13 +50,14 @@ static void say(const char *output, const struct inject_stats *st, bool verbose)
     if (st->cut)
         fprintf(stderr,
                 "ljperf: %" PRIu64
-                " stacks are deeper than a record can be; their outermost frames are left out\n",
+                " stacks are too deep for a record; their outermost frames are left out\n",
                 st->cut);
     if (st->guessed)
-        fprintf(stderr,
-                "ljperf: %" PRIu64
-                " native frames are not proven, which the output cannot say (ljperf script does)\n",
-                st->guessed);
+        fprintf(
+            stderr,
+            "ljperf: %" PRIu64
+            " native frames are not proven; the output cannot mark them, but ljperf script does\n",
+            st->guessed);
 }
 
 static int run(struct common *c, const struct inject_command *ic, struct error *err)
@@ -67,7 +68,8 @@ static int run(struct common *c, const struct inject_command *ic, struct error *
         return -1;
     int failed = 0;
     if (is_same_file(perfdata_path(replay_perfdata(r)), ic->output))
-        failed = error_set(err, ERROR_FORMAT, "%s: is the recording that is read", ic->output);
+        failed = error_set(err, ERROR_FORMAT, "%s: the output is the recording that is read",
+                           ic->output);
     if (!failed)
         failed = inject_create(ic->output, r, &in, err);
     if (!failed) {

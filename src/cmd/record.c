@@ -44,8 +44,8 @@ static void print_outcome(const struct record_options *o, const struct record_ou
                 seconds(&used.ru_utime) + seconds(&used.ru_stime), seconds(&used.ru_stime));
     if (r->given_up)
         fprintf(stderr,
-                "ljperf record: the last %" PRIu64 " KB were given up so that %s is whole up to "
-                "there\n",
+                "ljperf record: the last %" PRIu64
+                " KB were cut off, so that %s is complete up to there\n",
                 (r->given_up + 1023) >> 10, r->path);
 }
 
@@ -64,7 +64,7 @@ static void print_losses(const struct record_options *o, const struct record_out
                 "kernel.perf_cpu_time_max_percent and perf_event_max_sample_rate)\n",
                 r->throttled);
     if (r->bad)
-        fprintf(stderr, "ljperf record: %" PRIu64 " samples do not have the layout asked for\n",
+        fprintf(stderr, "ljperf record: %" PRIu64 " samples do not have the requested layout\n",
                 r->bad);
 }
 

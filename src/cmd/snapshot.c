@@ -151,8 +151,8 @@ static void print_outcome(const struct snapshot_command *c, const struct snapsho
 {
     if (r->refused)
         fprintf(stderr,
-                "ljperf snapshot: %" PRIu64 " parts of objects are left out: more memory than is "
-                "kept\n",
+                "ljperf snapshot: %" PRIu64
+                " parts of objects are left out, because they exceed the memory that is kept\n",
                 r->refused);
     if (c->quiet)
         return;
@@ -168,7 +168,7 @@ static void print_outcome(const struct snapshot_command *c, const struct snapsho
                 r->copies_of);
     fputs(" ]\n", stderr);
     if (!r->processes)
-        fprintf(stderr, "ljperf snapshot: no VM was found in what was asked for\n");
+        fprintf(stderr, "ljperf snapshot: no VM was found in the given processes\n");
 }
 
 static int run(struct snapshot_command *c)

@@ -131,8 +131,8 @@ static int refused_by_permission(int why, const char *what, struct error *err)
                             what);
     if (is_memory_limited(&locked))
         return error_system(err, why,
-                            "eBPF: %s: more locked memory than the limit of %" PRIu64
-                            " KiB, which counts before Linux 5.11 (ulimit -l unlimited)",
+                            "eBPF: %s: it exceeds the limit of locked memory, %" PRIu64
+                            " KiB, which applies before Linux 5.11 (ulimit -l unlimited)",
                             what, locked);
     read_lockdown(mode, sizeof(mode));
     if (strcmp(mode, "none") != 0)
@@ -140,8 +140,8 @@ static int refused_by_permission(int why, const char *what, struct error *err)
             err, why, "eBPF: %s: the kernel is locked down (%s: /sys/kernel/security/lockdown)",
             what, mode);
     return error_system(err, why,
-                        "eBPF: %s: forbidden, though the capabilities are there: by a security "
-                        "module? (dmesg, or the audit log)",
+                        "eBPF: %s: it is forbidden although the capabilities are there, perhaps by "
+                        "a security module (see dmesg or the audit log)",
                         what);
 }
 
@@ -153,8 +153,9 @@ static int refused_by_kernel(int why, const char *what, struct error *err)
         return error_system(err, why, "eBPF: %s: Linux 5.8 is needed, this is %s", what,
                             kernel.release);
     if (why == E2BIG)
-        return error_system(err, why, "eBPF: %s: too large for Linux %s", what, kernel.release);
-    return error_system(err, why, "eBPF: %s: Linux %s lacks something it needs", what,
+        return error_system(err, why, "eBPF: %s: it is too large for Linux %s", what,
+                            kernel.release);
+    return error_system(err, why, "eBPF: %s: Linux %s lacks something that it needs", what,
                         kernel.release);
 }
 
@@ -279,10 +280,12 @@ static int open_image(const struct bpf_image *image, char *log, struct bpf_loade
         return error_system(err, errno, "eBPF: %s", image->name);
     *program = bpf_object__find_program_by_name(ret->object, image->name);
     if (!*program)
-        return error_set(err, ERROR_NOT_FOUND, "eBPF: %s: no such program in it", image->name);
+        return error_set(err, ERROR_NOT_FOUND, "eBPF: %s: the object has no such program",
+                         image->name);
     if (log && (bpf_program__set_log_buf(*program, log, LOG_SIZE) < 0 ||
                 bpf_program__set_log_level(*program, LOG_STATISTICS) < 0))
-        return error_set(err, ERROR_UNSUPPORTED, "eBPF: %s: no log", image->name);
+        return error_set(err, ERROR_UNSUPPORTED, "eBPF: %s: the verifier wrote no log",
+                         image->name);
     return 0;
 }
 

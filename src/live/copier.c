@@ -56,7 +56,7 @@ static int configure(void *copier, struct bpf_object *object, struct error *err)
     map = bpf_object__find_map_by_name(object, "outputs");
     if (!failed)
         failed = map ? bpf_map__set_max_entries(map, nr_cpus) : -ENOENT;
-    return failed ? error_system(err, -failed, "eBPF: the copier's own maps") : 0;
+    return failed ? error_system(err, -failed, "eBPF: the copier's maps cannot be sized") : 0;
 }
 
 static int load(struct copier *c, const struct bpf_image *image, struct error *err)
@@ -169,7 +169,8 @@ int copier_open_cpu(struct copier *c, int cpu, int ring_fd, const struct perf_ev
     struct perf_event_attr a = *attr;
     uint64_t id;
     if (cpu < 0 || (unsigned)cpu >= c->nr_cpus)
-        return error_set(err, ERROR_UNSUPPORTED, "eBPF: cpu %d is not one of %u", cpu, c->nr_cpus);
+        return error_set(err, ERROR_UNSUPPORTED, "eBPF: cpu %d is outside of the %u known cpus",
+                         cpu, c->nr_cpus);
     int fd = (int)syscall(SYS_perf_event_open, &a, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
     if (fd < 0)
         return bpf_refused(errno, "the copier's event", err);
@@ -178,10 +179,12 @@ int copier_open_cpu(struct copier *c, int cpu, int ring_fd, const struct perf_ev
         return error_no_memory(err);
     }
     if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring_fd) < 0)
-        return error_system(err, errno, "eBPF: cpu %d: the copier's event into the samples' ring",
+        return error_system(err, errno,
+                            "eBPF: cpu %d: the copier's event cannot write into the samples' ring",
                             cpu);
     if (ioctl(fd, PERF_EVENT_IOC_ID, &id) < 0)
-        return error_system(err, errno, "eBPF: cpu %d: the id of the copier's event", cpu);
+        return error_system(err, errno, "eBPF: cpu %d: the id of the copier's event cannot be read",
+                            cpu);
     if (!vec_push(&c->ids, id))
         return error_no_memory(err);
     return copier_use_output(c, cpu, fd, err);
@@ -191,7 +194,9 @@ int copier_use_output(struct copier *c, int cpu, int fd, struct error *err)
 {
     uint32_t key = (uint32_t)cpu;
     int failed = bpf_map_update_elem(c->outputs, &key, &fd, BPF_ANY);
-    return failed ? error_system(err, -failed, "eBPF: cpu %d: the copier's output", cpu) : 0;
+    return failed
+               ? error_system(err, -failed, "eBPF: cpu %d: the copier's output cannot be set", cpu)
+               : 0;
 }
 
 const uint64_t *copier_ids(const struct copier *c, size_t *nr)
@@ -319,10 +324,12 @@ int copier_set(struct copier *c, pid_t pid, const struct copier_vms *of, size_t 
     int failed = bpf_map_update_elem(c->processes, &key, p, BPF_ANY);
     free(p);
     if (failed == -E2BIG)
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "eBPF: more than %d processes with Lua: the others are not copied",
-                         VMSTACK_PROCESSES);
-    return failed ? error_system(err, -failed, "eBPF: the VMs of process %d", pid) : 0;
+        return error_set(
+            err, ERROR_UNSUPPORTED,
+            "eBPF: more than %d processes have Lua; the Lua stacks of the others are not copied",
+            VMSTACK_PROCESSES);
+    return failed ? error_system(err, -failed, "eBPF: the VMs of process %d cannot be stored", pid)
+                  : 0;
 }
 
 void copier_drop(struct copier *c, pid_t pid)

@@ -135,8 +135,8 @@ static bool log_full(void *context)
         return false;
     if (!watch->said_limit)
         say(watch, false,
-            "the log of VM memory is as large as --max-log allows: functions that are made from "
-            "now on may have no names (a larger --max-log, or --switch-output)");
+            "the log of VM memory has reached --max-log; functions that are created from now on "
+            "may have no names; use a larger --max-log or --switch-output");
     watch->said_limit = true;
     return true;
 }
@@ -389,7 +389,8 @@ static int opened(void *context, const struct capture_plan *plan, perfdata_event
     watch->wakes_early = plan->wakes_early;
     if (!watch->logs)
         say(watch, false,
-            "what Lua code is called is not recorded: the samples' clock cannot be read (-k mono)");
+            "the names of Lua functions are not recorded, because the samples' clock cannot be "
+            "read; use -k mono");
     try_copier(watch, plan, &attr);
     if (push_events(watch, &attr, more, err) < 0)
         return -1;
@@ -803,11 +804,11 @@ static void say_counters(const struct process_watch *watch)
         c = copier_counters(watch->copier);
     const uint64_t *v = c.value;
     if (v[VMSTACK_LOST]) {
-        snprintf(
-            line, sizeof(line),
-            "%llu of %llu copies of Lua stacks lost: the rings were full (-m 16M, or lower -F)",
-            (unsigned long long)v[VMSTACK_LOST],
-            (unsigned long long)(v[VMSTACK_COPIED] + v[VMSTACK_NONE]));
+        snprintf(line, sizeof(line),
+                 "%llu of %llu copies of Lua stacks were lost, because the rings were full; use -m "
+                 "16M or a lower -F",
+                 (unsigned long long)v[VMSTACK_LOST],
+                 (unsigned long long)(v[VMSTACK_COPIED] + v[VMSTACK_NONE]));
         say(watch, false, line);
     }
     snprintf(line, sizeof(line),
@@ -845,15 +846,16 @@ static void say_log(struct process_watch *watch)
     }
     if (s.unwritten) {
         snprintf(line, sizeof(line),
-                 "%llu contents of VM memory were not logged: the log was full (--max-log)",
+                 "%llu contents of VM memory were not logged, because the log was full (--max-log)",
                  (unsigned long long)s.unwritten);
         say(watch, false, line);
     }
     if (!s.refused)
         return;
-    snprintf(line, sizeof(line),
-             "%llu readings of Lua objects were not logged: more objects than are kept",
-             (unsigned long long)s.refused);
+    snprintf(
+        line, sizeof(line),
+        "%llu readings of Lua objects were not logged, because more objects came than are kept",
+        (unsigned long long)s.refused);
     say(watch, false, line);
 }
 

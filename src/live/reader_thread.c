@@ -172,7 +172,7 @@ int reader_thread_start(struct reader_thread *a, struct error *err)
     int why = pthread_create(&a->thread, NULL, run, a);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     a->running = why == 0;
-    return why ? error_system(err, why, "a thread") : 0;
+    return why ? error_system(err, why, "a thread cannot be created") : 0;
 }
 
 /* ---- filling the queue --------------------------------------------------------------------- */

@@ -328,7 +328,7 @@ static int begin_signals(struct snapshot *s, struct error *err)
     sigaddset(&mask, SIGCHLD);
     sigprocmask(SIG_BLOCK, &mask, &s->old_mask);
     s->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-    return s->signals < 0 ? error_system(err, errno, "signalfd") : 0;
+    return s->signals < 0 ? error_system(err, errno, "signalfd cannot be created") : 0;
 }
 
 /* Whether a signal that ends us has arrived. */

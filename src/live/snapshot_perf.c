@@ -44,12 +44,12 @@ static int take_event(struct snapshot_perf *p, int theirs, struct error *err)
     struct perf_fd f = {.fd = (int)syscall(SYS_pidfd_getfd, p->pidfd, theirs, 0)};
     if (f.fd < 0)
         return error_system(err, errno,
-                            "the descriptors of process %d cannot be had (pidfd_getfd): it needs "
-                            "its user and CAP_SYS_PTRACE, and Linux 5.6",
+                            "the descriptors of process %d cannot be obtained by pidfd_getfd, "
+                            "which needs its user, CAP_SYS_PTRACE and Linux 5.6",
                             (int)p->pid);
     if (ioctl(f.fd, PERF_EVENT_IOC_ID, &f.id) < 0 || !vec_push(&p->fds, f)) {
         close(f.fd);
-        return error_system(err, errno, "an event of process %d", (int)p->pid);
+        return error_system(err, errno, "an event of process %d cannot be used", (int)p->pid);
     }
     return 0;
 }
@@ -121,13 +121,13 @@ static int wire_output(struct snapshot_perf *p, const struct perfdata_event *e, 
     struct perf_cpu_map *cpus = perf_cpu_map__new(NULL);
     int nr = cpus ? perf_cpu_map__nr(cpus) : 0, failed = 0;
     if (nr <= 0 || (size_t)nr != e->nr_ids)
-        failed = error_set(err, ERROR_UNSUPPORTED,
-                           "process %d does not record all cpus (-a), as it must: " PERF_LINE,
-                           (int)p->pid);
+        failed = error_set(
+            err, ERROR_UNSUPPORTED,
+            "process %d does not record all cpus (-a), which is required: " PERF_LINE, (int)p->pid);
     for (int i = 0; i < nr && !failed; i++) {
         int fd = fd_of(p, e->ids[i]);
         if (fd < 0)
-            failed = error_set(err, ERROR_UNSUPPORTED, "process %d: no descriptor of event %s",
+            failed = error_set(err, ERROR_UNSUPPORTED, "process %d has no descriptor of event %s",
                                (int)p->pid, e->name);
         else
             failed = copier_use_output(p->copier, perf_cpu_map__cpu(cpus, i).cpu, fd, err);
@@ -173,12 +173,12 @@ int snapshot_perf_begin(pid_t perf, struct snapshot_perf **ret, struct error *er
         return error_no_memory(err);
     p->pid = perf;
     p->pidfd = (int)syscall(SYS_pidfd_open, perf, 0);
-    int failed =
-        p->pidfd < 0 ? error_system(err, errno, "process %d", (int)perf) : take_all(p, err);
+    int failed = p->pidfd < 0 ? error_system(err, errno, "process %d cannot be opened", (int)perf)
+                              : take_all(p, err);
     if (!failed && (!p->fds.nr || !p->output))
         failed =
             error_set(err, ERROR_UNSUPPORTED,
-                      "process %d is no perf record that writes a file: " PERF_LINE, (int)perf);
+                      "process %d is not a perf record that writes a file: " PERF_LINE, (int)perf);
     if (!failed)
         failed = wire_all(p, err);
     if (failed) {

@@ -167,11 +167,11 @@ static int stop_thread(struct stopped_process *s, pid_t tid, struct error *err)
     if (ptrace(PTRACE_SEIZE, tid, NULL, NULL)) {
         if (errno == ESRCH)
             return 0; /* the thread has ended */
-        return error_system(err, errno,
-                            "thread %d cannot be stopped: it needs the process's user (and "
-                            "CAP_SYS_PTRACE where kernel.yama.ptrace_scope is not 0), and no "
-                            "debugger that holds it",
-                            (int)tid);
+        return error_system(
+            err, errno,
+            "thread %d cannot be stopped: this needs the process's user (and CAP_SYS_PTRACE where "
+            "kernel.yama.ptrace_scope is not 0), and no debugger may be attached",
+            (int)tid);
     }
     if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) || !await_stop(tid, &t.signal) ||
         ptrace(PTRACE_GETREGSET, tid, (void *)NT_PRSTATUS, &(struct iovec){&regs, sizeof(regs)})) {

@@ -24,7 +24,8 @@ int annotate_instructions(const struct arch *arch, const uint8_t *code, size_t s
         return error_set(err, ERROR_UNSUPPORTED,
                          "machine code cannot be shown: the recording's machine is not known");
     if (cs_open((cs_arch)arch->capstone_arch, (cs_mode)arch->capstone_mode, &handle) != CS_ERR_OK)
-        return error_set(err, ERROR_UNSUPPORTED, "machine code cannot be shown: no libcapstone");
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "machine code cannot be shown: libcapstone is missing");
     cs_insn *insn = cs_malloc(handle);
     while (insn && size) {
         struct instruction i = {.address = address, .size = 1, .name = "(bad)", .operands = ""};

@@ -117,7 +117,7 @@ static int new_member(struct archiver *a, const char *name, struct error *err)
     if (is_member(a, name))
         return 0;
     if (!is_safe(name)) {
-        say(a, name, ": a path that leads out of it");
+        say(a, name, ": its path leads out of the archive");
         return 0;
     }
     a->result.files++;
@@ -165,7 +165,8 @@ static const char *image_name(struct archiver *a, const struct dso *d,
         return name;
     name = cache_name(a, id, "elf"); /* another file has the same path */
     if (!name && !id->size)
-        say(a, image->path, ": another file of this path is, and no build id tells them apart");
+        say(a, image->path,
+            ": another file of this path is in it, and no build id tells them apart");
     *failed |= !name && id->size;
     return name;
 }

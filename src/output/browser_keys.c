@@ -67,7 +67,7 @@ static int do_expand_row(struct display *s, struct error *err)
     bool all;
     int failed = browser_expand_row(s->model, &all, err);
     if (!all)
-        say(s, "too many lines: not all are expanded");
+        say(s, "there are too many lines; not all are expanded");
     return failed;
 }
 
@@ -76,7 +76,7 @@ static int do_expand_all(struct display *s, struct error *err)
     bool all;
     int failed = browser_expand_all(s->model, &all, err);
     if (!all)
-        say(s, "too many lines: not all are expanded");
+        say(s, "there are too many lines; not all are expanded");
     return failed;
 }
 
@@ -116,7 +116,7 @@ static int do_module(struct display *s, struct error *err)
     const struct function *f = browser_function(s->model);
     if (f && f->module)
         return browser_add_filter(s->model, FILTER_MODULE, f->module, 0, err);
-    say(s, "this line is of no module");
+    say(s, "this line belongs to no module");
     return 0;
 }
 
@@ -129,7 +129,7 @@ static int focus(struct display *s, enum browser_filter kind, struct error *err)
 {
     const struct function *f = browser_function(s->model);
     if (!f || !f->symbol) {
-        say(s, "no function with a name is here");
+        say(s, "this line has no function with a name");
         return 0;
     }
     if (browser_add_filter(s->model, kind, f->symbol, 0, err) < 0)
@@ -179,7 +179,7 @@ static int do_annotate(struct display *s, struct error *err)
     struct text code = {0};
     struct error failure = {0};
     if (!f || !f->symbol || !s->in->annotate) {
-        say(s, "no function with a name is here");
+        say(s, "this line has no function with a name");
         return 0;
     }
     s->curses.endwin();
@@ -199,7 +199,7 @@ static int do_lines(struct display *s, struct error *err)
     const struct function *f = browser_function(s->model);
     struct text source = {0};
     if (!f || !f->symbol) {
-        say(s, "no function with a name is here");
+        say(s, "this line has no function with a name");
         return 0;
     }
     int failed = browser_put_source(s->model, s->in->symfs, &source, err);

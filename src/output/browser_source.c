@@ -202,7 +202,7 @@ int browser_put_source(const struct browser *b, const char *symfs, struct text *
     const char *symbol = f ? f->symbol : NULL;
     const char *module = f ? f->module : NULL;
     if (!symbol)
-        return error_set(err, ERROR_NOT_FOUND, "no function is here");
+        return error_set(err, ERROR_NOT_FOUND, "this line has no function");
     struct report_options o = line_options(b, &symbol, &module);
     struct source_writer w = {.symfs = symfs, .out = t};
     struct report *r;

@@ -31,7 +31,7 @@ static int take_terminal(struct curses *c, struct error *err)
     const char *name = getenv("TERM");
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
         return error_set(err, ERROR_UNSUPPORTED,
-                         "standard input and output are no terminal (--stdio prints text)");
+                         "standard input and output are not a terminal (--stdio prints text)");
     c->terminal = c->newterm(NULL, stdout, stdin);
     WINDOW **window = (WINDOW **)dlsym(c->library, "stdscr");
     if (!c->terminal || !window || !*window)

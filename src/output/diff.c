@@ -390,9 +390,10 @@ int diff_check_recordings(const struct diff_recording *recordings, size_t nr, st
         if (!r->samples)
             return error_set(err, ERROR_NOT_FOUND, "%s: there are no samples to compare", r->path);
         if (strcmp(r->event, first->event) != 0)
-            return error_set(err, ERROR_FORMAT,
-                             "%s has samples of %s, %s of %s: choose what both have with --event",
-                             first->path, first->event, r->path, r->event);
+            return error_set(
+                err, ERROR_FORMAT,
+                "%s has samples of %s, but %s of %s; choose an event of both with --event",
+                first->path, first->event, r->path, r->event);
     }
     return 0;
 }
@@ -440,11 +441,10 @@ static int leave_out(struct diff *d, struct error *err)
     if (d->nr[DIFF_BASE] && d->nr[DIFF_NEW])
         return 0;
     const struct diff_recording *r = &d->left_out.at[d->left_out.nr - 1];
-    return error_set(
-        err, ERROR_NOT_FOUND,
-        "%s: %.0f%% of its samples were lost or are not exact, of others %.0f%%: these "
-        "are not comparable; record again",
-        r->path, 100 * r->unknown, 100 * usual);
+    return error_set(err, ERROR_NOT_FOUND,
+                     "%s: %.0f%% of its samples were lost or are not exact, of others %.0f%%; "
+                     "these cannot be compared; record again",
+                     r->path, 100 * r->unknown, 100 * usual);
 }
 
 int diff_finish(struct diff *d, struct error *err)

@@ -56,8 +56,8 @@ int diff_gate_parse(const char *text, struct diff_gate *ret, struct error *err)
         return 0;
     }
     return error_set(err, ERROR_FORMAT,
-                     "'%s' is no gate; it is written [PATTERN:]self>+2%%, total>=+5%% or, of what "
-                     "the function had, self>+20%%rel",
+                     "`%.60s' is not a gate; a gate is [PATTERN:]self>+2%%, total>=+5%% or, "
+                     "relative to the function's old share, self>+20%%rel",
                      text);
 }
 

@@ -81,16 +81,16 @@ static void put_warnings(const struct diff *d, const char *before, struct text *
 {
     if (d->nr[DIFF_BASE] < 2 || d->nr[DIFF_NEW] < 2)
         text_printf(t,
-                    "%sone recording on a side: how much runs differ is assumed (%g%% of a share) "
-                    "where it cannot be seen; record at least three on each\n",
+                    "%sone recording on a side: runs are assumed to differ by %g%% of a share; "
+                    "record at least three on each side\n",
                     before, 100 * d->options->noise);
     double least = 1;
     double most = 0;
     vec_foreach (r, &d->left_out)
-        text_printf(
-            t,
-            "%s%s: is left out: %.0f%% of its samples were lost or are not exact, unlike others\n",
-            before, r->path, 100 * r->unknown);
+        text_printf(t,
+                    "%s%s is left out, because %.0f%% of its samples were lost or are not exact, "
+                    "unlike in others\n",
+                    before, r->path, 100 * r->unknown);
     vec_foreach (r, &d->recordings) {
         least = fmin(least, r->complete);
         most = fmax(most, r->complete);
@@ -102,8 +102,8 @@ static void put_warnings(const struct diff *d, const char *before, struct text *
     }
     if (most - least > 0.02)
         text_printf(t,
-                    "%sof some recordings %.1f%% of the stacks are complete, of others %.1f%%: "
-                    "totals of outer functions differ by that alone\n",
+                    "%s%.1f%% of the stacks are complete in some recordings, %.1f%% in others; "
+                    "totals of outer functions differ for this reason alone\n",
                     before, 100 * least, 100 * most);
 }
 

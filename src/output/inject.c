@@ -71,11 +71,10 @@ struct inject_worker {
 int inject_create(const char *path, struct replay *r, struct inject **ret, struct error *err)
 {
     if (perfdata_swapped(replay_perfdata(r)))
-        return error_set(
-            err, ERROR_UNSUPPORTED,
-            "%s: is of a machine of the other byte order, whose stacks are not unwound: "
-            "there is nothing to put into it that perf does not show already",
-            perfdata_path(replay_perfdata(r)));
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "%s: it is of a machine with the other byte order, whose stacks are not "
+                         "unwound; perf already shows all of it",
+                         perfdata_path(replay_perfdata(r)));
     struct inject *in = calloc(1, sizeof(*in));
     if (!in)
         return error_no_memory(err);
@@ -505,7 +504,8 @@ static int check_tracepoint(const struct perfdata *pd, const struct perfdata_eve
     if (!e->is_tracepoint || perfdata_feature(pd, HEADER_TRACING_DATA, &size))
         return 0;
     return error_set(err, ERROR_UNSUPPORTED,
-                     "%s: has tracepoints, but not the formats of their fields", perfdata_path(pd));
+                     "%s: it has tracepoints, but not the formats of their fields",
+                     perfdata_path(pd));
 }
 
 static int open_output(struct output_file *o, struct error *err)
@@ -528,8 +528,8 @@ static int open_output(struct output_file *o, struct error *err)
         failed = check_tracepoint(pd, e, err);
     }
     if (!failed && !kept)
-        failed =
-            error_set(err, ERROR_FORMAT, "%s: has no events but ljperf's own", perfdata_path(pd));
+        failed = error_set(err, ERROR_FORMAT, "%s: it has no events except ljperf's own",
+                           perfdata_path(pd));
     if (!failed)
         failed = perfdata_writer_create(o->inject->path, &(struct perfdata_writer_options){0},
                                         events, kept, &o->writer, err);

@@ -71,8 +71,7 @@ static int load(struct library *lib, struct error *err)
     bool whole = true;
     lib->handle = dlopen("libarchive.so.13", RTLD_NOW | RTLD_LOCAL);
     if (!lib->handle)
-        return error_set(err, ERROR_UNSUPPORTED, "libarchive is needed, and is not there: %s",
-                         dlerror());
+        return error_set(err, ERROR_UNSUPPORTED, "libarchive cannot be loaded: %s", dlerror());
     FUNCTIONS(LOAD)
     return whole ? 0 : error_set(err, ERROR_UNSUPPORTED, "libarchive is too old");
 }

@@ -193,7 +193,8 @@ static int tracefs_error(const char *text, struct error *err)
                          "-o remount,mode=755 /sys/kernel/tracing",
                          text);
     return error_set(err, ERROR_NOT_FOUND,
-                     "-e %s: no tracefs to look tracepoints up; as root: mount -t tracefs nodev "
+                     "-e %s: tracepoints cannot be found, because tracefs is not mounted; as root: "
+                     "mount -t tracefs nodev "
                      "/sys/kernel/tracing",
                      text);
 }
@@ -241,12 +242,12 @@ static int tracepoints_parse(const char *pattern, const char *suffix, struct eve
     if (strchr(pattern, '/') ||
         snprintf(path, sizeof(path), "%s/events/%.*s/%s/id", root, (int)(colon - pattern), pattern,
                  colon + 1) >= (int)sizeof(path))
-        return error_set(err, ERROR_FORMAT, "-e %s: is no name of a tracepoint", pattern);
+        return error_set(err, ERROR_FORMAT, "-e %s: this is not the name of a tracepoint", pattern);
     like->attr.type = PERF_TYPE_TRACEPOINT;
     if (glob(path, 0, NULL, &found) != 0)
         return error_set(err, ERROR_NOT_FOUND,
-                         "-e %s: there is no such tracepoint in %s/events (perf list; a uprobe is "
-                         "made by perf probe first)",
+                         "-e %s: there is no such tracepoint in %s/events (see perf list; perf "
+                         "probe creates uprobes)",
                          pattern, root);
     for (size_t i = 0; !r && i < found.gl_pathc && i < EVENTS_MAX; i++)
         r = tracepoint_add(found.gl_pathv[i], like, suffix, specs, err);
@@ -344,7 +345,8 @@ static int pmu_parse(const char *text, size_t size, struct event_spec *s, struct
     for (char *term; (term = strsep(&rest, ","));)
         if (*term && !term_parse(dir, term, &s->attr, 0))
             return error_set(err, ERROR_FORMAT,
-                             "-e %s: '%s' is no term of that PMU (see %s/format)", text, term, dir);
+                             "-e %s: '%s' is not a term of this PMU (see %s/format)", text, term,
+                             dir);
     return 0;
 }
 
@@ -356,7 +358,7 @@ static int one_parse(const char *text, event_spec_vec *specs, struct error *err)
     char base[256];
     const char *slash = strrchr(text, '/'), *colon = strrchr(slash ? slash : text, ':');
     if (strlen(text) >= sizeof(base))
-        return error_set(err, ERROR_FORMAT, "-e %.40s...: is too long", text);
+        return error_set(err, ERROR_FORMAT, "-e %.40s...: this list is too long", text);
     snprintf(base, sizeof(base), "%s", text);
     /* "a:b" may be a tracepoint or an event with modifiers: the names known here come first. */
     if (colon && modifiers_parse(colon + 1, strlen(colon + 1), &s))
@@ -388,18 +390,16 @@ int event_specs_parse(const char *text, event_spec_vec *specs, struct error *err
     char one[256];
     if (strpbrk(text, "{}"))
         return error_set(err, ERROR_UNSUPPORTED,
-                         "-e %s: groups are not recorded; name the events "
-                         "one by one",
-                         text);
+                         "-e %s: groups cannot be recorded; name the events one by one", text);
     if (!*text)
-        return error_set(err, ERROR_FORMAT, "-e: names no event");
+        return error_set(err, ERROR_FORMAT, "-e names no event");
     while (*text) {
         bool inside = false;
         size_t size = 0;
         for (; text[size] && (inside || text[size] != ','); size++)
             inside ^= text[size] == '/';
         if (!size || size >= sizeof(one))
-            return error_set(err, ERROR_FORMAT, "-e %.40s: is no list of events", text);
+            return error_set(err, ERROR_FORMAT, "-e %.40s: this is not a list of events", text);
         memcpy(one, text, size);
         one[size] = 0;
         if (one_parse(one, specs, err) < 0)

@@ -128,7 +128,7 @@ static int denied_error(const char *name, bool others, int why, struct error *er
                          name, strerror(why));
     if (others)
         error_set(err, ERROR_SYSTEM,
-                  "event %s: %s: a process of another user; run as root, or setcap "
+                  "event %s: %s: the process belongs to another user; run as root, or setcap "
                   "cap_perfmon,cap_sys_ptrace+ep on ljperf",
                   name, strerror(why));
     else
@@ -176,7 +176,7 @@ static int open_error(const char *name, const struct perf_event_attr *a, const c
     default:
         break;
     }
-    error_set(err, ERROR_SYSTEM, "event %s does not open: %s%s", name, strerror(why), cure);
+    error_set(err, ERROR_SYSTEM, "event %s cannot be opened: %s%s", name, strerror(why), cure);
     err->sys_errno = why;
     return -1;
 }
@@ -211,7 +211,7 @@ static int list_event_fds(fd_vec *ret, struct error *err)
 {
     DIR *dir = opendir("/proc/self/fd");
     if (!dir)
-        return error_system(err, errno, "/proc/self/fd");
+        return error_system(err, errno, "/proc/self/fd cannot be read");
     bool ok = true;
     ret->nr = 0;
     for (struct dirent *d; ok && (d = readdir(dir));) {
@@ -259,7 +259,7 @@ static int event_take_fds(struct events *e, struct open_event *ev, fd_vec *fds, 
                          ev->pub.name, ev->nr_fds, e->nr_cpus, e->nr_tasks);
     for (size_t i = 0; i < ev->nr_fds; i++) {
         if (ioctl(ev->fds[i], PERF_EVENT_IOC_ID, &ids[i]) < 0)
-            return error_system(err, errno, "event %s: its id", ev->pub.name);
+            return error_system(err, errno, "event %s: its id cannot be read", ev->pub.name);
         fcntl(ev->fds[i], F_SETFD, FD_CLOEXEC);
         if (!vec_push(&e->ids, (struct id_event){ids[i], (uint32_t)(ev - e->at)}))
             return error_no_memory(err);
@@ -427,7 +427,8 @@ static int events_open_all(const struct record_options *o, const struct event_ta
     e->list = perf_evlist__new();
     e->at = calloc(o->events.nr + 1, sizeof(*e->at));
     if (!cpus)
-        r = error_set(err, ERROR_FORMAT, "-C %s: is no list of cpus", o->cpus ? o->cpus : "");
+        r = error_set(err, ERROR_FORMAT, "-C %s: this is not a list of cpus",
+                      o->cpus ? o->cpus : "");
     else if (!tasks || !e->list || !e->at)
         r = error_no_memory(err);
     if (!r)

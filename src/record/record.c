@@ -105,7 +105,8 @@ static int be_realtime(const struct capture *c, struct error *err)
     const struct sched_param p = {.sched_priority = c->o->realtime};
     if (!c->o->realtime || sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &p) == 0)
         return 0;
-    return error_system(err, errno, "-r %d (needs CAP_SYS_NICE)", c->o->realtime);
+    return error_system(err, errno, "-r %d: the priority cannot be set (this needs CAP_SYS_NICE)",
+                        c->o->realtime);
 }
 
 /* Tasks may end while they are listed; then list them again. */
@@ -203,7 +204,7 @@ static int block_signals(struct capture *c, struct error *err)
     /* An exec keeps SIGCHLD ignored: then the end of a child would not be reported. */
     signal(SIGCHLD, SIG_DFL);
     c->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return c->signals < 0 ? error_system(err, errno, "signalfd") : 0;
+    return c->signals < 0 ? error_system(err, errno, "signalfd cannot be created") : 0;
 }
 
 /* ---- running ------------------------------------------------------------------------------- */

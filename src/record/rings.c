@@ -23,7 +23,8 @@ int ring_map(struct ring *r, int cpu, int *fds, size_t nr_fds, uint64_t size, st
         return error_no_memory(err);
     void *map = mmap(NULL, size + page, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
     if (map == MAP_FAILED)
-        return error_system(err, errno, "a ring of %llu bytes", (unsigned long long)size);
+        return error_system(err, errno, "a ring of %llu bytes cannot be mapped",
+                            (unsigned long long)size);
     r->page = map;
     r->data = (uint8_t *)map + page;
     for (size_t i = 1; i < nr_fds; i++)
@@ -69,8 +70,9 @@ int ring_read(struct ring *r, ring_take take, void *context, bool *any, struct e
         size_t size;
         const struct perf_event_header *h = ring_record(r, tail, head - tail, &size);
         if (!h) {
-            result = error_set(err, ERROR_FORMAT, "the ring of cpu %d holds no record at %llu",
-                               r->cpu, (unsigned long long)tail);
+            result =
+                error_set(err, ERROR_FORMAT, "the ring of cpu %d has a malformed record at %llu",
+                          r->cpu, (unsigned long long)tail);
             break;
         }
         *any = true;

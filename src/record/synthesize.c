@@ -275,7 +275,7 @@ int synthesize_all(const struct synthesis *s, struct error *err)
     DIR *dir = opendir("/proc");
     int r = 0;
     if (!dir)
-        return error_system(err, errno, "/proc");
+        return error_system(err, errno, "/proc cannot be read");
     for (struct dirent *d; !r && (d = readdir(dir));) {
         pid_t pid = atoi(d->d_name);
         if (pid > 0)

@@ -42,11 +42,11 @@ int child_fork(char **command, bool to_stderr, struct child *ret, struct error *
     int go[2], failed[2];
     *ret = (struct child){0};
     if (pipe2(go, O_CLOEXEC) < 0)
-        return error_system(err, errno, "a pipe");
+        return error_system(err, errno, "a pipe cannot be created");
     if (pipe2(failed, O_CLOEXEC) < 0) {
         close(go[0]);
         close(go[1]);
-        return error_system(err, errno, "a pipe");
+        return error_system(err, errno, "a pipe cannot be created");
     }
     fflush(NULL);
     ret->pid = fork();
@@ -192,7 +192,7 @@ static int user_add(const char *user, pid_vec *tids, pid_vec *pids, struct error
     if (dir)
         closedir(dir);
     if (r >= 0 && !tids->nr)
-        return error_set(err, ERROR_NOT_FOUND, "-u %s: that user runs nothing", user);
+        return error_set(err, ERROR_NOT_FOUND, "-u %s: this user has no processes", user);
     return r < 0 ? -1 : 0;
 }
 

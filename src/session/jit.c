@@ -80,7 +80,8 @@ static int process_use(struct session *s, struct process *p, struct jit_file *fi
         if (old->uses[i].file == file && old->uses[i].until == UINT64_MAX)
             return 0;
     if (nr >= USES_MAX) /* for example, a host with a VM for each request */
-        return warn_once(s, "jitdumps", "a process has more of them than are used (1024)", err);
+        return warn_once(s, "jitdumps",
+                         "a process has more than 1024 of them; the others are ignored", err);
     struct address_space *space = process_space(s, p);
     struct jit_set *set = space ? set_create(nr + 1) : NULL;
     if (!set)
@@ -147,8 +148,9 @@ static int dump_read(struct session *s, const char *path, uint64_t announced, st
         : jitcode_is_tsc(*ret)
             ? "its times count the processor's time stamps, which the recording does not relate to "
               "its clock; they are ignored, and names of code whose place was reused may be wrong"
-            : "its times cannot be matched, as the recording was not made with CLOCK_MONOTONIC; "
-              "names of code whose place was reused may be wrong: use perf record -k mono";
+            : "its times cannot be matched, because the recording was not made with "
+              "CLOCK_MONOTONIC; names of code whose place was reused may be wrong; use perf record "
+              "-k mono";
     return warn_once(s, path, what, err);
 }
 
@@ -316,16 +318,18 @@ static int dump_announced(struct session *s, struct process *p, const char *name
         return process_use(s, p, file, err);
     if (!find_path(s, p, name, path, &st))
         return warn_once(s, name,
-                         "this jitdump is missing, so its functions have no names: give "
-                         "it by --jitdump, or its root by --symfs",
+                         "this jitdump is missing, so its functions have no names; give its path "
+                         "with --jitdump, or its root with --symfs",
                          err);
     if (file_get(s, &(struct session_jit_file){path, name, false}, &st, time, &file, err) < 0)
         return -1;
     if (!file)
         return 0;
     if (jitcode_pid(file->code) != pid)
-        return warn_once(s, path, "this jitdump is of another process than its name says; ignored",
-                         err);
+        return warn_once(
+            s, path,
+            "this jitdump is ignored, because it belongs to another process than its name says",
+            err);
     return process_use(s, p, file, err);
 }
 
@@ -352,7 +356,8 @@ static int perf_map_seek(struct session *s, struct process *p, struct error *err
     if (used < 0 || (size_t)used >= sizeof(name) || !find_path(s, p, name, path, &st))
         return 0;
     if (!s->options.force && st.st_uid != 0 && st.st_uid != geteuid())
-        return warn_once(s, path, "not used, as it belongs to another user (-f uses it)", err);
+        return warn_once(
+            s, path, "this file is ignored, because it belongs to another user (-f uses it)", err);
     /* on other machines the pid in another namespace cannot be found out */
     snprintf(name, sizeof(name), "%s/perf-%" PRIu32 ".map", dir, p->pid);
     if (file_get(s, &(struct session_jit_file){path, name, true}, &st, 0, &file, err) < 0)

@@ -99,8 +99,9 @@ int memory_log_create(struct memory_log **ret, struct error *err)
     log->fd = unnamed_file("ljperf-memory");
     log->buffer = malloc(BUFFER_SIZE);
     if (log->fd < 0 || !log->buffer) {
-        int failed = log->fd < 0 ? error_system(err, errno, "a temporary file for objects")
-                                 : error_no_memory(err);
+        int failed =
+            log->fd < 0 ? error_system(err, errno, "a temporary file for objects cannot be created")
+                        : error_no_memory(err);
         memory_log_free(log);
         return failed;
     }
@@ -149,7 +150,8 @@ static int contents_flush(struct memory_log *log, struct error *err)
         ssize_t n =
             pwrite(log->fd, log->buffer + done, log->buffered - done, (off_t)(log->written + done));
         if (n < 0 && errno != EINTR)
-            return error_system(err, errno, "the temporary file of objects (TMPDIR)");
+            return error_system(err, errno,
+                                "the temporary file of objects in TMPDIR cannot be written");
         done += n > 0 ? (size_t)n : 0;
     }
     log->written += log->buffered;
@@ -561,7 +563,7 @@ static int map_contents(struct memory_log *log, struct error *err)
         return 0;
     void *map = mmap(NULL, log->contents_size, PROT_READ, MAP_SHARED, log->fd, 0);
     if (map == MAP_FAILED)
-        return error_system(err, errno, "the temporary file of objects");
+        return error_system(err, errno, "the temporary file of objects cannot be mapped");
     log->contents = map;
     return 0;
 }

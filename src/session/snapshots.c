@@ -162,11 +162,11 @@ static int check_process(const char *path, const code_file_list *files, uint32_t
         return failed;
     if (!known)
         return error_set(err, ERROR_FORMAT,
-                         "%s: it is of process %" PRIu32 ", of which the recording has nothing",
+                         "%s: it belongs to process %" PRIu32 ", which is not in the recording",
                          path, pid);
     return error_set(err, ERROR_FORMAT,
                      "%s: process %" PRIu32
-                     " of the recording is another one: %s is not mapped where it is there",
+                     " is not the process of the recording: %s is mapped at another place",
                      path, pid, missing ? missing : "its program");
 }
 
@@ -439,7 +439,8 @@ int snapshots_open(const char *const *paths, size_t nr, const struct perfdata *p
     int failed = 0;
     if (perfdata_is_pipe(pd))
         failed = error_set(err, ERROR_UNSUPPORTED,
-                           "--snapshot needs a recording that is a file: it is read twice");
+                           "--snapshot cannot be used with a recording from a pipe, because the "
+                           "recording is read twice");
     if (!failed)
         failed = session_create(pd, dsos, &no_jit, &session, err);
     if (!failed)

@@ -615,7 +615,7 @@ static void test_directory(void **state)
     }
     struct error err;
     assert_int_equal(perfdata_open(dir, NULL, &pd, &err), -1);
-    assert_non_null(strstr(err.text, "is a directory without"));
+    assert_non_null(strstr(err.text, "this directory has no file"));
     rmdir(dir);
     fixture_free(f);
 }

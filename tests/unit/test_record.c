@@ -141,7 +141,7 @@ static void test_refusals(void **state)
     REFUSED("no such event", "-e", "r", "ls");
     REFUSED("cycles:pppp", "-e", "cycles:pppp", "ls");
     REFUSED("groups", "-e", "{cycles,instructions}", "ls");
-    REFUSED("no list", "-e", "cycles,,", "ls");
+    REFUSED("not a list of events", "-e", "cycles,,", "ls");
     REFUSED("no PMU", "-e", "nothing/event=1/", "ls");
     REFUSED("switch `F' requires a value", "-F");
     REFUSED("leave nothing", "--all-user", "--all-kernel", "ls");
