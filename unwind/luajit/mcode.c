@@ -6,7 +6,7 @@
  * running trace itself, also for a side trace. In the trace's first and last instructions the room
  * is different. The lua_State's own chain of C frames then tells si.
  */
-#include "unwind/insn.h"
+#include "unwind/insn_x86_64.h"
 #include "unwind/luajit/branch.h"
 #include "unwind/luajit/trace_calls.h"
 #include "unwind/luajit/trace_callers.h"

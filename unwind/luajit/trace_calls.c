@@ -3,7 +3,7 @@
 
 #include "base/cursor.h"
 #include "unwind/arch_x86_64.h"
-#include "unwind/insn.h"
+#include "unwind/insn_x86_64.h"
 #include "unwind/luajit/names_bytecode.h"
 
 /* ---- functions that a trace knows ------------------------------------------------------------ */

@@ -4,7 +4,7 @@
 
 #include "base/hash.h"
 #include "base/vec.h"
-#include "unwind/insn.h"
+#include "unwind/insn_x86_64.h"
 #include "unwind/unwind.h"
 
 #include <stdatomic.h>

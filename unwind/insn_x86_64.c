@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "unwind/insn.h"
+#include "unwind/insn_x86_64.h"
 
 #include <string.h>
 

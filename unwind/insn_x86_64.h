@@ -7,8 +7,8 @@
  *
  * Lengths: Intel's manual, volume 2, chapter 2 (format) and appendix A (opcode maps).
  */
-#ifndef UNWIND_INSN_H
-#define UNWIND_INSN_H
+#ifndef UNWIND_INSN_X86_64_H
+#define UNWIND_INSN_X86_64_H
 
 #include <stdbool.h>
 #include <stddef.h>

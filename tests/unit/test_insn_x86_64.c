@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Compares instructions decoded by unwind/insn.h with capstone's, over whole text segments of what
- * is installed here (the C library, the disassembler, the test, node if present), and over random
- * bytes: the lengths of all instructions, and the effects of those that move the stack or branch.
+ * Compares instructions decoded by unwind/insn_x86_64.h with capstone's, over whole text segments
+ * of what is installed here (the C library, the disassembler, the test, node if present), and over
+ * random bytes: the lengths of all instructions, and the effects of those that move the stack or
+ * branch.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +11,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "unwind/insn.h"
+#include "unwind/insn_x86_64.h"
 
 #include <capstone/capstone.h>
 #include <dlfcn.h>
