@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static const struct arch *const rows[] = {&arch_x86_64};
+static const struct arch *const rows[] = {&arch_x86_64, &arch_aarch64};
 enum { NR_ROWS = sizeof(rows) / sizeof(*rows) };
 
 const struct arch *arch_by_name(const char *name)

@@ -128,8 +128,8 @@ struct arch {
     bool (*is_plt_cfa)(const uint8_t *expression, size_t size, uint8_t *ret);
 };
 
-extern const struct arch arch_x86_64;
-#define ARCH_TITLES "x86-64" /* of all rows, for messages */
+extern const struct arch arch_x86_64, arch_aarch64;
+#define ARCH_TITLES "x86-64 and AArch64" /* of all rows, for messages */
 
 /* Returns the row of a machine that is called so; NULL: it has none. */
 const struct arch *arch_by_name(const char *name);

@@ -331,6 +331,19 @@ static void say_stacks(const struct replay_stats *st, const char *input)
     fputc('\n', stderr);
 }
 
+/* `machine`: as the recording calls it; NULL: it does not say. */
+static void say_machine(const char *machine, uint64_t samples)
+{
+    struct text name = {0};
+    text_clean(&name, machine ? machine : "an unknown machine");
+    fprintf(stderr,
+            "ljperf: %" PRIu64
+            " samples were not unwound: they are of %.*s, and only stacks of " ARCH_TITLES
+            " can be\n",
+            samples, (int)name.size, name.at ? name.at : "");
+    text_free(&name);
+}
+
 void common_summary(const struct common *c, struct replay *r)
 {
     const struct replay_stats *st = replay_stats(r);
@@ -346,6 +359,8 @@ void common_summary(const struct common *c, struct replay *r)
     if (st->unsupported_abi)
         fprintf(stderr, "ljperf: %" PRIu64 " samples of 32-bit or foreign code were not unwound\n",
                 st->unsupported_abi);
+    if (st->unsupported_machine)
+        say_machine(perfdata_arch(replay_perfdata(r)), st->unsupported_machine);
     if (!c->quiet) {
         say_copies(st);
         say_readings(st);

@@ -302,7 +302,7 @@ static void advise_stacks(struct diagnosis *d)
         if (attr->sample_type & PERF_SAMPLE_STACK_USER && attr->sample_stack_user < least)
             least = attr->sample_stack_user;
     }
-    if (!st->user)
+    if (!st->user && !st->unsupported_machine)
         advise(d, "no sample has a copy of its stack: record with --call-graph=dwarf,65528");
     else if (st->ends[STACK_TRUNCATED] > d->sum.holed_copies && least < 65528)
         advise(d, "stacks are deeper than their copies: record with --call-graph=dwarf,65528");
@@ -314,6 +314,9 @@ static void advise_stacks(struct diagnosis *d)
                   "map while it runs (node --perf-basic-prof, luajit -jljdump)");
     if (st->unsupported_abi)
         advise(d, "32-bit or foreign code is not unwound");
+    if (st->unsupported_machine)
+        advise(d, "the recording is of another machine: only stacks of " ARCH_TITLES
+                  " can be unwound");
 }
 
 static void put_lua(struct diagnosis *d)

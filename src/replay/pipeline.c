@@ -122,7 +122,9 @@ static void count_job(struct replay_worker *w, struct job *job)
         see_frames(job, s, &seen);
         s->has_trace = seen.trace;
         st->passed++;
-        st->unsupported_abi += !s->unwound && s->sample.stack && s->sample.user_abi != 0;
+        bool refused = !s->unwound && s->sample.stack && s->sample.user_abi != 0;
+        st->unsupported_abi += refused && job->arch;
+        st->unsupported_machine += refused && !job->arch;
         if (!s->unwound)
             continue;
         st->user++;

@@ -184,6 +184,7 @@ static void add_stats(struct replay_stats *to, const struct replay_stats *st)
     to->guessed += st->guessed;
     to->bad += st->bad;
     to->unsupported_abi += st->unsupported_abi;
+    to->unsupported_machine += st->unsupported_machine;
     to->frames += st->frames;
     to->copies_unused += st->copies_unused;
     to->lua_untold += st->lua_untold;

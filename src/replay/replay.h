@@ -114,6 +114,7 @@ struct replay_stats {
     uint64_t guessed;             /* with at least one frame marked guess */
     uint64_t bad;                 /* malformed samples; ignored */
     uint64_t unsupported_abi;     /* 32-bit or foreign user registers: not unwound */
+    uint64_t unsupported_machine; /* of a recording of a machine that cannot be unwound */
     uint64_t frames;              /* user frames walked */
     uint64_t copies;              /* vmstacks that came with samples */
     uint64_t copies_unused;       /* vmstacks without their sample, or that do not match it */

@@ -13,7 +13,7 @@
 
 /* ---- code -------------------------------------------------------------------------------- */
 
-enum { PAGE = 4096 };
+enum { PAGE = ARCH_PAGE_MIN };
 
 /* Returns whether the file's address for an address of the mapping is `bias` away from it. */
 static bool has_bias(const struct mapping *m, uint64_t pc, uint64_t bias)

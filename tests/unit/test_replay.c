@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* What happens to samples between the recording and the consumer. */
 #include "perfdata_fixture.h"
+#include "perfdata/features.h"
 #include "perfdata/perfdata.h"
 #include "replay/replay.h"
 
@@ -141,6 +142,72 @@ static void a_fixed_period_is_the_events(void **state)
     expect(f, "0 10 100003 1\n");
 }
 
+/* Replays one sample with a user stack, and returns how that went. `regs`: values of the registers
+ * in `mask`. */
+static struct replay_stats walk_one(const char *machine, uint64_t mask, const uint64_t *regs,
+                                    struct text *got)
+{
+    struct fixture *f = fixture_create(false);
+    struct perf_event_attr attr = fixture_attr;
+    const uint64_t stack[8] = {0};
+    attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+    attr.sample_regs_user = mask;
+    attr.sample_stack_user = sizeof(stack);
+    fixture_event(f, &attr, (uint64_t[]){7}, 1);
+    fixture_feature_string(f, HEADER_ARCH, machine);
+    fixture_sample(f, &(struct fixture_sample){.ip = 0x1,
+                                               .pid = 10,
+                                               .tid = 10,
+                                               .time = 1,
+                                               .user_regs = regs,
+                                               .stack = stack,
+                                               .stack_dyn_size = sizeof(stack)});
+    char *path = fixture_write(f, false);
+    struct replay *r;
+    const struct replay_options options = {.input = path, .threads = 1, .max_stack = 127};
+    const struct replay_sink sink = {
+        .context = got, .worker_create = worker_create, .sample = take};
+    assert_int_equal(replay_create(&options, &r, NULL), 0);
+    assert_int_equal(replay_run(r, &sink, NULL), 0);
+    struct replay_stats stats = *replay_stats(r);
+    replay_free(r);
+    unlink(path);
+    free(path);
+    fixture_free(f);
+    return stats;
+}
+
+static void a_recordings_header_says_how_registers_are_read(void **state)
+{
+    (void)state;
+    uint64_t regs[33];
+    struct text got = {0};
+    for (unsigned i = 0; i < 33; i++)
+        regs[i] = 0x1000 + i;
+    struct replay_stats stats = walk_one("aarch64", (UINT64_C(1) << 33) - 1, regs, &got);
+    assert_int_equal(stats.user, 1);
+    assert_int_equal(stats.unsupported_machine, 0);
+    stats = walk_one("x86_64", 0xff0fff, regs, &got);
+    assert_int_equal(stats.user, 1);
+    text_char(&got, 0);
+    assert_string_equal(got.at, "0 10 1 1020\n0 10 1 1008\n"); /* pc: bit 32; rip: bit 8 */
+    text_free(&got);
+}
+
+static void stacks_of_a_machine_without_a_row_are_counted_and_not_walked(void **state)
+{
+    (void)state;
+    const uint64_t regs[24] = {0};
+    struct text got = {0};
+    struct replay_stats stats = walk_one("riscv64", 0xff0fff, regs, &got);
+    assert_int_equal(stats.user, 0);
+    assert_int_equal(stats.unsupported_machine, 1);
+    assert_int_equal(stats.unsupported_abi, 0);
+    text_char(&got, 0);
+    assert_string_equal(got.at, "0 10 1 1\n"); /* what the kernel says: the pc */
+    text_free(&got);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +215,8 @@ int main(void)
         cmocka_unit_test(inherited_counters_are_each_threads_own),
         cmocka_unit_test(a_deferred_callchains_cookie_is_no_frame),
         cmocka_unit_test(a_fixed_period_is_the_events),
+        cmocka_unit_test(a_recordings_header_says_how_registers_are_read),
+        cmocka_unit_test(stacks_of_a_machine_without_a_row_are_counted_and_not_walked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -146,6 +146,14 @@ static enum step_result accept(struct walk *w, uint64_t slot, bool saved_fp, boo
     return STEP_OK;
 }
 
+/* Returns the address in the link register; 0: there is no such register, or it is not known. */
+static uint64_t link_address(const struct walk *w)
+{
+    const struct arch_registers *r = &w->arch->reg;
+    bool known = arch_has_link(r) && w->known & REG_BIT(r->ra);
+    return known ? w->value[r->ra] & r->address_mask : 0;
+}
+
 /* Accepts the guess that the call to this function is the last one: the return address is where the
  * call put it, in the link register or at the stack pointer. */
 static enum step_result accept_leaf(struct walk *w, bool proof)
@@ -153,8 +161,8 @@ static enum step_result accept_leaf(struct walk *w, bool proof)
     const struct arch_registers *r = &w->arch->reg;
     if (!arch_has_link(r))
         return accept(w, walk_sp(w), false, proof);
-    uint64_t pc = w->value[r->ra] & r->address_mask;
-    if (!(w->known & REG_BIT(r->ra)) || !pc || !is_return_address(w, pc, proof))
+    uint64_t pc = link_address(w);
+    if (!pc || !is_return_address(w, pc, proof))
         return STEP_NO;
     w->provenance = PROVENANCE_GUESS;
     w->value[r->pc] = pc;
@@ -297,6 +305,13 @@ enum walk_callee walk_callee_of(struct walk *w, uint64_t return_address, uint64_
     return function_start(w, pc - 1, &mine) && mine == start ? CALLEE_SAME : CALLEE_OTHER;
 }
 
+/* Is the address in other code? Then a link register with this value was not set by a call from
+ * this code. */
+static bool is_outside(const struct code *code, uint64_t address)
+{
+    return address && address - code->start >= code->end - code->start;
+}
+
 enum step_result walk_guess(struct walk *w, const struct code *code)
 {
     const struct arch_registers *r = &w->arch->reg;
@@ -304,6 +319,8 @@ enum step_result walk_guess(struct walk *w, const struct code *code)
     if (code->executable && leave_by_epilogue(w) == STEP_OK)
         return STEP_OK;
     if (exact_pc && code->executable && guess_by_point(w, code) == STEP_OK)
+        return STEP_OK;
+    if (exact_pc && is_outside(code, link_address(w)) && accept_leaf(w, true) == STEP_OK)
         return STEP_OK;
     if (code->executable && guess_by_frame_pointer(w) == STEP_OK)
         return STEP_OK;

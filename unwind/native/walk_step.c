@@ -84,13 +84,10 @@ static enum step_result return_address(struct walk *w, const struct reg_rule *ru
 {
     const struct arch_registers *r = &w->arch->reg;
     struct reg_rule ra = *rule;
-    /* The function has not saved the link register (yet, or any more). Calls from it change the
-     * register, so only a frame that calls nothing can be left by it. */
-    if (arch_has_link(r) && (ra.kind == REG_UNSPECIFIED || ra.kind == REG_SAME)) {
-        if (!walk_is_at_pc(w))
-            return STEP_NO;
+    /* The function has not saved the link register (yet, or any more). It is known in a frame that
+     * calls nothing: each step to a caller forgets it, as the call changed it. */
+    if (arch_has_link(r) && ra.kind == REG_UNSPECIFIED)
         ra.kind = REG_SAME;
-    }
     enum step_result got = row_register(w, &ra, r->ra, code, cfa, ret);
     *ret &= r->address_mask;
     return got;

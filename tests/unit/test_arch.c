@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The rows of machines: that each one's tables agree with each other, what AArch64's tests of
+ * instructions accept, and walks of AArch64 stacks. Their module is at 10000, with code and call
+ * frame information that are written here; the stack is at 70000. tests/unit/test_unwind.c walks
+ * x86-64.
+ */
+#include "unwind/arch_x86_64.h"
+#include "unwind/native/rule.h"
+#include "unwind/unwind.h"
+#include "unwind/walker.h"
+
+#include <elf.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const struct arch *const rows[] = {&arch_x86_64, &arch_aarch64};
+enum { NR_ROWS = sizeof(rows) / sizeof(*rows) };
+
+/* ---- rows ---------------------------------------------------------------------------------- */
+
+static void a_machine_is_found_by_what_data_says(void **state)
+{
+    (void)state;
+    assert_ptr_equal(arch_by_name("x86_64"), &arch_x86_64);
+    assert_ptr_equal(arch_by_name("aarch64"), &arch_aarch64);
+    assert_null(arch_by_name("riscv64"));
+    assert_null(arch_by_name(""));
+    assert_ptr_equal(arch_by_elf(EM_X86_64, true), &arch_x86_64);
+    assert_ptr_equal(arch_by_elf(EM_AARCH64, true), &arch_aarch64);
+    assert_null(arch_by_elf(EM_X86_64, false)); /* x32 */
+    assert_null(arch_by_elf(EM_386, false));
+    assert_null(arch_by_elf(EM_RISCV, true));
+}
+
+static void a_rows_registers_agree(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < NR_ROWS; i++) {
+        const struct arch_registers *r = &rows[i]->reg;
+        uint64_t saved = 0;
+        assert_true(r->nr <= ARCH_REGISTERS_MAX && r->columns <= r->nr);
+        assert_true(r->pc < r->nr && r->sp < r->columns && r->fp < r->columns &&
+                    r->ra < r->columns);
+        assert_true(r->nr_saved >= RULE_SAVED && r->nr_saved <= ARCH_SAVED_MAX);
+        for (unsigned k = 0; k < r->nr_saved; k++)
+            saved |= REG_BIT(r->saved[k]);
+        assert_int_equal(saved, r->callee_saved);
+        assert_int_equal(r->survives, saved | REG_BIT(r->sp) | REG_BIT(r->pc));
+        assert_true(saved & REG_BIT(r->fp));
+        assert_int_equal(arch_has_link(r), rows[i] == &arch_aarch64);
+    }
+}
+
+/* Every register comes once from perf, and once from the kernel. */
+static void a_rows_tables_have_every_register(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < NR_ROWS; i++) {
+        const struct arch *a = rows[i];
+        uint64_t by_perf = 0, by_kernel = 0;
+        for (unsigned k = 0; k < a->nr_perf; k++) {
+            uint64_t bit = a->perf[k].reg < a->reg.nr ? REG_BIT(a->perf[k].reg) : 0;
+            assert_false(by_perf & bit);
+            assert_non_null(a->perf[k].name);
+            by_perf |= bit;
+        }
+        for (unsigned k = 0; k < a->nr_user_regs; k++) {
+            uint64_t bit = a->user_regs[k] < a->reg.nr ? REG_BIT(a->user_regs[k]) : 0;
+            assert_false(by_kernel & bit);
+            by_kernel |= bit;
+        }
+        assert_int_equal(by_perf, arch_all_registers(&a->reg));
+        assert_int_equal(by_kernel, arch_all_registers(&a->reg));
+        assert_int_equal(a->perf[a->perf_sp].reg, a->reg.sp);
+        for (unsigned reg = 0; reg < a->reg.nr; reg++) {
+            assert_true(a->sigcontext[reg] != 0 && a->sigcontext[reg] % 8 == 0);
+            for (unsigned other = 0; other < reg; other++)
+                assert_int_not_equal(a->sigcontext[other], a->sigcontext[reg]);
+        }
+    }
+}
+
+static void a_rows_sizes_fit_their_buffers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < NR_ROWS; i++) {
+        const struct arch *a = rows[i];
+        assert_true(a->call_min <= a->call_max && a->call_max <= ARCH_CALL_MAX);
+        assert_true(a->sigreturn_size <= ARCH_SIGRETURN_MAX);
+        assert_true(a->nr_sigreturn_into <= sizeof(a->sigreturn_into));
+        assert_true(a->point_before + a->point_after <= ARCH_POINT_MAX);
+        assert_true(a->nop_size <= sizeof(a->nop));
+    }
+}
+
+/* ---- AArch64's instructions ----------------------------------------------------------------- */
+
+static bool is_call(uint32_t word)
+{
+    return arch_aarch64.is_call((const uint8_t *)&word + 4, 4);
+}
+
+static bool is_indirect(uint32_t word)
+{
+    return arch_aarch64.is_indirect_call((const uint8_t *)&word + 4, 4);
+}
+
+static void aarch64_calls_are_recognised(void **state)
+{
+    (void)state;
+    const uint32_t blr_x8 = 0xd63f0100, blraa = 0xd73f0909, blraaz = 0xd63f091f,
+                   br_x16 = 0xd61f0200, ret = 0xd65f03c0, b = 0x14000001;
+    assert_true(is_call(0x94000001) && !is_indirect(0x94000001));
+    assert_true(is_call(blr_x8) && is_indirect(blr_x8));
+    assert_true(is_indirect(blraa) && is_indirect(blraaz));
+    assert_false(is_call(br_x16) || is_call(ret) || is_call(b));
+    assert_false(arch_aarch64.is_call((const uint8_t *)&blr_x8 + 4, 3));
+}
+
+static void an_aarch64_calls_target_is_relative_to_the_call(void **state)
+{
+    (void)state;
+    const uint32_t ahead = 0x94000003, back = 0x97fffffe;
+    uint64_t to;
+    assert_true(arch_aarch64.direct_call((const uint8_t *)&ahead + 4, 4, 0x1004, &to));
+    assert_int_equal(to, 0x100c);
+    assert_true(arch_aarch64.direct_call((const uint8_t *)&back + 4, 4, 0x1004, &to));
+    assert_int_equal(to, 0xff8);
+}
+
+static void aarch64_functions_begin_and_end_without_a_frame(void **state)
+{
+    (void)state;
+    const uint32_t frameless[] = {0xd503233f, 0xd503245f, 0xa9bd7bfd, 0xd65f03c0,
+                                  0x90000090, 0xf9407211, 0x91038210, 0xd61f0220};
+    const uint32_t others[] = {0xd503201f, 0xa9007bfd, 0xa9bf7bf0, 0x910003fd};
+    for (size_t i = 0; i < sizeof(frameless) / sizeof(*frameless); i++)
+        assert_int_equal(arch_aarch64.point((const uint8_t *)&frameless[i]), ARCH_POINT_ENTRY);
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+        assert_int_equal(arch_aarch64.point((const uint8_t *)&others[i]), ARCH_POINT_BODY);
+}
+
+/* ---- AArch64's stacks ----------------------------------------------------------------------- */
+
+enum { MODULE = 0x10000, VDSO = 0x20000, STACK = 0x70000, REGION = 0x1000 };
+enum { X19 = 19, X28 = 28, FP = 29, LR = 30, SP = 31, PC = 32 };
+
+enum {
+    START = MODULE + 0x100,  /* the outermost: return address undefined */
+    LEAF = MODULE + 0x200,   /* no rule for lr */
+    FRAMED = MODULE + 0x300, /* stp x29,x30,[sp,#-32]!; str x19,[sp,#16] */
+    MANY = MODULE + 0x400,   /* as FRAMED with 96 bytes, and saves x28, too */
+    SIGNED = MODULE + 0x500, /* paciasp; as FRAMED */
+    FAR = MODULE + 0x600,    /* a frame too large for a compact rule */
+};
+
+struct target {
+    uint8_t section[1024];
+    size_t size;
+    struct cfi *cfi;
+    struct unwinder *u;
+    struct unwind_stack out;
+    uint8_t code[REGION], vdso[REGION];
+    uint64_t stack[128];
+    struct unwind_input in;
+    struct memory_layer layer;
+};
+
+static void put(struct target *t, const void *bytes, size_t size)
+{
+    assert_true(t->size + size <= sizeof(t->section));
+    memcpy(t->section + t->size, bytes, size);
+    t->size += size;
+}
+
+static void put_fde(struct target *t, uint64_t begin, const void *program, size_t program_size)
+{
+    const uint32_t head[2] = {(uint32_t)(4 + 16 + program_size), (uint32_t)t->size + 4};
+    const uint64_t range[2] = {begin - MODULE, 0x100};
+    put(t, head, 8);
+    put(t, range, 16);
+    put(t, program, program_size);
+}
+#define FDE(t, function, program) put_fde(t, function, program, sizeof(program) - 1)
+
+static void put_functions(struct target *t)
+{
+    /* version 1, no augmentation, alignments 4 and -8, return address 30; def_cfa r31+0 */
+    static const uint8_t cie[] = {14, 0, 0, 0, 0, 0, 0, 0, 1, 0, 4, 0x78, 30, 0x0c, 31, 0, 0, 0};
+    put(t, cie, sizeof(cie));
+    FDE(t, START, "\x07\x1e");
+    FDE(t, LEAF, "");
+    FDE(t, FRAMED, "\x0e\x20\x9d\x04\x9e\x03\x93\x02");
+    FDE(t, MANY, "\x0e\x60\x9d\x0c\x9e\x0b\x93\x0a\x9c\x01");
+    FDE(t, SIGNED, "\x2d\x0e\x20\x9d\x04\x9e\x03\x93\x02\x48\x08");
+    FDE(t, FAR, "\x0e\x80\x18\x9d\x80\x03\x9e\xff\x02");
+}
+
+static bool lookup(void *context, uint64_t pc, uint64_t time, struct code *ret)
+{
+    const struct target *t = context;
+    (void)time;
+    if (pc - MODULE < REGION) {
+        *ret = (struct code){.owner = CODE_ELF,
+                             .start = MODULE,
+                             .end = MODULE + REGION,
+                             .executable = true,
+                             .bias = MODULE,
+                             .cfi = t->cfi,
+                             .cfi_id = 1};
+        return true;
+    }
+    *ret = (struct code){
+        .owner = CODE_ELF, .start = VDSO, .end = VDSO + REGION, .executable = true, .bias = VDSO};
+    return pc - VDSO < REGION;
+}
+
+static bool read_code(void *context, const struct memory_query *query, void *to,
+                      struct memory_answer *answer)
+{
+    struct target *t = context;
+    (void)answer;
+    uint64_t start = query->address >= VDSO ? VDSO : MODULE, at = query->address - start;
+    if (at >= REGION || REGION - at < query->size)
+        return false;
+    memcpy(to, (start == VDSO ? t->vdso : t->code) + at, query->size);
+    return true;
+}
+
+static struct cfi *create_cfi(struct target *t, const struct arch *arch)
+{
+    struct cfi *cfi = NULL;
+    const struct cfi_source source = {
+        .name = "test", .arch = arch, .id = 1, .eh_frame = {t->section, t->size, 0x800000}};
+    assert_int_equal(cfi_create(&source, &cfi, NULL), 0);
+    return cfi;
+}
+
+static int setup(void **state)
+{
+    struct target *t = calloc(1, sizeof(*t));
+    put_functions(t);
+    t->cfi = create_cfi(t, &arch_aarch64);
+    t->u = unwinder_create(NULL);
+    t->layer = (struct memory_layer){.read = read_code, .context = t};
+    t->in = (struct unwind_input){
+        .registers.arch = &arch_aarch64,
+        .registers.known = arch_all_registers(&arch_aarch64.reg),
+        .registers.value[SP] = STACK,
+        .memory = {.stack = (const uint8_t *)t->stack,
+                   .stack_start = STACK,
+                   .stack_size = sizeof(t->stack),
+                   .layers = &t->layer,
+                   .nr_layers = 1},
+        .code = {lookup, t},
+        .max_frames = 32,
+    };
+    *state = t;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct target *t = *state;
+    vec_free(&t->out.frames);
+    unwinder_free(t->u);
+    cfi_free(t->cfi);
+    free(t);
+    return 0;
+}
+
+static uint64_t slot(size_t i)
+{
+    return STACK + 8 * i;
+}
+
+/* Puts a call (bl) before an address, which thereby is a return address. */
+static uint64_t called(struct target *t, uint64_t address)
+{
+    const uint32_t bl = 0x94000000;
+    memcpy(t->code + (address - MODULE) - 4, &bl, 4);
+    return address;
+}
+
+static void walk(struct target *t, uint64_t pc)
+{
+    t->in.registers.value[PC] = pc;
+    t->out.frames.nr = 0;
+    assert_int_equal(unwind(t->u, &t->in, &t->out, NULL), 0);
+}
+
+static void expect_frames(const struct target *t, const uint64_t *pcs, size_t nr)
+{
+    assert_int_equal(t->out.frames.nr, nr);
+    for (size_t i = 0; i < nr; i++)
+        assert_int_equal(t->out.frames.at[i].pc, pcs[i]);
+}
+
+static void a_leafs_return_address_is_in_the_link_register(void **state)
+{
+    struct target *t = *state;
+    t->in.registers.value[LR] = START + 8;
+    walk(t, LEAF + 4);
+    expect_frames(t, (uint64_t[]){LEAF + 4, START + 8}, 2);
+    assert_int_equal(t->out.end, STACK_COMPLETE);
+    assert_int_equal(t->out.frames.at[0].cfa, STACK);
+    assert_int_equal(t->out.frames.at[1].provenance, PROVENANCE_EXACT);
+}
+
+/* The frame record is at the frame's bottom. */
+static void saved_registers_come_from_a_frame(void **state)
+{
+    struct target *t = *state;
+    t->stack[0] = 0xf9;
+    t->stack[1] = FRAMED + 0x20;
+    t->stack[2] = 0x1919;
+    t->stack[4] = 0xf99;
+    t->stack[5] = START + 8;
+    t->stack[6] = 0x191919;
+    t->in.registers.value[X28] = 0x2828;
+    walk(t, FRAMED + 0x10);
+    expect_frames(t, (uint64_t[]){FRAMED + 0x10, FRAMED + 0x20, START + 8}, 3);
+    assert_int_equal(t->out.end, STACK_COMPLETE);
+    const struct registers *r = &t->out.registers;
+    assert_int_equal(registers_sp(r), slot(8));
+    assert_int_equal(registers_pc(r), START + 8);
+    assert_int_equal(r->value[FP], 0xf99);
+    assert_int_equal(r->value[X19], 0x191919);
+    assert_int_equal(r->value[X28], 0x2828);
+    assert_int_equal(r->known, arch_aarch64.reg.survives); /* not lr: the call has changed it */
+}
+
+/* x28 is not among the registers of a compact rule. */
+static void more_registers_than_a_compact_rule_has_are_restored(void **state)
+{
+    struct target *t = *state;
+    t->stack[0] = 0xf9;
+    t->stack[1] = START + 8;
+    t->stack[2] = 0x1919;
+    t->stack[11] = 0x2828;
+    walk(t, MANY + 0x10);
+    expect_frames(t, (uint64_t[]){MANY + 0x10, START + 8}, 2);
+    assert_int_equal(t->out.registers.value[X28], 0x2828);
+    assert_int_equal(t->out.registers.value[X19], 0x1919);
+    assert_int_equal(registers_sp(&t->out.registers), slot(12));
+    assert_int_equal(t->out.registers.known, arch_aarch64.reg.survives);
+}
+
+static void a_frame_may_be_larger_than_a_compact_rule_reaches(void **state)
+{
+    struct target *t = *state;
+    uint64_t large[0xc00 / 8 + 1] = {0xf9, START + 8};
+    t->in.memory.stack = (const uint8_t *)large;
+    t->in.memory.stack_size = sizeof(large);
+    walk(t, FAR + 0x10);
+    expect_frames(t, (uint64_t[]){FAR + 0x10, START + 8}, 2);
+    assert_int_equal(registers_sp(&t->out.registers), STACK + 0xc00);
+    assert_int_equal(t->out.registers.value[FP], 0xf9);
+}
+
+static void a_return_addresss_signature_is_removed(void **state)
+{
+    struct target *t = *state;
+    const uint64_t signature = UINT64_C(0x2b) << 48;
+    t->stack[1] = (LEAF + 0x10) | signature;
+    walk(t, SIGNED + 0x10);
+    assert_int_equal(t->out.frames.at[1].pc, LEAF + 0x10);
+    t->stack[1] = (START + 8) | signature; /* by a row: lr, before it is saved */
+    t->in.registers.value[LR] = (START + 8) | signature;
+    walk(t, LEAF + 4);
+    expect_frames(t, (uint64_t[]){LEAF + 4, START + 8}, 2);
+    walk(t, SIGNED + 0x10); /* and by a compact rule */
+    expect_frames(t, (uint64_t[]){SIGNED + 0x10, START + 8}, 2);
+}
+
+/* Only the innermost frame has its return address in the register: a call has changed it. */
+static void the_link_register_of_a_caller_is_not_known(void **state)
+{
+    struct target *t = *state;
+    t->in.registers.value[LR] = LEAF + 8;
+    t->in.registers.value[FP] = 1; /* no frame pointer */
+    walk(t, LEAF + 4);
+    expect_frames(t, (uint64_t[]){LEAF + 4, LEAF + 8}, 2);
+    assert_int_equal(t->out.end, STACK_NO_CFI);
+}
+
+static void a_stack_without_cfi_ends_at_frame_pointer_zero(void **state)
+{
+    struct target *t = *state;
+    t->in.registers.value[LR] = 0;
+    t->in.registers.value[FP] = 0;
+    walk(t, MODULE + 0x900);
+    assert_int_equal(t->out.end, STACK_COMPLETE);
+    expect_frames(t, (uint64_t[]){MODULE + 0x900}, 1);
+}
+
+static void a_chain_of_frame_pointers_is_a_guess(void **state)
+{
+    struct target *t = *state;
+    t->in.registers.value[FP] = slot(2);
+    t->in.registers.value[LR] = MODULE + 0x910; /* old: it is of a call from here */
+    t->stack[2] = 0;
+    t->stack[3] = called(t, START + 8);
+    walk(t, MODULE + 0x920);
+    expect_frames(t, (uint64_t[]){MODULE + 0x920, START + 8}, 2);
+    assert_int_equal(t->out.frames.at[1].provenance, PROVENANCE_GUESS);
+}
+
+/* The vdso's functions have no CFI and no frame, and the frame pointer is their caller's. */
+static void code_without_cfi_is_left_by_a_link_register_that_leads_elsewhere(void **state)
+{
+    struct target *t = *state;
+    t->in.registers.value[FP] = slot(2);
+    t->in.registers.value[LR] = called(t, FRAMED + 0x20);
+    t->stack[1] = START + 8;
+    t->stack[2] = 0;
+    t->stack[3] = called(t, START + 8);
+    walk(t, VDSO + 0x20);
+    expect_frames(t, (uint64_t[]){VDSO + 0x20, FRAMED + 0x20, START + 8}, 3);
+    assert_int_equal(t->out.frames.at[1].provenance, PROVENANCE_GUESS);
+}
+
+/* A handler returns to the trampoline; the kernel's frame is at the stack pointer there. */
+static void a_signal_frame_gives_all_registers(void **state)
+{
+    struct target *t = *state;
+    const uint32_t trampoline[] = {0xd503201f, 0xd2801168, 0xd4000001};
+    enum { RETURN = VDSO + 0x44, FRAME = 4 };
+    memcpy(t->vdso + 0x40, trampoline, sizeof(trampoline));
+    t->stack[1] = RETURN;
+    uint64_t *saved = &t->stack[FRAME + 312 / 8];
+    for (unsigned reg = 0; reg < 31; reg++)
+        saved[reg] = 0x100 + reg;
+    saved[LR] = START + 8;
+    saved[SP] = slot(100);
+    saved[PC] = LEAF; /* exact: the first instruction */
+    walk(t, FRAMED + 0x10);
+    expect_frames(t, (uint64_t[]){FRAMED + 0x10, RETURN, LEAF, START + 8}, 4);
+    assert_int_equal(t->out.end, STACK_COMPLETE);
+    assert_true(t->out.frames.at[2].flags & FRAME_SIGNAL);
+    assert_int_equal(t->out.frames.at[3].provenance, PROVENANCE_EXACT);
+    assert_int_equal(t->out.registers.value[X19], 0x100 + X19);
+    assert_int_equal(registers_sp(&t->out.registers), slot(100));
+}
+
+/* ---- two machines --------------------------------------------------------------------------- */
+
+/* A file of another machine (below a wrong --symfs) must not lead the walk. */
+static void a_walk_uses_no_cfi_of_another_machine(void **state)
+{
+    struct target *t = *state;
+    /* version 1, no augmentation, alignments 1 and -8, return address 16; def_cfa r7+8, r16 c-8 */
+    static const uint8_t cie[] = {18,   0,  0,    0, 0, 0,    0, 0, 1, 0, 1,
+                                  0x78, 16, 0x0c, 7, 8, 0x90, 1, 0, 0, 0, 0};
+    cfi_free(t->cfi);
+    t->size = 0;
+    put(t, cie, sizeof(cie));
+    FDE(t, LEAF, "");
+    t->cfi = create_cfi(t, &arch_x86_64);
+    t->in.registers.value[7] = STACK;
+    t->in.registers.value[FP] = 1;
+    t->stack[0] = START + 8;
+    walk(t, LEAF + 4);
+    expect_frames(t, (uint64_t[]){LEAF + 4}, 1);
+    assert_int_equal(t->out.end, STACK_NO_CFI);
+}
+
+static bool wants_all(const void *context, const struct code *code)
+{
+    (void)context, (void)code;
+    return true;
+}
+
+static enum walker_result count_step(const void *context, struct walker_state *state,
+                                     struct walker_step *step)
+{
+    (void)state, (void)step;
+    ++*(unsigned *)(uintptr_t)context;
+    return WALKER_NO;
+}
+
+static void a_walk_asks_no_walker_of_another_machine(void **state)
+{
+    struct target *t = *state;
+    unsigned steps = 0;
+    struct walker walker = {.arch = &arch_x86_64,
+                            .wants = wants_all,
+                            .step = count_step,
+                            .state_size = sizeof(struct walker_state),
+                            .context = &steps};
+    t->in.walker = &walker;
+    t->in.registers.value[LR] = START + 8;
+    walk(t, LEAF + 4);
+    assert_int_equal(steps, 0);
+    walker.arch = &arch_aarch64;
+    walk(t, LEAF + 4);
+    assert_int_equal(steps, 2);
+}
+
+/* One unwinder, and one batch, may walk both. */
+static void two_machines_may_be_walked_side_by_side(void **state)
+{
+    struct target *t = *state;
+    struct unwind_input in[2] = {t->in, t->in};
+    struct unwind_stack out[2] = {0};
+    in[0].registers.value[LR] = START + 8;
+    in[0].registers.value[PC] = LEAF + 4;
+    in[1].registers.arch = &arch_x86_64;
+    in[1].registers.known = arch_all_registers(&arch_x86_64.reg);
+    in[1].registers.value[DWARF_RSP] = STACK;
+    in[1].registers.value[DWARF_RIP] = LEAF + 4;
+    in[1].registers.value[DWARF_RBP] = 0;
+    assert_int_equal(unwind_batch(t->u, in, out, 2, NULL), 0);
+    assert_int_equal(out[0].end, STACK_COMPLETE);
+    assert_int_equal(out[0].frames.nr, 2);
+    assert_int_equal(out[1].frames.nr, 1); /* its frame has no CFI of x86-64 */
+    assert_ptr_equal(out[1].registers.arch, &arch_x86_64);
+    vec_free(&out[0].frames);
+    vec_free(&out[1].frames);
+}
+
+#define WALK(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_machine_is_found_by_what_data_says),
+        cmocka_unit_test(a_rows_registers_agree),
+        cmocka_unit_test(a_rows_tables_have_every_register),
+        cmocka_unit_test(a_rows_sizes_fit_their_buffers),
+        cmocka_unit_test(aarch64_calls_are_recognised),
+        cmocka_unit_test(an_aarch64_calls_target_is_relative_to_the_call),
+        cmocka_unit_test(aarch64_functions_begin_and_end_without_a_frame),
+        WALK(a_leafs_return_address_is_in_the_link_register),
+        WALK(saved_registers_come_from_a_frame),
+        WALK(more_registers_than_a_compact_rule_has_are_restored),
+        WALK(a_frame_may_be_larger_than_a_compact_rule_reaches),
+        WALK(a_return_addresss_signature_is_removed),
+        WALK(the_link_register_of_a_caller_is_not_known),
+        WALK(a_stack_without_cfi_ends_at_frame_pointer_zero),
+        WALK(a_chain_of_frame_pointers_is_a_guess),
+        WALK(code_without_cfi_is_left_by_a_link_register_that_leads_elsewhere),
+        WALK(a_signal_frame_gives_all_registers),
+        WALK(a_walk_uses_no_cfi_of_another_machine),
+        WALK(a_walk_asks_no_walker_of_another_machine),
+        WALK(two_machines_may_be_walked_side_by_side),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

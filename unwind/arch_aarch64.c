@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The row of AArch64, Linux's ABI. A call puts the return address into the link register (x30);
+ * functions that call others save it, mostly beside the caller's frame pointer. It may be signed
+ * (pointer authentication): the bits above the address are then a signature.
+ */
+#include "base/cursor.h"
+#include "unwind/arch.h"
+
+#include <capstone/capstone.h>
+#include <elf.h>
+
+enum { FP = 29, LR = 30, SP = 31, PC = 32, NR, INSN = 4 };
+
+/* Bits of user addresses. (Programs must ask for larger ones.) */
+enum { ADDRESS_BITS = 48 };
+
+static uint32_t word_before(const uint8_t *end)
+{
+    return load_u32(end - INSN, false);
+}
+
+/* ---- calls --------------------------------------------------------------------------------- */
+
+/* BL: the distance of its target is in the low 26 bits, in words. */
+static bool direct_call(const uint8_t *end, size_t size, uint64_t return_address, uint64_t *to)
+{
+    enum { BL = 0x25, UNUSED_BITS = 6 };
+    if (size < INSN || word_before(end) >> 26 != BL)
+        return false;
+    int32_t words = (int32_t)(word_before(end) << UNUSED_BITS) >> UNUSED_BITS;
+    *to = return_address - INSN + (uint64_t)((int64_t)words * INSN);
+    return true;
+}
+
+/* BLR, and BLRAA, BLRAB, BLRAAZ, BLRABZ, which authenticate the address. */
+static bool is_indirect_call(const uint8_t *end, size_t size)
+{
+    return size >= INSN && ((word_before(end) & 0xfffffc1f) == 0xd63f0000 ||
+                            (word_before(end) & 0xfefff800) == 0xd63f0800);
+}
+
+static bool is_call(const uint8_t *end, size_t size)
+{
+    uint64_t ignored;
+    return direct_call(end, size, 0, &ignored) || is_indirect_call(end, size);
+}
+
+/* ---- signals, functions' first and last instructions ---------------------------------------- */
+
+/* mov x8, #139 (rt_sigreturn); svc #0 */
+static bool is_sigreturn(const uint8_t *code)
+{
+    return load_u32(code, false) == 0xd2801168 && load_u32(code + INSN, false) == 0xd4000001;
+}
+
+static enum arch_point point(const uint8_t *pc)
+{
+    static const struct {
+        uint32_t mask, value;
+    } entries[] = {
+        {0xffffffff, 0xd503233f}, /* paciasp */
+        {0xffffffff, 0xd503245f}, /* bti c */
+        {0xffc07fff, 0xa9807bfd}, /* stp x29, x30, [sp, #n]! */
+        {0xffffffff, 0xd65f03c0}, /* ret */
+        /* a slot of a PLT */
+        {0x9f00001f, 0x90000010}, /* adrp x16, page */
+        {0xffc003ff, 0xf9400211}, /* ldr x17, [x16, #n] */
+        {0xff8003ff, 0x91000210}, /* add x16, x16, #n */
+        {0xffffffff, 0xd61f0220}, /* br x17 */
+    };
+    for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++)
+        if ((load_u32(pc, false) & entries[i].mask) == entries[i].value)
+            return ARCH_POINT_ENTRY;
+    return ARCH_POINT_BODY;
+}
+
+/* ---- the row ------------------------------------------------------------------------------- */
+
+/* linux: arch/arm64 asm/perf_regs.h. VG, the vectors' length, is bit 46. */
+static const struct arch_perf_register perf[] = {
+    {"x0", 0},   {"x1", 1},   {"x2", 2},   {"x3", 3},   {"x4", 4},   {"x5", 5},   {"x6", 6},
+    {"x7", 7},   {"x8", 8},   {"x9", 9},   {"x10", 10}, {"x11", 11}, {"x12", 12}, {"x13", 13},
+    {"x14", 14}, {"x15", 15}, {"x16", 16}, {"x17", 17}, {"x18", 18}, {"x19", 19}, {"x20", 20},
+    {"x21", 21}, {"x22", 22}, {"x23", 23}, {"x24", 24}, {"x25", 25}, {"x26", 26}, {"x27", 27},
+    {"x28", 28}, {"x29", FP}, {"lr", LR},  {"sp", SP},  {"pc", PC},
+};
+
+/* struct user_pt_regs (asm/ptrace.h): x0 to x30, sp, pc, pstate. */
+static const uint8_t user_regs[] = {
+    0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16,
+    17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, FP, LR, SP, PC, ARCH_NO_REGISTER};
+
+/* x19 to x29. x18 belongs to the platform. */
+#define CALLEE_SAVED (REG_BIT(30) - REG_BIT(19))
+
+/* From the stack pointer in the trampoline: siginfo has 128 bytes, and struct ucontext has x0 to
+ * x30, sp and pc from its byte 184 on (asm/sigcontext.h). */
+#define SAVED_AT(n) (128 + 184 + 8 * (n))
+
+const struct arch arch_aarch64 = {
+    .reg = {.nr = NR,
+            .columns = PC, /* DWARF has no number for pc */
+            .pc = PC,
+            .sp = SP,
+            .fp = FP,
+            .ra = LR,
+            .nr_saved = 11,
+            .saved = {FP, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28},
+            .callee_saved = CALLEE_SAVED,
+            .survives = CALLEE_SAVED | REG_BIT(SP) | REG_BIT(PC),
+            .address_mask = (UINT64_C(1) << ADDRESS_BITS) - 1},
+    .name = "aarch64",
+    .title = "AArch64",
+    .elf_machine = EM_AARCH64,
+    .elf_relative = R_AARCH64_RELATIVE,
+    .capstone_arch = CS_ARCH_ARM64,
+    .capstone_mode = CS_MODE_LITTLE_ENDIAN,
+    .unused_addresses = UINT64_C(1) << ADDRESS_BITS,
+    .perf = perf,
+    .nr_perf = sizeof(perf) / sizeof(*perf),
+    .perf_sp = SP,
+    .user_regs = user_regs,
+    .nr_user_regs = sizeof(user_regs),
+    .call_min = INSN,
+    .call_max = INSN,
+    .nop_size = INSN,
+    .nop = {0x1f, 0x20, 0x03, 0xd5},
+    .sigreturn_size = 2 * INSN,
+    .nr_sigreturn_into = 2,
+    .sigreturn_into = {0, INSN},
+    .point_before = 0,
+    .point_after = INSN,
+    .sigcontext = {SAVED_AT(0),  SAVED_AT(1),  SAVED_AT(2),  SAVED_AT(3),  SAVED_AT(4),
+                   SAVED_AT(5),  SAVED_AT(6),  SAVED_AT(7),  SAVED_AT(8),  SAVED_AT(9),
+                   SAVED_AT(10), SAVED_AT(11), SAVED_AT(12), SAVED_AT(13), SAVED_AT(14),
+                   SAVED_AT(15), SAVED_AT(16), SAVED_AT(17), SAVED_AT(18), SAVED_AT(19),
+                   SAVED_AT(20), SAVED_AT(21), SAVED_AT(22), SAVED_AT(23), SAVED_AT(24),
+                   SAVED_AT(25), SAVED_AT(26), SAVED_AT(27), SAVED_AT(28), SAVED_AT(29),
+                   SAVED_AT(30), SAVED_AT(31), SAVED_AT(32)},
+    .is_sigreturn = is_sigreturn,
+    .is_call = is_call,
+    .direct_call = direct_call,
+    .is_indirect_call = is_indirect_call,
+    .point = point,
+};
