@@ -65,6 +65,10 @@ struct hash_table {
  * if the number is not below HASH_TABLE_NONE. */
 bool hash_table_add(struct hash_table *t, uint64_t hash, size_t number);
 
+/* Put number `now` in the place of `old`, which was added with this hash: `now` is of a thing that
+ * replaces the old one. */
+void hash_table_replace(struct hash_table *t, uint64_t hash, uint32_t old, uint32_t now);
+
 /* Remove a number that was added with this hash; nothing happens if it is not there. */
 void hash_table_remove(struct hash_table *t, uint64_t hash, uint32_t number);
 

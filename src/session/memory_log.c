@@ -2,8 +2,8 @@
 /* The log of the memory of processes that was read: versions by address and time. */
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "base/hash_table.h"
 #include "base/unnamed_file.h"
-#include "base/vec.h"
 #include "perfdata/vmevent.h"
 #include "session/renewals.h"
 #include "session/table.h"
@@ -69,9 +69,8 @@ struct memory_log {
     VEC(struct note) notes; /* sealed: sorted, without duplicates */
     struct renewals renewals;
     enum memory_log_order order;
-    struct table processes; /* pid -> struct lives */
-    uint32_t *slots;        /* newest version of a range: index + 1 */
-    size_t nr_slots;
+    struct table processes;   /* pid -> struct lives */
+    struct hash_table newest; /* the newest version of each range */
     uint64_t *ends; /* sealed: the greatest end of the versions of the same life up to this one */
     struct neighbours *neighbours; /* sealed: one for each version */
     uint32_t *runs; /* sealed: the first version of each run, then the end of the last run */
@@ -133,7 +132,7 @@ void memory_log_free(struct memory_log *log)
     vec_free(&log->lives);
     vec_free(&log->notes);
     renewals_free(&log->renewals);
-    free(log->slots);
+    hash_table_free(&log->newest);
     free(log->ends);
     free(log->neighbours);
     free(log->runs);
@@ -255,38 +254,9 @@ static uint64_t range_hash(uint32_t life, uint64_t address, uint32_t length)
     return hash_combine(hash_u64(address), (uint64_t)life << 32 | length);
 }
 
-/* Returns the slot for the newest version of a range; it may be empty. */
-static uint32_t *slot_of(const struct memory_log *log, uint32_t life, uint64_t address,
-                         uint32_t length)
+static bool is_of(const struct version *v, uint32_t life, uint64_t address, uint32_t length)
 {
-    size_t mask = log->nr_slots - 1;
-    size_t at = range_hash(life, address, length) & mask;
-    for (;; at = (at + 1) & mask) {
-        uint32_t v = log->slots[at];
-        const struct version *there = v ? &log->versions.at[v - 1] : NULL;
-        if (!there || (there->life == life && there->address == address && there->length == length))
-            return &log->slots[at];
-    }
-}
-
-static int slots_grow(struct memory_log *log, struct error *err)
-{
-    size_t nr = log->nr_slots ? 2 * log->nr_slots : 4096;
-    uint32_t *before = log->slots;
-    if (2 * log->versions.nr < log->nr_slots)
-        return 0;
-    log->slots = calloc(nr, sizeof(*log->slots));
-    if (!log->slots) {
-        log->slots = before;
-        return error_no_memory(err);
-    }
-    log->nr_slots = nr;
-    for (uint32_t i = 0; i < log->versions.nr; i++) {
-        const struct version *v = &log->versions.at[i];
-        *slot_of(log, v->life, v->address, v->length) = i + 1; /* later ones replace earlier ones */
-    }
-    free(before);
-    return 0;
+    return v->life == life && v->address == address && v->length == length;
 }
 
 /* The same content was read once more. */
@@ -428,8 +398,9 @@ size_t memory_log_globals(const struct memory_log *log, uint32_t pid, uint64_t *
 /* ---- versions ------------------------------------------------------------------------------ */
 
 static int add_version(struct memory_log *log, uint32_t life, const struct vmevent_entry *e,
-                       uint32_t *slot, struct error *err)
+                       uint32_t before, struct error *err)
 {
+    uint64_t hash = range_hash(life, e->address, e->length);
     struct version v = {.address = e->address,
                         .length = e->length,
                         .life = life,
@@ -444,9 +415,12 @@ static int add_version(struct memory_log *log, uint32_t life, const struct vmeve
     }
     if (contents_add(log, e->bytes, e->length, &v.content, err) < 0)
         return -1;
-    if (!vec_push(&log->versions, v))
+    uint32_t now = (uint32_t)log->versions.nr;
+    if (!vec_push(&log->versions, v) ||
+        (before == HASH_TABLE_NONE && !hash_table_add(&log->newest, hash, now)))
         return error_no_memory(err);
-    *slot = (uint32_t)log->versions.nr;
+    if (before != HASH_TABLE_NONE)
+        hash_table_replace(&log->newest, hash, before, now);
     log->stats.bytes += e->length;
     return e->kind == VMENTRY_GLOBAL
                ? memory_log_add_global(log, log->lives.at[life].pid, e->address, err)
@@ -469,10 +443,9 @@ static int add_entry(struct memory_log *log, uint32_t pid, const struct vmevent_
         return -1;
     if (!life && !(life = life_at(log, pid, e->before)))
         return 0;
-    if (slots_grow(log, err) < 0)
-        return -1;
-    uint32_t *slot = slot_of(log, life - 1, e->address, e->length);
-    struct version *v = *slot ? &log->versions.at[*slot - 1] : NULL;
+    uint32_t before = hash_table_find(&log->newest, range_hash(life - 1, e->address, e->length), i,
+                                      is_of(&log->versions.at[i], life - 1, e->address, e->length));
+    struct version *v = before != HASH_TABLE_NONE ? &log->versions.at[before] : NULL;
     log->stats.marks += !e->bytes;
     log->stats.entries += e->bytes != NULL;
     if (!e->bytes && !v)
@@ -480,7 +453,7 @@ static int add_entry(struct memory_log *log, uint32_t pid, const struct vmevent_
     else if (!e->bytes || (v && contents_equal(log, v, e->bytes)))
         extend(v, e);
     else
-        return add_version(log, life - 1, e, slot, err);
+        return add_version(log, life - 1, e, before, err);
     return 0;
 }
 
@@ -571,9 +544,7 @@ static int map_contents(struct memory_log *log, struct error *err)
 int memory_log_seal(struct memory_log *log, struct error *err)
 {
     size_t nr = log->versions.nr;
-    free(log->slots);
-    log->slots = NULL;
-    log->nr_slots = 0;
+    hash_table_free(&log->newest);
     log->stats.versions = nr;
     sort_notes(log);
     if (!renewals_seal(&log->renewals))

@@ -161,6 +161,24 @@ static void test_removal(void **state)
     pairs_free(&p);
 }
 
+static void test_replacement(void **state)
+{
+    (void)state;
+    struct pairs p = {0};
+    for (uint32_t i = 0; i < 40; i++) /* things 20 to 39 are later versions of 0 to 19 */
+        assert_true(vec_push(&p.at, (struct pair){i % 20, 0}));
+    for (uint32_t i = 0; i < 20; i++)
+        assert_true(hash_table_add(&p.table, 0, i));
+    hash_table_replace(&p.table, 0, 7, 27);
+    hash_table_replace(&p.table, 0, 30, 31);        /* 30 is not there */
+    hash_table_replace(&p.table, 1ul << 32, 8, 28); /* nor is 8 with this hash */
+    hash_table_replace(&p.table, 0, 9, HASH_TABLE_NONE);
+    for (uint32_t i = 0; i < 20; i++)
+        assert_int_equal(find(&p, 0, i), i == 7 ? 27 : i);
+    assert_int_equal(p.table.nr, 20);
+    pairs_free(&p);
+}
+
 static void test_a_cleared_table_is_empty_and_serves_again(void **state)
 {
     (void)state;
@@ -217,6 +235,7 @@ int main(void)
         cmocka_unit_test(test_collisions_are_told_apart),
         cmocka_unit_test(test_a_run_goes_around_the_end),
         cmocka_unit_test(test_removal),
+        cmocka_unit_test(test_replacement),
         cmocka_unit_test(test_a_cleared_table_is_empty_and_serves_again),
         cmocka_unit_test(test_out_of_memory_changes_nothing),
         cmocka_unit_test(test_a_number_that_has_no_room_is_refused),
