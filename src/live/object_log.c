@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "live/object_size.h"
 #include "perfdata/vmevent.h"
-#include "session/table.h"
+#include "base/table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -123,8 +123,7 @@ static void forget_all(struct object_log *p)
     vec_foreach (o, &p->objects)
         free(o->bytes);
     p->objects.nr = 0;
-    table_foreach(slot, &p->pages)
-    {
+    vec_foreach (slot, &p->pages) {
         struct page *page = slot->value;
         vec_free(&page->objects);
         free(page);

@@ -4,7 +4,7 @@
 #include "live/page_log.h"
 
 #include "base/hash.h"
-#include "session/table.h"
+#include "base/table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -90,8 +90,7 @@ int page_log_create(pid_t pid, struct process_memory *memory, unsigned grain,
 
 static void forget_ranges(struct page_log *p)
 {
-    table_foreach(slot, &p->ranges)
-    {
+    vec_foreach (slot, &p->ranges) {
         struct range *r = slot->value;
         free(r->bytes);
         free(r);
@@ -104,8 +103,7 @@ void page_log_free(struct page_log *p)
 {
     if (!p)
         return;
-    table_foreach(slot, &p->pages)
-    {
+    vec_foreach (slot, &p->pages) {
         struct page *page = slot->value;
         vec_free(&page->units);
         free(page->bytes);
@@ -259,13 +257,13 @@ static void tell_range(struct page_log *p, struct range *r, const uint8_t *bytes
 int page_log_flush(struct page_log *p, struct error *err)
 {
     tell_pending(p);
-    table_foreach(slot, &p->pages)
-    {
+    vec_foreach (slot, &p->pages) {
         struct page *page = slot->value;
         vec_foreach (u, &page->units)
             mark_unit(p, page, u);
     }
-    table_foreach(slot, &p->ranges) tell_range(p, slot->value, NULL);
+    vec_foreach (slot, &p->ranges)
+        tell_range(p, slot->value, NULL);
     return mem_writer_send(&p->out, err);
 }
 
@@ -432,7 +430,8 @@ static struct range *range_get(struct page_log *p, uint64_t address)
     if (r)
         return r;
     if (p->ranges.nr >= RANGES_MAX) { /* most are gone; the others will be written again */
-        table_foreach(slot, &p->ranges) tell_range(p, slot->value, NULL);
+        vec_foreach (slot, &p->ranges)
+            tell_range(p, slot->value, NULL);
         forget_ranges(p);
     }
     r = calloc(1, sizeof(*r));

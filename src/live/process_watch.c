@@ -9,7 +9,7 @@
 #include "live/lua_watch.h"
 #include "dso/dso.h"
 #include "perfdata/vmevent.h"
-#include "session/table.h"
+#include "base/table.h"
 #include "unwind/luajit/runtime.h"
 #include "unwind/unwind.h"
 #include "unwind/v8/runtime.h"
@@ -409,7 +409,8 @@ static int started(void *context, struct capture *c, struct error *err)
     watch->capture = c;
     watch->logged = 0;
     watch->last_new = monotonic(); /* the command will be executed now */
-    table_foreach(slot, &watch->targets) lua_watch_rewrite(slot->value);
+    vec_foreach (slot, &watch->targets)
+        lua_watch_rewrite(slot->value);
     v8_watches_rewrite(watch->js);
     return reader_thread_start(watch->reader, err);
 }
@@ -696,13 +697,11 @@ static int end_those_gone(struct process_watch *watch, struct error *err)
 {
     VEC(pid_t) gone = {0};
     bool ok = true;
-    table_foreach(slot, &watch->targets)
-    {
+    vec_foreach (slot, &watch->targets) {
         pid_t pid = lua_watch_pid(slot->value);
         ok = ok && (!is_gone(pid) || vec_push(&gone, pid));
     }
-    table_foreach(slot, &watch->tasks)
-    {
+    vec_foreach (slot, &watch->tasks) {
         pid_t pid = (pid_t)(slot->key - 1);
         bool has_vm =
             (uintptr_t)slot->value & (holds_bit(&luajit_runtime) | holds_bit(&v8_runtime));
@@ -724,8 +723,7 @@ static int forget_tasks_gone(struct process_watch *watch, struct error *err)
     bool ok = true;
     if (watch->tasks.nr < FEW || watch->tasks.nr / 2 < watch->tasks_left)
         return 0;
-    table_foreach(slot, &watch->tasks)
-    {
+    vec_foreach (slot, &watch->tasks) {
         pid_t pid = (pid_t)(slot->key - 1);
         ok = ok && (!is_gone(pid) || vec_push(&gone, pid));
     }
@@ -748,8 +746,7 @@ static int look_again(void *context, struct error *err)
     bool expects_vm = now - watch->last_new < NEW_PROCESS_NS,
          pass = now - watch->last_pass >= REREAD_EVERY_NS;
     bool searching = false;
-    table_foreach(slot, &watch->targets)
-    {
+    vec_foreach (slot, &watch->targets) {
         struct lua_watch *t = slot->value;
         if (target_scan(watch, t, err) < 0 ||
             (pass && lua_watch_pass(t, REREAD_OBJECTS_MAX, err) < 0))
@@ -784,8 +781,7 @@ static int ending(void *context, struct capture *c, struct error *err)
     (void)c;
     if (reader_thread_wait(watch->reader, err) < 0)
         return -1;
-    table_foreach(slot, &watch->targets)
-    {
+    vec_foreach (slot, &watch->targets) {
         struct lua_watch *t = slot->value;
         if (lua_watch_pass(t, SIZE_MAX, err) < 0 || lua_watch_flush(t, err) < 0)
             return -1;
@@ -865,8 +861,7 @@ static int finish(void *context, struct capture *c, struct error *err)
     const char *problem = NULL;
     if (ending(context, c, err) < 0)
         return -1;
-    table_foreach(slot, &watch->targets)
-    {
+    vec_foreach (slot, &watch->targets) {
         const struct lua_watch *t = slot->value;
         if (lua_watch_has_lua(t) && !problem)
             problem = lua_watch_problem(t);
@@ -939,7 +934,8 @@ void process_watch_free(struct process_watch *watch)
     if (!watch)
         return;
     reader_thread_free(watch->reader);
-    table_foreach(slot, &watch->targets) lua_watch_free(slot->value);
+    vec_foreach (slot, &watch->targets)
+        lua_watch_free(slot->value);
     table_free(&watch->targets);
     table_free(&watch->tasks);
     vec_foreach (c, &watch->cpus)
@@ -958,7 +954,8 @@ void process_watch_free(struct process_watch *watch)
 struct process_watch_stats process_watch_stats(const struct process_watch *watch)
 {
     struct process_watch_stats s = watch->stats;
-    table_foreach(slot, &watch->targets) add_log(&s, slot->value);
+    vec_foreach (slot, &watch->targets)
+        add_log(&s, slot->value);
     s.targets = watch->targets.nr;
     s.has_copier = watch->copier != NULL;
     if (watch->copier)

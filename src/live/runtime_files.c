@@ -7,7 +7,7 @@
 #include "live/lua_scan.h"
 #include "dso/elf_image.h"
 #include "dso/runtime_image.h"
-#include "session/table.h"
+#include "base/table.h"
 
 #include <errno.h>
 #include <fcntl.h>

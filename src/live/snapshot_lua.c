@@ -4,7 +4,7 @@
 #include "base/cursor.h"
 #include "live/object_size.h"
 #include "live/vmstack.h"
-#include "session/table.h"
+#include "base/table.h"
 #include "unwind/luajit/names_proto.h"
 #include "unwind/luajit/object.h"
 #include "unwind/luajit/trace.h"

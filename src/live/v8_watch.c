@@ -6,7 +6,7 @@
 #include "live/lua_scan.h"
 #include "session/registers.h"
 #include "session/session.h"
-#include "session/table.h"
+#include "base/table.h"
 #include "unwind/v8/names.h"
 #include "unwind/v8/walk.h"
 #include "unwind/v8/runtime.h"
@@ -113,7 +113,8 @@ void v8_watches_free(struct v8_watches *all)
 {
     if (!all)
         return;
-    table_foreach(slot, &all->targets) target_free(slot->value);
+    vec_foreach (slot, &all->targets)
+        target_free(slot->value);
     table_free(&all->targets);
     v8_names_free(all->names);
     managed_names_free(all->managed);
@@ -401,8 +402,7 @@ int v8_watches_pass(struct v8_watches *all, size_t budget, struct error *err)
         v8_names_again(all->names);
         all->frames_forgotten_at = now;
     }
-    table_foreach(slot, &all->targets)
-    {
+    vec_foreach (slot, &all->targets) {
         struct v8_watch *t = slot->value;
         if (target_pass(t, now, budget, &emptied, err) < 0)
             return -1;
@@ -418,8 +418,7 @@ int v8_watches_pass(struct v8_watches *all, size_t budget, struct error *err)
 
 int v8_watches_flush(struct v8_watches *all, struct error *err)
 {
-    table_foreach(slot, &all->targets)
-    {
+    vec_foreach (slot, &all->targets) {
         struct v8_watch *t = slot->value;
         if (t->objects && object_log_flush(t->objects, err) < 0)
             return -1;
@@ -430,8 +429,7 @@ int v8_watches_flush(struct v8_watches *all, struct error *err)
 void v8_watches_rewrite(struct v8_watches *all)
 {
     v8_names_forget(all->names);
-    table_foreach(slot, &all->targets)
-    {
+    vec_foreach (slot, &all->targets) {
         struct v8_watch *t = slot->value;
         forget_frames(t);
         if (t->objects)

@@ -11,7 +11,7 @@
 #include "output/inject_twin.h"
 #include "perfdata/features.h"
 #include "session/registers.h"
-#include "session/table.h"
+#include "base/table.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -6,7 +6,7 @@
 #include "base/unnamed_file.h"
 #include "perfdata/vmevent.h"
 #include "session/renewals.h"
-#include "session/table.h"
+#include "base/table.h"
 #include "session/recorded_memory.h"
 #include "unwind/provenance.h"
 
@@ -117,8 +117,7 @@ void memory_log_free(struct memory_log *log)
 {
     if (!log)
         return;
-    table_foreach(slot, &log->processes)
-    {
+    vec_foreach (slot, &log->processes) {
         struct lives *l = slot->value;
         vec_free(&l->at);
         free(l);

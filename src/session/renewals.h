@@ -8,7 +8,7 @@
 #define SESSION_RENEWALS_H
 
 #include "base/vec.h"
-#include "session/table.h"
+#include "base/table.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -79,7 +79,8 @@ void session_free(struct session *s)
     kernel_free(&s->kernel);
     kernel_free(&s->guest_kernel);
     jit_files_free(s);
-    table_foreach(slot, &s->files) free(slot->value);
+    vec_foreach (slot, &s->files)
+        free(slot->value);
     table_free(&s->files);
     table_free(&s->warned);
     vec_foreach (w, &s->warnings)

@@ -6,7 +6,7 @@
 #include "base/vec.h"
 #include "session/regions.h"
 #include "session/session.h"
-#include "session/table.h"
+#include "base/table.h"
 
 #include <pthread.h>
 

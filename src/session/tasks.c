@@ -84,8 +84,10 @@ static void process_free(struct process *p)
 
 void machine_free(struct machine *m)
 {
-    table_foreach(slot, &m->processes) process_free(slot->value);
-    table_foreach(slot, &m->threads) free(slot->value);
+    vec_foreach (slot, &m->processes)
+        process_free(slot->value);
+    vec_foreach (slot, &m->threads)
+        free(slot->value);
     table_free(&m->processes);
     table_free(&m->threads);
 }

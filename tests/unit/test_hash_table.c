@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/hash_table.h"
 #include "base/heap.h"
+#include "base/table.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -226,6 +227,33 @@ static void test_a_number_that_has_no_room_is_refused(void **state)
     hash_table_free(&t);
 }
 
+/* struct table: numbers to pointers. */
+static void test_table_keeps_the_others_when_one_is_removed(void **state)
+{
+    (void)state;
+    enum { NR = 300 };
+    static char values[NR];
+    struct table t = {0};
+    assert_null(table_get(&t, 0));
+    table_remove(&t, 0);
+    for (uint64_t key = 0; key < NR; key++)
+        assert_true(table_put(&t, key, &values[0]) && table_put(&t, key, &values[key]));
+    assert_int_equal(t.nr, NR);
+    for (uint64_t key = 0; key < NR; key += 3)
+        table_remove(&t, key);
+    table_remove(&t, NR - 1); /* the last one has nobody to move */
+    for (uint64_t key = 0; key < NR; key++)
+        assert_ptr_equal(table_get(&t, key), key % 3 && key != NR - 1 ? &values[key] : NULL);
+    size_t nr = 0;
+    vec_foreach (e, &t) {
+        assert_ptr_equal(e->value, &values[e->key]);
+        nr++;
+    }
+    assert_int_equal(nr, NR - NR / 3 - 1);
+    table_free(&t);
+    assert_null(table_get(&t, 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +266,7 @@ int main(void)
         cmocka_unit_test(test_replacement),
         cmocka_unit_test(test_a_cleared_table_is_empty_and_serves_again),
         cmocka_unit_test(test_out_of_memory_changes_nothing),
+        cmocka_unit_test(test_table_keeps_the_others_when_one_is_removed),
         cmocka_unit_test(test_a_number_that_has_no_room_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
