@@ -3,6 +3,7 @@
 #include "live/stopped_process.h"
 #include "cmd/common.h"
 #include "output/output.h"
+#include "session/walk_input.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -72,12 +73,10 @@ static int put_thread(struct bt *b, const struct core_thread *t, struct error *e
     unsigned max_stack = b->common->replay.max_stack;
     const struct sample sample = {.pid = s->pid, .tid = t->tid};
     struct replay_sample stack;
-    const struct unwind_input in = {
-        .registers = t->registers,
-        .memory = {.layers = s->layers, .nr_layers = s->nr_layers},
-        .code = s->code,
-        .max_frames = max_stack ? max_stack : 65536,
-    };
+    const struct walk_parts parts = {.thread = &s->thread, .stopped = &s->layers[0]};
+    struct walk_memory memory;
+    struct unwind_input in = {.registers = t->registers};
+    walk_input(&parts, max_stack ? max_stack : 65536, &memory, &in);
     if (replay_stopped_walk(b->worker, &s->thread, &in, &b->vms.vms, &sample, &stack, err))
         return -1;
     put_head(&b->out, s, t->tid);

@@ -6,6 +6,7 @@
 #include "session/registers.h"
 #include "session/session.h"
 #include "unwind/luajit/walk.h"
+#include "session/walk_input.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -455,8 +456,7 @@ static bool name_frame(void *context, const struct memory *m, const struct luaji
     return luajit_names_frame(t->tools->names, &source, frame, &named, NULL) == 0;
 }
 
-static int walk(struct lua_watch *t, const struct registers *registers, const struct memory *memory,
-                bool *met_lua, struct error *err)
+static int walk(struct lua_watch *t, struct unwind_input *in, bool *met_lua, struct error *err)
 {
     struct luajit_vm vms[VMSTACK_ENTRIES_MAX];
     size_t nr = 0;
@@ -468,14 +468,10 @@ static int walk(struct lua_watch *t, const struct registers *registers, const st
                                            .nr_blobs = t->blobs.nr,
                                            .namer = {.name = name_frame, .context = t}};
     const struct walker walker = luajit_walker(&process);
-    const struct unwind_input input = {.registers = *registers,
-                                       .memory = *memory,
-                                       .code = session_codemap(&t->thread),
-                                       .max_frames = MAX_FRAMES,
-                                       .walker = &walker};
     struct unwind_stack stack = {0};
     t->stats.walks++;
-    int failed = unwind(t->tools->unwinder, &input, &stack, err);
+    in->walker = &walker;
+    int failed = unwind(t->tools->unwinder, in, &stack, err);
     *met_lua = false;
     vec_foreach (f, &stack.frames)
         *met_lua |= f->kind == FRAME_LUA;
@@ -518,9 +514,8 @@ static uint64_t reads_for_walk(struct lua_watch *t)
 int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vmstack *copy,
                    bool copies, struct error *err)
 {
-    struct memory_layer layers[3];
-    struct registers registers;
-    size_t nr = 0;
+    struct walk_memory memory;
+    struct unwind_input in = {0};
     if (!t->blobs.nr || t->failed || !t->objects || !s->stack ||
         s->user_abi != PERF_SAMPLE_REGS_ABI_64)
         return 0;
@@ -528,33 +523,30 @@ int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vms
         return -1;
     if (!t->session)
         return 0;
-    sample_registers(s, arch_of_host(), &registers);
-    if (copy) {
+    sample_registers(s, arch_of_host(), &in.registers);
+    if (copy)
         note_objects(t, copy, s->time);
-        layers[nr++] = vmstack_layer(copy);
-    }
-    layers[nr++] = session_memory(&t->thread);
-    struct live_memory heap = live_memory_of(t->objects, s, registers_sp(&registers),
+    struct live_memory heap = live_memory_of(t->objects, s, registers_sp(&in.registers),
                                              reads_for_walk(t), WALK_READS_UNTIL_NS);
-    layers[nr++] = live_memory_layer(&heap);
-    struct memory memory = sample_memory(s, registers_sp(&registers));
-    memory.layers = layers;
-    memory.nr_layers = nr;
+    const struct memory_layer live = live_memory_layer(&heap);
+    const struct walk_parts parts = {
+        .thread = &t->thread, .sample = s, .vmstack = copy, .live = &live};
+    walk_input(&parts, MAX_FRAMES, &memory, &in);
     bool met_lua;
     size_t known = t->vms.nr;
     /* A VM below a copied one may be new, too. */
-    bool in_blob = is_in_blob(t, registers_pc(&registers));
-    int met = copy && !in_blob ? 0 : meet_vm(t, &registers, &memory, err);
+    bool in_blob = is_in_blob(t, registers_pc(&in.registers));
+    int met = copy && !in_blob ? 0 : meet_vm(t, &in.registers, &in.memory, err);
     if (copies && !copy) { /* the running VM was not copied: a walk can only tell which VM it is */
         t->wanted |= in_blob;
         if (met || s->time - t->probed < PROBE_EVERY_NS)
             return met;
         t->probed = s->time;
-        return walk(t, &registers, &memory, &met_lua, err) < 0 ? -1 : t->vms.nr != known;
+        return walk(t, &in, &met_lua, err) < 0 ? -1 : t->vms.nr != known;
     }
     for (size_t i = 0; !copy && i < t->vms.nr && i < VMSTACK_ENTRIES_MAX; i++)
         read_vm(t, &t->vms.at[i], s->time);
-    if (met < 0 || walk(t, &registers, &memory, &met_lua, err) < 0)
+    if (met < 0 || walk(t, &in, &met_lua, err) < 0)
         return -1;
     t->wanted |= met_lua && !copy;
     t->reads = live_memory_left(&heap);

@@ -10,6 +10,7 @@
 #include "unwind/v8/names.h"
 #include "unwind/v8/walk.h"
 #include "unwind/v8/runtime.h"
+#include "session/walk_input.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -279,19 +280,19 @@ static int walk(struct v8_watches *all, struct v8_watch *t, const struct sample 
     const struct v8_process process = {
         .layout = t->layout,
         .namer = {.name = name_frame, .wasm = name_wasm, .context = &naming},
-        .thorough = true,
+        .reads_all_ways = true,
         .seen = t->seen,
         .space = t->pid};
     const struct walker walker = v8_walker(&process);
-    struct unwind_input in = {
-        .code = session_codemap(&t->thread), .max_frames = MAX_FRAMES, .walker = &walker};
+    struct unwind_input in = {0};
+    struct walk_memory memory;
     sample_registers(s, arch_of_host(), &in.registers);
     uint64_t sp = registers_sp(&in.registers);
     struct live_memory heap = live_memory_of(t->objects, s, sp, READS_MAX, V8_WATCH_LATE_NS);
-    const struct memory_layer layers[] = {session_memory(&t->thread), live_memory_layer(&heap)};
-    in.memory = sample_memory(s, sp);
-    in.memory.layers = layers;
-    in.memory.nr_layers = sizeof(layers) / sizeof(*layers);
+    const struct memory_layer live = live_memory_layer(&heap);
+    const struct walk_parts parts = {.thread = &t->thread, .sample = s, .live = &live};
+    walk_input(&parts, MAX_FRAMES, &memory, &in);
+    in.walker = &walker;
     struct unwind_stack stack = {0};
     int failed = unwind(all->unwinder, &in, &stack, err);
     *end = stack.end;

@@ -3,6 +3,7 @@
 #include "base/cursor.h"
 #include "replay/replay_internal.h"
 #include "session/registers.h"
+#include "session/walk_input.h"
 
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -134,39 +135,16 @@ static bool has_user_stack(const struct job *job, const struct sample *s)
     return job->arch && s->user_abi == PERF_SAMPLE_REGS_ABI_64 && s->stack && s->stack_size;
 }
 
-/* Where bytes behind the stack copy come from: the vmstack that came with the sample, what the
- * recorder read of the process, snapshots, files. */
-enum { LAYERS = 3 + SNAPSHOT_LAYERS };
-struct sample_memory {
-    struct memory_layer layers[LAYERS];
-    struct memory_log_view view;
-    struct snapshot_layers snapshots;
-};
-
-static size_t sample_layers(const struct replay_worker *w, struct job_sample *s,
-                            const struct registers *registers, struct vmstack *copy,
-                            struct sample_memory *ret)
+/* Returns the sample's vmstack, for which the worker has space; NULL: the sample has none, or it
+ * has one of another moment. */
+static const struct vmstack *open_vmstack(struct job_sample *s, const struct registers *registers,
+                                          struct vmstack *to)
 {
-    size_t nr = 0;
-    if (s->copy.bytes) {
-        s->copy_differs = !vmstack_open(copy, s->copy.bytes, s->copy.size, s->sample.tid,
-                                        registers_pc(registers), registers_sp(registers));
-        if (!s->copy_differs && copy->nr)
-            ret->layers[nr++] = vmstack_layer(copy);
-    }
-    if (w->replay->log) {
-        ret->view = (struct memory_log_view){
-            .log = w->replay->log,
-            .pid = s->sample.pid,
-            .recent = w->recent,
-        };
-        ret->layers[nr++] = memory_log_layer(&ret->view);
-    }
-    snapshots_layers(w->replay->snapshots, s->sample.pid, &ret->snapshots);
-    for (size_t i = 0; i < ret->snapshots.nr; i++)
-        ret->layers[nr++] = ret->snapshots.at[i];
-    ret->layers[nr++] = session_memory(&s->thread);
-    return nr;
+    if (!s->copy.bytes)
+        return NULL;
+    s->copy_differs = !vmstack_open(to, s->copy.bytes, s->copy.size, s->sample.tid,
+                                    registers_pc(registers), registers_sp(registers));
+    return s->copy_differs ? NULL : to;
 }
 
 struct vmstack *replay_copies(struct replay_worker *w)
@@ -179,20 +157,20 @@ struct vmstack *replay_copies(struct replay_worker *w)
 /* Make the input for a sample, the `at`th of its group. If the sample has a vmstack, the worker has
  * space for it. */
 static void user_input(struct replay_worker *w, struct job_sample *s, size_t at,
-                       struct sample_memory *memory, struct unwind_input *ret)
+                       struct walk_memory *memory, struct unwind_input *ret)
 {
     sample_registers(&s->sample, w->job->arch, &ret->registers);
-    struct vmstack *copy = s->copy.bytes ? &w->copies[at] : NULL;
-    size_t nr_layers = sample_layers(w, s, &ret->registers, copy, memory);
-    ret->memory = sample_memory(&s->sample, registers_sp(&ret->registers));
-    ret->memory.layers = memory->layers;
-    ret->memory.nr_layers = nr_layers;
-    ret->code = session_codemap(&s->thread);
-    ret->max_frames = w->replay->options.max_stack;
-    ret->walker = sample_walker(w, at, &s->thread, s->copy_differs ? NULL : copy, NULL);
-    ret->thread = s->sample.tid;
+    const struct vmstack *vmstack =
+        open_vmstack(s, &ret->registers, s->copy.bytes ? &w->copies[at] : NULL);
+    const struct walk_parts parts = {.thread = &s->thread,
+                                     .sample = &s->sample,
+                                     .vmstack = vmstack,
+                                     .log = w->replay->log,
+                                     .recent = w->recent,
+                                     .snapshots = w->replay->snapshots};
+    walk_input(&parts, w->replay->options.max_stack, memory, ret);
+    ret->walker = sample_walker(w, at, &s->thread, vmstack, NULL);
     ret->memory.reads = &w->reads[at];
-    ret->context_key = nr_layers == 1 ? session_context_key(&s->thread) : NULL;
 }
 
 /* Decode a group, and walk its user stacks side by side. stacks[] has one stack for each sample
@@ -201,7 +179,7 @@ static int walk_users(struct replay_worker *w, struct job_sample *group, size_t 
                       struct error *err)
 {
     struct unwind_input inputs[WALK_GROUP];
-    struct sample_memory memories[WALK_GROUP];
+    struct walk_memory memories[WALK_GROUP];
     size_t nr_inputs = 0;
     for (struct job_sample *s = group; s < group + nr; s++) {
         struct error bad;

@@ -3,6 +3,7 @@
 #include "replay/replay_internal.h"
 #include "session/registers.h"
 #include "unwind/luajit/runtime.h"
+#include "session/walk_input.h"
 
 enum { GLOBALS_MAX = 64 };
 
@@ -45,22 +46,17 @@ int replay_trace(struct replay_worker *w, const struct replay_sample *s, uint32_
                  uint64_t address, struct luajit_listing *ret, struct error *err)
 {
     struct replay *r = w->replay;
-    struct snapshot_layers snapshots = {.nr = 0};
-    struct memory_layer layers[3 + SNAPSHOT_LAYERS];
-    struct memory_log_view view = {.log = r->log, .pid = s->thread->pid};
-    struct memory memory = {.time = s->sample->time, .layers = layers};
+    struct walk_memory layers;
     size_t nr;
     const struct runtime_instance *luajits = session_runtime(s->thread, &luajit_runtime, &nr);
     struct luajit_names *names = runtime_tables_of(w->tables, &luajit_runtime);
     bool has_copy = open_copy(w, s);
-    if (has_copy)
-        layers[memory.nr_layers++] = vmstack_layer(&w->copies[0]);
-    if (r->log)
-        layers[memory.nr_layers++] = memory_log_layer(&view);
-    snapshots_layers(r->snapshots, s->thread->pid, &snapshots);
-    for (size_t i = 0; i < snapshots.nr; i++)
-        layers[memory.nr_layers++] = snapshots.at[i];
-    layers[memory.nr_layers++] = session_memory(s->thread);
+    const struct walk_parts parts = {.thread = s->thread,
+                                     .sample = s->sample,
+                                     .vmstack = has_copy ? &w->copies[0] : NULL,
+                                     .log = r->log,
+                                     .snapshots = r->snapshots};
+    const struct memory memory = walk_memory(&parts, &layers);
     for (size_t i = 0; i < nr; i++) {
         const struct luajit_blob blob = luajit_blob_of(&luajits[i]);
         uint64_t gs[GLOBALS_MAX];

@@ -112,13 +112,3 @@ void core_process_free(struct core_process *p)
     core_free(p->core);
     *p = (struct core_process){0};
 }
-
-struct unwind_input core_process_input(const struct core_process *p,
-                                       const struct core_thread *thread)
-{
-    return (struct unwind_input){
-        .registers = thread->registers,
-        .memory = {.layers = p->layers, .nr_layers = sizeof(p->layers) / sizeof(p->layers[0])},
-        .code = p->code,
-    };
-}

@@ -37,9 +37,4 @@ int core_process_open(const char *path, const struct core_process_options *optio
                       struct core_process *ret, struct error *err);
 void core_process_free(struct core_process *p);
 
-/* Returns the input for the walk of one thread; the caller sets `max_frames`. The input's memory
- * refers to the process. */
-struct unwind_input core_process_input(const struct core_process *p,
-                                       const struct core_thread *thread);
-
 #endif

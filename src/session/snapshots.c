@@ -33,7 +33,7 @@ struct core_view {
 };
 
 struct snapshots {
-    struct memory_log *beside, *apart; /* NULL: none */
+    struct memory_log *beside, *other_clock; /* NULL: none */
     VEC(struct core_view *) cores;
     VEC(char *) warnings;
 };
@@ -45,7 +45,7 @@ void snapshots_free(struct snapshots *s)
     if (!s)
         return;
     memory_log_free(s->beside);
-    memory_log_free(s->apart);
+    memory_log_free(s->other_clock);
     vec_foreach (core, &s->cores) {
         core_process_free(&(*core)->process);
         free(*core);
@@ -230,7 +230,7 @@ static bool same_clock(const struct perfdata *a, const struct perfdata *b)
 static int log_for(struct snapshots *s, const char *path, bool beside, struct memory_log **ret,
                    struct error *err)
 {
-    struct memory_log **log = beside ? &s->beside : &s->apart;
+    struct memory_log **log = beside ? &s->beside : &s->other_clock;
     char line[300];
     snprintf(line, sizeof(line),
              "%s: its clock is not the recording's (perf record -k mono): all frames that rest on "
@@ -382,12 +382,12 @@ static int add_core(struct snapshots *s, const char *path, const struct dso_opti
     if (!failed)
         failed = check_files(path, &files, session, err);
     forget_files(&files);
-    if (!s->apart && !failed) {
-        failed = memory_log_create(&s->apart, err);
+    if (!s->other_clock && !failed) {
+        failed = memory_log_create(&s->other_clock, err);
         if (!failed)
-            memory_log_set_order(s->apart, MEMORY_LOG_OTHER_CLOCK);
+            memory_log_set_order(s->other_clock, MEMORY_LOG_OTHER_CLOCK);
     }
-    log = s->apart;
+    log = s->other_clock;
     if (!failed)
         failed = warn(s, line, err);
     return failed ? failed : index_objects(log, c, err);
@@ -421,7 +421,7 @@ static int open_all(struct snapshots *s, const char *const *paths, size_t nr,
                 : check_snapshot(paths[i], session, err) < 0 || add_file(s, paths[i], pd, err) < 0)
             return -1;
     }
-    if (s->apart && memory_log_seal(s->apart, err) < 0)
+    if (s->other_clock && memory_log_seal(s->other_clock, err) < 0)
         return -1;
     return memory_log_seal(s->beside, err);
 }
@@ -457,7 +457,7 @@ int snapshots_open(const char *const *paths, size_t nr, const struct perfdata *p
 
 void snapshots_layers(const struct snapshots *s, uint32_t pid, struct snapshot_layers *ret)
 {
-    struct memory_log *const logs[] = {s ? s->beside : NULL, s ? s->apart : NULL};
+    struct memory_log *const logs[] = {s ? s->beside : NULL, s ? s->other_clock : NULL};
     ret->nr = 0;
     for (size_t i = 0; i < 2; i++) {
         if (!logs[i])
@@ -481,8 +481,8 @@ static size_t min(size_t a, size_t b)
 size_t snapshots_globals(const struct snapshots *s, uint32_t pid, uint64_t *ret, size_t max)
 {
     size_t nr = s && s->beside ? min(max, memory_log_globals(s->beside, pid, ret, max)) : 0;
-    if (s && s->apart)
-        nr += min(max - nr, memory_log_globals(s->apart, pid, ret + nr, max - nr));
+    if (s && s->other_clock)
+        nr += min(max - nr, memory_log_globals(s->other_clock, pid, ret + nr, max - nr));
     return nr;
 }
 
@@ -491,13 +491,15 @@ size_t snapshots_functions(const struct snapshots *s, uint32_t pid, uint64_t byt
 {
     size_t nr =
         s && s->beside ? min(max, memory_log_functions(s->beside, pid, bytecode, ret, max)) : 0;
-    if (s && s->apart)
-        nr += min(max - nr, memory_log_functions(s->apart, pid, bytecode, ret + nr, max - nr));
+    if (s && s->other_clock)
+        nr +=
+            min(max - nr, memory_log_functions(s->other_clock, pid, bytecode, ret + nr, max - nr));
     return nr;
 }
 
 uint64_t snapshots_prototype(const struct snapshots *s, uint32_t pid, uint64_t address)
 {
     uint64_t found = s && s->beside ? memory_log_prototype(s->beside, pid, address) : 0;
-    return found || !s || !s->apart ? found : memory_log_prototype(s->apart, pid, address);
+    return found || !s || !s->other_clock ? found
+                                          : memory_log_prototype(s->other_clock, pid, address);
 }

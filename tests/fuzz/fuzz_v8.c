@@ -245,7 +245,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct v8_process process = {.layout = image->layout,
                                        .namer = {name, name_wasm, namer},
                                        .no_objects = (data[3] & 7) == 0,
-                                       .thorough = data[3] & 8,
+                                       .reads_all_ways = data[3] & 8,
                                        .space = namer->space};
     const struct walker walker = v8_walker(&process);
     uint64_t seed = hash_bytes(data, size);

@@ -13,6 +13,7 @@
 #include "unwind/luajit/runtime.h"
 #include "unwind/luajit/crosscheck.h"
 #include "dso/runtime_image.h"
+#include "session/walk_input.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -165,8 +166,10 @@ static void walk_thread(const struct core_process *p, const struct core_thread *
 {
     static struct judge j;
     struct unwind_stack stack = {0};
-    struct unwind_input in = core_process_input(p, thread);
-    in.max_frames = FRAMES;
+    const struct walk_parts parts = {.thread = &p->thread, .stopped = &p->layers[0]};
+    struct walk_memory memory;
+    struct unwind_input in = {.registers = thread->registers};
+    walk_input(&parts, FRAMES, &memory, &in);
     in.walker = walker;
     tree_begin();
     if (unwind(u, &in, &stack, NULL))

@@ -9,6 +9,7 @@
 #include "dso/elf_image.h"
 #include "session/core_process.h"
 #include "unwind/arch_x86_64.h"
+#include "session/walk_input.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -108,9 +109,11 @@ static struct core_process open_core(const struct path_replacement *replace)
 static void expect_backtrace(const struct core_process *p)
 {
     struct unwind_stack stack = {0};
-    struct unwind_input in = core_process_input(p, core_thread(p->core, 0));
+    const struct walk_parts parts = {.thread = &p->thread, .stopped = &p->layers[0]};
+    struct walk_memory memory;
+    struct unwind_input in = {.registers = core_thread(p->core, 0)->registers};
     struct unwinder *u = unwinder_create(NULL);
-    in.max_frames = FRAMES_MAX;
+    walk_input(&parts, FRAMES_MAX, &memory, &in);
     assert_int_equal(unwind(u, &in, &stack, NULL), 0);
     assert_int_equal(stack.end, STACK_COMPLETE);
     assert_true(stack.frames.nr >= truth.nr);

@@ -4,6 +4,7 @@
 #include "perfdata_fixture.h"
 #include "replay/replay.h"
 #include "session/recorded_memory.h"
+#include "session/walk_input.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -967,9 +968,43 @@ static void pairs_are_found(void **state)
     fixture_free(f);
 }
 
+/* What came with the sample is asked first; a process that runs, and changes, last. */
+static void the_parts_of_a_walk_are_asked_in_order(void **state)
+{
+    (void)state;
+    static const char *const order[] = {"vmstack", "core", "memory log", "file", "live"};
+    uint8_t payload[256];
+    struct vmstack vmstack;
+    struct walk_memory layers;
+    struct memory_log *log = begin();
+    size_t size = write_copy(payload, sizeof(payload), 5, 0x10, 0x20);
+    assert_true(vmstack_open(&vmstack, payload, size, 5, 0x10, 0x20));
+    assert_int_equal(memory_log_seal(log, NULL), 0);
+    const struct thread_context thread = {.pid = 5, .tid = 5};
+    const struct sample sample = {.time = 7};
+    const struct memory_layer stopped = {.name = "core"}, live = {.name = "live"};
+    const struct walk_parts all = {.thread = &thread,
+                                   .sample = &sample,
+                                   .vmstack = &vmstack,
+                                   .stopped = &stopped,
+                                   .log = log,
+                                   .live = &live};
+    struct memory m = walk_memory(&all, &layers);
+    assert_int_equal(m.time, 7);
+    assert_int_equal(m.nr_layers, sizeof(order) / sizeof(*order));
+    for (size_t i = 0; i < m.nr_layers; i++)
+        assert_string_equal(m.layers[i].name, order[i]);
+    const struct walk_parts none = {.thread = &thread};
+    m = walk_memory(&none, &layers);
+    assert_int_equal(m.nr_layers, 1);
+    assert_string_equal(m.layers[0].name, "file");
+    memory_log_free(log);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_parts_of_a_walk_are_asked_in_order),
         cmocka_unit_test(a_copy_is_read_across_its_entries),
         cmocka_unit_test(a_copy_of_another_moment_is_not_used),
         cmocka_unit_test(span_of_readings),

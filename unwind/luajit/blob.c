@@ -171,7 +171,7 @@ static enum luajit_segment_end walk_top(struct luajit_walk *w, const struct luaj
     struct lua_position at;
     enum provenance before = w->r.provenance;
     /* A stack of another moment counts only if the program counter is in its newest frame. */
-    bool must_run = w->process->apart && pc_is_listed(w);
+    bool must_run = w->process->other_moments && pc_is_listed(w);
     positions_begin(w, L, si, o, &search);
     while (positions_next(&search, &at)) {
         if (must_run && at.pc != search.rbx)
@@ -297,7 +297,7 @@ static bool is_no_block(struct luajit_walk *w, uint64_t si, uint64_t o, uint64_t
     w->r.provenance = PROVENANCE_EXACT;
     if (!is_executable(w, ra, false))
         return true;
-    if (w->process->apart)
+    if (w->process->other_moments)
         return false;
     if (block_state(w, si, L))
         return false;

@@ -254,7 +254,7 @@ static void walk_begin(void *walk, void *tables, const struct runtime_sample *s,
                                          .prototype = s->find ? find_prototype : NULL,
                                          .vms = w->vms,
                                          .gs = w->gs,
-                                         .apart = s->find && !s->has_running_vm};
+                                         .other_moments = s->find && !s->has_running_vm};
     for (size_t i = 0; i < s->nr_vms && i < VMS_MAX; i++) {
         if (s->has_vmstack) {
             w->gs[w->process.nr_gs++] = s->vms[i].address;

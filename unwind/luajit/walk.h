@@ -64,7 +64,7 @@ struct luajit_process {
     uint64_t (*prototype)(void *context, uint64_t address);
     /* Lua's memory is known at other moments only. The positions of native frames do not depend on
      * it as long as the frames' own words tell them. */
-    bool apart;
+    bool other_moments;
 };
 
 /* Returns the walker of a process, for unwind_input. */

@@ -555,7 +555,7 @@ static bool read_function(struct v8_walk *w, uint64_t fp, struct v8_sfi *ret, bo
         !v8_is_pointer(bytecode))
         return false;
     struct v8_sfi other;
-    if (w->process->thorough)
+    if (w->process->reads_all_ways)
         (void)read_by_feedback(w, fp, bytecode, &other);
     const enum provenance before = w->r.provenance;
     uint64_t sfi = v8_function_sfi(&w->r, function);
@@ -811,7 +811,7 @@ static bool stands(struct v8_walk *w, uint64_t start, uint64_t size, size_t at)
     uint8_t head[V8_BYTES_HEAD], before[V8_BYTES_BEFORE];
     size_t nr_head = size < sizeof(head) ? size : sizeof(head);
     size_t nr_before = at < sizeof(before) ? at : sizeof(before);
-    return !w->process->thorough && at < size && v8_read(&w->r, start, head, nr_head) &&
+    return !w->process->reads_all_ways && at < size && v8_read(&w->r, start, head, nr_head) &&
            v8_read(&w->r, start + at - nr_before, before, nr_before) &&
            v8_code_has_frame(head, nr_head, at, before, nr_before);
 }
@@ -824,7 +824,7 @@ static struct v8_state bytes_state(struct v8_walk *w, uint64_t start, uint64_t b
     size_t at = reg(w, DWARF_RIP) - start;
     if (!baseline && stands(w, start, bytes, at))
         return (struct v8_state){0, V8_STATE_FRAMED, V8_RETURN_ON_STACK, false};
-    if (!w->process->thorough && size > ENTRY_BYTES && (baseline || at < ENTRY_BYTES / 2))
+    if (!w->process->reads_all_ways && size > ENTRY_BYTES && (baseline || at < ENTRY_BYTES / 2))
         size = ENTRY_BYTES; /* the part that makes the frame */
     uint8_t *code = malloc(size);
     if (code && v8_read(&w->r, start, code, size)) {
@@ -1220,7 +1220,7 @@ static enum walker_result step_frameless(struct v8_walk *w, const struct v8_code
                                          const struct v8_state *s)
 {
     emit_code(w, c, 0, state_cfa(w, s), s->doubtful);
-    if (is_optimized(c) && (w->process->thorough || w->r.by_one_reading) &&
+    if (is_optimized(c) && (w->process->reads_all_ways || w->r.by_one_reading) &&
         !is_code_of(w, c, false))
         doubt_code(w);
     return leave_state(w, s);
@@ -1275,7 +1275,7 @@ static enum walker_result step_generated(struct v8_walk *w)
             return step_interpreted(w, fp, doubtful);
     }
     emit_code(w, &c, fp, fp + 16, doubtful);
-    bool asked = is_optimized(&c) && (w->process->thorough || w->r.by_one_reading);
+    bool asked = is_optimized(&c) && (w->process->reads_all_ways || w->r.by_one_reading);
     bool by_pc = optimized.word[0] && is_optimized(&c) && alone && !asked;
     if (asked && !is_code_of(w, &c, true))
         doubt_code(w);

@@ -51,7 +51,7 @@ struct v8_process {
      * with the namer's context. Returns how many. NULL: there is no such list. */
     size_t (*functions)(void *context, uint64_t bytecode, uint64_t *ret, size_t max);
     /* Read all ways to a function, though one is enough: another walk may need the others. */
-    bool thorough;
+    bool reads_all_ways;
     /* Frames known from earlier walks; `space` identifies this process in it. NULL: none. */
     struct v8_frame_cache *seen;
     uint64_t space;
