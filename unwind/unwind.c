@@ -82,13 +82,19 @@ struct unwinder_stats unwinder_stats(const struct unwinder *u)
 
 /* ---- ends ---------------------------------------------------------------------------------- */
 
+/* Copies only the machine's own registers: x86-64 has half as many as there is space for. */
+static void copy_registers(const struct arch *arch, uint64_t *to, const uint64_t *from)
+{
+    memcpy(to, from, sizeof(*to) * (arch == &arch_x86_64 ? x86_64.nr : ARCH_REGISTERS_MAX));
+}
+
 enum step_result walk_end(struct walk *w, enum stack_end end, uint64_t address)
 {
     w->out->end = end;
     w->out->end_pc = walk_pc(w);
     w->out->end_address = address;
     w->out->registers.arch = w->arch;
-    memcpy(w->out->registers.value, w->value, sizeof(w->value));
+    copy_registers(w->arch, w->out->registers.value, w->value);
     w->out->registers.known = w->known;
     w->done = true;
     return STEP_DONE;
@@ -478,6 +484,12 @@ static int frame_any(struct unwinder *u, struct walk *w, struct leaving *l)
     return frame_on(&w->arch->reg, u, w, l);
 }
 
+each_machine int frame_of(const struct arch_registers *r, struct unwinder *u, struct walk *w,
+                          struct leaving *l)
+{
+    return r == &x86_64 ? frame_x86_64(u, w, l) : frame_any(u, w, l);
+}
+
 static int walk_frame(struct unwinder *u, struct walk *w, struct leaving *l)
 {
     return is_x86_64(w) ? frame_x86_64(u, w, l) : frame_any(u, w, l);
@@ -567,6 +579,12 @@ static enum step_result leave_any(struct walk *w, const struct leaving *l)
     return leave_on(&w->arch->reg, w, l);
 }
 
+each_machine enum step_result leave_of(const struct arch_registers *r, struct walk *w,
+                                       const struct leaving *l)
+{
+    return r == &x86_64 ? leave_x86_64(w, l) : leave_any(w, l);
+}
+
 static enum step_result walk_leave(struct walk *w, const struct leaving *l)
 {
     return is_x86_64(w) ? leave_x86_64(w, l) : leave_any(w, l);
@@ -581,7 +599,7 @@ static void walk_begin(struct unwinder *u, struct walk *w, unsigned lane,
     const struct arch_registers *r = &in->registers.arch->reg;
     const uint64_t needed = REG_BIT(r->pc) | REG_BIT(r->sp);
     w->arch = in->registers.arch;
-    memcpy(w->value, in->registers.value, sizeof(w->value));
+    copy_registers(w->arch, w->value, in->registers.value);
     w->known = in->registers.known & arch_all_registers(r);
     w->flags = FRAME_LEAF;
     w->other_stack = w->done = false;
@@ -601,20 +619,27 @@ static void walk_begin(struct unwinder *u, struct walk *w, unsigned lane,
         walk_end(w, STACK_NO_REGS, 0);
 }
 
+/* Returns -1 when out of memory. */
+each_machine int walk_on(const struct arch_registers *r, struct unwinder *u, struct walk *w)
+{
+    struct leaving l;
+    while (!w->done) {
+        int got = frame_of(r, u, w, &l);
+        if (got < 0)
+            return -1;
+        if (got == STEP_OK)
+            leave_of(r, w, &l);
+    }
+    return 0;
+}
+
 int unwind(struct unwinder *u, const struct unwind_input *input, struct unwind_stack *ret,
            struct error *err)
 {
     struct walk w;
-    struct leaving l;
     walk_begin(u, &w, 0, input, ret);
-    while (!w.done) {
-        int got = walk_frame(u, &w, &l);
-        if (got < 0)
-            return error_no_memory(err);
-        if (got == STEP_OK)
-            walk_leave(&w, &l);
-    }
-    return 0;
+    int failed = is_x86_64(&w) ? walk_on(&x86_64, u, &w) : walk_on(&w.arch->reg, u, &w);
+    return failed ? error_no_memory(err) : 0;
 }
 
 /* ---- batches ------------------------------------------------------------------------------- */
@@ -681,10 +706,7 @@ each_machine void lane_leave(const struct arch_registers *r, const struct unwind
 {
     struct walk *w = &l->walk;
     l->in_frame = false;
-    if (r == &x86_64)
-        leave_x86_64(w, &l->leaving);
-    else
-        leave_any(w, &l->leaving);
+    leave_of(r, w, &l->leaving);
     if (w->suffixes && w->suffixes->open)
         suffix_cache_noted(w);
     fetch_rule(r, u, w);
@@ -697,8 +719,7 @@ each_machine int advance_on(const struct arch_registers *r, struct unwinder *u, 
         lane_leave(r, u, l);
         return 0;
     }
-    int got =
-        r == &x86_64 ? frame_x86_64(u, &l->walk, &l->leaving) : frame_any(u, &l->walk, &l->leaving);
+    int got = frame_of(r, u, &l->walk, &l->leaving);
     if (got == STEP_OK) {
         l->in_frame = true;
         l->rule = *l->leaving.rule;
