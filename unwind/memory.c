@@ -21,6 +21,8 @@ static void note_word(struct memory_reads *r, uint64_t address)
 void memory_note(struct memory_reads *r, uint64_t address, size_t size)
 {
     enum { MOST = 64 };
+    if (r->watch)
+        r->watch(r->watch_context, address, size);
     if (size > MOST) {
         r->lost = true;
         return;

@@ -205,6 +205,9 @@ struct memory_reads {
                   stack */
     uint32_t nr;
     struct memory_window at[MEMORY_WINDOWS];
+    /* Called for each read of the stack that is noted; NULL: nobody asks. */
+    void (*watch)(void *context, uint64_t address, size_t size);
+    void *watch_context;
 };
 
 struct memory_range {

@@ -112,6 +112,7 @@ struct runtime_sample {
     bool has_vmstack;
     bool has_running_vm; /* the vmstack holds the stack of the VM that ran */
     bool no_objects;     /* nothing of the heap was recorded */
+    bool reads_anew;     /* no frames are taken over from other samples' walks */
 };
 
 /* ---- a row ------------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "unwind/arch_x86_64.h"
 #include "unwind/native/walk.h"
+#include "unwind/trace.h"
 
 #include <stdlib.h>
 
@@ -242,8 +243,68 @@ each_machine bool push_frame(const struct arch_registers *r, struct walk *w,
     return true;
 }
 
-static int walk_frame(struct unwinder *u, struct walk *w, struct leaving *l);
-static enum step_result walk_leave(struct walk *w, const struct leaving *l);
+static inline int walk_once(struct unwinder *u, struct walk *w);
+
+/* ---- what a trace is told ------------------------------------------------------------------ */
+
+/* Make the full row of a compact rule. */
+static struct cfi_row row_of(const struct arch_registers *r, const struct rule *rule)
+{
+    struct cfi_row row = {.cfa_register = rule->kind == RULE_PLT ? r->sp : rule->cfa_register,
+                          .cfa_offset = rule->kind == RULE_PLT ? 8 : rule->cfa_offset};
+    unsigned ra = rule->kind == RULE_PLT ? 1 : rule->ra;
+    row.regs[r->ra] = rule->ends
+                          ? (struct reg_rule){.kind = REG_UNDEFINED}
+                          : (struct reg_rule){.kind = REG_OFFSET, .offset = -8 * (int64_t)ra};
+    for (unsigned i = 0; i < RULE_SAVED && rule->kind == RULE_OFFSETS; i++)
+        if (rule->saved[i])
+            row.regs[r->saved[i]] =
+                (struct reg_rule){.kind = REG_OFFSET, .offset = -8 * (int64_t)rule->saved[i]};
+    return row;
+}
+
+/* Tell the rule. `row` NULL: the rule is a compact one. */
+static void trace_rule(const struct walk *w, const struct rule *rule, const struct cfi_row *row,
+                       uint64_t cfa)
+{
+    static const char *const texts[] = {[RULE_OFFSETS] = "a rule of the cache",
+                                        [RULE_PLT] = "the rule of all PLTs",
+                                        [RULE_ROW] = "a whole row"};
+    if (TRACE_LIKELY_NULL(w->in->trace))
+        return;
+    const struct cfi_row compact = row ? *row : row_of(&w->arch->reg, rule);
+    const struct trace_event e = {.kind = TRACE_RULE,
+                                  .text = texts[rule->kind],
+                                  .value = cfa,
+                                  .frame = w->out->frames.nr - 1,
+                                  .row = &compact};
+    w->in->trace->event(w->in->trace->context, &e);
+}
+
+static void trace_registers(const struct walk *w, enum trace_kind kind, const struct code *code)
+{
+    struct registers registers = {.arch = w->arch, .known = w->known};
+    memcpy(registers.value, w->value, w->arch->reg.nr * sizeof(*registers.value));
+    const struct trace_event e = {.kind = kind,
+                                  .provenance = w->provenance,
+                                  .frame = w->out->frames.nr,
+                                  .code = code,
+                                  .registers = &registers,
+                                  .flags = w->flags};
+    w->in->trace->event(w->in->trace->context, &e);
+}
+
+static void trace_next(const struct walk *w)
+{
+    if (!TRACE_LIKELY_NULL(w->in->trace))
+        trace_registers(w, TRACE_NEXT, NULL);
+}
+
+static void say_outermost(const struct walk *w)
+{
+    trace_say(w->in, w->out, TRACE_END,
+              "CFI says that the return address is undefined: this is the outermost frame", 0, 0);
+}
 
 /* Returns whether all frames so far, except the last, are of files and the kernel. Then no walker's
  * state is needed any more if this walk starts anew further out. */
@@ -273,6 +334,7 @@ static void walk_back(struct walk *w, const struct walk *before, size_t nr_frame
     *w = *before;
     w->searched = searched;
     w->out->frames.nr = nr_frames;
+    trace_say(w->in, w->out, TRACE_BACK, "the frames beyond this word are taken back", 0, 0);
 }
 
 /* Grade how well the calls fit together from frame `first` on, which is the caller of the generated
@@ -298,19 +360,22 @@ static enum walk_callee grade_callers(struct walk *w, size_t first, uint64_t sp)
  * does not reach the entry, -1 when out of memory. */
 static int walk_from_word(struct unwinder *u, struct walk *w, const struct walk *before, unsigned i)
 {
-    struct leaving l;
     size_t nr_frames = w->out->frames.nr;
     w->searched++;
     int got = walk_to_caller_of_generated(w, walk_sp(before) + 8 * i);
     if (got != STEP_OK)
         return STEP_NO;
+    trace_say(
+        w->in, w->out, TRACE_WAY,
+        "the word at # is a return address behind an indirect call: the walk is tried from there",
+        before->value[w->arch->reg.sp] + 8 * i, 0);
+    trace_next(w);
     w->searches++;
     w->suffixes = NULL;
     w->managed_begun = false;
     w->flags = 0;
-    while (!w->done && (got = walk_frame(u, w, &l)) >= 0)
-        if (got == STEP_OK)
-            walk_leave(w, &l);
+    while (!w->done && got >= 0)
+        got = walk_once(u, w);
     if (got < 0 || w->out->end == STACK_COMPLETE)
         return got < 0 ? -1 : STEP_DONE;
     walk_back(w, before, nr_frames);
@@ -344,12 +409,25 @@ static int walk_past_generated(struct unwinder *u, struct walk *w)
     return fits < GENERATED_WORDS ? walk_from_word(u, w, &before, fits) : STEP_NO;
 }
 
+static void say_without_cfi(const struct walk *w, const struct rule *rule)
+{
+    const char *text = "no CFI covers the address";
+    if (rule->kind == RULE_OFFSETS)
+        trace_rule(w, rule, NULL, 0);
+    if (rule->kind == RULE_OFFSETS)
+        text = "CFI gives the CFA by a register whose value is not known any more";
+    else if (rule->kind == RULE_ROW)
+        text = "the CFI row cannot be followed";
+    trace_say(w->in, w->out, TRACE_REFUSED, text, 0, 0);
+}
+
 /* Step out of a frame without CFI (or with CFI that cannot be followed): by signal trampoline, else
  * by guess. */
 static enum step_result step_without_cfi(struct unwinder *u, struct walk *w,
                                          const struct code *code, struct leaving *l)
 {
     const struct code held = *code; /* look-ups by the guesses may replace *code */
+    say_without_cfi(w, l->rule);
     /* A VM's compiler makes no trampoline: it is in a file, the vdso, or nameless memory. */
     bool may_trampoline = (held.executable && held.owner != CODE_JIT) || held.owner == CODE_NONE;
     enum step_result got = may_trampoline ? walk_sigreturn(w, &held) : STEP_NO;
@@ -373,11 +451,14 @@ static enum step_result step_by_row(struct unwinder *u, struct walk *w, const st
                                     struct leaving *l, size_t frame)
 {
     const struct cfi_row *row = rule_cache_row(&u->cache, l->rule);
+    trace_rule(w, l->rule, row, 0);
     enum step_result got = walk_row_cfa(w, row, code, &l->cfa);
     if (got == STEP_OK) {
         w->out->frames.at[frame].cfa = l->cfa;
-        if (row->regs[w->arch->reg.ra].kind == REG_UNDEFINED)
+        if (row->regs[w->arch->reg.ra].kind == REG_UNDEFINED) {
+            say_outermost(w);
             return walk_end(w, STACK_COMPLETE, 0);
+        }
         got = walk_row_registers(w, row, code, l->cfa);
         l->applied = true;
         l->signal = row->signal_frame;
@@ -590,6 +671,71 @@ static enum step_result walk_leave(struct walk *w, const struct leaving *l)
     return is_x86_64(w) ? leave_x86_64(w, l) : leave_any(w, l);
 }
 
+/* ---- one frame, traced --------------------------------------------------------------------- */
+
+/* Read the slots that walk_leave reads in place, so that whoever notes reads sees them. */
+static void note_slots(const struct walk *w, const struct leaving *l)
+{
+    const struct memory *m = &w->in->memory;
+    enum provenance ignored = PROVENANCE_EXACT;
+    uint64_t value;
+    (void)memory_read_slot(m, l->cfa - 8 * (uint64_t)l->rule->ra, &value, &ignored);
+    for (unsigned i = 0; i < RULE_SAVED; i++)
+        if (l->rule->saved[i])
+            (void)memory_read_slot(m, l->cfa - 8 * (uint64_t)l->rule->saved[i], &value, &ignored);
+}
+
+/* Tell how a frame was left, or why the walk ends there. */
+static void trace_left(const struct walk *w)
+{
+    if (!w->done) {
+        trace_registers(w, TRACE_NEXT, NULL);
+        return;
+    }
+    if (w->out->end == STACK_COMPLETE && walk_pc(w) == 0)
+        trace_say(w->in, w->out, TRACE_END, "the return address is 0: nobody called this frame", 0,
+                  0);
+    else if (w->out->end == STACK_LOOP)
+        trace_say(w->in, w->out, TRACE_END,
+                  "the caller's stack pointer # is not above this frame's: a stack would never end",
+                  walk_sp(w), 0);
+    else if (w->out->end == STACK_LIMIT)
+        trace_say(w->in, w->out, TRACE_END, "as many frames as --max-stack allows", 0, 0);
+}
+
+static __attribute__((noinline)) int walk_traced(struct unwinder *u, struct walk *w)
+{
+    struct leaving l = {.rule = NULL};
+    const struct code code = walk_code(w, lookup_pc(&w->arch->reg, w))->code;
+    trace_registers(w, TRACE_FRAME, &code);
+    int got = walk_frame(u, w, &l);
+    if (got < 0)
+        return got;
+    bool plain = l.rule && (l.rule->kind == RULE_OFFSETS || l.rule->kind == RULE_PLT) && !l.applied;
+    if (plain && (got == STEP_OK || l.rule->ends))
+        trace_rule(w, l.rule, NULL, l.cfa);
+    if (plain && got == STEP_DONE && w->out->end == STACK_COMPLETE && l.rule->ends)
+        say_outermost(w);
+    if (plain && got == STEP_OK)
+        note_slots(w, &l);
+    if (got == STEP_OK)
+        walk_leave(w, &l);
+    trace_left(w);
+    return got;
+}
+
+/* Take one frame whole. Returns -1 when out of memory. */
+static inline int walk_once(struct unwinder *u, struct walk *w)
+{
+    struct leaving l;
+    if (!TRACE_LIKELY_NULL(w->in->trace))
+        return walk_traced(u, w);
+    int got = walk_frame(u, w, &l);
+    if (got == STEP_OK)
+        walk_leave(w, &l);
+    return got;
+}
+
 /* ---- walks --------------------------------------------------------------------------------- */
 
 /* `lane`: the number of this walk among those in progress. */
@@ -638,7 +784,12 @@ int unwind(struct unwinder *u, const struct unwind_input *input, struct unwind_s
 {
     struct walk w;
     walk_begin(u, &w, 0, input, ret);
-    int failed = is_x86_64(&w) ? walk_on(&x86_64, u, &w) : walk_on(&w.arch->reg, u, &w);
+    int failed = 0;
+    if (!TRACE_LIKELY_NULL(input->trace))
+        while (!w.done && !failed)
+            failed = walk_once(u, &w) < 0;
+    else
+        failed = is_x86_64(&w) ? walk_on(&x86_64, u, &w) : walk_on(&w.arch->reg, u, &w);
     return failed ? error_no_memory(err) : 0;
 }
 
@@ -673,8 +824,10 @@ static void lane_begin(struct unwinder *u, struct lane *l, const struct unwind_i
     struct suffix_cache *t =
         u->uses_suffixes ? suffix_cache_of(u->suffix_caches, u->epoch, in) : NULL;
     walk_begin(u, &l->walk, l->number, in, out);
-    if (in->memory.reads)
+    if (in->memory.reads) {
         in->memory.reads->on = false;
+        in->memory.reads->watch = NULL;
+    }
     if (t) {
         suffix_cache_begin(l->suffixes, t, in);
         l->walk.suffixes = l->suffixes;

@@ -68,6 +68,7 @@ const void *cfi_runtime(const struct cfi *cfi, const struct runtime *rt);
 /* ---- walking ----------------------------------------------------------------------------- */
 
 struct walker;
+struct unwind_trace;
 struct unwind_input {
     struct registers registers; /* at the sample: all recorded registers. Their machine is the
                                    walk's: it uses no CFI of another one */
@@ -83,6 +84,8 @@ struct unwind_input {
      * earlier walk of the same `thread` saw. The result is the same. */
     const void *context_key;
     uint32_t thread;
+    /* Gets told what unwind() decides and why (trace.h). NULL: nobody asks. */
+    const struct unwind_trace *trace;
 };
 
 /* Result of a walk, innermost frame first. It can be reused for the next walk. */

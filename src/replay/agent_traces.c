@@ -155,6 +155,12 @@ static bool push_frames(struct trace_frames *t, struct managed_names *managed,
     return vec_push(&t->frames, (struct frame){.kind = FRAME_LUA, .provenance = f->provenance});
 }
 
+size_t replay_frames_of(const struct frame *f)
+{
+    struct jit_lua_stack stack;
+    return lua_stack(f, &stack) ? stack.nr - (is_pending_call(&stack, 0) ? 1 : 0) + 1 : 1;
+}
+
 int trace_frames_expand(struct trace_frames *t, struct managed_names *managed,
                         struct replay_sample *s, struct error *err)
 {

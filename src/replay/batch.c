@@ -14,7 +14,7 @@ static int take_member(struct replay *r, struct job *job, struct job_sample *s, 
         vmstack_ref_release(&s->copy);
         return -1;
     }
-    bool passes = sample_passes(r, &s->sample, s->thread.comm);
+    bool passes = replay_passes(&r->options, &s->sample, s->thread.comm);
     if (passes && vec_push(&job->samples, *s))
         return 0;
     thread_context_release(&s->thread);
@@ -42,6 +42,7 @@ static int take_group(struct replay *r, struct job *job, const struct job_sample
     for (size_t i = 0; i < nr && !failed; i++) {
         struct job_sample one = *s;
         one.member = members[i];
+        one.number = r->counts.samples - nr + i + 1;
         failed = vmstack_ref_share(&s->copy, &one.copy, err);
         if (!failed)
             failed = take_member(r, job, &one, err);
@@ -69,7 +70,7 @@ static int take_sample(struct replay *r, struct job *job, const struct record *r
         vmstack_ref_release(&s.copy);
         return failed;
     }
-    r->counts.samples++;
+    s.number = ++r->counts.samples;
     return take_member(r, job, &s, err);
 }
 
@@ -132,4 +133,5 @@ void release_job(struct replay *r, struct job *job)
     perfdata_release(r->pd, &job->batch);
     job->samples.nr = 0;
     job->frames.nr = 0;
+    job->sightings.nr = 0;
 }

@@ -69,6 +69,8 @@ struct known_thread {
     uint64_t key;
     VEC(struct known_frame) frames;
     struct hash_table table; /* of frames, by their keys */
+    /* For explanations: the sample of each remembered stack; else empty. */
+    VEC(struct replay_sighting) sightings;
     VEC(struct frame) groups;
     uint32_t stacks; /* stacks remembered since the thread started anew */
     struct dispute disputes[DISPUTES_MAX];
@@ -77,13 +79,19 @@ struct known_thread {
 
 struct join_table {
     VEC(struct known_thread *) threads;
-    struct hash_table table;   /* of threads, by their keys */
+    struct hash_table table; /* of threads, by their keys */
+    bool keeps_sightings;
     VEC(struct frame) callers; /* scratch */
+    VEC(uint32_t) learned;     /* scratch: the stack in which each of them was learned */
+    enum join_failure failure; /* of the last find_callers() that found none */
 };
 
-struct join_table *join_table_create(void)
+struct join_table *join_table_create(bool keeps_sightings)
 {
-    return calloc(1, sizeof(struct join_table));
+    struct join_table *t = calloc(1, sizeof(*t));
+    if (t)
+        t->keeps_sightings = keeps_sightings;
+    return t;
 }
 
 static void forget_thread(struct known_thread *k)
@@ -91,6 +99,7 @@ static void forget_thread(struct known_thread *k)
     vec_free(&k->frames);
     hash_table_free(&k->table);
     vec_free(&k->groups);
+    vec_free(&k->sightings);
     free(k);
 }
 
@@ -110,6 +119,7 @@ void join_table_free(struct join_table *t)
     vec_free(&t->threads);
     hash_table_free(&t->table);
     vec_free(&t->callers);
+    vec_free(&t->learned);
     free(t);
 }
 
@@ -135,6 +145,7 @@ static struct known_thread *thread_of(struct join_table *t, const struct job_sam
 static void start_anew(struct known_thread *k)
 {
     k->frames.nr = k->groups.nr = k->stacks = k->nr_disputes = 0;
+    k->sightings.nr = 0;
     hash_table_clear(&k->table);
 }
 
@@ -411,7 +422,7 @@ static size_t learned_already(const struct known_thread *k, const struct job_sam
 /* Frames whose place is not known (cfa 0), and guesses, prove nothing about their callers. The
  * outermost `nr_joined` frames were known already. */
 static void learn_stack(struct known_thread *k, const struct job *job, const struct job_sample *s,
-                        size_t nr_joined, struct learned *last)
+                        size_t nr_joined, bool keeps_sightings, struct learned *last)
 {
     const struct frame *frames = job->frames.at + s->first_frame + s->nr_kernel;
     size_t nr = s->nr_frames - s->nr_kernel, done = learned_already(k, s, last);
@@ -419,6 +430,8 @@ static void learn_stack(struct known_thread *k, const struct job *job, const str
     struct place_key caller;
     bool has_caller = false, anew = false;
     k->stacks++;
+    if (keeps_sightings && k->sightings.nr + 1 == k->stacks)
+        (void)vec_push(&k->sightings, (struct replay_sighting){s->number, s->sample.time});
     while (left < nr && stands_alone(&frames[left]) && !frames[left].cfa) /* inside a group */
         left++;
     continue_same(k, nr_joined, nr - left);
@@ -444,6 +457,16 @@ static void learn_stack(struct known_thread *k, const struct job *job, const str
 
 /* ---- joining ------------------------------------------------------------------------------- */
 
+/* Note for each frame that push_caller() is about to append when it was learned. */
+static int note_learned(struct join_table *t, const struct known_frame *known)
+{
+    uint32_t nr = known->key.functions ? known->nr_group : 1;
+    for (uint32_t i = 0; i < nr; i++)
+        if (!vec_push(&t->learned, known->learned))
+            return -1;
+    return 0;
+}
+
 /* Append a known frame as a caller. Its functions were seen in another sample. Returns -1 when out
  * of memory. */
 static int push_caller(struct join_table *t, const struct known_thread *k,
@@ -454,6 +477,8 @@ static int push_caller(struct join_table *t, const struct known_thread *k,
                       .flags = known->flags,
                       .kind = FRAME_NATIVE,
                       .provenance = PROVENANCE_STALE};
+    if (t->keeps_sightings && note_learned(t, known) < 0)
+        return -1;
     if (!known->key.functions)
         return vec_push(&t->callers, f) ? 0 : -1;
     for (size_t i = known->group; i < known->group + known->nr_group && i < k->groups.nr; i++) {
@@ -472,7 +497,8 @@ static int find_callers(struct join_table *t, const struct known_thread *k,
                         const struct place_key *frame)
 {
     const struct known_frame *known = find_frame(k, frame);
-    t->callers.nr = 0;
+    t->callers.nr = t->learned.nr = 0;
+    t->failure = known ? JOIN_NOT_WHOLE : JOIN_NOT_SEEN;
     while (known && !known->disputed) {
         uint64_t cfa = known->key.cfa;
         if (known->outermost)
@@ -485,6 +511,24 @@ static int find_callers(struct join_table *t, const struct known_thread *k,
             return 0;
         if (known && push_caller(t, k, known) < 0)
             return -1;
+    }
+    if (known)
+        t->failure = JOIN_DISPUTED;
+    return 0;
+}
+
+/* Note in which samples the joined frames were learned. */
+static int note_sightings(const struct join_table *t, const struct known_thread *k, struct job *job,
+                          struct job_sample *s, struct error *err)
+{
+    s->first_sighting = job->sightings.nr;
+    for (size_t i = 0; t->keeps_sightings && i < t->callers.nr; i++) {
+        uint32_t stack = i < t->learned.nr ? t->learned.at[i] : 0;
+        struct replay_sighting seen = {0};
+        if (stack && stack <= k->sightings.nr)
+            seen = k->sightings.at[stack - 1];
+        if (!vec_push(&job->sightings, seen))
+            return error_no_memory(err);
     }
     return 0;
 }
@@ -513,6 +557,7 @@ static int append_callers(struct join_table *t, struct job *job, struct job_samp
     job->frames.nr = first + own + nr;
     s->first_frame = first;
     s->nr_frames = own + nr;
+    s->nr_joined = nr;
     s->end = STACK_COMPLETE;
     return 0;
 }
@@ -524,6 +569,7 @@ static int join_sample(struct join_table *t, const struct known_thread *k, struc
 {
     const struct frame *frames = job->frames.at + s->first_frame;
     size_t own = s->nr_frames;
+    s->join_failure = JOIN_NO_PLACE;
     for (unsigned i = 0; i < LAST_TRIED && own > s->nr_kernel; i++) {
         bool managed = stands_alone(&frames[own - 1]);
         size_t begin = group_begin(frames, own - 1);
@@ -533,7 +579,11 @@ static int join_sample(struct join_table *t, const struct known_thread *k, struc
             if (found < 0)
                 return error_no_memory(err);
             if (found)
-                return append_callers(t, job, s, own, err) < 0 ? -1 : 1;
+                return append_callers(t, job, s, own, err) < 0 ||
+                               note_sightings(t, k, job, s, err) < 0
+                           ? -1
+                           : 1;
+            s->join_failure = (uint8_t)t->failure;
         }
         if (!managed)
             break;
@@ -560,7 +610,7 @@ static int join_one(struct join_table *t, struct job *job, struct job_sample *s,
     if (joined > 0)
         s->nr_same = sample_frames_same(job, s);
     if (k && s->end == STACK_COMPLETE)
-        learn_stack(k, job, s, joined > 0 ? t->callers.nr : 0, last);
+        learn_stack(k, job, s, joined > 0 ? t->callers.nr : 0, t->keeps_sightings, last);
     return joined;
 }
 

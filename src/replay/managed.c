@@ -64,6 +64,7 @@ const struct walker *sample_walker(struct replay_worker *w, size_t at,
                         : 0,
         .has_vmstack = copy != NULL,
         .has_running_vm = copy && copy->reason == VMEVENT_MATCHED,
+        .reads_anew = p->reads_anew,
         .no_objects = !w->replay->log && !w->replay->snapshots && !vms,
     };
     for (uint32_t i = 0; copy && i < copy->nr_vms; i++)

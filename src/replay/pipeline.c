@@ -190,6 +190,13 @@ static int give_job(struct replay_worker *w, const struct job *job, struct error
             .batch_number = job->batch_number,
             .copy = s->copy.bytes && !s->copy_differs ? &s->copy : NULL,
             .vmstate = s->vmstate,
+            .number = s->number,
+            .nr_kernel = s->nr_kernel,
+            .nr_own = s->nr_frames - s->nr_kernel - s->nr_joined,
+            .nr_joined = s->nr_joined,
+            .sightings = job->sightings.nr ? job->sightings.at + s->first_sighting : NULL,
+            .join_failure = s->join_failure,
+            .copy_differs = s->copy_differs,
         };
         replaced = s->has_trace;
         if (replaced && trace_frames_expand(&w->traces, w->replay->managed, &given, err) < 0)

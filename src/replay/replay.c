@@ -42,7 +42,7 @@ static int open_parts(struct replay *r, struct error *err)
     r->strings = intern_create();
     r->managed = managed_names_create();
     r->rules = unwind_rules_create();
-    r->joins = join_table_create();
+    r->joins = join_table_create(r->options.explains);
     r->copies = vmstack_pairing_create();
     r->stops = end_table_create();
     r->members = member_table_create();
@@ -169,6 +169,7 @@ static void jobs_free(struct replay *r)
         release_job(r, &r->jobs[i]);
         vec_free(&r->jobs[i].samples);
         vec_free(&r->jobs[i].frames);
+        vec_free(&r->jobs[i].sightings);
         record_batch_free(&r->jobs[i].batch);
     }
     free(r->jobs);

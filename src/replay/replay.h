@@ -39,6 +39,7 @@ struct replay_options {
     unsigned threads;  /* 0: as many as there are processors */
     unsigned max_stack;
     bool no_join;
+    bool explains; /* the sink calls replay_explain() */
     /* Filters; an empty list passes everything. Samples that do not pass are not unwound. */
     name_list comms;
     name_list events;
@@ -56,7 +57,24 @@ struct replay_options {
     void *progress_context;
 };
 
+/* Returns whether a sample passes the filters of the options. `comm`: its thread's command. */
+bool replay_passes(const struct replay_options *o, const struct sample *head, const char *comm);
+
 struct vmstack_ref;
+
+/* Where a joined frame was seen. */
+struct replay_sighting {
+    uint64_t number, time; /* of the sample */
+};
+
+/* Why a truncated stack was not continued. */
+enum join_failure {
+    JOIN_NOT_TRIED,
+    JOIN_NO_PLACE,  /* its last frame's place or function is not known, or it is a guess */
+    JOIN_NOT_SEEN,  /* no earlier complete stack of the thread had its last frame */
+    JOIN_NOT_WHOLE, /* the frame was seen, but not all of its callers up to the entry */
+    JOIN_DISPUTED,  /* the frame, or one of its callers, was seen with different callers */
+};
 
 /* One sample with its whole stack. Valid during the call that gets it. */
 struct replay_sample {
@@ -78,6 +96,14 @@ struct replay_sample {
      * count. */
     uint64_t batch_number;
     const struct vmstack_ref *copy; /* private: the vmstack that came with the sample; NULL: none */
+    uint64_t number;  /* of the sample in the recording, from 1; filters do not change it */
+    size_t nr_kernel; /* frames of the kernel's callchain, which come first */
+    size_t nr_own;    /* frames of the walk itself, before traces of an agent are replaced */
+    size_t nr_joined; /* frames of an earlier stack, which come last */
+    /* With options.explains: where each joined frame was seen, innermost first. */
+    const struct replay_sighting *sightings;
+    enum join_failure join_failure; /* if it was not continued, but truncated */
+    bool copy_differs;              /* a vmstack came, but is of another moment: it was not used */
     /* enum luajit_vmstate (unwind/luajit/vm.h) of the innermost Lua frame's VM, as the
      * VM's own word says; the word came with the sample. */
     uint8_t vmstate;
@@ -185,6 +211,35 @@ void replay_managed(const struct replay_worker *w, const struct replay_sample *s
  * recording has it at the sample's time. Returns 1; 0: it is not recorded; -1: out of memory. */
 int replay_trace(struct replay_worker *w, const struct replay_sample *s, uint32_t number,
                  uint64_t address, struct luajit_listing *ret, struct error *err);
+
+/* ---- explaining a stack ------------------------------------------------------------------------
+ */
+
+/* One read of memory in a walk. */
+struct replay_read {
+    uint64_t address;
+    size_t size;
+    const uint8_t *bytes; /* NULL: recorded nowhere */
+    const char *source;   /* which memory had them; static */
+    enum provenance provenance;
+    struct memory_span when; /* when they were read, first and last; empty: not known, or at once
+                                with the sample */
+};
+
+struct unwind_trace;
+struct replay_explainer {
+    const struct unwind_trace *trace;
+    void (*read)(void *context, const struct replay_read *read);
+    void *context;
+};
+/* Walk the user stack of a sample once more as it was walked, and tell what the walk decides and
+ * reads. To be called by a sink, in its `sample`. `ret`: the frames of the walk, before stacks are
+ * joined and traces of an agent are replaced; the caller frees ret->frames. */
+int replay_explain(struct replay_worker *w, const struct replay_sample *s,
+                   const struct replay_explainer *e, struct unwind_stack *ret, struct error *err);
+/* Returns how many frames of the output a frame of the walk became: more than 1 where the agent's
+ * jitdump describes a trace. */
+size_t replay_frames_of(const struct frame *f);
 
 /* ---- without a recording -------------------------------------------------------------------- */
 

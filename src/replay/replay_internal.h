@@ -8,6 +8,7 @@
 #include "base/threads.h"
 #include "replay/replay.h"
 #include "session/snapshots.h"
+#include "session/walk_input.h"
 #include "session/recorded_memory.h"
 #include "unwind/managed.h"
 #include "unwind/luajit/listing.h"
@@ -51,6 +52,11 @@ struct job_sample {
     uint64_t end_pc, end_address;
     struct member member; /* the counter that the sample belongs to; event NULL: the record's own */
     struct vmstack_ref copy;
+    uint64_t number; /* in the recording, from 1 */
+    /* Frames of an earlier stack, outermost; and, for an explanation, where they were seen: indexes
+     * in the job's `sightings`. */
+    size_t nr_joined, first_sighting;
+    uint8_t join_failure; /* enum join_failure */
     bool bad, has_user, unwound;
     uint8_t vmstate;   /* what the VM did: struct runtime's `activity` */
     bool copy_differs; /* the vmstack is of another moment of the thread: not used */
@@ -75,6 +81,7 @@ struct job {
     struct record_batch batch;
     VEC(struct job_sample) samples;
     frame_vec frames;
+    VEC(struct replay_sighting) sightings;
     const struct arch *arch; /* the recording's machine; NULL: its stacks cannot be unwound */
 };
 
@@ -158,6 +165,7 @@ struct sample_process {
     const struct replay_worker *worker;
     const struct thread_context *thread;
     struct runtime_vm vms[VMSTACK_VMS_MAX]; /* of the vmstack */
+    bool reads_anew;                        /* as in struct runtime_sample */
 };
 
 struct replay_worker {
@@ -191,8 +199,10 @@ void release_job(struct replay *r, struct job *job);
 /* pipeline.c: the main function of a thread; `worker` is a struct replay_worker. */
 void worker_main(void *worker, struct processor *p);
 
-/* sample.c: whether a sample passes the filters. */
-bool sample_passes(const struct replay *r, const struct sample *head, const char *comm);
+/* sample.c: make the input for a sample, the `at`th of its group. If the sample has a vmstack, the
+ * worker has space for it. */
+void sample_input(struct replay_worker *w, struct job_sample *s, size_t at,
+                  struct walk_memory *memory, struct unwind_input *ret);
 /* Add the counts of `from` to `to`, and clear them. */
 void stack_use_add(struct stack_use *to, struct stack_use *from);
 /* Returns how many bytes of a stack are worth reading before it is walked; 0: nothing is known
@@ -222,7 +232,8 @@ const struct walker *sample_walker(struct replay_worker *w, size_t at,
 
 /* join.c: remember complete stacks of each thread, and continue truncated ones. Called in the order
  * of batches. */
-struct join_table *join_table_create(void);
+/* `keeps_sightings`: note in which sample each frame was learned, for explanations. */
+struct join_table *join_table_create(bool keeps_sightings);
 void join_table_free(struct join_table *t);
 /* Join all samples of the job, in order. Frames of joined stacks are appended to job->frames. */
 int join_job(struct join_table *t, struct job *job, uint64_t *nr_joined, struct error *err);

@@ -33,9 +33,8 @@ static bool in_times(const struct replay_options *o, uint64_t time)
     return found;
 }
 
-bool sample_passes(const struct replay *r, const struct sample *head, const char *comm)
+bool replay_passes(const struct replay_options *o, const struct sample *head, const char *comm)
 {
-    const struct replay_options *o = &r->options;
     return in_numbers(&o->pids, head->pid) && in_numbers(&o->tids, head->tid) &&
            in_numbers(&o->cpus, head->cpu) && in_names(&o->comms, comm) &&
            in_times(o, head->time) && in_names(&o->events, head->event ? head->event->name : "");
@@ -154,10 +153,8 @@ struct vmstack *replay_copies(struct replay_worker *w)
     return w->copies;
 }
 
-/* Make the input for a sample, the `at`th of its group. If the sample has a vmstack, the worker has
- * space for it. */
-static void user_input(struct replay_worker *w, struct job_sample *s, size_t at,
-                       struct walk_memory *memory, struct unwind_input *ret)
+void sample_input(struct replay_worker *w, struct job_sample *s, size_t at,
+                  struct walk_memory *memory, struct unwind_input *ret)
 {
     sample_registers(&s->sample, w->job->arch, &ret->registers);
     const struct vmstack *vmstack =
@@ -189,7 +186,7 @@ static int walk_users(struct replay_worker *w, struct job_sample *group, size_t 
             continue;
         if (s->copy.bytes && !replay_copies(w))
             return error_no_memory(err);
-        user_input(w, s, nr_inputs, &memories[nr_inputs], &inputs[nr_inputs]);
+        sample_input(w, s, nr_inputs, &memories[nr_inputs], &inputs[nr_inputs]);
         unwind_prefetch(&inputs[nr_inputs]);
         w->stacks[nr_inputs++].frames.nr = 0;
     }

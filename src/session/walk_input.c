@@ -40,6 +40,7 @@ void walk_input(const struct walk_parts *parts, unsigned max_frames, struct walk
     ret->code = session_codemap(parts->thread);
     ret->max_frames = max_frames;
     ret->walker = NULL;
+    ret->trace = NULL;
     ret->thread = parts->thread->tid;
     ret->context_key = only_files ? session_context_key(parts->thread) : NULL;
 }

@@ -78,7 +78,7 @@ static void add_times(struct thread_stacks *t, const char *stack, unsigned times
 
 static void join_all(struct thread_stacks *t)
 {
-    struct join_table *table = join_table_create();
+    struct join_table *table = join_table_create(false);
     assert_non_null(table);
     for (size_t i = 0; i < t->nr_jobs; i++)
         assert_int_equal(join_job(table, &t->jobs[i], &t->joined, NULL), 0);

@@ -11,6 +11,7 @@
  */
 #include "unwind/arch_x86_64.h"
 #include "unwind/native/rule.h"
+#include "unwind/trace.h"
 #include "unwind/unwind.h"
 #include "unwind/walker.h"
 
@@ -123,6 +124,7 @@ struct target {
     uint64_t stack[64];
     struct unwind_input in;
     struct memory_layer layer;
+    struct unwinder *traced; /* another one: traced walks do not count in `u` */
 };
 
 static const uint64_t regions[4] = {MODULE, JIT, ANON, DATA};
@@ -170,6 +172,7 @@ static int setup(void **state)
     put_functions(&t->section);
     t->cfi = create_cfi(&t->section, 1);
     t->u = unwinder_create(NULL);
+    t->traced = unwinder_create(NULL);
     t->layer = (struct memory_layer){.read = read_code, .context = t};
     t->in = (struct unwind_input){
         .registers.arch = &arch_x86_64,
@@ -194,6 +197,7 @@ static int teardown(void **state)
     struct target *t = *state;
     vec_free(&t->out.frames);
     unwinder_free(t->u);
+    unwinder_free(t->traced);
     cfi_free(t->cfi);
     free(t->section.at);
     free(t);
@@ -208,11 +212,110 @@ static uint64_t called(struct target *t, uint64_t address)
     return address;
 }
 
+/* ---- traces ---------------------------------------------------------------------------------- */
+
+/* What a traced walk told. */
+struct account {
+    VEC(struct trace_event) events; /* those pointed to are gone, but for texts */
+    VEC(struct memory_range) reads; /* of the stack */
+    uint64_t next_sp;               /* of the last TRACE_NEXT */
+    struct cfi_row row;             /* of the last TRACE_RULE */
+};
+
+static void take_event(void *context, const struct trace_event *e)
+{
+    struct account *a = context;
+    if (e->kind == TRACE_BACK) /* taken back */
+        while (a->events.nr && a->events.at[a->events.nr - 1].frame >= e->frame)
+            a->events.nr--;
+    if (e->kind == TRACE_RULE)
+        a->row = *e->row;
+    struct trace_event kept = *e;
+    if (e->kind == TRACE_NEXT)
+        kept.value = e->registers->value[DWARF_RSP];
+    if (e->kind == TRACE_FRAME)
+        kept.value = e->registers->value[DWARF_RIP];
+    assert_true(vec_push(&a->events, kept));
+}
+
+static void take_read(void *context, uint64_t address, size_t size)
+{
+    struct account *a = context;
+    assert_true(vec_push(&a->reads, (struct memory_range){address, address + size}));
+}
+
+static void account_free(struct account *a)
+{
+    vec_free(&a->events);
+    vec_free(&a->reads);
+}
+
+/* Walk as walk() did, with a trace. */
+static void walk_traced(struct target *t, struct account *a, struct unwind_stack *out)
+{
+    struct memory_reads reads = {.on = true, .watch = take_read, .watch_context = a};
+    const struct unwind_trace trace = {take_event, a};
+    struct unwind_input in = t->in;
+    in.trace = &trace;
+    in.memory.reads = &reads;
+    assert_int_equal(unwind(t->traced, &in, out, NULL), 0);
+}
+
+/* Finds an event whose text contains `text`. */
+static const struct trace_event *told(const struct account *a, enum trace_kind kind,
+                                      const char *text)
+{
+    vec_foreach (e, &a->events)
+        if (e->kind == kind && (!text || (e->text && strstr(e->text, text))))
+            return e;
+    return NULL;
+}
+
+static bool is_marked(const struct account *a, size_t frame)
+{
+    vec_foreach (e, &a->events)
+        if ((e->kind == TRACE_MARK || e->kind == TRACE_FRAME) && e->frame <= frame &&
+            e->provenance >= PROVENANCE_GUESS)
+            return true;
+    return false;
+}
+
+/* A trace changes nothing, and its account fits the frames: each frame has been announced, rules
+ * give the frames' CFAs, and each guess has a mark. */
+static void check_traced(struct target *t)
+{
+    struct account a = {.next_sp = 0};
+    struct unwind_stack out = {.end = STACK_COMPLETE};
+    size_t announced = 0;
+    walk_traced(t, &a, &out);
+    assert_int_equal(out.frames.nr, t->out.frames.nr);
+    assert_int_equal(out.end, t->out.end);
+    assert_int_equal(out.end_address, t->out.end_address);
+    for (size_t i = 0; i < out.frames.nr; i++) {
+        assert_memory_equal(&out.frames.at[i], &t->out.frames.at[i], sizeof(struct frame));
+        if (out.frames.at[i].provenance == PROVENANCE_GUESS)
+            assert_true(is_marked(&a, i));
+    }
+    vec_foreach (e, &a.events) {
+        if (e->kind == TRACE_FRAME && e->frame < out.frames.nr) {
+            assert_int_equal(e->value, out.frames.at[e->frame].pc);
+            announced++;
+        }
+        if (e->kind == TRACE_RULE && e->value)
+            assert_int_equal(e->value, out.frames.at[e->frame].cfa);
+    }
+    if (!t->in.walker)
+        assert_int_equal(announced, out.frames.nr);
+    vec_free(&out.frames);
+    account_free(&a);
+}
+
 static void walk(struct target *t, uint64_t pc)
 {
     t->in.registers.value[DWARF_RIP] = pc;
     t->out.frames.nr = 0;
     assert_int_equal(unwind(t->u, &t->in, &t->out, NULL), 0);
+    check_traced(t);
 }
 
 static void expect_frames(const struct target *t, enum stack_end end, size_t nr, ...)
@@ -1214,6 +1317,134 @@ static void code_is_asked_for_once(void **state)
     vec_free(&out.frames);
 }
 
+/* ---- what a trace says ------------------------------------------------------------------------
+ */
+
+static struct account account_of(struct target *t, uint64_t pc)
+{
+    struct account a = {.next_sp = 0};
+    struct unwind_stack out = {.end = STACK_COMPLETE};
+    walk(t, pc);
+    walk_traced(t, &a, &out);
+    vec_free(&out.frames);
+    return a;
+}
+
+static bool was_read(const struct account *a, uint64_t address)
+{
+    vec_foreach (r, &a->reads)
+        if (r->start == address)
+            return true;
+    return false;
+}
+
+/* The rule with its registers, each slot that it reads, the CFA as the caller's stack pointer, and
+ * why the walk ended. */
+static void trace_of_rules(void **state)
+{
+    struct target *t = *state;
+    uint64_t stack[] = {FRAMED + 9, 0, 0xbbb, 0xb99, START + 5};
+    memcpy(t->stack, stack, sizeof(stack));
+    struct account a = account_of(t, LEAF + 3);
+    const struct trace_event *e = a.events.at;
+    assert_int_equal(e[0].kind, TRACE_FRAME);
+    assert_int_equal(e[0].flags, FRAME_LEAF);
+    assert_int_equal(e[1].kind, TRACE_RULE);
+    assert_int_equal(e[1].value, slot(1));
+    assert_int_equal(e[2].kind, TRACE_NEXT);
+    assert_int_equal(e[2].value, slot(1));
+    assert_int_equal(e[3].kind, TRACE_FRAME);
+    assert_int_equal(e[4].kind, TRACE_RULE);
+    assert_int_equal(e[4].value, slot(5));
+    assert_non_null(told(&a, TRACE_END, "undefined"));
+    assert_true(was_read(&a, slot(0)));
+    assert_true(was_read(&a, slot(2)) && was_read(&a, slot(3)) && was_read(&a, slot(4)));
+    assert_false(was_read(&a, slot(1)));
+    account_free(&a);
+    /* FRAMED: CFA rsp+32, rbp at CFA-16, rbx at CFA-24 */
+    t->in.memory.stack_size = 16;
+    t->in.registers.value[DWARF_RSP] = slot(1);
+    a = account_of(t, FRAMED + 9);
+    assert_int_equal(t->out.end, STACK_TRUNCATED);
+    assert_int_equal(a.row.cfa_register, DWARF_RSP);
+    assert_int_equal(a.row.cfa_offset, 32);
+    assert_int_equal(a.row.regs[DWARF_RIP].kind, REG_OFFSET);
+    assert_int_equal(a.row.regs[DWARF_RIP].offset, -8);
+    assert_int_equal(a.row.regs[DWARF_RBP].offset, -16);
+    assert_int_equal(a.row.regs[DWARF_RBX].offset, -24);
+    assert_int_equal(a.row.regs[DWARF_R12].kind, REG_UNSPECIFIED);
+    account_free(&a);
+}
+
+/* A row that is no plain rule is told whole; so is the PLT's. */
+static void trace_of_rows(void **state)
+{
+    struct target *t = *state;
+    t->in.registers.value[0] = START + 5;
+    struct account a = account_of(t, IN_RAX + 1);
+    assert_non_null(told(&a, TRACE_RULE, "whole row"));
+    account_free(&a);
+    t->stack[0] = START + 5;
+    a = account_of(t, PLT + 0x26);
+    assert_non_null(told(&a, TRACE_RULE, "PLT"));
+    account_free(&a);
+}
+
+/* A guess says what it was made by, and which ways were refused before. */
+static void trace_of_guesses(void **state)
+{
+    struct target *t = *state;
+    uint64_t stack[] = {1, 2, slot(5), called(t, JIT + 0x80), 3, 0xb99, called(t, START + 5)};
+    memcpy(t->stack, stack, sizeof(stack));
+    t->in.registers.value[DWARF_RBP] = slot(2);
+    struct account a = account_of(t, JIT + 0x20);
+    const struct trace_event *mark = told(&a, TRACE_MARK, "guessed");
+    assert_non_null(told(&a, TRACE_REFUSED, "no CFI"));
+    assert_non_null(told(&a, TRACE_WAY, "frame pointer"));
+    assert_non_null(mark);
+    assert_int_equal(mark->frame, 1);
+    assert_int_equal(mark->provenance, PROVENANCE_GUESS);
+    assert_int_equal(mark->value, slot(3));
+    account_free(&a);
+    t->in.registers.value[DWARF_RBP] = 5;
+    a = account_of(t, NO_FDE + 1);
+    assert_int_equal(t->out.end, STACK_NO_CFI);
+    assert_non_null(told(&a, TRACE_REFUSED, "no frame pointer"));
+    assert_non_null(told(&a, TRACE_REFUSED, "no return address"));
+    assert_null(told(&a, TRACE_MARK, NULL));
+    account_free(&a);
+}
+
+/* Frames of a search that led nowhere are taken back. */
+static void trace_of_a_search(void **state)
+{
+    struct target *t = *state;
+    uint64_t stack[] = {1,     called_by_register(t, FRAMED + 0x40),
+                        3,     called_by_register(t, FRAMED + 9),
+                        0,     0xbbb,
+                        0xb99, called(t, START + 5)};
+    memcpy(t->stack, stack, sizeof(stack));
+    t->in.registers.value[DWARF_RBP] = 5;
+    struct account a = account_of(t, JIT + 0x20);
+    assert_int_equal(t->out.end, STACK_COMPLETE);
+    assert_non_null(told(&a, TRACE_BACK, NULL));
+    assert_non_null(told(&a, TRACE_WAY, "behind an indirect call"));
+    account_free(&a);
+}
+
+/* A signal frame is exact: its trampoline is named. */
+static void trace_of_a_signal(void **state)
+{
+    struct target *t = *state;
+    memcpy(t->code[0] + 0x640, trampoline, sizeof(trampoline));
+    put_context(t, 0, LEAF, slot(30));
+    t->stack[30] = START + 5;
+    struct account a = account_of(t, NO_FDE + 0x47);
+    assert_non_null(told(&a, TRACE_WAY, "rt_sigreturn"));
+    assert_null(told(&a, TRACE_MARK, NULL));
+    account_free(&a);
+}
+
 #define WALK(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -1234,6 +1465,11 @@ int main(void)
         WALK(limit),
         WALK(no_code),
         WALK(epilogue),
+        WALK(trace_of_rules),
+        WALK(trace_of_rows),
+        WALK(trace_of_guesses),
+        WALK(trace_of_a_search),
+        WALK(trace_of_a_signal),
         cmocka_unit_test_setup_teardown(past_generated, setup, teardown),
         cmocka_unit_test_setup_teardown(a_search_within_a_search_ends, setup, teardown),
         cmocka_unit_test(epilogues_are_read_whole),

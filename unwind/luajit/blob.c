@@ -27,6 +27,10 @@ bool walk_leave_partial(struct luajit_walk *w, uint64_t cfa, uint64_t saved)
                 return false;
         }
     }
+    walk_say(w, TRACE_WAY,
+             "LuaJIT's C frame ends at the CFA #: return address and # bytes of registers are "
+             "right below",
+             cfa, 8 * (PUSHED - first));
     for (unsigned i = first; i < PUSHED; i++) {
         w->step->value[pushed[i]] = value[i];
         *w->step->known |= REG_BIT(pushed[i]);
@@ -179,11 +183,18 @@ static enum luajit_segment_end walk_top(struct luajit_walk *w, const struct luaj
         struct luajit_sink sink = emit_sink(e);
         bool omit = e->omit_c;
         w->r.provenance = before;
-        e->weakest = search.weak ? PROVENANCE_GUESS : PROVENANCE_EXACT;
+        emit_weaken(e, PROVENANCE_EXACT, NULL);
+        if (search.weak)
+            emit_weaken(e, PROVENANCE_GUESS,
+                        "L->base and SAVE_PC of a running instruction are often out of date, and "
+                        "registers do not confirm them");
+        walk_say(w, TRACE_WAY, "the Lua stack is tried from base #, program counter #", at.base,
+                 at.pc);
         enum luajit_segment_end end = luajit_segment_walk(&w->r, L, at, NULL, &sink, next);
         if (end != LUAJIT_SEGMENT_BAD)
             return end;
         emit_undo(e);
+        walk_say(w, TRACE_UNDO, "from there the Lua stack is no chain of valid frames", 0, 0);
         e->omit_c = omit;
     }
     return LUAJIT_SEGMENT_BAD;
@@ -197,6 +208,8 @@ static enum luajit_segment_end walk_segment(struct luajit_walk *w, const struct 
         return walk_top(w, L, si, o, e, next);
     struct luajit_sink sink = emit_sink(e);
     struct lua_position at = s->next;
+    walk_say(w, TRACE_WAY, "the Lua stack goes on where the C frame further in left it: base #",
+             at.base, 0);
     at.pc = place_pc(w, L, at.base, si);
     return luajit_segment_walk(&w->r, L, at, NULL, &sink, next);
 }
@@ -315,8 +328,11 @@ static bool emit_block(struct luajit_walk *w, uint64_t si, uint64_t o, struct lu
     if (L->address == 0 && !block_state(w, si, L)) {
         /* lj_ccallback_enter has not stored SAVE_L yet. */
         bool none = o == (uint64_t)w->vm.layout->callback_return || has_no_frames_yet(w, si, o);
+        walk_say(w, TRACE_REFUSED,
+                 "SAVE_L in LuaJIT's C frame at # is no lua_State that was recorded", si, 0);
         return none ? emit_native(w, cfa) : emit_alone(w, cfa);
     }
+    walk_say(w, TRACE_WAY, "SAVE_L in LuaJIT's C frame at # is the lua_State #", si, L->address);
     struct segment *s = segment_get(w, L->address, L->cframe & ~UINT64_C(3));
     if (!s)
         return emit_unknown(w, cfa);
@@ -332,6 +348,8 @@ static bool emit_block(struct luajit_walk *w, uint64_t si, uint64_t o, struct lu
         /* The block is not linked yet, or no more (an error is unwinding it): it has no Lua frames
          * of its own. But a lost chain, or memory of another moment, does not prove this. */
         bool passed = !s->begun && s->si > si && w->r.provenance == PROVENANCE_EXACT;
+        walk_say(w, TRACE_REFUSED, "the lua_State's chain has another C frame next, #, not #",
+                 s->si, si);
         return passed ? emit_native(w, cfa) : emit_alone(w, cfa);
     }
     segment_pass(w, s, si);
@@ -396,6 +414,8 @@ static enum walker_result step_leaf_helper(struct luajit_walk *w)
         uint64_t slot = sp + 8 * i;
         if (!read_stack(w, slot, &pc) || !is_executable(w, pc, true))
             continue;
+        walk_say(w, TRACE_WAY, "a leaf helper of LuaJIT: the word at # is a return address", slot,
+                 0);
         if (!emit_native(w, slot + 8))
             return WALKER_NO_MEMORY;
         w->step->value[DWARF_RIP] = pc;
@@ -502,6 +522,9 @@ enum walker_result step_blob(struct luajit_walk *w, uint64_t o)
         L.address = 0;
     }
     if (caught) {
+        walk_mark(w, PROVENANCE_GUESS,
+                  "an exception is unwinding: the next C frame of a lua_State is taken, at #",
+                  caught);
         *w->step->provenance = PROVENANCE_GUESS;
         si = caught;
     } else if (!recorded) {

@@ -34,6 +34,10 @@ bool emit_unknown(struct luajit_walk *w, uint64_t cfa)
                       .kind = FRAME_LUA,
                       .flags = w->step->flags,
                       .provenance = (uint8_t)*w->step->provenance};
+    walk_say(w, TRACE_REFUSED,
+             "the Lua functions of this C frame cannot be told: the VM's memory "
+             "was not recorded, or does not fit the stack",
+             0, 0);
     return push(w, &f);
 }
 
@@ -47,10 +51,30 @@ void emit_begin(struct emitter *e, struct luajit_walk *w, uint64_t L, uint64_t c
     e->cfa = cfa;
     e->trace = 0;
     e->trace_once = e->inlined = e->omit_c = e->certain_below = false;
-    e->weakest = PROVENANCE_EXACT;
+    emit_weaken(e, PROVENANCE_EXACT, NULL);
     e->first = w->step->out->frames.nr;
     e->left = *w->step->frames_left;
     e->has_pending = e->omitted = e->no_memory = false;
+}
+
+/* Tell what the pending frame is, and why it is not exact. */
+static void mark_pending(const struct emitter *e)
+{
+    static const char *const texts[] = {
+        [LUAJIT_FRAME_LUA] = "a Lua function: its GCfunc is at #, its GCproto at #",
+        [LUAJIT_FRAME_C] = "a C function of Lua: its GCfunc is at #",
+        [LUAJIT_FRAME_BUILTIN] = "a builtin of LuaJIT: its GCfunc is at #",
+        [LUAJIT_FRAME_UNKNOWN] = "a function that cannot be read: its GCfunc is at #",
+    };
+    const struct luajit_walk *w = e->w;
+    bool known = (size_t)e->pending.kind < sizeof(texts) / sizeof(*texts);
+    walk_say(w, TRACE_WAY, known ? texts[e->pending.kind] : "a function", e->pending.func,
+             e->pending.proto);
+    if (w->r.provenance > *w->step->provenance)
+        walk_mark(w, w->r.provenance,
+                  "memory of the VM that leads to it is not exact: see the reads", 0);
+    if (e->weakest > PROVENANCE_EXACT)
+        walk_mark(w, e->weakest, e->why, 0);
 }
 
 static bool flush(struct emitter *e)
@@ -68,6 +92,8 @@ static bool flush(struct emitter *e)
                       .trace = e->pending.trace,
                       .flags = stands_for ? w->step->flags : 0,
                       .provenance = (uint8_t)provenance};
+    if (!TRACE_LIKELY_NULL(w->step->input->trace))
+        mark_pending(e);
     if (e->pending.inlined)
         f.flags |= FRAME_INLINED;
     if (e->certain_below && e->pending.trace && !e->pending.inlined)
@@ -77,6 +103,8 @@ static bool flush(struct emitter *e)
     if (namer->name &&
         !namer->name(namer->context, &w->step->input->memory, &w->vm, &e->pending, &f))
         e->no_memory = true;
+    if (f.provenance > provenance)
+        walk_mark(w, f.provenance, "what was read to name it is not exact: see the reads", 0);
     if (!e->no_memory && !push(w, &f))
         e->no_memory = true;
     return !e->no_memory && *w->step->frames_left > 0;

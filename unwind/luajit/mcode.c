@@ -18,6 +18,9 @@
 /* Upper bound of the size of GG_State, which holds the bytecode of C functions and builtins. */
 enum { GG_MAX = 0x4000 };
 
+const char snapshot_unsure[] = "this build does not say which snapshot covers the code, and "
+                               "neighbours have other functions";
+
 /* ---- the block of a trace ------------------------------------------------------------------ */
 
 static bool read_native(struct luajit_walk *w, uint64_t address, uint64_t *ret)
@@ -154,6 +157,10 @@ static enum walker_result step_searched(struct luajit_walk *w, const struct luaj
     if (!si)
         return WALKER_NO;
     w->vm = (struct luajit_vm){.blob = blob, .layout = l};
+    walk_mark(
+        w, PROVENANCE_GUESS,
+        "the VM's memory was not recorded: a C frame of LuaJIT was searched for, and found at #",
+        si);
     *w->step->provenance = PROVENANCE_GUESS;
     if (!emit_unknown(w, si + (uint64_t)l->frame_size))
         return WALKER_NO_MEMORY;
@@ -550,11 +557,16 @@ static enum luajit_segment_end emit_trace(struct luajit_walk *w, const struct lu
     reading_begin(&reading, base, is_exit);
     bool is_call = has_snapshot && !is_exit && calls_foreign(w, t);
     if (is_call && !place_call(w, L, t, base, &number, &reading.is_behind))
-        e->weakest = PROVENANCE_GUESS;
+        emit_weaken(
+            e, PROVENANCE_GUESS,
+            "the trace calls C, and its snapshots do not prove which of its functions does");
     bool weak = false;
     if (has_snapshot && find_reading(w, L, t, number, base, &reading, &weak)) {
+        walk_say(w, TRACE_WAY, "the trace's snapshot # tells the functions, # of them inlined",
+                 reading.number, reading.in.nr);
         if (weak)
-            e->weakest = PROVENANCE_GUESS;
+            emit_weaken(e, PROVENANCE_GUESS,
+                        "only a neighbour of the snapshot that covers the pc fits the Lua stack");
         /* Two separate questions: which of the trace's functions made the call, and in whose frame
          * the trace runs. The second one has a certain answer: the VM's own word came with the
          * sample, and the frame's header tells its caller. */
@@ -563,10 +575,13 @@ static enum luajit_segment_end emit_trace(struct luajit_walk *w, const struct lu
         if (end != LUAJIT_SEGMENT_BAD)
             return end;
         emit_undo(e);
+        walk_say(w, TRACE_UNDO, "with that snapshot the Lua stack is no chain of valid frames", 0,
+                 0);
     }
     if (w->process->prototype) /* the function now at `base` says less than the trace itself */
         return LUAJIT_SEGMENT_BAD;
-    e->weakest = PROVENANCE_GUESS;
+    emit_weaken(e, PROVENANCE_GUESS,
+                "no snapshot of the trace fits the Lua stack: the function at the base is taken");
     e->trace = t->number;
     e->inlined = false;
     e->trace_once = true;
@@ -607,6 +622,10 @@ static enum walker_result step_unfitting(struct luajit_walk *w, const struct lua
     uint64_t cfa = si + (uint64_t)w->vm.layout->frame_size;
     if (!luajit_read_state(&w->r, block_L(w, si), &L) || L.g != w->vm.g)
         return step_searched(w, w->vm.layout, w->vm.blob, walk_register(w, DWARF_RSP) + 16);
+    walk_mark(w, PROVENANCE_STALE,
+              "the VM's memory is of another moment than the stack: the trace's frame size alone "
+              "leads on",
+              0);
     if (*w->step->provenance < PROVENANCE_STALE)
         *w->step->provenance = PROVENANCE_STALE;
     struct segment *s = segment_get(w, L.address, 0);
@@ -620,8 +639,10 @@ static enum walker_result step_unfitting(struct luajit_walk *w, const struct lua
 /* Raise the walk's provenance to that of the step's reads: the native frames above rest on them. */
 static void rest_on_reads(struct luajit_walk *w)
 {
-    if (w->r.provenance > *w->step->provenance)
-        *w->step->provenance = w->r.provenance;
+    if (w->r.provenance <= *w->step->provenance)
+        return;
+    walk_mark(w, w->r.provenance, "words of the VM that lead to its C frame are not exact", 0);
+    *w->step->provenance = w->r.provenance;
 }
 
 /* Step from a frame in trace `t`, or (`exitno` is not UINT32_MAX) in a stub of its exits. */
@@ -630,6 +651,8 @@ static enum walker_result step_trace(struct luajit_walk *w, const struct luajit_
 {
     struct luajit_state L;
     uint64_t si, base = 0;
+    walk_say(w, TRACE_WAY, "machine code of LuaJIT's trace #, which begins at #", t->number,
+             t->mcode);
     if (!running_state(w, running_field(w->vm.layout), &L) || !trace_block(w, t, &L, pushed, &si))
         return step_unfitting(w, t, exitno);
     rest_on_reads(w);
@@ -650,7 +673,7 @@ static enum walker_result step_trace(struct luajit_walk *w, const struct luajit_
             (uint32_t)(walk_register(w, DWARF_RIP) - !walk_is_exact(w) - t->mcode), &exitno,
             &guess);
     if (found && guess && !same_functions_before(w, t, exitno))
-        e.weakest = PROVENANCE_GUESS;
+        emit_weaken(&e, PROVENANCE_GUESS, snapshot_unsure);
     enum luajit_segment_end end =
         emit_trace(w, &L, t, found, exit != UINT32_MAX, exitno, base ? base : L.base, &e, &next);
     enum walker_result got;
@@ -885,6 +908,8 @@ enum walker_result step_exit(struct luajit_walk *w, uint64_t S, bool exact)
     struct lua_position next;
     uint64_t si;
     w->r.provenance = PROVENANCE_EXACT;
+    walk_say(w, TRACE_WAY, "a trace is being left: LuaJIT's exit handler; rsp on the trace was #",
+             S, 0);
     if (!exit_block_state(w, S, &L, &si))
         return step_searched(w, w->vm.layout, w->vm.blob, S + 16);
     rest_on_reads(w);

@@ -7,6 +7,13 @@
 #include "unwind/luajit/branch.h"
 #include "unwind/luajit/walk_internal.h"
 
+static const char why_listed[] =
+    "its Lua stack is not of this moment: the list of all prototypes and "
+    "registers alone tell the function";
+static const char why_unknown[] =
+    "the functions that called it are on a Lua stack that was not recorded "
+    "at this moment";
+
 /* Upper bound of the size of GG_State: pointers into it are no bytecode. */
 enum { GG_MAX = 1 << 16 };
 
@@ -37,6 +44,7 @@ static bool emit_callers(struct luajit_walk *w, enum provenance provenance)
     if (*w->step->frames_left == 0)
         return true;
     (*w->step->frames_left)--;
+    walk_mark(w, provenance, why_unknown, 0);
     return vec_push(&w->step->out->frames, f);
 }
 
@@ -49,7 +57,10 @@ bool emit_alone(struct luajit_walk *w, uint64_t cfa)
     if (!listed_function(w, pc, &f))
         return emit_unknown(w, cfa);
     emit_begin(&e, w, 0, cfa);
-    e.weakest = PROVENANCE_STALE;
+    emit_weaken(&e, PROVENANCE_STALE, why_listed);
+    walk_say(w, TRACE_WAY,
+             "the program counter # (rbx) is in the bytecode of a listed prototype, #", pc,
+             f.proto);
     emit_function(&e, &f, (struct lua_position){0, pc});
     return emit_end(&e) && emit_callers(w, PROVENANCE_STALE);
 }
@@ -78,7 +89,11 @@ bool emit_trace_alone(struct luajit_walk *w, const struct luajit_trace *t, uint3
         !luajit_snapshot_frames(&w->r, t, number, &in) || !listed_function(w, in.start_pc, &start))
         return emit_unknown(w, cfa);
     emit_begin(&e, w, 0, cfa);
-    e.weakest = guess && !same_functions_before(w, t, number) ? PROVENANCE_GUESS : PROVENANCE_STALE;
+    emit_weaken(&e, PROVENANCE_STALE, why_listed);
+    if (guess && !same_functions_before(w, t, number))
+        emit_weaken(&e, PROVENANCE_GUESS, snapshot_unsure);
+    walk_say(w, TRACE_WAY, "the trace's snapshot # tells the functions, # of them inlined", number,
+             in.nr);
     e.trace = t->number;
     e.inlined = true;
     for (unsigned i = 0; i < in.nr; i++) {

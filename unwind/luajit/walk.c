@@ -103,6 +103,9 @@ step_vm(const void *context, struct luajit_walk *w, struct walker_step *s)
     unsigned left = *s->frames_left;
     enum provenance provenance = *s->provenance;
     enum walker_result got = step_code(w);
+    if (got == WALKER_NO)
+        trace_say(s->input, s->out, TRACE_UNDO, "LuaJIT's walker leaves the frame to native rules",
+                  0, 0);
     if (got == WALKER_NO) { /* take all output back: native rules handle the frame */
         s->out->frames.nr = frames;
         *s->frames_left = left;

@@ -7,6 +7,7 @@
 
 #include "unwind/arch_x86_64.h"
 #include "unwind/luajit/trace.h"
+#include "unwind/trace.h"
 #include "unwind/luajit/walk.h"
 
 /* A Lua stack that the walk has met: its state, and where its next segment begins. */
@@ -51,12 +52,27 @@ static inline bool walk_knows(const struct luajit_walk *w, unsigned reg)
     return *w->step->known >> reg & 1;
 }
 
+/* Tell the walk's trace, if there is one. */
+static inline void walk_say(const struct luajit_walk *w, enum trace_kind kind, const char *text,
+                            uint64_t value, uint64_t second)
+{
+    trace_say(w->step->input, w->step->out, kind, text, value, second);
+}
+static inline void walk_mark(const struct luajit_walk *w, enum provenance provenance,
+                             const char *text, uint64_t value)
+{
+    trace_mark(w->step->input, w->step->out->frames.nr, provenance, text, value);
+}
+
 /* Leave the interpreter's C frame at `si`: set the registers of its caller. false: the frame is not
  * recorded. */
 bool walk_leave_block(struct luajit_walk *w, uint64_t si);
 /* Leave a frame whose only words on the stack are right below `cfa`. `saved`: how many bytes, from
  * the CFA down, hold pushed registers (in their slots of the C frame). */
 bool walk_leave_partial(struct luajit_walk *w, uint64_t cfa, uint64_t saved);
+
+/* Why a trace's functions may be a guess. */
+extern const char snapshot_unsure[];
 
 /* ---- emit.c -------------------------------------------------------------------------------- */
 
@@ -71,6 +87,7 @@ struct emitter {
                             out */
     bool certain_below;  /* `weakest` applies up to the frame that the trace started in */
     enum provenance weakest; /* frames are at least this weak */
+    const char *why;         /* a sentence of trace.h, if `weakest` is not exact */
     size_t first;            /* index of the first frame in the output */
     unsigned left;           /* frames_left before the first frame */
     struct luajit_frame pending;
@@ -87,6 +104,12 @@ bool emit_function(struct emitter *e, const struct luajit_function *f, struct lu
 bool emit_end(struct emitter *e);
 /* Take back the emitted frames. */
 void emit_undo(struct emitter *e);
+/* The next frames are at least this weak. */
+static inline void emit_weaken(struct emitter *e, enum provenance provenance, const char *why)
+{
+    e->weakest = provenance;
+    e->why = why;
+}
 static inline bool emit_nothing(const struct emitter *e)
 {
     return !e->has_pending && e->w->step->out->frames.nr == e->first;

@@ -3,6 +3,7 @@
 #ifndef UNWIND_NATIVE_EXPRESSION_H
 #define UNWIND_NATIVE_EXPRESSION_H
 
+#include "base/text.h"
 #include "unwind/native/cfi.h"
 
 struct expression_input {
@@ -24,5 +25,8 @@ enum expression_result expression_evaluate(struct cfi_bytes expression,
                                            const struct expression_input *in,
                                            const uint64_t *initial, uint64_t *ret,
                                            uint64_t *failed_at, enum provenance *provenance);
+
+/* expression_text.c: append the expression's operations, separated by "; ". */
+void expression_print(struct cfi_bytes expression, struct text *t);
 
 #endif

@@ -8,6 +8,19 @@
 #include "unwind/native/walk.h"
 
 #include "base/hash.h"
+#include "unwind/trace.h"
+
+static void say(const struct walk *w, enum trace_kind kind, const char *text, uint64_t value)
+{
+    trace_say(w->in, w->out, kind, text, value, 0);
+}
+
+/* Says why a way does not apply. */
+static enum step_result refuse(const struct walk *w, const char *text, uint64_t value)
+{
+    say(w, TRACE_REFUSED, text, value);
+    return STEP_NO;
+}
 
 /* ---- what the bytes of modules say --------------------------------------------------------- */
 
@@ -65,6 +78,10 @@ enum step_result walk_sigreturn(struct walk *w, const struct code *code)
     }
     memcpy(w->value, value, sizeof(value));
     w->known = arch_all_registers(r);
+    say(w, TRACE_WAY,
+        "the code is the kernel's signal trampoline (rt_sigreturn): the interrupted registers are "
+        "in the signal frame",
+        0);
     return STEP_OK;
 }
 
@@ -130,13 +147,15 @@ static enum step_result accept(struct walk *w, uint64_t slot, bool saved_fp, boo
     uint64_t pc, fp = w->value[r->fp];
     if (slot + 8 <= walk_sp(w) || !memory_read_slot(m, slot, &pc, &ignored) ||
         (saved_fp && !memory_read_slot(m, slot - 8, &fp, &ignored)))
-        return STEP_NO;
+        return refuse(w, "the word at # is not above the stack pointer, or was not recorded", slot);
     pc &= r->address_mask;
     if (pc != 0 && !is_return_address(w, pc, proof) && !(saved_fp && is_made_return(w, pc, fp)))
-        return STEP_NO;
+        return refuse(w, "# is no return address: no executable code with a call before it", pc);
     if (pc == 0 && !saved_fp)
-        return STEP_NO;
+        return refuse(w, "the word at # is 0", slot);
     w->provenance = PROVENANCE_GUESS;
+    trace_mark(w->in, w->out->frames.nr, PROVENANCE_GUESS,
+               "the step to it was guessed: its pc is the word at #", slot);
     w->value[r->pc] = pc;
     w->value[r->sp] = slot + 8;
     w->value[r->fp] = fp;
@@ -163,8 +182,10 @@ static enum step_result accept_leaf(struct walk *w, bool proof)
         return accept(w, walk_sp(w), false, proof);
     uint64_t pc = link_address(w);
     if (!pc || !is_return_address(w, pc, proof))
-        return STEP_NO;
+        return refuse(w, "the link register (#) has no return address", pc);
     w->provenance = PROVENANCE_GUESS;
+    trace_mark(w->in, w->out->frames.nr, PROVENANCE_GUESS,
+               "the step to it was guessed: its pc # is in the link register", pc);
     w->value[r->pc] = pc;
     w->known &= r->survives;
     return STEP_OK;
@@ -188,6 +209,7 @@ static enum step_result leave_by_epilogue(struct walk *w)
         !memory_read_slot(m, sp + e.return_address, &to, &provenance) || !to ||
         !is_return_address(w, to, false))
         return STEP_NO;
+    const uint64_t left = walk_pc(w);
     memcpy(value, w->value, sizeof(value));
     for (unsigned reg = 0; reg < r->nr; reg++) {
         if (e.popped[reg] >= 0 &&
@@ -201,6 +223,8 @@ static enum step_result leave_by_epilogue(struct walk *w)
     w->value[r->pc] = to;
     w->value[r->sp] = sp + e.return_address + 8;
     w->provenance = provenance;
+    say(w, TRACE_WAY,
+        "the instructions from # on leave the frame: they say where the return address is", left);
     return STEP_OK;
 }
 
@@ -220,6 +244,13 @@ static enum step_result guess_by_point(struct walk *w, const struct code *code)
         point = a->point(bytes + a->point_before);
     if (code->owner == CODE_JIT && pc == code->start)
         point = ARCH_POINT_ENTRY;
+    static const char *const texts[] = {
+        [ARCH_POINT_BODY] = "the instructions at # do not show where the frame is",
+        [ARCH_POINT_ENTRY] = "the pc # is a function's entry or its return: nothing is pushed",
+        [ARCH_POINT_PUSHED] = "the instruction at # follows the push of the frame pointer",
+        [ARCH_POINT_PLT] = "the pc # is in a PLT slot that has pushed its number",
+    };
+    say(w, point == ARCH_POINT_BODY ? TRACE_REFUSED : TRACE_WAY, texts[point], pc);
     if (point == ARCH_POINT_ENTRY)
         return accept_leaf(w, false);
     if (point == ARCH_POINT_PLT)
@@ -236,7 +267,11 @@ static enum step_result guess_by_frame_pointer(struct walk *w)
     unsigned reg = w->arch->reg.fp;
     uint64_t fp = w->value[reg];
     if (!(w->known & REG_BIT(reg)) || fp < walk_sp(w) || fp % 8 != 0 || fp > UINT64_MAX - 16)
-        return STEP_NO;
+        return refuse(w,
+                      "the frame pointer's register (#) is no frame pointer: not known, not "
+                      "aligned, or below the stack pointer",
+                      fp);
+    say(w, TRACE_WAY, "the frame pointer's register (#) is taken for a frame pointer", fp);
     return accept(w, fp + 8, true, false);
 }
 
@@ -253,6 +288,10 @@ enum step_result walk_by_lost_register(struct walk *w, const struct rule *rule)
         !is_return_address(w, pc & w->arch->reg.address_mask, true))
         return STEP_NO;
     w->provenance = PROVENANCE_GUESS;
+    trace_mark(w->in, w->out->frames.nr, PROVENANCE_GUESS,
+               "the step to it was guessed: the CFA's register still has the value of an inner "
+               "frame; the CFA is then #, with a return address where CFI says",
+               cfa);
     return walk_offsets_slow(w, rule, cfa);
 }
 
@@ -325,10 +364,15 @@ enum step_result walk_guess(struct walk *w, const struct code *code)
     if (code->executable && guess_by_frame_pointer(w) == STEP_OK)
         return STEP_OK;
     /* A leaf that pushed nothing, or a jump to an address without code. */
+    if (exact_pc)
+        say(w, TRACE_WAY, "a leaf is tried, which pushes nothing: the stack pointer is #",
+            walk_sp(w));
     if (exact_pc && accept_leaf(w, true) == STEP_OK)
         return STEP_OK;
     /* _start and thread starts without CFI clear fp to mark the outermost frame. */
-    if (code->executable && w->known & REG_BIT(r->fp) && w->value[r->fp] == 0)
+    if (code->executable && w->known & REG_BIT(r->fp) && w->value[r->fp] == 0) {
+        say(w, TRACE_END, "the frame pointer is 0, which marks the outermost frame without CFI", 0);
         return walk_end(w, STACK_COMPLETE, 0);
+    }
     return STEP_NO;
 }

@@ -324,7 +324,7 @@ static void walk_begin(void *walk, void *tables, const struct runtime_sample *s,
     w->process = (struct v8_process){.namer = {.name = name_frame, .wasm = name_wasm, .context = w},
                                      .functions = s->find ? find_functions : NULL,
                                      .no_objects = s->no_objects,
-                                     .seen = t->frames,
+                                     .seen = s->reads_anew ? NULL : t->frames,
                                      .space = s->pid};
     w->inner = v8_walker(&w->process);
     *ret = (struct walker){.wants = wants,

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "unwind/arch_x86_64.h"
+#include "unwind/trace.h"
 #include "unwind/v8/builtin.h"
 #include "unwind/v8/runtime.h"
 
@@ -79,6 +80,37 @@ static __attribute__((noinline)) bool stack_word_of_layer(struct v8_walk *w, uin
     return true;
 }
 
+static void say(const struct v8_walk *w, enum trace_kind kind, const char *text, uint64_t value,
+                uint64_t second)
+{
+    trace_say(w->step->input, w->step->out, kind, text, value, second);
+}
+
+/* Says why the frame that comes next is no better than `provenance`. */
+static void mark(const struct v8_walk *w, enum provenance provenance, const char *text,
+                 uint64_t value)
+{
+    trace_mark(w->step->input, w->step->out->frames.nr, provenance, text, value);
+}
+
+static const char code_unclear[] =
+    "the machine code does not show whether the frame of pc # stands; its bytes would";
+
+/* The memory that was read for a function may be weaker than the walk. */
+static void mark_reads(const struct v8_walk *w)
+{
+    if (w->r.provenance > *w->step->provenance)
+        mark(w, w->r.provenance, "objects that were read for it are not exact: see the reads", 0);
+}
+
+static void mark_doubts(const struct v8_walk *w, bool doubtful)
+{
+    if (doubtful)
+        mark(w, PROVENANCE_GUESS, code_unclear, reg(w, DWARF_RIP));
+    if (!w->layout->verified)
+        mark(w, PROVENANCE_GUESS, "nobody has verified the layout of this version of V8", 0);
+}
+
 /* Reads a word of the stack; raises the step's provenance. */
 static bool stack_word(struct v8_walk *w, uint64_t address, uint64_t *ret)
 {
@@ -127,8 +159,11 @@ static void emit_native(struct v8_walk *w, uint64_t cfa, bool doubtful)
     if (!f)
         return;
     *f = frame_here(w, w->step->code.owner == CODE_JIT ? FRAME_JIT : FRAME_NATIVE, cfa);
-    if (doubtful)
+    if (doubtful) {
         f->provenance = PROVENANCE_GUESS;
+        trace_mark(w->step->input, w->step->out->frames.nr - 1, PROVENANCE_GUESS, code_unclear,
+                   reg(w, DWARF_RIP));
+    }
 }
 
 /* Emits a frame for a function whose name is unknown. */
@@ -140,8 +175,10 @@ static void emit_unknown(struct v8_walk *w, uint64_t cfa, enum frame_tier tier, 
     }
     struct frame f = frame_here(w, FRAME_JS, cfa);
     f.tier = (uint8_t)tier;
-    if (doubtful)
+    if (doubtful) {
         f.provenance = PROVENANCE_GUESS;
+        mark(w, PROVENANCE_GUESS, code_unclear, reg(w, DWARF_RIP));
+    }
     push(w, &f);
 }
 
@@ -162,8 +199,11 @@ static bool emit_described(struct v8_walk *w, uint64_t fp, bool doubtful)
     struct frame f = frame_here(w, FRAME_JIT, fp + 16);
     f.pc = first + !is_exact(w); /* a return address is looked up by the byte before */
     f.code = code.token;
-    if (doubtful)
+    if (doubtful) {
         f.provenance = PROVENANCE_GUESS;
+        mark(w, PROVENANCE_GUESS, code_unclear, reg(w, DWARF_RIP));
+    }
+    say(w, TRACE_WAY, "a perf map or jitdump lists the function by its bytecode at #", first, 0);
     push(w, &f);
     return true;
 }
@@ -186,6 +226,23 @@ static void undo(struct v8_walk *w, const struct v8_reader *before)
     w->r = *before;
     w->r.by_one_reading = by_one_reading;
     w->r.same = same;
+}
+
+/* Says where the function of an inner frame was found after all. */
+static void trace_say_made(const struct v8_walk *w, size_t frame, uint64_t maker)
+{
+    const struct unwind_trace *trace = w->step->input->trace;
+    if (TRACE_LIKELY_NULL(trace))
+        return;
+    trace_tell(trace, TRACE_WAY, frame,
+               "an inner frame's function was found among the constants of the BytecodeArray #",
+               maker, 0);
+    if (w->r.provenance > PROVENANCE_EXACT)
+        trace_tell_mark(trace, frame, w->r.provenance,
+                        "the constants of its caller, which lead to it, are not exact", 0);
+    if (!w->layout->verified)
+        trace_tell_mark(trace, frame, PROVENANCE_GUESS,
+                        "nobody has verified the layout of this version of V8", 0);
 }
 
 /* Resolve inner frames whose function could not be read because a GC moved their closure: search
@@ -211,6 +268,7 @@ static void find_made(struct v8_walk *w, uint64_t maker)
         int32_t offset = source_offset(w, u.bytecode, u.offset);
         if (namer->name && !namer->name(namer->context, &w->r, &sfi, offset, f))
             w->failed = true;
+        trace_say_made(w, u.frame, maker);
         if (w->r.provenance > f->provenance)
             f->provenance = (uint8_t)w->r.provenance;
         if (!w->layout->verified)
@@ -236,6 +294,10 @@ static void emit_unmade(struct v8_walk *w, uint64_t fp, enum frame_tier tier, in
 {
     uint64_t bytecode;
     size_t frame = w->step->out->frames.nr;
+    say(w, TRACE_REFUSED,
+        "the frame's function cannot be read: its objects were not recorded, or disagree with the "
+        "frame",
+        0, 0);
     emit_unknown(w, fp + 16, tier, doubtful);
     if (w->process->no_objects || w->nr_unmade == UNMADE_MAX ||
         w->step->out->frames.nr != frame + 1 || w->step->out->frames.at[frame].kind != FRAME_JS ||
@@ -285,14 +347,22 @@ static void emit_function(struct v8_walk *w, struct emission *e, const struct v8
 {
     struct frame f = frame_here(w, FRAME_JS, e->cfa);
     const struct v8_namer *namer = &w->process->namer;
+    say(w, TRACE_WAY, "its SharedFunctionInfo is #, its BytecodeArray #", sfi->sfi, sfi->bytecode);
     if (e->second)
         set_second(&f);
     f.tier = (uint8_t)e->tier;
     f.flags |= inlined ? FRAME_INLINED : 0;
+    const uint8_t named = f.provenance;
     if (w->again)
         identify(w, sfi, offset, &f);
     else if (namer->name && !namer->name(namer->context, &w->r, sfi, offset, &f))
         w->failed = true;
+    if (f.provenance > named)
+        mark(w, f.provenance, "the script or the text that names it was not recorded", 0);
+    mark_reads(w);
+    if (!sfi->scope)
+        mark(w, PROVENANCE_STALE, "its ScopeInfo was not read, which a running function has", 0);
+    mark_doubts(w, e->doubtful);
     if (w->r.provenance > f.provenance)
         f.provenance = (uint8_t)w->r.provenance;
     if (!sfi->scope && f.provenance == PROVENANCE_EXACT)
@@ -347,6 +417,8 @@ static enum walker_result leave_frame(struct v8_walk *w, uint64_t fp)
     struct {
         uint64_t caller, pc;
     } at;
+    say(w, TRACE_WAY, "the frame is at rbp = #: the caller's rbp is there, its pc at #", fp,
+        fp + 8);
     if (!memory_read_near(&w->step->input->memory, fp, &at, sizeof(at))) {
         if (!stack_word(w, fp, &at.caller))
             return leave_unreadable(w, fp);
@@ -368,6 +440,9 @@ static enum walker_result leave_state(struct v8_walk *w, const struct v8_state *
     uint64_t cfa = state_cfa(w, s), pc, fp = reg(w, DWARF_RBP);
     if (s->kind == V8_STATE_FRAMED)
         return leave_frame(w, fp);
+    say(w, TRACE_WAY,
+        "the machine code before the pc says that no frame stands: the CFA is #, from rsp #", cfa,
+        reg(w, DWARF_RSP));
     w->left_bare = is_exact(w) && s->kind == V8_STATE_RSP;
     if (s->return_register != V8_RETURN_ON_STACK && s->offset == 0)
         pc = reg(w, s->return_register);
@@ -385,6 +460,7 @@ static enum walker_result leave_entry(struct v8_walk *w, uint64_t fp)
     static const uint8_t saved[] = {DWARF_R12, DWARF_R13, DWARF_R14, DWARF_R15, DWARF_RBX};
     enum { FIRST = 24 };
     uint64_t values[sizeof(saved)];
+    say(w, TRACE_WAY, "C++ entered JavaScript here: its registers are saved below rbp = #", fp, 0);
     for (size_t i = 0; i < sizeof(saved); i++) {
         if (!stack_word(w, fp - FIRST - 8 * i, &values[i]))
             return leave_unreadable(w, fp - FIRST - 8 * i);
@@ -506,8 +582,10 @@ static void assume_function_alive(struct v8_walk *w, const struct v8_sfi *sfi,
         return;
     assume_alive(w, true);
     w->r.provenance = before;
-    if (v8_sfi_read(&w->r, sfi->sfi, &again) && !memcmp(&again, sfi, sizeof(again)))
+    if (v8_sfi_read(&w->r, sfi->sfi, &again) && !memcmp(&again, sfi, sizeof(again))) {
+        say(w, TRACE_WAY, "the frame keeps the function alive, so the readings of it count", 0, 0);
         return;
+    }
     assume_alive(w, false);
     w->r.provenance = read;
 }
@@ -563,24 +641,35 @@ static bool read_function(struct v8_walk *w, uint64_t fp, struct v8_sfi *ret, bo
     w->r.provenance = before;
     bool read = v8_sfi_read(&w->r, sfi, ret);
     if (read && ret->bytecode == bytecode) {
+        say(w, TRACE_WAY,
+            "the function is the frame's closure #; the frame's bytecode # is its own", function,
+            bytecode);
         assume_function_alive(w, ret, before);
         return true; /* the owner of this bytecode is proven without the closure, even if the
                         closure is young */
     }
     const enum provenance closures = w->r.provenance;
     w->r.provenance = before;
+    say(w, TRACE_REFUSED, "the frame's closure # does not lead to a function with its bytecode #",
+        function, bytecode);
     if (read_by_feedback(w, fp, bytecode, &other)) {
+        say(w, TRACE_WAY, "the frame's FeedbackVector leads to the function with its bytecode #",
+            bytecode, 0);
         assume_function_alive(w, &other, before);
         *ret = other;
         return true; /* proven without reading the closure at all */
     }
     w->r.provenance = closures > closure ? closures : closure;
     if (read_by_list(w, bytecode, &other)) {
+        say(w, TRACE_WAY, "the snapshot's list of all functions has one with the bytecode #",
+            bytecode, 0);
         *ret = other;
         return true;
     }
     if (!read || ret->bytecode || !v8_is(&w->r, bytecode, l->type_bytecode))
         return false;
+    mark(w, PROVENANCE_GUESS,
+         "the function's own bytecode was not recorded: the frame's is taken for it, #", bytecode);
     *doubtful = true;
     ret->bytecode = bytecode;
     return true;
@@ -603,11 +692,14 @@ static int32_t bytecode_offset(struct v8_walk *w, uint64_t fp, uint64_t bytecode
         return -1;
     uint64_t first = (uint64_t)l->bytecode_data - 1, at = reg(w, DWARF_R9) - first;
     if (is_exact(w) && knows(w, DWARF_R9) && reg(w, (unsigned)l->array_register) == bytecode &&
-        at < (uint64_t)v8_smi(length))
+        at < (uint64_t)v8_smi(length)) {
+        say(w, TRACE_WAY, "the line is that of bytecode offset #, from register r9", at, 0);
         return (int32_t)at;
+    }
     if (!stack_word(w, fp + (uint64_t)(int64_t)l->fp_bytecode_offset, &slot) || !v8_is_smi(slot))
         return -1;
     at = (uint64_t)(int64_t)v8_smi(slot) - first;
+    say(w, TRACE_WAY, "the line is that of bytecode offset #, from the frame's slot", at, 0);
     return at < (uint64_t)v8_smi(length) ? (int32_t)at : -1;
 }
 
@@ -633,6 +725,7 @@ static enum walker_result step_interpreted(struct v8_walk *w, uint64_t fp, bool 
     struct v8_sfi sfi;
     struct emission e = {.cfa = fp + 16, .tier = TIER_INTERP, .doubtful = doubtful};
     struct v8_frame_cache_key key = interpreted_key(w, fp);
+    say(w, TRACE_WAY, "V8's interpreter runs a function, whose frame is at #", fp, 0);
     if (emit_seen(w, &key, fp + 16))
         return leave_frame(w, fp);
     if (read_function(w, fp, &sfi, &e.doubtful))
@@ -683,6 +776,7 @@ static unsigned place_maglev(struct v8_walk *w, const struct v8_code *c, uint64_
     }
     if (nr_restored)
         return nr_restored;
+    mark(w, PROVENANCE_STALE, "Maglev's deoptimization data does not have the call at #", pc);
     if (w->r.provenance < PROVENANCE_STALE)
         w->r.provenance = PROVENANCE_STALE;
     return nr;
@@ -715,8 +809,11 @@ static unsigned place_turbofan(struct v8_walk *w, const struct v8_code *c, uint6
             sfi.bytecode && source_offset(w, sfi.bytecode, offset) == functions[0].offset)
             return nr;
     }
-    if (!v8_code_inlines_none(&w->r, c) && w->r.provenance < PROVENANCE_STALE)
+    if (!v8_code_inlines_none(&w->r, c) && w->r.provenance < PROVENANCE_STALE) {
+        mark(w, PROVENANCE_STALE,
+             "the code's tables do not agree on which inlined functions are at the call #", pc);
         w->r.provenance = PROVENANCE_STALE;
+    }
     return 0;
 }
 
@@ -725,8 +822,10 @@ static unsigned place_turbofan(struct v8_walk *w, const struct v8_code *c, uint6
 static uint64_t call_of(struct v8_walk *w, const struct v8_code *c)
 {
     uint64_t pc = reg(w, DWARF_RIP), call = v8_code_call(&w->r, c, pc);
-    if (!call && c->kind == V8_CODE_TURBOFAN && w->r.provenance < PROVENANCE_STALE)
+    if (!call && c->kind == V8_CODE_TURBOFAN && w->r.provenance < PROVENANCE_STALE) {
+        mark(w, PROVENANCE_STALE, "the code's tables do not have the call that returns to #", pc);
         w->r.provenance = PROVENANCE_STALE;
+    }
     return call ? call : pc;
 }
 
@@ -762,7 +861,17 @@ static void emit_optimized(struct v8_walk *w, const struct v8_code *c, struct em
 static void emit_code(struct v8_walk *w, const struct v8_code *c, uint64_t fp, uint64_t cfa,
                       bool doubtful)
 {
+    static const char *const texts[] = {
+        [V8_CODE_BASELINE] = "the code object # (baseline) contains the pc; it begins at #",
+        [V8_CODE_MAGLEV] = "the code object # (maglev) contains the pc; it begins at #",
+        [V8_CODE_TURBOFAN] = "the code object # (turbofan) contains the pc; it begins at #",
+    };
     struct emission e = {.cfa = cfa, .doubtful = doubtful};
+    bool known = (size_t)c->kind < sizeof(texts) / sizeof(*texts) && texts[c->kind];
+    say(w, TRACE_WAY,
+        known ? texts[c->kind]
+              : "the code object # (no function's) contains the pc; it begins at #",
+        c->code, c->start);
     switch (c->kind) {
     case V8_CODE_BASELINE:
         e.tier = TIER_BASELINE;
@@ -846,6 +955,10 @@ static void doubt_code(struct v8_walk *w)
 {
     for (size_t i = w->first; i < w->step->out->frames.nr; i++) {
         struct frame *f = &w->step->out->frames.at[i];
+        trace_mark(w->step->input, i, PROVENANCE_STALE,
+                   "the code was read only once, soon after the sample, and the frame does not "
+                   "confirm it",
+                   0);
         if (f->kind != FRAME_NATIVE && f->provenance == PROVENANCE_EXACT)
             f->provenance = PROVENANCE_STALE;
     }
@@ -870,6 +983,8 @@ static void emit_wasm_function(struct v8_walk *w, const struct v8_wasm *c, struc
                          : 0;
     else if (c && namer->wasm && !namer->wasm(namer->context, &w->r, c, &f))
         w->failed = true;
+    mark_reads(w);
+    mark_doubts(w, e->doubtful);
     if (w->r.provenance > f.provenance)
         f.provenance = (uint8_t)w->r.provenance;
     if (e->doubtful || !w->layout->verified)
@@ -1006,6 +1121,8 @@ static enum walker_result step_glue(struct v8_walk *w, int32_t type, const struc
 static enum walker_result step_wasm(struct v8_walk *w, const struct v8_wasm *c, uint64_t fp)
 {
     struct v8_state s = wasm_state(w, c);
+    say(w, TRACE_WAY, "WebAssembly code at #, function # of its module", c->start,
+        (uint64_t)c->index);
     emit_wasm(w, c, state_cfa(w, &s), s.doubtful);
     if (w->r.by_one_reading)
         doubt_code(w);
@@ -1041,6 +1158,7 @@ static enum walker_result step_leaf_builtin(struct v8_walk *w, struct v8_builtin
     struct v8_state s = v8_builtin_state(w->layout, b, vaddr);
     uint64_t fp = reg(w, DWARF_RBP);
     bool doubtful = s.doubtful || s.kind == V8_STATE_UNKNOWN;
+    say(w, TRACE_WAY, "a builtin of V8, which begins at # of the file, # bytes", b->start, b->size);
     if (s.kind == V8_STATE_UNKNOWN)
         s = (struct v8_state){0, V8_STATE_FRAMED, V8_RETURN_ON_STACK, true};
     if (b->class == V8_BUILTIN_PROLOGUE)
@@ -1091,9 +1209,13 @@ static enum walker_result step_deoptimizer(struct v8_walk *w, uint64_t fp)
     uint64_t function;
     emit_native(w, 0, false);
     if (reg(w, DWARF_RSP) + REGISTERS > fp) {
+        mark(w, PROVENANCE_GUESS,
+             "the deoptimizer has taken down the frame of the code that called it", 0);
         *w->step->provenance = PROVENANCE_GUESS;
         return leave_frame(w, fp);
     }
+    mark(w, PROVENANCE_STALE,
+         "the code is being deoptimized: its frame shows the function, but not the position", 0);
     if (w->r.provenance < PROVENANCE_STALE)
         w->r.provenance = PROVENANCE_STALE;
     if (stack_word(w, fp + (uint64_t)(int64_t)w->layout->fp_function, &function) &&
@@ -1120,6 +1242,11 @@ static enum walker_result step_builtin(struct v8_walk *w, uint64_t vaddr)
     if (b && b->class == V8_BUILTIN_DEOPT && (type == 0 || reg(w, DWARF_RSP) > fp) &&
         !is_behind(w, fp))
         return step_deoptimizer(w, fp);
+    if (b)
+        say(w, TRACE_WAY, "a builtin of V8, which begins at # of the file, # bytes", b->start,
+            b->size);
+    else
+        say(w, TRACE_REFUSED, "no builtin is known at # of the file", vaddr, 0);
     emit_native(w, fp + 16, !b || type < 0);
     if (is_entry(w, type))
         return leave_entry(w, fp);
@@ -1136,6 +1263,9 @@ static enum walker_result step_undescribed(struct v8_walk *w, int32_t type)
     bool doubtful = is_exact(w);
     if (type < 0 && (is_exact(w) || !is_behind(w, fp - 8)))
         return WALKER_NO;
+    say(w, TRACE_REFUSED,
+        "no code object with the pc was recorded: the code is assumed to have a frame at rbp = #",
+        fp, 0);
     if (type == w->layout->frame_wasm)
         emit_wasm_unknown(w, fp + 16, doubtful);
     else if (type == 0)
@@ -1234,8 +1364,10 @@ static enum walker_result step_generated(struct v8_walk *w)
     struct v8_state s = {8, V8_STATE_RSP, V8_RETURN_ON_STACK, false};
     bool frameless = w->frameless;
     w->frameless = false;
-    if (w->deopted) /* the code has no positions there */
+    if (w->deopted) { /* the code has no positions there */
+        mark(w, PROVENANCE_STALE, "the code calls the deoptimizer, where it has no positions", 0);
         w->r.provenance = PROVENANCE_STALE;
+    }
     w->r.by_one_reading = false;
     if (!owner->executable || !knows(w, DWARF_RBP))
         return WALKER_NO;
@@ -1431,15 +1563,22 @@ static void prove_by_sides(struct v8_walk *w, const struct step_state *from)
     struct step_result was = {.state = state_of(w), .nr = out->nr - w->first}, now, before, after;
     memcpy(was.frames, out->at + w->first, was.nr * sizeof(*was.frames));
     w->again = true;
+    say(w, TRACE_AGAIN, "the step is repeated with the readings before and after the sample", 1, 0);
     bool same = make_again(w, from, MEMORY_NEAREST, false, &now) && now.nr == was.nr &&
                 make_again(w, from, MEMORY_BEFORE, true, &before) &&
                 is_same_result(&before, &now) && make_again(w, from, MEMORY_AFTER, true, &after) &&
                 is_same_result(&after, &now);
     w->again = false;
+    say(w, TRACE_AGAIN, NULL, 0, 0);
     w->r.moment = MEMORY_NEAREST;
     memset(w->r.maps, 0, sizeof(w->r.maps));
     set_state(w, &was.state);
     out->nr = w->first;
+    if (same)
+        say(w, TRACE_PROVEN, "both lead to the same functions and positions: that proves them", 0,
+            0);
+    else
+        say(w, TRACE_REFUSED, "they do not both lead to the same functions and positions", 0, 0);
     for (size_t i = 0; i < was.nr; i++) {
         if (same)
             was.frames[i].provenance = PROVENANCE_EXACT;
@@ -1487,6 +1626,8 @@ static enum walker_result step(const void *context, struct walker_state *state,
     enum provenance provenance = *s->provenance;
     enum walker_result got = w->moments ? step_proven(w) : step_code(w);
     if (got == WALKER_NO) {
+        trace_say(s->input, s->out, TRACE_UNDO, "V8's walker leaves the frame to native rules", 0,
+                  0);
         for (unsigned i = w->nr_unmade; i--;)
             if (w->unmade[i].frame >= frames)
                 w->unmade[i] = w->unmade[--w->nr_unmade];
