@@ -59,6 +59,17 @@ static void put_usage(const struct option_set *set, struct text *out)
     }
 }
 
+/* Whether an earlier section has an option of this name: then that one counts. */
+static bool is_overridden(const struct option_set *set, const struct option_section *section,
+                          const struct option_row *row)
+{
+    for (const struct option_section *s = set->sections; row->name && s != section; s++)
+        for (const struct option_row *r = s->rows; !option_row_is_end(r); r++)
+            if (r->name && strcmp(r->name, row->name) == 0)
+                return true;
+    return false;
+}
+
 void options_put_help(const struct option_set *set, struct text *out)
 {
     put_usage(set, out);
@@ -68,7 +79,7 @@ void options_put_help(const struct option_set *set, struct text *out)
         if (s->title)
             text_printf(out, "%s:\n", s->title);
         for (const struct option_row *row = s->rows; !option_row_is_end(row); row++)
-            if (!row->hidden)
+            if (!row->hidden && !is_overridden(set, s, row))
                 put_row(row, out);
     }
     if (set->closing)

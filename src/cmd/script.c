@@ -33,7 +33,7 @@ static const struct option_row rows[] = {
          'F', "fields", "LIST", take_fields,
          "Print these fields; +FIELD adds to the default, -FIELD removes: comm, tid, pid, time, "
          "cpu, event, trace, ip, sym, dso, addr, symoff, srcline, period, weight, misc, "
-         "phys_addr, uregs, unwind, callname."),
+         "phys_addr, uregs, unwind, callname, sample."),
      .list = true, .word_list = script_field_names},
     {ROW_FLAG('G', "hide-call-graph", struct script_command, script.no_callchain,
               "Print only the innermost address of each stack.")},

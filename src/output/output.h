@@ -53,6 +53,7 @@ enum script_field {
     FIELD_UREGS = 1 << 17,
     FIELD_UNWIND = 1 << 18,   /* ljperf's own: how the stack ended */
     FIELD_CALLNAME = 1 << 19, /* ljperf's own: the caller's name for a managed function */
+    FIELD_SAMPLE = 1 << 20,   /* ljperf's own: the sample's number, for ljperf explain */
     FIELD_CALLCHAIN_DEFAULTS = FIELD_IP | FIELD_SYM | FIELD_SYMOFF | FIELD_DSO,
 };
 
@@ -80,6 +81,10 @@ struct replay_sink script_sink(struct script *s);
  * that says how the stack ended. */
 int script_put_frames(struct text *t, struct replay_worker *w, const struct replay_sample *s,
                       uint32_t fields, bool inlined, struct error *err);
+/* The line of one frame, as a recording's sample has it; before it, those of functions inlined in
+ * it. */
+int script_put_frame(struct text *t, struct replay_worker *w, const struct replay_sample *s,
+                     const struct frame *f, uint32_t fields, bool inlined, struct error *err);
 void script_put_end(struct text *t, const struct replay_sample *s);
 /* Returns the word for how a stack ended, as it stands in that line. */
 const char *script_end_word(enum stack_end end);

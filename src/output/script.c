@@ -45,6 +45,7 @@ static const struct {
     {"uregs", FIELD_UREGS},
     {"unwind", FIELD_UNWIND},
     {"callname", FIELD_CALLNAME},
+    {"sample", FIELD_SAMPLE},
 };
 
 uint32_t script_field(const char *name)
@@ -58,7 +59,7 @@ uint32_t script_field(const char *name)
 const char *script_field_names(void)
 {
     return "comm,tid,pid,time,cpu,event,trace,ip,sym,dso,addr,symoff,srcline,period,weight,misc,"
-           "phys_addr,uregs,unwind,callname";
+           "phys_addr,uregs,unwind,callname,sample";
 }
 
 /* ---- which fields an event shows ----------------------------------------------------------- */
@@ -380,6 +381,23 @@ static void put_frame(struct text *t, const struct named_frame *n, const struct 
     text_char(t, '\n');
 }
 
+int script_put_frame(struct text *t, struct replay_worker *w, const struct replay_sample *s,
+                     const struct frame *f, uint32_t fields, bool inlined, struct error *err)
+{
+    struct named_frame n;
+    struct managed_function g;
+    struct frame shown = *f;
+    if (replay_name(w, s, f, &n, err) < 0)
+        return -1;
+    if (frame_is_managed(f)) {
+        replay_managed(w, s, f, &g);
+        if (managed_is_doubted(&g) && f->provenance == PROVENANCE_EXACT)
+            shown.provenance = PROVENANCE_STALE;
+    }
+    put_frame(t, &n, &shown, fields, inlined);
+    return t->failed ? error_no_memory(err) : 0;
+}
+
 int script_put_frames(struct text *t, struct replay_worker *w, const struct replay_sample *s,
                       uint32_t fields, bool inlined, struct error *err)
 {
@@ -592,6 +610,8 @@ static void put_head(const struct script_worker *w, struct text *t, const struct
     }
     if (fields & FIELD_EVENT)
         put_event(t, s->event->name, w->script->name_width);
+    if (fields & FIELD_SAMPLE)
+        text_printf(t, "sample=%" PRIu64 ": ", rs->number);
     if (fields & FIELD_TRACE)
         perfdata_print_tracepoint(replay_perfdata(w->script->replay), s, t);
     if (fields & FIELD_ADDR)
