@@ -6,6 +6,7 @@
 #define UNWIND_FRAME_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum frame_kind {
@@ -18,7 +19,8 @@ enum frame_kind {
     FRAME_LUA,
     FRAME_JS,
     FRAME_WASM,
-    FRAME_STUB, /* glue code of a VM: entry, exit, builtins */
+    FRAME_MANAGED, /* a managed language that has no kind of its own */
+    FRAME_STUB,    /* glue code of a VM: entry, exit, builtins */
 };
 
 enum frame_tier {
@@ -57,10 +59,28 @@ struct frame {
     const char *callname;
 };
 
+/* Returns the name of a managed language, as output prints it; NULL: frames of that kind are of no
+ * managed language. */
+static inline const char *frame_language(uint8_t kind)
+{
+    switch (kind) {
+    case FRAME_LUA:
+        return "lua";
+    case FRAME_JS:
+        return "js";
+    case FRAME_WASM:
+        return "wasm";
+    case FRAME_MANAGED:
+        return "managed";
+    default:
+        return NULL;
+    }
+}
+
 /* Returns whether the frame is of a managed language: `function` names it, not `code`. */
 static inline bool frame_is_managed(const struct frame *f)
 {
-    return f->kind == FRAME_LUA || f->kind == FRAME_JS || f->kind == FRAME_WASM;
+    return f->kind >= FRAME_LUA && f->kind <= FRAME_MANAGED;
 }
 
 /* Returns the address by which to look up a frame. For a return address it lies inside the call

@@ -217,18 +217,23 @@ const char *managed_string(struct managed_names *g, const char *bytes, size_t si
 
 void managed_unrecorded(uint8_t language, struct managed_function *ret)
 {
-    *ret = (struct managed_function){.kind = MANAGED_UNKNOWN,
-                                     .language = language,
-                                     .name = language == FRAME_LUA  ? "[lua: not recorded]"
-                                             : language == FRAME_JS ? "[js: not recorded]"
-                                                                    : "[wasm: not recorded]"};
+    static const char *const names[] = {[FRAME_LUA] = "[lua: not recorded]",
+                                        [FRAME_JS] = "[js: not recorded]",
+                                        [FRAME_WASM] = "[wasm: not recorded]",
+                                        [FRAME_MANAGED] = "[managed: not recorded]"};
+    *ret = (struct managed_function){
+        .kind = MANAGED_UNKNOWN, .language = language, .name = names[language]};
 }
 
 const char *managed_module(const struct managed_function *f)
 {
     if (f->file)
         return f->file;
-    return f->language == FRAME_LUA ? "[lua]" : f->language == FRAME_JS ? "[js]" : "[wasm]";
+    static const char *const names[] = {[FRAME_LUA] = "[lua]",
+                                        [FRAME_JS] = "[js]",
+                                        [FRAME_WASM] = "[wasm]",
+                                        [FRAME_MANAGED] = "[managed]"};
+    return names[f->language];
 }
 
 void managed_symbol(struct text *t, const struct managed_function *f)

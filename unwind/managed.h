@@ -28,7 +28,7 @@ enum managed_kind {
 /* Two functions are the same when all these fields are equal. */
 struct managed_identity {
     uint8_t kind;     /* enum managed_kind */
-    uint8_t language; /* enum frame_kind: FRAME_LUA, FRAME_JS, FRAME_WASM */
+    uint8_t language; /* enum frame_kind: one that frame_language() names */
     const char *file; /* named as the program names it; NULL: none */
     uint32_t line;    /* line of the definition; 0: unknown, or the whole file */
     uint32_t column;  /* counted from 1; 0: unknown */

@@ -61,6 +61,7 @@ const char *export_kind(uint8_t kind)
         [FRAME_LUA] = "lua",
         [FRAME_JS] = "js",
         [FRAME_WASM] = "wasm",
+        [FRAME_MANAGED] = "managed",
         [FRAME_STUB] = "stub",
     };
     return kind < sizeof(words) / sizeof(*words) ? words[kind] : "native";

@@ -37,6 +37,7 @@ static unsigned category_of(uint8_t kind)
         return 4;
     case FRAME_WASM:
         return 5;
+    case FRAME_MANAGED:
     case FRAME_JIT:
     case FRAME_STUB:
         return 6;

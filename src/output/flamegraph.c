@@ -95,6 +95,7 @@ enum look {
     LOOK_JS_MAGLEV,
     LOOK_JS_TURBOFAN,
     LOOK_WASM,
+    LOOK_MANAGED,
     LOOK_GENERATED,
     NR_LOOKS,
 };
@@ -116,6 +117,7 @@ static const struct {
     [LOOK_JS_MAGLEV] = {"JS Maglev", 125, 50, 62},
     [LOOK_JS_TURBOFAN] = {"JS TurboFan", 95, 60, 56},
     [LOOK_WASM] = {"WebAssembly", 185, 55, 62},
+    [LOOK_MANAGED] = {"managed", 35, 45, 60},
     [LOOK_GENERATED] = {"generated", 75, 50, 62},
 };
 
@@ -154,6 +156,8 @@ static enum look managed_look(const struct drawing *d, const struct flame *f)
         return LOOK_UNKNOWN;
     if (f->function->kind == FRAME_WASM)
         return LOOK_WASM;
+    if (f->function->kind == FRAME_MANAGED)
+        return LOOK_MANAGED;
     if (f->function->kind == FRAME_LUA)
         return tier == TIER_TRACE ? LOOK_LUA_TRACE : LOOK_LUA_INTERP;
     return js[tier];

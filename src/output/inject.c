@@ -174,13 +174,16 @@ static int place_frame(struct inject_worker *w, const struct replay_sample *s,
                        const struct frame *f, struct inject_place *ret, struct error *err)
 {
     *ret = (struct inject_place){.provenance = f->provenance};
+    static const uint8_t languages[] = {[FRAME_LUA] = INJECT_LUA,
+                                        [FRAME_JS] = INJECT_JS,
+                                        [FRAME_WASM] = INJECT_WASM,
+                                        [FRAME_MANAGED] = INJECT_MANAGED};
     switch (f->kind) {
     case FRAME_LUA:
     case FRAME_JS:
     case FRAME_WASM:
-        ret->language = f->kind == FRAME_LUA  ? INJECT_LUA
-                        : f->kind == FRAME_JS ? INJECT_JS
-                                              : INJECT_WASM;
+    case FRAME_MANAGED:
+        ret->language = languages[f->kind];
         ret->function = f->function;
         ret->line = f->line;
         return 1;

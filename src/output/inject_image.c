@@ -121,8 +121,10 @@ static const char *plain_file(const char *file)
 
 static bool name_managed(struct inject_images *all, const struct inject_place *p, struct slot *ret)
 {
-    static const uint8_t kinds[] = {
-        [INJECT_LUA] = FRAME_LUA, [INJECT_JS] = FRAME_JS, [INJECT_WASM] = FRAME_WASM};
+    static const uint8_t kinds[] = {[INJECT_LUA] = FRAME_LUA,
+                                    [INJECT_JS] = FRAME_JS,
+                                    [INJECT_WASM] = FRAME_WASM,
+                                    [INJECT_MANAGED] = FRAME_MANAGED};
     struct managed_function g;
     struct text symbol = {0};
     if (!p->function || !managed_get(all->managed, p->function, UINT64_MAX, &g))
@@ -320,7 +322,7 @@ static const char *image_path(struct inject_images *all, const char *folder, con
 static int write_image(struct inject_images *all, const char *folder, uint8_t language,
                        uint8_t provenance, struct error *err)
 {
-    static const char *const languages[] = {"lua", "js", "wasm", "code"};
+    static const char *const languages[] = {"lua", "js", "wasm", "managed", "code"};
     static const char *const doubts[] = {"", "-image", "-guess"};
     struct layout l = {.all = all};
     struct inject_image *image = &all->at[all->nr];

@@ -14,7 +14,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum inject_language { INJECT_LUA, INJECT_JS, INJECT_WASM, INJECT_CODE, INJECT_LANGUAGES };
+enum inject_language {
+    INJECT_LUA,
+    INJECT_JS,
+    INJECT_WASM,
+    INJECT_MANAGED,
+    INJECT_CODE,
+    INJECT_LANGUAGES
+};
 enum { INJECT_DOUBTS = 3, INJECT_IMAGES = INJECT_LANGUAGES * INJECT_DOUBTS };
 
 /* A place. Two places are the same if all fields are equal. Strings are interned. */

@@ -323,7 +323,8 @@ static void put_tier(struct text *t, const struct frame *f)
 /* Append a note such as " [lua trace=17 line=12 inlined image]". */
 static void put_managed_note(struct text *t, const struct frame *f, uint32_t fields)
 {
-    text_string(t, f->kind == FRAME_LUA ? " [lua" : f->kind == FRAME_JS ? " [js" : " [wasm");
+    text_string(t, " [");
+    text_string(t, frame_language(f->kind));
     put_tier(t, f);
     if (f->line)
         text_printf(t, " line=%" PRIu32, f->line);

@@ -88,7 +88,7 @@ int profile_finish(struct profile *p, struct error *err);
 
 static inline bool profile_is_managed(uint8_t kind)
 {
-    return frame_is_managed(&(struct frame){.kind = kind});
+    return frame_language(kind) != NULL;
 }
 
 #endif

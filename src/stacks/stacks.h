@@ -35,7 +35,7 @@ struct function {
  * and managed_module()'s. */
 static inline bool function_is_managed(const struct function *f)
 {
-    return f->kind == FRAME_LUA || f->kind == FRAME_JS || f->kind == FRAME_WASM;
+    return frame_language(f->kind) != NULL;
 }
 
 static inline bool function_is_kernel(const struct function *f)

@@ -27,6 +27,8 @@ const char *stack_state_name(enum stack_state state)
         [STATE_JS_COMPILE] = "js compiler",
         [STATE_JS_C] = "C called by js",
         [STATE_WASM] = "wasm",
+        [STATE_MANAGED] = "managed",
+        [STATE_MANAGED_C] = "C called by managed",
         [STATE_GENERATED] = "other generated code",
     };
     return names[state];
@@ -73,6 +75,8 @@ static enum stack_state managed_state(const struct function *f)
 {
     if (f->kind == FRAME_WASM)
         return STATE_WASM;
+    if (f->kind == FRAME_MANAGED)
+        return STATE_MANAGED;
     if (f->kind == FRAME_LUA)
         return f->tier == TIER_TRACE ? STATE_LUA_TRACE : STATE_LUA_INTERP;
     switch (f->tier) {
@@ -116,7 +120,9 @@ static enum stack_state called_state(const struct stacks *s, const struct stack_
         if (state != STATE_UNKNOWN)
             return state;
         if (function_is_managed(f))
-            return f->kind == FRAME_LUA ? told_state(s, n) : STATE_JS_C;
+            return f->kind == FRAME_LUA       ? told_state(s, n)
+                   : f->kind == FRAME_MANAGED ? STATE_MANAGED_C
+                                              : STATE_JS_C;
     }
     return STATE_NATIVE;
 }

@@ -24,6 +24,8 @@ enum stack_state {
     STATE_JS_COMPILE,
     STATE_JS_C, /* builtins, the runtime, and C++ that JavaScript called */
     STATE_WASM,
+    STATE_MANAGED,   /* code of another managed language */
+    STATE_MANAGED_C, /* C that it called */
     STATE_GENERATED, /* other generated code */
     STATE_NR,
 };
