@@ -4,6 +4,14 @@
 
 #include <stdlib.h>
 
+size_t runtime_index(const struct runtime *rt)
+{
+    size_t i = 0;
+    while (i + 1 < nr_runtimes && runtimes[i] != rt)
+        i++;
+    return i;
+}
+
 /* ---- tables of a thread -------------------------------------------------------------------- */
 
 struct runtime_tables {
