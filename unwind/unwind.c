@@ -466,9 +466,10 @@ static enum step_result step_by_row(struct unwinder *u, struct walk *w, const st
     return got == STEP_NO ? step_without_cfi(u, w, code, l) : got;
 }
 
-/* Ask the walker. Returns STEP_NO if the frame is native, -1 (as int) when out of memory. */
+/* Ask the walker. Returns STEP_NO if native rules step out of the frame, -1 (as int) when out of
+ * memory. *named: the walker has appended frames in place of the native one. */
 each_machine int step_by_managed(const struct arch_registers *r, struct walk *w,
-                                 const struct walk_code *c, struct leaving *l)
+                                 const struct walk_code *c, struct leaving *l, bool *named)
 {
     const struct walker *walker = w->in->walker;
     struct managed_slot *slot = w->managed;
@@ -494,6 +495,9 @@ each_machine int step_by_managed(const struct arch_registers *r, struct walk *w,
     l->sp = w->value[r->sp];
     switch (walker->step(walker->context, slot->state, &step)) {
     case WALKER_NO:
+        return STEP_NO;
+    case WALKER_BY_CFI:
+        *named = true;
         return STEP_NO;
     case WALKER_STEPPED:
         break;
@@ -523,8 +527,10 @@ each_machine int frame_on(const struct arch_registers *r, struct unwinder *u, st
     const struct walk_code *c = walk_code(w, lookup);
     if (w->suffixes && w->suffixes->noting)
         suffix_cache_note(w, c->managed);
+    size_t frame = w->out->frames.nr;
+    bool named = false;
     if (c->managed && w->frames_left) {
-        int got = step_by_managed(r, w, c, l);
+        int got = step_by_managed(r, w, c, l, &named);
         if (got != STEP_NO)
             return got;
         c = walk_code(w, lookup);
@@ -542,10 +548,11 @@ each_machine int frame_on(const struct arch_registers *r, struct unwinder *u, st
         plain = true;
     }
 
-    if (w->frames_left-- == 0)
+    if (named)
+        w->out->frames.at[frame].cfa = plain ? l->cfa : 0;
+    else if (w->frames_left-- == 0)
         return walk_end(w, STACK_LIMIT, 0);
-    size_t frame = w->out->frames.nr;
-    if (!push_frame(r, w, c, plain ? l->cfa : 0))
+    else if (!push_frame(r, w, c, plain ? l->cfa : 0))
         return -1;
     u->frames++;
     if (likely(plain))
