@@ -14,10 +14,10 @@
 #include "unwind/unwind.h"
 
 enum walker_result {
-    WALKER_NO,         /* not the walker's code: use native rules; nothing was changed */
-    WALKER_STEPPED,    /* frames were appended; the registers are the caller's */
-    WALKER_BY_CFI,     /* frames were appended in place of the native frame; native rules step out of
-                          it, and give the first of them its CFA */
+    WALKER_NO,      /* not the walker's code: use native rules; nothing was changed */
+    WALKER_STEPPED, /* frames were appended; the registers are the caller's */
+    WALKER_BY_CFI,  /* frames were appended in place of the native frame; native rules step out of
+                       it, and give the first of them its CFA */
     WALKER_UNREADABLE, /* frames were appended; the caller's registers were not recorded, at the
                           step's `unreadable`: the walk ends */
     WALKER_NO_MEMORY,

@@ -3,17 +3,15 @@
 #include "live/lua_watch.h"
 
 #include "live/live_memory.h"
+#include "live/live_process.h"
 #include "session/registers.h"
 #include "session/session.h"
 #include "unwind/luajit/walk.h"
 #include "session/walk_input.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 
 enum {
@@ -30,11 +28,8 @@ enum {
 };
 
 struct lua_watch {
-    pid_t pid;
+    struct live_process process;
     const struct watch_tools *tools;
-    struct session *session; /* the process's mappings; NULL: must be read (again) */
-    struct thread_context thread;
-    struct object_log *objects; /* NULL: not opened yet */
     lua_scan_blob_list blobs;
     lua_scan_vm_list vms;
     struct lua_scan_job *job;         /* the search that is under way; NULL: none */
@@ -46,10 +41,8 @@ struct lua_watch {
     bool mapped;                      /* something was mapped since the last look */
     bool more;                        /* the search has found VMs that were not known */
     bool wanted;                      /* a walk met code of a LuaJIT, but no known VM */
-    bool failed;                      /* the process cannot be read; `problem` says why */
-    struct error problem;
-    uint64_t reads;  /* reads of memory that walks may still make */
-    uint64_t probed; /* time of the last sample without a copy that was walked */
+    uint64_t reads;                   /* reads of memory that walks may still make */
+    uint64_t probed;                  /* time of the last sample without a copy that was walked */
     struct lua_watch_stats stats;
 };
 
@@ -58,28 +51,18 @@ struct lua_watch *lua_watch_create(pid_t pid, const struct watch_tools *tools)
     struct lua_watch *t = calloc(1, sizeof(*t));
     if (!t)
         return NULL;
-    t->pid = pid;
+    t->process.pid = pid;
     t->tools = tools;
     t->mapped = true;
     t->reads = FIRST_WALK_READS;
     return t;
 }
 
-static void forget_code(struct lua_watch *t)
-{
-    if (!t->session)
-        return;
-    thread_context_release(&t->thread);
-    session_free(t->session);
-    t->session = NULL;
-}
-
 void lua_watch_free(struct lua_watch *t)
 {
     if (!t)
         return;
-    forget_code(t);
-    object_log_free(t->objects);
+    live_process_free(&t->process);
     lua_scan_end(t->job);
     vec_free(&t->found);
     vec_free(&t->blobs);
@@ -89,7 +72,7 @@ void lua_watch_free(struct lua_watch *t)
 
 pid_t lua_watch_pid(const struct lua_watch *t)
 {
-    return t->pid;
+    return t->process.pid;
 }
 
 void lua_watch_mapped(struct lua_watch *t)
@@ -129,37 +112,23 @@ bool lua_watch_has_lua(const struct lua_watch *t)
 
 const char *lua_watch_problem(const struct lua_watch *t)
 {
-    return t->failed ? t->problem.text : NULL;
+    return t->process.failed ? t->process.problem.text : NULL;
 }
 
 struct lua_watch_stats lua_watch_stats(const struct lua_watch *t)
 {
     struct lua_watch_stats s = t->stats;
-    if (t->objects)
-        s.log = object_log_stats(t->objects);
+    if (t->process.objects)
+        s.log = object_log_stats(t->process.objects);
     return s;
 }
 
 /* ---- looking for VMs ----------------------------------------------------------------------- */
 
-static int open_objects(struct lua_watch *t)
-{
-    struct process_memory *memory;
-    struct error *why = &t->problem;
-    if (t->objects)
-        return 0;
-    if (process_memory_open(t->pid, &memory, why) < 0 ||
-        object_log_create(t->pid, memory, &t->tools->sink, &t->objects, why) < 0) {
-        t->failed = true;
-        return -1;
-    }
-    return 0;
-}
-
 static int note_layouts(struct lua_watch *t, struct error *err)
 {
     vec_foreach (blob, &t->blobs) {
-        if (object_log_layout(t->objects, blob->layout, err) < 0)
+        if (object_log_layout(t->process.objects, blob->layout, err) < 0)
             return -1;
     }
     return 0;
@@ -181,24 +150,24 @@ static int look_at_files(struct lua_watch *t, uint64_t now, struct error *err)
     if (!t->mapped)
         return 0;
     t->mapped = false;
-    forget_code(t);
+    live_process_forget(&t->process);
     t->blobs.nr = 0;
-    if (lua_scan_blobs(t->tools->files, t->pid, &t->blobs, &t->problem) < 0) {
-        t->failed = true;
+    if (lua_scan_blobs(t->tools->files, t->process.pid, &t->blobs, &t->process.problem) < 0) {
+        t->process.failed = true;
         return 0;
     }
     if (t->blobs.nr && !t->began) {
         t->began = now;
         t->pause = SEARCH_PAUSE_MIN_NS;
     }
-    if (!t->blobs.nr || open_objects(t) < 0)
+    if (!t->blobs.nr || live_process_open(&t->process, &t->tools->sink) < 0)
         return t->blobs.nr != before;
     return note_layouts(t, err) < 0 ? -1 : t->blobs.nr != before;
 }
 
 bool lua_watch_expects_vm(const struct lua_watch *t, uint64_t now)
 {
-    return t->began && !t->vms.nr && !t->failed && (t->wanted || t->job) &&
+    return t->began && !t->vms.nr && !t->process.failed && (t->wanted || t->job) &&
            now - t->began < (uint64_t)SEARCH_OFTEN_FOR_MS * MS;
 }
 
@@ -283,9 +252,9 @@ static int scan_step(struct lua_watch *t, uint64_t now, struct error *err)
         t->nr_before = t->vms.nr;
         t->took = 0;
         t->step = STEP;
-        if (lua_scan_begin(t->tools->files, t->pid, &t->job, &t->problem) < 0) {
-            t->failed = true;
-            return t->problem.kind == ERROR_NO_MEMORY ? error_no_memory(err) : 0;
+        if (lua_scan_begin(t->tools->files, t->process.pid, &t->job, &t->process.problem) < 0) {
+            t->process.failed = true;
+            return t->process.problem.kind == ERROR_NO_MEMORY ? error_no_memory(err) : 0;
         }
     }
     uint64_t began = monotonic();
@@ -313,68 +282,11 @@ static int scan_step(struct lua_watch *t, uint64_t now, struct error *err)
 int lua_watch_scan(struct lua_watch *t, uint64_t now, struct error *err)
 {
     int changed = look_at_files(t, now, err);
-    if (changed < 0 || !t->blobs.nr || t->failed)
+    if (changed < 0 || !t->blobs.nr || t->process.failed)
         return changed;
     bool due = t->job || t->wanted;
     int found = due && now >= t->next_scan ? scan_step(t, now, err) : 0;
     return found < 0 ? -1 : found | changed;
-}
-
-/* ---- the process's code -------------------------------------------------------------------- */
-
-static bool other_root(pid_t pid)
-{
-    char path[64];
-    struct stat theirs, ours;
-    snprintf(path, sizeof(path), "/proc/%d/ns/mnt", pid);
-    return stat(path, &theirs) == 0 && stat("/proc/self/ns/mnt", &ours) == 0 &&
-           theirs.st_ino != ours.st_ino;
-}
-
-static int tell_map(struct lua_watch *t, const struct process_map *map, bool by_root,
-                    struct error *err)
-{
-    char path[PATH_MAX + 64];
-    struct record_mmap mm = {.pid = (uint32_t)t->pid,
-                             .tid = (uint32_t)t->pid,
-                             .addr = map->start,
-                             .len = map->end - map->start,
-                             .pgoff = map->pgoff,
-                             .prot = map->prot,
-                             .flags = map->shared ? MAP_SHARED : MAP_PRIVATE,
-                             .filename = map->path[0] ? map->path : "//anon"};
-    if (by_root && map->path[0] == '/') {
-        snprintf(path, sizeof(path), "/proc/%d/root%s", t->pid, map->path);
-        mm.filename = path;
-    }
-    return session_map(t->session, &mm, 0, err);
-}
-
-/* Put the process's mappings into a session, which provides the code map and file pages. */
-static int learn_code(struct lua_watch *t, struct error *err)
-{
-    const struct session_options no_jit = {.no_jit = true};
-    struct process_maps maps;
-    if (t->session)
-        return 0;
-    if (process_maps_read(t->pid, &maps, &t->problem) < 0) {
-        t->failed = true;
-        return 0;
-    }
-    bool by_root = other_root(t->pid);
-    int failed = session_create(NULL, t->tools->dsos, &no_jit, &t->session, err);
-    vec_foreach (map, &maps.maps) {
-        if (!failed && (map->prot & PROT_EXEC || map->path[0] == '/'))
-            failed = tell_map(t, map, by_root, err);
-    }
-    if (!failed)
-        failed = session_context(t->session, (uint32_t)t->pid, (uint32_t)t->pid, &t->thread, err);
-    if (failed) {
-        session_free(t->session);
-        t->session = NULL;
-    }
-    process_maps_free(&maps);
-    return failed;
 }
 
 /* ---- walking ------------------------------------------------------------------------------- */
@@ -414,7 +326,7 @@ static void read_vm(struct lua_watch *t, const struct lua_scan_vm *v, uint64_t t
 {
     enum { STATE_MAX = 256 };
     const struct luajit_layout *l = v->vm.layout;
-    struct memory_layer layer = object_log_layer(t->objects);
+    struct memory_layer layer = object_log_layer(t->process.objects);
     const struct memory m = {.layers = &layer, .nr_layers = 1, .time = time};
     enum provenance ignored = PROVENANCE_EXACT;
     uint8_t ref[8], state[STATE_MAX];
@@ -424,7 +336,7 @@ static void read_vm(struct lua_watch *t, const struct lua_scan_vm *v, uint64_t t
             return;
         L = load_ref(ref, l);
     }
-    (void)object_log_range(t->objects, L, (size_t)l->L_used, time);
+    (void)object_log_range(t->process.objects, L, (size_t)l->L_used, time);
     if (!luajit_state_check(&m, &v->vm, L, &ignored) || (size_t)l->L_used > sizeof(state) ||
         !memory_read(&m, L, state, (size_t)l->L_used, &ignored))
         return;
@@ -433,7 +345,7 @@ static void read_vm(struct lua_watch *t, const struct lua_scan_vm *v, uint64_t t
     top = (top > stack && top < end ? top : stack) + 8 * STACK_SLOTS_ABOVE;
     end = top < end ? top : end;
     if (end > stack && end - stack <= STACK_BYTES_MAX)
-        (void)object_log_range(t->objects, stack, end - stack, time);
+        (void)object_log_range(t->process.objects, stack, end - stack, time);
 }
 
 /* Note a VM that a walk has found by DISPATCH, as restored by the native frames. If memory is out,
@@ -449,7 +361,7 @@ static bool name_frame(void *context, const struct memory *m, const struct luaji
 {
     struct lua_watch *t = context;
     const struct luajit_names_source source = {
-        .memory = m, .vm = vm, .space = (uint32_t)t->pid, .batch = 0};
+        .memory = m, .vm = vm, .space = (uint32_t)t->process.pid, .batch = 0};
     note_vm(t, vm, m);
     struct luajit_named named;
     (void)ret;
@@ -498,7 +410,7 @@ static void note_objects(struct lua_watch *t, const struct vmstack *copy, uint64
             e->kind == VMENTRY_HEAD ||
             (e->kind == VMENTRY_TRACE && e->length > sizeof(uint64_t)); /* else the slot */
         if (is_head)
-            object_log_object(t->objects, e->address, time);
+            object_log_object(t->process.objects, e->address, time);
     }
 }
 
@@ -516,21 +428,21 @@ int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vms
 {
     struct walk_memory memory;
     struct unwind_input in = {0};
-    if (!t->blobs.nr || t->failed || !t->objects || !s->stack ||
+    if (!t->blobs.nr || t->process.failed || !t->process.objects || !s->stack ||
         s->user_abi != PERF_SAMPLE_REGS_ABI_64)
         return 0;
-    if (learn_code(t, err) < 0)
+    if (live_process_learn(&t->process, t->tools->dsos, err) < 0)
         return -1;
-    if (!t->session)
+    if (!t->process.session)
         return 0;
     sample_registers(s, arch_of_host(), &in.registers);
     if (copy)
         note_objects(t, copy, s->time);
-    struct live_memory heap = live_memory_of(t->objects, s, registers_sp(&in.registers),
+    struct live_memory heap = live_memory_of(t->process.objects, s, registers_sp(&in.registers),
                                              reads_for_walk(t), WALK_READS_UNTIL_NS);
     const struct memory_layer live = live_memory_layer(&heap);
     const struct walk_parts parts = {
-        .thread = &t->thread, .sample = s, .vmstack = copy, .live = &live};
+        .thread = &t->process.thread, .sample = s, .vmstack = copy, .live = &live};
     walk_input(&parts, MAX_FRAMES, &memory, &in);
     bool met_lua;
     size_t known = t->vms.nr;
@@ -557,16 +469,16 @@ int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vms
 
 int lua_watch_pass(struct lua_watch *t, size_t budget, struct error *err)
 {
-    return t->objects ? object_log_pass(t->objects, budget, err) : 0;
+    return t->process.objects ? object_log_pass(t->process.objects, budget, err) : 0;
 }
 
 int lua_watch_flush(struct lua_watch *t, struct error *err)
 {
-    return t->objects ? object_log_flush(t->objects, err) : 0;
+    return t->process.objects ? object_log_flush(t->process.objects, err) : 0;
 }
 
 void lua_watch_rewrite(struct lua_watch *t)
 {
-    if (t->objects)
-        object_log_rewrite(t->objects);
+    if (t->process.objects)
+        object_log_rewrite(t->process.objects);
 }

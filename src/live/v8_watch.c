@@ -3,6 +3,7 @@
 #include "live/v8_watch.h"
 
 #include "live/live_memory.h"
+#include "live/live_process.h"
 #include "live/lua_scan.h"
 #include "session/registers.h"
 #include "session/session.h"
@@ -13,7 +14,6 @@
 #include "session/walk_input.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 enum {
     MS = 1000000,
@@ -39,11 +39,8 @@ enum {
 const uint64_t V8_WATCH_LATE_NS = UINT64_C(10) * 1000 * MS;
 
 struct v8_watch {
-    uint32_t pid;
-    struct session *session; /* its mappings; NULL: never read */
-    struct thread_context thread;
+    struct live_process process;
     const struct v8_layout *layout;
-    struct object_log *objects;
     uint64_t looked, next_look, pause; /* ns */
     unsigned mapped;                   /* readings of the mappings because of new code, in vain */
     bool has_new_code;
@@ -51,13 +48,12 @@ struct v8_watch {
     /* Counts collections. Constants of functions that make functions are read again in each
      * generation. */
     uint8_t generation;
-    /* Frames that were read a moment ago, some MiB; exists with `objects`. */
+    /* Frames that were read a moment ago, some MiB; exists with the log. */
     struct v8_frame_cache *seen;
     uint64_t known;               /* objects in the log at the last pass */
     uint64_t changed;             /* objects found changed, as of the last check */
     uint64_t changed_at;          /* ns: time of the last check */
     uint64_t frames_forgotten_at; /* ns: when frames were last forgotten because of a collection */
-    bool failed;
 };
 
 struct v8_watches {
@@ -74,20 +70,15 @@ struct v8_watches {
 
 static void forget_code(struct v8_watch *t)
 {
-    if (!t->session)
-        return;
-    thread_context_release(&t->thread);
-    session_free(t->session);
-    t->session = NULL;
+    live_process_forget(&t->process);
     t->layout = NULL;
 }
 
 static void target_free(struct v8_watch *t)
 {
-    forget_code(t);
+    live_process_free(&t->process);
     table_free(&t->makers);
     v8_frame_cache_free(t->seen);
-    object_log_free(t->objects);
     free(t);
 }
 
@@ -130,7 +121,7 @@ static struct v8_watch *target_get(struct v8_watches *all, uint32_t pid)
     t = calloc(1, sizeof(*t));
     if (!t)
         return NULL;
-    t->pid = pid;
+    t->process.pid = (pid_t)pid;
     t->pause = RETRY_FIRST;
     if (table_put(&all->targets, (uint64_t)pid + 1, t))
         return t;
@@ -140,50 +131,19 @@ static struct v8_watch *target_get(struct v8_watches *all, uint32_t pid)
 
 /* ---- mappings ------------------------------------------------------------------------------ */
 
-static int tell_maps(struct v8_watch *t, const struct process_maps *maps, struct error *err)
-{
-    vec_foreach (map, &maps->maps) {
-        const struct record_mmap mm = {.pid = t->pid,
-                                       .tid = t->pid,
-                                       .addr = map->start,
-                                       .len = map->end - map->start,
-                                       .pgoff = map->pgoff,
-                                       .prot = map->prot,
-                                       .flags = map->shared ? MAP_SHARED : MAP_PRIVATE,
-                                       .filename = map->path[0] ? map->path : "//anon"};
-        bool matters = map->prot & PROT_EXEC || map->path[0] == '/';
-        if (matters && session_map(t->session, &mm, 0, err) < 0)
-            return -1;
-    }
-    return 0;
-}
-
 static int look_at_maps(struct v8_watches *all, struct v8_watch *t, struct error *err)
 {
-    const struct session_options no_jit = {.no_jit = true};
-    struct process_maps maps;
-    struct error why;
+    struct runtime_instance v8;
     forget_code(t);
-    if (process_maps_read((pid_t)t->pid, &maps, &why) < 0) {
-        t->failed = true;
-        return 0;
-    }
-    int failed = session_create(NULL, all->dsos, &no_jit, &t->session, err);
-    if (!failed)
-        failed = tell_maps(t, &maps, err);
-    if (!failed)
-        failed = session_context(t->session, t->pid, t->pid, &t->thread, err);
-    process_maps_free(&maps);
-    if (failed) {
-        session_free(t->session);
-        t->session = NULL;
+    if (live_process_learn(&t->process, all->dsos, err) < 0)
         return -1;
-    }
+    if (!t->process.session)
+        return 0;
     /* Find the layout before the V8 has begun: looking it up in V8's file takes 10 ms, and the
      * first samples of V8's code need not wait for it. */
-    struct runtime_instance v8;
-    t->layout = session_runtime_of_files(&t->thread, &v8_runtime, &v8) ? v8.layout : NULL;
-    if (!t->layout)
+    if (session_runtime_of_files(&t->process.thread, &v8_runtime, &v8))
+        t->layout = v8.layout;
+    else
         forget_code(t);
     return 0;
 }
@@ -200,11 +160,7 @@ static bool look_is_due(struct v8_watch *t, uint64_t now)
 /* A V8 was found: create what its walks need. */
 static int open_objects(struct v8_watches *all, struct v8_watch *t, struct error *err)
 {
-    struct process_memory *memory;
-    struct error why;
-    t->failed |= process_memory_open((pid_t)t->pid, &memory, &why) < 0 ||
-                 object_log_create((pid_t)t->pid, memory, &all->sink, &t->objects, &why) < 0;
-    if (!t->objects)
+    if (live_process_open(&t->process, &all->sink) < 0)
         return 0;
     t->seen = v8_frame_cache_create(KEEP_FRAME_NS);
     return t->seen ? 0 : error_no_memory(err);
@@ -224,7 +180,7 @@ static int look(struct v8_watches *all, struct v8_watch *t, struct error *err)
         return -1;
     if (t->layout)
         t->mapped = 0;
-    return t->layout && !t->objects ? open_objects(all, t, err) : 0;
+    return t->layout && !t->process.objects ? open_objects(all, t, err) : 0;
 }
 
 /* ---- walks --------------------------------------------------------------------------------- */
@@ -256,7 +212,8 @@ static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *
     struct v8_named named;
     if (sfi->bytecode && !read_constants(n->target, r, sfi->bytecode))
         return false;
-    if (v8_names_function(n->all->names, r, n->target->pid, 0, sfi, offset, &named) < 0)
+    if (v8_names_function(n->all->names, r, (uint32_t)n->target->process.pid, 0, sfi, offset,
+                          &named) < 0)
         return false;
     ret->function = named.function;
     return true;
@@ -267,7 +224,7 @@ static bool name_wasm(void *context, struct v8_reader *r, const struct v8_wasm *
 {
     const struct naming *n = context;
     struct v8_named named;
-    if (v8_names_wasm(n->all->names, r, n->target->pid, 0, wasm, &named) < 0)
+    if (v8_names_wasm(n->all->names, r, (uint32_t)n->target->process.pid, 0, wasm, &named) < 0)
         return false;
     ret->function = named.function;
     return true;
@@ -282,15 +239,15 @@ static int walk(struct v8_watches *all, struct v8_watch *t, const struct sample 
         .namer = {.name = name_frame, .wasm = name_wasm, .context = &naming},
         .reads_all_ways = true,
         .seen = t->seen,
-        .space = t->pid};
+        .space = (uint32_t)t->process.pid};
     const struct walker walker = v8_walker(&process);
     struct unwind_input in = {0};
     struct walk_memory memory;
     sample_registers(s, arch_of_host(), &in.registers);
     uint64_t sp = registers_sp(&in.registers);
-    struct live_memory heap = live_memory_of(t->objects, s, sp, READS_MAX, V8_WATCH_LATE_NS);
+    struct live_memory heap = live_memory_of(t->process.objects, s, sp, READS_MAX, V8_WATCH_LATE_NS);
     const struct memory_layer live = live_memory_layer(&heap);
-    const struct walk_parts parts = {.thread = &t->thread, .sample = s, .live = &live};
+    const struct walk_parts parts = {.thread = &t->process.thread, .sample = s, .live = &live};
     walk_input(&parts, MAX_FRAMES, &memory, &in);
     in.walker = &walker;
     struct unwind_stack stack = {0};
@@ -306,11 +263,11 @@ int v8_watches_sample(struct v8_watches *all, const struct sample *s, struct err
     enum stack_end end;
     if (!t)
         return error_no_memory(err);
-    if (t->failed || !s->stack || s->user_abi != PERF_SAMPLE_REGS_ABI_64)
+    if (t->process.failed || !s->stack || s->user_abi != PERF_SAMPLE_REGS_ABI_64)
         return 0;
     if (!t->layout && look(all, t, err) < 0)
         return -1;
-    if (!t->layout || !t->objects)
+    if (!t->layout || !t->process.objects)
         return 0;
     if (walk(all, t, s, &end, err) < 0)
         return -1;
@@ -339,7 +296,7 @@ int v8_watches_end(struct v8_watches *all, uint32_t pid, struct error *err)
     struct v8_watch *t = table_get(&all->targets, (uint64_t)pid + 1);
     if (!t)
         return 0;
-    int failed = t->objects ? object_log_flush(t->objects, err) : 0;
+    int failed = t->process.objects ? object_log_flush(t->process.objects, err) : 0;
     table_remove(&all->targets, (uint64_t)pid + 1);
     target_free(t);
     return failed;
@@ -364,7 +321,7 @@ static void forget_frames(struct v8_watch *t)
  * walk would skip: they are read again as soon as possible. */
 static void notice_collection(struct v8_watch *t, uint64_t now)
 {
-    uint64_t changed = object_log_stats(t->objects).changed_after_stable;
+    uint64_t changed = object_log_stats(t->process.objects).changed_after_stable;
     bool many = changed - t->changed >= GC_CHANGED_OBJECTS;
     if (now - (many ? t->frames_forgotten_at : t->changed_at) < NOTICE_GC_EVERY_NS)
         return;
@@ -381,12 +338,12 @@ static void notice_collection(struct v8_watch *t, uint64_t now)
 static int target_pass(struct v8_watch *t, uint64_t now, size_t budget, bool *emptied,
                        struct error *err)
 {
-    if (!t->objects)
+    if (!t->process.objects)
         return 0;
-    if (object_log_pass(t->objects, budget, err) < 0)
+    if (object_log_pass(t->process.objects, budget, err) < 0)
         return -1;
     notice_collection(t, now);
-    uint64_t known = object_log_stats(t->objects).objects;
+    uint64_t known = object_log_stats(t->process.objects).objects;
     if (known < t->known) {
         forget_frames(t);
         *emptied = true;
@@ -421,7 +378,7 @@ int v8_watches_flush(struct v8_watches *all, struct error *err)
 {
     vec_foreach (slot, &all->targets) {
         struct v8_watch *t = slot->value;
-        if (t->objects && object_log_flush(t->objects, err) < 0)
+        if (t->process.objects && object_log_flush(t->process.objects, err) < 0)
             return -1;
     }
     return 0;
@@ -433,7 +390,7 @@ void v8_watches_rewrite(struct v8_watches *all)
     vec_foreach (slot, &all->targets) {
         struct v8_watch *t = slot->value;
         forget_frames(t);
-        if (t->objects)
-            object_log_rewrite(t->objects);
+        if (t->process.objects)
+            object_log_rewrite(t->process.objects);
     }
 }
