@@ -4,7 +4,7 @@
 
 #include "live/reader_thread.h"
 #include "live/copier.h"
-#include "live/v8_watch.h"
+#include "live/watch.h"
 #include "live/runtime_files.h"
 #include "live/lua_watch.h"
 #include "dso/dso.h"
@@ -12,7 +12,6 @@
 #include "base/table.h"
 #include "unwind/luajit/runtime.h"
 #include "unwind/unwind.h"
-#include "unwind/v8/runtime.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -71,10 +70,10 @@ struct process_watch {
     struct copier *copier;   /* NULL: refused, or not wanted */
     struct error refusal;    /* why the copier was refused */
     struct watch_tools tools;
-    struct table tasks;   /* pid + 1 -> a struct task, in the bits of one word */
-    size_t tasks_left;    /* number of tasks after the last search for ended ones */
-    struct table targets; /* pid + 1 -> struct lua_watch, of processes with LuaJIT */
-    struct v8_watches *js;
+    struct table tasks;      /* pid + 1 -> a struct task, in the bits of one word */
+    size_t tasks_left;       /* number of tasks after the last search for ended ones */
+    struct table targets;    /* pid + 1 -> struct lua_watch, of processes with LuaJIT */
+    struct watches *watches; /* of the runtimes but LuaJIT */
     VEC(struct cpu_copy) cpus;
     struct vmstack copy; /* of the current sample */
     uint64_t last_pass, last_new, last_gone;
@@ -184,7 +183,7 @@ static struct lua_watch *target_find(const struct process_watch *watch, pid_t pi
 static int target_end(struct process_watch *watch, pid_t pid, struct error *err)
 {
     struct lua_watch *t = target_find(watch, pid);
-    if (v8_watches_end(watch->js, (uint32_t)pid, err) < 0)
+    if (watches_end(watch->watches, (uint32_t)pid, err) < 0)
         return -1;
     if (!t)
         return 0;
@@ -411,7 +410,7 @@ static int started(void *context, struct capture *c, struct error *err)
     watch->last_new = monotonic(); /* the command will be executed now */
     vec_foreach (slot, &watch->targets)
         lua_watch_rewrite(slot->value);
-    v8_watches_rewrite(watch->js);
+    watches_rewrite(watch->watches);
     return reader_thread_start(watch->reader, err);
 }
 
@@ -496,8 +495,7 @@ static int look_at_sample(void *context, const struct sample *s, struct error *e
     if (holds & HOLDS_UNKNOWN && task_look(watch, (pid_t)s->pid, &holds, err) < 0)
         return -1;
     uint64_t now = log_now(watch), age = now > s->time ? now - s->time : 0;
-    if (holds & holds_bit(&v8_runtime) && watch->logs && age <= V8_WATCH_LATE_NS &&
-        v8_watches_sample(watch->js, s, err) < 0)
+    if (watch->logs && watches_sample(watch->watches, s, holds, age, err) < 0)
         return -1;
     struct lua_watch *t = target_find(watch, (pid_t)s->pid);
     if (!t)
@@ -624,7 +622,7 @@ static int mapped(struct process_watch *watch, const struct record *rec, struct 
     if (t) /* (a V8 maps its code anew all the time) */
         lua_watch_mapped(t);
     if (!has_file && is_code)
-        v8_watches_mapped(watch->js, m.pid);
+        watches_mapped(watch->watches, m.pid);
     return 0;
 }
 
@@ -703,8 +701,7 @@ static int end_those_gone(struct process_watch *watch, struct error *err)
     }
     vec_foreach (slot, &watch->tasks) {
         pid_t pid = (pid_t)(slot->key - 1);
-        bool has_vm =
-            (uintptr_t)slot->value & (holds_bit(&luajit_runtime) | holds_bit(&v8_runtime));
+        bool has_vm = (uintptr_t)slot->value & (HOLDS_MASK & ~HOLDS_UNKNOWN);
         ok = ok && (!has_vm || !is_gone(pid) || vec_push(&gone, pid));
     }
     int failed = ok ? 0 : error_no_memory(err);
@@ -754,7 +751,7 @@ static int look_again(void *context, struct error *err)
         expects_vm |= lua_watch_expects_vm(t, now);
         searching |= lua_watch_is_searched(t);
     }
-    if (pass && v8_watches_pass(watch->js, REREAD_OBJECTS_MAX / 2, err) < 0)
+    if (pass && watches_pass(watch->watches, REREAD_OBJECTS_MAX / 2, err) < 0)
         return -1;
     if (pass)
         /* A pass that has taken long is followed by an equally long pause. */
@@ -786,7 +783,7 @@ static int ending(void *context, struct capture *c, struct error *err)
         if (lua_watch_pass(t, SIZE_MAX, err) < 0 || lua_watch_flush(t, err) < 0)
             return -1;
     }
-    if (v8_watches_pass(watch->js, SIZE_MAX, err) < 0 || v8_watches_flush(watch->js, err) < 0)
+    if (watches_pass(watch->watches, SIZE_MAX, err) < 0 || watches_flush(watch->watches, err) < 0)
         return -1;
     return write_log(watch, err);
 }
@@ -909,9 +906,10 @@ struct process_watch *process_watch_create(const struct process_watch_options *o
     t->unwinder = unwinder_create(NULL);
     t->managed = managed_names_create();
     t->names = t->managed ? luajit_names_create(t->managed) : NULL;
+    const struct watch_means means = {.dsos = t->dsos, .unwinder = t->unwinder, .sink = t->sink};
     if (t->dsos && t->unwinder)
-        watch->js = v8_watches_create(t->dsos, t->unwinder, &t->sink);
-    if (watch->reader && t->files && t->dsos && t->unwinder && t->names && watch->js) {
+        watch->watches = watches_create(&means);
+    if (watch->reader && t->files && t->dsos && t->unwinder && t->names && watch->watches) {
         runtime_files_load(t->files);
         return watch;
     }
@@ -944,7 +942,7 @@ void process_watch_free(struct process_watch *watch)
     copier_free(watch->copier);
     luajit_names_free(watch->tools.names);
     managed_names_free(watch->tools.managed);
-    v8_watches_free(watch->js);
+    watches_free(watch->watches);
     unwinder_free(watch->tools.unwinder);
     dsos_free(watch->tools.dsos);
     runtime_files_free(watch->tools.files);

@@ -36,7 +36,9 @@ enum {
     READS_MAX = 20000, /* of the process for one sample: enough for a whole source, once */
 };
 
-const uint64_t V8_WATCH_LATE_NS = UINT64_C(10) * 1000 * MS;
+/* Age in ns after which a sample is not walked any more. Its stack comes with the sample, and the
+ * objects that the stack refers to live long. */
+#define LATE_NS (UINT64_C(10) * 1000 * MS)
 
 struct v8_watch {
     struct live_process process;
@@ -82,27 +84,9 @@ static void target_free(struct v8_watch *t)
     free(t);
 }
 
-struct v8_watches *v8_watches_create(struct dsos *dsos, struct unwinder *unwinder,
-                                     const struct log_sink *sink)
+static void free_all(void *of)
 {
-    struct v8_watches *all = calloc(1, sizeof(*all));
-    if (!all)
-        return NULL;
-    all->dsos = dsos;
-    all->unwinder = unwinder;
-    all->sink = *sink;
-    all->managed = managed_names_create();
-    all->names = all->managed ? v8_names_create(all->managed) : NULL;
-    if (all->names) {
-        v8_names_only_read(all->names);
-        return all;
-    }
-    v8_watches_free(all);
-    return NULL;
-}
-
-void v8_watches_free(struct v8_watches *all)
-{
+    struct v8_watches *all = of;
     if (!all)
         return;
     vec_foreach (slot, &all->targets)
@@ -111,6 +95,24 @@ void v8_watches_free(struct v8_watches *all)
     v8_names_free(all->names);
     managed_names_free(all->managed);
     free(all);
+}
+
+static void *create(const struct watch_means *means)
+{
+    struct v8_watches *all = calloc(1, sizeof(*all));
+    if (!all)
+        return NULL;
+    all->dsos = means->dsos;
+    all->unwinder = means->unwinder;
+    all->sink = means->sink;
+    all->managed = managed_names_create();
+    all->names = all->managed ? v8_names_create(all->managed) : NULL;
+    if (all->names) {
+        v8_names_only_read(all->names);
+        return all;
+    }
+    free_all(all);
+    return NULL;
 }
 
 static struct v8_watch *target_get(struct v8_watches *all, uint32_t pid)
@@ -245,7 +247,7 @@ static int walk(struct v8_watches *all, struct v8_watch *t, const struct sample 
     struct walk_memory memory;
     sample_registers(s, arch_of_host(), &in.registers);
     uint64_t sp = registers_sp(&in.registers);
-    struct live_memory heap = live_memory_of(t->process.objects, s, sp, READS_MAX, V8_WATCH_LATE_NS);
+    struct live_memory heap = live_memory_of(t->process.objects, s, sp, READS_MAX, LATE_NS);
     const struct memory_layer live = live_memory_layer(&heap);
     const struct walk_parts parts = {.thread = &t->process.thread, .sample = s, .live = &live};
     walk_input(&parts, MAX_FRAMES, &memory, &in);
@@ -257,8 +259,9 @@ static int walk(struct v8_watches *all, struct v8_watch *t, const struct sample 
     return failed;
 }
 
-int v8_watches_sample(struct v8_watches *all, const struct sample *s, struct error *err)
+static int take_sample(void *of, const struct sample *s, struct error *err)
 {
+    struct v8_watches *all = of;
     struct v8_watch *t = target_get(all, s->pid);
     enum stack_end end;
     if (!t)
@@ -282,8 +285,9 @@ int v8_watches_sample(struct v8_watches *all, const struct sample *s, struct err
     return looked != t->looked && t->layout ? walk(all, t, s, &end, err) : 0;
 }
 
-void v8_watches_mapped(struct v8_watches *all, uint32_t pid)
+static void note_mapped(void *of, uint32_t pid)
 {
+    struct v8_watches *all = of;
     struct v8_watch *t = table_get(&all->targets, (uint64_t)pid + 1);
     if (t)
         t->has_new_code = true;
@@ -291,8 +295,9 @@ void v8_watches_mapped(struct v8_watches *all, uint32_t pid)
 
 /* ---- the log ------------------------------------------------------------------------------- */
 
-int v8_watches_end(struct v8_watches *all, uint32_t pid, struct error *err)
+static int end(void *of, uint32_t pid, struct error *err)
 {
+    struct v8_watches *all = of;
     struct v8_watch *t = table_get(&all->targets, (uint64_t)pid + 1);
     if (!t)
         return 0;
@@ -352,8 +357,9 @@ static int target_pass(struct v8_watch *t, uint64_t now, size_t budget, bool *em
     return 0;
 }
 
-int v8_watches_pass(struct v8_watches *all, size_t budget, struct error *err)
+static int pass(void *of, size_t budget, struct error *err)
 {
+    struct v8_watches *all = of;
     uint64_t now = all->sink.now(all->sink.context);
     bool makers = now - all->makers_forgotten_at >= REREAD_MAKERS_NS, emptied = false;
     if (now - all->frames_forgotten_at >= REREAD_NAMES_NS) {
@@ -374,8 +380,9 @@ int v8_watches_pass(struct v8_watches *all, size_t budget, struct error *err)
     return 0;
 }
 
-int v8_watches_flush(struct v8_watches *all, struct error *err)
+static int flush(void *of, struct error *err)
 {
+    struct v8_watches *all = of;
     vec_foreach (slot, &all->targets) {
         struct v8_watch *t = slot->value;
         if (t->process.objects && object_log_flush(t->process.objects, err) < 0)
@@ -384,8 +391,9 @@ int v8_watches_flush(struct v8_watches *all, struct error *err)
     return 0;
 }
 
-void v8_watches_rewrite(struct v8_watches *all)
+static void rewrite(void *of)
 {
+    struct v8_watches *all = of;
     v8_names_forget(all->names);
     vec_foreach (slot, &all->targets) {
         struct v8_watch *t = slot->value;
@@ -394,3 +402,13 @@ void v8_watches_rewrite(struct v8_watches *all)
             object_log_rewrite(t->process.objects);
     }
 }
+
+const struct watch_kind v8_watch_kind = {.late = LATE_NS,
+                                         .create = create,
+                                         .free = free_all,
+                                         .sample = take_sample,
+                                         .mapped = note_mapped,
+                                         .end = end,
+                                         .pass = pass,
+                                         .flush = flush,
+                                         .rewrite = rewrite};

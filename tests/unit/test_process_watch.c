@@ -2,6 +2,7 @@
 /* The recorder's hooks for managed code: which processes are kept, and the cost of those without a
  * VM. */
 #include "live/v8_watch.h"
+#include "unwind/v8/runtime.h"
 #include "live/lua_scan.h"
 #include "live/process_watch.h"
 
@@ -262,17 +263,19 @@ static void a_process_without_v8_costs_little(void **state)
     const struct log_sink sink = {.write = write_nothing, .now = now_is_one, .full = never_full};
     struct dsos *dsos = dsos_create(&(struct dso_options){.no_debuginfod = true});
     struct unwinder *unwinder = unwinder_create(NULL);
-    struct v8_watches *all = v8_watches_create(dsos, unwinder, &sink);
+    const struct watch_means means = {
+        .runtime = &v8_runtime, .dsos = dsos, .unwinder = unwinder, .sink = sink};
+    void *all = v8_watch_kind.create(&means);
     struct error err;
     assert_non_null(all);
     uint64_t before = heap_in_use();
     for (uint32_t i = 0; i < PROCESSES; i++) {
         const struct sample s = {.pid = 1000 + i, .user_abi = PERF_SAMPLE_REGS_ABI_64};
-        assert_int_equal(v8_watches_sample(all, &s, &err), 0);
+        assert_int_equal(v8_watch_kind.sample(all, &s, &err), 0);
     }
     assert_true(heap_in_use() - before < PROCESSES * MOST);
-    v8_watches_rewrite(all);
-    v8_watches_free(all);
+    v8_watch_kind.rewrite(all);
+    v8_watch_kind.free(all);
     unwinder_free(unwinder);
     dsos_free(dsos);
 }

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The table of watches. See watch.h. */
+#include "live/watch.h"
+
+#include "live/runtime_watch.h"
+#include "live/v8_watch.h"
+#include "unwind/luajit/runtime.h"
+#include "unwind/v8/runtime.h"
+
+#include <stdlib.h>
+
+static const struct {
+    const struct runtime *runtime;
+    const struct watch_kind *kind; /* NULL: process_watch.c drives it */
+} rows[] = {{&luajit_runtime, NULL}, {&v8_runtime, &v8_watch_kind}};
+
+static const struct watch_kind *kind_of(const struct runtime *rt)
+{
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        if (rows[i].runtime == rt)
+            return rows[i].kind;
+    }
+    return &runtime_watch_kind;
+}
+
+struct watches {
+    struct {
+        const struct watch_kind *kind; /* NULL: none */
+        void *all;
+    } of[RUNTIMES_MAX]; /* in the order of the table of runtimes */
+};
+
+struct watches *watches_create(const struct watch_means *means)
+{
+    struct watches *w = calloc(1, sizeof(*w));
+    for (size_t i = 0; w && i < nr_runtimes; i++) {
+        struct watch_means own = *means;
+        own.runtime = runtimes[i];
+        w->of[i].kind = kind_of(runtimes[i]);
+        if (!w->of[i].kind || (w->of[i].all = w->of[i].kind->create(&own)))
+            continue;
+        watches_free(w);
+        return NULL;
+    }
+    return w;
+}
+
+void watches_free(struct watches *w)
+{
+    for (size_t i = 0; w && i < nr_runtimes; i++) {
+        if (w->of[i].all)
+            w->of[i].kind->free(w->of[i].all);
+    }
+    free(w);
+}
+
+int watches_sample(struct watches *w, const struct sample *s, unsigned holds, uint64_t age,
+                   struct error *err)
+{
+    for (size_t i = 0; i < nr_runtimes; i++) {
+        const struct watch_kind *kind = w->of[i].kind;
+        if (kind && holds >> i & 1 && age <= kind->late && kind->sample(w->of[i].all, s, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+void watches_mapped(struct watches *w, uint32_t pid)
+{
+    for (size_t i = 0; i < nr_runtimes; i++) {
+        if (w->of[i].kind)
+            w->of[i].kind->mapped(w->of[i].all, pid);
+    }
+}
+
+int watches_end(struct watches *w, uint32_t pid, struct error *err)
+{
+    for (size_t i = 0; i < nr_runtimes; i++) {
+        if (w->of[i].kind && w->of[i].kind->end(w->of[i].all, pid, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int watches_pass(struct watches *w, size_t budget, struct error *err)
+{
+    for (size_t i = 0; i < nr_runtimes; i++) {
+        if (w->of[i].kind && w->of[i].kind->pass(w->of[i].all, budget, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int watches_flush(struct watches *w, struct error *err)
+{
+    for (size_t i = 0; i < nr_runtimes; i++) {
+        if (w->of[i].kind && w->of[i].kind->flush(w->of[i].all, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+void watches_rewrite(struct watches *w)
+{
+    for (size_t i = 0; i < nr_runtimes; i++) {
+        if (w->of[i].kind)
+            w->of[i].kind->rewrite(w->of[i].all);
+    }
+}

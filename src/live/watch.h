@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Watches: how the recorder looks at running processes with a runtime, while their samples come.
+ * The table (watch.c) has a row for each runtime that needs a watch of its own; all others have
+ * runtime_watch.h. LuaJIT's (lua_watch.h) is not in it: process_watch.c drives it, together with
+ * the eBPF copier.
+ */
+#ifndef LIVE_WATCH_H
+#define LIVE_WATCH_H
+
+#include "dso/dso.h"
+#include "live/object_log.h"
+#include "perfdata/perfdata.h"
+#include "unwind/runtime.h"
+
+/* What a watch works with; outlives it. */
+struct watch_means {
+    const struct runtime *runtime;
+    struct dsos *dsos;
+    struct unwinder *unwinder;
+    struct log_sink sink;
+};
+
+/* A kind of watch. `all` is the watch of all processes with the runtime. */
+struct watch_kind {
+    /* Age in ns after which a sample is not walked any more. */
+    uint64_t late;
+    /* `means` is copied. Returns NULL when memory is out. */
+    void *(*create)(const struct watch_means *means);
+    void (*free)(void *all);
+    /* Walk a sample of a process that has the runtime mapped. */
+    int (*sample)(void *all, const struct sample *s, struct error *err);
+    /* Executable memory without a file was mapped. */
+    void (*mapped)(void *all, uint32_t pid);
+    /* The process has ended, or executes another program. */
+    int (*end)(void *all, uint32_t pid, struct error *err);
+    /* object_log_pass(), object_log_flush(), object_log_rewrite() of all processes. */
+    int (*pass)(void *all, size_t budget, struct error *err);
+    int (*flush)(void *all, struct error *err);
+    void (*rewrite)(void *all);
+};
+
+/* The watches of all runtimes, as one. */
+struct watches;
+/* `means`: its `runtime` is not used. Returns NULL when memory is out. */
+struct watches *watches_create(const struct watch_means *means);
+void watches_free(struct watches *w); /* may be NULL */
+/* Walk a sample by the watches of the runtimes that its process holds. `holds`: bits, see
+ * runtime_files.h; `age`: ns since the sample was taken. */
+int watches_sample(struct watches *w, const struct sample *s, unsigned holds, uint64_t age,
+                   struct error *err);
+/* The same as in struct watch_kind, for all of them. */
+void watches_mapped(struct watches *w, uint32_t pid);
+int watches_end(struct watches *w, uint32_t pid, struct error *err);
+int watches_pass(struct watches *w, size_t budget, struct error *err);
+int watches_flush(struct watches *w, struct error *err);
+void watches_rewrite(struct watches *w);
+
+#endif
