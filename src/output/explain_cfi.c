@@ -91,24 +91,23 @@ void explain_rule(struct text *out, const struct machine *m)
 /* ---- values -----------------------------------------------------------------------------------
  */
 
-/* Append the output's number of the first frame of a machine frame of the walk. */
+/* Append where a value comes from. */
 static void put_origin(struct text *out, const struct told_walk *t, const struct origin *o)
 {
     const struct machine *from = o->machine < t->machines.nr ? &t->machines.at[o->machine] : NULL;
-    size_t frame = from ? from->first : 0;
+    size_t frame = t->nr_kernel + (from ? from->first : 0);
     switch (o->kind) {
     case ORIGIN_SAMPLE:
         text_string(out, "from the sample");
         break;
     case ORIGIN_READ:
-        text_printf(out, "read at 0x%" PRIx64 " in the step out of walk frame %zu", o->address,
-                    frame);
+        text_printf(out, "read at 0x%" PRIx64 " in the step out of #%zu", o->address, frame);
         break;
     case ORIGIN_CFA:
-        text_printf(out, "the CFA of walk frame %zu", frame);
+        text_printf(out, "the CFA of #%zu", frame);
         break;
     case ORIGIN_COMPUTED:
-        text_printf(out, "computed in the step out of walk frame %zu", frame);
+        text_printf(out, "computed in the step out of #%zu", frame);
         break;
     default:
         text_string(out, "not known");

@@ -45,9 +45,9 @@ static struct origin origin_after(const struct machine *m, size_t index, unsigne
     } else if (by_row && rule->kind == REG_OFFSET) {
         o.kind = ORIGIN_READ;
         o.address = m->cfa + (uint64_t)rule->offset;
-    } else if (kept && (by_row || !find_word(m, value, &o.address))) {
+    } else if (kept) {
         return m->origins[reg];
-    } else if (find_word(m, value, &o.address)) {
+    } else if (reg != m->before.arch->reg.sp && find_word(m, value, &o.address)) {
         o.kind = ORIGIN_READ;
     } else {
         o.kind = ORIGIN_COMPUTED;
@@ -210,6 +210,7 @@ int told_walk_make(struct replay_worker *w, const struct replay_sample *s, struc
 {
     const struct unwind_trace trace = {take_event, ret};
     const struct replay_explainer explainer = {&trace, take_read, ret};
+    ret->nr_kernel = s->nr_kernel;
     if (!s->unwound)
         return 0;
     if (replay_explain(w, s, &explainer, &ret->stack, err) < 0)

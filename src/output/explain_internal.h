@@ -47,6 +47,7 @@ struct told_walk {
     VEC(struct machine) machines;
     const char *end; /* why it ended, as a sentence of trace.h; NULL: not told */
     uint64_t end_value;
+    size_t nr_kernel; /* frames before the walk's in the output */
     bool again, failed;
     struct unwind_stack stack;
 };

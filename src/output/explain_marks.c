@@ -74,7 +74,7 @@ static unsigned put_inherited(struct text *out, const struct told_walk *t,
     }
     if (m->provenance == PROVENANCE_EXACT || !from)
         return 0;
-    text_printf(out, "    %-8s the walk came here by way of %zu, whose step is not exact:\n",
+    text_printf(out, "    %-8s the walk came here by way of #%zu, whose step is not exact:\n",
                 mark_word(m->provenance), s->nr_kernel + from->first);
     unsigned nr = put_marks(out, from, from->end);
     nr += put_marks(out, from, from->first);

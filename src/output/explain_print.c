@@ -39,10 +39,10 @@ static void put_age(struct text *out, const struct replay_sample *s, const struc
     text_string(out, ", read");
     put_moment(out, s, when->from);
     if (when->from != when->to) {
-        text_string(out, " and, equal,");
+        text_string(out, " and");
         put_moment(out, s, when->to);
     }
-    text_string(out, " the sample");
+    text_string(out, when->from != when->to ? " the sample, equal" : " the sample");
 }
 
 void explain_read(struct text *out, const struct replay_sample *s, const struct told *t)
@@ -244,7 +244,8 @@ static void put_walked(struct text *out, const struct replay_sample *s, const st
         return;
     bool first = p->walk == m->first && p->part == 0;
     if (!first) {
-        text_printf(out, "    owner    no frame of the machine of its own: it shares that of %zu\n",
+        text_printf(out,
+                    "    owner    no frame of the machine of its own: it shares that of #%zu\n",
                     s->nr_kernel + m->first);
         if (p->part == 0)
             put_all_told(out, t, s, m, p->walk);

@@ -38,8 +38,9 @@ struct walk_memory {
 /* Returns the process's memory behind the stack copy. `ret` must stay as long as it is used. */
 struct memory walk_memory(const struct walk_parts *parts, struct walk_memory *ret);
 
-/* Make the input of a walk. Set `ret->registers` before. The caller adds the walker, a trace, and notes of
- * what is read (memory.reads), if it wants them. `memory` must stay until the walk has ended. */
+/* Make the input of a walk. Set `ret->registers` before. The caller adds the walker, a trace, and
+ * notes of what is read (memory.reads), if it wants them. `memory` must stay until the walk has
+ * ended. */
 void walk_input(const struct walk_parts *parts, unsigned max_frames, struct walk_memory *memory,
                 struct unwind_input *ret);
 
