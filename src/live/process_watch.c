@@ -9,6 +9,7 @@
 #include "live/lua_watch.h"
 #include "dso/dso.h"
 #include "perfdata/vmevent.h"
+#include "session/vmstack_pairing.h"
 #include "base/table.h"
 #include "unwind/luajit/runtime.h"
 #include "unwind/unwind.h"
@@ -34,8 +35,7 @@ enum {
     REREAD_OBJECTS_MAX = 512,       /* objects of one process that are read again in a pass */
     NEW_PROCESS_NS = 200 * MS,      /* ns for which a process counts as new */
     LOOK_FOR_EXITED_NS = 1000 * MS, /* ns between two searches for ended processes */
-    CPUS_MAX = 1 << 16,
-    LATE_SAMPLE_NS = 300 * MS, /* ns after which the Lua of a sample is not walked any more */
+    LATE_SAMPLE_NS = 300 * MS,      /* ns after which the Lua of a sample is not walked any more */
     /* The same, for a sample that came with its Lua stack: the objects that the stack names live
      * on, and what was read for later samples serves this one, too. */
     LATE_VMSTACK_NS = 1000 * MS,
@@ -52,13 +52,6 @@ enum {
 /* The kernel uses no ids above 2^63. */
 static const uint64_t MEM_ID = UINT64_C(0xa000000000000001);
 
-/* The last copy that the ring of a cpu gave. */
-struct cpu_copy {
-    uint8_t *bytes;
-    size_t size, cap; /* size 0: none */
-    uint32_t tid;
-};
-
 struct process_watch {
     struct capture_hooks hooks;
     /* The thread that walks and reads. The members below belong to it while it runs. */
@@ -74,8 +67,9 @@ struct process_watch {
     size_t tasks_left;       /* number of tasks after the last search for ended ones */
     struct table targets;    /* pid + 1 -> struct lua_watch, of processes with LuaJIT */
     struct watches *watches; /* of the runtimes but LuaJIT */
-    VEC(struct cpu_copy) cpus;
-    struct vmstack copy; /* of the current sample */
+    struct vmstack_pairing copies;
+    struct vmstack_ref bytes; /* of the vmstack below */
+    struct vmstack copy;      /* of the current sample */
     uint64_t last_pass, last_new, last_gone;
     bool logs;            /* the recording's clock can be read: readings have times */
     clockid_t clockid;    /* the recording's clock */
@@ -416,41 +410,14 @@ static int started(void *context, struct capture *c, struct error *err)
 
 /* ---- samples ------------------------------------------------------------------------------- */
 
-static int keep_copy(struct process_watch *watch, const struct sample *s, struct error *err)
-{
-    size_t nr = watch->cpus.nr;
-    if (s->cpu >= CPUS_MAX)
-        return 0;
-    if (s->cpu >= nr) {
-        if (!vec_reserve(&watch->cpus, (size_t)s->cpu + 1))
-            return error_no_memory(err);
-        memset(watch->cpus.at + nr, 0, (s->cpu + 1 - nr) * sizeof(*watch->cpus.at));
-        watch->cpus.nr = (size_t)s->cpu + 1;
-    }
-    struct cpu_copy *c = &watch->cpus.at[s->cpu];
-    if (s->raw_size > c->cap) {
-        uint8_t *more = realloc(c->bytes, s->raw_size);
-        if (!more)
-            return error_no_memory(err);
-        c->bytes = more;
-        c->cap = s->raw_size;
-    }
-    memcpy(c->bytes, s->raw, s->raw_size);
-    c->size = s->raw_size;
-    c->tid = s->tid;
-    return 0;
-}
-
 /* The copy that came before this sample in its ring, if it holds a VM. */
 static const struct vmstack *copy_of(struct process_watch *watch, const struct sample *s)
 {
     uint64_t ip, sp;
-    struct cpu_copy *c = s->cpu < watch->cpus.nr ? &watch->cpus.at[s->cpu] : NULL;
-    if (!c || !c->size)
-        return NULL;
-    bool is_it = c->tid == s->tid && sample_user_reg(s, 8, &ip) && sample_user_reg(s, 7, &sp) &&
-                 vmstack_open(&watch->copy, c->bytes, c->size, s->tid, ip, sp);
-    c->size = 0;
+    vmstack_ref_release(&watch->bytes);
+    vmstack_pairing_give(&watch->copies, s, &watch->bytes);
+    bool is_it = watch->bytes.bytes && sample_user_reg(s, 8, &ip) && sample_user_reg(s, 7, &sp) &&
+                 vmstack_open(&watch->copy, watch->bytes.bytes, watch->bytes.size, s->tid, ip, sp);
     return is_it && watch->copy.reason == VMEVENT_MATCHED ? &watch->copy : NULL;
 }
 
@@ -487,7 +454,10 @@ static int look_at_sample(void *context, const struct sample *s, struct error *e
     struct process_watch *watch = context;
     struct vmevent e;
     if (vmevent_of_sample(s, &e))
-        return e.head.kind == VMEVENT_STACK ? keep_copy(watch, s, err) : 0;
+        return e.head.kind == VMEVENT_STACK && (vmstack_pairing_hold(&watch->copies, s, err) < 0 ||
+                                                vmstack_pairing_keep(&watch->copies, err) < 0)
+                   ? -1
+                   : 0;
     const struct vmstack *copy = copy_of(watch, s);
     if (s->user_abi != PERF_SAMPLE_REGS_ABI_64)
         return 0;
@@ -936,9 +906,8 @@ void process_watch_free(struct process_watch *watch)
         lua_watch_free(slot->value);
     table_free(&watch->targets);
     table_free(&watch->tasks);
-    vec_foreach (c, &watch->cpus)
-        free(c->bytes);
-    vec_free(&watch->cpus);
+    vmstack_pairing_free(&watch->copies);
+    vmstack_ref_release(&watch->bytes);
     copier_free(watch->copier);
     luajit_names_free(watch->tools.names);
     managed_names_free(watch->tools.managed);

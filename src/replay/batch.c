@@ -50,6 +50,24 @@ static int take_group(struct replay *r, struct job *job, const struct job_sample
     return failed;
 }
 
+/* Returns 1: the record is not a sample but a payload of ljperf, which may wait now; 0: it is a
+ * sample. */
+static int take_own(struct replay *r, const struct record *rec, const struct perfdata_event *event,
+                    struct error *err)
+{
+    struct sample s;
+    struct vmevent e;
+    struct error ignored;
+    if (event->attr.type != PERF_TYPE_SOFTWARE || event->attr.config != PERF_COUNT_SW_BPF_OUTPUT)
+        return 0;
+    if (perfdata_sample(r->pd, rec, &s, &ignored) < 0 || !vmevent_of_sample(&s, &e))
+        return 0;
+    if (e.head.kind != VMEVENT_STACK)
+        return 1; /* it is in the memory log */
+    r->counts.copies++;
+    return vmstack_pairing_hold(&r->copies, &s, err) < 0 ? -1 : 1;
+}
+
 static int take_sample(struct replay *r, struct job *job, const struct record *rec,
                        struct error *err)
 {
@@ -60,10 +78,10 @@ static int take_sample(struct replay *r, struct job *job, const struct record *r
         r->counts.bad++;
         return 0;
     }
-    int own = vmstack_pairing_take(r->copies, r->pd, rec, s.sample.event, &r->counts, err);
+    int own = take_own(r, rec, s.sample.event, err);
     if (own)
         return own < 0 ? -1 : 0;
-    vmstack_pairing_give(r->copies, &s.sample, &s.copy, &r->counts);
+    vmstack_pairing_give(&r->copies, &s.sample, &s.copy);
     bool read = s.sample.present & PERF_SAMPLE_READ;
     if (read && s.sample.event->attr.read_format & PERF_FORMAT_ID) {
         int failed = take_group(r, job, &s, err);
@@ -83,7 +101,7 @@ static int sort_records(struct replay *r, struct job *job, struct error *err)
         if (failed)
             return -1;
     }
-    return vmstack_pairing_keep(r->copies, err);
+    return vmstack_pairing_keep(&r->copies, err);
 }
 
 static void report_progress(const struct replay *r)

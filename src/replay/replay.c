@@ -43,11 +43,10 @@ static int open_parts(struct replay *r, struct error *err)
     r->managed = managed_names_create();
     r->rules = unwind_rules_create();
     r->joins = join_table_create(r->options.explains);
-    r->copies = vmstack_pairing_create();
     r->stops = end_table_create();
     r->members = member_table_create();
-    if (!r->copies || !r->symbols || !r->strings || !r->managed || !r->rules || !r->joins ||
-        !r->stops || !r->members)
+    if (!r->symbols || !r->strings || !r->managed || !r->rules || !r->joins || !r->stops ||
+        !r->members)
         return error_no_memory(err);
     return 0;
 }
@@ -80,7 +79,7 @@ static void free_means(struct replay *r)
     symbols_free(r->symbols);
     memory_log_free(r->log);
     snapshots_free(r->snapshots);
-    vmstack_pairing_free(r->copies);
+    vmstack_pairing_free(&r->copies);
     session_free(r->session);
     dsos_free(r->dsos);
     unwind_rules_free(r->rules);
@@ -199,7 +198,6 @@ static void add_counts(struct replay_stats *st, const struct read_counts *counts
     st->samples += counts->samples;
     st->bad += counts->bad;
     st->copies += counts->copies;
-    st->copies_unused += counts->copies_lost;
 }
 
 int replay_run(struct replay *r, const struct replay_sink *sink, struct error *err)
@@ -225,7 +223,7 @@ int replay_run(struct replay *r, const struct replay_sink *sink, struct error *e
     }
     add_counts(&r->stats, &r->counts);
     r->stats.joined = r->joined;
-    r->stats.copies_unused += vmstack_pairing_end(r->copies);
+    r->stats.copies_unused += vmstack_pairing_end(&r->copies);
     jobs_free(r);
     for (unsigned i = 0; i < r->nr_threads; i++)
         if (workers[i].replay) {

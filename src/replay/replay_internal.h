@@ -10,6 +10,7 @@
 #include "session/snapshots.h"
 #include "session/walk_input.h"
 #include "session/recorded_memory.h"
+#include "session/vmstack_pairing.h"
 #include "unwind/managed.h"
 #include "unwind/luajit/listing.h"
 #include "unwind/runtimes/walkers.h"
@@ -31,13 +32,6 @@ enum { MEMBERS_MAX = 256 };
 struct member {
     const struct perfdata_event *event;
     uint64_t id, period;
-};
-
-/* The payload of the vmstack that came with a sample. */
-struct vmstack_ref {
-    const uint8_t *bytes; /* NULL: none */
-    uint32_t size;
-    bool owned; /* else `bytes` points into the job's batch */
 };
 
 /* A sample that a job processes. */
@@ -66,7 +60,7 @@ struct job_sample {
 /* Counts of what was read. */
 struct read_counts {
     uint64_t samples, bad;
-    uint64_t copies, copies_lost;
+    uint64_t copies; /* vmstacks */
 };
 
 typedef VEC(struct frame) frame_vec;
@@ -88,7 +82,6 @@ struct job {
 struct end_table;
 struct join_table;
 struct member_table;
-struct vmstack_pairing;
 
 /* How many recent walks needed how much of their stack (sample.c). */
 enum { USE_STEP = 256, USE_STEPS = 48 };
@@ -118,7 +111,7 @@ struct replay {
 
     /* For the thread that reads; so is the session. */
     struct member_table *members;
-    struct vmstack_pairing *copies;
+    struct vmstack_pairing copies;
     struct memory_log *log; /* the memory log: what the recorder read of processes; NULL: none */
     struct snapshots *snapshots; /* memory of processes that was read by others; NULL: none */
     struct read_counts counts;
@@ -245,26 +238,6 @@ void member_table_free(struct member_table *t);
 /* Split a sample into up to MEMBERS_MAX members. */
 int member_table_split(struct member_table *t, const struct perfdata *pd, const struct sample *s,
                        struct member *ret, size_t *nr, struct error *err);
-
-/* vmstack_pairing.c: vmstacks that wait for their samples. Called by the thread that reads. */
-struct vmstack_pairing *vmstack_pairing_create(void);
-void vmstack_pairing_free(struct vmstack_pairing *t);
-/* Returns 1: the record was not a sample but a payload of ljperf, which may wait now; 0: it is a
- * sample. */
-int vmstack_pairing_take(struct vmstack_pairing *t, const struct perfdata *pd,
-                         const struct record *rec, const struct perfdata_event *event,
-                         struct read_counts *counts, struct error *err);
-/* Get the sample's vmstack, if one waits. */
-void vmstack_pairing_give(struct vmstack_pairing *t, const struct sample *s,
-                          struct vmstack_ref *ret, struct read_counts *counts);
-/* To be called at the end of a batch: keeps the vmstacks that wait beyond it. */
-int vmstack_pairing_keep(struct vmstack_pairing *t, struct error *err);
-/* To be called at the end of the recording: drops the vmstacks that still wait, and returns how
- * many. */
-uint64_t vmstack_pairing_end(struct vmstack_pairing *t);
-/* Get the same vmstack for another sample of the job. */
-int vmstack_ref_share(const struct vmstack_ref *c, struct vmstack_ref *ret, struct error *err);
-void vmstack_ref_release(struct vmstack_ref *c);
 
 /* Returns whether a frame is machine code of a trace that a jitdump describes. */
 bool trace_frame_is(const struct frame *f);
