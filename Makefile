@@ -113,10 +113,19 @@ $(B)/tests/%: $(B)/tests/unit/%.o $(call objs,$(HELPERS)) $(LIBS)
 	$(CC) $(LDFLAGS) -o $@ $< $(call objs,$(HELPERS)) $(LIBS) -lcmocka $(LDLIBS)
 
 # Programs that truth tests run beside ljperf.
-TRUTHS  := $(B)/truth/luajit_images $(B)/truth/luajit_steps
+TRUTHS  := $(B)/truth/luajit_images $(B)/truth/luajit_steps $(B)/truth/toy/ljperf $(B)/truth/toy/program
 $(B)/truth/%: $(B)/tests/truth/%.o $(B)/tests/truth/luajit_tree.o $(LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $< $(B)/tests/truth/luajit_tree.o $(LIBS) $(LDLIBS)
+
+# ljperf with a third runtime, whose row stands in a table of its own (tests/toy), and its program.
+$(B)/truth/toy/ljperf: $(B)/src/cmd/main.o $(B)/tests/toy/table.o $(B)/tests/toy/runtime.o $(LIBS)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(B)/truth/toy/program: tests/toy/program.c tests/toy/toy.h
+	@mkdir -p $(@D)
+	$(CC) $(WARN) -I. -O2 -g0 -fno-omit-frame-pointer -rdynamic -o $@ $<
+	strip $@
 
 # (The fuzz targets are compiled, too: else nobody sees that they no longer fit.)
 tests: $(TESTS) $(TRUTHS) $(patsubst $(B)/fuzz/%,$(B)/tests/fuzz/%.o,$(FUZZERS))

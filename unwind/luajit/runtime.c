@@ -264,7 +264,8 @@ static void walk_begin(void *walk, void *tables, const struct runtime_sample *s,
         }
     }
     w->inner = luajit_walker(&w->process);
-    *ret = (struct walker){.wants = wants,
+    *ret = (struct walker){.arch = w->inner.arch,
+                           .wants = wants,
                            .step = step,
                            .is_stateless = is_stateless,
                            .state_size = w->inner.state_size,

@@ -327,7 +327,8 @@ static void walk_begin(void *walk, void *tables, const struct runtime_sample *s,
                                      .seen = s->reads_anew ? NULL : t->frames,
                                      .space = s->pid};
     w->inner = v8_walker(&w->process);
-    *ret = (struct walker){.wants = wants,
+    *ret = (struct walker){.arch = w->inner.arch,
+                           .wants = wants,
                            .step = step,
                            .is_stateless = is_stateless,
                            .state_size = w->inner.state_size,
