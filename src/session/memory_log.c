@@ -619,13 +619,22 @@ static bool is_sooner(const struct version *v, const struct version *than, uint6
            (v->first_before == than->first_before && from_on(v, address) > from_on(than, address));
 }
 
+/* Returns whether `v` was read equal in a shorter time around the moment than `than`, or in the
+ * same time and has more bytes. What is equal at two far moments may have been different in
+ * between. */
+static bool is_tighter(const struct version *v, const struct version *than, uint64_t address)
+{
+    uint64_t of = v->last_before - v->first_after, other = than->last_before - than->first_after;
+    return of < other || (of == other && from_on(v, address) > from_on(than, address));
+}
+
 static void consider(struct found *f, const struct version *v, uint64_t address, uint64_t time)
 {
     span_bound(&f->same, time, v->first_after);
     span_bound(&f->same, time, v->last_before + 1);
     span_bound(&f->same, time, v->last_after);
     if (v->first_after <= time && v->last_before >= time) {
-        if (!f->around || from_on(v, address) > from_on(f->around, address))
+        if (!f->around || is_tighter(v, f->around, address))
             f->around = v;
     } else if (v->last_after > time) {
         if (is_sooner(v, f->after, address))
@@ -821,7 +830,7 @@ struct hit {
     const struct version *around; /* equal before and after the time asked for; NULL: not so */
     bool by_one_reading;          /* exact because it is an object that was read near */
     const struct version *of;     /* the version that has the bytes */
-    struct memory_span same;      /* if not `around`: all times at which this result is the same */
+    struct memory_span same;      /* all times at which this result is the same */
 };
 
 /* A running stack that is equal before and after may have been different in between. */
@@ -899,7 +908,8 @@ static struct found find_again(const struct memory_log_view *view, const struct 
     }
     struct found f = find(log, life, address, time);
     if (r && f.run)
-        *r = (struct memory_log_recent){address, view->pid, known ? r->version : 0, f.run};
+        *r = (struct memory_log_recent){address, view->pid, known ? r->version : 0, f.run,
+                                        known ? r->same : f.same};
     return f;
 }
 
@@ -928,6 +938,12 @@ static void judge(const struct memory_log *log, const struct life *life, const s
         ret->provenance = PROVENANCE_STALE; /* it changed, perhaps before the moment */
 }
 
+/* Narrow a span to the times at which `around` was equal before and after. */
+static void span_narrow(struct memory_span *span, const struct version *around)
+{
+    memory_span_narrow(span, &(struct memory_span){around->first_after, around->last_before});
+}
+
 /* Get some of the bytes that are asked for, from the first on. Returns how many (0: none); `ret`
  * says where they are and how far they are proven. */
 static uint64_t piece(const struct memory_log_view *view, const struct life *life,
@@ -954,7 +970,9 @@ static uint64_t piece(const struct memory_log_view *view, const struct life *lif
                         .around = f.around,
                         .of = v,
                         .same = f.same};
-    if (!f.around)
+    if (f.around) /* at other times another version may count */
+        span_narrow(&ret->same, f.around);
+    else
         judge(log, life, &f, v, q, there, ret);
     return there;
 }
@@ -969,8 +987,10 @@ static uint64_t piece_of_family(const struct memory_log_view *view, uint32_t lif
         if (there) {
             if (i && ret->provenance == PROVENANCE_EXACT)
                 ret->provenance = PROVENANCE_STALE; /* the child may have changed it since */
-            if (i)
+            if (i && ret->around) {
                 ret->around = NULL;
+                memory_span_empty(&ret->same);
+            }
             return there;
         }
         if (q.time > l->from)
@@ -978,15 +998,6 @@ static uint64_t piece_of_family(const struct memory_log_view *view, uint32_t lif
         life = l->parent;
     }
     return 0;
-}
-
-/* A reading gives the same as long as `around` was equal. NULL: the span becomes empty. */
-static void span_narrow(struct memory_span *span, const struct version *around)
-{
-    if (around)
-        memory_span_narrow(span, &(struct memory_span){around->first_after, around->last_before});
-    else
-        memory_span_empty(span);
 }
 
 /* Returns bytes that an earlier reading found and that are equal before and after this time, too;
@@ -999,10 +1010,10 @@ static const uint8_t *find_recent(const struct memory_log_view *view, const stru
     if (!r || !r->version || r->address != q->address || r->pid != view->pid)
         return NULL;
     const struct version *v = &view->log->versions.at[r->version - 1];
-    if (v->first_after > q->time || v->last_before < q->time || from_on(v, q->address) < q->size)
+    if (r->same.from > q->time || r->same.to < q->time || from_on(v, q->address) < q->size)
         return NULL;
     answer->provenance = around_provenance(v);
-    answer->same = (struct memory_span){v->first_after, v->last_before};
+    answer->same = r->same;
     answer->read = (struct memory_span){v->first_before, v->last_after};
     return bytes_at(view->log, v, q->address);
 }
@@ -1039,10 +1050,7 @@ static uint64_t reading_next(struct reading *r, struct hit *hit)
     if (hit->provenance > a->provenance)
         a->provenance = hit->provenance;
     a->by_one_reading |= hit->by_one_reading;
-    if (hit->around)
-        span_narrow(&a->same, hit->around);
-    else
-        memory_span_narrow(&a->same, &hit->same);
+    memory_span_narrow(&a->same, &hit->same);
     bool first = a->read.from > a->read.to;
     if (first || hit->of->first_before < a->read.from)
         a->read.from = hit->of->first_before;
@@ -1061,6 +1069,7 @@ static void note_recent(const struct memory_log_view *view, uint64_t address, co
     if (r->address != address || r->pid != view->pid)
         *r = (struct memory_log_recent){.address = address, .pid = view->pid};
     r->version = (uint32_t)(hit->around - view->log->versions.at) + 1;
+    r->same = hit->same;
 }
 
 static bool log_read(void *context, const struct memory_query *q, void *to,
@@ -1207,7 +1216,7 @@ static struct memory_proof prove_piece(const struct proof *p, uint32_t pid, cons
     return ret;
 }
 
-/* Returns whether `v` is the only version that has all of the bytes, and the only one at its
+/* Returns whether `v` is the only version that has the first of the bytes, and the only one at its
  * address. Then only its times say how far the bytes are proven, whatever the other versions
  * hold. */
 static bool is_alone(const struct memory_log *log, const struct life *life, const struct version *v,
@@ -1221,7 +1230,7 @@ static bool is_alone(const struct memory_log *log, const struct life *life, cons
         return false;
     for (unsigned i = 0; low-- > first && log->ends[low] > address; i++) {
         const struct version *u = &log->versions.at[low];
-        if (i == LOOK || (u != v && from_on(u, address) >= size))
+        if (i == LOOK || (u != v && has_byte(u, address)))
             return false;
     }
     return from_on(v, address) >= size;
@@ -1235,7 +1244,10 @@ static void span_narrow_proof(struct memory_span *span, const struct memory_log_
     bool same = has_moments(view->log) && f->around && !is_moving(f->around) &&
                 has_one_life(view->log, view->pid) &&
                 is_alone(view->log, life, f->around, address, size);
-    span_narrow(span, same ? f->around : NULL);
+    if (same)
+        span_narrow(span, f->around);
+    else
+        memory_span_empty(span);
 }
 
 /* Like log_read, but for the parts of the bytes that matter to the caller. It is not proven that a
@@ -1325,7 +1337,7 @@ static struct unlike unlike_in_life(const struct memory_log *log, const struct l
     for (unsigned i = 0; !u.same && low-- > first && log->ends[low] > address; i++) {
         const struct version *v = &log->versions.at[low];
         if (i == LOOK) {
-            span_narrow(span, NULL);
+            memory_span_empty(span);
             return (struct unlike){0};
         }
         if (from_on(v, address) < size)

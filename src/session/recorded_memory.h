@@ -139,6 +139,7 @@ struct memory_log_recent {
     uint32_t version; /* index + 1; 0: free */
     /* Index + 1 of the only run of versions with the byte at `address`; 0: not known. */
     uint32_t run;
+    struct memory_span same; /* times at which a reading of `address` finds `version` */
 };
 
 /* The log of one process at the time of a reading. */

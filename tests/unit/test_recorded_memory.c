@@ -638,6 +638,34 @@ static void a_span_holds_for_all_answers(void **state)
     assert_true(spans[READ] > 500 && spans[READ_OBJECTS] > 500 && spans[READ_SETTLED] > 500);
 }
 
+/* Bytes that were equal at two far moments were different in between, as readings of another range
+ * show: of two readings around a moment the closer ones count, whatever was read before. */
+static void what_changed_and_changed_back_is_what_the_closer_readings_say(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t time;
+        const char *want;
+    } cases[] = {{300, "aaaa"}, {500, "bbbb"}, {700, "aaaa"}};
+    struct memory_log_recent *recent = calloc(MEMORY_LOG_RECENT, sizeof(*recent));
+    struct memory_log *log = begin();
+    add(log, 1, 0x1000, "aaaaaaaa", 100, 101);
+    add(log, 1, 0x1000, "========", 900, 901);
+    add(log, 1, 0x1000, "bbbb", 400, 401);
+    add(log, 1, 0x1000, "====", 600, 601);
+    assert_int_equal(memory_log_seal(log, NULL), 0);
+    const struct memory_log_view view = {.log = log, .pid = 1, .recent = recent};
+    for (unsigned i = 0; i < 9; i++) { /* each case after each other one */
+        const unsigned n = (i * 2 + i / 3) % 3;
+        char got[16];
+        enum provenance p;
+        assert_true(read_layer(memory_log_layer(&view), 0x1000, 4, cases[n].time, got, &p));
+        assert_string_equal(got, cases[n].want);
+    }
+    memory_log_free(log);
+    free(recent);
+}
+
 /* Equal bytes prove each other, whatever ranges they were written in. */
 static void other_lengths(void **state)
 {
@@ -1016,6 +1044,7 @@ int main(void)
         cmocka_unit_test(it_is_told_how_far_the_only_reading_of_an_object_was),
         cmocka_unit_test(what_came_with_the_sample_is_told_from_what_did_not),
         cmocka_unit_test(what_came_in_one_piece_is_had_in_place),
+        cmocka_unit_test(what_changed_and_changed_back_is_what_the_closer_readings_say),
         cmocka_unit_test(other_lengths),
         cmocka_unit_test(of_late_readings_the_nearer_counts),
         cmocka_unit_test(marks_without_a_range_say_nothing),
