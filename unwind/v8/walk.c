@@ -1356,63 +1356,123 @@ static enum walker_result step_frameless(struct v8_walk *w, const struct v8_code
     return leave_state(w, s);
 }
 
-static enum walker_result step_generated(struct v8_walk *w)
+/* A frame of generated code, as far as it is known. */
+struct generated {
+    uint64_t pc, fp; /* an address in the executing instruction or the call; the frame pointer */
+    int32_t type;    /* frame_type() */
+    bool frameless;  /* the code that runs in it has left its frame */
+    struct v8_frame_cache_key key, optimized;
+    struct v8_code code;   /* the Code object with the pc */
+    struct v8_state state; /* where the frame is, at the very instruction */
+    bool alone;            /* no other Code object has had the pc */
+};
+
+static void begin_generated(struct v8_walk *w, struct generated *g)
 {
-    const struct code *owner = &w->step->code;
-    struct v8_code c;
-    uint64_t pc = reg(w, DWARF_RIP) - !is_exact(w), fp = reg(w, DWARF_RBP);
-    struct v8_state s = {8, V8_STATE_RSP, V8_RETURN_ON_STACK, false};
-    bool frameless = w->frameless;
+    g->pc = reg(w, DWARF_RIP) - !is_exact(w);
+    g->fp = reg(w, DWARF_RBP);
+    g->state = (struct v8_state){8, V8_STATE_RSP, V8_RETURN_ON_STACK, false};
+    g->frameless = w->frameless;
     w->frameless = false;
     if (w->deopted) { /* the code has no positions there */
         mark(w, PROVENANCE_STALE, "the code calls the deoptimizer, where it has no positions", 0);
         w->r.provenance = PROVENANCE_STALE;
     }
     w->r.by_one_reading = false;
-    if (!owner->executable || !knows(w, DWARF_RBP))
-        return WALKER_NO;
-    if (w->process->no_objects)
-        return step_undescribed(w, frame_type(w, fp));
-    int32_t function = w->layout->fp_function, glue;
-    struct v8_frame_cache_key key =
-        seen_key(w, fp, function, -8, pc << 2 | (uint64_t)w->exited << 1 | is_exact(w));
-    int32_t type = frame_type(w, fp);
-    struct v8_frame_cache_key optimized = optimized_key(w, pc, type);
-    if (!frameless && (emit_seen(w, &optimized, fp + 16) || emit_seen(w, &key, fp + 16)))
-        return leave_frame(w, fp);
+}
+
+/* Step by what is known without the frame's Code object: a frame that was read a moment ago, or
+ * WebAssembly's. Returns false if the Code object is needed. */
+static bool step_without_code(struct v8_walk *w, struct generated *g, enum walker_result *ret)
+{
     struct v8_wasm wasm;
-    if (!frameless && (is_exact(w) || type == w->layout->frame_wasm) &&
-        find_wasm(w, fp, type, &wasm))
-        return step_wasm(w, &wasm, fp);
-    if (!is_exact(w) && type == w->layout->frame_wasm)
-        return step_undescribed(w, type);
+    g->key = seen_key(w, g->fp, w->layout->fp_function, -8,
+                      g->pc << 2 | (uint64_t)w->exited << 1 | is_exact(w));
+    g->type = frame_type(w, g->fp);
+    g->optimized = optimized_key(w, g->pc, g->type);
+    bool is_wasm = g->type == w->layout->frame_wasm;
+    if (!g->frameless &&
+        (emit_seen(w, &g->optimized, g->fp + 16) || emit_seen(w, &g->key, g->fp + 16)))
+        *ret = leave_frame(w, g->fp);
+    else if (!g->frameless && (is_exact(w) || is_wasm) && find_wasm(w, g->fp, g->type, &wasm))
+        *ret = step_wasm(w, &wasm, g->fp);
+    else if (!is_exact(w) && is_wasm)
+        *ret = step_undescribed(w, g->type);
+    else
+        return false;
+    return true;
+}
+
+/* Find the Code object, and where its frame is. Returns false if the step is done: nothing is known
+ * of the code, or it has no frame at this instruction. */
+static bool find_frame_of_code(struct v8_walk *w, struct generated *g, enum walker_result *ret)
+{
+    const struct code *owner = &w->step->code;
+    struct v8_code *c = &g->code;
+    int32_t glue;
     w->r.by_one_reading = false;
-    bool alone;
-    bool found = find_code(w, pc, owner->owner == CODE_JIT ? 0 : owner->start, fp, &c, &alone);
-    if (!found && is_exact(w) && find_glue(w, &glue, &s))
-        return step_glue(w, glue, &s);
-    if (!found)
-        return step_undescribed(w, type);
+    bool found =
+        find_code(w, g->pc, owner->owner == CODE_JIT ? 0 : owner->start, g->fp, c, &g->alone);
+    if (!found) {
+        *ret = is_exact(w) && find_glue(w, &glue, &g->state) ? step_glue(w, glue, &g->state)
+                                                             : step_undescribed(w, g->type);
+        return false;
+    }
     if (is_exact(w))
-        s = bytes_state(w, c.start, c.size, c.kind == V8_CODE_BASELINE);
-    if ((is_exact(w) || frameless) && s.kind != V8_STATE_FRAMED)
-        return step_frameless(w, &c, &s);
-    bool doubtful = is_exact(w) && s.doubtful && !has_frame(w, &c, fp);
-    if (type < 0 && !is_exact(w) && !is_behind(w, fp - 8))
+        g->state = bytes_state(w, c->start, c->size, c->kind == V8_CODE_BASELINE);
+    if ((!is_exact(w) && !g->frameless) || g->state.kind == V8_STATE_FRAMED)
+        return true;
+    *ret = step_frameless(w, c, &g->state);
+    return false;
+}
+
+/* Step out of the frame that a Code object has made. */
+static enum walker_result step_framed(struct v8_walk *w, struct generated *g)
+{
+    const struct v8_code *c = &g->code;
+    bool doubtful = is_exact(w) && g->state.doubtful && !has_frame(w, c, g->fp);
+    if (g->type < 0 && !is_exact(w) && !is_behind(w, g->fp - 8))
         return WALKER_NO;
-    if (type == 0 && (c.kind == V8_CODE_INTERPRETED || c.kind == V8_CODE_OTHER)) {
+    if (g->type == 0 && (c->kind == V8_CODE_INTERPRETED || c->kind == V8_CODE_OTHER)) {
         struct v8_sfi sfi; /* perhaps a copy of the interpreter's trampoline */
         bool unsure = false;
-        if (read_function(w, fp, &sfi, &unsure) && !unsure)
-            return step_interpreted(w, fp, doubtful);
+        if (read_function(w, g->fp, &sfi, &unsure) && !unsure)
+            return step_interpreted(w, g->fp, doubtful);
     }
-    emit_code(w, &c, fp, fp + 16, doubtful);
-    bool asked = is_optimized(&c) && (w->process->reads_all_ways || w->r.by_one_reading);
-    bool by_pc = optimized.word[0] && is_optimized(&c) && alone && !asked;
-    if (asked && !is_code_of(w, &c, true))
+    emit_code(w, c, g->fp, g->fp + 16, doubtful);
+    bool asked = is_optimized(c) && (w->process->reads_all_ways || w->r.by_one_reading);
+    bool by_pc = g->optimized.word[0] && is_optimized(c) && g->alone && !asked;
+    if (asked && !is_code_of(w, c, true))
         doubt_code(w);
-    note_seen(w, by_pc ? &optimized : &key);
-    return leave_frame(w, fp);
+    note_seen(w, by_pc ? &g->optimized : &g->key);
+    return leave_frame(w, g->fp);
+}
+
+/*
+ * Step out of a frame of generated code. What is asked, in this order, and who steps:
+ *
+ *   the memory may not be executed, or no frame pointer is known  -> native rules
+ *   nothing of the heap was recorded                              -> step_undescribed
+ *   the frame was read a moment ago                               -> leave_frame
+ *   it is a frame of WebAssembly                                  -> step_wasm
+ *   no Code object has the pc: glue without one                   -> step_glue
+ *                              other code                         -> step_undescribed
+ *   the frame does not stand (yet, or any more)                   -> step_frameless
+ *   it is a copy of the interpreter's trampoline                  -> step_interpreted
+ *   else the Code object names its functions                      -> leave_frame
+ */
+static enum walker_result step_generated(struct v8_walk *w)
+{
+    struct generated g;
+    enum walker_result done;
+    begin_generated(w, &g);
+    if (!w->step->code.executable || !knows(w, DWARF_RBP))
+        return WALKER_NO;
+    if (w->process->no_objects)
+        return step_undescribed(w, frame_type(w, g.fp));
+    if (step_without_code(w, &g, &done) || !find_frame_of_code(w, &g, &done))
+        return done;
+    return step_framed(w, &g);
 }
 
 /* ---- the walker ---------------------------------------------------------------------------- */
