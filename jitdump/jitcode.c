@@ -400,7 +400,7 @@ struct jit_function *jitcode_add(struct jitcode *code, uint64_t start, uint64_t 
 {
     size_t nr = code->functions.nr;
     if (nr >= FUNCTIONS_MAX) {
-        error_set(err, ERROR_UNSUPPORTED, "more than %d functions", FUNCTIONS_MAX);
+        error_set(err, ERROR_UNSUPPORTED, "there are more than %d functions", FUNCTIONS_MAX);
         return NULL;
     }
     if (!vec_push(&code->functions,
@@ -513,7 +513,7 @@ int jit_file_map(const char *path, void **bytes, size_t *size, struct error *err
         return error_system(err, errno, "%s", path);
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
         close(fd);
-        return error_set(err, ERROR_FORMAT, "%s: not a regular file", path);
+        return error_set(err, ERROR_FORMAT, "%s: this is not a regular file", path);
     }
     *size = (size_t)st.st_size;
     *bytes = *size ? mmap(NULL, *size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;

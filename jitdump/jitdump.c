@@ -216,7 +216,7 @@ static int read_header(struct reader *r, struct cursor *c, struct error *err)
     uint32_t magic = cursor_u32(c);
     r->swap = r->code->swapped = c->swap = magic == MAGIC_SWAPPED;
     if (c->failed || (magic != MAGIC && magic != MAGIC_SWAPPED))
-        return cursor_error(c, err, "not a jitdump file");
+        return cursor_error(c, err, "this is not a jitdump file");
     uint32_t version = cursor_u32(c);
     uint32_t size = cursor_u32(c);
     r->code->machine = cursor_u32(c);
@@ -225,8 +225,8 @@ static int read_header(struct reader *r, struct cursor *c, struct error *err)
     cursor_skip(c, 8); /* stamp: V8 uses another clock here */
     uint64_t flags = cursor_u64(c);
     if (!c->failed && version != VERSION)
-        return error_set(err, ERROR_UNSUPPORTED, "%s: jitdump version %" PRIu32, c->source,
-                         version);
+        return error_set(err, ERROR_UNSUPPORTED, "%s: the jitdump version %" PRIu32 " is unknown",
+                         c->source, version);
     cursor_skip(c, size < HEADER_SIZE ? 0 : size - HEADER_SIZE);
     if (c->failed || size < HEADER_SIZE)
         return cursor_error(c, err, "the header's size does not fit");

@@ -258,19 +258,19 @@ static void say_loss(const struct perfdata_loss *loss)
     if (loss->events_lost || loss->samples_lost)
         fprintf(stderr,
                 "ljperf: perf lost %" PRIu64 " events and %" PRIu64
-                " samples while recording; record with a larger buffer (-m 16M) or lower -F\n",
+                " samples while recording; record with a larger buffer (-m 16M) or a lower -F\n",
                 loss->events_lost, loss->samples_lost);
 }
 
-/* A few copies are lost at the start and end of a recording; many unused copies mean that a ring
+/* A few vmstacks are lost at the start and end of a recording; many unused ones mean that a ring
  * was full. */
 static void say_copies(const struct replay_stats *st)
 {
     if (100 * st->copies_unused > st->copies)
         fprintf(stderr,
                 "ljperf: %" PRIu64 " of %" PRIu64
-                " copies of Lua stacks belong to no sample, because samples were lost while "
-                "recording; record with a larger buffer (-m 16M) or a lower -F\n",
+                " vmstacks belong to no sample, because samples were lost while recording; record "
+                "with a larger buffer (-m 16M) or a lower -F\n",
                 st->copies_unused, st->copies);
 }
 
@@ -290,16 +290,17 @@ static void say_readings(const struct replay_stats *st)
 /* Tell how to record the Lua and JavaScript functions that are missing. */
 static void say_untold(const struct replay_stats *st)
 {
-    static const char *const advice = "record with: ljperf record; or beside perf record: ljperf "
-                                      "snapshot -p PID, then --snapshot";
+    static const char *const advice =
+        "record with ljperf record, or run ljperf snapshot -p PID beside perf record and read its "
+        "file with --snapshot";
     if (st->lua_untold)
         fprintf(stderr,
-                "ljperf: the Lua functions of %" PRIu64 " samples are not in the recording (%s)\n",
+                "ljperf: the Lua functions of %" PRIu64 " samples are not in the recording; %s\n",
                 st->lua_untold, advice);
     if (st->js_untold)
         fprintf(stderr,
-                "ljperf: JavaScript functions of %" PRIu64
-                " samples are not in the recording (%s; or node --perf-basic-prof)\n",
+                "ljperf: the JavaScript functions of %" PRIu64
+                " samples are not in the recording; %s, or run node --perf-basic-prof\n",
                 st->js_untold, advice);
 }
 
@@ -311,7 +312,7 @@ static void say_stacks(const struct replay_stats *st, const char *input)
     fprintf(stderr, "ljperf: %" PRIu64 " samples, %" PRIu64 " user stacks: %.2f%% complete",
             st->passed, st->user, 100.0 * (double)complete / (double)st->user);
     static const char *const words[STACK_NR_ENDS] = {
-        [STACK_TRUNCATED] = "truncated at the copy's end",
+        [STACK_TRUNCATED] = "truncated at the end of the stack copy",
         [STACK_NO_CFI] = "no unwind information",
         [STACK_NO_CODE] = "no code",
         [STACK_BAD_READ] = "bad read",
@@ -327,7 +328,7 @@ static void say_stacks(const struct replay_stats *st, const char *input)
     if (st->guessed)
         fprintf(stderr, ", %" PRIu64 " with guessed frames", st->guessed);
     if (complete != st->user)
-        fprintf(stderr, " (why: ljperf doctor -i %s)", input);
+        fprintf(stderr, "; ljperf doctor -i %s says why", input);
     fputc('\n', stderr);
 }
 
@@ -338,8 +339,8 @@ static void say_machine(const char *machine, uint64_t samples)
     text_clean(&name, machine ? machine : "an unknown machine");
     fprintf(stderr,
             "ljperf: %" PRIu64
-            " samples were not unwound: they are of %.*s, and only stacks of " ARCH_TITLES
-            " can be\n",
+            " samples were not unwound, because they are of %.*s; only stacks of " ARCH_TITLES
+            " can be unwound\n",
             samples, (int)name.size, name.at ? name.at : "");
     text_free(&name);
 }
@@ -390,8 +391,8 @@ struct stacks *common_collect(const struct common *c, struct replay *r,
 void common_say_one_event(const char *name, uint64_t others)
 {
     fprintf(stderr,
-            "ljperf: of several events only %s is written: %" PRIu64
-            " samples of others are left out; choose with --event\n",
+            "ljperf: only the event %s is written; %" PRIu64
+            " samples of other events are left out; choose an event with --event\n",
             name, others);
 }
 

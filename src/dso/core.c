@@ -282,10 +282,11 @@ int core_open(const char *path, struct core **ret, struct error *err)
     const struct elf_image *e = core->image;
     int failed = 0;
     if (e->type != ET_CORE)
-        failed = error_set(err, ERROR_FORMAT, "%s: an ELF file, but not a core file", path);
+        failed = error_set(err, ERROR_FORMAT, "%s: this is an ELF file, but not a core file", path);
     else if (!(core->arch = arch_by_elf(e->machine, e->is64)))
-        failed = error_set(err, ERROR_UNSUPPORTED, "%s: a core of machine %u: only %s is known",
-                           path, e->machine, ARCH_TITLES);
+        failed = error_set(err, ERROR_UNSUPPORTED,
+                           "%s: this core is of ELF machine %u; only %s can be read", path,
+                           e->machine, ARCH_TITLES);
     if (failed || read_loads(core, err) || read_notes(core, err) || merge_mappings(core, err)) {
         core_free(core);
         return -1;

@@ -40,11 +40,11 @@ struct file_header {
 static int read_file_header(struct elf_image *e, struct file_header *h, struct error *err)
 {
     if (e->size < EI_NIDENT || memcmp(e->bytes, ELFMAG, SELFMAG) != 0)
-        return error_set(err, ERROR_FORMAT, "%s: not an ELF file", e->path);
+        return error_set(err, ERROR_FORMAT, "%s: this is not an ELF file", e->path);
     uint8_t class = e->bytes[EI_CLASS], data = e->bytes[EI_DATA];
     if ((class != ELFCLASS32 && class != ELFCLASS64) ||
         (data != ELFDATA2LSB && data != ELFDATA2MSB))
-        return error_set(err, ERROR_FORMAT, "%s: ELF class %u, byte order %u: neither is known",
+        return error_set(err, ERROR_FORMAT, "%s: its ELF class %u or byte order %u is unknown",
                          e->path, class, data);
     e->is64 = class == ELFCLASS64;
     e->swapped = (data == ELFDATA2LSB) != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
@@ -61,7 +61,7 @@ static int read_file_header(struct elf_image *e, struct file_header *h, struct e
     h->shentsize = cursor_u16(&c);
     h->shnum = cursor_u16(&c);
     h->shstrndx = cursor_u16(&c);
-    return c.failed ? cursor_error(&c, err, "cut short") : 0;
+    return c.failed ? cursor_error(&c, err, "it is cut short") : 0;
 }
 
 /* Read one section header; `name` gets its offset in the section name table. */
@@ -269,7 +269,7 @@ int elf_image_open(const char *path, struct elf_image **ret, struct error *err)
         return error_system(err, errno, "%s", path);
     if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size < EI_NIDENT) {
         close(fd);
-        return error_set(err, ERROR_FORMAT, "%s: not an ELF file", path);
+        return error_set(err, ERROR_FORMAT, "%s: this is not an ELF file", path);
     }
     void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     int why = errno;

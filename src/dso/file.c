@@ -119,7 +119,8 @@ static void consider_paths(struct search *s)
             consider(s, path_make("/proc/%u/root%s", d->root, name));
         consider(s, dso_symfs_path(d->all, name));
     } else {
-        dso_set_problem(d, "%s: deleted, and no build id was recorded to know a copy by", name);
+        dso_set_problem(
+            d, "%s: the file was deleted, and no build id was recorded to identify a copy", name);
     }
     free(name);
 }
@@ -129,8 +130,8 @@ static struct elf_image *take_found(struct search *s)
     struct dso_entry *d = s->d;
     if (s->other && !s->found) {
         bool force = d->all->options.force;
-        dso_set_problem(d, "%s: replaced since the recording (its build id differs)%s",
-                        s->other->path, force ? "; used all the same" : "");
+        dso_set_problem(d, "%s: the file was replaced since the recording (its build id differs)%s",
+                        s->other->path, force ? "; it is used because of -f" : "");
         if (force) {
             s->found = s->other;
             s->other = NULL;
@@ -204,8 +205,8 @@ static void consider_live_vdso(struct search *s)
         return;
     if (!want->size && !kernel_is_running(s->d->all, &kernel)) {
         dso_set_problem(s->d,
-                        "%s: not of the running kernel, and no build id was recorded to know "
-                        "a copy by",
+                        "%s: it is not of the running kernel, and no build id was recorded to "
+                        "identify a copy",
                         s->d->dso.name);
         return;
     }
@@ -297,13 +298,14 @@ const char *dso_find_kallsyms(struct dso_entry *d)
     if (!kernel_is_running(all, &id))
         dso_set_problem(
             d,
-            "%s: not %sthe running kernel, and no kallsyms of it in the build-id cache; "
+            "%s: this is not %sthe running kernel, and the build-id cache has no kallsyms of it; "
             "use --kallsyms%s",
             d->dso.name, kernel ? "" : "of ", kernel ? " or --vmlinux" : "");
     else if (!kernel && other_is_loaded(&d->dso))
-        dso_set_problem(d,
-                        "%s: replaced since the recording (the loaded module's build id differs)",
-                        d->dso.name);
+        dso_set_problem(
+            d,
+            "%s: the module was replaced since the recording (the loaded one's build id differs)",
+            d->dso.name);
     else
         return "/proc/kallsyms";
     return NULL;

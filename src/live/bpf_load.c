@@ -116,7 +116,7 @@ static int refused_by_permission(int why, const char *what, struct error *err)
     if (!has_capabilities())
         return error_system(
             err, why,
-            "eBPF: %s: needs the capabilities CAP_BPF and CAP_PERFMON (run as root, "
+            "eBPF: %s: it needs the capabilities CAP_BPF and CAP_PERFMON (run as root, "
             "or setcap cap_bpf,cap_perfmon+ep ljperf)",
             what);
     if (in_user_namespace())

@@ -85,7 +85,7 @@ static struct bpf_image image_of(bool task)
 static void limit(struct copier *c, const char *why)
 {
     snprintf(c->limit, sizeof(c->limit),
-             "samples taken in the kernel get no copy of the Lua stack: %s", why);
+             "samples that were taken in the kernel have no vmstack, because %s", why);
 }
 
 static int load_best(struct copier *c, struct error *err)
@@ -326,7 +326,7 @@ int copier_set(struct copier *c, pid_t pid, const struct copier_vms *of, size_t 
     if (failed == -E2BIG)
         return error_set(
             err, ERROR_UNSUPPORTED,
-            "eBPF: more than %d processes have Lua; the Lua stacks of the others are not copied",
+            "eBPF: more than %d processes have Lua; samples of the others have no vmstacks",
             VMSTACK_PROCESSES);
     return failed ? error_system(err, -failed, "eBPF: the VMs of process %d cannot be stored", pid)
                   : 0;

@@ -28,7 +28,7 @@ int process_memory_open(pid_t pid, struct process_memory **ret, struct error *er
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && (errno == EACCES || errno == EPERM))
         return error_system(err, errno,
-                            "%s: reading the process needs its user, and CAP_SYS_PTRACE where "
+                            "%s: only the process's user can read it, with CAP_SYS_PTRACE where "
                             "kernel.yama.ptrace_scope is not 0",
                             path);
     if (fd < 0)

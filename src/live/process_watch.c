@@ -250,7 +250,7 @@ static void tell_vms(struct process_watch *watch, const struct lua_watch *t)
     watch->said_full = true;
     if (!failed)
         snprintf(err.text, sizeof(err.text),
-                 "process %d has %zu Lua VMs: %zu of them are not copied with samples",
+                 "process %d has %zu Lua VMs; samples of %zu of them have no vmstacks",
                  lua_watch_pid(t), of.nr, over);
     say(watch, false, err.text);
 }
@@ -342,8 +342,7 @@ static void try_copier(struct process_watch *watch, const struct capture_plan *p
     if (watch->options.no_copier)
         return;
     if (wire_copier(watch, plan, attr, &why) == 0) {
-        snprintf(line, sizeof(line), "the eBPF copier is at work: %s",
-                 copier_program(watch->copier));
+        snprintf(line, sizeof(line), "the eBPF copier runs: %s", copier_program(watch->copier));
         say(watch, true, line);
         say(watch, false, copier_limit(watch->copier));
         return;
@@ -768,8 +767,8 @@ static void say_counters(const struct process_watch *watch)
     const uint64_t *v = c.value;
     if (v[VMSTACK_LOST]) {
         snprintf(line, sizeof(line),
-                 "%llu of %llu copies of Lua stacks were lost, because the rings were full; use -m "
-                 "16M or a lower -F",
+                 "%llu of %llu vmstacks were lost, because the rings were full; use -m 16M or a "
+                 "lower -F",
                  (unsigned long long)v[VMSTACK_LOST],
                  (unsigned long long)(v[VMSTACK_COPIED] + v[VMSTACK_NONE]));
         say(watch, false, line);
@@ -801,10 +800,11 @@ static void say_log(struct process_watch *watch)
     say(watch, true, line);
     uint64_t dropped = reader_thread_dropped(watch->reader);
     if (dropped + watch->late) {
-        snprintf(line, sizeof(line),
-                 "%llu samples came too late to be looked at while their process ran (%llu of them "
-                 "found the queue full): some of their functions may have no names",
-                 (unsigned long long)(dropped + watch->late), (unsigned long long)dropped);
+        snprintf(
+            line, sizeof(line),
+            "%llu samples came too late to read their process while it ran (%llu of them found "
+            "the queue full); some of their functions may have no names",
+            (unsigned long long)(dropped + watch->late), (unsigned long long)dropped);
         say(watch, false, line);
     }
     if (s.unwritten) {

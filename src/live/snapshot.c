@@ -138,7 +138,7 @@ static int look_inside(struct snapshot *s, struct subject *t, struct error *err)
         say(s, false, line);
     if (!lua && !t->v8)
         return error_set(err, ERROR_NOT_FOUND,
-                         "process %d has no LuaJIT and no V8 that is known (ljperf doctor --vm %d)",
+                         "process %d has no known LuaJIT or V8; ljperf doctor --vm %d says why",
                          (int)t->pid, (int)t->pid);
     if (process_memory_open(t->pid, &memory, err) < 0 ||
         page_log_create(t->pid, memory, lua ? GRAIN_LUA : GRAIN_V8, &sink, &t->pages, err) < 0 ||

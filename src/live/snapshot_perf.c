@@ -154,7 +154,7 @@ static int wire_all(struct snapshot_perf *p, struct error *err)
             output = perfdata_event(p->output, i);
     if (!output)
         return error_set(err, ERROR_UNSUPPORTED,
-                         "process %d records no bpf-output event, which copies need: " PERF_LINE,
+                         "process %d records no bpf-output event, which vmstacks need: " PERF_LINE,
                          (int)p->pid);
     if (copier_create(0, &p->copier, err) < 0 || wire_output(p, output, err) < 0)
         return -1;

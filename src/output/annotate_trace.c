@@ -201,7 +201,7 @@ static void print_managed(const struct trace_printer *p, const struct luajit_lis
     struct text symbol = {0}, shown = {0};
     if (!place->function ||
         !managed_get(replay_managed_names(p->t->replay), place->function, UINT64_MAX, &g)) {
-        fputs("(a function that is not known)", p->out);
+        fputs("(unknown function)", p->out);
         return;
     }
     managed_symbol(&symbol, &g);
@@ -297,7 +297,7 @@ static void print_target(struct trace_printer *p, const struct instruction *i, u
     else if (target - l->address >= l->size && find_jump(p, i, target, &met))
         print_jump(p, &met);
     else if (target - l->address >= l->size)
-        fputs("   ; -> not known", p->out);
+        fputs("   ; -> unknown", p->out);
 }
 
 /* Print what begins at an offset: the loop, or the code of snapshots. */
@@ -333,18 +333,19 @@ static void print_kind(const struct trace_printer *p)
 {
     const struct luajit_listing *l = &p->trace->listing;
     if (!l->root)
-        fputs("# a root trace", p->out);
+        fputs("# This is a root trace", p->out);
     else if (l->parent)
-        fprintf(p->out, "# a side trace of trace %u, from its exit %u; the root is trace %u",
+        fprintf(p->out,
+                "# This is a side trace of trace %u, from its exit %u; the root is trace %u",
                 l->parent, l->parent_exit, l->root);
     else
-        fprintf(p->out, "# a side trace; the root is trace %u", l->root);
+        fprintf(p->out, "# This is a side trace; the root is trace %u", l->root);
     if (l->link == l->number)
         fputs("; it loops\n", p->out);
     else if (l->link)
-        fprintf(p->out, "; goes on with trace %u\n", l->link);
+        fprintf(p->out, "; it continues in trace %u\n", l->link);
     else
-        fputs("; goes on in the interpreter\n", p->out);
+        fputs("; it continues in the interpreter\n", p->out);
 }
 
 /* Print the exits that lead to side traces, found by jumps or by the traces that were seen. */
@@ -367,7 +368,7 @@ static void print_sides(const struct trace_printer *p)
         if (!side && !several)
             side = met;
         if (side)
-            fprintf(p->out, "# exit %" PRIu32 " leads to trace %u\n", exit, side);
+            fprintf(p->out, "# Exit %" PRIu32 " leads to trace %u\n", exit, side);
     }
 }
 
@@ -377,24 +378,23 @@ static void print_head(struct trace_printer *p)
     struct text comm = {0};
     double all = (double)p->t->all;
     text_name(&comm, one->comm);
-    fprintf(p->out, "# trace %u of %.*s %" PRIu32 ": %" PRIu32 " bytes at 0x%" PRIx64 "\n",
+    fprintf(p->out, "# Trace %u of %.*s %" PRIu32 ": %" PRIu32 " bytes at 0x%" PRIx64 "\n",
             one->listing.number, (int)comm.size, comm.at ? comm.at : "", one->pid,
             one->listing.size, one->listing.address);
     text_free(&comm);
     fprintf(p->out,
-            "# %s: %" PRIu64 " samples in its code, %.2f%% of all; with what it calls %.2f%%\n",
+            "# %s: %" PRIu64 " samples in its code, %.2f%% of all; %.2f%% with its callees\n",
             p->t->event->name, one->samples, 100.0 * (double)one->self[one->listing.size] / all,
             100.0 * (double)one->total / all);
     print_kind(p);
-    fputs("# starts in ", p->out);
+    fputs("# It starts in ", p->out);
     print_place(p, &one->listing.start);
     print_sides(p);
     if (one->listing.provenance != PROVENANCE_EXACT)
-        fputs("# it was read at another moment than its samples are of: parts may have changed\n",
-              p->out);
+        fputs("# It was read at another moment than its samples; parts may have changed\n", p->out);
     if (!one->listing.has_offsets)
-        fputs("# this build of LuaJIT does not say which exit covers which code\n", p->out);
-    fputs("#\n# Percent :  Machine code; before it what it is of, where an exit is possible\n"
+        fputs("# This build of LuaJIT does not say which exit covers which code\n", p->out);
+    fputs("#\n# Percent :  Machine code; comments name the place that an exit leads to\n"
           "# .......\n",
           p->out);
 }
@@ -416,9 +416,9 @@ int annotate_traces_print(struct annotate_traces *t, FILE *out, struct error *er
     vec_foreach (one, &t->traces)
         any |= one->listing.number == t->number;
     if (!any)
-        return error_set(err, ERROR_FORMAT, "%s trace %" PRIu32 "%s",
-                         t->unread ? "the machine code of" : "no sample is of", t->number,
-                         t->unread ? " is not in the recording" : "");
+        return error_set(err, ERROR_FORMAT, "trace %" PRIu32 " %s", t->number,
+                         t->unread ? "has samples, but its machine code is not in the recording"
+                                   : "has no samples");
     qsort(t->traces.at, t->traces.nr, sizeof(*t->traces.at), compare_traces);
     vec_foreach (one, &t->traces) {
         struct trace_printer p = {.t = t, .trace = one, .out = out};
@@ -438,7 +438,9 @@ int annotate_traces_print(struct annotate_traces *t, FILE *out, struct error *er
             return -1;
     }
     if (t->unread)
-        fprintf(out, "#\n# %.2f%% of all is in a trace %" PRIu32 " that is not in the recording\n",
+        fprintf(out,
+                "#\n# %.2f%% of all is in a trace %" PRIu32
+                " whose machine code is not in the recording\n",
                 100.0 * (double)t->unread / (double)t->all, t->number);
     if (t->others)
         fprintf(out, "# %" PRIu64 " samples of other events than %s are left out\n", t->others,

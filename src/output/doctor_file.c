@@ -269,24 +269,25 @@ static void put_recording(struct diagnosis *d)
     text_printf(d->out, "  lost           %" PRIu64 " events, %" PRIu64 " samples\n",
                 loss->events_lost, loss->samples_lost);
     if (loss->events_lost || loss->samples_lost)
-        advise(d,
-               "perf lost data while recording: record with -m 16M, a lower -F, or smaller stack "
-               "copies");
+        advise(
+            d,
+            "perf lost data while recording; record with a larger buffer (-m 16M), a lower -F or "
+            "smaller stack copies");
     if (loss->throttled)
-        advise(d, "the kernel throttled sampling: a lower -F, or sysctl "
+        advise(d, "the kernel throttled sampling; record with a lower -F, or set sysctl "
                   "kernel.perf_cpu_time_max_percent=0");
     if (loss->damage.kind != ERROR_NONE)
-        advise(d, "the file is damaged: what stands behind the damage is not in these numbers");
+        advise(d, "the file is damaged; these numbers do not include what is behind the damage");
 }
 
 /* ---- how stacks ended ---------------------------------------------------------------------- */
 
 static const char *const end_words[STACK_NR_ENDS] = {
-    [STACK_COMPLETE] = "complete: reached the entry point or a thread's start",
-    [STACK_TRUNCATED] = "truncated: the stack goes on behind the copy's end",
+    [STACK_COMPLETE] = "complete: the program's entry point or a thread's start was reached",
+    [STACK_TRUNCATED] = "truncated: the stack continues behind the end of its copy",
     [STACK_NO_CFI] = "no unwind information",
-    [STACK_NO_CODE] = "in no mapping",
-    [STACK_BAD_READ] = "memory that was not recorded",
+    [STACK_NO_CODE] = "no code: the address is in no mapping",
+    [STACK_BAD_READ] = "bad read: memory was needed that was not recorded",
     [STACK_LOOP] = "loop: the stack pointer did not move up",
     [STACK_LIMIT] = "deeper than --max-stack",
     [STACK_NO_REGS] = "no user registers",
@@ -303,19 +304,22 @@ static void advise_stacks(struct diagnosis *d)
             least = attr->sample_stack_user;
     }
     if (!st->user && !st->unsupported_machine)
-        advise(d, "no sample has a copy of its stack: record with --call-graph=dwarf,65528");
+        advise(d, "no sample has a copy of its stack; record with --call-graph=dwarf,65528");
     else if (st->ends[STACK_TRUNCATED] > d->sum.holed_copies && least < 65528)
-        advise(d, "stacks are deeper than their copies: record with --call-graph=dwarf,65528");
+        advise(d, "stacks are deeper than their copies; record with --call-graph=dwarf,65528");
     else if (st->ends[STACK_TRUNCATED] > d->sum.holed_copies)
-        advise(d, "stacks are deeper than 64 KiB, the most that perf can copy: a higher -F gives "
-                  "joining more whole stacks to join to");
+        advise(
+            d,
+            "stacks are deeper than 64 KiB, the most that perf can copy; record with a higher -F, "
+            "so that there are more complete stacks to join to");
     if (st->ends[STACK_NO_CODE] || d->sum.unmapped_frames)
-        advise(d, "code in memory that nothing describes: generated code needs a jitdump or a perf "
-                  "map while it runs (node --perf-basic-prof, luajit -jljdump)");
+        advise(d,
+               "nothing describes some of the generated code; let the program write a jitdump or a "
+               "perf map while it runs (node --perf-basic-prof, luajit -jljdump)");
     if (st->unsupported_abi)
         advise(d, "32-bit or foreign code is not unwound");
     if (st->unsupported_machine)
-        advise(d, "the recording is of another machine: only stacks of " ARCH_TITLES
+        advise(d, "the recording is of another machine; only stacks of " ARCH_TITLES
                   " can be unwound");
 }
 
@@ -325,24 +329,26 @@ static void put_lua(struct diagnosis *d)
     const struct replay_stats *st = replay_stats(d->replay);
     if (!l->samples)
         return;
-    text_printf(d->out, "Lua: %" PRIu64 " samples hold Lua frames, which are\n", l->samples);
-    static const char *const words[] = {
-        "exact", "in part read at another moment, and found to agree", "in part guessed"};
+    text_printf(d->out, "Lua: %" PRIu64 " samples have Lua frames\n", l->samples);
+    static const char *const words[] = {"all frames are exact",
+                                        "some frames were read at another moment and agree",
+                                        "some frames are guessed"};
     for (int i = 0; i < 3; i++)
         if (l->provenance[i])
             text_printf(d->out, "  %10" PRIu64 "  %6.2f%%  %s\n", l->provenance[i],
                         share(l->provenance[i], l->samples), words[i]);
     if (l->unrecorded)
-        text_printf(d->out, "  %10" PRIu64 "  %6.2f%%  not recorded, or not all of them\n",
+        text_printf(d->out, "  %10" PRIu64 "  %6.2f%%  some or all frames were not recorded\n",
                     l->unrecorded, share(l->unrecorded, l->samples));
     text_printf(d->out,
                 "  %" PRIu64 " frames, %.2f%% executed by traces, %.2f%% inlined in them; %" PRIu64
-                " copies of Lua stacks came with samples, %" PRIu64 " unused\n",
+                " vmstacks were recorded, %" PRIu64 " of them belong to no sample\n",
                 l->frames, share(l->traced, l->frames), share(l->inlined, l->frames), st->copies,
                 st->copies_unused);
     if (l->unrecorded && !st->copies)
-        advise(d, "the Lua functions were not recorded: record with ljperf record, as root (it "
-                  "copies the Lua stack with each sample)");
+        advise(d,
+               "Lua functions were not recorded; record with ljperf record as root, which adds a "
+               "vmstack to each sample");
 }
 
 static void put_stacks(struct diagnosis *d)
@@ -356,11 +362,10 @@ static void put_stacks(struct diagnosis *d)
             text_printf(d->out, "  %10" PRIu64 "  %6.2f%%  %s\n", st->ends[i],
                         share(st->ends[i], st->user), end_words[i]);
     if (st->joined)
-        text_printf(d->out,
-                    "  %10" PRIu64 "  %6.2f%%  of all were joined to an earlier whole stack\n",
+        text_printf(d->out, "  %10" PRIu64 "  %6.2f%%  were joined to an earlier complete stack\n",
                     st->joined, share(st->joined, st->user));
     if (st->bad)
-        text_printf(d->out, "  %10" PRIu64 "           damaged samples, passed over\n", st->bad);
+        text_printf(d->out, "  %10" PRIu64 "           damaged samples were skipped\n", st->bad);
     text_printf(d->out,
                 "Frames: %" PRIu64 " of user code: %.2f%% exact, %.2f%% joined%s, %.2f%% guessed; "
                 "%.2f%% generated code\n",
@@ -370,11 +375,12 @@ static void put_stacks(struct diagnosis *d)
                 share(d->sum.provenance[PROVENANCE_GUESS], frames),
                 share(d->sum.jit_frames, frames));
     if (d->sum.full_copies)
-        text_printf(d->out, "Copies: %" PRIu64 " are full to the last byte\n", d->sum.full_copies);
+        text_printf(d->out, "Stack copies: %" PRIu64 " are full to the last byte\n",
+                    d->sum.full_copies);
     if (d->sum.holed_copies)
         text_printf(d->out,
-                    "Copies: %" PRIu64 " end at a page that the program never wrote, in front of "
-                    "the rest of the stack\n",
+                    "Stack copies: %" PRIu64
+                    " end at a page that the program never wrote; the stack continues behind it\n",
                     d->sum.holed_copies);
     put_lua(d);
     advise_stacks(d);
@@ -396,11 +402,11 @@ static void advise_stop(struct diagnosis *d, const struct replay_incomplete_end 
     if (stop->end != STACK_NO_CFI)
         return;
     if (dso && dso->kind == DSO_PSEUDO)
-        advise(d, "generated code keeps neither unwind information nor frame pointers: stacks end "
-                  "there (LuaJIT: ljperf record, or luajit -jljdump, see man ljdump)");
+        advise(d, "stacks end in generated code without unwind information and frame pointers; for "
+                  "LuaJIT use ljperf record, or luajit -jljdump (see man ljdump)");
     else
-        advise(d, "code without unwind information: build it with -fasynchronous-unwind-tables, or "
-                  "with -fno-omit-frame-pointer");
+        advise(d, "stacks end in code without unwind information; build it with "
+                  "-fasynchronous-unwind-tables or -fno-omit-frame-pointer");
 }
 
 static void put_stop(struct diagnosis *d, const struct replay_incomplete_end *stop,
@@ -436,7 +442,7 @@ static int put_stops(struct diagnosis *d, struct error *err)
     struct symbols *symbols = symbols_create(replay_dsos(d->replay), &plain);
     struct symbol_cache *cache = symbols ? symbol_cache_create(symbols) : NULL;
     if (cache) {
-        text_printf(d->out, "\nWhere they ended early (%zu places)\n", nr);
+        text_printf(d->out, "\nWhere stacks ended early (%zu places)\n", nr);
         for (size_t i = 0; i < nr && i < STOPS_SHOWN; i++)
             put_stop(d, &stops[i], cache);
         symbol_cache_free(cache);
@@ -471,19 +477,22 @@ static const char *lack_of(struct diagnosis *d, struct dso *dso)
     const struct elf_image *image = dso_image(dso);
     const char *problem = dso_problem(dso);
     if (!image) {
-        advise(d, "files are missing: analyse where they are, or give their root with --symfs");
-        return problem ? problem : "not found";
+        advise(d,
+               "files are missing; analyse the recording where they are, or give their root with "
+               "--symfs");
+        return problem ? problem : "the file was not found";
     }
     if (problem) {
-        advise(d, "files changed since they were recorded: record again, or give the old ones with "
-                  "--symfs");
+        advise(d,
+               "files changed since they were recorded; record again, or give the old files with "
+               "--symfs");
         return problem;
     }
     if (dso->kind == DSO_FILE && !dso_cfi(dso))
         return "no unwind information";
     if (dso->kind == DSO_FILE && !elf_image_section(dso_debug_image(dso), ".symtab", &section)) {
         advise(d,
-               "stripped files name exported functions only: install their debug packages, or set "
+               "stripped files name exported functions only; install their debug packages, or set "
                "DEBUGINFOD_URLS");
         return "stripped: only exported functions have names";
     }
@@ -508,7 +517,7 @@ static int put_files(struct diagnosis *d, struct error *err)
         const char *lack = lack_of(d, used.at[i].dso);
         if (!lack)
             continue;
-        text_string(d->out, shown++ ? "" : "\nFiles that were hit and lack something\n");
+        text_string(d->out, shown++ ? "" : "\nProblems of files, by frames in them\n");
         text_printf(d->out, "  %10" PRIu64 " frames  ", used.at[i].frames);
         text_symbol(d->out, used.at[i].dso->name);
         text_string(d->out, ": ");
@@ -538,12 +547,13 @@ static void put_session(struct diagnosis *d)
     }
     int clock;
     if (st.jit_files && !perfdata_clockid(replay_perfdata(d->replay), &clock))
-        advise(d, "jitdumps are stamped with the monotonic clock: record with -k mono");
+        advise(d,
+               "the recording does not have the monotonic clock of jitdumps; record with -k mono");
 }
 
 static void put_advice(struct diagnosis *d)
 {
-    text_string(d->out, d->advice.nr ? "\nWhat would help\n" : "\nNothing to cure.\n");
+    text_string(d->out, d->advice.nr ? "\nWhat would help\n" : "\nNo problem was found.\n");
     vec_foreach (advice, &d->advice)
         text_printf(d->out, "  - %s\n", *advice);
 }

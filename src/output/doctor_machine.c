@@ -85,10 +85,10 @@ static void check_perf(struct examination *x)
     if (got && WIFEXITED(status) && WEXITSTATUS(status) == 0)
         say(x, OK, "perf", line, NULL);
     else
-        say(x, WARN, "perf", "cannot be run",
-            "ljperf record does without; else install it: linux-perf (Debian), linux-tools-$(uname "
-            "-r) (Ubuntu), perf (Fedora, "
-            "Arch)");
+        say(x, WARN, "perf", "perf cannot be run",
+            "ljperf record does not need it; its package is linux-perf (Debian), "
+            "linux-tools-$(uname "
+            "-r) (Ubuntu) or perf (Fedora, Arch)");
 }
 
 /* ---- events -------------------------------------------------------------------------------- */
@@ -120,7 +120,7 @@ static int open_event(uint32_t type, uint64_t config, bool user_only)
 }
 
 static const char *const paranoid_cure =
-    "sysctl kernel.perf_event_paranoid=1, or run as root, or setcap cap_perfmon+ep on perf";
+    "set sysctl kernel.perf_event_paranoid=1, or run as root, or setcap cap_perfmon+ep perf";
 
 /* Returns the event's descriptor, or -1. */
 static int check_event(struct examination *x, const char *what, uint32_t type, uint64_t config,
@@ -137,7 +137,7 @@ static int check_event(struct examination *x, const char *what, uint32_t type, u
     bool denied = why == EACCES || why == EPERM;
     fd = denied ? open_event(type, config, true) : fd;
     if (fd >= 0) {
-        say(x, WARN, what, "opens for user code only: stacks will have no kernel frames",
+        say(x, WARN, what, "opens for user code only, so stacks will have no kernel frames",
             paranoid_cure);
         return fd;
     }
@@ -158,24 +158,25 @@ static void check_ring(struct examination *x, int fd)
     void *ring = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (ring != MAP_FAILED) {
         munmap(ring, size);
-        say(x, OK, "buffers", "16 MiB a cpu can be had (-m 16M)", NULL);
+        say(x, OK, "buffers", "16 MiB for each cpu can be mapped (-m 16M)", NULL);
         return;
     }
     getrlimit(RLIMIT_MEMLOCK, &locked);
     read_number("/proc/sys/kernel/perf_event_mlock_kb", &kb);
     snprintf(found, sizeof(found),
-             "16 MiB a cpu cannot be had (perf_event_mlock_kb %ld, locked memory %" PRIu64 " KiB)",
+             "16 MiB for each cpu cannot be mapped (perf_event_mlock_kb %ld, locked memory %" PRIu64
+             " KiB)",
              kb, (uint64_t)locked.rlim_cur / 1024);
     say(x, WARN, "buffers", found,
-        "ulimit -l unlimited, or sysctl kernel.perf_event_mlock_kb=16896; else samples may be "
-        "lost");
+        "set ulimit -l unlimited or sysctl kernel.perf_event_mlock_kb=16896; otherwise samples may "
+        "be lost");
 }
 
 static void check_events(struct examination *x)
 {
     int cycles = check_event(x, "event cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, WARN,
-                             "no hardware counters here (a virtual machine?): record with "
-                             "-e cpu-clock");
+                             "the machine has no hardware counters, perhaps because it is virtual; "
+                             "record with -e cpu-clock");
     int clock =
         check_event(x, "event cpu-clock", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, MISSING,
                     "this kernel has no perf events (CONFIG_PERF_EVENTS), or a "
@@ -193,12 +194,13 @@ static void check_paranoid(struct examination *x)
     char found[160];
     long level;
     if (!read_number("/proc/sys/kernel/perf_event_paranoid", &level)) {
-        say(x, MISSING, "perf_event_paranoid", "not there: this kernel has no perf events",
-            "a kernel with CONFIG_PERF_EVENTS");
+        say(x, MISSING, "perf_event_paranoid",
+            "the file is missing, because this kernel has no perf events",
+            "use a kernel with CONFIG_PERF_EVENTS");
         return;
     }
     if (may_perf(x)) {
-        snprintf(found, sizeof(found), "%ld, which does not bind us (privileged)", level);
+        snprintf(found, sizeof(found), "%ld, but it does not apply to privileged users", level);
         say(x, OK, "paranoid level", found, NULL);
         return;
     }
@@ -219,7 +221,7 @@ static void check_rate(struct examination *x)
         return;
     snprintf(found, sizeof(found), "up to %ld samples a second", rate);
     say(x, rate >= 1000 ? OK : WARN, "sample rate", found,
-        "sysctl kernel.perf_event_max_sample_rate=100000 (the kernel lowers it under load)");
+        "set sysctl kernel.perf_event_max_sample_rate=100000 (the kernel lowers it under load)");
 }
 
 /* ---- kernel names, memory of other processes, eBPF ------------------------------------------ */
@@ -232,10 +234,11 @@ static void check_kallsyms(struct examination *x)
     read_number("/proc/sys/kernel/kptr_restrict", &restricted);
     bool shown = first_line("/proc/kallsyms", line, sizeof(line)) && strtoull(line, NULL, 16) != 0;
     snprintf(found, sizeof(found), "%s (kptr_restrict %ld)",
-             shown ? "addresses can be read" : "addresses are hidden: kernel frames get no names",
+             shown ? "addresses can be read"
+                   : "addresses are hidden, so kernel frames get no names",
              restricted);
     say(x, shown ? OK : WARN, "kernel symbols", found,
-        "sysctl kernel.kptr_restrict=0 (and perf_event_paranoid at most 1), or record as root");
+        "set sysctl kernel.kptr_restrict=0 (and perf_event_paranoid at most 1), or record as root");
 }
 
 /* No capability is required as such. What capabilities would allow is tried separately. */
@@ -245,7 +248,7 @@ static void check_capabilities(struct examination *x)
     snprintf(found, sizeof(found), "%s%s%s%s%s", capable(x, CAP_PERFMON) ? "perfmon " : "",
              capable(x, CAP_BPF) ? "bpf " : "", capable(x, CAP_SYS_PTRACE) ? "sys_ptrace " : "",
              capable(x, CAP_SYS_ADMIN) ? "sys_admin " : "",
-             may_perf(x) ? "" : "(an ordinary user, to perf)");
+             may_perf(x) ? "" : "(to perf this is an ordinary user)");
     size_t size = strlen(found);
     if (size && found[size - 1] == ' ')
         found[size - 1] = 0;
@@ -266,7 +269,7 @@ static void check_ptrace(struct examination *x)
                           : "no process",
              scope);
     say(x, any || scope < 2 ? OK : WARN, "other processes", found,
-        "sysctl kernel.yama.ptrace_scope=1, or run as root");
+        "set sysctl kernel.yama.ptrace_scope=1, or run as root");
 }
 
 /* Load the same program that records, and unload it. */
@@ -279,7 +282,8 @@ static void check_bpf(struct examination *x)
         static const char prefix[] = "eBPF: ";
         bool named = strncmp(why.text, prefix, strlen(prefix)) == 0;
         say(x, WARN, "eBPF", why.text + (named ? strlen(prefix) : 0),
-            "without it Lua stacks are read after the samples, not with them; native stacks do not "
+            "without it, Lua stacks are read after the samples, not with them; native stacks do "
+            "not "
             "need it");
         return;
     }
@@ -293,7 +297,8 @@ static void check_debuginfod(struct examination *x)
     const char *urls = getenv("DEBUGINFOD_URLS");
     bool set = urls && *urls;
     say(x, set ? OK : WARN, "debuginfod", set ? urls : "DEBUGINFOD_URLS is not set",
-        "names of stripped system libraries then need their debug packages installed");
+        "install debug packages; without them, functions of stripped system libraries have no "
+        "names");
 }
 
 void doctor_machine(struct text *out, bool *able)
@@ -308,8 +313,9 @@ void doctor_machine(struct text *out, bool *able)
     check_ptrace(&x);
     check_bpf(&x);
     check_debuginfod(&x);
-    text_string(out, x.able ? "\nRecording will work: ljperf record COMMAND, or perf record "
-                              "--call-graph=dwarf,65528 -k mono [-e cpu-clock] [-m 16M] COMMAND\n"
-                            : "\nRecording will not work until what is missing above is cured.\n");
+    text_string(out, x.able
+                         ? "\nRecording will work: ljperf record COMMAND, or perf record "
+                           "--call-graph=dwarf,65528 -k mono [-e cpu-clock] [-m 16M] COMMAND\n"
+                         : "\nRecording will not work until everything marked missing is fixed.\n");
     *able = x.able;
 }

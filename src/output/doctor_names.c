@@ -321,20 +321,20 @@ static void put_pair(const struct agreement *a, enum pair i, struct text *out)
                                         "jitdump and perf map"};
     if (!a->agree[i] && !a->differ[i])
         return;
-    text_printf(out, "  %-21s both name: %" PRIu64 " agree, %" PRIu64 " differ", pairs[i],
+    text_printf(out, "  named by %-21s %" PRIu64 " agree, %" PRIu64 " differ", pairs[i],
                 a->agree[i], a->differ[i]);
     if (i != DUMP_MAP && a->differ[i])
-        text_printf(out, ", %" PRIu64 " of these not marked", a->unmarked[i]);
+        text_printf(out, ", %" PRIu64 " of these are not marked", a->unmarked[i]);
     text_char(out, '\n');
 }
 
 static void put_agreement(struct agreement *a, struct text *out)
 {
-    text_string(out, "\nNames of JavaScript and WebAssembly functions, by frames that\n");
+    text_string(out, "\nNames of JavaScript and WebAssembly functions, counted by frames\n");
     for (int i = 0; i < NR_PAIRS; i++)
         put_pair(a, (enum pair)i, out);
     text_printf(out,
-                "  one source alone names: memory %" PRIu64 ", jitdump %" PRIu64
+                "  named by one source only: memory %" PRIu64 ", jitdump %" PRIu64
                 ", perf map %" PRIu64 "\n",
                 a->alone[MEMORY], a->alone[DUMP], a->alone[MAP]);
     for (size_t i = 0; i < a->differences.nr && i < DIFFERENCES_SHOWN; i++) {

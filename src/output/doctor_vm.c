@@ -80,10 +80,10 @@ static void put_names(struct text *out)
 
 static void put_none(struct text *out, unsigned files, bool problems)
 {
-    text_string(out, "No runtime that ljperf knows (");
+    text_string(out, "No known runtime (");
     put_names(out);
-    text_printf(out, ") in the %u pieces of files whose code is mapped%s\n", files,
-                problems ? "; files that were moved are found with --symfs ROOT" : "");
+    text_printf(out, ") is in the %u mapped pieces of code%s\n", files,
+                problems ? "; if files were moved, give their root with --symfs" : "");
 }
 
 /* Print every runtime that is mapped, and every VM. */
@@ -107,7 +107,9 @@ static int put_process(struct text *out, const struct view *v, bool *found, stru
     if (!failed && !vms.instances.nr)
         put_none(out, files, problems);
     else if (!failed && lacks_vm && !vms.vms.nr)
-        text_string(out, "No VM: no dispatch table in writable memory leads into an interpreter\n");
+        text_string(
+            out,
+            "No VM was found: no dispatch table in writable memory leads into an interpreter\n");
     session_vms_free(&vms);
     return failed;
 }
@@ -130,7 +132,7 @@ static bool put_runtimes(struct text *out, const char *path, struct dso *dso)
         text_printf(out, "%s\n", dso_problem(dso));
         return false;
     }
-    text_printf(out, "%s: holds no runtime that ljperf knows (", path);
+    text_printf(out, "%s: the file holds no known runtime (", path);
     put_names(out);
     text_string(out, ")\n");
     return false;

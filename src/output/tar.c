@@ -78,7 +78,7 @@ static int load(struct library *lib, struct error *err)
 
 static int failed(const struct tar *t, struct error *err)
 {
-    return error_set(err, ERROR_SYSTEM, "%s: cannot write: %s", t->path,
+    return error_set(err, ERROR_SYSTEM, "%s: it cannot be written: %s", t->path,
                      t->lib.archive_error_string(t->archive)
                          ? t->lib.archive_error_string(t->archive)
                          : strerror(errno));
@@ -155,7 +155,7 @@ int tar_close(struct tar *t, struct error *err)
 {
     int ret = t->lib.archive_write_close(t->archive) == ARCHIVE_OK ? 0 : failed(t, err);
     if (close(t->fd) < 0 && !ret)
-        ret = error_system(err, errno, "%s: cannot write", t->path);
+        ret = error_system(err, errno, "%s: it cannot be written", t->path);
     t->fd = -1; /* so that tar_free() does not remove the file */
     tar_free(t);
     return ret;
@@ -246,7 +246,7 @@ int tar_add_file(struct tar *t, const char *name, const char *path, uint64_t *re
     }
     int ret;
     if (S_ISDIR(st.st_mode)) {
-        ret = error_set(err, ERROR_UNSUPPORTED, "%s: is a directory", path);
+        ret = error_set(err, ERROR_UNSUPPORTED, "%s: this is a directory", path);
     } else if (S_ISREG(st.st_mode) && st.st_size) {
         size = (uint64_t)st.st_size;
         ret = begin(t, name, size, err) < 0 ? -1 : put_file(t, fd, size, err);

@@ -129,7 +129,7 @@ static int refuse_id(const char *path, const struct code_file *f, const struct b
     build_id_hex(recorded, ours);
     return error_set(err, ERROR_FORMAT,
                      "%s: %s of process %" PRIu32
-                     " has build id %.16s... there, %.16s... in the recording",
+                     " has the build id %.16s... in this file, but %.16s... in the recording",
                      path, f->name, f->pid, theirs, ours);
 }
 
@@ -232,10 +232,11 @@ static int log_for(struct snapshots *s, const char *path, bool beside, struct me
 {
     struct memory_log **log = beside ? &s->beside : &s->other_clock;
     char line[300];
-    snprintf(line, sizeof(line),
-             "%s: its clock is not the recording's (perf record -k mono): all frames that rest on "
-             "it are marked image",
-             path);
+    snprintf(
+        line, sizeof(line),
+        "%s: its clock is not the recording's, so all frames that rest on it are marked image; "
+        "record with perf record -k mono",
+        path);
     if (!*log && (memory_log_create(log, err) < 0 || (!beside && warn(s, line, err) < 0)))
         return -1;
     memory_log_set_order(*log, beside ? MEMORY_LOG_BESIDE : MEMORY_LOG_OTHER_CLOCK);
@@ -377,7 +378,7 @@ static int add_core(struct snapshots *s, const char *path, const struct dso_opti
         return error_no_memory(err);
     }
     snprintf(line, sizeof(line),
-             "%s: a core has no time: all frames that rest on it are marked image", path);
+             "%s: a core has no time, so all frames that rest on it are marked image", path);
     int failed = core_files(c->process.core, &files, err);
     if (!failed)
         failed = check_files(path, &files, session, err);

@@ -96,7 +96,7 @@ EOF
 v8_is_walked() {
     local f
     for f in "$(readlink -f "$1")" $(ldd "$1" 2>/dev/null | grep -o '/[^ ]*libnode[^ ]*'); do
-        "$LJPERF" doctor --vm "$f" 2>/dev/null | grep -q ': V8 [0-9.]*, read as' && return 0
+        "$LJPERF" doctor --vm "$f" 2>/dev/null | grep -q ': V8 [0-9.]*, with the layout of' && return 0
     done
     return 1
 }

@@ -125,11 +125,11 @@ static void differences_are_counted_by_pairs(void **state)
     assert_true(name_tally_add(&sum, &from) && name_tally_add(&sum, &from));
     assert_true(name_tally_print(&sum, managed, &out));
     text_char(&out, 0);
-    assert_non_null(strstr(out.at, "memory and jitdump    both name: 16 agree, 0 differ\n"));
+    assert_non_null(strstr(out.at, "named by memory and jitdump    16 agree, 0 differ\n"));
     assert_non_null(strstr(
-        out.at, "memory and perf map   both name: 10 agree, 10 differ, 6 of these not marked\n"));
-    assert_non_null(strstr(out.at, "jitdump and perf map  both name: 10 agree, 8 differ\n"));
-    assert_non_null(strstr(out.at, "alone names: memory 14, jitdump 2, perf map 0\n"));
+        out.at, "named by memory and perf map   10 agree, 10 differ, 6 of these are not marked\n"));
+    assert_non_null(strstr(out.at, "named by jitdump and perf map  10 agree, 8 differ\n"));
+    assert_non_null(strstr(out.at, "named by one source only: memory 14, jitdump 2, perf map 0\n"));
     assert_non_null(strstr(out.at, "         6  memory: C.f /a.js:2:4 | jitdump: JS:*f /a.js:2:4 "
                                    "| perf map: JS:~g /a.js:7:4\n"));
     text_free(&out);

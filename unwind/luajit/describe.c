@@ -59,7 +59,7 @@ void luajit_describe(const void *layout, const struct runtime_image *image, stru
                     l->ffi_call_size);
     text_printf(out, "\n  names of library functions: %u by number, %u written in Lua\n",
                 names ? names->nr : 0, names ? names->nr_lua : 0);
-    text_printf(out, "  %-22s %10s  %-12s  %s\n", "value", "", "told by", "which is");
+    text_printf(out, "  %-22s %10s  %-12s  %s\n", "name", "value", "instruction", "meaning");
     for (int i = 0; i < LUAJIT_NR_FIELDS; i++) {
         struct luajit_field_view f = luajit_layout_field(l, (enum luajit_field)i);
         known += f.value != LUAJIT_UNKNOWN;
@@ -67,12 +67,12 @@ void luajit_describe(const void *layout, const struct runtime_image *image, stru
         put_field(out, &f);
     }
     text_printf(out,
-                "  %u of %u values known; %u read out of the instruction named, the others follow "
-                "from the mode or from these\n",
+                "  %u of %u values are known; %u are read from the given instructions, the others "
+                "follow from these or from the mode\n",
                 known, (unsigned)LUAJIT_NR_FIELDS, extracted);
     if (l->confirmed + l->contradicted)
-        text_printf(out, "  exported C functions: %u values confirmed, %u contradicted%s%s\n",
-                    l->confirmed, l->contradicted, l->contradiction ? ", first by " : "",
+        text_printf(out, "  exported C functions confirm %u values and contradict %u%s%s\n",
+                    l->confirmed, l->contradicted, l->contradiction ? ", the first in " : "",
                     l->contradiction ? l->contradiction : "");
 }
 
@@ -132,14 +132,14 @@ void luajit_describe_vm(const struct memory *m, const struct runtime_vm *which, 
         put_state(out, l, (int32_t)read_number(m, vm->g + (uint64_t)l->vmstate, 4));
     text_printf(out, ", %u traces\n", count_traces(m, vm));
     if (l->cur_L == LUAJIT_UNKNOWN) {
-        text_string(out, "  running lua_State: not kept by this version\n");
+        text_string(out, "  running lua_State: this version does not keep it\n");
         return;
     }
     enum provenance ignored = PROVENANCE_EXACT;
     uint64_t L = read_number(m, vm->g + (uint64_t)l->cur_L, (size_t)l->ref_size);
     text_printf(out, "  running lua_State: cur_L=0x%" PRIx64, L);
     if (!L || !luajit_state_check(m, vm, L, &ignored)) {
-        text_string(out, L ? ": no lua_State stands there now\n" : ": none\n");
+        text_string(out, L ? ": there is no lua_State at this address now\n" : ": none\n");
         return;
     }
     uint64_t cframe = read_number(m, L + (uint64_t)l->L_cframe, 8) & ~UINT64_C(3);
@@ -152,5 +152,5 @@ void luajit_describe_vm(const struct memory *m, const struct runtime_vm *which, 
                     cframe, base >= stack ? (base - stack) / 8 : 0,
                     read_number(m, L + (uint64_t)l->L_stacksize, 4));
     else
-        text_string(out, ", not entered\n");
+        text_string(out, ", which no C frame has entered\n");
 }

@@ -596,13 +596,15 @@ int luajit_discover(const struct luajit_image *image, struct luajit_layout *ret,
     ret->ffi_call_size = s.ffi_call_size;
     struct finder f = {image->bytes(image->context, s.start, s.size), (uint32_t)s.size, ret};
     if (!f.blob)
-        return error_set(err, ERROR_FORMAT, "%s: LuaJIT's interpreter is not in the file",
+        return error_set(err, ERROR_FORMAT, "%s: the file does not hold LuaJIT's interpreter",
                          image->name);
     for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
         if (!steps[i].read(&f))
-            return error_set(err, ERROR_UNSUPPORTED,
-                             "%s: an unknown LuaJIT: %s not as known (interpreter at 0x%llx)",
-                             image->name, steps[i].what, (unsigned long long)s.start);
+            return error_set(
+                err, ERROR_UNSUPPORTED,
+                "%s: this LuaJIT is unknown: its code of %s is not as in the known builds "
+                "(interpreter at 0x%llx)",
+                image->name, steps[i].what, (unsigned long long)s.start);
     }
     read_globals(&f);
     read_helpers(&f);
@@ -610,6 +612,7 @@ int luajit_discover(const struct luajit_image *image, struct luajit_layout *ret,
     derive(ret);
     if (!is_consistent(ret) || !luajit_layout_opcodes(ret))
         return error_set(err, ERROR_UNSUPPORTED,
-                         "%s: an unknown LuaJIT: its values contradict each other", image->name);
+                         "%s: this LuaJIT is unknown: its values contradict each other",
+                         image->name);
     return 1;
 }

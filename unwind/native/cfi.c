@@ -126,7 +126,7 @@ static int add_table(struct cfi *cfi, const struct cfi_section *section, bool is
 int cfi_create(const struct cfi_source *source, struct cfi **ret, struct error *err)
 {
     if (!source->arch)
-        return error_set(err, ERROR_UNSUPPORTED, "%s: a module of a machine that is not known",
+        return error_set(err, ERROR_UNSUPPORTED, "%s: this module is of an unknown machine",
                          source->name ? source->name : "?");
     struct cfi *cfi = calloc(1, sizeof(*cfi));
     if (!cfi || !(cfi->name = strdup(source->name ? source->name : "?"))) {
@@ -145,7 +145,8 @@ int cfi_create(const struct cfi_source *source, struct cfi **ret, struct error *
         return -1;
     }
     if (cfi->nr_tables == 0) {
-        error_set(err, ERROR_FORMAT, "%s: no usable call frame information", cfi->name);
+        error_set(err, ERROR_FORMAT, "%s: the file has no usable call frame information",
+                  cfi->name);
         cfi_free(cfi);
         return -1;
     }
@@ -169,8 +170,8 @@ int cfi_add_runtime(struct cfi *cfi, const struct runtime *rt, void *layout, str
 {
     if (cfi->nr_runtimes == RUNTIMES_MAX) {
         rt->layout_free(layout);
-        return error_set(err, ERROR_UNSUPPORTED, "%s: more than %d runtimes in one file", cfi->name,
-                         RUNTIMES_MAX);
+        return error_set(err, ERROR_UNSUPPORTED, "%s: the file has more than %d runtimes",
+                         cfi->name, RUNTIMES_MAX);
     }
     cfi->runtimes[cfi->nr_runtimes].runtime = rt;
     cfi->runtimes[cfi->nr_runtimes++].layout = layout;

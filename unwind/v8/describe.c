@@ -24,16 +24,17 @@ void v8_describe(const void *layout, const struct runtime_image *image, struct t
     const struct v8_layout *l = layout;
     unsigned told = 0;
     (void)image;
-    text_printf(out, "V8 %" PRId32 ".%" PRId32 ".%" PRId32 ".%" PRId32 ", read as %sNode %s's\n",
-                l->version[0], l->version[1], l->version[2], l->version[3],
-                l->verified ? "" : "the next older one that is known, ", l->node);
+    text_printf(
+        out, "V8 %" PRId32 ".%" PRId32 ".%" PRId32 ".%" PRId32 ", with the layout of %sNode %s\n",
+        l->version[0], l->version[1], l->version[2], l->version[3],
+        l->verified ? "" : "the next older known one, ", l->node);
     text_printf(
         out, "  %zu builtins at 0x%" PRIx64 ", %" PRIu64 " bytes; sizes of %" PRIu32 " bytecodes\n",
         l->nr_builtins, l->blob, l->blob_size, l->nr_bytecodes);
-    text_printf(out, "  %-22s %6s  %-48s  %s\n", "value", "", "told by", "which is");
+    text_printf(out, "  %-22s %6s  %-48s  %s\n", "name", "value", "source", "meaning");
     for (int i = 0; i < V8_NR_FIELDS; i++) {
         told += v8_layout_field(l, (enum v8_field)i).metadata;
         put_field(out, l, (enum v8_field)i);
     }
-    text_printf(out, "  %u of %d values told by the file's own metadata\n", told, V8_NR_FIELDS);
+    text_printf(out, "  %u of %d values are from the file's own metadata\n", told, V8_NR_FIELDS);
 }

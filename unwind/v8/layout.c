@@ -306,20 +306,20 @@ static int check(const struct v8_layout *l, const struct v8_image *image, struct
                              l->type_bytes,    l->frame_entry};
     if (l->smi_shift != 31)
         return error_set(err, ERROR_FORMAT,
-                         "%s: V8 %d.%d with compressed pointers: its frames are not walked",
+                         "%s: V8 %d.%d has compressed pointers, so its frames are not walked",
                          image->name, l->version[0], l->version[1]);
     for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
         if (types[i] == V8_UNKNOWN)
             return error_set(err, ERROR_FORMAT,
-                             "%s: V8 %d.%d without the metadata (v8dbg_*) that tells its types",
+                             "%s: V8 %d.%d has no metadata (v8dbg_*) that tells its types",
                              image->name, l->version[0], l->version[1]);
     }
     if (!l->code)
-        return error_set(
-            err, ERROR_FORMAT,
-            "%s: V8 %d.%d whose builtins have no symbols and were not found: its frames "
-            "are not walked",
-            image->name, l->version[0], l->version[1]);
+        return error_set(err, ERROR_FORMAT,
+                         "%s: V8 %d.%d has no symbols of its builtins, and they were not found "
+                         "otherwise, so its "
+                         "frames are not walked",
+                         image->name, l->version[0], l->version[1]);
     return 0;
 }
 
@@ -329,8 +329,9 @@ static int fill(struct v8_layout *l, const struct v8_image *image, struct found 
     for (size_t i = 0; i < 4; i++)
         l->version[i] = value_at(image, f->version[i]);
     if (!use_table(l))
-        return error_set(err, ERROR_FORMAT, "%s: V8 %d.%d is older than what is understood (7.8)",
-                         image->name, l->version[0], l->version[1]);
+        return error_set(err, ERROR_FORMAT,
+                         "%s: V8 %d.%d is older than 7.8, the oldest known version", image->name,
+                         l->version[0], l->version[1]);
     qsort(f->metadata.at, f->metadata.nr, sizeof(*f->metadata.at), compare_names);
     use_metadata(l, image, f);
     use_bytecodes(l, image, f);
