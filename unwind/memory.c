@@ -67,28 +67,46 @@ static bool is_near_stack(const struct memory *m, uint64_t address)
     return address - (m->stack_start - NEAR) < 2 * (uint64_t)NEAR;
 }
 
+/* Ask the first piece of the stack. Like ask_far, it is out of line for the sake of those who ask
+ * the layers: they are most. */
+static __attribute__((noinline)) bool ask_near(const struct memory *m, const struct memory_query *q,
+                                               void *to, struct memory_answer *a)
+{
+    if (!memory_read_near(m, q->address, to, q->size))
+        return false;
+    *a = of_stack(q);
+    return true;
+}
+
+static __attribute__((noinline)) bool ask_far(const struct memory *m, const struct memory_query *q,
+                                              void *to, struct memory_answer *a)
+{
+    if (!read_far(m, q->address, to, q->size))
+        return false;
+    if (m->reads && m->reads->on)
+        memory_note(m->reads, q->address, q->size);
+    *a = of_stack(q);
+    return true;
+}
+
 static inline bool ask_layers(const struct memory *m, const struct memory_query *q, void *to,
                               struct memory_answer *a)
 {
-    bool noted = m->reads && m->reads->on;
     if (q->size > UINT64_MAX - q->address)
         return false;
-    if (m->stack_far_size && read_far(m, q->address, to, q->size)) {
-        if (noted)
-            memory_note(m->reads, q->address, q->size);
-        *a = of_stack(q);
+    if (m->stack_far_size && ask_far(m, q, to, a))
         return true;
-    }
-    if (noted)
+    if (m->reads && m->reads->on)
         m->reads->lost |= is_near_stack(m, q->address);
     memory_answer_begin(a, q);
     for (size_t i = 0; i < m->nr_layers; i++) {
         const struct memory_layer *layer = &m->layers[i];
-        bool other = layer->when == MEMORY_OF_OTHER_TIMES;
-        if ((q->kind == MEMORY_FRAME && other) || !layer->read(layer->context, q, to, a))
+        if ((q->kind == MEMORY_FRAME && layer->when == MEMORY_OF_OTHER_TIMES) ||
+            !layer->read(layer->context, q, to, a))
             continue;
         a->layer = layer;
-        if (q->kind == MEMORY_MOVING && other && a->provenance == PROVENANCE_EXACT)
+        if (q->kind == MEMORY_MOVING && layer->when == MEMORY_OF_OTHER_TIMES &&
+            a->provenance == PROVENANCE_EXACT)
             a->provenance = PROVENANCE_STALE;
         return true;
     }
@@ -98,10 +116,8 @@ static inline bool ask_layers(const struct memory *m, const struct memory_query 
 bool memory_ask(const struct memory *m, const struct memory_query *q, void *to,
                 struct memory_answer *a)
 {
-    if (!memory_read_near(m, q->address, to, q->size))
-        return ask_layers(m, q, to, a);
-    *a = of_stack(q);
-    return true;
+    bool is_near = q->address - m->stack_start < m->stack_size;
+    return (is_near && ask_near(m, q, to, a)) || ask_layers(m, q, to, a);
 }
 
 bool memory_read_layers(const struct memory *m, uint64_t address, void *to, size_t size,

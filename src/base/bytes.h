@@ -36,6 +36,8 @@ static inline void bytes_copy(void *to, const void *from, size_t size)
         memcpy(t + size - 64, f + size - 64, 64);
     } else if (size == 4) {
         memcpy(t, f, 4);
+    } else if (size == 2) {
+        memcpy(t, f, 2);
     } else {
         memcpy(t, f, size);
     }

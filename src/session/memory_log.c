@@ -215,24 +215,33 @@ static int life_begin(struct memory_log *log, uint32_t pid, uint64_t from, uint3
     return 0;
 }
 
-/* Returns whether a process has had only one life, from its start: the same life at any time. */
-static bool has_one_life(const struct memory_log *log, uint32_t pid)
+/* Returns whether a process has had only one life, from its start: the same life at any time. `l`:
+ * its lives; NULL: none is known. */
+static bool is_one_life(const struct memory_log *log, const struct lives *l)
 {
-    const struct lives *l = table_get(&log->processes, pid);
     return l && l->at.nr == 1 && !log->lives.at[l->at.at[0]].parent;
 }
 
-/* Returns the life of a process at a time: index + 1; 0: nothing is known of the process. A time
- * before the first known life gives that life. */
-static uint32_t life_at(const struct memory_log *log, uint32_t pid, uint64_t time)
+static bool has_one_life(const struct memory_log *log, uint32_t pid)
 {
-    const struct lives *l = table_get(&log->processes, pid);
+    return is_one_life(log, table_get(&log->processes, pid));
+}
+
+/* Returns the one of these lives at a time: index + 1; 0: nothing is known of the process. A time
+ * before the first known life gives that life. */
+static uint32_t life_among(const struct memory_log *log, const struct lives *l, uint64_t time)
+{
     size_t i = l ? l->at.nr : 0;
     if (!i)
         return 0;
     while (i > 1 && log->lives.at[l->at.at[i - 1]].from > time)
         i--;
     return l->at.at[i - 1] + 1;
+}
+
+static uint32_t life_at(const struct memory_log *log, uint32_t pid, uint64_t time)
+{
+    return life_among(log, table_get(&log->processes, pid), time);
 }
 
 int memory_log_exec(struct memory_log *log, uint32_t pid, uint64_t time, struct error *err)
@@ -978,12 +987,14 @@ static uint64_t piece(const struct memory_log_view *view, const struct life *lif
 }
 
 static uint64_t piece_of_family(const struct memory_log_view *view, uint32_t life,
-                                struct memory_query q, struct hit *ret)
+                                const struct memory_query *query, struct hit *ret)
 {
     const struct memory_log *log = view->log;
+    const struct memory_query *q = query;
+    struct memory_query earlier;
     for (int i = 0; life && i < FORKS_MAX; i++) {
         const struct life *l = &log->lives.at[life - 1];
-        uint64_t there = piece(view, l, &q, ret);
+        uint64_t there = piece(view, l, q, ret);
         if (there) {
             if (i && ret->provenance == PROVENANCE_EXACT)
                 ret->provenance = PROVENANCE_STALE; /* the child may have changed it since */
@@ -993,8 +1004,11 @@ static uint64_t piece_of_family(const struct memory_log_view *view, uint32_t lif
             }
             return there;
         }
-        if (q.time > l->from)
-            q.time = l->from;
+        if (q->time > l->from) {
+            earlier = *q;
+            earlier.time = l->from;
+            q = &earlier;
+        }
         life = l->parent;
     }
     return 0;
@@ -1035,8 +1049,9 @@ static void reading_begin(struct reading *r, const struct memory_log_view *view,
         r->left.time = UINT64_MAX;
     answer->provenance = other_clock ? PROVENANCE_STALE : PROVENANCE_EXACT;
     answer->same = (struct memory_span){0, UINT64_MAX};
-    r->life = life_at(view->log, view->pid, r->left.time);
-    if (!has_one_life(view->log, view->pid)) /* bytes that one life lacks may be in another */
+    const struct lives *lives = table_get(&view->log->processes, view->pid);
+    r->life = life_among(view->log, lives, r->left.time);
+    if (!is_one_life(view->log, lives)) /* bytes that one life lacks may be in another */
         memory_span_empty(&answer->same);
 }
 
@@ -1044,7 +1059,7 @@ static void reading_begin(struct reading *r, const struct memory_log_view *view,
 static uint64_t reading_next(struct reading *r, struct hit *hit)
 {
     struct memory_answer *a = r->answer;
-    uint64_t part = piece_of_family(r->view, r->life, r->left, hit);
+    uint64_t part = piece_of_family(r->view, r->life, &r->left, hit);
     if (!part)
         return 0;
     if (hit->provenance > a->provenance)
@@ -1072,17 +1087,14 @@ static void note_recent(const struct memory_log_view *view, uint64_t address, co
     r->same = hit->same;
 }
 
-static bool log_read(void *context, const struct memory_query *q, void *to,
-                     struct memory_answer *answer)
+/* Read what no earlier reading has found. Out of line, so that the others, which are most, do not
+ * pay for its registers. */
+static __attribute__((noinline)) bool read_anew(const struct memory_log_view *view,
+                                                const struct memory_query *q, void *to,
+                                                struct memory_answer *answer)
 {
-    const struct memory_log_view *view = context;
-    const uint8_t *recent = find_recent(view, q, answer);
     uint8_t *out = to;
     struct reading r;
-    if (recent) {
-        bytes_copy(to, recent, q->size);
-        return true;
-    }
     reading_begin(&r, view, q, answer);
     while (r.left.size) {
         struct hit hit;
@@ -1096,6 +1108,17 @@ static bool log_read(void *context, const struct memory_query *q, void *to,
             note_recent(view, q->address, &hit);
         out += part;
     }
+    return true;
+}
+
+static bool log_read(void *context, const struct memory_query *q, void *to,
+                     struct memory_answer *answer)
+{
+    const struct memory_log_view *view = context;
+    const uint8_t *recent = find_recent(view, q, answer);
+    if (!recent)
+        return read_anew(view, q, to, answer);
+    bytes_copy(to, recent, q->size);
     return true;
 }
 
