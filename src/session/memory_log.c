@@ -786,17 +786,21 @@ static bool was_renewed(const struct memory_log *log, uint32_t pid, const struct
 
 /* Returns whether the memory was renewed between one reading and a moment. `same` is narrowed to
  * the moments that have the same answer. The nearer a moment is to the reading, the less has come
- * between. */
+ * between. What was not renewed since the farthest moment of `same`, which holds `time`, was not
+ * renewed since `time`: one question is mostly enough. */
 static bool was_renewed_since(const struct memory_log *log, uint32_t pid, const struct version *v,
                               bool after, uint64_t time, struct memory_span *same)
 {
+    bool is_known = same->from <= same->to;
+    if (is_known && !(after ? was_renewed(log, pid, v, same->from, v->first_before)
+                            : was_renewed(log, pid, v, v->last_after, same->to)))
+        return false;
     if (after ? was_renewed(log, pid, v, time, v->first_before)
               : was_renewed(log, pid, v, v->last_after, time)) {
         span_bound(same, time, after ? time + 1 : time);
         return true;
     }
-    if (same->from <= same->to && (after ? was_renewed(log, pid, v, same->from, v->first_before)
-                                         : was_renewed(log, pid, v, v->last_after, same->to)))
+    if (is_known)
         span_bound(same, time, after ? time : time + 1);
     return false;
 }
