@@ -77,28 +77,48 @@ static bool wants(const void *context, const struct code *code)
     return by != 0;
 }
 
-static enum walker_result step(const void *context, struct walker_state *state,
-                               struct walker_step *s)
+static enum walker_result step_of(const struct runtime_walkers *w, size_t number,
+                                  struct walker_state *all, struct walker_step *s)
 {
-    const struct runtime_walkers *w = context;
-    if (!state->begun) {
-        for (size_t i = 0; i < nr_runtimes; i++)
-            state_of(w, state, i)->begun = false;
-        state->begun = true;
-    }
-    /* Most processes have one runtime: the code is its own then, and is not asked for again. */
-    uint32_t left = w->met;
-    bool several = left & (left - 1);
-    for (; left; left &= left - 1) {
+    const struct walker *inner = &w->inner[number];
+    return inner->step(inner->context, state_of(w, all, number), s);
+}
+
+/* Offer a frame's code to all runtimes that were met. */
+static __attribute__((noinline)) enum walker_result
+step_of_several(const struct runtime_walkers *w, struct walker_state *all, struct walker_step *s)
+{
+    for (uint32_t left = w->met; left; left &= left - 1) {
         unsigned i = (unsigned)__builtin_ctz(left);
         const struct walker *inner = &w->inner[i];
-        if (several && !inner->wants(inner->context, &s->code))
+        if (!inner->wants(inner->context, &s->code))
             continue;
-        enum walker_result got = inner->step(inner->context, state_of(w, state, i), s);
+        enum walker_result got = step_of(w, i, all, s);
         if (got != WALKER_NO)
             return got;
     }
     return WALKER_NO;
+}
+
+static __attribute__((noinline)) void begin_states(const struct runtime_walkers *w,
+                                                   struct walker_state *all)
+{
+    for (size_t i = 0; i < nr_runtimes; i++)
+        state_of(w, all, i)->begun = false;
+    all->begun = true;
+}
+
+/* Most processes have one runtime: the code is its own then, and is not asked for again. What other
+ * steps need is out of line. */
+static enum walker_result step(const void *context, struct walker_state *state,
+                               struct walker_step *s)
+{
+    const struct runtime_walkers *w = context;
+    bool is_one = w->met && !(w->met & (w->met - 1));
+    if (!state->begun)
+        begin_states(w, state);
+    return is_one ? step_of(w, (unsigned)__builtin_ctz(w->met), state, s)
+                  : step_of_several(w, state, s);
 }
 
 static bool is_stateless(const void *context, const struct walker_state *state)
