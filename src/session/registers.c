@@ -14,15 +14,17 @@ const struct arch *recording_arch(const struct perfdata *pd)
 void sample_registers(const struct sample *s, const struct arch *arch, struct registers *ret)
 {
     *ret = (struct registers){.arch = arch};
-    uint64_t mask = s->user_mask;
-    for (unsigned i = 0; mask; mask &= mask - 1, i++) {
-        unsigned bit = (unsigned)__builtin_ctzll(mask);
-        unsigned reg = bit < arch->nr_perf ? arch->perf[bit].reg : ARCH_NO_REGISTER;
+    const uint8_t *from = s->user_regs;
+    uint64_t mask = s->user_mask & (REG_BIT(arch->nr_perf) - 1); /* others come last */
+    uint64_t known = 0;
+    for (; mask; mask &= mask - 1, from += sizeof(uint64_t)) {
+        unsigned reg = arch->perf[__builtin_ctzll(mask)].reg;
         if (reg == ARCH_NO_REGISTER)
             continue;
-        ret->value[reg] = load_u64(s->user_regs + 8 * (size_t)i, s->swapped);
-        ret->known |= REG_BIT(reg);
+        ret->value[reg] = load_u64(from, s->swapped);
+        known |= REG_BIT(reg);
     }
+    ret->known = known;
 }
 
 struct memory sample_memory(const struct sample *s, uint64_t sp)
