@@ -66,7 +66,8 @@ void heap_prepare(void)
      * touched. The system gives no huge page where a small page already exists. */
     uintptr_t written = start + FIRST + SMALL_PAGE;
     uintptr_t huge = (written + HUGE_PAGE - 1) & ~((uintptr_t)HUGE_PAGE - 1);
-    madvise((void *)huge, end - huge, MADV_HUGEPAGE); /* a hint: it may fail */
+    /* A hint: it may fail. */
+    madvise((void *)huge, end - huge, MADV_HUGEPAGE); // NOLINT: an address
     /* The space before `huge` would come in small pages; it costs nothing while it is never used.
      * This malloc takes that space from the top of the heap, whatever its size, because the top has
      * room for it. */
@@ -78,10 +79,11 @@ void heap_prepare(void)
 void *heap_table(size_t nr, size_t size)
 {
     enum { PAGE = 4096 };
-    volatile char *table = calloc(nr, size);
+    void *table = calloc(nr, size);
+    volatile char *bytes = table;
     for (size_t at = 0; table && nr * size >= LARGE && at < nr * size; at += PAGE)
-        table[at] = 0;
-    return (void *)(uintptr_t)table;
+        bytes[at] = 0;
+    return table;
 }
 
 void *heap_reserve(size_t size)

@@ -62,6 +62,8 @@ static int take_number(void *field, const struct option_value *v, struct error *
 {
     char *end;
     errno = 0;
+    if (!v->text)
+        return option_error(v, err, "requires a value");
     unsigned long long value = strtoull(v->text, &end, 10);
     if (*v->text < '0' || *v->text > '9' || *end || errno || value < v->row->least ||
         value > v->row->most)
@@ -79,6 +81,8 @@ static int take_word(void *field, const struct option_value *v, struct error *er
 {
     char known[160] = "";
     size_t size = 0;
+    if (!v->text)
+        return option_error(v, err, "requires a value");
     for (unsigned i = 0; v->row->words[i]; i++) {
         const char *between = !i ? "" : v->row->words[i + 1] ? ", " : " or ";
         if (strcmp(v->text, v->row->words[i]) == 0) {

@@ -200,7 +200,7 @@ static void finish_machines(struct told_walk *t)
     vec_foreach (m, &t->machines)
         if (m->has_row && !m->cfa && m->first < t->stack.frames.nr)
             m->cfa = t->stack.frames.at[m->first].cfa;
-    for (size_t i = 0; i < t->machines.nr; i++)
+    for (size_t i = 0; last && i < t->machines.nr; i++)
         set_origins(t, &t->machines.at[i],
                     i && t->machines.at[i - 1].has_after ? &t->machines.at[i - 1] : NULL);
 }

@@ -147,10 +147,10 @@ static void put_managed_name(struct text *out, struct replay_worker *w,
 {
     static const char *const ranks[] = {
         [NAME_RANK_NONE] = "no name was found",
-        [NAME_RANK_UNTOLD_WEAK] = "the variable at a call that may have been another function's, "
-                                  "by a tail call",
-        [NAME_RANK_UNTOLD] = "the global, method or field at a call that may have been another "
-                             "function's, by a tail call",
+        [NAME_RANK_UNTOLD_WEAK] = ("the variable at a call that may have been another function's, "
+                                   "by a tail call"),
+        [NAME_RANK_UNTOLD] = ("the global, method or field at a call that may have been another "
+                              "function's, by a tail call"),
         [NAME_RANK_TAIL] = "another function was called there, which tail-called this one",
         [NAME_RANK_DOUBTFUL_WEAK] = "the variable at a call in a frame that is not exact",
         [NAME_RANK_DOUBTFUL] = "the global, method or field at a call in a frame that is not exact",

@@ -44,7 +44,7 @@ static int discover(const struct runtime_image *image, void **ret, struct error 
 static void layout_free(void *layout)
 {
     struct luajit_layout *l = layout;
-    luajit_builtins_free((struct luajit_builtins *)(uintptr_t)l->builtins);
+    luajit_builtins_free((struct luajit_builtins *)l->builtins);
     free(l);
 }
 
@@ -224,7 +224,7 @@ static void ask(struct sample_walk *w)
 
 static bool wants(const void *context, const struct code *code)
 {
-    struct sample_walk *w = (void *)(uintptr_t)context;
+    struct sample_walk *w = (struct sample_walk *)context;
     if (code->owner != CODE_ELF && code->owner != CODE_KERNEL && !w->asked)
         ask(w);
     return w->inner.wants(w->inner.context, code);

@@ -63,13 +63,12 @@ struct states {
 static struct walker_state *state_of(const struct runtime_walkers *w,
                                      const struct walker_state *all, size_t number)
 {
-    return (struct walker_state *)(((const struct states *)(uintptr_t)all)->bytes +
-                                   w->state[number]);
+    return (struct walker_state *)(((const struct states *)all)->bytes + w->state[number]);
 }
 
 static bool wants(const void *context, const struct code *code)
 {
-    struct runtime_walkers *w = (void *)(uintptr_t)context;
+    struct runtime_walkers *w = (struct runtime_walkers *)context;
     uint32_t by = 0;
     for (size_t i = 0; i < nr_runtimes; i++)
         by |= (uint32_t)w->inner[i].wants(w->inner[i].context, code) << i;

@@ -290,7 +290,7 @@ static size_t find_functions(void *context, uint64_t bytecode, uint64_t *ret, si
 
 static bool wants(const void *context, const struct code *code)
 {
-    struct sample_walk *w = (void *)(uintptr_t)context;
+    struct sample_walk *w = (struct sample_walk *)context;
     if (code->owner != CODE_ELF && code->owner != CODE_KERNEL && !w->asked) {
         const struct runtime_sample *s = w->sample;
         size_t nr;
