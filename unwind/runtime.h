@@ -161,6 +161,10 @@ struct runtime {
     void (*walk_begin)(void *walk, void *tables, const struct runtime_sample *s,
                        struct walker *ret);
     size_t walk_size;
+    /* The walk comes into memory that no file owns: look up where the runtime is mapped. Called at
+     * most once a walk, before the walker is asked about such code. NULL: the runtime generates no
+     * code. */
+    void (*look_up)(void *walk);
     /* Returns what the VM of the innermost managed frame did at the sample, in the runtime's own
      * numbering; 0: not known. NULL: it never is. */
     uint8_t (*activity)(const void *walk);

@@ -86,6 +86,22 @@ int live_process_open(struct live_process *p, const struct log_sink *sink)
     return 0;
 }
 
+int live_process_pass(struct live_process *p, size_t budget, struct error *err)
+{
+    return p->objects ? object_log_pass(p->objects, budget, err) : 0;
+}
+
+int live_process_flush(struct live_process *p, struct error *err)
+{
+    return p->objects ? object_log_flush(p->objects, err) : 0;
+}
+
+void live_process_rewrite(struct live_process *p)
+{
+    if (p->objects)
+        object_log_rewrite(p->objects);
+}
+
 void live_process_free(struct live_process *p)
 {
     live_process_forget(p);

@@ -25,7 +25,11 @@ int live_process_learn(struct live_process *p, struct dsos *dsos, struct error *
 void live_process_forget(struct live_process *p);
 /* Open the log, unless it is open. Returns -1, with `failed` set, if the process cannot be read. */
 int live_process_open(struct live_process *p, const struct log_sink *sink);
-/* Free what the process owns. Does not write: call object_log_flush() first. */
+/* object_log_pass(), object_log_flush(), object_log_rewrite() of the log, if it is open. */
+int live_process_pass(struct live_process *p, size_t budget, struct error *err);
+int live_process_flush(struct live_process *p, struct error *err);
+void live_process_rewrite(struct live_process *p);
+/* Free what the process owns. Does not write: call live_process_flush() first. */
 void live_process_free(struct live_process *p);
 
 #endif

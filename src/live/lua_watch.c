@@ -469,16 +469,15 @@ int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vms
 
 int lua_watch_pass(struct lua_watch *t, size_t budget, struct error *err)
 {
-    return t->process.objects ? object_log_pass(t->process.objects, budget, err) : 0;
+    return live_process_pass(&t->process, budget, err);
 }
 
 int lua_watch_flush(struct lua_watch *t, struct error *err)
 {
-    return t->process.objects ? object_log_flush(t->process.objects, err) : 0;
+    return live_process_flush(&t->process, err);
 }
 
 void lua_watch_rewrite(struct lua_watch *t)
 {
-    if (t->process.objects)
-        object_log_rewrite(t->process.objects);
+    live_process_rewrite(&t->process);
 }

@@ -105,9 +105,12 @@ static const struct runtime_instance *instances(void *context, const struct runt
 static int walk(struct runtime_watch *all, struct watch *t, const struct sample *s,
                 struct error *err)
 {
+    const struct runtime *rt = all->means.runtime;
     const struct runtime_sample about = {.pid = s->pid, .instances = instances, .context = t};
     struct walker walker;
-    all->means.runtime->walk_begin(all->walk, all->tables, &about, &walker);
+    rt->walk_begin(all->walk, all->tables, &about, &walker);
+    if (rt->look_up)
+        rt->look_up(all->walk);
     struct unwind_input in = {0};
     struct walk_memory memory;
     sample_registers(s, arch_of_host(), &in.registers);
@@ -158,7 +161,7 @@ static int end(void *of, uint32_t pid, struct error *err)
     struct watch *t = table_get(&all->watches, (uint64_t)pid + 1);
     if (!t)
         return 0;
-    int failed = t->process.objects ? object_log_flush(t->process.objects, err) : 0;
+    int failed = live_process_flush(&t->process, err);
     table_remove(&all->watches, (uint64_t)pid + 1);
     watch_free(t);
     return failed;
@@ -169,7 +172,7 @@ static int pass(void *of, size_t budget, struct error *err)
     struct runtime_watch *all = of;
     vec_foreach (slot, &all->watches) {
         struct watch *t = slot->value;
-        if (t->process.objects && object_log_pass(t->process.objects, budget, err) < 0)
+        if (live_process_pass(&t->process, budget, err) < 0)
             return -1;
     }
     return 0;
@@ -180,7 +183,7 @@ static int flush(void *of, struct error *err)
     struct runtime_watch *all = of;
     vec_foreach (slot, &all->watches) {
         struct watch *t = slot->value;
-        if (t->process.objects && object_log_flush(t->process.objects, err) < 0)
+        if (live_process_flush(&t->process, err) < 0)
             return -1;
     }
     return 0;
@@ -192,8 +195,7 @@ static void rewrite(void *of)
     all->forgotten = 0;
     vec_foreach (slot, &all->watches) {
         struct watch *t = slot->value;
-        if (t->process.objects)
-            object_log_rewrite(t->process.objects);
+        live_process_rewrite(&t->process);
     }
 }
 

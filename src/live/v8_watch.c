@@ -301,7 +301,7 @@ static int end(void *of, uint32_t pid, struct error *err)
     struct v8_watch *t = table_get(&all->targets, (uint64_t)pid + 1);
     if (!t)
         return 0;
-    int failed = t->process.objects ? object_log_flush(t->process.objects, err) : 0;
+    int failed = live_process_flush(&t->process, err);
     table_remove(&all->targets, (uint64_t)pid + 1);
     target_free(t);
     return failed;
@@ -385,7 +385,7 @@ static int flush(void *of, struct error *err)
     struct v8_watches *all = of;
     vec_foreach (slot, &all->targets) {
         struct v8_watch *t = slot->value;
-        if (t->process.objects && object_log_flush(t->process.objects, err) < 0)
+        if (live_process_flush(&t->process, err) < 0)
             return -1;
     }
     return 0;
@@ -398,8 +398,7 @@ static void rewrite(void *of)
     vec_foreach (slot, &all->targets) {
         struct v8_watch *t = slot->value;
         forget_frames(t);
-        if (t->process.objects)
-            object_log_rewrite(t->process.objects);
+        live_process_rewrite(&t->process);
     }
 }
 

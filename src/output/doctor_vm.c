@@ -94,19 +94,19 @@ static int put_process(struct text *out, const struct view *v, bool *found, stru
     int failed = stopped_process_vms(v->process, &vms, err);
     unsigned files = put_problems(out, v, &problems);
     const void *last = NULL;
-    bool lacks_vm = false;
+    bool needs_vm = false;
     *found = vms.instances.nr;
     vec_foreach (i, &vms.instances) {
         if (i->layout != last || i->runtime->code_start)
             put_instance(out, v, i);
         last = i->layout;
-        lacks_vm |= i->runtime->find_vms != NULL;
+        needs_vm |= i->runtime->find_vms != NULL;
     }
     vec_foreach (vm, &vms.vms)
         vm->instance->runtime->describe_vm(&v->memory, vm, out);
     if (!failed && !vms.instances.nr)
         put_none(out, files, problems);
-    else if (!failed && lacks_vm && !vms.vms.nr)
+    else if (!failed && needs_vm && !vms.vms.nr)
         text_string(
             out,
             "No VM was found: no dispatch table in writable memory leads into an interpreter\n");

@@ -132,13 +132,11 @@ enum { VMS_MAX = 64 }; /* VMs of one process that a walk knows at its begin */
 
 struct sample_walk {
     struct luajit_process process;
-    struct walker inner;
     const struct runtime_sample *sample;
     struct luajit_names *names;
     struct luajit_blob blobs[RUNTIME_INSTANCES_MAX];
     struct luajit_vm vms[VMS_MAX];
     uint64_t gs[VMS_MAX];
-    bool asked;       /* whether the mapped LuaJITs were looked up */
     bool named;       /* a Lua frame was met */
     uint8_t activity; /* enum luajit_vmstate of the innermost Lua frame's VM */
 };
@@ -207,9 +205,9 @@ static void use_known_vms(struct sample_walk *w)
     }
 }
 
-/* Look the mapped LuaJITs up. This opens all files of the process. */
-static void ask(struct sample_walk *w)
+static void look_up(void *walk)
 {
+    struct sample_walk *w = walk;
     const struct runtime_sample *s = w->sample;
     size_t nr;
     const struct runtime_instance *at = s->instances(s->context, &luajit_runtime, &nr);
@@ -217,30 +215,8 @@ static void ask(struct sample_walk *w)
         w->blobs[i] = luajit_blob_of(&at[i]);
     w->process.blobs = w->blobs;
     w->process.nr_blobs = nr;
-    w->asked = true;
     if (!w->process.nr_vms)
         use_known_vms(w);
-}
-
-static bool wants(const void *context, const struct code *code)
-{
-    struct sample_walk *w = (struct sample_walk *)context;
-    if (code->owner != CODE_ELF && code->owner != CODE_KERNEL && !w->asked)
-        ask(w);
-    return w->inner.wants(w->inner.context, code);
-}
-
-static enum walker_result step(const void *context, struct walker_state *state,
-                               struct walker_step *s)
-{
-    const struct sample_walk *w = context;
-    return w->inner.step(w->inner.context, state, s);
-}
-
-static bool is_stateless(const void *context, const struct walker_state *state)
-{
-    const struct sample_walk *w = context;
-    return w->inner.is_stateless(w->inner.context, state);
 }
 
 static void walk_begin(void *walk, void *tables, const struct runtime_sample *s, struct walker *ret)
@@ -248,7 +224,7 @@ static void walk_begin(void *walk, void *tables, const struct runtime_sample *s,
     struct sample_walk *w = walk;
     w->sample = s;
     w->names = tables;
-    w->asked = w->named = false;
+    w->named = false;
     w->activity = LUAJIT_IN_UNKNOWN;
     w->process = (struct luajit_process){.namer = {.name = name_frame, .context = w},
                                          .prototype = s->find ? find_prototype : NULL,
@@ -263,13 +239,7 @@ static void walk_begin(void *walk, void *tables, const struct runtime_sample *s,
             add_vm(w, s->vms[i].address, &blob);
         }
     }
-    w->inner = luajit_walker(&w->process);
-    *ret = (struct walker){.arch = w->inner.arch,
-                           .wants = wants,
-                           .step = step,
-                           .is_stateless = is_stateless,
-                           .state_size = w->inner.state_size,
-                           .context = w};
+    *ret = luajit_walker(&w->process);
 }
 
 static uint8_t activity(const void *walk)
@@ -289,4 +259,5 @@ const struct runtime luajit_runtime = {.name = "LuaJIT",
                                        .list_objects = list_objects,
                                        .walk_begin = walk_begin,
                                        .walk_size = sizeof(struct sample_walk),
+                                       .look_up = look_up,
                                        .activity = activity};

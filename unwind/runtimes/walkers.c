@@ -51,6 +51,7 @@ struct runtime_walkers {
     struct runtime_sample sample;
     size_t state[RUNTIMES_MAX]; /* where each walker's state is in that of `outer` */
     uint32_t met;               /* bits of the runtimes that may own code of this walk */
+    bool looked_up;             /* the runtimes know where they are mapped */
     void *walks[RUNTIMES_MAX];
 };
 
@@ -66,10 +67,21 @@ static struct walker_state *state_of(const struct runtime_walkers *w,
     return (struct walker_state *)(((const struct states *)all)->bytes + w->state[number]);
 }
 
+static void look_up(struct runtime_walkers *w)
+{
+    for (size_t i = 0; i < nr_runtimes; i++) {
+        if (runtimes[i]->look_up)
+            runtimes[i]->look_up(w->walks[i]);
+    }
+    w->looked_up = true;
+}
+
 static bool wants(const void *context, const struct code *code)
 {
     struct runtime_walkers *w = (struct runtime_walkers *)context;
     uint32_t by = 0;
+    if (code->owner != CODE_ELF && code->owner != CODE_KERNEL && !w->looked_up)
+        look_up(w);
     for (size_t i = 0; i < nr_runtimes; i++)
         by |= (uint32_t)w->inner[i].wants(w->inner[i].context, code) << i;
     w->met |= by;
@@ -169,6 +181,7 @@ const struct walker *runtime_walkers_begin(struct runtime_walkers *w, struct run
     size_t size = 0;
     w->sample = *s;
     w->met = 0;
+    w->looked_up = false;
     for (size_t i = 0; i < nr_runtimes; i++) {
         runtimes[i]->walk_begin(w->walks[i], t->of[i], &w->sample, &w->inner[i]);
         w->state[i] = size;

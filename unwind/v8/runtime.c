@@ -248,10 +248,8 @@ static void *tables_create(struct managed_names *managed, bool has_log)
 
 struct sample_walk {
     struct v8_process process;
-    struct walker inner;
     const struct runtime_sample *sample;
     struct v8_names *names;
-    bool asked; /* whether the mapped V8 was looked up */
 };
 
 static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *sfi, int32_t offset,
@@ -288,30 +286,12 @@ static size_t find_functions(void *context, uint64_t bytecode, uint64_t *ret, si
     return s->find(s->context, RUNTIME_LIST_FUNCTIONS, bytecode, ret, max);
 }
 
-static bool wants(const void *context, const struct code *code)
+static void look_up(void *walk)
 {
-    struct sample_walk *w = (struct sample_walk *)context;
-    if (code->owner != CODE_ELF && code->owner != CODE_KERNEL && !w->asked) {
-        const struct runtime_sample *s = w->sample;
-        size_t nr;
-        const struct runtime_instance *at = s->instances(s->context, &v8_runtime, &nr);
-        w->process.layout = nr ? at->layout : NULL;
-        w->asked = true;
-    }
-    return w->inner.wants(w->inner.context, code);
-}
-
-static enum walker_result step(const void *context, struct walker_state *state,
-                               struct walker_step *s)
-{
-    const struct sample_walk *w = context;
-    return w->inner.step(w->inner.context, state, s);
-}
-
-static bool is_stateless(const void *context, const struct walker_state *state)
-{
-    const struct sample_walk *w = context;
-    return w->inner.is_stateless(w->inner.context, state);
+    struct sample_walk *w = walk;
+    size_t nr;
+    const struct runtime_instance *at = w->sample->instances(w->sample->context, &v8_runtime, &nr);
+    w->process.layout = nr ? at->layout : NULL;
 }
 
 static void walk_begin(void *walk, void *tables, const struct runtime_sample *s, struct walker *ret)
@@ -320,19 +300,12 @@ static void walk_begin(void *walk, void *tables, const struct runtime_sample *s,
     const struct tables *t = tables;
     w->sample = s;
     w->names = t->names;
-    w->asked = false;
     w->process = (struct v8_process){.namer = {.name = name_frame, .wasm = name_wasm, .context = w},
                                      .functions = s->find ? find_functions : NULL,
                                      .no_objects = s->no_objects,
                                      .seen = s->reads_anew ? NULL : t->frames,
                                      .space = s->pid};
-    w->inner = v8_walker(&w->process);
-    *ret = (struct walker){.arch = w->inner.arch,
-                           .wants = wants,
-                           .step = step,
-                           .is_stateless = is_stateless,
-                           .state_size = w->inner.state_size,
-                           .context = w};
+    *ret = v8_walker(&w->process);
 }
 
 const struct runtime v8_runtime = {.name = "V8",
@@ -344,4 +317,5 @@ const struct runtime v8_runtime = {.name = "V8",
                                    .tables_free = tables_free,
                                    .list_objects = list_objects,
                                    .walk_begin = walk_begin,
-                                   .walk_size = sizeof(struct sample_walk)};
+                                   .walk_size = sizeof(struct sample_walk),
+                                   .look_up = look_up};
