@@ -17,6 +17,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "tests/unit/cfi_fixture.h"
+
 static const struct arch *const rows[] = {&arch_x86_64, &arch_aarch64};
 enum { NR_ROWS = sizeof(rows) / sizeof(*rows) };
 
@@ -159,8 +161,7 @@ enum {
 };
 
 struct target {
-    uint8_t section[1024];
-    size_t size;
+    struct bytes section;
     struct cfi *cfi;
     struct unwinder *u;
     struct unwind_stack out;
@@ -170,34 +171,17 @@ struct target {
     struct memory_layer layer;
 };
 
-static void put(struct target *t, const void *bytes, size_t size)
-{
-    assert_true(t->size + size <= sizeof(t->section));
-    memcpy(t->section + t->size, bytes, size);
-    t->size += size;
-}
-
-static void put_fde(struct target *t, uint64_t begin, const void *program, size_t program_size)
-{
-    const uint32_t head[2] = {(uint32_t)(4 + 16 + program_size), (uint32_t)t->size + 4};
-    const uint64_t range[2] = {begin - MODULE, 0x100};
-    put(t, head, 8);
-    put(t, range, 16);
-    put(t, program, program_size);
-}
-#define FDE(t, function, program) put_fde(t, function, program, sizeof(program) - 1)
-
-static void put_functions(struct target *t)
+static void put_functions(struct bytes *b)
 {
     /* version 1, no augmentation, alignments 4 and -8, return address 30; def_cfa r31+0 */
     static const uint8_t cie[] = {14, 0, 0, 0, 0, 0, 0, 0, 1, 0, 4, 0x78, 30, 0x0c, 31, 0, 0, 0};
-    put(t, cie, sizeof(cie));
-    FDE(t, START, "\x07\x1e");
-    FDE(t, LEAF, "");
-    FDE(t, FRAMED, "\x0e\x20\x9d\x04\x9e\x03\x93\x02");
-    FDE(t, MANY, "\x0e\x60\x9d\x0c\x9e\x0b\x93\x0a\x9c\x01");
-    FDE(t, SIGNED, "\x2d\x0e\x20\x9d\x04\x9e\x03\x93\x02\x48\x08");
-    FDE(t, FAR, "\x0e\x80\x18\x9d\x80\x03\x9e\xff\x02");
+    put(b, cie, sizeof(cie));
+    FDE(b, START, "\x07\x1e");
+    FDE(b, LEAF, "");
+    FDE(b, FRAMED, "\x0e\x20\x9d\x04\x9e\x03\x93\x02");
+    FDE(b, MANY, "\x0e\x60\x9d\x0c\x9e\x0b\x93\x0a\x9c\x01");
+    FDE(b, SIGNED, "\x2d\x0e\x20\x9d\x04\x9e\x03\x93\x02\x48\x08");
+    FDE(b, FAR, "\x0e\x80\x18\x9d\x80\x03\x9e\xff\x02");
 }
 
 static bool lookup(void *context, uint64_t pc, uint64_t time, struct code *ret)
@@ -231,20 +215,11 @@ static bool read_code(void *context, const struct memory_query *query, void *to,
     return true;
 }
 
-static struct cfi *create_cfi(struct target *t, const struct arch *arch)
-{
-    struct cfi *cfi = NULL;
-    const struct cfi_source source = {
-        .name = "test", .arch = arch, .id = 1, .eh_frame = {t->section, t->size, 0x800000}};
-    assert_int_equal(cfi_create(&source, &cfi, NULL), 0);
-    return cfi;
-}
-
 static int setup(void **state)
 {
     struct target *t = calloc(1, sizeof(*t));
-    put_functions(t);
-    t->cfi = create_cfi(t, &arch_aarch64);
+    put_functions(&t->section);
+    t->cfi = create_cfi(&t->section, &arch_aarch64, 1);
     t->u = unwinder_create(NULL);
     t->layer = (struct memory_layer){.read = read_code, .context = t};
     t->in = (struct unwind_input){
@@ -269,6 +244,7 @@ static int teardown(void **state)
     vec_free(&t->out.frames);
     unwinder_free(t->u);
     cfi_free(t->cfi);
+    free(t->section.at);
     free(t);
     return 0;
 }
@@ -457,10 +433,10 @@ static void a_walk_uses_no_cfi_of_another_machine(void **state)
     static const uint8_t cie[] = {18,   0,  0,    0, 0, 0,    0, 0, 1, 0, 1,
                                   0x78, 16, 0x0c, 7, 8, 0x90, 1, 0, 0, 0, 0};
     cfi_free(t->cfi);
-    t->size = 0;
-    put(t, cie, sizeof(cie));
-    FDE(t, LEAF, "");
-    t->cfi = create_cfi(t, &arch_x86_64);
+    t->section.nr = 0;
+    put(&t->section, cie, sizeof(cie));
+    FDE(&t->section, LEAF, "");
+    t->cfi = create_cfi(&t->section, &arch_x86_64, 1);
     t->in.registers.value[7] = STACK;
     t->in.registers.value[FP] = 1;
     t->stack[0] = START + 8;

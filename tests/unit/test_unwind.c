@@ -25,6 +25,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "tests/unit/cfi_fixture.h"
+
 enum {
     MODULE = 0x10000,
     JIT = 0x30000,
@@ -52,49 +54,12 @@ enum {
 
 /* ---- the module's CFI ---------------------------------------------------------------------- */
 
-struct bytes {
-    uint8_t *at;
-    size_t nr, cap;
-};
-
-static void put(struct bytes *b, const void *bytes, size_t size)
-{
-    if (b->cap - b->nr < size) {
-        b->cap = b->cap * 2 + size + 256;
-        b->at = realloc(b->at, b->cap);
-        assert_non_null(b->at);
-    }
-    memcpy(b->at + b->nr, bytes, size);
-    b->nr += size;
-}
-
 static void put_cie(struct bytes *b)
 {
     /* version 1, no augmentation, alignments 1 and -8, return address 16; def_cfa r7+8, r16 c-8 */
     static const uint8_t cie[] = {18,   0,  0,    0, 0, 0,    0, 0, 1, 0, 1,
                                   0x78, 16, 0x0c, 7, 8, 0x90, 1, 0, 0, 0, 0};
     put(b, cie, sizeof(cie));
-}
-
-static void put_fde(struct bytes *b, uint64_t begin, uint64_t size, const void *program,
-                    size_t program_size)
-{
-    uint32_t head[2] = {(uint32_t)(4 + 16 + program_size), (uint32_t)b->nr + 4};
-    uint64_t range[2] = {begin, size};
-    put(b, head, 8);
-    put(b, range, 16);
-    put(b, program, program_size);
-}
-
-#define FDE(b, function, program) put_fde(b, (function)-MODULE, 0x100, program, sizeof(program) - 1)
-
-static struct cfi *create_cfi(const struct bytes *b, uint32_t id)
-{
-    struct cfi_source source = {
-        .arch = &arch_x86_64, .name = "test", .id = id, .eh_frame = {b->at, b->nr, 0x800000}};
-    struct cfi *cfi = NULL;
-    assert_int_equal(cfi_create(&source, &cfi, NULL), 0);
-    return cfi;
 }
 
 static void put_functions(struct bytes *b)
@@ -170,7 +135,7 @@ static int setup(void **state)
 {
     struct target *t = calloc(1, sizeof(*t));
     put_functions(&t->section);
-    t->cfi = create_cfi(&t->section, 1);
+    t->cfi = create_cfi(&t->section, &arch_x86_64, 1);
     t->u = unwinder_create(NULL);
     t->traced = unwinder_create(NULL);
     t->layer = (struct memory_layer){.read = read_code, .context = t};
@@ -908,7 +873,7 @@ static struct cfi *many_functions(struct bytes *b)
                              i >> 14 & 0x7f, i % 100 ? 0 : 0x82, i % 100 ? 0 : 2};
         put_fde(b, 0x1000 + 16ul * i, 16, program, sizeof(program));
     }
-    return create_cfi(b, 1);
+    return create_cfi(b, &arch_x86_64, 1);
 }
 
 /* Looks up `nr` addresses in an order of its own. Every answer must be that of the address. */
