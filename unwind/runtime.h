@@ -156,11 +156,14 @@ struct runtime {
                         const struct runtime_vm *vms, size_t nr_vms, runtime_add_object *add,
                         void *context, struct error *err);
 
-    /* Begin the walk of one sample in `walk`, memory of `walk_size` bytes, and get its walker. All
+    /* Begin the walk of one sample in `walk`, memory of `walk_size` bytes that were zero before the
+     * first walk, and get its walker. All
      * that is given stays valid until the walk has ended. */
     void (*walk_begin)(void *walk, void *tables, const struct runtime_sample *s,
                        struct walker *ret);
     size_t walk_size;
+    /* Free what a walk's memory owns, which is kept from walk to walk. NULL: nothing. */
+    void (*walk_free)(void *walk);
     /* The walk comes into memory that no file owns: look up where the runtime is mapped. Called at
      * most once a walk, before the walker is asked about such code. NULL: the runtime generates no
      * code. */

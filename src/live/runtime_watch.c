@@ -48,6 +48,8 @@ static void watch_all_free(void *of)
     table_free(&all->watches);
     all->means.runtime->tables_free(all->tables);
     managed_names_free(all->managed);
+    if (all->walk && all->means.runtime->walk_free)
+        all->means.runtime->walk_free(all->walk);
     free(all->walk);
     free(all);
 }

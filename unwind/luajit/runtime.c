@@ -128,15 +128,15 @@ static void tables_free(void *tables)
 
 /* ---- the walk of a sample ------------------------------------------------------------------ */
 
-enum { VMS_MAX = 64 }; /* VMs of one process that a walk knows at its begin */
+enum { LISTED_MAX = 64 }; /* VMs that come with a sample, or of a snapshot's list */
 
 struct sample_walk {
     struct luajit_process process;
     const struct runtime_sample *sample;
     struct luajit_names *names;
     struct luajit_blob blobs[RUNTIME_INSTANCES_MAX];
-    struct luajit_vm vms[VMS_MAX];
-    uint64_t gs[VMS_MAX];
+    luajit_vm_list vms; /* that the walk knows at its begin */
+    uint64_t gs[LISTED_MAX];
     bool named;       /* a Lua frame was met */
     uint8_t activity; /* enum luajit_vmstate of the innermost Lua frame's VM */
 };
@@ -182,11 +182,12 @@ static uint64_t find_prototype(void *context, uint64_t address)
     return s->find(s->context, RUNTIME_LIST_BLOCKS, address, &found, 1) ? found : 0;
 }
 
+/* If memory is out, the walk finds the VM by itself, or not at all. */
 static void add_vm(struct sample_walk *w, uint64_t g, const struct luajit_blob *b)
 {
-    if (w->process.nr_vms < VMS_MAX)
-        w->vms[w->process.nr_vms++] =
-            (struct luajit_vm){.g = g, .blob = b->address, .layout = b->layout};
+    (void)vec_push(&w->vms, ((struct luajit_vm){.g = g, .blob = b->address, .layout = b->layout}));
+    w->process.vms = w->vms.at;
+    w->process.nr_vms = w->vms.nr;
 }
 
 /* If references have 32 bits, no register of a trace says which VM the trace belongs to: use the
@@ -194,10 +195,10 @@ static void add_vm(struct sample_walk *w, uint64_t g, const struct luajit_blob *
 static void use_known_vms(struct sample_walk *w)
 {
     const struct runtime_sample *s = w->sample;
-    uint64_t found[VMS_MAX];
+    uint64_t found[LISTED_MAX];
     const uint64_t *gs = s->has_vmstack ? w->gs : found;
     size_t nr = s->has_vmstack ? w->process.nr_gs
-                : s->find      ? s->find(s->context, RUNTIME_LIST_VMS, 0, found, VMS_MAX)
+                : s->find      ? s->find(s->context, RUNTIME_LIST_VMS, 0, found, LISTED_MAX)
                                : 0;
     for (size_t i = 0; i < w->process.nr_blobs; i++) {
         for (size_t k = 0; !w->blobs[i].layout->gc64 && k < nr; k++)
@@ -228,11 +229,11 @@ static void walk_begin(void *walk, void *tables, const struct runtime_sample *s,
     w->activity = LUAJIT_IN_UNKNOWN;
     w->process = (struct luajit_process){.namer = {.name = name_frame, .context = w},
                                          .prototype = s->find ? find_prototype : NULL,
-                                         .vms = w->vms,
                                          .gs = w->gs,
                                          .other_moments = s->find && !s->has_running_vm};
-    for (size_t i = 0; i < s->nr_vms && i < VMS_MAX; i++) {
-        if (s->has_vmstack) {
+    w->vms.nr = 0;
+    for (size_t i = 0; i < s->nr_vms; i++) {
+        if (s->has_vmstack && i < LISTED_MAX) {
             w->gs[w->process.nr_gs++] = s->vms[i].address;
         } else if (s->vms[i].instance && s->vms[i].instance->runtime == &luajit_runtime) {
             const struct luajit_blob blob = luajit_blob_of(s->vms[i].instance);
@@ -240,6 +241,11 @@ static void walk_begin(void *walk, void *tables, const struct runtime_sample *s,
         }
     }
     *ret = luajit_walker(&w->process);
+}
+
+static void walk_free(void *walk)
+{
+    vec_free(&((struct sample_walk *)walk)->vms);
 }
 
 static uint8_t activity(const void *walk)
@@ -259,5 +265,6 @@ const struct runtime luajit_runtime = {.name = "LuaJIT",
                                        .list_objects = list_objects,
                                        .walk_begin = walk_begin,
                                        .walk_size = sizeof(struct sample_walk),
+                                       .walk_free = walk_free,
                                        .look_up = look_up,
                                        .activity = activity};

@@ -159,8 +159,11 @@ struct runtime_walkers *runtime_walkers_create(void)
 
 void runtime_walkers_free(struct runtime_walkers *w)
 {
-    for (size_t i = 0; w && i < nr_runtimes; i++)
+    for (size_t i = 0; w && i < nr_runtimes; i++) {
+        if (w->walks[i] && runtimes[i]->walk_free)
+            runtimes[i]->walk_free(w->walks[i]);
         free(w->walks[i]);
+    }
     free(w);
 }
 
