@@ -134,11 +134,6 @@ const struct runtime_instance *session_runtime(const struct thread_context *p,
 
 /* ---- VMs ----------------------------------------------------------------------------------- */
 
-/* The memory of a process. */
-struct ranges {
-    VEC(struct memory_range) writable, anonymous;
-};
-
 /* A mapping that holds a runtime's own code has no VMs in it. */
 static bool holds_code(const struct session_vms *v, const struct mapping *m)
 {
@@ -148,31 +143,33 @@ static bool holds_code(const struct session_vms *v, const struct mapping *m)
     return holds;
 }
 
-static bool note_range(struct ranges *r, const struct session_vms *v, const struct mapping *m)
+static bool note_range(struct session_vms *v, const struct mapping *m)
 {
     const struct memory_range range = {m->start, m->end};
-    if (m->prot & PROT_WRITE && !holds_code(v, m) && !vec_push(&r->writable, range))
+    if (m->prot & PROT_WRITE && !holds_code(v, m) && !vec_push(&v->writable, range))
         return false;
-    return m->dso->kind == DSO_FILE || vec_push(&r->anonymous, range);
+    return m->dso->kind == DSO_FILE || vec_push(&v->anonymous, range);
 }
 
-static int find_ranges(const struct thread_context *p, const struct session_vms *v,
-                       struct ranges *ret, struct error *err)
+static int find_ranges(const struct thread_context *p, struct session_vms *v, struct error *err)
 {
     bool ok = true;
     const struct mapping *m = session_mapping_next(p, 0);
     for (; m && ok; m = session_mapping_next(p, m->end)) {
-        ok = note_range(ret, v, m);
+        ok = note_range(v, m);
         if (m->end == UINT64_MAX)
             break;
     }
     return ok ? 0 : error_no_memory(err);
 }
 
-static void ranges_free(struct ranges *r)
+static struct runtime_memory memory_of(const struct session_vms *v, const struct memory *m)
 {
-    vec_free(&r->writable);
-    vec_free(&r->anonymous);
+    return (struct runtime_memory){.memory = m,
+                                   .writable = v->writable.at,
+                                   .nr_writable = v->writable.nr,
+                                   .anonymous = v->anonymous.at,
+                                   .nr_anonymous = v->anonymous.nr};
 }
 
 static int find_instances(const struct thread_context *p, struct session_vms *ret,
@@ -204,22 +201,16 @@ static size_t nr_of_runtime(const struct session_vms *v, size_t first)
 int session_vms_find(const struct thread_context *p, const struct memory *m,
                      struct session_vms *ret, struct error *err)
 {
-    struct ranges r = {0};
     int failed = find_instances(p, ret, err);
     if (!failed && ret->instances.nr)
-        failed = find_ranges(p, ret, &r, err);
-    const struct runtime_memory memory = {.memory = m,
-                                          .writable = r.writable.at,
-                                          .nr_writable = r.writable.nr,
-                                          .anonymous = r.anonymous.at,
-                                          .nr_anonymous = r.anonymous.nr};
+        failed = find_ranges(p, ret, err);
+    const struct runtime_memory memory = memory_of(ret, m);
     for (size_t i = 0, nr; i < ret->instances.nr && !failed; i += nr) {
         const struct runtime *rt = ret->instances.at[i].runtime;
         nr = nr_of_runtime(ret, i);
         if (rt->find_vms)
             failed = rt->find_vms(&memory, &ret->instances.at[i], nr, &ret->vms, err);
     }
-    ranges_free(&r);
     return failed;
 }
 
@@ -227,6 +218,8 @@ void session_vms_free(struct session_vms *v)
 {
     vec_free(&v->instances);
     vec_free(&v->vms);
+    vec_free(&v->writable);
+    vec_free(&v->anonymous);
 }
 
 /* Of a runtime without VMs, one instance speaks for all: its objects are in the one heap. */
@@ -244,23 +237,16 @@ static int list_objects_of(const struct runtime_memory *m, const struct session_
     return failed;
 }
 
-int session_vms_list_objects(const struct thread_context *p, const struct memory *m,
-                             const struct session_vms *v, runtime_add_object *add, void *context,
-                             struct error *err)
+int session_vms_list_objects(const struct memory *m, const struct session_vms *v,
+                             runtime_add_object *add, void *context, struct error *err)
 {
-    struct ranges r = {0};
-    int failed = v->instances.nr ? find_ranges(p, v, &r, err) : 0;
-    const struct runtime_memory memory = {.memory = m,
-                                          .writable = r.writable.at,
-                                          .nr_writable = r.writable.nr,
-                                          .anonymous = r.anonymous.at,
-                                          .nr_anonymous = r.anonymous.nr};
+    const struct runtime_memory memory = memory_of(v, m);
+    int failed = 0;
     for (size_t i = 0; i < v->instances.nr && !failed; i++) {
         const struct runtime *rt = v->instances.at[i].runtime;
         bool again = i && !rt->find_vms && v->instances.at[i - 1].runtime == rt;
         if (rt->list_objects && !again)
             failed = list_objects_of(&memory, v, &v->instances.at[i], add, context, err);
     }
-    ranges_free(&r);
     return failed;
 }

@@ -91,8 +91,9 @@ bool session_runtime_of_files(const struct thread_context *p, const struct runti
                               struct runtime_instance *ret);
 /* The runtimes that are mapped in a process, and the VMs that run in them. */
 struct session_vms {
-    VEC(struct runtime_instance) instances; /* those of one runtime are neighbours */
-    runtime_vm_list vms;                    /* refer to `instances` */
+    VEC(struct runtime_instance) instances;       /* those of one runtime are neighbours */
+    runtime_vm_list vms;                          /* refer to `instances` */
+    VEC(struct memory_range) writable, anonymous; /* as in struct runtime_memory */
 };
 /* Find them in the context's process, which stands still: reads all its writable memory when there
  * is a runtime whose walks must know VMs. `ret` is empty at first; free it with session_vms_free(),
@@ -101,9 +102,8 @@ int session_vms_find(const struct thread_context *p, const struct memory *m,
                      struct session_vms *ret, struct error *err);
 void session_vms_free(struct session_vms *v);
 /* Tell `add` of the objects of all these runtimes (struct runtime's `list_objects`). */
-int session_vms_list_objects(const struct thread_context *p, const struct memory *m,
-                             const struct session_vms *v, runtime_add_object *add, void *context,
-                             struct error *err);
+int session_vms_list_objects(const struct memory *m, const struct session_vms *v,
+                             runtime_add_object *add, void *context, struct error *err);
 /* Returns the layer with the read-only file-backed pages of the context's process. */
 struct memory_layer session_memory(const struct thread_context *p);
 /* Returns the user mapping at `pc`; NULL: none. */

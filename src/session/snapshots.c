@@ -352,7 +352,7 @@ static int index_objects(struct memory_log *log, const struct core_view *c, stru
     struct session_vms vms = {0};
     int failed = session_vms_find(&c->process.thread, &m, &vms, err);
     if (!failed)
-        failed = session_vms_list_objects(&c->process.thread, &m, &vms, index_object, &i, err);
+        failed = session_vms_list_objects(&m, &vms, index_object, &i, err);
     session_vms_free(&vms);
     return failed;
 }
