@@ -25,7 +25,7 @@ static void put_name(struct text *out, const struct machine *m, uint64_t reg)
     text_printf(out, "register %" PRIu64, reg);
 }
 
-/* ---- the rule -------------------------------------------------------------------------------- */
+/* ---- the rule ------------------------------------------------------------------------------- */
 
 static void put_expression(struct text *out, struct cfi_bytes expression)
 {
@@ -88,8 +88,7 @@ void explain_rule(struct text *out, const struct machine *m)
     text_string(out, m->row.signal_frame ? "; a signal frame\n" : "\n");
 }
 
-/* ---- values -----------------------------------------------------------------------------------
- */
+/* ---- values --------------------------------------------------------------------------------- */
 
 /* Append where a value comes from. */
 static void put_origin(struct text *out, const struct told_walk *t, const struct origin *o)

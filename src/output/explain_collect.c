@@ -189,7 +189,7 @@ static void take_read(void *context, const struct replay_read *read)
         t->failed = true;
 }
 
-/* ---- the walk -------------------------------------------------------------------------------- */
+/* ---- the walk ------------------------------------------------------------------------------- */
 
 /* A row that is an expression has its CFA in the frame. */
 static void finish_machines(struct told_walk *t)

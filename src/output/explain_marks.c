@@ -24,8 +24,7 @@ static bool counts(const struct told *x)
     return !x->undone && !x->again;
 }
 
-/* ---- reasons ----------------------------------------------------------------------------------
- */
+/* ---- reasons -------------------------------------------------------------------------------- */
 
 /* Marks of the walk's frame `frame` in the step of `m`. */
 static unsigned put_marks(struct text *out, const struct machine *m, size_t frame)
@@ -143,8 +142,7 @@ unsigned explain_marks(struct text *out, const struct told_walk *t, const struct
     return nr;
 }
 
-/* ---- the end ----------------------------------------------------------------------------------
- */
+/* ---- the end -------------------------------------------------------------------------------- */
 
 enum { COPY_MAX = 65528 }; /* the most that perf_event_open() copies */
 

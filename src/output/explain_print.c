@@ -8,8 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- parts ------------------------------------------------------------------------------------
- */
+/* ---- parts ---------------------------------------------------------------------------------- */
 
 void explain_sentence(struct text *out, const char *text, uint64_t value, uint64_t second)
 {
@@ -88,8 +87,7 @@ void explain_head(struct text *out, const struct replay_sample *s)
     text_char(out, '\n');
 }
 
-/* ---- who owns the pc ---------------------------------------------------------------------------
- */
+/* ---- who owns the pc ------------------------------------------------------------------------ */
 
 static void put_mapping(struct text *out, const struct mapping *m, uint64_t pc,
                         const struct code *code)
@@ -139,8 +137,7 @@ static void put_owner(struct text *out, const struct replay_sample *s, const str
     text_char(out, '\n');
 }
 
-/* ---- names --------------------------------------------------------------------------------------
- */
+/* ---- names ---------------------------------------------------------------------------------- */
 
 static void put_managed_name(struct text *out, struct replay_worker *w,
                              const struct replay_sample *s, const struct frame *f)
@@ -199,8 +196,7 @@ static int put_inlined(struct text *out, struct replay_worker *w, const struct r
     return 0;
 }
 
-/* ---- a frame ------------------------------------------------------------------------------------
- */
+/* ---- a frame -------------------------------------------------------------------------------- */
 
 static void put_told(struct text *out, const struct told_walk *t, const struct machine *m,
                      const struct replay_sample *s, const struct told *x)
@@ -287,8 +283,7 @@ static int put_frame(struct text *out, struct replay_worker *w, const struct rep
     return out->failed ? error_no_memory(err) : 0;
 }
 
-/* ---- the sample ---------------------------------------------------------------------------------
- */
+/* ---- the sample ----------------------------------------------------------------------------- */
 
 static void put_inputs(struct text *out, const struct replay_sample *s)
 {

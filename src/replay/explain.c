@@ -28,7 +28,7 @@ struct telling {
     struct memory_layer layers[TOLD_LAYERS];
 };
 
-/* ---- layers that tell ---------------------------------------------------------------------- */
+/* ---- layers that tell ----------------------------------------------------------------------- */
 
 static const char *source_of(const struct memory_layer *l)
 {
@@ -127,7 +127,7 @@ static void tell_layers(struct telling *t, const struct walk_memory *m, struct u
     in->memory.reads = &t->reads;
 }
 
-/* ---- the walk ------------------------------------------------------------------------------ */
+/* ---- the walk ------------------------------------------------------------------------------- */
 
 int replay_explain(struct replay_worker *w, const struct replay_sample *s,
                    const struct replay_explainer *e, struct unwind_stack *ret, struct error *err)

@@ -182,7 +182,7 @@ struct replay_incomplete_end {
 };
 const struct replay_incomplete_end *replay_incomplete_ends(const struct replay *r, size_t *nr);
 
-/* ---- naming a frame ----------------------------------------------------------------------- */
+/* ---- naming a frame ------------------------------------------------------------------------- */
 
 struct named_frame {
     uint64_t address;         /* as perf script prints it: for user code in the file, else the pc */
@@ -212,8 +212,7 @@ void replay_managed(const struct replay_worker *w, const struct replay_sample *s
 int replay_trace(struct replay_worker *w, const struct replay_sample *s, uint32_t number,
                  uint64_t address, struct luajit_listing *ret, struct error *err);
 
-/* ---- explaining a stack ------------------------------------------------------------------------
- */
+/* ---- explaining a stack --------------------------------------------------------------------- */
 
 /* One read of memory in a walk. */
 struct replay_read {

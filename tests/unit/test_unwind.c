@@ -52,7 +52,7 @@ enum {
     EMPTY_SLOT = 0,
 };
 
-/* ---- the module's CFI ---------------------------------------------------------------------- */
+/* ---- the module's CFI ----------------------------------------------------------------------- */
 
 static void put_cie(struct bytes *b)
 {
@@ -78,7 +78,7 @@ static void put_functions(struct bytes *b)
     FDE(b, BY_RAX, "\x0c\x00\x08");
 }
 
-/* ---- the target ---------------------------------------------------------------------------- */
+/* ---- the target ----------------------------------------------------------------------------- */
 
 struct target {
     struct bytes section;
@@ -177,7 +177,7 @@ static uint64_t called(struct target *t, uint64_t address)
     return address;
 }
 
-/* ---- traces ---------------------------------------------------------------------------------- */
+/* ---- traces --------------------------------------------------------------------------------- */
 
 /* What a traced walk told. */
 struct account {
@@ -303,7 +303,7 @@ static uint64_t slot(unsigned i)
     return STACK + 8 * (uint64_t)i;
 }
 
-/* ---- by CFI -------------------------------------------------------------------------------- */
+/* ---- by CFI --------------------------------------------------------------------------------- */
 
 /*  70000 return address of LEAF into FRAMED
  *  70008 FRAMED: (8 bytes) rbx rbp, return address into START          CFA of FRAMED: 70028 */
@@ -433,7 +433,7 @@ static void lost_register(void **state)
     assert_int_equal(t->out.frames.at[1].provenance, PROVENANCE_EXACT);
 }
 
-/* ---- ends ---------------------------------------------------------------------------------- */
+/* ---- ends ----------------------------------------------------------------------------------- */
 
 static void truncated(void **state)
 {
@@ -559,7 +559,7 @@ static void no_code(void **state)
     assert_int_equal(t->out.end_pc, 0xdead0000);
 }
 
-/* ---- without CFI --------------------------------------------------------------------------- */
+/* ---- without CFI ---------------------------------------------------------------------------- */
 
 /* A frame pointer whose return address is behind a call is used, and marked as a guess. */
 static void frame_pointer(void **state)
@@ -797,7 +797,7 @@ static void outermost_without_cfi(void **state)
     expect_frames(t, STACK_COMPLETE, 2, PC(NO_FDE + 8), PC(START + 5));
 }
 
-/* ---- signals ------------------------------------------------------------------------------- */
+/* ---- signals -------------------------------------------------------------------------------- */
 
 /* Writes a struct ucontext at word `at` of the stack; registers r8.. in the kernel's order from its
  * word 5. */
@@ -860,7 +860,7 @@ static void other_stack(void **state)
     expect_frames(t, STACK_TRUNCATED, 3, PC(LEAF + 1), PC(NO_FDE + 0x40), PC(LEAF));
 }
 
-/* ---- the cache ----------------------------------------------------------------------------- */
+/* ---- the cache ------------------------------------------------------------------------------ */
 
 enum { MANY = 80000 };
 
@@ -1008,7 +1008,7 @@ static void batch_equals_single(void **state)
     }
 }
 
-/* ---- suffix caches --------------------------------------------------------------------------- */
+/* ---- suffix caches -------------------------------------------------------------------------- */
 
 static bool wants_jit(const void *context, const struct code *code)
 {
@@ -1156,7 +1156,7 @@ static void suffix_caches_change_nothing(void **state)
     unwinder_free(single);
 }
 
-/* ---- code shared by several walks ---------------------------------------------------------- */
+/* ---- code shared by several walks ----------------------------------------------------------- */
 
 /* An address space: each 32 bytes of the module have an answer of their own. */
 struct space {
@@ -1282,8 +1282,7 @@ static void code_is_asked_for_once(void **state)
     vec_free(&out.frames);
 }
 
-/* ---- what a trace says ------------------------------------------------------------------------
- */
+/* ---- what a trace says ---------------------------------------------------------------------- */
 
 static struct account account_of(struct target *t, uint64_t pc)
 {
