@@ -483,7 +483,7 @@ each_machine int step_by_managed(const struct arch_registers *r, struct walk *w,
     }
     if (!w->managed_begun)
         slot->state->begun = false;
-    w->managed_begun = true;
+    w->managed_begun = w->managed_met = true;
     struct walker_step step = {.input = w->in,
                                .code = c->code,
                                .value = w->value,
@@ -757,7 +757,7 @@ static void walk_begin(struct unwinder *u, struct walk *w, unsigned lane,
     w->flags = FRAME_LEAF;
     w->other_stack = w->done = false;
     w->provenance = PROVENANCE_EXACT;
-    w->managed_begun = false;
+    w->managed_begun = w->managed_met = false;
     w->suffixes = NULL;
     w->hops = w->searches = w->searched = 0;
     w->frames_left = in->max_frames;
@@ -786,6 +786,13 @@ each_machine int walk_on(const struct arch_registers *r, struct unwinder *u, str
     return 0;
 }
 
+/* Let the walker put in what it knows only now. Returns -1 when memory is out. */
+static int walker_finish(const struct walk *w)
+{
+    const struct walker *walker = w->in->walker;
+    return w->managed_met && walker->finish ? walker->finish(walker->context, w->in, w->out) : 0;
+}
+
 int unwind(struct unwinder *u, const struct unwind_input *input, struct unwind_stack *ret,
            struct error *err)
 {
@@ -797,7 +804,7 @@ int unwind(struct unwinder *u, const struct unwind_input *input, struct unwind_s
             failed = walk_once(u, &w) < 0;
     else
         failed = is_x86_64(&w) ? walk_on(&x86_64, u, &w) : walk_on(&w.arch->reg, u, &w);
-    return failed ? error_no_memory(err) : 0;
+    return failed || walker_finish(&w) < 0 ? error_no_memory(err) : 0;
 }
 
 /* ---- batches ------------------------------------------------------------------------------- */
@@ -853,12 +860,14 @@ static void fetch_slots(const struct lane *l)
     __builtin_prefetch(m->stack + at + 8 - 8 * (size_t)l->rule.deepest);
 }
 
-static void lane_end(struct unwinder *u, struct walk *w)
+/* Returns -1 when memory is out. */
+static int lane_end(struct unwinder *u, struct walk *w)
 {
     u->walks++;
     u->managed_met += w->managed_begun || (w->suffixes && w->suffixes->taken);
     if (w->suffixes)
         u->frames += suffix_cache_end(w);
+    return walker_finish(w);
 }
 
 each_machine void lane_leave(const struct arch_registers *r, const struct unwinder *u,
@@ -913,8 +922,8 @@ int unwind_batch(struct unwinder *u, const struct unwind_input *inputs, struct u
             if (!l->walk.done) {
                 if (lane_advance(u, l) < 0)
                     return error_no_memory(err);
-                if (l->walk.done)
-                    lane_end(u, &l->walk);
+                if (l->walk.done && lane_end(u, &l->walk) < 0)
+                    return error_no_memory(err);
                 i++;
             } else if (next < nr) {
                 lane_begin(u, l, &inputs[next], &ret[next]);

@@ -52,6 +52,11 @@ struct walker {
     /* Returns whether the rest of the walk goes on as if the walker had seen nothing of it so far.
      * NULL: never. */
     bool (*is_stateless)(const void *context, const struct walker_state *state);
+    /* The walk has ended: put frames in place of native ones of which step() has only taken note,
+     * or between them. For runtimes whose frames are known only when all native frames are. `out`
+     * has at most `input`'s max_frames frames before and after. Returns -1 when memory is out.
+     * NULL: there is nothing to do. */
+    int (*finish)(const void *context, const struct unwind_input *input, struct unwind_stack *out);
     size_t state_size; /* bytes of a state */
     const void *context;
 };

@@ -53,6 +53,7 @@ struct walk {
     bool other_stack; /* the walk has left a signal handler's stack */
     bool done;
     bool managed_begun; /* the walker's state belongs to this walk */
+    bool managed_met;   /* the walker was asked */
     enum provenance provenance;
     unsigned hops; /* number of signal frames after which the stack pointer went down */
     /* Searches for callers of generated code that are under way, each within another's walk. */

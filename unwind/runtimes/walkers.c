@@ -143,6 +143,17 @@ static bool is_stateless(const void *context, const struct walker_state *state)
     return true;
 }
 
+static int finish(const void *context, const struct unwind_input *input, struct unwind_stack *out)
+{
+    const struct runtime_walkers *w = context;
+    for (uint32_t left = w->met; left; left &= left - 1) {
+        const struct walker *inner = &w->inner[__builtin_ctz(left)];
+        if (inner->finish && inner->finish(inner->context, input, out) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 struct runtime_walkers *runtime_walkers_create(void)
 {
     struct runtime_walkers *w = calloc(1, sizeof(*w));
@@ -194,6 +205,7 @@ const struct walker *runtime_walkers_begin(struct runtime_walkers *w, struct run
                                .wants = wants,
                                .step = step,
                                .is_stateless = is_stateless,
+                               .finish = finish,
                                .state_size = sizeof(struct states) + size,
                                .context = w};
     return &w->outer;
