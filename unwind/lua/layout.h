@@ -29,6 +29,7 @@ struct lua_fields {
         uint16_t size, func, top, previous, next, savedpc, status, status_size;
         uint16_t base;       /* 5.1 to 5.3: of the locals; later they are behind func */
         uint16_t extra_args; /* 5.4 on: number of varargs below func */
+        uint16_t tail_calls; /* 5.1: number of functions that this one replaced */
         bool is_array;       /* 5.1 */
         uint32_t lua;        /* status bit: a Lua function; 0: see `c` */
         uint32_t c;          /* status bit: a C function; 0: those without `lua` */
@@ -74,6 +75,7 @@ struct lua_fields {
         uint16_t metatables;   /* of the basic types; LUA_NO_FIELD: not known */
         uint16_t all_objects;  /* head of the list of all objects (allgc, rootgc) */
     } global;
+    uint16_t userdata_metatable;
     uint8_t value_tag;      /* offset of a TValue's tag */
     uint8_t value_tag_size; /* 4 (5.1 to 5.3) or 1 */
     uint8_t value_size;     /* 16 */

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Reads the objects of a plain Lua for one walk. Each object's type and sizes are checked. Private
+ * to unwind/lua.
+ */
+#ifndef UNWIND_LUA_OBJECT_H
+#define UNWIND_LUA_OBJECT_H
+
+#include "unwind/lua/layout.h"
+#include "unwind/memory.h"
+
+#include <stddef.h>
+
+/* Limits of what is believed: Lua's own, where it has one. */
+enum {
+    LUA_CODE_MAX = 1 << 24,  /* instructions of a function */
+    LUA_SLOTS_MAX = 1000000, /* of a stack (LUAI_MAXSTACK) */
+    LUA_CALLS_MAX = 1 << 18, /* CIs of a state that a walk reads */
+    LUA_CI_MAX = 0x50,       /* bytes of a CI */
+    LUA_STATE_MAX = 0xd0,    /* bytes of a lua_State */
+    LUA_PROTO_MAX = 0x80,    /* bytes of a Proto */
+};
+
+/* Tags of values, without variant bits. */
+enum {
+    LUA_TNIL = 0,
+    LUA_TBOOLEAN = 1,
+    LUA_TLIGHTUSERDATA = 2,
+    LUA_TNUMBER = 3,
+    LUA_TSTRING = 4,
+    LUA_TTABLE = 5,
+    LUA_TFUNCTION = 6,
+    LUA_TUSERDATA = 7,
+    LUA_TTHREAD = 8,
+    LUA_TAG_MASK = 0x3f, /* a tag without its "collectable" bit */
+};
+
+struct lua_reader {
+    const struct memory *m;
+    const struct lua_layout *layout;
+    /* Raised by each read; reset it to separate what rests on which reads. */
+    enum provenance provenance;
+    uint32_t budget; /* reads that may still be done: the bound of a walk */
+};
+
+/* Read bytes of an object that does not change while it lives (a prototype, a string). Returns
+ * false if they are not recorded, or the budget is used up. */
+bool lua_read(struct lua_reader *r, uint64_t address, void *to, size_t size);
+/* Read bytes that the program writes all the time (a state, a CI, a stack slot). */
+bool lua_read_moving(struct lua_reader *r, uint64_t address, void *to, size_t size);
+
+/* Little-endian fields of bytes that were read. */
+static inline uint64_t lua_u64(const uint8_t *bytes, size_t at)
+{
+    uint64_t v;
+    __builtin_memcpy(&v, bytes + at, sizeof(v));
+    return v;
+}
+
+static inline uint32_t lua_u32(const uint8_t *bytes, size_t at)
+{
+    uint32_t v;
+    __builtin_memcpy(&v, bytes + at, sizeof(v));
+    return v;
+}
+
+/* A TValue: a stack slot, a constant, a value in a table. */
+struct lua_value {
+    uint64_t bits;
+    uint32_t tag; /* as it stands in memory */
+};
+/* Get the value in bytes that were read. */
+struct lua_value lua_value_of(const struct lua_fields *f, const uint8_t *bytes);
+
+/* What a function slot holds. */
+enum lua_function_kind {
+    LUA_FUNCTION_NONE, /* no function, or one whose memory is not recorded */
+    LUA_FUNCTION_LUA,
+    LUA_FUNCTION_C,
+};
+struct lua_function {
+    enum lua_function_kind kind;
+    uint64_t closure; /* address of the closure; 0: a light C function */
+    uint64_t proto;   /* of a Lua function */
+    uint64_t native;  /* address of a C function */
+    unsigned nr_upvalues;
+};
+/* Returns whether a value is a function whose memory is recorded, and get it. */
+bool lua_function_of(struct lua_reader *r, struct lua_value v, struct lua_function *ret);
+
+/* A prototype: its fields, checked. Arrays are addresses with their numbers of elements. */
+struct lua_proto {
+    uint64_t address;
+    uint64_t k, code, lineinfo, abslineinfo, locvars, upvalues, protos, source;
+    uint32_t nr_k, nr_code, nr_lineinfo, nr_abslineinfo, nr_locvars, nr_upvalues, nr_protos;
+    uint32_t line_defined, last_line_defined;
+    uint8_t nr_params, is_vararg;
+};
+/* Returns false if there is no prototype at the address, or its memory is not recorded. */
+bool lua_proto_read(struct lua_reader *r, uint64_t address, struct lua_proto *ret);
+/* Returns the line of an instruction; 0: not known (a stripped chunk). */
+uint32_t lua_proto_line(struct lua_reader *r, const struct lua_proto *p, uint32_t index);
+
+/* Read a string object's text, at most `size` bytes and a zero byte behind them. Returns its whole
+ * length; SIZE_MAX: there is no string, or it is not recorded. */
+size_t lua_string_read(struct lua_reader *r, uint64_t address, char *to, size_t size);
+
+#endif
