@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "base/vec.h"
 #include "unwind/unwind.h"
+#include "unwind/variable.h"
 #include "unwind/walker.h"
 
 #include <stdbool.h>
@@ -113,6 +114,9 @@ struct runtime_sample {
     bool has_running_vm; /* the vmstack holds the stack of the VM that ran */
     bool no_objects;     /* nothing of the heap was recorded */
     bool reads_anew;     /* no frames are taken over from other samples' walks */
+    /* The walker notes here where the variables of its frames are (variable.h). NULL: nobody asks.
+     */
+    struct variable_places *places;
 };
 
 /* ---- a row ------------------------------------------------------------------------------- */
@@ -171,6 +175,11 @@ struct runtime {
     /* Returns what the VM of the innermost managed frame did at the sample, in the runtime's own
      * numbering; 0: not known. NULL: it never is. */
     uint8_t (*activity)(const void *walk);
+    /* Add the variables of a frame to `ret`, which is empty: `at` is the place that this walk has
+     * noted for it. `m` is the walk's memory. What cannot be read is said (variable_set_unknown,
+     * `ret->unknown`). Returns -1 when memory is out. NULL: the runtime tells no variables. */
+    int (*variables)(void *walk, const struct memory *m, const struct variable_place *at,
+                     struct variables *ret);
 };
 
 /* All runtimes. The order is the order in which walkers are asked. */

@@ -220,3 +220,16 @@ uint8_t runtime_walkers_activity(const struct runtime_walkers *w)
     }
     return found;
 }
+
+int runtime_walkers_variables(const struct runtime_walkers *w, const struct memory *m, size_t index,
+                              const struct frame *f, struct variables *ret)
+{
+    const struct variable_place *at =
+        w->sample.places ? variable_places_find(w->sample.places, index, f) : NULL;
+    if (!at || !at->runtime->variables) {
+        ret->unknown = "where its variables are is not known";
+        return 0;
+    }
+    int failed = at->runtime->variables(w->walks[runtime_index(at->runtime)], m, at, ret);
+    return failed || ret->failed ? -1 : 0;
+}

@@ -28,5 +28,10 @@ const struct walker *runtime_walkers_begin(struct runtime_walkers *w, struct run
 /* Returns what the VM of the innermost managed frame did (struct runtime's `activity`); 0: not
  * known. Of several runtimes on one stack, the first of the table that knows. */
 uint8_t runtime_walkers_activity(const struct runtime_walkers *w);
+/* List the variables of a frame of the walk that has ended, whose sample had `places`. `index`: of
+ * the frame `f` in the walk's result. `ret` was begun. Where nothing is known, `ret->unknown` says
+ * why. Returns -1 when memory is out. */
+int runtime_walkers_variables(const struct runtime_walkers *w, const struct memory *m, size_t index,
+                              const struct frame *f, struct variables *ret);
 
 #endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Variables of managed frames: places, and lists within bounds. See variable.h. */
+#include "unwind/variable.h"
+
+/* ---- places -------------------------------------------------------------------------------- */
+
+void variable_places_clear(struct variable_places *p)
+{
+    p->at.nr = 0;
+    p->failed = false;
+}
+
+void variable_places_free(struct variable_places *p)
+{
+    vec_free(&p->at);
+}
+
+/* Returns where the first place of that index or a later one is. */
+static size_t find_from(const struct variable_places *p, size_t index)
+{
+    size_t i = p->at.nr;
+    while (i && p->at.at[i - 1].frame >= index)
+        i--;
+    return i;
+}
+
+static void put_at(struct variable_places *p, size_t i, const struct variable_place *place,
+                   size_t index, const struct frame *f)
+{
+    p->at.at[i] = *place;
+    p->at.at[i].frame = index;
+    p->at.at[i].pc = f->pc;
+    p->at.at[i].function = f->function;
+    p->at.at[i].kind = f->kind;
+}
+
+void variable_places_note(struct variable_places *p, const struct variable_place *place,
+                          size_t index, const struct frame *f)
+{
+    p->at.nr = find_from(p, index);
+    if (vec_push(&p->at, *place))
+        put_at(p, p->at.nr - 1, place, index, f);
+    else
+        p->failed = true;
+}
+
+void variable_places_set(struct variable_places *p, const struct variable_place *place,
+                         size_t index, const struct frame *f)
+{
+    size_t i = find_from(p, index);
+    bool is_there = i < p->at.nr && p->at.at[i].frame == index;
+    if (!is_there && !vec_push(&p->at, *place)) {
+        p->failed = true;
+        return;
+    }
+    for (size_t k = p->at.nr - 1; !is_there && k > i; k--)
+        p->at.at[k] = p->at.at[k - 1];
+    put_at(p, i, place, index, f);
+}
+
+void variable_places_moved(struct variable_places *p, size_t from, size_t by)
+{
+    for (size_t i = find_from(p, from); i < p->at.nr; i++)
+        p->at.at[i].frame += by;
+}
+
+const struct variable_place *variable_places_find(const struct variable_places *p, size_t index,
+                                                  const struct frame *f)
+{
+    size_t low = 0, high = p->at.nr;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (p->at.at[middle].frame < index)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const struct variable_place *at = low < p->at.nr ? &p->at.at[low] : NULL;
+    bool is_same = at && at->frame == index && at->pc == f->pc && at->function == f->function &&
+                   at->kind == f->kind;
+    return is_same ? at : NULL;
+}
+
+/* ---- lists --------------------------------------------------------------------------------- */
+
+struct variables_wanted variables_wanted_default(void)
+{
+    return (struct variables_wanted){
+        .depth = 1,
+        .fields_max = 16,
+        .string_max = 200,
+        .variables_max = 4096,
+        .bytes_max = 1 << 20,
+    };
+}
+
+void variables_begin(struct variables *v, const struct variables_wanted *wanted)
+{
+    v->wanted = *wanted;
+    if (v->wanted.depth > VARIABLES_DEPTH_MAX)
+        v->wanted.depth = VARIABLES_DEPTH_MAX;
+    v->at.nr = 0;
+    v->bytes.size = 0;
+    v->unknown = NULL;
+    v->is_cut = v->failed = v->bytes.failed = false;
+}
+
+void variables_free(struct variables *v)
+{
+    vec_free(&v->at);
+    text_free(&v->bytes);
+}
+
+struct variable *variables_add(struct variables *v, enum variable_role role, unsigned depth)
+{
+    const struct variable new = {
+        .role = (uint8_t)role, .depth = (uint8_t)depth, .kind = VALUE_UNKNOWN, .type = "not known"};
+    if (v->at.nr >= v->wanted.variables_max || v->bytes.size >= v->wanted.bytes_max)
+        v->is_cut = true;
+    if (v->is_cut || v->failed)
+        return NULL;
+    v->failed = !vec_push(&v->at, new);
+    return v->failed ? NULL : &v->at.at[v->at.nr - 1];
+}
+
+/* Keep bytes, as many as the frame's bound lets. */
+static struct variable_text keep(struct variables *v, const char *bytes, size_t size)
+{
+    size_t left = v->wanted.bytes_max -
+                  (v->bytes.size < v->wanted.bytes_max ? v->bytes.size : v->wanted.bytes_max);
+    struct variable_text t = {(uint32_t)v->bytes.size, (uint32_t)(size < left ? size : left)};
+    text_bytes(&v->bytes, bytes, t.size);
+    if (!v->bytes.failed)
+        return t;
+    v->failed = true;
+    return (struct variable_text){0};
+}
+
+void variable_set_name(struct variables *v, struct variable *of, const char *bytes, size_t size)
+{
+    of->name = keep(v, bytes, size < VARIABLE_NAME_MAX ? size : VARIABLE_NAME_MAX);
+}
+
+void variable_set_text(struct variables *v, struct variable *of, const char *bytes, size_t size)
+{
+    of->text = keep(v, bytes, size);
+}
+
+void variable_set_object(struct variable *of, enum value_kind kind, const char *type,
+                         uint64_t address)
+{
+    of->kind = (uint8_t)kind;
+    of->type = type;
+    of->address = address;
+}
+
+void variable_set_unknown(struct variable *of, const char *why)
+{
+    variable_set_object(of, VALUE_UNKNOWN, why, 0);
+}
+
+void variable_set_nil(struct variable *of, const char *type)
+{
+    variable_set_object(of, VALUE_NIL, type, 0);
+}
+
+void variable_set_boolean(struct variable *of, bool value)
+{
+    variable_set_object(of, VALUE_BOOLEAN, "boolean", 0);
+    of->boolean = value;
+}
+
+void variable_set_integer(struct variable *of, int64_t value)
+{
+    variable_set_object(of, VALUE_INTEGER, "number", 0);
+    of->integer = value;
+}
+
+void variable_set_number(struct variable *of, enum value_kind kind, double value)
+{
+    variable_set_object(of, kind, "number", 0);
+    of->number_value = value;
+}
+
+void variable_set_string(struct variables *v, struct variable *of, const char *bytes, size_t size,
+                         uint64_t length)
+{
+    variable_set_object(of, VALUE_STRING, "string", 0);
+    of->length = length;
+    of->text = keep(v, bytes, size < v->wanted.string_max ? size : v->wanted.string_max);
+}
