@@ -64,6 +64,9 @@ struct runtime;
 int cfi_add_runtime(struct cfi *cfi, const struct runtime *rt, void *layout, struct error *err);
 /* Returns the layout of that runtime in the module; NULL: it has none. `cfi` may be NULL. */
 const void *cfi_runtime(const struct cfi *cfi, const struct runtime *rt);
+/* Get the address at which the FDE begins that covers `address`: of a function, or of a part that
+ * its compiler has put elsewhere. Returns false if none does. */
+bool cfi_function(const struct cfi *cfi, uint64_t address, uint64_t *begin);
 
 /* ---- walking ----------------------------------------------------------------------------- */
 

@@ -31,8 +31,9 @@ struct frame_key replay_frame_key(const struct frame *f)
     const struct mapping *m = mapping_of(f);
     if (frame_is_managed(f))
         return (struct frame_key){NULL, f->function, f->line | (uint64_t)f->column << 32};
-    if (m)
-        return (struct frame_key){m->dso, dso_address(m, f->pc), dso_address(m, lookup)};
+    if (m) /* a C function that a VM calls may have its name from there */
+        return (struct frame_key){m->dso, dso_address(m, f->pc),
+                                  dso_address(m, lookup) ^ (uint64_t)f->function << 40};
     if (f->kind == FRAME_JIT && f->code) {
         const struct jit_function *j = f->code;
         return (struct frame_key){j, f->pc - j->start, lookup - j->start};
@@ -81,6 +82,19 @@ static void name_from_jit(const struct replay_sample *s, const struct frame *f,
     ret->offset = shown_pc(s, f) - j->start;
 }
 
+/* Name a C function that a VM calls, and whose file has no name for it, as the VM's language calls
+ * it. */
+static bool name_from_vm(const struct replay_worker *w, const struct replay_sample *s,
+                         const struct frame *f, struct named_frame *ret)
+{
+    struct managed_function g;
+    if (!managed_get(w->replay->managed, f->function, s->batch_number, &g) || !g.name)
+        return true;
+    ret->symbol = intern_string(w->replay->strings, g.name);
+    ret->offset = 0;
+    return ret->symbol != NULL;
+}
+
 static int name_native(struct replay_worker *w, const struct replay_sample *s,
                        const struct frame *f, struct named_frame *ret, struct error *err)
 {
@@ -106,6 +120,8 @@ static int name_native(struct replay_worker *w, const struct replay_sample *s,
     ret->column = ret->resolved->outer.column;
     if (!ret->symbol && f->kind == FRAME_NATIVE)
         name_from_jit(s, f, ret);
+    if (!ret->symbol && f->function && !name_from_vm(w, s, f, ret))
+        return error_no_memory(err);
     return 0;
 }
 

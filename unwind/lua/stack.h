@@ -45,4 +45,8 @@ bool lua_state_read(struct lua_reader *r, uint64_t address, bool strict, struct 
  * read down to the base, 0 if not. */
 int lua_state_calls(struct lua_reader *r, const struct lua_state *s, lua_call_list *ret);
 
+/* Set the call's executing instruction from the bytecode pc, which points behind it. Returns false
+ * if the pc is not of the call's function, or the function is not known. */
+bool lua_call_set_pc(struct lua_reader *r, struct lua_call *c, uint64_t pc);
+
 #endif

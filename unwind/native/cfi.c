@@ -263,3 +263,18 @@ bool cfi_row(const struct cfi *cfi, uint64_t address, struct cfi_row *ret)
     }
     return false;
 }
+
+bool cfi_function(const struct cfi *cfi, uint64_t address, uint64_t *begin)
+{
+    for (unsigned i = 0; i < cfi->nr_tables; i++) {
+        const struct cfi_table *table = &cfi->tables[i];
+        uint64_t offset;
+        struct fde fde;
+        if (cfi_fde_at(cfi, table, address, &offset) &&
+            cfi_read_fde(cfi, table, offset, &fde, NULL) && address - fde.begin < fde.size) {
+            *begin = fde.begin;
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the C frames of execute say: the lua_State, the bytecode pc. See walk.h. */
+#include "unwind/lua/walk.h"
+
+#include "unwind/arch_x86_64.h"
+#include "unwind/trace.h"
+
+#include <string.h>
+
+enum { FRAME_WORDS_MAX = 512 };
+
+static bool is_exact(const struct lua_activation *a)
+{
+    return a->flags & (FRAME_LEAF | FRAME_SIGNAL);
+}
+
+/* Returns whether the frame's pc is where the places do not hold yet. */
+static bool is_in_prologue(const struct lua_activation *a)
+{
+    uint64_t at = a->pc - a->bias;
+    return is_exact(a) && at >= a->layout->parts[0].start && at < a->layout->body;
+}
+
+/* Get what is in a place of the frame. */
+static bool place_read(const struct lua_walk *w, const struct lua_activation *a,
+                       const struct lua_place *p, uint64_t *ret)
+{
+    enum provenance provenance = PROVENANCE_EXACT;
+    if (p->kind == LUA_IN_REGISTER) {
+        *ret = p->reg < ARCH_REGISTERS_MAX ? a->value[p->reg] : 0;
+        return p->reg < ARCH_REGISTERS_MAX && a->known & REG_BIT(p->reg);
+    }
+    return p->kind == LUA_IN_SLOT && a->cfa &&
+           memory_read_slot(&w->input->memory, a->cfa + (uint64_t)(int64_t)p->offset, ret,
+                            &provenance);
+}
+
+/* ---- words of the frame -------------------------------------------------------------------- */
+
+/* Get the i-th word that the frame may hold: first the registers that survive calls, then its part
+ * of the stack. Returns false if there are no more. */
+static bool frame_word(const struct lua_walk *w, const struct lua_activation *a, unsigned i,
+                       uint64_t *ret)
+{
+    static const uint8_t saved[] = {DWARF_RBX, DWARF_RBP, DWARF_R12,
+                                    DWARF_R13, DWARF_R14, DWARF_R15};
+    enum provenance provenance = PROVENANCE_EXACT;
+    *ret = 0;
+    if (i < sizeof(saved)) {
+        *ret = a->known & REG_BIT(saved[i]) ? a->value[saved[i]] : 0;
+        return true;
+    }
+    uint64_t at = (a->value[DWARF_RSP] & ~UINT64_C(7)) + 8 * (uint64_t)(i - sizeof(saved));
+    if (i >= FRAME_WORDS_MAX || !a->cfa || at >= a->cfa)
+        return false;
+    return memory_read_slot(&w->input->memory, at, ret, &provenance);
+}
+
+bool lua_activation_has(const struct lua_walk *w, const struct lua_activation *a, uint64_t value)
+{
+    uint64_t word;
+    for (unsigned i = 0; frame_word(w, a, i, &word); i++) {
+        if (word == value)
+            return true;
+    }
+    return false;
+}
+
+/* ---- the state ----------------------------------------------------------------------------- */
+
+static bool is_state(struct lua_walk *w, uint64_t address, bool strict, struct lua_state *ret)
+{
+    enum provenance before = w->reader.provenance;
+    w->reader.provenance = PROVENANCE_EXACT;
+    bool is = lua_state_read(&w->reader, address, strict, ret);
+    w->reader.provenance = before;
+    return is;
+}
+
+/* Try the places that the code tells: first for a state that stands still, then for one in the
+ * middle of a change. */
+static bool state_by_place(struct lua_walk *w, const struct lua_activation *a,
+                           struct lua_state *ret)
+{
+    uint64_t at;
+    for (int strict = 1; strict >= 0; strict--) {
+        if (is_in_prologue(a) && a->known & REG_BIT(DWARF_RDI) &&
+            is_state(w, a->value[DWARF_RDI], strict, ret))
+            return true;
+        for (unsigned i = 0; i < a->layout->nr_state; i++) {
+            if (place_read(w, a, &a->layout->state[i], &at) && is_state(w, at, strict, ret))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* A compiler lends the state's register to other code for a while: look through the frame's words.
+ * *several: more than one state is there. */
+static bool state_by_value(struct lua_walk *w, const struct lua_activation *a,
+                           struct lua_state *ret, bool *several)
+{
+    struct lua_state s;
+    uint64_t word;
+    bool found = false;
+    *several = false;
+    for (unsigned i = 0; frame_word(w, a, i, &word); i++) {
+        if ((found && word == ret->address) || !is_state(w, word, true, &s))
+            continue;
+        bool runs = s.ci != s.base_ci;
+        *several |= found;
+        if (!found || (ret->ci == ret->base_ci && runs))
+            *ret = s;
+        found = true;
+    }
+    return found;
+}
+
+/* ---- states of the walk -------------------------------------------------------------------- */
+
+/* Returns whether the state is its VM's first one. Unknown: false. */
+static bool is_main(struct lua_walk *w, const struct lua_state *s)
+{
+    const struct lua_fields *f = &w->reader.layout->fields;
+    uint64_t main;
+    if (f->global.main_thread == LUA_NO_FIELD)
+        return false;
+    if (f->global.main_is_embedded)
+        return s->address - s->global == f->global.main_thread;
+    return lua_read(&w->reader, s->global + f->global.main_thread, &main, sizeof(main)) &&
+           main == s->address;
+}
+
+/* Returns the number of the state among those of the walk; -1 when memory is out. */
+static int state_number(struct lua_walk *w, const struct lua_state *s,
+                        const struct lua_layout *layout)
+{
+    for (size_t i = 0; i < w->states.nr; i++) {
+        if (w->states.at[i].state.address == s->address && w->states.at[i].layout == layout)
+            return (int)i;
+    }
+    const struct lua_walk_state new = {.state = *s, .layout = layout};
+    return vec_push(&w->states, new) ? (int)w->states.nr - 1 : -1;
+}
+
+/* Read the calls of a state. */
+static int read_calls(struct lua_walk *w, struct lua_walk_state *s)
+{
+    w->reader.layout = s->layout;
+    w->reader.provenance = PROVENANCE_EXACT;
+    /* Once more, for what the calls rest on. */
+    lua_state_read(&w->reader, s->state.address, false, &s->state);
+    s->first = w->calls.nr;
+    int got = lua_state_calls(&w->reader, &s->state, &w->calls);
+    s->end = w->calls.nr;
+    s->whole = got == 1;
+    s->provenance = (uint8_t)w->reader.provenance;
+    s->is_main = is_main(w, &s->state);
+    return got < 0 ? -1 : 0;
+}
+
+static int find_state(struct lua_walk *w, struct lua_activation *a)
+{
+    struct lua_state s;
+    bool several = false;
+    w->reader.layout = a->layout;
+    a->cfa = w->out->frames.at[a->frame].cfa;
+    a->state = LUA_NO_STATE;
+    if (!state_by_place(w, a, &s) && !state_by_value(w, a, &s, &several))
+        return 0;
+    a->doubted = several;
+    a->state = state_number(w, &s, a->layout);
+    if (!TRACE_LIKELY_NULL(w->input->trace))
+        trace_tell(w->input->trace, TRACE_WAY, a->frame, "the C frame runs the Lua state #",
+                   s.address, 0);
+    return a->state < 0 ? -1 : 0;
+}
+
+int lua_find_states(struct lua_walk *w)
+{
+    vec_foreach (a, &w->activations) {
+        if (find_state(w, a) < 0)
+            return -1;
+    }
+    vec_foreach (s, &w->states) {
+        if (read_calls(w, s) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- what it runs -------------------------------------------------------------------------- */
+
+/* The result of a call may already stand in the function's slot while its call is still the newest:
+ * the closure is in the frame then. */
+static void find_function(struct lua_walk *w, const struct lua_activation *a, struct lua_call *call)
+{
+    uint64_t word;
+    struct lua_function f;
+    for (unsigned i = 0; call->savedpc && frame_word(w, a, i, &word); i++) {
+        const struct lua_value v = {word, a->layout->fields.closure.tag_lua};
+        if (!lua_function_of(&w->reader, v, &f) || f.kind != LUA_FUNCTION_LUA)
+            continue;
+        call->function = f;
+        if (lua_call_set_pc(&w->reader, call, call->savedpc))
+            return;
+        call->function.kind = LUA_FUNCTION_NONE;
+    }
+}
+
+void lua_set_running(struct lua_walk *w, const struct lua_activation *a, struct lua_call *call)
+{
+    const struct lua_layout *l = a->layout;
+    uint64_t pc;
+    w->reader.layout = l;
+    w->reader.provenance = (enum provenance)call->provenance;
+    if (call->function.kind == LUA_FUNCTION_NONE)
+        find_function(w, a, call);
+    uint32_t saved = call->index;
+    for (unsigned i = 0; i < l->nr_pc && !is_in_prologue(a); i++) {
+        const struct lua_place *p = &l->pc[i];
+        if (2 * p->votes < l->pc[0].votes || (!is_exact(a) && (i || !p->survives)))
+            continue;
+        if (place_read(w, a, p, &pc) && lua_call_set_pc(&w->reader, call, pc) &&
+            call->index != UINT32_MAX)
+            break;
+        call->index = saved;
+    }
+    call->provenance = (uint8_t)w->reader.provenance;
+}
+
+bool lua_nr_calls(struct lua_walk *w, const struct lua_activation *a, uint32_t *ret)
+{
+    uint64_t value;
+    if (is_in_prologue(a) && a->known & REG_BIT(DWARF_RSI)) {
+        *ret = (uint32_t)a->value[DWARF_RSI];
+        return true;
+    }
+    if (!place_read(w, a, &a->layout->calls, &value))
+        return false;
+    *ret = (uint32_t)value;
+    return true;
+}

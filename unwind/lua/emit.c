@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Makes the frames of a walk. See walk.h. */
+#include "unwind/lua/walk.h"
+
+#include "unwind/trace.h"
+
+#include <string.h>
+
+/* C functions are not larger than this. */
+enum { C_FUNCTION_MAX = 1 << 20 };
+
+/* C functions that Lua has called, in two rows: those behind the last activation of a coroutine's
+ * state, then those in front of the next activation. Newest first. */
+struct c_calls {
+    struct {
+        size_t at, end; /* in the walk's calls */
+        const struct lua_walk_state *state;
+    } row[2];
+};
+
+struct emitter {
+    struct lua_walk *w;
+    size_t next;  /* index of the next native frame */
+    size_t shift; /* how many more frames there are than native ones so far */
+    size_t max;
+    bool failed;
+};
+
+/* ---- frames -------------------------------------------------------------------------------- */
+
+static void push(struct emitter *e, const struct frame *f)
+{
+    if (e->w->frames.nr < e->max && !vec_push(&e->w->frames, *f))
+        e->failed = true;
+}
+
+static void note_place(struct emitter *e, const struct lua_walk_state *s, const struct lua_call *c,
+                       const struct frame *f)
+{
+    struct variable_places *places = e->w->sample->places;
+    if (!places)
+        return;
+    const struct variable_place place = {
+        .runtime = &lua_runtime,
+        .layout = s->layout,
+        .word = {[LUA_PLACE_STATE] = s->state.address,
+                 [LUA_PLACE_GLOBAL] = s->state.global,
+                 [LUA_PLACE_FUNC] = c->func,
+                 [LUA_PLACE_BASE] = c->base,
+                 [LUA_PLACE_TOP] = c->top,
+                 [LUA_PLACE_CLOSURE] = c->function.closure,
+                 [LUA_PLACE_INDEX] = c->index,
+                 [LUA_PLACE_EXTRA] = c->nr_extra},
+    };
+    variable_places_set(places, &place, e->w->frames.nr, f);
+}
+
+/* `by` frames were put in front of the native frame `from`. */
+static void moved(struct emitter *e, size_t from, size_t by)
+{
+    if (by && e->w->sample->places)
+        variable_places_moved(e->w->sample->places, from + e->shift, by);
+    e->shift += by;
+}
+
+/* Name a call's frame. */
+static void name(struct emitter *e, const struct lua_walk_state *s, size_t call, struct frame *f)
+{
+    struct lua_walk *w = e->w;
+    const struct lua_call *c = &w->calls.at[call];
+    bool is_last = call + 1 >= s->end;
+    struct lua_named named;
+    const struct lua_names_source source = {.reader = &w->reader,
+                                            .global = s->state.global,
+                                            .batch = w->sample->batch,
+                                            .space = w->sample->pid,
+                                            .provenance = f->provenance};
+    w->reader.layout = s->layout;
+    if (lua_names_call(w->names, &source, c, is_last ? NULL : c + 1, &named, NULL) < 0) {
+        e->failed = true;
+        return;
+    }
+    f->function = named.function;
+    f->line = named.line                                          ? named.line
+              : c->is_lua && c->index == UINT32_MAX && c->savedpc ? named.definition_line
+                                                                  : 0;
+    f->callname = named.callname;
+    if (named.provenance > f->provenance)
+        f->provenance = named.provenance;
+}
+
+/* Make the frame of a Lua function, or of a C function that has no native frame. */
+static void push_call(struct emitter *e, const struct lua_walk_state *s, size_t call,
+                      const struct frame *native, uint8_t provenance)
+{
+    const struct lua_call *c = &e->w->calls.at[call];
+    struct lua_proto p;
+    struct frame f = {.kind = FRAME_LUA, .tier = c->is_lua ? TIER_INTERP : TIER_NONE};
+    if (native) {
+        f.pc = native->pc;
+        f.cfa = native->cfa;
+        f.code = native->code;
+        f.flags = native->flags;
+    } else {
+        e->w->reader.layout = s->layout;
+        f.pc = c->function.native;
+        if (c->function.kind == LUA_FUNCTION_LUA && c->index != UINT32_MAX &&
+            lua_proto_read(&e->w->reader, c->function.proto, &p))
+            f.pc = p.code + 4 * (uint64_t)c->index;
+    }
+    f.provenance = provenance > c->provenance ? provenance : c->provenance;
+    f.provenance = f.provenance > s->provenance ? f.provenance : s->provenance;
+    name(e, s, call, &f);
+    note_place(e, s, c, &f);
+    push(e, &f);
+}
+
+/* Make the frame that stands for calls which are not known. */
+static void push_unknown(struct emitter *e, const struct frame *native, uint8_t provenance)
+{
+    struct frame f = {.kind = FRAME_LUA, .tier = TIER_INTERP, .provenance = provenance};
+    if (native) {
+        f.pc = native->pc;
+        f.cfa = native->cfa;
+        f.code = native->code;
+        f.flags = native->flags;
+    }
+    push(e, &f);
+}
+
+/* ---- native frames of C functions ---------------------------------------------------------- */
+
+/* Is the native frame one of the C function at this address? */
+static bool is_frame_of(const struct emitter *e, size_t frame, uint64_t native)
+{
+    const struct frame *f = &e->w->out->frames.at[frame];
+    const struct unwind_input *in = e->w->input;
+    uint64_t at = frame_lookup_pc(f), begin;
+    struct code code = {0};
+    if (f->kind != FRAME_NATIVE || at < native || at - native > C_FUNCTION_MAX)
+        return false;
+    return codemap_lookup(&in->code, at, in->memory.time, &code) && code.cfi &&
+           cfi_function(code.cfi, at - code.bias, &begin) && begin + code.bias == native;
+}
+
+/* Copy native frames up to the index `end`. */
+static void push_natives(struct emitter *e, size_t end)
+{
+    for (; e->next < end; e->next++)
+        push(e, &e->w->out->frames.at[e->next]);
+}
+
+/* Find the native frame of a C function before `end`. Returns `end`: it has none. */
+static size_t find_native(const struct emitter *e, const struct lua_call *c, size_t end)
+{
+    size_t at = e->next;
+    if (c->function.kind != LUA_FUNCTION_C)
+        return end;
+    while (at < end && !is_frame_of(e, at, c->function.native))
+        at++;
+    return at;
+}
+
+/* Copy the native frames up to the index `end`, and give those of C functions their names. A C
+ * function without a native frame gets one of its own, unless the frames are the innermost ones:
+ * then it was not entered yet, or has just returned. */
+static void push_natives_with(struct emitter *e, const struct c_calls *c, size_t end)
+{
+    bool innermost = e->next == 0 || e->w->out->frames.at[e->next - 1].kind == FRAME_KERNEL;
+    for (unsigned i = 0; i < 2; i++) {
+        for (size_t call = c->row[i].at; call < c->row[i].end; call++) {
+            const struct lua_walk_state *s = c->row[i].state;
+            size_t at = find_native(e, &e->w->calls.at[call], end);
+            if (at < end) {
+                push_natives(e, at);
+                struct frame f = e->w->out->frames.at[at];
+                name(e, s, call, &f);
+                f.provenance = e->w->out->frames.at[at].provenance;
+                push(e, &f);
+                e->next = at + 1;
+            } else if (!innermost) {
+                push_call(e, s, call, NULL, PROVENANCE_EXACT);
+                moved(e, e->next, 1);
+            }
+        }
+    }
+    push_natives(e, end);
+}
+
+/* ---- activations --------------------------------------------------------------------------- */
+
+static bool is_last_of_state(const struct lua_walk *w, const struct lua_activation *a)
+{
+    for (const struct lua_activation *o = a + 1; o < w->activations.at + w->activations.nr; o++) {
+        if (o->state == a->state)
+            return false;
+    }
+    return true;
+}
+
+/* Put the calls that have no activation any more behind the last one of their state. Returns in `c`
+ * the C functions at the end of the list, which may have native frames. */
+static void push_rest(struct emitter *e, const struct lua_activation *a,
+                      const struct lua_walk_state *s, struct c_calls *c)
+{
+    const struct lua_walk *w = e->w;
+    size_t last = s->end, before = w->frames.nr;
+    while (last > s->rest && !w->calls.at[last - 1].is_lua)
+        last--;
+    for (size_t i = s->rest; i < last && !s->is_main; i++)
+        push_call(e, s, i, NULL, a->doubted ? PROVENANCE_GUESS : a->provenance);
+    if (!s->whole)
+        push_unknown(e, NULL, a->provenance);
+    moved(e, e->next, w->frames.nr - before);
+    c->row[0].at = last;
+    c->row[0].end = s->whole ? s->end : last;
+    c->row[0].state = s;
+}
+
+/* A function was called, and its activation is not entered yet. */
+static void push_entering(struct emitter *e, const struct lua_walk_state *s)
+{
+    const struct lua_walk *w = e->w;
+    size_t at = s->first;
+    if (s->dead != s->first + 1 || !w->calls.at[at].is_lua || w->calls.at[at].index != UINT32_MAX ||
+        w->calls.at[at].function.kind != LUA_FUNCTION_LUA)
+        return;
+    push_call(e, s, at, NULL, PROVENANCE_EXACT);
+    moved(e, e->next, 1);
+}
+
+/* Put an activation's Lua functions in the place of its native frame. */
+static void push_activation(struct emitter *e, const struct lua_activation *a)
+{
+    struct lua_walk *w = e->w;
+    const struct frame *native = &w->out->frames.at[a->frame];
+    const struct lua_walk_state *s = a->state == LUA_NO_STATE ? NULL : &w->states.at[a->state];
+    size_t before = w->frames.nr;
+    uint8_t provenance = a->doubted ? PROVENANCE_GUESS : a->provenance;
+    for (size_t i = a->first; s && i < a->end; i++) {
+        if (w->calls.at[i].is_lua)
+            push_call(e, s, i, w->frames.nr == before ? native : NULL, provenance);
+    }
+    if (!s || (a->lost && w->frames.nr == before))
+        push_unknown(e, native, a->provenance);
+    else if (w->frames.nr == before)
+        push(e, native);
+    e->next = a->frame + 1;
+    if (w->frames.nr > before + 1)
+        moved(e, e->next, w->frames.nr - before - 1);
+}
+
+/* Take the C functions that the activation's newest Lua function has called. */
+static void take_c_calls(const struct lua_walk *w, const struct lua_activation *a,
+                         struct c_calls *c)
+{
+    c->row[1].at = c->row[1].end = a->first;
+    if (a->state == LUA_NO_STATE)
+        return;
+    c->row[1].state = &w->states.at[a->state];
+    while (c->row[1].end < a->end && !w->calls.at[c->row[1].end].is_lua)
+        c->row[1].end++;
+}
+
+int lua_emit(struct lua_walk *w)
+{
+    struct emitter e = {.w = w, .max = w->input->max_frames};
+    struct c_calls c = {0};
+    if (e.max < w->out->frames.nr)
+        e.max = w->out->frames.nr;
+    w->frames.nr = 0;
+    vec_foreach (a, &w->activations) {
+        take_c_calls(w, a, &c);
+        push_natives_with(&e, &c, a->frame);
+        if (a == w->activations.at && a->state != LUA_NO_STATE)
+            push_entering(&e, &w->states.at[a->state]);
+        push_activation(&e, a);
+        c = (struct c_calls){0};
+        if (a->state != LUA_NO_STATE && is_last_of_state(w, a))
+            push_rest(&e, a, &w->states.at[a->state], &c);
+    }
+    push_natives_with(&e, &c, w->out->frames.nr);
+    if (e.failed)
+        return -1;
+    if (w->frames.nr == e.max && w->out->frames.nr + e.shift > e.max)
+        w->out->end = STACK_LIMIT;
+    w->out->frames.nr = 0;
+    if (!vec_reserve(&w->out->frames, w->frames.nr))
+        return -1;
+    memcpy(w->out->frames.at, w->frames.at, w->frames.nr * sizeof(*w->frames.at));
+    w->out->frames.nr = w->frames.nr;
+    return 0;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Reading the objects of a plain Lua. See object.h. */
+#include "unwind/lua/object.h"
+
+#include <string.h>
+
+bool lua_read(struct lua_reader *r, uint64_t address, void *to, size_t size)
+{
+    if (!r->budget)
+        return false;
+    r->budget--;
+    return memory_read(r->m, address, to, size, &r->provenance);
+}
+
+bool lua_read_moving(struct lua_reader *r, uint64_t address, void *to, size_t size)
+{
+    if (!r->budget)
+        return false;
+    r->budget--;
+    const uint8_t *piece = memory_piece(r->m, address, size, NULL);
+    if (!piece)
+        return memory_read_moving(r->m, address, to, size, &r->provenance);
+    memcpy(to, piece, size);
+    return true;
+}
+
+struct lua_value lua_value_of(const struct lua_fields *f, const uint8_t *bytes)
+{
+    struct lua_value v = {.bits = lua_u64(bytes, 0)};
+    v.tag = f->value_tag_size == 1 ? bytes[f->value_tag] : lua_u32(bytes, f->value_tag);
+    return v;
+}
+
+/* ---- functions ----------------------------------------------------------------------------- */
+
+enum { CLOSURE_HEAD = 0x28, OBJECT_TAG = 8 };
+
+static bool is_object(uint64_t address)
+{
+    return address >= 4096 && address % 8 == 0;
+}
+
+static bool closure_of(struct lua_reader *r, uint64_t address, uint8_t tag,
+                       struct lua_function *ret)
+{
+    const struct lua_fields *f = &r->layout->fields;
+    uint8_t head[CLOSURE_HEAD + 8];
+    if (!is_object(address) || !lua_read(r, address, head, CLOSURE_HEAD))
+        return false;
+    bool is_c =
+        f->closure.is_c != LUA_NO_FIELD ? head[f->closure.is_c] != 0 : tag == f->closure.tag_c;
+    /* With a byte that tells, the object's own tag tells nothing. */
+    uint8_t own = f->closure.is_c != LUA_NO_FIELD ? f->closure.tag_lua : tag;
+    uint64_t function = lua_u64(head, f->closure.function);
+    if ((head[OBJECT_TAG] & LUA_TAG_MASK) != own || !function)
+        return false;
+    *ret = (struct lua_function){.kind = is_c ? LUA_FUNCTION_C : LUA_FUNCTION_LUA,
+                                 .closure = address,
+                                 .proto = is_c ? 0 : function,
+                                 .native = is_c ? function : 0,
+                                 .nr_upvalues = head[f->closure.nr_upvalues]};
+    return is_c || is_object(function);
+}
+
+bool lua_function_of(struct lua_reader *r, struct lua_value v, struct lua_function *ret)
+{
+    const struct lua_fields *f = &r->layout->fields;
+    uint32_t tag = v.tag & LUA_TAG_MASK;
+    *ret = (struct lua_function){.kind = LUA_FUNCTION_NONE};
+    if (tag == f->closure.tag_light && v.bits) {
+        ret->kind = LUA_FUNCTION_C;
+        ret->native = v.bits;
+        return true;
+    }
+    if ((tag == f->closure.tag_lua || tag == f->closure.tag_c) &&
+        closure_of(r, v.bits, (uint8_t)tag, ret))
+        return true;
+    *ret = (struct lua_function){.kind = LUA_FUNCTION_NONE};
+    return false;
+}
+
+/* ---- prototypes ---------------------------------------------------------------------------- */
+
+static uint32_t count_at(const uint8_t *bytes, uint16_t at)
+{
+    return at == LUA_NO_FIELD ? 0 : lua_u32(bytes, at);
+}
+
+static uint64_t address_at(const uint8_t *bytes, uint16_t at)
+{
+    return at == LUA_NO_FIELD ? 0 : lua_u64(bytes, at);
+}
+
+/* The sizes and the order of lines are of one function, as a compiler of Lua writes them. */
+static bool is_sound(const struct lua_fields *f, const struct lua_proto *p)
+{
+    bool lines = p->nr_lineinfo == 0 || p->nr_lineinfo == p->nr_code;
+    return is_object(p->code - p->code % 8) && p->code % 4 == 0 && p->nr_code &&
+           p->nr_code <= LUA_CODE_MAX && lines && p->nr_k <= LUA_CODE_MAX &&
+           p->nr_protos <= LUA_CODE_MAX && p->nr_locvars <= LUA_CODE_MAX &&
+           p->nr_abslineinfo <= p->nr_code && p->nr_upvalues <= 255 &&
+           p->line_defined <= INT32_MAX &&
+           (p->last_line_defined >= p->line_defined || f->proto.last_line_defined == LUA_NO_FIELD ||
+            p->line_defined == 0 || p->last_line_defined == 0);
+}
+
+bool lua_proto_read(struct lua_reader *r, uint64_t address, struct lua_proto *ret)
+{
+    const struct lua_fields *f = &r->layout->fields;
+    uint8_t bytes[LUA_PROTO_MAX];
+    if (!is_object(address) || f->proto.size > sizeof(bytes) ||
+        !lua_read(r, address, bytes, f->proto.size) ||
+        (bytes[OBJECT_TAG] & LUA_TAG_MASK) != f->proto.tag)
+        return false;
+    *ret = (struct lua_proto){
+        .address = address,
+        .k = lua_u64(bytes, f->proto.k),
+        .code = lua_u64(bytes, f->proto.code),
+        .lineinfo = lua_u64(bytes, f->proto.lineinfo),
+        .abslineinfo = address_at(bytes, f->proto.abslineinfo),
+        .locvars = lua_u64(bytes, f->proto.locvars),
+        .upvalues = lua_u64(bytes, f->proto.upvalues),
+        .protos = lua_u64(bytes, f->proto.protos),
+        .source = lua_u64(bytes, f->proto.source),
+        .nr_k = lua_u32(bytes, f->proto.size_k),
+        .nr_code = lua_u32(bytes, f->proto.size_code),
+        .nr_lineinfo = lua_u32(bytes, f->proto.size_lineinfo),
+        .nr_abslineinfo = count_at(bytes, f->proto.size_abslineinfo),
+        .nr_locvars = lua_u32(bytes, f->proto.size_locvars),
+        .nr_upvalues = lua_u32(bytes, f->proto.size_upvalues),
+        .nr_protos = lua_u32(bytes, f->proto.size_protos),
+        .line_defined = lua_u32(bytes, f->proto.line_defined),
+        .last_line_defined = count_at(bytes, f->proto.last_line_defined),
+        .nr_params = bytes[f->proto.nr_params],
+        .is_vararg = bytes[f->proto.is_vararg],
+    };
+    return is_sound(f, ret);
+}
+
+/* Get the last entry of the absolute lines that is for `index` or an earlier instruction. Without
+ * one, counting begins before the first instruction. */
+static bool absolute_line(struct lua_reader *r, const struct lua_proto *p, uint32_t index,
+                          int64_t *from, int64_t *line)
+{
+    uint32_t low = 0, high = p->nr_abslineinfo;
+    *from = -1;
+    *line = p->line_defined;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        struct {
+            int32_t pc, line;
+        } e;
+        if (!lua_read(r, p->abslineinfo + sizeof(e) * middle, &e, sizeof(e)))
+            return false;
+        if (e.pc < 0 || (uint32_t)e.pc > index) {
+            high = middle;
+        } else {
+            *from = e.pc;
+            *line = e.line;
+            low = middle + 1;
+        }
+    }
+    return true;
+}
+
+/* Versions from 5.4 on keep the difference to the line before in a byte for each instruction, and
+ * now and then a whole line. */
+static uint32_t line_by_differences(struct lua_reader *r, const struct lua_proto *p, uint32_t index)
+{
+    int64_t from, line;
+    if (!absolute_line(r, p, index, &from, &line))
+        return 0;
+    int8_t step[256];
+    for (int64_t at = from + 1; at <= index;) {
+        size_t nr = (size_t)(index - at + 1);
+        nr = nr < sizeof(step) ? nr : sizeof(step);
+        if (!lua_read(r, p->lineinfo + (uint64_t)at, step, nr))
+            return 0;
+        for (size_t i = 0; i < nr; i++)
+            line += step[i];
+        at += (int64_t)nr;
+    }
+    return line > 0 && line <= INT32_MAX ? (uint32_t)line : 0;
+}
+
+uint32_t lua_proto_line(struct lua_reader *r, const struct lua_proto *p, uint32_t index)
+{
+    int32_t line;
+    if (index >= p->nr_lineinfo)
+        return 0;
+    if (r->layout->fields.proto.signed_lines)
+        return line_by_differences(r, p, index);
+    if (!lua_read(r, p->lineinfo + sizeof(line) * index, &line, sizeof(line)))
+        return 0;
+    return line > 0 ? (uint32_t)line : 0;
+}
+
+/* ---- strings ------------------------------------------------------------------------------- */
+
+enum { STRING_HEAD = 0x20, STRING_LENGTH_MAX = 1 << 30, SHORT_MAX = 40 };
+
+/* Where a string's text is, and its length. */
+struct text_place {
+    uint64_t at, size;
+};
+
+static bool ends_with_zero(struct lua_reader *r, struct text_place p)
+{
+    uint8_t end;
+    return p.size <= STRING_LENGTH_MAX && lua_read(r, p.at + p.size, &end, 1) && end == 0;
+}
+
+/* In Lua 5.3.0 the header has 32 bytes and all strings have a word for their length; in 5.3.1 it is
+ * as later. No code of execute tells the two apart, but the zero behind the text does. */
+static bool place_in_53(struct lua_reader *r, uint64_t address, const uint8_t *head, bool is_short,
+                        struct text_place *ret)
+{
+    uint64_t length = lua_u64(head, 0x10);
+    const struct text_place early = {address + 0x20, length};
+    const struct text_place later = {address + 0x18, is_short ? head[0xb] : length};
+    bool short_enough = !is_short || length <= SHORT_MAX;
+    if (!is_short && ends_with_zero(r, later)) {
+        *ret = later;
+        return true;
+    }
+    *ret = short_enough && ends_with_zero(r, early) ? early : later;
+    return true;
+}
+
+static bool place_of(struct lua_reader *r, uint64_t address, struct text_place *ret)
+{
+    const struct lua_fields *f = &r->layout->fields;
+    uint8_t head[STRING_HEAD];
+    if (!is_object(address) || !lua_read(r, address, head, STRING_HEAD))
+        return false;
+    uint8_t tag = head[OBJECT_TAG] & LUA_TAG_MASK;
+    if (tag != f->string.short_tag && tag != f->string.long_tag)
+        return false;
+    bool is_short = f->string.short_length != LUA_NO_FIELD && tag == f->string.short_tag;
+    if (r->layout->version == 53 && f->ci.fresh_if_clear)
+        return place_in_53(r, address, head, tag == f->string.short_tag, ret);
+    ret->size = is_short ? head[f->string.short_length] : lua_u64(head, f->string.length);
+    ret->at = address + f->string.text;
+    if (f->string.long_is_pointer && !is_short)
+        ret->at = lua_u64(head, f->string.text);
+    return true;
+}
+
+size_t lua_string_read(struct lua_reader *r, uint64_t address, char *to, size_t size)
+{
+    struct text_place p;
+    if (!place_of(r, address, &p) || p.size > STRING_LENGTH_MAX)
+        return SIZE_MAX;
+    size_t nr = p.size < size ? p.size : size;
+    if (nr && !lua_read(r, p.at, to, nr))
+        return SIZE_MAX;
+    to[nr] = 0;
+    return p.size;
+}

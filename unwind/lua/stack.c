@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The calls of a lua_State. See stack.h. */
+#include "unwind/lua/stack.h"
+
+#include <string.h>
+
+enum { THREAD_TAG = 8, OBJECT_TAG = 8, SLOT = 16 };
+
+/* While a stack is moved to other memory, 5.4.5 and later keep offsets in place of pointers to
+ * slots. */
+enum { OFFSETS_MAX = 1 << 26 };
+
+static uint64_t slot_address(const struct lua_state *s, uint64_t slot)
+{
+    bool is_pointer = slot >= s->stack && slot - s->stack < OFFSETS_MAX;
+    return is_pointer || slot >= OFFSETS_MAX ? slot : s->stack + slot;
+}
+
+static bool is_aligned(uint64_t address)
+{
+    return address >= 4096 && address % 8 == 0;
+}
+
+static bool is_sound(const struct lua_fields *f, const struct lua_state *s)
+{
+    uint64_t slots = (s->top - s->stack) / SLOT;
+    if (s->stack > s->top || (s->top - s->stack) % SLOT || slots > LUA_SLOTS_MAX + 1000)
+        return false;
+    return !f->ci.is_array || (s->base_ci <= s->ci && (s->ci - s->base_ci) % f->ci.size == 0);
+}
+
+bool lua_state_read(struct lua_reader *r, uint64_t address, bool strict, struct lua_state *ret)
+{
+    const struct lua_fields *f = &r->layout->fields;
+    uint8_t bytes[LUA_STATE_MAX];
+    if (!is_aligned(address) || f->state.size > sizeof(bytes) ||
+        !lua_read_moving(r, address, bytes, f->state.size) ||
+        (bytes[OBJECT_TAG] & LUA_TAG_MASK) != THREAD_TAG)
+        return false;
+    *ret = (struct lua_state){
+        .address = address,
+        .global = lua_u64(bytes, f->state.global),
+        .ci = lua_u64(bytes, f->state.ci),
+        .stack = lua_u64(bytes, f->state.stack),
+        .stack_last = lua_u64(bytes, f->state.stack_last),
+        .top = lua_u64(bytes, f->state.top),
+        .base_ci = f->ci.is_array ? lua_u64(bytes, f->state.base_ci) : address + f->state.base_ci,
+        .savedpc = f->state.savedpc == LUA_NO_FIELD ? 0 : lua_u64(bytes, f->state.savedpc),
+        .base = f->state.base == LUA_NO_FIELD ? 0 : lua_u64(bytes, f->state.base),
+        .status = bytes[f->state.status],
+    };
+    ret->top = slot_address(ret, ret->top);
+    return is_aligned(ret->global) && is_aligned(ret->ci) && is_aligned(ret->stack) &&
+           (!strict || is_sound(f, ret));
+}
+
+/* ---- one call ------------------------------------------------------------------------------ */
+
+static uint32_t status_of(const struct lua_fields *f, const uint8_t *ci)
+{
+    if (f->ci.is_array)
+        return lua_u32(ci, f->ci.tail_calls);
+    uint32_t status = ci[f->ci.status];
+    for (unsigned i = 1; i < f->ci.status_size; i++)
+        status |= (uint32_t)ci[f->ci.status + i] << 8 * i;
+    return status;
+}
+
+/* Take what the status says. */
+static void take_status(const struct lua_fields *f, struct lua_call *c)
+{
+    if (f->ci.is_array) {
+        c->is_lua = c->function.kind != LUA_FUNCTION_C;
+        c->is_tail = c->status != 0;
+        return;
+    }
+    c->is_lua = f->ci.lua ? (c->status & f->ci.lua) != 0 : !(c->status & f->ci.c);
+    c->is_fresh = f->ci.fresh_always || !(c->status & f->ci.fresh) == f->ci.fresh_if_clear;
+    c->is_tail = (c->status & f->ci.tail) != 0;
+    c->is_hooked = (c->status & f->ci.hooked) != 0;
+    c->is_finalizer = (c->status & f->ci.finalizer) != 0;
+}
+
+/* Read the function in the call's slot. */
+static void take_function(struct lua_reader *r, struct lua_call *c)
+{
+    uint8_t slot[SLOT];
+    if (lua_read_moving(r, c->func, slot, sizeof(slot)))
+        lua_function_of(r, lua_value_of(&r->layout->fields, slot), &c->function);
+}
+
+static void take_ci(struct lua_reader *r, const struct lua_state *s, uint64_t address,
+                    const uint8_t *bytes, struct lua_call *c)
+{
+    const struct lua_fields *f = &r->layout->fields;
+    *c = (struct lua_call){.ci = address,
+                           .func = slot_address(s, lua_u64(bytes, f->ci.func)),
+                           .top = slot_address(s, lua_u64(bytes, f->ci.top)),
+                           .savedpc = lua_u64(bytes, f->ci.savedpc),
+                           .status = status_of(f, bytes),
+                           .index = UINT32_MAX};
+    take_function(r, c);
+    take_status(f, c);
+    if (c->is_lua && c->function.kind == LUA_FUNCTION_C)
+        c->function.kind = LUA_FUNCTION_NONE; /* the slot holds something else already */
+    if (!c->is_lua && c->function.kind == LUA_FUNCTION_LUA)
+        c->function.kind = LUA_FUNCTION_NONE;
+    if (!c->is_lua)
+        return;
+    c->base =
+        f->ci.base == LUA_NO_FIELD ? c->func + SLOT : slot_address(s, lua_u64(bytes, f->ci.base));
+    if (f->ci.extra_args != LUA_NO_FIELD)
+        c->nr_extra = lua_u32(bytes, f->ci.extra_args);
+}
+
+bool lua_call_set_pc(struct lua_reader *r, struct lua_call *c, uint64_t pc)
+{
+    struct lua_proto p;
+    c->index = UINT32_MAX;
+    if (c->function.kind != LUA_FUNCTION_LUA || !lua_proto_read(r, c->function.proto, &p))
+        return false;
+    uint64_t offset = pc - p.code;
+    if (offset % 4 || offset / 4 > p.nr_code)
+        return false;
+    c->index = offset ? (uint32_t)(offset / 4 - 1) : UINT32_MAX;
+    return true;
+}
+
+/* ---- lists --------------------------------------------------------------------------------- */
+
+/* Take one CI, and what its reads rest on. Returns false if memory is out. */
+static bool push_call(struct lua_reader *r, const struct lua_state *s, uint64_t address,
+                      const uint8_t *bytes, lua_call_list *ret)
+{
+    enum provenance before = r->provenance;
+    if (!vec_reserve(ret, ret->nr + 1))
+        return false;
+    struct lua_call *c = &ret->at[ret->nr++];
+    take_ci(r, s, address, bytes, c);
+    if (c->is_lua && c->savedpc)
+        lua_call_set_pc(r, c, c->savedpc);
+    c->provenance = (uint8_t)r->provenance;
+    r->provenance = before;
+    return true;
+}
+
+/* 5.1: the CIs are an array; the newest function's pc is in the state. */
+static int calls_of_array(struct lua_reader *r, const struct lua_state *s, lua_call_list *ret)
+{
+    const struct lua_fields *f = &r->layout->fields;
+    uint8_t bytes[LUA_CI_MAX];
+    uint64_t nr = (s->ci - s->base_ci) / f->ci.size;
+    if (s->ci < s->base_ci || nr > LUA_CALLS_MAX)
+        return 0;
+    for (uint64_t at = s->ci; at > s->base_ci; at -= f->ci.size) {
+        if (!lua_read_moving(r, at, bytes, f->ci.size))
+            return 0;
+        if (at == s->ci)
+            memcpy(bytes + f->ci.savedpc, &s->savedpc, sizeof(s->savedpc));
+        if (!push_call(r, s, at, bytes, ret))
+            return -1;
+    }
+    return 1;
+}
+
+/* Later versions: a list. Its nodes point at each other. */
+static int calls_of_list(struct lua_reader *r, const struct lua_state *s, lua_call_list *ret)
+{
+    const struct lua_fields *f = &r->layout->fields;
+    uint8_t bytes[LUA_CI_MAX];
+    uint64_t newer = 0;
+    size_t first = ret->nr;
+    for (uint64_t at = s->ci; ret->nr - first < LUA_CALLS_MAX;) {
+        if (!is_aligned(at) || !lua_read_moving(r, at, bytes, f->ci.size) ||
+            (newer && lua_u64(bytes, f->ci.next) != newer))
+            return 0;
+        uint64_t previous = lua_u64(bytes, f->ci.previous);
+        if (!previous) /* the base: it stands for the C code that has made the state */
+            return 1;
+        if (!push_call(r, s, at, bytes, ret))
+            return -1;
+        newer = at;
+        at = previous;
+    }
+    return 0;
+}
+
+int lua_state_calls(struct lua_reader *r, const struct lua_state *s, lua_call_list *ret)
+{
+    return r->layout->fields.ci.is_array ? calls_of_array(r, s, ret) : calls_of_list(r, s, ret);
+}
