@@ -13,11 +13,26 @@ struct row {
 };
 
 #define NO LUA_EVENT_NONE
-#define ROW(op, event, sets) {LUA_OP_##op, LUA_EVENT_##event, sets}
-#define SETS {LUA_OP_OTHER, NO, true}
-#define OPERATOR(event) {LUA_OP_OTHER, LUA_EVENT_##event, true}
-#define COMPARE(event) {LUA_OP_OTHER, LUA_EVENT_##event, false}
-#define PLAIN {LUA_OP_OTHER, NO, false}
+#define ROW(op, event, sets)                 \
+    {                                        \
+        LUA_OP_##op, LUA_EVENT_##event, sets \
+    }
+#define SETS                   \
+    {                          \
+        LUA_OP_OTHER, NO, true \
+    }
+#define OPERATOR(event)                       \
+    {                                         \
+        LUA_OP_OTHER, LUA_EVENT_##event, true \
+    }
+#define COMPARE(event)                         \
+    {                                          \
+        LUA_OP_OTHER, LUA_EVENT_##event, false \
+    }
+#define PLAIN                   \
+    {                           \
+        LUA_OP_OTHER, NO, false \
+    }
 
 static const struct row rows_51[] = {
     ROW(MOVE, NONE, true),
@@ -51,8 +66,8 @@ static const struct row rows_51[] = {
     ROW(CALL, CALL, true),
     ROW(TAILCALL, CALL, true),
     ROW(RETURN, NONE, false),
-    ROW(LOOP, NONE, true),  /* FORLOOP */
-    ROW(LOOP, NONE, true),  /* FORPREP */
+    ROW(LOOP, NONE, true),     /* FORLOOP */
+    ROW(LOOP, NONE, true),     /* FORPREP */
     ROW(ITERATE, CALL, false), /* TFORLOOP */
     ROW(SETLIST, NONE, false),
     PLAIN, /* CLOSE */
@@ -155,31 +170,31 @@ static const struct row rows_53[] = {
 
 /* 5.4 and 5.5, up to the opcodes that only 5.5 has. Operators call no metamethods: the MMBIN behind
  * them does, and its C says which. */
-#define ROWS_54                                                                            \
-    ROW(MOVE, NONE, true), SETS, SETS, ROW(LOADK, NONE, true), /* LOADI, LOADF */         \
-        ROW(LOADKX, NONE, true), SETS, SETS, SETS,             /* FALSE, LFALSESKIP, TRUE */ \
-        ROW(LOADNIL, NONE, true), ROW(GETUPVAL, NONE, true), ROW(SETUPVAL, NONE, false),   \
-        ROW(GETTABUP, INDEX, true), ROW(GETTABLE, INDEX, true), ROW(GETI, INDEX, true),    \
-        ROW(GETTABLE, INDEX, true), /* GETFIELD */                                         \
-        ROW(SETTABUP, NEWINDEX, false), ROW(SETTABLE, NEWINDEX, false),                    \
-        COMPARE(NEWINDEX),               /* SETI */                                        \
-        ROW(SETTABLE, NEWINDEX, false),  /* SETFIELD */                                    \
-        ROW(NEWTABLE, NONE, true), ROW(SELF, INDEX, true), SETS, /* ADDI */                \
-        SETS, SETS, SETS, SETS, SETS, SETS, SETS,                /* ADDK to IDIVK */       \
+#define ROWS_54                                                                                   \
+    ROW(MOVE, NONE, true), SETS, SETS, ROW(LOADK, NONE, true), /* LOADI, LOADF */                 \
+        ROW(LOADKX, NONE, true), SETS, SETS, SETS,             /* FALSE, LFALSESKIP, TRUE */      \
+        ROW(LOADNIL, NONE, true), ROW(GETUPVAL, NONE, true), ROW(SETUPVAL, NONE, false),          \
+        ROW(GETTABUP, INDEX, true), ROW(GETTABLE, INDEX, true), ROW(GETI, INDEX, true),           \
+        ROW(GETTABLE, INDEX, true), /* GETFIELD */                                                \
+        ROW(SETTABUP, NEWINDEX, false), ROW(SETTABLE, NEWINDEX, false),                           \
+        COMPARE(NEWINDEX),                                       /* SETI */                       \
+        ROW(SETTABLE, NEWINDEX, false),                          /* SETFIELD */                   \
+        ROW(NEWTABLE, NONE, true), ROW(SELF, INDEX, true), SETS, /* ADDI */                       \
+        SETS, SETS, SETS, SETS, SETS, SETS, SETS,                /* ADDK to IDIVK */              \
         SETS, SETS, SETS, SETS, SETS,                            /* BANDK to BXORK, SHRI, SHLI */ \
-        SETS, SETS, SETS, SETS, SETS, SETS, SETS,                /* ADD to IDIV */         \
-        SETS, SETS, SETS, SETS, SETS,                            /* BAND to SHR */         \
-        PLAIN, PLAIN, PLAIN, /* MMBIN, MMBINI, MMBINK: see decode_54() */                  \
-        OPERATOR(UNM), OPERATOR(BNOT), SETS, OPERATOR(LEN), OPERATOR(CONCAT),              \
-        COMPARE(CLOSE), PLAIN, ROW(JUMP, NONE, false), /* CLOSE, TBC */                    \
-        COMPARE(EQ), COMPARE(LT), COMPARE(LE), PLAIN, PLAIN, /* EQK, EQI */                \
-        COMPARE(LT), COMPARE(LE), COMPARE(LT), COMPARE(LE),  /* LTI, LEI, GTI, GEI */      \
-        PLAIN, SETS, /* TEST, TESTSET */                                                   \
-        ROW(CALL, CALL, true), ROW(TAILCALL, CALL, true), ROW(RETURN, CLOSE, false),       \
-        ROW(RETURN, NONE, false), ROW(RETURN, NONE, false), /* RETURN0, RETURN1 */         \
-        ROW(FLOW, NONE, true), ROW(FLOW, NONE, true),       /* FORLOOP, FORPREP */         \
-        ROW(FLOW, NONE, false), ROW(ITERATE, CALL, false),  /* TFORPREP */                 \
-        ROW(FLOW, NONE, true), ROW(SETLIST, NONE, false),   /* TFORLOOP */                 \
+        SETS, SETS, SETS, SETS, SETS, SETS, SETS,                /* ADD to IDIV */                \
+        SETS, SETS, SETS, SETS, SETS,                            /* BAND to SHR */                \
+        PLAIN, PLAIN, PLAIN, /* MMBIN, MMBINI, MMBINK: see decode_54() */                         \
+        OPERATOR(UNM), OPERATOR(BNOT), SETS, OPERATOR(LEN), OPERATOR(CONCAT), COMPARE(CLOSE),     \
+        PLAIN, ROW(JUMP, NONE, false),                       /* CLOSE, TBC */                     \
+        COMPARE(EQ), COMPARE(LT), COMPARE(LE), PLAIN, PLAIN, /* EQK, EQI */                       \
+        COMPARE(LT), COMPARE(LE), COMPARE(LT), COMPARE(LE),  /* LTI, LEI, GTI, GEI */             \
+        PLAIN, SETS,                                         /* TEST, TESTSET */                  \
+        ROW(CALL, CALL, true), ROW(TAILCALL, CALL, true), ROW(RETURN, CLOSE, false),              \
+        ROW(RETURN, NONE, false), ROW(RETURN, NONE, false), /* RETURN0, RETURN1 */                \
+        ROW(FLOW, NONE, true), ROW(FLOW, NONE, true),       /* FORLOOP, FORPREP */                \
+        ROW(FLOW, NONE, false), ROW(ITERATE, CALL, false),  /* TFORPREP */                        \
+        ROW(FLOW, NONE, true), ROW(SETLIST, NONE, false),   /* TFORLOOP */                        \
         ROW(CLOSURE, NONE, true), ROW(VARARG, NONE, true)
 
 static const struct row rows_54[] = {
@@ -249,8 +264,10 @@ struct lua_insn lua_insn_decode(uint32_t instruction, unsigned version)
         const struct row *rows;
         size_t nr;
     } all[] = {
-        {rows_51, sizeof(rows_51) / sizeof(*rows_51)}, {rows_52, sizeof(rows_52) / sizeof(*rows_52)},
-        {rows_53, sizeof(rows_53) / sizeof(*rows_53)}, {rows_54, sizeof(rows_54) / sizeof(*rows_54)},
+        {rows_51, sizeof(rows_51) / sizeof(*rows_51)},
+        {rows_52, sizeof(rows_52) / sizeof(*rows_52)},
+        {rows_53, sizeof(rows_53) / sizeof(*rows_53)},
+        {rows_54, sizeof(rows_54) / sizeof(*rows_54)},
         {rows_55, sizeof(rows_55) / sizeof(*rows_55)},
     };
     struct lua_insn i = {.event = NO};
@@ -274,9 +291,10 @@ struct lua_insn lua_insn_decode(uint32_t instruction, unsigned version)
 
 const char *lua_event_name(enum lua_event event)
 {
-    static const char *const names[] = {
-        "__index", "__newindex", "__gc",  "__mode", "__len", "__eq",   "__add",    "__sub",  "__mul",
-        "__mod",   "__pow",      "__div", "__idiv", "__band", "__bor", "__bxor",   "__shl",  "__shr",
-        "__unm",   "__bnot",     "__lt",  "__le",   "__concat", "__call", "__close"};
+    static const char *const names[] = {"__index", "__newindex", "__gc",     "__mode", "__len",
+                                        "__eq",    "__add",      "__sub",    "__mul",  "__mod",
+                                        "__pow",   "__div",      "__idiv",   "__band", "__bor",
+                                        "__bxor",  "__shl",      "__shr",    "__unm",  "__bnot",
+                                        "__lt",    "__le",       "__concat", "__call", "__close"};
     return event < LUA_EVENT_NONE ? names[event] : NULL;
 }

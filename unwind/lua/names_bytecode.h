@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The part of Lua's bytecode that names need: maps the encodings of 5.1 to 5.5 to one, and tells
- * which registers an instruction sets. Numbers and fields: lopcodes.h of 5.1.5, 5.2.4, 5.3.6, 5.4.8,
- * 5.5.0; those of a version's other releases are the same.
+ * which registers an instruction sets. Numbers and fields: lopcodes.h
+ * of 5.1.5, 5.2.4, 5.3.6, 5.4.8, 5.5.0; those of a version's other releases are the same.
  */
 #ifndef UNWIND_LUA_NAMES_BYTECODE_H
 #define UNWIND_LUA_NAMES_BYTECODE_H

@@ -1,0 +1,649 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The cache of prototypes, and the proposals to the table of managed functions.
+ *
+ * Which batches of a recording a thread has seen before is a matter of chance, and must not change
+ * results. So a batch's results are those that an empty cache at its beginning would give: a
+ * prototype that is known from another batch is compared whole with the memory of now, all names
+ * are proposed again, and the libraries are read again.
+ */
+#include "unwind/lua/names.h"
+
+#include "base/hash.h"
+#include "base/vec.h"
+#include "unwind/frame.h"
+#include "unwind/lua/names_library.h"
+#include "unwind/lua/names_scan.h"
+
+#include <stdlib.h>
+
+enum {
+    CACHE_BYTES_MAX = 64 << 20, /* bytes of cached prototypes; above, all are forgotten */
+    CALLS = 4096,               /* number of cached call sites: a power of two */
+    LEARN_MAX = 1 << 16,        /* prototypes learned at once, from one prototype */
+    LEARN_PER_BATCH = 1 << 10, /* the same in batches whose numbers are no powers of two; each batch
+                                  takes other ones */
+    LEARN_BUDGET = 1 << 24,    /* budget for all of them: lua_definition_name() */
+    READS = 1 << 16,           /* reads for one prototype, or for one VM's libraries */
+    LIBRARIES_MAX = 256,       /* VMs whose libraries are kept */
+};
+
+#define LIBRARY_AGE_NS UINT64_C(1000000000) /* a library may have been loaded since */
+
+/* A prototype that was read. */
+struct known {
+    struct known *next; /* next in its hash chain, or in the list of the dead */
+    struct lua_code code;
+    const char *file;   /* from its chunk's name, interned. NULL: could not be read */
+    uint32_t *children; /* places of the instructions that make closures */
+    uint32_t nr_children;
+    uint64_t batch;   /* batch in which it was last compared */
+    uint64_t learned; /* 1 + the batch in which its children's names were last taken */
+    uint64_t serial;  /* never used twice */
+    uint64_t time;    /* time of the memory that it was last compared with */
+    /* Times at which all of it reads the same, with the same provenance; empty where this is not
+     * known. */
+    struct memory_span valid;
+    uint32_t space;
+    uint32_t function; /* managed function */
+    uint8_t provenance;
+};
+
+/* The name that a call instruction has for its function. */
+struct call_site {
+    uint64_t caller; /* serial of the caller's prototype; 0: the entry is free */
+    uint64_t batch;
+    uint32_t index;
+    uint32_t function; /* function for which the name was last proposed */
+    uint8_t rank;      /* rank of that proposal */
+    uint8_t kind;
+    const char *name; /* NULL: no name */
+};
+
+/* The libraries of a VM. */
+struct vm_library {
+    uint64_t global, batch, time;
+    uint32_t space;
+    struct lua_library library;
+};
+
+struct lua_names {
+    struct managed_names *managed;
+    struct known **chains;
+    size_t nr_chains; /* a power of two */
+    size_t nr, bytes;
+    uint64_t last_serial;
+    struct known *dead; /* removed from the cache, but perhaps still in use by the current call */
+    uint64_t batch;     /* the current batch */
+    struct call_site *calls;
+    VEC(struct vm_library) libraries;
+    size_t last_library;
+    uint32_t unknown; /* the function that stands for unreadable ones */
+    uint32_t c;       /* a C function that no library has */
+    VEC(struct known *) queue;
+};
+
+const char *lua_name_kind_text(enum lua_name_kind kind)
+{
+    static const char *const texts[] = {"",       "local", "upvalue",    "constant",     "global",
+                                        "method", "field", "metamethod", "for iterator", "hook"};
+    return texts[kind];
+}
+
+struct lua_names *lua_names_create(struct managed_names *managed)
+{
+    struct lua_names *n = calloc(1, sizeof(*n));
+    if (!n)
+        return NULL;
+    n->managed = managed;
+    n->nr_chains = 1024;
+    n->chains = calloc(n->nr_chains, sizeof(struct known *));
+    n->calls = calloc(CALLS, sizeof(*n->calls));
+    const struct managed_identity none = {.kind = MANAGED_UNKNOWN, .language = FRAME_LUA};
+    const struct managed_identity c = {
+        .kind = MANAGED_BUILTIN, .language = FRAME_LUA, .file = "[C]", .name = "[C]"};
+    n->unknown = managed_intern(managed, &none);
+    n->c = managed_intern(managed, &c);
+    if (n->chains && n->calls && n->unknown && n->c)
+        return n;
+    lua_names_free(n);
+    return NULL;
+}
+
+static void known_free(struct known *k)
+{
+    lua_code_free(&k->code);
+    free(k->children);
+    free(k);
+}
+
+static void bury_dead(struct lua_names *n)
+{
+    while (n->dead) {
+        struct known *k = n->dead;
+        n->dead = k->next;
+        known_free(k);
+    }
+}
+
+static void forget_all(struct lua_names *n)
+{
+    for (size_t i = 0; n->chains && i < n->nr_chains; i++)
+        while (n->chains[i]) {
+            struct known *k = n->chains[i];
+            n->chains[i] = k->next;
+            known_free(k);
+        }
+    n->nr = n->bytes = 0;
+}
+
+static void forget_libraries(struct lua_names *n)
+{
+    vec_foreach (l, &n->libraries)
+        lua_library_free(&l->library);
+    n->libraries.nr = n->last_library = 0;
+}
+
+/* Free unneeded prototypes. Called between calls, when no prototype is in use. Only between batches
+ * may a prototype be forgotten that the batch would not read again with the same contents. */
+static void tidy(struct lua_names *n, uint64_t batch)
+{
+    bury_dead(n);
+    if (n->bytes > CACHE_BYTES_MAX && batch != n->batch)
+        forget_all(n);
+    if (n->libraries.nr > LIBRARIES_MAX && batch != n->batch)
+        forget_libraries(n);
+    n->batch = batch;
+}
+
+void lua_names_free(struct lua_names *n)
+{
+    if (!n)
+        return;
+    bury_dead(n);
+    forget_all(n);
+    forget_libraries(n);
+    vec_free(&n->libraries);
+    vec_free(&n->queue);
+    free(n->chains);
+    free(n->calls);
+    free(n);
+}
+
+/* ---- prototypes ---------------------------------------------------------------------------- */
+
+static uint64_t known_hash(uint32_t space, uint64_t address)
+{
+    return hash_combine(address, space);
+}
+
+static void chains_grow(struct lua_names *n)
+{
+    size_t nr = n->nr_chains * 4;
+    struct known **chains = calloc(nr, sizeof(struct known *));
+    if (!chains)
+        return; /* longer chains work, too */
+    for (size_t i = 0; i < n->nr_chains; i++)
+        while (n->chains[i]) {
+            struct known *k = n->chains[i];
+            n->chains[i] = k->next;
+            struct known **to = &chains[known_hash(k->space, k->code.proto.address) & (nr - 1)];
+            k->next = *to;
+            *to = k;
+        }
+    free(n->chains);
+    n->chains = chains;
+    n->nr_chains = nr;
+}
+
+/* The chunk's file; NULL: it cannot be read (*failed: memory is out). */
+static const char *file_of(struct lua_names *n, struct lua_asker *a, const struct lua_code *c,
+                           bool *failed)
+{
+    char file[LUA_FILE_SIZE];
+    if (!lua_code_file(a, c, file))
+        return NULL;
+    const char *kept = managed_string(n->managed, file, strlen(file));
+    *failed |= !kept;
+    return kept;
+}
+
+/* The managed function of this prototype. Returns 0 when memory is out, or there are too many
+ * functions; n->unknown when there is no chunk name. */
+static uint32_t identify(struct lua_names *n, struct lua_asker *a, const struct known *k)
+{
+    const struct lua_proto *p = &k->code.proto;
+    if (!k->file)
+        return n->unknown;
+    const struct managed_identity i = {.kind = p->line_defined ? MANAGED_FUNCTION : MANAGED_MAIN,
+                                       .language = FRAME_LUA,
+                                       .file = k->file,
+                                       .line = p->line_defined,
+                                       .salt = lua_code_hash(a, &k->code)};
+    return managed_intern(n->managed, &i);
+}
+
+/* Collect the places where closures are made. */
+static bool find_children(struct known *k)
+{
+    uint32_t nr = 0;
+    for (uint32_t at = 0; k->code.proto.nr_protos && at < k->code.nr[LUA_PART_CODE]; at++)
+        nr += lua_code_insn(&k->code, at).op == LUA_OP_CLOSURE;
+    k->children = nr ? calloc(nr, sizeof(*k->children)) : NULL;
+    if (nr && !k->children)
+        return false;
+    for (uint32_t at = 0; k->nr_children < nr; at++)
+        if (lua_code_insn(&k->code, at).op == LUA_OP_CLOSURE)
+            k->children[k->nr_children++] = at;
+    return true;
+}
+
+/* A function without code may be the remains of a dead one. */
+static uint8_t provenance_of(const struct known *k, const struct lua_asker *a)
+{
+    enum provenance p = a->reader.provenance;
+    return (uint8_t)(k->code.nr[LUA_PART_CODE] || p > PROVENANCE_STALE ? p : PROVENANCE_STALE);
+}
+
+/* Read a prototype that is not in the cache; NULL: there is none (*failed: memory is out). */
+static struct known *known_read(struct lua_names *n, const struct lua_names_source *s,
+                                uint64_t address, bool *failed)
+{
+    struct lua_asker a;
+    const struct memory *m = s->reader->m;
+    struct known *k = calloc(1, sizeof(*k));
+    *failed |= !k;
+    if (!k)
+        return NULL;
+    lua_asker_begin(&a, m, s->reader->layout, READS);
+    int read = lua_code_read(&a, address, &k->code);
+    *failed |= read < 0;
+    if (read > 0) {
+        k->file = file_of(n, &a, &k->code, failed);
+        k->provenance = provenance_of(k, &a);
+        k->valid = a.same;
+        k->function = *failed ? 0 : identify(n, &a, k);
+    }
+    if (!k->function || !find_children(k)) {
+        *failed |= read > 0;
+        known_free(k);
+        return NULL;
+    }
+    if (n->nr >= n->nr_chains)
+        chains_grow(n);
+    struct known **chain = &n->chains[known_hash(s->space, address) & (n->nr_chains - 1)];
+    k->next = *chain;
+    k->batch = s->batch;
+    k->serial = ++n->last_serial;
+    k->time = m->time;
+    k->space = s->space;
+    *chain = k;
+    n->nr++;
+    n->bytes += sizeof(*k) + lua_code_size(&k->code);
+    return k;
+}
+
+static void known_remove(struct lua_names *n, struct known **link)
+{
+    struct known *k = *link;
+    *link = k->next;
+    n->nr--;
+    n->bytes -= sizeof(*k) + lua_code_size(&k->code);
+    k->next = n->dead;
+    n->dead = k;
+}
+
+/* Does exactly one layer know more than its bytes, and does it also tell for how long? */
+static bool tells_spans(const struct memory *m)
+{
+    unsigned provers = 0, tellers = 0;
+    for (size_t i = 0; i < m->nr_layers; i++) {
+        provers += m->layers[i].prove || m->layers[i].unlike;
+        tellers += m->layers[i].has_moments;
+    }
+    return provers == 1 && tellers == 1;
+}
+
+/* Is everything known to read the same at the memory's time? */
+static bool is_steady(const struct known *k, const struct memory *m)
+{
+    return k->valid.from <= m->time && m->time <= k->valid.to && tells_spans(m) &&
+           !memory_is_instant(m, k->code.proto.address);
+}
+
+/* Is the prototype still at its address? For one time this is checked once. At another time all of
+ * it is compared: a function that is loaded again may have the same head at the same address. */
+static bool known_check(struct lua_names *n, const struct lua_names_source *s, struct known *k,
+                        bool *failed)
+{
+    const struct memory *m = s->reader->m;
+    if (k->batch == s->batch && k->time == m->time)
+        return true;
+    if (k->code.layout != s->reader->layout)
+        return false;
+    if (!is_steady(k, m)) {
+        struct lua_asker a;
+        lua_asker_begin(&a, m, s->reader->layout, READS);
+        int same = lua_code_check(&a, &k->code);
+        *failed |= same < 0;
+        if (same <= 0 || file_of(n, &a, &k->code, failed) != k->file)
+            return false;
+        k->provenance = provenance_of(k, &a);
+        k->valid = a.same;
+    }
+    k->batch = s->batch;
+    k->time = m->time;
+    return true;
+}
+
+/* The prototype at an address at the source's time. Known prototypes are compared with memory.
+ * NULL: there is none. `provenance` is raised to the weakest source. */
+static struct known *known_get(struct lua_names *n, const struct lua_names_source *s,
+                               uint64_t address, uint8_t *provenance, bool *failed)
+{
+    struct known **link = &n->chains[known_hash(s->space, address) & (n->nr_chains - 1)];
+    while (*link && ((*link)->code.proto.address != address || (*link)->space != s->space))
+        link = &(*link)->next;
+    struct known *k = *link;
+    if (k && !known_check(n, s, k, failed)) {
+        known_remove(n, link);
+        k = NULL;
+    }
+    if (!k && address)
+        k = known_read(n, s, address, failed);
+    if (k && k->provenance > *provenance)
+        *provenance = k->provenance;
+    return k;
+}
+
+/* ---- names from definitions ------------------------------------------------------------------ */
+
+/* Was the child made with the parent? The parent may be dead, and the child's address may since
+ * belong to another prototype. */
+static bool is_child(const struct lua_proto *parent, const struct lua_proto *child)
+{
+    bool inside = !parent->line_defined || (child->line_defined >= parent->line_defined &&
+                                            child->last_line_defined <= parent->last_line_defined);
+    return inside && (child->source == parent->source || !child->source);
+}
+
+/* Take the name that a prototype gives to the function it makes at `at`, and append that function
+ * to the queue. */
+static int learn_child(struct lua_names *n, const struct lua_names_source *s, const struct known *k,
+                       uint32_t at, uint32_t *budget)
+{
+    char name[LUA_DEFINED_SIZE];
+    bool failed = false;
+    uint64_t address = lua_code_child(&k->code, lua_code_insn(&k->code, at).bx);
+    uint8_t ignored = PROVENANCE_EXACT;
+    enum name_rank rank = NAME_RANK_DEFINED;
+    struct known *child = address ? known_get(n, s, address, &ignored, &failed) : NULL;
+    if (failed)
+        return -1;
+    if (!child || child == k || !is_child(&k->code.proto, &child->code.proto))
+        return 0;
+    struct lua_asker a;
+    lua_asker_begin(&a, s->reader->m, s->reader->layout, READS);
+    if (!lua_definition_name(&a, &k->code, at, &child->code, budget, name)) {
+        rank = NAME_RANK_NAMELESS;
+        *name = 0;
+    }
+    if (managed_propose_name(n->managed, child->function, rank, name, s->batch))
+        return -1;
+    return child->learned == s->batch + 1 || vec_push(&n->queue, child) ? 0 : -1;
+}
+
+/* Take the names that one prototype gives, at most `limit`. */
+static int learn_one(struct lua_names *n, const struct lua_names_source *s, struct known *k,
+                     size_t limit, uint32_t *budget)
+{
+    uint32_t nr = k->nr_children;
+    uint64_t first =
+        nr > LEARN_PER_BATCH && limit < LEARN_MAX ? s->batch * LEARN_PER_BATCH % nr : 0;
+    k->learned = s->batch + 1;
+    for (uint32_t i = 0; i < nr && i < limit; i++)
+        if (learn_child(n, s, k, k->children[(first + i) % nr], budget))
+            return -1;
+    return 0;
+}
+
+/* Take the names of all functions that are defined in a prototype, and in these. A program's main
+ * chunk may define thousands: not all of them are named again in each batch. */
+static int learn(struct lua_names *n, const struct lua_names_source *s, struct known *k)
+{
+    if (k->learned == s->batch + 1)
+        return 0;
+    uint32_t budget = LEARN_BUDGET;
+    size_t limit = s->batch & (s->batch - 1) ? LEARN_PER_BATCH : LEARN_MAX;
+    n->queue.nr = 0;
+    int failed = learn_one(n, s, k, limit, &budget);
+    for (size_t i = 0; i < n->queue.nr && i < limit && !failed; i++)
+        if (n->queue.at[i]->learned != s->batch + 1)
+            failed = learn_one(n, s, n->queue.at[i], limit - i, &budget);
+    return failed;
+}
+
+int lua_names_learn(struct lua_names *n, const struct lua_names_source *source, uint64_t proto,
+                    struct error *err)
+{
+    uint8_t ignored = PROVENANCE_EXACT;
+    bool failed = false;
+    tidy(n, source->batch);
+    struct known *k = known_get(n, source, proto, &ignored, &failed);
+    if (failed || (k && learn(n, source, k)))
+        return error_no_memory(err);
+    return 0;
+}
+
+/* ---- names of C functions -------------------------------------------------------------------- */
+
+static int library_read(struct lua_names *n, const struct lua_names_source *s, struct vm_library *l)
+{
+    struct lua_reader r = {.m = s->reader->m, .layout = s->reader->layout, .budget = READS};
+    lua_library_free(&l->library);
+    l->global = s->global;
+    l->space = s->space;
+    l->batch = s->batch;
+    l->time = r.m->time;
+    return lua_library_read(&r, s->global, n->managed, &l->library);
+}
+
+/* The libraries of the source's VM; NULL: memory is out. */
+static struct vm_library *library_get(struct lua_names *n, const struct lua_names_source *s)
+{
+    size_t at = n->last_library;
+    if (at >= n->libraries.nr || n->libraries.at[at].global != s->global ||
+        n->libraries.at[at].space != s->space)
+        for (at = 0; at < n->libraries.nr; at++)
+            if (n->libraries.at[at].global == s->global && n->libraries.at[at].space == s->space)
+                break;
+    bool is_new = at == n->libraries.nr;
+    if (is_new && !vec_push(&n->libraries, (struct vm_library){0}))
+        return NULL;
+    n->last_library = at;
+    struct vm_library *l = &n->libraries.at[at];
+    if ((is_new || l->batch != s->batch) && library_read(n, s, l))
+        return NULL;
+    return l;
+}
+
+/* Find a C function. A library may have been loaded since the libraries were read. */
+static int library_find(struct lua_names *n, const struct lua_names_source *s, uint64_t native,
+                        struct lua_library_function **ret)
+{
+    struct vm_library *l = library_get(n, s);
+    *ret = NULL;
+    if (!l)
+        return -1;
+    *ret = lua_library_find(&l->library, native);
+    const uint64_t time = s->reader->m->time;
+    if (!*ret && time > l->time && time - l->time >= LIBRARY_AGE_NS) {
+        if (library_read(n, s, l))
+            return -1;
+        *ret = lua_library_find(&l->library, native);
+    }
+    return 0;
+}
+
+const char *lua_names_native(struct lua_names *n, const struct lua_names_source *source,
+                             uint64_t native)
+{
+    struct lua_library_function *f;
+    return native && !library_find(n, source, native, &f) && f ? f->name : NULL;
+}
+
+static int name_c(struct lua_names *n, const struct lua_names_source *s, uint64_t native,
+                  struct lua_named *ret)
+{
+    struct lua_library_function *f = NULL;
+    ret->function = n->c;
+    if (!native)
+        return 0;
+    if (library_find(n, s, native, &f))
+        return -1;
+    if (!f)
+        return 0;
+    if (!f->function) {
+        const struct managed_identity i = {
+            .kind = MANAGED_BUILTIN, .language = FRAME_LUA, .file = "[C]", .name = f->name};
+        f->function = managed_intern(n->managed, &i);
+    }
+    ret->function = f->function;
+    ret->is_named = true;
+    return f->function ? 0 : -1;
+}
+
+/* ---- names from calls ------------------------------------------------------------------------ */
+
+/* The name that the instruction has for its function, from the cache of call sites or read now. */
+static struct call_site *call_get(struct lua_names *n, const struct lua_names_source *s,
+                                  const struct known *caller, uint32_t index, bool *failed)
+{
+    struct call_site *c = &n->calls[hash_combine(caller->serial, index) & (CALLS - 1)];
+    if (c->caller == caller->serial && c->index == index && c->batch == s->batch)
+        return c;
+    char name[LUA_NAME_SIZE];
+    struct lua_asker a;
+    lua_asker_begin(&a, s->reader->m, s->reader->layout, READS);
+    *c = (struct call_site){.caller = caller->serial, .batch = s->batch, .index = index};
+    c->kind = (uint8_t)lua_call_name(&a, &caller->code, index, name);
+    if (c->kind == LUA_NAME_NONE)
+        return c;
+    c->name = managed_string(n->managed, name, strlen(name));
+    *failed |= !c->name;
+    return c;
+}
+
+/* A loop's hidden variable, "(for generator)", "for iterator" and "integer index" are no names of
+ * functions. */
+static bool is_functions_name(const struct call_site *c)
+{
+    return c->kind != LUA_NAME_NONE && c->kind != LUA_NAME_ITERATOR && !strchr(c->name, ' ');
+}
+
+static enum name_rank rank_of(const struct call_site *c, uint8_t provenance)
+{
+    if (provenance == PROVENANCE_GUESS || !is_functions_name(c))
+        return NAME_RANK_NONE;
+    bool strong =
+        c->kind == LUA_NAME_GLOBAL || c->kind == LUA_NAME_METHOD || c->kind == LUA_NAME_FIELD;
+    if (provenance == PROVENANCE_EXACT)
+        return strong ? NAME_RANK_CALL : NAME_RANK_CALL_WEAK;
+    return strong ? NAME_RANK_DOUBTFUL : NAME_RANK_DOUBTFUL_WEAK;
+}
+
+/* Names that do not depend on the caller's instruction: the caller has been interrupted. Where Lua
+ * gives such a function another name (5.2: that of the interrupted instruction; 5.3.4 to 5.4.2 call
+ * the interrupted function "__gc"), what has happened counts. */
+static bool name_interrupting(struct lua_names *n, const struct lua_call *caller,
+                              struct lua_named *ret, bool *failed)
+{
+    const char *name = caller->is_hooked ? "?" : "__gc";
+    if (!caller->is_hooked && !caller->is_finalizer)
+        return false;
+    ret->callkind = caller->is_hooked ? LUA_NAME_HOOK : LUA_NAME_METAMETHOD;
+    ret->callname = managed_string(n->managed, name, strlen(name));
+    *failed |= !ret->callname;
+    return true;
+}
+
+/* Does the caller's instruction tell something of the function? A function that was tail-called was
+ * not called there. (5.1 counts tail calls of Lua functions only.) */
+static bool is_called_by(const struct lua_names_source *s, const struct lua_call *call,
+                         const struct lua_call *caller)
+{
+    bool is_tail = call->is_tail && (call->is_lua || s->reader->layout->version > 51);
+    return caller && !is_tail;
+}
+
+static int propose_from_call(struct lua_names *n, const struct lua_names_source *s,
+                             struct call_site *c, const struct lua_named *named)
+{
+    uint8_t weakest = s->provenance > named->provenance ? s->provenance : named->provenance;
+    enum name_rank rank = rank_of(c, weakest);
+    if (!rank || (c->function == named->function && c->rank >= rank))
+        return 0;
+    c->function = named->function;
+    c->rank = (uint8_t)rank;
+    return managed_propose_name(n->managed, named->function, rank, c->name, s->batch);
+}
+
+static int name_from_call(struct lua_names *n, const struct lua_names_source *s,
+                          const struct lua_call *call, const struct lua_call *caller,
+                          struct lua_named *ret)
+{
+    bool failed = false;
+    if (!is_called_by(s, call, caller))
+        return 0;
+    if (name_interrupting(n, caller, ret, &failed))
+        return failed ? -1 : 0;
+    if (!caller->is_lua || caller->function.kind != LUA_FUNCTION_LUA)
+        return 0;
+    uint8_t ignored = PROVENANCE_EXACT;
+    struct known *k = known_get(n, s, caller->function.proto, &ignored, &failed);
+    if (failed || (k && learn(n, s, k)))
+        return -1;
+    if (!k || caller->index >= k->code.nr[LUA_PART_CODE])
+        return 0;
+    struct call_site *c = call_get(n, s, k, caller->index, &failed);
+    if (failed)
+        return -1;
+    ret->callname = c->name;
+    ret->callkind = c->kind;
+    return c->name && call->is_lua ? propose_from_call(n, s, c, ret) : 0;
+}
+
+/* ---- calls --------------------------------------------------------------------------------- */
+
+static int name_lua(struct lua_names *n, const struct lua_names_source *s,
+                    const struct lua_call *call, struct lua_named *ret)
+{
+    bool failed = false;
+    bool is_known = call->function.kind == LUA_FUNCTION_LUA;
+    struct known *k =
+        is_known ? known_get(n, s, call->function.proto, &ret->provenance, &failed) : NULL;
+    if (failed)
+        return -1;
+    if (!k || k->function == n->unknown) {
+        ret->function = n->unknown;
+        ret->provenance = PROVENANCE_GUESS;
+        return 0;
+    }
+    ret->function = k->function;
+    ret->definition_line = k->code.proto.line_defined;
+    ret->line = lua_code_line(&k->code, call->index);
+    return learn(n, s, k);
+}
+
+int lua_names_call(struct lua_names *n, const struct lua_names_source *source,
+                   const struct lua_call *call, const struct lua_call *caller,
+                   struct lua_named *ret, struct error *err)
+{
+    *ret = (struct lua_named){0};
+    tidy(n, source->batch);
+    int failed = call->is_lua ? name_lua(n, source, call, ret)
+                              : name_c(n, source, call->function.native, ret);
+    if (!failed)
+        failed = name_from_call(n, source, call, caller, ret);
+    return failed ? error_no_memory(err) : 0;
+}

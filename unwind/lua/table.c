@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "unwind/lua/table.h"
+
+#include <string.h>
+
+enum { OBJECT_TAG = 8, TYPE_MASK = 0xf, HEAD_SIZE = 0x48, LOG2_NODES_MAX = 26 };
+
+static bool is_nil(uint32_t tag)
+{
+    return (tag & TYPE_MASK) == LUA_TNIL;
+}
+
+/* The number of places of the array. 5.4 keeps another limit there, if a flag says so: the number
+ * of places is then the next power of two. */
+static uint32_t array_places(const struct lua_layout *l, const uint8_t *head)
+{
+    enum { IS_LIMIT = 0x80 };
+    uint32_t nr = lua_u32(head, l->fields.table.size_array);
+    if (l->version != 54 || !(head[l->fields.table.log2_nodes - 1] & IS_LIMIT) || nr < 2)
+        return nr;
+    return nr > UINT32_C(1) << 31 ? nr : UINT32_C(1) << (32 - __builtin_clz(nr - 1));
+}
+
+bool lua_table_read(struct lua_reader *r, uint64_t address, struct lua_table *ret)
+{
+    const struct lua_fields *f = &r->layout->fields;
+    uint8_t head[HEAD_SIZE];
+    size_t size = f->table.size_array + sizeof(uint32_t); /* the last field of 5.1 and 5.2 */
+    const size_t others[] = {f->table.array + 8u, f->table.node + 8u, f->table.metatable + 8u};
+    for (unsigned i = 0; i < 3; i++)
+        size = others[i] > size ? others[i] : size;
+    if (address < 4096 || address % 8 || size > sizeof(head) ||
+        !lua_read_moving(r, address, head, size) ||
+        (head[OBJECT_TAG] & LUA_TAG_MASK) != LUA_TTABLE ||
+        head[f->table.log2_nodes] > LOG2_NODES_MAX)
+        return false;
+    *ret = (struct lua_table){.address = address,
+                              .array = lua_u64(head, f->table.array),
+                              .nodes = lua_u64(head, f->table.node),
+                              .metatable = lua_u64(head, f->table.metatable),
+                              .nr_array = array_places(r->layout, head),
+                              .nr_nodes = UINT32_C(1) << head[f->table.log2_nodes]};
+    return true;
+}
+
+void lua_table_begin(struct lua_table_walk *w, const struct lua_table *t)
+{
+    w->table = *t;
+    w->next = w->first = w->nr = 0;
+}
+
+/* Read as many elements from a place on as fit. */
+static bool fill(struct lua_reader *r, struct lua_table_walk *w, uint64_t at, size_t element,
+                 uint32_t place, uint32_t nr_places)
+{
+    size_t most = sizeof(w->bytes) / element;
+    size_t nr = nr_places - place < most ? nr_places - place : most;
+    w->first = w->next;
+    w->nr = 0;
+    if (at < 4096 || !lua_read_moving(r, at + (uint64_t)place * element, w->bytes, nr * element))
+        return false;
+    w->nr = (uint32_t)nr;
+    return true;
+}
+
+/* 5.5: values stand below the array's address, in falling order; tags above it, behind a word. */
+static bool split_value(struct lua_reader *r, const struct lua_table *t, uint32_t place,
+                        struct lua_value *ret)
+{
+    uint8_t tag;
+    uint64_t bits;
+    if (!lua_read_moving(r, t->array + sizeof(uint32_t) + place, &tag, 1) ||
+        !lua_read_moving(r, t->array - 8 * ((uint64_t)place + 1), &bits, sizeof(bits)))
+        return false;
+    *ret = (struct lua_value){bits, tag};
+    return true;
+}
+
+/* Get what is in a place of the array. */
+static bool array_value(struct lua_reader *r, struct lua_table_walk *w, struct lua_value *key,
+                        struct lua_value *value)
+{
+    const struct lua_fields *f = &r->layout->fields;
+    const uint32_t place = w->next;
+    *key = (struct lua_value){place + UINT64_C(1), LUA_TAG_INDEX};
+    if (f->table.split_array)
+        return split_value(r, &w->table, place, value);
+    if (place >= w->first + w->nr &&
+        !fill(r, w, w->table.array, f->value_size, place, w->table.nr_array))
+        return false;
+    *value = lua_value_of(f, w->bytes + (size_t)(place - w->first) * f->value_size);
+    return true;
+}
+
+/* Get what is in a node. */
+static bool node_value(struct lua_reader *r, struct lua_table_walk *w, struct lua_value *key,
+                       struct lua_value *value)
+{
+    const struct lua_fields *f = &r->layout->fields;
+    const uint32_t place = w->next - w->table.nr_array;
+    bool first = place == 0;
+    if ((first || w->next >= w->first + w->nr) &&
+        !fill(r, w, w->table.nodes, f->table.node_size, place, w->table.nr_nodes))
+        return false;
+    const uint8_t *node = w->bytes + (size_t)(w->next - w->first) * f->table.node_size;
+    *value = lua_value_of(f, node + f->table.node_value);
+    key->bits = lua_u64(node, f->table.node_key);
+    key->tag =
+        f->value_tag_size == 1 ? node[f->table.node_key_tag] : lua_u32(node, f->table.node_key_tag);
+    return true;
+}
+
+bool lua_table_next(struct lua_reader *r, struct lua_table_walk *w, struct lua_value *key,
+                    struct lua_value *value)
+{
+    const struct lua_table *t = &w->table;
+    while (w->next < (uint64_t)t->nr_array + t->nr_nodes) {
+        if (!(w->next < t->nr_array ? array_value : node_value)(r, w, key, value))
+            return false;
+        w->next++;
+        if (!is_nil(value->tag) && !is_nil(key->tag))
+            return true;
+    }
+    return false;
+}
+
+bool lua_value_is_text(struct lua_reader *r, struct lua_value v, const char *text)
+{
+    char buffer[32];
+    size_t length = strlen(text);
+    return (v.tag & TYPE_MASK) == LUA_TSTRING && v.tag < LUA_TAG_INDEX && length < sizeof(buffer) &&
+           lua_string_read(r, v.bits, buffer, sizeof(buffer) - 1) == length &&
+           memcmp(buffer, text, length) == 0;
+}
+
+bool lua_table_find(struct lua_reader *r, uint64_t table, const char *name, uint32_t nodes_max,
+                    struct lua_value *ret)
+{
+    struct lua_table t;
+    struct lua_table_walk w;
+    struct lua_value key;
+    if (!lua_table_read(r, table, &t))
+        return false;
+    t.nr_array = 0; /* names are in nodes */
+    lua_table_begin(&w, &t);
+    while (w.next < nodes_max && lua_table_next(r, &w, &key, ret))
+        if (lua_value_is_text(r, key, name))
+            return true;
+    return false;
+}
