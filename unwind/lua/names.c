@@ -631,7 +631,8 @@ static int name_lua(struct lua_names *n, const struct lua_names_source *s,
     }
     ret->function = k->function;
     ret->definition_line = k->code.proto.line_defined;
-    ret->line = lua_code_line(&k->code, call->index);
+    if (call->index != UINT32_MAX || call->savedpc)
+        ret->line = lua_code_line(&k->code, call->index);
     return learn(n, s, k);
 }
 
@@ -646,4 +647,19 @@ int lua_names_call(struct lua_names *n, const struct lua_names_source *source,
     if (!failed)
         failed = name_from_call(n, source, call, caller, ret);
     return failed ? error_no_memory(err) : 0;
+}
+
+int lua_names_function(struct lua_names *n, const struct lua_names_source *source, uint64_t proto,
+                       struct text *to)
+{
+    uint8_t ignored = PROVENANCE_EXACT;
+    bool failed = false;
+    struct managed_function f;
+    tidy(n, source->batch);
+    struct known *k = known_get(n, source, proto, &ignored, &failed);
+    if (failed)
+        return -1;
+    if (k && k->function != n->unknown && managed_get(n->managed, k->function, UINT64_MAX, &f))
+        managed_symbol(to, &f);
+    return to->failed ? -1 : 0;
 }

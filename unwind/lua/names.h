@@ -75,6 +75,11 @@ int lua_names_call(struct lua_names *n, const struct lua_names_source *source,
 const char *lua_names_native(struct lua_names *n, const struct lua_names_source *source,
                              uint64_t native);
 
+/* Append a Lua function as `NAME FILE:LINE`, without the parts that are not known. Returns -1 when
+ * memory is out. */
+int lua_names_function(struct lua_names *n, const struct lua_names_source *source, uint64_t proto,
+                       struct text *to);
+
 /* Take the names that a prototype gives to the functions defined in it, and those that these
  * functions give. For prototypes that are not on a stack, such as a main chunk that has returned.
  * An address without a prototype is ignored. Returns -1 when memory is out. */
