@@ -34,10 +34,11 @@ static void push(struct emitter *e, const struct frame *f)
         e->failed = true;
 }
 
-static void note_place(struct emitter *e, const struct lua_walk_state *s, const struct lua_call *c,
+static void note_place(struct emitter *e, const struct lua_walk_state *s, size_t call,
                        const struct frame *f)
 {
     struct variable_places *places = e->w->sample->places;
+    const struct lua_call *c = &e->w->calls.at[call];
     if (!places)
         return;
     const struct variable_place place = {
@@ -47,7 +48,7 @@ static void note_place(struct emitter *e, const struct lua_walk_state *s, const 
                  [LUA_PLACE_GLOBAL] = s->state.global,
                  [LUA_PLACE_FUNC] = c->func,
                  [LUA_PLACE_BASE] = c->base,
-                 [LUA_PLACE_TOP] = c->top,
+                 [LUA_PLACE_TOP] = call > s->first ? c[-1].func : s->state.top,
                  [LUA_PLACE_CLOSURE] = c->function.closure,
                  [LUA_PLACE_INDEX] = c->index,
                  [LUA_PLACE_EXTRA] = c->nr_extra},
@@ -111,7 +112,7 @@ static void push_call(struct emitter *e, const struct lua_walk_state *s, size_t 
     f.provenance = provenance > c->provenance ? provenance : c->provenance;
     f.provenance = f.provenance > s->provenance ? f.provenance : s->provenance;
     name(e, s, call, &f);
-    note_place(e, s, c, &f);
+    note_place(e, s, call, &f);
     push(e, &f);
 }
 

@@ -154,6 +154,18 @@ static uint64_t code_start(const void *layout)
     return ((const struct lua_layout *)layout)->parts[0].start;
 }
 
+static int variables(void *walk, const struct memory *m, const struct variable_place *at,
+                     struct variables *ret)
+{
+    const struct lua_walk *w = walk;
+    struct lua_reader reader = {.m = m, .layout = at->layout, .budget = READS_MAX};
+    const struct lua_names_source source = {.reader = &reader,
+                                            .global = at->word[LUA_PLACE_GLOBAL],
+                                            .batch = w->sample->batch,
+                                            .space = w->sample->pid};
+    return lua_variables(w->names, &source, at, ret);
+}
+
 const struct runtime lua_runtime = {.name = "Lua",
                                     .discover = discover,
                                     .layout_free = free,
@@ -163,4 +175,5 @@ const struct runtime lua_runtime = {.name = "Lua",
                                     .tables_free = tables_free,
                                     .walk_begin = walk_begin,
                                     .walk_size = sizeof(struct lua_walk),
-                                    .walk_free = walk_free};
+                                    .walk_free = walk_free,
+                                    .variables = variables};

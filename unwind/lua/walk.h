@@ -26,19 +26,8 @@
 #include "unwind/lua/names.h"
 #include "unwind/lua/runtime.h"
 #include "unwind/lua/stack.h"
+#include "unwind/lua/variables.h"
 #include "unwind/runtime.h"
-
-/* What struct variable_place.word has. */
-enum lua_place_word {
-    LUA_PLACE_STATE,   /* address of the lua_State */
-    LUA_PLACE_GLOBAL,  /* address of the global_State */
-    LUA_PLACE_FUNC,    /* address of the function's slot */
-    LUA_PLACE_BASE,    /* address of the first local's slot */
-    LUA_PLACE_TOP,     /* end of the slots that are in use */
-    LUA_PLACE_CLOSURE, /* address of the closure */
-    LUA_PLACE_INDEX,   /* executing instruction; UINT32_MAX: none yet */
-    LUA_PLACE_EXTRA,   /* number of varargs below `func` (5.4 on) */
-};
 
 enum { LUA_NO_STATE = -1, LUA_ACTIVATIONS_MAX = 4096 };
 
