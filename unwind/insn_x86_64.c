@@ -61,7 +61,9 @@ struct reading {
     uint8_t rex, map, opcode, modrm;
     bool small, small_address; /* prefixes 66 and 67 */
     bool vector;               /* VEX or EVEX: the operands differ from those of the plain opcode */
-    uint8_t base, index;       /* of ModRM's memory operand; INSN_NO_REGISTER: none */
+    bool rip_relative;
+    uint8_t repeat;             /* prefix f2 or f3 */
+    uint8_t base, index, scale; /* of ModRM's memory operand; INSN_NO_REGISTER: none */
     int32_t disp, value;
 };
 
@@ -95,12 +97,14 @@ static bool is_prefix(uint8_t b)
 /* Read VEX (c4, c5) or EVEX (62), which select the opcode map. */
 static bool read_vector(struct reading *r, uint8_t first)
 {
-    uint8_t map = MAP_0F, ignored;
+    uint8_t map = MAP_0F, next = 0;
     if (first != 0xc5 && !next_byte(r, &map))
         return false;
     for (int i = first == 0x62 ? 2 : 1; i; i--)
-        if (!next_byte(r, &ignored))
+        if (!next_byte(r, &next))
             return false;
+    /* The bits of REX are there, inverted. */
+    r->rex = first == 0xc5 ? (~next >> 5) & REX_R : (~map >> 5) & (REX_R | REX_X | REX_B);
     r->map = first == 0x62 ? map & 7 : map & 31;
     r->vector = true;
     return r->map >= MAP_0F && r->map <= MAP_0F3A && next_byte(r, &r->opcode);
@@ -114,6 +118,7 @@ static bool read_prefixes(struct reading *r, uint8_t *ret)
         if (!is_rex && !is_prefix(*ret))
             return true;
         r->rex = is_rex ? *ret : 0; /* REX counts only directly before the opcode */
+        r->repeat = (*ret | 1) == 0xf3 ? *ret : r->repeat;
         r->small |= *ret == 0x66;
         r->small_address |= *ret == 0x67;
     }
@@ -174,6 +179,7 @@ static bool read_modrm(struct reading *r)
         return true;
     uint8_t mod = r->modrm >> 6, base = r->modrm & 7, sib;
     bool none = mod == 0 && base == 5; /* relative to rip */
+    r->rip_relative = none;
     if (base == 4) {
         if (!next_byte(r, &sib))
             return false;
@@ -181,6 +187,7 @@ static bool read_modrm(struct reading *r)
         none = mod == 0 && base == 5;
         uint8_t index = (uint8_t)((sib >> 3 & 7) | (r->rex & REX_X ? 8 : 0));
         r->index = index == 4 ? INSN_NO_REGISTER : index;
+        r->scale = (uint8_t)(1 << (sib >> 6));
     }
     if (!none)
         r->base = (uint8_t)(base | (r->rex & REX_B ? 8 : 0));
@@ -360,16 +367,50 @@ static enum insn_op operation_0f(const struct reading *r, struct insn *ret)
     }
 }
 
+static bool read(const uint8_t *code, size_t left, struct reading *ret)
+{
+    *ret = (struct reading){.code = code,
+                            .left = left < INSN_MAX ? left : INSN_MAX,
+                            .base = INSN_NO_REGISTER,
+                            .index = INSN_NO_REGISTER};
+    if (!read_opcode(ret) || !read_operands(ret))
+        return false;
+    return ret->map || ret->opcode != 0x8f || !(ret->modrm >> 3 & 7); /* XOP: another format */
+}
+
+bool insn_parts(const uint8_t *code, size_t left, struct insn_parts *ret)
+{
+    struct reading r;
+    if (!read(code, left, &r))
+        return false;
+    char told = operands_of(&r);
+    *ret = (struct insn_parts){.size = (uint8_t)r.at,
+                               .map = r.map,
+                               .opcode = r.opcode,
+                               .rex = r.rex,
+                               .repeat = r.repeat,
+                               .wide = r.rex & REX_W,
+                               .small = r.small,
+                               .vector = r.vector,
+                               .has_modrm = strchr("mMZfFr", told) != NULL,
+                               .is_register = told == 'r' || is_register(&r),
+                               .rip_relative = r.rip_relative,
+                               .reg = other_register(&r),
+                               .rm = rm_register(&r),
+                               .base = r.base,
+                               .index = r.index,
+                               .scale = r.scale,
+                               .low = (uint8_t)((r.opcode & 7) | (r.rex & REX_B ? 8 : 0)),
+                               .disp = r.disp,
+                               .value = r.value};
+    return true;
+}
+
 bool insn_decode(const uint8_t *code, size_t left, struct insn *ret)
 {
-    struct reading r = {.code = code,
-                        .left = left < INSN_MAX ? left : INSN_MAX,
-                        .base = INSN_NO_REGISTER,
-                        .index = INSN_NO_REGISTER};
-    if (!read_opcode(&r) || !read_operands(&r))
+    struct reading r;
+    if (!read(code, left, &r))
         return false;
-    if (!r.map && r.opcode == 0x8f && r.modrm >> 3 & 7)
-        return false; /* XOP: another format */
     *ret = (struct insn){.size = (uint8_t)r.at,
                          .to = INSN_NO_REGISTER,
                          .from = INSN_NO_REGISTER,

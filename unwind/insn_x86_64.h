@@ -50,4 +50,26 @@ struct insn {
  * instruction or it is longer than `left`. */
 bool insn_decode(const uint8_t *code, size_t left, struct insn *ret);
 
+/* An instruction's parts as they are encoded, for readers that follow values through code.
+ * Registers are numbers in instructions. */
+struct insn_parts {
+    uint8_t size;        /* bytes */
+    uint8_t map, opcode; /* map: 0 one byte, 1 behind 0f, 2 behind 0f 38, 3 behind 0f 3a */
+    uint8_t rex;         /* REX; 0: none */
+    uint8_t repeat;      /* prefix f2 or f3; 0: none */
+    bool wide, small;    /* REX.W; prefix 66 */
+    bool vector;         /* VEX or EVEX: the operands differ from those of the plain opcode */
+    bool has_modrm;
+    bool is_register;    /* r/m is the register `rm`; false: memory */
+    bool rip_relative;   /* the memory is at `disp` from the instruction's end */
+    uint8_t reg, rm;     /* of ModRM. A group's operation is reg & 7 */
+    uint8_t base, index; /* of the memory; INSN_NO_REGISTER: none */
+    uint8_t scale;       /* of the index: 1, 2, 4, 8 */
+    uint8_t low;         /* the register that the opcode itself names (push, pop, mov) */
+    int32_t disp, value; /* displacement; immediate, or distance of a jump or call */
+};
+
+/* Get the parts of the instruction at `code`. Returns false as insn_decode(). */
+bool insn_parts(const uint8_t *code, size_t left, struct insn_parts *ret);
+
 #endif

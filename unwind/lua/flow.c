@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Machine code of C functions, and the way of values through it. See flow.h. */
+#include "unwind/lua/flow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- instructions -------------------------------------------------------------------------- */
+
+enum { TRAIL_STEPS_MAX = 1500 };
+
+int flow_add_part(struct flow_code *c, const struct runtime_image *image, struct lua_range part,
+                  struct error *err)
+{
+    uint64_t size = part.end - part.start;
+    const uint8_t *bytes = image->bytes(image->context, part.start, size);
+    if (!bytes || c->nr_parts == LUA_PARTS_MAX)
+        return 0;
+    c->parts[c->nr_parts] = part;
+    c->first[c->nr_parts++] = c->insns.nr;
+    for (uint64_t at = 0; at < size;) {
+        struct flow_insn i = {.at = part.start + at};
+        if (!insn_parts(bytes + at, size - at, &i.is)) {
+            at++; /* data, or an instruction that is not known: go on behind it */
+            continue;
+        }
+        if (!vec_push(&c->insns, i))
+            return error_no_memory(err);
+        at += i.is.size;
+    }
+    c->first[c->nr_parts] = c->insns.nr;
+    return 0;
+}
+
+void flow_free(struct flow_code *c)
+{
+    vec_free(&c->insns);
+}
+
+bool flow_has(const struct flow_code *c, uint64_t address)
+{
+    for (unsigned p = 0; p < c->nr_parts; p++) {
+        if (address >= c->parts[p].start && address < c->parts[p].end)
+            return true;
+    }
+    return false;
+}
+
+const struct flow_insn *flow_at(const struct flow_code *c, uint64_t address)
+{
+    for (unsigned p = 0; p < c->nr_parts; p++) {
+        if (address < c->parts[p].start || address >= c->parts[p].end)
+            continue;
+        size_t low = c->first[p], high = c->first[p + 1];
+        while (low < high) {
+            size_t mid = low + (high - low) / 2;
+            if (c->insns.at[mid].at == address)
+                return &c->insns.at[mid];
+            if (c->insns.at[mid].at < address)
+                low = mid + 1;
+            else
+                high = mid;
+        }
+    }
+    return NULL;
+}
+
+enum flow_kind flow_kind(const struct flow_insn *i, uint64_t *target)
+{
+    const struct insn_parts *is = &i->is;
+    uint8_t op = is->opcode, which = is->reg & 7;
+    *target = flow_end(i) + (uint64_t)(int64_t)is->value;
+    if (is->vector || is->map > 1)
+        return FLOW_NEXT;
+    if (is->map == 1)
+        return (op & 0xf0) == 0x80                      ? FLOW_JCC
+               : op == 0x0b || op == 0xb9 || op == 0xff ? FLOW_STOP
+                                                        : FLOW_NEXT;
+    if ((op & 0xf0) == 0x70 || (op >= 0xe0 && op <= 0xe3))
+        return FLOW_JCC;
+    if (op == 0xe9 || op == 0xeb)
+        return FLOW_JMP;
+    if (op == 0xe8 || (op == 0xff && (which == 2 || which == 3)))
+        return FLOW_CALL;
+    if (op == 0xff && (which == 4 || which == 5))
+        return FLOW_JMP_INDIRECT;
+    return (op & 0xf6) == 0xc2 || op == 0xcf || op == 0xcc || op == 0xf4 ? FLOW_STOP : FLOW_NEXT;
+}
+
+/* ---- operands ------------------------------------------------------------------------------ */
+
+/* Opcodes of the first map whose even numbers have operands of one byte. */
+static bool has_byte_form(uint8_t op)
+{
+    return (op < 0x40 && (op & 7) < 6) || op == 0x80 || (op >= 0x84 && op <= 0x8b) || op == 0xa8 ||
+           op == 0xa9 || op == 0xc0 || op == 0xc1 || op == 0xc6 || op == 0xc7 ||
+           (op >= 0xd0 && op <= 0xd3) || op == 0xf6 || op == 0xf7 || op == 0xfe || op == 0xff;
+}
+
+unsigned flow_operand_size(const struct insn_parts *is)
+{
+    uint8_t op = is->opcode;
+    if (is->map == 0 && has_byte_form(op) && !(op & 1))
+        return 1;
+    if (is->map == 0 && op == 0x63)
+        return 4;
+    if (is->map == 1 && (op == 0xb6 || op == 0xbe || (op & 0xf0) == 0x90))
+        return 1;
+    if (is->map == 1 && (op == 0xb7 || op == 0xbf))
+        return 2;
+    return is->wide ? 8 : is->small ? 2 : 4;
+}
+
+bool flow_is_move(const struct insn_parts *is, bool *load)
+{
+    *load = is->opcode == 0x8b;
+    return !is->vector && is->map == 0 && (is->opcode == 0x8b || is->opcode == 0x89) && !is->small;
+}
+
+bool flow_is_load(const struct insn_parts *is)
+{
+    uint8_t op = is->opcode;
+    if (is->vector || !is->has_modrm || is->is_register)
+        return false;
+    return is->map == 0 ? op == 0x8a || op == 0x8b || op == 0x63
+                        : is->map == 1 && (op == 0xb6 || op == 0xb7 || op == 0xbe || op == 0xbf);
+}
+
+static uint32_t bit(unsigned reg)
+{
+    return UINT32_C(1) << (reg & 15);
+}
+
+/* A register of one byte: 4 to 7 are ah to bh without a REX prefix. */
+static uint32_t byte_bits(const struct insn_parts *is, unsigned reg)
+{
+    return !is->rex && reg >= 4 && reg < 8 ? bit(reg - 4) : bit(reg);
+}
+
+static uint32_t written_by_group(const struct insn_parts *is, uint32_t rm)
+{
+    unsigned which = is->reg & 7;
+    switch (is->opcode) {
+    case 0x80:
+    case 0x81:
+    case 0x83:
+        return which == 7 ? 0 : rm;
+    case 0xf6:
+    case 0xf7:
+        return which < 2 ? 0 : which < 4 ? rm : bit(FLOW_RAX) | bit(FLOW_RDX);
+    default: /* fe, ff */
+        return which < 2 ? rm : 0;
+    }
+}
+
+static uint32_t written_one_byte(const struct insn_parts *is)
+{
+    uint8_t op = is->opcode;
+    bool byte = flow_operand_size(is) == 1;
+    uint32_t rm = !is->is_register ? 0 : byte ? byte_bits(is, is->rm) : bit(is->rm);
+    uint32_t reg = byte ? byte_bits(is, is->reg) : bit(is->reg);
+    if (op < 0x40)
+        return op >> 3 == 7 ? 0 : (op & 7) < 2 ? rm : (op & 7) < 4 ? reg : bit(FLOW_RAX);
+    switch (op) {
+    case 0x58 ... 0x5f:
+    case 0xb0 ... 0xbf:
+        return op < 0xb8 && op >= 0xb0 ? byte_bits(is, is->low) : bit(is->low);
+    case 0x63:
+    case 0x69:
+    case 0x6b:
+    case 0x8a:
+    case 0x8b:
+    case 0x8d:
+        return reg;
+    case 0x88:
+    case 0x89:
+    case 0x8f:
+    case 0xc0:
+    case 0xc1:
+    case 0xc6:
+    case 0xc7:
+    case 0xd0 ... 0xd3:
+        return rm;
+    case 0x80 ... 0x83:
+    case 0xf6:
+    case 0xf7:
+    case 0xfe:
+    case 0xff:
+        return written_by_group(is, rm);
+    case 0x86:
+    case 0x87:
+        return rm | reg;
+    case 0x90 ... 0x97:
+        return is->low ? bit(FLOW_RAX) | bit(is->low) : 0;
+    case 0x98:
+        return bit(FLOW_RAX);
+    case 0x99:
+        return bit(FLOW_RDX);
+    case 0xa4 ... 0xa7:
+    case 0xaa ... 0xaf:
+        return bit(FLOW_RAX) | bit(FLOW_RCX) | bit(FLOW_RSI) | bit(FLOW_RDI);
+    case 0xc9:
+        return bit(FLOW_RBP) | bit(FLOW_RSP);
+    default:
+        return 0;
+    }
+}
+
+static uint32_t written_behind_0f(const struct insn_parts *is)
+{
+    uint32_t rm = is->is_register ? bit(is->rm) : 0, reg = bit(is->reg);
+    switch (is->opcode) {
+    case 0x05: /* syscall */
+        return bit(FLOW_RAX) | bit(FLOW_RCX) | bit(FLOW_R11);
+    case 0x31:
+    case 0xa2:
+        return bit(FLOW_RAX) | bit(FLOW_RCX) | bit(FLOW_RDX) | bit(FLOW_RBX);
+    case 0x2c:
+    case 0x2d:
+    case 0x40 ... 0x4f:
+    case 0x50:
+    case 0xaf:
+    case 0xb6 ... 0xb8:
+    case 0xbc ... 0xbf:
+    case 0xc5:
+    case 0xd7:
+        return reg;
+    case 0x7e:
+        return is->repeat == 0xf3 ? 0 : rm;
+    case 0x90 ... 0x9f:
+    case 0xa4:
+    case 0xa5:
+    case 0xab ... 0xad:
+    case 0xb3:
+    case 0xbb:
+        return rm;
+    case 0xba:
+        return (is->reg & 7) == 4 ? 0 : rm;
+    case 0xb0:
+    case 0xb1:
+        return rm | bit(FLOW_RAX);
+    case 0xc0:
+    case 0xc1:
+        return rm | reg;
+    case 0xc7:
+        return rm | bit(FLOW_RAX) | bit(FLOW_RDX);
+    case 0xc8 ... 0xcf:
+        return bit(is->low);
+    default:
+        return 0;
+    }
+}
+
+uint32_t flow_written(const struct insn_parts *is)
+{
+    uint32_t rm = is->is_register ? bit(is->rm) : 0;
+    switch (is->map) {
+    case 0:
+        return is->vector ? 0 : written_one_byte(is);
+    case 1:
+        return written_behind_0f(is);
+    case 2:
+        return is->opcode >= 0xf0 ? bit(is->reg) : 0;
+    default:
+        return is->opcode >= 0x14 && is->opcode <= 0x17 ? rm
+               : is->opcode == 0xf0                     ? bit(is->reg)
+                                                        : 0;
+    }
+}
+
+/* ---- the frame ----------------------------------------------------------------------------- */
+
+bool flow_slot(const struct flow_frame *f, const struct insn_parts *is, int32_t *ret)
+{
+    if (!is->has_modrm || is->is_register || is->index != INSN_NO_REGISTER)
+        return false;
+    if (is->base == FLOW_RSP && f->sp_known)
+        *ret = f->sp + is->disp;
+    else if (is->base == FLOW_RBP && f->fp_known)
+        *ret = f->fp + is->disp;
+    else
+        return false;
+    return true;
+}
+
+/* Note what an instruction does to the stack pointer and the frame pointer. */
+static void move_frame(struct flow_frame *f, const struct insn_parts *is)
+{
+    uint32_t written = flow_written(is);
+    bool load, one = is->map == 0 && !is->vector;
+    if (one && is->opcode >= 0x50 && is->opcode <= 0x57)
+        f->sp -= 8;
+    else if (one && (is->opcode == 0x68 || is->opcode == 0x6a ||
+                     (is->opcode == 0xff && (is->reg & 7) == 6)))
+        f->sp -= 8;
+    else if (one && is->opcode >= 0x58 && is->opcode <= 0x5f)
+        f->sp += 8;
+    else if (one && (is->opcode == 0x81 || is->opcode == 0x83) && is->is_register &&
+             is->rm == FLOW_RSP && ((is->reg & 7) == 0 || (is->reg & 7) == 5))
+        f->sp += (is->reg & 7) ? -is->value : is->value;
+    else if (one && is->opcode == 0x8d && is->reg == FLOW_RSP && flow_slot(f, is, &f->sp))
+        f->sp_known = true;
+    else if (written & bit(FLOW_RSP))
+        f->sp_known = false;
+    if (!(written & bit(FLOW_RBP)))
+        return;
+    f->fp_known = false;
+    if (flow_is_move(is, &load) && is->is_register && is->wide &&
+        (load ? is->reg == FLOW_RBP && is->rm == FLOW_RSP
+              : is->rm == FLOW_RBP && is->reg == FLOW_RSP)) {
+        f->fp_known = f->sp_known;
+        f->fp = f->sp;
+    } else if (one && is->opcode == 0x8d && is->reg == FLOW_RBP && is->base == FLOW_RSP &&
+               is->index == INSN_NO_REGISTER) {
+        f->fp_known = f->sp_known;
+        f->fp = f->sp + is->disp;
+    }
+}
+
+/* ---- values -------------------------------------------------------------------------------- */
+
+bool flow_value_is(const struct flow_value *v, enum flow_root root, unsigned nr,
+                   const int16_t *offsets)
+{
+    return v->root == root && v->nr == nr && !v->added &&
+           (!nr || !memcmp(v->offsets, offsets, nr * sizeof(*offsets)));
+}
+
+static struct flow_held *find_slot(struct flow_trail *t, int32_t offset, bool make)
+{
+    for (unsigned i = 0; i < t->nr_slots; i++) {
+        if (t->slots[i].offset == offset)
+            return &t->slots[i].held;
+    }
+    if (!make || t->nr_slots == FLOW_SLOTS_MAX)
+        return NULL;
+    t->slots[t->nr_slots].offset = offset;
+    t->slots[t->nr_slots].held = (struct flow_held){0};
+    return &t->slots[t->nr_slots++].held;
+}
+
+/* Returns what the address in a memory operand is relative to. */
+static struct flow_value base_of(const struct flow_trail *t, const struct insn_parts *is)
+{
+    if (!is->has_modrm || is->is_register || is->base == INSN_NO_REGISTER ||
+        is->index != INSN_NO_REGISTER)
+        return (struct flow_value){0};
+    return t->regs[is->base].value;
+}
+
+static void note_access(struct flow_trail *t, const struct flow_insn *i, bool store)
+{
+    struct flow_value base = base_of(t, &i->is);
+    if (!base.root || t->nr_accesses == FLOW_ACCESSES_MAX)
+        return;
+    int32_t disp = base.added + i->is.disp;
+    base.added = 0;
+    t->accesses[t->nr_accesses++] =
+        (struct flow_access){i->at, base, disp, (uint8_t)flow_operand_size(&i->is), store};
+}
+
+/* Returns the value that an instruction loads from memory. */
+static struct flow_value loaded(struct flow_trail *t, const struct insn_parts *is)
+{
+    int32_t offset;
+    if (flow_slot(&t->frame, is, &offset)) {
+        struct flow_held *held = find_slot(t, offset, false);
+        return held ? held->value : (struct flow_value){0};
+    }
+    struct flow_value v = base_of(t, is);
+    int32_t disp = v.added + is->disp;
+    if (!v.root || !is->wide || v.nr == FLOW_PATH_MAX || disp != (int16_t)disp)
+        return (struct flow_value){0};
+    v.offsets[v.nr++] = (int16_t)disp;
+    v.added = 0;
+    return v;
+}
+
+/* lea of a field's address. */
+static struct flow_value address_of(const struct flow_trail *t, const struct insn_parts *is)
+{
+    struct flow_value v = base_of(t, is);
+    int32_t added = v.added + is->disp;
+    if (!v.root || !is->wide || added != (int16_t)added)
+        return (struct flow_value){0};
+    v.added = (int16_t)added;
+    return v;
+}
+
+static void set_register(struct flow_trail *t, unsigned reg, struct flow_value v, uint64_t by)
+{
+    t->regs[reg] = (struct flow_held){v, by};
+}
+
+static void set_slot(struct flow_trail *t, int32_t offset, struct flow_value v, uint64_t by)
+{
+    struct flow_held *held = find_slot(t, offset, v.root != FLOW_UNKNOWN);
+    if (held)
+        *held = (struct flow_held){v, by};
+}
+
+/* A move of a whole register: the value goes with it. The second argument may be an int. */
+static bool move_value(struct flow_trail *t, const struct flow_insn *i)
+{
+    const struct insn_parts *is = &i->is;
+    int32_t offset;
+    bool load;
+    if (!flow_is_move(is, &load))
+        return false;
+    struct flow_value v =
+        load ? is->is_register ? t->regs[is->rm].value : loaded(t, is) : t->regs[is->reg].value;
+    if (!is->wide && v.root != FLOW_ARGUMENT_2)
+        v = (struct flow_value){0};
+    if (load || is->is_register)
+        set_register(t, load ? is->reg : is->rm, v, flow_end(i));
+    else if (flow_slot(&t->frame, is, &offset))
+        set_slot(t, offset, v, flow_end(i));
+    return true;
+}
+
+static void push_or_pop(struct flow_trail *t, const struct flow_insn *i)
+{
+    uint8_t op = i->is.opcode;
+    if (i->is.map || i->is.vector || op < 0x50 || op > 0x5f || !t->frame.sp_known)
+        return;
+    if (op < 0x58) { /* (move_frame() comes after this) */
+        set_slot(t, t->frame.sp - 8, t->regs[i->is.low].value, flow_end(i));
+        return;
+    }
+    struct flow_held *held = find_slot(t, t->frame.sp, false);
+    if (held)
+        set_register(t, i->is.low, held->value, flow_end(i));
+}
+
+static bool writes_memory(const struct insn_parts *is)
+{
+    uint8_t op = is->opcode, which = is->reg & 7;
+    if (!is->has_modrm || is->is_register || is->vector)
+        return false;
+    if (is->map == 1)
+        return op == 0x11 || op == 0x29 || op == 0x7f || op == 0xd6 || op == 0x13 || op == 0x17 ||
+               op == 0x7e || (op & 0xf0) == 0x90;
+    if (is->map)
+        return false;
+    return (op < 0x38 && (op & 7) < 2) || op == 0x88 || op == 0x89 || op == 0xc6 || op == 0xc7 ||
+           ((op == 0x80 || op == 0x81 || op == 0x83) && which != 7) || op == 0xc0 || op == 0xc1 ||
+           (op >= 0xd0 && op <= 0xd3) || ((op == 0xfe || op == 0xff) && which < 2);
+}
+
+static void follow(struct flow_trail *t, const struct flow_insn *i)
+{
+    const struct insn_parts *is = &i->is;
+    bool store = writes_memory(is), lea = !is->map && !is->vector && is->opcode == 0x8d;
+    int32_t offset;
+    if (is->has_modrm && !is->is_register && !lea)
+        note_access(t, i, store);
+    if (lea) {
+        set_register(t, is->reg, address_of(t, is), flow_end(i));
+    } else if (!move_value(t, i)) {
+        uint32_t written = flow_written(is);
+        struct flow_value keep = {0};
+        for (unsigned r = 0; r < FLOW_NR; r++) {
+            if (written & bit(r))
+                set_register(t, r, keep, flow_end(i));
+        }
+        if (store && flow_slot(&t->frame, is, &offset))
+            set_slot(t, offset, keep, flow_end(i));
+        push_or_pop(t, i);
+    }
+    move_frame(&t->frame, is);
+}
+
+/* ---- the way ------------------------------------------------------------------------------- */
+
+void flow_trail_begin(struct flow_trail *t, const struct flow_code *c)
+{
+    memset(t, 0, sizeof(*t));
+    t->at = c->nr_parts ? c->parts[0].start : 0;
+    t->frame = (struct flow_frame){.sp_known = true, .sp = -8};
+    t->regs[FLOW_RDI].value.root = FLOW_ARGUMENT_1;
+    t->regs[FLOW_RSI].value.root = FLOW_ARGUMENT_2;
+}
+
+const struct flow_insn *flow_trail_run(struct flow_trail *t, const struct flow_code *c)
+{
+    const struct flow_insn *i;
+    for (; t->at && (i = flow_at(c, t->at)); t->steps++) {
+        uint64_t target;
+        enum flow_kind kind = flow_kind(i, &target);
+        if (kind == FLOW_CALL || kind == FLOW_JMP_INDIRECT)
+            return i;
+        if (kind == FLOW_STOP || t->steps == TRAIL_STEPS_MAX)
+            break;
+        if (kind == FLOW_NEXT)
+            follow(t, i);
+        t->at = kind == FLOW_JMP ? target : flow_end(i);
+    }
+    t->at = 0;
+    return NULL;
+}
+
+void flow_trail_call(struct flow_trail *t, const struct flow_code *c)
+{
+    const struct flow_insn *i = flow_at(c, t->at);
+    for (unsigned r = 0; r < FLOW_NR; r++) {
+        if (FLOW_CALLER_SAVED & bit(r))
+            t->regs[r] = (struct flow_held){0};
+    }
+    t->at = i ? flow_end(i) : 0;
+}
