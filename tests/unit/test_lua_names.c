@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Compares names, lines and variables of Lua functions with the program's own account.
+ * lua_names.lua calls functions in every form; at the bottom of each chain of calls it prints what
+ * the debug library says of the stack, and waits. The test then reads the same stack from outside
+ * and names its calls. Runs with the lua5.x of this machine, and those listed in the environment
+ * variable LUAS (PATH=RELEASE, with spaces between). LUA_STOPS: number of stops of each.
+ */
+#include "scratch.h"
+#include "live/lua_scan.h"
+#include "unwind/frame.h"
+#include "unwind/lua/names.h"
+#include "unwind/lua/names_bytecode.h"
+#include "unwind/lua/variables.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LINES_MAX = 1024, WAYS_MIN = 20, TOLD_MAX = 1 << 20 };
+
+/* The program under test, and the readers of its memory. */
+struct target {
+    const char *binary;
+    pid_t pid;
+    FILE *from, *to;
+    struct process_memory *process;
+    struct memory_layer layer;
+    struct memory memory;
+    struct lua_layout layout;
+    struct managed_names *managed;
+    struct lua_names *names;
+    struct lua_reader reader;
+    uint64_t global;
+    lua_call_list calls;
+    unsigned stops, frames, values, displays, libraries, failures;
+    bool has_learned;
+};
+
+static char source_path[PATH_MAX];
+static char *marker[LINES_MAX]; /* by line: the display name expected there */
+static char told[TOLD_MAX];     /* the program's account of a stop */
+
+#define EXPECT(condition, ...)                                                     \
+    do {                                                                           \
+        if (!(condition) && t->failures++ < 40) {                                  \
+            print_message("%s, stop %u, call %u: ", t->binary, t->stops, index); \
+            print_message(__VA_ARGS__);                                            \
+            print_message("\n");                                                   \
+        }                                                                          \
+    } while (0)
+
+/* ---- layouts --------------------------------------------------------------------------------- */
+
+/* The fields of a release, where they are not those of its version's last one. */
+static void set_layout(struct target *t, const char *release)
+{
+    struct lua_layout *l = &t->layout;
+    int last = strlen(release) > 4 ? atoi(release + 4) : 99;
+    l->version = (uint8_t)(10 * (release[0] - '0') + release[2] - '0');
+    assert_true(lua_fields_of(l->version, &l->fields));
+    snprintf(l->release, sizeof(l->release), "%s", release);
+    if (l->version == 52 && last == 0) {
+        l->fields.ci.base = 0x28;
+        l->fields.ci.savedpc = 0x30;
+        l->fields.closure.is_c = 0xa;
+        l->fields.closure.nr_upvalues = 0xb;
+    }
+    if (l->version == 53 && last < 2) {
+        l->fields.ci.fresh_if_clear = true;
+        l->fields.ci.status_size = 1;
+        l->fields.ci.finalizer = 0;
+    }
+    if (l->version == 53 && last == 0)
+        l->fields.global.main_thread = 0xe0;
+    if (l->version == 54 && last < 2) {
+        l->fields.ci.fresh_always = true;
+        l->fields.ci.tail = 0x10;
+        l->fields.ci.hooked = 4;
+        l->fields.ci.finalizer = 0x40;
+    }
+    if (l->version == 54 && last == 0) {
+        l->fields.state.stack = 0x38;
+        l->fields.state.stack_last = 0x30;
+    }
+    if (l->version == 54 && (last == 1 || last == 2))
+        l->fields.state.base_ci = 0x58;
+}
+
+/* ---- what the program told ------------------------------------------------------------------- */
+
+/* Cuts a field off a line; fields have tabs between them. */
+static char *field(char **at)
+{
+    char *start = *at ? *at : "", *tab = strchr(start, '\t');
+    *at = tab ? tab + 1 : NULL;
+    if (tab)
+        *tab = 0;
+    return start;
+}
+
+static const char *unhex(char *hex)
+{
+    char *out = hex;
+    unsigned byte;
+    for (char *in = hex; sscanf(in, "%2x", &byte) == 1; in += 2)
+        *out++ = (char)byte;
+    *out = 0;
+    return hex;
+}
+
+/* The chunk's name as the output shows it. */
+static void shown_source(const char *source, char *out, size_t size)
+{
+    if (*source == '@' || *source == '=')
+        snprintf(out, size, "%s", source + 1);
+    else
+        snprintf(out, size, "[string \"%.12s", source);
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* Writes a value as the program does. */
+static void write_value(const struct target *t, const struct variables *all,
+                        const struct variable *v, char *out, size_t size)
+{
+    const char *text = variable_bytes(all, v->text);
+    size_t n;
+    switch (v->kind) {
+    case VALUE_NIL:
+        snprintf(out, size, "nil");
+        return;
+    case VALUE_BOOLEAN:
+        snprintf(out, size, "boolean %s", v->boolean ? "true" : "false");
+        return;
+    case VALUE_INTEGER:
+        snprintf(out, size, "integer %.17g", (double)v->integer);
+        return;
+    case VALUE_NUMBER:
+    case VALUE_FLOAT:
+        snprintf(out, size, "%s %.17g", v->kind == VALUE_FLOAT ? "float" : "number",
+                 v->number_value);
+        return;
+    case VALUE_STRING:
+        n = (size_t)snprintf(out, size, "string %" PRIu64 " ", v->length);
+        for (unsigned i = 0; i < v->text.size && i < 60; i++)
+            n += (size_t)snprintf(out + n, size - n, "%02x", (unsigned char)text[i]);
+        return;
+    case VALUE_TABLE:
+        snprintf(out, size, "table %" PRIx64 " %" PRIu64, v->address, v->array + v->fields);
+        return;
+    case VALUE_FUNCTION:
+        snprintf(out, size, "function %" PRIx64 " %.*s", v->address, (int)v->text.size, text);
+        return;
+    case VALUE_C_FUNCTION:
+        snprintf(out, size, "cfunction %.*s", (int)v->text.size, text);
+        return;
+    case VALUE_USERDATA:
+        snprintf(out, size, "userdata");
+        return;
+    default:
+        snprintf(out, size, "%s %" PRIx64, v->type, v->address);
+    }
+    (void)t;
+}
+
+/* Is the value the one that was told? Of functions, the account has the place of definition in other
+ * words; of tables that print themselves, it has no address. */
+static bool is_same_value(const char *got, char *want)
+{
+    char source[256], *at;
+    uint64_t address;
+    int line = 0;
+    if (strcmp(got, want) == 0)
+        return true;
+    if (strncmp(want, "table 0 ", 8) == 0)
+        return strcmp(strrchr(got, ' '), strrchr(want, ' ')) == 0;
+    if (strncmp(want, "cfunction", 9) == 0 && !want[10])
+        return strncmp(got, "cfunction", 9) == 0;
+    if (sscanf(want, "function %" SCNx64 " %255s %d", &address, source, &line) != 3)
+        return false;
+    at = strstr(got, *source == '@' || *source == '=' ? source + 1 : "[string");
+    return strtoull(got + 9, NULL, 16) == address && at;
+}
+
+static const char *role_letter(const struct variable *v)
+{
+    return v->role == VARIABLE_LOCAL ? "L" : v->role == VARIABLE_VARARG ? "V" : "U";
+}
+
+/* Compares the next variable with a line of the account. */
+static void compare_variable(struct target *t, unsigned index, const struct variables *all,
+                             size_t *next, char *line)
+{
+    char got[512], number[16];
+    char *letter = field(&line), *name = field(&line);
+    while (*next < all->at.nr && all->at.at[*next].depth)
+        ++*next;
+    if (*next >= all->at.nr) {
+        EXPECT(false, "no variable, told %s %s", letter, name);
+        return;
+    }
+    const struct variable *v = &all->at.at[(*next)++];
+    snprintf(number, sizeof(number), "%u", v->number);
+    write_value(t, all, v, got, sizeof(got));
+    const char *got_name = *letter == 'V'            ? number
+                           : v->name.size == 0       ? *name == '(' ? name : ""
+                                                     : variable_bytes(all, v->name);
+    size_t size = *letter == 'V' || v->name.size == 0 ? strlen(got_name) : v->name.size;
+    EXPECT(strcmp(role_letter(v), letter) == 0 && size == strlen(name) &&
+               memcmp(got_name, name, size) == 0,
+           "variable %s %.*s, told %s %s", role_letter(v), (int)size, got_name, letter, name);
+    EXPECT(is_same_value(got, line), "%s %s is %s, told %s", letter, name, got, line);
+    t->values++;
+}
+
+static void place_of(const struct target *t, const struct lua_state *s, unsigned index,
+                     struct variable_place *ret)
+{
+    const struct lua_call *c = &t->calls.at[index];
+    *ret = (struct variable_place){
+        .layout = &t->layout,
+        .word = {[LUA_PLACE_STATE] = s->address,
+                 [LUA_PLACE_GLOBAL] = s->global,
+                 [LUA_PLACE_FUNC] = c->func,
+                 [LUA_PLACE_BASE] = c->base,
+                 [LUA_PLACE_TOP] = index ? t->calls.at[index - 1].func : s->top,
+                 [LUA_PLACE_CLOSURE] = c->function.closure,
+                 [LUA_PLACE_INDEX] = c->index,
+                 [LUA_PLACE_EXTRA] = c->nr_extra}};
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static struct lua_names_source source_of(struct target *t)
+{
+    return (struct lua_names_source){.reader = &t->reader, .global = t->global, .space = 1};
+}
+
+/* Compares the display name that the program's text asks for at the line of definition. */
+static void compare_display(struct target *t, unsigned index, uint32_t function)
+{
+    struct managed_function f = {0};
+    const char *base =
+        managed_get(t->managed, function, UINT64_MAX, &f) && f.file ? strrchr(f.file, '/') : NULL;
+    if (!base || strcmp(base, "/lua_names.lua") != 0 || f.line >= LINES_MAX || !marker[f.line])
+        return;
+    const char *want = marker[f.line];
+    t->displays++;
+    if (!*want)
+        EXPECT(f.rank < NAME_RANK_DEFINED, "named %s where it is defined", f.name);
+    else
+        EXPECT(f.rank == NAME_RANK_DEFINED && strcmp(f.name, want) == 0,
+               "display name %s (rank %u), not %s", f.name ? f.name : "(none)", f.rank, want);
+}
+
+static void compare_lua(struct target *t, unsigned index, const struct lua_named *named,
+                        const char *what, int line, int defined, char *source)
+{
+    struct managed_function f = {0};
+    char shown[PATH_MAX];
+    assert_true(managed_get(t->managed, named->function, UINT64_MAX, &f));
+    shown_source(unhex(source), shown, sizeof(shown));
+    if (strcmp(shown, "?") != 0 || t->layout.version == 51)
+        EXPECT(f.file && strncmp(f.file, shown, strcspn(shown, "\n")) == 0, "source %s, told %s",
+               f.file, shown);
+    EXPECT((f.kind == MANAGED_MAIN) == (strcmp(what, "main") == 0), "kind %u, told %s", f.kind,
+           what);
+    EXPECT((int)f.line == (defined > 0 ? defined : 0), "defined on %u, told %d", f.line, defined);
+    EXPECT((int)named->line == (line > 0 ? line : 0), "line %u, told %d", named->line, line);
+    EXPECT(named->provenance == PROVENANCE_STALE, "provenance %u", named->provenance);
+    compare_display(t, index, named->function);
+}
+
+/* Compares one call with its line of the account. Returns its variables. */
+static void compare_call(struct target *t, const struct lua_state *s, unsigned index, char *line,
+                         struct variables *ret)
+{
+    struct lua_named named;
+    struct managed_function f = {0};
+    const struct lua_names_source source = source_of(t);
+    const struct lua_call *c = &t->calls.at[index];
+    const char *what = field(&line);
+    int current = atoi(field(&line)), defined = atoi(field(&line));
+    char *chunk = field(&line), *namewhat = field(&line);
+    const char *name = unhex(field(&line));
+    char *library = field(&line);
+    assert_int_equal(lua_names_call(t->names, &source, c, index + 1 < t->calls.nr ? c + 1 : NULL,
+                                    &named, NULL),
+                     0);
+    t->frames++;
+    EXPECT(c->is_lua == (strcmp(what, "C") != 0), "Lua: %d, told %s", c->is_lua, what);
+    bool unnamed = strcmp(name, "?") == 0; /* by debug */
+    EXPECT(strcmp(named.callname ? named.callname : "", unnamed ? "" : name) == 0,
+           "called %s, told %s (%s)", named.callname ? named.callname : "-", name, namewhat);
+    EXPECT(unnamed || strcmp(lua_name_kind_text(named.callkind), namewhat) == 0,
+           "call of kind %s, told %s %s", lua_name_kind_text(named.callkind), namewhat, name);
+    if (c->is_lua)
+        compare_lua(t, index, &named, what, current, defined, chunk);
+    if (*library && !c->is_lua) {
+        managed_get(t->managed, named.function, UINT64_MAX, &f);
+        EXPECT(named.is_named && f.name && strcmp(f.name, library) == 0, "%s, told %s", f.name,
+               library);
+        t->libraries++;
+    }
+    struct variable_place place;
+    const struct variables_wanted wanted = variables_wanted_default();
+    place_of(t, s, index, &place);
+    variables_begin(ret, &wanted);
+    assert_int_equal(lua_variables(t->names, &source, &place, ret), 0);
+}
+
+/* Takes the names that the main chunk gives, which is not on the stacks of coroutines. */
+static void learn(struct target *t)
+{
+    struct lua_state s;
+    struct lua_named named;
+    const struct lua_names_source source = source_of(t);
+    uint64_t main = t->global + t->layout.fields.global.main_thread;
+    if (!t->layout.fields.global.main_is_embedded)
+        assert_true(lua_read(&t->reader, main, &main, sizeof(main)));
+    assert_true(lua_state_read(&t->reader, main, true, &s));
+    t->calls.nr = 0;
+    assert_int_equal(lua_state_calls(&t->reader, &s, &t->calls), 1);
+    for (size_t i = 0; i < t->calls.nr; i++)
+        assert_int_equal(
+            lua_names_call(t->names, &source, &t->calls.at[i], NULL, &named, NULL), 0);
+    t->has_learned = true;
+}
+
+/* Compares the stack of the thread with the whole account. The newest calls are those of the
+ * function that waits, and of what waits. */
+static void compare_stop(struct target *t)
+{
+    struct lua_state s;
+    struct variables variables = {0};
+    char *line = told, *next;
+    unsigned index = 1;
+    size_t variable = 0;
+    t->stops++;
+    t->memory.time++;
+    t->reader = (struct lua_reader){.m = &t->memory, .layout = &t->layout, .budget = UINT32_MAX};
+    assert_int_equal(strncmp(told, "THREAD\t", 7), 0);
+    assert_true(lua_state_read(&t->reader, strtoull(told + 7, NULL, 16), true, &s));
+    t->global = s.global;
+    if (!t->has_learned)
+        learn(t);
+    t->calls.nr = 0;
+    assert_int_equal(lua_state_calls(&t->reader, &s, &t->calls), 1);
+    for (line = strchr(line, '\n') + 1; *line; line = next) {
+        next = strchr(line, '\n');
+        *next++ = 0;
+        if (strncmp(line, "F\ttail", 6) == 0)
+            continue;
+        if (line[0] != 'F') {
+            compare_variable(t, index, &variables, &variable, line);
+            continue;
+        }
+        while (variable < variables.at.nr && variables.at.at[variable].depth)
+            variable++;
+        EXPECT(variable == variables.at.nr, "%zu variables, told %zu", variables.at.nr, variable);
+        if (++index >= t->calls.nr)
+            break;
+        variable = 0;
+        compare_call(t, &s, index, line + 2, &variables);
+    }
+    EXPECT(index + 1 == t->calls.nr, "%zu calls, told %u", t->calls.nr, index + 1);
+    variables_free(&variables);
+}
+
+/* ---- the target's life ----------------------------------------------------------------------- */
+
+static void start(struct target *t, const char *stops)
+{
+    int in[2], out[2];
+    assert_int_equal(pipe(in), 0);
+    assert_int_equal(pipe(out), 0);
+    t->pid = fork();
+    if (t->pid == 0) {
+        dup2(in[0], 0);
+        dup2(out[1], 1);
+        close(in[1]);
+        close(out[0]);
+        execl(t->binary, "lua", source_path, stops, "7", (char *)NULL);
+        _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    t->to = fdopen(in[1], "w");
+    t->from = fdopen(out[0], "r");
+    t->managed = managed_names_create();
+    t->names = lua_names_create(t->managed);
+    assert_non_null(t->names);
+}
+
+static void attach(struct target *t)
+{
+    assert_int_equal(process_memory_open(t->pid, &t->process, NULL), 0);
+    t->layer = process_memory_layer(t->process);
+    t->memory = (struct memory){.layers = &t->layer, .nr_layers = 1, .time = 1000};
+}
+
+static void finish(struct target *t)
+{
+    fclose(t->to);
+    fclose(t->from);
+    kill(t->pid, SIGKILL);
+    waitpid(t->pid, NULL, 0);
+    process_memory_close(t->process);
+    lua_names_free(t->names);
+    managed_names_free(t->managed);
+    vec_free(&t->calls);
+}
+
+/* Waits until the program waits for input. */
+static void await_sleep(pid_t pid)
+{
+    char name[32], state = 0;
+    snprintf(name, sizeof(name), "/proc/%d/stat", (int)pid);
+    for (unsigned i = 0; state != 'S' && i < 20000; i++) {
+        FILE *f = fopen(name, "r");
+        assert_non_null(f);
+        if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+            state = 0;
+        fclose(f);
+        if (state != 'S')
+            usleep(200);
+    }
+    assert_int_equal(state, 'S');
+}
+
+static void run(struct target *t)
+{
+    static char line[1 << 16];
+    size_t size = 0;
+    bool done = false;
+    while (!done && fgets(line, sizeof(line), t->from)) {
+        size_t length = strlen(line);
+        done = strcmp(line, "DONE\n") == 0;
+        if (strncmp(line, "FAILED", 6) == 0)
+            fail_msg("%s: %s", t->binary, line);
+        if (strcmp(line, "END\n") == 0) {
+            await_sleep(t->pid);
+            if (!t->process)
+                attach(t);
+            compare_stop(t);
+            size = 0;
+            fputs("\n", t->to);
+            fflush(t->to);
+            continue;
+        }
+        assert_true(size + length < sizeof(told));
+        memcpy(told + size, line, length + 1);
+        size += length;
+    }
+    assert_true(done);
+}
+
+static unsigned compare_binary(const char *binary, const char *release)
+{
+    struct target *t = calloc(1, sizeof(*t));
+    const char *stops = getenv("LUA_STOPS");
+    t->binary = binary;
+    set_layout(t, release);
+    start(t, stops ? stops : "40");
+    run(t);
+    print_message("%s: %u stops, %u calls, %u display names, %u library functions, %u values, %u "
+                  "failures\n",
+                  binary, t->stops, t->frames, t->displays, t->libraries, t->values, t->failures);
+    assert_true(t->stops >= WAYS_MIN && t->displays && t->values && t->libraries);
+    unsigned failures = t->failures;
+    finish(t);
+    free(t);
+    return failures;
+}
+
+static void names_and_values_are_those_that_lua_tells(void **state)
+{
+    static const char *const here[][2] = {{"/usr/bin/lua5.1", "5.1.5"},
+                                          {"/usr/bin/lua5.2", "5.2.4"},
+                                          {"/usr/bin/lua5.3", "5.3.6"},
+                                          {"/usr/bin/lua5.4", "5.4.4"}};
+    unsigned failures = 0, nr = 0;
+    char *list = getenv("LUAS") ? strdup(getenv("LUAS")) : NULL, *rest = list, *one;
+    (void)state;
+    for (size_t i = 0; i < sizeof(here) / sizeof(*here); i++) {
+        if (access(here[i][0], X_OK) == 0) {
+            failures += compare_binary(here[i][0], here[i][1]);
+            nr++;
+        }
+    }
+    while (list && (one = strsep(&rest, " "))) {
+        char *release = strchr(one, '=');
+        assert_non_null(release);
+        *release++ = 0;
+        failures += compare_binary(one, release);
+        nr++;
+    }
+    free(list);
+    assert_int_equal(failures, 0);
+    if (!nr)
+        skip();
+}
+
+static int prepare(void **state)
+{
+    char line[512];
+    const char *root = getenv("LJPERF_SOURCE");
+    (void)state;
+    snprintf(source_path, sizeof(source_path), "%s/tests/unit/lua_names.lua", root ? root : ".");
+    FILE *f = fopen(source_path, "r");
+    if (!f || !realpath(source_path, line))
+        return -1;
+    for (unsigned nr = 1; nr < LINES_MAX && fgets(line, sizeof(line), f); nr++) {
+        char *at = strstr(line, "--> ");
+        if (at && line[0] != '-')
+            marker[nr] = strndup(at + 4, strcspn(at + 4, "\n"));
+    }
+    fclose(f);
+    return 0;
+}
+
+static int clean(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < LINES_MAX; i++)
+        free(marker[i]);
+    return 0;
+}
+
+int main(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_and_values_are_those_that_lua_tells),
+    };
+    return cmocka_run_group_tests(tests, prepare, clean);
+}
