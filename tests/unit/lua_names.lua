@@ -14,7 +14,9 @@ for name, module in pairs(package.loaded) do
     for key, value in pairs(type(module) == "table" and module or {}) do
         if type(value) == "function" then
             local full = name == "_G" and key or name .. "." .. key
-            if not library[value] or #full > #library[value] then
+            local old = library[value]
+            if not old or (full:find("%.") and not old:find("%.")) or
+                (full < old and not full:find("%.") == not old:find("%.")) then
                 library[value] = full
             end
         end
@@ -373,7 +375,7 @@ add(function(n)
     local text = ("long "):rep(60)
     local odd = "a\0b\n\27\200"
     local nested = {{{1}}, [true] = 1, [1.5] = "x"}
-    local f, c, co, file = metamethod, print, coroutine.create(print), io.stdout
+    local f, c, co, file = metamethod, print, coroutine.create(go), io.stdout
     local r = go(n)
     return r, text, odd, nested, f, c, co, file
 end)

@@ -359,7 +359,7 @@ static const struct lua_fields lua_55 = {
               .node_next = 0xc,
               .split_array = true},
     .global = {.registry = 0x40,
-               .main_thread = 0x580,
+               .main_thread = 0x588,
                .main_is_embedded = true,
                .metatables = 0x1d8,
                .all_objects = 0x70},

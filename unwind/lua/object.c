@@ -211,13 +211,18 @@ static bool ends_with_zero(struct lua_reader *r, struct text_place p)
 }
 
 /* In Lua 5.3.0 the header has 32 bytes and all strings have a word for their length; in 5.3.1 it is
- * as later. No code of execute tells the two apart, but the zero behind the text does. */
+ * as later. No code of execute tells the two apart, but the file's own text does, or the zero
+ * behind the string's text. */
 static bool place_in_53(struct lua_reader *r, uint64_t address, const uint8_t *head, bool is_short,
                         struct text_place *ret)
 {
     uint64_t length = lua_u64(head, 0x10);
     const struct text_place early = {address + 0x20, length};
     const struct text_place later = {address + 0x18, is_short ? head[0xb] : length};
+    if (*r->layout->release) {
+        *ret = strcmp(r->layout->release, "5.3.0") == 0 ? early : later;
+        return true;
+    }
     bool short_enough = !is_short || length <= SHORT_MAX;
     if (!is_short && ends_with_zero(r, later)) {
         *ret = later;

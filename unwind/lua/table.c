@@ -3,45 +3,101 @@
 
 #include <string.h>
 
-enum { OBJECT_TAG = 8, TYPE_MASK = 0xf, HEAD_SIZE = 0x48, LOG2_NODES_MAX = 26 };
+enum {
+    OBJECT_TAG = 8,
+    TYPE_MASK = 0xf,
+    HEAD_SIZE = 0x48,
+    HEAD_SIZE_53 = 0x38,
+    LOG2_NODES_MAX = 26
+};
 
 static bool is_nil(uint32_t tag)
 {
     return (tag & TYPE_MASK) == LUA_TNIL;
 }
 
+/* ---- the head ------------------------------------------------------------------------------ */
+
+/* Where the fields of a table are. The last free node follows the pointer to the nodes. */
+struct form {
+    uint16_t array, size_array, node, log2_nodes, metatable;
+};
+
+/* Forms that builds of one version have, beyond the one in its layout. No code of execute tells
+ * them apart, but the pointer to the last free node does. Sources: lobject.h of 5.2.3, of 5.2.4,
+ * and of the 5.1 in Redis 7, whose tables have a flag more. */
+static const struct {
+    uint8_t version;
+    struct form form;
+} other_forms[] = {
+    {51, {.metatable = 0x18, .array = 0x20, .node = 0x28, .log2_nodes = 0x10, .size_array = 0x40}},
+    {52, {.metatable = 0x10, .array = 0x18, .node = 0x20, .log2_nodes = 0xb, .size_array = 0x38}},
+    {52, {.metatable = 0x28, .array = 0x10, .node = 0x18, .log2_nodes = 0xb, .size_array = 0xc}},
+};
+
 /* The number of places of the array. 5.4 keeps another limit there, if a flag says so: the number
  * of places is then the next power of two. */
-static uint32_t array_places(const struct lua_layout *l, const uint8_t *head)
+static uint32_t array_places(const struct lua_layout *l, const struct form *f, const uint8_t *head)
 {
     enum { IS_LIMIT = 0x80 };
-    uint32_t nr = lua_u32(head, l->fields.table.size_array);
-    if (l->version != 54 || !(head[l->fields.table.log2_nodes - 1] & IS_LIMIT) || nr < 2)
+    uint32_t nr = lua_u32(head, f->size_array);
+    if (l->version != 54 || !(head[f->log2_nodes - 1] & IS_LIMIT) || nr < 2)
         return nr;
     return nr > UINT32_C(1) << 31 ? nr : UINT32_C(1) << (32 - __builtin_clz(nr - 1));
 }
 
-bool lua_table_read(struct lua_reader *r, uint64_t address, struct lua_table *ret)
+/* Do the fields agree with each other? */
+static bool is_sound(const struct lua_layout *l, const struct lua_table *t, uint64_t last_free)
 {
-    const struct lua_fields *f = &r->layout->fields;
-    uint8_t head[HEAD_SIZE];
-    size_t size = f->table.size_array + sizeof(uint32_t); /* the last field of 5.1 and 5.2 */
-    const size_t others[] = {f->table.array + 8u, f->table.node + 8u, f->table.metatable + 8u};
-    for (unsigned i = 0; i < 3; i++)
-        size = others[i] > size ? others[i] : size;
-    if (address < 4096 || address % 8 || size > sizeof(head) ||
-        !lua_read_moving(r, address, head, size) ||
-        (head[OBJECT_TAG] & LUA_TAG_MASK) != LUA_TTABLE ||
-        head[f->table.log2_nodes] > LOG2_NODES_MAX)
+    const size_t node_size = l->fields.table.node_size;
+    uint64_t at = last_free - t->nodes;
+    if (!t->array != !t->nr_array || t->array % 8 || t->nodes % 8 || !t->nodes ||
+        t->metatable % 8 || (t->metatable && t->metatable < 4096))
+        return false;
+    return l->version >= 55 || (l->version >= 53 && !last_free && t->nr_nodes == 1) ||
+           (at <= t->nr_nodes * node_size && at % node_size == 0);
+}
+
+static bool take_head(const struct lua_layout *l, const struct form *f, const uint8_t *head,
+                      uint64_t address, struct lua_table *ret)
+{
+    if (head[f->log2_nodes] > LOG2_NODES_MAX)
         return false;
     *ret = (struct lua_table){.address = address,
-                              .array = lua_u64(head, f->table.array),
-                              .nodes = lua_u64(head, f->table.node),
-                              .metatable = lua_u64(head, f->table.metatable),
-                              .nr_array = array_places(r->layout, head),
-                              .nr_nodes = UINT32_C(1) << head[f->table.log2_nodes]};
-    return true;
+                              .array = lua_u64(head, f->array),
+                              .nodes = lua_u64(head, f->node),
+                              .metatable = lua_u64(head, f->metatable),
+                              .nr_array = array_places(l, f, head),
+                              .nr_nodes = UINT32_C(1) << head[f->log2_nodes]};
+    return is_sound(l, ret, lua_u64(head, f->node + 8u));
 }
+
+bool lua_table_read(struct lua_reader *r, uint64_t address, struct lua_table *ret)
+{
+    const struct lua_layout *l = r->layout;
+    const struct form own = {.array = l->fields.table.array,
+                             .size_array = l->fields.table.size_array,
+                             .node = l->fields.table.node,
+                             .log2_nodes = l->fields.table.log2_nodes,
+                             .metatable = l->fields.table.metatable};
+    uint8_t head[HEAD_SIZE] = {0};
+    size_t size = l->version <= 52 ? HEAD_SIZE : HEAD_SIZE_53;
+    /* The greatest form is behind the end of a smaller one's table. */
+    if (address < 4096 || address % 8 ||
+        (!lua_read_moving(r, address, head, size) &&
+         !lua_read_moving(r, address, head, HEAD_SIZE_53)) ||
+        (head[OBJECT_TAG] & LUA_TAG_MASK) != LUA_TTABLE)
+        return false;
+    if (take_head(l, &own, head, address, ret))
+        return true;
+    for (size_t i = 0; i < sizeof(other_forms) / sizeof(*other_forms); i++)
+        if (other_forms[i].version == l->version &&
+            take_head(l, &other_forms[i].form, head, address, ret))
+            return true;
+    return false;
+}
+
+/* ---- fields -------------------------------------------------------------------------------- */
 
 void lua_table_begin(struct lua_table_walk *w, const struct lua_table *t)
 {

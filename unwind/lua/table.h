@@ -28,7 +28,7 @@ void lua_table_begin(struct lua_table_walk *w, const struct lua_table *t);
 /* Get the next field that is not empty, in the order of memory. The key of the array's n-th place
  * is the number n, with the tag LUA_TAG_INDEX. Returns false at the end, or if memory is not
  * recorded. */
-enum { LUA_TAG_INDEX = 0x100 };
+enum { LUA_TAG_INDEX = 0x103 };
 bool lua_table_next(struct lua_reader *r, struct lua_table_walk *w, struct lua_value *key,
                     struct lua_value *value);
 

@@ -114,7 +114,7 @@ static uint32_t find_varargs(const struct listing *l, uint64_t *first)
 
 static bool add_varargs(struct listing *l)
 {
-    uint64_t first;
+    uint64_t first = 0;
     uint32_t nr = find_varargs(l, &first);
     for (uint32_t i = 0; i < nr; i++)
         if (!add(l, VARIABLE_VARARG, i + 1, NULL, first + (uint64_t)i * SLOT))
