@@ -40,6 +40,8 @@ static const struct {
     uint8_t state;
 } known[] = {
     {"lj_gc_", STATE_LUA_GC},
+    {"luaC_step", STATE_LUA_GC},
+    {"luaC_fullgc", STATE_LUA_GC},
     {"lj_ccall_", STATE_LUA_FFI},
     {"lj_vm_ffi_call", STATE_LUA_FFI},
     {"lj_trace_exit", STATE_LUA_EXIT},

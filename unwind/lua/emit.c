@@ -64,7 +64,8 @@ static void moved(struct emitter *e, size_t from, size_t by)
     e->shift += by;
 }
 
-/* Name a call's frame. */
+/* Name a call's frame. A native frame keeps its own names beside that, and gets none that says
+ * nothing. */
 static void name(struct emitter *e, const struct lua_walk_state *s, size_t call, struct frame *f)
 {
     struct lua_walk *w = e->w;
@@ -81,7 +82,7 @@ static void name(struct emitter *e, const struct lua_walk_state *s, size_t call,
         e->failed = true;
         return;
     }
-    f->function = named.function;
+    f->function = f->kind == FRAME_NATIVE && !named.is_named ? 0 : named.function;
     f->line = named.line                                          ? named.line
               : c->is_lua && c->index == UINT32_MAX && c->savedpc ? named.definition_line
                                                                   : 0;
