@@ -57,6 +57,7 @@ enum {
     /* The resumer of a coroutine was not found: a C function resumed the coroutine, and that C
      * function had no caller or is far up the stack. */
     VMEVENT_BROKEN_LINKS = 8,
+    VMEVENT_CUT_CALLS = 16, /* a list of CallInfos (plain Lua) was longer than is copied */
 };
 
 struct vmevent_header {

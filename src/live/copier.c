@@ -5,6 +5,8 @@
 #include "base/vec.h"
 #include "live/bpf_load.h"
 #include "perfdata/vmevent.h"
+#include "unwind/arch_x86_64.h"
+#include "unwind/native/cfi.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -26,12 +28,13 @@ enum { FIRST_PID_NAMESPACE = 0xeffffffc }; /* the kernel's PROC_PID_INIT_INO */
 
 struct copier {
     struct bpf_loaded loaded;
-    int processes, outputs, counters;
+    int processes, lua_processes, outputs, counters;
     unsigned nr_cpus;
-    uint32_t stack;   /* bytes of the native stack that a sample has */
-    char program[64]; /* name of the loaded program, for the user */
-    char limit[400];  /* empty: none */
-    VEC(int) fds;     /* the copier's own events, and links to others' events */
+    uint32_t lua_version; /* of the builds of plain Lua set last */
+    uint32_t stack;       /* bytes of the native stack that a sample has */
+    char program[64];     /* name of the loaded program, for the user */
+    char limit[400];      /* empty: none */
+    VEC(int) fds;         /* the copier's own events, and links to others' events */
     VEC(uint64_t) ids;
 };
 
@@ -50,12 +53,11 @@ static int configure(void *copier, struct bpf_object *object, struct error *err)
         config.pidns_ino = ns.st_ino;
     }
     int failed = map ? bpf_map__set_initial_value(map, &config, sizeof(config)) : -ENOENT;
-    map = bpf_object__find_map_by_name(object, "scratches");
-    if (!failed)
+    static const char *const of_cpus[] = {"scratches", "lua_scratches", "outputs"};
+    for (size_t i = 0; i < sizeof(of_cpus) / sizeof(*of_cpus) && !failed; i++) {
+        map = bpf_object__find_map_by_name(object, of_cpus[i]);
         failed = map ? bpf_map__set_max_entries(map, nr_cpus) : -ENOENT;
-    map = bpf_object__find_map_by_name(object, "outputs");
-    if (!failed)
-        failed = map ? bpf_map__set_max_entries(map, nr_cpus) : -ENOENT;
+    }
     return failed ? error_system(err, -failed, "eBPF: the copier's maps cannot be sized") : 0;
 }
 
@@ -65,6 +67,7 @@ static int load(struct copier *c, const struct bpf_image *image, struct error *e
         return -1;
     struct bpf_object *object = c->loaded.object;
     c->processes = bpf_object__find_map_fd_by_name(object, "processes");
+    c->lua_processes = bpf_object__find_map_fd_by_name(object, "lua_processes");
     c->outputs = bpf_object__find_map_fd_by_name(object, "outputs");
     c->counters = bpf_object__find_map_fd_by_name(object, "counters");
     snprintf(c->program, sizeof(c->program), "%s, %u instructions verified", image->name,
@@ -332,9 +335,103 @@ int copier_set(struct copier *c, pid_t pid, const struct copier_vms *of, size_t 
                   : 0;
 }
 
+/* ---- plain Lua --------------------------------------------------------------------------- */
+
+/* Set where execute's frame has the slot with L. The place is relative to the CFA, and CFI tells
+ * the CFA by a register. */
+static void set_slot(struct vmstack_lua *b, const struct copier_lua *from)
+{
+    const struct lua_layout *l = from->layout;
+    struct cfi_row row;
+    if (!l->nr_state || l->state[0].kind != LUA_IN_SLOT || !from->cfi ||
+        !cfi_row(from->cfi, l->body, &row) || row.cfa_is_expression)
+        return;
+    int64_t slot = row.cfa_offset + l->state[0].offset;
+    if (slot < -VMSTACK_LUA_FRAME || slot > VMSTACK_LUA_FRAME)
+        return;
+    b->slot = (int32_t)slot;
+    if (row.cfa_register == DWARF_RSP)
+        b->flags |= VMSTACK_LUA_BY_SP;
+    else if (row.cfa_register == DWARF_RBP)
+        b->flags |= VMSTACK_LUA_BY_BP;
+}
+
+static uint16_t field(uint16_t value)
+{
+    return value == LUA_NO_FIELD ? 0 : value;
+}
+
+static struct vmstack_lua describe_lua(const struct copier_lua *from)
+{
+    const struct lua_layout *l = from->layout;
+    const struct lua_fields *f = &l->fields;
+    struct vmstack_lua b = {
+        .main_thread = f->global.main_thread,
+        .state_size = at_most(f->state.size, VMSTACK_STATE_OF_LUA),
+        .global = f->state.global,
+        .top = f->state.top,
+        .ci = f->state.ci,
+        .stack = f->state.stack,
+        .base_ci = field(f->state.base_ci),
+        .call_size = at_most(f->ci.size, VMSTACK_STATE),
+        .call_func = f->ci.func,
+        .call_top = f->ci.top,
+        .call_previous = field(f->ci.previous),
+        .closure_size = VMSTACK_LUA_CLOSURE,
+        .proto = f->closure.function,
+        .is_c = field(f->closure.is_c),
+        .proto_size = at_most(f->proto.size, VMSTACK_STATE),
+        .tag_lua = f->closure.tag_lua & 0x3f,
+        .tag_c = f->closure.tag_c & 0x3f,
+    };
+    b.flags = (f->global.main_is_embedded ? VMSTACK_LUA_EMBEDDED : 0u) |
+              (f->ci.is_array ? VMSTACK_LUA_ARRAY_OF_CALLS : 0u);
+    for (unsigned i = 0; i < l->nr_parts && i < VMSTACK_LUA_PARTS; i++) {
+        b.parts[i].start = l->parts[i].start + from->bias;
+        b.parts[i].size = l->parts[i].end - l->parts[i].start;
+    }
+    set_slot(&b, from);
+    return b;
+}
+
+/* Note the addresses from the first part of all builds to the last. */
+static void set_bounds(struct vmstack_lua_builds *p)
+{
+    uint64_t low = UINT64_MAX, high = 0;
+    for (uint32_t i = 0; i < p->nr; i++) {
+        for (unsigned k = 0; k < VMSTACK_LUA_PARTS && p->builds[i].parts[k].size; k++) {
+            uint64_t start = p->builds[i].parts[k].start, end = start + p->builds[i].parts[k].size;
+            low = start < low ? start : low;
+            high = end > high ? end : high;
+        }
+    }
+    p->low = low;
+    p->size = high > low ? high - low : 0;
+}
+
+int copier_set_lua(struct copier *c, pid_t pid, const struct copier_lua *of, size_t nr,
+                   struct error *err)
+{
+    struct vmstack_lua_process p = {.of = {.version = ++c->lua_version}};
+    uint32_t key = (uint32_t)pid;
+    for (size_t i = 0; i < nr && i < VMSTACK_LUA_BUILDS; i++)
+        p.of.builds[p.of.nr++] = describe_lua(&of[i]);
+    set_bounds(&p.of);
+    int failed = bpf_map_update_elem(c->lua_processes, &key, &p, BPF_ANY);
+    if (failed == -E2BIG)
+        return error_set(
+            err, ERROR_UNSUPPORTED,
+            "eBPF: more than %d processes have plain Lua; samples of the others have no vmstacks",
+            VMSTACK_LUA_PROCESSES);
+    return failed ? error_system(err, -failed, "eBPF: the plain Lua of process %d cannot be stored",
+                                 pid)
+                  : 0;
+}
+
 void copier_drop(struct copier *c, pid_t pid)
 {
     uint32_t key = (uint32_t)pid;
+    (void)bpf_map_delete_elem(c->lua_processes, &key);
     (void)bpf_map_delete_elem(c->processes, &key); /* the process may never have been there */
 }
 

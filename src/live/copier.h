@@ -8,6 +8,7 @@
  *     copier_open_cpu           for each ring: open its own event, redirected into the ring
  *     copier_attach             for each sampling event, before the target runs
  *     copier_set, copier_drop   set or forget a process's VMs, as soon as they are known
+ *     copier_set_lua            the same for plain Lua: where its code is
  */
 #ifndef LIVE_COPIER_H
 #define LIVE_COPIER_H
@@ -16,6 +17,7 @@
 #include "live/lua_scan.h"
 #include "live/vmstack.h"
 #include "perfdata/perfdata.h"
+#include "unwind/lua/layout.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -73,6 +75,18 @@ struct copier_vms {
  * when the table is full (ERROR_UNSUPPORTED). */
 int copier_set(struct copier *c, pid_t pid, const struct copier_vms *of, size_t *ret_over,
                struct error *err);
+/* A plain Lua in a process. */
+struct copier_lua {
+    const struct lua_layout *layout;
+    uint64_t bias;         /* address in the process minus address in the file */
+    const struct cfi *cfi; /* of its file: tells where execute's slots are; NULL: not known */
+};
+
+/* Set the builds of plain Lua in a process, in place of those set before; builds beyond
+ * VMSTACK_LUA_BUILDS are left out. The program finds their VMs and states by itself. Fails when the
+ * table is full (ERROR_UNSUPPORTED). */
+int copier_set_lua(struct copier *c, pid_t pid, const struct copier_lua *of, size_t nr,
+                   struct error *err);
 /* Forget a process that has exited. */
 void copier_drop(struct copier *c, pid_t pid);
 

@@ -986,8 +986,10 @@ struct here {
     uint32_t pid, tid, parent;
     uint32_t process; /* the process with its VMs: its own, or the parent */
     uint64_t ip, sp, dx, end;
+    uint32_t lua_process;        /* the same, for plain Lua */
     uint64_t dispatch;           /* r14 */
-    uint64_t kept[VMSTACK_KEPT]; /* rbx, and other callee-saved registers */
+    uint64_t di;                 /* rdi */
+    uint64_t kept[VMSTACK_KEPT]; /* rbx, rbp, r12, r13, r15 */
     uint32_t flags, reason;
 };
 
@@ -1017,6 +1019,8 @@ static __always_inline uint32_t copy_vms(struct scratch *s, const struct vmstack
     }
     return nr;
 }
+
+#include "src/live/vmstack_lua.bpf.h"
 
 /* ---- the native stack ------------------------------------------------------------------------ */
 
@@ -1083,8 +1087,35 @@ static __always_inline void begin(struct scratch *s, const struct here *h, uint6
     s->chunk = 0;
 }
 
+/* Copy the thread's states of plain Lua. Returns how many there are. */
+static __always_inline uint32_t copy_lua(const struct vmstack_lua_process *p, const struct here *h)
+{
+    struct lua_scratch *l = lua_scratch_get();
+    if (!l)
+        return 0;
+    if (l->of.version != p->of.version)
+        l->of = p->of;
+    l->process = h->lua_process;
+    l->lowest = p->lowest;
+    l->highest = p->highest;
+    l->from = h->sp;
+    l->end = h->end;
+    l->run++;
+    l->nr = 0;
+    for (int i = 0; i < VMSTACK_KEPT; i++)
+        lua_test(h->kept[i]);
+    lua_test(h->dispatch);
+    lua_test(h->di);
+    lua_find(h->ip, h->kept[1]);
+    uint32_t nr = l->nr;
+    for (uint32_t i = 0; i < VMSTACK_LUA_STATES; i++)
+        if (i < nr)
+            lua_copy_state(i);
+    return nr;
+}
+
 static __always_inline uint32_t fill(struct scratch *s, const struct vmstack_process *p,
-                                     const struct here *h)
+                                     const struct vmstack_lua_process *lua, const struct here *h)
 {
     if (h->reason)
         return h->reason;
@@ -1098,17 +1129,24 @@ static __always_inline uint32_t fill(struct scratch *s, const struct vmstack_pro
         else if (p->known)
             reason = s->bad == p->known ? VMEVENT_BAD_READ : VMEVENT_ELSEWHERE;
     }
+    if (lua) {
+        if (copy_lua(lua, h))
+            reason = VMEVENT_MATCHED;
+        else if (reason)
+            reason = VMEVENT_ELSEWHERE;
+    }
     if (!reason || config.stack)
         copy_native(h->sp, h->end, 0);
     return reason;
 }
 
 static __always_inline void emit(struct bpf_perf_event_data *ctx, struct scratch *s,
-                                 const struct vmstack_process *p, const struct here *h)
+                                 const struct vmstack_process *p,
+                                 const struct vmstack_lua_process *lua, const struct here *h)
 {
     uint64_t now = bpf_ktime_get_ns();
     begin(s, h, now);
-    uint32_t reason = fill(s, p, h);
+    uint32_t reason = fill(s, p, lua, h);
     uint32_t size = s->size;
     uint64_t end = bpf_ktime_get_ns();
     struct vmevent_header *head = head_of(s);
@@ -1126,6 +1164,17 @@ static __always_inline void emit(struct bpf_perf_event_data *ctx, struct scratch
         count(VMSTACK_LOST, 1);
 }
 
+/* Returns the plain Lua of the thread's process, or of its parent. NULL: there is none. */
+static __always_inline const struct vmstack_lua_process *lua_process_of(struct here *h)
+{
+    h->lua_process = h->pid;
+    const struct vmstack_lua_process *p = bpf_map_lookup_elem(&lua_processes, &h->lua_process);
+    if (p || !h->parent)
+        return p;
+    h->lua_process = h->parent;
+    return bpf_map_lookup_elem(&lua_processes, &h->lua_process);
+}
+
 static __always_inline void run(struct bpf_perf_event_data *ctx, struct here *h)
 {
     h->process = h->pid;
@@ -1136,7 +1185,8 @@ static __always_inline void run(struct bpf_perf_event_data *ctx, struct here *h)
         h->process = h->parent;
         p = bpf_map_lookup_elem(&processes, &h->process);
     }
-    if (!p) {
+    const struct vmstack_lua_process *lua = lua_process_of(h);
+    if (!p && !lua) {
         count(VMSTACK_UNKNOWN, 1);
         uint64_t to = h->sp + config.stack; /* the sampled event copies no more */
         if (h->reason || !copy_native(h->sp, h->end < to ? h->end : to, 1))
@@ -1151,7 +1201,7 @@ static __always_inline void run(struct bpf_perf_event_data *ctx, struct here *h)
         return;
     }
     *busy = 1;
-    emit(ctx, s, p, h);
+    emit(ctx, s, p, lua, h);
     *busy = 0;
 }
 
@@ -1174,6 +1224,7 @@ static __always_inline int user_mode(struct bpf_perf_event_data *ctx, struct her
     h->kept[4] = ctx->regs.r15;
     h->dispatch = ctx->regs.r14;
     h->dx = ctx->regs.rdx;
+    h->di = ctx->regs.rdi;
     h->end = h->sp + STACK_MAX;
     return 1;
 }
@@ -1252,6 +1303,7 @@ static __always_inline int kernel_mode(const struct task_struct *task, struct he
     h->kept[4] = saved(&regs->r15);
     h->dispatch = saved(&regs->r14);
     h->dx = saved(&regs->rdx); /* an interrupt saved it, a system call leaves it */
+    h->di = saved(&regs->rdi);
     h->flags = VMEVENT_KERNEL_MODE;
     return 0;
 }

@@ -41,6 +41,20 @@ enum {
     VMSTACK_TRACES = 64,       /* traces that are tried in this search */
     VMSTACK_NATIVE = 64 << 10, /* bytes of the native stack that are searched for missing pages */
     VMSTACK_PROCESSES = 1024,
+    /* Plain Lua. */
+    VMSTACK_LUA_PROCESSES = 256,
+    VMSTACK_LUA_BUILDS = 4,          /* of one process; a power of two, at most 8 */
+    VMSTACK_LUA_PARTS = 4,           /* of execute's code */
+    VMSTACK_LUA_STATES = 8,          /* lua_States of one thread that are copied */
+    VMSTACK_STATE_OF_LUA = 0x100,    /* bytes of a lua_State at most */
+    VMSTACK_LUA_CLOSURE = 0x28,      /* bytes of a closure's head: of all versions */
+    VMSTACK_LUA_FRAME = 1 << 16,     /* bytes from execute's registers to its slot with L */
+    VMSTACK_LUA_CALLS = 64,          /* CallInfos of one list, newest first */
+    VMSTACK_LUA_ARRAY = 512,         /* the same, of an array (5.1) */
+    VMSTACK_LUA_STACK = 16 << 10,    /* bytes of one Lua stack, newest slots */
+    VMSTACK_LUA_SEARCHED = 64 << 10, /* bytes of the native stack that are searched for states */
+    VMSTACK_LUA_RECENT = 4096,       /* states that are remembered; a power of two */
+    VMSTACK_LUA_GLOBALS = 1024,      /* global_States, likewise */
 };
 
 /* Bits of vmstack_vm.flags. */
@@ -82,18 +96,58 @@ struct vmstack_process {
     struct vmstack_vm vms[VMSTACK_VMS];
 };
 
+/* Bits of vmstack_lua.flags. */
+enum {
+    VMSTACK_LUA_BY_SP = 1,          /* execute's slot with L is at its stack pointer + `slot` */
+    VMSTACK_LUA_BY_BP = 2,          /* ... at its rbp + `slot` */
+    VMSTACK_LUA_EMBEDDED = 4,       /* the main thread is in the global_State (5.5) */
+    VMSTACK_LUA_ARRAY_OF_CALLS = 8, /* 5.1 */
+};
+
+/* One build of plain Lua in a process. Offsets are in bytes. */
+struct vmstack_lua {
+    struct {
+        uint64_t start, size;
+    } parts[VMSTACK_LUA_PARTS]; /* addresses of execute's code */
+    int32_t slot;
+    uint32_t flags;
+    uint16_t main_thread;                                   /* in global_State */
+    uint16_t state_size, global, top, ci, stack, base_ci;   /* in lua_State */
+    uint16_t call_size, call_func, call_top, call_previous; /* in CallInfo */
+    uint16_t closure_size, proto, is_c; /* in a closure; `is_c`: byte, 0: the slot's tag tells */
+    uint16_t proto_size;                /* bytes of a prototype's head */
+    uint8_t tag_lua, tag_c;             /* of a stack slot with a closure, without the bit
+                                           "collectable" */
+};
+
+/* The builds of a process. */
+struct vmstack_lua_builds {
+    uint64_t low, size; /* the addresses of all their code */
+    struct vmstack_lua builds[VMSTACK_LUA_BUILDS];
+    uint32_t nr;
+    uint32_t version; /* differs from that of all builds set before */
+};
+
+struct vmstack_lua_process {
+    struct vmstack_lua_builds of;
+    uint64_t lowest, highest; /* written by the program: addresses of states */
+};
+
 /* Counted per cpu. */
 enum vmstack_counter {
-    VMSTACK_SAMPLES, /* runs of the program for a user task */
-    VMSTACK_UNKNOWN, /* of these, runs in processes that are not in the table */
-    VMSTACK_COPIED,  /* records with at least one VM */
-    VMSTACK_NONE,    /* records that say why there is no VM */
-    VMSTACK_LOST,    /* records that did not fit into the ring */
-    VMSTACK_BUSY,    /* runs that interrupted another run */
-    VMSTACK_CUT,     /* Lua stacks that were cut */
-    VMSTACK_FAILED,  /* Lua stacks that could not be read in one piece */
-    VMSTACK_WHOLE,   /* records that became full */
-    VMSTACK_TIME,    /* ns spent on records with a VM */
+    VMSTACK_SAMPLES,    /* runs of the program for a user task */
+    VMSTACK_UNKNOWN,    /* of these, runs in processes that are not in the table */
+    VMSTACK_COPIED,     /* records with at least one VM */
+    VMSTACK_NONE,       /* records that say why there is no VM */
+    VMSTACK_LOST,       /* records that did not fit into the ring */
+    VMSTACK_BUSY,       /* runs that interrupted another run */
+    VMSTACK_CUT,        /* Lua stacks that were cut */
+    VMSTACK_FAILED,     /* Lua stacks that could not be read in one piece */
+    VMSTACK_WHOLE,      /* records that became full */
+    VMSTACK_TIME,       /* ns spent on records with a VM */
+    VMSTACK_LUA_COPIED, /* lua_States of plain Lua that were copied */
+    VMSTACK_LUA_CUT,    /* lists of CallInfos of plain Lua that were cut */
+    VMSTACK_LUA_MISSED, /* return addresses into plain Lua without a lua_State near */
     VMSTACK_NR_COUNTERS,
 };
 

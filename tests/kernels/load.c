@@ -54,7 +54,8 @@ static int configure(struct bpf_object *object)
     {
         const char *name = bpf_map__name(map);
         int failed = 0;
-        if (strcmp(name, "scratches") == 0 || strcmp(name, "outputs") == 0)
+        if (strcmp(name, "scratches") == 0 || strcmp(name, "lua_scratches") == 0 ||
+            strcmp(name, "outputs") == 0)
             failed = bpf_map__set_max_entries(map, cpus);
         else if (strstr(name, ".rodata"))
             failed = bpf_map__set_initial_value(map, &config, sizeof(config));
