@@ -173,23 +173,6 @@ static struct lua_watch *target_find(const struct process_watch *watch, pid_t pi
     return table_get(&watch->targets, (uint64_t)(uint32_t)pid + 1);
 }
 
-/* Write what waits of a process, and forget the process. */
-static int target_end(struct process_watch *watch, pid_t pid, struct error *err)
-{
-    struct lua_watch *t = target_find(watch, pid);
-    if (watches_end(watch->watches, (uint32_t)pid, err) < 0)
-        return -1;
-    if (!t)
-        return 0;
-    int failed = lua_watch_flush(t, err);
-    add_log(&watch->stats, t);
-    if (watch->copier)
-        copier_drop(watch->copier, pid);
-    table_remove(&watch->targets, (uint64_t)(uint32_t)pid + 1);
-    lua_watch_free(t);
-    return failed;
-}
-
 /* What is known of a process by its records and looks. */
 struct task {
     unsigned holds; /* bits HOLDS_... of its files; HOLDS_UNKNOWN alone: no entry */
@@ -205,6 +188,23 @@ static struct task task_get(const struct process_watch *watch, pid_t pid)
     return (struct task){.holds = value & TASK_HOLDS,
                          .executed = value & TASK_EXECUTED,
                          .time = value & ~(uintptr_t)TASK_BITS};
+}
+
+/* Write what waits of a process, and forget the process. */
+static int target_end(struct process_watch *watch, pid_t pid, struct error *err)
+{
+    struct lua_watch *t = target_find(watch, pid);
+    if (watches_end(watch->watches, (uint32_t)pid, err) < 0)
+        return -1;
+    if (watch->copier && t)
+        copier_drop(watch->copier, pid);
+    if (!t)
+        return 0;
+    int failed = lua_watch_flush(t, err);
+    add_log(&watch->stats, t);
+    table_remove(&watch->targets, (uint64_t)(uint32_t)pid + 1);
+    lua_watch_free(t);
+    return failed;
 }
 
 static int task_put(struct process_watch *watch, pid_t pid, const struct task *t, struct error *err)
@@ -464,11 +464,13 @@ static int look_at_sample(void *context, const struct sample *s, struct error *e
     if (holds & HOLDS_UNKNOWN && task_look(watch, (pid_t)s->pid, &holds, err) < 0)
         return -1;
     uint64_t now = log_now(watch), age = now > s->time ? now - s->time : 0;
-    if (watch->logs && watches_sample(watch->watches, s, holds, age, err) < 0)
+    if (watch->logs && watches_sample(watch->watches, s, copy, holds, age, err) < 0)
         return -1;
     struct lua_watch *t = target_find(watch, (pid_t)s->pid);
     if (!t)
         return 0;
+    if (copy && !copy->nr_vms) /* it has the stacks of plain Lua alone */
+        copy = NULL;
     /* the process has changed since a late sample, and reading it would delay all later samples */
     watch->behind |= age > LATE_SAMPLE_NS;
     bool late = copy ? age > LATE_VMSTACK_NS : watch->behind;
@@ -539,8 +541,9 @@ static int executed(struct process_watch *watch, pid_t pid, uint64_t time, struc
 
 static int ended(struct process_watch *watch, pid_t pid, struct error *err)
 {
+    int failed = target_end(watch, pid, err);
     task_forget(watch, pid);
-    return target_end(watch, pid, err);
+    return failed;
 }
 
 static uint64_t record_time(const struct record *rec)
@@ -785,6 +788,22 @@ static void say_counters(const struct process_watch *watch)
         say(watch, true, line);
 }
 
+static void say_lua_counters(const struct process_watch *watch)
+{
+    char line[200];
+    if (!watch->copier)
+        return;
+    struct vmstack_counters c = copier_counters(watch->copier);
+    snprintf(line, sizeof(line),
+             "copier: plain Lua: %llu states, %llu lists of calls cut (of each, the newest %d are "
+             "copied), %llu frames of the interpreter without a state near",
+             (unsigned long long)c.value[VMSTACK_LUA_COPIED],
+             (unsigned long long)c.value[VMSTACK_LUA_CUT], VMSTACK_LUA_CALLS,
+             (unsigned long long)c.value[VMSTACK_LUA_MISSED]);
+    if (c.value[VMSTACK_LUA_COPIED])
+        say(watch, true, line);
+}
+
 /* Say what the log holds, and what it could not take in. */
 static void say_log(struct process_watch *watch)
 {
@@ -836,6 +855,7 @@ static int finish(void *context, struct capture *c, struct error *err)
     runtime_files_save(watch->tools.files);
     say(watch, false, problem);
     say_counters(watch);
+    say_lua_counters(watch);
     say_log(watch);
     return 0;
 }

@@ -105,10 +105,14 @@ static const struct runtime_instance *instances(void *context, const struct runt
 }
 
 static int walk(struct runtime_watch *all, struct watch *t, const struct sample *s,
-                struct error *err)
+                const struct vmstack *copy, struct error *err)
 {
     const struct runtime *rt = all->means.runtime;
-    const struct runtime_sample about = {.pid = s->pid, .instances = instances, .context = t};
+    const struct runtime_sample about = {.pid = s->pid,
+                                         .instances = instances,
+                                         .context = t,
+                                         .has_vmstack = copy != NULL,
+                                         .has_running_vm = copy != NULL};
     struct walker walker;
     rt->walk_begin(all->walk, all->tables, &about, &walker);
     if (rt->look_up)
@@ -120,7 +124,8 @@ static int walk(struct runtime_watch *all, struct watch *t, const struct sample 
     struct live_memory heap =
         live_memory_of(t->process.objects, s, sp, READS_MAX, runtime_watch_kind.late);
     const struct memory_layer live = live_memory_layer(&heap);
-    const struct walk_parts parts = {.thread = &t->process.thread, .sample = s, .live = &live};
+    const struct walk_parts parts = {
+        .thread = &t->process.thread, .sample = s, .vmstack = copy, .live = &live};
     walk_input(&parts, MAX_FRAMES, &memory, &in);
     in.walker = &walker;
     struct unwind_stack stack = {0};
@@ -129,7 +134,8 @@ static int walk(struct runtime_watch *all, struct watch *t, const struct sample 
     return failed;
 }
 
-static int take_sample(void *of, const struct sample *s, struct error *err)
+static int take_sample(void *of, const struct sample *s, const struct vmstack *copy,
+                       struct error *err)
 {
     struct runtime_watch *all = of;
     uint64_t now = all->means.sink.now(all->means.sink.context);
@@ -147,7 +153,7 @@ static int take_sample(void *of, const struct sample *s, struct error *err)
         return -1;
     if (!t->process.session || live_process_open(&t->process, &all->means.sink) < 0)
         return 0;
-    return renew_tables(all, now, err) < 0 ? -1 : walk(all, t, s, err);
+    return renew_tables(all, now, err) < 0 ? -1 : walk(all, t, s, copy, err);
 }
 
 static void note_mapped(void *of, uint32_t pid)

@@ -259,8 +259,10 @@ static int walk(struct v8_watches *all, struct v8_watch *t, const struct sample 
     return failed;
 }
 
-static int take_sample(void *of, const struct sample *s, struct error *err)
+static int take_sample(void *of, const struct sample *s, const struct vmstack *copy,
+                       struct error *err)
 {
+    (void)copy; /* its stack is the native one */
     struct v8_watches *all = of;
     struct v8_watch *t = target_get(all, s->pid);
     enum stack_end end;

@@ -54,12 +54,13 @@ void watches_free(struct watches *w)
     free(w);
 }
 
-int watches_sample(struct watches *w, const struct sample *s, unsigned holds, uint64_t age,
-                   struct error *err)
+int watches_sample(struct watches *w, const struct sample *s, const struct vmstack *copy,
+                   unsigned holds, uint64_t age, struct error *err)
 {
     for (size_t i = 0; i < nr_runtimes; i++) {
         const struct watch_kind *kind = w->of[i].kind;
-        if (kind && holds >> i & 1 && age <= kind->late && kind->sample(w->of[i].all, s, err) < 0)
+        if (kind && holds >> i & 1 && age <= kind->late &&
+            kind->sample(w->of[i].all, s, copy, err) < 0)
             return -1;
     }
     return 0;

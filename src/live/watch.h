@@ -11,6 +11,7 @@
 #include "dso/dso.h"
 #include "live/object_log.h"
 #include "perfdata/perfdata.h"
+#include "session/recorded_memory.h"
 #include "unwind/runtime.h"
 
 /* What a watch works with; outlives it. */
@@ -28,8 +29,9 @@ struct watch_kind {
     /* `means` is copied. Returns NULL when memory is out. */
     void *(*create)(const struct watch_means *means);
     void (*free)(void *all);
-    /* Walk a sample of a process that has the runtime mapped. */
-    int (*sample)(void *all, const struct sample *s, struct error *err);
+    /* Walk a sample of a process that has the runtime mapped. `copy`: the vmstack that came with
+     * it; NULL: none. */
+    int (*sample)(void *all, const struct sample *s, const struct vmstack *copy, struct error *err);
     /* Executable memory without a file was mapped. */
     void (*mapped)(void *all, uint32_t pid);
     /* The process has ended, or executes another program. */
@@ -45,10 +47,10 @@ struct watches;
 /* `means`: its `runtime` is not used. Returns NULL when memory is out. */
 struct watches *watches_create(const struct watch_means *means);
 void watches_free(struct watches *w); /* may be NULL */
-/* Walk a sample by the watches of the runtimes that its process holds. `holds`: bits, see
- * runtime_files.h; `age`: ns since the sample was taken. */
-int watches_sample(struct watches *w, const struct sample *s, unsigned holds, uint64_t age,
-                   struct error *err);
+/* Walk a sample by the watches of the runtimes that its process holds. `copy`: see above; `holds`:
+ * bits, see runtime_files.h; `age`: ns since the sample was taken. */
+int watches_sample(struct watches *w, const struct sample *s, const struct vmstack *copy,
+                   unsigned holds, uint64_t age, struct error *err);
 /* The same as in struct watch_kind, for all of them. */
 void watches_mapped(struct watches *w, uint32_t pid);
 int watches_end(struct watches *w, uint32_t pid, struct error *err);

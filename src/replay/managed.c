@@ -63,7 +63,7 @@ const struct walker *sample_walker(struct replay_worker *w, size_t at,
                   : vms ? vms->nr
                         : 0,
         .has_vmstack = copy != NULL,
-        .has_running_vm = copy && copy->reason == VMEVENT_MATCHED,
+        .has_running_vm = copy && copy->nr_vms && copy->reason == VMEVENT_MATCHED,
         .reads_anew = p->reads_anew,
         .no_objects = !w->replay->log && !w->replay->snapshots && !vms,
     };

@@ -271,7 +271,7 @@ static void a_process_without_v8_costs_little(void **state)
     uint64_t before = heap_in_use();
     for (uint32_t i = 0; i < PROCESSES; i++) {
         const struct sample s = {.pid = 1000 + i, .user_abi = PERF_SAMPLE_REGS_ABI_64};
-        assert_int_equal(v8_watch_kind.sample(all, &s, &err), 0);
+        assert_int_equal(v8_watch_kind.sample(all, &s, NULL, &err), 0);
     }
     assert_true(heap_in_use() - before < PROCESSES * MOST);
     v8_watch_kind.rewrite(all);
