@@ -7,10 +7,12 @@
 #include "live/watch.h"
 #include "live/runtime_files.h"
 #include "live/lua_watch.h"
+#include "live/plain_lua.h"
 #include "dso/dso.h"
 #include "perfdata/vmevent.h"
 #include "session/vmstack_pairing.h"
 #include "base/table.h"
+#include "unwind/lua/runtime.h"
 #include "unwind/luajit/runtime.h"
 #include "unwind/unwind.h"
 
@@ -196,7 +198,7 @@ static int target_end(struct process_watch *watch, pid_t pid, struct error *err)
     struct lua_watch *t = target_find(watch, pid);
     if (watches_end(watch->watches, (uint32_t)pid, err) < 0)
         return -1;
-    if (watch->copier && t)
+    if (watch->copier && (t || task_get(watch, pid).holds & holds_bit(&lua_runtime)))
         copier_drop(watch->copier, pid);
     if (!t)
         return 0;
@@ -255,6 +257,21 @@ static void tell_vms(struct process_watch *watch, const struct lua_watch *t)
     say(watch, false, err.text);
 }
 
+/* The same for plain Lua, if the process's files hold it. */
+static int tell_plain(struct process_watch *watch, pid_t pid, unsigned holds, struct error *err)
+{
+    struct error why = {0};
+    if (!watch->copier || !(holds & holds_bit(&lua_runtime)) ||
+        plain_lua_tell(watch->copier, watch->tools.dsos, pid, &why) == 0)
+        return 0;
+    if (why.kind == ERROR_NO_MEMORY)
+        return error_no_memory(err);
+    if (!watch->said_full)
+        say(watch, false, why.text);
+    watch->said_full = true;
+    return 0;
+}
+
 static int target_scan(struct process_watch *watch, struct lua_watch *t, struct error *err)
 {
     int changed = lua_watch_scan(t, monotonic(), err);
@@ -289,7 +306,7 @@ static int task_look(struct process_watch *watch, pid_t pid, unsigned *ret, stru
     struct task task = task_get(watch, pid);
     task.holds = *ret;
     task.time = log_now(watch);
-    if (task_put(watch, pid, &task, err) < 0)
+    if (task_put(watch, pid, &task, err) < 0 || tell_plain(watch, pid, *ret, err) < 0)
         return -1;
     return *ret & holds_bit(&luajit_runtime) ? target_mapped(watch, pid, err) : 0;
 }
@@ -464,6 +481,8 @@ static int look_at_sample(void *context, const struct sample *s, struct error *e
     if (holds & HOLDS_UNKNOWN && task_look(watch, (pid_t)s->pid, &holds, err) < 0)
         return -1;
     uint64_t now = log_now(watch), age = now > s->time ? now - s->time : 0;
+    if (!watch->copier && watch->logs && holds & holds_bit(&lua_runtime))
+        follow(watch, s->cpu);
     if (watch->logs && watches_sample(watch->watches, s, copy, holds, age, err) < 0)
         return -1;
     struct lua_watch *t = target_find(watch, (pid_t)s->pid);
@@ -514,7 +533,7 @@ static int forked(struct process_watch *watch, pid_t parent, pid_t pid, uint64_t
     task.time = time;
     if (task.holds & HOLDS_UNKNOWN)
         task_forget(watch, pid);
-    else if (task_put(watch, pid, &task, err) < 0)
+    else if (task_put(watch, pid, &task, err) < 0 || tell_plain(watch, pid, task.holds, err) < 0)
         return -1;
     if (!from)
         return 0;
@@ -576,7 +595,7 @@ static int mapped_file(struct process_watch *watch, const struct record_mmap *m,
     task.holds |= more;
     task.executed |= time > task.time;
     task.time = time > task.time ? time : task.time;
-    if (task_put(watch, pid, &task, err) < 0)
+    if (task_put(watch, pid, &task, err) < 0 || tell_plain(watch, pid, more, err) < 0)
         return -1;
     return more & holds_bit(&luajit_runtime) ? target_mapped(watch, pid, err) : 0;
 }
