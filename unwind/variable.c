@@ -2,6 +2,9 @@
 /* Variables of managed frames: places, and lists within bounds. See variable.h. */
 #include "unwind/variable.h"
 
+#include <math.h>
+#include <stdio.h>
+
 /* ---- places -------------------------------------------------------------------------------- */
 
 void variable_places_clear(struct variable_places *p)
@@ -113,6 +116,8 @@ void variables_free(struct variables *v)
 
 struct variable *variables_add(struct variables *v, enum variable_role role, unsigned depth)
 {
+    const unsigned deepest = v->at.nr ? v->at.at[v->at.nr - 1].depth + 1u : 0;
+    depth = depth < deepest ? depth : deepest; /* a field is behind what it is a field of */
     const struct variable new = {
         .role = (uint8_t)role, .depth = (uint8_t)depth, .kind = VALUE_UNKNOWN, .type = "not known"};
     if (v->at.nr >= v->wanted.variables_max || v->bytes.size >= v->wanted.bytes_max)
@@ -188,4 +193,20 @@ void variable_set_string(struct variables *v, struct variable *of, const char *b
     variable_set_object(of, VALUE_STRING, "string", 0);
     of->length = length;
     of->text = keep(v, bytes, size < v->wanted.string_max ? size : v->wanted.string_max);
+}
+
+void variable_write_number(char to[VARIABLE_NUMBER_MAX], enum value_kind kind, double value)
+{
+    enum { DIGITS_LUA = 14, DIGITS_ALL = 17 };
+    if (isnan(value)) {
+        snprintf(to, VARIABLE_NUMBER_MAX, "nan");
+        return;
+    }
+    for (int digits = DIGITS_LUA; digits <= DIGITS_ALL; digits++) {
+        snprintf(to, VARIABLE_NUMBER_MAX, "%.*g", digits, value);
+        if (strtod(to, NULL) == value)
+            break;
+    }
+    if (kind == VALUE_FLOAT && !strpbrk(to, ".en"))
+        strcat(to, ".0");
 }

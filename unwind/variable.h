@@ -107,6 +107,7 @@ struct variable {
     bool boolean;
     bool name_is_written; /* a field's key is no string: `name` is how it is written: 1, true */
     bool is_cut;          /* it has more fields than are listed */
+    bool is_least;        /* `array` and `fields` are what was counted until a bound was reached */
     uint32_t number;      /* which of its role, from 1: of an argument, a vararg, an upvalue; of a
                              temporary its slot. 0: none */
     struct variable_text name; /* empty: none */
@@ -175,6 +176,11 @@ void variable_set_string(struct variables *v, struct variable *of, const char *b
 /* Any other kind. The caller sets what else the kind has. */
 void variable_set_object(struct variable *of, enum value_kind kind, const char *type,
                          uint64_t address);
+
+/* Write a number as short as it can be read back: "3", "0.1"; a VALUE_FLOAT is never written as an
+ * integer: "3.0". Also "inf", "-inf", "nan". */
+enum { VARIABLE_NUMBER_MAX = 40 };
+void variable_write_number(char to[VARIABLE_NUMBER_MAX], enum value_kind kind, double value);
 
 static inline const char *variable_bytes(const struct variables *v, struct variable_text t)
 {

@@ -8,6 +8,7 @@
 
 #include <elf.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -24,6 +25,7 @@ struct core {
     struct elf_image *image;
     const struct arch *arch;
     uint32_t pid;
+    char command[16];
     uint64_t vdso; /* AT_SYSINFO_EHDR; 0: not in the core */
     VEC(struct load) loads;
     VEC(struct core_thread) threads;
@@ -164,6 +166,41 @@ static int add_files(struct core *core, struct cursor *c, struct error *err)
     return 0;
 }
 
+bool core_signal_read(const uint8_t *siginfo, size_t size, struct core_signal *ret)
+{
+    enum { NUMBER = 0, CODE = 8, UNION = 16, SIZE = 24 }; /* offsets in 64 bits */
+    if (size < SIZE)
+        return false;
+    *ret = (struct core_signal){.number = load_u32(siginfo + NUMBER, false),
+                                .code = (int32_t)load_u32(siginfo + CODE, false)};
+    switch (ret->number) {
+    case SIGILL:
+    case SIGFPE:
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGTRAP:
+        ret->has_address = ret->code > 0 && ret->code != SI_KERNEL;
+        break;
+    default:
+        break;
+    }
+    if (ret->has_address)
+        ret->address = load_u64(siginfo + UNION, false);
+    if (ret->code == SI_USER || ret->code == SI_TKILL || ret->code == SI_QUEUE)
+        ret->sender = load_u32(siginfo + UNION, false);
+    return true;
+}
+
+/* The kernel writes one such note, behind the first thread's NT_PRSTATUS; gcore one for each
+ * thread. */
+static void read_signal(struct core *core, struct cursor *c)
+{
+    size_t size = cursor_left(c);
+    const uint8_t *bytes = cursor_bytes(c, size);
+    if (bytes && core->threads.nr)
+        core_signal_read(bytes, size, &core->threads.at[core->threads.nr - 1].info);
+}
+
 static void read_auxv(struct core *core, struct cursor *c)
 {
     while (cursor_left(c) >= 16) {
@@ -173,8 +210,18 @@ static void read_auxv(struct core *core, struct cursor *c)
     }
 }
 
-/* Offset of pr_pid in struct elf_prpsinfo. */
-enum { PRPSINFO_PID = 24 };
+/* Offsets of pr_pid and pr_fname in struct elf_prpsinfo. */
+enum { PRPSINFO_PID = 24, PRPSINFO_FNAME = 40 };
+
+static void read_process(struct core *core, struct cursor *c)
+{
+    cursor_skip(c, PRPSINFO_PID);
+    core->pid = cursor_u32(c);
+    cursor_skip(c, PRPSINFO_FNAME - PRPSINFO_PID - sizeof(uint32_t));
+    const uint8_t *name = cursor_bytes(c, sizeof(core->command));
+    if (name)
+        memcpy(core->command, name, sizeof(core->command) - 1);
+}
 
 static int read_note(struct core *core, uint32_t type, struct cursor *c, struct error *err)
 {
@@ -187,8 +234,10 @@ static int read_note(struct core *core, uint32_t type, struct cursor *c, struct 
         read_auxv(core, c);
         return 0;
     case NT_PRPSINFO:
-        cursor_skip(c, PRPSINFO_PID);
-        core->pid = cursor_u32(c);
+        read_process(core, c);
+        return 0;
+    case NT_SIGINFO:
+        read_signal(core, c);
         return 0;
     default:
         return 0;
@@ -309,6 +358,11 @@ void core_free(struct core *core)
 uint32_t core_pid(const struct core *core)
 {
     return core->pid;
+}
+
+const char *core_command(const struct core *core)
+{
+    return core->command;
 }
 
 size_t core_nr_threads(const struct core *core)

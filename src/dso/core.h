@@ -4,7 +4,8 @@
  * from the core itself; session/core_process.h adds the files that were mapped.
  *
  * Layouts: PT_LOAD and PT_NOTE as in elf(5); NT_PRSTATUS is struct elf_prstatus; NT_FILE and
- * NT_AUXV as the kernel writes them (fs/binfmt_elf.c: fill_files_note). 64 bits, little endian.
+ * NT_AUXV as the kernel writes them (fs/binfmt_elf.c: fill_files_note); NT_SIGINFO is siginfo_t. 64
+ * bits, little endian.
  */
 #ifndef DSO_CORE_H
 #define DSO_CORE_H
@@ -17,9 +18,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What the kernel said about a signal (siginfo_t, sigaction(2)). */
+struct core_signal {
+    uint32_t number; /* 0: none */
+    int32_t code;    /* si_code */
+    bool has_address;
+    uint64_t address; /* si_addr: of the fault, or of the instruction */
+    uint32_t sender;  /* si_pid of the process that sent it; 0: none, or not known */
+};
+
+/* Read a siginfo_t, of which `size` bytes are there. Returns false if that is too little. */
+bool core_signal_read(const uint8_t *siginfo, size_t size, struct core_signal *ret);
+
 struct core_thread {
     uint32_t tid;
-    uint32_t signal; /* signal that stopped the thread; 0: none */
+    uint32_t signal; /* signal that stopped the thread; 0: none. In a kernel's core all threads have
+                        that of the first */
+    struct core_signal info; /* the thread's own; number 0: nothing more is known */
     struct registers registers;
 };
 
@@ -45,6 +60,8 @@ void core_free(struct core *core);
 
 /* Returns the pid of the process; 0: not in the core. */
 uint32_t core_pid(const struct core *core);
+/* Returns the name of the process's command, at most 15 bytes; "": not in the core. */
+const char *core_command(const struct core *core);
 /* Threads; the thread that the signal hit, or gcore's own choice, comes first. */
 size_t core_nr_threads(const struct core *core);
 const struct core_thread *core_thread(const struct core *core, size_t index);

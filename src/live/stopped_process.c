@@ -6,6 +6,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,6 +110,31 @@ void stopped_process_close(struct stopped_process *s)
     *s = (struct stopped_process){0};
 }
 
+void stopped_process_command(const struct stopped_process *s, uint32_t tid, char *ret, size_t size)
+{
+    char path[64];
+    *ret = 0;
+    if (!s->process) {
+        snprintf(ret, size, "%s", core_command(s->core.core));
+        return;
+    }
+    snprintf(path, sizeof(path), "/proc/%" PRIu32 "/task/%" PRIu32 "/comm", s->pid, tid);
+    FILE *f = fopen(path, "re");
+    if (f && fgets(ret, (int)size, f))
+        ret[strcspn(ret, "\n")] = 0;
+    if (f)
+        fclose(f);
+}
+
+const struct core_thread *stopped_process_crashed(const struct stopped_process *s)
+{
+    vec_foreach (t, &s->threads) {
+        if (t->info.number)
+            return t;
+    }
+    return s->threads.nr && s->threads.at[0].signal ? &s->threads.at[0] : NULL;
+}
+
 /* ---- VMs ----------------------------------------------------------------------------------- */
 
 int stopped_process_vms(const struct stopped_process *s, struct session_vms *ret, struct error *err)
@@ -179,6 +205,9 @@ static int stop_thread(struct stopped_process *s, pid_t tid, struct error *err)
         return 0;
     }
     core_registers(arch_of_host(), (const uint8_t *)&regs, &t.registers);
+    siginfo_t info;
+    if (t.signal && ptrace(PTRACE_GETSIGINFO, tid, NULL, &info) == 0)
+        core_signal_read((const uint8_t *)&info, sizeof(info), &t.info);
     if (vec_push(&s->threads, t))
         return 0;
     detach(&t);

@@ -32,6 +32,11 @@ int stopped_process_open(const char *target, const struct dso_options *options,
                          struct stopped_process *ret, struct error *err);
 void stopped_process_close(struct stopped_process *s);
 
+/* Get the command's name of a thread. A core has only that of the process. Empty: not known. */
+void stopped_process_command(const struct stopped_process *s, uint32_t tid, char *ret, size_t size);
+/* Returns the thread that a signal has hit, the first of several; NULL: none, or not known. */
+const struct core_thread *stopped_process_crashed(const struct stopped_process *s);
+
 /* Find the runtimes that are mapped, and the VMs that run in them: session_vms_find(). */
 int stopped_process_vms(const struct stopped_process *s, struct session_vms *ret,
                         struct error *err);

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <yajl/yajl_gen.h>
 
 struct json {
@@ -99,6 +100,16 @@ void json_string(struct json *j, const char *s)
 static void put_number(struct json *j, const char *digits, int size)
 {
     check(j, yajl_gen_number(j->gen, digits, (size_t)size));
+}
+
+void json_text(struct json *j, const char *bytes, size_t size)
+{
+    put_string(j, bytes, size);
+}
+
+void json_digits(struct json *j, const char *digits)
+{
+    put_number(j, digits, (int)strlen(digits));
 }
 
 void json_uint(struct json *j, uint64_t value)

@@ -4,6 +4,7 @@
 #define OUTPUT_JSON_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -24,6 +25,10 @@ void json_key(struct json *j, const char *key);
 /* Write a string. Bytes that are not UTF-8 and control characters become %XX. NULL is written as
  * null. */
 void json_string(struct json *j, const char *s);
+/* Write bytes that are UTF-8 as a string. Control characters are escaped as JSON does it. */
+void json_text(struct json *j, const char *bytes, size_t size);
+/* Write a number whose digits are given. */
+void json_digits(struct json *j, const char *digits);
 void json_uint(struct json *j, uint64_t value);
 void json_int(struct json *j, int64_t value);
 /* Write a number with `digits` digits after the point: value / 10^digits. */

@@ -247,11 +247,19 @@ int replay_stopped_create(struct dsos *dsos, const struct symbols_options *optio
                           struct replay_worker **ret, struct error *err);
 void replay_stopped_free(struct replay_worker *w);
 /* Walk one thread's stack, including managed frames. The walker of `input` is set here; `vms` are
- * the process's VMs. `sample` and the result are for replay_name() and for printing; they are
- * valid until the next walk. */
+ * the process's VMs. `places`: where the frames' variables are, for replay_stopped_variables();
+ * NULL: nobody asks. `sample` and the result are for replay_name() and for printing; they are valid
+ * until the next walk. */
+struct variable_places;
 int replay_stopped_walk(struct replay_worker *w, const struct thread_context *thread,
                         const struct unwind_input *input, const runtime_vm_list *vms,
-                        const struct sample *sample, struct replay_sample *ret, struct error *err);
+                        struct variable_places *places, const struct sample *sample,
+                        struct replay_sample *ret, struct error *err);
+/* List the variables of a frame of the last walk, which had `places`. `m` is the memory of its
+ * input. `ret` was begun. */
+struct variables;
+int replay_stopped_variables(struct replay_worker *w, const struct memory *m, size_t index,
+                             struct variables *ret, struct error *err);
 
 /* Identifies a frame's code independently of its process: for caches of names. */
 struct frame_key {

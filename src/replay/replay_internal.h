@@ -159,6 +159,7 @@ struct sample_process {
     const struct thread_context *thread;
     struct runtime_vm vms[VMSTACK_VMS_MAX]; /* of the vmstack */
     bool reads_anew;                        /* as in struct runtime_sample */
+    struct variable_places *places;         /* the same */
 };
 
 struct replay_worker {

@@ -55,11 +55,15 @@ void replay_stopped_free(struct replay_worker *w)
 
 int replay_stopped_walk(struct replay_worker *w, const struct thread_context *thread,
                         const struct unwind_input *input, const runtime_vm_list *vms,
-                        const struct sample *sample, struct replay_sample *ret, struct error *err)
+                        struct variable_places *places, const struct sample *sample,
+                        struct replay_sample *ret, struct error *err)
 {
     struct unwind_input in = *input;
     struct unwind_stack *stack = &w->stacks[0];
     stack->frames.nr = 0;
+    if (places)
+        variable_places_clear(places);
+    w->processes[0].places = places;
     in.walker = sample_walker(w, 0, thread, NULL, vms);
     if (unwind(w->unwinder, &in, stack, err))
         return -1;
@@ -80,4 +84,14 @@ int replay_stopped_walk(struct replay_worker *w, const struct thread_context *th
         .batch_number = UINT64_MAX,
     };
     return 0;
+}
+
+int replay_stopped_variables(struct replay_worker *w, const struct memory *m, size_t index,
+                             struct variables *ret, struct error *err)
+{
+    const struct unwind_stack *stack = &w->stacks[0];
+    if (index >= stack->frames.nr)
+        return 0;
+    int failed = runtime_walkers_variables(w->walkers[0], m, index, &stack->frames.at[index], ret);
+    return failed ? error_no_memory(err) : 0;
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Turns Lua frames into struct frame. Each frame waits for the one below it, its caller. */
+#include "unwind/luajit/runtime.h"
+#include "unwind/luajit/variables.h"
 #include "unwind/luajit/walk_internal.h"
 
 /* false: memory is out. */
@@ -50,6 +52,7 @@ void emit_begin(struct emitter *e, struct luajit_walk *w, uint64_t L, uint64_t c
     e->pc = walk_register(w, DWARF_RIP);
     e->cfa = cfa;
     e->trace = 0;
+    e->pending_base = e->inner_base = e->trace_address = 0;
     e->trace_once = e->inlined = e->omit_c = e->certain_below = false;
     emit_weaken(e, PROVENANCE_EXACT, NULL);
     e->first = w->step->out->frames.nr;
@@ -75,6 +78,28 @@ static void mark_pending(const struct emitter *e)
                   "memory of the VM that leads to it is not exact: see the reads", 0);
     if (e->weakest > PROVENANCE_EXACT)
         walk_mark(w, e->weakest, e->why, 0);
+}
+
+/* Note where the variables of the pending frame are, which `f` has become. */
+static void note_place(const struct emitter *e, const struct frame *f)
+{
+    struct luajit_walk *w = e->w;
+    const struct luajit_variables_at at = {
+        .L = e->pending.L,
+        .base = e->pending_base,
+        .inner_base = e->inner_base,
+        .func = e->pending.func,
+        .proto = e->pending.proto,
+        .position = e->pending.position,
+        .kind = e->pending.kind,
+        .is_in_trace = e->pending.trace != 0,
+        .trace = e->pending.trace ? e->trace_address : 0,
+        .snapshot = e->snapshot,
+        .trace_base = e->trace_base,
+    };
+    struct variable_place place = luajit_variables_place(w->vm.layout, &at);
+    place.runtime = &luajit_runtime;
+    variable_places_note(w->process->places, &place, w->step->out->frames.nr, f);
 }
 
 static bool flush(struct emitter *e)
@@ -105,6 +130,8 @@ static bool flush(struct emitter *e)
         e->no_memory = true;
     if (f.provenance > provenance)
         walk_mark(w, f.provenance, "what was read to name it is not exact: see the reads", 0);
+    if (w->process->places && !e->no_memory && *w->step->frames_left)
+        note_place(e, &f);
     if (!e->no_memory && !push(w, &f))
         e->no_memory = true;
     return !e->no_memory && *w->step->frames_left > 0;
@@ -123,6 +150,8 @@ bool emit_function(struct emitter *e, const struct luajit_function *f, struct lu
         if (!flush(e))
             return false;
     }
+    e->inner_base = e->pending_base;
+    e->pending_base = at.base;
     if (e->omit_c && emit_nothing(e) && f->ffid == 1 && !f->lua && !f->unread) {
         e->omit_c = false;
         e->omitted = true;
@@ -178,4 +207,5 @@ void emit_undo(struct emitter *e)
     *e->w->step->frames_left = e->left;
     e->has_pending = e->omitted = e->trace_once = e->inlined = e->certain_below = false;
     e->trace = 0;
+    e->pending_base = e->inner_base = e->trace_address = 0;
 }

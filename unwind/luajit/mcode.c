@@ -365,6 +365,9 @@ static enum luajit_segment_end emit_reading(struct luajit_walk *w, const struct 
 {
     struct luajit_sink sink = emit_sink(e);
     e->trace = t->number;
+    e->trace_address = t->address;
+    e->trace_base = reading->base;
+    e->snapshot = reading->number;
     e->inlined = true;
     for (unsigned i = 0; i < reading->in.nr; i++) {
         struct luajit_function f = inlined_function(w, L, t, reading, i);

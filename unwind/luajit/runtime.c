@@ -5,6 +5,7 @@
 #include "unwind/luajit/names.h"
 #include "unwind/luajit/names_builtins.h"
 #include "unwind/luajit/object.h"
+#include "unwind/luajit/variables.h"
 #include "unwind/luajit/walk.h"
 
 #include <stdlib.h>
@@ -229,6 +230,7 @@ static void walk_begin(void *walk, void *tables, const struct runtime_sample *s,
     w->activity = LUAJIT_IN_UNKNOWN;
     w->process = (struct luajit_process){.namer = {.name = name_frame, .context = w},
                                          .prototype = s->find ? find_prototype : NULL,
+                                         .places = s->places,
                                          .gs = w->gs,
                                          .other_moments = s->find && !s->has_running_vm};
     w->vms.nr = 0;
@@ -253,6 +255,13 @@ static uint8_t activity(const void *walk)
     return ((const struct sample_walk *)walk)->activity;
 }
 
+static int variables(void *walk, const struct memory *m, const struct variable_place *at,
+                     struct variables *ret)
+{
+    (void)walk;
+    return luajit_variables(m, at, ret);
+}
+
 const struct runtime luajit_runtime = {.name = "LuaJIT",
                                        .discover = discover,
                                        .layout_free = layout_free,
@@ -267,4 +276,5 @@ const struct runtime luajit_runtime = {.name = "LuaJIT",
                                        .walk_size = sizeof(struct sample_walk),
                                        .walk_free = walk_free,
                                        .look_up = look_up,
-                                       .activity = activity};
+                                       .activity = activity,
+                                       .variables = variables};

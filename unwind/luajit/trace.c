@@ -653,6 +653,7 @@ uint64_t luajit_trace_proto_of(struct luajit_reader *r, const struct luajit_trac
 enum {
     ENTRY_FRAME = 0x10000,
     ENTRY_CONT = 0x20000,
+    ENTRY_UNCHANGED = 0x40000, /* SNAP_NORESTORE */
     ENTRIES_MAX = 256,
     LINKS_MAX = 2 * LUAJIT_INLINED_MAX,
 };
@@ -818,6 +819,53 @@ bool luajit_snapshot_frames(struct luajit_reader *r, const struct luajit_trace *
     if (!read_snapshot(r, t, number, &s))
         return false;
     return r->layout->gc64 ? frames_fr2(r, t, &s, ret) : frames_fr1(r, t, &s, ret);
+}
+
+/* ---- a snapshot's slots ---------------------------------------------------------------------- */
+
+/* Put a constant together as a slot holds it. */
+static bool constant_word(struct luajit_reader *r, const struct luajit_trace *t, uint32_t ref,
+                          uint64_t *ret)
+{
+    enum { IRT_TRUE = 2, IRT_LIGHTUD = 3, IRT_UDATA = 12 };
+    const bool gc64 = r->layout->gc64;
+    uint8_t ins[8];
+    uint64_t value;
+    if (!read_part(r, t, t->ir + 8 * (uint64_t)ref, ins, sizeof(ins)))
+        return false;
+    const unsigned type = ins[4] & IRT_MASK;
+    if (type == IRT_NUM && gc64)
+        return read_constant(r, t, ref, ret);
+    if (type == IRT_NUM)
+        return read_constant(r, t, ref, &value) && luajit_read_u64(r, value, ret);
+    if (type == IRT_INT) {
+        const double number = (int32_t)load_u32(ins, false);
+        memcpy(ret, &number, sizeof(*ret));
+        return true;
+    }
+    if (type > IRT_UDATA || type == IRT_LIGHTUD)
+        return false;
+    value = gc64 ? LUAJIT_REF_MASK : UINT32_MAX;
+    if (type > IRT_TRUE && !read_constant(r, t, ref, &value))
+        return false;
+    *ret = gc64 ? ~(uint64_t)type << 47 | (value & LUAJIT_REF_MASK)
+                : (uint64_t)~type << 32 | (uint32_t)value;
+    return true;
+}
+
+enum luajit_slot_place luajit_snapshot_slot(struct luajit_reader *r, const struct luajit_trace *t,
+                                            uint32_t number, uint32_t slot, uint64_t *value)
+{
+    struct snapshot s;
+    const uint32_t *entry = read_snapshot(r, t, number, &s) ? find_entry(&s, slot) : NULL;
+    if (!entry || *entry & (ENTRY_FRAME | ENTRY_CONT))
+        return LUAJIT_SLOT_UNTOLD;
+    if (*entry & ENTRY_UNCHANGED)
+        return LUAJIT_SLOT_ON_STACK;
+    const uint32_t ref = *entry & 0xffff;
+    if (!is_constant(t, ref))
+        return LUAJIT_SLOT_IN_CODE;
+    return constant_word(r, t, ref, value) ? LUAJIT_SLOT_CONSTANT : LUAJIT_SLOT_UNTOLD;
 }
 
 /* ---- a snapshot's place ---------------------------------------------------------------------- */

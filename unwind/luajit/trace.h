@@ -118,6 +118,18 @@ struct luajit_inlined {
 bool luajit_snapshot_frames(struct luajit_reader *r, const struct luajit_trace *t, uint32_t number,
                             struct luajit_inlined *ret);
 
+/* Where the value of a slot is at a snapshot. */
+enum luajit_slot_place {
+    LUAJIT_SLOT_UNTOLD,   /* the snapshot has no entry for it, or cannot be read */
+    LUAJIT_SLOT_ON_STACK, /* on the Lua stack: the trace has not changed it */
+    LUAJIT_SLOT_CONSTANT, /* it is a constant */
+    LUAJIT_SLOT_IN_CODE,  /* in a register, or in the trace's C frame */
+};
+/* Find a slot's value. `slot` is counted from the header of the trace's start frame. `value`: of a
+ * constant, as the Lua stack would hold it. */
+enum luajit_slot_place luajit_snapshot_slot(struct luajit_reader *r, const struct luajit_trace *t,
+                                            uint32_t number, uint32_t slot, uint64_t *value);
+
 /* The prototype whose bytecode holds `pc`, among the trace's constants; 0: none. */
 uint64_t luajit_trace_proto_of(struct luajit_reader *r, const struct luajit_trace *t, uint64_t pc);
 

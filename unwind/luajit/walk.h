@@ -37,6 +37,7 @@
 #define UNWIND_LUAJIT_WALK_H
 
 #include "unwind/luajit/vm.h"
+#include "unwind/variable.h"
 #include "unwind/walker.h"
 
 /* Gives a Lua frame its function's id and line (0: unknown). Called once for each frame that is
@@ -65,6 +66,7 @@ struct luajit_process {
     /* Lua's memory is known at other moments only. The positions of native frames do not depend on
      * it as long as the frames' own words tell them. */
     bool other_moments;
+    struct variable_places *places; /* unwind/variable.h; NULL: nobody asks */
 };
 
 /* Returns the walker of a process, for unwind_input. */

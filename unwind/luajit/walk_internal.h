@@ -91,7 +91,13 @@ struct emitter {
     size_t first;            /* index of the first frame in the output */
     unsigned left;           /* frames_left before the first frame */
     struct luajit_frame pending;
-    uint64_t pending_code; /* address of its executing instruction or native entry */
+    uint64_t pending_code;  /* address of its executing instruction or native entry */
+    uint64_t pending_base;  /* where its variables are; 0: on no Lua stack */
+    uint64_t inner_base;    /* of the frame further in; 0: not known */
+    uint64_t trace_address; /* the trace and the snapshot that tell the next frames, and the base of
+                               the frame that the trace started in; 0: the interpreter */
+    uint64_t trace_base;
+    uint32_t snapshot;
     bool has_pending, omitted, no_memory;
 };
 
