@@ -90,8 +90,13 @@ static bool name_from_vm(const struct replay_worker *w, const struct replay_samp
     struct managed_function g;
     if (!managed_get(w->replay->managed, f->function, s->batch_number, &g) || !g.name)
         return true;
+    const struct mapping *m = f->code;
+    const struct cfi *cfi = dso_cfi(m->dso);
+    uint64_t address, begin;
     ret->symbol = intern_string(w->replay->strings, g.name);
-    ret->offset = 0;
+    bool known = cfi && dso_offset_to_vaddr(m->dso, dso_address(m, shown_pc(s, f)), &address) &&
+                 cfi_function(cfi, address, &begin);
+    ret->offset = known ? address - begin : 0;
     return ret->symbol != NULL;
 }
 

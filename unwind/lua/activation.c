@@ -202,7 +202,7 @@ static void find_function(struct lua_walk *w, const struct lua_activation *a, st
         if (!lua_function_of(&w->reader, v, &f) || f.kind != LUA_FUNCTION_LUA)
             continue;
         call->function = f;
-        if (lua_call_set_pc(&w->reader, call, call->savedpc))
+        if (lua_call_set_pc(call, call->savedpc))
             return;
         call->function.kind = LUA_FUNCTION_NONE;
     }
@@ -221,8 +221,7 @@ void lua_set_running(struct lua_walk *w, const struct lua_activation *a, struct 
         const struct lua_place *p = &l->pc[i];
         if (2 * p->votes < l->pc[0].votes || (!is_exact(a) && (i || !p->survives)))
             continue;
-        if (place_read(w, a, p, &pc) && lua_call_set_pc(&w->reader, call, pc) &&
-            call->index != UINT32_MAX)
+        if (place_read(w, a, p, &pc) && lua_call_set_pc(call, pc) && call->index != UINT32_MAX)
             break;
         call->index = saved;
     }

@@ -96,7 +96,6 @@ static void push_call(struct emitter *e, const struct lua_walk_state *s, size_t 
                       const struct frame *native, uint8_t provenance)
 {
     const struct lua_call *c = &e->w->calls.at[call];
-    struct lua_proto p;
     struct frame f = {.kind = FRAME_LUA, .tier = c->is_lua ? TIER_INTERP : TIER_NONE};
     if (native) {
         f.pc = native->pc;
@@ -104,11 +103,9 @@ static void push_call(struct emitter *e, const struct lua_walk_state *s, size_t 
         f.code = native->code;
         f.flags = native->flags;
     } else {
-        e->w->reader.layout = s->layout;
         f.pc = c->function.native;
-        if (c->function.kind == LUA_FUNCTION_LUA && c->index != UINT32_MAX &&
-            lua_proto_read(&e->w->reader, c->function.proto, &p))
-            f.pc = p.code + 4 * (uint64_t)c->index;
+        if (c->function.kind == LUA_FUNCTION_LUA && c->index != UINT32_MAX)
+            f.pc = c->function.code + 4 * (uint64_t)c->index;
     }
     f.provenance = provenance > c->provenance ? provenance : c->provenance;
     f.provenance = f.provenance > s->provenance ? f.provenance : s->provenance;

@@ -2,6 +2,8 @@
 /* Reading the objects of a plain Lua. See object.h. */
 #include "unwind/lua/object.h"
 
+#include "base/hash.h"
+
 #include <string.h>
 
 bool lua_read(struct lua_reader *r, uint64_t address, void *to, size_t size)
@@ -40,17 +42,59 @@ static bool is_object(uint64_t address)
     return address >= 4096 && address % 8 == 0;
 }
 
-static bool closure_of(struct lua_reader *r, uint64_t address, uint8_t tag,
-                       struct lua_function *ret)
+/* How objects of a function are read. */
+struct asker {
+    struct lua_reader *r;
+    bool alive;          /* the sample shows that the function was alive */
+    bool by_one_reading; /* see struct memory_answer */
+    enum provenance provenance;
+    struct memory_span same;
+};
+
+static bool ask(struct asker *a, uint64_t address, void *to, size_t size)
 {
-    const struct lua_fields *f = &r->layout->fields;
-    uint8_t head[CLOSURE_HEAD + 8];
-    if (!is_object(address) || !lua_read(r, address, head, CLOSURE_HEAD))
+    const struct memory *m = a->r->m;
+    const struct memory_query q = {.address = address,
+                                   .size = size,
+                                   .time = m->time,
+                                   .kind = a->alive ? MEMORY_OBJECT : MEMORY_DATA,
+                                   .alive = a->alive};
+    struct memory_answer answer;
+    if (!a->r->budget)
         return false;
-    bool is_c =
-        f->closure.is_c != LUA_NO_FIELD ? head[f->closure.is_c] != 0 : tag == f->closure.tag_c;
+    a->r->budget--;
+    if (!memory_ask(m, &q, to, &answer))
+        return false;
+    if (answer.provenance > a->provenance)
+        a->provenance = answer.provenance;
+    a->by_one_reading |= answer.by_one_reading;
+    memory_span_narrow(&a->same, &answer.same);
+    return true;
+}
+
+/* Read where a prototype's code is. */
+static void code_of(struct asker *a, struct lua_function *f)
+{
+    const struct lua_fields *l = &a->r->layout->fields;
+    uint8_t bytes[LUA_PROTO_MAX];
+    if (!ask(a, f->proto, bytes, l->proto.size) ||
+        (bytes[OBJECT_TAG] & LUA_TAG_MASK) != l->proto.tag)
+        return;
+    uint32_t nr = lua_u32(bytes, l->proto.size_code);
+    f->nr_code = nr <= LUA_CODE_MAX ? nr : 0;
+    f->code = f->nr_code ? lua_u64(bytes, l->proto.code) : 0;
+}
+
+static bool closure_read(struct asker *a, uint64_t address, uint8_t tag, struct lua_function *ret)
+{
+    const struct lua_fields *f = &a->r->layout->fields;
+    uint8_t head[CLOSURE_HEAD + 8];
+    if (!is_object(address) || !ask(a, address, head, CLOSURE_HEAD))
+        return false;
+    bool told = f->closure.is_c != LUA_NO_FIELD;
+    bool is_c = told ? head[f->closure.is_c] != 0 : tag == f->closure.tag_c;
     /* With a byte that tells, the object's own tag tells nothing. */
-    uint8_t own = f->closure.is_c != LUA_NO_FIELD ? f->closure.tag_lua : tag;
+    uint8_t own = told ? f->closure.tag_lua : tag;
     uint64_t function = lua_u64(head, f->closure.function);
     if ((head[OBJECT_TAG] & LUA_TAG_MASK) != own || !function)
         return false;
@@ -59,24 +103,65 @@ static bool closure_of(struct lua_reader *r, uint64_t address, uint8_t tag,
                                  .proto = is_c ? 0 : function,
                                  .native = is_c ? function : 0,
                                  .nr_upvalues = head[f->closure.nr_upvalues]};
+    if (!is_c && is_object(function))
+        code_of(a, ret);
+    ret->provenance = (uint8_t)a->provenance;
+    ret->by_one_reading = a->by_one_reading;
     return is_c || is_object(function);
 }
 
-bool lua_function_of(struct lua_reader *r, struct lua_value v, struct lua_function *ret)
+static const struct lua_function none = {.kind = LUA_FUNCTION_NONE};
+
+static bool function_of(struct lua_reader *r, struct lua_value v, bool alive,
+                        struct memory_span *same, struct lua_function *ret)
 {
     const struct lua_fields *f = &r->layout->fields;
+    struct asker a = {.r = r, .alive = alive, .same = {0, UINT64_MAX}};
     uint32_t tag = v.tag & LUA_TAG_MASK;
-    *ret = (struct lua_function){.kind = LUA_FUNCTION_NONE};
+    *ret = none;
+    *same = (struct memory_span){0, UINT64_MAX};
     if (tag == f->closure.tag_light && v.bits) {
         ret->kind = LUA_FUNCTION_C;
         ret->native = v.bits;
         return true;
     }
-    if ((tag == f->closure.tag_lua || tag == f->closure.tag_c) &&
-        closure_of(r, v.bits, (uint8_t)tag, ret))
+    bool is = (tag == f->closure.tag_lua || tag == f->closure.tag_c) &&
+              closure_read(&a, v.bits, (uint8_t)tag, ret);
+    if (!is)
+        *ret = none;
+    *same = a.same;
+    return is;
+}
+
+bool lua_function_of(struct lua_reader *r, struct lua_value v, struct lua_function *ret)
+{
+    struct memory_span same;
+    bool is = function_of(r, v, false, &same, ret);
+    if (ret->provenance > r->provenance)
+        r->provenance = (enum provenance)ret->provenance;
+    return is;
+}
+
+bool lua_called_function(struct lua_reader *r, struct lua_value v, struct lua_function *ret)
+{
+    struct memory_span same;
+    if (!r->closures || (v.tag & LUA_TAG_MASK) == r->layout->fields.closure.tag_light)
+        return function_of(r, v, true, &same, ret);
+    __typeof__(&r->closures->at[0]) k = &r->closures->at[hash_u64(v.bits) % LUA_CLOSURES_KEPT];
+    const uint64_t time = r->m->time;
+    if (k->function.closure == v.bits && k->space == r->space && k->layout == r->layout &&
+        k->valid.from <= time && time <= k->valid.to && k->function.kind) {
+        *ret = k->function;
         return true;
-    *ret = (struct lua_function){.kind = LUA_FUNCTION_NONE};
-    return false;
+    }
+    bool is = function_of(r, v, true, &same, ret);
+    if (is && ret->closure) {
+        k->function = *ret;
+        k->layout = r->layout;
+        k->space = r->space;
+        k->valid = same;
+    }
+    return is;
 }
 
 /* ---- prototypes ---------------------------------------------------------------------------- */

@@ -35,12 +35,44 @@ enum {
     LUA_TAG_MASK = 0x3f, /* a tag without its "collectable" bit */
 };
 
+/* What a function slot holds. */
+enum lua_function_kind {
+    LUA_FUNCTION_NONE, /* no function, or one whose memory is not recorded */
+    LUA_FUNCTION_LUA,
+    LUA_FUNCTION_C,
+};
+
+/* Functions that were read before, by the address of their closure: a call then costs no reads of
+ * objects. What is kept holds at the times that memory itself names. */
+enum { LUA_CLOSURES_KEPT = 256 };
+struct lua_function {
+    uint8_t kind;        /* enum lua_function_kind */
+    uint8_t provenance;  /* of the objects that tell it */
+    bool by_one_reading; /* it is exact only if a second word of the sample agrees (memory.h) */
+    uint8_t nr_upvalues;
+    uint32_t nr_code; /* of a Lua function: instructions */
+    uint64_t closure; /* address of the closure; 0: a light C function */
+    uint64_t proto;   /* of a Lua function */
+    uint64_t code;    /* of a Lua function: its first instruction; 0: the prototype is not known */
+    uint64_t native;  /* address of a C function */
+};
+struct lua_closures {
+    struct {
+        struct lua_function function;
+        const struct lua_layout *layout;
+        uint32_t space;
+        struct memory_span valid;
+    } at[LUA_CLOSURES_KEPT];
+};
+
 struct lua_reader {
     const struct memory *m;
     const struct lua_layout *layout;
     /* Raised by each read; reset it to separate what rests on which reads. */
     enum provenance provenance;
-    uint32_t budget; /* reads that may still be done: the bound of a walk */
+    uint32_t budget;               /* reads that may still be done: the bound of a walk */
+    struct lua_closures *closures; /* NULL: none are kept */
+    uint32_t space;                /* the process that they are of */
 };
 
 /* Read bytes of an object that does not change while it lives (a prototype, a string). Returns
@@ -72,21 +104,12 @@ struct lua_value {
 /* Get the value in bytes that were read. */
 struct lua_value lua_value_of(const struct lua_fields *f, const uint8_t *bytes);
 
-/* What a function slot holds. */
-enum lua_function_kind {
-    LUA_FUNCTION_NONE, /* no function, or one whose memory is not recorded */
-    LUA_FUNCTION_LUA,
-    LUA_FUNCTION_C,
-};
-struct lua_function {
-    enum lua_function_kind kind;
-    uint64_t closure; /* address of the closure; 0: a light C function */
-    uint64_t proto;   /* of a Lua function */
-    uint64_t native;  /* address of a C function */
-    unsigned nr_upvalues;
-};
-/* Returns whether a value is a function whose memory is recorded, and get it. */
+/* Returns whether a value is a function whose memory is recorded, and get it. The reader's
+ * provenance is raised to that of the function. */
 bool lua_function_of(struct lua_reader *r, struct lua_value v, struct lua_function *ret);
+/* The same, for the value in the slot of a call: the call keeps its function alive. The function
+ * has the provenance of its objects; the reader's own is not raised. */
+bool lua_called_function(struct lua_reader *r, struct lua_value v, struct lua_function *ret);
 
 /* A prototype: its fields, checked. Arrays are addresses with their numbers of elements. */
 struct lua_proto {

@@ -86,7 +86,7 @@ static void take_function(struct lua_reader *r, struct lua_call *c)
 {
     uint8_t slot[SLOT];
     if (lua_read_moving(r, c->func, slot, sizeof(slot)))
-        lua_function_of(r, lua_value_of(&r->layout->fields, slot), &c->function);
+        lua_called_function(r, lua_value_of(&r->layout->fields, slot), &c->function);
 }
 
 static void take_ci(struct lua_reader *r, const struct lua_state *s, uint64_t address,
@@ -113,17 +113,25 @@ static void take_ci(struct lua_reader *r, const struct lua_state *s, uint64_t ad
         c->nr_extra = lua_u32(bytes, f->ci.extra_args);
 }
 
-bool lua_call_set_pc(struct lua_reader *r, struct lua_call *c, uint64_t pc)
+bool lua_call_set_pc(struct lua_call *c, uint64_t pc)
 {
-    struct lua_proto p;
+    const struct lua_function *f = &c->function;
+    uint64_t offset = pc - f->code;
     c->index = UINT32_MAX;
-    if (c->function.kind != LUA_FUNCTION_LUA || !lua_proto_read(r, c->function.proto, &p))
-        return false;
-    uint64_t offset = pc - p.code;
-    if (offset % 4 || offset / 4 > p.nr_code)
+    if (f->kind != LUA_FUNCTION_LUA || !f->code || offset % 4 || offset / 4 > f->nr_code)
         return false;
     c->index = offset ? (uint32_t)(offset / 4 - 1) : UINT32_MAX;
     return true;
+}
+
+/* Add what the call's function rests on. Its objects were read at other moments: where a single
+ * reading tells them, the pc in the call must agree. */
+static void take_proof(struct lua_call *c, bool agrees)
+{
+    if (c->function.provenance > c->provenance)
+        c->provenance = c->function.provenance;
+    if (c->function.by_one_reading && !agrees && c->provenance < PROVENANCE_STALE)
+        c->provenance = PROVENANCE_STALE;
 }
 
 /* ---- lists --------------------------------------------------------------------------------- */
@@ -137,9 +145,9 @@ static bool push_call(struct lua_reader *r, const struct lua_state *s, uint64_t 
         return false;
     struct lua_call *c = &ret->at[ret->nr++];
     take_ci(r, s, address, bytes, c);
-    if (c->is_lua && c->savedpc)
-        lua_call_set_pc(r, c, c->savedpc);
+    bool agrees = c->is_lua && c->savedpc && lua_call_set_pc(c, c->savedpc);
     c->provenance = (uint8_t)r->provenance;
+    take_proof(c, agrees);
     r->provenance = before;
     return true;
 }

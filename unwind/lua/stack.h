@@ -47,6 +47,6 @@ int lua_state_calls(struct lua_reader *r, const struct lua_state *s, lua_call_li
 
 /* Set the call's executing instruction from the bytecode pc, which points behind it. Returns false
  * if the pc is not of the call's function, or the function is not known. */
-bool lua_call_set_pc(struct lua_reader *r, struct lua_call *c, uint64_t pc);
+bool lua_call_set_pc(struct lua_call *c, uint64_t pc);
 
 #endif

@@ -94,7 +94,10 @@ static int finish(const void *context, const struct unwind_input *input, struct 
     w->input = input;
     w->out = out;
     w->states.nr = w->calls.nr = 0;
-    w->reader = (struct lua_reader){.m = &input->memory, .budget = READS_MAX};
+    w->reader = (struct lua_reader){.m = &input->memory,
+                                    .budget = READS_MAX,
+                                    .closures = &w->closures,
+                                    .space = w->sample->pid};
     if (lua_find_states(w) < 0)
         return -1;
     lua_cut(w);

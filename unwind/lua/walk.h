@@ -70,6 +70,7 @@ struct lua_walk {
     VEC(struct lua_walk_state) states;
     lua_call_list calls;
     VEC(struct frame) frames; /* the result while it is made */
+    struct lua_closures closures;
 };
 
 /* Find the state of each activation, and read their calls. Returns -1 when memory is out. */
