@@ -34,15 +34,15 @@ static void push(struct emitter *e, const struct frame *f)
         e->failed = true;
 }
 
-static void note_place(struct emitter *e, const struct lua_walk_state *s, size_t call,
-                       const struct frame *f)
+/* Note where the variables of the next frame are. */
+static void note_place(struct emitter *e, const struct lua_walk_state *s, size_t call)
 {
-    struct variable_places *places = e->w->sample->places;
     const struct lua_call *c = &e->w->calls.at[call];
-    if (!places)
+    if (!e->w->sample->places || e->w->frames.nr >= e->max)
         return;
     const struct variable_place place = {
         .runtime = &lua_runtime,
+        .frame = e->w->frames.nr,
         .layout = s->layout,
         .word = {[LUA_PLACE_STATE] = s->state.address,
                  [LUA_PLACE_GLOBAL] = s->state.global,
@@ -53,7 +53,15 @@ static void note_place(struct emitter *e, const struct lua_walk_state *s, size_t
                  [LUA_PLACE_INDEX] = c->index,
                  [LUA_PLACE_EXTRA] = c->nr_extra},
     };
-    variable_places_set(places, &place, e->w->frames.nr, f);
+    e->failed |= !vec_push(&e->w->places, place);
+}
+
+/* Hand on the places that were noted, now that those of other runtimes have moved with their
+ * frames. */
+static void set_places(const struct lua_walk *w)
+{
+    vec_foreach (p, &w->places)
+        variable_places_set(w->sample->places, p, p->frame, &w->frames.at[p->frame]);
 }
 
 /* `by` frames were put in front of the native frame `from`. */
@@ -110,7 +118,7 @@ static void push_call(struct emitter *e, const struct lua_walk_state *s, size_t 
     f.provenance = provenance > c->provenance ? provenance : c->provenance;
     f.provenance = f.provenance > s->provenance ? f.provenance : s->provenance;
     name(e, s, call, &f);
-    note_place(e, s, call, &f);
+    note_place(e, s, call);
     push(e, &f);
 }
 
@@ -267,7 +275,7 @@ int lua_emit(struct lua_walk *w)
     struct c_calls c = {0};
     if (e.max < w->out->frames.nr)
         e.max = w->out->frames.nr;
-    w->frames.nr = 0;
+    w->frames.nr = w->places.nr = 0;
     vec_foreach (a, &w->activations) {
         take_c_calls(w, a, &c);
         push_natives_with(&e, &c, a->frame);
@@ -281,6 +289,7 @@ int lua_emit(struct lua_walk *w)
     push_natives_with(&e, &c, w->out->frames.nr);
     if (e.failed)
         return -1;
+    set_places(w);
     if (w->frames.nr == e.max && w->out->frames.nr + e.shift > e.max)
         w->out->end = STACK_LIMIT;
     w->out->frames.nr = 0;

@@ -49,7 +49,10 @@ static bool add(struct listing *l, enum variable_role role, uint32_t number, con
         variable_set_unknown(v, "not recorded");
         return true;
     }
-    return lua_value_set(&l->s, lua_value_of(&reader(l)->layout->fields, bytes), 0);
+    /* The table of all global variables would be listed with each function. */
+    bool is_env = name && role == VARIABLE_UPVALUE && strcmp(name, "_ENV") == 0;
+    return lua_value_set(&l->s, lua_value_of(&reader(l)->layout->fields, bytes),
+                         is_env ? l->s.to->wanted.depth : 0);
 }
 
 /* ---- locals -------------------------------------------------------------------------------- */

@@ -128,6 +128,7 @@ static void walk_free(void *walk)
     vec_free(&w->states);
     vec_free(&w->calls);
     vec_free(&w->frames);
+    vec_free(&w->places);
 }
 
 static void *tables_create(struct managed_names *managed, bool has_log)

@@ -69,7 +69,8 @@ struct lua_walk {
     VEC(struct lua_activation) activations; /* innermost first */
     VEC(struct lua_walk_state) states;
     lua_call_list calls;
-    VEC(struct frame) frames; /* the result while it is made */
+    VEC(struct frame) frames;          /* the result while it is made */
+    VEC(struct variable_place) places; /* of these frames, if somebody asks */
     struct lua_closures closures;
 };
 
