@@ -339,7 +339,7 @@ static void compare_stop(struct target *t)
     unsigned index = 1;
     size_t variable = 0;
     t->stops++;
-    t->memory.time++;
+    t->memory.time += UINT64_C(1000000000);
     t->reader = (struct lua_reader){.m = &t->memory, .layout = &t->layout, .budget = UINT32_MAX};
     assert_int_equal(strncmp(told, "THREAD\t", 7), 0);
     assert_true(lua_state_read(&t->reader, strtoull(told + 7, NULL, 16), true, &s));

@@ -28,7 +28,8 @@ enum {
     LIBRARIES_MAX = 256,       /* VMs whose libraries are kept */
 };
 
-#define LIBRARY_AGE_NS UINT64_C(1000000000) /* a library may have been loaded since */
+#define LIBRARY_AGE_NS UINT64_C(1000000000)  /* a library may have been loaded since */
+#define COMPARE_WHOLE_NS UINT64_C(100000000) /* a live prototype is compared whole this often */
 
 /* A prototype that was read. */
 struct known {
@@ -41,6 +42,7 @@ struct known {
     uint64_t learned; /* 1 + the batch in which its children's names were last taken */
     uint64_t serial;  /* never used twice */
     uint64_t time;    /* time of the memory that it was last compared with */
+    uint64_t whole;   /* the same, of its last comparison as a whole */
     /* Times at which all of it reads the same, with the same provenance; empty where this is not
      * known. */
     struct memory_span valid;
@@ -275,7 +277,7 @@ static struct known *known_read(struct lua_names *n, const struct lua_names_sour
     k->next = *chain;
     k->batch = s->batch;
     k->serial = ++n->last_serial;
-    k->time = m->time;
+    k->time = k->whole = m->time;
     k->space = s->space;
     *chain = k;
     n->nr++;
@@ -311,6 +313,29 @@ static bool is_steady(const struct known *k, const struct memory *m)
            !memory_is_instant(m, k->code.proto.address);
 }
 
+/* Was all of it read a moment ago? Of memory that has no other moments (a process that runs) the
+ * head is then enough. */
+static bool is_recent(const struct known *k, const struct memory *m)
+{
+    return m->time >= k->whole && m->time - k->whole < COMPARE_WHOLE_NS && !memory_has_moments(m);
+}
+
+/* Compare all of a prototype with memory. */
+static bool known_compare(struct lua_names *n, const struct lua_names_source *s, struct known *k,
+                          bool *failed)
+{
+    struct lua_asker a;
+    lua_asker_begin(&a, s->reader->m, s->reader->layout, READS);
+    int same = lua_code_check(&a, &k->code);
+    *failed |= same < 0;
+    if (same <= 0 || file_of(n, &a, &k->code, failed) != k->file)
+        return false;
+    k->provenance = provenance_of(k, &a);
+    k->valid = a.same;
+    k->whole = s->reader->m->time;
+    return true;
+}
+
 /* Is the prototype still at its address? For one time this is checked once. At another time all of
  * it is compared: a function that is loaded again may have the same head at the same address. */
 static bool known_check(struct lua_names *n, const struct lua_names_source *s, struct known *k,
@@ -321,15 +346,12 @@ static bool known_check(struct lua_names *n, const struct lua_names_source *s, s
         return true;
     if (k->code.layout != s->reader->layout)
         return false;
-    if (!is_steady(k, m)) {
-        struct lua_asker a;
-        lua_asker_begin(&a, m, s->reader->layout, READS);
-        int same = lua_code_check(&a, &k->code);
-        *failed |= same < 0;
-        if (same <= 0 || file_of(n, &a, &k->code, failed) != k->file)
+    struct lua_reader head = {.m = m, .layout = s->reader->layout, .budget = 1};
+    if (k->batch == s->batch && is_recent(k, m)) {
+        if (!lua_code_check_head(&head, &k->code))
             return false;
-        k->provenance = provenance_of(k, &a);
-        k->valid = a.same;
+    } else if (!is_steady(k, m) && !known_compare(n, s, k, failed)) {
+        return false;
     }
     k->batch = s->batch;
     k->time = m->time;

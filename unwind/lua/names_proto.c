@@ -125,6 +125,12 @@ static bool is_same_proto(const struct lua_proto *a, const struct lua_proto *b)
            a->last_line_defined == b->last_line_defined && a->nr_params == b->nr_params;
 }
 
+bool lua_code_check_head(struct lua_reader *r, const struct lua_code *c)
+{
+    struct lua_proto now;
+    return lua_proto_read(r, c->proto.address, &now) && is_same_proto(&now, &c->proto);
+}
+
 int lua_code_check(struct lua_asker *a, const struct lua_code *c)
 {
     struct lua_code now;

@@ -58,6 +58,8 @@ void lua_code_free(struct lua_code *c);
 size_t lua_code_size(const struct lua_code *c);
 /* Returns whether a new reading would give the same: 1, 0; -1: memory is out. */
 int lua_code_check(struct lua_asker *a, const struct lua_code *c);
+/* The same for its head alone: addresses and sizes of its parts, lines. One read. */
+bool lua_code_check_head(struct lua_reader *r, const struct lua_code *c);
 
 /* Returns an instruction; LUA_OP_OTHER behind the end. */
 struct lua_insn lua_code_insn(const struct lua_code *c, uint32_t index);
