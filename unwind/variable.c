@@ -10,7 +10,7 @@
 void variable_places_clear(struct variable_places *p)
 {
     p->at.nr = 0;
-    p->failed = false;
+    p->failed = p->is_unsorted = false;
 }
 
 void variable_places_free(struct variable_places *p)
@@ -18,67 +18,69 @@ void variable_places_free(struct variable_places *p)
     vec_free(&p->at);
 }
 
-/* Returns where the first place of that index or a later one is. */
-static size_t find_from(const struct variable_places *p, size_t index)
+static void add_place(struct variable_places *p, const struct variable_place *place, size_t index,
+                      const struct frame *f, bool is_settled)
 {
-    size_t i = p->at.nr;
-    while (i && p->at.at[i - 1].frame >= index)
-        i--;
-    return i;
-}
-
-static void put_at(struct variable_places *p, size_t i, const struct variable_place *place,
-                   size_t index, const struct frame *f)
-{
-    p->at.at[i] = *place;
-    p->at.at[i].frame = index;
-    p->at.at[i].pc = f->pc;
-    p->at.at[i].function = f->function;
-    p->at.at[i].kind = f->kind;
+    struct variable_place new = *place;
+    new.frame = index;
+    new.pc = f->pc;
+    new.function = f->function;
+    new.kind = f->kind;
+    new.is_settled = is_settled;
+    if (!vec_push(&p->at, new))
+        p->failed = true;
 }
 
 void variable_places_note(struct variable_places *p, const struct variable_place *place,
                           size_t index, const struct frame *f)
 {
-    p->at.nr = find_from(p, index);
-    if (vec_push(&p->at, *place))
-        put_at(p, p->at.nr - 1, place, index, f);
-    else
-        p->failed = true;
+    while (p->at.nr && p->at.at[p->at.nr - 1].frame >= index)
+        p->at.nr--;
+    add_place(p, place, index, f, false);
 }
 
 void variable_places_set(struct variable_places *p, const struct variable_place *place,
                          size_t index, const struct frame *f)
 {
-    size_t i = find_from(p, index);
-    bool is_there = i < p->at.nr && p->at.at[i].frame == index;
-    if (!is_there && !vec_push(&p->at, *place)) {
-        p->failed = true;
-        return;
-    }
-    for (size_t k = p->at.nr - 1; !is_there && k > i; k--)
-        p->at.at[k] = p->at.at[k - 1];
-    put_at(p, i, place, index, f);
+    const struct variable_place *last = p->at.nr ? &p->at.at[p->at.nr - 1] : NULL;
+    if (last && last->is_settled && last->frame == index)
+        p->at.nr--;
+    p->is_unsorted = true;
+    add_place(p, place, index, f, true);
 }
 
 void variable_places_moved(struct variable_places *p, size_t from, size_t by)
 {
-    for (size_t i = find_from(p, from); i < p->at.nr; i++)
-        p->at.at[i].frame += by;
+    for (size_t i = 0; i < p->at.nr && !p->at.at[i].is_settled; i++) {
+        if (p->at.at[i].frame >= from)
+            p->at.at[i].frame += by;
+    }
 }
 
-const struct variable_place *variable_places_find(const struct variable_places *p, size_t index,
+/* Of two places for a frame, the one that was settled comes last, and is found. */
+static int compare_places(const void *a, const void *b)
+{
+    const struct variable_place *x = a, *y = b;
+    if (x->frame != y->frame)
+        return x->frame < y->frame ? -1 : 1;
+    return (int)x->is_settled - (int)y->is_settled;
+}
+
+const struct variable_place *variable_places_find(struct variable_places *p, size_t index,
                                                   const struct frame *f)
 {
-    size_t low = 0, high = p->at.nr;
+    if (p->is_unsorted && p->at.nr)
+        qsort(p->at.at, p->at.nr, sizeof(*p->at.at), compare_places);
+    p->is_unsorted = false;
+    size_t low = 0, high = p->at.nr; /* the first place behind the index */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (p->at.at[middle].frame < index)
+        if (p->at.at[middle].frame <= index)
             low = middle + 1;
         else
             high = middle;
     }
-    const struct variable_place *at = low < p->at.nr ? &p->at.at[low] : NULL;
+    const struct variable_place *at = low ? &p->at.at[low - 1] : NULL;
     bool is_same = at && at->frame == index && at->pc == f->pc && at->function == f->function &&
                    at->kind == f->kind;
     return is_same ? at : NULL;
@@ -187,12 +189,32 @@ void variable_set_number(struct variable *of, enum value_kind kind, double value
     of->number_value = value;
 }
 
+/* Returns how many of the first `size` bytes are left when a character of UTF-8 that would be cut
+ * there is left out. Any other bytes are cut anywhere. */
+static size_t whole_characters(const char *bytes, size_t size)
+{
+    enum { FOLLOWING_MAX = 3 };
+    size_t back = 0;
+    while (back < size && back < FOLLOWING_MAX &&
+           ((unsigned char)bytes[size - 1 - back] & 0xc0) == 0x80)
+        back++;
+    if (back == size)
+        return size;
+    const unsigned char lead = (unsigned char)bytes[size - 1 - back];
+    const size_t follow = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : lead >= 0xc0 ? 1 : 0;
+    return follow > back ? size - 1 - back : size;
+}
+
 void variable_set_string(struct variables *v, struct variable *of, const char *bytes, size_t size,
                          uint64_t length)
 {
+    size_t kept = size < v->wanted.string_max ? size : v->wanted.string_max;
+    if (kept < length)
+        kept = whole_characters(bytes, kept);
     variable_set_object(of, VALUE_STRING, "string", 0);
     of->length = length;
-    of->text = keep(v, bytes, size < v->wanted.string_max ? size : v->wanted.string_max);
+    of->text = keep(v, bytes, kept);
+    of->is_cut = of->text.size < length;
 }
 
 void variable_write_number(char to[VARIABLE_NUMBER_MAX], enum value_kind kind, double value)

@@ -32,14 +32,16 @@ struct variable_place {
     uint64_t pc;
     uint32_t function;
     uint8_t kind;
+    bool is_settled; /* by variable_places_set() */
     /* The rest is the runtime's own: the state, the function, the base, the bytecode's pc. */
     const void *layout;
     uint64_t word[VARIABLE_WORDS];
 };
 
 struct variable_places {
-    VEC(struct variable_place) at; /* by rising `frame` */
-    bool failed;                   /* memory was out: places are missing */
+    VEC(struct variable_place) at;
+    bool is_unsorted; /* `at` is not by rising `frame` */
+    bool failed;      /* memory was out: places are missing */
 };
 
 void variable_places_clear(struct variable_places *p);
@@ -50,16 +52,16 @@ void variable_places_free(struct variable_places *p);
  * noted before for the same or a later index are dropped: their frames were taken back. */
 void variable_places_note(struct variable_places *p, const struct variable_place *place,
                           size_t index, const struct frame *f);
-/* The same in a walker's finish(), where frames are not written in order: only the place of the
- * same index is replaced. */
+/* The same in a walker's finish(): `index` is that of the frame in the result, where it stays. */
 void variable_places_set(struct variable_places *p, const struct variable_place *place,
                          size_t index, const struct frame *f);
-/* A walker's finish() has put `by` frames in front of the frame that had the index `from`: the
- * places from there on move with their frames. Also those of other runtimes. */
+/* A walker's finish() puts `by` frames in front of the frame that had the index `from`: the places
+ * from there on move with their frames, those of other runtimes that is: the ones that
+ * variable_places_set() has set stay. */
 void variable_places_moved(struct variable_places *p, size_t from, size_t by);
 
 /* Returns the place of a frame of the finished walk; NULL: none was noted. */
-const struct variable_place *variable_places_find(const struct variable_places *p, size_t index,
+const struct variable_place *variable_places_find(struct variable_places *p, size_t index,
                                                   const struct frame *f);
 
 /* ---- names and values --------------------------------------------------------------------- */
@@ -82,13 +84,14 @@ enum value_kind {
     VALUE_INTEGER,
     VALUE_NUMBER,   /* in a language that has no integers apart */
     VALUE_FLOAT,    /* in a language that has integers, too: 3.0 is not 3 */
-    VALUE_STRING,   /* `text`: its first bytes, `length`: how many it has */
+    VALUE_STRING,   /* `text`: its first bytes, `length`: how many it has; `is_cut`: `text` is not
+                       all */
     VALUE_TABLE,    /* it has fields, perhaps listed behind it. `array`, `fields`: how many it has;
                        `text`: its class, if that is known (Lua: the __name of the metatable) */
     VALUE_FUNCTION, /* `text`: where it is defined, FILE:LINE, or NAME FILE:LINE; empty: unknown */
     VALUE_C_FUNCTION, /* `native`: its code; 0: unknown. `text`: its name in the language, or
                          empty */
-    VALUE_USERDATA,   /* `text`: its class, if that is known */
+    VALUE_USERDATA,   /* an object whose fields are not told. `text`: its class, if that is known */
     VALUE_THREAD,     /* a coroutine */
     VALUE_POINTER,    /* a light userdata: `address` is the value itself */
     VALUE_OTHER,      /* only its type is told: `type`, perhaps `text` (a cdata's type) */
@@ -107,6 +110,7 @@ struct variable {
     bool boolean;
     bool name_is_written; /* a field's key is no string: `name` is how it is written: 1, true */
     bool is_cut;          /* it has more fields than are listed */
+    bool has_units;       /* a string's `length` counts UTF-16 units, not bytes of `text` */
     bool is_least;        /* `array` and `fields` are what was counted until a bound was reached */
     uint32_t number;      /* which of its role, from 1: of an argument, a vararg, an upvalue; of a
                              temporary its slot. 0: none */
@@ -170,7 +174,8 @@ void variable_set_boolean(struct variable *of, bool value);
 void variable_set_integer(struct variable *of, int64_t value);
 /* `kind`: VALUE_NUMBER or VALUE_FLOAT. */
 void variable_set_number(struct variable *of, enum value_kind kind, double value);
-/* `bytes`: the first `size` of the string's `length` bytes, of which wanted.string_max are kept. */
+/* `bytes`: the first `size` of the string's `length` bytes, of which wanted.string_max are kept. A
+ * character of UTF-8 is kept whole or not at all. */
 void variable_set_string(struct variables *v, struct variable *of, const char *bytes, size_t size,
                          uint64_t length);
 /* Any other kind. The caller sets what else the kind has. */

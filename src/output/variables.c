@@ -66,8 +66,9 @@ static void put_string(struct text *out, const struct variables *v, const struct
     text_char(out, '"');
     put_text(out, v, of->text);
     text_char(out, '"');
-    if (of->length > of->text.size)
-        text_printf(out, "... (%" PRIu64 " bytes)", of->length);
+    if (of->is_cut)
+        text_printf(out, "... (%" PRIu64 " %s)", of->length,
+                    of->has_units ? "characters" : "bytes");
 }
 
 /* "2 elements, 1 field" */
@@ -200,7 +201,7 @@ void variables_put_text(struct text *out, const struct variables *v,
         text_string(out, " = ");
         put_value(out, v, of, symbols);
         const bool has_listed = i + 1 < v->at.nr && v->at.at[i + 1].depth > of->depth;
-        text_string(out, of->is_cut && has_listed ? " ...\n" : "\n");
+        text_string(out, of->kind == VALUE_TABLE && of->is_cut && has_listed ? " ...\n" : "\n");
     }
     if (v->unknown) {
         put_tabs(out, 0);
@@ -277,7 +278,7 @@ static void json_table(struct json *j, const struct variables *v, const struct v
 static void json_string_value(struct json *j, const struct variables *v, const struct variable *of)
 {
     json_member(j, "value", v, of->text);
-    if (of->length > of->text.size)
+    if (of->is_cut)
         json_key_uint(j, "length", of->length);
 }
 

@@ -123,6 +123,12 @@ enum { V8_UNKNOWN = INT32_MIN };
     X(type_interpreter_data, "type_InterpreterData__", U, U, U, U, U, U, U, U, U, U, U, "type of InterpreterData") \
     X(type_baseline_data, "type_BaselineData__", U, U, U, U, U, U, U, U, U, U, U, "type of BaselineData") \
     X(type_wrapper, "type_SharedFunctionInfoWrapper__", U, U, U, U, U, U, U, U, U, U, U, "type of SharedFunctionInfoWrapper") \
+    X(type_heap_number, "type_HeapNumber__", U, U, U, U, U, U, U, U, U, U, U, "type of HeapNumber") \
+    X(type_oddball, "type_Oddball__", U, U, U, U, U, U, U, U, U, U, U, "type of Oddball") \
+    X(type_symbol, "type_Symbol__", U, U, U, U, U, U, U, U, U, U, U, "type of Symbol") \
+    X(type_js_array, "type_JSArray__", U, U, U, U, U, U, U, U, U, U, U, "type of JSArray") \
+    X(type_double_array, "type_FixedDoubleArray__", U, U, U, U, U, U, U, U, U, U, U, "type of FixedDoubleArray") \
+    X(map_constructor, "class_Map__constructor_or_back", 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, "Map: constructor, or the map that it was made from") \
     X(frame_entry, "frametype_EntryFrame", 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, "frame type: C++ calls JavaScript") \
     X(frame_construct_entry, "frametype_ConstructEntryFrame", 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, "frame type: C++ constructs") \
     X(frame_exit, "frametype_ExitFrame", 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, "frame type: JavaScript calls C++") \

@@ -945,3 +945,10 @@ int v8_names_wasm(struct v8_names *n, struct v8_reader *r, uint64_t space, uint6
         return failed;
     return function_add(n, &f) ? 0 : -1;
 }
+
+void v8_names_symbol(const struct v8_names *n, uint32_t function, struct text *to)
+{
+    struct managed_function g;
+    if (managed_get(n->managed, function, UINT64_MAX, &g))
+        managed_symbol(to, &g);
+}

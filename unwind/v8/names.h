@@ -41,6 +41,9 @@ struct v8_named {
 int v8_names_function(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t batch,
                       const struct v8_sfi *sfi, int32_t offset, struct v8_named *ret);
 
+/* Appends what managed_symbol() says of a function that was named; nothing if it is not known. */
+void v8_names_symbol(const struct v8_names *n, uint32_t function, struct text *to);
+
 /* The same for a WebAssembly function: it has a number, perhaps a name, and no line. */
 int v8_names_wasm(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t batch,
                   const struct v8_wasm *w, struct v8_named *ret);

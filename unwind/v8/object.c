@@ -186,20 +186,26 @@ static bool give_piece(struct v8_reader *r, struct piece *stack, unsigned *nr,
     }
 }
 
-bool v8_string_each(struct v8_reader *r, uint64_t string, size_t max,
-                    const struct v8_characters *to)
+/* Passes the first pieces of the stack on until none is left. */
+static bool give_pieces(struct v8_reader *r, struct piece *stack, const struct v8_characters *to)
 {
-    struct piece stack[PIECES_MAX];
     unsigned nr = 1;
-    int64_t length = v8_string_length(r, string);
-    if (length < 0)
-        return false;
-    stack[0] = (struct piece){string, 0, (size_t)length < max ? (size_t)length : max};
     for (unsigned step = 0; nr; step++) {
         if (step == STEPS_MAX || !give_piece(r, stack, &nr, to))
             return false;
     }
     return true;
+}
+
+bool v8_string_each(struct v8_reader *r, uint64_t string, size_t max,
+                    const struct v8_characters *to)
+{
+    struct piece stack[PIECES_MAX];
+    int64_t length = v8_string_length(r, string);
+    if (length < 0)
+        return false;
+    stack[0] = (struct piece){string, 0, (size_t)length < max ? (size_t)length : max};
+    return give_pieces(r, stack, to);
 }
 
 struct utf8 {
@@ -263,6 +269,19 @@ bool v8_string(struct v8_reader *r, uint64_t string, size_t max, struct text *re
     struct utf8 u = {.to = ret};
     const struct v8_characters to = {take_utf8, &u};
     return v8_string_each(r, string, max, &to) && !ret->failed;
+}
+
+bool v8_string_part(struct v8_reader *r, uint64_t string, size_t from, size_t nr, struct text *ret)
+{
+    struct piece stack[PIECES_MAX];
+    struct utf8 u = {.to = ret};
+    const struct v8_characters to = {take_utf8, &u};
+    const int64_t length = v8_string_length(r, string);
+    if (length < 0 || from > (size_t)length)
+        return false;
+    const size_t left = (size_t)length - from;
+    stack[0] = (struct piece){string, from, nr < left ? nr : left};
+    return give_pieces(r, stack, &to) && !ret->failed;
 }
 
 /* ---- functions ----------------------------------------------------------------------------- */

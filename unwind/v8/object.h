@@ -75,6 +75,8 @@ bool v8_string_each(struct v8_reader *r, uint64_t string, size_t max,
                     const struct v8_characters *to);
 /* Appends the string as UTF-8. */
 bool v8_string(struct v8_reader *r, uint64_t string, size_t max, struct text *ret);
+/* Appends `nr` characters from the character `from` on as UTF-8, or as many as there are. */
+bool v8_string_part(struct v8_reader *r, uint64_t string, size_t from, size_t nr, struct text *ret);
 /* Appends UTF-16 units of our own memory as UTF-8. */
 void v8_utf8(struct text *to, const uint16_t *units, size_t nr);
 /* Returns the length in characters; -1: no string. */

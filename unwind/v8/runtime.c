@@ -7,6 +7,7 @@
 #include "base/cursor.h"
 #include "unwind/v8/heap.h"
 #include "unwind/v8/names.h"
+#include "unwind/v8/variables.h"
 #include "unwind/v8/walk.h"
 
 #include <elf.h>
@@ -303,9 +304,17 @@ static void walk_begin(void *walk, void *tables, const struct runtime_sample *s,
     w->process = (struct v8_process){.namer = {.name = name_frame, .wasm = name_wasm, .context = w},
                                      .functions = s->find ? find_functions : NULL,
                                      .no_objects = s->no_objects,
-                                     .seen = s->reads_anew ? NULL : t->frames,
+                                     .seen = s->reads_anew || s->places ? NULL : t->frames,
+                                     .places = s->places,
                                      .space = s->pid};
     *ret = v8_walker(&w->process);
+}
+
+static int variables(void *walk, const struct memory *m, const struct variable_place *at,
+                     struct variables *ret)
+{
+    struct sample_walk *w = walk;
+    return v8_variables(w->names, w->sample->pid, w->sample->batch, m, at, ret);
 }
 
 const struct runtime v8_runtime = {.name = "V8",
@@ -318,4 +327,5 @@ const struct runtime v8_runtime = {.name = "V8",
                                    .list_objects = list_objects,
                                    .walk_begin = walk_begin,
                                    .walk_size = sizeof(struct sample_walk),
-                                   .look_up = look_up};
+                                   .look_up = look_up,
+                                   .variables = variables};

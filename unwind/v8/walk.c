@@ -8,6 +8,7 @@
 #include "unwind/trace.h"
 #include "unwind/v8/builtin.h"
 #include "unwind/v8/runtime.h"
+#include "unwind/v8/variables.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -312,6 +313,7 @@ static void emit_unmade(struct v8_walk *w, uint64_t fp, enum frame_tier tier, in
 /* What the functions of one frame have in common. */
 struct emission {
     uint64_t cfa;
+    uint64_t fp; /* 0: the frame does not stand */
     enum frame_tier tier;
     bool doubtful, second; /* `second`: the first function was emitted already */
 };
@@ -340,6 +342,21 @@ static void identify(struct v8_walk *w, const struct v8_sfi *sfi, int32_t offset
         return;
     f->function = identity(id, (uint64_t)(uint32_t)scope.start << 32 | (uint32_t)scope.end);
     f->line = (uint32_t)offset;
+}
+
+/* Note where the variables of the function are, whose frame `f` comes next. */
+static void note_place(struct v8_walk *w, const struct emission *e, const struct v8_sfi *sfi,
+                       const struct frame *f)
+{
+    const bool is_optimized = e->tier == TIER_MAGLEV || e->tier == TIER_TURBOFAN;
+    enum v8_arguments how = is_optimized ? V8_ARGUMENTS_PASSED : V8_ARGUMENTS_HELD;
+    if (f->flags & FRAME_INLINED)
+        how = V8_ARGUMENTS_INLINED;
+    else if (!e->fp)
+        how = V8_ARGUMENTS_UNMADE;
+    struct variable_place place = v8_variables_place(w->layout, e->fp, sfi->sfi, how);
+    place.runtime = &v8_runtime;
+    variable_places_note(w->process->places, &place, w->step->out->frames.nr, f);
 }
 
 static void emit_function(struct v8_walk *w, struct emission *e, const struct v8_sfi *sfi,
@@ -374,6 +391,8 @@ static void emit_function(struct v8_walk *w, struct emission *e, const struct v8
     size_t i = w->step->out->frames.nr - w->first;
     if (i < V8_SEEN_FRAMES)
         w->bytecode[i] = sfi->bytecode;
+    if (w->process->places && !w->again)
+        note_place(w, e, sfi, &f);
     push(w, &f);
     if (w->nr_unmade && sfi->bytecode)
         find_made(w, sfi->bytecode);
@@ -723,7 +742,7 @@ static struct v8_frame_cache_key interpreted_key(struct v8_walk *w, uint64_t fp)
 static enum walker_result step_interpreted(struct v8_walk *w, uint64_t fp, bool doubtful)
 {
     struct v8_sfi sfi;
-    struct emission e = {.cfa = fp + 16, .tier = TIER_INTERP, .doubtful = doubtful};
+    struct emission e = {.cfa = fp + 16, .fp = fp, .tier = TIER_INTERP, .doubtful = doubtful};
     struct v8_frame_cache_key key = interpreted_key(w, fp);
     say(w, TRACE_WAY, "V8's interpreter runs a function, whose frame is at #", fp, 0);
     if (emit_seen(w, &key, fp + 16))
@@ -866,7 +885,7 @@ static void emit_code(struct v8_walk *w, const struct v8_code *c, uint64_t fp, u
         [V8_CODE_MAGLEV] = "the code object # (maglev) contains the pc; it begins at #",
         [V8_CODE_TURBOFAN] = "the code object # (turbofan) contains the pc; it begins at #",
     };
-    struct emission e = {.cfa = cfa, .doubtful = doubtful};
+    struct emission e = {.cfa = cfa, .fp = fp, .doubtful = doubtful};
     bool known = (size_t)c->kind < sizeof(texts) / sizeof(*texts) && texts[c->kind];
     say(w, TRACE_WAY,
         known ? texts[c->kind]

@@ -28,6 +28,7 @@
 #include "unwind/v8/object.h"
 #include "unwind/v8/frame_cache.h"
 #include "unwind/v8/wasm.h"
+#include "unwind/variable.h"
 #include "unwind/walker.h"
 
 /* Sets a frame's function and executing position. `offset`: in the source, -1: unknown. Readings
@@ -55,6 +56,7 @@ struct v8_process {
     /* Frames known from earlier walks; `space` identifies this process in it. NULL: none. */
     struct v8_frame_cache *seen;
     uint64_t space;
+    struct variable_places *places; /* unwind/variable.h; NULL: nobody asks */
 };
 
 /* Returns the walker of a process, for unwind_input. */
