@@ -224,18 +224,6 @@ static void push_rest(struct emitter *e, const struct lua_activation *a,
     c->row[0].state = s;
 }
 
-/* A function was called, and its activation is not entered yet. */
-static void push_entering(struct emitter *e, const struct lua_walk_state *s)
-{
-    const struct lua_walk *w = e->w;
-    size_t at = s->first;
-    if (s->dead != s->first + 1 || !w->calls.at[at].is_lua || w->calls.at[at].index != UINT32_MAX ||
-        w->calls.at[at].function.kind != LUA_FUNCTION_LUA)
-        return;
-    push_call(e, s, at, NULL, PROVENANCE_EXACT);
-    moved(e, e->next, 1);
-}
-
 /* Put an activation's Lua functions in the place of its native frame. */
 static void push_activation(struct emitter *e, const struct lua_activation *a)
 {
@@ -248,10 +236,13 @@ static void push_activation(struct emitter *e, const struct lua_activation *a)
         if (w->calls.at[i].is_lua)
             push_call(e, s, i, w->frames.nr == before ? native : NULL, provenance);
     }
-    if (!s || (a->lost && w->frames.nr == before))
-        push_unknown(e, native, a->provenance);
-    else if (w->frames.nr == before)
+    /* Only the innermost function can have returned already: elsewhere the list was read at another
+     * moment. */
+    bool may_be_empty = s && a == w->activations.at && !a->lost && !s->provenance;
+    if (w->frames.nr == before && may_be_empty)
         push(e, native);
+    else if (w->frames.nr == before)
+        push_unknown(e, native, a->provenance);
     e->next = a->frame + 1;
     if (w->frames.nr > before + 1)
         moved(e, e->next, w->frames.nr - before - 1);
@@ -279,8 +270,6 @@ int lua_emit(struct lua_walk *w)
     vec_foreach (a, &w->activations) {
         take_c_calls(w, a, &c);
         push_natives_with(&e, &c, a->frame);
-        if (a == w->activations.at && a->state != LUA_NO_STATE)
-            push_entering(&e, &w->states.at[a->state]);
         push_activation(&e, a);
         c = (struct c_calls){0};
         if (a->state != LUA_NO_STATE && is_last_of_state(w, a))

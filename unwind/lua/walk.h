@@ -16,7 +16,8 @@
  * native frames any more: they stand behind the outermost activation of its state. A C function
  * that has no native frame (it has yielded, or ended in a tail call) is one frame without code. An
  * activation whose state or calls are not recorded is one frame of kind FRAME_LUA with function 0.
- * An activation that runs nothing (its function has just returned) remains a native frame.
+ * An activation that runs nothing (its function has just returned) remains a native frame. A
+ * function that was called, but whose activation is not entered yet, has no frame.
  *
  * Private to unwind/lua.
  */
