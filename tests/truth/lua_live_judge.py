@@ -79,7 +79,7 @@ class Sample:
     __slots__ = ('tid', 'time', 'ip', 'rbx', 'frames', 'end', 'text')
 
 
-def read_samples(path, nodes):
+def read_samples(path, nodes, frame_of=Frame):
     cache = {}
     sample = None
     with open(path, errors='replace') as f:
@@ -88,7 +88,7 @@ def read_samples(path, nodes):
             if line.startswith('\t'):
                 frame = cache.get(line)
                 if frame is None:
-                    frame = cache[line] = Frame(line, nodes)
+                    frame = cache[line] = frame_of(line, nodes)
                 sample.frames.append(frame)
             elif line.startswith('# stack: '):
                 sample.end = line[9:]
@@ -124,7 +124,7 @@ class Truth:
             for name, node in told['nodes'].items():
                 node['name'], node['program'] = name, told['file']
                 names[name] = node
-                self.nodes[(node['file'], node['first'])] = node
+                self.nodes[(node['file'], node['first'])] = self.by_name[(told['file'], name)] = node
             for node in names.values():
                 for up in node['ups']:
                     up['parent'] = names[up['parent']]
@@ -267,12 +267,12 @@ def builtin_is(shown, name):
     return shown == name or shown == name + '_aux'
 
 
-def step_recursion(lua, i, node):
+def step_recursion(lua, i, node, match):
     """lua[i] is a function that calls itself: the index of its outermost frame."""
     rec = node['rec']
     levels = 0
     while True:
-        j = match_one(lua, i, {'via': rec['via'], 'parent': node, 'line': rec['line']})
+        j = match(lua, i, {'via': rec['via'], 'parent': node, 'line': rec['line']})
         if j is None or levels > rec['depth']:
             break
         levels += 1
@@ -280,8 +280,9 @@ def step_recursion(lua, i, node):
     return i, levels
 
 
-def check_callers(lua, top, truth):
-    """Raises Wrong where the callers of the tree function lua[top] are not the true ones."""
+def check_callers(lua, top, truth, match=match_one):
+    """Raises Wrong where the callers of the tree function lua[top] are not the true ones; `match`: whether
+    what follows a frame is one of its callers."""
     i = top
     while True:
         node = lua[i].node
@@ -295,7 +296,7 @@ def check_callers(lua, top, truth):
             # (the line of the innermost function of a trace is a snapshot's: where its exit goes on)
             at_bottom = lua[i].line == node['rec']['bottom'] and not (i == top and lua[i].trace)
             first = i
-            i, levels = step_recursion(lua, i, node)
+            i, levels = step_recursion(lua, i, node, match)
             if levels > node['rec']['depth'] or (at_bottom and levels != node['rec']['depth']):
                 raise Wrong('recursion of %d levels, not %d' % (levels, node['rec']['depth']), i)
             if not at_bottom and first != top and lua[first].line != node['rec']['line']:
@@ -309,7 +310,7 @@ def check_callers(lua, top, truth):
             i += 1 # another VM, below
             continue
         for up in node['ups']:
-            j = match_one(lua, i, up)
+            j = match(lua, i, up)
             if j is not None:
                 break
         else:
@@ -415,11 +416,10 @@ def show(sample, verdict, why):
         print(frame.text)
 
 
-def main():
+def parser_of_goals():
     parser = argparse.ArgumentParser()
     parser.add_argument('-v', type=int, default=0, help='show so many samples of each fault')
     parser.add_argument('--name', default='')
-    parser.add_argument('--binary', required=True)
     parser.add_argument('--truth', action='append', required=True)
     parser.add_argument('--facts', action='append', required=True)
     parser.add_argument('--exact-min', type=float, default=99.5, help='percent')
@@ -430,6 +430,12 @@ def main():
     parser.add_argument('--line-max', type=float, default=0.05, help='percent of unmarked lines that a trace was not recorded of')
     parser.add_argument('--no-line-max', type=float, default=0.3, help='percent of traces without a line')
     parser.add_argument('script')
+    return parser
+
+
+def main():
+    parser = parser_of_goals()
+    parser.add_argument('--binary', required=True)
     options = parser.parse_args()
     truth = Truth(options.truth)
     facts = Facts(options.facts[0])
