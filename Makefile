@@ -153,7 +153,7 @@ $(B)/storm/%: $(B)/tests/fuzz/%.o $(B)/tests/fuzz/storm.o $(LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-storms: $(B)/storm/fuzz_v8 $(B)/storm/fuzz_luajit
+storms: $(B)/storm/fuzz_v8 $(B)/storm/fuzz_luajit $(B)/storm/fuzz_lua
 
 fuzz:
 	$(MAKE) VARIANT=clang-asan CFLAGS="$(OPT) -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined" \

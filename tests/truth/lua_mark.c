@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where a Lua program is, told by itself: preloaded into a process, it replaces libm's sin(). A program
- * of lua_plain_generate.py calls math.sin(K) at each of its places; sin() stores K on the thread's own
- * native stack, near its base, so that each sample's copy of the stack holds the place that the program
- * was at in the sample's instant. No cooperation of the interpreter or of the host is needed.
+ * Where a Lua program is, told by itself: preloaded into a process, it replaces libm's sin(). A
+ * program of lua_plain_generate.py calls math.sin(K) at each of its places; sin() stores K on the
+ * thread's own native stack, near its base, so that each sample's copy of the stack holds the place
+ * that the program was at in the sample's instant. No cooperation of the interpreter or of the host
+ * is needed.
  *
- * A mark is MAGIC << 48 | previous K << 24 | K. sin() returns the previous K. The main thread's place is AT_RANDOM's
- * 16 bytes, which the C library has read before; other threads name a place with lua_mark_here().
- * Each place is told to the file LUA_MARK_FACTS: "mark TID ADDRESS".
+ * A mark is MAGIC << 48 | previous K << 24 | K. sin() returns the previous K. The main thread's
+ * place is AT_RANDOM's 16 bytes, which the C library has read before; other threads name a place
+ * with lua_mark_here(). Each place is told to the file LUA_MARK_FACTS: "mark TID ADDRESS".
  */
 #define _GNU_SOURCE
 #include "lua_mark.h"
@@ -27,7 +28,8 @@ void lua_mark_here(volatile uint64_t *at)
     const char *path = getenv("LUA_MARK_FACTS");
     char text[64];
     int file = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
-    int size = snprintf(text, sizeof(text), "mark %ld %lx\n", (long)syscall(SYS_gettid), (unsigned long)at);
+    int size = snprintf(text, sizeof(text), "mark %ld %lx\n", (long)syscall(SYS_gettid),
+                        (unsigned long)at);
     place = at;
     *at = MAGIC;
     if (file < 0 || write(file, text, (size_t)size) != size)

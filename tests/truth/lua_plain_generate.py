@@ -17,12 +17,13 @@ usage: lua_plain_generate.py --version 51..55 --seed N --kind KIND [--nodes N] P
 TRUTH is JSON: {"file", "nodes": {name: {file, first, last, ups, wild, marked, rec, defs}}, "lines", "marks"}
   ups    how the function may have been called: [{parent, line, via: [C functions, innermost first]}]
   wild   called from anywhere (finalizers, hooks)
-  defs   names that its definition gives it
+  defs   names that its definition gives it; none: it has no name there
   marks  {K: [[function, first line, last line]]}
 """
 import argparse
 import json
 import random
+import re
 
 import lua_live_generate as live
 
@@ -260,7 +261,7 @@ def edge_generator(p, who):
 
 def edge_nested_coroutine(p, who):
     name = who + 'c%d' % len(p.nodes)
-    p.node(name, first=p.emit('    local outer = coroutine.wrap(function(a)'), defs=['outer'])
+    p.node(name, first=p.emit('    local outer = coroutine.wrap(function(a)'))
     child = p.new_child(2400, yields=True)
     p.emit('      local inner = coroutine.wrap(F.%s)' % child)
     p.up(child, name, p.emit('      local v = inner(a)'), ['coroutine.wrap'])
@@ -273,7 +274,7 @@ def edge_nested_coroutine(p, who):
 def resumed_edge(p, who, inner, child, via, setup=(), more=''):
     """A coroutine whose `inner` expression calls `child`, which yields; it is resumed later."""
     name = who + 'c%d' % len(p.nodes)
-    p.node(name, first=p.emit('    local outer = coroutine.wrap(function(o)'), defs=['outer'])
+    p.node(name, first=p.emit('    local outer = coroutine.wrap(function(o)'))
     for text in setup:
         p.emit('      ' + text)
     p.up(child, name, p.emit('      ' + inner), via)
@@ -692,8 +693,10 @@ def finish(p):
         for k in exits:
             p.marks[k] += found
     live.resolve_tails(p.nodes)
-    for name, node in p.nodes.items():
-        node.setdefault('defs', ['F.' + name])
+    for node in p.nodes.values():
+        text = p.lines[node['first'] - 1] if node['first'] and node['file'] == p.file else ''
+        found = re.match(r'\s*(?:local )?([\w.]+) = function', text)
+        node.setdefault('defs', [found.group(1)] if found else [])
     for k, places in enumerate(p.marks):
         p.marks[k] = sorted(set(places))
 

@@ -223,10 +223,11 @@ def judge(sample, mark, truth, names):
         seen = sample.frames[:next(k for k, f in enumerate(sample.frames) if f is items[at]) + 1]
         return ('marked-wrong' if any(f.marked for f in seen) else 'wrong'), why, told
     for f in items:
-        if f.node and f.node['first']:
-            names['unnamed' if not f.name else 'right' if f.name.replace(':', '.') in f.node['defs'] else 'wrong'] += 1
-            if f.name and f.name.replace(':', '.') not in f.node['defs']:
-                names['%s is not %s' % (f.name, f.node['defs'])] += 1
+        if f.node and f.node['first'] and f.node['defs']:
+            right = f.name.replace(':', '.') in f.node['defs']
+            names['right' if right else 'wrong' if f.name else 'unnamed'] += 1
+            if not right:
+                names['%s is not %s' % (f.name or 'a place', re.sub(r'\d+', '#', str(f.node['defs'])))] += 1
     marked = any(f.marked for f in sample.frames)
     return ('marked' if marked else 'exact'), '', told
 
