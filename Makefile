@@ -128,7 +128,7 @@ $(B)/truth/toy/program: tests/toy/program.c tests/toy/toy.h
 	strip $@
 
 # (The fuzz targets are compiled, too: else nobody sees that they no longer fit.)
-tests: $(TESTS) $(TRUTHS) $(patsubst $(B)/fuzz/%,$(B)/tests/fuzz/%.o,$(FUZZERS))
+tests: $(TESTS) $(TRUTHS) $(B)/storm/fuzz_lua $(patsubst $(B)/fuzz/%,$(B)/tests/fuzz/%.o,$(FUZZERS))
 
 check: deps
 	+tests/run
@@ -154,6 +154,11 @@ $(B)/storm/%: $(B)/tests/fuzz/%.o $(B)/tests/fuzz/storm.o $(LIBS)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 storms: $(B)/storm/fuzz_v8 $(B)/storm/fuzz_luajit $(B)/storm/fuzz_lua
+
+# Ten million walks over damaged images of plain Lua (32 an input), with sanitizers.
+storm-lua:
+	$(MAKE) VARIANT=asan build-asan/storm/fuzz_lua
+	build-asan/storm/fuzz_lua 36000 1 312500
 
 fuzz:
 	$(MAKE) VARIANT=clang-asan CFLAGS="$(OPT) -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined" \
@@ -208,5 +213,5 @@ clean:
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 
-.PHONY: all libs deps check check-kernels tests asan fuzz fuzzers storms bench bench-record demo format format-check tidy install clean
+.PHONY: all libs deps check check-kernels tests asan fuzz fuzzers storms storm-lua bench bench-record demo format format-check tidy install clean
 .SECONDARY:

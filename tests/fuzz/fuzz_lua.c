@@ -40,7 +40,7 @@ struct image {
 
 static struct image images[IMAGES_MAX];
 static unsigned nr_images;
-static uint64_t nr_contexts, reads_max;
+static uint64_t nr_contexts, nr_lua_frames, reads_max;
 
 /* ---- images -------------------------------------------------------------------------------- */
 
@@ -92,8 +92,10 @@ static bool run(const char *format, const char *a, const char *b)
 
 static void say_contexts(void)
 {
-    fprintf(stderr, "fuzz_lua: %" PRIu64 " contexts of %u images, at most %" PRIu64 " reads each\n",
-            nr_contexts, nr_images, reads_max);
+    fprintf(stderr,
+            "fuzz_lua: %" PRIu64 " contexts of %u images, %" PRIu64
+            " Lua frames, at most %" PRIu64 " reads in a walk\n",
+            nr_contexts, nr_images, nr_lua_frames, reads_max);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -260,6 +262,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (unsigned i = 0; i < CONTEXTS; i++) {
         if (contexts[i].reads > reads_max)
             reads_max = contexts[i].reads;
+        vec_foreach (f, &stacks[i].frames)
+            nr_lua_frames += f->kind == FRAME_LUA;
     }
     if (data[3] & 1)
         read_variables(u, &contexts[0], tables);

@@ -125,7 +125,7 @@ struct State {
 
 std::vector<std::unique_ptr<Api>> apis;
 std::deque<State> states;
-double seconds;
+double until; /* of processor time */
 int calls;
 std::atomic<long> total;
 thread_local int nested;
@@ -225,7 +225,7 @@ void run(unsigned number)
     volatile uint64_t place = 0;
     lua_mark_here(&place);
     seed = number + 1;
-    while (processor_time() < seconds) {
+    while (processor_time() < until) {
         State *s = take();
         if (!s)
             continue;
@@ -244,7 +244,6 @@ int main(int argc, char **argv)
     static const Api::Function enters[] = {host_enter<0>, host_enter<1>, host_enter<2>, host_enter<3>, host_enter<4>};
     if (argc < 6 || argc > 10)
         return 2;
-    seconds = atof(argv[1]);
     unsigned nr_threads = static_cast<unsigned>(atoi(argv[2]));
     states.resize(static_cast<size_t>(atoi(argv[3])));
     calls = atoi(argv[4]);
@@ -266,6 +265,7 @@ int main(int argc, char **argv)
         if (s.api->load(s.L, programs[n].c_str()) || s.api->pcall(s.L, 0, 0))
             die(s, s.L, programs[n].c_str());
     }
+    until = processor_time() + atof(argv[1]);
     std::vector<std::thread> threads;
     for (unsigned i = 0; i < nr_threads; i++)
         threads.emplace_back(run, i);
