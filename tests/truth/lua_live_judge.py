@@ -36,6 +36,7 @@ FRAME = re.compile(r'^\t *([0-9a-f]+) (.*) \(([^ ]*)\)(?: \[(.*)\])?$')
 HEAD = re.compile(r'^(.*?) +(\d+) .*?(\d+)\.(\d{9}): +\d+ +\S')
 VERDICTS = ['exact', 'marked', 'leaf', 'missing', 'incomplete', 'marked-wrong', 'wrong']
 OUTSIDE = 'outside'
+HOST_FUNCTIONS = ('host_enter', '') # between a VM and the one that it was entered from
 NO_LINE = 'trace, no line'
 ANOTHER_LINE = 'trace, another line' # than the trace was recorded of
 INTERPRETER_BYTES_MIN = 8192
@@ -304,10 +305,11 @@ def check_callers(lua, top, truth, match=match_one):
         if not node['ups']:
             if i + 1 == len(lua):
                 return
-            if node['name'] != 'top' or not lua[i + 1].node or \
-               'host_enter' not in truth.text(lua[i + 1].node, lua[i + 1].line):
+            below = next((k for k in range(i + 1, len(lua)) if lua[k].builtin not in HOST_FUNCTIONS), None)
+            if node['name'] != 'top' or not below or not lua[below].node or \
+               'host_enter' not in truth.text(lua[below].node, lua[below].line):
                 raise Wrong('frames below %s' % node['name'], i + 1)
-            i += 1 # another VM, below
+            i = below # another VM
             continue
         for up in node['ups']:
             j = match(lua, i, up)

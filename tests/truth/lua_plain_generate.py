@@ -636,7 +636,6 @@ def write_top(p):
     if p.kind == 'redis':
         p.up('top', 'main', len(p.lines))
         p.emit('return math.floor(x)')
-        p.nodes['main']['first'] = 1
     elif p.kind == 'haproxy':
         p.node('action', first=len(p.lines), last=len(p.lines))
         p.up('top', 'action', len(p.lines))
