@@ -93,8 +93,8 @@ static bool run(const char *format, const char *a, const char *b)
 static void say_contexts(void)
 {
     fprintf(stderr,
-            "fuzz_lua: %" PRIu64 " contexts of %u images, %" PRIu64
-            " Lua frames, at most %" PRIu64 " reads in a walk\n",
+            "fuzz_lua: %" PRIu64 " contexts of %u images, %" PRIu64 " Lua frames, at most %" PRIu64
+            " reads in a walk\n",
             nr_contexts, nr_images, nr_lua_frames, reads_max);
 }
 
