@@ -9,7 +9,7 @@
 enum {
     TYPE_MASK = 0xf,
     VARIANT = 0x10,
-    PLACES_COUNTED_MAX = 1 << 20, /* of a table; of greater ones the places are told */
+    PLACES_COUNTED_MAX = 1 << 20, /* of each part of a table */
     CLASS_SIZE = 128,
     METATABLE_NODES_MAX = 256,
     REGISTRY_NODES_MAX = 1 << 12,
@@ -156,25 +156,23 @@ static void set_userdata(const struct lua_value_source *s, struct lua_value v)
 
 /* ---- tables -------------------------------------------------------------------------------- */
 
-/* Count the fields that are not empty. */
+/* Count the fields that are not empty, up to a bound. Returns how many; *is_least becomes true if
+ * there may be more. */
 static uint64_t count_fields(const struct lua_value_source *s, const struct lua_table *of,
-                             bool of_array)
+                             bool of_array, bool *is_least)
 {
     struct lua_table t = *of;
     struct lua_table_walk w;
     struct lua_value key, value;
     uint64_t nr = 0;
-    uint32_t places = of_array ? t.nr_array : t.nr_nodes;
-    if (of_array)
-        t.nr_nodes = 0;
-    else
-        t.nr_array = 0;
-    if (places > PLACES_COUNTED_MAX || (of_array && reader(s)->layout->fields.table.split_array &&
-                                        places > PLACES_COUNTED_MAX / 64))
-        return places;
+    /* 5.5 has values and tags apart, so each element is two reads. */
+    bool is_slow = of_array && reader(s)->layout->fields.table.split_array;
+    uint32_t most = is_slow ? PLACES_COUNTED_MAX / 64 : PLACES_COUNTED_MAX;
+    *(of_array ? &t.nr_nodes : &t.nr_array) = 0;
     lua_table_begin(&w, &t);
-    while (lua_table_next(reader(s), &w, &key, &value))
+    while (w.next < most && lua_table_next(reader(s), &w, &key, &value))
         nr++;
+    *is_least |= w.next < (uint64_t)t.nr_array + t.nr_nodes;
     return nr;
 }
 
@@ -239,8 +237,8 @@ static bool set_table(const struct lua_value_source *s, struct lua_value v, unsi
         return true;
     }
     variable_set_object(last(s), VALUE_TABLE, "table", v.bits);
-    last(s)->array = count_fields(s, &t, true);
-    last(s)->fields = count_fields(s, &t, false);
+    last(s)->array = count_fields(s, &t, true, &last(s)->is_least);
+    last(s)->fields = count_fields(s, &t, false, &last(s)->is_least);
     set_class(s, t.metatable);
     last(s)->provenance = (uint8_t)reader(s)->provenance;
     return !variables_wants_fields(s->to, depth) || add_fields(s, &t, at, depth);
