@@ -182,6 +182,8 @@ int lua_find_states(struct lua_walk *w)
         if (find_state(w, a) < 0)
             return -1;
     }
+    if (lua_find_resumed(w) < 0)
+        return -1;
     vec_foreach (s, &w->states) {
         if (read_calls(w, s) < 0)
             return -1;

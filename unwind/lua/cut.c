@@ -176,6 +176,10 @@ static void cut_state(struct lua_walk *w, struct lua_walk_state *s, int number)
     if (!nr)
         return;
     w->reader.layout = s->layout;
+    if (first->between) {
+        first->first = first->end = s->rest = s->dead = s->first;
+        return;
+    }
     if (s->layout->fields.ci.is_array)
         cut_counted(w, s, number, first);
     else

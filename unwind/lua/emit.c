@@ -168,6 +168,17 @@ static size_t find_native(const struct emitter *e, const struct lua_call *c, siz
     return at;
 }
 
+/* Make the frame of a C function that has no native one. `outer`: it belongs to the Lua function
+ * outside of the native frames up to `end`, the last of which is the VM's own, which calls it. */
+static void push_tail_called(struct emitter *e, const struct lua_walk_state *s, size_t call,
+                             bool outer, size_t end)
+{
+    if (outer && end > e->next + 1)
+        push_natives(e, end - 1);
+    push_call(e, s, call, NULL, PROVENANCE_EXACT);
+    moved(e, e->next, 1);
+}
+
 /* Copy the native frames up to the index `end`, and give those of C functions their names. A C
  * function without a native frame gets one of its own, unless the frames are the innermost ones:
  * then it was not entered yet, or has just returned. */
@@ -186,8 +197,8 @@ static void push_natives_with(struct emitter *e, const struct c_calls *c, size_t
                 push(e, &f);
                 e->next = at + 1;
             } else if (!innermost) {
-                push_call(e, s, call, NULL, PROVENANCE_EXACT);
-                moved(e, e->next, 1);
+                bool is_last = call + 1 == c->row[i].end;
+                push_tail_called(e, s, call, i && is_last, end);
             }
         }
     }
@@ -239,6 +250,9 @@ static void push_activation(struct emitter *e, const struct lua_activation *a)
     /* Only the innermost function can have returned already: elsewhere the list was read at another
      * moment. */
     bool may_be_empty = s && a == w->activations.at && !a->lost && !s->provenance;
+    e->next = a->frame;
+    if (a->between)
+        return;
     if (w->frames.nr == before && may_be_empty)
         push(e, native);
     else if (w->frames.nr == before)

@@ -5,9 +5,9 @@
  * native stack is known (walker.h, finish):
  *
  *   step      notes each frame of execute with its registers: an activation
- *   find      finds the lua_State of each activation (activation.c)
- *   cut       deals the state's list of calls out to its activations (cut.c)
- *   emit      puts the Lua frames in the place of the frames of execute, and gives the native
+ *   find      finds the lua_State of each activation (activation.c), and of a coroutine that is
+ * being resumed (resumed.c) cut       deals the state's list of calls out to its activations
+ * (cut.c) emit      puts the Lua frames in the place of the frames of execute, and gives the native
  *             frames of C functions that Lua has called their names (emit.c)
  *
  * The output has, innermost first, in place of a frame of execute the Lua functions that it runs.
@@ -45,7 +45,9 @@ struct lua_activation {
     size_t first, end; /* its calls, in `calls`: from `first` up to `end`. The C functions among
                           them are newer than the Lua functions */
     bool lost;         /* not all of its calls are known */
-    bool doubted;      /* it is not sure which calls are its own */
+    bool between; /* it has no frame of execute (resumed.c): its calls belong in front of the native
+                     frame, and are all in the state's `rest` */
+    bool doubted; /* it is not sure which calls are its own */
 };
 
 /* A lua_State that an activation runs. */
@@ -77,6 +79,9 @@ struct lua_walk {
 
 /* Find the state of each activation, and read their calls. Returns -1 when memory is out. */
 int lua_find_states(struct lua_walk *w);
+/* Add an activation for a coroutine that is being resumed and runs no function (resumed.c). Returns
+ * -1 when memory is out. */
+int lua_find_resumed(struct lua_walk *w);
 /* Returns whether a word of the activation's frame or registers has this value. */
 bool lua_activation_has(const struct lua_walk *w, const struct lua_activation *a, uint64_t value);
 /* Set the executing instruction of the function that an activation runs. `call` is the newest call
