@@ -26,6 +26,7 @@ enum {
     LUA_CHUNK = 128, /* words of the native stack that are examined at once, besides these */
     LUA_TESTED = 64, /* words whose test is remembered; a power of two */
     LUA_HEAD = 48,   /* bytes of a lua_State that a test needs */
+    LUA_SLOT = 16,   /* bytes of a slot of the Lua stack */
     LUA_TT_THREAD = 8,
     LUA_TT_MASK = 0x3f,   /* of a type: without the bit "collectable" */
     LUA_OFFSETS = 1 << 26 /* bytes: a larger distance to the stack is none */
@@ -311,14 +312,11 @@ static __always_inline uint64_t lua_pointer(const struct lua_scratch *l, uint64_
     return value - l->stack >= LUA_OFFSETS && value < LUA_OFFSETS ? l->stack + value : value;
 }
 
-/* Read a word of the state's stack: from the copy, if it is there. */
-static __always_inline uint64_t lua_slot_u64(const struct scratch *s, const struct lua_scratch *l,
-                                             uint64_t address)
+/* Whether a slot is in the copied part of the state's stack. */
+static __always_inline int lua_has_slot(const struct lua_scratch *l, uint64_t slot)
 {
-    uint64_t into = address - l->slots;
-    if (into + 8 <= l->slots_size && into < l->slots_size)
-        return copied_u64(s, l->slots_at, (uint32_t)into);
-    return read_u64(address);
+    uint64_t into = slot - l->slots;
+    return into < l->slots_size && into + LUA_SLOT <= l->slots_size;
 }
 
 /* Copy what tells the function of a call: the head of its closure, and that of its prototype.
@@ -331,15 +329,22 @@ __noinline int lua_copy_function(uint64_t slot, uint32_t level)
         return 0;
     const struct vmstack_lua *b = &l->build;
     slot = lua_pointer(l, slot);
-    uint64_t function = lua_slot_u64(s, l, slot);
-    uint8_t tag = (uint8_t)lua_slot_u64(s, l, slot + 8) & LUA_TT_MASK;
+    uint32_t at = l->slots_at + (uint32_t)(slot - l->slots);
+    if (!lua_has_slot(l, slot)) {
+        /* The stack was cut, or is being moved. */
+        at = s->size + sizeof(struct vmevent_entry_header);
+        if (copy(slot, LUA_SLOT, VMENTRY_STACK | level << 16))
+            return 0;
+    }
+    uint64_t function = copied_u64(s, at, 0);
+    uint8_t tag = (uint8_t)copied_u64(s, at, 8) & LUA_TT_MASK;
     if (tag != b->tag_lua && tag != b->tag_c)
         return 0;
     for (int i = 0; i < VMSTACK_RECENT; i++)
         if (l->functions[i] == function)
             return 0;
     l->functions[l->nr_functions++ & (VMSTACK_RECENT - 1)] = function;
-    uint32_t at = s->size + sizeof(struct vmevent_entry_header);
+    at = s->size + sizeof(struct vmevent_entry_header);
     if (copy(function, b->closure_size, VMENTRY_FUNCTION | level << 16) || tag != b->tag_lua ||
         (b->is_c && (uint8_t)copied_u64(s, at, b->is_c)))
         return 0;
@@ -407,7 +412,7 @@ __noinline int lua_copy_array(uint32_t level)
  * the newest slots are copied. */
 __noinline int lua_copy_stack(uint64_t top, uint32_t level)
 {
-    enum { STACK_MAX_BYTES = 16 << 20, SLOT = 16 };
+    enum { STACK_MAX_BYTES = 16 << 20 };
     struct scratch *s = scratch_get();
     struct lua_scratch *l = lua_scratch_get();
     if (!s || !l)
@@ -422,7 +427,7 @@ __noinline int lua_copy_stack(uint64_t top, uint32_t level)
         return 0;
     if (to - from > VMSTACK_LUA_STACK) {
         count(VMSTACK_CUT, 1);
-        copy(from, SLOT, what | VMENTRY_CUT << 8); /* whose stack it is */
+        copy(from, LUA_SLOT, what | VMENTRY_CUT << 8); /* whose stack it is */
         what |= VMENTRY_CUT << 8;
         from = to - VMSTACK_LUA_STACK;
     }
