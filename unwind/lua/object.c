@@ -6,12 +6,18 @@
 
 #include <string.h>
 
+/* Of an object that the collector knows: its type, and the collector's own byte. The collector
+ * writes that byte and the link before the type all the time: readings of other moments differ by
+ * them, so they are not asked for. */
+enum { OBJECT_TAG = 8, OBJECT_BODY = 10 };
+
 bool lua_read(struct lua_reader *r, uint64_t address, void *to, size_t size)
 {
     if (!r->budget)
         return false;
     r->budget--;
-    return memory_read(r->m, address, to, size, &r->provenance);
+    return memory_read_near(r->m, address, to, size) ||
+           memory_read_layers(r->m, address, to, size, MEMORY_OBJECT, &r->provenance);
 }
 
 bool lua_read_moving(struct lua_reader *r, uint64_t address, void *to, size_t size)
@@ -35,7 +41,7 @@ struct lua_value lua_value_of(const struct lua_fields *f, const uint8_t *bytes)
 
 /* ---- functions ----------------------------------------------------------------------------- */
 
-enum { CLOSURE_HEAD = 0x28, OBJECT_TAG = 8 };
+enum { CLOSURE_HEAD = 0x28 };
 
 static bool is_object(uint64_t address)
 {
@@ -72,12 +78,31 @@ static bool ask(struct asker *a, uint64_t address, void *to, size_t size)
     return true;
 }
 
+/* The same for the head of an object that the collector knows. */
+static bool ask_head(struct asker *a, uint64_t address, uint8_t *to, size_t size)
+{
+    if (memory_piece(a->r->m, address, size, NULL))
+        return ask(a, address, to, size);
+    memset(to, 0, OBJECT_BODY);
+    return ask(a, address + OBJECT_TAG, to + OBJECT_TAG, 1) &&
+           ask(a, address + OBJECT_BODY, to + OBJECT_BODY, size - OBJECT_BODY);
+}
+
+static bool read_head(struct lua_reader *r, uint64_t address, uint8_t *to, size_t size)
+{
+    if (memory_piece(r->m, address, size, NULL))
+        return lua_read(r, address, to, size);
+    memset(to, 0, OBJECT_BODY);
+    return lua_read(r, address + OBJECT_TAG, to + OBJECT_TAG, 1) &&
+           lua_read(r, address + OBJECT_BODY, to + OBJECT_BODY, size - OBJECT_BODY);
+}
+
 /* Read where a prototype's code is. */
 static void code_of(struct asker *a, struct lua_function *f)
 {
     const struct lua_fields *l = &a->r->layout->fields;
     uint8_t bytes[LUA_PROTO_MAX];
-    if (!ask(a, f->proto, bytes, l->proto.size) ||
+    if (!ask_head(a, f->proto, bytes, l->proto.size) ||
         (bytes[OBJECT_TAG] & LUA_TAG_MASK) != l->proto.tag)
         return;
     uint32_t nr = lua_u32(bytes, l->proto.size_code);
@@ -89,7 +114,7 @@ static bool closure_read(struct asker *a, uint64_t address, uint8_t tag, struct 
 {
     const struct lua_fields *f = &a->r->layout->fields;
     uint8_t head[CLOSURE_HEAD + 8];
-    if (!is_object(address) || !ask(a, address, head, CLOSURE_HEAD))
+    if (!is_object(address) || !ask_head(a, address, head, CLOSURE_HEAD))
         return false;
     bool told = f->closure.is_c != LUA_NO_FIELD;
     bool is_c = told ? head[f->closure.is_c] != 0 : tag == f->closure.tag_c;
@@ -194,7 +219,7 @@ bool lua_proto_read(struct lua_reader *r, uint64_t address, struct lua_proto *re
     const struct lua_fields *f = &r->layout->fields;
     uint8_t bytes[LUA_PROTO_MAX];
     if (!is_object(address) || f->proto.size > sizeof(bytes) ||
-        !lua_read(r, address, bytes, f->proto.size) ||
+        !read_head(r, address, bytes, f->proto.size) ||
         (bytes[OBJECT_TAG] & LUA_TAG_MASK) != f->proto.tag)
         return false;
     *ret = (struct lua_proto){
@@ -321,7 +346,7 @@ static bool place_of(struct lua_reader *r, uint64_t address, struct text_place *
 {
     const struct lua_fields *f = &r->layout->fields;
     uint8_t head[STRING_HEAD];
-    if (!is_object(address) || !lua_read(r, address, head, STRING_HEAD))
+    if (!is_object(address) || !read_head(r, address, head, STRING_HEAD))
         return false;
     uint8_t tag = head[OBJECT_TAG] & LUA_TAG_MASK;
     if (tag != f->string.short_tag && tag != f->string.long_tag)

@@ -75,8 +75,9 @@ struct lua_reader {
     uint32_t space;                /* the process that they are of */
 };
 
-/* Read bytes of an object that does not change while it lives (a prototype, a string). Returns
- * false if they are not recorded, or the budget is used up. */
+/* Read bytes of an object that does not change while it lives (a prototype, a string, but not what
+ * the collector writes into it). Returns false if they are not recorded, or the budget is used
+ * up. */
 bool lua_read(struct lua_reader *r, uint64_t address, void *to, size_t size);
 /* Read bytes that the program writes all the time (a state, a CI, a stack slot). */
 bool lua_read_moving(struct lua_reader *r, uint64_t address, void *to, size_t size);
