@@ -208,7 +208,9 @@ static void put_class(struct luajit_values *v, struct variable *of, uint64_t met
 /* Add a field with the key in its slot's form. Returns NULL when there is no room. */
 static struct variable *add_field(struct luajit_values *v, uint64_t key_word, unsigned depth)
 {
-    static const char *const words[] = {"nil", "false", "true"};
+    static const char *const words[] = {"nil",     "false",  "true",    "light userdata", "string",
+                                        "upvalue", "thread", "proto",   "function",       "trace",
+                                        "cdata",   "table",  "userdata"};
     char buffer[STRING_READ_MAX];
     uint32_t length;
     const struct value key = value_of(v->layout, key_word);
@@ -228,7 +230,8 @@ static struct variable *add_field(struct luajit_values *v, uint64_t key_word, un
     else if (key.tag <= TAG_TRUE)
         snprintf(buffer, sizeof(buffer), "%s", words[key.tag]);
     else
-        snprintf(buffer, sizeof(buffer), "object 0x%llx", (unsigned long long)key.object);
+        snprintf(buffer, sizeof(buffer), "%s: 0x%llx", words[key.tag],
+                 (unsigned long long)key.object);
     variable_set_name(v->out, of, buffer, strlen(buffer));
     return of;
 }
@@ -335,12 +338,15 @@ static void put_function(struct luajit_values *v, struct variable *of, uint64_t 
 
 static void put_userdata(struct luajit_values *v, struct variable *of, uint64_t object)
 {
+    /* Tables and userdata have their metatables at the same offset. Behind it there are 4 bytes in
+     * a userdata, then its own data, whose address is what Lua shows. */
+    enum { MORE = 4, ALIGN = 8 };
     const struct luajit_layout *l = v->layout;
+    const uint64_t at = (uint64_t)(l->tab_node - l->ref_size);
+    const uint64_t data = (at + (uint64_t)l->ref_size + MORE + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
     uint64_t metatable;
-    variable_set_object(of, VALUE_USERDATA, "userdata", object);
-    /* Tables and userdata have their metatables at the same offset. */
-    if (has_type(v, object, LUAJIT_GCT_UDATA) &&
-        read_ref(v, object + (uint64_t)(l->tab_node - l->ref_size), &metatable))
+    variable_set_object(of, VALUE_USERDATA, "userdata", object + data);
+    if (has_type(v, object, LUAJIT_GCT_UDATA) && read_ref(v, object + at, &metatable))
         put_class(v, of, metatable);
 }
 
@@ -365,17 +371,18 @@ static void put_cdata(struct luajit_values *v, struct variable *of, uint64_t obj
     variable_set_text(v->out, of, text, strlen(text));
 }
 
-/* With 47 bits of a slot, a light userdata has all of an address. Later versions keep the upper
- * bits in a table of the VM, and their number in the slot. */
+/* Up to 2.0, a light userdata has its address in 47 bits. Later versions may keep the upper bits in
+ * a table of the VM, and their number in the slot; and loops over a table keep their position in a
+ * slot of this type. */
 static void put_light(const struct luajit_values *v, struct variable *of, uint64_t word)
 {
-    enum { LOW_BITS = 39 };
-    const uint64_t address = word & LUAJIT_REF_MASK;
-    (void)v;
-    if (address >> LOW_BITS)
-        variable_set_unknown(of, "a light userdata in the VM's own encoding");
+    const uint32_t position = 0xfffe7fff; /* upper half of the slot: LJ_KEYINDEX */
+    if (word >> 32 == position)
+        variable_set_unknown(of, "the position of a loop over a table");
+    else if (v->layout->bytecode == LUAJIT_BC_20)
+        variable_set_object(of, VALUE_POINTER, "light userdata", word & LUAJIT_REF_MASK);
     else
-        variable_set_object(of, VALUE_POINTER, "userdata", address);
+        variable_set_unknown(of, "a light userdata, whose address is encoded");
 }
 
 void luajit_values_begin(struct luajit_values *v, const struct memory *m,

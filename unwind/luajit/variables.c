@@ -122,7 +122,8 @@ static uint32_t nr_named(const struct listing *g, uint32_t nr_slots)
     return nr;
 }
 
-/* List the first `nr` slots as variables with names. */
+/* List the first `nr` slots as variables with names. Those of loops, "(for index)", are none of the
+ * program's: they count as temporaries. */
 static void put_locals(struct listing *g, uint32_t nr)
 {
     struct variables *out = g->values.out;
@@ -131,7 +132,11 @@ static void put_locals(struct listing *g, uint32_t nr)
         uint32_t budget = UINT32_MAX;
         const char *name =
             luajit_proto_local(&g->proto, slot, (uint32_t)g->at.position, buffer, &budget);
-        struct variable *of = variables_add(out, VARIABLE_LOCAL, 0);
+        const bool is_hidden = name && *name == '(';
+        if (is_hidden && !out->wanted.temporaries)
+            continue;
+        struct variable *of =
+            variables_add(out, is_hidden ? VARIABLE_TEMPORARY : VARIABLE_LOCAL, 0);
         if (!of)
             return;
         of->number = slot + 1;
