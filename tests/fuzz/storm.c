@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Runs a fuzz target on many random inputs, fast: without the instrumentation that leads a fuzzer
- * to new paths, which takes most of its time. Usage: build/storm/fuzz_v8 SECONDS [SEED [INPUTS]]: ends
- * after SECONDS, or that many inputs. Prints the number of inputs. When the target aborts, prints first the number and SEED of the input.
+ * to new paths, which takes most of its time. Usage: build/storm/fuzz_v8 SECONDS [SEED [INPUTS]]:
+ * ends after SECONDS, or that many inputs. Prints the number of inputs. When the target aborts,
+ * prints first the number and SEED of the input.
  */
 #include "base/hash.h"
 

@@ -210,7 +210,7 @@ static void find_function(struct lua_walk *w, const struct lua_activation *a, st
     }
 }
 
-void lua_set_running(struct lua_walk *w, const struct lua_activation *a, struct lua_call *call)
+bool lua_set_running(struct lua_walk *w, const struct lua_activation *a, struct lua_call *call)
 {
     const struct lua_layout *l = a->layout;
     uint64_t pc;
@@ -218,16 +218,20 @@ void lua_set_running(struct lua_walk *w, const struct lua_activation *a, struct 
     w->reader.provenance = (enum provenance)call->provenance;
     if (call->function.kind == LUA_FUNCTION_NONE)
         find_function(w, a, call);
+    bool agrees = lua_call_set_pc(call, call->savedpc);
     uint32_t saved = call->index;
     for (unsigned i = 0; i < l->nr_pc && !is_in_prologue(a); i++) {
         const struct lua_place *p = &l->pc[i];
         if (2 * p->votes < l->pc[0].votes || (!is_exact(a) && (i || !p->survives)))
             continue;
-        if (place_read(w, a, p, &pc) && lua_call_set_pc(call, pc) && call->index != UINT32_MAX)
+        if (place_read(w, a, p, &pc) && lua_call_set_pc(call, pc) && call->index != UINT32_MAX) {
+            agrees = true;
             break;
+        }
         call->index = saved;
     }
     call->provenance = (uint8_t)w->reader.provenance;
+    return agrees;
 }
 
 bool lua_nr_calls(struct lua_walk *w, const struct lua_activation *a, uint32_t *ret)

@@ -162,6 +162,21 @@ static void cut_counted(struct lua_walk *w, struct lua_walk_state *s, int number
     s->rest = at;
 }
 
+/* Say what the innermost activation of a state executes. A function that does not run yet, or no
+ * more, is not shown; if its list is of another moment, the function is doubted. */
+static void set_running(struct lua_walk *w, const struct lua_walk_state *s,
+                        struct lua_activation *a)
+{
+    bool is_newest = a->first == s->first && a->first < a->end; /* no C function stands in front */
+    struct lua_call *call = is_newest ? &w->calls.at[a->first] : NULL;
+    if (!call || !call->is_lua || lua_set_running(w, a, call))
+        return;
+    if (s->provenance == PROVENANCE_EXACT)
+        a->first++;
+    else
+        call->provenance = PROVENANCE_GUESS;
+}
+
 static void cut_state(struct lua_walk *w, struct lua_walk_state *s, int number)
 {
     struct lua_activation *first = NULL, *last = NULL;
@@ -188,9 +203,7 @@ static void cut_state(struct lua_walk *w, struct lua_walk_state *s, int number)
         if (a->state == number)
             a->lost = !s->whole && a->end == s->end;
     last->lost = !s->whole;
-    size_t newest = first->first; /* of the state: C functions would stand in front of it */
-    if (newest == s->first && newest < first->end && w->calls.at[newest].is_lua)
-        lua_set_running(w, first, &w->calls.at[newest]);
+    set_running(w, s, first);
 }
 
 void lua_cut(struct lua_walk *w)

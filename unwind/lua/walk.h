@@ -85,8 +85,9 @@ int lua_find_resumed(struct lua_walk *w);
 /* Returns whether a word of the activation's frame or registers has this value. */
 bool lua_activation_has(const struct lua_walk *w, const struct lua_activation *a, uint64_t value);
 /* Set the executing instruction of the function that an activation runs. `call` is the newest call
- * of its state. */
-void lua_set_running(struct lua_walk *w, const struct lua_activation *a, struct lua_call *call);
+ * of its state. Returns false if no pc is one of its function: the call is being made, and its
+ * parts are not all written, or it has just returned. */
+bool lua_set_running(struct lua_walk *w, const struct lua_activation *a, struct lua_call *call);
 /* 5.1: get how many Lua functions the activation runs. Returns false if that is not known. */
 bool lua_nr_calls(struct lua_walk *w, const struct lua_activation *a, uint32_t *ret);
 
