@@ -154,6 +154,7 @@ static void put_managed_name(struct text *out, struct replay_worker *w,
         [NAME_RANK_NAMELESS] = "its definition gives it no name",
         [NAME_RANK_CALL_WEAK] = "the local variable, upvalue or metamethod at a call of it",
         [NAME_RANK_CALL] = "the global, method or field at a call of it",
+        [NAME_RANK_STORED] = "the global or the field that the VM has it in",
         [NAME_RANK_DEFINED] = "its definition",
     };
     struct managed_function g;

@@ -15,6 +15,7 @@
 #include "unwind/lua/names_library.h"
 #include "unwind/lua/names_scan.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -26,6 +27,8 @@ enum {
     LEARN_BUDGET = 1 << 24,    /* budget for all of them: lua_definition_name() */
     READS = 1 << 16,           /* reads for one prototype, or for one VM's libraries */
     LIBRARIES_MAX = 256,       /* VMs whose libraries are kept */
+    LIVE_LIBRARIES_MAX = 8,    /* ... and are read of a process that runs */
+    DEEP_READS = 1 << 14,      /* reads for what is reached from a VM's libraries */
 };
 
 #define LIBRARY_AGE_NS UINT64_C(1000000000)  /* a library may have been loaded since */
@@ -40,6 +43,7 @@ struct known {
     uint32_t nr_children;
     uint64_t batch;   /* batch in which it was last compared */
     uint64_t learned; /* 1 + the batch in which its children's names were last taken */
+    uint64_t stored;  /* 1 + the batch in which its name in the VM was last taken */
     uint64_t serial;  /* never used twice */
     uint64_t time;    /* time of the memory that it was last compared with */
     uint64_t whole;   /* the same, of its last comparison as a whole */
@@ -459,20 +463,33 @@ int lua_names_learn(struct lua_names *n, const struct lua_names_source *source, 
 
 /* ---- names of C functions -------------------------------------------------------------------- */
 
+/* Does the process stand still? What is read then is of the moment of its stack. */
+static bool stands_still(const struct memory *m)
+{
+    for (size_t i = 0; i < m->nr_layers; i++)
+        if (m->layers[i].when == MEMORY_OF_OTHER_TIMES)
+            return false;
+    return true;
+}
+
 static int library_read(struct lua_names *n, const struct lua_names_source *s, struct vm_library *l)
 {
+    const uint32_t deep = stands_still(s->reader->m) ? DEEP_READS : 0;
     struct lua_reader r = {.m = s->reader->m, .layout = s->reader->layout, .budget = READS};
     lua_library_free(&l->library);
     l->global = s->global;
     l->space = s->space;
     l->batch = s->batch;
     l->time = r.m->time;
-    return lua_library_read(&r, s->global, n->managed, &l->library);
+    return lua_library_read(&r, s->global, n->managed, deep, &l->library);
 }
 
-/* The libraries of the source's VM; NULL: memory is out. */
-static struct vm_library *library_get(struct lua_names *n, const struct lua_names_source *s)
+/* The libraries of the source's VM; NULL: none (*failed: memory is out). A process that runs may
+ * have a thousand VMs, of which each costs hundreds of reads: only some are read. */
+static struct vm_library *library_get(struct lua_names *n, const struct lua_names_source *s,
+                                      bool *failed)
 {
+    const struct memory *m = s->reader->m;
     size_t at = n->last_library;
     if (at >= n->libraries.nr || n->libraries.at[at].global != s->global ||
         n->libraries.at[at].space != s->space)
@@ -480,51 +497,59 @@ static struct vm_library *library_get(struct lua_names *n, const struct lua_name
             if (n->libraries.at[at].global == s->global && n->libraries.at[at].space == s->space)
                 break;
     bool is_new = at == n->libraries.nr;
-    if (is_new && !vec_push(&n->libraries, (struct vm_library){0}))
+    if (is_new && at >= LIVE_LIBRARIES_MAX && !stands_still(m) && !memory_has_moments(m))
+        return NULL;
+    *failed |= is_new && !vec_push(&n->libraries, (struct vm_library){0});
+    if (*failed)
         return NULL;
     n->last_library = at;
     struct vm_library *l = &n->libraries.at[at];
-    if ((is_new || l->batch != s->batch) && library_read(n, s, l))
-        return NULL;
-    return l;
+    *failed |= (is_new || l->batch != s->batch) && library_read(n, s, l);
+    return *failed ? NULL : l;
 }
 
-/* Find a C function. A library may have been loaded since the libraries were read. */
-static int library_find(struct lua_names *n, const struct lua_names_source *s, uint64_t native,
-                        struct lua_library_function **ret)
+/* Find a C function in the libraries of the process's other VMs: they have the same code. */
+static struct lua_library_function *
+find_elsewhere(struct lua_names *n, const struct lua_names_source *s, uint64_t native)
 {
-    struct vm_library *l = library_get(n, s);
-    *ret = NULL;
-    if (!l)
-        return -1;
-    *ret = lua_library_find(&l->library, native);
+    struct lua_library_function *f = NULL;
+    for (size_t i = 0; i < n->libraries.nr && !f; i++)
+        if (n->libraries.at[i].space == s->space && n->libraries.at[i].batch == s->batch)
+            f = lua_library_find(&n->libraries.at[i].library, native);
+    return f;
+}
+
+/* Find a C function; NULL: no library has it. A library may have been loaded since the libraries
+ * were read. */
+static struct lua_library_function *
+library_find(struct lua_names *n, const struct lua_names_source *s, uint64_t native, bool *failed)
+{
+    struct vm_library *l = library_get(n, s, failed);
+    struct lua_library_function *f = l ? lua_library_find(&l->library, native) : NULL;
     const uint64_t time = s->reader->m->time;
-    if (!*ret && time > l->time && time - l->time >= LIBRARY_AGE_NS) {
-        if (library_read(n, s, l))
-            return -1;
-        *ret = lua_library_find(&l->library, native);
+    if (l && !f && time > l->time && time - l->time >= LIBRARY_AGE_NS) {
+        *failed |= library_read(n, s, l) != 0;
+        f = lua_library_find(&l->library, native);
     }
-    return 0;
+    return f || *failed ? f : find_elsewhere(n, s, native);
 }
 
 const char *lua_names_native(struct lua_names *n, const struct lua_names_source *source,
                              uint64_t native)
 {
-    struct lua_library_function *f;
-    return native && !library_find(n, source, native, &f) && f ? f->name : NULL;
+    bool failed = false;
+    struct lua_library_function *f = native ? library_find(n, source, native, &failed) : NULL;
+    return f ? f->name : NULL;
 }
 
 static int name_c(struct lua_names *n, const struct lua_names_source *s, uint64_t native,
                   struct lua_named *ret)
 {
-    struct lua_library_function *f = NULL;
+    bool failed = false;
+    struct lua_library_function *f = native ? library_find(n, s, native, &failed) : NULL;
     ret->function = n->c;
-    if (!native)
-        return 0;
-    if (library_find(n, s, native, &f))
-        return -1;
     if (!f)
-        return 0;
+        return failed ? -1 : 0;
     if (!f->function) {
         const struct managed_identity i = {
             .kind = MANAGED_BUILTIN, .language = FRAME_LUA, .file = "[C]", .name = f->name};
@@ -533,6 +558,31 @@ static int name_c(struct lua_names *n, const struct lua_names_source *s, uint64_
     ret->function = f->function;
     ret->is_named = true;
     return f->function ? 0 : -1;
+}
+
+/* ---- names from where functions are ---------------------------------------------------------- */
+
+/* Take the name under which the VM has a function, as its traceback does. Of a process that runs,
+ * the stack must have the closure that was found there. `closure`: 0: not known. */
+static int name_stored(struct lua_names *n, const struct lua_names_source *s, struct known *k,
+                       uint64_t closure)
+{
+    char name[LUA_DEFINED_SIZE];
+    bool failed = false;
+    if (k->stored == s->batch + 1 || !k->code.proto.line_defined)
+        return 0;
+    k->stored = s->batch + 1;
+    struct vm_library *l = library_get(n, s, &failed);
+    const struct lua_stored_function *f =
+        l ? lua_library_stored(&l->library, k->code.proto.address) : NULL;
+    if (!f || (f->closure != closure && !stands_still(s->reader->m)))
+        return failed ? -1 : 0;
+    struct lua_asker a;
+    lua_asker_begin(&a, s->reader->m, s->reader->layout, READS);
+    snprintf(name, sizeof(name), "%s", f->name);
+    if (f->separator && lua_is_method(&a, &k->code))
+        name[f->separator] = ':';
+    return managed_propose_name(n->managed, k->function, NAME_RANK_STORED, name, s->batch);
 }
 
 /* ---- names from calls ------------------------------------------------------------------------ */
@@ -655,6 +705,9 @@ static int name_lua(struct lua_names *n, const struct lua_names_source *s,
     ret->definition_line = k->code.proto.line_defined;
     if (call->index != UINT32_MAX || call->savedpc)
         ret->line = lua_code_line(&k->code, call->index);
+    bool is_sure = s->provenance < PROVENANCE_GUESS && ret->provenance < PROVENANCE_GUESS;
+    if (is_sure && name_stored(n, s, k, call->function.closure))
+        return -1;
     return learn(n, s, k);
 }
 
@@ -680,6 +733,8 @@ int lua_names_function(struct lua_names *n, const struct lua_names_source *sourc
     tidy(n, source->batch);
     struct known *k = known_get(n, source, proto, &ignored, &failed);
     if (failed)
+        return -1;
+    if (k && k->function != n->unknown && name_stored(n, source, k, 0))
         return -1;
     if (k && k->function != n->unknown && managed_get(n->managed, k->function, UINT64_MAX, &f))
         managed_symbol(to, &f);

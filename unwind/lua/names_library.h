@@ -18,18 +18,31 @@ struct lua_library_function {
     uint8_t worth;     /* of several names of a function, the one of greatest worth counts */
 };
 
+/* A Lua function. */
+struct lua_stored_function {
+    uint64_t proto, closure;
+    const char *name; /* interned; NULL: closures of this prototype have several names */
+    size_t separator; /* place of the last "." in the name; 0: there is none */
+};
+
 struct lua_library {
     VEC(struct lua_library_function) functions;
     struct hash_table by_native;
+    VEC(struct lua_stored_function) stored;
+    struct hash_table by_proto;
 };
 
-/* Read the libraries of the VM with this global_State. What cannot be read is missing. Returns -1
- * when memory is out. */
+/* Read the libraries of the VM with this global_State. What cannot be read is missing. `deep`:
+ * number of reads that may be spent on what is reached from the libraries; 0: it is not looked at.
+ * Returns -1 when memory is out. */
 int lua_library_read(struct lua_reader *r, uint64_t global, struct managed_names *managed,
-                     struct lua_library *ret);
+                     uint32_t deep, struct lua_library *ret);
 void lua_library_free(struct lua_library *l);
 
 /* Returns a C function that has a name; NULL: it has none. */
 struct lua_library_function *lua_library_find(struct lua_library *l, uint64_t native);
+/* Returns the name that the closures of a prototype have; NULL: there is none, or there are
+ * several. */
+const struct lua_stored_function *lua_library_stored(const struct lua_library *l, uint64_t proto);
 
 #endif

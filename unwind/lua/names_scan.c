@@ -390,8 +390,7 @@ static bool table_name(const struct scan *s, uint32_t index, uint32_t reg, unsig
     }
 }
 
-/* Is the first parameter called self? */
-static bool is_method(struct lua_asker *a, const struct lua_code *c)
+bool lua_is_method(struct lua_asker *a, const struct lua_code *c)
 {
     char name[LUA_NAME_SIZE];
     uint32_t budget = 1;
@@ -405,6 +404,6 @@ bool lua_definition_name(struct lua_asker *a, const struct lua_code *parent, uin
 {
     const struct scan s = {a, parent, budget};
     const struct lua_insn i = lua_code_insn(parent, index);
-    return i.op == LUA_OP_CLOSURE &&
-           stored_name(&s, index, i.a, STORE_WITHIN, 0, is_method(a, child) ? ':' : '.', buffer);
+    return i.op == LUA_OP_CLOSURE && stored_name(&s, index, i.a, STORE_WITHIN, 0,
+                                                 lua_is_method(a, child) ? ':' : '.', buffer);
 }

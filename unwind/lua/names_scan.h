@@ -15,6 +15,9 @@
 enum lua_name_kind lua_call_name(struct lua_asker *a, const struct lua_code *caller, uint32_t index,
                                  char *buffer);
 
+/* Returns whether the first parameter is called self: the function is a method, M:handler. */
+bool lua_is_method(struct lua_asker *a, const struct lua_code *c);
+
 /* A name of several words: M.handler. */
 enum { LUA_DEFINED_SIZE = 4 * LUA_NAME_SIZE };
 
