@@ -12,7 +12,9 @@
  * register and a word.
  */
 #include "tests/fuzz/damage.h"
+#include "tests/fuzz/variables.h"
 #include "unwind/arch_x86_64.h"
+#include "unwind/luajit/variables.h"
 #include "unwind/luajit/trace_calls.h"
 #include "unwind/luajit/trace_callers.h"
 #include "unwind/luajit/listing.h"
@@ -390,6 +392,26 @@ static void ask_of_calls(const struct context *c, const struct image *image, uin
     }
 }
 
+static int list_variables(void *context, const struct memory *m, const struct variable_place *at,
+                          struct variables *ret)
+{
+    (void)context;
+    return luajit_variables(m, at, ret);
+}
+
+static void read_variables(struct unwinder *u, const struct luajit_process *process)
+{
+    static struct variable_places places;
+    struct luajit_process noting = *process;
+    noting.places = &places;
+    const struct walker walker = luajit_walker(&noting);
+    for (unsigned i = 0; i < CONTEXTS; i += 8) {
+        struct unwind_input input = contexts[i].input;
+        input.walker = &walker;
+        fuzz_variables(u, &input, &places, list_variables, NULL);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct unwinder *u;
@@ -413,6 +435,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     damage_walk(u, inputs, stacks, CONTEXTS, 4, true);
     list_traces(&contexts[0], image);
+    read_variables(u, &process);
     for (unsigned i = 0; i < CONTEXTS; i += 4)
         ask_of_calls(&contexts[i], image, hash_combine(seed, CONTEXTS + i));
     return 0;

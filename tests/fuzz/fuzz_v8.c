@@ -10,8 +10,10 @@
  * moments; then triples of a register and its change.
  */
 #include "tests/fuzz/damage.h"
+#include "tests/fuzz/variables.h"
 #include "unwind/arch_x86_64.h"
 #include "unwind/v8/names.h"
+#include "unwind/v8/variables.h"
 #include "unwind/v8/walk.h"
 #include "unwind/v8/runtime.h"
 
@@ -230,6 +232,27 @@ static void make_context(struct context *c, const struct image *image, const uin
     }
 }
 
+static int list_variables(void *context, const struct memory *m, const struct variable_place *at,
+                          struct variables *ret)
+{
+    const struct namer *n = context;
+    return v8_variables(n->names, n->space, 0, m, at, ret);
+}
+
+static void read_variables(struct unwinder *u, const struct context *contexts,
+                           const struct v8_process *process, struct namer *namer)
+{
+    static struct variable_places places;
+    struct v8_process noting = *process;
+    noting.places = &places;
+    const struct walker walker = v8_walker(&noting);
+    for (unsigned i = 0; i < CONTEXTS; i += 8) {
+        struct unwind_input input = contexts[i].input;
+        input.walker = &walker;
+        fuzz_variables(u, &input, &places, list_variables, namer);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct unwinder *u;
@@ -254,6 +277,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         inputs[i] = contexts[i].input;
     }
     damage_walk(u, inputs, stacks, CONTEXTS, 16, false);
+    read_variables(u, contexts, &process, namer);
     nr_contexts += CONTEXTS;
     return 0;
 }
