@@ -61,7 +61,7 @@ struct reading {
     uint8_t rex, map, opcode, modrm;
     bool small, small_address; /* prefixes 66 and 67 */
     bool vector;               /* VEX or EVEX: the operands differ from those of the plain opcode */
-    bool rip_relative;
+    bool has_modrm, rip_relative;
     uint8_t repeat;             /* prefix f2 or f3 */
     uint8_t base, index, scale; /* of ModRM's memory operand; INSN_NO_REGISTER: none */
     int32_t disp, value;
@@ -175,6 +175,7 @@ static bool read_modrm(struct reading *r)
 {
     if (!next_byte(r, &r->modrm))
         return false;
+    r->has_modrm = true;
     if (is_register(r))
         return true;
     uint8_t mod = r->modrm >> 6, base = r->modrm & 7, sib;
@@ -383,7 +384,6 @@ bool insn_parts(const uint8_t *code, size_t left, struct insn_parts *ret)
     struct reading r;
     if (!read(code, left, &r))
         return false;
-    char told = operands_of(&r);
     *ret = (struct insn_parts){.size = (uint8_t)r.at,
                                .map = r.map,
                                .opcode = r.opcode,
@@ -392,8 +392,8 @@ bool insn_parts(const uint8_t *code, size_t left, struct insn_parts *ret)
                                .wide = r.rex & REX_W,
                                .small = r.small,
                                .vector = r.vector,
-                               .has_modrm = strchr("mMZfFr", told) != NULL,
-                               .is_register = told == 'r' || is_register(&r),
+                               .has_modrm = r.has_modrm,
+                               .is_register = is_register(&r),
                                .rip_relative = r.rip_relative,
                                .reg = other_register(&r),
                                .rm = rm_register(&r),

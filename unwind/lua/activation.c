@@ -21,6 +21,12 @@ static bool is_in_prologue(const struct lua_activation *a)
     return is_exact(a) && at >= a->layout->parts[0].start && at < a->layout->body;
 }
 
+/* Returns what is known of the call that the frame is in; NULL: it is in none, or nothing is. */
+static const struct lua_site *site_of(const struct lua_activation *a)
+{
+    return is_exact(a) ? NULL : lua_site_at(a->layout, a->pc - a->bias);
+}
+
 /* Get what is in a place of the frame. */
 static bool place_read(const struct lua_walk *w, const struct lua_activation *a,
                        const struct lua_place *p, uint64_t *ret)
@@ -82,8 +88,11 @@ static bool is_state(struct lua_walk *w, uint64_t address, bool strict, struct l
 static bool state_by_place(struct lua_walk *w, const struct lua_activation *a,
                            struct lua_state *ret)
 {
+    const struct lua_site *site = site_of(a);
     uint64_t at;
     for (int strict = 1; strict >= 0; strict--) {
+        if (site && place_read(w, a, &site->state, &at) && is_state(w, at, strict, ret))
+            return true;
         if (is_in_prologue(a) && a->known & REG_BIT(DWARF_RDI) &&
             is_state(w, a->value[DWARF_RDI], strict, ret))
             return true;
@@ -220,7 +229,12 @@ bool lua_set_running(struct lua_walk *w, const struct lua_activation *a, struct 
         find_function(w, a, call);
     bool agrees = lua_call_set_pc(call, call->savedpc);
     uint32_t saved = call->index;
-    for (unsigned i = 0; i < l->nr_pc && !is_in_prologue(a); i++) {
+    const struct lua_site *site = site_of(a);
+    bool told = site && (site->saved || site->pc.kind != LUA_NOWHERE);
+    if (told && !(place_read(w, a, &site->pc, &pc) && lua_call_set_pc(call, pc) &&
+                  call->index != UINT32_MAX))
+        call->index = saved;
+    for (unsigned i = 0; i < l->nr_pc && !told && !is_in_prologue(a); i++) {
         const struct lua_place *p = &l->pc[i];
         if (2 * p->votes < l->pc[0].votes || (!is_exact(a) && (i || !p->survives)))
             continue;

@@ -62,9 +62,49 @@ static void put_dispatch(struct text *out, const struct lua_layout *l,
                 ev->fetch);
 }
 
+static bool is_same(const struct lua_place *a, const struct lua_place *b)
+{
+    return a->kind == b->kind && a->reg == b->reg && a->offset == b->offset;
+}
+
+static void put_site_place(struct text *out, const char *what, const struct lua_place *p)
+{
+    if (!p)
+        return;
+    text_string(out, what);
+    put_place(out, p);
+}
+
+/* Calls whose frame keeps L or the pc elsewhere than usual. */
+static void put_sites(struct text *out, const struct lua_layout *l)
+{
+    unsigned saved = 0, state = 0, pc = 0;
+    for (unsigned i = 0; i < l->nr_sites; i++) {
+        saved += l->sites[i].saved;
+        state += l->sites[i].state.kind != LUA_NOWHERE;
+        pc += l->sites[i].pc.kind != LUA_NOWHERE;
+    }
+    text_printf(
+        out,
+        "  calls out of the interpreter: %u; L's place is told at %u; the pc is saved at %u, "
+        "its place is told at %u\n",
+        l->nr_sites, state, saved, pc);
+    for (unsigned i = 0; i < l->nr_sites; i++) {
+        const struct lua_site *s = &l->sites[i];
+        bool other_state = s->state.kind && !is_same(&s->state, &l->state[0]);
+        bool other_pc = s->pc.kind && !(l->nr_pc && is_same(&s->pc, &l->pc[0]));
+        if (!other_state && !other_pc && !(s->saved && l->nr_pc))
+            continue;
+        text_printf(out, "    0x%" PRIx64 ":", s->at);
+        put_site_place(out, " L in ", other_state ? &s->state : NULL);
+        put_site_place(out, " pc in ", other_pc ? &s->pc : NULL);
+        text_string(out, s->saved && l->nr_pc ? " pc saved\n" : "\n");
+    }
+}
+
 static void put_values(struct text *out, const struct lua_layout *l, const struct lua_evidence *ev)
 {
-    put_places(out, "lua_State", l->state, l->nr_state, "calls");
+    put_places(out, "L", l->state, l->nr_state, "calls");
     text_printf(out, "    from 0x%" PRIx64 " on; before, in rdi\n", l->body);
     if (l->nr_pc)
         put_places(out, "bytecode pc", l->pc, l->nr_pc, "fetches");
@@ -81,6 +121,75 @@ static void put_values(struct text *out, const struct lua_layout *l, const struc
                     (unsigned)ev->hookmask, ev->hookmask_at);
     if (ev->told)
         text_printf(out, "  fields of %s (0x%" PRIx64 ")\n", ev->told, ev->told_by);
+}
+
+/* ---- fields ---------------------------------------------------------------------------------- */
+
+/* A structure's fields, by the names that the version's headers give them. */
+struct named_field {
+    const char *name;
+    uint16_t offset;
+};
+
+static void put_fields(struct text *out, const char *structure, const struct named_field *f,
+                       size_t nr)
+{
+    bool any = false;
+    text_printf(out, "  %s:", structure);
+    for (size_t i = 0; i < nr; i++) {
+        if (f[i].offset == LUA_NO_FIELD)
+            continue;
+        text_printf(out, "%s %s 0x%x", any ? "," : "", f[i].name, f[i].offset);
+        any = true;
+    }
+    text_string(out, "\n");
+}
+#define PUT_FIELDS(out, structure, ...)                                   \
+    put_fields(out, structure, (const struct named_field[]){__VA_ARGS__}, \
+               sizeof((const struct named_field[]){__VA_ARGS__}) / sizeof(struct named_field))
+
+static void put_state_fields(struct text *out, const struct lua_layout *l)
+{
+    const struct lua_fields *f = &l->fields;
+    bool old = l->version == 51;
+    PUT_FIELDS(out, "lua_State", {"status", f->state.status}, {"top", f->state.top},
+               {"l_G", f->state.global}, {"ci", f->state.ci}, {"stack", f->state.stack},
+               {"stack_last", f->state.stack_last}, {"base_ci", f->state.base_ci},
+               {"hookmask", f->state.hookmask}, {"openupval", f->state.open_upvalues},
+               {"base", f->state.base}, {"savedpc", f->state.savedpc});
+    PUT_FIELDS(out, "CallInfo", {"func", f->ci.func}, {"top", f->ci.top},
+               {"previous", f->ci.previous}, {"next", f->ci.next},
+               {old ? "savedpc" : "u.l.savedpc", f->ci.savedpc}, {"callstatus", f->ci.status},
+               {old ? "base" : "u.l.base", f->ci.base}, {"u.l.nextraargs", f->ci.extra_args},
+               {"tailcalls", f->ci.tail_calls});
+    PUT_FIELDS(out, "global_State", {"l_registry", f->global.registry},
+               {f->global.main_is_embedded ? "mainth.l" : "mainthread", f->global.main_thread},
+               {"mt", f->global.metatables}, {old ? "rootgc" : "allgc", f->global.all_objects});
+    text_string(out, "  an interpreter's C frame begins ");
+    if (old)
+        text_string(out, "as many functions ago as nexeccalls says\n");
+    else if (f->ci.fresh_always)
+        text_string(out, "at each Lua function\n");
+    else
+        text_printf(out, "where callstatus (%u bytes) has bit 0x%x%s\n", f->ci.status_size,
+                    f->ci.fresh, f->ci.fresh_if_clear ? " not set" : " set");
+}
+
+static void put_object_fields(struct text *out, const struct lua_layout *l)
+{
+    const struct lua_fields *f = &l->fields;
+    PUT_FIELDS(
+        out, "Proto", {"k", f->proto.k}, {"sizek", f->proto.size_k}, {"code", f->proto.code},
+        {"sizecode", f->proto.size_code}, {"lineinfo", f->proto.lineinfo},
+        {"sizelineinfo", f->proto.size_lineinfo}, {"abslineinfo", f->proto.abslineinfo},
+        {"sizeabslineinfo", f->proto.size_abslineinfo}, {"linedefined", f->proto.line_defined},
+        {"lastlinedefined", f->proto.last_line_defined}, {"source", f->proto.source},
+        {"locvars", f->proto.locvars}, {"sizelocvars", f->proto.size_locvars},
+        {"upvalues", f->proto.upvalues}, {"sizeupvalues", f->proto.size_upvalues},
+        {"p", f->proto.protos}, {"sizep", f->proto.size_protos}, {"numparams", f->proto.nr_params});
+    PUT_FIELDS(out, "Table", {"array", f->table.array}, {"node", f->table.node},
+               {"lsizenode", f->table.log2_nodes}, {"metatable", f->table.metatable});
+    text_printf(out, "  text of a string at 0x%x\n", f->string.text);
 }
 
 /* ---- exported functions ---------------------------------------------------------------------- */
@@ -184,6 +293,9 @@ void lua_describe(const void *layout, const struct runtime_image *image, struct 
     if (ev && lua_discover_with(image, &again, ev, NULL) == 1) {
         put_dispatch(out, l, ev);
         put_values(out, l, ev);
+        put_sites(out, l);
+        put_state_fields(out, l);
+        put_object_fields(out, l);
         put_crosscheck(out, l, image);
     }
     free(ev);

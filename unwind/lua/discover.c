@@ -16,28 +16,6 @@
 
 enum { OPCODES_MIN = 30 };
 
-static unsigned version_of(unsigned nr_opcodes)
-{
-    switch (nr_opcodes) {
-    case 38:
-        return 51;
-    case 39: /* the last opcode does nothing, as unknown ones do */
-    case 40:
-        return 52;
-    case 46:
-    case 47:
-        return 53;
-    case 82:
-    case 83:
-        return 54;
-    case 84:
-    case 85:
-        return 55;
-    default:
-        return 0;
-    }
-}
-
 /* ---- parts ----------------------------------------------------------------------------------- */
 
 static bool fde_of(const struct cfi *cfi, uint64_t address, struct fde *ret)
@@ -107,7 +85,7 @@ static unsigned count_opcodes(const struct runtime_image *image, const struct fl
                                : longest_table(image, code, d);
     if (d->nr_opcodes && length >= d->nr_opcodes)
         return d->nr_opcodes;
-    return version_of(length) || !d->nr_opcodes ? length : d->nr_opcodes;
+    return lua_version_of(length, d->mask) || !d->nr_opcodes ? length : d->nr_opcodes;
 }
 
 /* ---- one function ---------------------------------------------------------------------------- */
@@ -115,7 +93,8 @@ static unsigned count_opcodes(const struct runtime_image *image, const struct fl
 struct found {
     struct lua_layout layout;
     struct lua_evidence evidence;
-    struct error why; /* why it is not understood; kind ERROR_NONE: it is */
+    struct flow_frame frame; /* of the function's body */
+    struct error why;        /* why it is not understood; kind ERROR_NONE: it is */
 };
 
 struct search {
@@ -155,29 +134,44 @@ static void follow_entry(const struct flow_code *code, struct flow_trail *entry,
     }
 }
 
-/* Read a function that has a dispatch. Returns 1 if it has all that an interpreter has. */
-static int read_function(const struct runtime_image *image, struct flow_code *code,
-                         const struct lua_dispatch *first, struct found *ret, struct error *err)
+/* Find the places in a function that has a dispatch. Returns 1 if it has all that an interpreter
+ * has. */
+static int find_places(const struct runtime_image *image, struct flow_code *code, bool *fetches,
+                       struct flow_trail *entry, struct found *ret)
 {
     struct lua_layout *l = &ret->layout;
     struct lua_evidence *ev = &ret->evidence;
-    struct flow_trail *entry = malloc(sizeof(*entry));
-    if (!entry)
-        return error_no_memory(err);
-    ev->dispatch = *first;
-    l->nr_opcodes = (uint8_t)count_opcodes(image, code, &ev->dispatch);
-    l->version = (uint8_t)version_of(l->nr_opcodes);
     follow_entry(code, entry, ev);
-    const struct flow_frame frame = body_frame(image->cfi, first->jump, ev->trail.frame);
-    lua_find_pc(code, &frame, l, ev);
-    if (l->nr_opcodes >= OPCODES_MIN && ev->nr_fetches)
-        lua_find_state(code, &frame, entry, l, ev);
-    free(entry);
+    ret->frame = body_frame(image->cfi, ev->dispatch.jump, ev->trail.frame);
+    lua_find_pc(code, &ret->frame, fetches, l, ev);
     if (l->version == 52 || l->version == 53)
         l->nr_pc = 0; /* (see layout.h) */
+    if (l->nr_opcodes >= OPCODES_MIN && ev->nr_fetches)
+        lua_find_state(code, &ret->frame, entry, l, ev);
+    return l->nr_state > 0;
+}
+
+/* Read a function that has a dispatch. */
+static int read_function(const struct runtime_image *image, struct flow_code *code,
+                         const struct lua_dispatch *dispatch, struct found *ret, struct error *err)
+{
+    struct lua_layout *l = &ret->layout;
+    struct flow_trail *entry = malloc(sizeof(*entry));
+    bool *fetches = calloc(code->insns.nr + 1, sizeof(*fetches));
+    int got = entry && fetches ? 0 : error_no_memory(err);
+    ret->evidence.dispatch = *dispatch;
     l->nr_parts = code->nr_parts;
     memcpy(l->parts, code->parts, sizeof(l->parts));
-    return l->nr_state > 0;
+    if (!got) {
+        l->nr_opcodes = (uint8_t)count_opcodes(image, code, &ret->evidence.dispatch);
+        l->version = (uint8_t)lua_version_of(l->nr_opcodes, dispatch->mask);
+        got = find_places(image, code, fetches, entry, ret);
+    }
+    if (got > 0 && l->version && !lua_find_fields(image, code, l, &ret->evidence, &ret->why))
+        lua_find_sites(code, &ret->frame, &ret->evidence.trail, fetches, l);
+    free(entry);
+    free(fetches);
+    return got;
 }
 
 static bool is_understood(const struct found *f)
@@ -193,17 +187,17 @@ static bool is_better(const struct found *a, const struct found *b)
 }
 
 static int note_candidate(struct search *s, struct flow_code *code, struct lua_range function,
-                          const struct lua_dispatch *first)
+                          const struct lua_dispatch *dispatch)
 {
     struct found *now = s->now;
     memset(now, 0, sizeof(*now));
+    if (dispatch->nr_opcodes && dispatch->nr_opcodes < OPCODES_MIN)
+        return 0;
     if (flow_add_part(code, s->image, function, s->err) || add_cold_parts(s->image, code, s->err))
         return -1;
-    int got = read_function(s->image, code, first, now, s->err);
+    int got = read_function(s->image, code, dispatch, now, s->err);
     if (got <= 0)
         return got;
-    if (now->layout.version)
-        lua_find_fields(s->image, code, &now->layout, &now->evidence, &now->why);
     if (is_better(now, s->best)) {
         s->now = s->best;
         s->best = now;
@@ -212,11 +206,11 @@ static int note_candidate(struct search *s, struct flow_code *code, struct lua_r
 }
 
 static bool each_candidate(void *context, struct lua_range function,
-                           const struct lua_dispatch *first)
+                           const struct lua_dispatch *dispatch)
 {
     struct search *s = context;
     struct flow_code code = {0};
-    s->failed = note_candidate(s, &code, function, first) < 0;
+    s->failed = note_candidate(s, &code, function, dispatch) < 0;
     flow_free(&code);
     return !s->failed;
 }
@@ -278,9 +272,9 @@ int lua_discover(const struct runtime_image *image, struct lua_layout *ret, stru
     return lua_discover_with(image, ret, NULL, err);
 }
 
-static bool stop(void *context, struct lua_range function, const struct lua_dispatch *first)
+static bool stop(void *context, struct lua_range function, const struct lua_dispatch *dispatch)
 {
-    (void)function, (void)first;
+    (void)function, (void)dispatch;
     *(bool *)context = true;
     return false;
 }

@@ -21,10 +21,14 @@ struct lua_dispatch {
 bool lua_dispatch_at(struct lua_range function, const uint8_t *bytes, uint64_t at,
                      struct lua_dispatch *ret);
 
+/* Returns the version that has this number of opcodes, cut out with this mask: 51 to 55; 0: none
+ * has. */
+unsigned lua_version_of(unsigned nr_opcodes, unsigned mask);
+
 /* Visit each function of the file that has a dispatch, until `each` returns false. The dispatch is
- * the first one in the function. */
+ * the one in the function that fits best. */
 typedef bool lua_each_candidate(void *context, struct lua_range function,
-                                const struct lua_dispatch *first);
+                                const struct lua_dispatch *best);
 void lua_each_dispatching(const struct runtime_image *image, lua_each_candidate *each,
                           void *context);
 
@@ -36,8 +40,7 @@ unsigned lua_table_length(const struct runtime_image *image, const struct flow_c
 
 /* What is seen in the code of one function. */
 struct lua_evidence {
-    struct lua_dispatch dispatch; /* the first one */
-    unsigned nr_dispatches;
+    struct lua_dispatch dispatch;
     uint64_t fetch;      /* the first instruction fetch */
     unsigned nr_fetches; /* from registers and slots */
     unsigned nr_memory;  /* fetches whose pc is in a field of a structure (ci->u.l.savedpc) */
@@ -51,14 +54,29 @@ struct lua_evidence {
     struct flow_trail trail; /* as it is at the first dispatch, or at its end */
 };
 
-/* Find the pc's places by the instruction fetches; sets fetch, nr_fetches, nr_memory. */
-void lua_find_pc(const struct flow_code *code, const struct flow_frame *frame,
+struct lua_place lua_place_in_register(unsigned reg);
+struct lua_place lua_place_in_slot(int32_t offset);
+
+/* Find the pc's places by the instruction fetches; sets fetch, nr_fetches, nr_memory. `fetches`:
+ * one for each instruction of the code, false; those that fetch become true. */
+void lua_find_pc(const struct flow_code *code, const struct flow_frame *frame, bool *fetches,
                  struct lua_layout *ret, struct lua_evidence *ev);
+/* Get the place from which the call, an index into the code, takes its first argument. */
+bool lua_argument_place(const struct flow_code *code, const struct flow_frame *frame, size_t call,
+                        struct lua_place *ret);
 /* Find L's places; sets `calls` and `body` of the layout, too. `frame`: of the function's body;
  * `entry`: the way from the entry up to the first call. */
 void lua_find_state(const struct flow_code *code, const struct flow_frame *frame,
                     const struct flow_trail *entry, struct lua_layout *ret,
                     struct lua_evidence *ev);
+
+/* ---- discover_sites.c: what holds at each call ------------------------------------------------
+ */
+
+/* Set the layout's sites. Its other places and its fields are known. `entry`: the way from the
+ * entry up to the first dispatch. */
+void lua_find_sites(const struct flow_code *code, const struct flow_frame *frame,
+                    const struct flow_trail *entry, const bool *fetches, struct lua_layout *ret);
 
 /* ---- discover_fields.c: which release -------------------------------------------------------- */
 

@@ -17,7 +17,6 @@ enum {
     FETCH_WINDOW = 6,     /* instructions around a fetch */
     ARGUMENT_WINDOW = 12, /* instructions before a call */
     BALLOT_MAX = 24,
-    SURVIVES = 1 << FLOW_RBX | 1 << FLOW_RBP | 0xf << FLOW_R12,
 };
 
 /* ---- votes --------------------------------------------------------------------------------- */
@@ -34,13 +33,13 @@ static uint8_t dwarf_number(unsigned reg)
     return reg < 8 ? numbers[reg] : (uint8_t)reg;
 }
 
-static struct lua_place in_register_place(unsigned reg)
+struct lua_place lua_place_in_register(unsigned reg)
 {
     return (struct lua_place){
-        .kind = LUA_IN_REGISTER, .reg = dwarf_number(reg), .survives = SURVIVES >> reg & 1};
+        .kind = LUA_IN_REGISTER, .reg = dwarf_number(reg), .survives = FLOW_SURVIVES >> reg & 1};
 }
 
-static struct lua_place in_slot_place(int32_t offset)
+struct lua_place lua_place_in_slot(int32_t offset)
 {
     return (struct lua_place){.kind = LUA_IN_SLOT, .offset = offset, .survives = true};
 }
@@ -91,16 +90,17 @@ static unsigned elect(struct ballot *b, unsigned least, struct lua_place ret[LUA
 
 /* ---- fetches ------------------------------------------------------------------------------- */
 
-/* A fetch and the straight code around it: instructions [from, to). */
+/* A fetch, and the code around it as it is executed: straight, with one jump before at most. */
+enum { WINDOW_MAX = 3 * FETCH_WINDOW + 2 };
 struct window {
-    const struct flow_code *code;
     const struct flow_frame *frame;
-    size_t at, from, to;
+    const struct insn_parts *insns[WINDOW_MAX];
+    size_t at, nr;
 };
 
 static const struct insn_parts *insn(const struct window *w, size_t i)
 {
-    return &w->code->insns.at[i].is;
+    return w->insns[i];
 }
 
 static bool is_straight(const struct flow_code *code, size_t i)
@@ -109,15 +109,55 @@ static bool is_straight(const struct flow_code *code, size_t i)
     return flow_kind(&code->insns.at[i], &target) == FLOW_NEXT;
 }
 
+/* Append the straight code before instruction `before`, and return its first instruction. */
+static size_t add_before(struct window *w, const struct flow_code *code, size_t before)
+{
+    size_t from = before;
+    while (from > 0 && before - from < FETCH_WINDOW && is_straight(code, from - 1))
+        from--;
+    for (size_t i = from; i < before; i++)
+        w->insns[w->nr++] = &code->insns.at[i].is;
+    return from;
+}
+
+static void add_from(struct window *w, const struct flow_code *code, size_t at)
+{
+    w->at = w->nr;
+    w->insns[w->nr++] = &code->insns.at[at].is;
+    for (size_t i = at + 1; i < code->insns.nr && i - at <= FETCH_WINDOW && is_straight(code, i);
+         i++)
+        w->insns[w->nr++] = &code->insns.at[i].is;
+}
+
 static struct window window_around(const struct flow_code *code, const struct flow_frame *frame,
                                    size_t at)
 {
-    struct window w = {code, frame, at, at, at + 1};
-    while (w.from > 0 && at - w.from < FETCH_WINDOW && is_straight(code, w.from - 1))
-        w.from--;
-    while (w.to < code->insns.nr && w.to - at <= FETCH_WINDOW && is_straight(code, w.to))
-        w.to++;
+    struct window w = {.frame = frame};
+    add_before(&w, code, at);
+    add_from(&w, code, at);
     return w;
+}
+
+/* Make the window of the fetch with the code before `jump`, which leads to it or right before it.
+ * Returns false if it does not lead there. */
+static bool window_by_jump(const struct flow_code *code, const struct flow_frame *frame, size_t at,
+                           size_t jump, struct window *ret)
+{
+    uint64_t target, to = code->insns.at[at].at;
+    if (flow_kind(&code->insns.at[jump], &target) != FLOW_JMP || target > to || to - target > 64)
+        return false;
+    size_t from = at;
+    while (from > 0 && code->insns.at[from].at > target && at - from < FETCH_WINDOW &&
+           is_straight(code, from - 1))
+        from--;
+    if (code->insns.at[from].at != target)
+        return false;
+    *ret = (struct window){.frame = frame};
+    add_before(ret, code, jump);
+    for (size_t i = from; i < at; i++)
+        ret->insns[ret->nr++] = &code->insns.at[i].is;
+    add_from(ret, code, at);
+    return true;
 }
 
 static bool is_frame(const struct flow_frame *f, const struct insn_parts *is)
@@ -149,7 +189,7 @@ static bool is_lea_4(const struct insn_parts *is, unsigned base)
 /* Find the last copy or load that gave the register its value before instruction `before`. */
 static const struct insn_parts *source_of(const struct window *w, unsigned reg, size_t before)
 {
-    for (size_t i = before; i-- > w->from;) {
+    for (size_t i = before; i-- > 0;) {
         bool load;
         if (flow_is_move(insn(w, i), &load) && insn(w, i)->wide &&
             (load || insn(w, i)->is_register) && (load ? insn(w, i)->reg : insn(w, i)->rm) == reg)
@@ -174,7 +214,7 @@ static bool next_pc_register(const struct window *w, unsigned base, unsigned *re
     unsigned copied = INSN_NO_REGISTER;
     if (from && from->is_register)
         copied = flow_is_move(from, &load) && load ? from->rm : from->reg;
-    for (size_t i = w->from; i < w->to; i++) {
+    for (size_t i = 0; i < w->nr; i++) {
         const struct insn_parts *is = insn(w, i);
         bool in_place = is_add_4(is) && is->is_register;
         *ret = in_place ? is->rm : is->reg;
@@ -191,10 +231,22 @@ static bool next_pc_register(const struct window *w, unsigned base, unsigned *re
     return false;
 }
 
+/* Returns the register to which the address goes on behind the fetch; the same, if to none. */
+static unsigned copy_of(const struct window *w, unsigned reg)
+{
+    for (size_t i = w->at + 1; i < w->nr; i++) {
+        bool load;
+        if (flow_is_move(insn(w, i), &load) && insn(w, i)->is_register && insn(w, i)->wide &&
+            (load ? insn(w, i)->rm : insn(w, i)->reg) == reg)
+            return load ? insn(w, i)->reg : insn(w, i)->rm;
+    }
+    return reg;
+}
+
 /* Find the store of a register in the window. */
 static const struct insn_parts *store_of(const struct window *w, unsigned reg)
 {
-    for (size_t i = w->from; i < w->to; i++) {
+    for (size_t i = 0; i < w->nr; i++) {
         bool load;
         if (flow_is_move(insn(w, i), &load) && !load && insn(w, i)->wide &&
             !insn(w, i)->is_register && insn(w, i)->reg == reg)
@@ -206,7 +258,7 @@ static const struct insn_parts *store_of(const struct window *w, unsigned reg)
 /* The pc is incremented in memory: add [X + d], 4. */
 static const struct insn_parts *incremented(const struct window *w, const struct insn_parts *from)
 {
-    for (size_t i = w->from; from && !from->is_register && i < w->to; i++) {
+    for (size_t i = 0; from && !from->is_register && i < w->nr; i++) {
         if (is_add_4(insn(w, i)) && same_memory(insn(w, i), from))
             return insn(w, i);
     }
@@ -243,28 +295,105 @@ static bool count_fetch(const struct window *w, struct ballot *places, struct fi
     if (!store)
         store = store_of(w, next);
     if (store && flow_slot(w->frame, store, &offset)) {
-        vote(places, in_slot_place(offset));
+        vote(places, lua_place_in_slot(offset));
     } else if (store && store->index == INSN_NO_REGISTER && !is_frame(w->frame, store) &&
                (!from || from->is_register || from->disp == store->disp)) {
         vote_field(fields, store->disp);
     } else if (in_register) {
-        vote(places, in_register_place(next));
+        vote(places, lua_place_in_register(copy_of(w, next)));
     }
     return true;
 }
 
-void lua_find_pc(const struct flow_code *code, const struct flow_frame *frame,
+/* What was fetched: where it is now. */
+struct fetched {
+    uint32_t regs;
+    int32_t slot;
+    bool in_slot;
+};
+
+static void move_fetched(struct fetched *f, const struct flow_frame *frame,
+                         const struct insn_parts *is)
+{
+    int32_t offset = 0;
+    bool load, move = flow_is_move(is, &load);
+    bool slot = move && flow_slot(frame, is, &offset);
+    if (slot && !load) {
+        bool in = f->regs >> is->reg & 1;
+        f->in_slot = in || (f->in_slot && f->slot != offset);
+        f->slot = in ? offset : f->slot;
+        return;
+    }
+    bool same = slot ? f->in_slot && f->slot == offset
+                     : move && is->is_register && f->regs >> (load ? is->rm : is->reg) & 1;
+    /* -O0 shifts by 0. */
+    bool kept = !is->map && !is->vector && is->opcode == 0xc1 && is->value == 0;
+    if (kept)
+        return;
+    f->regs &= ~flow_written(is);
+    if (same)
+        f->regs |= UINT32_C(1) << (slot || load ? is->reg : is->rm);
+}
+
+/* Returns whether the opcode is cut out of what was fetched: on the way from `at` on, in either
+ * direction at up to `branches` conditional jumps. */
+static bool is_dispatched(const struct flow_code *code, const struct flow_frame *frame,
+                          const struct lua_dispatch *d, uint64_t at, struct fetched f,
+                          unsigned branches)
+{
+    enum { DISPATCH_WINDOW = 16 };
+    const struct flow_insn *i;
+    for (unsigned n = 0; n < DISPATCH_WINDOW && (i = flow_at(code, at)); n++) {
+        const struct insn_parts *is = &i->is;
+        uint64_t target;
+        enum flow_kind kind = flow_kind(i, &target);
+        bool group = is->opcode == 0x83 || is->opcode == 0x80 || is->opcode == 0x81;
+        bool and = !is->map && !is->vector &&
+                   ((group && is->is_register && (is->reg & 7) == 4 && f.regs >> is->rm & 1) ||
+                    ((is->opcode & 0xfe) == 0x24 && f.regs & 1));
+        if (and&&is->value == d->mask)
+            return true;
+        if (kind == FLOW_JCC && branches && is_dispatched(code, frame, d, target, f, branches - 1))
+            return true;
+        if (kind == FLOW_CALL || kind == FLOW_STOP || kind == FLOW_JMP_INDIRECT)
+            return false;
+        if (kind == FLOW_NEXT)
+            move_fetched(&f, frame, is);
+        at = kind == FLOW_JMP ? target : flow_end(i);
+    }
+    return false;
+}
+
+/* Count a fetch, in each way in which it is reached. */
+static bool count_fetches(const struct flow_code *code, const struct flow_frame *frame, size_t at,
+                          struct ballot *places, struct fields *fields)
+{
+    struct window w = window_around(code, frame, at);
+    if (count_fetch(&w, places, fields))
+        return true;
+    bool any = false;
+    for (size_t i = 0; i < code->insns.nr; i++) {
+        if (window_by_jump(code, frame, at, i, &w))
+            any |= count_fetch(&w, places, fields);
+    }
+    return any;
+}
+
+void lua_find_pc(const struct flow_code *code, const struct flow_frame *frame, bool *fetches,
                  struct lua_layout *ret, struct lua_evidence *ev)
 {
-    struct ballot places = {0};
+    struct ballot dispatched = {0}, others = {0};
     struct fields fields = {0};
     unsigned best = 0;
     for (size_t i = 0; i < code->insns.nr; i++) {
-        if (!is_fetch(frame, &code->insns.at[i].is))
+        const struct flow_insn *at = &code->insns.at[i];
+        const struct fetched f = {.regs = UINT32_C(1) << (at->is.reg & 15)};
+        if (!is_fetch(frame, &at->is))
             continue;
-        struct window w = window_around(code, frame, i);
-        if (!count_fetch(&w, &places, &fields))
+        bool first = is_dispatched(code, frame, &ev->dispatch, flow_end(at), f, 2);
+        if (!count_fetches(code, frame, i, first ? &dispatched : &others, &fields))
             continue;
+        fetches[i] = true;
         ev->nr_fetches++;
         if (!ev->fetch)
             ev->fetch = code->insns.at[i].at;
@@ -276,7 +405,8 @@ void lua_find_pc(const struct flow_code *code, const struct flow_frame *frame,
         }
     }
     ev->nr_memory = best;
-    ret->nr_pc = elect(&places, 1, ret->pc);
+    /* Fetches of other words (an instruction's extra argument) tell it if no other does. */
+    ret->nr_pc = elect(dispatched.nr ? &dispatched : &others, 1, ret->pc);
     while (ret->nr_pc > 1 && 2 * ret->pc[ret->nr_pc - 1].votes < ret->pc[0].votes)
         ret->nr_pc--;
 }
@@ -284,8 +414,8 @@ void lua_find_pc(const struct flow_code *code, const struct flow_frame *frame,
 /* ---- L ------------------------------------------------------------------------------------- */
 
 /* Get the place from which a call takes its first argument. */
-static bool argument_place(const struct flow_code *code, const struct flow_frame *frame,
-                           size_t call, struct lua_place *ret)
+bool lua_argument_place(const struct flow_code *code, const struct flow_frame *frame, size_t call,
+                        struct lua_place *ret)
 {
     unsigned reg = FLOW_RDI;
     for (size_t i = call; i-- > 0 && call - i <= ARGUMENT_WINDOW && is_straight(code, i);) {
@@ -298,14 +428,14 @@ static bool argument_place(const struct flow_code *code, const struct flow_frame
             return false;
         if (is->is_register) {
             reg = load ? is->rm : is->reg;
-            *ret = in_register_place(reg);
+            *ret = lua_place_in_register(reg);
             if (ret->survives)
                 return true;
             continue; /* -O0 loads a slot by way of another register */
         }
         if (!load || !flow_slot(frame, is, &offset))
             return false;
-        *ret = in_slot_place(offset);
+        *ret = lua_place_in_slot(offset);
         return true;
     }
     return false;
@@ -320,7 +450,7 @@ static void count_calls(const struct flow_code *code, const struct flow_frame *f
         if (flow_kind(&code->insns.at[i], &target) != FLOW_CALL)
             continue;
         ++*nr_calls;
-        if (argument_place(code, frame, i, &p))
+        if (lua_argument_place(code, frame, i, &p))
             vote(ret, p);
     }
 }
@@ -360,26 +490,54 @@ static unsigned places_of(const struct flow_trail *t, enum flow_root argument,
 {
     unsigned nr = 0;
     for (unsigned r = 0; r < FLOW_NR && nr < HELD_MAX; r++) {
-        if (SURVIVES >> r & 1 && flow_value_is(&t->regs[r].value, argument, 0, NULL))
-            ret[nr++] = (struct held_place){in_register_place(r), t->regs[r].set_by};
+        if (FLOW_SURVIVES >> r & 1 && flow_value_is(&t->regs[r].value, argument, 0, NULL))
+            ret[nr++] = (struct held_place){lua_place_in_register(r), t->regs[r].set_by};
     }
     for (unsigned i = 0; i < t->nr_slots && nr < HELD_MAX; i++) {
         if (flow_value_is(&t->slots[i].held.value, argument, 0, NULL))
             ret[nr++] =
-                (struct held_place){in_slot_place(t->slots[i].offset), t->slots[i].held.set_by};
+                (struct held_place){lua_place_in_slot(t->slots[i].offset), t->slots[i].held.set_by};
     }
     return nr;
 }
 
-/* Places from which many calls take an argument hold L as well: it got there later. */
-static void add_voted(const struct ballot *votes, unsigned nr_calls, struct ballot *ret)
+static bool is_place(const struct ballot *b, unsigned reg)
+{
+    for (unsigned i = 0; i < b->nr; i++) {
+        if (b->places[i].kind == LUA_IN_REGISTER && b->places[i].reg == dwarf_number(reg))
+            return true;
+    }
+    return false;
+}
+
+/* Returns whether the function stores one of L's registers in a slot: compilers lend the register
+ * to a loop for a while. */
+static bool is_spilled(const struct flow_code *code, const struct flow_frame *frame,
+                       const struct ballot *known, int32_t slot)
+{
+    for (size_t i = 0; i < code->insns.nr; i++) {
+        const struct insn_parts *is = &code->insns.at[i].is;
+        bool load;
+        int32_t offset;
+        if (flow_is_move(is, &load) && !load && is->wide && flow_slot(frame, is, &offset) &&
+            offset == slot && is_place(known, is->reg))
+            return true;
+    }
+    return false;
+}
+
+/* Places from which many calls take an argument hold L as well: it got there later. So do slots
+ * from which a call takes it where its register is stored. */
+static void add_voted(const struct flow_code *code, const struct flow_frame *frame,
+                      const struct ballot *votes, unsigned nr_calls, struct ballot *ret)
 {
     for (unsigned i = 0; i < votes->nr; i++) {
         const struct lua_place *p = &votes->places[i];
         struct lua_place *known = find_place(ret, *p, false);
         if (known)
             known->votes = p->votes;
-        else if (p->survives && p->votes >= 4 && p->votes * 4u >= nr_calls)
+        else if ((p->survives && p->votes >= 4 && p->votes * 4u >= nr_calls) ||
+                 (p->kind == LUA_IN_SLOT && is_spilled(code, frame, ret, p->offset)))
             vote(ret, *p), find_place(ret, *p, false)->votes = p->votes;
     }
 }
@@ -423,7 +581,7 @@ void lua_find_state(const struct flow_code *code, const struct flow_frame *frame
     }
     count_calls(code, frame, &votes, &ev->nr_calls);
     if (nr)
-        add_voted(&votes, ev->nr_calls, &known);
+        add_voted(code, frame, &votes, ev->nr_calls, &known);
     ret->nr_state = elect(&known, 0, ret->state);
     /* A register that many calls do not use is used for something else by then. */
     while (ret->nr_state > 1 && ret->state[ret->nr_state - 1].kind == LUA_IN_REGISTER &&

@@ -365,7 +365,10 @@ static struct flow_value loaded(struct flow_trail *t, const struct insn_parts *i
     int32_t offset;
     if (flow_slot(&t->frame, is, &offset)) {
         struct flow_held *held = find_slot(t, offset, false);
-        return held ? held->value : (struct flow_value){0};
+        if (held)
+            return held->value;
+        bool unknown = !t->within || t->nr_slots == FLOW_SLOTS_MAX || !is->wide;
+        return (struct flow_value){.root = unknown ? FLOW_UNKNOWN : FLOW_SLOT, .which = offset};
     }
     struct flow_value v = base_of(t, is);
     int32_t disp = v.added + is->disp;
@@ -394,7 +397,7 @@ static void set_register(struct flow_trail *t, unsigned reg, struct flow_value v
 
 static void set_slot(struct flow_trail *t, int32_t offset, struct flow_value v, uint64_t by)
 {
-    struct flow_held *held = find_slot(t, offset, v.root != FLOW_UNKNOWN);
+    struct flow_held *held = find_slot(t, offset, v.root != FLOW_UNKNOWN || t->within);
     if (held)
         *held = (struct flow_held){v, by};
 }
@@ -447,6 +450,15 @@ static bool writes_memory(const struct insn_parts *is)
            (op >= 0xd0 && op <= 0xd3) || ((op == 0xfe || op == 0xff) && which < 2);
 }
 
+/* add or sub of a small constant, to or from a register that is no stack pointer */
+static bool is_constant_addition(const struct insn_parts *is)
+{
+    unsigned which = is->reg & 7;
+    return !is->map && !is->vector && is->wide && is->is_register && is->rm != FLOW_RSP &&
+           (is->opcode == 0x83 || is->opcode == 0x81) && (which == 0 || which == 5) &&
+           is->value == (int8_t)is->value;
+}
+
 static void follow(struct flow_trail *t, const struct flow_insn *i)
 {
     const struct insn_parts *is = &i->is;
@@ -456,6 +468,10 @@ static void follow(struct flow_trail *t, const struct flow_insn *i)
         note_access(t, i, store);
     if (lea) {
         set_register(t, is->reg, address_of(t, is), flow_end(i));
+    } else if (is_constant_addition(is) && t->regs[is->rm].value.root) {
+        struct flow_value v = t->regs[is->rm].value;
+        v.added = (int16_t)(v.added + ((is->reg & 7) ? -is->value : is->value));
+        set_register(t, is->rm, v, flow_end(i));
     } else if (!move_value(t, i)) {
         uint32_t written = flow_written(is);
         struct flow_value keep = {0};
@@ -481,13 +497,29 @@ void flow_trail_begin(struct flow_trail *t, const struct flow_code *c)
     t->regs[FLOW_RSI].value.root = FLOW_ARGUMENT_2;
 }
 
+void flow_trail_begin_within(struct flow_trail *t, uint64_t at, const struct flow_frame *frame,
+                             const bool *stops)
+{
+    memset(t, 0, sizeof(*t));
+    t->at = at;
+    t->frame = *frame;
+    t->within = true;
+    t->stops = stops;
+    for (unsigned r = 0; r < FLOW_NR; r++) {
+        bool is_frame_pointer = r == FLOW_RBP && frame->fp_known;
+        if (FLOW_SURVIVES & bit(r) && !is_frame_pointer)
+            t->regs[r].value = (struct flow_value){.root = FLOW_REGISTER, .which = (int32_t)r};
+    }
+}
+
 const struct flow_insn *flow_trail_run(struct flow_trail *t, const struct flow_code *c)
 {
     const struct flow_insn *i;
     for (; t->at && (i = flow_at(c, t->at)); t->steps++) {
         uint64_t target;
         enum flow_kind kind = flow_kind(i, &target);
-        if (kind == FLOW_CALL || kind == FLOW_JMP_INDIRECT)
+        if (kind == FLOW_CALL || kind == FLOW_JMP_INDIRECT ||
+            (t->stops && t->stops[i - c->insns.at]))
             return i;
         if (kind == FLOW_STOP || t->steps == TRAIL_STEPS_MAX)
             break;

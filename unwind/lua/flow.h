@@ -26,6 +26,7 @@ enum {
     FLOW_R11,
     FLOW_R12,
     FLOW_NR = 16,
+    FLOW_SURVIVES = 1 << FLOW_RBX | 1 << FLOW_RBP | 0xf << FLOW_R12, /* calls */
     FLOW_CALLER_SAVED = 1 << FLOW_RAX | 1 << FLOW_RCX | 1 << FLOW_RDX | 1 << FLOW_RSI |
                         1 << FLOW_RDI | 0xf << FLOW_R8,
 };
@@ -76,12 +77,14 @@ bool flow_is_load(const struct insn_parts *is);
 /* ---- values ---------------------------------------------------------------------------------- */
 
 /* Where a value came from: an argument of the function, or what is read through it:
- * *(... *(argument + offsets[0]) ... + offsets[nr - 1]) + added. */
-enum flow_root { FLOW_UNKNOWN, FLOW_ARGUMENT_1, FLOW_ARGUMENT_2 };
+ * *(... *(argument + offsets[0]) ... + offsets[nr - 1]) + added. On a way that begins within the
+ * function, what a register or a slot held there. */
+enum flow_root { FLOW_UNKNOWN, FLOW_ARGUMENT_1, FLOW_ARGUMENT_2, FLOW_REGISTER, FLOW_SLOT };
 enum { FLOW_PATH_MAX = 6 };
 struct flow_value {
     uint8_t root, nr;
     int16_t offsets[FLOW_PATH_MAX], added;
+    int32_t which; /* of FLOW_REGISTER, FLOW_SLOT: register, distance from the CFA */
 };
 
 /* The stack frame as it is at one instruction: the CFA's distance from registers. */
@@ -119,13 +122,19 @@ struct flow_trail {
     unsigned nr_slots;
     struct flow_access accesses[FLOW_ACCESSES_MAX];
     unsigned nr_accesses;
-    unsigned steps; /* instructions that have been followed */
+    unsigned steps;    /* instructions that have been followed */
+    bool within;       /* the way begins within the function: slots hold FLOW_SLOT */
+    const bool *stops; /* for each instruction of the code: the way stops there; NULL: nowhere */
 };
 
 /* Begin at the entry of the first part. */
 void flow_trail_begin(struct flow_trail *t, const struct flow_code *c);
-/* Follow the way until it comes to a call (which is not done), an indirect jump or its end. Returns
- * the instruction where it stands; NULL: the end. */
+/* Begin behind a call, at the instruction `at`: registers that survive calls, and slots, hold what
+ * they hold there. */
+void flow_trail_begin_within(struct flow_trail *t, uint64_t at, const struct flow_frame *frame,
+                             const bool *stops);
+/* Follow the way until it comes to a call (which is not done), an indirect jump, a stop or its end.
+ * Returns the instruction where it stands; NULL: the end. */
 const struct flow_insn *flow_trail_run(struct flow_trail *t, const struct flow_code *c);
 /* Do the call where the way stands. */
 void flow_trail_call(struct flow_trail *t, const struct flow_code *c);

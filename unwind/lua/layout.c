@@ -2,6 +2,8 @@
 /* The fields of each version's last release. See layout.h. */
 #include "unwind/lua/layout.h"
 
+#include <stddef.h>
+
 /* Fields that a version does not have. */
 #define NONE LUA_NO_FIELD
 
@@ -376,4 +378,18 @@ bool lua_fields_of(unsigned version, struct lua_fields *ret)
         return false;
     *ret = *all[version - 51];
     return true;
+}
+
+const struct lua_site *lua_site_at(const struct lua_layout *l, uint64_t return_address)
+{
+    for (unsigned low = 0, high = l->nr_sites; low < high;) {
+        unsigned mid = low + (high - low) / 2;
+        if (l->sites[mid].at == return_address)
+            return &l->sites[mid];
+        if (l->sites[mid].at < return_address)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return NULL;
 }

@@ -96,7 +96,16 @@ struct lua_range {
     uint64_t start, end;
 };
 
-enum { LUA_PARTS_MAX = 8, LUA_PLACES_MAX = 6 };
+/* A call in execute: what is known of its frame while the called function runs. It has precedence
+ * over the places that hold in all of the body. */
+struct lua_site {
+    uint64_t at;            /* the return address */
+    struct lua_place state; /* L; LUA_NOWHERE: not told */
+    struct lua_place pc;    /* the bytecode pc; LUA_NOWHERE: not told */
+    bool saved;             /* the pc was saved in savedpc right before */
+};
+
+enum { LUA_PARTS_MAX = 8, LUA_PLACES_MAX = 6, LUA_SITES_MAX = 320 };
 
 /* One build. Addresses are the file's own. */
 struct lua_layout {
@@ -113,8 +122,13 @@ struct lua_layout {
                                                (5.2, 5.3) */
     struct lua_place calls;                 /* 5.1: nexeccalls */
     unsigned nr_state, nr_pc;
+    struct lua_site sites[LUA_SITES_MAX]; /* sorted by address; not all calls need have one */
+    unsigned nr_sites;
     struct lua_fields fields;
 };
+
+/* Returns the call that returns to an address; NULL: there is none. */
+const struct lua_site *lua_site_at(const struct lua_layout *l, uint64_t return_address);
 
 /* Fill in the fields of a version as its last release has them. Returns false if there is no such
  * version. */
