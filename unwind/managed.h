@@ -53,8 +53,8 @@ enum name_rank {
     NAME_RANK_NAMELESS,  /* its definition gives it no name; proposed with "" */
     NAME_RANK_CALL_WEAK, /* at a call: name of a local variable, an upvalue, a metamethod */
     NAME_RANK_CALL,      /* at a call: name of a global, a method, a field */
-    NAME_RANK_STORED,    /* where the VM has it: a global variable, a field of a module or a class */
-    NAME_RANK_DEFINED,   /* where the function is defined and stored */
+    NAME_RANK_STORED,  /* where the VM has it: a global variable, a field of a module or a class */
+    NAME_RANK_DEFINED, /* where the function is defined and stored */
 };
 
 /* What output needs. Strings live as long as the table; equal strings are the same pointer. */

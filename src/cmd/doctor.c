@@ -13,10 +13,11 @@ struct doctor_command {
 };
 
 static const struct option_row rows[] = {
-    {ROW_STRING(0, "vm", "TARGET", struct doctor_command, vm,
-                "Examine LuaJIT, Lua and V8 in a process, a core or an ELF file: print the layout that "
-                "was found, the evidence for each value and what each VM does, or the reason why "
-                "no layout was found.")},
+    {ROW_STRING(
+        0, "vm", "TARGET", struct doctor_command, vm,
+        "Examine LuaJIT, Lua and V8 in a process, a core or an ELF file: print the layout that "
+        "was found, the evidence for each value and what each VM does, or the reason why "
+        "no layout was found.")},
     {0},
 };
 

@@ -276,6 +276,21 @@ static uint32_t operands_of(const struct scan *s, const struct lua_insn *i)
 
 static bool table_name(const struct scan *s, uint32_t index, uint32_t reg, unsigned depth,
                        char *buffer);
+static bool find_writer(const struct scan *s, uint32_t *index, uint32_t *reg, bool *is_local,
+                        struct lua_insn *ret, char *buffer);
+
+/* The key of a field, where it is a constant that was loaded into a register: one of a function
+ * with more than 255 constants. (debug.getinfo of 5.1 knows no such key.) */
+static bool loaded_key(const struct scan *s, uint32_t index, const struct lua_operand *key,
+                       char *buffer)
+{
+    struct lua_insn writer;
+    uint32_t reg = key->index;
+    bool is_local;
+    if (key->is_constant || !find_writer(s, &index, &reg, &is_local, &writer, buffer) || is_local)
+        return false;
+    return writer.op == LUA_OP_LOADK && lua_code_string(s->a, s->c, writer.bx, buffer) != NULL;
+}
 
 /* Make PREFIX + separator + key, or only the key when the prefix has no name. */
 static void join_names(char *prefix, bool has_prefix, char separator, const char *key)
@@ -294,7 +309,7 @@ static bool field_name(const struct scan *s, uint32_t index, const struct lua_in
 {
     char key[LUA_NAME_SIZE];
     bool known = false;
-    if (!key_name(s, index, &i->key, key))
+    if (!key_name(s, index, &i->key, key) && !loaded_key(s, index, &i->key, key))
         return false;
     if (i->op == LUA_OP_GETTABUP || i->op == LUA_OP_SETTABUP)
         known = lua_code_upvalue(s->a, s->c, i->table, buffer) != NULL;
