@@ -48,6 +48,8 @@ enum {
     VMSTACK_LUA_STATES = 8,          /* lua_States of one thread that are copied */
     VMSTACK_STATE_OF_LUA = 0x100,    /* bytes of a lua_State at most */
     VMSTACK_LUA_CLOSURE = 0x28,      /* bytes of a closure's head: of all versions */
+    VMSTACK_LUA_LINES = 256,         /* bytes of a prototype's lines up to which they are copied */
+    VMSTACK_LUA_SOURCE = 0x60,       /* bytes of the string that names a chunk */
     VMSTACK_LUA_FRAME = 1 << 16,     /* bytes from execute's registers to its slot with L */
     VMSTACK_LUA_CALLS = 64,          /* CallInfos of one list, newest first */
     VMSTACK_LUA_ARRAY = 512,         /* the same, of an array (5.1) */
@@ -115,9 +117,12 @@ struct vmstack_lua {
     uint16_t state_size, global, top, ci, stack, base_ci;   /* in lua_State */
     uint16_t call_size, call_func, call_top, call_previous; /* in CallInfo */
     uint16_t closure_size, proto, is_c; /* in a closure; `is_c`: byte, 0: the slot's tag tells */
-    uint16_t proto_size;                /* bytes of a prototype's head */
-    uint8_t tag_lua, tag_c;             /* of a stack slot with a closure, without the bit
-                                           "collectable" */
+    /* In a prototype; size_...: 4 bytes. abslineinfo 0: there is none. */
+    uint16_t source, lineinfo, size_lineinfo, abslineinfo, size_abslineinfo;
+    uint16_t line_size;     /* bytes of an entry of lineinfo */
+    uint16_t proto_size;    /* bytes of a prototype's head */
+    uint8_t tag_lua, tag_c; /* of a stack slot with a closure, without the bit
+                               "collectable" */
 };
 
 /* The builds of a process. */

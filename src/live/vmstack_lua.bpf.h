@@ -70,7 +70,8 @@ struct lua_scratch {
     uint64_t slots; /* address of the copied part of its stack */
     uint32_t slots_at, slots_size;
     uint64_t functions[VMSTACK_RECENT], protos[VMSTACK_RECENT];
-    uint32_t nr_functions, nr_protos;
+    uint64_t sources[2];
+    uint32_t nr_functions, nr_protos, nr_sources;
 };
 
 struct {
@@ -86,6 +87,7 @@ int lua_test(uint64_t word);
 int lua_return_address(uint32_t at, uint64_t frame);
 int lua_scan(uint64_t from);
 int lua_find(uint64_t ip, uint64_t bp);
+int lua_copy_proto(uint64_t proto, uint32_t level);
 int lua_copy_function(uint64_t slot, uint32_t level);
 int lua_copy_list(uint32_t level);
 int lua_copy_array(uint32_t level);
@@ -319,7 +321,45 @@ static __always_inline int lua_has_slot(const struct lua_scratch *l, uint64_t sl
     return into < l->slots_size && into + LUA_SLOT <= l->slots_size;
 }
 
-/* Copy what tells the function of a call: the head of its closure, and that of its prototype.
+/* Copy an array of a prototype, if it is short. `nr`: its length, in entries of `size` bytes. */
+static __always_inline void lua_copy_array_of(uint64_t at, uint32_t nr, uint32_t size,
+                                              uint32_t level)
+{
+    if (at && nr && nr <= VMSTACK_LUA_LINES / size)
+        copy(at, (uint64_t)nr * size, VMENTRY_BYTES | level << 16);
+}
+
+/* Copy a function's prototype, and what tells its source and lines: a chunk that was loaded a
+ * moment ago may be dead when the recorder reads it, and its memory in use for another. */
+__noinline int lua_copy_proto(uint64_t proto, uint32_t level)
+{
+    enum { ABSOLUTE_LINE = 8 };
+    struct scratch *s = scratch_get();
+    struct lua_scratch *l = lua_scratch_get();
+    if (!s || !l)
+        return 0;
+    const struct vmstack_lua *b = &l->build;
+    for (int i = 0; i < VMSTACK_RECENT; i++)
+        if (l->protos[i] == proto)
+            return 0;
+    l->protos[l->nr_protos++ & (VMSTACK_RECENT - 1)] = proto;
+    uint32_t at = s->size + sizeof(struct vmevent_entry_header);
+    if (copy(proto, b->proto_size, VMENTRY_BYTES | level << 16))
+        return 0;
+    uint64_t source = copied_u64(s, at, b->source);
+    if (source != l->sources[0] && source != l->sources[1]) {
+        l->sources[l->nr_sources++ & 1] = source;
+        copy(source, VMSTACK_LUA_SOURCE, VMENTRY_BYTES | level << 16);
+    }
+    lua_copy_array_of(copied_u64(s, at, b->lineinfo), (uint32_t)copied_u64(s, at, b->size_lineinfo),
+                      b->line_size == 1 ? 1 : 4, level);
+    if (b->abslineinfo)
+        lua_copy_array_of(copied_u64(s, at, b->abslineinfo),
+                          (uint32_t)copied_u64(s, at, b->size_abslineinfo), ABSOLUTE_LINE, level);
+    return 0;
+}
+
+/* Copy what tells the function of a call: the head of its closure, and its prototype.
  * `slot`: address of the function in the stack. */
 __noinline int lua_copy_function(uint64_t slot, uint32_t level)
 {
@@ -348,12 +388,7 @@ __noinline int lua_copy_function(uint64_t slot, uint32_t level)
     if (copy(function, b->closure_size, VMENTRY_FUNCTION | level << 16) || tag != b->tag_lua ||
         (b->is_c && (uint8_t)copied_u64(s, at, b->is_c)))
         return 0;
-    uint64_t proto = copied_u64(s, at, b->proto);
-    for (int i = 0; i < VMSTACK_RECENT; i++)
-        if (l->protos[i] == proto)
-            return 0;
-    l->protos[l->nr_protos++ & (VMSTACK_RECENT - 1)] = proto;
-    return copy(proto, b->proto_size, VMENTRY_BYTES | level << 16);
+    return lua_copy_proto(copied_u64(s, at, b->proto), level);
 }
 
 static __always_inline void lua_calls_cut(struct scratch *s)
@@ -457,7 +492,8 @@ __noinline int lua_copy_state(uint32_t n)
     count(VMSTACK_LUA_COPIED, 1);
     l->stack = copied_u64(s, at, l->build.stack);
     l->ci = copied_u64(s, at, l->build.ci);
-    l->nr_functions = l->nr_protos = 0;
+    l->nr_functions = l->nr_protos = l->nr_sources = 0;
+    l->sources[0] = l->sources[1] = 0;
     for (int i = 0; i < VMSTACK_RECENT; i++)
         l->functions[i] = l->protos[i] = 0;
     lua_copy_stack(copied_u64(s, at, l->build.top), n);

@@ -16,8 +16,7 @@ bool lua_read(struct lua_reader *r, uint64_t address, void *to, size_t size)
     if (!r->budget)
         return false;
     r->budget--;
-    return memory_read_near(r->m, address, to, size) ||
-           memory_read_layers(r->m, address, to, size, MEMORY_OBJECT, &r->provenance);
+    return memory_read(r->m, address, to, size, &r->provenance);
 }
 
 bool lua_read_moving(struct lua_reader *r, uint64_t address, void *to, size_t size)
