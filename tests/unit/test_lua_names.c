@@ -4,7 +4,7 @@
  * lua_names.lua calls functions in every form; at the bottom of each chain of calls it prints what
  * the debug library says of the stack, and waits. The test then reads the same stack from outside
  * and names its calls. Runs with the lua5.x of this machine, and those listed in the environment
- * variable LUAS. LUA_STOPS: number of stops of each.
+ * variable LUAS. LUA_STOPS: number of stops of each; LUA_LIES: of rounds with damaged objects.
  */
 #include "dso/dso.h"
 #include "dso/runtime_image.h"
@@ -549,7 +549,7 @@ static void lying_objects_are_refused_or_named_in_vain(void **state)
     for (unsigned i = 0; i < nr_binaries; i++) {
         struct target *t = calloc(1, sizeof(*t));
         t->binary = binaries[i];
-        t->liar_rounds = 200;
+        t->liar_rounds = getenv("LUA_LIES") ? (unsigned)atoi(getenv("LUA_LIES")) : 200;
         find_layout(t);
         start(t, "3");
         run(t);
