@@ -2,9 +2,8 @@
 /* Makes the frames of a walk. See walk.h. */
 #include "unwind/lua/walk.h"
 
+#include "base/hash.h"
 #include "unwind/trace.h"
-
-#include <string.h>
 
 /* C functions are not larger than this. */
 enum { C_FUNCTION_MAX = 1 << 20 };
@@ -137,17 +136,32 @@ static void push_unknown(struct emitter *e, const struct frame *native, uint8_t 
 
 /* ---- native frames of C functions ---------------------------------------------------------- */
 
+/* Returns where the function begins that the code has at an address of its own; LUA_NO_START: not
+ * known. */
+static uint64_t function_start(struct lua_walk *w, const struct code *code, uint64_t address)
+{
+    struct lua_start *k = &w->starts[hash_u64(address) % LUA_STARTS_KEPT];
+    if (k->address != address || k->cfi_id != code->cfi_id) {
+        k->address = address;
+        k->cfi_id = code->cfi_id;
+        if (!cfi_function(code->cfi, address, &k->begin))
+            k->begin = LUA_NO_START;
+    }
+    return k->begin;
+}
+
 /* Is the native frame one of the C function at this address? */
 static bool is_frame_of(const struct emitter *e, size_t frame, uint64_t native)
 {
     const struct frame *f = &e->w->out->frames.at[frame];
     const struct unwind_input *in = e->w->input;
-    uint64_t at = frame_lookup_pc(f), begin;
+    uint64_t at = frame_lookup_pc(f);
     struct code code = {0};
-    if (f->kind != FRAME_NATIVE || at < native || at - native > C_FUNCTION_MAX)
+    if (f->kind != FRAME_NATIVE || at < native || at - native > C_FUNCTION_MAX ||
+        !codemap_lookup(&in->code, at, in->memory.time, &code) || !code.cfi)
         return false;
-    return codemap_lookup(&in->code, at, in->memory.time, &code) && code.cfi &&
-           cfi_function(code.cfi, at - code.bias, &begin) && begin + code.bias == native;
+    uint64_t begin = function_start(e->w, &code, at - code.bias);
+    return begin != LUA_NO_START && begin + code.bias == native;
 }
 
 /* Copy native frames up to the index `end`. */
@@ -274,6 +288,19 @@ static void take_c_calls(const struct lua_walk *w, const struct lua_activation *
         c->row[1].end++;
 }
 
+/* The result takes the frames that were made; the next walk makes its own in the place of these. */
+static void swap_frames(struct lua_walk *w)
+{
+    struct frame *at = w->out->frames.at;
+    size_t cap = w->out->frames.cap;
+    w->out->frames.at = w->frames.at;
+    w->out->frames.cap = w->frames.cap;
+    w->out->frames.nr = w->frames.nr;
+    w->frames.at = at;
+    w->frames.cap = cap;
+    w->frames.nr = 0;
+}
+
 int lua_emit(struct lua_walk *w)
 {
     struct emitter e = {.w = w, .max = w->input->max_frames};
@@ -295,10 +322,6 @@ int lua_emit(struct lua_walk *w)
     set_places(w);
     if (w->frames.nr == e.max && w->out->frames.nr + e.shift > e.max)
         w->out->end = STACK_LIMIT;
-    w->out->frames.nr = 0;
-    if (!vec_reserve(&w->out->frames, w->frames.nr))
-        return -1;
-    memcpy(w->out->frames.at, w->frames.at, w->frames.nr * sizeof(*w->frames.at));
-    w->out->frames.nr = w->frames.nr;
+    swap_frames(w);
     return 0;
 }

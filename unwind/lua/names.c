@@ -21,10 +21,12 @@
 enum {
     CACHE_BYTES_MAX = 64 << 20, /* bytes of cached prototypes; above, all are forgotten */
     CALLS = 4096,               /* number of cached call sites: a power of two */
+    MEMOS = 2048,               /* number of calls whose names are kept: a power of two */
     LEARN_MAX = 1 << 16,        /* prototypes learned at once, from one prototype */
     LEARN_PER_BATCH = 1 << 10, /* the same in batches whose numbers are no powers of two; each batch
                                   takes other ones */
     LEARN_BUDGET = 1 << 24,    /* budget for all of them: lua_definition_name() */
+    HEAD_READS = 2,            /* reads for the head of a prototype */
     READS = 1 << 16,           /* reads for one prototype, or for one VM's libraries */
     LIBRARIES_MAX = 256,       /* VMs whose libraries are kept */
     LIVE_LIBRARIES_MAX = 8,    /* ... and are read of a process that runs */
@@ -48,8 +50,10 @@ struct known {
     uint64_t time;    /* time of the memory that it was last compared with */
     uint64_t whole;   /* the same, of its last comparison as a whole */
     /* Times at which all of it reads the same, with the same provenance; empty where this is not
-     * known. */
+     * known. `apart`: without its head, which came with the sample. */
     struct memory_span valid;
+    bool apart;
+    uint8_t head[LUA_PROTO_MAX]; /* bytes that were the right head when they were last compared */
     uint32_t space;
     uint32_t function; /* managed function */
     uint8_t provenance;
@@ -66,9 +70,28 @@ struct call_site {
     const char *name; /* NULL: no name */
 };
 
+/* What decides how a call is named, beside memory. */
+struct memo_key {
+    uint64_t callee, caller; /* prototype, or address of a C function; 0: not known */
+    const struct lua_layout *layout;
+    uint64_t global, batch, removed;
+    uint32_t index, caller_index, space;
+    uint16_t flags;
+    uint8_t provenance; /* of the walk */
+};
+
+/* A call that was named in this batch. The names are the same as long as the prototypes are. */
+struct memo {
+    struct memo_key key;
+    struct known *callee, *caller; /* NULL: the names do not depend on one */
+    struct lua_named named;
+};
+
 /* The libraries of a VM. */
 struct vm_library {
     uint64_t global, batch, time;
+    const struct lua_layout *layout;
+    struct memory_span valid; /* times at which a reading gives the same */
     uint32_t space;
     struct lua_library library;
 };
@@ -81,7 +104,9 @@ struct lua_names {
     uint64_t last_serial;
     struct known *dead; /* removed from the cache, but perhaps still in use by the current call */
     uint64_t batch;     /* the current batch */
+    uint64_t removed;   /* raised when a prototype or a library is removed */
     struct call_site *calls;
+    struct memo *memos;
     VEC(struct vm_library) libraries;
     size_t last_library;
     uint32_t unknown; /* the function that stands for unreadable ones */
@@ -105,12 +130,14 @@ struct lua_names *lua_names_create(struct managed_names *managed)
     n->nr_chains = 1024;
     n->chains = calloc(n->nr_chains, sizeof(struct known *));
     n->calls = calloc(CALLS, sizeof(*n->calls));
+    n->memos = calloc(MEMOS, sizeof(*n->memos));
+    n->removed = 1; /* no free memo is of now */
     const struct managed_identity none = {.kind = MANAGED_UNKNOWN, .language = FRAME_LUA};
     const struct managed_identity c = {
         .kind = MANAGED_BUILTIN, .language = FRAME_LUA, .file = "[C]", .name = "[C]"};
     n->unknown = managed_intern(managed, &none);
     n->c = managed_intern(managed, &c);
-    if (n->chains && n->calls && n->unknown && n->c)
+    if (n->chains && n->calls && n->memos && n->unknown && n->c)
         return n;
     lua_names_free(n);
     return NULL;
@@ -141,6 +168,7 @@ static void forget_all(struct lua_names *n)
             known_free(k);
         }
     n->nr = n->bytes = 0;
+    n->removed++;
 }
 
 static void forget_libraries(struct lua_names *n)
@@ -148,6 +176,7 @@ static void forget_libraries(struct lua_names *n)
     vec_foreach (l, &n->libraries)
         lua_library_free(&l->library);
     n->libraries.nr = n->last_library = 0;
+    n->removed++;
 }
 
 /* Free unneeded prototypes. Called between calls, when no prototype is in use. Only between batches
@@ -173,6 +202,7 @@ void lua_names_free(struct lua_names *n)
     vec_free(&n->queue);
     free(n->chains);
     free(n->calls);
+    free(n->memos);
     free(n);
 }
 
@@ -268,6 +298,7 @@ static struct known *known_read(struct lua_names *n, const struct lua_names_sour
         k->file = file_of(n, &a, &k->code, failed);
         k->provenance = provenance_of(k, &a);
         k->valid = a.same;
+        k->apart = a.apart;
         k->function = *failed ? 0 : identify(n, &a, k);
     }
     if (!k->function || !find_children(k)) {
@@ -293,6 +324,7 @@ static void known_remove(struct lua_names *n, struct known **link)
 {
     struct known *k = *link;
     *link = k->next;
+    n->removed++;
     n->nr--;
     n->bytes -= sizeof(*k) + lua_code_size(&k->code);
     k->next = n->dead;
@@ -310,11 +342,28 @@ static bool tells_spans(const struct memory *m)
     return provers == 1 && tellers == 1;
 }
 
-/* Is everything known to read the same at the memory's time? */
-static bool is_steady(const struct known *k, const struct memory *m)
+/* Returns whether the prototype has the same head, which came with the sample. Most often all of
+ * its bytes are the same; the collector's marks are among them. */
+static bool has_same_head(struct known *k, const struct memory *m)
 {
-    return k->valid.from <= m->time && m->time <= k->valid.to && tells_spans(m) &&
-           !memory_is_instant(m, k->code.proto.address);
+    const size_t size = k->code.layout->fields.proto.size;
+    const uint8_t *now = memory_piece(m, k->code.proto.address, size, NULL);
+    if (!now)
+        return false;
+    if (memcmp(k->head, now, size) == 0)
+        return true;
+    if (!lua_code_has_head(&k->code, now))
+        return false;
+    memcpy(k->head, now, size);
+    return true;
+}
+
+/* Is everything known to read the same at the memory's time? */
+static bool is_steady(struct known *k, const struct memory *m)
+{
+    if (m->time < k->valid.from || k->valid.to < m->time || !tells_spans(m))
+        return false;
+    return k->apart ? has_same_head(k, m) : !memory_is_instant(m, k->code.proto.address);
 }
 
 /* Was all of it read a moment ago? Of memory that has no other moments (a process that runs) the
@@ -336,6 +385,7 @@ static bool known_compare(struct lua_names *n, const struct lua_names_source *s,
         return false;
     k->provenance = provenance_of(k, &a);
     k->valid = a.same;
+    k->apart = a.apart;
     k->whole = s->reader->m->time;
     return true;
 }
@@ -350,16 +400,26 @@ static bool known_check(struct lua_names *n, const struct lua_names_source *s, s
         return true;
     if (k->code.layout != s->reader->layout)
         return false;
-    struct lua_reader head = {.m = m, .layout = s->reader->layout, .budget = 1};
-    if (k->batch == s->batch && is_recent(k, m)) {
-        if (!lua_code_check_head(&head, &k->code))
+    if (!is_steady(k, m)) {
+        struct lua_reader head = {.m = m, .layout = s->reader->layout, .budget = HEAD_READS};
+        bool same = k->batch == s->batch && is_recent(k, m) ? lua_code_check_head(&head, &k->code)
+                                                            : known_compare(n, s, k, failed);
+        if (!same)
             return false;
-    } else if (!is_steady(k, m) && !known_compare(n, s, k, failed)) {
-        return false;
     }
     k->batch = s->batch;
     k->time = m->time;
     return true;
+}
+
+/* Where the pointer to the prototype at an address is, or would be. */
+static struct known **known_link(const struct lua_names *n, const struct lua_names_source *s,
+                                 uint64_t address)
+{
+    struct known **link = &n->chains[known_hash(s->space, address) & (n->nr_chains - 1)];
+    while (*link && ((*link)->code.proto.address != address || (*link)->space != s->space))
+        link = &(*link)->next;
+    return link;
 }
 
 /* The prototype at an address at the source's time. Known prototypes are compared with memory.
@@ -367,9 +427,7 @@ static bool known_check(struct lua_names *n, const struct lua_names_source *s, s
 static struct known *known_get(struct lua_names *n, const struct lua_names_source *s,
                                uint64_t address, uint8_t *provenance, bool *failed)
 {
-    struct known **link = &n->chains[known_hash(s->space, address) & (n->nr_chains - 1)];
-    while (*link && ((*link)->code.proto.address != address || (*link)->space != s->space))
-        link = &(*link)->next;
+    struct known **link = known_link(n, s, address);
     struct known *k = *link;
     if (k && !known_check(n, s, k, failed)) {
         known_remove(n, link);
@@ -472,16 +530,27 @@ static bool stands_still(const struct memory *m)
     return true;
 }
 
+/* Read the libraries, unless a reading now is known to give the same. */
 static int library_read(struct lua_names *n, const struct lua_names_source *s, struct vm_library *l)
 {
-    const uint32_t deep = stands_still(s->reader->m) ? DEEP_READS : 0;
-    struct lua_reader r = {.m = s->reader->m, .layout = s->reader->layout, .budget = READS};
+    const struct memory *m = s->reader->m;
+    bool is_new = l->global != s->global || l->space != s->space || l->layout != s->reader->layout;
+    l->batch = s->batch;
+    l->time = m->time;
+    if (!is_new && l->valid.from <= m->time && m->time <= l->valid.to && tells_spans(m))
+        return 0;
+    const uint32_t deep = stands_still(m) ? DEEP_READS : 0;
+    struct lua_asker a;
+    lua_asker_begin(&a, m, s->reader->layout, READS);
+    a.as_asked = true;
     lua_library_free(&l->library);
+    n->removed++;
     l->global = s->global;
     l->space = s->space;
-    l->batch = s->batch;
-    l->time = r.m->time;
-    return lua_library_read(&r, s->global, n->managed, deep, &l->library);
+    l->layout = s->reader->layout;
+    int failed = lua_library_read(&a.reader, s->global, n->managed, deep, &l->library);
+    l->valid = a.same;
+    return failed;
 }
 
 /* The libraries of the source's VM; NULL: none (*failed: memory is out). A process that runs may
@@ -711,17 +780,92 @@ static int name_lua(struct lua_names *n, const struct lua_names_source *s,
     return learn(n, s, k);
 }
 
+/* ---- calls that were named before ------------------------------------------------------------ */
+
+static struct memo_key memo_key(const struct lua_names *n, const struct lua_names_source *s,
+                                const struct lua_call *call, const struct lua_call *caller)
+{
+    const bool is_known = call->function.kind == LUA_FUNCTION_LUA;
+    struct memo_key key = {.callee = call->is_lua ? call->function.proto : call->function.native,
+                           .layout = s->reader->layout,
+                           .global = s->global,
+                           .batch = s->batch,
+                           .removed = n->removed,
+                           .index = call->index,
+                           .space = s->space,
+                           .provenance = s->provenance};
+    unsigned flags = call->is_lua | (unsigned)is_known << 1 | (unsigned)call->is_tail << 2 |
+                     (unsigned)(call->savedpc != 0) << 3;
+    if (caller) {
+        const bool is_lua = caller->function.kind == LUA_FUNCTION_LUA;
+        key.caller = caller->function.proto;
+        key.caller_index = caller->index;
+        flags |= 1u << 4 | (unsigned)caller->is_lua << 5 | (unsigned)caller->is_hooked << 6 |
+                 (unsigned)caller->is_finalizer << 7 | (unsigned)is_lua << 8;
+    }
+    key.flags = (uint16_t)flags;
+    return key;
+}
+
+static bool is_same_key(const struct memo_key *a, const struct memo_key *b)
+{
+    return a->callee == b->callee && a->caller == b->caller && a->index == b->index &&
+           a->caller_index == b->caller_index && a->flags == b->flags && a->batch == b->batch &&
+           a->removed == b->removed && a->global == b->global && a->layout == b->layout &&
+           a->space == b->space && a->provenance == b->provenance;
+}
+
+static struct memo *memo_at(const struct lua_names *n, const struct memo_key *k)
+{
+    uint64_t h = (k->callee ^ k->caller << 1) + ((uint64_t)k->index << 32 | k->caller_index);
+    return &n->memos[hash_u64(h) & (MEMOS - 1)];
+}
+
+/* Returns whether the memo says how the call is named now. */
+static bool memo_holds(struct lua_names *n, const struct lua_names_source *s, const struct memo *m,
+                       const struct memo_key *key, bool *failed)
+{
+    return is_same_key(&m->key, key) &&
+           (!m->callee || (known_check(n, s, m->callee, failed) &&
+                           m->callee->provenance == m->named.provenance)) &&
+           (!m->caller || known_check(n, s, m->caller, failed));
+}
+
+/* Keep how a call was named. What was not found may be found at another time of the batch. */
+static void memo_keep(struct lua_names *n, const struct lua_names_source *s, struct memo *m,
+                      const struct memo_key *key, const struct lua_call *call,
+                      const struct lua_call *caller, const struct lua_named *named)
+{
+    bool is_asked = caller && caller->is_lua && caller->function.kind == LUA_FUNCTION_LUA;
+    struct known *callee = call->is_lua ? *known_link(n, s, key->callee) : NULL;
+    struct known *of = is_asked ? *known_link(n, s, key->caller) : NULL;
+    bool is_found = call->is_lua ? callee && callee->function == named->function : named->is_named;
+    if (!is_found || (is_asked && !of))
+        return;
+    *m = (struct memo){*key, callee, of, *named};
+    m->key.removed = n->removed;
+}
+
 int lua_names_call(struct lua_names *n, const struct lua_names_source *source,
                    const struct lua_call *call, const struct lua_call *caller,
                    struct lua_named *ret, struct error *err)
 {
-    *ret = (struct lua_named){0};
+    bool failed = false;
     tidy(n, source->batch);
-    int failed = call->is_lua ? name_lua(n, source, call, ret)
-                              : name_c(n, source, call->function.native, ret);
-    if (!failed)
-        failed = name_from_call(n, source, call, caller, ret);
-    return failed ? error_no_memory(err) : 0;
+    const struct memo_key key = memo_key(n, source, call, caller);
+    struct memo *memo = memo_at(n, &key);
+    if (memo_holds(n, source, memo, &key, &failed)) {
+        *ret = memo->named;
+        return failed ? error_no_memory(err) : 0;
+    }
+    *ret = (struct lua_named){0};
+    failed |= (call->is_lua ? name_lua(n, source, call, ret)
+                            : name_c(n, source, call->function.native, ret)) != 0;
+    failed = failed || name_from_call(n, source, call, caller, ret) != 0;
+    if (failed)
+        return error_no_memory(err);
+    memo_keep(n, source, memo, &key, call, caller, ret);
+    return 0;
 }
 
 int lua_names_function(struct lua_names *n, const struct lua_names_source *source, uint64_t proto,

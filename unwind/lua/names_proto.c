@@ -12,13 +12,18 @@ static bool ask(void *context, const struct memory_query *q, void *to, struct me
 {
     struct lua_asker *a = context;
     struct memory_query object = *q;
-    object.kind = MEMORY_OBJECT;
-    object.alive = true;
+    if (!a->as_asked) {
+        object.kind = MEMORY_OBJECT;
+        object.alive = true;
+    }
     if (!memory_ask(a->real, &object, to, answer)) {
         memory_span_empty(&a->same); /* it may be recorded for other times */
         return false;
     }
-    memory_span_narrow(&a->same, &answer->same);
+    if (q->address - a->head < a->reader.layout->fields.proto.size && answer->layer && answer->layer->when == MEMORY_OF_SAMPLE)
+        a->apart = true;
+    else
+        memory_span_narrow(&a->same, &answer->same);
     return true;
 }
 
@@ -86,6 +91,7 @@ static void read_parts(struct lua_asker *a, struct lua_code *c)
 int lua_code_read(struct lua_asker *a, uint64_t address, struct lua_code *ret)
 {
     *ret = (struct lua_code){.layout = a->reader.layout};
+    a->head = address;
     if (!lua_proto_read(&a->reader, address, &ret->proto))
         return 0;
     size_t size = place_parts(ret);
@@ -129,6 +135,12 @@ bool lua_code_check_head(struct lua_reader *r, const struct lua_code *c)
 {
     struct lua_proto now;
     return lua_proto_read(r, c->proto.address, &now) && is_same_proto(&now, &c->proto);
+}
+
+bool lua_code_has_head(const struct lua_code *c, const uint8_t *bytes)
+{
+    struct lua_proto now;
+    return lua_proto_of(c->layout, c->proto.address, bytes, &now) && is_same_proto(&now, &c->proto);
 }
 
 int lua_code_check(struct lua_asker *a, const struct lua_code *c)

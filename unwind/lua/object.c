@@ -31,6 +31,21 @@ bool lua_read_moving(struct lua_reader *r, uint64_t address, void *to, size_t si
     return true;
 }
 
+const uint8_t *lua_take_anew(struct lua_reader *r, struct lua_window *w, uint64_t address,
+                             void *copy, size_t size)
+{
+    struct memory_piece found;
+    if (!r->budget)
+        return NULL;
+    r->budget--;
+    const uint8_t *piece = memory_piece(r->m, address, size, &found);
+    if (piece) {
+        *w = (struct lua_window){found.start, found.size, piece - (address - found.start)};
+        return piece;
+    }
+    return memory_read_moving(r->m, address, copy, size, &r->provenance) ? copy : NULL;
+}
+
 struct lua_value lua_value_of(const struct lua_fields *f, const uint8_t *bytes)
 {
     struct lua_value v = {.bits = lua_u64(bytes, 0)};
@@ -77,14 +92,20 @@ static bool ask(struct asker *a, uint64_t address, void *to, size_t size)
     return true;
 }
 
-/* The same for the head of an object that the collector knows. */
-static bool ask_head(struct asker *a, uint64_t address, uint8_t *to, size_t size)
+/* The same for the head of an object that the collector knows. Returns the bytes, which may be in
+ * `copy`; NULL: they are not recorded. */
+static const uint8_t *ask_head(struct asker *a, uint64_t address, uint8_t *copy, size_t size)
 {
-    if (memory_piece(a->r->m, address, size, NULL))
-        return ask(a, address, to, size);
-    memset(to, 0, OBJECT_BODY);
-    return ask(a, address + OBJECT_TAG, to + OBJECT_TAG, 1) &&
-           ask(a, address + OBJECT_BODY, to + OBJECT_BODY, size - OBJECT_BODY);
+    const struct memory *m = a->r->m;
+    const uint8_t *piece = memory_piece(m, address, size, NULL);
+    if (piece) { /* it came with the sample: exact, for this time alone */
+        memory_span_narrow(&a->same, &(struct memory_span){m->time, m->time});
+        return piece;
+    }
+    memset(copy, 0, OBJECT_BODY);
+    bool is = ask(a, address + OBJECT_TAG, copy + OBJECT_TAG, 1) &&
+              ask(a, address + OBJECT_BODY, copy + OBJECT_BODY, size - OBJECT_BODY);
+    return is ? copy : NULL;
 }
 
 static bool read_head(struct lua_reader *r, uint64_t address, uint8_t *to, size_t size)
@@ -100,9 +121,9 @@ static bool read_head(struct lua_reader *r, uint64_t address, uint8_t *to, size_
 static void code_of(struct asker *a, struct lua_function *f)
 {
     const struct lua_fields *l = &a->r->layout->fields;
-    uint8_t bytes[LUA_PROTO_MAX];
-    if (!ask_head(a, f->proto, bytes, l->proto.size) ||
-        (bytes[OBJECT_TAG] & LUA_TAG_MASK) != l->proto.tag)
+    uint8_t copy[LUA_PROTO_MAX];
+    const uint8_t *bytes = ask_head(a, f->proto, copy, l->proto.size);
+    if (!bytes || (bytes[OBJECT_TAG] & LUA_TAG_MASK) != l->proto.tag)
         return;
     uint32_t nr = lua_u32(bytes, l->proto.size_code);
     f->nr_code = nr <= LUA_CODE_MAX ? nr : 0;
@@ -112,8 +133,9 @@ static void code_of(struct asker *a, struct lua_function *f)
 static bool closure_read(struct asker *a, uint64_t address, uint8_t tag, struct lua_function *ret)
 {
     const struct lua_fields *f = &a->r->layout->fields;
-    uint8_t head[CLOSURE_HEAD + 8];
-    if (!is_object(address) || !ask_head(a, address, head, CLOSURE_HEAD))
+    uint8_t copy[CLOSURE_HEAD];
+    const uint8_t *head = is_object(address) ? ask_head(a, address, copy, CLOSURE_HEAD) : NULL;
+    if (!head)
         return false;
     bool told = f->closure.is_c != LUA_NO_FIELD;
     bool is_c = told ? head[f->closure.is_c] != 0 : tag == f->closure.tag_c;
@@ -213,13 +235,11 @@ static bool is_sound(const struct lua_fields *f, const struct lua_proto *p)
             p->line_defined == 0 || p->last_line_defined == 0);
 }
 
-bool lua_proto_read(struct lua_reader *r, uint64_t address, struct lua_proto *ret)
+bool lua_proto_of(const struct lua_layout *layout, uint64_t address, const uint8_t *bytes,
+                  struct lua_proto *ret)
 {
-    const struct lua_fields *f = &r->layout->fields;
-    uint8_t bytes[LUA_PROTO_MAX];
-    if (!is_object(address) || f->proto.size > sizeof(bytes) ||
-        !read_head(r, address, bytes, f->proto.size) ||
-        (bytes[OBJECT_TAG] & LUA_TAG_MASK) != f->proto.tag)
+    const struct lua_fields *f = &layout->fields;
+    if ((bytes[OBJECT_TAG] & LUA_TAG_MASK) != f->proto.tag)
         return false;
     *ret = (struct lua_proto){
         .address = address,
@@ -244,6 +264,14 @@ bool lua_proto_read(struct lua_reader *r, uint64_t address, struct lua_proto *re
         .is_vararg = bytes[f->proto.is_vararg],
     };
     return is_sound(f, ret);
+}
+
+bool lua_proto_read(struct lua_reader *r, uint64_t address, struct lua_proto *ret)
+{
+    const size_t size = r->layout->fields.proto.size;
+    uint8_t bytes[LUA_PROTO_MAX];
+    return is_object(address) && size <= sizeof(bytes) && read_head(r, address, bytes, size) &&
+           lua_proto_of(r->layout, address, bytes, ret);
 }
 
 /* Get the last entry of the absolute lines that is for `index` or an earlier instruction. Without

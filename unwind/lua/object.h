@@ -65,6 +65,12 @@ struct lua_closures {
     } at[LUA_CLOSURES_KEPT];
 };
 
+/* A piece of memory that came with the sample, in place. Size 0: none. */
+struct lua_window {
+    uint64_t start, size;
+    const uint8_t *bytes;
+};
+
 struct lua_reader {
     const struct memory *m;
     const struct lua_layout *layout;
@@ -73,6 +79,8 @@ struct lua_reader {
     uint32_t budget;               /* reads that may still be done: the bound of a walk */
     struct lua_closures *closures; /* NULL: none are kept */
     uint32_t space;                /* the process that they are of */
+    /* Pieces that were found last, of a stack and of the CIs: the next slot is often there. */
+    struct lua_window slots, calls;
 };
 
 /* Read bytes of an object that does not change while it lives (a prototype, a string, but not what
@@ -81,6 +89,19 @@ struct lua_reader {
 bool lua_read(struct lua_reader *r, uint64_t address, void *to, size_t size);
 /* Read bytes that the program writes all the time (a state, a CI, a stack slot). */
 bool lua_read_moving(struct lua_reader *r, uint64_t address, void *to, size_t size);
+/* The same, in place where that is possible. Returns the bytes, which may be in `copy`: they are
+ * valid until the walk ends, and as long as the copy; NULL: as above. */
+const uint8_t *lua_take_anew(struct lua_reader *r, struct lua_window *w, uint64_t address,
+                             void *copy, size_t size);
+static inline const uint8_t *lua_take_moving(struct lua_reader *r, struct lua_window *w,
+                                             uint64_t address, void *copy, size_t size)
+{
+    uint64_t at = address - w->start;
+    if (at >= w->size || w->size - at < size || !r->budget)
+        return lua_take_anew(r, w, address, copy, size);
+    r->budget--;
+    return w->bytes + at;
+}
 
 /* Little-endian fields of bytes that were read. */
 static inline uint64_t lua_u64(const uint8_t *bytes, size_t at)
@@ -122,6 +143,9 @@ struct lua_proto {
 };
 /* Returns false if there is no prototype at the address, or its memory is not recorded. */
 bool lua_proto_read(struct lua_reader *r, uint64_t address, struct lua_proto *ret);
+/* The same, of bytes that were read: layout->fields.proto.size of them. */
+bool lua_proto_of(const struct lua_layout *layout, uint64_t address, const uint8_t *bytes,
+                  struct lua_proto *ret);
 /* Returns the line of an instruction; 0: not known (a stripped chunk). */
 uint32_t lua_proto_line(struct lua_reader *r, const struct lua_proto *p, uint32_t index);
 

@@ -84,8 +84,9 @@ static void take_status(const struct lua_fields *f, struct lua_call *c)
 /* Read the function in the call's slot. */
 static void take_function(struct lua_reader *r, struct lua_call *c)
 {
-    uint8_t slot[SLOT];
-    if (lua_read_moving(r, c->func, slot, sizeof(slot)))
+    uint8_t copy[SLOT];
+    const uint8_t *slot = lua_take_moving(r, &r->slots, c->func, copy, sizeof(copy));
+    if (slot)
         lua_called_function(r, lua_value_of(&r->layout->fields, slot), &c->function);
 }
 
@@ -161,11 +162,15 @@ static int calls_of_array(struct lua_reader *r, const struct lua_state *s, lua_c
     if (s->ci < s->base_ci || nr > LUA_CALLS_MAX)
         return 0;
     for (uint64_t at = s->ci; at > s->base_ci; at -= f->ci.size) {
-        if (!lua_read_moving(r, at, bytes, f->ci.size))
+        const uint8_t *ci = lua_take_moving(r, &r->calls, at, bytes, f->ci.size);
+        if (!ci)
             return 0;
-        if (at == s->ci)
+        if (at == s->ci) {
+            memmove(bytes, ci, f->ci.size);
             memcpy(bytes + f->ci.savedpc, &s->savedpc, sizeof(s->savedpc));
-        if (!push_call(r, s, at, bytes, ret))
+            ci = bytes;
+        }
+        if (!push_call(r, s, at, ci, ret))
             return -1;
     }
     return 1;
@@ -179,13 +184,14 @@ static int calls_of_list(struct lua_reader *r, const struct lua_state *s, lua_ca
     uint64_t newer = 0;
     size_t first = ret->nr;
     for (uint64_t at = s->ci; ret->nr - first < LUA_CALLS_MAX;) {
-        if (!is_aligned(at) || !lua_read_moving(r, at, bytes, f->ci.size) ||
-            (newer && lua_u64(bytes, f->ci.next) != newer))
+        const uint8_t *ci =
+            is_aligned(at) ? lua_take_moving(r, &r->calls, at, bytes, f->ci.size) : NULL;
+        if (!ci || (newer && lua_u64(ci, f->ci.next) != newer))
             return 0;
-        uint64_t previous = lua_u64(bytes, f->ci.previous);
+        uint64_t previous = lua_u64(ci, f->ci.previous);
         if (!previous) /* the base: it stands for the C code that has made the state */
             return 1;
-        if (!push_call(r, s, at, bytes, ret))
+        if (!push_call(r, s, at, ci, ret))
             return -1;
         newer = at;
         at = previous;

@@ -62,6 +62,14 @@ struct lua_walk_state {
     uint8_t provenance;
 };
 
+/* Where a function of native code begins. */
+enum { LUA_STARTS_KEPT = 256 };
+struct lua_start {
+    uint32_t cfi_id;         /* the code's; 0: the entry is free */
+    uint64_t address, begin; /* as the CFI uses them; begin LUA_NO_START: not known */
+};
+#define LUA_NO_START UINT64_MAX
+
 /* The walk of one sample. */
 struct lua_walk {
     const struct runtime_sample *sample;
@@ -75,6 +83,7 @@ struct lua_walk {
     VEC(struct frame) frames;          /* the result while it is made */
     VEC(struct variable_place) places; /* of these frames, if somebody asks */
     struct lua_closures closures;
+    struct lua_start starts[LUA_STARTS_KEPT]; /* by a hash of the address; kept across walks */
 };
 
 /* Find the state of each activation, and read their calls. Returns -1 when memory is out. */
