@@ -127,6 +127,9 @@ enum { V8_UNKNOWN = INT32_MIN };
     X(type_oddball, "type_Oddball__", U, U, U, U, U, U, U, U, U, U, U, "type of Oddball") \
     X(type_symbol, "type_Symbol__", U, U, U, U, U, U, U, U, U, U, U, "type of Symbol") \
     X(type_js_array, "type_JSArray__", U, U, U, U, U, U, U, U, U, U, U, "type of JSArray") \
+    X(type_proxy, "type_JSProxy__", U, U, U, U, U, U, U, U, U, U, U, "type of JSProxy") \
+    X(type_global, "type_JSGlobalObject__", U, U, U, U, U, U, U, U, U, U, U, "type of JSGlobalObject") \
+    X(type_global_proxy, "type_JSGlobalProxy__", U, U, U, U, U, U, U, U, U, U, U, "type of JSGlobalProxy") \
     X(type_double_array, "type_FixedDoubleArray__", U, U, U, U, U, U, U, U, U, U, U, "type of FixedDoubleArray") \
     X(map_constructor, "class_Map__constructor_or_back", 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, "Map: constructor, or the map that it was made from") \
     X(frame_entry, "frametype_EntryFrame", 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, "frame type: C++ calls JavaScript") \

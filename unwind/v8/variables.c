@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Reads receivers and arguments. Up to V8 8.6 (Node 14) a frame holds as many arguments as its
- * function has parameters, the receiver at the highest address. Later a frame has a slot with the
- * number of words that were passed (argc), and the receiver is at the lowest address.
+ * function has parameters, the receiver at the highest address; further arguments are in a frame of
+ * their own, which is not read. Later a frame has a slot with the number of words that were passed
+ * (argc; from V8 10 on the receiver counts), and the receiver is at the lowest address.
  */
 #include "unwind/v8/variables.h"
 
@@ -10,10 +11,11 @@
 
 enum {
     ARGUMENTS_MAX = 1 << 12, /* that are listed */
-    ARGC = -24,              /* frame slot: how many words were passed, the receiver among them */
+    PASSED_MAX = 1 << 20,    /* words; V8 passes at most 2^16 */
+    ARGC = -24,              /* frame slot: how many words were passed */
     RECEIVER = 16,           /* frame slot: the first word behind the return address */
     OLD_BYTECODE = -24,      /* where frames without argc have their BytecodeArray */
-    FIRST_RECEIVER = 1024,   /* types from here on are objects of JavaScript; V8 7.8 to 14.6 */
+    FIRST_RECEIVER = 1024,   /* types from here on are objects with fields, V8 7.8 to 14.6 */
     PARAMETERS_MAX = 32,     /* whose names are read */
     PARAMETERS_TEXT = 1024,  /* characters of the source that are looked at */
 };
@@ -193,6 +195,19 @@ static void put_object(struct listing *g, struct variable *of, uint64_t object, 
     }
 }
 
+/* Objects that no constructor has made. */
+static bool put_special(struct listing *g, struct variable *of, uint64_t object, int32_t type)
+{
+    const struct v8_layout *l = g->r.layout;
+    const bool is_global = type == l->type_global || type == l->type_global_proxy;
+    const char *class = is_global ? "globalThis" : "Proxy";
+    if (!is_global && type != l->type_proxy)
+        return false;
+    variable_set_object(of, VALUE_USERDATA, "object", v8_address(object));
+    variable_set_text(g->out, of, class, strlen(class));
+    return true;
+}
+
 static void put_value(struct listing *g, struct variable *of, uint64_t word)
 {
     const struct v8_layout *l = g->r.layout;
@@ -213,6 +228,8 @@ static void put_value(struct listing *g, struct variable *of, uint64_t word)
         put_oddball(g, of, word);
     else if (type == l->type_symbol)
         variable_set_object(of, VALUE_OTHER, "symbol", v8_address(word));
+    else if (put_special(g, of, word, type))
+        return;
     else if (type >= FIRST_RECEIVER)
         put_object(g, of, word, type);
     else
@@ -329,17 +346,19 @@ static void put_slot(struct listing *g, struct variable *of, uint64_t address, b
 /* Returns how many words were passed, with the receiver; 0: not known. */
 static uint64_t nr_passed(struct listing *g, uint64_t fp, uint64_t tagged)
 {
+    enum { COUNTS_RECEIVER = 10 }; /* V8's major version from which on argc counts it */
+    const struct v8_layout *l = g->r.layout;
     uint64_t word;
     uint8_t ignored = 0;
     struct v8_sfi sfi;
-    if (g->r.layout->fp_bytecode_array != OLD_BYTECODE)
-        return read_slot(g, fp + (uint64_t)(int64_t)ARGC, &word, &ignored) &&
-                       word <= (uint64_t)UINT16_MAX * 16
-                   ? word
-                   : 0;
+    if (l->fp_bytecode_array != OLD_BYTECODE) {
+        if (!read_slot(g, fp + (uint64_t)(int64_t)ARGC, &word, &ignored) || word > PASSED_MAX)
+            return 0;
+        return word + (l->version[0] < COUNTS_RECEIVER);
+    }
     if (v8_sfi_read_name(&g->r, tagged, &sfi) && sfi.scope &&
-        v8_slot(&g->r, sfi.scope, g->r.layout->scope_data + 8, &word) && v8_is_smi(word) &&
-        v8_smi(word) >= 0 && v8_smi(word) <= UINT16_MAX)
+        v8_slot(&g->r, sfi.scope, l->scope_data + 8, &word) && v8_is_smi(word) &&
+        v8_smi(word) >= 0 && v8_smi(word) <= PASSED_MAX)
         return (uint64_t)v8_smi(word) + 1;
     return 0;
 }
