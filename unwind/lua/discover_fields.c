@@ -22,8 +22,14 @@ static bool is_frame(const struct insn_parts *is)
     return is->base == FLOW_RSP || is->base == INSN_NO_REGISTER;
 }
 
+static bool is_store(const struct insn_parts *is)
+{
+    bool load;
+    return (flow_is_move(is, &load) && !load) || (!is->map && (is->opcode & 0xfe) == 0xc6);
+}
+
 /* Returns how many instructions have an operand in memory with this displacement and one of the
- * sizes (bits: 1, 2, 4, 8). `first`: the first one's address. */
+ * sizes (bits: 1, 2, 4, 8), and do more than store to it. `first`: the first one's address. */
 static unsigned count_operands(const struct flow_code *code, int32_t disp, unsigned sizes,
                                uint64_t *first)
 {
@@ -32,7 +38,7 @@ static unsigned count_operands(const struct flow_code *code, int32_t disp, unsig
     for (size_t i = 0; i < code->insns.nr; i++) {
         const struct insn_parts *is = &code->insns.at[i].is;
         bool lea = !is->map && is->opcode == 0x8d;
-        if (!is->has_modrm || is->is_register || is->vector || lea || is_frame(is) ||
+        if (!is->has_modrm || is->is_register || is->vector || lea || is_store(is) || is_frame(is) ||
             is->index != INSN_NO_REGISTER || is->disp != disp || !(flow_operand_size(is) & sizes))
             continue;
         if (!nr++)
