@@ -38,8 +38,9 @@ static unsigned count_operands(const struct flow_code *code, int32_t disp, unsig
     for (size_t i = 0; i < code->insns.nr; i++) {
         const struct insn_parts *is = &code->insns.at[i].is;
         bool lea = !is->map && is->opcode == 0x8d;
-        if (!is->has_modrm || is->is_register || is->vector || lea || is_store(is) || is_frame(is) ||
-            is->index != INSN_NO_REGISTER || is->disp != disp || !(flow_operand_size(is) & sizes))
+        if (!is->has_modrm || is->is_register || is->vector || lea || is_store(is) ||
+            is_frame(is) || is->index != INSN_NO_REGISTER || is->disp != disp ||
+            !(flow_operand_size(is) & sizes))
             continue;
         if (!nr++)
             *first = code->insns.at[i].at;
@@ -249,11 +250,33 @@ static bool fields_53(const struct runtime_image *image, const struct flow_code 
     return ev->memory_at == 0x28;
 }
 
+/* Returns whether the code sets a bit of callstatus. */
+static bool sets_status(const struct flow_code *code, int32_t callstatus, int32_t mask)
+{
+    for (size_t i = 0; i < code->insns.nr; i++) {
+        const struct insn_parts *is = &code->insns.at[i].is;
+        bool group = is->opcode == 0x80 || is->opcode == 0x81 || is->opcode == 0x83;
+        if (group && !is->map && !is->vector && !is->is_register && !is_frame(is) &&
+            is->disp == callstatus && (is->reg & 7) == 1 && is->value == mask)
+            return true;
+    }
+    return false;
+}
+
+/* Up to 5.4.1 the interpreter itself does not use callstatus. If it does because the compiler has
+ * inlined what does, the bit of a tail call tells. */
+static bool is_early_54(const struct flow_code *code, const char *release, uint64_t *at)
+{
+    bool text = !strcmp(release, "5.4.0") || !strcmp(release, "5.4.1");
+    return !count_operands(code, 0x3e, 1 | 2, at) || sets_status(code, 0x3e, 0x10) ||
+           (text && !sets_status(code, 0x3e, 0x20));
+}
+
 static bool fields_54(const struct flow_code *code, const char *release, struct lua_fields *f,
                       struct lua_evidence *ev)
 {
     uint64_t at;
-    bool early = !count_operands(code, 0x3e, 1 | 2, &at);
+    bool early = is_early_54(code, release, &at);
     int32_t hookmask = ev->hookmask;
     if (!hookmask) /* the text decides */
         hookmask = !strcmp(release, "5.4.1")   ? 0xbc
