@@ -18,6 +18,7 @@ TRUTH is JSON: {"file", "nodes": {name: {file, first, last, ups, wild, marked, r
   ups    how the function may have been called: [{parent, line, via: [C functions, innermost first]}]
   wild   called from anywhere (finalizers, hooks)
   defs   names that its definition gives it; none: it has no name there
+  called  names that its caller gives it, but for the definition's last word
   marks  {K: [[function, first line, last line]]}
 """
 import argparse
@@ -305,6 +306,7 @@ def edge_yield_pcall(p, who):
 def edge_yield_metamethod(p, who):
     child = p.new_child(2400, yields=True)
     event, use = p.random.choice([('add', 'o + 1'), ('index', 'o.q'), ('concat', "o .. 'a'"), ('unm', '-o')])
+    p.nodes[child]['called'] = [event, '__' + event]
     resumed_edge(p, who, 'local v = ' + use, child, [],
                  more='setmetatable({}, {__%s = F.%s})' % (event, child))
 

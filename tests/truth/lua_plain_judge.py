@@ -226,10 +226,10 @@ def judge(sample, mark, truth, names):
         if f.node and f.node['first'] and f.node['defs']:
             name = f.name.replace(':', '.')
             right = name in f.node['defs']
-            called = name in [d.rsplit('.', 1)[-1] for d in f.node['defs']]
+            called = name in [d.rsplit('.', 1)[-1] for d in f.node['defs']] + f.node.get('called', [])
             names['right' if right else 'called' if called else 'wrong' if f.name else 'unnamed'] += 1
-            if not right:
-                names['%s is not %s' % (f.name or 'a place', re.sub(r'\d+', '#', str(f.node['defs'])))] += 1
+            if f.name and not right and not called:
+                names['%s is not %s' % (f.name, f.node['defs'])] += 1
     marked = any(f.marked for f in sample.frames)
     return ('marked' if marked else 'exact'), '', told
 
