@@ -1,11 +1,44 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs a command, and writes to FILE what it used: processor time and the most memory. usage: usage.py FILE COMMAND..."""
+"""Runs a command, and writes to FILE what it used: "SECONDS MIB DELAY".
+
+usage: usage.py FILE COMMAND...
+       SECONDS  of processor time
+       MIB      the most memory at a time
+       DELAY    the percentage of its life that one of its threads was ready to run and had no processor: of the
+                thread of which that is most. 0 where the kernel does not tell.
+Of both, what COMMAND has started counts for the first two only.
+"""
+import os
 import resource
 import subprocess
 import sys
+import time
 
-got = subprocess.run(sys.argv[2:], check=False).returncode
-used = resource.getrusage(resource.RUSAGE_CHILDREN)
-with open(sys.argv[1], 'w') as f:
-    f.write('%.2f s, %d MiB\n' % (used.ru_utime + used.ru_stime, used.ru_maxrss // 1024))
-sys.exit(got)
+
+def delays(pid):
+    """Seconds that each thread has waited for a processor."""
+    found = {}
+    try:
+        for tid in os.listdir('/proc/%d/task' % pid):
+            with open('/proc/%d/task/%s/schedstat' % (pid, tid)) as f:
+                found[tid] = int(f.read().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        pass
+    return found
+
+
+def main():
+    began, waited = time.monotonic(), {}
+    child = subprocess.Popen(sys.argv[2:])
+    while child.poll() is None:
+        waited.update(delays(child.pid))
+        time.sleep(0.05)
+    used, life = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - began
+    with open(sys.argv[1], 'w') as f:
+        f.write('%.2f %d %d\n' % (used.ru_utime + used.ru_stime, used.ru_maxrss // 1024,
+                                  100 * max(waited.values(), default=0) / max(life, 0.1)))
+    sys.exit(child.returncode)
+
+
+if __name__ == '__main__':
+    main()
