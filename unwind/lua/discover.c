@@ -4,7 +4,7 @@
  *
  * The interpreter is the function that fetches words of four bytes, jumps by 6 or 7 of their bits
  * through a table, and keeps its first argument. The number of opcodes is the version. This told
- * all of 100 builds, and nothing else in 30 large programs and libraries.
+ * all of 170 builds, and nothing else in 32 programs and libraries.
  */
 #include "unwind/lua/discover_internal.h"
 

@@ -20,7 +20,8 @@ static bool ask(void *context, const struct memory_query *q, void *to, struct me
         memory_span_empty(&a->same); /* it may be recorded for other times */
         return false;
     }
-    if (q->address - a->head < a->reader.layout->fields.proto.size && answer->layer && answer->layer->when == MEMORY_OF_SAMPLE)
+    if (q->address - a->head < a->reader.layout->fields.proto.size && answer->layer &&
+        answer->layer->when == MEMORY_OF_SAMPLE)
         a->apart = true;
     else
         memory_span_narrow(&a->same, &answer->same);
