@@ -278,7 +278,7 @@ static int pagemap_open(pid_t pid)
 
 /* Find the memory that may hold a VM: heaps, anonymous mappings and data. Shared memory and files
  * that are not mapped privately hold none. */
-static int find_ranges(struct lua_scan_job *job, pid_t pid, const struct process_maps *maps,
+static int find_ranges(lua_scan_range_list *ret, pid_t pid, const struct process_maps *maps,
                        struct error *err)
 {
     bool ok = true;
@@ -288,7 +288,7 @@ static int find_ranges(struct lua_scan_job *job, pid_t pid, const struct process
                             !map->shared && map->path[0] != '[';
         bool is_heap = strcmp(map->path, "[heap]") == 0 || strncmp(map->path, "[anon", 5) == 0;
         if (ok && (is_candidate || is_heap))
-            ok = push_mapping(&job->ranges, map, pagemap);
+            ok = push_mapping(ret, map, pagemap);
     }
     if (pagemap >= 0)
         close(pagemap);
@@ -314,6 +314,16 @@ int lua_scan_ranges(pid_t pid, lua_scan_range_list *ret, struct error *err)
     return ok ? 0 : error_no_memory(err);
 }
 
+int lua_scan_heap(pid_t pid, lua_scan_range_list *ret, struct error *err)
+{
+    struct process_maps maps;
+    if (process_maps_read(pid, &maps, err) < 0)
+        return -1;
+    int failed = find_ranges(ret, pid, &maps, err);
+    process_maps_free(&maps);
+    return failed;
+}
+
 int lua_scan_begin(struct runtime_files *files, pid_t pid, struct lua_scan_job **ret,
                    struct error *err)
 {
@@ -330,7 +340,7 @@ int lua_scan_begin(struct runtime_files *files, pid_t pid, struct lua_scan_job *
     if (!failed && job->blobs.nr)
         failed = process_memory_open(pid, &job->memory, err);
     if (!failed && job->blobs.nr)
-        failed = find_ranges(job, pid, &maps, err);
+        failed = find_ranges(&job->ranges, pid, &maps, err);
     process_maps_free(&maps);
     if (failed) {
         lua_scan_end(job);

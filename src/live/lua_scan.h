@@ -70,6 +70,9 @@ typedef VEC(struct memory_range) lua_scan_range_list;
  * process_maps_read. */
 int lua_scan_ranges(pid_t pid, lua_scan_range_list *ret, struct error *err);
 
+/* The same for the memory that may hold a VM: writable memory that is private, of files too. */
+int lua_scan_heap(pid_t pid, lua_scan_range_list *ret, struct error *err);
+
 struct runtime_files;
 
 /* Find out what the files of a process hold (`*holds`: bits, see runtime_files.h), and append its

@@ -10,10 +10,13 @@
 #include "live/page_log.h"
 #include "live/snapshot_lua.h"
 #include "live/snapshot_perf.h"
+#include "live/snapshot_plain.h"
 #include "live/snapshot_v8.h"
 #include "live/stopped_process.h"
 #include "record/synthesize.h"
 #include "record/target.h"
+#include "unwind/lua/runtime.h"
+#include "unwind/luajit/runtime.h"
 #include "unwind/v8/runtime.h"
 
 #include <errno.h>
@@ -39,7 +42,8 @@ struct subject {
     struct stopped_process process;
     const struct v8_layout *v8; /* NULL: none */
     struct page_log *pages;
-    struct snapshot_lua *lua; /* NULL: it has no LuaJIT */
+    struct snapshot_lua *lua;     /* NULL: it has no LuaJIT */
+    struct snapshot_plain *plain; /* NULL: it has no plain Lua */
     struct snapshot_v8_stats v8_stats;
     uint64_t first_objects, next_objects; /* CLOCK_MONOTONIC ns */
     bool gone;
@@ -101,6 +105,7 @@ static void subject_free(struct subject *t)
     if (!t)
         return;
     snapshot_lua_free(t->lua);
+    snapshot_plain_free(t->plain);
     page_log_free(t->pages);
     stopped_process_close(&t->process);
     if (t->pidfd >= 0)
@@ -122,7 +127,7 @@ static int skip_files(struct subject *t, struct error *err)
     return 0;
 }
 
-/* Find out what runs in the process: LuaJIT, V8, or both. Neither is an error. */
+/* Find out what runs in the process: LuaJIT, plain Lua, V8. None of them is an error. */
 static int look_inside(struct snapshot *s, struct subject *t, struct error *err)
 {
     const struct log_sink sink = {.write = sink_write, .now = sink_now, .context = s};
@@ -132,30 +137,33 @@ static int look_inside(struct snapshot *s, struct subject *t, struct error *err)
         return -1;
     bool lua = blobs.nr != 0;
     vec_free(&blobs);
-    struct runtime_instance v8;
+    struct runtime_instance v8, plain;
+    bool has_plain = session_runtime_of_files(&t->process.thread, &lua_runtime, &plain);
     t->v8 = session_runtime_of_files(&t->process.thread, &v8_runtime, &v8) ? v8.layout : NULL;
     for (const char *line; (line = runtime_files_problem(s->files));)
         say(s, false, line);
-    if (!lua && !t->v8)
+    if (!lua && !has_plain && !t->v8)
         return error_set(err, ERROR_NOT_FOUND,
-                         "process %d has no known LuaJIT or V8; ljperf doctor --vm %d says why",
+                         "process %d has no known Lua or V8; ljperf doctor --vm %d says why",
                          (int)t->pid, (int)t->pid);
     if (process_memory_open(t->pid, &memory, err) < 0 ||
-        page_log_create(t->pid, memory, lua ? GRAIN_LUA : GRAIN_V8, &sink, &t->pages, err) < 0 ||
+        page_log_create(t->pid, memory, lua || has_plain ? GRAIN_LUA : GRAIN_V8, &sink, &t->pages,
+                        err) < 0 ||
         skip_files(t, err) < 0)
         return -1;
     if (lua && !(t->lua = snapshot_lua_create(t->pid, s->files, t->pages)))
         return error_no_memory(err);
+    if (has_plain && !(t->plain = snapshot_plain_create(t->pid, plain.layout, t->pages)))
+        return error_no_memory(err);
     return 0;
 }
 
-static bool has_luajit(struct snapshot *s, pid_t pid)
+static bool has_lua(struct snapshot *s, pid_t pid)
 {
-    lua_scan_blob_list blobs = {0};
     struct error ignored;
-    bool found = lua_scan_blobs(s->files, pid, &blobs, &ignored) >= 0 && blobs.nr;
-    vec_free(&blobs);
-    return found;
+    unsigned holds = 0;
+    return lua_scan_look(s->files, pid, &holds, NULL, &ignored) >= 0 &&
+           holds & (holds_bit(&luajit_runtime) | holds_bit(&lua_runtime));
 }
 
 /* Returns whether a runtime has generated code in the process. */
@@ -168,17 +176,17 @@ static bool has_code(const struct thread_context *thread)
 }
 
 /* Read the mappings of a process. If the process has just begun, wait until it has code of its own.
- * LuaJIT may never have code (-joff), so it is given less time. */
+ * Lua may never have code (plain Lua, -joff), so it is given less time. */
 static int await_code(struct snapshot *s, pid_t pid, struct stopped_process *ret, struct error *err)
 {
     static const struct dso_options options = {.no_debuginfod = true};
-    enum { TRIES = 20, TRIES_LUAJIT = 2, STEP_US = 50000 };
+    enum { TRIES = 20, TRIES_LUA = 2, STEP_US = 50000 };
     char target[16];
     snprintf(target, sizeof(target), "%d", (int)pid);
     for (int i = 0;; i++) {
         if (stopped_process_open(target, &options, ret, err) < 0)
             return -1;
-        if (has_code(&ret->thread) || i == TRIES || (i >= TRIES_LUAJIT && has_luajit(s, pid)))
+        if (has_code(&ret->thread) || i == TRIES || (i >= TRIES_LUA && has_lua(s, pid)))
             return 0;
         stopped_process_close(ret);
         usleep(STEP_US);
@@ -231,6 +239,10 @@ static int take_objects(struct snapshot *s, struct subject *t, struct error *err
         whole = snapshot_lua_objects(t->lua);
         snapshot_perf_vms(s->perf, t->pid, snapshot_lua_list(t->lua));
     }
+    if (t->plain) {
+        t->gone |= snapshot_plain_objects(t->plain, &why) < 0;
+        snapshot_perf_plain(s->perf, t->pid, t->process.dsos);
+    }
     if (t->v8 && snapshot_v8(t->pid, t->v8, t->pages, &t->v8_stats, &why) < 0)
         t->gone = true;
     s->out->rounds++;
@@ -240,10 +252,13 @@ static int take_objects(struct snapshot *s, struct subject *t, struct error *err
 
 static int take_stacks(struct snapshot *s, struct subject *t, struct error *err)
 {
-    if (!t->lua)
+    if (!t->lua && !t->plain)
         return 0;
     page_log_begin(t->pages);
-    snapshot_lua_stacks(t->lua);
+    if (t->lua)
+        snapshot_lua_stacks(t->lua);
+    if (t->plain)
+        snapshot_plain_stacks(t->plain);
     s->out->ticks++;
     return page_log_end(t->pages, err);
 }
@@ -415,7 +430,8 @@ static void add_up(struct snapshot *s)
     vec_foreach (at, &s->subjects) {
         const struct subject *t = *at;
         struct page_log_stats stats = page_log_stats(t->pages);
-        size_t vms = t->lua ? snapshot_lua_vms(t->lua) : 0;
+        size_t vms =
+            (t->lua ? snapshot_lua_vms(t->lua) : 0) + (t->plain ? snapshot_plain_vms(t->plain) : 0);
         s->out->vms += vms;
         s->out->functions += t->v8_stats.functions;
         s->out->code += t->v8_stats.code;

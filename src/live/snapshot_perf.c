@@ -4,6 +4,7 @@
 #include "live/snapshot_perf.h"
 
 #include "live/copier.h"
+#include "live/plain_lua.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -210,6 +211,12 @@ void snapshot_perf_vms(struct snapshot_perf *p, pid_t pid, const lua_scan_vm_lis
     const struct copier_vms of = {.vms = vms->at, .nr = vms->nr};
     if (p)
         (void)copier_set(p->copier, pid, &of, NULL, NULL);
+}
+
+void snapshot_perf_plain(struct snapshot_perf *p, pid_t pid, struct dsos *dsos)
+{
+    if (p)
+        (void)plain_lua_tell(p->copier, dsos, pid, NULL);
 }
 
 bool snapshot_perf_ended(const struct snapshot_perf *p)

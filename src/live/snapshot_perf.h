@@ -8,6 +8,7 @@
 #define LIVE_SNAPSHOT_PERF_H
 
 #include "base/error.h"
+#include "dso/dso.h"
 #include "live/lua_scan.h"
 
 #include <stdbool.h>
@@ -21,6 +22,8 @@ int snapshot_perf_begin(pid_t perf, struct snapshot_perf **ret, struct error *er
 void snapshot_perf_end(struct snapshot_perf *p);
 /* Set the VMs of a process. */
 void snapshot_perf_vms(struct snapshot_perf *p, pid_t pid, const lua_scan_vm_list *vms);
+/* The same for plain Lua, which is looked for in the process. */
+void snapshot_perf_plain(struct snapshot_perf *p, pid_t pid, struct dsos *dsos);
 /* Whether perf has ended. */
 bool snapshot_perf_ended(const struct snapshot_perf *p);
 /* What the copier cannot do here; NULL: nothing. */
