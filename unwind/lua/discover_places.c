@@ -364,15 +364,15 @@ static bool is_dispatched(const struct flow_code *code, const struct flow_frame 
     return false;
 }
 
-/* Count a fetch, in each way in which it is reached. */
+/* Count a fetch, in each way in which it is reached. Not `thorough`: only the straight one. */
 static bool count_fetches(const struct flow_code *code, const struct flow_frame *frame, size_t at,
-                          struct ballot *places, struct fields *fields)
+                          bool thorough, struct ballot *places, struct fields *fields)
 {
     struct window w = window_around(code, frame, at);
     if (count_fetch(&w, places, fields))
         return true;
     bool any = false;
-    for (size_t i = 0; i < code->insns.nr; i++) {
+    for (size_t i = 0; thorough && i < code->insns.nr; i++) {
         if (window_by_jump(code, frame, at, i, &w))
             any |= count_fetch(&w, places, fields);
     }
@@ -391,7 +391,7 @@ void lua_find_pc(const struct flow_code *code, const struct flow_frame *frame, b
         if (!is_fetch(frame, &at->is))
             continue;
         bool first = is_dispatched(code, frame, &ev->dispatch, flow_end(at), f, 2);
-        if (!count_fetches(code, frame, i, first ? &dispatched : &others, &fields))
+        if (!count_fetches(code, frame, i, ret->version, first ? &dispatched : &others, &fields))
             continue;
         fetches[i] = true;
         ev->nr_fetches++;
