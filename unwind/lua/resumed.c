@@ -98,13 +98,16 @@ int lua_find_resumed(struct lua_walk *w)
         if (!memory_read_near(&w->input->memory, at, &word, sizeof(word)))
             break;
         if (!may_be_state(w, word, size) || is_known(w, word) ||
-            !lua_state_read(&w->reader, word, true, &s) || s.global != global || s.status ||
+            !lua_state_read(&w->reader, word, false, &s) || s.global != global || s.status ||
             s.ci == s.base_ci)
             continue;
         uint64_t catcher = word_between(w, word, from, to);
         size_t frame = catcher ? frame_of(w, catcher, first->frame) : first->frame;
         if (frame < first->frame)
             return add(w, &s, frame);
+        /* Its errors are caught no more, or not yet (recover() after an error): it is on the stack,
+         * but not to be placed. */
+        w->activations.at[0].doubted = true;
     }
     return 0;
 }
