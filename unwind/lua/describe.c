@@ -187,8 +187,10 @@ static void put_object_fields(struct text *out, const struct lua_layout *l)
         {"locvars", f->proto.locvars}, {"sizelocvars", f->proto.size_locvars},
         {"upvalues", f->proto.upvalues}, {"sizeupvalues", f->proto.size_upvalues},
         {"p", f->proto.protos}, {"sizep", f->proto.size_protos}, {"numparams", f->proto.nr_params});
-    PUT_FIELDS(out, "Table", {"array", f->table.array}, {"node", f->table.node},
-               {"lsizenode", f->table.log2_nodes}, {"metatable", f->table.metatable});
+    const char *size = l->version < 54 ? "sizearray" : l->version == 54 ? "alimit" : "asize";
+    PUT_FIELDS(out, "Table", {size, f->table.size_array}, {"array", f->table.array},
+               {"node", f->table.node}, {"lsizenode", f->table.log2_nodes},
+               {"metatable", f->table.metatable});
     text_printf(out, "  text of a string at 0x%x\n", f->string.text);
 }
 

@@ -163,9 +163,13 @@ static bool fields_51(const struct flow_code *code, struct lua_fields *f, struct
     return true;
 }
 
-/* 5.2.0 has one tag for both kinds of closures, and another order of CallInfo's fields. */
-static bool fields_52(struct lua_fields *f, struct lua_evidence *ev)
+/* 5.2.0 has one tag for both kinds of closures, and another order of CallInfo's fields. 5.2.4 has
+ * another order of Table's: OP_SETLIST compares sizearray. */
+static bool fields_52(const struct flow_code *code, struct lua_fields *f, struct lua_evidence *ev)
 {
+    uint64_t at;
+    bool last = count_operands(code, 0xc, 4, &at) > count_operands(code, 0x38, 4, &(uint64_t){0});
+    tell(ev, ev->fetch, "5.2.1 to 5.2.3: savedpc is at 0x38, sizearray at 0x38");
     if (ev->memory_at == 0x30) {
         f->ci.base = 0x28;
         f->ci.savedpc = 0x30;
@@ -176,10 +180,14 @@ static bool fields_52(struct lua_fields *f, struct lua_evidence *ev)
         f->global.main_thread = 0xf0;
         f->global.metatables = 0x190;
         f->global.all_objects = 0x50;
+        tell(ev, ev->fetch, "5.2.0: savedpc is at 0x30");
     }
-    tell(ev, ev->fetch,
-         ev->memory_at == 0x30 ? "5.2.0: savedpc is at 0x30"
-                               : "5.2.1 or later: savedpc is at 0x38");
+    f->table.size_array = last ? 0xc : 0x38;
+    f->table.array = last ? 0x10 : 0x18;
+    f->table.node = last ? 0x18 : 0x20;
+    f->table.metatable = last ? 0x28 : 0x10;
+    if (last)
+        tell(ev, at, "5.2.4: savedpc is at 0x38, sizearray at 0xc");
     return ev->memory_at == 0x30 || ev->memory_at == 0x38;
 }
 
@@ -326,7 +334,7 @@ int lua_find_fields(const struct runtime_image *image, const struct flow_code *c
     if (version == 52 || version == 53)
         find_savedpc(ev);
     bool known = version == 51   ? fields_51(code, f, ev)
-                 : version == 52 ? fields_52(f, ev)
+                 : version == 52 ? fields_52(code, f, ev)
                  : version == 53 ? fields_53(image, code, ret->release, f, ev)
                  : version == 54 ? fields_54(code, ret->release, f, ev)
                                  : true;
