@@ -445,10 +445,12 @@ def edge_chunk(p, who):
 # What a coroutine may be yielded through, to the host that has resumed it.
 YIELDABLE = (edge_direct, edge_method, edge_vararg, edge_recursion, edge_tail, edge_chunk)
 OWN = ('script', 'oracle', 'host') # kinds whose programs may do everything
+# (haproxy's count hook yields out of whatever coroutine is running, even out of one of the program's own)
+SWITCHES = (*OWN, 'redis')
 EDGES = [(edge_direct, 51, ()), (edge_direct, 51, ()), (edge_method, 51, ()), (edge_vararg, 51, ()), (edge_pcall, 51, ()),
-         (edge_error, 51, ()), (edge_xpcall, 51, ()), (edge_handler, 51, ()), (edge_wrap, 51, ()), (edge_resume, 51, ()),
-         (edge_generator, 51, ()), (edge_nested_coroutine, 51, ()), (edge_yield_direct, 51, ()),
-         (edge_yield_pcall, 52, ()), (edge_yield_metamethod, 52, ()), (edge_yield_iterator, 52, ()),
+         (edge_error, 51, ()), (edge_xpcall, 51, ()), (edge_handler, 51, ()), (edge_wrap, 51, SWITCHES), (edge_resume, 51, SWITCHES),
+         (edge_generator, 51, SWITCHES), (edge_nested_coroutine, 51, SWITCHES), (edge_yield_direct, 51, SWITCHES),
+         (edge_yield_pcall, 52, SWITCHES), (edge_yield_metamethod, 52, SWITCHES), (edge_yield_iterator, 52, SWITCHES),
          (edge_metamethod, 51, ()), (edge_metamethod, 51, ()), (edge_metamethod, 51, ()), (edge_sort, 51, ()),
          (edge_gsub, 51, ()), (edge_iterator, 51, ()), (edge_recursion, 51, ()), (edge_recursion_pcall, 51, ()),
          (edge_tail, 51, ()), (edge_hook, 51, ('script', 'oracle')), (edge_chunk, 51, ()),
