@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "session/core_process.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,6 +127,22 @@ static inline bool stacks_equal(const struct unwind_stack *a, const struct unwin
     return true;
 }
 
+/* Prints where two stacks differ, and ends. */
+static inline void stacks_differ(const struct unwind_stack *a, const struct unwind_stack *b)
+{
+    size_t nr = a->frames.nr < b->frames.nr ? a->frames.nr : b->frames.nr;
+    fprintf(stderr, "%zu frames, end %d at %#lx; %zu frames, end %d at %#lx\n", a->frames.nr,
+            a->end, (unsigned long)a->end_pc, b->frames.nr, b->end, (unsigned long)b->end_pc);
+    for (size_t i = 0; i < nr; i++) {
+        const struct frame *x = &a->frames.at[i], *y = &b->frames.at[i];
+        fprintf(stderr,
+                "%3zu: kind %d pc %#lx cfa %#lx flags %d; kind %d pc %#lx cfa %#lx flags %d\n", i,
+                x->kind, (unsigned long)x->pc, (unsigned long)x->cfa, x->flags, y->kind,
+                (unsigned long)y->pc, (unsigned long)y->cfa, y->flags);
+    }
+    abort();
+}
+
 /* Walks `nr` contexts in a batch, and every `step`th alone. Both results must be equal and within
  * the limits. `names`: as in stacks_equal(). */
 static inline void damage_walk(struct unwinder *u, const struct unwind_input *inputs,
@@ -140,7 +157,7 @@ static inline void damage_walk(struct unwinder *u, const struct unwind_input *in
         single.frames.nr = 0;
         if (stacks[i].frames.nr > inputs[i].max_frames || unwind(u, &inputs[i], &single, NULL) ||
             !stacks_equal(&stacks[i], &single, names))
-            abort();
+            stacks_differ(&stacks[i], &single);
     }
 }
 

@@ -195,8 +195,11 @@ static void make_context(struct context *c, const struct image *image, const uin
     c->damage = (struct damage){&image->process, image->pointers, seed, data[2] % 13};
     c->layer = (struct memory_layer){.read = read_counted, .context = c};
     c->reads = 0;
-    c->sample = (struct runtime_sample){
-        .pid = 1, .batch = nr_contexts / CONTEXTS, .instances = instances, .context = c};
+    /* (Memory of one process at one time does not change: each context is a process of its own.) */
+    c->sample = (struct runtime_sample){.pid = (uint32_t)(nr_contexts + (size_t)(c - contexts) + 1),
+                                        .batch = nr_contexts / CONTEXTS,
+                                        .instances = instances,
+                                        .context = c};
     if (!c->walk)
         c->walk = calloc(1, lua_runtime.walk_size);
     if (!c->walk)
