@@ -155,10 +155,10 @@ $(B)/storm/%: $(B)/tests/fuzz/%.o $(B)/tests/fuzz/storm.o $(LIBS)
 
 storms: $(B)/storm/fuzz_v8 $(B)/storm/fuzz_luajit $(B)/storm/fuzz_lua $(B)/storm/fuzz_lua_discover
 
-# Ten million walks over damaged images of plain Lua (32 an input), with sanitizers.
+# Ten million walks over damaged images of plain Lua (64 an input), with sanitizers.
 storm-lua:
 	$(MAKE) VARIANT=asan build-asan/storm/fuzz_lua
-	build-asan/storm/fuzz_lua 36000 1 312500
+	build-asan/storm/fuzz_lua 36000 1 156250
 
 fuzz:
 	$(MAKE) VARIANT=clang-asan CFLAGS="$(OPT) -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined" \

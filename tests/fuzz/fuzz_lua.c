@@ -22,7 +22,8 @@
 
 enum {
     IMAGES_MAX = 44,
-    CONTEXTS = 32,
+    CONTEXTS = 64,
+    OF_A_MEMORY = 32, /* contexts with the same damage, but other registers */
     MAX_FRAMES = 300,
     INPUTS_A_NAMER = 64,
     /* Reads of one walk over memory that holds no more than a few hundred calls. */
@@ -187,16 +188,18 @@ static uint64_t damaged_register(const struct context *c, const uint8_t *data, u
     return h;
 }
 
-static void make_context(struct context *c, const struct image *image, const uint8_t *data,
+static void make_context(unsigned number, const struct image *image, const uint8_t *data,
                          size_t size, uint64_t seed, void *tables)
 {
+    struct context *c = &contexts[number];
     const struct core_thread *thread = core_thread(image->process.core, 0);
     c->image = image;
-    c->damage = (struct damage){&image->process, image->pointers, seed, data[2] % 13};
+    c->damage = (struct damage){&image->process, image->pointers,
+                                hash_combine(seed, number / OF_A_MEMORY), data[2] % 13};
     c->layer = (struct memory_layer){.read = read_counted, .context = c};
     c->reads = 0;
-    /* (Memory of one process at one time does not change: each context is a process of its own.) */
-    c->sample = (struct runtime_sample){.pid = (uint32_t)(nr_contexts + (size_t)(c - contexts) + 1),
+    /* Memory of one process at one time does not change: each memory is a process of its own. */
+    c->sample = (struct runtime_sample){.pid = (uint32_t)(nr_contexts + number) / OF_A_MEMORY + 1,
                                         .batch = nr_contexts / CONTEXTS,
                                         .instances = instances,
                                         .context = c};
@@ -211,8 +214,9 @@ static void make_context(struct context *c, const struct image *image, const uin
                                      .max_frames = MAX_FRAMES,
                                      .walker = &c->walker};
     for (size_t at = 4; at + 3 <= size; at += 3) {
-        uint64_t *value = &c->input.registers.value[data[at] % DWARF_NR];
-        *value = damaged_register(c, data + at, *value, hash_combine(seed, at));
+        const uint8_t change[] = {data[at], (uint8_t)(data[at + 1] + number), data[at + 2]};
+        uint64_t *value = &c->input.registers.value[(data[at] + number / 4) % DWARF_NR];
+        *value = damaged_register(c, change, *value, hash_combine(hash_combine(seed, number), at));
     }
 }
 
@@ -258,7 +262,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     void *tables = tables_get();
     uint64_t seed = hash_bytes(data, size);
     for (unsigned i = 0; i < CONTEXTS; i++) {
-        make_context(&contexts[i], image, data, size, hash_combine(seed, i), tables);
+        make_context(i, image, data, size, seed, tables);
         inputs[i] = contexts[i].input;
     }
     damage_walk(u, inputs, stacks, CONTEXTS, 8, false);
