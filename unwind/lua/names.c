@@ -36,12 +36,22 @@ enum {
 #define LIBRARY_AGE_NS UINT64_C(1000000000)  /* a library may have been loaded since */
 #define COMPARE_WHOLE_NS UINT64_C(100000000) /* a live prototype is compared whole this often */
 
+/* A function that a prototype makes. */
+struct child {
+    uint32_t at; /* place of the instruction */
+    /* The name that it gives, as it was last found; interned. NULL: none. */
+    const char *name;
+    struct memory_span valid; /* times at which a search finds the same */
+    uint64_t serial;          /* of the function's prototype; 0: nobody has searched */
+    uint32_t cost;            /* of the search, out of its budget */
+};
+
 /* A prototype that was read. */
 struct known {
     struct known *next; /* next in its hash chain, or in the list of the dead */
     struct lua_code code;
     const char *file;   /* from its chunk's name, interned. NULL: could not be read */
-    uint32_t *children; /* places of the instructions that make closures */
+    struct child *children;
     uint32_t nr_children;
     uint64_t batch;   /* batch in which it was last compared */
     uint64_t learned; /* 1 + the batch in which its children's names were last taken */
@@ -49,10 +59,10 @@ struct known {
     uint64_t serial;  /* never used twice */
     uint64_t time;    /* time of the memory that it was last compared with */
     uint64_t whole;   /* the same, of its last comparison as a whole */
-    /* Times at which all of it reads the same, with the same provenance; empty where this is not
-     * known. `apart`: without its head, which came with the sample. */
-    struct memory_span valid;
-    bool apart;
+    /* Times at which all but its head reads the same, with provenance `body`; and the same of its
+     * head. Empty where this is not known. */
+    struct memory_span valid, head_valid;
+    uint8_t body, head_provenance;
     uint8_t head[LUA_PROTO_MAX]; /* bytes that were the right head when they were last compared */
     uint32_t space;
     uint32_t function; /* managed function */
@@ -67,7 +77,8 @@ struct call_site {
     uint32_t function; /* function for which the name was last proposed */
     uint8_t rank;      /* rank of that proposal */
     uint8_t kind;
-    const char *name; /* NULL: no name */
+    const char *name;         /* NULL: no name */
+    struct memory_span valid; /* times at which the name is the same */
 };
 
 /* What decides how a call is named, beside memory. */
@@ -270,15 +281,26 @@ static bool find_children(struct known *k)
         return false;
     for (uint32_t at = 0; k->nr_children < nr; at++)
         if (lua_code_insn(&k->code, at).op == LUA_OP_CLOSURE)
-            k->children[k->nr_children++] = at;
+            k->children[k->nr_children++].at = at;
     return true;
 }
 
-/* A function without code may be the remains of a dead one. */
-static uint8_t provenance_of(const struct known *k, const struct lua_asker *a)
+/* Set what the prototype rests on. One without code may be the remains of a dead one. */
+static void set_provenance(struct known *k, uint8_t head)
 {
-    enum provenance p = a->reader.provenance;
-    return (uint8_t)(k->code.nr[LUA_PART_CODE] || p > PROVENANCE_STALE ? p : PROVENANCE_STALE);
+    uint8_t p = k->body > head ? k->body : head;
+    k->provenance = k->code.nr[LUA_PART_CODE] || p > PROVENANCE_STALE ? p : PROVENANCE_STALE;
+}
+
+/* Take what the asker has found of a whole prototype. */
+static void take_proof(struct known *k, const struct lua_asker *a)
+{
+    k->valid = a->same;
+    k->head_valid = a->head_same;
+    k->body = (uint8_t)a->reader.provenance;
+    k->head_provenance = (uint8_t)a->head_provenance;
+    k->whole = a->real->time;
+    set_provenance(k, k->head_provenance);
 }
 
 /* Read a prototype that is not in the cache; NULL: there is none (*failed: memory is out). */
@@ -296,9 +318,7 @@ static struct known *known_read(struct lua_names *n, const struct lua_names_sour
     *failed |= read < 0;
     if (read > 0) {
         k->file = file_of(n, &a, &k->code, failed);
-        k->provenance = provenance_of(k, &a);
-        k->valid = a.same;
-        k->apart = a.apart;
+        take_proof(k, &a);
         k->function = *failed ? 0 : identify(n, &a, k);
     }
     if (!k->function || !find_children(k)) {
@@ -312,7 +332,7 @@ static struct known *known_read(struct lua_names *n, const struct lua_names_sour
     k->next = *chain;
     k->batch = s->batch;
     k->serial = ++n->last_serial;
-    k->time = k->whole = m->time;
+    k->time = m->time;
     k->space = s->space;
     *chain = k;
     n->nr++;
@@ -358,19 +378,47 @@ static bool has_same_head(struct known *k, const struct memory *m)
     return true;
 }
 
-/* Is everything known to read the same at the memory's time? */
-static bool is_steady(struct known *k, const struct memory *m)
+static bool is_in(const struct memory_span *span, const struct memory *m)
 {
-    if (m->time < k->valid.from || k->valid.to < m->time || !tells_spans(m))
+    return span->from <= m->time && m->time <= span->to && tells_spans(m);
+}
+
+/* Compare the head with memory. */
+static bool head_compare(const struct lua_names_source *s, struct known *k)
+{
+    struct lua_asker a;
+    lua_asker_begin(&a, s->reader->m, s->reader->layout, HEAD_READS);
+    if (!lua_code_check_head(&a, &k->code))
         return false;
-    return k->apart ? has_same_head(k, m) : !memory_is_instant(m, k->code.proto.address);
+    k->head_valid = a.head_same;
+    k->head_provenance = (uint8_t)a.head_provenance;
+    set_provenance(k, k->head_provenance);
+    return true;
+}
+
+/* Returns whether the prototype is known to be the same, but for its head, and compares that. */
+static bool is_steady(const struct lua_names_source *s, struct known *k)
+{
+    const struct memory *m = s->reader->m;
+    if (!is_in(&k->valid, m))
+        return false;
+    if (has_same_head(k, m)) {
+        set_provenance(k, PROVENANCE_EXACT);
+        return true;
+    }
+    if (!is_in(&k->head_valid, m) || memory_is_instant(m, k->code.proto.address))
+        return head_compare(s, k);
+    set_provenance(k, k->head_provenance);
+    return true;
 }
 
 /* Was all of it read a moment ago? Of memory that has no other moments (a process that runs) the
  * head is then enough. */
-static bool is_recent(const struct known *k, const struct memory *m)
+static bool is_recent(const struct lua_names_source *s, const struct known *k)
 {
-    return m->time >= k->whole && m->time - k->whole < COMPARE_WHOLE_NS && !memory_has_moments(m);
+    const struct memory *m = s->reader->m;
+    return k->batch == s->batch && m->time >= k->whole && m->time - k->whole < COMPARE_WHOLE_NS &&
+           !memory_has_moments(m);
 }
 
 /* Compare all of a prototype with memory. */
@@ -383,10 +431,7 @@ static bool known_compare(struct lua_names *n, const struct lua_names_source *s,
     *failed |= same < 0;
     if (same <= 0 || file_of(n, &a, &k->code, failed) != k->file)
         return false;
-    k->provenance = provenance_of(k, &a);
-    k->valid = a.same;
-    k->apart = a.apart;
-    k->whole = s->reader->m->time;
+    take_proof(k, &a);
     return true;
 }
 
@@ -395,20 +440,16 @@ static bool known_compare(struct lua_names *n, const struct lua_names_source *s,
 static bool known_check(struct lua_names *n, const struct lua_names_source *s, struct known *k,
                         bool *failed)
 {
-    const struct memory *m = s->reader->m;
-    if (k->batch == s->batch && k->time == m->time)
+    if (k->batch == s->batch && k->time == s->reader->m->time)
         return true;
     if (k->code.layout != s->reader->layout)
         return false;
-    if (!is_steady(k, m)) {
-        struct lua_reader head = {.m = m, .layout = s->reader->layout, .budget = HEAD_READS};
-        bool same = k->batch == s->batch && is_recent(k, m) ? lua_code_check_head(&head, &k->code)
-                                                            : known_compare(n, s, k, failed);
-        if (!same)
-            return false;
-    }
+    bool same = is_steady(s, k) ||
+                (is_recent(s, k) ? head_compare(s, k) : known_compare(n, s, k, failed));
+    if (!same)
+        return false;
     k->batch = s->batch;
-    k->time = m->time;
+    k->time = s->reader->m->time;
     return true;
 }
 
@@ -451,30 +492,44 @@ static bool is_child(const struct lua_proto *parent, const struct lua_proto *chi
     return inside && (child->source == parent->source || !child->source);
 }
 
-/* Take the name that a prototype gives to the function it makes at `at`, and append that function
- * to the queue. */
-static int learn_child(struct lua_names *n, const struct lua_names_source *s, const struct known *k,
-                       uint32_t at, uint32_t *budget)
+/* Find the name that a prototype gives to a function it makes. */
+static int search_child(struct lua_names *n, const struct lua_names_source *s,
+                        const struct known *k, const struct known *made, struct child *c,
+                        uint32_t *budget)
 {
     char name[LUA_DEFINED_SIZE];
+    struct lua_asker a;
+    const uint32_t before = *budget;
+    lua_asker_begin(&a, s->reader->m, s->reader->layout, READS);
+    bool is_named = lua_definition_name(&a, &k->code, c->at, &made->code, budget, name);
+    c->name = is_named ? managed_string(n->managed, name, strlen(name)) : NULL;
+    c->valid = a.same;
+    c->serial = made->serial;
+    c->cost = before - *budget;
+    return is_named && !c->name ? -1 : 0;
+}
+
+/* Take the name that a prototype gives to a function it makes, and append that function to the
+ * queue. */
+static int learn_child(struct lua_names *n, const struct lua_names_source *s, const struct known *k,
+                       struct child *c, uint32_t *budget)
+{
     bool failed = false;
-    uint64_t address = lua_code_child(&k->code, lua_code_insn(&k->code, at).bx);
+    uint64_t address = lua_code_child(&k->code, lua_code_insn(&k->code, c->at).bx);
     uint8_t ignored = PROVENANCE_EXACT;
-    enum name_rank rank = NAME_RANK_DEFINED;
-    struct known *child = address ? known_get(n, s, address, &ignored, &failed) : NULL;
+    struct known *made = address ? known_get(n, s, address, &ignored, &failed) : NULL;
     if (failed)
         return -1;
-    if (!child || child == k || !is_child(&k->code.proto, &child->code.proto))
+    if (!made || made == k || !is_child(&k->code.proto, &made->code.proto))
         return 0;
-    struct lua_asker a;
-    lua_asker_begin(&a, s->reader->m, s->reader->layout, READS);
-    if (!lua_definition_name(&a, &k->code, at, &child->code, budget, name)) {
-        rank = NAME_RANK_NAMELESS;
-        *name = 0;
-    }
-    if (managed_propose_name(n->managed, child->function, rank, name, s->batch))
+    if (c->serial == made->serial && is_in(&c->valid, s->reader->m) && c->cost < *budget)
+        *budget -= c->cost;
+    else if (search_child(n, s, k, made, c, budget))
         return -1;
-    return child->learned == s->batch + 1 || vec_push(&n->queue, child) ? 0 : -1;
+    enum name_rank rank = c->name ? NAME_RANK_DEFINED : NAME_RANK_NAMELESS;
+    if (managed_propose_name(n->managed, made->function, rank, c->name ? c->name : "", s->batch))
+        return -1;
+    return made->learned == s->batch + 1 || vec_push(&n->queue, made) ? 0 : -1;
 }
 
 /* Take the names that one prototype gives, at most `limit`. */
@@ -486,7 +541,7 @@ static int learn_one(struct lua_names *n, const struct lua_names_source *s, stru
         nr > LEARN_PER_BATCH && limit < LEARN_MAX ? s->batch * LEARN_PER_BATCH % nr : 0;
     k->learned = s->batch + 1;
     for (uint32_t i = 0; i < nr && i < limit; i++)
-        if (learn_child(n, s, k, k->children[(first + i) % nr], budget))
+        if (learn_child(n, s, k, &k->children[(first + i) % nr], budget))
             return -1;
     return 0;
 }
@@ -530,15 +585,27 @@ static bool stands_still(const struct memory *m)
     return true;
 }
 
+/* Leave what came with the sample out: other samples cannot tell whether they would have it, too. */
+static void drop_sample(struct memory *m)
+{
+    m->stack_size = m->stack_far_size = 0;
+    while (m->nr_layers && m->layers->when == MEMORY_OF_SAMPLE) {
+        m->layers++;
+        m->nr_layers--;
+    }
+}
+
 /* Read the libraries, unless a reading now is known to give the same. */
 static int library_read(struct lua_names *n, const struct lua_names_source *s, struct vm_library *l)
 {
-    const struct memory *m = s->reader->m;
+    struct memory only = *s->reader->m, *m = &only;
     bool is_new = l->global != s->global || l->space != s->space || l->layout != s->reader->layout;
     l->batch = s->batch;
     l->time = m->time;
-    if (!is_new && l->valid.from <= m->time && m->time <= l->valid.to && tells_spans(m))
+    if (!is_new && is_in(&l->valid, m))
         return 0;
+    if (tells_spans(m))
+        drop_sample(m);
     const uint32_t deep = stands_still(m) ? DEEP_READS : 0;
     struct lua_asker a;
     lua_asker_begin(&a, m, s->reader->layout, READS);
@@ -661,13 +728,20 @@ static struct call_site *call_get(struct lua_names *n, const struct lua_names_so
                                   const struct known *caller, uint32_t index, bool *failed)
 {
     struct call_site *c = &n->calls[hash_combine(caller->serial, index) & (CALLS - 1)];
-    if (c->caller == caller->serial && c->index == index && c->batch == s->batch)
+    bool is_kept = c->caller == caller->serial && c->index == index;
+    if (is_kept && c->batch == s->batch)
         return c;
+    if (is_kept && is_in(&c->valid, s->reader->m)) { /* it is to be proposed again */
+        c->batch = s->batch;
+        c->function = c->rank = 0;
+        return c;
+    }
     char name[LUA_NAME_SIZE];
     struct lua_asker a;
     lua_asker_begin(&a, s->reader->m, s->reader->layout, READS);
     *c = (struct call_site){.caller = caller->serial, .batch = s->batch, .index = index};
     c->kind = (uint8_t)lua_call_name(&a, &caller->code, index, name);
+    c->valid = a.same;
     if (c->kind == LUA_NAME_NONE)
         return c;
     c->name = managed_string(n->managed, name, strlen(name));

@@ -20,11 +20,14 @@ static bool ask(void *context, const struct memory_query *q, void *to, struct me
         memory_span_empty(&a->same); /* it may be recorded for other times */
         return false;
     }
-    if (q->address - a->head < a->reader.layout->fields.proto.size && answer->layer &&
-        answer->layer->when == MEMORY_OF_SAMPLE)
-        a->apart = true;
-    else
+    if (q->address - a->head >= a->reader.layout->fields.proto.size) {
         memory_span_narrow(&a->same, &answer->same);
+        return true;
+    }
+    memory_span_narrow(&a->head_same, &answer->same);
+    if (answer->provenance > a->head_provenance)
+        a->head_provenance = answer->provenance;
+    answer->provenance = PROVENANCE_EXACT;
     return true;
 }
 
@@ -32,6 +35,7 @@ void lua_asker_begin(struct lua_asker *a, const struct memory *m, const struct l
                      uint32_t budget)
 {
     *a = (struct lua_asker){.same = {0, UINT64_MAX},
+                            .head_same = {0, UINT64_MAX},
                             .real = m,
                             .layer = {.when = MEMORY_OF_ANY_TIME, .read = ask, .context = a}};
     a->memory = (struct memory){.time = m->time, .layers = &a->layer, .nr_layers = 1};
@@ -132,10 +136,11 @@ static bool is_same_proto(const struct lua_proto *a, const struct lua_proto *b)
            a->last_line_defined == b->last_line_defined && a->nr_params == b->nr_params;
 }
 
-bool lua_code_check_head(struct lua_reader *r, const struct lua_code *c)
+bool lua_code_check_head(struct lua_asker *a, const struct lua_code *c)
 {
     struct lua_proto now;
-    return lua_proto_read(r, c->proto.address, &now) && is_same_proto(&now, &c->proto);
+    a->head = c->proto.address;
+    return lua_proto_read(&a->reader, a->head, &now) && is_same_proto(&now, &c->proto);
 }
 
 bool lua_code_has_head(const struct lua_code *c, const uint8_t *bytes)

@@ -22,10 +22,11 @@ enum {
 struct lua_asker {
     struct lua_reader reader; /* its provenance is the weakest of all reads */
     struct memory_span same;
-    /* An object that the asker compares at each time, if it came with the sample: `same` does not
-     * count it then, and `apart` is set. */
-    uint64_t head;
-    bool apart;
+    /* The head of an object may come with a sample or from elsewhere, and is judged by itself: what
+     * it rests on is not in `same` and the reader's provenance. */
+    uint64_t head; /* its address; 0: there is none */
+    struct memory_span head_same;
+    enum provenance head_provenance;
     bool as_asked; /* the bytes are asked for as the reader does: they may change */
     const struct memory *real;
     struct memory memory;
@@ -64,8 +65,8 @@ size_t lua_code_size(const struct lua_code *c);
 /* Returns whether a new reading would give the same: 1, 0; -1: memory is out. */
 int lua_code_check(struct lua_asker *a, const struct lua_code *c);
 /* The same for its head alone: addresses and sizes of its parts, lines. */
-bool lua_code_check_head(struct lua_reader *r, const struct lua_code *c);
-/* Returns whether these bytes of a Proto are the head of this prototype. */
+bool lua_code_check_head(struct lua_asker *a, const struct lua_code *c);
+/* The same, of the bytes of a Proto. */
 bool lua_code_has_head(const struct lua_code *c, const uint8_t *bytes);
 
 /* Returns an instruction; LUA_OP_OTHER behind the end. */
