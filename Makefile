@@ -169,6 +169,7 @@ $(B)/bench/%: $(B)/bench/%.o $(LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $< $(LIBS) $(LDLIBS)
 
+$(B)/bench/bench_lua: LDFLAGS += -Wl,--wrap=lua_find_states,--wrap=lua_emit,--wrap=lua_names_call,--wrap=unwind_batch
 $(B)/bench/bench_luajit: LDFLAGS += -Wl,--wrap=luajit_walker,--wrap=luajit_names_frame,--wrap=unwind_batch
 
 bench: deps all $(BENCHES)

@@ -50,7 +50,7 @@ struct child {
 struct known {
     struct known *next; /* next in its hash chain, or in the list of the dead */
     struct lua_code code;
-    const char *file;   /* from its chunk's name, interned. NULL: could not be read */
+    const char *file; /* from its chunk's name, interned. NULL: could not be read */
     struct child *children;
     uint32_t nr_children;
     uint64_t batch;   /* batch in which it was last compared */
@@ -59,11 +59,7 @@ struct known {
     uint64_t serial;  /* never used twice */
     uint64_t time;    /* time of the memory that it was last compared with */
     uint64_t whole;   /* the same, of its last comparison as a whole */
-    /* Times at which all but its head reads the same, with provenance `body`; and the same of its
-     * head. Empty where this is not known. */
-    struct memory_span valid, head_valid;
-    uint8_t body, head_provenance;
-    uint8_t head[LUA_PROTO_MAX]; /* bytes that were the right head when they were last compared */
+    struct lua_proof proof;
     uint32_t space;
     uint32_t function; /* managed function */
     uint8_t provenance;
@@ -157,6 +153,7 @@ struct lua_names *lua_names_create(struct managed_names *managed)
 static void known_free(struct known *k)
 {
     lua_code_free(&k->code);
+    lua_proof_free(&k->proof);
     free(k->children);
     free(k);
 }
@@ -285,22 +282,10 @@ static bool find_children(struct known *k)
     return true;
 }
 
-/* Set what the prototype rests on. One without code may be the remains of a dead one. */
-static void set_provenance(struct known *k, uint8_t head)
+/* A function without code may be the remains of a dead one. */
+static uint8_t provenance_of(const struct known *k, uint8_t weakest)
 {
-    uint8_t p = k->body > head ? k->body : head;
-    k->provenance = k->code.nr[LUA_PART_CODE] || p > PROVENANCE_STALE ? p : PROVENANCE_STALE;
-}
-
-/* Take what the asker has found of a whole prototype. */
-static void take_proof(struct known *k, const struct lua_asker *a)
-{
-    k->valid = a->same;
-    k->head_valid = a->head_same;
-    k->body = (uint8_t)a->reader.provenance;
-    k->head_provenance = (uint8_t)a->head_provenance;
-    k->whole = a->real->time;
-    set_provenance(k, k->head_provenance);
+    return k->code.nr[LUA_PART_CODE] || weakest > PROVENANCE_STALE ? weakest : PROVENANCE_STALE;
 }
 
 /* Read a prototype that is not in the cache; NULL: there is none (*failed: memory is out). */
@@ -314,11 +299,13 @@ static struct known *known_read(struct lua_names *n, const struct lua_names_sour
     if (!k)
         return NULL;
     lua_asker_begin(&a, m, s->reader->layout, READS);
+    a.proof = &k->proof;
     int read = lua_code_read(&a, address, &k->code);
     *failed |= read < 0;
     if (read > 0) {
         k->file = file_of(n, &a, &k->code, failed);
-        take_proof(k, &a);
+        a.proof = NULL;
+        k->provenance = provenance_of(k, (uint8_t)a.reader.provenance);
         k->function = *failed ? 0 : identify(n, &a, k);
     }
     if (!k->function || !find_children(k)) {
@@ -332,7 +319,7 @@ static struct known *known_read(struct lua_names *n, const struct lua_names_sour
     k->next = *chain;
     k->batch = s->batch;
     k->serial = ++n->last_serial;
-    k->time = m->time;
+    k->time = k->whole = m->time;
     k->space = s->space;
     *chain = k;
     n->nr++;
@@ -362,53 +349,19 @@ static bool tells_spans(const struct memory *m)
     return provers == 1 && tellers == 1;
 }
 
-/* Returns whether the prototype has the same head, which came with the sample. Most often all of
- * its bytes are the same; the collector's marks are among them. */
-static bool has_same_head(struct known *k, const struct memory *m)
-{
-    const size_t size = k->code.layout->fields.proto.size;
-    const uint8_t *now = memory_piece(m, k->code.proto.address, size, NULL);
-    if (!now)
-        return false;
-    if (memcmp(k->head, now, size) == 0)
-        return true;
-    if (!lua_code_has_head(&k->code, now))
-        return false;
-    memcpy(k->head, now, size);
-    return true;
-}
-
 static bool is_in(const struct memory_span *span, const struct memory *m)
 {
     return span->from <= m->time && m->time <= span->to && tells_spans(m);
 }
 
-/* Compare the head with memory. */
-static bool head_compare(const struct lua_names_source *s, struct known *k)
+/* Returns whether the prototype is the same as far as the memory log tells, and what came with the
+ * sample. */
+static bool is_steady(struct known *k, const struct memory *m)
 {
-    struct lua_asker a;
-    lua_asker_begin(&a, s->reader->m, s->reader->layout, HEAD_READS);
-    if (!lua_code_check_head(&a, &k->code))
+    uint8_t weakest = PROVENANCE_EXACT;
+    if (!tells_spans(m) || !lua_proof_holds(&k->proof, m, &weakest))
         return false;
-    k->head_valid = a.head_same;
-    k->head_provenance = (uint8_t)a.head_provenance;
-    set_provenance(k, k->head_provenance);
-    return true;
-}
-
-/* Returns whether the prototype is known to be the same, but for its head, and compares that. */
-static bool is_steady(const struct lua_names_source *s, struct known *k)
-{
-    const struct memory *m = s->reader->m;
-    if (!is_in(&k->valid, m))
-        return false;
-    if (has_same_head(k, m)) {
-        set_provenance(k, PROVENANCE_EXACT);
-        return true;
-    }
-    if (!is_in(&k->head_valid, m) || memory_is_instant(m, k->code.proto.address))
-        return head_compare(s, k);
-    set_provenance(k, k->head_provenance);
+    k->provenance = provenance_of(k, weakest);
     return true;
 }
 
@@ -426,13 +379,27 @@ static bool known_compare(struct lua_names *n, const struct lua_names_source *s,
                           bool *failed)
 {
     struct lua_asker a;
+    struct lua_proof proof = {0};
     lua_asker_begin(&a, s->reader->m, s->reader->layout, READS);
+    a.proof = &proof;
     int same = lua_code_check(&a, &k->code);
     *failed |= same < 0;
-    if (same <= 0 || file_of(n, &a, &k->code, failed) != k->file)
+    if (same <= 0 || file_of(n, &a, &k->code, failed) != k->file) {
+        lua_proof_free(&proof);
         return false;
-    take_proof(k, &a);
+    }
+    lua_proof_free(&k->proof);
+    k->proof = proof;
+    k->provenance = provenance_of(k, (uint8_t)a.reader.provenance);
+    k->whole = s->reader->m->time;
     return true;
+}
+
+/* Compare the head alone. */
+static bool head_compare(const struct lua_names_source *s, const struct known *k)
+{
+    struct lua_reader head = {.m = s->reader->m, .layout = s->reader->layout, .budget = HEAD_READS};
+    return lua_code_check_head(&head, &k->code);
 }
 
 /* Is the prototype still at its address? For one time this is checked once. At another time all of
@@ -444,7 +411,7 @@ static bool known_check(struct lua_names *n, const struct lua_names_source *s, s
         return true;
     if (k->code.layout != s->reader->layout)
         return false;
-    bool same = is_steady(s, k) ||
+    bool same = is_steady(k, s->reader->m) ||
                 (is_recent(s, k) ? head_compare(s, k) : known_compare(n, s, k, failed));
     if (!same)
         return false;
@@ -585,7 +552,8 @@ static bool stands_still(const struct memory *m)
     return true;
 }
 
-/* Leave what came with the sample out: other samples cannot tell whether they would have it, too. */
+/* Leave what came with the sample out: other samples cannot tell whether they would have it, too.
+ */
 static void drop_sample(struct memory *m)
 {
     m->stack_size = m->stack_far_size = 0;

@@ -8,34 +8,98 @@
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
+static struct memory_query of_object(const struct memory_query *q)
+{
+    struct memory_query object = *q;
+    object.kind = MEMORY_OBJECT;
+    object.alive = true;
+    return object;
+}
+
+/* Note a question and its answer. */
+static void note(struct lua_proof *p, const struct lua_asker *a, const struct memory_query *q,
+                 const void *bytes, const struct memory_answer *answer)
+{
+    uint8_t *to = p->nr < LUA_ASKED_MAX && q->size <= LUA_CODE_COPY_MAX
+                      ? realloc(p->bytes, p->size + q->size + 1)
+                      : NULL;
+    p->failed |= !to;
+    if (!to)
+        return;
+    memcpy(to + p->size, bytes, q->size);
+    p->asked[p->nr++] = (struct lua_asked){.address = q->address,
+                                           .size = (uint32_t)q->size,
+                                           .at = (uint32_t)p->size,
+                                           .same = answer->same,
+                                           .provenance = (uint8_t)answer->provenance,
+                                           .is_behind = a->is_behind};
+    p->bytes = to;
+    p->size += q->size;
+}
+
 static bool ask(void *context, const struct memory_query *q, void *to, struct memory_answer *answer)
 {
     struct lua_asker *a = context;
-    struct memory_query object = *q;
-    if (!a->as_asked) {
-        object.kind = MEMORY_OBJECT;
-        object.alive = true;
-    }
-    if (!memory_ask(a->real, &object, to, answer)) {
-        memory_span_empty(&a->same); /* it may be recorded for other times */
-        return false;
-    }
-    if (q->address - a->head >= a->reader.layout->fields.proto.size) {
+    const struct memory_query object = a->as_asked ? *q : of_object(q);
+    bool got = memory_ask(a->real, &object, to, answer);
+    if (got)
         memory_span_narrow(&a->same, &answer->same);
-        return true;
+    else
+        memory_span_empty(&a->same); /* it may be recorded for other times */
+    if (a->proof && got)
+        note(a->proof, a, q, to, answer);
+    else if (a->proof)
+        a->proof->failed = true;
+    return got;
+}
+
+void lua_proof_free(struct lua_proof *p)
+{
+    free(p->bytes);
+    *p = (struct lua_proof){0};
+}
+
+/* Ask a question again. Returns whether the answer is the same. */
+static bool holds_anew(struct lua_asked *k, const uint8_t *bytes, const struct memory *m)
+{
+    const struct memory_query plain = {.address = k->address, .size = k->size, .time = m->time};
+    const struct memory_query q = of_object(&plain);
+    struct memory_answer answer;
+    uint8_t small[512], *to = k->size <= sizeof(small) ? small : malloc(k->size);
+    bool is = to && memory_ask(m, &q, to, &answer) && memcmp(to, bytes, k->size) == 0;
+    if (is) {
+        k->same = answer.same;
+        k->provenance = (uint8_t)answer.provenance;
     }
-    memory_span_narrow(&a->head_same, &answer->same);
-    if (answer->provenance > a->head_provenance)
-        a->head_provenance = answer->provenance;
-    answer->provenance = PROVENANCE_EXACT;
-    return true;
+    if (to != small)
+        free(to);
+    return is;
+}
+
+bool lua_proof_holds(struct lua_proof *p, const struct memory *m, uint8_t *weakest)
+{
+    for (struct lua_asked *k = p->asked; k < p->asked + p->nr; k++) {
+        const uint8_t *bytes = p->bytes + k->at;
+        const uint8_t *now = k->is_behind ? NULL : memory_piece(m, k->address, k->size, NULL);
+        if (now) {
+            if (memcmp(now, bytes, k->size) != 0)
+                return false;
+            continue;
+        }
+        bool is_kept = k->same.from <= m->time && m->time <= k->same.to &&
+                       (k->is_behind || !memory_is_instant(m, k->address) ||
+                        !memory_is_instant(m, k->address + k->size - 1));
+        if (!is_kept && !holds_anew(k, bytes, m))
+            return false;
+        *weakest = k->provenance > *weakest ? k->provenance : *weakest;
+    }
+    return !p->failed;
 }
 
 void lua_asker_begin(struct lua_asker *a, const struct memory *m, const struct lua_layout *l,
                      uint32_t budget)
 {
     *a = (struct lua_asker){.same = {0, UINT64_MAX},
-                            .head_same = {0, UINT64_MAX},
                             .real = m,
                             .layer = {.when = MEMORY_OF_ANY_TIME, .read = ask, .context = a}};
     a->memory = (struct memory){.time = m->time, .layers = &a->layer, .nr_layers = 1};
@@ -88,15 +152,16 @@ static void read_parts(struct lua_asker *a, struct lua_code *c)
         uint32_t nr;
         size_t element;
         uint64_t at = part_of(&c->proto, c->layout, (enum lua_part)i, &nr, &element);
+        a->is_behind = i != LUA_PART_LINES && i != LUA_PART_ABSLINES;
         if (nr && at && lua_read(&a->reader, at, c->copy + c->at[i], nr * element))
             c->nr[i] = nr;
     }
+    a->is_behind = false;
 }
 
 int lua_code_read(struct lua_asker *a, uint64_t address, struct lua_code *ret)
 {
     *ret = (struct lua_code){.layout = a->reader.layout};
-    a->head = address;
     if (!lua_proto_read(&a->reader, address, &ret->proto))
         return 0;
     size_t size = place_parts(ret);
@@ -136,17 +201,10 @@ static bool is_same_proto(const struct lua_proto *a, const struct lua_proto *b)
            a->last_line_defined == b->last_line_defined && a->nr_params == b->nr_params;
 }
 
-bool lua_code_check_head(struct lua_asker *a, const struct lua_code *c)
+bool lua_code_check_head(struct lua_reader *r, const struct lua_code *c)
 {
     struct lua_proto now;
-    a->head = c->proto.address;
-    return lua_proto_read(&a->reader, a->head, &now) && is_same_proto(&now, &c->proto);
-}
-
-bool lua_code_has_head(const struct lua_code *c, const uint8_t *bytes)
-{
-    struct lua_proto now;
-    return lua_proto_of(c->layout, c->proto.address, bytes, &now) && is_same_proto(&now, &c->proto);
+    return lua_proto_read(r, c->proto.address, &now) && is_same_proto(&now, &c->proto);
 }
 
 int lua_code_check(struct lua_asker *a, const struct lua_code *c)

@@ -15,6 +15,27 @@ enum {
     LUA_CODE_COPY_MAX = 16 << 20, /* bytes; of larger functions only the head is read */
 };
 
+/* The questions whose answers tell a prototype and its file, and the answers: the same answers at
+ * another time tell the same. */
+enum { LUA_ASKED_MAX = 20 };
+struct lua_proof {
+    struct lua_asked {
+        uint64_t address;
+        uint32_t size, at;       /* `at`: place of the answer in `bytes` */
+        struct memory_span same; /* times at which the memory log has the answer */
+        uint8_t provenance;
+        bool is_behind; /* as the asker's */
+    } asked[LUA_ASKED_MAX];
+    uint32_t nr;
+    bool failed; /* a question had no answer, or was not noted */
+    uint8_t *bytes;
+    size_t size;
+};
+void lua_proof_free(struct lua_proof *p);
+/* Returns whether the answers are the same at the memory's time. What may differ is asked again.
+ * `weakest` is raised to the provenance of all. */
+bool lua_proof_holds(struct lua_proof *p, const struct memory *m, uint8_t *weakest);
+
 /* Reads objects that do not change while they live, and notes at which times the same reads have
  * the same answers. The bytes are asked for as those of objects that were alive: a closure on the
  * stack keeps its prototype, and that its inner ones and their strings. It refers to itself: do not
@@ -22,12 +43,9 @@ enum {
 struct lua_asker {
     struct lua_reader reader; /* its provenance is the weakest of all reads */
     struct memory_span same;
-    /* The head of an object may come with a sample or from elsewhere, and is judged by itself: what
-     * it rests on is not in `same` and the reader's provenance. */
-    uint64_t head; /* its address; 0: there is none */
-    struct memory_span head_same;
-    enum provenance head_provenance;
-    bool as_asked; /* the bytes are asked for as the reader does: they may change */
+    struct lua_proof *proof; /* where the questions are noted; NULL: nowhere */
+    bool is_behind;          /* the bytes that are read now never come with a sample */
+    bool as_asked;           /* the bytes are asked for as the reader does: they may change */
     const struct memory *real;
     struct memory memory;
     struct memory_layer layer;
@@ -65,9 +83,7 @@ size_t lua_code_size(const struct lua_code *c);
 /* Returns whether a new reading would give the same: 1, 0; -1: memory is out. */
 int lua_code_check(struct lua_asker *a, const struct lua_code *c);
 /* The same for its head alone: addresses and sizes of its parts, lines. */
-bool lua_code_check_head(struct lua_asker *a, const struct lua_code *c);
-/* The same, of the bytes of a Proto. */
-bool lua_code_has_head(const struct lua_code *c, const uint8_t *bytes);
+bool lua_code_check_head(struct lua_reader *r, const struct lua_code *c);
 
 /* Returns an instruction; LUA_OP_OTHER behind the end. */
 struct lua_insn lua_code_insn(const struct lua_code *c, uint32_t index);
