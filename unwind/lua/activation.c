@@ -231,9 +231,11 @@ bool lua_set_running(struct lua_walk *w, const struct lua_activation *a, struct 
     uint32_t saved = call->index;
     const struct lua_site *site = site_of(a);
     bool told = site && (site->saved || site->pc.kind != LUA_NOWHERE);
-    if (told && !(place_read(w, a, &site->pc, &pc) && lua_call_set_pc(call, pc) &&
-                  call->index != UINT32_MAX))
+    bool by_site = told && place_read(w, a, &site->pc, &pc) && lua_call_set_pc(call, pc) &&
+                   call->index != UINT32_MAX;
+    if (told && !by_site)
         call->index = saved;
+    agrees |= by_site;
     for (unsigned i = 0; i < l->nr_pc && !told && !is_in_prologue(a); i++) {
         const struct lua_place *p = &l->pc[i];
         if (2 * p->votes < l->pc[0].votes || (!is_exact(a) && (i || !p->survives)))
@@ -244,6 +246,10 @@ bool lua_set_running(struct lua_walk *w, const struct lua_activation *a, struct 
         }
         call->index = saved;
     }
+    /* A hook is called before the instruction is fetched, and has saved the pc already. */
+    if (!is_exact(a) && w->states.at[a->state].state.hookmask && saved != UINT32_MAX &&
+        call->index + 1 == saved)
+        call->index = saved;
     call->provenance = (uint8_t)w->reader.provenance;
     return agrees;
 }

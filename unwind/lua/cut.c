@@ -71,14 +71,29 @@ static size_t run_in_frame(const struct lua_walk *w, const struct lua_walk_state
     return nr;
 }
 
+/* Is the newest call one that has run nothing yet? Where a mark tells the calls that Lua itself has
+ * made (CIST_REENTRY), it does not have it yet. */
+static bool is_being_made(const struct lua_walk *w, const struct lua_walk_state *s)
+{
+    const struct lua_call *newest = &w->calls.at[s->first];
+    return s->layout->fields.ci.fresh_if_clear && s->end - s->first > 1 && newest->is_lua &&
+           newest->index == UINT32_MAX;
+}
+
 /* Returns how many runs are in front of the first activation's. `a`: the first activation; `nr`:
  * the number of all of the state. *doubted: that is not sure. */
-static size_t runs_in_front(const struct lua_walk *w, const struct lua_walk_state *s,
+static size_t runs_in_front(struct lua_walk *w, const struct lua_walk_state *s,
                             const struct lua_activation *a, size_t nr, bool *doubted)
 {
     size_t runs = count_runs(w, s);
     if (!s->whole || runs <= nr)
         return 0;
+    if (runs == nr + 1 && is_being_made(w, s)) {
+        /* execute itself has made it, and goes on with it. */
+        bool is_same = a->flags & (FRAME_LEAF | FRAME_SIGNAL) && w->calls.at[s->first + 1].is_lua;
+        w->calls.at[s->first].is_fresh = !is_same;
+        return !is_same;
+    }
     size_t more = runs - nr, told = run_in_frame(w, s, a, more + 1);
     if (told <= more)
         return told;

@@ -48,6 +48,7 @@ bool lua_state_read(struct lua_reader *r, uint64_t address, bool strict, struct 
         .savedpc = f->state.savedpc == LUA_NO_FIELD ? 0 : lua_u64(bytes, f->state.savedpc),
         .base = f->state.base == LUA_NO_FIELD ? 0 : lua_u64(bytes, f->state.base),
         .status = bytes[f->state.status],
+        .hookmask = bytes[f->state.hookmask],
     };
     ret->top = slot_address(ret, ret->top);
     return is_aligned(ret->global) && is_aligned(ret->ci) && is_aligned(ret->stack) &&

@@ -34,6 +34,7 @@ struct lua_state {
     uint64_t savedpc; /* 5.1: of the newest Lua function */
     uint64_t base;    /* 5.1 */
     uint8_t status;
+    uint8_t hookmask; /* 0: no hook is set */
 };
 
 /* Read a state. `strict`: it passes all checks that hold for a state that does not change at the
