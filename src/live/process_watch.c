@@ -590,6 +590,7 @@ static int mapped_file(struct process_watch *watch, const struct record_mmap *m,
     struct lua_watch *t = target_find(watch, pid);
     if (t)
         lua_watch_mapped(t);
+    watches_mapped_file(watch->watches, m->pid);
     if (more & HOLDS_UNKNOWN && watch->eager)
         return task_look(watch, pid, &more, err);
     task.holds |= more;

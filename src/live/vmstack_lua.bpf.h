@@ -36,7 +36,8 @@ enum {
  * process (LUA_KEY). Cpus that write at once may lose an entry, which is found again. */
 struct lua_known {
     uint64_t states[VMSTACK_LUA_RECENT];
-    uint64_t globals[VMSTACK_LUA_GLOBALS]; /* with the number of the build in the low bits */
+    uint64_t globals[VMSTACK_LUA_GLOBALS]; /* with the number of the build in the low bits, mixed
+                                              with the version of the builds */
 };
 #define LUA_KEY(l, address) ((address) ^ (uint64_t)(l)->process << 40)
 
@@ -123,7 +124,8 @@ __noinline int lua_main_thread_is(uint64_t g, uint32_t build)
     build &= VMSTACK_LUA_BUILDS - 1;
     const struct vmstack_lua *b = &l->of.builds[build];
     uint64_t *at = &known->globals[lua_hash(g) & (VMSTACK_LUA_GLOBALS - 1)];
-    uint64_t key = LUA_KEY(l, g | build);
+    /* A library that is opened later may change the builds' numbers. */
+    uint64_t key = LUA_KEY(l, g | build) ^ l->of.version * UINT64_C(0x9e3779b97f4a7c15);
     uint8_t type = 0;
     if (*at == key)
         return 1;

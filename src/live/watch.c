@@ -74,6 +74,14 @@ void watches_mapped(struct watches *w, uint32_t pid)
     }
 }
 
+void watches_mapped_file(struct watches *w, uint32_t pid)
+{
+    for (size_t i = 0; i < nr_runtimes; i++) {
+        if (w->of[i].kind && w->of[i].kind->mapped_file)
+            w->of[i].kind->mapped_file(w->of[i].all, pid);
+    }
+}
+
 int watches_end(struct watches *w, uint32_t pid, struct error *err)
 {
     for (size_t i = 0; i < nr_runtimes; i++) {

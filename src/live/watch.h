@@ -34,6 +34,9 @@ struct watch_kind {
     int (*sample)(void *all, const struct sample *s, const struct vmstack *copy, struct error *err);
     /* Executable memory without a file was mapped. */
     void (*mapped)(void *all, uint32_t pid);
+    /* A file was mapped executable: it may hold the runtime, too. NULL: one that comes later does
+     * not matter. */
+    void (*mapped_file)(void *all, uint32_t pid);
     /* The process has ended, or executes another program. */
     int (*end)(void *all, uint32_t pid, struct error *err);
     /* object_log_pass(), object_log_flush(), object_log_rewrite() of all processes. */
@@ -53,6 +56,7 @@ int watches_sample(struct watches *w, const struct sample *s, const struct vmsta
                    unsigned holds, uint64_t age, struct error *err);
 /* The same as in struct watch_kind, for all of them. */
 void watches_mapped(struct watches *w, uint32_t pid);
+void watches_mapped_file(struct watches *w, uint32_t pid);
 int watches_end(struct watches *w, uint32_t pid, struct error *err);
 int watches_pass(struct watches *w, size_t budget, struct error *err);
 int watches_flush(struct watches *w, struct error *err);
