@@ -776,7 +776,10 @@ static int name_from_call(struct lua_names *n, const struct lua_names_source *s,
                           struct lua_named *ret)
 {
     bool failed = false;
-    if (!is_called_by(s, call, caller))
+    /* A function that has run nothing may have just taken the place of the one that was called: the
+     * call is marked as a tail call only then. */
+    bool is_made = !call->is_lua || call->index != UINT32_MAX;
+    if (!is_made || !is_called_by(s, call, caller))
         return 0;
     if (name_interrupting(n, caller, ret, &failed))
         return failed ? -1 : 0;
