@@ -18,11 +18,14 @@ unpacked() {
 
 # unpacked_of_sid FOLDER PACKAGE...: of Debian unstable, of which apt here need not know.
 unpacked_of_sid() {
-    local folder=$packages/$1 apt
+    local folder=$packages/$1 apt uri
     shift
     [ ! -d "$folder" ] || return 0
+    # From where this machine has its own packages.
+    uri=$(grep -rhoE '(https?|file)://[^ ]+/debian/?( |$)' /etc/apt/sources.list /etc/apt/sources.list.d 2>/dev/null | head -n 1 | tr -d ' ')
+    [ -n "$uri" ] || return 1
     mkdir -p "$folder.new/apt/lists/partial" "$folder.new/apt/archives/partial" && chmod 755 "$folder.new"
-    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian sid main" >"$folder.new/apt/list"
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri sid main" >"$folder.new/apt/list"
     apt=(-q -o Dir::Etc::SourceList="$folder.new/apt/list" -o Dir::Etc::SourceParts=/nonexistent -o Dir::State::Lists="$folder.new/apt/lists"
         -o Dir::Cache="$folder.new/apt" -o Acquire::Languages=none)
     (cd "$folder.new" && apt-get "${apt[@]}" update && apt-get "${apt[@]}" download "$@" &&
