@@ -3,7 +3,6 @@
 #include "unwind/lua/discover_internal.h"
 
 #include "unwind/arch_x86_64.h"
-#include "unwind/native/cfi.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -227,19 +226,13 @@ static bool follow_exported(const struct runtime_image *image, const char *name,
                             struct flow_trail *ret)
 {
     struct flow_code code = {0};
-    struct fde fde;
-    uint64_t at, offset;
-    if (!image->cfi || !image->exported(image->context, name, &at) ||
-        !cfi_fde_at(image->cfi, &image->cfi->tables[0], at, &offset) ||
-        !cfi_read_fde(image->cfi, &image->cfi->tables[0], offset, &fde, NULL) || fde.begin != at ||
-        fde.size > 1 << 12)
+    if (!flow_add_exported(&code, image, name))
         return false;
-    bool there = !flow_add_part(&code, image, (struct lua_range){at, at + fde.size}, NULL);
     flow_trail_begin(ret, &code);
     while (flow_trail_run(ret, &code) && ret->steps < 200)
         flow_trail_call(ret, &code);
     flow_free(&code);
-    return there;
+    return true;
 }
 
 static bool is_confirmed(const struct lua_layout *l, const struct check *c,

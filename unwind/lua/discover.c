@@ -18,18 +18,6 @@ enum { OPCODES_MIN = 30 };
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-static bool fde_of(const struct cfi *cfi, uint64_t address, struct fde *ret)
-{
-    for (unsigned i = 0; i < cfi->nr_tables; i++) {
-        uint64_t offset;
-        if (cfi_fde_at(cfi, &cfi->tables[i], address, &offset) &&
-            cfi_read_fde(cfi, &cfi->tables[i], offset, ret, NULL) &&
-            address - ret->begin < ret->size)
-            return true;
-    }
-    return false;
-}
-
 /* Another function begins with its return address alone on the stack; a part that is jumped to has
  * the whole frame from the beginning. */
 static bool is_part(const struct cfi *cfi, const struct fde *fde)
@@ -48,7 +36,7 @@ static int add_cold_parts(const struct runtime_image *image, struct flow_code *c
         struct fde fde;
         enum flow_kind kind = flow_kind(&code->insns.at[i], &target);
         if ((kind != FLOW_JCC && kind != FLOW_JMP) || flow_has(code, target) ||
-            !fde_of(image->cfi, target, &fde) || !is_part(image->cfi, &fde))
+            !cfi_find_fde(image->cfi, target, &fde) || !is_part(image->cfi, &fde))
             continue;
         if (flow_add_part(code, image, (struct lua_range){fde.begin, fde.begin + fde.size}, err))
             return -1;

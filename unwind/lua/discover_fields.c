@@ -7,8 +7,6 @@
  */
 #include "unwind/lua/discover_internal.h"
 
-#include "unwind/native/cfi.h"
-
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -195,16 +193,8 @@ static bool fields_52(const struct flow_code *code, struct lua_fields *f, struct
 static int32_t exported_text(const struct runtime_image *image)
 {
     struct flow_code code = {0};
-    struct fde fde;
-    uint64_t at, offset;
     int32_t found = 0;
-    if (!image->exported(image->context, "lua_tolstring", &at) || !image->cfi)
-        return 0;
-    const struct cfi_table *table = &image->cfi->tables[0];
-    if (!cfi_fde_at(image->cfi, table, at, &offset) ||
-        !cfi_read_fde(image->cfi, table, offset, &fde, NULL) || fde.begin != at ||
-        fde.size > 0x1000 ||
-        flow_add_part(&code, image, (struct lua_range){at, at + fde.size}, NULL) < 0)
+    if (!flow_add_exported(&code, image, "lua_tolstring"))
         return 0;
     for (size_t i = 0; i < code.insns.nr; i++) {
         const struct insn_parts *is = &code.insns.at[i].is;

@@ -2,12 +2,14 @@
 /* Machine code of C functions, and the way of values through it. See flow.h. */
 #include "unwind/lua/flow.h"
 
+#include "unwind/native/cfi.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- instructions -------------------------------------------------------------------------- */
 
-enum { TRAIL_STEPS_MAX = 1500 };
+enum { TRAIL_STEPS_MAX = 1500, EXPORTED_MAX = 0x1000 };
 
 int flow_add_part(struct flow_code *c, const struct runtime_image *image, struct lua_range part,
                   struct error *err)
@@ -30,6 +32,19 @@ int flow_add_part(struct flow_code *c, const struct runtime_image *image, struct
     }
     c->first[c->nr_parts] = c->insns.nr;
     return 0;
+}
+
+bool flow_add_exported(struct flow_code *c, const struct runtime_image *image, const char *name)
+{
+    struct fde fde;
+    uint64_t at;
+    if (!image->cfi || !image->exported(image->context, name, &at) ||
+        !cfi_find_fde(image->cfi, at, &fde) || fde.begin != at || fde.size > EXPORTED_MAX)
+        return false;
+    if (flow_add_part(c, image, (struct lua_range){at, at + fde.size}, NULL) == 0)
+        return true;
+    flow_free(c);
+    return false;
 }
 
 void flow_free(struct flow_code *c)

@@ -48,6 +48,9 @@ struct flow_code {
  * file. */
 int flow_add_part(struct flow_code *c, const struct runtime_image *image, struct lua_range part,
                   struct error *err);
+/* Append an exported function whole, by its FDE. Returns false, and the code is empty, if it is not
+ * there, is large, or memory is out. */
+bool flow_add_exported(struct flow_code *c, const struct runtime_image *image, const char *name);
 void flow_free(struct flow_code *c);
 
 /* Returns the instruction at an address; NULL: none begins there. */

@@ -250,31 +250,31 @@ void cfi_walk_large(const struct cfi *cfi, const struct cfi_table *table, uint64
     }
 }
 
-bool cfi_row(const struct cfi *cfi, uint64_t address, struct cfi_row *ret)
+const struct cfi_table *cfi_find_fde(const struct cfi *cfi, uint64_t address, struct fde *ret)
 {
     for (unsigned i = 0; i < cfi->nr_tables; i++) {
         const struct cfi_table *table = &cfi->tables[i];
         uint64_t offset;
-        struct fde fde;
-        if (!cfi_fde_at(cfi, table, address, &offset) ||
-            !cfi_read_fde(cfi, table, offset, &fde, NULL) || address - fde.begin >= fde.size)
-            continue;
-        return fde.cie.ra_register == cfi->arch->reg.ra && cfi_run(cfi, table, &fde, address, ret);
+        if (cfi_fde_at(cfi, table, address, &offset) &&
+            cfi_read_fde(cfi, table, offset, ret, NULL) && address - ret->begin < ret->size)
+            return table;
     }
-    return false;
+    return NULL;
+}
+
+bool cfi_row(const struct cfi *cfi, uint64_t address, struct cfi_row *ret)
+{
+    struct fde fde;
+    const struct cfi_table *table = cfi_find_fde(cfi, address, &fde);
+    return table && fde.cie.ra_register == cfi->arch->reg.ra &&
+           cfi_run(cfi, table, &fde, address, ret);
 }
 
 bool cfi_function(const struct cfi *cfi, uint64_t address, uint64_t *begin)
 {
-    for (unsigned i = 0; i < cfi->nr_tables; i++) {
-        const struct cfi_table *table = &cfi->tables[i];
-        uint64_t offset;
-        struct fde fde;
-        if (cfi_fde_at(cfi, table, address, &offset) &&
-            cfi_read_fde(cfi, table, offset, &fde, NULL) && address - fde.begin < fde.size) {
-            *begin = fde.begin;
-            return true;
-        }
-    }
-    return false;
+    struct fde fde;
+    bool found = cfi_find_fde(cfi, address, &fde) != NULL;
+    if (found)
+        *begin = fde.begin;
+    return found;
 }

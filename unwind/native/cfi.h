@@ -131,6 +131,10 @@ struct cfi_row {
 bool cfi_fde_at(const struct cfi *cfi, const struct cfi_table *table, uint64_t address,
                 uint64_t *ret);
 
+/* Finds the FDE that covers `address` (in the module's terms). Returns its table; NULL: none does.
+ */
+const struct cfi_table *cfi_find_fde(const struct cfi *cfi, uint64_t address, struct fde *ret);
+
 /* Finds the row for `address` (in the module's terms). false: no FDE covers it, or the FDE is
  * damaged. */
 bool cfi_row(const struct cfi *cfi, uint64_t address, struct cfi_row *ret);

@@ -318,18 +318,10 @@ enum step_result walk_to_caller_of_generated(struct walk *w, uint64_t slot)
 static bool function_start(struct walk *w, uint64_t address, uint64_t *ret)
 {
     const struct code *code = &walk_code(w, address)->code;
-    for (unsigned i = 0; code->cfi && i < code->cfi->nr_tables; i++) {
-        const struct cfi_table *table = &code->cfi->tables[i];
-        uint64_t offset;
-        struct fde fde;
-        if (cfi_fde_at(code->cfi, table, address - code->bias, &offset) &&
-            cfi_read_fde(code->cfi, table, offset, &fde, NULL) &&
-            address - code->bias - fde.begin < fde.size) {
-            *ret = fde.begin + code->bias;
-            return true;
-        }
-    }
-    return false;
+    if (!code->cfi || !cfi_function(code->cfi, address - code->bias, ret))
+        return false;
+    *ret += code->bias;
+    return true;
 }
 
 enum walk_callee walk_callee_of(struct walk *w, uint64_t return_address, uint64_t pc)
