@@ -17,31 +17,6 @@
                 .nr_upvalues = 0xa, \
                 .upvalues = 0x20,   \
                 .upvalue_v = 0x10}
-#define PROTO_54                         \
-    .proto = {.size = 0x80,              \
-              .k = 0x38,                 \
-              .size_k = 0x14,            \
-              .code = 0x40,              \
-              .size_code = 0x18,         \
-              .lineinfo = 0x58,          \
-              .size_lineinfo = 0x1c,     \
-              .abslineinfo = 0x60,       \
-              .size_abslineinfo = 0x28,  \
-              .line_defined = 0x2c,      \
-              .last_line_defined = 0x30, \
-              .source = 0x70,            \
-              .locvars = 0x68,           \
-              .size_locvars = 0x24,      \
-              .upvalues = 0x50,          \
-              .size_upvalues = 0x10,     \
-              .upvalue_size = 16,        \
-              .protos = 0x48,            \
-              .size_protos = 0x20,       \
-              .nr_params = 0xa,          \
-              .is_vararg = 0xb,          \
-              .tag = 0xa,                \
-              .signed_lines = true}
-
 static const struct lua_fields lua_51 = {
     .state = {.size = 0xb8,
               .status = 0xa,
@@ -293,7 +268,29 @@ static const struct lua_fields lua_54 = {
            .hooked = 8,
            .finalizer = 0x80},
     CLOSURE_52,
-    PROTO_54,
+    .proto = {.size = 0x80,
+              .k = 0x38,
+              .size_k = 0x14,
+              .code = 0x40,
+              .size_code = 0x18,
+              .lineinfo = 0x58,
+              .size_lineinfo = 0x1c,
+              .abslineinfo = 0x60,
+              .size_abslineinfo = 0x28,
+              .line_defined = 0x2c,
+              .last_line_defined = 0x30,
+              .source = 0x70,
+              .locvars = 0x68,
+              .size_locvars = 0x24,
+              .upvalues = 0x50,
+              .size_upvalues = 0x10,
+              .upvalue_size = 16,
+              .protos = 0x48,
+              .size_protos = 0x20,
+              .nr_params = 0xa,
+              .is_vararg = 0xb,
+              .tag = 0xa,
+              .signed_lines = true},
     .string = {.text = 0x18, .length = 0x10, .short_length = 0xb, .short_tag = 4, .long_tag = 0x14},
     .table = {.array = 0x10,
               .size_array = 0xc,
@@ -312,71 +309,35 @@ static const struct lua_fields lua_54 = {
     .value_size = 16,
 };
 
-static const struct lua_fields lua_55 = {
-    .state = {.size = 0xd0,
-              .status = 0xb,
-              .top = 0x10,
-              .global = 0x18,
-              .ci = 0x20,
-              .stack = 0x30,
-              .stack_last = 0x28,
-              .base_ci = 0x60,
-              .hookmask = 0xc4,
-              .base = NONE,
-              .savedpc = NONE,
-              .open_upvalues = 0x38},
-    .ci = {.size = 0x40,
-           .base = NONE,
-           .func = 0,
-           .top = 8,
-           .previous = 0x10,
-           .next = 0x18,
-           .savedpc = 0x20,
-           .status = 0x3c,
-           .status_size = 4,
-           .extra_args = 0x2c,
-           .tail_calls = NONE,
-           .c = 0x8000,
-           .fresh = 0x10000,
-           .tail = 0x400000,
-           .hooked = 0x100000,
-           .finalizer = 0x1000000},
-    CLOSURE_52,
-    PROTO_54,
-    .string = {.text = 0x18,
-               .length = 0x10,
-               .short_length = 0xb,
-               .short_tag = 4,
-               .long_tag = 0x14,
-               .long_is_pointer = true},
-    .table = {.array = 0x10,
-              .size_array = 0xc,
-              .node = 0x18,
-              .log2_nodes = 0xb,
-              .metatable = 0x20,
-              .node_size = 0x18,
-              .node_value = 0,
-              .node_key = 0x10,
-              .node_key_tag = 9,
-              .node_next = 0xc,
-              .split_array = true},
-    .global = {.registry = 0x40,
-               .main_thread = 0x588,
-               .main_is_embedded = true,
-               .metatables = 0x1d8,
-               .all_objects = 0x70},
-    .userdata_metatable = 0x18,
-    .value_tag = 8,
-    .value_tag_size = 1,
-    .value_size = 16,
-};
+/* 5.5 has the fields of 5.4, but for these. */
+static void change_to_55(struct lua_fields *f)
+{
+    f->state.size = 0xd0;
+    f->state.status = 0xb;
+    f->state.hookmask = 0xc4;
+    f->ci.status = 0x3c;
+    f->ci.status_size = 4;
+    f->ci.c = 0x8000;
+    f->ci.fresh = 0x10000;
+    f->ci.tail = 0x400000;
+    f->ci.hooked = 0x100000;
+    f->ci.finalizer = 0x1000000;
+    f->string.long_is_pointer = true;
+    f->table.metatable = 0x20;
+    f->table.split_array = true;
+    f->global.main_thread = 0x588;
+    f->global.main_is_embedded = true;
+    f->global.metatables = 0x1d8;
+}
 
 bool lua_fields_of(unsigned version, struct lua_fields *ret)
 {
-    static const struct lua_fields *const all[] = {&lua_51, &lua_52, &lua_53, &lua_54, &lua_55};
+    static const struct lua_fields *const all[] = {&lua_51, &lua_52, &lua_53, &lua_54, &lua_54};
     if (version < 51 || version - 51 >= sizeof(all) / sizeof(*all))
         return false;
     *ret = *all[version - 51];
+    if (version == 55)
+        change_to_55(ret);
     return true;
 }
 
