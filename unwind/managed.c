@@ -15,6 +15,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -234,6 +235,16 @@ const char *managed_module(const struct managed_function *f)
                                         [FRAME_WASM] = "[wasm]",
                                         [FRAME_MANAGED] = "[managed]"};
     return names[f->language];
+}
+
+void managed_join_name(char *name, size_t size, bool has_table, char separator, const char *key)
+{
+    size_t at = has_table ? strlen(name) : 0;
+    if (at + 1 + strlen(key) + 1 > size)
+        at = 0;
+    if (at)
+        name[at++] = separator;
+    snprintf(name + at, size - at, "%s", key);
 }
 
 void managed_symbol(struct text *t, const struct managed_function *f)

@@ -102,6 +102,11 @@ void managed_unrecorded(uint8_t language, struct managed_function *ret);
  * brackets. For sorting, and for the place where native code shows its file. */
 const char *managed_module(const struct managed_function *f);
 
+/* Make a name of the name of a table and that of a field in it: TABLE, separator, KEY. `name` has
+ * room for `size` bytes, and the table's name if `has_table`. Only the key remains if the table has
+ * no name, or both have no room. */
+void managed_join_name(char *name, size_t size, bool has_table, char separator, const char *key);
+
 /* Append the function as one symbol: `NAME FILE:LINE[:COL]` (WebAssembly: `NAME
  * FILE:wasm-function[N]`), without the unknown parts. A function without a name is `FILE:LINE`, one
  * without name and file is "?". The bytes are raw: whoever prints them must escape them. */

@@ -292,17 +292,6 @@ static bool loaded_key(const struct scan *s, uint32_t index, const struct lua_op
     return writer.op == LUA_OP_LOADK && lua_code_string(s->a, s->c, writer.bx, buffer) != NULL;
 }
 
-/* Make PREFIX + separator + key, or only the key when the prefix has no name. */
-static void join_names(char *prefix, bool has_prefix, char separator, const char *key)
-{
-    size_t at = has_prefix ? strlen(prefix) : 0;
-    if (at + 1 + strlen(key) + 1 > LUA_DEFINED_SIZE)
-        at = 0;
-    if (at)
-        prefix[at++] = separator;
-    snprintf(prefix + at, LUA_DEFINED_SIZE - at, "%s", key);
-}
-
 /* The name of a value that an instruction stores into a field, or reads from one. */
 static bool field_name(const struct scan *s, uint32_t index, const struct lua_insn *i,
                        unsigned depth, char separator, char *buffer)
@@ -317,7 +306,7 @@ static bool field_name(const struct scan *s, uint32_t index, const struct lua_in
         known = depth < NESTING_MAX && table_name(s, index, i->table, depth + 1, buffer);
     if (known && strcmp(buffer, "_ENV") == 0) /* a global variable */
         known = false;
-    join_names(buffer, known, separator, key);
+    managed_join_name(buffer, LUA_DEFINED_SIZE, known, separator, key);
     return true;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "unwind/luajit/names_scan.h"
 
+#include "unwind/managed.h"
+
 #include <stdio.h>
 
 static bool spend(const struct luajit_scan *s)
@@ -120,17 +122,6 @@ enum {
 static bool table_name(const struct luajit_scan *s, uint32_t position, unsigned slot,
                        unsigned depth, char *buffer);
 
-/* Make PREFIX + separator + key, or only the key when the prefix has no name. */
-static void join_names(char *prefix, bool has_prefix, char separator, const char *key)
-{
-    size_t at = has_prefix ? strlen(prefix) : 0;
-    if (at + 1 + strlen(key) + 1 > LUAJIT_DEFINED_MAX)
-        at = 0;
-    if (at)
-        prefix[at++] = separator;
-    snprintf(prefix + at, LUAJIT_DEFINED_MAX - at, "%s", key);
-}
-
 /* The name of a value that is stored under a key in the table in slot B. */
 static bool field_name(const struct luajit_scan *s, uint32_t position, const struct bc *store,
                        unsigned depth, char separator, char *buffer)
@@ -139,7 +130,7 @@ static bool field_name(const struct luajit_scan *s, uint32_t position, const str
     if (!luajit_proto_string(s->p, s->m, store->c, key))
         return false;
     bool known = depth < NESTING_MAX && table_name(s, position, store->b, depth + 1, buffer);
-    join_names(buffer, known, separator, key);
+    managed_join_name(buffer, LUAJIT_DEFINED_MAX, known, separator, key);
     return true;
 }
 
