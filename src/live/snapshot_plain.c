@@ -20,7 +20,6 @@ enum {
     STRING_BYTES = 0x120,  /* of a string that are read, with its header */
     PIECE = 1 << 16,       /* bytes of memory that are searched at once */
     STATE_HEAD = 48,       /* bytes of a lua_State that a test needs */
-    TAG = 8,               /* offset of an object's type */
     GRAIN = 8,             /* alignment of objects */
 };
 
@@ -83,23 +82,25 @@ static void keep(struct snapshot_plain *s, uint64_t address, uint64_t nr, uint64
 static bool is_thread(struct snapshot_plain *s, uint64_t L, uint64_t g)
 {
     uint8_t tag;
-    return L && !(L & 7) && peek(s, L + TAG, &tag, 1) && (tag & LUA_TAG_MASK) == LUA_TTHREAD &&
+    return lua_is_address(L) && peek(s, L + LUA_OBJECT_TAG, &tag, 1) &&
+           (tag & LUA_TAG_MASK) == LUA_TTHREAD &&
            peek_u64(s, L + s->layout->fields.state.global) == g;
 }
 
 static uint64_t main_of(struct snapshot_plain *s, uint64_t g)
 {
-    const struct lua_fields *f = &s->layout->fields;
-    uint64_t at = g + f->global.main_thread;
-    return f->global.main_is_embedded ? at : peek_u64(s, at);
+    const struct memory_layer layer = page_log_peek(s->pages);
+    const struct memory m = {.layers = &layer, .nr_layers = 1};
+    struct lua_reader r = {.m = &m, .layout = s->layout, .budget = 1};
+    return lua_main_thread(&r, g);
 }
 
 /* Note the VM of the lua_State whose head may be at `head`. */
 static bool note_vm(struct snapshot_plain *s, const uint8_t *head)
 {
     uint64_t g = lua_u64(head, s->layout->fields.state.global);
-    if ((head[TAG] & LUA_TAG_MASK) != LUA_TTHREAD || !g || g & 7 || s->globals.nr >= VMS_MAX ||
-        table_get(&s->known, g + 1) || !is_thread(s, main_of(s, g), g))
+    if ((head[LUA_OBJECT_TAG] & LUA_TAG_MASK) != LUA_TTHREAD || !lua_is_address(g) ||
+        s->globals.nr >= VMS_MAX || table_get(&s->known, g + 1) || !is_thread(s, main_of(s, g), g))
         return true;
     return vec_push(&s->globals, g) && table_put(&s->known, g + 1, s);
 }
@@ -137,7 +138,7 @@ static int find_vms(struct snapshot_plain *s, struct error *err)
 
 static void keep_string(struct snapshot_plain *s, uint64_t address)
 {
-    if (address && !(address & 7))
+    if (lua_is_address(address))
         (void)page_log_keep(s->pages, address, STRING_BYTES);
 }
 
@@ -193,7 +194,7 @@ static bool take_object(struct snapshot_plain *s, uint64_t address, uint8_t tag)
     if (tag == f->proto.tag)
         keep_proto(s, address);
     else if (tag == f->closure.tag_lua || tag == f->closure.tag_c)
-        keep(s, address, 0x28, 1);
+        keep(s, address, LUA_CLOSURE_HEAD, 1);
     else if (tag == LUA_TTHREAD && s->states.nr < STATES_MAX)
         return vec_push(&s->states, address);
     return true;
@@ -203,11 +204,11 @@ static bool take_object(struct snapshot_plain *s, uint64_t address, uint8_t tag)
 static bool take_list(struct snapshot_plain *s, uint64_t g)
 {
     uint64_t at = peek_u64(s, g + s->layout->fields.global.all_objects);
-    for (size_t i = 0; i < OBJECTS_MAX && at && !(at & 7); i++) {
+    for (size_t i = 0; i < OBJECTS_MAX && lua_is_address(at); i++) {
         uint8_t head[16];
         if (!peek(s, at, head, sizeof(head)))
             break;
-        if (!take_object(s, at, head[TAG]))
+        if (!take_object(s, at, head[LUA_OBJECT_TAG]))
             return false;
         at = lua_u64(head, 0);
     }
@@ -255,10 +256,10 @@ static void keep_slots(struct snapshot_plain *s, uint64_t stack, uint64_t top)
         if (f->value_size > sizeof(value) || !peek(s, at, value, f->value_size))
             return;
         uint64_t closure = lua_u64(value, 0);
-        if ((value[f->value_tag] & LUA_TAG_MASK) != f->closure.tag_lua || !closure || closure & 7)
+        if ((value[f->value_tag] & LUA_TAG_MASK) != f->closure.tag_lua || !lua_is_address(closure))
             continue;
         nr++;
-        keep(s, closure, 0x28, 1);
+        keep(s, closure, LUA_CLOSURE_HEAD, 1);
         keep_proto(s, peek_u64(s, closure + f->closure.function));
     }
 }
@@ -269,7 +270,7 @@ static bool keep_state(struct snapshot_plain *s, uint64_t L)
     const struct lua_fields *f = &s->layout->fields;
     uint8_t state[LUA_STATE_MAX];
     if (f->state.size > sizeof(state) || !peek(s, L, state, f->state.size) ||
-        (state[TAG] & LUA_TAG_MASK) != LUA_TTHREAD)
+        (state[LUA_OBJECT_TAG] & LUA_TAG_MASK) != LUA_TTHREAD)
         return false;
     uint64_t ci = lua_u64(state, f->state.ci), stack = lua_u64(state, f->state.stack);
     uint64_t top = lua_u64(state, f->state.top), ci_top = peek_u64(s, ci + f->ci.top);

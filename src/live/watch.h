@@ -34,8 +34,8 @@ struct watch_kind {
     int (*sample)(void *all, const struct sample *s, const struct vmstack *copy, struct error *err);
     /* Executable memory without a file was mapped. */
     void (*mapped)(void *all, uint32_t pid);
-    /* A file was mapped executable: it may hold the runtime, too. NULL: one that comes later does
-     * not matter. */
+    /* A file was mapped executable: walks must step through it, and it may hold the runtime, too.
+     * NULL: the watch reads the mappings again by itself. */
     void (*mapped_file)(void *all, uint32_t pid);
     /* The process has ended, or executes another program. */
     int (*end)(void *all, uint32_t pid, struct error *err);

@@ -74,15 +74,6 @@ bool lua_activation_has(const struct lua_walk *w, const struct lua_activation *a
 
 /* ---- the state ----------------------------------------------------------------------------- */
 
-static bool is_state(struct lua_walk *w, uint64_t address, bool strict, struct lua_state *ret)
-{
-    enum provenance before = w->reader.provenance;
-    w->reader.provenance = PROVENANCE_EXACT;
-    bool is = lua_state_read(&w->reader, address, strict, ret);
-    w->reader.provenance = before;
-    return is;
-}
-
 /* Try the places that the code tells: first for a state that stands still, then for one in the
  * middle of a change. */
 static bool state_by_place(struct lua_walk *w, const struct lua_activation *a,
@@ -91,13 +82,15 @@ static bool state_by_place(struct lua_walk *w, const struct lua_activation *a,
     const struct lua_site *site = site_of(a);
     uint64_t at;
     for (int strict = 1; strict >= 0; strict--) {
-        if (site && place_read(w, a, &site->state, &at) && is_state(w, at, strict, ret))
+        if (site && place_read(w, a, &site->state, &at) &&
+            lua_state_read(&w->reader, at, strict, ret))
             return true;
         if (is_in_prologue(a) && a->known & REG_BIT(DWARF_RDI) &&
-            is_state(w, a->value[DWARF_RDI], strict, ret))
+            lua_state_read(&w->reader, a->value[DWARF_RDI], strict, ret))
             return true;
         for (unsigned i = 0; i < a->layout->nr_state; i++) {
-            if (place_read(w, a, &a->layout->state[i], &at) && is_state(w, at, strict, ret))
+            if (place_read(w, a, &a->layout->state[i], &at) &&
+                lua_state_read(&w->reader, at, strict, ret))
                 return true;
         }
     }
@@ -114,7 +107,7 @@ static bool state_by_value(struct lua_walk *w, const struct lua_activation *a,
     bool found = false;
     *several = false;
     for (unsigned i = 0; frame_word(w, a, i, &word); i++) {
-        if ((found && word == ret->address) || !is_state(w, word, true, &s))
+        if ((found && word == ret->address) || !lua_state_read(&w->reader, word, true, &s))
             continue;
         bool runs = s.ci != s.base_ci;
         *several |= found;
@@ -126,19 +119,6 @@ static bool state_by_value(struct lua_walk *w, const struct lua_activation *a,
 }
 
 /* ---- states of the walk -------------------------------------------------------------------- */
-
-/* Returns whether the state is its VM's first one. Unknown: false. */
-static bool is_main(struct lua_walk *w, const struct lua_state *s)
-{
-    const struct lua_fields *f = &w->reader.layout->fields;
-    uint64_t main;
-    if (f->global.main_thread == LUA_NO_FIELD)
-        return false;
-    if (f->global.main_is_embedded)
-        return s->address - s->global == f->global.main_thread;
-    return lua_read(&w->reader, s->global + f->global.main_thread, &main, sizeof(main)) &&
-           main == s->address;
-}
 
 /* Returns the number of the state among those of the walk; -1 when memory is out. */
 static int state_number(struct lua_walk *w, const struct lua_state *s,
@@ -156,15 +136,13 @@ static int state_number(struct lua_walk *w, const struct lua_state *s,
 static int read_calls(struct lua_walk *w, struct lua_walk_state *s)
 {
     w->reader.layout = s->layout;
-    w->reader.provenance = PROVENANCE_EXACT;
-    /* Once more, for what the calls rest on. */
-    lua_state_read(&w->reader, s->state.address, false, &s->state);
+    w->reader.provenance = (enum provenance)s->state.provenance;
     s->first = w->calls.nr;
     int got = lua_state_calls(&w->reader, &s->state, &w->calls);
     s->end = w->calls.nr;
     s->whole = got == 1;
     s->provenance = (uint8_t)w->reader.provenance;
-    s->is_main = is_main(w, &s->state);
+    s->is_main = lua_main_thread(&w->reader, s->state.global) == s->state.address;
     return got < 0 ? -1 : 0;
 }
 

@@ -9,8 +9,8 @@
  * first activation has the first run, and so on. What does not fit:
  *
  *  - a call was just pushed and its activation is not entered yet, or an error is on its way down
- *    and its calls are not taken off yet: there are runs in front of the first activation's
- *    (`dead`);
+ *    and its calls are not taken off yet: there are runs in front of the first activation's,
+ *    which no activation gets;
  *  - the innermost activation's call was just taken off: it has no run;
  *  - a coroutine that had yielded within C functions was resumed: only its newest run has an
  *    activation, and the outermost activation has all older ones behind it (`rest`).
@@ -81,11 +81,11 @@ static bool is_being_made(const struct lua_walk *w, const struct lua_walk_state 
 }
 
 /* Returns how many runs are in front of the first activation's. `a`: the first activation; `nr`:
- * the number of all of the state. *doubted: that is not sure. */
+ * the number of all of the state, which has `runs` runs. *doubted: that is not sure. A call that is
+ * being made is joined with the run that it belongs to. */
 static size_t runs_in_front(struct lua_walk *w, const struct lua_walk_state *s,
-                            const struct lua_activation *a, size_t nr, bool *doubted)
+                            const struct lua_activation *a, size_t runs, size_t nr, bool *doubted)
 {
-    size_t runs = count_runs(w, s);
     if (!s->whole || runs <= nr)
         return 0;
     if (runs == nr + 1 && is_being_made(w, s)) {
@@ -131,9 +131,8 @@ static void cut_marked(struct lua_walk *w, struct lua_walk_state *s, int number,
     /* The innermost frame of all may have just lost its call. */
     bool empty = s->whole && runs < nr && first == w->activations.at;
     bool short_of = s->whole && runs + empty < nr;
-    for (size_t skip = runs_in_front(w, s, first, nr, &doubted); skip; skip--)
+    for (size_t skip = runs_in_front(w, s, first, runs, nr, &doubted); skip; skip--)
         at = run_end(w, s, at, 0);
-    s->dead = at;
     vec_foreach (a, &w->activations) {
         if (a->state != number)
             continue;
@@ -165,7 +164,6 @@ static void cut_counted(struct lua_walk *w, struct lua_walk_state *s, int number
         front = 0;
     for (uint32_t left = front; left; left--)
         at = run_end(w, s, at, 1);
-    s->dead = at;
     vec_foreach (a, &w->activations) {
         if (a->state != number)
             continue;
@@ -207,7 +205,7 @@ static void cut_state(struct lua_walk *w, struct lua_walk_state *s, int number)
         return;
     w->reader.layout = s->layout;
     if (first->between) {
-        first->first = first->end = s->rest = s->dead = s->first;
+        first->first = first->end = s->rest = s->first;
         return;
     }
     if (s->layout->fields.ci.is_array)

@@ -98,22 +98,31 @@ static void name(struct emitter *e, const struct lua_walk_state *s, size_t call,
         f->provenance = named.provenance;
 }
 
-/* Make the frame of a Lua function, or of a C function that has no native frame. */
-static void push_call(struct emitter *e, const struct lua_walk_state *s, size_t call,
-                      const struct frame *native, uint8_t provenance)
+/* Returns a Lua frame that stands for a native one; NULL: for none. */
+static struct frame lua_frame(const struct frame *native)
 {
-    const struct lua_call *c = &e->w->calls.at[call];
-    struct frame f = {.kind = FRAME_LUA, .tier = c->is_lua ? TIER_INTERP : TIER_NONE};
+    struct frame f = {.kind = FRAME_LUA, .tier = TIER_INTERP};
     if (native) {
         f.pc = native->pc;
         f.cfa = native->cfa;
         f.code = native->code;
         f.flags = native->flags;
-    } else {
-        f.pc = c->function.native;
-        if (c->function.kind == LUA_FUNCTION_LUA && c->index != UINT32_MAX)
-            f.pc = c->function.code + 4 * (uint64_t)c->index;
     }
+    return f;
+}
+
+/* Make the frame of a Lua function, or of a C function that has no native frame. */
+static void push_call(struct emitter *e, const struct lua_walk_state *s, size_t call,
+                      const struct frame *native, uint8_t provenance)
+{
+    const struct lua_call *c = &e->w->calls.at[call];
+    struct frame f = lua_frame(native);
+    if (!c->is_lua)
+        f.tier = TIER_NONE;
+    if (!native && c->function.kind == LUA_FUNCTION_LUA && c->index != UINT32_MAX)
+        f.pc = c->function.code + 4 * (uint64_t)c->index;
+    else if (!native)
+        f.pc = c->function.native;
     f.provenance = provenance > c->provenance ? provenance : c->provenance;
     f.provenance = f.provenance > s->provenance ? f.provenance : s->provenance;
     name(e, s, call, &f);
@@ -124,13 +133,8 @@ static void push_call(struct emitter *e, const struct lua_walk_state *s, size_t 
 /* Make the frame that stands for calls which are not known. */
 static void push_unknown(struct emitter *e, const struct frame *native, uint8_t provenance)
 {
-    struct frame f = {.kind = FRAME_LUA, .tier = TIER_INTERP, .provenance = provenance};
-    if (native) {
-        f.pc = native->pc;
-        f.cfa = native->cfa;
-        f.code = native->code;
-        f.flags = native->flags;
-    }
+    struct frame f = lua_frame(native);
+    f.provenance = provenance;
     push(e, &f);
 }
 
@@ -257,6 +261,9 @@ static void push_activation(struct emitter *e, const struct lua_activation *a)
     const struct lua_walk_state *s = a->state == LUA_NO_STATE ? NULL : &w->states.at[a->state];
     size_t before = w->frames.nr;
     uint8_t provenance = a->doubted ? PROVENANCE_GUESS : a->provenance;
+    e->next = a->frame;
+    if (a->between) /* its calls are all behind it: push_rest() */
+        return;
     for (size_t i = a->first; s && i < a->end; i++) {
         if (w->calls.at[i].is_lua)
             push_call(e, s, i, w->frames.nr == before ? native : NULL, provenance);
@@ -264,9 +271,6 @@ static void push_activation(struct emitter *e, const struct lua_activation *a)
     /* Only the innermost function can have returned already: elsewhere the list was read at another
      * moment. */
     bool may_be_empty = s && a == w->activations.at && !a->lost && !s->provenance;
-    e->next = a->frame;
-    if (a->between)
-        return;
     if (w->frames.nr == before && may_be_empty)
         push(e, native);
     else if (w->frames.nr == before)

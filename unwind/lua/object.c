@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-/* Of an object that the collector knows: its type, and the collector's own byte. The collector
- * writes that byte and the link before the type all the time: readings of other moments differ by
- * them, so they are not asked for. */
-enum { OBJECT_TAG = 8, OBJECT_BODY = 10 };
+/* Of an object that the collector knows, what is behind its type and the collector's own byte. The
+ * collector writes that byte and the link before the type all the time: readings of other moments
+ * differ by them, so they are not asked for. */
+enum { OBJECT_BODY = 10 };
 
 bool lua_read(struct lua_reader *r, uint64_t address, void *to, size_t size)
 {
@@ -55,13 +55,6 @@ struct lua_value lua_value_of(const struct lua_fields *f, const uint8_t *bytes)
 
 /* ---- functions ----------------------------------------------------------------------------- */
 
-enum { CLOSURE_HEAD = 0x28 };
-
-static bool is_object(uint64_t address)
-{
-    return address >= 4096 && address % 8 == 0;
-}
-
 /* How objects of a function are read. */
 struct asker {
     struct lua_reader *r;
@@ -103,7 +96,7 @@ static const uint8_t *ask_head(struct asker *a, uint64_t address, uint8_t *copy,
         return piece;
     }
     memset(copy, 0, OBJECT_BODY);
-    bool is = ask(a, address + OBJECT_TAG, copy + OBJECT_TAG, 1) &&
+    bool is = ask(a, address + LUA_OBJECT_TAG, copy + LUA_OBJECT_TAG, 1) &&
               ask(a, address + OBJECT_BODY, copy + OBJECT_BODY, size - OBJECT_BODY);
     return is ? copy : NULL;
 }
@@ -113,7 +106,7 @@ static bool read_head(struct lua_reader *r, uint64_t address, uint8_t *to, size_
     if (memory_piece(r->m, address, size, NULL))
         return lua_read(r, address, to, size);
     memset(to, 0, OBJECT_BODY);
-    return lua_read(r, address + OBJECT_TAG, to + OBJECT_TAG, 1) &&
+    return lua_read(r, address + LUA_OBJECT_TAG, to + LUA_OBJECT_TAG, 1) &&
            lua_read(r, address + OBJECT_BODY, to + OBJECT_BODY, size - OBJECT_BODY);
 }
 
@@ -123,7 +116,7 @@ static void code_of(struct asker *a, struct lua_function *f)
     const struct lua_fields *l = &a->r->layout->fields;
     uint8_t copy[LUA_PROTO_MAX];
     const uint8_t *bytes = ask_head(a, f->proto, copy, l->proto.size);
-    if (!bytes || (bytes[OBJECT_TAG] & LUA_TAG_MASK) != l->proto.tag)
+    if (!bytes || (bytes[LUA_OBJECT_TAG] & LUA_TAG_MASK) != l->proto.tag)
         return;
     uint32_t nr = lua_u32(bytes, l->proto.size_code);
     f->nr_code = nr <= LUA_CODE_MAX ? nr : 0;
@@ -133,8 +126,9 @@ static void code_of(struct asker *a, struct lua_function *f)
 static bool closure_read(struct asker *a, uint64_t address, uint8_t tag, struct lua_function *ret)
 {
     const struct lua_fields *f = &a->r->layout->fields;
-    uint8_t copy[CLOSURE_HEAD];
-    const uint8_t *head = is_object(address) ? ask_head(a, address, copy, CLOSURE_HEAD) : NULL;
+    uint8_t copy[LUA_CLOSURE_HEAD];
+    const uint8_t *head =
+        lua_is_address(address) ? ask_head(a, address, copy, LUA_CLOSURE_HEAD) : NULL;
     if (!head)
         return false;
     bool told = f->closure.is_c != LUA_NO_FIELD;
@@ -142,18 +136,18 @@ static bool closure_read(struct asker *a, uint64_t address, uint8_t tag, struct 
     /* With a byte that tells, the object's own tag tells nothing. */
     uint8_t own = told ? f->closure.tag_lua : tag;
     uint64_t function = lua_u64(head, f->closure.function);
-    if ((head[OBJECT_TAG] & LUA_TAG_MASK) != own || !function)
+    if ((head[LUA_OBJECT_TAG] & LUA_TAG_MASK) != own || !function)
         return false;
     *ret = (struct lua_function){.kind = is_c ? LUA_FUNCTION_C : LUA_FUNCTION_LUA,
                                  .closure = address,
                                  .proto = is_c ? 0 : function,
                                  .native = is_c ? function : 0,
                                  .nr_upvalues = head[f->closure.nr_upvalues]};
-    if (!is_c && is_object(function))
+    if (!is_c && lua_is_address(function))
         code_of(a, ret);
     ret->provenance = (uint8_t)a->provenance;
     ret->by_one_reading = a->by_one_reading;
-    return is_c || is_object(function);
+    return is_c || lua_is_address(function);
 }
 
 static const struct lua_function none = {.kind = LUA_FUNCTION_NONE};
@@ -210,6 +204,17 @@ bool lua_called_function(struct lua_reader *r, struct lua_value v, struct lua_fu
     return is;
 }
 
+uint64_t lua_main_thread(struct lua_reader *r, uint64_t global)
+{
+    const struct lua_fields *f = &r->layout->fields;
+    uint64_t thread = 0;
+    if (f->global.main_thread == LUA_NO_FIELD)
+        return 0;
+    if (f->global.main_is_embedded)
+        return global + f->global.main_thread;
+    return lua_read(r, global + f->global.main_thread, &thread, sizeof(thread)) ? thread : 0;
+}
+
 /* ---- prototypes ---------------------------------------------------------------------------- */
 
 static uint32_t count_at(const uint8_t *bytes, uint16_t at)
@@ -226,7 +231,7 @@ static uint64_t address_at(const uint8_t *bytes, uint16_t at)
 static bool is_sound(const struct lua_fields *f, const struct lua_proto *p)
 {
     bool lines = p->nr_lineinfo == 0 || p->nr_lineinfo == p->nr_code;
-    return is_object(p->code - p->code % 8) && p->code % 4 == 0 && p->nr_code &&
+    return lua_is_address(p->code - p->code % 8) && p->code % 4 == 0 && p->nr_code &&
            p->nr_code <= LUA_CODE_MAX && lines && p->nr_k <= LUA_CODE_MAX &&
            p->nr_protos <= LUA_CODE_MAX && p->nr_locvars <= LUA_CODE_MAX &&
            p->nr_abslineinfo <= p->nr_code && p->nr_upvalues <= 255 &&
@@ -239,7 +244,7 @@ bool lua_proto_of(const struct lua_layout *layout, uint64_t address, const uint8
                   struct lua_proto *ret)
 {
     const struct lua_fields *f = &layout->fields;
-    if ((bytes[OBJECT_TAG] & LUA_TAG_MASK) != f->proto.tag)
+    if ((bytes[LUA_OBJECT_TAG] & LUA_TAG_MASK) != f->proto.tag)
         return false;
     *ret = (struct lua_proto){
         .address = address,
@@ -270,7 +275,7 @@ bool lua_proto_read(struct lua_reader *r, uint64_t address, struct lua_proto *re
 {
     const size_t size = r->layout->fields.proto.size;
     uint8_t bytes[LUA_PROTO_MAX];
-    return is_object(address) && size <= sizeof(bytes) && read_head(r, address, bytes, size) &&
+    return lua_is_address(address) && size <= sizeof(bytes) && read_head(r, address, bytes, size) &&
            lua_proto_of(r->layout, address, bytes, ret);
 }
 
@@ -373,9 +378,9 @@ static bool place_of(struct lua_reader *r, uint64_t address, struct text_place *
 {
     const struct lua_fields *f = &r->layout->fields;
     uint8_t head[STRING_HEAD];
-    if (!is_object(address) || !read_head(r, address, head, STRING_HEAD))
+    if (!lua_is_address(address) || !read_head(r, address, head, STRING_HEAD))
         return false;
-    uint8_t tag = head[OBJECT_TAG] & LUA_TAG_MASK;
+    uint8_t tag = head[LUA_OBJECT_TAG] & LUA_TAG_MASK;
     if (tag != f->string.short_tag && tag != f->string.long_tag)
         return false;
     bool is_short = f->string.short_length != LUA_NO_FIELD && tag == f->string.short_tag;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Reads the objects of a plain Lua for one walk. Each object's type and sizes are checked. Private
- * to unwind/lua.
+ * Reads the objects of a plain Lua for one walk. Each object's type and sizes are checked. For
+ * unwind/lua, and for the snapshot, which keeps objects.
  */
 #ifndef UNWIND_LUA_OBJECT_H
 #define UNWIND_LUA_OBJECT_H
@@ -20,6 +20,18 @@ enum {
     LUA_STATE_MAX = 0xd0,    /* bytes of a lua_State */
     LUA_PROTO_MAX = 0x80,    /* bytes of a Proto */
 };
+
+/* An object that the collector knows. */
+enum {
+    LUA_OBJECT_TAG = 8,      /* offset of its type */
+    LUA_CLOSURE_HEAD = 0x28, /* bytes of a closure up to its first upvalue, of all versions */
+};
+
+/* Returns whether an address can be that of an object, a CI or an array of Lua's. */
+static inline bool lua_is_address(uint64_t address)
+{
+    return address >= 4096 && address % 8 == 0;
+}
 
 /* Tags of values, without variant bits. */
 enum {
@@ -132,6 +144,9 @@ bool lua_function_of(struct lua_reader *r, struct lua_value v, struct lua_functi
 /* The same, for the value in the slot of a call: the call keeps its function alive. The function
  * has the provenance of its objects; the reader's own is not raised. */
 bool lua_called_function(struct lua_reader *r, struct lua_value v, struct lua_function *ret);
+
+/* Returns the address of a VM's main thread; 0: not known. `global`: of its global_State. */
+uint64_t lua_main_thread(struct lua_reader *r, uint64_t global);
 
 /* A prototype: its fields, checked. Arrays are addresses with their numbers of elements. */
 struct lua_proto {

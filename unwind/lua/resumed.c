@@ -22,7 +22,7 @@ enum { WORDS_MAX = 512 };
 static bool may_be_state(const struct lua_walk *w, uint64_t address, size_t size)
 {
     const struct memory *m = &w->input->memory;
-    if (address < 4096 || address % 8 || !m->nr_layers)
+    if (!lua_is_address(address) || !m->nr_layers)
         return false;
     if (m->layers[0].when == MEMORY_OF_SAMPLE)
         return memory_piece(m, address, size, NULL) != NULL;

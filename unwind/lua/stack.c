@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { THREAD_TAG = 8, OBJECT_TAG = 8, SLOT = 16 };
+enum { SLOT = 16 };
 
 /* While a stack is moved to other memory, 5.4.5 and later keep offsets in place of pointers to
  * slots. */
@@ -14,11 +14,6 @@ static uint64_t slot_address(const struct lua_state *s, uint64_t slot)
 {
     bool is_pointer = slot >= s->stack && slot - s->stack < OFFSETS_MAX;
     return is_pointer || slot >= OFFSETS_MAX ? slot : s->stack + slot;
-}
-
-static bool is_aligned(uint64_t address)
-{
-    return address >= 4096 && address % 8 == 0;
 }
 
 static bool is_sound(const struct lua_fields *f, const struct lua_state *s)
@@ -33,25 +28,28 @@ bool lua_state_read(struct lua_reader *r, uint64_t address, bool strict, struct 
 {
     const struct lua_fields *f = &r->layout->fields;
     uint8_t bytes[LUA_STATE_MAX];
-    if (!is_aligned(address) || f->state.size > sizeof(bytes) ||
-        !lua_read_moving(r, address, bytes, f->state.size) ||
-        (bytes[OBJECT_TAG] & LUA_TAG_MASK) != THREAD_TAG)
+    enum provenance before = r->provenance, own;
+    r->provenance = PROVENANCE_EXACT;
+    bool read = lua_is_address(address) && f->state.size <= sizeof(bytes) &&
+                lua_read_moving(r, address, bytes, f->state.size);
+    own = r->provenance;
+    r->provenance = own > before ? own : before;
+    if (!read || (bytes[LUA_OBJECT_TAG] & LUA_TAG_MASK) != LUA_TTHREAD)
         return false;
     *ret = (struct lua_state){
         .address = address,
         .global = lua_u64(bytes, f->state.global),
         .ci = lua_u64(bytes, f->state.ci),
         .stack = lua_u64(bytes, f->state.stack),
-        .stack_last = lua_u64(bytes, f->state.stack_last),
         .top = lua_u64(bytes, f->state.top),
         .base_ci = f->ci.is_array ? lua_u64(bytes, f->state.base_ci) : address + f->state.base_ci,
         .savedpc = f->state.savedpc == LUA_NO_FIELD ? 0 : lua_u64(bytes, f->state.savedpc),
-        .base = f->state.base == LUA_NO_FIELD ? 0 : lua_u64(bytes, f->state.base),
         .status = bytes[f->state.status],
         .hookmask = bytes[f->state.hookmask],
+        .provenance = (uint8_t)own,
     };
     ret->top = slot_address(ret, ret->top);
-    return is_aligned(ret->global) && is_aligned(ret->ci) && is_aligned(ret->stack) &&
+    return lua_is_address(ret->global) && lua_is_address(ret->ci) && lua_is_address(ret->stack) &&
            (!strict || is_sound(f, ret));
 }
 
@@ -186,7 +184,7 @@ static int calls_of_list(struct lua_reader *r, const struct lua_state *s, lua_ca
     size_t first = ret->nr;
     for (uint64_t at = s->ci; ret->nr - first < LUA_CALLS_MAX;) {
         const uint8_t *ci =
-            is_aligned(at) ? lua_take_moving(r, &r->calls, at, bytes, f->ci.size) : NULL;
+            lua_is_address(at) ? lua_take_moving(r, &r->calls, at, bytes, f->ci.size) : NULL;
         if (!ci || (newer && lua_u64(ci, f->ci.next) != newer))
             return 0;
         uint64_t previous = lua_u64(ci, f->ci.previous);

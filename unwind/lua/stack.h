@@ -30,11 +30,11 @@ typedef VEC(struct lua_call) lua_call_list;
 
 /* A lua_State. */
 struct lua_state {
-    uint64_t address, global, ci, stack, stack_last, top, base_ci;
+    uint64_t address, global, ci, stack, top, base_ci;
     uint64_t savedpc; /* 5.1: of the newest Lua function */
-    uint64_t base;    /* 5.1 */
     uint8_t status;
-    uint8_t hookmask; /* 0: no hook is set */
+    uint8_t hookmask;   /* 0: no hook is set */
+    uint8_t provenance; /* of the reading */
 };
 
 /* Read a state. `strict`: it passes all checks that hold for a state that does not change at the

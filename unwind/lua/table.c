@@ -3,13 +3,7 @@
 
 #include <string.h>
 
-enum {
-    OBJECT_TAG = 8,
-    TYPE_MASK = 0xf,
-    HEAD_SIZE = 0x48,
-    HEAD_SIZE_53 = 0x38,
-    LOG2_NODES_MAX = 26
-};
+enum { TYPE_MASK = 0xf, HEAD_SIZE = 0x48, HEAD_SIZE_53 = 0x38, LOG2_NODES_MAX = 26 };
 
 static bool is_nil(uint32_t tag)
 {
@@ -83,10 +77,10 @@ bool lua_table_read(struct lua_reader *r, uint64_t address, struct lua_table *re
     uint8_t head[HEAD_SIZE] = {0};
     size_t size = l->version <= 52 ? HEAD_SIZE : HEAD_SIZE_53;
     /* The greatest form is behind the end of a smaller one's table. */
-    if (address < 4096 || address % 8 ||
+    if (!lua_is_address(address) ||
         (!lua_read_moving(r, address, head, size) &&
          !lua_read_moving(r, address, head, HEAD_SIZE_53)) ||
-        (head[OBJECT_TAG] & LUA_TAG_MASK) != LUA_TTABLE)
+        (head[LUA_OBJECT_TAG] & LUA_TAG_MASK) != LUA_TTABLE)
         return false;
     if (take_head(l, &own, head, address, ret))
         return true;

@@ -57,7 +57,6 @@ struct lua_walk_state {
     size_t first, end; /* its calls, newest first, in `calls` */
     bool whole;        /* down to its base */
     bool is_main;      /* the VM's main thread: nothing has resumed it */
-    size_t dead;       /* calls from here up to the first activation's run no more, or not yet */
     size_t rest;       /* calls from here on have no activation */
     uint8_t provenance;
 };
