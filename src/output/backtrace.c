@@ -247,16 +247,6 @@ static int put_thread(struct backtrace *b, const struct backtrace_thread *t, str
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
 
-static void json_position(struct json *j, const char *file, uint32_t line, uint32_t column)
-{
-    if (file)
-        json_key_string(j, "file", file);
-    if (line)
-        json_key_uint(j, "line", line);
-    if (line && column)
-        json_key_uint(j, "column", column);
-}
-
 static void json_inlined(struct json *j, const struct named_frame *n, const struct source_frame *in)
 {
     json_object(j);

@@ -162,3 +162,13 @@ void json_key_uint(struct json *j, const char *key, uint64_t value)
     json_key(j, key);
     json_uint(j, value);
 }
+
+void json_position(struct json *j, const char *file, uint32_t line, uint32_t column)
+{
+    if (file)
+        json_key_string(j, "file", file);
+    if (line)
+        json_key_uint(j, "line", line);
+    if (line && column)
+        json_key_uint(j, "column", column);
+}

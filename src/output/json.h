@@ -41,5 +41,7 @@ void json_next_line(struct json *j);
 /* Write a key and its value. */
 void json_key_string(struct json *j, const char *key, const char *s);
 void json_key_uint(struct json *j, const char *key, uint64_t value);
+/* Write the keys "file", "line", "column", as far as they are known (NULL, 0: they are not). */
+void json_position(struct json *j, const char *file, uint32_t line, uint32_t column);
 
 #endif

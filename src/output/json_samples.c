@@ -7,16 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static void put_position(struct json *j, const char *file, uint32_t line, uint32_t column)
-{
-    if (file)
-        json_key_string(j, "file", file);
-    if (line)
-        json_key_uint(j, "line", line);
-    if (line && column)
-        json_key_uint(j, "column", column);
-}
-
 static void put_frame(struct json *j, const struct profile *p, const struct profile_location *l,
                       const struct profile_line *line)
 {
@@ -32,11 +22,11 @@ static void put_frame(struct json *j, const struct profile *p, const struct prof
         json_key_string(j, "tier", export_tier(l->tier));
     if (l->trace)
         json_key_uint(j, "trace", l->trace);
-    put_position(j, line->file, line->line, line->column);
+    json_position(j, line->file, line->line, line->column);
     if (profile_is_managed(l->kind) && f->file) {
         json_key(j, "defined");
         json_object(j);
-        put_position(j, f->file, f->line, f->column);
+        json_position(j, f->file, f->line, f->column);
         json_object_end(j);
     }
     if (line->inlined) {
