@@ -10,10 +10,10 @@
  * register and its change.
  */
 #include "tests/fuzz/damage.h"
+#include "tests/fuzz/variables.h"
 #include "unwind/arch_x86_64.h"
 #include "unwind/lua/runtime.h"
 #include "unwind/managed.h"
-#include "unwind/variable.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -220,33 +220,21 @@ static void make_context(unsigned number, const struct image *image, const uint8
     }
 }
 
+static int list_variables(void *context, const struct memory *m, const struct variable_place *at,
+                          struct variables *ret)
+{
+    struct context *c = context;
+    c->reads = 0;
+    return lua_runtime.variables(c->walk, m, at, ret);
+}
+
 /* Walks once more alone with places noted, and reads the variables of all frames. */
 static void read_variables(struct unwinder *u, struct context *c, void *tables)
 {
     static struct variable_places places;
-    static struct unwind_stack stack;
-    const struct variables_wanted wanted = {.temporaries = true,
-                                            .depth = 3,
-                                            .fields_max = 16,
-                                            .string_max = 64,
-                                            .variables_max = 128,
-                                            .bytes_max = 8192};
-    static struct variables variables;
-    stack.frames.nr = 0;
-    variable_places_clear(&places);
     c->sample.places = &places;
     lua_runtime.walk_begin(c->walk, tables, &c->sample, &c->walker);
-    if (unwind(u, &c->input, &stack, NULL))
-        return;
-    for (size_t i = 0; i < stack.frames.nr; i++) {
-        const struct variable_place *at = variable_places_find(&places, i, &stack.frames.at[i]);
-        c->reads = 0;
-        variables_begin(&variables, &wanted);
-        if (at && lua_runtime.variables(c->walk, &c->input.memory, at, &variables))
-            break;
-        if (variables.at.nr > wanted.variables_max || variables.bytes.size > wanted.bytes_max)
-            abort();
-    }
+    fuzz_variables(u, &c->input, &places, list_variables, c);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

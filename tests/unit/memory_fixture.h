@@ -33,4 +33,35 @@ static inline bool layer_read(const struct memory_layer *layer, uint64_t address
     return read;
 }
 
+/* A layer's context: reads from another layer, and changes some of the bytes. */
+struct liar {
+    struct memory_layer under;
+    uint64_t random;
+    unsigned one_in; /* about one byte in this many is changed */
+};
+
+static inline uint64_t liar_random(uint64_t *r)
+{
+    *r ^= *r << 13;
+    *r ^= *r >> 7;
+    return *r ^= *r << 17;
+}
+
+/* struct memory_layer's `read`. */
+static inline bool lie(void *context, const struct memory_query *q, void *to,
+                       struct memory_answer *answer)
+{
+    struct liar *l = context;
+    if (!l->under.read(l->under.context, q, to, answer))
+        return false;
+    size_t lies = liar_random(&l->random) % (q->size / l->one_in + 2);
+    for (size_t i = 0; i < lies; i++) {
+        static const uint8_t favourite[] = {0, 1, 0x7f, 0x80, 0xff};
+        uint64_t r = liar_random(&l->random);
+        uint8_t *byte = (uint8_t *)to + r % q->size;
+        *byte = r >> 60 < 8 ? (uint8_t)(r >> 32) : favourite[(r >> 32) % sizeof(favourite)];
+    }
+    return true;
+}
+
 #endif

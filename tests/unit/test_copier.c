@@ -6,6 +6,7 @@
 #include "live/copier.h"
 #include "live/runtime_files.h"
 #include "perfdata/vmevent.h"
+#include "tests/unit/command_fixture.h"
 
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -56,26 +57,6 @@ struct live {
 };
 
 /* ---- setting up --------------------------------------------------------------------------- */
-
-static pid_t start(const char *const *command)
-{
-    pid_t pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        int null = open("/dev/null", O_WRONLY);
-        dup2(null, STDOUT_FILENO);
-        execvp(command[0], (char *const *)(uintptr_t)command);
-        _exit(127);
-    }
-    assert_true(pid > 0);
-    return pid;
-}
-
-static void sleep_ms(long ms)
-{
-    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
-    nanosleep(&t, NULL);
-}
 
 static int open_sampling(pid_t pid, int cpu, struct ring *r)
 {

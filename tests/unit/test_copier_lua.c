@@ -12,6 +12,7 @@
 #include "unwind/lua/runtime.h"
 #include "base/bytes.h"
 #include "perfdata/vmevent.h"
+#include "tests/unit/command_fixture.h"
 
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -59,26 +60,6 @@ struct live {
     uint8_t copy[1 << 16];
     uint32_t copy_size;
 };
-
-static pid_t start(const char *const *command)
-{
-    pid_t pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        int null = open("/dev/null", O_WRONLY);
-        dup2(null, STDOUT_FILENO);
-        execvp(command[0], (char *const *)(uintptr_t)command);
-        _exit(127);
-    }
-    assert_true(pid > 0);
-    return pid;
-}
-
-static void sleep_ms(long ms)
-{
-    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
-    nanosleep(&t, NULL);
-}
 
 /* Where the process has its Lua. */
 static void look(struct live *l)

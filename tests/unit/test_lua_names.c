@@ -9,11 +9,13 @@
 #include "dso/dso.h"
 #include "dso/runtime_image.h"
 #include "live/lua_scan.h"
+#include "tests/unit/memory_fixture.h"
 #include "unwind/frame.h"
 #include "unwind/lua/discover.h"
 #include "unwind/lua/names.h"
 #include "unwind/lua/names_bytecode.h"
 #include "unwind/lua/variables.h"
+#include "tests/unit/memory_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -370,35 +372,6 @@ static void compare_stop(struct target *t)
 
 /* ---- hostile objects ------------------------------------------------------------------------- */
 
-/* Reads from the target, and changes some of the bytes. */
-struct liar {
-    struct memory_layer under;
-    uint64_t random;
-    unsigned one_in; /* about one byte in this many is changed */
-};
-
-static uint64_t next_random(uint64_t *r)
-{
-    *r ^= *r << 13;
-    *r ^= *r >> 7;
-    return *r ^= *r << 17;
-}
-
-static bool lie(void *context, const struct memory_query *q, void *to, struct memory_answer *answer)
-{
-    struct liar *l = context;
-    if (!l->under.read(l->under.context, q, to, answer))
-        return false;
-    size_t lies = next_random(&l->random) % (q->size / l->one_in + 2);
-    for (size_t i = 0; i < lies; i++) {
-        static const uint8_t favourite[] = {0, 1, 0x7f, 0x80, 0xff};
-        uint64_t r = next_random(&l->random);
-        uint8_t *byte = (uint8_t *)to + r % q->size;
-        *byte = r >> 60 < 8 ? (uint8_t)(r >> 32) : favourite[(r >> 32) % sizeof(favourite)];
-    }
-    return true;
-}
-
 /* Names the calls of a stop, and lists their variables, through a liar. */
 static void name_lies(struct target *t, unsigned rounds)
 {
@@ -422,12 +395,12 @@ static void name_lies(struct target *t, unsigned rounds)
         memory.time += UINT64_C(500000000);
         liar.one_in = 16u << i % 8;
         if (i % 16 == 0)
-            call.index = caller.index = (uint32_t)next_random(&liar.random);
+            call.index = caller.index = (uint32_t)liar_random(&liar.random);
         assert_int_equal(lua_names_call(t->names, &source, &call, &caller, &named, NULL), 0);
         assert_true(managed_get(t->managed, named.function, UINT64_MAX, &f));
         place_of(t, &s, (unsigned)at, &place);
         if (i % 16 == 1)
-            place.word[i / 16 % VARIABLE_WORDS] = next_random(&liar.random);
+            place.word[i / 16 % VARIABLE_WORDS] = liar_random(&liar.random);
         variables_begin(&variables, &wanted);
         assert_int_equal(lua_variables(t->names, &source, &place, &variables), 0);
     }

@@ -7,6 +7,7 @@
  * of the test data, and those listed in the environment variable LUAJITS.
  */
 #include "scratch.h"
+#include "tests/unit/memory_fixture.h"
 #include "base/cursor.h"
 #include "base/hash.h"
 #include "live/lua_scan.h"
@@ -17,6 +18,7 @@
 #include "unwind/luajit/names_call.h"
 #include "unwind/luajit/names_scan.h"
 #include "unwind/luajit/object.h"
+#include "tests/unit/memory_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -504,35 +506,6 @@ static void names_are_those_that_luajit_tells(void **state)
 
 /* ---- hostile objects ------------------------------------------------------------------------- */
 
-/* Reads from the target, and changes some of the bytes. */
-struct liar {
-    struct memory_layer under;
-    uint64_t random;
-    unsigned one_in; /* about one byte in this many is changed */
-};
-
-static uint64_t next_random(uint64_t *r)
-{
-    *r ^= *r << 13;
-    *r ^= *r >> 7;
-    return *r ^= *r << 17;
-}
-
-static bool lie(void *context, const struct memory_query *q, void *to, struct memory_answer *answer)
-{
-    struct liar *l = context;
-    if (!l->under.read(l->under.context, q, to, answer))
-        return false;
-    size_t lies = next_random(&l->random) % (q->size / l->one_in + 2);
-    for (size_t i = 0; i < lies; i++) {
-        static const uint8_t favourite[] = {0, 1, 0x7f, 0x80, 0xff};
-        uint64_t r = next_random(&l->random);
-        uint8_t *byte = (uint8_t *)to + r % q->size;
-        *byte = r >> 60 < 8 ? (uint8_t)(r >> 32) : favourite[(r >> 32) % sizeof(favourite)];
-    }
-    return true;
-}
-
 static void name_lies(struct target *t, unsigned rounds)
 {
     struct luajit_frame frames[FRAMES_MAX];
@@ -549,9 +522,9 @@ static void name_lies(struct target *t, unsigned rounds)
         memory.time++;
         liar.one_in = 16u << i % 8;
         if (i % 16 == 0)
-            frame.position = (int32_t)next_random(&liar.random);
+            frame.position = (int32_t)liar_random(&liar.random);
         if (i % 16 == 1)
-            frame.caller_pc = next_random(&liar.random);
+            frame.caller_pc = liar_random(&liar.random);
         assert_int_equal(luajit_names_frame(t->names, &source, &frame, &named, NULL), 0);
         if (frame.kind != LUAJIT_FRAME_C)
             assert_true(managed_get(t->managed, named.function, UINT64_MAX, &f));
