@@ -415,15 +415,11 @@ static void set_bounds(struct vmstack_lua_builds *p)
     p->size = high > low ? high - low : 0;
 }
 
-int copier_set_lua(struct copier *c, pid_t pid, const struct copier_lua *of, size_t nr,
-                   struct error *err)
+static int store_lua(struct copier *c, pid_t pid, const struct vmstack_lua_process *p,
+                     struct error *err)
 {
-    struct vmstack_lua_process p = {.of = {.version = ++c->lua_version}};
     uint32_t key = (uint32_t)pid;
-    for (size_t i = 0; i < nr && i < VMSTACK_LUA_BUILDS; i++)
-        p.of.builds[p.of.nr++] = describe_lua(&of[i]);
-    set_bounds(&p.of);
-    int failed = bpf_map_update_elem(c->lua_processes, &key, &p, BPF_ANY);
+    int failed = bpf_map_update_elem(c->lua_processes, &key, p, BPF_ANY);
     if (failed == -E2BIG)
         return error_set(
             err, ERROR_UNSUPPORTED,
@@ -432,6 +428,23 @@ int copier_set_lua(struct copier *c, pid_t pid, const struct copier_lua *of, siz
     return failed ? error_system(err, -failed, "eBPF: the plain Lua of process %d cannot be stored",
                                  pid)
                   : 0;
+}
+
+int copier_set_lua(struct copier *c, pid_t pid, const struct copier_lua *of, size_t nr,
+                   struct error *err)
+{
+    struct vmstack_lua_process p = {.of = {.version = ++c->lua_version}};
+    for (size_t i = 0; i < nr && i < VMSTACK_LUA_BUILDS; i++)
+        p.of.builds[p.of.nr++] = describe_lua(&of[i]);
+    set_bounds(&p.of);
+    return store_lua(c, pid, &p, err);
+}
+
+int copier_fork_lua(struct copier *c, pid_t parent, pid_t pid, struct error *err)
+{
+    struct vmstack_lua_process p;
+    uint32_t key = (uint32_t)parent;
+    return bpf_map_lookup_elem(c->lua_processes, &key, &p) ? 0 : store_lua(c, pid, &p, err);
 }
 
 void copier_drop(struct copier *c, pid_t pid)

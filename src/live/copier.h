@@ -87,6 +87,9 @@ struct copier_lua {
  * table is full (ERROR_UNSUPPORTED). */
 int copier_set_lua(struct copier *c, pid_t pid, const struct copier_lua *of, size_t nr,
                    struct error *err);
+/* Give a process that was forked the builds of its parent, if the parent has any. Fails as
+ * copier_set_lua(). */
+int copier_fork_lua(struct copier *c, pid_t parent, pid_t pid, struct error *err);
 /* Forget a process that has exited. */
 void copier_drop(struct copier *c, pid_t pid);
 

@@ -257,19 +257,37 @@ static void tell_vms(struct process_watch *watch, const struct lua_watch *t)
     say(watch, false, err.text);
 }
 
-/* The same for plain Lua, if the process's files hold it. */
+/* What the copier could not take of plain Lua's is said, but does not fail. Returns -1 when memory
+ * is out. */
+static int plain_refused(struct process_watch *watch, const struct error *why, struct error *err)
+{
+    if (why->kind == ERROR_NO_MEMORY)
+        return error_no_memory(err);
+    if (!watch->said_full)
+        say(watch, false, why->text);
+    watch->said_full = true;
+    return 0;
+}
+
+/* Tell the copier about plain Lua, if the process's files hold it. */
 static int tell_plain(struct process_watch *watch, pid_t pid, unsigned holds, struct error *err)
 {
     struct error why = {0};
     if (!watch->copier || !(holds & holds_bit(&lua_runtime)) ||
         plain_lua_tell(watch->copier, watch->tools.dsos, pid, &why) == 0)
         return 0;
-    if (why.kind == ERROR_NO_MEMORY)
-        return error_no_memory(err);
-    if (!watch->said_full)
-        say(watch, false, why.text);
-    watch->said_full = true;
-    return 0;
+    return plain_refused(watch, &why, err);
+}
+
+/* The same for a process that was forked: it has what its parent has. */
+static int fork_plain(struct process_watch *watch, pid_t parent, pid_t pid, unsigned holds,
+                      struct error *err)
+{
+    struct error why = {0};
+    if (!watch->copier || !(holds & holds_bit(&lua_runtime)) ||
+        copier_fork_lua(watch->copier, parent, pid, &why) == 0)
+        return 0;
+    return plain_refused(watch, &why, err);
 }
 
 static int target_scan(struct process_watch *watch, struct lua_watch *t, struct error *err)
@@ -533,7 +551,8 @@ static int forked(struct process_watch *watch, pid_t parent, pid_t pid, uint64_t
     task.time = time;
     if (task.holds & HOLDS_UNKNOWN)
         task_forget(watch, pid);
-    else if (task_put(watch, pid, &task, err) < 0 || tell_plain(watch, pid, task.holds, err) < 0)
+    else if (task_put(watch, pid, &task, err) < 0 ||
+             fork_plain(watch, parent, pid, task.holds, err) < 0)
         return -1;
     if (!from)
         return 0;
