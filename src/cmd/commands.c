@@ -10,7 +10,7 @@ const struct command commands[] = {
     {"record", cmd_record, &record_command_line,
      "Record samples with their stacks, as perf record does"},
     {"snapshot", cmd_snapshot, &snapshot_command_line,
-     "Read the data of LuaJIT and V8 that perf record lacks, beside it"},
+     "Read the data of LuaJIT, Lua and V8 that perf record lacks, beside it"},
     {"script", cmd_script, &script_command_line,
      "Print every sample with its stack, as perf script does"},
     {"report", cmd_report, &report_command_line, "Show overhead by function, and call trees"},
