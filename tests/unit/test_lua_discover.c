@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "unwind/arch_x86_64.h"
 #include "unwind/lua/discover_internal.h"
 
 #include <stdlib.h>
@@ -149,12 +150,72 @@ static void values_are_followed(void **state)
     flow_free(&c);
 }
 
+/* ---- fetches --------------------------------------------------------------------------------- */
+
+static struct lua_fetch fetch_of(const uint8_t *code, size_t size, size_t fetch)
+{
+    const struct runtime_image image = {.bytes = bytes_at, .context = (void *)code};
+    struct flow_code c = {0};
+    struct lua_layout *l = calloc(1, sizeof(*l));
+    assert_non_null(l);
+    assert_int_equal(flow_add_part(&c, &image, (struct lua_range){START, START + size}, NULL), 0);
+    lua_add_fetch(&c, fetch, l);
+    assert_int_equal(l->nr_fetches, 1);
+    const struct lua_fetch ret = l->fetches[0];
+    assert_ptr_equal(lua_fetch_at(l, ret.end - 1), &l->fetches[0]);
+    assert_null(lua_fetch_at(l, ret.end));
+    flow_free(&c);
+    free(l);
+    return ret;
+}
+
+static void a_shared_fetch_begins_where_ways_join(void **state)
+{
+    (void)state;
+    /* mov r14, r13; jmp +0; movzx eax, [rbp + 0x64]; mov ebx, [r14]; lea r13, [r14 + 4];
+     * test al, 0xc; ret */
+    static const uint8_t code[] = CODE(0x4d, 0x89, 0xee, 0xeb, 0x00, 0x0f, 0xb6, 0x45, 0x64, 0x41,
+                                       0x8b, 0x1e, 0x4d, 0x8d, 0x6e, 0x04, 0xa8, 0x0c, 0xc3);
+    struct lua_fetch f = fetch_of(code, sizeof(code), 3);
+    assert_int_equal(f.start, START + 5);
+    assert_int_equal(f.end, START + 18 + 1);
+    assert_int_equal(f.reg, DWARF_R14);
+}
+
+static void a_fetch_begins_behind_arithmetic(void **state)
+{
+    (void)state;
+    /* mov rcx, rax; lea r13, [r13 + rax * 4]; mov ebx, [r13]; add r13, 4; ret */
+    static const uint8_t code[] = CODE(0x48, 0x89, 0xc1, 0x4d, 0x8d, 0x6c, 0x85, 0x00, 0x41, 0x8b,
+                                       0x5d, 0x00, 0x49, 0x83, 0xc5, 0x04, 0xc3);
+    struct lua_fetch f = fetch_of(code, sizeof(code), 2);
+    assert_int_equal(f.start, START + 8);
+    assert_int_equal(f.end, START + 12 + 1);
+    assert_int_equal(f.reg, DWARF_R13);
+}
+
+static void a_copy_does_not_begin_a_fetch(void **state)
+{
+    (void)state;
+    /* mov r14, r13; mov [r12], rax; mov ebx, [r14 - 4]; ret */
+    static const uint8_t code[] =
+        CODE(0x4d, 0x89, 0xee, 0x49, 0x89, 0x04, 0x24, 0x41, 0x8b, 0x5e, 0xfc, 0xc3);
+    struct lua_fetch f = fetch_of(code, sizeof(code), 2);
+    assert_int_equal(f.start, START + 7);
+    assert_int_equal(f.disp, -4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses_are_jumped_by), cmocka_unit_test(distances_are_jumped_by),
-        cmocka_unit_test(unoptimized_code_spills), cmocka_unit_test(opcodes_tell_the_version),
+        cmocka_unit_test(addresses_are_jumped_by),
+        cmocka_unit_test(distances_are_jumped_by),
+        cmocka_unit_test(unoptimized_code_spills),
+        cmocka_unit_test(opcodes_tell_the_version),
         cmocka_unit_test(values_are_followed),
+        cmocka_unit_test(a_shared_fetch_begins_where_ways_join),
+        cmocka_unit_test(a_fetch_begins_behind_arithmetic),
+        cmocka_unit_test(a_copy_does_not_begin_a_fetch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -197,6 +197,15 @@ static void find_function(struct lua_walk *w, const struct lua_activation *a, st
     }
 }
 
+/* Around an instruction fetch, its register tells what runs next; nothing else does right then. */
+static bool set_fetched(const struct lua_activation *a, struct lua_call *call)
+{
+    enum { INSTRUCTION = 4 };
+    const struct lua_fetch *f = is_exact(a) ? lua_fetch_at(a->layout, a->pc - a->bias) : NULL;
+    return f && a->known & REG_BIT(f->reg) &&
+           lua_call_set_pc(call, a->value[f->reg] + (uint64_t)(int64_t)f->disp + INSTRUCTION);
+}
+
 bool lua_set_running(struct lua_walk *w, const struct lua_activation *a, struct lua_call *call)
 {
     const struct lua_layout *l = a->layout;
@@ -211,9 +220,11 @@ bool lua_set_running(struct lua_walk *w, const struct lua_activation *a, struct 
     bool told = site && (site->saved || site->pc.kind != LUA_NOWHERE);
     bool by_site = told && place_read(w, a, &site->pc, &pc) && lua_call_set_pc(call, pc) &&
                    call->index != UINT32_MAX;
-    if (told && !by_site)
+    bool fetched = set_fetched(a, call);
+    if (told ? !by_site : !fetched)
         call->index = saved;
-    agrees |= by_site;
+    told |= fetched;
+    agrees |= by_site || fetched;
     for (unsigned i = 0; i < l->nr_pc && !told && !is_in_prologue(a); i++) {
         const struct lua_place *p = &l->pc[i];
         if (2 * p->votes < l->pc[0].votes || (!is_exact(a) && (i || !p->survives)))

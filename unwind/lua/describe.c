@@ -8,12 +8,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void put_place(struct text *out, const struct lua_place *p)
+static const char *register_name(unsigned reg)
 {
     static const char *const names[] = {"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp",
                                         "r8",  "r9",  "r10", "r11", "r12", "r13", "r14", "r15"};
+    return reg < 16 ? names[reg] : "?";
+}
+
+static void put_place(struct text *out, const struct lua_place *p)
+{
     if (p->kind == LUA_IN_REGISTER)
-        text_printf(out, "%s%s", p->reg < 16 ? names[p->reg] : "?",
+        text_printf(out, "%s%s", register_name(p->reg),
                     p->survives ? "" : " (only where nothing is called)");
     else if (p->kind == LUA_IN_SLOT)
         text_printf(out, "the slot at CFA%s0x%" PRIx32, p->offset < 0 ? "-" : "+",
@@ -59,6 +64,16 @@ static void put_dispatch(struct text *out, const struct lua_layout *l,
                 d->at, d->jump);
     text_printf(out, "  instruction fetches: %u, the first at 0x%" PRIx64 "\n", ev->nr_fetches,
                 ev->fetch);
+    if (!l->nr_fetches)
+        return;
+    const struct lua_fetch *f = l->fetches;
+    text_printf(out,
+                "  addresses around fetches: %u, the first 0x%" PRIx64 " to 0x%" PRIx64 ": what "
+                "runs next is at %s",
+                l->nr_fetches, f->start, f->end - 1, register_name(f->reg));
+    if (f->disp)
+        text_printf(out, "%+d", f->disp);
+    text_string(out, "\n");
 }
 
 static bool is_same(const struct lua_place *a, const struct lua_place *b)

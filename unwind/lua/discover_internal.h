@@ -56,6 +56,7 @@ struct lua_evidence {
 
 struct lua_place lua_place_in_register(unsigned reg);
 struct lua_place lua_place_in_slot(int32_t offset);
+uint8_t lua_dwarf_number(unsigned reg);
 
 /* Find the pc's places by the instruction fetches; sets fetch, nr_fetches, nr_memory. `fetches`:
  * one for each instruction of the code, false; those that fetch become true. */
@@ -69,6 +70,12 @@ bool lua_argument_place(const struct flow_code *code, const struct flow_frame *f
 void lua_find_state(const struct flow_code *code, const struct flow_frame *frame,
                     const struct flow_trail *entry, struct lua_layout *ret,
                     struct lua_evidence *ev);
+
+/* ---- discover_fetch.c: what holds around an instruction fetch ---------------------------------
+ */
+
+/* Add the fetch, an index into the code, to the layout's fetches, if there is room. */
+void lua_add_fetch(const struct flow_code *code, size_t fetch, struct lua_layout *ret);
 
 /* ---- discover_sites.c: what holds at each call ------------------------------------------------
  */

@@ -26,7 +26,7 @@ struct ballot {
     unsigned nr;
 };
 
-static uint8_t dwarf_number(unsigned reg)
+uint8_t lua_dwarf_number(unsigned reg)
 {
     static const uint8_t numbers[] = {DWARF_RAX, DWARF_RCX, DWARF_RDX, DWARF_RBX,
                                       DWARF_RSP, DWARF_RBP, DWARF_RSI, DWARF_RDI};
@@ -35,8 +35,9 @@ static uint8_t dwarf_number(unsigned reg)
 
 struct lua_place lua_place_in_register(unsigned reg)
 {
-    return (struct lua_place){
-        .kind = LUA_IN_REGISTER, .reg = dwarf_number(reg), .survives = FLOW_SURVIVES >> reg & 1};
+    return (struct lua_place){.kind = LUA_IN_REGISTER,
+                              .reg = lua_dwarf_number(reg),
+                              .survives = FLOW_SURVIVES >> reg & 1};
 }
 
 struct lua_place lua_place_in_slot(int32_t offset)
@@ -394,6 +395,8 @@ void lua_find_pc(const struct flow_code *code, const struct flow_frame *frame, b
         if (!count_fetches(code, frame, i, ret->version, first ? &dispatched : &others, &fields))
             continue;
         fetches[i] = true;
+        if (first)
+            lua_add_fetch(code, i, ret);
         ev->nr_fetches++;
         if (!ev->fetch)
             ev->fetch = code->insns.at[i].at;
@@ -471,7 +474,7 @@ static uint16_t count_steps(const struct flow_code *code, const struct flow_fram
         if (!step || nr == UINT16_MAX)
             continue;
         if (is->is_register
-                ? p->kind == LUA_IN_REGISTER && p->reg == dwarf_number(is->rm)
+                ? p->kind == LUA_IN_REGISTER && p->reg == lua_dwarf_number(is->rm)
                 : p->kind == LUA_IN_SLOT && flow_slot(frame, is, &offset) && offset == p->offset)
             nr++;
     }
@@ -504,7 +507,7 @@ static unsigned places_of(const struct flow_trail *t, enum flow_root argument,
 static bool is_place(const struct ballot *b, unsigned reg)
 {
     for (unsigned i = 0; i < b->nr; i++) {
-        if (b->places[i].kind == LUA_IN_REGISTER && b->places[i].reg == dwarf_number(reg))
+        if (b->places[i].kind == LUA_IN_REGISTER && b->places[i].reg == lua_dwarf_number(reg))
             return true;
     }
     return false;

@@ -354,3 +354,13 @@ const struct lua_site *lua_site_at(const struct lua_layout *l, uint64_t return_a
     }
     return NULL;
 }
+
+const struct lua_fetch *lua_fetch_at(const struct lua_layout *l, uint64_t at)
+{
+    for (unsigned i = 0; i < l->nr_fetches; i++) {
+        const struct lua_fetch *f = &l->fetches[i];
+        if (at >= f->start && at < f->end)
+            return f;
+    }
+    return NULL;
+}

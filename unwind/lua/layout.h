@@ -105,7 +105,16 @@ struct lua_site {
     bool saved;             /* the pc was saved in savedpc right before */
 };
 
-enum { LUA_PARTS_MAX = 8, LUA_PLACES_MAX = 6, LUA_SITES_MAX = 320 };
+/* Instructions around an instruction fetch, while a register tells what is fetched. The pc's places
+ * tell the bytecode instruction before it there, which need not have run: a jump may have led here.
+ */
+struct lua_fetch {
+    uint64_t start, end; /* addresses in execute */
+    uint8_t reg;         /* number of a register of unwind/arch_x86_64.h */
+    int8_t disp;         /* added to it: the address of the bytecode instruction */
+};
+
+enum { LUA_PARTS_MAX = 8, LUA_PLACES_MAX = 6, LUA_SITES_MAX = 320, LUA_FETCHES_MAX = 256 };
 
 /* One build. Addresses are the file's own. */
 struct lua_layout {
@@ -124,11 +133,15 @@ struct lua_layout {
     unsigned nr_state, nr_pc;
     struct lua_site sites[LUA_SITES_MAX]; /* sorted by address; not all calls need have one */
     unsigned nr_sites;
+    struct lua_fetch fetches[LUA_FETCHES_MAX]; /* in no order */
+    unsigned nr_fetches;
     struct lua_fields fields;
 };
 
 /* Returns the call that returns to an address; NULL: there is none. */
 const struct lua_site *lua_site_at(const struct lua_layout *l, uint64_t return_address);
+/* Returns the fetch around which an instruction of execute is; NULL: it is around none. */
+const struct lua_fetch *lua_fetch_at(const struct lua_layout *l, uint64_t at);
 
 /* Fill in the fields of a version as its last release has them. Returns false if there is no such
  * version. */
