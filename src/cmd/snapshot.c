@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* ljperf snapshot: read beside perf the data of LuaJIT, plain Lua and V8 that plain perf record lacks. */
+/* ljperf snapshot: read beside perf the data of LuaJIT, plain Lua and V8 that plain perf record
+ * lacks. */
 #include "live/snapshot.h"
 #include "cmd/cmd.h"
 #include "cmd/command_line.h"

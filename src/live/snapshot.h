@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * `ljperf snapshot`: reads what a recording by perf itself lacks of LuaJIT, plain Lua and V8, from processes
- * while they run beside that recording. The file is a perf.data with the processes' mappings and
- * `ljperf:mem` events (perfdata/vmevent.h), stamped with CLOCK_MONOTONIC.
+ * `ljperf snapshot`: reads what a recording by perf itself lacks of LuaJIT, plain Lua and V8, from
+ * processes while they run beside that recording. The file is a perf.data with the processes'
+ * mappings and `ljperf:mem` events (perfdata/vmevent.h), stamped with CLOCK_MONOTONIC.
  *
  *     objects   all that give names and lines of functions: at the start, at the end, now and then
  *     stacks    of lua_States, at an interval

@@ -45,7 +45,7 @@ enum {
     VMSTACK_LUA_PROCESSES = 256,
     VMSTACK_LUA_BUILDS = 4,          /* of one process; a power of two, at most 8 */
     VMSTACK_LUA_PARTS = 4,           /* of execute's code */
-    VMSTACK_LUA_STATES = 8,          /* lua_States of one thread that are copied */
+    VMSTACK_LUA_STATES = 16,         /* lua_States of one thread that are copied */
     VMSTACK_STATE_OF_LUA = 0x100,    /* bytes of a lua_State at most */
     VMSTACK_LUA_CLOSURE = 0x28,      /* bytes of a closure's head: of all versions */
     VMSTACK_LUA_LINES = 256,         /* bytes of a prototype's lines up to which they are copied */
