@@ -314,20 +314,85 @@ static void compare_call(struct target *t, const struct lua_state *s, unsigned i
     assert_int_equal(lua_variables(t->names, &source, &place, ret), 0);
 }
 
-/* Takes the names that the main chunk gives, which is not on the stacks of coroutines. */
+/* Memory without the prototypes that one prototype makes. */
+struct childless {
+    const struct memory_layer *under;
+    uint64_t children[LINES_MAX];
+    unsigned nr, size; /* size: of a prototype */
+};
+
+static void childless_begin(struct childless *c, struct target *t, uint64_t proto)
+{
+    uint64_t array;
+    uint32_t nr;
+    c->under = &t->layer;
+    c->size = t->layout.fields.proto.size;
+    assert_true(lua_read(&t->reader, proto + t->layout.fields.proto.protos, &array, sizeof(array)));
+    assert_true(lua_read(&t->reader, proto + t->layout.fields.proto.size_protos, &nr, sizeof(nr)));
+    assert_in_range(nr, 1, LINES_MAX);
+    assert_true(lua_read(&t->reader, array, c->children, nr * sizeof(*c->children)));
+    c->nr = nr;
+}
+
+/* struct memory_layer's `read`. */
+static bool read_childless(void *context, const struct memory_query *q, void *to,
+                           struct memory_answer *answer)
+{
+    const struct childless *c = context;
+    for (unsigned i = 0; i < c->nr; i++)
+        if (q->address - c->children[i] < c->size || c->children[i] - q->address < q->size)
+            return false;
+    return c->under->read(c->under->context, q, to, answer);
+}
+
+static void name_calls(struct target *t, const struct memory *m)
+{
+    struct lua_named named;
+    struct lua_reader reader = {.m = m, .layout = &t->layout, .budget = UINT32_MAX};
+    struct lua_names_source source = source_of(t);
+    source.reader = &reader;
+    for (size_t i = 0; i < t->calls.nr; i++)
+        assert_int_equal(lua_names_call(t->names, &source, &t->calls.at[i], NULL, &named, NULL), 0);
+}
+
+/* Returns how many of the functions have names. */
+static unsigned count_named(struct target *t, const struct childless *c)
+{
+    const struct lua_names_source source = source_of(t);
+    unsigned named = 0;
+    for (unsigned i = 0; i < c->nr; i++) {
+        struct text symbol = {0};
+        assert_int_equal(lua_names_function(t->names, &source, c->children[i], &symbol), 0);
+        named += memchr(symbol.at, ' ', symbol.size) != NULL;
+        text_free(&symbol);
+    }
+    return named;
+}
+
+/* Takes the names that the main chunk gives, which is not on the stacks of coroutines. A recorder
+ * may read it before the prototypes that it makes: their names must be taken later. */
 static void learn(struct target *t)
 {
     struct lua_state s;
-    struct lua_named named;
-    const struct lua_names_source source = source_of(t);
+    struct childless childless;
+    const struct memory_layer layer = {.read = read_childless, .context = &childless};
+    struct memory early = t->memory;
     uint64_t main = t->global + t->layout.fields.global.main_thread;
     if (!t->layout.fields.global.main_is_embedded)
         assert_true(lua_read(&t->reader, main, &main, sizeof(main)));
     assert_true(lua_state_read(&t->reader, main, true, &s));
     t->calls.nr = 0;
     assert_int_equal(lua_state_calls(&t->reader, &s, &t->calls), 1);
-    for (size_t i = 0; i < t->calls.nr; i++)
-        assert_int_equal(lua_names_call(t->names, &source, &t->calls.at[i], NULL, &named, NULL), 0);
+    size_t chunk = t->calls.nr;
+    while (!t->calls.at[--chunk].function.proto)
+        ;
+    childless_begin(&childless, t, t->calls.at[chunk].function.proto);
+    early.layers = &layer;
+    early.time -= UINT64_C(100000000);
+    name_calls(t, &early);
+    unsigned before = count_named(t, &childless);
+    name_calls(t, &t->memory);
+    assert_true(count_named(t, &childless) > before + 10);
     t->has_learned = true;
 }
 

@@ -23,6 +23,7 @@ enum {
     CALLS = 4096,               /* number of cached call sites: a power of two */
     MEMOS = 2048,               /* number of calls whose names are kept: a power of two */
     LEARN_MAX = 1 << 16,        /* prototypes learned at once, from one prototype */
+    LEARN_AGAIN_NS = 1000000,   /* from a try to learn to the next; then twice that, and so on */
     LEARN_PER_BATCH = 1 << 10, /* the same in batches whose numbers are no powers of two; each batch
                                   takes other ones */
     LEARN_BUDGET = 1 << 24,    /* budget for all of them: lua_definition_name() */
@@ -55,6 +56,8 @@ struct known {
     uint32_t nr_children;
     uint64_t batch;   /* batch in which it was last compared */
     uint64_t learned; /* 1 + the batch in which its children's names were last taken */
+    uint64_t again;   /* time at which they are taken again in that batch: some could not be read */
+    uint64_t wait;    /* until then; it doubles. 0: all could be read */
     uint64_t stored;  /* 1 + the batch in which its name in the VM was last taken */
     uint64_t serial;  /* never used twice */
     uint64_t time;    /* time of the memory that it was last compared with */
@@ -119,6 +122,7 @@ struct lua_names {
     uint32_t unknown; /* the function that stands for unreadable ones */
     uint32_t c;       /* a C function that no library has */
     VEC(struct known *) queue;
+    bool unread; /* a prototype that another one makes could not be read */
 };
 
 const char *lua_name_kind_text(enum lua_name_kind kind)
@@ -476,6 +480,13 @@ static int search_child(struct lua_names *n, const struct lua_names_source *s,
     return is_named && !c->name ? -1 : 0;
 }
 
+/* Have the names been taken that a prototype gives? A recorder may have read the prototype before
+ * those that it makes: they are tried again later. */
+static bool is_learned(const struct known *k, const struct lua_names_source *s)
+{
+    return k->learned == s->batch + 1 && (!k->wait || s->reader->m->time < k->again);
+}
+
 /* Take the name that a prototype gives to a function it makes, and append that function to the
  * queue. */
 static int learn_child(struct lua_names *n, const struct lua_names_source *s, const struct known *k,
@@ -487,6 +498,7 @@ static int learn_child(struct lua_names *n, const struct lua_names_source *s, co
     struct known *made = address ? known_get(n, s, address, &ignored, &failed) : NULL;
     if (failed)
         return -1;
+    n->unread |= address && !made;
     if (!made || made == k || !is_child(&k->code.proto, &made->code.proto))
         return 0;
     if (c->serial == made->serial && is_in(&c->valid, s->reader->m) && c->cost < *budget)
@@ -496,7 +508,7 @@ static int learn_child(struct lua_names *n, const struct lua_names_source *s, co
     enum name_rank rank = c->name ? NAME_RANK_DEFINED : NAME_RANK_NAMELESS;
     if (managed_propose_name(n->managed, made->function, rank, c->name ? c->name : "", s->batch))
         return -1;
-    return made->learned == s->batch + 1 || vec_push(&n->queue, made) ? 0 : -1;
+    return is_learned(made, s) || vec_push(&n->queue, made) ? 0 : -1;
 }
 
 /* Take the names that one prototype gives, at most `limit`. */
@@ -506,10 +518,17 @@ static int learn_one(struct lua_names *n, const struct lua_names_source *s, stru
     uint32_t nr = k->nr_children;
     uint64_t first =
         nr > LEARN_PER_BATCH && limit < LEARN_MAX ? s->batch * LEARN_PER_BATCH % nr : 0;
+    uint64_t wait = k->learned == s->batch + 1 ? 2 * k->wait : LEARN_AGAIN_NS;
     k->learned = s->batch + 1;
+    k->wait = 0;
+    n->unread = false;
     for (uint32_t i = 0; i < nr && i < limit; i++)
         if (learn_child(n, s, k, &k->children[(first + i) % nr], budget))
             return -1;
+    if (n->unread) {
+        k->wait = wait;
+        k->again = s->reader->m->time + wait;
+    }
     return 0;
 }
 
@@ -517,14 +536,14 @@ static int learn_one(struct lua_names *n, const struct lua_names_source *s, stru
  * chunk may define thousands: not all of them are named again in each batch. */
 static int learn(struct lua_names *n, const struct lua_names_source *s, struct known *k)
 {
-    if (k->learned == s->batch + 1)
+    if (is_learned(k, s))
         return 0;
     uint32_t budget = LEARN_BUDGET;
     size_t limit = s->batch & (s->batch - 1) ? LEARN_PER_BATCH : LEARN_MAX;
     n->queue.nr = 0;
     int failed = learn_one(n, s, k, limit, &budget);
     for (size_t i = 0; i < n->queue.nr && i < limit && !failed; i++)
-        if (n->queue.at[i]->learned != s->batch + 1)
+        if (!is_learned(n->queue.at[i], s))
             failed = learn_one(n, s, n->queue.at[i], limit - i, &budget);
     return failed;
 }
@@ -871,9 +890,9 @@ static bool memo_holds(struct lua_names *n, const struct lua_names_source *s, co
                        const struct memo_key *key, bool *failed)
 {
     return is_same_key(&m->key, key) &&
-           (!m->callee || (known_check(n, s, m->callee, failed) &&
+           (!m->callee || (known_check(n, s, m->callee, failed) && is_learned(m->callee, s) &&
                            m->callee->provenance == m->named.provenance)) &&
-           (!m->caller || known_check(n, s, m->caller, failed));
+           (!m->caller || (known_check(n, s, m->caller, failed) && is_learned(m->caller, s)));
 }
 
 /* Keep how a call was named. What was not found may be found at another time of the batch. */
