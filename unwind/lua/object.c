@@ -190,7 +190,7 @@ bool lua_called_function(struct lua_reader *r, struct lua_value v, struct lua_fu
     __typeof__(&r->closures->at[0]) k = &r->closures->at[hash_u64(v.bits) % LUA_CLOSURES_KEPT];
     const uint64_t time = r->m->time;
     if (k->function.closure == v.bits && k->space == r->space && k->layout == r->layout &&
-        k->valid.from <= time && time <= k->valid.to && k->function.kind) {
+        k->tag == v.tag && k->valid.from <= time && time <= k->valid.to && k->function.kind) {
         *ret = k->function;
         return true;
     }
@@ -199,6 +199,7 @@ bool lua_called_function(struct lua_reader *r, struct lua_value v, struct lua_fu
         k->function = *ret;
         k->layout = r->layout;
         k->space = r->space;
+        k->tag = v.tag;
         k->valid = same;
     }
     return is;

@@ -72,7 +72,7 @@ struct lua_closures {
     struct {
         struct lua_function function;
         const struct lua_layout *layout;
-        uint32_t space;
+        uint32_t space, tag; /* tag: of the value, which the object's own must fit */
         struct memory_span valid;
     } at[LUA_CLOSURES_KEPT];
 };
