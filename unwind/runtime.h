@@ -57,6 +57,18 @@ struct runtime_image {
     void *context;
 };
 
+/* What a VM does, if it is known beside the frames. */
+enum runtime_activity {
+    RUNTIME_IN_UNKNOWN, /* not known, or a trace */
+    RUNTIME_IN_INTERPRETER,
+    RUNTIME_IN_C,
+    RUNTIME_IN_GC,
+    RUNTIME_IN_EXIT, /* leaves a trace */
+    RUNTIME_IN_RECORDER,
+    RUNTIME_IN_OPTIMIZER,
+    RUNTIME_IN_ASSEMBLER,
+};
+
 /* ---- a runtime in a process -------------------------------------------------------------- */
 
 /* Where a runtime is mapped. */
@@ -172,8 +184,8 @@ struct runtime {
      * most once a walk, before the walker is asked about such code. NULL: the runtime generates no
      * code. */
     void (*look_up)(void *walk);
-    /* Returns what the VM of the innermost managed frame did at the sample, in the runtime's own
-     * numbering; 0: not known. NULL: it never is. */
+    /* Returns what the VM of the innermost managed frame did at the sample, an enum
+     * runtime_activity. Called after the walk. NULL: it is never known. */
     uint8_t (*activity)(const void *walk);
     /* Add the variables of a frame to `ret`, which is empty: `at` is the place that this walk has
      * noted for it. `m` is the walk's memory. What cannot be read is said (variable_set_unknown,

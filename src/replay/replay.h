@@ -104,8 +104,8 @@ struct replay_sample {
     const struct replay_sighting *sightings;
     enum join_failure join_failure; /* if it was not continued, but truncated */
     bool copy_differs;              /* a vmstack came, but is of another moment: it was not used */
-    /* enum luajit_vmstate (unwind/luajit/vm.h) of the innermost Lua frame's VM, as the
-     * VM's own word says; the word came with the sample. */
+    /* enum runtime_activity (unwind/runtime.h) of the innermost Lua frame's VM: by its own word,
+     * which came with the sample, or by the native frames inside. */
     uint8_t vmstate;
 };
 

@@ -50,7 +50,7 @@ struct stack_group {
     uint32_t cpu;
     uint64_t block; /* with slice_ns; else 0 */
     uint16_t event;
-    uint8_t vmstate; /* enum luajit_vmstate, with by_state; else 0 */
+    uint8_t vmstate; /* enum runtime_activity, with by_state; else 0 */
 };
 
 struct stack_node {

@@ -2,7 +2,7 @@
 /* States by frames: the innermost frame says most, the names of a VM's own functions say the
  * rest. */
 #include "stacks/state.h"
-#include "unwind/luajit/vm.h"
+#include "unwind/runtime.h"
 
 #include <string.h>
 
@@ -100,13 +100,13 @@ static enum stack_state told_state(const struct stacks *s, const struct stack_no
     while (n->depth > 1)
         n = stacks_node(s, n->parent);
     switch (stacks_group(s, n->function)->vmstate) {
-    case LUAJIT_IN_GC:
+    case RUNTIME_IN_GC:
         return STATE_LUA_GC;
-    case LUAJIT_IN_EXIT:
+    case RUNTIME_IN_EXIT:
         return STATE_LUA_EXIT;
-    case LUAJIT_IN_RECORDER:
-    case LUAJIT_IN_OPTIMIZER:
-    case LUAJIT_IN_ASSEMBLER:
+    case RUNTIME_IN_RECORDER:
+    case RUNTIME_IN_OPTIMIZER:
+    case RUNTIME_IN_ASSEMBLER:
         return STATE_LUA_COMPILE;
     default:
         return STATE_LUA_C;

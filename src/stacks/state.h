@@ -33,9 +33,10 @@ enum stack_state {
 const char *stack_state_name(enum stack_state state);
 
 /* Returns the state of the stack that ends at `node`. The stacks were collected with by_tier. If
- * they were collected with by_state, the state that LuaJIT itself noted counts. Else garbage
- * collection, compilation and trace exits are recognized by the names of the VM's own functions, if
- * the VM has symbols; without symbols they are C that was called. */
+ * they were collected with by_state, what a VM of Lua was found to do counts (enum
+ * runtime_activity). Else garbage collection, compilation and trace exits are recognized by the
+ * names of the VM's own functions, if the VM has symbols; without symbols they are C that was
+ * called. */
 enum stack_state stack_state(const struct stacks *s, size_t node);
 
 #endif

@@ -526,17 +526,17 @@ static void states_that_vms_tell(void **state)
     (void)state;
     struct stacks *s = stacks_make();
     static const struct {
-        enum luajit_vmstate told;
+        enum runtime_activity told;
         const char *stack;
         uint64_t period;
     } samples[] = {
-        {LUAJIT_IN_GC, "main;L:m;x", 40},
-        {LUAJIT_IN_RECORDER, "main;L:m;x", 20},
-        {LUAJIT_IN_ASSEMBLER, "main;L:m;x", 5},
-        {LUAJIT_IN_EXIT, "main;L:m;x", 15},
-        {LUAJIT_IN_C, "main;L:m;x", 10},
-        {LUAJIT_IN_GC, "main;L:m", 6},
-        {LUAJIT_IN_GC, "main;x", 4},
+        {RUNTIME_IN_GC, "main;L:m;x", 40},
+        {RUNTIME_IN_RECORDER, "main;L:m;x", 20},
+        {RUNTIME_IN_ASSEMBLER, "main;L:m;x", 5},
+        {RUNTIME_IN_EXIT, "main;L:m;x", 15},
+        {RUNTIME_IN_C, "main;L:m;x", 10},
+        {RUNTIME_IN_GC, "main;L:m", 6},
+        {RUNTIME_IN_GC, "main;x", 4},
     };
     for (size_t i = 0; i < sizeof(samples) / sizeof(*samples); i++) {
         stacks_add_managed(s, samples[i].stack, i, samples[i].period);
@@ -558,21 +558,21 @@ static void numbers_of_states(void **state)
     (void)state;
     struct luajit_layout upstream = {.frame_size = 80};
     struct luajit_layout tarantool = {.frame_size = 96};
-    assert_int_equal(luajit_vmstate(&upstream, -1), LUAJIT_IN_INTERPRETER);
-    assert_int_equal(luajit_vmstate(&upstream, -3), LUAJIT_IN_GC);
-    assert_int_equal(luajit_vmstate(&upstream, -7), LUAJIT_IN_ASSEMBLER);
-    assert_int_equal(luajit_vmstate(&upstream, -8), LUAJIT_IN_UNKNOWN);
-    assert_int_equal(luajit_vmstate(&upstream, INT32_MIN), LUAJIT_IN_UNKNOWN);
-    assert_int_equal(luajit_vmstate(&upstream, 0), LUAJIT_IN_UNKNOWN);
-    assert_int_equal(luajit_vmstate(&upstream, 17), LUAJIT_IN_UNKNOWN);
-    assert_int_equal(luajit_vmstate(&tarantool, -3), LUAJIT_IN_INTERPRETER); /* FFUNC */
-    assert_int_equal(luajit_vmstate(&tarantool, -4), LUAJIT_IN_C);
-    assert_int_equal(luajit_vmstate(&tarantool, -5), LUAJIT_IN_GC);
-    assert_int_equal(luajit_vmstate(&tarantool, -9), LUAJIT_IN_ASSEMBLER);
-    assert_int_equal(luajit_vmstate(&tarantool, -10), LUAJIT_IN_UNKNOWN);
-    assert_int_equal(luajit_vmstate(&tarantool, 4), LUAJIT_IN_UNKNOWN);
+    assert_int_equal(luajit_vmstate(&upstream, -1), RUNTIME_IN_INTERPRETER);
+    assert_int_equal(luajit_vmstate(&upstream, -3), RUNTIME_IN_GC);
+    assert_int_equal(luajit_vmstate(&upstream, -7), RUNTIME_IN_ASSEMBLER);
+    assert_int_equal(luajit_vmstate(&upstream, -8), RUNTIME_IN_UNKNOWN);
+    assert_int_equal(luajit_vmstate(&upstream, INT32_MIN), RUNTIME_IN_UNKNOWN);
+    assert_int_equal(luajit_vmstate(&upstream, 0), RUNTIME_IN_UNKNOWN);
+    assert_int_equal(luajit_vmstate(&upstream, 17), RUNTIME_IN_UNKNOWN);
+    assert_int_equal(luajit_vmstate(&tarantool, -3), RUNTIME_IN_INTERPRETER); /* FFUNC */
+    assert_int_equal(luajit_vmstate(&tarantool, -4), RUNTIME_IN_C);
+    assert_int_equal(luajit_vmstate(&tarantool, -5), RUNTIME_IN_GC);
+    assert_int_equal(luajit_vmstate(&tarantool, -9), RUNTIME_IN_ASSEMBLER);
+    assert_int_equal(luajit_vmstate(&tarantool, -10), RUNTIME_IN_UNKNOWN);
+    assert_int_equal(luajit_vmstate(&tarantool, 4), RUNTIME_IN_UNKNOWN);
     upstream.frame_size = 88;
-    assert_int_equal(luajit_vmstate(&upstream, -1), LUAJIT_IN_UNKNOWN);
+    assert_int_equal(luajit_vmstate(&upstream, -1), RUNTIME_IN_UNKNOWN);
 }
 
 static void traces_and_what_they_call(void **state)

@@ -162,6 +162,15 @@ static void put_fields(struct text *out, const char *structure, const struct nam
     put_fields(out, structure, (const struct named_field[]){__VA_ARGS__}, \
                sizeof((const struct named_field[]){__VA_ARGS__}) / sizeof(struct named_field))
 
+static void put_collectors(struct text *out, const struct lua_layout *l)
+{
+    for (unsigned i = 0; i < l->nr_collectors; i++)
+        text_printf(out, "  %s at 0x%" PRIx64 ", %" PRIu64 " bytes\n",
+                    i ? "which ends with a jump to the function"
+                      : "the garbage collector's step (luaC_step)",
+                    l->collectors[i].start, l->collectors[i].end - l->collectors[i].start);
+}
+
 static void put_state_fields(struct text *out, const struct lua_layout *l)
 {
     const struct lua_fields *f = &l->fields;
@@ -304,6 +313,7 @@ void lua_describe(const void *layout, const struct runtime_image *image, struct 
         put_dispatch(out, l, ev);
         put_values(out, l, ev);
         put_sites(out, l);
+        put_collectors(out, l);
         put_state_fields(out, l);
         put_object_fields(out, l);
         put_crosscheck(out, l, image);

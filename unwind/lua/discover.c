@@ -155,8 +155,10 @@ static int read_function(const struct runtime_image *image, struct flow_code *co
         l->version = (uint8_t)lua_version_of(l->nr_opcodes, dispatch->mask);
         got = find_places(image, code, fetches, entry, ret);
     }
-    if (got > 0 && l->version && !lua_find_fields(image, code, l, &ret->evidence, &ret->why))
+    if (got > 0 && l->version && !lua_find_fields(image, code, l, &ret->evidence, &ret->why)) {
         lua_find_sites(code, &ret->frame, &ret->evidence.trail, fetches, l);
+        lua_find_collector(image, code, l);
+    }
     free(entry);
     free(fetches);
     return got;

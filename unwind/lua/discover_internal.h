@@ -77,6 +77,13 @@ void lua_find_state(const struct flow_code *code, const struct flow_frame *frame
 /* Add the fetch, an index into the code, to the layout's fetches, if there is room. */
 void lua_add_fetch(const struct flow_code *code, size_t fetch, struct lua_layout *ret);
 
+/* ---- discover_collector.c: the garbage collector ----------------------------------------------
+ */
+
+/* Set the layout's collector. Its fields are known. */
+void lua_find_collector(const struct runtime_image *image, const struct flow_code *code,
+                        struct lua_layout *ret);
+
 /* ---- discover_sites.c: what holds at each call ------------------------------------------------
  */
 

@@ -114,7 +114,13 @@ struct lua_fetch {
     int8_t disp;         /* added to it: the address of the bytecode instruction */
 };
 
-enum { LUA_PARTS_MAX = 8, LUA_PLACES_MAX = 6, LUA_SITES_MAX = 320, LUA_FETCHES_MAX = 256 };
+enum {
+    LUA_PARTS_MAX = 8,
+    LUA_PLACES_MAX = 6,
+    LUA_SITES_MAX = 320,
+    LUA_FETCHES_MAX = 256,
+    LUA_COLLECTORS_MAX = 4
+};
 
 /* One build. Addresses are the file's own. */
 struct lua_layout {
@@ -135,6 +141,9 @@ struct lua_layout {
     unsigned nr_sites;
     struct lua_fetch fetches[LUA_FETCHES_MAX]; /* in no order */
     unsigned nr_fetches;
+    struct lua_range
+        collectors[LUA_COLLECTORS_MAX]; /* luaC_step, and what it jumps to at its end */
+    unsigned nr_collectors;
     struct lua_fields fields;
 };
 

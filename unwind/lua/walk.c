@@ -24,11 +24,11 @@ static bool wants(const void *context, const struct code *code)
     return code->owner == CODE_ELF && layout_of(code->cfi);
 }
 
-static bool is_execute(const struct lua_layout *l, uint64_t at)
+static bool is_in_one(const struct lua_range *r, unsigned nr, uint64_t at)
 {
     bool is = false;
-    for (unsigned i = 0; i < l->nr_parts; i++)
-        is |= at - l->parts[i].start < l->parts[i].end - l->parts[i].start;
+    for (unsigned i = 0; i < nr; i++)
+        is |= at - r[i].start < r[i].end - r[i].start;
     return is;
 }
 
@@ -47,7 +47,11 @@ static enum walker_result step(const void *context, struct walker_state *state,
     const struct lua_layout *l = layout_of(s->code.cfi);
     uint64_t lookup = s->value[DWARF_RIP] - !(s->flags & (FRAME_LEAF | FRAME_SIGNAL));
     state->begun = true;
-    if (!l || !is_execute(l, lookup - s->code.bias))
+    if (!l)
+        return WALKER_NO;
+    w->collects |=
+        !w->activations.nr && is_in_one(l->collectors, l->nr_collectors, lookup - s->code.bias);
+    if (!is_in_one(l->parts, l->nr_parts, lookup - s->code.bias))
         return WALKER_NO;
     forget_from(w, s->out->frames.nr);
     /* What the frame becomes depends on memory that no cache of frames compares. */
@@ -112,6 +116,7 @@ static void walk_begin(void *walk, void *tables, const struct runtime_sample *s,
     w->sample = s;
     w->names = tables;
     w->activations.nr = 0;
+    w->collects = false;
     *ret = (struct walker){.arch = &arch_x86_64,
                            .wants = wants,
                            .step = step,
@@ -153,6 +158,13 @@ static int discover(const struct runtime_image *image, void **layout, struct err
     return got;
 }
 
+/* The collector's frames are native ones, and stay so. */
+static uint8_t activity(const void *walk)
+{
+    const struct lua_walk *w = walk;
+    return w->collects && w->activations.nr ? RUNTIME_IN_GC : RUNTIME_IN_UNKNOWN;
+}
+
 static uint64_t code_start(const void *layout)
 {
     return ((const struct lua_layout *)layout)->parts[0].start;
@@ -180,4 +192,5 @@ const struct runtime lua_runtime = {.name = "Lua",
                                     .walk_begin = walk_begin,
                                     .walk_size = sizeof(struct lua_walk),
                                     .walk_free = walk_free,
+                                    .activity = activity,
                                     .variables = variables};

@@ -6,8 +6,9 @@
  *
  *   step      notes each frame of execute with its registers: an activation
  *   find      finds the lua_State of each activation (activation.c), and of a coroutine that is
- * being resumed (resumed.c) cut       deals the state's list of calls out to its activations
- * (cut.c) emit      puts the Lua frames in the place of the frames of execute, and gives the native
+ *             being resumed (resumed.c)
+ *   cut       deals the state's list of calls out to its activations (cut.c)
+ *   emit      puts the Lua frames in the place of the frames of execute, and gives the native
  *             frames of C functions that Lua has called their names (emit.c)
  *
  * The output has, innermost first, in place of a frame of execute the Lua functions that it runs.
@@ -77,6 +78,7 @@ struct lua_walk {
     struct unwind_stack *out;
     struct lua_reader reader;
     VEC(struct lua_activation) activations; /* innermost first */
+    bool collects; /* the garbage collector runs inside the innermost activation */
     VEC(struct lua_walk_state) states;
     lua_call_list calls;
     VEC(struct frame) frames;          /* the result while it is made */

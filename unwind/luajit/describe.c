@@ -88,18 +88,18 @@ static uint64_t read_number(const struct memory *m, uint64_t address, size_t siz
 static void put_state(struct text *out, const struct luajit_layout *l, int32_t state)
 {
     static const char *const states[] = {
-        [LUAJIT_IN_INTERPRETER] = "in the interpreter",
-        [LUAJIT_IN_C] = "in a C function",
-        [LUAJIT_IN_GC] = "collecting garbage",
-        [LUAJIT_IN_EXIT] = "leaving a trace",
-        [LUAJIT_IN_RECORDER] = "recording a trace",
-        [LUAJIT_IN_OPTIMIZER] = "optimizing a trace",
-        [LUAJIT_IN_ASSEMBLER] = "assembling a trace",
+        [RUNTIME_IN_INTERPRETER] = "in the interpreter",
+        [RUNTIME_IN_C] = "in a C function",
+        [RUNTIME_IN_GC] = "collecting garbage",
+        [RUNTIME_IN_EXIT] = "leaving a trace",
+        [RUNTIME_IN_RECORDER] = "recording a trace",
+        [RUNTIME_IN_OPTIMIZER] = "optimizing a trace",
+        [RUNTIME_IN_ASSEMBLER] = "assembling a trace",
     };
-    enum luajit_vmstate known = luajit_vmstate(l, state);
+    enum runtime_activity known = luajit_vmstate(l, state);
     if (state >= 0)
         text_printf(out, "in trace %" PRId32, state);
-    else if (known != LUAJIT_IN_UNKNOWN)
+    else if (known != RUNTIME_IN_UNKNOWN)
         text_string(out, states[known]);
     else
         text_printf(out, "in state %" PRId32, ~state);

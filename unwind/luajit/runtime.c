@@ -139,7 +139,7 @@ struct sample_walk {
     luajit_vm_list vms; /* that the walk knows at its begin */
     uint64_t gs[LISTED_MAX];
     bool named;       /* a Lua frame was met */
-    uint8_t activity; /* enum luajit_vmstate of the innermost Lua frame's VM */
+    uint8_t activity; /* enum runtime_activity of the innermost Lua frame's VM */
 };
 
 /* Read the state that the VM of the innermost Lua frame noted. Only memory that came with the
@@ -227,7 +227,7 @@ static void walk_begin(void *walk, void *tables, const struct runtime_sample *s,
     w->sample = s;
     w->names = tables;
     w->named = false;
-    w->activity = LUAJIT_IN_UNKNOWN;
+    w->activity = RUNTIME_IN_UNKNOWN;
     w->process = (struct luajit_process){.namer = {.name = name_frame, .context = w},
                                          .prototype = s->find ? find_prototype : NULL,
                                          .places = s->places,

@@ -163,25 +163,25 @@ int luajit_vms_find(const struct memory *m, const struct memory_range *ranges, s
     return ok ? 0 : error_no_memory(err);
 }
 
-enum luajit_vmstate luajit_vmstate(const struct luajit_layout *l, int32_t value)
+enum runtime_activity luajit_vmstate(const struct luajit_layout *l, int32_t value)
 {
     /* Tarantool has used other numbers since it saves the state in the C frame, which has been
      * larger since then. There, Lua functions and builtins in the interpreter have states of their
      * own. */
     enum { UPSTREAM_FRAME = 80, TARANTOOL_FRAME = 96 };
     static const uint8_t upstream[] = {
-        LUAJIT_IN_INTERPRETER, LUAJIT_IN_C,         LUAJIT_IN_GC,       LUAJIT_IN_EXIT,
-        LUAJIT_IN_RECORDER,    LUAJIT_IN_OPTIMIZER, LUAJIT_IN_ASSEMBLER};
+        RUNTIME_IN_INTERPRETER, RUNTIME_IN_C,         RUNTIME_IN_GC,       RUNTIME_IN_EXIT,
+        RUNTIME_IN_RECORDER,    RUNTIME_IN_OPTIMIZER, RUNTIME_IN_ASSEMBLER};
     static const uint8_t tarantool[] = {
-        LUAJIT_IN_INTERPRETER, LUAJIT_IN_INTERPRETER, LUAJIT_IN_INTERPRETER,
-        LUAJIT_IN_C,           LUAJIT_IN_GC,          LUAJIT_IN_EXIT,
-        LUAJIT_IN_RECORDER,    LUAJIT_IN_OPTIMIZER,   LUAJIT_IN_ASSEMBLER};
+        RUNTIME_IN_INTERPRETER, RUNTIME_IN_INTERPRETER, RUNTIME_IN_INTERPRETER,
+        RUNTIME_IN_C,           RUNTIME_IN_GC,          RUNTIME_IN_EXIT,
+        RUNTIME_IN_RECORDER,    RUNTIME_IN_OPTIMIZER,   RUNTIME_IN_ASSEMBLER};
     uint32_t state = ~(uint32_t)value;
     if (value < 0 && l->frame_size == UPSTREAM_FRAME && state < sizeof(upstream))
-        return (enum luajit_vmstate)upstream[state];
+        return (enum runtime_activity)upstream[state];
     if (value < 0 && l->frame_size == TARANTOOL_FRAME && state < sizeof(tarantool))
-        return (enum luajit_vmstate)tarantool[state];
-    return LUAJIT_IN_UNKNOWN;
+        return (enum runtime_activity)tarantool[state];
+    return RUNTIME_IN_UNKNOWN;
 }
 
 bool luajit_vm_of_registers(const struct registers *r, const struct luajit_layout *layout,

@@ -10,6 +10,7 @@
 #include "base/vec.h"
 #include "unwind/luajit/layout.h"
 #include "unwind/memory.h"
+#include "unwind/runtime.h"
 #include "unwind/unwind.h"
 
 /* A blob of the process: its layout, and the address where it is loaded. */
@@ -38,18 +39,8 @@ bool luajit_vm_check(const struct memory *m, const struct luajit_vm *vm,
 bool luajit_vm_of_registers(const struct registers *r, const struct luajit_layout *layout,
                             uint64_t *ret_g);
 
-/* The activity of a VM, by its g->vmstate, in the numbering of upstream or of Tarantool. */
-enum luajit_vmstate {
-    LUAJIT_IN_UNKNOWN, /* a trace, or an unknown number */
-    LUAJIT_IN_INTERPRETER,
-    LUAJIT_IN_C,
-    LUAJIT_IN_GC,
-    LUAJIT_IN_EXIT, /* leaves a trace */
-    LUAJIT_IN_RECORDER,
-    LUAJIT_IN_OPTIMIZER,
-    LUAJIT_IN_ASSEMBLER,
-};
-enum luajit_vmstate luajit_vmstate(const struct luajit_layout *l, int32_t value);
+/* Returns what a VM does, by its g->vmstate, in the numbering of upstream or of Tarantool. */
+enum runtime_activity luajit_vmstate(const struct luajit_layout *l, int32_t value);
 
 /* Is this a lua_State of the VM: are its type, glref, base, top and stack valid? */
 bool luajit_state_check(const struct memory *m, const struct luajit_vm *vm, uint64_t L,
