@@ -205,6 +205,46 @@ static void a_copy_does_not_begin_a_fetch(void **state)
     assert_int_equal(f.disp, -4);
 }
 
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static struct lua_site site_of(const uint8_t *code, size_t size, size_t fetch)
+{
+    const struct runtime_image image = {.bytes = bytes_at, .context = (void *)code};
+    const struct flow_frame frame = {0};
+    struct flow_trail *entry = calloc(1, sizeof(*entry));
+    struct lua_layout *l = calloc(1, sizeof(*l));
+    struct flow_code c = {0};
+    bool fetches[16] = {0};
+    assert_true(entry && l);
+    assert_int_equal(flow_add_part(&c, &image, (struct lua_range){START, START + size}, NULL), 0);
+    l->version = 54;
+    l->nr_pc = 1;
+    l->pc[0] = (struct lua_place){.kind = LUA_IN_REGISTER, .reg = DWARF_R13, .survives = true};
+    fetches[fetch] = true;
+    lua_find_sites(&c, &frame, entry, fetches, l);
+    assert_int_equal(l->nr_sites, 1);
+    const struct lua_site ret = l->sites[0];
+    assert_int_equal(ret.pc.reg, DWARF_R13);
+    flow_free(&c);
+    free(entry);
+    free(l);
+    return ret;
+}
+
+static void a_call_that_gets_the_pc_is_before_a_fetch(void **state)
+{
+    (void)state;
+    /* mov rsi, r13; mov rdi, r15; call; mov ebx, [r13]; add r13, 4; ret */
+    static const uint8_t traces[] =
+        CODE(0x4c, 0x89, 0xee, 0x4c, 0x89, 0xff, 0xe8, 0x00, 0x10, 0x00, 0x00, 0x41, 0x8b, 0x5d,
+             0x00, 0x49, 0x83, 0xc5, 0x04, 0xc3);
+    assert_true(site_of(traces, sizeof(traces), 3).before_fetch);
+    /* The same with mov rsi, r12. */
+    static const uint8_t other[] = CODE(0x4c, 0x89, 0xe6, 0x4c, 0x89, 0xff, 0xe8, 0x00, 0x10, 0x00,
+                                        0x00, 0x41, 0x8b, 0x5d, 0x00, 0x49, 0x83, 0xc5, 0x04, 0xc3);
+    assert_false(site_of(other, sizeof(other), 3).before_fetch);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +256,7 @@ int main(void)
         cmocka_unit_test(a_shared_fetch_begins_where_ways_join),
         cmocka_unit_test(a_fetch_begins_behind_arithmetic),
         cmocka_unit_test(a_copy_does_not_begin_a_fetch),
+        cmocka_unit_test(a_call_that_gets_the_pc_is_before_a_fetch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

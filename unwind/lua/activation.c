@@ -197,13 +197,14 @@ static void find_function(struct lua_walk *w, const struct lua_activation *a, st
     }
 }
 
+enum { INSTRUCTION_BYTES = 4 };
+
 /* Around an instruction fetch, its register tells what runs next; nothing else does right then. */
 static bool set_fetched(const struct lua_activation *a, struct lua_call *call)
 {
-    enum { INSTRUCTION = 4 };
     const struct lua_fetch *f = is_exact(a) ? lua_fetch_at(a->layout, a->pc - a->bias) : NULL;
     return f && a->known & REG_BIT(f->reg) &&
-           lua_call_set_pc(call, a->value[f->reg] + (uint64_t)(int64_t)f->disp + INSTRUCTION);
+           lua_call_set_pc(call, a->value[f->reg] + (uint64_t)(int64_t)f->disp + INSTRUCTION_BYTES);
 }
 
 bool lua_set_running(struct lua_walk *w, const struct lua_activation *a, struct lua_call *call)
@@ -218,7 +219,8 @@ bool lua_set_running(struct lua_walk *w, const struct lua_activation *a, struct 
     uint32_t saved = call->index;
     const struct lua_site *site = site_of(a);
     bool told = site && (site->saved || site->pc.kind != LUA_NOWHERE);
-    bool by_site = told && place_read(w, a, &site->pc, &pc) && lua_call_set_pc(call, pc) &&
+    bool by_site = told && place_read(w, a, &site->pc, &pc) &&
+                   lua_call_set_pc(call, pc + (site->before_fetch ? INSTRUCTION_BYTES : 0)) &&
                    call->index != UINT32_MAX;
     bool fetched = set_fetched(a, call);
     if (told ? !by_site : !fetched)

@@ -107,12 +107,14 @@ static void put_sites(struct text *out, const struct lua_layout *l)
         const struct lua_site *s = &l->sites[i];
         bool other_state = s->state.kind && !is_same(&s->state, &l->state[0]);
         bool other_pc = s->pc.kind && !(l->nr_pc && is_same(&s->pc, &l->pc[0]));
-        if (!other_state && !other_pc && !(s->saved && l->nr_pc))
+        if (!other_state && !other_pc && !(s->saved && l->nr_pc) && !s->before_fetch)
             continue;
         text_printf(out, "    0x%" PRIx64 ":", s->at);
         put_site_place(out, " L in ", other_state ? &s->state : NULL);
         put_site_place(out, " pc in ", other_pc ? &s->pc : NULL);
-        text_string(out, s->saved && l->nr_pc ? " pc saved\n" : "\n");
+        text_string(out, s->saved && l->nr_pc ? " pc saved\n"
+                         : s->before_fetch    ? " before a fetch\n"
+                                              : "\n");
     }
 }
 

@@ -62,9 +62,10 @@ uint8_t lua_dwarf_number(unsigned reg);
  * one for each instruction of the code, false; those that fetch become true. */
 void lua_find_pc(const struct flow_code *code, const struct flow_frame *frame, bool *fetches,
                  struct lua_layout *ret, struct lua_evidence *ev);
-/* Get the place from which the call, an index into the code, takes its first argument. */
+/* Get the place from which the call, an index into the code, takes the argument that is passed in a
+ * register. */
 bool lua_argument_place(const struct flow_code *code, const struct flow_frame *frame, size_t call,
-                        struct lua_place *ret);
+                        unsigned reg, struct lua_place *ret);
 /* Find L's places; sets `calls` and `body` of the layout, too. `frame`: of the function's body;
  * `entry`: the way from the entry up to the first call. */
 void lua_find_state(const struct flow_code *code, const struct flow_frame *frame,

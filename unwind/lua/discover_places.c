@@ -416,11 +416,9 @@ void lua_find_pc(const struct flow_code *code, const struct flow_frame *frame, b
 
 /* ---- L ------------------------------------------------------------------------------------- */
 
-/* Get the place from which a call takes its first argument. */
 bool lua_argument_place(const struct flow_code *code, const struct flow_frame *frame, size_t call,
-                        struct lua_place *ret)
+                        unsigned reg, struct lua_place *ret)
 {
-    unsigned reg = FLOW_RDI;
     for (size_t i = call; i-- > 0 && call - i <= ARGUMENT_WINDOW && is_straight(code, i);) {
         const struct insn_parts *is = &code->insns.at[i].is;
         bool load;
@@ -453,7 +451,7 @@ static void count_calls(const struct flow_code *code, const struct flow_frame *f
         if (flow_kind(&code->insns.at[i], &target) != FLOW_CALL)
             continue;
         ++*nr_calls;
-        if (lua_argument_place(code, frame, i, &p))
+        if (lua_argument_place(code, frame, i, FLOW_RDI, &p))
             vote(ret, p);
     }
 }

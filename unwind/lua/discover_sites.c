@@ -122,13 +122,21 @@ static int compare_sites(const void *a, const void *b)
 static struct lua_place state_of(const struct search *s, size_t call, const struct lua_layout *l)
 {
     struct lua_place p;
-    if (!lua_argument_place(s->code, s->frame, call, &p) || !p.survives)
+    if (!lua_argument_place(s->code, s->frame, call, FLOW_RDI, &p) || !p.survives)
         return (struct lua_place){0};
     for (unsigned i = 0; i < l->nr_state; i++) {
         if (is_same(&p, &l->state[i]))
             return p;
     }
     return (struct lua_place){0};
+}
+
+/* Returns whether the called function gets the pc as its second argument: luaG_traceexec of 5.4 and
+ * later, which is called before an instruction is fetched. */
+static bool is_before_fetch(const struct search *s, size_t call, const struct lua_site *site)
+{
+    struct lua_place p;
+    return lua_argument_place(s->code, s->frame, call, FLOW_RSI, &p) && is_same(&p, &site->pc);
 }
 
 void lua_find_sites(const struct flow_code *code, const struct flow_frame *frame,
@@ -149,6 +157,7 @@ void lua_find_sites(const struct flow_code *code, const struct flow_frame *frame
         if (!site.saved) {
             const struct flow_value v = next_fetch(s, i);
             site.pc = pc_of(&v, ret);
+            site.before_fetch = ret->version >= 54 && is_before_fetch(s, i, &site);
         }
         ret->sites[ret->nr_sites++] = site;
     }

@@ -103,6 +103,7 @@ struct lua_site {
     struct lua_place state; /* L; LUA_NOWHERE: not told */
     struct lua_place pc;    /* the bytecode pc; LUA_NOWHERE: not told */
     bool saved;             /* the pc was saved in savedpc right before */
+    bool before_fetch;      /* the pc's place has what is fetched next: that is what runs */
 };
 
 /* Instructions around an instruction fetch, while a register tells what is fetched. The pc's places
