@@ -62,9 +62,8 @@ static bool first_name_is_better(const struct symtab *t, const char *a, const ch
 /* Of two symbols at one address prefer one with a size, not weak, global; then decide by name. */
 static bool first_is_better(const struct symtab *t, const struct symbol *a, const struct symbol *b)
 {
-    bool sized_a = a->end > a->start, sized_b = b->end > b->start;
-    if (sized_a != sized_b)
-        return sized_a;
+    if (a->sized != b->sized)
+        return a->sized;
     bool weak_a = a->binding == STB_WEAK, weak_b = b->binding == STB_WEAK;
     if (weak_a != weak_b)
         return weak_b;
@@ -87,16 +86,22 @@ static bool choose(struct symtab *t, const struct symtab_part *part, size_t at, 
     while (first > 0 && k[first - 1].key == k[at].key)
         first--;
     bool any = false;
+    uint64_t reach = 0; /* of those without a size */
     for (size_t i = first; i <= at; i++) {
         struct symbol s;
         if (!read_symbol(t, &k[i], &s))
             continue;
         if (s.end == s.start && k[i].extra && !symtab_bound(t, part, i, &s.end))
             s.end = UINT64_MAX; /* without a size, and the next symbol is 4 GB away or more */
+        if (!s.sized && s.end > reach)
+            reach = s.end;
         if (!any || !first_is_better(t, best, &s))
             *best = s;
         any = true;
     }
+    /* Only the last one of a table has the distance to the next symbol. */
+    if (any && !best->sized && reach > best->end)
+        best->end = reach;
     best->first = first;
     return any;
 }
@@ -181,6 +186,9 @@ static struct symbol *part_find(struct symtab *t, struct symtab_part *part, stru
             if (!s->label)
                 return s;
             search->label = search->label ? search->label : s;
+        } else if (s && search->label && !s->label && s->end > search->label->start) {
+            search->label =
+                NULL; /* it is within this function, which has ended before the address */
         }
         at = s ? s->first : at;
         if (!part->nested && at && part->keys[at - 1].key != key)

@@ -22,6 +22,8 @@ struct symbol {
     uint8_t binding;
     bool plt;
     bool label; /* has neither type nor size */
+    bool sized; /* the file tells its size, or (kallsyms) it is the last at its address; else it
+                   reaches to the next symbol */
 };
 
 struct symtab;

@@ -347,13 +347,14 @@ bool symtab_elf_symbol(const struct symtab *t, const struct sort_key *k, struct 
     if (table == TABLE_PLT) {
         ret->name = t->plt.at[index - t->tables[0].nr - t->tables[1].nr].name;
         ret->binding = STB_GLOBAL;
-        ret->plt = true;
+        ret->plt = ret->sized = true;
     } else {
         const struct elf_symbols *from = &t->tables[table];
         struct raw_symbol raw = raw_symbol(from, index - (table ? t->tables[0].nr : 0));
         ret->name = (const char *)from->names.bytes + raw.name;
         ret->binding = ELF64_ST_BIND(raw.info);
         ret->label = ELF64_ST_TYPE(raw.info) == STT_NOTYPE && !raw.size;
+        ret->sized = raw.size != 0;
         if (k->extra == UINT32_MAX)
             ret->end = k->key + raw.size;
     }

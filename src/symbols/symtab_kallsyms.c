@@ -73,6 +73,7 @@ bool symtab_kallsyms_symbol(struct symtab *t, const struct sort_key *k, struct s
     *ret = (struct symbol){.start = k->key, .end = k->key + size, .name = name};
     if (ret->end < ret->start)
         ret->end = UINT64_MAX;
+    ret->sized = ret->end > ret->start; /* the last one at its address */
     bool upper = l.type >= 'A' && l.type <= 'Z';
     ret->binding = l.type == 'W' ? STB_WEAK : upper ? STB_GLOBAL : STB_LOCAL;
     return true;

@@ -147,26 +147,30 @@ static void aliases_are_chosen_as_perf_does(void **state)
 {
     (void)state;
     FILE *f = fopen(path("a.s"), "w");
-    fputs(".text\n.macro fn name\n.globl \\name\n.type \\name,@function\n.endm\n"
-          /* global before local and weak; fewer underscores; longer */
-          ".weak weak_one\n.type weak_one,@function\nweak_one:\n.type "
-          "local_one,@function\nlocal_one:\n"
-          "fn strong\nstrong:\n nop\n nop\n.size weak_one,2\n.size local_one,2\n.size strong,2\n"
-          "fn __under\n__under:\nfn _under\n_under:\n nop\n nop\n.size __under,2\n.size _under,2\n"
-          "fn ab\nab:\nfn abcd\nabcd:\n nop\n nop\n.size ab,2\n.size abcd,2\n"
-          /* a symbol with a size before one without; one without a size reaches to the next */
-          "fn sized\nsized:\nfn longer_unsized\nlonger_unsized:\n nop\n nop\n.size sized,2\n"
-          "fn reaches\nreaches:\n nop\n nop\n nop\n nop\n"
-          /* a hole belongs to no symbol */
-          "fn last\nlast:\n nop\n.size last,1\n nop\n nop\n nop\n"
-          /* a symbol inside another: the inner one, then the outer one again */
-          "fn outer_\nouter_:\n nop\n nop\nfn inner_\ninner_:\n nop\n.size inner_,1\n nop\n.size "
-          "outer_,4\n"
-          "fn end_\nend_:\n nop\n.size end_,1\n nop\n"
-          /* a label's code belongs to the function around it, else to the label */
-          "fn has_label\nhas_label:\n nop\nin_it:\n nop\n nop\n.size has_label,3\n"
-          "alone:\n nop\nfn behind\nbehind:\n nop\n.size behind,1\n",
-          f);
+    fputs(
+        ".text\n.macro fn name\n.globl \\name\n.type \\name,@function\n.endm\n"
+        /* global before local and weak; fewer underscores; longer */
+        ".weak weak_one\n.type weak_one,@function\nweak_one:\n.type "
+        "local_one,@function\nlocal_one:\n"
+        "fn strong\nstrong:\n nop\n nop\n.size weak_one,2\n.size local_one,2\n.size strong,2\n"
+        "fn __under\n__under:\nfn _under\n_under:\n nop\n nop\n.size __under,2\n.size _under,2\n"
+        "fn ab\nab:\nfn abcd\nabcd:\n nop\n nop\n.size ab,2\n.size abcd,2\n"
+        /* a symbol with a size before one without; one without a size reaches to the next */
+        "fn sized\nsized:\nfn longer_unsized\nlonger_unsized:\n nop\n nop\n.size sized,2\n"
+        "fn reaches\nreaches:\n nop\n nop\n nop\n nop\n"
+        /* a hole belongs to no symbol */
+        "fn last\nlast:\n nop\n.size last,1\n nop\n nop\n nop\n"
+        /* a symbol inside another: the inner one, then the outer one again */
+        "fn outer_\nouter_:\n nop\n nop\nfn inner_\ninner_:\n nop\n.size inner_,1\n nop\n.size "
+        "outer_,4\n"
+        "fn end_\nend_:\n nop\n.size end_,1\n nop\n"
+        /* a label's code belongs to the function around it, else to the label */
+        "fn has_label\nhas_label:\n nop\nin_it:\n nop\n nop\n.size has_label,3\n"
+        "alone:\n nop\nfn behind\nbehind:\n nop\n.size behind,1\n"
+        /* a label at a function's first byte; one inside a function names nothing behind its end */
+        ".globl code_begin\ncode_begin:\nfn first\nfirst:\n nop\nwithin:\n nop\n.size first,2\n"
+        " nop\n nop\n.globl code_end\ncode_end:\n nop\n",
+        f);
     fclose(f);
     shell("gcc -c -o a.o a.s && gcc -shared -nostdlib -o a.so a.o");
     struct world w = world_open(path("a.so"), (struct symbols_options){0});
@@ -176,13 +180,14 @@ static void aliases_are_chosen_as_perf_does(void **state)
         int at;
         const char *name;
         int offset;
-    } want[] = {{0, "strong", 0},     {1, "strong", 1},         {2, "_under", 0},
-                {4, "abcd", 0},       {6, "longer_unsized", 0}, {8, "reaches", 0},
-                {11, "reaches", 3},   {12, "last", 0},          {13, NULL, 0},
-                {15, NULL, 0},        {16, "outer_", 0},        {18, "inner_", 0},
-                {19, "outer_", 3},    {20, "end_", 0},          {21, NULL, 0},
-                {22, "has_label", 0}, {23, "has_label", 1},     {24, "has_label", 2},
-                {25, "alone", 0},     {26, "behind", 0},        {27, NULL, 0}};
+    } want[] = {
+        {0, "strong", 0},     {1, "strong", 1},     {2, "_under", 0},     {4, "abcd", 0},
+        {6, "sized", 0},      {7, "sized", 1},      {8, "reaches", 0},    {11, "reaches", 3},
+        {12, "last", 0},      {13, NULL, 0},        {15, NULL, 0},        {16, "outer_", 0},
+        {18, "inner_", 0},    {19, "outer_", 3},    {20, "end_", 0},      {21, NULL, 0},
+        {22, "has_label", 0}, {23, "has_label", 1}, {24, "has_label", 2}, {25, "alone", 0},
+        {26, "behind", 0},    {27, "first", 0},     {28, "first", 1},     {29, NULL, 0},
+        {30, NULL, 0},        {31, "code_end", 0}};
     for (size_t i = 0; i < sizeof(want) / sizeof(*want); i++) {
         uint64_t at = text.offset + (uint64_t)want[i].at;
         const struct resolved *r = symbols_resolve(w.cache, w.dso, at, at);
