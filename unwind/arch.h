@@ -123,6 +123,9 @@ struct arch {
      * Returns false if the code is something else, or only a return. NULL: no epilogue can be
      * read. */
     bool (*epilogue)(const uint8_t *code, size_t size, struct arch_epilogue *ret);
+    /* Returns whether one of the instructions in `size` bytes of code sets the frame pointer to 0:
+     * the bytes are looked through, as nobody knows where instructions begin. */
+    bool (*clears_fp)(const uint8_t *code, size_t size);
     /* Returns whether a CFA's expression is the linker's for slots of a PLT: CFA = sp + 8, and 8
      * more if the pc's last four bits are at least *ret. NULL: the linker writes none. */
     bool (*is_plt_cfa)(const uint8_t *expression, size_t size, uint8_t *ret);

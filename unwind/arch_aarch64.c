@@ -75,6 +75,17 @@ static enum arch_point point(const uint8_t *pc)
     return ARCH_POINT_BODY;
 }
 
+/* mov x29, #0; mov x29, xzr */
+static bool clears_fp(const uint8_t *code, size_t size)
+{
+    for (size_t i = size % INSN; i + INSN <= size; i += INSN) {
+        uint32_t insn = load_u32(code + i, false);
+        if (insn == 0xd280001d || insn == 0xaa1f03fd)
+            return true;
+    }
+    return false;
+}
+
 /* ---- the row ------------------------------------------------------------------------------- */
 
 /* linux: arch/arm64 asm/perf_regs.h. VG, the vectors' length, is bit 46. */
@@ -124,6 +135,7 @@ const struct arch arch_aarch64 = {
     .nr_user_regs = sizeof(user_regs),
     .call_min = INSN,
     .call_max = INSN,
+    .clears_fp = clears_fp,
     .nop_size = INSN,
     .nop = {0x1f, 0x20, 0x03, 0xd5},
     .sigreturn_size = 2 * INSN,

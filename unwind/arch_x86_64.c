@@ -161,6 +161,16 @@ static bool is_plt_cfa(const uint8_t *expression, size_t size, uint8_t *ret)
     return true;
 }
 
+/* xor ebp, ebp */
+static bool clears_fp(const uint8_t *code, size_t size)
+{
+    for (size_t i = 0; i + 2 <= size; i++) {
+        if ((code[i] == 0x31 || code[i] == 0x33) && code[i + 1] == 0xed)
+            return true;
+    }
+    return false;
+}
+
 /* ---- the row ------------------------------------------------------------------------------- */
 
 enum { NONE = ARCH_NO_REGISTER };
@@ -203,6 +213,7 @@ const struct arch arch_x86_64 = {
     .nr_user_regs = sizeof(user_regs),
     .call_min = 2,
     .call_max = X86_64_CALL_MAX,
+    .clears_fp = clears_fp,
     .nop_size = 1,
     .nop = {0x90},
     .sigreturn_size = 9,

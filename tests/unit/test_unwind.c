@@ -785,16 +785,38 @@ static void leaf_without_frame(void **state)
     expect_frames(t, STACK_NO_CFI, 1, PC(NO_FDE + 8));
 }
 
-/* rbp 0 marks the outermost frame, but not in a leaf that was called. */
+/* rbp 0 may be a number. It marks the outermost frame in code of a file that has set it to 0 right
+ * before its call, as _start does. */
 static void outermost_without_cfi(void **state)
 {
     struct target *t = *state;
+    uint8_t *code = t->code[0] + ((NO_FDE + 0x40) & (REGION - 1));
     t->in.registers.value[DWARF_RBP] = 0;
     walk(t, NO_FDE + 8);
-    expect_frames(t, STACK_COMPLETE, 1, PC(NO_FDE + 8));
+    expect_frames(t, STACK_NO_CFI, 1, PC(NO_FDE + 8));
     t->stack[0] = called(t, START + 5);
     walk(t, NO_FDE + 8);
     expect_frames(t, STACK_COMPLETE, 2, PC(NO_FDE + 8), PC(START + 5));
+    t->stack[0] = called(t, NO_FDE + 0x40);
+    walk(t, LEAF + 2);
+    expect_frames(t, STACK_NO_CFI, 2, PC(LEAF + 2), PC(NO_FDE + 0x40));
+    memcpy(code - 16, "\x31\xed", 2); /* xor ebp, ebp */
+    walk(t, LEAF + 2);
+    expect_frames(t, STACK_COMPLETE, 2, PC(LEAF + 2), PC(NO_FDE + 0x40));
+}
+
+/* Generated code that has 0 in rbp says nothing, whatever its bytes are. */
+static void generated_code_is_no_start(void **state)
+{
+    struct target *t = *state;
+    uint8_t *code = t->code[1] + 0x40;
+    t->in.registers.value[DWARF_RBP] = 0;
+    memcpy(code - 16, "\x31\xed", 2);
+    walk(t, JIT + 0x40);
+    expect_frames(t, STACK_NO_CFI, 1, PC(JIT + 0x40));
+    t->stack[0] = called(t, JIT + 0x40);
+    walk(t, LEAF + 2);
+    expect_frames(t, STACK_NO_CFI, 2, PC(LEAF + 2), PC(JIT + 0x40));
 }
 
 /* ---- signals -------------------------------------------------------------------------------- */
@@ -1444,6 +1466,7 @@ int main(void)
         WALK(plt_without_cfi),
         WALK(leaf_without_frame),
         WALK(outermost_without_cfi),
+        WALK(generated_code_is_no_start),
         WALK(sigreturn_by_bytes),
         WALK(signal_loop),
         WALK(other_stack),

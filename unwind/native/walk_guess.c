@@ -343,6 +343,37 @@ static bool is_outside(const struct code *code, uint64_t address)
     return address && address - code->start >= code->end - code->start;
 }
 
+/* Is this frame without CFI, whose frame pointer is 0, the outermost one? 0 alone proves nothing:
+ * code may use the register for numbers. _start and starts of threads set it to 0 right before they
+ * call what they start. A stack that a program made itself has a return address without a call. */
+static bool is_outermost(struct walk *w, const struct code *code)
+{
+    enum { START = 32 /* bytes of a start's code before its call's return address */ };
+    uint8_t bytes[START];
+    enum provenance ignored = PROVENANCE_EXACT;
+    uint64_t pc = walk_pc(w);
+    size_t size = START;
+    if (walk_is_at_pc(w) || !code->executable || code->owner != CODE_ELF) {
+        say(w, TRACE_REFUSED,
+            "the frame pointer is 0, which may be a number: no start of a file's code has called "
+            "from #",
+            pc);
+        return false;
+    }
+    if (!is_return_address(w, pc, true) && is_made_return(w, pc, 0)) {
+        say(w, TRACE_END, "the return address # has no call before it: the program made it", pc);
+        return true;
+    }
+    while (size && !memory_read(&w->in->memory, pc - size, bytes, size, &ignored))
+        size /= 2;
+    if (w->arch->clears_fp(bytes, size)) {
+        say(w, TRACE_END, "the code before # has set the frame pointer to 0, as a start does", pc);
+        return true;
+    }
+    say(w, TRACE_REFUSED, "the frame pointer is 0, but the code before # has not set it to 0", pc);
+    return false;
+}
+
 enum step_result walk_guess(struct walk *w, const struct code *code)
 {
     const struct arch_registers *r = &w->arch->reg;
@@ -361,10 +392,7 @@ enum step_result walk_guess(struct walk *w, const struct code *code)
             walk_sp(w));
     if (exact_pc && accept_leaf(w, true) == STEP_OK)
         return STEP_OK;
-    /* _start and thread starts without CFI clear fp to mark the outermost frame. */
-    if (code->executable && w->known & REG_BIT(r->fp) && w->value[r->fp] == 0) {
-        say(w, TRACE_END, "the frame pointer is 0, which marks the outermost frame without CFI", 0);
+    if (w->known & REG_BIT(r->fp) && w->value[r->fp] == 0 && is_outermost(w, code))
         return walk_end(w, STACK_COMPLETE, 0);
-    }
     return STEP_NO;
 }
